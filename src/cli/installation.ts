@@ -10,7 +10,7 @@ import { CONFIGURATION_KINDS, type ConfigurationKind, type WebhookConfiguration 
 import { INSTALLATION } from '../kube/well-known.ts';
 import { PROGRAM, VERSION, type Io } from './command.ts';
 import { inventoryOptions } from './inventory/inventory.ts';
-import { objectName, option, text, type Values } from './options.ts';
+import { nonEmpty, option, text, type Values } from './options.ts';
 
 export { isPartOfPortcullis as isOwn } from '../kube/webhooks.ts';
 
@@ -23,7 +23,7 @@ export const clusterOptions = {
 };
 
 export const namespaceOption = {
-  namespace: option('NAME', objectName, INSTALLATION.namespace, {
+  namespace: option('NAME', nonEmpty, INSTALLATION.namespace, {
     short: 'n',
     help: 'Namespace of the installation',
   }),

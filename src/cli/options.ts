@@ -152,7 +152,7 @@ export function text(value: string): string {
 }
 
 /** The name of an object: any text except the empty one. The API server validates the rest. */
-export function objectName(value: string): string {
+export function nonEmpty(value: string): string {
   if (value === '') throw new UserError('must not be empty');
   return value;
 }

@@ -23,103 +23,92 @@ const INSTALLATION = 'Installation:';
 
 /** All commands, in the order of the help. */
 export const COMMANDS: readonly CommandEntry[] = [
-  {
-    name: 'serve',
-    group: SERVER,
-    summary: 'Serve the admission reviews of a cluster, or of a development cluster',
-    load: () => import('./commands/serve.ts'),
-  },
-  {
-    name: 'check',
-    group: MANIFESTS,
-    summary: 'Check manifests against the Pod Security Standards',
-    load: () => import('./commands/check.ts'),
-  },
-  {
-    name: 'audit user-namespaces',
-    group: MANIFESTS,
-    summary: 'Find pods and SCCs that depend on user namespaces, before a downgrade',
-    load: () => import('./commands/audit-user-namespaces.ts'),
-  },
-  {
-    name: 'explain',
-    group: SCCS,
-    summary: 'Explain which SCC admits a pod, and why other SCCs do not',
-    load: () => import('./commands/explain.ts'),
-  },
-  {
-    name: 'scc plan',
-    group: SCCS,
-    summary: 'Plan which pods SCC admission would admit, change and deny',
-    load: () => import('./commands/scc-plan.ts'),
-  },
-  {
-    name: 'scc pods',
-    group: SCCS,
-    summary: 'Show which SCC admitted each pod, and the grant of its use',
-    load: () => import('./commands/scc-pods.ts'),
-  },
-  {
-    name: 'scc-review',
-    group: SCCS,
-    summary: 'Review which SCC admits a pod for a user or for service accounts',
-    load: () => import('./commands/scc-review.ts'),
-  },
-  {
-    name: 'who-can',
-    group: SCCS,
-    summary: 'Show the subjects that may use an SCC, and the grants of its use',
-    load: () => import('./commands/who-can.ts'),
-  },
-  {
-    name: 'rollout status',
-    group: ROLLOUT,
-    summary: 'Show the state of the rollout of enforcement, and what blocks it',
-    load: () => import('./commands/rollout-status.ts'),
-  },
-  {
-    name: 'rollout plan',
-    group: ROLLOUT,
-    summary: 'Plan the enforced level and the denials of each namespace',
-    load: () => import('./commands/rollout-plan.ts'),
-  },
-  {
-    name: 'rollout simulate',
-    group: ROLLOUT,
-    summary: 'Simulate an enforcement mode without applying it',
-    load: () => import('./commands/rollout-simulate.ts'),
-  },
-  {
-    name: 'install',
-    group: INSTALLATION,
-    summary: 'Print the manifests of an installation for a cluster',
-    load: () => import('./commands/install.ts'),
-  },
-  {
-    name: 'doctor',
-    group: INSTALLATION,
-    summary: 'Diagnose an installation and print fixes',
-    load: () => import('./commands/doctor.ts'),
-  },
-  {
-    name: 'break-glass',
-    group: INSTALLATION,
-    summary: 'Turn all enforcement off in an emergency, and on again',
-    load: () => import('./commands/break-glass.ts'),
-  },
-  {
-    name: 'uninstall',
-    group: INSTALLATION,
-    summary: 'Remove Portcullis from a cluster, webhooks first',
-    load: () => import('./commands/uninstall.ts'),
-  },
-  {
-    name: 'version',
-    group: INSTALLATION,
-    summary: 'Show the version',
-    load: () => import('./commands/version.ts'),
-  },
+  entry(
+    'serve',
+    SERVER,
+    'Serve the admission reviews of a cluster, or of a development cluster',
+    () => import('./commands/serve.ts'),
+  ),
+  entry('check', MANIFESTS, 'Check manifests against the Pod Security Standards', () => import('./commands/check.ts')),
+  entry(
+    'audit user-namespaces',
+    MANIFESTS,
+    'Find pods and SCCs that depend on user namespaces, before a downgrade',
+    () => import('./commands/audit-user-namespaces.ts'),
+  ),
+  entry(
+    'explain',
+    SCCS,
+    'Explain which SCC admits a pod, and why other SCCs do not',
+    () => import('./commands/explain.ts'),
+  ),
+  entry(
+    'scc plan',
+    SCCS,
+    'Plan which pods SCC admission would admit, change and deny',
+    () => import('./commands/scc-plan.ts'),
+  ),
+  entry(
+    'scc pods',
+    SCCS,
+    'Show which SCC admitted each pod, and the grant of its use',
+    () => import('./commands/scc-pods.ts'),
+  ),
+  entry(
+    'scc-review',
+    SCCS,
+    'Review which SCC admits a pod for a user or for service accounts',
+    () => import('./commands/scc-review.ts'),
+  ),
+  entry(
+    'who-can',
+    SCCS,
+    'Show the subjects that may use an SCC, and the grants of its use',
+    () => import('./commands/who-can.ts'),
+  ),
+  entry(
+    'rollout status',
+    ROLLOUT,
+    'Show the state of the rollout of enforcement, and what blocks it',
+    () => import('./commands/rollout-status.ts'),
+  ),
+  entry(
+    'rollout plan',
+    ROLLOUT,
+    'Plan the enforced level and the denials of each namespace',
+    () => import('./commands/rollout-plan.ts'),
+  ),
+  entry(
+    'rollout simulate',
+    ROLLOUT,
+    'Simulate an enforcement mode without applying it',
+    () => import('./commands/rollout-simulate.ts'),
+  ),
+  entry(
+    'install',
+    INSTALLATION,
+    'Print the manifests of an installation for a cluster',
+    () => import('./commands/install.ts'),
+  ),
+  entry('doctor', INSTALLATION, 'Diagnose an installation and print fixes', () => import('./commands/doctor.ts')),
+  entry(
+    'break-glass',
+    INSTALLATION,
+    'Turn all enforcement off in an emergency, and on again',
+    () => import('./commands/break-glass.ts'),
+  ),
+  entry(
+    'uninstall',
+    INSTALLATION,
+    'Remove Portcullis from a cluster, webhooks first',
+    () => import('./commands/uninstall.ts'),
+  ),
+  entry('version', INSTALLATION, 'Show the version', () => import('./commands/version.ts')),
 ];
+
+function entry(name: string, group: string, summary: string, load: CommandEntry['load']): CommandEntry {
+  return { name, group, summary, load };
+}
 
 /** The width of the help if the output is no terminal. */
 const HELP_WIDTH = 100;

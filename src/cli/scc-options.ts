@@ -11,7 +11,7 @@ import {
   type SccMode,
   type SccSettings,
 } from '../policy/scc/mode.ts';
-import { flag, list, mapped, oneOf, option, text, type Values, objectName } from './options.ts';
+import { flag, list, mapped, oneOf, option, text, type Values, nonEmpty } from './options.ts';
 import { inventoryOptions } from './inventory/inventory.ts';
 import { DATA_AND_TABLE, outputOption } from './output/print.ts';
 
@@ -133,7 +133,7 @@ export function expectedMode(
 
 /** The options of commands that evaluate pods in manifests. */
 export const sccReviewOptions = {
-  namespace: option('NAME', objectName, undefined, { short: 'n', help: 'Namespace of objects without one' }),
+  namespace: option('NAME', nonEmpty, undefined, { short: 'n', help: 'Namespace of objects without one' }),
   output: outputOption(DATA_AND_TABLE),
   ...inventoryOptions,
   ...sccOptions,

@@ -11,9 +11,8 @@ import {
   type Cell,
   DATA_AND_TABLE,
   outputOption,
-  printData,
+  printReport,
   printTable,
-  styleOf,
   type Style,
 } from '../output/print.ts';
 import { EXIT, defineCommand } from '../command.ts';
@@ -39,14 +38,14 @@ function summarizeFindings(findings: readonly AuditFinding[]): Readonly<Record<S
 
 const TONES = { high: 'red', medium: 'yellow', info: 'dim' } as const;
 
-function printAudit(findings: readonly AuditFinding[], assumptions: readonly string[], style: Style): string {
+function printAudit(findings: readonly AuditFinding[], assumptions: readonly string[], style: Style): string[] {
   const { high, medium, info } = summarizeFindings(findings);
   const rows = findings.map(({ code, severity, kind, namespace, name, message }): readonly Cell[] => {
     const subject = `${kind} ${namespace === undefined ? '' : `${namespace}/`}${name}`;
     return [code, [severity, TONES[severity]], subject, message];
   });
   const fixes = orderedFixes(findings).map(({ code, fix }, index) => `  ${index + 1}. ${code}: ${fix}\n`);
-  const blocks = [
+  return [
     ...(rows.length === 0 ? [] : [printTable(rows, { style, gap: '  ' })]),
     ...assumptionBlocks(assumptions),
     `${style('bold', `${high} high, ${medium} medium, ${info} info`)}\n${
@@ -55,7 +54,6 @@ function printAudit(findings: readonly AuditFinding[], assumptions: readonly str
         : `Before user namespaces are no longer in effect, in this order:\n${fixes.join('')}`
     }`,
   ];
-  return blocks.join('\n');
 }
 
 const DETAILS = `
@@ -104,7 +102,7 @@ export const command = defineCommand({
     });
     const summary = summarizeFindings(findings);
     const data = { summary, findings, fixes: orderedFixes(findings), assumptions };
-    io.stdout.write(output === 'table' ? printAudit(findings, assumptions, styleOf(io)) : printData(output, data));
+    printReport(io, output, data, (style) => printAudit(findings, assumptions, style));
     return summary.high + summary.medium === 0 ? EXIT.passed : EXIT.violations;
   },
 });

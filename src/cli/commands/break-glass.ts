@@ -25,7 +25,7 @@ import {
   type Configuration,
 } from '../installation.ts';
 import { flag, option, text, type Values } from '../options.ts';
-import { printColumns, DATA_AND_TABLE, outputOption, printData, printable } from '../output/print.ts';
+import { DATA_AND_TABLE, outputOption, printData, printTable, printable } from '../output/print.ts';
 
 const DETAILS = `
 Stops all enforcement in an emergency, and restores it.
@@ -123,7 +123,7 @@ function formatStatus({ webhooks, notes, breakGlass }: BreakGlassStatus): string
     failurePolicy,
     STATES[state],
   ]);
-  const table = printColumns(['PHASE', 'CONFIGURATION', 'WEBHOOK', 'FAILURE POLICY', 'STATE'], rows);
+  const table = printTable([['PHASE', 'CONFIGURATION', 'WEBHOOK', 'FAILURE POLICY', 'STATE'], ...rows]);
   const lines = notes.map((note) => `${printable(formatNote(note)).replace(/^s/, 'S')}\n`);
   return `${table}\n${[...new Set(lines)].join('')}${SUMMARIES[breakGlass]}\n`;
 }

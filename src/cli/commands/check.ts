@@ -7,7 +7,7 @@ import { createUnknownFieldFinder } from '../check/fields.ts';
 import { checkManifests } from '../check/manifests.ts';
 import { defineCommand } from '../command.ts';
 import { readAllManifests } from '../inventory/manifests.ts';
-import { flag, keyValue, list, mapped, objectName, oneOf, option } from '../options.ts';
+import { flag, keyValue, list, mapped, nonEmpty, oneOf, option } from '../options.ts';
 import { exitCode, FINDING_FORMATS, printFindingTable, printPosition, problems } from '../output/findings.ts';
 import { outputOption, printable, styleOf } from '../output/print.ts';
 
@@ -65,7 +65,7 @@ export const command = defineCommand({
       list('KEY=VALUE', keyValue, { help: 'Labels of namespaces that are not among the manifests' }),
       podSecurityLabels,
     ),
-    namespace: option('NAME', objectName, 'default', { short: 'n', help: 'Namespace of objects without one' }),
+    namespace: option('NAME', nonEmpty, 'default', { short: 'n', help: 'Namespace of objects without one' }),
     'fail-on': option('MODE', oneOf(MODES), 'enforce', { help: 'Weakest mode in which a violation fails the check' }),
     strict: flag({ help: 'Report unknown fields of pods, workloads and namespaces' }),
     output: outputOption(['table', ...(Object.keys(FINDING_FORMATS) as (keyof typeof FINDING_FORMATS)[])]),

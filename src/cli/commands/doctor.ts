@@ -7,7 +7,7 @@ import { gatherFacts } from '../doctor/gather.ts';
 import { namespaceTier, requestTier, withoutBreakGlass, type Request, type Tier } from '../doctor/matching.ts';
 import { clusterOptions, isOwn, namespaceOption, withCluster } from '../installation.ts';
 import {
-  printColumns,
+  printTable,
   DATA_AND_TABLE,
   outputOption,
   printData,
@@ -163,7 +163,7 @@ function formatOutage(outage: readonly Outage[], breakGlass: Diagnosis['breakGla
   ]);
   const condition = breakGlass === 'off' ? '' : ', after "portcullis break-glass off"';
   const header = ['TIER', 'PODS', 'NAMESPACE LABELS', 'NEW NAMESPACES', 'COUNT', 'NAMESPACES'];
-  return `\n${style('bold', `While no replica responds${condition}:`)}\n${printColumns(header, rows)}`;
+  return `\n${style('bold', `While no replica responds${condition}:`)}\n${printTable([header, ...rows])}`;
 }
 
 /** The number of findings: `2 problems, 1 warning, 3 unknown`. */

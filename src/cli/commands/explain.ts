@@ -13,15 +13,7 @@ import { defineCommand, EXIT } from '../command.ts';
 import { findNamespace, readSubjects } from '../inventory/inventory.ts';
 import { manifestName, manifestNamespace } from '../inventory/manifests.ts';
 import { list, option, text } from '../options.ts';
-import {
-  printable,
-  printAssumptions,
-  printChanges,
-  printData,
-  printTable,
-  styleOf,
-  type Style,
-} from '../output/print.ts';
+import { assumptionBlocks, printable, printChanges, printReport, printTable, type Style } from '../output/print.ts';
 import { createPod, SCC_INPUT_KINDS, sccInput } from '../scc-input.ts';
 import {
   expectedMode,
@@ -273,12 +265,12 @@ export const command = defineCommand({
     const results = objects.map((object) => explainObject(object, context)).filter((one) => one !== undefined);
     const outcomes = results.map(({ outcome }) => outcome);
     if (results.length === 0) throw new UserError('no pods or workloads in the manifests');
-    if (output === 'table') {
-      const style = styleOf(io);
-      const summary = results.length > 1 ? [`${style('bold', printSummary(outcomes))}\n`] : [];
-      const blocks = [...results.map(({ outcome, explained }) => printObject(explained, outcome, style)), ...summary];
-      io.stdout.write(blocks.join('\n') + printAssumptions(assumptions));
-    } else io.stdout.write(printData(output, { objects: results.map(({ explained }) => explained), assumptions }));
+    const data = { objects: results.map(({ explained }) => explained), assumptions };
+    printReport(io, output, data, (style) => [
+      ...results.map(({ outcome, explained }) => printObject(explained, outcome, style)),
+      ...(results.length > 1 ? [`${style('bold', printSummary(outcomes))}\n`] : []),
+      ...assumptionBlocks(assumptions),
+    ]);
     return outcomes.includes('refused') ? EXIT.violations : EXIT.passed;
   },
 });

@@ -10,7 +10,7 @@ import { SCC_MODES } from '../../policy/scc/mode.ts';
 import { AUTHORIZATIONS } from '../../server/access-reviews.ts';
 import { defineCommand, EXIT, VERSION } from '../command.ts';
 import { clusterOptions, readServer, withCluster, type ClusterClient, type Server } from '../installation.ts';
-import { boolean, integer, objectName, oneOf, type Option, option, type OptionText, type Values } from '../options.ts';
+import { boolean, integer, nonEmpty, oneOf, type Option, option, type OptionText, type Values } from '../options.ts';
 import { printable } from '../output/print.ts';
 import { namespaceName } from '../scc-options.ts';
 
@@ -52,7 +52,7 @@ const installOptions = {
     help: `Print a profile without reading a cluster: one of ${Object.keys(PROFILES).join(', ')}`,
   }),
   namespace: option('NAME', namespaceName, DEFAULTS.namespace, { short: 'n', help: 'Namespace of the installation' }),
-  image: option('IMAGE', objectName, DEFAULTS.image, {
+  image: option('IMAGE', nonEmpty, DEFAULTS.image, {
     help: 'Image of the replicas, with registry and tag or digest',
   }),
   replicas: option('N', integer(1, 15), undefined, { help: `Number of replicas. Default: ${DEFAULTS.replicas}` }),

@@ -1,14 +1,15 @@
 import { defineCommand, EXIT } from '../command.ts';
-import { findNamespace, selectedNamespace, selectionOptions } from '../inventory/inventory.ts';
-import { gatherRollout, rolloutOptions } from '../rollout/gather.ts';
+import { selectedNamespace, selectionOptions } from '../inventory/inventory.ts';
+import { assumptionBlocks, printReport } from '../output/print.ts';
 import {
   countNamespaces,
-  planNamespaces,
+  gatherRollout,
   namespaceBlocks,
-  printCounts,
+  planNamespaces,
+  printNamespaceCounts,
   printNamespaceTable,
-  printReport,
-} from '../rollout/namespaces.ts';
+  rolloutOptions,
+} from '../rollout.ts';
 
 const DETAILS = `
 Shows the current level of each namespace, the level with enforcement, the workloads that would be refused,
@@ -35,17 +36,15 @@ export const command = defineCommand({
   async run(options, _operands, io) {
     const only = selectedNamespace(options);
     const facts = await gatherRollout(options, io, new Date());
-    if (only !== undefined) findNamespace(facts.store, only);
+    const { assumptions } = facts;
     const namespaces = await planNamespaces(facts, io, only);
     const counts = countNamespaces(namespaces);
-    printReport(io, options.output, facts, {
-      data: { summary: counts, namespaces },
-      blocks: (style) => [
-        ...(namespaces.length === 0 ? [] : [printNamespaceTable(namespaces)]),
-        ...namespaceBlocks(namespaces, style),
-        `${style('bold', printCounts(counts))}\n`,
-      ],
-    });
+    printReport(io, options.output, { summary: counts, namespaces, assumptions }, (style) => [
+      ...assumptionBlocks(assumptions),
+      ...(namespaces.length === 0 ? [] : [printNamespaceTable(namespaces)]),
+      ...namespaceBlocks(namespaces, style),
+      `${style('bold', printNamespaceCounts(counts))}\n`,
+    ]);
     return counts.violating + counts.inconclusive === 0 ? EXIT.passed : EXIT.violations;
   },
 });

@@ -10,25 +10,21 @@ import { ROLLOUT_PHASES, type RolloutPhase } from '../../policy/rollout/settings
 import { getSyncState } from '../../policy/rollout/label-sync.ts';
 import { LEVELS } from '../../policy/pss/policy.ts';
 import {
-  type RolloutFacts,
-  gatherRollout,
-  type NamespaceCounts,
-  type PlannedNamespace,
-  type RolloutState,
-  rolloutOptions,
-} from '../rollout/gather.ts';
-import {
   countNamespaces,
+  gatherRollout,
   namespaceBlocks,
-  number,
+  type NamespaceCounts,
   planNamespaces,
-  printCounts,
-  printReport,
-} from '../rollout/namespaces.ts';
+  type PlannedNamespace,
+  printNamespaceCounts,
+  type RolloutFacts,
+  rolloutOptions,
+  type RolloutState,
+} from '../rollout.ts';
 import { UserError } from '../../config/files.ts';
 import { defineCommand, EXIT } from '../command.ts';
 import { boolean, oneOf, option } from '../options.ts';
-import { printable, type Style } from '../output/print.ts';
+import { assumptionBlocks, printable, printCount, printReport, type Style } from '../output/print.ts';
 
 /** The simulated request. */
 interface Scenario {
@@ -120,7 +116,7 @@ function releaseEvents(facts: RolloutFacts, enforce: RolloutState['enforce']): r
     ...(released.length === 0
       ? []
       : [
-          `${number(released.length, 'namespace')} ${verb} the label that Portcullis set: ${summarizeNames(released)}.`,
+          `${printCount(released.length, 'namespace')} ${verb} the label that Portcullis set: ${summarizeNames(released)}.`,
         ]),
   ];
 }
@@ -143,7 +139,7 @@ function raiseEvents(
     ...(labeled.length === 0
       ? ['No namespace needs a label.']
       : [
-          `${number(labeled.length, 'namespace')} ${labeled.length === 1 ? 'is' : 'are'} labeled: ${levels.join(', ')}.`,
+          `${printCount(labeled.length, 'namespace')} ${labeled.length === 1 ? 'is' : 'are'} labeled: ${levels.join(', ')}.`,
         ]),
     state.published === 'restricted'
       ? 'The default remains restricted.'
@@ -151,7 +147,7 @@ function raiseEvents(
     ...(others.length === 0
       ? []
       : [
-          `${number(others.length, 'namespace')} without a label ${others.length === 1 ? 'gets' : 'get'} the default: ${summarizeNames(others)}.`,
+          `${printCount(others.length, 'namespace')} without a label ${others.length === 1 ? 'gets' : 'get'} the default: ${summarizeNames(others)}.`,
         ]),
   ];
 }
@@ -190,17 +186,16 @@ export const command = defineCommand({
     const namespaces = await planNamespaces(facts, io);
     const counts = countNamespaces(namespaces);
     const { mode, phase, output } = options;
+    const { assumptions } = facts;
     const hasGate = facts.store.get('FeatureGate', 'cluster') !== undefined;
     const gate = options['feature-gate'] ?? (hasGate ? facts.state.gate : true);
     const simulation = simulate({ mode, phase, gate }, facts, { namespaces, counts });
-    printReport(io, output, facts, {
-      data: { ...simulation, summary: counts },
-      blocks: (style) => [
-        printEvents(simulation),
-        ...namespaceBlocks(simulation.denying, style),
-        printOutcome(simulation, style),
-      ],
-    });
+    printReport(io, output, { ...simulation, summary: counts, assumptions }, (style) => [
+      ...assumptionBlocks(assumptions),
+      printEvents(simulation),
+      ...namespaceBlocks(simulation.denying, style),
+      printOutcome(simulation, style),
+    ]);
     return simulation.denying.length === 0 ? EXIT.passed : EXIT.violations;
   },
 });
@@ -217,5 +212,5 @@ function printEvents({ mode, phase, events }: Simulation): string {
 
 function printOutcome({ denying, enforce }: Simulation, style: Style): string {
   if (enforce === 'privileged') return `${style('bold', 'No workload would be refused: enforcement is off')}\n`;
-  return `${style('bold', printCounts(countNamespaces(denying)))}\n`;
+  return `${style('bold', printNamespaceCounts(countNamespaces(denying)))}\n`;
 }

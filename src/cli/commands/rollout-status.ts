@@ -2,17 +2,18 @@ import { EVALUATE_ANNOTATION } from '../../kube/well-known.ts';
 import { ENFORCEMENT_MODES, isEnforcementMode, PSA_ENFORCEMENT_CONFIG } from '../../kube/psa-enforcement-config.ts';
 import { quote, summarizeNames } from '../../kube/text.ts';
 import { ENFORCEMENT_GATE } from '../../policy/rollout/enforcement.ts';
-import { type NamespaceCounts, type RolloutState, gatherRollout, rolloutOptions } from '../rollout/gather.ts';
-import { printable, printTable } from '../output/print.ts';
 import {
   countNamespaces,
+  gatherRollout,
   isBlocking,
   namespaceBlocks,
-  number,
+  type NamespaceCounts,
   planNamespaces,
-  printCounts,
-  printReport,
-} from '../rollout/namespaces.ts';
+  printNamespaceCounts,
+  rolloutOptions,
+  type RolloutState,
+} from '../rollout.ts';
+import { assumptionBlocks, printable, printCount, printReport, printTable } from '../output/print.ts';
 import { defineCommand, EXIT } from '../command.ts';
 
 /** What blocks enforcement, and the next steps, one sentence each. */
@@ -62,7 +63,7 @@ function pendingOutlook({ gate, unlabeled, raiseSettleMs }: RolloutState): Outlo
     return outlook(`the feature ${ENFORCEMENT_GATE} is off`, [`Enable the feature ${ENFORCEMENT_GATE}.`]);
   }
   if (unlabeled.length > 0) {
-    return outlook(`${number(unlabeled.length, 'namespace')} without a label: ${summarizeNames(unlabeled)}`, [
+    return outlook(`${printCount(unlabeled.length, 'namespace')} without a label: ${summarizeNames(unlabeled)}`, [
       'Wait for the labels. Events of the namespaces report errors.',
     ]);
   }
@@ -76,8 +77,8 @@ function findingsOutlook({ violating, inconclusive, workloads }: NamespaceCounts
     blockers: [
       ...(violating === 0
         ? []
-        : [`${number(workloads, 'workload')} in ${number(violating, 'namespace')} would be refused`]),
-      ...(inconclusive === 0 ? [] : [`${number(inconclusive, 'namespace')} cannot be evaluated`]),
+        : [`${printCount(workloads, 'workload')} in ${printCount(violating, 'namespace')} would be refused`]),
+      ...(inconclusive === 0 ? [] : [`${printCount(inconclusive, 'namespace')} cannot be evaluated`]),
     ],
     next: [
       ...(violating === 0 ? [] : ['Follow the next steps of each namespace.']),
@@ -154,19 +155,18 @@ export const command = defineCommand({
     const facts = await gatherRollout(options, io, new Date());
     const planned = await planNamespaces(facts, io);
     const counts = countNamespaces(planned);
-    const { state } = facts;
+    const { state, assumptions } = facts;
     const namespaces = planned.filter(isBlocking);
     const { blockers, next } = rolloutOutlook(state, counts);
-    printReport(io, options.output, facts, {
-      data: { ...state, blockers, next, summary: counts, namespaces },
-      blocks: (style) => [
-        printState(state),
-        ...namespaceBlocks(namespaces, style),
-        `${style('bold', printCounts(counts))}\n`,
-        ...(blockers.length === 0 ? [] : [printList('Blocked by', blockers)]),
-        next.length === 0 ? 'The cluster is enforcing.\n' : printList('Next', next),
-      ],
-    });
+    const data = { ...state, blockers, next, summary: counts, namespaces, assumptions };
+    printReport(io, options.output, data, (style) => [
+      ...assumptionBlocks(assumptions),
+      printState(state),
+      ...namespaceBlocks(namespaces, style),
+      `${style('bold', printNamespaceCounts(counts))}\n`,
+      ...(blockers.length === 0 ? [] : [printList('Blocked by', blockers)]),
+      next.length === 0 ? 'The cluster is enforcing.\n' : printList('Next', next),
+    ]);
     return EXIT.passed;
   },
 });

@@ -1,18 +1,16 @@
 import { writeFile } from 'node:fs/promises';
-import { setImmediate } from 'node:timers/promises';
 import { POD_SOURCES } from '../../cluster/workloads.ts';
 import { failureReason, UserError } from '../../config/files.ts';
 import { printYaml } from '../../config/yaml.ts';
-import { compareBytes, quote } from '../../kube/text.ts';
-import type { Namespace } from '../../kube/types.ts';
+import { quote } from '../../kube/text.ts';
 import type { PlannedRefusal } from '../../policy/scc/advice/explain.ts';
 import { formatDisallowedField, type SuggestedScc } from '../../policy/scc/advice/suggestion.ts';
 import { SCC_MODE_LABEL } from '../../policy/scc/mode.ts';
 import { useRoleName } from '../../policy/scc/standard.ts';
-import { defineCommand, EXIT, type Io } from '../command.ts';
+import { defineCommand, EXIT } from '../command.ts';
 import {
-  findNamespace,
   inventoryOptions,
+  listNamespaces,
   readInventory,
   selectedNamespace,
   selectionOptions,
@@ -20,13 +18,13 @@ import {
 import { option, text } from '../options.ts';
 import {
   assumptionBlocks,
-  createProgress,
   DATA_AND_TABLE,
+  mapNamespaces,
   outputOption,
   printable,
   printChanges,
-  printData,
-  styleOf,
+  printCount,
+  printReport,
   type Style,
 } from '../output/print.ts';
 import { SCC_INPUT_KINDS } from '../scc-input.ts';
@@ -40,33 +38,10 @@ import {
   type PlannedGrant,
   type PlannedNamespace,
   type PlannedWorkload,
-  type PlanInput,
   type WorkloadName,
 } from '../scc-plan.ts';
 
-/** Plans the namespaces one by one, shows the progress on a terminal, and stops when the process is stopped. */
-async function planNamespaces(namespaces: readonly Namespace[], input: PlanInput, io: Io): Promise<PlannedNamespace[]> {
-  const progress = createProgress(io.stderr);
-  const planned: PlannedNamespace[] = [];
-  try {
-    for (const [index, namespace] of namespaces.entries()) {
-      progress.show(`Planning ${printable(nameOf(namespace))} (${index + 1} of ${namespaces.length})`);
-      const result = planNamespace(namespace, input);
-      if (result) planned.push(result);
-      // Planning does not wait otherwise, and signals are handled only while it waits.
-      await setImmediate(undefined, { signal: io.signal });
-    }
-  } finally {
-    progress.clear();
-  }
-  return planned;
-}
-
-function nameOf({ metadata }: Namespace): string {
-  return metadata?.name ?? '';
-}
-
-function planData({ namespaces, assumptions, grants, bindings }: Plan): unknown {
+function planData({ namespaces, assumptions, grants, bindings }: Plan): object {
   return {
     summary: summarizePlan(namespaces),
     assumptions,
@@ -80,19 +55,18 @@ function planData({ namespaces, assumptions, grants, bindings }: Plan): unknown 
 }
 
 /** Prints the decision and its reasons for each workload, the bindings, the summary and the next step. */
-function printPlan(plan: Plan, style: Style, bindingsFile: string | undefined): string {
-  const blocks = [
+function printPlan(plan: Plan, style: Style, bindingsFile: string | undefined): string[] {
+  return [
     ...assumptionBlocks(plan.assumptions),
     ...plan.namespaces.map((namespace) => printNamespace(namespace, style)),
     ...(plan.grants.length === 0 ? [] : [printBindings(plan, style)]),
     `${style('bold', printPlanSummary(plan))}\n${printable(printNextStep(plan, bindingsFile))}\n`,
   ];
-  return blocks.join('\n');
 }
 
 function printNamespace({ name, mode, modeFrom, problem, workloads }: PlannedNamespace, style: Style): string {
   const title = style('bold', printable(`${name} (${mode}${modeFrom === undefined ? '' : ', assumed'})`));
-  if (mode === 'off') return `${title}\n  ${countWorkloads(workloads.length)}, not evaluated\n`;
+  if (mode === 'off') return `${title}\n  ${printCount(workloads.length, 'workload')}, not evaluated\n`;
   const width = Math.max(...workloads.map((workload) => printName(workload).length));
   const rows = workloads.flatMap((workload) => {
     const [result, ...details] = describeResult(workload);
@@ -178,10 +152,6 @@ function enumerate(workloads: readonly WorkloadName[]): string {
   return `${shown.join(', ')}${rest > 0 ? ` and ${rest} more` : ''}`;
 }
 
-function countWorkloads(count: number): string {
-  return `${count} ${count === 1 ? 'workload' : 'workloads'}`;
-}
-
 /** `5 workloads: 3 admitted, 1 refused, 1 ignored, 2 not evaluated (off)` */
 function printPlanSummary({ namespaces }: Plan): string {
   const { workloads, admitted, refused, ignored, off } = summarizePlan(namespaces);
@@ -191,7 +161,7 @@ function printPlanSummary({ namespaces }: Plan): string {
     ...(ignored === 0 ? [] : [`${ignored} ignored`]),
     ...(off === 0 ? [] : [`${off} not evaluated (off)`]),
   ];
-  return `${countWorkloads(workloads)}: ${parts.join(', ')}`;
+  return `${printCount(workloads, 'workload')}: ${parts.join(', ')}`;
 }
 
 function printNextStep(plan: Plan, bindingsFile: string | undefined): string {
@@ -304,19 +274,16 @@ export const command = defineCommand({
     const kinds = [...SCC_INPUT_KINDS, ...POD_SOURCES];
     const { store, assumptions } = await readInventory(options, io, { kinds, only: namespace, gaps: 'fill' });
     const input = { store, settings: sccSettings(options) };
-    const selected =
-      namespace === undefined
-        ? store.list('Namespace').toSorted((a, b) => compareBytes(nameOf(a), nameOf(b)))
-        : [findNamespace(store, namespace)];
-    const namespaces = await planNamespaces(selected, input, io);
+    const selected = listNamespaces(store, namespace);
+    const planned = await mapNamespaces(selected, (one) => planNamespace(one, input), { verb: 'Planning', io });
+    const namespaces = planned.filter((one) => one !== undefined);
     const grants = planGrants(namespaces, input);
     const plan = { namespaces, grants, bindings: grantBindings(grants, store), assumptions };
     if (file !== undefined && file !== '-') await writeBindings(file, plan);
     if (file === '-') {
       io.stdout.write(printBindingManifests(plan));
       io.stderr.write(`${printPlanSummary(plan)}\n${printNextStep(plan, '-')}\n`);
-    } else if (output === 'table') io.stdout.write(printPlan(plan, styleOf(io), file));
-    else io.stdout.write(printData(output, planData(plan)));
+    } else printReport(io, output, planData(plan), (style) => printPlan(plan, style, file));
     return summarizePlan(namespaces).refused === 0 ? EXIT.passed : EXIT.violations;
   },
 });

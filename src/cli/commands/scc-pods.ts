@@ -17,7 +17,7 @@ import {
   selectionOptions,
 } from '../inventory/inventory.ts';
 import { list, oneOf, option, text } from '../options.ts';
-import { DATA_AND_TABLE, outputOption, printAssumptions, printColumns, printData } from '../output/print.ts';
+import { DATA_AND_TABLE, assumptionBlocks, outputOption, printReport, printTable } from '../output/print.ts';
 import { findScc, printGrantSource, sccGrants, type GrantSource, type SccGrant } from '../scc-grants.ts';
 import { DEFAULT_SCC_MODE, sccOptions } from '../scc-options.ts';
 
@@ -203,11 +203,10 @@ export const command = defineCommand({
       .sort((a, b) => compareBytes(a.namespace, b.namespace) || compareBytes(a.name, b.name));
     const assumptions = [...missing, ...(options['scc-mode'] === undefined ? [MODE_ASSUMPTION] : [])];
     if (output === 'csv') io.stdout.write(printCsv(pods));
-    else if (output !== 'table') io.stdout.write(printData(output, { pods, assumptions }));
     else {
       const rows = pods.map((pod) => printPod(pod).map((cell) => cell || '<none>'));
-      const table = pods.length === 0 ? 'No pods found.\n' : printColumns(HEADER, rows);
-      io.stdout.write(`${table}${printAssumptions(assumptions)}`);
+      const table = pods.length === 0 ? 'No pods found.\n' : printTable([HEADER, ...rows]);
+      printReport(io, output, { pods, assumptions }, () => [table, ...assumptionBlocks(assumptions)]);
     }
     return EXIT.passed;
   },

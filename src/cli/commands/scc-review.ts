@@ -10,16 +10,16 @@ import { answerReview, REVIEW_KINDS } from '../../policy/scc/review.ts';
 import { defineCommand, EXIT } from '../command.ts';
 import { readSubjects, type Inventory } from '../inventory/inventory.ts';
 import { manifestName, manifestNamespace, podPath } from '../inventory/manifests.ts';
-import { list, objectName, option, text, type Values } from '../options.ts';
+import { list, nonEmpty, option, text, type Values } from '../options.ts';
 import { printPosition } from '../output/findings.ts';
-import { assumptionBlocks, printable, printAssumptions, printColumns, printData } from '../output/print.ts';
+import { assumptionBlocks, printable, printData, printTable } from '../output/print.ts';
 import { SCC_INPUT_KINDS, sccInput } from '../scc-input.ts';
 import { sccSettings, sccReviewOptions } from '../scc-options.ts';
 
 const subjectOptions = {
   user: option('USER', text, undefined, { short: 'u', help: 'Reviewed user' }),
   group: list('GROUP', text, { short: 'g', help: 'Groups of the user, or reviewed groups without a user' }),
-  serviceaccount: list('NAME', objectName, { short: 'z', help: 'Reviewed service accounts' }),
+  serviceaccount: list('NAME', nonEmpty, { short: 'z', help: 'Reviewed service accounts' }),
 };
 
 /** Reviews have the same API version as SCCs. */
@@ -116,13 +116,13 @@ function reviewedAccounts({ spec }: JsonObject): readonly string[] {
 }
 
 /** Prints a table of subject reviews and one of service accounts, as `oc policy scc-subject-review` and `oc policy scc-review` do. */
-function printReviews(rows: readonly (readonly string[])[]): string {
+function printReviews(rows: readonly (readonly string[])[]): readonly string[] {
   const subjects = rows.filter((row) => row.length === 2);
   const accounts = rows.filter((row) => row.length === 3);
   return [
-    ...(subjects.length === 0 ? [] : [printColumns(['RESOURCE', 'ALLOWED BY'], subjects)]),
-    ...(accounts.length === 0 ? [] : [printColumns(['RESOURCE', 'SERVICE ACCOUNT', 'ALLOWED BY'], accounts)]),
-  ].join('\n');
+    ...(subjects.length === 0 ? [] : [printTable([['RESOURCE', 'ALLOWED BY'], ...subjects])]),
+    ...(accounts.length === 0 ? [] : [printTable([['RESOURCE', 'SERVICE ACCOUNT', 'ALLOWED BY'], ...accounts])]),
+  ];
 }
 
 const DETAILS = `
@@ -173,7 +173,7 @@ export const command = defineCommand({
     for (const warning of new Set(answered.flatMap(({ warnings }) => warnings))) {
       stderr.write(`warning: ${printable(warning)}\n`);
     }
-    if (options.output === 'table') stdout.write(printReviews(rows) + printAssumptions(assumptions));
+    if (options.output === 'table') stdout.write([...printReviews(rows), ...assumptionBlocks(assumptions)].join('\n'));
     else {
       for (const block of assumptionBlocks(assumptions)) stderr.write(block);
       const data = reviews.length === 1 ? reviews[0] : reviews;

@@ -1,8 +1,8 @@
 import { RBAC_KINDS } from '../../policy/rbac/rules.ts';
 import { defineCommand, EXIT } from '../command.ts';
 import { findNamespace, inventoryOptions, readInventory } from '../inventory/inventory.ts';
-import { objectName, option } from '../options.ts';
-import { DATA_AND_TABLE, outputOption, printAssumptions, printColumns, printData } from '../output/print.ts';
+import { nonEmpty, option } from '../options.ts';
+import { DATA_AND_TABLE, assumptionBlocks, outputOption, printReport, printTable } from '../output/print.ts';
 import { findScc, printGrantSource, sccGrants } from '../scc-grants.ts';
 
 const DETAILS = `
@@ -25,7 +25,7 @@ export const command = defineCommand({
   details: DETAILS,
   options: {
     ...inventoryOptions,
-    namespace: option('NAME', objectName, undefined, {
+    namespace: option('NAME', nonEmpty, undefined, {
       short: 'n',
       help: 'Only grants in this namespace; for manifests, also the namespace of objects without one',
     }),
@@ -39,17 +39,15 @@ export const command = defineCommand({
     const grants = sccGrants(store, findScc(store, name)).filter(
       (grant) => namespace === undefined || grant.namespace === undefined || grant.namespace === namespace,
     );
-    if (output === 'table') {
-      const rows = grants.map(({ subject, namespace: scope = '<all>', through }) => {
-        const prefix = subject.namespace === undefined ? '' : `${subject.namespace}/`;
-        return [`${subject.kind} ${prefix}${subject.name}`, scope, printGrantSource(through)];
-      });
-      const table = printColumns(['SUBJECT', 'NAMESPACE', 'GRANTED THROUGH'], rows);
-      io.stdout.write(`${table}${printAssumptions(assumptions)}`);
-    } else {
-      const scope = namespace === undefined ? {} : { namespace };
-      io.stdout.write(printData(output, { scc: name, ...scope, grants, assumptions }));
-    }
+    const rows = grants.map(({ subject, namespace: scope = '<all>', through }) => {
+      const prefix = subject.namespace === undefined ? '' : `${subject.namespace}/`;
+      return [`${subject.kind} ${prefix}${subject.name}`, scope, printGrantSource(through)];
+    });
+    const data = { scc: name, ...(namespace === undefined ? {} : { namespace }), grants, assumptions };
+    printReport(io, output, data, () => [
+      printTable([['SUBJECT', 'NAMESPACE', 'GRANTED THROUGH'], ...rows]),
+      ...assumptionBlocks(assumptions),
+    ]);
     return EXIT.passed;
   },
 });

@@ -10,9 +10,9 @@ import type { ManifestError, Path } from '../../config/yaml.ts';
 import { completePod } from '../../kube/controller-pod.ts';
 import { applyDefaults } from '../../kube/defaults.ts';
 import { metadataProblem } from '../../kube/names.ts';
-import { getApiVersion, resourcePath, RESOURCES } from '../../kube/resources.ts';
+import { getApiVersion, objectName, objectPath, RESOURCES } from '../../kube/resources.ts';
 import { ApiError } from '../../kube/status.ts';
-import { quote } from '../../kube/text.ts';
+import { compareBytes, quote } from '../../kube/text.ts';
 import {
   draft,
   isObject,
@@ -27,8 +27,8 @@ import {
 import { defaultScc } from '../../policy/scc/objects.ts';
 import { REVIEW_KINDS } from '../../policy/scc/review.ts';
 import { PROGRAM, VERSION, type Io } from '../command.ts';
-import { flag, list, objectName, option, text, type Values } from '../options.ts';
-import { createProgress } from '../output/print.ts';
+import { flag, list, nonEmpty, option, text, type Values } from '../options.ts';
+import { withProgress } from '../output/print.ts';
 import {
   assumeClusterAdmin,
   assumeNamespaces,
@@ -52,7 +52,7 @@ export const inventoryOptions = {
 
 /** The selection of namespaces. */
 export const selectionOptions = {
-  namespace: option('NAME', objectName, undefined, {
+  namespace: option('NAME', nonEmpty, undefined, {
     short: 'n',
     help: 'Only this namespace; for manifests, also the namespace of objects without one',
   }),
@@ -80,13 +80,6 @@ export interface Inventory {
   readonly user?: UserInfo;
 }
 
-/** The name of a namespaced object. */
-export interface ObjectName {
-  readonly kind: Kind;
-  readonly namespace: string;
-  readonly name: string;
-}
-
 export interface InventoryNeeds {
   /**
    * The kinds to read from a cluster. Manifests are read completely; missing namespaces and service accounts are assumed if they
@@ -97,8 +90,8 @@ export interface InventoryNeeds {
   readonly only?: string | undefined;
   /** Namespaces to assume for manifests, besides the namespaces of their objects. */
   readonly namespaces?: readonly string[];
-  /** Returns single objects to read of other kinds, which may depend on the objects read so far. */
-  also?(store: Store): readonly ObjectName[];
+  /** Returns single ConfigMaps to read, which may depend on the objects read so far. */
+  configMaps?(store: Store): { readonly namespace: string; readonly names: readonly string[] };
   /** `fill`: a cluster without SCCs or UID ranges is completed by assumptions, as manifests always are. */
   readonly gaps?: 'fill';
 }
@@ -170,51 +163,55 @@ export function findNamespace(store: Store, name: string): Namespace {
   return namespace;
 }
 
+/**
+ * Returns all namespaces of the store, or only one, sorted by name.
+ * @throws {UserError} if that does not exist
+ */
+export function listNamespaces(store: Store, only?: string): readonly Namespace[] {
+  if (only !== undefined) return [findNamespace(store, only)];
+  return store.list('Namespace').toSorted((a, b) => compareBytes(objectName(a), objectName(b)));
+}
+
 async function readFromCluster(
   { kubeconfig, context, namespace }: InventoryValues,
   { env, signal, stderr }: Io,
-  { kinds, only, gaps, also }: InventoryNeeds,
+  { kinds, only, gaps, configMaps }: InventoryNeeds,
 ): Promise<Inventory> {
   const connection = await connect({ kubeconfig, context, env, userAgent: `${PROGRAM}/${VERSION}` });
-  const progress = createProgress(stderr);
-  const onProgress = (count: number): void => progress.show(`Reading ${connection.server}: ${count} objects`);
-  try {
-    const [{ store, unserved }, user] = await Promise.all([
-      readCluster(connection, kinds, { namespace: only, signal, onProgress }),
-      reviewSelf(connection, signal),
-    ]);
-    const unread = await readSingleObjects(also?.(store) ?? [], { connection, store, signal });
-    const isWithoutSccs = store.list('SecurityContextConstraints').length === 0;
-    const filled = gaps !== 'fill' ? [] : [...(isWithoutSccs ? assumeStandardSccs(store) : []), ...assumeRanges(store)];
-    const absent = unserved
-      .filter((kind) => gaps !== 'fill' || kind !== 'SecurityContextConstraints')
-      .map((kind) => `no ${RESOURCES[kind].resource}.${RESOURCES[kind].group}: the cluster does not serve them`);
-    return {
-      store,
-      source: 'cluster',
-      assumptions: [...filled, ...unread, ...absent],
-      namespace: namespace ?? connection.namespace,
-      ...(user ? { user } : {}),
-    };
-  } finally {
-    progress.clear();
-  }
+  const [{ store, unserved }, user] = await withProgress(stderr, (show) => {
+    const onProgress = (count: number): void => show(`Reading ${connection.server}: ${count} objects`);
+    const objects = readCluster(connection, kinds, { namespace: only, signal, onProgress });
+    return Promise.all([objects, reviewSelf(connection, signal)]);
+  });
+  const unread = configMaps ? await readConfigMaps(configMaps(store), { connection, store, signal }) : [];
+  const isWithoutSccs = store.list('SecurityContextConstraints').length === 0;
+  const filled = gaps !== 'fill' ? [] : [...(isWithoutSccs ? assumeStandardSccs(store) : []), ...assumeRanges(store)];
+  const absent = unserved
+    .filter((kind) => gaps !== 'fill' || kind !== 'SecurityContextConstraints')
+    .map((kind) => `no ${RESOURCES[kind].resource}.${RESOURCES[kind].group}: the cluster does not serve them`);
+  return {
+    store,
+    source: 'cluster',
+    assumptions: [...filled, ...unread, ...absent],
+    namespace: namespace ?? connection.namespace,
+    ...(user ? { user } : {}),
+  };
 }
 
-/** Reads single objects into the store, skips missing objects, and describes objects that the user may not read. */
-async function readSingleObjects(
-  names: readonly ObjectName[],
+/** Reads single ConfigMaps into the store, skips missing ones, and describes those that the user may not read. */
+async function readConfigMaps(
+  { namespace, names }: ReturnType<NonNullable<InventoryNeeds['configMaps']>>,
   { connection, store, signal }: { connection: Connection; store: WritableStore; signal: AbortSignal },
 ): Promise<readonly string[]> {
   const problems = await Promise.all(
-    names.map(async ({ kind, namespace, name }) => {
-      const path = `${resourcePath(kind, namespace)}/${encodeURIComponent(name)}`;
+    names.map(async (name) => {
       try {
+        const path = objectPath('ConfigMap', name, namespace);
         const object = await connection.request({ method: 'GET', path, signal });
-        if (object) store.put(kind, object);
+        if (object) store.put('ConfigMap', object);
       } catch (error) {
         if (!(error instanceof ApiError)) throw error;
-        if (error.status.code === 403) return [`no ${kind} ${namespace}/${name}: the user may not read it`];
+        if (error.status.code === 403) return [`no ConfigMap ${namespace}/${name}: the user may not read it`];
         if (error.status.code !== 404) throw error;
       }
       return [];
@@ -230,7 +227,7 @@ async function readSingleObjects(
 function inventoryOf(
   objects: readonly ManifestObject[],
   namespace = 'default',
-  { kinds, namespaces, also }: InventoryNeeds,
+  { kinds, namespaces, configMaps }: InventoryNeeds,
 ): Inventory {
   const store = createStore();
   failOnErrors(fillStore(store, objects, namespace));
@@ -240,10 +237,10 @@ function inventoryOf(
     ...(kinds.includes('Namespace') ? assumeNamespaces(store, namespaces) : []),
     ...(kinds.includes('ServiceAccount') ? [...assumeServiceAccounts(store), ...assumeRanges(store)] : []),
   ];
-  for (const { kind, namespace, name } of also?.(store) ?? []) {
-    const named = objects.filter(({ value }) => manifestName(value) === name && manifestNamespace(value) === namespace);
-    const object = named.find((one) => one.kind === kind);
-    if (object) store.put(kind, object.value);
+  const single = configMaps?.(store);
+  for (const { kind, value } of objects) {
+    const isNamed = manifestNamespace(value) === single?.namespace && single?.names.includes(manifestName(value));
+    if (kind === 'ConfigMap' && isNamed) store.put(kind, value);
   }
   store.markSynced();
   return { store, source: 'manifests', assumptions, namespace };

@@ -7,25 +7,22 @@ import { isObject, type JsonObject } from '../../kube/types.ts';
 import type { Labels } from '../../policy/psa/policy.ts';
 import type { Io } from '../command.ts';
 import { printPosition } from '../output/findings.ts';
-import { createProgress, printable } from '../output/print.ts';
+import { printable, withProgress } from '../output/print.ts';
 
 /**
  * Reads all objects of files, folders and, for `-`, the standard input. Shows the progress on a terminal.
  * @throws {UserError} for a path that does not exist, and if there are no objects
  */
 export async function readAllManifests(paths: readonly string[], { stdin, stderr, signal }: Io): Promise<Manifests> {
-  const progress = createProgress(stderr);
-  try {
-    const manifests = await readManifests(paths, {
+  const manifests = await withProgress(stderr, (show) =>
+    readManifests(paths, {
       stdin,
       signal,
       onProgress: ({ file, number, files, percent }) =>
-        progress.show(`Reading ${printable(file)} (${number} of ${files}): ${percent} %`),
-    });
-    if (manifests.objects.length + manifests.errors.length > 0) return manifests;
-  } finally {
-    progress.clear();
-  }
+        show(`Reading ${printable(file)} (${number} of ${files}): ${percent} %`),
+    }),
+  );
+  if (manifests.objects.length + manifests.errors.length > 0) return manifests;
   throw new UserError(`no objects in ${paths.join(', ')}`);
 }
 

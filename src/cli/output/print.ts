@@ -1,6 +1,9 @@
 /** The output formats that all commands share: tables, JSON, YAML, colors and the progress line. */
+import { setImmediate } from 'node:timers/promises';
 import { styleText } from 'node:util';
 import { printYaml } from '../../config/yaml.ts';
+import { objectName } from '../../kube/resources.ts';
+import type { Namespace } from '../../kube/types.ts';
 import type { Change } from '../../policy/scc/advice/changes.ts';
 import type { Io, Output } from '../command.ts';
 import { oneOf, type Option, option } from '../options.ts';
@@ -71,9 +74,9 @@ export function printTable(
     .join('');
 }
 
-/** Prints a table with a header, as kubectl does. */
-export function printColumns(header: readonly string[], rows: readonly (readonly string[])[]): string {
-  return printTable([header, ...rows]);
+/** `1 pod`, `2 pods` */
+export function printCount(count: number, noun: string): string {
+  return `${count} ${noun}${count === 1 ? '' : 's'}`;
 }
 
 /** The output formats of most commands. */
@@ -85,41 +88,53 @@ export function outputOption<const F extends readonly [string, ...string[]]>(for
   return option('FORMAT', parse, formats[0] as F[number], { short: 'o', help: 'Output format' });
 }
 
-/** Prints the assumptions of a command in one line below an empty line; nothing without assumptions. */
-export function printAssumptions(assumptions: readonly string[]): string {
-  return assumptionBlocks(assumptions)
-    .map((block) => `\n${block}`)
-    .join('');
+/** Prints data as JSON or YAML, or as the blocks of a text, which are separated by empty lines. */
+export function printReport(
+  io: Io,
+  output: DataFormat | 'table',
+  data: object,
+  blocks: (style: Style) => readonly string[],
+): void {
+  io.stdout.write(output === 'table' ? blocks(styleOf(io)).join('\n') : printData(output, data));
 }
 
-/** The line about assumptions alone, for output in blocks; no block without assumptions. */
+/** The block about the assumptions of a command; no block without assumptions. */
 export function assumptionBlocks(assumptions: readonly string[]): readonly string[] {
   return assumptions.length === 0 ? [] : [`Assumed: ${printable(assumptions.join('; '))}.\n`];
 }
 
-/** A line on the terminal that shows the progress of long work and that is cleared at the end. */
-interface Progress {
-  show(text: string): void;
-  clear(): void;
-}
-
 const CLEAR_LINE = '\r\u001b[K';
 
-export function createProgress(output: Output): Progress {
+/** Runs long work. On a terminal, `show` prints the progress in one line, which is cleared at the end. */
+export async function withProgress<T>(output: Output, work: (show: (text: string) => void) => Promise<T>): Promise<T> {
   let isShown = false;
-  const write = (text: string): void => {
+  const show = (text: string): void => {
+    isShown = true;
     if (output.isTTY === true) output.write(`${CLEAR_LINE}${text}`);
   };
-  return {
-    show(text) {
-      isShown = true;
-      write(text);
-    },
-    clear() {
-      if (isShown) write('');
-      isShown = false;
-    },
-  };
+  try {
+    return await work(show);
+  } finally {
+    if (isShown) show('');
+  }
+}
+
+/** Evaluates namespaces one after another, and shows the progress. Rejects if the signal is aborted. */
+export async function mapNamespaces<T>(
+  namespaces: readonly Namespace[],
+  step: (namespace: Namespace) => T,
+  { verb, io }: { readonly verb: string; readonly io: Pick<Io, 'stderr' | 'signal'> },
+): Promise<T[]> {
+  return await withProgress(io.stderr, async (show) => {
+    const results: T[] = [];
+    for (const [index, namespace] of namespaces.entries()) {
+      show(`${verb} ${printable(objectName(namespace))} (${index + 1} of ${namespaces.length})`);
+      results.push(step(namespace));
+      // Signals are handled only while the command waits.
+      await setImmediate(undefined, { signal: io.signal });
+    }
+    return results;
+  });
 }
 
 const SECURITY_CONTEXT = /^(?:.*\.)?securityContext\./;

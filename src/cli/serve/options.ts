@@ -26,7 +26,7 @@ import {
   list,
   listenAddress,
   mapped,
-  objectName,
+  nonEmpty,
   oneOf,
   option,
   text,
@@ -76,7 +76,7 @@ export const serveOptions = withEnvironment('PORTCULLIS', {
   namespace: option('NAME', namespaceName, undefined, {
     help: `Namespace of the installation, with its Leases and certificates. Default: the namespace of the pod, else ${INSTALLATION.namespace}`,
   }),
-  'service-name': option('NAME', objectName, INSTALLATION.name, {
+  'service-name': option('NAME', nonEmpty, INSTALLATION.name, {
     help: 'Name of the Service of the webhooks',
   }),
   'leader-elect': flagOn({
@@ -94,7 +94,7 @@ export const serveOptions = withEnvironment('PORTCULLIS', {
     help: 'Interval between attempts to acquire or renew the Lease',
     shown: '2s',
   }),
-  'leader-elect-resource-name': option('NAME', objectName, INSTALLATION.name, {
+  'leader-elect-resource-name': option('NAME', nonEmpty, INSTALLATION.name, {
     help: 'Name of the Lease of the leader',
   }),
   'bind-address': option('IP', text, '127.0.0.1', {
@@ -120,7 +120,7 @@ export const serveOptions = withEnvironment('PORTCULLIS', {
   'client-ca-file': option('FILE', text, undefined, {
     help: 'CAs of client certificates, in PEM. If set, clients that send reviews need a certificate. Reloaded when it changes',
   }),
-  'client-allowed-names': list('NAME', objectName, {
+  'client-allowed-names': list('NAME', nonEmpty, {
     help: 'Allowed common names of client certificates. Default: all certificates of --client-ca-file',
   }),
   'tls-min-version': option('VERSION', oneOf(TLS_VERSIONS), 'VersionTLS12', {

@@ -5,7 +5,7 @@ import { startCluster, type TestCluster } from '../../support/dev-cluster.ts';
 import { runProgram, type Outcome } from '../../support/memory-io.ts';
 import { installSccs, RANGES } from '../../support/scc-cluster.ts';
 import { rolloutOutlook } from '../../../src/cli/commands/rollout-status.ts';
-import type { NamespaceCounts, RolloutState } from '../../../src/cli/rollout/gather.ts';
+import type { NamespaceCounts, RolloutState } from '../../../src/cli/rollout.ts';
 
 const CLUSTER = 'test/fixtures/rollout/cluster.yaml';
 const cluster = await readFile(CLUSTER, 'utf8');

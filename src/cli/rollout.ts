@@ -1,0 +1,396 @@
+import type { Kind, Kinds, Namespace } from '../kube/types.ts';
+import { INSTALLATION, POD_SECURITY_CONFIG_MAP, LABEL_SYNC_LABEL, POD_SECURITY_LABELS } from '../kube/well-known.ts';
+import { POD_SOURCES } from '../cluster/workloads.ts';
+import { RBAC_KINDS } from '../policy/rbac/rules.ts';
+import { inventoryOptions, listNamespaces, readInventory } from './inventory/inventory.ts';
+import { nonEmpty, option, text, type Values } from './options.ts';
+import {
+  DATA_AND_TABLE,
+  outputOption,
+  mapNamespaces,
+  printable,
+  printCount,
+  printTable,
+  type Style,
+} from './output/print.ts';
+import { sccOptions, DEFAULT_SCC_MODE } from './scc-options.ts';
+import type { Condition } from '../kube/conditions.ts';
+import { readEnforcement } from '../policy/rollout/enforcement.ts';
+import { DEFAULT_ROLLOUT, type RolloutSettings } from '../policy/rollout/settings.ts';
+import type {
+  Category,
+  ViolatingWorkload,
+  NamespaceEvaluation,
+  FixableViolation,
+} from '../policy/rollout/evaluation.ts';
+import { type Level, isLevel } from '../policy/pss/policy.ts';
+import type { Store } from '../cluster/store.ts';
+import { parseConfiguration, type Configuration, readPodSecuritySource } from '../config/configuration.ts';
+import type { Source } from '../config/files.ts';
+import { SCC_MODES, type SccMode } from '../policy/scc/mode.ts';
+import { deploymentArgument, deploymentFile } from './installation.ts';
+import { serveOptions } from './serve/options.ts';
+import { getRolloutView, type RolloutScope, type RolloutView, createSccLevelCache } from '../cluster/rollout.ts';
+import { PSA_ENFORCEMENT_CONFIG } from '../kube/psa-enforcement-config.ts';
+import {
+  DEFAULT_UNMANAGED_NAMESPACES,
+  isAwaitingLabel,
+  getSyncState,
+  type ManagementSettings,
+  planLabels,
+  isTerminating,
+} from '../policy/rollout/label-sync.ts';
+import type { PodSecurity } from '../policy/psa/configuration.ts';
+import { type Io, VERSION } from './command.ts';
+import { violationReason } from '../policy/rollout/readiness.ts';
+import { canUseScc } from '../cluster/access.ts';
+import { createNamespaceEvaluator } from '../controllers/readiness-evaluator.ts';
+import { objectName } from '../kube/resources.ts';
+
+/** The options of all rollout commands. */
+export const rolloutOptions = {
+  ...inventoryOptions,
+  config: option('FILE', text, undefined, {
+    help: 'Configuration file of the server. Default: the file of the installation in the cluster',
+  }),
+  'installation-namespace': option('NAME', nonEmpty, INSTALLATION.namespace, {
+    help: 'Namespace of the installation',
+  }),
+  'scc-mode': sccOptions['scc-mode'],
+  'scc-exempt-namespaces': sccOptions['scc-exempt-namespaces'],
+  output: outputOption(DATA_AND_TABLE),
+};
+
+type RolloutValues = Values<typeof rolloutOptions> & { readonly namespace?: string | undefined };
+
+/** The kinds that these commands read from a cluster. */
+const ROLLOUT_COMMAND_KINDS: readonly Kind[] = [
+  'Namespace',
+  'ServiceAccount',
+  ...POD_SOURCES,
+  ...RBAC_KINDS,
+  'SecurityContextConstraints',
+  'PSAEnforcementConfig',
+  'FeatureGate',
+];
+
+/**
+ * The effect of enforcement on a namespace. `clean`: all workloads are admitted. `violating`: some workloads would
+ * be denied. `inconclusive`: the evaluation failed. `labeled`: the namespace keeps its own label. `exempt`: the
+ * namespace is exempt.
+ */
+type Verdict = 'clean' | 'violating' | 'inconclusive' | 'labeled' | 'exempt';
+
+/** A namespace with its current and its planned level. */
+export interface PlannedNamespace {
+  readonly name: string;
+  /** The enforced level and its source. */
+  readonly current: Level;
+  readonly currentSource: 'label' | 'default' | 'exemption';
+  /** The level with enforcement; absent if it cannot be computed. */
+  readonly planned?: Level | undefined;
+  readonly verdict: Verdict;
+  readonly categories: readonly Category[];
+  /** Reason in the status of the PSAEnforcementConfig. */
+  readonly reason?: string | undefined;
+  /** Workloads that would be refused, by kind and name. */
+  readonly workloads: readonly ViolatingWorkload[];
+  /** Error of an inconclusive evaluation. */
+  readonly error?: string | undefined;
+  /** Next steps, one sentence each. */
+  readonly steps: readonly string[];
+}
+
+/** Numbers of namespaces by verdict, and of workloads and running pods that would be refused. */
+export type NamespaceCounts = Readonly<Record<Verdict | 'namespaces' | 'workloads' | 'pods', number>>;
+
+/** The state of the rollout. */
+export interface RolloutState extends Pick<RolloutSettings, 'phase' | 'raiseSettleMs'>, Omit<RolloutView, 'want'> {
+  readonly enforcementDate?: string | undefined;
+  /** `spec.enforcementMode`; absent if there is no PSAEnforcementConfig. */
+  readonly requested?: string | undefined;
+  readonly requestedBy?: 'rollout' | 'others' | undefined;
+  readonly decided: string;
+  readonly lastEvaluationTime?: string | undefined;
+  readonly conditions: readonly Condition[];
+  /** Managed namespaces that need a label before the default can be raised. */
+  readonly unlabeled: readonly string[];
+}
+
+/** The names of the ConfigMaps with the published default and with the configuration. */
+function installedConfigMaps(store: Store, namespace: string): readonly string[] {
+  const mounted = deploymentFile(deploymentIn(store, namespace), 'config');
+  return [POD_SECURITY_CONFIG_MAP, ...(mounted?.kind === 'ConfigMap' ? [mounted.name] : [])];
+}
+
+/** Reads the settings of the server. Options take precedence. Rejects with a UserError for an invalid file. */
+async function readSettings(store: Store, values: RolloutValues) {
+  const { config, 'installation-namespace': namespace } = values;
+  const source = config === undefined ? mountedSource(store, namespace) : await readPodSecuritySource(config);
+  const parsed = parseConfiguration(source ?? { file: '', text: '' }, source ? Object.keys(serveOptions) : []);
+  const mode = values['scc-mode'] ?? sccModeIn(store, namespace, parsed);
+  const { podSecurity, rollout } = parsed;
+  return {
+    podSecurity,
+    rollout: source ? rollout : { ...DEFAULT_ROLLOUT, phase: 'Evaluate' as const },
+    scc: { mode: mode ?? DEFAULT_SCC_MODE, exemptNamespaces: values['scc-exempt-namespaces'] },
+    assumptions: [
+      ...(source ? [] : ['rollout.phase Evaluate (set --config)']),
+      ...(mode === undefined ? [`SCC mode ${DEFAULT_SCC_MODE} (set --scc-mode)`] : []),
+    ],
+  };
+}
+
+function deploymentIn(store: Store, namespace: string): Kinds['Deployment'] | undefined {
+  return store.get('Deployment', INSTALLATION.name, namespace);
+}
+
+function mountedSource(store: Store, namespace: string): Source | undefined {
+  const mounted = deploymentFile(deploymentIn(store, namespace), 'config');
+  const data = mounted && store.get('ConfigMap', mounted.name, namespace)?.data;
+  if (!mounted || !data || !Object.hasOwn(data, mounted.key)) return undefined;
+  return { file: `configmaps/${mounted.name} ${mounted.key}`, text: data[mounted.key] ?? '' };
+}
+
+/** The SCC mode on the command line of the replicas or in their file; the default if only a Deployment exists. */
+function sccModeIn(store: Store, namespace: string, { options }: Configuration): SccMode | undefined {
+  const deployment = deploymentIn(store, namespace);
+  const configured = deploymentArgument(deployment, 'scc-mode') ?? options.get('scc-mode')?.at(-1);
+  return SCC_MODES.find((mode) => mode === configured) ?? (deployment && DEFAULT_SCC_MODE);
+}
+
+/** The input of all rollout commands. */
+export interface RolloutFacts {
+  readonly store: Store;
+  readonly podSecurity: PodSecurity;
+  readonly management: ManagementSettings;
+  readonly state: RolloutState;
+  /** Assumptions, as phrases. */
+  readonly assumptions: readonly string[];
+}
+
+/** Reads a cluster or manifests, and the state of the rollout. Rejects with a UserError if something cannot be read. */
+export async function gatherRollout(values: RolloutValues, io: Io, date: Date): Promise<RolloutFacts> {
+  const namespace = values['installation-namespace'];
+  const inventory = await readInventory(values, io, {
+    kinds: ROLLOUT_COMMAND_KINDS,
+    configMaps: (store) => ({ namespace, names: installedConfigMaps(store, namespace) }),
+  });
+  const { store } = inventory;
+  const { rollout, podSecurity, scc, assumptions } = await readSettings(store, values);
+  const management = { exemptNamespaces: new Set(DEFAULT_UNMANAGED_NAMESPACES), scc };
+  const unlabeled = findUnlabeled(store, management, date);
+  return {
+    store,
+    podSecurity,
+    management,
+    state: getState({ store, namespace, version: VERSION }, rollout, unlabeled),
+    assumptions: [...inventory.assumptions, ...assumptions],
+  };
+}
+
+function getState(scope: RolloutScope, settings: RolloutSettings, unlabeled: readonly string[]): RolloutState {
+  const { gate, enforce, published, generation, syncer } = getRolloutView(scope, settings);
+  const config = scope.store.get('PSAEnforcementConfig', PSA_ENFORCEMENT_CONFIG);
+  const { spec, status: decided, specOwner: requestedBy } = readEnforcement(config);
+  const { phase, enforcementDate, raiseSettleMs } = settings;
+  const requested = config && spec;
+  const lastEvaluationTime = config?.status?.lastEvaluationTime ?? undefined;
+  const conditions = config?.status?.conditions ?? [];
+  const decision = { phase, enforcementDate, gate, requested, requestedBy, decided, lastEvaluationTime };
+  return { ...decision, enforce, published, generation, syncer, raiseSettleMs, conditions, unlabeled };
+}
+
+function findUnlabeled(store: Store, management: ManagementSettings, date: Date): readonly string[] {
+  const unlabeled = store.list('Namespace').filter((namespace) => {
+    const serviceAccounts = store.list('ServiceAccount', objectName(namespace)).map(objectName);
+    const { isManaged } = getSyncState(namespace, management);
+    return isAwaitingLabel({ namespace, isManaged, serviceAccounts }, date.getTime());
+  });
+  return unlabeled.map(objectName).sort();
+}
+
+/** Next steps for a namespace with violations, or with an inconclusive evaluation. */
+function nextSteps({ name, verdict, categories, level }: NamespaceEvaluation): readonly string[] {
+  if (verdict === 'inconclusive') return ['Resolve the error, so that the namespace can be evaluated.'];
+  const target: Target = { name, weaker: level === 'baseline' ? 'privileged' : 'LEVEL' };
+  return categories.map((category) => STEPS[category](target));
+}
+
+/** A namespace and a level that is weaker than the planned level; `LEVEL` if there are two. */
+interface Target {
+  readonly name: string;
+  readonly weaker: string;
+}
+
+const STEPS: Readonly<Record<Category, (target: Target) => string>> = {
+  runLevelZero: ({ name }) => `The namespace belongs to the cluster: ${labelCommand({ name, weaker: 'privileged' })}.`,
+  openshift: (target) =>
+    `The namespace belongs to the platform, and its labels are not managed: ${labelCommand(target)}; or enable label management: kubectl label namespace/${target.name} ${LABEL_SYNC_LABEL}=true.`,
+  disabledSyncer: (target) =>
+    `Its labels are not managed: enable label management with kubectl label namespace/${target.name} ${LABEL_SYNC_LABEL}-; or set a level: ${labelCommand(target)}.`,
+  userSCC: ({ name }) =>
+    `Pods were admitted only because of their creators' permissions: grant the SCC to the service account (portcullis scc plan -n ${name} --bindings FILE), or change the workloads.`,
+  unknown: (target) => `Change the workloads; or set a weaker level: ${labelCommand(target)}.`,
+};
+
+function labelCommand({ name, weaker }: Target): string {
+  const choice = weaker === 'LEVEL' ? ' (LEVEL: baseline or privileged)' : '';
+  return `kubectl label namespace/${name} ${POD_SECURITY_LABELS.enforce}=${weaker}${choice}`;
+}
+
+/**
+ * Computes the effect of enforcement on each namespace, or on one, except on terminating ones. Prints the progress to a
+ * terminal. Rejects if the signal is aborted.
+ */
+export async function planNamespaces(facts: RolloutFacts, io: Io, only?: string): Promise<readonly PlannedNamespace[]> {
+  const namespaces = listNamespaces(facts.store, only).filter((namespace) => !isTerminating(namespace));
+  return await mapNamespaces(namespaces, createNamespacePlanner(facts), { verb: 'Evaluating', io });
+}
+
+/** Counts the namespaces by verdict. */
+export function countNamespaces(namespaces: readonly PlannedNamespace[]): NamespaceCounts {
+  const count = (verdict: string): number => namespaces.filter((one) => one.verdict === verdict).length;
+  const workloads = namespaces.flatMap((one) => one.workloads);
+  return {
+    namespaces: namespaces.length,
+    clean: count('clean'),
+    violating: count('violating'),
+    inconclusive: count('inconclusive'),
+    labeled: count('labeled'),
+    exempt: count('exempt'),
+    workloads: workloads.length,
+    pods: workloads.reduce((sum, { pods }) => sum + pods, 0),
+  };
+}
+
+function createNamespacePlanner(facts: RolloutFacts): (namespace: Namespace) => PlannedNamespace {
+  const { store, podSecurity, management, state } = facts;
+  const exemptions = () => podSecurity.configuration.exemptions;
+  const evaluator = createNamespaceEvaluator({ exemptions, management });
+  const plannedLabel = createLabelPlanner(facts);
+  return (namespace) => {
+    const name = objectName(namespace);
+    const kept = (current: Level, planned = current) =>
+      ({ name, current, planned, categories: [], workloads: [], steps: [] }) as const;
+    if (podSecurity.exemptions.namespace(name)) {
+      return { ...kept('privileged'), currentSource: 'exemption', verdict: 'exempt' };
+    }
+    if (!evaluator.isSelected(namespace)) {
+      const label = namespace.metadata?.labels?.[POD_SECURITY_LABELS.enforce];
+      // An invalid label enforces the level restricted.
+      const current = isLevel(label) ? label : 'restricted';
+      return { ...kept(current, plannedLabel(namespace)), currentSource: 'label', verdict: 'labeled' };
+    }
+    const evaluation = finish(evaluator.evaluate(namespace, store));
+    const { verdict, categories, workloads, error } = evaluation;
+    return {
+      name,
+      current: state.enforce,
+      currentSource: 'default',
+      planned: evaluator.predictLevel(namespace, store),
+      verdict,
+      categories,
+      reason: violationReason(categories),
+      workloads,
+      error,
+      steps: nextSteps(evaluation),
+    };
+  };
+}
+
+/** The label that the syncer sets on a labeled namespace; `undefined` if the label does not change. */
+function createLabelPlanner({ store, management }: RolloutFacts): (namespace: Namespace) => Level | undefined {
+  const sccLevels = createSccLevelCache();
+  return (namespace) => {
+    const { apply } = planLabels({
+      namespace,
+      serviceAccounts: store.list('ServiceAccount', objectName(namespace)).map(objectName),
+      sccLevels: sccLevels(store),
+      canUse: canUseScc(store),
+      mode: 'Enforce',
+      settings: management,
+    });
+    const label = apply?.metadata?.labels?.[POD_SECURITY_LABELS.enforce];
+    return isLevel(label) ? label : undefined;
+  };
+}
+
+function finish<T>(steps: Iterator<unknown, T>): T {
+  for (;;) {
+    const step = steps.next();
+    if (step.done === true) return step.value;
+  }
+}
+
+const VERDICTS: Readonly<Record<PlannedNamespace['verdict'], string>> = {
+  clean: 'no violations',
+  violating: 'violating',
+  inconclusive: 'inconclusive',
+  labeled: 'labeled already',
+  exempt: 'exempt',
+};
+
+/** The table of namespaces. */
+export function printNamespaceTable(namespaces: readonly PlannedNamespace[]): string {
+  const header = ['NAMESPACE', 'CURRENT', 'PLANNED', 'VERDICT', 'REFUSED', 'REASON'];
+  const rows = namespaces.map(({ name, current, currentSource, planned, verdict, workloads, reason, error }) => [
+    name,
+    `${current} (${currentSource})`,
+    planned ?? 'unknown',
+    VERDICTS[verdict],
+    workloads.length === 0 ? '' : String(workloads.length),
+    error ?? reason ?? '',
+  ]);
+  return printTable([header, ...rows]);
+}
+
+/** True for a namespace with workloads that would be refused, or without a conclusive evaluation. */
+export function isBlocking({ verdict }: PlannedNamespace): boolean {
+  return verdict === 'violating' || verdict === 'inconclusive';
+}
+
+/** One block for each blocking namespace: fields, fixes and next steps. */
+export function namespaceBlocks(namespaces: readonly PlannedNamespace[], style: Style): readonly string[] {
+  return namespaces.filter(isBlocking).map((namespace) => {
+    const { name, planned = 'unknown', workloads, error, steps } = namespace;
+    const lines = [
+      style('bold', printable(`${name} (${planned})`)),
+      ...(error === undefined ? [] : [`  ${printable(error)}`]),
+      ...workloads.flatMap((workload) => workloadLines(workload, style)),
+      ...steps.map((step) => `  ${style('yellow', 'Next:')} ${printable(step)}`),
+    ];
+    return `${lines.join('\n')}\n`;
+  });
+}
+
+function workloadLines({ kind, name, pods, causes, violations }: ViolatingWorkload, style: Style): readonly string[] {
+  const running = pods === 0 || kind === 'Pod' ? '' : ` (${pods} running ${pods === 1 ? 'pod' : 'pods'})`;
+  const through = causes.includes('user') ? ", admitted only because of its creator's permissions" : '';
+  return [
+    `  ${style('red', printable(`${kind} ${name}`))}${running}${through}`,
+    ...violations.flatMap((violation) => violationLines(violation, style)),
+  ];
+}
+
+function violationLines({ check, reason, detail, fields, fix }: FixableViolation, style: Style): readonly string[] {
+  const why = detail === '' ? reason : `${reason} (${detail})`;
+  return [
+    `    ${printable(check)}: ${printable(why)}`,
+    ...fields.map((field) => `      ${printable(field)}`),
+    `      ${style('dim', `Fix: ${printable(fix)}`)}`,
+  ];
+}
+
+/** `12 namespaces: 9 no violations, 1 violating, 2 labeled already; 3 workloads (7 running pods) would be refused` */
+export function printNamespaceCounts(counts: NamespaceCounts): string {
+  const { namespaces, workloads, pods } = counts;
+  const parts = (['clean', 'violating', 'inconclusive', 'labeled', 'exempt'] as const)
+    .filter((verdict) => counts[verdict] > 0)
+    .map((verdict) => `${counts[verdict]} ${VERDICTS[verdict]}`);
+  const refused =
+    workloads === 0
+      ? 'no workload would be refused'
+      : `${printCount(workloads, 'workload')} (${printCount(pods, 'running pod')}) would be refused`;
+  return `${printCount(namespaces, 'namespace')}${parts.length === 0 ? '' : `: ${parts.join(', ')}`}; ${refused}`;
+}
