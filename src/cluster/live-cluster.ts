@@ -4,7 +4,7 @@
  */
 import { findKind, getApiVersion, objectPath, resourcePath, RESOURCES, type ResourceInfo } from '../kube/resources.ts';
 import { isObject, type JsonObject, type Kind, type Kinds, type KubeObject } from '../kube/types.ts';
-import type { ClusterMetrics } from '../telemetry/metrics.ts';
+import type { Metrics } from '../telemetry/metrics.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import { reviewAccess } from './access.ts';
 import type { Clock } from './clock.ts';
@@ -35,7 +35,7 @@ interface LiveClusterOptions {
   now(): Date;
   readonly pageSize?: number;
   readonly logger?: Logger;
-  readonly metrics?: ClusterMetrics;
+  readonly metrics?: Metrics['cluster'];
 }
 
 export interface LiveCluster extends Cluster {
@@ -63,7 +63,6 @@ export function createLiveCluster(options: LiveClusterOptions): LiveCluster {
   const unsynced = new Set(scopes.map(({ kind }) => kind));
   const synced = Promise.withResolvers<undefined>();
   let definitions: Reflector | undefined;
-  let unfollow = (): void => undefined;
 
   const createLoggingReflector = (resource: string, specific: SpecificOptions): Reflector =>
     createReflector({ connection, clock, random, ...logFailures(resource, logger), ...specific });
@@ -108,12 +107,11 @@ export function createLiveCluster(options: LiveClusterOptions): LiveCluster {
     recordEvent: createEventRecorder({ connection, clock, now }),
     reviewAccess: (user, attributes) => reviewAccess(connection, user, attributes),
     async start() {
-      if (metrics) unfollow = metrics.follow(lastEventAgesMs);
+      metrics?.follow(lastEventAgesMs);
       for (const reflector of reflectors.values()) reflector.start();
       await synced.promise;
     },
     async stop() {
-      unfollow();
       await Promise.all([...reflectors.values(), ...(definitions ? [definitions] : [])].map((one) => one.stop()));
       synced.resolve(undefined);
     },

@@ -23,7 +23,7 @@ import {
   type CompletedSweep,
 } from '../policy/rollout/readiness.ts';
 import type { RolloutSettings } from '../policy/rollout/settings.ts';
-import type { ReadinessMetrics } from '../telemetry/metrics.ts';
+import type { Metrics } from '../telemetry/metrics.ts';
 import {
   getAffectedNamespaces,
   rule,
@@ -436,7 +436,11 @@ function watchAffecting(kind: AffectingKind, keys: (affected: AffectedNamespaces
   });
 }
 
-function setStatusMetrics(metrics: ReadinessMetrics, { status }: PSAEnforcementConfig, view: RolloutView): void {
+function setStatusMetrics(
+  metrics: Metrics['rollout']['readiness'],
+  { status }: PSAEnforcementConfig,
+  view: RolloutView,
+): void {
   for (const mode of ENFORCEMENT_MODES) {
     metrics.enforcementMode.set({ mode }, (status?.enforcementMode ?? '') === mode ? 1 : 0);
   }
@@ -451,7 +455,10 @@ function setStatusMetrics(metrics: ReadinessMetrics, { status }: PSAEnforcementC
   }
 }
 
-function setFindingMetrics(metrics: ReadinessMetrics, evaluations: readonly NamespaceEvaluation[]): void {
+function setFindingMetrics(
+  metrics: Metrics['rollout']['readiness'],
+  evaluations: readonly NamespaceEvaluation[],
+): void {
   const { namespaces, workloads } = countFindings(evaluations);
   for (const [category, count] of Object.entries(namespaces)) metrics.namespaces.set({ category }, count);
   metrics.violatingWorkloads.reset();
@@ -459,7 +466,7 @@ function setFindingMetrics(metrics: ReadinessMetrics, evaluations: readonly Name
 }
 
 /** Only the leader exposes these metrics, so that replicas do not contradict each other. */
-function resetMetrics(metrics: ReadinessMetrics): void {
+function resetMetrics(metrics: Metrics['rollout']['readiness']): void {
   metrics.namespaces.reset();
   metrics.violatingWorkloads.reset();
   metrics.enforcementMode.reset();

@@ -5,7 +5,6 @@ import { ApiError } from '../kube/status.ts';
 import type { Kind, Kinds } from '../kube/types.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
-import type { WorkQueueMetrics } from '../telemetry/metrics.ts';
 import { createEventRecorder, type Controller, type ReconcileContext, type Source } from './controller.ts';
 
 /** Computes the delays of retries, in milliseconds. */
@@ -64,7 +63,7 @@ export interface WorkQueue {
 interface WorkQueueOptions {
   readonly name: string;
   readonly clock: Clock;
-  readonly metrics: WorkQueueMetrics;
+  readonly metrics: Metrics['workQueue'];
   /** Called whenever a key can be taken. */
   readonly onReady: () => void;
 }

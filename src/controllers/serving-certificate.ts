@@ -12,7 +12,7 @@ import {
   type ConfigurationKind,
   type RegisteredWebhook,
 } from '../kube/webhooks.ts';
-import type { CertificateMetrics } from '../telemetry/metrics.ts';
+import type { Metrics } from '../telemetry/metrics.ts';
 import { isSameBundle, bundleIncludes, decodeBundle, planBundle, removedCertificates } from '../tls/trust.ts';
 import { KEYRING_FILES, formatKeyring, readKeyring, type Keyring } from '../tls/keyring.ts';
 import { fingerprint, pemFingerprint, readCertificates } from '../tls/certificate-pair.ts';
@@ -374,7 +374,7 @@ const STEPS: Readonly<
 function reportStep(
   { step, reason: cause }: KeyringPlan,
   secret: Secret,
-  metrics: Pick<CertificateMetrics, 'issued'>,
+  metrics: Pick<Metrics['certificates'], 'issued'>,
   context: ReconcileContext,
 ): void {
   const { logger } = context;

@@ -1,6 +1,6 @@
 /** All metrics of the program. Names and help texts of upstream metrics are upstream's. */
 import { collectDefaultMetrics, Gauge, Registry } from 'prom-client';
-import { createTally, createTimings, type Tally, type Timing } from './counters.ts';
+import { createTally, createTimings } from './counters.ts';
 
 /** Describes a metric for the documentation. */
 export interface MetricDescription {
@@ -11,47 +11,39 @@ export interface MetricDescription {
   readonly help: string;
 }
 
-/** The metrics, in one registry that is created once and passed to the parts. */
-export interface Metrics {
-  /** Returns the Prometheus text format. */
-  readonly expose: () => Promise<string>;
-  readonly contentType: string;
-  /** Describes all metrics in the order of their registration. */
-  readonly describe: () => Promise<readonly MetricDescription[]>;
-  readonly podSecurity: PodSecurityMetrics;
-  readonly webhook: WebhookMetrics;
-  readonly scc: SccMetrics;
-  readonly workQueue: WorkQueueMetrics;
-  readonly cluster: ClusterMetrics;
-  readonly reconcileErrors: Tally<'controller'>;
-  /**
-   * 1 for each lease that this process holds, otherwise 0.
-   * @see https://github.com/kubernetes/kubernetes/blob/v1.36.0/staging/src/k8s.io/component-base/metrics/prometheus/clientgo/leaderelection/metrics.go
-   */
-  readonly leading: Gauge<'name'>;
-  readonly config: { readonly lastReloadSuccessful: Gauge; readonly lastReloadSuccess: Gauge };
-  readonly certificates: CertificateMetrics;
-  readonly rollout: RolloutMetrics;
-}
-
 /** Creates metrics in one registry. */
-interface Factory {
-  gauge<L extends string = never>(name: string, help: string, ...labelNames: readonly L[]): Gauge<L>;
-  tally<L extends string = never>(name: string, help: string, ...labelNames: readonly L[]): Tally<L>;
-  timings(name: string, help: string, label: string, buckets: readonly number[]): (value: string) => Timing;
-}
-
-function createFactory(registry: Registry): Factory {
+function createFactory(registry: Registry) {
   const registers = [registry];
   return {
-    gauge: (name, help, ...labelNames) => new Gauge({ name, help, labelNames, registers }),
-    tally: (name, help, ...labelNames) => createTally({ name, help, labelNames, registers }),
-    timings: (name, help, label, buckets) => createTimings({ name, help, labelNames: [label], registers }, buckets),
+    gauge: <L extends string = never>(name: string, help: string, ...labelNames: readonly L[]) =>
+      new Gauge({ name, help, labelNames, registers }),
+    /** Creates a gauge with one label whose values are read at each scrape. */
+    scrapedGauge(name: string, help: string, label: string, read: () => Iterable<readonly [string, number]>): void {
+      new Gauge({
+        name,
+        help,
+        labelNames: [label],
+        registers,
+        collect() {
+          this.reset();
+          for (const [value, measured] of read()) this.set({ [label]: value }, measured);
+        },
+      });
+    },
+    tally: <L extends string = never>(name: string, help: string, ...labelNames: readonly L[]) =>
+      createTally({ name, help, labelNames, registers }),
+    timings: (name: string, help: string, label: string, buckets: readonly number[]) =>
+      createTimings({ name, help, labelNames: [label], registers }, buckets),
   };
 }
 
+type Factory = ReturnType<typeof createFactory>;
+
+/** The metrics, in one registry that is created once and passed to the parts. */
+export type Metrics = ReturnType<typeof createMetrics>;
+
 /** Creates the metrics, including those of the process. */
-export function createMetrics(build: { readonly version: string }): Metrics {
+export function createMetrics(build: { readonly version: string }) {
   const registry = new Registry();
   collectDefaultMetrics({ register: registry });
   const create = createFactory(registry);
@@ -59,19 +51,22 @@ export function createMetrics(build: { readonly version: string }): Metrics {
     .gauge('portcullis_build_info', 'Always 1; the version is in the label.', 'version', 'node_version')
     .set({ version: build.version, node_version: process.version }, 1);
   return {
+    /** Returns the Prometheus text format. */
     expose: () => registry.metrics(),
     contentType: registry.contentType,
+    /** Describes all metrics in the order of their registration. */
     describe: () => describeMetrics(registry),
     podSecurity: createPodSecurityMetrics(create),
     webhook: createWebhookMetrics(create),
     scc: createSccMetrics(create),
-    workQueue: createWorkQueueMetrics(create, registry),
-    cluster: createClusterMetrics(create, registry),
+    workQueue: createWorkQueueMetrics(create),
+    cluster: createClusterMetrics(create),
     reconcileErrors: create.tally(
       'portcullis_controller_reconcile_errors_total',
       'Failed reconciliations by controller, without conflicts.',
       'controller',
     ),
+    /** @see https://github.com/kubernetes/kubernetes/blob/v1.36.0/staging/src/k8s.io/component-base/metrics/prometheus/clientgo/leaderelection/metrics.go */
     leading: create.gauge(
       'leader_election_master_status',
       "[ALPHA] Gauge of if the reporting system is master of the relevant lease, 0 indicates backup, 1 indicates master. 'name' is the string used to identify the lease. Please make sure to group by name.",
@@ -104,15 +99,7 @@ async function describeMetrics(registry: Registry): Promise<readonly MetricDescr
 // Pod Security
 
 /** @see https://github.com/kubernetes/pod-security-admission/blob/v0.36.0/metrics/metrics.go */
-interface PodSecurityMetrics {
-  readonly evaluations: Tally<
-    'decision' | 'policy_level' | 'policy_version' | 'mode' | 'request_operation' | 'resource' | 'subresource'
-  >;
-  readonly exemptions: Tally<'request_operation' | 'resource' | 'subresource'>;
-  readonly errors: Tally<'fatal' | 'request_operation' | 'resource' | 'subresource'>;
-}
-
-function createPodSecurityMetrics({ tally }: Factory): PodSecurityMetrics {
+function createPodSecurityMetrics({ tally }: Factory) {
   const request = ['request_operation', 'resource', 'subresource'] as const;
   return {
     evaluations: tally(
@@ -135,17 +122,10 @@ function createPodSecurityMetrics({ tally }: Factory): PodSecurityMetrics {
 
 // Webhooks
 
-interface WebhookMetrics {
-  readonly requests: Tally<'webhook' | 'code'>;
-  /** By webhook path. */
-  readonly duration: (webhook: string) => Timing;
-  readonly inFlight: Gauge;
-}
-
 /** In seconds. A decision takes well under a millisecond; API servers wait at most 30 seconds. */
 const DURATION_BUCKETS = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10];
 
-function createWebhookMetrics({ gauge, tally, timings }: Factory): WebhookMetrics {
+function createWebhookMetrics({ gauge, tally, timings }: Factory) {
   return {
     requests: tally(
       'portcullis_webhook_requests_total',
@@ -166,18 +146,8 @@ function createWebhookMetrics({ gauge, tally, timings }: Factory): WebhookMetric
 // SCC
 
 const SCC_LABELS = ['operation', 'mode', 'decision', 'scc', 'subject_type'] as const;
-type SccLabel = (typeof SCC_LABELS)[number];
 
-interface SccMetrics {
-  readonly decisions: Tally<SccLabel>;
-  /** Of the validating webhook, after all mutations. */
-  readonly validations: Tally<SccLabel>;
-  readonly accessReviews: Tally<'result'>;
-  readonly broken: Gauge<'scc'>;
-  readonly missing: Gauge<'scc'>;
-}
-
-function createSccMetrics({ gauge, tally }: Factory): SccMetrics {
+function createSccMetrics({ gauge, tally }: Factory) {
   return {
     decisions: tally(
       'portcullis_scc_decisions_total',
@@ -209,36 +179,17 @@ export interface WorkQueueState {
   readonly runningSeconds: readonly number[];
 }
 
+/** In seconds: powers of ten from 10 nanoseconds. */
+const QUEUE_BUCKETS = Array.from({ length: 12 }, (_, index) => Number(`1e${index - 8}`));
+
 /**
  * Metrics of work queues, the same as in other Kubernetes controllers.
  * @see https://github.com/kubernetes/kubernetes/blob/v1.36.0/staging/src/k8s.io/component-base/metrics/prometheus/workqueue/metrics.go
  */
-export interface WorkQueueMetrics {
-  readonly adds: Tally<'name'>;
-  readonly retries: Tally<'name'>;
-  readonly queueDuration: (name: string) => Timing;
-  readonly workDuration: (name: string) => Timing;
-  /** Reads the state of a queue at each scrape until the returned function is called. */
-  follow(name: string, state: () => WorkQueueState): () => void;
-}
-
-/** In seconds: powers of ten from 10 nanoseconds. */
-const QUEUE_BUCKETS = Array.from({ length: 12 }, (_, index) => Number(`1e${index - 8}`));
-
-function createWorkQueueMetrics({ tally, timings }: Factory, registry: Registry): WorkQueueMetrics {
+function createWorkQueueMetrics({ scrapedGauge, tally, timings }: Factory) {
   const queues = new Map<string, () => WorkQueueState>();
-  const stateGauge = (name: string, help: string, read: (state: WorkQueueState) => number): void => {
-    new Gauge({
-      name: `workqueue_${name}`,
-      help,
-      labelNames: ['name'],
-      registers: [registry],
-      collect() {
-        this.reset();
-        for (const [queue, state] of queues) this.set({ name: queue }, read(state()));
-      },
-    });
-  };
+  const stateGauge = (name: string, help: string, read: (state: WorkQueueState) => number): void =>
+    scrapedGauge(`workqueue_${name}`, help, 'name', () => [...queues].map(([queue, state]) => [queue, read(state())]));
   stateGauge('depth', '[ALPHA] Current depth of workqueue', ({ depth }) => depth);
   stateGauge(
     'unfinished_work_seconds',
@@ -265,7 +216,8 @@ function createWorkQueueMetrics({ tally, timings }: Factory, registry: Registry)
       'name',
       QUEUE_BUCKETS,
     ),
-    follow(name, state) {
+    /** Reads the state of a queue at each scrape until the returned function is called. */
+    follow(name: string, state: () => WorkQueueState): () => void {
       queues.set(name, state);
       return () => {
         if (queues.get(name) === state) queues.delete(name);
@@ -279,26 +231,16 @@ function createWorkQueueMetrics({ tally, timings }: Factory, registry: Registry)
 type EventAges = () => ReadonlyMap<string, number>;
 
 /** Metrics of the connection to the API server. */
-export interface ClusterMetrics {
-  /** @see https://github.com/kubernetes/kubernetes/blob/v1.36.0/staging/src/k8s.io/component-base/metrics/prometheus/restclient/metrics.go */
-  readonly requests: Tally<'code' | 'method' | 'host'>;
-  /** Reads the time since the last event of each kind, in milliseconds, at each scrape until the returned function is called. */
-  follow(agesMs: EventAges): () => void;
-}
-
-function createClusterMetrics({ tally }: Factory, registry: Registry): ClusterMetrics {
-  const sources = new Set<EventAges>();
-  new Gauge({
-    name: 'portcullis_cluster_last_event_age_seconds',
-    help: 'Time since the last event or bookmark of each watched kind; API servers send one at least every minute.',
-    labelNames: ['kind'],
-    registers: [registry],
-    collect() {
-      this.reset();
-      for (const agesMs of sources) for (const [kind, ageMs] of agesMs()) this.set({ kind }, ageMs / 1000);
-    },
-  });
+function createClusterMetrics({ scrapedGauge, tally }: Factory) {
+  let agesMs: EventAges = () => new Map();
+  scrapedGauge(
+    'portcullis_cluster_last_event_age_seconds',
+    'Time since the last event or bookmark of each watched kind; API servers send one at least every minute.',
+    'kind',
+    () => [...agesMs()].map(([kind, ageMs]) => [kind, ageMs / 1000]),
+  );
   return {
+    /** @see https://github.com/kubernetes/kubernetes/blob/v1.36.0/staging/src/k8s.io/component-base/metrics/prometheus/restclient/metrics.go */
     requests: tally(
       'rest_client_requests_total',
       'Requests to the API server, by HTTP status code, method and host.',
@@ -306,31 +248,16 @@ function createClusterMetrics({ tally }: Factory, registry: Registry): ClusterMe
       'method',
       'host',
     ),
-    follow(agesMs) {
-      sources.add(agesMs);
-      return () => void sources.delete(agesMs);
+    /** Reads the time since the last event of each kind, in milliseconds, at each scrape. */
+    follow(read: EventAges): void {
+      agesMs = read;
     },
   };
 }
 
 // Certificates
 
-/** Metrics of certificates and of the trust in them. */
-export interface CertificateMetrics {
-  /** Of the serving certificate, Unix seconds. */
-  readonly servingExpiry: Gauge;
-  /** Of each authority in the CA bundles, Unix seconds. */
-  readonly authorityExpiry: Gauge<'fingerprint'>;
-  /** 1 if the decisive webhooks trust the serving certificate. */
-  readonly trusted: Gauge;
-  /** Number of other webhooks that do not trust it. */
-  readonly distrusting: Gauge;
-  /** Certificates that this process issued as leader: `authority` or `serving`. */
-  readonly issued: Tally<'certificate'>;
-  readonly reloads: Tally<never>;
-}
-
-function createCertificateMetrics({ gauge, tally }: Factory): CertificateMetrics {
+function createCertificateMetrics({ gauge, tally }: Factory) {
   return {
     servingExpiry: gauge(
       'portcullis_serving_certificate_expiry_timestamp_seconds',
@@ -360,34 +287,7 @@ function createCertificateMetrics({ gauge, tally }: Factory): CertificateMetrics
 
 // Rollout
 
-/** Metrics of the rollout of Pod Security enforcement. */
-export interface RolloutMetrics {
-  readonly syncer: {
-    /** By required level. */
-    readonly namespaces: Gauge<'level'>;
-    readonly unlabeledManaged: Gauge;
-    readonly errors: Tally<never>;
-    readonly conflicts: Tally<never>;
-  };
-  readonly readiness: ReadinessMetrics;
-}
-
-export interface ReadinessMetrics {
-  readonly lastEvaluation: Gauge;
-  readonly evaluationDuration: Gauge;
-  readonly evaluationErrors: Tally<never>;
-  readonly namespaces: Gauge<'category'>;
-  /** Of a bounded number of namespaces. */
-  readonly violatingWorkloads: Gauge<'namespace'>;
-  readonly enforcementMode: Gauge<'mode'>;
-  readonly enforcing: Gauge;
-  /** By the reason of the condition Progressing. */
-  readonly progressing: Gauge<'reason'>;
-  /** @see https://github.com/openshift/cluster-version-operator/blob/main/pkg/cvo/metrics.go */
-  readonly operatorConditions: Gauge<'name' | 'condition' | 'reason'>;
-}
-
-function createRolloutMetrics(create: Factory): RolloutMetrics {
+function createRolloutMetrics(create: Factory) {
   const { gauge, tally } = create;
   return {
     readiness: createReadinessMetrics(create),
@@ -407,7 +307,7 @@ function createRolloutMetrics(create: Factory): RolloutMetrics {
   };
 }
 
-function createReadinessMetrics({ gauge, tally }: Factory): ReadinessMetrics {
+function createReadinessMetrics({ gauge, tally }: Factory) {
   return {
     lastEvaluation: gauge(
       'psa_rollout_last_evaluation_timestamp_seconds',
@@ -435,6 +335,7 @@ function createReadinessMetrics({ gauge, tally }: Factory): ReadinessMetrics {
       '1 for the reason of the condition Progressing; absent if nothing progresses.',
       'reason',
     ),
+    /** @see https://github.com/openshift/cluster-version-operator/blob/main/pkg/cvo/metrics.go */
     operatorConditions: gauge(
       'cluster_operator_conditions',
       'Conditions of the rollout: 1 if true, 0 if not.',
