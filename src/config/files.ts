@@ -1,6 +1,7 @@
 import { constants } from 'node:fs';
 import { open, type FileHandle } from 'node:fs/promises';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { isDeepStrictEqual } from 'node:util';
 
 /** The error code for a path that is not a regular file. */
 export const NOT_REGULAR = 'ENOTSUP';
@@ -57,14 +58,17 @@ export function failureReason(error: unknown): string {
   return ('code' in error ? REASONS.get(error.code) : undefined) ?? error.message;
 }
 
-interface FileWatch {
-  /** Reads the file; called at each interval. */
-  readonly read: () => Promise<Source>;
+interface FileWatch<T> {
+  /** Reads the content; called at each interval. */
+  readonly read: () => Promise<T>;
   /** The content before the watch begins. */
-  readonly initial: Source;
-  /** Called when the content has changed and is stable for one interval, or is readable again after an error. */
-  readonly onChange: (source: Source) => void;
-  /** Called when the file cannot be read; once while the reason stays the same. */
+  readonly initial: T;
+  /**
+   * Called when the content has changed and is stable for one interval, or is readable again after an error. If it throws,
+   * it is called again at the next interval.
+   */
+  readonly onChange: (content: T) => void;
+  /** Called for an error of `read` or `onChange`; once while the reason stays the same. */
   readonly onError: (error: unknown) => void;
   /** Ends the watch. */
   readonly signal: AbortSignal;
@@ -73,35 +77,31 @@ interface FileWatch {
 }
 
 /**
- * Watches the content of a file until the signal is aborted. It polls, because Kubernetes updates a mounted ConfigMap by
- * swapping a symbolic link of its folder, which fs.watch on the file does not report. A change counts after two equal reads:
- * a file that is written in place is incomplete for a moment, and an incomplete configuration may be valid.
+ * Watches the content of files until the signal is aborted. It polls, because Kubernetes updates a mounted ConfigMap or
+ * Secret by swapping a symbolic link of its folder, which fs.watch on the file does not report. A change counts after two
+ * equal reads: a file that is written in place is incomplete for a moment, and an incomplete configuration may be valid.
  */
-export async function watchFile(watch: FileWatch): Promise<void> {
+export async function watchFile<T>(watch: FileWatch<T>): Promise<void> {
   const { read, onChange, onError, signal, intervalMs = 500 } = watch;
-  let reported: Source | undefined = watch.initial;
-  let last: Source | undefined = reported;
+  let current: T | undefined = watch.initial;
+  let last = current;
   let lastError: string | undefined;
   while (await waitInterval(intervalMs, signal)) {
     try {
-      const source = await read();
+      const content = await read();
       if (signal.aborted) return;
-      const isSettled = areEqual(source, last);
-      last = source;
+      const isSettled = isDeepStrictEqual(content, last);
+      last = content;
+      if (!isSettled || isDeepStrictEqual(content, current)) continue;
+      onChange(content);
+      current = content;
       lastError = undefined;
-      if (!isSettled || areEqual(source, reported)) continue;
-      reported = source;
-      onChange(source);
     } catch (error) {
-      reported = last = undefined;
+      current = undefined;
       if (lastError !== String(error)) onError(error);
       lastError = String(error);
     }
   }
-}
-
-function areEqual(source: Source, other: Source | undefined): boolean {
-  return source.file === other?.file && source.text === other.text;
 }
 
 /** Waits; returns false if the signal is aborted. The timer does not keep the process alive. */

@@ -133,7 +133,7 @@ export function createSettings(options: SettingsOptions): Observable<Settings> {
     const reason = error instanceof Error ? error.message : String(error);
     log.error({ reason }, 'configuration not loaded; the last valid configuration stays in force');
   };
-  const reload = (source: Source): void => {
+  const onChange = (source: Source): void => {
     // At start an empty file means the defaults. Later it is more likely a truncated file, and the defaults enforce nothing.
     if (source.text === '') throw new UserError(`${source.file} is empty`);
     const next = parseConfiguration(source, optionNames);
@@ -143,13 +143,6 @@ export function createSettings(options: SettingsOptions): Observable<Settings> {
     if (printOptions(next) !== printOptions(loaded)) log.warn('changed options take effect after a restart');
     if (next.rollout.phase !== 'Disabled' && loaded.rollout.phase === 'Disabled')
       log.warn('the rollout was disabled at start; it takes effect after a restart');
-  };
-  const onChange = (source: Source): void => {
-    try {
-      reload(source);
-    } catch (error) {
-      onError(error);
-    }
   };
   reportSuccess();
   if (file !== undefined) {

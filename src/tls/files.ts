@@ -1,4 +1,4 @@
-/** Certificates in files: a folder of self-signed certificates, and watched pairs that others renew. */
+/** A folder of self-signed certificates. */
 import { randomUUID, X509Certificate } from 'node:crypto';
 import { mkdir, readFile, rename, rm, stat, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
@@ -136,76 +136,4 @@ async function makeFolder(folder: string): Promise<void> {
 
 function errorCode(error: unknown): unknown {
   return error instanceof Error && 'code' in error ? error.code : undefined;
-}
-
-export interface KeyPairFiles {
-  readonly certFile: string;
-  readonly keyFile: string;
-  /** Reads a file; rejects with an Error that names the file. */
-  readonly read: (file: string) => Promise<string>;
-}
-
-/** Reads a key pair. Rejects with an Error that gives the reason if the pair cannot be served at that time. */
-export async function readKeyPair(files: KeyPairFiles, now: Date): Promise<KeyPair> {
-  const pair = await readFiles(files);
-  const problem = keyPairProblem(pair, { cert: files.certFile, key: files.keyFile }, now);
-  if (problem !== undefined) throw new Error(problem);
-  return pair;
-}
-
-export interface WatchKeyPairOptions extends KeyPairFiles {
-  /** The pair in use. */
-  readonly current: KeyPair;
-  readonly now: () => Date;
-  /** How often the files are read, in milliseconds; default 1000. */
-  readonly intervalMs?: number;
-  /** Called with each new usable pair. */
-  onReload(pair: KeyPair): void;
-  /** Called once for each change that leaves an unusable pair; the previous pair stays in use. */
-  onError(error: Error): void;
-}
-
-/**
- * Watches a key pair until the returned function is called. It compares contents: Kubernetes replaces a symbolic link
- * above the files of a Secret, so that the files themselves do not change.
- */
-export function watchKeyPair(options: WatchKeyPairOptions): () => void {
-  const { intervalMs = 1000 } = options;
-  let current = options.current;
-  let failure = { message: '', times: 0 };
-  let stopped = false;
-  let timer: NodeJS.Timeout;
-
-  const check = async (): Promise<void> => {
-    const pair = await readFiles(options);
-    if (pair.cert !== current.cert || pair.key !== current.key) {
-      const problem = keyPairProblem(pair, { cert: options.certFile, key: options.keyFile }, options.now());
-      if (problem !== undefined) throw new Error(problem);
-      if (!stopped) options.onReload(pair);
-      current = pair;
-    }
-    failure = { message: '', times: 0 };
-  };
-  const report = (error: unknown): void => {
-    const message = error instanceof Error ? error.message : String(error);
-    failure = { message, times: message === failure.message ? failure.times + 1 : 1 };
-    // At the first failure only one of the two files may have been replaced.
-    if (failure.times === 2 && !stopped) options.onError(new Error(message, { cause: error }));
-  };
-  const schedule = (): void => {
-    if (stopped) return;
-    timer = setTimeout(() => void check().catch(report).then(schedule), intervalMs);
-    timer.unref();
-  };
-  schedule();
-
-  return () => {
-    stopped = true;
-    clearTimeout(timer);
-  };
-}
-
-async function readFiles({ certFile, keyFile, read }: KeyPairFiles): Promise<KeyPair> {
-  const [cert, key] = await Promise.all([read(certFile), read(keyFile)]);
-  return { cert, key };
 }

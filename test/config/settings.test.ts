@@ -4,7 +4,6 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { suite, test, type TestContext, after, before } from 'node:test';
 import { execFileSync } from 'node:child_process';
-import { setTimeout as sleep } from 'node:timers/promises';
 import {
   createObservable,
   select,
@@ -17,6 +16,7 @@ import type { SccSettings } from '../../src/policy/scc/mode.ts';
 import { createLogger } from '../../src/telemetry/logger.ts';
 import { createMetrics } from '../../src/telemetry/metrics.ts';
 import { readSource, watchFile } from '../../src/config/files.ts';
+import { eventually } from '../support/eventually.ts';
 
 suite('an observable', () => {
   test('calls every listener after a change, also after an error of another listener', () => {
@@ -112,7 +112,7 @@ suite('settings in force', { timeout: 10_000 }, () => {
     assert.deepEqual(settings.value.podSecurity.configuration.exemptions.namespaces, ['one']);
     assert.equal(settings.value.scc, SCC);
     await writeFile(file, configuration('Nonsense', 'two'));
-    while ((await lastReload()) !== 0) await new Promise((resolve) => setTimeout(resolve, 5));
+    await eventually(async () => assert.equal(await lastReload(), 0));
     assert.deepEqual(settings.value.podSecurity.configuration.exemptions.namespaces, ['one']);
     const changed = next(settings);
     await writeFile(file, configuration('Enforce', 'two'));
@@ -132,157 +132,101 @@ suite('settings in force', { timeout: 10_000 }, () => {
   });
 });
 
-interface Watched {
-  /** The reported texts, and errors by their first word, in order. */
-  readonly told: string[];
-  stop(): Promise<void>;
-}
-
-async function watch(file: string): Promise<Watched> {
-  const told: string[] = [];
-  const ending = new AbortController();
-  const watching = watchFile({
-    read: () => readSource(file),
-    initial: await readSource(file),
-    onChange: ({ text }) => told.push(text),
-    onError: (error) => told.push(String(error).replace(/^UserError: ([^:]+).*$/, '$1')),
-    signal: ending.signal,
-    intervalMs: 5,
-  });
-  return {
-    told,
-    async stop() {
-      ending.abort();
-      await watching;
-    },
-  };
-}
-
-/** Waits for the number of reports; fails after two seconds. */
-async function until(told: readonly string[], count: number): Promise<void> {
-  for (let waited = 0; told.length < count && waited < 2000; waited += 5) await sleep(5);
-  assert.ok(told.length >= count, `told ${JSON.stringify(told)}`);
-}
-
-suite('watching a file', () => {
+suite('watching a file', { timeout: 10_000 }, () => {
   let folder = '';
   before(async () => {
     folder = await mkdtemp(join(tmpdir(), 'portcullis-'));
   });
   after(() => rm(folder, { recursive: true }));
 
-  test('reports each new content once', async () => {
-    const file = join(folder, 'a.yaml');
-    await writeFile(file, 'one');
-    const { told, stop } = await watch(file);
-    await sleep(30);
-    assert.deepEqual(told, []);
-    await writeFile(join(folder, 'new'), 'two');
-    await rename(join(folder, 'new'), file);
-    await until(told, 1);
-    await sleep(30);
-    await stop();
-    assert.deepEqual(told, ['two']);
-  });
+  /** Watches a file with the content `one` during an action. Returns the reported contents and errors. */
+  async function watch(file: string, act: (reported: readonly string[]) => Promise<void>): Promise<readonly string[]> {
+    const reported: string[] = [];
+    const ending = new AbortController();
+    const watching = watchFile({
+      read: () => readSource(file),
+      initial: { file, text: 'one' },
+      onChange: ({ text }) => reported.push(text),
+      onError: (error) => reported.push(String(error).replace(/^UserError: ([^:]+).*$/, '$1')),
+      signal: ending.signal,
+      intervalMs: 5,
+    });
+    await act(reported);
+    ending.abort();
+    await watching;
+    return reported;
+  }
 
   test('follows the swapped links of a mounted ConfigMap', async () => {
-    const mount = join(folder, 'mount');
-    await mkdir(join(mount, '..1'), { recursive: true });
-    await mkdir(join(mount, '..2'));
-    await writeFile(join(mount, '..1', 'config.yaml'), 'one');
-    await writeFile(join(mount, '..2', 'config.yaml'), 'two');
-    await symlink('..1', join(mount, '..data'));
-    await symlink(join('..data', 'config.yaml'), join(mount, 'config.yaml'));
-    const { told, stop } = await watch(join(mount, 'config.yaml'));
-    await symlink('..2', join(mount, '..data_tmp'));
-    await rename(join(mount, '..data_tmp'), join(mount, '..data'));
-    await until(told, 1);
-    await stop();
-    assert.deepEqual(told, ['two']);
+    for (const [version, text] of [
+      ['..1', 'one'],
+      ['..2', 'two'],
+    ] as const) {
+      await mkdir(join(folder, version));
+      await writeFile(join(folder, version, 'config.yaml'), text);
+    }
+    await symlink('..1', join(folder, '..data'));
+    await symlink(join('..data', 'config.yaml'), join(folder, 'config.yaml'));
+    const reported = await watch(join(folder, 'config.yaml'), async (seen) => {
+      await symlink('..2', join(folder, '..data_tmp'));
+      await rename(join(folder, '..data_tmp'), join(folder, '..data'));
+      await eventually(() => assert.equal(seen.length, 1));
+    });
+    assert.deepEqual(reported, ['two']);
   });
 
-  test('reports once that the file is missing, and its content when it exists again', async () => {
-    const file = join(folder, 'b.yaml');
-    await writeFile(file, 'one');
-    const { told, stop } = await watch(file);
-    await rm(file);
-    await until(told, 1);
-    await sleep(30);
-    await writeFile(join(folder, 'new'), 'one');
-    await rename(join(folder, 'new'), file);
-    await until(told, 2);
-    await stop();
-    assert.deepEqual(told, [`cannot read ${file}`, 'one']);
-  });
-
-  test('continues after the file was a named pipe', { timeout: 10_000 }, async () => {
-    const file = join(folder, 'pipe.yaml');
-    await writeFile(file, 'one');
-    const { told, stop } = await watch(file);
-    execFileSync('mkfifo', [join(folder, 'pipe')]);
-    await rename(join(folder, 'pipe'), file);
-    await until(told, 1);
-    await writeFile(join(folder, 'new'), 'two');
-    await rename(join(folder, 'new'), file);
-    await until(told, 2);
-    await stop();
-    assert.deepEqual(told, [`cannot read ${file}`, 'two']);
-  });
-
-  test('reports nothing after its end', async () => {
-    const file = join(folder, 'c.yaml');
-    await writeFile(file, 'one');
-    const { told, stop } = await watch(file);
-    await stop();
-    await writeFile(file, 'two');
-    await sleep(30);
-    assert.deepEqual(told, []);
+  test('continues after the file was a named pipe', async () => {
+    const file = join(folder, 'pipe');
+    execFileSync('mkfifo', [file]);
+    const reported = await watch(file, async (seen) => {
+      await eventually(() => assert.equal(seen.length, 1));
+      await writeFile(join(folder, 'new'), 'two');
+      await rename(join(folder, 'new'), file);
+      await eventually(() => assert.equal(seen.length, 2));
+    });
+    assert.deepEqual(reported, [`cannot read ${file}`, 'two']);
   });
 });
 
-interface Reads {
-  readonly name: string;
-  /** The results of successive reads of a file that contained `one`. */
-  readonly reads: readonly (string | Error)[];
-  readonly told: readonly string[];
-}
-
-const READS: readonly Reads[] = [
-  { name: 'nothing new', reads: ['one', 'one'], told: [] },
-  { name: 'another content, once it stays', reads: ['two', 'two', 'two'], told: ['two'] },
-  { name: 'another content that does not stay', reads: ['two', 'three', 'four'], told: [] },
-  { name: 'a file that is emptied and written again', reads: ['', 'two', 'two'], told: ['two'] },
-  { name: 'a file that grows', reads: ['t', 'tw', 'two', 'two'], told: ['two'] },
-  { name: 'what it was before', reads: ['two', 'one', 'one'], told: [] },
-  { name: 'a file that stays empty', reads: ['', ''], told: [''] },
-  { name: 'gone, and back as it was', reads: [new Error('gone'), 'one', 'one'], told: ['gone', 'one'] },
-  { name: 'gone while it is written', reads: ['two', new Error('gone'), 'two', 'two'], told: ['gone', 'two'] },
-  {
-    name: 'each reason once',
-    reads: [new Error('gone'), new Error('gone'), new Error('locked'), new Error('gone')],
-    told: ['gone', 'locked', 'gone'],
-  },
-];
-
 suite('reports of repeated reads', () => {
-  for (const { name, reads, told } of READS) {
+  const gone = new Error('gone');
+  /** The results of successive reads of a file that contained `one`. The content `late` is rejected twice. */
+  const CASES: readonly (readonly [name: string, reads: readonly (string | Error)[], reported: readonly string[]])[] = [
+    ['nothing new', ['one', 'one'], []],
+    ['another content, once it stays', ['two', 'two', 'two'], ['two']],
+    ['another content that does not stay', ['two', 'three', 'four'], []],
+    ['a file that is emptied and written again', ['', 'two', 'two'], ['two']],
+    ['a file that grows', ['t', 'tw', 'two', 'two'], ['two']],
+    ['the content before the change', ['two', 'one', 'one'], []],
+    ['a file that stays empty', ['', ''], ['']],
+    ['a missing file that exists again', [gone, 'one', 'one'], ['gone', 'one']],
+    ['a file that is missing while it is written', ['two', gone, 'two', 'two'], ['gone', 'two']],
+    ['each reason once', [gone, gone, new Error('locked'), gone], ['gone', 'locked', 'gone']],
+    ['a content that is rejected at first', ['late', 'late', 'late', 'late', 'late'], ['rejected', 'late']],
+    ['the previous content after a rejection', ['late', 'late', 'one', 'one'], ['rejected', 'one']],
+  ];
+  for (const [name, reads, expected] of CASES) {
     test(name, async () => {
       const left = [...reads];
-      const heard: string[] = [];
+      const reported: string[] = [];
+      let rejections = 0;
       const ending = new AbortController();
       await watchFile({
         read() {
           const text = left.shift();
           if (text === undefined) ending.abort();
-          return text instanceof Error ? Promise.reject(text) : Promise.resolve({ file: 'f', text: text ?? '' });
+          return text instanceof Error ? Promise.reject(text) : Promise.resolve(text ?? 'the end');
         },
-        initial: { file: 'f', text: 'one' },
-        onChange: ({ text }) => heard.push(text),
-        onError: (error) => heard.push((error as Error).message),
+        initial: 'one',
+        onChange(text) {
+          if (text === 'late' && rejections++ < 2) throw new Error('rejected');
+          reported.push(text);
+        },
+        onError: (error) => reported.push((error as Error).message),
         signal: ending.signal,
         intervalMs: 0,
       });
-      assert.deepEqual(heard, told);
+      assert.deepEqual(reported, expected);
     });
   }
 });

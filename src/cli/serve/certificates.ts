@@ -12,8 +12,13 @@ import type { HealthCheck } from '../../server/probes.ts';
 import type { AdmissionServer } from '../../server/server.ts';
 import type { Logger } from '../../telemetry/logger.ts';
 import type { Metrics } from '../../telemetry/metrics.ts';
-import { fingerprint, pemFingerprint, readCertificates, type KeyPair } from '../../tls/certificate-pair.ts';
-import { readKeyPair, watchKeyPair, type KeyPairFiles } from '../../tls/files.ts';
+import {
+  fingerprint,
+  keyPairProblem,
+  pemFingerprint,
+  readCertificates,
+  type KeyPair,
+} from '../../tls/certificate-pair.ts';
 import type { ServerNames } from '../../tls/issue.ts';
 import { protocolSettings, type ProtocolSettings } from '../../tls/protocol.ts';
 import {
@@ -179,7 +184,8 @@ export function replicaIdentity(values: Pick<ServeValues, 'in-cluster'>, port: n
 
 /** The certificates that the options name, read at start. */
 export interface CertificateFiles {
-  readonly serving: { readonly files: KeyPairFiles; readonly pair: KeyPair } | undefined;
+  /** The names of the files, and their content. */
+  readonly serving: { readonly files: KeyPair; readonly pair: KeyPair } | undefined;
   readonly clientAuthorities: Source | undefined;
   readonly protocol: ProtocolSettings;
 }
@@ -194,34 +200,28 @@ export async function readCertificateFiles(values: ServeValues): Promise<Certifi
   if (authoritiesFile === undefined && values['client-allowed-names'].length > 0) {
     throw new UserError('--client-allowed-names requires --client-ca-file');
   }
-  const read = async (file: string): Promise<string> => (await readSource(file)).text;
-  const files = certFile === undefined || keyFile === undefined ? undefined : { certFile, keyFile, read };
+  const files = certFile === undefined || keyFile === undefined ? undefined : { cert: certFile, key: keyFile };
   return {
-    serving: files && { files, pair: await loadCertificate(files) },
-    clientAuthorities: authoritiesFile === undefined ? undefined : await readAuthorities(authoritiesFile),
+    serving: files && { files, pair: checkKeyPair(await readKeyPair(files), files) },
+    clientAuthorities: authoritiesFile === undefined ? undefined : checkCertificates(await readSource(authoritiesFile)),
     protocol,
   };
 }
 
-async function loadCertificate(files: KeyPairFiles): Promise<KeyPair> {
-  try {
-    return await readKeyPair(files, new Date());
-  } catch (error) {
-    throw new UserError(formatReason(error), { cause: error });
-  }
+async function readKeyPair({ cert, key }: KeyPair): Promise<KeyPair> {
+  const [certSource, keySource] = await Promise.all([readSource(cert), readSource(key)]);
+  return { cert: certSource.text, key: keySource.text };
 }
 
-async function readAuthorities(file: string): Promise<Source> {
-  return checkCertificates(await readSource(file));
+function checkKeyPair(pair: KeyPair, files: KeyPair): KeyPair {
+  const problem = keyPairProblem(pair, files, new Date());
+  if (problem !== undefined) throw new UserError(problem);
+  return pair;
 }
 
 function checkCertificates(source: Source): Source {
   if (readCertificates(source.text).length === 0) throw new UserError(`${source.file} contains no PEM certificate`);
   return source;
-}
-
-function formatReason(error: unknown): string {
-  return error instanceof Error ? error.message : String(error);
 }
 
 interface WatchOptions {
@@ -242,31 +242,29 @@ export function watchCertificateFiles(
 ): void {
   const logError = (file: string, message: string) => {
     const log = logger.child({ logger: 'tls', file });
-    return (error: unknown): void => log.error({ reason: formatReason(error) }, message);
+    return (error: unknown): void =>
+      log.error({ reason: error instanceof Error ? error.message : String(error) }, message);
   };
   if (serving) {
-    const stop = watchKeyPair({
-      ...serving.files,
-      current: serving.pair,
-      now: () => new Date(),
-      onReload(pair) {
-        certificate.use(pair);
+    const { files } = serving;
+    void watchFile({
+      read: () => readKeyPair(files),
+      initial: serving.pair,
+      onChange(pair) {
+        certificate.use(checkKeyPair(pair, files));
         onServingCertificate(pair.cert);
       },
-      onError: logError(serving.files.certFile, 'cannot load the serving certificate; keeping the previous one'),
+      onError: logError(files.cert, 'cannot load the serving certificate; keeping the previous one'),
+      signal,
     });
-    signal.addEventListener('abort', stop, { once: true });
   }
   if (initial) {
-    const { file } = initial;
-    const onError = logError(file, 'cannot load the client CAs; keeping the previous ones');
-    const onChange = (source: Source): void => {
-      try {
-        certificate.trustClients(checkCertificates(source).text);
-      } catch (error) {
-        onError(error);
-      }
-    };
-    void watchFile({ read: () => readSource(file), initial, onChange, onError, signal });
+    void watchFile({
+      read: () => readSource(initial.file),
+      initial,
+      onChange: (source) => certificate.trustClients(checkCertificates(source).text),
+      onError: logError(initial.file, 'cannot load the client CAs; keeping the previous ones'),
+      signal,
+    });
   }
 }
