@@ -3,13 +3,17 @@ import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
 import { join, relative } from 'node:path';
 import { suite, test } from 'node:test';
+import { Ajv } from 'ajv';
 import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import packageJson from '../../package.json' with { type: 'json' };
 import { readDocuments } from '../../src/config/yaml.ts';
-import { isObject, type PodLike } from '../../src/kube/types.ts';
+import { isObject, type JsonObject, type PodLike } from '../../src/kube/types.ts';
+import { ENFORCEMENT_MODES } from '../../src/kube/psa-enforcement-config.ts';
+import { EVALUATORS, ROLLOUT_PHASES } from '../../src/policy/rollout/settings.ts';
 import { LABEL_SYNC_MANAGER, RUN_LEVEL_ZERO_MANAGER } from '../../src/kube/well-known.ts';
-import { chartFiles } from '../../src/install/helm.ts';
+import schema from '../../src/install/chart/values.schema.json' with { type: 'json' };
+import { CONFIGURATION, deployment } from '../../src/install/deployment.ts';
 import { defaultSettings, buildManifests, type Manifest } from '../../src/install/index.ts';
 import { type ManifestSettings, PROFILES, type Profile } from '../../src/install/settings.ts';
 import { evaluatePod } from '../../src/policy/pss/index.ts';
@@ -20,27 +24,30 @@ import { hasKubectl } from '../support/kubectl.ts';
 // The rendered chart equals the manifests for the corresponding settings.
 
 const CHART = join(import.meta.dirname, '../../webhook-config/helm/portcullis');
-const DEFAULTS = { ...defaultSettings(packageJson.version), namespace: 'security' };
+const { version } = packageJson;
+const DEFAULTS = { ...defaultSettings(version), namespace: 'security' };
 
-function render(values: readonly string[]) {
-  const args = ['template', 'any', CHART, '--namespace=security', '--kube-version=1.36.0', '--no-hooks'];
+function render(values: readonly string[], ...flags: readonly string[]) {
+  const args = ['template', 'any', CHART, '--namespace=security', '--kube-version=1.36.0', ...flags];
   return spawnSync('helm', [...args, ...values.map((value) => `--set=${value}`)], {
     encoding: 'utf8',
     timeout: 30_000,
   });
 }
 
-function rendered(values: readonly string[]): readonly unknown[] {
-  const { status, stdout, stderr } = render(values);
+function renderedObjects(values: readonly string[], ...flags: readonly string[]): readonly Manifest[] {
+  const { status, stdout, stderr } = render(values, ...flags);
   assert.equal(status, 0, stderr);
-  const { documents, errors } = readDocuments(stdout, 'rendered');
-  assert.deepEqual(errors, []);
-  return sorted(documents.map(({ value }) => comparable(value as Manifest)));
+  return objectsIn(stdout) as readonly Manifest[];
+}
+
+function rendered(values: readonly string[]): readonly unknown[] {
+  return sorted(renderedObjects(values, '--no-hooks').map(comparable));
 }
 
 function expected(settings: Partial<ManifestSettings>): readonly unknown[] {
   const manifests = buildManifests({ ...DEFAULTS, ...settings });
-  return sorted(manifests.filter(({ kind }) => kind !== 'Namespace').map((one) => comparable(one)));
+  return sorted(manifests.filter(({ kind }) => kind !== 'Namespace').map(comparable));
 }
 
 const CHART_ENTRIES = ['app.kubernetes.io/managed-by', 'helm.sh/chart', 'helm.sh/resource-policy'];
@@ -61,25 +68,52 @@ function parsed([file, text]: readonly [string, unknown]): unknown {
   return [file, ...readDocuments(String(text), file).documents.map(({ value }) => value)];
 }
 
-suite('templates', () => {
-  const files = chartFiles(packageJson.version);
-  const { documents } = readDocuments(new Map(files).get('values.yaml') ?? '', 'values.yaml');
-  const values = documents[0]?.value;
+const files = new Map(manifestFiles(version));
+const chartFile = (path: string): string => files.get(`helm/portcullis/${path}`) ?? assert.fail(path);
+const [values] = objectsIn(chartFile('values.yaml')) as readonly JsonObject[];
 
-  for (const [path, text] of files.filter(([path]) => path.startsWith('templates/'))) {
-    test(path, () => {
-      const actions = [...text.matchAll(/\{\{-? *(if|with|define|end|else|[^ ]+)[^}]*\}\}/g)].map(
-        ([, word = '']) => word,
-      );
-      const opened = actions.filter((word) => ['if', 'with', 'define'].includes(word));
-      assert.equal(actions.filter((word) => word === 'end').length, opened.length, 'what is opened ends');
-      assert.doesNotMatch(text, /[«»]/);
-      for (const [, name = ''] of text.matchAll(/\.Values\.([\w.]+)/g)) {
-        const value = name.split('.').reduce<unknown>((all, key) => (isObject(all) ? all[key] : undefined), values);
-        assert.notEqual(value, undefined, `values.yaml has no ${name}`);
-      }
-    });
+test('templates are balanced and use existing values', () => {
+  for (const [path, text] of files) {
+    if (!path.startsWith('helm/portcullis/templates/')) continue;
+    const actions = [...text.matchAll(/\{\{-? *(if|with|define|end)\b/g)].map(([, word]) => word);
+    const ends = actions.filter((word) => word === 'end').length;
+    assert.equal(ends, actions.length - ends, path);
+    assert.doesNotMatch(text, /[«»]/);
+    for (const [, name = ''] of text.matchAll(/\.Values\.([\w.]+)/g)) {
+      const value = name.split('.').reduce<unknown>((all, key) => (isObject(all) ? all[key] : undefined), values);
+      assert.notEqual(value, undefined, `values.yaml has no ${name}`);
+    }
   }
+});
+
+test('the default values are those of the manifests, and match the schema', () => {
+  const pod = deployment(DEFAULTS).spec?.template.spec;
+  const [container] = pod?.containers ?? [];
+  const { replicas, rollout: phase, evaluator, withoutControllers, authorization, sccMode: mode, runbook } = DEFAULTS;
+  assert.partialDeepStrictEqual(values, {
+    replicaCount: replicas,
+    scc: { mode },
+    authorization,
+    rollout: { phase, evaluator },
+    withoutControllers,
+    configuration: CONFIGURATION,
+    image: { repository: 'portcullis', pullPolicy: container?.imagePullPolicy },
+    securityContext: container?.securityContext,
+    resources: container?.resources,
+    podSecurityContext: pod?.securityContext,
+    nodeSelector: pod?.nodeSelector,
+    topologySpreadConstraints: pod?.topologySpreadConstraints,
+    priorityClassName: pod?.priorityClassName,
+    prometheusRule: { runbookUrl: runbook },
+  });
+  const names = Object.keys(schema.properties).filter((name) => name !== 'global');
+  assert.deepEqual(names, Object.keys(values ?? {}));
+  const validate = new Ajv({ strict: false }).compile(schema);
+  assert.ok(validate(values), JSON.stringify(validate.errors));
+  const { rollout, enforcementMode } = schema.properties;
+  assert.deepEqual(rollout.properties.phase.enum, ROLLOUT_PHASES);
+  assert.deepEqual(rollout.properties.evaluator.enum, EVALUATORS);
+  assert.deepEqual(enforcementMode.enum, ENFORCEMENT_MODES);
 });
 
 suite('helm', { skip: hasHelm ? false : 'helm is not installed' }, () => {
@@ -158,9 +192,7 @@ suite('helm', { skip: hasHelm ? false : 'helm is not installed' }, () => {
   });
 
   test('a restricted pod turns break-glass on before an uninstall', () => {
-    const { stdout } = spawnSync('helm', ['template', 'any', CHART, '--kube-version=1.36.0'], { encoding: 'utf8' });
-    const { documents } = readDocuments(stdout, 'rendered');
-    const job = documents.map(({ value }) => value as Manifest).find(({ kind }) => kind === 'Job') as Manifest & {
+    const job = renderedObjects([]).find(({ kind }) => kind === 'Job') as Manifest & {
       readonly spec: { readonly template: PodLike };
     };
     assert.equal(job.metadata.annotations?.['helm.sh/hook'], 'pre-delete');
@@ -170,15 +202,12 @@ suite('helm', { skip: hasHelm ? false : 'helm is not installed' }, () => {
   });
 
   test('the first installation requests enforcement; upgrades do not', () => {
-    const args = ['template', 'any', CHART, '--kube-version=1.36.0', '--set=enforcementMode=Restricted'];
-    const { stdout } = spawnSync('helm', args, { encoding: 'utf8' });
-    const { documents } = readDocuments(stdout, 'rendered');
-    const [asked] = documents
-      .map(({ value }) => value as Manifest)
-      .filter(({ kind }) => kind === 'PSAEnforcementConfig');
-    assert.equal(asked?.metadata.annotations?.['helm.sh/hook'], 'post-install');
-    assert.deepEqual((asked as { readonly spec?: unknown }).spec, { enforcementMode: 'Restricted' });
-    assert.doesNotMatch(render([]).stdout, /^kind: PSAEnforcementConfig$/m);
+    const find = (values: readonly string[]) =>
+      renderedObjects(values).find(({ kind }) => kind === 'PSAEnforcementConfig');
+    const object = find(['enforcementMode=Restricted']);
+    assert.equal(object?.metadata.annotations?.['helm.sh/hook'], 'post-install');
+    assert.deepEqual((object as { readonly spec?: unknown }).spec, { enforcementMode: 'Restricted' });
+    assert.equal(find([]), undefined);
   });
 
   const refused: readonly (readonly [value: string, message: RegExp])[] = [
@@ -199,8 +228,6 @@ suite('helm', { skip: hasHelm ? false : 'helm is not installed' }, () => {
 });
 
 const FOLDER = join(import.meta.dirname, '../../webhook-config');
-const { version } = packageJson;
-const files = new Map(manifestFiles(version));
 
 function settingsOf(profile: Profile) {
   return { ...defaultSettings(version), ...PROFILES[profile] };
@@ -241,18 +268,11 @@ test('install.yaml equals a default installation', () => {
 });
 
 test('the profile local differs only in the URLs of webhooks', () => {
-  const withoutPlace = (objects: readonly Manifest[]): unknown =>
-    JSON.parse(JSON.stringify(objects, (key, value: unknown) => (key === 'clientConfig' ? undefined : value)));
-  const [local, installed] = [buildManifests(settingsOf('local')), buildManifests(settingsOf('default'))];
-  assert.deepEqual(withoutPlace(local), withoutPlace(installed));
-  const places = (objects: readonly Manifest[]): unknown[] =>
-    objects.flatMap((one) =>
-      ((one as { webhooks?: { clientConfig: unknown }[] }).webhooks ?? []).map((hook) => hook.clientConfig),
-    );
-  const urlOf = (place: unknown): unknown => ({
-    url: `https://127.0.0.1:8443${(place as { service: { path: string } }).service.path}`,
+  const expected: unknown = JSON.parse(JSON.stringify(buildManifests(settingsOf('default'))), (key, value: unknown) => {
+    if (key !== 'clientConfig') return value;
+    return { url: `https://127.0.0.1:8443${(value as { service: { path: string } }).service.path}` };
   });
-  assert.deepEqual(places(local), places(installed).map(urlOf));
+  assert.deepEqual(buildManifests(settingsOf('local')), expected);
 });
 
 suite('kustomize', { skip: hasKubectl ? false : 'kubectl is not installed' }, () => {
