@@ -93,10 +93,10 @@ function levelErrors({ userNamespaceLevel, hostUsers }: LevelInput): readonly st
 }
 
 const AREAS: Readonly<Record<string, Area>> = {
-  'scc-user-namespace': area<LevelInput, { readonly error?: string }>('POD_STRATEGIES', (input, { error }) => {
+  'scc-user-namespace': area<LevelInput, { readonly error?: string }>((input, { error }) => {
     assert.deepEqual(levelErrors(input), error === undefined ? [] : [error]);
   }),
-  'scc-order': area<OrderInput, OrderExpect>('findCandidates', (input, { order, scores }) => {
+  'scc-order': area<OrderInput, OrderExpect>((input, { order, scores }) => {
     const sccs = createSccSet(input.sccs.flatMap((name) => STANDARD.get(name) ?? []));
     const preferUserNamespaces = input.preferUserNamespaceProfiles === true && input.hostUsers === false;
     const candidates = findCandidates(sccs, { preferUserNamespaces });
@@ -105,19 +105,19 @@ const AREAS: Readonly<Record<string, Area>> = {
     assert.deepEqual(names, order);
     if (scores) assert.deepEqual(Object.fromEntries(ordered.map(({ name, score }) => [name, score])), scores);
   }),
-  'version-parse': area<VersionInput, unknown>('parseVersion, parseKubeletVersion', (input, expected) => {
+  'version-parse': area<VersionInput, unknown>((input, expected) => {
     const parsed =
       input.version === undefined ? parseKubeletVersion(input.kubeletVersion ?? '') : parseVersion(input.version);
     assert.deepEqual('value' in parsed ? { normalised: formatKubeletVersion(parsed.value) } : parsed, expected);
   }),
-  'scc-to-pss': area<{ readonly scc: string }, unknown>('psaLevel', ({ scc: name }, expected) => {
+  'scc-to-pss': area<{ readonly scc: string }, unknown>(({ scc: name }, expected) => {
     const scc = name === 'nested-container-design' ? DESIGN : STANDARD.get(name);
     assert.ok(scc);
     const levelOf = (userNamespaces: 'ignore' | 'aware') =>
       psaLevel(scc, NAMESPACE, { profile: 'upstream', userNamespaces }).level;
     assert.deepEqual({ today: levelOf('ignore'), userNamespaceAware: levelOf('aware') }, expected);
   }),
-  'pss-user-namespace': area<CheckInput, unknown>('evaluatePod', ({ check, version, pod }, expected) => {
+  'pss-user-namespace': area<CheckInput, unknown>(({ check, version, pod }, expected) => {
     const { violations } = evaluatePod(podOf(pod), { level: 'restricted', version });
     // From v1.35 the restricted check replaces the baseline check, so both levels are evaluated.
     const { violations: baseline } = evaluatePod(podOf(pod), { level: 'baseline', version });
@@ -125,7 +125,7 @@ const AREAS: Readonly<Record<string, Area>> = {
     const { reason = '', detail = '' } = found ?? {};
     assert.deepEqual({ allowed: found === undefined, reason, detail }, expected);
   }),
-  'downgrade-audit': area<{ readonly pod: JsonObject }, unknown>('auditUserNamespaces', ({ pod }, expected) => {
+  'downgrade-audit': area<{ readonly pod: JsonObject }, unknown>(({ pod }, expected) => {
     const one = podOf(pod);
     const findings = auditUserNamespaces({
       sccs: [...STANDARD.values()],

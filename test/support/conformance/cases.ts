@@ -41,27 +41,21 @@ export interface Case {
   readonly productExpect?: unknown;
 }
 
-/** An internal step of the original, and the function of Portcullis that is compared with it. */
-export interface Area {
-  readonly by: string;
-  check(given: Case): void;
-}
+/** Compares an internal step of the original with the corresponding function of Portcullis. */
+export type Area = (given: Case) => void;
 
 /** Creates an area from a check of the typed input and result of its cases. */
-export function area<Input, Expect>(by: string, check: (input: Input, expect: Expect) => void): Area {
-  return {
-    by,
-    check: ({ input, expect, productExpect }) => check(input as Input, (productExpect ?? expect) as Expect),
-  };
+export function area<Input, Expect>(check: (input: Input, expect: Expect) => void): Area {
+  return ({ input, expect, productExpect }) => check(input as Input, (productExpect ?? expect) as Expect);
 }
 
 /** One suite per area, with one test per case. A case of an area without a check fails. */
 export function testAreas(cases: readonly Case[], areas: Readonly<Record<string, Area>>): void {
   for (const [name, inArea] of Map.groupBy(cases, (one) => one.area)) {
-    const found = Object.hasOwn(areas, name) ? areas[name] : undefined;
-    test(`${name}: ${inArea.length} cases, compared with ${found?.by ?? 'nothing'}`, async (t) => {
-      if (found === undefined) throw new Error(`no check of area ${name}`);
-      for (const one of inArea) await t.test(one.name, () => found.check(one));
+    test(`${name}: ${inArea.length} cases`, async (t) => {
+      const check = areas[name];
+      if (check === undefined) throw new Error(`no check of area ${name}`);
+      for (const one of inArea) await t.test(one.name, () => check(one));
     });
   }
 }

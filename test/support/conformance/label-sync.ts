@@ -75,7 +75,7 @@ function syncInput({ syncedModes, namespace, constraints, serviceAccounts }: Syn
   };
 }
 
-const sync = area<SyncCase, SyncExpect>('planLabels', (given, expect) => {
+const sync = area<SyncCase, SyncExpect>((given, expect) => {
   // The controller plans nothing for a namespace that does not exist.
   if (given.namespace.exists === false) {
     assert.equal(expect.writes, 0);
@@ -155,7 +155,7 @@ export const LABEL_SYNC_AREAS: Readonly<Record<string, Area>> = {
   'syncer/is-managed': area<
     { readonly exists: boolean; readonly namespace: CaseNamespace },
     { readonly managed?: boolean; readonly error?: boolean }
-  >('isManaged', ({ exists, namespace }, { managed }) => {
+  >(({ exists, namespace }, { managed }) => {
     // The controller does not evaluate a namespace that does not exist.
     if (exists) assert.equal(isManagedCase(namespace), managed);
   }),
@@ -166,7 +166,7 @@ export const LABEL_SYNC_AREAS: Readonly<Record<string, Area>> = {
       readonly event: { readonly kind: 'SecurityContextConstraints' | 'Role' | 'ClusterRole' } & RoleCase;
     },
     { readonly queuedNamespaceCount: number }
-  >('findAffectedNamespaces', ({ namespaces, event: { kind, ...object } }, { queuedNamespaceCount }) => {
+  >(({ namespaces, event: { kind, ...object } }, { queuedNamespaceCount }) => {
     const after = objectOf({ ...object, ...(kind === 'SecurityContextConstraints' ? {} : { rules: rulesFor(['a']) }) });
     const reach = findAffectedNamespaces({ kind, after }, contextOf(['a']));
     const queued = namespaces.filter(({ name }) => reach === 'all' || reach.has(name)).filter(isManagedCase);
@@ -179,7 +179,7 @@ export const LABEL_SYNC_AREAS: Readonly<Record<string, Area>> = {
   'syncer/label-owners': area<
     { readonly managedFields: readonly { manager: string; operation: string; fields: object }[] },
     { readonly labelsByManager: Readonly<Record<string, readonly string[]>> }
-  >('metadataOwnersOf', ({ managedFields }, { labelsByManager }) => {
+  >(({ managedFields }, { labelsByManager }) => {
     const entries = managedFields.map(({ fields, ...entry }) => ({
       ...entry,
       fieldsType: 'FieldsV1',
@@ -195,7 +195,7 @@ export const LABEL_SYNC_AREAS: Readonly<Record<string, Area>> = {
       readonly serviceAccount: { readonly namespace: string; readonly name: string };
     } & Readonly<Record<'roles' | 'clusterRoles' | 'roleBindings' | 'clusterRoleBindings', readonly RoleCase[]>>,
     { readonly constraints: readonly string[] }
-  >('mayUseAs', ({ constraints, serviceAccount: { namespace, name }, ...objects }, expect) => {
+  >(({ constraints, serviceAccount: { namespace, name }, ...objects }, expect) => {
     const rbac = createRbac();
     for (const one of objects.roles) rbac.put('Role', objectOf(one));
     for (const one of objects.clusterRoles) rbac.put('ClusterRole', objectOf(one));
@@ -215,7 +215,7 @@ export const LABEL_SYNC_AREAS: Readonly<Record<string, Area>> = {
       readonly roleRef: unknown;
     },
     { readonly error?: boolean; readonly resolved?: string }
-  >('readRoleRef', ({ roles, clusterRoles, bindingNamespace, roleRef }, expect) => {
+  >(({ roles, clusterRoles, bindingNamespace, roleRef }, expect) => {
     const keys = [...roles, ...clusterRoles].map(({ namespace = '', name }) => `${namespace}/${name}`);
     const ref = readRoleRef(roleRef, bindingNamespace);
     const key = ref && `${ref.namespace}/${ref.name}`;
@@ -223,27 +223,22 @@ export const LABEL_SYNC_AREAS: Readonly<Record<string, Area>> = {
     assert.deepEqual(isFound ? { resolved: key } : { error: true }, expect);
   }),
 
-  'syncer/binding-relevant': area<RelevanceCase, { readonly relevant: boolean }>(
-    'findAffectedNamespaces',
-    (given, { relevant }) => {
-      const { useful, roles, clusterRoles, binding } = given;
-      const exists = new Set([...roles, ...clusterRoles].map(({ namespace = '', name }) => `${namespace}/${name}`));
-      const findRole = (key: string) =>
-        exists.has(key)
-          ? keyed(key, rulesFor(Object.hasOwn(useful, key) ? (useful[key] ?? []) : [])).object
-          : undefined;
-      const { kind, namespace, ...rest } = binding;
-      const subjects = [{ kind: 'ServiceAccount', namespace: 'ns', name: 'default' }];
-      const object = { ...rest, subjects, ...objectOf({ namespace, name: 'binding' }) };
-      const reach = findAffectedNamespaces({ kind, after: object }, contextOf(namesIn(useful), findRole));
-      assert.equal(reach === 'all' || reach.size > 0, relevant);
-    },
-  ),
+  'syncer/binding-relevant': area<RelevanceCase, { readonly relevant: boolean }>((given, { relevant }) => {
+    const { useful, roles, clusterRoles, binding } = given;
+    const exists = new Set([...roles, ...clusterRoles].map(({ namespace = '', name }) => `${namespace}/${name}`));
+    const findRole = (key: string) =>
+      exists.has(key) ? keyed(key, rulesFor(Object.hasOwn(useful, key) ? (useful[key] ?? []) : [])).object : undefined;
+    const { kind, namespace, ...rest } = binding;
+    const subjects = [{ kind: 'ServiceAccount', namespace: 'ns', name: 'default' }];
+    const object = { ...rest, subjects, ...objectOf({ namespace, name: 'binding' }) };
+    const reach = findAffectedNamespaces({ kind, after: object }, contextOf(namesIn(useful), findRole));
+    assert.equal(reach === 'all' || reach.size > 0, relevant);
+  }),
 
   'syncer/binding-index-keys': area<
     { readonly binding: { readonly kind: 'RoleBinding' | 'ClusterRoleBinding'; readonly namespace: string } },
     { readonly keys: readonly string[] }
-  >('accountsOf', ({ binding: { kind, namespace, ...rest } }, { keys }) => {
+  >(({ binding: { kind, namespace, ...rest } }, { keys }) => {
     assert.deepEqual(serviceAccountSubjects(kind, { ...rest, ...objectOf({ namespace, name: 'binding' }) }), keys);
   }),
 
@@ -254,19 +249,15 @@ export const LABEL_SYNC_AREAS: Readonly<Record<string, Area>> = {
       readonly role: { readonly key: string; readonly rules: unknown };
     },
     Enqueue
-  >(
-    'grantedSccs, findAffectedNamespaces',
-    ({ constraints, priorUseful, role: { key, rules } }, { useful, enqueue }) => {
-      const { kind, object: after } = keyed(key, rules);
-      const prior = Object.hasOwn(priorUseful, key) ? priorUseful[key] : undefined;
-      const before = prior && keyed(key, rulesFor(prior)).object;
-      assert.deepEqual({ [key]: grantedSccs(after, constraints) }, useful);
-      assert.equal(printReach(findAffectedNamespaces({ kind, before, after }, contextOf(constraints))), enqueue);
-    },
-  ),
+  >(({ constraints, priorUseful, role: { key, rules } }, { useful, enqueue }) => {
+    const { kind, object: after } = keyed(key, rules);
+    const prior = Object.hasOwn(priorUseful, key) ? priorUseful[key] : undefined;
+    const before = prior && keyed(key, rulesFor(prior)).object;
+    assert.deepEqual({ [key]: grantedSccs(after, constraints) }, useful);
+    assert.equal(printReach(findAffectedNamespaces({ kind, before, after }, contextOf(constraints))), enqueue);
+  }),
 
   'syncer/role-removed': area<{ readonly priorUseful: Useful; readonly removedRole: string }, Enqueue>(
-    'findAffectedNamespaces',
     ({ priorUseful, removedRole: key }, { enqueue }) => {
       const { kind, object: before } = keyed(
         key,
@@ -277,7 +268,6 @@ export const LABEL_SYNC_AREAS: Readonly<Record<string, Area>> = {
   ),
 
   'syncer/constraint-removed': area<{ readonly priorUseful: Useful; readonly removed: string }, Enqueue>(
-    'grantedSccs, findAffectedNamespaces',
     ({ priorUseful, removed }, { useful, enqueue }) => {
       const left = namesIn(priorUseful).filter((name) => name !== removed);
       for (const [key, sccs] of Object.entries(priorUseful)) {

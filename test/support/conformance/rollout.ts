@@ -94,7 +94,7 @@ interface DryRunExpect {
   readonly level?: Level;
 }
 
-const dryRun = area<DryRunCase, DryRunExpect>('predictedLevelOf, verdictOfWarnings', (given, expect) => {
+const dryRun = area<DryRunCase, DryRunExpect>((given, expect) => {
   const { namespace, dryRunWarnings, dryRunError } = given;
   // A failed request returns no warnings.
   if (dryRunError !== undefined) {
@@ -153,7 +153,6 @@ interface WarningsCase {
 export const READINESS_AREAS: Readonly<Record<string, Area>> = {
   // Each response has its own warnings. Only the first one has warnings here.
   'readiness/warnings': area<WarningsCase, { readonly results: readonly (readonly string[])[] }>(
-    'parseWarnings',
     ({ received, takes }, { results }) => {
       const answers = Array.from({ length: takes }, (_, index) => (index === 0 ? received.map(warningHeader) : []));
       assert.deepEqual(answers.map(parseWarnings), results);
@@ -163,7 +162,7 @@ export const READINESS_AREAS: Readonly<Record<string, Area>> = {
   'readiness/discovery': area<
     { readonly namespaces: readonly CaseNamespace[] },
     { readonly selected: readonly string[] }
-  >('isSelected', ({ namespaces }, { selected }) => {
+  >(({ namespaces }, { selected }) => {
     const found = namespaces.filter((one) => isSelected(namespaceOf(one), NO_EXEMPTIONS)).map(({ name }) => name);
     assert.deepEqual(found.sort(), selected);
   }),
@@ -171,18 +170,16 @@ export const READINESS_AREAS: Readonly<Record<string, Area>> = {
   'readiness/level-and-violation': dryRun,
   'readiness/violation': dryRun,
 
-  'readiness/classify': area<ClassifyCase, { readonly recordedAs: readonly string[] }>(
-    'classify, evaluateNamespace',
-    (given, expect) => assert.deepEqual([...recordedAs(given)].sort(), [...expect.recordedAs].sort()),
+  'readiness/classify': area<ClassifyCase, { readonly recordedAs: readonly string[] }>((given, expect) =>
+    assert.deepEqual([...recordedAs(given)].sort(), [...expect.recordedAs].sort()),
   ),
 
   'readiness/condition': area<
     { readonly type: string; readonly reason: string; readonly namespaces: string[] },
     unknown
-  >('readinessCondition', (given, expect) => assert.deepEqual(readinessCondition(given), expect)),
+  >((given, expect) => assert.deepEqual(readinessCondition(given), expect)),
 
   'readiness/condition-set': area<SetCase, { readonly conditions: Readonly<Record<string, string>> }>(
-    'classify, readinessConditions',
     ({ violating = [], inconclusive = [] }, { conditions }) => {
       const found = readinessConditions([
         ...violating.map((one) => ({
@@ -210,7 +207,7 @@ interface GateExpect {
 }
 
 export const OBSERVER_AREAS: Readonly<Record<string, Area>> = {
-  'observer/gate-only': area<GateCase, GateExpect>('planEnforcement, observeDefaults', (given, expect) => {
+  'observer/gate-only': area<GateCase, GateExpect>((given, expect) => {
     const { existingDefaults, gatesObserved, gate, gateError } = given;
     const isKnown = gatesObserved && gateError === undefined;
     const plan = planEnforcement({

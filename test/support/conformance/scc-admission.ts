@@ -93,13 +93,13 @@ export function admissionAreas(standard: readonly SecurityContextConstraints[]):
     compatibility: 'openshift',
   });
   return {
-    'access.findApplicable': area('access', (input: ApplicableInput, expect: { readonly names: readonly string[] }) => {
+    'access.findApplicable': area((input: ApplicableInput, expect: { readonly names: readonly string[] }) => {
       const mayUse = createMayUse(canUseBy(input.grants.map(grantOf)), input.namespace);
       const subject = { username: input.user.name, groups: input.user.groups };
       const usable = input.sccs.map(prepareScc).filter((scc) => mayUse(subject, scc));
       assert.deepEqual({ names: usable.map(({ name }) => name) }, expect);
     }),
-    'access.subjectType': area('access', (input: SubjectTypeInput, { type }: { readonly type: string }) => {
+    'access.subjectType': area((input: SubjectTypeInput, { type }: { readonly type: string }) => {
       const subjects = podSubjects({
         userInfo: { username: input.user.name, groups: input.user.groups },
         serviceAccountName: input.serviceAccountName,
@@ -110,7 +110,6 @@ export function admissionAreas(standard: readonly SecurityContextConstraints[]):
       assert.equal(findSubjectType(prepareScc(input.scc), subjects, mayUse) ?? 'none', type);
     }),
     'provider.assign': area(
-      'an attempt, written into the pod',
       ({ scc, pod }: { readonly scc: unknown; readonly pod: JsonObject }, expect: AssignExpect) => {
         const prepared = prepareScc(scc);
         const namespace = readNamespaceRanges({});
@@ -119,18 +118,17 @@ export function admissionAreas(standard: readonly SecurityContextConstraints[]):
         if (expect.valid) assert.deepEqual(withoutEmptyAnnotations(writePod(attempt, {})), expect.pod);
       },
     ),
-    'admission.ignore': area('the reading of a request', (input: RequestInput, expect: { readonly ignored: boolean }) =>
+    'admission.ignore': area((input: RequestInput, expect: { readonly ignored: boolean }) =>
       assert.equal(readRequest(requestOf(input)).verdict === 'ignore', expect.ignored),
     ),
     'admission.ignoreMetadata': area(
-      'the reading of a request',
       (
         input: { readonly newMetadata: unknown; readonly oldMetadata: unknown },
         expect: { readonly ignored: boolean },
       ) =>
         assert.equal(isIgnoredUpdate({ metadata: input.newMetadata }, { metadata: input.oldMetadata }), expect.ignored),
     ),
-    'admission.candidates': area('the candidates', (input: CandidatesInput, expect: JsonObject) => {
+    'admission.candidates': area((input: CandidatesInput, expect: JsonObject) => {
       const candidates = findCandidates(createSccSet(input.sccs), {
         requiredScc: input.requiredScc,
         // The pass that may change pods ignores the recorded SCC.
@@ -140,7 +138,7 @@ export function admissionAreas(standard: readonly SecurityContextConstraints[]):
       const found = 'error' in candidates ? candidates : { names: candidates.sccs.map(({ name }) => name) };
       assert.deepEqual(found, expect);
     }),
-    'admission.admit': area('assignScc, then validateScc', (input: RequestInput, expect: AdmitExpect) => {
+    'admission.admit': area((input: RequestInput, expect: AdmitExpect) => {
       const request = requestOf(input);
       const decision = assignScc(request);
       checkMessage(messageOf(decision, input.pod), expect);
@@ -149,15 +147,13 @@ export function admissionAreas(standard: readonly SecurityContextConstraints[]):
       if (expect.validateAllowed === undefined) return;
       assert.equal(validateScc({ ...request, object: pod }).allowed, expect.validateAllowed, 'the second pass');
     }),
-    'admission.validate': area('validateScc', (input: RequestInput, expect: AdmitExpect) => {
+    'admission.validate': area((input: RequestInput, expect: AdmitExpect) => {
       const decision = validateScc(requestOf(input));
       assert.equal(messageOf(decision, input.pod), expect.message);
       assert.equal(decision.allowed, expect.allowed);
     }),
-    'admission.audit': area(
-      'assignScc',
-      (input: RequestInput, { annotations }: { readonly annotations: Annotations }) =>
-        assert.deepEqual(assignScc(requestOf(input)).auditAnnotations, withoutPrefixes(annotations)),
+    'admission.audit': area((input: RequestInput, { annotations }: { readonly annotations: Annotations }) =>
+      assert.deepEqual(assignScc(requestOf(input)).auditAnnotations, withoutPrefixes(annotations)),
     ),
   };
 }
@@ -245,7 +241,7 @@ interface ReviewExpect {
 
 /** The review APIs. The cases have no grants except the users and groups of the SCCs. */
 export const REVIEW_AREAS: Readonly<Record<string, Area>> = {
-  subjectReview: area('answerReview', (input: ReviewCase, expect: ReviewExpect) => {
+  subjectReview: area((input: ReviewCase, expect: ReviewExpect) => {
     const answer = answerReview({
       review: { kind: input.kind, spec: input.spec },
       namespace: input.namespace,
@@ -292,7 +288,6 @@ interface ExecInput {
 
 export const SCOPE_AREAS: Readonly<Record<string, Area>> = {
   'admission.namespaceSkip': area<NamespaceInput, { readonly skipped: boolean }>(
-    'sccModeOf, with the namespaces that OpenShift exempts',
     ({ namespace: name, labels }, { skipped }) => {
       const exemptNamespaces = [...DEFAULT_EXEMPT_NAMESPACES, 'default'];
       const { mode } = sccMode({ metadata: { name, labels } }, { mode: 'enforce', exemptNamespaces });
@@ -300,7 +295,6 @@ export const SCOPE_AREAS: Readonly<Record<string, Area>> = {
     },
   ),
   'admission.execScope': area<ExecInput, { readonly evaluated: boolean }>(
-    'isExecRequest',
     ({ operation, resource, subresource: subResource }, { evaluated }) => {
       const request = { operation, resource: { group: '', version: 'v1', resource }, subResource };
       assert.equal(isExecRequest(request), evaluated);

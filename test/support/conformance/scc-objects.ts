@@ -58,27 +58,20 @@ interface PointsInput {
   readonly sccsFrom?: string;
 }
 
-const RANGES = 'the ranges of a namespace';
-const SCORE = 'the score of an SCC';
-
 /** SCC objects, their order, and their binding to a namespace. `standard` is the list of SCCs of the platform. */
 export function objectAreas(standard: readonly SecurityContextConstraints[]): Readonly<Record<string, Area>> {
   return {
     'scc.default': area(
-      'the defaulting of SCCs',
       ({ scc }: { readonly scc: SecurityContextConstraints }, { object, fields = {} }: DefaultExpect) => {
         const defaulted = { ...defaultScc(scc) } as JsonObject;
         if (object !== undefined) assert.deepEqual(defaulted, object);
         for (const [field, value] of Object.entries(fields)) assert.deepEqual(defaulted[field], value, field);
       },
     ),
-    'scc.validate': area(
-      'the validation of SCCs',
-      ({ scc }: { readonly scc: unknown }, { errors }: { readonly errors: readonly string[] }) =>
-        assert.deepEqual(validateSccObject(scc).map(formatFieldError), errors),
+    'scc.validate': area(({ scc }: { readonly scc: unknown }, { errors }: { readonly errors: readonly string[] }) =>
+      assert.deepEqual(validateSccObject(scc).map(formatFieldError), errors),
     ),
     'sort.order': area(
-      'the order of SCCs',
       (
         { sccs }: { readonly sccs: readonly SecurityContextConstraints[] | string },
         { names }: { readonly names: readonly string[] },
@@ -88,44 +81,38 @@ export function objectAreas(standard: readonly SecurityContextConstraints[]): Re
           names,
         ),
     ),
-    'sort.points': area(SCORE, ({ scc }: PointsInput, { points }: { readonly points: number }) => {
+    'sort.points': area(({ scc }: PointsInput, { points }: { readonly points: number }) => {
       const found = typeof scc === 'string' ? standard.find(({ metadata }) => metadata?.name === scc) : scc;
       assert.equal(prepareScc(found).score, points);
     }),
     // The score for capabilities starts at 5000.
-    'sort.volumePoints': area(SCORE, (scc: object, { points }: { readonly points: number }) =>
+    'sort.volumePoints': area((scc: object, { points }: { readonly points: number }) =>
       assert.equal(prepareScc(scc).score - 5000, points),
     ),
-    'sort.capabilityPoints': area(SCORE, (scc: object, { points }: { readonly points: number }) =>
+    'sort.capabilityPoints': area((scc: object, { points }: { readonly points: number }) =>
       assert.equal(prepareScc(scc).score, points),
     ),
     'sort.reason': area(
-      SCORE,
       ({ lower, higher }: { readonly lower: number; readonly higher: number }, expect: { readonly reason: string }) =>
         assert.equal(explainScores(lower, higher), expect.reason),
     ),
-    'provider.build': area(
-      'the binding of an SCC to a namespace',
-      ({ scc, namespace }: BuildInput, expect: BuildExpect) => {
-        const ranges = readNamespaceRanges(namespace);
-        const bound = bindScc(prepareScc(scc), ranges);
-        if (expect.valid) assert.deepEqual('value' in bound && withoutGaps(bound.value), expect.resolved);
-        else assert.equal(ranges.problem ?? ('error' in bound ? bound.error : undefined), expect.error);
-      },
-    ),
+    'provider.build': area(({ scc, namespace }: BuildInput, expect: BuildExpect) => {
+      const ranges = readNamespaceRanges(namespace);
+      const bound = bindScc(prepareScc(scc), ranges);
+      if (expect.valid) assert.deepEqual('value' in bound && withoutGaps(bound.value), expect.resolved);
+      else assert.equal(ranges.problem ?? ('error' in bound ? bound.error : undefined), expect.error);
+    }),
     'preallocation.uid': needs('uidRange'),
     'preallocation.seLinuxLevel': needs('seLinuxLevel'),
     'preallocation.fsGroup': needs('fsGroup'),
     'preallocation.supplementalGroups': needs('supplementalGroups'),
     'annotations.parseBlock': area(
-      RANGES,
       ({ value }: { readonly value: string }, { valid, start, end }: Block & { readonly valid: boolean }) => {
         const block = parseIdBlock(value);
         assert.deepEqual('value' in block ? block.value : undefined, valid ? { min: start, max: end } : undefined);
       },
     ),
     'annotations.parseGroups': area(
-      RANGES,
       (
         { value }: { readonly value: string },
         { valid, blocks = [] }: { readonly valid: boolean; readonly blocks?: readonly Block[] },
@@ -141,25 +128,22 @@ export function objectAreas(standard: readonly SecurityContextConstraints[]): Re
 }
 
 function needs(what: Exclude<keyof Needs, 'defect'>): Area {
-  return area('the ranges that an SCC requires', (scc: object, { requires }: { readonly requires: boolean }) =>
+  return area((scc: object, { requires }: { readonly requires: boolean }) =>
     assert.equal(prepareScc(scc).needs[what], requires),
   );
 }
 
 function bindsGroups(field: 'fsGroup' | 'supplementalGroups'): Area {
-  return area(
-    'the binding of an SCC to a namespace',
-    (input: { readonly namespaceAnnotations: JsonObject }, { valid, ranges, error = '' }: GroupsExpect) => {
-      const scc = prepareScc(laxScc({ name: 'x', [field]: { type: 'MustRunAs' } }));
-      const metadata = { name: 'default', annotations: input.namespaceAnnotations };
-      const bound = bindScc(scc, readNamespaceRanges({ metadata }));
-      if (valid) assert.deepEqual('value' in bound && bound.value[field].ranges, ranges);
-      else {
-        const what = 'unable to find pre-allocated group annotation for namespace default';
-        assert.equal('error' in bound && bound.error, `${what} while trying to configure SCC x: ${error}`);
-      }
-    },
-  );
+  return area((input: { readonly namespaceAnnotations: JsonObject }, { valid, ranges, error = '' }: GroupsExpect) => {
+    const scc = prepareScc(laxScc({ name: 'x', [field]: { type: 'MustRunAs' } }));
+    const metadata = { name: 'default', annotations: input.namespaceAnnotations };
+    const bound = bindScc(scc, readNamespaceRanges({ metadata }));
+    if (valid) assert.deepEqual('value' in bound && bound.value[field].ranges, ranges);
+    else {
+      const what = 'unable to find pre-allocated group annotation for namespace default';
+      assert.equal('error' in bound && bound.error, `${what} while trying to configure SCC x: ${error}`);
+    }
+  });
 }
 
 /** Removes members that are undefined or empty. */
@@ -201,11 +185,9 @@ interface RepairInput {
   readonly namespaces: readonly Annotations[];
 }
 
-const LABELS = 'the labels of blocks';
-
 /** The user IDs and SELinux labels of namespaces. */
 export const ALLOCATION_AREAS: Readonly<Record<string, Area>> = {
-  'allocation.mcsRange': area(LABELS, ({ range: text }: { readonly range: string }, expect: McsRangeExpect) => {
+  'allocation.mcsRange': area(({ range: text }: { readonly range: string }, expect: McsRangeExpect) => {
     const range = parseMcsRange(text);
     assert.equal('value' in range, expect.valid);
     if ('error' in range) {
@@ -218,7 +200,7 @@ export const ALLOCATION_AREAS: Readonly<Record<string, Area>> = {
       assert.equal(isInMcsRange(range.value, valueOf(parseMcsLabel(label))), isIn, label);
     }
   }),
-  'allocation.mcsLabel': area(LABELS, ({ label: text }: { readonly label: string }, expect: McsLabelExpect) => {
+  'allocation.mcsLabel': area(({ label: text }: { readonly label: string }, expect: McsLabelExpect) => {
     const label = parseMcsLabel(text);
     assert.equal('value' in label, expect.valid);
     if ('error' in label) return;
@@ -227,7 +209,6 @@ export const ALLOCATION_AREAS: Readonly<Record<string, Area>> = {
     assert.equal(formatMcsLabel(label.value), expect.string);
   }),
   'allocation.allocate': area(
-    'the allocation of blocks',
     (input: AllocateInput, expect: { readonly bit: number; readonly annotations: Annotations }) => {
       const settings = {
         uidRange: valueOf(parseUidRange(input.uidRange)),
@@ -241,19 +222,16 @@ export const ALLOCATION_AREAS: Readonly<Record<string, Area>> = {
       assert.deepEqual(blockAnnotations(expect.bit, namespace, settings), expect.annotations);
     },
   ),
-  'allocation.repair': area(
-    'the repair of the allocated blocks',
-    (input: RepairInput, expect: { readonly range: string; readonly bitmap: number }) => {
-      const range = valueOf(parseUidRange(input.uidRange));
-      const namespaces = input.namespaces.map(namespaceWith);
-      const { taken } = planRepair({ range, namespaces, state: undefined, orphans: new Map(), nowMs: 0 });
-      assert.equal(formatState(range, taken).range, expect.range);
-      assert.equal(
-        blockIndexes(taken).reduce((number, bit) => number + 2 ** bit, 0),
-        expect.bitmap,
-      );
-    },
-  ),
+  'allocation.repair': area((input: RepairInput, expect: { readonly range: string; readonly bitmap: number }) => {
+    const range = valueOf(parseUidRange(input.uidRange));
+    const namespaces = input.namespaces.map(namespaceWith);
+    const { taken } = planRepair({ range, namespaces, state: undefined, orphans: new Map(), nowMs: 0 });
+    assert.equal(formatState(range, taken).range, expect.range);
+    assert.equal(
+      blockIndexes(taken).reduce((number, bit) => number + 2 ** bit, 0),
+      expect.bitmap,
+    );
+  }),
 };
 
 function valueOf<T>(found: Result<T>): T {

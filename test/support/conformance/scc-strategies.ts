@@ -93,33 +93,26 @@ interface VolumeExpect {
   readonly allowedBy: readonly string[];
 }
 
-const POD_STEPS = 'the validating steps for the pod';
-const CONTAINER_STEPS = 'the validating steps for a container';
-const GENERATING_STEPS = 'the generating steps for a container, written into the pod';
-
 /** The strategies of single fields. */
 export const STRATEGY_AREAS: Readonly<Record<string, Area>> = {
   'capabilities.generate': area(
-    GENERATING_STEPS,
     ({ containerCapabilities, ...scc }: CapabilitiesInput, expect: { readonly capabilities: unknown }) => {
       const written = generateContainer(laxScc(scc), podWithCapabilities(containerCapabilities), 0);
       assert.deepEqual(written?.['capabilities'] ?? null, expect.capabilities);
     },
   ),
-  'capabilities.validate': area(
-    CONTAINER_STEPS,
-    ({ containerCapabilities, ...scc }: CapabilitiesInput, expect: Errors) =>
-      assert.deepEqual(errorsOfContainer(laxScc(scc), podWithCapabilities(containerCapabilities), 0), expect.errors),
+  'capabilities.validate': area(({ containerCapabilities, ...scc }: CapabilitiesInput, expect: Errors) =>
+    assert.deepEqual(errorsOfContainer(laxScc(scc), podWithCapabilities(containerCapabilities), 0), expect.errors),
   ),
-  'user.construct': area('the strategies for runAsUser', (scc: UserInput, expect: Construct) => {
+  'user.construct': area((scc: UserInput, expect: Construct) => {
     const options = decodeScc(scc).fields.runAsUser;
     checkDefect(RUN_AS_USER.get(options.type)?.findDefect(options), expect);
   }),
-  'user.generate': area('the strategies for runAsUser', (scc: UserInput, { uid }: { readonly uid: number | null }) => {
+  'user.generate': area((scc: UserInput, { uid }: { readonly uid: number | null }) => {
     const options = decodeScc(scc).fields.runAsUser;
     assert.equal(RUN_AS_USER.get(options.type)?.generate(options) ?? null, uid);
   }),
-  'user.validate': area('the strategies for runAsUser', (input: EffectiveUserInput, { errors }: Errors) => {
+  'user.validate': area((input: EffectiveUserInput, { errors }: Errors) => {
     const options = decodeScc({ runAsUser: input.runAsUser }).fields.runAsUser;
     const user = {
       runAsUser: input.effectiveRunAsUser ?? undefined,
@@ -128,19 +121,16 @@ export const STRATEGY_AREAS: Readonly<Record<string, Area>> = {
     const error = RUN_AS_USER.get(options.type)?.validate(options, user, input.path);
     assert.deepEqual(error ? [formatFieldError(error)] : [], errors);
   }),
-  'group.construct': area('the strategies for groups', (fsGroup: unknown, expect: Construct) => {
+  'group.construct': area((fsGroup: unknown, expect: Construct) => {
     const options = decodeScc({ fsGroup }).fields.fsGroup;
     checkDefect(GROUPS.get(options.type)?.findDefect(options), expect);
   }),
-  'group.generate': area(
-    'the strategies for groups',
-    (fsGroup: unknown, expect: { readonly list: unknown; readonly single: unknown }) => {
-      const options = decodeScc({ fsGroup }).fields.fsGroup;
-      const single = GROUPS.get(options.type)?.generate(options) ?? null;
-      assert.deepEqual({ single, list: single === null ? null : [single] }, expect);
-    },
-  ),
-  'group.validate': area('the strategies for groups', (input: GroupInput, expect: Errors) => {
+  'group.generate': area((fsGroup: unknown, expect: { readonly list: unknown; readonly single: unknown }) => {
+    const options = decodeScc({ fsGroup }).fields.fsGroup;
+    const single = GROUPS.get(options.type)?.generate(options) ?? null;
+    assert.deepEqual({ single, list: single === null ? null : [single] }, expect);
+  }),
+  'group.validate': area((input: GroupInput, expect: Errors) => {
     const options = decodeScc({ fsGroup: input }).fields.fsGroup;
     const errors: FieldError[] = [];
     GROUPS.get(options.type)?.validate(options, input.groups ?? undefined, (value, detail) => {
@@ -149,18 +139,15 @@ export const STRATEGY_AREAS: Readonly<Record<string, Area>> = {
     });
     assert.deepEqual(errors.map(formatFieldError), expect.errors);
   }),
-  'selinux.construct': area('the strategies for seLinuxContext', (seLinuxContext: unknown, expect: Construct) => {
+  'selinux.construct': area((seLinuxContext: unknown, expect: Construct) => {
     const options = decodeScc({ seLinuxContext }).fields.seLinuxContext;
     checkDefect(SE_LINUX_CONTEXT.get(options.type)?.findDefect(options), expect);
   }),
-  'selinux.generate': area(
-    'the strategies for seLinuxContext',
-    (seLinuxContext: unknown, { seLinuxOptions }: { readonly seLinuxOptions: unknown }) => {
-      const options = decodeScc({ seLinuxContext }).fields.seLinuxContext;
-      assert.deepEqual(plain(SE_LINUX_CONTEXT.get(options.type)?.generate(options)), seLinuxOptions);
-    },
-  ),
-  'selinux.validate': area('the strategies for seLinuxContext', (input: SeLinuxInput, expect: Errors) => {
+  'selinux.generate': area((seLinuxContext: unknown, { seLinuxOptions }: { readonly seLinuxOptions: unknown }) => {
+    const options = decodeScc({ seLinuxContext }).fields.seLinuxContext;
+    assert.deepEqual(plain(SE_LINUX_CONTEXT.get(options.type)?.generate(options)), seLinuxOptions);
+  }),
+  'selinux.validate': area((input: SeLinuxInput, expect: Errors) => {
     const optionsWith = (seLinuxOptions: unknown) =>
       decodeScc({ seLinuxContext: { type: input.type, seLinuxOptions } }).fields.seLinuxContext;
     const options = optionsWith(input.policySELinuxOptions);
@@ -170,14 +157,12 @@ export const STRATEGY_AREAS: Readonly<Record<string, Area>> = {
     assert.deepEqual(errors.map(formatFieldError), expect.errors);
   }),
   'seccomp.construct': area(
-    'the decoding of an SCC',
     (scc: unknown, expect: { readonly allowAny: boolean; readonly allowed: readonly string[] }) => {
       const { allowsAnySeccompProfile: allowAny, seccompProfiles: allowed } = decodeScc(scc).fields;
       assert.deepEqual({ allowAny, allowed }, expect);
     },
   ),
   'seccomp.generate': area(
-    'the strategy for seccompProfiles of pods',
     ({ podAnnotations, podSeccompProfile, ...scc }: SeccompGenerateInput, expect: { readonly profile: string }) => {
       const spec = { securityContext: { seccompProfile: podSeccompProfile } };
       const context = contextOf(scc, { metadata: { annotations: podAnnotations }, spec });
@@ -185,51 +170,43 @@ export const STRATEGY_AREAS: Readonly<Record<string, Area>> = {
       assert.equal(context.podValues.seccompAnnotation, expect.profile);
     },
   ),
-  'seccomp.validatePod': area(POD_STEPS, ({ pod, ...scc }: PodInput, { errors }: Errors) =>
+  'seccomp.validatePod': area(({ pod, ...scc }: PodInput, { errors }: Errors) =>
     assert.deepEqual(podErrors(contextOf(laxScc(scc), pod)), errors),
   ),
   'seccomp.validateContainer': area(
-    CONTAINER_STEPS,
     ({ pod, containerIndex, ...scc }: PodInput & { readonly containerIndex: number }, { errors }: Errors) =>
       assert.deepEqual(errorsOfContainer(laxScc(scc), pod, containerIndex), errors),
   ),
-  'seccomp.sync': area(
-    'the strategies for seccompProfiles',
-    ({ scc, pod, containerIndex }: SccContainerInput, expect: SyncExpect) => {
-      const context = contextOf(scc, pod);
-      seccompProfilesOfPod.generate?.(context);
-      const container = containerContextOf(contextOf(scc, pod), containerIndex);
-      seccompProfilesOfContainer.generate?.(container);
-      const { metadata } = writePod({ ...context, containerValues: [], errors: [] }, {}) as { metadata: JsonObject };
-      assert.deepEqual(metadata['annotations'], expect.annotations);
-      assert.deepEqual(plain(context.podValues.seccompProfile), expect.podSeccompProfile);
-      assert.deepEqual(plain(container.values.seccompProfile), expect.containerSeccompProfile);
-    },
-  ),
-  'sysctl.validate': area(
-    `${POD_STEPS}, with the names of safe sysctls`,
-    ({ safeSysctls, requested, ...scc }: SysctlInput, expect: SysctlExpect) => {
-      const alias = (name: string): string => SAFE_SYSCTLS[safeSysctls.indexOf(name)]?.name ?? name;
-      const found = requested.map((name) => {
-        const pod = { spec: { securityContext: { sysctls: [{ name: alias(name), value: '1' }] } } };
-        return {
-          name,
-          errors: podErrors(contextOf(laxScc(scc), pod)).map((error) => error.replace(alias(name), name)),
-        };
-      });
-      const alone = found.flatMap(({ name, errors }) => errors.map((error) => [name, error] as const));
-      assert.deepEqual(
-        {
-          allowed: found.filter(({ errors }) => errors.length === 0).map(({ name }) => name),
-          disallowed: found.filter(({ errors }) => errors.length > 0).map(({ name }) => name),
-          errorWhenAlone: Object.fromEntries(alone),
-        },
-        expect,
-      );
-    },
-  ),
+  'seccomp.sync': area(({ scc, pod, containerIndex }: SccContainerInput, expect: SyncExpect) => {
+    const context = contextOf(scc, pod);
+    seccompProfilesOfPod.generate?.(context);
+    const container = containerContextOf(contextOf(scc, pod), containerIndex);
+    seccompProfilesOfContainer.generate?.(container);
+    const { metadata } = writePod({ ...context, containerValues: [], errors: [] }, {}) as { metadata: JsonObject };
+    assert.deepEqual(metadata['annotations'], expect.annotations);
+    assert.deepEqual(plain(context.podValues.seccompProfile), expect.podSeccompProfile);
+    assert.deepEqual(plain(container.values.seccompProfile), expect.containerSeccompProfile);
+  }),
+  'sysctl.validate': area(({ safeSysctls, requested, ...scc }: SysctlInput, expect: SysctlExpect) => {
+    const alias = (name: string): string => SAFE_SYSCTLS[safeSysctls.indexOf(name)]?.name ?? name;
+    const found = requested.map((name) => {
+      const pod = { spec: { securityContext: { sysctls: [{ name: alias(name), value: '1' }] } } };
+      return {
+        name,
+        errors: podErrors(contextOf(laxScc(scc), pod)).map((error) => error.replace(alias(name), name)),
+      };
+    });
+    const alone = found.flatMap(({ name, errors }) => errors.map((error) => [name, error] as const));
+    assert.deepEqual(
+      {
+        allowed: found.filter(({ errors }) => errors.length === 0).map(({ name }) => name),
+        disallowed: found.filter(({ errors }) => errors.length > 0).map(({ name }) => name),
+        errorWhenAlone: Object.fromEntries(alone),
+      },
+      expect,
+    );
+  }),
   'sysctl.safeList': area(
-    'the table of safe sysctls for one kernel; Portcullis does not read kernel versions',
     (input: { readonly kernelVersion: string | null }, expect: { readonly safeSysctls: readonly string[] }) => {
       const kernel = numbersOf(input.kernelVersion ?? '0.0');
       const safe = SAFE_SYSCTLS.filter((sysctl) => {
@@ -243,7 +220,7 @@ export const STRATEGY_AREAS: Readonly<Record<string, Area>> = {
       );
     },
   ),
-  'volumes.types': area(POD_STEPS, ({ volumeField }: { readonly volumeField: string }, expect: VolumeExpect) => {
+  'volumes.types': area(({ volumeField }: { readonly volumeField: string }, expect: VolumeExpect) => {
     const pod = podWithVolume(volumeField);
     const errorsWith = (volumes: readonly string[]): string[] => podErrors(contextOf(laxScc({ volumes }), pod));
     // The API server may have injected an empty projected volume.
@@ -252,22 +229,18 @@ export const STRATEGY_AREAS: Readonly<Record<string, Area>> = {
     assert.deepEqual(errorsWith([]).map(withoutRoot), [expect.errorWhenNoneAllowed]);
     assert.deepEqual([...VOLUME_TYPES, '*'].filter(allows), expect.allowedBy);
   }),
-  'volumes.projected': area(POD_STEPS, checkPodErrors),
+  'volumes.projected': area(checkPodErrors),
   'volumes.allows': area(
-    POD_STEPS,
     (
       { volumes, fsType }: { readonly volumes: unknown; readonly fsType: string },
       expect: { readonly allowed: boolean },
     ) => assert.equal(podErrors(contextOf(laxScc({ volumes }), podWithVolume(fsType))).length === 0, expect.allowed),
   ),
-  'provider.validatePod': area(POD_STEPS, checkPodErrors),
-  'provider.validateContainer': area(
-    CONTAINER_STEPS,
-    ({ scc, pod, containerIndex }: SccContainerInput, { errors }: Errors) =>
-      assert.deepEqual(errorsOfContainer(scc, pod, containerIndex), errors),
+  'provider.validatePod': area(checkPodErrors),
+  'provider.validateContainer': area(({ scc, pod, containerIndex }: SccContainerInput, { errors }: Errors) =>
+    assert.deepEqual(errorsOfContainer(scc, pod, containerIndex), errors),
   ),
   'provider.createContainer': area(
-    GENERATING_STEPS,
     ({ scc, pod, containerIndex }: SccContainerInput, expect: { readonly securityContext: unknown }) =>
       assert.deepEqual(generateContainer(scc, pod, containerIndex) ?? null, expect.securityContext),
   ),
