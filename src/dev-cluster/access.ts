@@ -6,7 +6,8 @@ import { ApiError, badRequest, createStatus, forbidden, invalid } from '../kube/
 import { isObject, type JsonObject, type UserInfo } from '../kube/types.ts';
 import type { Action } from '../policy/rbac/index.ts';
 import { readWriteOptions } from './body.ts';
-import { decodeNew, timestamp } from './create.ts';
+import { formatTimestamp } from '../kube/units.ts';
+import { decodeNew } from './create.ts';
 import { createAttributes, type Call, type Core, type ObjectResult } from './request.ts';
 import {
   at,
@@ -149,7 +150,8 @@ export async function createReview(core: Core, call: Call): Promise<ObjectResult
   const attributes = createAttributes(call, { ...change, object: sent });
   const object = (await core.admission.mutate(attributes, context)) ?? sent;
   await core.admission.validate({ ...attributes, object }, context);
-  editMetadata(object)['creationTimestamp'] = info.kind === 'SelfSubjectReview' ? timestamp(core.clock()) : null;
+  editMetadata(object)['creationTimestamp'] =
+    info.kind === 'SelfSubjectReview' ? formatTimestamp(core.clock().getTime()) : null;
   object['status'] = REVIEWS[info.kind]?.(core, call, object);
   return { kind: 'object', code: 201, object };
 }

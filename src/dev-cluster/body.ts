@@ -1,12 +1,10 @@
 import { notSupported, requiredField, type FieldError } from '../kube/field-error.ts';
 import { quote } from '../kube/text.ts';
 import { ApiError, badRequest, createStatus, invalid } from '../kube/status.ts';
-import type { GroupVersionKind } from '../kube/types.ts';
-import { decodeBody, type FieldValidation } from './fields/decode.ts';
+import { decodeBody } from './fields/decode.ts';
 import { fieldManagerName, trackUpdate } from './fields/managed-fields.ts';
-import type { Schema } from './fields/schema.ts';
 import type { Call, Core } from './request.ts';
-import { formatApiVersion, editMetadata, getMetadata, type ApiObject } from './types.ts';
+import { editMetadata, getMetadata, type ApiObject } from './types.ts';
 
 export const APPLY = 'application/apply-patch+yaml';
 
@@ -14,7 +12,8 @@ export const APPLY = 'application/apply-patch+yaml';
 export interface WriteOptions {
   readonly dryRun: boolean;
   readonly fieldManager?: string;
-  readonly fieldValidation: FieldValidation;
+  /** The treatment of unknown fields: `Ignore`, `Warn` or `Strict`. */
+  readonly fieldValidation: string;
   /** Takes over fields of other managers in a server-side apply. */
   readonly force: boolean;
   /** Returns the options object that webhooks receive. */
@@ -44,7 +43,7 @@ export function readWriteOptions(
   return {
     dryRun: dryRun.length > 0,
     ...(fieldManager === '' ? {} : { fieldManager }),
-    fieldValidation: fieldValidation === '' ? 'Warn' : (fieldValidation as FieldValidation),
+    fieldValidation: fieldValidation === '' ? 'Warn' : fieldValidation,
     force: readBoolean(query, 'force'),
     toObject: (name) => ({ kind: name, apiVersion: 'meta.k8s.io/v1', ...sent }),
   };
@@ -84,42 +83,21 @@ export function unsupportedMediaType(accepted: readonly string[]): ApiError {
   return new ApiError(createStatus(415, 'UnsupportedMediaType', message));
 }
 
-/** Returns the kind of the objects that a request sends. */
-export function requestKind(call: Call): GroupVersionKind {
-  return call.subresource?.kind ?? call.info;
-}
-
-/** Returns the type of the objects that a request sends. */
-export function requestSchema(core: Core, call: Call): Schema {
-  const kind = requestKind(call);
-  const type = core.schemas.typeOf(kind);
-  if (!type) throw new Error(`no schema for ${formatApiVersion(kind)} ${kind.kind}`);
-  return type;
-}
-
 /** The server decodes protobuf before a request reaches this function. */
-const READABLE = ['application/json', 'application/yaml', 'application/vnd.kubernetes.protobuf'];
+const READABLE = ['application/json', 'application/vnd.kubernetes.protobuf'];
 
 /** Decodes the body of a create or an update and fills in defaults. Throws ApiError 400 or 415. */
-export function readBody(core: Core, call: Call, fieldValidation: FieldValidation): ApiObject {
-  const kind = requestKind(call);
+export function readBody(call: Call, fieldValidation: string): ApiObject {
   const contentType = mediaType(call.contentType) || 'application/json';
   if (!READABLE.includes(contentType)) throw unsupportedMediaType(READABLE);
-  const decoded = decodeBody({ text: call.body, contentType, type: requestSchema(core, call), kind, fieldValidation });
-  for (const warning of decoded.warnings) call.context.warn(warning);
-  const { object } = decoded;
-  const { apiVersion = '' } = object;
-  if (apiVersion !== formatApiVersion(kind)) {
-    const expected = `the expected API version (${formatApiVersion(kind)})`;
-    throw new ApiError(badRequest(`the API version in the data (${apiVersion}) does not match ${expected}`));
-  }
+  const object = decodeBody(call.body, call.info);
   completeFields(call, object, fieldValidation);
   matchNamespace(object, call.scope);
   return object;
 }
 
 /** Reports and removes unknown fields, and fills in defaults. Throws ApiError 400 for unknown fields, if it is strict. */
-export function completeFields(call: Call, object: ApiObject, fieldValidation: FieldValidation): void {
+export function completeFields(call: Call, object: ApiObject, fieldValidation: string): void {
   const { kind, version, strategy } = call.info;
   const errors = strategy.prune(object).map((path) => `unknown field ${quote(path)}`);
   if (errors.length > 0 && fieldValidation === 'Strict') {
@@ -159,7 +137,6 @@ export function createOwnership(core: Core, call: Call, fieldManager: string | u
   return {
     resource: call.info,
     subresource: call.subresource?.name ?? '',
-    type: requestSchema(core, call),
     manager: fieldManagerName(fieldManager, call.userAgent),
     now: core.clock(),
   };

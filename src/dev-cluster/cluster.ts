@@ -17,9 +17,8 @@ import {
   type Writer,
 } from './controllers.ts';
 import { decodeValue } from './fields/decode.ts';
-import { loadSchemas, type Schemas } from './fields/schema.ts';
 import { createRequestHandler, noSuchResource, parsePath, type Core, type HandleRequest } from './request.ts';
-import { createRegistry, findSubresource, type Registry } from './resources.ts';
+import { createRegistry, type Registry } from './resources.ts';
 import { createStorage, type Storage } from './storage.ts';
 import { getMetadata, type ResourceKey } from './types.ts';
 
@@ -33,7 +32,6 @@ export interface DevCluster extends Cluster, Omit<Core, 'admission'> {
   readonly store: Store;
   readonly writer: Writer;
   readonly handle: HandleRequest;
-  readonly schemas: Schemas;
   readonly registry: Registry;
   readonly storage: Storage;
   /** Creates the default objects of a cluster and starts the controllers, which run until `stop`. */
@@ -47,7 +45,6 @@ export interface DevCluster extends Cluster, Omit<Core, 'admission'> {
 export function createDevCluster({ clock, call }: DevClusterOptions): DevCluster {
   const storage = createStorage();
   const registry = createRegistry();
-  const schemas = loadSchemas();
   const store = createStore();
   storage.subscribe(({ type, resource, object }) => {
     const kind = findKind(resource);
@@ -56,17 +53,16 @@ export function createDevCluster({ clock, call }: DevClusterOptions): DevCluster
     else if (kind) store.put(kind, object);
   });
   store.markSynced();
-  serveDefinitions(storage, registry, schemas);
+  serveDefinitions(storage, registry);
   const access = accessFromStore(store);
   const admission = createAdmission({
     reader: storage,
     versionsOf: ({ group, resource }) =>
       registry.list().filter((info) => info.group === group && info.resource === resource),
-    decode: (value, info, subresource) =>
-      decodeValue(value, schemas.typeOf(findSubresource(info, subresource)?.kind ?? info)),
+    decode: (value, info) => decodeValue(value, info.schema),
     call,
   });
-  const core: Core = { storage, registry, schemas, admission, access, clock };
+  const core: Core = { storage, registry, admission, access, clock };
   const handle = createRequestHandler(core);
   const connection = createLocalConnection(handle);
   const writer = createWriter(connection, registry);
@@ -78,7 +74,6 @@ export function createDevCluster({ clock, call }: DevClusterOptions): DevCluster
     reviewAccess: (user, attributes) => Promise.resolve(access(user, attributes)),
     storage,
     registry,
-    schemas,
     access,
     clock,
     handle,

@@ -1,7 +1,6 @@
 import { deepEqual } from '../kube/equality.ts';
 import { matchesLabelSelector } from '../kube/webhooks.ts';
 import { ApiError } from '../kube/status.ts';
-import { customResourceSchema, type Schemas } from './fields/schema.ts';
 import { definedResources } from './objects/custom-resources.ts';
 import type { Registry } from './resources.ts';
 import { CLUSTER_ROLE_BINDINGS, CLUSTER_ROLES } from './roles.ts';
@@ -253,14 +252,10 @@ function aggregatedRules(role: ApiObject, roles: readonly ApiObject[]): readonly
 }
 
 /** Serves the resources of CustomResourceDefinitions while they are stored. */
-export function serveDefinitions(storage: Storage, registry: Registry, schemas: Schemas): void {
+export function serveDefinitions(storage: Storage, registry: Registry): void {
   storage.subscribe(({ type, resource, object }) => {
     if (!isSameResource(resource, DEFINITIONS)) return;
     const resources = type === 'DELETED' ? [] : definedResources(object);
-    for (const info of resources) {
-      const version = itemsAt(object, 'spec', 'versions').find(({ name }) => name === info.version);
-      schemas.put(info, customResourceSchema(objectAt(version, 'schema', 'openAPIV3Schema')));
-    }
     registry.define(getMetadata(object).name ?? '', resources);
   });
 }

@@ -1,5 +1,6 @@
 import { randomInt, randomUUID } from 'node:crypto';
 import { alreadyExists, ApiError, createStatus, invalid } from '../kube/status.ts';
+import { formatTimestamp } from '../kube/units.ts';
 import { matchNamespace, readBody, readWriteOptions, trackFields, type WriteOptions } from './body.ts';
 import { createAttributes, type Call, type Core, type ObjectResult } from './request.ts';
 import { storageKey, toServed, toStored } from './resources.ts';
@@ -16,7 +17,7 @@ const SERVER_FIELDS = ['uid', 'creationTimestamp', 'deletionTimestamp', 'deletio
 
 /** Decodes a new object without the fields that only the server sets, and assigns the ownership of its fields. */
 export function decodeNew(core: Core, call: Call, options: WriteOptions): ApiObject {
-  const object = readBody(core, call, options.fieldValidation);
+  const object = readBody(call, options.fieldValidation);
   const metadata = editMetadata(object);
   for (const field of SERVER_FIELDS) Reflect.deleteProperty(metadata, field);
   trackFields(core, call, options, object);
@@ -56,7 +57,7 @@ export async function createObject(
 function completeNew(core: Core, call: Call, object: ApiObject): void {
   const { info, context } = call;
   const metadata = editMetadata(object);
-  metadata['creationTimestamp'] = timestamp(core.clock());
+  metadata['creationTimestamp'] = formatTimestamp(core.clock().getTime());
   metadata['uid'] = randomUUID();
   const { name = '', generateName = '' } = getMetadata(object);
   if (name === '' && generateName !== '') metadata['name'] = freeName(core, call, generateName);
@@ -82,11 +83,6 @@ const SUFFIX_LENGTH = 5;
 /** Returns the random suffix of a generated name. */
 export function randomSuffix(): string {
   return Array.from({ length: SUFFIX_LENGTH }, () => ALPHABET[randomInt(ALPHABET.length)]).join('');
-}
-
-/** Formats a time as in metadata: UTC, in whole seconds. */
-export function timestamp(time: Date): string {
-  return time.toISOString().replace(/\.\d{3}Z$/, 'Z');
 }
 
 function nameTaken(core: Core, call: Call, name: string): ApiError {

@@ -2,7 +2,7 @@ import { notSupported } from '../kube/field-error.ts';
 import { ApiError, badRequest, conflict, notFound } from '../kube/status.ts';
 import { isObject, type JsonObject } from '../kube/types.ts';
 import { dryRunErrors, requireValid } from './body.ts';
-import { timestamp } from './create.ts';
+import { formatTimestamp } from '../kube/units.ts';
 import { list } from './list.ts';
 import { createAttributes, type Call, type Core, type ListResult, type ObjectResult } from './request.ts';
 import { storageKey, toServed, toStored } from './resources.ts';
@@ -102,7 +102,7 @@ function createDeletion(core: Core, info: ResourceInfo, existing: ApiObject): De
   const isGraceful = info.group === '' && (info.resource === 'pods' || info.resource === 'namespaces');
   const isMarked = getMetadata(existing).deletionTimestamp !== undefined;
   if ((removed && !isGraceful) || isMarked) return { object: existing, removed };
-  return { object: markDeleted(existing, timestamp(core.clock())), removed };
+  return { object: markDeleted(existing, formatTimestamp(core.clock().getTime())), removed };
 }
 
 function markDeleted(existing: ApiObject, deletionTimestamp: string): ApiObject {

@@ -7,7 +7,6 @@ import type { UserInfo } from '../kube/types.ts';
 import type { Admission } from './admission/index.ts';
 import { create } from './create.ts';
 import { remove, removeCollection } from './delete.ts';
-import type { Schemas } from './fields/schema.ts';
 import { readBoolean } from './body.ts';
 import { list, selectedName } from './list.ts';
 import { findSubresource, storageKey, toServed, type Registry, type Subresource } from './resources.ts';
@@ -65,7 +64,6 @@ function connectOptions({ query, subresource }: Call, name: string): ApiObject {
 export interface Core {
   readonly storage: Storage;
   readonly registry: Registry;
-  readonly schemas: Schemas;
   readonly admission: Admission;
   readonly access: Access;
   clock(): Date;

@@ -1,4 +1,5 @@
 import type { GroupVersionKind } from '../kube/types.ts';
+import { BUILT_IN as BUILT_IN_SCHEMA } from './fields/schema.ts';
 import { kindStrategy } from './objects/index.ts';
 import { kindColumns } from './tables.ts';
 import { formatApiVersion, type ApiObject, type ResourceInfo, type ResourceKey } from './types.ts';
@@ -136,6 +137,7 @@ function clusterScoped(group: string, kind: string, options: Options = {}): Reso
     subresources: [],
     columns: kindColumns(kind),
     strategy: kindStrategy(group, kind),
+    schema: BUILT_IN_SCHEMA,
     custom: false,
     ...options,
   };

@@ -1,4 +1,5 @@
 import type { FieldError } from '../kube/field-error.ts';
+import type { Schema } from './fields/schema.ts';
 import { isObject, type JsonObject, type ObjectMeta } from '../kube/types.ts';
 
 /** An object that a request is processing: mutable JSON. Stored objects are frozen. */
@@ -45,6 +46,7 @@ export interface ResourceInfo {
   /** Fields that field selectors accept in addition to the name and the namespace. */
   readonly selectableFields?: readonly string[];
   readonly strategy: Strategy;
+  readonly schema: Schema;
   /** True for resources of CustomResourceDefinitions. */
   readonly custom: boolean;
 }

@@ -5,7 +5,6 @@ import { requireAccess } from './access.ts';
 import {
   APPLY,
   completeFields,
-  requestKind,
   matchName,
   matchNamespace,
   mediaType,
@@ -13,7 +12,6 @@ import {
   readBody,
   readWriteOptions,
   trackFields,
-  requestSchema,
   unsupportedMediaType,
   type WriteOptions,
 } from './body.ts';
@@ -36,7 +34,7 @@ interface ObjectChange {
 /** Replaces an object or, with a subresource, the part that it stands for. */
 export async function update(core: Core, call: Call): Promise<ObjectResult> {
   const options = readWriteOptions(call.query, 'UpdateOptions');
-  const sent = readBody(core, call, options.fieldValidation);
+  const sent = readBody(call, options.fieldValidation);
   matchName(sent, call.name);
   const { uid } = getMetadata(sent);
   return changeObject(core, call, {
@@ -65,13 +63,10 @@ export async function patch(core: Core, call: Call): Promise<ObjectResult> {
 }
 
 function patched(core: Core, call: Call, options: WriteOptions, mediaType: PatchMediaType): ObjectChange['next'] {
-  const type = requestSchema(core, call);
-  const { fieldValidation } = options;
   return (existing) => {
     if (!existing) throw new ApiError(notFound(call.info, call.name));
-    const { object, warnings } = applyPatch({ object: existing, text: call.body, mediaType, type, fieldValidation });
-    for (const warning of warnings) call.context.warn(warning);
-    completeFields(call, object, fieldValidation);
+    const object = applyPatch(existing, call.body, mediaType, call.info.schema);
+    completeFields(call, object, options.fieldValidation);
     trackFields(core, call, options, object, existing);
     return object;
   };
@@ -79,12 +74,11 @@ function patched(core: Core, call: Call, options: WriteOptions, mediaType: Patch
 
 function applied(core: Core, call: Call, options: WriteOptions): ObjectChange['next'] {
   const { fieldManager, fieldValidation, force } = options;
-  const { object: config, warnings } = decodeConfiguration({ text: call.body });
-  for (const warning of warnings) call.context.warn(warning);
+  const config = decodeConfiguration(call.body);
   return (existing) => {
     const ownership = createOwnership(core, call, fieldManager);
     const live = existing ? { live: existing } : {};
-    const object = applyConfiguration({ ...ownership, ...live, config, kind: requestKind(call), force });
+    const object = applyConfiguration({ ...ownership, ...live, config, force });
     completeFields(call, object, fieldValidation);
     return object;
   };

@@ -192,7 +192,7 @@ describe('writing objects', () => {
       () => ['POST', MAPS, 'a=b', { 'content-type': 'application/x-www-form-urlencoded' }],
       415,
       () =>
-        'the body of the request was in an unknown format - accepted media types include: application/json, application/yaml, application/vnd.kubernetes.protobuf',
+        'the body of the request was in an unknown format - accepted media types include: application/json, application/vnd.kubernetes.protobuf',
     ],
     [
       'odd options of a deletion',

@@ -1,6 +1,6 @@
 /** Writes of namespaces as an API server does them, without one: field ownership included, values unchecked. */
 import { applyConfiguration } from '../../src/dev-cluster/fields/apply.ts';
-import { loadSchemas } from '../../src/dev-cluster/fields/schema.ts';
+import { BUILT_IN } from '../../src/dev-cluster/fields/schema.ts';
 import { trackUpdate, type Ownership } from '../../src/dev-cluster/fields/managed-fields.ts';
 import type { ApiObject } from '../../src/dev-cluster/index.ts';
 import { applyJsonPatch } from '../../src/dev-cluster/json-patch.ts';
@@ -10,27 +10,25 @@ import { draft, type Namespace } from '../../src/kube/types.ts';
 import { LABEL_SYNC_MANAGER } from '../../src/kube/well-known.ts';
 import { planLabels, type LabelSyncInput, type LabelSyncPlan } from '../../src/policy/rollout/label-sync.ts';
 
-const KIND = { group: '', version: 'v1', kind: 'Namespace' };
-
-const SCHEMAS = loadSchemas();
+const resource = {
+  group: '',
+  version: 'v1',
+  kind: 'Namespace',
+  resource: 'namespaces',
+  schema: BUILT_IN,
+  custom: false,
+  subresources: [],
+};
 
 function ownership(manager: string): Ownership {
-  const type = SCHEMAS.typeOf(KIND);
-  if (!type) throw new TypeError('Namespace has no type');
-  return {
-    resource: { group: '', version: 'v1', resource: 'namespaces', custom: false, subresources: new Map() },
-    subresource: '',
-    type,
-    manager,
-    now: new Date(0),
-  } as unknown as Ownership;
+  return { resource, subresource: '', manager, now: new Date(0) };
 }
 
 /** Applies a document by force. */
 export function applyAs(manager: string, namespace: Namespace, config: Namespace): Namespace {
   const live = draft(namespace) as ApiObject;
   const sent = { ...draft(config), apiVersion: 'v1', kind: 'Namespace' } as ApiObject;
-  const applied = applyConfiguration({ ...ownership(manager), live, config: sent, kind: KIND, force: true });
+  const applied = applyConfiguration({ ...ownership(manager), live, config: sent, force: true });
   return bumped(applied, namespace);
 }
 

@@ -5,25 +5,12 @@
 import { deepEqual } from '../../kube/equality.ts';
 import { compareBytes, quote } from '../../kube/text.ts';
 import { ApiError, badRequest, createStatus, type Status } from '../../kube/status.ts';
-import type { GroupVersionKind } from '../../kube/types.ts';
-import type { ApiObject } from '../types.ts';
+import { formatTimestamp } from '../../kube/units.ts';
+import { formatApiVersion, type ApiObject } from '../types.ts';
 import { decodeValue, plainError } from './decode.ts';
+import { comparePaths, printPath, withParentFields, type FieldPath, type FieldSet } from './field-set.ts';
 import {
-  createFieldSet,
-  difference,
-  intersection,
-  isEmpty,
-  listPaths,
-  printPath,
-  union,
-  withParentFields,
-  type FieldPath,
-  type FieldSet,
-} from './field-set.ts';
-import {
-  apiVersionOf,
   emptyObject,
-  formatTime,
   NEVER_OWNED,
   ownableFields,
   ownedChange,
@@ -38,14 +25,13 @@ import {
   type Ownership,
 } from './managed-fields.ts';
 import type { Schema } from './schema.ts';
-import { compare, collectFields, merge, removeFields, type Comparison } from './typed.ts';
+import { collectFields, merge, removeFields, type Comparison } from './typed.ts';
 
 export interface ApplyRequest extends Ownership {
   /** The stored object; absent when the apply creates. */
   readonly live?: ApiObject;
   /** The configuration as sent. */
   readonly config: ApiObject;
-  readonly kind: GroupVersionKind;
   /** Takes fields over from other managers instead of failing with a conflict. */
   readonly force: boolean;
 }
@@ -56,28 +42,29 @@ export interface ApplyRequest extends Ownership {
  */
 export function applyConfiguration(request: ApplyRequest): ApiObject {
   checkConfiguration(request);
-  const { live: stored, config, resource, subresource, type, force } = request;
+  const { live: stored, config, resource, subresource, force } = request;
+  const { schema } = resource;
   const live = withoutOwners(stored ?? emptyObject(resource, config));
   const before = ownersBefore(request);
   const actor = applier(request);
   const key = ownerKey(actor);
-  const fields = ownableFields(resource, subresource, collectFields(type, config));
+  const fields = ownableFields(resource, subresource, collectFields(schema, config));
   const applied: Owners = new Map([...before, [key, { ...actor, fields }]]);
-  const object = removeReleased(type, merge(type, live, config), applied, before.get(key)?.fields);
-  const change = ownedChange(resource, subresource, compare(type, live, object));
+  const object = removeReleased(schema, merge(schema, live, config), applied, before.get(key)?.fields);
+  const change = ownedChange(resource, subresource, live, object);
   const conflicts = force ? [] : findConflicts(applied, key, change);
   if (conflicts.length > 0) throw new ApiError(conflictStatus(conflicts));
 
   const unchanged = deepEqual(object, live);
-  const result = unchanged ? structuredClone(live) : decodeValue(object, type).object;
-  const time = unchanged ? before.get(key)?.time : formatTime(request.now);
-  const owned = { ...actor, ...(time === undefined ? {} : { time }), fields: difference(fields, NEVER_OWNED) };
+  const result = unchanged ? structuredClone(live) : decodeValue(object, schema).object;
+  const time = unchanged ? before.get(key)?.time : formatTimestamp(request.now.getTime());
+  const owned = { ...actor, ...(time === undefined ? {} : { time }), fields: fields.difference(NEVER_OWNED) };
   setOwners(result, new Map([...releaseChanged(applied, key, change), [key, owned]]));
   return result;
 }
 
 function applier({ manager, resource, subresource }: ApplyRequest): Omit<Owner, 'fields' | 'time'> {
-  return { manager, operation: 'Apply', apiVersion: apiVersionOf(resource), subresource };
+  return { manager, operation: 'Apply', apiVersion: formatApiVersion(resource), subresource };
 }
 
 /** The fields of an object without owners belong to a manager of their own. */
@@ -86,32 +73,30 @@ function ownersBefore(request: ApplyRequest): Owners {
   const owners = parseOwners(live?.metadata?.['managedFields']);
   if (!owners) throw plainError('failed to decode managed fields: malformed entry');
   if (owners.size > 0 || !live) return owners;
-  const { resource, subresource, type, now } = request;
-  return ownersAfterUpdate(owners, { resource, subresource, type, now, object: live, manager: 'before-first-apply' });
+  const { resource, subresource, now } = request;
+  return ownersAfterUpdate(owners, { resource, subresource, now, object: live, manager: 'before-first-apply' });
 }
 
-function checkConfiguration({ config, kind }: ApplyRequest): void {
+function checkConfiguration({ config, resource }: ApplyRequest): void {
   const { apiVersion = '', kind: name = '', metadata } = config;
   const printed = `${apiVersion.includes('/') ? apiVersion : `/${apiVersion}`}, Kind=${name}`;
-  if (apiVersion !== apiVersionOf(kind) || name !== kind.kind) {
+  if (apiVersion !== formatApiVersion(resource) || name !== resource.kind) {
     throw new ApiError(badRequest(`invalid object type: ${printed}`));
   }
   if (metadata?.['managedFields'] != null) throw new ApiError(badRequest('metadata.managedFields must be nil'));
 }
 
 /** Removes the fields that the applier no longer applies and that no other manager owns. */
-function removeReleased(type: Schema, merged: unknown, owners: Owners, last: FieldSet | undefined): unknown {
-  if (!last || isEmpty(last)) return merged;
-  const fieldsOf = (value: unknown): FieldSet => withParentFields(collectFields(type, value));
+function removeReleased(schema: Schema, merged: unknown, owners: Owners, last: FieldSet | undefined): unknown {
+  if (!last || last.size === 0) return merged;
+  const fieldsOf = (value: unknown): FieldSet => withParentFields(collectFields(schema, value));
   const all = fieldsOf(merged);
   const released = withParentFields(last);
-  const owned = withParentFields(
-    [...owners.values()].reduce((sum, { fields }) => union(sum, fields), createFieldSet()),
-  );
-  const withoutLast = removeFields(type, merged, released);
-  const withOwned = removeFields(type, merged, difference(all, union(fieldsOf(withoutLast), owned)));
+  const owned = withParentFields(new Set([...owners.values()].flatMap(({ fields }) => [...fields])));
+  const withoutLast = removeFields(schema, merged, released);
+  const withOwned = removeFields(schema, merged, all.difference(fieldsOf(withoutLast).union(owned)));
   // Fields that were removed only with their parent and were never applied are kept.
-  return removeFields(type, merged, intersection(difference(all, fieldsOf(withOwned)), released));
+  return removeFields(schema, merged, all.difference(fieldsOf(withOwned)).intersection(released));
 }
 
 /** A field that an applier sets and another manager owns. */
@@ -121,11 +106,14 @@ interface Conflict {
 }
 
 function findConflicts(owners: Owners, actor: string, { modified, added }: Comparison): Conflict[] {
-  const changed = union(modified, added);
+  const changed = modified.union(added);
   return [...owners]
     .filter(([key]) => key !== actor)
     .sort(([a], [b]) => compareBytes(a, b))
-    .flatMap(([, owner]) => listPaths(intersection(owner.fields, changed)).map((path) => ({ owner, path })));
+    .flatMap(([, owner]) => {
+      const paths = [...owner.fields.intersection(changed)].sort(comparePaths);
+      return paths.map((path) => ({ owner, path }));
+    });
 }
 
 /**

@@ -2,37 +2,18 @@
  * Decoding of request bodies. Unlike the API server, the types of fields are not checked, apart from metadata, and
  * unknown fields are kept.
  */
-import { readDocuments } from '../../config/yaml.ts';
 import { metadataProblem } from '../../kube/names.ts';
 import { quote } from '../../kube/text.ts';
 import { ApiError, badRequest } from '../../kube/status.ts';
 import { isObject, type GroupVersionKind } from '../../kube/types.ts';
 import { unmarshalError } from '../../kube/field-error.ts';
-import { textAt, type ApiObject } from '../types.ts';
+import { formatApiVersion, textAt, type ApiObject } from '../types.ts';
 import type { Schema } from './schema.ts';
-
-/** Client requests for the treatment of unknown and duplicate fields; accepted and ignored. */
-export type FieldValidation = 'Ignore' | 'Warn' | 'Strict';
-
-export interface Decoded {
-  readonly object: ApiObject;
-  readonly warnings: readonly string[];
-}
 
 export interface Decoding {
   readonly object: ApiObject;
   /** The error in the words of Go's JSON decoder. */
   readonly error?: string;
-}
-
-export interface Body {
-  readonly text: string;
-  /** `application/json` or `application/yaml`. */
-  readonly contentType: string;
-  readonly type: Schema;
-  /** The kind that belongs to the URL; a body without kind or version has this one. */
-  readonly kind: GroupVersionKind;
-  readonly fieldValidation: FieldValidation;
 }
 
 /** 500 without a reason: the API server's answer to an error that has no Status of its own. */
@@ -44,35 +25,34 @@ export function plainError(message: string): ApiError {
  * Decodes a request body as an object of a kind. Throws ApiError 400.
  * @see https://github.com/kubernetes/kubernetes/blob/v1.36.0/staging/src/k8s.io/apimachinery/pkg/runtime/serializer/json/json.go
  */
-export function decodeBody({ text, contentType, type, kind: expected }: Body): Decoded {
-  const parsed = contentType.includes('yaml') ? parseYaml(text) : parseJson(text);
+export function decodeBody(text: string, { schema, ...expected }: GroupVersionKind & { schema: Schema }): ApiObject {
+  const parsed = parseJson(text);
   const sent = 'error' in parsed ? parsed : readKind(parsed.value, expected);
   if ('error' in sent) {
     const subject = `the object provided is unrecognized (must be of type ${expected.kind})`;
     throw new ApiError(badRequest(`${subject}: ${sent.error}`));
   }
-  const decoding = decodeValue('value' in parsed ? parsed.value : {}, type);
+  const decoding = decodeValue('value' in parsed ? parsed.value : {}, schema);
   const error = findKindError(sent, expected) ?? decoding.error;
   if (error !== undefined) {
     const subject = `${sent.kind} in version ${quote(sent.version)} cannot be handled as a ${expected.kind}`;
     throw new ApiError(badRequest(`${subject}: ${error}`));
   }
-  const apiVersion = sent.group === '' ? sent.version : `${sent.group}/${sent.version}`;
-  const typeMeta = { kind: sent.kind, apiVersion };
-  return { object: Object.assign({ ...typeMeta }, decoding.object, typeMeta), warnings: [] };
+  const typeMeta = { kind: sent.kind, apiVersion: formatApiVersion(sent) };
+  return Object.assign({ ...typeMeta }, decoding.object, typeMeta);
 }
 
 /**
- * Decodes the body of a server-side apply. Throws ApiError 400.
+ * Decodes the body of a server-side apply, which kubectl sends as JSON. Throws ApiError 400.
  * @see https://github.com/kubernetes/kubernetes/blob/v1.36.0/staging/src/k8s.io/apiserver/pkg/endpoints/handlers/patch.go
  */
-export function decodeConfiguration({ text }: { readonly text: string }): Decoded {
-  const parsed = parseYaml(text);
+export function decodeConfiguration(text: string): ApiObject {
+  const parsed = parseJson(text);
   if ('error' in parsed) throw new ApiError(badRequest(`error decoding YAML: ${parsed.error}`));
-  const value = parsed.value ?? {};
+  const { value } = parsed;
   const error = isObject(value) ? findTypeError(value) : unmarshalError(value, '', 'map[string]interface {}');
   if (error !== undefined) throw new ApiError(badRequest(`error decoding YAML: ${error}`));
-  return { object: value as ApiObject, warnings: [] };
+  return value as ApiObject;
 }
 
 type Parsed = { readonly value: unknown } | { readonly error: string };
@@ -83,16 +63,6 @@ function parseJson(text: string): Parsed {
   } catch (error) {
     return { error: `couldn't get version/kind; json parse error: ${(error as Error).message}` };
   }
-}
-
-/** Parses the first YAML document of a text. kubectl sends JSON, which is YAML as well. */
-function parseYaml(text: string): Parsed {
-  const json = parseJson(text);
-  if ('value' in json) return json;
-  const { documents, errors } = readDocuments(text, '');
-  const [error] = errors;
-  if (error) return { error: `error converting YAML to JSON: yaml: line ${error.line}: ${error.message}` };
-  return { value: documents[0]?.value ?? null };
 }
 
 /** Returns the API version and kind of a body, completed from the URL. */
@@ -108,8 +78,7 @@ function readKind(value: unknown, expected: GroupVersionKind): GroupVersionKind 
 function findKindError(sent: GroupVersionKind, expected: GroupVersionKind): string | undefined {
   const isExpected = (['group', 'version', 'kind'] as const).every((field) => sent[field] === expected[field]);
   if (isExpected) return undefined;
-  const apiVersion = sent.group === '' ? sent.version : `${sent.group}/${sent.version}`;
-  return `no kind ${quote(sent.kind)} is registered for version ${quote(apiVersion)} in scheme "pkg/api/legacyscheme/scheme.go:30"`;
+  return `no kind ${quote(sent.kind)} is registered for version ${quote(formatApiVersion(sent))} in scheme "pkg/api/legacyscheme/scheme.go:30"`;
 }
 
 /**

@@ -6,30 +6,22 @@
 import { deepEqual } from '../../kube/equality.ts';
 import { compareBytes } from '../../kube/text.ts';
 import { isObject } from '../../kube/types.ts';
-import type { ApiObject, ResourceInfo } from '../types.ts';
-import {
-  createFieldSet,
-  difference,
-  differenceBelow,
-  fieldElement,
-  fromFieldsV1,
-  isEmpty,
-  toFieldsV1,
-  union,
-  type FieldSet,
-} from './field-set.ts';
-import type { Schema } from './schema.ts';
+import { formatTimestamp } from '../../kube/units.ts';
+import { formatApiVersion, type ApiObject, type ResourceInfo } from '../types.ts';
+import { differenceBelow, fieldPath, fromFieldsV1, toFieldsV1, type FieldSet } from './field-set.ts';
 import { compare, type Comparison } from './typed.ts';
 
 /** The properties of a resource that decide which fields a request can own. */
-export type OwnedResource = Pick<ResourceInfo, 'group' | 'version' | 'resource' | 'custom' | 'subresources'>;
+export type OwnedResource = Pick<
+  ResourceInfo,
+  'group' | 'version' | 'kind' | 'resource' | 'schema' | 'custom' | 'subresources'
+>;
 
 /** The manager, the place and the time of a write. */
 export interface Ownership {
   readonly resource: OwnedResource;
   /** `''` for the object itself. */
   readonly subresource: string;
-  readonly type: Schema;
   readonly manager: string;
   readonly now: Date;
 }
@@ -85,31 +77,22 @@ function ownersBefore(live: ApiObject | undefined, object: ApiObject, subresourc
   const stored = parseOwners(live?.metadata?.['managedFields']) ?? new Map<string, Owner>();
   const sent: unknown = object.metadata?.['managedFields'];
   if (subresource !== '') return stored;
-  if (isReset(sent)) return new Map();
   const owners = parseOwners(sent);
   return owners === undefined || owners.size === 0 ? stored : owners;
 }
 
-/** An empty list, or a list with one empty entry, removes all owners. */
-function isReset(entries: unknown): boolean {
-  if (!Array.isArray(entries) || entries.length > 1) return false;
-  const [entry] = entries as readonly unknown[];
-  return entry === undefined || (isObject(entry) && Object.keys(entry).length === 0);
-}
-
 /** The owners after an update from the live to the new object. */
 export function ownersAfterUpdate(owners: Owners, request: UpdateRequest): Owners {
-  const { resource, subresource, type, manager, now, object } = request;
+  const { resource, subresource, manager, now, object } = request;
   const live = request.live ?? emptyObject(resource, object);
-  const change = ownedChange(resource, subresource, compare(type, withoutOwners(live), withoutOwners(object)));
-  const owner = { manager, operation: 'Update', apiVersion: apiVersionOf(resource), subresource } as const;
+  const change = ownedChange(resource, subresource, withoutOwners(live), withoutOwners(object));
+  const owner = { manager, operation: 'Update', apiVersion: formatApiVersion(resource), subresource } as const;
   const key = ownerKey(owner);
   const others = releaseChanged(owners, '', change);
-  const own = difference(union(change.modified, change.added), NEVER_OWNED);
-  if (isEmpty(own)) return others;
-  const former = others.get(key);
-  const fields = former ? union(own, former.fields) : own;
-  return new Map([...others, [key, { ...owner, time: formatTime(now), fields }]]);
+  const own = change.modified.union(change.added).difference(NEVER_OWNED);
+  if (own.size === 0) return others;
+  const fields = own.union(others.get(key)?.fields ?? new Set<string>());
+  return new Map([...others, [key, { ...owner, time: formatTimestamp(now.getTime()), fields }]]);
 }
 
 /** Structs that Go writes even if they are empty. They exist before a create and belong to no manager. */
@@ -137,51 +120,55 @@ export function emptyObject({ custom }: Pick<OwnedResource, 'custom'>, object: o
 
 /** The owners after a change: every owner except the actor loses the fields that were changed, added or removed. */
 export function releaseChanged(owners: Owners, actor: string, { removed, modified, added }: Comparison): Owners {
-  const changed = union(union(modified, added), removed);
+  const changed = modified.union(added).union(removed);
   return new Map(
     [...owners].flatMap(([key, owner]): [string, Owner][] => {
-      const fields = key === actor ? owner.fields : difference(owner.fields, changed);
-      return isEmpty(fields) ? [] : [[key, { ...owner, fields }]];
+      const fields = key === actor ? owner.fields : owner.fields.difference(changed);
+      return fields.size === 0 ? [] : [[key, { ...owner, fields }]];
     }),
   );
 }
 
-const paths = (...list: readonly (readonly string[])[]): FieldSet =>
-  createFieldSet(list.map((path) => path.map(fieldElement)));
+const IDENTITY = [
+  'name',
+  'namespace',
+  'creationTimestamp',
+  'selfLink',
+  'uid',
+  'generation',
+  'managedFields',
+  'resourceVersion',
+];
 
 /** Fields that identify the object or belong to the server. */
-export const NEVER_OWNED = paths(
-  ['apiVersion'],
-  ['kind'],
-  ['metadata'],
-  ...[
-    'name',
-    'namespace',
-    'creationTimestamp',
-    'selfLink',
-    'uid',
-    'generation',
-    'managedFields',
-    'resourceVersion',
-  ].map((name) => ['metadata', name]),
-);
+export const NEVER_OWNED: FieldSet = new Set([
+  ...['apiVersion', 'kind', 'metadata'].map((name) => fieldPath(name)),
+  ...IDENTITY.map((name) => fieldPath('metadata', name)),
+]);
 
 /** The fields that a request to a resource or one of its subresources can change. */
 export function ownableFields(resource: OwnedResource, subresource: string, fields: FieldSet): FieldSet {
   return differenceBelow(fields, resetFields(resource, subresource));
 }
 
-/** A comparison without the fields that the request cannot change. */
-export function ownedChange(resource: OwnedResource, subresource: string, change: Comparison): Comparison {
+/** Compares two objects in the fields that the request can change. */
+export function ownedChange(
+  resource: OwnedResource,
+  subresource: string,
+  before: ApiObject,
+  after: unknown,
+): Comparison {
+  const { removed, modified, added } = compare(resource.schema, before, after);
   const filter = (fields: FieldSet): FieldSet => ownableFields(resource, subresource, fields);
-  return { removed: filter(change.removed), modified: filter(change.modified), added: filter(change.added) };
+  return { removed: filter(removed), modified: filter(modified), added: filter(added) };
 }
 
 /** The fields that the server resets in a request. */
 function resetFields({ custom, subresources, resource }: OwnedResource, subresource: string): FieldSet {
-  if (subresource !== 'status') return custom && !subresources.includes('status') ? paths() : paths(['status']);
-  if (custom) return paths(['metadata'], ['spec']);
-  return resource === 'pods' ? paths(['spec'], ['metadata', 'ownerReferences']) : paths(['spec']);
+  const [status, spec] = [fieldPath('status'), fieldPath('spec')];
+  if (subresource !== 'status') return new Set(custom && !subresources.includes('status') ? [] : [status]);
+  if (custom) return new Set([fieldPath('metadata'), spec]);
+  return new Set(resource === 'pods' ? [spec, fieldPath('metadata', 'ownerReferences')] : [spec]);
 }
 
 /** Parses `metadata.managedFields`; `undefined` if it is malformed. */
@@ -211,7 +198,7 @@ function parseOwner(entry: unknown): Owner | undefined {
 
 /** Writes the owners into an object: appliers first, then by time, name and version. */
 export function setOwners(object: ApiObject, owners: Owners): void {
-  const entries = [...owners.values()].filter(({ fields }) => !isEmpty(fields)).sort(compareOwners);
+  const entries = [...owners.values()].filter(({ fields }) => fields.size > 0).sort(compareOwners);
   if (entries.length > 0) (object.metadata ??= {})['managedFields'] = entries.map(printOwner);
   else delete object.metadata?.['managedFields'];
 }
@@ -260,13 +247,4 @@ export function keepTimes(object: ApiObject, live: ApiObject): void {
   if (!deepEqual(entries(object), entries(live)) || !deepEqual(withoutOwners(object), withoutOwners(live))) return;
   if (live.metadata?.['managedFields'] === undefined) return;
   (object.metadata ??= {})['managedFields'] = live.metadata['managedFields'];
-}
-
-export function apiVersionOf({ group, version }: { readonly group: string; readonly version: string }): string {
-  return group === '' ? version : `${group}/${version}`;
-}
-
-/** RFC 3339 in whole seconds, as the API server writes times. */
-export function formatTime(date: Date): string {
-  return `${date.toISOString().slice(0, 19)}Z`;
 }

@@ -9,26 +9,20 @@ import { ApiError, badRequest, createStatus, invalid } from '../../kube/status.t
 import { isObject, type JsonObject } from '../../kube/types.ts';
 import { withoutNulls } from '../../kube/equality.ts';
 import type { ApiObject } from '../types.ts';
-import { decodeValue, plainError, type Decoded, type FieldValidation } from './decode.ts';
+import { decodeValue, plainError } from './decode.ts';
 import type { Schema } from './schema.ts';
 
 export type PatchMediaType =
   'application/json-patch+json' | 'application/merge-patch+json' | 'application/strategic-merge-patch+json';
 
-export interface PatchRequest {
-  /** The stored object; it is not changed. */
-  readonly object: ApiObject;
-  readonly text: string;
-  readonly mediaType: PatchMediaType;
-  readonly type: Schema;
-  readonly fieldValidation: FieldValidation;
-}
-
-/** Returns the patched and decoded object. Throws ApiError 400 for a malformed patch, 422 for one that does not fit. */
-export function applyPatch({ object, text, mediaType, type }: PatchRequest): Decoded {
-  const patched = patchObject(object, parsePatch(text), mediaType, type);
-  const decoding = decodeValue(patched, type);
-  if (decoding.error === undefined) return { object: decoding.object, warnings: [] };
+/**
+ * Returns a patched and decoded copy of an object. Throws ApiError 400 for a malformed patch, 422 for one that does not
+ * fit.
+ */
+export function applyPatch(object: ApiObject, text: string, mediaType: PatchMediaType, schema: Schema): ApiObject {
+  const patched = patchObject(object, parsePatch(text), mediaType, schema);
+  const decoding = decodeValue(patched, schema);
+  if (decoding.error === undefined) return decoding.object;
   const error = invalidValue('patch', JSON.stringify(patched), decoding.error);
   throw new ApiError(invalid({ group: '', kind: '' }, '', [error]));
 }
@@ -41,10 +35,12 @@ function parsePatch(text: string): unknown {
   }
 }
 
-function patchObject(object: ApiObject, patch: unknown, mediaType: PatchMediaType, type: Schema): unknown {
+function patchObject(object: ApiObject, patch: unknown, mediaType: PatchMediaType, schema: Schema): unknown {
   if (mediaType === 'application/json-patch+json') return applyOperations(object, patch);
   if (!isObject(patch)) throw malformed(patch, 'map[string]interface {}');
-  return mediaType === 'application/merge-patch+json' ? mergePatch(object, patch) : strategicMerge(object, patch, type);
+  return mediaType === 'application/merge-patch+json'
+    ? mergePatch(object, patch)
+    : strategicMerge(object, patch, schema);
 }
 
 function malformed(patch: unknown, goType: string): ApiError {
@@ -106,7 +102,7 @@ function strategicMerge(original: JsonObject, patch: JsonObject, schema: Schema)
     const name = key.slice(ORDER.length);
     const list = key.startsWith(ORDER) ? members.get(name) : undefined;
     if (Array.isArray(list)) {
-      members.set(name, sortItems(list, asList(order), asList(original[name]), mergeKeyOf(schema.field(name))));
+      members.set(name, sortItems(list, asList(order), asList(original[name]), mergeKey(schema.field(name))));
     }
   }
   return Object.fromEntries([...members].filter(([, value]) => value !== undefined));
@@ -126,7 +122,7 @@ function deleteItems(members: Map<string, unknown>, name: string, deleted: unkno
   );
 }
 
-function mergeKeyOf({ list }: Schema): string | undefined {
+function mergeKey({ list }: Schema): string | undefined {
   return list === 'set' ? undefined : list?.[0];
 }
 
@@ -140,8 +136,8 @@ function mergeMember(original: unknown, change: unknown, schema: Schema): unknow
   if (!Array.isArray(original) || !Array.isArray(change) || schema.list === undefined) {
     return withoutDirectives(withoutNulls(change));
   }
-  const mergeKey = mergeKeyOf(schema);
-  if (mergeKey !== undefined) return mergeItems(original, change, mergeKey, schema.item());
+  const key = mergeKey(schema);
+  if (key !== undefined) return mergeItems(original, change, key, schema.item());
   return sortItems([...new Set<unknown>(original.concat(change))], change, original, undefined);
 }
 

@@ -1,4 +1,4 @@
-import { isObject, type GroupVersionKind, type JsonObject } from '../../kube/types.ts';
+import { isObject, type JsonObject } from '../../kube/types.ts';
 
 /**
  * How server-side apply and strategic merge patches treat a value: which lists merge item by item, and which objects
@@ -128,23 +128,4 @@ function customSchema(schema: JsonObject): Schema {
 export function customResourceSchema(schema: JsonObject | undefined): Schema {
   const root = customSchema(schema ?? {});
   return { ...root, field: (name) => (name === 'metadata' ? BUILT_IN.field(name) : root.field(name)) };
-}
-
-/** The schemas of the kinds that are served. */
-export interface Schemas {
-  typeOf(kind: GroupVersionKind): Schema;
-  /** Adds or replaces the schema of a custom kind. */
-  put(kind: GroupVersionKind, schema: Schema): void;
-  remove(kind: GroupVersionKind): void;
-}
-
-/** Creates the schemas of all built-in kinds. */
-export function loadSchemas(): Schemas {
-  const custom = new Map<string, Schema>();
-  const key = ({ group, version, kind }: GroupVersionKind): string => `${group}/${version}/${kind}`;
-  return {
-    typeOf: (kind) => custom.get(key(kind)) ?? BUILT_IN,
-    put: (kind, schema) => void custom.set(key(kind), schema),
-    remove: (kind) => void custom.delete(key(kind)),
-  };
 }

@@ -5,12 +5,10 @@
 import { deepEqual } from '../../kube/equality.ts';
 import { isObject } from '../../kube/types.ts';
 import {
-  below,
-  createFieldSet,
   fieldElement,
-  insert,
-  isEmpty,
+  isField,
   itemElement,
+  joinPath,
   type FieldPath,
   type FieldSet,
   type PathElement,
@@ -24,13 +22,20 @@ export interface Comparison {
   readonly added: FieldSet;
 }
 
-/** A member of an object or an item of a list. More than one value: items with the same keys. */
+/** A member of an object or an item of a list. */
 interface Part {
   readonly schema: Schema;
+  /** More than one value: items with the same keys, which stored objects can have. They are owned as a whole. */
   readonly values: readonly unknown[];
 }
 
-/** The parts of a value that are owned one by one; `undefined` for a value that is owned as a whole. */
+/** A value at a path: a leaf is owned as a whole, other values by their parts. */
+interface Node {
+  readonly isLeaf: boolean;
+  readonly values: readonly unknown[];
+}
+
+/** Returns the parts of a value that are owned one by one; `undefined` for a value that is owned as a whole. */
 function getParts(schema: Schema, value: unknown): Map<PathElement, Part> | undefined {
   const parts = new Map<PathElement, Part>();
   if (Array.isArray(value) && schema.list !== undefined) {
@@ -49,52 +54,40 @@ function getParts(schema: Schema, value: unknown): Map<PathElement, Part> | unde
   return parts;
 }
 
+/** Returns the values at all paths below the root of an object. */
+function flatten(schema: Schema, object: unknown): Map<FieldPath, Node> {
+  const nodes = new Map<FieldPath, Node>();
+  const visit = (part: Part, path: FieldPath): void => {
+    const { values } = part;
+    const parts = values.length === 1 ? getParts(part.schema, values[0]) : undefined;
+    if (path !== '') nodes.set(path, { isLeaf: parts === undefined, values });
+    for (const [element, inner] of parts ?? []) visit(inner, joinPath(path, element));
+  };
+  visit({ schema, values: [object] }, '');
+  return nodes;
+}
+
 /** Compares two objects. A field that is added or removed counts with all fields below it. */
 export function compare(schema: Schema, before: unknown, after: unknown): Comparison {
-  const result = { removed: createFieldSet(), modified: createFieldSet(), added: createFieldSet() };
-  const rootOf = (value: unknown): Part => ({ schema, values: value === undefined ? [] : [value] });
-  visitChange(rootOf(before), rootOf(after), [], result);
-  return result;
-}
-
-function visitChange(before: Part | undefined, after: Part | undefined, path: FieldPath, result: Comparison): void {
-  const [was, is] = [partsOf(before), partsOf(after)];
-  const isWhole = (!was && !is) || (isHollow(was) && isHollow(is));
-  if (isWhole || (before && after && (!was || !is))) noteChange(before, after, path, result);
-  else if (!before) insert(result.added, path);
-  else if (!after) insert(result.removed, path);
-  for (const element of new Set([...(was?.keys() ?? []), ...(is?.keys() ?? [])])) {
-    visitChange(was?.get(element), is?.get(element), [...path, element], result);
-  }
-}
-
-/** Items with the same keys are legal in stored objects and are compared as a whole. */
-function partsOf(part: Part | undefined): Map<PathElement, Part> | undefined {
-  return part?.values.length === 1 ? getParts(part.schema, part.values[0]) : undefined;
-}
-
-function isHollow(parts: Map<PathElement, Part> | undefined): boolean {
-  return !parts || parts.size === 0;
-}
-
-function noteChange(before: Part | undefined, after: Part | undefined, path: FieldPath, result: Comparison): void {
-  if (!before?.values.length) insert(result.added, path);
-  else if (!after?.values.length) insert(result.removed, path);
-  else if (!deepEqual(before.values, after.values)) insert(result.modified, path);
+  const [old, current] = [flatten(schema, before), flatten(schema, after)];
+  const isModified = ([path, node]: [FieldPath, Node]): boolean => {
+    const was = old.get(path);
+    return was !== undefined && (was.isLeaf || node.isLeaf) && !deepEqual(was.values, node.values);
+  };
+  return {
+    removed: new Set(old.keys().filter((path) => !current.has(path))),
+    modified: new Set([...current].filter(isModified).map(([path]) => path)),
+    added: new Set(current.keys().filter((path) => !old.has(path))),
+  };
 }
 
 /** All fields that an applied configuration sets: its leaves, list items and empty objects. */
 export function collectFields(schema: Schema, value: unknown): FieldSet {
-  const set = createFieldSet();
-  visitFields({ schema, values: [value] }, [], set);
-  return set;
-}
-
-function visitFields(part: Part, path: FieldPath, set: FieldSet): void {
-  const parts = partsOf(part);
-  const isEmptyObject = parts?.size === 0 && !Array.isArray(part.values[0]);
-  if (!parts || isEmptyObject || !path.at(-1)?.startsWith('f:')) insert(set, path);
-  for (const [element, inner] of parts ?? []) visitFields(inner, [...path, element], set);
+  const isOwned = ([path, { isLeaf, values }]: [FieldPath, Node]): boolean => {
+    const [first] = values;
+    return isLeaf || !isField(path) || (isObject(first) && Object.keys(first).length === 0);
+  };
+  return new Set([...flatten(schema, value)].filter(isOwned).map(([path]) => path));
 }
 
 /**
@@ -142,31 +135,20 @@ function keyed(schema: Schema, items: readonly unknown[]): { element: PathElemen
   });
 }
 
-/** The value without the given fields; `null` if nothing is left of it. */
-export function removeFields(schema: Schema, value: unknown, fields: FieldSet): unknown {
+/** Returns the value without the given fields. An object or a list from which everything is removed becomes empty. */
+export function removeFields(schema: Schema, value: unknown, fields: FieldSet, path: FieldPath = ''): unknown {
   if (Array.isArray(value) && schema.list !== undefined) {
-    const items = value.flatMap((item: unknown) => {
+    return value.flatMap((item: unknown) => {
       const element = itemElement(schema, item);
-      return element === undefined ? [item] : remaining(schema.item(), item, element, fields);
+      if (element === undefined) return [item];
+      const itemPath = joinPath(path, element);
+      return fields.has(itemPath) ? [] : [removeFields(schema.item(), item, fields, itemPath)];
     });
-    return items.length === 0 ? null : items;
   }
-  if (isObject(value) && schema.atomic !== true) {
-    const entries = Object.entries(value).flatMap(([name, member]) =>
-      remaining(schema.field(name), member, fieldElement(name), fields).map((rest) => [name, rest] as const),
-    );
-    return entries.length === 0 ? null : Object.fromEntries(entries);
-  }
-  // A list or an object that is owned as a whole is removed as a whole.
-  return typeof value === 'object' ? null : value;
-}
-
-/** The rest of a member: none if it is removed itself; an empty list or object if everything below it is removed. */
-function remaining(schema: Schema, value: unknown, element: PathElement, fields: FieldSet): unknown[] {
-  if (fields.members.has(element)) return [];
-  const inner = below(fields, element);
-  if (isEmpty(inner)) return [value];
-  const rest = removeFields(schema, value, inner);
-  if (rest !== null) return [rest];
-  return [Array.isArray(value) ? [] : isObject(value) ? {} : null];
+  if (!isObject(value) || schema.atomic === true) return value;
+  const entries = Object.entries(value).flatMap(([name, member]): [string, unknown][] => {
+    const memberPath = joinPath(path, fieldElement(name));
+    return fields.has(memberPath) ? [] : [[name, removeFields(schema.field(name), member, fields, memberPath)]];
+  });
+  return Object.fromEntries(entries);
 }

@@ -15,6 +15,7 @@ import {
 } from '../../kube/field-error.ts';
 import { quote } from '../../kube/text.ts';
 import { isObject, type JsonObject } from '../../kube/types.ts';
+import { customResourceSchema } from '../fields/schema.ts';
 import { compileExpression, toCelValue } from '../match-conditions.ts';
 import { age, ageColumn, nameColumn } from '../tables.ts';
 import {
@@ -101,6 +102,7 @@ export function definedResources(definition: ApiObject): readonly ResourceInfo[]
       subresources: hasStatus(version) ? ['status'] : [],
       columns: versionColumns(version),
       strategy: createStrategy(customRules(version, spec['scope'] === 'Namespaced')),
+      schema: customResourceSchema(versionSchema(version)),
       custom: true,
     }));
 }

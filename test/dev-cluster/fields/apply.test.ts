@@ -1,20 +1,17 @@
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import { applyConfiguration } from '../../../src/dev-cluster/fields/apply.ts';
-import { loadSchemas, customResourceSchema } from '../../../src/dev-cluster/fields/schema.ts';
+import { BUILT_IN, customResourceSchema } from '../../../src/dev-cluster/fields/schema.ts';
 import { trackUpdate, type OwnedResource } from '../../../src/dev-cluster/fields/managed-fields.ts';
 import type { ApiObject } from '../../../src/dev-cluster/types.ts';
 import { ApiError, type Status } from '../../../src/kube/status.ts';
 
-const schemas = loadSchemas();
-const kind = { group: 'apps', version: 'v1', kind: 'Deployment' };
-const deploymentType = schemas.typeOf(kind);
-assert.ok(deploymentType);
-const type = deploymentType;
 const resource: OwnedResource = {
   group: 'apps',
   version: 'v1',
+  kind: 'Deployment',
   resource: 'deployments',
+  schema: BUILT_IN,
   custom: false,
   subresources: ['status'],
 };
@@ -41,13 +38,13 @@ function apply(
   applied: ApiObject,
   { manager = 'one', force = false, now = NOW }: Options = {},
 ): ApiObject {
-  const request = { config: applied, kind, resource, subresource: '', type, manager, force, now };
+  const request = { config: applied, resource, subresource: '', manager, force, now };
   return applyConfiguration(live ? { ...request, live } : request);
 }
 
 function update(live: ApiObject | undefined, object: ApiObject, manager: string): ApiObject {
   const copy = structuredClone(object);
-  trackUpdate({ ...(live ? { live } : {}), object: copy, resource, subresource: '', type, manager, now: NOW });
+  trackUpdate({ ...(live ? { live } : {}), object: copy, resource, subresource: '', manager, now: NOW });
   return copy;
 }
 
@@ -248,9 +245,7 @@ suite('refused configurations', () => {
 });
 
 suite('custom resources', () => {
-  const widgetKind = { group: 'example.com', version: 'v1', kind: 'Widget' };
-  const widgets: OwnedResource = { ...widgetKind, resource: 'widgets', custom: true, subresources: ['status'] };
-  const widgetType = customResourceSchema({
+  const schema = customResourceSchema({
     type: 'object',
     properties: {
       spec: {
@@ -271,13 +266,12 @@ suite('custom resources', () => {
       },
     },
   });
+  const widgets = { group: 'example.com', version: 'v1', kind: 'Widget', resource: 'widgets', schema };
   const applyWidget = (spec: object, live?: ApiObject, manager = 'one'): ApiObject => {
     const request = {
       config: { apiVersion: 'example.com/v1', kind: 'Widget', metadata: { name: 'w' }, spec },
-      kind: widgetKind,
-      resource: widgets,
+      resource: { ...widgets, custom: true, subresources: ['status'] },
       subresource: '',
-      type: widgetType,
       manager,
       force: false,
       now: NOW,

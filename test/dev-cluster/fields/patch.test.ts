@@ -1,13 +1,9 @@
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import { applyPatch, type PatchMediaType } from '../../../src/dev-cluster/fields/patch.ts';
-import { loadSchemas } from '../../../src/dev-cluster/fields/schema.ts';
-import type { FieldValidation } from '../../../src/dev-cluster/fields/decode.ts';
+import { BUILT_IN } from '../../../src/dev-cluster/fields/schema.ts';
 import type { ApiObject } from '../../../src/dev-cluster/types.ts';
 import { ApiError, type Status } from '../../../src/kube/status.ts';
-
-const type = loadSchemas().typeOf({ group: '', version: 'v1', kind: 'Pod' });
-assert.ok(type);
 
 const JSON_PATCH = 'application/json-patch+json';
 const MERGE_PATCH = 'application/merge-patch+json';
@@ -31,10 +27,8 @@ const POD = {
   status: {},
 };
 
-function patch(mediaType: PatchMediaType, body: unknown, fieldValidation: FieldValidation = 'Warn') {
-  const text = typeof body === 'string' ? body : JSON.stringify(body);
-  assert.ok(type);
-  return applyPatch({ object: POD, text, mediaType, type, fieldValidation });
+function patch(mediaType: PatchMediaType, body: unknown): ApiObject {
+  return applyPatch(POD, typeof body === 'string' ? body : JSON.stringify(body), mediaType, BUILT_IN);
 }
 
 function refusal(act: () => unknown): Status {
@@ -52,7 +46,7 @@ const namesOf = (list: unknown): string[] => (list as { name: string }[]).map(({
 
 suite('merge patch', () => {
   test('sets, merges and removes', () => {
-    const { object } = patch(MERGE_PATCH, {
+    const object = patch(MERGE_PATCH, {
       metadata: { labels: { a: null, b: '2' } },
       spec: { tolerations: [{ key: 'b' }], volumes: null },
     });
@@ -87,7 +81,7 @@ suite('merge patch', () => {
 
 suite('JSON patch', () => {
   test('applies operations in order', () => {
-    const { object } = patch(JSON_PATCH, [
+    const object = patch(JSON_PATCH, [
       { op: 'test', path: '/metadata/name', value: 'p' },
       { op: 'test', path: '/metadata/annotations', value: null },
       { op: 'add', path: '/spec/containers/-', value: { name: 'c' } },
@@ -182,7 +176,7 @@ suite('strategic merge patch', () => {
   ];
   for (const [name, body, list, expected] of lists) {
     test(name, () => {
-      assert.deepEqual(specOf(patch(STRATEGIC, body, 'Ignore').object)[list], expected);
+      assert.deepEqual(specOf(patch(STRATEGIC, body))[list], expected);
     });
   }
 
@@ -196,7 +190,7 @@ suite('strategic merge patch', () => {
   ];
   for (const [name, body, expected] of metadata) {
     test(name, () => {
-      const { object } = patch(STRATEGIC, { metadata: body });
+      const object = patch(STRATEGIC, { metadata: body });
       for (const [key, value] of Object.entries(expected)) assert.deepEqual(object.metadata?.[key], value);
     });
   }
@@ -235,7 +229,7 @@ suite('patches in general', () => {
 
   for (const mediaType of [MERGE_PATCH, STRATEGIC] as const) {
     test(`a key __proto__ is a key to ${mediaType}`, () => {
-      const { object } = patch(mediaType, '{"metadata":{"labels":{"__proto__":"x"}}}');
+      const object = patch(mediaType, '{"metadata":{"labels":{"__proto__":"x"}}}');
       assert.equal(JSON.stringify(object.metadata?.['labels']), '{"a":"1","__proto__":"x"}');
       assert.equal(Object.getPrototypeOf(object.metadata?.['labels']), Object.prototype);
     });
