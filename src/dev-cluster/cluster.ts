@@ -16,7 +16,6 @@ import {
   type ControllersOptions,
   type Writer,
 } from './controllers.ts';
-import { decodeValue } from './fields/decode.ts';
 import { createRequestHandler, noSuchResource, parsePath, type Core, type HandleRequest } from './request.ts';
 import { createRegistry, type Registry } from './resources.ts';
 import { createStorage, type Storage } from './storage.ts';
@@ -55,13 +54,7 @@ export function createDevCluster({ clock, call }: DevClusterOptions): DevCluster
   store.markSynced();
   serveDefinitions(storage, registry);
   const access = accessFromStore(store);
-  const admission = createAdmission({
-    reader: storage,
-    versionsOf: ({ group, resource }) =>
-      registry.list().filter((info) => info.group === group && info.resource === resource),
-    decode: (value, info) => decodeValue(value, info.schema),
-    call,
-  });
+  const admission = createAdmission({ reader: storage, call });
   const core: Core = { storage, registry, admission, access, clock };
   const handle = createRequestHandler(core);
   const connection = createLocalConnection(handle);
@@ -104,7 +97,6 @@ function createLocalConnection(handle: HandleRequest): Pick<Connection, 'request
         body: body === undefined ? '' : JSON.stringify(body),
         context: {
           warn: onWarning ?? (() => undefined),
-          audit: () => undefined,
           signal: signal ?? new AbortController().signal,
         },
       });

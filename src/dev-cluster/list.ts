@@ -26,7 +26,7 @@ export function parseLabelSelector(text: string): Selector {
   for (let rest = text; rest.trim() !== '';) {
     const groups = REQUIREMENT.exec(rest);
     if (!groups) throw new ApiError(badRequest(`unable to parse requirement: invalid label selector '${text}'`));
-    matchExpressions.push(expressionOf(groups.groups ?? {}));
+    matchExpressions.push(parseRequirement(groups.groups ?? {}));
     rest = rest.slice(groups[0].length);
   }
   return (object) => matchesLabelSelector({ matchExpressions }, getMetadata(object).labels);
@@ -34,7 +34,7 @@ export function parseLabelSelector(text: string): Selector {
 
 type Groups = Readonly<Record<string, string | undefined>>;
 
-function expressionOf({ absent, key = '', equality, value = '', set, values = '' }: Groups) {
+function parseRequirement({ absent, key = '', equality, value = '', set, values = '' }: Groups) {
   if (absent !== undefined) return { key: absent, operator: 'DoesNotExist', values: [] };
   if (equality !== undefined) return { key, operator: equality === '!=' ? 'NotIn' : 'In', values: [value] };
   if (set === undefined) return { key, operator: 'Exists', values: [] };

@@ -129,11 +129,10 @@ export function parsePath(method: string, path: string, query: URLSearchParams):
   return { ...target, verb, name: selectedName(query.get('fieldSelector') ?? '') };
 }
 
-/** Receives the warnings and audit annotations of a request. */
+/** Receives the warnings of a request. */
 export interface RequestContext {
   /** Adds a `Warning` header to the response. */
   warn(text: string): void;
-  audit(key: string, value: string): void;
   /** Aborted when the client disconnects or the server stops. */
   readonly signal: AbortSignal;
 }

@@ -99,7 +99,6 @@ export function createApiServer({ cluster, tls, onError }: ApiServerOptions): Ap
         ...readContent(headers['content-type'] ?? '', body),
         context: {
           warn: warnings.add,
-          audit: () => undefined,
           signal: AbortSignal.any([gone.signal, stopping.signal]),
         },
       })

@@ -46,12 +46,12 @@ async function* watchEvents(
     else if (!missed) {
       yield expiredEvent(from, start);
       return;
-    } else yield* missed.filter(inScope).flatMap((change) => eventsOf(info, options, change));
+    } else yield* missed.filter(inScope).flatMap((change) => changeEvents(info, options, change));
     for (;;) {
       const changes = await queue.next();
       if (changes === undefined) return;
       const later = changes.filter(({ revision }) => revision > start);
-      yield* later.flatMap((change) => eventsOf(info, options, change));
+      yield* later.flatMap((change) => changeEvents(info, options, change));
       if (!isServed()) return;
       if (changes.length === 0 && options.allowWatchBookmarks) yield bookmark(info, storage.revision());
     }
@@ -68,7 +68,7 @@ function initialEvents(core: Core, call: Call, options: ListOptions): WatchEvent
 }
 
 /** An object that starts or stops matching the selector is reported as added or deleted. */
-function eventsOf(info: ResourceInfo, options: ListOptions, change: StoredChange): WatchEvent[] {
+function changeEvents(info: ResourceInfo, options: ListOptions, change: StoredChange): WatchEvent[] {
   const object = toServed(info, change.object);
   const was = change.before !== undefined && options.selects(toServed(info, change.before));
   const is = change.type !== 'DELETED' && options.selects(object);

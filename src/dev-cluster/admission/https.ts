@@ -38,7 +38,7 @@ export function createHttpsCaller(resolveService: ResolveService): HttpsCaller {
   const agents = new Map<string, Agent>();
   return {
     async call({ clientConfig, review, timeoutMs, signal }) {
-      const target = targetOf(clientConfig, timeoutMs, resolveService);
+      const target = resolveTarget(clientConfig, timeoutMs, resolveService);
       const failed = (cause: string) => ({ ok: false as const, error: `Post ${quote(target.url)}: ${cause}` });
       if ('error' in target) return failed(target.error);
       const agent = agents.get(target.key) ?? new Agent({ keepAlive: true });
@@ -67,7 +67,7 @@ interface Target {
   readonly key: string;
 }
 
-function targetOf(
+function resolveTarget(
   clientConfig: JsonObject,
   timeoutMs: number,
   resolveService: ResolveService,

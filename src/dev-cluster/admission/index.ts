@@ -1,10 +1,8 @@
-import { randomUUID } from 'node:crypto';
 import { ApiError } from '../../kube/status.ts';
 import { randomSuffix } from '../create.ts';
 import type { Attributes, RequestContext } from '../request.ts';
 import type { ApiObject } from '../types.ts';
 import { createPlugins } from './plugins.ts';
-import type { CallWebhook } from './https.ts';
 import { createMutatingWebhooks, validateWithWebhooks, type WebhookOptions } from './webhooks.ts';
 
 /** The admission chain: built-in plugins, then webhooks. Both steps reject with an ApiError to deny the request. */
@@ -14,12 +12,7 @@ export interface Admission {
   validate(attributes: Attributes, context: RequestContext): Promise<void>;
 }
 
-export interface AdmissionOptions extends Omit<WebhookOptions, 'uid' | 'call'> {
-  readonly call: CallWebhook;
-}
-
-export function createAdmission(given: AdmissionOptions): Admission {
-  const options: WebhookOptions = { ...given, uid: randomUUID };
+export function createAdmission(options: WebhookOptions): Admission {
   const plugins = createPlugins(options.reader, randomSuffix);
   return {
     async mutate(attributes, context) {

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { validateWithWebhooks, type WebhookOptions } from '../../../src/dev-cluster/admission/webhooks.ts';
 import { createStorage } from '../../../src/dev-cluster/storage.ts';
-import { at, type ApiObject, type ResourceInfo } from '../../../src/dev-cluster/types.ts';
+import { at } from '../../../src/dev-cluster/types.ts';
 import { attributes, listen, object, resource, statusOf } from './support.ts';
 
 const RULE = { apiGroups: [''], apiVersions: ['v1'], operations: ['CREATE'], resources: ['pods'], scope: '*' };
@@ -125,7 +125,6 @@ describe('selection of webhooks', () => {
   const callsOf = async (
     webhook: object,
     given: Parameters<typeof attributes>[0],
-    versionsOf: WebhookOptions['versionsOf'] = () => [],
   ): Promise<string | readonly unknown[]> => {
     const versions: unknown[] = [];
     const configuration = object('ValidatingWebhookConfiguration', 'c', {
@@ -136,12 +135,12 @@ describe('selection of webhooks', () => {
     assert.ok(stored);
     const options: WebhookOptions = {
       reader: storage,
-      versionsOf,
-      decode: (value) => ({ object: value as ApiObject }),
-      uid: () => 'uid',
       call({ review }) {
         versions.push(at(review, 'request', 'resource', 'version'));
-        return Promise.resolve({ ok: true, review: { response: { uid: 'uid', allowed: true } } });
+        return Promise.resolve({
+          ok: true,
+          review: { response: { uid: at(review, 'request', 'uid'), allowed: true } },
+        });
       },
     };
     const status = await statusOf(() => validateWithWebhooks(options, attributes(given), listen().context));
@@ -155,14 +154,6 @@ describe('selection of webhooks', () => {
       assert.deepEqual(calls, typeof expected === 'string' ? expected : expected === true ? ['v1'] : []);
     });
   }
-
-  test('another version of the resource, unless it must be exact', async () => {
-    const older: ResourceInfo = { ...resource('pods'), version: 'v0' };
-    const versionsOf = (): ResourceInfo[] => [older, resource('pods')];
-    const rules = [{ ...RULE, apiVersions: ['v0'] }];
-    assert.deepEqual(await callsOf({ rules, matchPolicy: 'Equivalent' }, POD, versionsOf), ['v0']);
-    assert.deepEqual(await callsOf({ rules, matchPolicy: 'Exact' }, POD, versionsOf), []);
-  });
 
   test('webhook configurations are exempt', async () => {
     const given = { resource: 'validatingwebhookconfigurations', namespace: '' };

@@ -16,19 +16,16 @@ export function resource(name: string): ResourceInfo {
 export interface Said {
   readonly context: RequestContext;
   readonly warnings: string[];
-  readonly audit: Record<string, string>;
 }
 
 /** A context that keeps what is said. */
 export function listen(signal: AbortSignal = new AbortController().signal): Said {
   const warnings: string[] = [];
-  const audit: Record<string, string> = {};
   const context: RequestContext = {
     warn: (text) => void warnings.push(text),
-    audit: (key, value) => void (audit[key] = value),
     signal,
   };
-  return { context, warnings, audit };
+  return { context, warnings };
 }
 
 /** The create of something in the namespace `a`, unless said otherwise. */
