@@ -164,7 +164,7 @@ const grant: fc.Arbitrary<Grant> = fc.record(
 );
 
 const STANDARD = STANDARD_SCCS.map((standard) => standard.scc);
-const EVERYBODY: Grant = { group: 'system:authenticated', sccs: ['restricted-v2', 'restricted-v3'] };
+const STANDARD_GRANTS: Grant = { group: 'system:authenticated', sccs: ['restricted-v2', 'restricted-v3'] };
 
 /** Requests that create a pod, in a namespace that is in order. */
 export const create: fc.Arbitrary<SccInput> = fc
@@ -192,5 +192,5 @@ export const create: fc.Arbitrary<SccInput> = fc
     ...asParsed(input),
     operation: 'CREATE' as const,
     namespace: asParsed({ metadata: { name: 'demo', annotations } }),
-    canUse: canUseBy([EVERYBODY, ...grants]),
+    canUse: canUseBy([STANDARD_GRANTS, ...grants]),
   }));

@@ -1,75 +1,37 @@
-/** Pods of thousands of containers and other items: refused where no node could run them, else judged in bounded time. */
+/** Pods that cannot be decoded, and pods with thousands of items: they are denied, or evaluated in bounded time. */
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import { assignScc, validateScc } from '../../../src/policy/scc/index.ts';
 import { laxScc } from '../../support/scc.ts';
-import { annotationsOf, messageOf, podWith, request } from './requests.ts';
+import {
+  annotationsOf,
+  createRequest,
+  messageOf,
+  podWith,
+  readCases,
+  request,
+  type RequestFixture,
+} from './requests.ts';
 import type { JsonObject } from '../../../src/kube/types.ts';
 
-// Pods that the API server would not send, or would rather not.
+/** Asserts that both passes deny the pod, and an update to it, because it cannot be decoded. */
+function assertUndecodable(object: unknown, error: string): void {
+  const message = `object was marked as kind pod but was unable to be converted: ${error}`;
+  const input = request({ object, canUse: () => true });
+  for (const decide of [assignScc, validateScc]) {
+    assert.equal(messageOf(decide(input)), message);
+    const update = { ...input, operation: 'UPDATE' as const, oldObject: podWith({ nodeName: 'n' }) };
+    assert.equal(messageOf(decide(update)), message);
+  }
+}
 
-suite('values of a wrong type are refused', () => {
-  const cases: readonly (readonly [object: unknown, what: string])[] = [
-    [null, 'null'],
-    ['pod', '"pod"'],
-    [[], '[]'],
-    [{ kind: 'Scale', spec: { os: { name: 'windows' } } }, '{"kind":"Scale","spec":{"os":{"name":"windows"}}}'],
-    [{ metadata: 7 }, 'metadata: Invalid value: 7: must be an object'],
-    [podWith({}, { annotations: { a: 1 } }), 'metadata.annotations[a]: Invalid value: 1: must be a string'],
-    [{ spec: [] }, 'spec: Invalid value: []: must be an object'],
-    [podWith({ serviceAccountName: {} }), 'spec.serviceAccountName: Invalid value: {}: must be a string'],
-    [podWith({ hostNetwork: 'no' }), 'spec.hostNetwork: Invalid value: "no": must be a boolean'],
-    [podWith({ hostUsers: 0 }), 'spec.hostUsers: Invalid value: 0: must be a boolean'],
-    [podWith({ containers: {} }), 'spec.containers: Invalid value: {}: must be a list'],
-    [podWith({ containers: [null] }), 'spec.containers[0]: Invalid value: null: must be an object'],
-    [
-      podWith({ containers: [{ name: 'app', ports: [{ hostPort: '80' }] }] }),
-      'spec.containers[0].ports[0].hostPort: Invalid value: "80": must be an integer',
-    ],
-    [
-      podWith({ containers: [{}, { securityContext: { runAsUser: 1.5 } }] }),
-      'spec.containers[1].securityContext.runAsUser: Invalid value: 1.5: must be an integer',
-    ],
-    [
-      podWith({ initContainers: [{ securityContext: { capabilities: { add: 'ALL' } } }] }),
-      'spec.initContainers[0].securityContext.capabilities.add: Invalid value: "ALL": must be a list',
-    ],
-    [
-      podWith({ ephemeralContainers: [{ securityContext: { privileged: 'true' } }] }),
-      'spec.ephemeralContainers[0].securityContext.privileged: Invalid value: "true": must be a boolean',
-    ],
-    [
-      podWith({ securityContext: { supplementalGroups: [1, '2'] } }),
-      'spec.securityContext.supplementalGroups[1]: Invalid value: "2": must be an integer',
-    ],
-    [
-      podWith({ securityContext: { seccompProfile: { type: 1 } } }),
-      'spec.securityContext.seccompProfile.type: Invalid value: 1: must be a string',
-    ],
-    [
-      podWith({ securityContext: { sysctls: [{ name: null }, 7] } }),
-      'spec.securityContext.sysctls[1]: Invalid value: 7: must be an object',
-    ],
-    [podWith({ volumes: [{ hostPath: '/' }] }), 'spec.volumes[0].hostPath: Invalid value: "/": must be an object'],
-  ];
-  for (const [object, what] of cases) {
-    test(what, () => {
-      const message = `object was marked as kind pod but was unable to be converted: ${what}`;
-      for (const decide of [assignScc, validateScc]) {
-        assert.equal(messageOf(decide(request({ object, canUse: () => true }))), message);
-      }
-    });
+suite('values of a wrong type are denied', () => {
+  for (const { error, ...fixture } of readCases<readonly (RequestFixture & { error: string })[]>('wrong-types.yaml')) {
+    test(error, () => assertUndecodable(createRequest(fixture).object, error));
   }
 });
 
-test('null is absent', () => {
-  const nothing = { securityContext: null, volumes: null, initContainers: null, hostNetwork: null, hostUsers: null };
-  const container = { name: 'app', image: null, ports: null, securityContext: { capabilities: { add: null } } };
-  const object = podWith({ ...nothing, containers: [container] }, { annotations: null });
-  assert.equal(annotationsOf(assignScc(request({ object })))?.['openshift.io/scc'], 'restricted-v2');
-});
-
-test('keys with a meaning in JavaScript are kept and mean nothing', () => {
+test('names of built-in properties have no special meaning', () => {
   const object = JSON.parse(
     '{"metadata":{"annotations":{"__proto__":"a","constructor":"b"}},"__proto__":{"spec":{"hostPID":true}},"spec":{"containers":[{"name":"__proto__"}]}}',
   ) as object;
@@ -79,14 +41,14 @@ test('keys with a meaning in JavaScript are kept and mean nothing', () => {
   assert.ok(Object.hasOwn(decision.object as object, '__proto__'));
 });
 
-suite('pods that are made to cost', () => {
+suite('pods that cause many errors', () => {
   const many = <T>(count: number, make: (index: number) => T): T[] =>
     Array.from({ length: count }, (_, index) => make(index));
   const cases = {
-    'host ports, each charged to each container': podWith({
+    'host ports, which are errors of each container': podWith({
       containers: many(500, (index) => ({ name: `c${index}`, ports: many(50, (port) => ({ hostPort: port + 1 })) })),
     }),
-    'supplemental groups, told all with each': podWith({
+    'supplemental groups, which each error repeats': podWith({
       securityContext: { supplementalGroups: many(100_000, (index) => index) },
     }),
     'equal sysctls': podWith({
@@ -125,7 +87,7 @@ function manyFields(): Record<string, unknown> {
   return Object.fromEntries(times(1001, (index) => [`f${index}`, 1]));
 }
 
-suite('more than is read of a pod', () => {
+suite('pods with more items than are read', () => {
   const cases: readonly (readonly [name: string, object: object, what: string])[] = [
     [
       'containers',
@@ -143,7 +105,7 @@ suite('more than is read of a pod', () => {
       'spec.securityContext.supplementalGroups: Too many: 20002: must have at most 20000 items',
     ],
     [
-      'sysctls and capabilities, together',
+      'sysctls and capabilities count together',
       podWith({
         securityContext: { sysctls: times(15_000, () => ({})) },
         containers: [{ securityContext: { capabilities: { drop: times(6000, String) } } }],
@@ -169,19 +131,7 @@ suite('more than is read of a pod', () => {
     ],
   ];
   for (const [name, object, what] of cases) {
-    test(name, () => {
-      const message = `object was marked as kind pod but was unable to be converted: ${what}`;
-      for (const decide of [assignScc, validateScc]) {
-        assert.equal(messageOf(decide(request({ object, canUse: () => true }))), message);
-        const update = request({
-          operation: 'UPDATE',
-          object,
-          oldObject: podWith({ nodeName: 'n' }),
-          canUse: () => true,
-        });
-        assert.equal(messageOf(decide(update)), message);
-      }
-    });
+    test(name, () => assertUndecodable(object, what));
   }
 });
 
@@ -192,11 +142,11 @@ const STRICT = laxScc({
   volumes: ['emptyDir'],
 });
 
-suite('what is wrong with a large pod has a short text, soon', { timeout: 30_000 }, () => {
+suite('the errors of large pods have a limited length', { timeout: 30_000 }, () => {
   const long = 'é'.repeat(3_000_000);
   const cases: readonly (readonly [name: string, object: object])[] = [
     [
-      'one port of the node in each of many containers',
+      'a host port in each of many containers',
       podWith({ containers: times(4900, () => ({ ports: [{ hostPort: 80 }] })) }),
     ],
     [
@@ -232,7 +182,7 @@ suite('what is wrong with a large pod has a short text, soon', { timeout: 30_000
     });
   }
 
-  test('every container gets its values', () => {
+  test('each of many containers is completed', () => {
     const object = podWith({ containers: times(4900, (index) => ({ name: `c${index}` })) });
     const decision = assignScc(request({ object, sccs: [STRICT], canUse: () => true }));
     assert.ok(decision.allowed);
@@ -244,7 +194,7 @@ suite('what is wrong with a large pod has a short text, soon', { timeout: 30_000
     });
   });
 
-  test('an update of what is nested without end is judged', () => {
+  test('an update of a deeply nested field is evaluated', () => {
     const object = podWith({ unknown: nested(50_000) });
     const oldObject = podWith({ unknown: nested(50_001) });
     const decision = validateScc(
@@ -254,7 +204,7 @@ suite('what is wrong with a large pod has a short text, soon', { timeout: 30_000
   });
 });
 
-suite('work has an end, whatever a pod holds and however many SCCs there are', { timeout: 30_000 }, () => {
+suite('the evaluation of large pods by many SCCs is limited', { timeout: 30_000 }, () => {
   const sccs = times(500, (index) =>
     laxScc({
       name: `s${index}`,
@@ -318,14 +268,14 @@ suite('work has an end, whatever a pod holds and however many SCCs there are', {
           `unable to validate against any security context constraint: ${path}: Too many: ${count}: too many to evaluate against 500 SCCs; reduce their number, or select one SCC with annotation openshift.io/required-scc`,
         );
       }
-      // One SCC can be tried on any pod that is read.
+      // Every pod that is read can be evaluated by one SCC.
       const object = podWith(spec, { annotations: { 'openshift.io/required-scc': 's7' } });
       const message = messageOf(assignScc(request({ object, sccs, canUse: () => true })));
       assert.match(message ?? '', /^unable to validate against any security context constraint: .*provider s7: |f\.x/);
     });
   }
 
-  test('a large pod that runs is tried on all of them', () => {
+  test('a large pod that can run is evaluated by all SCCs', () => {
     const containers = times(100, (index) => ({
       name: `c${index}`,
       ports: times(3, () => ({ containerPort: 80 })),
@@ -346,7 +296,7 @@ suite('work has an end, whatever a pod holds and however many SCCs there are', {
     assert.equal(annotationsOf(decision)?.['openshift.io/scc'], 'z');
   });
 
-  test('of very many errors the first ones are told', () => {
+  test('of very many errors, the first ones are reported', () => {
     const object = podWith({
       containers: times(30, () => ({ ports: times(30, () => ({ hostPort: 1 })), ...privileged })),
     });
@@ -380,7 +330,7 @@ suite('an SCC with long lists', { timeout: 30_000 }, () => {
     });
   }
 
-  test('one with longer lists works nowhere', () => {
+  test('an SCC with longer lists has a defect', () => {
     const sccs = [laxScc({ name: 'long', requiredDropCapabilities: times(20_001, String) })];
     assert.equal(
       messageOf(assignScc(request({ sccs, canUse: () => true }))),

@@ -1,12 +1,17 @@
+/** Requests of the tests of SCC admission: a request in a cluster as installed, with the parts that a test replaces. */
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { parse } from 'yaml';
+import type { SecurityContextConstraints } from '../../../src/kube/scc.ts';
 import type { JsonObject, UserInfo } from '../../../src/kube/types.ts';
-import type { SccDecision, SccInput } from '../../../src/policy/scc/index.ts';
+import { assignScc, type SccDecision, type SccInput } from '../../../src/policy/scc/index.ts';
 import { STANDARD_SCCS } from '../../../src/policy/scc/standard.ts';
-import { canUseBy, namespaceWith, type Grant } from '../../support/scc.ts';
+import { canUseBy, laxScc, namespaceWith, type Grant } from '../../support/scc.ts';
 
 export const STANDARD = STANDARD_SCCS.map(({ scc }) => scc);
 
-/** What the platform grants to everybody. */
-export const EVERYBODY: Grant = { group: 'system:authenticated', sccs: ['restricted-v2', 'restricted-v3'] };
+/** The grants of the standard ClusterRoleBindings. */
+export const STANDARD_GRANTS: Grant = { group: 'system:authenticated', sccs: ['restricted-v2', 'restricted-v3'] };
 
 export const REPLICA_SETS: UserInfo = {
   username: 'system:serviceaccount:kube-system:replicaset-controller',
@@ -17,11 +22,13 @@ export const ALICE: UserInfo = { username: 'alice', groups: ['system:authenticat
 
 export const ADMIN: UserInfo = { username: 'admin', groups: ['system:cluster-admins', 'system:authenticated'] };
 
-export const DEMO = namespaceWith({
+const RANGES = {
   'openshift.io/sa.scc.uid-range': '1000660000/10000',
   'openshift.io/sa.scc.supplemental-groups': '1000660000/10000',
   'openshift.io/sa.scc.mcs': 's0:c26,c5',
-});
+};
+
+export const DEMO = namespaceWith(RANGES);
 
 /** A pod created by the controller of ReplicaSets in a cluster as installed, except for what is given. */
 export function request(given: Partial<SccInput> & { readonly grants?: readonly Grant[] }): SccInput {
@@ -32,7 +39,7 @@ export function request(given: Partial<SccInput> & { readonly grants?: readonly 
     namespace: DEMO,
     userInfo: REPLICA_SETS,
     sccs: STANDARD,
-    canUse: canUseBy([EVERYBODY, ...grants]),
+    canUse: canUseBy([STANDARD_GRANTS, ...grants]),
     ...rest,
   };
 }
@@ -43,6 +50,59 @@ export function podWith(spec: JsonObject, metadata: JsonObject = {}): JsonObject
     metadata: { name: 'web', namespace: 'demo', ...metadata },
     spec: { serviceAccountName: 'default', containers: [{ name: 'app', image: 'app:1' }], ...spec },
   };
+}
+
+/** Reads the rows of a file in test/fixtures/scc-cases. */
+export function readCases<Cases>(file: string): Cases {
+  return parse(readFileSync(join(import.meta.dirname, '../../fixtures/scc-cases', file), 'utf8')) as Cases;
+}
+
+interface PodFixture {
+  /** True for the pod that restricted-v2 has admitted. The members of `spec` and the annotations are then added to it. */
+  readonly admitted?: boolean;
+  readonly spec?: JsonObject;
+  readonly metadata?: JsonObject & { readonly annotations?: JsonObject };
+}
+
+/** A request in a fixture. Absent members have the values of `request`. */
+export interface RequestFixture extends Partial<Omit<SccInput, 'userInfo' | 'sccs' | 'canUse' | 'sccSet'>> {
+  /** Replaces parts of the pod of `podWith`. `object` replaces the pod. */
+  readonly pod?: PodFixture;
+  readonly oldPod?: PodFixture;
+  readonly user?: 'alice' | 'admin' | UserInfo;
+  /** Names of standard SCCs, `standard` for all of them, or the fields of SCCs that allow everything else. */
+  readonly sccs?: readonly (string | JsonObject)[];
+  /** The SCCs that all subjects may use; in place of `grants`. */
+  readonly usable?: 'all' | readonly string[];
+  readonly grants?: readonly Grant[];
+  /** Replaces annotations of the namespace. */
+  readonly ranges?: Readonly<Record<string, string>>;
+}
+
+export function createRequest({ pod, oldPod, user, sccs, usable, ranges, ...rest }: RequestFixture): SccInput {
+  const userInfo = user === 'alice' ? ALICE : user === 'admin' ? ADMIN : user;
+  return request({
+    ...rest,
+    ...(pod && { object: createPod(pod) }),
+    ...(oldPod && { oldObject: createPod(oldPod) }),
+    ...(userInfo && { userInfo }),
+    ...(sccs && { sccs: sccs.flatMap(findSccs) }),
+    ...(usable && { canUse: (_subject, scc) => usable === 'all' || usable.includes(scc) }),
+    ...(ranges && { namespace: namespaceWith({ ...RANGES, ...ranges }) }),
+  });
+}
+
+function createPod({ admitted, spec = {}, metadata = {} }: PodFixture): JsonObject {
+  if (admitted !== true) return podWith(spec, metadata);
+  const decision = assignScc(request({}));
+  const pod = (decision.allowed ? decision.object : {}) as Required<PodFixture>;
+  const annotations = { ...pod.metadata.annotations, ...metadata.annotations };
+  return { metadata: { ...pod.metadata, ...metadata, annotations }, spec: { ...pod.spec, ...spec } };
+}
+
+function findSccs(scc: string | JsonObject): readonly SecurityContextConstraints[] {
+  if (typeof scc !== 'string') return [laxScc(scc)];
+  return scc === 'standard' ? STANDARD : STANDARD.filter(({ metadata }) => metadata?.name === scc);
 }
 
 export function messageOf(decision: SccDecision): string | undefined {

@@ -4,7 +4,7 @@ import { describe, test } from 'node:test';
 import type { JsonObject } from '../../../src/kube/types.ts';
 import { answerReview, type ReviewInput } from '../../../src/policy/scc/review.ts';
 import { canUseBy, laxScc } from '../../support/scc.ts';
-import { ALICE, DEMO, EVERYBODY, STANDARD } from './requests.ts';
+import { ALICE, DEMO, STANDARD_GRANTS, STANDARD } from './requests.ts';
 
 const CONTAINERS = [{ name: 'app', image: 'app:1' }];
 const template = (spec: JsonObject = {}, metadata: JsonObject = {}): JsonObject => ({
@@ -24,7 +24,7 @@ function ask({ kind, spec, metadata, ...rest }: Given) {
     namespace: DEMO,
     sccs: STANDARD,
     userInfo: ALICE,
-    canUse: canUseBy([EVERYBODY]),
+    canUse: canUseBy([STANDARD_GRANTS]),
     hasServiceAccount: (name) => name === 'default' || name === 'builder',
     ...rest,
   });

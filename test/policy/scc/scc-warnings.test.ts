@@ -14,21 +14,20 @@ import {
 import { STANDARD_SCCS } from '../../../src/policy/scc/standard.ts';
 import { canUseBy, laxScc, namespaceWith, type Grant } from '../../support/scc.ts';
 import { pod as anyPod, scc as anyScc } from './arbitrary.ts';
+import { messageOf, readCases, request, STANDARD, STANDARD_GRANTS } from './requests.ts';
 import type { Compatibility } from '../../../src/policy/scc/mode.ts';
 
 const RANGES = { 'openshift.io/sa.scc.uid-range': '1000000000/10000', 'openshift.io/sa.scc.mcs': 's0:c1,c0' };
-const STANDARD = STANDARD_SCCS.map(({ scc }) => scc);
-const ALL_USERS: readonly Grant[] = [{ group: 'system:authenticated', sccs: ['restricted-v2', 'restricted-v3'] }];
 
 interface Given {
   readonly scc: JsonObject;
   readonly oldScc?: JsonObject;
   readonly grants?: readonly Grant[];
-  readonly pods?: readonly Pod[];
+  readonly pods?: readonly PodFixture[];
   readonly brokenScc?: SccWarningsInput['brokenScc'];
   readonly standardSccs?: 'kept';
   readonly maxPods?: number;
-  readonly isOver?: () => boolean;
+  readonly isOver?: true;
 }
 
 function warningsOf({ scc, oldScc, grants = [], pods = [], brokenScc = 'skip', ...given }: Given) {
@@ -38,12 +37,12 @@ function warningsOf({ scc, oldScc, grants = [], pods = [], brokenScc = 'skip', .
     scc: mine(scc),
     ...(oldScc ? { oldScc: mine(oldScc) } : {}),
     sccs: [...STANDARD, ...(oldScc ? [mine(oldScc)] : [])],
-    pods,
+    pods: pods.map(createPod),
     findNamespace: (name) => (name === 'exempt' ? undefined : namespaceIn(name)),
-    canUse: canUseBy([...ALL_USERS, ...grants]),
+    canUse: canUseBy([STANDARD_GRANTS, ...grants]),
     brokenScc,
     maxPods,
-    isOver: isOver ?? (() => false),
+    isOver: () => isOver === true,
   });
 }
 
@@ -57,306 +56,86 @@ function namespaceIn(name: string): Namespace {
 
 const REPLICA_SET = { apiVersion: 'apps/v1', kind: 'ReplicaSet', name: 'r', controller: true };
 
-interface PodGiven {
+/** A pod that restricted-v2 has admitted, with these members. */
+interface PodFixture {
   readonly namespace?: string;
   readonly name?: string;
   readonly serviceAccount?: string;
   readonly owner?: string;
-  readonly annotations?: Readonly<Record<string, string>>;
   readonly container?: JsonObject;
+  readonly requiresScc?: true;
+  /** Set after the admission. */
+  readonly volumes?: readonly JsonObject[];
+  readonly metadata?: JsonObject;
+  readonly spec?: JsonObject;
 }
 
-/** A pod that is admitted by a standard SCC. */
-function admitted({ namespace = 'shop', name = 'web', serviceAccount = 'default', ...given }: PodGiven = {}): Pod {
+function createPod({ namespace = 'shop', name = 'web', serviceAccount = 'default', ...given }: PodFixture = {}): Pod {
   const object = {
     apiVersion: 'v1',
     kind: 'Pod',
     metadata: {
       namespace,
       name,
-      annotations: given.annotations ?? {},
+      annotations: { 'openshift.io/required-scc': 'restricted-v2' },
       ...(given.owner === undefined ? {} : { ownerReferences: [{ ...REPLICA_SET, uid: given.owner }] }),
     },
     spec: { serviceAccountName: serviceAccount, containers: [{ name: 'c', image: 'i', ...given.container }] },
   };
-  const userInfo = { username: 'alice', groups: ['system:authenticated'] };
-  const canUse = canUseBy([...ALL_USERS, { user: 'alice', sccs: ['anyuid', 'hostnetwork-v2', 'nonroot-v2'] }]);
-  const input = { operation: 'CREATE' as const, object, namespace: namespaceWith(RANGES, namespace), userInfo };
-  const decision = assignScc({ ...input, sccs: STANDARD, canUse });
-  assert.ok(decision.allowed);
-  return decision.object as Pod;
+  const decision = assignScc(request({ object, namespace: namespaceWith(RANGES, namespace) }));
+  assert.ok(decision.allowed, messageOf(decision));
+  const { metadata, spec } = decision.object as Pod;
+  const annotations: Record<string, string> = { ...metadata?.annotations };
+  if (!given.requiresScc) delete annotations['openshift.io/required-scc'];
+  return {
+    metadata: given.metadata ?? { ...metadata, annotations },
+    spec: given.spec ?? { ...spec, ...(given.volumes && { volumes: given.volumes }) },
+  } as Pod;
 }
 
-const TEAM: readonly Grant[] = [{ group: 'system:serviceaccounts:shop', sccs: ['mine'] }];
-const V2 = { annotations: { 'openshift.io/required-scc': 'restricted-v2' } };
-
-/** A pod that is admitted by restricted-v2 and does not require it. */
-function restricted(given: PodGiven = {}): Pod {
-  const { metadata, spec } = admitted({ ...given, ...V2 });
-  const annotations = { ...metadata?.annotations };
-  delete annotations['openshift.io/required-scc'];
-  return { metadata: { ...metadata, annotations }, spec } as Pod;
+interface WarningCase extends Given {
+  readonly name: string;
+  readonly expected: readonly string[];
 }
 
-suite('an SCC that admits no pod', () => {
-  const cases: readonly (readonly [name: string, given: Given, expected: readonly string[]])[] = [
-    [
-      'MustRunAs without a UID',
-      { scc: { runAsUser: { type: 'MustRunAs' } } },
-      ['SCC "mine" admits no pod: MustRunAs requires a UID'],
-    ],
-    [
-      'MustRunAs without a UID, brokenScc refuse',
-      { scc: { runAsUser: { type: 'MustRunAs' } }, brokenScc: 'refuse' },
-      ['SCC "mine" blocks every pod of the cluster: MustRunAs requires a UID'],
-    ],
-    [
-      'a range without uidRangeMax',
-      { scc: { runAsUser: { type: 'MustRunAsRange', uidRangeMin: 5 } } },
-      ['SCC "mine" admits no pod: MustRunAsRange requires a UIDRangeMax'],
-    ],
-    [
-      'a range without uidRangeMin',
-      { scc: { runAsUser: { type: 'MustRunAsRange', uidRangeMax: 5 } } },
-      ['SCC "mine" admits no pod: MustRunAsRange requires a UIDRangeMin'],
-    ],
-    [
-      'an empty range does not block other SCCs',
-      {
-        scc: { name: 'mine', runAsUser: { type: 'MustRunAsRange', uidRangeMin: 9, uidRangeMax: 5 } },
-        brokenScc: 'refuse',
-      },
-      ['SCC "mine" admits no pod: runAsUser.uidRangeMin 9 is greater than uidRangeMax 5'],
-    ],
-    ['a range of the namespace', { scc: { runAsUser: { type: 'MustRunAsRange' } } }, []],
-    ['a range with one ID', { scc: { runAsUser: { type: 'MustRunAsRange', uidRangeMin: 5, uidRangeMax: 5 } } }, []],
-    [
-      'level and groups of the namespace',
-      { scc: { seLinuxContext: { type: 'MustRunAs' }, fsGroup: { type: 'MustRunAs' } } },
-      [],
-    ],
-  ];
-  for (const [name, given, expected] of cases) {
-    test(name, () => assert.deepEqual(warningsOf(given), expected));
-  }
+for (const { name, expected, ...given } of readCases<readonly WarningCase[]>('scc-warnings.yaml')) {
+  test(name, () => assert.deepEqual(warningsOf(given), expected));
+}
+
+test('more namespaces than fit into a warning', () => {
+  const scc = { priority: 5, seccompProfiles: ['runtime/default'], groups: ['system:serviceaccounts'] };
+  const names = Array.from({ length: 60 }, (_, index) => `team-with-a-rather-long-name-${index + 10}`);
+  assert.deepEqual(warningsOf({ scc, pods: names.map((namespace) => ({ namespace })) }), [
+    'SCC "mine" would admit 60 pods instead of SCC "restricted-v2" in namespaces team-with-a-rather-long-name-10, team-with-a-rather-long-name-11, team-with-a-rather-long-name-12 and 57 more when created again: it has higher priority',
+  ]);
 });
 
-suite('an SCC for all users', () => {
-  const all = (which: string, priority: number): string =>
-    `SCC "mine" is usable by all users, and its priority ${priority} orders it before ${which}: it will admit every pod that it allows`;
-  const byRole: readonly Grant[] = [{ group: 'system:authenticated', sccs: ['mine'] }];
-  const cases: readonly (readonly [name: string, given: Given, expected: readonly string[]])[] = [
-    [
-      'by its groups, with the highest priority',
-      { scc: { priority: 11, groups: ['system:authenticated'] } },
-      [all('anyuid and restricted-v2', 11)],
-    ],
-    ['by a role', { scc: { priority: 11 }, grants: byRole }, [all('anyuid and restricted-v2', 11)]],
-    ['after anyuid', { scc: { priority: 10, groups: ['system:authenticated'] } }, [all('restricted-v2', 10)]],
-    ['without a priority', { scc: { groups: ['system:authenticated'] } }, []],
-    ['with a priority, for some users', { scc: { priority: 11, groups: ['ops'] } }, []],
-    [
-      'a standard SCC',
-      { scc: { name: 'restricted-v2', priority: 1 } },
-      [
-        'SCC "restricted-v2" is usable by all users, and its priority 1 orders it before hostaccess, hostmount-anyuid and 9 more: it will admit every pod that it allows',
-      ],
-    ],
-  ];
-  for (const [name, given, expected] of cases) test(name, () => assert.deepEqual(warningsOf(given), expected));
-});
-
-suite('pods of other SCCs', () => {
-  const preferred = { priority: 5, volumes: ['*'], seccompProfiles: ['runtime/default'] };
-  const warning = (pods: string, where: string, why = 'it has higher priority'): string =>
-    `SCC "mine" would admit ${pods} instead of SCC "restricted-v2" in ${where} when created again: ${why}`;
-  const cases: readonly (readonly [name: string, given: Given, expected: readonly string[]])[] = [
-    ['no pods', { scc: preferred, grants: TEAM }, []],
-    ['no service account may use it', { scc: preferred, pods: [restricted()] }, []],
-    ['a pod', { scc: preferred, pods: [restricted()], grants: TEAM }, [warning('1 pod', 'namespace shop')]],
-    [
-      'by the users of the SCC',
-      {
-        scc: { ...preferred, users: ['system:serviceaccount:shop:robot'] },
-        pods: [restricted(), restricted({ serviceAccount: 'robot' })],
-      },
-      [warning('1 pod', 'namespace shop')],
-    ],
-    [
-      'generated values of the pod are ignored',
-      {
-        scc: {
-          priority: 5,
-          requiredDropCapabilities: ['KILL'],
-          runAsUser: { type: 'MustRunAs', uid: 7 },
-        },
-        pods: [restricted()],
-        grants: TEAM,
-      },
-      [warning('1 pod', 'namespace shop')],
-    ],
-    [
-      'other values of the pod are kept',
-      {
-        scc: { ...preferred, runAsUser: { type: 'MustRunAs', uid: 7 } },
-        pods: [restricted({ container: { securityContext: { runAsUser: 1_000_000_001 } } })],
-        grants: TEAM,
-      },
-      [],
-    ],
-    [
-      'a pod that does not fit',
-      { scc: { ...preferred, volumes: [] }, pods: [withVolume(restricted())], grants: TEAM },
-      [],
-    ],
-    ['a pod with a required SCC', { scc: preferred, pods: [admitted(V2)], grants: TEAM }, []],
-    [
-      'a pod of an exempt namespace',
-      { scc: { ...preferred, groups: ['system:authenticated'] }, pods: [restricted({ namespace: 'exempt' })] },
-      [
-        'SCC "mine" is usable by all users, and its priority 5 orders it before restricted-v2: it will admit every pod that it allows',
-      ],
-    ],
-    [
-      'a namespace without ranges',
-      { scc: { ...preferred, users: ['system:serviceaccount:new:default'] }, pods: [restricted({ namespace: 'new' })] },
-      [],
-    ],
-    [
-      'a pod that no SCC admitted',
-      { scc: preferred, pods: [{ metadata: { namespace: 'shop' }, spec: { containers: [] } }], grants: TEAM },
-      [],
-    ],
-    [
-      'a malformed pod',
-      { scc: preferred, pods: [{ metadata: restricted().metadata, spec: { containers: 'x' } } as never], grants: TEAM },
-      [],
-    ],
-    [
-      'an SCC that is ordered after the other',
-      { scc: { seccompProfiles: ['*'], volumes: ['*'] }, pods: [restricted()], grants: TEAM },
-      [],
-    ],
-    [
-      'a lower score',
-      {
-        scc: {
-          ...preferred,
-          priority: 0,
-          volumes: ['secret'],
-          seLinuxContext: { type: 'MustRunAs' },
-          runAsUser: { type: 'MustRunAsRange' },
-          requiredDropCapabilities: ['ALL'],
-        },
-        pods: [restricted()],
-        grants: TEAM,
-      },
-      [warning('1 pod', 'namespace shop', 'it forbids non-trivial volume mounts')],
-    ],
-    [
-      'pods of one controller are evaluated once and counted',
-      {
-        scc: preferred,
-        maxPods: 1,
-        pods: ['a', 'b', 'c'].map((name) => restricted({ name, owner: 'u' })),
-        grants: TEAM,
-      },
-      [warning('3 pods', 'namespace shop')],
-    ],
-    [
-      'several namespaces',
-      {
-        scc: { ...preferred, groups: ['system:serviceaccounts'] },
-        pods: ['c', 'a', 'b'].map((namespace) => restricted({ namespace })),
-      },
-      [warning('3 pods', 'namespaces a, b and c')],
-    ],
-    [
-      'more namespaces than fit',
-      {
-        scc: { ...preferred, groups: ['system:serviceaccounts'] },
-        pods: Array.from({ length: 60 }, (_, index) =>
-          restricted({ namespace: `team-with-a-rather-long-name-${index + 10}` }),
-        ),
-      },
-      [
-        warning(
-          '60 pods',
-          'namespaces team-with-a-rather-long-name-10, team-with-a-rather-long-name-11, team-with-a-rather-long-name-12 and 57 more',
-        ),
-      ],
-    ],
-    [
-      'too many pods',
-      {
-        scc: { ...preferred, groups: ['system:serviceaccounts'] },
-        maxPods: 2,
-        pods: ['a', 'b', 'c'].map((namespace) => restricted({ namespace })),
-      },
-      [
-        warning('2 pods', 'namespaces a and b'),
-        'SCC "mine" was evaluated for only 2 of 3 pods; it may admit others too',
-      ],
-    ],
-    [
-      'the time is over',
-      {
-        scc: { ...preferred, groups: ['system:serviceaccounts'] },
-        isOver: () => true,
-        pods: ['a', 'b', 'c'].map((namespace) => restricted({ namespace })),
-      },
-      [warning('1 pod', 'namespace a'), 'SCC "mine" was evaluated for only 1 of 3 pods; it may admit others too'],
-    ],
-    [
-      'an update without effect on the pods',
-      { scc: preferred, oldScc: { ...preferred, volumes: ['secret'] }, pods: [restricted()], grants: TEAM },
-      [],
-    ],
-    [
-      'an update of the priority',
-      { scc: preferred, oldScc: { ...preferred, priority: 0 }, pods: [restricted()], grants: TEAM },
-      [warning('1 pod', 'namespace shop')],
-    ],
-    [
-      'an update that allows more',
-      {
-        scc: preferred,
-        oldScc: { ...preferred, runAsUser: { type: 'MustRunAs', uid: 7 } },
-        pods: [restricted(), restricted({ container: { securityContext: { runAsUser: 1_000_000_001 } } })],
-        grants: TEAM,
-      },
-      [warning('1 pod', 'namespace shop')],
-    ],
-  ];
-  for (const [name, given, expected] of cases) test(name, () => assert.deepEqual(warningsOf(given), expected));
-
-  test('several SCCs', () => {
-    const others = ['a', 'b', 'c', 'd', 'e'].map((name) => laxScc({ name }));
-    const pods = others.flatMap(({ metadata }, index) =>
-      Array.from({ length: index + 1 }, () => {
-        const { metadata: own, spec } = restricted();
-        return { metadata: { ...own, annotations: { 'openshift.io/scc': metadata?.name ?? '' } }, spec } as Pod;
-      }),
-    );
-    const input: SccWarningsInput = {
-      scc: laxScc({ name: 'mine', priority: 1, users: ['system:serviceaccount:shop:default'], seccompProfiles: ['*'] }),
-      sccs: others,
-      pods,
-      findNamespace: namespaceIn,
-      canUse: () => false,
-      brokenScc: 'skip',
-      maxPods: 100,
-      isOver: () => false,
-    };
-    const warning = (pods: number, scc: string) =>
-      `SCC "mine" would admit ${pods} pods instead of SCC "${scc}" in namespace shop when created again: it has higher priority`;
-    assert.deepEqual(sccWarnings(input), [
-      warning(5, 'e'),
-      warning(4, 'd'),
-      warning(3, 'c'),
-      'SCC "mine" would also admit 3 pods instead of 2 other SCCs',
-    ]);
-  });
+test('pods of several SCCs', () => {
+  const others = ['a', 'b', 'c', 'd', 'e'].map((name) => laxScc({ name }));
+  const pods = others.flatMap(({ metadata }, index) =>
+    Array.from({ length: index + 1 }, () => {
+      const { metadata: own, spec } = createPod();
+      return { metadata: { ...own, annotations: { 'openshift.io/scc': metadata?.name ?? '' } }, spec } as Pod;
+    }),
+  );
+  const input: SccWarningsInput = {
+    scc: laxScc({ name: 'mine', priority: 1, users: ['system:serviceaccount:shop:default'], seccompProfiles: ['*'] }),
+    sccs: others,
+    pods,
+    findNamespace: namespaceIn,
+    canUse: () => false,
+    brokenScc: 'skip',
+    maxPods: 100,
+    isOver: () => false,
+  };
+  const warning = (pods: number, scc: string) =>
+    `SCC "mine" would admit ${pods} pods instead of SCC "${scc}" in namespace shop when created again: it has higher priority`;
+  assert.deepEqual(sccWarnings(input), [
+    warning(5, 'e'),
+    warning(4, 'd'),
+    warning(3, 'c'),
+    'SCC "mine" would also admit 3 pods instead of 2 other SCCs',
+  ]);
 });
 
 test('the number and length of warnings are limited', () => {
@@ -428,17 +207,13 @@ test('compareAdmission agrees with the decision on a new pod', () => {
 
 test('long names', () => {
   const name = 'x'.repeat(253);
-  const given = { scc: { name, priority: 11, groups: ['system:authenticated'] }, pods: [restricted()] };
+  const given = { scc: { name, priority: 11, groups: ['system:authenticated'] }, pods: [{}] };
   for (const warning of warningsOf(given)) assert.ok(warning.length <= 256, warning);
 });
 
 function recordedUnder(pod: JsonObject, scc: SecurityContextConstraints | undefined): Pod {
   const metadata = { namespace: 'shop', annotations: { 'openshift.io/scc': scc?.metadata?.name ?? '' } };
   return { ...pod, metadata };
-}
-
-function withVolume({ metadata, spec }: Pod): Pod {
-  return { metadata, spec: { ...spec, volumes: [{ name: 'v', secret: {} }] } } as Pod;
 }
 
 suite('a standard SCC', () => {
@@ -470,61 +245,12 @@ suite('a standard SCC', () => {
   });
 });
 
-suite('invalid values', () => {
-  const ACCOUNT = 'is not a service account (system:serviceaccount:NAMESPACE:NAME)';
-  const cases: readonly { readonly fields: JsonObject; readonly expected: readonly string[] }[] = [
-    {
-      fields: { volumes: ['configmap', 'hostpath', 'disk', 'secret', '*'] },
-      expected: [
-        '"configmap" in volumes is not a volume type; use "configMap"',
-        '"hostpath" in volumes is not a volume type; use "hostPath"',
-        '"disk" in volumes is not a volume type',
-      ],
-    },
-    {
-      fields: { allowedCapabilities: ['CAP_NET_ADMIN', '*'], requiredDropCapabilities: ['ALL', 'net-admin'] },
-      expected: [
-        '"CAP_NET_ADMIN" in allowedCapabilities is not a capability name; use "NET_ADMIN"',
-        '"net-admin" in requiredDropCapabilities is not a capability name',
-      ],
-    },
-    {
-      fields: { defaultAddCapabilities: ['net_admin', 'AUDIT_WRITE'] },
-      expected: ['"net_admin" in defaultAddCapabilities is not a capability name; use "NET_ADMIN"'],
-    },
-    {
-      fields: { seccompProfiles: ['RuntimeDefault', 'unconfined', 'localhost/x.json', 'x.json'] },
-      expected: [
-        '"RuntimeDefault" in seccompProfiles is not a seccomp profile; use "runtime/default"',
-        '"x.json" in seccompProfiles is not a seccomp profile',
-      ],
-    },
-    {
-      fields: {
-        users: ['alice', 'system:serviceaccount:payments', 'system:serviceaccount:payments:worker.a', 'system:x'],
-      },
-      expected: [`"system:serviceaccount:payments" in users ${ACCOUNT}`],
-    },
-    {
-      fields: { users: ['system:serviceaccount:a:b:c'] },
-      expected: [`"system:serviceaccount:a:b:c" in users ${ACCOUNT}`],
-    },
-  ];
-  for (const { fields, expected } of cases) {
-    test(JSON.stringify(fields), () => {
-      assert.deepEqual(
-        warningsOf({ scc: { ...fields } }),
-        expected.map((text) => `SCC "mine": ${text}`),
-      );
-    });
-  }
-  test('only three are listed', () => {
-    const warnings = warningsOf({ scc: { volumes: ['a', 'b', 'c', 'd', 'e'] } });
-    assert.deepEqual(warnings.slice(2), [
-      'SCC "mine": "c" in volumes is not a volume type',
-      'SCC "mine" has 2 more invalid values',
-    ]);
-  });
+test('three invalid values are listed', () => {
+  const warnings = warningsOf({ scc: { volumes: ['a', 'b', 'c', 'd', 'e'] } });
+  assert.deepEqual(warnings.slice(2), [
+    'SCC "mine": "c" in volumes is not a volume type',
+    'SCC "mine" has 2 more invalid values',
+  ]);
 });
 
 function without(...names: readonly string[]): readonly SecurityContextConstraints[] {
