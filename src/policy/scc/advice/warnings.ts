@@ -111,13 +111,12 @@ export function unevaluatedWarnings({ input, pod, compatibility, namespace }: Se
     return [formatListWarning(head, sccs.map(({ name }) => name).sort(), '.')];
   }
   if (namespace.problem === undefined || !isObject(input.namespace)) return [];
-  return [formatWarning(missingRangeWarning(input.namespace))];
+  return [formatWarning(missingRangeWarning(input.namespace, quoteName(namespace.name)))];
 }
 
 const { uidRange, mcs, supplementalGroups } = NAMESPACE_RANGE_ANNOTATIONS;
 
-function missingRangeWarning(namespace: Namespace): string {
-  const name = quoteName(namespace.metadata?.name ?? '');
+function missingRangeWarning(namespace: Namespace, name: string): string {
   const ids = getAnnotation(namespace, uidRange);
   return ids === undefined
     ? `Namespace ${name} has no annotation ${uidRange} yet. Retry in a few seconds. If this persists, the range allocator is not running or has no free range (event UIDRangeFull).`
