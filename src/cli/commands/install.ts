@@ -74,18 +74,21 @@ const installOptions = {
   }),
 };
 
-/** The request in the options. Absent options depend on the profile or on the cluster. */
-function installRequest(values: Values<typeof installOptions>): InstallRequest {
-  const { namespace, image, replicas, authorization, 'scc-mode': sccMode, profile, monitoring, rollout } = values;
+/** The settings in the options. Absent options depend on the profile or on the cluster. */
+function requestedSettings(values: Values<typeof installOptions>): Partial<ManifestSettings> {
+  const { namespace, image, replicas, authorization, 'scc-mode': sccMode, monitoring, rollout } = values;
   const { 'cert-manager': certManager, 'runbook-url': runbook } = values;
-  const requested: Partial<ManifestSettings> = {
+  return {
+    namespace,
+    image,
+    authorization,
+    runbook,
     ...(replicas === undefined ? {} : { replicas }),
     ...(sccMode === undefined ? {} : { sccMode }),
     ...(rollout === undefined ? {} : { rollout }),
     ...(certManager === undefined ? {} : { certificates: certManager ? 'cert-manager' : 'self-managed' }),
     ...(monitoring === undefined ? {} : { monitoring: monitoring ? 'prometheus-operator' : 'none' }),
   };
-  return { defaults: { ...DEFAULTS, namespace, image, authorization, runbook }, profile, requested };
 }
 
 /** A flag without a default. */
@@ -140,16 +143,10 @@ function platformNotes({ version, nodeLabels }: ClusterFacts): readonly string[]
   return platforms.map(({ name, note }) => `detected ${name}: ${note}`);
 }
 
-/** The settings to install and the assumptions, or the reason why the cluster is not supported. */
-type InstallPlan =
-  { readonly settings: ManifestSettings; readonly notes: readonly string[] } | { readonly problem: string };
-
-export interface InstallRequest {
-  readonly defaults: ManifestSettings;
-  /** Used without reading a cluster. */
-  readonly profile: Profile | undefined;
-  /** Settings from options. */
-  readonly requested: Partial<ManifestSettings>;
+/** The settings to install, and the assumptions. */
+interface InstallPlan {
+  readonly settings: ManifestSettings;
+  readonly notes: readonly string[];
 }
 
 /** Only OpenShift serves this group. CustomResourceDefinitions on other clusters serve its other groups. */
@@ -157,23 +154,18 @@ const OPENSHIFT = 'route.openshift.io';
 const CERT_MANAGER = 'cert-manager.io';
 const PROMETHEUS_OPERATOR = 'monitoring.coreos.com';
 
-/** Plans an installation from a profile, without a cluster. */
-export function planForProfile({ defaults, profile = 'default', requested }: InstallRequest): InstallPlan {
-  const notes = [`the profile ${profile}, for Kubernetes 1.${MINIMUM_MINOR} or newer; no cluster was read`];
-  return { settings: { ...defaults, ...PROFILES[profile], ...requested }, notes };
-}
-
-/** Plans an installation for a cluster. */
-export function planForCluster(facts: ClusterFacts, { defaults, requested }: InstallRequest): InstallPlan {
+/** Plans an installation for a cluster. Throws a UserError if the cluster does not support the settings. */
+export function planForCluster(facts: ClusterFacts, requested: Partial<ManifestSettings>): InstallPlan {
   const isOpenShift = facts.groups.includes(OPENSHIFT);
   const settings: ManifestSettings = {
-    ...defaults,
+    ...DEFAULTS,
     ...(isOpenShift ? PROFILES.openshift : {}),
     ...(facts.groups.includes(PROMETHEUS_OPERATOR) ? PROFILES.monitoring : {}),
     ...requested,
   };
   const problem = findProblem(facts, settings);
-  return problem === undefined ? { settings, notes: formatNotes(facts, settings) } : { problem };
+  if (problem !== undefined) throw new UserError(problem);
+  return { settings, notes: formatNotes(facts, settings) };
 }
 
 function findProblem({ server, version, groups }: ClusterFacts, settings: ManifestSettings): string | undefined {
@@ -243,15 +235,18 @@ export const command = defineCommand({
   details: DETAILS,
   options: installOptions,
   async run(options, _operands, io) {
-    const request = installRequest(options);
-    if (options.profile !== undefined && (options.kubeconfig !== undefined || options.context !== undefined)) {
+    const { profile, kubeconfig, context } = options;
+    if (profile !== undefined && (kubeconfig !== undefined || context !== undefined)) {
       throw new UserError('--profile cannot be combined with --kubeconfig and --context');
     }
+    const requested = requestedSettings(options);
     const plan =
-      options.profile === undefined
-        ? planForCluster(await withCluster(options, io, gatherFacts), request)
-        : planForProfile(request);
-    if ('problem' in plan) throw new UserError(plan.problem);
+      profile === undefined
+        ? planForCluster(await withCluster(options, io, gatherFacts), requested)
+        : {
+            settings: { ...DEFAULTS, ...PROFILES[profile], ...requested },
+            notes: [`the profile ${profile}, for Kubernetes 1.${MINIMUM_MINOR} or newer; no cluster was read`],
+          };
     for (const note of plan.notes) io.stderr.write(`Assumed: ${printable(note)}\n`);
     io.stdout.write(printYaml(buildManifests(plan.settings)));
     return EXIT.passed;
