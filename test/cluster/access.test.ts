@@ -17,154 +17,74 @@ interface RuleOptions {
   readonly group?: string;
 }
 
+type RbacObject = readonly [kind: RbacKind, object: object];
+
+/** A Role if there is a namespace, otherwise a ClusterRole. */
 function role(name: string, { names = ['anyuid'], verb = 'use', group = GROUP }: RuleOptions = {}, namespace?: string) {
   const rules = [{ verbs: [verb], apiGroups: [group], resources: [RESOURCE], resourceNames: names }];
-  return { metadata: namespace === undefined ? { name } : { name, namespace }, rules };
+  const kind = namespace === undefined ? 'ClusterRole' : 'Role';
+  return [kind, { metadata: { name, ...(namespace === undefined ? {} : { namespace }) }, rules }] as const;
 }
 
+/** A RoleBinding if there is a namespace, otherwise a ClusterRoleBinding. Roles have names that begin with `own-`. */
 function binding(name: string, roleName: string, subjects: readonly object[], namespace?: string) {
+  const metadata = { name, ...(namespace === undefined ? {} : { namespace }) };
   const kind = roleName.startsWith('own-') ? 'Role' : 'ClusterRole';
-  return {
-    metadata: namespace === undefined ? { name } : { name, namespace },
-    roleRef: { apiGroup: 'rbac.authorization.k8s.io', kind, name: roleName },
-    subjects,
-  };
+  const roleRef = { apiGroup: 'rbac.authorization.k8s.io', kind, name: roleName };
+  return [namespace === undefined ? 'ClusterRoleBinding' : 'RoleBinding', { metadata, roleRef, subjects }] as const;
 }
 
-const put = <K extends RbacKind>(store: WritableStore, kind: K, object: unknown): void =>
-  store.put(kind, object as Kinds[K]);
+function put(store: WritableStore, ...objects: readonly RbacObject[]): WritableStore {
+  for (const [kind, object] of objects) store.put(kind, object as Kinds[RbacKind]);
+  return store;
+}
 
 const ALICE: Subject = { username: 'alice', groups: ['system:authenticated', 'ops'] };
 const USER = { kind: 'User', name: 'alice' };
+const BOUND = binding('b', 'use', [USER]);
 
 suite('permissions to use SCCs', () => {
-  const cases: readonly {
-    readonly name: string;
-    readonly fill: (store: WritableStore) => void;
-    readonly subject?: Subject;
-    readonly namespace?: string;
-    readonly expected: boolean;
-  }[] = [
-    { name: 'nobody without a grant', fill: () => undefined, expected: false },
-    {
-      name: 'a role without a binding',
-      fill: (store) => put(store, 'ClusterRole', role('use')),
-      expected: false,
-    },
-    {
-      name: 'a binding without its role',
-      fill: (store) => put(store, 'ClusterRoleBinding', binding('b', 'use', [USER])),
-      expected: false,
-    },
-    {
-      name: 'another SCC',
-      fill(store) {
-        put(store, 'ClusterRole', role('use', { names: ['privileged'] }));
-        put(store, 'ClusterRoleBinding', binding('b', 'use', [USER]));
-      },
-      expected: false,
-    },
-    {
-      name: 'another verb',
-      fill(store) {
-        put(store, 'ClusterRole', role('use', { verb: 'get' }));
-        put(store, 'ClusterRoleBinding', binding('b', 'use', [USER]));
-      },
-      expected: false,
-    },
-    {
-      name: 'the same resource of another group',
-      fill(store) {
-        put(store, 'ClusterRole', role('use', { group: '' }));
-        put(store, 'ClusterRoleBinding', binding('b', 'use', [USER]));
-      },
-      expected: false,
-    },
-    {
-      name: 'a binding in another namespace',
-      fill(store) {
-        put(store, 'ClusterRole', role('use'));
-        put(store, 'RoleBinding', binding('b', 'use', [USER], 'other'));
-      },
-      expected: false,
-    },
-    {
-      name: 'a Role of another namespace',
-      fill(store) {
-        put(store, 'Role', role('own-use', {}, 'other'));
-        put(store, 'RoleBinding', binding('b', 'own-use', [USER], 'shop'));
-      },
-      expected: false,
-    },
-    {
-      name: 'a ClusterRoleBinding',
-      fill(store) {
-        put(store, 'ClusterRole', role('use'));
-        put(store, 'ClusterRoleBinding', binding('b', 'use', [USER]));
-      },
-      expected: true,
-    },
-    {
-      name: 'a binding created before its role',
-      fill(store) {
-        put(store, 'ClusterRoleBinding', binding('b', 'use', [USER]));
-        put(store, 'ClusterRole', role('use'));
-      },
-      expected: true,
-    },
-    {
-      name: 'a RoleBinding in the namespace',
-      fill(store) {
-        put(store, 'Role', role('own-use', {}, 'shop'));
-        put(store, 'RoleBinding', binding('b', 'own-use', [{ kind: 'Group', name: 'ops' }], 'shop'));
-      },
-      expected: true,
-    },
-    {
-      name: 'a role for SCCs of any name',
-      fill(store) {
-        put(store, 'ClusterRole', role('use', { names: [] }));
-        put(store, 'ClusterRoleBinding', binding('b', 'use', [USER]));
-      },
-      expected: true,
-    },
-    {
-      name: 'a service account without a namespace in the binding',
-      fill(store) {
-        put(store, 'ClusterRole', role('use'));
-        put(store, 'RoleBinding', binding('b', 'use', [{ kind: 'ServiceAccount', name: 'web' }], 'shop'));
-      },
-      subject: { username: 'system:serviceaccount:shop:web', groups: [] },
-      expected: true,
-    },
-    {
-      name: 'system:masters without roles',
-      fill: () => undefined,
-      subject: { username: 'root', groups: ['system:masters'] },
-      expected: true,
-    },
-    {
-      name: 'names of Object.prototype',
-      fill(store) {
-        put(store, 'ClusterRole', role('constructor'));
-        put(store, 'RoleBinding', binding('b', 'constructor', [{ kind: 'User', name: '__proto__' }], 'shop'));
-      },
-      subject: { username: '__proto__', groups: ['toString'] },
-      expected: true,
-    },
+  const ops = [{ kind: 'Group', name: 'ops' }];
+  const account = [{ kind: 'ServiceAccount', name: 'web' }];
+  const web: Subject = { username: 'system:serviceaccount:shop:web', groups: [] };
+  const proto: Subject = { username: '__proto__', groups: ['toString'] };
+  const cases: readonly (readonly [
+    name: string,
+    objects: readonly RbacObject[],
+    expected: boolean,
+    subject?: Subject,
+  ])[] = [
+    ['nobody without a grant', [], false],
+    ['a role without a binding', [role('use')], false],
+    ['a binding without its role', [BOUND], false],
+    ['another SCC', [role('use', { names: ['privileged'] }), BOUND], false],
+    ['another verb', [role('use', { verb: 'get' }), BOUND], false],
+    ['the same resource of another group', [role('use', { group: '' }), BOUND], false],
+    ['a binding in another namespace', [role('use'), binding('b', 'use', [USER], 'other')], false],
+    ['a Role of another namespace', [role('own-use', {}, 'other'), binding('b', 'own-use', [USER], 'shop')], false],
+    ['a ClusterRoleBinding', [role('use'), BOUND], true],
+    ['a binding created before its role', [BOUND, role('use')], true],
+    ['a RoleBinding in the namespace', [role('own-use', {}, 'shop'), binding('b', 'own-use', ops, 'shop')], true],
+    ['a role for SCCs of any name', [role('use', { names: [] }), BOUND], true],
+    ['a service account without a namespace', [role('use'), binding('b', 'use', account, 'shop')], true, web],
+    ['system:masters without roles', [], true, { username: 'root', groups: ['system:masters'] }],
+    [
+      'names of Object.prototype',
+      [role('constructor'), binding('b', 'constructor', [{ kind: 'User', name: '__proto__' }], 'shop')],
+      true,
+      proto,
+    ],
   ];
-  for (const { name, fill, subject = ALICE, namespace = 'shop', expected } of cases) {
+  for (const [name, objects, expected, subject = ALICE] of cases) {
     test(name, () => {
-      const before = createStore();
-      fill(before);
-      assert.equal(canUseScc(before)(subject, 'anyuid', namespace), expected, 'filled before');
-      const after = createStore();
-      const canUse = canUseScc(after);
-      assert.equal(canUse(subject, 'anyuid', namespace), subject.groups.includes('system:masters'));
-      fill(after);
-      assert.equal(canUse(subject, 'anyuid', namespace), expected, 'filled after the same subject was asked about');
-      const names = canUse.namesFor?.(subject, namespace) ?? new Set();
-      assert.equal(names === 'any' || names.has('anyuid'), expected, 'among all that the subject may use');
+      assert.equal(canUseScc(put(createStore(), ...objects))(subject, 'anyuid', 'shop'), expected);
+      const store = createStore();
+      const canUse = canUseScc(store);
+      assert.equal(canUse(subject, 'anyuid', 'shop'), subject.groups.includes('system:masters'));
+      put(store, ...objects);
+      assert.equal(canUse(subject, 'anyuid', 'shop'), expected, 'after changes');
+      const names = canUse.namesFor?.(subject, 'shop') ?? new Set();
+      assert.equal(names === 'any' || names.has('anyuid'), expected, 'among the names');
     });
   }
 
@@ -172,73 +92,35 @@ suite('permissions to use SCCs', () => {
     const store = createStore();
     assert.equal(canUseScc(store), canUseScc(store));
   });
-
-  test('a subject in two namespaces', () => {
-    const store = createStore();
-    put(store, 'ClusterRole', role('use'));
-    put(store, 'RoleBinding', binding('b', 'use', [USER], 'shop'));
-    const canUse = canUseScc(store);
-    assert.deepEqual(
-      ['shop', 'other', 'shop'].map((namespace) => canUse(ALICE, 'anyuid', namespace)),
-      [true, false, true],
-    );
-  });
 });
 
 suite('changes', () => {
-  const filled = (): WritableStore => {
-    const store = createStore();
-    put(store, 'ClusterRole', role('use'));
-    put(store, 'ClusterRoleBinding', binding('a', 'use', [USER, USER]));
-    put(store, 'RoleBinding', binding('b', 'use', [USER], 'shop'));
-    return store;
-  };
-  const cases: readonly {
-    readonly name: string;
-    readonly change: (store: WritableStore) => void;
-    readonly expected: readonly [inShop: boolean, elsewhere: boolean];
-  }[] = [
-    { name: 'nothing', change: () => undefined, expected: [true, true] },
-    {
-      name: 'a deleted binding',
-      change: (store) => store.remove('ClusterRoleBinding', 'a'),
-      expected: [true, false],
-    },
-    {
-      name: 'all bindings deleted',
-      change(store) {
-        store.remove('ClusterRoleBinding', 'a');
-        store.remove('RoleBinding', 'b', 'shop');
-      },
-      expected: [false, false],
-    },
-    {
-      name: 'a subject removed from a binding',
-      change: (store) => put(store, 'ClusterRoleBinding', binding('a', 'use', [{ kind: 'User', name: 'bob' }])),
-      expected: [true, false],
-    },
-    {
-      name: 'changed rules of the role',
-      change: (store) => put(store, 'ClusterRole', role('use', { names: ['privileged'] })),
-      expected: [false, false],
-    },
-    {
-      name: 'a deleted role',
-      change: (store) => store.remove('ClusterRole', 'use'),
-      expected: [false, false],
-    },
-    {
-      name: 'a role that is created again',
-      change(store) {
+  const cases: readonly (readonly [
+    name: string,
+    change: (store: WritableStore) => unknown,
+    inShop: boolean,
+    elsewhere: boolean,
+  ])[] = [
+    ['nothing', () => undefined, true, true],
+    ['a deleted binding', (store) => store.remove('ClusterRoleBinding', 'b'), true, false],
+    ['a deleted binding of a namespace', (store) => store.remove('RoleBinding', 'c', 'shop'), true, true],
+    ['a subject removed', (store) => put(store, binding('b', 'use', [{ kind: 'User', name: 'bob' }])), true, false],
+    ['changed rules', (store) => put(store, role('use', { names: ['privileged'] })), false, false],
+    ['a deleted role', (store) => store.remove('ClusterRole', 'use'), false, false],
+    [
+      'a role that is created again',
+      (store) => {
         store.remove('ClusterRole', 'use');
-        put(store, 'ClusterRole', role('use'));
+        put(store, role('use'));
       },
-      expected: [true, true],
-    },
+      true,
+      true,
+    ],
   ];
-  for (const { name, change, expected } of cases) {
+  for (const [name, change, ...expected] of cases) {
     test(name, () => {
-      const store = filled();
+      const bindings = [binding('b', 'use', [USER, USER]), binding('c', 'use', [USER], 'shop')];
+      const store = put(createStore(), role('use'), ...bindings);
       const canUse = canUseScc(store);
       assert.ok(canUse(ALICE, 'anyuid', 'shop'));
       change(store);
@@ -288,8 +170,8 @@ test('after any changes the results equal those of a new authorizer', () => {
         const place = kind.startsWith('Cluster') ? undefined : namespace;
         const ownName = kind === 'Role' ? `own-${name}` : name;
         if (remove) store.remove(kind, ownName, place);
-        else if (kind.endsWith('Binding')) put(store, kind, binding(name, ref, bound as object[], place));
-        else put(store, kind, { ...role(ownName, {}, place), rules: granted });
+        else if (kind.endsWith('Binding')) put(store, binding(name, ref, bound as object[], place));
+        else put(store, [kind, { ...role(ownName, {}, place)[1], rules: granted }]);
       }
       access ??= accessFromStore(store);
       const expected = createAuthorizer({
@@ -315,16 +197,16 @@ test('after any changes the results equal those of a new authorizer', () => {
 
 test('the cost of a change does not depend on the number of bindings', () => {
   const store = createStore();
-  put(store, 'ClusterRole', role('use'));
+  put(store, role('use'));
   for (let index = 0; index < 50_000; index++) {
     const namespace = `ns-${index % 10_000}`;
-    put(store, 'RoleBinding', binding(`b-${index}`, 'use', [{ kind: 'ServiceAccount', name: 'web' }], namespace));
+    put(store, binding(`b-${index}`, 'use', [{ kind: 'ServiceAccount', name: 'web' }], namespace));
   }
   const canUse = canUseScc(store);
   const startMs = performance.now();
   const changes = 1000;
   for (let index = 0; index < changes; index++) {
-    put(store, 'RoleBinding', binding(`b-${index}`, 'use', index % 2 === 0 ? [USER] : [], `ns-${index}`));
+    put(store, binding(`b-${index}`, 'use', index % 2 === 0 ? [USER] : [], `ns-${index}`));
     assert.equal(canUse({ username: 'alice', groups: [] }, 'anyuid', `ns-${index}`), index % 2 === 0);
   }
   // A rebuild takes far longer than a millisecond.
