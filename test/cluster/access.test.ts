@@ -35,7 +35,7 @@ function binding(name: string, roleName: string, subjects: readonly object[], na
 }
 
 function put(store: WritableStore, ...objects: readonly RbacObject[]): WritableStore {
-  for (const [kind, object] of objects) store.put(kind, object as Kinds[RbacKind]);
+  for (const [kind, object] of objects) store.put(kind, object);
   return store;
 }
 

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
-import { connect, type Connection } from '../../src/cluster/connection.ts';
+import type { Connection } from '../../src/cluster/connection.ts';
 import { createEventRecorder } from '../../src/cluster/event-recorder.ts';
 import type { ClusterEvent } from '../../src/cluster/cluster.ts';
 import { ApiError } from '../../src/kube/status.ts';
@@ -23,12 +23,9 @@ describe('events', () => {
   let tell: (note: ClusterEvent) => Promise<void>;
   before(async () => {
     server = await startScriptedServer();
-    connection = await connect({ kubeconfig: await server.kubeconfig(), env: {}, userAgent: 'test' });
+    connection = await server.connect();
   });
-  after(async () => {
-    connection.close();
-    await server.stop();
-  });
+  after(() => server.stop());
   const begin = (): void => {
     clock = createFakeClock();
     const now = (): Date => new Date(Date.UTC(2026, 0, 1) + clock.now());

@@ -9,7 +9,7 @@ import { ApiError, createStatus } from '../../src/kube/status.ts';
 import type { Kind, KubeObject } from '../../src/kube/types.ts';
 import { DEFINITIONS } from '../../src/install/index.ts';
 import { startCluster, type TestCluster } from '../support/dev-cluster.ts';
-import { json, startScriptedServer, type ScriptedServer } from '../support/scripted-server.ts';
+import { json, startScriptedServer, type Responder, type ScriptedServer } from '../support/scripted-server.ts';
 
 const ALL = Object.keys(RESOURCES) as readonly Kind[];
 /** The kinds that some clusters do not serve. */
@@ -161,70 +161,36 @@ function namespace(name: string): KubeObject {
   return { apiVersion: 'v1', kind: 'Namespace', metadata: { name } };
 }
 
-describe('a server that denies', () => {
+describe('readCluster rejects', () => {
   let server: ScriptedServer;
   let connection: Connection;
   before(async () => {
     server = await startScriptedServer();
-    connection = await connect({ kubeconfig: await server.kubeconfig(), env: {}, userAgent: 'test' });
+    connection = await server.connect();
   });
-  after(async () => {
-    connection.close();
-    await server.stop();
-  });
+  after(() => server.stop());
 
   const status = (code: number, message: string) => json({ kind: 'Status', message, code }, code);
-  const cases: readonly (readonly [
-    name: string,
-    answer: ReturnType<typeof json>,
-    kinds: readonly Kind[],
-    message: string,
-  ])[] = [
-    [
-      'unauthenticated requests',
-      status(401, 'Unauthorized'),
-      ['Pod'],
-      'You must be logged in to the server (Unauthorized)',
-    ],
-    [
-      'all lists',
-      status(500, 'etcd is gone'),
-      ['Role'],
-      '<server> does not list roles.rbac.authorization.k8s.io: etcd is gone',
-    ],
-    [
-      'what every cluster has',
-      json('404 page not found', 404),
-      ['Pod', 'Role'],
-      '<server> does not list pods: 404 page not found',
-    ],
-    [
-      'everything that is asked for',
-      json('404 page not found', 404),
-      ['SecurityContextConstraints', 'Role'],
-      '<server> does not serve securitycontextconstraints.security.openshift.io, roles.rbac.authorization.k8s.io: is it a Kubernetes API server?',
-    ],
-    [
-      'to wait for it no longer than a minute',
-      json({ kind: 'Status', message: 'busy' }, 429, { 'retry-after': '99999' }),
-      ['Pod'],
-      '<server> does not list pods: busy (the server asks for a retry in 99999 s, which exceeds the limit)',
-    ],
-    [
-      'to come to an end',
-      json({ items: [{ metadata: { name: 'a' } }], metadata: { continue: 'again', resourceVersion: '1' } }),
-      ['Pod'],
-      'the list of /api/v1/pods does not end: a continue token repeats',
-    ],
-    ...WRONG_METADATA.map(
-      ([metadata, problem]) =>
-        [
-          `to hold metadata of the right types: ${problem}`,
-          json({ items: [{ metadata: { name: 'fine' } }, { metadata }], metadata: { resourceVersion: '1' } }),
-          ['Pod'] as const,
-          `invalid object in the list of pods: ${problem}`,
-        ] as const,
-    ),
+  const missing = json('404 page not found', 404);
+  const list = (items: readonly object[], metadata: object = {}) =>
+    json({ items, metadata: { resourceVersion: '1', ...metadata } });
+  const named = (name: string) => ({ metadata: { name } });
+  const NOT_SERVED =
+    '<server> does not serve securitycontextconstraints.security.openshift.io, roles.rbac.authorization.k8s.io: is it a Kubernetes API server?';
+  const BUSY = '<server> does not list pods: busy (the server asks for a retry in 99999 s, which exceeds the limit)';
+  const ENDLESS = 'the list of /api/v1/pods does not end: a continue token repeats';
+  const ETCD = '<server> does not list roles.rbac.authorization.k8s.io: etcd is gone';
+  const cases: readonly (readonly [name: string, answer: Responder, kinds: readonly Kind[], message: string])[] = [
+    ['a 401', status(401, 'Unauthorized'), ['Pod'], 'You must be logged in to the server (Unauthorized)'],
+    ['a 500', status(500, 'etcd is gone'), ['Role'], ETCD],
+    ['a 404 of a core kind', missing, ['Pod', 'Role'], '<server> does not list pods: 404 page not found'],
+    ['a 404 of all kinds', missing, ['SecurityContextConstraints', 'Role'], NOT_SERVED],
+    ['a long Retry-After', json({ kind: 'Status', message: 'busy' }, 429, { 'retry-after': '99999' }), ['Pod'], BUSY],
+    ['a repeated continue token', list([named('a')], { continue: 'again' }), ['Pod'], ENDLESS],
+    ...WRONG_METADATA.map(([metadata, problem]) => {
+      const message = `invalid object in the list of pods: ${problem}`;
+      return [problem, list([named('fine'), { metadata }]), ['Pod'], message] as const;
+    }),
   ];
   for (const [name, answer, kinds, message] of cases) {
     test(name, async () => {
@@ -237,34 +203,17 @@ describe('a server that denies', () => {
   }
 
   test('a list whose pages always expire is requested without pages', async () => {
-    const page = json({ metadata: { continue: 'more', resourceVersion: '1' }, items: [{ metadata: { name: 'a' } }] });
+    const page = list([named('a')], { continue: 'more' });
     const gone = status(410, 'expired');
-    server.respond(
-      page,
-      gone,
-      page,
-      gone,
-      page,
-      gone,
-      json({ items: [{ metadata: { name: 'a' } }, { metadata: { name: 'b' } }], metadata: { resourceVersion: '1' } }),
-    );
+    server.respond(page, gone, page, gone, page, gone, list([named('a'), named('b')]));
     const { store } = await readCluster(connection, ['ClusterRole'], {});
     assert.deepEqual(
       store.list('ClusterRole').map(({ metadata }) => metadata?.name),
       ['a', 'b'],
     );
-    assert.deepEqual(
-      server.requests.map(({ url }) => url.split('?')[1] ?? ''),
-      [
-        'limit=500',
-        'limit=500&continue=more',
-        'limit=500',
-        'limit=500&continue=more',
-        'limit=500',
-        'limit=500&continue=more',
-        '',
-      ],
-    );
+    const pages = ['limit=500', 'limit=500&continue=more'];
+    const queries = server.requests.map(({ url }) => url.split('?')[1] ?? '');
+    assert.deepEqual(queries, [...pages, ...pages, ...pages, '']);
   });
 
   test('a list without an end', async () => {

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
 import { createLiveCluster, type LiveCluster } from '../../src/cluster/live-cluster.ts';
-import { connect, type Connection } from '../../src/cluster/connection.ts';
+import type { Connection } from '../../src/cluster/connection.ts';
 import type { JsonObject, Kind } from '../../src/kube/types.ts';
 import { createFakeClock, type FakeClock } from '../support/fake-clock.ts';
 import { createLogLines } from '../support/scc-webhooks.ts';
@@ -25,12 +25,9 @@ describe('an outage of the API server', () => {
   let connection: Connection;
   before(async () => {
     server = await startScriptedServer();
-    connection = await connect({ kubeconfig: await server.kubeconfig(), env: {}, userAgent: 'test' });
+    connection = await server.connect();
   });
-  after(async () => {
-    connection.close();
-    await server.stop();
-  });
+  after(() => server.stop());
 
   interface Scene {
     readonly live: LiveCluster;

@@ -3,7 +3,7 @@ import type { ServerResponse } from 'node:http';
 import { after, before, describe, test } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
 import fc from 'fast-check';
-import { connect, type Connection } from '../../src/cluster/connection.ts';
+import type { Connection } from '../../src/cluster/connection.ts';
 import { createStoreWriter } from '../../src/cluster/store-writer.ts';
 import { createProjections } from '../../src/cluster/projection.ts';
 import { createReflector, type Reflector, createLineSplitter } from '../../src/cluster/reflector.ts';
@@ -61,12 +61,9 @@ describe('a reflector', () => {
   const opened: ServerResponse[] = [];
   before(async () => {
     server = await startScriptedServer();
-    connection = await connect({ kubeconfig: await server.kubeconfig(), env: {}, userAgent: 'test', timeoutMs: 5000 });
+    connection = await server.connect({ timeoutMs: 5000 });
   });
-  after(async () => {
-    connection.close();
-    await server.stop();
-  });
+  after(() => server.stop());
 
   const play = async (
     answers: readonly Responder[],
@@ -349,8 +346,7 @@ describe('a reflector', () => {
   test('an untrusted certificate is reported and retried', async () => {
     const other = await startScriptedServer();
     const authority = Buffer.from(other.authority).toString('base64');
-    const kubeconfig = await server.kubeconfig({ 'certificate-authority-data': authority });
-    const distrustful = await connect({ kubeconfig, env: {}, userAgent: 'test' });
+    const distrustful = await server.connect({ cluster: { 'certificate-authority-data': authority } });
     try {
       await play(
         [],
@@ -366,7 +362,6 @@ describe('a reflector', () => {
         distrustful,
       );
     } finally {
-      distrustful.close();
       await other.stop();
     }
   });

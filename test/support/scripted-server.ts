@@ -5,6 +5,7 @@ import { createServer } from 'node:https';
 import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { connect, type Connection, type ConnectOptions } from '../../src/cluster/connection.ts';
 import { createAuthority, createServing } from '../../src/tls/issue.ts';
 
 export type Responder = (response: ServerResponse, request: IncomingMessage) => void;
@@ -28,7 +29,14 @@ export interface ScriptedServer {
   file(name: string, text: string): Promise<string>;
   /** Writes a kubeconfig with changed fields of its cluster and user. */
   kubeconfig(cluster?: object, user?: object): Promise<string>;
+  /** Connects by a kubeconfig with changed fields. The connection closes with the server. */
+  connect(setup?: ConnectionSetup): Promise<Connection>;
   stop(): Promise<void>;
+}
+
+export interface ConnectionSetup extends Partial<ConnectOptions> {
+  readonly cluster?: object;
+  readonly user?: object;
 }
 
 export function json(body: unknown, code = 200, headers: Readonly<Record<string, string>> = {}): Responder {
@@ -69,6 +77,17 @@ export async function startScriptedServer(): Promise<ScriptedServer> {
     await writeFile(path, text, { mode: 0o700 });
     return path;
   };
+  const connections: Connection[] = [];
+  const kubeconfig = async (cluster: object = {}, user: object = {}): Promise<string> => {
+    const authority = { 'certificate-authority-data': Buffer.from(ca.cert).toString('base64') };
+    const config = {
+      clusters: [{ name: 'c', cluster: { server: url, ...authority, ...cluster } }],
+      users: [{ name: 'u', user }],
+      contexts: [{ name: 'x', context: { cluster: 'c', user: 'u' } }],
+      'current-context': 'x',
+    };
+    return await file('kubeconfig', JSON.stringify(config));
+  };
   return {
     url,
     authority: ca.cert,
@@ -80,17 +99,15 @@ export async function startScriptedServer(): Promise<ScriptedServer> {
       script = responders;
     },
     file,
-    async kubeconfig(cluster = {}, user = {}) {
-      const authority = { 'certificate-authority-data': Buffer.from(ca.cert).toString('base64') };
-      const config = {
-        clusters: [{ name: 'c', cluster: { server: url, ...authority, ...cluster } }],
-        users: [{ name: 'u', user }],
-        contexts: [{ name: 'x', context: { cluster: 'c', user: 'u' } }],
-        'current-context': 'x',
-      };
-      return await file('kubeconfig', JSON.stringify(config));
+    kubeconfig,
+    async connect({ cluster, user, ...options } = {}) {
+      const source = { kubeconfig: await kubeconfig(cluster, user), env: {}, userAgent: 'portcullis/test' };
+      const connection = await connect({ ...source, ...options });
+      connections.push(connection);
+      return connection;
     },
     async stop() {
+      for (const connection of connections) connection.close();
       server.closeAllConnections();
       await new Promise((resolve) => server.close(resolve));
       await rm(folder, { recursive: true, force: true });
