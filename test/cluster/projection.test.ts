@@ -7,6 +7,7 @@ import { evaluatePod } from '../../src/policy/pss/index.ts';
 import { assignScc } from '../../src/policy/scc/index.ts';
 import { pods, versions } from '../policy/pss/arbitrary.ts';
 import { create } from '../policy/scc/arbitrary.ts';
+import { readFixture } from '../support/fixtures.ts';
 
 const RUNS = { numRuns: 500 };
 
@@ -99,107 +100,30 @@ describe('a projected pod', () => {
   });
 });
 
-const OWNER = { apiVersion: 'apps/v1', kind: 'Deployment', name: 'd', uid: 'u', controller: true };
-const TEMPLATE = {
-  metadata: { labels: { a: 'b' } },
-  spec: { nodeName: 'n', containers: [{ name: 'c', image: 'i', command: ['x'] }] },
-};
-const KEPT_TEMPLATE = { metadata: { labels: { a: 'b' } }, spec: { containers: [{ name: 'c', image: 'i' }] } };
-const LAST_APPLIED = { 'kubectl.kubernetes.io/last-applied-configuration': '{}', a: 'b' };
-const METADATA = { name: 'a', managedFields: [{ manager: 'm' }], annotations: LAST_APPLIED };
-const CUT = { name: 'a', annotations: { a: 'b' } };
+interface KeptCase {
+  readonly name: string;
+  readonly type: readonly [apiVersion: string, kind: Kind];
+  readonly object: JsonObject;
+  /** Absent for an object that is not stored. */
+  readonly kept?: JsonObject;
+}
+
+const { cases, ownerReference, template } = readFixture<{
+  readonly cases: readonly KeptCase[];
+  readonly ownerReference: JsonObject;
+  readonly template: JsonObject;
+}>('cluster/projections.yaml');
 
 describe('kept parts', () => {
-  const cases: readonly (readonly [name: string, kind: Kind, object: JsonObject, kept: JsonObject | undefined])[] = [
-    [
-      'of a pod: fields that decisions read, and the phase',
-      'Pod',
-      {
-        metadata: METADATA,
-        spec: { ...TEMPLATE.spec, hostUsers: false, serviceAccountName: 's' },
-        status: { phase: 'Running', podIP: '10.0.0.1' },
-      },
-      {
-        apiVersion: 'v1',
-        kind: 'Pod',
-        metadata: CUT,
-        spec: { ...KEPT_TEMPLATE.spec, hostUsers: false, serviceAccountName: 's' },
-        status: { phase: 'Running' },
-      },
-    ],
-    [
-      'of a Deployment: the template',
-      'Deployment',
-      { metadata: METADATA, spec: { replicas: 3, template: TEMPLATE }, status: { replicas: 3 } },
-      { apiVersion: 'apps/v1', kind: 'Deployment', metadata: CUT, spec: { template: KEPT_TEMPLATE } },
-    ],
-    [
-      'of a CronJob: the template',
-      'CronJob',
-      { metadata: METADATA, spec: { schedule: '* * * * *', jobTemplate: { spec: { template: TEMPLATE } } } },
-      {
-        apiVersion: 'batch/v1',
-        kind: 'CronJob',
-        metadata: CUT,
-        spec: { jobTemplate: { spec: { template: KEPT_TEMPLATE } } },
-      },
-    ],
-    [
-      'of a ReplicaSet of a Deployment: nothing',
-      'ReplicaSet',
-      { metadata: { name: 'a', ownerReferences: [OWNER] }, spec: { template: TEMPLATE } },
-      undefined,
-    ],
-    [
-      'of a Job of a CronJob: nothing',
-      'Job',
-      { metadata: { name: 'a', ownerReferences: [{ ...OWNER, apiVersion: 'batch/v1', kind: 'CronJob' }] } },
-      undefined,
-    ],
-    [
-      'of a ReplicaSet of a custom resource: the template',
-      'ReplicaSet',
-      {
-        metadata: { name: 'a', ownerReferences: [{ ...OWNER, apiVersion: 'argoproj.io/v1alpha1', kind: 'Rollout' }] },
-        spec: { template: TEMPLATE },
-      },
-      {
-        apiVersion: 'apps/v1',
-        kind: 'ReplicaSet',
-        metadata: { name: 'a', ownerReferences: [{ ...OWNER, apiVersion: 'argoproj.io/v1alpha1', kind: 'Rollout' }] },
-        spec: { template: KEPT_TEMPLATE },
-      },
-    ],
-    [
-      'of a Namespace: everything, with field ownership',
-      'Namespace',
-      { metadata: METADATA },
-      { apiVersion: 'v1', kind: 'Namespace', metadata: METADATA },
-    ],
-    [
-      'of a RoleBinding: everything except managed fields and last-applied',
-      'RoleBinding',
-      { metadata: METADATA, roleRef: { name: 'r' } },
-      { apiVersion: 'rbac.authorization.k8s.io/v1', kind: 'RoleBinding', metadata: CUT, roleRef: { name: 'r' } },
-    ],
-    [
-      'of a kind that the program replaces: all annotations',
-      'ClusterRole',
-      { metadata: METADATA, rules: [] },
-      {
-        apiVersion: 'rbac.authorization.k8s.io/v1',
-        kind: 'ClusterRole',
-        metadata: { name: 'a', annotations: LAST_APPLIED },
-        rules: [],
-      },
-    ],
-  ];
-  for (const [name, kind, object, kept] of cases) test(name, () => assert.deepEqual(keep(kind, object), kept));
+  for (const { name, type, object, kept } of cases) {
+    const [apiVersion, kind] = type;
+    test(name, () => assert.deepEqual(keep(kind, object), kept && { apiVersion, kind, ...kept }));
+  }
 
   test('the pods of a controller share equal parts', () => {
     const projection = createProjections()('Pod');
     const pod = (end: string): Pod => {
-      const whole = { metadata: { labels: { app: 'web' }, ownerReferences: [OWNER] }, spec: TEMPLATE.spec };
+      const whole = { metadata: { labels: { app: 'web' }, ownerReferences: [ownerReference] }, spec: template['spec'] };
       return projection.project(JSON.parse(JSON.stringify(withUnreadFields(whole, end))) as JsonObject) as Pod;
     };
     const [a, b] = [pod('abcde'), pod('fghij')];
@@ -220,44 +144,20 @@ describe('kept parts', () => {
 });
 
 describe('a pool of objects', () => {
-  test('returns a value equal to its argument in any order of calls', () => {
-    const intern = createObjectPool();
-    fc.assert(
-      fc.property(fc.jsonValue(), (value) => assert.deepEqual(intern(value), value)),
-      { numRuns: 500 },
-    );
-  });
-
-  test('returns the same object for equal objects', () => {
-    const intern = createObjectPool();
-    const first = { a: [1, { b: null }], __proto__x: '' };
-    assert.equal(intern(first), first);
-    assert.equal(intern(structuredClone(first)), first);
+  test('returns equal values, and the same object for equal objects', () => {
+    const share = createObjectPool();
+    const property = fc.property(fc.jsonValue(), (value) => {
+      const shared = share(value);
+      assert.deepEqual(shared, value);
+      assert.equal(share(structuredClone(value)), shared);
+    });
+    fc.assert(property, RUNS);
   });
 
   test('distinguishes objects with the same hash', () => {
-    const seen = new Map<number, string>();
-    const intern = createObjectPool();
+    const share = createObjectPool();
     // Some of these objects have the same hash of 30 bits.
-    for (let index = 0; index < 100_000; index++) {
-      const value = intern({ index }) as { readonly index: number };
-      assert.equal(value.index, index);
-      seen.set(index, '');
-    }
-    assert.equal(seen.size, 100_000);
-  });
-
-  test('stores a new object as onNew returns it', () => {
-    const intern = createObjectPool();
-    const shared = Object.freeze({ a: 1 });
-    assert.equal(
-      intern({ a: 1 }, () => shared),
-      shared,
-    );
-    assert.equal(
-      intern({ a: 1 }, () => ({ a: 1 })),
-      shared,
-    );
+    for (let index = 0; index < 100_000; index++) assert.deepEqual(share({ index }), { index });
   });
 });
 
