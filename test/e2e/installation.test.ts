@@ -1,6 +1,6 @@
 /**
- * An installation from its first `kubectl apply` to its last: a control plane, the manifests, and replicas as processes
-The life cycle of an installation: a control plane, the manifests, and replicas as processes with the permissions of their
+ * The life cycle of an installation: a control plane, the manifests, and replicas as processes with the permissions of
+ * their service account.
  */
 import assert from 'node:assert/strict';
 import { after, before, suite, test } from 'node:test';
@@ -31,9 +31,7 @@ import { refusedCalls, unusedRights } from '../support/control-plane/replica.ts'
 import { eventually } from '../support/eventually.ts';
 import { createKubectl, hasKubectl } from '../support/kubectl.ts';
 import { runProgram, type Outcome } from '../support/memory-io.ts';
-import { HOLDERS, objectOfKind } from '../support/scenarios/kinds.ts';
-import { checkScenario, POD_SECURITY_SCENARIOS } from '../support/scenarios/pod-security.ts';
-import { checkStep, SCC_STEPS } from '../support/scenarios/scc.ts';
+import { checkScenario, POD_SECURITY, SCC } from '../support/scenarios.ts';
 
 const EXAMPLES = fileURLToPath(new URL('../../examples/cluster', import.meta.url));
 
@@ -44,6 +42,35 @@ const PRIVILEGED = {
 
 function pod(namespace: string, name: string, spec: JsonObject = PLAIN): JsonObject {
   return { apiVersion: 'v1', kind: 'Pod', metadata: { name, namespace }, spec };
+}
+
+const LABELS = { app: 'kinds' };
+const JOB_POLICY = { restartPolicy: 'Never' };
+
+/** The kinds with a pod template, and the fields of their objects. */
+const WORKLOADS: readonly (readonly [apiVersion: string, kind: string, build: (template: JsonObject) => JsonObject])[] =
+  [
+    ['v1', 'PodTemplate', (template) => ({ template })],
+    ['v1', 'ReplicationController', (template) => ({ spec: { selector: LABELS, template } })],
+    ...['Deployment', 'ReplicaSet', 'DaemonSet', 'StatefulSet'].map(
+      (kind) =>
+        [
+          'apps/v1',
+          kind,
+          (template: JsonObject) => ({ spec: { selector: { matchLabels: LABELS }, template } }),
+        ] as const,
+    ),
+    ['batch/v1', 'Job', (template) => ({ spec: { template } })],
+    ['batch/v1', 'CronJob', (template) => ({ spec: { schedule: '@hourly', jobTemplate: { spec: { template } } } })],
+  ];
+
+/** Builds an object of each kind with a pod template, named after its kind. */
+function workloads(namespace: string, spec: JsonObject): readonly JsonObject[] {
+  return WORKLOADS.map(([apiVersion, kind, build]) => {
+    const policy = apiVersion === 'batch/v1' ? JOB_POLICY : {};
+    const fields = build({ metadata: { labels: LABELS }, spec: { ...spec, ...policy } });
+    return { apiVersion, kind, metadata: { name: kind.toLowerCase(), namespace }, ...fields };
+  });
 }
 
 function namespace(name: string, labels: JsonObject = {}): JsonObject {
@@ -139,12 +166,12 @@ suite('an installation', () => {
     });
 
     test('workloads and unrelated objects are admitted', async () => {
-      for (const holder of HOLDERS.slice(1)) await succeeds(objectOfKind(holder, 'baseline', PLAIN));
+      for (const workload of workloads('baseline', PLAIN)) await succeeds(workload);
       await succeeds({ apiVersion: 'v1', kind: 'ConfigMap', metadata: { name: 'early' }, data: {} });
       const lease = { apiVersion: 'coordination.k8s.io/v1', kind: 'Lease', metadata: { name: 'early' }, spec: {} };
       await succeeds(lease);
-      for (const holder of HOLDERS.slice(1)) {
-        assert.equal((await remove(plane.admin, objectOfKind(holder, 'baseline', PLAIN))).status, 200);
+      for (const workload of workloads('baseline', PLAIN)) {
+        assert.equal((await remove(plane.admin, workload)).status, 200);
       }
     });
   });
@@ -195,11 +222,11 @@ suite('an installation', () => {
   });
 
   suite('Pod Security', () => {
-    for (const scenario of POD_SECURITY_SCENARIOS) test(scenario.name, () => checkScenario(plane.admin, scenario));
+    for (const scenario of POD_SECURITY) test(scenario.name, () => checkScenario(plane.admin, scenario));
   });
 
   suite('security context constraints', () => {
-    for (const step of SCC_STEPS) test(step.name, () => checkStep(plane.admin, step));
+    for (const scenario of SCC) test(scenario.name, () => checkScenario(plane.admin, scenario));
   });
 
   suite('every kind with a pod template', () => {
@@ -211,19 +238,21 @@ suite('an installation', () => {
       );
       await succeeds(namespace('kinds-scc', { 'portcullis.dev/scc': 'enforce' }));
     });
-    for (const holder of HOLDERS) {
-      test(`${holder.kind}: the response has a warning`, async () => {
-        const answer = await succeeds(objectOfKind(holder, 'kinds', PRIVILEGED));
-        assert.deepEqual(answer.warnings, [`299 - ${JSON.stringify(would)}`]);
-      });
-      test(`${holder.kind}: SCC admission applies to pods only`, async () => {
-        const { metadata } = objectOf(await succeeds(objectOfKind(holder, 'kinds-scc', PLAIN)));
+    test('responses have warnings', async () => {
+      for (const object of [pod('kinds', 'pod', PRIVILEGED), ...workloads('kinds', PRIVILEGED)]) {
+        const answer = await succeeds(object);
+        assert.deepEqual(answer.warnings, [`299 - ${JSON.stringify(would)}`], String(object['kind']));
+      }
+    });
+    test('SCC admission applies to pods only', async () => {
+      for (const object of [pod('kinds-scc', 'pod'), ...workloads('kinds-scc', PLAIN)]) {
+        const { metadata } = objectOf(await succeeds(object));
         const { annotations = {} } = metadata as { readonly annotations?: Readonly<Record<string, string>> };
-        const isPod = holder.kind === 'Pod';
+        const isPod = object['kind'] === 'Pod';
         // An administrator may use every SCC; this one has the highest priority.
-        assert.equal(annotations['openshift.io/scc'], isPod ? 'anyuid' : undefined);
-      });
-    }
+        assert.equal(annotations['openshift.io/scc'], isPod ? 'anyuid' : undefined, String(object['kind']));
+      }
+    });
   });
 
   test('doctor reports no problems', async () => {

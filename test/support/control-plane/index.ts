@@ -1,7 +1,4 @@
-/**
- * Control planes for tests: the development cluster in this process or, where the environment names a folder with `etcd`
-Control planes for tests: the development cluster in this process, or kube-apiserver and etcd if the environment names
- */
+/** Control planes for tests: the development cluster in this process, or kube-apiserver and etcd of `KUBEBUILDER_ASSETS`. */
 import type { ApiClient } from '../api-client.ts';
 import { startDevControlPlane } from './dev-cluster.ts';
 import { startKubeApiserver } from './kube-apiserver.ts';

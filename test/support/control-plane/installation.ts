@@ -126,10 +126,7 @@ const SOURCE = fileURLToPath(new URL('../../../webhook-config/', import.meta.url
 /** The address of the webhooks in the profile local. */
 const ADDRESS = /127\.0\.0\.1:8443/g;
 
-/**
- * Copies `webhook-config/` into a folder, its webhooks at that port of loopback, and returns the path of an overlay of it
-Copies `webhook-config/` into a folder, with the webhooks at a port of loopback. Returns the path of an overlay with the
- */
+/** Copies `webhook-config/` with the webhooks at a port of loopback. Returns the path of an overlay with components. */
 export async function copyOverlay(components: readonly string[], folder: string, port: number): Promise<string> {
   const copy = join(folder, 'webhook-config');
   await cp(SOURCE, copy, { recursive: true });

@@ -1,15 +1,39 @@
 /**
- * Security context constraints, with the server as a process, its development cluster, the example manifests, and users
- * that are not administrators. Each step is sent as the request that kubectl sends, and with kubectl itself if kubectl is
- * on the PATH.
+ * The scenarios against a server process with its development cluster and the example manifests: as the requests that
+ * kubectl sends, and by kubectl itself if it is on the PATH. Pod Security also runs beside the PodSecurity plugin of
+ * kube-apiserver.
  */
 import assert from 'node:assert/strict';
 import { after, before, suite, test } from 'node:test';
+import { setTimeout as pause } from 'node:timers/promises';
+import { fileURLToPath } from 'node:url';
+import { readSeed } from '../../src/cli/serve/dev-cluster.ts';
+import { metadataOf, messageOf } from '../support/answers.ts';
 import type { ApiClient } from '../support/api-client.ts';
+import {
+  ASSETS,
+  createSystem,
+  startControlPlane,
+  type ControlPlane,
+  type System,
+} from '../support/control-plane/index.ts';
+import { create, localObjects } from '../support/control-plane/installation.ts';
+import { eventually } from '../support/eventually.ts';
 import { connect } from '../support/kubeconfig.ts';
 import { createKubectl, hasKubectl, type KubectlResult } from '../support/kubectl.ts';
-import { argumentsOf, checkStep, rangeOf, SCC_STEPS, summaryOf } from '../support/scenarios/scc.ts';
+import {
+  checkScenario,
+  expectedDenial,
+  kubectlArguments,
+  POD_SECURITY,
+  readAssignedScc,
+  SCC,
+  type Scenario,
+} from '../support/scenarios.ts';
 import { serve, type Running } from '../support/serve-process.ts';
+
+const SCENARIOS = [...POD_SECURITY, ...SCC];
+const SCCS = '/apis/security.openshift.io/v1/securitycontextconstraints';
 
 /** A namespace and a pod that is created immediately afterwards. */
 const SUDDEN = {
@@ -26,7 +50,7 @@ const SUDDEN = {
   },
 };
 
-suite('security context constraints, by requests', () => {
+suite('by requests', () => {
   let running: Running;
   let client: ApiClient;
   before(async () => {
@@ -38,16 +62,14 @@ suite('security context constraints, by requests', () => {
     await running.stop();
   });
 
-  for (const step of SCC_STEPS) {
-    test(step.name, () => checkStep(client, step));
-  }
+  for (const scenario of SCENARIOS) test(scenario.name, () => checkScenario(client, scenario));
 
   test('a pod is created immediately after its namespace', async () => {
     const { namespace, pod } = SUDDEN;
     assert.equal((await client.send('POST', '/api/v1/namespaces', namespace)).status, 201);
     const answer = await client.send('POST', '/api/v1/namespaces/sudden/pods', pod);
     assert.equal(answer.status, 201, answer.text);
-    assert.deepEqual(await summaryOf(client, answer), {
+    assert.deepEqual(await readAssignedScc(client, answer), {
       scc: 'restricted-v2',
       subject: 'serviceaccount',
       runAsUser: 'from the namespace',
@@ -55,7 +77,7 @@ suite('security context constraints, by requests', () => {
   });
 
   test('a short SCC is stored with its defaults', async () => {
-    const { body } = await client.send('GET', '/apis/security.openshift.io/v1/securitycontextconstraints/web');
+    const { body } = await client.send('GET', `${SCCS}/web`);
     const { fsGroup, users, allowPrivilegeEscalation, priority, userNamespaceLevel } = body as Record<string, unknown>;
     assert.deepEqual(
       { fsGroup, users, allowPrivilegeEscalation, priority, userNamespaceLevel },
@@ -70,23 +92,22 @@ suite('security context constraints, by requests', () => {
   });
 
   test('an invalid SCC is denied', async () => {
-    const scc = {
+    const answer = await client.send('POST', SCCS, {
       apiVersion: 'security.openshift.io/v1',
       kind: 'SecurityContextConstraints',
       metadata: { name: 'odd' },
       runAsUser: { type: 'MustRunAsRoot' },
       seLinuxContext: { type: 'RunAsAny' },
-    };
-    const answer = await client.send('POST', '/apis/security.openshift.io/v1/securitycontextconstraints', scc);
+    });
     assert.equal(answer.status, 422);
     assert.equal(
-      (answer.body as { readonly message: string }).message,
+      messageOf(answer),
       'admission webhook "objects.scc.portcullis.dev" denied the request: SecurityContextConstraints.security.openshift.io "odd" is invalid: runAsUser.type: Invalid value: "MustRunAsRoot": invalid strategy type.  Valid values are MustRunAs, MustRunAsNonRoot, MustRunAsRange, RunAsAny',
     );
   });
 });
 
-suite('security context constraints, by kubectl', { skip: hasKubectl ? false : 'kubectl is not on the PATH' }, () => {
+suite('by kubectl', { skip: hasKubectl ? false : 'kubectl is not on the PATH' }, () => {
   let running: Running;
   let client: ApiClient;
   let kubectl: (args: readonly string[], stdin?: string) => Promise<KubectlResult>;
@@ -100,21 +121,21 @@ suite('security context constraints, by kubectl', { skip: hasKubectl ? false : '
     await running.stop();
   });
 
-  for (const step of SCC_STEPS) {
-    test(step.name, async () => {
-      const { code, stderr } = await kubectl(argumentsOf(step));
+  for (const scenario of SCENARIOS) {
+    test(scenario.name, async () => {
+      const { code, stderr } = await kubectl(kubectlArguments(scenario));
       const lines = stderr.split('\n').filter((line) => line !== '');
       const isWarning = (line: string): boolean => line.startsWith('Warning: ');
       // kubectl prints no warnings for a connection that was not upgraded.
-      const warnings = step.exec === undefined ? (step.warnings ?? []) : [];
+      const warnings = scenario.exec === undefined ? (scenario.warnings ?? []) : [];
       assert.deepEqual(
         lines.filter(isWarning),
         warnings.map((text) => `Warning: ${text}`),
       );
       const rest = lines.filter((line) => !isWarning(line)).join('\n');
-      const denied = step.denied?.replaceAll('RANGE', await rangeOf(client));
+      const denied = await expectedDenial(client, scenario);
       if (denied === undefined) assert.deepEqual({ code, rest }, { code: 0, rest: '' });
-      else assert.ok(code === 1 && rest.endsWith(denied), rest);
+      else assert.ok(code === 1 && rest.endsWith(kubectlMessage(scenario, denied)), rest);
     });
   }
 
@@ -137,4 +158,47 @@ suite('security context constraints, by kubectl', { skip: hasKubectl ? false : '
       ],
     );
   });
+});
+
+/** kubectl formats errors about invalid objects itself: kind and name, then the causes. */
+function kubectlMessage({ code }: Scenario, denied: string): string {
+  return code === 422 ? denied.slice(denied.indexOf('is invalid: ')) : denied;
+}
+
+const EXAMPLES = fileURLToPath(new URL('../../examples/cluster', import.meta.url));
+const BY_WEBHOOK = 'admission webhook "psa.portcullis.dev" denied the request: ';
+const skip = ASSETS === undefined ? 'the development cluster has no plugin PodSecurity' : false;
+
+suite('Pod Security, with the PodSecurity plugin', { skip }, () => {
+  let plane: ControlPlane;
+  let system: System;
+  before(async () => {
+    plane = await startControlPlane({ podSecurityPlugin: 'on' });
+    system = await createSystem(plane, { objectsFor: (port) => localObjects(port, { rollout: 'Disabled' }) });
+    await system.install();
+    await system.scale(1);
+    for (const { value } of await readSeed(EXAMPLES)) {
+      const object = { ...value, metadata: { namespace: 'default', ...metadataOf(value) } };
+      await eventually(async () => {
+        const answer = await create(plane.admin, object);
+        assert.equal(answer.status, 201, answer.text);
+      });
+    }
+  });
+  after(async () => {
+    await system.stop().finally(() => plane.stop());
+  });
+
+  test('environment', (t) => t.diagnostic(`ran against: ${plane.title}, plugin PodSecurity on`));
+
+  for (const scenario of POD_SECURITY) {
+    // The plugin evaluates first: it denies the pod, and kube-apiserver returns identical warnings once.
+    const { denied } = scenario;
+    const byPlugin = denied === undefined ? {} : { denied: denied.replace(BY_WEBHOOK, '') };
+    test(scenario.name, async () => {
+      // The plugin observes new pods after a short delay.
+      if (scenario.label) await pause(1_000);
+      await checkScenario(plane.admin, { ...scenario, ...byPlugin });
+    });
+  }
 });

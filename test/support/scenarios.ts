@@ -1,0 +1,143 @@
+/** Requests with the examples of this repository, and their expected responses. */
+import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
+import { fileURLToPath } from 'node:url';
+import { readDocuments } from '../../src/config/yaml.ts';
+import type { JsonObject } from '../../src/kube/types.ts';
+import { metadataOf } from './answers.ts';
+import type { ApiClient, ApiResponse } from './api-client.ts';
+import { create } from './control-plane/installation.ts';
+
+/** A request of an administrator or of another user. Each scenario depends on the previous ones. */
+export interface Scenario {
+  readonly name: string;
+  readonly namespace: string;
+  readonly as?: string;
+  /** The example to create. */
+  readonly create?: string;
+  /** Or the labels to change on the namespace. */
+  readonly label?: Readonly<Record<string, string>>;
+  readonly dryRun?: true;
+  /** Or a grant of an SCC in the namespace. */
+  readonly grant?: { readonly scc: string; readonly user?: string; readonly serviceAccount?: string };
+  /** Or the pod to execute a command in. */
+  readonly exec?: string;
+  /** The message of the denial, with `RANGE` for the UID range of the namespace. Absent if the request is allowed. */
+  readonly denied?: string;
+  /** The HTTP status of the denial. Default: 403. */
+  readonly code?: number;
+  readonly warnings?: readonly string[];
+  readonly pod?: AssignedScc;
+}
+
+/** The SCC of a created pod, the subject that may use it, and the user ID of the first container. */
+export interface AssignedScc {
+  readonly scc: string;
+  readonly subject: string;
+  readonly runAsUser?: number | 'from the namespace';
+}
+
+const root = (path: string): string => fileURLToPath(new URL(`../../${path}`, import.meta.url));
+
+function readFirst(path: string): unknown {
+  return readDocuments(readFileSync(path, 'utf8'), path).documents[0]?.value;
+}
+
+export const POD_SECURITY = readFirst(root('test/fixtures/scenarios/pod-security.yaml')) as readonly Scenario[];
+export const SCC = readFirst(root('test/fixtures/scenarios/scc.yaml')) as readonly Scenario[];
+
+/** Sends the request that kubectl would send and verifies the response. */
+export async function checkScenario(client: ApiClient, scenario: Scenario): Promise<void> {
+  const answer = await send(client, scenario);
+  const { message } = answer.body as { readonly message?: string };
+  const denied = await expectedDenial(client, scenario);
+  assert.equal(answer.status < 300 ? undefined : message, denied);
+  if (denied !== undefined) assert.equal(answer.status, scenario.code ?? 403);
+  assert.deepEqual(
+    answer.warnings,
+    (scenario.warnings ?? []).map((text) => `299 - ${JSON.stringify(text)}`),
+  );
+  if (scenario.pod) assert.deepEqual(await readAssignedScc(client, answer), scenario.pod);
+}
+
+function send(client: ApiClient, scenario: Scenario): Promise<ApiResponse> {
+  const { namespace, as, create: example, label, dryRun, grant, exec } = scenario;
+  const headers: Record<string, string> = as === undefined ? {} : { 'Impersonate-User': as };
+  const path = `/api/v1/namespaces/${namespace}`;
+  if (exec !== undefined) return client.send('POST', `${path}/pods/${exec}/exec?command=sh`, undefined, headers);
+  if (label) {
+    const patch = { ...headers, 'Content-Type': 'application/merge-patch+json' };
+    return client.send('PATCH', `${path}${dryRun ? '?dryRun=All' : ''}`, { metadata: { labels: label } }, patch);
+  }
+  if (grant) return create(client, buildBinding(grant, namespace), headers);
+  const object = readFirst(examplePath(example)) as JsonObject;
+  const isNamespaced = object['kind'] !== 'SecurityContextConstraints';
+  return create(client, isNamespaced ? { ...object, metadata: { ...metadataOf(object), namespace } } : object, headers);
+}
+
+function examplePath(example = ''): string {
+  return root(`examples/${example}.yaml`);
+}
+
+function buildBinding({ scc, user, serviceAccount }: NonNullable<Scenario['grant']>, namespace: string): JsonObject {
+  const apiGroup = 'rbac.authorization.k8s.io';
+  return {
+    apiVersion: `${apiGroup}/v1`,
+    kind: 'RoleBinding',
+    metadata: { name: `${user ?? serviceAccount ?? ''}-${scc}`, namespace },
+    roleRef: { apiGroup, kind: 'ClusterRole', name: `system:openshift:scc:${scc}` },
+    subjects: [
+      user === undefined
+        ? { kind: 'ServiceAccount', name: serviceAccount, namespace }
+        : { apiGroup, kind: 'User', name: user },
+    ],
+  };
+}
+
+/** Returns the arguments of kubectl for the same request. */
+export function kubectlArguments({ namespace, as, ...scenario }: Scenario): readonly string[] {
+  const { create: example, label, dryRun, grant, exec } = scenario;
+  const common = ['-n', namespace, ...(dryRun ? ['--dry-run=server'] : []), ...(as === undefined ? [] : ['--as', as])];
+  if (exec !== undefined) return ['exec', exec, ...common, '--', 'sh'];
+  if (example !== undefined) return ['create', '-f', examplePath(example), ...common];
+  if (label) {
+    const labels = Object.entries(label).map(([key, value]) => `${key}=${value}`);
+    return ['label', 'namespace', namespace, ...labels, ...common.slice(2)];
+  }
+  const { scc = '', user, serviceAccount } = grant ?? {};
+  const subject = user === undefined ? `--serviceaccount=${namespace}:${serviceAccount ?? ''}` : `--user=${user}`;
+  const name = `${user ?? serviceAccount ?? ''}-${scc}`;
+  return ['create', 'rolebinding', name, `--clusterrole=system:openshift:scc:${scc}`, subject, ...common];
+}
+
+/** Returns the message of the expected denial; undefined if the request is allowed. */
+export async function expectedDenial(client: ApiClient, { denied, namespace }: Scenario): Promise<string | undefined> {
+  if (denied?.includes('RANGE') !== true) return denied;
+  return denied.replaceAll('RANGE', `[${(await readRange(client, namespace)).join(', ')}]`);
+}
+
+interface CreatedPod {
+  readonly metadata: { readonly namespace: string; readonly annotations: Readonly<Record<string, string>> };
+  readonly spec: { readonly containers: readonly [{ readonly securityContext?: { readonly runAsUser?: number } }] };
+}
+
+export async function readAssignedScc(client: ApiClient, { body }: ApiResponse): Promise<AssignedScc> {
+  const { metadata, spec } = body as CreatedPod;
+  const runAsUser = spec.containers[0].securityContext?.runAsUser;
+  const [first] = await readRange(client, metadata.namespace);
+  return {
+    scc: metadata.annotations['openshift.io/scc'] ?? '',
+    subject: metadata.annotations['security.openshift.io/validated-scc-subject-type'] ?? '',
+    ...(runAsUser === undefined ? {} : { runAsUser: runAsUser === first ? 'from the namespace' : runAsUser }),
+  };
+}
+
+/** Returns the first and the last user ID of a namespace. */
+async function readRange(client: ApiClient, namespace: string): Promise<readonly number[]> {
+  const { body } = await client.send('GET', `/api/v1/namespaces/${namespace}`);
+  const { annotations } = metadataOf(body as JsonObject) as {
+    readonly annotations: Readonly<Record<string, string>>;
+  };
+  const [start = 0, size = 0] = (annotations['openshift.io/sa.scc.uid-range'] ?? '').split('/').map(Number);
+  return [start, start + size - 1];
+}
