@@ -6,7 +6,7 @@ import { createLiveCluster, type LiveCluster } from '../../src/cluster/live-clus
 import type { Connection } from '../../src/cluster/connection.ts';
 import type { JsonObject, Kind } from '../../src/kube/types.ts';
 import { createFakeClock, type FakeClock } from '../support/fake-clock.ts';
-import { createLogLines } from '../support/scc-webhooks.ts';
+import { createRecorder } from '../support/recorder.ts';
 import { json, startScriptedServer, type Responder, type ScriptedServer } from '../support/scripted-server.ts';
 
 const broken = json({ kind: 'Status', message: 'etcd is gone', code: 500 }, 500);
@@ -43,7 +43,7 @@ describe('an outage of the API server', () => {
   ): Promise<void> => {
     server.respond(...answers);
     const clock = createFakeClock();
-    const { log, logger } = createLogLines();
+    const { log, logger } = createRecorder('info');
     logger.level = 'debug';
     const now = (): Date => new Date(0);
     const live = createLiveCluster({ connection, kinds: [kind], clock, random: () => 0, now, logger });

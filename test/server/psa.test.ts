@@ -26,8 +26,7 @@ import {
   podRequest,
   type Labels,
 } from '../support/pod-security.ts';
-import { RANGES } from '../support/scc-cluster.ts';
-import { putStandardSccs } from '../support/scc-webhooks.ts';
+import { putStandardSccs, RANGES } from '../support/scc-webhooks.ts';
 
 type Exemptions = (typeof DEFAULT_CONFIGURATION)['exemptions'];
 type WebhookOptions = Pick<Parameters<typeof createPsaWebhook>[0], 'scc' | 'preview'>;

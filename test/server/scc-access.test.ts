@@ -7,15 +7,8 @@ import type { UserInfo } from '../../src/kube/types.ts';
 import { createAccessReviews } from '../../src/server/access-reviews.ts';
 import { createMetrics } from '../../src/telemetry/metrics.ts';
 import { STANDARD_SCCS } from '../../src/policy/scc/standard.ts';
-import {
-  ALICE,
-  createLogLines,
-  createSccRig,
-  buildPod,
-  podRequest,
-  type SccRig,
-  type SccRigOptions,
-} from '../support/scc-webhooks.ts';
+import { createRecorder } from '../support/recorder.ts';
+import { ALICE, createSccRig, buildPod, podRequest, type SccRig, type SccRigOptions } from '../support/scc-webhooks.ts';
 
 const ACCOUNT = 'system:serviceaccount:shop:default';
 const ROOT = buildPod({ runAsUser: 0 });
@@ -185,7 +178,7 @@ test('the cache holds 10,000 results; the oldest is removed first', async () => 
   let sent = 0;
   const review = createAccessReviews({
     cluster: { reviewAccess: () => Promise.resolve(++sent > 0) },
-    logger: createLogLines().logger,
+    logger: createRecorder().logger,
     metrics: createMetrics({ version: '0.0.0' }).scc,
     now: () => 0,
   });

@@ -11,11 +11,11 @@ import {
 } from '../../src/server/webhooks/scc-objects.ts';
 import { startAdmissionServer, type TestServer } from '../support/admission-server.ts';
 import { post } from '../support/https.ts';
-import { createLogLines, putStandardSccs } from '../support/scc-webhooks.ts';
+import { createRecorder } from '../support/recorder.ts';
+import { putStandardSccs } from '../support/scc-webhooks.ts';
 import { laxScc, namespaceWith } from '../support/scc.ts';
 import { createStore } from '../../src/cluster/store.ts';
 import { watchSccHealth } from '../../src/server/scc-health.ts';
-import { createMetrics } from '../../src/telemetry/metrics.ts';
 
 const SETTINGS: SccSettings = {
   mode: 'enforce',
@@ -340,8 +340,7 @@ const BROKEN = laxScc({ name: 'broken', runAsUser: { type: 'MustRunAs' } });
 test('SCC health: each problem is logged once; metrics and summary contain all problems', async (t) => {
   t.mock.timers.enable({ apis: ['setTimeout'] });
   const store = createStore();
-  const { log, logger } = createLogLines();
-  const metrics = createMetrics({ version: '0.0.0' });
+  const { log, logger, metrics } = createRecorder();
   const health = watchSccHealth({
     store,
     settings: { compatibility: { requiredSccs: ['fine'] } },

@@ -1,6 +1,4 @@
-/** What tests of controllers share: a cluster that serves SCCs and ranges, what is logged, and time that stands still. */
-import { Writable } from 'node:stream';
-import { pino, type Logger } from 'pino';
+/** Support for tests of controllers: clusters with the standard SCCs, settings, a fake clock, log lines. */
 import { createAll } from '../../src/cli/serve/dev-cluster.ts';
 import type { DevCluster } from '../../src/dev-cluster/index.ts';
 import type { Store } from '../../src/cluster/store.ts';
@@ -14,7 +12,7 @@ import {
   STANDARD_SCCS,
 } from '../../src/policy/scc/standard.ts';
 import { startController, type RunningController } from '../../src/controllers/runtime.ts';
-import { createMetrics, type Metrics } from '../../src/telemetry/metrics.ts';
+import { createMetrics } from '../../src/telemetry/metrics.ts';
 import { INSTALLATION } from '../../src/kube/well-known.ts';
 import { DEFAULT_CONFIGURATION, type PodSecurityConfiguration } from '../../src/policy/psa/configuration.ts';
 import { createPodSecurity } from '../../src/policy/psa/configuration.ts';
@@ -22,8 +20,11 @@ import { DEFAULT_ROLLOUT, type RolloutSettings } from '../../src/policy/rollout/
 import { DEFAULT_RANGES } from '../../src/policy/uid-range/ranges.ts';
 import type { KeyPair } from '../../src/tls/certificate-pair.ts';
 import { createFakeClock, type FakeClock } from './fake-clock.ts';
+import { createRecorder, type Recorder } from './recorder.ts';
 
-/** Lets the cluster serve the kinds of our own that it does not serve yet. */
+export { createRecorder, type Recorder };
+
+/** Creates the missing CRDs of the installation in a cluster. */
 export async function installCrds(cluster: DevCluster): Promise<void> {
   const missing = DEFINITIONS.filter(({ metadata }) => !cluster.storage.get(DEFINITION, '', metadata.name));
   await createAll(
@@ -34,30 +35,21 @@ export async function installCrds(cluster: DevCluster): Promise<void> {
 
 const DEFINITION = { group: 'apiextensions.k8s.io', resource: 'customresourcedefinitions' };
 
-/** Gives the cluster the SCCs that ship with the platform, and the grants of their use. */
+/** Annotations of a namespace with allocated ranges. */
+export const RANGES = {
+  'openshift.io/sa.scc.uid-range': '1000000000/10000',
+  'openshift.io/sa.scc.supplemental-groups': '1000000000/10000',
+  'openshift.io/sa.scc.mcs': 's0:c1,c0',
+};
+
+/** Creates the CRDs, the standard SCCs and their grants in a cluster. */
 export async function installStandardSccs(cluster: DevCluster): Promise<void> {
+  await installCrds(cluster);
+  await cluster.idle();
   const by = { fieldManager: 'test' };
   for (const { scc } of STANDARD_SCCS) await cluster.create('SecurityContextConstraints', scc, by);
   for (const role of STANDARD_CLUSTER_ROLES) await cluster.create('ClusterRole', role, by);
   for (const binding of STANDARD_CLUSTER_ROLE_BINDINGS) await cluster.create('ClusterRoleBinding', binding, by);
-}
-
-export interface Recorder {
-  readonly logger: Logger;
-  readonly metrics: Metrics;
-  /** What was logged, line by line. */
-  readonly log: Record<string, unknown>[];
-}
-
-export function createRecorder(): Recorder {
-  const log: Record<string, unknown>[] = [];
-  const sink = new Writable({
-    write(chunk: Buffer, _encoding, done) {
-      log.push(JSON.parse(chunk.toString()) as Record<string, unknown>);
-      done();
-    },
-  });
-  return { logger: pino({ base: null, level: 'debug' }, sink), metrics: createMetrics({ version: '0.0.0' }), log };
 }
 
 /** The settings of a test. Assigning `rollout` notifies the subscribers. */
@@ -122,18 +114,18 @@ export function createController(
 
 export interface ControllerRun extends Recorder, RunningController {
   readonly clock: FakeClock;
-  /** Lets time pass until what became due is done. */
+  /** Advances the clock and waits until the due work is done. */
   pass(ms: number): Promise<void>;
-  /** Errors that were logged, as texts, since the last time. */
+  /** Returns the messages of the errors that were logged since the last call. */
   errors(): string[];
 }
 
-/** Starts a controller whose clock stands still. */
+/** Starts a controller with a fake clock. */
 export function runController(controller: Controller, cluster: DevCluster): ControllerRun {
   const clock = createFakeClock();
   const recorder = createRecorder();
   const running = startController(controller, { ...recorder, cluster, clock });
-  let told = 0;
+  let reported = 0;
   return {
     ...recorder,
     ...running,
@@ -143,14 +135,14 @@ export function runController(controller: Controller, cluster: DevCluster): Cont
       await running.idle();
     },
     errors() {
-      const fresh = recorder.log.slice(told).filter(({ level }) => level === 50);
-      told = recorder.log.length;
+      const fresh = recorder.log.slice(reported).filter(({ level }) => level === 50);
+      reported = recorder.log.length;
       return fresh.map(({ err, reason, msg }) => (err as Error | undefined)?.message ?? String(reason ?? msg));
     },
   };
 }
 
-/** Waits until the store holds what is looked for. Rejects after a while. */
+/** Waits until a lookup in the store returns a value. Rejects after the timeout. */
 export async function eventually<T>(store: Store, look: () => T | undefined, timeoutMs = 20_000): Promise<T> {
   const found = look();
   if (found !== undefined) return found;

@@ -1,11 +1,9 @@
 /** The SCC webhooks over a store that holds the standard SCCs and their grants. */
 import assert from 'node:assert/strict';
-import { Writable } from 'node:stream';
-import { pino, type Logger } from 'pino';
 import { createStore, type WritableStore } from '../../src/cluster/store.ts';
 import type { AdmissionRequest, Decision } from '../../src/kube/admission.ts';
 import { ApiError, notFound } from '../../src/kube/status.ts';
-import type { JsonObject, Namespace, UserInfo } from '../../src/kube/types.ts';
+import type { JsonObject, UserInfo } from '../../src/kube/types.ts';
 import { createPodSecurity, DEFAULT_CONFIGURATION } from '../../src/policy/psa/configuration.ts';
 import { DEFAULT_EXEMPT_NAMESPACES, type SccSettings } from '../../src/policy/scc/mode.ts';
 import {
@@ -13,9 +11,9 @@ import {
   STANDARD_CLUSTER_ROLES,
   STANDARD_SCCS,
 } from '../../src/policy/scc/standard.ts';
-import { createMetrics, type Metrics } from '../../src/telemetry/metrics.ts';
 import { createWebhooks, type WebhooksOptions } from '../../src/server/webhooks/index.ts';
 import type { WebhookContext } from '../../src/server/webhook.ts';
+import { createRecorder, type Recorder } from './recorder.ts';
 
 export const RANGES = {
   'openshift.io/sa.scc.uid-range': '1000660000/10000',
@@ -25,11 +23,8 @@ export const RANGES = {
 /** A user without grants beyond those of all authenticated users. */
 export const ALICE: UserInfo = { username: 'alice', groups: ['system:authenticated'] };
 
-export interface SccRig {
+export interface SccRig extends Omit<Recorder, 'logger'> {
   readonly store: WritableStore;
-  readonly metrics: Metrics;
-  /** The parsed log lines. */
-  readonly log: JsonObject[];
   /** Calls the webhook at a path with a timeout in milliseconds. */
   send(path: string, request: AdmissionRequest, timeoutMs?: number, client?: SccClient): Decision | Promise<Decision>;
   /** Calls a webhook that must decide without waiting. */
@@ -62,8 +57,7 @@ export function createSccRig({ settings, authorization = 'rbac', cluster, now }:
   const store = createStore();
   putStandardSccs(store);
   store.markSynced();
-  const metrics = createMetrics({ version: '0.0.0' });
-  const { log, logger } = createLogLines();
+  const { log, logger, metrics } = createRecorder('info');
   const clock = now ?? ((): number => performance.now());
   const webhooks = createWebhooks({
     podSecurity: () => createPodSecurity(DEFAULT_CONFIGURATION),
@@ -94,17 +88,12 @@ export function createSccRig({ settings, authorization = 'rbac', cluster, now }:
       assert.ok(!(decision instanceof Promise), 'the webhook waits');
       return decision;
     },
-    putNamespace: (labels) => store.put('Namespace', namespaceWithRanges(labels)),
+    putNamespace: (labels = {}) => store.put('Namespace', { metadata: { name: 'shop', annotations: RANGES, labels } }),
     async series(name) {
       const text = await metrics.expose();
       return text.split('\n').filter((line) => line.startsWith(`${name}{`));
     },
   };
-}
-
-/** Builds the namespace `shop` with ranges. */
-export function namespaceWithRanges(labels: Readonly<Record<string, string>> = {}): Namespace {
-  return { metadata: { name: 'shop', annotations: RANGES, labels } };
 }
 
 /** The SCCs after `restricted-v3` in the order of admission. Only administrators may use them. */
@@ -145,18 +134,6 @@ export function putStandardSccs(store: WritableStore): void {
   for (const { scc } of STANDARD_SCCS) store.put('SecurityContextConstraints', scc);
   for (const role of STANDARD_CLUSTER_ROLES) store.put('ClusterRole', role);
   for (const binding of STANDARD_CLUSTER_ROLE_BINDINGS) store.put('ClusterRoleBinding', binding);
-}
-
-/** Creates a logger and the list that collects its parsed lines. */
-export function createLogLines(): { readonly log: JsonObject[]; readonly logger: Logger } {
-  const log: JsonObject[] = [];
-  const sink = new Writable({
-    write(chunk: Buffer, _encoding, done) {
-      log.push(JSON.parse(chunk.toString()) as JsonObject);
-      done();
-    },
-  });
-  return { log, logger: pino({ base: null, errorKey: 'err' }, sink) };
 }
 
 /** Builds a pod with one container and service account `default`. */

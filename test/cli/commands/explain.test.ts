@@ -3,7 +3,7 @@ import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import { startCluster, type TestCluster } from '../../support/dev-cluster.ts';
-import { installSccs, RANGES } from '../../support/scc-cluster.ts';
+import { installStandardSccs, RANGES } from '../../support/controllers.ts';
 import { runProgram, type Environment } from '../../support/memory-io.ts';
 
 process.chdir(join(import.meta.dirname, '../../fixtures/explain'));
@@ -74,7 +74,7 @@ describe('with a cluster', () => {
   before(async () => {
     cluster = await startCluster();
     kubeconfig = await cluster.kubeconfig();
-    await installSccs(cluster);
+    await installStandardSccs(cluster.cluster);
     await cluster.admin.send('POST', '/api/v1/namespaces', { metadata: { name: 'shop', annotations: RANGES } });
     await cluster.admin.send('POST', '/api/v1/namespaces', { metadata: { name: 'bare' } });
     await cluster.cluster.idle();

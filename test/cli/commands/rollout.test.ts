@@ -3,7 +3,7 @@ import { readFile } from 'node:fs/promises';
 import { after, before, describe, test } from 'node:test';
 import { startCluster, type TestCluster } from '../../support/dev-cluster.ts';
 import { runProgram, type Outcome } from '../../support/memory-io.ts';
-import { installSccs, RANGES } from '../../support/scc-cluster.ts';
+import { installStandardSccs, RANGES } from '../../support/controllers.ts';
 import { rolloutOutlook } from '../../../src/cli/commands/rollout-status.ts';
 import type { NamespaceCounts, RolloutState } from '../../../src/cli/rollout.ts';
 
@@ -346,7 +346,7 @@ describe('on a cluster', () => {
   let kubeconfig: string;
   before(async () => {
     live = await startCluster();
-    await installSccs(live);
+    await installStandardSccs(live.cluster);
     kubeconfig = await live.kubeconfig();
     const post = async (path: string, object: object): Promise<void> => {
       const { status, text } = await live.admin.send('POST', path, object);

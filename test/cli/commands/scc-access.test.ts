@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { readFile } from 'node:fs/promises';
 import { after, before, describe, test } from 'node:test';
-import { installSccs } from '../../support/scc-cluster.ts';
+import { installStandardSccs } from '../../support/controllers.ts';
 import { runProgram } from '../../support/memory-io.ts';
 import { startCluster, type TestCluster } from '../../support/dev-cluster.ts';
 
@@ -163,7 +163,7 @@ describe('scc pods reads a cluster', () => {
   let cluster: TestCluster;
   before(async () => {
     cluster = await startCluster();
-    await installSccs(cluster);
+    await installStandardSccs(cluster.cluster);
     const pod = {
       metadata: { name: 'web', annotations: { 'openshift.io/scc': 'anyuid' }, labels: {} },
       spec: { containers: [{ name: 'c', image: 'i' }] },

@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import { parseAllDocuments } from 'yaml';
 import { startCluster, type TestCluster } from '../../support/dev-cluster.ts';
-import { installSccs, RANGES } from '../../support/scc-cluster.ts';
+import { installStandardSccs, RANGES } from '../../support/controllers.ts';
 import { runProgram } from '../../support/memory-io.ts';
 
 process.chdir(join(import.meta.dirname, '../../fixtures/explain'));
@@ -107,7 +107,7 @@ describe('with a cluster', () => {
   before(async () => {
     cluster = await startCluster();
     kubeconfig = await cluster.kubeconfig();
-    await installSccs(cluster);
+    await installStandardSccs(cluster.cluster);
     await cluster.admin.send('POST', '/api/v1/namespaces', { metadata: { name: 'shop', annotations: RANGES } });
     await cluster.cluster.idle();
   });
