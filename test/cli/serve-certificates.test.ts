@@ -262,7 +262,7 @@ suite('the readiness check serving-certificate', () => {
   test('the result is computed again after changes and as time passes', async () => {
     const store = createStore();
     const { metrics, logger } = createRecorder();
-    const options = { pair, state: 'temporary', protocol: protocolSettings(), clientAuthorities: undefined } as const;
+    const options = { pair, isTemporary: true, protocol: protocolSettings(), clientAuthorities: undefined } as const;
     const served = createServedCertificate({ ...options, logger, metrics });
     let now = START;
     const check = trustCheck({ store, served, service: SERVICE, logger, metrics, date: () => now });

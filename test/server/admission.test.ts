@@ -329,7 +329,7 @@ suite('client certificates', () => {
     recorder = createRecorder();
     served = createServedCertificate({
       pair: createServing(servingAuthority, NAMES, validity),
-      state: 'lasting',
+      isTemporary: false,
       protocol: protocolSettings(),
       clientAuthorities: clientAuthority.cert,
       ...recorder,

@@ -7,7 +7,7 @@ import type { Features } from '../../controllers/controller.ts';
 import { createControllers, enabledControllers } from '../../controllers/index.ts';
 import { standardSccs } from '../../controllers/standard-sccs.ts';
 import { managementSettings } from '../../policy/rollout/label-sync.ts';
-import { buildProbes } from '../../server/probes.ts';
+import { buildProbes, type HealthCheck } from '../../server/probes.ts';
 import { watchSccHealth } from '../../server/scc-health.ts';
 import { createClientAuthentication, createServer, type AdmissionServer } from '../../server/server.ts';
 import { createWebhooks } from '../../server/webhooks/index.ts';
@@ -24,7 +24,7 @@ import {
   trustCheck,
   watchCertificateFiles,
 } from '../serve/certificates.ts';
-import { clientHost, listen, ping, readinessChecks } from '../serve/cluster.ts';
+import { clientHost, listen } from '../serve/cluster.ts';
 import { startDevCluster } from '../serve/dev-cluster.ts';
 import { connectLiveCluster, isLive } from '../serve/live-cluster.ts';
 import { logLevel, rangeSettings, serveOptions, type ServeValues } from '../serve/options.ts';
@@ -107,7 +107,9 @@ async function serve(values: ServeValues, configuration: LoadedConfiguration, io
   try {
     const context = { ...(await readInputs(values, configuration)), logger, metrics, signal, defer };
     const served = await startCluster(context, io.env);
-    const settings = createServerSettings(context);
+    const { scc } = context;
+    const options = { file: values.config, loaded: configuration, optionNames: FILE_OPTIONS, scc };
+    const settings = createSettings({ ...options, logger, metrics: metrics.config, signal });
     const certificate = createCertificate(context, served);
     const server = createAdmission(context, { served, settings, certificate });
     const probes = createProbes(context, { served, certificate, server });
@@ -140,26 +142,12 @@ async function startCluster({ values, configuration, live, scc, logger, metrics,
 
 type Served = Awaited<ReturnType<typeof startCluster>>;
 
-function createServerSettings({ values, configuration, scc, logger, metrics, signal }: Context) {
-  return createSettings({
-    file: values.config,
-    loaded: configuration,
-    optionNames: FILE_OPTIONS,
-    scc,
-    logger,
-    metrics: metrics.config,
-    signal,
-  });
-}
-
-type ServerSettings = ReturnType<typeof createServerSettings>;
-
 /** The certificate from files, or the certificate of the cluster. */
 function createCertificate({ live, certificates, logger, metrics, signal }: Context, served: Served) {
   const { serving, clientAuthorities, protocol } = certificates;
   const certificate = createServedCertificate({
     pair: serving?.pair ?? served.certificate.serving,
-    state: live && !serving ? 'temporary' : 'lasting',
+    isTemporary: live && !serving,
     protocol,
     clientAuthorities: clientAuthorities?.text,
     logger,
@@ -179,7 +167,7 @@ function createCertificate({ live, certificates, logger, metrics, signal }: Cont
 
 interface Parts {
   readonly served: Served;
-  readonly settings: ServerSettings;
+  readonly settings: ReturnType<typeof createSettings>;
   readonly certificate: ReturnType<typeof createCertificate>;
 }
 
@@ -219,6 +207,9 @@ function createAdmission(
   return server;
 }
 
+/** The process responds. */
+const PING: HealthCheck = { name: 'ping', check: () => undefined };
+
 /** The HTTP server for probes and metrics. */
 function createProbes(
   { live, scc, logger, metrics, defer }: Context,
@@ -230,10 +221,16 @@ function createProbes(
   const sccProblems =
     scc.mode === 'off' ? undefined : watchSccHealth({ store, settings: scc, logger, metrics: metrics.scc });
   defer(() => sccProblems?.stop());
-  const trust = live ? [trustCheck({ store, served: certificate, service, logger, metrics, date })] : [];
+  const { connections } = server;
   return buildProbes({
-    livez: [ping],
-    readyz: readinessChecks({ checks: [...served.checks, ...trust], connections: server.connections, sccProblems }),
+    livez: [PING],
+    readyz: [
+      PING,
+      ...served.checks,
+      ...(live ? [trustCheck({ store, served: certificate, service, logger, metrics, date })] : []),
+      ...(sccProblems ? [{ name: 'scc', check: () => undefined, note: () => sccProblems.summary() }] : []),
+      { name: 'shutdown', check: () => (connections.isDraining() ? 'the server is draining' : undefined) },
+    ],
     named: served.namedChecks,
     metrics,
   });

@@ -255,9 +255,8 @@ function testSuite(file: string, all: Report): Element {
 }
 
 function testCase(object: CheckedObject, report: Report): Element {
-  const { true: failures = [], false: others = [] } = Object.groupBy(object.findings, (finding) =>
-    isFailure(finding, report) ? 'true' : 'false',
-  );
+  const failures = object.findings.filter((finding) => isFailure(finding, report));
+  const others = object.findings.filter((finding) => !isFailure(finding, report));
   const { file, line } = object;
   const message = [...new Set(failures.map(printResult))].join(', ');
   return element('testcase', { name: printObject(object), classname: file, file, line }, [
@@ -301,7 +300,6 @@ const HELP: ReadonlyMap<string, string> = new Map([
 function printSarif(report: Report): string {
   const findings = report.objects.flatMap(({ findings }) => findings);
   const rules = [...new Map(findings.map((finding) => [finding.check, sarifRule(finding)])).values()];
-  const indexes = new Map(rules.map(({ id }, index) => [id, index]));
   const run = {
     tool: { driver: { name: PROGRAM, semanticVersion: VERSION, rules } },
     columnKind: 'utf16CodeUnits',
@@ -314,7 +312,7 @@ function printSarif(report: Report): string {
         ],
       },
     ],
-    results: report.objects.flatMap((object) => sarifResults(object, indexes)),
+    results: report.objects.flatMap((object) => sarifResults(object, rules)),
   };
   const log = { $schema: 'https://json.schemastore.org/sarif-2.1.0.json', version: '2.1.0', runs: [run] };
   return `${JSON.stringify(log, undefined, 2)}\n`;
@@ -331,11 +329,11 @@ function sarifRule({ check, reason, fix }: Finding) {
   };
 }
 
-function sarifResults(object: CheckedObject, indexes: ReadonlyMap<string, number>) {
+function sarifResults(object: CheckedObject, rules: readonly { readonly id: string }[]) {
   return object.findings.flatMap((finding) =>
     finding.fields.map((field) => ({
       ruleId: finding.check,
-      ruleIndex: indexes.get(finding.check),
+      ruleIndex: rules.findIndex(({ id }) => id === finding.check),
       level: SARIF_LEVELS[finding.mode],
       message: { text: `${printObject(object)} ${printResult(finding)}: ${printReason(finding)}` },
       locations: [

@@ -3,7 +3,7 @@ import { isIP } from 'node:net';
 import { hostname } from 'node:os';
 import type { SecureContextOptions } from 'node:tls';
 import type { Store } from '../../cluster/store.ts';
-import { readSource, UserError, watchFile, type Source } from '../../config/files.ts';
+import { failureReason, readSource, UserError, watchFile, type Source } from '../../config/files.ts';
 import type { ReplicaIdentity, ServedPair } from '../../controllers/controller.ts';
 import { foreignConfigurations, installedConfigurations } from '../../controllers/replica.ts';
 import { CONFIGURATION_KINDS, getWebhooks, type WebhookConfiguration } from '../../kube/webhooks.ts';
@@ -42,7 +42,8 @@ export interface ServedCertificate extends ServedPair {
 
 interface ServedOptions {
   readonly pair: KeyPair;
-  readonly state: 'lasting' | 'temporary';
+  /** True if another certificate will replace it. */
+  readonly isTemporary: boolean;
   readonly protocol: ProtocolSettings;
   /** Client CAs in PEM. If absent, clients need no certificate. */
   readonly clientAuthorities: string | undefined;
@@ -54,8 +55,7 @@ interface ServedOptions {
 export function createServedCertificate(options: ServedOptions): ServedCertificate {
   const { protocol, metrics } = options;
   const log = options.logger.child({ logger: 'tls' });
-  let { pair, clientAuthorities } = options;
-  let isTemporary = options.state === 'temporary';
+  let { pair, isTemporary, clientAuthorities } = options;
   let server: Pick<AdmissionServer, 'useCertificate'> | undefined;
 
   // A new secure context does not inherit options.
@@ -242,8 +242,7 @@ export function watchCertificateFiles(
 ): void {
   const logError = (file: string, message: string) => {
     const log = logger.child({ logger: 'tls', file });
-    return (error: unknown): void =>
-      log.error({ reason: error instanceof Error ? error.message : String(error) }, message);
+    return (error: unknown): void => log.error({ reason: failureReason(error) }, message);
   };
   if (serving) {
     const { files } = serving;

@@ -3,10 +3,8 @@ import type { Cluster } from '../../cluster/cluster.ts';
 import type { Controller } from '../../controllers/controller.ts';
 import type { KeyPair } from '../../tls/certificate-pair.ts';
 import type { Service } from '../../tls/trust.ts';
+import type { AdmissionServer } from '../../server/server.ts';
 import type { HealthCheck } from '../../server/probes.ts';
-import type { LiveCluster } from '../../cluster/live-cluster.ts';
-import type { Connections } from '../../server/server.ts';
-import type { SccHealth } from '../../server/scc-health.ts';
 import { UserError } from '../../config/files.ts';
 
 /** The address of the webhooks, and the authority of the serving certificate in PEM. */
@@ -48,46 +46,6 @@ export function clientHost(host: string): string {
   return host === '::' ? '::1' : host;
 }
 
-/** Liveness check: the process responds. */
-export const ping: HealthCheck = { name: 'ping', check: () => undefined };
-
-/** Readiness check: all kinds were listed once. A later outage of the API server does not affect it. */
-export function syncCheck({ store, unsyncedKinds }: Pick<LiveCluster, 'store' | 'unsyncedKinds'>): HealthCheck {
-  const check = (): string | undefined => (store.synced() ? undefined : `not synced: ${unsyncedKinds().join(', ')}`);
-  return { name: 'informer-sync', check };
-}
-
-/** The API server sends a bookmark for each watch at least once a minute. */
-const MAX_AGE_MS = 120_000;
-
-/** Named check: all watches are current. */
-export function watchCheck({ lastEventAgesMs }: Pick<LiveCluster, 'lastEventAgesMs'>): HealthCheck {
-  const check = (): string | undefined => {
-    const stale = [...lastEventAgesMs()].filter(([, ageMs]) => ageMs > MAX_AGE_MS);
-    if (stale.length === 0) return undefined;
-    const ages = stale.map(([kind, ageMs]) => `${kind} for ${Math.round(ageMs / 1000)} s`);
-    return `stale watches, decisions use the last known state: ${ages.join(', ')}`;
-  };
-  return { name: 'cluster', check };
-}
-
-interface ReadinessOptions {
-  /** Checks of the cluster. */
-  readonly checks: readonly HealthCheck[];
-  readonly connections: Connections;
-  /** Absent if SCC admission is off. */
-  readonly sccProblems: SccHealth | undefined;
-}
-
-export function readinessChecks({ checks, connections, sccProblems }: ReadinessOptions): readonly HealthCheck[] {
-  return [
-    ping,
-    ...checks,
-    ...(sccProblems ? [{ name: 'scc', check: () => undefined, note: () => sccProblems.summary() }] : []),
-    { name: 'shutdown', check: () => (connections.isDraining() ? 'the server is draining' : undefined) },
-  ];
-}
-
 /** The address that a server listens on, and its options. */
 interface ListenAddress {
   readonly host: string;
@@ -97,13 +55,11 @@ interface ListenAddress {
   readonly hostOption?: string;
 }
 
-interface Listener {
-  listen(address: { host: string; port: number }): Promise<unknown>;
-  readonly server: { address(): AddressInfo | string | null };
-}
-
 /** Starts a server and returns its port. Rejects with a UserError if the address is not available. */
-export async function listen(app: Listener, address: ListenAddress): Promise<number> {
+export async function listen(
+  app: Pick<AdmissionServer['app'], 'listen' | 'server'>,
+  address: ListenAddress,
+): Promise<number> {
   const { host, port } = address;
   await explainAddressError(app.listen({ host, port }), address);
   return (app.server.address() as AddressInfo).port;

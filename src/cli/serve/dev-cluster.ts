@@ -11,6 +11,7 @@ import type { ConfigurationKind } from '../../kube/webhooks.ts';
 import { DEFINITIONS, defaultSettings, webhookConfigurations, type Manifest } from '../../install/index.ts';
 import type { SccMode, SccSettings } from '../../policy/scc/mode.ts';
 import { VERSION, PROGRAM } from '../command.ts';
+import { failOnErrors } from '../inventory/manifests.ts';
 import { systemClock } from '../../cluster/clock.ts';
 import { startControllers, type RunningController } from '../../controllers/runtime.ts';
 import type { RolloutSettings } from '../../policy/rollout/settings.ts';
@@ -50,11 +51,7 @@ const FIELD_MANAGER = 'portcullis-seed';
  */
 export async function readSeed(path: string): Promise<readonly SeedObject[]> {
   const { objects, errors } = await readManifests([path], { stdin: emptyInput() });
-  if (errors.length > 0) {
-    throw new UserError(
-      errors.map(({ file, line, column, message }) => `${file}:${line}:${column}: ${message}`).join('\n'),
-    );
-  }
+  failOnErrors(errors);
   const rank = ({ value }: SeedObject): number => {
     const index = CREATION_ORDER.indexOf((value as ApiObject).kind ?? '');
     return index < 0 ? CREATION_ORDER.length : index;
@@ -71,7 +68,10 @@ export async function createAll(cluster: DevCluster, objects: readonly SeedObjec
   for (const { value, origin } of objects) {
     const object = draft(value) as ApiObject;
     const { apiVersion = '', kind = '' } = object;
-    const resource = cluster.registry.list().find((info) => info.kind === kind && groupVersion(info) === apiVersion);
+    const [version = '', group = ''] = apiVersion.split('/').reverse();
+    const resource = cluster.registry
+      .list()
+      .find((info) => info.kind === kind && info.group === group && info.version === version);
     if (!resource) throw new UserError(`${origin}: the development cluster does not serve ${kind} of ${apiVersion}`);
     if (resource.namespaced) object.metadata = { namespace: 'default', ...object.metadata };
     try {
@@ -82,10 +82,6 @@ export async function createAll(cluster: DevCluster, objects: readonly SeedObjec
       throw new UserError(`${origin}: ${error.message}`, { cause: error });
     }
   }
-}
-
-function groupVersion({ group, version }: { readonly group: string; readonly version: string }): string {
-  return group === '' ? version : `${group}/${version}`;
 }
 
 async function* emptyInput(): AsyncGenerator<string> {}

@@ -2,23 +2,25 @@ import { randomUUID } from 'node:crypto';
 import { hostname } from 'node:os';
 import { systemClock, createTokenBucket } from '../../cluster/clock.ts';
 import { connect, type Connection } from '../../cluster/connection.ts';
-import { createLiveCluster, type LiveCluster } from '../../cluster/live-cluster.ts';
-import type { Scope } from '../../cluster/live-cluster.ts';
+import { createLiveCluster, type LiveCluster, type Scope } from '../../cluster/live-cluster.ts';
+import { POD_SOURCES } from '../../cluster/workloads.ts';
 import { UserError } from '../../config/files.ts';
 import type { Controller } from '../../controllers/controller.ts';
 import { runWithLeadership, checkLeaseTimes } from '../../controllers/leadership.ts';
 import { startControllers } from '../../controllers/runtime.ts';
 import { INSTALLATION, POD_SECURITY_CONFIG_MAP } from '../../kube/well-known.ts';
 import type { Kind } from '../../kube/types.ts';
+import { RBAC_KINDS } from '../../policy/rbac/rules.ts';
 import type { RolloutSettings } from '../../policy/rollout/settings.ts';
 import type { Logger } from '../../telemetry/logger.ts';
 import type { Metrics } from '../../telemetry/metrics.ts';
 import { createAuthority, createServing } from '../../tls/issue.ts';
+import type { HealthCheck } from '../../server/probes.ts';
 import type { Service } from '../../tls/trust.ts';
 import { PROGRAM, type Io, VERSION } from '../command.ts';
 import { serverNames } from './certificates.ts';
 import type { ServeValues } from './options.ts';
-import { watchCheck, syncCheck, urlHost, type RunningCluster, type WebhookAddress } from './cluster.ts';
+import { urlHost, type RunningCluster, type WebhookAddress } from './cluster.ts';
 
 export interface LiveOptions {
   readonly values: ServeValues;
@@ -69,33 +71,30 @@ export async function connectLiveCluster({
     logger: logger.child({ logger: 'cluster' }),
     metrics: metrics.cluster,
   });
-  const run = (controllers: readonly Controller[]): { stop(): Promise<void> } => {
+  const run: Run = (controllers) => {
     const options = { cluster, logger, metrics, clock: systemClock };
     if (!values['leader-elect']) return startControllers(controllers, options);
     const name = values['leader-elect-resource-name'];
     const identity = `${hostname()}_${randomUUID()}`;
     return runWithLeadership(controllers, { ...options, ...times, name, namespace, identity });
   };
-  return createRunningCluster({
-    connection,
-    cluster,
+  return createRunningCluster(connection, cluster, {
     run,
     logger,
     service: { namespace, name: values['service-name'] },
   });
 }
 
-interface Parts {
-  readonly connection: Connection;
-  readonly cluster: LiveCluster;
-  run(controllers: readonly Controller[]): { stop(): Promise<void> };
-  readonly logger: Logger;
-  readonly service: Service;
-}
+/** Starts the controllers. */
+type Run = (controllers: readonly Controller[]) => { stop(): Promise<void> };
 
-function createRunningCluster({ connection, cluster, run, logger, service }: Parts): RunningCluster {
+function createRunningCluster(
+  connection: Connection,
+  cluster: LiveCluster,
+  { run, logger, service }: Pick<LiveOptions, 'logger'> & { readonly service: Service; readonly run: Run },
+): RunningCluster {
   const certificate = temporaryCertificate(service);
-  let running: { stop(): Promise<void> } | undefined;
+  let running: ReturnType<Run> | undefined;
   let isStopped = false;
   let address: WebhookAddress | undefined;
   return {
@@ -128,20 +127,8 @@ function createRunningCluster({ connection, cluster, run, logger, service }: Par
   };
 }
 
-/** Kinds that only the rollout of enforcement needs. */
-const ROLLOUT_KINDS: readonly Kind[] = [
-  'ServiceAccount',
-  'PodTemplate',
-  'ReplicationController',
-  'ReplicaSet',
-  'Deployment',
-  'StatefulSet',
-  'DaemonSet',
-  'Job',
-  'CronJob',
-  'PSAEnforcementConfig',
-  'FeatureGate',
-];
+/** Other kinds than workloads that only the rollout of enforcement needs. */
+const ROLLOUT_KINDS = ['ServiceAccount', 'PodTemplate', 'PSAEnforcementConfig', 'FeatureGate'] as const;
 
 /** The kinds that webhooks and controllers need. */
 function watchedKinds({
@@ -149,15 +136,9 @@ function watchedKinds({
   rollout,
   namespace,
 }: Pick<LiveOptions, 'values' | 'rollout'> & { namespace: string }): readonly (Kind | Scope)[] {
-  const scc: readonly Kind[] = [
-    'SecurityContextConstraints',
-    'Role',
-    'RoleBinding',
-    'ClusterRole',
-    'ClusterRoleBinding',
-  ];
   const published: Scope = { kind: 'ConfigMap', namespace, name: POD_SECURITY_CONFIG_MAP };
   const certificate: Scope = { kind: 'Secret', namespace, name: INSTALLATION.certificateSecret };
+  const isRollout = rollout.phase !== 'Disabled';
   return [
     'Namespace',
     'Pod',
@@ -165,8 +146,8 @@ function watchedKinds({
     'ValidatingWebhookConfiguration',
     ...(values['tls-cert-file'] === undefined ? [certificate] : []),
     { kind: 'Lease', namespace },
-    ...(values['scc-mode'] === 'off' && rollout.phase === 'Disabled' ? [] : scc),
-    ...(rollout.phase === 'Disabled' ? [] : [...ROLLOUT_KINDS, published]),
+    ...(values['scc-mode'] === 'off' && !isRollout ? [] : (['SecurityContextConstraints', ...RBAC_KINDS] as const)),
+    ...(isRollout ? [...ROLLOUT_KINDS, ...POD_SOURCES.filter((kind) => kind !== 'Pod'), published] : []),
   ];
 }
 
@@ -192,4 +173,24 @@ function temporaryCertificate(service: Service): RunningCluster['certificate'] {
     serving: createServing(authority, serverNames(service, []), validity),
     authority: authority.cert,
   };
+}
+
+/** Readiness check: all kinds were listed once. A later outage of the API server does not affect it. */
+export function syncCheck({ store, unsyncedKinds }: Pick<LiveCluster, 'store' | 'unsyncedKinds'>): HealthCheck {
+  const check = (): string | undefined => (store.synced() ? undefined : `not synced: ${unsyncedKinds().join(', ')}`);
+  return { name: 'informer-sync', check };
+}
+
+/** The API server sends a bookmark for each watch at least once a minute. */
+const MAX_AGE_MS = 120_000;
+
+/** Named check: all watches are current. */
+export function watchCheck({ lastEventAgesMs }: Pick<LiveCluster, 'lastEventAgesMs'>): HealthCheck {
+  const check = (): string | undefined => {
+    const stale = [...lastEventAgesMs()].filter(([, ageMs]) => ageMs > MAX_AGE_MS);
+    if (stale.length === 0) return undefined;
+    const ages = stale.map(([kind, ageMs]) => `${kind} for ${Math.round(ageMs / 1000)} s`);
+    return `stale watches, decisions use the last known state: ${ages.join(', ')}`;
+  };
+  return { name: 'cluster', check };
 }
