@@ -10,22 +10,9 @@ import type { NamespaceCounts, RolloutState } from '../../../src/cli/rollout.ts'
 const CLUSTER = 'test/fixtures/rollout/cluster.yaml';
 const cluster = await readFile(CLUSTER, 'utf8');
 
-const run = (command: string, ...args: readonly string[]): Promise<Outcome> =>
-  runProgram(['rollout', command, '-f', '-', ...args], { stdin: cluster });
-
 /** Runs a command with a changed cluster. */
 const runWith = (change: (text: string) => string, command: string, ...args: readonly string[]): Promise<Outcome> =>
   runProgram(['rollout', command, '-f', '-', ...args], { stdin: change(cluster) });
-
-const ASSUMED =
-  'Assumed: the 13 standard SecurityContextConstraints, with their ClusterRoles and ClusterRoleBindings; service accounts: apart/default, desk/default, portcullis/default, shop/default; UID ranges of namespaces: agents, apart, desk, exempt, portcullis and 1 more.\n';
-const APART = `apart (restricted)
-  Pod tool
-    hostNamespaces: host namespaces (hostNetwork=true)
-      spec.hostNetwork
-      Fix: Remove hostNetwork, hostPID and hostIPC from the pod spec, or set them to false.
-  Next: Its labels are not managed: enable label management with kubectl label namespace/apart security.openshift.io/scc.podSecurityLabelSync-; or set a level: kubectl label namespace/apart pod-security.kubernetes.io/enforce=LEVEL (LEVEL: baseline or privileged).
-`;
 
 describe('the rollout commands reject', () => {
   const CASES: readonly (readonly [args: readonly string[], stderr: string])[] = [
@@ -67,68 +54,34 @@ describe('the rollout commands reject', () => {
   });
 });
 
-describe('plan', () => {
-  test('prints a table, violations and next steps', async () => {
-    const { code, stdout, stderr } = await run('plan');
-    assert.deepEqual([code, stderr], [1, '']);
-    assert.equal(
-      stdout.slice(0, stdout.indexOf('\ndesk (')),
-      `${ASSUMED}
-NAMESPACE    CURRENT                  PLANNED      VERDICT           REFUSED   REASON
-agents       privileged (default)     privileged   no violations
-apart        privileged (default)     restricted   violating         1         PSAConfig: PSA label syncer disabled
-desk         privileged (default)     restricted   violating         1         PSALabel: ServiceAccount with insufficient SCCs
-exempt       privileged (exemption)   privileged   exempt
-portcullis   restricted (label)       restricted   labeled already
-shop         privileged (default)     restricted   violating         1
-
-${APART}`,
-    );
-    assert.match(stdout, /\n {2}Pod debug, admitted only because of its creator's permissions\n/);
-    assert.match(stdout, /\n {2}Deployment web\n {4}hostNamespaces: .*\n {6}spec\.template\.spec\.hostNetwork\n/);
-    assert.match(
-      stdout,
-      /\n\n6 namespaces: 1 no violations, 3 violating, 1 labeled already, 1 exempt; 3 workloads \(2 running pods\) would be refused\n$/,
-    );
-  });
-
-  test('prints one namespace without violations', async () => {
-    const { code, stdout } = await run('plan', '-n', 'agents', '-o', 'json');
-    const { namespaces, summary } = JSON.parse(stdout) as { namespaces: object[]; summary: object };
-    assert.equal(code, 0);
-    assert.deepEqual(namespaces, [
-      {
-        name: 'agents',
-        categories: [],
-        workloads: [],
-        steps: [],
-        current: 'privileged',
-        currentSource: 'default',
-        planned: 'privileged',
-        verdict: 'clean',
-      },
-    ]);
-    assert.deepEqual(summary, {
-      namespaces: 1,
-      clean: 1,
-      violating: 0,
-      inconclusive: 0,
-      labeled: 0,
-      exempt: 0,
-      workloads: 0,
-      pods: 0,
+describe('the rollout commands print', () => {
+  const OUTPUTS: readonly (readonly [args: string, code: number, file: string])[] = [
+    ['plan', 1, 'plan.table.txt'],
+    ['plan -n agents -o json', 0, 'plan-agents.json.txt'],
+    ['status', 0, 'status.table.txt'],
+    ['status -o json', 0, 'status.json.txt'],
+    ['simulate --mode=Legacy', 0, 'simulate-legacy.table.txt'],
+  ];
+  for (const [args, code, file] of OUTPUTS) {
+    test(args, async () => {
+      const stdout = await readFile(`test/fixtures/rollout/expected/${file}`, 'utf8');
+      assert.deepEqual(await runProgram(['rollout', ...args.split(' '), '-f', CLUSTER]), { code, stdout, stderr: '' });
     });
-  });
+  }
+});
 
+/** The cluster whose namespace `agents` has a label that the server manages. */
+function withManagedLabel(text: string, level: string): string {
+  const labels = { 'pod-security.kubernetes.io/enforce': level };
+  const fieldsV1 = { 'f:metadata': { 'f:labels': { 'f:pod-security.kubernetes.io/enforce': {} } } };
+  const manager = 'pod-security-admission-label-synchronization-controller';
+  const metadata = { name: 'agents', labels, managedFields: [{ manager, operation: 'Apply', fieldsV1 }] };
+  return text.replace('metadata: {name: agents}', `metadata: ${JSON.stringify(metadata)}`);
+}
+
+describe('plan', () => {
   test('plans a new label in place of a managed label', async () => {
-    const labels = { 'pod-security.kubernetes.io/enforce': 'restricted' };
-    const fieldsV1 = { 'f:metadata': { 'f:labels': { 'f:pod-security.kubernetes.io/enforce': {} } } };
-    const manager = 'pod-security-admission-label-synchronization-controller';
-    const metadata = { name: 'agents', labels, managedFields: [{ manager, operation: 'Apply', fieldsV1 }] };
-    const { stdout } = await runWith(
-      (text) => text.replace('metadata: {name: agents}', `metadata: ${JSON.stringify(metadata)}`),
-      'plan',
-    );
+    const { stdout } = await runWith((text) => withManagedLabel(text, 'restricted'), 'plan');
     assert.match(stdout, /\nagents +restricted \(label\) +privileged +labeled already\n/);
   });
 
@@ -140,68 +93,6 @@ ${APART}`,
 });
 
 describe('status', () => {
-  test('prints the state, blockers and next steps', async () => {
-    const { code, stdout, stderr } = await run('status');
-    assert.deepEqual([code, stderr], [0, '']);
-    assert.equal(
-      stdout.slice(0, stdout.indexOf('\ndesk (')),
-      `${ASSUMED}
-Phase        Evaluate, enforcement announced for 2027-01-31
-Requested    Legacy, proposed by Portcullis
-Decided      nothing
-Evaluated    2026-11-21T17:00:00Z
-Default      privileged, generation 1
-Labels       warn and audit managed, enforce not yet
-Enforcing    False, PhaseNotEnforcing: phase Evaluate enforces nothing
-Progressing  False, AsExpected
-
-${APART}`,
-    );
-    assert.equal(
-      stdout.slice(stdout.indexOf('\nBlocked by:')),
-      `
-Blocked by:
-  3 workloads in 3 namespaces would be refused
-  spec.enforcementMode requests Legacy, as proposed by Portcullis
-  phase Evaluate enforces nothing
-
-Next:
-  Follow the next steps of each namespace.
-  Clear the request: kubectl patch psaenforcementconfig cluster --type=merge -p '{"spec":{"enforcementMode":""}}'.
-  Set rollout.phase to Enforce in the configuration file; replicas reload it.
-`,
-    );
-  });
-
-  test('prints data', async () => {
-    const { stdout } = await run('status', '-o', 'json');
-    const { namespaces, ...rest } = JSON.parse(stdout) as { namespaces: { name: string }[] } & Record<string, unknown>;
-    assert.deepEqual(
-      namespaces.map(({ name }) => name),
-      ['apart', 'desk', 'shop'],
-    );
-    assert.deepEqual(Object.keys(rest), [
-      'phase',
-      'enforcementDate',
-      'gate',
-      'requested',
-      'requestedBy',
-      'decided',
-      'lastEvaluationTime',
-      'enforce',
-      'published',
-      'generation',
-      'syncer',
-      'raiseSettleMs',
-      'conditions',
-      'unlabeled',
-      'blockers',
-      'next',
-      'summary',
-      'assumptions',
-    ]);
-  });
-
   test('reports assumptions without an installation', async () => {
     const { stdout } = await runProgram(['rollout', 'status', '-f', '-'], {
       stdin: 'apiVersion: v1\nkind: Namespace\nmetadata: {name: a}\n',
@@ -235,110 +126,77 @@ Next:
 });
 
 describe('simulate', () => {
-  const eventsOf = async (change: (text: string) => string, ...args: readonly string[]) => {
-    const { code, stdout } = await runWith(change, 'simulate', '-o', 'json', ...args);
-    const { events, denying } = JSON.parse(stdout) as { events: string[]; denying: { name: string }[] };
-    return { code, events, denying: denying.map(({ name }) => name) };
-  };
   const asItIs = (text: string): string => text;
-  const ownLabel = (text: string): string => {
-    const fieldsV1 = { 'f:metadata': { 'f:labels': { 'f:pod-security.kubernetes.io/enforce': {} } } };
-    const manager = 'pod-security-admission-label-synchronization-controller';
-    const labels = { 'pod-security.kubernetes.io/enforce': 'privileged' };
-    const metadata = { name: 'agents', labels, managedFields: [{ manager, operation: 'Apply', fieldsV1 }] };
-    return text
-      .replace('metadata: {name: agents}', `metadata: ${JSON.stringify(metadata)}`)
-      .replace('pod-security-default: privileged', 'pod-security-default: restricted');
-  };
+  const enforcing = (text: string): string =>
+    withManagedLabel(text, 'privileged').replace(
+      'pod-security-default: privileged',
+      'pod-security-default: restricted',
+    );
   const CASES: readonly (readonly [
     name: string,
     change: (text: string) => string,
-    args: readonly string[],
-    expected: { code: number; events: readonly string[]; denying: readonly string[] },
+    arg: string,
+    events: readonly string[],
+    denying?: readonly string[],
   ])[] = [
     [
       'Restricted',
       asItIs,
-      ['--mode=Restricted'],
-      {
-        code: 1,
-        events: [
-          'status.enforcementMode becomes "Restricted".',
-          '3 namespaces are labeled: 1 privileged, 2 restricted.',
-          'The default becomes restricted after all labels have existed for 30s.',
-          '1 namespace without a label gets the default: apart.',
-        ],
-        denying: ['apart', 'desk', 'shop'],
-      },
+      '--mode=Restricted',
+      [
+        'status.enforcementMode becomes "Restricted".',
+        '3 namespaces are labeled: 1 privileged, 2 restricted.',
+        'The default becomes restricted after all labels have existed for 30s.',
+        '1 namespace without a label gets the default: apart.',
+      ],
+      ['apart', 'desk', 'shop'],
     ],
     [
       'Restricted while the feature is off',
       asItIs,
-      ['--feature-gate=false'],
-      {
-        code: 0,
-        events: [
-          'status.enforcementMode becomes "Restricted".',
-          'The feature OpenShiftPodSecurityAdmission is off: nothing is enforced.',
-          'The default remains privileged.',
-        ],
-        denying: [],
-      },
+      '--feature-gate=false',
+      [
+        'status.enforcementMode becomes "Restricted".',
+        'The feature OpenShiftPodSecurityAdmission is off: nothing is enforced.',
+        'The default remains privileged.',
+      ],
     ],
     [
       'no mode: the evaluation decides',
       asItIs,
-      ['--mode='],
-      {
-        code: 0,
-        events: [
-          'All namespaces are evaluated: 3 violating, 0 inconclusive.',
-          'spec.enforcementMode becomes "Legacy".',
-          'status.enforcementMode becomes "Legacy".',
-          'The default remains privileged.',
-        ],
-        denying: [],
-      },
+      '--mode=',
+      [
+        'All namespaces are evaluated: 3 violating, 0 inconclusive.',
+        'spec.enforcementMode becomes "Legacy".',
+        'status.enforcementMode becomes "Legacy".',
+        'The default remains privileged.',
+      ],
     ],
     [
       'Legacy while the cluster enforces',
-      ownLabel,
-      ['--mode=Legacy'],
-      {
-        code: 0,
-        events: [
-          'status.enforcementMode becomes "Legacy".',
-          'The default becomes privileged at once in every replica.',
-          '1 namespace loses the label that Portcullis set: agents.',
-        ],
-        denying: [],
-      },
+      enforcing,
+      '--mode=Legacy',
+      [
+        'status.enforcementMode becomes "Legacy".',
+        'The default becomes privileged at once in every replica.',
+        '1 namespace loses the label that Portcullis set: agents.',
+      ],
     ],
     [
       'the phase Evaluate',
       asItIs,
-      ['--phase=Evaluate'],
-      { code: 0, events: ['status.enforcementMode remains "".', 'The default remains privileged.'], denying: [] },
+      '--phase=Evaluate',
+      ['status.enforcementMode remains "".', 'The default remains privileged.'],
     ],
   ];
-  for (const [name, change, args, expected] of CASES) {
-    test(name, async () => assert.deepEqual(await eventsOf(change, ...args), expected));
+  for (const [name, change, arg, events, denying = []] of CASES) {
+    test(name, async () => {
+      const { code, stdout } = await runWith(change, 'simulate', '-o', 'json', arg);
+      const simulation = JSON.parse(stdout) as { events: string[]; denying: { name: string }[] };
+      const actual = { code, events: simulation.events, denying: simulation.denying.map(({ name }) => name) };
+      assert.deepEqual(actual, { code: denying.length === 0 ? 0 : 1, events, denying });
+    });
   }
-
-  test('prints events and the result', async () => {
-    const { code, stdout } = await run('simulate', '--mode=Legacy');
-    assert.equal(code, 0);
-    assert.equal(
-      stdout,
-      `${ASSUMED}
-With spec.enforcementMode "Legacy" in phase Enforce:
-  1. status.enforcementMode becomes "Legacy".
-  2. The default remains privileged.
-
-No workload would be refused: enforcement is off
-`,
-    );
-  });
 });
 
 describe('on a cluster', () => {
@@ -412,121 +270,65 @@ const STATE: RolloutState = {
   conditions: [],
   unlabeled: [],
 };
-const COUNTS: NamespaceCounts = {
-  namespaces: 3,
-  clean: 3,
-  violating: 0,
-  inconclusive: 0,
-  labeled: 0,
-  exempt: 0,
-  workloads: 0,
-  pods: 0,
-};
+const COUNTS = { namespaces: 3, clean: 3, violating: 0, inconclusive: 0, labeled: 0, exempt: 0, workloads: 0, pods: 0 };
 const VIOLATING = { violating: 1, workloads: 2, pods: 5 };
+const DECIDED = { decided: 'Restricted' } as const;
+const ENFORCED = { ...DECIDED, published: 'restricted', enforce: 'restricted' } as const;
 
 const FEATURE_OFF = 'the feature OpenShiftPodSecurityAdmission is off';
+const LEGACY = 'spec.enforcementMode requests Legacy';
+const EVALUATED = 'phase Evaluate enforces nothing';
 const REFUSED = '2 workloads in 1 namespace would be refused';
+const UNEVALUATED = 'no complete evaluation of all namespaces exists';
 const LISTED = 'Follow the next steps of each namespace.';
 const CLEAR = `Clear the request: kubectl patch psaenforcementconfig cluster --type=merge -p '{"spec":{"enforcementMode":""}}'.`;
 const TO_ENFORCE = 'Set rollout.phase to Enforce in the configuration file; replicas reload it.';
+const TO_EVALUATE = 'Set rollout.phase to Evaluate in the configuration file, and restart the replicas.';
+const EVALUATE =
+  'Evaluate all namespaces: kubectl annotate psaenforcementconfig cluster --overwrite portcullis.dev/evaluate=$(date -u +%Y-%m-%dT%H:%M:%SZ).';
+const RESOLVE = 'Resolve the errors of the namespaces that cannot be evaluated.';
+const WAIT = 'Wait: the default becomes restricted after all labels have existed for 30s, at most once within 5m.';
+const AWAIT = 'Wait for the labels. Events of the namespaces report errors.';
 
-interface Case {
-  readonly name: string;
-  readonly state?: Partial<RolloutState>;
-  readonly counts?: Partial<NamespaceCounts>;
-  readonly blockers: readonly string[];
-  readonly next: readonly string[];
-}
-
-const CASES: readonly Case[] = [
-  {
-    name: 'invalid mode',
-    state: { requested: 'Privileged' },
-    counts: VIOLATING,
-    blockers: ['spec.enforcementMode is "Privileged", which is invalid'],
-    next: ['Set it to one of "", "Restricted", "Legacy".'],
-  },
-  {
-    name: 'disabled',
-    state: { phase: 'Disabled' },
-    blockers: ['the rollout is disabled: nothing is evaluated'],
-    next: ['Set rollout.phase to Evaluate in the configuration file, and restart the replicas.'],
-  },
-  {
-    name: 'evaluated, without blockers',
-    state: { phase: 'Evaluate' },
-    blockers: ['phase Evaluate enforces nothing'],
-    next: [TO_ENFORCE],
-  },
-  {
-    name: 'evaluated, violations, Legacy as proposed, feature off',
-    state: { phase: 'Evaluate', requested: 'Legacy', requestedBy: 'rollout', gate: false },
-    counts: VIOLATING,
-    blockers: [
-      REFUSED,
-      'spec.enforcementMode requests Legacy, as proposed by Portcullis',
-      'phase Evaluate enforces nothing',
+describe('what blocks enforcement, and the next steps', () => {
+  const CASES: readonly (readonly [
+    state: Partial<RolloutState>,
+    counts: Partial<NamespaceCounts>,
+    blockers: readonly string[],
+    next: readonly string[],
+  ])[] = [
+    [
+      { requested: 'Privileged' },
+      VIOLATING,
+      ['spec.enforcementMode is "Privileged", which is invalid'],
+      ['Set it to one of "", "Restricted", "Legacy".'],
     ],
-    next: [LISTED, CLEAR, TO_ENFORCE],
-  },
-  {
-    name: 'inconclusive',
-    counts: { inconclusive: 2 },
-    blockers: ['2 namespaces cannot be evaluated'],
-    next: ['Resolve the errors of the namespaces that cannot be evaluated.'],
-  },
-  {
-    name: 'not decided',
-    blockers: ['no complete evaluation of all namespaces exists'],
-    next: [
-      'Evaluate all namespaces: kubectl annotate psaenforcementconfig cluster --overwrite portcullis.dev/evaluate=$(date -u +%Y-%m-%dT%H:%M:%SZ).',
+    [{ phase: 'Disabled' }, {}, ['the rollout is disabled: nothing is evaluated'], [TO_EVALUATE]],
+    [{ phase: 'Evaluate' }, {}, [EVALUATED], [TO_ENFORCE]],
+    [
+      { phase: 'Evaluate', requested: 'Legacy', requestedBy: 'rollout', gate: false },
+      VIOLATING,
+      [REFUSED, `${LEGACY}, as proposed by Portcullis`, EVALUATED],
+      [LISTED, CLEAR, TO_ENFORCE],
     ],
-  },
-  {
-    name: 'Legacy by decision, without violations',
-    state: { requested: '', decided: 'Legacy' },
-    blockers: ['spec.enforcementMode requests Legacy'],
-    next: [CLEAR],
-  },
-  {
-    name: 'Legacy, and the feature is off',
-    state: { requested: 'Legacy', requestedBy: 'others', decided: 'Legacy', gate: false },
-    blockers: ['spec.enforcementMode requests Legacy', FEATURE_OFF],
-    next: [CLEAR],
-  },
-  {
-    name: 'decided, but the feature is off',
-    state: { decided: 'Restricted', gate: false },
-    blockers: [FEATURE_OFF],
-    next: ['Enable the feature OpenShiftPodSecurityAdmission.'],
-  },
-  {
-    name: 'decided, missing labels',
-    state: { decided: 'Restricted', unlabeled: ['b', 'a'] },
-    blockers: ['2 namespaces without a label: a, b'],
-    next: ['Wait for the labels. Events of the namespaces report errors.'],
-  },
-  {
-    name: 'decided, complete labels',
-    state: { decided: 'Restricted' },
-    blockers: ['the labels are new'],
-    next: ['Wait: the default becomes restricted after all labels have existed for 30s, at most once within 5m.'],
-  },
-  {
-    name: 'in effect',
-    state: { decided: 'Restricted', published: 'restricted', enforce: 'restricted' },
-    blockers: [],
-    next: [],
-  },
-  {
-    name: 'in effect on request',
-    state: { requested: 'Restricted', decided: 'Restricted', published: 'restricted', enforce: 'restricted' },
-    counts: VIOLATING,
-    blockers: [],
-    next: [LISTED],
-  },
-];
-
-for (const { name, state, counts, ...expected } of CASES) {
-  test(name, () => assert.deepEqual(rolloutOutlook({ ...STATE, ...state }, { ...COUNTS, ...counts }), expected));
-}
+    [{}, { inconclusive: 2 }, ['2 namespaces cannot be evaluated'], [RESOLVE]],
+    [{}, {}, [UNEVALUATED], [EVALUATE]],
+    [{ requested: '', decided: 'Legacy' }, {}, [LEGACY], [CLEAR]],
+    [
+      { requested: 'Legacy', requestedBy: 'others', decided: 'Legacy', gate: false },
+      {},
+      [LEGACY, FEATURE_OFF],
+      [CLEAR],
+    ],
+    [{ ...DECIDED, gate: false }, {}, [FEATURE_OFF], ['Enable the feature OpenShiftPodSecurityAdmission.']],
+    [{ ...DECIDED, unlabeled: ['b', 'a'] }, {}, ['2 namespaces without a label: a, b'], [AWAIT]],
+    [DECIDED, {}, ['the labels are new'], [WAIT]],
+    [ENFORCED, {}, [], []],
+    [{ ...ENFORCED, requested: 'Restricted' }, VIOLATING, [], [LISTED]],
+  ];
+  for (const [state, counts, blockers, next] of CASES) {
+    test(JSON.stringify({ ...state, ...counts }), () => {
+      assert.deepEqual(rolloutOutlook({ ...STATE, ...state }, { ...COUNTS, ...counts }), { blockers, next });
+    });
+  }
+});
