@@ -37,59 +37,14 @@ function valuesOf(given: Readonly<Record<string, string>>): ServeValues {
 }
 
 suite('certificate files', () => {
-  const cases: readonly {
-    readonly name: string;
-    readonly given: Readonly<Record<string, string>>;
-    readonly message: string | RegExp;
-  }[] = [
-    {
-      name: 'a certificate without its key',
-      given: { 'tls-cert-file': 'x' },
-      message: '--tls-cert-file and --tls-private-key-file must be used together',
-    },
-    {
-      name: 'a pipe',
-      given: { 'tls-cert-file': pipe, 'tls-private-key-file': pipe },
-      message: `cannot read ${pipe}: it is not a regular file`,
-    },
-    {
-      name: 'a folder',
-      given: { 'tls-cert-file': folder, 'tls-private-key-file': folder },
-      message: `cannot read ${folder}: it is a folder`,
-    },
-    {
-      name: 'a missing client CA file',
-      given: { 'client-ca-file': '/nowhere/ca.crt' },
-      message: 'cannot read /nowhere/ca.crt: there is no such file',
-    },
-    {
-      name: 'client CAs in a pipe',
-      given: { 'client-ca-file': pipe },
-      message: `cannot read ${pipe}: it is not a regular file`,
-    },
-    {
-      name: 'client CAs without a certificate',
-      given: { 'client-ca-file': import.meta.filename },
-      message: `${import.meta.filename} contains no PEM certificate`,
-    },
-    {
-      name: 'allowed names without client CAs',
-      given: { 'client-allowed-names': 'api' },
-      message: '--client-allowed-names requires --client-ca-file',
-    },
-    {
-      name: 'an invalid name',
-      given: { 'tls-extra-names': 'localhost,no name' },
-      message:
-        /^invalid argument "localhost,no name" for "--tls-extra-names" flag: "no name" is not a DNS name or an address: /,
-    },
+  const cases: readonly Readonly<Record<string, string>>[] = [
+    { 'tls-cert-file': pipe, 'tls-private-key-file': pipe },
+    { 'client-ca-file': pipe },
   ];
-  for (const { name, given, message } of cases) {
-    test(name, async () => {
-      const load = async (): Promise<void> => {
-        await readCertificateFiles(valuesOf(given));
-      };
-      await assert.rejects(load, { name: 'UserError', message });
+  for (const given of cases) {
+    test(`a pipe as ${Object.keys(given).join(', ')} is rejected`, async () => {
+      const message = `cannot read ${pipe}: it is not a regular file`;
+      await assert.rejects(readCertificateFiles(valuesOf(given)), { name: 'UserError', message });
     });
   }
 

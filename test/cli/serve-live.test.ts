@@ -10,7 +10,6 @@ import type { KeyPair } from '../../src/tls/certificate-pair.ts';
 import { createAuthority, createServing } from '../../src/tls/issue.ts';
 import { startCluster, type TestCluster } from '../support/dev-cluster.ts';
 import { post } from '../support/https.ts';
-import { runProgram } from '../support/memory-io.ts';
 import { podReview } from '../support/reviews.ts';
 import { serve, type Running } from '../support/serve-process.ts';
 
@@ -54,28 +53,6 @@ async function until(what: string, condition: () => Promise<boolean> | boolean):
   }
   assert.fail(`never came true: ${what}`);
 }
-
-suite('options that contradict each other', () => {
-  const CASES: readonly (readonly [args: readonly string[], stderr: string])[] = [
-    [['--kubeconfig=a', '--in-cluster'], 'error: --kubeconfig and --in-cluster cannot be combined\n'],
-    [['--context=a'], 'error: --context requires --kubeconfig\n'],
-    [
-      ['--kubeconfig=a', '--manifests=b'],
-      'error: --manifests requires the development cluster: apply manifests to a live cluster with kubectl\n',
-    ],
-    [['--in-cluster'], 'error: not in a pod of a cluster: KUBERNETES_SERVICE_HOST is not set\n'],
-    [
-      ['--in-cluster', '--leader-elect-lease-duration=5s'],
-      'error: --leader-elect-lease-duration, --leader-elect-renew-deadline, --leader-elect-retry-period: the lease duration must be greater than the renew deadline\n',
-    ],
-  ];
-  for (const [args, expected] of CASES) {
-    test(args.join(' '), async () => {
-      const { code, stderr } = await runProgram(['serve', ...args, ...certificate]);
-      assert.deepEqual({ code, stderr }, { code: 2, stderr: expected });
-    });
-  }
-});
 
 suite('a server with a live cluster', () => {
   let cluster: TestCluster;

@@ -1,4 +1,4 @@
-/** SCC options of `serve`, and SCCs in its initial manifests. */
+/** SCC modes of `serve`, and SCCs in its initial manifests. */
 import assert from 'node:assert/strict';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -6,47 +6,13 @@ import { join } from 'node:path';
 import { after, before, suite, test } from 'node:test';
 import type { ApiResponse, ApiClient } from '../support/api-client.ts';
 import { connect } from '../support/kubeconfig.ts';
-import { FREE_PORTS, serve, start, type Running } from '../support/serve-process.ts';
+import { serve, type Running } from '../support/serve-process.ts';
 
 let folder: string;
 before(async () => {
   folder = await mkdtemp(join(tmpdir(), 'portcullis-test-'));
 });
 after(() => rm(folder, { recursive: true }));
-
-suite('invalid options', () => {
-  const usage = "See 'portcullis serve --help' for usage.\n";
-  const MISTAKES: readonly { readonly args: readonly string[]; readonly stderr: string }[] = [
-    {
-      args: ['--scc-mode=on'],
-      stderr: `error: invalid argument "on" for "--scc-mode" flag: must be one of enforce, report, off\n${usage}`,
-    },
-    {
-      args: ['--scc-exempt-namespaces=shop,Bad_Name'],
-      stderr: `error: invalid argument "shop,Bad_Name" for "--scc-exempt-namespaces" flag: "Bad_Name" is not a valid namespace name: a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?')\n${usage}`,
-    },
-    {
-      args: ['--authorization=webhook'],
-      stderr: `error: invalid argument "webhook" for "--authorization" flag: must be one of rbac, sar\n${usage}`,
-    },
-    {
-      args: ['--scc-compatibility=openshift', '--scc-identity=accurate'],
-      stderr:
-        'error: --scc-identity cannot be combined with --scc-compatibility=openshift, which allows no deviation from OpenShift\n',
-    },
-    {
-      args: ['--scc-required=anyuid', '--scc-compatibility=openshift'],
-      stderr:
-        'error: --scc-required cannot be combined with --scc-compatibility=openshift, which allows no deviation from OpenShift\n',
-    },
-  ];
-  for (const { args, stderr } of MISTAKES) {
-    test(args.join(' '), async () => {
-      const result = await start([...FREE_PORTS, `--cert-dir=${folder}/mistakes`, ...args]).finished;
-      assert.deepEqual([result.code, result.stderr, result.stdout], [2, stderr, '']);
-    });
-  }
-});
 
 /** A short SCC, an invalid SCC, and the roles of Alice. */
 const MANIFESTS = `apiVersion: v1

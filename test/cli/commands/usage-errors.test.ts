@@ -18,6 +18,9 @@ const NO_SUBJECT =
 const NAME_RULE =
   "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')";
 
+const LABEL_RULE =
+  "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?')";
+
 /** Arguments, separated by spaces, and the message. The standard input is a document that cannot be read. */
 const CASES: readonly (readonly [args: string, message: string])[] = [
   ['scc plan -f scc-plan/shop.yaml -n gone', 'namespace "gone" not found'],
@@ -71,6 +74,51 @@ const CASES: readonly (readonly [args: string, message: string])[] = [
     `${REVIEW}/root.yaml -z Builder`,
     `explain/root.yaml:1:1: PodSecurityPolicyReview "" is invalid: spec.serviceAccountNames[0]: Invalid value: "Builder": ${NAME_RULE}`,
   ],
+  ['rollout plan -f rollout/cluster.yaml -n gone', 'namespace "gone" not found'],
+  ['rollout status -f rollout/cluster.yaml --config nowhere.yaml', 'cannot read nowhere.yaml: there is no such file'],
+  [
+    'rollout status -f rollout/cluster.yaml --kubeconfig x',
+    '--filename reads manifests instead of a cluster: remove --kubeconfig and --context',
+  ],
+  ['serve --kubeconfig=a --in-cluster', '--kubeconfig and --in-cluster cannot be combined'],
+  ['serve --context=a', '--context requires --kubeconfig'],
+  [
+    'serve --kubeconfig=a --manifests=b',
+    '--manifests requires the development cluster: apply manifests to a live cluster with kubectl',
+  ],
+  ['serve --in-cluster', 'not in a pod of a cluster: KUBERNETES_SERVICE_HOST is not set'],
+  [
+    'serve --in-cluster --leader-elect-lease-duration=5s',
+    '--leader-elect-lease-duration, --leader-elect-renew-deadline, --leader-elect-retry-period: the lease duration must be greater than the renew deadline',
+  ],
+  [
+    'serve --scc-compatibility=openshift --scc-identity=accurate',
+    '--scc-identity cannot be combined with --scc-compatibility=openshift, which allows no deviation from OpenShift',
+  ],
+  [
+    'serve --scc-required=anyuid --scc-compatibility=openshift',
+    '--scc-required cannot be combined with --scc-compatibility=openshift, which allows no deviation from OpenShift',
+  ],
+  ['serve --tls-cert-file=x', '--tls-cert-file and --tls-private-key-file must be used together'],
+  [
+    'serve --tls-cert-file=/nowhere/tls --tls-private-key-file=/nowhere/tls',
+    'cannot read /nowhere/tls: there is no such file',
+  ],
+  ['serve --tls-cert-file=serve --tls-private-key-file=serve', 'cannot read serve: it is a folder'],
+  ['serve --client-ca-file=/nowhere/ca.crt', 'cannot read /nowhere/ca.crt: there is no such file'],
+  ['serve --client-ca-file=check/empty.yaml', 'check/empty.yaml contains no PEM certificate'],
+  ['serve --client-allowed-names=api', '--client-allowed-names requires --client-ca-file'],
+  ['serve --config=/nowhere/config.yaml', 'cannot read /nowhere/config.yaml: there is no such file'],
+  ['serve --config=/', 'cannot read /: it is a folder'],
+  [
+    'serve --config=serve/wrong-level.yaml',
+    'configuration error: enforce: must be one of privileged, baseline, restricted (serve/wrong-level.yaml:4:3, defaults.enforce)',
+  ],
+  [
+    'serve --config=serve/unknown-option.yaml',
+    'unknown option "securePort" (serve/unknown-option.yaml:5:3, options.securePort)',
+  ],
+  ['serve --manifests=/nowhere', 'the path "/nowhere" does not exist'],
 ];
 
 /** Mistakes after which the help is named: the command, its arguments, and the message. */
@@ -110,11 +158,46 @@ const OPTIONS: readonly (readonly [command: string, args: string, message: strin
       'pod-security.kubernetes.io/audit-version, pod-security.kubernetes.io/warn, pod-security.kubernetes.io/warn-version',
   ],
   ['check', '--lvel=baseline -', "unknown option '--lvel'\n(Did you mean --level?)"],
+  [
+    'rollout simulate',
+    '--mode=restricted',
+    'invalid argument "restricted" for "--mode" flag: must be one of Restricted, Legacy, \'\'',
+  ],
+  [
+    'rollout simulate',
+    '--phase=enforce',
+    'invalid argument "enforce" for "--phase" flag: must be one of Disabled, Evaluate, Enforce',
+  ],
+  ['rollout status', 'shop', "too many arguments for 'status'. Expected 0 arguments but got 1: shop."],
+  ['serve', '--secure-prot=1', "unknown option '--secure-prot'\n(Did you mean --secure-port?)"],
+  ['serve', 'now', "too many arguments for 'serve'. Expected 0 arguments but got 1: now."],
+  [
+    'serve',
+    '--secure-port=http',
+    'invalid argument "http" for "--secure-port" flag: must be a whole number from 0 to 65535',
+  ],
+  ['serve', '-v 3 --log-level=debug', "option '-v, --v <n>' cannot be used with option '--log-level <level>'"],
+  ['serve', '--scc-mode=on', 'invalid argument "on" for "--scc-mode" flag: must be one of enforce, report, off'],
+  [
+    'serve',
+    '--scc-exempt-namespaces=shop,Bad_Name',
+    `invalid argument "shop,Bad_Name" for "--scc-exempt-namespaces" flag: "Bad_Name" is not a valid namespace name: ${LABEL_RULE}`,
+  ],
+  [
+    'serve',
+    '--authorization=webhook',
+    'invalid argument "webhook" for "--authorization" flag: must be one of rbac, sar',
+  ],
+  [
+    'serve',
+    '--tls-extra-names=localhost,-',
+    `invalid argument "localhost,-" for "--tls-extra-names" flag: "-" is not a DNS name or an address: ${NAME_RULE}`,
+  ],
 ];
 
-async function fail(args: string): Promise<string> {
+async function fail(args: string, env: Readonly<Record<string, string>> = {}): Promise<string> {
   const words = args.split(' ').filter((word) => word !== '');
-  const { code, stdout, stderr } = await runProgram(words, { stdin: 'kind: [' });
+  const { code, stdout, stderr } = await runProgram(words, { stdin: 'kind: [', env });
   assert.deepEqual([code, stdout], [2, '']);
   return stderr;
 }
@@ -129,6 +212,13 @@ describe('usage errors', () => {
       assert.equal(await fail(`${command} ${args}`), `error: ${message}\n${hint}`);
     });
   }
+
+  test('an invalid environment variable', async () => {
+    const message =
+      'invalid argument "loud" for environment variable PORTCULLIS_LOG_LEVEL: must be one of error, warn, info, debug, trace';
+    const hint = "See 'portcullis serve --help' for usage.\n";
+    assert.equal(await fail('serve', { PORTCULLIS_LOG_LEVEL: 'loud' }), `error: ${message}\n${hint}`);
+  });
 
   test('a cluster that cannot be reached', async () => {
     assert.match(await fail('audit user-namespaces --kubeconfig /nonexistent'), /^error: .*\/nonexistent/);
