@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, test, type TestContext } from 'node:test';
 import { promisify } from 'node:util';
-import { printFindingTable } from '../../../src/cli/output/findings.ts';
+import { printFindingTable, type CheckedObject } from '../../../src/cli/output/findings.ts';
 import { VERSION } from '../../../src/cli/command.ts';
 import { runProgram } from '../../support/memory-io.ts';
 
@@ -45,121 +45,87 @@ metadata: {name: p}
 spec: {hostPID: true, containers: [{name: c}]}
 `;
 
-function namespace(name: string, labels: Readonly<Record<string, string>>): string {
-  const prefixed = Object.entries(labels).map(([key, value]) => [`pod-security.kubernetes.io/${key}`, value]);
-  const metadata = { name, labels: Object.fromEntries(prefixed) as unknown };
-  return `---\n${JSON.stringify({ apiVersion: 'v1', kind: 'Namespace', metadata })}\n`;
+/** Namespaces with Pod Security labels, by name. */
+type Labels = Readonly<Record<string, string>>;
+type Namespaces = readonly (readonly [name: string, labels: Labels])[];
+
+function withPod(namespaces: Namespaces): string {
+  const objects = namespaces.map(([name, labels]) => {
+    const prefixed = Object.entries(labels).map(([key, value]) => [`pod-security.kubernetes.io/${key}`, value]);
+    const metadata = { name, labels: Object.fromEntries(prefixed) as Labels };
+    return `---\n${JSON.stringify({ apiVersion: 'v1', kind: 'Namespace', metadata })}\n`;
+  });
+  return POD + objects.join('');
 }
 
+const LABELED: Namespaces = [['default', { enforce: 'baseline' }]];
+const OTHER: Namespaces = [['other', { enforce: 'privileged' }]];
+const WARNED: Namespaces = [['default', { enforce: 'privileged', warn: 'baseline' }]];
+const AUDITED: Namespaces = [['default', { enforce: 'privileged', audit: 'baseline' }]];
+const ALL_MODES = { enforce: 'privileged', audit: 'restricted', warn: 'baseline' };
+const TWICE: Namespaces = [
+  ['default', { enforce: 'restricted' }],
+  ['default', { enforce: 'privileged' }],
+];
+const LABEL = '--namespace-labels=pod-security.kubernetes.io';
+
 /** Expected: the exit code, then each object with the number of its findings by mode and policy. */
-const policies: readonly (readonly [name: string, text: string, args: readonly string[], expected: string])[] = [
-  ['restricted by default', POD, [], '1: p {enforce restricted:latest: 5}'],
-  ['a level', POD, ['--level=baseline'], '1: p {enforce baseline:latest: 1}'],
-  ['a level that allows everything', POD, ['--level', 'privileged'], '0: p {}'],
-  ['a version', POD, ['--version=v1.7'], '1: p {enforce restricted:v1.7: 2}'],
-  ['a future version', POD, ['--level=baseline', '--version', 'v1.999'], '1: p {enforce baseline:v1.999: 1}'],
+const policies: readonly (readonly [name: string, namespaces: Namespaces, args: string, expected: string])[] = [
+  ['restricted by default', [], '', '1: p {enforce restricted:latest: 5}'],
+  ['a level', [], '--level=baseline', '1: p {enforce baseline:latest: 1}'],
+  ['a level that allows everything', [], '--level privileged', '0: p {}'],
+  ['a version', [], '--version=v1.7', '1: p {enforce restricted:v1.7: 2}'],
+  ['a future version', [], '--level=baseline --version v1.999', '1: p {enforce baseline:v1.999: 1}'],
   [
     'labels of namespaces that are not among the manifests',
-    POD,
-    ['--namespace-labels=pod-security.kubernetes.io/enforce=privileged,pod-security.kubernetes.io/audit=baseline,a=b'],
+    [],
+    `${LABEL}/enforce=privileged,pod-security.kubernetes.io/audit=baseline,a=b`,
     '0: p {audit baseline:latest: 1}',
   ],
   [
     'labels in repeated options',
-    POD,
-    [
-      '--namespace-labels',
-      'pod-security.kubernetes.io/enforce=baseline',
-      '--namespace-labels=pod-security.kubernetes.io/enforce-version=v1.5',
-    ],
+    [],
+    `${LABEL}/enforce=baseline ${LABEL}/enforce-version=v1.5`,
     '1: p {enforce baseline:v1.5: 1}',
   ],
+  ['the labels of the namespace', LABELED, '', '1: p {enforce baseline:latest: 1} default {}'],
   [
-    'the labels of the namespace',
-    POD + namespace('default', { enforce: 'baseline' }),
-    [],
+    'the labels of the namespace over those of the option',
+    LABELED,
+    `${LABEL}/enforce=privileged`,
     '1: p {enforce baseline:latest: 1} default {}',
   ],
-  [
-    'the labels of the namespace, not those of others',
-    POD + namespace('default', { enforce: 'baseline' }),
-    ['--namespace-labels=pod-security.kubernetes.io/enforce=privileged'],
-    '1: p {enforce baseline:latest: 1} default {}',
-  ],
-  [
-    'another namespace',
-    POD + namespace('other', { enforce: 'privileged' }),
-    [],
-    '1: p {enforce restricted:latest: 5} other {}',
-  ],
-  [
-    'the namespace for objects without one',
-    POD + namespace('other', { enforce: 'privileged' }),
-    ['-n', 'other'],
-    '0: p {} other {}',
-  ],
-  [
-    'a namespace without labels',
-    POD + namespace('default', {}),
-    ['--level=baseline'],
-    '1: p {enforce baseline:latest: 1} default {}',
-  ],
+  ['another namespace', OTHER, '', '1: p {enforce restricted:latest: 5} other {}'],
+  ['the namespace for objects without one', OTHER, '-n other', '0: p {} other {}'],
+  ['no labels', [['default', {}]], '--level=baseline', '1: p {enforce baseline:latest: 1} default {}'],
   [
     'labels without enforce',
-    POD + namespace('default', { warn: 'restricted' }),
-    ['--level=baseline', '--version=v1.20'],
+    [['default', { warn: 'restricted' }]],
+    '--level=baseline --version=v1.20',
     '1: p {enforce baseline:v1.20: 1, warn restricted:v1.20: 3} default {}',
   ],
   [
     'a finding counts once, in the strongest mode',
-    POD + namespace('default', { enforce: 'privileged', audit: 'restricted', warn: 'baseline' }),
-    [],
+    [['default', ALL_MODES]],
+    '',
     '0: p {warn baseline:latest: 1, audit restricted:latest: 4} default {}',
   ],
-  [
-    'the last of two namespaces with one name',
-    POD + namespace('default', { enforce: 'restricted' }) + namespace('default', { enforce: 'privileged' }),
-    [],
-    '0: p {} default {} default {}',
-  ],
+  ['the last of two namespaces with one name', TWICE, '', '0: p {} default {} default {}'],
   [
     'a wrong label fails',
-    namespace('a', { enforce: 'Baseline', warn: 'x' }),
-    ['--level=privileged'],
-    '1: a {enforce labels: 2}',
+    [['a', { enforce: 'Baseline', warn: 'x' }]],
+    '--level=privileged',
+    '1: p {} a {enforce labels: 2}',
   ],
-  ['fail on warn: enforced', POD, ['--fail-on=warn'], '1: p {enforce restricted:latest: 5}'],
-  [
-    'fail on warn: warned',
-    POD + namespace('default', { enforce: 'privileged', warn: 'baseline' }),
-    ['--fail-on=warn'],
-    '1: p {warn baseline:latest: 1} default {}',
-  ],
-  [
-    'fail on warn: audited',
-    POD + namespace('default', { enforce: 'privileged', audit: 'baseline' }),
-    ['--fail-on=warn'],
-    '0: p {audit baseline:latest: 1} default {}',
-  ],
-  [
-    'fail on audit: audited',
-    POD + namespace('default', { enforce: 'privileged', audit: 'baseline' }),
-    ['--fail-on=audit'],
-    '1: p {audit baseline:latest: 1} default {}',
-  ],
+  ['fail on warn: enforced', [], '--fail-on=warn', '1: p {enforce restricted:latest: 5}'],
+  ['fail on warn: warned', WARNED, '--fail-on=warn', '1: p {warn baseline:latest: 1} default {}'],
+  ['fail on warn: audited', AUDITED, '--fail-on=warn', '0: p {audit baseline:latest: 1} default {}'],
+  ['fail on audit: audited', AUDITED, '--fail-on=audit', '1: p {audit baseline:latest: 1} default {}'],
 ];
 
 interface JsonReport {
   readonly summary: Readonly<Record<string, number>>;
-  readonly objects: readonly {
-    readonly name: string;
-    readonly findings: readonly {
-      readonly mode: string;
-      readonly policy?: string;
-      readonly check: string;
-      readonly detail: string;
-    }[];
-  }[];
+  readonly objects: readonly Pick<CheckedObject, 'name' | 'findings'>[];
   readonly notEvaluated: readonly { readonly message: string }[];
 }
 
@@ -169,9 +135,10 @@ async function report(args: readonly string[], stdin: string): Promise<JsonRepor
 }
 
 describe('check evaluates the policies of the namespace', () => {
-  for (const [name, text, args, expected] of policies) {
+  for (const [name, namespaces, args, expected] of policies) {
     test(name, async () => {
-      const { code, objects } = await report(args, text);
+      const words = args.split(' ').filter((word) => word !== '');
+      const { code, objects } = await report(words, withPod(namespaces));
       const printed = objects.map(({ name, findings }) => {
         const groups = Map.groupBy(findings, ({ mode, policy, check }) => `${mode} ${policy ?? check}`);
         return `${name} {${[...groups].map(([key, group]) => `${key}: ${group.length}`).join(', ')}}`;
@@ -183,63 +150,46 @@ describe('check evaluates the policies of the namespace', () => {
 
 const SPEC = '{"hostPID":true,"containers":[]}';
 
+const TEMPLATE = `{"template":{"spec":${SPEC}}}`;
+const DECODING = 'json: cannot unmarshal';
+
 /** Expected: the counter of the summary, or the message. */
 const kinds: readonly (readonly [apiVersion: string, kind: string, body: string, expected: string])[] = [
   ['v1', 'Pod', `"spec":${SPEC}`, 'failed'],
   ['v1', 'PodTemplate', `"template":{"spec":${SPEC}}`, 'failed'],
-  ['v1', 'ReplicationController', `"spec":{"template":{"spec":${SPEC}}}`, 'failed'],
-  ['apps/v1', 'Deployment', `"spec":{"template":{"spec":${SPEC}}}`, 'failed'],
-  ['apps/v1', 'ReplicaSet', `"spec":{"template":{"spec":${SPEC}}}`, 'failed'],
-  ['apps/v1', 'StatefulSet', `"spec":{"template":{"spec":${SPEC}}}`, 'failed'],
-  ['apps/v1', 'DaemonSet', `"spec":{"template":{"spec":${SPEC}}}`, 'failed'],
-  ['batch/v1', 'Job', `"spec":{"template":{"spec":${SPEC}}}`, 'failed'],
-  ['batch/v1', 'CronJob', `"spec":{"jobTemplate":{"spec":{"template":{"spec":${SPEC}}}}}`, 'failed'],
+  ['v1', 'ReplicationController', `"spec":${TEMPLATE}`, 'failed'],
+  ['apps/v1', 'Deployment', `"spec":${TEMPLATE}`, 'failed'],
+  ['apps/v1', 'ReplicaSet', `"spec":${TEMPLATE}`, 'failed'],
+  ['apps/v1', 'StatefulSet', `"spec":${TEMPLATE}`, 'failed'],
+  ['apps/v1', 'DaemonSet', `"spec":${TEMPLATE}`, 'failed'],
+  ['batch/v1', 'Job', `"spec":${TEMPLATE}`, 'failed'],
+  ['batch/v1', 'CronJob', `"spec":{"jobTemplate":{"spec":${TEMPLATE}}}`, 'failed'],
   ['apps/v1', 'Deployment', '"spec":{}', 'passed'],
   ['apps/v1', 'Deployment', '"spec":{"template":null}', 'passed'],
   ['v1', 'ConfigMap', '"data":{}', 'otherKinds'],
-  ['batch.volcano.sh/v1alpha1', 'Job', `"spec":{"template":{"spec":${SPEC}}}`, 'otherKinds'],
-  ['argoproj.io/v1alpha1', 'Rollout', `"spec":{"template":{"spec":${SPEC}}}`, 'otherKinds'],
-  [
-    'extensions/v1beta1',
-    'DaemonSet',
-    '"spec":{}',
-    'not evaluated: no kind "DaemonSet" is registered for version "extensions/v1beta1"',
-  ],
-  [
-    'apps/v1beta2',
-    'Deployment',
-    '"spec":{}',
-    'not evaluated: no kind "Deployment" is registered for version "apps/v1beta2"',
-  ],
-  [
-    'batch/v1beta1',
-    'CronJob',
-    '"spec":{}',
-    'not evaluated: no kind "CronJob" is registered for version "batch/v1beta1"',
-  ],
-  ['v1', 'Deployment', '"spec":{}', 'not evaluated: no kind "Deployment" is registered for version "v1"'],
-  ['apps/v1', 'Pod', '"spec":{}', 'not evaluated: no kind "Pod" is registered for version "apps/v1"'],
-  ['v2', 'Pod', '"spec":{}', 'not evaluated: no kind "Pod" is registered for version "v2"'],
-  ['v1', 'pod', '"spec":{}', 'not evaluated: no kind "pod" is registered for version "v1"'],
-  ['apps/v1', 'DEPLOYMENT', '"spec":{}', 'not evaluated: no kind "DEPLOYMENT" is registered for version "apps/v1"'],
-  ['v1', 'namespace', '"metadata":{}', 'not evaluated: no kind "namespace" is registered for version "v1"'],
-  [
-    'v1',
-    'SecurityContextConstraints',
-    '"metadata":{}',
-    'not evaluated: no kind "SecurityContextConstraints" is registered for version "v1"',
-  ],
+  ['batch.volcano.sh/v1alpha1', 'Job', `"spec":${TEMPLATE}`, 'otherKinds'],
+  ['argoproj.io/v1alpha1', 'Rollout', `"spec":${TEMPLATE}`, 'otherKinds'],
   ['example.com/v1', 'pod', '"spec":{}', 'otherKinds'],
-  ['v1', 'Pod', '"spec":[]', 'json: cannot unmarshal array into Go struct field Pod.spec of type v1.PodSpec'],
-  [
-    'v1',
-    'Pod',
-    '"spec":"","metadata":{}',
-    'json: cannot unmarshal string into Go struct field Pod.spec of type v1.PodSpec',
-  ],
-  ['apps/v1', 'Deployment', '"spec":""', 'json: cannot unmarshal string into Go value of type v1.Pod'],
-  ['apps/v1', 'Deployment', '"spec":{"template":[1]}', 'json: cannot unmarshal array into Go value of type v1.Pod'],
-  ['batch/v1', 'CronJob', '"spec":{"jobTemplate":5}', 'json: cannot unmarshal number into Go value of type v1.Pod'],
+  ['v1', 'Pod', '"spec":[]', `${DECODING} array into Go struct field Pod.spec of type v1.PodSpec`],
+  ['v1', 'Pod', '"spec":"","metadata":{}', `${DECODING} string into Go struct field Pod.spec of type v1.PodSpec`],
+  ['apps/v1', 'Deployment', '"spec":""', `${DECODING} string into Go value of type v1.Pod`],
+  ['apps/v1', 'Deployment', '"spec":{"template":[1]}', `${DECODING} array into Go value of type v1.Pod`],
+  ['batch/v1', 'CronJob', '"spec":{"jobTemplate":5}', `${DECODING} number into Go value of type v1.Pod`],
+  ...[
+    ['extensions/v1beta1', 'DaemonSet'],
+    ['apps/v1beta2', 'Deployment'],
+    ['batch/v1beta1', 'CronJob'],
+    ['v1', 'Deployment'],
+    ['apps/v1', 'Pod'],
+    ['v2', 'Pod'],
+    ['v1', 'pod'],
+    ['apps/v1', 'DEPLOYMENT'],
+    ['v1', 'namespace'],
+    ['v1', 'SecurityContextConstraints'],
+  ].map(([apiVersion = '', kind = '']) => {
+    const message = `not evaluated: no kind "${kind}" is registered for version "${apiVersion}"`;
+    return [apiVersion, kind, '"metadata":{}', message] as const;
+  }),
 ];
 
 describe('check evaluates every kind with pods', () => {
@@ -325,25 +275,19 @@ describe('names are escaped', () => {
 test('a finding with 200,000 positions', () => {
   const fields = Array.from({ length: 200_000 }, (_, index) => ({ path: '', file: 'a.yaml', line: index, column: 1 }));
   const finding = { check: 'c', mode: 'enforce', policy: 'p', reason: 'r', detail: '', fix: 'Do.', fields } as const;
+  const policies = { enforce: 'p', audit: 'p', warn: 'p' };
+  const position = { file: 'a.yaml', line: 1, column: 1 };
   const object = {
     apiVersion: 'v1',
     kind: 'Pod',
     namespace: 'n',
     name: 'p',
-    file: 'a.yaml',
-    line: 1,
-    column: 1,
-    policies: { enforce: 'p', audit: 'p', warn: 'p' },
+    ...position,
+    policies,
     findings: [finding],
   };
-  const report = {
-    objects: [object],
-    otherKinds: 0,
-    notEvaluated: [],
-    warnings: [],
-    errors: [],
-    failOn: 'enforce',
-  } as const;
+  const others = { otherKinds: 0, notEvaluated: [], warnings: [], errors: [], failOn: 'enforce' } as const;
+  const report = { objects: [object], ...others };
   assert.equal(printFindingTable(report, (_tone, text) => text).split('\n').length, 200_004);
 });
 
