@@ -134,6 +134,9 @@ roleRef: {kind: ClusterRole, name: cluster-admin}
     assert.equal((await readText(pods.join('\n'))).assumptions[1], 'namespaces: a, b, c, d, e and 2 more');
   });
 
+  const POD = 'apiVersion: v1\nkind: Pod\n';
+  const unnamed = 'metadata.name: Required value: name or generateName is required';
+  const unregistered = (kind: string, version: string) => `no kind "${kind}" is registered for version "${version}"`;
   const wrong: readonly (readonly [name: string, text: string, message: string])[] = [
     [
       'that cannot be read',
@@ -145,49 +148,35 @@ roleRef: {kind: ClusterRole, name: cluster-admin}
     [
       'of an old version',
       'apiVersion: extensions/v1beta1\nkind: Deployment\n',
-      'stdin:1:1: no kind "Deployment" is registered for version "extensions/v1beta1"',
+      `stdin:1:1: ${unregistered('Deployment', 'extensions/v1beta1')}`,
     ],
     [
       'of a wrong group',
       'apiVersion: v1\nkind: SecurityContextConstraints\n',
-      'stdin:1:1: no kind "SecurityContextConstraints" is registered for version "v1"',
+      `stdin:1:1: ${unregistered('SecurityContextConstraints', 'v1')}`,
     ],
-    [
-      'without a name',
-      'apiVersion: v1\nkind: Pod\nmetadata: {}\n',
-      'stdin:3:1: metadata.name: Required value: name or generateName is required',
-    ],
-    ['with wrong metadata', 'apiVersion: v1\nkind: Pod\nmetadata: []\n', 'stdin:3:1: metadata must be an object'],
-    [
-      'with a wrong name',
-      'apiVersion: v1\nkind: Pod\nmetadata:\n  name: 5\n',
-      'stdin:4:3: metadata.name must be a string',
-    ],
+    ['without a name', `${POD}metadata: {}\n`, `stdin:3:1: ${unnamed}`],
+    ['with wrong metadata', `${POD}metadata: []\n`, 'stdin:3:1: metadata must be an object'],
+    ['with a wrong name', `${POD}metadata:\n  name: 5\n`, 'stdin:4:3: metadata.name must be a string'],
     [
       'with wrong labels',
-      'apiVersion: v1\nkind: Pod\nmetadata:\n  name: a\n  labels: {a: 1}\n',
+      `${POD}metadata:\n  name: a\n  labels: {a: 1}\n`,
       'stdin:5:3: metadata.labels must be an object that holds strings',
     ],
     [
       'with wrong owners',
-      'apiVersion: v1\nkind: Pod\nmetadata:\n  name: a\n  ownerReferences: [a]\n',
+      `${POD}metadata:\n  name: a\n  ownerReferences: [a]\n`,
       'stdin:5:3: metadata.ownerReferences must be a list of objects',
+    ],
+    [
+      'with several errors',
+      `${POD}---\napiVersion: v2\nkind: Pod\n`,
+      `stdin:1:1: ${unnamed}\nstdin:4:1: ${unregistered('Pod', 'v2')}`,
     ],
   ];
   for (const [name, text, message] of wrong) {
-    test(name, async () => {
-      await assert.rejects(readText(text), { name: 'UserError', message });
-    });
+    test(`${name} are rejected`, () => assert.rejects(readText(text), { name: 'UserError', message }));
   }
-
-  test('are rejected with every error', async () => {
-    const text = 'apiVersion: v1\nkind: Pod\n---\napiVersion: v2\nkind: Pod\n';
-    await assert.rejects(readText(text), {
-      message:
-        'stdin:1:1: metadata.name: Required value: name or generateName is required\n' +
-        'stdin:4:1: no kind "Pod" is registered for version "v2"',
-    });
-  });
 
   test('with any content are read or rejected with a position', async () => {
     const value = fc.oneof(fc.constantFrom('a', '', null, {}, []), fc.jsonValue({ maxDepth: 3 }));

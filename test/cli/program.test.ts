@@ -174,62 +174,41 @@ const VALUES: readonly (readonly [
   ['an argument over an invalid environment variable', ['--layers=2', 'door'], { PAINT_LAYERS: 'x' }, { layers: 2 }],
 ];
 
-const SEE = (words: string): string => `See '${words} --help' for usage.\n`;
-
-const MISTAKES: readonly (readonly [args: readonly string[], env: Io['env'], stderr: string])[] = [
-  [['pant'], {}, `error: unknown command 'pant'\n(Did you mean paint?)\n${SEE('portcullis')}`],
-  [['--paint'], {}, `error: unknown option '--paint'\n${SEE('portcullis')}`],
-  [['wall', 'burn'], {}, `error: unknown command 'burn'\n${SEE('portcullis wall')}`],
-  [['wall', '--high'], {}, `error: unknown option '--high'\n${SEE('portcullis wall')}`],
-  [['wall build'], {}, `error: unknown command 'wall build'\n${SEE('portcullis')}`],
-  [['wall'], {}, WALL_HELP],
-  [['wall', 'build'], {}, `error: missing required argument 'stone'\n${SEE('portcullis wall build')}`],
-  [['wall', 'raze'], {}, 'error: the wall is too high\n'],
-  [['paint'], {}, `error: missing required argument 'thing'\n${SEE('portcullis paint')}`],
+/** The arguments, separated by spaces, the message, and the environment. */
+const MISTAKES: readonly (readonly [args: string, message: string, env?: Io['env']])[] = [
+  ['pant', "unknown command 'pant'\n(Did you mean paint?)"],
+  ['--paint', "unknown option '--paint'"],
+  ['paint', "missing required argument 'thing'"],
+  ['paint --colour=red door', "unknown option '--colour'\n(Did you mean --color?)"],
+  ['paint -x door', "unknown option '-x'"],
+  ['paint --constructor door', "unknown option '--constructor'"],
+  ['paint door --color', "option '-c, --color <color>' argument missing"],
+  ['paint --color=red --color=pink door', 'invalid argument "pink" for "-c, --color" flag: must be one of red, blue'],
   [
-    ['paint', '--colour=red', 'door'],
-    {},
-    `error: unknown option '--colour'\n(Did you mean --color?)\n${SEE('portcullis paint')}`,
-  ],
-  [['paint', '-x', 'door'], {}, `error: unknown option '-x'\n${SEE('portcullis paint')}`],
-  [['paint', '--constructor', 'door'], {}, `error: unknown option '--constructor'\n${SEE('portcullis paint')}`],
-  [
-    ['paint', 'door', '--color'],
-    {},
-    `error: option '-c, --color <color>' argument missing\n${SEE('portcullis paint')}`,
-  ],
-  [
-    ['paint', '--color=red', '--color=pink', 'door'],
-    {},
-    `error: invalid argument "pink" for "-c, --color" flag: must be one of red, blue\n${SEE('portcullis paint')}`,
-  ],
-  [
-    ['paint', 'door'],
+    'paint door',
+    'invalid argument "x\\n" for environment variable PAINT_LAYERS: must be a whole number from 1 to 9',
     { PAINT_LAYERS: 'x\n' },
-    `error: invalid argument "x\\n" for environment variable PAINT_LAYERS: must be a whole number from 1 to 9\n${SEE('portcullis paint')}`,
   ],
   [
-    ['paint', '--drying-time=5', 'door'],
-    {},
-    `error: invalid argument "5" for "--drying-time" flag: must be a duration such as 5s or 1m30s\n${SEE('portcullis paint')}`,
+    'paint --drying-time=5 door',
+    'invalid argument "5" for "--drying-time" flag: must be a duration such as 5s or 1m30s',
   ],
+  ['paint --dry-run=perhaps door', 'invalid argument "perhaps" for "-d, --dry-run" flag: must be true or false'],
   [
-    ['paint', '--dry-run=perhaps', 'door'],
-    {},
-    `error: invalid argument "perhaps" for "-d, --dry-run" flag: must be true or false\n${SEE('portcullis paint')}`,
+    'paint --dry-run --drying-time=5s door',
+    "option '-d, --dry-run' cannot be used with option '--drying-time <duration>'",
   ],
-  [
-    ['paint', '--dry-run', '--drying-time=5s', 'door'],
-    {},
-    `error: option '-d, --dry-run' cannot be used with option '--drying-time <duration>'\n${SEE('portcullis paint')}`,
-  ],
-  [
-    ['fail', 'now'],
-    {},
-    `error: too many arguments for 'fail'. Expected 0 arguments but got 1: now.\n${SEE('portcullis fail')}`,
-  ],
-  [['fail'], {}, 'error: the wall is missing\n'],
+  ['wall burn', "unknown command 'burn'"],
+  ['wall --high', "unknown option '--high'"],
+  ['wall build', "missing required argument 'stone'"],
+  ['fail now', "too many arguments for 'fail'. Expected 0 arguments but got 1: now."],
 ];
+
+/** The command whose help a message about these arguments names. */
+function helpedCommand(args: string): string {
+  const command = ['paint', 'wall build', 'wall', 'fail'].find((name) => `${args} `.startsWith(`${name} `));
+  return command === undefined ? 'portcullis' : `portcullis ${command}`;
+}
 
 describe('run', () => {
   for (const [args, stdout] of HELP) {
@@ -244,9 +223,22 @@ describe('run', () => {
       assert.deepEqual(JSON.parse(stdout), [{ ...DEFAULTS, ...values }, operands]);
     });
   }
-  for (const [args, env, stderr] of MISTAKES) {
-    test(`rejects ${JSON.stringify(args)}`, async () => {
-      assert.deepEqual(await runWith(args, env), { code: 2, stdout: '', stderr });
+  for (const [args, message, env] of MISTAKES) {
+    test(`rejects ${args}`, async () => {
+      const stderr = `error: ${message}\nSee '${helpedCommand(args)} --help' for usage.\n`;
+      assert.deepEqual(await runWith(args.split(' '), env), { code: 2, stdout: '', stderr });
+    });
+  }
+
+  const others: readonly (readonly [args: readonly string[], stderr: string])[] = [
+    [['wall build'], "error: unknown command 'wall build'\nSee 'portcullis --help' for usage.\n"],
+    [['wall'], WALL_HELP],
+    [['wall', 'raze'], 'error: the wall is too high\n'],
+    [['fail'], 'error: the wall is missing\n'],
+  ];
+  for (const [args, stderr] of others) {
+    test(`fails for ${JSON.stringify(args)}`, async () => {
+      assert.deepEqual(await runWith(args), { code: 2, stdout: '', stderr });
     });
   }
 
