@@ -54,7 +54,7 @@ function audit({ pods = [], namespaces = [], kubelet, rbac = {}, sccs, sources =
       roleBindings: rbac.roleBindings ?? [],
       clusterRoles: [...STANDARD_CLUSTER_ROLES, ...(rbac.clusterRoles ?? [])],
       clusterRoleBindings: [...STANDARD_CLUSTER_ROLE_BINDINGS, ...(rbac.clusterRoleBindings ?? [])],
-    } as RbacObjects,
+    },
   });
   return findings.map(
     ({ code, severity, kind, namespace = '-', name, message }) =>
