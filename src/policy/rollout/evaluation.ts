@@ -181,7 +181,7 @@ interface ProvenanceContext {
  * True if a pod was admitted only because its creator may use an SCC that its service account may not. Enforcement goes by
  * service accounts, so the pod would not be admitted again.
  */
-export function isUserCaused(pod: Pod, { sccMode, mayUse }: ProvenanceContext): boolean {
+function isUserCaused(pod: Pod, { sccMode, mayUse }: ProvenanceContext): boolean {
   const { annotations } = pod.metadata ?? {};
   if (sccMode !== 'enforce' || annotations?.[POD_SCC_ANNOTATIONS.subjectType] !== 'user') return false;
   const scc = annotations[POD_SCC_ANNOTATIONS.scc] ?? '';

@@ -25,9 +25,9 @@ import {
   type NamespaceEvaluation,
   type NamespaceInput,
   type TemplatePod,
-  isUserCaused,
 } from '../../../src/policy/rollout/evaluation.ts';
 import { STANDARD_SCCS } from '../../../src/policy/scc/standard.ts';
+import { readFixture } from '../../support/fixtures.ts';
 import { entryOf } from '../../support/namespace-writes.ts';
 import { canUseBy } from '../../support/scc.ts';
 
@@ -71,7 +71,8 @@ function podOf({ name = 'web', annotations, owner, phase = 'Running', spec = {} 
 }
 
 const HOST = { hostNetwork: true };
-const USER = { 'security.openshift.io/validated-scc-subject-type': 'user', 'openshift.io/scc': 'hostnetwork-v2' };
+const SUBJECT_TYPE = 'security.openshift.io/validated-scc-subject-type';
+const USER = { [SUBJECT_TYPE]: 'user', 'openshift.io/scc': 'hostnetwork-v2' };
 
 function templateOf(name: string, spec: JsonObject = {}): TemplatePod {
   return { kind: 'Deployment', name, path: 'spec.template', pod: podOf({ spec }) };
@@ -143,7 +144,20 @@ suite('a namespace', () => {
     ],
     [
       'the same, and its service account may use the SCC too',
-      { pods: [podOf({ annotations: USER, spec: HOST })], mayUse: (_account, scc) => scc === 'hostnetwork-v2' },
+      {
+        pods: [podOf({ annotations: USER, spec: HOST })],
+        mayUse: (account, scc) => account === 'default' && scc === 'hostnetwork-v2',
+      },
+      ['violating', 'unknown', 'Pod/web 1 serviceAccount hostNamespaces'],
+    ],
+    [
+      'the same, and its SCC is unknown',
+      { pods: [podOf({ annotations: { ...USER, 'openshift.io/scc': '' }, spec: HOST })], mayUse: () => true },
+      ['violating', 'userSCC', 'Pod/web 1 user hostNamespaces'],
+    ],
+    [
+      'a pod admitted by the permissions of its service account',
+      { pods: [podOf({ annotations: { ...USER, [SUBJECT_TYPE]: 'serviceaccount' }, spec: HOST })] },
       ['violating', 'unknown', 'Pod/web 1 serviceAccount hostNamespaces'],
     ],
     [
@@ -258,31 +272,6 @@ suite('the pod of a template', () => {
   });
 });
 
-suite('pods admitted by the permissions of users', () => {
-  const cases: readonly (readonly [string, Readonly<Record<string, string>>, boolean])[] = [
-    ['no annotation', {}, false],
-    [
-      'by its service account',
-      { ...USER, 'security.openshift.io/validated-scc-subject-type': 'serviceaccount' },
-      false,
-    ],
-    ['by a user', USER, true],
-    ['by a user with an SCC that the service account may use', { ...USER, 'openshift.io/scc': 'restricted-v2' }, false],
-    ['by a user with an unknown SCC', { 'security.openshift.io/validated-scc-subject-type': 'user' }, true],
-  ];
-  for (const [name, annotations, expected] of cases) {
-    test(name, () => {
-      const asked: string[] = [];
-      const mayUse = (account: string, scc: string): boolean => {
-        asked.push(account);
-        return scc === 'restricted-v2';
-      };
-      assert.equal(isUserCaused(podOf({ annotations }), { sccMode: 'enforce', mayUse }), expected);
-      assert.ok(asked.every((account) => account === 'default'));
-    });
-  }
-});
-
 suite('the predicted level', () => {
   const namespace = (given: {
     readonly labels?: Readonly<Record<string, string>>;
@@ -368,83 +357,62 @@ suite('the list of violating namespaces', () => {
     state,
     lastTransitionTime: OLD,
   });
+  const since = { old: OLD, new: NOW };
+  /** Entries as `name state time`, with a reason after them if they have one. */
+  const print = ({ name, state, lastTransitionTime, reason = '' }: ViolatingNamespace): string =>
+    `${name} ${state} ${lastTransitionTime === OLD ? 'old' : 'new'} ${reason}`.trim();
   const cases: readonly {
     readonly name: string;
-    readonly before: readonly ViolatingNamespace[];
+    readonly before?: readonly ViolatingNamespace[];
     readonly evaluations?: readonly NamespaceEvaluation[];
-    readonly isGone?: true;
-    /** When the namespace of that name was created. */
-    readonly since?: string;
-    readonly expected: readonly ViolatingNamespace[];
+    /** When the namespaces were created; absent if they were deleted. */
+    readonly created?: keyof typeof since | undefined;
+    readonly expected: readonly string[];
   }[] = [
-    {
-      name: 'new',
-      before: [],
-      evaluations: [found('a')],
-      expected: [{ name: 'a', state: 'Current', lastTransitionTime: NOW }],
-    },
+    { name: 'new', evaluations: [found('a')], expected: ['a Current new'] },
     {
       name: 'still violating for another reason',
       before: [entry('Current')],
       evaluations: [found('a', 'violating', 'userSCC')],
-      expected: [{ ...entry('Current'), reason: 'PSALabel: ServiceAccount with insufficient SCCs' }],
+      expected: ['a Current old PSALabel: ServiceAccount with insufficient SCCs'],
     },
-    {
-      name: 'violating again',
-      before: [entry('Previous')],
-      evaluations: [found('a')],
-      expected: [{ ...entry('Current'), lastTransitionTime: NOW }],
-    },
-    {
-      name: 'clean',
-      before: [entry('Current')],
-      evaluations: [found('a', 'clean')],
-      expected: [{ ...entry('Previous'), lastTransitionTime: NOW }],
-    },
-    {
-      name: 'no longer selected',
-      before: [entry('Current')],
-      expected: [{ ...entry('Previous'), lastTransitionTime: NOW }],
-    },
+    { name: 'violating again', before: [entry('Previous')], evaluations: [found('a')], expected: ['a Current new'] },
+    { name: 'clean', before: [entry('Current')], evaluations: [found('a', 'clean')], expected: ['a Previous new'] },
+    { name: 'no longer selected', before: [entry('Current')], expected: ['a Previous new'] },
     {
       name: 'still clean',
       before: [entry('Previous')],
       evaluations: [found('a', 'clean')],
-      expected: [entry('Previous')],
+      expected: ['a Previous old'],
     },
     {
       name: 'inconclusive',
       before: [entry('Current')],
       evaluations: [found('a', 'inconclusive')],
-      expected: [entry('Current')],
+      expected: ['a Current old'],
     },
-    { name: 'deleted', before: [entry('Current')], isGone: true, expected: [] },
-    { name: 'deleted and created again', before: [entry('Current')], since: NOW, expected: [] },
+    { name: 'deleted', before: [entry('Current')], created: undefined, expected: [] },
+    { name: 'deleted and created again', before: [entry('Current')], created: 'new', expected: [] },
     {
       name: 'deleted and created again with violations',
       before: [entry('Current')],
       evaluations: [found('a')],
-      since: NOW,
-      expected: [{ name: 'a', state: 'Current', lastTransitionTime: NOW }],
+      created: 'new',
+      expected: ['a Current new'],
     },
     {
       name: 'violating entries first, then by name',
       before: [entry('Previous', 'a'), entry('Current', 'c')],
       evaluations: [found('d'), found('c'), found('b')],
-      expected: [
-        { name: 'b', state: 'Current', lastTransitionTime: NOW },
-        entry('Current', 'c'),
-        { name: 'd', state: 'Current', lastTransitionTime: NOW },
-        entry('Previous', 'a'),
-      ],
+      expected: ['b Current new', 'c Current old', 'd Current new', 'a Previous old'],
     },
   ];
-  for (const { name, before, evaluations = [], isGone, since, expected } of cases) {
-    test(name, () => {
-      const createdAt = since ?? OLD;
-      const namespace = { metadata: { creationTimestamp: createdAt as never } };
-      const sweep = { evaluations, findNamespace: () => (isGone === true ? undefined : namespace) };
-      assert.deepEqual(nextViolatingNamespaces(before, sweep, NOW), { entries: expected, total: expected.length });
+  for (const one of cases) {
+    test(one.name, () => {
+      const { before = [], evaluations = [], created, expected } = { created: 'old' as const, ...one };
+      const namespace = created && { metadata: { creationTimestamp: since[created] as never } };
+      const { entries, total } = nextViolatingNamespaces(before, { evaluations, findNamespace: () => namespace }, NOW);
+      assert.deepEqual([entries.map(print), total], [expected, expected.length]);
     });
   }
 
@@ -489,66 +457,15 @@ suite('the list of violating namespaces', () => {
   });
 });
 
+interface MergeCase {
+  readonly name: string;
+  readonly members: readonly Condition[];
+  readonly expected: Omit<Condition, 'type'>;
+}
+
 suite('the merged condition', () => {
   const NOW = '2026-01-03T00:00:00Z';
-  const member = (name: string, status: Condition['status'], rest: Partial<Condition> = {}): Condition => ({
-    type: `${name}EvaluationConditionsDetected`,
-    status,
-    reason: 'PSViolationsDetected',
-    message: '',
-    lastTransitionTime: '2026-01-01T00:00:00Z',
-    ...rest,
-  });
-  const cases: readonly {
-    readonly name: string;
-    readonly members: readonly Condition[];
-    readonly expected: Omit<Condition, 'type'>;
-  }[] = [
-    {
-      name: 'no member',
-      members: [{ ...member('A', 'True'), type: 'Degraded' }],
-      expected: { status: 'Unknown', reason: 'NoData', message: '', lastTransitionTime: NOW },
-    },
-    {
-      name: 'nothing detected',
-      members: [member('B', 'False', { lastTransitionTime: '2026-01-02T00:00:00Z' }), member('A', 'False')],
-      expected: {
-        status: 'False',
-        reason: 'AsExpected',
-        message: 'All is well',
-        lastTransitionTime: '2026-01-02T00:00:00Z',
-      },
-    },
-    {
-      name: 'two detected',
-      members: [
-        member('PodSecurityUserSCC', 'True', { message: 'one\ntwo' }),
-        member('PodSecurityUnknown', 'True', { message: 'three', lastTransitionTime: '2025-12-31T00:00:00Z' }),
-        member('Other', 'False', { lastTransitionTime: '2026-01-02T00:00:00Z' }),
-      ],
-      expected: {
-        status: 'True',
-        reason: 'PodSecurityUnknown_PSViolationsDetected::PodSecurityUserSCC_PSViolationsDetected',
-        message: [
-          'PodSecurityUnknownEvaluationConditionsDetected: three',
-          'PodSecurityUserSCCEvaluationConditionsDetected: one',
-          'PodSecurityUserSCCEvaluationConditionsDetected: two',
-        ].join('\n'),
-        lastTransitionTime: '2026-01-01T00:00:00Z',
-      },
-    },
-    {
-      name: 'only unknown',
-      members: [member('A', 'Unknown'), member('B', 'False')],
-      expected: {
-        status: 'Unknown',
-        reason: 'A_PSViolationsDetected',
-        message: '',
-        lastTransitionTime: '2026-01-01T00:00:00Z',
-      },
-    },
-  ];
-  for (const { name, members, expected } of cases) {
+  for (const { name, members, expected } of readFixture<readonly MergeCase[]>('rollout/merged-condition.yaml')) {
     test(name, () => {
       const merged = mergeReadinessConditions(members, { now: NOW });
       assert.deepEqual(merged, { type: 'EvaluationConditionsDetected', ...expected });
