@@ -55,7 +55,9 @@ export function formatNote({ since = '', by, reason }: Note): string {
 /** The patch that switches the active webhooks of a configuration off; empty if there is none. */
 export function planOn(configuration: Configuration, note: Note): JsonPatchOp[] {
   const operations = configuration.webhooks.flatMap((webhook, index) =>
-    webhookState(webhook) === 'active' ? addCondition(webhook, index) : [],
+    webhookState(webhook) === 'active'
+      ? setConditions(webhook, index, [...(webhook.matchConditions ?? []), BREAK_GLASS])
+      : [],
   );
   return operations.length === 0 ? [] : [...operations, ...addNote(configuration, note)];
 }
@@ -63,37 +65,23 @@ export function planOn(configuration: Configuration, note: Note): JsonPatchOp[] 
 /** The patch that reverts `planOn`; empty if there is nothing to revert. */
 export function planOff(configuration: Configuration): JsonPatchOp[] {
   const operations = configuration.webhooks.flatMap((webhook, index) =>
-    webhookState(webhook) === 'off' ? removeCondition(webhook, index) : [],
+    webhookState(webhook) === 'off' ? setConditions(webhook, index, otherConditions(webhook)) : [],
   );
   return [...operations, ...removeNote(configuration)];
 }
 
-function addCondition(webhook: Webhook, index: number): JsonPatchOp[] {
-  const path = `/webhooks/${index}/matchConditions`;
-  const { matchConditions = null } = webhook;
-  return [
-    ...preconditions(webhook, index),
-    matchConditions === null
-      ? { op: 'add', path, value: [BREAK_GLASS] }
-      : { op: 'add', path: `${path}/-`, value: BREAK_GLASS },
-  ];
+/** The match conditions without that of break-glass. */
+export function otherConditions({ matchConditions }: Webhook) {
+  return (matchConditions ?? []).filter((condition) => !deepEqual(condition, BREAK_GLASS));
 }
 
-function removeCondition(webhook: Webhook, index: number): JsonPatchOp[] {
+/** Operations that set the match conditions. They reject the patch if the webhook was moved or changed after it was read. */
+function setConditions(webhook: Webhook, index: number, conditions: readonly object[]): JsonPatchOp[] {
   const path = `/webhooks/${index}/matchConditions`;
-  const conditions = webhook.matchConditions ?? [];
-  const position = conditions.findIndex((condition) => deepEqual(condition, BREAK_GLASS));
   return [
-    ...preconditions(webhook, index),
-    { op: 'remove', path: conditions.length === 1 ? path : `${path}/${position}` },
-  ];
-}
-
-/** Operations that reject the patch if the webhook was moved or changed after it was read. */
-function preconditions({ name, matchConditions }: Webhook, index: number): JsonPatchOp[] {
-  return [
-    { op: 'test', path: `/webhooks/${index}/name`, value: name },
-    { op: 'test', path: `/webhooks/${index}/matchConditions`, value: matchConditions ?? null },
+    { op: 'test', path: `/webhooks/${index}/name`, value: webhook.name },
+    { op: 'test', path, value: webhook.matchConditions ?? null },
+    conditions.length === 0 ? { op: 'remove', path } : { op: 'add', path, value: conditions },
   ];
 }
 

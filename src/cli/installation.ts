@@ -4,15 +4,22 @@ import { connect, type ApiRequest, type Connection } from '../cluster/connection
 import { listAll, readPages } from '../cluster/lists.ts';
 import { UserError } from '../config/files.ts';
 import type { JsonPatchOp } from '../kube/json-patch.ts';
+import { clusterScoped } from '../kube/resources.ts';
 import { ApiError } from '../kube/status.ts';
-import { isObject, type JsonObject, type Kinds, type KubeObject, type Lease, type ObjectMeta } from '../kube/types.ts';
+import {
+  isObject,
+  type GroupVersionResource,
+  type JsonObject,
+  type Kinds,
+  type KubeObject,
+  type Lease,
+  type ObjectMeta,
+} from '../kube/types.ts';
 import { CONFIGURATION_KINDS, type ConfigurationKind, type WebhookConfiguration } from '../kube/webhooks.ts';
 import { INSTALLATION } from '../kube/well-known.ts';
 import { PROGRAM, VERSION, type Io } from './command.ts';
 import { inventoryOptions } from './inventory/inventory.ts';
 import { nonEmpty, option, text, type Values } from './options.ts';
-
-export { isPartOfPortcullis as isOwn } from '../kube/webhooks.ts';
 
 /** The options that select the cluster. */
 export const clusterOptions = {
@@ -29,13 +36,7 @@ export const namespaceOption = {
   }),
 };
 
-/** A resource of the API. The core group is `''`. */
-export interface Resource {
-  readonly group: string;
-  readonly version: string;
-  /** Lower-case plural. */
-  readonly resource: string;
-}
+export const DEFINITIONS = clusterScoped('apiextensions.k8s.io/v1', 'customresourcedefinitions');
 
 /** An object of any kind. */
 export interface AnyObject extends KubeObject {
@@ -56,11 +57,11 @@ export interface ClusterClient {
   readonly signal: AbortSignal;
   send(request: ApiRequest): Promise<JsonObject>;
   /** Resolves to `undefined` if the object does not exist. */
-  get(resource: Resource, name: string, namespace?: string): Promise<AnyObject | undefined>;
+  get(resource: GroupVersionResource, name: string, namespace?: string): Promise<AnyObject | undefined>;
   /** Lists objects. The list is empty if the cluster does not serve the resource. */
-  list(resource: Resource, selection?: Selection): Promise<readonly AnyObject[]>;
+  list(resource: GroupVersionResource, selection?: Selection): Promise<readonly AnyObject[]>;
   /** Applies a JSON patch to a cluster-scoped object. */
-  patch(resource: Resource, name: string, patch: Patch): Promise<JsonObject>;
+  patch(resource: GroupVersionResource, name: string, patch: Patch): Promise<JsonObject>;
 }
 
 interface Patch {
@@ -154,14 +155,14 @@ export async function readServer({ send }: ClusterClient): Promise<Server> {
 }
 
 /** The path of the objects of a resource in a namespace, or in all namespaces. */
-export function collectionPath({ group, version, resource }: Resource, namespace?: string): string {
+export function collectionPath({ group, version, resource }: GroupVersionResource, namespace?: string): string {
   const root = group === '' ? `/api/${version}` : `/apis/${group}/${version}`;
   return namespace === undefined
     ? `${root}/${resource}`
     : `${root}/namespaces/${encodeURIComponent(namespace)}/${resource}`;
 }
 
-export function objectPath(resource: Resource, name: string, namespace?: string): string {
+export function objectPath(resource: GroupVersionResource, name: string, namespace?: string): string {
   return `${collectionPath(resource, namespace)}/${encodeURIComponent(name)}`;
 }
 

@@ -12,12 +12,12 @@ export interface ResourceInfo {
   readonly podTemplate?: readonly string[];
 }
 
-function namespaced(apiVersion: string, resource: string, podTemplate?: readonly string[]): ResourceInfo {
+export function namespaced(apiVersion: string, resource: string, podTemplate?: readonly string[]): ResourceInfo {
   const [version = '', group = ''] = apiVersion.split('/').reverse();
   return { group, version, resource, scope: 'Namespaced', ...(podTemplate ? { podTemplate } : {}) };
 }
 
-function clusterScoped(apiVersion: string, resource: string): ResourceInfo {
+export function clusterScoped(apiVersion: string, resource: string): ResourceInfo {
   return { ...namespaced(apiVersion, resource), scope: 'Cluster' };
 }
 

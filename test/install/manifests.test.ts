@@ -149,21 +149,6 @@ test('without SCCs and the rollout no manifest mentions SCCs', () => {
   assert.doesNotMatch(text, /scc|securitycontextconstraints|rangeallocations/i);
 });
 
-/** The permissions of the replicas by role, as `verb resource names`. */
-function permissions(settings: Partial<ManifestSettings>): ReadonlyMap<string, readonly string[]> {
-  const granted = new Map<string, readonly string[]>();
-  for (const one of buildManifests({ ...DEFAULTS, ...settings })) {
-    if (one.kind !== 'Role' && one.kind !== 'ClusterRole') continue;
-    const { rules } = one as ManifestOf<V1ClusterRole>;
-    const texts = (rules ?? []).flatMap(({ verbs, resources = [], resourceNames: names }) =>
-      resources.flatMap((resource) => verbs.map((verb) => `${verb} ${resource}${names ? ` ${names.join(',')}` : ''}`)),
-    );
-    const { name } = one.metadata;
-    granted.set(name, [...(granted.get(name) ?? []), ...texts]);
-  }
-  return granted;
-}
-
 suite('the roles of the replicas', () => {
   const base = ['portcullis'];
   const scc = ['portcullis-scc', 'portcullis-view'];
@@ -217,65 +202,12 @@ suite('the roles of the replicas', () => {
     ],
   ];
   for (const [name, settings, roles] of cases) {
-    test(name, () => assert.deepEqual([...permissions(settings).keys()].toSorted(), roles.toSorted()));
-  }
-
-  test('roles grant only the writes of their controllers', () => {
-    const writes = Object.fromEntries(
-      [...permissions({ evaluator: 'DryRun' })].map(([role, granted]) => [
-        role,
-        granted.filter((one) => !/^(get|list|watch|use) /.test(one)),
-      ]),
-    );
-    assert.deepEqual(
-      writes['portcullis-standard-sccs']?.map((one) => one.replace(/ \S*,\S*$/, ' NAMES')),
-      [
-        'create securitycontextconstraints',
-        'update securitycontextconstraints NAMES',
-        'create clusterroles',
-        'create clusterrolebindings',
-        'update clusterroles NAMES',
-        'update clusterrolebindings NAMES',
-        'delete clusterrolebindings NAMES',
-      ],
-    );
-    delete writes['portcullis-standard-sccs'];
-    assert.deepEqual(writes, {
-      portcullis: ['create leases', 'update leases', 'delete leases', 'create events', 'patch events'],
-      'portcullis-scc': [],
-      'portcullis-view': [],
-      'portcullis-rollout': [],
-      'portcullis-serving-certificate': [
-        'create secrets',
-        'update secrets portcullis-serving-certificate',
-        'delete secrets portcullis-serving-certificate',
-        'patch validatingwebhookconfigurations psa.portcullis.dev',
-      ],
-      'portcullis-serving-certificate-scc': [
-        'patch mutatingwebhookconfigurations zz.scc.portcullis.dev,objects.scc.portcullis.dev',
-        'patch validatingwebhookconfigurations scc.portcullis.dev',
-      ],
-      'portcullis-replica-certificate': [],
-      'portcullis-uid-range-allocator': ['patch namespaces', 'create rangeallocations', 'update rangeallocations'],
-      'portcullis-label-syncer': ['patch namespaces'],
-      'portcullis-run-level-zero-labeler': ['patch namespaces default,kube-system,kube-public'],
-      'portcullis-config-observer': [
-        'create configmaps',
-        'update configmaps portcullis-pod-security',
-        'patch psaenforcementconfigs/status',
-      ],
-      'portcullis-readiness': [
-        'create psaenforcementconfigs',
-        'patch psaenforcementconfigs',
-        'patch psaenforcementconfigs/status',
-        'create reports',
-        'patch reports portcullis-pod-security',
-        'delete reports portcullis-pod-security',
-      ],
-      'portcullis-readiness-dry-run': ['patch namespaces'],
-      'portcullis-view-enforcement': [],
+    test(name, () => {
+      const manifests = buildManifests({ ...DEFAULTS, ...settings });
+      const found = manifests.filter(({ kind }) => kind === 'Role' || kind === 'ClusterRole');
+      assert.deepEqual([...new Set(found.map(({ metadata }) => metadata.name))].toSorted(), roles.toSorted());
     });
-  });
+  }
 });
 
 test('aggregated roles grant read access only', () => {

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
-import { collectionPath, objectPath, type Resource } from '../../src/cli/installation.ts';
-import type { KubeObject } from '../../src/kube/types.ts';
+import { collectionPath, objectPath } from '../../src/cli/installation.ts';
+import type { GroupVersionResource, KubeObject } from '../../src/kube/types.ts';
 import type { ApiClient } from './api-client.ts';
 
 /** Creates objects in a cluster. */
@@ -30,7 +30,7 @@ export function createInstaller(admin: ApiClient): Installer {
 /** Irregular plurals. */
 const PLURALS: Readonly<Record<string, string>> = { NetworkPolicy: 'networkpolicies' };
 
-function resourceOf({ apiVersion = '', kind = '' }: KubeObject): Resource {
+function resourceOf({ apiVersion = '', kind = '' }: KubeObject): GroupVersionResource {
   const [version = '', group = ''] = apiVersion.split('/').toReversed();
   return { group, version, resource: PLURALS[kind] ?? `${kind.toLowerCase()}s` };
 }

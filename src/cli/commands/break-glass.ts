@@ -4,6 +4,7 @@ import type { JsonPatchOp } from '../../kube/json-patch.ts';
 import { RESOURCES } from '../../kube/resources.ts';
 import { ApiError } from '../../kube/status.ts';
 import { quote } from '../../kube/text.ts';
+import { isPartOfPortcullis } from '../../kube/webhooks.ts';
 import {
   breakGlassStatus,
   formatNote,
@@ -17,7 +18,6 @@ import {
 import { defineCommand, EXIT, type Io } from '../command.ts';
 import {
   clusterOptions,
-  isOwn,
   parseWebhookConfiguration,
   readConfigurations,
   withCluster,
@@ -71,7 +71,7 @@ export const command = defineCommand({
     const action = parseAction(operands);
     if (action !== 'on' && options.reason !== undefined) throw new UserError('--reason requires the action "on"');
     return await withCluster(options, io, async (client) => {
-      const configurations = (await readConfigurations(client)).filter(isOwn);
+      const configurations = (await readConfigurations(client)).filter(isPartOfPortcullis);
       if (configurations.length === 0) {
         throw new UserError('there are no webhook configurations with the label app.kubernetes.io/part-of=portcullis');
       }

@@ -1,3 +1,4 @@
+import { isPartOfPortcullis } from '../../kube/webhooks.ts';
 import { breakGlassStatus, type BreakGlassStatus } from '../break-glass.ts';
 import { defineCommand, EXIT } from '../command.ts';
 import { evaluateChecks } from '../doctor/checks/index.ts';
@@ -5,7 +6,7 @@ import { isInstalled } from '../doctor/checks/installation.ts';
 import { formatNames, type Facts, type Finding, type Severity } from '../doctor/facts.ts';
 import { gatherFacts } from '../doctor/gather.ts';
 import { namespaceTier, requestTier, withoutBreakGlass, type Request, type Tier } from '../doctor/matching.ts';
-import { clusterOptions, isOwn, namespaceOption, withCluster } from '../installation.ts';
+import { clusterOptions, namespaceOption, withCluster } from '../installation.ts';
 import {
   printTable,
   DATA_AND_TABLE,
@@ -46,7 +47,7 @@ export const command = defineCommand({
     const { stdout } = io;
     const diagnosis = await withCluster(options, io, async (client): Promise<Diagnosis> => {
       const facts = await gatherFacts(client, { namespace, now: new Date() });
-      const { breakGlass } = breakGlassStatus(facts.configurations.filter(isOwn));
+      const { breakGlass } = breakGlassStatus(facts.configurations.filter(isPartOfPortcullis));
       return {
         server: client.connection.server,
         breakGlass,

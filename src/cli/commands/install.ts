@@ -9,12 +9,18 @@ import { ROLLOUT_PHASES } from '../../policy/rollout/settings.ts';
 import { SCC_MODES } from '../../policy/scc/mode.ts';
 import { AUTHORIZATIONS } from '../../server/access-reviews.ts';
 import { defineCommand, EXIT, VERSION } from '../command.ts';
-import { clusterOptions, readServer, withCluster, type ClusterClient, type Server } from '../installation.ts';
+import {
+  clusterOptions,
+  DEFINITIONS,
+  readServer,
+  withCluster,
+  type ClusterClient,
+  type Server,
+} from '../installation.ts';
 import { boolean, integer, nonEmpty, oneOf, type Option, option, type OptionText, type Values } from '../options.ts';
 import { printable } from '../output/print.ts';
 import { namespaceName } from '../scc-options.ts';
 
-const DEFINITIONS = { group: 'apiextensions.k8s.io', version: 'v1', resource: 'customresourcedefinitions' };
 /** Nodes of a managed cluster have the same labels. */
 const NODE_LIMIT = '5';
 

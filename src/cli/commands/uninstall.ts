@@ -1,15 +1,17 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { UserError } from '../../config/files.ts';
 import { escapeKey, type JsonPatchOp } from '../../kube/json-patch.ts';
-import { RESOURCES } from '../../kube/resources.ts';
+import { namespaced, RESOURCES, type ResourceInfo } from '../../kube/resources.ts';
 import { NAMESPACE_RANGE_ANNOTATIONS } from '../../kube/scc.ts';
 import { ApiError } from '../../kube/status.ts';
 import { COMPONENT_LABEL, INSTALLATION, PART_OF, PART_OF_LABEL, REPLICA, TIER_LABEL } from '../../kube/well-known.ts';
+import { isPartOfPortcullis } from '../../kube/webhooks.ts';
 import { SCC_MODE_LABEL } from '../../policy/scc/mode.ts';
 import { STANDARD_CLUSTER_ROLE_BINDINGS, STANDARD_CLUSTER_ROLES, STANDARD_SCCS } from '../../policy/scc/standard.ts';
 import { defineCommand, EXIT, type Io } from '../command.ts';
 import {
   clusterOptions,
+  DEFINITIONS,
   ignoreNotFound,
   isCurrentLease,
   namespaceOption,
@@ -17,7 +19,6 @@ import {
   withCluster,
   type AnyObject,
   type ClusterClient,
-  type Resource,
 } from '../installation.ts';
 import { durationMs, flag, option } from '../options.ts';
 import { printable } from '../output/print.ts';
@@ -68,12 +69,16 @@ export const command = defineCommand({
       if (!dryRun && !options.yes && !(await confirm(formatQuestion(client.connection.server, purge), io))) {
         throw new UserError('nothing was deleted: the response was not "yes"; use --yes to skip the confirmation');
       }
-      let reported = 0;
+      let [reported, failures] = [0, 0];
       const report = (line: string): void => {
         reported++;
         io.stdout.write(`${printable(line)}\n`);
       };
-      const failures = await uninstall({ client, namespace, dryRun, report }, { waitMs, purge });
+      const fail = (line: string): void => {
+        failures++;
+        report(line);
+      };
+      await uninstall({ client, namespace, dryRun, report, fail }, { waitMs, purge });
       if (reported === 0) report(`Nothing to delete: Portcullis is not installed in namespace ${namespace}.`);
       return failures === 0 ? EXIT.passed : EXIT.violations;
     });
@@ -116,24 +121,15 @@ interface Context {
   readonly dryRun: boolean;
   /** Prints a line about a step. */
   report(line: string): void;
-}
-
-function namespaced(apiVersion: string, resource: string): Resource {
-  const [version = '', group = ''] = apiVersion.split('/').toReversed();
-  return { group, version, resource };
+  /** Prints a line about a step that failed. */
+  fail(line: string): void;
 }
 
 /** Deleted first: without the replicas, API servers would deny requests that match them. */
-const WEBHOOKS: readonly Resource[] = [
-  RESOURCES.ValidatingWebhookConfiguration,
-  RESOURCES.MutatingWebhookConfiguration,
-];
-
-const CLUSTER_ROLES: readonly Resource[] = [RESOURCES.ClusterRoleBinding, RESOURCES.ClusterRole];
-const CLUSTER_SCOPED: ReadonlySet<Resource> = new Set([...WEBHOOKS, ...CLUSTER_ROLES]);
+const WEBHOOKS = [RESOURCES.ValidatingWebhookConfiguration, RESOURCES.MutatingWebhookConfiguration];
 
 /** Deleted after the replicas, which recreate their Secret and Leases. */
-const DEPENDENCIES: readonly Resource[] = [
+const DEPENDENCIES = [
   namespaced('policy/v1', 'poddisruptionbudgets'),
   namespaced('v1', 'services'),
   namespaced('networking.k8s.io/v1', 'networkpolicies'),
@@ -152,27 +148,19 @@ const DEPENDENCIES: readonly Resource[] = [
   RESOURCES.Secret,
 ];
 
-/**
- * Deletes an installation. Resolves to the number of objects that could not be deleted. Rejects only if the server cannot
- * be reached.
- */
+/** Deletes an installation. Rejects only if the server cannot be reached. */
 async function uninstall(
   context: Context,
   { waitMs, purge }: { readonly waitMs: number; readonly purge: Purge },
-): Promise<number> {
+): Promise<void> {
   if (!(await deleteWebhooks(context, waitMs))) {
-    context.report(
-      'All other objects are kept: without them, API servers would deny requests that match the webhooks.',
-    );
-    return 1;
+    context.fail('All other objects are kept: without them, API servers would deny requests that match the webhooks.');
+    return;
   }
-  const failures = [
-    await deleteReplicas(context),
-    await deleteOwnObjects(context, DEPENDENCIES),
-    await purgeSccsAndNamespaces(context, purge),
-    await deleteNamespace(context),
-  ];
-  return failures.reduce((sum, count) => sum + count, 0);
+  await deleteReplicas(context);
+  await deleteOwnObjects(context, DEPENDENCIES);
+  await purgeSccsAndNamespaces(context, purge);
+  await deleteNamespace(context);
 }
 
 const WEBHOOKS_TIMEOUT_MS = 60_000;
@@ -184,7 +172,7 @@ async function deleteWebhooks(context: Context, waitMs: number): Promise<boolean
   const { report, dryRun, client } = context;
   const { targets, errors } = await findOwnObjects(context, WEBHOOKS);
   for (const message of errors) report(`Webhook configurations cannot be listed: ${message}`);
-  if (errors.length > 0 || (await deleteObjects(context, targets)) > 0) return false;
+  if (errors.length > 0 || !(await deleteObjects(context, targets))) return false;
   if (dryRun || targets.length === 0) return true;
   const list = async () => (await findOwnObjects(context, WEBHOOKS)).targets;
   const remaining = await waitUntilEmpty(list, WEBHOOKS_TIMEOUT_MS, client.signal);
@@ -195,18 +183,14 @@ async function deleteWebhooks(context: Context, waitMs: number): Promise<boolean
   return true;
 }
 
-async function deleteReplicas(context: Context): Promise<number> {
+async function deleteReplicas(context: Context): Promise<void> {
   const { client, namespace, report } = context;
   await reportProcesses(context);
-  const failures = await deleteOwnObjects(context, [RESOURCES.Deployment]);
-  if (context.dryRun || failures > 0) return failures;
-  const list = async () => {
-    const pods = await client.list(RESOURCES.Pod, { namespace });
-    return pods.filter((pod) => isOwnObject(RESOURCES.Pod, pod));
-  };
+  const isDeleted = await deleteOwnObjects(context, [RESOURCES.Deployment]);
+  if (context.dryRun || !isDeleted) return;
+  const list = async () => (await client.list(RESOURCES.Pod, { namespace })).filter(isPartOfPortcullis);
   const remaining = await waitUntilEmpty(list, REPLICAS_TIMEOUT_MS, client.signal);
   for (const { metadata } of remaining) report(`pods/${metadata.name} still runs; continuing.`);
-  return 0;
 }
 
 const POLL_MS = 500;
@@ -249,22 +233,19 @@ async function reportProcesses({ client, namespace, report }: Context): Promise<
 
 /** An object to delete. */
 interface Target {
-  readonly resource: Resource;
+  readonly resource: ResourceInfo;
   readonly object: AnyObject;
 }
 
-interface FoundObjects {
-  readonly targets: readonly Target[];
-  /** Errors of the resources that could not be listed. */
-  readonly errors: readonly string[];
-}
-
-/** The objects of Portcullis, in the order of the resources. Rejects only if the server cannot be reached. */
-async function findOwnObjects({ client, namespace }: Context, resources: readonly Resource[]): Promise<FoundObjects> {
+/**
+ * The objects of Portcullis, in the order of the resources, and the errors of the resources that could not be listed.
+ * Rejects only if the server cannot be reached.
+ */
+async function findOwnObjects({ client, namespace }: Context, resources: readonly ResourceInfo[]) {
   const errors: string[] = [];
   const targets = resources.map(async (resource): Promise<readonly Target[]> => {
     try {
-      const objects = await client.list(resource, CLUSTER_SCOPED.has(resource) ? {} : { namespace });
+      const objects = await client.list(resource, resource.scope === 'Cluster' ? {} : { namespace });
       return objects.filter((object) => isOwnObject(resource, object)).map((object) => ({ resource, object }));
     } catch (error) {
       if (!(error instanceof ApiError)) throw error;
@@ -276,21 +257,22 @@ async function findOwnObjects({ client, namespace }: Context, resources: readonl
 }
 
 /** True for objects with the label of Portcullis, and for the Secret and Leases that the replicas write. */
-function isOwnObject({ resource }: Resource, { metadata: { name, labels = {} } }: AnyObject): boolean {
-  if (labels[PART_OF_LABEL] === PART_OF) return true;
+function isOwnObject({ resource }: ResourceInfo, object: AnyObject): boolean {
+  const { name, labels = {} } = object.metadata;
+  if (isPartOfPortcullis(object)) return true;
   if (resource === 'secrets') return name === INSTALLATION.certificateSecret;
   return resource === 'leases' && (name === INSTALLATION.name || labels[COMPONENT_LABEL] === REPLICA);
 }
 
-async function deleteOwnObjects(context: Context, resources: readonly Resource[]): Promise<number> {
+async function deleteOwnObjects(context: Context, resources: readonly ResourceInfo[]): Promise<boolean> {
   const { targets, errors } = await findOwnObjects(context, resources);
-  for (const message of errors) context.report(`Cannot be listed: ${message}`);
-  return errors.length + (await deleteObjects(context, targets));
+  for (const message of errors) context.fail(`Cannot be listed: ${message}`);
+  return (await deleteObjects(context, targets)) && errors.length === 0;
 }
 
-/** Deletes objects one after another, unless they were replaced. Resolves to the number of failures. */
-async function deleteObjects(context: Context, targets: readonly Target[]): Promise<number> {
-  let failures = 0;
+/** Deletes objects one after another, unless they were replaced. Resolves to true if all are deleted. */
+async function deleteObjects(context: Context, targets: readonly Target[]): Promise<boolean> {
+  let isDone = true;
   for (const { resource, object } of targets) {
     const { name, namespace, uid } = object.metadata;
     const path = objectPath(resource, name, namespace);
@@ -302,26 +284,26 @@ async function deleteObjects(context: Context, targets: readonly Target[]): Prom
       ...(context.dryRun ? { dryRun: ['All'] } : {}),
     };
     const response = context.client.send({ method: 'DELETE', path, body });
-    failures += await reportChange(context, objectName(resource, name), 'deleted', response);
+    isDone = (await reportChange(context, objectName(resource, name), 'deleted', response)) && isDone;
   }
-  return failures;
+  return isDone;
 }
 
-/** Reports the result of a change. Resolves to the number of failures: 1 if the server refuses it, otherwise 0. */
+/** Reports the result of a change. Resolves to false if the server refuses it. */
 async function reportChange(
-  { dryRun, report }: Context,
+  { dryRun, report, fail }: Context,
   title: string,
   change: string,
   response: Promise<unknown>,
-): Promise<number> {
+): Promise<boolean> {
   try {
     const changed = await ignoreNotFound(response);
     report(`${title} ${changed ? '' : 'already '}${change}${dryRunSuffix(dryRun)}`);
-    return 0;
+    return true;
   } catch (error) {
     if (!(error instanceof ApiError)) throw error;
-    report(`${title} not ${change}: ${error.message}`);
-    return 1;
+    fail(`${title} not ${change}: ${error.message}`);
+    return false;
   }
 }
 
@@ -330,49 +312,46 @@ function dryRunSuffix(dryRun: boolean): string {
 }
 
 /** The name of an object in the notation of kubectl: `deployments.apps/portcullis`. */
-function objectName({ group, resource }: Resource, name: string): string {
+function objectName({ group, resource }: ResourceInfo, name: string): string {
   return `${resource}${group === '' ? '' : `.${group}`}/${name}`;
 }
 
-const DEFINITIONS = namespaced('apiextensions.k8s.io/v1', 'customresourcedefinitions');
 const SCCS = RESOURCES.SecurityContextConstraints;
 
-async function purgeSccsAndNamespaces(context: Context, purge: Purge): Promise<number> {
-  if (!purge.sccs && !purge.namespaces) return 0;
+async function purgeSccsAndNamespaces(context: Context, purge: Purge): Promise<void> {
+  if (!purge.sccs && !purge.namespaces) return;
   const definition = await context.client.get(DEFINITIONS, `${SCCS.resource}.${SCCS.group}`);
-  if (definition !== undefined && !isOwnObject(DEFINITIONS, definition)) {
+  if (definition !== undefined && !isPartOfPortcullis(definition)) {
     // OpenShift, for example.
-    context.report('SCCs are kept: their definition has no label of Portcullis.');
-    return 1;
+    context.fail('SCCs are kept: their definition has no label of Portcullis.');
+    return;
   }
-  return (purge.sccs ? await purgeSccs(context) : 0) + (purge.namespaces ? await purgeNamespaces(context) : 0);
+  if (purge.sccs) await purgeSccs(context);
+  if (purge.namespaces) await purgeNamespaces(context);
 }
 
-const STANDARD_NAMES: ReadonlySet<string | undefined> = new Set(STANDARD_SCCS.map(({ scc }) => scc.metadata?.name));
-
 /** Deletes the roles for the standard SCCs, and the definitions of Portcullis with all their objects. */
-async function purgeSccs(context: Context): Promise<number> {
+async function purgeSccs(context: Context): Promise<void> {
   const { client, dryRun, report } = context;
-  const standard = [...STANDARD_CLUSTER_ROLE_BINDINGS, ...STANDARD_CLUSTER_ROLES];
-  const names = new Set(standard.map(({ metadata }) => metadata?.name));
-  const lists = [...CLUSTER_ROLES, DEFINITIONS].map(async (resource) => {
+  const roles = [...STANDARD_CLUSTER_ROLE_BINDINGS, ...STANDARD_CLUSTER_ROLES].map(({ metadata }) => metadata?.name);
+  const lists = [RESOURCES.ClusterRoleBinding, RESOURCES.ClusterRole, DEFINITIONS].map(async (resource) => {
     const objects = await client.list(resource);
     const isPurged = (object: AnyObject): boolean =>
-      resource === DEFINITIONS ? isOwnObject(resource, object) : names.has(object.metadata.name);
+      resource === DEFINITIONS ? isPartOfPortcullis(object) : roles.includes(object.metadata.name);
     return objects.filter(isPurged).map((object) => ({ resource, object }));
   });
   const targets = (await Promise.all(lists)).flat();
+  const standard = STANDARD_SCCS.map(({ scc }) => scc.metadata?.name);
   const sccs = targets.length === 0 ? [] : await client.list(SCCS);
-  for (const { metadata } of sccs.filter(({ metadata }) => !STANDARD_NAMES.has(metadata.name))) {
+  for (const { metadata } of sccs.filter(({ metadata }) => !standard.includes(metadata.name))) {
     report(`${objectName(SCCS, metadata.name)} is deleted with its definition${dryRunSuffix(dryRun)}`);
   }
-  return await deleteObjects(context, targets);
+  await deleteObjects(context, targets);
 }
 
-/** Removes the labels and annotations of Portcullis from all namespaces. Resolves to the number of failures. */
-async function purgeNamespaces(context: Context): Promise<number> {
+/** Removes the labels and annotations of Portcullis from all namespaces. */
+async function purgeNamespaces(context: Context): Promise<void> {
   const { client, dryRun } = context;
-  let failures = 0;
   for (const { metadata } of await client.list(RESOURCES.Namespace)) {
     const operations = [
       ...removals('labels', metadata.labels, [SCC_MODE_LABEL, TIER_LABEL]),
@@ -380,9 +359,8 @@ async function purgeNamespaces(context: Context): Promise<number> {
     ];
     if (operations.length === 0) continue;
     const response = client.patch(RESOURCES.Namespace, metadata.name, { operations, dryRun });
-    failures += await reportChange(context, `namespaces/${metadata.name} labels and annotations`, 'removed', response);
+    await reportChange(context, `namespaces/${metadata.name} labels and annotations`, 'removed', response);
   }
-  return failures;
 }
 
 /** The operations that remove keys from the labels or annotations of an object. */
@@ -397,22 +375,21 @@ function removals(
 }
 
 /** Deletes the namespace of the installation if it contains no other objects. */
-async function deleteNamespace(context: Context): Promise<number> {
+async function deleteNamespace(context: Context): Promise<void> {
   const { client, namespace: name, report } = context;
   const object = await client.get(RESOURCES.Namespace, name);
-  if (!object || object.metadata.deletionTimestamp != null) return 0;
-  if (!isOwnObject(RESOURCES.Namespace, object)) {
+  if (!object || object.metadata.deletionTimestamp != null) return;
+  if (!isPartOfPortcullis(object)) {
     report(`namespaces/${name} kept: it has no label ${PART_OF_LABEL}=${PART_OF}.`);
-    return 0;
+    return;
   }
   const others = await findOtherObjects(context);
-  if (others.length === 0) return await deleteObjects(context, [{ resource: RESOURCES.Namespace, object }]);
-  report(`namespaces/${name} kept: it contains ${others.join(', ')}.`);
-  return 0;
+  if (others.length > 0) report(`namespaces/${name} kept: it contains ${others.join(', ')}.`);
+  else await deleteObjects(context, [{ resource: RESOURCES.Namespace, object }]);
 }
 
 /** Resources of user objects. A namespace that contains one of them is kept. */
-const USER_RESOURCES: readonly Resource[] = [
+const USER_RESOURCES = [
   RESOURCES.Pod,
   namespaced('v1', 'persistentvolumeclaims'),
   namespaced('v1', 'services'),
@@ -446,7 +423,7 @@ const GENERATED_SECRET_TYPES = new Set([
   'kubernetes.io/dockerconfigjson',
 ]);
 
-function isUserObject(resource: Resource, object: AnyObject): boolean {
+function isUserObject(resource: ResourceInfo, object: AnyObject): boolean {
   const { name, annotations = {}, ownerReferences = [] } = object.metadata;
   if (isOwnObject(resource, object) || GENERATED_CONFIG_MAPS.has(name) || ownerReferences.length > 0) return false;
   const type = 'type' in object ? object.type : undefined;

@@ -4,10 +4,10 @@ import { networkError } from '../../cluster/network-error.ts';
 import { parseConfiguration } from '../../config/configuration.ts';
 import { UserError } from '../../config/files.ts';
 import { buildManifests, defaultSettings, type Manifest, type ManifestSettings } from '../../install/index.ts';
-import { RESOURCES } from '../../kube/resources.ts';
+import { namespaced, RESOURCES } from '../../kube/resources.ts';
 import { ApiError } from '../../kube/status.ts';
-import type { Kinds, Lease, Role, RoleBinding, Secret, UserInfo } from '../../kube/types.ts';
-import { hasCaInjection } from '../../kube/webhooks.ts';
+import type { GroupVersionResource, Kinds, Lease, Role, RoleBinding, Secret, UserInfo } from '../../kube/types.ts';
+import { hasCaInjection, isPartOfPortcullis } from '../../kube/webhooks.ts';
 import { INJECT_CA_ANNOTATION, INSTALLATION, POD_SECURITY_LABELS } from '../../kube/well-known.ts';
 import { DEFAULT_ROLLOUT, type RolloutSettings } from '../../policy/rollout/settings.ts';
 import { STANDARD_SCCS } from '../../policy/scc/standard.ts';
@@ -16,13 +16,11 @@ import {
   collectionPath,
   deploymentArgument,
   deploymentFile,
-  isOwn,
   readConfigurations,
   readServer,
   type AnyObject,
   type ClusterClient,
   type Configuration,
-  type Resource,
 } from '../installation.ts';
 import { serveOptions } from '../serve/options.ts';
 import {
@@ -38,8 +36,6 @@ import {
 } from './facts.ts';
 import { namespaceTier, type Tier } from './matching.ts';
 
-const DISRUPTION_BUDGETS: Resource = { group: 'policy', version: 'v1', resource: 'poddisruptionbudgets' };
-
 type Deployment = Kinds['Deployment'];
 
 interface GatherOptions {
@@ -54,7 +50,7 @@ interface GatherOptions {
  */
 export async function gatherFacts(client: ClusterClient, { namespace, now }: GatherOptions): Promise<Facts> {
   const configurations = await readConfigurations(client);
-  const list = <T>(resource: Resource, within?: string): Promise<Fact<readonly T[]>> =>
+  const list = <T>(resource: GroupVersionResource, within?: string): Promise<Fact<readonly T[]>> =>
     readFact(async () => (await client.list(resource, { namespace: within })) as unknown as readonly T[]);
   const [server, namespaces, nodes, deployment, pods, disruptionBudgets, leases] = await Promise.all([
     readFact(() => readServer(client)),
@@ -62,7 +58,7 @@ export async function gatherFacts(client: ClusterClient, { namespace, now }: Gat
     list<Kinds['Node']>(RESOURCES.Node),
     readFact(() => client.get(RESOURCES.Deployment, INSTALLATION.name, namespace) as Promise<Deployment | undefined>),
     list<Kinds['Pod']>(RESOURCES.Pod, namespace),
-    list<AnyObject>(DISRUPTION_BUDGETS, namespace),
+    list<AnyObject>(namespaced('policy/v1', 'poddisruptionbudgets'), namespace),
     list<Lease>(RESOURCES.Lease, namespace),
   ]);
   const running = factValue(deployment);
@@ -310,7 +306,7 @@ interface InstalledObjects {
 
 /** Derives the settings of an installation from its objects. */
 function deriveSettings({ namespace, configurations, deployment, file }: InstalledObjects): ManifestSettings {
-  const own = configurations.filter(isOwn);
+  const own = configurations.filter(isPartOfPortcullis);
   const url = own.flatMap(({ webhooks }) => webhooks.map(({ clientConfig }) => clientConfig.url)).find(Boolean);
   const { phase, evaluator } = parseRollout(file) ?? DEFAULT_ROLLOUT;
   const controllers = deploymentArgument(deployment, 'controllers')?.split(',') ?? [];
@@ -346,7 +342,7 @@ function parseRollout(file: ConfigurationFile | undefined): RolloutSettings | un
 
 async function readUrlCertificates(configurations: readonly Configuration[]): Promise<Facts['urlCertificates']> {
   const urls = configurations
-    .filter(isOwn)
+    .filter(isPartOfPortcullis)
     .flatMap(({ webhooks }) => webhooks.flatMap(({ clientConfig: { url } }) => url ?? []));
   const origins = [...new Set(urls.filter((url) => URL.canParse(url)).map((url) => new URL(url).origin))];
   const facts = await Promise.all(

@@ -1,8 +1,7 @@
-import { deepEqual } from '../../kube/equality.ts';
 import { isObject } from '../../kube/types.ts';
-import { matchesLabelSelector, matchesRule } from '../../kube/webhooks.ts';
-import { BREAK_GLASS, webhookState } from '../break-glass.ts';
-import { isOwn, type Configuration, type Webhook } from '../installation.ts';
+import { matchesLabelSelector, matchesRule, isPartOfPortcullis } from '../../kube/webhooks.ts';
+import { otherConditions, webhookState } from '../break-glass.ts';
+import type { Configuration, Webhook } from '../installation.ts';
 import type { NamespaceFact } from './facts.ts';
 
 /** The attributes of a request that select webhooks. */
@@ -31,7 +30,7 @@ export function allWebhooks(configurations: readonly Configuration[]): readonly 
 
 /** The webhooks of Portcullis. */
 export function ownWebhooks(configurations: readonly Configuration[]): readonly RegisteredWebhook[] {
-  return allWebhooks(configurations.filter(isOwn));
+  return allWebhooks(configurations.filter(isPartOfPortcullis));
 }
 
 /**
@@ -55,7 +54,7 @@ export function withoutBreakGlass(configurations: readonly Configuration[]): rea
     ...configuration,
     webhooks: configuration.webhooks.map((webhook) => ({
       ...webhook,
-      matchConditions: (webhook.matchConditions ?? []).filter((condition) => !deepEqual(condition, BREAK_GLASS)),
+      matchConditions: otherConditions(webhook),
     })),
   }));
 }

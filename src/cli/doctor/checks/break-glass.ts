@@ -1,5 +1,5 @@
+import { isPartOfPortcullis } from '../../../kube/webhooks.ts';
 import { breakGlassStatus, formatNote } from '../../break-glass.ts';
-import { isOwn } from '../../installation.ts';
 import { formatNames, ok, problem, type Check, type Facts, type Severity } from '../facts.ts';
 import { certificates } from './certificates.ts';
 import { leases } from './leases.ts';
@@ -25,7 +25,7 @@ function formatFix(facts: Facts): string {
 export const breakGlass: Check = {
   name: 'break-glass',
   evaluate(facts) {
-    const { webhooks, notes } = breakGlassStatus(facts.configurations.filter(isOwn));
+    const { webhooks, notes } = breakGlassStatus(facts.configurations.filter(isPartOfPortcullis));
     const off = webhooks.filter(({ state }) => state === 'off');
     if (off.length === 0) return [ok('webhooks', 'break-glass is off')];
     const note = notes[0] ? `, ${formatNote(notes[0])}` : '';

@@ -1,5 +1,5 @@
+import { isPartOfPortcullis } from '../../../kube/webhooks.ts';
 import { INSTALLATION } from '../../../kube/well-known.ts';
-import { isOwn } from '../../installation.ts';
 import {
   evaluateFact,
   factValue,
@@ -58,7 +58,7 @@ function evaluateWebhook(registered: RegisteredWebhook, own: NamespaceFact, fact
   const resources = matched.map(({ operation, resource }) => `${operation} ${resource}`).join(', ');
   const conditions = (webhook.matchConditions ?? []).length > 0 ? ', unless its match conditions exclude them' : '';
   const message = `fails closed and matches ${resources} in namespace ${own.name}${conditions}`;
-  if (isOwn(configuration)) {
+  if (isPartOfPortcullis(configuration)) {
     const impact = 'no replica can start while none is running';
     return [problem(webhook.name, message, { impact, fix: FIXES.apply(facts.namespace) })];
   }

@@ -1,11 +1,11 @@
+import { isPartOfPortcullis } from '../../../kube/webhooks.ts';
 import { webhookConfigurations } from '../../../install/index.ts';
-import { isOwn } from '../../installation.ts';
 import { factValue, info, problem, type Check, type Facts } from '../facts.ts';
 
 /** False if there is neither a Deployment nor a webhook configuration. */
 export function isInstalled({ configurations, deployment, settings }: Facts): boolean {
   const names = new Set(webhookConfigurations(settings).map(({ metadata: { name } }) => name));
-  const isRegistered = configurations.some((one) => isOwn(one) || names.has(one.name));
+  const isRegistered = configurations.some((one) => isPartOfPortcullis(one) || names.has(one.name));
   return isRegistered || !('value' in deployment) || deployment.value !== undefined;
 }
 

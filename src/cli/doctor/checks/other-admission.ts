@@ -1,4 +1,5 @@
-import { isOwn, type Configuration } from '../../installation.ts';
+import { isPartOfPortcullis } from '../../../kube/webhooks.ts';
+import type { Configuration } from '../../installation.ts';
 import { evaluateFact, FIXES, info, ok, problem, unknown, type Check, type CheckResult, type Facts } from '../facts.ts';
 import { ownWebhooks } from '../matching.ts';
 
@@ -57,7 +58,9 @@ function evaluatePlatform({ server, probes, configurations, namespace }: Facts):
     const isOpenShift = OPENSHIFT_GROUPS.some((group) => groups.includes(group));
     if (!isOpenShift && !isAnnotated) return [];
     const message = `the cluster has its own SCC admission${isOpenShift ? ' (OpenShift)' : ''}`;
-    const registered = configurations.filter((one) => isOwn(one) && hasSccWebhooks(one)).map(({ name }) => name);
+    const registered = configurations
+      .filter((one) => isPartOfPortcullis(one) && hasSccWebhooks(one))
+      .map(({ name }) => name);
     if (registered.length === 0) return [ok(SCC_ADMISSION, `${message}, and that of Portcullis is off`)];
     return [
       problem(

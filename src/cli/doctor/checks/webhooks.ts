@@ -1,8 +1,9 @@
 import { webhookConfigurations } from '../../../install/index.ts';
 import { deepEqual } from '../../../kube/equality.ts';
 import type { JsonObject } from '../../../kube/types.ts';
-import { BREAK_GLASS } from '../../break-glass.ts';
-import { isOwn, parseWebhookConfiguration, type Configuration, type Webhook } from '../../installation.ts';
+import { isPartOfPortcullis } from '../../../kube/webhooks.ts';
+import { otherConditions } from '../../break-glass.ts';
+import { parseWebhookConfiguration, type Configuration, type Webhook } from '../../installation.ts';
 import { FIXES, ok, problem, warning, type Check, type CheckResult, type Facts } from '../facts.ts';
 
 /** The webhook configurations equal those of this version. */
@@ -14,7 +15,9 @@ export const webhooks: Check = {
     );
     return [
       ...expected.flatMap((configuration) => compareConfiguration(facts, configuration)),
-      ...facts.configurations.filter(isOwn).flatMap((configuration) => findUnknown(configuration, expected)),
+      ...facts.configurations
+        .filter(isPartOfPortcullis)
+        .flatMap((configuration) => findUnknown(configuration, expected)),
     ];
   },
 };
@@ -33,7 +36,7 @@ function compareConfiguration({ configurations, settings }: Facts, expected: Con
   }
   const label = `app.kubernetes.io/part-of=portcullis`;
   const results = [
-    ...(isOwn(live)
+    ...(isPartOfPortcullis(live)
       ? []
       : [
           problem(object, `has no label ${label}`, {
@@ -80,7 +83,7 @@ const IMPACTS: ReadonlyMap<string, string> = new Map([
 
 /** The relevant fields of a webhook, with the defaults of the API server. */
 function comparableFields(webhook: Webhook): Readonly<Record<string, unknown>> {
-  const { clientConfig, matchConditions, rules } = webhook;
+  const { clientConfig, rules } = webhook;
   const { url, service } = clientConfig;
   const path = url == null ? service?.path : URL.parse(url)?.pathname;
   return {
@@ -89,7 +92,7 @@ function comparableFields(webhook: Webhook): Readonly<Record<string, unknown>> {
     failurePolicy: webhook.failurePolicy ?? 'Fail',
     namespaceSelector: comparableSelector(webhook.namespaceSelector),
     objectSelector: comparableSelector(webhook.objectSelector),
-    matchConditions: (matchConditions ?? []).filter((condition) => !deepEqual(condition, BREAK_GLASS)),
+    matchConditions: otherConditions(webhook),
     matchPolicy: webhook.matchPolicy ?? 'Equivalent',
     timeoutSeconds: webhook.timeoutSeconds ?? 10,
     sideEffects: webhook.sideEffects,
