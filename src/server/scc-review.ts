@@ -1,7 +1,6 @@
 /** What the SCC webhooks for pods share: mode, access, waiting for new namespaces, and metrics. */
 import { getSccSet } from '../cluster/access.ts';
 import type { Store } from '../cluster/store.ts';
-import { waitFor } from '../cluster/store.ts';
 import type { AdmissionRequest, Decision } from '../kube/admission.ts';
 import { quote } from '../kube/text.ts';
 import type { Namespace } from '../kube/types.ts';
@@ -12,7 +11,7 @@ import type { CanUse } from '../policy/scc/access.ts';
 import type { SccDecision, SccInput } from '../policy/scc/request.ts';
 import type { Cell } from '../telemetry/counters.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
-import { remainingMs, type WaitingRoom } from './waiting-room.ts';
+import type { WaitingRoom } from './waiting-room.ts';
 import { andThen, type MaybePromise, type WebhookContext } from './webhook.ts';
 
 /** Calls a decision with an access check: the RBAC index, or SubjectAccessReviews. */
@@ -76,30 +75,18 @@ export function reviewPod(review: SccReview, deps: SccReviewDeps): MaybePromise<
 function decideOrWait(review: SccReview, deps: SccReviewDeps): MaybePromise<SccOutcome | undefined> {
   return andThen(decideNow(review, deps), (first) => {
     if (first?.mode.mode !== 'enforce' || !first.mayChange) return first;
-    const leave = deps.waitingRoom.enter(review.context.bodyBytes ?? 0);
-    return leave ? waitAndDecide(review, deps, first).finally(leave) : first;
+    const { request, context } = review;
+    const { namespace: name = '' } = request;
+    const waiting = deps.waitingRoom.wait(name, context, (namespace) => {
+      const { mode } = sccMode(namespace, deps.settings);
+      return mode !== 'enforce' || readNamespaceRanges(namespace).problem === undefined;
+    });
+    if (!waiting) return first;
+    return waiting.then(() => {
+      const isUnchanged = context.store.get('Namespace', name) === first.namespace;
+      return isUnchanged || context.signal?.aborted ? first : decideNow(review, deps);
+    });
   });
-}
-
-async function waitAndDecide(
-  review: SccReview,
-  deps: SccReviewDeps,
-  first: FirstOutcome,
-): Promise<SccOutcome | undefined> {
-  const { request, context } = review;
-  const { namespace: name = '' } = request;
-  const { store, signal } = context;
-  const find = (): Namespace | undefined => store.get('Namespace', name);
-  const isReady = (): true | undefined => {
-    const namespace = find();
-    if (!namespace) return undefined;
-    const { mode } = sccMode(namespace, deps.settings);
-    return mode !== 'enforce' || readNamespaceRanges(namespace).problem === undefined ? true : undefined;
-  };
-  await waitFor(store, { kind: 'Namespace', name }, isReady, { timeoutMs: remainingMs(context), signal });
-  if (find() === first.namespace) return first;
-  await deps.waitingRoom.turn();
-  return signal?.aborted ? first : decideNow(review, deps);
 }
 
 interface FirstOutcome extends SccOutcome {

@@ -1,3 +1,5 @@
+import { waitFor } from '../cluster/store.ts';
+import type { Namespace } from '../kube/types.ts';
 import type { WebhookContext } from './webhook.ts';
 
 /** Limits of the reviews that wait at the same time. */
@@ -10,28 +12,39 @@ export interface WaitingLimits {
 /** Exceeds the default concurrency limits of three API servers. */
 const DEFAULT_LIMITS: WaitingLimits = { reviews: 2000, bytes: 32 * 1024 * 1024 };
 
-/** Bounds the reviews that wait for an object that the store lacks. */
+/** Bounds the reviews that wait for a namespace. */
 export interface WaitingRoom {
-  /** Admits a review if there is room, and returns the function that releases its place. */
-  enter(bytes: number): (() => void) | undefined;
-  /** Resolves in a separate turn of the event loop for each review, so that many that continue at once do not block it. */
-  turn(): Promise<void>;
+  /**
+   * Resolves when the namespace is ready, at the deadline of the review, or when the client disconnects. Each review
+   * continues in a separate turn of the event loop, so that many do not block it. Returns undefined if there is no room.
+   */
+  wait(name: string, context: WebhookContext, isReady: (namespace: Namespace) => boolean): Promise<void> | undefined;
 }
 
 export function createWaitingRoom(limits: WaitingLimits = DEFAULT_LIMITS): WaitingRoom {
   const used = { reviews: 0, bytes: 0 };
   let last = Promise.resolve();
+  const turn = (): Promise<void> => (last = last.then(() => new Promise((resolve) => setImmediate(resolve))));
+  const untilReady = async (...[name, context, isReady]: Parameters<WaitingRoom['wait']>): Promise<void> => {
+    const { store, signal } = context;
+    const find = (): true | undefined => {
+      const namespace = store.get('Namespace', name);
+      return namespace && isReady(namespace) ? true : undefined;
+    };
+    await waitFor(store, { kind: 'Namespace', name }, find, { timeoutMs: remainingMs(context), signal });
+    await turn();
+  };
   return {
-    enter(bytes) {
+    wait(name, context, isReady) {
+      const { bodyBytes: bytes = 0 } = context;
       if (used.reviews >= limits.reviews || used.bytes + bytes > limits.bytes) return undefined;
       used.reviews++;
       used.bytes += bytes;
-      return () => {
+      return untilReady(name, context, isReady).finally(() => {
         used.reviews--;
         used.bytes -= bytes;
-      };
+      });
     },
-    turn: () => (last = last.then(() => new Promise((resolve) => setImmediate(resolve)))),
   };
 }
 

@@ -12,7 +12,6 @@ import { DEFAULT_ROLLOUT, type RolloutSettings } from '../../src/policy/rollout/
 import type { SccMode } from '../../src/policy/scc/mode.ts';
 import { createWaitingRoom } from '../../src/server/waiting-room.ts';
 import { createPsaEnforcementWebhook } from '../../src/server/webhooks/psa-enforcement.ts';
-import { createEnforcementPreview } from '../../src/server/enforcement-preview.ts';
 import { createPsaWebhook } from '../../src/server/webhooks/psa.ts';
 import { createMetrics, type Metrics } from '../../src/telemetry/metrics.ts';
 import {
@@ -29,7 +28,7 @@ import {
 import { putStandardSccs, RANGES } from '../support/scc-webhooks.ts';
 
 type Exemptions = (typeof DEFAULT_CONFIGURATION)['exemptions'];
-type WebhookOptions = Pick<Parameters<typeof createPsaWebhook>[0], 'scc' | 'preview'>;
+type WebhookOptions = Pick<Parameters<typeof createPsaWebhook>[0], 'scc' | 'rollout'>;
 
 interface Rig {
   readonly store: WritableStore;
@@ -266,11 +265,11 @@ function previewWarnings(given: PreviewCase): readonly string[] {
   const { store, decide, exempt } = createRig(
     {},
     {
-      preview: createEnforcementPreview({
+      rollout: {
         place: { namespace: 'portcullis', version: '0.0.0' },
         settings: () => settings,
         management: { exemptNamespaces: new Set(), scc },
-      }),
+      },
     },
   );
   exempt(given.exempt ?? {});

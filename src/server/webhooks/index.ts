@@ -4,11 +4,10 @@ import type { SccSettings } from '../../policy/scc/mode.ts';
 import type { Logger } from '../../telemetry/logger.ts';
 import type { Metrics } from '../../telemetry/metrics.ts';
 import { createAccessReviews, withReviewedAccess, withStoredAccess, type Authorization } from '../access-reviews.ts';
-import { createEnforcementPreview, type RolloutInForce } from '../enforcement-preview.ts';
 import { createSccRecorder, type SccReviewDeps } from '../scc-review.ts';
 import { createWaitingRoom } from '../waiting-room.ts';
 import type { Webhook, WebhookRegistration } from '../webhook.ts';
-import { createPsaWebhook, PSA, PSA_ADVISORY } from './psa.ts';
+import { createPsaWebhook, PSA, PSA_ADVISORY, type RolloutInForce } from './psa.ts';
 import { createPsaEnforcementWebhook, PSA_ENFORCEMENT } from './psa-enforcement.ts';
 import { createSccExecWebhook, SCC_EXEC } from './scc-exec.ts';
 import {
@@ -49,10 +48,8 @@ interface WebhookEntry {
 const WEBHOOKS: readonly WebhookEntry[] = [
   {
     registrations: [PSA, PSA_ADVISORY],
-    create: ({ podSecurity, rollout, scc, review: { waitingRoom }, metrics: { podSecurity: metrics } }) => {
-      const preview = rollout && createEnforcementPreview(rollout);
-      return createPsaWebhook({ podSecurity, metrics, waitingRoom, scc, preview });
-    },
+    create: ({ podSecurity, rollout, scc, review: { waitingRoom }, metrics: { podSecurity: metrics } }) =>
+      createPsaWebhook({ podSecurity, metrics, waitingRoom, scc, rollout }),
   },
   { registrations: [PSA_ENFORCEMENT], create: createPsaEnforcementWebhook },
   {

@@ -1,25 +1,25 @@
-import { waitFor, type Store } from '../../cluster/store.ts';
+import { canUseScc, getSccSet } from '../../cluster/access.ts';
+import { createLevelPredictor, createRolloutViewCache, type RolloutScope } from '../../cluster/rollout.ts';
+import type { Store } from '../../cluster/store.ts';
 import type { AdmissionRequest, Decision } from '../../kube/admission.ts';
+import { PSA_ENFORCEMENT_CONFIG } from '../../kube/psa-enforcement-config.ts';
 import {
   policyVersionLabel,
   requestLabels,
   type PodSecurityCount,
   type RequestLabels,
 } from '../../policy/psa/metrics.ts';
-import type { PodSecurity } from '../../policy/psa/configuration.ts';
-import {
-  DEFAULT_LIMITS,
-  reviewPodSecurity,
-  type PodReviewLimits,
-  type PodSecurityReview,
-} from '../../policy/psa/review.ts';
+import type { Exemptions, PodSecurity } from '../../policy/psa/configuration.ts';
+import { DEFAULT_LIMITS, reviewPodSecurity, type PodSecurityReview } from '../../policy/psa/review.ts';
 import { newestVersion } from '../../policy/pss/evaluate.ts';
-import type { Version } from '../../policy/pss/policy.ts';
-import { modeLabelWarning, type SccSettings } from '../../policy/scc/mode.ts';
+import type { TemplateContext } from '../../policy/rollout/evaluation.ts';
+import type { ManagementSettings } from '../../policy/rollout/label-sync.ts';
+import { formatPreviewWarning, isEnforcementPending, previewEnforcement } from '../../policy/rollout/preview.ts';
+import type { RolloutSettings } from '../../policy/rollout/settings.ts';
+import { modeLabelWarning, sccMode, type SccSettings } from '../../policy/scc/mode.ts';
 import type { Cell } from '../../telemetry/counters.ts';
 import type { Metrics } from '../../telemetry/metrics.ts';
-import type { PreviewEnforcement } from '../enforcement-preview.ts';
-import { remainingMs, type WaitingRoom } from '../waiting-room.ts';
+import type { WaitingRoom } from '../waiting-room.ts';
 import {
   ANNOTATIONS_CHANGED,
   LABELS_CHANGED,
@@ -64,6 +64,13 @@ export const PSA_ADVISORY: WebhookRegistration = {
   failure: 'Ignore',
 };
 
+/** The rollout of Pod Security enforcement. */
+export interface RolloutInForce {
+  readonly place: Pick<RolloutScope, 'namespace' | 'version'>;
+  settings(): RolloutSettings;
+  readonly management: ManagementSettings;
+}
+
 interface PsaWebhookOptions {
   /** Returns the configuration in force. */
   podSecurity(): PodSecurity;
@@ -72,22 +79,19 @@ interface PsaWebhookOptions {
   /** Validates the SCC mode label of namespaces; absent: such labels have no meaning. */
   readonly scc?: Pick<SccSettings, 'mode' | 'exemptNamespaces'>;
   /** Warns about pods that planned enforcement will deny; absent: none is planned. */
-  readonly preview?: PreviewEnforcement | undefined;
-  /** Evaluates as that Kubernetes version; absent: the newest known rules. */
-  readonly emulationVersion?: Version;
-  readonly limits?: PodReviewLimits;
+  readonly rollout?: RolloutInForce | undefined;
 }
 
 /** Creates the webhook that decides as the Pod Security Admission of an API server, from the store alone. */
 export function createPsaWebhook(options: PsaWebhookOptions): Webhook {
-  const { emulationVersion, limits = DEFAULT_LIMITS, waitingRoom, scc, preview } = options;
+  const { waitingRoom, scc, rollout } = options;
   const record = createRecorder(options.metrics);
-  const fixed = emulationVersion === undefined ? { limits } : { limits, emulationVersion };
+  const preview = rollout && createEnforcementPreview(rollout);
 
   const review = (request: AdmissionRequest, { store, now, deadlineMs }: WebhookContext): Review => {
     let missing: string | undefined;
     const { decision, counts } = reviewPodSecurity({
-      ...fixed,
+      limits: DEFAULT_LIMITS,
       request,
       podSecurity: options.podSecurity(),
       findNamespace(name) {
@@ -120,11 +124,9 @@ export function createPsaWebhook(options: PsaWebhookOptions): Webhook {
       const first = review(request, context);
       const name = first.missing;
       if (name === undefined) return conclude(request, first, store);
-      const leave = waitingRoom.enter(context.bodyBytes ?? 0);
-      if (!leave) return conclude(request, first, store);
-      return waitForNamespace(name, context, waitingRoom)
-        .then((isFound) => conclude(request, isFound ? review(request, context) : first, store))
-        .finally(leave);
+      const waiting = waitingRoom.wait(name, context, () => true);
+      if (!waiting) return conclude(request, first, store);
+      return waiting.then(() => conclude(request, review(request, context), store));
     },
   };
 }
@@ -134,13 +136,50 @@ interface Review extends PodSecurityReview {
   readonly missing: string | undefined;
 }
 
-/** Waits for a namespace that was created a moment ago: the API server has it, the store does not. */
-async function waitForNamespace(name: string, context: WebhookContext, waitingRoom: WaitingRoom): Promise<boolean> {
-  const { store, signal } = context;
-  const find = (): true | undefined => (store.get('Namespace', name) ? true : undefined);
-  const found = await waitFor(store, { kind: 'Namespace', name }, find, { timeoutMs: remainingMs(context), signal });
-  await waitingRoom.turn();
-  return found === true;
+// Preview of planned enforcement
+
+interface PreviewContext {
+  readonly store: Store;
+  readonly exemptions: Exemptions;
+  /** The warnings of the review, which the preview does not repeat. */
+  readonly warnings: readonly string[];
+}
+
+/** Returns the warning about pods that planned enforcement will deny, or undefined. */
+type PreviewEnforcement = (request: AdmissionRequest, context: PreviewContext) => string | undefined;
+
+/** Creates the function that warns about pods that planned enforcement will deny. */
+function createEnforcementPreview({ place, management, settings: getSettings }: RolloutInForce): PreviewEnforcement {
+  const levelIn = createLevelPredictor(management);
+  const viewOf = createRolloutViewCache();
+  return (request, { store, exemptions, warnings }) => {
+    const settings = getSettings();
+    if (settings.phase === 'Disabled') return undefined;
+    if (settings.phase === 'Evaluate' && settings.enforcementDate === undefined) return undefined;
+    const view = viewOf({ ...place, store }, settings);
+    const config = store.get('PSAEnforcementConfig', PSA_ENFORCEMENT_CONFIG);
+    if (!isEnforcementPending({ settings, config, ...view })) return undefined;
+    const found = previewEnforcement({
+      request,
+      exemptions,
+      templateContext: (name) => templateSurroundings(store, name, management),
+      predictLevel: ({ namespace }) => levelIn(namespace, store),
+    });
+    return found === undefined ? undefined : formatPreviewWarning(found, { date: settings.enforcementDate, warnings });
+  };
+}
+
+function templateSurroundings(store: Store, name: string, { scc }: ManagementSettings): TemplateContext | undefined {
+  const namespace = store.get('Namespace', name);
+  if (namespace === undefined) return undefined;
+  return {
+    namespace,
+    sccMode: sccMode(namespace, scc).mode,
+    sccs: store.list('SecurityContextConstraints'),
+    sccSet: getSccSet(store),
+    canUse: canUseScc(store),
+    findAccount: (account) => store.get('ServiceAccount', account, name),
+  };
 }
 
 // Metrics

@@ -6,11 +6,9 @@ import { RESOURCES } from '../../kube/resources.ts';
 import type { SecurityContextConstraints } from '../../kube/scc.ts';
 import { invalid, type Status } from '../../kube/status.ts';
 import { isObject, type Namespace } from '../../kube/types.ts';
-import { resolveCompatibility } from '../../policy/scc/mode.ts';
-import { defaultScc } from '../../policy/scc/objects.ts';
-import { sccMode, type SccSettings } from '../../policy/scc/mode.ts';
+import { resolveCompatibility, sccMode, type SccSettings } from '../../policy/scc/mode.ts';
 import { sccWarnings } from '../../policy/scc/advice/scc-warnings.ts';
-import { validateSccObject, findSccTypeError } from '../../policy/scc/objects.ts';
+import { defaultScc, findSccTypeError, validateSccObject } from '../../policy/scc/objects.ts';
 import { rule, WRITES, type Webhook, type WebhookContext, type WebhookRegistration } from '../webhook.ts';
 
 const { group, resource } = RESOURCES.SecurityContextConstraints;
@@ -57,8 +55,6 @@ export interface SccObjectsDeps {
   readonly settings: SccSettings;
   /** True if a controller restores the standard SCCs after changes. */
   readonly restoresStandardSccs?: boolean;
-  /** Limits of the pods that are evaluated for warnings, and of the time for it. */
-  readonly limits?: { readonly maxPods: number; readonly timeoutMs: number };
 }
 
 /** Creates the webhook that denies invalid SCCs, and warns about the effects of valid ones on existing pods. */
@@ -75,16 +71,18 @@ export function createSccObjectsValidateWebhook(deps: SccObjectsDeps): Webhook {
   };
 }
 
-const DEFAULT_LIMITS = { maxPods: 3000, timeoutMs: 1000 };
+/** Limits of the pods that are evaluated for warnings, and of the time for it. */
+const MAX_PODS = 3000;
+const TIMEOUT_MS = 1000;
 
 function findWarnings(
   scc: SecurityContextConstraints,
   { oldObject }: AdmissionRequest,
   { store, now, deadlineMs }: WebhookContext,
-  { settings, restoresStandardSccs = false, limits: { maxPods, timeoutMs } = DEFAULT_LIMITS }: SccObjectsDeps,
+  { settings, restoresStandardSccs = false }: SccObjectsDeps,
 ): readonly string[] {
   const startMs = now();
-  const endMs = startMs + Math.min(timeoutMs, deadlineMs === undefined ? Infinity : (deadlineMs - startMs) / 2);
+  const endMs = startMs + Math.min(TIMEOUT_MS, deadlineMs === undefined ? Infinity : (deadlineMs - startMs) / 2);
   return sccWarnings({
     scc,
     ...(isObject(oldObject) ? { oldScc: oldObject } : {}),
@@ -92,7 +90,7 @@ function findWarnings(
     pods: store.list('Pod'),
     findNamespace: (name) => findNamespace(store, name, settings),
     canUse: canUseScc(store),
-    maxPods,
+    maxPods: MAX_PODS,
     isOver: () => now() >= endMs,
     standardSccs: restoresStandardSccs ? 'kept' : 'left alone',
     brokenScc: resolveCompatibility(settings.compatibility).brokenScc,
