@@ -1,4 +1,3 @@
-import { waitFor } from '../cluster/store.ts';
 import type { Namespace } from '../kube/types.ts';
 import type { WebhookContext } from './webhook.ts';
 
@@ -25,27 +24,48 @@ export function createWaitingRoom(limits: WaitingLimits = DEFAULT_LIMITS): Waiti
   const used = { reviews: 0, bytes: 0 };
   let last = Promise.resolve();
   const turn = (): Promise<void> => (last = last.then(() => new Promise((resolve) => setImmediate(resolve))));
-  const untilReady = async (...[name, context, isReady]: Parameters<WaitingRoom['wait']>): Promise<void> => {
-    const { store, signal } = context;
-    const find = (): true | undefined => {
-      const namespace = store.get('Namespace', name);
-      return namespace && isReady(namespace) ? true : undefined;
-    };
-    await waitFor(store, { kind: 'Namespace', name }, find, { timeoutMs: remainingMs(context), signal });
-    await turn();
-  };
   return {
     wait(name, context, isReady) {
       const { bodyBytes: bytes = 0 } = context;
       if (used.reviews >= limits.reviews || used.bytes + bytes > limits.bytes) return undefined;
       used.reviews++;
       used.bytes += bytes;
-      return untilReady(name, context, isReady).finally(() => {
+      const ready = untilReady(context, name, isReady).then(turn);
+      return ready.finally(() => {
         used.reviews--;
         used.bytes -= bytes;
       });
     },
   };
+}
+
+/** Does not poll: evaluates the condition after each change of the namespace. */
+function untilReady(context: WebhookContext, name: string, isReady: (namespace: Namespace) => boolean): Promise<void> {
+  const { store, signal } = context;
+  return new Promise((resolve, reject) => {
+    const end = (): void => {
+      clearTimeout(timer);
+      unsubscribe();
+      signal?.removeEventListener('abort', end);
+      resolve();
+    };
+    const check = (): void => {
+      try {
+        const namespace = store.get('Namespace', name);
+        if (namespace && isReady(namespace)) end();
+      } catch (error) {
+        reject(error instanceof Error ? error : new Error(String(error)));
+        end();
+      }
+    };
+    const timer = setTimeout(end, remainingMs(context));
+    const unsubscribe = store.subscribe(({ kind, object: { metadata } }) => {
+      if (kind === 'Namespace' && metadata?.name === name) check();
+    });
+    signal?.addEventListener('abort', end, { once: true });
+    if (signal?.aborted) end();
+    else check();
+  });
 }
 
 /** The wait of OpenShift for the ranges of a namespace. */

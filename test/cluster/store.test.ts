@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
-import { test, suite } from 'node:test';
-import { createStore, type Change, type WritableStore, waitFor } from '../../src/cluster/store.ts';
+import { test } from 'node:test';
+import { createStore, type Change } from '../../src/cluster/store.ts';
 import type { Namespace, Pod } from '../../src/kube/types.ts';
 
 const namespace = (name: string): Namespace => ({ metadata: { name } });
@@ -81,92 +81,4 @@ test('a store is synced after markSynced', () => {
   assert.equal(store.synced(), false);
   store.markSynced();
   assert.equal(store.synced(), true);
-});
-
-const LONG = { timeoutMs: 60_000 };
-const SHOP = { kind: 'Namespace', name: 'shop' } as const;
-const nothing = (): string | undefined => undefined;
-
-function addNamespace(store: WritableStore, name: string): void {
-  store.put('Namespace', { metadata: { name } });
-}
-
-suite('waiting for the store', () => {
-  test('an available value is returned synchronously', () => {
-    const store = createStore();
-    addNamespace(store, 'shop');
-    const found = waitFor(store, SHOP, () => store.get('Namespace', 'shop'), LONG);
-    assert.deepEqual(found, { metadata: { name: 'shop' } });
-  });
-
-  test('without a change the wait times out', async () => {
-    const store = createStore();
-    const startMs = performance.now();
-    assert.equal(await waitFor(store, SHOP, nothing, { timeoutMs: 20 }), undefined);
-    const waitedMs = performance.now() - startMs;
-    assert.ok(waitedMs >= 15 && waitedMs < 5000, `${waitedMs}`);
-  });
-
-  test('the signal has been aborted before', async () => {
-    assert.equal(await waitFor(createStore(), SHOP, nothing, { ...LONG, signal: AbortSignal.abort() }), undefined);
-  });
-
-  test('an error of gather, immediately and after a change', async () => {
-    const store = createStore();
-    const failing = (): undefined => {
-      throw new TypeError('broken');
-    };
-    assert.throws(() => waitFor(store, SHOP, failing, LONG), { message: 'broken' });
-    let calls = 0;
-    const waiting = waitFor(store, SHOP, () => (calls++ === 0 ? undefined : failing()), LONG);
-    addNamespace(store, 'shop');
-    await assert.rejects(Promise.resolve(waiting), { message: 'broken' });
-  });
-
-  test('a thousand waiters of one object', async () => {
-    const store = createStore();
-    const waiting = Array.from({ length: 1000 }, () =>
-      Promise.resolve(waitFor(store, SHOP, () => store.get('Namespace', 'shop'), LONG)),
-    );
-    addNamespace(store, 'shop');
-    const found = await Promise.all(waiting);
-    assert.ok(found.every((one) => one?.metadata?.name === 'shop'));
-  });
-
-  test('gather is called only for changes of the target', async () => {
-    const store = createStore();
-    let calls = 0;
-    const gather = (): Pod | undefined => {
-      calls++;
-      return store.get('Pod', 'web', 'shop');
-    };
-    const found = waitFor(store, { kind: 'Pod', name: 'web', namespace: 'shop' }, gather, LONG);
-    assert.ok(found instanceof Promise);
-    addNamespace(store, 'web');
-    store.put('Pod', { metadata: { name: 'web', namespace: 'other' } });
-    store.put('Pod', { metadata: { name: 'db', namespace: 'shop' } });
-    assert.equal(calls, 1);
-    store.put('Pod', { metadata: { name: 'web', namespace: 'shop' } });
-    assert.deepEqual(await found, { metadata: { name: 'web', namespace: 'shop' } });
-    assert.equal(calls, 2);
-  });
-
-  test('a waiter unsubscribes when it ends', async () => {
-    const store = createStore();
-    let subscriptions = 0;
-    const subscribe: WritableStore['subscribe'] = (listener) => {
-      subscriptions++;
-      const unsubscribe = store.subscribe(listener);
-      return () => {
-        subscriptions--;
-        unsubscribe();
-      };
-    };
-    const aborting = new AbortController();
-    const waiting = waitFor({ ...store, subscribe }, SHOP, nothing, { ...LONG, signal: aborting.signal });
-    assert.equal(subscriptions, 1);
-    aborting.abort();
-    assert.equal(await waiting, undefined);
-    assert.equal(subscriptions, 0);
-  });
 });
