@@ -1,4 +1,4 @@
-import { notSupported, requiredField, type FieldError } from '../kube/field-error.ts';
+import { notSupported } from '../kube/field-error.ts';
 import { quote } from '../kube/text.ts';
 import { ApiError, badRequest, createStatus, invalid } from '../kube/status.ts';
 import { decodeBody } from './fields/decode.ts';
@@ -24,17 +24,11 @@ export interface WriteOptions {
 export function readWriteOptions(
   query: URLSearchParams,
   kind: 'CreateOptions' | 'UpdateOptions' | 'PatchOptions',
-  patchType?: string,
 ): WriteOptions {
   const dryRun = query.getAll('dryRun');
   const fieldManager = query.get('fieldManager') ?? '';
   const fieldValidation = query.get('fieldValidation') ?? '';
-  requireValid(kind, [
-    ...(patchType === APPLY && fieldManager === ''
-      ? [requiredField('fieldManager', 'is requiredField for apply patch')]
-      : []),
-    ...dryRunErrors(dryRun),
-  ]);
+  requireDryRun(kind, dryRun);
   const sent = {
     ...(dryRun.length > 0 ? { dryRun } : {}),
     ...(fieldManager === '' ? {} : { fieldManager }),
@@ -49,13 +43,10 @@ export function readWriteOptions(
   };
 }
 
-export function dryRunErrors(dryRun: readonly string[]): FieldError[] {
-  return dryRun.every((value) => value === 'All') ? [] : [notSupported('dryRun', dryRun, ['All'])];
-}
-
-/** Throws ApiError 422 for options with errors. */
-export function requireValid(kind: string, errors: readonly FieldError[]): void {
-  if (errors.length > 0) throw new ApiError(invalid({ group: 'meta.k8s.io', kind }, '', errors));
+/** Throws ApiError 422 unless the server supports the kind of dry run. */
+export function requireDryRun(kind: string, dryRun: readonly string[]): void {
+  if (dryRun.every((value) => value === 'All')) return;
+  throw new ApiError(invalid({ group: 'meta.k8s.io', kind }, '', [notSupported('dryRun', dryRun, ['All'])]));
 }
 
 /** Reads a boolean parameter. A parameter without a value is true. */

@@ -5,15 +5,7 @@ import { definedResources } from './objects/custom-resources.ts';
 import type { Registry } from './resources.ts';
 import { CLUSTER_ROLE_BINDINGS, CLUSTER_ROLES } from './roles.ts';
 import { isSameResource, type Storage, type StoredChange } from './storage.ts';
-import {
-  itemsAt,
-  getMetadata,
-  objectAt,
-  textAt,
-  type ApiObject,
-  type ObjectReader,
-  type ResourceKey,
-} from './types.ts';
+import { itemsAt, getMetadata, objectAt, type ApiObject, type ObjectReader, type ResourceKey } from './types.ts';
 
 const NAMESPACES: ResourceKey = { group: '', resource: 'namespaces' };
 const SERVICE_ACCOUNTS: ResourceKey = { group: '', resource: 'serviceaccounts' };
@@ -68,7 +60,6 @@ export async function startControllers(
     namespaceContent(context, rootCertificate),
     namespaceDeletion(context),
     roleAggregation(context),
-    definitionStatus(context),
   ];
   const queue = createQueue(onError ?? (() => undefined));
   const unsubscribe = storage.subscribe((change) => {
@@ -251,65 +242,13 @@ function aggregatedRules(role: ApiObject, roles: readonly ApiObject[]): readonly
   return rules.filter((rule, index) => rules.findIndex((other) => deepEqual(other, rule)) === index);
 }
 
-/** Serves the resources of CustomResourceDefinitions while they are stored. */
+/** Serves the resources of CustomResourceDefinitions while they are stored. Their objects are removed with them. */
 export function serveDefinitions(storage: Storage, registry: Registry): void {
   storage.subscribe(({ type, resource, object }) => {
     if (!isSameResource(resource, DEFINITIONS)) return;
-    const resources = type === 'DELETED' ? [] : definedResources(object);
-    registry.define(getMetadata(object).name ?? '', resources);
+    const resources = definedResources(object);
+    const isDeleted = type === 'DELETED';
+    if (isDeleted) for (const info of resources) for (const one of storage.list(info)) storage.remove(info, one);
+    registry.define(getMetadata(object).name ?? '', isDeleted ? [] : resources);
   });
-}
-
-const CLEANUP = 'customresourcecleanup.apiextensions.k8s.io';
-
-/** Reports CustomResourceDefinitions as established, and deletes their objects before the definition is removed. */
-function definitionStatus(context: ControllerContext): Controller {
-  const { reader, writer } = context;
-  return {
-    name: 'custom-resource-definitions',
-    keyOf({ type, resource, object }) {
-      if (isSameResource(resource, DEFINITIONS)) return type === 'DELETED' ? undefined : getMetadata(object).name;
-      return type === 'DELETED' ? `${resource.resource}.${resource.group}` : undefined;
-    },
-    async reconcile(name) {
-      const definition = reader.get(DEFINITIONS, '', name);
-      if (!definition) return;
-      const { finalizers = [], creationTimestamp } = getMetadata(definition);
-      const withFinalizers = (names: readonly string[]): Promise<ApiObject> =>
-        writer.update(DEFINITIONS, { ...definition, metadata: { ...definition.metadata, finalizers: names } });
-      if (isDeleting(definition)) {
-        const isEmpty = await removeAll(context, definition);
-        if (isEmpty) await withFinalizers(finalizers.filter((other) => other !== CLEANUP));
-      } else if (!finalizers.includes(CLEANUP)) await withFinalizers([...finalizers, CLEANUP]);
-      else if (itemsAt(definition, 'status', 'conditions').length === 0) {
-        const acceptedNames = objectAt(definition, 'spec', 'names');
-        const status = {
-          ...objectAt(definition, 'status'),
-          conditions: establishedAt(creationTimestamp),
-          acceptedNames,
-        };
-        await writer.update(DEFINITIONS, { ...definition, status }, 'status');
-      }
-    },
-  };
-}
-
-/** Deletes the objects of a CustomResourceDefinition. Resolves to true if none has a finalizer. */
-async function removeAll(context: ControllerContext, definition: ApiObject): Promise<boolean> {
-  const resource = {
-    group: textAt(definition, 'spec', 'group'),
-    resource: textAt(definition, 'spec', 'names', 'plural'),
-  };
-  for (const object of context.reader.list(resource)) await removeExisting(context, resource, object);
-  return context.reader.list(resource).length === 0;
-}
-
-function establishedAt(lastTransitionTime: unknown): readonly object[] {
-  const condition = (type: string, reason: string, message: string): object => {
-    return { type, status: 'True', lastTransitionTime, reason, message };
-  };
-  return [
-    condition('NamesAccepted', 'NoConflicts', 'no conflicts found'),
-    condition('Established', 'InitialNamesAccepted', 'the initial names have been accepted'),
-  ];
 }

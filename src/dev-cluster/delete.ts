@@ -1,7 +1,6 @@
-import { notSupported } from '../kube/field-error.ts';
 import { ApiError, badRequest, conflict, notFound } from '../kube/status.ts';
 import { isObject, type JsonObject } from '../kube/types.ts';
-import { dryRunErrors, requireValid } from './body.ts';
+import { requireDryRun } from './body.ts';
 import { formatTimestamp } from '../kube/units.ts';
 import { list } from './list.ts';
 import { createAttributes, type Call, type Core, type ListResult, type ObjectResult } from './request.ts';
@@ -17,16 +16,14 @@ interface DeleteOptions {
   readonly object: ApiObject;
 }
 
-const POLICIES = ['Foreground', 'Background'];
-
-/** Reads the options of a deletion from the body. Throws ApiError 400 or 422. */
+/**
+ * Reads the options of a deletion from the body. The propagation policy has no effect, since dependents are not collected.
+ * Throws ApiError 400 or 422.
+ */
 function readDeleteOptions({ body }: Call): DeleteOptions {
   const sent = body.trim() === '' ? {} : parseOptions(body);
   const dryRun = textsAt(sent, 'dryRun');
-  const policy = sent['propagationPolicy'] ?? 'Background';
-  const isKnown = typeof policy === 'string' && POLICIES.includes(policy);
-  const policyErrors = isKnown ? [] : [notSupported('propagationPolicy', policy, [...POLICIES, 'nil'])];
-  requireValid('DeleteOptions', [...policyErrors, ...dryRunErrors(dryRun)]);
+  requireDryRun('DeleteOptions', dryRun);
   return {
     dryRun: dryRun.length > 0,
     uid: textAt(sent, 'preconditions', 'uid'),
@@ -36,14 +33,12 @@ function readDeleteOptions({ body }: Call): DeleteOptions {
 }
 
 function parseOptions(body: string): JsonObject {
-  let value: unknown;
   try {
-    value = JSON.parse(body);
+    const value: unknown = JSON.parse(body);
+    return isObject(value) ? value : {};
   } catch (error) {
     throw new ApiError(badRequest(`couldn't get version/kind; json parse error: ${String(error)}`), { cause: error });
   }
-  if (isObject(value) && (value['kind'] ?? 'DeleteOptions') === 'DeleteOptions') return value;
-  throw new ApiError(badRequest('decoded object cannot be converted to DeleteOptions'));
 }
 
 /** The result of a deletion. An object with finalizers is not removed at once. */

@@ -2,6 +2,7 @@ import { createHash } from 'node:crypto';
 import { chmod, writeFile } from 'node:fs/promises';
 import type { ServerResponse } from 'node:http';
 import type { AddressInfo, Socket } from 'node:net';
+import { pipeline } from 'node:stream/promises';
 import { TLSSocket } from 'node:tls';
 import fastify, { type FastifyReply, type FastifyRequest } from 'fastify';
 import { ApiError, badRequest, createStatus, internalError, type Status } from '../kube/status.ts';
@@ -191,26 +192,16 @@ async function streamEvents(
 ): Promise<void> {
   response.writeHead(200, { 'content-type': 'application/json', 'cache-control': 'no-cache, private' });
   response.flushHeaders();
-  let isFirst = true;
-  for await (const event of events) {
-    const shown = renderEvent(info, event, { ...options, now: clock() }, isFirst);
-    isFirst = false;
-    if (!response.write(`${JSON.stringify(shown)}\n`) && !response.closed) await drained(response);
-    if (response.closed) break;
-  }
-  response.end();
-}
-
-/** Resolves when the client has read the buffered data or has disconnected. */
-function drained(response: ServerResponse): Promise<void> {
-  return new Promise((resolve) => {
-    const done = (): void => {
-      response.off('drain', done);
-      response.off('close', done);
-      resolve();
-    };
-    response.on('drain', done);
-    response.on('close', done);
+  const lines = async function* (): AsyncGenerator<string> {
+    let isFirst = true;
+    for await (const event of events) {
+      yield `${JSON.stringify(renderEvent(info, event, { ...options, now: clock() }, isFirst))}\n`;
+      isFirst = false;
+    }
+  };
+  await pipeline(lines, response).catch((error: unknown) => {
+    const isDisconnected = error instanceof Error && 'code' in error && error.code === 'ERR_STREAM_PREMATURE_CLOSE';
+    if (!isDisconnected) throw error;
   });
 }
 

@@ -57,7 +57,7 @@ export async function patch(core: Core, call: Call): Promise<ObjectResult> {
   const type = mediaType(call.contentType);
   const accepted = [...JSON_PATCHES, ...(call.info.custom ? [] : [STRATEGIC_MERGE_PATCH]), APPLY];
   if (!accepted.includes(type)) throw unsupportedMediaType(accepted);
-  const options = readWriteOptions(call.query, 'PatchOptions', type);
+  const options = readWriteOptions(call.query, 'PatchOptions');
   const next = type === APPLY ? applied(core, call, options) : patched(core, call, options, type as PatchMediaType);
   return changeObject(core, call, { options, next });
 }

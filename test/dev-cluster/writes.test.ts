@@ -194,19 +194,6 @@ describe('writing objects', () => {
       () =>
         'the body of the request was in an unknown format - accepted media types include: application/json, application/vnd.kubernetes.protobuf',
     ],
-    [
-      'odd options of a deletion',
-      () => ['DELETE', `${MAPS}/x`, { kind: 'DeleteOptions', apiVersion: 'v1', propagationPolicy: 'Maybe' }],
-      422,
-      () =>
-        'DeleteOptions.meta.k8s.io "" is invalid: propagationPolicy: Unsupported value: "Maybe": supported values: "Foreground", "Background", "nil"',
-    ],
-    [
-      'a body of a deletion that is no options',
-      () => ['DELETE', `${MAPS}/x`, map('x')],
-      400,
-      () => 'decoded object cannot be converted to DeleteOptions',
-    ],
   ];
   for (const [what, request, status, message] of refused) {
     test(`${what} is refused`, async () => {

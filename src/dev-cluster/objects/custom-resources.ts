@@ -36,24 +36,22 @@ import { createStrategy, restore, type KindRules } from './strategy.ts';
 export const definitionRules: KindRules = {
   namespaced: false,
   generation: 'counted',
+  // The resources are served as soon as the definition is stored.
   initialStatus: (definition) => ({
-    conditions: null,
-    acceptedNames: { plural: '', kind: '' },
-    storedVersions: storageVersions(definition),
+    conditions: [
+      condition(definition, 'NamesAccepted', 'NoConflicts', 'no conflicts found'),
+      condition(definition, 'Established', 'InitialNamesAccepted', 'the initial names have been accepted'),
+    ],
+    acceptedNames: objectAt(definition, 'spec', 'names'),
+    storedVersions: itemsAt(definition, 'spec', 'versions')
+      .filter((version) => version['storage'] === true)
+      .map((version) => textAt(version, 'name')),
   }),
-  prepareForUpdate(definition, _old, subresource) {
-    if (subresource !== '') return;
-    const status = objectAt(definition, 'status');
-    const stored = new Set([...textsAt(status, 'storedVersions'), ...storageVersions(definition)]);
-    definition['status'] = { ...status, storedVersions: [...stored] };
-  },
   validate: definitionErrors,
 };
 
-function storageVersions(definition: ApiObject): string[] {
-  return itemsAt(definition, 'spec', 'versions')
-    .filter((version) => version['storage'] === true)
-    .map((version) => textAt(version, 'name'));
+function condition({ metadata }: ApiObject, type: string, reason: string, message: string): object {
+  return { type, status: 'True', lastTransitionTime: metadata?.['creationTimestamp'], reason, message };
 }
 
 /** Reports definitions that the server cannot serve. */

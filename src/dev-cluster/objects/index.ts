@@ -7,12 +7,12 @@ import { invalidValue, notSupported, requiredField, type FieldError } from '../.
 import { dnsLabelErrors } from '../../kube/names.ts';
 import type { JsonObject } from '../../kube/types.ts';
 import { conditionError } from '../match-conditions.ts';
-import { hasField, numberAt, objectAt, itemsAt, textAt, textsAt, type ApiObject, type Strategy } from '../types.ts';
+import { hasField, objectAt, itemsAt, textAt, textsAt, type ApiObject, type Strategy } from '../types.ts';
 import { type KindRules, createStrategy, isEmptySelector, type NameRule } from './strategy.ts';
 import { semanticEqual } from '../../kube/equality.ts';
 import { matchesLabelSelector } from '../../kube/webhooks.ts';
 import { definitionRules } from './custom-resources.ts';
-import { podRules, portNumberErrors, templateErrors } from './pod.ts';
+import { podRules, templateErrors } from './pod.ts';
 
 /**
  * Configurations of validating and mutating webhooks. Only mistakes due to which a webhook is not called are checked.
@@ -67,14 +67,10 @@ function bundleErrors(bundle: string, path: string): FieldError[] {
 
 const RBAC = 'rbac.authorization.k8s.io';
 
-/** Names in RBAC can contain every character that a URL path segment can. */
-const pathSegmentErrors: NameRule = (name) => {
-  if (name === '.' || name === '..') return [`may not be '${name}'`];
-  return ['/', '%'].filter((part) => name.includes(part)).map((part) => `may not contain '${part}'`);
-};
+/** Names in RBAC can contain colons and upper-case letters. */
+const anyName: NameRule = () => [];
 
 const KINDS: Readonly<Record<string, KindRules>> = {
-  '/ConfigMap': { namespaced: true, validate: (object) => dataKeyErrors(object, ['data', 'binaryData']) },
   '/Namespace': {
     namespaced: false,
     nameErrors: dnsLabelErrors,
@@ -109,13 +105,11 @@ const KINDS: Readonly<Record<string, KindRules>> = {
     namespaced: true,
     prepareForCreate: encodeStringData,
     prepareForUpdate: encodeStringData,
-    validate: (object) => dataKeyErrors(object, ['data']),
   },
   '/Service': {
     namespaced: true,
     nameErrors: dnsLabelErrors,
     initialStatus: () => ({ loadBalancer: {} }),
-    validate: serviceErrors,
   },
   'admissionregistration.k8s.io/MutatingWebhookConfiguration': webhookConfigurationRules,
   'admissionregistration.k8s.io/ValidatingWebhookConfiguration': webhookConfigurationRules,
@@ -150,14 +144,10 @@ const KINDS: Readonly<Record<string, KindRules>> = {
     generation: 'counted',
     initialStatus: () => ({ disruptionsAllowed: 0, currentHealthy: 0, desiredHealthy: 0, expectedPods: 0 }),
   },
-  [`${RBAC}/ClusterRole`]: {
-    namespaced: false,
-    nameErrors: pathSegmentErrors,
-    validate: roleErrors,
-  },
-  [`${RBAC}/ClusterRoleBinding`]: roleBinding(false, ['ClusterRole']),
-  [`${RBAC}/Role`]: { namespaced: true, nameErrors: pathSegmentErrors, validate: roleErrors },
-  [`${RBAC}/RoleBinding`]: roleBinding(true, ['Role', 'ClusterRole']),
+  [`${RBAC}/ClusterRole`]: { namespaced: false, nameErrors: anyName },
+  [`${RBAC}/ClusterRoleBinding`]: { namespaced: false, nameErrors: anyName, validateUpdate: roleRefErrors },
+  [`${RBAC}/Role`]: { namespaced: true, nameErrors: anyName },
+  [`${RBAC}/RoleBinding`]: { namespaced: true, nameErrors: anyName, validateUpdate: roleRefErrors },
   'scheduling.k8s.io/PriorityClass': { namespaced: false, generation: 'counted' },
 };
 
@@ -165,17 +155,6 @@ const KINDS: Readonly<Record<string, KindRules>> = {
 export function kindStrategy(group: string, kind: string): Strategy {
   const key = `${group}/${kind}`;
   return createStrategy((Object.hasOwn(KINDS, key) ? KINDS[key] : undefined) ?? { namespaced: true });
-}
-
-const DATA_KEY =
-  "a valid config key must consist of alphanumeric characters, '-', '_' or '.' (e.g. 'key.name',  or 'KEY_NAME',  or 'key-name', regex used for validation is '[-._a-zA-Z0-9]+')";
-
-function dataKeyErrors(object: ApiObject, fields: readonly string[]): FieldError[] {
-  return fields.flatMap((field) =>
-    Object.keys(objectAt(object, field))
-      .filter((key) => !/^[-._a-zA-Z0-9]+$/.test(key))
-      .map((key) => invalidValue(`${field}[${key}]`, key, DATA_KEY)),
-  );
 }
 
 /** A generated name is not known before the object is created. */
@@ -190,20 +169,6 @@ function encodeStringData(secret: ApiObject): void {
   const encoded = entries.map(([key, value]) => [key, Buffer.from(String(value)).toString('base64')] as const);
   secret['data'] = { ...objectAt(secret, 'data'), ...Object.fromEntries(encoded) };
   delete secret['stringData'];
-}
-
-const SERVICE_TYPES = ['ClusterIP', 'ExternalName', 'LoadBalancer', 'NodePort'];
-
-function serviceErrors(service: ApiObject): FieldError[] {
-  const spec = objectAt(service, 'spec');
-  const type = textAt(spec, 'type');
-  const ports = itemsAt(spec, 'ports');
-  const needsPorts = type !== 'ExternalName' && spec['clusterIP'] !== 'None';
-  return [
-    ...(needsPorts && ports.length === 0 ? [requiredField('spec.ports', '')] : []),
-    ...supported('spec.type', type, SERVICE_TYPES),
-    ...ports.flatMap((port, index) => portNumberErrors(`spec.ports[${index}].port`, numberAt(port, 'port'))),
-  ];
 }
 
 /**
@@ -271,31 +236,9 @@ function cronJobErrors(cronJob: ApiObject): FieldError[] {
   ];
 }
 
-/** @see https://github.com/kubernetes/kubernetes/blob/v1.36.0/pkg/apis/rbac/validation/validation.go */
-function roleErrors(role: ApiObject): FieldError[] {
-  return itemsAt(role, 'rules').flatMap((rule, index) =>
-    textsAt(rule, 'verbs').length === 0
-      ? [requiredField(`rules[${index}].verbs`, 'verbs must contain at least one value')]
-      : [],
-  );
-}
-
-function roleBinding(namespaced: boolean, kinds: readonly string[]): KindRules {
-  return {
-    namespaced,
-    nameErrors: pathSegmentErrors,
-    validate: (object) => [
-      ...supported('roleRef.kind', textAt(object, 'roleRef', 'kind'), kinds),
-      ...(textAt(object, 'roleRef', 'name') === '' ? [requiredField('roleRef.name', '')] : []),
-      ...itemsAt(object, 'subjects').flatMap((subject, index) =>
-        supported(`subjects[${index}].kind`, textAt(subject, 'kind'), ['ServiceAccount', 'User', 'Group']),
-      ),
-    ],
-    validateUpdate: (object, old) =>
-      semanticEqual(object['roleRef'], old['roleRef'])
-        ? []
-        : [invalidValue('roleRef', object['roleRef'], 'cannot change roleRef')],
-  };
+function roleRefErrors(binding: ApiObject, old: ApiObject): FieldError[] {
+  if (semanticEqual(binding['roleRef'], old['roleRef'])) return [];
+  return [invalidValue('roleRef', binding['roleRef'], 'cannot change roleRef')];
 }
 
 function supported(path: string, value: string, values: readonly string[]): FieldError[] {

@@ -60,13 +60,11 @@ function restoreSpec(pod: ApiObject, old: ApiObject, spec: JsonObject): void {
 
 /** Returns the old spec with the new resources of its containers. */
 function resized(spec: JsonObject, before: JsonObject): JsonObject {
-  const withResources = (list: string): object[] =>
-    itemsAt(before, list).map((container, index) => {
-      const { resources } = itemsAt(spec, list)[index] ?? container;
-      return { ...container, ...(resources === undefined ? {} : { resources }) };
-    });
-  const initContainers = hasField(before, 'initContainers') ? { initContainers: withResources('initContainers') } : {};
-  return { ...before, containers: withResources('containers'), ...initContainers };
+  const containers = itemsAt(before, 'containers').map((container, index) => {
+    const { resources } = itemsAt(spec, 'containers')[index] ?? container;
+    return { ...container, ...(resources === undefined ? {} : { resources }) };
+  });
+  return { ...before, containers };
 }
 
 /** Kubelets can omit the QoS class, and cannot change owner references. */
@@ -160,8 +158,7 @@ function portErrors(port: JsonObject, path: string, spec: JsonObject): FieldErro
   ];
 }
 
-/** Validates a port number. */
-export function portNumberErrors(path: string, port: number): FieldError[] {
+function portNumberErrors(path: string, port: number): FieldError[] {
   return port >= 1 && port <= 65535 ? [] : [invalidValue(path, port, 'must be between 1 and 65535, inclusive')];
 }
 
