@@ -5,14 +5,11 @@ import type { Access } from '../cluster/access.ts';
 import type { Operation } from '../kube/admission.ts';
 import type { UserInfo } from '../kube/types.ts';
 import type { Admission } from './admission/index.ts';
-import { create } from './create.ts';
-import { remove, removeCollection } from './delete.ts';
 import { readBoolean } from './body.ts';
-import { list, selectedName } from './list.ts';
+import { list, selectedName, watch } from './read.ts';
 import { findSubresource, storageKey, toServed, type Registry, type Subresource } from './resources.ts';
 import type { Storage } from './storage.ts';
-import { patch, update } from './update.ts';
-import { watch } from './watch.ts';
+import { create, patch, remove, removeCollection, update } from './write.ts';
 
 /** The boolean options of each connection to a container. */
 const FLAGS: Readonly<Record<string, readonly string[]>> = {

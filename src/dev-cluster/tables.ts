@@ -99,19 +99,20 @@ export const ageColumn: TableColumn = column('Age', (object, now) =>
   age(at(object, 'metadata', 'creationTimestamp'), now),
 );
 
-/** The columns of kinds that have none of their own. */
-const DEFAULT_COLUMNS = [nameColumn, ageColumn];
+/** Returns the columns of a kind, with its name first and its age before the columns that only `-o wide` shows. */
+function columns(...own: readonly TableColumn[]): readonly TableColumn[] {
+  const isShown = ({ priority }: TableColumn): boolean => priority === 0;
+  return [nameColumn, ...own.filter(isShown), ageColumn, ...own.filter((one) => !isShown(one))];
+}
 
-const WEBHOOKS = [nameColumn, column('Webhooks', (object) => itemsAt(object, 'webhooks').length, 'integer'), ageColumn];
+const WEBHOOKS = columns(column('Webhooks', (object) => itemsAt(object, 'webhooks').length, 'integer'));
 
-const BINDING = [
-  nameColumn,
+const BINDING = columns(
   column('Role', (object) => `${textAt(object, 'roleRef', 'kind')}/${textAt(object, 'roleRef', 'name')}`),
-  ageColumn,
   wide(column('Users', subjects('User'))),
   wide(column('Groups', subjects('Group'))),
   wide(column('ServiceAccounts', subjects('ServiceAccount'))),
-];
+);
 
 const TEMPLATE = templateColumns('spec', 'template');
 
@@ -121,34 +122,28 @@ const READY_REPLICAS = column(
 );
 
 const COLUMNS: Readonly<Record<string, readonly TableColumn[]>> = {
-  ConfigMap: [nameColumn, column('Data', (object) => size(object, 'data') + size(object, 'binaryData')), ageColumn],
-  CronJob: [
-    nameColumn,
+  ConfigMap: columns(column('Data', (object) => size(object, 'data') + size(object, 'binaryData'))),
+  CronJob: columns(
     field('Schedule', 'spec.schedule'),
     column('Suspend', (object) => (at(object, 'spec', 'suspend') === true ? 'True' : 'False')),
     column('Active', (object) => itemsAt(object, 'status', 'active').length, 'integer'),
-    ageColumn,
     ...templateColumns('spec', 'jobTemplate', 'spec', 'template'),
-  ],
+  ),
   ClusterRoleBinding: BINDING,
-  DaemonSet: [
-    nameColumn,
+  DaemonSet: columns(
     count('Desired', 'status.desiredNumberScheduled'),
     count('Current', 'status.currentNumberScheduled'),
     count('Ready', 'status.numberReady'),
     count('Up-to-date', 'status.updatedNumberScheduled'),
     count('Available', 'status.numberAvailable'),
-    ageColumn,
     ...TEMPLATE,
-  ],
-  Deployment: [
-    nameColumn,
+  ),
+  Deployment: columns(
     READY_REPLICAS,
     count('Up-to-date', 'status.updatedReplicas'),
     count('Available', 'status.availableReplicas'),
-    ageColumn,
     ...TEMPLATE,
-  ],
+  ),
   Event: [
     column('Last Seen', (event, now) => age(lastSeen(event), now)),
     field('Type', 'type'),
@@ -158,53 +153,48 @@ const COLUMNS: Readonly<Record<string, readonly TableColumn[]>> = {
     column('Message', (event) => textAt(event, 'message').trim()),
     wide(nameColumn),
   ],
-  Job: [
-    nameColumn,
+  Job: columns(
     column('Status', (job) => trueConditions(job).find((type) => JOB_STATES.includes(type)) ?? 'Running'),
     column(
       'Completions',
       (job) => `${numberAt(job, 'status', 'succeeded')}/${numberAt(job, 'spec', 'completions') || 1}`,
     ),
-    ageColumn,
     ...TEMPLATE,
-  ],
-  Lease: [nameColumn, field('Holder', 'spec.holderIdentity'), ageColumn],
+  ),
+  Lease: columns(field('Holder', 'spec.holderIdentity')),
   MutatingWebhookConfiguration: WEBHOOKS,
-  Namespace: [nameColumn, field('Status', 'status.phase'), ageColumn],
+  Namespace: columns(field('Status', 'status.phase')),
   Node: [
     nameColumn,
     column('Status', (node) => (trueConditions(node).includes('Ready') ? 'Ready' : 'NotReady')),
     ageColumn,
     field('Version', 'status.nodeInfo.kubeletVersion'),
   ],
-  Pod: [
-    nameColumn,
+  Pod: columns(
     column('Ready', readyContainers),
     column('Status', podStatus),
     column('Restarts', (pod) => String(sum(containerStatuses(pod).map((status) => numberAt(status, 'restartCount'))))),
-    ageColumn,
     wide(field('IP', 'status.podIP', '<none>')),
     wide(field('Node', 'spec.nodeName', '<none>')),
-  ],
-  ReplicaSet: [
-    nameColumn,
+  ),
+  ReplicaSet: columns(
     count('Desired', 'spec.replicas'),
     count('Current', 'status.replicas'),
     count('Ready', 'status.readyReplicas'),
-    ageColumn,
     ...TEMPLATE,
-  ],
+  ),
   RoleBinding: BINDING,
-  Secret: [nameColumn, field('Type', 'type'), column('Data', (object) => size(object, 'data')), ageColumn],
-  Service: [
-    nameColumn,
+  Secret: columns(
+    field('Type', 'type'),
+    column('Data', (object) => size(object, 'data')),
+  ),
+  Service: columns(
     field('Type', 'spec.type'),
     column('Cluster-IP', (service) => textsAt(service, 'spec', 'clusterIPs')[0] ?? '<none>'),
     column('External-IP', (service) => textsAt(service, 'spec', 'externalIPs').join(',') || '<none>'),
     column('Port(s)', servicePorts),
-    ageColumn,
-  ],
-  StatefulSet: [nameColumn, READY_REPLICAS, ageColumn, ...TEMPLATE],
+  ),
+  StatefulSet: columns(READY_REPLICAS, ...TEMPLATE),
   ValidatingWebhookConfiguration: WEBHOOKS,
 };
 
@@ -213,7 +203,7 @@ const COLUMNS: Readonly<Record<string, readonly TableColumn[]>> = {
  * @see https://github.com/kubernetes/kubernetes/blob/v1.36.0/pkg/printers/internalversion/printers.go
  */
 export function kindColumns(kind: string): readonly TableColumn[] {
-  return COLUMNS[kind] ?? DEFAULT_COLUMNS;
+  return COLUMNS[kind] ?? columns();
 }
 
 function size(object: ApiObject, name: string): number {

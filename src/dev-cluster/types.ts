@@ -1,5 +1,5 @@
-import type { FieldError } from '../kube/field-error.ts';
 import type { Schema } from './fields/schema.ts';
+import type { Strategy } from './objects/strategy.ts';
 import { isObject, type JsonObject, type ObjectMeta } from '../kube/types.ts';
 
 /** An object that a request is processing: mutable JSON. Stored objects are frozen. */
@@ -49,24 +49,6 @@ export interface ResourceInfo {
   readonly schema: Schema;
   /** True for resources of CustomResourceDefinitions. */
   readonly custom: boolean;
-}
-
-/**
- * The rules of one kind. The functions change the given object in place and do not throw.
- * `defaults` runs after every decoding, and again after the patch of each webhook.
- */
-export interface Strategy {
-  /** Removes unknown fields and returns their paths. Built-in kinds keep unknown fields. */
-  prune(object: ApiObject): readonly string[];
-  defaults(object: ApiObject): void;
-  /** Removes fields that clients cannot set, such as `status`, and sets the fields that the server sets. */
-  prepareForCreate(object: ApiObject): void;
-  /** Restores the fields that a request on this subresource (`''`: the object itself) cannot change. */
-  prepareForUpdate(object: ApiObject, old: ApiObject, subresource: string): void;
-  validateCreate(object: ApiObject): readonly FieldError[];
-  validateUpdate(object: ApiObject, old: ApiObject, subresource: string): readonly FieldError[];
-  /** Returns warnings about fields that are valid but have no effect. */
-  warnings(object: ApiObject): readonly string[];
 }
 
 /** Read access to the stored objects, without authorization and admission. The objects are frozen. */

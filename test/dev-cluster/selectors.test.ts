@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import { parseFieldSelector, parseLabelSelector } from '../../src/dev-cluster/list.ts';
+import { parseFieldSelector, parseLabelSelector } from '../../src/dev-cluster/read.ts';
 import { ApiError } from '../../src/kube/status.ts';
 import { resource } from './admission/support.ts';
 

@@ -164,18 +164,6 @@ describe('reviews', () => {
     const path = '/apis/authentication.k8s.io/v1/tokenreviews';
     assert.deepEqual(objectOf(await post(path, 'TokenReview', { token: 'x' }))['status'], { user: {} });
   });
-
-  const refused: readonly [spec: object, status: number, message: RegExp][] = [
-    [{ user: 'u' }, 400, /exactly one of nonResourceAttributes or resourceAttributes must be specified$/],
-    [pods('get'), 422, /spec\.user: Invalid value: "": at least one of user or group must be specified$/],
-  ];
-  for (const [spec, status, message] of refused) {
-    test(`${JSON.stringify(spec)} is refused`, async () => {
-      const answer = await post(`${AUTHORIZATION}/subjectaccessreviews`, 'SubjectAccessReview', spec);
-      assert.match(String(messageOf(answer)), message);
-      assert.equal(answer.status, status);
-    });
-  }
 });
 
 /** Gives a user a role in the namespace `default`. */

@@ -1,5 +1,5 @@
 import { ApiError } from '../../kube/status.ts';
-import { randomSuffix } from '../create.ts';
+import { randomSuffix } from '../write.ts';
 import type { Attributes, RequestContext } from '../request.ts';
 import type { ApiObject } from '../types.ts';
 import { createPlugins } from './plugins.ts';

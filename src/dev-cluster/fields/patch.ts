@@ -11,6 +11,7 @@ import { withoutNulls } from '../../kube/equality.ts';
 import type { ApiObject } from '../types.ts';
 import { decodeValue, plainError } from './decode.ts';
 import type { Schema } from './schema.ts';
+import { sortItems } from './typed.ts';
 
 export type PatchMediaType =
   'application/json-patch+json' | 'application/merge-patch+json' | 'application/strategic-merge-patch+json';
@@ -102,7 +103,10 @@ function strategicMerge(original: JsonObject, patch: JsonObject, schema: Schema)
     const name = key.slice(ORDER.length);
     const list = key.startsWith(ORDER) ? members.get(name) : undefined;
     if (Array.isArray(list)) {
-      members.set(name, sortItems(list, asList(order), asList(original[name]), mergeKey(schema.field(name))));
+      members.set(
+        name,
+        sortItems(list, asList(order), asList(original[name]), keyReader(mergeKey(schema.field(name)))),
+      );
     }
   }
   return Object.fromEntries([...members].filter(([, value]) => value !== undefined));
@@ -126,6 +130,11 @@ function mergeKey({ list }: Schema): string | undefined {
   return list === 'set' ? undefined : list?.[0];
 }
 
+/** Returns a function that reads the merge key of an item; items without a merge key are their own keys. */
+function keyReader(mergeKey: string | undefined): (item: unknown) => unknown {
+  return (item) => (mergeKey !== undefined && isObject(item) ? item[mergeKey] : item);
+}
+
 function asList(value: unknown): readonly unknown[] {
   return Array.isArray(value) ? value : [];
 }
@@ -138,7 +147,7 @@ function mergeMember(original: unknown, change: unknown, schema: Schema): unknow
   }
   const key = mergeKey(schema);
   if (key !== undefined) return mergeItems(original, change, key, schema.item());
-  return sortItems([...new Set<unknown>(original.concat(change))], change, original, undefined);
+  return sortItems([...new Set<unknown>(original.concat(change))], change, original, keyReader(undefined));
 }
 
 /** Merges lists of objects by their merge key. */
@@ -161,30 +170,7 @@ function mergeItems(original: readonly unknown[], patch: readonly unknown[], mer
     else if (index < 0) items.push(withoutDirectives(withoutNulls(change)));
     else items[index] = strategicMerge(items[index] as JsonObject, change, schema);
   }
-  return sortItems(items, changes, original, mergeKey);
-}
-
-/** Sorts merged items: those in `order` in that order, and the others before the item that followed them on the server. */
-function sortItems(
-  items: readonly unknown[],
-  order: readonly unknown[],
-  server: readonly unknown[],
-  mergeKey: string | undefined,
-): unknown[] {
-  const key = (item: unknown): unknown => (mergeKey !== undefined && isObject(item) ? item[mergeKey] : item);
-  const [orderKeys, serverKeys] = [order.map(key), server.map(key)];
-  const rank = (ranks: readonly unknown[], item: unknown): number => ranks.indexOf(key(item));
-  const ordered = items.filter((item) => rank(orderKeys, item) >= 0);
-  const others = items.filter((item) => rank(orderKeys, item) < 0);
-  others.sort((a, b) => rank(serverKeys, a) - rank(serverKeys, b));
-  const sorted: unknown[] = [];
-  for (const item of ordered.sort((a, b) => rank(orderKeys, a) - rank(orderKeys, b))) {
-    const isBefore = (other: unknown): boolean =>
-      rank(serverKeys, other) >= 0 && rank(serverKeys, other) < rank(serverKeys, item);
-    while (others.length > 0 && isBefore(others[0])) sorted.push(others.shift());
-    sorted.push(item);
-  }
-  return [...sorted, ...others];
+  return sortItems(items, changes, original, keyReader(mergeKey));
 }
 
 /** The value of a new field: objects with a directive are left out. */

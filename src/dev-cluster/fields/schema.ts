@@ -19,81 +19,40 @@ export interface Schema {
 
 type Rule = Omit<Schema, 'field' | 'item'>;
 
-const ATOMIC: Rule = { atomic: true };
-const SET: Rule = { list: 'set' };
-const keys = (...list: string[]): Rule => ({ list });
+/** Lists by the keys of their items. The first key is also the merge key of strategic merge patches. */
+const LIST_KEYS: Readonly<Record<string, string>> = {
+  uid: 'metadata.ownerReferences',
+  name: `containers initContainers ephemeralContainers env resources.claims allocatedResourcesStatus spec.volumes
+    spec.resourceClaims imagePullSecrets schedulingGates resourceClaimStatuses secrets webhooks matchConditions`,
+  'containerPort protocol': 'containers.ports initContainers.ports ephemeralContainers.ports',
+  mountPath: 'volumeMounts',
+  devicePath: 'volumeDevices',
+  ip: 'hostAliases podIPs hostIPs',
+  'topologyKey whenUnsatisfiable': 'topologySpreadConstraints',
+  type: 'status.conditions status.addresses',
+  'port protocol': 'spec.ports',
+};
 
-const ATOMIC_OBJECTS = [
-  'nodeSelector',
-  'selector',
-  'labelSelector',
-  'podSelector',
-  'namespaceSelector',
-  'objectSelector',
-  'scopeSelector',
-  'required',
-  'requiredDuringSchedulingIgnoredDuringExecution',
-  'configMapKeyRef',
-  'secretKeyRef',
-  'fileKeyRef',
-  'fieldRef',
-  'resourceFieldRef',
-  'secretRef',
-  'nodePublishSecretRef',
-  'dataSource',
-  'roleRef',
-  'involvedObject',
-  'regarding',
-  'related',
-  'targetRef',
-  'target',
-];
+const SETS = 'metadata.finalizers podCIDRs';
+
+const ATOMIC_OBJECTS = `ownerReferences.* imagePullSecrets.* secrets.* nodeSelector selector labelSelector podSelector
+  namespaceSelector objectSelector scopeSelector required requiredDuringSchedulingIgnoredDuringExecution configMapKeyRef
+  secretKeyRef fileKeyRef fieldRef resourceFieldRef secretRef nodePublishSecretRef dataSource roleRef involvedObject
+  regarding related targetRef target`;
 
 /**
- * Rules of the built-in kinds by the name of the field, or by the names of parent and field where kinds differ. The first
- * key of a list is also the merge key of strategic merge patches.
+ * Rules of the built-in kinds by the name of the field, or by the names of parent and field where kinds differ.
  * @see https://github.com/kubernetes/kubernetes/blob/v1.36.0/api/openapi-spec/swagger.json
  */
 const RULES: ReadonlyMap<string, Rule> = new Map<string, Rule>([
-  ['metadata.finalizers', SET],
-  ['metadata.ownerReferences', keys('uid')],
-  ['ownerReferences.*', ATOMIC],
-
-  ['containers', keys('name')],
-  ['initContainers', keys('name')],
-  ['ephemeralContainers', keys('name')],
-  ['containers.ports', keys('containerPort', 'protocol')],
-  ['initContainers.ports', keys('containerPort', 'protocol')],
-  ['ephemeralContainers.ports', keys('containerPort', 'protocol')],
-  ['env', keys('name')],
-  ['volumeMounts', keys('mountPath')],
-  ['volumeDevices', keys('devicePath')],
-  ['resources.claims', keys('name')],
-  ['allocatedResourcesStatus', keys('name')],
-
-  ['spec.volumes', keys('name')],
-  ['spec.resourceClaims', keys('name')],
-  ['imagePullSecrets', keys('name')],
-  ['imagePullSecrets.*', ATOMIC],
-  ['hostAliases', keys('ip')],
-  ['topologySpreadConstraints', keys('topologyKey', 'whenUnsatisfiable')],
-  ['schedulingGates', keys('name')],
-
-  ['status.conditions', keys('type')],
-  ['status.addresses', keys('type')],
-  ['podIPs', keys('ip')],
-  ['hostIPs', keys('ip')],
-  ['resourceClaimStatuses', keys('name')],
-  ['podCIDRs', SET],
-
-  ['spec.ports', keys('port', 'protocol')],
-  ['secrets', keys('name')],
-  ['secrets.*', ATOMIC],
-  ['webhooks', keys('name')],
-  ['matchConditions', keys('name')],
-
-  ...ATOMIC_OBJECTS.map((name): [string, Rule] => [name, ATOMIC]),
+  ...Object.entries(LIST_KEYS).flatMap(([keys, fields]) => createRules(fields, { list: keys.split(' ') })),
+  ...createRules(SETS, { list: 'set' }),
+  ...createRules(ATOMIC_OBJECTS, { atomic: true }),
 ]);
+
+function createRules(fields: string, rule: Rule): [string, Rule][] {
+  return fields.split(/\s+/).map((field) => [field, rule]);
+}
 
 /** The schema of a field of a built-in kind; `*` is the name of a list item. */
 function builtInSchema(parent: string, name: string): Schema {
@@ -115,9 +74,9 @@ function customSchema(schema: JsonObject): Schema {
   const additional = isObject(schema['additionalProperties']) ? schema['additionalProperties'] : {};
   const below = (value: unknown): Schema => customSchema(isObject(value) ? value : {});
   return {
-    ...(listType === 'set' ? SET : {}),
-    ...(listType === 'map' && Array.isArray(listKeys) ? keys(...listKeys.map(String)) : {}),
-    ...(schema['x-kubernetes-map-type'] === 'atomic' ? ATOMIC : {}),
+    ...(listType === 'set' ? { list: 'set' } : {}),
+    ...(listType === 'map' && Array.isArray(listKeys) ? { list: listKeys.map(String) } : {}),
+    ...(schema['x-kubernetes-map-type'] === 'atomic' ? { atomic: true } : {}),
     nullable: schema['nullable'] === true,
     field: (name) => below(Object.hasOwn(properties, name) ? properties[name] : additional),
     item: () => below(schema['items']),

@@ -109,30 +109,36 @@ export function merge(schema: Schema, live: unknown, applied: unknown): unknown 
 }
 
 function mergeItems(schema: Schema, live: readonly unknown[], applied: readonly unknown[]): unknown[] {
-  const left = keyed(schema, live);
-  const rest = keyed(schema, applied);
-  const liveValues = Map.groupBy(left, ({ element }) => element);
-  const isApplied = new Set(rest.map(({ element }) => element));
-  const out: unknown[] = [];
-  const takeNext = (): void => {
-    const item = rest.shift();
-    const twins = liveValues.get(item?.element ?? '') ?? [];
-    out.push(merge(schema.item(), twins.length === 1 ? twins[0]?.value : undefined, item?.value));
-  };
-  for (const { element, value } of left) {
-    const next = rest.findIndex((item) => liveValues.has(item.element));
-    if (!isApplied.has(element)) out.push(value);
-    else if (rest[next]?.element === element) for (let count = 0; count <= next; count++) takeNext();
-  }
-  while (rest.length > 0) takeNext();
-  return out;
+  const key = (item: unknown): PathElement | undefined => itemElement(schema, item);
+  const liveItems = Map.groupBy(live, key);
+  const appliedKeys = new Set(applied.map(key));
+  const merged = applied.map((item) => {
+    const [same, ...duplicates] = liveItems.get(key(item)) ?? [];
+    return merge(schema.item(), duplicates.length === 0 ? same : undefined, item);
+  });
+  return sortItems([...live.filter((item) => !appliedKeys.has(key(item))), ...merged], applied, live, key);
 }
 
-function keyed(schema: Schema, items: readonly unknown[]): { element: PathElement; value: unknown }[] {
-  return items.flatMap((value) => {
-    const element = itemElement(schema, value);
-    return element === undefined ? [] : [{ element, value }];
-  });
+/** Sorts merged items: those in `order` in that order, and the others before the item that followed them on the server. */
+export function sortItems(
+  items: readonly unknown[],
+  order: readonly unknown[],
+  server: readonly unknown[],
+  key: (item: unknown) => unknown,
+): unknown[] {
+  const [orderKeys, serverKeys] = [order.map(key), server.map(key)];
+  const rank = (ranks: readonly unknown[], item: unknown): number => ranks.indexOf(key(item));
+  const ordered = items.filter((item) => rank(orderKeys, item) >= 0);
+  const others = items.filter((item) => rank(orderKeys, item) < 0);
+  others.sort((a, b) => rank(serverKeys, a) - rank(serverKeys, b));
+  const sorted: unknown[] = [];
+  for (const item of ordered.sort((a, b) => rank(orderKeys, a) - rank(orderKeys, b))) {
+    const isBefore = (other: unknown): boolean =>
+      rank(serverKeys, other) >= 0 && rank(serverKeys, other) < rank(serverKeys, item);
+    while (others.length > 0 && isBefore(others[0])) sorted.push(others.shift());
+    sorted.push(item);
+  }
+  return [...sorted, ...others];
 }
 
 /** Returns the value without the given fields. An object or a list from which everything is removed becomes empty. */

@@ -7,8 +7,8 @@ import { invalidValue, notSupported, requiredField, type FieldError } from '../.
 import { dnsLabelErrors } from '../../kube/names.ts';
 import type { JsonObject } from '../../kube/types.ts';
 import { conditionError } from '../match-conditions.ts';
-import { hasField, objectAt, itemsAt, textAt, textsAt, type ApiObject, type Strategy } from '../types.ts';
-import { type KindRules, createStrategy, isEmptySelector, type NameRule } from './strategy.ts';
+import { hasField, objectAt, itemsAt, textAt, textsAt, type ApiObject } from '../types.ts';
+import { type KindRules, createStrategy, isEmptySelector, type NameRule, type Strategy } from './strategy.ts';
 import { semanticEqual } from '../../kube/equality.ts';
 import { matchesLabelSelector } from '../../kube/webhooks.ts';
 import { definitionRules } from './custom-resources.ts';
@@ -114,15 +114,10 @@ const KINDS: Readonly<Record<string, KindRules>> = {
   'admissionregistration.k8s.io/MutatingWebhookConfiguration': webhookConfigurationRules,
   'admissionregistration.k8s.io/ValidatingWebhookConfiguration': webhookConfigurationRules,
   'apiextensions.k8s.io/CustomResourceDefinition': definitionRules,
-  'apps/DaemonSet': workload('daemonset', {
-    currentNumberScheduled: 0,
-    numberMisscheduled: 0,
-    desiredNumberScheduled: 0,
-    numberReady: 0,
-  }),
-  'apps/Deployment': workload('deployment', {}),
-  'apps/ReplicaSet': workload('deployment', { replicas: 0 }),
-  'apps/StatefulSet': workload('statefulset', { replicas: 0, availableReplicas: 0 }),
+  'apps/DaemonSet': workload('daemonset'),
+  'apps/Deployment': workload('deployment'),
+  'apps/ReplicaSet': workload('deployment'),
+  'apps/StatefulSet': workload('statefulset'),
   'batch/CronJob': {
     namespaced: true,
     generation: 'counted',
@@ -139,11 +134,7 @@ const KINDS: Readonly<Record<string, KindRules>> = {
   // Go always writes the spec.
   'coordination.k8s.io/Lease': { namespaced: true, defaults: (lease) => void (lease['spec'] ??= {}) },
   'node.k8s.io/RuntimeClass': { namespaced: false },
-  'policy/PodDisruptionBudget': {
-    namespaced: true,
-    generation: 'counted',
-    initialStatus: () => ({ disruptionsAllowed: 0, currentHealthy: 0, desiredHealthy: 0, expectedPods: 0 }),
-  },
+  'policy/PodDisruptionBudget': { namespaced: true, generation: 'counted', initialStatus: () => ({}) },
   [`${RBAC}/ClusterRole`]: { namespaced: false, nameErrors: anyName },
   [`${RBAC}/ClusterRoleBinding`]: { namespaced: false, nameErrors: anyName, validateUpdate: roleRefErrors },
   [`${RBAC}/Role`]: { namespaced: true, nameErrors: anyName },
@@ -175,11 +166,11 @@ function encodeStringData(secret: ApiObject): void {
  * The rules of a workload of the group apps. `noun` is its name in messages about selectors.
  * @see https://github.com/kubernetes/kubernetes/blob/v1.36.0/pkg/apis/apps/validation/validation.go
  */
-function workload(noun: string, status: object): KindRules {
+function workload(noun: string): KindRules {
   return {
     namespaced: true,
     generation: 'counted',
-    initialStatus: () => ({ ...status }),
+    initialStatus: () => ({}),
     validate(object) {
       const spec = objectAt(object, 'spec');
       const template = objectAt(spec, 'template');

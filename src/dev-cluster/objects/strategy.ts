@@ -5,7 +5,7 @@ import { dnsLabelErrors, dnsSubdomainErrors, labelKeyErrors, labelValueErrors } 
 import { MAX_ANNOTATIONS_BYTES } from '../../kube/pod.ts';
 import { compareBytes } from '../../kube/text.ts';
 import type { JsonObject } from '../../kube/types.ts';
-import { getMetadata, type ApiObject, type Strategy, objectAt, itemsAt, textsAt } from '../types.ts';
+import { getMetadata, type ApiObject, objectAt, itemsAt, textsAt } from '../types.ts';
 
 /** Returns the errors of a name in the words of the API server. */
 export type NameRule = (name: string) => readonly string[];
@@ -19,7 +19,9 @@ export interface KindRules {
   readonly generation?: 'counted';
   /** Returns the status of a new object; absent if the kind has no status. */
   readonly initialStatus?: (object: ApiObject) => unknown;
+  /** Removes unknown fields and returns their paths. Built-in kinds keep unknown fields. */
   readonly prune?: (object: ApiObject) => readonly string[];
+  /** Runs after every decoding, and again after the patch of each webhook. */
   readonly defaults?: (object: ApiObject) => void;
   readonly prepareForCreate?: (object: ApiObject) => void;
   /** Runs after the fields that the request cannot change have been restored. */
@@ -32,34 +34,38 @@ export interface KindRules {
   readonly warnings?: (object: ApiObject) => readonly string[];
 }
 
-/** Creates the strategy of a kind. */
-export function createStrategy(rules: KindRules): Strategy {
+/** The rules of one kind, completed by those of all kinds. */
+export type Strategy = ReturnType<typeof createStrategy>;
+
+/** Creates the strategy of a kind. Its functions change the given object in place and do not throw. */
+export function createStrategy(rules: KindRules) {
   const validate = (object: ApiObject): readonly FieldError[] => rules.validate?.(object) ?? [];
   return {
     prune: rules.prune ?? (() => []),
-    defaults(object) {
+    defaults(object: ApiObject): void {
       rules.prune?.(object);
       (rules.defaults ?? applyDefaults)(object);
       // Go always writes the status of a built-in kind that has one.
       if (rules.initialStatus && !rules.defaults) object['status'] ??= {};
     },
-    prepareForCreate(object) {
+    prepareForCreate(object: ApiObject): void {
       if (rules.initialStatus) put(object, 'status', rules.initialStatus(object));
       rules.prepareForCreate?.(object);
       setGeneration(object, rules.generation === 'counted' ? 1 : undefined);
     },
-    prepareForUpdate(object, old, subresource) {
+    /** Restores the fields that a request on this subresource (`''`: the object itself) cannot change. */
+    prepareForUpdate(object: ApiObject, old: ApiObject, subresource: string): void {
       if (subresource === 'status') restore(object, old, (field) => field !== 'metadata' && field !== 'status');
       else if (rules.initialStatus) put(object, 'status', structuredClone(old['status']));
       rules.prepareForUpdate?.(object, old, subresource);
       setGeneration(object, rules.generation === 'counted' ? nextGeneration(rules, object, old) : undefined);
     },
-    validateCreate: (object) => [
+    validateCreate: (object: ApiObject): FieldError[] => [
       ...validateMetadata(object, rules),
       ...validate(object),
       ...(rules.validateCreate?.(object) ?? []),
     ],
-    validateUpdate: (object, old, subresource) => [
+    validateUpdate: (object: ApiObject, old: ApiObject, subresource: string): FieldError[] => [
       ...validateMetadataUpdate(object, old),
       ...(subresource === '' || subresource === 'scale' ? validate(object) : []),
       ...(rules.validateUpdate?.(object, old, subresource) ?? []),

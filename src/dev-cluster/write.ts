@@ -1,0 +1,428 @@
+/** Creates, updates, patches and deletions of objects. */
+import { randomInt, randomUUID } from 'node:crypto';
+import { isDeepStrictEqual } from 'node:util';
+import { invalidValue } from '../kube/field-error.ts';
+import { alreadyExists, ApiError, badRequest, conflict, createStatus, invalid, notFound } from '../kube/status.ts';
+import { isObject, type JsonObject } from '../kube/types.ts';
+import { formatTimestamp } from '../kube/units.ts';
+import { requireAccess } from './access.ts';
+import {
+  APPLY,
+  completeFields,
+  createOwnership,
+  matchName,
+  matchNamespace,
+  mediaType,
+  readBody,
+  readWriteOptions,
+  requireDryRun,
+  trackFields,
+  unsupportedMediaType,
+  type WriteOptions,
+} from './body.ts';
+import { applyConfiguration } from './fields/apply.ts';
+import { decodeConfiguration } from './fields/decode.ts';
+import { keepTimes } from './fields/managed-fields.ts';
+import { applyPatch, type PatchMediaType } from './fields/patch.ts';
+import { list } from './read.ts';
+import { createAttributes, type Call, type Core, type ListResult, type ObjectResult } from './request.ts';
+import { storageKey, toServed, toStored } from './resources.ts';
+import { editMetadata, getMetadata, textAt, textsAt, type ApiObject, type ResourceInfo } from './types.ts';
+
+/** Creates an object. Throws ApiError. */
+export async function create(core: Core, call: Call): Promise<ObjectResult> {
+  const options = readWriteOptions(call.query, 'CreateOptions');
+  const object = decodeNew(core, call, options);
+  return { kind: 'object', code: 201, object: await createObject(core, call, object, options), info: call.info };
+}
+
+const SERVER_FIELDS = ['uid', 'creationTimestamp', 'deletionTimestamp', 'deletionGracePeriodSeconds', 'selfLink'];
+
+/** Decodes a new object without the fields that only the server sets, and assigns the ownership of its fields. */
+export function decodeNew(core: Core, call: Call, options: WriteOptions): ApiObject {
+  const object = readBody(call, options.fieldValidation);
+  const metadata = editMetadata(object);
+  for (const field of SERVER_FIELDS) Reflect.deleteProperty(metadata, field);
+  trackFields(core, call, options, object);
+  return object;
+}
+
+/**
+ * Admits, completes, validates and stores a new object. The order of the steps determines which error is returned.
+ * @see https://github.com/kubernetes/apiserver/blob/v0.36.0/pkg/endpoints/handlers/create.go
+ */
+export async function createObject(
+  core: Core,
+  call: Call,
+  decoded: ApiObject,
+  options: WriteOptions,
+): Promise<ApiObject> {
+  const { info, context } = call;
+  const change = { operation: 'CREATE', options: options.toObject('CreateOptions'), dryRun: options.dryRun } as const;
+  const object =
+    (await core.admission.mutate(createAttributes(call, { ...change, object: decoded }), context)) ?? decoded;
+  completeNew(core, call, object);
+  await core.admission.validate(createAttributes(call, { ...change, object }), context);
+  const { resourceVersion = '', name = '' } = getMetadata(object);
+  if (resourceVersion !== '') {
+    throw new ApiError(
+      createStatus(500, 'InternalError', 'resourceVersion should not be set on objects to be created'),
+    );
+  }
+  const key = storageKey(info);
+  if (options.dryRun && !core.storage.get(key, call.scope, name)) return object;
+  const stored = options.dryRun ? undefined : core.storage.create(key, toStored(info, object));
+  if (!stored) throw nameTaken(core, call, name);
+  return toServed(info, stored);
+}
+
+/** Sets the fields of a new object that the server sets, and validates it. */
+function completeNew(core: Core, call: Call, object: ApiObject): void {
+  const { info, context } = call;
+  const metadata = editMetadata(object);
+  metadata['creationTimestamp'] = formatTimestamp(core.clock().getTime());
+  metadata['uid'] = randomUUID();
+  const { name = '', generateName = '' } = getMetadata(object);
+  if (name === '' && generateName !== '') metadata['name'] = freeName(core, call, generateName);
+  // A webhook can have changed the namespace.
+  matchNamespace(object, call.scope);
+  info.strategy.prepareForCreate(object);
+  const errors = info.strategy.validateCreate(object);
+  if (errors.length > 0) throw new ApiError(invalid(info, getMetadata(object).name ?? '', errors));
+  info.strategy.warnings(object).forEach(context.warn);
+}
+
+function freeName(core: Core, { info, scope }: Call, generateName: string): string {
+  for (;;) {
+    const name = generateName.slice(0, 63 - SUFFIX_LENGTH) + randomSuffix();
+    if (!core.storage.get(storageKey(info), scope, name)) return name;
+  }
+}
+
+/** The characters of generated names: no vowels, and none that are easily confused. */
+const ALPHABET = 'bcdfghjklmnpqrstvwxz2456789';
+const SUFFIX_LENGTH = 5;
+
+/** Returns the random suffix of a generated name. */
+export function randomSuffix(): string {
+  return Array.from({ length: SUFFIX_LENGTH }, () => ALPHABET[randomInt(ALPHABET.length)]).join('');
+}
+
+function nameTaken(core: Core, call: Call, name: string): ApiError {
+  const status = alreadyExists(call.info, name);
+  const existing = core.storage.get(storageKey(call.info), call.scope, name);
+  const isDeleting = getMetadata(existing).deletionTimestamp !== undefined;
+  return new ApiError(isDeleting ? { ...status, message: `object is being deleted: ${status.message}` } : status);
+}
+
+/** A change of one object. */
+interface ObjectChange {
+  readonly options: WriteOptions;
+  /** Returns the new object. Called again if another request has changed the object in the meantime. */
+  next(existing: ApiObject | undefined): ApiObject;
+}
+
+/** Replaces an object or, with a subresource, the part that it stands for. */
+export async function update(core: Core, call: Call): Promise<ObjectResult> {
+  const options = readWriteOptions(call.query, 'UpdateOptions');
+  const sent = readBody(call, options.fieldValidation);
+  matchName(sent, call.name);
+  const { uid } = getMetadata(sent);
+  return changeObject(core, call, {
+    options,
+    next(existing) {
+      if (!existing) throw new ApiError(notFound(call.info, call.name));
+      requireUid(call, uid ?? '', existing);
+      const object = structuredClone(sent);
+      trackFields(core, call, options, object, existing);
+      return object;
+    },
+  });
+}
+
+const JSON_PATCHES = ['application/json-patch+json', 'application/merge-patch+json'];
+const STRATEGIC_MERGE_PATCH = 'application/strategic-merge-patch+json';
+
+/** Patches an object, or applies a configuration to it. */
+export async function patch(core: Core, call: Call): Promise<ObjectResult> {
+  const type = mediaType(call.contentType);
+  const accepted = [...JSON_PATCHES, ...(call.info.custom ? [] : [STRATEGIC_MERGE_PATCH]), APPLY];
+  if (!accepted.includes(type)) throw unsupportedMediaType(accepted);
+  const options = readWriteOptions(call.query, 'PatchOptions');
+  const next = type === APPLY ? applied(core, call, options) : patched(core, call, options, type as PatchMediaType);
+  return changeObject(core, call, { options, next });
+}
+
+function patched(core: Core, call: Call, options: WriteOptions, mediaType: PatchMediaType): ObjectChange['next'] {
+  return (existing) => {
+    if (!existing) throw new ApiError(notFound(call.info, call.name));
+    const object = applyPatch(existing, call.body, mediaType, call.info.schema);
+    completeFields(call, object, options.fieldValidation);
+    trackFields(core, call, options, object, existing);
+    return object;
+  };
+}
+
+function applied(core: Core, call: Call, options: WriteOptions): ObjectChange['next'] {
+  const { fieldManager, fieldValidation, force } = options;
+  const config = decodeConfiguration(call.body);
+  return (existing) => {
+    const ownership = createOwnership(core, call, fieldManager);
+    const live = existing ? { live: existing } : {};
+    const object = applyConfiguration({ ...ownership, ...live, config, force });
+    completeFields(call, object, fieldValidation);
+    return object;
+  };
+}
+
+/**
+ * Changes a stored object, and retries if another request changes it in the meantime.
+ * @see https://github.com/kubernetes/apiserver/blob/v0.36.0/pkg/registry/generic/registry/store.go (Update)
+ */
+async function changeObject(core: Core, call: Call, change: ObjectChange): Promise<ObjectResult> {
+  for (;;) {
+    const raw = core.storage.get(storageKey(call.info), call.scope, call.name);
+    const result = raw ? await changeExisting(core, call, change, raw) : await createMissing(core, call, change);
+    if (result) return result;
+  }
+}
+
+async function createMissing(core: Core, call: Call, change: ObjectChange): Promise<ObjectResult> {
+  const { info, user, namespace, name } = call;
+  if (call.subresource) throw new ApiError(notFound(info, name));
+  const object = matched(call, change.next(undefined));
+  requireAccess(core.access, user, { verb: 'create', apiGroup: info.group, resource: info.resource, name, namespace });
+  return { kind: 'object', code: 201, object: await createObject(core, call, object, change.options), info };
+}
+
+/** Returns `undefined` if another request has changed the object. */
+async function changeExisting(
+  core: Core,
+  call: Call,
+  { options, next }: ObjectChange,
+  raw: ApiObject,
+): Promise<ObjectResult | undefined> {
+  const { info, context } = call;
+  const oldObject = toServed(info, raw);
+  const change = {
+    operation: 'UPDATE',
+    oldObject,
+    options: options.toObject('UpdateOptions'),
+    dryRun: options.dryRun,
+  } as const;
+  const sent = matched(call, next(oldObject));
+  const object = (await core.admission.mutate(createAttributes(call, { ...change, object: sent }), context)) ?? sent;
+  requireVersion(info, object, oldObject);
+  completeChanged(call, object, oldObject);
+  await core.admission.validate(createAttributes(call, { ...change, object }), context);
+  const stored = options.dryRun ? object : store(core, info, raw, object, oldObject);
+  return stored && { kind: 'object', code: 200, object: toServed(info, stored), info };
+}
+
+function store(core: Core, info: ResourceInfo, raw: ApiObject, object: ApiObject, old: ApiObject) {
+  if (isDeepStrictEqual(object, old)) return raw;
+  const key = storageKey(info);
+  const stored = toStored(info, object);
+  return isReleased(object, old) ? core.storage.remove(key, raw, stored) : core.storage.replace(key, raw, stored);
+}
+
+function matched(call: Call, object: ApiObject): ApiObject {
+  matchNamespace(object, call.scope);
+  matchName(object, call.name);
+  return object;
+}
+
+function requireUid({ info, name }: Call, uid: string, existing: ApiObject): void {
+  const { uid: own = '' } = getMetadata(existing);
+  if (uid === '' || uid === own) return;
+  const cause = `Precondition failed: UID in precondition: ${uid}, UID in object meta: ${own}`;
+  throw new ApiError(conflict(info, name, cause));
+}
+
+/** Throws ApiError 409 for an outdated resource version. Built-in resources accept updates without a version. */
+function requireVersion(info: ResourceInfo, object: ApiObject, existing: ApiObject): void {
+  const { resourceVersion = '' } = getMetadata(object);
+  const { resourceVersion: current = '', name = '' } = getMetadata(existing);
+  if (resourceVersion === current) return;
+  if (resourceVersion !== '' && resourceVersion !== '0') {
+    const cause = 'the object has been modified; please apply your changes to the latest version and try again';
+    throw new ApiError(conflict(info, name, cause));
+  }
+  if (info.custom) {
+    const missing = invalidValue('metadata.resourceVersion', 0, 'must be specified for an update');
+    throw new ApiError(invalid({ group: info.group, kind: info.resource }, name, [missing]));
+  }
+  editMetadata(object)['resourceVersion'] = current;
+}
+
+/** Restores the fields that an update cannot change, and validates the object. */
+function completeChanged(call: Call, object: ApiObject, existing: ApiObject): void {
+  const { info } = call;
+  const subresource = call.subresource?.name ?? '';
+  const metadata = editMetadata(object);
+  const restore = (field: string): void => {
+    const value = existing.metadata?.[field];
+    if (value === undefined) Reflect.deleteProperty(metadata, field);
+    else metadata[field] = value;
+  };
+  // A webhook can have changed the namespace.
+  matchNamespace(object, call.scope);
+  restore('generation');
+  info.strategy.prepareForUpdate(object, existing, subresource);
+  if ((metadata['uid'] ?? '') === '') restore('uid');
+  restore('creationTimestamp');
+  restore('deletionTimestamp');
+  if (metadata['deletionGracePeriodSeconds'] == null) restore('deletionGracePeriodSeconds');
+  const errors = info.strategy.validateUpdate(object, existing, subresource);
+  if (errors.length > 0) throw new ApiError(invalid(info, call.name, errors));
+  keepTimes(object, existing);
+}
+
+/** Returns the finalizers of an object, for a Namespace including those of its `spec`. */
+export function getFinalizers(object: ApiObject): readonly string[] {
+  const own = getMetadata(object).finalizers ?? [];
+  return object.kind === 'Namespace' ? [...own, ...textsAt(object, 'spec', 'finalizers')] : own;
+}
+
+/** Returns true if an update removes the last finalizer of an object that is being deleted. */
+function isReleased(object: ApiObject, existing: ApiObject): boolean {
+  const { deletionTimestamp, deletionGracePeriodSeconds } = getMetadata(object);
+  if (deletionTimestamp === undefined || (deletionGracePeriodSeconds ?? 0) !== 0) return false;
+  return getFinalizers(existing).length > 0 && getFinalizers(object).length === 0;
+}
+
+interface DeleteOptions {
+  readonly dryRun: boolean;
+  readonly uid: string;
+  readonly resourceVersion: string;
+  /** The options object that webhooks receive. */
+  readonly object: ApiObject;
+}
+
+/**
+ * Reads the options of a deletion from the body. The propagation policy has no effect, since dependents are not collected.
+ * Throws ApiError 400 or 422.
+ */
+function readDeleteOptions({ body }: Call): DeleteOptions {
+  const sent = body.trim() === '' ? {} : parseOptions(body);
+  const dryRun = textsAt(sent, 'dryRun');
+  requireDryRun('DeleteOptions', dryRun);
+  return {
+    dryRun: dryRun.length > 0,
+    uid: textAt(sent, 'preconditions', 'uid'),
+    resourceVersion: textAt(sent, 'preconditions', 'resourceVersion'),
+    object: { ...sent, kind: 'DeleteOptions', apiVersion: 'meta.k8s.io/v1' },
+  };
+}
+
+function parseOptions(body: string): JsonObject {
+  try {
+    const value: unknown = JSON.parse(body);
+    return isObject(value) ? value : {};
+  } catch (error) {
+    throw new ApiError(badRequest(`couldn't get version/kind; json parse error: ${String(error)}`), { cause: error });
+  }
+}
+
+/** The result of a deletion. An object with finalizers is not removed at once. */
+interface Deletion {
+  readonly object: ApiObject;
+  readonly removed: boolean;
+}
+
+/** Resources whose deletion returns the object instead of a Status. */
+const RETURNED = ['pods', 'podtemplates', 'services', 'serviceaccounts', 'persistentvolumes', 'resourcequotas'];
+
+/** Deletes an object, or marks it as being deleted while it has finalizers. */
+export async function remove(core: Core, call: Call): Promise<ObjectResult> {
+  const { info } = call;
+  const { object, removed } = await removeObject(core, call, readDeleteOptions(call));
+  const isReturned = !removed || (info.group === '' && RETURNED.includes(info.resource));
+  return { kind: 'object', code: 200, ...(isReturned ? { object, info } : { object: successStatus(info, object) }) };
+}
+
+/** Deletes the selected objects of a collection and returns them. */
+export async function removeCollection(core: Core, call: Call): Promise<ListResult> {
+  const options = readDeleteOptions(call);
+  const selected = list(core, call);
+  for (const object of selected.items) {
+    const { name = '', namespace = '' } = getMetadata(object);
+    try {
+      await removeObject(core, { ...call, name, namespace, scope: namespace }, options);
+    } catch (error) {
+      const isGone = error instanceof ApiError && error.status.code === 404;
+      if (!isGone) throw error;
+    }
+  }
+  return selected;
+}
+
+async function removeObject(core: Core, call: Call, options: DeleteOptions): Promise<Deletion> {
+  const { info, context } = call;
+  for (;;) {
+    const raw = core.storage.get(storageKey(info), call.scope, call.name);
+    if (!raw) throw new ApiError(notFound(info, call.name));
+    const oldObject = toServed(info, raw);
+    requirePreconditions(call, options, oldObject);
+    const { dryRun } = options;
+    const attributes = createAttributes(call, { operation: 'DELETE', oldObject, options: options.object, dryRun });
+    await core.admission.mutate(attributes, context);
+    await core.admission.validate(attributes, context);
+    const deletion = createDeletion(core, info, oldObject);
+    const result = dryRun ? deletion : storeDeletion(core, info, raw, deletion);
+    if (result) return result;
+  }
+}
+
+/** Pods and Namespaces are marked as being deleted even without finalizers. */
+function createDeletion(core: Core, info: ResourceInfo, existing: ApiObject): Deletion {
+  const removed = getFinalizers(existing).length === 0;
+  const isGraceful = info.group === '' && (info.resource === 'pods' || info.resource === 'namespaces');
+  const isMarked = getMetadata(existing).deletionTimestamp !== undefined;
+  if ((removed && !isGraceful) || isMarked) return { object: existing, removed };
+  return { object: markDeleted(existing, formatTimestamp(core.clock().getTime())), removed };
+}
+
+function markDeleted(existing: ApiObject, deletionTimestamp: string): ApiObject {
+  const { generation } = getMetadata(existing);
+  const isNamespace = existing.kind === 'Namespace';
+  const metadata = {
+    ...existing.metadata,
+    deletionTimestamp,
+    ...(isNamespace ? {} : { deletionGracePeriodSeconds: 0 }),
+    ...(generation === undefined ? {} : { generation: generation + 1 }),
+  };
+  const status = isNamespace ? { status: { ...(existing['status'] as object), phase: 'Terminating' } } : {};
+  return { ...structuredClone(existing), metadata, ...status };
+}
+
+/** Returns `undefined` if another request has changed the object. */
+function storeDeletion(
+  core: Core,
+  info: ResourceInfo,
+  raw: ApiObject,
+  { object, removed }: Deletion,
+): Deletion | undefined {
+  const key = storageKey(info);
+  if (!removed && object === raw) return { object, removed };
+  const last = toStored(info, object);
+  const stored = removed ? core.storage.remove(key, raw, last) : core.storage.replace(key, raw, last);
+  return stored && { object: toServed(info, stored), removed };
+}
+
+function requirePreconditions({ info, name }: Call, options: DeleteOptions, existing: ApiObject): void {
+  const own = getMetadata(existing);
+  for (const field of ['uid', 'resourceVersion'] as const) {
+    const sent = options[field];
+    if (sent === '' || sent === own[field]) continue;
+    const label = field === 'uid' ? 'UID' : 'ResourceVersion';
+    const cause = `the ${label} in the precondition (${sent}) does not match the ${label} in record (${own[field]})`;
+    throw new ApiError(conflict({ group: info.group, resource: info.kind }, name, cause));
+  }
+}
+
+function successStatus({ group, resource }: ResourceInfo, object: ApiObject): ApiObject {
+  const { name, uid } = getMetadata(object);
+  const details = { name, ...(group === '' ? {} : { group }), kind: resource, uid };
+  return { kind: 'Status', apiVersion: 'v1', metadata: {}, status: 'Success', details };
+}
