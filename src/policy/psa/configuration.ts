@@ -2,7 +2,7 @@ import { allow, type AdmissionRequest } from '../../kube/admission.ts';
 import { duplicateValue, invalidValue, type FieldError } from '../../kube/field-error.ts';
 import { dnsLabelErrors, dnsSubdomainErrors } from '../../kube/names.ts';
 import type { Namespace } from '../../kube/types.ts';
-import { isLevel, parseVersion, type Level, type Policy, type Version } from '../pss/policy.ts';
+import { isLevel, parseVersion, type Policy } from '../pss/policy.ts';
 import {
   isFullyPrivileged,
   LEVEL_RULE,
@@ -66,24 +66,23 @@ interface CompletedDefaults {
 }
 
 export function completeDefaults(defaults: PodSecurityConfiguration['defaults']): CompletedDefaults {
-  const errors: DefaultsError[] = [];
-  const policy = (mode: Mode): Policy => ({
-    level: readLevel(mode, defaults[mode], errors),
-    version: readVersion(`${mode}-version`, defaults[`${mode}-version`], errors),
+  const errors = DEFAULTS_FIELDS.flatMap((field) => {
+    const detail = findViolatedRule(field, defaults[field]);
+    return detail === undefined ? [] : [{ field, detail }];
   });
+  const policy = (mode: Mode): Policy => {
+    const level = defaults[mode];
+    return {
+      level: isLevel(level) ? level : 'restricted',
+      version: parseVersion(defaults[`${mode}-version`]) ?? 'latest',
+    };
+  };
   return { policies: { enforce: policy('enforce'), audit: policy('audit'), warn: policy('warn') }, errors };
 }
 
-function readLevel(field: Mode, value: string, errors: DefaultsError[]): Level {
-  if (isLevel(value)) return value;
-  errors.push({ field, detail: LEVEL_RULE });
-  return 'restricted';
-}
-
-function readVersion(field: `${Mode}-version`, value: string, errors: DefaultsError[]): Version {
-  const version = parseVersion(value);
-  if (version === undefined) errors.push({ field, detail: VERSION_RULE });
-  return version ?? 'latest';
+function findViolatedRule(field: DefaultsField, value: string): string | undefined {
+  if (field.endsWith('version')) return parseVersion(value) === undefined ? VERSION_RULE : undefined;
+  return isLevel(value) ? undefined : LEVEL_RULE;
 }
 
 /** Upstream validates warn before audit. */
@@ -95,18 +94,16 @@ const VALIDATION_ORDER = ['enforce', 'enforce-version', 'warn', 'warn-version', 
  */
 export function validateConfiguration({ defaults, exemptions }: PodSecurityConfiguration): FieldError[] {
   return [
-    ...VALIDATION_ORDER.flatMap((field) => validateDefault(field, defaults[field])),
+    ...VALIDATION_ORDER.flatMap((field) => {
+      const rule = findViolatedRule(field, defaults[field]);
+      return rule === undefined ? [] : [invalidValue(`defaults.${field}`, defaults[field], rule)];
+    }),
     ...validateNames('exemptions.namespaces', exemptions.namespaces, dnsLabelErrors),
     ...validateNames('exemptions.runtimeClasses', exemptions.runtimeClasses, dnsSubdomainErrors),
-    ...validateNames('exemptions.usernames', exemptions.usernames, usernameErrors),
+    ...validateNames('exemptions.usernames', exemptions.usernames, (name) =>
+      name === '' ? ['username must not be empty'] : [],
+    ),
   ];
-}
-
-function validateDefault(field: DefaultsField, value: string): FieldError[] {
-  if (field.endsWith('version')) {
-    return parseVersion(value) === undefined ? [invalidValue(`defaults.${field}`, value, VERSION_RULE)] : [];
-  }
-  return isLevel(value) ? [] : [invalidValue(`defaults.${field}`, value, LEVEL_RULE)];
 }
 
 /** An invalid item is not reported as a duplicate. */
@@ -119,10 +116,6 @@ function validateNames(path: string, names: readonly string[], findErrors: (name
     seen.add(name);
     return [];
   });
-}
-
-function usernameErrors(name: string): string[] {
-  return name === '' ? ['username must not be empty'] : [];
 }
 
 /** The reason for an exemption. It is also the value of the audit annotation `exempt`. */

@@ -70,13 +70,8 @@ const DECODE = {
   fix: 'Give the field a value of the type that the Kubernetes API documents.',
 };
 
-/**
- * Creates an evaluator for a list of checks in any order.
- * @throws Error if the checks contradict each other
- */
+/** Creates an evaluator for a list of checks in any order. */
 export function createEvaluator(registry: readonly Check[]): Evaluator {
-  const errors = findRegistryErrors(registry);
-  if (errors.length > 0) throw new Error(`invalid checks: ${errors.join('; ')}`);
   const newestVersion = findNewestVersion(registry);
   const checksAt = createSelector(registry, newestVersion);
   const evaluateDecoded = ({ pod, error }: DecodedPod, options: EvaluateOptions): Evaluation => {
@@ -187,43 +182,4 @@ function selectChecks(registry: readonly Check[], level: Level, version: Version
 function selectRevision({ id, versions }: Check, version: Version): SelectedCheck[] {
   const revision = versions.findLast(({ since }) => compareVersions(since, version) <= 0);
   return revision ? [{ overrides: [], ...revision, id }] : [];
-}
-
-function findRegistryErrors(registry: readonly Check[]): string[] {
-  const levels = new Map(registry.map((check) => [check.id, check.level]));
-  const repeated = registry.map(({ id }) => id).filter((id, index, ids) => ids.indexOf(id) !== index);
-  return [
-    ...[...new Set(repeated)].map((id) => `check "${id}" is registered more than once`),
-    ...registry.flatMap((check) => [...findVersionErrors(check), ...findOverrideErrors(check, levels)]),
-  ];
-}
-
-function findVersionErrors({ id, level, versions }: Check): string[] {
-  const errors: string[] = [];
-  if (level !== 'baseline' && level !== 'restricted') {
-    errors.push(`check "${id}" has level "${String(level)}": must be baseline or restricted`);
-  }
-  if (versions.length === 0) errors.push(`check "${id}" has no versions`);
-  const starts = versions.map(({ since }) => since);
-  const invalid = starts.filter((since) => since === 'latest' || parseVersion(since) === undefined);
-  errors.push(
-    ...invalid.map((since) => `check "${id}" has a revision since "${since}": must be a version such as "v1.25"`),
-  );
-  starts.slice(1).forEach((since, index) => {
-    const before = starts[index];
-    if (before !== undefined && compareVersions(before, since) >= 0) {
-      errors.push(`check "${id}" has a revision since "${since}" after one since "${before}": versions must increase`);
-    }
-  });
-  return errors;
-}
-
-function findOverrideErrors({ id, level, versions }: Check, levels: ReadonlyMap<string, Level>): string[] {
-  const overrides = [...new Set(versions.flatMap((revision) => revision.overrides ?? []))];
-  if (overrides.length > 0 && level !== 'restricted') {
-    return [`check "${id}" overrides others, but only restricted checks may`];
-  }
-  return overrides
-    .filter((other) => levels.has(other) && levels.get(other) !== 'baseline')
-    .map((other) => `check "${id}" overrides "${other}", which is not a baseline check`);
 }

@@ -1,4 +1,4 @@
-import { isObject } from '../../kube/types.ts';
+import { isObject, type JsonObject } from '../../kube/types.ts';
 import {
   readRules,
   ruleAllows,
@@ -24,22 +24,20 @@ export interface Rbac {
   namesFor(user: User, action: Action): Names;
 }
 
-/** A role. It may not exist, if a binding refers to it. */
-interface Role {
-  rules: readonly Rule[];
-  exists: boolean;
-  /** The number of bindings to subjects. */
-  granted: number;
+/** The name of a role, and its namespace: empty for a ClusterRole. */
+interface RoleRef {
+  readonly namespace: string;
+  readonly name: string;
 }
 
-/** The roles of a subject, each with the number of its bindings. */
-type Grants = Map<Role, number>;
+/** The bindings of a subject, each with its role, which may not exist. */
+type Bindings = Map<unknown, RoleRef>;
 
-/** The roles and bindings of a namespace, or those of the cluster. */
+/** The rules of the roles and the bindings of the subjects in a namespace, or those of the cluster. */
 interface Scope {
-  readonly roles: Map<string, Role>;
-  readonly users: Map<string, Grants>;
-  readonly groups: Map<string, Grants>;
+  readonly roles: Map<string, readonly Rule[]>;
+  readonly users: Map<string, Bindings>;
+  readonly groups: Map<string, Bindings>;
 }
 
 const CLUSTER = '';
@@ -51,47 +49,37 @@ const CLUSTER = '';
  */
 export function createRbac(): Rbac {
   const scopes = new Map<string, Scope>();
-  const getScope = (namespace: string): Scope =>
-    getOrCreate(scopes, namespace, () => ({ roles: new Map(), users: new Map(), groups: new Map() }));
-  const setRole = (namespace: string, object: unknown, rules: readonly Rule[] | undefined): void => {
-    const { name } = getMetadata(object);
-    if (!isName(name)) return;
-    const { roles } = getScope(namespace);
-    const role = getRole(roles, name);
-    role.rules = rules ?? [];
-    role.exists = rules !== undefined;
-    removeUnused(roles, name, role);
-  };
-  const indexBinding = (namespace: string, binding: unknown, change: 1 | -1): void => {
-    if (!isObject(binding) || !Array.isArray(binding['subjects'])) return;
-    const ref = readRoleRef(binding['roleRef'], namespace);
-    if (ref === undefined) return;
-    const { roles } = getScope(ref.namespace);
-    const role = getRole(roles, ref.name);
-    const scope = getScope(namespace);
-    for (const subject of binding['subjects']) {
-      const indexed = readSubject(subject, namespace);
-      if (indexed) changeGrant(scope[indexed.list], indexed.name, role, change);
-    }
-    removeUnused(roles, ref.name, role);
-  };
-  const index = (kind: RbacKind, object: unknown, change: 1 | -1): void => {
+  const update = (kind: RbacKind, object: unknown, isPut: boolean): void => {
     const namespace = grantNamespace(kind, object);
-    if (namespace === undefined) return;
-    if (kind === 'RoleBinding' || kind === 'ClusterRoleBinding') indexBinding(namespace, object, change);
-    else setRole(namespace, object, change > 0 && isObject(object) ? readRules(object['rules']) : undefined);
-    const scope = getScope(namespace);
-    if (scope.roles.size + scope.users.size + scope.groups.size === 0) scopes.delete(namespace);
+    if (namespace === undefined || !isObject(object)) return;
+    const scope = scopes.get(namespace) ?? { roles: new Map(), users: new Map(), groups: new Map() };
+    if (kind === 'RoleBinding' || kind === 'ClusterRoleBinding') updateBinding(scope, object, namespace, isPut);
+    else updateRole(scope, object, isPut);
+    if (scope.roles.size + scope.users.size + scope.groups.size > 0) scopes.set(namespace, scope);
+    else scopes.delete(namespace);
+  };
+  const someRuleOf = (bindings: Bindings | undefined, test: (rule: Rule) => boolean): boolean => {
+    if (!bindings) return false;
+    for (const { namespace, name } of bindings.values()) {
+      if (scopes.get(namespace)?.roles.get(name)?.some(test)) return true;
+    }
+    return false;
+  };
+  const someRuleIn = (namespace: string, { username, groups }: User, test: (rule: Rule) => boolean): boolean => {
+    const scope = scopes.get(namespace);
+    if (!scope) return false;
+    if (someRuleOf(scope.users.get(username ?? ''), test)) return true;
+    return scope.groups.size > 0 && (groups?.some((group) => someRuleOf(scope.groups.get(group), test)) ?? false);
   };
   /** True if a rule of the user, in the cluster or in the namespace of the action, passes the test. */
   const someRule = (user: User, { nonResourceURL, namespace }: Action, test: (rule: Rule) => boolean): boolean =>
-    someRuleIn(scopes.get(CLUSTER), user, test) ||
+    someRuleIn(CLUSTER, user, test) ||
     // Paths of the API server have no namespace.
-    (nonResourceURL == null && Boolean(namespace) && someRuleIn(scopes.get(namespace ?? CLUSTER), user, test));
+    (nonResourceURL == null && Boolean(namespace) && someRuleIn(namespace ?? CLUSTER, user, test));
 
   return {
-    put: (kind, object) => index(kind, object, 1),
-    remove: (kind, object) => index(kind, object, -1),
+    put: (kind, object) => update(kind, object, true),
+    remove: (kind, object) => update(kind, object, false),
     allows: (user, action) => someRule(user, action, (rule) => ruleAllows(rule, action)),
     namesFor(user, action) {
       const names = new Set<string>();
@@ -105,48 +93,30 @@ export function createRbac(): Rbac {
   };
 }
 
-function someRuleIn(scope: Scope | undefined, user: User, test: (rule: Rule) => boolean): boolean {
-  if (!scope) return false;
-  if (someRuleOf(scope.users.get(user.username ?? ''), test)) return true;
-  if (scope.groups.size === 0 || !user.groups) return false;
-  return user.groups.some((group) => someRuleOf(scope.groups.get(group), test));
+function updateRole({ roles }: Scope, role: JsonObject, isPut: boolean): void {
+  const { name } = getMetadata(role);
+  if (!isName(name)) return;
+  if (isPut) roles.set(name, readRules(role['rules']));
+  else roles.delete(name);
 }
 
-function someRuleOf(grants: Grants | undefined, test: (rule: Rule) => boolean): boolean {
-  if (!grants) return false;
-  for (const role of grants.keys()) if (role.rules.some(test)) return true;
-  return false;
-}
-
-function changeGrant(subjects: Map<string, Grants>, name: string, role: Role, change: 1 | -1): void {
-  const grants = getOrCreate(subjects, name, () => new Map<Role, number>());
-  const times = (grants.get(role) ?? 0) + change;
-  if (times > 0) grants.set(role, times);
-  else grants.delete(role);
-  if (grants.size === 0) subjects.delete(name);
-  role.granted += change;
-}
-
-function getRole(roles: Map<string, Role>, name: string): Role {
-  return getOrCreate(roles, name, () => ({ rules: [], exists: false, granted: 0 }));
-}
-
-function getOrCreate<T>(map: Map<string, T>, key: string, create: () => T): T {
-  const value = map.get(key) ?? create();
-  map.set(key, value);
-  return value;
-}
-
-/** Removes a role that does not exist and has no binding. */
-function removeUnused(roles: Map<string, Role>, name: string, { exists, granted }: Role): void {
-  if (!exists && granted <= 0) roles.delete(name);
+function updateBinding(scope: Scope, binding: JsonObject, namespace: string, isPut: boolean): void {
+  const ref = readRoleRef(binding['roleRef'], namespace);
+  if (ref === undefined || !Array.isArray(binding['subjects'])) return;
+  for (const subject of binding['subjects']) {
+    const indexed = readSubject(subject, namespace);
+    if (!indexed) continue;
+    const subjects = scope[indexed.list];
+    const bindings: Bindings = subjects.get(indexed.name) ?? new Map<unknown, RoleRef>();
+    if (isPut) bindings.set(binding, ref);
+    else bindings.delete(binding);
+    if (bindings.size > 0) subjects.set(indexed.name, bindings);
+    else subjects.delete(indexed.name);
+  }
 }
 
 /** Reads the role of a binding. A Role has the namespace of the binding. */
-export function readRoleRef(
-  ref: unknown,
-  namespace: string,
-): { readonly namespace: string; readonly name: string } | undefined {
+export function readRoleRef(ref: unknown, namespace: string): RoleRef | undefined {
   if (!isObject(ref) || !isName(ref['name'])) return undefined;
   if (ref['kind'] === 'ClusterRole') return { namespace: CLUSTER, name: ref['name'] };
   return ref['kind'] === 'Role' && namespace !== CLUSTER ? { namespace, name: ref['name'] } : undefined;

@@ -12,8 +12,10 @@ import type { PodLike } from '../../../src/kube/types.ts';
 import {
   checkFix,
   checks,
+  compareVersions,
   createEvaluator,
   evaluatePod,
+  parseVersion,
   type Level,
   type Version,
 } from '../../../src/policy/pss/index.ts';
@@ -99,6 +101,19 @@ test('each file of a check has the name of the check, exports one check, and is 
     );
   }
   assert.equal(checks.length, files.length);
+});
+
+test('the checks do not contradict each other', () => {
+  const levels = new Map(checks.map(({ id, level }) => [id, level]));
+  assert.equal(levels.size, checks.length);
+  for (const { id, level, versions } of checks) {
+    const starts = versions.map(({ since }) => since);
+    assert.ok(starts.length > 0 && starts.every((since) => since !== 'latest' && parseVersion(since) === since), id);
+    assert.deepEqual(starts, [...new Set(starts)].sort(compareVersions), id);
+    for (const other of versions.flatMap(({ overrides = [] }) => overrides)) {
+      assert.deepEqual([level, levels.get(other)], ['restricted', 'baseline'], id);
+    }
+  }
 });
 
 test('each check has a fix of one sentence', () => {

@@ -152,7 +152,7 @@ describe('the evaluator', () => {
     assert.equal(evaluate({}, { level: 'baseline', version: 'latest' }).detail, 'unknown forbidden reason');
   });
 
-  test('accepts checks in any order, and reports violations by level and id', () => {
+  test('accepts checks in any order, and reports violations in the order of level and id', () => {
     const revisions = [revision('v1.0')];
     const { evaluatePod: evaluate } = createEvaluator([
       check('b', 'restricted', revisions),
@@ -168,49 +168,25 @@ describe('the evaluator', () => {
   });
 });
 
-const VERSIONS: readonly [text: string, valid: boolean][] = [
-  ['latest', true],
-  ['v1.0', true],
-  ['v1.30', true],
-  ['v1.999', true],
-  ['v1.9223372036854775807', true],
-  ['v1.9223372036854775808', false],
-  ['v1.10000000000000000000', false],
-  ['v1.05', false],
-  ['v1.00', false],
-  ['1.25', false],
-  ['v1', false],
-  ['v1.', false],
-  ['v1.-1', false],
-  ['v1.25.3', false],
-  ['v2.0', false],
-  ['V1.25', false],
-  ['Latest', false],
-  ['v1.25 ', false],
-  ['v1.25\n', false],
-  ['v1.٣', false],
-  ['', false],
-];
+test('parseVersion accepts latest and v1 with a 64-bit number', () => {
+  for (const text of ['latest', 'v1.0', 'v1.30', 'v1.999', 'v1.9223372036854775807']) {
+    assert.equal(parseVersion(text), text);
+  }
+  const tooLarge = ['v1.9223372036854775808', 'v1.10000000000000000000'];
+  const malformed = ['', 'v1', 'v1.', 'v1.-1', 'v1.05', 'v1.00', 'v1.25.3', 'v1.25 ', 'v1.25\n', 'v1.٣'];
+  for (const text of [...tooLarge, ...malformed, '1.25', 'v2.0', 'V1.25', 'Latest']) {
+    assert.equal(parseVersion(text), undefined, text);
+  }
+});
 
-for (const [text, valid] of VERSIONS) {
-  test(`${JSON.stringify(text)} is ${valid ? 'a version' : 'no version'}`, () => {
-    assert.equal(parseVersion(text), valid ? text : undefined);
-  });
-}
-
-const RISING: readonly Version[] = [
-  'v1.0',
-  'v1.9',
-  'v1.10',
-  'v1.37',
-  'v1.9223372036854775806',
-  'v1.9223372036854775807',
+const ASCENDING: readonly Version[] = [
+  ...(['v1.0', 'v1.9', 'v1.10', 'v1.37', 'v1.9223372036854775806', 'v1.9223372036854775807'] as const),
   'latest',
 ];
 
 test('versions compare by number, and latest is the newest', () => {
-  RISING.forEach((a, i) =>
-    RISING.forEach((b, j) => assert.equal(Math.sign(compareVersions(a, b)), Math.sign(i - j), `${a} and ${b}`)),
+  ASCENDING.forEach((a, i) =>
+    ASCENDING.forEach((b, j) => assert.equal(Math.sign(compareVersions(a, b)), Math.sign(i - j), `${a} and ${b}`)),
   );
 });
 
@@ -224,85 +200,15 @@ test('versions compare as their numbers do', () => {
   );
 });
 
-const LEVEL_NAMES: readonly [value: unknown, valid: boolean][] = [
-  ['privileged', true],
-  ['baseline', true],
-  ['restricted', true],
-  ['Restricted', false],
-  ['restricted ', false],
-  ['', false],
-  ['constructor', false],
-  [undefined, false],
-  [null, false],
-];
-
-for (const [value, valid] of LEVEL_NAMES) {
-  test(`${JSON.stringify(value)} is ${valid ? 'a level' : 'no level'}`, () => assert.equal(isLevel(value), valid));
-}
-
-const BROKEN: readonly [name: string, registry: readonly Check[], expected: string][] = [
-  [
-    'a repeated id',
-    [check('a', 'baseline', [revision('v1.0')]), check('a', 'restricted', [revision('v1.0')])],
-    'invalid checks: check "a" is registered more than once',
-  ],
-  ['no versions', [check('a', 'baseline', [])], 'invalid checks: check "a" has no versions'],
-  [
-    'level privileged',
-    [check('a', 'privileged' as 'baseline', [revision('v1.0')])],
-    'invalid checks: check "a" has level "privileged": must be baseline or restricted',
-  ],
-  [
-    'a start at latest',
-    [check('a', 'baseline', [revision('latest')])],
-    'invalid checks: check "a" has a revision since "latest": must be a version such as "v1.25"',
-  ],
-  [
-    'a start that is no version',
-    [check('a', 'baseline', [revision('v1.01')])],
-    'invalid checks: check "a" has a revision since "v1.01": must be a version such as "v1.25"',
-  ],
-  [
-    'the same start twice',
-    [check('a', 'baseline', [revision('v1.5'), revision('v1.5')])],
-    'invalid checks: check "a" has a revision since "v1.5" after one since "v1.5": versions must increase',
-  ],
-  [
-    'falling starts, compared as numbers',
-    [check('a', 'baseline', [revision('v1.10'), revision('v1.9')])],
-    'invalid checks: check "a" has a revision since "v1.9" after one since "v1.10": versions must increase',
-  ],
-  [
-    'a baseline check that overrides',
-    [check('a', 'baseline', [revision('v1.0', 'r', ['b'])])],
-    'invalid checks: check "a" overrides others, but only restricted checks may',
-  ],
-  [
-    'an override of a restricted check',
-    [check('a', 'restricted', [revision('v1.0', 'r', ['b'])]), check('b', 'restricted', [revision('v1.0')])],
-    'invalid checks: check "a" overrides "b", which is not a baseline check',
-  ],
-  [
-    'several at once',
-    [check('a', 'baseline', []), check('b', 'baseline', [])],
-    'invalid checks: check "a" has no versions; check "b" has no versions',
-  ],
-];
-
-describe('contradictory checks are an error', () => {
-  for (const [name, registry, message] of BROKEN) {
-    test(name, () => assert.throws(() => createEvaluator(registry), { message }));
-  }
-
-  test('an override of an absent check has no effect', () => {
-    createEvaluator([check('a', 'restricted', [revision('v1.0', 'r', ['gone'])])]);
-  });
+test('isLevel accepts the exact names', () => {
+  for (const value of LEVELS) assert.ok(isLevel(value));
+  for (const value of ['Restricted', 'restricted ', '', 'constructor', undefined, null]) assert.ok(!isLevel(value));
 });
 
 function check(id: string, level: Check['level'], versions: readonly Revision[]): Check {
   return { id, level, versions };
 }
 
-function revision(since: Version, reason = 'r', overrides: readonly string[] = []): Revision {
-  return { since, overrides, check: () => ({ reason, detail: '', fields: () => [] }) };
+function revision(since: Version, reason = 'r'): Revision {
+  return { since, check: () => ({ reason, detail: '', fields: () => [] }) };
 }
