@@ -92,7 +92,7 @@ function findWarnings(
     canUse: canUseScc(store),
     maxPods: MAX_PODS,
     isOver: () => now() >= endMs,
-    standardSccs: restoresStandardSccs ? 'kept' : 'left alone',
+    reconcilesStandardSccs: restoresStandardSccs,
     brokenScc: resolveCompatibility(settings.compatibility).brokenScc,
   });
 }

@@ -7,11 +7,9 @@ import { assignScc } from '../../../src/policy/scc/assign.ts';
 import {
   sccWarnings,
   type SccWarningsInput,
-  compareAdmission,
   findSccProblems,
   formatSccProblems,
 } from '../../../src/policy/scc/advice/scc-warnings.ts';
-import { STANDARD_SCCS } from '../../../src/policy/scc/standard.ts';
 import { canUseBy, laxScc, namespaceWith, type Grant } from '../../support/scc.ts';
 import { pod as anyPod, scc as anyScc } from './arbitrary.ts';
 import { messageOf, readCases, request, STANDARD, STANDARD_GRANTS } from './requests.ts';
@@ -25,15 +23,15 @@ interface Given {
   readonly grants?: readonly Grant[];
   readonly pods?: readonly PodFixture[];
   readonly brokenScc?: SccWarningsInput['brokenScc'];
-  readonly standardSccs?: 'kept';
+  readonly reconcilesStandardSccs?: true;
   readonly maxPods?: number;
   readonly isOver?: true;
 }
 
 function warningsOf({ scc, oldScc, grants = [], pods = [], brokenScc = 'skip', ...given }: Given) {
-  const { standardSccs, maxPods = 100, isOver } = given;
+  const { reconcilesStandardSccs = false, maxPods = 100, isOver } = given;
   return sccWarnings({
-    ...(standardSccs ? { standardSccs } : {}),
+    reconcilesStandardSccs,
     scc: mine(scc),
     ...(oldScc ? { oldScc: mine(oldScc) } : {}),
     sccs: [...STANDARD, ...(oldScc ? [mine(oldScc)] : [])],
@@ -125,6 +123,7 @@ test('pods of several SCCs', () => {
     findNamespace: namespaceIn,
     canUse: () => false,
     brokenScc: 'skip',
+    reconcilesStandardSccs: false,
     maxPods: 100,
     isOver: () => false,
   };
@@ -148,6 +147,7 @@ test('the number and length of warnings are limited', () => {
         findNamespace: namespaceIn,
         canUse: () => true,
         brokenScc: 'skip',
+        reconcilesStandardSccs: false,
         maxPods: 4,
         isOver: () => false,
       });
@@ -163,7 +163,7 @@ const distinctSccs = fc.uniqueArray(anyScc, {
   selector: ({ metadata }) => metadata?.name,
 });
 
-test('compareAdmission agrees with the decision on a new pod', () => {
+test('a warning names another SCC if and only if the SCC admits the pod when it is created again', () => {
   const input = (sccs: readonly SecurityContextConstraints[], object: unknown) => ({
     operation: 'CREATE' as const,
     object,
@@ -187,17 +187,19 @@ test('compareAdmission agrees with the decision on a new pod', () => {
       fc.pre(before.allowed);
       const after = assignScc(input([...others, scc], plain));
       assert.ok(after.allowed);
-      const { takenOver } = compareAdmission({
+      const warnings = sccWarnings({
         scc,
         sccs: others,
         pods: [before.object as Pod],
         findNamespace: namespaceIn,
         canUse: () => true,
+        brokenScc: 'skip',
+        reconcilesStandardSccs: false,
         maxPods: 1,
         isOver: () => false,
       });
       assert.equal(
-        takenOver.length === 1,
+        warnings.some((warning) => warning.startsWith('SCC "mine" would admit 1 pod instead of ')),
         (after.object as Pod).metadata?.annotations?.['openshift.io/scc'] === 'mine',
       );
     }),
@@ -217,29 +219,27 @@ function recordedUnder(pod: JsonObject, scc: SecurityContextConstraints | undefi
 }
 
 suite('a standard SCC', () => {
-  const named = (name: string, fields: JsonObject): JsonObject => ({
+  const change = (name: string, fields: JsonObject): JsonObject => ({
     ...STANDARD.find(({ metadata }) => metadata?.name === name),
     ...fields,
     name,
   });
   const reverted = (name: string, fields: string): string =>
     `SCC "${name}" is a standard SCC and is reconciled. Changes to these fields will be reverted: ${fields}. Create an SCC with another name instead.`;
-
-  test('a reconciled SCC is changed', () => {
-    const scc = named('restricted-v2', { priority: 50, volumes: ['configmap'] });
-    assert.deepEqual(warningsOf({ scc, standardSccs: 'kept' }), [reverted('restricted-v2', 'priority, volumes')]);
-  });
-  test('reconciled SCCs without changes', () => {
-    for (const { scc } of STANDARD_SCCS) {
-      const name = scc.metadata?.name ?? '';
-      assert.deepEqual(warningsOf({ scc: named(name, {}), standardSccs: 'kept' }), [], name);
-    }
-  });
-  test('an SCC that is only created may be changed', () => {
-    assert.deepEqual(warningsOf({ scc: named('anyuid', { priority: 50 }), standardSccs: 'kept' }), []);
-  });
-  test('SCCs are not reconciled', () => {
-    assert.deepEqual(warningsOf({ scc: named('restricted-v2', { priority: 50 }) }), [
+  const cases: readonly (readonly [name: string, scc: JsonObject, expected: readonly string[]])[] = [
+    [
+      'a reconciled SCC is changed',
+      change('restricted-v2', { priority: 50, volumes: ['configmap'] }),
+      [reverted('restricted-v2', 'priority, volumes')],
+    ],
+    ['an SCC that is only created may be changed', change('anyuid', { priority: 50 }), []],
+    ...STANDARD.map(({ metadata: { name = '' } = {} }) => [`${name} without changes`, change(name, {}), []] as const),
+  ];
+  for (const [name, scc, expected] of cases) {
+    test(name, () => assert.deepEqual(warningsOf({ scc, reconcilesStandardSccs: true }), expected));
+  }
+  test('standard SCCs are not reconciled', () => {
+    assert.deepEqual(warningsOf({ scc: change('restricted-v2', { priority: 50 }) }), [
       'SCC "restricted-v2" is usable by all users, and its priority 50 orders it before anyuid: it will admit every pod that it allows',
     ]);
   });

@@ -142,7 +142,7 @@ function formatMissing(names: readonly string[]): string {
 }
 
 /** An SCC that is created or updated, the other SCCs, and the pods that they admitted. */
-interface ComparisonInput {
+export interface SccWarningsInput {
   readonly scc: SecurityContextConstraints;
   /** The SCC before an update; absent for a new one. */
   readonly oldScc?: SecurityContextConstraints | undefined;
@@ -156,6 +156,9 @@ interface ComparisonInput {
   readonly maxPods: number;
   /** True if no time is left. It is called after each pod. */
   isOver(): boolean;
+  readonly brokenScc: NonNullable<Deviations['brokenScc']>;
+  /** Whether a controller reverts changes of the standard SCCs. */
+  readonly reconcilesStandardSccs: boolean;
 }
 
 /** The pods of one SCC that another SCC would admit when they are created again. */
@@ -168,14 +171,6 @@ interface TakenOverPods {
   readonly pods: number;
 }
 
-interface AdmissionComparison {
-  /** Sorted by the number of pods, in descending order. */
-  readonly takenOver: readonly TakenOverPods[];
-  /** The number of pods that were evaluated. */
-  readonly tried: number;
-  readonly total: number;
-}
-
 /** The pods of one controller under one SCC, or a single pod. */
 interface PodGroup {
   readonly pod: Pod;
@@ -185,10 +180,9 @@ interface PodGroup {
 
 /**
  * Finds the pods that an SCC would admit instead of the SCC that admitted them: the other SCC is ordered behind it, the
- * pod fits, and its service account may use the SCC.
+ * pod fits, and its service account may use the SCC. `tried` is the number of pods that were evaluated.
  */
-export function compareAdmission(input: ComparisonInput): AdmissionComparison {
-  const scc = prepareScc(input.scc);
+function compareAdmission(scc: PreparedScc, input: SccWarningsInput) {
   const others = input.sccs.filter((other) => other.metadata?.name !== scc.name);
   const groups = groupPods(input.pods, listBehind([...others, input.scc], scc.name));
   const oldScc = input.oldScc && prepareScc(input.oldScc);
@@ -231,7 +225,7 @@ function groupPods(pods: readonly Pod[], sccsBehind: ReadonlyMap<string, Prepare
 function createAdmitter(
   { pod, admittedBy }: PodGroup,
   scc: PreparedScc,
-  input: ComparisonInput,
+  input: SccWarningsInput,
 ): ((scc: PreparedScc) => boolean) | undefined {
   const namespaceName = pod.metadata?.namespace ?? '';
   const namespace = input.findNamespace(namespaceName);
@@ -298,6 +292,7 @@ function removeGenerated<Values extends object>(values: Values, generated: Value
   return rest;
 }
 
+/** Returns the pods by SCC, sorted by their number in descending order. */
 function summarize(groups: readonly PodGroup[], scc: PreparedScc): readonly TakenOverPods[] {
   const takenOver = Array.from(
     Map.groupBy(groups, ({ admittedBy }) => admittedBy),
@@ -309,12 +304,6 @@ function summarize(groups: readonly PodGroup[], scc: PreparedScc): readonly Take
     }),
   );
   return takenOver.sort((a, b) => b.pods - a.pods);
-}
-
-export interface SccWarningsInput extends ComparisonInput {
-  readonly brokenScc: NonNullable<Deviations['brokenScc']>;
-  /** Whether the standard SCCs are reconciled; absent: they are not. */
-  readonly standardSccs?: 'kept' | 'left alone';
 }
 
 const MAX_COMPARED_SCCS = 3;
@@ -338,10 +327,11 @@ export function sccWarnings(input: SccWarningsInput): readonly string[] {
 }
 
 /** A change that is reverted at once has no other effects. */
-function reconciliationWarning({ name }: PreparedScc, { scc, standardSccs }: SccWarningsInput): string | undefined {
-  const standard = standardSccs === 'kept' ? STANDARD_SCCS.find((one) => one.scc.metadata?.name === name) : undefined;
-  const fields = standard && planStandardScc(standard, scc)?.fields;
-  if (fields === undefined || fields.length === 0) return undefined;
+function reconciliationWarning({ name }: PreparedScc, input: SccWarningsInput): string | undefined {
+  const { scc, reconcilesStandardSccs } = input;
+  const standard = reconcilesStandardSccs && STANDARD_SCCS.find((one) => one.scc.metadata?.name === name);
+  const fields = (standard && planStandardScc(standard, scc)?.fields) || [];
+  if (fields.length === 0) return undefined;
   const head = `SCC ${quote(name)} is a standard SCC and is reconciled. Changes to these fields will be reverted: `;
   return formatListWarning(head, fields, '. Create an SCC with another name instead.');
 }
@@ -393,8 +383,9 @@ function priorityWarnings(scc: PreparedScc, { sccs, canUse }: SccWarningsInput):
   ];
 }
 
-function comparisonWarnings({ name }: PreparedScc, input: SccWarningsInput): readonly string[] {
-  const { takenOver, tried, total } = compareAdmission(input);
+function comparisonWarnings(scc: PreparedScc, input: SccWarningsInput): readonly string[] {
+  const { name } = scc;
+  const { takenOver, tried, total } = compareAdmission(scc, input);
   const others = takenOver.slice(MAX_COMPARED_SCCS);
   const pods = others.reduce((sum, other) => sum + other.pods, 0);
   return [
