@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { gunzipSync } from 'node:zlib';
 import fc from 'fast-check';
 import { assignScc, validateScc, type SccInput } from '../src/policy/scc/index.ts';
-import { createSccSet } from '../src/policy/scc/order.ts';
+import { getSccSet } from '../src/policy/scc/order.ts';
 import { STANDARD_SCCS } from '../src/policy/scc/standard.ts';
 import { create } from '../test/policy/scc/arbitrary.ts';
 import type { Grant } from '../test/support/scc.ts';
@@ -55,7 +55,7 @@ function measure(name: string, inputs: readonly SccInput[], decide: typeof assig
 
 /** The webhooks prepare the SCCs once, until one of them changes. */
 function withSccSet(input: SccInput): SccInput {
-  return { ...input, sccSet: createSccSet(input.sccs) };
+  return { ...input, sccs: getSccSet(input.sccs) };
 }
 
 function isAdmitted(input: SccInput): boolean {

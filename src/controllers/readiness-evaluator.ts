@@ -129,7 +129,7 @@ export function createNamespaceEvaluator({ exemptions, management }: EvaluatorOp
       const level = predictLevel(namespace, store);
       const canUse = canUseScc(store);
       const findAccount = (account: string) => store.get('ServiceAccount', account, name);
-      const context = { namespace, sccMode: mode, sccs, sccSet: getSccSet(store), canUse, findAccount };
+      const context = { namespace, sccMode: mode, sccs: getSccSet(store), canUse, findAccount };
       return yield* evaluateStepwise({
         namespace,
         level,

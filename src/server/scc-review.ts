@@ -29,7 +29,7 @@ export interface SccReviewDeps {
 
 /** Decides on one pod with the gathered state of the cluster. */
 export type DecidePod = (
-  cluster: Pick<SccInput, 'namespace' | 'sccs' | 'sccSet' | 'canUse' | 'compatibility' | 'preferUserNamespaces'>,
+  cluster: Pick<SccInput, 'namespace' | 'sccs' | 'canUse' | 'compatibility' | 'preferUserNamespaces'>,
 ) => SccDecision;
 
 export interface SccReview {
@@ -106,8 +106,7 @@ function decideNow(review: SccReview, { settings, withAccess }: SccReviewDeps): 
   const { compatibility, preferUserNamespaces } = settings;
   const cluster = {
     namespace: namespace ?? { metadata: { name } },
-    sccs: store.list('SecurityContextConstraints'),
-    sccSet: getSccSet(store),
+    sccs: getSccSet(store),
     compatibility,
     preferUserNamespaces,
   };

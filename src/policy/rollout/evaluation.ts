@@ -7,7 +7,7 @@ import { getControllerPod, type FindServiceAccount } from '../../kube/controller
 import { getMetadataOwners } from '../../kube/managed-fields.ts';
 import { podTemplatePath } from '../../kube/pod.ts';
 import { getApiVersion, RESOURCES } from '../../kube/resources.ts';
-import { POD_SCC_ANNOTATIONS, type SecurityContextConstraints } from '../../kube/scc.ts';
+import { POD_SCC_ANNOTATIONS } from '../../kube/scc.ts';
 import { compareBytes } from '../../kube/text.ts';
 import {
   isObject,
@@ -35,7 +35,7 @@ import { serviceAccountSubject } from '../scc/access.ts';
 import { assignScc } from '../scc/assign.ts';
 import type { SccMode } from '../scc/mode.ts';
 import type { CanUse } from '../scc/access.ts';
-import type { SccSet } from '../scc/order.ts';
+import type { SccInput } from '../scc/request.ts';
 import type { DefaultLevel } from './enforcement.ts';
 import { getOwnFields, isPlatformNamespace, isTerminating, type LabelSyncPlan } from './label-sync.ts';
 
@@ -330,8 +330,7 @@ export interface TemplateContext {
   readonly namespace: Namespace;
   /** Mode of the namespace. Unless it is `enforce`, SCC admission does not change pods. */
   readonly sccMode: SccMode;
-  readonly sccs: readonly SecurityContextConstraints[];
-  readonly sccSet?: SccSet | undefined;
+  readonly sccs: SccInput['sccs'];
   readonly canUse: CanUse;
   readonly findAccount?: FindServiceAccount;
 }
@@ -348,11 +347,11 @@ export function getTemplatePod(kind: Kind, object: KubeObject, context: Template
   return { kind, name, path: path.join('.'), pod: completePod(created.pod, context) };
 }
 
-function completePod(pod: PodLike, { namespace, sccMode, sccs, sccSet, canUse }: TemplateContext): PodLike {
+function completePod(pod: PodLike, { namespace, sccMode, sccs, canUse }: TemplateContext): PodLike {
   if (sccMode !== 'enforce') return pod;
   const account = pod.spec?.serviceAccountName ?? 'default';
   const userInfo = serviceAccountSubject(namespace.metadata?.name ?? '', account, 'accurate');
-  const decision = assignScc({ operation: 'CREATE', object: pod, namespace, userInfo, sccs, sccSet, canUse });
+  const decision = assignScc({ operation: 'CREATE', object: pod, namespace, userInfo, sccs, canUse });
   return decision.allowed && isObject(decision.object) ? decision.object : pod;
 }
 

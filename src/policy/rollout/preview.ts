@@ -12,6 +12,7 @@ import { decodeObject, isSignificantUpdate } from '../psa/decode.ts';
 import { printPolicy } from '../psa/policy.ts';
 import { evaluatePod } from '../pss/evaluate.ts';
 import type { Level } from '../pss/policy.ts';
+import { getSccSet } from '../scc/order.ts';
 import { readEnforcement, type DefaultLevel } from './enforcement.ts';
 import { getTemplatePod, isSelected, type TemplateContext } from './evaluation.ts';
 import type { RolloutSettings } from './settings.ts';
@@ -112,6 +113,6 @@ function getAdmittedPod(kind: Kind, object: KubeObject, context: TemplateContext
   if (kind === 'Pod') return object;
   const { namespace, sccMode, sccs } = context;
   const range = namespace.metadata?.annotations?.[NAMESPACE_RANGE_ANNOTATIONS.uidRange] ?? '';
-  const canComplete = sccMode !== 'enforce' || (range !== '' && sccs.length > 0);
+  const canComplete = sccMode !== 'enforce' || (range !== '' && getSccSet(sccs).sccs.length > 0);
   return canComplete ? getTemplatePod(kind, object, context)?.pod : undefined;
 }

@@ -19,9 +19,9 @@ export function createSccSet(objects: readonly SecurityContextConstraints[]): Sc
   return { sccs, byName: new Map(sccs.map((scc) => [scc.name, scc])), objects };
 }
 
-/** Returns the set of an input, and creates it if the input has none of its SCCs. */
-export function getSccSet({ sccs, sccSet }: Pick<SccInput, 'sccs' | 'sccSet'>): SccSet {
-  return sccSet?.objects === sccs ? sccSet : createSccSet(sccs);
+/** Returns the set of the SCCs of an input, and creates it if they are not prepared. */
+export function getSccSet(sccs: SccInput['sccs']): SccSet {
+  return 'byName' in sccs ? sccs : createSccSet(sccs);
 }
 
 const RESOURCE = 'securitycontextconstraints.security.openshift.io';

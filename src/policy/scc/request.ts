@@ -20,10 +20,8 @@ export interface SccInput {
   readonly oldObject?: unknown;
   readonly namespace: Namespace;
   readonly userInfo: UserInfo;
-  /** All SCCs of the cluster. */
-  readonly sccs: readonly SecurityContextConstraints[];
-  /** The set of `sccs`. A set that is kept between decisions saves the preparation of the SCCs. */
-  readonly sccSet?: SccSet | undefined;
+  /** All SCCs of the cluster. A set that is kept between decisions saves their preparation. */
+  readonly sccs: readonly SecurityContextConstraints[] | SccSet;
   readonly canUse: CanUse;
   readonly compatibility?: Compatibility | undefined;
   /**

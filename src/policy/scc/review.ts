@@ -11,6 +11,7 @@ import { serviceAccountSubject, type Subject } from './access.ts';
 import { completePod, writePod } from './complete.ts';
 import { aggregate } from './messages.ts';
 import { bindingError } from './namespace.ts';
+import { getSccSet } from './order.ts';
 import { decodeSccPod, type SccPod } from './pod.ts';
 import type { SccInput } from './request.ts';
 import type { PreparedScc } from './scc.ts';
@@ -186,12 +187,13 @@ function findUsableSccs(subjects: readonly Subject[], { candidates, mayUse, name
 
 /** Returns the SCCs that allow the pod, with the completed pod if the pod names its service account. */
 function findAdmissions(usable: readonly PreparedScc[], search: Search): readonly JsonObject[] {
+  const { objects } = getSccSet(search.input.sccs);
   return usable.flatMap((scc) => {
     const completion = completePod(scc, search);
     if (completion.errors.length > 0) return [];
     const isNamed = search.pod.serviceAccountName !== '';
     const template = isNamed ? { template: { spec: writePod(completion, {})['spec'] } } : {};
-    return [{ allowedBy: createReference(search.input.sccs, scc.name), ...template }];
+    return [{ allowedBy: createReference(objects, scc.name), ...template }];
   });
 }
 

@@ -39,7 +39,7 @@ export function createSearch(input: SccInput, pod: SccPod, { mutable, ...options
   const { serviceAccountName } = pod;
   const { identity } = compatibility;
   const preferUserNamespaces = input.preferUserNamespaces === true && pod.hostUsers === false;
-  const candidates = findCandidates(getSccSet(input), { ...options, preferUserNamespaces });
+  const candidates = findCandidates(getSccSet(input.sccs), { ...options, preferUserNamespaces });
   return {
     input,
     compatibility,

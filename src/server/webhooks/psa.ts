@@ -175,8 +175,7 @@ function templateSurroundings(store: Store, name: string, { scc }: ManagementSet
   return {
     namespace,
     sccMode: sccMode(namespace, scc).mode,
-    sccs: store.list('SecurityContextConstraints'),
-    sccSet: getSccSet(store),
+    sccs: getSccSet(store),
     canUse: canUseScc(store),
     findAccount: (account) => store.get('ServiceAccount', account, name),
   };

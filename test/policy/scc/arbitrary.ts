@@ -166,8 +166,11 @@ const grant: fc.Arbitrary<Grant> = fc.record(
 const STANDARD = STANDARD_SCCS.map((standard) => standard.scc);
 const STANDARD_GRANTS: Grant = { group: 'system:authenticated', sccs: ['restricted-v2', 'restricted-v3'] };
 
+/** An input with the SCCs as objects. */
+export type ListedInput = SccInput & { readonly sccs: readonly SecurityContextConstraints[] };
+
 /** Requests that create a pod, in a namespace that is in order. */
-export const create: fc.Arbitrary<SccInput> = fc
+export const create: fc.Arbitrary<ListedInput> = fc
   .record({
     object: pod,
     sccs: fc

@@ -3,9 +3,9 @@ import { describe, test } from 'node:test';
 import fc from 'fast-check';
 import type { JsonObject } from '../../../src/kube/types.ts';
 import { explainScc, type SccExplanation, planPod, type PlannedPod } from '../../../src/policy/scc/advice/explain.ts';
-import { assignScc, type SccInput } from '../../../src/policy/scc/index.ts';
+import { assignScc } from '../../../src/policy/scc/index.ts';
 import { laxScc, namespaceWith, type Grant } from '../../support/scc.ts';
-import { create } from './arbitrary.ts';
+import { create, type ListedInput } from './arbitrary.ts';
 import { ADMIN, podWith, request, STANDARD } from './requests.ts';
 import { findChanges, type Change } from '../../../src/policy/scc/advice/changes.ts';
 
@@ -22,7 +22,7 @@ const root = podWith({ containers: [{ name: 'a', securityContext: { runAsUser: 0
 const requiring = (scc: string): JsonObject => podWith({}, { annotations: { 'openshift.io/required-scc': scc } });
 
 describe('requests that are decided before SCCs are looked at', () => {
-  const cases: readonly { readonly name: string; readonly given: Partial<SccInput>; readonly allowed: boolean }[] = [
+  const cases: readonly { readonly name: string; readonly given: Partial<ListedInput>; readonly allowed: boolean }[] = [
     { name: 'no pod', given: { object: 'x' }, allowed: false },
     { name: 'a field of a wrong type', given: { object: podWith({ hostPID: 'yes' }) }, allowed: false },
     { name: 'Windows', given: { object: podWith({ os: { name: 'windows' } }) }, allowed: true },
@@ -190,7 +190,7 @@ test('the input is never changed', () => {
   assert.deepEqual({ sccs: input.sccs, object: input.object, namespace: input.namespace }, before);
 });
 
-type Given = Partial<SccInput> & { readonly grants?: readonly Grant[] };
+type Given = Partial<ListedInput> & { readonly grants?: readonly Grant[] };
 
 /** Without the long texts of refusals. */
 function planned(given: Given): unknown {

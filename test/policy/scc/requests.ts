@@ -7,6 +7,7 @@ import type { JsonObject, UserInfo } from '../../../src/kube/types.ts';
 import { assignScc, type SccDecision, type SccInput } from '../../../src/policy/scc/index.ts';
 import { STANDARD_SCCS } from '../../../src/policy/scc/standard.ts';
 import { canUseBy, laxScc, namespaceWith, type Grant } from '../../support/scc.ts';
+import type { ListedInput } from './arbitrary.ts';
 
 export const STANDARD = STANDARD_SCCS.map(({ scc }) => scc);
 
@@ -31,7 +32,7 @@ const RANGES = {
 export const DEMO = namespaceWith(RANGES);
 
 /** A pod created by the controller of ReplicaSets in a cluster as installed, except for what is given. */
-export function request(given: Partial<SccInput> & { readonly grants?: readonly Grant[] }): SccInput {
+export function request(given: Partial<ListedInput> & { readonly grants?: readonly Grant[] }): ListedInput {
   const { grants = [], ...rest } = given;
   return {
     operation: 'CREATE',
@@ -65,7 +66,7 @@ interface PodFixture {
 }
 
 /** A request in a fixture. Absent members have the values of `request`. */
-export interface RequestFixture extends Partial<Omit<SccInput, 'userInfo' | 'sccs' | 'canUse' | 'sccSet'>> {
+export interface RequestFixture extends Partial<Omit<SccInput, 'userInfo' | 'sccs' | 'canUse'>> {
   /** Replaces parts of the pod of `podWith`. `object` replaces the pod. */
   readonly pod?: PodFixture;
   readonly oldPod?: PodFixture;

@@ -99,7 +99,7 @@ export function refusalWarnings(search: Search, result: SearchResult): Warnings 
 
 /** Returns the warnings for a pod that is denied before SCCs are evaluated. */
 export function unevaluatedWarnings({ input, pod, compatibility, namespace }: Search): Warnings {
-  const { sccs, byName } = getSccSet(input);
+  const { sccs, byName } = getSccSet(input.sccs);
   const missing = compatibility.requiredSccs.find((name) => !byName.has(name));
   if (missing !== undefined) {
     const remedy = 'Create it, or remove it from --scc-required.';
