@@ -31,7 +31,7 @@ import { SCC_MODES, type SccMode } from '../policy/scc/mode.ts';
 import { deploymentArgument, deploymentFile } from './installation.ts';
 import { serveOptions } from './serve/options.ts';
 import { getRolloutView, type RolloutScope, type RolloutView, createSccLevelCache } from '../cluster/rollout.ts';
-import { PSA_ENFORCEMENT_CONFIG } from '../kube/psa-enforcement-config.ts';
+import { type EnforcementMode, PSA_ENFORCEMENT_CONFIG } from '../kube/psa-enforcement-config.ts';
 import {
   DEFAULT_UNMANAGED_NAMESPACES,
   isAwaitingLabel,
@@ -110,7 +110,7 @@ export interface RolloutState extends Pick<RolloutSettings, 'phase' | 'raiseSett
   /** `spec.enforcementMode`; absent if there is no PSAEnforcementConfig. */
   readonly requested?: string | undefined;
   readonly requestedBy?: 'rollout' | 'others' | undefined;
-  readonly decided: string;
+  readonly decided: EnforcementMode;
   readonly lastEvaluationTime?: string | undefined;
   readonly conditions: readonly Condition[];
   /** Managed namespaces that need a label before the default can be raised. */

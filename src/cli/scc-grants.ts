@@ -1,7 +1,8 @@
 /** The grants of the use of an SCC: by the SCC itself, and by roles and bindings. */
+import { USE_SCC } from '../cluster/access.ts';
 import type { Store } from '../cluster/store.ts';
 import { UserError } from '../config/files.ts';
-import { RESOURCES } from '../kube/resources.ts';
+import { objectName } from '../kube/resources.ts';
 import type { SecurityContextConstraints } from '../kube/scc.ts';
 import { quote, sortedSet } from '../kube/text.ts';
 import type { RbacObjects } from '../policy/rbac/rules.ts';
@@ -28,24 +29,24 @@ export type GrantSource =
 export function findScc(store: Store, name: string): SecurityContextConstraints {
   const scc = store.get('SecurityContextConstraints', name);
   if (scc) return scc;
-  const names = sortedSet(store.list('SecurityContextConstraints').map(({ metadata }) => metadata?.name ?? ''));
+  const names = sortedSet(store.list('SecurityContextConstraints').map(objectName));
   throw new UserError(`SCC ${quote(name)} not found; existing SCCs: ${names.length === 0 ? 'none' : names.join(', ')}`);
 }
 
 /** Returns all grants of the use of an SCC, starting with those of the SCC itself. */
 export function sccGrants(store: Store, scc: SecurityContextConstraints): readonly SccGrant[] {
-  const { group: apiGroup, resource } = RESOURCES.SecurityContextConstraints;
-  const action = { verb: 'use', apiGroup, resource, name: scc.metadata?.name ?? '' };
   const named = (kind: string, names: unknown, through: GrantSource): readonly SccGrant[] =>
     strings(names).map((name) => ({ subject: { kind, name }, through }));
   return [
     ...named('User', scc.users, { field: 'users' }),
     ...named('Group', scc.groups, { field: 'groups' }),
     ...named('Group', ['system:masters'], { group: 'system:masters' }),
-    ...findGrants(rbacObjects(store), action).map(({ subject, role, binding }): SccGrant => {
-      const { namespace } = binding;
-      return { subject, ...(namespace === undefined ? {} : { namespace }), through: { binding, role } };
-    }),
+    ...findGrants(rbacObjects(store), { ...USE_SCC, name: objectName(scc) }).map(
+      ({ subject, role, binding }): SccGrant => {
+        const { namespace } = binding;
+        return { subject, ...(namespace === undefined ? {} : { namespace }), through: { binding, role } };
+      },
+    ),
   ];
 }
 

@@ -1,11 +1,11 @@
 /** Predicts the decisions of SCC admission about existing workloads, and the bindings that would admit refused workloads. */
-import { canUseScc } from '../cluster/access.ts';
+import { canUseScc, USE_SCC } from '../cluster/access.ts';
 import type { Store } from '../cluster/store.ts';
 import { listPodSources, type PodSource } from '../cluster/workloads.ts';
-import { RESOURCES } from '../kube/resources.ts';
+import { objectName } from '../kube/resources.ts';
 import { compareBytes } from '../kube/text.ts';
 import type { ClusterRole, Namespace, RoleBinding } from '../kube/types.ts';
-import { createAuthorizer } from '../policy/rbac/index.ts';
+import { readRules, ruleAllows } from '../policy/rbac/rules.ts';
 import { planPod, type PlannedPod } from '../policy/scc/advice/explain.ts';
 import type { CanUse } from '../policy/scc/access.ts';
 import { grantObjects, useRoleName } from '../policy/scc/standard.ts';
@@ -63,12 +63,12 @@ export interface PlanInput {
 
 /** Returns the decisions about all workloads of a namespace; `undefined` for a namespace without workloads. */
 export function planNamespace(namespace: Namespace, input: PlanInput): PlannedNamespace | undefined {
-  const name = namespace.metadata?.name ?? '';
+  const name = objectName(namespace);
   const sources = listPodSources(input.store, name);
   if (sources.length === 0) return undefined;
   const mode = expectedMode(namespace, input.settings);
   const workloads = sources.map((source): PlannedWorkload => {
-    const workload = { kind: source.kind, name: source.object.metadata?.name ?? '' };
+    const workload = { kind: source.kind, name: objectName(source.object) };
     return mode.mode === 'off'
       ? { ...workload, result: { outcome: 'off' } }
       : { ...workload, ...planWorkload(source, namespace, input) };
@@ -82,23 +82,13 @@ function planWorkload(
   namespace: Namespace,
   { store, settings, canUse }: PlanInput,
 ): Omit<PlannedWorkload, keyof WorkloadName> {
-  const { name = '' } = namespace.metadata ?? {};
-  const created = createPod(kind, object, {
-    namespace: name,
-    creator: {},
-    findAccount: (account) => store.get('ServiceAccount', account, name),
-  });
+  const name = objectName(namespace);
+  const findAccount = (account: string) => store.get('ServiceAccount', account, name);
+  const created = createPod(kind, object, { namespace: name, creator: {}, findAccount });
   if (created === undefined) return { result: { outcome: 'ignored' } };
   const { pod, requester, ...account } = created;
-  const input = sccInput(store, settings);
-  const result = planPod({
-    ...input,
-    object: pod,
-    namespace,
-    userInfo: requester,
-    canUse: canUse ?? input.canUse,
-  });
-  return { ...account, result };
+  const input = { ...sccInput(store, settings), ...(canUse ? { canUse } : {}) };
+  return { ...account, result: planPod({ ...input, object: pod, namespace, userInfo: requester }) };
 }
 
 /** Returns the grants that admit refused workloads, sorted by namespace, service account and SCC. */
@@ -160,13 +150,8 @@ export function grantBindings(grants: readonly PlannedGrant[], store: Store): Pl
 
 /** True if the ClusterRole for the use of an SCC exists and grants it. */
 function hasUseRole(store: Store, scc: string): boolean {
-  const role = store.get('ClusterRole', useRoleName(scc));
-  if (role === undefined) return false;
-  const subject = { kind: 'User', name: 'test' };
-  const binding = { roleRef: { kind: 'ClusterRole', name: useRoleName(scc) }, subjects: [subject] };
-  const { group: apiGroup, resource } = RESOURCES.SecurityContextConstraints;
-  const isAllowed = createAuthorizer({ clusterRoles: [role], clusterRoleBindings: [binding] });
-  return isAllowed({ username: subject.name }, { verb: 'use', apiGroup, resource, name: scc });
+  const rules = readRules(store.get('ClusterRole', useRoleName(scc))?.rules);
+  return rules.some((rule) => ruleAllows(rule, { ...USE_SCC, name: scc }));
 }
 
 /** The number of workloads by result. */

@@ -16,7 +16,8 @@ export type Access = (user: UserInfo, action: Action) => boolean;
 /** The group that every API server authorizes for all actions. */
 const MASTERS = 'system:masters';
 
-const USE_SCC: Action = {
+/** The use of an SCC, without its name. */
+export const USE_SCC: Action = {
   verb: 'use',
   apiGroup: RESOURCES.SecurityContextConstraints.group,
   resource: RESOURCES.SecurityContextConstraints.resource,

@@ -77,11 +77,9 @@ export function printJson(value: unknown): string {
 
 const TOO_DEEP = '…';
 
-const MAX_NAMES = 10;
-
-/** The first ten names in byte order, and the number of other names: `a, b and 2 more`. */
-export function summarizeNames(names: readonly string[]): string {
+/** The first names in byte order, by default ten, and the number of other names: `a, b and 2 more`. */
+export function summarizeNames(names: readonly string[], max = 10): string {
   const sorted = [...names].sort(compareBytes);
-  const rest = sorted.length - MAX_NAMES;
-  return sorted.slice(0, MAX_NAMES).join(', ') + (rest > 0 ? ` and ${rest} more` : '');
+  const rest = sorted.length - max;
+  return sorted.slice(0, max).join(', ') + (rest > 0 ? ` and ${rest} more` : '');
 }

@@ -47,7 +47,7 @@ function simulate(scenario: Scenario, facts: RolloutFacts, { namespaces, counts 
     phase,
     gate,
     spec: mode,
-    status: previousDecision(state),
+    status: state.decided,
     specOwner: undefined,
     evaluation: evaluationResult(counts),
     isSettled: false,
@@ -72,10 +72,6 @@ function simulate(scenario: Scenario, facts: RolloutFacts, { namespaces, counts 
 }
 
 type Simulation = ReturnType<typeof simulate>;
-
-function previousDecision({ decided }: RolloutState): EnforcementMode {
-  return decided === 'Restricted' || decided === 'Legacy' ? decided : '';
-}
 
 function evaluationResult({ violating, inconclusive }: NamespaceCounts): EvaluationResult {
   if (violating > 0) return 'violations';

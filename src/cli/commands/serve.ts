@@ -24,7 +24,7 @@ import {
   trustCheck,
   watchCertificateFiles,
 } from '../serve/certificates.ts';
-import { clientHost, listen } from '../serve/cluster.ts';
+import { clientHost, listen, type RunningCluster } from '../serve/cluster.ts';
 import { startDevCluster } from '../serve/dev-cluster.ts';
 import { connectLiveCluster, isLive } from '../serve/live-cluster.ts';
 import { logLevel, rangeSettings, serveOptions, type ServeValues } from '../serve/options.ts';
@@ -129,7 +129,10 @@ async function serve(values: ServeValues, configuration: LoadedConfiguration, io
 }
 
 /** Connects to the live cluster, or starts the development cluster. */
-async function startCluster({ values, configuration, live, scc, logger, metrics, defer }: Context, env: Io['env']) {
+async function startCluster(
+  { values, configuration, live, scc, logger, metrics, defer }: Context,
+  env: Io['env'],
+): Promise<RunningCluster> {
   const { rollout } = configuration;
   const served = live
     ? await connectLiveCluster({ values, rollout, env, logger, metrics })
@@ -140,10 +143,8 @@ async function startCluster({ values, configuration, live, scc, logger, metrics,
   return served;
 }
 
-type Served = Awaited<ReturnType<typeof startCluster>>;
-
 /** The certificate from files, or the certificate of the cluster. */
-function createCertificate({ live, certificates, logger, metrics, signal }: Context, served: Served) {
+function createCertificate({ live, certificates, logger, metrics, signal }: Context, served: RunningCluster) {
   const { serving, clientAuthorities, protocol } = certificates;
   const certificate = createServedCertificate({
     pair: serving?.pair ?? served.certificate.serving,
@@ -166,7 +167,7 @@ function createCertificate({ live, certificates, logger, metrics, signal }: Cont
 }
 
 interface Parts {
-  readonly served: Served;
+  readonly served: RunningCluster;
   readonly settings: ReturnType<typeof createSettings>;
   readonly certificate: ReturnType<typeof createCertificate>;
 }

@@ -2,7 +2,7 @@
 import type { WritableStore } from '../../cluster/store.ts';
 import { getPodTemplate, podTemplatePath } from '../../kube/pod.ts';
 import { objectName, RESOURCES } from '../../kube/resources.ts';
-import { sortedSet } from '../../kube/text.ts';
+import { sortedSet, summarizeNames } from '../../kube/text.ts';
 import { isObject, type ClusterRole, type Kind, type Namespace } from '../../kube/types.ts';
 import { STANDARD_CLUSTER_ROLE_BINDINGS, STANDARD_CLUSTER_ROLES, STANDARD_SCCS } from '../../policy/scc/standard.ts';
 import {
@@ -13,6 +13,9 @@ import {
 } from '../../policy/uid-range/allocation.ts';
 import { uniteBlocks } from '../../policy/uid-range/blocks.ts';
 import { DEFAULT_RANGES } from '../../policy/uid-range/ranges.ts';
+
+/** The number of names that a description lists. */
+const MAX_SHOWN = 5;
 
 const KINDS = Object.keys(RESOURCES) as readonly Kind[];
 
@@ -60,7 +63,7 @@ export function assumeNamespaces(store: WritableStore, others: readonly string[]
     const metadata = { name, labels: { 'kubernetes.io/metadata.name': name } };
     store.put('Namespace', { apiVersion: 'v1', kind: 'Namespace', metadata });
   }
-  return missing.length === 0 ? [] : [`namespaces: ${summarize(missing)}`];
+  return missing.length === 0 ? [] : [`namespaces: ${summarizeNames(missing, MAX_SHOWN)}`];
 }
 
 /** Adds the service accounts of all pods and pod templates. */
@@ -79,14 +82,16 @@ export function assumeServiceAccounts(store: WritableStore): readonly string[] {
       added.push(`${namespace}/${name}`);
     }
   }
-  return added.length === 0 ? [] : [`service accounts: ${summarize(sortedSet(added))}`];
+  return added.length === 0 ? [] : [`service accounts: ${summarizeNames(added, MAX_SHOWN)}`];
 }
 
 /** Adds UID ranges to namespaces without one, as the allocator of `serve` would. */
 export function assumeRanges(store: WritableStore): readonly string[] {
   const assigned = assignRanges(store.list('Namespace'));
   for (const namespace of assigned) store.put('Namespace', namespace);
-  return assigned.length === 0 ? [] : [`UID ranges of namespaces: ${summarize(sortedSet(assigned.map(objectName)))}`];
+  return assigned.length === 0
+    ? []
+    : [`UID ranges of namespaces: ${summarizeNames(assigned.map(objectName), MAX_SHOWN)}`];
 }
 
 function assignRanges(namespaces: readonly Namespace[]): readonly Namespace[] {
@@ -106,11 +111,4 @@ function assignRanges(namespaces: readonly Namespace[]): readonly Namespace[] {
 function withAnnotations(namespace: Namespace, added: Readonly<Record<string, string>>): Namespace {
   const { metadata } = namespace;
   return { ...namespace, metadata: { ...metadata, annotations: { ...metadata?.annotations, ...added } } };
-}
-
-const MAX_SHOWN = 5;
-
-function summarize(names: readonly string[]): string {
-  const shown = names.slice(0, MAX_SHOWN).join(', ');
-  return names.length > MAX_SHOWN ? `${shown} and ${names.length - MAX_SHOWN} more` : shown;
 }
