@@ -94,106 +94,77 @@ const withoutAdvice = (policies: readonly ('Fail' | 'Ignore')[]): WebhookConfigu
   delete made.webhooks?.[1]?.clientConfig.caBundle;
   return made;
 };
-const byUrl = (url: string) =>
+const calling = (clientConfig: { url: string; caBundle: string } | { service: { namespace: string; name: string } }) =>
   changed(({ webhooks = [] }) => {
-    for (const webhook of webhooks) webhook.clientConfig = { url, caBundle: bundle };
+    for (const webhook of webhooks) webhook.clientConfig = clientConfig;
   });
+const byUrl = (url: string) => calling({ url, caBundle: bundle });
 
 suite('the readiness check serving-certificate', () => {
-  const cases: readonly {
-    readonly name: string;
-    readonly configurations: readonly WebhookConfiguration[];
-    readonly now?: Date;
+  const setMetadata = (metadata: object) =>
+    changed((configuration) => {
+      configuration.metadata = { ...configuration.metadata, ...metadata };
+    });
+  const trusted = changed(keep, bundle);
+  const EMPTY = 'psa.portcullis.dev: caBundle is still empty';
+  const UNSIGNED = 'the serving certificate is not signed by a valid authority in caBundle';
+  const expired = new Date(START.getTime() + 8 * DAY_MS);
+  const AUTOMATIC = { annotations: { 'cert-manager.io/inject-ca-from': 'portcullis/portcullis' } };
+
+  /** The problem, and a logged webhook that does not affect readiness. */
+  interface Expected {
     readonly problem?: string;
-    /** Logged webhooks that do not affect readiness. */
-    readonly told?: readonly string[];
-  }[] = [
-    { name: 'no configurations', configurations: [] },
-    { name: 'trusted', configurations: [changed(keep, bundle)] },
-    {
-      name: 'empty caBundle',
-      configurations: [changed(keep)],
-      problem: 'psa.portcullis.dev: caBundle is still empty',
-    },
-    {
-      name: 'caBundle that cert-manager has not injected yet',
-      configurations: [
-        changed(({ metadata }) => {
-          if (metadata) metadata.annotations = { 'cert-manager.io/inject-ca-from': 'portcullis/portcullis' };
-        }),
+    readonly logged?: string;
+  }
+  const cases: readonly (readonly [name: string, webhooks: WebhookConfiguration[], expected: Expected, now?: Date])[] =
+    [
+      ['no configurations', [], {}],
+      ['trusted', [trusted], {}],
+      ['empty caBundle', [changed(keep)], { problem: EMPTY }],
+      ['caBundle that cert-manager has not injected yet', [setMetadata(AUTOMATIC)], { problem: EMPTY }],
+      ['no CA injection: the system roots of API servers are unknown', [setMetadata({ annotations: {} })], {}],
+      ['another authority', [changed(keep, btoa(other.cert))], { problem: `psa.portcullis.dev: ${UNSIGNED}` }],
+      [
+        'several untrusted webhooks',
+        [changed(keep), configuration('scc.portcullis.dev', ['one', 'two'])],
+        { problem: `${EMPTY} (and 2 more)` },
       ],
-      problem: 'psa.portcullis.dev: caBundle is still empty',
-    },
-    {
-      name: 'no CA injection: the system roots of API servers are unknown',
-      configurations: [
-        changed(({ metadata }) => {
-          if (metadata) metadata.annotations = {};
-        }),
+      [
+        'an untrusted webhook that fails open, among webhooks that fail closed',
+        [withoutAdvice(['Fail', 'Ignore'])],
+        { logged: 'advise.psa.portcullis.dev in psa.portcullis.dev: caBundle is still empty' },
       ],
-    },
-    {
-      name: 'another authority',
-      configurations: [changed(keep, btoa(other.cert))],
-      problem: 'psa.portcullis.dev: the serving certificate is not signed by a valid authority in caBundle',
-    },
-    {
-      name: 'several untrusted webhooks',
-      configurations: [changed(keep), configuration('scc.portcullis.dev', ['one', 'two'])],
-      problem: 'psa.portcullis.dev: caBundle is still empty (and 2 more)',
-    },
-    {
-      name: 'an untrusted webhook that fails open, among webhooks that fail closed',
-      configurations: [withoutAdvice(['Fail', 'Ignore'])],
-      told: ['advise.psa.portcullis.dev in psa.portcullis.dev: caBundle is still empty'],
-    },
-    {
-      name: 'an untrusted webhook among webhooks that fail open',
-      configurations: [withoutAdvice(['Ignore', 'Ignore'])],
-      problem: 'advise.psa.portcullis.dev: caBundle is still empty',
-    },
-    {
-      name: 'an untrusted copy under another name',
-      configurations: [changed(keep, bundle), configuration('copy-of-psa', ['psa.portcullis.dev'])],
-      told: ['psa.portcullis.dev in copy-of-psa: caBundle is still empty'],
-    },
-    {
-      name: 'an untrusted configuration of the other kind with an installed name',
-      configurations: [changed(keep, bundle), configuration('zz.scc.portcullis.dev', ['a.example'], btoa(other.cert))],
-      told: [
-        'a.example in zz.scc.portcullis.dev: the serving certificate is not signed by a valid authority in caBundle',
+      [
+        'an untrusted webhook among webhooks that fail open',
+        [withoutAdvice(['Ignore', 'Ignore'])],
+        { problem: 'advise.psa.portcullis.dev: caBundle is still empty' },
       ],
-    },
-    {
-      name: 'without the label of Portcullis',
-      configurations: [
-        changed(({ metadata }) => {
-          if (metadata) metadata.labels = {};
-        }),
+      [
+        'an untrusted copy under another name',
+        [trusted, configuration('copy-of-psa', ['psa.portcullis.dev'])],
+        { logged: 'psa.portcullis.dev in copy-of-psa: caBundle is still empty' },
       ],
-    },
-    {
-      name: 'another service',
-      configurations: [
-        changed(({ webhooks = [] }) => {
-          for (const { clientConfig } of webhooks) clientConfig.service = { namespace: 'other', name: SERVICE.name };
-        }),
+      [
+        'an untrusted configuration of the other kind with an installed name',
+        [trusted, configuration('zz.scc.portcullis.dev', ['a.example'], btoa(other.cert))],
+        { logged: `a.example in zz.scc.portcullis.dev: ${UNSIGNED}` },
       ],
-    },
-    { name: 'URL', configurations: [byUrl('https://127.0.0.1:8443/psa/validate'), byUrl('https://[::1]/')] },
-    {
-      name: 'URL with another name',
-      configurations: [byUrl('https://y.example/')],
-      problem: 'psa.portcullis.dev: the serving certificate is not valid for y.example',
-    },
-    {
-      name: 'expired',
-      configurations: [changed(keep, bundle)],
-      now: new Date(START.getTime() + 8 * DAY_MS),
-      problem: 'psa.portcullis.dev: the serving certificate expired at 2026-01-08T00:00:00Z',
-    },
-  ];
-  for (const { name, configurations, now = START, problem, told = [] } of cases) {
+      ['without the label of Portcullis', [setMetadata({ labels: {} })], {}],
+      ['another service', [calling({ service: { namespace: 'other', name: SERVICE.name } })], {}],
+      ['URL', [byUrl('https://127.0.0.1:8443/psa/validate'), byUrl('https://[::1]/')], {}],
+      [
+        'URL with another name',
+        [byUrl('https://y.example/')],
+        { problem: 'psa.portcullis.dev: the serving certificate is not valid for y.example' },
+      ],
+      [
+        'expired',
+        [trusted],
+        { problem: 'psa.portcullis.dev: the serving certificate expired at 2026-01-08T00:00:00Z' },
+        expired,
+      ],
+    ];
+  for (const [name, configurations, { problem, logged }, now = START] of cases) {
     test(name, async () => {
       const store = createStore();
       for (const one of configurations) store.put('ValidatingWebhookConfiguration', one);
@@ -204,12 +175,13 @@ suite('the readiness check serving-certificate', () => {
       const { values } = await metrics.certificates.trusted.get();
       assert.equal(values[0]?.value, problem === undefined ? 1 : 0);
       const distrusting = await metrics.certificates.distrusting.get();
-      assert.equal(distrusting.values[0]?.value, told.length);
+      assert.equal(distrusting.values[0]?.value, logged === undefined ? 0 : 1);
       store.put('ValidatingWebhookConfiguration', configuration('of-others', []));
       check.check();
+      const message = 'webhooks that do not affect readiness do not trust the serving certificate';
       assert.deepEqual(
         log.map(({ msg, webhooks }) => [msg, webhooks]),
-        told.length === 0 ? [] : [['webhooks that do not affect readiness do not trust the serving certificate', told]],
+        logged === undefined ? [] : [[message, [logged]]],
       );
     });
   }

@@ -9,26 +9,20 @@ const CLUSTER = ['-f', 'test/fixtures/scc-access/cluster.yaml'];
 const ASSUMED =
   '\nAssumed: the 13 standard SecurityContextConstraints, with their ClusterRoles and ClusterRoleBindings; ClusterRole cluster-admin.\n';
 
-async function namesWith(...args: string[]): Promise<readonly string[]> {
-  const { stdout } = await runProgram(['scc', 'pods', '-o', 'json', ...args, ...CLUSTER]);
-  const { pods } = JSON.parse(stdout) as { pods: { name: string }[] };
-  return pods.map(({ name }) => name);
-}
-
 describe('who-can and scc pods print', () => {
-  const cases: readonly (readonly [args: readonly string[], expected: string])[] = [
-    [['who-can', 'anyuid'], 'who-can-anyuid.txt'],
-    [['who-can', 'privileged', '-n', 'bank'], 'who-can-privileged-bank.txt'],
-    [['who-can', 'restricted-v2', '-n', 'shop', '-o', 'json'], 'who-can-restricted.json.txt'],
-    [['who-can', 'restricted-v2', '-n', 'shop', '-o', 'yaml'], 'who-can-restricted.yaml.txt'],
-    [['scc', 'pods', '--scc-mode=enforce'], 'pods.table.txt'],
-    [['scc', 'pods', '--scc-mode=enforce', '-o', 'json'], 'pods.json.txt'],
-    [['scc', 'pods', '--scc-mode=enforce', '-o', 'yaml'], 'pods.yaml.txt'],
+  const cases: readonly (readonly [args: string, expected: string])[] = [
+    ['who-can anyuid', 'who-can-anyuid.txt'],
+    ['who-can privileged -n bank', 'who-can-privileged-bank.txt'],
+    ['who-can restricted-v2 -n shop -o json', 'who-can-restricted.json.txt'],
+    ['who-can restricted-v2 -n shop -o yaml', 'who-can-restricted.yaml.txt'],
+    ['scc pods --scc-mode=enforce', 'pods.table.txt'],
+    ['scc pods --scc-mode=enforce -o json', 'pods.json.txt'],
+    ['scc pods --scc-mode=enforce -o yaml', 'pods.yaml.txt'],
   ];
   for (const [args, expected] of cases) {
-    test(args.join(' '), async () => {
+    test(args, async () => {
       const stdout = await readFile(`test/fixtures/scc-access/expected/${expected}`, 'utf8');
-      assert.deepEqual(await runProgram([...args, ...CLUSTER]), { code: 0, stdout, stderr: '' });
+      assert.deepEqual(await runProgram([...args.split(' '), ...CLUSTER]), { code: 0, stdout, stderr: '' });
     });
   }
 });
@@ -49,27 +43,19 @@ describe('scc pods shows', () => {
     assert.deepEqual([lines.length, lines.at(-1)], [11, '']);
   });
 
-  const filters: readonly (readonly [args: readonly string[], names: readonly string[]])[] = [
-    [
-      ['-n', 'bank'],
-      ['custom', 'iis', 'left'],
-    ],
-    [
-      ['-n', 'bank', '-A', '--subject=serviceaccount'],
-      ['left', 'build-1'],
-    ],
-    [
-      ['--subject', 'user'],
-      ['debug', 'web-1'],
-    ],
-    [
-      ['--scc', 'privileged,hostaccess'],
-      ['left', 'debug'],
-    ],
-    [['--scc', 'privileged', '--subject', 'serviceaccount'], []],
+  const filters: readonly (readonly [args: string, names: string])[] = [
+    ['-n bank', 'custom iis left'],
+    ['-n bank -A --subject=serviceaccount', 'left build-1'],
+    ['--subject user', 'debug web-1'],
+    ['--scc privileged,hostaccess', 'left debug'],
+    ['--scc privileged --subject serviceaccount', ''],
   ];
   for (const [args, names] of filters) {
-    test(`pods with ${args.join(' ')}`, async () => assert.deepEqual(await namesWith(...args), names));
+    test(`pods with ${args}`, async () => {
+      const { stdout } = await runProgram(['scc', 'pods', '-o', 'json', ...args.split(' '), ...CLUSTER]);
+      const { pods } = JSON.parse(stdout) as { pods: { name: string }[] };
+      assert.equal(pods.map(({ name }) => name).join(' '), names);
+    });
   }
 
   test('no pods', async () => {
@@ -111,36 +97,23 @@ describe('scc pods notes', () => {
   const enforced = { 'portcullis.dev/scc': 'enforce' };
   const reported = 'SCC admission is not enforced here: the creator of the pod may have written the annotation';
   const path = 'securityContext.privileged=true';
-  const cases: readonly { name: string; stdin: string; args?: readonly string[]; note: string }[] = [
-    { name: 'nothing for enforced namespaces', stdin: claiming({}, enforced), note: '' },
-    { name: 'nothing with --scc-mode=enforce', stdin: claiming({}), args: ['--scc-mode=enforce'], note: '' },
-    { name: 'mode report', stdin: claiming({}, { 'portcullis.dev/scc': 'report' }), note: reported },
-    { name: 'mode report by default', stdin: claiming({}), note: reported },
-    {
-      name: 'fields that the recorded SCC does not allow',
-      stdin: claiming({ containers: [{ name: 'c', ...privileged }] }, enforced),
-      note: `does not fit restricted-v2: spec.containers[0].${path}`,
-    },
-    {
-      name: 'disallowed fields in mode report',
-      stdin: claiming({ containers: [{ name: 'c', ...privileged }] }),
-      note: `${reported}; does not fit restricted-v2: spec.containers[0].${path}`,
-    },
-    {
-      name: 'ephemeral containers that were added later',
-      stdin: claiming({ ephemeralContainers: [{ name: 'd', ...privileged }] }, enforced),
-      note: `added under another SCC: spec.ephemeralContainers[0].${path}`,
-    },
-    {
-      name: 'the first of many fields only',
-      stdin: claiming(
-        { hostPID: true, hostIPC: true, hostNetwork: true, containers: [{ name: 'c', ...privileged }] },
-        enforced,
-      ),
-      note: 'does not fit restricted-v2: spec.hostNetwork=true, spec.hostPID=true, spec.hostIPC=true and 1 more',
-    },
+  const unconfined = { containers: [{ name: 'c', ...privileged }] };
+  const misfit = `does not fit restricted-v2: spec.containers[0].${path}`;
+  const host = { hostPID: true, hostIPC: true, hostNetwork: true };
+  const many = 'does not fit restricted-v2: spec.hostNetwork=true, spec.hostPID=true, spec.hostIPC=true and 1 more';
+  const debug = { ephemeralContainers: [{ name: 'd', ...privileged }] };
+  const added = `added under another SCC: spec.ephemeralContainers[0].${path}`;
+  const cases: readonly (readonly [name: string, stdin: string, note: string, args?: readonly string[]])[] = [
+    ['nothing for enforced namespaces', claiming({}, enforced), ''],
+    ['nothing with --scc-mode=enforce', claiming({}), '', ['--scc-mode=enforce']],
+    ['mode report', claiming({}, { 'portcullis.dev/scc': 'report' }), reported],
+    ['mode report by default', claiming({}), reported],
+    ['fields that the recorded SCC does not allow', claiming(unconfined, enforced), misfit],
+    ['disallowed fields in mode report', claiming(unconfined), `${reported}; ${misfit}`],
+    ['ephemeral containers that were added later', claiming(debug, enforced), added],
+    ['the first of many fields only', claiming({ ...host, ...unconfined }, enforced), many],
   ];
-  for (const { name, stdin, args = [], note } of cases) {
+  for (const [name, stdin, note, args = []] of cases) {
     test(name, async () => {
       const outcome = await runProgram(['scc', 'pods', '-f', '-', '-o', 'csv', ...args], { stdin });
       const granted = `"${[through, note].filter((part) => part !== '').join('; ')}"`;
