@@ -1,7 +1,5 @@
 /** The webhooks of Pod Security Admission: decisions from the store, metrics, previews of enforcement, namespace labels. */
 import assert from 'node:assert/strict';
-import { existsSync, readFileSync } from 'node:fs';
-import { join } from 'node:path';
 import { suite, test } from 'node:test';
 import { createStore, type WritableStore } from '../../src/cluster/store.ts';
 import { allow, type AdmissionRequest, type Decision } from '../../src/kube/admission.ts';
@@ -14,6 +12,7 @@ import { createWaitingRoom } from '../../src/server/waiting-room.ts';
 import { createPsaEnforcementWebhook } from '../../src/server/webhooks/psa-enforcement.ts';
 import { createPsaWebhook } from '../../src/server/webhooks/psa.ts';
 import { createMetrics, type Metrics } from '../../src/telemetry/metrics.ts';
+import { readLines, skip } from '../support/conformance/cases.ts';
 import {
   compliantPod,
   deploymentRequest,
@@ -654,17 +653,8 @@ const REVIEWS: Readonly<Record<string, Decision>> = {
   'seccomp annotation as it arrives': WARNED,
 };
 
-suite('reviews recorded from a kube-apiserver', () => {
-  const path = join(process.env['PORTCULLIS_CONFORMANCE'] ?? '../shared/conformance', 'apiserver/transcripts.ndjson');
-  if (!existsSync(path)) {
-    test('transcripts', { skip: `there is no ${path}` });
-    return;
-  }
-  const exchanges = readFileSync(path, 'utf8')
-    .trim()
-    .split('\n')
-    .map((line) => JSON.parse(line) as Exchange)
-    .filter(({ area }) => area === 'review');
+suite('reviews recorded from a kube-apiserver', { skip }, () => {
+  const exchanges = readLines<Exchange>('apiserver/transcripts.ndjson').filter(({ area }) => area === 'review');
   const { store, decide } = createRig();
   const { metadata } = namespaceWith({ enforce: 'baseline', warn: 'restricted' });
   store.put('Namespace', { metadata: { ...metadata, name: 'rec' } });
