@@ -1,4 +1,4 @@
-/** Candidates of an election as processes of their own: each can stand still, or be cut off from the API server. */
+/** Candidates of a leader election, each with a process that can be paused and a network with faults. */
 import type { Cluster } from '../../src/cluster/cluster.ts';
 import type { Clock } from '../../src/cluster/clock.ts';
 import {
@@ -9,28 +9,28 @@ import {
 import { createRecorder, type Recorder } from './controllers.ts';
 import type { FakeClock } from './fake-clock.ts';
 
-/** What happens to one request. */
+/** The fault and the delays of one request. */
 export interface Travel {
-  /** `refused`: it does not arrive; `lost`: its answer does not, and an error does; `hangs`: nobody ever hears of it. */
+  /** `refused`: the request does not arrive. `lost`: the response is replaced by an error. `hangs`: no response. */
   readonly outcome: 'fine' | 'refused' | 'lost' | 'hangs';
-  /** On the way there, and on the way back. */
+  /** Delays of the request and of the response. */
   readonly thereMs?: number;
   readonly backMs?: number;
 }
 
 export interface Machine {
   readonly clock: Clock;
-  /** The cluster over this machine's network. */
+  /** The cluster behind the network of the machine. */
   readonly cluster: Cluster;
-  /** Decides how requests travel, from now on. */
+  /** Replaces the function that returns the fault of the next request. */
   network(next: () => Travel): void;
   isPaused(): boolean;
-  /** Nothing happens in the process until it goes on: timers are late, and so are answers. */
+  /** Delays timers and responses until `resume`. */
   pause(): void;
   resume(): Promise<void>;
 }
 
-/** Requests that the cluster works on, on all machines. */
+/** The number of requests of all machines that the cluster processes. */
 export interface Load {
   count: number;
 }
@@ -97,9 +97,9 @@ export function createMachine(clock: FakeClock, cluster: Cluster, load: Load): M
 export interface Candidate extends Recorder, LeaderElection {
   readonly identity: string;
   readonly machine: Machine;
-  /** Leads and could act on it just now. */
+  /** True if the candidate leads and its process is not paused. */
   acts(): boolean;
-  /** What it was told, in order. */
+  /** The notifications in order: `started`, `stopped`. */
   readonly told: string[];
 }
 
@@ -107,15 +107,15 @@ export interface Election {
   readonly clock: FakeClock;
   readonly candidates: readonly Candidate[];
   candidate(identity: string, options?: Partial<LeaderElectionOptions>): Candidate;
-  /** Lets time pass in small steps, until what became due is done. */
+  /** Advances the clock in small steps until the due work is done. */
   pass(ms: number): Promise<void>;
-  /** Waits until the cluster has answered. */
+  /** Waits until the cluster has responded to all requests. */
   settle(): Promise<void>;
 }
 
 const STEP_MS = 100;
 
-/** Makes an election without candidates; `watch` is called after every step. */
+/** Creates an election without candidates. It calls `watch` after every step. */
 export function createElection(
   clock: FakeClock,
   cluster: Cluster,

@@ -1,4 +1,4 @@
-/** What tests of certificates share: configurations that ask for authorities, replicas and leaders whose clock stands still. */
+/** A simulated installation for tests of certificates: configurations, replicas and leaders with a fake clock. */
 import { createDevCluster, type DevCluster } from '../../src/dev-cluster/index.ts';
 import type { Cluster } from '../../src/cluster/cluster.ts';
 import { createStore } from '../../src/cluster/store.ts';
@@ -25,7 +25,7 @@ export const BY_TEST = { fieldManager: 'test' };
 export const START = new Date('2026-01-01T00:00:00Z');
 export const DAY_MS = 24 * 60 * 60 * 1000;
 
-/** A configuration that asks for the authorities of the Secret. */
+/** A webhook configuration with the annotation that requests the authorities of the Secret. */
 export function configuration(name: string, hooks: readonly string[], caBundle?: string): WebhookConfiguration {
   return {
     metadata: {
@@ -59,21 +59,22 @@ const UNUSED: ServedPair = {
   use: () => undefined,
 };
 
-/** One replica as others see it: what it serves, and whether it wants reviews. */
+/** A replica: the certificate that it serves, and its readiness. */
 export interface StagedReplica {
   readonly name: string;
   current(): KeyPair;
   isReady(): boolean;
-  /** Learns at once what it has not learned yet. */
+  /** Applies all delayed changes of the store. */
   catchUp(): void;
-  /** Does nothing more, and does not say so. */
+  /** Stops without removing its Lease. */
   die(): Promise<void>;
   leave(): Promise<void>;
 }
 
 export interface StagedLeader extends Recorder {
-  /** Stops; from the write of that number on, nothing it writes gets through. */
+  /** Stops. All further writes fail. */
   die(): Promise<void>;
+  /** All writes after this number fail. */
   dieAfter(writes: number): void;
   isDead(): boolean;
   catchUp(): void;
@@ -84,7 +85,7 @@ export interface Stage {
   readonly clock: FakeClock;
   date(): Date;
   secret(): Secret | undefined;
-  /** Texts of the Secret by their names. */
+  /** The decoded data of the Secret. */
   texts(): Readonly<Record<string, string>>;
   setTexts(texts: Readonly<Record<string, string>>): Promise<void>;
   askFor(rotation: string): Promise<void>;
@@ -92,22 +93,22 @@ export interface Stage {
   trusted(): readonly (readonly string[])[];
   replica(name: string, lagMs?: number): StagedReplica;
   leader(lagMs?: number): StagedLeader;
-  /** Lets time pass in steps, and waits each time until all that was due is done. */
+  /** Advances the clock in steps and waits after each step until the due work is done. */
   pass(ms: number, stepMs?: number): Promise<void>;
-  /** Calls the function whenever a replica serves something else. */
+  /** Calls the function whenever a replica serves another certificate. */
   onServed(call: (replica: StagedReplica) => void): void;
   stop(): Promise<void>;
 }
 
-/** Starts a cluster with the configurations of an installation, and maybe its namespace. */
+/** Starts a cluster with the configurations of an installation and, unless `absent`, its namespace. */
 export async function createStage(namespace: 'there' | 'absent' = 'there'): Promise<Stage> {
   const clock = createFakeClock();
   const date = (): Date => new Date(START.getTime() + clock.now());
-  const cluster = createDevCluster({ clock: date, call: () => Promise.reject(new Error('nobody is asked')) });
+  const cluster = createDevCluster({ clock: date, call: () => Promise.reject(new Error('no webhook is called')) });
   if (namespace === 'there') await cluster.create('Namespace', { metadata: { name: NAMESPACE } }, BY_TEST);
   for (const [kind, object] of CONFIGURATIONS) await cluster.create(kind, object, BY_TEST);
   const running = new Set<RunningController>();
-  const told: ((replica: StagedReplica) => void)[] = [];
+  const listeners: ((replica: StagedReplica) => void)[] = [];
 
   const idle = async (): Promise<void> => {
     for (let round = 0; round < 3; round++) await Promise.all([...running].map((one) => one.idle()));
@@ -160,14 +161,14 @@ export async function createStage(namespace: 'there' | 'absent' = 'there'): Prom
         isTemporary: () => pair === temporary,
         use(next: KeyPair) {
           pair = next;
-          for (const call of told) call(staged);
+          for (const call of listeners) call(staged);
         },
       };
       let isDead = false;
       const seen: Cluster = {
         ...view.cluster,
         remove: (...args) =>
-          isDead ? Promise.reject(new Error('this replica is dead')) : view.cluster.remove(...args),
+          isDead ? Promise.reject(new Error('the replica is stopped')) : view.cluster.remove(...args),
       };
       const controller = createController(replica, {
         service: SERVICE,
@@ -206,11 +207,11 @@ export async function createStage(namespace: 'there' | 'absent' = 'there'): Prom
       const recorder = createRecorder();
       const isAlive = (): boolean => left-- > 0;
       const writing = async <T>(write: () => Promise<T>): Promise<T> => {
-        if (!isAlive()) throw new Error('this leader is dead');
+        if (!isAlive()) throw new Error('the leader is stopped');
         return write();
       };
       const { cluster: seen } = view;
-      const mortal: Cluster = {
+      const limited: Cluster = {
         ...seen,
         create: (kind, object, options) => writing(() => seen.create(kind, object, options)),
         update: (kind, object, options) => writing(() => seen.update(kind, object, options)),
@@ -223,7 +224,7 @@ export async function createStage(namespace: 'there' | 'absent' = 'there'): Prom
         date,
         metrics: recorder.metrics,
       });
-      const stop = run(controller, { ...recorder, cluster: mortal, clock });
+      const stop = run(controller, { ...recorder, cluster: limited, clock });
       return {
         ...recorder,
         catchUp: view.catchUp,
@@ -243,7 +244,7 @@ export async function createStage(namespace: 'there' | 'absent' = 'there'): Prom
         await idle();
       }
     },
-    onServed: (call) => void told.push(call),
+    onServed: (call) => void listeners.push(call),
     async stop() {
       for (const one of running) await one.stop();
       cluster.stop();
@@ -255,12 +256,12 @@ export function printed(cert: { readonly fingerprint256: string }): string {
   return cert.fingerprint256.replaceAll(':', '').toLowerCase();
 }
 
-/** SHA-256 of the first certificate of a text. */
+/** Returns the SHA-256 of the first certificate in PEM. */
 export const shaOf = pemFingerprint;
 
 const LAGGING: readonly Kind[] = ['Secret', ...CONFIGURATION_KINDS];
 
-/** The cluster as somebody sees it who hears of certificates and configurations later, but of own writes at once. */
+/** A view of the cluster that delays Secrets and webhook configurations, except for its own writes. */
 function lagging(
   cluster: DevCluster,
   clock: FakeClock,
@@ -282,16 +283,16 @@ function lagging(
   for (const kind of ['Lease', ...LAGGING] as const) for (const object of cluster.store.list(kind)) put(kind, object);
   let waiting: (() => void)[] = [];
   const stop = cluster.store.subscribe(({ kind, type, object }) => {
-    const take = (): void => (type === 'put' ? put(kind, object) : drop(kind, object));
+    const applyChange = (): void => (type === 'put' ? put(kind, object) : drop(kind, object));
     if (!LAGGING.includes(kind)) {
-      take();
+      applyChange();
       return;
     }
-    waiting.push(take);
+    waiting.push(applyChange);
     clock.after(lagMs, () => {
-      if (!waiting.includes(take)) return;
-      waiting = waiting.filter((one) => one !== take);
-      take();
+      if (!waiting.includes(applyChange)) return;
+      waiting = waiting.filter((one) => one !== applyChange);
+      applyChange();
     });
   });
   const wrote = async <K extends Kind>(kind: K, written: Promise<Kinds[K]>): Promise<Kinds[K]> => {
@@ -309,7 +310,7 @@ function lagging(
     catchUp() {
       const due = waiting;
       waiting = [];
-      for (const take of due) take();
+      for (const applyChange of due) applyChange();
     },
     stop,
   };

@@ -1,4 +1,4 @@
-/** Writes of namespaces as an API server does them, without one: field ownership included, values unchecked. */
+/** Writes of namespaces with the field ownership of an API server, without validation. */
 import { applyConfiguration } from '../../src/dev-cluster/fields/apply.ts';
 import { BUILT_IN } from '../../src/dev-cluster/fields/schema.ts';
 import { trackUpdate, type Ownership } from '../../src/dev-cluster/fields/managed-fields.ts';
@@ -44,7 +44,7 @@ export function patchAs(manager: string, namespace: Namespace, ops: readonly Jso
   return updateAs(manager, namespace, applyJsonPatch(namespace, ops) as Namespace);
 }
 
-/** The namespace with other labels, `undefined` taking one away. */
+/** Changes labels by an update. `undefined` removes a label. */
 export function relabelAs(
   manager: string,
   namespace: Namespace,
@@ -63,7 +63,7 @@ function bumped(namespace: Namespace, before: Namespace): Namespace {
   return { ...namespace, metadata: { ...namespace.metadata, resourceVersion } };
 }
 
-/** What a syncer leaves behind that plans and writes until there is nothing more to do. */
+/** The result of planning and writing until the plan is empty. */
 export interface Synced {
   readonly namespace: Namespace;
   readonly plans: readonly LabelSyncPlan[];
@@ -85,7 +85,7 @@ export function syncUntilDone(input: LabelSyncInput): Synced {
     else return { namespace, plans, writes };
     writes.push(namespace);
   }
-  throw new Error('the syncer does not come to an end');
+  throw new Error('the plans do not converge');
 }
 
 /** An entry of `managedFields` that owns these labels and annotations. */
@@ -110,7 +110,7 @@ export function entryOf({
   };
 }
 
-/** `manager/operation` of those who own a label. */
+/** Returns the owners of a label as `manager/operation`. */
 export function ownersOf(owners: readonly FieldOwner[], key: string): readonly string[] {
   return owners.filter(({ labels }) => labels.has(key)).map(({ manager, operation }) => `${manager}/${operation}`);
 }

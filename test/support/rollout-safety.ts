@@ -1,4 +1,4 @@
-/** Who watches a cluster while enforcement goes up and down: after no write may a pod that runs be refused if it was created again. */
+/** Observes a cluster during changes of enforcement: after no write may a running pod be denied if it is created again. */
 import { systemClock } from '../../src/cluster/clock.ts';
 import { createLiveCluster } from '../../src/cluster/live-cluster.ts';
 import { connect } from '../../src/cluster/connection.ts';
@@ -10,31 +10,31 @@ import { evaluatePod } from '../../src/policy/pss/index.ts';
 import type { Level } from '../../src/policy/pss/policy.ts';
 import type { ControlPlane } from './control-plane/index.ts';
 
-/** A pod that runs, as admission has made it. */
+/** A running pod, as completed by admission. */
 export interface RunningPod {
   readonly namespace: string;
   readonly pod: PodLike;
 }
 
-/** What was seen since the last look. */
+/** The observations since the previous call of `look`. */
 export interface Seen {
-  /** After which write which pod would have been refused. */
+  /** The denials of running pods, with the preceding write. */
   readonly refusals: readonly string[];
-  /** Writes of namespaces, of what is published, and of what replicas say that they run. */
+  /** The number of writes of namespaces, of the published default and of the Leases of replicas. */
   readonly writes: number;
-  /** What was published and labelled, each time that changed: `default restricted`, `label plain restricted`. */
+  /** The changes of the published default and of labels: `default restricted`, `label plain restricted`. */
   readonly steps: readonly string[];
 }
 
 export interface SafetyWatch {
-  /** From now on these pods run. */
+  /** Replaces the running pods. */
   expect(pods: readonly RunningPod[]): void;
-  /** All that has been written since the last look, one write after the other. */
+  /** Evaluates the running pods after each write since the previous call. */
   look(): Seen;
   stop(): Promise<void>;
 }
 
-/** Follows the namespaces, what is published, and what each replica says that it runs. */
+/** Watches the namespaces, the published default and the Leases of replicas. */
 export async function watchSafety(plane: ControlPlane): Promise<SafetyWatch> {
   const kubeconfig = await plane.kubeconfigFor('observer', ['system:masters']);
   const connection = await connect({
@@ -71,7 +71,7 @@ export async function watchSafety(plane: ControlPlane): Promise<SafetyWatch> {
   };
 }
 
-/** Plays writes again in their order, which the API server numbers over all kinds. */
+/** Replays writes in the order of their resource versions, which are common to all kinds. */
 function createReplay() {
   const labels = new Map<string, string | undefined>();
   const replicas = new Map<string, string>();
@@ -93,7 +93,7 @@ function createReplay() {
     labels.set(name, enforce);
     return enforce === before ? undefined : `label ${name} ${enforce ?? 'none'}`;
   };
-  /** The strictest that any replica may hold a namespace to: where one is raised, requests may reach that one. */
+  /** The strictest level that any replica may enforce in a namespace. */
   const levelOf = (namespace: string): string =>
     labels.get(namespace) ?? ([published, ...replicas.values()].includes('restricted') ? 'restricted' : 'privileged');
   return {
@@ -117,7 +117,7 @@ function createReplay() {
   };
 }
 
-/** What is removed comes after what came before it. */
+/** Sorts by resource version. A removal follows the change before it. */
 function inOrder(changes: readonly Change[]): readonly Change[] {
   let last = 0;
   const numbered = changes.map((change) => {

@@ -3,8 +3,8 @@ import type { JsonObject } from '../../src/kube/types.ts';
 import { VOLUME_TYPES } from '../../src/policy/scc/pod.ts';
 
 /**
- * Pods that each ask for one thing more than nothing, of all that an SCC may allow: where it allows a thing, one of them has
- * it. Not all are admitted.
+ * Pods that each use one permission of all that an SCC may allow. For each permission that the SCC grants, one pod uses it.
+ * Not all pods are admitted.
  */
 export function candidatesFor(scc: SecurityContextConstraints): readonly JsonObject[] {
   const required = scc.userNamespaceLevel === 'RequirePodLevel' ? { hostUsers: false } : {};
@@ -53,14 +53,14 @@ function profileOf(name: string): JsonObject {
   return { type: name.endsWith('/default') ? 'RuntimeDefault' : 'Unconfined' };
 }
 
-/** Volumes that SCCs call by other names than pods. */
+/** Volume types of SCCs whose field in a pod has another name. */
 const SOURCES: ReadonlyMap<string, string> = new Map([
   ['cephFS', 'cephfs'],
   ['storageOS', 'storageos'],
   ['vsphere', 'vsphereVolume'],
 ]);
 
-/** What the type of a volume, as in an SCC, is called in a pod. */
+/** Returns the field of a pod volume for the volume type of an SCC. */
 export function sourceOf(type: string): string {
   return SOURCES.get(type) ?? type;
 }

@@ -1,4 +1,4 @@
-/** What tests of security context constraints share: grants, objects to fill in, and steps of the decision on their own. */
+/** Support for tests of security context constraints: grants, objects, and single steps of the decision. */
 import { type FieldError, formatFieldError } from '../../src/kube/field-error.ts';
 import type { SecurityContextConstraints } from '../../src/kube/scc.ts';
 import type { JsonObject, Namespace } from '../../src/kube/types.ts';
@@ -13,7 +13,7 @@ import {
 } from '../../src/policy/scc/strategies/index.ts';
 import type { CanUse } from '../../src/policy/scc/access.ts';
 
-/** Who may use which SCCs, in place of RBAC; without a namespace in all of them, `*` for every SCC. */
+/** A grant of SCCs in place of RBAC. Without a namespace it applies to all namespaces; `*` is every SCC. */
 export interface Grant {
   readonly user?: string;
   readonly group?: string;
@@ -31,7 +31,7 @@ export function canUseBy(grants: readonly Grant[]): CanUse {
     );
 }
 
-/** An SCC that leaves everything to the pod except for the fields given. */
+/** An SCC with strategies that accept every value, and with the given fields. */
 export function laxScc({ name = 'lax', ...fields }: JsonObject): SecurityContextConstraints {
   const any = { type: 'RunAsAny' };
   return {
@@ -51,7 +51,7 @@ export function namespaceWith(ranges: Readonly<Record<string, string>>, name = '
   return { metadata: { name, annotations: ranges } };
 }
 
-/** A pod under an SCC that needs nothing of its namespace, before anything was generated. */
+/** The context of a pod under an SCC that needs no namespace, before values are generated. */
 export function contextOf(scc: unknown, pod: unknown): PodContext {
   const { fields } = decodeScc(scc);
   const decoded = podFieldsOf(pod);
@@ -64,7 +64,7 @@ export function containerContextOf(context: PodContext, index: number): Containe
   return { ...context, container, values: ownContainerValues(container) };
 }
 
-/** What an SCC holds against the pod itself, or against a container, as they stand. */
+/** Returns the errors of the unchanged pod under an SCC. */
 export function podErrors(context: PodContext): string[] {
   const errors: FieldError[] = [];
   for (const { validate } of POD_STRATEGIES) validate?.(context, errors);
