@@ -1,10 +1,10 @@
 /** Helpers of the commands that inspect or change an installation in a cluster. */
 import { posix } from 'node:path';
 import { connect, type ApiRequest, type Connection } from '../cluster/connection.ts';
-import { listAll, readPages } from '../cluster/lists.ts';
+import { readPages } from '../cluster/lists.ts';
 import { UserError } from '../config/files.ts';
 import type { JsonPatchOp } from '../kube/json-patch.ts';
-import { clusterScoped } from '../kube/resources.ts';
+import { clusterScoped, RESOURCES } from '../kube/resources.ts';
 import { ApiError } from '../kube/status.ts';
 import {
   isObject,
@@ -178,15 +178,11 @@ export interface Configuration {
 }
 
 /** Lists all webhook configurations of a cluster. Rejects as `request` does. */
-export async function readConfigurations({ connection, signal }: ClusterClient): Promise<readonly Configuration[]> {
-  const lists = await Promise.all(
-    CONFIGURATION_KINDS.map(async (kind) =>
-      (await listAll(connection, { kind, signal })).map((object) =>
-        parseWebhookConfiguration(kind, object as WebhookConfiguration),
-      ),
-    ),
+export async function readConfigurations(client: ClusterClient): Promise<readonly Configuration[]> {
+  const lists = CONFIGURATION_KINDS.map(async (kind) =>
+    (await client.list(RESOURCES[kind])).map((object) => parseWebhookConfiguration(kind, object)),
   );
-  return lists.flat();
+  return (await Promise.all(lists)).flat();
 }
 
 export function parseWebhookConfiguration(kind: ConfigurationKind, object: WebhookConfiguration): Configuration {

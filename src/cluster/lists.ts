@@ -101,7 +101,7 @@ interface ListRequest {
 }
 
 /** Lists all objects of a kind. Rejects as `request` does, and with a UserError for metadata of wrong types. */
-export async function listAll(
+async function listAll(
   connection: Connection,
   { kind, namespace, signal, pageSize, onPage }: ListRequest,
 ): Promise<readonly Kinds[Kind][]> {

@@ -22,8 +22,8 @@ export interface TestCluster {
   readonly admin: ApiClient;
   /** Sends requests as another user; without a name, as the anonymous user. */
   as(username?: string, groups?: readonly string[]): ApiClient;
-  /** Writes a kubeconfig, which `stop` removes. */
-  kubeconfig(): Promise<string>;
+  /** Writes a kubeconfig of the administrator or of another user, which `stop` removes. */
+  kubeconfig(username?: string): Promise<string>;
   /** Unexpected errors, which are defects of the server. */
   readonly errors: unknown[];
   stop(): Promise<void>;
@@ -67,12 +67,12 @@ export async function startEmptyCluster(clock = (): Date => new Date()): Promise
     authority: ca.cert,
     admin: connect(administrator),
     as: (username, groups = []) => connect(username === undefined ? undefined : client(username, groups)),
-    async kubeconfig() {
+    async kubeconfig(username) {
       const folder = await mkdtemp(join(tmpdir(), 'portcullis-'));
       folders.push(folder);
       const path = join(folder, 'kubeconfig');
-      const config = { server: `https://127.0.0.1:${port}`, authority: ca.cert, client: administrator };
-      await writeKubeconfig(path, config);
+      const user = username === undefined ? administrator : client(username, []);
+      await writeKubeconfig(path, { server: `https://127.0.0.1:${port}`, authority: ca.cert, client: user });
       return path;
     },
     errors,

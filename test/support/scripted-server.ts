@@ -46,6 +46,15 @@ export function json(body: unknown, code = 200, headers: Readonly<Record<string,
   };
 }
 
+/** A list of any kind. */
+export function list(...items: readonly unknown[]): Responder {
+  return json({ kind: 'List', metadata: { resourceVersion: '1' }, items });
+}
+
+export function refusal(code: number, message: string): Responder {
+  return json({ kind: 'Status', status: 'Failure', message, code }, code);
+}
+
 export async function startScriptedServer(): Promise<ScriptedServer> {
   const validity = { now: new Date(), days: 1 };
   const ca = createAuthority(validity);

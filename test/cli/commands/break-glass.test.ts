@@ -9,7 +9,7 @@ import { applyJsonPatch } from '../../../src/dev-cluster/json-patch.ts';
 import type { JsonObject, ValidatingWebhookConfiguration } from '../../../src/kube/types.ts';
 import { startCluster, type TestCluster } from '../../support/dev-cluster.ts';
 import { runProgram, type Outcome } from '../../support/memory-io.ts';
-import { json, startScriptedServer } from '../../support/scripted-server.ts';
+import { json, list, refusal, startScriptedServer, type Responder } from '../../support/scripted-server.ts';
 
 const ROOT = '/apis/admissionregistration.k8s.io/v1';
 const VALIDATING = `${ROOT}/validatingwebhookconfigurations`;
@@ -206,13 +206,9 @@ describe('break-glass rejects', () => {
 
 describe('break-glass reports', () => {
   const [psa, , foreign] = OBJECTS;
-  const list = (...items: unknown[]): ReturnType<typeof json> =>
-    json({ kind: 'List', metadata: { resourceVersion: '1' }, items });
-  const refusal = (code: number, message: string): ReturnType<typeof json> =>
-    json({ kind: 'Status', status: 'Failure', message, code }, code);
   const self = json({ status: { userInfo: { username: 'jo' } } }, 201);
   const again = json({ ...psa, metadata: { ...(psa?.['metadata'] as object), resourceVersion: '2' } });
-  const cases: readonly (readonly [name: string, answers: readonly ReturnType<typeof json>[], expected: Outcome])[] = [
+  const cases: readonly (readonly [name: string, answers: readonly Responder[], expected: Outcome])[] = [
     [
       'missing permission to list',
       [refusal(403, 'User "jo" cannot list them'), list()],
@@ -265,15 +261,12 @@ describe('break-glass reports', () => {
     ],
   ];
   for (const [name, answers, expected] of cases) {
-    test(name, async () => {
+    test(name, async (t) => {
       const server = await startScriptedServer();
-      try {
-        server.respond(...answers);
-        const outcome = await runProgram(['break-glass', 'on', '--kubeconfig', await server.kubeconfig()]);
-        assert.deepEqual({ ...outcome, stderr: outcome.stderr.replace(server.url, 'SERVER') }, expected);
-      } finally {
-        await server.stop();
-      }
+      t.after(() => server.stop());
+      server.respond(...answers);
+      const outcome = await runProgram(['break-glass', 'on', '--kubeconfig', await server.kubeconfig()]);
+      assert.deepEqual({ ...outcome, stderr: outcome.stderr.replace(server.url, 'SERVER') }, expected);
     });
   }
 });

@@ -1,5 +1,4 @@
 import assert from 'node:assert/strict';
-import { readFile, writeFile } from 'node:fs/promises';
 import { after, before, describe, test, suite } from 'node:test';
 import { readDocuments } from '../../../src/config/yaml.ts';
 import { defaultSettings, DEFINITIONS, buildManifests } from '../../../src/install/index.ts';
@@ -105,13 +104,7 @@ describe('install for a cluster', () => {
       names: { kind, listKind: `${kind}List`, plural, singular: kind.toLowerCase() },
       versions: [{ name: 'v1', served: true, storage: true, schema: { openAPIV3Schema: { type: 'object' } } }],
     };
-    const definition = {
-      apiVersion: 'apiextensions.k8s.io/v1',
-      kind: 'CustomResourceDefinition',
-      metadata: { name },
-      spec,
-    };
-    await send(definition);
+    await send({ apiVersion: 'apiextensions.k8s.io/v1', kind: 'CustomResourceDefinition', metadata: { name }, spec });
   };
   const send = async (definition: object): Promise<void> => {
     const path = '/apis/apiextensions.k8s.io/v1/customresourcedefinitions';
@@ -131,10 +124,7 @@ describe('install for a cluster', () => {
   });
 
   test('missing permissions are reported as assumptions', async () => {
-    const alice = `${kubeconfig}-alice`;
-    const text = await readFile(kubeconfig, 'utf8');
-    await writeFile(alice, text.replace('contexts:', '    as: alice\ncontexts:'), { mode: 0o600 });
-    const { code, stdout, stderr } = await runProgram(['install', `--kubeconfig=${alice}`]);
+    const { code, stdout, stderr } = await runProgram(['install', '--kubeconfig', await cluster.kubeconfig('alice')]);
     const note = 'Assumed: cannot read whether SCCs are defined: the output contains their definition\n';
     assert.match(stderr, seen(note));
     assert.deepEqual(read(stdout), printed({}));

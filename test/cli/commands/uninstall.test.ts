@@ -6,7 +6,7 @@ import { STANDARD_SCCS } from '../../../src/policy/scc/standard.ts';
 import { startCluster, type TestCluster } from '../../support/dev-cluster.ts';
 import { createInstaller, type Installer } from '../../support/installer.ts';
 import { runProgram, type Outcome, type Environment } from '../../support/memory-io.ts';
-import { json, startScriptedServer } from '../../support/scripted-server.ts';
+import { list, refusal, startScriptedServer, type Responder } from '../../support/scripted-server.ts';
 
 const WRITTEN: readonly KubeObject[] = [
   of('coordination.k8s.io/v1', 'Lease', 'portcullis'),
@@ -240,38 +240,31 @@ describe('uninstall', () => {
 });
 
 describe('uninstall deletes nothing', () => {
-  const list = (...items: unknown[]): ReturnType<typeof json> =>
-    json({ kind: 'List', metadata: { resourceVersion: '1' }, items });
-  const refusal = (message: string): ReturnType<typeof json> =>
-    json({ kind: 'Status', status: 'Failure', message, code: 403 }, 403);
   const [hook] = INSTALLED.filter(({ kind }) => kind === 'ValidatingWebhookConfiguration');
   const KEPT = 'All other objects are kept: without them, API servers would deny requests that match the webhooks.\n';
-  const cases: readonly (readonly [name: string, answers: readonly ReturnType<typeof json>[], stdout: string])[] = [
+  const cases: readonly (readonly [name: string, answers: readonly Responder[], stdout: string])[] = [
     [
       'if webhooks cannot be listed',
-      [refusal('User "jo" cannot list them')],
+      [refusal(403, 'User "jo" cannot list them')],
       `Webhook configurations cannot be listed: User "jo" cannot list them\nWebhook configurations cannot be listed: User "jo" cannot list them\n${KEPT}`,
     ],
     [
       'if webhooks cannot be deleted',
-      [list(hook), list(), refusal('User "jo" cannot delete it')],
+      [list(hook), list(), refusal(403, 'User "jo" cannot delete it')],
       `validatingwebhookconfigurations.admissionregistration.k8s.io/psa.portcullis.dev not deleted: User "jo" cannot delete it\n${KEPT}`,
     ],
   ];
   for (const [name, answers, stdout] of cases) {
-    test(name, async () => {
+    test(name, async (t) => {
       const server = await startScriptedServer();
-      try {
-        server.respond(...answers);
-        const args = ['uninstall', '--yes', '--kubeconfig', await server.kubeconfig()];
-        assert.deepEqual(await runProgram(args), { code: 1, stdout, stderr: '' });
-        assert.deepEqual(
-          server.requests.filter(({ method, url }) => method !== 'GET' && !url.includes('webhookconfigurations')),
-          [],
-        );
-      } finally {
-        await server.stop();
-      }
+      t.after(() => server.stop());
+      server.respond(...answers);
+      const args = ['uninstall', '--yes', '--kubeconfig', await server.kubeconfig()];
+      assert.deepEqual(await runProgram(args), { code: 1, stdout, stderr: '' });
+      assert.deepEqual(
+        server.requests.filter(({ method, url }) => method !== 'GET' && !url.includes('webhookconfigurations')),
+        [],
+      );
     });
   }
 });
