@@ -1,5 +1,7 @@
 import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
 import { after, before, describe, test, suite } from 'node:test';
+import { parse } from 'yaml';
 import { readDocuments } from '../../../src/config/yaml.ts';
 import { defaultSettings, DEFINITIONS, buildManifests } from '../../../src/install/index.ts';
 import type { ManifestSettings } from '../../../src/install/settings.ts';
@@ -185,123 +187,28 @@ const PLAIN: ClusterFacts = {
   sccDefinition: 'none',
   nodeLabels: ['kubernetes.io/os'],
 };
-const OPENSHIFT = ['config.openshift.io', 'route.openshift.io', 'security.openshift.io'];
 
 interface Case {
-  readonly name: string;
+  readonly case: string;
   readonly facts?: Partial<ClusterFacts>;
-  readonly wanted?: Partial<ManifestSettings>;
+  readonly requested?: Partial<ManifestSettings>;
   readonly settings?: Partial<ManifestSettings>;
   readonly notes?: readonly string[];
   readonly problem?: string;
 }
 
-const CASES: readonly Case[] = [
-  {
-    name: 'explicit options',
-    wanted: { replicas: 5, sccMode: 'enforce' },
-    settings: { replicas: 5, sccMode: 'enforce' },
-  },
-  {
-    name: 'OpenShift',
-    facts: { groups: OPENSHIFT, sccDefinition: 'others' },
-    settings: { sccMode: 'off', rollout: 'Disabled' },
-    notes: ['detected OpenShift, which manages SCCs, their definitions and ranges'],
-  },
-  {
-    name: 'the Prometheus operator',
-    facts: { groups: ['monitoring.coreos.com'] },
-    settings: { monitoring: 'prometheus-operator' },
-    notes: [
-      'detected the Prometheus operator: the output contains a ServiceMonitor and alerts; --monitoring=false omits them',
-    ],
-  },
-  {
-    name: 'the Prometheus operator, without monitoring',
-    facts: { groups: ['monitoring.coreos.com'] },
-    wanted: { monitoring: 'none' },
-  },
-  {
-    name: 'monitoring without the Prometheus operator',
-    wanted: { monitoring: 'prometheus-operator' },
-    problem:
-      '--monitoring: https://c:6443 does not serve monitoring.coreos.com: install the Prometheus operator first, or remove the option',
-  },
-  {
-    name: 'cert-manager',
-    facts: { groups: ['cert-manager.io'] },
-    notes: [
-      'detected cert-manager: with --cert-manager it issues the serving certificate, otherwise created by the replicas',
-    ],
-  },
-  {
-    name: 'cert-manager, requested',
-    facts: { groups: ['cert-manager.io'] },
-    wanted: { certificates: 'cert-manager' },
-    settings: { certificates: 'cert-manager' },
-  },
-  {
-    name: 'an old cluster',
-    facts: { version: 'v1.29.14' },
-    problem: 'https://c:6443 runs Kubernetes v1.29.14: v1.30 or newer is required for match conditions',
-  },
-  { name: 'a development build', facts: { version: 'v0.0.0-master+$Format:%H$' } },
-  {
-    name: 'SCCs of another product',
-    facts: { sccDefinition: 'others' },
-    notes: ['the definition of SCCs belongs to another product and is replaced'],
-  },
-  {
-    name: 'SCCs of another product, with SCC admission off',
-    facts: { sccDefinition: 'others' },
-    wanted: { sccMode: 'off' },
-    settings: { sccMode: 'off' },
-  },
-  {
-    name: 'SCCs of Portcullis',
-    facts: { sccDefinition: 'portcullis', groups: ['config.openshift.io', 'security.openshift.io'] },
-  },
-  {
-    name: 'GKE',
-    facts: { version: 'v1.33.5-gke.1080000' },
-    notes: [
-      'detected Google Kubernetes Engine: in a private cluster, a firewall rule must allow the control plane to reach TCP port 8443 of the nodes',
-    ],
-  },
-  {
-    name: 'EKS',
-    facts: { version: 'v1.33.5-eks-3025e55' },
-    notes: [
-      'detected Amazon EKS: the security group of the nodes must allow the control plane to reach TCP port 8443; if the control plane cannot reach the pod network, run the replicas with hostNetwork',
-    ],
-  },
-  {
-    name: 'AKS',
-    facts: { nodeLabels: ['kubernetes.azure.com/cluster'] },
-    notes: [
-      'detected Azure Kubernetes Service: the annotation admissions.enforcer/disabled prevents AKS from changing the namespace selectors',
-    ],
-  },
-  {
-    name: 'K3s',
-    facts: { version: 'v1.33.5+k3s1' },
-    notes: [
-      'detected K3s or RKE2: the configuration of the server may set Pod Security defaults, which apply in addition',
-    ],
-  },
-];
-
 suite('the plan for a cluster', () => {
-  for (const { name, facts, wanted = {}, settings, notes = [], problem } of CASES) {
+  const file = readFileSync('test/fixtures/install-plans.yaml', 'utf8');
+  for (const { case: name, facts, requested = {}, settings, notes = [], problem } of parse(file) as readonly Case[]) {
     test(name, () => {
       const cluster = { ...PLAIN, ...facts };
       if (problem !== undefined) {
-        assert.throws(() => planForCluster(cluster, wanted), { name: 'UserError', message: problem });
+        assert.throws(() => planForCluster(cluster, requested), { name: 'UserError', message: problem });
         return;
       }
       const seen = `Kubernetes ${cluster.version} at ${cluster.server}`;
       const expected = { settings: { ...defaultSettings(VERSION), ...settings }, notes: [seen, ...notes] };
-      assert.deepEqual(planForCluster(cluster, wanted), expected);
+      assert.deepEqual(planForCluster(cluster, requested), expected);
     });
   }
 });
