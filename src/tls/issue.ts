@@ -47,7 +47,7 @@ export function createAuthority(validity: Validity): KeyPair {
   return issue({ subject: AUTHORITY_NAME, extensions: authorityExtensions(), validity });
 }
 
-/** Creates a serving certificate for the names. Throws a RangeError for an invalid IP address. */
+/** Creates a serving certificate for the names. Throws an Error for an invalid IP address. */
 export function createServing(authority: KeyPair, names: ServerNames, validity: Validity): KeyPair {
   const extensions = [...leafExtensions('serverAuth'), subjectAltName(names)];
   return issue({ subject: { commonName: 'portcullis' }, issuer: issuer(authority), extensions, validity });
@@ -87,12 +87,11 @@ export interface CertificateRequest {
   readonly validity: Validity;
 }
 
-export interface Extension {
-  readonly id: string;
-  readonly critical: boolean;
-  readonly value: Asn1;
-}
+/** An extension as forge describes it: its name, and fields that depend on the name. */
+export type Extension = Readonly<Record<string, unknown>> & { readonly name: string };
 
+/** X.509 counts versions from 0. */
+const VERSION_3 = Buffer.of(2);
 /** ecdsa-with-SHA256; forge does not define this object identifier. */
 const ECDSA_WITH_SHA256 = '1.2.840.10045.4.3.2';
 
@@ -106,14 +105,14 @@ export function issue({ subject, issuer, extensions, validity: { now, days } }: 
   const issuerKey = issuer ? createPrivateKey(issuer.key) : privateKey;
   const algorithm = sequence(oid(ECDSA_WITH_SHA256));
   const body = sequence(
-    tagged(0, integer(Buffer.of(2))),
-    integer(serialNumber()),
+    forge.asn1.create(Class.CONTEXT_SPECIFIC, Type.NONE, true, [primitive(Type.INTEGER, VERSION_3)]),
+    primitive(Type.INTEGER, serialNumber()),
     algorithm,
     distinguishedName(issuer?.name ?? subject),
     sequence(time(new Date(now.getTime() - BACKDATE_MS)), time(new Date(now.getTime() + days * DAY_MS))),
     distinguishedName(subject),
     forge.asn1.fromDer(binary(publicKeyInfo(privateKey))),
-    tagged(3, sequence(...[...keyIdentifiers(privateKey, issuerKey), ...extensions].map(encodeExtension))),
+    encodeExtensions([...keyIdentifiers(privateKey, issuerKey), ...extensions]),
   );
   const signature = sign('sha256', encode(body), issuerKey);
   return {
@@ -125,42 +124,43 @@ export function issue({ subject, issuer, extensions, validity: { now, days } }: 
 /** The extensions of an authority that issues leaf certificates only. */
 export function authorityExtensions(): Extension[] {
   return [
-    extension('basicConstraints', sequence(boolean(true), integer(Buffer.of(0))), true),
-    // keyCertSign and cRLSign
-    extension('keyUsage', bits(Buffer.of(0b0000_0110), 1), true),
+    { name: 'basicConstraints', critical: true, cA: true, pathLenConstraint: 0 },
+    { name: 'keyUsage', critical: true, keyCertSign: true, cRLSign: true },
   ];
 }
 
 /** The extensions of a certificate for a server or a client. */
 export function leafExtensions(usage: 'serverAuth' | 'clientAuth'): Extension[] {
   return [
-    extension('basicConstraints', sequence(), true),
-    // digitalSignature
-    extension('keyUsage', bits(Buffer.of(0b1000_0000), 7), true),
-    extension('extKeyUsage', sequence(oid(namedOid(usage)))),
+    { name: 'basicConstraints', critical: true },
+    { name: 'keyUsage', critical: true, digitalSignature: true },
+    { name: 'extKeyUsage', [usage]: true },
   ];
 }
 
-/** Throws a RangeError for an invalid IP address. */
+/** The types of names are those of RFC 5280. */
 export function subjectAltName({ dnsNames, ipAddresses }: ServerNames): Extension {
-  const names = dnsNames.map((name) => taggedBytes(2, Buffer.from(name, 'latin1')));
-  const addresses = ipAddresses.map((address) => taggedBytes(7, addressBytes(address)));
-  return extension('subjectAltName', sequence(...names, ...addresses));
+  const names = [...dnsNames.map((value) => ({ type: 2, value })), ...ipAddresses.map((ip) => ({ type: 7, ip }))];
+  return { name: 'subjectAltName', altNames: names };
 }
 
 function keyIdentifiers(subjectKey: KeyObject, issuerKey: KeyObject): Extension[] {
+  const value = primitive(Type.OCTETSTRING, keyIdentifier(subjectKey));
   return [
-    extension('subjectKeyIdentifier', octets(keyIdentifier(subjectKey))),
-    extension('authorityKeyIdentifier', sequence(taggedBytes(0, keyIdentifier(issuerKey)))),
+    { name: 'subjectKeyIdentifier', value },
+    { name: 'authorityKeyIdentifier', keyIdentifier: binary(keyIdentifier(issuerKey)) },
   ];
 }
 
-function extension(name: string, value: Asn1, critical = false): Extension {
-  return { id: namedOid(name), critical, value };
+function encodeExtensions(extensions: readonly Extension[]): Asn1 {
+  const certificate = forge.pki.createCertificate();
+  certificate.setExtensions([...extensions]);
+  return (forge.pki as unknown as ExtensionEncoder).certificateExtensionsToAsn1(certificate.extensions);
 }
 
-function encodeExtension({ id, critical, value }: Extension): Asn1 {
-  return sequence(oid(id), ...(critical ? [boolean(true)] : []), octets(encode(value)));
+/** A part of forge that its type declarations lack. */
+interface ExtensionEncoder {
+  certificateExtensionsToAsn1(extensions: readonly unknown[]): Asn1;
 }
 
 /** The leftmost 160 bits of the SHA-256 of the key, as RFC 7093 proposes. */
@@ -189,83 +189,43 @@ function pem(bytes: Buffer): string {
 type Asn1 = forge.asn1.Asn1;
 const { Class, Type } = forge.asn1;
 
-/** forge declares universal types only; context-specific tags are plain numbers. */
-const create: (tagClass: number, type: number, constructed: boolean, value: string | Asn1[]) => Asn1 =
-  forge.asn1.create;
-
 function sequence(...items: readonly Asn1[]): Asn1 {
-  return create(Class.UNIVERSAL, Type.SEQUENCE, true, [...items]);
+  return forge.asn1.create(Class.UNIVERSAL, Type.SEQUENCE, true, [...items]);
 }
 
-function tagged(tag: number, item: Asn1): Asn1 {
-  return create(Class.CONTEXT_SPECIFIC, tag, true, [item]);
+function primitive(type: forge.asn1.Type, bytes: Buffer): Asn1 {
+  return forge.asn1.create(Class.UNIVERSAL, type, false, binary(bytes));
 }
 
-function taggedBytes(tag: number, bytes: Buffer): Asn1 {
-  return create(Class.CONTEXT_SPECIFIC, tag, false, binary(bytes));
-}
-
-/** Takes big-endian bytes whose first bit is 0. */
-function integer(bytes: Buffer): Asn1 {
-  return create(Class.UNIVERSAL, Type.INTEGER, false, binary(bytes));
-}
-
-function boolean(value: boolean): Asn1 {
-  return create(Class.UNIVERSAL, Type.BOOLEAN, false, binary(Buffer.of(value ? 0xff : 0)));
-}
-
-function octets(bytes: Buffer): Asn1 {
-  return create(Class.UNIVERSAL, Type.OCTETSTRING, false, binary(bytes));
-}
-
-/** Encodes a bit string whose last `unused` bits are padding. */
-function bits(bytes: Buffer, unused = 0): Asn1 {
-  return create(Class.UNIVERSAL, Type.BITSTRING, false, binary(Buffer.concat([Buffer.of(unused), bytes])));
+function bits(bytes: Buffer): Asn1 {
+  return primitive(Type.BITSTRING, Buffer.concat([Buffer.of(0), bytes]));
 }
 
 function oid(id: string): Asn1 {
-  return create(Class.UNIVERSAL, Type.OID, false, forge.asn1.oidToDer(id).getBytes());
-}
-
-function namedOid(name: string): string {
-  const id = forge.pki.oids[name];
-  if (id === undefined) throw new RangeError(`unknown object identifier: ${name}`);
-  return id;
+  return forge.asn1.create(Class.UNIVERSAL, Type.OID, false, forge.asn1.oidToDer(id).getBytes());
 }
 
 /** RFC 5280 requires UTCTime through the year 2049. */
 function time(date: Date): Asn1 {
   return date.getUTCFullYear() < 2050
-    ? create(Class.UNIVERSAL, Type.UTCTIME, false, forge.asn1.dateToUtcTime(date))
-    : create(Class.UNIVERSAL, Type.GENERALIZEDTIME, false, forge.asn1.dateToGeneralizedTime(date));
+    ? forge.asn1.create(Class.UNIVERSAL, Type.UTCTIME, false, forge.asn1.dateToUtcTime(date))
+    : forge.asn1.create(Class.UNIVERSAL, Type.GENERALIZEDTIME, false, forge.asn1.dateToGeneralizedTime(date));
 }
 
+const ORGANIZATION_NAME = '2.5.4.10';
+const COMMON_NAME = '2.5.4.3';
+
 function distinguishedName({ organizations = [], commonName }: DistinguishedName): Asn1 {
-  const attributes = [
-    ...organizations.map((name) => ['organizationName', name] as const),
-    ['commonName', commonName] as const,
-  ];
-  const parts = attributes.map(([name, text]) => {
-    const value = create(Class.UNIVERSAL, Type.UTF8, false, binary(Buffer.from(text)));
-    return create(Class.UNIVERSAL, Type.SET, true, [sequence(oid(namedOid(name)), value)]);
-  });
-  return sequence(...parts);
+  const attribute = (id: string, text: string): Asn1 =>
+    forge.asn1.create(Class.UNIVERSAL, Type.SET, true, [sequence(oid(id), primitive(Type.UTF8, Buffer.from(text)))]);
+  return sequence(
+    ...organizations.map((name) => attribute(ORGANIZATION_NAME, name)),
+    attribute(COMMON_NAME, commonName),
+  );
 }
 
 function encode(node: Asn1): Buffer {
   return Buffer.from(forge.asn1.toDer(node).getBytes(), 'latin1');
-}
-
-/** Returns the bytes of an IPv4 or IPv6 address. */
-function addressBytes(address: string): Buffer {
-  const bytes = (forge.util as unknown as ForgeIpReader).bytesFromIP(address);
-  if (bytes === null) throw new RangeError(`not an IP address: ${address}`);
-  return Buffer.from(bytes, 'latin1');
-}
-
-/** A part of forge that its type declarations lack. */
-interface ForgeIpReader {
-  bytesFromIP(address: string): string | null;
 }
 
 /** forge represents bytes as the characters of a string. */

@@ -194,7 +194,7 @@ function renewReason({ names, requested, now }: KeyringState, serving: KeyPair, 
   return now.getTime() >= dueMs ? 'two thirds of the lifetime of the serving certificate have passed' : undefined;
 }
 
-/** Returns the keyring after a step. Throws a RangeError for an invalid IP address in the names. */
+/** Returns the keyring after a step. Throws an Error for an invalid IP address in the names. */
 export function takeKeyringStep(
   step: KeyringStep,
   { keyring, names, now }: Pick<KeyringState, 'keyring' | 'names' | 'now'>,
