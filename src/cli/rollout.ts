@@ -30,7 +30,7 @@ import type { Source } from '../config/files.ts';
 import { SCC_MODES, type SccMode } from '../policy/scc/mode.ts';
 import { deploymentArgument, deploymentFile } from './installation.ts';
 import { serveOptions } from './serve/options.ts';
-import { getRolloutView, type RolloutScope, type RolloutView, createSccLevelCache } from '../cluster/rollout.ts';
+import { getRolloutView, getSccLevels, type RolloutScope, type RolloutView } from '../cluster/rollout.ts';
 import { type EnforcementMode, PSA_ENFORCEMENT_CONFIG } from '../kube/psa-enforcement-config.ts';
 import {
   DEFAULT_UNMANAGED_NAMESPACES,
@@ -301,12 +301,11 @@ function createNamespacePlanner(facts: RolloutFacts): (namespace: Namespace) => 
 
 /** The label that the syncer sets on a labeled namespace; `undefined` if the label does not change. */
 function createLabelPlanner({ store, management }: RolloutFacts): (namespace: Namespace) => Level | undefined {
-  const sccLevels = createSccLevelCache();
   return (namespace) => {
     const { apply } = planLabels({
       namespace,
       serviceAccounts: store.list('ServiceAccount', objectName(namespace)).map(objectName),
-      sccLevels: sccLevels(store),
+      sccLevels: getSccLevels(store),
       canUse: canUseScc(store),
       mode: 'Enforce',
       settings: management,

@@ -8,7 +8,7 @@ import type { CanUse, Subject } from '../policy/scc/access.ts';
 import type { AccessAttributes } from './cluster.ts';
 import type { Connection } from './connection.ts';
 import { createSccSet, type SccSet } from '../policy/scc/order.ts';
-import type { Store } from './store.ts';
+import { memoize, type Store } from './store.ts';
 
 /** Returns true if RBAC permits the action. */
 export type Access = (user: UserInfo, action: Action) => boolean;
@@ -28,8 +28,6 @@ interface StoreAccess {
   readonly canUse: CanUse;
 }
 
-const accesses = new WeakMap<Store, StoreAccess>();
-
 /** Returns the access decisions of the roles and bindings in the store. */
 export function accessFromStore(store: Store): Access {
   return storeAccess(store).access;
@@ -41,21 +39,17 @@ export function canUseScc(store: Store): CanUse {
 }
 
 /** Indexes roles and bindings once per store. A change costs only what the changed object costs. */
-function storeAccess(store: Store): StoreAccess {
-  const existing = accesses.get(store);
-  if (existing) return existing;
+const storeAccess = memoize((store: Store): StoreAccess => {
   const rbac = indexRbac(store);
   const mayUse = (subject: Subject, name: string, namespace: string): boolean =>
     isMaster(subject) || rbac.allows(subject, { ...USE_SCC, name, namespace });
   const namesFor: CanUse['namesFor'] = (subject, namespace) =>
     isMaster(subject) ? 'any' : rbac.namesFor(subject, { ...USE_SCC, namespace });
-  const created = {
-    access: (user: UserInfo, action: Action) => isMaster(user) || rbac.allows(user, action),
+  return {
+    access: (user, action) => isMaster(user) || rbac.allows(user, action),
     canUse: Object.assign(mayUse, { namesFor }),
   };
-  accesses.set(store, created);
-  return created;
-}
+});
 
 function indexRbac(store: Store): Rbac {
   const rbac = createRbac();
@@ -72,16 +66,11 @@ function isRbacKind(kind: string): kind is RbacKind {
   return (RBAC_KINDS as readonly string[]).includes(kind);
 }
 
-const sccSets = new WeakMap<Store, SccSet>();
+const sccSet = memoize(createSccSet);
 
-/** Returns the prepared SCCs of a store. The set is created again after an SCC changes. */
+/** Returns the prepared SCCs of a store. */
 export function getSccSet(store: Store): SccSet {
-  const objects = store.list('SecurityContextConstraints');
-  const known = sccSets.get(store);
-  if (known?.objects === objects) return known;
-  const created = createSccSet(objects);
-  sccSets.set(store, created);
-  return created;
+  return sccSet(store.list('SecurityContextConstraints'));
 }
 
 function isMaster({ groups }: Pick<UserInfo, 'groups'>): boolean {

@@ -1,6 +1,7 @@
 /** The rollout of enforcement according to the store: the same for webhooks, controllers and commands. */
 import { getMetadataOwners } from '../kube/managed-fields.ts';
 import { PSA_ENFORCEMENT_CONFIG } from '../kube/psa-enforcement-config.ts';
+import type { SecurityContextConstraints } from '../kube/scc.ts';
 import type { Kind, KubeObject, Namespace } from '../kube/types.ts';
 import {
   LABEL_SYNC_MODE_ANNOTATION,
@@ -31,7 +32,7 @@ import {
 import { podSecurityDefaultsFor } from '../policy/rollout/observed-config.ts';
 import type { RolloutSettings } from '../policy/rollout/settings.ts';
 import { canUseScc } from './access.ts';
-import type { Store } from './store.ts';
+import { memoize, type Store } from './store.ts';
 
 /** The store and the installation from which a rollout is read. */
 export interface RolloutScope {
@@ -69,8 +70,31 @@ export function publishedGeneration(object: KubeObject | undefined): number {
   return /^\d{1,15}$/.test(text) ? Number(text) : 0;
 }
 
-/** Computes the view from the current objects of the store. */
-export function getRolloutView({ store, namespace, version }: RolloutScope, settings: RolloutSettings): RolloutView {
+/** The kinds that the view depends on. */
+export const ROLLOUT_KINDS: readonly Kind[] = ['FeatureGate', 'PSAEnforcementConfig', 'ConfigMap'];
+
+interface CachedView extends Omit<RolloutScope, 'store'> {
+  readonly settings: RolloutSettings;
+  readonly revisions: number;
+  readonly view: RolloutView;
+}
+
+const views = new WeakMap<Store, CachedView>();
+
+/** Returns the view of the current objects of the store. It is computed again after a change of its kinds or the settings. */
+export function getRolloutView(scope: RolloutScope, settings: RolloutSettings): RolloutView {
+  const { store, namespace, version } = scope;
+  let revisions = 0;
+  for (const kind of ROLLOUT_KINDS) revisions += store.revision(kind);
+  const cached = views.get(store);
+  const isSameScope = cached?.namespace === namespace && cached.version === version;
+  if (isSameScope && cached.settings === settings && cached.revisions === revisions) return cached.view;
+  const view = computeView(scope, settings);
+  views.set(store, { namespace, version, settings, revisions, view });
+  return view;
+}
+
+function computeView({ store, namespace, version }: RolloutScope, settings: RolloutSettings): RolloutView {
   const { phase, featureGates } = settings;
   const gate = isFeatureOn(store.get('FeatureGate', 'cluster'), {
     name: ENFORCEMENT_GATE,
@@ -102,26 +126,6 @@ export function replicaAnnotations(
   };
 }
 
-/** The kinds that the view depends on. */
-export const ROLLOUT_KINDS: readonly Kind[] = ['FeatureGate', 'PSAEnforcementConfig', 'ConfigMap'];
-
-/**
- * Creates a cached `getRolloutView` for the hot path. It computes the view again only after a change of its kinds or
- * the settings.
- */
-export function createRolloutViewCache(): typeof getRolloutView {
-  let cached: { store: Store; settings: RolloutSettings; revisions: number; view: RolloutView } | undefined;
-  return (scope, settings) => {
-    const { store } = scope;
-    let revisions = 0;
-    for (const kind of ROLLOUT_KINDS) revisions += store.revision(kind);
-    if (cached?.store !== store || cached.settings !== settings || cached.revisions !== revisions) {
-      cached = { store, settings, revisions, view: getRolloutView(scope, settings) };
-    }
-    return cached.view;
-  };
-}
-
 /**
  * Creates the function that returns the effective configuration: that of the file, with the defaults of the rollout unless
  * its phase is `Disabled`.
@@ -131,13 +135,12 @@ export function createEffectivePodSecurity(
   settings: () => RolloutSettings,
   file: () => PodSecurity,
 ): () => PodSecurity {
-  const getView = createRolloutViewCache();
   let cached: { file: PodSecurity; enforce: DefaultLevel; podSecurity: PodSecurity } | undefined;
   return () => {
     const base = file();
     const rollout = settings();
     if (rollout.phase === 'Disabled') return base;
-    const { enforce } = getView(scope, rollout);
+    const { enforce } = getRolloutView(scope, rollout);
     if (cached?.file !== base || cached.enforce !== enforce) {
       const { exemptions } = base.configuration;
       const podSecurity = createPodSecurity({ defaults: podSecurityDefaultsFor(enforce), exemptions });
@@ -147,32 +150,28 @@ export function createEffectivePodSecurity(
   };
 }
 
-/** Creates the function that predicts the level of a namespace under enforcement; `undefined` if it is unknown. */
-export function createLevelPredictor(
+/** Predicts the level of a namespace under enforcement; `undefined` if it is unknown. */
+export function predictNamespaceLevel(
+  namespace: Namespace,
+  store: Store,
   management: ManagementSettings,
-): (namespace: Namespace, store: Store) => Level | undefined {
-  const sccLevels = createSccLevelCache();
-  return (namespace, store) => {
-    const owners = getMetadataOwners(namespace.metadata);
-    // Without SCC admission another component maintains the labels. Without owners the level is unknown.
-    if (management.scc.mode === 'off' || owners === undefined) return predictLevel(namespace);
-    if (!isManaged(namespace, owners, management)) return 'restricted';
-    const accounts = store.list('ServiceAccount', namespace.metadata?.name ?? '');
-    const serviceAccounts = accounts.flatMap(({ metadata }) => metadata?.name ?? []);
-    const need = getNeededLevel({ namespace, serviceAccounts, sccLevels: sccLevels(store), canUse: canUseScc(store) });
-    return predictLevel(namespace, { isManaged: true, need });
-  };
+): Level | undefined {
+  const owners = getMetadataOwners(namespace.metadata);
+  // Without SCC admission another component maintains the labels. Without owners the level is unknown.
+  if (management.scc.mode === 'off' || owners === undefined) return predictLevel(namespace);
+  if (!isManaged(namespace, owners, management)) return 'restricted';
+  const accounts = store.list('ServiceAccount', namespace.metadata?.name ?? '');
+  const serviceAccounts = accounts.flatMap(({ metadata }) => metadata?.name ?? []);
+  const sccLevels = getSccLevels(store);
+  const need = getNeededLevel({ namespace, serviceAccounts, sccLevels, canUse: canUseScc(store) });
+  return predictLevel(namespace, { isManaged: true, need });
 }
 
-/** Creates a cached `createSccLevels`. It computes the levels again only after a change of the SCCs. */
-export function createSccLevelCache(): (store: Store) => SccLevels {
-  let cached: { readonly store: Store; readonly revision: number; readonly levels: SccLevels } | undefined;
-  return (store) => {
-    const revision = store.revision('SecurityContextConstraints');
-    if (cached?.store !== store || cached.revision !== revision) {
-      const levels = createSccLevels(store.list('SecurityContextConstraints'), { profile: 'accurate' });
-      cached = { store, revision, levels };
-    }
-    return cached.levels;
-  };
+const sccLevels = memoize((sccs: readonly SecurityContextConstraints[]) =>
+  createSccLevels(sccs, { profile: 'accurate' }),
+);
+
+/** Returns the levels that the SCCs of a store require. */
+export function getSccLevels(store: Store): SccLevels {
+  return sccLevels(store.list('SecurityContextConstraints'));
 }

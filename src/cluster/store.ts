@@ -111,3 +111,15 @@ function reportUncaught(error: unknown): void {
     throw error;
   });
 }
+
+/**
+ * Caches what is derived from a store, or from a list. A store returns the same list until an object of the kind changes.
+ */
+export function memoize<K extends object, V>(derive: (key: K) => V): (key: K) => V {
+  const values = new WeakMap<K, { readonly value: V }>();
+  return (key) => {
+    const known = values.get(key) ?? { value: derive(key) };
+    values.set(key, known);
+    return known.value;
+  };
+}

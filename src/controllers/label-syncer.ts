@@ -1,4 +1,4 @@
-import { createSccLevelCache, getRolloutView } from '../cluster/rollout.ts';
+import { getRolloutView, getSccLevels } from '../cluster/rollout.ts';
 import { canUseScc } from '../cluster/access.ts';
 import type { Store } from '../cluster/store.ts';
 import { select } from '../config/settings.ts';
@@ -40,13 +40,12 @@ function createReconciler({ settings, service, version, metrics }: ControllerCon
   const { syncer } = metrics.rollout;
   const management = managementSettings(settings.value.scc);
   const events = createEventFilter();
-  const levels = createSccLevelCache();
 
   /** Returns the function that plans a namespace by the present state of the cluster. */
   const createPlanner = (store: Store): ((namespace: Namespace) => LabelSyncPlan) => {
     const scope = { store, namespace: service.namespace, version };
     const input = {
-      sccLevels: levels(store),
+      sccLevels: getSccLevels(store),
       canUse: canUseScc(store),
       mode: getRolloutView(scope, settings.value.rollout).syncer,
       settings: management,

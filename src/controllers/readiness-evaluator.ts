@@ -1,7 +1,7 @@
 /** Evaluates namespaces from the store, or by dry runs of the API server. */
 import { canUseScc, getSccSet } from '../cluster/access.ts';
 import type { Cluster } from '../cluster/cluster.ts';
-import { createLevelPredictor } from '../cluster/rollout.ts';
+import { predictNamespaceLevel } from '../cluster/rollout.ts';
 import type { Store } from '../cluster/store.ts';
 import { listPodSources, POD_SOURCES, type PodSource } from '../cluster/workloads.ts';
 import { getApiVersion } from '../kube/resources.ts';
@@ -105,7 +105,6 @@ export interface NamespaceEvaluator {
 
 export function createNamespaceEvaluator({ exemptions, management }: EvaluatorOptions): NamespaceEvaluator {
   const cache = createTemplateCache();
-  const predictLevel = createLevelPredictor(management);
   let exempt: { readonly lists: PodSecurityConfiguration['exemptions']; readonly exemptions: Exemptions } | undefined;
   const currentExemptions = (): Exemptions => {
     const lists = exemptions();
@@ -116,7 +115,7 @@ export function createNamespaceEvaluator({ exemptions, management }: EvaluatorOp
   return {
     invalidate: cache.invalidate,
     reset: cache.reset,
-    predictLevel,
+    predictLevel: (namespace, store) => predictNamespaceLevel(namespace, store, management),
     isSelected: (namespace) => isSelected(namespace, currentExemptions()),
     *evaluate(namespace, store) {
       const name = namespace.metadata?.name ?? '';
@@ -126,7 +125,7 @@ export function createNamespaceEvaluator({ exemptions, management }: EvaluatorOp
       const missing = mode === 'enforce' ? missingPrerequisite(namespace, sccs) : undefined;
       const isEmpty = pods.length === 0 && listPodSources(store, name, TEMPLATE_KINDS).length === 0;
       if (missing !== undefined && !isEmpty) return inconclusive(name, missing);
-      const level = predictLevel(namespace, store);
+      const level = predictNamespaceLevel(namespace, store, management);
       const canUse = canUseScc(store);
       const findAccount = (account: string) => store.get('ServiceAccount', account, name);
       const context = { namespace, sccMode: mode, sccs: getSccSet(store), canUse, findAccount };

@@ -1,5 +1,5 @@
 import { canUseScc, getSccSet } from '../../cluster/access.ts';
-import { createLevelPredictor, createRolloutViewCache, type RolloutScope } from '../../cluster/rollout.ts';
+import { getRolloutView, predictNamespaceLevel, type RolloutScope } from '../../cluster/rollout.ts';
 import type { Store } from '../../cluster/store.ts';
 import type { AdmissionRequest, Decision } from '../../kube/admission.ts';
 import { PSA_ENFORCEMENT_CONFIG } from '../../kube/psa-enforcement-config.ts';
@@ -150,20 +150,18 @@ type PreviewEnforcement = (request: AdmissionRequest, context: PreviewContext) =
 
 /** Creates the function that warns about pods that planned enforcement will deny. */
 function createEnforcementPreview({ place, management, settings: getSettings }: RolloutInForce): PreviewEnforcement {
-  const levelIn = createLevelPredictor(management);
-  const viewOf = createRolloutViewCache();
   return (request, { store, exemptions, warnings }) => {
     const settings = getSettings();
     if (settings.phase === 'Disabled') return undefined;
     if (settings.phase === 'Evaluate' && settings.enforcementDate === undefined) return undefined;
-    const view = viewOf({ ...place, store }, settings);
+    const view = getRolloutView({ ...place, store }, settings);
     const config = store.get('PSAEnforcementConfig', PSA_ENFORCEMENT_CONFIG);
     if (!isEnforcementPending({ settings, config, ...view })) return undefined;
     const found = previewEnforcement({
       request,
       exemptions,
       templateContext: (name) => templateSurroundings(store, name, management),
-      predictLevel: ({ namespace }) => levelIn(namespace, store),
+      predictLevel: ({ namespace }) => predictNamespaceLevel(namespace, store, management),
     });
     return found === undefined ? undefined : formatPreviewWarning(found, { date: settings.enforcementDate, warnings });
   };
