@@ -50,7 +50,6 @@ export interface Cluster {
   create<K extends Kind>(kind: K, object: Kinds[K], options: WriteOptions): Promise<Kinds[K]>;
   /** Replaces the object. Rejects with 409 if `metadata.resourceVersion` is set and not the current version. */
   update<K extends Kind>(kind: K, object: Kinds[K], options: WriteOptions): Promise<Kinds[K]>;
-  updateStatus<K extends Kind>(kind: K, object: Kinds[K], options: WriteOptions): Promise<Kinds[K]>;
   patch<K extends Kind>(
     kind: K,
     key: { readonly name: string; readonly namespace?: string },

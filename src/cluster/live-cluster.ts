@@ -221,10 +221,7 @@ function createDefinitionSink(onDefined: (kind: Kind) => void): Sink {
   };
 }
 
-type Writes = Pick<
-  Cluster,
-  'get' | 'create' | 'update' | 'updateStatus' | 'patch' | 'apply' | 'applyStatus' | 'remove'
->;
+type Writes = Pick<Cluster, 'get' | 'create' | 'update' | 'patch' | 'apply' | 'applyStatus' | 'remove'>;
 
 /** Creates the writes. The result of a write enters the store at once, if `writerFor` returns a writer for the kind. */
 export function createWrites(
@@ -238,11 +235,6 @@ export function createWrites(
     if (dryRun !== true) writerFor(kind)?.written(result);
     return result as Kinds[K];
   };
-  const put = (kind: Kind, object: KubeObject, subresource = ''): ApiRequest => ({
-    method: 'PUT',
-    path: `${pathFor(kind, object)}${subresource}`,
-    body: withType(kind, object),
-  });
   const apply = (kind: Kind, object: KubeObject, { force }: ApplyOptions, subresource = ''): ApiRequest => ({
     method: 'PATCH',
     path: `${pathFor(kind, object)}${subresource}`,
@@ -259,8 +251,8 @@ export function createWrites(
       const path = resourcePath(kind, object.metadata?.namespace);
       return write(kind, options, { method: 'POST', path, body: withType(kind, object) });
     },
-    update: (kind, object, options) => write(kind, options, put(kind, object)),
-    updateStatus: (kind, object, options) => write(kind, options, put(kind, object, '/status')),
+    update: (kind, object, options) =>
+      write(kind, options, { method: 'PUT', path: pathFor(kind, object), body: withType(kind, object) }),
     patch: (kind, { name, namespace }, ops, options) =>
       write(kind, options, {
         method: 'PATCH',

@@ -390,7 +390,6 @@ function fence(cluster: Cluster, isLeading: () => boolean): Cluster {
     reviewAccess: cluster.reviewAccess,
     create: (kind, object, options) => asLeader(() => cluster.create(kind, object, options)),
     update: (kind, object, options) => asLeader(() => cluster.update(kind, object, options)),
-    updateStatus: (kind, object, options) => asLeader(() => cluster.updateStatus(kind, object, options)),
     patch: (kind, key, ops, options) => asLeader(() => cluster.patch(kind, key, ops, options)),
     apply: (kind, object, options) => asLeader(() => cluster.apply(kind, object, options)),
     applyStatus: (kind, object, options) => asLeader(() => cluster.applyStatus(kind, object, options)),

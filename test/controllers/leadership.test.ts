@@ -862,7 +862,6 @@ suite('replicas that share a Lease', () => {
     ['create', (cluster) => cluster.create('ServiceAccount', account('other'), BY_TEST)],
     ['update', (cluster) => cluster.update('ServiceAccount', account('held'), BY_TEST)],
     ['applyStatus', (cluster) => cluster.applyStatus('Namespace', { metadata: { name: NAMESPACE } }, BY_TEST)],
-    ['updateStatus', (cluster) => cluster.updateStatus('Namespace', { metadata: { name: NAMESPACE } }, BY_TEST)],
     [
       'patch',
       (cluster) =>

@@ -372,11 +372,8 @@ suite('readiness', () => {
   test('completed pods do not count, and pods admitted by the permissions of users do', async () => {
     await create('shop');
     await runPod('shop', 'done', ON_HOST);
-    await cluster.updateStatus(
-      'Pod',
-      { ...cluster.store.get('Pod', 'done', 'shop'), status: { phase: 'Succeeded' } },
-      BY_TEST,
-    );
+    const done = { metadata: { name: 'done', namespace: 'shop' }, status: { phase: 'Succeeded' } };
+    await cluster.applyStatus('Pod', done, { ...BY_TEST, force: true });
     await create('lab');
     const by = { 'openshift.io/scc': 'privileged', 'security.openshift.io/validated-scc-subject-type': 'user' };
     await runPod('lab', 'probe', ON_HOST, { annotations: by });
