@@ -7,7 +7,7 @@ import { escapeKey, type JsonPatchOp } from '../kube/json-patch.ts';
 import type { Configuration, Webhook } from './installation.ts';
 
 /** The match condition that is always false. */
-export const BREAK_GLASS = { name: 'break-glass', expression: 'false' } as const;
+const BREAK_GLASS = { name: 'break-glass', expression: 'false' } as const;
 
 const ANNOTATIONS = {
   since: 'portcullis.dev/break-glass-since',

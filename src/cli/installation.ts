@@ -4,7 +4,7 @@ import { connect, type ApiRequest, type Connection } from '../cluster/connection
 import { readPages } from '../cluster/lists.ts';
 import { UserError } from '../config/files.ts';
 import type { JsonPatchOp } from '../kube/json-patch.ts';
-import { clusterScoped, RESOURCES } from '../kube/resources.ts';
+import { clusterScoped, objectPath, resourcePath, RESOURCES } from '../kube/resources.ts';
 import { ApiError } from '../kube/status.ts';
 import {
   isObject,
@@ -83,7 +83,7 @@ function createClient(connection: Connection, signal: AbortSignal): ClusterClien
     async list(resource, { namespace, labels } = {}) {
       let objects: AnyObject[] = [];
       const query = labels === undefined ? {} : { labelSelector: labels };
-      const pages = readPages(connection, { path: collectionPath(resource, namespace), query, signal }, () => {
+      const pages = readPages(connection, { path: resourcePath(resource, namespace), query, signal }, () => {
         objects = [];
         return (items) => objects.push(...items.filter(hasName));
       });
@@ -152,18 +152,6 @@ export async function readServer({ send }: ClusterClient): Promise<Server> {
     version: String(version['gitVersion']),
     groups: groups.flatMap((group) => (isObject(group) ? [String(group['name'])] : [])),
   };
-}
-
-/** The path of the objects of a resource in a namespace, or in all namespaces. */
-export function collectionPath({ group, version, resource }: GroupVersionResource, namespace?: string): string {
-  const root = group === '' ? `/api/${version}` : `/apis/${group}/${version}`;
-  return namespace === undefined
-    ? `${root}/${resource}`
-    : `${root}/namespaces/${encodeURIComponent(namespace)}/${resource}`;
-}
-
-export function objectPath(resource: GroupVersionResource, name: string, namespace?: string): string {
-  return `${collectionPath(resource, namespace)}/${encodeURIComponent(name)}`;
 }
 
 /** The common fields of validating and mutating webhooks. */

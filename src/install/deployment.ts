@@ -186,7 +186,7 @@ export const CONFIGURATION = {
 } as const;
 
 /** The section `rollout` of the configuration file. */
-export function rolloutSection({ rollout: phase, evaluator }: Pick<ManifestSettings, 'rollout' | 'evaluator'>) {
+function rolloutSection({ rollout: phase, evaluator }: Pick<ManifestSettings, 'rollout' | 'evaluator'>) {
   return { phase, evaluator } as const;
 }
 

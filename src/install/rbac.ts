@@ -17,8 +17,6 @@ import {
   type Manifest,
 } from './settings.ts';
 
-export { rule };
-
 /** Rules of every replica in every installation. */
 const COMMON_RULES: readonly PolicyRule[] = [
   // Webhooks decide about these.
@@ -55,7 +53,7 @@ const apiGroup = 'rbac.authorization.k8s.io';
 const apiVersion = `${apiGroup}/v1`;
 
 /** A ClusterRole of the replicas and its binding. */
-export function clusterRole(name: string, rules: readonly PolicyRule[], namespace: string) {
+function clusterRole(name: string, rules: readonly PolicyRule[], namespace: string) {
   return roleWithBinding('ClusterRole', clusterMetadata(name), rules, namespace);
 }
 

@@ -1,12 +1,7 @@
 /** The kinds that this program reads or writes, and where the API server serves them. */
-import type { Kind, KubeObject } from './types.ts';
+import type { GroupVersionResource, Kind, KubeObject } from './types.ts';
 
-export interface ResourceInfo {
-  /** `''` for the core group. */
-  readonly group: string;
-  readonly version: string;
-  /** The lower-case plural. */
-  readonly resource: string;
+export interface ResourceInfo extends GroupVersionResource {
   readonly scope: 'Cluster' | 'Namespaced';
   /** The path of the pod template in an object of the kind. */
   readonly podTemplate?: readonly string[];
@@ -70,24 +65,31 @@ export function getApiVersion(kind: Kind): string {
   return group === '' ? version : `${group}/${version}`;
 }
 
-/** Formats the resource of a kind for messages: `pods`, `roles.rbac.authorization.k8s.io`. */
-export function resourceName(kind: Kind): string {
-  const { group, resource } = RESOURCES[kind];
-  return group === '' ? resource : `${resource}.${group}`;
+/** A kind of this program, or any resource. */
+type AnyResource = Kind | (GroupVersionResource & Partial<Pick<ResourceInfo, 'scope'>>);
+
+function resourceInfo(resource: AnyResource) {
+  return typeof resource === 'string' ? RESOURCES[resource] : resource;
 }
 
-/** Returns the path at which the API server serves the objects of a kind, in one namespace or in all. */
-export function resourcePath(kind: Kind, namespace?: string): string {
-  const { group, version, resource, scope } = RESOURCES[kind];
+/** Formats a resource for messages: `pods`, `roles.rbac.authorization.k8s.io`. */
+export function resourceName(resource: AnyResource): string {
+  const { group, resource: plural } = resourceInfo(resource);
+  return group === '' ? plural : `${plural}.${group}`;
+}
+
+/** Returns the path at which the API server serves the objects of a resource, in one namespace or in all. */
+export function resourcePath(resource: AnyResource, namespace?: string): string {
+  const { group, version, resource: plural, scope } = resourceInfo(resource);
   const root = group === '' ? `/api/${version}` : `/apis/${group}/${version}`;
   const inNamespace =
     scope === 'Cluster' || namespace === undefined ? '' : `/namespaces/${encodeURIComponent(namespace)}`;
-  return `${root}${inNamespace}/${resource}`;
+  return `${root}${inNamespace}/${plural}`;
 }
 
 /** Returns the path of one object. */
-export function objectPath(kind: Kind, name: string, namespace?: string): string {
-  return `${resourcePath(kind, namespace)}/${encodeURIComponent(name)}`;
+export function objectPath(resource: AnyResource, name: string, namespace?: string): string {
+  return `${resourcePath(resource, namespace)}/${encodeURIComponent(name)}`;
 }
 
 /** Returns the name of an object, or `''`. */

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { collectionPath, objectPath } from '../../src/cli/installation.ts';
+import { objectPath, resourcePath } from '../../src/kube/resources.ts';
 import type { GroupVersionResource, KubeObject } from '../../src/kube/types.ts';
 import type { ApiClient } from './api-client.ts';
 
@@ -15,7 +15,7 @@ export function createInstaller(admin: ApiClient): Installer {
   return {
     async create(...objects) {
       for (const object of objects) {
-        const path = collectionPath(resourceOf(object), object.metadata?.namespace);
+        const path = resourcePath(resourceOf(object), object.metadata?.namespace);
         const { status, text } = await admin.send('POST', path, object);
         assert.ok(status === 201 || status === 409, text);
       }

@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { UserError } from '../../config/files.ts';
 import { escapeKey, type JsonPatchOp } from '../../kube/json-patch.ts';
-import { namespaced, RESOURCES, type ResourceInfo } from '../../kube/resources.ts';
+import { namespaced, objectPath, resourceName, RESOURCES, type ResourceInfo } from '../../kube/resources.ts';
 import { NAMESPACE_RANGE_ANNOTATIONS } from '../../kube/scc.ts';
 import { ApiError } from '../../kube/status.ts';
 import { COMPONENT_LABEL, INSTALLATION, PART_OF, PART_OF_LABEL, REPLICA, TIER_LABEL } from '../../kube/well-known.ts';
@@ -15,7 +15,6 @@ import {
   ignoreNotFound,
   isCurrentLease,
   namespaceOption,
-  objectPath,
   withCluster,
   type AnyObject,
   type ClusterClient,
@@ -245,7 +244,7 @@ async function findOwnObjects({ client, namespace }: Context, resources: readonl
   const errors: string[] = [];
   const targets = resources.map(async (resource): Promise<readonly Target[]> => {
     try {
-      const objects = await client.list(resource, resource.scope === 'Cluster' ? {} : { namespace });
+      const objects = await client.list(resource, { namespace });
       return objects.filter((object) => isOwnObject(resource, object)).map((object) => ({ resource, object }));
     } catch (error) {
       if (!(error instanceof ApiError)) throw error;
@@ -312,8 +311,8 @@ function dryRunSuffix(dryRun: boolean): string {
 }
 
 /** The name of an object in the notation of kubectl: `deployments.apps/portcullis`. */
-function objectName({ group, resource }: ResourceInfo, name: string): string {
-  return `${resource}${group === '' ? '' : `.${group}`}/${name}`;
+function objectName(resource: ResourceInfo, name: string): string {
+  return `${resourceName(resource)}/${name}`;
 }
 
 const SCCS = RESOURCES.SecurityContextConstraints;

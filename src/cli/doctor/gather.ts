@@ -4,7 +4,7 @@ import { networkError } from '../../cluster/network-error.ts';
 import { parseConfiguration } from '../../config/configuration.ts';
 import { UserError } from '../../config/files.ts';
 import { buildManifests, defaultSettings, type Manifest, type ManifestSettings } from '../../install/index.ts';
-import { namespaced, RESOURCES } from '../../kube/resources.ts';
+import { namespaced, resourcePath, RESOURCES } from '../../kube/resources.ts';
 import { ApiError } from '../../kube/status.ts';
 import type { GroupVersionResource, Kinds, Lease, Role, RoleBinding, Secret, UserInfo } from '../../kube/types.ts';
 import { hasCaInjection, isPartOfPortcullis } from '../../kube/webhooks.ts';
@@ -13,7 +13,6 @@ import { DEFAULT_ROLLOUT, type RolloutSettings } from '../../policy/rollout/sett
 import { STANDARD_SCCS } from '../../policy/scc/standard.ts';
 import { VERSION } from '../command.ts';
 import {
-  collectionPath,
   deploymentArgument,
   deploymentFile,
   readConfigurations,
@@ -285,7 +284,7 @@ function probe(apiVersion: string, kind: string, content: object): object {
 }
 
 async function runProbe(client: ClusterClient, request: ProbeRequest): Promise<Probe> {
-  const path = collectionPath({ ...request, version: 'v1' }, request.namespace?.name);
+  const path = resourcePath({ ...request, version: 'v1' }, request.namespace?.name);
   try {
     const object = await client.send({ method: 'POST', path, query: { dryRun: 'All' }, body: request.body });
     return { ...request, object: object as unknown as AnyObject };
