@@ -40,13 +40,27 @@ function serveChecks(app: FastifyInstance, group: string, checks: readonly Healt
   app.get(`/${group}`, (request, reply) => {
     const query = request.query as { readonly verbose?: unknown; readonly exclude?: string | readonly string[] };
     const excluded = [query.exclude ?? []].flat();
-    const results = checks.map(({ name, check, note }) =>
-      excluded.includes(name) ? { name, excluded: true } : { name, failure: check(), note: note?.() },
+    const lines = checks.map((check) =>
+      excluded.includes(check.name) ? `[+]${check.name} excluded: ok` : formatCheck(check),
     );
+    const verdict = lines.some((line) => line.startsWith('[-]')) ? 'failed' : 'passed';
+    if (verdict === 'passed' && query.verbose === undefined) return plain(reply, 200, 'ok');
     const unknown = excluded.filter((name) => !checks.some((check) => check.name === name));
-    return report(reply, group, results, unknown, query.verbose !== undefined);
+    if (unknown.length > 0) {
+      const names = unknown.map((name) => JSON.stringify(name)).join(', ');
+      lines.push(`warn: some health checks cannot be excluded: no matches for ${names}`);
+    }
+    lines.push(`${group} check ${verdict}`);
+    return plain(reply, verdict === 'failed' ? 500 : 200, `${lines.join('\n')}\n`);
   });
   for (const check of checks) serveCheck(app, group, check);
+}
+
+function formatCheck({ name, check, note }: HealthCheck): string {
+  const failure = check();
+  if (failure !== undefined) return `[-]${name} failed: ${failure}`;
+  const remark = note?.();
+  return remark === undefined ? `[+]${name} ok` : `[+]${name} ok: ${remark}`;
 }
 
 function serveCheck(app: FastifyInstance, group: string, { name, check }: HealthCheck): void {
@@ -54,36 +68,6 @@ function serveCheck(app: FastifyInstance, group: string, { name, check }: Health
     const failure = check();
     return failure === undefined ? plain(reply, 200, 'ok') : plain(reply, 500, `${name} failed: ${failure}\n`);
   });
-}
-
-interface Result {
-  readonly name: string;
-  readonly failure?: string | undefined;
-  readonly note?: string | undefined;
-  readonly excluded?: boolean;
-}
-
-function report(
-  reply: FastifyReply,
-  group: string,
-  results: readonly Result[],
-  unknown: readonly string[],
-  verbose: boolean,
-): FastifyReply {
-  const failed = results.some((result) => result.failure !== undefined);
-  if (!failed && !verbose) return plain(reply, 200, 'ok');
-  const lines = results.map(({ name, failure, note, excluded }) => {
-    if (failure !== undefined) return `[-]${name} failed: ${failure}`;
-    if (excluded) return `[+]${name} excluded: ok`;
-    return note === undefined ? `[+]${name} ok` : `[+]${name} ok: ${note}`;
-  });
-  if (unknown.length > 0) {
-    lines.push(
-      `warn: some health checks cannot be excluded: no matches for ${unknown.map((name) => JSON.stringify(name)).join(', ')}`,
-    );
-  }
-  lines.push(`${group} check ${failed ? 'failed' : 'passed'}`);
-  return plain(reply, failed ? 500 : 200, `${lines.join('\n')}\n`);
 }
 
 function plain(reply: FastifyReply, code: number, text: string): FastifyReply {

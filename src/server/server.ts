@@ -15,8 +15,11 @@ import { registerReviews, type ReviewDeps } from './review.ts';
 export interface ServerDeps extends ReviewDeps {
   /** Certificate, key and protocol settings. */
   readonly tls: SecureContextOptions;
-  /** Authenticates clients that send reviews; absent: every client may send them. */
-  readonly clientAuthentication?: ClientAuthentication | undefined;
+  /**
+   * The common names of the client certificates that may send reviews; empty: every certificate of the trusted authorities;
+   * absent: every client.
+   */
+  readonly clientNames?: readonly string[] | undefined;
 }
 
 export interface AdmissionServer {
@@ -32,7 +35,7 @@ export function createServer(deps: ServerDeps): AdmissionServer {
     https: {
       ...deps.tls,
       // A rejected client receives an HTTP response with the reason, which a failed handshake could not carry.
-      ...(deps.clientAuthentication ? { requestCert: true, rejectUnauthorized: false } : {}),
+      ...(deps.clientNames ? { requestCert: true, rejectUnauthorized: false } : {}),
       // API servers use HTTP/1.1 for Services.
       ALPNProtocols: ['http/1.1'],
       // The timeout of API servers for a handshake.
@@ -56,7 +59,7 @@ export function createServer(deps: ServerDeps): AdmissionServer {
   app.removeAllContentTypeParsers();
   app.addContentTypeParser('application/json', readBody);
   app.addContentTypeParser('*', (_request, _payload, done) => done(withStatus(new Error(NOT_JSON), 400)));
-  if (deps.clientAuthentication) requireClientCertificate(app, deps.clientAuthentication);
+  if (deps.clientNames) requireClientCertificate(app, new Set(deps.clientNames));
   registerReviews(app, deps, connections);
   registerOtherRoutes(app, deps, connections);
   return {
@@ -251,31 +254,9 @@ function peerAddress({ remoteAddress, remotePort }: Socket): string {
 // Client certificates
 
 /** Why a client may not send reviews. */
-export interface ClientRejection {
+interface ClientRejection {
   readonly status: 401 | 403;
   readonly reason: string;
-}
-
-export interface ClientAuthentication {
-  /** Returns undefined if the client of the connection may send reviews. */
-  reject(socket: Socket): ClientRejection | undefined;
-}
-
-/**
- * Creates the check of client certificates, which TLS has verified against the trusted authorities. Without names, every
- * certificate of these authorities is accepted.
- */
-export function createClientAuthentication(names: readonly string[]): ClientAuthentication {
-  const allowed = new Set(names);
-  // A connection keeps its client certificate.
-  const known = new WeakMap<Socket, { readonly rejection: ClientRejection | undefined }>();
-  return {
-    reject(socket) {
-      const result = known.get(socket) ?? { rejection: rejectClient(socket, allowed) };
-      known.set(socket, result);
-      return result.rejection;
-    },
-  };
 }
 
 function rejectClient(socket: Socket, allowed: ReadonlySet<string>): ClientRejection | undefined {
@@ -309,11 +290,18 @@ const CERTIFICATE_ERRORS: ReadonlyMap<string, string> = new Map([
   ['UNABLE_TO_VERIFY_LEAF_SIGNATURE', UNKNOWN_AUTHORITY],
 ]);
 
-/** Rejects reviews of unauthenticated clients before their bodies are read. */
-function requireClientCertificate(app: FastifyInstance, authentication: ClientAuthentication): void {
+/** Rejects reviews of unauthenticated clients before their bodies are read. TLS has verified the certificates. */
+function requireClientCertificate(app: FastifyInstance, names: ReadonlySet<string>): void {
+  // A connection keeps its client certificate.
+  const known = new WeakMap<Socket, { readonly rejection: ClientRejection | undefined }>();
+  const findRejection = (socket: Socket): ClientRejection | undefined => {
+    const result = known.get(socket) ?? { rejection: rejectClient(socket, names) };
+    known.set(socket, result);
+    return result.rejection;
+  };
   app.addHook('onRequest', (request, reply, done) => {
     const isReview = request.method === 'POST' && !request.is404;
-    const rejection = isReview ? authentication.reject(request.raw.socket) : undefined;
+    const rejection = isReview ? findRejection(request.raw.socket) : undefined;
     if (!rejection) {
       done();
       return;

@@ -16,7 +16,7 @@ import { createStore } from '../../src/cluster/store.ts';
 import { allow, deny, type Decision } from '../../src/kube/admission.ts';
 import { forbidden } from '../../src/kube/status.ts';
 import { createAuthority, createClient, createServing } from '../../src/tls/issue.ts';
-import { createClientAuthentication, createServer, type AdmissionServer } from '../../src/server/server.ts';
+import { createServer, type AdmissionServer } from '../../src/server/server.ts';
 import type { Webhook, WebhookContext } from '../../src/server/webhook.ts';
 import { NAMES, startAdmissionServer, type TestServer } from '../support/admission-server.ts';
 import { post, sendRaw } from '../support/https.ts';
@@ -342,7 +342,7 @@ suite('client certificates', () => {
       ...recorder,
       now: () => performance.now(),
       tls: served.tls(),
-      clientAuthentication: createClientAuthentication(['api', 'front']),
+      clientNames: ['api', 'front'],
     });
     served.attach(server);
     await server.app.listen({ host: '127.0.0.1', port: 0 });

@@ -9,7 +9,7 @@ import { standardSccs } from '../../controllers/standard-sccs.ts';
 import { managementSettings } from '../../policy/rollout/label-sync.ts';
 import { buildProbes, type HealthCheck } from '../../server/probes.ts';
 import { watchSccHealth } from '../../server/scc-health.ts';
-import { createClientAuthentication, createServer, type AdmissionServer } from '../../server/server.ts';
+import { createServer, type AdmissionServer } from '../../server/server.ts';
 import { createWebhooks } from '../../server/webhooks/index.ts';
 import { createLogger } from '../../telemetry/logger.ts';
 import { createMetrics } from '../../telemetry/metrics.ts';
@@ -201,8 +201,7 @@ function createAdmission(
     metrics,
     now,
     tls: certificate.tls(),
-    clientAuthentication:
-      values['client-ca-file'] === undefined ? undefined : createClientAuthentication(values['client-allowed-names']),
+    clientNames: values['client-ca-file'] === undefined ? undefined : values['client-allowed-names'],
   });
   certificate.attach(server);
   return server;

@@ -86,7 +86,6 @@ interface PsaWebhookOptions {
 export function createPsaWebhook(options: PsaWebhookOptions): Webhook {
   const { waitingRoom, scc, rollout } = options;
   const record = createRecorder(options.metrics);
-  const preview = rollout && createEnforcementPreview(rollout);
 
   const review = (request: AdmissionRequest, { store, now, deadlineMs }: WebhookContext): Review => {
     let missing: string | undefined;
@@ -106,14 +105,11 @@ export function createPsaWebhook(options: PsaWebhookOptions): Webhook {
     });
     return { decision, counts, missing };
   };
-  const previewWarning = (request: AdmissionRequest, decision: Decision, store: Store): string | undefined => {
-    if (!preview || !decision.allowed) return undefined;
-    const { exemptions } = options.podSecurity();
-    return preview(request, { store, exemptions, warnings: decision.warnings ?? [] });
-  };
   const conclude = (request: AdmissionRequest, { decision, counts }: Review, store: Store): Decision => {
     record(request, counts);
-    const warning = (scc && modeLabelWarning(request, scc)) ?? previewWarning(request, decision, store);
+    const warning =
+      (scc && modeLabelWarning(request, scc)) ??
+      (rollout && previewWarning(request, decision, rollout, { store, exemptions: options.podSecurity().exemptions }));
     return warning === undefined ? decision : { ...decision, warnings: [...(decision.warnings ?? []), warning] };
   };
 
@@ -138,33 +134,27 @@ interface Review extends PodSecurityReview {
 
 // Preview of planned enforcement
 
-interface PreviewContext {
-  readonly store: Store;
-  readonly exemptions: Exemptions;
-  /** The warnings of the review, which the preview does not repeat. */
-  readonly warnings: readonly string[];
-}
-
 /** Returns the warning about pods that planned enforcement will deny, or undefined. */
-type PreviewEnforcement = (request: AdmissionRequest, context: PreviewContext) => string | undefined;
-
-/** Creates the function that warns about pods that planned enforcement will deny. */
-function createEnforcementPreview({ place, management, settings: getSettings }: RolloutInForce): PreviewEnforcement {
-  return (request, { store, exemptions, warnings }) => {
-    const settings = getSettings();
-    if (settings.phase === 'Disabled') return undefined;
-    if (settings.phase === 'Evaluate' && settings.enforcementDate === undefined) return undefined;
-    const view = getRolloutView({ ...place, store }, settings);
-    const config = store.get('PSAEnforcementConfig', PSA_ENFORCEMENT_CONFIG);
-    if (!isEnforcementPending({ settings, config, ...view })) return undefined;
-    const found = previewEnforcement({
-      request,
-      exemptions,
-      templateContext: (name) => templateSurroundings(store, name, management),
-      predictLevel: ({ namespace }) => predictNamespaceLevel(namespace, store, management),
-    });
-    return found === undefined ? undefined : formatPreviewWarning(found, { date: settings.enforcementDate, warnings });
-  };
+function previewWarning(
+  request: AdmissionRequest,
+  { allowed, warnings = [] }: Decision,
+  { place, management, settings: getSettings }: RolloutInForce,
+  { store, exemptions }: { readonly store: Store; readonly exemptions: Exemptions },
+): string | undefined {
+  if (!allowed) return undefined;
+  const settings = getSettings();
+  if (settings.phase === 'Disabled') return undefined;
+  if (settings.phase === 'Evaluate' && settings.enforcementDate === undefined) return undefined;
+  const view = getRolloutView({ ...place, store }, settings);
+  const config = store.get('PSAEnforcementConfig', PSA_ENFORCEMENT_CONFIG);
+  if (!isEnforcementPending({ settings, config, ...view })) return undefined;
+  const found = previewEnforcement({
+    request,
+    exemptions,
+    templateContext: (name) => templateSurroundings(store, name, management),
+    predictLevel: ({ namespace }) => predictNamespaceLevel(namespace, store, management),
+  });
+  return found && formatPreviewWarning(found, { date: settings.enforcementDate, warnings });
 }
 
 function templateSurroundings(store: Store, name: string, { scc }: ManagementSettings): TemplateContext | undefined {
