@@ -9,8 +9,6 @@ import { create, type ListedInput } from './arbitrary.ts';
 import { ADMIN, podWith, request, STANDARD } from './requests.ts';
 import { findChanges, type Change } from '../../../src/policy/scc/advice/changes.ts';
 
-// What every SCC says of a pod.
-
 const IN_ORDER = [
   ...['anyuid', 'restricted-v2', 'restricted-v3', 'restricted', 'nested-container', 'nonroot-v2', 'nonroot'],
   ...['hostmount-anyuid', 'hostmount-anyuid-v2', 'hostnetwork-v2', 'hostnetwork', 'hostaccess', 'privileged'],
@@ -21,9 +19,9 @@ const namesOf = ({ sccs }: SccExplanation): readonly string[] => sccs.map(({ nam
 const root = podWith({ containers: [{ name: 'a', securityContext: { runAsUser: 0 } }] });
 const requiring = (scc: string): JsonObject => podWith({}, { annotations: { 'openshift.io/required-scc': scc } });
 
-describe('requests that are decided before SCCs are looked at', () => {
+describe('requests that do not depend on SCCs', () => {
   const cases: readonly { readonly name: string; readonly given: Partial<ListedInput>; readonly allowed: boolean }[] = [
-    { name: 'no pod', given: { object: 'x' }, allowed: false },
+    { name: 'an object that is not a pod', given: { object: 'x' }, allowed: false },
     { name: 'a field of a wrong type', given: { object: podWith({ hostPID: 'yes' }) }, allowed: false },
     { name: 'Windows', given: { object: podWith({ os: { name: 'windows' } }) }, allowed: true },
     { name: 'a deletion', given: { operation: 'DELETE' }, allowed: true },
@@ -37,8 +35,8 @@ describe('requests that are decided before SCCs are looked at', () => {
   }
 });
 
-describe('refusals', () => {
-  test('for another reason than the SCCs hold no advice, and tell of all SCCs none the less', () => {
+describe('denied pods', () => {
+  test('a namespace without ranges: all SCCs and no suggestion', () => {
     const noRanges = explainScc(request({ namespace: namespaceWith({}, 'new') }));
     assert.deepEqual(namesOf(noRanges), IN_ORDER);
     assert.deepEqual([noRanges.closest, noRanges.grantable, noRanges.chosen], [undefined, undefined, undefined]);
@@ -62,17 +60,17 @@ describe('refusals', () => {
         'unable to find pre-allocated mcs annotation for namespace new while trying to configure SCC anyuid: unable to find annotation openshift.io/sa.scc.mcs',
     });
   });
-  test('of an SCC that does not exist', () => {
+  test('a required SCC that does not exist', () => {
     const { decision, sccs, ...rest } = explainScc(request({ object: requiring('nope') }));
     assert.deepEqual(rest, {});
     assert.equal(decision.allowed, false);
     assert.ok(sccs.every(({ isCandidate }) => !isCandidate));
   });
-  test('without any SCC', () => {
+  test('no SCCs', () => {
     const { sccs, ...rest } = explainScc(request({ sccs: [] }));
     assert.deepEqual([sccs, Object.keys(rest)], [[], ['decision']]);
   });
-  test('tell the closest SCC, and the least permissive one that would admit the pod', () => {
+  test('the closest SCC, and the least permissive one that would admit the pod', () => {
     const { closest, grantable, sccs } = explainScc(request({ object: root }));
     assert.deepEqual([closest, grantable], ['restricted-v2', 'anyuid']);
     assert.deepEqual(sccs[1], {
@@ -90,10 +88,10 @@ describe('refusals', () => {
   });
 });
 
-describe('admissions', () => {
-  test('tell the chosen SCC, the next one and why', () => {
+describe('admitted pods', () => {
+  test('the chosen SCC, the next one and the reason', () => {
     const explanation = explainScc(request({ userInfo: ADMIN }));
-    const { chosen, next, reason, closest: closest, grantable } = explanation;
+    const { chosen, next, reason, closest, grantable } = explanation;
     assert.deepEqual(namesOf(explanation), IN_ORDER);
     assert.deepEqual(
       { chosen, next, reason, closest, grantable },
@@ -109,7 +107,7 @@ describe('admissions', () => {
     assert.deepEqual(explanation.sccs[0]?.usableBy, ['user']);
     assert.deepEqual(explanation.sccs[1]?.usableBy, ['serviceaccount', 'user']);
   });
-  test('by the SCC that the pod requires: the others are no candidates', () => {
+  test('only the required SCC is a candidate', () => {
     const { chosen, next, sccs } = explainScc(request({ object: requiring('restricted-v2'), userInfo: ADMIN }));
     assert.deepEqual([chosen, next], ['restricted-v2', undefined]);
     assert.deepEqual(
@@ -117,12 +115,12 @@ describe('admissions', () => {
       ['restricted-v2'],
     );
   });
-  test('the order is that of the request', () => {
+  test('SCCs have the order of the decision', () => {
     const object = podWith({ hostUsers: false });
     assert.equal(namesOf(explainScc(request({ object, preferUserNamespaces: true })))[1], 'restricted-v3');
     assert.equal(namesOf(explainScc(request({ object })))[1], 'restricted-v2');
   });
-  test('the pod as it would become, under SCCs that may not be used as well', () => {
+  test('the completed pod of an SCC that is not usable', () => {
     const { sccs } = explainScc(request({ sccs: [laxScc({ name: 'web', readOnlyRootFilesystem: true })] }));
     assert.deepEqual(sccs[0]?.object, {
       metadata: { name: 'web', namespace: 'demo', annotations: { 'openshift.io/scc': 'web' } },
@@ -136,14 +134,14 @@ describe('admissions', () => {
 
 describe('updates', () => {
   const recorded = podWith({}, { annotations: { 'openshift.io/scc': 'restricted-v2' } });
-  test('do not fit where they would be changed', () => {
+  test('an update that an SCC would have to change', () => {
     const object = podWith({ priority: 1 }, { annotations: { 'openshift.io/scc': 'restricted-v2' } });
     const { sccs, chosen } = explainScc(request({ operation: 'UPDATE', object, oldObject: recorded }));
     assert.equal(chosen, undefined);
     assert.deepEqual(sccs[1]?.errors, ['the SCC would have to change the pod, which an update cannot do']);
     assert.equal(sccs.at(-1)?.fits, true);
   });
-  test('of pods from before there were SCCs have none', () => {
+  test('an update of a pod without a recorded SCC', () => {
     const oldObject = podWith({});
     const object = podWith({}, { labels: { a: 'b' } });
     const { decision, chosen, next } = explainScc(request({ operation: 'UPDATE', object, oldObject }));
@@ -151,7 +149,7 @@ describe('updates', () => {
   });
 });
 
-test('what is explained is what is decided', () => {
+test('an explanation agrees with the decision', () => {
   fc.assert(
     fc.property(create, (input) => {
       const explanation = explainScc(input);
@@ -169,10 +167,10 @@ test('what is explained is what is decided', () => {
   );
 });
 
-test('every SCC that a pod does not fit names the fields, or is broken', () => {
+test('every SCC that does not allow the pod has disallowed fields or a defect', () => {
   fc.assert(
     fc.property(create, (input) => {
-      for (const { fits, errors, disallowedFields: disallowedFields, broken, object } of explainScc(input).sccs) {
+      for (const { fits, errors, disallowedFields, broken, object } of explainScc(input).sccs) {
         assert.equal(fits, errors.length === 0);
         assert.equal(fits, object !== undefined);
         if (!fits) assert.equal(disallowedFields.length === 0, broken !== undefined);
@@ -183,7 +181,7 @@ test('every SCC that a pod does not fit names the fields, or is broken', () => {
   );
 });
 
-test('the input is never changed', () => {
+test('an explanation does not change its input', () => {
   const input = request({ sccs: structuredClone(STANDARD), object: structuredClone(root) });
   const before = structuredClone({ sccs: input.sccs, object: input.object, namespace: input.namespace });
   explainScc(input);
@@ -192,7 +190,7 @@ test('the input is never changed', () => {
 
 type Given = Partial<ListedInput> & { readonly grants?: readonly Grant[] };
 
-/** Without the long texts of refusals. */
+/** A plan without the message of a denial. */
 function planned(given: Given): unknown {
   const result: PlannedPod = planPod(request(given));
   if (result.outcome !== 'refused') return result;
@@ -201,10 +199,10 @@ function planned(given: Given): unknown {
   return rest;
 }
 
-describe('refused', () => {
+describe('planned pods that are denied', () => {
   const cases: readonly { name: string; given: Given; expected: unknown }[] = [
     {
-      name: 'what no object is',
+      name: 'a value that is not an object',
       given: { object: 'pod' },
       expected: { outcome: 'refused' },
     },
@@ -220,12 +218,12 @@ describe('refused', () => {
     },
     { name: 'no SCC', given: { sccs: [] }, expected: { outcome: 'refused' } },
     {
-      name: 'an SCC that is required and not there',
+      name: 'a required SCC that does not exist',
       given: { object: podWith({}, { annotations: { 'openshift.io/required-scc': 'gone' } }) },
       expected: { outcome: 'refused' },
     },
     {
-      name: 'an SCC that is required and does not fit, though another would',
+      name: 'a required SCC that does not allow the pod',
       given: {
         object: podWith({ hostPID: true }, { annotations: { 'openshift.io/required-scc': 'restricted-v2' } }),
       },
@@ -235,7 +233,7 @@ describe('refused', () => {
       },
     },
     {
-      name: 'what the least permissive SCC would admit, were it granted',
+      name: 'a pod that the least permissive SCC would admit',
       given: { object: podWith({ securityContext: { runAsUser: 999 } }) },
       expected: {
         outcome: 'refused',
@@ -247,7 +245,7 @@ describe('refused', () => {
       },
     },
     {
-      name: 'what no SCC admits',
+      name: 'a pod that no SCC allows',
       given: {
         object: podWith({ hostPID: true }),
         sccs: [laxScc({ name: 'lax' })],
@@ -264,12 +262,12 @@ describe('refused', () => {
   }
 });
 
-describe('admitted or ignored', () => {
-  test('a pod of Windows', () => {
+describe('planned pods that are admitted or ignored', () => {
+  test('a Windows pod', () => {
     assert.deepEqual(planned({ object: podWith({ os: { name: 'windows' } }) }), { outcome: 'ignored' });
   });
 
-  test('with what the SCC gives it', () => {
+  test('the changes of the SCC', () => {
     const result = planPod(request({}));
     assert.ok(result.outcome === 'admitted');
     assert.deepEqual([result.scc, result.subjectType], ['restricted-v2', 'serviceaccount']);
@@ -288,7 +286,7 @@ describe('admitted or ignored', () => {
     );
   });
 
-  test('without any change', () => {
+  test('no changes', () => {
     const given = {
       sccs: [laxScc({ name: 'lax' })],
       grants: [{ user: 'system:serviceaccount:demo:default', sccs: ['lax'] }],
@@ -296,7 +294,7 @@ describe('admitted or ignored', () => {
     assert.deepEqual(planned(given), { outcome: 'admitted', scc: 'lax', subjectType: 'serviceaccount', changes: [] });
   });
 
-  test('because of its creator alone', () => {
+  test('admitted for its creator', () => {
     const { username = '' } = request({}).userInfo;
     const given = { object: podWith({ hostPID: true }), grants: [{ user: username, sccs: ['privileged'] }] };
     const result = planPod(request(given));
@@ -305,12 +303,12 @@ describe('admitted or ignored', () => {
   });
 });
 
-describe('what differs between two pods', () => {
+describe('findChanges', () => {
   const cases: readonly { name: string; before: unknown; after: unknown; expected: readonly Change[] }[] = [
-    { name: 'nothing', before: { spec: { a: 1 } }, after: { spec: { a: 1 } }, expected: [] },
-    { name: 'no pods', before: undefined, after: 'x', expected: [{ path: '', after: 'x' }] },
+    { name: 'equal pods', before: { spec: { a: 1 } }, after: { spec: { a: 1 } }, expected: [] },
+    { name: 'values that are not pods', before: undefined, after: 'x', expected: [{ path: '', after: 'x' }] },
     {
-      name: 'fields of an object that was not there',
+      name: 'fields of an added object',
       before: { spec: { containers: [{ name: 'a' }] } },
       after: {
         spec: { containers: [{ name: 'a', securityContext: { runAsUser: 5, capabilities: { drop: ['ALL'] } } }] },
@@ -330,7 +328,7 @@ describe('what differs between two pods', () => {
       ],
     },
     {
-      name: 'an object that comes and goes empty',
+      name: 'empty objects that are added and removed',
       before: { spec: { a: {} } },
       after: { spec: { b: {} } },
       expected: [
@@ -339,7 +337,7 @@ describe('what differs between two pods', () => {
       ],
     },
     {
-      name: 'other values, one that went away',
+      name: 'changed and removed values',
       before: { spec: { a: 1, b: { c: 2 } } },
       after: { spec: { a: 2 } },
       expected: [
@@ -348,13 +346,13 @@ describe('what differs between two pods', () => {
       ],
     },
     {
-      name: 'lists of other lengths, as a whole',
+      name: 'lists of different lengths are compared as a whole',
       before: { spec: { a: ['x'] } },
       after: { spec: { a: ['x', 'y'] } },
       expected: [{ path: 'spec.a', before: ['x'], after: ['x', 'y'] }],
     },
     {
-      name: 'annotations, without those that tell the SCC',
+      name: 'annotations, without the record of the SCC',
       before: { metadata: {} },
       after: {
         metadata: {
@@ -372,7 +370,7 @@ describe('what differs between two pods', () => {
       ],
     },
     {
-      name: 'keys of any kind',
+      name: 'keys that are not names of fields',
       before: JSON.parse('{"spec":{"__proto__":1}}'),
       after: JSON.parse('{"spec":{"constructor":{"a b":2}}}'),
       expected: [

@@ -39,20 +39,24 @@ test('names are compared byte by byte', () => {
 
 suite('the score', () => {
   const cases: readonly (readonly [name: string, scc: object, score: number])[] = [
-    ['nothing but unknown types', {}, 5000],
-    ['volumes that everybody has', { volumes: ['secret', 'none'] }, 5000],
+    ['unknown strategy types', {}, 5000],
+    ['trivial volume types', { volumes: ['secret', 'none'] }, 5000],
     ['other volumes', { volumes: ['nfs'] }, 105_000],
-    ['host paths beside others', { volumes: ['nfs', 'hostPath'] }, 205_000],
+    ['host paths and other volume types', { volumes: ['nfs', 'hostPath'] }, 205_000],
     ['capabilities added and allowed', { defaultAddCapabilities: ['A'], allowedCapabilities: ['B', 'C'] }, 5320],
-    ['all capabilities by another name', { allowedCapabilities: ['all'] }, 9000],
-    ['never above what is above it', { allowedCapabilities: ['*'], defaultAddCapabilities: Array(9).fill('A') }, 9999],
-    ['never below zero', { requiredDropCapabilities: Array(101).fill('A') }, 0],
-    ['types with a prototype', { runAsUser: { type: 'constructor' } }, 5000],
+    ['all capabilities in lower case', { allowedCapabilities: ['all'] }, 9000],
+    [
+      'capabilities add at most 9999 points',
+      { allowedCapabilities: ['*'], defaultAddCapabilities: Array(9).fill('A') },
+      9999,
+    ],
+    ['capabilities subtract at most 5000 points', { requiredDropCapabilities: Array(101).fill('A') }, 0],
+    ['names of built-in properties', { runAsUser: { type: 'constructor' } }, 5000],
   ];
   for (const [name, scc, score] of cases) test(name, () => assert.equal(prepareScc(scc).score, score));
 });
 
-suite('why one comes before the other', () => {
+suite('explainOrder', () => {
   const reasons: readonly (readonly [first: object, second: object, reason: string])[] = [
     [{ priority: 1 }, {}, 'has higher priority'],
     [{ allowHostNetwork: true }, { allowHostPorts: true }, 'forbids host ports'],
@@ -69,7 +73,7 @@ suite('why one comes before the other', () => {
 });
 
 suite('namespaces', () => {
-  test('groups fall back to the range of users, if they have no annotation', () => {
+  test('groups have the UID range without an annotation', () => {
     const annotations = { 'openshift.io/sa.scc.uid-range': '7/2' };
     const ranges = readNamespaceRanges({ metadata: { name: 'a', annotations } });
     assert.deepEqual(ranges.groupRanges, { value: [{ min: 7, max: 8 }] });

@@ -1,4 +1,4 @@
-/** What must hold for every pod and every SCC. */
+/** Properties of decisions on arbitrary pods and SCCs. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
@@ -26,7 +26,7 @@ function chosenOf(object: JsonObject | undefined): unknown {
   return annotations?.[POD_SCC_ANNOTATIONS.scc];
 }
 
-test('assigning twice changes nothing more', () => {
+test('a completed pod does not change again', () => {
   fc.assert(
     fc.property(create, (input) => {
       const once = assigned(input);
@@ -36,7 +36,7 @@ test('assigning twice changes nothing more', () => {
   );
 });
 
-test('it makes no difference whether the usable SCCs are known at once', () => {
+test('canUse.namesFor does not change decisions', () => {
   fc.assert(
     fc.property(create, (input) => {
       const { canUse, sccs } = input;
@@ -54,7 +54,7 @@ test('it makes no difference whether the usable SCCs are known at once', () => {
   );
 });
 
-test('what was assigned is valid, whatever the compatibility', () => {
+test('the validating pass admits a completed pod', () => {
   fc.assert(
     fc.property(create, fc.constantFrom('openshift' as const, {}), (input, compatibility) => {
       const object = assigned({ ...input, compatibility });
@@ -67,7 +67,7 @@ test('what was assigned is valid, whatever the compatibility', () => {
   );
 });
 
-test('the patch makes the pod', () => {
+test('the patch of a decision results in the completed pod', () => {
   fc.assert(
     fc.property(create, (input) => {
       const object = assigned(input);
@@ -77,7 +77,7 @@ test('the patch makes the pod', () => {
   );
 });
 
-test('the first SCC of the order is chosen that fits and is usable', () => {
+test('the first usable SCC that allows the pod is chosen', () => {
   fc.assert(
     fc.property(create, (input) => {
       const hasUserNamespace = ((input.object as JsonObject)['spec'] as JsonObject)['hostUsers'] === false;
@@ -92,7 +92,7 @@ test('the first SCC of the order is chosen that fits and is usable', () => {
   );
 });
 
-test('who the service account is taken for changes the subject at most', () => {
+test('the identity of service accounts does not change the chosen SCC', () => {
   fc.assert(
     fc.property(create, (input) => {
       const [accurate, original] = (['accurate', 'openshift'] as const).map((identity) =>
@@ -104,7 +104,7 @@ test('who the service account is taken for changes the subject at most', () => {
   );
 });
 
-test('updates change nothing but the annotations of the decision, and ephemeral containers where they may', () => {
+test('updates change only annotations, and ephemeral containers through their subresource', () => {
   fc.assert(
     fc.property(create, pod, fc.constantFrom(undefined, 'ephemeralcontainers', 'resize'), (input, oldObject, sub) => {
       const object = assigned({ ...input, operation: 'UPDATE', oldObject, subResource: sub });
@@ -120,7 +120,7 @@ test('updates change nothing but the annotations of the decision, and ephemeral 
   );
 });
 
-test('the input is never changed', () => {
+test('decisions do not change their input', () => {
   fc.assert(
     fc.property(create, (input) => {
       const before = structuredClone({ ...input, canUse: undefined });
@@ -161,7 +161,7 @@ const review = ({ object, ...input }: SccInput) => {
 };
 const DECISIONS = [assignScc, validateScc, explainScc, review];
 
-test('no input makes it throw', () => {
+test('decisions do not throw', () => {
   const operation = fc.constantFrom('CREATE' as const, 'UPDATE' as const, 'DELETE' as const, 'CONNECT' as const);
   const request = fc.record({
     operation,
@@ -187,7 +187,7 @@ test('no input makes it throw', () => {
 const UNREAD =
   /^\/(apiVersion|kind|metadata\/name)$|\/(image|containerPort|value)$|\/volumes\/\d+\/name$|\/projected\/./;
 
-test('a value of the wrong type is refused wherever decisions read one', () => {
+test('a value of a wrong type is denied in every field that decisions read', () => {
   fc.assert(
     fc.property(create, fc.nat(), (input, at) => {
       const paths = pathsOf(input.object, '').filter((path) => !UNREAD.test(path));

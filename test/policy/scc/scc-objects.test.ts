@@ -1,4 +1,4 @@
-/** SCCs as they are stored. */
+/** Defaults and validation of stored SCCs. */
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import { formatFieldError } from '../../../src/kube/field-error.ts';
@@ -8,7 +8,7 @@ import { defaultScc, validateSccObject } from '../../../src/policy/scc/objects.t
 import { laxScc } from '../../support/scc.ts';
 
 suite('defaults', () => {
-  test('every field that the schema demands', () => {
+  test('every field that the schema requires is set', () => {
     assert.deepEqual(defaultScc({ metadata: { name: 'a' } }), {
       metadata: { name: 'a' },
       priority: null,
@@ -45,7 +45,7 @@ suite('defaults', () => {
     test(`volumes of ${JSON.stringify(given)}`, () => assert.deepEqual(defaultScc(given).volumes, expected));
   }
 
-  test('what is set stays', () => {
+  test('fields that are set do not change', () => {
     const scc = {
       priority: 3,
       allowPrivilegeEscalation: false,
@@ -57,7 +57,7 @@ suite('defaults', () => {
     for (const [field, value] of Object.entries(scc)) assert.deepEqual(defaulted[field], value);
   });
 
-  test('a field of a wrong type leaves all as it is', () => {
+  test('an SCC with a field of a wrong type does not change', () => {
     const scc = { volumes: 'all' } as never;
     assert.equal(defaultScc(scc), scc);
   });
@@ -67,8 +67,8 @@ const TYPES = 'invalid strategy type.  Valid values are';
 
 suite('validation', () => {
   const cases: readonly (readonly [name: string, fields: JsonObject, errors: readonly string[]])[] = [
-    ['all right', {}, []],
-    ['a name', { name: 'A b' }, []],
+    ['a valid SCC', {}, []],
+    ['an invalid name', { name: 'A b' }, []],
     ['priority', { priority: -1 }, ['priority: Invalid value: -1: priority cannot be negative']],
     [
       'types',
@@ -110,19 +110,19 @@ suite('validation', () => {
       ],
     ],
     [
-      'escalation by default where it is forbidden',
+      'defaultAllowPrivilegeEscalation without allowPrivilegeEscalation',
       { defaultAllowPrivilegeEscalation: true, allowPrivilegeEscalation: false },
       [
         'defaultAllowPrivilegeEscalation: Invalid value: true: Cannot set DefaultAllowPrivilegeEscalation to true without also setting AllowPrivilegeEscalation to true',
       ],
     ],
     [
-      'none and more',
+      'none with another volume type',
       { volumes: ['none', 'secret'] },
       [`volumes: Invalid value: ["none","secret"]: if 'none' is specified, no other values are allowed`],
     ],
     [
-      'drivers of volumes that are not allowed',
+      'flex volume drivers without the volume type',
       { volumes: ['secret'], allowedFlexVolumes: [{ driver: 'a' }, {}] },
       [
         `allowedFlexVolumes: Invalid value: [{"driver":"a"},{"driver":""}]: volumes does not include 'flexVolume' or '*', so no flex volumes are allowed`,
@@ -162,7 +162,7 @@ suite('validation', () => {
   for (const [name, fields, errors] of cases) {
     test(name, () => {
       const found = validateSccObject(laxScc({ name: 'a', ...fields })).map(formatFieldError);
-      if (name === 'a name')
+      if (name === 'an invalid name')
         assert.match(found.join(), /^metadata\.name: Invalid value: "A b": a lowercase RFC 1123 subdomain/);
       else assert.deepEqual(found, errors);
     });

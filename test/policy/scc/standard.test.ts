@@ -17,13 +17,13 @@ import type { SecurityContextConstraints } from '../../../src/kube/scc.ts';
 import type { ClusterRole, ClusterRoleBinding } from '../../../src/kube/types.ts';
 
 for (const { scc } of STANDARD_SCCS) {
-  test(`${scc.metadata?.name ?? ''} is valid and lacks no default`, () => {
+  test(`${scc.metadata?.name ?? ''} is valid and has all defaults`, () => {
     assert.deepEqual(validateSccObject(scc), []);
     assert.deepEqual(defaultScc(scc), scc);
   });
 }
 
-test('everybody may use restricted-v2 and restricted-v3, nobody more', () => {
+test('authenticated users may use restricted-v2 and restricted-v3 only', () => {
   const authorize = createAuthorizer({
     roles: [],
     roleBindings: [],
@@ -38,7 +38,7 @@ test('everybody may use restricted-v2 and restricted-v3, nobody more', () => {
   assert.deepEqual(usable, ['restricted-v2', 'restricted-v3']);
 });
 
-test('each has a role, and so has one that never was', () => {
+test('each standard SCC has a ClusterRole, and hostmount has one', () => {
   assert.deepEqual(
     STANDARD_CLUSTER_ROLES.map(({ metadata }) => metadata?.name),
     [...STANDARD_SCCS.map(({ scc }) => scc.metadata?.name), 'hostmount'].map(
@@ -47,7 +47,7 @@ test('each has a role, and so has one that never was', () => {
   );
 });
 
-test('those of the first generation are created once', () => {
+test('SCCs of the first generation are only created', () => {
   assert.deepEqual(
     STANDARD_SCCS.filter(({ upkeep }) => upkeep === 'create').map(({ scc }) => scc.metadata?.name),
     [
@@ -72,15 +72,23 @@ suite('a standard SCC', () => {
     fields: readonly string[] | undefined,
   ])[] = [
     ['missing', undefined, []],
-    ['as it should be', v2, undefined],
-    ['with metadata of others', { ...v2, metadata }, undefined],
-    ['without what is absent anyway', { ...v2, priority: null, users: null, allowedFlexVolumes: [] }, undefined],
+    ['unchanged', v2, undefined],
+    ['with other metadata', { ...v2, metadata }, undefined],
+    [
+      'with absent fields set to empty values',
+      { ...v2, priority: null, users: null, allowedFlexVolumes: [] },
+      undefined,
+    ],
     ['with more users', { ...v2, users: ['alice'] }, ['users']],
     ['for a group', { ...v2, groups: ['system:authenticated'] }, ['groups']],
     ['with a priority', { ...v2, priority: 5 }, ['priority']],
-    ['laxer', { ...v2, allowHostNetwork: true, runAsUser: { type: 'RunAsAny' } }, ['allowHostNetwork', 'runAsUser']],
+    [
+      'more permissive',
+      { ...v2, allowHostNetwork: true, runAsUser: { type: 'RunAsAny' } },
+      ['allowHostNetwork', 'runAsUser'],
+    ],
     ['with sysctls', { ...v2, allowedUnsafeSysctls: ['*'] }, ['allowedUnsafeSysctls']],
-    ['with an order of its own', { ...v2, volumes: v2.volumes?.toReversed() ?? [] }, undefined],
+    ['with volumes in another order', { ...v2, volumes: v2.volumes?.toReversed() ?? [] }, undefined],
     ['of wrong types', { ...v2, allowHostPID: 'no' } as unknown as SecurityContextConstraints, ['allowHostPID']],
   ];
   for (const [name, existing, fields] of cases) {
@@ -91,7 +99,7 @@ suite('a standard SCC', () => {
     });
   }
 
-  test('keeps the metadata that it has', () => {
+  test('an update keeps the metadata', () => {
     const planned = planStandardScc(standardOf('restricted-v2'), { ...v2, metadata, users: ['alice'] });
     assert.deepEqual(planned?.object, { ...v2, metadata });
   });
@@ -147,7 +155,7 @@ function named(grants: readonly Grant[], roles: readonly string[]): readonly str
 }
 
 describe('the objects that grant the use of SCCs', () => {
-  test('none for nothing', () => assert.deepEqual(named([], []), []));
+  test('no grants', () => assert.deepEqual(named([], []), []));
 
   test('one binding for each account and SCC, sorted', () => {
     const grants = [
@@ -165,12 +173,12 @@ describe('the objects that grant the use of SCCs', () => {
     ]);
   });
 
-  test('names that could be taken apart in two ways stay two', () => {
+  test('names with hyphens are unambiguous', () => {
     const grants = [grant('shop', 'c', 'a-b'), grant('shop', 'b-c', 'a')];
     assert.equal(new Set(named(grants, ['a', 'a-b'])).size, 2);
   });
 
-  test('complete, with the role where it is missing', () => {
+  test('complete objects, with the missing ClusterRole', () => {
     assert.deepEqual(grantObjects([grant('shop', 'web', 'custom')], { hasRole: () => false }), [
       {
         apiVersion: 'rbac.authorization.k8s.io/v1',

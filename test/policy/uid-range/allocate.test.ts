@@ -6,6 +6,7 @@ import type { Namespace } from '../../../src/kube/types.ts';
 import {
   createAllocator,
   blockAnnotations,
+  findRangeProblems,
   findNamespaceNeed,
   ORPHANED_MS,
   planRepair,
@@ -254,6 +255,36 @@ suite('planRepair', () => {
   });
 
   const stateOf = (bits: readonly number[]): RangeAllocation => formatState(range, blockSet(bits));
+});
+
+suite('findRangeProblems', () => {
+  const cases: readonly (readonly [name: string, annotations: Readonly<Record<string, string>>, problems: string[]])[] =
+    [
+      ['a valid block', { [UIDS]: '12/2', [GROUPS]: '1-5,7/2', [MCS]: 's0:c1,c0' }, []],
+      ['a range of levels', { [MCS]: 's0-s0:c0.c1023' }, []],
+      ['an invalid level', { [MCS]: 'x' }, [`${MCS}="x" is not an SELinux level`]],
+      ['invalid IDs', { [UIDS]: 'x' }, [`${UIDS}="x" is invalid (expected integer)`]],
+      ['no IDs', { [UIDS]: '5-4' }, [`${UIDS}="5-4" contains no IDs: 5 is greater than 4`]],
+      ['the UID of root', { [UIDS]: '0/5' }, [`${UIDS}="0/5" includes 0, the UID of root`]],
+      ['invalid groups', { [GROUPS]: '1-' }, [`${GROUPS}="1-" is invalid (unexpected EOF)`]],
+    ];
+  for (const [name, annotations, problems] of cases) {
+    test(name, () => assert.deepEqual(findRangeProblems([namespaceWith(annotations)]).get('demo') ?? [], problems));
+  }
+
+  test('shared IDs', () => {
+    const namespaces = Object.entries({ a: '10/5', b: '14/2', c: '20/5', d: '1/100', gone: '20/5' }).map(
+      ([name, ids]): Namespace => ({
+        metadata: { name, annotations: { [UIDS]: ids }, ...(name === 'gone' ? { deletionTimestamp: 'now' } : {}) },
+      }),
+    );
+    assert.deepEqual(Object.fromEntries(findRangeProblems(namespaces)), {
+      a: ['shares IDs with namespace "d"'],
+      b: ['shares IDs with namespace "d"'],
+      c: ['shares IDs with namespace "d"'],
+      d: ['shares IDs with namespace "a"'],
+    });
+  });
 });
 
 suite('manual and invalid values are processed in less than 500 ms', () => {
