@@ -1,22 +1,16 @@
 /** Kubelet versions: parsing and comparison. */
 import { quote } from '../../kube/text.ts';
+import type { Result } from '../../kube/types.ts';
 
-/** A version without its pre-release and build, which are validated only. */
-export interface KubeletVersion {
-  readonly major: bigint;
-  readonly minor: bigint;
-  readonly patch: bigint;
-}
-
-/** A version, or the error of an invalid text. */
-export type ParsedVersion = { readonly value: KubeletVersion } | { readonly error: string };
+/** Major, minor and patch. The pre-release and the build are validated only. */
+export type KubeletVersion = readonly bigint[];
 
 const MAX_UINT64 = 2n ** 64n - 1n;
 const DIGITS = /^[0-9]*$/;
 const ALPHANUMERIC = /^[0-9A-Za-z-]*$/;
 
 /** Parses the version that a node reports, with an optional prefix `v`. */
-export function parseKubeletVersion(text: string): ParsedVersion {
+export function parseKubeletVersion(text: string): Result<KubeletVersion> {
   return parseVersion(text.startsWith('v') ? text.slice(1) : text);
 }
 
@@ -24,43 +18,28 @@ export function parseKubeletVersion(text: string): ParsedVersion {
  * Parses a semantic version strictly.
  * @see https://github.com/blang/semver/blob/v4.0.0/v4/semver.go
  */
-export function parseVersion(text: string): ParsedVersion {
+export function parseVersion(text: string): Result<KubeletVersion> {
   if (text === '') return { error: 'Version string empty' };
-  const [majorText, minorText, ...rest] = text.split('.');
-  if (majorText === undefined || minorText === undefined || rest.length === 0) {
+  const [major, minor, ...rest] = text.split('.');
+  if (major === undefined || minor === undefined || rest.length === 0) {
     return { error: 'No Major.Minor.Patch elements found' };
   }
-  const { patchText, preRelease, build } = splitPatch(rest.join('.'));
-  const major = parseNumber('Major', majorText);
-  if (typeof major === 'string') return { error: major };
-  const minor = parseNumber('Minor', minorText);
-  if (typeof minor === 'string') return { error: minor };
-  const patch = parseNumber('Patch', patchText);
-  if (typeof patch === 'string') return { error: patch };
-  const error = firstOf(preRelease, preReleaseError) ?? firstOf(build, buildError);
-  return error === undefined ? { value: { major, minor, patch } } : { error };
+  const [release, build] = cut(rest.join('.'), '+');
+  const [patch, preRelease] = cut(release, '-');
+  const value: bigint[] = [];
+  for (const [name, digits] of Object.entries({ Major: major, Minor: minor, Patch: patch })) {
+    const number = parseNumber(name, digits);
+    if (typeof number === 'string') return { error: number };
+    value.push(number);
+  }
+  const error = firstError(preRelease, preReleaseError) ?? firstError(build, buildError);
+  return error === undefined ? { value } : { error };
 }
 
 /** Negative if the first is older, 0 if they are equal. */
 export function compareKubeletVersions(a: KubeletVersion, b: KubeletVersion): number {
-  return compare(a.major, b.major) || compare(a.minor, b.minor) || compare(a.patch, b.patch);
-}
-
-/** `1.30.0` */
-export function formatKubeletVersion({ major, minor, patch }: KubeletVersion): string {
-  return `${major}.${minor}.${patch}`;
-}
-
-interface Patch {
-  readonly patchText: string;
-  readonly preRelease: readonly string[];
-  readonly build: readonly string[];
-}
-
-function splitPatch(text: string): Patch {
-  const [release, build] = cut(text, '+');
-  const [patchText, preRelease] = cut(release, '-');
-  return { patchText, preRelease: preRelease?.split('.') ?? [], build: build?.split('.') ?? [] };
+  const index = a.findIndex((number, position) => number !== b[position]);
+  return index < 0 ? 0 : Number((a[index] ?? 0n) - (b[index] ?? 0n));
 }
 
 function cut(text: string, separator: string): readonly [before: string, after: string | undefined] {
@@ -103,15 +82,10 @@ function hasLeadingZero(text: string): boolean {
   return text.length > 1 && text.startsWith('0');
 }
 
-function firstOf(parts: readonly string[], errorOf: (part: string) => string | undefined): string | undefined {
-  for (const part of parts) {
-    const error = errorOf(part);
+function firstError(text: string | undefined, findError: (part: string) => string | undefined): string | undefined {
+  for (const part of text?.split('.') ?? []) {
+    const error = findError(part);
     if (error !== undefined) return error;
   }
   return undefined;
-}
-
-function compare(a: bigint, b: bigint): number {
-  if (a === b) return 0;
-  return a < b ? -1 : 1;
 }
