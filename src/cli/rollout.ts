@@ -81,20 +81,16 @@ const ROLLOUT_COMMAND_KINDS: readonly Kind[] = [
  */
 type Verdict = 'clean' | 'violating' | 'inconclusive' | 'labeled' | 'exempt';
 
-/** A namespace with its current and its planned level. */
-export interface PlannedNamespace {
-  readonly name: string;
+/** A namespace with its current and its planned level, and the workloads that would be refused. */
+export interface PlannedNamespace extends Pick<NamespaceEvaluation, 'name' | 'categories' | 'workloads'> {
   /** The enforced level and its source. */
   readonly current: Level;
   readonly currentSource: 'label' | 'default' | 'exemption';
   /** The level with enforcement; absent if it cannot be computed. */
   readonly planned?: Level | undefined;
   readonly verdict: Verdict;
-  readonly categories: readonly Category[];
   /** Reason in the status of the PSAEnforcementConfig. */
   readonly reason?: string | undefined;
-  /** Workloads that would be refused, by kind and name. */
-  readonly workloads: readonly ViolatingWorkload[];
   /** Error of an inconclusive evaluation. */
   readonly error?: string | undefined;
   /** Next steps, one sentence each. */
@@ -213,28 +209,22 @@ function findUnlabeled(store: Store, management: ManagementSettings, date: Date)
 /** Next steps for a namespace with violations, or with an inconclusive evaluation. */
 function nextSteps({ name, verdict, categories, level }: NamespaceEvaluation): readonly string[] {
   if (verdict === 'inconclusive') return ['Resolve the error, so that the namespace can be evaluated.'];
-  const target: Target = { name, weaker: level === 'baseline' ? 'privileged' : 'LEVEL' };
-  return categories.map((category) => STEPS[category](target));
+  return categories.map((category) => STEPS[category](name, level === 'baseline' ? 'privileged' : 'LEVEL'));
 }
 
-/** A namespace and a level that is weaker than the planned level; `LEVEL` if there are two. */
-interface Target {
-  readonly name: string;
-  readonly weaker: string;
-}
-
-const STEPS: Readonly<Record<Category, (target: Target) => string>> = {
-  runLevelZero: ({ name }) => `The namespace belongs to the cluster: ${labelCommand({ name, weaker: 'privileged' })}.`,
-  openshift: (target) =>
-    `The namespace belongs to the platform, and its labels are not managed: ${labelCommand(target)}; or enable label management: kubectl label namespace/${target.name} ${LABEL_SYNC_LABEL}=true.`,
-  disabledSyncer: (target) =>
-    `Its labels are not managed: enable label management with kubectl label namespace/${target.name} ${LABEL_SYNC_LABEL}-; or set a level: ${labelCommand(target)}.`,
-  userSCC: ({ name }) =>
+/** The next step for a namespace, and a level that is weaker than the planned level; `LEVEL` if there are two. */
+const STEPS: Readonly<Record<Category, (name: string, weaker: string) => string>> = {
+  runLevelZero: (name) => `The namespace belongs to the cluster: ${labelCommand(name, 'privileged')}.`,
+  openshift: (name, weaker) =>
+    `The namespace belongs to the platform, and its labels are not managed: ${labelCommand(name, weaker)}; or enable label management: kubectl label namespace/${name} ${LABEL_SYNC_LABEL}=true.`,
+  disabledSyncer: (name, weaker) =>
+    `Its labels are not managed: enable label management with kubectl label namespace/${name} ${LABEL_SYNC_LABEL}-; or set a level: ${labelCommand(name, weaker)}.`,
+  userSCC: (name) =>
     `Pods were admitted only because of their creators' permissions: grant the SCC to the service account (portcullis scc plan -n ${name} --bindings FILE), or change the workloads.`,
-  unknown: (target) => `Change the workloads; or set a weaker level: ${labelCommand(target)}.`,
+  unknown: (name, weaker) => `Change the workloads; or set a weaker level: ${labelCommand(name, weaker)}.`,
 };
 
-function labelCommand({ name, weaker }: Target): string {
+function labelCommand(name: string, weaker: string): string {
   const choice = weaker === 'LEVEL' ? ' (LEVEL: baseline or privileged)' : '';
   return `kubectl label namespace/${name} ${POD_SECURITY_LABELS.enforce}=${weaker}${choice}`;
 }

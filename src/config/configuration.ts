@@ -8,7 +8,6 @@ import {
   childNode,
   firstDocument,
   isOfKind,
-  parsePath,
   requireKind,
   userError,
   type ConfigKind,
@@ -16,6 +15,7 @@ import {
   type DocumentShape,
   type Issue,
 } from './document.ts';
+import { parsePath } from './yaml.ts';
 import { formatFieldError } from '../kube/field-error.ts';
 import type { FieldShape } from '../kube/field-shape.ts';
 import { isObject, type Result } from '../kube/types.ts';

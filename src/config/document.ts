@@ -45,11 +45,6 @@ function printPath(path: Path): string {
   return path.map((step, index) => (typeof step === 'number' ? `[${step}]` : index === 0 ? step : `.${step}`)).join('');
 }
 
-/** Parses a formatted path. Names must not contain dots or brackets. */
-export function parsePath(path: string): Path {
-  return [...path.matchAll(/\[(\d+)\]|[^.[\]]+/g)].map(([name, index]) => (index === undefined ? name : Number(index)));
-}
-
 /** The fields of a document, and the names of the Go types of its objects by path, without indexes; `''` is the root. */
 export interface DocumentShape {
   readonly fields: FieldShapes;

@@ -23,6 +23,14 @@ export interface Position {
 /** The path of a field: the names of members and the indexes of items. */
 export type Path = readonly (string | number)[];
 
+/** Splits a printed path such as `spec.containers[0].image` or `metadata.labels[a.b/c]`. */
+export function parsePath(path: string): Path {
+  return [...path.matchAll(/\[([^\]]*)\]|([^.[\]]+)/g)].map(([, inBrackets, name]) => {
+    if (inBrackets === undefined) return name ?? '';
+    return /^\d+$/.test(inBrackets) ? Number(inBrackets) : inBrackets;
+  });
+}
+
 /** One document of a file. */
 export interface ManifestDocument {
   readonly file: string;

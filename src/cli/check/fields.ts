@@ -7,15 +7,7 @@ import type { Mode } from '../../policy/psa/policy.ts';
 import { apiGroup } from '../inventory/manifests.ts';
 import { UNKNOWN_FIELD, type FieldPosition, type Finding } from '../output/findings.ts';
 
-/** Splits a printed path such as `spec.containers[0].image` or `metadata.labels[a.b/c]`. */
-export function parseFieldPath(path: string): Path {
-  return [...path.matchAll(/\[([^\]]*)\]|([^.[\]]+)/g)].map(([, inBrackets, name]) => {
-    if (inBrackets === undefined) return name ?? '';
-    return /^\d+$/.test(inBrackets) ? Number(inBrackets) : inBrackets;
-  });
-}
-
-/** Prints a path in the form that `parseFieldPath` reads. */
+/** Prints a path in the form that `parsePath` reads. */
 export function printFieldPath(path: Path): string {
   return path
     .map((step) => (typeof step === 'number' ? `[${step}]` : /^[^.[\]]+$/.test(step) ? `.${step}` : `[${step}]`))

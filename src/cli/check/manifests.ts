@@ -1,7 +1,7 @@
 /** Checks manifests against the Pod Security Standards, without a cluster. */
 import { POD_SOURCES } from '../../cluster/workloads.ts';
 import type { ManifestObject, Manifests } from '../../config/manifests.ts';
-import type { ManifestError, Path } from '../../config/yaml.ts';
+import { parsePath, type ManifestError, type Path } from '../../config/yaml.ts';
 import { applyDefaults } from '../../kube/defaults.ts';
 import { formatFieldError, invalidValue } from '../../kube/field-error.ts';
 import { quote } from '../../kube/text.ts';
@@ -12,7 +12,7 @@ import { checkFix, decodeError, evaluatePod, type Level, type Version } from '..
 import { SCC_MODE_LABEL, SCC_MODES, sccMode } from '../../policy/scc/mode.ts';
 import { apiGroup, manifestLabels, manifestName, manifestNamespace, podPath } from '../inventory/manifests.ts';
 import { MODES_BY_STRENGTH, type CheckedObject, type Finding, type Report } from '../output/findings.ts';
-import { createFinding, fieldPosition, parseFieldPath } from './fields.ts';
+import { createFinding, fieldPosition } from './fields.ts';
 import { isScc, sccFindings } from './scc.ts';
 
 interface CheckSettings {
@@ -130,7 +130,7 @@ function podFindings(object: ManifestObject, path: readonly string[], policies: 
       const key = JSON.stringify([check, detail]);
       if (findings.has(key)) continue;
       const paths = fields.length === 0 ? [''] : fields.map((field) => field.path);
-      const positions = paths.map((field) => fieldPosition(object, [...template.path, ...parseFieldPath(field)]));
+      const positions = paths.map((field) => fieldPosition(object, [...template.path, ...parsePath(field)]));
       findings.set(key, { mode, policy, check, reason, detail, fix: checkFix(check), fields: positions });
     }
   }
@@ -162,7 +162,7 @@ function withDefaults(pod: PodLike): PodLike {
 /** Returns the invalid Pod Security labels of a Namespace, which the API server rejects. */
 function labelFindings(object: ManifestObject, { errors }: NamespacePolicy): Finding[] {
   return errors.map((error) =>
-    createFinding(object, parseFieldPath(error.path), {
+    createFinding(object, parsePath(error.path), {
       check: 'labels',
       reason: 'invalid label',
       detail: formatFieldError(error),

@@ -1,6 +1,6 @@
 /** Checks SecurityContextConstraints in manifests against the validation of the API server. */
 import type { ManifestObject } from '../../config/manifests.ts';
-import type { Path } from '../../config/yaml.ts';
+import { parsePath, type Path } from '../../config/yaml.ts';
 import { formatFieldError, invalidValue, notSupported, type FieldError } from '../../kube/field-error.ts';
 import { findMisshapen, isList, type FieldShape } from '../../kube/field-shape.ts';
 import { getApiVersion } from '../../kube/resources.ts';
@@ -9,7 +9,7 @@ import { quote } from '../../kube/text.ts';
 import { findSccDefect, findInvalidValues, type InvalidValue } from '../../policy/scc/advice/scc-warnings.ts';
 import { defaultScc, validateSccObject } from '../../policy/scc/objects.ts';
 import type { Finding } from '../output/findings.ts';
-import { createFinding, parseFieldPath, printFieldPath, unknownField } from './fields.ts';
+import { createFinding, printFieldPath, unknownField } from './fields.ts';
 
 const SHAPE: FieldShape = { apiVersion: 'string', kind: 'string', metadata: 'any', ...SCC_FIELDS };
 
@@ -123,7 +123,7 @@ const FIXES: ReadonlyMap<string, string> = new Map([
 ]);
 
 function invalidField(object: ManifestObject, error: FieldError): Finding {
-  const path = parseFieldPath(error.path);
+  const path = parsePath(error.path);
   const fix = FIXES.get(String(path[0])) ?? '';
   return createFinding(object, path, { check: 'scc', reason: 'invalid field', detail: formatFieldError(error), fix });
 }

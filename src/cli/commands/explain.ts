@@ -6,8 +6,8 @@ import { impersonatedUser } from '../../kube/admission.ts';
 import { getApiVersion } from '../../kube/resources.ts';
 import type { PodLike, ServiceAccount, UserInfo } from '../../kube/types.ts';
 import { evaluatePod, LEVELS, type Level } from '../../policy/pss/index.ts';
-import { findChanges, type Change } from '../../policy/scc/advice/changes.ts';
-import { explainScc, type ExplainedScc, type SccExplanation } from '../../policy/scc/advice/explain.ts';
+import { findChanges } from '../../policy/scc/advice/changes.ts';
+import { explainScc } from '../../policy/scc/advice/explain.ts';
 import type { SccMode } from '../../policy/scc/mode.ts';
 import { defineCommand, EXIT } from '../command.ts';
 import { findNamespace, readSubjects } from '../inventory/inventory.ts';
@@ -15,37 +15,10 @@ import { manifestName, manifestNamespace } from '../inventory/manifests.ts';
 import { list, option, text } from '../options.ts';
 import { assumptionBlocks, printable, printChanges, printReport, printTable, type Style } from '../output/print.ts';
 import { createPod, SCC_INPUT_KINDS, sccInput } from '../scc-input.ts';
-import {
-  expectedMode,
-  sccSettings,
-  sccReviewOptions,
-  type ExpectedMode,
-  type ExpectedSettings,
-} from '../scc-options.ts';
+import { expectedMode, sccSettings, sccReviewOptions, type ExpectedSettings } from '../scc-options.ts';
 
 /** `off`: SCC admission is off in the namespace. `ignored`: the pod is exempt, for example a Windows pod. */
 type Outcome = 'admitted' | 'refused' | 'ignored' | 'off';
-
-/** The explanation for the pods of one object. */
-interface ExplainedObject extends ExpectedMode, Omit<SccExplanation, 'decision' | 'sccs'> {
-  readonly kind: string;
-  readonly name: string;
-  readonly namespace: string;
-  /** The name of the creator in the output. */
-  readonly createdBy: string;
-  /** Absent if the pod has none. */
-  readonly serviceAccount?: string;
-  /** The strictest level of the Pod Security Standards that the admitted pod satisfies. */
-  readonly level?: Level;
-  /** The decision as if SCC admission were on. */
-  readonly allowed: boolean;
-  readonly subjectType?: string;
-  /** The message of a refusal. */
-  readonly message?: string;
-  readonly warnings: readonly string[];
-  /** The SCCs, with the changes to a pod that fits. */
-  readonly sccs: readonly (Omit<ExplainedScc, 'object'> & { readonly changes?: readonly Change[] })[];
-}
 
 const ANY_USER: UserInfo = { groups: ['system:authenticated'] };
 
@@ -81,33 +54,31 @@ function explainObject({ apiVersion, kind, value }: ManifestObject, context: Exp
   });
   const message = refusal ?? (decision.allowed ? undefined : decision.status.message);
   const mode = expectedMode(namespace, settings);
-  const explained: ExplainedObject = {
+  const explained = {
     kind,
     name: manifestName(value),
     namespace: namespaceName,
     createdBy: requester.username ?? 'any authenticated user (set --as)',
-    ...(serviceAccount === undefined ? {} : { serviceAccount }),
+    /** Absent if the pod has none. */
+    serviceAccount,
     ...explanation,
-    ...(decision.allowed ? { level: strictestLevel(decision.object as PodLike) } : {}),
+    level: decision.allowed ? strictestLevel(decision.object as PodLike) : undefined,
     ...mode,
+    /** The decision as if SCC admission were on. */
     allowed: message === undefined,
-    ...(decision.facts ? { subjectType: decision.facts.subjectType } : {}),
-    ...(message === undefined ? {} : { message }),
+    subjectType: decision.facts?.subjectType,
+    /** The message of a refusal. */
+    message,
     warnings: decision.warnings,
-    sccs: sccs.map(({ object, ...scc }) =>
-      object === undefined ? scc : { ...scc, changes: findChanges(pod, object) },
-    ),
+    /** The SCCs, with the changes to a pod that fits. */
+    sccs: sccs.map(({ object, ...scc }) => ({ ...scc, changes: object && findChanges(pod, object) })),
   };
-  const outcome: Outcome =
-    refusal === undefined && mode.mode === 'off'
-      ? 'off'
-      : message !== undefined
-        ? 'refused'
-        : explanation.chosen === undefined
-          ? 'ignored'
-          : 'admitted';
-  return { outcome, explained };
+  if (refusal === undefined && mode.mode === 'off') return { outcome: 'off', explained } as const;
+  if (message !== undefined) return { outcome: 'refused', explained } as const;
+  return { outcome: explanation.chosen === undefined ? 'ignored' : 'admitted', explained } as const;
 }
+
+type ExplainedObject = NonNullable<ReturnType<typeof explainObject>>['explained'];
 
 /** Returns the strictest level that the pod satisfies, in the latest version. */
 function strictestLevel(pod: PodLike): Level {
@@ -157,7 +128,7 @@ const SUBJECTS: ReadonlyMap<string, string> = new Map([
 
 function printFacts(object: ExplainedObject): string {
   const { createdBy, serviceAccount, mode, modeFrom, problem, subjectType, reason, level } = object;
-  const facts: readonly (readonly [string, string | undefined])[] = [
+  const facts = [
     ['Created by', createdBy],
     ['Service account', serviceAccount ?? '(none)'],
     ['Mode', problem ?? `${mode}${modeFrom === undefined ? '' : ', assumed'}${MODES[mode]}`],
@@ -166,7 +137,7 @@ function printFacts(object: ExplainedObject): string {
     ['Chosen because', reason],
     ['Level', level && `${level} (Pod Security Standards, latest)`],
   ];
-  const shown = facts.filter((fact): fact is readonly [string, string] => fact[1] !== undefined);
+  const shown = facts.flatMap(([title = '', fact]) => (fact === undefined ? [] : [[title, fact]]));
   return printTable(shown, { indent: '  ', gap: '  ' });
 }
 
