@@ -21,24 +21,6 @@ import { DATA_AND_TABLE, assumptionBlocks, outputOption, printReport, printTable
 import { findScc, printGrantSource, sccGrants, type GrantSource, type SccGrant } from '../scc-grants.ts';
 import { DEFAULT_SCC_MODE, sccOptions } from '../scc-options.ts';
 
-/** A pod with the SCC that admitted it. */
-interface AuditedPod {
-  readonly namespace: string;
-  readonly name: string;
-  /** Absent for a pod that no SCC admitted. */
-  readonly scc?: string;
-  /** The subject with the permission to use the SCC, as recorded on the pod: `serviceaccount` or `user`. */
-  readonly subject?: string;
-  readonly serviceAccount?: string;
-  /** The current grants of the SCC to the service account. */
-  readonly through: readonly GrantSource[];
-  /** An explanation of a missing SCC, a missing grant or fields that the SCC does not allow. */
-  readonly note?: string;
-  /** When the pod was created, in RFC 3339. */
-  readonly since?: string;
-  readonly owner?: { readonly kind: string; readonly name: string };
-}
-
 interface AuditContext {
   readonly store: Store;
   readonly settings: Pick<SccSettings, 'mode' | 'exemptNamespaces'>;
@@ -63,34 +45,29 @@ function createGrantLookup(store: Store): GrantLookup {
   };
 }
 
-function auditPod(pod: Pod, { store, settings, grantsFor }: AuditContext): AuditedPod {
+/**
+ * Returns a pod with the SCC that admitted it, the recorded subject with the permission to use the SCC, and the current
+ * grants to the service account. The note explains a missing SCC, a missing grant or fields that the SCC does not allow.
+ */
+function auditPod(pod: Pod, { store, settings, grantsFor }: AuditContext) {
   const namespaceObject = store.get('Namespace', pod.metadata?.namespace ?? '') ?? { metadata: {} };
   const mode = isWindows(pod.spec) ? 'windows' : sccMode(namespaceObject, settings).mode;
   const { name = '', namespace = '', annotations, creationTimestamp: since, ownerReferences } = pod.metadata ?? {};
   const scc = annotations?.[POD_SCC_ANNOTATIONS.scc];
-  const subject = annotations?.[POD_SCC_ANNOTATIONS.subjectType];
   const serviceAccount = pod.spec?.serviceAccountName || undefined;
   const controller = ownerReferences?.find((owner) => owner.controller === true);
-  const facts = {
-    namespace,
-    name,
-    ...(serviceAccount === undefined ? {} : { serviceAccount }),
-    ...(since === undefined ? {} : { since }),
-    ...(controller === undefined ? {} : { owner: { kind: controller.kind, name: controller.name } }),
-  };
-  if (!scc) return { ...facts, through: [], note: NOTES[mode] };
+  const owner = controller && { kind: controller.kind, name: controller.name };
+  const facts = { namespace, name, serviceAccount, since, owner };
+  if (!scc) return { ...facts, scc: undefined, subject: undefined, through: [], note: NOTES[mode] };
+  const subject = annotations?.[POD_SCC_ANNOTATIONS.subjectType] || undefined;
   const sccObject = store.get('SecurityContextConstraints', scc);
   const misfits = sccObject === undefined ? [] : findSccViolations(pod, sccObject, namespaceObject);
   const through = serviceAccount === undefined ? [] : grantsFor(scc, namespace, serviceAccount);
   const notes = [grantNote(subject, through, mode), misfitNote(scc, misfits)].filter((note) => note !== undefined);
-  return {
-    ...facts,
-    scc,
-    ...(subject ? { subject } : {}),
-    through: through ?? [],
-    ...(notes.length === 0 ? {} : { note: notes.join('; ') }),
-  };
+  return { ...facts, scc, subject, through: through ?? [], note: notes.length === 0 ? undefined : notes.join('; ') };
 }
+
+type AuditedPod = ReturnType<typeof auditPod>;
 
 /** The SCC mode of a pod. Windows pods have none. */
 type PodMode = SccMode | 'windows';

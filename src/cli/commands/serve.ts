@@ -133,10 +133,8 @@ async function startCluster(
   { values, configuration, live, scc, logger, metrics, defer }: Context,
   env: Io['env'],
 ): Promise<RunningCluster> {
-  const { rollout } = configuration;
-  const served = live
-    ? await connectLiveCluster({ values, rollout, env, logger, metrics })
-    : await startDevCluster({ values, scc, rollout, logger, metrics });
+  const options = { values, scc, rollout: configuration.rollout, env, logger, metrics };
+  const served = await (live ? connectLiveCluster(options) : startDevCluster(options));
   defer(() => served.stop());
   // Builds the index of roles and bindings before the first review.
   if (scc.mode !== 'off') canUseScc(served.cluster.store);

@@ -6,12 +6,27 @@ import type { Service } from '../../tls/trust.ts';
 import type { AdmissionServer } from '../../server/server.ts';
 import type { HealthCheck } from '../../server/probes.ts';
 import { UserError } from '../../config/files.ts';
+import type { RolloutSettings } from '../../policy/rollout/settings.ts';
+import type { SccSettings } from '../../policy/scc/mode.ts';
+import type { Logger } from '../../telemetry/logger.ts';
+import type { Metrics } from '../../telemetry/metrics.ts';
+import type { Io } from '../command.ts';
+import type { ServeValues } from './options.ts';
 
 /** The address of the webhooks, and the authority of the serving certificate in PEM. */
 export interface WebhookAddress {
   readonly host: string;
   readonly port: number;
   readonly authority: string;
+}
+
+export interface ClusterOptions {
+  readonly values: ServeValues;
+  readonly scc: SccSettings;
+  readonly rollout: RolloutSettings;
+  readonly env: Io['env'];
+  readonly logger: Logger;
+  readonly metrics: Metrics;
 }
 
 /** The live cluster or the development cluster that the server serves. */

@@ -9,17 +9,13 @@ import { ApiError } from '../../kube/status.ts';
 import { draft, type JsonObject, isObject } from '../../kube/types.ts';
 import type { ConfigurationKind } from '../../kube/webhooks.ts';
 import { DEFINITIONS, defaultSettings, webhookConfigurations, type Manifest } from '../../install/index.ts';
-import type { SccMode, SccSettings } from '../../policy/scc/mode.ts';
+import type { SccMode } from '../../policy/scc/mode.ts';
 import { VERSION, PROGRAM } from '../command.ts';
 import { failOnErrors } from '../inventory/manifests.ts';
 import { systemClock } from '../../cluster/clock.ts';
 import { startControllers, type RunningController } from '../../controllers/runtime.ts';
-import type { RolloutSettings } from '../../policy/rollout/settings.ts';
-import type { Logger } from '../../telemetry/logger.ts';
-import type { Metrics } from '../../telemetry/metrics.ts';
 import { ensureCertificates } from '../../tls/files.ts';
-import { explainAddressError, urlHost, type RunningCluster } from './cluster.ts';
-import type { ServeValues } from './options.ts';
+import { explainAddressError, urlHost, type ClusterOptions, type RunningCluster } from './cluster.ts';
 
 /** Kinds that other kinds depend on, in the order of creation. All other kinds follow. */
 const CREATION_ORDER = [
@@ -115,26 +111,13 @@ function isScc({ value }: SeedObject): boolean {
   return isObject(value) && value['kind'] === 'SecurityContextConstraints';
 }
 
-interface DevClusterStartOptions {
-  readonly values: ServeValues;
-  readonly scc: SccSettings;
-  readonly rollout: RolloutSettings;
-  readonly logger: Logger;
-  readonly metrics: Metrics;
-}
-
 const HOST = '127.0.0.1';
 const SERVICE = { namespace: 'portcullis', name: 'portcullis' };
 const ADMIN = { username: 'portcullis-admin', groups: ['system:masters'] };
 
 /** Starts the development cluster and its API server. `open` registers the webhooks and creates the initial objects. */
-export async function startDevCluster({
-  values,
-  scc,
-  rollout,
-  logger,
-  metrics,
-}: DevClusterStartOptions): Promise<RunningCluster> {
+export async function startDevCluster(options: ClusterOptions): Promise<RunningCluster> {
+  const { values, scc, rollout, logger, metrics } = options;
   const { createApiServer, createDevCluster, createHttpsCaller, writeKubeconfig } =
     await import('../../dev-cluster/index.ts');
   const folder = values['cert-dir'];

@@ -11,24 +11,13 @@ import { startControllers } from '../../controllers/runtime.ts';
 import { INSTALLATION, POD_SECURITY_CONFIG_MAP } from '../../kube/well-known.ts';
 import type { Kind } from '../../kube/types.ts';
 import { RBAC_KINDS } from '../../policy/rbac/rules.ts';
-import type { RolloutSettings } from '../../policy/rollout/settings.ts';
-import type { Logger } from '../../telemetry/logger.ts';
-import type { Metrics } from '../../telemetry/metrics.ts';
 import { createAuthority, createServing } from '../../tls/issue.ts';
 import type { HealthCheck } from '../../server/probes.ts';
 import type { Service } from '../../tls/trust.ts';
-import { PROGRAM, type Io, VERSION } from '../command.ts';
+import { PROGRAM, VERSION } from '../command.ts';
 import { serverNames } from './certificates.ts';
 import type { ServeValues } from './options.ts';
-import { urlHost, type RunningCluster, type WebhookAddress } from './cluster.ts';
-
-export interface LiveOptions {
-  readonly values: ServeValues;
-  readonly rollout: RolloutSettings;
-  readonly env: Io['env'];
-  readonly logger: Logger;
-  readonly metrics: Metrics;
-}
+import { urlHost, type ClusterOptions, type RunningCluster, type WebhookAddress } from './cluster.ts';
 
 /** True if the options select a live cluster. Throws a UserError for options that contradict each other. */
 export function isLive(values: ServeValues): boolean {
@@ -42,13 +31,8 @@ export function isLive(values: ServeValues): boolean {
 }
 
 /** Creates the client of a live cluster. It sends no request before `open`. Rejects with a UserError for an invalid kubeconfig. */
-export async function connectLiveCluster({
-  values,
-  rollout,
-  env,
-  logger,
-  metrics,
-}: LiveOptions): Promise<RunningCluster> {
+export async function connectLiveCluster(options: ClusterOptions): Promise<RunningCluster> {
+  const { values, env, logger, metrics } = options;
   const times = leaseTimes(values);
   const perSecond = values['kube-api-qps'];
   const rate = { perSecond, burst: values['kube-api-burst'] };
@@ -64,7 +48,7 @@ export async function connectLiveCluster({
   const namespace = values.namespace ?? (values['in-cluster'] ? connection.namespace : INSTALLATION.namespace);
   const cluster = createLiveCluster({
     connection,
-    kinds: watchedKinds({ values, rollout, namespace }),
+    kinds: watchedKinds(options, namespace),
     clock: systemClock,
     random: Math.random,
     now: () => new Date(),
@@ -72,11 +56,11 @@ export async function connectLiveCluster({
     metrics: metrics.cluster,
   });
   const run: Run = (controllers) => {
-    const options = { cluster, logger, metrics, clock: systemClock };
-    if (!values['leader-elect']) return startControllers(controllers, options);
+    const services = { cluster, logger, metrics, clock: systemClock };
+    if (!values['leader-elect']) return startControllers(controllers, services);
     const name = values['leader-elect-resource-name'];
     const identity = `${hostname()}_${randomUUID()}`;
-    return runWithLeadership(controllers, { ...options, ...times, name, namespace, identity });
+    return runWithLeadership(controllers, { ...services, ...times, name, namespace, identity });
   };
   return createRunningCluster(connection, cluster, {
     run,
@@ -91,7 +75,7 @@ type Run = (controllers: readonly Controller[]) => { stop(): Promise<void> };
 function createRunningCluster(
   connection: Connection,
   cluster: LiveCluster,
-  { run, logger, service }: Pick<LiveOptions, 'logger'> & { readonly service: Service; readonly run: Run },
+  { run, logger, service }: Pick<ClusterOptions, 'logger'> & { readonly service: Service; readonly run: Run },
 ): RunningCluster {
   const certificate = temporaryCertificate(service);
   let running: ReturnType<Run> | undefined;
@@ -131,11 +115,7 @@ function createRunningCluster(
 const ROLLOUT_KINDS = ['ServiceAccount', 'PodTemplate', 'PSAEnforcementConfig', 'FeatureGate'] as const;
 
 /** The kinds that webhooks and controllers need. */
-function watchedKinds({
-  values,
-  rollout,
-  namespace,
-}: Pick<LiveOptions, 'values' | 'rollout'> & { namespace: string }): readonly (Kind | Scope)[] {
+function watchedKinds({ values, rollout }: ClusterOptions, namespace: string): readonly (Kind | Scope)[] {
   const published: Scope = { kind: 'ConfigMap', namespace, name: POD_SECURITY_CONFIG_MAP };
   const certificate: Scope = { kind: 'Secret', namespace, name: INSTALLATION.certificateSecret };
   const isRollout = rollout.phase !== 'Disabled';
