@@ -12,7 +12,7 @@ import {
 } from './deployment.ts';
 import { buildManifests } from './index.ts';
 import { DASHBOARD } from './monitoring.ts';
-import { defaultSettings, MINIMUM_MINOR, type Manifest, type ManifestSettings } from './settings.ts';
+import { defaultSettings, MINIMUM_MINOR, PROFILES, type Manifest, type ManifestSettings } from './settings.ts';
 
 /** Files by their paths below the output folder. */
 export type Files = readonly (readonly [path: string, text: string])[];
@@ -205,28 +205,23 @@ interface ConditionalManifest {
 
 /** Every object that the chart can create. Helm creates the namespace. */
 function conditionalManifests(settings: ManifestSettings): readonly ConditionalManifest[] {
-  const everything = {
-    ...settings,
-    authorization: 'sar',
-    evaluator: 'DryRun',
-    monitoring: 'prometheus-operator',
-  } as const;
-  const conditional = [everything, { ...everything, certificates: 'cert-manager' } as const].flatMap((all) => {
+  const everything = { ...settings, authorization: 'sar', evaluator: 'DryRun', ...PROFILES.monitoring } as const;
+  const defaults = new Map(buildManifests(settings).map((manifest) => [identity(manifest), manifest]));
+  const results = new Map<string, ConditionalManifest>();
+  for (const all of [everything, { ...everything, ...PROFILES['cert-manager'] }]) {
     const removals = REMOVALS.map(([change, condition]) => {
       const kept = new Set(buildManifests({ ...all, ...change }).map(identity));
       return { kept, condition };
     });
-    return buildManifests(all).map((manifest) => {
-      const removing = removals.filter(({ kept }) => !kept.has(identity(manifest)));
-      return { manifest, conditions: [...valueConditions(manifest), ...removing.map(({ condition }) => condition)] };
-    });
-  });
-  const defaults = new Map(buildManifests(settings).map((manifest) => [identity(manifest), manifest]));
-  const unique = new Map(conditional.toReversed().map((one) => [identity(one.manifest), one])).values();
-  return [...unique]
-    .toReversed()
-    .filter(({ manifest }) => manifest.kind !== 'Namespace')
-    .map((one) => ({ ...one, manifest: defaults.get(identity(one.manifest)) ?? one.manifest }));
+    for (const manifest of buildManifests(all)) {
+      const key = identity(manifest);
+      if (manifest.kind === 'Namespace' || results.has(key)) continue;
+      const removing = removals.filter(({ kept }) => !kept.has(key)).map(({ condition }) => condition);
+      const conditions = [...valueConditions(manifest), ...removing];
+      results.set(key, { manifest: defaults.get(key) ?? manifest, conditions });
+    }
+  }
+  return [...results.values()];
 }
 
 function identity({ kind, metadata: { name } }: Manifest): string {

@@ -40,7 +40,7 @@ export interface NeededAccess {
 
 /** A dry run that makes the API server call the webhooks. */
 export interface ProbeRequest {
-  readonly id: 'namespace' | 'pod' | 'scc' | 'violating pod';
+  readonly id: 'a namespace' | 'a pod' | 'an SCC' | 'a violating pod';
   /** Absent for cluster-scoped objects. */
   readonly namespace?: NamespaceFact;
   readonly group: string;

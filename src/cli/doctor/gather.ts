@@ -230,9 +230,9 @@ export function planProbes({ installation, configurations, namespaces, groups }:
   const tiers: readonly Tier[] = ['fail-closed', 'fail-open'];
   const selected = [...tiers.flatMap((tier) => selectNamespace(byTier.get(tier) ?? [])), ...(own ? [own] : [])];
   return [
-    { id: 'namespace', group: '', resource: 'namespaces', body: probe('v1', 'Namespace', {}) },
-    ...selected.map((namespace) => podProbe('pod', namespace, RESTRICTED_POD)),
-    ...(own && hasEnforceLevel(own) ? [podProbe('violating pod', own, VIOLATING_POD)] : []),
+    { id: 'a namespace', group: '', resource: 'namespaces', body: probe('v1', 'Namespace', {}) },
+    ...selected.map((namespace) => podProbe('a pod', namespace, RESTRICTED_POD)),
+    ...(own && hasEnforceLevel(own) ? [podProbe('a violating pod', own, VIOLATING_POD)] : []),
     ...(groups.includes('security.openshift.io') ? [SCC_PROBE] : []),
   ];
 }
@@ -267,7 +267,7 @@ const RESTRICTED_POD = {
 const VIOLATING_POD = { ...RESTRICTED_POD, hostPID: true };
 
 const SCC_PROBE: ProbeRequest = {
-  id: 'scc',
+  id: 'an SCC',
   group: 'security.openshift.io',
   resource: 'securitycontextconstraints',
   body: probe('security.openshift.io/v1', 'SecurityContextConstraints', {

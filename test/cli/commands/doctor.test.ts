@@ -289,9 +289,9 @@ const HEALTHY: Facts = {
   configuration: { value: { source: 'configmaps/portcullis-configuration configuration.yaml', text: '' } },
   missingAccess: { value: [] },
   probes: [
-    dryRun('namespace', 'namespaces'),
-    dryRun('pod', 'pods', 'default'),
-    dryRun('violating pod', 'pods', 'portcullis'),
+    dryRun('a namespace', 'namespaces'),
+    dryRun('a pod', 'pods', 'default'),
+    dryRun('a violating pod', 'pods', 'portcullis'),
   ],
 };
 
@@ -489,6 +489,6 @@ test('a dry run is planned for each tier', () => {
   });
   assert.deepEqual(
     planned.map(({ id, namespace: where }) => `${id} ${where?.name ?? ''}`),
-    ['namespace ', 'pod b', 'pod kube-system', 'pod portcullis', 'violating pod portcullis', 'scc '],
+    ['a namespace ', 'a pod b', 'a pod kube-system', 'a pod portcullis', 'a violating pod portcullis', 'an SCC '],
   );
 });

@@ -18,7 +18,7 @@ function evaluatePlugin({ probes, configurations, namespaces, namespace }: Facts
   const undetected = (reason: string): readonly CheckResult[] => [
     unknown(PLUGIN, `cannot detect whether it is enabled: ${reason}`),
   ];
-  const probe = probes.find(({ id }) => id === 'violating pod');
+  const probe = probes.find(({ id }) => id === 'a violating pod');
   if (!probe) {
     return evaluateFact(namespaces, PLUGIN, () => undetected('the namespace of the installation has no enforce label'));
   }
@@ -53,7 +53,7 @@ const REPLACE_PROFILE =
 
 function evaluatePlatform({ server, probes, configurations, namespace }: Facts): readonly CheckResult[] {
   return evaluateFact(server, SCC_ADMISSION, ({ groups }) => {
-    const probe = probes.find((candidate) => candidate.id === 'pod' && candidate.namespace?.name === namespace);
+    const probe = probes.find((candidate) => candidate.id === 'a pod' && candidate.namespace?.name === namespace);
     const isAnnotated = probe?.object?.metadata.annotations?.[SCC_ANNOTATION] !== undefined;
     const isOpenShift = OPENSHIFT_GROUPS.some((group) => groups.includes(group));
     if (!isOpenShift && !isAnnotated) return [];

@@ -20,7 +20,7 @@ const DENIED = /admission webhook "([^"]+)" denied the request/;
 export const reachability: Check = {
   name: 'reachability',
   evaluate(facts) {
-    const probes = facts.probes.filter(({ id }) => id !== 'violating pod');
+    const probes = facts.probes.filter(({ id }) => id !== 'a violating pod');
     const failures = probes.flatMap((probe) => evaluateFailure(probe, facts));
     const failed = new Set(failures.map(({ object }) => object));
     const responding = new Set(probes.flatMap((probe) => respondingWebhooks(probe, facts)));
@@ -34,15 +34,8 @@ export const reachability: Check = {
   },
 };
 
-const SUBJECTS: Readonly<Record<Probe['id'], string>> = {
-  namespace: 'a namespace',
-  pod: 'a pod',
-  scc: 'an SCC',
-  'violating pod': 'a violating pod',
-};
-
 function subject({ id, namespace }: Probe): string {
-  return namespace ? `${SUBJECTS[id]} in ${namespace.name}` : SUBJECTS[id];
+  return namespace ? `${id} in ${namespace.name}` : id;
 }
 
 function isOwnWebhook({ configurations }: Facts, name: string): boolean {
