@@ -89,13 +89,11 @@ export async function startControllers(
 
 const SYSTEM_PRIORITIES = { 'system-cluster-critical': 2_000_000_000, 'system-node-critical': 2_000_001_000 };
 
-const FIRST_RETRY_MS = 10;
-const MAX_RETRY_MS = 1000;
+const RETRY_MS = 50;
 
-/** Creates a queue that reconciles one key at a time. Failed keys are retried with exponential backoff. */
+/** Creates a queue that reconciles one key at a time. Failed keys are retried after a pause. */
 function createQueue(onError: NonNullable<ControllersOptions['onError']>) {
   const pending = new Map<string, () => Promise<void>>();
-  const delays = new Map<string, number>();
   let running: Promise<void> | undefined;
   let stopped = false;
 
@@ -105,12 +103,9 @@ function createQueue(onError: NonNullable<ControllersOptions['onError']>) {
     pending.set(id, async () => {
       try {
         await controller.reconcile(key);
-        delays.delete(id);
       } catch (error) {
         onError(error, controller.name, key);
-        const delayMs = delays.get(id) ?? FIRST_RETRY_MS;
-        delays.set(id, Math.min(delayMs * 2, MAX_RETRY_MS));
-        setTimeout(() => add(controller, key), delayMs).unref();
+        setTimeout(() => add(controller, key), RETRY_MS).unref();
       }
     });
     running ??= run();

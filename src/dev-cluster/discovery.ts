@@ -13,11 +13,6 @@ const VERSION = {
   major: '1',
   minor: '36',
   gitVersion: 'v1.36.0+portcullis-dev',
-  gitCommit: '',
-  gitTreeState: '',
-  buildDate: '1970-01-01T00:00:00Z',
-  goVersion: '',
-  compiler: '',
   platform: 'development',
 };
 

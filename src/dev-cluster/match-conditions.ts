@@ -11,7 +11,6 @@ type Program =
   | { readonly ok: false; readonly error: string };
 
 const programs = new Map<string, Program>();
-const MAX_PROGRAMS = 1000;
 
 /**
  * Compiles a CEL expression of type bool. The functions that Kubernetes adds to CEL are not available, so expressions
@@ -20,7 +19,6 @@ const MAX_PROGRAMS = 1000;
 export function compileExpression(expression: string, variables: readonly string[]): Program {
   const key = `${variables.join()} ${expression}`;
   const program = programs.get(key) ?? createProgram(expression, variables);
-  if (programs.size >= MAX_PROGRAMS) programs.clear();
   programs.set(key, program);
   return program;
 }

@@ -135,8 +135,6 @@ function readToken(token: string): Continuation {
 const BOOKMARK_MS = 60_000;
 /** The duration of a watch without `timeoutSeconds`. */
 const TIMEOUT_S = 3600;
-/** A watch with more pending changes than this ends; the client resumes from its last resource version. */
-const MAX_PENDING = 10_000;
 
 /** Streams the changes of the selected objects of a resource. Throws ApiError 400. */
 export function watch(core: Core, call: Call): WatchResult {
@@ -216,7 +214,7 @@ interface ChangeQueue {
   push(change: StoredChange): void;
   /** Makes `next` resolve even if there is no change. */
   wake(): void;
-  /** Resolves to the changes since the last call; to `undefined` after an abort or an overflow. */
+  /** Resolves to the changes since the last call; to `undefined` after an abort. */
   next(): Promise<readonly StoredChange[] | undefined>;
 }
 
@@ -233,7 +231,7 @@ function createQueue(signal: AbortSignal): ChangeQueue {
     wake,
     async next() {
       if (pending.length === 0 && !signal.aborted) await woken.promise;
-      if (signal.aborted || pending.length > MAX_PENDING) return undefined;
+      if (signal.aborted) return undefined;
       woken = Promise.withResolvers<undefined>();
       const changes = pending;
       pending = [];

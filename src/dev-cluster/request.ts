@@ -9,7 +9,7 @@ import { readBoolean } from './body.ts';
 import { list, selectedName, watch } from './read.ts';
 import { findSubresource, storageKey, toServed, type Registry, type Subresource } from './resources.ts';
 import type { Storage } from './storage.ts';
-import { create, patch, remove, removeCollection, update } from './write.ts';
+import { create, patch, remove, update } from './write.ts';
 
 /** The boolean options of each connection to a container. */
 const FLAGS: Readonly<Record<string, readonly string[]>> = {
@@ -68,7 +68,7 @@ export interface Core {
 
 /** A request for a resource, independent of HTTP. */
 export interface ApiRequest {
-  /** The RBAC verb: `get`, `list`, `watch`, `create`, `update`, `patch`, `delete`, `deletecollection`. */
+  /** The RBAC verb: `get`, `list`, `watch`, `create`, `update`, `patch`, `delete`. */
   readonly verb: string;
   readonly group: string;
   readonly version: string;
@@ -120,8 +120,7 @@ export function parsePath(method: string, path: string, query: URLSearchParams):
   const [resource = '', name = '', subresource = ''] =
     inNamespace && rest.length > 2 && !isSubresource ? rest.slice(2) : rest;
   const target = { verb: VERBS[method] ?? '', group, version, resource, subresource, namespace, name };
-  if (name !== '' || (target.verb !== 'get' && target.verb !== 'delete')) return target;
-  if (target.verb === 'delete') return { ...target, verb: 'deletecollection' };
+  if (name !== '' || target.verb !== 'get') return target;
   const verb = readBoolean(query, 'watch') ? 'watch' : 'list';
   return { ...target, verb, name: selectedName(query.get('fieldSelector') ?? '') };
 }
@@ -190,7 +189,6 @@ const HANDLERS: Readonly<Record<string, Handler>> = {
   update,
   patch,
   delete: remove,
-  deletecollection: removeCollection,
 };
 
 const CONNECT_SUBRESOURCES = ['exec', 'attach', 'portforward', 'log'];
@@ -228,7 +226,7 @@ function findHandler(call: Call): Handler | undefined {
     if (name === '') return undefined;
     return CONNECT_SUBRESOURCES.includes(subresource.name) ? connect : HANDLERS[verb];
   }
-  const needsName = verb === 'update' || verb === 'patch';
+  const needsName = ['update', 'patch', 'delete'].includes(verb);
   if ((verb === 'create' && name !== '') || (needsName && name === '')) return undefined;
   return isReview(info) ? createReview : HANDLERS[verb];
 }

@@ -35,7 +35,7 @@ export function createRegistry(): Registry {
   };
 }
 
-const ALL_VERBS = ['create', 'delete', 'deletecollection', 'get', 'list', 'patch', 'update', 'watch'];
+const ALL_VERBS = ['create', 'delete', 'get', 'list', 'patch', 'update', 'watch'];
 const POD_SUBRESOURCES = ['attach', 'ephemeralcontainers', 'exec', 'log', 'portforward', 'resize', 'status'];
 const EVENT_FIELDS = ['kind', 'namespace', 'name', 'uid'].map((name) => `involvedObject.${name}`);
 
@@ -60,7 +60,6 @@ const BUILT_IN: readonly ResourceInfo[] = [
   clusterScoped('', 'Namespace', {
     shortNames: ['ns'],
     subresources: ['finalize', 'status'],
-    verbs: ALL_VERBS.filter((verb) => verb !== 'deletecollection'),
     selectableFields: ['status.phase'],
   }),
   clusterScoped('', 'Node', { shortNames: ['no'], ...STATUS }),

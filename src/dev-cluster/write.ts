@@ -24,8 +24,7 @@ import { applyConfiguration } from './fields/apply.ts';
 import { decodeConfiguration } from './fields/decode.ts';
 import { keepTimes } from './fields/managed-fields.ts';
 import { applyPatch, type PatchMediaType } from './fields/patch.ts';
-import { list } from './read.ts';
-import { createAttributes, type Call, type Core, type ListResult, type ObjectResult } from './request.ts';
+import { createAttributes, type Call, type Core, type ObjectResult } from './request.ts';
 import { storageKey, toServed, toStored } from './resources.ts';
 import { editMetadata, getMetadata, textAt, textsAt, type ApiObject, type ResourceInfo } from './types.ts';
 
@@ -127,12 +126,10 @@ export async function update(core: Core, call: Call): Promise<ObjectResult> {
   const options = readWriteOptions(call.query, 'UpdateOptions');
   const sent = readBody(call, options.fieldValidation);
   matchName(sent, call.name);
-  const { uid } = getMetadata(sent);
   return changeObject(core, call, {
     options,
     next(existing) {
       if (!existing) throw new ApiError(notFound(call.info, call.name));
-      requireUid(call, uid ?? '', existing);
       const object = structuredClone(sent);
       trackFields(core, call, options, object, existing);
       return object;
@@ -232,13 +229,6 @@ function matched(call: Call, object: ApiObject): ApiObject {
   return object;
 }
 
-function requireUid({ info, name }: Call, uid: string, existing: ApiObject): void {
-  const { uid: own = '' } = getMetadata(existing);
-  if (uid === '' || uid === own) return;
-  const cause = `Precondition failed: UID in precondition: ${uid}, UID in object meta: ${own}`;
-  throw new ApiError(conflict(info, name, cause));
-}
-
 /** Throws ApiError 409 for an outdated resource version. Built-in resources accept updates without a version. */
 function requireVersion(info: ResourceInfo, object: ApiObject, existing: ApiObject): void {
   const { resourceVersion = '' } = getMetadata(object);
@@ -293,8 +283,8 @@ function isReleased(object: ApiObject, existing: ApiObject): boolean {
 
 interface DeleteOptions {
   readonly dryRun: boolean;
+  /** The UID that the object must have; `''` for any. */
   readonly uid: string;
-  readonly resourceVersion: string;
   /** The options object that webhooks receive. */
   readonly object: ApiObject;
 }
@@ -310,7 +300,6 @@ function readDeleteOptions({ body }: Call): DeleteOptions {
   return {
     dryRun: dryRun.length > 0,
     uid: textAt(sent, 'preconditions', 'uid'),
-    resourceVersion: textAt(sent, 'preconditions', 'resourceVersion'),
     object: { ...sent, kind: 'DeleteOptions', apiVersion: 'meta.k8s.io/v1' },
   };
 }
@@ -341,29 +330,13 @@ export async function remove(core: Core, call: Call): Promise<ObjectResult> {
   return { kind: 'object', code: 200, ...(isReturned ? { object, info } : { object: successStatus(info, object) }) };
 }
 
-/** Deletes the selected objects of a collection and returns them. */
-export async function removeCollection(core: Core, call: Call): Promise<ListResult> {
-  const options = readDeleteOptions(call);
-  const selected = list(core, call);
-  for (const object of selected.items) {
-    const { name = '', namespace = '' } = getMetadata(object);
-    try {
-      await removeObject(core, { ...call, name, namespace, scope: namespace }, options);
-    } catch (error) {
-      const isGone = error instanceof ApiError && error.status.code === 404;
-      if (!isGone) throw error;
-    }
-  }
-  return selected;
-}
-
 async function removeObject(core: Core, call: Call, options: DeleteOptions): Promise<Deletion> {
   const { info, context } = call;
   for (;;) {
     const raw = core.storage.get(storageKey(info), call.scope, call.name);
     if (!raw) throw new ApiError(notFound(info, call.name));
     const oldObject = toServed(info, raw);
-    requirePreconditions(call, options, oldObject);
+    requireUid(call, options, oldObject);
     const { dryRun } = options;
     const attributes = createAttributes(call, { operation: 'DELETE', oldObject, options: options.object, dryRun });
     await core.admission.mutate(attributes, context);
@@ -410,15 +383,11 @@ function storeDeletion(
   return stored && { object: toServed(info, stored), removed };
 }
 
-function requirePreconditions({ info, name }: Call, options: DeleteOptions, existing: ApiObject): void {
-  const own = getMetadata(existing);
-  for (const field of ['uid', 'resourceVersion'] as const) {
-    const sent = options[field];
-    if (sent === '' || sent === own[field]) continue;
-    const label = field === 'uid' ? 'UID' : 'ResourceVersion';
-    const cause = `the ${label} in the precondition (${sent}) does not match the ${label} in record (${own[field]})`;
-    throw new ApiError(conflict({ group: info.group, resource: info.kind }, name, cause));
-  }
+function requireUid({ info, name }: Call, { uid }: DeleteOptions, existing: ApiObject): void {
+  const { uid: own } = getMetadata(existing);
+  if (uid === '' || uid === own) return;
+  const cause = `the UID in the precondition (${uid}) does not match the UID in record (${own})`;
+  throw new ApiError(conflict({ group: info.group, resource: info.kind }, name, cause));
 }
 
 function successStatus({ group, resource }: ResourceInfo, object: ApiObject): ApiObject {

@@ -106,7 +106,7 @@ describe('transcripts of a real API server', { skip }, () => {
   for (const exchange of transcripts) {
     test(`${exchange.area}: ${exchange.name}`, async () => {
       if (configuresWebhooks(exchange) && !(previous && configuresWebhooks(previous))) {
-        await removeConfigurations(cluster);
+        removeConfigurations(cluster);
       }
       previous = exchange;
       if (exchange.area === 'verdict') await removeWarnLabel(cluster);
@@ -159,9 +159,10 @@ function configuresWebhooks({ request }: Exchange): boolean {
   return request.path.startsWith(CONFIGURATIONS);
 }
 
-async function removeConfigurations(cluster: TestCluster): Promise<void> {
+function removeConfigurations(cluster: TestCluster): void {
   for (const resource of ['mutatingwebhookconfigurations', 'validatingwebhookconfigurations']) {
-    await cluster.admin.send('DELETE', `${CONFIGURATIONS}/${resource}`);
+    const key = { group: 'admissionregistration.k8s.io', resource };
+    for (const stored of cluster.cluster.storage.list(key)) cluster.cluster.storage.remove(key, stored);
   }
 }
 

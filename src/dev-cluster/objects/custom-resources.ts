@@ -78,7 +78,7 @@ function versionSchema(version: JsonObject): JsonObject {
   return objectAt(version, 'schema', 'openAPIV3Schema');
 }
 
-const VERBS = ['create', 'delete', 'deletecollection', 'get', 'list', 'patch', 'update', 'watch'];
+const VERBS = ['create', 'delete', 'get', 'list', 'patch', 'update', 'watch'];
 
 /** The resources of a CustomResourceDefinition: one for each version that is served. */
 export function definedResources(definition: ApiObject): readonly ResourceInfo[] {

@@ -27,15 +27,8 @@ const webhookConfigurationRules: KindRules = {
 
 function webhookErrors(webhook: JsonObject, path: string): FieldError[] {
   const isOne = hasField(webhook, 'clientConfig', 'url') !== hasField(webhook, 'clientConfig', 'service');
-  const lists = ['operations', 'apiGroups', 'apiVersions', 'resources'];
   const versions = textsAt(webhook, 'admissionReviewVersions');
   return [
-    ...(textAt(webhook, 'name') === '' ? [requiredField(`${path}.name`, '')] : []),
-    ...itemsAt(webhook, 'rules').flatMap((rule, index) =>
-      lists
-        .filter((field) => textsAt(rule, field).length === 0)
-        .map((field) => requiredField(`${path}.rules[${index}].${field}`, '')),
-    ),
     ...(hasField(webhook, 'sideEffects')
       ? []
       : [requiredField(`${path}.sideEffects`, 'must specify one of None, NoneOnDryRun')]),

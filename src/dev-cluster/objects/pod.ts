@@ -150,16 +150,8 @@ function containerErrors(
 function portErrors(port: JsonObject, path: string, spec: JsonObject): FieldError[] {
   const [containerPort, hostPort] = [numberAt(port, 'containerPort'), numberAt(port, 'hostPort')];
   const isMismatch = spec['hostNetwork'] === true && hostPort !== 0 && hostPort !== containerPort;
-  return [
-    ...portNumberErrors(`${path}.containerPort`, containerPort),
-    ...(isMismatch
-      ? [invalidValue(`${path}.hostPort`, hostPort, 'must match `containerPort` when `hostNetwork` is true')]
-      : []),
-  ];
-}
-
-function portNumberErrors(path: string, port: number): FieldError[] {
-  return port >= 1 && port <= 65535 ? [] : [invalidValue(path, port, 'must be between 1 and 65535, inclusive')];
+  const detail = 'must match `containerPort` when `hostNetwork` is true';
+  return isMismatch ? [invalidValue(`${path}.hostPort`, hostPort, detail)] : [];
 }
 
 function securityErrors(container: JsonObject, path: string, spec: JsonObject): FieldError[] {

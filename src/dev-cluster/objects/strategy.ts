@@ -3,9 +3,8 @@ import { semanticEqual } from '../../kube/equality.ts';
 import { forbiddenField, invalidValue, requiredField, tooLong, type FieldError } from '../../kube/field-error.ts';
 import { dnsLabelErrors, dnsSubdomainErrors, labelKeyErrors, labelValueErrors } from '../../kube/names.ts';
 import { MAX_ANNOTATIONS_BYTES } from '../../kube/pod.ts';
-import { compareBytes } from '../../kube/text.ts';
 import type { JsonObject } from '../../kube/types.ts';
-import { getMetadata, type ApiObject, objectAt, itemsAt, textsAt } from '../types.ts';
+import { getMetadata, type ApiObject, objectAt, itemsAt } from '../types.ts';
 
 /** Returns the errors of a name in the words of the API server. */
 export type NameRule = (name: string) => readonly string[];
@@ -117,22 +116,13 @@ function validateMetadata(object: ApiObject, { namespaced, nameErrors = dnsSubdo
       : nameErrors(name).map((error) => invalidValue('metadata.name', name, error))),
     ...namespaceErrors(namespace, namespaced),
     ...commonErrors(object.metadata ?? {}),
-    ...textsAt(object.metadata, 'finalizers').flatMap((text) =>
-      labelKeyErrors(text).map((error) => invalidValue('metadata.finalizers', text, error)),
-    ),
   ];
 }
 
 /** Validates the metadata of a changed object. */
 function validateMetadataUpdate(object: ApiObject, old: ApiObject): FieldError[] {
   const [after, before] = [object.metadata ?? {}, old.metadata ?? {}];
-  const finalizers = textsAt(before, 'finalizers');
-  const added = textsAt(after, 'finalizers').filter((text) => !finalizers.includes(text));
-  const names = added.toSorted(compareBytes).map((text) => JSON.stringify(text));
-  const detail = `no new finalizers can be added if the object is being deleted, found new finalizers []string{${names.join(', ')}}`;
-  const isDeleted = before['deletionTimestamp'] != null;
   return [
-    ...(isDeleted && added.length > 0 ? [forbiddenField('metadata.finalizers', detail)] : []),
     ...['name', 'namespace', 'uid']
       .filter((field) => (before[field] ?? '') !== (after[field] ?? ''))
       .map((field) => invalidValue(`metadata.${field}`, after[field] ?? '', 'field is immutable')),

@@ -42,9 +42,10 @@ describe('break-glass', () => {
     await cluster.stop();
   });
   beforeEach(async () => {
-    for (const path of [VALIDATING, MUTATING]) await cluster.admin.send('DELETE', path);
     for (const object of OBJECTS) {
       const path = object['kind'] === 'MutatingWebhookConfiguration' ? MUTATING : VALIDATING;
+      const { name } = object['metadata'] as { readonly name: string };
+      await cluster.admin.send('DELETE', `${path}/${name}`);
       assert.equal((await cluster.admin.send('POST', path, object)).status, 201);
     }
   });
