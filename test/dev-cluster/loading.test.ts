@@ -51,16 +51,3 @@ test('no static import leads from the program to the development cluster', () =>
   }
   assert.ok(chains.has('src/cli/serve/dev-cluster.ts'));
 });
-
-test('only the command line refers to the development cluster, and only to its public module', () => {
-  const references = [...sources].flatMap(([path, text]) =>
-    isDevCluster(path)
-      ? []
-      : [...text.matchAll(/'([./]+dev-cluster\/[^']*)'/g)].map(([, target = '']) => [path, target]),
-  );
-  assert.ok(references.length > 0);
-  for (const [path = '', target = ''] of references) {
-    assert.ok(path.startsWith('src/cli/'), `${path} imports ${target}`);
-    assert.equal(join(dirname(path), target), 'src/dev-cluster/index.ts', path);
-  }
-});

@@ -204,28 +204,6 @@ describe('changed pods', () => {
     ['another field', pod(), pod({ hostPID: true }), `spec: Forbidden: ${MUTABLE}`],
   ]);
 
-  test('the generation counts changes of the spec', () => {
-    const old = pod({}, { generation: 1 });
-    assert.equal(update(old, pod({}, { labels: { a: 'b' } })).object.metadata?.['generation'], 1);
-    const changed = pod({ containers: [container({ image: 'j' })] });
-    assert.equal(update(old, changed).object.metadata?.['generation'], 2);
-  });
-
-  test('an update of the status changes nothing else', () => {
-    const owner = { apiVersion: 'v1', kind: 'Node', name: 'n', uid: 'u' };
-    const old: ApiObject = {
-      ...pod({}, { ownerReferences: [owner], generation: 3 }),
-      status: { phase: 'Pending', qosClass: 'Burstable' },
-    };
-    const next = { ...pod({ hostPID: true }, { labels: { a: 'b' } }), status: { phase: 'Running' } };
-    const { object, errors } = update(old, next, 'status');
-    assert.deepEqual(errors, []);
-    assert.deepEqual(object['spec'], old['spec']);
-    assert.deepEqual(object['status'], { qosClass: 'Burstable', phase: 'Running' });
-    const metadata = { name: 'x', namespace: 'a', labels: { a: 'b' }, ownerReferences: [owner], generation: 3 };
-    assert.deepEqual(object.metadata, metadata);
-  });
-
   const debug = (more: object = {}): object => ({ name: 'debug', image: 'd', ...more });
   const debugged = (...ephemeralContainers: object[]): ApiObject => pod({ ephemeralContainers });
 

@@ -115,10 +115,6 @@ describe('reading', () => {
       assert.deepEqual(Object.keys(object), ['kind', 'apiVersion', 'metadata']);
     });
 
-    test('errors are never tables', async () => {
-      assert.equal(objectOf(await send('GET', `${MAPS}/missing`, undefined, TABLE))['kind'], 'Status');
-    });
-
     test('what cannot be served is said', async () => {
       const answer = await send('GET', `${MAPS}/a`, undefined, { accept: 'text/html' });
       assert.equal(answer.status, 406);

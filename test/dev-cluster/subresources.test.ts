@@ -149,21 +149,6 @@ describe('reviews', () => {
       rules.some((rule) => JSON.stringify(rule) === '{"verbs":["get","list"],"apiGroups":[""],"resources":["pods"]}'),
     );
   });
-
-  test('a SelfSubjectReview returns the user', async () => {
-    const body = { apiVersion: 'authentication.k8s.io/v1', kind: 'SelfSubjectReview' };
-    const answer = await cluster
-      .as('erin', ['dev'])
-      .send('POST', '/apis/authentication.k8s.io/v1/selfsubjectreviews', body);
-    const { userInfo } = objectOf(answer)['status'] as { userInfo: JsonObject };
-    assert.equal(userInfo['username'], 'erin');
-    assert.deepEqual(userInfo['groups'], ['dev', 'system:authenticated']);
-  });
-
-  test('no token is valid', async () => {
-    const path = '/apis/authentication.k8s.io/v1/tokenreviews';
-    assert.deepEqual(objectOf(await post(path, 'TokenReview', { token: 'x' }))['status'], { user: {} });
-  });
 });
 
 /** Gives a user a role in the namespace `default`. */

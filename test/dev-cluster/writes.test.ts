@@ -7,7 +7,6 @@ import { startCluster, type TestCluster } from '../support/dev-cluster.ts';
 
 const MAPS = '/api/v1/namespaces/default/configmaps';
 const MERGE = { 'content-type': 'application/merge-patch+json' };
-const APPLY = { 'content-type': 'application/apply-patch+yaml' };
 
 const map = (name: string, more: object = {}): JsonObject => ({
   apiVersion: 'v1',
@@ -69,12 +68,6 @@ describe('writing objects', () => {
     assert.deepEqual(patched, made);
   });
 
-  test('an update without a version replaces the object', async () => {
-    await send('POST', MAPS, map(name, { data: { a: '1' } }));
-    await send('PUT', `${MAPS}/${name}`, map(name, { data: { b: '2' } }));
-    assert.deepEqual((await stored())['data'], { b: '2' });
-  });
-
   test('concurrent patches are all applied', async () => {
     await send('POST', MAPS, map(name));
     const keys = Array.from({ length: 20 }, (_nothing, index) => `key-${index}`);
@@ -83,19 +76,6 @@ describe('writing objects', () => {
     );
     assert.deepEqual(new Set(answers.map(({ status }) => status)), new Set([200]));
     assert.deepEqual(Object.keys((await stored())['data'] ?? {}).sort(), keys.sort());
-  });
-
-  test('keys such as __proto__ survive every kind of write', async () => {
-    const odd = `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"${name}"},"data":{"__proto__":"a","constructor":"b"}}`;
-    await send('POST', MAPS, odd);
-    await send('PATCH', `${MAPS}/${name}`, '{"data":{"toString":"c"}}', MERGE);
-    const { text } = await send('PATCH', `${MAPS}/${name}?fieldManager=me`, odd, APPLY);
-    const data = Object.entries((JSON.parse(text) as { data: object }).data).sort();
-    assert.deepEqual(data, [
-      ['__proto__', 'a'],
-      ['constructor', 'b'],
-      ['toString', 'c'],
-    ]);
   });
 
   test('an object with finalizers exists until the last one is removed', async () => {

@@ -6,7 +6,7 @@ import {
   type ServerResponse,
 } from 'node:http';
 import { createServer, type Server } from 'node:https';
-import { createServer as createTcpServer, type AddressInfo } from 'node:net';
+import type { AddressInfo } from 'node:net';
 import { after, before, describe, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { createHttpsCaller, type HttpsCaller } from '../../../src/dev-cluster/admission/https.ts';
@@ -134,23 +134,7 @@ describe('calls over HTTPS', () => {
   });
 
   const answers: { name: string; answer: Answer; error: string }[] = [
-    {
-      name: '500',
-      answer: json('boom\n', 500, 'text/plain'),
-      error: 'an error on the server ("boom") has prevented the request from succeeding',
-    },
-    {
-      name: '500 without a text',
-      answer: json({ a: 1 }, 500),
-      error: 'an error on the server ("unknown") has prevented the request from succeeding',
-    },
-    {
-      name: '400',
-      answer: json('no', 400, 'text/plain'),
-      error: 'the server rejected our request for an unknown reason',
-    },
     { name: '403', answer: json('not you', 403, 'text/plain'), error: 'not you' },
-    { name: '404', answer: json('', 404), error: 'the server could not find the requested resource' },
     {
       name: '413',
       answer: json('', 413),
@@ -174,22 +158,6 @@ describe('calls over HTTPS', () => {
       error: 'the server responded with the status code 302 but did not return more information',
     },
     {
-      name: 'nothing',
-      answer: json(''),
-      error: '0-length response with status code: 200 and content type: application/json',
-    },
-    {
-      name: 'no JSON',
-      answer: json('{oh'),
-      error: `couldn't get version/kind; json parse error: ${jsonError('{oh')}`,
-    },
-    {
-      name: 'another kind',
-      answer: json({ ...REVIEW, kind: 'Other' }),
-      error:
-        'no kind "Other" is registered for version "admission.k8s.io/v1" in scheme "k8s.io/apiserver/pkg/util/webhook/client.go:71"',
-    },
-    {
       name: 'another version',
       answer: json({ ...REVIEW, apiVersion: 'v9' }),
       error:
@@ -209,7 +177,6 @@ describe('calls over HTTPS', () => {
   });
 
   const cuts: { name: string; answer: Answer; error: string }[] = [
-    { name: 'at once', answer: (_response, request) => void request.socket.destroy(), error: 'EOF' },
     {
       name: 'in the middle of an answer',
       answer: (response, request) => {
@@ -229,14 +196,6 @@ describe('calls over HTTPS', () => {
       });
     });
   }
-
-  test('a response after the timeout', async () => {
-    answer = () => undefined;
-    assert.deepEqual(await call(url('/slow'), 100), {
-      ok: false,
-      error: `Post "https://127.0.0.1:${port}/slow?timeout=1s": context deadline exceeded`,
-    });
-  });
 
   test('a response that does not end before the timeout', async () => {
     answer = (response) => {
@@ -298,27 +257,7 @@ describe('calls over HTTPS', () => {
       error: `Post "https://127.0.0.1:${plainPort}/x?timeout=5s": http: server gave HTTP response to HTTPS client`,
     });
   });
-
-  test('a closed port', async () => {
-    const gone = createTcpServer();
-    await new Promise<void>((resolve) => gone.listen(0, '127.0.0.1', resolve));
-    const { port: free } = gone.address() as AddressInfo;
-    await new Promise((resolve) => gone.close(resolve));
-    assert.deepEqual(await call({ url: `https://127.0.0.1:${free}/x`, caBundle }), {
-      ok: false,
-      error: `Post "https://127.0.0.1:${free}/x?timeout=5s": dial tcp 127.0.0.1:${free}: connect: connection refused`,
-    });
-  });
 });
-
-/** Returns the message of the parser for malformed JSON. */
-function jsonError(text: string): string {
-  try {
-    return String(JSON.parse(text));
-  } catch (error) {
-    return String(error);
-  }
-}
 
 async function open(server: Server | PlainServer): Promise<number> {
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));

@@ -25,18 +25,6 @@ function refusal(act: () => unknown): string {
 
 suite('decoded bodies', () => {
   const cases: [name: string, spec: string, expected: unknown][] = [
-    ['empty objects are kept', '{"securityContext":{},"volumes":[{"emptyDir":{}}]}', undefined],
-    ['empty lists are dropped', '{"containers":[],"securityContext":{"sysctls":[]}}', { securityContext: {} }],
-    [
-      'empty maps are dropped',
-      '{"nodeSelector":{},"containers":[{"resources":{"limits":{}}}]}',
-      { containers: [{ resources: {} }] },
-    ],
-    [
-      'null fields are dropped',
-      '{"tolerations":null,"containers":[{"args":["a"],"env":null}]}',
-      { containers: [{ args: ['a'] }] },
-    ],
     ['unknown fields and values of a wrong type are kept', '{"bogus":1,"hostNetwork":"yes"}', undefined],
     ['keys that JavaScript treats specially are kept', '{"nodeSelector":{"constructor":"a"}}', undefined],
     ['quantities become strings', '{"overhead":{"cpu":1}}', { overhead: { cpu: '1' } }],
@@ -46,11 +34,6 @@ suite('decoded bodies', () => {
       assert.deepEqual(decode(`{"apiVersion":"v1","kind":"Pod","spec":${spec}}`)['spec'], expected);
     });
   }
-
-  test('a key __proto__ is kept', () => {
-    const object = decode('{"metadata":{"labels":{"__proto__":"x"}}}');
-    assert.equal(JSON.stringify(object.metadata), '{"labels":{"__proto__":"x"}}');
-  });
 
   test('kind and version default to those of the URL', () => {
     assert.deepEqual(decode('{}', DEPLOYMENT), { kind: 'Deployment', apiVersion: 'apps/v1' });
@@ -68,11 +51,7 @@ suite('decoded bodies', () => {
 
 suite('malformed bodies', () => {
   const handled = 'Pod in version "v1" cannot be handled as a Pod: json: cannot unmarshal';
-  const unrecognized =
-    "the object provided is unrecognized (must be of type Pod): couldn't get version/kind; json parse error: ";
   const cases: [name: string, text: string, message: string][] = [
-    ['empty', '', `${unrecognized}Unexpected end of JSON input`],
-    ['a list', '[]', `${unrecognized}json: cannot unmarshal array into Go value of type struct`],
     [
       'another kind',
       '{"apiVersion":"v1","kind":"ConfigMap"}',
@@ -92,11 +71,6 @@ suite('malformed bodies', () => {
       'a label of a wrong type',
       '{"metadata":{"labels":{"a":1}}}',
       'Pod in version "v1" cannot be handled as a Pod: metadata.labels must be an object that holds strings',
-    ],
-    [
-      'deep nesting',
-      '{"spec":'.repeat(2000) + '1' + '}'.repeat(2000),
-      'Pod in version "v1" cannot be handled as a Pod: exceeded max depth',
     ],
   ];
   for (const [name, text, message] of cases) {
