@@ -10,6 +10,7 @@ import { DEFAULT_ROLLOUT, type RolloutSettings } from '../../src/policy/rollout/
 import type { SccMode } from '../../src/policy/scc/mode.ts';
 import { createWaitingRoom } from '../../src/server/waiting-room.ts';
 import { createPsaEnforcementWebhook } from '../../src/server/webhooks/psa-enforcement.ts';
+import { createEnforcementPreview } from '../../src/server/enforcement-preview.ts';
 import { createPsaWebhook } from '../../src/server/webhooks/psa.ts';
 import { createMetrics, type Metrics } from '../../src/telemetry/metrics.ts';
 import { readLines, skip } from '../support/conformance/cases.ts';
@@ -27,7 +28,7 @@ import {
 import { putStandardSccs, RANGES } from '../support/scc-webhooks.ts';
 
 type Exemptions = (typeof DEFAULT_CONFIGURATION)['exemptions'];
-type WebhookOptions = Pick<Parameters<typeof createPsaWebhook>[0], 'scc' | 'rollout'>;
+type WebhookOptions = Pick<Parameters<typeof createPsaWebhook>[0], 'scc' | 'preview'>;
 
 interface Rig {
   readonly store: WritableStore;
@@ -264,11 +265,11 @@ function previewWarnings(given: PreviewCase): readonly string[] {
   const { store, decide, exempt } = createRig(
     {},
     {
-      rollout: {
+      preview: createEnforcementPreview({
         place: { namespace: 'portcullis', version: '0.0.0' },
         settings: () => settings,
         management: { exemptNamespaces: new Set(), scc },
-      },
+      }),
     },
   );
   exempt(given.exempt ?? {});

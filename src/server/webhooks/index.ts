@@ -4,10 +4,11 @@ import type { SccSettings } from '../../policy/scc/mode.ts';
 import type { Logger } from '../../telemetry/logger.ts';
 import type { Metrics } from '../../telemetry/metrics.ts';
 import { createAccessReviews, withReviewedAccess, withStoredAccess, type Authorization } from '../access-reviews.ts';
+import { createEnforcementPreview, type RolloutInForce } from '../enforcement-preview.ts';
 import { createSccRecorder, type SccReviewDeps } from '../scc-review.ts';
 import { createWaitingRoom } from '../waiting-room.ts';
 import type { Webhook, WebhookRegistration } from '../webhook.ts';
-import { createPsaWebhook, PSA, PSA_ADVISORY, type RolloutInForce } from './psa.ts';
+import { createPsaWebhook, PSA, PSA_ADVISORY } from './psa.ts';
 import { createPsaEnforcementWebhook, PSA_ENFORCEMENT } from './psa-enforcement.ts';
 import { createSccExecWebhook, SCC_EXEC } from './scc-exec.ts';
 import {
@@ -49,7 +50,13 @@ const WEBHOOKS: readonly WebhookEntry[] = [
   {
     registrations: [PSA, PSA_ADVISORY],
     create: ({ podSecurity, rollout, scc, review: { waitingRoom }, metrics: { podSecurity: metrics } }) =>
-      createPsaWebhook({ podSecurity, metrics, waitingRoom, scc, rollout }),
+      createPsaWebhook({
+        podSecurity,
+        metrics,
+        waitingRoom,
+        scc,
+        preview: rollout && createEnforcementPreview(rollout),
+      }),
   },
   { registrations: [PSA_ENFORCEMENT], create: createPsaEnforcementWebhook },
   {

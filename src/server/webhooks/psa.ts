@@ -1,24 +1,18 @@
-import { canUseScc, getSccSet } from '../../cluster/access.ts';
-import { getRolloutView, predictNamespaceLevel, type RolloutScope } from '../../cluster/rollout.ts';
 import type { Store } from '../../cluster/store.ts';
 import type { AdmissionRequest, Decision } from '../../kube/admission.ts';
-import { PSA_ENFORCEMENT_CONFIG } from '../../kube/psa-enforcement-config.ts';
 import {
   policyVersionLabel,
   requestLabels,
   type PodSecurityCount,
   type RequestLabels,
 } from '../../policy/psa/metrics.ts';
-import type { Exemptions, PodSecurity } from '../../policy/psa/configuration.ts';
+import type { PodSecurity } from '../../policy/psa/configuration.ts';
 import { DEFAULT_LIMITS, reviewPodSecurity, type PodSecurityReview } from '../../policy/psa/review.ts';
 import { newestVersion } from '../../policy/pss/evaluate.ts';
-import type { TemplateContext } from '../../policy/rollout/evaluation.ts';
-import type { ManagementSettings } from '../../policy/rollout/label-sync.ts';
-import { formatPreviewWarning, isEnforcementPending, previewEnforcement } from '../../policy/rollout/preview.ts';
-import type { RolloutSettings } from '../../policy/rollout/settings.ts';
-import { modeLabelWarning, sccMode, type SccSettings } from '../../policy/scc/mode.ts';
+import { modeLabelWarning, type SccSettings } from '../../policy/scc/mode.ts';
 import type { Cell } from '../../telemetry/counters.ts';
 import type { Metrics } from '../../telemetry/metrics.ts';
+import type { PreviewEnforcement } from '../enforcement-preview.ts';
 import type { WaitingRoom } from '../waiting-room.ts';
 import {
   ANNOTATIONS_CHANGED,
@@ -64,13 +58,6 @@ export const PSA_ADVISORY: WebhookRegistration = {
   failure: 'Ignore',
 };
 
-/** The rollout of Pod Security enforcement. */
-export interface RolloutInForce {
-  readonly place: Pick<RolloutScope, 'namespace' | 'version'>;
-  settings(): RolloutSettings;
-  readonly management: ManagementSettings;
-}
-
 interface PsaWebhookOptions {
   /** Returns the configuration in force. */
   podSecurity(): PodSecurity;
@@ -79,12 +66,12 @@ interface PsaWebhookOptions {
   /** Validates the SCC mode label of namespaces; absent: such labels have no meaning. */
   readonly scc?: Pick<SccSettings, 'mode' | 'exemptNamespaces'>;
   /** Warns about pods that planned enforcement will deny; absent: none is planned. */
-  readonly rollout?: RolloutInForce | undefined;
+  readonly preview?: PreviewEnforcement | undefined;
 }
 
 /** Creates the webhook that decides as the Pod Security Admission of an API server, from the store alone. */
 export function createPsaWebhook(options: PsaWebhookOptions): Webhook {
-  const { waitingRoom, scc, rollout } = options;
+  const { waitingRoom, scc, preview } = options;
   const record = createRecorder(options.metrics);
 
   const review = (request: AdmissionRequest, { store, now, deadlineMs }: WebhookContext): Review => {
@@ -109,7 +96,7 @@ export function createPsaWebhook(options: PsaWebhookOptions): Webhook {
     record(request, counts);
     const warning =
       (scc && modeLabelWarning(request, scc)) ??
-      (rollout && previewWarning(request, decision, rollout, { store, exemptions: options.podSecurity().exemptions }));
+      preview?.(request, decision, { store, exemptions: options.podSecurity().exemptions });
     return warning === undefined ? decision : { ...decision, warnings: [...(decision.warnings ?? []), warning] };
   };
 
@@ -130,43 +117,6 @@ export function createPsaWebhook(options: PsaWebhookOptions): Webhook {
 interface Review extends PodSecurityReview {
   /** The namespace that the store lacks. */
   readonly missing: string | undefined;
-}
-
-// Preview of planned enforcement
-
-/** Returns the warning about pods that planned enforcement will deny, or undefined. */
-function previewWarning(
-  request: AdmissionRequest,
-  { allowed, warnings = [] }: Decision,
-  { place, management, settings: getSettings }: RolloutInForce,
-  { store, exemptions }: { readonly store: Store; readonly exemptions: Exemptions },
-): string | undefined {
-  if (!allowed) return undefined;
-  const settings = getSettings();
-  if (settings.phase === 'Disabled') return undefined;
-  if (settings.phase === 'Evaluate' && settings.enforcementDate === undefined) return undefined;
-  const view = getRolloutView({ ...place, store }, settings);
-  const config = store.get('PSAEnforcementConfig', PSA_ENFORCEMENT_CONFIG);
-  if (!isEnforcementPending({ settings, config, ...view })) return undefined;
-  const found = previewEnforcement({
-    request,
-    exemptions,
-    templateContext: (name) => templateSurroundings(store, name, management),
-    predictLevel: ({ namespace }) => predictNamespaceLevel(namespace, store, management),
-  });
-  return found && formatPreviewWarning(found, { date: settings.enforcementDate, warnings });
-}
-
-function templateSurroundings(store: Store, name: string, { scc }: ManagementSettings): TemplateContext | undefined {
-  const namespace = store.get('Namespace', name);
-  if (namespace === undefined) return undefined;
-  return {
-    namespace,
-    sccMode: sccMode(namespace, scc).mode,
-    sccs: getSccSet(store),
-    canUse: canUseScc(store),
-    findAccount: (account) => store.get('ServiceAccount', account, name),
-  };
 }
 
 // Metrics
