@@ -5,6 +5,7 @@ import { getApiVersion, resourceName, resourcePath, RESOURCES } from '../kube/re
 import { ApiError } from '../kube/status.ts';
 import { isObject, type JsonObject, type Kind, type Kinds } from '../kube/types.ts';
 import type { Connection } from './connection.ts';
+import { WITH_OWNERSHIP } from './projection.ts';
 import { createStore, type WritableStore } from './store.ts';
 
 interface PagesRequest {
@@ -119,15 +120,11 @@ async function listAll(
   return objects;
 }
 
-/** The kinds whose field ownership decisions read. */
-const OWNED: ReadonlySet<Kind> = new Set(['Namespace', 'PSAEnforcementConfig']);
-
-/** Managed fields are the larger part of most objects. */
 function withoutManagedFields(kind: Kind, object: JsonObject): Kinds[Kind] {
   const metadata = object['metadata'] ?? {};
   const problem = isObject(metadata) ? metadataProblem(metadata)?.message : 'metadata must be an object';
   if (problem !== undefined) throw new UserError(`invalid object in the list of ${resourceName(kind)}: ${problem}`);
-  if (OWNED.has(kind) || !isObject(metadata) || metadata['managedFields'] == null) return object;
+  if (WITH_OWNERSHIP.has(kind) || !isObject(metadata) || metadata['managedFields'] == null) return object;
   const rest = Object.entries(metadata).filter(([key]) => key !== 'managedFields');
   return { ...object, metadata: Object.fromEntries(rest) };
 }

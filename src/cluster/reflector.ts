@@ -257,10 +257,12 @@ const MAX_LINE_BYTES = 16 * 1024 * 1024;
 async function watch(connection: Pick<Connection, 'stream'>, request: WatchRequest): Promise<void> {
   const { path, query, accept, resourceVersion: from, timeoutSeconds, clock, signal, onAlive, onEvent } = request;
   const ended = new AbortController();
-  const end = (): void => ended.abort();
-  signal.addEventListener('abort', end, { once: true });
-  if (signal.aborted) end();
-  const inactivity = createInactivityTimer(clock, end);
+  let cancel = (): void => undefined;
+  const awaitBytes = (): void => {
+    cancel();
+    cancel = clock.after(INACTIVITY_MS, () => ended.abort());
+  };
+  awaitBytes();
   try {
     const stream = await connection.stream({
       method: 'GET',
@@ -273,19 +275,18 @@ async function watch(connection: Pick<Connection, 'stream'>, request: WatchReque
         timeoutSeconds: String(timeoutSeconds),
       },
       ...(accept === undefined ? {} : { accept }),
-      signal: ended.signal,
+      signal: AbortSignal.any([signal, ended.signal]),
     });
     const lines = createLineSplitter(MAX_LINE_BYTES);
     onAlive();
     for await (const chunk of untilBroken(stream)) {
-      inactivity.reset();
+      awaitBytes();
       onAlive();
       for (const line of lines.push(chunk)) onEvent(parseEvent(line));
     }
   } finally {
-    inactivity.cancel();
-    signal.removeEventListener('abort', end);
-    end();
+    cancel();
+    ended.abort();
   }
 }
 
@@ -354,19 +355,4 @@ export function createLineSplitter(maxBytes: number): { push(chunk: Buffer): rea
       return lines;
     },
   };
-}
-
-/** Calls the function after a time without resets. A reset only stores the time, because it happens for every chunk. */
-function createInactivityTimer(clock: Clock, onInactive: () => void): { reset(): void; cancel(): void } {
-  let lastMs = clock.now();
-  let cancel = (): void => undefined;
-  const schedule = (delayMs: number): void => {
-    cancel = clock.after(delayMs, () => {
-      const restMs = lastMs + INACTIVITY_MS - clock.now();
-      if (restMs <= 0) onInactive();
-      else schedule(restMs);
-    });
-  };
-  schedule(INACTIVITY_MS);
-  return { reset: () => void (lastMs = clock.now()), cancel: () => cancel() };
 }

@@ -86,7 +86,7 @@ export function* readSteps(text: string, file: string): Generator<ReadStep, void
       return { line, column: col };
     };
     for (const parsed of parse(body.slice(start, end))) {
-      if ('message' in parsed) {
+      if (parsed instanceof ReadError) {
         yield { error: { file, ...positionAt(parsed.offset), message: shorten(parsed.message) }, share };
       } else if (parsed.value === null) continue;
       else yield { document: createDocument({ file, index }, parsed, positionAt), share };
@@ -155,12 +155,7 @@ interface Parsed {
   readonly duplicateKeys: readonly { readonly path: Path; readonly offset: number }[];
 }
 
-interface Failure {
-  readonly offset: number;
-  readonly message: string;
-}
-
-class ReadError extends Error implements Failure {
+class ReadError extends Error {
   readonly offset: number;
 
   constructor(offset: number, message: string) {
@@ -174,7 +169,7 @@ const MAX_DEPTH = 500;
 const TOO_DEEP = `nested more than ${MAX_DEPTH} levels deep`;
 
 /** Calls the reader and returns its error as a value. */
-function attempt(read: () => Parsed): Parsed | Failure {
+function attempt(read: () => Parsed): Parsed | ReadError {
   try {
     return read();
   } catch (error) {
@@ -187,7 +182,7 @@ function attempt(read: () => Parsed): Parsed | Failure {
  * Parses a text without separators. JSON has a reader of its own because a dump of a cluster may have many megabytes,
  * for which the YAML library takes ten times as long.
  */
-function parse(text: string): readonly (Parsed | Failure)[] {
+function parse(text: string): readonly (Parsed | ReadError)[] {
   if (!/^\s*\{/.test(text)) return readYaml(text, 0);
   return splitObjects(text).flatMap(({ start, end }) => {
     const part = text.slice(start, end);
@@ -294,17 +289,12 @@ const READ_OPTIONS = {
   logLevel: 'error',
 } as const;
 
-function readYaml(text: string, base: number): readonly (Parsed | Failure)[] {
-  const tooDeep = { offset: base + Math.max(text.search(/\S/), 0), message: TOO_DEEP };
+function readYaml(text: string, base: number): readonly (Parsed | ReadError)[] {
+  const tooDeep = new ReadError(base + Math.max(text.search(/\S/), 0), TOO_DEEP);
   try {
     const documents: Document.Parsed[] = parseAllDocuments(text, READ_OPTIONS);
     if (documents.some(({ errors }) => errors.some(({ message }) => STACK_OVERFLOW.test(message)))) return [tooDeep];
-    return documents.map((document) => {
-      const [error] = document.errors;
-      return error
-        ? { offset: base + error.pos[0], message: error.message }
-        : attempt(() => readContents(document, base));
-    });
+    return documents.map((document) => attempt(() => readContents(document, base)));
   } catch (error) {
     if (error instanceof RangeError && STACK_OVERFLOW.test(error.message)) return [tooDeep];
     throw error;
@@ -316,6 +306,8 @@ const MAX_ALIASED_NODES = 10_000;
 
 /** Reads a document with aliases expanded and keys merged. A merged field is located where its anchor is. */
 function readContents(document: Document.Parsed, base: number): Parsed {
+  const [error] = document.errors;
+  if (error) throw new ReadError(base + error.pos[0], error.message);
   const duplicateKeys: { path: Path; offset: number }[] = [];
   const path: (string | number)[] = [];
   let aliasDepth = 0;

@@ -110,8 +110,7 @@ export function decodeBundle(caBundle: string): string {
 
 /** Reports whether two PEM bundles contain the same certificates in any order. */
 export function isSameBundle(a: string, b: string): boolean {
-  const [first, second] = [distinctCertificates(readCertificates(a)), distinctCertificates(readCertificates(b))];
-  return first.length === second.length && second.every((cert) => includes(first, cert));
+  return bundleIncludes(a, [b]) && bundleIncludes(b, [a]);
 }
 
 /** Reports whether a PEM bundle contains all certificates of the given PEM texts. */
