@@ -1,17 +1,20 @@
 import { printJson, quote, truncate } from './text.ts';
 
-/** The types of field errors. The name is also the reason of a cause in a Status. */
-export type FieldErrorType =
-  | 'FieldValueNotFound'
-  | 'FieldValueRequired'
-  | 'FieldValueDuplicate'
-  | 'FieldValueInvalid'
-  | 'FieldValueNotSupported'
-  | 'FieldValueForbidden'
-  | 'FieldValueTooLong'
-  | 'FieldValueTooMany'
-  | 'FieldValueTypeInvalid'
-  | 'InternalError';
+/** The titles of field errors by type. The type is also the reason of a cause in a Status. */
+const TITLES = {
+  FieldValueNotFound: 'Not found',
+  FieldValueRequired: 'Required value',
+  FieldValueDuplicate: 'Duplicate value',
+  FieldValueInvalid: 'Invalid value',
+  FieldValueNotSupported: 'Unsupported value',
+  FieldValueForbidden: 'Forbidden',
+  FieldValueTooLong: 'Too long',
+  FieldValueTooMany: 'Too many',
+  FieldValueTypeInvalid: 'Invalid value',
+  InternalError: 'Internal error',
+};
+
+type FieldErrorType = keyof typeof TITLES;
 
 /**
  * A validation error of one field.
@@ -24,19 +27,6 @@ export interface FieldError {
   readonly value?: unknown;
   readonly detail: string;
 }
-
-const TITLES: Readonly<Record<FieldErrorType, string>> = {
-  FieldValueNotFound: 'Not found',
-  FieldValueRequired: 'Required value',
-  FieldValueDuplicate: 'Duplicate value',
-  FieldValueInvalid: 'Invalid value',
-  FieldValueNotSupported: 'Unsupported value',
-  FieldValueForbidden: 'Forbidden',
-  FieldValueTooLong: 'Too long',
-  FieldValueTooMany: 'Too many',
-  FieldValueTypeInvalid: 'Invalid value',
-  InternalError: 'Internal error',
-};
 
 const WITHOUT_VALUE: ReadonlySet<FieldErrorType> = new Set([
   'FieldValueRequired',

@@ -9,6 +9,17 @@ export interface FieldShapes {
 
 type PlainType = 'any' | 'string' | 'boolean' | 'number' | 'int32' | 'int64';
 
+/** The JSON value of a shape. Null counts as absent. */
+export type ShapeValue<Shape> = Shape extends 'string'
+  ? string
+  : Shape extends 'boolean'
+    ? boolean
+    : Shape extends PlainType
+      ? number
+      : Shape extends readonly [infer Item]
+        ? readonly ShapeValue<Item>[]
+        : { readonly [Name in keyof Shape]?: ShapeValue<Shape[Name]> | null };
+
 type Path = readonly (string | number)[];
 
 /** An unknown field, with the known fields of its object; or a value of another type than its shape. */

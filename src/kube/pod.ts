@@ -12,16 +12,6 @@ export function withoutEphemeralContainers(pod: Pod): Pod {
   return { ...pod, spec };
 }
 
-/** Returns true if `spec.os` is Windows. Node selectors are not evaluated. */
-export function isWindows(spec: PodSpec | undefined): boolean {
-  return spec?.os?.name === 'windows';
-}
-
-/** Returns true if the pod requests its own user namespace. */
-export function hasUserNamespace(spec: PodSpec | undefined): boolean {
-  return spec?.hostUsers === false;
-}
-
 /** Returns the path of the pod template in objects of a group and kind, or `undefined` for kinds without one. */
 export function podTemplatePath(group: string, kind: string): readonly string[] | undefined {
   const info = Object.hasOwn(RESOURCES, kind) ? RESOURCES[kind as Kind] : undefined;

@@ -1,80 +1,59 @@
 import type { KubeObject, Result } from './types.ts';
-import type { FieldShape, FieldShapes } from './field-shape.ts';
+import type { FieldShapes, ShapeValue } from './field-shape.ts';
 
-/** A range of ids that includes both ends. An absent end is 0. */
-interface IdRange {
-  readonly min?: number | null;
-  readonly max?: number | null;
-}
+const STRINGS = ['string'] as const;
+/** The type is `MustRunAs` or `RunAsAny`. A range of ids includes both ends; an absent end is 0. */
+const GROUPS = { type: 'string', ranges: [{ min: 'int64', max: 'int64' }] } as const;
 
-interface SeLinuxOptions {
-  readonly user?: string | null;
-  readonly role?: string | null;
-  readonly type?: string | null;
-  readonly level?: string | null;
-}
+/** The fields of an SCC and their types, without those of every object, as in the schema of the API server. */
+export const SCC_FIELDS = {
+  /** SCCs with a higher priority come first; 0 if absent. */
+  priority: 'int32',
+  allowPrivilegedContainer: 'boolean',
+  defaultAddCapabilities: STRINGS,
+  requiredDropCapabilities: STRINGS,
+  /** `*` means all. */
+  allowedCapabilities: STRINGS,
+  /** Overrides `hostPath` in `volumes`. */
+  allowHostDirVolumePlugin: 'boolean',
+  volumes: STRINGS,
+  /** If empty, all drivers are allowed. */
+  allowedFlexVolumes: [{ driver: 'string' }],
+  allowHostNetwork: 'boolean',
+  allowHostPorts: 'boolean',
+  allowHostPID: 'boolean',
+  allowHostIPC: 'boolean',
+  /** One of `USER_NAMESPACE_LEVELS`. */
+  userNamespaceLevel: 'string',
+  defaultAllowPrivilegeEscalation: 'boolean',
+  /** True if absent. */
+  allowPrivilegeEscalation: 'boolean',
+  /** The type is `MustRunAs` or `RunAsAny`. */
+  seLinuxContext: {
+    type: 'string',
+    seLinuxOptions: { user: 'string', role: 'string', type: 'string', level: 'string' },
+  },
+  /** The type is `MustRunAs`, `MustRunAsRange`, `MustRunAsNonRoot` or `RunAsAny`. */
+  runAsUser: { type: 'string', uid: 'int64', uidRangeMin: 'int64', uidRangeMax: 'int64' },
+  supplementalGroups: GROUPS,
+  fsGroup: GROUPS,
+  readOnlyRootFilesystem: 'boolean',
+  users: STRINGS,
+  groups: STRINGS,
+  /** `*` means all. If empty, pods may not set a profile. */
+  seccompProfiles: STRINGS,
+  /** A trailing `*` matches a prefix. */
+  allowedUnsafeSysctls: STRINGS,
+  forbiddenSysctls: STRINGS,
+} as const satisfies FieldShapes;
 
-interface RunAsUserStrategyOptions {
-  /** `MustRunAs`, `MustRunAsRange`, `MustRunAsNonRoot` or `RunAsAny`. */
-  readonly type?: string | null;
-  readonly uid?: number | null;
-  readonly uidRangeMin?: number | null;
-  readonly uidRangeMax?: number | null;
-}
-
-interface SeLinuxContextStrategyOptions {
-  /** `MustRunAs` or `RunAsAny`. */
-  readonly type?: string | null;
-  readonly seLinuxOptions?: SeLinuxOptions | null;
-}
-
-export interface GroupStrategyOptions {
-  /** `MustRunAs` or `RunAsAny`. */
-  readonly type?: string | null;
-  readonly ranges?: readonly IdRange[] | null;
-}
-
-type Strings = readonly string[] | null;
+export type GroupStrategyOptions = ShapeValue<typeof GROUPS>;
 
 /**
  * The permissions of pods, and the defaults of fields that pods do not set.
  * @see https://github.com/openshift/api/blob/master/security/v1/types.go
  */
-export interface SecurityContextConstraints extends KubeObject {
-  /** SCCs with a higher priority come first; 0 if absent. */
-  readonly priority?: number | null;
-  readonly allowPrivilegedContainer?: boolean | null;
-  readonly defaultAddCapabilities?: Strings;
-  readonly requiredDropCapabilities?: Strings;
-  /** `*` means all. */
-  readonly allowedCapabilities?: Strings;
-  /** Overrides `hostPath` in `volumes`. */
-  readonly allowHostDirVolumePlugin?: boolean | null;
-  readonly volumes?: Strings;
-  /** If empty, all drivers are allowed. */
-  readonly allowedFlexVolumes?: readonly { readonly driver?: string | null }[] | null;
-  readonly allowHostNetwork?: boolean | null;
-  readonly allowHostPorts?: boolean | null;
-  readonly allowHostPID?: boolean | null;
-  readonly allowHostIPC?: boolean | null;
-  /** `AllowHostLevel` or `RequirePodLevel`. */
-  readonly userNamespaceLevel?: string | null;
-  readonly defaultAllowPrivilegeEscalation?: boolean | null;
-  /** True if absent. */
-  readonly allowPrivilegeEscalation?: boolean | null;
-  readonly seLinuxContext?: SeLinuxContextStrategyOptions | null;
-  readonly runAsUser?: RunAsUserStrategyOptions | null;
-  readonly supplementalGroups?: GroupStrategyOptions | null;
-  readonly fsGroup?: GroupStrategyOptions | null;
-  readonly readOnlyRootFilesystem?: boolean | null;
-  readonly users?: Strings;
-  readonly groups?: Strings;
-  /** `*` means all. If empty, pods may not set a profile. */
-  readonly seccompProfiles?: Strings;
-  /** A trailing `*` matches a prefix. */
-  readonly allowedUnsafeSysctls?: Strings;
-  readonly forbiddenSysctls?: Strings;
-}
+export interface SecurityContextConstraints extends KubeObject, ShapeValue<typeof SCC_FIELDS> {}
 
 /**
  * The allocated blocks of ids. The only object is named `scc-uid`.
@@ -158,41 +137,6 @@ function scanNumber(text: string): Result<{ readonly value: number; readonly res
   if (value > 0xffffffff) return { error: `unsigned integer overflow on token ${digits}` };
   return { value: { value, rest: input.slice(digits.length) } };
 }
-
-const STRINGS = ['string'] as const;
-const GROUPS = { type: 'string', ranges: [{ min: 'int64', max: 'int64' }] } as const satisfies FieldShapes;
-
-/** The fields of an SCC and their types, without those of every object, as in the schema of the API server. */
-export const SCC_FIELDS: Readonly<Record<Exclude<keyof SecurityContextConstraints, keyof KubeObject>, FieldShape>> = {
-  priority: 'int32',
-  allowPrivilegedContainer: 'boolean',
-  defaultAddCapabilities: STRINGS,
-  requiredDropCapabilities: STRINGS,
-  allowedCapabilities: STRINGS,
-  allowHostDirVolumePlugin: 'boolean',
-  volumes: STRINGS,
-  allowedFlexVolumes: [{ driver: 'string' }],
-  allowHostNetwork: 'boolean',
-  allowHostPorts: 'boolean',
-  allowHostPID: 'boolean',
-  allowHostIPC: 'boolean',
-  userNamespaceLevel: 'string',
-  defaultAllowPrivilegeEscalation: 'boolean',
-  allowPrivilegeEscalation: 'boolean',
-  seLinuxContext: {
-    type: 'string',
-    seLinuxOptions: { user: 'string', role: 'string', type: 'string', level: 'string' },
-  },
-  runAsUser: { type: 'string', uid: 'int64', uidRangeMin: 'int64', uidRangeMax: 'int64' },
-  supplementalGroups: GROUPS,
-  fsGroup: GROUPS,
-  readOnlyRootFilesystem: 'boolean',
-  users: STRINGS,
-  groups: STRINGS,
-  seccompProfiles: STRINGS,
-  allowedUnsafeSysctls: STRINGS,
-  forbiddenSysctls: STRINGS,
-};
 
 /** The values of `userNamespaceLevel`. The first is the default. */
 export const USER_NAMESPACE_LEVELS: readonly string[] = ['AllowHostLevel', 'RequirePodLevel'];

@@ -1,29 +1,8 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import { hasUserNamespace, isWindows, getPodTemplate, podTemplatePath } from '../../src/kube/pod.ts';
-import type { PodSpec, JsonObject, Kind, KubeObject, Pod, ServiceAccount } from '../../src/kube/types.ts';
+import { getPodTemplate, podTemplatePath } from '../../src/kube/pod.ts';
+import type { JsonObject, Kind, KubeObject, Pod, ServiceAccount } from '../../src/kube/types.ts';
 import { completePod, getControllerPod, isMirrorPod, nodeUser } from '../../src/kube/controller-pod.ts';
-
-describe('node fields of pods', () => {
-  const cases: readonly { name: string; spec: string; windows: boolean; userNamespace: boolean }[] = [
-    { name: 'nothing', spec: '{}', windows: false, userNamespace: false },
-    { name: 'windows', spec: '{"os":{"name":"windows"}}', windows: true, userNamespace: false },
-    { name: 'another spelling', spec: '{"os":{"name":"Windows"}}', windows: false, userNamespace: false },
-    {
-      name: 'a node selector',
-      spec: '{"nodeSelector":{"kubernetes.io/os":"windows"}}',
-      windows: false,
-      userNamespace: false,
-    },
-    { name: 'host users', spec: '{"hostUsers":true}', windows: false, userNamespace: false },
-    { name: 'no host users', spec: '{"hostUsers":false}', windows: false, userNamespace: true },
-    { name: 'null', spec: '{"hostUsers":null,"os":null}', windows: false, userNamespace: false },
-  ];
-  for (const { name, spec: text, windows, userNamespace } of cases) {
-    const spec = JSON.parse(text) as PodSpec;
-    test(name, () => assert.deepEqual([isWindows(spec), hasUserNamespace(spec)], [windows, userNamespace]));
-  }
-});
 
 describe('pod templates', () => {
   const cases: readonly { group: string; kind: string; object: unknown; expected: unknown }[] = [

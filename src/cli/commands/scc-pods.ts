@@ -1,6 +1,5 @@
 import type { Store } from '../../cluster/store.ts';
 import { impersonatedUser } from '../../kube/admission.ts';
-import { isWindows } from '../../kube/pod.ts';
 import { POD_SCC_ANNOTATIONS } from '../../kube/scc.ts';
 import { compareBytes } from '../../kube/text.ts';
 import type { Pod } from '../../kube/types.ts';
@@ -51,7 +50,7 @@ function createGrantLookup(store: Store): GrantLookup {
  */
 function auditPod(pod: Pod, { store, settings, grantsFor }: AuditContext) {
   const namespaceObject = store.get('Namespace', pod.metadata?.namespace ?? '') ?? { metadata: {} };
-  const mode = isWindows(pod.spec) ? 'windows' : sccMode(namespaceObject, settings).mode;
+  const mode = pod.spec?.os?.name === 'windows' ? 'windows' : sccMode(namespaceObject, settings).mode;
   const { name = '', namespace = '', annotations, creationTimestamp: since, ownerReferences } = pod.metadata ?? {};
   const scc = annotations?.[POD_SCC_ANNOTATIONS.scc];
   const serviceAccount = pod.spec?.serviceAccountName || undefined;

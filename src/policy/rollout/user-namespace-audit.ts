@@ -1,5 +1,5 @@
 import { isMirrorPod } from '../../kube/controller-pod.ts';
-import { getPodTemplate, hasUserNamespace, podTemplatePath } from '../../kube/pod.ts';
+import { getPodTemplate, podTemplatePath } from '../../kube/pod.ts';
 import { RESOURCES } from '../../kube/resources.ts';
 import { NAMESPACE_RANGE_ANNOTATIONS, POD_SCC_ANNOTATIONS, type SecurityContextConstraints } from '../../kube/scc.ts';
 import { compareBytes, quote } from '../../kube/text.ts';
@@ -151,7 +151,7 @@ function auditPod(pod: Pod, sccs: GuardedSccs, namespace: Namespace | undefined)
   const subject = { kind: 'Pod', object: pod };
   const guarded = sccs.get(pod.metadata?.annotations?.[POD_SCC_ANNOTATIONS.scc] ?? '');
   const findings = guarded?.isAtRisk === true ? [auditAdmission(pod, guarded, namespace)] : [];
-  if (!hasUserNamespace(pod.spec)) return findings;
+  if (pod.spec?.hostUsers !== false) return findings;
   const fields = findPermissions(pod);
   if (fields.length > 0) findings.push(finding('UN004', subject, `spec.hostUsers=false with ${fields.join(', ')}`));
   const hidden = describeHiddenViolations(pod, namespace);
