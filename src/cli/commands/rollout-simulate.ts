@@ -33,15 +33,10 @@ interface Scenario {
   readonly gate: boolean;
 }
 
-/** The planned namespaces and their counts. */
-interface Evaluated {
-  readonly namespaces: readonly PlannedNamespace[];
-  readonly counts: NamespaceCounts;
-}
-
 /** Simulates a request to its end, without writes. */
-function simulate(scenario: Scenario, facts: RolloutFacts, { namespaces, counts }: Evaluated) {
+function simulate(scenario: Scenario, facts: RolloutFacts, namespaces: readonly PlannedNamespace[]) {
   const { state } = facts;
+  const counts = countNamespaces(namespaces);
   const { mode, phase, gate } = scenario;
   const decision = planEnforcement({
     phase,
@@ -68,6 +63,7 @@ function simulate(scenario: Scenario, facts: RolloutFacts, { namespaces, counts 
     ],
     /** Namespaces with workloads that would be refused; empty without enforcement. */
     denying: enforce === 'restricted' ? namespaces.filter(({ workloads }) => workloads.length > 0) : [],
+    summary: counts,
   };
 }
 
@@ -180,13 +176,12 @@ export const command = defineCommand({
   async run(options, _operands, io) {
     const facts = await gatherRollout(options, io, new Date());
     const namespaces = await planNamespaces(facts, io);
-    const counts = countNamespaces(namespaces);
     const { mode, phase, output } = options;
     const { assumptions } = facts;
     const hasGate = facts.store.get('FeatureGate', 'cluster') !== undefined;
     const gate = options['feature-gate'] ?? (hasGate ? facts.state.gate : true);
-    const simulation = simulate({ mode, phase, gate }, facts, { namespaces, counts });
-    printReport(io, output, { ...simulation, summary: counts, assumptions }, (style) => [
+    const simulation = simulate({ mode, phase, gate }, facts, namespaces);
+    printReport(io, output, { ...simulation, assumptions }, (style) => [
       ...assumptionBlocks(assumptions),
       printEvents(simulation),
       ...namespaceBlocks(simulation.denying, style),
