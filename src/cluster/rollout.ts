@@ -15,7 +15,6 @@ import {
   ENFORCEMENT_GATE,
   isFeatureOn,
   readEnforcement,
-  replicaDefault,
   SYNCER_MODES,
   wantsEnforcement,
   type DefaultLevel,
@@ -102,7 +101,7 @@ function computeView({ store, namespace, version }: RolloutScope, settings: Roll
     fallback: featureGates.get(ENFORCEMENT_GATE) ?? phase === 'Enforce',
   });
   const { spec, status } = readEnforcement(store.get('PSAEnforcementConfig', PSA_ENFORCEMENT_CONFIG));
-  const want = wantsEnforcement({ phase, gate, spec, status }) === true;
+  const want = wantsEnforcement({ phase, gate, spec, status });
   const configMap = store.get('ConfigMap', POD_SECURITY_CONFIG_MAP, namespace);
   const published = publishedDefault(configMap);
   const mode = configMap?.metadata?.annotations?.[LABEL_SYNC_MODE_ANNOTATION];
@@ -112,7 +111,7 @@ function computeView({ store, namespace, version }: RolloutScope, settings: Roll
     published,
     generation: publishedGeneration(configMap),
     syncer: SYNCER_MODES.find((one) => one === mode) ?? 'Hold',
-    enforce: replicaDefault({ published, want }),
+    enforce: want ? published : 'privileged',
   };
 }
 

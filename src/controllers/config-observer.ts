@@ -35,7 +35,7 @@ import {
   type ManagementSettings,
   type SyncState,
 } from '../policy/rollout/label-sync.ts';
-import { buildAdmissionConfiguration, observeDefaults } from '../policy/rollout/observed-config.ts';
+import { buildAdmissionConfiguration, podSecurityDefaultsFor } from '../policy/rollout/observed-config.ts';
 import type { RolloutSettings } from '../policy/rollout/settings.ts';
 import {
   createStopwatch,
@@ -224,8 +224,9 @@ const CONFIG_KEY = 'admission-configuration.yaml';
 async function publish(publication: Publication, { cluster, logger, recordEvent }: ReconcileContext): Promise<void> {
   const { view, effect, configMap, namespace, date, raisedAtMs } = publication;
   const { enforce, syncer } = effect;
-  const defaults = observeDefaults({ enforce, want: view.want });
-  const data = { [CONFIG_KEY]: printYaml([buildAdmissionConfiguration(defaults, publication.exemptions)]) };
+  const data = {
+    [CONFIG_KEY]: printYaml([buildAdmissionConfiguration(podSecurityDefaultsFor(enforce), publication.exemptions)]),
+  };
   const before = configMap?.metadata?.annotations ?? {};
   const isRaise = enforce === 'restricted' && view.published !== 'restricted';
   const raisedMs = isRaise ? date.getTime() : raisedAtMs;

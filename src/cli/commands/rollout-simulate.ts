@@ -48,7 +48,7 @@ function simulate(scenario: Scenario, facts: RolloutFacts, namespaces: readonly 
     isSettled: false,
     currentEnforce: state.published,
   });
-  const want = decision.want === true;
+  const { want } = decision;
   const { enforce } = planEffect({ want, currentEnforce: state.published, isSettled: true });
   const decided = { requested: decision.spec, decided: decision.status };
   return {

@@ -33,8 +33,8 @@ export type SyncerMode = (typeof SYNCER_MODES)[number];
 
 export interface EnforcementInput {
   readonly phase: RolloutPhase;
-  /** State of the feature gate; absent if it is unknown. */
-  readonly gate?: boolean | undefined;
+  /** State of the feature gate. */
+  readonly gate: boolean;
   /** The requested mode, `spec.enforcementMode`; may be invalid. */
   readonly spec: string;
   /** The decided mode, `status.enforcementMode`. */
@@ -46,8 +46,6 @@ export interface EnforcementInput {
   readonly isSettled: boolean;
   /** The default in force: `restricted` if it is published or any replica runs it. */
   readonly currentEnforce: DefaultLevel;
-  /** The previous mode of the syncer. */
-  readonly syncer?: SyncerMode | undefined;
   /** `any age`: a stale evaluation counts, and later violations do not. */
   readonly acceptEvaluations?: 'fresh' | 'any age';
 }
@@ -58,8 +56,8 @@ export interface EnforcementPlan {
   /** The default level to publish. */
   readonly enforce: DefaultLevel;
   readonly syncer: SyncerMode;
-  /** Whether enforcement is wanted; absent if it is unknown. */
-  readonly want?: boolean | undefined;
+  /** Whether enforcement is wanted. */
+  readonly want: boolean;
 }
 
 /** Plans the modes, the default level and the mode of the syncer. Planning again without a change gives the same plan. */
@@ -97,22 +95,18 @@ function proposeLegacy({ spec, specOwner }: EnforcementInput): string {
 }
 
 /**
- * Whether enforcement is wanted; `undefined` if that depends on a feature gate that is unknown. Every replica evaluates this
- * itself: a requested `Legacy` takes effect before a leader has decided.
+ * Whether enforcement is wanted. Every replica evaluates this itself: a requested `Legacy` takes effect before a leader has
+ * decided.
  */
 export function wantsEnforcement({
   phase,
   gate,
   spec,
   status,
-}: Pick<EnforcementInput, 'phase' | 'gate' | 'spec' | 'status'>): boolean | undefined {
+}: Pick<EnforcementInput, 'phase' | 'gate' | 'spec' | 'status'>): boolean {
   const isDecided = spec !== 'Legacy' && status === 'Restricted';
   if (phase === 'Evaluate' || (phase === 'Enforce' && !isDecided)) return false;
   return gate;
-}
-
-interface EffectInput extends Pick<EnforcementInput, 'isSettled' | 'currentEnforce' | 'syncer'> {
-  readonly want: boolean | undefined;
 }
 
 /**
@@ -123,27 +117,12 @@ export function planEffect({
   want,
   currentEnforce,
   isSettled,
-  syncer = 'Hold',
-}: EffectInput): Pick<EnforcementPlan, 'enforce' | 'syncer'> {
-  if (want === undefined) return { enforce: currentEnforce, syncer };
+}: Pick<EnforcementPlan, 'want'> & Pick<EnforcementInput, 'isSettled' | 'currentEnforce'>): Pick<
+  EnforcementPlan,
+  'enforce' | 'syncer'
+> {
   if (!want) return { enforce: 'privileged', syncer: currentEnforce === 'restricted' ? 'Hold' : 'Advise' };
   return { enforce: currentEnforce === 'restricted' || isSettled ? 'restricted' : 'privileged', syncer: 'Enforce' };
-}
-
-/** The default of one replica: the published one, lowered as soon as the replica sees that enforcement is not wanted. */
-export function replicaDefault({
-  published,
-  want,
-}: {
-  readonly published: DefaultLevel;
-  readonly want: boolean | undefined;
-}): DefaultLevel {
-  return want === false ? 'privileged' : published;
-}
-
-/** The default in force: restricted if any of the reported ones is. */
-export function currentDefault(reported: readonly DefaultLevel[]): DefaultLevel {
-  return reported.includes('restricted') ? 'restricted' : 'privileged';
 }
 
 /** The default level that is published, or that a replica runs, and its generation. */
@@ -163,8 +142,10 @@ export function defaultInForce(
   wasRaised: boolean,
 ): DefaultLevel {
   if (!wasRaised) return published.level;
-  const reported = replicas.map(({ level, generation }) => (generation < published.generation ? 'restricted' : level));
-  return currentDefault([published.generation === 0 ? 'restricted' : published.level, ...reported]);
+  const isPossible =
+    published.generation === 0 ||
+    [published, ...replicas].some((one) => one.level === 'restricted' || one.generation < published.generation);
+  return isPossible ? 'restricted' : 'privileged';
 }
 
 /** True if replicas exist and all of them run the restricted default of the published generation. */
@@ -262,11 +243,8 @@ function enforcing({ input, plan, unlabeled }: EnforcementFacts): State {
       ? no('LegacyMode', 'mode Legacy enforces nothing')
       : no('AwaitingEvaluation', 'enforcement waits for an evaluation of all namespaces');
   }
-  if (gate === false) return no('FeatureGateDisabled', 'the feature gate is off');
+  if (!gate) return no('FeatureGateDisabled', 'the feature gate is off');
   if (enforce === 'restricted') return yes('Restricted', 'namespaces without a label are held to restricted');
-  if (gate === undefined) {
-    return { status: 'Unknown', reason: 'FeatureGateNotObserved', message: 'the state of the feature gate is unknown' };
-  }
   return no('LabelingNamespaces', `the default level is raised after all namespaces are labeled${missing(unlabeled)}`);
 }
 
@@ -279,10 +257,10 @@ function progressing(facts: EnforcementFacts): State {
   if (enforce === 'restricted' && input.currentEnforce === 'privileged') {
     return yes('RollingOutConfiguration', 'replicas change to the default level restricted');
   }
-  if (want === true && enforce === 'privileged') {
+  if (want && enforce === 'privileged') {
     return yes('LabelingNamespaces', `namespaces are being labeled${missing(unlabeled)}`);
   }
-  if (want === false && unreleased.length > 0) {
+  if (!want && unreleased.length > 0) {
     return yes('ReleasingLabels', `enforce labels are being removed from ${summarizeNames(unreleased)}`);
   }
   if (isWaiting(input, plan)) return yes('EvaluationPending', 'the decision waits for an evaluation of all namespaces');

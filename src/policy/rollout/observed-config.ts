@@ -1,7 +1,7 @@
 /** The Pod Security configuration that the rollout publishes. */
 import type { JsonObject } from '../../kube/types.ts';
 import { DEFAULTS_FIELDS, type PodSecurityConfiguration } from '../psa/configuration.ts';
-import type { DefaultLevel, EnforcementPlan } from './enforcement.ts';
+import type { DefaultLevel } from './enforcement.ts';
 
 /** The defaults for a level of enforcement. Violations of restricted are always audited and warned about. */
 export function podSecurityDefaultsFor(enforce: DefaultLevel): PodSecurityConfiguration['defaults'] {
@@ -13,18 +13,6 @@ export function podSecurityDefaultsFor(enforce: DefaultLevel): PodSecurityConfig
     warn: 'restricted',
     'warn-version': 'latest',
   };
-}
-
-/**
- * The defaults of a plan, always with all six fields. While it is unknown whether enforcement is wanted, the previous
- * defaults are kept.
- * @see https://github.com/openshift/cluster-kube-apiserver-operator/blob/main/pkg/operator/configobservation/auth/podsecurityadmission.go
- */
-export function observeDefaults<T extends object>(
-  { want, enforce }: Pick<EnforcementPlan, 'enforce' | 'want'>,
-  before?: T,
-): T | PodSecurityConfiguration['defaults'] {
-  return want === undefined && before !== undefined ? before : podSecurityDefaultsFor(enforce);
 }
 
 /** An invalid level: a server with an incomplete configuration fails to start instead of enforcing nothing. */

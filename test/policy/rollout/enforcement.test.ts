@@ -6,7 +6,6 @@ import { withTransitionTimes } from '../../../src/kube/conditions.ts';
 import type { FeatureGate } from '../../../src/kube/types.ts';
 import type { PSAEnforcementConfig } from '../../../src/kube/psa-enforcement-config.ts';
 import {
-  currentDefault,
   ENFORCEMENT_GATE,
   enforcementConditions,
   EVALUATION_RESULTS,
@@ -16,14 +15,12 @@ import {
   planEnforcement,
   planRaise,
   readEnforcement,
-  replicaDefault,
-  wantsEnforcement,
   type EnforcementInput,
 } from '../../../src/policy/rollout/enforcement.ts';
 import { ROLLOUT_PHASES } from '../../../src/policy/rollout/settings.ts';
 import { readFixture } from '../../support/fixtures.ts';
 import { parsePodSecurity } from '../../../src/config/configuration.ts';
-import { buildAdmissionConfiguration, observeDefaults } from '../../../src/policy/rollout/observed-config.ts';
+import { buildAdmissionConfiguration, podSecurityDefaultsFor } from '../../../src/policy/rollout/observed-config.ts';
 
 /** No mode is requested, no namespace violates, and the feature gate is on. */
 const CLEAN: EnforcementInput = {
@@ -44,11 +41,6 @@ function membersIn(found: object, expected: Json): Json {
   return Object.fromEntries(Object.keys(expected).map((key) => [key, (found as Json)[key] ?? null]));
 }
 
-/** `null` is an unknown feature gate. */
-function inputWith({ gate = true, ...given }: Json): EnforcementInput {
-  return { ...CLEAN, ...given, gate: gate === null ? undefined : gate === true };
-}
-
 const CASES = readFixture<{
   readonly plan: readonly (Case & { readonly given: Json })[];
   readonly conditions: readonly (Case &
@@ -65,7 +57,7 @@ const CASES = readFixture<{
 
 suite('the plan', () => {
   for (const { name, given, expected } of CASES.plan) {
-    test(name, () => assert.deepEqual(membersIn(planEnforcement(inputWith(given)), expected), expected));
+    test(name, () => assert.deepEqual(membersIn(planEnforcement({ ...CLEAN, ...given }), expected), expected));
   }
 });
 
@@ -92,27 +84,13 @@ suite('the ways to end enforcement', () => {
     const on = planEnforcement({ ...ENFORCING, evaluation: 'stale', currentEnforce: 'privileged', isSettled: false });
     assert.deepEqual([on.status, on.enforce, on.syncer], ['Restricted', 'privileged', 'Enforce']);
   });
-
-  test('a replica lowers its default on its own and never raises it', () => {
-    for (const want of [true, false, undefined]) {
-      assert.equal(replicaDefault({ published: 'privileged', want }), 'privileged');
-      assert.equal(replicaDefault({ published: 'restricted', want }), want === false ? 'privileged' : 'restricted');
-    }
-    assert.equal(wantsEnforcement({ phase: 'Enforce', gate: undefined, spec: '', status: 'Legacy' }), false);
-    assert.equal(wantsEnforcement({ phase: 'Enforce', gate: undefined, spec: '', status: 'Restricted' }), undefined);
-  });
-
-  test('the default is restricted while any replica runs it', () => {
-    assert.equal(currentDefault(['privileged', 'restricted']), 'restricted');
-    assert.equal(currentDefault([]), 'privileged');
-  });
 });
 
 test('in any order of events, the default is lowered before labels are removed and raised after labels are written', () => {
   const change = fc.record(
     {
       phase: fc.constantFrom(...ROLLOUT_PHASES),
-      gate: fc.constantFrom(true, false, undefined),
+      gate: fc.boolean(),
       spec: fc.constantFrom('', 'Restricted', 'Legacy', 'odd'),
       evaluation: fc.constantFrom(...EVALUATION_RESULTS),
       isSettled: fc.boolean(),
@@ -132,7 +110,7 @@ test('in any order of events, the default is lowered before labels are removed a
           assert.equal(syncer, 'Enforce');
         }
         // The configuration reaches the replicas later.
-        input = { ...input, spec, status, syncer, currentEnforce: arrives ? enforce : before };
+        input = { ...input, spec, status, currentEnforce: arrives ? enforce : before };
       }
     }),
   );
@@ -141,7 +119,7 @@ test('in any order of events, the default is lowered before labels are removed a
 suite('conditions', () => {
   for (const { name, input: given, expected, ...facts } of CASES.conditions) {
     test(name, () => {
-      const input = inputWith(given);
+      const input: EnforcementInput = { ...CLEAN, ...given };
       const found = enforcementConditions({ input, plan: planEnforcement(input), ...facts });
       const printed = found.map(({ type, status, reason, message }) => [type, `${status} ${reason}: ${message}`]);
       assert.deepEqual(membersIn(Object.fromEntries(printed) as Json, expected), expected);
@@ -211,27 +189,8 @@ suite('the configuration object', () => {
   });
 });
 
-const ADVICE = {
-  'enforce-version': 'latest',
-  audit: 'restricted',
-  'audit-version': 'latest',
-  warn: 'restricted',
-  'warn-version': 'latest',
-};
-const RESTRICTED = observeDefaults({ want: true, enforce: 'restricted' });
+const RESTRICTED = podSecurityDefaultsFor('restricted');
 const EXEMPTIONS = { usernames: ['system:serviceaccount:builds:builder'], namespaces: [], runtimeClasses: ['kata'] };
-
-suite('the observed defaults', () => {
-  const cases = [
-    ['are raised', { want: true, enforce: 'restricted' }, undefined, 'restricted'],
-    ['are lowered', { want: false, enforce: 'privileged' }, RESTRICTED, 'privileged'],
-    ['are kept while enforcement is unknown', { want: undefined, enforce: 'privileged' }, RESTRICTED, 'restricted'],
-    ['enforce nothing without previous ones', { want: undefined, enforce: 'privileged' }, undefined, 'privileged'],
-  ] as const;
-  for (const [name, plan, before, enforce] of cases) {
-    test(name, () => assert.deepEqual(observeDefaults(plan, before), { enforce, ...ADVICE }));
-  }
-});
 
 suite('the configuration for an API server', () => {
   test('is valid, and contains the exemptions', () => {
