@@ -256,8 +256,7 @@ export function countNamespaces(namespaces: readonly PlannedNamespace[]): Namesp
 
 function createNamespacePlanner(facts: RolloutFacts): (namespace: Namespace) => PlannedNamespace {
   const { store, podSecurity, management, state } = facts;
-  const exemptions = () => podSecurity.configuration.exemptions;
-  const evaluator = createNamespaceEvaluator({ exemptions, management });
+  const evaluator = createNamespaceEvaluator({ exemptions: () => podSecurity.exemptions, management });
   const plannedLabel = createLabelPlanner(facts);
   return (namespace) => {
     const name = objectName(namespace);

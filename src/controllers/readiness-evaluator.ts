@@ -3,15 +3,13 @@ import { canUseScc, getSccSet } from '../cluster/access.ts';
 import type { Cluster } from '../cluster/cluster.ts';
 import { predictNamespaceLevel } from '../cluster/rollout.ts';
 import type { Store } from '../cluster/store.ts';
-import { listPodSources, POD_SOURCES, type PodSource } from '../cluster/workloads.ts';
+import { listPodSources, POD_SOURCES } from '../cluster/workloads.ts';
 import { getApiVersion } from '../kube/resources.ts';
 import { NAMESPACE_RANGE_ANNOTATIONS } from '../kube/scc.ts';
 import type { Namespace } from '../kube/types.ts';
 import { POD_SECURITY_LABELS } from '../kube/well-known.ts';
-import { type PodSecurityConfiguration, createExemptions, type Exemptions } from '../policy/psa/configuration.ts';
-import { isStricter } from '../policy/psa/policy.ts';
+import type { Exemptions } from '../policy/psa/configuration.ts';
 import type { Level } from '../policy/pss/policy.ts';
-import type { AffectedNamespaces } from '../policy/rollout/affected-namespaces.ts';
 import type { DefaultLevel } from '../policy/rollout/enforcement.ts';
 import {
   evaluateStepwise,
@@ -20,8 +18,6 @@ import {
   isSelected,
   parseDryRunWarnings,
   type NamespaceEvaluation,
-  type TemplateContext,
-  type TemplatePod,
 } from '../policy/rollout/evaluation.ts';
 import { createSccAccess, type ManagementSettings } from '../policy/rollout/label-sync.ts';
 import type { RolloutSettings } from '../policy/rollout/settings.ts';
@@ -30,63 +26,9 @@ import { forEachYielding, isNotFound, type ReconcileContext } from './controller
 
 const TEMPLATE_KINDS = POD_SOURCES.filter((kind) => kind !== 'Pod');
 
-/** The remembered result of a template: the level that it satisfies, else its pod. */
-interface TemplateResult {
-  readonly epoch: number;
-  satisfies?: Level;
-  pod?: TemplatePod | undefined;
-}
-
-/** Remembers templates as admitted, until something changes that admission depends on. */
-function createTemplateCache() {
-  let results = new WeakMap<object, TemplateResult>();
-  const epochs = new Map<string, number>();
-  let epoch = 0;
-  let allEpoch = 0;
-  const admit = ({ kind, object }: PodSource, level: Level, current: number, context: TemplateContext) => {
-    const known = results.get(object);
-    const isValid = known?.epoch === current && (known.satisfies === undefined || !isStricter(level, known.satisfies));
-    if (isValid) return known;
-    const result: TemplateResult = { epoch: current, pod: getTemplatePod(kind, object, context) };
-    results.set(object, result);
-    return result;
-  };
-  return {
-    /** The templates of a namespace that are not known to satisfy the level. */
-    list(store: Store, level: Level, context: TemplateContext) {
-      const name = context.namespace.metadata?.name ?? '';
-      const current = Math.max(allEpoch, epochs.get(name) ?? 0);
-      let last: TemplateResult | undefined;
-      function* templates(): Generator<TemplatePod, void> {
-        for (const source of listPodSources(store, name, TEMPLATE_KINDS)) {
-          last = admit(source, level, current, context);
-          if (last.pod) yield last.pod;
-        }
-      }
-      const onSatisfied = (): void => {
-        if (last === undefined) return;
-        last.satisfies = level;
-        last.pod = undefined;
-      };
-      return { templates: { [Symbol.iterator]: templates }, onSatisfied };
-    },
-    invalidate(affected: AffectedNamespaces): void {
-      epoch++;
-      if (affected === 'all') {
-        allEpoch = epoch;
-        epochs.clear();
-      } else for (const name of affected) epochs.set(name, epoch);
-    },
-    reset(): void {
-      results = new WeakMap();
-      epochs.clear();
-    },
-  };
-}
-
 interface EvaluatorOptions {
   /** The exemptions of the current settings. */
-  exemptions(): PodSecurityConfiguration['exemptions'];
+  exemptions(): Exemptions;
   readonly management: ManagementSettings;
 }
 
@@ -98,33 +40,20 @@ export interface NamespaceEvaluator {
   predictLevel(namespace: Namespace, store: Store): Level | undefined;
   /** Evaluates a namespace and pauses often. */
   evaluate(namespace: Namespace, store: Store): Generator<undefined, NamespaceEvaluation>;
-  /** Drops what is remembered of the namespaces. */
-  invalidate(affected: AffectedNamespaces): void;
-  reset(): void;
 }
 
 export function createNamespaceEvaluator({ exemptions, management }: EvaluatorOptions): NamespaceEvaluator {
-  const cache = createTemplateCache();
-  let exempt: { readonly lists: PodSecurityConfiguration['exemptions']; readonly exemptions: Exemptions } | undefined;
-  const currentExemptions = (): Exemptions => {
-    const lists = exemptions();
-    if (exempt?.lists !== lists) exempt = { lists, exemptions: createExemptions(lists) };
-    return exempt.exemptions;
-  };
-
   return {
-    invalidate: cache.invalidate,
-    reset: cache.reset,
     predictLevel: (namespace, store) => predictNamespaceLevel(namespace, store, management),
-    isSelected: (namespace) => isSelected(namespace, currentExemptions()),
+    isSelected: (namespace) => isSelected(namespace, exemptions()),
     *evaluate(namespace, store) {
       const name = namespace.metadata?.name ?? '';
       const { mode } = sccMode(namespace, management.scc);
       const pods = store.list('Pod', name);
       const sccs = store.list('SecurityContextConstraints');
       const missing = mode === 'enforce' ? missingPrerequisite(namespace, sccs) : undefined;
-      const isEmpty = pods.length === 0 && listPodSources(store, name, TEMPLATE_KINDS).length === 0;
-      if (missing !== undefined && !isEmpty) return inconclusive(name, missing);
+      const workloads = listPodSources(store, name, TEMPLATE_KINDS);
+      if (missing !== undefined && pods.length + workloads.length > 0) return inconclusive(name, missing);
       const level = predictNamespaceLevel(namespace, store, management);
       const canUse = canUseScc(store);
       const findAccount = (account: string) => store.get('ServiceAccount', account, name);
@@ -133,8 +62,11 @@ export function createNamespaceEvaluator({ exemptions, management }: EvaluatorOp
         namespace,
         level,
         pods,
-        ...cache.list(store, level ?? 'restricted', context),
-        exemptions: currentExemptions(),
+        templates: workloads.values().flatMap(({ kind, object }) => {
+          const template = getTemplatePod(kind, object, context);
+          return template ? [template] : [];
+        }),
+        exemptions: exemptions(),
         exists: (kind, owner) => store.get(kind, owner, name) !== undefined,
         sccMode: mode,
         mayUse(account, sccName) {

@@ -9,7 +9,7 @@ import {
 } from '../kube/psa-enforcement-config.ts';
 import { parseTimestamp } from '../kube/units.ts';
 import { EVALUATE_ANNOTATION, INSTALLATION } from '../kube/well-known.ts';
-import type { PodSecurityConfiguration } from '../policy/psa/configuration.ts';
+import type { Exemptions } from '../policy/psa/configuration.ts';
 import type { AffectedNamespaces, AffectingKind } from '../policy/rollout/affected-namespaces.ts';
 import { ROLLOUT_MANAGER } from '../policy/rollout/enforcement.ts';
 import { REPORT_NAME, type NamespaceEvaluation } from '../policy/rollout/evaluation.ts';
@@ -105,7 +105,7 @@ const BATCH_MS = 1_000;
 function createReconciler(controllerContext: ControllerContext): Reconciler {
   const { settings, service, version, date } = controllerContext;
   const metrics = controllerContext.metrics.rollout.readiness;
-  const exemptions = (): PodSecurityConfiguration['exemptions'] => settings.value.podSecurity.configuration.exemptions;
+  const exemptions = (): Exemptions => settings.value.podSecurity.exemptions;
   const evaluator = createNamespaceEvaluator({ exemptions, management: managementSettings(settings.value.scc) });
   const jitter = controllerContext.random() * 0.2 - 0.1;
   const nowMs = (): number => date().getTime();
@@ -122,8 +122,6 @@ function createReconciler(controllerContext: ControllerContext): Reconciler {
   };
 
   const start = ({ cluster, signal, enqueue }: ReconcileContext): void => {
-    // A new leader has missed the changes before.
-    evaluator.reset();
     state = createState(() => getConfig(cluster.store));
     signal.addEventListener('abort', () => resetMetrics(metrics), { once: true });
     enqueue(CONFIG);
@@ -204,7 +202,6 @@ function createReconciler(controllerContext: ControllerContext): Reconciler {
     if (exemptions() !== state.exemptions) {
       state.exemptions = exemptions();
       state.isAllStale = true;
-      evaluator.invalidate('all');
     }
     const { delayMs, isAwaited } = scheduleSweep({
       ...state,
@@ -272,7 +269,6 @@ function createReconciler(controllerContext: ControllerContext): Reconciler {
   };
 
   const onAffected = (affected: AffectedNamespaces): readonly string[] => {
-    evaluator.invalidate(affected);
     if (affected !== 'all') return [...affected];
     state.isAllStale = true;
     state.settling.changed(nowMs());
@@ -331,7 +327,7 @@ function createState(getConfig: () => PSAEnforcementConfig | undefined) {
     allMs: -Infinity,
     /** True if all namespaces have to be evaluated again. */
     isAllStale: true,
-    exemptions: undefined as PodSecurityConfiguration['exemptions'] | undefined,
+    exemptions: undefined as Exemptions | undefined,
     /** Number of incomplete sweeps in a row. */
     failures: 0,
     running: undefined as RunningSweep | undefined,

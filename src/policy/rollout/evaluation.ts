@@ -30,7 +30,7 @@ import type { Exemptions } from '../psa/configuration.ts';
 import { isStricter } from '../psa/policy.ts';
 import { checkFix } from '../pss/evaluate.ts';
 import { evaluatePod } from '../pss/index.ts';
-import { isLevel, type Level, type Version } from '../pss/policy.ts';
+import { isLevel, type Level } from '../pss/policy.ts';
 import { serviceAccountSubject } from '../scc/access.ts';
 import { assignScc } from '../scc/assign.ts';
 import type { SccMode } from '../scc/mode.ts';
@@ -193,16 +193,12 @@ export interface NamespaceInput extends ProvenanceContext {
   readonly namespace: Namespace;
   /** Absent if it is unknown. */
   readonly level: Level | undefined;
-  /** Absent if they cannot be listed. */
-  readonly pods: readonly Pod[] | undefined;
+  readonly pods: readonly Pod[];
   /** Templates as admitted. They are created one by one, since each takes some time. */
   readonly templates: Iterable<TemplatePod>;
-  /** Called when the template that was created last satisfies the level. */
-  readonly onSatisfied?: () => void;
   readonly exemptions: Pick<Exemptions, 'runtimeClass'>;
   /** True if the namespace contains an object of the kind and name. */
   exists(kind: 'Deployment' | 'CronJob', name: string): boolean;
-  readonly emulationVersion?: Version;
 }
 
 export function evaluateNamespace(input: NamespaceInput): NamespaceEvaluation {
@@ -218,7 +214,6 @@ export function* evaluateStepwise(input: NamespaceInput): Generator<undefined, N
   const { namespace, level, pods } = input;
   const name = namespace.metadata?.name ?? '';
   if (level === undefined) return inconclusive(name, 'the managed fields of the namespace cannot be parsed');
-  if (pods === undefined) return { ...inconclusive(name, 'the pods of the namespace cannot be listed'), level };
   const findings = new Map<string, Finding>();
   if (level !== 'privileged') {
     for (const pod of pods) {
@@ -273,7 +268,6 @@ function addTemplate(
 ): void {
   const violations = findViolations(pod, `${path}.`, input, level);
   if (violations.length > 0) findingFor(findings, { kind, name }).ofTemplate = violations;
-  else input.onSatisfied?.();
 }
 
 function findingFor(findings: Map<string, Finding>, owner: Owner): Finding {
@@ -289,10 +283,10 @@ function findingFor(findings: Map<string, Finding>, owner: Owner): Finding {
 function findViolations(
   pod: PodLike,
   prefix: string,
-  { exemptions, emulationVersion }: NamespaceInput,
+  { exemptions }: NamespaceInput,
   level: Level,
 ): readonly FixableViolation[] {
-  const policy = { level, version: 'latest', ...(emulationVersion === undefined ? {} : { emulationVersion }) } as const;
+  const policy = { level, version: 'latest' } as const;
   if (exemptions.runtimeClass(pod.spec?.runtimeClassName) || evaluatePod(pod, policy).allowed) return [];
   return evaluatePod(pod, { ...policy, fields: true }).violations.map(({ check, reason, detail, fields = [] }) => ({
     check,

@@ -185,7 +185,6 @@ suite('a namespace', () => {
       },
       ['violating', 'userSCC', 'Deployment/web 0 user hostNamespaces'],
     ],
-    ['pods that cannot be listed', { pods: undefined }, ['inconclusive']],
     ['an unknown level', { level: undefined }, ['inconclusive']],
     [
       'a platform namespace',

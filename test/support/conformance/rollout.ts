@@ -127,10 +127,12 @@ function recordedAs({ namespace: given, pods, level }: ClassifyCase): readonly s
   const namespace = namespaceOf(given);
   const byName = classify(namespace, []);
   if (byName.length > 0) return byName;
+  // The pods of a namespace are read from the synchronized store, which cannot fail.
+  if (!pods) return ['inconclusive'];
   const { verdict, categories } = evaluateNamespace({
     namespace,
     level,
-    pods: pods?.map(podOf),
+    pods: pods.map(podOf),
     templates: [],
     exemptions: NO_EXEMPTIONS,
     exists: () => false,
