@@ -113,10 +113,9 @@ function decideNow(review: SccReview, { settings, withAccess }: SccReviewDeps): 
   return andThen(
     withAccess((canUse) => decide({ ...cluster, canUse }), context),
     (decision) => {
-      if (!namespace)
-        return { mode, decision: namespaceNotFound(decision, name), namespace, mayChange: !decision.allowed };
-      const mayChange = !decision.allowed && decision.status.message === readNamespaceRanges(namespace).problem;
-      return { mode, decision, namespace, mayChange };
+      const mayChange =
+        !decision.allowed && (!namespace || decision.status.message === readNamespaceRanges(namespace).problem);
+      return { mode, namespace, mayChange, decision: namespace ? decision : namespaceNotFound(decision, name) };
     },
   );
 }

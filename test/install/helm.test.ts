@@ -17,7 +17,6 @@ import { CONFIGURATION, deployment } from '../../src/install/deployment.ts';
 import { defaultSettings, buildManifests, type Manifest } from '../../src/install/index.ts';
 import { type ManifestSettings, PROFILES, type Profile } from '../../src/install/settings.ts';
 import { evaluatePod } from '../../src/policy/pss/index.ts';
-import { hasHelm } from '../support/helm.ts';
 import { manifestFiles } from '../../src/install/kustomize.ts';
 import { hasKubectl } from '../support/kubectl.ts';
 
@@ -115,6 +114,8 @@ test('the default values are those of the manifests, and match the schema', () =
   assert.deepEqual(rollout.properties.evaluator.enum, EVALUATORS);
   assert.deepEqual(enforcementMode.enum, ENFORCEMENT_MODES);
 });
+
+const hasHelm = spawnSync('helm', ['version'], { stdio: 'ignore' }).status === 0;
 
 suite('helm', { skip: hasHelm ? false : 'helm is not installed' }, () => {
   const cases: readonly (readonly [name: string, values: readonly string[], settings: Partial<ManifestSettings>])[] = [

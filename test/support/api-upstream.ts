@@ -52,10 +52,10 @@ function without(headers: IncomingHttpHeaders, names: readonly string[]): Incomi
   return Object.fromEntries(Object.entries(headers).filter(([name]) => !names.includes(name)));
 }
 
-interface Upstream {
+export interface Upstream {
   readonly server: string;
   readonly authority: string;
-  readonly client: Partial<KeyPair>;
+  readonly client: KeyPair | undefined;
   readonly headers: Readonly<Record<string, string>>;
 }
 
@@ -66,14 +66,15 @@ interface Kubeconfig {
   readonly users: readonly [{ readonly user: Readonly<Record<string, string | undefined>> }];
 }
 
-function readKubeconfig(text: string): Upstream {
+/** Reads the server and the credentials of a kubeconfig. */
+export function readKubeconfig(text: string): Upstream {
   const { clusters, users } = parse(text) as Kubeconfig;
   const { server, 'certificate-authority-data': authority } = clusters[0].cluster;
   const { 'client-certificate-data': cert, 'client-key-data': key, token } = users[0].user;
   return {
     server,
     authority: decode(authority),
-    client: cert === undefined || key === undefined ? {} : { cert: decode(cert), key: decode(key) },
+    client: cert === undefined || key === undefined ? undefined : { cert: decode(cert), key: decode(key) },
     headers: token === undefined ? {} : { authorization: `Bearer ${token}` },
   };
 }
