@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import fc from 'fast-check';
+import { createRbac } from '../../../src/policy/rbac/authorizer.ts';
 import {
   createAuthorizer,
   type Action,
@@ -276,6 +277,30 @@ test('the index returns the same as a search of all bindings', () => {
     { numRuns: 500 },
   );
   assert.ok(allowed > 100, `only ${allowed} requests were allowed`);
+});
+
+test('removed bindings and roles have no effect, and namesFor agrees with allows', () => {
+  const requests = fc.array(fc.tuple(user, action), { minLength: 20, maxLength: 20 });
+  fc.assert(
+    fc.property(objects, objects, requests, (given, removed, asked) => {
+      const { put, remove, allows, namesFor } = createRbac();
+      for (const one of given.roles) put('Role', one);
+      for (const one of given.clusterRoles) put('ClusterRole', one);
+      for (const one of [...given.roleBindings, ...removed.roleBindings]) put('RoleBinding', one);
+      for (const one of given.clusterRoleBindings) put('ClusterRoleBinding', one);
+      for (const one of removed.roleBindings) remove('RoleBinding', one);
+      const authorize = createAuthorizer(given);
+      for (const [who, what] of asked) {
+        const expected = authorize(who, what);
+        assert.equal(allows(who, what), expected);
+        const names = what.nonResourceURL === undefined ? namesFor(who, what) : undefined;
+        if (names) assert.equal(names === 'any' || names.has(what.name ?? ''), expected);
+      }
+      for (const one of given.roles) remove('Role', one);
+      for (const one of given.clusterRoles) remove('ClusterRole', one);
+      for (const [who, what] of asked) assert.equal(allows(who, what), false);
+    }),
+  );
 });
 
 test('a field of a wrong type never grants more', () => {

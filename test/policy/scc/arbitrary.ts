@@ -1,4 +1,4 @@
-/** Generated pods, SCCs and requests: values from small sets, so that they meet often. */
+/** Arbitrary pods, SCCs and requests. The values are from small sets, so that SCCs often allow pods. */
 import fc from 'fast-check';
 import type { SecurityContextConstraints } from '../../../src/kube/scc.ts';
 import type { JsonObject } from '../../../src/kube/types.ts';
@@ -16,7 +16,7 @@ const VOLUMES = ['secret', 'emptyDir', 'configMap', 'projected', 'csi', 'hostPat
 const IDS = [0, 1, 999, 1000, 5000, 1_000_650_000, 1_000_650_001];
 const HEADS = ['seccomp.security.alpha.kubernetes.io/pod', 'container.seccomp.security.alpha.kubernetes.io/a'];
 
-/** Two members at most, since a pod that asks for much fits nowhere; now and then any of them. */
+/** Usually at most two members, because no SCC allows a pod that sets many fields. */
 function some<T extends Readonly<Record<string, fc.Arbitrary<unknown>>>>(members: T): fc.Arbitrary<JsonObject> {
   const few = fc.subarray(Object.keys(members), { maxLength: 2 }).chain((keys) => {
     const chosen = Object.entries(members).filter(([name]) => keys.includes(name));
@@ -63,7 +63,7 @@ const volume = fc.oneof(
   fc.constant({ name: 'kube-api-access', projected: { sources: [{ serviceAccountToken: { path: 'token' } }] } }),
 );
 
-/** As JSON.parse makes them: fast-check's own objects have no prototype now and then. */
+/** Some objects of fast-check have no prototype, unlike those of JSON.parse. */
 function asParsed<T>(value: T): T {
   return JSON.parse(JSON.stringify(value)) as T;
 }
@@ -105,7 +105,7 @@ export const pod: fc.Arbitrary<JsonObject> = fc
 const range = fc.tuple(one(...IDS), one(...IDS)).map(([a, b]) => ({ min: Math.min(a, b), max: Math.max(a, b) }));
 const groups = some({ type: one('MustRunAs', 'RunAsAny'), ranges: fc.array(range, { maxLength: 2 }) });
 
-/** Any that the API would store; most of them are lax, so that pods fit. */
+/** SCCs that the API accepts. */
 export const scc: fc.Arbitrary<SecurityContextConstraints> = fc
   .record(
     {
@@ -169,7 +169,7 @@ const STANDARD_GRANTS: Grant = { group: 'system:authenticated', sccs: ['restrict
 /** An input with the SCCs as objects. */
 export type ListedInput = SccInput & { readonly sccs: readonly SecurityContextConstraints[] };
 
-/** Requests that create a pod, in a namespace that is in order. */
+/** Requests that create a pod in a namespace with valid ranges. */
 export const create: fc.Arbitrary<ListedInput> = fc
   .record({
     object: pod,

@@ -306,9 +306,10 @@ suite('manual and invalid values are processed in less than 500 ms', () => {
   ];
   for (const [name, work, expected] of cases) {
     test(name, () => {
-      const startMs = performance.now();
+      // CPU time, because other test files run at the same time.
+      const start = process.cpuUsage();
       assert.equal(work(), expected);
-      const ms = performance.now() - startMs;
+      const ms = process.cpuUsage(start).user / 1000;
       assert.ok(ms < MAX_MS, `${ms} ms`);
     });
   }
