@@ -6,6 +6,8 @@ import { withTransitionTimes } from '../../../src/kube/conditions.ts';
 import type { FeatureGate } from '../../../src/kube/types.ts';
 import type { PSAEnforcementConfig } from '../../../src/kube/psa-enforcement-config.ts';
 import {
+  areAllRaised,
+  defaultInForce,
   ENFORCEMENT_GATE,
   enforcementConditions,
   EVALUATION_RESULTS,
@@ -83,6 +85,17 @@ suite('the ways to end enforcement', () => {
     assert.equal(off.status, 'Restricted');
     const on = planEnforcement({ ...ENFORCING, evaluation: 'stale', currentEnforce: 'privileged', isSettled: false });
     assert.deepEqual([on.status, on.enforce, on.syncer], ['Restricted', 'privileged', 'Enforce']);
+  });
+
+  test('the default is in force while any replica may run it', () => {
+    const raised = { level: 'restricted', generation: 2 } as const;
+    const lowered = { level: 'privileged', generation: 3 } as const;
+    assert.equal(defaultInForce(lowered, [lowered, raised], true), 'restricted');
+    assert.equal(defaultInForce(lowered, [{ ...lowered, generation: 2 }], true), 'restricted');
+    assert.equal(defaultInForce({ level: 'privileged', generation: 0 }, [], true), 'restricted');
+    assert.equal(defaultInForce(lowered, [lowered], true), 'privileged');
+    assert.equal(defaultInForce(lowered, [raised], false), 'privileged');
+    assert.deepEqual([areAllRaised(raised, [raised]), areAllRaised(raised, [])], [true, false]);
   });
 });
 
