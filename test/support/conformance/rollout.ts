@@ -211,8 +211,12 @@ interface GateExpect {
 export const OBSERVER_AREAS: Readonly<Record<string, Area>> = {
   'observer/gate-only': area<GateCase, GateExpect>((given, expect) => {
     const { existingDefaults, gatesObserved, gate, gateError } = given;
-    // The gate is read from the synchronized store, so its state is always known.
-    if (!gatesObserved || gateError !== undefined) return;
+    if (!gatesObserved || gateError !== undefined) {
+      // Controllers start after the store is synchronized, so the state of the gate is known to each plan. Before, nothing
+      // is published, as here.
+      assert.deepEqual(expect.defaults, existingDefaults);
+      return;
+    }
     const plan = planEnforcement({
       phase: 'Disabled',
       gate: gate === 'enabled',
