@@ -180,7 +180,7 @@ function createReconciler(controllerContext: ControllerContext): Reconciler {
     state.sweep = { evaluations, startMs, endMs };
     state.sweptGeneration = running.generation;
     state.running = undefined;
-    const isIncomplete = summarize({ evaluations }, endMs).inconclusive > 0;
+    const isIncomplete = summarize(state.sweep).inconclusive > 0;
     if (isIncomplete) metrics.evaluationErrors.cell({}).count++;
     state.failures = isIncomplete && current.inconclusivePolicy === 'Block' ? state.failures + 1 : 0;
     metrics.evaluationDuration.set((endMs - startMs) / 1000);

@@ -151,20 +151,15 @@ export function countFindings(evaluations: readonly NamespaceEvaluation[]): {
 
 // The status.
 
-/** An evaluation of all namespaces. */
-interface Sweep {
-  /** The evaluations of the selected namespaces. */
-  readonly evaluations: readonly NamespaceEvaluation[];
-  /** Finds any namespace, selected or not. */
-  findNamespace(name: string): Namespace | undefined;
-}
-
-/** An evaluation of all namespaces with its times in milliseconds since 1970. */
+/** An evaluation of all selected namespaces. Times are in milliseconds since 1970. */
 export interface CompletedSweep {
   readonly evaluations: readonly NamespaceEvaluation[];
   readonly startMs: number;
   readonly endMs: number;
 }
+
+/** Finds any namespace, selected or not. */
+type FindNamespace = (name: string) => Namespace | undefined;
 
 /** The reasons of the entries by category. The first category with a reason counts. */
 const REASONS: Readonly<Record<Category, string | undefined>> = {
@@ -182,14 +177,14 @@ export function violationReason(categories: readonly Category[]): string | undef
 /**
  * The entries after an evaluation. A namespace that no longer violates becomes `Previous`, an inconclusive one keeps its
  * entry, a deleted one loses it. Violating namespaces come first, then by name. The oldest `Previous` entries are dropped
- * beyond the maximum; `total` counts them.
- * @param now RFC 3339: the end of the evaluation
+ * beyond the maximum.
  */
 export function nextViolatingNamespaces(
   before: readonly ViolatingNamespace[] | null | undefined,
-  { evaluations, findNamespace }: Sweep,
-  now: string,
-): { readonly entries: readonly ViolatingNamespace[]; readonly total: number } {
+  { evaluations, endMs }: Pick<CompletedSweep, 'evaluations' | 'endMs'>,
+  findNamespace: FindNamespace,
+): readonly ViolatingNamespace[] {
+  const now = formatTimestamp(endMs);
   const existing = before?.filter((entry) => describes(entry, findNamespace(entry.name))) ?? [];
   const known = new Map(existing.map((entry) => [entry.name, entry]));
   const verdicts = new Map(evaluations.map(({ name, verdict }) => [name, verdict]));
@@ -199,9 +194,8 @@ export function nextViolatingNamespaces(
   const others = [...known.values()]
     .filter(({ name }) => verdicts.get(name) !== 'violating')
     .map((entry) => (verdicts.get(entry.name) === 'inconclusive' ? entry : previousEntry(entry, now)));
-  const entries = [...current, ...others];
-  const kept = entries.toSorted(compareRetention).slice(0, MAX_VIOLATING_NAMESPACES);
-  return { entries: kept.sort(compareEntries), total: entries.length };
+  const kept = [...current, ...others].sort(compareRetention).slice(0, MAX_VIOLATING_NAMESPACES);
+  return kept.sort(compareEntries);
 }
 
 /** False if the namespace of the entry was deleted, even if another of its name was created. */
@@ -241,98 +235,43 @@ function isPrevious({ state }: Pick<ViolatingNamespace, 'state'>): boolean {
   return state === 'Previous';
 }
 
-interface StatusInput {
-  readonly before: PSAEnforcementConfig['status'];
-  readonly sweep: Sweep;
-  /** Milliseconds since 1970. */
-  readonly endMs: number;
-  readonly inconclusivePolicy: 'Block' | 'Ignore';
-}
-
-/** The part of the status that an evaluation changes. The time advances only if all namespaces have a verdict. */
-export function evaluationStatus({ before, sweep, endMs, inconclusivePolicy }: StatusInput): {
-  readonly violatingNamespaces: readonly ViolatingNamespace[];
-  readonly lastEvaluationTime?: string | undefined;
-} {
-  const now = formatTimestamp(endMs);
-  const isComplete = inconclusivePolicy === 'Ignore' || summarize(sweep, endMs).inconclusive === 0;
-  return {
-    violatingNamespaces: nextViolatingNamespaces(before?.violatingNamespaces, sweep, now).entries,
-    lastEvaluationTime: isComplete ? now : (before?.lastEvaluationTime ?? undefined),
-  };
-}
-
 /** The number of violating and of inconclusive namespaces. */
-export function summarize({ evaluations }: Pick<Sweep, 'evaluations'>, endMs: number): SweepSummary {
+export function summarize({ evaluations, endMs }: Pick<CompletedSweep, 'evaluations' | 'endMs'>): SweepSummary {
   const count = (verdict: string): number => evaluations.filter((one) => one.verdict === verdict).length;
   return { endMs, violating: count('violating'), inconclusive: count('inconclusive') };
 }
 
 // The schedule.
 
-/** All times are in milliseconds since 1970. */
-export interface ScheduleInput {
+/** What the schedule of the readiness controller depends on. Times are in milliseconds since 1970. */
+interface ReadinessSchedule {
+  readonly object: PSAEnforcementConfig;
+  readonly settings: RolloutSettings;
   readonly nowMs: number;
-  /** End of the last complete evaluation, of this process or an earlier one. */
-  readonly completedMs?: number | undefined;
-  /** Start of the last attempt of this process. */
-  readonly attemptedMs?: number | undefined;
-  /** Number of incomplete attempts in a row. */
+  /** The last sweep of this process. */
+  readonly sweep: CompletedSweep | undefined;
+  /** Number of incomplete sweeps in a row. */
   readonly failures: number;
   /** When the annotation requested an evaluation. */
-  readonly requestedMs?: number | undefined;
-  /** True while a decision depends on the evaluation. */
-  readonly isAwaited: boolean;
-  readonly intervalMs: number;
-  /** Older evaluations decide nothing. */
-  readonly maxAgeMs: number;
+  readonly requestedMs: number | undefined;
+  /** Generation of the object when the last sweep began. */
+  readonly sweptGeneration: number | undefined;
+  /** Since when the verdict of a namespace differs from that sweep. */
+  readonly changedSinceMs: number | undefined;
+  /** Delay until SCCs and grants stop changing. Until then many namespaces seem to violate the level. */
+  readonly settleMs: number;
   /** From -0.1 to 0.1: spreads the evaluations of many clusters. */
   readonly jitter: number;
 }
 
 const MINUTE_MS = 60_000;
 const MAX_RETRY_MS = 30 * MINUTE_MS;
-
-/**
- * The delay until the next evaluation by interval, request and retry; 0 for now. The interval starts at the stored time, so
- * a restart does not change it. Incomplete evaluations are retried after 1, 2, 4 … up to 30 minutes.
- */
-export function nextEvaluationMs(input: ScheduleInput): number {
-  return Math.max(0, dueMs(input) - input.nowMs);
-}
-
-function dueMs(input: ScheduleInput): number {
-  const { nowMs, completedMs, attemptedMs, failures, requestedMs, isAwaited, intervalMs, maxAgeMs, jitter } = input;
-  if (requestedMs !== undefined && requestedMs > (attemptedMs ?? completedMs ?? -Infinity)) return nowMs;
-  if (failures > 0 && attemptedMs !== undefined) {
-    return attemptedMs + Math.min(MAX_RETRY_MS, MINUTE_MS * 2 ** (failures - 1));
-  }
-  // A time in the future was written by a wrong clock.
-  if (completedMs === undefined || completedMs > nowMs) return nowMs;
-  if (isAwaited && nowMs - completedMs > maxAgeMs) return nowMs;
-  return completedMs + intervalMs * (1 + jitter);
-}
-
-/** What the schedule of the readiness controller depends on. Times are in milliseconds since 1970. */
-export interface ReadinessSchedule extends Pick<ScheduleInput, 'nowMs' | 'failures' | 'requestedMs' | 'jitter'> {
-  readonly object: PSAEnforcementConfig;
-  readonly settings: RolloutSettings;
-  /** The last sweep of this process. */
-  readonly sweep: CompletedSweep | undefined;
-  /** Generation of the object when that sweep began. */
-  readonly sweptGeneration: number | undefined;
-  /** Since when the verdict of a namespace differs from that sweep. */
-  readonly changedSinceMs: number | undefined;
-  /** Delay until SCCs and grants stop changing. Until then many namespaces seem to violate the level. */
-  readonly settleMs: number;
-}
-
 /** A changed verdict leads to a sweep after this time, and to at most one sweep in this time. */
-const CHANGE_DELAY_MS = 60_000;
+const CHANGE_DELAY_MS = MINUTE_MS;
 /** A decision waits at most this long for changed verdicts. */
 const AWAITED_DELAY_MS = 5_000;
 
-/** The delay until the next sweep, and whether decisions wait for it. */
+/** The delay until the next sweep, 0 for now, and whether decisions wait for it. */
 export function scheduleSweep(input: ReadinessSchedule): { readonly delayMs: number; readonly isAwaited: boolean } {
   const { object, settings, nowMs, sweep, changedSinceMs } = input;
   const { spec, status } = readEnforcement(object);
@@ -343,40 +282,48 @@ export function scheduleSweep(input: ReadinessSchedule): { readonly delayMs: num
   const isSpecNew =
     spec === '' && generation !== object.status?.observedGeneration && generation !== input.sweptGeneration;
   const isOutdated = isUndecided && isInProcess && (sweep === undefined || changedSinceMs !== undefined);
-  const attemptedMs = sweep?.startMs;
   const storedMs = parseTimestamp(object.status?.lastEvaluationTime);
-  const byInterval = nextEvaluationMs({
-    ...input,
-    intervalMs: settings.evaluationIntervalMs,
-    maxAgeMs: settings.maxEvaluationAgeMs,
-    // The end of the last sweep may not be stored yet.
-    completedMs: sweep && input.failures === 0 ? sweep.endMs : storedMs,
-    attemptedMs,
-    isAwaited: isUndecided,
-  });
-  const sinceLastMs = attemptedMs === undefined ? Infinity : nowMs - attemptedMs;
-  const byChange =
-    changedSinceMs === undefined
-      ? Infinity
-      : Math.max(changedSinceMs + CHANGE_DELAY_MS - nowMs, CHANGE_DELAY_MS - sinceLastMs, 0);
-  const bySpec = isSpecNew ? 0 : Infinity;
-  const byDecision = isOutdated ? Math.max(0, AWAITED_DELAY_MS - sinceLastMs) : Infinity;
+  const lastMs = sweep?.startMs ?? -Infinity;
+  const dueMs = Math.min(
+    nextByInterval(input, storedMs, isUndecided),
+    changedSinceMs === undefined ? Infinity : Math.max(changedSinceMs, lastMs) + CHANGE_DELAY_MS,
+    isSpecNew ? nowMs : Infinity,
+    isOutdated ? lastMs + AWAITED_DELAY_MS : Infinity,
+  );
   // A sweep by dry runs may take hours: until it ends, the stored result decides.
   const isHeld = isSpecNew && (isInProcess || storedMs !== undefined);
-  const delayMs = Math.max(Math.min(byInterval, byChange, bySpec, byDecision), input.settleMs);
-  return { delayMs, isAwaited: isHeld || isOutdated };
+  return { delayMs: Math.max(0, dueMs - nowMs, input.settleMs), isAwaited: isHeld || isOutdated };
+}
+
+/**
+ * The time of the next sweep by interval, request and retry. The interval starts at the stored time, so a restart does not
+ * change it. Incomplete evaluations are retried after 1, 2, 4 … up to 30 minutes.
+ */
+function nextByInterval(
+  { settings, nowMs, sweep, failures, requestedMs, jitter }: ReadinessSchedule,
+  storedMs: number | undefined,
+  isUndecided: boolean,
+): number {
+  // The end of the last sweep may not be stored yet.
+  const completedMs = sweep && failures === 0 ? sweep.endMs : storedMs;
+  if (requestedMs !== undefined && requestedMs > (sweep?.startMs ?? completedMs ?? -Infinity)) return nowMs;
+  if (failures > 0 && sweep) return sweep.startMs + Math.min(MAX_RETRY_MS, MINUTE_MS * 2 ** (failures - 1));
+  // A time in the future was written by a wrong clock.
+  if (completedMs === undefined || completedMs > nowMs) return nowMs;
+  if (isUndecided && nowMs - completedMs > settings.maxEvaluationAgeMs) return nowMs;
+  return completedMs + settings.evaluationIntervalMs * (1 + jitter);
 }
 
 // The decision.
 
-export interface DecisionInput {
+interface DecisionInput {
   readonly object: PSAEnforcementConfig;
   readonly settings: RolloutSettings;
   readonly gate: boolean;
   readonly published: DefaultLevel;
   /** The last sweep of this process. Without one, the stored result counts. */
   readonly sweep: CompletedSweep | undefined;
-  findNamespace(name: string): Namespace | undefined;
+  readonly findNamespace: FindNamespace;
   /** Milliseconds since 1970. */
   readonly nowMs: number;
   /** True if the API server has refused to change the mode because another manager owns it. */
@@ -398,25 +345,26 @@ const OWN_CONDITIONS: ReadonlySet<string> = new Set([
   'SpecInvalid',
 ]);
 
-/** Decides about enforcement by the last evaluation. */
+/** Decides about enforcement by the last evaluation. Its time advances only if all namespaces have a verdict. */
 export function decideReadiness(input: DecisionInput): Decision {
   const { object, settings, sweep, nowMs } = input;
-  const found = sweep && { evaluations: sweep.evaluations, findNamespace: input.findNamespace };
-  const { lastEvaluationTime, violatingNamespaces } = found
-    ? evaluationStatus({ before: object.status, sweep: found, endMs: sweep.endMs, ...settings })
-    : { ...object.status, violatingNamespaces: object.status?.violatingNamespaces ?? [] };
-  const evaluated: Status = { ...object.status, lastEvaluationTime: lastEvaluationTime ?? null, violatingNamespaces };
+  const { inconclusivePolicy } = settings;
+  const newest = sweep && summarize(sweep);
+  const isComplete = newest !== undefined && (inconclusivePolicy === 'Ignore' || newest.inconclusive === 0);
+  const lastEvaluationTime = isComplete ? formatTimestamp(newest.endMs) : object.status?.lastEvaluationTime;
+  const stored = object.status?.violatingNamespaces;
+  const violatingNamespaces = sweep ? nextViolatingNamespaces(stored, sweep, input.findNamespace) : (stored ?? []);
   const given: EnforcementInput = {
     ...readEnforcement(object),
     ...(input.isSpecRefused ? { specOwner: 'others' as const } : {}),
     phase: settings.phase,
     gate: input.gate,
     evaluation: getEvaluationResult({
-      status: evaluated,
-      newest: found && summarize(found, sweep.endMs),
+      status: { ...object.status, lastEvaluationTime: lastEvaluationTime ?? null, violatingNamespaces },
+      newest,
       nowMs,
       maxAgeMs: settings.maxEvaluationAgeMs,
-      inconclusivePolicy: settings.inconclusivePolicy,
+      inconclusivePolicy,
     }),
     isSettled: false,
     currentEnforce: input.published,
@@ -424,12 +372,12 @@ export function decideReadiness(input: DecisionInput): Decision {
   };
   const plan = planEnforcement(given);
   const violating = sweep
-    ? sweep.evaluations.filter(({ verdict }) => verdict === 'violating').map(({ name }) => name)
-    : violatingNamespaces.filter((entry) => !isPrevious(entry)).map(({ name }) => name);
+    ? sweep.evaluations.filter(({ verdict }) => verdict === 'violating')
+    : violatingNamespaces.filter((entry) => !isPrevious(entry));
   const own = enforcementConditions({
     input: given,
     plan,
-    violating,
+    violating: violating.map(({ name }) => name),
     lastEvaluationTime: lastEvaluationTime ?? undefined,
   }).filter(({ type }) => OWN_CONDITIONS.has(type));
   return {

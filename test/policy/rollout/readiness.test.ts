@@ -8,12 +8,11 @@ import { createExemptions } from '../../../src/policy/psa/configuration.ts';
 import {
   readinessCondition,
   nextViolatingNamespaces,
-  evaluationStatus,
+  decideReadiness,
   countFindings,
   mergeReadinessConditions,
   violationReason,
-  nextEvaluationMs,
-  type ScheduleInput,
+  scheduleSweep,
 } from '../../../src/policy/rollout/readiness.ts';
 import {
   evaluateStepwise,
@@ -26,6 +25,7 @@ import {
   type NamespaceInput,
   type TemplatePod,
 } from '../../../src/policy/rollout/evaluation.ts';
+import { DEFAULT_ROLLOUT, type RolloutSettings } from '../../../src/policy/rollout/settings.ts';
 import { STANDARD_SCCS } from '../../../src/policy/scc/standard.ts';
 import { readFixture } from '../../support/fixtures.ts';
 import { entryOf } from '../../support/namespace-writes.ts';
@@ -410,8 +410,8 @@ suite('the list of violating namespaces', () => {
     test(one.name, () => {
       const { before = [], evaluations = [], created, expected } = { created: 'old' as const, ...one };
       const namespace = created && { metadata: { creationTimestamp: since[created] as never } };
-      const { entries, total } = nextViolatingNamespaces(before, { evaluations, findNamespace: () => namespace }, NOW);
-      assert.deepEqual([entries.map(print), total], [expected, expected.length]);
+      const entries = nextViolatingNamespaces(before, { evaluations, endMs: Date.parse(NOW) }, () => namespace);
+      assert.deepEqual(entries.map(print), expected);
     });
   }
 
@@ -421,12 +421,8 @@ suite('the list of violating namespaces', () => {
       ...entry('Previous', `p${day}`),
       lastTransitionTime: `2025-12-0${day + 1}T00:00:00Z`,
     }));
-    const { entries, total } = nextViolatingNamespaces(
-      before,
-      { evaluations: violating, findNamespace: () => ({}) },
-      NOW,
-    );
-    assert.deepEqual([entries.length, total], [1000, 1002]);
+    const entries = nextViolatingNamespaces(before, { evaluations: violating, endMs: Date.parse(NOW) }, () => ({}));
+    assert.equal(entries.length, 1000);
     assert.deepEqual(
       entries.slice(998).map(({ name }) => name),
       ['p2', 'p3'],
@@ -442,17 +438,23 @@ suite('the list of violating namespaces', () => {
   });
 
   test('is complete only if every namespace has a verdict', () => {
-    const sweep = { evaluations: [found('a'), found('b', 'inconclusive')], findNamespace: () => ({}) };
-    const given = { before: { lastEvaluationTime: OLD }, sweep, endMs: Date.parse(NOW) } as const;
-    const blocked = evaluationStatus({ ...given, inconclusivePolicy: 'Block' });
-    assert.equal(blocked.lastEvaluationTime, OLD);
-    assert.deepEqual(blocked.violatingNamespaces, [{ name: 'a', state: 'Current', lastTransitionTime: NOW }]);
-    assert.equal(evaluationStatus({ ...given, inconclusivePolicy: 'Ignore' }).lastEvaluationTime, NOW);
-    const clean = { ...given, sweep: { ...sweep, evaluations: [found('a', 'clean')] } };
-    assert.deepEqual(evaluationStatus({ ...clean, inconclusivePolicy: 'Block' }), {
-      violatingNamespaces: [],
-      lastEvaluationTime: NOW,
-    });
+    const decide = (evaluations: readonly NamespaceEvaluation[], inconclusivePolicy: 'Block' | 'Ignore') => {
+      const { status } = decideReadiness({
+        object: { spec: {}, status: { lastEvaluationTime: OLD } },
+        settings: { ...DEFAULT_ROLLOUT, phase: 'Evaluate', inconclusivePolicy },
+        gate: false,
+        published: 'privileged',
+        sweep: { evaluations, startMs: Date.parse(OLD), endMs: Date.parse(NOW) },
+        findNamespace: () => ({}),
+        nowMs: Date.parse(NOW),
+        isSpecRefused: false,
+      });
+      return [status.lastEvaluationTime, ...(status.violatingNamespaces ?? []).map(print)];
+    };
+    const incomplete = [found('a'), found('b', 'inconclusive')];
+    assert.deepEqual(decide(incomplete, 'Block'), [OLD, 'a Current new']);
+    assert.deepEqual(decide(incomplete, 'Ignore'), [NOW, 'a Current new']);
+    assert.deepEqual(decide([found('a', 'clean')], 'Block'), [NOW]);
   });
 });
 
@@ -508,36 +510,52 @@ const HOUR = 60 * MINUTE;
 const NOW = 1000 * HOUR;
 
 suite('the next evaluation', () => {
-  const cases: readonly (readonly [name: string, given: Partial<ScheduleInput>, expected: number])[] = [
+  interface Given {
+    readonly storedMs?: number;
+    /** Start of the last sweep of this process. */
+    readonly sweptMs?: number;
+    readonly failures?: number;
+    readonly requestedMs?: number;
+    readonly jitter?: number;
+    readonly settings?: Partial<RolloutSettings>;
+  }
+  const daily = { evaluationIntervalMs: 24 * HOUR, evaluator: 'DryRun' } as const;
+  const cases: readonly (readonly [name: string, given: Given, expected: number])[] = [
     ['the first is due immediately', {}, 0],
-    ['the interval starts at the stored time', { completedMs: NOW - HOUR }, 3 * HOUR],
-    ['an overdue one is due immediately', { completedMs: NOW - 5 * HOUR }, 0],
-    ['jitter extends the interval', { completedMs: NOW, jitter: 0.1 }, 4.4 * HOUR],
-    ['an incomplete one is retried after a minute', { attemptedMs: NOW, failures: 1 }, MINUTE],
-    ['retries back off', { attemptedMs: NOW, failures: 3, completedMs: NOW - HOUR }, 4 * MINUTE],
-    ['retries have a maximum delay', { attemptedMs: NOW - MINUTE, failures: 100 }, 29 * MINUTE],
-    ['a requested one is due immediately', { completedMs: NOW - HOUR, requestedMs: NOW - MINUTE }, 0],
-    [
-      'a request before the last one does not count',
-      { completedMs: NOW - HOUR, requestedMs: NOW - 2 * HOUR },
-      3 * HOUR,
-    ],
+    ['the interval starts at the stored time', { storedMs: NOW - HOUR }, 3 * HOUR],
+    ['the interval starts at the end of the last sweep', { storedMs: NOW - 5 * HOUR, sweptMs: NOW - HOUR }, 3 * HOUR],
+    ['an overdue one is due immediately', { storedMs: NOW - 5 * HOUR }, 0],
+    ['jitter extends the interval', { storedMs: NOW, jitter: 0.1 }, 4.4 * HOUR],
+    ['an incomplete one is retried after a minute', { sweptMs: NOW, failures: 1 }, MINUTE],
+    ['retries back off', { sweptMs: NOW, failures: 3, storedMs: NOW - HOUR }, 4 * MINUTE],
+    ['retries have a maximum delay', { sweptMs: NOW - MINUTE, failures: 100 }, 29 * MINUTE],
+    ['a requested one is due immediately', { storedMs: NOW - HOUR, requestedMs: NOW - MINUTE }, 0],
+    ['a request before the last one does not count', { storedMs: NOW - HOUR, requestedMs: NOW - 2 * HOUR }, 3 * HOUR],
     [
       'an awaited result that is too old is due immediately',
-      { completedMs: NOW - 9 * HOUR, isAwaited: true, intervalMs: 24 * HOUR },
+      { storedMs: NOW - 9 * HOUR, settings: { ...daily, phase: 'Enforce' } },
       0,
     ],
-    [
-      'an old result that is not awaited has its interval',
-      { completedMs: NOW - 9 * HOUR, intervalMs: 24 * HOUR },
-      15 * HOUR,
-    ],
-    ['a time in the future does not count', { completedMs: NOW + HOUR }, 0],
+    ['an old result that is not awaited has its interval', { storedMs: NOW - 9 * HOUR, settings: daily }, 15 * HOUR],
+    ['a time in the future does not count', { storedMs: NOW + HOUR }, 0],
   ];
   for (const [name, given, expected] of cases) {
     test(name, () => {
-      const input = { nowMs: NOW, failures: 0, isAwaited: false, intervalMs: 4 * HOUR, maxAgeMs: 8 * HOUR, jitter: 0 };
-      assert.ok(Math.abs(nextEvaluationMs({ ...input, ...given }) - expected) < 1);
+      const { storedMs, sweptMs, failures = 0, requestedMs, jitter = 0, settings } = given;
+      const lastEvaluationTime = storedMs === undefined ? null : new Date(storedMs).toISOString();
+      const { delayMs } = scheduleSweep({
+        object: { spec: {}, status: { lastEvaluationTime } },
+        settings: { ...DEFAULT_ROLLOUT, phase: 'Evaluate', ...settings },
+        sweep: sweptMs === undefined ? undefined : { evaluations: [], startMs: sweptMs, endMs: sweptMs },
+        nowMs: NOW,
+        sweptGeneration: undefined,
+        changedSinceMs: undefined,
+        settleMs: 0,
+        failures,
+        requestedMs,
+        jitter,
+      });
+      assert.ok(Math.abs(delayMs - expected) < 1);
     });
   }
 });
