@@ -7,78 +7,54 @@ import type { Logger } from '../telemetry/logger.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
 import { createEventRecorder, type Controller, type ReconcileContext, type Source } from './controller.ts';
 
-/** Computes the delays of retries, in milliseconds. */
-interface RetryDelays {
-  /** The next delay of a key after a failure. */
-  afterFailure(key: string): number;
-  /** The same after a conflict, which does not count against the rate of all keys. */
-  afterConflict(key: string): number;
-  /** Resets the delay of a key after a success. */
-  reset(key: string): void;
-}
-
 const FIRST_RETRY_MS = 5;
-/** Rate of retries of all keys of a controller. */
+/** Default of the longest delay of a key. */
+const MAX_RETRY_MS = 1_000_000;
+/** Rate of retries of all keys of a controller. Conflicts do not count against it. */
 const RETRY_RATE = { burst: 100, perSecond: 10 };
 
-/** Default of the longest delay of a key. */
-export const MAX_RETRY_MS = 1_000_000;
-
 /**
- * The delay of a key doubles with every failure. A token bucket limits the retries of all keys.
+ * Creates the delays of retries, in milliseconds. The delay of a key doubles with every failure. A token bucket limits the
+ * retries of all keys.
  * @see https://github.com/kubernetes/client-go/blob/v0.36.0/util/workqueue/default_rate_limiters.go
  */
-export function createRetryDelays(clock: Clock, maxMs = MAX_RETRY_MS): RetryDelays {
+function createRetryDelays(clock: Clock, maxMs = MAX_RETRY_MS) {
   const failures = new Map<string, number>();
   const bucket = createTokenBucket(RETRY_RATE, clock);
-  const afterConflict = (key: string): number => {
-    const count = failures.get(key) ?? 0;
-    failures.set(key, count + 1);
-    return Math.min(FIRST_RETRY_MS * 2 ** count, maxMs);
-  };
   return {
-    afterFailure: (key) => Math.max(afterConflict(key), bucket.reserve()),
-    afterConflict,
-    reset: (key) => failures.delete(key),
+    next(key: string, isConflict: boolean): number {
+      const count = failures.get(key) ?? 0;
+      failures.set(key, count + 1);
+      const delayMs = Math.min(FIRST_RETRY_MS * 2 ** count, maxMs);
+      return isConflict ? delayMs : Math.max(delayMs, bucket.reserve());
+    },
+    /** Resets the delay of a key after a success. */
+    reset: (key: string) => failures.delete(key),
   };
 }
 
-/**
- * A first-in, first-out queue of keys. A key waits once however often it is added, and is processed by one worker at a
- * time.
- * @see https://github.com/kubernetes/client-go/blob/v0.36.0/util/workqueue/queue.go
- */
-export interface WorkQueue {
-  /** Adds a key. A key that is being processed is queued again after `done`. */
-  add(key: string): void;
-  /** Adds a key after a delay. The shortest of several delays counts. */
-  addAfter(key: string, delayMs: number): void;
-  /** Takes the next key, or returns `undefined`. `done` must follow. */
-  take(): string | undefined;
-  done(key: string): void;
-  /** Drops all keys and ignores further ones. */
-  close(): void;
-}
-
-interface WorkQueueOptions {
+interface WorkQueueOptions extends Pick<RuntimeOptions, 'clock' | 'metrics'> {
   readonly name: string;
-  readonly clock: Clock;
-  readonly metrics: Metrics['workQueue'];
   /** Called whenever a key can be taken. */
   readonly onReady: () => void;
 }
 
-export function createWorkQueue({ name, clock, metrics, onReady }: WorkQueueOptions): WorkQueue {
+/**
+ * Creates a first-in, first-out queue of keys. A key waits once however often it is added, and is processed by one worker
+ * at a time.
+ * @see https://github.com/kubernetes/client-go/blob/v0.36.0/util/workqueue/queue.go
+ */
+function createWorkQueue({ name, clock, metrics: { workQueue }, onReady }: WorkQueueOptions) {
   let ready: string[] = [];
   /** Keys to process, with the time at which they were added; includes keys that are being processed. */
   const added = new Map<string, number>();
   const processing = new Map<string, number>();
   const delayed = new Map<string, { readonly dueMs: number; readonly cancel: () => void }>();
-  const adds = metrics.adds.cell({ name });
-  const queueDuration = metrics.queueDuration(name);
-  const workDuration = metrics.workDuration(name);
+  const adds = workQueue.adds.cell({ name });
+  const queueDuration = workQueue.queueDuration(name);
+  const workDuration = workQueue.workDuration(name);
   const secondsSince = (startMs = clock.now()): number => (clock.now() - startMs) / 1000;
-  const stopMetrics = metrics.follow(name, () => ({
+  const stopMetrics = workQueue.follow(name, () => ({
     depth: ready.length,
     runningSeconds: Array.from(processing.values(), secondsSince),
   }));
@@ -88,6 +64,7 @@ export function createWorkQueue({ name, clock, metrics, onReady }: WorkQueueOpti
     ready.push(key);
     onReady();
   };
+  /** Adds a key. A key that is being processed is queued again after `done`. */
   const add = (key: string): void => {
     if (isClosed || added.has(key)) return;
     adds.count++;
@@ -96,7 +73,8 @@ export function createWorkQueue({ name, clock, metrics, onReady }: WorkQueueOpti
   };
   return {
     add,
-    addAfter(key, delayMs) {
+    /** Adds a key after a delay. The shortest of several delays counts. */
+    addAfter(key: string, delayMs: number): void {
       if (isClosed) return;
       const dueMs = clock.now() + delayMs;
       const earlier = delayed.get(key);
@@ -108,7 +86,8 @@ export function createWorkQueue({ name, clock, metrics, onReady }: WorkQueueOpti
       });
       delayed.set(key, { dueMs, cancel });
     },
-    take() {
+    /** Takes the next key. `done` must follow. */
+    take(): string | undefined {
       const key = ready.shift();
       if (key === undefined) return undefined;
       queueDuration.observe(secondsSince(added.get(key)));
@@ -116,12 +95,13 @@ export function createWorkQueue({ name, clock, metrics, onReady }: WorkQueueOpti
       processing.set(key, clock.now());
       return key;
     },
-    done(key) {
+    done(key: string): void {
       workDuration.observe(secondsSince(processing.get(key)));
       processing.delete(key);
       if (added.has(key)) makeReady(key);
     },
-    close() {
+    /** Drops all keys and ignores further ones. */
+    close(): void {
       isClosed = true;
       for (const { cancel } of delayed.values()) cancel();
       delayed.clear();
@@ -183,7 +163,7 @@ export function startController(controller: Controller, options: RuntimeOptions)
   if (resyncMs !== undefined) resyncEvery(resyncMs);
   logger.info('controller started');
   return {
-    idle: () => workers.idle(),
+    idle: workers.idle,
     async stop() {
       for (const { stop } of startedSources) stop();
       cancelResync?.();
@@ -223,19 +203,15 @@ function startSource(source: Source, { cluster: { store }, logger, add }: Source
   };
 }
 
-interface Workers extends RunningController {
-  add(key: string): void;
-}
-
 /** Creates the workers of a controller, which start with the first key. */
-function createWorkers(controller: Controller, { cluster, logger, metrics, clock }: RuntimeOptions): Workers {
+function createWorkers(controller: Controller, { cluster, logger, metrics, clock }: RuntimeOptions) {
   const { name, concurrency = 1 } = controller;
   const stopping = new AbortController();
   const pending = new Set<Promise<void>>();
   const delays = createRetryDelays(clock, controller.maxRetryMs);
   const retries = metrics.workQueue.retries.cell({ name });
   const errors = metrics.reconcileErrors.cell({ controller: name });
-  const queue = createWorkQueue({ name, clock, metrics: metrics.workQueue, onReady: () => startWorker() });
+  const queue = createWorkQueue({ name, clock, metrics, onReady: () => startWorker() });
   const slices = createSlices(clock);
   let workers = 0;
 
@@ -259,7 +235,7 @@ function createWorkers(controller: Controller, { cluster, logger, metrics, clock
       delays.reset(key);
       return;
     }
-    const delayMs = code === 409 ? delays.afterConflict(key) : delays.afterFailure(key);
+    const delayMs = delays.next(key, code === 409);
     retries.count++;
     queue.addAfter(key, delayMs);
     if (code === 409) {
@@ -302,9 +278,9 @@ function createWorkers(controller: Controller, { cluster, logger, metrics, clock
   };
 
   return {
-    add: (key) => queue.add(key),
+    add: queue.add,
     idle,
-    async stop() {
+    async stop(): Promise<void> {
       stopping.abort();
       queue.close();
       await idle();

@@ -1,15 +1,6 @@
 import assert from 'node:assert/strict';
 import { suite, test, after, before, beforeEach } from 'node:test';
-import {
-  createRetryDelays,
-  MAX_RETRY_MS,
-  createWorkQueue,
-  type WorkQueue,
-  startController,
-  startControllers,
-  type RunningController,
-} from '../../src/controllers/runtime.ts';
-import { createMetrics, type Metrics } from '../../src/telemetry/metrics.ts';
+import { startController, startControllers, type RunningController } from '../../src/controllers/runtime.ts';
 import { createFakeClock, type FakeClock } from '../support/fake-clock.ts';
 import type { Cluster } from '../../src/cluster/cluster.ts';
 import {
@@ -21,139 +12,6 @@ import {
 import { ApiError, conflict, createStatus, notFound } from '../../src/kube/status.ts';
 import { startCluster, type TestCluster } from '../support/dev-cluster.ts';
 import { createRecorder, type Recorder } from '../support/controllers.ts';
-
-interface TestQueue extends WorkQueue {
-  readonly clock: FakeClock;
-  readonly metrics: Metrics;
-  ready(): number;
-  takeAll(): string[];
-}
-
-function startQueue(): TestQueue {
-  const clock = createFakeClock();
-  const metrics = createMetrics({ version: '0.0.0' });
-  let ready = 0;
-  const queue = createWorkQueue({ name: 'demo', clock, metrics: metrics.workQueue, onReady: () => ready++ });
-  return {
-    ...queue,
-    clock,
-    metrics,
-    ready: () => ready,
-    takeAll() {
-      const taken: string[] = [];
-      for (let key = queue.take(); key !== undefined; key = queue.take()) taken.push(key);
-      return taken;
-    },
-  };
-}
-
-suite('a work queue', () => {
-  test('returns keys in order, each once', () => {
-    const queue = startQueue();
-    for (const key of ['a', 'b', 'a', '__proto__', 'constructor', 'b']) queue.add(key);
-    assert.equal(queue.ready(), 4);
-    assert.deepEqual(queue.takeAll(), ['a', 'b', '__proto__', 'constructor']);
-    assert.equal(queue.take(), undefined);
-  });
-
-  test('returns a key that is added during its processing again after `done`', () => {
-    const queue = startQueue();
-    queue.add('a');
-    queue.take();
-    queue.add('a');
-    queue.add('a');
-    assert.equal(queue.take(), undefined);
-    queue.done('a');
-    assert.equal(queue.take(), 'a');
-    queue.done('a');
-    assert.equal(queue.take(), undefined);
-  });
-
-  test('the shortest of several delays counts', () => {
-    const queue = startQueue();
-    queue.addAfter('a', 100);
-    queue.addAfter('a', 30);
-    queue.addAfter('a', 60);
-    queue.clock.advance(29);
-    assert.deepEqual(queue.takeAll(), []);
-    queue.clock.advance(1);
-    assert.deepEqual(queue.takeAll(), ['a']);
-    queue.done('a');
-    queue.clock.advance(1000);
-    assert.deepEqual(queue.takeAll(), []);
-  });
-
-  test('returns no keys after it is closed', () => {
-    const queue = startQueue();
-    queue.add('a');
-    queue.addAfter('b', 10);
-    queue.close();
-    queue.add('c');
-    queue.addAfter('d', 10);
-    assert.deepEqual(queue.takeAll(), []);
-    assert.equal(queue.clock.pending(), 0);
-  });
-
-  test('exposes metrics', async () => {
-    const queue = startQueue();
-    for (const key of ['a', 'b', 'a']) queue.add(key);
-    queue.clock.advance(2000);
-    queue.take();
-    queue.clock.advance(3000);
-    const text = await queue.metrics.expose();
-    const lines = text.split('\n').filter((line) => line.startsWith('workqueue_') && !line.includes('_bucket'));
-    assert.deepEqual(lines, [
-      'workqueue_depth{name="demo"} 1',
-      'workqueue_unfinished_work_seconds{name="demo"} 3',
-      'workqueue_longest_running_processor_seconds{name="demo"} 3',
-      'workqueue_adds_total{name="demo"} 2',
-      'workqueue_queue_duration_seconds_sum{name="demo"} 2',
-      'workqueue_queue_duration_seconds_count{name="demo"} 1',
-      'workqueue_work_duration_seconds_sum{name="demo"} 0',
-      'workqueue_work_duration_seconds_count{name="demo"} 0',
-    ]);
-    queue.done('a');
-    assert.match(await queue.metrics.expose(), /workqueue_work_duration_seconds_sum\{name="demo"\} 3\n/);
-    queue.close();
-    assert.doesNotMatch(await queue.metrics.expose(), /workqueue_depth\{/);
-  });
-});
-
-suite('the delays of retries', () => {
-  test('double with every failure up to the maximum', () => {
-    const delays = createRetryDelays(createFakeClock());
-    const computed = Array.from({ length: 20 }, () => delays.afterFailure('a'));
-    assert.deepEqual(computed.slice(0, 5), [5, 10, 20, 40, 80]);
-    assert.deepEqual(computed.slice(-3), [655_360, MAX_RETRY_MS, MAX_RETRY_MS]);
-    assert.equal(delays.afterFailure('b'), 5);
-    delays.reset('a');
-    assert.equal(delays.afterFailure('a'), 5);
-  });
-
-  test('have a configurable maximum', () => {
-    const delays = createRetryDelays(createFakeClock(), 12);
-    assert.deepEqual(
-      [delays.afterFailure('a'), delays.afterFailure('a'), delays.afterFailure('a'), delays.afterFailure('a')],
-      [5, 10, 12, 12],
-    );
-  });
-
-  test('are limited for all keys together: a burst of 100, then ten per second', () => {
-    const clock = createFakeClock();
-    const delays = createRetryDelays(clock);
-    const computed = Array.from({ length: 103 }, (_, index) => delays.afterFailure(`key-${index}`));
-    assert.deepEqual(computed.slice(98), [5, 5, 100, 200, 300]);
-    clock.advance(1300);
-    assert.equal(delays.afterFailure('later'), 5);
-  });
-
-  test('of conflicts do not count against the rate of all keys', () => {
-    const delays = createRetryDelays(createFakeClock());
-    for (let index = 0; index < 1000; index++) delays.afterConflict(`key-${index}`);
-    assert.equal(delays.afterFailure('a'), 5);
-    assert.deepEqual([delays.afterConflict('b'), delays.afterConflict('b')], [5, 10]);
-  });
-});
 
 const NAMESPACES = { group: '', resource: 'namespaces' };
 
@@ -250,6 +108,7 @@ suite('the runtime of controllers', () => {
     await running.stop();
   });
 
+  const conflicting = new ApiError(conflict(NAMESPACES, 'a', 'it has changed'));
   const failures: readonly (readonly [
     name: string,
     error: Error,
@@ -268,11 +127,7 @@ suite('the runtime of controllers', () => {
       ),
       { level: 20, msg: 'reconcile failed, it is retried' },
     ],
-    [
-      'a conflict',
-      new ApiError(conflict(NAMESPACES, 'a', 'it has changed')),
-      { level: 20, msg: 'conflict, reconcile is retried' },
-    ],
+    ['a conflict', conflicting, { level: 20, msg: 'conflict, reconcile is retried' }],
     ['an object that does not exist', new ApiError(notFound(NAMESPACES, 'a')), undefined],
   ];
   for (const [name, error, expected] of failures) {
@@ -299,6 +154,91 @@ suite('the runtime of controllers', () => {
       assert.equal(clock.pending(), 0);
     });
   }
+
+  const many = (count: number): readonly string[] => Array.from({ length: count }, (_, index) => `key-${index}`);
+  const delays = (): readonly unknown[] => recorder.log.flatMap(({ delayMs }) => delayMs ?? []);
+
+  for (const [maxRetryMs, last] of [
+    [undefined, [655_360, 1_000_000, 1_000_000]],
+    [12, [12, 12, 12]],
+  ] as const) {
+    test(`delays double up to a maximum of ${maxRetryMs ?? 'the default'}`, async () => {
+      const failing = () => Promise.reject(new Error('boom'));
+      const running = start(controller(failing, { initialKeys: ['a'], ...(maxRetryMs ? { maxRetryMs } : {}) }));
+      await running.idle();
+      for (let count = 1; count < 20; count++) await pass(running, Number(delays().at(-1)));
+      const first = [5, 10, 20, 40, 80].map((delayMs) => Math.min(delayMs, maxRetryMs ?? Infinity));
+      assert.deepEqual([delays().slice(0, 5), delays().slice(17)], [first, last]);
+      await running.stop();
+    });
+  }
+
+  test('retries of all keys are limited: a burst of 100, then ten per second', async () => {
+    const running = start(controller(() => Promise.reject(new Error('boom')), { initialKeys: many(103) }));
+    await running.idle();
+    assert.deepEqual(delays().slice(98), [5, 5, 100, 200, 300]);
+    await running.stop();
+  });
+
+  test('conflicts do not count against the rate of all keys', async () => {
+    const failing = (key: string) => Promise.reject(key === 'last' ? new Error('boom') : conflicting);
+    const running = start(controller(failing, { initialKeys: [...many(1000), 'last'] }));
+    await running.idle();
+    assert.deepEqual(new Set(delays()), new Set([5]));
+    assert.equal(delays().length, 1001);
+    await running.stop();
+  });
+
+  test('keys are processed in order, each once', async () => {
+    const initialKeys = ['a', 'b', 'a', '__proto__', 'constructor', 'b'];
+    const running = start(controller(fine, { initialKeys }));
+    await running.idle();
+    assert.deepEqual(seen, ['a', 'b', '__proto__', 'constructor']);
+    await running.stop();
+  });
+
+  test('the shortest of several delays of a key counts', async () => {
+    const enqueueAll = (key: string, { enqueue }: ReconcileContext) => {
+      if (key === 'start') for (const delayMs of [100, 30, 60]) enqueue('a', delayMs);
+      return fine();
+    };
+    const running = start(controller(enqueueAll, { initialKeys: ['start'] }));
+    await running.idle();
+    await pass(running, 29);
+    assert.deepEqual(seen, ['start']);
+    await pass(running, 1);
+    await pass(running, 1000);
+    assert.deepEqual(seen, ['start', 'a']);
+    await running.stop();
+  });
+
+  test('the queue has metrics', async () => {
+    let finish = (): void => undefined;
+    const blocked = () => new Promise<undefined>((resolve) => (finish = () => resolve(undefined)));
+    const running = start(controller(blocked, { initialKeys: ['a', 'b', 'a'] }));
+    clock.advance(2000);
+    await new Promise((resolve) => setImmediate(resolve));
+    clock.advance(3000);
+    const text = await recorder.metrics.expose();
+    const lines = text.split('\n').filter((line) => line.startsWith('workqueue_') && !line.includes('_bucket'));
+    assert.deepEqual(lines, [
+      'workqueue_depth{name="demo"} 1',
+      'workqueue_unfinished_work_seconds{name="demo"} 3',
+      'workqueue_longest_running_processor_seconds{name="demo"} 3',
+      'workqueue_adds_total{name="demo"} 2',
+      'workqueue_retries_total{name="demo"} 0',
+      'workqueue_queue_duration_seconds_sum{name="demo"} 2',
+      'workqueue_queue_duration_seconds_count{name="demo"} 1',
+      'workqueue_work_duration_seconds_sum{name="demo"} 0',
+      'workqueue_work_duration_seconds_count{name="demo"} 0',
+    ]);
+    const stopping = running.stop();
+    finish();
+    await stopping;
+    const ended = await recorder.metrics.expose();
+    assert.match(ended, /workqueue_work_duration_seconds_sum\{name="demo"\} 3\n/);
+    assert.doesNotMatch(ended, /workqueue_depth\{/);
+  });
 
   test('a success resets the delay', async () => {
     const outcomes = ['fail', 'fail', 'ask', 'fail', 'done'];
