@@ -1,4 +1,5 @@
 import { ApiError, badRequest } from '../kube/status.ts';
+import protobufMessages from './protobuf-messages.json' with { type: 'json' };
 import type { ApiObject } from './types.ts';
 
 /**
@@ -8,77 +9,6 @@ import type { ApiObject } from './types.ts';
  */
 export const PROTOBUF = 'application/vnd.kubernetes.protobuf';
 
-/**
- * The fields of each message in the order of their numbers, for the kinds that kubectl creates. `-` is a field that the
- * server ignores, such as `status`; `_` is a field that the decoder does not support. A field is a string unless it has a
- * suffix: `#` integer, `?` boolean, `:Message`; then `*` list or `{}` map. `!` omits a zero value, as Go does for fields
- * without a pointer. `+Message` has no JSON field of its own.
- */
-const MESSAGES = `
-ObjectMeta name generateName namespace - - - - - - - labels{} annotations{}
-LabelSelector matchLabels{} matchExpressions:Requirement*
-Requirement key operator values*
-Namespace metadata:ObjectMeta - -
-ServiceAccount metadata:ObjectMeta - imagePullSecrets:LocalReference* automountServiceAccountToken?
-LocalReference name
-ConfigMap metadata:ObjectMeta data{} binaryData:Bytes{} immutable?
-Secret metadata:ObjectMeta data:Bytes{} type stringData{} immutable?
-Service metadata:ObjectMeta spec:ServiceSpec -
-ServiceSpec ports:ServicePort* selector{} clusterIP type externalIPs* - sessionAffinity - - externalName - - - -
-ServicePort name protocol port# targetPort:IntOrString nodePort#! appProtocol
-Role metadata:ObjectMeta rules:PolicyRule*
-ClusterRole metadata:ObjectMeta rules:PolicyRule* aggregationRule:AggregationRule
-PolicyRule verbs* apiGroups* resources* resourceNames* nonResourceURLs*
-AggregationRule clusterRoleSelectors:LabelSelector*
-RoleBinding metadata:ObjectMeta subjects:Subject* roleRef:RoleRef
-ClusterRoleBinding metadata:ObjectMeta subjects:Subject* roleRef:RoleRef
-Subject kind apiGroup name namespace
-RoleRef apiGroup kind name
-PriorityClass metadata:ObjectMeta value# globalDefault?! description preemptionPolicy
-Deployment metadata:ObjectMeta spec:DeploymentSpec -
-DeploymentSpec replicas# selector:LabelSelector template:PodTemplateSpec - minReadySeconds#!
-Job metadata:ObjectMeta spec:JobSpec -
-JobSpec parallelism# completions# activeDeadlineSeconds# selector:LabelSelector manualSelector? template:PodTemplateSpec backoffLimit# ttlSecondsAfterFinished# completionMode suspend?
-CronJob metadata:ObjectMeta spec:CronJobSpec -
-CronJobSpec schedule startingDeadlineSeconds# concurrencyPolicy suspend? jobTemplate:JobTemplateSpec successfulJobsHistoryLimit# failedJobsHistoryLimit# timeZone
-JobTemplateSpec metadata:ObjectMeta spec:JobSpec
-Pod metadata:ObjectMeta spec:PodSpec -
-PodTemplateSpec metadata:ObjectMeta spec:PodSpec
-PodSpec volumes:Volume* containers:Container* restartPolicy terminationGracePeriodSeconds# activeDeadlineSeconds# dnsPolicy nodeSelector{} serviceAccountName serviceAccount nodeName hostNetwork?! hostPID?! hostIPC?! securityContext:PodSecurityContext imagePullSecrets:LocalReference* hostname subdomain _ schedulerName initContainers:Container* automountServiceAccountToken? tolerations:Toleration* _ priorityClassName - _ shareProcessNamespace? _ runtimeClassName enableServiceLinks? - _ _ _ setHostnameAsFQDN? _ hostUsers?
-Volume name +VolumeSource
-VolumeSource hostPath:HostPath emptyDir:EmptyDir _ _ _ secret:SecretVolume _ _ _ _ _ _ _ _ _ _ _ _ configMap:ConfigMapVolume _ _ _ _ _ _ projected:ProjectedVolume
-SecretVolume secretName items:KeyToPath* defaultMode# optional?
-ConfigMapVolume +LocalReference items:KeyToPath* defaultMode# optional?
-ProjectedVolume sources:VolumeProjection* defaultMode#
-VolumeProjection _ downwardAPI:DownwardAPI configMap:ConfigMapProjection serviceAccountToken:TokenProjection
-DownwardAPI items:DownwardAPIFile*
-DownwardAPIFile path fieldRef:FieldSelector
-FieldSelector apiVersion fieldPath
-ConfigMapProjection +LocalReference items:KeyToPath* - optional?
-TokenProjection audience expirationSeconds# path
-KeyToPath key path mode#
-HostPath path type
-EmptyDir medium
-Container name image command* args* workingDir ports:ContainerPort* env:EnvVar* resources:Resources volumeMounts:VolumeMount* _ _ _ terminationMessagePath imagePullPolicy securityContext:SecurityContext stdin?! stdinOnce?! tty?! _ terminationMessagePolicy
-ContainerPort name hostPort#! containerPort#! protocol hostIP
-EnvVar name value
-Resources limits:Quantity{} requests:Quantity{}
-VolumeMount name readOnly?! mountPath subPath
-Toleration key operator value effect tolerationSeconds#
-PodSecurityContext seLinuxOptions:SELinuxOptions runAsUser# runAsNonRoot? supplementalGroups#* fsGroup# runAsGroup# _ _ fsGroupChangePolicy seccompProfile:SeccompProfile
-SecurityContext capabilities:Capabilities privileged? seLinuxOptions:SELinuxOptions runAsUser# runAsNonRoot? readOnlyRootFilesystem? allowPrivilegeEscalation? runAsGroup# procMount _ seccompProfile:SeccompProfile
-SELinuxOptions user role type level
-SeccompProfile type localhostProfile
-Capabilities add* drop*
-SelfSubjectReview metadata:ObjectMeta -
-SelfSubjectAccessReview metadata:ObjectMeta spec:SelfSubjectAccessReviewSpec -
-SelfSubjectAccessReviewSpec resourceAttributes:ResourceAttributes nonResourceAttributes:NonResourceAttributes
-ResourceAttributes namespace verb group version resource subresource name
-NonResourceAttributes path verb
-SelfSubjectRulesReview metadata:ObjectMeta spec:SelfSubjectRulesReviewSpec -
-SelfSubjectRulesReviewSpec namespace
-`;
-
 interface Field {
   readonly name: string;
   readonly type: string;
@@ -86,14 +16,13 @@ interface Field {
   readonly omitsZero: boolean;
 }
 
-const messages = new Map<string, readonly (Field | 'unsupported' | undefined)[]>(
-  MESSAGES.trim()
-    .split('\n')
-    .map((line) => {
-      const [message = '', ...fields] = line.split(' ');
-      return [message, fields.map(parseField)] as const;
-    }),
-);
+/**
+ * The fields of each message in the order of their numbers, for the kinds that kubectl creates. `-` is a field that the
+ * server ignores, such as `status`; `_` is a field that the decoder does not support. A field is a string unless it has a
+ * suffix: `#` integer, `?` boolean, `:Message`; then `*` list or `{}` map. `!` omits a zero value, as Go does for fields
+ * without a pointer. `+Message` has no JSON field of its own.
+ */
+const messages = new Map(Object.entries(protobufMessages).map(([name, fields]) => [name, fields.map(parseField)]));
 
 /** Returns `undefined` for an ignored field, and a field without a name for an embedded message. */
 function parseField(text: string): Field | 'unsupported' | undefined {
