@@ -1,18 +1,16 @@
 import { deepEqual } from '../kube/equality.ts';
 import { matchesLabelSelector } from '../kube/webhooks.ts';
 import { ApiError } from '../kube/status.ts';
+import defaultObjects from './default-objects.json' with { type: 'json' };
 import { definedResources } from './objects/custom-resources.ts';
 import type { Registry } from './resources.ts';
-import { CLUSTER_ROLE_BINDINGS, CLUSTER_ROLES } from './roles.ts';
 import { isSameResource, type Storage, type StoredChange } from './storage.ts';
 import { itemsAt, getMetadata, objectAt, type ApiObject, type ObjectReader, type ResourceKey } from './types.ts';
 
 const NAMESPACES: ResourceKey = { group: '', resource: 'namespaces' };
 const SERVICE_ACCOUNTS: ResourceKey = { group: '', resource: 'serviceaccounts' };
 const CONFIG_MAPS: ResourceKey = { group: '', resource: 'configmaps' };
-const CLUSTER_ROLE_KEY: ResourceKey = { group: 'rbac.authorization.k8s.io', resource: 'clusterroles' };
-const CLUSTER_ROLE_BINDING_KEY: ResourceKey = { ...CLUSTER_ROLE_KEY, resource: 'clusterrolebindings' };
-const PRIORITY_CLASSES: ResourceKey = { group: 'scheduling.k8s.io', resource: 'priorityclasses' };
+const CLUSTER_ROLES: ResourceKey = { group: 'rbac.authorization.k8s.io', resource: 'clusterroles' };
 const DEFINITIONS: ResourceKey = { group: 'apiextensions.k8s.io', resource: 'customresourcedefinitions' };
 
 /** Writes of the server itself, as a member of `system:masters`. All writes are admitted and reject with an ApiError. */
@@ -26,7 +24,7 @@ export interface Writer {
 interface Controller {
   readonly name: string;
   /** Returns the key to reconcile after a change; `undefined` if the change does not concern the controller. */
-  keyOf(change: StoredChange): string | undefined;
+  changedKey(change: StoredChange): string | undefined;
   /** Reconciles a key. If it rejects, the key is retried. */
   reconcile(key: string): Promise<void>;
 }
@@ -50,7 +48,11 @@ export interface Controllers {
   stop(): void;
 }
 
-/** Creates the default objects of a cluster, and starts the controllers. */
+/**
+ * Creates the default objects of a cluster, and starts the controllers. The default cluster roles have the rules for the
+ * resources that the development cluster serves.
+ * @see https://github.com/kubernetes/kubernetes/blob/v1.36.0/plugin/pkg/auth/authorizer/rbac/bootstrappolicy/policy.go
+ */
 export async function startControllers(
   { storage, registry, writer }: { readonly storage: Storage; readonly registry: Registry; readonly writer: Writer },
   { rootCertificate, onError }: ControllersOptions = {},
@@ -64,18 +66,13 @@ export async function startControllers(
   const queue = createQueue(onError ?? (() => undefined));
   const unsubscribe = storage.subscribe((change) => {
     for (const controller of controllers) {
-      const key = controller.keyOf(change);
+      const key = controller.changedKey(change);
       if (key !== undefined) queue.add(controller, key);
     }
   });
-  for (const role of CLUSTER_ROLES) await createMissing(context, CLUSTER_ROLE_KEY, role);
-  for (const binding of CLUSTER_ROLE_BINDINGS) await createMissing(context, CLUSTER_ROLE_BINDING_KEY, binding);
-  for (const [name, value] of Object.entries(SYSTEM_PRIORITIES)) {
-    const priorityClass = { apiVersion: 'scheduling.k8s.io/v1', kind: 'PriorityClass', metadata: { name }, value };
-    await createMissing(context, PRIORITY_CLASSES, priorityClass);
-  }
-  for (const name of ['default', 'kube-node-lease', 'kube-public', 'kube-system']) {
-    await createMissing(context, NAMESPACES, { apiVersion: 'v1', kind: 'Namespace', metadata: { name } });
+  for (const object of defaultObjects) {
+    const resource = registry.list().find(({ kind }) => kind === object.kind);
+    if (resource) await createMissing(context, resource, object);
   }
   await queue.idle();
   return {
@@ -86,8 +83,6 @@ export async function startControllers(
     },
   };
 }
-
-const SYSTEM_PRIORITIES = { 'system-cluster-critical': 2_000_000_000, 'system-node-critical': 2_000_001_000 };
 
 const RETRY_MS = 50;
 
@@ -159,7 +154,7 @@ const ROOT_CA = 'kube-root-ca.crt';
 function namespaceContent(context: ControllerContext, rootCertificate: string | undefined): Controller {
   return {
     name: 'namespace-content',
-    keyOf({ type, resource, object }) {
+    changedKey({ type, resource, object }) {
       const { name, namespace } = getMetadata(object);
       if (isSameResource(resource, NAMESPACES)) return type === 'DELETED' ? undefined : name;
       const isContent =
@@ -185,7 +180,7 @@ function namespaceDeletion(context: ControllerContext): Controller {
   const { reader, registry, writer } = context;
   return {
     name: 'namespace-deletion',
-    keyOf({ type, resource, object }) {
+    changedKey({ type, resource, object }) {
       const { name, namespace } = getMetadata(object);
       if (isSameResource(resource, NAMESPACES)) return type === 'DELETED' ? undefined : name;
       return type === 'DELETED' ? namespace : undefined;
@@ -214,13 +209,13 @@ function namespaceDeletion(context: ControllerContext): Controller {
 function roleAggregation({ reader, writer }: ControllerContext): Controller {
   return {
     name: 'role-aggregation',
-    keyOf: ({ resource }) => (isSameResource(resource, CLUSTER_ROLE_KEY) ? '' : undefined),
+    changedKey: ({ resource }) => (isSameResource(resource, CLUSTER_ROLES) ? '' : undefined),
     async reconcile() {
       // An aggregated role can be aggregated again: each write enqueues another reconciliation.
-      for (const role of reader.list(CLUSTER_ROLE_KEY)) {
-        const rules = aggregatedRules(role, reader.list(CLUSTER_ROLE_KEY));
+      for (const role of reader.list(CLUSTER_ROLES)) {
+        const rules = aggregatedRules(role, reader.list(CLUSTER_ROLES));
         const isCurrent = rules === undefined || deepEqual(rules, itemsAt(role, 'rules'));
-        if (!isCurrent) await writer.update(CLUSTER_ROLE_KEY, { ...role, rules });
+        if (!isCurrent) await writer.update(CLUSTER_ROLES, { ...role, rules });
       }
     },
   };
