@@ -12,15 +12,12 @@ export interface Registry {
   list(): readonly ResourceInfo[];
   /** Replaces the resources of a CustomResourceDefinition. */
   define(definition: string, resources: readonly ResourceInfo[]): void;
-  /** A number that increases when resources are added or removed. */
-  revision(): number;
 }
 
 /** Creates a registry of the built-in resources. */
 export function createRegistry(): Registry {
   const custom = new Map<string, readonly ResourceInfo[]>();
   let all = BUILT_IN;
-  let revision = 1;
   return {
     find: (group, version, resource) =>
       all.find((info) => info.group === group && info.version === version && info.resource === resource),
@@ -29,9 +26,7 @@ export function createRegistry(): Registry {
     define(definition, resources) {
       custom.set(definition, resources);
       all = [...BUILT_IN, ...[...custom.values()].flat()];
-      revision += 1;
     },
-    revision: () => revision,
   };
 }
 
@@ -116,11 +111,15 @@ const BUILT_IN: readonly ResourceInfo[] = [
   clusterScoped('node.k8s.io', 'RuntimeClass'),
 ];
 
-function namespaced(group: string, kind: string, options: Options = {}): ResourceInfo {
-  return { ...clusterScoped(group, kind, options), namespaced: true };
+function namespaced(group: string, kind: string, options?: Options): ResourceInfo {
+  return builtIn(group, kind, true, options);
 }
 
-function clusterScoped(group: string, kind: string, options: Options = {}): ResourceInfo {
+function clusterScoped(group: string, kind: string, options?: Options): ResourceInfo {
+  return builtIn(group, kind, false, options);
+}
+
+function builtIn(group: string, kind: string, isNamespaced: boolean, options: Options = {}): ResourceInfo {
   const singular = kind.toLowerCase();
   return {
     group,
@@ -129,13 +128,13 @@ function clusterScoped(group: string, kind: string, options: Options = {}): Reso
     listKind: `${kind}List`,
     resource: singular.replace(/y$/, 'ie').replace(/s$/, 'se') + 's',
     singular,
-    namespaced: false,
+    namespaced: isNamespaced,
     shortNames: [],
     categories: [],
     verbs: ALL_VERBS,
     subresources: [],
     columns: kindColumns(kind),
-    strategy: kindStrategy(group, kind),
+    strategy: kindStrategy(group, kind, isNamespaced),
     schema: BUILT_IN_SCHEMA,
     custom: false,
     ...options,

@@ -2,9 +2,9 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { definedResources } from '../../src/dev-cluster/objects/custom-resources.ts';
-import { kindStrategy } from '../../src/dev-cluster/objects/index.ts';
 import type { Strategy } from '../../src/dev-cluster/objects/strategy.ts';
-import type { ApiObject, ResourceInfo } from '../../src/dev-cluster/types.ts';
+import { createRegistry } from '../../src/dev-cluster/resources.ts';
+import { formatApiVersion, type ApiObject, type ResourceInfo } from '../../src/dev-cluster/types.ts';
 import { DEFINITIONS } from '../../src/install/index.ts';
 import { formatFieldError } from '../../src/kube/field-error.ts';
 import { createAuthority } from '../../src/tls/issue.ts';
@@ -16,8 +16,12 @@ function make(apiVersion: string, kind: string, rest: object = {}, metadata: obj
   return object;
 }
 
+const RESOURCES = createRegistry().list();
+
 function strategyFor({ apiVersion = '', kind = '' }: ApiObject): Strategy {
-  return kindStrategy(apiVersion.includes('/') ? (apiVersion.split('/')[0] ?? '') : '', kind);
+  const info = RESOURCES.find((one) => one.kind === kind && formatApiVersion(one) === apiVersion);
+  assert.ok(info, `there is no ${kind} in ${apiVersion}`);
+  return info.strategy;
 }
 
 function createErrors(object: ApiObject, strategy = strategyFor(object)): string[] {

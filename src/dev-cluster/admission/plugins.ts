@@ -1,9 +1,9 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { quote } from '../../kube/text.ts';
 import { forbidden, notFound, type Status } from '../../kube/status.ts';
-import { mountsToken, mountToken } from '../../kube/controller-pod.ts';
+import { isMirrorPod, mountsToken, mountToken } from '../../kube/controller-pod.ts';
 import type { Attributes } from '../request.ts';
-import { at, itemsAt, getMetadata, numberAt, objectAt, textAt, type ApiObject, type ObjectReader } from '../types.ts';
+import { itemsAt, getMetadata, numberAt, objectAt, textAt, type ApiObject, type ObjectReader } from '../types.ts';
 
 /** A built-in admission step. Its functions return a Status to deny the request. */
 export interface Plugin {
@@ -94,11 +94,6 @@ function serviceAccounts(reader: ObjectReader, suffix: () => string): Plugin {
 function unknownAccount(attributes: Attributes, name: string): Status {
   const path = `${attributes.namespace}/${name}`;
   return deny(attributes, `error looking up service account ${path}: serviceaccount ${quote(name)} not found`);
-}
-
-/** The kubelet creates mirror pods from files. They have no service account. */
-function isMirrorPod(pod: ApiObject): boolean {
-  return at(pod, 'metadata', 'annotations', 'kubernetes.io/config.mirror') !== undefined;
 }
 
 const PRIORITY_CLASSES = { group: 'scheduling.k8s.io', resource: 'priorityclasses' };

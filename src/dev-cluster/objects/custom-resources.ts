@@ -34,7 +34,6 @@ import { createStrategy, restore, type KindRules } from './strategy.ts';
 
 /** The rules of CustomResourceDefinitions. */
 export const definitionRules: KindRules = {
-  namespaced: false,
   generation: 'counted',
   // The resources are served as soon as the definition is stored.
   initialStatus: (definition) => ({
@@ -99,7 +98,7 @@ export function definedResources(definition: ApiObject): readonly ResourceInfo[]
       verbs: VERBS,
       subresources: hasStatus(version) ? ['status'] : [],
       columns: versionColumns(version),
-      strategy: createStrategy(customRules(version, spec['scope'] === 'Namespaced')),
+      strategy: createStrategy(customRules(version), spec['scope'] === 'Namespaced'),
       schema: customResourceSchema(versionSchema(version)),
       custom: true,
     }));
@@ -109,7 +108,7 @@ function hasStatus(version: JsonObject): boolean {
   return hasField(version, 'subresources', 'status');
 }
 
-function customRules(version: JsonObject, namespaced: boolean): KindRules {
+function customRules(version: JsonObject): KindRules {
   const schema = versionSchema(version);
   const validate = compileSchema(schema);
   const rules = itemsAt(schema, 'x-kubernetes-validations').map(({ rule, message }) => ({
@@ -127,7 +126,6 @@ function customRules(version: JsonObject, namespaced: boolean): KindRules {
       .map(({ message }): FieldError => ({ type: 'FieldValueInvalid', path: '<nil>', detail: message }));
   };
   return {
-    namespaced,
     generation: 'counted',
     ...(hasStatus(version) ? { initialStatus: () => undefined } : {}),
     prune: (object) => prune(object, schema),

@@ -3,6 +3,7 @@
  * are checked. The functions know neither storage nor requests.
  */
 import { X509Certificate } from 'node:crypto';
+import { applyDefaults } from '../../kube/defaults.ts';
 import { invalidValue, notSupported, requiredField, type FieldError } from '../../kube/field-error.ts';
 import { dnsLabelErrors } from '../../kube/names.ts';
 import type { JsonObject } from '../../kube/types.ts';
@@ -19,7 +20,6 @@ import { podRules, templateErrors } from './pod.ts';
  * @see https://github.com/kubernetes/kubernetes/blob/v1.36.0/pkg/apis/admissionregistration/validation/validation.go
  */
 const webhookConfigurationRules: KindRules = {
-  namespaced: false,
   generation: 'counted',
   validate: (configuration) =>
     itemsAt(configuration, 'webhooks').flatMap((webhook, index) => webhookErrors(webhook, `webhooks[${index}]`)),
@@ -65,42 +65,37 @@ const anyName: NameRule = () => [];
 
 const KINDS: Readonly<Record<string, KindRules>> = {
   '/Namespace': {
-    namespaced: false,
     nameErrors: dnsLabelErrors,
     initialStatus: () => ({ phase: 'Active' }),
     prepareForCreate(namespace) {
-      setNameLabel(namespace);
+      // A generated name is not known before the object is created.
+      applyDefaults(namespace);
       const finalizers = textsAt(objectAt(namespace, 'spec'), 'finalizers');
       namespace['spec'] = { finalizers: [...new Set([...finalizers, 'kubernetes'])] };
     },
     prepareForUpdate(namespace, old, subresource) {
-      setNameLabel(namespace);
       if (subresource !== 'finalize') namespace['spec'] = structuredClone(objectAt(old, 'spec'));
     },
   },
-  '/Node': { namespaced: false, initialStatus: (node) => node['status'] ?? {} },
-  '/PersistentVolume': { namespaced: false, initialStatus: () => ({ phase: 'Pending' }) },
-  '/PersistentVolumeClaim': { namespaced: true, initialStatus: () => ({ phase: 'Pending' }) },
+  '/Node': { initialStatus: (node) => node['status'] ?? {} },
+  '/PersistentVolume': { initialStatus: () => ({ phase: 'Pending' }) },
+  '/PersistentVolumeClaim': { initialStatus: () => ({ phase: 'Pending' }) },
   '/Pod': podRules,
   '/PodTemplate': {
-    namespaced: true,
     generation: 'counted',
     validate: (object) => templateErrors(objectAt(object, 'template'), 'template'),
   },
   '/ReplicationController': {
-    namespaced: true,
     generation: 'counted',
     initialStatus: () => ({ replicas: 0 }),
     validate: (object) => templateErrors(objectAt(objectAt(object, 'spec'), 'template'), 'spec.template'),
   },
-  '/ResourceQuota': { namespaced: true, initialStatus: () => ({}) },
+  '/ResourceQuota': { initialStatus: () => ({}) },
   '/Secret': {
-    namespaced: true,
     prepareForCreate: encodeStringData,
     prepareForUpdate: encodeStringData,
   },
   '/Service': {
-    namespaced: true,
     nameErrors: dnsLabelErrors,
     initialStatus: () => ({ loadBalancer: {} }),
   },
@@ -112,39 +107,29 @@ const KINDS: Readonly<Record<string, KindRules>> = {
   'apps/ReplicaSet': workload('deployment'),
   'apps/StatefulSet': workload('statefulset'),
   'batch/CronJob': {
-    namespaced: true,
     generation: 'counted',
     initialStatus: () => ({}),
     validate: cronJobErrors,
   },
   'batch/Job': {
-    namespaced: true,
     generation: 'counted',
     initialStatus: () => ({}),
     validate: (job) => jobSpecErrors(objectAt(job, 'spec'), 'spec'),
     validateUpdate: (job, old, subresource) => (subresource === '' ? changed(job, old, ['selector', 'template']) : []),
   },
   // Go always writes the spec.
-  'coordination.k8s.io/Lease': { namespaced: true, defaults: (lease) => void (lease['spec'] ??= {}) },
-  'node.k8s.io/RuntimeClass': { namespaced: false },
-  'policy/PodDisruptionBudget': { namespaced: true, generation: 'counted', initialStatus: () => ({}) },
-  [`${RBAC}/ClusterRole`]: { namespaced: false, nameErrors: anyName },
-  [`${RBAC}/ClusterRoleBinding`]: { namespaced: false, nameErrors: anyName, validateUpdate: roleRefErrors },
-  [`${RBAC}/Role`]: { namespaced: true, nameErrors: anyName },
-  [`${RBAC}/RoleBinding`]: { namespaced: true, nameErrors: anyName, validateUpdate: roleRefErrors },
-  'scheduling.k8s.io/PriorityClass': { namespaced: false, generation: 'counted' },
+  'coordination.k8s.io/Lease': { defaults: (lease) => void (lease['spec'] ??= {}) },
+  'policy/PodDisruptionBudget': { generation: 'counted', initialStatus: () => ({}) },
+  [`${RBAC}/ClusterRole`]: { nameErrors: anyName },
+  [`${RBAC}/ClusterRoleBinding`]: { nameErrors: anyName, validateUpdate: roleRefErrors },
+  [`${RBAC}/Role`]: { nameErrors: anyName },
+  [`${RBAC}/RoleBinding`]: { nameErrors: anyName, validateUpdate: roleRefErrors },
+  'scheduling.k8s.io/PriorityClass': { generation: 'counted' },
 };
 
-/** Returns the strategy of a built-in kind. Kinds without rules are namespaced and not validated. */
-export function kindStrategy(group: string, kind: string): Strategy {
-  const key = `${group}/${kind}`;
-  return createStrategy((Object.hasOwn(KINDS, key) ? KINDS[key] : undefined) ?? { namespaced: true });
-}
-
-/** A generated name is not known before the object is created. */
-function setNameLabel(namespace: ApiObject): void {
-  const metadata = (namespace.metadata ??= {});
-  metadata['labels'] = { ...objectAt(metadata, 'labels'), 'kubernetes.io/metadata.name': textAt(metadata, 'name') };
+/** Returns the strategy of a built-in kind. Of kinds without rules, only the metadata is validated. */
+export function kindStrategy(group: string, kind: string, namespaced: boolean): Strategy {
+  return createStrategy(KINDS[`${group}/${kind}`] ?? {}, namespaced);
 }
 
 function encodeStringData(secret: ApiObject): void {
@@ -161,7 +146,6 @@ function encodeStringData(secret: ApiObject): void {
  */
 function workload(noun: string): KindRules {
   return {
-    namespaced: true,
     generation: 'counted',
     initialStatus: () => ({}),
     validate(object) {

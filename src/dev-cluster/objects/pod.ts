@@ -20,7 +20,6 @@ import { labelErrors, restore, type KindRules } from './strategy.ts';
 
 /** The rules of pods. */
 export const podRules: KindRules = {
-  namespaced: true,
   generation: 'counted',
   initialStatus: (pod) => ({ phase: 'Pending', qosClass: qosClass(objectAt(pod, 'spec')) }),
   prepareForUpdate(pod, old, subresource) {

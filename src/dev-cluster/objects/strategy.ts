@@ -11,7 +11,6 @@ export type NameRule = (name: string) => readonly string[];
 
 /** The properties of a kind. Omitted ones are as in most kinds. */
 export interface KindRules {
-  readonly namespaced: boolean;
   /** A DNS subdomain by default. */
   readonly nameErrors?: NameRule;
   /** `metadata.generation` counts the changes of all fields except metadata and the status subresource. */
@@ -28,7 +27,7 @@ export interface KindRules {
   readonly validate?: (object: ApiObject) => readonly FieldError[];
   /** Additional errors of a new object. */
   readonly validateCreate?: (object: ApiObject) => readonly FieldError[];
-  /** Additional errors of a changed object. `validate` does not run for subresources other than `scale`. */
+  /** Additional errors of a changed object. `validate` does not run for subresources. */
   readonly validateUpdate?: (object: ApiObject, old: ApiObject, subresource: string) => readonly FieldError[];
   readonly warnings?: (object: ApiObject) => readonly string[];
 }
@@ -37,7 +36,7 @@ export interface KindRules {
 export type Strategy = ReturnType<typeof createStrategy>;
 
 /** Creates the strategy of a kind. Its functions change the given object in place and do not throw. */
-export function createStrategy(rules: KindRules) {
+export function createStrategy(rules: KindRules, namespaced: boolean) {
   const validate = (object: ApiObject): readonly FieldError[] => rules.validate?.(object) ?? [];
   return {
     prune: rules.prune ?? (() => []),
@@ -60,13 +59,13 @@ export function createStrategy(rules: KindRules) {
       setGeneration(object, rules.generation === 'counted' ? nextGeneration(rules, object, old) : undefined);
     },
     validateCreate: (object: ApiObject): FieldError[] => [
-      ...validateMetadata(object, rules),
+      ...validateMetadata(object, rules, namespaced),
       ...validate(object),
       ...(rules.validateCreate?.(object) ?? []),
     ],
     validateUpdate: (object: ApiObject, old: ApiObject, subresource: string): FieldError[] => [
       ...validateMetadataUpdate(object, old),
-      ...(subresource === '' || subresource === 'scale' ? validate(object) : []),
+      ...(subresource === '' ? validate(object) : []),
       ...(rules.validateUpdate?.(object, old, subresource) ?? []),
     ],
     warnings: rules.warnings ?? (() => []),
@@ -103,7 +102,11 @@ function setGeneration(object: ApiObject, generation: number | undefined): void 
  * Validates the metadata of a new object.
  * @see https://github.com/kubernetes/apimachinery/blob/v0.36.0/pkg/api/validation/objectmeta.go
  */
-function validateMetadata(object: ApiObject, { namespaced, nameErrors = dnsSubdomainErrors }: KindRules): FieldError[] {
+function validateMetadata(
+  object: ApiObject,
+  { nameErrors = dnsSubdomainErrors }: KindRules,
+  namespaced: boolean,
+): FieldError[] {
   const { name = '', namespace = '', generateName = '' } = getMetadata(object);
   // A generated suffix can follow a dash, so the dash at the end of a prefix is valid.
   const prefix = generateName.replace(/-$/, 'a');
