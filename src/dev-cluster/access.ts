@@ -3,6 +3,7 @@ import { impersonatedUser, parseServiceAccountUsername } from '../kube/admission
 import { quote } from '../kube/text.ts';
 import { ApiError, badRequest, createStatus, forbidden } from '../kube/status.ts';
 import { isObject, type JsonObject, type UserInfo } from '../kube/types.ts';
+import { readRoleRef, readSubject } from '../policy/rbac/authorizer.ts';
 import type { Action } from '../policy/rbac/index.ts';
 import { readWriteOptions } from './body.ts';
 import { formatTimestamp } from '../kube/units.ts';
@@ -11,6 +12,7 @@ import { createAttributes, type Call, type Core, type ObjectResult } from './req
 import {
   at,
   editMetadata,
+  getMetadata,
   itemsAt,
   textAt,
   textsAt,
@@ -82,32 +84,21 @@ function headerPairs(raw: readonly string[]): [name: string, value: string][] {
   return raw.flatMap((name, index) => (index % 2 === 0 ? [[name.toLowerCase(), raw[index + 1] ?? '']] : []));
 }
 
-const RBAC = 'rbac.authorization.k8s.io';
-
 /** Returns the rules of all roles that are bound to a user in the cluster or in a namespace. */
 function userRules(reader: ObjectReader, user: UserInfo, namespace: string): readonly JsonObject[] {
+  const rbac = (resource: string) => ({ group: 'rbac.authorization.k8s.io', resource });
   const local = namespace === '' ? [] : reader.list(rbac('rolebindings'), namespace);
-  return [...reader.list(rbac('clusterrolebindings')), ...local]
-    .filter((binding) => itemsAt(binding, 'subjects').some((subject) => isSubject(subject, binding, user)))
-    .flatMap((binding) => itemsAt(findRole(reader, binding), 'rules'));
-}
-
-function isSubject(subject: JsonObject, binding: ApiObject, user: UserInfo): boolean {
-  const name = textAt(subject, 'name');
-  if (subject['kind'] === 'User') return name === user.username;
-  if (subject['kind'] === 'Group') return user.groups?.includes(name) ?? false;
-  const namespace = textAt(subject, 'namespace') || textAt(binding, 'metadata', 'namespace');
-  return subject['kind'] === 'ServiceAccount' && `system:serviceaccount:${namespace}:${name}` === user.username;
-}
-
-function findRole(reader: ObjectReader, binding: ApiObject): ApiObject | undefined {
-  const name = textAt(binding, 'roleRef', 'name');
-  if (textAt(binding, 'roleRef', 'kind') === 'ClusterRole') return reader.get(rbac('clusterroles'), '', name);
-  return reader.get(rbac('roles'), textAt(binding, 'metadata', 'namespace'), name);
-}
-
-function rbac(resource: string) {
-  return { group: RBAC, resource };
+  return [...reader.list(rbac('clusterrolebindings')), ...local].flatMap((binding) => {
+    const { namespace: scope = '' } = getMetadata(binding);
+    const role = readRoleRef(binding['roleRef'], scope);
+    const subjects = itemsAt(binding, 'subjects').map((subject) => readSubject(subject, scope));
+    const isBound = subjects.some(
+      (subject) => subject && { users: [user.username], groups: user.groups }[subject.list]?.includes(subject.name),
+    );
+    if (!role || !isBound) return [];
+    const resource = role.namespace === '' ? 'clusterroles' : 'roles';
+    return itemsAt(reader.get(rbac(resource), role.namespace, role.name), 'rules');
+  });
 }
 
 type ReviewStatus = (core: Core, call: Call, review: ApiObject) => unknown;

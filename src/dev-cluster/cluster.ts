@@ -5,7 +5,7 @@ import type { Connection } from '../cluster/connection.ts';
 import { createEventRecorder } from '../cluster/event-recorder.ts';
 import { createWrites } from '../cluster/live-cluster.ts';
 import { createStore, type Store } from '../cluster/store.ts';
-import { findKind } from '../kube/resources.ts';
+import { findKind, resourcePath } from '../kube/resources.ts';
 import type { UserInfo } from '../kube/types.ts';
 import type { CallWebhook } from './admission/https.ts';
 import { createAdmission } from './admission/index.ts';
@@ -111,10 +111,8 @@ function createWriter({ request }: Pick<Connection, 'request'>, registry: Regist
   const path = (resource: ResourceKey, namespace: string, ...rest: readonly string[]): string => {
     const info = registry.preferred(resource);
     if (!info) throw noSuchResource();
-    const root = info.group === '' ? ['api'] : ['apis', info.group];
-    const scope = namespace === '' ? [] : ['namespaces', namespace];
-    const parts = [...root, info.version, ...scope, info.resource, ...rest].filter((part) => part !== '');
-    return `/${parts.map(encodeURIComponent).join('/')}`;
+    const names = rest.filter((part) => part !== '').map((part) => `/${encodeURIComponent(part)}`);
+    return `${resourcePath(info, namespace || undefined)}${names.join('')}`;
   };
   return {
     async create(resource, body, options) {
