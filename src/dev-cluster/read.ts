@@ -61,24 +61,17 @@ export function selectedName(fieldSelector: string): string {
 }
 
 /** The query parameters of a list or a watch. */
-export interface ListOptions {
-  readonly selects: Selector;
-  /** 0: any version. */
-  readonly resourceVersion: number;
-  /** 0: no limit. */
-  readonly limit: number;
-  readonly continue: string;
-  readonly timeoutSeconds: number;
-  readonly allowWatchBookmarks: boolean;
-}
+type ListOptions = ReturnType<typeof readListOptions>;
 
 /** Parses the query of a list or a watch. Throws ApiError 400. */
-export function readListOptions(query: URLSearchParams, info: ResourceInfo): ListOptions {
+export function readListOptions(query: URLSearchParams, info: ResourceInfo) {
   const labels = parseLabelSelector(query.get('labelSelector') ?? '');
   const fields = parseFieldSelector(query.get('fieldSelector') ?? '', info);
   return {
-    selects: (object) => labels(object) && fields(object),
+    selects: (object: ApiObject) => labels(object) && fields(object),
+    /** 0: any version. */
     resourceVersion: readInteger(query, 'resourceVersion') ?? 0,
+    /** 0: no limit. */
     limit: readInteger(query, 'limit') ?? 0,
     continue: query.get('continue') ?? '',
     timeoutSeconds: readInteger(query, 'timeoutSeconds') ?? 0,
@@ -210,26 +203,20 @@ function bookmark(info: ResourceInfo, revision: number): WatchEvent {
   return { type: 'BOOKMARK', object: { kind: info.kind, apiVersion: formatApiVersion(info), metadata } };
 }
 
-interface ChangeQueue {
-  push(change: StoredChange): void;
-  /** Makes `next` resolve even if there is no change. */
-  wake(): void;
-  /** Resolves to the changes since the last call; to `undefined` after an abort. */
-  next(): Promise<readonly StoredChange[] | undefined>;
-}
-
-function createQueue(signal: AbortSignal): ChangeQueue {
+function createQueue(signal: AbortSignal) {
   let pending: StoredChange[] = [];
   let woken = Promise.withResolvers<undefined>();
   const wake = (): void => woken.resolve(undefined);
   signal.addEventListener('abort', wake, { once: true });
   return {
-    push(change) {
+    push(change: StoredChange): void {
       pending.push(change);
       wake();
     },
+    /** Makes `next` resolve even if there is no change. */
     wake,
-    async next() {
+    /** Resolves to the changes since the last call; to `undefined` after an abort. */
+    async next(): Promise<readonly StoredChange[] | undefined> {
       if (pending.length === 0 && !signal.aborted) await woken.promise;
       if (signal.aborted) return undefined;
       woken = Promise.withResolvers<undefined>();

@@ -281,25 +281,21 @@ function isReleased(object: ApiObject, existing: ApiObject): boolean {
   return getFinalizers(existing).length > 0 && getFinalizers(object).length === 0;
 }
 
-interface DeleteOptions {
-  readonly dryRun: boolean;
-  /** The UID that the object must have; `''` for any. */
-  readonly uid: string;
-  /** The options object that webhooks receive. */
-  readonly object: ApiObject;
-}
+type DeleteOptions = ReturnType<typeof readDeleteOptions>;
 
 /**
  * Reads the options of a deletion from the body. The propagation policy has no effect, since dependents are not collected.
  * Throws ApiError 400 or 422.
  */
-function readDeleteOptions({ body }: Call): DeleteOptions {
+function readDeleteOptions({ body }: Call) {
   const sent = body.trim() === '' ? {} : parseOptions(body);
   const dryRun = textsAt(sent, 'dryRun');
   requireDryRun('DeleteOptions', dryRun);
   return {
     dryRun: dryRun.length > 0,
+    /** The UID that the object must have; `''` for any. */
     uid: textAt(sent, 'preconditions', 'uid'),
+    /** The options object that webhooks receive. */
     object: { ...sent, kind: 'DeleteOptions', apiVersion: 'meta.k8s.io/v1' },
   };
 }
