@@ -220,12 +220,12 @@ function createWarnings(): { add(text: string): void; list(): readonly string[] 
       if (text !== '' && !/\p{Cc}/u.test(text)) texts.add(text);
     },
     list() {
-      const lengthOf = (list: readonly string[]): number =>
+      const totalLength = (list: readonly string[]): number =>
         list.reduce((sum, text) => sum + Array.from(text).length, 0);
       const all = [...texts];
-      if (lengthOf(all) <= WARNINGS_LIMIT) return all;
+      if (totalLength(all) <= WARNINGS_LIMIT) return all;
       const truncated = all.map((text) => Array.from(text).slice(0, WARNING_LIMIT).join(''));
-      return truncated.filter((_text, index) => lengthOf(truncated.slice(0, index)) < WARNINGS_LIMIT);
+      return truncated.filter((_text, index) => totalLength(truncated.slice(0, index)) < WARNINGS_LIMIT);
     },
   };
 }

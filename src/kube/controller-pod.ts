@@ -42,7 +42,7 @@ export function mountsToken(spec: JsonObject, account: JsonObject | undefined): 
  */
 export function mountToken(spec: MutableObject, suffix: () => string): void {
   const volumes = getObjects(spec, 'volumes');
-  const existing = volumes.map(nameOf).find((name) => name.startsWith(PREFIX));
+  const existing = volumes.map(partName).find((name) => name.startsWith(PREFIX));
   const containers = [...getObjects(spec, 'initContainers'), ...getObjects(spec, 'containers')];
   const without = containers.filter(
     (container) => !getObjects(container, 'volumeMounts').some((mount) => mount['mountPath'] === MOUNT_PATH),
@@ -56,7 +56,7 @@ export function mountToken(spec: MutableObject, suffix: () => string): void {
   if (existing === undefined) spec['volumes'] = [...volumes, tokenVolume(name)];
 }
 
-function nameOf(part: MutableObject): string {
+function partName(part: MutableObject): string {
   const { name } = part;
   return typeof name === 'string' ? name : '';
 }
@@ -107,7 +107,9 @@ export function getControllerPod(
     generateName: `${name}-`,
     ...(namespace === undefined ? {} : { namespace }),
   };
-  const spec = isObject(template.spec) ? withClaims(template.spec, kind === 'StatefulSet' ? claimsOf(object) : []) : {};
+  const spec = isObject(template.spec)
+    ? withClaims(template.spec, kind === 'StatefulSet' ? claimNames(object) : [])
+    : {};
   return { pod: completePod({ metadata, spec } as Pod, findAccount), requester: controllerUser(controller) };
 }
 
@@ -146,7 +148,7 @@ function setAccount(spec: MutableObject, findAccount: FindServiceAccount): void 
 }
 
 /** Returns the names of the volume claim templates of a StatefulSet. */
-function claimsOf({ spec }: KubeObject & { readonly spec?: unknown }): readonly string[] {
+function claimNames({ spec }: KubeObject & { readonly spec?: unknown }): readonly string[] {
   const claims: unknown = isObject(spec) ? spec['volumeClaimTemplates'] : undefined;
   if (!Array.isArray(claims)) return [];
   return claims.flatMap((claim: unknown) => {

@@ -31,9 +31,9 @@ function readEntry(entry: unknown): FieldOwner | undefined {
   const annotations = metadata && keysAt(metadata, 'f:annotations');
   if (labels === undefined || annotations === undefined) return undefined;
   return {
-    manager: textOf(entry['manager']),
-    operation: textOf(entry['operation']),
-    subresource: textOf(entry['subresource']),
+    manager: asText(entry['manager']),
+    operation: asText(entry['operation']),
+    subresource: asText(entry['subresource']),
     labels,
     annotations,
   };
@@ -56,6 +56,6 @@ function keysAt(metadata: JsonObject, name: string): ReadonlySet<string> | undef
   return new Set(keys.map((key) => (key === '.' ? key : key.slice('f:'.length))));
 }
 
-function textOf(value: unknown): string {
+function asText(value: unknown): string {
   return typeof value === 'string' ? value : '';
 }

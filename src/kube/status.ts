@@ -54,7 +54,7 @@ export function forbidden(resource: ResourceName, name: string, cause: string): 
   const what = printResource(resource);
   const subject = name === '' ? what : `${what} ${quote(name)}`;
   const head = what === '' ? 'forbidden' : `${subject} is forbidden`;
-  return createStatus(403, 'Forbidden', `${head}: ${cause}`, detailsOf(resource, name));
+  return createStatus(403, 'Forbidden', `${head}: ${cause}`, statusDetails(resource, name));
 }
 
 /** 422: the object has field errors. The details name the kind, not the resource. */
@@ -83,20 +83,20 @@ export function notFound(resource: ResourceName, name: string): Status {
     404,
     'NotFound',
     `${printResource(resource)} ${quote(name)} not found`,
-    detailsOf(resource, name),
+    statusDetails(resource, name),
   );
 }
 
 /** 409: an object of this name exists. */
 export function alreadyExists(resource: ResourceName, name: string): Status {
   const message = `${printResource(resource)} ${quote(name)} already exists`;
-  return createStatus(409, 'AlreadyExists', message, detailsOf(resource, name));
+  return createStatus(409, 'AlreadyExists', message, statusDetails(resource, name));
 }
 
 /** 409: the object has changed since it was read. */
 export function conflict(resource: ResourceName, name: string, cause: string): Status {
   const message = `Operation cannot be fulfilled on ${printResource(resource)} ${quote(name)}: ${cause}`;
-  return createStatus(409, 'Conflict', message, detailsOf(resource, name));
+  return createStatus(409, 'Conflict', message, statusDetails(resource, name));
 }
 
 /** 400: the request is malformed. */
@@ -118,7 +118,7 @@ function printResource({ group, resource }: ResourceName): string {
   return group === '' ? resource : `${resource}.${group}`;
 }
 
-function detailsOf({ group, resource }: ResourceName, name: string): StatusDetails {
+function statusDetails({ group, resource }: ResourceName, name: string): StatusDetails {
   return {
     ...(name === '' ? {} : { name }),
     ...(group === '' ? {} : { group }),

@@ -89,14 +89,14 @@ function checkConfiguration({ config, resource }: ApplyRequest): void {
 /** Removes the fields that the applier no longer applies and that no other manager owns. */
 function removeReleased(schema: Schema, merged: unknown, owners: Owners, last: FieldSet | undefined): unknown {
   if (!last || last.size === 0) return merged;
-  const fieldsOf = (value: unknown): FieldSet => withParentFields(collectFields(schema, value));
-  const all = fieldsOf(merged);
+  const fieldsWithParents = (value: unknown): FieldSet => withParentFields(collectFields(schema, value));
+  const all = fieldsWithParents(merged);
   const released = withParentFields(last);
   const owned = withParentFields(new Set([...owners.values()].flatMap(({ fields }) => [...fields])));
   const withoutLast = removeFields(schema, merged, released);
-  const withOwned = removeFields(schema, merged, all.difference(fieldsOf(withoutLast).union(owned)));
+  const withOwned = removeFields(schema, merged, all.difference(fieldsWithParents(withoutLast).union(owned)));
   // Fields that were removed only with their parent and were never applied are kept.
-  return removeFields(schema, merged, all.difference(fieldsOf(withOwned)).intersection(released));
+  return removeFields(schema, merged, all.difference(fieldsWithParents(withOwned)).intersection(released));
 }
 
 /** A field that an applier sets and another manager owns. */

@@ -58,7 +58,7 @@ export function createRbac(): Rbac {
     if (scope.roles.size + scope.users.size + scope.groups.size > 0) scopes.set(namespace, scope);
     else scopes.delete(namespace);
   };
-  const someRuleOf = (bindings: Bindings | undefined, test: (rule: Rule) => boolean): boolean => {
+  const someBoundRule = (bindings: Bindings | undefined, test: (rule: Rule) => boolean): boolean => {
     if (!bindings) return false;
     for (const { namespace, name } of bindings.values()) {
       if (scopes.get(namespace)?.roles.get(name)?.some(test)) return true;
@@ -68,8 +68,8 @@ export function createRbac(): Rbac {
   const someRuleIn = (namespace: string, { username, groups }: User, test: (rule: Rule) => boolean): boolean => {
     const scope = scopes.get(namespace);
     if (!scope) return false;
-    if (someRuleOf(scope.users.get(username ?? ''), test)) return true;
-    return scope.groups.size > 0 && (groups?.some((group) => someRuleOf(scope.groups.get(group), test)) ?? false);
+    if (someBoundRule(scope.users.get(username ?? ''), test)) return true;
+    return scope.groups.size > 0 && (groups?.some((group) => someBoundRule(scope.groups.get(group), test)) ?? false);
   };
   /** True if a rule of the user, in the cluster or in the namespace of the action, passes the test. */
   const someRule = (user: User, { nonResourceURL, namespace }: Action, test: (rule: Rule) => boolean): boolean =>
