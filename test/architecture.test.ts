@@ -32,7 +32,7 @@ const PURE_LAYERS = 5;
 const PUBLIC_FILES: ReadonlyMap<string, readonly string[]> = new Map([
   ['policy/pod', ['pod.ts', 'reader.ts', 'safe-sysctls.ts']],
   ['policy/pss', ['evaluate.ts', 'index.ts', 'policy.ts']],
-  ['policy/psa', ['configuration.ts', 'decode.ts', 'metrics.ts', 'policy.ts', 'review.ts']],
+  ['policy/psa', ['configuration.ts', 'decode.ts', 'policy.ts', 'review.ts']],
   [
     'policy/scc',
     [

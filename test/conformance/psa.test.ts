@@ -14,7 +14,7 @@ import {
 } from '../../src/policy/psa/configuration.ts';
 import { resolvePolicies, printPolicy } from '../../src/policy/psa/policy.ts';
 import { reviewPodSecurity, DEFAULT_LIMITS } from '../../src/policy/psa/review.ts';
-import type { PodSecurityCount } from '../../src/policy/psa/metrics.ts';
+import type { PodSecurityCount } from '../../src/policy/psa/review.ts';
 import type { Version } from '../../src/policy/pss/policy.ts';
 import { readLines, skip } from '../support/conformance/cases.ts';
 

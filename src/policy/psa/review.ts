@@ -10,7 +10,6 @@ import { evaluateDecoded, type Evaluation } from '../pss/evaluate.ts';
 import type { Policy, Version } from '../pss/policy.ts';
 import { findExemption, type Exemption, type NamespaceRules, type PodSecurity } from './configuration.ts';
 import { decodeObject, denyUndecodable, denyWithError, isCore, isSignificantUpdate, printKind } from './decode.ts';
-import type { PodSecurityCount } from './metrics.ts';
 import { reviewNamespace } from './namespace-review.ts';
 import { isFullyPrivileged, printPolicy, type Mode, type NamespacePolicy } from './policy.ts';
 
@@ -40,6 +39,18 @@ export interface PodReviewLimits {
 
 /** Upstream's limits. */
 export const DEFAULT_LIMITS: PodReviewLimits = { maxPods: 3000, timeoutMs: 1000 };
+
+/** An event that the metrics of Pod Security Admission count. */
+export type PodSecurityCount =
+  | {
+      readonly metric: 'evaluations';
+      readonly decision: 'allow' | 'deny';
+      readonly mode: Mode;
+      readonly policy: Policy;
+    }
+  | { readonly metric: 'exemptions' }
+  /** `fatal` means that no policy was evaluated. */
+  | { readonly metric: 'errors'; readonly fatal: boolean };
 
 /** The answer to a request, and the events to count. Requests may share both. */
 export interface PodSecurityReview {

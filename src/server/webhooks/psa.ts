@@ -1,14 +1,14 @@
 import type { Store } from '../../cluster/store.ts';
 import type { AdmissionRequest, Decision } from '../../kube/admission.ts';
-import {
-  policyVersionLabel,
-  requestLabels,
-  type PodSecurityCount,
-  type RequestLabels,
-} from '../../policy/psa/metrics.ts';
 import type { PodSecurity } from '../../policy/psa/configuration.ts';
-import { DEFAULT_LIMITS, reviewPodSecurity, type PodSecurityReview } from '../../policy/psa/review.ts';
+import {
+  DEFAULT_LIMITS,
+  reviewPodSecurity,
+  type PodSecurityCount,
+  type PodSecurityReview,
+} from '../../policy/psa/review.ts';
 import { newestVersion } from '../../policy/pss/evaluate.ts';
+import { compareVersions, type Policy } from '../../policy/pss/policy.ts';
 import { modeLabelWarning, type SccSettings } from '../../policy/scc/mode.ts';
 import type { Cell } from '../../telemetry/counters.ts';
 import type { Metrics } from '../../telemetry/metrics.ts';
@@ -123,6 +123,11 @@ interface Review extends PodSecurityReview {
 
 const OPERATIONS = ['create', 'update'] as const;
 
+const RESOURCES: ReadonlyMap<string, string> = new Map([
+  ['pods', 'pod'],
+  ['namespaces', 'namespace'],
+]);
+
 /** The subresources of Kubernetes. Clients may send others; all of them share one series, since a series is never removed. */
 const SUBRESOURCES: ReadonlySet<string> = new Set([
   '',
@@ -153,7 +158,7 @@ function createRecorder(metrics: Metrics['podSecurity']): (request: AdmissionReq
   // Compliant pods of a namespace share their counts, so that the series are looked up once for each kind of request.
   const known = new WeakMap<Counts, Map<string, readonly Cell[]>>();
   return (request, counts) => {
-    const labels = boundedLabels(request);
+    const labels = requestLabels(request);
     const key = `${labels.request_operation} ${labels.resource} ${labels.subresource}`;
     let byRequest = known.get(counts);
     if (!byRequest) known.set(counts, (byRequest = new Map<string, readonly Cell[]>()));
@@ -163,9 +168,16 @@ function createRecorder(metrics: Metrics['podSecurity']): (request: AdmissionReq
   };
 }
 
-function boundedLabels(request: AdmissionRequest): RequestLabels {
-  const labels = requestLabels(request);
-  return SUBRESOURCES.has(labels.subresource) ? labels : { ...labels, subresource: 'other' };
+type RequestLabels = ReturnType<typeof requestLabels>;
+
+/** @see https://github.com/kubernetes/pod-security-admission/blob/v0.37.0/metrics/metrics.go */
+function requestLabels({ operation, resource, requestSubResource }: AdmissionRequest) {
+  const subresource = requestSubResource ?? '';
+  return {
+    request_operation: operation.toLowerCase(),
+    resource: (!resource.group ? RESOURCES.get(resource.resource) : undefined) ?? 'controller',
+    subresource: SUBRESOURCES.has(subresource) ? subresource : 'other',
+  };
 }
 
 function findCell(metrics: Metrics['podSecurity'], labels: RequestLabels, count: PodSecurityCount): Cell {
@@ -178,9 +190,15 @@ function findCell(metrics: Metrics['podSecurity'], labels: RequestLabels, count:
       return metrics.evaluations.cell({
         decision: count.decision,
         policy_level: count.policy.level,
-        policy_version: policyVersionLabel(count.policy, newestVersion),
+        policy_version: policyVersionLabel(count.policy),
         mode: count.mode,
         ...labels,
       });
   }
+}
+
+/** The version label has a bounded set of values: all versions newer than the newest known are `future`. */
+function policyVersionLabel({ level, version }: Policy): string {
+  if (level === 'privileged' || version === 'latest') return 'latest';
+  return compareVersions(version, newestVersion) <= 0 ? version : 'future';
 }
