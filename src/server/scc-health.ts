@@ -4,25 +4,18 @@ import { findSccProblems, formatSccProblems, type SccProblems } from '../policy/
 import type { Logger } from '../telemetry/logger.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
 
-export interface SccHealthDeps {
+interface SccHealthDeps {
   readonly store: Store;
   readonly settings: Pick<SccSettings, 'compatibility'>;
   readonly logger: Logger;
   readonly metrics: Metrics['scc'];
 }
 
-/** Reports SCCs that decisions skip, in the log and in metrics. */
-export interface SccHealth {
-  /** Returns the present problems in one line, or undefined. */
-  summary(): string | undefined;
-  stop(): void;
-}
-
 /** SCCs change in bursts, for example during installation. The check runs after a burst. */
 const DELAY_MS = 1000;
 
-/** Watches for broken SCCs and for missing standard SCCs. Decisions skip them instead of failing. */
-export function watchSccHealth({ store, settings, logger, metrics }: SccHealthDeps): SccHealth {
+/** Reports broken SCCs, which decisions skip, and missing standard SCCs in the log and in metrics. */
+export function watchSccHealth({ store, settings, logger, metrics }: SccHealthDeps) {
   const log = logger.child({ logger: 'scc' });
   let reported: SccProblems = { broken: new Map(), missing: [], required: [] };
   const findProblems = (): SccProblems =>
@@ -57,8 +50,9 @@ export function watchSccHealth({ store, settings, logger, metrics }: SccHealthDe
   });
   schedule();
   return {
-    summary: () => (store.synced() ? formatSccProblems(findProblems()) : undefined),
-    stop() {
+    /** Returns the present problems in one line, or undefined. */
+    summary: (): string | undefined => (store.synced() ? formatSccProblems(findProblems()) : undefined),
+    stop(): void {
       clearTimeout(timer);
       unsubscribe();
     },

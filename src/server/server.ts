@@ -196,21 +196,10 @@ function handleClientError({ code }: ConnectionError, socket: Socket): void {
 
 // Connections
 
-/** The open connections of a server, and how they are closed without losing a request. */
-export interface Connections {
-  /** Closes all present connections after their next response, so that clients reconnect. */
-  renew(): void;
-  /** Closes every connection, present and future, after its next response. */
-  drain(): void;
-  isDraining(): boolean;
-  /** Closes the connections that have not received any byte. */
-  closeUnused(): void;
-  /** Reports whether the connection closes after its next response. */
-  shouldClose(socket: Socket): boolean;
-}
+export type Connections = ReturnType<typeof trackConnections>;
 
-/** Tracks the connections of a server that does not listen yet. */
-export function trackConnections(app: FastifyInstance): Connections {
+/** Tracks the connections of a server that does not listen yet, so that they can be closed without losing a request. */
+function trackConnections(app: FastifyInstance) {
   const generations = new WeakMap<Socket, number>();
   let generation = 0;
   let draining = false;
@@ -231,18 +220,22 @@ export function trackConnections(app: FastifyInstance): Connections {
     generations.set(socket, generation);
   });
   return {
-    renew: () => {
+    /** Closes all present connections after their next response, so that clients reconnect. */
+    renew(): void {
       generation++;
     },
-    drain: () => {
+    /** Closes every connection, present and future, after its next response. */
+    drain(): void {
       draining = true;
     },
     isDraining: () => draining,
-    closeUnused() {
+    /** Closes the connections that have not received any byte. */
+    closeUnused(): void {
       for (const socket of connecting.values()) socket.destroy();
       for (const socket of open) if (socket.bytesRead === 0) socket.destroy();
     },
-    shouldClose: (socket) => draining || (generation > 0 && generations.get(socket) !== generation),
+    /** Reports whether the connection closes after its next response. */
+    shouldClose: (socket: Socket) => draining || (generation > 0 && generations.get(socket) !== generation),
   };
 }
 

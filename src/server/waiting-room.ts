@@ -1,31 +1,27 @@
 import type { Namespace } from '../kube/types.ts';
 import type { WebhookContext } from './webhook.ts';
 
-/** Limits of the reviews that wait at the same time. */
-export interface WaitingLimits {
-  readonly reviews: number;
-  /** Of their request bodies; in memory a review takes about eight times as much. */
-  readonly bytes: number;
-}
+/**
+ * Default limits of the reviews that wait at the same time, and of the bytes of their request bodies. They exceed the
+ * default concurrency limits of three API servers. In memory a review takes about eight times as much as its body.
+ */
+const DEFAULT_LIMITS = { reviews: 2000, bytes: 32 * 1024 * 1024 };
 
-/** Exceeds the default concurrency limits of three API servers. */
-const DEFAULT_LIMITS: WaitingLimits = { reviews: 2000, bytes: 32 * 1024 * 1024 };
+type IsReady = (namespace: Namespace) => boolean;
+
+export type WaitingRoom = ReturnType<typeof createWaitingRoom>;
 
 /** Bounds the reviews that wait for a namespace. */
-export interface WaitingRoom {
-  /**
-   * Resolves when the namespace is ready, at the deadline of the review, or when the client disconnects. Each review
-   * continues in a separate turn of the event loop, so that many do not block it. Returns undefined if there is no room.
-   */
-  wait(name: string, context: WebhookContext, isReady: (namespace: Namespace) => boolean): Promise<void> | undefined;
-}
-
-export function createWaitingRoom(limits: WaitingLimits = DEFAULT_LIMITS): WaitingRoom {
+export function createWaitingRoom(limits = DEFAULT_LIMITS) {
   const used = { reviews: 0, bytes: 0 };
   let last = Promise.resolve();
   const turn = (): Promise<void> => (last = last.then(() => new Promise((resolve) => setImmediate(resolve))));
   return {
-    wait(name, context, isReady) {
+    /**
+     * Resolves when the namespace is ready, at the deadline of the review, or when the client disconnects. Each review
+     * continues in a separate turn of the event loop, so that many do not block it. Returns undefined if there is no room.
+     */
+    wait(name: string, context: WebhookContext, isReady: IsReady): Promise<void> | undefined {
       const { bodyBytes: bytes = 0 } = context;
       if (used.reviews >= limits.reviews || used.bytes + bytes > limits.bytes) return undefined;
       used.reviews++;
@@ -40,7 +36,7 @@ export function createWaitingRoom(limits: WaitingLimits = DEFAULT_LIMITS): Waiti
 }
 
 /** Does not poll: evaluates the condition after each change of the namespace. */
-function untilReady(context: WebhookContext, name: string, isReady: (namespace: Namespace) => boolean): Promise<void> {
+function untilReady(context: WebhookContext, name: string, isReady: IsReady): Promise<void> {
   const { store, signal } = context;
   return new Promise((resolve, reject) => {
     const end = (): void => {
