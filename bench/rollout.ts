@@ -2,12 +2,7 @@
 import type { Cluster } from '../src/cluster/cluster.ts';
 import type { WritableStore } from '../src/cluster/store.ts';
 import type { ReconcileContext } from '../src/controllers/controller.ts';
-import {
-  evaluateNamespaces,
-  listNamespaces,
-  createNamespaceEvaluator,
-  type NamespaceEvaluator,
-} from '../src/controllers/readiness-evaluator.ts';
+import { evaluateNamespaces, listNamespaces } from '../src/controllers/readiness-evaluator.ts';
 import type { Kinds, Namespace, PodSpec } from '../src/kube/types.ts';
 import { canUseScc } from '../src/cluster/access.ts';
 import { createExemptions } from '../src/policy/psa/configuration.ts';
@@ -32,11 +27,10 @@ const MANAGEMENT = {
 export async function benchRollout(): Promise<Row[]> {
   const store = filled(SIZE);
   canUseScc(store);
-  const evaluator = createNamespaceEvaluator(OPTIONS);
   // Warms up the code, which admission uses before the first evaluation.
-  await evaluate(filled(WARM_UP), createNamespaceEvaluator(OPTIONS));
-  const first = await measured(() => evaluate(store, evaluator));
-  const again = await measured(() => evaluate(store, evaluator));
+  await evaluate(filled(WARM_UP));
+  const first = await measured(() => evaluate(store));
+  const again = await measured(() => evaluate(store));
   const planned = await measured(() => {
     planAll(store);
     return Promise.resolve();
@@ -96,14 +90,14 @@ function fillNamespace(store: WritableStore, { metadata }: Namespace, index: num
   }
 }
 
-async function evaluate(store: WritableStore, evaluator: NamespaceEvaluator): Promise<void> {
+async function evaluate(store: WritableStore): Promise<void> {
   const context = {
     cluster: { store } as Pick<Cluster, 'store'>,
     now: () => performance.now(),
     signal: new AbortController().signal,
   } as ReconcileContext;
   const verdicts = { clean: 0, violating: 0, inconclusive: 0 };
-  await evaluateNamespaces(evaluator, listNamespaces(store), context, (_name, evaluation) => {
+  await evaluateNamespaces(OPTIONS, listNamespaces(store), context, (_name, evaluation) => {
     if (evaluation) verdicts[evaluation.verdict]++;
   });
   const expected = (store.list('Namespace').length * DEPLOYMENTS) / VIOLATING;

@@ -17,11 +17,12 @@ import { sccOptions, DEFAULT_SCC_MODE } from './scc-options.ts';
 import type { Condition } from '../kube/conditions.ts';
 import { readEnforcement } from '../policy/rollout/enforcement.ts';
 import { DEFAULT_ROLLOUT, type RolloutSettings } from '../policy/rollout/settings.ts';
-import type {
-  Category,
-  ViolatingWorkload,
-  NamespaceEvaluation,
-  FixableViolation,
+import {
+  isSelected,
+  type Category,
+  type FixableViolation,
+  type NamespaceEvaluation,
+  type ViolatingWorkload,
 } from '../policy/rollout/evaluation.ts';
 import { type Level, isLevel } from '../policy/pss/policy.ts';
 import type { Store } from '../cluster/store.ts';
@@ -30,7 +31,13 @@ import type { Source } from '../config/files.ts';
 import { SCC_MODES, type SccMode } from '../policy/scc/mode.ts';
 import { deploymentArgument, deploymentFile } from './installation.ts';
 import { serveOptions } from './serve/options.ts';
-import { getRolloutView, getSccLevels, type RolloutScope, type RolloutView } from '../cluster/rollout.ts';
+import {
+  getRolloutView,
+  getSccLevels,
+  predictNamespaceLevel,
+  type RolloutScope,
+  type RolloutView,
+} from '../cluster/rollout.ts';
 import { type EnforcementMode, PSA_ENFORCEMENT_CONFIG } from '../kube/psa-enforcement-config.ts';
 import {
   DEFAULT_UNMANAGED_NAMESPACES,
@@ -44,7 +51,7 @@ import type { PodSecurity } from '../policy/psa/configuration.ts';
 import { type Io, VERSION } from './command.ts';
 import { violationReason } from '../policy/rollout/readiness.ts';
 import { canUseScc } from '../cluster/access.ts';
-import { createNamespaceEvaluator } from '../controllers/readiness-evaluator.ts';
+import { evaluateFromStore } from '../controllers/readiness-evaluator.ts';
 import { objectName } from '../kube/resources.ts';
 
 /** The options of all rollout commands. */
@@ -256,7 +263,7 @@ export function countNamespaces(namespaces: readonly PlannedNamespace[]): Namesp
 
 function createNamespacePlanner(facts: RolloutFacts): (namespace: Namespace) => PlannedNamespace {
   const { store, podSecurity, management, state } = facts;
-  const evaluator = createNamespaceEvaluator({ exemptions: () => podSecurity.exemptions, management });
+  const settings = { exemptions: () => podSecurity.exemptions, management };
   const plannedLabel = createLabelPlanner(facts);
   return (namespace) => {
     const name = objectName(namespace);
@@ -265,19 +272,19 @@ function createNamespacePlanner(facts: RolloutFacts): (namespace: Namespace) => 
     if (podSecurity.exemptions.namespace(name)) {
       return { ...kept('privileged'), currentSource: 'exemption', verdict: 'exempt' };
     }
-    if (!evaluator.isSelected(namespace)) {
+    if (!isSelected(namespace, podSecurity.exemptions)) {
       const label = namespace.metadata?.labels?.[POD_SECURITY_LABELS.enforce];
       // An invalid label enforces the level restricted.
       const current = isLevel(label) ? label : 'restricted';
       return { ...kept(current, plannedLabel(namespace)), currentSource: 'label', verdict: 'labeled' };
     }
-    const evaluation = finish(evaluator.evaluate(namespace, store));
+    const evaluation = finish(evaluateFromStore(namespace, store, settings));
     const { verdict, categories, workloads, error } = evaluation;
     return {
       name,
       current: state.enforce,
       currentSource: 'default',
-      planned: evaluator.predictLevel(namespace, store),
+      planned: predictNamespaceLevel(namespace, store, management),
       verdict,
       categories,
       reason: violationReason(categories),

@@ -26,56 +26,44 @@ import { forEachYielding, isNotFound, type ReconcileContext } from './controller
 
 const TEMPLATE_KINDS = POD_SOURCES.filter((kind) => kind !== 'Pod');
 
-interface EvaluatorOptions {
-  /** The exemptions of the current settings. */
+export interface EvaluationSettings {
+  /** Returns the exemptions in force. */
   exemptions(): Exemptions;
   readonly management: ManagementSettings;
 }
 
-/** Evaluates which workloads enforcement would refuse. */
-export interface NamespaceEvaluator {
-  /** True if enforcement would change the level of the namespace. */
-  isSelected(namespace: Namespace): boolean;
-  /** The level that enforcement would hold the namespace to; `undefined` if it is unknown. */
-  predictLevel(namespace: Namespace, store: Store): Level | undefined;
-  /** Evaluates a namespace and pauses often. */
-  evaluate(namespace: Namespace, store: Store): Generator<undefined, NamespaceEvaluation>;
-}
-
-export function createNamespaceEvaluator({ exemptions, management }: EvaluatorOptions): NamespaceEvaluator {
-  return {
-    predictLevel: (namespace, store) => predictNamespaceLevel(namespace, store, management),
-    isSelected: (namespace) => isSelected(namespace, exemptions()),
-    *evaluate(namespace, store) {
-      const name = namespace.metadata?.name ?? '';
-      const { mode } = sccMode(namespace, management.scc);
-      const pods = store.list('Pod', name);
-      const sccs = store.list('SecurityContextConstraints');
-      const missing = mode === 'enforce' ? missingPrerequisite(namespace, sccs) : undefined;
-      const workloads = listPodSources(store, name, TEMPLATE_KINDS);
-      if (missing !== undefined && pods.length + workloads.length > 0) return inconclusive(name, missing);
-      const level = predictNamespaceLevel(namespace, store, management);
-      const canUse = canUseScc(store);
-      const findAccount = (account: string) => store.get('ServiceAccount', account, name);
-      const context = { namespace, sccMode: mode, sccs: getSccSet(store), canUse, findAccount };
-      return yield* evaluateStepwise({
-        namespace,
-        level,
-        pods,
-        templates: workloads.values().flatMap(({ kind, object }) => {
-          const template = getTemplatePod(kind, object, context);
-          return template ? [template] : [];
-        }),
-        exemptions: exemptions(),
-        exists: (kind, owner) => store.get(kind, owner, name) !== undefined,
-        sccMode: mode,
-        mayUse(account, sccName) {
-          const scc = store.get('SecurityContextConstraints', sccName);
-          return scc !== undefined && createSccAccess(account, name, canUse)(scc);
-        },
-      });
+/** Evaluates which workloads of a namespace enforcement would refuse, by the objects of the store. Pauses often. */
+export function* evaluateFromStore(
+  namespace: Namespace,
+  store: Store,
+  { exemptions, management }: EvaluationSettings,
+): Generator<undefined, NamespaceEvaluation> {
+  const name = namespace.metadata?.name ?? '';
+  const { mode } = sccMode(namespace, management.scc);
+  const pods = store.list('Pod', name);
+  const sccs = store.list('SecurityContextConstraints');
+  const missing = mode === 'enforce' ? missingPrerequisite(namespace, sccs) : undefined;
+  const workloads = listPodSources(store, name, TEMPLATE_KINDS);
+  if (missing !== undefined && pods.length + workloads.length > 0) return inconclusive(name, missing);
+  const canUse = canUseScc(store);
+  const findAccount = (account: string) => store.get('ServiceAccount', account, name);
+  const context = { namespace, sccMode: mode, sccs: getSccSet(store), canUse, findAccount };
+  return yield* evaluateStepwise({
+    namespace,
+    level: predictNamespaceLevel(namespace, store, management),
+    pods,
+    templates: workloads.values().flatMap(({ kind, object }) => {
+      const template = getTemplatePod(kind, object, context);
+      return template ? [template] : [];
+    }),
+    exemptions: exemptions(),
+    exists: (kind, owner) => store.get(kind, owner, name) !== undefined,
+    sccMode: mode,
+    mayUse(account, sccName) {
+      const scc = store.get('SecurityContextConstraints', sccName);
+      return scc !== undefined && createSccAccess(account, name, canUse)(scc);
     },
-  };
+  });
 }
 
 /** What SCC admission needs to complete templates. Without it, nearly all workloads would violate the level. */
@@ -91,7 +79,7 @@ export type OnEvaluation = (name: string, evaluation: NamespaceEvaluation | unde
 
 /** Evaluates the selected ones of the namespaces, and yields to other work by a time budget. */
 export async function evaluateNamespaces(
-  evaluator: NamespaceEvaluator,
+  settings: EvaluationSettings,
   names: readonly string[],
   context: Pick<ReconcileContext, 'cluster' | 'now' | 'signal'>,
   onEvaluation: OnEvaluation,
@@ -100,8 +88,8 @@ export async function evaluateNamespaces(
   function* steps(): Generator<undefined> {
     for (const name of names) {
       const namespace = store.get('Namespace', name);
-      const isEvaluated = namespace !== undefined && evaluator.isSelected(namespace);
-      onEvaluation(name, isEvaluated ? yield* evaluator.evaluate(namespace, store) : undefined);
+      const isEvaluated = namespace !== undefined && isSelected(namespace, settings.exemptions());
+      onEvaluation(name, isEvaluated ? yield* evaluateFromStore(namespace, store, settings) : undefined);
       yield;
     }
   }
@@ -124,8 +112,7 @@ export interface RunningSweep {
   pending?: string[];
 }
 
-interface SweepTools {
-  readonly evaluator: NamespaceEvaluator;
+interface SweepSettings extends EvaluationSettings {
   /** The level that namespaces without a label are held to now. */
   readonly currentEnforce: DefaultLevel;
 }
@@ -133,22 +120,22 @@ interface SweepTools {
 /** Continues a sweep. Resolves to `undefined` at its end, else to the delay of the next batch of dry runs. */
 export async function continueSweep(
   sweep: RunningSweep,
-  tools: SweepTools,
+  evaluation: SweepSettings,
   context: ReconcileContext,
 ): Promise<{ readonly requeueAfterMs: number } | undefined> {
   const { evaluations, settings } = sweep;
-  const onEvaluation: OnEvaluation = (name, evaluation) => {
-    if (evaluation) evaluations.set(name, evaluation);
+  const onEvaluation: OnEvaluation = (name, result) => {
+    if (result) evaluations.set(name, result);
   };
   if (settings.evaluator === 'InProcess') {
     evaluations.clear();
-    await evaluateNamespaces(tools.evaluator, listNamespaces(context.cluster.store), context, onEvaluation);
+    await evaluateNamespaces(evaluation, listNamespaces(context.cluster.store), context, onEvaluation);
     return undefined;
   }
   sweep.pending ??= [...listNamespaces(context.cluster.store)];
   const batch = sweep.pending.slice(0, Math.max(1, Math.floor(settings.clientBurst)));
   for (const name of batch) {
-    onEvaluation(name, await evaluateByDryRun(name, tools, context));
+    onEvaluation(name, await evaluateByDryRun(name, evaluation, context));
     sweep.pending.shift();
     context.signal.throwIfAborted();
   }
@@ -158,24 +145,25 @@ export async function continueSweep(
 /** The API server decides whether a namespace violates the level. The violating workloads are evaluated in process. */
 async function evaluateByDryRun(
   name: string,
-  { evaluator, currentEnforce }: SweepTools,
+  settings: SweepSettings,
   context: ReconcileContext,
 ): Promise<NamespaceEvaluation | undefined> {
   const { cluster } = context;
   const namespace = cluster.store.get('Namespace', name);
-  if (!namespace || !evaluator.isSelected(namespace)) return undefined;
-  const level = evaluator.predictLevel(namespace, cluster.store);
+  if (!namespace || !isSelected(namespace, settings.exemptions())) return undefined;
+  const level = predictNamespaceLevel(namespace, cluster.store, settings.management);
   if (level === undefined) return inconclusive(name, 'the managed fields of the namespace cannot be parsed');
   const clean: NamespaceEvaluation = { name, level, verdict: 'clean', categories: [], workloads: [] };
   if (level === 'privileged') return clean;
-  const result = await dryRun(cluster, namespace, { level, currentEnforce });
+  const result = await dryRun(cluster, namespace, level, settings.currentEnforce);
   const current = cluster.store.get('Namespace', name);
-  const isCurrent = current?.metadata?.uid === namespace.metadata?.uid && current && evaluator.isSelected(current);
+  const isCurrent =
+    current?.metadata?.uid === namespace.metadata?.uid && current && isSelected(current, settings.exemptions());
   if (isCurrent !== true) return undefined;
   if (result !== 'violating')
     return { ...clean, ...(result === 'clean' ? {} : { verdict: 'inconclusive', ...result }) };
   let evaluation: NamespaceEvaluation | undefined;
-  await evaluateNamespaces(evaluator, [name], context, (_name, result) => (evaluation = result));
+  await evaluateNamespaces(settings, [name], context, (_name, result) => (evaluation = result));
   if (evaluation?.verdict === 'violating') return evaluation;
   const error = 'dry run: the API server warns of violating pods, but none exist any more';
   return { ...clean, verdict: 'inconclusive', error };
@@ -191,7 +179,8 @@ const DRY_RUN_MANAGER = 'pod-security-readiness-controller';
 async function dryRun(
   cluster: Pick<Cluster, 'apply'>,
   { metadata: { name = '', uid } = {} }: Namespace,
-  { level, currentEnforce }: { readonly level: Level; readonly currentEnforce: DefaultLevel },
+  level: Level,
+  currentEnforce: DefaultLevel,
 ): Promise<'clean' | 'violating' | { readonly error: string }> {
   const warnings: string[] = [];
   const labels = { [POD_SECURITY_LABELS.enforce]: level };

@@ -121,21 +121,12 @@ export function recordDecision(
   }
 }
 
-/** Keeps one Report in each violating namespace, if the cluster serves Reports. */
-export interface ReportWriter {
-  /** Enqueues a namespace. Nothing is written if its report is up to date. */
-  enqueue(name: string): void;
-  /** Writes a batch. `seconds` is the current time. Resolves to true if another batch remains. */
-  writeBatch(cluster: Cluster, seconds: number, find: FindEvaluation): Promise<boolean>;
-  /** Tries again whether the cluster serves Reports. */
-  retryUnserved(): void;
-}
-
 type FindEvaluation = (name: string) => NamespaceEvaluation | undefined;
 
 const REPORTS_PER_BATCH = 20;
 
-export function createReportWriter(): ReportWriter {
+/** Creates the writer that keeps one Report in each violating namespace, if the cluster serves Reports. */
+export function createReportWriter() {
   const queue = new Set<string>();
   const written = new Map<string, NamespaceEvaluation>();
   let isServed = true;
@@ -154,9 +145,12 @@ export function createReportWriter(): ReportWriter {
     written.set(name, evaluation);
   };
   return {
-    enqueue: (name) => void queue.add(name),
-    retryUnserved: () => void (isServed = true),
-    async writeBatch(cluster, seconds, find) {
+    /** Enqueues a namespace. Nothing is written if its report is up to date. */
+    enqueue: (name: string): void => void queue.add(name),
+    /** Tries again whether the cluster serves Reports. */
+    retryUnserved: (): void => void (isServed = true),
+    /** Writes a batch. `seconds` is the current time. Resolves to true if another batch remains. */
+    async writeBatch(cluster: Cluster, seconds: number, find: FindEvaluation): Promise<boolean> {
       for (const name of [...queue].slice(0, REPORTS_PER_BATCH)) {
         if (!isServed) break;
         try {

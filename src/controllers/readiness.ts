@@ -38,13 +38,7 @@ import {
   type ReconcileResult,
   type Source,
 } from './controller.ts';
-import {
-  continueSweep,
-  createNamespaceEvaluator,
-  evaluateNamespaces,
-  listNamespaces,
-  type RunningSweep,
-} from './readiness-evaluator.ts';
+import { continueSweep, evaluateNamespaces, listNamespaces, type RunningSweep } from './readiness-evaluator.ts';
 import {
   createConfig,
   createReportWriter,
@@ -106,7 +100,7 @@ function createReconciler(controllerContext: ControllerContext): Reconciler {
   const { settings, service, version, date } = controllerContext;
   const metrics = controllerContext.metrics.rollout.readiness;
   const exemptions = (): Exemptions => settings.value.podSecurity.exemptions;
-  const evaluator = createNamespaceEvaluator({ exemptions, management: managementSettings(settings.value.scc) });
+  const evaluation = { exemptions, management: managementSettings(settings.value.scc) };
   const jitter = controllerContext.random() * 0.2 - 0.1;
   const nowMs = (): number => date().getTime();
   const getView = (store: Store): RolloutView =>
@@ -130,7 +124,7 @@ function createReconciler(controllerContext: ControllerContext): Reconciler {
   const evaluateOne = async (name: string, context: ReconcileContext): Promise<ReconcileResult> => {
     const sinceMs = context.now() - (state.evaluatedMs.get(name) ?? -Infinity);
     if (sinceMs < NAMESPACE_MS) return { requeueAfterMs: NAMESPACE_MS - sinceMs };
-    await evaluateNamespaces(evaluator, [name], context, onEvaluation);
+    await evaluateNamespaces(evaluation, [name], context, onEvaluation);
     if (state.findings.get(name)) state.evaluatedMs.set(name, context.now());
     else state.evaluatedMs.delete(name);
     context.enqueue(REPORTS);
@@ -143,7 +137,7 @@ function createReconciler(controllerContext: ControllerContext): Reconciler {
     if (sinceMs < ALL_MS) return { requeueAfterMs: ALL_MS - sinceMs };
     state.allMs = context.now();
     state.isAllStale = false;
-    await evaluateNamespaces(evaluator, listNamespaces(context.cluster.store), context, onEvaluation);
+    await evaluateNamespaces(evaluation, listNamespaces(context.cluster.store), context, onEvaluation);
     context.enqueue(REPORTS);
     return undefined;
   };
@@ -159,7 +153,7 @@ function createReconciler(controllerContext: ControllerContext): Reconciler {
       state.allMs = context.now();
       state.isAllStale = false;
     }
-    const more = await continueSweep(running, { evaluator, currentEnforce: getView(store).published }, context);
+    const more = await continueSweep(running, { ...evaluation, currentEnforce: getView(store).published }, context);
     if (more) return more;
     completeSweep(running, current, context);
     return undefined;
