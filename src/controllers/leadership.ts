@@ -11,7 +11,7 @@ import { startControllers, type RunningController, type RuntimeOptions } from '.
 type LeaseSpec = NonNullable<Lease['spec']>;
 
 /** The holder of the Lease; empty if it is not held. */
-export function getHolder(lease: Lease): string {
+function getHolder(lease: Lease): string {
   return lease.spec?.holderIdentity ?? '';
 }
 
@@ -42,12 +42,6 @@ export function heldSpec(lease: Lease | undefined, { identity, durationMs, date 
     renewTime,
     leaseTransitions: lease === undefined || isRenewed ? transitions : Math.min(transitions + 1, MAX_TRANSITIONS),
   };
-}
-
-/** The spec after a release. Without a holder, the next candidate does not wait. */
-export function releasedSpec(lease: Lease, date: Date): LeaseSpec {
-  const time = microTime(date);
-  return { ...lease.spec, holderIdentity: '', leaseDurationSeconds: 1, acquireTime: time, renewTime: time };
 }
 
 /**
@@ -97,23 +91,13 @@ interface Observed {
   readonly sinceMs: number;
 }
 
-interface LeaseLockOptions extends Pick<
-  LeaderElectionOptions,
-  'cluster' | 'name' | 'namespace' | 'identity' | 'clock'
-> {
-  /** Writes the times of the Lease. No decision depends on it. */
-  readonly date: () => Date;
-  readonly leaseDurationMs: number;
-  readonly logger: Logger;
-}
-
 /**
  * Creates a lock from a Lease, which may not exist yet. Every write contains the resource version that was read, so that one
  * of two concurrent writes fails. After its signal is aborted, a call neither writes nor observes.
  * @see https://github.com/kubernetes/client-go/blob/v0.36.0/tools/leaderelection/leaderelection.go
  */
-function createLeaseLock(options: LeaseLockOptions) {
-  const { cluster, name, namespace, identity, clock, date, leaseDurationMs, logger } = options;
+function createLeaseLock(options: LeaderElectionOptions, leaseDurationMs: number, logger: Logger) {
+  const { cluster, name, namespace, identity, clock, date = () => new Date() } = options;
   const by = { fieldManager: name };
   let observed: Observed | undefined;
 
@@ -166,7 +150,11 @@ function createLeaseLock(options: LeaseLockOptions) {
     async release(signal: AbortSignal): Promise<void> {
       const lease = await read(signal);
       if (!lease || getHolder(lease) !== identity) return;
-      observe(await cluster.update('Lease', { ...lease, spec: releasedSpec(lease, date()) }, by));
+      const time = microTime(date());
+      const times = { leaseDurationSeconds: 1, acquireTime: time, renewTime: time };
+      // Without a holder, the next candidate does not wait.
+      const spec = { ...lease.spec, holderIdentity: '', ...times };
+      observe(await cluster.update('Lease', { ...lease, spec }, by));
     },
   };
 }
@@ -179,6 +167,7 @@ export interface LeaderElectionOptions extends LeaseTimes {
   /** Unique for each process. A restarted process has another identity. */
   readonly identity: string;
   readonly clock: Clock;
+  /** Writes the times of the Lease. No decision depends on it. */
   readonly date?: () => Date;
   /** Returns a number from 0 to less than 1. */
   readonly random?: () => number;
@@ -213,7 +202,7 @@ export function createLeaderElection(options: LeaderElectionOptions): LeaderElec
   const { cluster, name, namespace, identity, clock, metrics, random = Math.random } = options;
   const { leaseDurationMs, renewDeadlineMs, retryPeriodMs } = checkLeaseTimes(options);
   const logger = options.logger.child({ logger: 'leader-election', lease: `${namespace}/${name}`, identity });
-  const lock = createLeaseLock({ date: () => new Date(), ...options, leaseDurationMs, logger });
+  const lock = createLeaseLock(options, leaseDurationMs, logger);
   let leading: { readonly untilMs: number; readonly cancel: () => void } | undefined;
   let isStopped = false;
   let wake = (): void => undefined;
@@ -332,11 +321,8 @@ async function ended(stop: () => Promise<void>, logger: Logger): Promise<void> {
   }
 }
 
-interface LeadershipOptions extends RuntimeOptions, LeaseTimes {
-  readonly name: string;
-  readonly namespace: string;
-  /** Unique for each process. A restarted process has another identity. */
-  readonly identity: string;
+interface LeadershipOptions
+  extends RuntimeOptions, LeaseTimes, Pick<LeaderElectionOptions, 'name' | 'namespace' | 'identity'> {
   readonly metrics: RuntimeOptions['metrics'] & Pick<Metrics, 'leading'>;
 }
 
