@@ -91,7 +91,13 @@ interface Observation {
   readonly currentEnforce: DefaultLevel;
 }
 
-type Effect = Pick<EnforcementPlan, 'enforce' | 'syncer'>;
+/** An observation and what follows from it. */
+interface Outcome extends Observation {
+  readonly effect: Pick<EnforcementPlan, 'enforce' | 'syncer'>;
+  readonly namespace: string;
+  readonly exemptions: PodSecurityConfiguration['exemptions'];
+  readonly date: Date;
+}
 
 /**
  * Raises the default once enforcement is wanted, all managed namespaces have had their labels for the settle time, and the
@@ -100,24 +106,23 @@ type Effect = Pick<EnforcementPlan, 'enforce' | 'syncer'>;
  */
 function createReconciler({ settings, service, version, date }: ControllerContext): Reconciler {
   const { namespace } = service;
-  const replicaObserver = createReplicaObserver();
-  const labels = createLabelReader(managementSettings(settings.value.scc));
+  const observeReplicas = createReplicaObserver();
+  const readLabels = createLabelReader(managementSettings(settings.value.scc));
   const timing = createTiming();
 
   const observe = async (context: ReconcileContext): Promise<Observation> => {
     const { store } = context.cluster;
     const rollout = settings.value.rollout;
-    const found = await labels.read(store, date().getTime(), context);
+    const found = await readLabels(store, date().getTime(), context);
     // Everything below is read at one moment.
     const configMap = store.get('ConfigMap', POD_SECURITY_CONFIG_MAP, namespace);
     const storedMs = parseTimestamp(configMap?.metadata?.annotations?.[RAISED_AT_ANNOTATION]);
     // A time in the future was written by a wrong clock.
     const raisedAtMs = storedMs === undefined ? undefined : Math.min(storedMs, date().getTime());
     const view = getRolloutView({ store, namespace, version }, rollout);
-    const replicas = replicaObserver
-      .observe(store.list('Lease', namespace), context.now())
+    const replicas = observeReplicas(store.list('Lease', namespace), context.now())
       .filter(({ isLive }) => isLive)
-      .map(({ lease }) => publishedLevel(lease));
+      .map(({ lease }) => ({ level: publishedDefault(lease), generation: publishedGeneration(lease) }));
     const published = { level: view.published, generation: view.generation };
     const currentEnforce = defaultInForce(published, replicas, raisedAtMs !== undefined);
     return { settings: rollout, view, configMap, raisedAtMs, labels: found, replicas, currentEnforce };
@@ -144,15 +149,12 @@ function createReconciler({ settings, service, version, date }: ControllerContex
       });
       const effect = planEffect({ want: view.want, currentEnforce, isSettled });
       const { exemptions } = settings.value.podSecurity.configuration;
-      await publish({ ...observation, effect, exemptions, namespace, date: date() }, context);
-      await applyConditions({ ...observation, effect, date: date() }, context);
+      const outcome: Outcome = { ...observation, effect, exemptions, namespace, date: date() };
+      await publish(outcome, context);
+      await applyConditions(outcome, context);
       return { requeueAfterMs: Math.min(waitMs ?? CHECK_MS, CHECK_MS) };
     },
   };
-}
-
-function publishedLevel(lease: Lease): PublishedLevel {
-  return { level: publishedDefault(lease), generation: publishedGeneration(lease) };
 }
 
 /** Measures since when all namespaces have their labels, and since when enforcement is wanted. */
@@ -192,40 +194,31 @@ function createLabelReader(management: ManagementSettings) {
     states.set(namespace, state);
     return state;
   };
-  return {
-    async read(store: Store, dateMs: number, context: ReconcileContext): Promise<NamespaceLabels> {
-      const labels = { unlabeled: [] as string[], unreleased: [] as string[] };
-      await forEachYielding(
-        store.list('Namespace'),
-        (namespace) => {
-          const { isManaged, ownsEnforceLabel } = syncState(namespace);
-          const { name = '' } = namespace.metadata ?? {};
-          if (ownsEnforceLabel) labels.unreleased.push(name);
-          const serviceAccounts = store.list('ServiceAccount', name).flatMap(({ metadata }) => metadata?.name ?? []);
-          if (isAwaitingLabel({ namespace, isManaged, serviceAccounts }, dateMs)) labels.unlabeled.push(name);
-        },
-        context,
-      );
-      return labels;
-    },
+  return async (store: Store, dateMs: number, context: ReconcileContext): Promise<NamespaceLabels> => {
+    const labels = { unlabeled: [] as string[], unreleased: [] as string[] };
+    await forEachYielding(
+      store.list('Namespace'),
+      (namespace) => {
+        const { isManaged, ownsEnforceLabel } = syncState(namespace);
+        const { name = '' } = namespace.metadata ?? {};
+        if (ownsEnforceLabel) labels.unreleased.push(name);
+        const serviceAccounts = store.list('ServiceAccount', name).flatMap(({ metadata }) => metadata?.name ?? []);
+        if (isAwaitingLabel({ namespace, isManaged, serviceAccounts }, dateMs)) labels.unlabeled.push(name);
+      },
+      context,
+    );
+    return labels;
   };
-}
-
-interface Publication extends Pick<Observation, 'view' | 'configMap' | 'raisedAtMs'> {
-  readonly effect: Effect;
-  readonly namespace: string;
-  readonly exemptions: PodSecurityConfiguration['exemptions'];
-  readonly date: Date;
 }
 
 const CONFIG_KEY = 'admission-configuration.yaml';
 
 /** Writes the ConfigMap if it differs. Its generation increases whenever the configuration of the replicas changes. */
-async function publish(publication: Publication, { cluster, logger, recordEvent }: ReconcileContext): Promise<void> {
-  const { view, effect, configMap, namespace, date, raisedAtMs } = publication;
+async function publish(outcome: Outcome, { cluster, logger, recordEvent }: ReconcileContext): Promise<void> {
+  const { view, effect, configMap, namespace, date, raisedAtMs } = outcome;
   const { enforce, syncer } = effect;
   const data = {
-    [CONFIG_KEY]: printYaml([buildAdmissionConfiguration(podSecurityDefaultsFor(enforce), publication.exemptions)]),
+    [CONFIG_KEY]: printYaml([buildAdmissionConfiguration(podSecurityDefaultsFor(enforce), outcome.exemptions)]),
   };
   const before = configMap?.metadata?.annotations ?? {};
   const isRaise = enforce === 'restricted' && view.published !== 'restricted';
@@ -266,12 +259,7 @@ function nextGeneration({ generation }: RolloutView, leases: readonly Lease[]): 
 /** The conditions that this controller owns. */
 const OWN_CONDITIONS: ReadonlySet<string> = new Set(['Enforcing', 'Progressing']);
 
-interface ConditionInput extends Observation {
-  readonly effect: Effect;
-  readonly date: Date;
-}
-
-async function applyConditions(input: ConditionInput, { cluster }: ReconcileContext): Promise<void> {
+async function applyConditions(input: Outcome, { cluster }: ReconcileContext): Promise<void> {
   const object = cluster.store.get('PSAEnforcementConfig', PSA_ENFORCEMENT_CONFIG);
   if (!object) return;
   const states = computeConditions(input, readEnforcement(object), object.status);
@@ -283,7 +271,7 @@ async function applyConditions(input: ConditionInput, { cluster }: ReconcileCont
 }
 
 function computeConditions(
-  { settings, view, effect, labels, replicas, currentEnforce, date }: ConditionInput,
+  { settings, view, effect, labels, replicas, currentEnforce, date }: Outcome,
   modes: ReturnType<typeof readEnforcement>,
   status: Parameters<typeof getEvaluationResult>[0]['status'],
 ): readonly ConditionState[] {

@@ -308,16 +308,14 @@ export async function orUndefined<T>(result: Promise<T>): Promise<T | undefined>
   }
 }
 
-/** Measures how long a state has lasted. */
-export interface Stopwatch {
-  /** Milliseconds since the state was first seen; 0 if it has just changed. Returns `undefined` for `undefined`. */
-  elapsedMs(state: string | undefined, nowMs: number): number | undefined;
-}
+export type Stopwatch = ReturnType<typeof createStopwatch>;
 
-export function createStopwatch(): Stopwatch {
+/** Measures how long a state has lasted. */
+export function createStopwatch() {
   let seen: { readonly state: string; readonly sinceMs: number } | undefined;
   return {
-    elapsedMs(state, nowMs) {
+    /** Milliseconds since the state was first seen; 0 if it has just changed. Returns `undefined` for `undefined`. */
+    elapsedMs(state: string | undefined, nowMs: number): number | undefined {
       if (state === undefined) seen = undefined;
       else if (seen?.state !== state) seen = { state, sinceMs: nowMs };
       return seen && nowMs - seen.sinceMs;

@@ -3,22 +3,6 @@ import { COMPONENT_LABEL, REPLICA, SERVING_CERTIFICATE_ANNOTATION } from '../kub
 import type { Lease } from '../kube/types.ts';
 import { createStopwatch, type Stopwatch } from './controller.ts';
 
-/** The state of a replica according to its Lease. */
-export interface ReplicaState {
-  readonly lease: Lease;
-  readonly name: string;
-  /** SHA-256 fingerprint of the certificate that the replica serves; `''` if unknown. */
-  readonly serving: string;
-  /** Time since the Lease last changed. */
-  readonly silentMs: number;
-  /** False once the Lease has not changed for its duration. */
-  readonly isLive: boolean;
-}
-
-export interface ReplicaObserver {
-  observe(leases: readonly Lease[], nowMs: number): readonly ReplicaState[];
-}
-
 /** Duration of the Lease of a replica, and the longest that is accepted from other replicas. */
 export const REPLICA_LEASE_MS = 60_000;
 
@@ -26,23 +10,26 @@ export function isReplicaLease({ metadata }: Lease): boolean {
   return metadata?.labels?.[COMPONENT_LABEL] === REPLICA;
 }
 
-/** Creates an observer. It measures changes of a Lease by its own clock: clocks of two machines are never compared. */
-export function createReplicaObserver(): ReplicaObserver {
+/**
+ * Creates the function that reads the states of replicas from their Leases. It measures changes of a Lease by its own clock:
+ * clocks of two machines are never compared.
+ */
+export function createReplicaObserver() {
   let watches = new Map<string, Stopwatch>();
-  return {
-    observe(leases, nowMs) {
-      const known = watches;
-      watches = new Map();
-      return leases.filter(isReplicaLease).map((lease) => {
-        const { name = '', annotations = {} } = lease.metadata ?? {};
-        const watch = known.get(name) ?? createStopwatch();
-        watches.set(name, watch);
-        const silentMs = watch.elapsedMs(JSON.stringify(lease.spec ?? {}), nowMs) ?? 0;
-        const seconds = lease.spec?.leaseDurationSeconds;
-        const durationMs = Math.min(REPLICA_LEASE_MS, seconds == null ? REPLICA_LEASE_MS : seconds * 1000);
-        const serving = annotations[SERVING_CERTIFICATE_ANNOTATION] ?? '';
-        return { lease, name, serving, silentMs, isLive: silentMs < durationMs };
-      });
-    },
+  return (leases: readonly Lease[], nowMs: number) => {
+    const known = watches;
+    watches = new Map();
+    return leases.filter(isReplicaLease).map((lease) => {
+      const { name = '', annotations = {} } = lease.metadata ?? {};
+      const watch = known.get(name) ?? createStopwatch();
+      watches.set(name, watch);
+      // Time since the Lease last changed.
+      const silentMs = watch.elapsedMs(JSON.stringify(lease.spec ?? {}), nowMs) ?? 0;
+      const seconds = lease.spec?.leaseDurationSeconds;
+      const durationMs = Math.min(REPLICA_LEASE_MS, seconds == null ? REPLICA_LEASE_MS : seconds * 1000);
+      // SHA-256 fingerprint of the certificate that the replica serves; empty if it is unknown.
+      const serving = annotations[SERVING_CERTIFICATE_ANNOTATION] ?? '';
+      return { lease, name, serving, silentMs, isLive: silentMs < durationMs };
+    });
   };
 }

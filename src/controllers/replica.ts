@@ -82,7 +82,7 @@ function createReconciler(context: ControllerContext): Reconciler {
   const { served } = certificate;
   const ref: SecretRef = { namespace, name: INSTALLATION.certificateSecret };
   const trust = createStopwatch();
-  const replicas = createReplicaObserver();
+  const observeReplicas = createReplicaObserver();
   let problem = '';
   let published = '';
 
@@ -135,7 +135,7 @@ function createReconciler(context: ControllerContext): Reconciler {
     };
     const spec = heldSpec(known, { identity, durationMs: REPLICA_LEASE_MS, date: date() });
     await writeLease(cluster, { ...known, metadata, spec }, known !== undefined);
-    for (const other of replicas.observe(cluster.store.list('Lease', namespace), now())) {
+    for (const other of observeReplicas(cluster.store.list('Lease', namespace), now())) {
       if (other.silentMs >= STALE_MS) await orUndefined(cluster.remove('Lease', other.name, namespace));
     }
     return { requeueAfterMs: RENEW_MS };

@@ -102,7 +102,7 @@ const MAX_RETRY_MS = 30_000;
 
 /** What a leader has observed since it became leader. */
 function createObservations(signal: AbortSignal) {
-  return { signal, trusted: createStopwatch(), served: createStopwatch(), replicas: createReplicaObserver() };
+  return { signal, trusted: createStopwatch(), served: createStopwatch(), observeReplicas: createReplicaObserver() };
 }
 
 /**
@@ -132,7 +132,7 @@ function createReconciler({ service, certificate, metrics, date }: ControllerCon
       const { store } = context.cluster;
       // A new leader has missed what happened before.
       if (observed?.signal !== context.signal) observed = createObservations(context.signal);
-      const { trusted, served, replicas } = observed;
+      const { trusted, served, observeReplicas } = observed;
       const [now, nowMs] = [date(), context.now()];
       const secret = store.get('Secret', ref.name, ref.namespace);
       const { own: configurations, foreign } = requestingConfigurations(store, ref);
@@ -157,7 +157,7 @@ function createReconciler({ service, certificate, metrics, date }: ControllerCon
       const written = await writeKeyring({ ref, secret, keyring: next, isAnswered }, context);
       if (written) reportStep(plan, written, metrics.certificates, context);
 
-      const live = replicas.observe(store.list('Lease', ref.namespace), nowMs).filter(({ isLive }) => isLive);
+      const live = observeReplicas(store.list('Lease', ref.namespace), nowMs).filter(({ isLive }) => isLive);
       const serving = pemFingerprint(next.serving?.cert ?? '');
       const isServed = live.length > 0 && live.every((replica) => replica.serving === serving);
       const servedMs = served.elapsedMs(isServed ? serving : undefined, nowMs);
