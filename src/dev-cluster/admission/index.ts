@@ -1,8 +1,10 @@
-import { ApiError } from '../../kube/status.ts';
-import { randomSuffix } from '../write.ts';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { isMirrorPod, mountsToken, mountToken } from '../../kube/controller-pod.ts';
+import { ApiError, forbidden, notFound, type Status } from '../../kube/status.ts';
+import { quote } from '../../kube/text.ts';
 import type { Attributes, RequestContext } from '../request.ts';
-import type { ApiObject } from '../types.ts';
-import { createPlugins } from './plugins.ts';
+import { itemsAt, getMetadata, numberAt, objectAt, textAt, type ApiObject, type ObjectReader } from '../types.ts';
+import { randomSuffix } from '../write.ts';
 import { createMutatingWebhooks, validateWithWebhooks, type WebhookOptions } from './webhooks.ts';
 
 /** The admission chain: built-in plugins, then webhooks. Both steps reject with an ApiError to deny the request. */
@@ -37,4 +39,134 @@ export function createAdmission(options: WebhookOptions): Admission {
       await validateWithWebhooks(options, attributes, context);
     },
   };
+}
+
+/** A built-in admission step. Its functions return a Status to deny the request. */
+interface Plugin {
+  /** Can change `attributes.object` in place. */
+  readonly admit?: (attributes: Attributes) => Status | undefined | Promise<Status | undefined>;
+  readonly validate?: (attributes: Attributes) => Status | undefined;
+}
+
+/** Creates the plugins in the order in which they run. `suffix` returns the random part of a volume name. */
+export function createPlugins(reader: ObjectReader, suffix: () => string): readonly Plugin[] {
+  return [namespaceLifecycle(reader), serviceAccounts(reader, suffix), podDefaults(reader)];
+}
+
+const NAMESPACES = { group: '', resource: 'namespaces' };
+const PROTECTED_NAMESPACES = new Set(['default', 'kube-system', 'kube-public']);
+
+/**
+ * Denies writes to missing namespaces, creates in terminating namespaces, and the deletion of protected namespaces.
+ * @see https://github.com/kubernetes/apiserver/blob/v0.36.0/pkg/admission/plugin/namespace/lifecycle/admission.go
+ */
+function namespaceLifecycle(reader: ObjectReader): Plugin {
+  return {
+    admit(attributes) {
+      const { operation, name, namespace, resource } = attributes;
+      if (isOn(attributes, NAMESPACES.resource)) {
+        const isProtected = operation === 'DELETE' && PROTECTED_NAMESPACES.has(name);
+        return isProtected ? forbidden(resource, name, 'this namespace may not be deleted') : undefined;
+      }
+      const writes = operation === 'CREATE' || operation === 'UPDATE';
+      if (!writes || namespace === '') return undefined;
+      const stored = reader.get(NAMESPACES, '', namespace);
+      if (!stored) return notFound(NAMESPACES, namespace);
+      const isTerminating = textAt(stored, 'status', 'phase') === 'Terminating';
+      return operation === 'CREATE' && isTerminating ? terminating(attributes) : undefined;
+    },
+  };
+}
+
+function terminating(attributes: Attributes): Status {
+  const { namespace } = attributes;
+  const cause = `unable to create new content in namespace ${namespace} because it is being terminated`;
+  const status = deny(attributes, cause);
+  const message = `namespace ${namespace} is being terminated`;
+  const causes = [{ reason: 'NamespaceTerminating', message, field: 'metadata.namespace' }];
+  return { ...status, details: { ...status.details, causes } };
+}
+
+const SERVICE_ACCOUNTS = { group: '', resource: 'serviceaccounts' };
+const DEFAULT_ACCOUNT = 'default';
+
+/** The controller that creates the default service account of a new namespace gets 10 × 20 ms. */
+const ATTEMPTS = 10;
+const PAUSE_MS = 20;
+
+/**
+ * Sets the service account of pods, mounts its token and copies its pull secrets. Denies pods with an unknown account.
+ * @see https://github.com/kubernetes/kubernetes/blob/v1.36.0/plugin/pkg/admission/serviceaccount/admission.go
+ */
+function serviceAccounts(reader: ObjectReader, suffix: () => string): Plugin {
+  const findAccount = ({ namespace }: Attributes, pod: ApiObject): ApiObject | undefined =>
+    reader.get(SERVICE_ACCOUNTS, namespace, textAt(pod, 'spec', 'serviceAccountName'));
+  return {
+    async admit(attributes) {
+      const pod = newPod(attributes);
+      if (!pod || isMirrorPod(pod)) return undefined;
+      const spec = objectAt(pod, 'spec') as Record<string, unknown>;
+      const name = textAt(spec, 'serviceAccountName') || DEFAULT_ACCOUNT;
+      Object.assign(spec, { serviceAccountName: name, serviceAccount: name });
+      let account = findAccount(attributes, pod);
+      for (let attempt = 1; !account && name === DEFAULT_ACCOUNT && attempt < ATTEMPTS; attempt++) {
+        await sleep(PAUSE_MS);
+        account = findAccount(attributes, pod);
+      }
+      if (!account) return unknownAccount(attributes, name);
+      if (mountsToken(spec, account)) mountToken(spec, suffix);
+      const secrets = itemsAt(account, 'imagePullSecrets').map((secret) => ({ name: secret['name'] }));
+      if (itemsAt(spec, 'imagePullSecrets').length === 0 && secrets.length > 0) spec['imagePullSecrets'] = secrets;
+      return undefined;
+    },
+    validate(attributes) {
+      const pod = newPod(attributes);
+      if (!pod || isMirrorPod(pod) || findAccount(attributes, pod)) return undefined;
+      return unknownAccount(attributes, textAt(pod, 'spec', 'serviceAccountName'));
+    },
+  };
+}
+
+function unknownAccount(attributes: Attributes, name: string): Status {
+  const path = `${attributes.namespace}/${name}`;
+  return deny(attributes, `error looking up service account ${path}: serviceaccount ${quote(name)} not found`);
+}
+
+const PRIORITY_CLASSES = { group: 'scheduling.k8s.io', resource: 'priorityclasses' };
+const TAINTS = ['node.kubernetes.io/not-ready', 'node.kubernetes.io/unreachable'];
+
+/** Sets the priority of a pod from its PriorityClass, and the tolerations that every pod gets. */
+function podDefaults(reader: ObjectReader): Plugin {
+  return {
+    admit(attributes) {
+      const pod = newPod(attributes);
+      if (!pod) return undefined;
+      const spec = objectAt(pod, 'spec') as Record<string, unknown>;
+      const name = textAt(spec, 'priorityClassName');
+      const priorityClass = reader.get(PRIORITY_CLASSES, '', name);
+      if (name !== '' && !priorityClass) return deny(attributes, `no PriorityClass with name ${name} was found`);
+      spec['priority'] = numberAt(priorityClass, 'value');
+      spec['preemptionPolicy'] = textAt(priorityClass, 'preemptionPolicy') || 'PreemptLowerPriority';
+      const tolerations = itemsAt(spec, 'tolerations');
+      const missing = TAINTS.filter((taint) => !tolerations.some(({ key }) => key === taint || (key ?? '') === ''));
+      const added = missing.map((key) => ({ key, operator: 'Exists', effect: 'NoExecute', tolerationSeconds: 300 }));
+      if (added.length > 0) spec['tolerations'] = [...tolerations, ...added];
+      return undefined;
+    },
+  };
+}
+
+/** Returns 403 with the name of the object, or with its `generateName` while it has no name. */
+function deny(attributes: Attributes, cause: string): Status {
+  const { name = '', generateName = '' } = getMetadata(attributes.object);
+  return forbidden(attributes.resource, attributes.name || name || generateName || 'Unknown', cause);
+}
+
+function isOn({ resource }: Attributes, name: string): boolean {
+  return resource.group === '' && resource.resource === name;
+}
+
+function newPod(attributes: Attributes): ApiObject | undefined {
+  const isCreated = attributes.operation === 'CREATE' && attributes.subresource === '';
+  return isCreated && isOn(attributes, 'pods') ? attributes.object : undefined;
 }

@@ -187,19 +187,11 @@ export interface WebhookOptions {
   readonly call: CallWebhook;
 }
 
-/** The mutating webhooks of one request. */
-interface MutatingWebhooks {
-  /**
-   * Calls the webhooks one after another. The second call only calls webhooks with `reinvocationPolicy: IfNeeded` after
-   * which the object has changed.
-   */
-  run(attributes: Attributes): Promise<Attributes>;
-  /** True if a webhook has changed the object. */
-  changed(): boolean;
-}
-
-/** @see https://github.com/kubernetes/apiserver/blob/v0.36.0/pkg/admission/plugin/webhook/mutating/dispatcher.go */
-export function createMutatingWebhooks(options: WebhookOptions, context: RequestContext): MutatingWebhooks {
+/**
+ * Returns the mutating webhooks of one request.
+ * @see https://github.com/kubernetes/apiserver/blob/v0.36.0/pkg/admission/plugin/webhook/mutating/dispatcher.go
+ */
+export function createMutatingWebhooks(options: WebhookOptions, context: RequestContext) {
   /** Webhooks that have been called and accept a reinvocation. */
   const reinvocable = new Set<string>();
   /** Webhooks after which the object has changed. */
@@ -214,8 +206,13 @@ export function createMutatingWebhooks(options: WebhookOptions, context: Request
   };
 
   return {
+    /** Returns true if a webhook has changed the object. */
     changed: () => changed,
-    async run(given) {
+    /**
+     * Calls the webhooks one after another. The second call only calls webhooks with `reinvocationPolicy: IfNeeded` after
+     * which the object has changed.
+     */
+    async run(given: Attributes): Promise<Attributes> {
       if (isExempt(given)) return given;
       let attributes = given;
       if (round > 0 && !isDeepStrictEqual(output, given.object)) markDue();

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import { createPlugins } from '../../../src/dev-cluster/admission/plugins.ts';
+import { createPlugins } from '../../../src/dev-cluster/admission/index.ts';
 import { createStorage, type Storage } from '../../../src/dev-cluster/storage.ts';
 import type { ApiObject } from '../../../src/dev-cluster/types.ts';
 import type { Status } from '../../../src/kube/status.ts';
