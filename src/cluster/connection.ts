@@ -187,21 +187,16 @@ function tooBusy(error: unknown, seconds: number): unknown {
   return new ApiError({ ...error.status, message });
 }
 
-interface AgentCache {
-  /** @throws {UserError} for certificates or keys that TLS cannot use */
-  get(credentials: Credentials): HttpAgent;
-  close(): void;
-}
-
 /** Keeps one agent, and with it the connections, while the authority and the client certificate stay the same. */
-function createAgentCache(target: ClusterTarget, env: ClusterSource['env']): AgentCache {
+function createAgentCache(target: ClusterTarget, env: ClusterSource['env']) {
   const base: AgentOptions = { keepAlive: true, proxyEnv: proxyEnvironment(target, env) };
   const isPlain = target.server.startsWith('http:');
   let current: { readonly credentials: Credentials; readonly agent: HttpAgent } | undefined;
   const isCurrent = ({ ca, cert, key }: Credentials): boolean =>
     current?.credentials.ca === ca && current?.credentials.cert === cert && current?.credentials.key === key;
   return {
-    get(credentials) {
+    /** @throws {UserError} for certificates or keys that TLS cannot use */
+    get(credentials: Credentials): HttpAgent {
       if (current && isCurrent(credentials)) return current.agent;
       // The previous agent is not destroyed, because its connections may be in use.
       const agent = isPlain ? new HttpAgent(base) : new HttpsAgent({ ...base, ...tlsOptions(target, credentials) });

@@ -9,22 +9,10 @@ import { editMetadata, getMetadata, type ApiObject } from './types.ts';
 export const APPLY = 'application/apply-patch+yaml';
 
 /** The query parameters of a create, an update or a patch. */
-export interface WriteOptions {
-  readonly dryRun: boolean;
-  readonly fieldManager?: string;
-  /** The treatment of unknown fields: `Ignore`, `Warn` or `Strict`. */
-  readonly fieldValidation: string;
-  /** Takes over fields of other managers in a server-side apply. */
-  readonly force: boolean;
-  /** Returns the options object that webhooks receive. */
-  toObject(kind: 'CreateOptions' | 'UpdateOptions'): ApiObject;
-}
+export type WriteOptions = ReturnType<typeof readWriteOptions>;
 
 /** Parses the query of a write. Throws ApiError 422. */
-export function readWriteOptions(
-  query: URLSearchParams,
-  kind: 'CreateOptions' | 'UpdateOptions' | 'PatchOptions',
-): WriteOptions {
+export function readWriteOptions(query: URLSearchParams, kind: 'CreateOptions' | 'UpdateOptions' | 'PatchOptions') {
   const dryRun = query.getAll('dryRun');
   const fieldManager = query.get('fieldManager') ?? '';
   const fieldValidation = query.get('fieldValidation') ?? '';
@@ -36,10 +24,17 @@ export function readWriteOptions(
   };
   return {
     dryRun: dryRun.length > 0,
-    ...(fieldManager === '' ? {} : { fieldManager }),
+    fieldManager,
+    /** The treatment of unknown fields: `Ignore`, `Warn` or `Strict`. */
     fieldValidation: fieldValidation === '' ? 'Warn' : fieldValidation,
+    /** Takes over fields of other managers in a server-side apply. */
     force: readBoolean(query, 'force'),
-    toObject: (name) => ({ kind: name, apiVersion: 'meta.k8s.io/v1', ...sent }),
+    /** Returns the options object that webhooks receive. */
+    toObject: (name: 'CreateOptions' | 'UpdateOptions'): ApiObject => ({
+      kind: name,
+      apiVersion: 'meta.k8s.io/v1',
+      ...sent,
+    }),
   };
 }
 
@@ -124,7 +119,7 @@ export function matchName(object: ApiObject, name: string): void {
 }
 
 /** Returns the field manager of a request and the fields that it can own. */
-export function createOwnership(core: Core, call: Call, fieldManager: string | undefined) {
+export function createOwnership(core: Core, call: Call, fieldManager: string) {
   return {
     resource: call.info,
     subresource: call.subresource?.name ?? '',

@@ -1,5 +1,6 @@
 import type { Result } from '../../kube/types.ts';
 import type { IdBlock } from '../../kube/scc.ts';
+import type { BlockRange } from './blocks.ts';
 
 /** A range of user IDs (32 bits) that is divided into blocks of equal size, one for each namespace. */
 export interface UidRange {
@@ -56,10 +57,7 @@ export function indexOfBlock(range: UidRange, { min, max }: IdBlock): number | u
 }
 
 /** The indexes of the first and last block that contain some of the IDs; `undefined` if there are none. */
-export function blocksTouching(
-  range: UidRange,
-  { min, max }: IdBlock,
-): { readonly first: number; readonly last: number } | undefined {
+export function blocksTouching(range: UidRange, { min, max }: IdBlock): BlockRange | undefined {
   const first = Math.max(0, Math.floor((min - range.start) / range.blockSize));
   const last = Math.min(blockCount(range) - 1, Math.floor((max - range.start) / range.blockSize));
   return min <= max && first <= last ? { first, last } : undefined;
