@@ -18,6 +18,7 @@ import type { Condition } from '../kube/conditions.ts';
 import { readEnforcement } from '../policy/rollout/enforcement.ts';
 import { DEFAULT_ROLLOUT, type RolloutSettings } from '../policy/rollout/settings.ts';
 import {
+  finishEvaluation,
   isSelected,
   type Category,
   type FixableViolation,
@@ -278,7 +279,7 @@ function createNamespacePlanner(facts: RolloutFacts): (namespace: Namespace) => 
       const current = isLevel(label) ? label : 'restricted';
       return { ...kept(current, plannedLabel(namespace)), currentSource: 'label', verdict: 'labeled' };
     }
-    const evaluation = finish(evaluateFromStore(namespace, store, settings));
+    const evaluation = finishEvaluation(evaluateFromStore(namespace, store, settings));
     const { verdict, categories, workloads, error } = evaluation;
     return {
       name,
@@ -309,13 +310,6 @@ function createLabelPlanner({ store, management }: RolloutFacts): (namespace: Na
     const label = apply?.metadata?.labels?.[POD_SECURITY_LABELS.enforce];
     return isLevel(label) ? label : undefined;
   };
-}
-
-function finish<T>(steps: Iterator<unknown, T>): T {
-  for (;;) {
-    const step = steps.next();
-    if (step.done === true) return step.value;
-  }
 }
 
 const VERDICTS: Readonly<Record<PlannedNamespace['verdict'], string>> = {

@@ -20,8 +20,7 @@ import {
   isPartOfPortcullis,
   getWebhooks,
 } from '../kube/webhooks.ts';
-import { keyPairProblem, type KeyPair } from '../tls/certificate-pair.ts';
-import { pemFingerprint } from '../tls/certificate-pair.ts';
+import { keyPairProblem, pemFingerprint, type KeyPair } from '../tls/certificate-pair.ts';
 import { findTrustProblems, type Service } from '../tls/trust.ts';
 import {
   createStopwatch,

@@ -2,8 +2,7 @@
 import type { Cluster } from '../cluster/cluster.ts';
 import { canUseScc } from '../cluster/access.ts';
 import { RESOURCES } from '../kube/resources.ts';
-import { decideWithKnownAccess, accessQuestionKey, type AccessQuestion } from '../policy/scc/access.ts';
-import type { CanUse } from '../policy/scc/access.ts';
+import { accessQuestionKey, decideWithKnownAccess, type AccessQuestion, type CanUse } from '../policy/scc/access.ts';
 import type { SccDecision } from '../policy/scc/request.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import type { Metrics } from '../telemetry/metrics.ts';

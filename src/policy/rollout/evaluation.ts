@@ -31,10 +31,9 @@ import { isStricter } from '../psa/policy.ts';
 import { checkFix } from '../pss/evaluate.ts';
 import { evaluatePod } from '../pss/index.ts';
 import { isLevel, type Level } from '../pss/policy.ts';
-import { serviceAccountSubject } from '../scc/access.ts';
+import { serviceAccountSubject, type CanUse } from '../scc/access.ts';
 import { assignScc } from '../scc/assign.ts';
 import type { SccMode } from '../scc/mode.ts';
-import type { CanUse } from '../scc/access.ts';
 import type { SccInput } from '../scc/request.ts';
 import type { DefaultLevel } from './enforcement.ts';
 import { getOwnFields, isPlatformNamespace, isTerminating, type LabelSyncPlan } from './label-sync.ts';
@@ -201,8 +200,8 @@ export interface NamespaceInput extends ProvenanceContext {
   exists(kind: 'Deployment' | 'CronJob', name: string): boolean;
 }
 
-export function evaluateNamespace(input: NamespaceInput): NamespaceEvaluation {
-  const steps = evaluateStepwise(input);
+/** Runs an evaluation to its end without yielding. */
+export function finishEvaluation<T>(steps: Iterator<undefined, T>): T {
   for (;;) {
     const step = steps.next();
     if (step.done === true) return step.value;

@@ -16,7 +16,7 @@ import {
 } from '../../../src/policy/rollout/readiness.ts';
 import {
   evaluateStepwise,
-  evaluateNamespace,
+  finishEvaluation,
   isSelected,
   predictLevel,
   getTemplatePod,
@@ -90,6 +90,10 @@ function inputFor(given: Partial<NamespaceInput>): NamespaceInput {
     mayUse: () => false,
     ...given,
   };
+}
+
+function evaluate(given: Partial<NamespaceInput>): NamespaceEvaluation {
+  return finishEvaluation(evaluateStepwise(inputFor(given)));
 }
 
 /** Workloads as `kind/name pods causes checks`. */
@@ -206,11 +210,11 @@ suite('a namespace', () => {
     ],
   ];
   for (const [name, given, expected] of cases) {
-    test(name, () => assert.deepEqual(told(evaluateNamespace(inputFor(given))), expected));
+    test(name, () => assert.deepEqual(told(evaluate(given)), expected));
   }
 
   test('reports the field, the reason and the fix', () => {
-    const [workload] = evaluateNamespace(inputFor({ templates: [templateOf('web', HOST)] })).workloads;
+    const [workload] = evaluate({ templates: [templateOf('web', HOST)] }).workloads;
     const [violation] = workload?.violations ?? [];
     assert.match(violation?.fix ?? '', FIX);
     assert.deepEqual(
@@ -246,7 +250,7 @@ suite('the pod of a template', () => {
   const levelAfter = (spec: JsonObject, sccMode: 'enforce' | 'off' = 'enforce'): unknown => {
     const template = getTemplatePod('Deployment', deployment(spec), { ...surroundings, sccMode });
     assert.ok(template);
-    return evaluateNamespace(inputFor({ templates: [template] })).verdict;
+    return evaluate({ templates: [template] }).verdict;
   };
 
   test('is completed by SCCs', () => assert.equal(levelAfter({}), 'clean'));

@@ -5,7 +5,8 @@ import type { Pod, JsonObject } from '../../../src/kube/types.ts';
 import { createExemptions } from '../../../src/policy/psa/configuration.ts';
 import {
   classify,
-  evaluateNamespace,
+  evaluateStepwise,
+  finishEvaluation,
   isSelected,
   predictLevel,
   parseDryRunWarnings,
@@ -129,16 +130,18 @@ function recordedAs({ namespace: given, pods, level }: ClassifyCase): readonly s
   if (byName.length > 0) return byName;
   // The pods of a namespace are read from the synchronized store, which cannot fail.
   if (!pods) return ['inconclusive'];
-  const { verdict, categories } = evaluateNamespace({
-    namespace,
-    level,
-    pods: pods.map(podOf),
-    templates: [],
-    exemptions: NO_EXEMPTIONS,
-    exists: () => false,
-    sccMode: 'enforce',
-    mayUse: () => false,
-  });
+  const { verdict, categories } = finishEvaluation(
+    evaluateStepwise({
+      namespace,
+      level,
+      pods: pods.map(podOf),
+      templates: [],
+      exemptions: NO_EXEMPTIONS,
+      exists: () => false,
+      sccMode: 'enforce',
+      mayUse: () => false,
+    }),
+  );
   return verdict === 'violating' ? categories : ['inconclusive'];
 }
 
