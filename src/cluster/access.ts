@@ -38,7 +38,7 @@ export function canUseScc(store: Store): CanUse {
   return storeAccess(store).canUse;
 }
 
-/** Indexes roles and bindings once per store. A change costs only what the changed object costs. */
+/** Indexes roles and bindings once per store. The cost of a change depends only on the changed object. */
 const storeAccess = memoize((store: Store): StoreAccess => {
   const rbac = indexRbac(store);
   const mayUse = (subject: Subject, name: string, namespace: string): boolean =>
@@ -89,7 +89,7 @@ export async function reviewSelf(connection: Connection, signal?: AbortSignal): 
   }
 }
 
-/** Asks the server whether a user has a permission. Rejects as `request` does. */
+/** Sends a SubjectAccessReview about a user. Rejects as `request` does. */
 export async function reviewAccess(
   connection: Connection,
   { username, uid, groups, extra }: UserInfo,

@@ -37,7 +37,7 @@ export interface ClusterTarget {
   credentials(): Promise<Credentials>;
 }
 
-/** What a connection and its requests need; certificates and keys in PEM. */
+/** The credentials of a connection and its requests; certificates and keys in PEM. */
 export interface Credentials {
   readonly headers: OutgoingHttpHeaders;
   readonly ca: string | undefined;
@@ -64,7 +64,7 @@ export async function resolveCluster(source: ClusterSource): Promise<ClusterTarg
   throw notFound(kubeconfigFiles(env));
 }
 
-/** As `resolveCluster`, but resolves to `undefined` if nothing names a cluster. */
+/** As `resolveCluster`, but resolves to `undefined` if no cluster is configured. */
 export async function findCluster({ kubeconfig, context, env }: ClusterSource): Promise<ClusterTarget | undefined> {
   if (kubeconfig !== undefined) return await kubeconfigTarget([await readSource(kubeconfig)], context, kubeconfig);
   const files = kubeconfigFiles(env);
@@ -166,7 +166,8 @@ interface RawKubeconfig {
 }
 
 /**
- * Merges kubeconfigs: the first entry of a name wins. Paths become absolute, since they are relative to their file.
+ * Merges kubeconfigs: the first entry of a name takes precedence. Paths become absolute, since they are relative to
+ * their file.
  * @throws {UserError} with file, line and column of a syntax error
  * @see https://kubernetes.io/docs/concepts/configuration/organize-cluster-access-kubeconfig/#merging-kubeconfig-files
  */
@@ -191,7 +192,7 @@ function mergeKubeconfigs(sources: readonly Source[]): RawKubeconfig {
   return merged;
 }
 
-/** Adapts an entry to client-node, which does not know tokenFile and prefers files to data. */
+/** Adapts an entry to client-node, which does not support tokenFile and reads files even if data is set. */
 function adaptEntry(entry: JsonObject, folder: string): JsonObject {
   const absolute = (path: unknown): unknown => (typeof path === 'string' ? resolve(folder, path) : path);
   const adapted: Record<string, unknown> = { ...entry };

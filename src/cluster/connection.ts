@@ -1,6 +1,6 @@
 /**
- * The transport to an API server. Requests and responses are raw JSON: the typed clients of client-node drop fields that
- * they do not know, and a decision about an incomplete object would fail open.
+ * The transport to an API server. Requests and responses are raw JSON: the typed clients of client-node drop unknown
+ * fields, and a decision about an incomplete object would fail open.
  */
 import { X509Certificate } from 'node:crypto';
 import { Agent as HttpAgent, request as httpRequest, type IncomingMessage, type OutgoingHttpHeaders } from 'node:http';
@@ -36,7 +36,7 @@ export interface Connection {
   /** The namespace of objects that do not name one. */
   readonly namespace: string;
   /**
-   * Sends a request and returns the object of the response. Retries when the server asks for it with `Retry-After`.
+   * Sends a request and returns the object of the response. Retries if the response has the header `Retry-After`.
    * Rejects with an ApiError for an error status, and with a UserError if the server cannot be reached.
    */
   request(request: ApiRequest): Promise<JsonObject>;
@@ -174,7 +174,7 @@ export function httpStatusCode(error: unknown): number | undefined {
   return error instanceof ApiError ? error.status.code : undefined;
 }
 
-/** Returns how long the server asks to wait before a retry, or `undefined` if a retry is useless. */
+/** Returns the delay that the response requests before a retry, or `undefined` if a retry is useless. */
 export function retryAfterSeconds(error: unknown): number | undefined {
   if (!(error instanceof ApiError)) return undefined;
   const { code, details } = error.status;
@@ -183,7 +183,7 @@ export function retryAfterSeconds(error: unknown): number | undefined {
 
 function tooBusy(error: unknown, seconds: number): unknown {
   if (!(error instanceof ApiError)) return error;
-  const message = `${error.message} (the server asks for a retry in ${seconds} s, which exceeds the limit)`;
+  const message = `${error.message} (Retry-After is ${seconds} s, which exceeds the limit)`;
   return new ApiError({ ...error.status, message });
 }
 

@@ -11,7 +11,7 @@ interface NodeError {
   readonly cert?: { readonly subjectaltname?: string };
 }
 
-/** Formats the error of a connection in the words of Go's HTTP client, which users know from kubectl. */
+/** Formats the error of a connection in the words of Go's HTTP client, as kubectl prints it. */
 export function networkError(thrown: unknown, url: string): string {
   const error = firstError(thrown);
   const hostname = URL.canParse(url) ? new URL(url).hostname : '';

@@ -45,7 +45,7 @@ export interface RolloutScope {
 /** The rollout from the point of view of one replica. */
 export interface RolloutView {
   readonly gate: boolean;
-  /** True if enforcement is wanted now. */
+  /** True if enforcement is desired now. */
   readonly want: boolean;
   /** The published level of namespaces without a label. */
   readonly published: DefaultLevel;

@@ -6,7 +6,7 @@ import type { WritableStore } from './store.ts';
 
 /**
  * Writes one kind into the store. Changes arrive from the watch and, earlier, as the results of own writes; the later
- * version wins.
+ * version takes precedence.
  */
 export interface StoreWriter extends Sink {
   /** Stores the result of an own write. */
@@ -97,7 +97,7 @@ interface OwnWrite {
   readonly untilMs: number;
 }
 
-/** A write that the watch does not reach in this time is forgotten: the cluster may have been restored from a backup. */
+/** A write that the watch does not reach in this time is dropped: the cluster may have been restored from a backup. */
 const OWN_WRITE_TTL_MS = 60_000;
 
 function createOwnWrites(clock: Clock): OwnWrites {

@@ -113,7 +113,8 @@ function reportUncaught(error: unknown): void {
 }
 
 /**
- * Caches what is derived from a store, or from a list. A store returns the same list until an object of the kind changes.
+ * Caches values derived from a store, or from a list. A store returns the same list until an object of the
+ * kind changes.
  */
 export function memoize<K extends object, V>(derive: (key: K) => V): (key: K) => V {
   const values = new WeakMap<K, { readonly value: V }>();

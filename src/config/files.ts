@@ -13,7 +13,7 @@ export const NOT_REGULAR = 'ENOTSUP';
 export async function openRegularFile(path: string): Promise<FileHandle> {
   const handle = await open(path, constants.O_RDONLY | constants.O_NONBLOCK);
   const kind = await handle.stat();
-  // Reading a folder fails with an error of its own.
+  // Reading a folder fails with another error.
   if (kind.isFile() || kind.isDirectory()) return handle;
   await handle.close();
   throw Object.assign(new Error(`not a regular file: ${path}`), { code: NOT_REGULAR });

@@ -1,5 +1,5 @@
 /**
- * The settings in force: everything that the configuration file and the policy flags hold. Webhooks and controllers
+ * The settings in force: the values of the configuration file and of the policy flags. Webhooks and controllers
  * read the current value from one observable, so that a change of the file takes effect without polling or a restart.
  */
 import { DEFAULT_ROLLOUT, type RolloutSettings } from '../policy/rollout/settings.ts';

@@ -179,7 +179,7 @@ function attempt(read: () => Parsed): Parsed | ReadError {
 }
 
 /**
- * Parses a text without separators. JSON has a reader of its own because a dump of a cluster may have many megabytes,
+ * Parses a text without separators. JSON has a separate reader because a dump of a cluster may have many megabytes,
  * for which the YAML library takes ten times as long.
  */
 function parse(text: string): readonly (Parsed | ReadError)[] {

@@ -74,7 +74,7 @@ export const configObserver: ControllerDefinition = {
 };
 
 const KEY = 'cluster';
-/** Interval between checks of what depends on time: settled labels and expired Leases. */
+/** Interval between checks of time-dependent state: settled labels and expired Leases. */
 const CHECK_MS = 5_000;
 /** After a longer pause, it is unknown whether labels were present all the time. */
 const MAX_PAUSE_MS = 4 * CHECK_MS;
@@ -100,9 +100,9 @@ interface Outcome extends Observation {
 }
 
 /**
- * Raises the default once enforcement is wanted, all managed namespaces have had their labels for the settle time, and the
- * last raise is long enough ago. Lowers it at once when enforcement is not wanted. Labels are removed only after no replica
- * runs the raised default.
+ * Raises the default once enforcement is desired, all managed namespaces have had their labels for the settle time, and
+ * the last raise is long enough ago. Lowers it at once when enforcement is not desired. Labels are removed only after
+ * no replica runs the raised default.
  */
 function createReconciler({ settings, service, version, date }: ControllerContext): Reconciler {
   const { namespace } = service;
@@ -157,7 +157,7 @@ function createReconciler({ settings, service, version, date }: ControllerContex
   };
 }
 
-/** Measures since when all namespaces have their labels, and since when enforcement is wanted. */
+/** Measures since when all namespaces have their labels, and since when enforcement is desired. */
 function createTiming() {
   const labeled = createStopwatch();
   const wanted = createStopwatch();

@@ -1,4 +1,4 @@
-/** The definition of a controller, what it works with, and the helpers that controllers share. */
+/** The definition of a controller, its context, and the helpers that controllers share. */
 import { setImmediate } from 'node:timers/promises';
 import type { V1PolicyRule } from '@kubernetes/client-node';
 import type { Clock } from '../cluster/clock.ts';
@@ -138,13 +138,13 @@ export interface Reconciler {
    * `ApiError` 404: an object that is gone needs no work.
    */
   reconcile(key: string, context: ReconcileContext): Promise<ReconcileResult>;
-  /** Releases what the controller published. Called once, after the last reconcile. */
+  /** Deletes the state that the controller published. Called once, after the last reconcile. */
   onStop?(context: Pick<ReconcileContext, 'cluster' | 'logger' | 'clock'>): Promise<void>;
 }
 
 export interface Controller extends Reconciler, Pick<ControllerDefinition, 'name' | 'runsOn'> {}
 
-/** What a reconcile works with. On the leader, writes to the cluster fail as soon as leadership is lost. */
+/** The context of a reconcile. On the leader, writes to the cluster fail as soon as leadership is lost. */
 export interface ReconcileContext {
   readonly cluster: Cluster;
   readonly logger: Logger;

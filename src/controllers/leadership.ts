@@ -139,7 +139,7 @@ function createLeaseLock(options: LeaderElectionOptions, leaseDurationMs: number
           return await hold(observed.lease, signal);
         } catch (err) {
           signal.throwIfAborted();
-          logger.debug({ err }, 'lease not renewed, it is read again');
+          logger.debug({ err }, 'lease not renewed; it is read again');
         }
       }
       const lease = await read(signal);
@@ -258,7 +258,7 @@ export function createLeaderElection(options: LeaderElectionOptions): LeaderElec
       else await lead(sinceMs);
     } catch (err) {
       const { message } = err as Error;
-      logger[message === problem ? 'debug' : 'warn']({ err }, 'lease neither acquired nor renewed, it is retried');
+      logger[message === problem ? 'debug' : 'warn']({ err }, 'lease neither acquired nor renewed; it is retried');
       problem = message;
     }
     if (lock.holder() !== leader) logger.info({ leader: lock.holder() }, 'the leader has changed');
@@ -291,7 +291,7 @@ export function createLeaderElection(options: LeaderElectionOptions): LeaderElec
       if (lock.holder() === '') logger.info('lease released');
     } catch (err) {
       if (attempts > 1 && err instanceof ApiError && err.status.code === 409) return release(attempts - 1);
-      logger.warn({ err }, 'lease not released, it expires');
+      logger.warn({ err }, 'lease not released; it expires');
     }
   };
 

@@ -66,7 +66,7 @@ export function* evaluateFromStore(
   });
 }
 
-/** What SCC admission needs to complete templates. Without it, nearly all workloads would violate the level. */
+/** The input with which SCC admission completes templates. Without it, nearly all workloads would violate the level. */
 function missingPrerequisite({ metadata }: Namespace, sccs: readonly unknown[]): string | undefined {
   if ((metadata?.annotations?.[NAMESPACE_RANGE_ANNOTATIONS.uidRange] ?? '') === '') {
     return `annotation ${NAMESPACE_RANGE_ANNOTATIONS.uidRange} is missing`;
@@ -113,7 +113,7 @@ export interface RunningSweep {
 }
 
 interface SweepSettings extends EvaluationSettings {
-  /** The level that namespaces without a label are held to now. */
+  /** The level that applies to namespaces without a label now. */
   readonly currentEnforce: DefaultLevel;
 }
 

@@ -76,7 +76,7 @@ function byType(conditions: readonly Condition[]): Readonly<Record<string, Condi
   return Object.fromEntries(conditions.map((condition) => [condition.type, condition]));
 }
 
-/** Records what enforcement would do to a namespace. */
+/** Records the effect that enforcement would have on a namespace. */
 export function recordViolations(
   namespace: Namespace,
   { level, workloads }: NamespaceEvaluation,
@@ -88,7 +88,7 @@ export function recordViolations(
     type: 'Warning',
     reason: 'PodSecurityViolations',
     action: 'EvaluatePodSecurity',
-    message: `enforcement would hold this namespace to ${level} and refuse ${count}: ${names}`,
+    message: `enforcement would apply the level ${level} to this namespace and refuse ${count}: ${names}`,
   });
 }
 

@@ -374,7 +374,7 @@ function outcome(evaluation: NamespaceEvaluation | undefined): string {
   return evaluation === undefined ? 'clean' : [evaluation.verdict, ...evaluation.categories].join(' ');
 }
 
-/** Reads requests for an evaluation. A request counts from when this process first sees it, since clocks differ. */
+/** Reads requests for an evaluation. A request counts from when this process first observes it, since clocks differ. */
 function createRequestReader(): (object: PSAEnforcementConfig, nowMs: number) => number | undefined {
   let seen: { readonly value: string | undefined; readonly atMs: number | undefined } | undefined;
   return ({ metadata, status }, nowMs) => {
@@ -405,7 +405,7 @@ function createSettling() {
   };
 }
 
-/** Kinds that decide how pods are admitted, or which level a namespace would be held to. */
+/** Kinds that decide how pods are admitted, or which level would apply to a namespace. */
 const AFFECTING_KINDS: readonly AffectingKind[] = [
   'Namespace',
   'ServiceAccount',

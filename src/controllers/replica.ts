@@ -103,7 +103,7 @@ function createReconciler(context: ControllerContext): Reconciler {
       if (problem !== offered.problem) {
         logger[level](
           { secret: ref.name, reason: offered.problem },
-          'no serving certificate loaded, the last one stays',
+          'no serving certificate loaded; the previous one stays in use',
         );
       }
       problem = offered.problem;
@@ -170,7 +170,7 @@ function createReconciler(context: ControllerContext): Reconciler {
       try {
         await withTimeout(clock, LEAVE_MS, () => orUndefined(cluster.remove('Lease', name, namespace)));
       } catch (err) {
-        logger.debug({ err }, 'Lease of this replica not deleted, it expires');
+        logger.debug({ err }, 'Lease of this replica not deleted; it expires');
       }
     },
   };

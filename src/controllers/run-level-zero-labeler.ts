@@ -3,7 +3,7 @@ import { planRunLevelZero, RUN_LEVEL_ZERO_NAMESPACES } from '../policy/rollout/l
 import { rule, watch, watchValue, type ControllerDefinition } from './controller.ts';
 
 /**
- * SCC admission skips these namespaces, and an enforcing cluster would hold them to restricted.
+ * SCC admission skips these namespaces, and an enforcing cluster would apply the level restricted to them.
  * @see https://github.com/openshift/cluster-policy-controller/blob/master/pkg/psalabelsyncer/privileged_namespaces_controller.go
  */
 export const runLevelZeroLabeler: ControllerDefinition = {

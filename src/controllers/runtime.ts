@@ -239,12 +239,12 @@ function createWorkers(controller: Controller, { cluster, logger, metrics, clock
     retries.count++;
     queue.addAfter(key, delayMs);
     if (code === 409) {
-      logger.debug({ key, err, delayMs }, 'conflict, reconcile is retried');
+      logger.debug({ key, err, delayMs }, 'conflict; reconcile is retried');
       return;
     }
     errors.count++;
     const level = isWebhookStarting(err) && delayMs < WEBHOOK_START_MS ? 'debug' : 'error';
-    logger[level]({ key, err, delayMs }, 'reconcile failed, it is retried');
+    logger[level]({ key, err, delayMs }, 'reconcile failed; it is retried');
   };
   const process = async (key: string): Promise<void> => {
     try {
@@ -291,7 +291,7 @@ function createWorkers(controller: Controller, { cluster, logger, metrics, clock
 /** For this long after the first failure, a webhook that is not reachable is not an error. */
 const WEBHOOK_START_MS = 1000;
 
-/** True if the API server cannot reach a webhook. Those of this installation start at the same time as its controllers. */
+/** True if the API server cannot reach a webhook. The webhooks of this installation may start after its controllers. */
 function isWebhookStarting(err: unknown): boolean {
   return err instanceof ApiError && err.status.code === 500 && err.message.includes('failed calling webhook');
 }

@@ -100,15 +100,15 @@ const KEY = 'serving-certificate';
 const MAX_REQUEUE_MS = 3_600_000;
 const MAX_RETRY_MS = 30_000;
 
-/** What a leader has observed since it became leader. */
+/** The observations of a leader since it became leader. */
 function createObservations(signal: AbortSignal) {
   return { signal, trusted: createStopwatch(), served: createStopwatch(), observeReplicas: createReplicaObserver() };
 }
 
 /**
  * Rotates in an order in which every request is served by a certificate that API servers trust: a new authority is
- * trusted everywhere, then signs, then all replicas serve what it signed, then the old authority is removed. The progress
- * is derived from the cluster, so that another leader can continue at any point.
+ * trusted everywhere, then signs, then all replicas serve certificates that it signed, then the old authority is
+ * removed. The progress is derived from the cluster, so that another leader can continue at any point.
  */
 function createReconciler({ service, certificate, metrics, date }: ControllerContext): Reconciler {
   const ref: SecretRef = { namespace: service.namespace, name: INSTALLATION.certificateSecret };
@@ -130,7 +130,7 @@ function createReconciler({ service, certificate, metrics, date }: ControllerCon
     maxRetryMs: MAX_RETRY_MS,
     async reconcile(_key, context) {
       const { store } = context.cluster;
-      // A new leader has missed what happened before.
+      // A new leader has not observed earlier changes.
       if (observed?.signal !== context.signal) observed = createObservations(context.signal);
       const { trusted, served, observeReplicas } = observed;
       const [now, nowMs] = [date(), context.now()];

@@ -36,7 +36,7 @@ export const standardSccs: ControllerDefinition = {
     {
       role: 'standard-sccs',
       clusterRules: [
-        // Resource names cannot limit create. RBAC limits it instead: the controller cannot grant what it does not have.
+        // Resource names cannot limit create. RBAC limits it instead: it prevents privilege escalation.
         rule(['create'], ['SecurityContextConstraints']),
         rule(['update'], ['SecurityContextConstraints'], names(STANDARD_SCCS.map(({ scc }) => scc))),
         rule(

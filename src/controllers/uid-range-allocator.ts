@@ -53,7 +53,7 @@ export const uidRangeAllocator: ControllerDefinition = {
   create: ({ ranges }) => createAllocatorReconciler(ranges),
 };
 
-/** A block that is marked as taken in the RangeAllocation and that no namespace is known to have. */
+/** A block that is marked as taken in the RangeAllocation, without a known namespace. */
 interface Reservation {
   readonly block: number;
   readonly sinceMs: number;
@@ -77,7 +77,7 @@ interface HeldState {
 /** A reservation is used for this long. A repair frees the block later, and a write ends within a minute. */
 const RESERVED_MS = ORPHANED_MS - 60_000;
 
-/** The RangeAllocation. A block is marked as taken before a namespace receives it, so that no block is given out twice. */
+/** The RangeAllocation. A block is marked as taken before a namespace receives it, so that it is allocated once. */
 function createRangeState(settings: RangeSettings) {
   const { uidRange } = settings;
   const allocate = createAllocator(settings);

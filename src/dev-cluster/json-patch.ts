@@ -8,7 +8,7 @@ import { isObject, type JsonObject } from '../kube/types.ts';
  * @see https://github.com/evanphx/json-patch/blob/v4.12.0/patch.go
  */
 export function applyJsonPatch(document: unknown, operations: readonly JsonObject[]): unknown {
-  // As a member, the document itself can be replaced.
+  // A wrapper makes the document a member, so that it can be replaced.
   const root = { document: structuredClone(document) };
   for (const operation of operations) {
     const located = locate(root, operation);

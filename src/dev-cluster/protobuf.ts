@@ -18,9 +18,9 @@ interface Field {
 
 /**
  * The fields of each message in the order of their numbers, for the kinds that kubectl creates. `-` is a field that the
- * server ignores, such as `status`; `_` is a field that the decoder does not support. A field is a string unless it has a
- * suffix: `#` integer, `?` boolean, `:Message`; then `*` list or `{}` map. `!` omits a zero value, as Go does for fields
- * without a pointer. `+Message` has no JSON field of its own.
+ * server ignores, such as `status`; `_` is a field that the decoder does not support. A field is a string unless it has
+ * a suffix: `#` integer, `?` boolean, `:Message`; then `*` list or `{}` map. `!` omits a zero value, as Go does for
+ * fields without a pointer. `+Message` has no separate JSON field.
  */
 const messages = new Map(Object.entries(protobufMessages).map(([name, fields]) => [name, fields.map(parseField)]));
 

@@ -31,9 +31,9 @@ function dashboardConfigMap(settings: ManifestSettings): ManifestOf<V1ConfigMap>
 }
 
 /**
- * The alerts for the Prometheus operator, by decreasing urgency, each with the URL of its section in the runbook. Severity
- * `critical` needs action at once, `warning` in working hours, `info` at some time. No alert about the rollout is critical:
- * enforcement waits and reports the reason.
+ * The alerts for the Prometheus operator, by decreasing urgency, each with the URL of its section in the runbook.
+ * Severity `critical` requires immediate action, `warning` action in working hours, `info` no urgent action. No alert
+ * about the rollout is critical: enforcement waits and reports the reason.
  */
 function prometheusRule(settings: ManifestSettings): CustomManifest {
   const rules = alerts.map((rule) => ({

@@ -19,14 +19,14 @@ import {
 
 /** Rules of every replica in every installation. */
 const COMMON_RULES: readonly PolicyRule[] = [
-  // Webhooks decide about these.
+  // Input of the decisions of webhooks.
   rule(FOLLOW, ['Namespace', 'Pod']),
   // Readiness depends on whether the API servers trust the served certificate.
   rule(FOLLOW, ['MutatingWebhookConfiguration', 'ValidatingWebhookConfiguration']),
   { apiGroups: ['events.k8s.io'], resources: ['events'], verbs: ['create', 'patch'] },
 ];
 
-/** CustomResourceDefinitions tell when a kind becomes available. */
+/** The watch of CustomResourceDefinitions detects kinds that become available. */
 const DEFINITION_RULE: PolicyRule = {
   apiGroups: ['apiextensions.k8s.io'],
   resources: ['customresourcedefinitions'],
@@ -150,7 +150,7 @@ function serviceAccount(namespace: string): ManifestOf<V1ServiceAccount> {
   };
 }
 
-/** Extends the view role to SCCs. No role is extended by write access: it permits granting any right. */
+/** Extends the view role to SCCs. Write access is not granted: it permits granting any permission. */
 const VIEW_SCCS = viewRole(`${name}-view`, rule(READ, ['SecurityContextConstraints']));
 
 /** Extends the view role to PSAEnforcementConfig. Write access would permit disabling enforcement in all namespaces. */

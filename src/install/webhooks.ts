@@ -19,7 +19,7 @@ const NAME_LABEL = 'kubernetes.io/metadata.name';
 const KUBE_SYSTEM = 'kube-system';
 
 /**
- * Namespaces that share a failure policy. A label selector cannot express "or": each tier has webhooks of its own, and a
+ * Namespaces that share a failure policy. A label selector cannot express "or": each tier has its own webhooks, and a
  * namespace belongs to one tier.
  */
 interface Tier {

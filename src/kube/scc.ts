@@ -87,7 +87,8 @@ export const NAMESPACE_RANGE_ANNOTATIONS = {
 } as const;
 
 /**
- * The deprecated annotations of seccomp profiles. That of a container is the prefix and the name of the container.
+ * The deprecated annotations of seccomp profiles. The annotation of a container is the prefix followed by the name of
+ * the container.
  * @see https://github.com/kubernetes/api/blob/v0.36.0/core/v1/annotation_key_constants.go
  */
 export const SECCOMP_POD_ANNOTATION = 'seccomp.security.alpha.kubernetes.io/pod';

@@ -1,4 +1,4 @@
-/** What the SCC webhooks for pods share: mode, access, waiting for new namespaces, and metrics. */
+/** The parts that the SCC webhooks for pods share: mode, access, waiting for new namespaces, and metrics. */
 import { getSccSet } from '../cluster/access.ts';
 import type { Store } from '../cluster/store.ts';
 import type { AdmissionRequest, Decision } from '../kube/admission.ts';

@@ -4,7 +4,7 @@ import type { AdmissionRequest, Decision } from '../kube/admission.ts';
 import type { Wire } from '../kube/types.ts';
 import type { ConfigurationKind } from '../kube/webhooks.ts';
 
-/** What a webhook may use for a decision. It reads the store; it does not call the API server on its hot path. */
+/** The context of a decision. Webhooks read the store and do not call the API server on the hot path. */
 export interface WebhookContext {
   readonly store: Store;
   /** When the API server stops waiting, in milliseconds of `now()`; absent if the request has no timeout. */
@@ -44,8 +44,8 @@ export interface WebhookRegistration {
   readonly matchConditions?: readonly Wire<V1MatchCondition>[];
   readonly timeoutSeconds: number;
   /**
-   * What happens to a request if no replica responds: it fails, it passes, or (`tiered`) it depends on the label
-   * `portcullis.dev/admission` of the namespace.
+   * The result of a request if no replica responds: it fails, it is admitted, or (`tiered`) the result depends on the
+   * label `portcullis.dev/admission` of the namespace.
    */
   readonly failure: 'Fail' | 'Ignore' | 'tiered';
   /** True if the webhook matches objects in namespaces. */

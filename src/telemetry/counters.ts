@@ -1,6 +1,6 @@
 /**
- * Counters and histograms of the hot path: plain numbers that are copied to the registry when metrics are scraped. Those of
- * prom-client look up a series by its labels at each increment, which costs more than a decision.
+ * Counters and histograms of the hot path: plain numbers that are copied to the registry when metrics are scraped. The
+ * counters of prom-client look up a series by its labels at each increment, which costs more than a decision.
  */
 import { Counter, type Registry } from 'prom-client';
 

@@ -150,8 +150,8 @@ export interface ServedTrust {
 }
 
 /**
- * Returns the decisive webhooks whose `caBundle` does not accept the serving certificate, one phrase each. Decisive are the
- * webhooks that fail closed, or all if none does.
+ * Returns the decisive webhooks whose `caBundle` does not accept the serving certificate, one phrase each. The decisive
+ * webhooks are those that fail closed, or all if none does.
  */
 export function findTrustProblems(served: ServedTrust): string[] {
   return findProblems(decisiveWebhooks(served), served).map(({ name, problem }) => `${name}: ${problem}`);

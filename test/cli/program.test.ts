@@ -56,8 +56,8 @@ function entry(name: string, group: string, summary: string, command: Command): 
 const ENTRIES = [
   entry('paint', 'Paint:', 'Paint things', paint),
   entry('wall build', 'Walls:', 'Build a wall', build),
-  entry('wall raze', 'Walls:', 'Tear a wall down', failing(new UserError('the wall is too high'))),
-  entry('fail', 'Other:', 'Fail', failing(new UserError('the wall is missing'))),
+  entry('wall raze', 'Walls:', 'Tear a wall down', failing(new UserError('the wall cannot be removed'))),
+  entry('fail', 'Other:', 'Fail', failing(new UserError('the wall does not exist'))),
   entry('bug', 'Other:', 'Fail with a defect', failing(new TypeError('bug'))),
 ];
 
@@ -159,7 +159,7 @@ const VALUES: readonly (readonly [
   ['a flag that is true', ['--dry-run=true', 'door'], {}, { 'dry-run': true }],
   ['a flag that is false', ['--dry-run=false', 'door'], {}, { 'dry-run': false }],
   ['a negated flag', ['--no-primer', 'door'], {}, { primer: false }],
-  ['a value that looks like an option', ['--room', '--dry-run', 'door'], {}, { room: '--DRY-RUN' }],
+  ['a value with the form of an option', ['--room', '--dry-run', 'door'], {}, { room: '--DRY-RUN' }],
   ['an empty value', ['--room=', 'door'], {}, { room: '' }],
   ['operands between options', ['a', '--layers', '2', '-', 'b'], {}, { layers: 2 }, ['a', '-', 'b']],
   ['operands after two dashes', ['--', '--layers', '-h'], {}, {}, ['--layers', '-h']],
@@ -233,8 +233,8 @@ describe('run', () => {
   const others: readonly (readonly [args: readonly string[], stderr: string])[] = [
     [['wall build'], "error: unknown command 'wall build'\nSee 'portcullis --help' for usage.\n"],
     [['wall'], WALL_HELP],
-    [['wall', 'raze'], 'error: the wall is too high\n'],
-    [['fail'], 'error: the wall is missing\n'],
+    [['wall', 'raze'], 'error: the wall cannot be removed\n'],
+    [['fail'], 'error: the wall does not exist\n'],
   ];
   for (const [args, stderr] of others) {
     test(`fails for ${JSON.stringify(args)}`, async () => {

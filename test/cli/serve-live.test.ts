@@ -51,7 +51,7 @@ async function until(what: string, condition: () => Promise<boolean> | boolean):
     if (await condition()) return;
     await pause(25);
   }
-  assert.fail(`never came true: ${what}`);
+  assert.fail(`timeout: ${what}`);
 }
 
 suite('a server with a live cluster', () => {
@@ -122,7 +122,7 @@ suite('an outage of the API server', () => {
         ] as const),
     });
     assert.equal(watchCheck(ages(119_000)).check(), undefined);
-    assert.equal(watchCheck(ages(130_400)).check(), 'stale watches, decisions use the last known state: Pod for 130 s');
+    assert.equal(watchCheck(ages(130_400)).check(), 'stale watches; decisions use the last known state: Pod for 130 s');
   });
 });
 

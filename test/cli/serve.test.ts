@@ -1,4 +1,4 @@
-/** The server as people run it: a process of its own, real files, real signals. */
+/** The server as a separate process, with real files and signals. */
 import assert from 'node:assert/strict';
 import { cp, mkdtemp, readFile, rename, rm, stat, writeFile } from 'node:fs/promises';
 import { createServer, type AddressInfo } from 'node:net';
@@ -23,7 +23,7 @@ defaults:
   enforce: ${enforce}
 `;
 
-/** Asks for a privileged pod in a namespace without labels, where the defaults count. */
+/** Reviews a privileged pod in a namespace without labels, where the defaults apply. */
 async function ask(running: Running, ca?: string): Promise<boolean> {
   const authority = ca ?? (await running.authority());
   const spec = { containers: [{ name: 'c', image: 'i', securityContext: { privileged: true } }] };
@@ -38,7 +38,7 @@ async function until(condition: () => Promise<boolean>): Promise<void> {
     if (await condition()) return;
     await new Promise((resolve) => setTimeout(resolve, 50));
   }
-  throw new Error('it never came true');
+  throw new Error('timeout');
 }
 
 suite('an address that is not available is explained', () => {

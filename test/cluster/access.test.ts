@@ -54,7 +54,7 @@ suite('permissions to use SCCs', () => {
     expected: boolean,
     subject?: Subject,
   ])[] = [
-    ['nobody without a grant', [], false],
+    ['a user without a grant', [], false],
     ['a role without a binding', [role('use')], false],
     ['a binding without its role', [BOUND], false],
     ['another SCC', [role('use', { names: ['privileged'] }), BOUND], false],

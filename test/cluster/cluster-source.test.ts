@@ -83,7 +83,7 @@ describe('the cluster', () => {
     });
   });
 
-  test('comes from all existing files of KUBECONFIG; the first entry of a name wins', async () => {
+  test('comes from all existing files of KUBECONFIG; the first entry of a name takes precedence', async () => {
     const files = [join(folder, 'missing'), '', await file('a/config', FIRST), await file('b/config', SECOND)];
     const env = { KUBECONFIG: files.join(delimiter) };
     const { server, namespace, credentials } = await find({ env });

@@ -29,7 +29,7 @@ async function connectTo(responders: readonly Responder[], setup?: ConnectionSet
   return server.connect(setup);
 }
 
-/** Returns what a request rejects with. */
+/** Returns the error with which a request rejects. */
 async function failure(request: Promise<unknown>): Promise<Error> {
   const error = await request.then(
     () => undefined,
@@ -127,8 +127,7 @@ describe('a busy server', () => {
     assert.ok(performance.now() - start >= 990);
   });
 
-  const exceeded = (seconds: number): string =>
-    `busy (the server asks for a retry in ${seconds} s, which exceeds the limit)`;
+  const exceeded = (seconds: number): string => `busy (Retry-After is ${seconds} s, which exceeds the limit)`;
   const limits: readonly (readonly [name: string, answers: readonly Responder[], message: string, requests: number])[] =
     [
       ['ten times', [busy(429, '0')], 'busy', 11],

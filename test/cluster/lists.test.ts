@@ -177,7 +177,7 @@ describe('readCluster rejects', () => {
   const named = (name: string) => ({ metadata: { name } });
   const NOT_SERVED =
     '<server> does not serve securitycontextconstraints.security.openshift.io, roles.rbac.authorization.k8s.io: is it a Kubernetes API server?';
-  const BUSY = '<server> does not list pods: busy (the server asks for a retry in 99999 s, which exceeds the limit)';
+  const BUSY = '<server> does not list pods: busy (Retry-After is 99999 s, which exceeds the limit)';
   const ENDLESS = 'the list of /api/v1/pods does not end: a continue token repeats';
   const ETCD = '<server> does not list roles.rbac.authorization.k8s.io: etcd is gone';
   const cases: readonly (readonly [name: string, answer: Responder, kinds: readonly Kind[], message: string])[] = [

@@ -136,7 +136,7 @@ describe('an outage of the API server', () => {
     ['404 of a built-in kind', 'ClusterRole', [notServed], true],
     ['404 of all resources', 'SecurityContextConstraints', [notServed, notServed], true],
     [
-      'not found, of what it says to serve',
+      'not found, for a resource in its discovery',
       'SecurityContextConstraints',
       [notServed, groups('security.openshift.io'), resources(SCCS)],
       true,

@@ -94,7 +94,7 @@ describe('a reflector', () => {
     });
     const soon = async (condition: () => boolean): Promise<void> => {
       for (let tries = 0; tries < 1000 && !condition(); tries++) await pause(5);
-      assert.ok(condition(), `not in time: ${JSON.stringify({ changes, failures, seen: server.requests })}`);
+      assert.ok(condition(), `timeout: ${JSON.stringify({ changes, failures, seen: server.requests })}`);
     };
     reflector.start();
     try {

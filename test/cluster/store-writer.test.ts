@@ -45,7 +45,7 @@ describe('a store writer', () => {
       'put 900, list 900 u1, put 7, list 20 u1, written 21',
       'put 900, put 7, put 21',
     ],
-    ['forgets a write without a watch event after a minute', 'written 900, wait, put 7', 'put 900, put 7'],
+    ['drops a write without a watch event after a minute', 'written 900, wait, put 7', 'put 900, put 7'],
     ['compares versions as integers', 'written 100, put 99', 'put 100'],
   ];
   for (const [name, steps, changes] of cases) {

@@ -20,7 +20,7 @@ test('objects are found by kind, name and namespace', () => {
   assert.equal(store.get('Pod', '__proto__', 'constructor'), undefined);
 });
 
-test('lists are of everything or of one namespace, in the order of arrival', () => {
+test('lists contain all objects or those of one namespace, in the order of creation', () => {
   const store = createStore();
   for (const [name, space] of [
     ['b', 'x'],
@@ -35,7 +35,7 @@ test('lists are of everything or of one namespace, in the order of arrival', () 
   assert.deepEqual(names(store.list('Pod', 'z')), []);
 });
 
-test('a list stays the same while its kind does, and is another one after a change', () => {
+test('a list stays the same array until an object of its kind changes', () => {
   const store = createStore();
   store.put('Pod', pod('a', 'x'));
   const before = store.list('Pod');
@@ -46,7 +46,7 @@ test('a list stays the same while its kind does, and is another one after a chan
   assert.equal(before[0]?.status?.phase, 'Pending');
 });
 
-test('revisions rise with changes of their own kind', () => {
+test('revisions increase with changes of their kind', () => {
   const store = createStore();
   assert.equal(store.revision('Pod'), 0);
   store.put('Pod', pod('a', 'x'));

@@ -24,7 +24,7 @@ test('objects of other workloads are omitted, objects of other owners are includ
     ['Job', object('report-1', ownedBy('batch/v1', 'CronJob', 'report'))],
     ['CronJob', object('report')],
     ['PodTemplate', object('template')],
-    // By custom resources, objects that are gone, of another group, and owners that do not control it.
+    // The owners: custom resources, deleted objects, objects of another group, and objects that are not the controller.
     ['ReplicaSet', object('canary', ownedBy('argoproj.io/v1alpha1', 'Rollout', 'canary'))],
     ['Pod', object('task', ownedBy('tekton.dev/v1', 'TaskRun', 'task'))],
     ['Pod', object('kube-proxy', ownedBy('v1', 'Node', 'n1'))],

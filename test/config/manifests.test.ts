@@ -228,7 +228,7 @@ describe('readDocuments', () => {
     ]);
   });
 
-  test('JSON is read like JSON.parse', () => {
+  test('JSON is read as JSON.parse does', () => {
     fc.assert(
       fc.property(fc.dictionary(fc.string(), fc.jsonValue()), fc.integer({ min: 0, max: 3 }), (value, indent) => {
         const text = JSON.stringify(value, undefined, indent);
@@ -340,7 +340,7 @@ const POD = 'apiVersion: v1\nkind: Pod\n';
 const stdin = Readable.from([]);
 
 describe('readManifests', () => {
-  test('a folder stands for its manifests: sorted, recursive, without hidden files, each once', async (context) => {
+  test('a folder means all its manifests: sorted, recursive, without hidden files, each once', async (context) => {
     const folder = await folderWith(context, {
       'b.yaml': POD,
       'a/z.yml': POD,

@@ -35,7 +35,7 @@ suite('an observable', () => {
     assert.deepEqual(errors.map(String), ['Error: listener failed', 'Error: listener failed']);
   });
 
-  test('is selected from another: only a change of the selection is a change', () => {
+  test('is derived from another: only a change of the selection notifies', () => {
     const source = createObservable({ a: 1, b: 1 });
     const calls: number[] = [];
     const selected = select(source, ({ a }) => a);

@@ -74,7 +74,7 @@ const EXCEPTIONS: Readonly<Record<string, Exception>> = {
 
 const RECORDED_WEBHOOK = '127.0.0.1:30443';
 const CONFIGURATIONS = '/apis/admissionregistration.k8s.io/v1';
-/** The areas that the development cluster answers like a real API server. */
+/** The areas in which the development cluster responds as a real API server. */
 const AREAS = ['setup', 'review', 'verdict', 'mutation'];
 const transcripts = readLines<Exchange | { readonly request?: undefined }>('apiserver/transcripts.ndjson').filter(
   (record): record is Exchange => record.request !== undefined && AREAS.includes(record.area),
@@ -154,7 +154,9 @@ describe('transcripts of a real API server', { skip }, () => {
   }
 });
 
-/** The recorded configurations are never deleted. Each applies alone, unless two are created in a row. */
+/**
+ * The recorded configurations are never deleted. Each is the only one in effect, unless two are created in succession.
+ */
 function configuresWebhooks({ request }: Exchange): boolean {
   return request.path.startsWith(CONFIGURATIONS);
 }

@@ -161,7 +161,7 @@ plugins:
     });
     await report('a', 'restricted', 2);
     assert.deepEqual(conditions(), {
-      Enforcing: 'True Restricted: namespaces without a label are held to restricted',
+      Enforcing: 'True Restricted: the level restricted applies to namespaces without a label',
       Progressing: 'False AsExpected: ',
     });
   });

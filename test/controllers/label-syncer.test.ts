@@ -200,7 +200,7 @@ suite('the label syncer', () => {
       { fieldManager: 'kubectl' },
     );
     await settle();
-    assert.equal(labelsOf('shop'), `${'restricted:latest '.repeat(3)}-`, 'labels stay, the annotation goes');
+    assert.equal(labelsOf('shop'), `${'restricted:latest '.repeat(3)}-`, 'labels are kept, the annotation is removed');
   });
 
   test('keeps enforce labels in mode Hold and removes them in mode Advise', async () => {

@@ -90,7 +90,7 @@ suite('leader election', () => {
       await machine.resume();
     }
     const stopping = Promise.all(election.candidates.map((candidate) => candidate.stop()));
-    // What hangs is given up.
+    // Pending requests are rejected.
     await election.pass(11_000);
     await stopping;
     assert.equal(election.clock.pending(), 0);
@@ -373,7 +373,7 @@ suite('leader election', () => {
     const warnings = first.log.filter(({ level }) => level === 40);
     assert.deepEqual(
       warnings.map(({ msg, err }) => [msg, (err as Error).message]),
-      [['lease neither acquired nor renewed, it is retried', 'connection refused']],
+      [['lease neither acquired nor renewed; it is retried', 'connection refused']],
     );
   });
 
@@ -405,7 +405,7 @@ suite('leader election', () => {
     });
   }
 
-  test('wall clocks that differ do not matter', async () => {
+  test('different wall clocks do not affect the election', async () => {
     const dates = ['2001-01-01T00:00:00Z', '2099-12-31T23:59:59.999Z', '2026-11-21T12:00:00Z'].map(
       (text) => new Date(text),
     );
@@ -536,7 +536,7 @@ suite('leader election', () => {
     const [first, second] = await pair();
     overNetwork(first, REFUSED);
     await first.stop();
-    assert.ok(messages(first).includes('lease not released, it expires'));
+    assert.ok(messages(first).includes('lease not released; it expires'));
     assert.equal(spec().holderIdentity, 'a');
     assert.ok((await takeoverMs(second)) >= 12_000);
   });

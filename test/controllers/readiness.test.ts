@@ -189,9 +189,9 @@ suite('readiness', () => {
     assert.deepEqual(listed(), ['bank Current PSAConfig: PSA label syncer disabled', 'shop Current']);
     assert.equal(decided(), 'Legacy/');
     const told = [
-      'bank PodSecurityViolations: enforcement would hold this namespace to restricted and refuse 1 workload: Deployment/till',
+      'bank PodSecurityViolations: enforcement would apply the level restricted to this namespace and refuse 1 workload: Deployment/till',
       'cluster LegacyProposed: workloads would be refused: spec.enforcementMode is set to Legacy',
-      'shop PodSecurityViolations: enforcement would hold this namespace to restricted and refuse 1 workload: Deployment/web',
+      'shop PodSecurityViolations: enforcement would apply the level restricted to this namespace and refuse 1 workload: Deployment/web',
     ];
     assert.deepEqual([...events()].sort(), told);
     assert.deepEqual(conditions(), {

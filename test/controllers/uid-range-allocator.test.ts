@@ -1,4 +1,7 @@
-/** Several replicas that allocate at the same time, each with a view of the cluster that is late: no block is given twice. */
+/**
+ * Several replicas that allocate at the same time, each with a delayed view of the cluster: no block is allocated
+ * twice.
+ */
 import assert from 'node:assert/strict';
 import { afterEach, beforeEach, suite, test, after, before } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -228,7 +231,7 @@ suite('the allocation of ranges', () => {
       assert.deepEqual(annotationsOf('grouped'), { [UIDS]: '1050/10', [GROUPS]: '1/1,2/2', [MCS]: 's0:c7,c4' });
     });
 
-    test('annotations that are missing beside a block are added', async () => {
+    test('missing annotations are added to those with a block', async () => {
       await create('shop', { [UIDS]: '1060/10' });
       const one = await run();
       const complete = { [UIDS]: '1060/10', [GROUPS]: '1060/10', [MCS]: 's0:c8,c2' };
@@ -415,7 +418,7 @@ suite('the allocation of ranges', () => {
   });
 
   suite('failed writes', () => {
-    test('the block of a namespace whose write is denied is given to the next', async () => {
+    test('the block of a namespace whose write is denied is allocated to the next', async () => {
       const one = await run();
       let isRefusing = true;
       const webhook = await verdict(['namespaces'], ({ name = '', operation }) =>
@@ -449,7 +452,7 @@ suite('the allocation of ranges', () => {
       });
       await create('shop');
       await one.idle();
-      const [failure] = one.log.filter(({ msg }) => msg === 'reconcile failed, it is retried');
+      const [failure] = one.log.filter(({ msg }) => msg === 'reconcile failed; it is retried');
       assert.match(messageOf(failure), /^Internal error occurred: failed calling webhook "verdict\.example\.com"/);
       await create('other');
       await one.idle();
@@ -495,7 +498,7 @@ suite('the allocation of ranges', () => {
       assert.deepEqual(annotationsOf('shop')[UIDS], '1040/10');
     });
 
-    test('the block of a namespace that was deleted meanwhile is given to the next', async () => {
+    test('the block of a namespace that was deleted during the write is allocated to the next', async () => {
       const one = await run();
       const webhook = await verdict(['rangeallocations'], () => {
         void cluster.remove('Namespace', 'shop');

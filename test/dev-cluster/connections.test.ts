@@ -1,4 +1,4 @@
-/** How the cluster parts from clients that do not play along. */
+/** Connections of clients that do not complete the TLS handshake. */
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { connect } from 'node:net';
@@ -6,11 +6,11 @@ import { test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { startEmptyCluster } from '../support/dev-cluster.ts';
 
-test('a connection without a handshake does not keep the cluster from ending', { timeout: 10_000 }, async () => {
+test('the cluster stops while connections are in the TLS handshake', { timeout: 10_000 }, async () => {
   const cluster = await startEmptyCluster();
-  const sockets = ['', '\x16\x03\x01\x02'].map((said) => {
+  const sockets = ['', '\x16\x03\x01\x02'].map((bytes) => {
     const socket = connect(cluster.port, '127.0.0.1').on('error', () => undefined);
-    if (said !== '') socket.write(said, 'latin1');
+    if (bytes !== '') socket.write(bytes, 'latin1');
     return socket;
   });
   await Promise.all(sockets.map((socket) => once(socket, 'connect')));

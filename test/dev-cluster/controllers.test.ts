@@ -35,8 +35,8 @@ function namesOf(resource: ResourceKey, namespace?: string): (string | undefined
 const createNamespace = (name: string): Promise<ApiObject> =>
   cluster.writer.create(core('namespaces'), object('Namespace', name));
 
-describe('what every cluster has', () => {
-  test('namespaces, classes, roles', () => {
+describe('the default objects', () => {
+  test('namespaces and roles', () => {
     assert.deepEqual(namesOf(core('namespaces')), ['default', 'kube-node-lease', 'kube-public', 'kube-system']);
     assert.deepEqual(namesOf(ROLES), [
       'admin',
@@ -55,41 +55,46 @@ describe('what every cluster has', () => {
   const access: { name: string; role: string; action: { verb: string } & Record<string, string>; expected: boolean }[] =
     [
       { name: 'view reads pods', role: 'view', action: { verb: 'list', resource: 'pods' }, expected: true },
-      { name: 'view reads no secrets', role: 'view', action: { verb: 'get', resource: 'secrets' }, expected: false },
-      { name: 'view writes nothing', role: 'view', action: { verb: 'create', resource: 'pods' }, expected: false },
+      {
+        name: 'view does not read secrets',
+        role: 'view',
+        action: { verb: 'get', resource: 'secrets' },
+        expected: false,
+      },
+      { name: 'view does not write', role: 'view', action: { verb: 'create', resource: 'pods' }, expected: false },
       { name: 'edit writes pods', role: 'edit', action: { verb: 'create', resource: 'pods' }, expected: true },
       {
-        name: 'edit runs commands in them',
+        name: 'edit executes commands in pods',
         role: 'edit',
         action: { verb: 'create', resource: 'pods', subresource: 'exec' },
         expected: true,
       },
       {
-        name: 'edit reads what view does',
+        name: 'edit includes view',
         role: 'edit',
         action: { verb: 'get', resource: 'pods', subresource: 'log' },
         expected: true,
       },
       {
-        name: 'edit grants nothing',
+        name: 'edit does not grant roles',
         role: 'edit',
         action: { verb: 'create', apiGroup: RBAC, resource: 'rolebindings' },
         expected: false,
       },
       {
-        name: 'admin grants',
+        name: 'admin grants roles',
         role: 'admin',
         action: { verb: 'create', apiGroup: RBAC, resource: 'rolebindings' },
         expected: true,
       },
       {
-        name: 'admin does what edit does',
+        name: 'admin includes edit',
         role: 'admin',
         action: { verb: 'delete', apiGroup: 'apps', resource: 'deployments' },
         expected: true,
       },
       {
-        name: 'admin labels no namespaces',
+        name: 'admin does not label namespaces',
         role: 'admin',
         action: { verb: 'update', resource: 'namespaces' },
         expected: false,
@@ -102,29 +107,32 @@ describe('what every cluster has', () => {
       const apiVersion = `${RBAC}/v1`;
       const binding = { ...object('RoleBinding', 'eve', { roleRef, subjects }, 'default'), apiVersion };
       await cluster.writer.create({ group: RBAC, resource: 'rolebindings' }, binding);
-      const asked = { namespace: 'default', ...action };
-      assert.equal(await cluster.reviewAccess({ username: 'eve', groups: ['system:authenticated'] }, asked), expected);
+      const attributes = { namespace: 'default', ...action };
+      assert.equal(
+        await cluster.reviewAccess({ username: 'eve', groups: ['system:authenticated'] }, attributes),
+        expected,
+      );
     });
   }
 
-  test('whoever is known may look around', async () => {
+  test('authenticated users read discovery, anonymous users read the version only', async () => {
     const eve = { username: 'eve', groups: ['system:authenticated'] };
     assert.equal(await cluster.reviewAccess(eve, { verb: 'get', nonResourceURL: '/api/v1' }), true);
     assert.equal(await cluster.reviewAccess(eve, { verb: 'list', resource: 'pods', namespace: 'default' }), false);
-    const nobody = { username: 'system:anonymous', groups: ['system:unauthenticated'] };
-    assert.equal(await cluster.reviewAccess(nobody, { verb: 'get', nonResourceURL: '/version' }), true);
-    assert.equal(await cluster.reviewAccess(nobody, { verb: 'get', nonResourceURL: '/api' }), false);
+    const anonymous = { username: 'system:anonymous', groups: ['system:unauthenticated'] };
+    assert.equal(await cluster.reviewAccess(anonymous, { verb: 'get', nonResourceURL: '/version' }), true);
+    assert.equal(await cluster.reviewAccess(anonymous, { verb: 'get', nonResourceURL: '/api' }), false);
   });
 });
 
 describe('namespaces', () => {
-  test('a pod can be made right after its namespace', async () => {
+  test('a pod can be created immediately after its namespace', async () => {
     await createNamespace('a');
     const pod = object('Pod', 'p', { spec: { containers: [{ name: 'c', image: 'i' }] } }, 'a');
     assert.equal(getMetadata(await cluster.writer.create(core('pods'), pod)).name, 'p');
   });
 
-  test('what every namespace has comes back', async () => {
+  test('the default objects of a namespace are created again', async () => {
     await createNamespace('a');
     await cluster.idle();
     assert.deepEqual(cluster.storage.get(core('configmaps'), 'a', 'kube-root-ca.crt')?.['data'], { 'ca.crt': 'PEM' });
@@ -135,7 +143,7 @@ describe('namespaces', () => {
     assert.deepEqual(namesOf(core('serviceaccounts'), 'a'), ['default']);
   });
 
-  test('a namespace goes with all that is in it', async () => {
+  test('the objects of a namespace are deleted with it', async () => {
     await createNamespace('a');
     await cluster.writer.create(core('configmaps'), object('ConfigMap', 'c', {}, 'a'));
     await cluster.writer.create(
@@ -150,7 +158,7 @@ describe('namespaces', () => {
       assert.deepEqual(namesOf(core(resource), 'a'), []);
   });
 
-  test('a namespace waits for what is held in it', async () => {
+  test('a namespace exists until the finalizers of its objects are removed', async () => {
     await createNamespace('a');
     const held = object('ConfigMap', 'c', {}, 'a', { finalizers: ['example.com/hold'] });
     await cluster.writer.create(core('configmaps'), held);
@@ -173,7 +181,7 @@ describe('aggregated roles', () => {
   const rule = (resource: string): object => ({ apiGroups: ['example.com'], resources: [resource], verbs: ['get'] });
   const rulesOf = (name: string): unknown => cluster.storage.get(ROLES, '', name)?.['rules'];
 
-  test('follow what they gather, through others too', async () => {
+  test('contain the rules of the selected roles, also of aggregated ones', async () => {
     const label = { 'rbac.authorization.k8s.io/aggregate-to-view': 'true' };
     await cluster.writer.create(ROLES, role('widgets', [rule('widgets')], label));
     await cluster.idle();
@@ -187,7 +195,7 @@ describe('aggregated roles', () => {
     }
   });
 
-  test('have no rules of their own', async () => {
+  test('their own rules are replaced', async () => {
     const aggregationRule = { clusterRoleSelectors: [{ matchLabels: { mine: 'yes' } }] };
     await cluster.writer.create(ROLES, { ...role('mine', [rule('own')]), aggregationRule });
     await cluster.writer.create(ROLES, role('a', [rule('a')], { mine: 'yes' }));

@@ -45,7 +45,7 @@ test('no static import leads from the program to the development cluster', () =>
   for (const [file, chain] of chains) {
     for (const { path, dynamic } of runtimeImports(file)) {
       if (dynamic && isDevCluster(path)) continue;
-      assert.ok(!isDevCluster(path), `loaded by every start: ${[...chain, path].join(' -> ')}`);
+      assert.ok(!isDevCluster(path), `loaded at every start: ${[...chain, path].join(' -> ')}`);
       if (!chains.has(path)) chains.set(path, [...chain, path]);
     }
   }

@@ -1,4 +1,4 @@
-/** What the development cluster makes of objects that webhooks have changed. */
+/** Objects that webhooks have changed. */
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { createDevCluster, type DevCluster } from '../../src/dev-cluster/cluster.ts';

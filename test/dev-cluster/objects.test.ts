@@ -211,7 +211,7 @@ describe('changed pods', () => {
   const debug = (more: object = {}): object => ({ name: 'debug', image: 'd', ...more });
   const debugged = (...ephemeralContainers: object[]): ApiObject => pod({ ephemeralContainers });
 
-  test('an update of ephemeral containers changes nothing else', () => {
+  test('an update of ephemeral containers changes no other field', () => {
     const target = debug({ targetContainerName: 'c' });
     const next = pod({ hostPID: true, ephemeralContainers: [target] }, { labels: { a: 'b' } });
     const { object, errors } = update(pod({}, { generation: 1 }), next, 'ephemeralcontainers');
@@ -312,7 +312,7 @@ describe('workloads', () => {
     ['the replicas of a Deployment', deployment({}), deployment({ replicas: 3 })],
   ]);
 
-  test('the status changes through its subresource only', () => {
+  test('only the status subresource changes the status', () => {
     const old: ApiObject = { ...deployment({}), status: { replicas: 1 } };
     old.metadata = { ...old.metadata, generation: 4 };
     const next = { ...deployment({ replicas: 2 }), status: { replicas: 9 } };
@@ -327,7 +327,7 @@ describe('workloads', () => {
 });
 
 describe('namespaces', () => {
-  test('get a finalizer and their name as a label', () => {
+  test('are created with a finalizer and a label with their name', () => {
     const status = { phase: 'Terminating' };
     const object = make('v1', 'Namespace', { spec: { finalizers: ['example.com/x'] }, status }, CLUSTER);
     strategyFor(object).prepareForCreate(object);
@@ -336,7 +336,7 @@ describe('namespaces', () => {
     assert.deepEqual(object.metadata?.['labels'], { 'kubernetes.io/metadata.name': 'x' });
   });
 
-  test('lose finalizers through the subresource only', () => {
+  test('only the finalize subresource removes finalizers', () => {
     const old = make('v1', 'Namespace', { spec: { finalizers: ['kubernetes'] } }, CLUSTER);
     const next = make('v1', 'Namespace', { spec: { finalizers: [] } }, CLUSTER);
     assert.deepEqual(update(old, next).object['spec'], { finalizers: ['kubernetes'] });

@@ -5,8 +5,8 @@ import { itemsOf, messageOf, metadataOf, namesOf, objectOf } from '../support/an
 import { startCluster, type TestCluster } from '../support/dev-cluster.ts';
 
 const MAPS = '/api/v1/namespaces/default/configmaps';
-/** Every namespace has one of its own. */
-const OURS = 'labelSelector=test';
+/** Excludes the ConfigMap that every namespace has. */
+const SELECTOR = 'labelSelector=test';
 
 describe('reading', () => {
   let cluster: TestCluster;
@@ -31,28 +31,28 @@ describe('reading', () => {
   });
 
   describe('lists', () => {
-    test('are complete and in order', async () => {
-      const answer = await send('GET', `${MAPS}?${OURS}`);
+    test('are complete and sorted by name', async () => {
+      const answer = await send('GET', `${MAPS}?${SELECTOR}`);
       assert.equal(objectOf(answer)['kind'], 'ConfigMapList');
       assert.deepEqual(namesOf(answer), ['a', 'b', 'c', 'd', 'e']);
       assert.ok(itemsOf(answer).every((item) => item['kind'] === undefined && item['apiVersion'] === undefined));
     });
 
-    test('come in pages with the resource version of the first page', async () => {
-      const first = await send('GET', `${MAPS}?${OURS}&limit=2`);
+    test('have pages with the resource version of the first page', async () => {
+      const first = await send('GET', `${MAPS}?${SELECTOR}&limit=2`);
       assert.deepEqual(namesOf(first), ['a', 'b']);
       await create('aa');
       await send('DELETE', `${MAPS}/d`);
       await send('PATCH', `${MAPS}/c`, { data: { value: 'y' } }, { 'content-type': 'application/merge-patch+json' });
       const next = (answer: ApiResponse): Promise<ApiResponse> =>
-        send('GET', `${MAPS}?${OURS}&limit=2&continue=${String(metadataOf(objectOf(answer))['continue'])}`);
+        send('GET', `${MAPS}?${SELECTOR}&limit=2&continue=${String(metadataOf(objectOf(answer))['continue'])}`);
       const second = await next(first);
       assert.deepEqual(namesOf(second), ['c', 'e']);
       assert.equal(metadataOf(objectOf(second))['continue'], undefined);
       assert.equal(versionOf(second), versionOf(first));
     });
 
-    test('of all namespaces continue across them', async () => {
+    test('of all namespaces have pages', async () => {
       const seen: unknown[] = [];
       let token = '';
       do {
@@ -70,7 +70,7 @@ describe('reading', () => {
       assert.deepEqual(seen, seen.toSorted());
     });
 
-    test('of all namespaces can be of one name', async () => {
+    test('of all namespaces can be limited to one name', async () => {
       const answer = await send('GET', '/api/v1/configmaps?fieldSelector=metadata.name%3Da');
       assert.deepEqual(namesOf(answer), ['a']);
     });
@@ -85,19 +85,19 @@ describe('reading', () => {
     for (const [query, status, message] of refused) {
       test(`${query} is refused`, async () => {
         const answer = await send('GET', `${MAPS}?${query}`);
-        const said = String(messageOf(answer));
-        if (typeof message === 'string') assert.equal(said, message);
-        else assert.match(said, message);
+        const text = String(messageOf(answer));
+        if (typeof message === 'string') assert.equal(text, message);
+        else assert.match(text, message);
         assert.equal(answer.status, status);
       });
     }
   });
 
-  describe('forms', () => {
+  describe('representations', () => {
     const TABLE = { accept: 'application/json;as=Table;v=v1;g=meta.k8s.io,application/json' };
     const METADATA = { accept: 'application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io' };
 
-    test('a single object can be a table, with the whole object inside', async () => {
+    test('a single object as a table that includes the object', async () => {
       const table = objectOf(await send('GET', `${MAPS}/a?includeObject=Object`, undefined, TABLE));
       assert.equal(table['kind'], 'Table');
       const [row] = table['rows'] as { cells: unknown[]; object: { data?: unknown } }[];
@@ -105,23 +105,23 @@ describe('reading', () => {
       assert.deepEqual(row?.object.data, { value: 'x' });
     });
 
-    test('a table can do without objects', async () => {
+    test('a table without objects', async () => {
       const table = objectOf(await send('GET', `${MAPS}?includeObject=None`, undefined, TABLE));
       assert.ok((table['rows'] as { object: unknown }[]).every(({ object }) => object === null));
     });
 
-    test('metadata can come alone', async () => {
+    test('only the metadata of an object', async () => {
       const object = objectOf(await send('GET', `${MAPS}/a`, undefined, METADATA));
       assert.deepEqual(Object.keys(object), ['kind', 'apiVersion', 'metadata']);
     });
 
-    test('what cannot be served is said', async () => {
+    test('an unsupported media type is refused', async () => {
       const answer = await send('GET', `${MAPS}/a`, undefined, { accept: 'text/html' });
       assert.equal(answer.status, 406);
       assert.equal(messageOf(answer), 'only the following media types are accepted: application/json');
     });
 
-    test('events are the same in both groups, under other names', async () => {
+    test('events are in both API groups, with the field names of each', async () => {
       await cluster.cluster.recordEvent({
         regarding: { apiVersion: 'v1', kind: 'Namespace', metadata: { name: 'default' } },
         type: 'Normal',

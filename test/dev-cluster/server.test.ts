@@ -98,7 +98,7 @@ describe('the API over HTTP', () => {
       });
     }
 
-    test('of the anonymous user applies its permissions', async () => {
+    test('of the anonymous user has the permissions of that user', async () => {
       const answer = await send('GET', '/api/v1/pods', undefined, { 'impersonate-user': 'system:anonymous' });
       assert.match(String(messageOf(answer)), /^pods is forbidden: User "system:anonymous" cannot list/);
     });
@@ -157,13 +157,13 @@ describe('the API over HTTP', () => {
       ],
       ['a name with a slash in it', ['GET', '/api/v1/namespaces/a%2Fb'], 404, 'namespaces "a/b" not found'],
       [
-        'a name like a member of all objects',
+        'a name of a built-in property',
         ['GET', '/api/v1/namespaces/__proto__'],
         404,
         'namespaces "__proto__" not found',
       ],
       [
-        'a resource like a member of all objects',
+        'a resource with the name of a built-in property',
         ['GET', '/api/v1/constructor'],
         404,
         'the server could not find the requested resource',

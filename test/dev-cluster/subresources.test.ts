@@ -123,10 +123,10 @@ describe('reviews', () => {
     resourceAttributes: { verb, resource: 'pods', namespace },
   });
   const answers: readonly [what: string, user: string, spec: object, allowed: boolean][] = [
-    ['what a role allows', 'reader', pods('get'), true],
+    ['an action of a role', 'reader', pods('get'), true],
     ['another verb', 'reader', pods('delete'), false],
     ['another namespace', 'reader', pods('get', 'kube-system'), false],
-    ['somebody else', 'stranger', pods('get'), false],
+    ['another user', 'stranger', pods('get'), false],
     ['a path', 'reader', { nonResourceAttributes: { verb: 'get', path: '/metrics' } }, false],
   ];
   for (const [what, user, spec, allowed] of answers) {
@@ -136,7 +136,7 @@ describe('reviews', () => {
     });
   }
 
-  test('the rules of a user are those of all roles that are bound to it', async () => {
+  test('the rules of a user are those of all its roles', async () => {
     const user = cluster.as('reader');
     const body = {
       apiVersion: 'authorization.k8s.io/v1',

@@ -123,7 +123,7 @@ describe('the row of', () => {
       },
       ['60s', 'Warning', 'R', 'pod/p', 'c', 'text', 'n'],
     ],
-    ['a kind without columns of its own', 'LimitRange', {}, ['n', '60s']],
+    ['a kind with the default columns', 'LimitRange', {}, ['n', '60s']],
   ];
   for (const [name, kind, object, cells] of cases) {
     test(name, () => {

@@ -31,26 +31,26 @@ describe('watching', () => {
   const create = (name: string, labels = {}): Promise<ApiResponse> =>
     send('POST', secrets, { apiVersion: 'v1', kind: 'Secret', metadata: { name, labels } });
   const now = async (): Promise<string> => String(metadataOf(objectOf(await send('GET', secrets)))['resourceVersion']);
-  /** Watches for a second and returns what came: the type and the name, or the message. */
+  /** Watches for a second and returns the events: the type and the name, or the message. */
   const watch = async (query: string, headers?: Record<string, string>): Promise<string[]> => {
     const { text } = await send('GET', `${secrets}?watch=true&timeoutSeconds=1&${query}`, undefined, headers);
     return text
       .split('\n')
       .filter((line) => line !== '')
-      .map((line) => said(JSON.parse(line) as JsonObject));
+      .map((line) => formatEvent(JSON.parse(line) as JsonObject));
   };
 
-  test('begins with what is there, then tells what happens', async () => {
+  test('begins with the existing objects, then reports changes', async () => {
     await create('a');
     const watching = watch('');
-    await begun();
+    await requestStarted();
     await create('b');
     await send('PATCH', `${secrets}/a`, { data: { x: 'eQ==' } }, MERGE);
     await send('DELETE', `${secrets}/b`);
     assert.deepEqual(await watching, ['ADDED a', 'ADDED b', 'MODIFIED a', 'DELETED b']);
   });
 
-  test('goes on where a list ended', async () => {
+  test('continues from the resource version of a list', async () => {
     await create('a');
     const version = await now();
     await create('b');
@@ -58,7 +58,7 @@ describe('watching', () => {
     assert.deepEqual(await watch(`resourceVersion=${version}`), ['ADDED b', 'DELETED a']);
   });
 
-  test('keeps to its namespace and its resource', async () => {
+  test('is limited to its namespace and its resource', async () => {
     const version = await now();
     await send('POST', '/api/v1/namespaces/default/secrets', secret('elsewhere'));
     const map = { apiVersion: 'v1', kind: 'ConfigMap', metadata: { name: 'other' } };
@@ -66,7 +66,7 @@ describe('watching', () => {
     assert.deepEqual(await watch(`resourceVersion=${version}`), []);
   });
 
-  test('shows objects come and go with the selection', async () => {
+  test('reports objects that start or stop matching the selector as added or deleted', async () => {
     await create('a', { pick: 'no' });
     const version = await now();
     const label = (pick: string): Promise<ApiResponse> =>
@@ -79,19 +79,19 @@ describe('watching', () => {
     assert.deepEqual(selected, ['ADDED a', 'MODIFIED a', 'DELETED a']);
   });
 
-  test('can be of one object', async () => {
+  test('can be limited to one object', async () => {
     await create('a');
     await create('b');
     assert.deepEqual(await watch('fieldSelector=metadata.name%3Db'), ['ADDED b']);
   });
 
-  test('from a version that is forgotten ends with an error', async () => {
+  test('from an expired version ends with an error', async () => {
     const [only, ...more] = await watch('resourceVersion=1');
     assert.match(only ?? '', /^ERROR too old resource version: 1 \(\d+\)$/);
     assert.deepEqual(more, []);
   });
 
-  test('can be a table', async () => {
+  test('can have the representation of a table', async () => {
     await create('a');
     const table = { accept: 'application/json;as=Table;v=v1;g=meta.k8s.io' };
     assert.deepEqual(await watch('', table), ['ADDED Table']);
@@ -100,12 +100,12 @@ describe('watching', () => {
   test('ends when the server stops', async () => {
     const other = await startCluster();
     const watching = other.admin.send('GET', '/api/v1/namespaces?watch=true&resourceVersion=0&timeoutSeconds=60');
-    await begun();
+    await requestStarted();
     await other.stop();
     await Promise.allSettled([watching]);
   });
 
-  test('ends when what it follows is no longer defined', async () => {
+  test('ends when the definition of its resource is deleted', async () => {
     const names = { kind: 'Thing', plural: 'things' };
     const schema = { openAPIV3Schema: { type: 'object' } };
     const definitions = '/apis/apiextensions.k8s.io/v1/customresourcedefinitions';
@@ -125,19 +125,19 @@ describe('watching', () => {
     const things = '/apis/example.com/v1/things';
     await send('POST', things, { apiVersion: 'example.com/v1', kind: 'Thing', metadata: { name: 'a' } });
     const watching = send('GET', `${things}?watch=true&timeoutSeconds=30`);
-    await begun();
+    await requestStarted();
     await send('DELETE', `${definitions}/things.example.com`);
     const lines = (await watching).text.split('\n').slice(0, -1);
     assert.deepEqual(
-      lines.map((line) => said(JSON.parse(line) as JsonObject)),
+      lines.map((line) => formatEvent(JSON.parse(line) as JsonObject)),
       ['ADDED a', 'DELETED a'],
     );
     assert.equal((await send('GET', things)).status, 404);
   });
 });
 
-/** Long enough for a request to be under way. */
-function begun(): Promise<void> {
+/** Waits until a request has reached the server. */
+function requestStarted(): Promise<void> {
   return new Promise((resolve) => setTimeout(resolve, 200));
 }
 
@@ -145,13 +145,13 @@ function secret(name: string): JsonObject {
   return { apiVersion: 'v1', kind: 'Secret', metadata: { name } };
 }
 
-function said({ type, object }: JsonObject): string {
-  const shown = object as JsonObject;
-  const { name, annotations } = metadataOf(shown);
-  if (type === 'ERROR') return `ERROR ${String(shown['message'])}`;
+function formatEvent({ type, object }: JsonObject): string {
+  const body = object as JsonObject;
+  const { name, annotations } = metadataOf(body);
+  if (type === 'ERROR') return `ERROR ${String(body['message'])}`;
   if (type === 'BOOKMARK') {
     const end = (annotations as JsonObject | undefined)?.['k8s.io/initial-events-end'];
     return `BOOKMARK ${end === 'true' ? 'initial-events-end' : ''}`;
   }
-  return `${String(type)} ${shown['kind'] === 'Table' ? 'Table' : String(name)}`;
+  return `${String(type)} ${body['kind'] === 'Table' ? 'Table' : String(name)}`;
 }

@@ -47,7 +47,7 @@ describe('writing objects', () => {
     assert.equal((await send('GET', `${MAPS}/${String(dry['name'])}`)).status, 404);
   });
 
-  test('fields of the server are not taken from the request', async () => {
+  test('server-side fields in the request are ignored', async () => {
     const forged = {
       name,
       uid: 'mine',
@@ -60,7 +60,7 @@ describe('writing objects', () => {
     assert.equal(made['deletionTimestamp'], undefined);
   });
 
-  test('an update that changes nothing writes nothing', async () => {
+  test('an update without a change is not stored', async () => {
     const made = objectOf(await send('POST', MAPS, map(name, { data: { a: '1' } })));
     const again = objectOf(await send('PUT', `${MAPS}/${name}`, made));
     assert.deepEqual(again, made);
@@ -117,37 +117,37 @@ describe('writing objects', () => {
     message: () => string,
   ][] = [
     [
-      'another name than the URL',
+      'a name that differs from the URL',
       () => ['PUT', `${MAPS}/${name}`, map('other')],
       400,
       () => `the name of the object (other) does not match the name on the URL (${name})`,
     ],
     [
-      'no name at all',
+      'a missing name',
       () => ['PUT', `${MAPS}/${name}`, { apiVersion: 'v1', kind: 'ConfigMap' }],
       400,
       () => `the name of the object (${name} based on URL) was undeterminable: name must be provided`,
     ],
     [
-      'a version on create',
+      'a resource version on create',
       () => ['POST', MAPS, { ...map(''), metadata: { name, resourceVersion: '5' } }],
       500,
       () => 'resourceVersion should not be set on objects to be created',
     ],
     [
-      'a dry run of some other kind',
+      'an unsupported kind of dry run',
       () => ['POST', `${MAPS}?dryRun=Some`, map(name)],
       422,
       () => 'CreateOptions.meta.k8s.io "" is invalid: dryRun: Unsupported value: ["Some"]: supported values: "All"',
     ],
     [
-      'a patch of what is missing',
+      'a patch of a missing object',
       () => ['PATCH', `${MAPS}/${name}`, {}, MERGE],
       404,
       () => `configmaps "${name}" not found`,
     ],
     [
-      'another kind of body',
+      'an unsupported media type',
       () => ['POST', MAPS, 'a=b', { 'content-type': 'application/x-www-form-urlencoded' }],
       415,
       () =>

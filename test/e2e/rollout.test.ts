@@ -1,6 +1,6 @@
 /**
- * Enforcement from a fresh installation until it is in force, and back. The tests are one story: each goes on where the one
-Enforcement from a fresh installation until it is in effect, and back. Each test continues from the state that the previous
+ * Enforcement from a fresh installation until it is in effect, and back. Each test continues from the state that the
+ * previous test has left.
  */
 import assert from 'node:assert/strict';
 import { writeFile } from 'node:fs/promises';
@@ -232,7 +232,7 @@ suite('the rollout of enforcement', () => {
     assert.equal((await plane.admin.send('DELETE', `${LEASES}/${lease}`)).status, 200);
   };
   const verifySafety = (): readonly string[] => {
-    const { refusals, steps } = watch.look();
+    const { refusals, steps } = watch.evaluate();
     assert.deepEqual(refusals, []);
     return steps;
   };
@@ -389,11 +389,11 @@ suite('the rollout of enforcement', () => {
         await out();
         await expectNotEnforced(reason);
         const down = verifySafety();
-        assert.equal(down[0], 'default privileged', 'the default goes down before labels go');
+        assert.equal(down[0], 'default privileged', 'the default is lowered before labels are removed');
         await forgetRaise();
         await back();
         await expectEnforced();
-        assert.equal(verifySafety().at(-1), 'default restricted', 'labels come before the default goes up');
+        assert.equal(verifySafety().at(-1), 'default restricted', 'labels are added before the default is raised');
       });
     }
   });
@@ -465,7 +465,7 @@ suite('the rollout of enforcement', () => {
     await expectEnforced();
     const refused = await create(plane.admin, pod('legacy', 'root2', 'anyuid', ROOT));
     assert.equal(refused.status, 403, refused.text);
-    const [first = '', ...more] = watch.look().refusals;
+    const [first = '', ...more] = watch.evaluate().refusals;
     assert.equal(first, 'after Namespace legacy (label legacy restricted): legacy is restricted');
     assert.notEqual(more.length, 0);
   });

@@ -72,7 +72,7 @@ suite('SCCs', () => {
     assert.equal((await client.send('GET', `${SCCS}/dry`)).status, 404);
   });
 
-  test('a patch is completed and validated like a create', async () => {
+  test('a patched SCC is completed and validated', async () => {
     await create(short('patched'));
     const patch = (body: JsonObject) =>
       client.send('PATCH', `${SCCS}/patched`, body, { 'content-type': 'application/merge-patch+json' });

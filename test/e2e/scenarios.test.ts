@@ -1,7 +1,7 @@
 /**
  * The scenarios against a server process with its development cluster and the example manifests: as the requests that
- * kubectl sends, and by kubectl itself if it is on the PATH. Pod Security also runs beside the PodSecurity plugin of
- * kube-apiserver.
+ * kubectl sends, and by kubectl itself if it is on the PATH. Pod Security also runs together with the PodSecurity
+ * plugin of kube-apiserver.
  */
 import assert from 'node:assert/strict';
 import { after, before, suite, test } from 'node:test';

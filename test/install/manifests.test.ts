@@ -20,7 +20,7 @@ import alerts from '../../src/install/monitoring/alerts.json' with { type: 'json
 import dashboard from '../../src/install/monitoring/dashboard.json' with { type: 'json' };
 import { createMetrics } from '../../src/telemetry/metrics.ts';
 
-// What is installed keeps to what the program, clusters and our own policies ask for.
+// The manifests match the program, API servers and the Pod Security level of their namespace.
 
 const DEFAULTS = defaultSettings('1.2.3');
 

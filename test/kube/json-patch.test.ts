@@ -5,7 +5,7 @@ import { applyJsonPatch } from '../../src/dev-cluster/json-patch.ts';
 import { diff } from '../../src/kube/json-patch.ts';
 import type { JsonObject } from '../../src/kube/types.ts';
 
-/** Parsed, so that `__proto__` is a member like any other. */
+/** Parses a text, so that `__proto__` is an ordinary member. */
 const json = (text: string): unknown => JSON.parse(text);
 
 describe('diff', () => {
@@ -120,7 +120,7 @@ test('applying a computed patch yields the target', () => {
       { maxDepth: 4 },
       fc.constantFrom(null, true, false, 0, 1, '', 'x'),
       fc.array(tie('value'), { maxLength: 3 }),
-      // From text, so that `__proto__` becomes a member.
+      // Parsing makes `__proto__` an ordinary member.
       fc
         .array(fc.tuple(key, tie('value')), { maxLength: 4 })
         .map((members) => json(`{${members.map(([k, v]) => `${JSON.stringify(k)}:${JSON.stringify(v)}`).join(',')}}`)),

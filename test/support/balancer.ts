@@ -1,5 +1,5 @@
 /**
- * A TCP load balancer, as a Service is: a new connection goes to a ready server and stays there if the server becomes
+ * A TCP load balancer, as a Service is: it forwards a new connection to a ready server, even after the server becomes
  * unready.
  */
 import { request } from 'node:http';

@@ -16,8 +16,8 @@ export interface RunningPod {
   readonly pod: PodLike;
 }
 
-/** The observations since the previous call of `look`. */
-export interface Seen {
+/** The observations since the previous call of `evaluate`. */
+export interface Observations {
   /** The denials of running pods, with the preceding write. */
   readonly refusals: readonly string[];
   /** The number of writes of namespaces, of the published default and of the Leases of replicas. */
@@ -30,7 +30,7 @@ export interface SafetyWatch {
   /** Replaces the running pods. */
   expect(pods: readonly RunningPod[]): void;
   /** Evaluates the running pods after each write since the previous call. */
-  look(): Seen;
+  evaluate(): Observations;
   stop(): Promise<void>;
 }
 
@@ -62,7 +62,7 @@ export async function watchSafety(plane: ControlPlane): Promise<SafetyWatch> {
       replay.run(changes.splice(0), pods);
       pods = running;
     },
-    look: () => replay.run(changes.splice(0), pods),
+    evaluate: () => replay.run(changes.splice(0), pods),
     async stop() {
       unsubscribe();
       await cluster.stop();
@@ -97,7 +97,7 @@ function createReplay() {
   const levelOf = (namespace: string): string =>
     labels.get(namespace) ?? ([published, ...replicas.values()].includes('restricted') ? 'restricted' : 'privileged');
   return {
-    run(changes: readonly Change[], pods: readonly RunningPod[]): Seen {
+    run(changes: readonly Change[], pods: readonly RunningPod[]): Observations {
       const refusals: string[] = [];
       const steps: string[] = [];
       for (const change of inOrder(changes)) {

@@ -83,7 +83,7 @@ export function podFieldsOf(pod: unknown): SccPod {
   return decoded.pod;
 }
 
-/** The security context of a container with what an SCC generates for it alone; `undefined` if there is none. */
+/** The security context of a container with the values that an SCC generates for it; `undefined` if there is none. */
 export function generateContainer(scc: unknown, pod: unknown, index: number): JsonObject | undefined {
   const context = containerContextOf(contextOf(scc, pod), index);
   for (const { generate } of CONTAINER_STRATEGIES) generate?.(context);

@@ -63,14 +63,14 @@ export const command = defineCommand({
 interface Diagnosis {
   readonly server: string;
   readonly findings: readonly Finding[];
-  /** What happens to requests while no replica responds and break-glass is off. */
+  /** The effect on requests while no replica responds and break-glass is off. */
   readonly outage: readonly Outage[];
   readonly breakGlass: BreakGlassStatus['breakGlass'];
 }
 
 type Effect = 'denied' | 'admitted without review' | 'unaffected';
 
-/** What happens to requests in namespaces of a tier while no replica responds. */
+/** The effect on requests in namespaces of a tier while no replica responds. */
 interface Outage {
   readonly tier: Tier;
   readonly namespaces: readonly string[];
@@ -149,7 +149,7 @@ function longest(findings: readonly Finding[], field: 'severity' | 'check'): num
   return findings.reduce((length, finding) => Math.max(length, finding[field].length), 0);
 }
 
-/** Users look for their namespaces: more names than in findings are printed. */
+/** Prints more names than findings do, because users search for their namespaces. */
 const NAMESPACE_LIMIT = 8;
 
 function formatOutage(outage: readonly Outage[], breakGlass: Diagnosis['breakGlass'], style: Style): string {

@@ -16,7 +16,7 @@ import {
 import { assumptionBlocks, printable, printCount, printReport, printTable } from '../output/print.ts';
 import { defineCommand, EXIT } from '../command.ts';
 
-/** What blocks enforcement, and the next steps, one sentence each. */
+/** The causes that block enforcement, and the next steps, one sentence each. */
 interface Outlook {
   readonly blockers: readonly string[];
   readonly next: readonly string[];
@@ -26,7 +26,7 @@ const CONFIG = `psaenforcementconfig ${PSA_ENFORCEMENT_CONFIG}`;
 const CLEAR = `Clear the request: kubectl patch ${CONFIG} --type=merge -p '{"spec":{"enforcementMode":""}}'.`;
 const EVALUATE = `Evaluate all namespaces: kubectl annotate ${CONFIG} --overwrite ${EVALUATE_ANNOTATION}=$(date -u +%Y-%m-%dT%H:%M:%SZ).`;
 
-/** Computes what blocks enforcement, in the order of resolution. */
+/** Computes the causes that block enforcement, in the order of resolution. */
 export function rolloutOutlook(state: RolloutState, counts: NamespaceCounts): Outlook {
   const { phase, requested = '', decided, gate, published } = state;
   if (!isEnforcementMode(requested)) {

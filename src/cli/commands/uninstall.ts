@@ -51,7 +51,7 @@ export const command = defineCommand({
     ...clusterOptions,
     ...namespaceOption,
     'dry-run': flag({ help: 'Send server-side dry runs, and change nothing' }),
-    yes: flag({ short: 'y', help: 'Do not ask for confirmation' }),
+    yes: flag({ short: 'y', help: 'Skip the confirmation' }),
     wait: option('DURATION', durationMs, 5000, {
       help: 'Wait for API servers to observe the deletion of the webhooks',
       shown: '5s',
@@ -112,7 +112,7 @@ async function confirm(question: string, { stdin, stderr }: Io): Promise<boolean
   return response.split('\n', 1)[0]?.trim() === 'yes';
 }
 
-/** What every step needs. */
+/** The input of every step. */
 interface Context {
   readonly client: ClusterClient;
   /** Namespace of the installation. */

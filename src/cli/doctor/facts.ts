@@ -149,7 +149,7 @@ export const FIXES = {
   restart: (namespace: string): string => `kubectl -n ${namespace} rollout restart deployment portcullis`,
 } as const;
 
-/** Distinct names, separated by commas. Of many names only the first are printed. */
+/** Distinct names, separated by commas. Only the first of many names are printed. */
 export function formatNames(names: readonly string[], limit = 3): string {
   const distinct = [...new Set(names)];
   if (distinct.length <= limit + 1) return distinct.join(', ');

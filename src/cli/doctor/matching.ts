@@ -63,7 +63,7 @@ export function failsClosed({ failurePolicy }: Webhook): boolean {
   return failurePolicy !== 'Ignore';
 }
 
-/** What happens to a request while no replica responds. */
+/** The effect on a request while no replica responds. */
 export type Tier = 'fail-closed' | 'fail-open' | 'excluded';
 
 /** The tier of the pods of a namespace. */

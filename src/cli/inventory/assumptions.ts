@@ -1,4 +1,4 @@
-/** Objects that manifests or a cluster lack and that a decision needs. Each function adds them and describes what it added. */
+/** Objects that manifests or a cluster lack and that a decision needs. Each function adds and describes them. */
 import type { WritableStore } from '../../cluster/store.ts';
 import { getPodTemplate, podTemplatePath } from '../../kube/pod.ts';
 import { objectName, RESOURCES } from '../../kube/resources.ts';

@@ -1,4 +1,4 @@
-/** Reading of manifests, and the parts of an object that manifests may lack or get wrong. */
+/** Reading of manifests, and the parts of an object that may be missing or invalid in manifests. */
 import { UserError } from '../../config/files.ts';
 import { readManifests, type ManifestObject, type Manifests } from '../../config/manifests.ts';
 import type { ManifestError } from '../../config/yaml.ts';

@@ -170,7 +170,7 @@ export function watchCheck({ lastEventAgesMs }: Pick<LiveCluster, 'lastEventAges
     const stale = [...lastEventAgesMs()].filter(([, ageMs]) => ageMs > MAX_AGE_MS);
     if (stale.length === 0) return undefined;
     const ages = stale.map(([kind, ageMs]) => `${kind} for ${Math.round(ageMs / 1000)} s`);
-    return `stale watches, decisions use the last known state: ${ages.join(', ')}`;
+    return `stale watches; decisions use the last known state: ${ages.join(', ')}`;
   };
   return { name: 'cluster', check };
 }

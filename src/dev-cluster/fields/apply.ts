@@ -67,7 +67,7 @@ function applier({ manager, resource, subresource }: ApplyRequest): Omit<Owner, 
   return { manager, operation: 'Apply', apiVersion: formatApiVersion(resource), subresource };
 }
 
-/** The fields of an object without owners belong to a manager of their own. */
+/** The fields of an object without owners belong to a separate manager. */
 function ownersBefore(request: ApplyRequest): Owners {
   const { live } = request;
   const owners = parseOwners(live?.metadata?.['managedFields']);

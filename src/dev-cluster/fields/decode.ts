@@ -16,7 +16,7 @@ export interface Decoding {
   readonly error?: string;
 }
 
-/** 500 without a reason: the API server's answer to an error that has no Status of its own. */
+/** 500 without a reason: the API server's response to an error without a Status. */
 export function plainError(message: string): ApiError {
   return new ApiError({ metadata: {}, status: 'Failure', message, code: 500 });
 }

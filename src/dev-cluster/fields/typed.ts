@@ -91,8 +91,8 @@ export function collectFields(schema: Schema, value: unknown): FieldSet {
 }
 
 /**
- * Merges an applied configuration into a live value: leaves are replaced, list items join by their keys, in the order of
- * the configuration where both have them.
+ * Merges an applied configuration into a live value: leaves are replaced, list items are merged by their keys, in the
+ * order of the configuration where both have them.
  */
 export function merge(schema: Schema, live: unknown, applied: unknown): unknown {
   if (applied === undefined) return live;

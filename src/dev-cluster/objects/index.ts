@@ -1,6 +1,6 @@
 /**
  * The rules of the built-in kinds: server-side fields and validation. Only the rules that users of a trial cluster meet
- * are checked. The functions know neither storage nor requests.
+ * are checked. The functions depend neither on storage nor on requests.
  */
 import { X509Certificate } from 'node:crypto';
 import { applyDefaults } from '../../kube/defaults.ts';

@@ -26,7 +26,7 @@ import {
 
 export type ContainerList = (typeof CONTAINER_LISTS)[number];
 
-/** Empty members are absent ones. */
+/** Empty members count as absent. */
 export interface SeLinuxFields {
   readonly level: string;
   readonly role: string;

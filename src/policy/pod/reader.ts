@@ -1,6 +1,6 @@
 /**
  * Typed reading of JSON that has not been validated. A wrong type is recorded once, in the words of Go's decoder and as
- * a field error, and reading continues with the zero value, so that decoders need no error handling of their own.
+ * a field error, and reading continues with the zero value, so that decoders need no error handling.
  */
 import { invalidValue, formatFieldError, tooMany, unmarshalError, type FieldError } from '../../kube/field-error.ts';
 import { MAX_ITEMS } from '../../kube/pod.ts';
@@ -14,7 +14,7 @@ export interface DecodeError {
   readonly message: string;
 }
 
-/** What the sources of one object share. */
+/** The state that the sources of one object share. */
 export interface DecodeState {
   /** The first error. Values that are read afterwards have the right type but no meaning. */
   error: DecodeError | undefined;
@@ -56,7 +56,7 @@ const INT32: ExpectedType = { go: 'int32', text: 'an integer' };
 const INT64: ExpectedType = { go: 'int64', text: 'an integer' };
 const STRING_MAP: ExpectedType = { go: 'map[string]string', text: 'an object' };
 
-/** Starts reading an object, with a state of its own. */
+/** Starts reading an object, with a new state. */
 export function createSource(json: JsonObject, struct: string): Source {
   const state: DecodeState = { error: undefined, nullElement: undefined, items: 0 };
   return { json, state, struct, parent: undefined, key: '', index: undefined };
@@ -70,7 +70,7 @@ export function booleanAt(source: Source, key: string): boolean | undefined {
   return undefined;
 }
 
-/** Returns `''` for an absent, null or mistyped string. `type` is the Go type, if it has a name of its own. */
+/** Returns `''` for an absent, null or mistyped string. `type` is the Go type, if it is a named type. */
 export function stringAt(source: Source, key: string, type?: string): string {
   return optionalStringAt(source, key, type) ?? '';
 }

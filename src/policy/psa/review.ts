@@ -17,7 +17,7 @@ import { isFullyPrivileged, printPolicy, type Mode, type NamespacePolicy } from 
 export interface PodSecurityInput {
   readonly request: AdmissionRequest;
   readonly podSecurity: PodSecurity;
-  /** Evaluates like that Kubernetes version. Without it, the newest known version applies. */
+  /** The emulated Kubernetes version. Without it, the newest known version applies. */
   readonly emulationVersion?: Version;
   /** `undefined` if the namespace does not exist. */
   findNamespace(name: string): Namespace | undefined;
@@ -61,7 +61,7 @@ export interface PodSecurityReview {
 /** Answers an admission request. Resources other than namespaces and pods are reviewed as workloads. */
 export function reviewPodSecurity(input: PodSecurityInput): PodSecurityReview {
   const { group, resource } = input.request.resource;
-  // An absent group is the core group, like an empty one.
+  // An absent or empty group is the core group.
   if (!group && resource === 'namespaces') return { decision: reviewNamespace(input), counts: [] };
   return !group && resource === 'pods' ? reviewPod(input) : reviewWorkload(input);
 }

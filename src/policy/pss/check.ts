@@ -1,4 +1,4 @@
-/** The type of a check, and what checks share: relaxations, offenders and the words of messages. */
+/** The type of a check, and the parts that checks share: relaxations, offenders and parts of messages. */
 import { forbiddenField, requiredField, type FieldError } from '../../kube/field-error.ts';
 import { sortedSet } from '../../kube/text.ts';
 import { fieldPath, type ContainerFields, type PodFields, type SecurityContextFields } from '../pod/pod.ts';

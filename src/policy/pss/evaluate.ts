@@ -35,7 +35,7 @@ export interface Evaluation {
 }
 
 export interface SelectOptions extends Policy {
-  /** Evaluates like a Kubernetes release for which this version is the newest. */
+  /** Evaluates as a Kubernetes release does for which this version is the newest. */
   readonly emulationVersion?: Version;
 }
 
@@ -58,7 +58,7 @@ export interface Evaluator {
   /** Evaluates a pod that has been decoded, for callers that evaluate it by several policies. */
   evaluateDecoded(pod: DecodedPod, options: EvaluateOptions): Evaluation;
   readonly checksAt: Selector;
-  /** Newer versions are evaluated like this one. */
+  /** Newer versions are evaluated as this one. */
   readonly newestVersion: Version;
 }
 

@@ -15,18 +15,18 @@ import { parseTimestamp } from '../../kube/units.ts';
 import type { InconclusivePolicy, RolloutPhase } from './settings.ts';
 
 /**
- * The knowledge about the namespaces. `never`: no evaluation exists. `stale`: the last one is too old. `inconclusive`: the
- * last one has no verdict for some namespaces.
+ * The state of the evaluation of namespaces. `never`: no evaluation exists. `stale`: the last one is too old.
+ * `inconclusive`: the last one has no verdict for some namespaces.
  */
 export const EVALUATION_RESULTS = ['never', 'stale', 'clean', 'violations', 'inconclusive'] as const;
 export type EvaluationResult = (typeof EVALUATION_RESULTS)[number];
 
-/** The level that namespaces without a label are held to. */
+/** The level that applies to namespaces without a label. */
 export type DefaultLevel = 'privileged' | 'restricted';
 
 /**
- * What the label syncer does with enforce labels. `Enforce`: maintains them. `Hold`: leaves existing ones unchanged.
- * `Advise`: removes its own. Warn and audit labels are maintained in every mode.
+ * The handling of enforce labels by the label syncer. `Enforce`: maintains them. `Hold`: leaves existing ones
+ * unchanged. `Advise`: removes its own. Warn and audit labels are maintained in every mode.
  */
 export const SYNCER_MODES = ['Enforce', 'Hold', 'Advise'] as const;
 export type SyncerMode = (typeof SYNCER_MODES)[number];
@@ -56,7 +56,7 @@ export interface EnforcementPlan {
   /** The default level to publish. */
   readonly enforce: DefaultLevel;
   readonly syncer: SyncerMode;
-  /** Whether enforcement is wanted. */
+  /** Whether enforcement is desired. */
   readonly want: boolean;
 }
 
@@ -95,8 +95,8 @@ function proposeLegacy({ spec, specOwner }: EnforcementInput): string {
 }
 
 /**
- * Whether enforcement is wanted. Every replica evaluates this itself: a requested `Legacy` takes effect before a leader has
- * decided.
+ * Whether enforcement is desired. Every replica evaluates this itself: a requested `Legacy` takes effect before a
+ * leader has decided.
  */
 export function wantsEnforcement({
   phase,
@@ -158,7 +158,7 @@ interface RaiseInput {
   readonly nowMs: number;
   /** Since when every managed namespace has had its label; absent if one has none. */
   readonly labeledSinceMs?: number | undefined;
-  /** Since when enforcement has been wanted. Labels that were seen before may be outdated. */
+  /** Since when enforcement has been desired. Labels that were observed before may be outdated. */
   readonly decidedAtMs?: number | undefined;
   /** When the default was last raised. */
   readonly lastRaiseMs?: number | undefined;
@@ -177,7 +177,7 @@ export function planRaise(input: RaiseInput): { readonly isSettled: boolean; rea
   return waitMs <= 0 ? { isSettled: true } : { isSettled: false, waitMs };
 }
 
-/** What the conditions describe, in addition to the plan. */
+/** The state that the conditions describe, in addition to the plan. */
 interface EnforcementFacts {
   readonly input: EnforcementInput;
   readonly plan: EnforcementPlan;
@@ -244,7 +244,7 @@ function enforcing({ input, plan, unlabeled }: EnforcementFacts): State {
       : no('AwaitingEvaluation', 'enforcement waits for an evaluation of all namespaces');
   }
   if (!gate) return no('FeatureGateDisabled', 'the feature gate is off');
-  if (enforce === 'restricted') return yes('Restricted', 'namespaces without a label are held to restricted');
+  if (enforce === 'restricted') return yes('Restricted', 'the level restricted applies to namespaces without a label');
   return no('LabelingNamespaces', `the default level is raised after all namespaces are labeled${missing(unlabeled)}`);
 }
 

@@ -1,6 +1,6 @@
 /**
- * Evaluates which workloads of a namespace enforcement would refuse: all pods and pod templates, at the level that the
- * namespace would be held to.
+ * Evaluates which workloads of a namespace enforcement would refuse: all pods and pod templates, at the level that
+ * would apply to the namespace.
  * @see https://github.com/openshift/cluster-kube-apiserver-operator/tree/main/pkg/operator/podsecurityreadinesscontroller
  */
 import { getControllerPod, type FindServiceAccount } from '../../kube/controller-pod.ts';
@@ -42,7 +42,7 @@ import { getOwnFields, isPlatformNamespace, isTerminating, type LabelSyncPlan } 
 export const CATEGORIES = ['unknown', 'openshift', 'runLevelZero', 'disabledSyncer', 'userSCC'] as const;
 export type Category = (typeof CATEGORIES)[number];
 
-/** Whose permissions admitted a violating pod. */
+/** The subject whose permissions admitted a violating pod. */
 type Cause = 'user' | 'serviceAccount';
 
 /** The result of the evaluation of a namespace. */
@@ -87,8 +87,9 @@ export function isSelected(namespace: Namespace, exemptions: Pick<Exemptions, 'n
 }
 
 /**
- * The level that enforcement would hold a namespace to: the level that the label syncer plans, else the level that it wrote
- * earlier, else restricted. Labels of other managers do not count. Returns `undefined` if the field owners are unknown.
+ * The level that enforcement would apply to a namespace: the level that the label syncer plans, else the level that it
+ * wrote earlier, else restricted. Labels of other managers do not count. Returns `undefined` if the field owners are
+ * unknown.
  */
 export function predictLevel(
   namespace: Namespace,
@@ -177,8 +178,8 @@ interface ProvenanceContext {
 }
 
 /**
- * True if a pod was admitted only because its creator may use an SCC that its service account may not. Enforcement goes by
- * service accounts, so the pod would not be admitted again.
+ * True if a pod was admitted only because its creator may use an SCC that its service account may not. Enforcement
+ * depends on the permissions of service accounts, so the pod would not be admitted again.
  */
 function isUserCaused(pod: Pod, { sccMode, mayUse }: ProvenanceContext): boolean {
   const { annotations } = pod.metadata ?? {};
@@ -318,7 +319,7 @@ export interface TemplatePod {
   readonly pod: PodLike;
 }
 
-/** What SCC admission of the pods of a template depends on. */
+/** The input of SCC admission for the pods of a template. */
 export interface TemplateContext {
   readonly namespace: Namespace;
   /** Mode of the namespace. Unless it is `enforce`, SCC admission does not change pods. */

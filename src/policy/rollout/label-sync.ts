@@ -286,8 +286,8 @@ function plannedLabels(state: LabelState): Fields {
 }
 
 /**
- * Without a level, labels do not change, since the removal of one would change what is enforced. Enforce labels are removed
- * in mode `Advise` only.
+ * Without a level, labels do not change, since the removal of one would change the enforced level. Enforce labels are
+ * removed in mode `Advise` only.
  */
 function plannedLabel(key: string, state: LabelState): string | undefined {
   const { namespace, owners, mode, need } = state;

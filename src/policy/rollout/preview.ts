@@ -20,7 +20,7 @@ import type { RolloutSettings } from './settings.ts';
 interface EnforcementState {
   readonly settings: Pick<RolloutSettings, 'phase' | 'enforcementDate'>;
   readonly gate: boolean;
-  /** The level that namespaces without a label are held to now. */
+  /** The level that applies to namespaces without a label now. */
   readonly enforce: DefaultLevel;
   readonly config: PSAEnforcementConfig | undefined;
 }
@@ -42,7 +42,7 @@ interface PreviewInput {
   readonly exemptions: Exemptions;
   /** Returns `undefined` if the namespace does not exist. */
   templateContext(namespace: string): TemplateContext | undefined;
-  /** The level that enforcement would hold the namespace to; `undefined` if it is unknown. */
+  /** The level that enforcement would apply to the namespace; `undefined` if it is unknown. */
   predictLevel(context: TemplateContext): Level | undefined;
 }
 

@@ -175,9 +175,9 @@ export function violationReason(categories: readonly Category[]): string | undef
 }
 
 /**
- * The entries after an evaluation. A namespace that no longer violates becomes `Previous`, an inconclusive one keeps its
- * entry, a deleted one loses it. Violating namespaces come first, then by name. The oldest `Previous` entries are dropped
- * beyond the maximum.
+ * The entries after an evaluation. A namespace that no longer violates becomes `Previous`, an inconclusive one keeps
+ * its entry, a deleted one loses it. Violating namespaces are first; namespaces are sorted by name. The oldest
+ * `Previous` entries are dropped beyond the maximum.
  */
 export function nextViolatingNamespaces(
   before: readonly ViolatingNamespace[] | null | undefined,
@@ -243,7 +243,7 @@ export function summarize({ evaluations, endMs }: Pick<CompletedSweep, 'evaluati
 
 // The schedule.
 
-/** What the schedule of the readiness controller depends on. Times are in milliseconds since 1970. */
+/** The input of the schedule of the readiness controller. Times are in milliseconds since 1970. */
 interface ReadinessSchedule {
   readonly object: PSAEnforcementConfig;
   readonly settings: RolloutSettings;
@@ -258,7 +258,7 @@ interface ReadinessSchedule {
   readonly sweptGeneration: number | undefined;
   /** Since when the verdict of a namespace differs from that sweep. */
   readonly changedSinceMs: number | undefined;
-  /** Delay until SCCs and grants stop changing. Until then many namespaces seem to violate the level. */
+  /** Delay until SCCs and grants stop changing. Until then, verdicts are unreliable. */
   readonly settleMs: number;
   /** From -0.1 to 0.1: spreads the evaluations of many clusters. */
   readonly jitter: number;

@@ -1,4 +1,4 @@
-/** How far an installation participates: not at all; it only evaluates; it decides and enforces. In this order. */
+/** The phases of the rollout, in order: no evaluation; evaluation; evaluation and enforcement. */
 export const ROLLOUT_PHASES = ['Disabled', 'Evaluate', 'Enforce'] as const;
 export type RolloutPhase = (typeof ROLLOUT_PHASES)[number];
 
@@ -6,18 +6,18 @@ export type RolloutPhase = (typeof ROLLOUT_PHASES)[number];
 export const INCONCLUSIVE_POLICIES = ['Block', 'Ignore'] as const;
 export type InconclusivePolicy = (typeof INCONCLUSIVE_POLICIES)[number];
 
-/** `InProcess`: Portcullis evaluates namespaces. `DryRun`: the API server does, by dry runs of labels. */
+/** `InProcess`: Portcullis evaluates namespaces. `DryRun`: the API server does so, by dry runs of labels. */
 export const EVALUATORS = ['InProcess', 'DryRun'] as const;
 export type Evaluator = (typeof EVALUATORS)[number];
 
 /** Settings of the rollout of enforcement. */
 export interface RolloutSettings {
   readonly phase: RolloutPhase;
-  /** The announced date of enforcement (`2027-01-31`). Previews name it; it changes nothing itself. */
+  /** The announced date of enforcement (`2027-01-31`). Previews contain it; it has no other effect. */
   readonly enforcementDate?: string;
   /** Interval between evaluations of all namespaces. */
   readonly evaluationIntervalMs: number;
-  /** Older evaluations decide nothing. */
+  /** Older evaluations have no effect on decisions. */
   readonly maxEvaluationAgeMs: number;
   /** Whether a decision to enforce needs a recent evaluation. */
   readonly recheckBeforeEnforce: boolean;

@@ -99,7 +99,7 @@ function recordedScc({ annotations }: SccPod): string {
   return annotations[POD_SCC_ANNOTATIONS.scc] ?? '';
 }
 
-/** What the mutating pass may change in the pod. */
+/** The parts of the pod that the mutating pass may change. */
 export function mutableFields({ operation, subResource }: SccInput): Extent {
   if (operation === 'CREATE') return 'everything';
   return subResource === 'ephemeralcontainers' ? 'ephemeralContainers' : 'nothing';

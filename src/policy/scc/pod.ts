@@ -12,7 +12,7 @@ export interface SccPod extends PodFields {
 export interface SccVolume {
   /** The type as in the `volumes` of SCCs; empty for an unknown source. */
   readonly type: string;
-  /** True for a projected volume that contains only what the API server injects for the service account. */
+  /** True for a projected volume that contains only the sources that the API server injects for the service account. */
   readonly isServiceAccountVolume: boolean;
   /** The volume as JSON, if its source is unknown. */
   readonly unknownText: string;

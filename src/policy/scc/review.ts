@@ -36,7 +36,7 @@ interface ReviewRequest {
 }
 
 /**
- * Reads and validates a review. Of the pod, only the names are validated.
+ * Reads and validates a review. In the pod, only the names are validated.
  * @see https://github.com/openshift/openshift-apiserver/blob/master/pkg/security/apis/security/validation/validation.go
  */
 function readReview(review: JsonObject): ReviewRequest | { readonly error: Status } {

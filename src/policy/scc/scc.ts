@@ -155,7 +155,7 @@ export interface PreparedScc {
   readonly needs: Needs;
 }
 
-/** Decodes an SCC and computes what decisions need to know about it. The argument may have any type. */
+/** Decodes an SCC and computes the properties that decisions use. The argument may have any type. */
 export function prepareScc(scc: unknown): PreparedScc {
   const { fields, error } = decodeScc(scc);
   const { name, users, groups } = fields;

@@ -22,7 +22,7 @@ export interface Search {
   readonly pod: SccPod;
   readonly subjects: Subjects;
   readonly mayUse: MayUse;
-  /** What the SCC may change in the pod. */
+  /** The parts of the pod that the SCC may change. */
   readonly mutable: Extent;
   readonly budget: Budget;
 }
@@ -70,7 +70,7 @@ export function subjectType(scc: PreparedScc, { subjects, mayUse }: Search): Sub
 /** An SCC that does not admit the pod. */
 export interface Rejection {
   readonly scc: PreparedScc;
-  /** `denied`: not usable. `errors`: does not allow the pod. `changes`: would have to change what may not change. */
+  /** `denied`: not usable. `errors`: does not allow the pod. `changes`: would have to change immutable parts. */
   readonly reason: 'denied' | 'errors' | 'changes';
   readonly errors: readonly FieldError[];
   /** The messages of the denial; empty for `changes`. */

@@ -107,7 +107,7 @@ export function createAllocator(
 /** A block, the missing annotations of the block that the namespace has, or nothing. */
 type NamespaceNeed = 'block' | { readonly annotations: Readonly<Record<string, string>> } | undefined;
 
-/** Returns what a namespace needs. A namespace with IDs outside of the blocks needs nothing. */
+/** Returns the block or the annotations to add to a namespace; neither for IDs outside of the blocks. */
 export function findNamespaceNeed(namespace: Namespace, settings: RangeSettings): NamespaceNeed {
   const { annotations = {}, deletionTimestamp } = namespace.metadata ?? {};
   if (deletionTimestamp !== undefined) return undefined;

@@ -166,7 +166,7 @@ describe('install for a cluster', () => {
   });
 
   test(
-    'what is printed can be applied, and again without a change',
+    'the output can be applied, and a second apply changes nothing',
     { skip: !hasKubectl && 'no kubectl' },
     async () => {
       const kubectl = createKubectl(kubeconfig);

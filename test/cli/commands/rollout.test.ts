@@ -260,7 +260,7 @@ const RESOLVE = 'Resolve the errors of the namespaces that cannot be evaluated.'
 const WAIT = 'Wait: the default becomes restricted after all labels have existed for 30s, at most once within 5m.';
 const AWAIT = 'Wait for the labels. Events of the namespaces report errors.';
 
-describe('what blocks enforcement, and the next steps', () => {
+describe('the causes that block enforcement, and the next steps', () => {
   const CASES: readonly (readonly [
     state: Partial<RolloutState>,
     counts: Partial<NamespaceCounts>,

@@ -53,7 +53,7 @@ const CASES: readonly (readonly [args: string, message: string])[] = [
   ['explain none.yaml', 'the path "none.yaml" does not exist'],
   [`${EXPLAIN}/invalid-metadata.yaml`, 'explain/invalid-metadata.yaml:3:1: metadata must be an object'],
   [`${EXPLAIN}/cluster.yaml`, 'no pods or workloads in the manifests'],
-  [`${EXPLAIN}/root.yaml --as-group operators`, '--as-group needs --as'],
+  [`${EXPLAIN}/root.yaml --as-group operators`, '--as-group requires --as'],
   [
     `${EXPLAIN}/root.yaml -f explain/cluster.yaml --kubeconfig x`,
     '--filename reads manifests instead of a cluster: remove --kubeconfig and --context',

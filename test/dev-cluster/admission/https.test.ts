@@ -171,7 +171,7 @@ describe('calls over HTTPS', () => {
     });
   }
 
-  test('a review without kind and version is one of the right kind', async () => {
+  test('a review without kind and version is accepted', async () => {
     answer = json({ response: { uid: 'u' } });
     assert.deepEqual(await call(url('/x')), { ok: true, review: { response: { uid: 'u' } } });
   });
@@ -271,7 +271,7 @@ function close(server: Server | PlainServer): Promise<void> {
 
 describe('network errors in the words of Go', () => {
   const failure = (code: string, more: object = {}): Error =>
-    Object.assign(new Error(`what Node says: ${code}`), { code, ...more });
+    Object.assign(new Error(`error of Node: ${code}`), { code, ...more });
   const cases: [name: string, error: unknown, text: string][] = [
     ['no such host', failure('ENOTFOUND'), 'dial tcp: lookup hook.example.com: no such host'],
     ['a resolver that does not answer', failure('EAI_AGAIN'), 'dial tcp: lookup hook.example.com: no such host'],

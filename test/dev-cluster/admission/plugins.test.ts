@@ -85,7 +85,7 @@ describe('plugins deny', () => {
     });
   }
 
-  test('with the cause, in a terminating namespace', async () => {
+  test('the denial in a terminating namespace has a cause', async () => {
     const message = 'namespace leaving is being terminated';
     const causes = [{ reason: 'NamespaceTerminating', message, field: 'metadata.namespace' }];
     const status = await admit({ ...MAP, namespace: 'leaving' });
@@ -149,7 +149,7 @@ describe('plugins complete pods', () => {
       { ...account('default'), ...MOUNTED, priority: 1000, preemptionPolicy: 'Never' },
     ],
     [
-      'that tolerate all taints',
+      'with a toleration of all taints',
       { tolerations: [{ operator: 'Exists' }] },
       { ...account('default'), ...MOUNTED, tolerations: [{ operator: 'Exists' }] },
     ],

@@ -31,37 +31,37 @@ describe('selection of webhooks', () => {
       expected: false,
     },
     {
-      name: 'a namespace that is missing',
+      name: 'a missing namespace',
       webhook: HOOKED,
       given: { ...POD, namespace: 'b' },
       expected: 'namespaces "b" not found',
     },
     {
-      name: 'a namespace that is missing does not matter where no rule matches',
+      name: 'a missing namespace has no effect if no rule matches',
       webhook: { ...HOOKED, rules: [] },
       given: { ...POD, namespace: 'b' },
       expected: false,
     },
     {
-      name: 'a namespace that is missing does not matter to all',
+      name: 'a missing namespace has no effect without a namespaceSelector',
       webhook: {},
       given: { ...POD, namespace: 'b' },
       expected: true,
     },
     {
-      name: 'a Namespace counts by its own new labels',
+      name: 'a Namespace is selected by its new labels',
       webhook: { ...HOOKED, ...ALL },
       given: { resource: 'namespaces', namespace: 'a', name: 'a', object: labelled('Namespace', {}) },
       expected: false,
     },
     {
-      name: 'a Namespace that is deleted counts by those it has',
+      name: 'a deleted Namespace is selected by its stored labels',
       webhook: { ...HOOKED, ...ALL },
       given: { resource: 'namespaces', operation: 'DELETE', namespace: 'a', name: 'a' },
       expected: true,
     },
     {
-      name: 'what lies in no namespace is never left out',
+      name: 'the namespaceSelector does not exclude cluster-scoped objects',
       webhook: { ...HOOKED, ...ALL },
       given: { resource: 'clusterroles', namespace: '', object: labelled('ClusterRole', {}) },
       expected: true,
@@ -79,7 +79,7 @@ describe('selection of webhooks', () => {
       expected: false,
     },
     {
-      name: 'labels that the object had',
+      name: 'labels of the old object',
       webhook: { ...NAMED, ...ALL },
       given: { ...POD, operation: 'UPDATE', object: labelled('Pod', {}), oldObject: labelled('Pod', { app: 'web' }) },
       expected: true,
@@ -90,28 +90,32 @@ describe('selection of webhooks', () => {
       given: { ...POD, operation: 'CONNECT', subresource: 'exec', object: { kind: 'PodExecOptions' } },
       expected: false,
     },
-    { name: 'a condition that holds', webhook: condition("object.metadata.name == 'p'"), expected: true },
-    { name: 'a condition that does not', webhook: condition("request.operation != 'CREATE'"), expected: false },
+    { name: 'a match condition that is true', webhook: condition("object.metadata.name == 'p'"), expected: true },
+    { name: 'a match condition that is false', webhook: condition("request.operation != 'CREATE'"), expected: false },
     {
-      name: 'who asks',
+      name: 'a match condition about the groups of the user',
       webhook: condition("!('system:masters' in request.userInfo.groups)"),
       given: { ...POD, user: { username: 'a', groups: ['system:masters'] } },
       expected: false,
     },
-    { name: 'nobody in particular asks', webhook: condition("request.userInfo.username == ''"), expected: true },
     {
-      name: 'a condition that cannot be told',
+      name: 'a match condition about an empty user name',
+      webhook: condition("request.userInfo.username == ''"),
+      expected: true,
+    },
+    {
+      name: 'a match condition that fails to evaluate',
       webhook: condition("object.metadata.labels['a'] == 'b'"),
       expected:
         "pods \"p\" is forbidden: expression 'object.metadata.labels['a'] == 'b'' resulted in error: No such key: labels",
     },
     {
-      name: 'a condition that cannot be told, where failures do not matter',
+      name: 'a match condition that fails to evaluate, with failurePolicy Ignore',
       webhook: { ...condition("object.metadata.labels['a'] == 'b'"), failurePolicy: 'Ignore' },
       expected: false,
     },
     {
-      name: 'one that does not hold wins over one that cannot be told',
+      name: 'a false match condition takes precedence over one that fails to evaluate',
       webhook: {
         matchConditions: [
           { name: 'a', expression: "oldObject.metadata.name == 'p'" },

@@ -1,4 +1,4 @@
-/** What tests of admission share: resources, requests and a place for what is said beside them. */
+/** Support for admission tests: resources, attributes of requests, and a context that records warnings. */
 import assert from 'node:assert/strict';
 import type { Attributes, RequestContext } from '../../../src/dev-cluster/request.ts';
 import { createRegistry } from '../../../src/dev-cluster/resources.ts';
@@ -18,7 +18,7 @@ export interface Said {
   readonly warnings: string[];
 }
 
-/** A context that keeps what is said. */
+/** A request context that records warnings. */
 export function listen(signal: AbortSignal = new AbortController().signal): Said {
   const warnings: string[] = [];
   const context: RequestContext = {
@@ -28,7 +28,7 @@ export function listen(signal: AbortSignal = new AbortController().signal): Said
   return { context, warnings };
 }
 
-/** The create of something in the namespace `a`, unless said otherwise. */
+/** The attributes of a create request in the namespace `a`, with the given changes. */
 export function attributes(given: Partial<Omit<Attributes, 'resource'>> & { resource: string }): Attributes {
   const { name } = given.object?.metadata ?? {};
   return {
@@ -48,7 +48,7 @@ export function object(kind: string, name: string, more: object = {}, namespace?
   return { apiVersion: 'v1', kind, metadata: { name, ...(namespace === undefined ? {} : { namespace }) }, ...more };
 }
 
-/** The Status with which something is refused; `undefined` if it is not. */
+/** The Status of the ApiError with which the function rejects; `undefined` if it resolves. */
 export async function statusOf(run: () => Promise<unknown>): Promise<Status | undefined> {
   try {
     await run();

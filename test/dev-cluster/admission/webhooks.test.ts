@@ -70,7 +70,7 @@ describe('mutating webhooks', () => {
   const IF_NEEDED = { reinvocationPolicy: 'IfNeeded' };
   const cases: { name: string; hooks: readonly Hook[]; calls: string[]; marks?: string }[] = [
     {
-      name: 'in order',
+      name: 'in the order of the configuration',
       hooks: [
         { name: 'b', answer: allow },
         { name: 'a', answer: allow },
@@ -78,7 +78,7 @@ describe('mutating webhooks', () => {
       calls: ['b', 'a'],
     },
     {
-      name: 'not again without being asked for it',
+      name: 'without reinvocationPolicy, no reinvocation after a change',
       hooks: [
         { name: 'mark', answer: mark },
         { name: 'sidecar', answer: addSidecar },
@@ -87,7 +87,7 @@ describe('mutating webhooks', () => {
       marks: '1',
     },
     {
-      name: 'not again for what it has changed itself',
+      name: 'no reinvocation after its own change',
       hooks: [
         { name: 'allow', answer: allow },
         { name: 'mark', answer: mark, more: IF_NEEDED },
@@ -96,7 +96,7 @@ describe('mutating webhooks', () => {
       marks: '1',
     },
     {
-      name: 'again, once a plugin has changed something after it: the token of the sidecar',
+      name: 'a reinvocation after a plugin has added the token volume to a sidecar',
       hooks: [
         { name: 'sidecar', answer: addSidecar },
         { name: 'last', answer: allow, more: IF_NEEDED },
@@ -104,7 +104,7 @@ describe('mutating webhooks', () => {
       calls: ['sidecar', 'last', 'last'],
     },
     {
-      name: 'one that was skipped first is not called in the second round',
+      name: 'a webhook that was skipped first is not reinvoked',
       hooks: [
         { name: 'late', answer: allow, more: { ...IF_NEEDED, objectSelector: { matchLabels: { x: 'y' } } } },
         {
@@ -135,14 +135,14 @@ describe('mutating webhooks', () => {
 
   const refusals: { name: string; answer: Answer; code: number; message: string }[] = [
     {
-      name: 'the type of a patch without the patch',
+      name: 'patchType without a patch',
       answer: () => ({ allowed: true, patchType: 'JSONPatch' }),
       code: 500,
       message:
         'Internal error occurred: failed calling webhook "h": received invalid webhook response: webhook returned response.patchType but not response.patch',
     },
     {
-      name: 'a patch that is no JSON',
+      name: 'a patch that is not JSON',
       answer: () => ({ allowed: true, patchType: 'JSONPatch', patch: Buffer.from('[{').toString('base64') }),
       code: 500,
       message:
@@ -156,7 +156,7 @@ describe('mutating webhooks', () => {
         'Internal error occurred: remove operation does not apply: doc is missing path: "/nothing/here": missing value',
     },
     {
-      name: 'a patch that makes a value of a wrong type',
+      name: 'a patch that sets a value of a wrong type',
       answer: () => patch([{ op: 'add', path: '/metadata/labels', value: { a: 1 } }]),
       code: 500,
       message: 'Internal error occurred: metadata.labels must be an object that holds strings',
@@ -240,20 +240,20 @@ describe('validating webhooks', () => {
 
   const cases: { name: string; answer: Answer; message: string | undefined; more?: object; dryRun?: boolean }[] = [
     {
-      name: 'a patch is not theirs to make',
+      name: 'a patch of a validating webhook',
       answer: () => patch([]),
       message:
         'Internal error occurred: failed calling webhook "h": received invalid webhook response: validating webhook may not return response.patch',
     },
     {
-      name: 'nor the type of one',
+      name: 'a patchType of a validating webhook',
       answer: () => ({ allowed: true, patchType: 'JSONPatch' }),
       message:
         'Internal error occurred: failed calling webhook "h": received invalid webhook response: validating webhook may not return response.patchType',
     },
     { name: 'a dry run', answer: allow, dryRun: true, message: undefined },
     {
-      name: 'a dry run that would not be one',
+      name: 'a dry run of a webhook with side effects',
       answer: allow,
       dryRun: true,
       more: { sideEffects: 'Some', failurePolicy: 'Ignore' },

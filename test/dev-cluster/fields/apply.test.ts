@@ -95,7 +95,7 @@ suite('labels', () => {
 
   test('an equal value is shared', () => {
     const object = apply(created, config({ a: 'one' }), { manager: 'two' });
-    // An apply without changes has no time and comes first.
+    // An apply without changes has no time and is first.
     assert.deepEqual(ownersOf(object), [
       ['two', 'Apply', labelFields('a')],
       ['one', 'Apply', labelFields('a', 'b')],
@@ -132,7 +132,7 @@ suite('labels', () => {
     );
   });
 
-  test('force takes over', () => {
+  test('force transfers the ownership', () => {
     const object = apply(created, config({ a: 'two', b: 'two' }), { manager: 'two', force: true });
     assert.deepEqual(ownersOf(object), [['two', 'Apply', labelFields('a', 'b')]]);
   });
@@ -152,7 +152,7 @@ suite('labels', () => {
     assert.deepEqual(object, created);
   });
 
-  test('an update takes over the ownership of a label', () => {
+  test('an update transfers the ownership of a label', () => {
     const object = update(
       created,
       { ...created, metadata: { ...created.metadata, labels: { a: 'x', b: 'one' } } },
@@ -164,7 +164,7 @@ suite('labels', () => {
     ]);
   });
 
-  test('fields from before the first apply get an owner of their own', () => {
+  test('fields that precede the first apply get a separate owner', () => {
     const untracked = config({ a: 'one' });
     const object = apply(untracked, config({ b: 'one' }));
     assert.deepEqual(ownersOf(object), [
@@ -180,7 +180,7 @@ suite('lists', () => {
     (object['spec'] as { template: { spec: { containers: unknown } } }).template.spec.containers;
   const live = apply(undefined, specOnly(spec({ name: 'a', image: 'a' }, { name: 'b', image: 'b' })));
 
-  test('items join by their keys', () => {
+  test('items are merged by their keys', () => {
     const object = apply(live, specOnly(spec({ name: 'b', command: ['x'] })), { manager: 'two' });
     assert.deepEqual(containersOf(object), [
       { name: 'a', image: 'a' },
@@ -192,7 +192,7 @@ suite('lists', () => {
     assert.deepEqual(containersOf(apply(live, specOnly(spec({ name: 'b', image: 'b' })))), [{ name: 'b', image: 'b' }]);
   });
 
-  test('items come in the order of the configuration', () => {
+  test('items have the order of the configuration', () => {
     const object = apply(
       live,
       specOnly(spec({ name: 'b', image: 'b' }, { name: 'c', image: 'c' }, { name: 'a', image: 'a' })),
@@ -228,7 +228,7 @@ suite('lists', () => {
 suite('refused configurations', () => {
   const cases: [name: string, config: ApiObject, code: number, message: string][] = [
     ['of another kind', { ...config({}), kind: 'Pod', apiVersion: 'v1' }, 400, 'invalid object type: /v1, Kind=Pod'],
-    ['of no kind', { metadata: { name: 'd' } }, 400, 'invalid object type: /, Kind='],
+    ['without a kind', { metadata: { name: 'd' } }, 400, 'invalid object type: /, Kind='],
     [
       'with owners',
       { ...config({}), metadata: { name: 'd', managedFields: [] } },
@@ -294,7 +294,7 @@ suite('custom resources', () => {
     });
   }
 
-  test('sets join', () => {
+  test('sets are merged', () => {
     const object = applyWidget({ set: ['c', 'a'] }, applyWidget({ set: ['a', 'b'] }), 'two');
     assert.deepEqual(object['spec'], { set: ['c', 'a', 'b'] });
   });

@@ -61,7 +61,7 @@ const POD: ApiObject = {
 const CONTAINER = { '.': {}, 'f:image': {}, 'f:name': {}, 'f:resources': {} };
 
 suite('a create', () => {
-  test('of a custom resource owns its spec as well', () => {
+  test('of a custom resource sets the owner of its spec', () => {
     const object = { kind: 'Widget', apiVersion: 'example.com/v1', metadata: { name: 'w' }, spec: { mode: 'a' } };
     assert.deepEqual(owners(track({ object, resource: WIDGETS })), [
       ['m', 'Update', { 'f:spec': { '.': {}, 'f:mode': {} } }],
@@ -73,25 +73,25 @@ suite('an update', () => {
   const live = track({ object: POD });
   const relabelled = { ...POD, metadata: { name: 'p', labels: { a: '2', b: '1' } } };
 
-  test('by the same manager joins its entry', () => {
+  test('by the same manager extends its entry', () => {
     const [entry, ...others] = owners(track({ live, object: relabelled }));
     assert.deepEqual(others, []);
     assert.match(JSON.stringify(entry), /"f:labels":\{"\.":\{\},"f:a":\{\},"f:b":\{\}\}/);
   });
 
-  test('that removes a field removes its owner', () => {
+  test('without a field removes the owner of the field', () => {
     const object = track({ live, object: { ...POD, metadata: { name: 'p' } }, manager: 'n' });
     assert.deepEqual(owners(object), [
       ['m', 'Update', { 'f:spec': { 'f:containers': { 'k:{"name":"c"}': CONTAINER } } }],
     ]);
   });
 
-  test('that changes nothing leaves owners and times as they are', () => {
+  test('without a change keeps owners and times', () => {
     const object = track({ live, object: POD, manager: 'n', now: new Date('2027-01-01') });
     assert.deepEqual(object.metadata?.['managedFields'], live.metadata?.['managedFields']);
   });
 
-  test('can replace the owners', () => {
+  test('replaces the owners with those in the request', () => {
     const managedFields = [
       {
         manager: 'x',

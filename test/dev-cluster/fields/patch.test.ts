@@ -115,7 +115,7 @@ suite('JSON patch', () => {
     });
   }
 
-  test('a document that is no object any more', () => {
+  test('a result that is not an object', () => {
     const status = refusal(() => patch(JSON_PATCH, [{ op: 'replace', path: '', value: [] }]));
     assert.equal(status.code, 422);
     assert.match(status.message, /json: cannot unmarshal array into Go value of type map\[string\]interface \{\}$/);
@@ -134,7 +134,7 @@ suite('strategic merge patch', () => {
       ],
     ],
     [
-      'new items come first',
+      'new items precede existing ones',
       { spec: { containers: [{ name: 'c' }] } },
       'containers',
       [{ name: 'c' }, ...POD.spec.containers],
@@ -162,7 +162,7 @@ suite('strategic merge patch', () => {
       ],
     ],
     [
-      'items are put in order',
+      'the order of items is set',
       {
         spec: {
           $setElementOrder: 0,
@@ -218,7 +218,7 @@ suite('strategic merge patch', () => {
   }
 });
 
-suite('patches in general', () => {
+suite('all types of patches', () => {
   test('do not change the stored object', () => {
     const before = structuredClone(POD);
     patch(STRATEGIC, { spec: { containers: [{ name: 'a', image: 'x' }] } });

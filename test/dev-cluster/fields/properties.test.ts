@@ -102,7 +102,7 @@ suite('server-side apply', () => {
     );
   });
 
-  test('force never ends in a conflict and makes the configuration effective', () => {
+  test('force causes no conflict and applies the configuration', () => {
     fc.assert(
       fc.property(configs, configs, (first, second) => {
         const object = apply(apply(undefined, first, 'one', false), second, 'two', true);

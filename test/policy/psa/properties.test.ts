@@ -38,7 +38,7 @@ const { json } = fc.letrec<{ json: unknown }>((tie) => ({
     { maxDepth: 6, depthSize: 'medium' },
     leaf,
     fc.array(tie('json'), { maxLength: 3 }),
-    // Like JSON.parse, which creates an own property for each key.
+    // As JSON.parse does, creates an own property for each key.
     fc.array(fc.tuple(key, tie('json')), { maxLength: 5 }).map((members) => {
       const object: Record<string, unknown> = {};
       for (const [name, value] of members) {

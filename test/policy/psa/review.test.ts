@@ -145,7 +145,7 @@ const four = ['a', 'b', 'c', 'd'].map(plainPod);
 
 const LIMITS: readonly LimitCase[] = [
   {
-    name: 'siblings of one controller come last',
+    name: 'siblings of one controller are last',
     pods: [ownedBy('1', 'r2'), ownedBy('1', 'r1'), plainPod('z')],
     maxPods: 2,
     checked: 2,

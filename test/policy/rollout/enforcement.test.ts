@@ -38,7 +38,7 @@ const CLEAN: EnforcementInput = {
 type Json = Readonly<Record<string, unknown>>;
 type Case<Expected = Json> = { readonly name: string; readonly expected: Expected };
 
-/** The members of the first object that the second one has. `null` stands for an absent one. */
+/** The members of the first object whose keys the second object has. `null` stands for an absent one. */
 function membersIn(found: object, expected: Json): Json {
   return Object.fromEntries(Object.keys(expected).map((key) => [key, (found as Json)[key] ?? null]));
 }
@@ -186,7 +186,7 @@ suite('the configuration object', () => {
     );
   }
 
-  test('a request of Restricted with violations is warned about', () => {
+  test('a request for Restricted with violations causes a warning', () => {
     const status = {
       violatingNamespaces: [{ name: 'b' }, { name: 'a', state: 'Current' }, { name: 'c', state: 'Previous' }],
     } as const;

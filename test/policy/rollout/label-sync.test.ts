@@ -32,7 +32,7 @@ const WARN = 'pod-security.kubernetes.io/warn';
 const WARN_VERSION = 'pod-security.kubernetes.io/warn-version';
 const ALL = [ENFORCE, ENFORCE_VERSION, AUDIT, AUDIT_VERSION, WARN, WARN_VERSION];
 
-const EVERYBODY: Grant = { group: 'system:authenticated', sccs: ['restricted-v2', 'restricted-v3'] };
+const ALL_USERS: Grant = { group: 'system:authenticated', sccs: ['restricted-v2', 'restricted-v3'] };
 const SCC_LEVELS = createSccLevels(
   STANDARD_SCCS.map(({ scc }) => scc),
   { profile: 'accurate' },
@@ -66,7 +66,7 @@ function inputFor(
     namespace,
     serviceAccounts: serviceAccounts ?? ['builder', 'default', 'deployer'],
     sccLevels: SCC_LEVELS,
-    canUse: canUseBy([EVERYBODY, ...grants]),
+    canUse: canUseBy([ALL_USERS, ...grants]),
     mode,
     settings: { exemptNamespaces: new Set(['kube-system']), scc: { mode: 'enforce', exemptNamespaces: [] } },
   };
@@ -76,7 +76,7 @@ function synced(namespace: Namespace, given: Given = {}): Namespace {
   return syncUntilDone(inputFor(namespace, given)).namespace;
 }
 
-/** The present ones of the six labels and the annotation. */
+/** The existing ones of the six labels and the annotation. */
 function state({ metadata }: Namespace): Readonly<Record<string, string>> {
   const { labels = {}, annotations = {} } = metadata ?? {};
   const level = annotations[SUFFICIENT_LEVEL_ANNOTATION];
@@ -103,13 +103,13 @@ const ANYUID: Grant = { user: 'system:serviceaccount:demo:builder', sccs: ['anyu
 const PRIVILEGED: Grant = { user: 'system:serviceaccount:demo:deployer', sccs: ['privileged'] };
 
 suite('the labels of a managed namespace', () => {
-  test('say the strictest level that all service accounts can do with', () => {
+  test('set the strictest level that admits the pods of all service accounts', () => {
     assert.deepEqual(state(synced(namespaceWith())), labelsFor('restricted'));
     assert.deepEqual(state(synced(namespaceWith(), { grants: [ANYUID] })), labelsFor('baseline'));
     assert.deepEqual(state(synced(namespaceWith(), { grants: [ANYUID, PRIVILEGED] })), labelsFor('privileged'));
   });
 
-  test('follow the grants both ways, and nothing is written that is right', () => {
+  test('follow added and removed grants, without needless writes', () => {
     const privileged = synced(namespaceWith(), { grants: [PRIVILEGED] });
     const { namespace, writes } = syncUntilDone(inputFor(privileged));
     assert.deepEqual(state(namespace), labelsFor('restricted'));
@@ -117,7 +117,7 @@ suite('the labels of a managed namespace', () => {
     assert.equal(planLabels(inputFor(namespace)).apply, undefined);
   });
 
-  test('are applied as a whole, to the object that was read and to no other', () => {
+  test('are applied together, and only to the version that was read', () => {
     const { metadata, ...rest } = namespaceWith();
     const { apply: document } = planLabels(inputFor({ ...rest, metadata: { ...metadata, uid: 'u1' } }));
     const { level, ...labels } = labelsFor('restricted');
@@ -134,7 +134,7 @@ suite('the labels of a managed namespace', () => {
     });
   });
 
-  test('a grant in another namespace, or to somebody else, is nothing', () => {
+  test('a grant in another namespace, or to another user, has no effect', () => {
     const grants = [
       { ...PRIVILEGED, namespace: 'elsewhere' },
       { user: 'alice', sccs: ['privileged'] },
@@ -142,7 +142,7 @@ suite('the labels of a managed namespace', () => {
     assert.deepEqual(state(synced(namespaceWith(), { grants })), labelsFor('restricted'));
   });
 
-  test('groups of all service accounts count, also by the lists of the SCC itself', () => {
+  test('groups of all service accounts count, also in the lists of the SCC', () => {
     for (const group of ['system:authenticated', 'system:serviceaccounts', 'system:serviceaccounts:demo']) {
       assert.equal(
         getNeededLevel(inputFor(namespaceWith(), { grants: [{ group, sccs: ['anyuid'] }] }))?.level,
@@ -156,7 +156,7 @@ suite('the labels of a managed namespace', () => {
     }
   });
 
-  test('name the account and the SCC for which they are not stricter', () => {
+  test('have a cause: the account and the SCC that need the level', () => {
     assert.deepEqual(getNeededLevel(inputFor(namespaceWith(), { grants: [PRIVILEGED] })), {
       level: 'privileged',
       cause: { serviceAccount: 'deployer', scc: 'privileged' },
@@ -164,7 +164,7 @@ suite('the labels of a managed namespace', () => {
   });
 });
 
-suite('what belongs to others', () => {
+suite('fields of other managers', () => {
   const cases: readonly (readonly [name: string, given: Namespace, expected: Readonly<Record<string, string>>])[] = [
     [
       'a user owns the enforce level: it is kept and the others are added',
@@ -273,7 +273,7 @@ suite('modes', () => {
     assert.deepEqual(state(synced(namespaceWith(), { mode: 'Advise' })), rest);
   });
 
-  test('Advise removes enforce labels although nothing else differs', () => {
+  test('Advise removes enforce labels even if nothing else differs', () => {
     const rest = without(labelsFor('baseline'), ENFORCE, ENFORCE_VERSION);
     const { namespace, writes } = syncUntilDone(inputFor(enforced, { grants: [ANYUID], mode: 'Advise' }));
     assert.deepEqual(state(namespace), rest);
@@ -606,14 +606,14 @@ suite('labels', () => {
     });
   });
 
-  test('that enforce are not owned by the syncer in mode Advise', () => {
+  test('of enforce are not owned by the syncer in mode Advise', () => {
     always(({ mode }, { namespace }) => {
       const owners = ownersOf(getMetadataOwners(namespace.metadata) ?? [], ENFORCE);
       if (mode === 'Advise') assert.ok(!owners.includes(`${LABEL_SYNC_MANAGER}/Apply`));
     });
   });
 
-  test('that enforce are present after every write except in mode Advise', () => {
+  test('of enforce are present after every write except in mode Advise', () => {
     always(({ mode, namespace: before }, { writes }) => {
       if (mode === 'Advise' || valueOf(before, ENFORCE) === undefined) return;
       for (const written of writes) assert.notEqual(valueOf(written, ENFORCE), undefined);

@@ -229,7 +229,7 @@ suite('a namespace', () => {
     );
   });
 
-  test('is evaluated in steps', () => {
+  test('pauses after each pod', () => {
     const steps = [...evaluateStepwise(inputFor({ pods: [podOf({}), podOf({})], templates: [templateOf('a')] }))];
     assert.equal(steps.length, 3);
   });

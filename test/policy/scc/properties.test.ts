@@ -146,7 +146,7 @@ const { json } = fc.letrec<{ json: unknown }>((tie) => ({
     { maxDepth: 6, depthSize: 'medium' },
     leaf,
     fc.array(tie('json'), { maxLength: 3 }),
-    // As JSON.parse makes objects: every key a property of its own.
+    // As JSON.parse does, creates an own property for each key.
     fc
       .array(fc.tuple(key, tie('json')), { maxLength: 5 })
       .map((members) => JSON.parse(JSON.stringify(toObject(members))) as unknown),

@@ -31,7 +31,7 @@ const RANGES = {
 
 export const DEMO = namespaceWith(RANGES);
 
-/** A pod created by the controller of ReplicaSets in a cluster as installed, except for what is given. */
+/** A pod created by the controller of ReplicaSets in a cluster as installed, with the given changes. */
 export function request(given: Partial<ListedInput> & { readonly grants?: readonly Grant[] }): ListedInput {
   const { grants = [], ...rest } = given;
   return {

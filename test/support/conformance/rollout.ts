@@ -123,7 +123,7 @@ interface ClassifyCase {
   readonly level: Level;
 }
 
-/** The original evaluates pods only if the name of the namespace has no category of its own. */
+/** The original evaluates pods only if the name of the namespace does not determine a category. */
 function recordedAs({ namespace: given, pods, level }: ClassifyCase): readonly string[] {
   const namespace = namespaceOf(given);
   const byName = classify(namespace, []);

@@ -18,8 +18,8 @@ interface Namespace {
 }
 
 /**
- * What an API server alone does not do, and scenarios need: service accounts `default`, the end of namespaces, and the
-Replaces the controllers that tests depend on: service accounts `default`, the deletion of namespaces, and the aggregation
+ * Replaces the controllers that tests depend on: service accounts `default`, the deletion of namespaces, and the
+ * aggregation of roles.
  */
 function startMinimalControllers(admin: ApiClient): { stop(): Promise<void> } {
   const stopping = new AbortController();

@@ -4,7 +4,7 @@ import { at, isObject, textAt } from './json.ts';
 export type Type =
   | 'text'
   | 'boolean'
-  /** Of any size. */
+  /** An integer of any size. */
   | 'integer'
   | 'int32'
   | 'int64'

@@ -138,7 +138,7 @@ export function secondPass(request: JsonObject, surroundings: SccSurroundings): 
   return evaluate(request, surroundings, { mutation: 'nothing', required, recorded });
 }
 
-/** 2.11: exec and attach are evaluated like the creation of the stored pod by the caller. */
+/** 2.11: exec and attach are evaluated as the creation of the stored pod by the caller. */
 export function evaluateExec(
   request: JsonObject,
   pod: JsonObject | undefined,

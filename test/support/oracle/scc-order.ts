@@ -1,4 +1,4 @@
-/** In which order SCCs are tried (2.7), and who may use them (2.6.1). */
+/** The order in which SCCs are tried (2.7), and the subjects that may use them (2.6.1). */
 import { at, textAt, textsAt, type JsonObject } from './json.ts';
 
 /** 2.7 */

@@ -30,7 +30,7 @@ export const DEFAULT_CAPABILITIES: ReadonlySet<string> = new Set([
 export const capabilitiesBaseline: Check = {
   id: 'capabilities_baseline',
   level: 'baseline',
-  fix: 'Remove capabilities from securityContext.capabilities.add that container runtimes do not give by default.',
+  fix: 'Remove capabilities from securityContext.capabilities.add that container runtimes do not grant by default.',
   versions: [{ since: 'v1.0', check: onlyDefaultCapabilities }],
 };
 

@@ -12,7 +12,7 @@ import { distinct, forbidden, plural, quotedList, type Check, type Finding } fro
 export const hostProbesAndHostLifecycle: Check = {
   id: 'hostProbesAndHostLifecycle',
   level: 'baseline',
-  fix: 'Remove host from httpGet and tcpSocket in probes and lifecycle hooks: without it they go to the pod.',
+  fix: 'Remove host from httpGet and tcpSocket in probes and lifecycle hooks: without it, they are sent to the pod.',
   versions: [{ since: 'v1.34', check: noHosts }],
 };
 

@@ -29,7 +29,7 @@ const FIELD = 'securityContext.seccompProfile.type';
 export const seccompProfileBaseline: Check = {
   id: 'seccompProfile_baseline',
   level: 'baseline',
-  fix: 'Set securityContext.seccompProfile.type to RuntimeDefault or Localhost, or remove it; likewise annotations.',
+  fix: 'Set securityContext.seccompProfile.type to RuntimeDefault or Localhost, or remove it and the seccomp annotations.',
   versions: [
     { since: 'v1.0', check: onlySafeAnnotations },
     { since: 'v1.19', check: onlySafeSeccompProfiles },

@@ -1,4 +1,4 @@
-/** The differences between a pod and the pod that an SCC makes of it. */
+/** The differences between a pod and the same pod after its completion by an SCC. */
 import { deepEqual } from '../../../kube/equality.ts';
 import { POD_SCC_ANNOTATIONS } from '../../../kube/scc.ts';
 import { isObject, type JsonObject } from '../../../kube/types.ts';
@@ -18,7 +18,7 @@ const RECORDS: ReadonlySet<string> = new Set([
 ]);
 
 /**
- * Returns what an SCC changes in a pod, field by field in the order of the pod. Lists of equal length are compared by
+ * Returns the changes of an SCC in a pod, field by field in the order of the pod. Lists of equal length are compared by
  * element, other lists as a whole.
  */
 export function findChanges(before: unknown, after: unknown): readonly Change[] {

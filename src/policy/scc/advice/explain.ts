@@ -38,7 +38,7 @@ export interface ExplainedScc {
   readonly object?: JsonObject;
 }
 
-/** A decision with the reasons of each SCC. The suggestion is that for a denied pod. */
+/** A decision with the reasons of each SCC. The suggestion applies to a denied pod. */
 export interface SccExplanation extends Omit<Suggestion, 'closest'> {
   /** The decision of `assignScc`. */
   readonly decision: SccDecision;
@@ -120,7 +120,7 @@ export interface PlannedAdmission {
   readonly scc: string;
   /** The subject that may use the SCC: `serviceaccount` or `user`. */
   readonly subjectType: string;
-  /** What the SCC changes in the pod. */
+  /** The changes of the SCC in the pod. */
   readonly changes: readonly Change[];
 }
 

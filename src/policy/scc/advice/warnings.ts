@@ -174,7 +174,7 @@ function searchForNewPod(search: Search): Search {
 
 const IF_CREATED_AGAIN = ' if it were created again';
 
-/** Names the SCC that would admit the pod and what is required for it. `suggested` differs from `search` for updates. */
+/** Describes the SCC that would admit the pod and its requirements. `suggested` differs from `search` for updates. */
 function admittingWarning(
   { grantable, suggestedScc }: Suggestion,
   search: Search,
@@ -201,7 +201,7 @@ function admittingWarning(
   return formatWarning(`SCC ${name} would admit the pod${grant}.`);
 }
 
-/** A grant to the service account helps every creator of the pod. */
+/** A grant to the service account applies to every creator of the pod. */
 function formatGrantee({ pod: { serviceAccountName }, subjects }: Search): string {
   return serviceAccountName === ''
     ? `user ${quoteName(subjects.user.username)}`

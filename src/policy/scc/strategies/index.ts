@@ -1,4 +1,4 @@
-/** The registry of strategies: what decisions do with each field of an SCC. */
+/** The registry of strategies, which apply the fields of an SCC to pods. */
 import type { FieldError } from '../../../kube/field-error.ts';
 import type { ContainerFields, PodFields } from '../../pod/pod.ts';
 import type { SccPod } from '../pod.ts';

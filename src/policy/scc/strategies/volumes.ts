@@ -2,7 +2,7 @@ import { invalidValue } from '../../../kube/field-error.ts';
 import { createLookup } from '../pod.ts';
 import type { PodStrategy } from './index.ts';
 
-/** The volume with what the API server injects for the service account is allowed with `secret`. */
+/** The volume that the API server injects for the service account is allowed with `secret`. */
 export const volumes: PodStrategy = {
   validate({ scc: { volumes: types }, pod, maxErrors }, errors) {
     if (pod.sccVolumes.length === 0 || types.includes('*')) return;
