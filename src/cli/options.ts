@@ -158,7 +158,7 @@ export function nonEmpty(value: string): string {
 }
 
 /** Adapts a parser of `policy/`. */
-export function found<T>(parse: (text: string) => Result<T>): Parse<T> {
+export function parsed<T>(parse: (text: string) => Result<T>): Parse<T> {
   return (value) => {
     const result = parse(value);
     if ('error' in result) throw new UserError(result.error);

@@ -16,7 +16,7 @@ import {
   isFeatureOn,
   readEnforcement,
   SYNCER_MODES,
-  wantsEnforcement,
+  isEnforcementDesired,
   type DefaultLevel,
   type SyncerMode,
 } from '../policy/rollout/enforcement.ts';
@@ -101,7 +101,7 @@ function computeView({ store, namespace, version }: RolloutScope, settings: Roll
     fallback: featureGates.get(ENFORCEMENT_GATE) ?? phase === 'Enforce',
   });
   const { spec, status } = readEnforcement(store.get('PSAEnforcementConfig', PSA_ENFORCEMENT_CONFIG));
-  const want = wantsEnforcement({ phase, gate, spec, status });
+  const want = isEnforcementDesired({ phase, gate, spec, status });
   const configMap = store.get('ConfigMap', POD_SECURITY_CONFIG_MAP, namespace);
   const published = publishedDefault(configMap);
   const mode = configMap?.metadata?.annotations?.[LABEL_SYNC_MODE_ANNOTATION];

@@ -95,8 +95,8 @@ const POD_SECURITY_SHAPE: DocumentShape = {
   fields: {
     apiVersion: 'string',
     kind: 'string',
-    defaults: recordOf(DEFAULTS_FIELDS, (): FieldShape => 'string'),
-    exemptions: recordOf(EXEMPTIONS_FIELDS, (): FieldShape => ['string']),
+    defaults: createRecord(DEFAULTS_FIELDS, (): FieldShape => 'string'),
+    exemptions: createRecord(EXEMPTIONS_FIELDS, (): FieldShape => ['string']),
   },
 };
 
@@ -161,12 +161,12 @@ export function decodeConfiguration(node: ConfigNode): PodSecurityConfiguration 
   const own = isObject(node.value) && (node.value.apiVersion != null || node.value.kind != null);
   if (own) requireKind(node, [POD_SECURITY_CONFIGURATION]);
   return {
-    defaults: recordOf(
+    defaults: createRecord(
       DEFAULTS_FIELDS,
       // An empty string counts as absent.
       (field) => (childNode(node, ['defaults', field]).value as Text) || DEFAULT_CONFIGURATION.defaults[field],
     ),
-    exemptions: recordOf(EXEMPTIONS_FIELDS, (field) => {
+    exemptions: createRecord(EXEMPTIONS_FIELDS, (field) => {
       const names = childNode(node, ['exemptions', field]).value as readonly Text[] | null | undefined;
       return names?.map((name) => name ?? '') ?? [];
     }),
@@ -175,8 +175,11 @@ export function decodeConfiguration(node: ConfigNode): PodSecurityConfiguration 
 
 type Text = string | null | undefined;
 
-function recordOf<Key extends string, Value>(keys: readonly Key[], valueOf: (key: Key) => Value): Record<Key, Value> {
-  return Object.fromEntries(keys.map((key) => [key, valueOf(key)])) as Record<Key, Value>;
+function createRecord<Key extends string, Value>(
+  keys: readonly Key[],
+  createValue: (key: Key) => Value,
+): Record<Key, Value> {
+  return Object.fromEntries(keys.map((key) => [key, createValue(key)])) as Record<Key, Value>;
 }
 
 const ROLLOUT_SHAPE: DocumentShape = {

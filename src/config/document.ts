@@ -1,6 +1,6 @@
 import { isObject } from '../kube/types.ts';
 import { unmarshalError } from '../kube/field-error.ts';
-import { findMisshapen, isList, type FieldShape, type FieldShapes } from '../kube/field-shape.ts';
+import { findShapeErrors, isList, type FieldShape, type FieldShapes } from '../kube/field-shape.ts';
 import { type ManifestDocument, type Path, readDocuments } from './yaml.ts';
 import { UserError, type Source } from './files.ts';
 import { quote } from '../kube/text.ts';
@@ -35,7 +35,7 @@ export function userError(node: ConfigNode, prefix: string, issues: readonly Iss
 }
 
 function formatLocation({ document, path }: ConfigNode): string {
-  const { line, column } = document.positionOf(path);
+  const { line, column } = document.locate(path);
   const location = `${document.file}:${line}:${column}`;
   return path.length === 0 ? location : `${location}, ${printPath(path)}`;
 }
@@ -58,7 +58,7 @@ export interface DocumentShape {
 export function checkFields(node: ConfigNode, shape: DocumentShape): void {
   const mistyped = typeIssues(node.value, shape);
   if (mistyped.length > 0) throw userError(node, '', mistyped);
-  const unknown = findMisshapen(node.value, shape.fields).map(({ path }) => ({
+  const unknown = findShapeErrors(node.value, shape.fields).map(({ path }) => ({
     message: `unknown field "${printPath(path)}"`,
     path,
   }));
@@ -71,7 +71,7 @@ function typeIssues(document: unknown, { fields, types }: DocumentShape): Issue[
     if (isList(shape)) return `[]${goType(shape[0], names)}`;
     return typeof shape === 'string' ? shape.replace('boolean', 'bool') : (types[names.join('.')] ?? '');
   };
-  return findMisshapen(document, fields).flatMap((one) => {
+  return findShapeErrors(document, fields).flatMap((one) => {
     if ('known' in one) return [];
     const names = one.path.filter((step) => typeof step === 'string');
     const owner = types[names.slice(0, -1).join('.')] ?? '';

@@ -25,7 +25,7 @@ export interface ManifestObject extends Position {
   readonly kind: string;
   readonly value: JsonObject;
   /** The position of a field of the object, or of its nearest ancestor that exists. */
-  positionOf(path: Path): Position;
+  locate(path: Path): Position;
 }
 
 interface ManifestObjects {
@@ -40,7 +40,7 @@ export function manifestObjects(document: ManifestDocument): ManifestObjects {
   const add = (value: unknown, path: Path, inherited: TypeMeta): void => {
     const typed = readTypeMeta(value, inherited);
     if ('message' in typed) {
-      errors.push({ file: document.file, ...document.positionOf([...path, ...typed.path]), message: typed.message });
+      errors.push({ file: document.file, ...document.locate([...path, ...typed.path]), message: typed.message });
       return;
     }
     const { apiVersion, kind } = typed;
@@ -50,8 +50,8 @@ export function manifestObjects(document: ManifestDocument): ManifestObjects {
       items.forEach((item, index) => add(item, [...path, 'items', index], itemType));
       return;
     }
-    const positionOf = (below: Path): Position => document.positionOf([...path, ...below]);
-    objects.push({ ...typed, document, path, ...positionOf([]), positionOf });
+    const locate = (below: Path): Position => document.locate([...path, ...below]);
+    objects.push({ ...typed, document, path, ...locate([]), locate });
   };
   add(document.value, [], {});
   return { objects, errors };

@@ -40,7 +40,7 @@ export interface ManifestDocument {
   readonly line: number;
   readonly value: unknown;
   /** The position of a field (of a member: its key), or of its nearest ancestor that exists. */
-  positionOf(path: Path): Position;
+  locate(path: Path): Position;
   /** Keys that an object contains more than once. The last value is in effect. */
   readonly duplicateKeys: readonly (Position & { readonly path: Path })[];
 }
@@ -122,7 +122,7 @@ function createDocument(
     ...identity,
     line: positionAt(location.offset).line,
     value,
-    positionOf: (path) => positionAt(findOffset(location, path)),
+    locate: (path) => positionAt(findOffset(location, path)),
     duplicateKeys: duplicateKeys.map(({ path, offset }) => ({ path, ...positionAt(offset) })),
   };
 }
@@ -319,7 +319,7 @@ function readContents(document: Document.Parsed, base: number): Parsed {
     return location;
   };
   const locate = (node: Node | null): Location => {
-    const offset = offsetOf(node);
+    const offset = nodeOffset(node);
     if (path.length > MAX_DEPTH) throw new ReadError(offset, TOO_DEEP);
     if (aliasDepth > 0 && ++aliasedNodes > MAX_ALIASED_NODES) throw new ReadError(offset, 'excessive aliasing');
     if (isAlias(node)) {
@@ -343,12 +343,12 @@ function readContents(document: Document.Parsed, base: number): Parsed {
             if (!merged.has(inherited)) merged.set(inherited, member);
         continue;
       }
-      if (members.has(name) && aliasDepth === 0) duplicateKeys.push({ path: [...path, name], offset: offsetOf(key) });
-      members.set(name, { keyOffset: offsetOf(key), value: location });
+      if (members.has(name) && aliasDepth === 0) duplicateKeys.push({ path: [...path, name], offset: nodeOffset(key) });
+      members.set(name, { keyOffset: nodeOffset(key), value: location });
     }
     return new Map([...merged, ...members]);
   };
-  const offsetOf = (node: Node | null): number => base + (node?.range?.[0] ?? 0);
+  const nodeOffset = (node: Node | null): number => base + (node?.range?.[0] ?? 0);
   const location = locate(document.contents);
   return { value: toValue(document, location.offset), location, duplicateKeys };
 }

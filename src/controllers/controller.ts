@@ -63,7 +63,7 @@ export interface PermissionSet {
 }
 
 /** The verbs that the store needs to follow a kind. */
-export const FOLLOW = ['list', 'watch'] as const;
+export const WATCH_VERBS = ['list', 'watch'] as const;
 
 /** An RBAC rule for kinds of one API group, limited to objects of these names if there are any. */
 export function rule(

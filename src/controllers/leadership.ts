@@ -30,7 +30,7 @@ interface Holding {
 const MAX_TRANSITIONS = 2 ** 31 - 1;
 
 /** The spec after the Lease is acquired or renewed. A change of the holder counts as a transition. */
-export function heldSpec(lease: Lease | undefined, { identity, durationMs, date }: Holding): LeaseSpec {
+export function acquiredSpec(lease: Lease | undefined, { identity, durationMs, date }: Holding): LeaseSpec {
   const renewTime = nextTime(lease?.spec?.renewTime, microTime(date));
   const isRenewed = lease !== undefined && getHolder(lease) === identity;
   const transitions = lease?.spec?.leaseTransitions ?? 0;
@@ -119,7 +119,7 @@ function createLeaseLock(options: LeaderElectionOptions, leaseDurationMs: number
   };
   const hold = async (lease: Lease | undefined, signal: AbortSignal): Promise<number> => {
     const sentMs = clock.now();
-    const spec = heldSpec(lease, { identity, durationMs: leaseDurationMs, date: date() });
+    const spec = acquiredSpec(lease, { identity, durationMs: leaseDurationMs, date: date() });
     const written = await (lease
       ? cluster.update('Lease', { ...lease, spec }, by)
       : cluster.create('Lease', { metadata: { name, namespace }, spec }, by));

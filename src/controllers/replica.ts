@@ -24,7 +24,7 @@ import { keyPairProblem, pemFingerprint, type KeyPair } from '../tls/certificate
 import { findTrustProblems, type Service } from '../tls/trust.ts';
 import {
   createStopwatch,
-  FOLLOW,
+  WATCH_VERBS,
   isNotFound,
   orUndefined,
   rule,
@@ -36,7 +36,7 @@ import {
   type Reconciler,
   type ReconcileResult,
 } from './controller.ts';
-import { heldSpec } from './leadership.ts';
+import { acquiredSpec } from './leadership.ts';
 import { createReplicaObserver, REPLICA_LEASE_MS } from './replica-leases.ts';
 import { decodedData, isSecret, type SecretRef } from './serving-certificate.ts';
 
@@ -50,7 +50,7 @@ export const replica: ControllerDefinition = {
   permissions: [
     {
       role: 'replica-certificate',
-      namespaceRules: [rule(FOLLOW, ['Secret'], [INSTALLATION.certificateSecret])],
+      namespaceRules: [rule(WATCH_VERBS, ['Secret'], [INSTALLATION.certificateSecret])],
       isNeeded: ({ managedCertificate }) => managedCertificate,
     },
   ],
@@ -132,7 +132,7 @@ function createReconciler(context: ControllerContext): Reconciler {
         [SERVING_CERTIFICATE_ANNOTATION]: pemFingerprint(served.current().cert),
       },
     };
-    const spec = heldSpec(known, { identity, durationMs: REPLICA_LEASE_MS, date: date() });
+    const spec = acquiredSpec(known, { identity, durationMs: REPLICA_LEASE_MS, date: date() });
     await writeLease(cluster, { ...known, metadata, spec }, known !== undefined);
     for (const other of observeReplicas(cluster.store.list('Lease', namespace), now())) {
       if (other.silentMs >= STALE_MS) await orUndefined(cluster.remove('Lease', other.name, namespace));

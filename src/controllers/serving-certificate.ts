@@ -28,7 +28,7 @@ import {
 } from '../tls/keyring.ts';
 import {
   createStopwatch,
-  FOLLOW,
+  WATCH_VERBS,
   isNotFound,
   orUndefined,
   rule,
@@ -54,7 +54,7 @@ export const servingCertificate: ControllerDefinition = {
       namespaceRules: [
         // Resource names and types cannot limit create: this permits Secrets with a token of any service account here.
         rule(['create'], ['Secret']),
-        rule([...FOLLOW, 'get', 'update', 'delete'], ['Secret'], [INSTALLATION.certificateSecret]),
+        rule([...WATCH_VERBS, 'get', 'update', 'delete'], ['Secret'], [INSTALLATION.certificateSecret]),
       ],
     },
     {

@@ -5,7 +5,7 @@ import type {
   V1RoleBinding,
   V1ServiceAccount,
 } from '@kubernetes/client-node';
-import { FOLLOW, rule, type Features, type PolicyRule } from '../controllers/controller.ts';
+import { WATCH_VERBS, rule, type Features, type PolicyRule } from '../controllers/controller.ts';
 import { CONTROLLERS, enabledControllers } from '../controllers/index.ts';
 import { INSTALLATION, POD_SECURITY_CONFIG_MAP } from '../kube/well-known.ts';
 import {
@@ -20,9 +20,9 @@ import {
 /** Rules of every replica in every installation. */
 const COMMON_RULES: readonly PolicyRule[] = [
   // Input of the decisions of webhooks.
-  rule(FOLLOW, ['Namespace', 'Pod']),
+  rule(WATCH_VERBS, ['Namespace', 'Pod']),
   // Readiness depends on whether the API servers trust the served certificate.
-  rule(FOLLOW, ['MutatingWebhookConfiguration', 'ValidatingWebhookConfiguration']),
+  rule(WATCH_VERBS, ['MutatingWebhookConfiguration', 'ValidatingWebhookConfiguration']),
   { apiGroups: ['events.k8s.io'], resources: ['events'], verbs: ['create', 'patch'] },
 ];
 
@@ -30,13 +30,13 @@ const COMMON_RULES: readonly PolicyRule[] = [
 const DEFINITION_RULE: PolicyRule = {
   apiGroups: ['apiextensions.k8s.io'],
   resources: ['customresourcedefinitions'],
-  verbs: FOLLOW,
+  verbs: WATCH_VERBS,
 };
 
 const SCC_RULES: readonly PolicyRule[] = [
   // SCCs and their grants.
-  rule(FOLLOW, ['ClusterRole', 'ClusterRoleBinding', 'Role', 'RoleBinding']),
-  rule(FOLLOW, ['SecurityContextConstraints']),
+  rule(WATCH_VERBS, ['ClusterRole', 'ClusterRoleBinding', 'Role', 'RoleBinding']),
+  rule(WATCH_VERBS, ['SecurityContextConstraints']),
   DEFINITION_RULE,
   // The pod of an exec request that the store does not contain yet.
   rule(['get'], ['Pod']),
@@ -47,7 +47,7 @@ const ACCESS_REVIEW_RULES: readonly PolicyRule[] = [
 ];
 
 /** Leader election, and the state of each replica. */
-const LEASE_RULES: readonly PolicyRule[] = [rule([...FOLLOW, 'get', 'create', 'update', 'delete'], ['Lease'])];
+const LEASE_RULES: readonly PolicyRule[] = [rule([...WATCH_VERBS, 'get', 'create', 'update', 'delete'], ['Lease'])];
 
 const apiGroup = 'rbac.authorization.k8s.io';
 const apiVersion = `${apiGroup}/v1`;
@@ -78,17 +78,17 @@ function roleWithBinding(
 
 /** Rules of every replica during a rollout of enforcement. */
 const ROLLOUT_RULES: readonly PolicyRule[] = [
-  rule(FOLLOW, ['PSAEnforcementConfig', 'FeatureGate']),
+  rule(WATCH_VERBS, ['PSAEnforcementConfig', 'FeatureGate']),
   DEFINITION_RULE,
-  rule(FOLLOW, ['ServiceAccount', 'PodTemplate', 'ReplicationController']),
-  rule(FOLLOW, ['DaemonSet', 'Deployment', 'ReplicaSet', 'StatefulSet']),
-  rule(FOLLOW, ['CronJob', 'Job']),
-  rule(FOLLOW, ['ClusterRole', 'ClusterRoleBinding', 'Role', 'RoleBinding']),
-  rule(FOLLOW, ['SecurityContextConstraints']),
+  rule(WATCH_VERBS, ['ServiceAccount', 'PodTemplate', 'ReplicationController']),
+  rule(WATCH_VERBS, ['DaemonSet', 'Deployment', 'ReplicaSet', 'StatefulSet']),
+  rule(WATCH_VERBS, ['CronJob', 'Job']),
+  rule(WATCH_VERBS, ['ClusterRole', 'ClusterRoleBinding', 'Role', 'RoleBinding']),
+  rule(WATCH_VERBS, ['SecurityContextConstraints']),
 ];
 
 /** The default level that the leader publishes to the replicas. */
-const PUBLISHED_RULES: readonly PolicyRule[] = [rule(FOLLOW, ['ConfigMap'], [POD_SECURITY_CONFIG_MAP])];
+const PUBLISHED_RULES: readonly PolicyRule[] = [rule(WATCH_VERBS, ['ConfigMap'], [POD_SECURITY_CONFIG_MAP])];
 
 const { name } = INSTALLATION;
 

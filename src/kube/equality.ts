@@ -59,16 +59,16 @@ function isEqual(a: unknown, b: unknown, isAbsent: IsAbsent, levels = MAX_LEVELS
 }
 
 function areMembersEqual(a: JsonObject, b: JsonObject, isAbsent: IsAbsent, levels: number): boolean {
-  const memberOf = (object: JsonObject, key: string): unknown =>
+  const getMember = (object: JsonObject, key: string): unknown =>
     Object.hasOwn(object, key) && !isAbsent(object[key], key) ? object[key] : undefined;
   let shared = 0;
   for (const key of Object.keys(a)) {
     // Most members are identical. An inherited property never equals a member.
     if (a[key] === b[key] && a[key] !== undefined) shared++;
-    else if (!isEqual(memberOf(a, key), memberOf(b, key), isAbsent, levels)) return false;
+    else if (!isEqual(getMember(a, key), getMember(b, key), isAbsent, levels)) return false;
   }
   const keys = Object.keys(b);
-  return keys.length === shared || keys.every((key) => Object.hasOwn(a, key) || memberOf(b, key) === undefined);
+  return keys.length === shared || keys.every((key) => Object.hasOwn(a, key) || getMember(b, key) === undefined);
 }
 
 /** Returns the value without null members of objects at every depth. Null items of lists are kept. */

@@ -23,7 +23,7 @@ export type ShapeValue<Shape> = Shape extends 'string'
 type Path = readonly (string | number)[];
 
 /** An unknown field, with the known fields of its object; or a value of another type than its shape. */
-export type Misshapen =
+export type ShapeError =
   | { readonly path: Path; readonly known: readonly string[] }
   | { readonly path: Path; readonly value: unknown; readonly shape: FieldShape };
 
@@ -31,21 +31,21 @@ export type Misshapen =
  * Returns the unknown fields and the values of wrong types, in the order of the object. Null counts as absent, except as an
  * item of a list.
  */
-export function findMisshapen(value: unknown, shape: FieldShape, path: Path = []): readonly Misshapen[] {
+export function findShapeErrors(value: unknown, shape: FieldShape, path: Path = []): readonly ShapeError[] {
   if (value == null) return [];
   if (typeof shape === 'string') return IS_OF_TYPE[shape](value) ? [] : [{ path, value, shape }];
   if (isList(shape)) {
     if (!Array.isArray(value)) return [{ path, value, shape }];
     return value.flatMap((item: unknown, index) => {
       const here = [...path, index];
-      return item == null ? [{ path: here, value: item, shape: shape[0] }] : findMisshapen(item, shape[0], here);
+      return item == null ? [{ path: here, value: item, shape: shape[0] }] : findShapeErrors(item, shape[0], here);
     });
   }
   if (!isObject(value)) return [{ path, value, shape }];
   return Object.entries(value).flatMap(([name, member]) => {
     const own = Object.hasOwn(shape, name) ? shape[name] : undefined;
     const below = [...path, name];
-    return own === undefined ? [{ path: below, known: Object.keys(shape) }] : findMisshapen(member, own, below);
+    return own === undefined ? [{ path: below, known: Object.keys(shape) }] : findShapeErrors(member, own, below);
   });
 }
 

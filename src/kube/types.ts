@@ -47,28 +47,28 @@ export type Draft<T> = T extends readonly (infer Item)[]
 
 /** Returns a mutable deep copy. */
 export function draft<T>(object: T): Draft<T> {
-  return copyOf(object, 0) as Draft<T>;
+  return deepCopy(object, 0) as Draft<T>;
 }
 
 /** Deeper parts are copied by structuredClone, which does not recurse on the stack. */
 const MAX_DEPTH = 64;
 
 /** Copies JSON, which is several times faster than structuredClone. */
-function copyOf(value: unknown, depth: number): unknown {
+function deepCopy(value: unknown, depth: number): unknown {
   if (typeof value !== 'object' || value === null) return value;
   if (depth > MAX_DEPTH) return structuredClone(value);
-  if (Array.isArray(value)) return value.map((item) => copyOf(item, depth + 1));
+  if (Array.isArray(value)) return value.map((item) => deepCopy(item, depth + 1));
   if (Object.getPrototypeOf(value) !== Object.prototype) return structuredClone(value);
   const copy: Record<string, unknown> = {};
   for (const [key, member] of Object.entries(value)) {
     if (key === '__proto__') {
       Object.defineProperty(copy, key, {
-        value: copyOf(member, depth + 1),
+        value: deepCopy(member, depth + 1),
         enumerable: true,
         configurable: true,
         writable: true,
       });
-    } else copy[key] = copyOf(member, depth + 1);
+    } else copy[key] = deepCopy(member, depth + 1);
   }
   return copy;
 }

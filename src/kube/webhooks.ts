@@ -66,7 +66,7 @@ export function getWebhooks({ webhooks }: WebhookConfiguration): RegisteredWebho
     return {
       name,
       caBundle: caBundle ?? '',
-      host: service ? `${service.name}.${service.namespace}.svc` : hostOf(url ?? ''),
+      host: service ? `${service.name}.${service.namespace}.svc` : urlHost(url ?? ''),
       failurePolicy: failurePolicy === 'Ignore' ? 'Ignore' : 'Fail',
       ...(service ? { service: { namespace: service.namespace, name: service.name } } : {}),
     };
@@ -84,7 +84,7 @@ export function enforcingWebhooks<T extends Pick<RegisteredWebhook, 'failurePoli
   return enforcing.length > 0 ? enforcing : webhooks;
 }
 
-function hostOf(url: string): string | undefined {
+function urlHost(url: string): string | undefined {
   return URL.parse(url)?.hostname.replace(/^\[(.*)\]$/, '$1');
 }
 
@@ -144,13 +144,13 @@ export function matchesLabelSelector(selector: unknown, labels: Labels | undefin
   const required = isObject(selector['matchLabels']) ? Object.entries(selector['matchLabels']) : [];
   const expressions = Array.isArray(selector['matchExpressions']) ? selector['matchExpressions'] : [];
   return (
-    required.every(([key, value]) => valueOf(labels, key) === value) &&
+    required.every(([key, value]) => labelValue(labels, key) === value) &&
     expressions.every((expression) => isObject(expression) && matchesExpression(expression, labels))
   );
 }
 
 function matchesExpression(expression: JsonObject, labels: Labels | undefined): boolean {
-  const value = valueOf(labels, String(expression['key']));
+  const value = labelValue(labels, String(expression['key']));
   const values = Array.isArray(expression['values']) ? expression['values'] : [];
   switch (expression['operator']) {
     case 'In':
@@ -166,6 +166,6 @@ function matchesExpression(expression: JsonObject, labels: Labels | undefined): 
   }
 }
 
-function valueOf(labels: Labels | undefined, key: string): string | undefined {
+function labelValue(labels: Labels | undefined, key: string): string | undefined {
   return labels && Object.hasOwn(labels, key) ? labels[key] : undefined;
 }

@@ -12,7 +12,7 @@ import type { SccDecision, SccInput } from '../policy/scc/request.ts';
 import type { Cell } from '../telemetry/counters.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
 import type { WaitingRoom } from './waiting-room.ts';
-import { andThen, type MaybePromise, type WebhookContext } from './webhook.ts';
+import { whenAvailable, type MaybePromise, type WebhookContext } from './webhook.ts';
 
 /** Calls a decision with an access check: the RBAC index, or SubjectAccessReviews. */
 export type WithAccess = (
@@ -55,7 +55,7 @@ export function isPodRequest({ resource }: Pick<AdmissionRequest, 'resource'>): 
 
 /** Reviews a pod, records the outcome and returns the response. Returns undefined if the webhook does not apply. */
 export function reviewPod(review: SccReview, deps: SccReviewDeps): MaybePromise<Decision | undefined> {
-  return andThen(decideOrWait(review, deps), (outcome) => {
+  return whenAvailable(decideOrWait(review, deps), (outcome) => {
     if (outcome === undefined) return undefined;
     const { mode } = outcome;
     const decision = review.adapt ? review.adapt(outcome.decision) : outcome.decision;
@@ -73,7 +73,7 @@ export function reviewPod(review: SccReview, deps: SccReviewDeps): MaybePromise<
  * retry in either case.
  */
 function decideOrWait(review: SccReview, deps: SccReviewDeps): MaybePromise<SccOutcome | undefined> {
-  return andThen(decideNow(review, deps), (first) => {
+  return whenAvailable(decideNow(review, deps), (first) => {
     if (first?.mode.mode !== 'enforce' || !first.mayChange) return first;
     const { request, context } = review;
     const { namespace: name = '' } = request;
@@ -110,7 +110,7 @@ function decideNow(review: SccReview, { settings, withAccess }: SccReviewDeps): 
     compatibility,
     preferUserNamespaces,
   };
-  return andThen(
+  return whenAvailable(
     withAccess((canUse) => decide({ ...cluster, canUse }), context),
     (decision) => {
       const mayChange =

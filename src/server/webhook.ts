@@ -29,7 +29,7 @@ export interface Webhook {
 export type MaybePromise<T> = T | Promise<T>;
 
 /** Continues with a value as soon as it is available. */
-export function andThen<T, U>(value: MaybePromise<T>, next: (value: T) => MaybePromise<U>): MaybePromise<U> {
+export function whenAvailable<T, U>(value: MaybePromise<T>, next: (value: T) => MaybePromise<U>): MaybePromise<U> {
   return value instanceof Promise ? value.then(next) : next(value);
 }
 

@@ -22,7 +22,7 @@ export interface Tally<Label extends string> {
 }
 
 /** Creates a counter whose series are cells. */
-export function createTally<Label extends string>(description: Description<Label>): Tally<Label> {
+export function createCounterCells<Label extends string>(description: Description<Label>): Tally<Label> {
   const cells = new Map<string, Cell & { readonly labels: Readonly<Record<Label, string>>; scraped: number }>();
   const counter = new Counter({
     ...description,

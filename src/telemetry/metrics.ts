@@ -1,6 +1,6 @@
 /** All metrics of the program. Names and help texts of upstream metrics are upstream's. */
 import { collectDefaultMetrics, Gauge, Registry } from 'prom-client';
-import { createTally, createTimings } from './counters.ts';
+import { createCounterCells, createTimings } from './counters.ts';
 
 /** Describes a metric for the documentation. */
 export interface MetricDescription {
@@ -31,7 +31,7 @@ function createFactory(registry: Registry) {
       });
     },
     tally: <L extends string = never>(name: string, help: string, ...labelNames: readonly L[]) =>
-      createTally({ name, help, labelNames, registers }),
+      createCounterCells({ name, help, labelNames, registers }),
     timings: (name: string, help: string, label: string, buckets: readonly number[]) =>
       createTimings({ name, help, labelNames: [label], registers }, buckets),
   };

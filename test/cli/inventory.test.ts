@@ -22,7 +22,7 @@ async function readText(text: string, values: Partial<InventoryValues> = {}, kin
   return await readInventory({ ...NOTHING, filename: ['-'], ...values }, ioWith(text), { kinds });
 }
 
-const namesOf = (objects: readonly KubeObject[]): string[] =>
+const getNames = (objects: readonly KubeObject[]): string[] =>
   objects.map(
     ({ metadata }) => `${metadata?.namespace === undefined ? '' : `${metadata.namespace}/`}${metadata?.name}`,
   );
@@ -62,7 +62,7 @@ ${RANGED}`);
       'service accounts: default/default, shop/web',
       'UID ranges of namespaces: default, shop',
     ]);
-    assert.deepEqual(namesOf(store.list('Namespace')), ['bank', 'default', 'shop']);
+    assert.deepEqual(getNames(store.list('Namespace')), ['bank', 'default', 'shop']);
     assert.deepEqual(store.get('Namespace', 'shop')?.metadata?.annotations, {
       'openshift.io/sa.scc.uid-range': '1000020000/10000',
       'openshift.io/sa.scc.supplemental-groups': '1000020000/10000',
@@ -92,7 +92,7 @@ items:
 - {apiVersion: v1, kind: ConfigMap}
 `);
     assert.deepEqual(assumptions, []);
-    assert.deepEqual(namesOf(store.list('SecurityContextConstraints')), ['anyuid']);
+    assert.deepEqual(getNames(store.list('SecurityContextConstraints')), ['anyuid']);
     assert.deepEqual(store.get('SecurityContextConstraints', 'anyuid')?.volumes?.includes('secret'), true);
     assert.equal(store.get('Pod', 'a', 'bank')?.spec?.volumes, undefined);
     assert.deepEqual(store.list('Deployment'), []);
@@ -119,7 +119,7 @@ roleRef: {kind: ClusterRole, name: cluster-admin}
   test('without a namespace get that of --namespace', async () => {
     const text = '{"apiVersion":"v1","kind":"Pod","metadata":{"name":"a"}}';
     const { store, namespace } = await readText(text, { namespace: 'shop' });
-    assert.deepEqual([namesOf(store.list('Pod')), namespace], [['shop/a'], 'shop']);
+    assert.deepEqual([getNames(store.list('Pod')), namespace], [['shop/a'], 'shop']);
   });
 
   test('are completed only with the needed kinds', async () => {
@@ -259,7 +259,7 @@ describe('a cluster', () => {
   test('is read for the needed kinds and namespace only', async () => {
     const needs = { kinds: ['Namespace', 'ServiceAccount'] as const, only: 'kube-public' };
     const { store } = await readInventory({ ...NOTHING, kubeconfig }, ioWith(), needs);
-    assert.deepEqual(namesOf(store.list('Namespace')), ['kube-public']);
-    assert.deepEqual(namesOf(store.list('ServiceAccount')), ['kube-public/default']);
+    assert.deepEqual(getNames(store.list('Namespace')), ['kube-public']);
+    assert.deepEqual(getNames(store.list('ServiceAccount')), ['kube-public/default']);
   });
 });

@@ -12,10 +12,10 @@ import { startCluster } from '../support/dev-cluster.ts';
 import { hasKubectl } from '../support/kubectl.ts';
 
 const TEXT = await readFile('docs/runbook.md', 'utf8');
-const HEADINGS = [...TEXT.matchAll(/^#{1,3} (.*)$/gm)].map(([, heading = '']) => anchorOf(heading));
+const HEADINGS = [...TEXT.matchAll(/^#{1,3} (.*)$/gm)].map(([, heading = '']) => getAnchor(heading));
 
 /** The anchor of a heading on GitHub. */
-function anchorOf(heading: string): string {
+function getAnchor(heading: string): string {
   return heading
     .toLowerCase()
     .replaceAll(/[^\w -]/g, '')

@@ -11,7 +11,7 @@ import {
   STANDARD_SCCS,
 } from '../../src/policy/scc/standard.ts';
 import { pod, scc } from '../policy/scc/arbitrary.ts';
-import { DEMO } from '../policy/scc/requests.ts';
+import { DEMO_NAMESPACE } from '../policy/scc/requests.ts';
 
 const settings = { mode: 'report', exemptNamespaces: [], preferUserNamespaces: false } as const;
 
@@ -27,7 +27,7 @@ const workload: fc.Arbitrary<Workload> = fc.record({
   requiredScc: fc.constantFrom(undefined, undefined, undefined, 'privileged', 'anyuid', 'gone'),
 });
 
-function objectOf({ kind, pod, requiredScc }: Workload, index: number): Kinds[Workload['kind']] {
+function getObject({ kind, pod, requiredScc }: Workload, index: number): Kinds[Workload['kind']] {
   const metadata = { name: `w${index}`, namespace: 'demo' };
   const annotations = requiredScc === undefined ? {} : { 'openshift.io/required-scc': requiredScc };
   const { spec } = pod;
@@ -46,15 +46,15 @@ const cluster = fc.record({
 
 type Cluster = typeof cluster extends fc.Arbitrary<infer T> ? T : never;
 
-function storeOf({ workloads, sccs }: Cluster): WritableStore {
+function getStore({ workloads, sccs }: Cluster): WritableStore {
   const store = createStore();
-  store.put('Namespace', DEMO);
+  store.put('Namespace', DEMO_NAMESPACE);
   for (const one of [...STANDARD_SCCS.map((standard) => standard.scc), ...sccs]) {
     store.put('SecurityContextConstraints', one);
   }
   for (const role of STANDARD_CLUSTER_ROLES) store.put('ClusterRole', role);
   for (const binding of STANDARD_CLUSTER_ROLE_BINDINGS) store.put('ClusterRoleBinding', binding);
-  for (const [index, one] of workloads.entries()) store.put(one.kind, objectOf(one, index));
+  for (const [index, one] of workloads.entries()) store.put(one.kind, getObject(one, index));
   return store;
 }
 
@@ -62,15 +62,15 @@ test('with the bindings applied, their workloads and all previously admitted wor
   let granted = 0;
   fc.assert(
     fc.property(cluster, (given) => {
-      const store = storeOf(given);
+      const store = getStore(given);
       const input = { store, settings: { ...settings, compatibility: { identity: given.identity } } };
-      const before = planNamespace(DEMO, input);
+      const before = planNamespace(DEMO_NAMESPACE, input);
       assert.ok(before);
       const grants = planGrants([before], input);
       for (const object of grantBindings(grants, store)) {
         store.put(object.kind as 'ClusterRole' | 'RoleBinding', object);
       }
-      const after = planNamespace(DEMO, input);
+      const after = planNamespace(DEMO_NAMESPACE, input);
       assert.ok(after);
       assert.deepEqual(planGrants([after], input), []);
       const moved = new Map(grants.flatMap(({ scc, moves }) => moves.map(({ name }) => [name, scc])));

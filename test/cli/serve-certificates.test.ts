@@ -21,7 +21,7 @@ import { createStore } from '../../src/cluster/store.ts';
 import { draft } from '../../src/kube/types.ts';
 import type { WebhookConfiguration } from '../../src/kube/webhooks.ts';
 import { protocolSettings } from '../../src/tls/protocol.ts';
-import { configuration, SERVICE, START } from '../support/certificates.ts';
+import { configuration, SERVICE, START_DATE } from '../support/certificates.ts';
 
 const folder = mkdtempSync(join(tmpdir(), 'portcullis-files-'));
 after(() => rm(folder, { recursive: true }));
@@ -29,7 +29,7 @@ const pipe = join(folder, 'pipe');
 execFileSync('mkfifo', [pipe]);
 const authority = createAuthority({ now: new Date(), days: 1 });
 
-function valuesOf(given: Readonly<Record<string, string>>): ServeValues {
+function getValues(given: Readonly<Record<string, string>>): ServeValues {
   return resolveValues(serveOptions, {
     typed: new Map(Object.entries(given).map(([name, text]) => [name, [text]])),
     env: {},
@@ -44,14 +44,14 @@ suite('certificate files', () => {
   for (const given of cases) {
     test(`a pipe as ${Object.keys(given).join(', ')} is rejected`, async () => {
       const message = `cannot read ${pipe}: it is not a regular file`;
-      await assert.rejects(readCertificateFiles(valuesOf(given)), { name: 'UserError', message });
+      await assert.rejects(readCertificateFiles(getValues(given)), { name: 'UserError', message });
     });
   }
 
   test('client CAs are reloaded', async () => {
     const file = join(folder, 'clients.crt');
     await writeFile(file, authority.cert);
-    const files = await readCertificateFiles(valuesOf({ 'client-ca-file': file }));
+    const files = await readCertificateFiles(getValues({ 'client-ca-file': file }));
     const { logger, log } = createRecorder();
     const loaded: string[] = [];
     const stopping = new AbortController();
@@ -71,7 +71,7 @@ suite('certificate files', () => {
 });
 
 const DAY_MS = 24 * 60 * 60 * 1000;
-const validity = { now: START, days: 7 };
+const validity = { now: START_DATE, days: 7 };
 const signer = createAuthority(validity);
 const other = createAuthority(validity);
 const names = serverNames(SERVICE, ['x.example', '10.0.0.1', 'localhost']);
@@ -108,7 +108,7 @@ suite('the readiness check serving-certificate', () => {
   const trusted = changed(keep, bundle);
   const EMPTY = 'psa.portcullis.dev: caBundle is still empty';
   const UNSIGNED = 'the serving certificate is not signed by a valid authority in caBundle';
-  const expired = new Date(START.getTime() + 8 * DAY_MS);
+  const expired = new Date(START_DATE.getTime() + 8 * DAY_MS);
   const AUTOMATIC = { annotations: { 'cert-manager.io/inject-ca-from': 'portcullis/portcullis' } };
 
   /** The problem, and a logged webhook that does not affect readiness. */
@@ -164,7 +164,7 @@ suite('the readiness check serving-certificate', () => {
         expired,
       ],
     ];
-  for (const [name, configurations, { problem, logged }, now = START] of cases) {
+  for (const [name, configurations, { problem, logged }, now = START_DATE] of cases) {
     test(name, async () => {
       const store = createStore();
       for (const one of configurations) store.put('ValidatingWebhookConfiguration', one);
@@ -191,7 +191,7 @@ suite('the readiness check serving-certificate', () => {
     const { metrics, logger } = createRecorder();
     const options = { pair, isTemporary: true, protocol: protocolSettings(), clientAuthorities: undefined } as const;
     const served = createServedCertificate({ ...options, logger, metrics });
-    let now = START;
+    let now = START_DATE;
     const check = trustCheck({ store, served, service: SERVICE, logger, metrics, date: () => now });
     const put = (caBundle: string): void =>
       store.put('ValidatingWebhookConfiguration', configuration('psa.portcullis.dev', ['a'], caBundle));
@@ -201,12 +201,12 @@ suite('the readiness check serving-certificate', () => {
     served.use(createServing(other, names, validity));
     assert.equal(served.isTemporary(), false);
     assert.equal(check.check(), undefined);
-    now = new Date(START.getTime() + 8 * DAY_MS);
+    now = new Date(START_DATE.getTime() + 8 * DAY_MS);
     assert.match(check.check() ?? '', /expired/);
     const { values } = await metrics.certificates.authorityExpiry.get();
     assert.deepEqual(
       values.map(({ value }) => value),
-      [START.getTime() / 1000 + 7 * 24 * 60 * 60],
+      [START_DATE.getTime() / 1000 + 7 * 24 * 60 * 60],
     );
   });
 });

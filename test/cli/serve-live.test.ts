@@ -11,7 +11,7 @@ import { createAuthority, createServing } from '../../src/tls/issue.ts';
 import { startCluster, type TestCluster } from '../support/dev-cluster.ts';
 import { post } from '../support/https.ts';
 import { podReview } from '../support/reviews.ts';
-import { serve, type Running } from '../support/serve-process.ts';
+import { serve, type RunningServer } from '../support/serve-process.ts';
 
 let folder: string;
 let authority: KeyPair;
@@ -34,7 +34,7 @@ interface Answer {
 }
 
 /** Reviews a privileged pod. */
-async function ask({ port }: Running, namespace: string): Promise<Answer> {
+async function ask({ port }: RunningServer, namespace: string): Promise<Answer> {
   const spec = { containers: [{ name: 'c', image: 'i', securityContext: { privileged: true } }] };
   const body = JSON.stringify(podReview({ namespace, spec }));
   const answer = await post({ port, ca: authority.cert }, '/psa/validate?timeout=5s', body, 'application/json');
@@ -42,7 +42,7 @@ async function ask({ port }: Running, namespace: string): Promise<Answer> {
   return { status: 200, verdict: (JSON.parse(answer.body) as { response: { allowed: boolean } }).response.allowed };
 }
 
-async function probe({ probes }: Running, path: string): Promise<string> {
+async function probe({ probes }: RunningServer, path: string): Promise<string> {
   return await (await fetch(`${probes}${path}`)).text();
 }
 
@@ -56,7 +56,7 @@ async function until(what: string, condition: () => Promise<boolean> | boolean):
 
 suite('a server with a live cluster', () => {
   let cluster: TestCluster;
-  let running: Running;
+  let running: RunningServer;
   before(async () => {
     cluster = await startCluster();
     await cluster.admin.send('POST', NAMESPACES, { metadata: { name: 'portcullis' } });

@@ -8,7 +8,7 @@ import { after, before, suite, test } from 'node:test';
 import type { ApiResponse, ApiClient } from '../support/api-client.ts';
 import { eventually } from '../support/eventually.ts';
 import { connect } from '../support/kubeconfig.ts';
-import { serve, type Running } from '../support/serve-process.ts';
+import { serve, type RunningServer } from '../support/serve-process.ts';
 
 const CONFIGURATION = `apiVersion: config.portcullis.dev/v1alpha1
 kind: PortcullisConfiguration
@@ -29,7 +29,7 @@ const CONFIG = '/apis/config.openshift.io/v1alpha1/psaenforcementconfigs';
 
 suite('with an enforcement date', () => {
   let folder: string;
-  let running: Running;
+  let running: RunningServer;
   let client: ApiClient;
   before(async () => {
     folder = await mkdtemp(join(tmpdir(), 'portcullis-test-'));

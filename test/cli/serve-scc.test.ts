@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { after, before, suite, test } from 'node:test';
 import type { ApiResponse, ApiClient } from '../support/api-client.ts';
 import { connect } from '../support/kubeconfig.ts';
-import { serve, type Running } from '../support/serve-process.ts';
+import { serve, type RunningServer } from '../support/serve-process.ts';
 
 let folder: string;
 before(async () => {
@@ -46,7 +46,7 @@ spec: {containers: [{name: c, image: i, securityContext: {privileged: true}}]}
 `;
 
 interface Started {
-  readonly running: Running;
+  readonly running: RunningServer;
   readonly client: ApiClient;
 }
 
@@ -73,7 +73,7 @@ function createNamespace({ client }: Started, name: string, labels: object = {})
   return client.send('POST', '/api/v1/namespaces', namespace);
 }
 
-function sccOf({ body }: ApiResponse): string | undefined {
+function buildScc({ body }: ApiResponse): string | undefined {
   const { metadata } = body as { readonly metadata?: { readonly annotations?: Readonly<Record<string, string>> } };
   return metadata?.annotations?.['openshift.io/scc'];
 }
@@ -92,7 +92,7 @@ for (const authorization of ['rbac', 'sar']) {
       // The pod request may arrive first.
       const pod = first.status === 404 ? await createPod(started, 'shop', {}) : first;
       assert.equal(pod.status, 201, pod.text);
-      assert.equal(sccOf(pod), 'short');
+      assert.equal(buildScc(pod), 'short');
     });
 
     test('a short SCC of the manifests is completed', async () => {
@@ -145,7 +145,7 @@ suite('by default', () => {
   test('a pod that enforcement would deny is created with a warning', async () => {
     const answer = await createPod(started, 'before', { privileged: true });
     assert.equal(answer.status, 201);
-    assert.equal(sccOf(answer), undefined);
+    assert.equal(buildScc(answer), undefined);
     assert.match(
       answer.warnings[0] ?? '',
       /^299 - "would be refused if security context constraints were enforced: unable to validate against any security context constraint"$/,
@@ -154,14 +154,14 @@ suite('by default', () => {
 
   test('pods are not changed', async () => {
     const answer = await createPod(started, 'before', {});
-    assert.deepEqual([answer.status, sccOf(answer)], [201, undefined]);
+    assert.deepEqual([answer.status, buildScc(answer)], [201, undefined]);
     const { spec } = answer.body as { readonly spec: { readonly containers: readonly object[] } };
     assert.deepEqual((spec.containers[0] as { securityContext: unknown }).securityContext, {});
   });
 
   test('the label of a namespace enforces', async () => {
     await createNamespace(started, 'ahead', { 'portcullis.dev/scc': 'enforce' });
-    assert.equal(sccOf(await createPod(started, 'ahead', {})), 'short');
+    assert.equal(buildScc(await createPod(started, 'ahead', {})), 'short');
     assert.equal((await createPod(started, 'ahead', { privileged: true })).status, 403);
   });
 });
@@ -179,7 +179,7 @@ suite('off', () => {
   test('the label of a namespace has no effect', async () => {
     await createNamespace(started, 'shop', { 'portcullis.dev/scc': 'enforce' });
     const answer = await createPod(started, 'shop', { privileged: true });
-    assert.deepEqual([answer.status, sccOf(answer), answer.warnings], [201, undefined, []]);
+    assert.deepEqual([answer.status, buildScc(answer), answer.warnings], [201, undefined, []]);
   });
 
   test('no SCC webhook, SCC or annotation is created', async () => {

@@ -9,7 +9,7 @@ import type { KeyPair } from '../../src/tls/certificate-pair.ts';
 import { createAuthority, createServing } from '../../src/tls/issue.ts';
 import { post } from '../support/https.ts';
 import { podReview } from '../support/reviews.ts';
-import { FREE_PORTS, serve, start, type Running } from '../support/serve-process.ts';
+import { FREE_PORTS, serve, start, type RunningServer } from '../support/serve-process.ts';
 
 let folder: string;
 before(async () => {
@@ -24,7 +24,7 @@ defaults:
 `;
 
 /** Reviews a privileged pod in a namespace without labels, where the defaults apply. */
-async function ask(running: Running, ca?: string): Promise<boolean> {
+async function ask(running: RunningServer, ca?: string): Promise<boolean> {
   const authority = ca ?? (await running.authority());
   const spec = { containers: [{ name: 'c', image: 'i', securityContext: { privileged: true } }] };
   const body = JSON.stringify(podReview({ namespace: 'legacy', spec }));

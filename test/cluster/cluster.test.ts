@@ -9,7 +9,7 @@ import type { Kind, KubeObject } from '../../src/kube/types.ts';
 import { DEFINITIONS } from '../../src/install/index.ts';
 import { STANDARD_SCCS } from '../../src/policy/scc/standard.ts';
 import { createMetrics } from '../../src/telemetry/metrics.ts';
-import { itemsOf } from '../support/answers.ts';
+import { responseItems } from '../support/answers.ts';
 import { startControlPlane } from '../support/control-plane/index.ts';
 import { startCluster, type TestCluster } from '../support/dev-cluster.ts';
 import { clusterContract } from './contract.ts';
@@ -32,7 +32,7 @@ clusterContract('the live cluster', async () => {
   return {
     cluster,
     async events() {
-      const events = itemsOf(await server.admin.send('GET', '/apis/events.k8s.io/v1/events'));
+      const events = responseItems(await server.admin.send('GET', '/apis/events.k8s.io/v1/events'));
       return events.map((event) => String(event['reason']));
     },
     async stop() {
@@ -78,13 +78,13 @@ describe('a live cluster', () => {
     assert.deepEqual(server.errors, []);
   });
 
-  const namesOf = (objects: readonly KubeObject[]): string[] =>
+  const getNames = (objects: readonly KubeObject[]): string[] =>
     objects.map(({ metadata }) => [metadata?.namespace, metadata?.name].join('/')).sort();
 
   test('stores all objects; equal pods share their spec', () => {
     assert.equal(live.store.synced(), true);
     for (const kind of ALL) {
-      assert.deepEqual(namesOf(live.store.list(kind)), namesOf(server.cluster.store.list(kind)), kind);
+      assert.deepEqual(getNames(live.store.list(kind)), getNames(server.cluster.store.list(kind)), kind);
     }
     const [first, ...others] = live.store.list('Pod', 'shop');
     assert.equal(others.length, 2);
@@ -154,13 +154,13 @@ describe('a live cluster', () => {
     assert.deepEqual(scoped.unsyncedKinds(), ['ServiceAccount', 'Namespace']);
     await scoped.start();
     assert.deepEqual(scoped.unsyncedKinds(), []);
-    assert.deepEqual(namesOf(scoped.store.list('Namespace')), ['/shop']);
+    assert.deepEqual(getNames(scoped.store.list('Namespace')), ['/shop']);
     for (const namespace of ['default', 'shop']) {
       await scoped.create('ServiceAccount', { metadata: { name: 'scoped', namespace } }, { fieldManager: 'test' });
     }
     await server.admin.send('POST', '/api/v1/namespaces/shop/serviceaccounts', { metadata: { name: 'last' } });
     await found(() => scoped.store.get('ServiceAccount', 'last', 'shop'));
-    const accounts = namesOf(scoped.store.list('ServiceAccount'));
+    const accounts = getNames(scoped.store.list('ServiceAccount'));
     await scoped.stop();
     assert.deepEqual(new Set(accounts.map((name) => name.split('/')[0])), new Set(['shop']));
     assert.ok(accounts.includes('shop/scoped'));

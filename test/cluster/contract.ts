@@ -116,11 +116,11 @@ export function clusterContract(name: string, makeCluster: () => Promise<Contrac
         const conditions = types.map((type) => ({ type, status: 'True' }));
         return cluster.applyStatus('Pod', { metadata: place, status: { conditions } }, { fieldManager: manager });
       };
-      const typesOf = (pod: Awaited<ReturnType<typeof apply>>) =>
+      const getTypes = (pod: Awaited<ReturnType<typeof apply>>) =>
         pod.status?.conditions?.map(({ type }) => type).sort();
       await apply('one', ['A', 'B']);
-      assert.deepEqual(typesOf(await apply('two', ['C'])), ['A', 'B', 'C']);
-      assert.deepEqual(typesOf(await apply('one', ['B'])), ['B', 'C']);
+      assert.deepEqual(getTypes(await apply('two', ['C'])), ['A', 'B', 'C']);
+      assert.deepEqual(getTypes(await apply('one', ['B'])), ['B', 'C']);
     });
 
     test('apply owns its fields, removes omitted fields and keeps those of other managers', async () => {

@@ -48,7 +48,7 @@ describe('a development cluster over TLS', () => {
     assert.deepEqual(cluster.errors, []);
   });
 
-  const namesOf = (objects: readonly KubeObject[]): string[] =>
+  const getNames = (objects: readonly KubeObject[]): string[] =>
     objects.map(({ metadata }) => [metadata?.namespace, metadata?.name].join('/')).sort();
 
   test('is read completely in pages', async () => {
@@ -58,7 +58,7 @@ describe('a development cluster over TLS', () => {
     assert.deepEqual([...unserved].sort(), CUSTOM);
     assert.equal(store.synced(), true);
     for (const kind of ALL) {
-      assert.deepEqual(namesOf(store.list(kind)), namesOf(cluster.cluster.store.list(kind)), kind);
+      assert.deepEqual(getNames(store.list(kind)), getNames(cluster.cluster.store.list(kind)), kind);
     }
     const total = ALL.reduce((sum, kind) => sum + store.list(kind).length, 0);
     assert.deepEqual([counts.at(-1), counts.length > total / 2], [total, true]);
@@ -75,8 +75,8 @@ describe('a development cluster over TLS', () => {
 
   test('reads one namespace', async () => {
     const { store } = await readCluster(admin, ['Pod', 'Namespace', 'ClusterRole'], { namespace: 'bank' });
-    assert.deepEqual(namesOf(store.list('Pod')), ['bank/p4', 'bank/p5', 'bank/p6']);
-    assert.deepEqual(namesOf(store.list('Namespace')), ['/bank']);
+    assert.deepEqual(getNames(store.list('Pod')), ['bank/p4', 'bank/p5', 'bank/p6']);
+    assert.deepEqual(getNames(store.list('Namespace')), ['/bank']);
     assert.ok(store.list('ClusterRole').length >= 10);
   });
 

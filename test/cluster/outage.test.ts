@@ -56,7 +56,7 @@ describe('an outage of the API server', () => {
           for (let tries = 0; tries < 1000 && server.requests.length < requests; tries++) await pause(5);
           await pause(50);
           assert.equal(server.requests.length, requests);
-          return log.map(lineOf);
+          return log.map(getLine);
         },
       });
     } finally {
@@ -65,7 +65,7 @@ describe('an outage of the API server', () => {
     }
   };
 
-  const lineOf = ({ level, msg, resource, err }: JsonObject): string => {
+  const getLine = ({ level, msg, resource, err }: JsonObject): string => {
     const { message } = (err ?? {}) as JsonObject;
     return [level, msg, resource, message]
       .filter((part) => part !== undefined)

@@ -192,9 +192,9 @@ describe('metadata', () => {
   ];
   for (const [name, value] of odd) {
     test(`that is ${name} is projected`, () => {
-      const projectionOf = createProjections();
+      const getProjection = createProjections();
       for (const kind of ['Pod', 'Deployment', 'Namespace', 'RoleBinding', 'ClusterRole'] as const) {
-        assert.doesNotThrow(() => projectionOf(kind).project({ metadata: value, roleRef: null, subjects: 'x' }));
+        assert.doesNotThrow(() => getProjection(kind).project({ metadata: value, roleRef: null, subjects: 'x' }));
       }
     });
   }

@@ -207,14 +207,14 @@ describe('readDocuments', () => {
   }
   for (const [name, path, expected] of positions) {
     test(`the position of ${name}`, () => {
-      const position = readDocuments(POSITIONS_TEXT, 'f').documents[0]?.positionOf(path);
+      const position = readDocuments(POSITIONS_TEXT, 'f').documents[0]?.locate(path);
       assert.equal(`${position?.line}:${position?.column}`, expected);
     });
   }
 
   test('positions in later documents and in JSON', () => {
     const text = 'a: 1\r\n---\r\n{"b": [\r\n  {"c": 1}]}\r\n';
-    const position = readDocuments(text, 'f').documents[1]?.positionOf(['b', 0, 'c']);
+    const position = readDocuments(text, 'f').documents[1]?.locate(['b', 0, 'c']);
     assert.deepEqual(position, { line: 4, column: 4 });
   });
 
@@ -256,7 +256,7 @@ describe('readDocuments', () => {
     fc.assert(
       fc.property(fc.array(fc.oneof(bits, fc.string({ maxLength: 3 })), { maxLength: 40 }), (parts) => {
         const { documents } = readDocuments(parts.join(''), 'f');
-        for (const document of documents) document.positionOf(['a', 0, 'b']);
+        for (const document of documents) document.locate(['a', 0, 'b']);
       }),
       { numRuns: 1000 },
     );
@@ -321,7 +321,7 @@ describe('manifestObjects', () => {
   test('positions in an item of a list', () => {
     const text = 'apiVersion: v1\nkind: PodList\nitems:\n- metadata: {}\n  spec:\n    hostPID: true\n';
     const [object] = readDocuments(text, 'f').documents.flatMap((document) => manifestObjects(document).objects);
-    assert.deepEqual(object?.positionOf(['spec', 'hostPID']), { line: 6, column: 5 });
+    assert.deepEqual(object?.locate(['spec', 'hostPID']), { line: 6, column: 5 });
     assert.deepEqual(object.value, { apiVersion: 'v1', kind: 'Pod', metadata: {}, spec: { hostPID: true } });
   });
 });

@@ -16,7 +16,7 @@ import {
 import { installCrds } from '../support/controllers.ts';
 import { startEmptyCluster } from '../support/dev-cluster.ts';
 import { area, readCases, skip, testAreas, type Area, type Case } from '../support/conformance/cases.ts';
-import { contextOf, laxScc, namespaceWith, podErrors } from '../support/scc.ts';
+import { createPodContext, laxScc, namespaceWith, podErrors } from '../support/scc.ts';
 
 /** Areas out of scope: Portcullis does not restrict the versions of kubelets. */
 const OUT_OF_SCOPE: readonly string[] = [
@@ -55,7 +55,7 @@ const NAMESPACE = namespaceWith({
 });
 
 /** A pod from its annotations and the fields of its spec. */
-function podOf({ annotations = {}, ...spec }: JsonObject): Pod {
+function buildPod({ annotations = {}, ...spec }: JsonObject): Pod {
   return { metadata: { name: 'p', namespace: 'demo', annotations }, spec } as unknown as Pod;
 }
 
@@ -88,7 +88,7 @@ interface CheckInput {
 
 /** The errors of an SCC without its name. */
 function levelErrors({ userNamespaceLevel, hostUsers }: LevelInput): readonly string[] {
-  const errors = podErrors(contextOf(laxScc({ userNamespaceLevel }), { spec: { hostUsers } }));
+  const errors = podErrors(createPodContext(laxScc({ userNamespaceLevel }), { spec: { hostUsers } }));
   return errors.map((error) => error.replace(/^\./, ''));
 }
 
@@ -113,20 +113,20 @@ const AREAS: Readonly<Record<string, Area>> = {
   'scc-to-pss': area<{ readonly scc: string }, unknown>(({ scc: name }, expected) => {
     const scc = name === 'nested-container-design' ? DESIGN : STANDARD.get(name);
     assert.ok(scc);
-    const levelOf = (userNamespaces: 'ignore' | 'aware') =>
+    const getLevel = (userNamespaces: 'ignore' | 'aware') =>
       psaLevel(scc, NAMESPACE, { profile: 'upstream', userNamespaces }).level;
-    assert.deepEqual({ today: levelOf('ignore'), userNamespaceAware: levelOf('aware') }, expected);
+    assert.deepEqual({ today: getLevel('ignore'), userNamespaceAware: getLevel('aware') }, expected);
   }),
   'pss-user-namespace': area<CheckInput, unknown>(({ check, version, pod }, expected) => {
-    const { violations } = evaluatePod(podOf(pod), { level: 'restricted', version });
+    const { violations } = evaluatePod(buildPod(pod), { level: 'restricted', version });
     // From v1.35 the restricted check replaces the baseline check, so both levels are evaluated.
-    const { violations: baseline } = evaluatePod(podOf(pod), { level: 'baseline', version });
+    const { violations: baseline } = evaluatePod(buildPod(pod), { level: 'baseline', version });
     const found = [...baseline, ...violations].find((violation) => violation.check === check);
     const { reason = '', detail = '' } = found ?? {};
     assert.deepEqual({ allowed: found === undefined, reason, detail }, expected);
   }),
   'downgrade-audit': area<{ readonly pod: JsonObject }, unknown>(({ pod }, expected) => {
-    const one = podOf(pod);
+    const one = buildPod(pod);
     const findings = auditUserNamespaces({
       sccs: [...STANDARD.values()],
       namespaces: [NAMESPACE],

@@ -61,14 +61,14 @@ conformance<AdmissionCase>('admission.ndjson', (given) => {
   if (given.errorAnnotationPrefix !== undefined) {
     assert.ok(error.startsWith(given.errorAnnotationPrefix), `annotation error: ${error}`);
     assert.ok(error.length > given.errorAnnotationPrefix.length, 'the error has no cause');
-    assert.deepEqual(responseOf({ ...decision, auditAnnotations }), responseOf(given.response as Decision));
-  } else assert.deepEqual(responseOf(decision), responseOf(given.response as Decision));
+    assert.deepEqual(getResponse({ ...decision, auditAnnotations }), getResponse(given.response as Decision));
+  } else assert.deepEqual(getResponse(decision), getResponse(given.response as Decision));
   assert.deepEqual(counts.map(printCount), given.metrics);
   if (given.podsListed !== undefined) assert.equal(podsListed, given.podsListed, 'pods listed');
 });
 
 /** The response in the form of the cases: without the metadata of the status, and without empty members. */
-function responseOf(decision: Decision): unknown {
+function getResponse(decision: Decision): unknown {
   const { auditAnnotations = {}, warnings = [], ...rest } = decision;
   const response = structuredClone(rest) as { status?: { metadata?: unknown } };
   delete response.status?.metadata;

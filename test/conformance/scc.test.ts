@@ -9,7 +9,7 @@ import { STANDARD_SCCS } from '../../src/policy/scc/standard.ts';
 import { readCases, readLines, skip, testAreas, type Case } from '../support/conformance/cases.ts';
 import {
   admissionAreas,
-  messageOf,
+  denialMessage,
   REVIEW_AREAS,
   SCOPE_AREAS,
   withoutPrefixes,
@@ -65,7 +65,7 @@ for (const [file, passes] of [
         [validate, validateScc, mutate?.object ?? request.object],
       ] as const) {
         if (pass === undefined) continue;
-        assert.deepEqual(outcomeOf(decide({ ...input, object }), object), expected(pass), request.id);
+        assert.deepEqual(getOutcome(decide({ ...input, object }), object), expected(pass), request.id);
         compared++;
       }
     }
@@ -73,9 +73,9 @@ for (const [file, passes] of [
   });
 }
 
-function outcomeOf(decision: SccDecision, pod: JsonObject): Pass {
+function getOutcome(decision: SccDecision, pod: JsonObject): Pass {
   const { allowed, auditAnnotations } = decision;
-  const message = messageOf(decision, pod);
+  const message = denialMessage(decision, pod);
   return {
     allowed,
     auditAnnotations,

@@ -81,7 +81,7 @@ suite('the label syncer', () => {
     await cluster.apply('Namespace', object, { fieldManager: 'kubectl' });
     await cluster.idle();
   };
-  const labelsOf = (name: string): string => printed(cluster.store.get('Namespace', name));
+  const getLabels = (name: string): string => printed(cluster.store.get('Namespace', name));
   const grant = async (scc: string, namespace: string, subject: string): Promise<void> => {
     await cluster.create(
       'RoleBinding',
@@ -101,7 +101,7 @@ suite('the label syncer', () => {
       .map(({ reason, message, note }) => `${String(reason)}: ${String(message ?? note)}`);
   };
   /** Counts the changes of a kind during a function. */
-  const changesOf = async (kind: Kind, go: () => Promise<void>): Promise<number> => {
+  const getChanges = async (kind: Kind, go: () => Promise<void>): Promise<number> => {
     const before = cluster.store.revision(kind);
     await go();
     return cluster.store.revision(kind) - before;
@@ -110,25 +110,25 @@ suite('the label syncer', () => {
   test('labels a namespace once it has a UID range', async () => {
     await run();
     await create('shop', { annotations: {} });
-    assert.equal(labelsOf('shop'), '-:- -:- -:- -');
+    assert.equal(getLabels('shop'), '-:- -:- -:- -');
     await cluster.apply('Namespace', { metadata: { name: 'shop', annotations: RANGE } }, { fieldManager: 'allocator' });
     await settle();
-    assert.equal(labelsOf('shop'), ALL_SIX('restricted'));
+    assert.equal(getLabels('shop'), ALL_SIX('restricted'));
   });
 
   test('follows the grants of service accounts and reports the level privileged', async () => {
     await run();
     await create('shop');
     await grant('anyuid', 'shop', 'default');
-    assert.equal(labelsOf('shop'), ALL_SIX('baseline'));
+    assert.equal(getLabels('shop'), ALL_SIX('baseline'));
     await grant('privileged', 'shop', 'default');
-    assert.equal(labelsOf('shop'), ALL_SIX('privileged'));
+    assert.equal(getLabels('shop'), ALL_SIX('privileged'));
     assert.deepEqual(await events(), [
       'LevelPrivileged: the level changes to privileged, because service account "default" may use SCC "privileged"',
     ]);
     for (const scc of ['privileged', 'anyuid']) await cluster.remove('RoleBinding', `${scc}-default`, 'shop');
     await settle();
-    assert.equal(labelsOf('shop'), ALL_SIX('restricted'));
+    assert.equal(getLabels('shop'), ALL_SIX('restricted'));
   });
 
   test('follows changes of SCCs and writes only namespaces that differ', async () => {
@@ -136,15 +136,15 @@ suite('the label syncer', () => {
     await create('shop');
     await create('bank');
     await grant('nonroot', 'bank', 'default');
-    assert.equal(labelsOf('bank'), ALL_SIX('baseline'));
-    const writes = await changesOf('Namespace', async () => {
+    assert.equal(getLabels('bank'), ALL_SIX('baseline'));
+    const writes = await getChanges('Namespace', async () => {
       const scc = cluster.store.get('SecurityContextConstraints', 'nonroot');
       await cluster.update('SecurityContextConstraints', { ...scc, allowHostPorts: true }, BY_TEST);
       await settle();
     });
-    assert.equal(labelsOf('bank'), ALL_SIX('privileged'));
+    assert.equal(getLabels('bank'), ALL_SIX('privileged'));
     assert.equal(writes, 1);
-    const more = await changesOf('Namespace', async () => {
+    const more = await getChanges('Namespace', async () => {
       await running.pass(600_000);
     });
     assert.equal(more, 0, 'no namespace differs');
@@ -162,14 +162,14 @@ suite('the label syncer', () => {
       await run();
       const exists = cluster.store.get('Namespace', name) !== undefined;
       if (!exists) await create(name, { ...metadata, annotations: RANGE });
-      assert.equal(labelsOf(name), '-:- -:- -:- -');
+      assert.equal(getLabels(name), '-:- -:- -:- -');
     });
   }
 
   test('keeps labels of users and adds the others', async () => {
     await createLabeled('shop', 'privileged');
     await run();
-    assert.equal(labelsOf('shop'), 'privileged:latest restricted:latest restricted:latest restricted');
+    assert.equal(getLabels('shop'), 'privileged:latest restricted:latest restricted:latest restricted');
     assert.deepEqual(await events(), [
       'LabelKept: label pod-security.kubernetes.io/enforce=privileged belongs to "kubectl" and is kept; the namespace needs restricted',
     ]);
@@ -180,7 +180,7 @@ suite('the label syncer', () => {
   test('overwrites labels of users in a namespace that opts in', async () => {
     await createLabeled('shop', 'privileged', { 'security.openshift.io/scc.podSecurityLabelSync': 'true' });
     await run();
-    assert.equal(labelsOf('shop'), ALL_SIX('restricted'));
+    assert.equal(getLabels('shop'), ALL_SIX('restricted'));
   });
 
   test('restores a removed label, and stops when the namespace opts out', async () => {
@@ -193,14 +193,14 @@ suite('the label syncer', () => {
       BY_TEST,
     );
     await settle();
-    assert.equal(labelsOf('shop'), ALL_SIX('restricted'));
+    assert.equal(getLabels('shop'), ALL_SIX('restricted'));
     await cluster.apply(
       'Namespace',
       { metadata: { name: 'shop', labels: { 'security.openshift.io/scc.podSecurityLabelSync': 'false' } } },
       { fieldManager: 'kubectl' },
     );
     await settle();
-    assert.equal(labelsOf('shop'), `${'restricted:latest '.repeat(3)}-`, 'labels are kept, the annotation is removed');
+    assert.equal(getLabels('shop'), `${'restricted:latest '.repeat(3)}-`, 'labels are kept, the annotation is removed');
   });
 
   test('keeps enforce labels in mode Hold and removes them in mode Advise', async () => {
@@ -208,26 +208,26 @@ suite('the label syncer', () => {
     await create('shop');
     await publish('Hold');
     await settle();
-    assert.equal(labelsOf('shop'), ALL_SIX('restricted'));
+    assert.equal(getLabels('shop'), ALL_SIX('restricted'));
     await create('late');
-    assert.equal(labelsOf('late'), ADVISED('restricted'), 'mode Hold adds no enforce label');
+    assert.equal(getLabels('late'), ADVISED('restricted'), 'mode Hold adds no enforce label');
     await publish('Advise');
     await settle();
-    assert.equal(labelsOf('shop'), ADVISED('restricted'));
+    assert.equal(getLabels('shop'), ADVISED('restricted'));
     await publish('Enforce');
     await settle();
-    assert.equal(labelsOf('shop'), ALL_SIX('restricted'));
-    assert.equal(labelsOf('late'), ALL_SIX('restricted'));
+    assert.equal(getLabels('shop'), ALL_SIX('restricted'));
+    assert.equal(getLabels('late'), ALL_SIX('restricted'));
   });
 
   test('starts when the phase is no longer Disabled', async () => {
     settings.rollout = { ...settings.rollout, phase: 'Disabled' };
     await run();
     await create('shop');
-    assert.equal(labelsOf('shop'), '-:- -:- -:- -');
+    assert.equal(getLabels('shop'), '-:- -:- -:- -');
     settings.rollout = { ...settings.rollout, phase: 'Evaluate' };
     await running.pass(5_000);
-    assert.equal(labelsOf('shop'), ALL_SIX('restricted'));
+    assert.equal(getLabels('shop'), ALL_SIX('restricted'));
   });
 
   test('exposes metrics', async () => {

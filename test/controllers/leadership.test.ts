@@ -3,7 +3,7 @@ import { suite, test, after, afterEach, before, beforeEach } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import fc from 'fast-check';
 import {
-  heldSpec,
+  acquiredSpec,
   createLeaderElection,
   type LeaseTimes,
   runWithLeadership,
@@ -17,7 +17,7 @@ import {
   createElection,
   type Candidate,
   type Election,
-  type Travel,
+  type RequestFault,
   createMachine,
   type Load,
   type Machine,
@@ -45,7 +45,7 @@ suite('the spec of a renewed Lease', () => {
   ];
   for (const [name, before, expected] of cases) {
     test(name, () => {
-      const spec = heldSpec({ spec: before }, { identity: 'us', durationMs: 14_001, date: DATE });
+      const spec = acquiredSpec({ spec: before }, { identity: 'us', durationMs: 14_001, date: DATE });
       // The duration is rounded up to whole seconds.
       assert.deepEqual(spec, { ...acquired, leaseDurationSeconds: 15, renewTime: NOW, ...expected });
     });
@@ -57,8 +57,8 @@ suite('the spec of a renewed Lease', () => {
 const NAMESPACE = 'portcullis';
 const BY_TEST = { fieldManager: 'test' };
 const MICRO_TIME = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z$/;
-const HANGS: Travel = { outcome: 'hangs' };
-const REFUSED: Travel = { outcome: 'refused' };
+const HANGS: RequestFault = { outcome: 'hangs' };
+const REFUSED: RequestFault = { outcome: 'refused' };
 
 interface EventObject {
   readonly message?: string;
@@ -100,7 +100,7 @@ suite('leader election', () => {
   const lease = (): Lease | undefined => started.cluster.store.get('Lease', name, NAMESPACE);
   const spec = (): NonNullable<Lease['spec']> => lease()?.spec ?? {};
   const leaders = (): string[] => election.candidates.filter((one) => one.acts()).map(({ identity }) => identity);
-  const overNetwork = (candidate: Candidate, travel: Travel): void => candidate.machine.network(() => travel);
+  const overNetwork = (candidate: Candidate, travel: RequestFault): void => candidate.machine.network(() => travel);
   const messages = ({ log }: Candidate): string[] =>
     log
       .filter(({ level }) => Number(level) >= 30)
@@ -286,7 +286,7 @@ suite('leader election', () => {
     await first.stop();
   });
 
-  const cuts: readonly (readonly [name: string, travel: Travel])[] = [
+  const cuts: readonly (readonly [name: string, travel: RequestFault])[] = [
     ['requests hang', HANGS],
     ['connections are refused', REFUSED],
     ['responses are lost', { outcome: 'lost' }],
@@ -904,9 +904,9 @@ interface Incident {
 }
 
 /** The outcomes of the requests of a candidate, in turn. */
-type Weather = readonly Travel[];
+type Weather = readonly RequestFault[];
 
-const travel: fc.Arbitrary<Travel> = fc.record({
+const travel: fc.Arbitrary<RequestFault> = fc.record({
   outcome: fc.oneof(
     { weight: 6, arbitrary: fc.constant('fine' as const) },
     { weight: 1, arbitrary: fc.constantFrom('refused' as const, 'lost' as const, 'hangs' as const) },

@@ -139,7 +139,7 @@ suite('readiness', () => {
         const { name } = (regarding ?? involvedObject) as { readonly name: string };
         return `${name} ${String(reason)}: ${String(message ?? note)}`;
       });
-  const changesOf = async (kind: Kind, go: () => Promise<void>): Promise<number> => {
+  const getChanges = async (kind: Kind, go: () => Promise<void>): Promise<number> => {
     const before = cluster.store.revision(kind);
     await go();
     return cluster.store.revision(kind) - before;
@@ -165,7 +165,7 @@ suite('readiness', () => {
     assert.equal(config().status?.observedGeneration, config().metadata?.generation);
     const evaluations = (): number => running.log.filter(({ msg }) => msg === 'namespaces evaluated').length;
     assert.equal(evaluations(), 1);
-    const writes = await changesOf('PSAEnforcementConfig', async () => {
+    const writes = await getChanges('PSAEnforcementConfig', async () => {
       for (let half = 0; half < 7; half++) await running.pass(1_800_000);
     });
     assert.equal(writes, 0, 'nothing changes');
@@ -255,7 +255,7 @@ suite('readiness', () => {
           'True SpecConflict: workloads would be refused, and spec.enforcementMode "" belongs to another field manager',
       },
     );
-    const writes = await changesOf('PSAEnforcementConfig', async () => {
+    const writes = await getChanges('PSAEnforcementConfig', async () => {
       await minute();
       await minute();
     });
@@ -318,7 +318,7 @@ suite('readiness', () => {
     await running.pass(5_000);
     assert.equal(decided(), '/');
     settings.rollout = { ...settings.rollout, phase: 'Disabled' };
-    const writes = await changesOf('PSAEnforcementConfig', async () => {
+    const writes = await getChanges('PSAEnforcementConfig', async () => {
       await minute();
     });
     assert.equal(writes, 0, 'the object does not change');
@@ -570,7 +570,7 @@ suite('readiness', () => {
         properties: { pods: '0', causes: 'serviceAccount', fields: 'spec.template.spec.hostNetwork' },
       });
       assert.equal(cluster.store.list('Report').length, 1);
-      const writes = await changesOf('Report', minute);
+      const writes = await getChanges('Report', minute);
       assert.equal(writes, 0, 'no change');
       await restart();
       await deploy('shop', 'web');

@@ -7,7 +7,7 @@ import { installedConfigurations } from '../../src/controllers/replica.ts';
 import { createAuthority, createServing } from '../../src/tls/issue.ts';
 import { findTrustProblems } from '../../src/tls/trust.ts';
 import {
-  BY_TEST,
+  TEST_MANAGER,
   CONFIGURATIONS,
   createStage,
   DAY_MS,
@@ -167,12 +167,12 @@ async function play(
       ...webhook,
       clientConfig: { ...(service ? { service } : {}), ...(caBundle === undefined ? {} : { caBundle }) },
     }));
-    await cluster.update(kind, { ...known, webhooks } as Kinds[typeof kind], BY_TEST).catch(() => undefined);
+    await cluster.update(kind, { ...known, webhooks } as Kinds[typeof kind], TEST_MANAGER).catch(() => undefined);
   };
   const makeAnew = async (index: number): Promise<void> => {
     const [kind, object] = chosen(index);
     await cluster.remove(kind, object.metadata?.name ?? '');
-    await cluster.create(kind, object, BY_TEST);
+    await cluster.create(kind, object, TEST_MANAGER);
   };
 
   come(0);

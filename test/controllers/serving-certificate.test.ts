@@ -6,15 +6,15 @@ import { draft, isObject, type ValidatingWebhookConfiguration } from '../../src/
 import type { WebhookConfiguration } from '../../src/kube/webhooks.ts';
 import { createAuthority, createServing } from '../../src/tls/issue.ts';
 import {
-  BY_TEST,
+  TEST_MANAGER,
   configuration,
   createStage,
   DAY_MS,
   NAMES,
   NAMESPACE,
   SECRET,
-  shaOf,
-  START,
+  sha256Fingerprint,
+  START_DATE,
   type Stage,
   type StagedLeader,
 } from '../support/certificates.ts';
@@ -34,7 +34,7 @@ suite('the serving certificate controller', () => {
   afterEach(() => stage.stop());
 
   const psa = () => stage.cluster.store.get('ValidatingWebhookConfiguration', PSA) as ValidatingWebhookConfiguration;
-  const sha = (file: string) => shaOf(stage.texts()[file] ?? '');
+  const sha = (file: string) => sha256Fingerprint(stage.texts()[file] ?? '');
   const steps = ({ log }: StagedLeader) =>
     log
       .filter(
@@ -109,9 +109,9 @@ suite('the serving certificate controller', () => {
     await begin();
     const before = configuration(PSA, ['a.portcullis.dev', 'b.portcullis.dev']);
     const { webhooks = [], metadata } = psa();
-    const shapeOf = ({ webhooks: hooks = [] }: WebhookConfiguration) =>
+    const getShape = ({ webhooks: hooks = [] }: WebhookConfiguration) =>
       hooks.map(({ clientConfig: { service }, ...webhook }) => [webhook.name, webhook.failurePolicy, service?.path]);
-    assert.deepEqual(shapeOf({ webhooks }), shapeOf(before));
+    assert.deepEqual(getShape({ webhooks }), getShape(before));
     const [owned] = (metadata?.managedFields ?? []).filter(({ manager }) => manager === servingCertificate.name);
     assert.equal(owned?.operation, 'Apply');
     const own = (hook: string) =>
@@ -124,7 +124,7 @@ suite('the serving certificate controller', () => {
   test('does not change configurations without the annotation', async () => {
     const own = draft(configuration('other', ['d.portcullis.dev']));
     own.metadata = { name: 'other', annotations: { 'portcullis.dev/inject-ca-from': 'elsewhere/secret' } };
-    await stage.cluster.create('ValidatingWebhookConfiguration', own, BY_TEST);
+    await stage.cluster.create('ValidatingWebhookConfiguration', own, TEST_MANAGER);
     await begin();
     assert.equal(
       stage.cluster.store.get('ValidatingWebhookConfiguration', 'other')?.webhooks?.[0]?.clientConfig.caBundle,
@@ -134,7 +134,7 @@ suite('the serving certificate controller', () => {
 
   test('does not change or wait for a copy of a configuration', async () => {
     const copy = configuration('copy-of-psa', ['a.portcullis.dev']);
-    await stage.cluster.create('ValidatingWebhookConfiguration', copy, BY_TEST);
+    await stage.cluster.create('ValidatingWebhookConfiguration', copy, TEST_MANAGER);
     const { replica, leader } = await begin();
     assert.ok(replica.isReady());
     await stage.askFor('ca');
@@ -161,12 +161,12 @@ suite('the serving certificate controller', () => {
   test('does not wait for webhooks with failurePolicy Ignore', async () => {
     const { replica } = await begin();
     const before = sha('ca.crt');
-    const foreign = createAuthority({ now: START, days: 365 });
+    const foreign = createAuthority({ now: START_DATE, days: 365 });
     const disturb = async () => {
       const changed = draft(psa());
       const [, advice] = changed.webhooks ?? [];
       if (advice) Object.assign(advice, { failurePolicy: 'Ignore' }).clientConfig.caBundle = btoa(foreign.cert);
-      await stage.cluster.update('ValidatingWebhookConfiguration', changed, BY_TEST);
+      await stage.cluster.update('ValidatingWebhookConfiguration', changed, TEST_MANAGER);
       assert.ok(replica.isReady());
       await stage.pass(1_000);
       assert.ok(replica.isReady());
@@ -339,7 +339,7 @@ suite('the serving certificate controller', () => {
 
   test('replaces an immutable Secret', async () => {
     const metadata = { name: SECRET, namespace: NAMESPACE };
-    await stage.cluster.create('Secret', { metadata, type: 'Opaque', immutable: true }, BY_TEST);
+    await stage.cluster.create('Secret', { metadata, type: 'Opaque', immutable: true }, TEST_MANAGER);
     const { replica } = await begin();
     assert.notEqual(stage.secret()?.immutable, true);
     assert.ok(replica.isReady());
@@ -347,10 +347,10 @@ suite('the serving certificate controller', () => {
 
   test('corrects a changed caBundle', async () => {
     await begin();
-    const foreign = createAuthority({ now: START, days: 365 });
+    const foreign = createAuthority({ now: START_DATE, days: 365 });
     const changed = draft(psa());
     for (const { clientConfig } of changed.webhooks ?? []) clientConfig.caBundle = btoa(foreign.cert);
-    await stage.cluster.update('ValidatingWebhookConfiguration', changed, BY_TEST);
+    await stage.cluster.update('ValidatingWebhookConfiguration', changed, TEST_MANAGER);
     await stage.pass(0);
     assert.deepEqual(stage.trusted(), all(sha('ca.crt')));
   });
@@ -360,7 +360,7 @@ suite('the serving certificate controller', () => {
     const leader = cluster.leader();
     await cluster.pass(0);
     assert.match(String(warnings(leader)[0]), /^namespace portcullis does not exist: /);
-    await cluster.cluster.create('Namespace', { metadata: { name: NAMESPACE } }, BY_TEST);
+    await cluster.cluster.create('Namespace', { metadata: { name: NAMESPACE } }, TEST_MANAGER);
     await cluster.pass(30_000, 5_000);
     assert.ok(cluster.secret());
     await cluster.stop();
@@ -396,7 +396,7 @@ suite('a replica', () => {
   test('loads a certificate as soon as it becomes valid', async () => {
     const stage = await begin();
     const replica = stage.replica('r');
-    await offer(stage, new Date(START.getTime() + DAY_MS));
+    await offer(stage, new Date(START_DATE.getTime() + DAY_MS));
     await stage.pass(600_000, 60_000);
     assert.notEqual(replica.current().cert, stage.texts()['tls.crt']);
     await stage.pass(DAY_MS, 60_000 * 60);
@@ -406,7 +406,7 @@ suite('a replica', () => {
   test('keeps its certificate if the Secret contains an invalid one', async () => {
     const stage = await begin();
     const replica = stage.replica('r');
-    await offer(stage, START);
+    await offer(stage, START_DATE);
     await stage.pass(20_000, 1_000);
     const served = replica.current().cert;
     assert.equal(served, stage.texts()['tls.crt']);
@@ -429,7 +429,7 @@ suite('the Lease of a replica', () => {
       'app.kubernetes.io/component': 'replica',
     });
     assert.deepEqual(lease()?.metadata?.annotations, {
-      'portcullis.dev/serving-certificate': shaOf(replica.current().cert),
+      'portcullis.dev/serving-certificate': sha256Fingerprint(replica.current().cert),
     });
     assert.equal(lease()?.spec?.leaseDurationSeconds, 60);
     assert.equal(lease()?.spec?.holderIdentity, 'r_1');

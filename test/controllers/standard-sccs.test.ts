@@ -37,9 +37,9 @@ suite('the standard SCCs', () => {
     running = runController(createController(standardSccs), cluster);
     await running.idle();
   };
-  const namesOf = (kind: Kind) => cluster.store.list(kind).flatMap(({ metadata }) => metadata?.name ?? []);
-  const sccOf = (name: string) => withoutMetadata(cluster.store.get('SecurityContextConstraints', name) ?? {});
-  const standardOf = (name: string): SecurityContextConstraints =>
+  const getNames = (kind: Kind) => cluster.store.list(kind).flatMap(({ metadata }) => metadata?.name ?? []);
+  const buildScc = (name: string) => withoutMetadata(cluster.store.get('SecurityContextConstraints', name) ?? {});
+  const getStandard = (name: string): SecurityContextConstraints =>
     STANDARD_SCCS.find(({ scc }) => scc.metadata?.name === name)?.scc ?? {};
   const change = async (name: string, fields: SecurityContextConstraints): Promise<void> => {
     const scc = cluster.store.get('SecurityContextConstraints', name);
@@ -56,16 +56,16 @@ suite('the standard SCCs', () => {
     await run();
     assert.deepEqual(running.errors(), []);
     assert.deepEqual(
-      new Set(namesOf('SecurityContextConstraints')),
+      new Set(getNames('SecurityContextConstraints')),
       new Set(STANDARD_SCCS.map(({ scc }) => scc.metadata?.name)),
     );
-    for (const { scc } of STANDARD_SCCS) assert.deepEqual(sccOf(scc.metadata?.name ?? ''), withoutMetadata(scc));
+    for (const { scc } of STANDARD_SCCS) assert.deepEqual(buildScc(scc.metadata?.name ?? ''), withoutMetadata(scc));
     assert.deepEqual(
-      namesOf('ClusterRole').filter((name) => name.startsWith(PREFIX)),
+      getNames('ClusterRole').filter((name) => name.startsWith(PREFIX)),
       STANDARD_CLUSTER_ROLES.map(({ metadata }) => metadata?.name),
     );
     assert.deepEqual(
-      namesOf('ClusterRoleBinding').filter((name) => name.startsWith(PREFIX)),
+      getNames('ClusterRoleBinding').filter((name) => name.startsWith(PREFIX)),
       STANDARD_CLUSTER_ROLE_BINDINGS.map(({ metadata }) => metadata?.name),
     );
     const [owner] = cluster.store.get('SecurityContextConstraints', 'anyuid')?.metadata?.managedFields ?? [];
@@ -86,7 +86,7 @@ suite('the standard SCCs', () => {
     await installCrds(cluster);
     await run();
     await change('restricted-v2', { allowPrivilegedContainer: true, users: ['alice'] });
-    assert.deepEqual(sccOf('restricted-v2'), withoutMetadata(standardOf('restricted-v2')));
+    assert.deepEqual(buildScc('restricted-v2'), withoutMetadata(getStandard('restricted-v2')));
     assert.deepEqual(changes(), [
       {
         kind: 'SecurityContextConstraints',
@@ -118,19 +118,19 @@ suite('the standard SCCs', () => {
     await installCrds(cluster);
     await run();
     await change('anyuid', { groups: [], priority: null });
-    assert.deepEqual(sccOf('anyuid'), { ...withoutMetadata(standardOf('anyuid')), groups: [], priority: null });
+    assert.deepEqual(buildScc('anyuid'), { ...withoutMetadata(getStandard('anyuid')), groups: [], priority: null });
     await cluster.remove('SecurityContextConstraints', 'anyuid');
     await running.idle();
-    assert.deepEqual(sccOf('anyuid'), withoutMetadata(standardOf('anyuid')));
+    assert.deepEqual(buildScc('anyuid'), withoutMetadata(getStandard('anyuid')));
     assert.deepEqual(changes(), []);
   });
 
   test('nested-container keeps changes', async () => {
     await installCrds(cluster);
-    const own = { ...standardOf('nested-container'), allowPrivilegeEscalation: false };
+    const own = { ...getStandard('nested-container'), allowPrivilegeEscalation: false };
     await cluster.create('SecurityContextConstraints', own, BY_TEST);
     await run();
-    assert.equal(sccOf('nested-container').allowPrivilegeEscalation, false);
+    assert.equal(buildScc('nested-container').allowPrivilegeEscalation, false);
   });
 
   test('roles and bindings are corrected', async () => {
@@ -173,7 +173,7 @@ suite('the standard SCCs', () => {
     await installCrds(cluster);
     running.errors();
     await running.pass(60_000);
-    assert.equal(namesOf('SecurityContextConstraints').length, STANDARD_SCCS.length);
+    assert.equal(getNames('SecurityContextConstraints').length, STANDARD_SCCS.length);
     assert.deepEqual(running.errors(), []);
   });
 
@@ -188,10 +188,10 @@ suite('the standard SCCs', () => {
     assert.deepEqual(running.errors(), [
       'admission webhook "verdict.example.com" denied the request: securitycontextconstraints.security.openshift.io "privileged" is forbidden: no',
     ]);
-    assert.equal(namesOf('SecurityContextConstraints').length, STANDARD_SCCS.length - 1);
+    assert.equal(getNames('SecurityContextConstraints').length, STANDARD_SCCS.length - 1);
     await webhook.stop();
     await running.pass(5);
-    assert.ok(namesOf('SecurityContextConstraints').includes('privileged'));
+    assert.ok(getNames('SecurityContextConstraints').includes('privileged'));
   });
 });
 

@@ -85,7 +85,7 @@ suite('the allocation of ranges', () => {
     await cluster.idle();
     assert.equal(cluster.store.get('Namespace', name), undefined);
   };
-  const annotationsOf = (name: string) => cluster.store.get('Namespace', name)?.metadata?.annotations ?? {};
+  const getAnnotations = (name: string) => cluster.store.get('Namespace', name)?.metadata?.annotations ?? {};
   const blocks = (): Record<string, string | undefined> =>
     Object.fromEntries(
       cluster.store.list('Namespace').map(({ metadata }) => [metadata?.name ?? '', metadata?.annotations?.[UIDS]]),
@@ -111,7 +111,7 @@ suite('the allocation of ranges', () => {
       assert.deepEqual(blocks(), FOUR);
       await create('shop');
       await one.idle();
-      assert.deepEqual(annotationsOf('shop'), { [UIDS]: '1040/10', [GROUPS]: '1040/10', [MCS]: 's0:c6,c5' });
+      assert.deepEqual(getAnnotations('shop'), { [UIDS]: '1040/10', [GROUPS]: '1040/10', [MCS]: 's0:c6,c5' });
       assert.deepEqual([state().range, taken()], ['1000-1119/10', [0, 1, 2, 3, 4]]);
       assert.deepEqual(one.errors(), []);
     });
@@ -173,7 +173,7 @@ suite('the allocation of ranges', () => {
         await create(`shop-${index}`);
         await one.idle();
         durations.push(performance.now() - startMs);
-        assert.ok(annotationsOf(`shop-${index}`)[UIDS]);
+        assert.ok(getAnnotations(`shop-${index}`)[UIDS]);
       }
       const median = durations.sort((a, b) => a - b)[25] ?? Infinity;
       assert.ok(median < 20, `${median} ms`);
@@ -198,7 +198,7 @@ suite('the allocation of ranges', () => {
       await create('odd', { [UIDS]: 'whatever' });
       await create('empty', { [UIDS]: '' });
       await run();
-      assert.deepEqual(annotationsOf('large'), { [UIDS]: '1005/20' });
+      assert.deepEqual(getAnnotations('large'), { [UIDS]: '1005/20' });
       assert.deepEqual(blocks(), {
         default: '1030/10',
         'kube-node-lease': '1040/10',
@@ -227,20 +227,20 @@ suite('the allocation of ranges', () => {
       await create('labeled', { [MCS]: 's0:c500,c400' });
       await create('grouped', { [GROUPS]: '1/1,2/2' });
       await run();
-      assert.deepEqual(annotationsOf('labeled'), { [UIDS]: '1040/10', [GROUPS]: '1040/10', [MCS]: 's0:c500,c400' });
-      assert.deepEqual(annotationsOf('grouped'), { [UIDS]: '1050/10', [GROUPS]: '1/1,2/2', [MCS]: 's0:c7,c4' });
+      assert.deepEqual(getAnnotations('labeled'), { [UIDS]: '1040/10', [GROUPS]: '1040/10', [MCS]: 's0:c500,c400' });
+      assert.deepEqual(getAnnotations('grouped'), { [UIDS]: '1050/10', [GROUPS]: '1/1,2/2', [MCS]: 's0:c7,c4' });
     });
 
     test('missing annotations are added to those with a block', async () => {
       await create('shop', { [UIDS]: '1060/10' });
       const one = await run();
       const complete = { [UIDS]: '1060/10', [GROUPS]: '1060/10', [MCS]: 's0:c8,c2' };
-      assert.deepEqual(annotationsOf('shop'), complete);
+      assert.deepEqual(getAnnotations('shop'), complete);
       for (const key of [MCS, GROUPS]) {
         const path = `/metadata/annotations/${key.replace('/', '~1')}`;
         await cluster.patch('Namespace', { name: 'shop' }, [{ op: 'remove', path }], BY_TEST);
         await one.idle();
-        assert.deepEqual(annotationsOf('shop'), complete);
+        assert.deepEqual(getAnnotations('shop'), complete);
       }
     });
 
@@ -249,7 +249,7 @@ suite('the allocation of ranges', () => {
       const path = `/metadata/annotations/${UIDS.replace('/', '~1')}`;
       await cluster.patch('Namespace', { name: 'kube-public' }, [{ op: 'remove', path }], BY_TEST);
       await one.idle();
-      assert.equal(annotationsOf('kube-public')[UIDS], '1040/10');
+      assert.equal(getAnnotations('kube-public')[UIDS], '1040/10');
       assert.deepEqual(one.errors(), []);
     });
 
@@ -266,7 +266,7 @@ suite('the allocation of ranges', () => {
       assert.ok(cluster.store.get('Namespace', 'leaving')?.metadata?.deletionTimestamp);
       const one = await run();
       await one.pass(20 * MINUTE);
-      assert.deepEqual(annotationsOf('leaving'), {});
+      assert.deepEqual(getAnnotations('leaving'), {});
       assert.deepEqual(blocks(), { ...FOUR, leaving: undefined });
     });
   });
@@ -312,11 +312,11 @@ suite('the allocation of ranges', () => {
       await one.pass(8 * 60 * MINUTE);
       await create('second');
       await one.idle();
-      assert.equal(annotationsOf('second')[UIDS], '1050/10');
+      assert.equal(getAnnotations('second')[UIDS], '1050/10');
       await one.pass(5 * MINUTE);
       await create('third');
       await one.idle();
-      assert.equal(annotationsOf('third')[UIDS], '1040/10');
+      assert.equal(getAnnotations('third')[UIDS], '1040/10');
       assert.deepEqual(taken(), [0, 1, 2, 3, 4, 5]);
     });
 
@@ -399,7 +399,7 @@ suite('the allocation of ranges', () => {
       );
       await remove('shop-3');
       for (let minute = 0; minute < 10; minute++) await one.pass(MINUTE);
-      assert.deepEqual(['late-0', 'late-1'].map((name) => annotationsOf(name)[UIDS]).toSorted(), [
+      assert.deepEqual(['late-0', 'late-1'].map((name) => getAnnotations(name)[UIDS]).toSorted(), [
         '1070/10',
         undefined,
       ]);
@@ -411,8 +411,8 @@ suite('the allocation of ranges', () => {
       await create('late');
       await runs.pop()?.stop();
       await run({ ...SETTINGS, uidRange: { start: 1000, end: 1199, blockSize: 10 } });
-      assert.equal(annotationsOf('late')[UIDS], '1120/10');
-      assert.equal(annotationsOf('shop-0')[UIDS], '1040/10');
+      assert.equal(getAnnotations('late')[UIDS], '1120/10');
+      assert.equal(getAnnotations('shop-0')[UIDS], '1040/10');
       assert.equal(state().range, '1000-1199/10');
     });
   });
@@ -433,13 +433,13 @@ suite('the allocation of ranges', () => {
       ]);
       await create('other');
       await one.idle();
-      assert.equal(annotationsOf('other')[UIDS], '1040/10');
+      assert.equal(getAnnotations('other')[UIDS], '1040/10');
       for (let attempt = 0; attempt < 20; attempt++) await one.pass(10_000);
       assert.equal(one.errors().length, 20);
       assert.deepEqual(taken(), [0, 1, 2, 3, 4, 5]);
       isRefusing = false;
       await one.pass(10_000);
-      assert.equal(annotationsOf('shop')[UIDS] === undefined, false);
+      assert.equal(getAnnotations('shop')[UIDS] === undefined, false);
       await webhook.stop();
     });
 
@@ -453,15 +453,15 @@ suite('the allocation of ranges', () => {
       await create('shop');
       await one.idle();
       const [failure] = one.log.filter(({ msg }) => msg === 'reconcile failed; it is retried');
-      assert.match(messageOf(failure), /^Internal error occurred: failed calling webhook "verdict\.example\.com"/);
+      assert.match(getMessage(failure), /^Internal error occurred: failed calling webhook "verdict\.example\.com"/);
       await create('other');
       await one.idle();
-      assert.equal(annotationsOf('other')[UIDS], '1050/10');
+      assert.equal(getAnnotations('other')[UIDS], '1050/10');
       for (let attempt = 0; attempt < 20; attempt++) await one.pass(10_000);
       assert.deepEqual(taken(), [0, 1, 2, 3, 4, 5]);
       isFailing = false;
       await one.pass(10_000);
-      assert.equal(annotationsOf('shop')[UIDS], '1040/10');
+      assert.equal(getAnnotations('shop')[UIDS], '1040/10');
       await webhook.stop();
     });
 
@@ -478,7 +478,7 @@ suite('the allocation of ranges', () => {
       assert.deepEqual(taken(), [0, 1, 2, 3, 4, 5]);
       isFailing = false;
       await one.pass(10_000);
-      assert.equal(annotationsOf('shop')[UIDS], '1050/10');
+      assert.equal(getAnnotations('shop')[UIDS], '1050/10');
       for (let minute = 0; minute < 11; minute++) await one.pass(MINUTE);
       assert.deepEqual(taken(), [0, 1, 2, 3, 5]);
       await webhook.stop();
@@ -491,11 +491,11 @@ suite('the allocation of ranges', () => {
       );
       await create('shop');
       await one.idle();
-      assert.deepEqual(annotationsOf('shop'), {});
+      assert.deepEqual(getAnnotations('shop'), {});
       assert.equal(one.errors().length, 1);
       await webhook.stop();
       await one.pass(5);
-      assert.deepEqual(annotationsOf('shop')[UIDS], '1040/10');
+      assert.deepEqual(getAnnotations('shop')[UIDS], '1040/10');
     });
 
     test('the block of a namespace that was deleted during the write is allocated to the next', async () => {
@@ -511,7 +511,7 @@ suite('the allocation of ranges', () => {
       await create('next');
       await one.idle();
       assert.equal(cluster.store.get('Namespace', 'shop'), undefined);
-      assert.equal(annotationsOf('next')[UIDS], '1040/10');
+      assert.equal(getAnnotations('next')[UIDS], '1040/10');
       assert.deepEqual(one.errors(), []);
     });
 
@@ -531,12 +531,12 @@ suite('the allocation of ranges', () => {
       });
       await held;
       await run();
-      assert.equal(annotationsOf('slow')[UIDS], '1050/10');
+      assert.equal(getAnnotations('slow')[UIDS], '1050/10');
       letGo();
       await Promise.all(runs.map((one) => one.idle()));
       await create('next');
       await Promise.all(runs.map((one) => one.idle()));
-      assert.notEqual(annotationsOf('next')[UIDS], undefined);
+      assert.notEqual(getAnnotations('next')[UIDS], undefined);
       assert.equal(new Set(Object.values(blocks())).size, 6);
       assert.ok(!Object.values(blocks()).includes(undefined));
     });
@@ -556,7 +556,7 @@ suite('the allocation of ranges', () => {
       await one.idle();
       for (let attempt = 0; attempt < 10; attempt++) await one.pass(1000);
       await webhook.stop();
-      assert.equal(annotationsOf('shop')[UIDS], '1040/10');
+      assert.equal(getAnnotations('shop')[UIDS], '1040/10');
       assert.deepEqual(taken(), [0, 1, 2, 3, 4]);
       assert.deepEqual(one.errors(), []);
     });
@@ -571,7 +571,7 @@ suite('the allocation of ranges', () => {
     assert.deepEqual(one.errors(), [missing]);
     for (let attempt = 0; attempt < 20; attempt++) await one.pass(10_000);
     assert.equal(one.errors().length, 20);
-    assert.deepEqual(annotationsOf('default'), {});
+    assert.deepEqual(getAnnotations('default'), {});
     await installCrds(cluster);
     await one.pass(10_000);
     assert.deepEqual(blocks(), FOUR);
@@ -579,7 +579,7 @@ suite('the allocation of ranges', () => {
   });
 });
 
-function messageOf(line: Record<string, unknown> | undefined): string {
+function getMessage(line: Record<string, unknown> | undefined): string {
   return (line?.['err'] as Error | undefined)?.message ?? '';
 }
 

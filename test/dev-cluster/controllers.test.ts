@@ -28,7 +28,7 @@ function object(kind: string, name: string, more: object = {}, namespace?: strin
   return { apiVersion: 'v1', kind, metadata: { name, ...place, ...metadata }, ...more };
 }
 
-function namesOf(resource: ResourceKey, namespace?: string): (string | undefined)[] {
+function getNames(resource: ResourceKey, namespace?: string): (string | undefined)[] {
   return cluster.storage.list(resource, namespace).map((stored) => getMetadata(stored).name);
 }
 
@@ -37,8 +37,8 @@ const createNamespace = (name: string): Promise<ApiObject> =>
 
 describe('the default objects', () => {
   test('namespaces and roles', () => {
-    assert.deepEqual(namesOf(core('namespaces')), ['default', 'kube-node-lease', 'kube-public', 'kube-system']);
-    assert.deepEqual(namesOf(ROLES), [
+    assert.deepEqual(getNames(core('namespaces')), ['default', 'kube-node-lease', 'kube-public', 'kube-system']);
+    assert.deepEqual(getNames(ROLES), [
       'admin',
       'cluster-admin',
       'edit',
@@ -139,8 +139,8 @@ describe('namespaces', () => {
     await cluster.writer.remove(core('configmaps'), 'a', 'kube-root-ca.crt');
     await cluster.writer.remove(core('serviceaccounts'), 'a', 'default');
     await cluster.idle();
-    assert.deepEqual(namesOf(core('configmaps'), 'a'), ['kube-root-ca.crt']);
-    assert.deepEqual(namesOf(core('serviceaccounts'), 'a'), ['default']);
+    assert.deepEqual(getNames(core('configmaps'), 'a'), ['kube-root-ca.crt']);
+    assert.deepEqual(getNames(core('serviceaccounts'), 'a'), ['default']);
   });
 
   test('the objects of a namespace are deleted with it', async () => {
@@ -155,7 +155,7 @@ describe('namespaces', () => {
     await cluster.idle();
     assert.equal(cluster.storage.get(core('namespaces'), '', 'a'), undefined);
     for (const resource of ['configmaps', 'pods', 'serviceaccounts'])
-      assert.deepEqual(namesOf(core(resource), 'a'), []);
+      assert.deepEqual(getNames(core(resource), 'a'), []);
   });
 
   test('a namespace exists until the finalizers of its objects are removed', async () => {
@@ -164,7 +164,7 @@ describe('namespaces', () => {
     await cluster.writer.create(core('configmaps'), held);
     await cluster.writer.remove(core('namespaces'), '', 'a');
     await cluster.idle();
-    assert.deepEqual(namesOf(core('configmaps'), 'a'), ['c']);
+    assert.deepEqual(getNames(core('configmaps'), 'a'), ['c']);
     const stored = cluster.storage.get(core('configmaps'), 'a', 'c');
     assert.ok(stored);
     await cluster.writer.update(core('configmaps'), { ...stored, metadata: { ...stored.metadata, finalizers: [] } });
@@ -179,19 +179,19 @@ describe('aggregated roles', () => {
     apiVersion: `${RBAC}/v1`,
   });
   const rule = (resource: string): object => ({ apiGroups: ['example.com'], resources: [resource], verbs: ['get'] });
-  const rulesOf = (name: string): unknown => cluster.storage.get(ROLES, '', name)?.['rules'];
+  const getRules = (name: string): unknown => cluster.storage.get(ROLES, '', name)?.['rules'];
 
   test('contain the rules of the selected roles, also of aggregated ones', async () => {
     const label = { 'rbac.authorization.k8s.io/aggregate-to-view': 'true' };
     await cluster.writer.create(ROLES, role('widgets', [rule('widgets')], label));
     await cluster.idle();
     for (const name of ['view', 'edit', 'admin']) {
-      assert.ok(JSON.stringify(rulesOf(name)).includes('widgets'), name);
+      assert.ok(JSON.stringify(getRules(name)).includes('widgets'), name);
     }
     await cluster.writer.remove(ROLES, '', 'widgets');
     await cluster.idle();
     for (const name of ['view', 'edit', 'admin']) {
-      assert.ok(!JSON.stringify(rulesOf(name)).includes('widgets'), name);
+      assert.ok(!JSON.stringify(getRules(name)).includes('widgets'), name);
     }
   });
 
@@ -201,7 +201,7 @@ describe('aggregated roles', () => {
     await cluster.writer.create(ROLES, role('a', [rule('a')], { mine: 'yes' }));
     await cluster.writer.create(ROLES, role('b', [rule('b'), rule('a')], { mine: 'yes' }));
     await cluster.idle();
-    assert.deepEqual(rulesOf('mine'), [rule('a'), rule('b')]);
+    assert.deepEqual(getRules('mine'), [rule('a'), rule('b')]);
   });
 });
 

@@ -42,7 +42,7 @@ async function clusterWith(ops: readonly object[]): Promise<DevCluster> {
   return cluster;
 }
 
-async function refusalOf(run: Promise<unknown>): Promise<readonly [code: number, message: string]> {
+async function getRefusal(run: Promise<unknown>): Promise<readonly [code: number, message: string]> {
   try {
     await run;
   } catch (error) {
@@ -59,7 +59,7 @@ const MOVED = [400, 'the namespace of the provided object does not match the nam
 describe('a webhook cannot change the namespace of an object', () => {
   test('to another namespace', async () => {
     const cluster = await clusterWith([{ op: 'replace', path: '/metadata/namespace', value: 'b' }]);
-    assert.deepEqual(await refusalOf(cluster.writer.create(MAPS, MAP)), MOVED);
+    assert.deepEqual(await getRefusal(cluster.writer.create(MAPS, MAP)), MOVED);
     assert.deepEqual(cluster.storage.list(MAPS), []);
     cluster.stop();
   });
@@ -71,7 +71,7 @@ describe('a webhook cannot change the namespace of an object', () => {
     await cluster.writer.create(MAPS, MAP);
     cluster.storage.create(WEBHOOKS, configuration);
     const update = cluster.writer.update(MAPS, { ...MAP, data: { a: 'b' } });
-    assert.deepEqual(await refusalOf(update), MOVED);
+    assert.deepEqual(await getRefusal(update), MOVED);
     cluster.stop();
   });
 

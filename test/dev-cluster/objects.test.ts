@@ -413,7 +413,7 @@ describe('other kinds', () => {
 });
 
 /** The resource of a kind of the project. */
-function resourceOf(kind: string): ResourceInfo {
+function getResource(kind: string): ResourceInfo {
   const definition = DEFINITIONS.find(({ spec }) => spec.names.kind === kind);
   const [resource] = definition ? definedResources(definition) : [];
   assert.ok(resource);
@@ -422,14 +422,14 @@ function resourceOf(kind: string): ResourceInfo {
 
 describe('custom resources', () => {
   const config = (rest: object, name = 'cluster'): ApiObject => {
-    const { group, version } = resourceOf('PSAEnforcementConfig');
+    const { group, version } = getResource('PSAEnforcementConfig');
     const object: ApiObject = {
       apiVersion: `${group}/${version}`,
       kind: 'PSAEnforcementConfig',
       metadata: { name },
       ...rest,
     };
-    resourceOf('PSAEnforcementConfig').strategy.defaults(object);
+    getResource('PSAEnforcementConfig').strategy.defaults(object);
     return object;
   };
   const allocation = (data: unknown): ApiObject => ({ metadata: { name: 'scc-uid' }, data });
@@ -485,7 +485,7 @@ describe('custom resources', () => {
     ],
   ];
   for (const [name, kind, object, ...errors] of cases) {
-    test(name, () => assert.deepEqual(createErrors(object, resourceOf(kind).strategy), errors));
+    test(name, () => assert.deepEqual(createErrors(object, getResource(kind).strategy), errors));
   }
 
   test('defaults are set and unknown fields are removed', () => {
@@ -496,7 +496,7 @@ describe('custom resources', () => {
   });
 
   test('an update of the status keeps spec and metadata', () => {
-    const { strategy } = resourceOf('PSAEnforcementConfig');
+    const { strategy } = getResource('PSAEnforcementConfig');
     const old = config({ spec: {} });
     const next = config({ spec: { enforcementMode: 'Legacy' }, status: { enforcementMode: 'Legacy' } });
     next.metadata = { ...next.metadata, labels: { a: 'b' } };
@@ -514,7 +514,7 @@ describe('custom resources', () => {
     const object = config({ spec: { enforcementMode: 'Legacy' }, status });
     const now = new Date('2026-01-01T00:01:00Z');
     assert.deepEqual(
-      resourceOf('PSAEnforcementConfig').columns.map(({ name, cell }) => [name, cell(object, now)]),
+      getResource('PSAEnforcementConfig').columns.map(({ name, cell }) => [name, cell(object, now)]),
       [
         ['Name', 'cluster'],
         ['Requested', 'Legacy'],

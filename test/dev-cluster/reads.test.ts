@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import type { ApiResponse } from '../support/api-client.ts';
-import { itemsOf, messageOf, metadataOf, namesOf, objectOf } from '../support/answers.ts';
+import { responseItems, responseMessage, objectMetadata, responseNames, responseObject } from '../support/answers.ts';
 import { startCluster, type TestCluster } from '../support/dev-cluster.ts';
 
 const MAPS = '/api/v1/namespaces/default/configmaps';
@@ -19,7 +19,7 @@ describe('reading', () => {
       metadata: { name, labels: { test: value } },
       data: { value },
     });
-  const versionOf = (answer: ApiResponse): string => String(metadataOf(objectOf(answer))['resourceVersion']);
+  const getVersion = (answer: ApiResponse): string => String(objectMetadata(responseObject(answer))['resourceVersion']);
 
   before(async () => {
     cluster = await startCluster();
@@ -33,23 +33,26 @@ describe('reading', () => {
   describe('lists', () => {
     test('are complete and sorted by name', async () => {
       const answer = await send('GET', `${MAPS}?${SELECTOR}`);
-      assert.equal(objectOf(answer)['kind'], 'ConfigMapList');
-      assert.deepEqual(namesOf(answer), ['a', 'b', 'c', 'd', 'e']);
-      assert.ok(itemsOf(answer).every((item) => item['kind'] === undefined && item['apiVersion'] === undefined));
+      assert.equal(responseObject(answer)['kind'], 'ConfigMapList');
+      assert.deepEqual(responseNames(answer), ['a', 'b', 'c', 'd', 'e']);
+      assert.ok(responseItems(answer).every((item) => item['kind'] === undefined && item['apiVersion'] === undefined));
     });
 
     test('have pages with the resource version of the first page', async () => {
       const first = await send('GET', `${MAPS}?${SELECTOR}&limit=2`);
-      assert.deepEqual(namesOf(first), ['a', 'b']);
+      assert.deepEqual(responseNames(first), ['a', 'b']);
       await create('aa');
       await send('DELETE', `${MAPS}/d`);
       await send('PATCH', `${MAPS}/c`, { data: { value: 'y' } }, { 'content-type': 'application/merge-patch+json' });
       const next = (answer: ApiResponse): Promise<ApiResponse> =>
-        send('GET', `${MAPS}?${SELECTOR}&limit=2&continue=${String(metadataOf(objectOf(answer))['continue'])}`);
+        send(
+          'GET',
+          `${MAPS}?${SELECTOR}&limit=2&continue=${String(objectMetadata(responseObject(answer))['continue'])}`,
+        );
       const second = await next(first);
-      assert.deepEqual(namesOf(second), ['c', 'e']);
-      assert.equal(metadataOf(objectOf(second))['continue'], undefined);
-      assert.equal(versionOf(second), versionOf(first));
+      assert.deepEqual(responseNames(second), ['c', 'e']);
+      assert.equal(objectMetadata(responseObject(second))['continue'], undefined);
+      assert.equal(getVersion(second), getVersion(first));
     });
 
     test('of all namespaces have pages', async () => {
@@ -58,21 +61,21 @@ describe('reading', () => {
       do {
         const answer = await send('GET', `/api/v1/configmaps?limit=1${token}`);
         seen.push(
-          ...itemsOf(answer).map(
-            (item) => `${String(metadataOf(item)['namespace'])}/${String(metadataOf(item)['name'])}`,
+          ...responseItems(answer).map(
+            (item) => `${String(objectMetadata(item)['namespace'])}/${String(objectMetadata(item)['name'])}`,
           ),
         );
-        const next = metadataOf(objectOf(answer))['continue'];
+        const next = objectMetadata(responseObject(answer))['continue'];
         token = typeof next === 'string' ? `&continue=${next}` : '';
       } while (token !== '');
-      const all = itemsOf(await send('GET', '/api/v1/configmaps'));
+      const all = responseItems(await send('GET', '/api/v1/configmaps'));
       assert.equal(seen.length, all.length);
       assert.deepEqual(seen, seen.toSorted());
     });
 
     test('of all namespaces can be limited to one name', async () => {
       const answer = await send('GET', '/api/v1/configmaps?fieldSelector=metadata.name%3Da');
-      assert.deepEqual(namesOf(answer), ['a']);
+      assert.deepEqual(responseNames(answer), ['a']);
     });
 
     const refused: readonly [query: string, status: number, message: string | RegExp][] = [
@@ -85,7 +88,7 @@ describe('reading', () => {
     for (const [query, status, message] of refused) {
       test(`${query} is refused`, async () => {
         const answer = await send('GET', `${MAPS}?${query}`);
-        const text = String(messageOf(answer));
+        const text = String(responseMessage(answer));
         if (typeof message === 'string') assert.equal(text, message);
         else assert.match(text, message);
         assert.equal(answer.status, status);
@@ -98,7 +101,7 @@ describe('reading', () => {
     const METADATA = { accept: 'application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io' };
 
     test('a single object as a table that includes the object', async () => {
-      const table = objectOf(await send('GET', `${MAPS}/a?includeObject=Object`, undefined, TABLE));
+      const table = responseObject(await send('GET', `${MAPS}/a?includeObject=Object`, undefined, TABLE));
       assert.equal(table['kind'], 'Table');
       const [row] = table['rows'] as { cells: unknown[]; object: { data?: unknown } }[];
       assert.deepEqual(row?.cells.slice(0, 2), ['a', 1]);
@@ -106,19 +109,19 @@ describe('reading', () => {
     });
 
     test('a table without objects', async () => {
-      const table = objectOf(await send('GET', `${MAPS}?includeObject=None`, undefined, TABLE));
+      const table = responseObject(await send('GET', `${MAPS}?includeObject=None`, undefined, TABLE));
       assert.ok((table['rows'] as { object: unknown }[]).every(({ object }) => object === null));
     });
 
     test('only the metadata of an object', async () => {
-      const object = objectOf(await send('GET', `${MAPS}/a`, undefined, METADATA));
+      const object = responseObject(await send('GET', `${MAPS}/a`, undefined, METADATA));
       assert.deepEqual(Object.keys(object), ['kind', 'apiVersion', 'metadata']);
     });
 
     test('an unsupported media type is refused', async () => {
       const answer = await send('GET', `${MAPS}/a`, undefined, { accept: 'text/html' });
       assert.equal(answer.status, 406);
-      assert.equal(messageOf(answer), 'only the following media types are accepted: application/json');
+      assert.equal(responseMessage(answer), 'only the following media types are accepted: application/json');
     });
 
     test('events are in both API groups, with the field names of each', async () => {
@@ -130,12 +133,12 @@ describe('reading', () => {
         note: 'twice',
         reportingController: 'test',
       });
-      const [core] = itemsOf(await send('GET', '/api/v1/events'));
-      const [other] = itemsOf(await send('GET', '/apis/events.k8s.io/v1/events'));
+      const [core] = responseItems(await send('GET', '/api/v1/events'));
+      const [other] = responseItems(await send('GET', '/apis/events.k8s.io/v1/events'));
       assert.equal(core?.['message'], 'twice');
       assert.equal(other?.['note'], 'twice');
       assert.deepEqual(core['involvedObject'], other['regarding']);
-      assert.equal(metadataOf(core)['uid'], metadataOf(other)['uid']);
+      assert.equal(objectMetadata(core)['uid'], objectMetadata(other)['uid']);
     });
   });
 });

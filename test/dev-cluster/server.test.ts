@@ -4,7 +4,7 @@ import { stat } from 'node:fs/promises';
 import { after, before, describe, test } from 'node:test';
 import { connect } from 'node:tls';
 import { createApiClient, type ApiResponse } from '../support/api-client.ts';
-import { messageOf, objectOf } from '../support/answers.ts';
+import { responseMessage, responseObject } from '../support/answers.ts';
 import { startCluster, type TestCluster } from '../support/dev-cluster.ts';
 import { createAuthority, createClient } from '../../src/tls/issue.ts';
 import type { JsonObject } from '../../src/kube/types.ts';
@@ -26,7 +26,7 @@ describe('the API over HTTP', () => {
       const answer = await cluster.as().send('GET', '/api/v1/pods');
       assert.equal(answer.status, 403);
       assert.equal(
-        messageOf(answer),
+        responseMessage(answer),
         'pods is forbidden: User "system:anonymous" cannot list resource "pods" in API group "" at the cluster scope',
       );
     });
@@ -34,7 +34,7 @@ describe('the API over HTTP', () => {
     test('a token is rejected', async () => {
       const answer = await cluster.as().send('GET', '/api', undefined, { authorization: 'Bearer x' });
       assert.equal(answer.status, 401);
-      assert.equal(messageOf(answer), 'Unauthorized');
+      assert.equal(responseMessage(answer), 'Unauthorized');
     });
 
     test('a certificate of another authority is rejected', async () => {
@@ -60,7 +60,7 @@ describe('the API over HTTP', () => {
 
     test('anonymous clients cannot read other paths', async () => {
       const answer = await cluster.as().send('GET', '/openapi/v2');
-      assert.equal(messageOf(answer), 'forbidden: User "system:anonymous" cannot get path "/openapi/v2"');
+      assert.equal(responseMessage(answer), 'forbidden: User "system:anonymous" cannot get path "/openapi/v2"');
       assert.equal(answer.status, 403);
     });
   });
@@ -94,13 +94,13 @@ describe('the API over HTTP', () => {
     ];
     for (const [headers, user] of cases) {
       test(JSON.stringify(headers), async () => {
-        assert.deepEqual((objectOf(await as(headers))['status'] as JsonObject)['userInfo'], user);
+        assert.deepEqual((responseObject(await as(headers))['status'] as JsonObject)['userInfo'], user);
       });
     }
 
     test('of the anonymous user has the permissions of that user', async () => {
       const answer = await send('GET', '/api/v1/pods', undefined, { 'impersonate-user': 'system:anonymous' });
-      assert.match(String(messageOf(answer)), /^pods is forbidden: User "system:anonymous" cannot list/);
+      assert.match(String(responseMessage(answer)), /^pods is forbidden: User "system:anonymous" cannot list/);
     });
 
     const refused: readonly [headers: Record<string, string>, status: number, message: string][] = [
@@ -109,7 +109,7 @@ describe('the API over HTTP', () => {
     for (const [headers, status, message] of refused) {
       test(`${JSON.stringify(headers)} is rejected`, async () => {
         const answer = await as(headers);
-        assert.equal(messageOf(answer), message);
+        assert.equal(responseMessage(answer), message);
         assert.equal(answer.status, status);
       });
     }
@@ -127,7 +127,7 @@ describe('the API over HTTP', () => {
     for (const [headers, message] of forbidden) {
       test(`${JSON.stringify(headers)} requires a permission`, async () => {
         const answer = await cluster.as('carol').send('GET', '/api', undefined, headers);
-        assert.equal(messageOf(answer), message);
+        assert.equal(responseMessage(answer), message);
         assert.equal(answer.status, 403);
       });
     }
@@ -188,7 +188,7 @@ describe('the API over HTTP', () => {
       test(what, async () => {
         const answer = await send(...request);
         assert.equal(answer.status, status, answer.text);
-        if (message !== undefined) assert.equal(messageOf(answer), message);
+        if (message !== undefined) assert.equal(responseMessage(answer), message);
         assert.equal((await send('GET', '/readyz')).status, 200);
       });
     }
@@ -221,11 +221,11 @@ describe('the API over HTTP', () => {
       const path = '/apis/apiextensions.k8s.io/v1/customresourcedefinitions';
       assert.equal((await send('POST', path, definition)).status, 201);
       await cluster.cluster.idle();
-      const group = objectOf(await send('GET', '/apis/example.com'));
+      const group = responseObject(await send('GET', '/apis/example.com'));
       assert.deepEqual(group['preferredVersion'], { groupVersion: 'example.com/v1', version: 'v1' });
       const gadget = { apiVersion: 'example.com/v1', kind: 'Gadget', metadata: { name: 'g' } };
       assert.equal((await send('POST', '/apis/example.com/v1/namespaces/default/gadgets', gadget)).status, 201);
-      const other = objectOf(await send('GET', '/apis/example.com/v2/namespaces/default/gadgets/g'));
+      const other = responseObject(await send('GET', '/apis/example.com/v2/namespaces/default/gadgets/g'));
       assert.equal(other['apiVersion'], 'example.com/v2');
       assert.match((await send('GET', '/openapi/v3')).text, /apis\/example.com\/v2/);
       assert.equal((await send('DELETE', `${path}/gadgets.example.com`)).status, 200);

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import type { JsonObject } from '../../src/kube/types.ts';
 import type { ApiResponse } from '../support/api-client.ts';
-import { messageOf, objectOf } from '../support/answers.ts';
+import { responseMessage, responseObject } from '../support/answers.ts';
 import { startCluster, type TestCluster } from '../support/dev-cluster.ts';
 
 const PODS = '/api/v1/namespaces/default/pods';
@@ -27,7 +27,7 @@ describe('subresources', () => {
   });
 
   test('namespaces are finalized by a subresource', async () => {
-    const created = objectOf(
+    const created = responseObject(
       await send('POST', '/api/v1/namespaces', { apiVersion: 'v1', kind: 'Namespace', metadata: { name: 'final' } }),
     );
     const answer = await send('PUT', '/api/v1/namespaces/final/finalize', { ...created, spec: { finalizers: [] } });
@@ -60,7 +60,7 @@ describe('subresources', () => {
     for (const [path, status, message] of cases) {
       test(path, async () => {
         const answer = await send('GET', `${PODS}/${path}`);
-        assert.equal(messageOf(answer), message);
+        assert.equal(responseMessage(answer), message);
         assert.equal(answer.status, status);
       });
     }
@@ -75,7 +75,7 @@ describe('subresources', () => {
       await bind(cluster, 'watcher', rules);
       const answer = await cluster.as('watcher').send('GET', `${PODS}/single/exec`);
       assert.equal(
-        messageOf(answer),
+        responseMessage(answer),
         'pods "single" is forbidden: User "watcher" cannot create resource "pods/exec" in API group "" in the namespace "default"',
       );
     });
@@ -97,7 +97,7 @@ describe('subresources', () => {
       const answer = await send(method, path, method === 'POST' || method === 'PUT' ? {} : undefined);
       assert.equal(answer.status, status);
       assert.equal(
-        messageOf(answer),
+        responseMessage(answer),
         status === 404
           ? 'the server could not find the requested resource'
           : 'the server does not allow this method on the requested resource',
@@ -132,7 +132,7 @@ describe('reviews', () => {
   for (const [what, user, spec, allowed] of answers) {
     test(`${what} is ${allowed ? 'allowed' : 'not allowed'}`, async () => {
       const answer = await post(`${AUTHORIZATION}/subjectaccessreviews`, 'SubjectAccessReview', { ...spec, user });
-      assert.deepEqual(objectOf(answer)['status'], { allowed });
+      assert.deepEqual(responseObject(answer)['status'], { allowed });
     });
   }
 
@@ -143,7 +143,7 @@ describe('reviews', () => {
       kind: 'SelfSubjectRulesReview',
       spec: { namespace: 'default' },
     };
-    const status = objectOf(await user.send('POST', `${AUTHORIZATION}/selfsubjectrulesreviews`, body))['status'];
+    const status = responseObject(await user.send('POST', `${AUTHORIZATION}/selfsubjectrulesreviews`, body))['status'];
     const rules = (status as { resourceRules: object[] }).resourceRules;
     assert.ok(
       rules.some((rule) => JSON.stringify(rule) === '{"verbs":["get","list"],"apiGroups":[""],"resources":["pods"]}'),

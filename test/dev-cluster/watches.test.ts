@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { after, before, beforeEach, describe, test } from 'node:test';
-import { metadataOf, objectOf } from '../support/answers.ts';
+import { objectMetadata, responseObject } from '../support/answers.ts';
 import { startCluster, type TestCluster } from '../support/dev-cluster.ts';
 import type { JsonObject } from '../../src/kube/types.ts';
 import type { ApiResponse } from '../support/api-client.ts';
@@ -30,7 +30,8 @@ describe('watching', () => {
     cluster.admin.send(method, path, body, headers);
   const create = (name: string, labels = {}): Promise<ApiResponse> =>
     send('POST', secrets, { apiVersion: 'v1', kind: 'Secret', metadata: { name, labels } });
-  const now = async (): Promise<string> => String(metadataOf(objectOf(await send('GET', secrets)))['resourceVersion']);
+  const now = async (): Promise<string> =>
+    String(objectMetadata(responseObject(await send('GET', secrets)))['resourceVersion']);
   /** Watches for a second and returns the events: the type and the name, or the message. */
   const watch = async (query: string, headers?: Record<string, string>): Promise<string[]> => {
     const { text } = await send('GET', `${secrets}?watch=true&timeoutSeconds=1&${query}`, undefined, headers);
@@ -147,7 +148,7 @@ function secret(name: string): JsonObject {
 
 function formatEvent({ type, object }: JsonObject): string {
   const body = object as JsonObject;
-  const { name, annotations } = metadataOf(body);
+  const { name, annotations } = objectMetadata(body);
   if (type === 'ERROR') return `ERROR ${String(body['message'])}`;
   if (type === 'BOOKMARK') {
     const end = (annotations as JsonObject | undefined)?.['k8s.io/initial-events-end'];

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { after, before, beforeEach, describe, test } from 'node:test';
 import type { JsonObject } from '../../src/kube/types.ts';
-import { messageOf, metadataOf, objectOf } from '../support/answers.ts';
+import { responseMessage, objectMetadata, responseObject } from '../support/answers.ts';
 import type { ApiResponse } from '../support/api-client.ts';
 import { startCluster, type TestCluster } from '../support/dev-cluster.ts';
 
@@ -33,7 +33,7 @@ describe('writing objects', () => {
 
   const send = (method: string, path: string, body?: unknown, headers?: Record<string, string>): Promise<ApiResponse> =>
     cluster.admin.send(method, path, body, headers);
-  const stored = async (): Promise<JsonObject> => objectOf(await send('GET', `${MAPS}/${name}`));
+  const stored = async (): Promise<JsonObject> => responseObject(await send('GET', `${MAPS}/${name}`));
 
   test('a generated name is unique, and dry runs store nothing', async () => {
     const body = { ...map(''), metadata: { generateName: 'made-' } };
@@ -61,10 +61,10 @@ describe('writing objects', () => {
   });
 
   test('an update without a change is not stored', async () => {
-    const made = objectOf(await send('POST', MAPS, map(name, { data: { a: '1' } })));
-    const again = objectOf(await send('PUT', `${MAPS}/${name}`, made));
+    const made = responseObject(await send('POST', MAPS, map(name, { data: { a: '1' } })));
+    const again = responseObject(await send('PUT', `${MAPS}/${name}`, made));
     assert.deepEqual(again, made);
-    const patched = objectOf(await send('PATCH', `${MAPS}/${name}`, { data: { a: '1' } }, MERGE));
+    const patched = responseObject(await send('PATCH', `${MAPS}/${name}`, { data: { a: '1' } }, MERGE));
     assert.deepEqual(patched, made);
   });
 
@@ -84,7 +84,7 @@ describe('writing objects', () => {
     assert.ok(deleted['deletionTimestamp']);
     assert.equal((await send('GET', `${MAPS}/${name}`)).status, 200);
     const conflict = await send('POST', MAPS, map(name));
-    assert.equal(messageOf(conflict), `object is being deleted: configmaps "${name}" already exists`);
+    assert.equal(responseMessage(conflict), `object is being deleted: configmaps "${name}" already exists`);
     const last = await send('PATCH', `${MAPS}/${name}`, { metadata: { finalizers: null } }, MERGE);
     assert.equal(last.status, 200);
     assert.equal((await send('GET', `${MAPS}/${name}`)).status, 404);
@@ -95,7 +95,7 @@ describe('writing objects', () => {
     const remove = (preconditions: object): Promise<ApiResponse> =>
       send('DELETE', `${MAPS}/${name}`, { kind: 'DeleteOptions', apiVersion: 'v1', preconditions });
     assert.equal(
-      messageOf(await remove({ uid: 'other' })),
+      responseMessage(await remove({ uid: 'other' })),
       `Operation cannot be fulfilled on ConfigMap "${name}": the UID in the precondition (other) does not match the UID in record (${String(made['uid'])})`,
     );
     assert.equal((await remove({ uid: made['uid'] })).status, 200);
@@ -157,12 +157,12 @@ describe('writing objects', () => {
   for (const [what, request, status, message] of refused) {
     test(`${what} is refused`, async () => {
       const answer = await send(...request());
-      assert.equal(messageOf(answer), message());
+      assert.equal(responseMessage(answer), message());
       assert.equal(answer.status, status);
     });
   }
 });
 
 function metadata(answer: ApiResponse): JsonObject {
-  return metadataOf(objectOf(answer));
+  return objectMetadata(responseObject(answer));
 }

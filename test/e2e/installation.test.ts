@@ -8,7 +8,7 @@ import { fileURLToPath } from 'node:url';
 import { readSeed } from '../../src/cli/serve/dev-cluster.ts';
 import type { JsonObject } from '../../src/kube/types.ts';
 import { createAuthority } from '../../src/tls/issue.ts';
-import { metadataOf, messageOf, objectOf } from '../support/answers.ts';
+import { objectMetadata, responseMessage, responseObject } from '../support/answers.ts';
 import type { ApiResponse } from '../support/api-client.ts';
 import {
   createSystem,
@@ -22,12 +22,12 @@ import {
   create,
   find,
   localObjects,
-  placeOf,
+  resolvePaths,
   remove,
-  versionsOf,
+  resourceVersions,
   copyOverlay,
 } from '../support/control-plane/installation.ts';
-import { refusedCalls, unusedRights } from '../support/control-plane/replica.ts';
+import { refusedCalls, unusedPermissions } from '../support/control-plane/replica.ts';
 import { eventually } from '../support/eventually.ts';
 import { createKubectl, hasKubectl } from '../support/kubectl.ts';
 import { runProgram, type Outcome } from '../support/memory-io.ts';
@@ -130,9 +130,9 @@ suite('an installation', () => {
       [],
     );
     // kubectl prints "configured" for every patch. Resource versions show the actual changes.
-    const versions = await versionsOf(plane.admin, system.objects);
+    const versions = await resourceVersions(plane.admin, system.objects);
     await results();
-    assert.deepEqual(await versionsOf(plane.admin, system.objects), versions);
+    assert.deepEqual(await resourceVersions(plane.admin, system.objects), versions);
   });
 
   suite('while no replica runs', () => {
@@ -143,14 +143,14 @@ suite('an installation', () => {
       // API servers observe webhooks after a short delay.
       await eventually(async () => assert.equal((await create(plane.admin, pod('default', 'early'))).status, 500));
       const answer = await send(pod('default', 'early'));
-      assert.equal(messageOf(answer), failed('mutate.scc.portcullis.dev', '/scc/mutate', 15));
+      assert.equal(responseMessage(answer), failed('mutate.scc.portcullis.dev', '/scc/mutate', 15));
       const off = await send(pod('baseline', 'early'));
-      assert.equal(messageOf(off), failed('psa.portcullis.dev', '/psa/validate', 5));
+      assert.equal(responseMessage(off), failed('psa.portcullis.dev', '/psa/validate', 5));
     });
 
     test('new namespaces are denied, unless they fail open', async () => {
       const answer = await send(namespace('early'));
-      assert.equal(messageOf(answer), failed('psa.portcullis.dev', '/psa/validate', 5));
+      assert.equal(responseMessage(answer), failed('psa.portcullis.dev', '/psa/validate', 5));
       await succeeds(namespace('network', { 'portcullis.dev/admission': 'fail-open' }));
     });
 
@@ -217,7 +217,7 @@ suite('an installation', () => {
   test('the example objects are created', async () => {
     for (const { value } of await readSeed(EXAMPLES)) {
       if (value['kind'] !== 'Namespace')
-        await succeeds({ ...value, metadata: { namespace: 'default', ...metadataOf(value) } });
+        await succeeds({ ...value, metadata: { namespace: 'default', ...objectMetadata(value) } });
     }
   });
 
@@ -246,7 +246,7 @@ suite('an installation', () => {
     });
     test('SCC admission applies to pods only', async () => {
       for (const object of [pod('kinds-scc', 'pod'), ...workloads('kinds-scc', PLAIN)]) {
-        const { metadata } = objectOf(await succeeds(object));
+        const { metadata } = responseObject(await succeeds(object));
         const { annotations = {} } = metadata as { readonly annotations?: Readonly<Record<string, string>> };
         const isPod = object['kind'] === 'Pod';
         // An administrator may use every SCC; this one has the highest priority.
@@ -275,7 +275,7 @@ suite('an installation', () => {
 
   test('the previous authority is removed from the caBundle after all replicas serve the new certificate', async () => {
     await eventually(async () => {
-      const [{ clientConfig }] = objectOf(await plane.admin.send('GET', PSA))['webhooks'] as [JsonObject];
+      const [{ clientConfig }] = responseObject(await plane.admin.send('GET', PSA))['webhooks'] as [JsonObject];
       const { caBundle } = clientConfig as { readonly caBundle: string };
       const trusted = Buffer.from(caBundle, 'base64')
         .toString()
@@ -288,7 +288,7 @@ suite('an installation', () => {
   test('another replica becomes the leader after the leader is killed', async () => {
     const holder = async (): Promise<string> => {
       const path = '/apis/coordination.k8s.io/v1/namespaces/portcullis/leases/portcullis';
-      const { spec } = objectOf(await plane.admin.send('GET', path)) as {
+      const { spec } = responseObject(await plane.admin.send('GET', path)) as {
         readonly spec: { readonly holderIdentity?: string };
       };
       return spec.holderIdentity ?? '';
@@ -311,7 +311,7 @@ suite('an installation', () => {
     const roles = '/apis/rbac.authorization.k8s.io/v1';
     const name = 'system:openshift:scc:restricted-v2';
     const scc = '/apis/security.openshift.io/v1/securitycontextconstraints/restricted-v2';
-    const read = async (path: string): Promise<JsonObject> => objectOf(await plane.admin.send('GET', path));
+    const read = async (path: string): Promise<JsonObject> => responseObject(await plane.admin.send('GET', path));
     const kept = { role: `${roles}/clusterroles/${name}`, binding: `${roles}/clusterrolebindings/${name}` };
     const [role, binding] = [await read(kept.role), await read(kept.binding)];
 
@@ -325,11 +325,11 @@ suite('an installation', () => {
     });
 
     // The second occurrence increases the count of the event.
-    const { path } = await placeOf(plane.admin, namespace('payments'));
+    const { path } = await resolvePaths(plane.admin, namespace('payments'));
     for (let times = 0; times < 2; times++) {
       await plane.admin.send('PATCH', path, { metadata: { annotations: { [MCS]: null } } }, MERGE);
       await eventually(async () =>
-        assert.match(JSON.stringify(metadataOf(await read(path))), /"openshift.io\/sa.scc.mcs":"s0:c/),
+        assert.match(JSON.stringify(objectMetadata(await read(path))), /"openshift.io\/sa.scc.mcs":"s0:c/),
       );
     }
   });
@@ -338,7 +338,7 @@ suite('an installation', () => {
     const path = '/api/v1/namespaces/payments/pods/nobody/exec?command=sh';
     const answer = await plane.admin.send('POST', path, undefined, { 'Impersonate-User': 'alice' });
     assert.equal(
-      messageOf(answer),
+      responseMessage(answer),
       'admission webhook "exec.scc.portcullis.dev" denied the request: pods "nobody" not found',
     );
   });
@@ -383,17 +383,17 @@ suite('an installation', () => {
   test('a renewed serving certificate is served without failed requests', async () => {
     const secret = '/api/v1/namespaces/portcullis/secrets/portcullis-serving-certificate';
     const certificate = async (): Promise<unknown> =>
-      (objectOf(await plane.admin.send('GET', secret))['data'] as JsonObject)['tls.crt'];
+      (responseObject(await plane.admin.send('GET', secret))['data'] as JsonObject)['tls.crt'];
     // The content of an immutable Secret can only be replaced with the Secret.
     for (const immutable of [false, true]) {
       const before = await certificate();
-      const loads = system.replicas.map((replica) => loadsOf(replica));
+      const loads = system.replicas.map((replica) => getLoads(replica));
       const rotate = { immutable, metadata: { annotations: { 'portcullis.dev/rotate': 'serving' } } };
       assert.equal((await plane.admin.send('PATCH', secret, rotate, MERGE)).status, 200);
       await eventually(async () => {
         checkDenied(await send(pod('baseline', 'rotated', PRIVILEGED)));
         assert.notEqual(await certificate(), before);
-        for (const [index, replica] of system.replicas.entries()) assert.ok(loadsOf(replica) > (loads[index] ?? 0));
+        for (const [index, replica] of system.replicas.entries()) assert.ok(getLoads(replica) > (loads[index] ?? 0));
       });
       checkDenied(await send(pod('baseline', 'rotated', PRIVILEGED)));
     }
@@ -406,7 +406,7 @@ suite('an installation', () => {
     const calls = await plane.calls();
     const usual = calls.filter((_call, index) => index < restart.from || index >= restart.to);
     assert.deepEqual(refusedCalls(usual), []);
-    assert.deepEqual(unusedRights(system.objects, calls), []);
+    assert.deepEqual(unusedPermissions(system.objects, calls), []);
   });
 
   test('uninstall removes the installation, webhooks first', async () => {
@@ -417,7 +417,7 @@ suite('an installation', () => {
     await succeeds(pod('baseline', 'free', PRIVILEGED));
     for (const object of system.objects) {
       if (object['kind'] === 'CustomResourceDefinition') continue;
-      const { path } = await placeOf(plane.admin, object);
+      const { path } = await resolvePaths(plane.admin, object);
       await eventually(async () => assert.equal((await plane.admin.send('GET', path)).status, 404, path));
     }
   });
@@ -428,13 +428,13 @@ const DENIED =
 
 function checkDenied(answer: ApiResponse): void {
   assert.equal(answer.status, 403, answer.text);
-  assert.match(String(messageOf(answer)), DENIED);
+  assert.match(String(responseMessage(answer)), DENIED);
 }
 
 function base64(text: string): string {
   return Buffer.from(text).toString('base64');
 }
 
-function loadsOf(replica: Replica): number {
+function getLoads(replica: Replica): number {
   return replica.log().filter(({ msg }) => msg === 'serving certificate loaded').length;
 }

@@ -9,7 +9,7 @@ import { after, before, suite, test } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { setTimeout as pause } from 'node:timers/promises';
 import type { JsonObject } from '../../src/kube/types.ts';
-import { messageOf, metadataOf, objectOf } from '../support/answers.ts';
+import { responseMessage, objectMetadata, responseObject } from '../support/answers.ts';
 import type { ApiResponse } from '../support/api-client.ts';
 import {
   createSystem,
@@ -19,7 +19,7 @@ import {
   type System,
 } from '../support/control-plane/index.ts';
 import { create, localObjects } from '../support/control-plane/installation.ts';
-import { refusedCalls, unusedRights } from '../support/control-plane/replica.ts';
+import { refusedCalls, unusedPermissions } from '../support/control-plane/replica.ts';
 import { eventually } from '../support/eventually.ts';
 import { runProgram } from '../support/memory-io.ts';
 import { watchSafety, type RunningPod, type SafetyWatch } from '../support/rollout-safety.ts';
@@ -84,7 +84,7 @@ suite('the rollout of enforcement', () => {
   let system: System;
   let watch: SafetyWatch;
 
-  const read = async (path: string): Promise<JsonObject> => objectOf(await plane.admin.send('GET', path));
+  const read = async (path: string): Promise<JsonObject> => responseObject(await plane.admin.send('GET', path));
   const patch = async (path: string, change: JsonObject): Promise<ApiResponse> => {
     const answer = await plane.admin.send('PATCH', path, change, MERGE);
     assert.equal(answer.status, 200, answer.text);
@@ -93,13 +93,13 @@ suite('the rollout of enforcement', () => {
   const succeeds = async (object: JsonObject): Promise<JsonObject> => {
     const answer = await create(plane.admin, object);
     assert.equal(answer.status, 201, answer.text);
-    return objectOf(answer);
+    return responseObject(answer);
   };
-  const labelsOf = async (name: string): Promise<Readonly<Record<string, string>>> =>
-    (metadataOf(await read(`/api/v1/namespaces/${name}`))['labels'] ?? {}) as Readonly<Record<string, string>>;
+  const getLabels = async (name: string): Promise<Readonly<Record<string, string>>> =>
+    (objectMetadata(await read(`/api/v1/namespaces/${name}`))['labels'] ?? {}) as Readonly<Record<string, string>>;
   const enforced = async (): Promise<Readonly<Record<string, string | undefined>>> =>
     Object.fromEntries(
-      await Promise.all(MANAGED.map(async ({ name }) => [name, (await labelsOf(name))[ENFORCE]] as const)),
+      await Promise.all(MANAGED.map(async ({ name }) => [name, (await getLabels(name))[ENFORCE]] as const)),
     );
   /** Writes the configuration file, which the replicas reload. */
   const configure = (phase: string): Promise<void> =>
@@ -182,7 +182,7 @@ suite('the rollout of enforcement', () => {
   const LEVELS = Object.fromEntries(MANAGED.map(({ name, level }) => [name, level]));
   const NONE = Object.fromEntries(MANAGED.map(({ name }) => [name, undefined]));
   const publishedDefault = async (): Promise<unknown> => {
-    const { annotations = {} } = metadataOf(await read(PUBLISHED)) as { readonly annotations?: JsonObject };
+    const { annotations = {} } = objectMetadata(await read(PUBLISHED)) as { readonly annotations?: JsonObject };
     return annotations['portcullis.dev/pod-security-default'];
   };
   const expectEnforced = async (): Promise<void> => {
@@ -191,7 +191,7 @@ suite('the rollout of enforcement', () => {
     assert.deepEqual(await enforced(), LEVELS);
     const refused = await create(plane.admin, pod('plain', 'refused', 'anyuid', ROOT));
     assert.equal(refused.status, 403, refused.text);
-    assert.match(String(messageOf(refused)), /violates PodSecurity "restricted:latest"/);
+    assert.match(String(responseMessage(refused)), /violates PodSecurity "restricted:latest"/);
     await checkRecreation();
   };
   const expectNotEnforced = async (reason: string): Promise<void> => {
@@ -227,7 +227,7 @@ suite('the rollout of enforcement', () => {
   /** Deletes the Lease of a replica, which stays valid for a minute otherwise. */
   const forget = async ({ port }: Replica): Promise<void> => {
     const { items } = (await read(LEASES)) as { readonly items: readonly JsonObject[] };
-    const lease = items.map((item) => String(metadataOf(item)['name'])).find((name) => name.endsWith(`-${port}`));
+    const lease = items.map((item) => String(objectMetadata(item)['name'])).find((name) => name.endsWith(`-${port}`));
     assert.ok(lease);
     assert.equal((await plane.admin.send('DELETE', `${LEASES}/${lease}`)).status, 200);
   };
@@ -274,7 +274,7 @@ suite('the rollout of enforcement', () => {
       { Evaluated: 'True/Completed', ViolationsDetected: 'False/NoViolations', Enforcing: 'False/PhaseNotEnforcing' },
     );
     await eventually(async () => {
-      for (const { name, level } of MANAGED) assert.equal((await labelsOf(name))[WARN], level);
+      for (const { name, level } of MANAGED) assert.equal((await getLabels(name))[WARN], level);
     });
     await expectNotEnforced('PhaseNotEnforcing');
     verifySafety();
@@ -340,10 +340,10 @@ suite('the rollout of enforcement', () => {
     await patch('/api/v1/namespaces/rooted', { metadata: { labels, annotations: { note: 'ours' } } });
     await patch(path, { metadata: { labels: { [WARN]: null }, annotations: { [LEVEL]: 'privileged' } } });
     await eventually(async () => {
-      const { labels: now = {}, annotations = {} } = metadataOf(await read(path)) as Record<string, JsonObject>;
+      const { labels: now = {}, annotations = {} } = objectMetadata(await read(path)) as Record<string, JsonObject>;
       assert.deepEqual([now[WARN], annotations[LEVEL]], ['restricted', 'restricted']);
     });
-    const kept = await labelsOf('rooted');
+    const kept = await getLabels('rooted');
     assert.deepEqual([kept[ENFORCE], kept['pod-security.kubernetes.io/enforce-version']], ['baseline', 'v1.30']);
     verifySafety();
   });
@@ -352,15 +352,15 @@ suite('the rollout of enforcement', () => {
     const path = '/api/v1/namespaces/plain';
     await patch(path, { metadata: { labels: { [SYNC]: 'false' } } });
     await eventually(async () => {
-      const { labels = {}, annotations = {} } = metadataOf(await read(path)) as Record<string, JsonObject>;
+      const { labels = {}, annotations = {} } = objectMetadata(await read(path)) as Record<string, JsonObject>;
       assert.deepEqual([labels[ENFORCE], annotations[LEVEL]], ['restricted', undefined]);
     });
     await patch(path, { metadata: { labels: { [WARN]: 'baseline' } } });
     await patch(path, { metadata: { labels: { [SYNC]: 'true' } } });
-    await eventually(async () => assert.equal((await labelsOf('plain'))[WARN], 'restricted'));
+    await eventually(async () => assert.equal((await getLabels('plain'))[WARN], 'restricted'));
     await patch('/api/v1/namespaces/rooted', { metadata: { labels: { [SYNC]: 'true' } } });
     await eventually(async () =>
-      assert.equal((await labelsOf('rooted'))['pod-security.kubernetes.io/enforce-version'], 'latest'),
+      assert.equal((await getLabels('rooted'))['pod-security.kubernetes.io/enforce-version'], 'latest'),
     );
     verifySafety();
   });
@@ -474,10 +474,10 @@ suite('the rollout of enforcement', () => {
     const calls = await plane.calls();
     assert.deepEqual(refusedCalls(calls), []);
     const roles = system.objects.filter(
-      ({ kind, ...object }) => String(kind).endsWith('Role') && ROLES.test(String(metadataOf(object)['name'])),
+      ({ kind, ...object }) => String(kind).endsWith('Role') && ROLES.test(String(objectMetadata(object)['name'])),
     );
     assert.equal(roles.length, 7);
-    assert.deepEqual(unusedRights(roles, calls), UNUSED);
+    assert.deepEqual(unusedPermissions(roles, calls), UNUSED);
   });
 
   test('doctor reports missing permissions', async () => {

@@ -2,10 +2,10 @@
 import assert from 'node:assert/strict';
 import { after, before, suite, test } from 'node:test';
 import { isObject, type JsonObject } from '../../src/kube/types.ts';
-import { objectOf } from '../support/answers.ts';
+import { responseObject } from '../support/answers.ts';
 import type { ApiResponse, ApiClient } from '../support/api-client.ts';
 import { connect } from '../support/kubeconfig.ts';
-import { serve, type Running } from '../support/serve-process.ts';
+import { serve, type RunningServer } from '../support/serve-process.ts';
 
 const SCCS = '/apis/security.openshift.io/v1/securitycontextconstraints';
 const CONFIGURATIONS = '/apis/admissionregistration.k8s.io/v1';
@@ -24,7 +24,7 @@ function short(name: string, fields: JsonObject = {}): JsonObject {
 }
 
 suite('SCCs', () => {
-  let running: Running;
+  let running: RunningServer;
   let client: ApiClient;
   before(async () => {
     running = await serve([]);
@@ -35,13 +35,13 @@ suite('SCCs', () => {
     await running.stop();
   });
   const create = (scc: JsonObject, query = ''): Promise<ApiResponse> => client.send('POST', `${SCCS}${query}`, scc);
-  const messageOf = ({ body, text }: ApiResponse): unknown => (isObject(body) ? body['message'] : text);
+  const getMessage = ({ body, text }: ApiResponse): unknown => (isObject(body) ? body['message'] : text);
 
   test('a value of a wrong type is reported by its field', async () => {
     const answer = await create(short('typed', { users: 'alice' }));
-    assert.equal(messageOf(answer), `${HOOK}${INVALID('typed')}users: Invalid value: "alice": must be a list`);
+    assert.equal(getMessage(answer), `${HOOK}${INVALID('typed')}users: Invalid value: "alice": must be a list`);
     assert.equal(answer.status, 422);
-    assert.deepEqual(objectOf(answer)['details'], {
+    assert.deepEqual(responseObject(answer)['details'], {
       name: 'typed',
       group: 'security.openshift.io',
       kind: 'SecurityContextConstraints',
@@ -52,7 +52,7 @@ suite('SCCs', () => {
   test('the schema rejects an unknown enum value', async () => {
     const answer = await create(short('level', { userNamespaceLevel: 'Pod' }));
     assert.match(
-      String(messageOf(answer)),
+      String(getMessage(answer)),
       /is invalid: userNamespaceLevel: Unsupported value: "Pod": supported values: "AllowHostLevel", "RequirePodLevel"$/,
     );
   });
@@ -60,14 +60,17 @@ suite('SCCs', () => {
   test('an unknown field is removed, or rejected by strict field validation', async () => {
     const answer = await create(short('pruned', { allowHostNetworks: true }), '?fieldValidation=Ignore');
     assert.equal(answer.status, 201);
-    assert.equal(Object.hasOwn(objectOf(answer), 'allowHostNetworks'), false);
+    assert.equal(Object.hasOwn(responseObject(answer), 'allowHostNetworks'), false);
     const strict = await create(short('strict', { allowHostNetworks: true }), '?fieldValidation=Strict');
-    assert.match(String(messageOf(strict)), /strict decoding error: unknown field "allowHostNetworks"$/);
+    assert.match(String(getMessage(strict)), /strict decoding error: unknown field "allowHostNetworks"$/);
   });
 
   test('a dry run is validated and stores nothing', async () => {
     const answer = await create(short('dry', { priority: -1 }), '?dryRun=All');
-    assert.equal(messageOf(answer), `${HOOK}${INVALID('dry')}priority: Invalid value: -1: priority cannot be negative`);
+    assert.equal(
+      getMessage(answer),
+      `${HOOK}${INVALID('dry')}priority: Invalid value: -1: priority cannot be negative`,
+    );
     assert.equal((await create(short('dry'), '?dryRun=All')).status, 201);
     assert.equal((await client.send('GET', `${SCCS}/dry`)).status, 404);
   });
@@ -77,10 +80,10 @@ suite('SCCs', () => {
     const patch = (body: JsonObject) =>
       client.send('PATCH', `${SCCS}/patched`, body, { 'content-type': 'application/merge-patch+json' });
     const wider = await patch({ allowHostDirVolumePlugin: true, volumes: ['secret'] });
-    assert.deepEqual(objectOf(wider)['volumes'], ['hostPath', 'secret']);
+    assert.deepEqual(responseObject(wider)['volumes'], ['hostPath', 'secret']);
     const wrong = await patch({ volumes: ['none'] });
     assert.equal(
-      messageOf(wrong),
+      getMessage(wrong),
       `${HOOK}${INVALID('patched')}volumes: Invalid value: ["hostPath","none"]: if 'none' is specified, no other values are allowed`,
     );
   });
@@ -90,7 +93,7 @@ suite('SCCs', () => {
       'content-type': 'application/apply-patch+yaml',
     });
     assert.equal(answer.status, 201);
-    assert.equal(objectOf(answer)['allowHostPorts'], false);
+    assert.equal(responseObject(answer)['allowHostPorts'], false);
   });
 
   test('risky SCCs cause warnings', async () => {
@@ -107,7 +110,7 @@ suite('SCCs', () => {
     const answer = await client.send('GET', SCCS, undefined, {
       accept: 'application/json;as=Table;v=v1;g=meta.k8s.io',
     });
-    const { columnDefinitions, rows } = objectOf(answer) as {
+    const { columnDefinitions, rows } = responseObject(answer) as {
       readonly columnDefinitions: readonly { readonly name: string }[];
       readonly rows: readonly { readonly cells: readonly unknown[] }[];
     };
@@ -133,14 +136,14 @@ suite('SCCs', () => {
     await client.send('DELETE', `${CONFIGURATIONS}/mutatingwebhookconfigurations/objects.scc.portcullis.dev`);
     await client.send('DELETE', `${CONFIGURATIONS}/validatingwebhookconfigurations/scc.portcullis.dev`);
     const bare = await create(short('bare'));
-    assert.match(String(messageOf(bare)), /is invalid: \[allowHostDirVolumePlugin: Required value, /);
+    assert.match(String(getMessage(bare)), /is invalid: \[allowHostDirVolumePlugin: Required value, /);
     const whole = {
-      ...objectOf(await client.send('GET', `${SCCS}/privileged`)),
+      ...responseObject(await client.send('GET', `${SCCS}/privileged`)),
       metadata: { name: 'whole' },
       allowHostDirVolumePlugin: false,
     };
     assert.equal(
-      messageOf(await create(whole)),
+      getMessage(await create(whole)),
       `${INVALID('whole')}<nil>: Invalid value: volumes must not hold 'hostPath' or '*' unless allowHostDirVolumePlugin is true`,
     );
     assert.equal((await create({ ...whole, volumes: null })).status, 201);

@@ -8,7 +8,7 @@ import { after, before, suite, test } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { readSeed } from '../../src/cli/serve/dev-cluster.ts';
-import { metadataOf, messageOf } from '../support/answers.ts';
+import { objectMetadata, responseMessage } from '../support/answers.ts';
 import type { ApiClient } from '../support/api-client.ts';
 import {
   ASSETS,
@@ -30,7 +30,7 @@ import {
   SCC,
   type Scenario,
 } from '../support/scenarios.ts';
-import { serve, type Running } from '../support/serve-process.ts';
+import { serve, type RunningServer } from '../support/serve-process.ts';
 
 const SCENARIOS = [...POD_SECURITY, ...SCC];
 const SCCS = '/apis/security.openshift.io/v1/securitycontextconstraints';
@@ -51,7 +51,7 @@ const SUDDEN = {
 };
 
 suite('by requests', () => {
-  let running: Running;
+  let running: RunningServer;
   let client: ApiClient;
   before(async () => {
     running = await serve([]);
@@ -101,14 +101,14 @@ suite('by requests', () => {
     });
     assert.equal(answer.status, 422);
     assert.equal(
-      messageOf(answer),
+      responseMessage(answer),
       'admission webhook "objects.scc.portcullis.dev" denied the request: SecurityContextConstraints.security.openshift.io "odd" is invalid: runAsUser.type: Invalid value: "MustRunAsRoot": invalid strategy type.  Valid values are MustRunAs, MustRunAsNonRoot, MustRunAsRange, RunAsAny',
     );
   });
 });
 
 suite('by kubectl', { skip: hasKubectl ? false : 'kubectl is not on the PATH' }, () => {
-  let running: Running;
+  let running: RunningServer;
   let client: ApiClient;
   let kubectl: (args: readonly string[], stdin?: string) => Promise<KubectlResult>;
   before(async () => {
@@ -178,7 +178,7 @@ suite('Pod Security, with the PodSecurity plugin', { skip }, () => {
     await system.install();
     await system.scale(1);
     for (const { value } of await readSeed(EXAMPLES)) {
-      const object = { ...value, metadata: { namespace: 'default', ...metadataOf(value) } };
+      const object = { ...value, metadata: { namespace: 'default', ...objectMetadata(value) } };
       await eventually(async () => {
         const answer = await create(plane.admin, object);
         assert.equal(answer.status, 201, answer.text);

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { after, before, suite, test } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
 import type { JsonObject } from '../../src/kube/types.ts';
-import { messageOf } from '../support/answers.ts';
+import { responseMessage } from '../support/answers.ts';
 import type { ApiClient } from '../support/api-client.ts';
 import { createSystem, startControlPlane, type ControlPlane, type System } from '../support/control-plane/index.ts';
 import { apply, create, localObjects, releaseObjects, VERSIONS } from '../support/control-plane/installation.ts';
@@ -94,7 +94,7 @@ async function work(admin: ApiClient): Promise<void> {
   const bad = await admin.send('POST', path, pod({ hostNetwork: true }));
   assert.equal(bad.status, 403, bad.text);
   assert.match(
-    String(messageOf(bad)),
+    String(responseMessage(bad)),
     /^admission webhook "mutate\.scc\.portcullis\.dev" denied the request: unable to validate against any security context constraint: /,
   );
 }

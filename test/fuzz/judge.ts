@@ -10,10 +10,10 @@ import {
   evaluateExec,
   sccMode,
   secondPass,
-  type SccSurroundings,
+  type SccEnvironment,
   type SccVerdict,
 } from '../support/oracle/scc-admission.ts';
-import { decodesAsScc, computeDefaults, findMistakes } from '../support/oracle/scc-objects.ts';
+import { decodesAsScc, computeDefaults, findViolations } from '../support/oracle/scc-objects.ts';
 import { canonical } from '../support/oracle/semantic-equality.ts';
 import type { Stored } from './server.ts';
 import { createAuthorizer, type World } from './world.ts';
@@ -30,7 +30,7 @@ const EXEMPT = ['kube-system'];
 
 export function createJudge(world: World, { namespaces, sccs, pods }: Stored): Judge {
   const authorizer = createAuthorizer(world);
-  const getSurroundings = (request: JsonObject): SccSurroundings => ({
+  const getSurroundings = (request: JsonObject): SccEnvironment => ({
     sccs,
     namespace: namespaces.get(textAt(request, 'namespace')),
     authorizer,
@@ -108,7 +108,7 @@ export function createJudge(world: World, { namespaces, sccs, pods }: Stored): J
     '/scc/objects/validate': (request, response) => {
       const object = getWrittenScc(request);
       if (response['allowed'] === false && hasNullItem(object)) return undefined;
-      const mistakes = object === undefined ? [] : decodesAsScc(object) ? findMistakes(object) : ['types'];
+      const mistakes = object === undefined ? [] : decodesAsScc(object) ? findViolations(object) : ['types'];
       assert.equal(response['allowed'], mistakes.length === 0, `mistakes: ${mistakes.join()}`);
       if (mistakes.length > 0) assert.equal(at(response, 'status', 'code'), 422);
       return undefined;

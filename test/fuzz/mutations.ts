@@ -108,7 +108,7 @@ export function mutate(object: JsonObject, changes: readonly Mutation[]): JsonOb
 }
 
 function changeMember(root: Record<string, unknown>, change: Exclude<Mutation, { member: unknown }>): void {
-  const places = [root, ...holdersIn(root)].flatMap((holder) => keysOf(holder).map((key) => [holder, key] as const));
+  const places = [root, ...holdersIn(root)].flatMap((holder) => getKeys(holder).map((key) => [holder, key] as const));
   const place = places[change.where % Math.max(1, places.length)];
   if (place === undefined) return;
   const [holder, key] = place;
@@ -121,8 +121,8 @@ function changeMember(root: Record<string, unknown>, change: Exclude<Mutation, {
 
 /** Returns all objects and lists below a value. */
 function holdersIn(value: Holder): Holder[] {
-  return keysOf(value).flatMap((key) => {
-    const member = memberOf(value, key);
+  return getKeys(value).flatMap((key) => {
+    const member = getMember(value, key);
     return typeof member === 'object' && member !== null ? below(member as Holder) : [];
   });
 }
@@ -131,11 +131,11 @@ function below(holder: Holder): Holder[] {
   return [holder, ...holdersIn(holder)];
 }
 
-function keysOf(holder: Holder): readonly string[] {
+function getKeys(holder: Holder): readonly string[] {
   return Object.keys(holder);
 }
 
-function memberOf(holder: Holder, key: string): unknown {
+function getMember(holder: Holder, key: string): unknown {
   return Array.isArray(holder) ? holder[Number(key)] : holder[key];
 }
 

@@ -230,14 +230,14 @@ suite('helm', { skip: hasHelm ? false : 'helm is not installed' }, () => {
 
 const FOLDER = join(import.meta.dirname, '../../webhook-config');
 
-function settingsOf(profile: Profile) {
+function getSettings(profile: Profile) {
   return { ...defaultSettings(version), ...PROFILES[profile] };
 }
 
 /** Objects in the order of their kinds and names. */
 function sorted(objects: readonly unknown[]): readonly unknown[] {
-  const keyOf = (one: unknown): string => `${(one as Manifest).kind} ${(one as Manifest).metadata.name}`;
-  return objects.toSorted((a, b) => (keyOf(a) < keyOf(b) ? -1 : 1));
+  const getKey = (one: unknown): string => `${(one as Manifest).kind} ${(one as Manifest).metadata.name}`;
+  return objects.toSorted((a, b) => (getKey(a) < getKey(b) ? -1 : 1));
 }
 
 /** Sorts command-line arguments, whose order has no effect. */
@@ -264,16 +264,19 @@ test('the files are those that `npm run manifests` writes', () => {
 });
 
 test('install.yaml equals a default installation', () => {
-  const expected = buildManifests(settingsOf('default'));
+  const expected = buildManifests(getSettings('default'));
   assert.deepEqual(objectsIn(files.get('install.yaml') ?? ''), expected);
 });
 
 test('the profile local differs only in the URLs of webhooks', () => {
-  const expected: unknown = JSON.parse(JSON.stringify(buildManifests(settingsOf('default'))), (key, value: unknown) => {
-    if (key !== 'clientConfig') return value;
-    return { url: `https://127.0.0.1:8443${(value as { service: { path: string } }).service.path}` };
-  });
-  assert.deepEqual(buildManifests(settingsOf('local')), expected);
+  const expected: unknown = JSON.parse(
+    JSON.stringify(buildManifests(getSettings('default'))),
+    (key, value: unknown) => {
+      if (key !== 'clientConfig') return value;
+      return { url: `https://127.0.0.1:8443${(value as { service: { path: string } }).service.path}` };
+    },
+  );
+  assert.deepEqual(buildManifests(getSettings('local')), expected);
 });
 
 suite('kustomize', { skip: hasKubectl ? false : 'kubectl is not installed' }, () => {
@@ -291,7 +294,7 @@ suite('kustomize', { skip: hasKubectl ? false : 'kubectl is not installed' }, ()
     test(`the overlay ${profile} renders to the manifests of the profile`, () => {
       assert.deepEqual(
         sorted(kustomize(join(FOLDER, 'overlays', profile))),
-        sorted(buildManifests(settingsOf(profile))),
+        sorted(buildManifests(getSettings(profile))),
       );
     });
   }

@@ -40,13 +40,13 @@ function find<T>(manifests: readonly Manifest[], kind: string, name: string): Ma
   return found as ManifestOf<T>;
 }
 
-function deploymentOf(settings: ManifestSettings): ManifestOf<V1Deployment> {
+function buildDeployment(settings: ManifestSettings): ManifestOf<V1Deployment> {
   return find(buildManifests(settings), 'Deployment', INSTALLATION.name);
 }
 
 /** Resolves the arguments of the container as `serve` does. */
-function valuesOf(settings: ManifestSettings) {
-  const [command, ...args] = deploymentOf(settings).spec?.template.spec?.containers[0]?.args ?? [];
+function getValues(settings: ManifestSettings) {
+  const [command, ...args] = buildDeployment(settings).spec?.template.spec?.containers[0]?.args ?? [];
   assert.equal(command, 'serve');
   const typed = args.map((arg) => {
     const [, name = '', value = 'true'] = /^--([^=]+)(?:=(.*))?$/.exec(arg) ?? [];
@@ -101,14 +101,14 @@ for (const [name, settings] of INSTALLATIONS) {
     });
 
     test('the replicas comply with the level restricted of their namespace', () => {
-      const { template } = deploymentOf(settings).spec ?? {};
+      const { template } = buildDeployment(settings).spec ?? {};
       assert.deepEqual(evaluatePod(template ?? {}, { level: 'restricted', version: 'latest' }).violations, []);
       const { metadata } = find(manifests, 'Namespace', settings.namespace);
       assert.equal(metadata.labels?.['pod-security.kubernetes.io/enforce'], 'restricted');
     });
 
     test('the arguments are options of serve', () => {
-      const values = valuesOf(settings);
+      const values = getValues(settings);
       assert.equal(values['in-cluster'], true);
       assert.equal(values['scc-mode'], settings.sccMode);
       assert.equal(values.authorization, settings.authorization);
@@ -138,8 +138,8 @@ test('the configuration file equals the defaults, except for the rollout', () =>
     assert.deepEqual(podSecurity.configuration, DEFAULT_CONFIGURATION);
     const { rollout: phase, evaluator } = settings;
     assert.deepEqual(rollout, { ...DEFAULT_ROLLOUT, phase, evaluator }, name);
-    const [mount] = deploymentOf(settings).spec?.template.spec?.containers[0]?.volumeMounts ?? [];
-    assert.equal(valuesOf(settings).config, `${mount?.mountPath ?? ''}/${file}`);
+    const [mount] = buildDeployment(settings).spec?.template.spec?.containers[0]?.volumeMounts ?? [];
+    assert.equal(getValues(settings).config, `${mount?.mountPath ?? ''}/${file}`);
   }
 });
 

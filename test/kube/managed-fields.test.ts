@@ -3,7 +3,7 @@ import { suite, test } from 'node:test';
 import { getMetadataOwners } from '../../src/kube/managed-fields.ts';
 import type { ObjectMeta } from '../../src/kube/types.ts';
 
-function ownersOf(managedFields: unknown): unknown {
+function getOwners(managedFields: unknown): unknown {
   const owners = getMetadataOwners({ managedFields } as ObjectMeta);
   return owners?.map(({ manager, operation, subresource, labels, annotations }) => [
     `${manager}/${operation}/${subresource}`,
@@ -52,6 +52,6 @@ suite('owners of labels and annotations', () => {
     },
   ];
   for (const { name, managedFields, expected } of cases) {
-    test(name, () => assert.deepEqual(ownersOf(managedFields), expected));
+    test(name, () => assert.deepEqual(getOwners(managedFields), expected));
   }
 });

@@ -93,27 +93,27 @@ describe('completion of pods', () => {
     readonly volumes?: readonly { readonly name: string; readonly projected?: unknown }[];
     readonly containers: readonly { readonly ports?: unknown; readonly volumeMounts?: unknown }[];
   }
-  const specOf = (spec: unknown, accounts: Readonly<Record<string, unknown>> = {}, metadata: unknown = {}): Spec => {
+  const getSpec = (spec: unknown, accounts: Readonly<Record<string, unknown>> = {}, metadata: unknown = {}): Spec => {
     const find = (name: string): ServiceAccount | undefined => accounts[name] as ServiceAccount | undefined;
     return completePod({ metadata, spec } as Pod, find).spec as unknown as Spec;
   };
   const containers = [{ name: 'a' }];
 
   test('the service account in both fields', () => {
-    const { serviceAccount, serviceAccountName } = specOf({ containers, serviceAccountName: 'db' });
+    const { serviceAccount, serviceAccountName } = getSpec({ containers, serviceAccountName: 'db' });
     assert.deepEqual([serviceAccount, serviceAccountName], ['db', 'db']);
-    assert.equal(specOf({ containers, serviceAccount: 'old' })['serviceAccountName'], 'old');
-    assert.equal(specOf({ containers })['serviceAccountName'], 'default');
+    assert.equal(getSpec({ containers, serviceAccount: 'old' })['serviceAccountName'], 'old');
+    assert.equal(getSpec({ containers })['serviceAccountName'], 'default');
   });
 
   test('the token, unless the pod or its account disables it', () => {
-    const volumesOf = (spec: Spec) => spec.volumes?.map(({ name }) => name);
+    const getVolumes = (spec: Spec) => spec.volumes?.map(({ name }) => name);
     const unwilling = { default: { automountServiceAccountToken: false } };
-    assert.deepEqual(volumesOf(specOf({ containers })), ['kube-api-access-xxxxx']);
-    assert.deepEqual(volumesOf(specOf({ containers, volumes: [{ name: 'v' }] })), ['v', 'kube-api-access-xxxxx']);
-    assert.equal(volumesOf(specOf({ containers }, unwilling)), undefined);
-    assert.equal(volumesOf(specOf({ containers, automountServiceAccountToken: false })), undefined);
-    assert.deepEqual(volumesOf(specOf({ containers, automountServiceAccountToken: true }, unwilling)), [
+    assert.deepEqual(getVolumes(getSpec({ containers })), ['kube-api-access-xxxxx']);
+    assert.deepEqual(getVolumes(getSpec({ containers, volumes: [{ name: 'v' }] })), ['v', 'kube-api-access-xxxxx']);
+    assert.equal(getVolumes(getSpec({ containers }, unwilling)), undefined);
+    assert.equal(getVolumes(getSpec({ containers, automountServiceAccountToken: false })), undefined);
+    assert.deepEqual(getVolumes(getSpec({ containers, automountServiceAccountToken: true }, unwilling)), [
       'kube-api-access-xxxxx',
     ]);
   });
@@ -124,20 +124,20 @@ describe('completion of pods', () => {
   });
 
   test('host ports in the host network', () => {
-    const spec = specOf({ hostNetwork: true, containers: [{ name: 'a', ports: [{ containerPort: 80 }] }] });
+    const spec = getSpec({ hostNetwork: true, containers: [{ name: 'a', ports: [{ containerPort: 80 }] }] });
     assert.deepEqual(spec.containers[0]?.ports, [{ containerPort: 80, protocol: 'TCP', hostPort: 80 }]);
   });
 
   test('a mirror pod gets neither account nor token', () => {
     const metadata = { annotations: { 'kubernetes.io/config.mirror': 'x' } };
-    const spec = specOf({ containers }, {}, metadata);
+    const spec = getSpec({ containers }, {}, metadata);
     assert.deepEqual([spec['serviceAccountName'], spec.volumes], [undefined, undefined]);
     assert.equal(isMirrorPod({ metadata }), true);
     assert.equal(isMirrorPod({ metadata: { annotations: {} } }), false);
   });
 
   test('a service account of a wrong type does not change', () => {
-    assert.equal(specOf({ containers, serviceAccountName: 5 })['serviceAccountName'], 5);
+    assert.equal(getSpec({ containers, serviceAccountName: 5 })['serviceAccountName'], 5);
     assert.deepEqual(completePod({ spec: 'x' } as unknown as Pod), { spec: 'x', apiVersion: 'v1', kind: 'Pod' });
   });
 });

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, test, suite } from 'node:test';
-import { findMisshapen, type FieldShape } from '../../src/kube/field-shape.ts';
+import { findShapeErrors, type FieldShape } from '../../src/kube/field-shape.ts';
 import { SCC_FIELDS, USER_NAMESPACE_LEVELS, parseIdBlock, parseIdBlocks } from '../../src/kube/scc.ts';
 import definition from '../../src/install/definitions/securitycontextconstraints.json' with { type: 'json' };
 import { defaultScc, findSccTypeError } from '../../src/policy/scc/objects.ts';
@@ -21,23 +21,23 @@ interface Schema {
 const schema: Schema | undefined = definition.spec.versions[0]?.schema.openAPIV3Schema;
 const schemas = new Map(Object.entries(schema?.properties ?? {}).filter(([name]) => Object.hasOwn(SCC_FIELDS, name)));
 
-function shapeOf({ type, format, items, properties }: Schema): FieldShape {
-  if (type === 'array') return [shapeOf(items ?? {})];
+function getShape({ type, format, items, properties }: Schema): FieldShape {
+  if (type === 'array') return [getShape(items ?? {})];
   if (type !== 'object') return (format ?? type) as FieldShape;
-  return Object.fromEntries(Object.entries(properties ?? {}).map(([name, own]) => [name, shapeOf(own)]));
+  return Object.fromEntries(Object.entries(properties ?? {}).map(([name, own]) => [name, getShape(own)]));
 }
 
-function* allOf(name: string, own: Schema): Generator<readonly [string, Schema]> {
+function* getAll(name: string, own: Schema): Generator<readonly [string, Schema]> {
   yield [name, own];
-  if (own.items) yield* allOf(`${name}[]`, own.items);
-  for (const [inner, of] of Object.entries(own.properties ?? {})) yield* allOf(`${name}.${inner}`, of);
+  if (own.items) yield* getAll(`${name}[]`, own.items);
+  for (const [inner, of] of Object.entries(own.properties ?? {})) yield* getAll(`${name}.${inner}`, of);
 }
 
-const all = [...schemas].flatMap(([name, own]) => [...allOf(name, own)]);
+const all = [...schemas].flatMap(([name, own]) => [...getAll(name, own)]);
 
 describe('the custom resource definition of SCCs', () => {
   test('contains SCC_FIELDS and the fields of every object', () => {
-    assert.deepEqual(Object.fromEntries([...schemas].map(([name, own]) => [name, shapeOf(own)])), SCC_FIELDS);
+    assert.deepEqual(Object.fromEntries([...schemas].map(([name, own]) => [name, getShape(own)])), SCC_FIELDS);
     assert.deepEqual(
       Object.keys(schema?.properties ?? {}).filter((name) => !schemas.has(name)),
       ['apiVersion', 'kind', 'metadata'],
@@ -105,11 +105,11 @@ describe('a value matches the schema if and only if the decision can read it', (
     test(name, () => {
       for (const value of wrongValues(shape)) {
         const scc = { [name]: value };
-        assert.equal(findMisshapen(scc, SCC_FIELDS).length, 1, JSON.stringify(scc));
+        assert.equal(findShapeErrors(scc, SCC_FIELDS).length, 1, JSON.stringify(scc));
         assert.notEqual(findSccTypeError(scc), undefined, JSON.stringify(scc));
       }
       for (const value of [null, undefined]) {
-        assert.deepEqual(findMisshapen({ [name]: value }, SCC_FIELDS), []);
+        assert.deepEqual(findShapeErrors({ [name]: value }, SCC_FIELDS), []);
         assert.equal(findSccTypeError({ [name]: value }), undefined);
       }
     });
@@ -134,7 +134,7 @@ describe('findMisshapen', () => {
   ];
   for (const [json, expected] of cases) {
     test(json, () => {
-      const problems = findMisshapen(JSON.parse(json), shape).map(
+      const problems = findShapeErrors(JSON.parse(json), shape).map(
         (one) => `${one.path.join('.')}: ${'known' in one ? `one of ${one.known.join(' ')}` : 'wrong type'}`,
       );
       assert.equal(problems.join(', '), expected);

@@ -34,7 +34,7 @@ suite('replicas behind a Service', () => {
     assert.match(text, /informer-sync failed: not synced/);
     const [expectation] = REVIEWS;
     assert.ok(expectation);
-    const response = stage.clientOf(replica, 'any certificate').call(expectation.path, expectation.review);
+    const response = stage.getClient(replica, 'any certificate').call(expectation.path, expectation.review);
     await assert.rejects(response, /HTTP status 503: the replica has not read the cluster completely yet; try again/);
     await stage.proxy.set('none');
     await stage.settled(3);

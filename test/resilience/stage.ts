@@ -33,7 +33,7 @@ export interface Stage {
   /** Sends reviews during an action and for 500 ms afterwards. */
   underLoad(act: () => Promise<void>): Promise<LoadReport>;
   /** Creates a client for one replica. A replica that is not ready may have a temporary certificate. */
-  clientOf(replica: Replica, trust: 'installation' | 'any certificate'): WebhookClient;
+  getClient(replica: Replica, trust: 'installation' | 'any certificate'): WebhookClient;
   /** Collects the responses of readiness probes that fail during an action. */
   collectUnready(act: () => Promise<void>): Promise<readonly string[]>;
   /** Changes the enforced level of a namespace. */
@@ -125,7 +125,7 @@ export async function setUpStage({
       }
       return load.report();
     },
-    clientOf: ({ port }, trust) => clientFor(port, trust),
+    getClient: ({ port }, trust) => clientFor(port, trust),
     async collectUnready(act) {
       const failures: string[] = [];
       const probeAll = async (): Promise<void> => {

@@ -8,12 +8,19 @@ import { createAccessReviews } from '../../src/server/access-reviews.ts';
 import { createMetrics } from '../../src/telemetry/metrics.ts';
 import { STANDARD_SCCS } from '../../src/policy/scc/standard.ts';
 import { createRecorder } from '../support/recorder.ts';
-import { ALICE, createSccRig, buildPod, podRequest, type SccRig, type SccRigOptions } from '../support/scc-webhooks.ts';
+import {
+  ALICE,
+  createSccTestWebhooks,
+  buildPod,
+  podRequest,
+  type SccTestWebhooks,
+  type SccRigOptions,
+} from '../support/scc-webhooks.ts';
 
 const ACCOUNT = 'system:serviceaccount:shop:default';
 const ROOT = buildPod({ runAsUser: 0 });
 
-interface SarRig extends SccRig {
+interface SarRig extends SccTestWebhooks {
   /** The reviews that were sent, as `user scc`. */
   readonly reviews: string[];
   readonly calls: { readonly user: UserInfo; readonly attributes: AccessAttributes }[];
@@ -27,7 +34,7 @@ function createSarRig(authorize?: Authorizer, options: SccRigOptions = {}): SarR
   const reviews: string[] = [];
   const calls: SarRig['calls'] = [];
   const clock = { nowMs: 0 };
-  const rig: SccRig = createSccRig({
+  const rig: SccTestWebhooks = createSccTestWebhooks({
     authorization: 'sar',
     now: () => clock.nowMs,
     ...options,
@@ -82,7 +89,7 @@ suite('access reviews', () => {
   test('a denial reviews every SCC and equals the denial by RBAC', async () => {
     const rig = createSarRig();
     const denied = await rig.send('/scc/mutate', podRequest(ROOT));
-    const rbacRig = createSccRig();
+    const rbacRig = createSccTestWebhooks();
     rbacRig.putNamespace();
     assert.deepEqual(denied, rbacRig.decide('/scc/mutate', podRequest(ROOT)));
     assert.equal(rig.reviews.length, new Set(rig.reviews).size, 'a review is sent twice');

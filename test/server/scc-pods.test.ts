@@ -7,12 +7,12 @@ import type { JsonObject, Pod, UserInfo } from '../../src/kube/types.ts';
 import type { SccSettings } from '../../src/policy/scc/mode.ts';
 import {
   buildPod,
-  createSccRig,
+  createSccTestWebhooks,
   podRequest,
   RANGES,
   ROOT_DENIAL,
   ROOT_WARNINGS,
-  type SccRig,
+  type SccTestWebhooks,
   type SccRigOptions,
 } from '../support/scc-webhooks.ts';
 
@@ -67,8 +67,8 @@ const OFF = { 'portcullis.dev/scc': 'off' };
 const REPORT = { 'portcullis.dev/scc': 'report' };
 const ENFORCE = { 'portcullis.dev/scc': 'enforce' };
 
-function createRig(settings: Partial<SccSettings> = {}, labels: Labels = {}): SccRig {
-  const rig = createSccRig({ settings });
+function createRig(settings: Partial<SccSettings> = {}, labels: Labels = {}): SccTestWebhooks {
+  const rig = createSccTestWebhooks({ settings });
   for (const name of ['shop', 'kube-system']) {
     rig.store.put('Namespace', { metadata: { name, annotations: RANGES, labels } });
   }
@@ -191,7 +191,7 @@ suite('/scc/mutate', () => {
 
 suite('/scc/validate', () => {
   /** Returns the pod as the first pass assigns it. */
-  function assignedPod(rig: SccRig): { readonly spec: { readonly containers: readonly object[] } } {
+  function assignedPod(rig: SccTestWebhooks): { readonly spec: { readonly containers: readonly object[] } } {
     const decision = rig.decide('/scc/mutate', podRequest(buildPod()));
     assert.ok(decision.allowed);
     return decision.object as ReturnType<typeof assignedPod>;
@@ -200,7 +200,7 @@ suite('/scc/validate', () => {
   const cases: readonly {
     readonly name: string;
     readonly labels?: Labels;
-    readonly request: (rig: SccRig) => AdmissionRequest;
+    readonly request: (rig: SccTestWebhooks) => AdmissionRequest;
     readonly message?: RegExp;
     readonly warnings?: readonly string[];
     readonly facts?: object;
@@ -359,7 +359,7 @@ suite('/scc/exec', () => {
   ];
   for (const { name, rig: options, labels, request, status, warnings = [], facts } of cases) {
     test(name, async () => {
-      const rig = createSccRig(options);
+      const rig = createSccTestWebhooks(options);
       rig.putNamespace(labels);
       for (const pod of options ? [] : [root, buildPod()]) rig.store.put('Pod', pod as unknown as Pod);
       const decision = await rig.send('/scc/exec', request);

@@ -12,12 +12,12 @@ import { eventually } from '../support/eventually.ts';
 import { post } from '../support/https.ts';
 import {
   buildPod,
-  createSccRig,
+  createSccTestWebhooks,
   formatSccDenial,
   podRequest,
   RANGES,
   type SccClient,
-  type SccRig,
+  type SccTestWebhooks,
 } from '../support/scc-webhooks.ts';
 
 const CREATE = podRequest(buildPod());
@@ -51,8 +51,8 @@ suite('a missing namespace', () => {
     ['enforce', { 'portcullis.dev/scc': 'report' }, false],
     ['enforce', { 'openshift.io/run-level': '1' }, false],
   ];
-  const createRig = (mode: SccMode, namespace = 'shop'): SccRig => {
-    const rig = createSccRig({ settings: { mode } });
+  const createRig = (mode: SccMode, namespace = 'shop'): SccTestWebhooks => {
+    const rig = createSccTestWebhooks({ settings: { mode } });
     rig.store.put('Pod', buildPod({ runAsUser: 0 }, { hostUsers: false, namespace }) as unknown as Pod);
     return rig;
   };
@@ -118,7 +118,7 @@ suite('missing ranges', () => {
   for (const { name, namespace, message, warning } of cases) {
     const warnings = warning === undefined ? [] : [warning];
     test(`${name}: denied before the API server times out`, async () => {
-      const rig = createSccRig();
+      const rig = createSccTestWebhooks();
       if (namespace) rig.store.put('Namespace', namespace);
       const startMs = performance.now();
       const decision = await rig.send('/scc/mutate', CREATE, 600);
@@ -128,7 +128,7 @@ suite('missing ranges', () => {
     });
 
     test(`${name}: admitted when the ranges appear`, async () => {
-      const rig = createSccRig();
+      const rig = createSccTestWebhooks();
       if (namespace) rig.store.put('Namespace', namespace);
       const decision = rig.send('/scc/mutate', CREATE, 15_000);
       assert.ok(decision instanceof Promise, WAITING);
@@ -139,7 +139,7 @@ suite('missing ranges', () => {
 
     if (!namespace) continue;
     test(`${name}: reported without waiting in mode report`, () => {
-      const rig = createSccRig({ settings: { mode: 'report' } });
+      const rig = createSccTestWebhooks({ settings: { mode: 'report' } });
       rig.store.put('Namespace', namespace);
       const decision = rig.decide('/scc/mutate', CREATE, 15_000);
       assert.deepEqual(decision.warnings, [
@@ -151,11 +151,11 @@ suite('missing ranges', () => {
   }
 
   test('a timeout too short for a wait', async () => {
-    assert.equal((await createSccRig().send('/scc/mutate', CREATE, 100)).allowed, false);
+    assert.equal((await createSccTestWebhooks().send('/scc/mutate', CREATE, 100)).allowed, false);
   });
 
   test('the wait ends when the namespace turns SCCs off', async () => {
-    const rig = createSccRig();
+    const rig = createSccTestWebhooks();
     rig.store.put('Namespace', shop());
     const pending = rig.send('/scc/mutate', podRequest(ROOT), 15_000);
     rig.store.put('Namespace', { metadata: { name: 'shop', labels: { 'portcullis.dev/scc': 'off' } } });
@@ -163,18 +163,18 @@ suite('missing ranges', () => {
   });
 
   test('/scc/validate waits as well', async () => {
-    const ready = createSccRig();
+    const ready = createSccTestWebhooks();
     ready.putNamespace();
     const assigned = ready.decide('/scc/mutate', CREATE);
     assert.ok(assigned.allowed);
-    const rig = createSccRig();
+    const rig = createSccTestWebhooks();
     const decision = rig.send('/scc/validate', podRequest(assigned.object), 15_000);
     rig.putNamespace();
     assert.equal((await decision).allowed, true);
   });
 
   test('500 pods of a new namespace', async () => {
-    const rig = createSccRig();
+    const rig = createSccTestWebhooks();
     const decisions = Array.from({ length: 500 }, () => Promise.resolve(rig.send('/scc/mutate', CREATE, 15_000)));
     rig.store.put('Namespace', shop());
     rig.putNamespace();
@@ -207,7 +207,7 @@ suite('limits of waiting reviews', () => {
   ];
   for (const { name, client, limit, namespace, message } of cases) {
     test(name, async () => {
-      const rig = createSccRig();
+      const rig = createSccTestWebhooks();
       if (namespace) rig.store.put('Namespace', namespace);
       const controller = new AbortController();
       const waiting = Array.from({ length: limit }, () =>
@@ -227,7 +227,7 @@ suite('limits of waiting reviews', () => {
   }
 
   test('waiting reviews continue in separate turns of the event loop', async () => {
-    const rig = createSccRig();
+    const rig = createSccTestWebhooks();
     let done = 0;
     const waiting = Array.from({ length: 100 }, async () => {
       await rig.send('/scc/mutate', CREATE, 15_000);
@@ -244,7 +244,7 @@ suite('limits of waiting reviews', () => {
 suite('disconnected clients', () => {
   test('end the wait', async () => {
     const controller = new AbortController();
-    const decision = createSccRig().send('/scc/mutate', CREATE, 15_000, { signal: controller.signal });
+    const decision = createSccTestWebhooks().send('/scc/mutate', CREATE, 15_000, { signal: controller.signal });
     const startMs = performance.now();
     controller.abort();
     assert.equal(denial(await decision), NOT_FOUND);
@@ -254,7 +254,7 @@ suite('disconnected clients', () => {
   test('leave no review in memory', async (t) => {
     setFlagsFromString('--expose_gc');
     const collectGarbage = runInNewContext('gc') as () => void;
-    const rig = createSccRig();
+    const rig = createSccTestWebhooks();
     const reviews: WeakRef<object>[] = [];
     const server = await startAdmissionServer([
       {

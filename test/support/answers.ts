@@ -4,26 +4,26 @@ import { isObject, type JsonObject } from '../../src/kube/types.ts';
 import type { ApiResponse } from './api-client.ts';
 
 /** The body, which must be an object. */
-export function objectOf({ body, text }: ApiResponse): JsonObject {
+export function responseObject({ body, text }: ApiResponse): JsonObject {
   assert.ok(isObject(body), text);
   return body;
 }
 
 /** The metadata of an object. */
-export function metadataOf(object: JsonObject): JsonObject {
+export function objectMetadata(object: JsonObject): JsonObject {
   return isObject(object['metadata']) ? object['metadata'] : {};
 }
 
-export function messageOf(answer: ApiResponse): unknown {
-  return objectOf(answer)['message'];
+export function responseMessage(answer: ApiResponse): unknown {
+  return responseObject(answer)['message'];
 }
 
-export function itemsOf(answer: ApiResponse): readonly JsonObject[] {
-  const { items } = objectOf(answer);
+export function responseItems(answer: ApiResponse): readonly JsonObject[] {
+  const { items } = responseObject(answer);
   assert.ok(Array.isArray(items));
   return items.filter(isObject);
 }
 
-export function namesOf(answer: ApiResponse): unknown[] {
-  return itemsOf(answer).map((item) => metadataOf(item)['name']);
+export function responseNames(answer: ApiResponse): unknown[] {
+  return responseItems(answer).map((item) => objectMetadata(item)['name']);
 }

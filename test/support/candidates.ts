@@ -10,7 +10,7 @@ import { createRecorder, type Recorder } from './controllers.ts';
 import type { FakeClock } from './fake-clock.ts';
 
 /** The fault and the delays of one request. */
-export interface Travel {
+export interface RequestFault {
   /** `refused`: the request does not arrive. `lost`: the response is replaced by an error. `hangs`: no response. */
   readonly outcome: 'fine' | 'refused' | 'lost' | 'hangs';
   /** Delays of the request and of the response. */
@@ -23,7 +23,7 @@ export interface Machine {
   /** The cluster behind the network of the machine. */
   readonly cluster: Cluster;
   /** Replaces the function that returns the fault of the next request. */
-  network(next: () => Travel): void;
+  network(next: () => RequestFault): void;
   isPaused(): boolean;
   /** Delays timers and responses until `resume`. */
   pause(): void;
@@ -35,11 +35,11 @@ export interface Load {
   count: number;
 }
 
-const FINE: Travel = { outcome: 'fine' };
+const FINE: RequestFault = { outcome: 'fine' };
 
 export function createMachine(clock: FakeClock, cluster: Cluster, load: Load): Machine {
   let isPaused = false;
-  let next = (): Travel => FINE;
+  let next = (): RequestFault => FINE;
   const late: (() => void)[] = [];
 
   const soon = (call: () => void): void => {

@@ -21,8 +21,8 @@ export const { namespace: NAMESPACE, certificateSecret: SECRET } = INSTALLATION;
 export const SERVICE = { namespace: NAMESPACE, name: INSTALLATION.name };
 export const HOST = `${INSTALLATION.name}.${NAMESPACE}.svc`;
 export const NAMES = { dnsNames: [HOST], ipAddresses: ['127.0.0.1'] };
-export const BY_TEST = { fieldManager: 'test' };
-export const START = new Date('2026-01-01T00:00:00Z');
+export const TEST_MANAGER = { fieldManager: 'test' };
+export const START_DATE = new Date('2026-01-01T00:00:00Z');
 export const DAY_MS = 24 * 60 * 60 * 1000;
 
 /** A webhook configuration with the annotation that requests the authorities of the Secret. */
@@ -103,10 +103,10 @@ export interface Stage {
 /** Starts a cluster with the configurations of an installation and, unless `absent`, its namespace. */
 export async function createStage(namespace: 'there' | 'absent' = 'there'): Promise<Stage> {
   const clock = createFakeClock();
-  const date = (): Date => new Date(START.getTime() + clock.now());
+  const date = (): Date => new Date(START_DATE.getTime() + clock.now());
   const cluster = createDevCluster({ clock: date, call: () => Promise.reject(new Error('no webhook is called')) });
-  if (namespace === 'there') await cluster.create('Namespace', { metadata: { name: NAMESPACE } }, BY_TEST);
-  for (const [kind, object] of CONFIGURATIONS) await cluster.create(kind, object, BY_TEST);
+  if (namespace === 'there') await cluster.create('Namespace', { metadata: { name: NAMESPACE } }, TEST_MANAGER);
+  for (const [kind, object] of CONFIGURATIONS) await cluster.create(kind, object, TEST_MANAGER);
   const running = new Set<RunningController>();
   const listeners: ((replica: StagedReplica) => void)[] = [];
 
@@ -136,20 +136,22 @@ export async function createStage(namespace: 'there' | 'absent' = 'there'): Prom
       const metadata = { name: SECRET, namespace: NAMESPACE };
       const known = secret();
       await (known
-        ? cluster.update('Secret', { ...known, data }, BY_TEST)
-        : cluster.create('Secret', { metadata, type: 'Opaque', data }, BY_TEST));
+        ? cluster.update('Secret', { ...known, data }, TEST_MANAGER)
+        : cluster.create('Secret', { metadata, type: 'Opaque', data }, TEST_MANAGER));
     },
     async askFor(rotation) {
       const known = draft(secret() ?? {});
       known.metadata = { ...known.metadata, annotations: { 'portcullis.dev/rotate': rotation } };
-      await cluster.update('Secret', known, BY_TEST);
+      await cluster.update('Secret', known, TEST_MANAGER);
     },
     trusted: () =>
       CONFIGURATION_KINDS.flatMap((kind) =>
         cluster.store
           .list(kind)
           .flatMap((one) =>
-            getWebhooks(one).map(({ caBundle }) => readCertificates(decodeBundle(caBundle)).map(printed).sort()),
+            getWebhooks(one).map(({ caBundle }) =>
+              readCertificates(decodeBundle(caBundle)).map(printFingerprint).sort(),
+            ),
           ),
       ),
     replica(name, lagMs = 0) {
@@ -252,12 +254,12 @@ export async function createStage(namespace: 'there' | 'absent' = 'there'): Prom
   };
 }
 
-export function printed(cert: { readonly fingerprint256: string }): string {
+export function printFingerprint(cert: { readonly fingerprint256: string }): string {
   return cert.fingerprint256.replaceAll(':', '').toLowerCase();
 }
 
 /** Returns the SHA-256 of the first certificate in PEM. */
-export const shaOf = pemFingerprint;
+export const sha256Fingerprint = pemFingerprint;
 
 const LAGGING: readonly Kind[] = ['Secret', ...CONFIGURATION_KINDS];
 

@@ -8,21 +8,21 @@ export interface Installer {
   /** Creates objects in order. Existing objects are unchanged. */
   create(...objects: readonly KubeObject[]): Promise<void>;
   /** Returns the HTTP status of a GET request. */
-  statusOf(object: KubeObject): Promise<number>;
+  getStatus(object: KubeObject): Promise<number>;
 }
 
 export function createInstaller(admin: ApiClient): Installer {
   return {
     async create(...objects) {
       for (const object of objects) {
-        const path = resourcePath(resourceOf(object), object.metadata?.namespace);
+        const path = resourcePath(getResource(object), object.metadata?.namespace);
         const { status, text } = await admin.send('POST', path, object);
         assert.ok(status === 201 || status === 409, text);
       }
     },
-    async statusOf(object) {
+    async getStatus(object) {
       const { name = '', namespace } = object.metadata ?? {};
-      return (await admin.send('GET', objectPath(resourceOf(object), name, namespace))).status;
+      return (await admin.send('GET', objectPath(getResource(object), name, namespace))).status;
     },
   };
 }
@@ -30,7 +30,7 @@ export function createInstaller(admin: ApiClient): Installer {
 /** Irregular plurals. */
 const PLURALS: Readonly<Record<string, string>> = { NetworkPolicy: 'networkpolicies' };
 
-function resourceOf({ apiVersion = '', kind = '' }: KubeObject): GroupVersionResource {
+function getResource({ apiVersion = '', kind = '' }: KubeObject): GroupVersionResource {
   const [version = '', group = ''] = apiVersion.split('/').toReversed();
   return { group, version, resource: PLURALS[kind] ?? `${kind.toLowerCase()}s` };
 }

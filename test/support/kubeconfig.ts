@@ -1,10 +1,10 @@
 import { readFile } from 'node:fs/promises';
 import { createApiClient, type ApiClient } from './api-client.ts';
 import { readKubeconfig } from './api-upstream.ts';
-import type { Running } from './serve-process.ts';
+import type { RunningServer } from './serve-process.ts';
 
 /** Creates a client of the cluster of a running server, with the credentials of its kubeconfig. */
-export async function connect(running: Running): Promise<ApiClient> {
+export async function connect(running: RunningServer): Promise<ApiClient> {
   const { server, client } = readKubeconfig(await readFile(running.kubeconfig, 'utf8'));
   const authority = await running.authority();
   return createApiClient({ port: Number(new URL(server).port), authority, ...(client ? { client } : {}) });

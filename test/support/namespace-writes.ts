@@ -45,7 +45,7 @@ export function patchAs(manager: string, namespace: Namespace, ops: readonly Jso
 }
 
 /** Changes labels by an update. `undefined` removes a label. */
-export function relabelAs(
+export function updateLabelsAs(
   manager: string,
   namespace: Namespace,
   labels: Readonly<Record<string, string | undefined>>,
@@ -89,7 +89,7 @@ export function syncUntilDone(input: LabelSyncInput): Synced {
 }
 
 /** An entry of `managedFields` that owns these labels and annotations. */
-export function entryOf({
+export function managedFieldsEntry({
   manager,
   operation = 'Apply',
   labels = [],
@@ -111,6 +111,6 @@ export function entryOf({
 }
 
 /** Returns the owners of a label as `manager/operation`. */
-export function ownersOf(owners: readonly FieldOwner[], key: string): readonly string[] {
+export function labelOwners(owners: readonly FieldOwner[], key: string): readonly string[] {
   return owners.filter(({ labels }) => labels.has(key)).map(({ manager, operation }) => `${manager}/${operation}`);
 }

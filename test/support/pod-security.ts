@@ -13,7 +13,7 @@ import type { Version } from '../../src/policy/pss/policy.ts';
 
 export type Labels = Readonly<Record<string, string>>;
 
-export interface Given {
+export interface ReviewFixture {
   readonly defaults?: Partial<PodSecurityConfiguration['defaults']>;
   readonly exemptions?: Partial<PodSecurityConfiguration['exemptions']>;
   /** The pod security labels of the stored namespace `ns`, without their domain; the namespace does not exist if they are absent. */
@@ -26,7 +26,7 @@ export interface Given {
   readonly request: AdmissionRequest;
 }
 
-export function review(given: Given): PodSecurityReview {
+export function review(given: ReviewFixture): PodSecurityReview {
   const namespace: Namespace | undefined = given.labels && namespaceWith(given.labels);
   return reviewPodSecurity({
     request: given.request,

@@ -94,7 +94,7 @@ function createReplay() {
     return enforce === before ? undefined : `label ${name} ${enforce ?? 'none'}`;
   };
   /** The strictest level that any replica may enforce in a namespace. */
-  const levelOf = (namespace: string): string =>
+  const getLevel = (namespace: string): string =>
     labels.get(namespace) ?? ([published, ...replicas.values()].includes('restricted') ? 'restricted' : 'privileged');
   return {
     run(changes: readonly Change[], pods: readonly RunningPod[]): Observations {
@@ -105,7 +105,7 @@ function createReplay() {
         if (step !== undefined) steps.push(step);
         const { kind, object } = change;
         for (const { namespace, pod } of pods) {
-          const level = levelOf(namespace) as Level;
+          const level = getLevel(namespace) as Level;
           const { violations } = evaluatePod(pod, { level, version: 'latest' });
           if (violations.length > 0) {
             refusals.push(`after ${kind} ${object.metadata?.name ?? ''} (${step ?? 'same'}): ${namespace} is ${level}`);

@@ -23,7 +23,7 @@ export const RANGES = {
 /** A user without grants beyond those of all authenticated users. */
 export const ALICE: UserInfo = { username: 'alice', groups: ['system:authenticated'] };
 
-export interface SccRig extends Omit<Recorder, 'logger'> {
+export interface SccTestWebhooks extends Omit<Recorder, 'logger'> {
   readonly store: WritableStore;
   /** Calls the webhook at a path with a timeout in milliseconds. */
   send(path: string, request: AdmissionRequest, timeoutMs?: number, client?: SccClient): Decision | Promise<Decision>;
@@ -53,7 +53,12 @@ const SETTINGS: SccSettings = {
   preferUserNamespaces: false,
 };
 
-export function createSccRig({ settings, authorization = 'rbac', cluster, now }: SccRigOptions = {}): SccRig {
+export function createSccTestWebhooks({
+  settings,
+  authorization = 'rbac',
+  cluster,
+  now,
+}: SccRigOptions = {}): SccTestWebhooks {
   const store = createStore();
   putStandardSccs(store);
   store.markSynced();
@@ -72,7 +77,7 @@ export function createSccRig({ settings, authorization = 'rbac', cluster, now }:
     metrics,
     now: clock,
   });
-  const send: SccRig['send'] = (path, request, timeoutMs, client) => {
+  const send: SccTestWebhooks['send'] = (path, request, timeoutMs, client) => {
     const webhook = webhooks.find((candidate) => candidate.path === path);
     if (!webhook) throw new RangeError(`no webhook at ${path}`);
     const deadlineMs = timeoutMs === undefined ? {} : { deadlineMs: clock() + timeoutMs };

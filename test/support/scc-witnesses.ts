@@ -25,7 +25,7 @@ function specs(scc: SecurityContextConstraints): readonly JsonObject[] {
     { containers: [{ name: 'a', image: 'registry.example/app:1', ports: [{ containerPort: 80, hostPort: 80 }] }] },
     ...types.map((type) => {
       const source = type === 'flexVolume' ? { driver: allowedFlexVolumes?.[0]?.driver ?? 'example/a' } : {};
-      return { volumes: [{ name: 'v', [sourceOf(type)]: source }] };
+      return { volumes: [{ name: 'v', [volumeSource(type)]: source }] };
     }),
     ...(allowedUnsafeSysctls ?? []).map((name) => ({
       securityContext: { sysctls: [{ name: name.replace('*', 'odd'), value: '1' }] },
@@ -40,7 +40,7 @@ function securityContexts({ allowedCapabilities, seccompProfiles }: SecurityCont
     { runAsUser: 0 },
     { seLinuxOptions: { type: 'spc_t' } },
     ...(allowedCapabilities ?? []).map((name) => ({ capabilities: { add: [name === '*' ? 'SYS_ADMIN' : name] } })),
-    ...(seccompProfiles ?? []).map((name) => ({ seccompProfile: profileOf(name) })),
+    ...(seccompProfiles ?? []).map((name) => ({ seccompProfile: getProfile(name) })),
   ];
 }
 
@@ -48,7 +48,7 @@ function containerWith(securityContext: JsonObject): JsonObject {
   return { containers: [{ name: 'a', image: 'registry.example/app:1', securityContext }] };
 }
 
-function profileOf(name: string): JsonObject {
+function getProfile(name: string): JsonObject {
   if (name.startsWith('localhost/')) return { type: 'Localhost', localhostProfile: name.slice('localhost/'.length) };
   return { type: name.endsWith('/default') ? 'RuntimeDefault' : 'Unconfined' };
 }
@@ -61,6 +61,6 @@ const SOURCES: ReadonlyMap<string, string> = new Map([
 ]);
 
 /** Returns the field of a pod volume for the volume type of an SCC. */
-export function sourceOf(type: string): string {
+export function volumeSource(type: string): string {
   return SOURCES.get(type) ?? type;
 }

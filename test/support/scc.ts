@@ -52,13 +52,13 @@ export function namespaceWith(ranges: Readonly<Record<string, string>>, name = '
 }
 
 /** The context of a pod under an SCC that needs no namespace, before values are generated. */
-export function contextOf(scc: unknown, pod: unknown): PodContext {
+export function createPodContext(scc: unknown, pod: unknown): PodContext {
   const { fields } = decodeScc(scc);
-  const decoded = podFieldsOf(pod);
+  const decoded = decodePodFields(pod);
   return { scc: fields, bound: fields, pod: decoded, podValues: ownPodValues(decoded), maxErrors: 1000 };
 }
 
-export function containerContextOf(context: PodContext, index: number): ContainerContext {
+export function createContainerContext(context: PodContext, index: number): ContainerContext {
   const container = context.pod.containers[index];
   if (container === undefined) throw new RangeError(`there is no container ${index}`);
   return { ...context, container, values: ownContainerValues(container) };
@@ -77,7 +77,7 @@ export function containerErrors(context: ContainerContext): string[] {
   return errors.map(formatFieldError);
 }
 
-export function podFieldsOf(pod: unknown): SccPod {
+export function decodePodFields(pod: unknown): SccPod {
   const decoded = decodeSccPod(pod);
   if ('error' in decoded) throw new TypeError(formatFieldError(decoded.error));
   return decoded.pod;
@@ -85,7 +85,7 @@ export function podFieldsOf(pod: unknown): SccPod {
 
 /** The security context of a container with the values that an SCC generates for it; `undefined` if there is none. */
 export function generateContainer(scc: unknown, pod: unknown, index: number): JsonObject | undefined {
-  const context = containerContextOf(contextOf(scc, pod), index);
+  const context = createContainerContext(createPodContext(scc, pod), index);
   for (const { generate } of CONTAINER_STRATEGIES) generate?.(context);
   const containerValues = context.pod.containers.map((container, position) =>
     position === index ? context.values : ownContainerValues(container),

@@ -4,7 +4,7 @@ import { readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { readDocuments } from '../../src/config/yaml.ts';
 import type { JsonObject } from '../../src/kube/types.ts';
-import { metadataOf } from './answers.ts';
+import { objectMetadata } from './answers.ts';
 import type { ApiClient, ApiResponse } from './api-client.ts';
 import { create } from './control-plane/installation.ts';
 
@@ -72,7 +72,11 @@ function send(client: ApiClient, scenario: Scenario): Promise<ApiResponse> {
   if (grant) return create(client, buildBinding(grant, namespace), headers);
   const object = readFirst(examplePath(example)) as JsonObject;
   const isNamespaced = object['kind'] !== 'SecurityContextConstraints';
-  return create(client, isNamespaced ? { ...object, metadata: { ...metadataOf(object), namespace } } : object, headers);
+  return create(
+    client,
+    isNamespaced ? { ...object, metadata: { ...objectMetadata(object), namespace } } : object,
+    headers,
+  );
 }
 
 function examplePath(example = ''): string {
@@ -135,7 +139,7 @@ export async function readAssignedScc(client: ApiClient, { body }: ApiResponse):
 /** Returns the first and the last user ID of a namespace. */
 async function readRange(client: ApiClient, namespace: string): Promise<readonly number[]> {
   const { body } = await client.send('GET', `/api/v1/namespaces/${namespace}`);
-  const { annotations } = metadataOf(body as JsonObject) as {
+  const { annotations } = objectMetadata(body as JsonObject) as {
     readonly annotations: Readonly<Record<string, string>>;
   };
   const [start = 0, size = 0] = (annotations['openshift.io/sa.scc.uid-range'] ?? '').split('/').map(Number);

@@ -7,21 +7,21 @@ import { fileURLToPath } from 'node:url';
 
 const MAIN = fileURLToPath(new URL('../../src/main.ts', import.meta.url));
 
-export interface Finished {
+export interface FinishedProcess {
   readonly code: number | null;
   readonly stdout: string;
   readonly stderr: string;
 }
 
 /** A started process. It may end before it serves. */
-export interface Started {
+export interface StartedProcess {
   readonly child: ChildProcess;
-  readonly finished: Promise<Finished>;
+  readonly finished: Promise<FinishedProcess>;
   output(): { readonly stdout: string; readonly stderr: string };
 }
 
 /** A process that serves. */
-export interface Running {
+export interface RunningServer {
   readonly child: ChildProcess;
   readonly port: number;
   readonly probes: string;
@@ -32,7 +32,7 @@ export interface Running {
   authority(): Promise<string>;
   /** Waits for a log line with a message. */
   logged(message: string): Promise<Record<string, unknown>>;
-  stop(signal?: NodeJS.Signals): Promise<Finished>;
+  stop(signal?: NodeJS.Signals): Promise<FinishedProcess>;
 }
 
 export const FREE_PORTS = ['--secure-port=0', '--cluster-port=0', '--health-probe-bind-address=127.0.0.1:0'];
@@ -42,7 +42,7 @@ export function start(
   args: readonly string[],
   env: Readonly<Record<string, string>> = {},
   main: string = MAIN,
-): Started {
+): StartedProcess {
   const child = spawn(process.execPath, [main, 'serve', ...args], {
     env: { ...process.env, ...env },
     stdio: ['ignore', 'pipe', 'pipe'],
@@ -51,14 +51,14 @@ export function start(
   let stderr = '';
   child.stdout.on('data', (chunk: Buffer) => (stdout += chunk.toString()));
   child.stderr.on('data', (chunk: Buffer) => (stderr += chunk.toString()));
-  const finished = new Promise<Finished>((resolve) => {
+  const finished = new Promise<FinishedProcess>((resolve) => {
     child.once('close', (code) => resolve({ code, stdout, stderr }));
   });
   return { child, finished, output: () => ({ stdout, stderr }) };
 }
 
 /** Parses the log lines of a process. Other output is ignored. */
-export function readLog({ output }: Started): Record<string, unknown>[] {
+export function readLog({ output }: StartedProcess): Record<string, unknown>[] {
   return output()
     .stderr.split('\n')
     .slice(0, -1)
@@ -67,7 +67,7 @@ export function readLog({ output }: Started): Record<string, unknown>[] {
 }
 
 /** Waits up to a minute for a log line with a message. */
-export async function waitForLog(started: Started, message: string): Promise<Record<string, unknown>> {
+export async function waitForLog(started: StartedProcess, message: string): Promise<Record<string, unknown>> {
   const deadlineMs = performance.now() + 60_000;
   while (performance.now() < deadlineMs) {
     const line = readLog(started).find((entry) => entry['msg'] === message);
@@ -83,7 +83,7 @@ export async function serve(
   args: readonly string[],
   env: Readonly<Record<string, string>> = {},
   main: string = MAIN,
-): Promise<Running> {
+): Promise<RunningServer> {
   const folder = await mkdtemp(join(tmpdir(), 'portcullis-serve-'));
   const started = start([...FREE_PORTS, `--cert-dir=${folder}`, ...args], env, main);
   const { child, finished } = started;

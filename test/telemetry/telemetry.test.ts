@@ -6,7 +6,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { suite, test, type TestContext } from 'node:test';
 import { Registry } from 'prom-client';
-import { createTally, createTimings } from '../../src/telemetry/counters.ts';
+import { createCounterCells, createTimings } from '../../src/telemetry/counters.ts';
 import { createLogger, type Logger, type LoggerOptions } from '../../src/telemetry/logger.ts';
 
 async function writeLog(t: TestContext, options: LoggerOptions, write: (logger: Logger) => void): Promise<string> {
@@ -140,7 +140,7 @@ suite('the log of a process', () => {
 suite('createTally', () => {
   test('exposes the current counts of its cells', async () => {
     const registry = new Registry();
-    const tally = createTally({ name: 'x_total', help: 'X.', labelNames: ['a', 'b'], registers: [registry] });
+    const tally = createCounterCells({ name: 'x_total', help: 'X.', labelNames: ['a', 'b'], registers: [registry] });
     const cell = tally.cell({ b: '2', a: '1' });
     assert.equal(tally.cell({ a: '1', b: '2' }), cell);
     cell.count += 2;

@@ -17,7 +17,7 @@ export function printFieldPath(path: Path): string {
 
 /** A field of an object with its position in the file. */
 export function fieldPosition(object: ManifestObject, path: Path): FieldPosition {
-  return { path: printFieldPath(path), file: object.document.file, ...object.positionOf(path) };
+  return { path: printFieldPath(path), file: object.document.file, ...object.locate(path) };
 }
 
 /** Creates a finding about one field, by default in the mode `enforce`. */

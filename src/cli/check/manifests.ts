@@ -34,11 +34,11 @@ interface CheckSettings {
 export function checkManifests(manifests: Manifests, settings: CheckSettings): Report {
   // If several Namespace objects have the same name, the last one counts, as if all were applied in order.
   const namespaces = new Map(manifests.objects.filter(isNamespace).map(({ value }) => [manifestName(value), value]));
-  const labelsOf = (name: string): Labels => {
+  const getNamespaceLabels = (name: string): Labels => {
     const namespace = namespaces.get(name);
     return namespace ? manifestLabels(namespace) : settings.namespaceLabels;
   };
-  const results = manifests.objects.map((object) => checkObject(object, { ...settings, labelsOf }));
+  const results = manifests.objects.map((object) => checkObject(object, { ...settings, getNamespaceLabels }));
   return {
     objects: results.filter((result) => result !== undefined && 'findings' in result),
     otherKinds: results.filter((result) => result === undefined).length,
@@ -60,7 +60,7 @@ function isNamespace({ apiVersion, kind }: ManifestObject): boolean {
 
 interface CheckContext extends CheckSettings {
   /** Returns the labels of the namespace of that name. */
-  labelsOf(name: string): Labels;
+  getNamespaceLabels(name: string): Labels;
 }
 
 /** Returns the findings of an object, an error for an object that no API server accepts, or `undefined` for other kinds. */
@@ -78,7 +78,7 @@ function checkObject(object: ManifestObject, context: CheckContext): CheckedObje
   const path = podPath(apiVersion, kind);
   if (path && isKnownKind(apiVersion, kind)) {
     const namespace = manifestNamespace(value) ?? context.namespace;
-    const policies = resolve(context.labelsOf(namespace));
+    const policies = resolve(context.getNamespaceLabels(namespace));
     const findings = [...podFindings(object, path, policies), ...findUnknownFields(object)];
     return checkedObject(object, findings, { namespace, policies });
   }
@@ -111,11 +111,11 @@ const CHECKED_GROUPS: ReadonlySet<string> = new Set(['', 'apps', 'batch', 'exten
 const CHECKED_KINDS: readonly string[] = ['Namespace', 'PodTemplate', ...POD_SOURCES, 'SecurityContextConstraints'];
 
 /** Returns an error for a checked kind with an unknown apiVersion or in wrong letter case. */
-function unknownVersion({ apiVersion, kind, document, positionOf }: ManifestObject): ManifestError | undefined {
+function unknownVersion({ apiVersion, kind, document, locate }: ManifestObject): ManifestError | undefined {
   const correctKind = CHECKED_KINDS.find((one) => one.toLowerCase() === kind.toLowerCase());
   if (correctKind === undefined || !CHECKED_GROUPS.has(apiGroup(apiVersion))) return undefined;
   const message = `not evaluated: no kind ${quote(kind)} is registered for version ${quote(apiVersion)}`;
-  return { file: document.file, ...positionOf([correctKind === kind ? 'apiVersion' : 'kind']), message };
+  return { file: document.file, ...locate([correctKind === kind ? 'apiVersion' : 'kind']), message };
 }
 
 /** Returns each violation of the pod or pod template once, in the strongest mode in which it counts. */

@@ -2,7 +2,7 @@
 import type { ManifestObject } from '../../config/manifests.ts';
 import { parsePath, type Path } from '../../config/yaml.ts';
 import { formatFieldError, invalidValue, notSupported, type FieldError } from '../../kube/field-error.ts';
-import { findMisshapen, isList, type FieldShape } from '../../kube/field-shape.ts';
+import { findShapeErrors, isList, type FieldShape } from '../../kube/field-shape.ts';
 import { getApiVersion } from '../../kube/resources.ts';
 import { SCC_FIELDS, USER_NAMESPACE_LEVELS, type SecurityContextConstraints } from '../../kube/scc.ts';
 import { quote } from '../../kube/text.ts';
@@ -23,7 +23,7 @@ export function isScc({ apiVersion, kind }: ManifestObject): boolean {
  * defaulting; if none is invalid, also fields and values that make the SCC useless.
  */
 export function sccFindings(object: ManifestObject): readonly Finding[] {
-  const misshapen = findMisshapen(object.value, SHAPE);
+  const misshapen = findShapeErrors(object.value, SHAPE);
   const findings = misshapen.map((one) => {
     if ('known' in one) return unknownField(object, one.path, unknownFieldFix(one.path, one.known));
     const error = invalidValue(printFieldPath(one.path), one.value, describeShape(one.shape));

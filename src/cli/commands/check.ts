@@ -9,7 +9,7 @@ import { defineCommand } from '../command.ts';
 import { readAllManifests } from '../inventory/manifests.ts';
 import { flag, keyValue, list, mapped, nonEmpty, oneOf, option } from '../options.ts';
 import { exitCode, FINDING_FORMATS, printFindingTable, printPosition, problems } from '../output/findings.ts';
-import { outputOption, printable, styleOf } from '../output/print.ts';
+import { outputOption, printable, outputStyle } from '../output/print.ts';
 
 function level(value: string): Level {
   if (!isLevel(value)) throw new UserError(LEVEL_RULE);
@@ -86,7 +86,7 @@ export const command = defineCommand({
       ];
       for (const [severity, one] of messages)
         io.stderr.write(`${severity}: ${printable(`${printPosition(one)}: ${one.message}`)}\n`);
-      io.stdout.write(printFindingTable(report, styleOf(io)));
+      io.stdout.write(printFindingTable(report, outputStyle(io)));
     } else io.stdout.write(FINDING_FORMATS[options.output](report));
     return exitCode(report);
   },

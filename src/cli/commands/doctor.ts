@@ -12,7 +12,7 @@ import {
   DATA_AND_TABLE,
   outputOption,
   printData,
-  styleOf,
+  outputStyle,
   type Style,
   printable,
 } from '../output/print.ts';
@@ -55,7 +55,7 @@ export const command = defineCommand({
         outage: simulateOutage(facts),
       };
     });
-    stdout.write(output === 'table' ? formatDiagnosis(diagnosis, styleOf(io)) : printData(output, diagnosis));
+    stdout.write(output === 'table' ? formatDiagnosis(diagnosis, outputStyle(io)) : printData(output, diagnosis));
     return diagnosis.findings.some(({ severity }) => severity === 'problem') ? EXIT.violations : EXIT.passed;
   },
 });

@@ -186,7 +186,7 @@ level of the Pod Security Standards that the result satisfies. For a workload, i
 its controller would create.
 
 Roles, bindings, SCCs and namespaces come from the manifests of --filename, or from the cluster of the
-kubeconfig. Without both, only the objects of the paths exist. Manifests without SCCs are evaluated with
+kubeconfig. Without both, no other objects are assumed to exist. Manifests without SCCs are evaluated with
 the standard SCCs and their grants.
 
 Exit codes:

@@ -27,7 +27,7 @@ const CLEAR = `Clear the request: kubectl patch ${CONFIG} --type=merge -p '{"spe
 const EVALUATE = `Evaluate all namespaces: kubectl annotate ${CONFIG} --overwrite ${EVALUATE_ANNOTATION}=$(date -u +%Y-%m-%dT%H:%M:%SZ).`;
 
 /** Computes the causes that block enforcement, in the order of resolution. */
-export function rolloutOutlook(state: RolloutState, counts: NamespaceCounts): Outlook {
+export function rolloutBlockers(state: RolloutState, counts: NamespaceCounts): Outlook {
   const { phase, requested = '', decided, gate, published } = state;
   if (!isEnforcementMode(requested)) {
     const valid = ENFORCEMENT_MODES.map(quote).join(', ');
@@ -157,7 +157,7 @@ export const command = defineCommand({
     const counts = countNamespaces(planned);
     const { state, assumptions } = facts;
     const namespaces = planned.filter(isBlocking);
-    const { blockers, next } = rolloutOutlook(state, counts);
+    const { blockers, next } = rolloutBlockers(state, counts);
     const data = { ...state, blockers, next, summary: counts, namespaces, assumptions };
     printReport(io, options.output, data, (style) => [
       ...assumptionBlocks(assumptions),

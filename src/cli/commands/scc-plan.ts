@@ -117,8 +117,8 @@ function describeRefusal(
   return details.length === 0 ? [message] : details;
 }
 
-function describeCustomScc({ copyOf, changes }: SuggestedScc): string {
-  return `a custom SCC: copy ${copyOf} and ${changes.join(', ')}`;
+function describeCustomScc({ original, changes }: SuggestedScc): string {
+  return `a custom SCC: copy ${original} and ${changes.join(', ')}`;
 }
 
 function printBindings({ namespaces, grants }: Plan, style: Style): string {

@@ -80,7 +80,7 @@ function answer(
 ): AnsweredReview {
   const namespaceName = manifestNamespace(object.value) ?? fallback;
   const namespace = store.get('Namespace', namespaceName);
-  const position = printPosition({ file: object.document.file, ...object.positionOf([]) });
+  const position = printPosition({ file: object.document.file, ...object.locate([]) });
   if (namespace === undefined) throw new UserError(`${position}: namespace ${quote(namespaceName)} not found`);
   const answered = answerReview({
     ...sccInput(store, settings),

@@ -103,7 +103,7 @@ export interface InventoryNeeds {
 export async function readInventory(values: InventoryValues, io: Io, needs: InventoryNeeds): Promise<Inventory> {
   if (values.filename.length === 0) return await readFromCluster(values, io, needs);
   checkSource(values);
-  return inventoryOf(await readObjects(values.filename, io), values.namespace, needs);
+  return createInventory(await readObjects(values.filename, io), values.namespace, needs);
 }
 
 /** @throws {UserError} if the options name both manifests and a cluster */
@@ -137,7 +137,10 @@ export async function readSubjects(
   }
   const surroundings = subjects === filename || filename.length === 0 ? [] : await readObjects(filename, io);
   const namespaces = subjectNamespaces(objects, values.namespace ?? 'default').filter((name) => name !== undefined);
-  return { objects, inventory: inventoryOf([...surroundings, ...objects], values.namespace, { ...needs, namespaces }) };
+  return {
+    objects,
+    inventory: createInventory([...surroundings, ...objects], values.namespace, { ...needs, namespaces }),
+  };
 }
 
 /** The namespaces of objects; `undefined` for the default namespace of the cluster. */
@@ -224,7 +227,7 @@ async function readConfigMaps(
  * Returns an inventory of the objects alone, completed by assumptions.
  * @throws {UserError} for objects that no API server accepts
  */
-function inventoryOf(
+function createInventory(
   objects: readonly ManifestObject[],
   namespace = 'default',
   { kinds, namespaces, configMaps }: InventoryNeeds,
@@ -281,7 +284,7 @@ function fillStore(store: WritableStore, objects: readonly ManifestObject[], nam
 }
 
 function errorAt(object: ManifestObject, path: Path, message: string): ManifestError {
-  return { file: object.document.file, ...object.positionOf(path), message };
+  return { file: object.document.file, ...object.locate(path), message };
 }
 
 /**

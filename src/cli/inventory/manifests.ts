@@ -44,24 +44,24 @@ export function failOnErrors(errors: readonly ManifestError[]): void {
 
 /** Returns the name of an object; for `generateName`, the prefix with an asterisk. */
 export function manifestName(object: JsonObject): string {
-  const { name, generateName } = metadataOf(object);
+  const { name, generateName } = objectMetadata(object);
   if (typeof name === 'string' && name !== '') return name;
   return typeof generateName === 'string' && generateName !== '' ? `${generateName}*` : '';
 }
 
 /** Returns the namespace of an object; `undefined` if the manifest does not set it. */
 export function manifestNamespace(object: JsonObject): string | undefined {
-  const { namespace } = metadataOf(object);
+  const { namespace } = objectMetadata(object);
   return typeof namespace === 'string' && namespace !== '' ? namespace : undefined;
 }
 
 /** Returns the labels of an object; no labels if the field has another type. */
 export function manifestLabels(object: JsonObject): Labels {
-  const { labels } = metadataOf(object);
+  const { labels } = objectMetadata(object);
   return isObject(labels) ? labels : {};
 }
 
-function metadataOf(object: JsonObject): JsonObject {
+function objectMetadata(object: JsonObject): JsonObject {
   return isObject(object.metadata) ? object.metadata : {};
 }
 

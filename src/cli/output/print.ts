@@ -35,7 +35,7 @@ const PLAIN: Style = (_tone, text) => text;
 const COLORED: Style = (tone, text) => styleText(tone, text, { validateStream: false });
 
 /** Returns the style of the standard output. `NO_COLOR` turns colors off. @see https://no-color.org */
-export function styleOf({ stdout, env }: Pick<Io, 'stdout' | 'env'>): Style {
+export function outputStyle({ stdout, env }: Pick<Io, 'stdout' | 'env'>): Style {
   return stdout.isTTY === true && !env.NO_COLOR && env.TERM !== 'dumb' ? COLORED : PLAIN;
 }
 
@@ -95,7 +95,7 @@ export function printReport(
   data: object,
   blocks: (style: Style) => readonly string[],
 ): void {
-  io.stdout.write(output === 'table' ? blocks(styleOf(io)).join('\n') : printData(output, data));
+  io.stdout.write(output === 'table' ? blocks(outputStyle(io)).join('\n') : printData(output, data));
 }
 
 /** The block about the assumptions of a command; no block without assumptions. */

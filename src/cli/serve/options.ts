@@ -21,7 +21,7 @@ import {
   durationMs,
   flag,
   flagOn,
-  found,
+  parsed,
   integer,
   list,
   listenAddress,
@@ -151,11 +151,11 @@ export const serveOptions = withEnvironment('PORTCULLIS', {
     ),
     fallback: '*',
   },
-  'uid-range': option('RANGE', found(parseUidRange), DEFAULT_RANGES.uidRange, {
+  'uid-range': option('RANGE', parsed(parseUidRange), DEFAULT_RANGES.uidRange, {
     help: 'Range of user IDs for namespaces: <start>-<end>/<block size>',
     shown: formatUidRange(DEFAULT_RANGES.uidRange),
   }),
-  'mcs-range': option('RANGE', found(parseMcsRange), DEFAULT_RANGES.mcsRange, {
+  'mcs-range': option('RANGE', parsed(parseMcsRange), DEFAULT_RANGES.mcsRange, {
     help: 'SELinux MCS labels for namespaces: <prefix>/<categories per label>[,<number of categories>]',
     shown: formatMcsRange(DEFAULT_RANGES.mcsRange),
   }),

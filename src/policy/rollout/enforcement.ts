@@ -63,7 +63,7 @@ export interface EnforcementPlan {
 /** Plans the modes, the default level and the mode of the syncer. Planning again without a change gives the same plan. */
 export function planEnforcement(input: EnforcementInput): EnforcementPlan {
   const { spec, status } = decideEnforcement(input);
-  const want = wantsEnforcement({ ...input, status });
+  const want = isEnforcementDesired({ ...input, status });
   return { spec, status, want, ...planEffect({ ...input, want }) };
 }
 
@@ -98,7 +98,7 @@ function proposeLegacy({ spec, specOwner }: EnforcementInput): string {
  * Whether enforcement is desired. Every replica evaluates this itself: a requested `Legacy` takes effect before a
  * leader has decided.
  */
-export function wantsEnforcement({
+export function isEnforcementDesired({
   phase,
   gate,
   spec,

@@ -5,13 +5,13 @@ import { POD_SCC_ANNOTATIONS } from '../../kube/scc.ts';
 import { createStatus } from '../../kube/status.ts';
 import { quote } from '../../kube/text.ts';
 import type { JsonObject } from '../../kube/types.ts';
-import { admissionWarnings, refusalWarnings, unevaluatedWarnings } from './advice/warnings.ts';
+import { admissionWarnings, refusalWarnings, earlyDenialWarnings } from './advice/warnings.ts';
 import { isWithinSuggestionBudget } from './budget.ts';
-import { allowsPod, writePod, type Extent } from './complete.ts';
+import { allowsPod, writePod, type ChangeExtent } from './complete.ts';
 import { aggregate, auditKey, MAX_WARNING_LENGTH, UNABLE_TO_VALIDATE } from './messages.ts';
 import { resolveCompatibility } from './mode.ts';
 import type { SccPod } from './pod.ts';
-import { isUnprocessed, podAnnotation, readRequest, type SccDecision, type SccInput } from './request.ts';
+import { isWithoutScc, podAnnotation, readRequest, type SccDecision, type SccInput } from './request.ts';
 import { explainOrder } from './scc.ts';
 import {
   createSearch,
@@ -64,7 +64,7 @@ export function evaluate(input: SccInput, pass: 'assign' | 'validate'): Evaluati
   });
   const problem = findProblem(search);
   if (problem !== undefined) {
-    const warnings = input.compatibility === 'openshift' ? [] : unevaluatedWarnings(search);
+    const warnings = input.compatibility === 'openshift' ? [] : earlyDenialWarnings(search);
     return { decision: deny(problem, { warnings }), pod };
   }
   const result = searchScc(search);
@@ -77,7 +77,7 @@ export function evaluate(input: SccInput, pass: 'assign' | 'validate'): Evaluati
 }
 
 function isExemptUpdate({ compatibility }: SccInput, { json }: SccPod, oldPod: JsonObject): boolean {
-  return resolveCompatibility(compatibility).unprocessedPods === 'pass' && isUnprocessed(json, oldPod);
+  return resolveCompatibility(compatibility).unprocessedPods === 'pass' && isWithoutScc(json, oldPod);
 }
 
 function requiredSccChange({ annotations }: SccPod, oldPod: JsonObject | undefined): string | undefined {
@@ -100,7 +100,7 @@ function recordedScc({ annotations }: SccPod): string {
 }
 
 /** The parts of the pod that the mutating pass may change. */
-export function mutableFields({ operation, subResource }: SccInput): Extent {
+export function mutableFields({ operation, subResource }: SccInput): ChangeExtent {
   if (operation === 'CREATE') return 'everything';
   return subResource === 'ephemeralcontainers' ? 'ephemeralContainers' : 'nothing';
 }

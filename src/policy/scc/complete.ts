@@ -65,11 +65,11 @@ export function allowsPod(scc: PreparedScc, input: PodInNamespace): boolean {
 }
 
 /** The extent of the changes of a completion. */
-export type Extent = 'nothing' | 'ephemeralContainers' | 'everything';
+export type ChangeExtent = 'nothing' | 'ephemeralContainers' | 'everything';
 
-export function findExtent({ pod, podValues, containerValues }: Completion): Extent {
+export function findExtent({ pod, podValues, containerValues }: Completion): ChangeExtent {
   if (!isSame(podValues, ownPodValues(pod))) return 'everything';
-  let extent: Extent = 'nothing';
+  let extent: ChangeExtent = 'nothing';
   for (const [index, container] of pod.containers.entries()) {
     const values = containerValues[index];
     if (values === undefined || isSame(values, ownContainerValues(container))) continue;

@@ -112,7 +112,7 @@ export function isIgnoredUpdate(pod: JsonObject, oldPod: JsonObject): boolean {
  * admission. A user with permission to update `pods/status` can remove the record. This does not extend the permissions
  * of the user: only metadata can be changed without evaluation, and `pods/status` allows that too.
  */
-export function isUnprocessed(pod: JsonObject, oldPod: JsonObject): boolean {
+export function isWithoutScc(pod: JsonObject, oldPod: JsonObject): boolean {
   const isRecorded = [pod, oldPod].some(
     (object) => getObject(getObject(object, 'metadata'), 'annotations')[POD_SCC_ANNOTATIONS.scc] != null,
   );

@@ -2,7 +2,7 @@
 import type { FieldError } from '../../kube/field-error.ts';
 import { createMayUse, findSubjectType, podSubjects, type MayUse, type Subjects, type SubjectType } from './access.ts';
 import { createBudget, createBudgetError, MAX_ERRORS, spendErrors, spendEvaluation, type Budget } from './budget.ts';
-import { allowsPod, completePod, findExtent, type Completion, type Extent } from './complete.ts';
+import { allowsPod, completePod, findExtent, type Completion, type ChangeExtent } from './complete.ts';
 import { aggregate, formatErrors, notUsableMessage, omittedErrorsMessage } from './messages.ts';
 import { resolveCompatibility, type Deviations } from './mode.ts';
 import { bindingError, readNamespaceRanges, type NamespaceRanges } from './namespace.ts';
@@ -23,12 +23,12 @@ export interface Search {
   readonly subjects: Subjects;
   readonly mayUse: MayUse;
   /** The parts of the pod that the SCC may change. */
-  readonly mutable: Extent;
+  readonly mutable: ChangeExtent;
   readonly budget: Budget;
 }
 
 interface SearchOptions extends Omit<CandidatesInput, 'preferUserNamespaces'> {
-  readonly mutable: Extent;
+  readonly mutable: ChangeExtent;
 }
 
 /** Creates the search for a pod. It has no candidates if they cannot be determined. */
@@ -138,7 +138,7 @@ export function admits(scc: PreparedScc, search: Search): boolean {
   return completion.errors.length === 0 && isMutationAllowed(completion, search.mutable);
 }
 
-export function isMutationAllowed(completion: Completion, mutable: Extent): boolean {
+export function isMutationAllowed(completion: Completion, mutable: ChangeExtent): boolean {
   if (mutable === 'everything') return true;
   const extent = findExtent(completion);
   return extent === 'nothing' || extent === mutable;

@@ -7,7 +7,7 @@ import type { Pod } from '../../kube/types.ts';
 import { assignScc } from '../../policy/scc/assign.ts';
 import type { SccDecision } from '../../policy/scc/request.ts';
 import { isPodRequest, namespaceMode, reviewPod, type SccReview, type SccReviewDeps } from '../scc-review.ts';
-import { andThen, rule, type MaybePromise, type Webhook, type WebhookRegistration } from '../webhook.ts';
+import { whenAvailable, rule, type MaybePromise, type Webhook, type WebhookRegistration } from '../webhook.ts';
 
 export const SCC_EXEC: WebhookRegistration = {
   name: 'exec.scc.portcullis.dev',
@@ -44,14 +44,14 @@ export function createSccExecWebhook(deps: SccExecDeps): Webhook {
       if (!isExecRequest(request)) return allow();
       const { mode } = namespaceMode(context.store, namespace, deps.settings);
       if (mode === 'off') return allow();
-      return andThen(findPod(context.store, deps.cluster, name, namespace), (found) => {
+      return whenAvailable(findPod(context.store, deps.cluster, name, namespace), (found) => {
         // In report mode a missing pod is left to the API server, which will not find it either.
         if ('decision' in found) return mode === 'report' ? allow() : found.decision;
         const decide: SccReview['decide'] = (cluster) =>
           assignScc({ operation: 'CREATE', object: found.pod, userInfo, ...cluster });
         const adapt = (decision: SccDecision): SccDecision => execDecision(decision, request);
         const review: SccReview = { request, modes: ['enforce', 'report'], context, decide, adapt };
-        return andThen(reviewPod(review, deps), (decision) => decision ?? allow());
+        return whenAvailable(reviewPod(review, deps), (decision) => decision ?? allow());
       });
     },
   };

@@ -3,7 +3,7 @@ import { assignScc, validateScc } from '../../policy/scc/assign.ts';
 import type { SccDecision, SccInput } from '../../policy/scc/request.ts';
 import { isPodRequest, reviewPod, type SccReview, type SccReviewDeps } from '../scc-review.ts';
 import {
-  andThen,
+  whenAvailable,
   ANNOTATIONS_CHANGED,
   LABELS_CHANGED,
   relevantUpdate,
@@ -68,7 +68,7 @@ function createPodWebhook(
       const { operation, subResource, object, oldObject, userInfo } = request;
       const decide: SccReview['decide'] = (cluster) =>
         decidePod({ operation, subResource, object, oldObject, userInfo, ...cluster });
-      return andThen(reviewPod({ request, modes, context, decide }, deps), (decision) => decision ?? allow());
+      return whenAvailable(reviewPod({ request, modes, context, decide }, deps), (decision) => decision ?? allow());
     },
   };
 }

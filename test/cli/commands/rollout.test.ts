@@ -4,7 +4,7 @@ import { after, before, describe, test } from 'node:test';
 import { startCluster, type TestCluster } from '../../support/dev-cluster.ts';
 import { runProgram, type Outcome } from '../../support/memory-io.ts';
 import { installStandardSccs, RANGES } from '../../support/controllers.ts';
-import { rolloutOutlook } from '../../../src/cli/commands/rollout-status.ts';
+import { rolloutBlockers } from '../../../src/cli/commands/rollout-status.ts';
 import type { NamespaceCounts, RolloutState } from '../../../src/cli/rollout.ts';
 
 const CLUSTER = 'test/fixtures/rollout/cluster.yaml';
@@ -298,7 +298,7 @@ describe('the causes that block enforcement, and the next steps', () => {
   ];
   for (const [state, counts, blockers, next] of CASES) {
     test(JSON.stringify({ ...state, ...counts }), () => {
-      assert.deepEqual(rolloutOutlook({ ...STATE, ...state }, { ...COUNTS, ...counts }), { blockers, next });
+      assert.deepEqual(rolloutBlockers({ ...STATE, ...state }, { ...COUNTS, ...counts }), { blockers, next });
     });
   }
 });

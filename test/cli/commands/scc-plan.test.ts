@@ -161,7 +161,7 @@ function shopWith(...workloads: readonly (readonly [kind: string, name: string, 
 }
 
 /** The lines about the namespace `shop`, and the rest of the plan. */
-async function linesOf(stdin: string, ...args: readonly string[]): Promise<readonly string[]> {
+async function getLines(stdin: string, ...args: readonly string[]): Promise<readonly string[]> {
   const { stdout } = await plan(['--scc-mode=report', ...args], stdin);
   const lines = stdout.split('\n');
   return lines.slice(lines.indexOf('shop (report)'));
@@ -175,7 +175,7 @@ describe('a plan grants the least permissive SCC', () => {
 
   test('a workload that only privileged would admit needs a custom SCC', async () => {
     const stdin = shopWith(['Pod', 'ntp', adding('SYS_TIME')]);
-    assert.deepEqual(await linesOf(stdin), [
+    assert.deepEqual(await getLines(stdin), [
       'shop (report)',
       '  Pod ntp  refused',
       closest('spec.containers[0].securityContext.capabilities.add=SYS_TIME'),
@@ -195,7 +195,7 @@ describe('a plan grants the least permissive SCC', () => {
 
   test('ephemeral containers are ignored', async () => {
     const debug = { name: 'd', image: 'i', securityContext: { privileged: true } };
-    const [, verdict] = await linesOf(shopWith(['Pod', 'web', { ephemeralContainers: [debug] }]));
+    const [, verdict] = await getLines(shopWith(['Pod', 'web', { ephemeralContainers: [debug] }]));
     assert.equal(verdict, '  Pod web  restricted-v2');
   });
 
@@ -206,7 +206,7 @@ describe('a plan grants the least permissive SCC', () => {
       ['Deployment', 'web', {}],
       ['Deployment', 'own', { serviceAccountName: 'own' }],
     );
-    const lines = await linesOf(stdin);
+    const lines = await getLines(stdin);
     assert.deepEqual(lines.slice(lines.indexOf('Bindings that admit 1 of the 1 refused workloads')), [
       'Bindings that admit 1 of the 1 refused workloads',
       '  shop: service account "default" to ClusterRole "system:openshift:scc:anyuid"',

@@ -23,13 +23,13 @@ const SCC = STANDARD_SCCS[0]?.scc;
 const INSTALLED: readonly KubeObject[] = buildManifests(defaultSettings('1.2.3'));
 
 /** The names of all manifests of a kind, as API servers sort them. */
-function namesOf(kind: string): readonly string[] {
+function getNames(kind: string): readonly string[] {
   return INSTALLED.flatMap((one) => (one.kind === kind ? (one.metadata?.name ?? []) : [])).toSorted();
 }
 
 function deleted(...kinds: readonly string[]): readonly string[] {
   return kinds.flatMap((kind) =>
-    namesOf(kind).map((name) => `${kind.toLowerCase()}s.rbac.authorization.k8s.io/${name} deleted`),
+    getNames(kind).map((name) => `${kind.toLowerCase()}s.rbac.authorization.k8s.io/${name} deleted`),
   );
 }
 
@@ -70,7 +70,7 @@ describe('uninstall', () => {
 
   const create = (object: KubeObject): Promise<void> => installer.create(object);
   const get = (apiVersion: string, kind: string, name: string, namespace?: string): Promise<number> =>
-    installer.statusOf({ apiVersion, kind, metadata: { name, ...(namespace === undefined ? {} : { namespace }) } });
+    installer.getStatus({ apiVersion, kind, metadata: { name, ...(namespace === undefined ? {} : { namespace }) } });
   const run = (args: readonly string[] = [], surroundings: Environment = {}): Promise<Outcome> =>
     runProgram(['uninstall', '--wait=0s', '--kubeconfig', kubeconfig, ...args], surroundings);
 
@@ -191,7 +191,7 @@ describe('uninstall', () => {
     const name = 'purged';
     await create({ apiVersion: 'v1', kind: 'Namespace', metadata: { name, labels, annotations } });
     const { code, stdout } = await run(['--yes', '--purge-sccs', '--purge-namespaces']);
-    const definitions = namesOf('CustomResourceDefinition');
+    const definitions = getNames('CustomResourceDefinition');
     assert.equal(
       stdout,
       lines(

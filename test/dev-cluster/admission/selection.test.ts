@@ -3,7 +3,7 @@ import { describe, test } from 'node:test';
 import { validateWithWebhooks, type WebhookOptions } from '../../../src/dev-cluster/admission/webhooks.ts';
 import { createStorage } from '../../../src/dev-cluster/storage.ts';
 import { at } from '../../../src/dev-cluster/types.ts';
-import { attributes, listen, object, resource, statusOf } from './support.ts';
+import { attributes, createRequestContext, object, resource, rejectionStatus } from './support.ts';
 
 const RULE = { apiGroups: [''], apiVersions: ['v1'], operations: ['CREATE'], resources: ['pods'], scope: '*' };
 const POD = { resource: 'pods', object: object('Pod', 'p') };
@@ -126,7 +126,7 @@ describe('selection of webhooks', () => {
     },
   ];
   /** Resolves to the versions of the calls of a webhook, or to the message of a denial. */
-  const callsOf = async (
+  const calledVersions = async (
     webhook: object,
     given: Parameters<typeof attributes>[0],
   ): Promise<string | readonly unknown[]> => {
@@ -147,20 +147,22 @@ describe('selection of webhooks', () => {
         });
       },
     };
-    const status = await statusOf(() => validateWithWebhooks(options, attributes(given), listen().context));
+    const status = await rejectionStatus(() =>
+      validateWithWebhooks(options, attributes(given), createRequestContext().context),
+    );
     storage.remove(configurations, stored);
     return status?.message ?? versions;
   };
 
   for (const { name, webhook, given = POD, expected } of cases) {
     test(name, async () => {
-      const calls = await callsOf(webhook, given);
+      const calls = await calledVersions(webhook, given);
       assert.deepEqual(calls, typeof expected === 'string' ? expected : expected === true ? ['v1'] : []);
     });
   }
 
   test('webhook configurations are exempt', async () => {
     const given = { resource: 'validatingwebhookconfigurations', namespace: '' };
-    assert.deepEqual(await callsOf(ALL, given), []);
+    assert.deepEqual(await calledVersions(ALL, given), []);
   });
 });

@@ -13,13 +13,13 @@ export function resource(name: string): ResourceInfo {
   return found;
 }
 
-export interface Said {
+export interface WarningRecorder {
   readonly context: RequestContext;
   readonly warnings: string[];
 }
 
 /** A request context that records warnings. */
-export function listen(signal: AbortSignal = new AbortController().signal): Said {
+export function createRequestContext(signal: AbortSignal = new AbortController().signal): WarningRecorder {
   const warnings: string[] = [];
   const context: RequestContext = {
     warn: (text) => void warnings.push(text),
@@ -49,7 +49,7 @@ export function object(kind: string, name: string, more: object = {}, namespace?
 }
 
 /** The Status of the ApiError with which the function rejects; `undefined` if it resolves. */
-export async function statusOf(run: () => Promise<unknown>): Promise<Status | undefined> {
+export async function rejectionStatus(run: () => Promise<unknown>): Promise<Status | undefined> {
   try {
     await run();
     return undefined;

@@ -5,7 +5,7 @@ import { createAdmission } from '../../../src/dev-cluster/admission/index.ts';
 import { createStorage } from '../../../src/dev-cluster/storage.ts';
 import type { ApiObject } from '../../../src/dev-cluster/types.ts';
 import type { JsonObject } from '../../../src/kube/types.ts';
-import { attributes, listen, object, resource, statusOf } from './support.ts';
+import { attributes, createRequestContext, object, resource, rejectionStatus } from './support.ts';
 
 type Answer = (request: JsonObject) => JsonObject | string;
 
@@ -118,7 +118,10 @@ describe('mutating webhooks', () => {
   for (const { name, hooks, calls: expected, marks } of cases) {
     test(name, async () => {
       const { admission, calls } = chain({ mutating: hooks });
-      const admitted = await admission.mutate(attributes({ resource: 'pods', object: pod() }), listen().context);
+      const admitted = await admission.mutate(
+        attributes({ resource: 'pods', object: pod() }),
+        createRequestContext().context,
+      );
       assert.deepEqual(calls, expected);
       const annotations = admitted?.metadata?.['annotations'] as Record<string, string> | undefined;
       assert.equal(annotations?.['marks'], marks);
@@ -127,7 +130,10 @@ describe('mutating webhooks', () => {
 
   test('an added container gets its defaults and its token', async () => {
     const { admission } = chain({ mutating: [{ name: 'sidecar', answer: addSidecar }] });
-    const admitted = await admission.mutate(attributes({ resource: 'pods', object: pod() }), listen().context);
+    const admitted = await admission.mutate(
+      attributes({ resource: 'pods', object: pod() }),
+      createRequestContext().context,
+    );
     const { containers } = admitted?.['spec'] as { containers: JsonObject[] };
     assert.equal(containers[1]?.['imagePullPolicy'], 'IfNotPresent');
     assert.deepEqual(containers[1]['volumeMounts'], containers[0]?.['volumeMounts']);
@@ -165,8 +171,8 @@ describe('mutating webhooks', () => {
   for (const { name, answer, code, message } of refusals) {
     test(name, async () => {
       const { admission } = chain({ mutating: [{ name: 'h', answer }] });
-      const status = await statusOf(() =>
-        admission.mutate(attributes({ resource: 'pods', object: pod() }), listen().context),
+      const status = await rejectionStatus(() =>
+        admission.mutate(attributes({ resource: 'pods', object: pod() }), createRequestContext().context),
       );
       const shown = status?.message.replace(/[0-9a-f-]{36}/, 'UID');
       assert.deepEqual([status?.code, shown], [code, message]);
@@ -178,7 +184,7 @@ describe('mutating webhooks', () => {
       mutating: [{ name: 'h', answer: () => patch([{ op: 'add', path: '/a', value: 1 }]) }],
     });
     const given = attributes({ resource: 'pods', operation: 'DELETE', name: 'p', oldObject: pod() });
-    const status = await statusOf(() => admission.mutate(given, listen().context));
+    const status = await rejectionStatus(() => admission.mutate(given, createRequestContext().context));
     assert.equal(
       status?.message,
       'Internal error occurred: admission webhook "h" attempted to modify the object, which is not supported for this operation',
@@ -188,7 +194,9 @@ describe('mutating webhooks', () => {
   test('an empty patch changes nothing', async () => {
     const { admission } = chain({ mutating: [{ name: 'h', answer: () => patch([]) }] });
     assert.equal(
-      await statusOf(() => admission.mutate(attributes({ resource: 'pods', object: pod() }), listen().context)),
+      await rejectionStatus(() =>
+        admission.mutate(attributes({ resource: 'pods', object: pod() }), createRequestContext().context),
+      ),
       undefined,
     );
   });
@@ -200,7 +208,7 @@ describe('mutating webhooks', () => {
       { name: 'i', answer: mark },
     ];
     const { admission, calls } = chain({ mutating: hooks });
-    const said = listen();
+    const said = createRequestContext();
     await admission.mutate(
       attributes({ resource: 'configmaps', object: object('ConfigMap', 'x', {}, 'a') }),
       said.context,
@@ -221,8 +229,8 @@ describe('validating webhooks', () => {
         },
       ],
     });
-    const said = listen();
-    const status = await statusOf(() =>
+    const said = createRequestContext();
+    const status = await rejectionStatus(() =>
       admission.validate(
         attributes({ resource: 'configmaps', object: object('ConfigMap', 'x', {}, 'a') }),
         said.context,
@@ -264,7 +272,7 @@ describe('validating webhooks', () => {
     test(name, async () => {
       const { admission } = chain({ validating: [{ name: 'h', answer, more }] });
       const given = attributes({ resource: 'configmaps', object: object('ConfigMap', 'x', {}, 'a'), dryRun });
-      const status = await statusOf(() => admission.validate(given, listen().context));
+      const status = await rejectionStatus(() => admission.validate(given, createRequestContext().context));
       assert.equal(status?.message, message);
     });
   }
@@ -272,7 +280,9 @@ describe('validating webhooks', () => {
   test('a canceled request', async () => {
     const { admission, calls } = chain({ validating: [{ name: 'h', answer: allow }] });
     const given = attributes({ resource: 'configmaps', object: object('ConfigMap', 'x', {}, 'a') });
-    const status = await statusOf(() => admission.validate(given, listen(AbortSignal.abort()).context));
+    const status = await rejectionStatus(() =>
+      admission.validate(given, createRequestContext(AbortSignal.abort()).context),
+    );
     assert.deepEqual(
       [status?.code, status?.message, calls],
       [504, 'Timeout: request did not complete within requested timeout', []],
@@ -297,7 +307,7 @@ describe('reviews', () => {
       options,
       dryRun: true,
     });
-    await admission.validate(given, listen().context);
+    await admission.validate(given, createRequestContext().context);
     assert.deepEqual(
       [seen['object'], seen['oldObject'], seen['options'], seen['userInfo'], seen['dryRun'], seen['kind']],
       [null, pod(), options, {}, true, { group: '', version: 'v1', kind: 'Pod' }],

@@ -58,11 +58,11 @@ function refusal(act: () => unknown): Status {
   return assert.fail('no error was thrown');
 }
 
-const labelsOf = (object: ApiObject): unknown => object.metadata?.['labels'];
-const entriesOf = (object: ApiObject): Record<string, unknown>[] =>
+const getLabels = (object: ApiObject): unknown => object.metadata?.['labels'];
+const getEntries = (object: ApiObject): Record<string, unknown>[] =>
   (object.metadata?.['managedFields'] ?? []) as Record<string, unknown>[];
-const ownersOf = (object: ApiObject): unknown[] =>
-  entriesOf(object).map(({ manager, operation, fieldsV1 }) => [manager, operation, fieldsV1]);
+const getOwners = (object: ApiObject): unknown[] =>
+  getEntries(object).map(({ manager, operation, fieldsV1 }) => [manager, operation, fieldsV1]);
 const labelFields = (...names: string[]): object => ({
   'f:metadata': { 'f:labels': Object.fromEntries(names.map((name) => [`f:${name}`, {}])) },
 });
@@ -71,8 +71,8 @@ suite('labels', () => {
   const created = apply(undefined, config({ a: 'one', b: 'one' }));
 
   test('an apply creates the object and owns its fields', () => {
-    assert.deepEqual(labelsOf(created), { a: 'one', b: 'one' });
-    assert.deepEqual(entriesOf(created), [
+    assert.deepEqual(getLabels(created), { a: 'one', b: 'one' });
+    assert.deepEqual(getEntries(created), [
       {
         manager: 'one',
         operation: 'Apply',
@@ -86,8 +86,8 @@ suite('labels', () => {
 
   test('another manager adds fields', () => {
     const object = apply(created, config({ c: 'two' }), { manager: 'two' });
-    assert.deepEqual(labelsOf(object), { a: 'one', b: 'one', c: 'two' });
-    assert.deepEqual(ownersOf(object), [
+    assert.deepEqual(getLabels(object), { a: 'one', b: 'one', c: 'two' });
+    assert.deepEqual(getOwners(object), [
       ['one', 'Apply', labelFields('a', 'b')],
       ['two', 'Apply', labelFields('c')],
     ]);
@@ -96,11 +96,11 @@ suite('labels', () => {
   test('an equal value is shared', () => {
     const object = apply(created, config({ a: 'one' }), { manager: 'two' });
     // An apply without changes has no time and is first.
-    assert.deepEqual(ownersOf(object), [
+    assert.deepEqual(getOwners(object), [
       ['two', 'Apply', labelFields('a')],
       ['one', 'Apply', labelFields('a', 'b')],
     ]);
-    assert.equal(entriesOf(object)[0]?.['time'], undefined);
+    assert.equal(getEntries(object)[0]?.['time'], undefined);
   });
 
   test('one conflict', () => {
@@ -134,17 +134,17 @@ suite('labels', () => {
 
   test('force transfers the ownership', () => {
     const object = apply(created, config({ a: 'two', b: 'two' }), { manager: 'two', force: true });
-    assert.deepEqual(ownersOf(object), [['two', 'Apply', labelFields('a', 'b')]]);
+    assert.deepEqual(getOwners(object), [['two', 'Apply', labelFields('a', 'b')]]);
   });
 
   test('a field that is no longer applied is removed', () => {
     const object = apply(created, config({ a: 'one' }));
-    assert.deepEqual([labelsOf(object), ownersOf(object)], [{ a: 'one' }, [['one', 'Apply', labelFields('a')]]]);
+    assert.deepEqual([getLabels(object), getOwners(object)], [{ a: 'one' }, [['one', 'Apply', labelFields('a')]]]);
   });
 
   test('a field that is no longer applied stays if another manager owns it', () => {
     const shared = apply(created, config({ b: 'one' }), { manager: 'two' });
-    assert.deepEqual(labelsOf(apply(shared, config({ a: 'one' }))), { a: 'one', b: 'one' });
+    assert.deepEqual(getLabels(apply(shared, config({ a: 'one' }))), { a: 'one', b: 'one' });
   });
 
   test('an apply that changes nothing keeps its time', () => {
@@ -158,7 +158,7 @@ suite('labels', () => {
       { ...created, metadata: { ...created.metadata, labels: { a: 'x', b: 'one' } } },
       'kubectl-label',
     );
-    assert.deepEqual(ownersOf(object), [
+    assert.deepEqual(getOwners(object), [
       ['one', 'Apply', labelFields('b')],
       ['kubectl-label', 'Update', labelFields('a')],
     ]);
@@ -167,7 +167,7 @@ suite('labels', () => {
   test('fields that precede the first apply get a separate owner', () => {
     const untracked = config({ a: 'one' });
     const object = apply(untracked, config({ b: 'one' }));
-    assert.deepEqual(ownersOf(object), [
+    assert.deepEqual(getOwners(object), [
       ['one', 'Apply', labelFields('b')],
       ['before-first-apply', 'Update', { 'f:metadata': { 'f:labels': { '.': {}, 'f:a': {} } } }],
     ]);
@@ -176,20 +176,22 @@ suite('labels', () => {
 
 suite('lists', () => {
   const spec = (...containers: object[]): object => ({ template: { spec: { containers } } });
-  const containersOf = (object: ApiObject): unknown =>
+  const getContainers = (object: ApiObject): unknown =>
     (object['spec'] as { template: { spec: { containers: unknown } } }).template.spec.containers;
   const live = apply(undefined, specOnly(spec({ name: 'a', image: 'a' }, { name: 'b', image: 'b' })));
 
   test('items are merged by their keys', () => {
     const object = apply(live, specOnly(spec({ name: 'b', command: ['x'] })), { manager: 'two' });
-    assert.deepEqual(containersOf(object), [
+    assert.deepEqual(getContainers(object), [
       { name: 'a', image: 'a' },
       { name: 'b', image: 'b', command: ['x'] },
     ]);
   });
 
   test('an item that is no longer applied is removed', () => {
-    assert.deepEqual(containersOf(apply(live, specOnly(spec({ name: 'b', image: 'b' })))), [{ name: 'b', image: 'b' }]);
+    assert.deepEqual(getContainers(apply(live, specOnly(spec({ name: 'b', image: 'b' })))), [
+      { name: 'b', image: 'b' },
+    ]);
   });
 
   test('items have the order of the configuration', () => {
@@ -198,7 +200,7 @@ suite('lists', () => {
       specOnly(spec({ name: 'b', image: 'b' }, { name: 'c', image: 'c' }, { name: 'a', image: 'a' })),
     );
     assert.deepEqual(
-      (containersOf(object) as { name: string }[]).map(({ name }) => name),
+      (getContainers(object) as { name: string }[]).map(({ name }) => name),
       ['b', 'c', 'a'],
     );
   });
@@ -214,14 +216,14 @@ suite('lists', () => {
   test('an item has two keys', () => {
     const port = { containerPort: 80, protocol: 'UDP' };
     const object = apply(undefined, specOnly(spec({ name: 'a', ports: [port, { containerPort: 80 }] })));
-    const fields = JSON.stringify(entriesOf(object)[0]?.['fieldsV1']);
+    const fields = JSON.stringify(getEntries(object)[0]?.['fieldsV1']);
     assert.match(fields, /k:\{\\"containerPort\\":80,\\"protocol\\":\\"TCP\\"\}/);
     assert.match(fields, /k:\{\\"containerPort\\":80,\\"protocol\\":\\"UDP\\"\}/);
   });
 
   test('a selector is owned as a whole', () => {
     const object = apply(undefined, specOnly({ selector: { matchLabels: { a: 'b' } } }));
-    assert.deepEqual(entriesOf(object)[0]?.['fieldsV1'], { 'f:spec': { 'f:selector': {} } });
+    assert.deepEqual(getEntries(object)[0]?.['fieldsV1'], { 'f:spec': { 'f:selector': {} } });
   });
 });
 
@@ -290,7 +292,7 @@ suite('custom resources', () => {
     test(`own ${name}`, () => {
       const object = applyWidget(spec);
       assert.deepEqual(object['spec'], spec);
-      assert.deepEqual(entriesOf(object)[0]?.['fieldsV1'], { 'f:spec': fields });
+      assert.deepEqual(getEntries(object)[0]?.['fieldsV1'], { 'f:spec': fields });
     });
   }
 

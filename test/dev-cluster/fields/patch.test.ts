@@ -41,8 +41,8 @@ function refusal(act: () => unknown): Status {
   return assert.fail('no error was thrown');
 }
 
-const specOf = (object: ApiObject): Record<string, unknown> => object['spec'] as Record<string, unknown>;
-const namesOf = (list: unknown): string[] => (list as { name: string }[]).map(({ name }) => name);
+const getSpec = (object: ApiObject): Record<string, unknown> => object['spec'] as Record<string, unknown>;
+const getNames = (list: unknown): string[] => (list as { name: string }[]).map(({ name }) => name);
 
 suite('merge patch', () => {
   test('sets, merges and removes', () => {
@@ -51,8 +51,8 @@ suite('merge patch', () => {
       spec: { tolerations: [{ key: 'b' }], volumes: null },
     });
     assert.deepEqual(object.metadata, { name: 'p', labels: { b: '2' }, finalizers: ['x/a', 'x/b'] });
-    assert.deepEqual(specOf(object)['tolerations'], [{ key: 'b' }]);
-    assert.equal(specOf(object)['volumes'], undefined);
+    assert.deepEqual(getSpec(object)['tolerations'], [{ key: 'b' }]);
+    assert.equal(getSpec(object)['volumes'], undefined);
   });
 
   const refused: [name: string, body: unknown, code: number, message: RegExp][] = [
@@ -87,7 +87,7 @@ suite('JSON patch', () => {
       { op: 'add', path: '/spec/containers/-', value: { name: 'c' } },
       { op: 'remove', path: '/spec/containers/0' },
     ]);
-    assert.deepEqual(namesOf(specOf(object)['containers']), ['b', 'c']);
+    assert.deepEqual(getNames(getSpec(object)['containers']), ['b', 'c']);
   });
 
   const unfit = 'the server rejected our request due to an error in our request';
@@ -176,7 +176,7 @@ suite('strategic merge patch', () => {
   ];
   for (const [name, body, list, expected] of lists) {
     test(name, () => {
-      assert.deepEqual(specOf(patch(STRATEGIC, body))[list], expected);
+      assert.deepEqual(getSpec(patch(STRATEGIC, body))[list], expected);
     });
   }
 

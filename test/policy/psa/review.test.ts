@@ -16,7 +16,7 @@ import {
   plainPod,
   podRequest,
   review,
-  type Given,
+  type ReviewFixture,
   type Labels,
 } from '../../support/pod-security.ts';
 
@@ -27,7 +27,7 @@ function readCases<Case>(file: string): readonly Case[] {
   return (parse(text) as { readonly cases: readonly Case[] }).cases;
 }
 
-interface ObjectCase extends Omit<Given, 'request'> {
+interface ObjectCase extends Omit<ReviewFixture, 'request'> {
   readonly name: string;
   readonly request: { readonly object?: unknown } & Partial<AdmissionRequest>;
   readonly expected: PodSecurityReview;
@@ -91,7 +91,7 @@ test('the template of a ReplicationController is optional', () => {
   assert.deepEqual(review({ labels: { warn: 'restricted' }, request }), NOTHING);
 });
 
-interface NamespaceCase extends Omit<Given, 'request' | 'pods'> {
+interface NamespaceCase extends Omit<ReviewFixture, 'request' | 'pods'> {
   readonly name: string;
   readonly before?: Labels;
   readonly after?: Labels;
@@ -159,7 +159,7 @@ const LIMITS: readonly LimitCase[] = [
     found: 'r1 (and 1 other pod)',
   },
   {
-    name: 'time is up after the second pod, which counts',
+    name: 'the deadline passes during the second pod, which is included',
     pods: four,
     timeoutMs: 150,
     stepMs: 100,
@@ -167,7 +167,7 @@ const LIMITS: readonly LimitCase[] = [
     found: 'a (and 1 other pod)',
   },
   {
-    name: 'time is up with the last pod',
+    name: 'the deadline passes during the last pod',
     pods: four,
     timeoutMs: 400,
     stepMs: 100,

@@ -21,7 +21,14 @@ import {
   type LabelSyncInput,
 } from '../../../src/policy/rollout/label-sync.ts';
 import { STANDARD_SCCS } from '../../../src/policy/scc/standard.ts';
-import { applyAs, entryOf, ownersOf, patchAs, relabelAs, syncUntilDone } from '../../support/namespace-writes.ts';
+import {
+  applyAs,
+  managedFieldsEntry,
+  labelOwners,
+  patchAs,
+  updateLabelsAs,
+  syncUntilDone,
+} from '../../support/namespace-writes.ts';
 import { canUseBy, laxScc, type Grant } from '../../support/scc.ts';
 
 const ENFORCE = 'pod-security.kubernetes.io/enforce';
@@ -52,7 +59,7 @@ function namespaceWith(labels: Readonly<Record<string, string>> = {}, name = 'de
       name,
       resourceVersion: '1',
       annotations: { 'openshift.io/sa.scc.uid-range': '1000660000/10000' },
-      managedFields: [entryOf({ manager: 'kubectl-create', operation: 'Update', labels: ['team'] })],
+      managedFields: [managedFieldsEntry({ manager: 'kubectl-create', operation: 'Update', labels: ['team'] })],
       labels: { team: 'a', ...labels },
     },
   };
@@ -168,12 +175,12 @@ suite('fields of other managers', () => {
   const cases: readonly (readonly [name: string, given: Namespace, expected: Readonly<Record<string, string>>])[] = [
     [
       'a user owns the enforce level: it is kept and the others are added',
-      relabelAs('kubectl-label', namespaceWith(), { [ENFORCE]: 'privileged' }),
+      updateLabelsAs('kubectl-label', namespaceWith(), { [ENFORCE]: 'privileged' }),
       { ...labelsFor('restricted'), [ENFORCE]: 'privileged' },
     ],
     [
       'a user owns five of six labels: the sixth and the annotation are added',
-      relabelAs('kubectl-label', namespaceWith(), {
+      updateLabelsAs('kubectl-label', namespaceWith(), {
         ...{ [ENFORCE]: 'privileged', [ENFORCE_VERSION]: 'v1.30', [AUDIT]: 'baseline' },
         ...{ [AUDIT_VERSION]: 'v1.30', [WARN]: 'baseline' },
       }),
@@ -184,12 +191,12 @@ suite('fields of other managers', () => {
     ],
     [
       'a user owns all six labels: nothing is written',
-      relabelAs('gitops', namespaceWith(), Object.fromEntries(ALL.map((key) => [key, 'latest']))),
+      updateLabelsAs('gitops', namespaceWith(), Object.fromEntries(ALL.map((key) => [key, 'latest']))),
       Object.fromEntries(ALL.map((key) => [key, 'latest'])),
     ],
     [
       'a user owns all six labels and opts in: all are overwritten',
-      relabelAs('gitops', namespaceWith({ [LABEL_SYNC_LABEL]: 'true' }), {
+      updateLabelsAs('gitops', namespaceWith({ [LABEL_SYNC_LABEL]: 'true' }), {
         ...Object.fromEntries(ALL.map((key) => [key, 'latest'])),
       }),
       labelsFor('restricted'),
@@ -220,7 +227,7 @@ suite('fields of other managers', () => {
     });
     const after = synced(shared, { grants: [ANYUID] });
     assert.deepEqual(state(after), { ...labelsFor('baseline'), [WARN]: 'restricted' });
-    assert.deepEqual(ownersOf(getMetadataOwners(after.metadata) ?? [], WARN), ['gitops/Apply']);
+    assert.deepEqual(labelOwners(getMetadataOwners(after.metadata) ?? [], WARN), ['gitops/Apply']);
   });
 
   test('labels without an owner are kept if they are valid and differ', () => {
@@ -249,7 +256,7 @@ suite('fields of other managers', () => {
   });
 
   test('a deleted label is added again', () => {
-    const deleted = relabelAs('kubectl-label', synced(namespaceWith()), { [WARN]: undefined });
+    const deleted = updateLabelsAs('kubectl-label', synced(namespaceWith()), { [WARN]: undefined });
     assert.deepEqual(state(synced(deleted)), labelsFor('restricted'));
   });
 
@@ -294,7 +301,7 @@ suite('modes', () => {
 
   for (const mode of ['Enforce', 'Hold'] as const) {
     test(`a namespace that opts out keeps the labels and loses the annotation: ${mode}`, () => {
-      const out = relabelAs('kubectl-label', enforced, { [LABEL_SYNC_LABEL]: 'false' });
+      const out = updateLabelsAs('kubectl-label', enforced, { [LABEL_SYNC_LABEL]: 'false' });
       const rest = without(labelsFor('baseline'), 'level');
       const { namespace, writes } = syncUntilDone(inputFor(out, { mode }));
       assert.deepEqual(state(namespace), rest);
@@ -303,7 +310,7 @@ suite('modes', () => {
   }
 
   test('a namespace that opts out loses the enforce labels in mode Advise', () => {
-    const out = relabelAs('kubectl-label', enforced, { [LABEL_SYNC_LABEL]: 'false' });
+    const out = updateLabelsAs('kubectl-label', enforced, { [LABEL_SYNC_LABEL]: 'false' });
     assert.deepEqual(state(synced(out, { mode: 'Advise' })), {
       ...{ [AUDIT]: 'baseline', [AUDIT_VERSION]: 'latest', [WARN]: 'baseline', [WARN_VERSION]: 'latest' },
     });
@@ -368,7 +375,7 @@ suite('events', () => {
   });
 
   test('a label of another manager is overwritten in a namespace that opts in', () => {
-    const given = relabelAs('helm', namespaceWith({ [LABEL_SYNC_LABEL]: 'true' }), { [ENFORCE]: 'privileged' });
+    const given = updateLabelsAs('helm', namespaceWith({ [LABEL_SYNC_LABEL]: 'true' }), { [ENFORCE]: 'privileged' });
     assert.deepEqual(planLabels(inputFor(given)).events, [
       {
         type: 'Warning',
@@ -380,7 +387,7 @@ suite('events', () => {
   });
 
   test('a label of another manager is kept', () => {
-    const given = relabelAs('helm', namespaceWith(), { [ENFORCE]: 'privileged', [WARN]: 'restricted' });
+    const given = updateLabelsAs('helm', namespaceWith(), { [ENFORCE]: 'privileged', [WARN]: 'restricted' });
     assert.deepEqual(planLabels(inputFor(given)).events, [
       {
         type: 'Normal',
@@ -393,7 +400,7 @@ suite('events', () => {
 
 suite('labels of early releases', () => {
   /** The entry owns another label too. */
-  const former = relabelAs(
+  const former = updateLabelsAs(
     FORMER_LABEL_SYNC_MANAGER,
     namespaceWith(),
     Object.fromEntries([
@@ -410,20 +417,22 @@ suite('labels of early releases', () => {
       ['restricted', 'restricted'].slice(0, writes.length),
     );
     for (const key of ALL) {
-      assert.deepEqual(ownersOf(getMetadataOwners(namespace.metadata) ?? [], key), [`${LABEL_SYNC_MANAGER}/Apply`]);
+      assert.deepEqual(labelOwners(getMetadataOwners(namespace.metadata) ?? [], key), [`${LABEL_SYNC_MANAGER}/Apply`]);
     }
-    assert.deepEqual(ownersOf(getMetadataOwners(namespace.metadata) ?? [], 'other'), [
+    assert.deepEqual(labelOwners(getMetadataOwners(namespace.metadata) ?? [], 'other'), [
       `${FORMER_LABEL_SYNC_MANAGER}/Update`,
     ]);
   });
 
   test('lose their old owner if the values are correct already', () => {
     const values = Object.entries(labelsFor('restricted')).filter(([key]) => key !== 'level');
-    const right = relabelAs(FORMER_LABEL_SYNC_MANAGER, namespaceWith(), Object.fromEntries(values));
+    const right = updateLabelsAs(FORMER_LABEL_SYNC_MANAGER, namespaceWith(), Object.fromEntries(values));
     const { namespace, writes } = syncUntilDone(inputFor(right));
     assert.deepEqual(state(namespace), labelsFor('restricted'));
     assert.equal(writes.length, 2);
-    assert.deepEqual(ownersOf(getMetadataOwners(namespace.metadata) ?? [], ENFORCE), [`${LABEL_SYNC_MANAGER}/Apply`]);
+    assert.deepEqual(labelOwners(getMetadataOwners(namespace.metadata) ?? [], ENFORCE), [
+      `${LABEL_SYNC_MANAGER}/Apply`,
+    ]);
   });
 
   test('are released in mode Advise', () => {
@@ -504,7 +513,7 @@ const labels = fc.dictionary(one(...ALL), value, { maxKeys: 6, noNullPrototype: 
 /** Writes between two reconciles of the syncer. */
 const step: fc.Arbitrary<Step> = fc.oneof(
   one('kubectl', 'gitops', FORMER_LABEL_SYNC_MANAGER).chain((manager) =>
-    labels.map((given): Step => (world) => ({ ...world, namespace: relabelAs(manager, world.namespace, given) })),
+    labels.map((given): Step => (world) => ({ ...world, namespace: updateLabelsAs(manager, world.namespace, given) })),
   ),
   labels.map((given): Step => {
     const config = { metadata: { name: 'demo', labels: given } };
@@ -512,11 +521,11 @@ const step: fc.Arbitrary<Step> = fc.oneof(
   }),
   one(...ALL).map((key): Step => (world) => ({
     ...world,
-    namespace: relabelAs('kubectl', world.namespace, { [key]: undefined }),
+    namespace: updateLabelsAs('kubectl', world.namespace, { [key]: undefined }),
   })),
   one('true', 'false', undefined).map((asked): Step => (world) => ({
     ...world,
-    namespace: relabelAs('kubectl', world.namespace, { [LABEL_SYNC_LABEL]: asked }),
+    namespace: updateLabelsAs('kubectl', world.namespace, { [LABEL_SYNC_LABEL]: asked }),
   })),
   fc.constant<Step>((world) => ({
     ...world,
@@ -553,7 +562,7 @@ function worldInput({ namespace, mode, level }: World): LabelSyncInput {
 
 /** The owners of a label except the syncer and the unknown manager. */
 function otherOwners(namespace: Namespace, key: string): readonly string[] {
-  const owners = ownersOf(getMetadataOwners(namespace.metadata) ?? [], key);
+  const owners = labelOwners(getMetadataOwners(namespace.metadata) ?? [], key);
   return owners.filter((owner) => !owner.startsWith(LABEL_SYNC_MANAGER) && !owner.startsWith('before-first-apply'));
 }
 
@@ -600,7 +609,7 @@ suite('labels', () => {
     always(({ namespace: before }, { namespace: after }) => {
       const owners = getMetadataOwners(before.metadata) ?? [];
       for (const key of ALL) {
-        const isUnowned = valueOf(before, key) !== undefined && ownersOf(owners, key).length === 0;
+        const isUnowned = valueOf(before, key) !== undefined && labelOwners(owners, key).length === 0;
         if (isUnowned) assert.notEqual(valueOf(after, key), undefined, key);
       }
     });
@@ -608,7 +617,7 @@ suite('labels', () => {
 
   test('of enforce are not owned by the syncer in mode Advise', () => {
     always(({ mode }, { namespace }) => {
-      const owners = ownersOf(getMetadataOwners(namespace.metadata) ?? [], ENFORCE);
+      const owners = labelOwners(getMetadataOwners(namespace.metadata) ?? [], ENFORCE);
       if (mode === 'Advise') assert.ok(!owners.includes(`${LABEL_SYNC_MANAGER}/Apply`));
     });
   });
@@ -628,7 +637,7 @@ suite('labels', () => {
       const enforced = world.mode === 'Enforce' ? MODES : ['audit', 'warn'];
       for (const mode of enforced) {
         const key = PREFIX + mode;
-        const isOurs = ownersOf(getMetadataOwners(namespace.metadata) ?? [], key).includes(
+        const isOurs = labelOwners(getMetadataOwners(namespace.metadata) ?? [], key).includes(
           `${LABEL_SYNC_MANAGER}/Apply`,
         );
         assert.ok(isOurs ? valueOf(namespace, key) === world.level : valueOf(namespace, key) !== undefined, key);

@@ -28,7 +28,7 @@ import {
 import { DEFAULT_ROLLOUT, type RolloutSettings } from '../../../src/policy/rollout/settings.ts';
 import { STANDARD_SCCS } from '../../../src/policy/scc/standard.ts';
 import { readFixture } from '../../support/fixtures.ts';
-import { entryOf } from '../../support/namespace-writes.ts';
+import { managedFieldsEntry } from '../../support/namespace-writes.ts';
 import { canUseBy } from '../../support/scc.ts';
 
 const DEMO: Namespace = {
@@ -56,7 +56,7 @@ interface PodGiven {
 }
 
 /** A restricted pod with the given changes. */
-function podOf({ name = 'web', annotations, owner, phase = 'Running', spec = {} }: PodGiven): Pod {
+function buildPod({ name = 'web', annotations, owner, phase = 'Running', spec = {} }: PodGiven): Pod {
   const reference = owner && { ...owner, apiVersion: 'v1', uid: owner.name, controller: true };
   return {
     metadata: {
@@ -74,8 +74,8 @@ const HOST = { hostNetwork: true };
 const SUBJECT_TYPE = 'security.openshift.io/validated-scc-subject-type';
 const USER = { [SUBJECT_TYPE]: 'user', 'openshift.io/scc': 'hostnetwork-v2' };
 
-function templateOf(name: string, spec: JsonObject = {}): TemplatePod {
-  return { kind: 'Deployment', name, path: 'spec.template', pod: podOf({ spec }) };
+function getTemplate(name: string, spec: JsonObject = {}): TemplatePod {
+  return { kind: 'Deployment', name, path: 'spec.template', pod: buildPod({ spec }) };
 }
 
 function inputFor(given: Partial<NamespaceInput>): NamespaceInput {
@@ -109,64 +109,64 @@ suite('a namespace', () => {
   const ofSet = { owner: { kind: 'ReplicaSet', name: 'web-5d4f' } };
   const cases: readonly (readonly [name: string, given: Partial<NamespaceInput>, expected: unknown])[] = [
     ['empty', {}, ['clean']],
-    ['a restricted pod', { pods: [podOf({})] }, ['clean']],
+    ['a restricted pod', { pods: [buildPod({})] }, ['clean']],
     [
       'a pod that violates',
-      { pods: [podOf({ spec: HOST })] },
+      { pods: [buildPod({ spec: HOST })] },
       ['violating', 'unknown', 'Pod/web 1 serviceAccount hostNamespaces'],
     ],
-    ['completed pods', { pods: ['Succeeded', 'Failed'].map((phase) => podOf({ phase, spec: HOST })) }, ['clean']],
-    ['an exempt runtime class', { pods: [podOf({ spec: { ...HOST, runtimeClassName: 'kata' } })] }, ['clean']],
-    ['a level that forbids nothing', { level: 'privileged', pods: [podOf({ spec: HOST })] }, ['clean']],
+    ['completed pods', { pods: ['Succeeded', 'Failed'].map((phase) => buildPod({ phase, spec: HOST })) }, ['clean']],
+    ['an exempt runtime class', { pods: [buildPod({ spec: { ...HOST, runtimeClassName: 'kata' } })] }, ['clean']],
+    ['a level that forbids nothing', { level: 'privileged', pods: [buildPod({ spec: HOST })] }, ['clean']],
     [
       'pods of one controller',
       {
-        pods: ['web-5d4f-a', 'web-5d4f-b'].map((name) => podOf({ name, ...ofSet, spec: HOST })),
+        pods: ['web-5d4f-a', 'web-5d4f-b'].map((name) => buildPod({ name, ...ofSet, spec: HOST })),
         exists: (kind, name) => kind === 'Deployment' && name === 'web',
       },
       ['violating', 'unknown', 'Deployment/web 2 serviceAccount hostNamespaces'],
     ],
     [
       'pods of a controller that does not exist',
-      { pods: [podOf({ ...ofSet, spec: HOST })] },
+      { pods: [buildPod({ ...ofSet, spec: HOST })] },
       ['violating', 'unknown', 'ReplicaSet/web-5d4f 1 serviceAccount hostNamespaces'],
     ],
     [
       'a workload without pods',
-      { templates: [templateOf('idle', HOST), templateOf('fine')] },
+      { templates: [getTemplate('idle', HOST), getTemplate('fine')] },
       ['violating', 'unknown', 'Deployment/idle 0 serviceAccount hostNamespaces'],
     ],
     [
       'a pod admitted by the permissions of its creator',
-      { pods: [podOf({ annotations: USER, spec: HOST })] },
+      { pods: [buildPod({ annotations: USER, spec: HOST })] },
       ['violating', 'userSCC', 'Pod/web 1 user hostNamespaces'],
     ],
     [
       'the same in a namespace without SCC admission',
-      { pods: [podOf({ annotations: USER, spec: HOST })], sccMode: 'off' },
+      { pods: [buildPod({ annotations: USER, spec: HOST })], sccMode: 'off' },
       ['violating', 'unknown', 'Pod/web 1 serviceAccount hostNamespaces'],
     ],
     [
       'the same, and its service account may use the SCC too',
       {
-        pods: [podOf({ annotations: USER, spec: HOST })],
+        pods: [buildPod({ annotations: USER, spec: HOST })],
         mayUse: (account, scc) => account === 'default' && scc === 'hostnetwork-v2',
       },
       ['violating', 'unknown', 'Pod/web 1 serviceAccount hostNamespaces'],
     ],
     [
       'the same, and its SCC is unknown',
-      { pods: [podOf({ annotations: { ...USER, 'openshift.io/scc': '' }, spec: HOST })], mayUse: () => true },
+      { pods: [buildPod({ annotations: { ...USER, 'openshift.io/scc': '' }, spec: HOST })], mayUse: () => true },
       ['violating', 'userSCC', 'Pod/web 1 user hostNamespaces'],
     ],
     [
       'a pod admitted by the permissions of its service account',
-      { pods: [podOf({ annotations: { ...USER, [SUBJECT_TYPE]: 'serviceaccount' }, spec: HOST })] },
+      { pods: [buildPod({ annotations: { ...USER, [SUBJECT_TYPE]: 'serviceaccount' }, spec: HOST })] },
       ['violating', 'unknown', 'Pod/web 1 serviceAccount hostNamespaces'],
     ],
     [
       'both kinds of pods',
-      { pods: [podOf({ annotations: USER, spec: HOST }), podOf({ name: 'b', spec: HOST })] },
+      { pods: [buildPod({ annotations: USER, spec: HOST }), buildPod({ name: 'b', spec: HOST })] },
       [
         ...['violating', 'userSCC', 'unknown'],
         ...['Pod/b 1 serviceAccount hostNamespaces', 'Pod/web 1 user hostNamespaces'],
@@ -176,7 +176,7 @@ suite('a namespace', () => {
       'both kinds of pods of one controller',
       {
         pods: [{ annotations: USER }, {}].map((pod) =>
-          podOf({ ...pod, owner: { kind: 'DaemonSet', name: 'net' }, spec: HOST }),
+          buildPod({ ...pod, owner: { kind: 'DaemonSet', name: 'net' }, spec: HOST }),
         ),
       },
       ['violating', 'userSCC', 'unknown', 'DaemonSet/net 2 serviceAccount+user hostNamespaces'],
@@ -184,27 +184,27 @@ suite('a namespace', () => {
     [
       'a template with pods of users',
       {
-        templates: [templateOf('web', HOST)],
-        pods: [podOf({ annotations: USER, owner: { kind: 'Deployment', name: 'web' } })],
+        templates: [getTemplate('web', HOST)],
+        pods: [buildPod({ annotations: USER, owner: { kind: 'Deployment', name: 'web' } })],
       },
       ['violating', 'userSCC', 'Deployment/web 0 user hostNamespaces'],
     ],
     ['an unknown level', { level: undefined }, ['inconclusive']],
     [
       'a platform namespace',
-      { namespace: { metadata: { name: 'openshift' } }, pods: [podOf({ spec: HOST })] },
+      { namespace: { metadata: { name: 'openshift' } }, pods: [buildPod({ spec: HOST })] },
       ['violating', 'openshift', 'Pod/web 1 serviceAccount hostNamespaces'],
     ],
     [
       'a name that resembles a platform namespace',
-      { namespace: { metadata: { name: 'openshiftfoo' } }, pods: [podOf({ spec: HOST })] },
+      { namespace: { metadata: { name: 'openshiftfoo' } }, pods: [buildPod({ spec: HOST })] },
       ['violating', 'unknown', 'Pod/web 1 serviceAccount hostNamespaces'],
     ],
     [
       'a namespace that opts out',
       {
         namespace: { metadata: { name: 'demo', labels: { [LABEL_SYNC_LABEL]: 'false' } } },
-        pods: [podOf({ spec: HOST })],
+        pods: [buildPod({ spec: HOST })],
       },
       ['violating', 'disabledSyncer', 'Pod/web 1 serviceAccount hostNamespaces'],
     ],
@@ -214,7 +214,7 @@ suite('a namespace', () => {
   }
 
   test('reports the field, the reason and the fix', () => {
-    const [workload] = evaluate({ templates: [templateOf('web', HOST)] }).workloads;
+    const [workload] = evaluate({ templates: [getTemplate('web', HOST)] }).workloads;
     const [violation] = workload?.violations ?? [];
     assert.match(violation?.fix ?? '', FIX);
     assert.deepEqual(
@@ -230,7 +230,9 @@ suite('a namespace', () => {
   });
 
   test('pauses after each pod', () => {
-    const steps = [...evaluateStepwise(inputFor({ pods: [podOf({}), podOf({})], templates: [templateOf('a')] }))];
+    const steps = [
+      ...evaluateStepwise(inputFor({ pods: [buildPod({}), buildPod({})], templates: [getTemplate('a')] })),
+    ];
     assert.equal(steps.length, 3);
   });
 });
@@ -283,7 +285,7 @@ suite('the predicted level', () => {
   }): Namespace => {
     const { labels = {}, annotation, manager = LABEL_SYNC_MANAGER } = given;
     const annotations = annotation === undefined ? {} : { [SUFFICIENT_LEVEL_ANNOTATION]: annotation };
-    const owner = entryOf({ manager, labels: Object.keys(labels), annotations: Object.keys(annotations) });
+    const owner = managedFieldsEntry({ manager, labels: Object.keys(labels), annotations: Object.keys(annotations) });
     return { metadata: { name: 'demo', labels, annotations, managedFields: [owner] } };
   };
   const warn = { 'pod-security.kubernetes.io/warn': 'baseline' };

@@ -10,7 +10,7 @@ import { laxScc, namespaceWith } from '../../support/scc.ts';
 import type { SecurityContextConstraints } from '../../../src/kube/scc.ts';
 import { assignScc } from '../../../src/policy/scc/assign.ts';
 import { defaultScc, validateSccObject } from '../../../src/policy/scc/objects.ts';
-import { candidatesFor, sourceOf } from '../../support/scc-witnesses.ts';
+import { candidatesFor, volumeSource } from '../../support/scc-witnesses.ts';
 
 const NAMESPACE = namespaceWith({ 'openshift.io/sa.scc.uid-range': '1000660000/10000' });
 const NONE = namespaceWith({});
@@ -298,7 +298,7 @@ const pod: fc.Arbitrary<JsonObject> = fc
       }),
       volumes: fc
         .subarray(VOLUMES, { maxLength: 2 })
-        .map((types) => types.map((type) => ({ name: type.toLowerCase(), [sourceOf(type)]: {} }))),
+        .map((types) => types.map((type) => ({ name: type.toLowerCase(), [volumeSource(type)]: {} }))),
       initContainers: fc.array(container, { maxLength: 1 }),
     }),
     containers: fc.array(container, { minLength: 1, maxLength: 2 }),

@@ -18,9 +18,9 @@ import type { Grant } from '../../support/scc.ts';
 import {
   ADMIN,
   ALICE,
-  annotationsOf,
+  decisionAnnotations,
   createRequest,
-  messageOf,
+  denialMessage,
   podWith,
   readCases,
   REPLICA_SETS,
@@ -41,7 +41,7 @@ suite('the completed pod', () => {
       const text = readFileSync(new URL(`../../fixtures/scc/${name}.yaml`, import.meta.url), 'utf8');
       const [before, after] = parseAllDocuments(text).map((document) => document.toJS() as JsonObject);
       const decision = assignScc(request({ object: before, userInfo, grants }));
-      assert.deepEqual(decision.allowed ? decision.object : messageOf(decision), after);
+      assert.deepEqual(decision.allowed ? decision.object : denialMessage(decision), after);
       assert.deepEqual(validateScc(request({ object: after, userInfo, grants })), {
         allowed: true,
         warnings: [],
@@ -80,11 +80,11 @@ suite('decisions.yaml', () => {
       const input = createRequest(fixture);
       for (const decide of PASSES[pass]) {
         const decision = decide(input);
-        if (scc !== undefined) assert.equal(annotationsOf(decision)?.['openshift.io/scc'], scc);
-        if (subjectType !== undefined) assert.equal(annotationsOf(decision)?.[SUBJECT_TYPE], subjectType);
+        if (scc !== undefined) assert.equal(decisionAnnotations(decision)?.['openshift.io/scc'], scc);
+        if (subjectType !== undefined) assert.equal(decisionAnnotations(decision)?.[SUBJECT_TYPE], subjectType);
         if (denied === true) assert.equal(decision.allowed, false);
         if (message !== undefined) {
-          assert.equal(messageOf(decision), message);
+          assert.equal(denialMessage(decision), message);
           assert.ok(!decision.allowed && decision.status.code === 403 && decision.status.reason === 'Forbidden');
         }
         if (audit !== undefined) assert.deepEqual(decision.auditAnnotations, audit);
@@ -126,7 +126,7 @@ test('a debug container is completed by an update of its subresource', () => {
     oldPod: { admitted: true },
   });
   const decision = assignScc(input);
-  assert.ok(decision.allowed, messageOf(decision));
+  assert.ok(decision.allowed, denialMessage(decision));
   const securityContext = {
     runAsUser: 1_000_660_000,
     runAsNonRoot: true,

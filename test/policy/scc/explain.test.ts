@@ -14,7 +14,7 @@ const IN_ORDER = [
   ...['hostmount-anyuid', 'hostmount-anyuid-v2', 'hostnetwork-v2', 'hostnetwork', 'hostaccess', 'privileged'],
 ];
 
-const namesOf = ({ sccs }: SccExplanation): readonly string[] => sccs.map(({ name }) => name);
+const getNames = ({ sccs }: SccExplanation): readonly string[] => sccs.map(({ name }) => name);
 
 const root = podWith({ containers: [{ name: 'a', securityContext: { runAsUser: 0 } }] });
 const requiring = (scc: string): JsonObject => podWith({}, { annotations: { 'openshift.io/required-scc': scc } });
@@ -38,7 +38,7 @@ describe('requests that do not depend on SCCs', () => {
 describe('denied pods', () => {
   test('a namespace without ranges: all SCCs and no suggestion', () => {
     const noRanges = explainScc(request({ namespace: namespaceWith({}, 'new') }));
-    assert.deepEqual(namesOf(noRanges), IN_ORDER);
+    assert.deepEqual(getNames(noRanges), IN_ORDER);
     assert.deepEqual([noRanges.closest, noRanges.grantable, noRanges.chosen], [undefined, undefined, undefined]);
     const broken = noRanges.sccs.filter((scc) => scc.broken !== undefined).map(({ name }) => name);
     assert.deepEqual(
@@ -92,7 +92,7 @@ describe('admitted pods', () => {
   test('the chosen SCC, the next one and the reason', () => {
     const explanation = explainScc(request({ userInfo: ADMIN }));
     const { chosen, next, reason, closest, grantable } = explanation;
-    assert.deepEqual(namesOf(explanation), IN_ORDER);
+    assert.deepEqual(getNames(explanation), IN_ORDER);
     assert.deepEqual(
       { chosen, next, reason, closest, grantable },
       {
@@ -117,8 +117,8 @@ describe('admitted pods', () => {
   });
   test('SCCs have the order of the decision', () => {
     const object = podWith({ hostUsers: false });
-    assert.equal(namesOf(explainScc(request({ object, preferUserNamespaces: true })))[1], 'restricted-v3');
-    assert.equal(namesOf(explainScc(request({ object })))[1], 'restricted-v2');
+    assert.equal(getNames(explainScc(request({ object, preferUserNamespaces: true })))[1], 'restricted-v3');
+    assert.equal(getNames(explainScc(request({ object })))[1], 'restricted-v2');
   });
   test('the completed pod of an SCC that is not usable', () => {
     const { sccs } = explainScc(request({ sccs: [laxScc({ name: 'web', readOnlyRootFilesystem: true })] }));

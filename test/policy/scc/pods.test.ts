@@ -4,9 +4,9 @@ import { suite, test } from 'node:test';
 import { assignScc, validateScc } from '../../../src/policy/scc/index.ts';
 import { laxScc } from '../../support/scc.ts';
 import {
-  annotationsOf,
+  decisionAnnotations,
   createRequest,
-  messageOf,
+  denialMessage,
   podWith,
   readCases,
   request,
@@ -19,9 +19,9 @@ function assertUndecodable(object: unknown, error: string): void {
   const message = `object was marked as kind pod but was unable to be converted: ${error}`;
   const input = request({ object, canUse: () => true });
   for (const decide of [assignScc, validateScc]) {
-    assert.equal(messageOf(decide(input)), message);
+    assert.equal(denialMessage(decide(input)), message);
     const update = { ...input, operation: 'UPDATE' as const, oldObject: podWith({ nodeName: 'n' }) };
-    assert.equal(messageOf(decide(update)), message);
+    assert.equal(denialMessage(decide(update)), message);
   }
 }
 
@@ -36,8 +36,8 @@ test('names of built-in properties have no special meaning', () => {
     '{"metadata":{"annotations":{"__proto__":"a","constructor":"b"}},"__proto__":{"spec":{"hostPID":true}},"spec":{"containers":[{"name":"__proto__"}]}}',
   ) as object;
   const decision = assignScc(request({ object }));
-  assert.ok(decision.allowed, messageOf(decision));
-  assert.deepEqual(Object.keys(annotationsOf(decision) ?? {}).slice(0, 2), ['__proto__', 'constructor']);
+  assert.ok(decision.allowed, denialMessage(decision));
+  assert.deepEqual(Object.keys(decisionAnnotations(decision) ?? {}).slice(0, 2), ['__proto__', 'constructor']);
   assert.ok(Object.hasOwn(decision.object as object, '__proto__'));
 });
 
@@ -69,7 +69,7 @@ suite('pods that cause many errors', () => {
   for (const [name, object] of Object.entries(cases)) {
     test(name, () => {
       const decision = assignScc(request({ object, canUse: () => true, sccs }));
-      const { length } = messageOf(decision) ?? '';
+      const { length } = denialMessage(decision) ?? '';
       assert.ok(length > 0 && length < 16 * 1024 * 1024, `${length} characters`);
     });
   }
@@ -177,7 +177,7 @@ suite('the errors of large pods have a limited length', { timeout: 30_000 }, () 
   for (const [name, object] of cases) {
     test(name, () => {
       const decision = assignScc(request({ object, sccs, canUse: () => true }));
-      const texts = [messageOf(decision) ?? '', ...Object.values(decision.auditAnnotations)];
+      const texts = [denialMessage(decision) ?? '', ...Object.values(decision.auditAnnotations)];
       assert.ok(texts.join('').length < 4 * 1024 * 1024);
     });
   }
@@ -264,13 +264,13 @@ suite('the evaluation of large pods by many SCCs is limited', { timeout: 30_000 
         const { user } = process.cpuUsage(start);
         assert.ok(user < 1_000_000, `${user} µs`);
         assert.equal(
-          messageOf(decision),
+          denialMessage(decision),
           `unable to validate against any security context constraint: ${path}: Too many: ${count}: too many to evaluate against 500 SCCs; reduce their number, or select one SCC with annotation openshift.io/required-scc`,
         );
       }
       // Every pod that is read can be evaluated by one SCC.
       const object = podWith(spec, { annotations: { 'openshift.io/required-scc': 's7' } });
-      const message = messageOf(assignScc(request({ object, sccs, canUse: () => true })));
+      const message = denialMessage(assignScc(request({ object, sccs, canUse: () => true })));
       assert.match(message ?? '', /^unable to validate against any security context constraint: .*provider s7: |f\.x/);
     });
   }
@@ -290,17 +290,17 @@ suite('the evaluation of large pods by many SCCs is limited', { timeout: 30_000 
       volumes: ['*'],
     });
     const first = assignScc(request({ object, sccs: [...sccs, last], canUse: () => true }));
-    assert.equal(annotationsOf(first)?.['openshift.io/scc'], 's0');
+    assert.equal(decisionAnnotations(first)?.['openshift.io/scc'], 's0');
     const rootful = podWith({ containers: [...containers, privileged] });
     const decision = assignScc(request({ object: rootful, sccs: [...sccs, last], canUse: () => true }));
-    assert.equal(annotationsOf(decision)?.['openshift.io/scc'], 'z');
+    assert.equal(decisionAnnotations(decision)?.['openshift.io/scc'], 'z');
   });
 
   test('of very many errors, the first ones are reported', () => {
     const object = podWith({
       containers: times(30, () => ({ ports: times(30, () => ({ hostPort: 1 })), ...privileged })),
     });
-    const message = messageOf(assignScc(request({ object, sccs, canUse: () => true }))) ?? '';
+    const message = denialMessage(assignScc(request({ object, sccs, canUse: () => true }))) ?? '';
     assert.ok(
       message.startsWith(
         'unable to validate against any security context constraint: [provider s0: .containers[0].privileged: ',
@@ -333,7 +333,7 @@ suite('an SCC with long lists', { timeout: 30_000 }, () => {
   test('an SCC with longer lists has a defect', () => {
     const sccs = [laxScc({ name: 'long', requiredDropCapabilities: times(20_001, String) })];
     assert.equal(
-      messageOf(assignScc(request({ sccs, canUse: () => true }))),
+      denialMessage(assignScc(request({ sccs, canUse: () => true }))),
       'unable to validate against any security context constraint: provider "long": Internal error: error creating provider for SCC long in namespace demo: requiredDropCapabilities: Too many: 20001: must have at most 20000 items',
     );
   });

@@ -21,7 +21,7 @@ function assigned(input: SccInput): JsonObject | undefined {
   return decision.allowed ? (decision.object as JsonObject) : undefined;
 }
 
-function chosenOf(object: JsonObject | undefined): unknown {
+function getChosen(object: JsonObject | undefined): unknown {
   const { annotations } = (object?.['metadata'] ?? {}) as { readonly annotations?: JsonObject };
   return annotations?.[POD_SCC_ANNOTATIONS.scc];
 }
@@ -61,7 +61,7 @@ test('the validating pass admits a completed pod', () => {
       if (object === undefined) return;
       const decision = validateScc({ ...input, compatibility, object });
       assert.ok(decision.allowed, decision.allowed ? '' : decision.status.message);
-      assert.deepEqual(decision.auditAnnotations, { chosen: chosenOf(object) });
+      assert.deepEqual(decision.auditAnnotations, { chosen: getChosen(object) });
     }),
     RUNS,
   );
@@ -86,7 +86,7 @@ test('the first usable SCC that allows the pod is chosen', () => {
       const ordered = 'error' in candidates ? [] : candidates.sccs;
       const admits = (name: string): boolean =>
         assignScc({ ...input, sccs: input.sccs.filter(({ metadata }) => metadata?.name === name) }).allowed;
-      assert.equal(chosenOf(assigned(input)), ordered.find(({ name }) => admits(name))?.name);
+      assert.equal(getChosen(assigned(input)), ordered.find(({ name }) => admits(name))?.name);
     }),
     { numRuns: 200 },
   );
@@ -98,7 +98,7 @@ test('the identity of service accounts does not change the chosen SCC', () => {
       const [accurate, original] = (['accurate', 'openshift'] as const).map((identity) =>
         assigned({ ...input, compatibility: { identity } }),
       );
-      assert.equal(chosenOf(accurate), chosenOf(original));
+      assert.equal(getChosen(accurate), getChosen(original));
     }),
     RUNS,
   );
@@ -190,7 +190,7 @@ const UNREAD =
 test('a value of a wrong type is denied in every field that decisions read', () => {
   fc.assert(
     fc.property(create, fc.nat(), (input, at) => {
-      const paths = pathsOf(input.object, '').filter((path) => !UNREAD.test(path));
+      const paths = getPaths(input.object, '').filter((path) => !UNREAD.test(path));
       const path = paths[at % paths.length] ?? '/spec';
       const value = typeof getAt(input.object, path) === 'object' ? 'odd' : { odd: true };
       const object = applyJsonPatch(input.object, [{ op: 'replace', path, value }]);
@@ -210,10 +210,10 @@ function getAt(value: unknown, path: string): unknown {
     .reduce((member, name) => (member as JsonObject)[name], value);
 }
 
-function pathsOf(value: unknown, path: string): string[] {
+function getPaths(value: unknown, path: string): string[] {
   if (typeof value !== 'object' || value === null) return [path];
   const inner = Object.entries(value).flatMap(([name, member]) =>
-    pathsOf(member, `${path}/${name.replaceAll('~', '~0').replaceAll('/', '~1')}`),
+    getPaths(member, `${path}/${name.replaceAll('~', '~0').replaceAll('/', '~1')}`),
   );
   return path === '' ? inner : [path, ...inner];
 }

@@ -29,7 +29,7 @@ const RANGES = {
   'openshift.io/sa.scc.mcs': 's0:c26,c5',
 };
 
-export const DEMO = namespaceWith(RANGES);
+export const DEMO_NAMESPACE = namespaceWith(RANGES);
 
 /** A pod created by the controller of ReplicaSets in a cluster as installed, with the given changes. */
 export function request(given: Partial<ListedInput> & { readonly grants?: readonly Grant[] }): ListedInput {
@@ -37,7 +37,7 @@ export function request(given: Partial<ListedInput> & { readonly grants?: readon
   return {
     operation: 'CREATE',
     object: podWith({}),
-    namespace: DEMO,
+    namespace: DEMO_NAMESPACE,
     userInfo: REPLICA_SETS,
     sccs: STANDARD,
     canUse: canUseBy([STANDARD_GRANTS, ...grants]),
@@ -106,12 +106,12 @@ function findSccs(scc: string | JsonObject): readonly SecurityContextConstraints
   return scc === 'standard' ? STANDARD : STANDARD.filter(({ metadata }) => metadata?.name === scc);
 }
 
-export function messageOf(decision: SccDecision): string | undefined {
+export function denialMessage(decision: SccDecision): string | undefined {
   return decision.allowed ? undefined : decision.status.message;
 }
 
 /** The annotations that a decision leaves on the pod. */
-export function annotationsOf(decision: SccDecision): JsonObject | undefined {
+export function decisionAnnotations(decision: SccDecision): JsonObject | undefined {
   if (!decision.allowed) return undefined;
   const { metadata } = decision.object as { readonly metadata: { readonly annotations?: JsonObject } };
   return metadata.annotations;

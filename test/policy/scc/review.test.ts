@@ -4,7 +4,15 @@ import { describe, test } from 'node:test';
 import type { JsonObject } from '../../../src/kube/types.ts';
 import { answerReview, type ReviewInput } from '../../../src/policy/scc/review.ts';
 import { canUseBy, laxScc } from '../../support/scc.ts';
-import { ALICE, createRequest, DEMO, readCases, STANDARD, STANDARD_GRANTS, type RequestFixture } from './requests.ts';
+import {
+  ALICE,
+  createRequest,
+  DEMO_NAMESPACE,
+  readCases,
+  STANDARD,
+  STANDARD_GRANTS,
+  type RequestFixture,
+} from './requests.ts';
 
 interface Given extends Partial<ReviewInput> {
   readonly kind: string;
@@ -20,7 +28,7 @@ function answer({ kind, template, spec, metadata, ...rest }: Given) {
   };
   return answerReview({
     review: { kind, spec: { ...spec, ...(pod && { template: pod }) }, ...(metadata && { metadata }) },
-    namespace: DEMO,
+    namespace: DEMO_NAMESPACE,
     sccs: STANDARD,
     userInfo: ALICE,
     canUse: canUseBy([STANDARD_GRANTS]),

@@ -12,7 +12,7 @@ import {
 } from '../../../src/policy/scc/advice/scc-warnings.ts';
 import { canUseBy, laxScc, namespaceWith, type Grant } from '../../support/scc.ts';
 import { pod as anyPod, scc as anyScc } from './arbitrary.ts';
-import { messageOf, readCases, request, STANDARD, STANDARD_GRANTS } from './requests.ts';
+import { denialMessage, readCases, request, STANDARD, STANDARD_GRANTS } from './requests.ts';
 import type { Compatibility } from '../../../src/policy/scc/mode.ts';
 
 const RANGES = { 'openshift.io/sa.scc.uid-range': '1000000000/10000', 'openshift.io/sa.scc.mcs': 's0:c1,c0' };
@@ -28,7 +28,7 @@ interface Given {
   readonly isOver?: true;
 }
 
-function warningsOf({ scc, oldScc, grants = [], pods = [], brokenScc = 'skip', ...given }: Given) {
+function getWarnings({ scc, oldScc, grants = [], pods = [], brokenScc = 'skip', ...given }: Given) {
   const { reconcilesStandardSccs = false, maxPods = 100, isOver } = given;
   return sccWarnings({
     reconcilesStandardSccs,
@@ -81,7 +81,7 @@ function createPod({ namespace = 'shop', name = 'web', serviceAccount = 'default
     spec: { serviceAccountName: serviceAccount, containers: [{ name: 'c', image: 'i', ...given.container }] },
   };
   const decision = assignScc(request({ object, namespace: namespaceWith(RANGES, namespace) }));
-  assert.ok(decision.allowed, messageOf(decision));
+  assert.ok(decision.allowed, denialMessage(decision));
   const { metadata, spec } = decision.object as Pod;
   const annotations: Record<string, string> = { ...metadata?.annotations };
   if (!given.requiresScc) delete annotations['openshift.io/required-scc'];
@@ -97,13 +97,13 @@ interface WarningCase extends Given {
 }
 
 for (const { name, expected, ...given } of readCases<readonly WarningCase[]>('scc-warnings.yaml')) {
-  test(name, () => assert.deepEqual(warningsOf(given), expected));
+  test(name, () => assert.deepEqual(getWarnings(given), expected));
 }
 
 test('more namespaces than fit into a warning', () => {
   const scc = { priority: 5, seccompProfiles: ['runtime/default'], groups: ['system:serviceaccounts'] };
   const names = Array.from({ length: 60 }, (_, index) => `team-with-a-rather-long-name-${index + 10}`);
-  assert.deepEqual(warningsOf({ scc, pods: names.map((namespace) => ({ namespace })) }), [
+  assert.deepEqual(getWarnings({ scc, pods: names.map((namespace) => ({ namespace })) }), [
     'SCC "mine" would admit 60 pods instead of SCC "restricted-v2" in namespaces team-with-a-rather-long-name-10, team-with-a-rather-long-name-11, team-with-a-rather-long-name-12 and 57 more when created again: it has higher priority',
   ]);
 });
@@ -211,7 +211,7 @@ test('a warning names another SCC if and only if the SCC admits the pod when it 
 test('long names', () => {
   const name = 'x'.repeat(253);
   const given = { scc: { name, priority: 11, groups: ['system:authenticated'] }, pods: [{}] };
-  for (const warning of warningsOf(given)) assert.ok(warning.length <= 256, warning);
+  for (const warning of getWarnings(given)) assert.ok(warning.length <= 256, warning);
 });
 
 function recordedUnder(pod: JsonObject, scc: SecurityContextConstraints | undefined): Pod {
@@ -237,17 +237,17 @@ suite('a standard SCC', () => {
     ...STANDARD.map(({ metadata: { name = '' } = {} }) => [`${name} without changes`, change(name, {}), []] as const),
   ];
   for (const [name, scc, expected] of cases) {
-    test(name, () => assert.deepEqual(warningsOf({ scc, reconcilesStandardSccs: true }), expected));
+    test(name, () => assert.deepEqual(getWarnings({ scc, reconcilesStandardSccs: true }), expected));
   }
   test('standard SCCs are not reconciled', () => {
-    assert.deepEqual(warningsOf({ scc: change('restricted-v2', { priority: 50 }) }), [
+    assert.deepEqual(getWarnings({ scc: change('restricted-v2', { priority: 50 }) }), [
       'SCC "restricted-v2" is usable by all users, and its priority 50 orders it before anyuid: it will admit every pod that it allows',
     ]);
   });
 });
 
 test('three invalid values are listed', () => {
-  const warnings = warningsOf({ scc: { volumes: ['a', 'b', 'c', 'd', 'e'] } });
+  const warnings = getWarnings({ scc: { volumes: ['a', 'b', 'c', 'd', 'e'] } });
   assert.deepEqual(warnings.slice(2), [
     'SCC "mine": "c" in volumes is not a volume type',
     'SCC "mine" has 2 more invalid values',

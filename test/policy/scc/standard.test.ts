@@ -57,14 +57,14 @@ test('SCCs of the first generation are only created', () => {
   );
 });
 
-function standardOf(name: string): StandardScc {
+function getStandard(name: string): StandardScc {
   const found = STANDARD_SCCS.find(({ scc }) => scc.metadata?.name === name);
   assert.ok(found);
   return found;
 }
 
 suite('a standard SCC', () => {
-  const v2 = standardOf('restricted-v2').scc;
+  const v2 = getStandard('restricted-v2').scc;
   const metadata = { ...v2.metadata, resourceVersion: '7', labels: { team: 'red' }, annotations: { note: 'ours' } };
   const cases: readonly (readonly [
     name: string,
@@ -93,20 +93,20 @@ suite('a standard SCC', () => {
   ];
   for (const [name, existing, fields] of cases) {
     test(name, () => {
-      const planned = planStandardScc(standardOf('restricted-v2'), existing);
+      const planned = planStandardScc(getStandard('restricted-v2'), existing);
       assert.deepEqual(planned?.fields, fields);
       assert.equal(planned?.verb, fields && (existing ? 'update' : 'create'));
     });
   }
 
   test('an update keeps the metadata', () => {
-    const planned = planStandardScc(standardOf('restricted-v2'), { ...v2, metadata, users: ['alice'] });
+    const planned = planStandardScc(getStandard('restricted-v2'), { ...v2, metadata, users: ['alice'] });
     assert.deepEqual(planned?.object, { ...v2, metadata });
   });
 
   for (const name of ['anyuid', 'restricted', 'privileged', 'nested-container']) {
     test(`${name} is only created`, () => {
-      const standard = standardOf(name);
+      const standard = getStandard(name);
       assert.deepEqual(planStandardScc(standard, undefined)?.object, standard.scc);
       assert.equal(planStandardScc(standard, { ...standard.scc, users: ['alice'], allowHostPID: true }), undefined);
     });

@@ -6,7 +6,7 @@ import { readNamespaceRanges } from '../../../src/policy/scc/namespace.ts';
 import { prepareScc } from '../../../src/policy/scc/scc.ts';
 import { formatErrors } from '../../../src/policy/scc/messages.ts';
 import { completePod, writePod } from '../../../src/policy/scc/complete.ts';
-import { laxScc, podFieldsOf } from '../../support/scc.ts';
+import { laxScc, decodePodFields } from '../../support/scc.ts';
 import { readCases } from './requests.ts';
 import { CONTAINER_STRATEGIES, POD_STRATEGIES } from '../../../src/policy/scc/strategies/index.ts';
 
@@ -32,19 +32,19 @@ interface StrategyCase {
 }
 
 function check({ scc, errors, expected = {}, ...parts }: Omit<StrategyCase, 'name'>): void {
-  const before = podOf(parts);
+  const before = buildPod(parts);
   const prepared = prepareScc(laxScc({ ...scc, name: 'some' }));
-  const completion = completePod(prepared, { namespace: readNamespaceRanges({}), pod: podFieldsOf(before) });
+  const completion = completePod(prepared, { namespace: readNamespaceRanges({}), pod: decodePodFields(before) });
   assert.deepEqual(
     formatErrors('some', completion.errors),
     errors?.map((text) => (text.startsWith('.') ? `provider some: ${text}` : text)) ?? [],
   );
   if (errors) return;
   const annotations = { ...parts.annotations, ...expected.annotations };
-  assert.deepEqual(writePod(completion, {}), podOf({ ...parts, ...expected, annotations }));
+  assert.deepEqual(writePod(completion, {}), buildPod({ ...parts, ...expected, annotations }));
 }
 
-function podOf({ pod, container, spec, annotations = {} }: Omit<StrategyCase, 'name' | 'scc'>): JsonObject {
+function buildPod({ pod, container, spec, annotations = {} }: Omit<StrategyCase, 'name' | 'scc'>): JsonObject {
   return {
     metadata: { annotations },
     spec: {

@@ -199,7 +199,7 @@ suite('planRepair', () => {
       orphans: new Map(orphans.map(([sinceMs, blocks]) => [sinceMs, blockSet(blocks)])),
       nowMs,
     });
-  const listOf = (orphans: Orphans) =>
+  const getList = (orphans: Orphans) =>
     [...orphans].map(([sinceMs, blocks]) => [sinceMs, blockIndexes(blocks)] as const);
 
   test('blocks of namespaces are taken', () => {
@@ -209,11 +209,11 @@ suite('planRepair', () => {
   test('a block without a namespace stays taken until ORPHANED_MS have passed', () => {
     const first = repair([], 'AQ==', [], 1000);
     assert.deepEqual(blockIndexes(first.taken), [0]);
-    assert.deepEqual(listOf(first.orphans), [[1000, [0]]]);
-    const again = repair([], 'AQ==', listOf(first.orphans), 1000 + ORPHANED_MS - 1);
-    assert.deepEqual(listOf(again.orphans), [[1000, [0]]]);
-    const last = repair([], 'AQ==', listOf(again.orphans), 1000 + ORPHANED_MS);
-    assert.deepEqual([blockIndexes(last.taken), listOf(last.orphans)], [[], []]);
+    assert.deepEqual(getList(first.orphans), [[1000, [0]]]);
+    const again = repair([], 'AQ==', getList(first.orphans), 1000 + ORPHANED_MS - 1);
+    assert.deepEqual(getList(again.orphans), [[1000, [0]]]);
+    const last = repair([], 'AQ==', getList(again.orphans), 1000 + ORPHANED_MS);
+    assert.deepEqual([blockIndexes(last.taken), getList(last.orphans)], [[], []]);
   });
 
   test('the time is measured for each block', () => {
@@ -223,11 +223,11 @@ suite('planRepair', () => {
     ] as const;
     const { taken, orphans } = repair(['16/2'], 'Hw==', known, ORPHANED_MS);
     assert.deepEqual(blockIndexes(taken), [1, 3, 4]);
-    assert.deepEqual(listOf(orphans), [
+    assert.deepEqual(getList(orphans), [
       [ORPHANED_MS - 1, [1]],
       [ORPHANED_MS, [4]],
     ]);
-    assert.deepEqual(listOf(repair([], 'Aw==', [[5, [0]]], 5).orphans), [[5, [0, 1]]]);
+    assert.deepEqual(getList(repair([], 'Aw==', [[5, [0]]], 5).orphans), [[5, [0, 1]]]);
   });
 
   test('a block with a namespace is not an orphan', () => {
@@ -245,16 +245,16 @@ suite('planRepair', () => {
     fc.assert(
       fc.property(fc.array(ids), bits, (annotated, before) => {
         const namespaces = annotated.map((text) => namespaceWith({ [UIDS]: text }));
-        const once = planRepair({ range, namespaces, state: stateOf(before), orphans: new Map(), nowMs: 0 });
+        const once = planRepair({ range, namespaces, state: getState(before), orphans: new Map(), nowMs: 0 });
         const state = formatState(range, once.taken);
         const twice = planRepair({ range, namespaces, state, orphans: once.orphans, nowMs: 1 });
         assert.deepEqual(formatState(range, twice.taken), state);
-        assert.deepEqual(listOf(twice.orphans), listOf(once.orphans));
+        assert.deepEqual(getList(twice.orphans), getList(once.orphans));
       }),
     );
   });
 
-  const stateOf = (bits: readonly number[]): RangeAllocation => formatState(range, blockSet(bits));
+  const getState = (bits: readonly number[]): RangeAllocation => formatState(range, blockSet(bits));
 });
 
 suite('findRangeProblems', () => {
@@ -291,18 +291,18 @@ suite('manual and invalid values are processed in less than 500 ms', () => {
   const MAX_MS = 500;
   const allBits = Buffer.alloc(1_000_000, 0xff).toString('base64');
   const range = { start: 0, end: 0xffffffff, blockSize: 1000 };
-  const repairOf = (state: RangeAllocation, of: UidRange): boolean =>
+  const getRepair = (state: RangeAllocation, of: UidRange): boolean =>
     planRepair({ range: of, namespaces: [], state, orphans: new Map(), nowMs: 0 }).isFull;
   const spanning = Array.from({ length: 5000 }, () => namespaceWith({ [UIDS]: '0-4294967295' }));
   const cases: readonly (readonly [name: string, work: () => unknown, expected: unknown])[] = [
     ['a namespace with all IDs', () => createAllocator(DEFAULT_RANGES)(blockSet([0]), spanning), 1],
     [
       'all bits of the state object',
-      () => repairOf({ range: formatUidRange(DEFAULT_RANGES.uidRange), data: allBits }, DEFAULT_RANGES.uidRange),
+      () => getRepair({ range: formatUidRange(DEFAULT_RANGES.uidRange), data: allBits }, DEFAULT_RANGES.uidRange),
       true,
     ],
-    ['few large blocks', () => repairOf({ range: '0-4294967295/1000000000', data: 'Dw==' }, range), false],
-    ['many small blocks', () => repairOf({ range: '0-4294967295/1', data: allBits }, range), false],
+    ['few large blocks', () => getRepair({ range: '0-4294967295/1000000000', data: 'Dw==' }, range), false],
+    ['many small blocks', () => getRepair({ range: '0-4294967295/1', data: allBits }, range), false],
   ];
   for (const [name, work, expected] of cases) {
     test(name, () => {

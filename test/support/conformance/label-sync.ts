@@ -20,7 +20,7 @@ import { createRbac, readRoleRef } from '../../../src/policy/rbac/authorizer.ts'
 import { laxScc } from '../scc.ts';
 import { syncUntilDone } from '../namespace-writes.ts';
 import { area, type Area } from './cases.ts';
-import { namespaceOf, type CaseNamespace } from './rollout.ts';
+import { buildNamespace, type CaseNamespace } from './rollout.ts';
 
 const SETTINGS: ManagementSettings = {
   exemptNamespaces: new Set(DEFAULT_UNMANAGED_NAMESPACES),
@@ -28,7 +28,7 @@ const SETTINGS: ManagementSettings = {
 };
 
 function isManagedCase(given: CaseNamespace): boolean {
-  const namespace = namespaceOf(given);
+  const namespace = buildNamespace(given);
   return isManaged(namespace, getMetadataOwners(namespace.metadata), SETTINGS);
 }
 
@@ -36,7 +36,7 @@ interface CaseScc {
   readonly name: string;
 }
 
-function sccOf({ name, ...fields }: CaseScc): SecurityContextConstraints {
+function buildScc({ name, ...fields }: CaseScc): SecurityContextConstraints {
   return { ...laxScc({ name }), ...fields };
 }
 
@@ -62,9 +62,9 @@ interface SyncExpect {
 function syncInput({ syncedModes, namespace, constraints, serviceAccounts }: SyncCase): LabelSyncInput {
   const accounts = serviceAccounts.filter((account) => account.namespace === namespace.name);
   return {
-    namespace: namespaceOf(namespace),
+    namespace: buildNamespace(namespace),
     serviceAccounts: accounts.map(({ name }) => name),
-    sccLevels: createSccLevels(constraints.map(sccOf), { profile: 'accurate' }),
+    sccLevels: createSccLevels(constraints.map(buildScc), { profile: 'accurate' }),
     canUse: ({ username }, scc) =>
       accounts.some(
         ({ name, usableConstraints }) =>
@@ -97,7 +97,7 @@ interface RoleCase {
   readonly rules?: unknown;
 }
 
-function objectOf({ namespace, name, ...rest }: RoleCase): KubeObject {
+function getObject({ namespace, name, ...rest }: RoleCase): KubeObject {
   return { ...rest, metadata: { name, ...(namespace === undefined || namespace === '' ? {} : { namespace }) } };
 }
 
@@ -112,7 +112,7 @@ function printReach(reach: AffectedNamespaces): string | null {
 function keyed(key: string, rules: unknown): { readonly kind: 'Role' | 'ClusterRole'; readonly object: KubeObject } {
   const slash = key.indexOf('/');
   const namespace = slash < 0 ? 'somewhere' : key.slice(0, slash);
-  const object = objectOf({ namespace, name: key.slice(slash + 1), rules });
+  const object = getObject({ namespace, name: key.slice(slash + 1), rules });
   return { kind: namespace === '' ? 'ClusterRole' : 'Role', object };
 }
 
@@ -131,7 +131,7 @@ function rulesFor(sccs: readonly string[]): unknown {
 
 type Useful = Readonly<Record<string, readonly string[]>>;
 
-function contextOf(sccNames: readonly string[], findRole: (key: string) => KubeObject | undefined = () => undefined) {
+function getContext(sccNames: readonly string[], findRole: (key: string) => KubeObject | undefined = () => undefined) {
   return { sccNames, findRole: (namespace: string, name: string) => findRole(`${namespace}/${name}`) };
 }
 
@@ -167,8 +167,11 @@ export const LABEL_SYNC_AREAS: Readonly<Record<string, Area>> = {
     },
     { readonly queuedNamespaceCount: number }
   >(({ namespaces, event: { kind, ...object } }, { queuedNamespaceCount }) => {
-    const after = objectOf({ ...object, ...(kind === 'SecurityContextConstraints' ? {} : { rules: rulesFor(['a']) }) });
-    const reach = findAffectedNamespaces({ kind, after }, contextOf(['a']));
+    const after = getObject({
+      ...object,
+      ...(kind === 'SecurityContextConstraints' ? {} : { rules: rulesFor(['a']) }),
+    });
+    const reach = findAffectedNamespaces({ kind, after }, getContext(['a']));
     const queued = namespaces.filter(({ name }) => reach === 'all' || reach.has(name)).filter(isManagedCase);
     assert.equal(queued.length, queuedNamespaceCount);
   }),
@@ -197,13 +200,13 @@ export const LABEL_SYNC_AREAS: Readonly<Record<string, Area>> = {
     { readonly constraints: readonly string[] }
   >(({ constraints, serviceAccount: { namespace, name }, ...objects }, expect) => {
     const rbac = createRbac();
-    for (const one of objects.roles) rbac.put('Role', objectOf(one));
-    for (const one of objects.clusterRoles) rbac.put('ClusterRole', objectOf(one));
-    for (const one of objects.roleBindings) rbac.put('RoleBinding', objectOf(one));
-    for (const one of objects.clusterRoleBindings) rbac.put('ClusterRoleBinding', objectOf(one));
+    for (const one of objects.roles) rbac.put('Role', getObject(one));
+    for (const one of objects.clusterRoles) rbac.put('ClusterRole', getObject(one));
+    for (const one of objects.roleBindings) rbac.put('RoleBinding', getObject(one));
+    for (const one of objects.clusterRoleBindings) rbac.put('ClusterRoleBinding', getObject(one));
     const use = { verb: 'use', apiGroup: 'security.openshift.io', resource: 'securitycontextconstraints' };
     const mayUse = createSccAccess(name, namespace, (user, scc) => rbac.allows(user, { ...use, name: scc, namespace }));
-    const usable = constraints.filter((scc) => mayUse(sccOf(scc)));
+    const usable = constraints.filter((scc) => mayUse(buildScc(scc)));
     assert.deepEqual(usable.map((scc) => scc.name).sort(), [...expect.constraints].sort());
   }),
 
@@ -230,8 +233,8 @@ export const LABEL_SYNC_AREAS: Readonly<Record<string, Area>> = {
       exists.has(key) ? keyed(key, rulesFor(Object.hasOwn(useful, key) ? (useful[key] ?? []) : [])).object : undefined;
     const { kind, namespace, ...rest } = binding;
     const subjects = [{ kind: 'ServiceAccount', namespace: 'ns', name: 'default' }];
-    const object = { ...rest, subjects, ...objectOf({ namespace, name: 'binding' }) };
-    const reach = findAffectedNamespaces({ kind, after: object }, contextOf(namesIn(useful), findRole));
+    const object = { ...rest, subjects, ...getObject({ namespace, name: 'binding' }) };
+    const reach = findAffectedNamespaces({ kind, after: object }, getContext(namesIn(useful), findRole));
     assert.equal(reach === 'all' || reach.size > 0, relevant);
   }),
 
@@ -239,7 +242,7 @@ export const LABEL_SYNC_AREAS: Readonly<Record<string, Area>> = {
     { readonly binding: { readonly kind: 'RoleBinding' | 'ClusterRoleBinding'; readonly namespace: string } },
     { readonly keys: readonly string[] }
   >(({ binding: { kind, namespace, ...rest } }, { keys }) => {
-    assert.deepEqual(serviceAccountSubjects(kind, { ...rest, ...objectOf({ namespace, name: 'binding' }) }), keys);
+    assert.deepEqual(serviceAccountSubjects(kind, { ...rest, ...getObject({ namespace, name: 'binding' }) }), keys);
   }),
 
   'syncer/role-changed': area<
@@ -254,7 +257,7 @@ export const LABEL_SYNC_AREAS: Readonly<Record<string, Area>> = {
     const prior = Object.hasOwn(priorUseful, key) ? priorUseful[key] : undefined;
     const before = prior && keyed(key, rulesFor(prior)).object;
     assert.deepEqual({ [key]: grantedSccs(after, constraints) }, useful);
-    assert.equal(printReach(findAffectedNamespaces({ kind, before, after }, contextOf(constraints))), enqueue);
+    assert.equal(printReach(findAffectedNamespaces({ kind, before, after }, getContext(constraints))), enqueue);
   }),
 
   'syncer/role-removed': area<{ readonly priorUseful: Useful; readonly removedRole: string }, Enqueue>(
@@ -263,7 +266,7 @@ export const LABEL_SYNC_AREAS: Readonly<Record<string, Area>> = {
         key,
         rulesFor(Object.hasOwn(priorUseful, key) ? (priorUseful[key] ?? []) : []),
       );
-      assert.equal(printReach(findAffectedNamespaces({ kind, before }, contextOf(namesIn(priorUseful)))), enqueue);
+      assert.equal(printReach(findAffectedNamespaces({ kind, before }, getContext(namesIn(priorUseful)))), enqueue);
     },
   ),
 
@@ -278,7 +281,7 @@ export const LABEL_SYNC_AREAS: Readonly<Record<string, Area>> = {
       }
       const before = { metadata: { name: removed } };
       assert.equal(
-        printReach(findAffectedNamespaces({ kind: 'SecurityContextConstraints', before }, contextOf(left))),
+        printReach(findAffectedNamespaces({ kind: 'SecurityContextConstraints', before }, getContext(left))),
         enqueue,
       );
     },

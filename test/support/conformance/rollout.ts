@@ -24,7 +24,7 @@ import type { EnforcementMode } from '../../../src/kube/psa-enforcement-config.t
 import type { Namespace } from '../../../src/kube/types.ts';
 import type { DefaultLevel, EvaluationResult, SyncerMode } from '../../../src/policy/rollout/enforcement.ts';
 import type { RolloutPhase } from '../../../src/policy/rollout/settings.ts';
-import { entryOf } from '../namespace-writes.ts';
+import { managedFieldsEntry } from '../namespace-writes.ts';
 import { area, type Area } from './cases.ts';
 
 /** A namespace in the form of the cases. */
@@ -43,7 +43,7 @@ interface CaseOwner {
   readonly annotations?: readonly string[];
 }
 
-export function namespaceOf({ name, labels, annotations, phase, managedFields = [] }: CaseNamespace): Namespace {
+export function buildNamespace({ name, labels, annotations, phase, managedFields = [] }: CaseNamespace): Namespace {
   return {
     apiVersion: 'v1',
     kind: 'Namespace',
@@ -52,7 +52,7 @@ export function namespaceOf({ name, labels, annotations, phase, managedFields = 
       resourceVersion: '1',
       ...(labels ? { labels } : {}),
       ...(annotations ? { annotations } : {}),
-      managedFields: managedFields.map((owner) => entryOf(owner)),
+      managedFields: managedFields.map((owner) => managedFieldsEntry(owner)),
     },
     ...(phase === undefined ? {} : { status: { phase } }),
   };
@@ -103,7 +103,7 @@ const dryRun = area<DryRunCase, DryRunExpect>((given, expect) => {
     return;
   }
   assert.equal(parseDryRunWarnings(dryRunWarnings, 'privileged') === 'violating', expect.violating);
-  if (expect.level !== undefined) assert.equal(predictLevel(namespaceOf(namespace)), expect.level);
+  if (expect.level !== undefined) assert.equal(predictLevel(buildNamespace(namespace)), expect.level);
 });
 
 interface CasePod {
@@ -112,7 +112,7 @@ interface CasePod {
   readonly spec: unknown;
 }
 
-function podOf({ name, annotations = {}, spec }: CasePod): Pod {
+function buildPod({ name, annotations = {}, spec }: CasePod): Pod {
   return { metadata: { name, annotations }, spec } as Pod;
 }
 
@@ -125,7 +125,7 @@ interface ClassifyCase {
 
 /** The original evaluates pods only if the name of the namespace does not determine a category. */
 function recordedAs({ namespace: given, pods, level }: ClassifyCase): readonly string[] {
-  const namespace = namespaceOf(given);
+  const namespace = buildNamespace(given);
   const byName = classify(namespace, []);
   if (byName.length > 0) return byName;
   // The pods of a namespace are read from the synchronized store, which cannot fail.
@@ -134,7 +134,7 @@ function recordedAs({ namespace: given, pods, level }: ClassifyCase): readonly s
     evaluateStepwise({
       namespace,
       level,
-      pods: pods.map(podOf),
+      pods: pods.map(buildPod),
       templates: [],
       exemptions: NO_EXEMPTIONS,
       exists: () => false,
@@ -168,7 +168,7 @@ export const READINESS_AREAS: Readonly<Record<string, Area>> = {
     { readonly namespaces: readonly CaseNamespace[] },
     { readonly selected: readonly string[] }
   >(({ namespaces }, { selected }) => {
-    const found = namespaces.filter((one) => isSelected(namespaceOf(one), NO_EXEMPTIONS)).map(({ name }) => name);
+    const found = namespaces.filter((one) => isSelected(buildNamespace(one), NO_EXEMPTIONS)).map(({ name }) => name);
     assert.deepEqual(found.sort(), selected);
   }),
 
@@ -190,7 +190,7 @@ export const READINESS_AREAS: Readonly<Record<string, Area>> = {
         ...violating.map((one) => ({
           name: one.name,
           verdict: 'violating' as const,
-          categories: classify(namespaceOf(one), [{ causes: ['serviceAccount'] }]),
+          categories: classify(buildNamespace(one), [{ causes: ['serviceAccount'] }]),
         })),
         ...inconclusive.map(({ name }) => ({ name, verdict: 'inconclusive' as const, categories: [] })),
       ]);
@@ -249,7 +249,7 @@ export function checkState({ input: { allManagedLabeled: isSettled, ...row }, ex
     Enforcing: conditions.get('Enforcing'),
     Progressing: conditions.get('Progressing'),
     ...(conditions.has('Evaluated') ? { Evaluated: conditions.get('Evaluated') } : {}),
-    writers: writersOf(input, plan),
+    writers: getWriters(input, plan),
   };
   assert.deepEqual(found, expect, JSON.stringify(row));
   const next = planEnforcement({ ...input, spec: plan.spec, status: plan.status, currentEnforce: plan.enforce });
@@ -261,7 +261,7 @@ export function checkState({ input: { allManagedLabeled: isSettled, ...row }, ex
 }
 
 /** The components whose writes make the plan take effect. */
-function writersOf(input: EnforcementInput, plan: EnforcementPlan): readonly string[] {
+function getWriters(input: EnforcementInput, plan: EnforcementPlan): readonly string[] {
   return [
     ...(plan.spec === input.spec ? [] : ['readiness:spec']),
     ...(plan.status === input.status ? [] : ['readiness:status']),

@@ -11,7 +11,7 @@ import { prepareScc } from '../../../src/policy/scc/scc.ts';
 import { readRequest, isIgnoredUpdate } from '../../../src/policy/scc/request.ts';
 import { completePod, writePod } from '../../../src/policy/scc/complete.ts';
 import { formatErrors } from '../../../src/policy/scc/messages.ts';
-import { canUseBy, laxScc, podFieldsOf, type Grant } from '../scc.ts';
+import { canUseBy, laxScc, decodePodFields, type Grant } from '../scc.ts';
 import { area, type Area } from './cases.ts';
 import { answerReview } from '../../../src/policy/scc/review.ts';
 import { DEFAULT_EXEMPT_NAMESPACES, sccMode } from '../../../src/policy/scc/mode.ts';
@@ -81,7 +81,7 @@ type Annotations = Readonly<Record<string, string>>;
 
 /** Requests for pods and the steps of their admission. `standard` is the list of SCCs of the platform. */
 export function admissionAreas(standard: readonly SecurityContextConstraints[]): Readonly<Record<string, Area>> {
-  const requestOf = (input: RequestInput): SccInput => ({
+  const buildRequest = (input: RequestInput): SccInput => ({
     operation: input.operation ?? 'CREATE',
     subResource: input.subresource,
     object: input.pod,
@@ -89,12 +89,12 @@ export function admissionAreas(standard: readonly SecurityContextConstraints[]):
     namespace: input.namespace ?? {},
     userInfo: { username: input.user?.name ?? '', groups: input.user?.groups ?? [] },
     sccs: input.sccsFrom === undefined ? withRequired(input.sccs ?? []) : standard,
-    canUse: canUseBy((input.grants ?? []).map(grantOf)),
+    canUse: canUseBy((input.grants ?? []).map(buildGrant)),
     compatibility: 'openshift',
   });
   return {
     'access.findApplicable': area((input: ApplicableInput, expect: { readonly names: readonly string[] }) => {
-      const mayUse = createMayUse(canUseBy(input.grants.map(grantOf)), input.namespace);
+      const mayUse = createMayUse(canUseBy(input.grants.map(buildGrant)), input.namespace);
       const subject = { username: input.user.name, groups: input.user.groups };
       const usable = input.sccs.map(prepareScc).filter((scc) => mayUse(subject, scc));
       assert.deepEqual({ names: usable.map(({ name }) => name) }, expect);
@@ -106,20 +106,20 @@ export function admissionAreas(standard: readonly SecurityContextConstraints[]):
         namespaceName: input.namespace,
         identity: 'openshift',
       });
-      const mayUse = createMayUse(canUseBy(input.grants.map(grantOf)), input.namespace);
+      const mayUse = createMayUse(canUseBy(input.grants.map(buildGrant)), input.namespace);
       assert.equal(findSubjectType(prepareScc(input.scc), subjects, mayUse) ?? 'none', type);
     }),
     'provider.assign': area(
       ({ scc, pod }: { readonly scc: unknown; readonly pod: JsonObject }, expect: AssignExpect) => {
         const prepared = prepareScc(scc);
         const namespace = readNamespaceRanges({});
-        const attempt = completePod(prepared, { namespace, pod: podFieldsOf(pod) });
+        const attempt = completePod(prepared, { namespace, pod: decodePodFields(pod) });
         assert.deepEqual(formatErrors(prepared.name, attempt.errors), expect.errors ?? []);
         if (expect.valid) assert.deepEqual(withoutEmptyAnnotations(writePod(attempt, {})), expect.pod);
       },
     ),
     'admission.ignore': area((input: RequestInput, expect: { readonly ignored: boolean }) =>
-      assert.equal(readRequest(requestOf(input)).verdict === 'ignore', expect.ignored),
+      assert.equal(readRequest(buildRequest(input)).verdict === 'ignore', expect.ignored),
     ),
     'admission.ignoreMetadata': area(
       (
@@ -139,21 +139,21 @@ export function admissionAreas(standard: readonly SecurityContextConstraints[]):
       assert.deepEqual(found, expect);
     }),
     'admission.admit': area((input: RequestInput, expect: AdmitExpect) => {
-      const request = requestOf(input);
+      const request = buildRequest(input);
       const decision = assignScc(request);
-      checkMessage(messageOf(decision, input.pod), expect);
+      checkMessage(denialMessage(decision, input.pod), expect);
       const pod = (decision.allowed ? decision.object : input.pod) as JsonObject;
       if (decision.allowed) checkPod(pod, expect);
       if (expect.validateAllowed === undefined) return;
       assert.equal(validateScc({ ...request, object: pod }).allowed, expect.validateAllowed, 'the second pass');
     }),
     'admission.validate': area((input: RequestInput, expect: AdmitExpect) => {
-      const decision = validateScc(requestOf(input));
-      assert.equal(messageOf(decision, input.pod), expect.message);
+      const decision = validateScc(buildRequest(input));
+      assert.equal(denialMessage(decision, input.pod), expect.message);
       assert.equal(decision.allowed, expect.allowed);
     }),
     'admission.audit': area((input: RequestInput, { annotations }: { readonly annotations: Annotations }) =>
-      assert.deepEqual(assignScc(requestOf(input)).auditAnnotations, withoutPrefixes(annotations)),
+      assert.deepEqual(assignScc(buildRequest(input)).auditAnnotations, withoutPrefixes(annotations)),
     ),
   };
 }
@@ -166,7 +166,7 @@ export function withoutPrefixes(annotations: Annotations = {}): Annotations {
 }
 
 /** The message of a denial with the prefix of the API server. */
-export function messageOf(decision: SccDecision, pod: JsonObject): string | undefined {
+export function denialMessage(decision: SccDecision, pod: JsonObject): string | undefined {
   if (decision.allowed) return undefined;
   const { name, generateName } = pod['metadata'] as Annotations;
   return `pods "${name ?? generateName ?? 'Unknown'}" is forbidden: ${decision.status.message}`;
@@ -213,7 +213,7 @@ function withRequired(sccs: readonly SecurityContextConstraints[]): readonly Sec
   return [...sccs, ...REQUIRED.filter((name) => !names.has(name)).map((name) => laxScc({ name }))];
 }
 
-function grantOf({ scc, ...grant }: CaseGrant): Grant {
+function buildGrant({ scc, ...grant }: CaseGrant): Grant {
   return { ...grant, sccs: [scc ?? '*'] };
 }
 

@@ -13,7 +13,14 @@ import {
 } from '../../../src/policy/scc/strategies/seccomp-profiles.ts';
 import { SAFE_SYSCTLS } from '../../../src/policy/pod/safe-sysctls.ts';
 import { writePod } from '../../../src/policy/scc/complete.ts';
-import { containerContextOf, containerErrors, contextOf, generateContainer, laxScc, podErrors } from '../scc.ts';
+import {
+  createContainerContext,
+  containerErrors,
+  createPodContext,
+  generateContainer,
+  laxScc,
+  podErrors,
+} from '../scc.ts';
 import { area, type Area } from './cases.ts';
 
 interface Errors {
@@ -165,22 +172,22 @@ export const STRATEGY_AREAS: Readonly<Record<string, Area>> = {
   'seccomp.generate': area(
     ({ podAnnotations, podSeccompProfile, ...scc }: SeccompGenerateInput, expect: { readonly profile: string }) => {
       const spec = { securityContext: { seccompProfile: podSeccompProfile } };
-      const context = contextOf(scc, { metadata: { annotations: podAnnotations }, spec });
+      const context = createPodContext(scc, { metadata: { annotations: podAnnotations }, spec });
       seccompProfilesOfPod.generate?.(context);
       assert.equal(context.podValues.seccompAnnotation, expect.profile);
     },
   ),
   'seccomp.validatePod': area(({ pod, ...scc }: PodInput, { errors }: Errors) =>
-    assert.deepEqual(podErrors(contextOf(laxScc(scc), pod)), errors),
+    assert.deepEqual(podErrors(createPodContext(laxScc(scc), pod)), errors),
   ),
   'seccomp.validateContainer': area(
     ({ pod, containerIndex, ...scc }: PodInput & { readonly containerIndex: number }, { errors }: Errors) =>
       assert.deepEqual(errorsOfContainer(laxScc(scc), pod, containerIndex), errors),
   ),
   'seccomp.sync': area(({ scc, pod, containerIndex }: SccContainerInput, expect: SyncExpect) => {
-    const context = contextOf(scc, pod);
+    const context = createPodContext(scc, pod);
     seccompProfilesOfPod.generate?.(context);
-    const container = containerContextOf(contextOf(scc, pod), containerIndex);
+    const container = createContainerContext(createPodContext(scc, pod), containerIndex);
     seccompProfilesOfContainer.generate?.(container);
     const { metadata } = writePod({ ...context, containerValues: [], errors: [] }, {}) as { metadata: JsonObject };
     assert.deepEqual(metadata['annotations'], expect.annotations);
@@ -193,7 +200,7 @@ export const STRATEGY_AREAS: Readonly<Record<string, Area>> = {
       const pod = { spec: { securityContext: { sysctls: [{ name: alias(name), value: '1' }] } } };
       return {
         name,
-        errors: podErrors(contextOf(laxScc(scc), pod)).map((error) => error.replace(alias(name), name)),
+        errors: podErrors(createPodContext(laxScc(scc), pod)).map((error) => error.replace(alias(name), name)),
       };
     });
     const alone = found.flatMap(({ name, errors }) => errors.map((error) => [name, error] as const));
@@ -208,10 +215,10 @@ export const STRATEGY_AREAS: Readonly<Record<string, Area>> = {
   }),
   'sysctl.safeList': area(
     (input: { readonly kernelVersion: string | null }, expect: { readonly safeSysctls: readonly string[] }) => {
-      const kernel = numbersOf(input.kernelVersion ?? '0.0');
+      const kernel = getNumbers(input.kernelVersion ?? '0.0');
       const safe = SAFE_SYSCTLS.filter((sysctl) => {
         if (!sysctl.inOpenShift) return false;
-        const since = numbersOf(sysctl.kernel ?? '0.0');
+        const since = getNumbers(sysctl.kernel ?? '0.0');
         return kernel.major > since.major || (kernel.major === since.major && kernel.minor >= since.minor);
       });
       assert.deepEqual(
@@ -222,7 +229,7 @@ export const STRATEGY_AREAS: Readonly<Record<string, Area>> = {
   ),
   'volumes.types': area(({ volumeField }: { readonly volumeField: string }, expect: VolumeExpect) => {
     const pod = podWithVolume(volumeField);
-    const errorsWith = (volumes: readonly string[]): string[] => podErrors(contextOf(laxScc({ volumes }), pod));
+    const errorsWith = (volumes: readonly string[]): string[] => podErrors(createPodContext(laxScc({ volumes }), pod));
     // The API server may have injected an empty projected volume.
     const allows = (type: string): boolean =>
       errorsWith([type]).length === 0 && !(type === 'secret' && expect.fsType === 'projected');
@@ -234,7 +241,11 @@ export const STRATEGY_AREAS: Readonly<Record<string, Area>> = {
     (
       { volumes, fsType }: { readonly volumes: unknown; readonly fsType: string },
       expect: { readonly allowed: boolean },
-    ) => assert.equal(podErrors(contextOf(laxScc({ volumes }), podWithVolume(fsType))).length === 0, expect.allowed),
+    ) =>
+      assert.equal(
+        podErrors(createPodContext(laxScc({ volumes }), podWithVolume(fsType))).length === 0,
+        expect.allowed,
+      ),
   ),
   'provider.validatePod': area(checkPodErrors),
   'provider.validateContainer': area(({ scc, pod, containerIndex }: SccContainerInput, { errors }: Errors) =>
@@ -247,7 +258,7 @@ export const STRATEGY_AREAS: Readonly<Record<string, Area>> = {
 };
 
 function checkPodErrors({ scc, pod }: SccPodInput, { errors }: Errors): void {
-  assert.deepEqual(podErrors(contextOf(scc, pod)).map(withoutRoot), errors);
+  assert.deepEqual(podErrors(createPodContext(scc, pod)).map(withoutRoot), errors);
 }
 
 function checkDefect(defect: string | undefined, { valid, error }: Construct): void {
@@ -255,7 +266,7 @@ function checkDefect(defect: string | undefined, { valid, error }: Construct): v
 }
 
 function errorsOfContainer(scc: unknown, pod: unknown, index: number): string[] {
-  return containerErrors(containerContextOf(contextOf(scc, pod), index));
+  return containerErrors(createContainerContext(createPodContext(scc, pod), index));
 }
 
 function podWithCapabilities(capabilities: JsonObject | null): JsonObject {
@@ -271,7 +282,7 @@ function withoutRoot(error: string): string {
   return error.replace(/^\./, '');
 }
 
-function numbersOf(version: string): { readonly major: number; readonly minor: number } {
+function getNumbers(version: string): { readonly major: number; readonly minor: number } {
   const [major = 0, minor = 0] = version.split('.').map(Number);
   return { major, minor };
 }

@@ -7,7 +7,7 @@ import { VERSION } from '../../../src/cli/command.ts';
 import { INSTALLATION } from '../../../src/kube/well-known.ts';
 import { isObject, type JsonObject } from '../../../src/kube/types.ts';
 import { defaultSettings, buildManifests, type ManifestSettings } from '../../../src/install/index.ts';
-import { metadataOf, objectOf } from '../answers.ts';
+import { objectMetadata, responseObject } from '../answers.ts';
 import type { ApiResponse, ApiClient } from '../api-client.ts';
 import { readDocuments } from '../../../src/config/yaml.ts';
 
@@ -18,7 +18,7 @@ export function localObjects(port: number, more: Partial<ManifestSettings> = {})
 }
 
 /** The paths of an object and of its collection. */
-interface Place {
+interface ObjectPaths {
   readonly collection: string;
   readonly path: string;
 }
@@ -26,13 +26,13 @@ interface Place {
 const places = new Map<string, { readonly resource: string; readonly namespaced: boolean }>();
 
 /** Computes the paths of an object by discovery. */
-export async function placeOf(client: ApiClient, object: JsonObject): Promise<Place> {
+export async function resolvePaths(client: ApiClient, object: JsonObject): Promise<ObjectPaths> {
   const apiVersion = String(object['apiVersion']);
   const base = apiVersion.includes('/') ? `/apis/${apiVersion}` : `/api/${apiVersion}`;
   const key = `${apiVersion} ${String(object['kind'])}`;
   const { resource, namespaced } = places.get(key) ?? (await discover(client, base, String(object['kind'])));
   places.set(key, { resource, namespaced });
-  const { name = '', namespace = 'default' } = metadataOf(object);
+  const { name = '', namespace = 'default' } = objectMetadata(object);
   const collection = `${base}${namespaced ? `/namespaces/${String(namespace)}` : ''}/${resource}`;
   return { collection, path: `${collection}/${String(name)}` };
 }
@@ -42,7 +42,7 @@ async function discover(
   base: string,
   kind: string,
 ): Promise<{ readonly resource: string; readonly namespaced: boolean }> {
-  const { resources = [] } = objectOf(await client.send('GET', base)) as {
+  const { resources = [] } = responseObject(await client.send('GET', base)) as {
     readonly resources?: readonly { readonly name: string; readonly kind: string; readonly namespaced: boolean }[];
   };
   const found = resources.find((resource) => resource.kind === kind && !resource.name.includes('/'));
@@ -56,13 +56,13 @@ export async function create(
   object: JsonObject,
   headers: Readonly<Record<string, string>> = {},
 ): Promise<ApiResponse> {
-  const { collection } = await placeOf(client, object);
+  const { collection } = await resolvePaths(client, object);
   return client.send('POST', collection, object, headers);
 }
 
 /** Deletes an object as `kubectl delete --wait=false` does. */
 export async function remove(client: ApiClient, object: JsonObject): Promise<ApiResponse> {
-  const { path } = await placeOf(client, object);
+  const { path } = await resolvePaths(client, object);
   return client.send('DELETE', path);
 }
 
@@ -70,32 +70,32 @@ export async function remove(client: ApiClient, object: JsonObject): Promise<Api
 export async function apply(client: ApiClient, objects: readonly JsonObject[]): Promise<readonly string[]> {
   const changed: string[] = [];
   for (const object of objects) {
-    const { path } = await placeOf(client, object);
-    const before = versionOf((await client.send('GET', path)).body);
+    const { path } = await resolvePaths(client, object);
+    const before = getVersion((await client.send('GET', path)).body);
     const answer = await client.send('PATCH', `${path}?fieldManager=kubectl`, object, {
       'content-type': 'application/apply-patch+yaml',
     });
     assert.ok(answer.status < 300, `${path}: ${answer.text}`);
-    if (versionOf(answer.body) !== before) changed.push(path);
+    if (getVersion(answer.body) !== before) changed.push(path);
   }
   return changed;
 }
 
 /** The resource versions of existing objects, by path. */
-export async function versionsOf(
+export async function resourceVersions(
   client: ApiClient,
   objects: readonly JsonObject[],
 ): Promise<ReadonlyMap<string, unknown>> {
   const versions = new Map<string, unknown>();
   for (const object of objects) {
-    const { path } = await placeOf(client, object);
-    versions.set(path, versionOf(objectOf(await client.send('GET', path))));
+    const { path } = await resolvePaths(client, object);
+    versions.set(path, getVersion(responseObject(await client.send('GET', path))));
   }
   return versions;
 }
 
-function versionOf(object: unknown): unknown {
-  return isObject(object) ? metadataOf(object)['resourceVersion'] : undefined;
+function getVersion(object: unknown): unknown {
+  return isObject(object) ? objectMetadata(object)['resourceVersion'] : undefined;
 }
 
 /** The arguments of a replica process from its Deployment. The ConfigMap becomes a file. Addresses are omitted. */
@@ -117,7 +117,7 @@ export async function replicaArguments(objects: readonly JsonObject[], folder: s
 
 /** The object with a kind and name. */
 export function find(objects: readonly JsonObject[], kind: string, name: string): JsonObject {
-  const found = objects.find((object) => object['kind'] === kind && metadataOf(object)['name'] === name);
+  const found = objects.find((object) => object['kind'] === kind && objectMetadata(object)['name'] === name);
   assert.ok(found, `no ${kind} ${name}`);
   return found;
 }

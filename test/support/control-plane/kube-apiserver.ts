@@ -189,7 +189,7 @@ export async function startKubeApiserver(
   const address = `https://127.0.0.1:${port}`;
   return {
     which: 'kube-apiserver',
-    title: `kube-apiserver ${await versionOf(admin)}`,
+    title: `kube-apiserver ${await getVersion(admin)}`,
     server: address,
     authority: credentials.authority.cert,
     folder: credentials.folder,
@@ -258,7 +258,7 @@ async function apiserverArgs(credentials: Credentials, port: number, etcdPort: n
   ];
 }
 
-async function versionOf(admin: ApiClient): Promise<string> {
+async function getVersion(admin: ApiClient): Promise<string> {
   const { body } = await admin.send('GET', '/version');
   return (body as { readonly gitVersion: string }).gitVersion;
 }

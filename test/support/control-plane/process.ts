@@ -91,7 +91,7 @@ export interface Credentials {
   readonly serving: KeyPair;
   /** Writes a file into the folder, readable by its owner only, and returns its path. */
   write(name: string, text: string): Promise<string>;
-  clientOf(user: string, groups: readonly string[]): KeyPair;
+  issueClientCertificate(user: string, groups: readonly string[]): KeyPair;
   kubeconfigFor(server: string, user: string, groups: readonly string[]): Promise<string>;
   administrator(port: number): ApiClient;
   remove(): Promise<void>;
@@ -103,7 +103,7 @@ export async function createCredentials(): Promise<Credentials> {
   const validity = { now: new Date(), days: 2 };
   const authority = createAuthority(validity);
   const names = { dnsNames: ['localhost', 'kubernetes.default.svc'], ipAddresses: ['127.0.0.1'] };
-  const clientOf = (username: string, groups: readonly string[]): KeyPair =>
+  const issueClientCertificate = (username: string, groups: readonly string[]): KeyPair =>
     createClient(authority, { username, groups }, validity);
   await mkdir(join(folder, 'kubeconfigs'));
   let kubeconfigs = 0;
@@ -116,14 +116,14 @@ export async function createCredentials(): Promise<Credentials> {
       await writeFile(path, text, { mode: 0o600 });
       return path;
     },
-    clientOf,
+    issueClientCertificate,
     async kubeconfigFor(server, user, groups) {
       const path = join(folder, 'kubeconfigs', String(kubeconfigs++));
-      await writeKubeconfig(path, { server, authority: authority.cert, client: clientOf(user, groups) });
+      await writeKubeconfig(path, { server, authority: authority.cert, client: issueClientCertificate(user, groups) });
       return path;
     },
     administrator: (port) =>
-      createApiClient({ port, authority: authority.cert, client: clientOf('admin', ['system:masters']) }),
+      createApiClient({ port, authority: authority.cert, client: issueClientCertificate('admin', ['system:masters']) }),
     remove: () => rm(folder, { recursive: true, force: true }),
   };
 }

@@ -1,6 +1,6 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import { INSTALLATION } from '../../../src/kube/well-known.ts';
-import { readLog, waitForLog, start, type Finished } from '../serve-process.ts';
+import { readLog, waitForLog, start, type FinishedProcess } from '../serve-process.ts';
 import type { ControlPlane, RecordedCall } from './index.ts';
 import { isObject, type JsonObject } from '../../../src/kube/types.ts';
 import { startBalancer, type Balancer } from '../balancer.ts';
@@ -36,9 +36,9 @@ export interface Replica {
   log(): Record<string, unknown>[];
   /** Waits for a log line with the message. */
   logged(message: string): Promise<Record<string, unknown>>;
-  readonly finished: Promise<Finished>;
+  readonly finished: Promise<FinishedProcess>;
   /** Stops the process. SIGINT skips the delay of a shutdown. */
-  stop(signal?: NodeJS.Signals): Promise<Finished>;
+  stop(signal?: NodeJS.Signals): Promise<FinishedProcess>;
 }
 
 const { namespace, name: ACCOUNT } = INSTALLATION;
@@ -120,7 +120,7 @@ export function refusedCalls(calls: readonly RecordedCall[]): string[] {
 }
 
 /** Permissions of the manifests that no replica used, as text. */
-export function unusedRights(objects: readonly JsonObject[], calls: readonly RecordedCall[]): string[] {
+export function unusedPermissions(objects: readonly JsonObject[], calls: readonly RecordedCall[]): string[] {
   const used = calls.filter(({ user, isAuthorized }) => user === REPLICA_USER && isAuthorized);
   return roles(objects).flatMap(({ namespace, rules }) =>
     rules.flatMap(({ apiGroups, resources, verbs, resourceNames }) =>

@@ -19,14 +19,14 @@ export type Type =
   | { readonly fields: Readonly<Record<string, Type>> };
 
 /** True if all known fields have the right type. Unknown fields are ignored, and null is absent. */
-export function fits(value: unknown, type: Type): boolean {
+export function matchesType(value: unknown, type: Type): boolean {
   if (value == null) return true;
   if (typeof type !== 'string') {
-    if ('list' in type) return Array.isArray(value) && value.every((item) => fits(item, type.list));
+    if ('list' in type) return Array.isArray(value) && value.every((item) => matchesType(item, type.list));
     if (!isObject(value)) return false;
-    if ('map' in type) return Object.values(value).every((item) => fits(item, type.map));
+    if ('map' in type) return Object.values(value).every((item) => matchesType(item, type.map));
     return Object.entries(type.fields).every(
-      ([name, field]) => !Object.hasOwn(value, name) || fits(value[name], field),
+      ([name, field]) => !Object.hasOwn(value, name) || matchesType(value[name], field),
     );
   }
   switch (type) {
@@ -48,7 +48,7 @@ export function fits(value: unknown, type: Type): boolean {
         typeof value === 'number' || (typeof value === 'string' && /^[+-]?\d+(\.\d+)?([kKMGTPEmun]?i?)$/.test(value))
       );
     case 'port':
-      return typeof value === 'string' || fits(value, 'int32');
+      return typeof value === 'string' || matchesType(value, 'int32');
     case 'scalar':
       return typeof value === 'string' || typeof value === 'number';
   }
@@ -65,7 +65,7 @@ const textMap: Type = { map: 'text' };
 const object = <Fields extends Readonly<Record<string, Type>>>(fields: Fields): { readonly fields: Fields } => ({
   fields,
 });
-const listOf = (fields: Readonly<Record<string, Type>>): Type => ({ list: { fields } });
+const getList = (fields: Readonly<Record<string, Type>>): Type => ({ list: { fields } });
 
 const some: Type = object({});
 
@@ -73,20 +73,20 @@ const NAMED_TYPES: Readonly<Record<string, Type>> = {
   object: some,
   map: { map: 'scalar' },
   texts,
-  objects: listOf({}),
+  objects: getList({}),
 };
 
-const keyToPath = listOf({ key: 'text', path: 'text', mode: 'int32' });
+const keyToPath = getList({ key: 'text', path: 'text', mode: 'int32' });
 const fieldRef = object({ apiVersion: 'text', fieldPath: 'text' });
 const files = object({ name: 'text', optional: 'boolean', items: keyToPath });
 
 /** A projected volume. */
 export const PROJECTED: Type = object({
-  sources: listOf({
+  sources: getList({
     serviceAccountToken: object({ audience: 'text', expirationSeconds: 'int64', path: 'text' }),
     configMap: files,
     secret: files,
-    downwardAPI: object({ items: listOf({ path: 'text', fieldRef }) }),
+    downwardAPI: object({ items: getList({ path: 'text', fieldRef }) }),
   }),
 });
 
@@ -112,10 +112,10 @@ const judgedContext = {
   appArmorProfile: object({ type: 'text' }),
 } as const;
 
-const judgedContainers: Type = listOf({
+const judgedContainers: Type = getList({
   name: 'text',
   image: 'text',
-  ports: listOf({ hostPort: 'int32' }),
+  ports: getList({ hostPort: 'int32' }),
   livenessProbe: handler,
   readinessProbe: handler,
   startupProbe: handler,
@@ -130,7 +130,7 @@ const judgedContainers: Type = listOf({
 });
 
 const judgedSpec: Type = object({
-  volumes: listOf(sources),
+  volumes: getList(sources),
   initContainers: judgedContainers,
   containers: judgedContainers,
   ephemeralContainers: judgedContainers,
@@ -140,11 +140,11 @@ const judgedSpec: Type = object({
   hostUsers: 'boolean',
   os: object({ name: 'text' }),
   runtimeClassName: 'text',
-  securityContext: object({ ...judgedContext, sysctls: listOf({ name: 'text' }) }),
+  securityContext: object({ ...judgedContext, sysctls: getList({ name: 'text' }) }),
 });
 
 /** The fields of a pod or template that Pod Security reads. Other fields do not affect its decisions. */
-export const JUDGED_BY_STANDARDS: Type = object({ metadata: object({ annotations: textMap }), spec: judgedSpec });
+export const POD_SECURITY_SCHEMA: Type = object({ metadata: object({ annotations: textMap }), spec: judgedSpec });
 
 const admittedContext = {
   seLinuxOptions: object({ user: 'text', role: 'text', type: 'text', level: 'text' }),
@@ -153,9 +153,9 @@ const admittedContext = {
   seccompProfile: object({ type: 'text', localhostProfile: 'text' }),
 } as const;
 
-const admittedContainers: Type = listOf({
+const admittedContainers: Type = getList({
   name: 'text',
-  ports: listOf({ hostPort: 'integer' }),
+  ports: getList({ hostPort: 'integer' }),
   securityContext: object({
     ...admittedContext,
     capabilities: object({ add: texts, drop: texts }),
@@ -166,10 +166,10 @@ const admittedContainers: Type = listOf({
 });
 
 /** The fields of a pod that SCC admission reads (section 3 of scc.md). An `os` of a wrong type counts as absent. */
-export const JUDGED_BY_SCCS: Type = object({
+export const SCC_POD_SCHEMA: Type = object({
   metadata: object({ annotations: textMap }),
   spec: object({
-    volumes: listOf({
+    volumes: getList({
       ...sources,
       // Admission reads its sources only if the SCC does not allow projected volumes.
       projected: some,
@@ -187,13 +187,13 @@ export const JUDGED_BY_SCCS: Type = object({
       ...admittedContext,
       supplementalGroups: { list: 'integer' },
       fsGroup: 'integer',
-      sysctls: listOf({ name: 'text' }),
+      sysctls: getList({ name: 'text' }),
     }),
   }),
 });
 
 /** The fields of a namespace that set the policies of its pods. */
-export const JUDGED_OF_NAMESPACE: Type = object({ metadata: object({ labels: textMap }) });
+export const NAMESPACE_SCHEMA: Type = object({ metadata: object({ labels: textMap }) });
 
 /** Kinds with a pod template (6.1), and the path of the template. */
 export const TEMPLATES: Readonly<Record<string, readonly string[]>> = {
@@ -240,7 +240,8 @@ export function isUndecodable(request: unknown): boolean {
     if (kind === 'v1 Namespace') return false;
     const path = kind === 'v1 Pod' ? [] : TEMPLATES[kind];
     return (
-      path === undefined || ![JUDGED_BY_STANDARDS, JUDGED_BY_SCCS].every((type) => fits(at(object, ...path), type))
+      path === undefined ||
+      ![POD_SECURITY_SCHEMA, SCC_POD_SCHEMA].every((type) => matchesType(at(object, ...path), type))
     );
   });
 }
@@ -250,6 +251,6 @@ function hasWrongField(value: unknown): boolean {
   if (!isObject(value)) return false;
   return Object.entries(value).some(([name, member]) => {
     const type = OTHER_FIELDS.get(name);
-    return (type !== undefined && !fits(member, type)) || hasWrongField(member);
+    return (type !== undefined && !matchesType(member, type)) || hasWrongField(member);
   });
 }

@@ -1,6 +1,6 @@
 /** Pod Security Admission: the decision, and the violations of the audit and warn policies. */
 import { at, isObject, listAt, mapAt, textAt, type JsonObject } from './json.ts';
-import { fits, JUDGED_BY_STANDARDS, JUDGED_OF_NAMESPACE, TEMPLATES, type Type } from './object-schema.ts';
+import { matchesType, POD_SECURITY_SCHEMA, NAMESPACE_SCHEMA, TEMPLATES, type Type } from './object-schema.ts';
 import { findReasons } from './pod-security-standards.ts';
 
 interface Policy {
@@ -57,9 +57,9 @@ function judgePod(request: JsonObject, subresource: string, namespaceLabels: Nam
   const levels = [policies.enforce.level, policies.audit.level, policies.warn.level];
   if (policies.errors.length === 0 && levels.every((level) => level === 'privileged')) return ALLOWED;
   // 6, 7
-  if (!decodesAs(JUDGED_BY_STANDARDS, 'v1 Pod', request, 'object')) return { allowed: false, code: 400 };
+  if (!decodesAs(POD_SECURITY_SCHEMA, 'v1 Pod', request, 'object')) return { allowed: false, code: 400 };
   const isUpdate = request['operation'] === 'UPDATE';
-  if (isUpdate && !decodesAs(JUDGED_BY_STANDARDS, 'v1 Pod', request, 'oldObject')) return { allowed: false, code: 400 };
+  if (isUpdate && !decodesAs(POD_SECURITY_SCHEMA, 'v1 Pod', request, 'oldObject')) return { allowed: false, code: 400 };
   // 8
   const pod = request['object'];
   if (isUpdate && !isSignificant(pod, request['oldObject'])) return ALLOWED;
@@ -82,15 +82,15 @@ function judgeWorkload(request: JsonObject, namespaceLabels: NamespaceLabels): P
   const isAdvised = policies.warn.level !== 'privileged' || policies.audit.level !== 'privileged';
   if (policies.errors.length === 0 && !isAdvised) return ALLOWED;
   // 6, 7
-  const path = TEMPLATES[kindOf(request, 'object')];
+  const path = TEMPLATES[getKind(request, 'object')];
   if (path === undefined || !isObject(request['object'])) return ALLOWED;
   // 8
-  const isController = kindOf(request, 'object') === 'v1 ReplicationController';
+  const isController = getKind(request, 'object') === 'v1 ReplicationController';
   const template = at(request['object'], ...path);
   if (isController && template === undefined) return ALLOWED;
   // 10
   const against = ({ level, version }: Policy): readonly string[] => findReasons(template, level, version);
-  if (!fits(template, JUDGED_BY_STANDARDS)) return ALLOWED;
+  if (!matchesType(template, POD_SECURITY_SCHEMA)) return ALLOWED;
   return { allowed: true, audit: against(policies.audit), warn: against(policies.warn) };
 }
 
@@ -98,13 +98,13 @@ function judgeWorkload(request: JsonObject, namespaceLabels: NamespaceLabels): P
 function judgeNamespace(request: JsonObject): PodSecurityVerdict {
   const operation = request['operation'];
   if (operation !== 'CREATE' && operation !== 'UPDATE') return ALLOWED;
-  if (!decodesAs(JUDGED_OF_NAMESPACE, 'v1 Namespace', request, 'object')) return { allowed: false, code: 400 };
-  const errorsOf = (key: string): readonly string[] =>
+  if (!decodesAs(NAMESPACE_SCHEMA, 'v1 Namespace', request, 'object')) return { allowed: false, code: 400 };
+  const getErrors = (key: string): readonly string[] =>
     resolvePolicies(mapAt(request, key, 'metadata', 'labels')).errors;
-  const errors = errorsOf('object');
+  const errors = getErrors('object');
   if (operation === 'CREATE') return errors.length > 0 ? { allowed: false, code: 422 } : ALLOWED;
-  if (!decodesAs(JUDGED_OF_NAMESPACE, 'v1 Namespace', request, 'oldObject')) return { allowed: false, code: 400 };
-  const isAsBefore = JSON.stringify(errorsOf('oldObject')) === JSON.stringify(errors);
+  if (!decodesAs(NAMESPACE_SCHEMA, 'v1 Namespace', request, 'oldObject')) return { allowed: false, code: 400 };
+  const isAsBefore = JSON.stringify(getErrors('oldObject')) === JSON.stringify(errors);
   return errors.length > 0 && !isAsBefore ? { allowed: false, code: 422 } : ALLOWED;
 }
 
@@ -123,7 +123,7 @@ function isSignificant(pod: unknown, old: unknown): boolean {
 }
 
 /** 6.6: the apiVersion and kind of the object, completed by those of the request. */
-function kindOf(request: JsonObject, key: string): string {
+function getKind(request: JsonObject, key: string): string {
   const group = textAt(request, 'kind', 'group');
   const version = textAt(request, 'kind', 'version');
   const apiVersion = textAt(request, key, 'apiVersion') || (group === '' ? version : `${group}/${version}`);
@@ -131,13 +131,13 @@ function kindOf(request: JsonObject, key: string): string {
 }
 
 function decodesAs(type: Type, kind: string, request: JsonObject, key: string): boolean {
-  return kindOf(request, key) === kind && isObject(request[key]) && fits(request[key], type);
+  return getKind(request, key) === kind && isObject(request[key]) && matchesType(request[key], type);
 }
 
 /** 5 */
 function resolvePolicies(labels: ReadonlyMap<string, string>): Policies {
   const errors: string[] = [];
-  const policyOf = (mode: string, levelOnError: string): Policy => {
+  const getPolicy = (mode: string, levelOnError: string): Policy => {
     const level = labels.get(`pod-security.kubernetes.io/${mode}`);
     const version = labels.get(`pod-security.kubernetes.io/${mode}-version`);
     if (level !== undefined && !isLevel(level)) errors.push(`${mode}=${level}`);
@@ -147,9 +147,9 @@ function resolvePolicies(labels: ReadonlyMap<string, string>): Policies {
       version: version === undefined ? 'latest' : isVersion(version) ? version : 'latest',
     };
   };
-  const enforce = policyOf('enforce', 'restricted');
-  const audit = policyOf('audit', 'privileged');
-  let warn = policyOf('warn', 'privileged');
+  const enforce = getPolicy('enforce', 'restricted');
+  const audit = getPolicy('audit', 'privileged');
+  let warn = getPolicy('warn', 'privileged');
   // Step 4
   const enforceLabel = labels.get('pod-security.kubernetes.io/enforce');
   const isRaised =

@@ -1,6 +1,6 @@
 /** The type of an AdmissionReview of admission.k8s.io/v1. */
 import { at, isObject, textAt } from './json.ts';
-import { fits, type Type } from './object-schema.ts';
+import { matchesType, type Type } from './object-schema.ts';
 
 const text: Type = 'text';
 const kind: Type = { fields: { group: text, version: text, kind: text } };
@@ -34,7 +34,7 @@ const REVIEW: Type = {
 /** True if an API server can send the review. The server answers such a review. */
 export function isLegalReview(review: unknown): boolean {
   return (
-    fits(review, REVIEW) &&
+    matchesType(review, REVIEW) &&
     textAt(review, 'apiVersion') === 'admission.k8s.io/v1' &&
     textAt(review, 'kind') === 'AdmissionReview' &&
     isObject(at(review, 'request')) &&

@@ -1,13 +1,13 @@
 /** Admission by security context constraints (2). */
 import { at, isObject, mapAt, textAt, type JsonObject } from './json.ts';
-import { fits, JUDGED_BY_SCCS } from './object-schema.ts';
+import { matchesType, SCC_POD_SCHEMA } from './object-schema.ts';
 import { annotate, fill } from './scc-fill.ts';
-import { sortSccs, serviceAccountOf, subjectTypeFor, type Authorizer, type Subject } from './scc-order.ts';
+import { sortSccs, serviceAccountSubject, subjectTypeFor, type Authorizer, type Subject } from './scc-order.ts';
 import { hasRanges, createProvider } from './scc-ranges.ts';
 import { findProblems } from './scc-validate.ts';
 import { areEqual, without } from './semantic-equality.ts';
 
-export interface SccSurroundings {
+export interface SccEnvironment {
   readonly sccs: readonly JsonObject[];
   /** Undefined if the namespace does not exist. */
   readonly namespace: JsonObject | undefined;
@@ -80,7 +80,7 @@ function isUnprocessedUpdate({ operation, object, oldObject }: JsonObject): bool
 
 function isPod(request: JsonObject): boolean {
   const { object } = request;
-  return isObject(object) && fits(object, JUDGED_BY_SCCS);
+  return isObject(object) && matchesType(object, SCC_POD_SCHEMA);
 }
 
 /** 2.3, rule 5 */
@@ -102,7 +102,7 @@ function isMetadataIgnorable(pod: unknown, old: unknown): boolean {
 }
 
 /** 2.4 */
-export function firstPass(request: JsonObject, surroundings: SccSurroundings): SccVerdict {
+export function firstPass(request: JsonObject, surroundings: SccEnvironment): SccVerdict {
   const outOfScope = checkScope(request);
   if (outOfScope) return outOfScope;
   const pod = request['object'] as JsonObject;
@@ -125,7 +125,7 @@ export function firstPass(request: JsonObject, surroundings: SccSurroundings): S
 }
 
 /** 2.5 */
-export function secondPass(request: JsonObject, surroundings: SccSurroundings): SccVerdict {
+export function secondPass(request: JsonObject, surroundings: SccEnvironment): SccVerdict {
   // 1
   const outOfScope = checkScope(request);
   if (outOfScope) return outOfScope;
@@ -142,7 +142,7 @@ export function secondPass(request: JsonObject, surroundings: SccSurroundings): 
 export function evaluateExec(
   request: JsonObject,
   pod: JsonObject | undefined,
-  surroundings: SccSurroundings,
+  surroundings: SccEnvironment,
 ): SccVerdict {
   const isPodResource =
     textAt(request, 'resource', 'group') === '' && textAt(request, 'resource', 'resource') === 'pods';
@@ -162,7 +162,7 @@ interface Pass {
 }
 
 /** 2.6 */
-function evaluate(request: JsonObject, surroundings: SccSurroundings, pass: Pass): SccVerdict {
+function evaluate(request: JsonObject, surroundings: SccEnvironment, pass: Pass): SccVerdict {
   const { sccs, namespace } = surroundings;
   const pod = request['object'] as JsonObject;
   // 2.8
@@ -175,8 +175,8 @@ function evaluate(request: JsonObject, surroundings: SccSurroundings, pass: Pass
 
   const namespaceName = textAt(request, 'namespace');
   const access = {
-    user: userOf(request),
-    serviceAccount: serviceAccountOf(pod, namespaceName),
+    user: getUser(request),
+    serviceAccount: serviceAccountSubject(pod, namespaceName),
     namespace: namespaceName,
     authorizer: surroundings.authorizer,
   };
@@ -215,7 +215,7 @@ function listCandidates(sccs: readonly JsonObject[], { required, recorded, mutat
   return [...ordered.filter(isRecorded), ...ordered.filter((scc) => !isRecorded(scc))];
 }
 
-function userOf(request: JsonObject): Subject {
+function getUser(request: JsonObject): Subject {
   const groups = at(request, 'userInfo', 'groups');
   return {
     username: textAt(request, 'userInfo', 'username'),

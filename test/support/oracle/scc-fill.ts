@@ -49,7 +49,7 @@ function fillGroups(spec: Changeable, { fsGroup, supplementalGroups }: Provider)
 }
 
 /** 3.6 */
-export function annotationOf(field: unknown): string {
+export function getAnnotation(field: unknown): string {
   const type = textAt(field, 'type');
   if (type === 'Unconfined') return 'unconfined';
   if (type === 'RuntimeDefault') return 'runtime/default';
@@ -58,7 +58,7 @@ export function annotationOf(field: unknown): string {
 }
 
 /** 3.6 */
-function fieldOf(annotation: string): JsonObject | undefined {
+function getField(annotation: string): JsonObject | undefined {
   if (annotation === 'unconfined') return { type: 'Unconfined' };
   if (annotation === 'runtime/default' || annotation === 'docker/default') return { type: 'RuntimeDefault' };
   const profile = annotation.startsWith('localhost/') ? annotation.slice('localhost/'.length) : '';
@@ -79,11 +79,11 @@ function writeSeccomp(holder: Changeable, profile: JsonObject | undefined): void
 function fillPodSeccomp(pod: Changeable, spec: Changeable, { scc }: Provider): void {
   const field = at(spec, 'securityContext', 'seccompProfile');
   let value = mapAt(pod, 'metadata', 'annotations').get(POD_SECCOMP) ?? '';
-  if (value === '' && field !== undefined) value = annotationOf(field);
+  if (value === '' && field !== undefined) value = getAnnotation(field);
   else if (value === '') value = textsAt(scc, 'seccompProfiles').find((profile) => profile !== '*') ?? '';
   if (value === '') return;
   annotate(pod, POD_SECCOMP, value);
-  writeSeccomp(spec, fieldOf(value));
+  writeSeccomp(spec, getField(value));
 }
 
 /** Sets an annotation of a pod that may have none; null among the others is the empty text. */
@@ -120,7 +120,7 @@ function fillContainer(container: Changeable, spec: Changeable, pod: Changeable,
   // 3.6, container level
   const annotation = mapAt(pod, 'metadata', 'annotations').get(`${CONTAINER_SECCOMP}${textAt(container, 'name')}`);
   if (annotation !== undefined) {
-    writeSeccomp(container, fieldOf(annotation));
+    writeSeccomp(container, getField(annotation));
   }
 
   fillCapabilities(container, scc);

@@ -1,6 +1,6 @@
 /** Defaults (1.4) and validation (1.5) of SCC objects. */
 import { at, isObject, listAt, textAt, textsAt, type JsonObject } from './json.ts';
-import { fits, VOLUME_SOURCES, type Type } from './object-schema.ts';
+import { matchesType, VOLUME_SOURCES, type Type } from './object-schema.ts';
 import { volumeType } from './scc-validate.ts';
 
 const texts: Type = { list: 'text' };
@@ -44,7 +44,7 @@ const SCC: Type = {
 };
 
 export function decodesAsScc(object: unknown): object is JsonObject {
-  return isObject(object) && fits(object, SCC);
+  return isObject(object) && matchesType(object, SCC);
 }
 
 /** 1.4: the fields that the steps set. */
@@ -87,7 +87,7 @@ export function computeDefaults(scc: JsonObject): JsonObject {
 }
 
 /** 1.5: the rows of the table that the object violates; empty for a valid object. */
-export function findMistakes(scc: JsonObject): readonly number[] {
+export function findViolations(scc: JsonObject): readonly number[] {
   const mistakes: number[] = [];
   const check = (number: number, isRight: boolean): void => {
     if (!isRight) mistakes.push(number);

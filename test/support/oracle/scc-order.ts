@@ -4,7 +4,7 @@ import { at, textAt, textsAt, type JsonObject } from './json.ts';
 /** 2.7 */
 export function sortSccs(sccs: readonly JsonObject[]): readonly JsonObject[] {
   return sccs.toSorted((a, b) => {
-    const priorities = priorityOf(b) - priorityOf(a);
+    const priorities = getPriority(b) - getPriority(a);
     if (priorities !== 0) return priorities;
     const points = computePoints(a) - computePoints(b);
     if (points !== 0) return points;
@@ -12,7 +12,7 @@ export function sortSccs(sccs: readonly JsonObject[]): readonly JsonObject[] {
   });
 }
 
-function priorityOf(scc: JsonObject): number {
+function getPriority(scc: JsonObject): number {
   return (at(scc, 'priority') ?? 0) as number;
 }
 
@@ -62,7 +62,7 @@ export interface Access {
 }
 
 /** 2.6.1. A deviation: the service account is a member of system:authenticated. */
-export function serviceAccountOf(pod: unknown, namespace: string): Subject | undefined {
+export function serviceAccountSubject(pod: unknown, namespace: string): Subject | undefined {
   const name = textAt(pod, 'spec', 'serviceAccountName');
   if (name === '') return undefined;
   const groups = ['system:serviceaccounts', `system:serviceaccounts:${namespace}`, 'system:authenticated'];

@@ -40,10 +40,10 @@ export function hasRanges(namespace: unknown): boolean {
 
 /** 2.8. Returns undefined if the SCC cannot be bound to the namespace. */
 export function createProvider(scc: JsonObject, namespace: unknown): Provider | undefined {
-  const runAsUser = runAsUserOf(scc, namespace);
-  const seLinuxOptions = seLinuxOf(scc, namespace);
-  const fsGroup = groupsOf(scc, 'fsGroup', namespace);
-  const supplementalGroups = groupsOf(scc, 'supplementalGroups', namespace);
+  const runAsUser = getRunAsUser(scc, namespace);
+  const seLinuxOptions = getSeLinux(scc, namespace);
+  const fsGroup = getGroups(scc, 'fsGroup', namespace);
+  const supplementalGroups = getGroups(scc, 'supplementalGroups', namespace);
   for (const part of [runAsUser, seLinuxOptions, fsGroup, supplementalGroups]) if (part === 'broken') return undefined;
   return {
     name: textAt(scc, 'metadata', 'name'),
@@ -55,7 +55,7 @@ export function createProvider(scc: JsonObject, namespace: unknown): Provider | 
   };
 }
 
-function runAsUserOf(scc: JsonObject, namespace: unknown): Provider['runAsUser'] | 'broken' {
+function getRunAsUser(scc: JsonObject, namespace: unknown): Provider['runAsUser'] | 'broken' {
   const type = textAt(scc, 'runAsUser', 'type');
   if (type === 'RunAsAny' || type === 'MustRunAsNonRoot') return { type };
   if (type === 'MustRunAs') {
@@ -73,7 +73,7 @@ function runAsUserOf(scc: JsonObject, namespace: unknown): Provider['runAsUser']
   return { type, range: { min: min as number, max: max as number } };
 }
 
-function seLinuxOf(scc: JsonObject, namespace: unknown): Provider['seLinuxOptions'] | 'broken' {
+function getSeLinux(scc: JsonObject, namespace: unknown): Provider['seLinuxOptions'] | 'broken' {
   const type = textAt(scc, 'seLinuxContext', 'type');
   if (type === 'RunAsAny') return undefined;
   if (type !== 'MustRunAs') return 'broken';
@@ -91,7 +91,7 @@ function seLinuxOf(scc: JsonObject, namespace: unknown): Provider['seLinuxOption
   return options;
 }
 
-function groupsOf(
+function getGroups(
   scc: JsonObject,
   field: 'fsGroup' | 'supplementalGroups',
   namespace: unknown,

@@ -1,7 +1,7 @@
 /** The fields of a pod that an SCC does not allow (3). */
 import { at, isObject, listAt, mapAt, textAt, textsAt, type JsonObject } from './json.ts';
-import { fits, PROJECTED, VOLUME_SOURCES } from './object-schema.ts';
-import { annotationOf, CONTAINER_LISTS } from './scc-fill.ts';
+import { matchesType, PROJECTED, VOLUME_SOURCES } from './object-schema.ts';
+import { getAnnotation, CONTAINER_LISTS } from './scc-fill.ts';
 import type { Provider, Range } from './scc-ranges.ts';
 
 export function findProblems(pod: JsonObject, provider: Provider): readonly string[] {
@@ -23,7 +23,7 @@ function podProblems(pod: JsonObject, provider: Provider): string[] {
   const fsGroup = at(context, 'fsGroup');
   const seccomp =
     mapAt(pod, 'metadata', 'annotations').get('seccomp.security.alpha.kubernetes.io/pod') ||
-    annotationOf(at(context, 'seccompProfile'));
+    getAnnotation(at(context, 'seccompProfile'));
   return [
     ...(areGroupsIn(fsGroup === undefined ? [] : [fsGroup], provider.fsGroup) ? [] : ['fsGroup']),
     ...(areGroupsIn(listAt(context, 'supplementalGroups'), provider.supplementalGroups) ? [] : ['supplementalGroups']),
@@ -46,7 +46,7 @@ function containerProblems(container: unknown, pod: JsonObject, provider: Provid
   return [
     ...runAsUserProblems(effective('runAsUser'), effective('runAsNonRoot'), provider),
     ...(isSeLinuxAllowed(effective('seLinuxOptions'), provider) ? [] : ['seLinuxOptions']),
-    ...(isSeccompAllowed(seccompOf(container, pod), scc) ? [] : ['seccomp']),
+    ...(isSeccompAllowed(getSeccomp(container, pod), scc) ? [] : ['seccomp']),
     // 3.8
     ...(at(own, 'privileged') === true && at(scc, 'allowPrivilegedContainer') !== true ? ['privileged'] : []),
     ...capabilityProblems(own, scc),
@@ -145,14 +145,14 @@ function isSeccompAllowed(value: string, scc: JsonObject): boolean {
 }
 
 /** 3.6 */
-function seccompOf(container: unknown, pod: JsonObject): string {
+function getSeccomp(container: unknown, pod: JsonObject): string {
   const annotations = mapAt(pod, 'metadata', 'annotations');
   const own = at(container, 'securityContext', 'seccompProfile');
-  if (own !== undefined) return annotationOf(own);
+  if (own !== undefined) return getAnnotation(own);
   const annotation = annotations.get(`container.seccomp.security.alpha.kubernetes.io/${textAt(container, 'name')}`);
   if (annotation !== undefined) return annotation;
   const ofPod = at(pod, 'spec', 'securityContext', 'seccompProfile');
-  if (ofPod !== undefined) return annotationOf(ofPod);
+  if (ofPod !== undefined) return getAnnotation(ofPod);
   return annotations.get('seccomp.security.alpha.kubernetes.io/pod') ?? '';
 }
 
@@ -200,7 +200,7 @@ function volumeProblems(pod: JsonObject, scc: JsonObject): string[] {
 
 /** 3.10: the volume that the API server adds for service account tokens. */
 function isServiceAccountVolume(volume: unknown): boolean {
-  if (!fits(at(volume, 'projected'), PROJECTED)) return false;
+  if (!matchesType(at(volume, 'projected'), PROJECTED)) return false;
   return listAt(volume, 'projected', 'sources').every((source) => {
     if (!isObject(source)) return false;
     const kinds = ['serviceAccountToken', 'configMap', 'downwardAPI', 'secret', 'clusterTrustBundle', 'podCertificate'];

@@ -119,7 +119,7 @@ export interface Suggestion {
 
 /** A custom SCC that would admit a pod: a copy of an existing SCC with changes. */
 export interface SuggestedScc {
-  readonly copyOf: string;
+  readonly original: string;
   /** Verb phrases: `set allowedCapabilities=NET_ADMIN`, `allow runAsUser 65534`. */
   readonly changes: readonly string[];
 }
@@ -186,7 +186,7 @@ function suggestScc(search: Search, grantable: PreparedScc): SuggestedScc | unde
     pod,
     compared.map((scc) => ({ scc, ...completePod(scc, search) })),
   );
-  return best && { copyOf: best.scc.name, changes: formatSccChanges(best.disallowedFields) };
+  return best && { original: best.scc.name, changes: formatSccChanges(best.disallowedFields) };
 }
 
 /** How an SCC has to change so that it allows a field of a pod. The first row whose pattern matches the path applies. */

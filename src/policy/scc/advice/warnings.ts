@@ -98,7 +98,7 @@ export function refusalWarnings(search: Search, result: SearchResult): Warnings 
 }
 
 /** Returns the warnings for a pod that is denied before SCCs are evaluated. */
-export function unevaluatedWarnings({ input, pod, compatibility, namespace }: Search): Warnings {
+export function earlyDenialWarnings({ input, pod, compatibility, namespace }: Search): Warnings {
   const { sccs, byName } = getSccSet(input.sccs);
   const missing = compatibility.requiredSccs.find((name) => !byName.has(name));
   if (missing !== undefined) {
@@ -192,7 +192,7 @@ function admittingWarning(
   const grantee = formatGrantee(search);
   if (suggestedScc) {
     const tail = `, then grant its use to ${grantee}. Of the existing SCCs, only ${name} would admit the pod${condition}.`;
-    const head = `Needs a custom SCC: copy ${quoteName(suggestedScc.copyOf)} and `;
+    const head = `Needs a custom SCC: copy ${quoteName(suggestedScc.original)} and `;
     return formatListWarning(head, suggestedScc.changes, tail);
   }
   const role = standardUseRole(grantable);
