@@ -21,7 +21,7 @@ export interface WebhookContext {
 export interface Webhook {
   /** The URL path, as in the webhook configurations. */
   readonly path: string;
-  /** Decides. A denial is a value; an exception is a defect and answers HTTP 500. */
+  /** Decides. A denial is a value; an exception is a defect and results in HTTP 500. */
   decide(request: AdmissionRequest, context: WebhookContext): MaybePromise<Decision>;
 }
 

@@ -545,7 +545,7 @@ export const VOLUME_SOURCES: readonly string[] = SOURCE_TYPES.map(([name]) => na
 
 interface KnownSource {
   readonly type: string;
-  /** The `sources` of a volume that has this one only. */
+  /** The `sources` of a volume with this source only. */
   readonly alone: readonly string[];
 }
 

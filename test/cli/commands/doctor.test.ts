@@ -336,7 +336,7 @@ function withPolicy(webhook: object): Pick<Facts, 'configurations'> {
 }
 
 /** A configuration with the label of Portcullis, but with another name. */
-function copyOf(name: string, failurePolicy: 'Fail' | 'Ignore', url?: string): Facts['configurations'][number] {
+function buildCopy(name: string, failurePolicy: 'Fail' | 'Ignore', url?: string): Facts['configurations'][number] {
   const { webhooks = [], ...rest } = configuration(name, [`${failurePolicy.toLowerCase()}.psa.portcullis.dev`]);
   const client = url === undefined ? {} : { clientConfig: { url } };
   const object = { ...rest, webhooks: webhooks.map((webhook) => ({ ...webhook, failurePolicy, ...client })) };
@@ -392,12 +392,12 @@ const CHANGES: Readonly<Record<string, Partial<Facts>>> = {
     clientConfig: { service: { namespace: 'portcullis', name: 'portcullis', path: '/scc/exec', port: 443 } },
   }),
   'copies of configurations': {
-    configurations: [...registered(), copyOf('copy-of-psa', 'Fail'), copyOf('other-copy', 'Ignore')],
+    configurations: [...registered(), buildCopy('copy-of-psa', 'Fail'), buildCopy('other-copy', 'Ignore')],
   },
   'a copy with a URL': {
     configurations: [
       ...registered(),
-      copyOf('copy-of-psa', 'Fail', 'https://portcullis.portcullis.svc:8443/psa/validate'),
+      buildCopy('copy-of-psa', 'Fail', 'https://portcullis.portcullis.svc:8443/psa/validate'),
     ],
     urlCertificates: new Map([['https://portcullis.portcullis.svc:8443', served('the URL')]]),
   },

@@ -197,7 +197,7 @@ export const ALLOCATION_AREAS: Readonly<Record<string, Area>> = {
     assert.equal(labelCount(range.value), expect.size);
     assert.equal(formatMcsRange(range.value), expect.string);
     for (const [label, isIn] of Object.entries(expect.contains ?? {})) {
-      assert.equal(isInMcsRange(range.value, valueOf(parseMcsLabel(label))), isIn, label);
+      assert.equal(isInMcsRange(range.value, resultValue(parseMcsLabel(label))), isIn, label);
     }
   }),
   'allocation.mcsLabel': area(({ label: text }: { readonly label: string }, expect: McsLabelExpect) => {
@@ -211,8 +211,8 @@ export const ALLOCATION_AREAS: Readonly<Record<string, Area>> = {
   'allocation.allocate': area(
     (input: AllocateInput, expect: { readonly bit: number; readonly annotations: Annotations }) => {
       const settings = {
-        uidRange: valueOf(parseUidRange(input.uidRange)),
-        mcsRange: valueOf(parseMcsRange(input.mcsRange)),
+        uidRange: resultValue(parseUidRange(input.uidRange)),
+        mcsRange: resultValue(parseMcsRange(input.mcsRange)),
         labelsPerBlock: input.labelsPerBlock,
       };
       const namespace = namespaceWith(input.namespaceAnnotations);
@@ -223,7 +223,7 @@ export const ALLOCATION_AREAS: Readonly<Record<string, Area>> = {
     },
   ),
   'allocation.repair': area((input: RepairInput, expect: { readonly range: string; readonly bitmap: number }) => {
-    const range = valueOf(parseUidRange(input.uidRange));
+    const range = resultValue(parseUidRange(input.uidRange));
     const namespaces = input.namespaces.map(namespaceWith);
     const { taken } = planRepair({ range, namespaces, state: undefined, orphans: new Map(), nowMs: 0 });
     assert.equal(formatState(range, taken).range, expect.range);
@@ -234,7 +234,7 @@ export const ALLOCATION_AREAS: Readonly<Record<string, Area>> = {
   }),
 };
 
-function valueOf<T>(found: Result<T>): T {
+function resultValue<T>(found: Result<T>): T {
   if ('error' in found) throw new TypeError(found.error);
   return found.value;
 }
