@@ -1,5 +1,6 @@
 import type { Access } from '../cluster/access.ts';
 import { impersonatedUser, parseServiceAccountUsername } from '../kube/admission.ts';
+import { RESOURCES } from '../kube/resources.ts';
 import { quote } from '../kube/text.ts';
 import { ApiError, badRequest, createStatus, forbidden } from '../kube/status.ts';
 import { isObject, type JsonObject, type UserInfo } from '../kube/types.ts';
@@ -86,9 +87,8 @@ function headerPairs(raw: readonly string[]): [name: string, value: string][] {
 
 /** Returns the rules of all roles that are bound to a user in the cluster or in a namespace. */
 function userRules(reader: ObjectReader, user: UserInfo, namespace: string): readonly JsonObject[] {
-  const rbac = (resource: string) => ({ group: 'rbac.authorization.k8s.io', resource });
-  const local = namespace === '' ? [] : reader.list(rbac('rolebindings'), namespace);
-  return [...reader.list(rbac('clusterrolebindings')), ...local].flatMap((binding) => {
+  const local = namespace === '' ? [] : reader.list(RESOURCES.RoleBinding, namespace);
+  return [...reader.list(RESOURCES.ClusterRoleBinding), ...local].flatMap((binding) => {
     const { namespace: scope = '' } = getMetadata(binding);
     const role = readRoleRef(binding['roleRef'], scope);
     const subjects = itemsAt(binding, 'subjects').map((subject) => readSubject(subject, scope));
@@ -96,8 +96,8 @@ function userRules(reader: ObjectReader, user: UserInfo, namespace: string): rea
       (subject) => subject && { users: [user.username], groups: user.groups }[subject.list]?.includes(subject.name),
     );
     if (!role || !isBound) return [];
-    const resource = role.namespace === '' ? 'clusterroles' : 'roles';
-    return itemsAt(reader.get(rbac(resource), role.namespace, role.name), 'rules');
+    const resource = role.namespace === '' ? RESOURCES.ClusterRole : RESOURCES.Role;
+    return itemsAt(reader.get(resource, role.namespace, role.name), 'rules');
   });
 }
 

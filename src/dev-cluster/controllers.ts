@@ -1,16 +1,13 @@
 import { deepEqual } from '../kube/equality.ts';
 import { matchesLabelSelector } from '../kube/webhooks.ts';
+import { RESOURCES } from '../kube/resources.ts';
 import { ApiError } from '../kube/status.ts';
 import defaultObjects from './default-objects.json' with { type: 'json' };
 import { definedResources } from './objects/custom-resources.ts';
 import type { Registry } from './resources.ts';
 import { isSameResource, type Storage, type StoredChange } from './storage.ts';
-import { itemsAt, getMetadata, objectAt, type ApiObject, type ObjectReader, type ResourceKey } from './types.ts';
+import { itemsAt, getMetadata, objectAt, type ApiObject, type ResourceKey } from './types.ts';
 
-const NAMESPACES: ResourceKey = { group: '', resource: 'namespaces' };
-const SERVICE_ACCOUNTS: ResourceKey = { group: '', resource: 'serviceaccounts' };
-const CONFIG_MAPS: ResourceKey = { group: '', resource: 'configmaps' };
-const CLUSTER_ROLES: ResourceKey = { group: 'rbac.authorization.k8s.io', resource: 'clusterroles' };
 const DEFINITIONS: ResourceKey = { group: 'apiextensions.k8s.io', resource: 'customresourcedefinitions' };
 
 /** Writes of the server itself, as a member of `system:masters`. All writes are admitted and reject with an ApiError. */
@@ -30,7 +27,7 @@ interface Controller {
 }
 
 interface ControllerContext {
-  readonly reader: ObjectReader;
+  readonly storage: Storage;
   readonly registry: Registry;
   readonly writer: Writer;
 }
@@ -54,10 +51,10 @@ export interface Controllers {
  * @see https://github.com/kubernetes/kubernetes/blob/v1.36.0/plugin/pkg/auth/authorizer/rbac/bootstrappolicy/policy.go
  */
 export async function startControllers(
-  { storage, registry, writer }: { readonly storage: Storage; readonly registry: Registry; readonly writer: Writer },
+  context: ControllerContext,
   { rootCertificate, onError }: ControllersOptions = {},
 ): Promise<Controllers> {
-  const context: ControllerContext = { reader: storage, registry, writer };
+  const { storage, registry } = context;
   const controllers = [
     namespaceContent(context, rootCertificate),
     namespaceDeletion(context),
@@ -125,9 +122,9 @@ function createQueue(onError: NonNullable<ControllersOptions['onError']>) {
 }
 
 /** Creates an object unless it exists. */
-async function createMissing({ reader, writer }: ControllerContext, resource: ResourceKey, object: ApiObject) {
+async function createMissing({ storage, writer }: ControllerContext, resource: ResourceKey, object: ApiObject) {
   const { namespace = '', name = '' } = getMetadata(object);
-  if (!reader.get(resource, namespace, name)) await ignoreStatus(409, writer.create(resource, object));
+  if (!storage.get(resource, namespace, name)) await ignoreStatus(409, writer.create(resource, object));
 }
 
 /** Deletes an object, which can be gone already. */
@@ -156,48 +153,48 @@ function namespaceContent(context: ControllerContext, rootCertificate: string | 
     name: 'namespace-content',
     changedKey({ type, resource, object }) {
       const { name, namespace } = getMetadata(object);
-      if (isSameResource(resource, NAMESPACES)) return type === 'DELETED' ? undefined : name;
+      if (isSameResource(resource, RESOURCES.Namespace)) return type === 'DELETED' ? undefined : name;
       const isContent =
-        (isSameResource(resource, SERVICE_ACCOUNTS) && name === 'default') ||
-        (isSameResource(resource, CONFIG_MAPS) && name === ROOT_CA);
+        (isSameResource(resource, RESOURCES.ServiceAccount) && name === 'default') ||
+        (isSameResource(resource, RESOURCES.ConfigMap) && name === ROOT_CA);
       return type === 'DELETED' && isContent ? namespace : undefined;
     },
     async reconcile(namespace) {
-      const stored = context.reader.get(NAMESPACES, '', namespace);
+      const stored = context.storage.get(RESOURCES.Namespace, '', namespace);
       if (!stored || isDeleting(stored)) return;
       const account = { apiVersion: 'v1', kind: 'ServiceAccount', metadata: { name: 'default', namespace } };
-      await createMissing(context, SERVICE_ACCOUNTS, account);
+      await createMissing(context, RESOURCES.ServiceAccount, account);
       if (rootCertificate === undefined) return;
       const metadata = { name: ROOT_CA, namespace };
       const configMap = { apiVersion: 'v1', kind: 'ConfigMap', metadata, data: { 'ca.crt': rootCertificate } };
-      await createMissing(context, CONFIG_MAPS, configMap);
+      await createMissing(context, RESOURCES.ConfigMap, configMap);
     },
   };
 }
 
 /** Deletes the content of namespaces that are being deleted, and then removes their finalizer. */
 function namespaceDeletion(context: ControllerContext): Controller {
-  const { reader, registry, writer } = context;
+  const { storage, registry, writer } = context;
   return {
     name: 'namespace-deletion',
     changedKey({ type, resource, object }) {
       const { name, namespace } = getMetadata(object);
-      if (isSameResource(resource, NAMESPACES)) return type === 'DELETED' ? undefined : name;
+      if (isSameResource(resource, RESOURCES.Namespace)) return type === 'DELETED' ? undefined : name;
       return type === 'DELETED' ? namespace : undefined;
     },
     async reconcile(name) {
-      const namespace = reader.get(NAMESPACES, '', name);
+      const namespace = storage.get(RESOURCES.Namespace, '', name);
       if (!namespace || !isDeleting(namespace)) return;
       const resources = registry.list().filter(({ namespaced, verbs }) => namespaced && verbs.includes('delete'));
       for (const resource of resources) {
-        for (const object of reader.list(resource, name)) {
+        for (const object of storage.list(resource, name)) {
           if (!isDeleting(object)) await removeExisting(context, resource, object);
         }
       }
       // The removal of an object with finalizers enqueues the namespace again.
-      if (resources.some((resource) => reader.list(resource, name).length > 0)) return;
+      if (resources.some((resource) => storage.list(resource, name).length > 0)) return;
       const spec = { ...objectAt(namespace, 'spec'), finalizers: [] };
-      await writer.update(NAMESPACES, { ...namespace, spec }, 'finalize');
+      await writer.update(RESOURCES.Namespace, { ...namespace, spec }, 'finalize');
     },
   };
 }
@@ -206,16 +203,16 @@ function namespaceDeletion(context: ControllerContext): Controller {
  * Writes the rules of aggregated cluster roles.
  * @see https://kubernetes.io/docs/reference/access-authn-authz/rbac/#aggregated-clusterroles
  */
-function roleAggregation({ reader, writer }: ControllerContext): Controller {
+function roleAggregation({ storage, writer }: ControllerContext): Controller {
   return {
     name: 'role-aggregation',
-    changedKey: ({ resource }) => (isSameResource(resource, CLUSTER_ROLES) ? '' : undefined),
+    changedKey: ({ resource }) => (isSameResource(resource, RESOURCES.ClusterRole) ? '' : undefined),
     async reconcile() {
       // An aggregated role can be aggregated again: each write enqueues another reconciliation.
-      for (const role of reader.list(CLUSTER_ROLES)) {
-        const rules = aggregatedRules(role, reader.list(CLUSTER_ROLES));
+      for (const role of storage.list(RESOURCES.ClusterRole)) {
+        const rules = aggregatedRules(role, storage.list(RESOURCES.ClusterRole));
         const isCurrent = rules === undefined || deepEqual(rules, itemsAt(role, 'rules'));
-        if (!isCurrent) await writer.update(CLUSTER_ROLES, { ...role, rules });
+        if (!isCurrent) await writer.update(RESOURCES.ClusterRole, { ...role, rules });
       }
     },
   };

@@ -1,5 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { isMirrorPod, mountsToken, mountToken } from '../../kube/controller-pod.ts';
+import { RESOURCES } from '../../kube/resources.ts';
 import { ApiError, forbidden, notFound, type Status } from '../../kube/status.ts';
 import { quote } from '../../kube/text.ts';
 import type { Attributes, RequestContext } from '../request.ts';
@@ -53,7 +54,6 @@ export function createPlugins(reader: ObjectReader, suffix: () => string): reado
   return [namespaceLifecycle(reader), serviceAccounts(reader, suffix), podDefaults(reader)];
 }
 
-const NAMESPACES = { group: '', resource: 'namespaces' };
 const PROTECTED_NAMESPACES = new Set(['default', 'kube-system', 'kube-public']);
 
 /**
@@ -64,14 +64,14 @@ function namespaceLifecycle(reader: ObjectReader): Plugin {
   return {
     admit(attributes) {
       const { operation, name, namespace, resource } = attributes;
-      if (isOn(attributes, NAMESPACES.resource)) {
+      if (isOn(attributes, 'namespaces')) {
         const isProtected = operation === 'DELETE' && PROTECTED_NAMESPACES.has(name);
         return isProtected ? forbidden(resource, name, 'this namespace may not be deleted') : undefined;
       }
       const writes = operation === 'CREATE' || operation === 'UPDATE';
       if (!writes || namespace === '') return undefined;
-      const stored = reader.get(NAMESPACES, '', namespace);
-      if (!stored) return notFound(NAMESPACES, namespace);
+      const stored = reader.get(RESOURCES.Namespace, '', namespace);
+      if (!stored) return notFound(RESOURCES.Namespace, namespace);
       const isTerminating = textAt(stored, 'status', 'phase') === 'Terminating';
       return operation === 'CREATE' && isTerminating ? terminating(attributes) : undefined;
     },
@@ -87,7 +87,6 @@ function terminating(attributes: Attributes): Status {
   return { ...status, details: { ...status.details, causes } };
 }
 
-const SERVICE_ACCOUNTS = { group: '', resource: 'serviceaccounts' };
 const DEFAULT_ACCOUNT = 'default';
 
 /** The controller that creates the default service account of a new namespace gets 10 × 20 ms. */
@@ -100,7 +99,7 @@ const PAUSE_MS = 20;
  */
 function serviceAccounts(reader: ObjectReader, suffix: () => string): Plugin {
   const findAccount = ({ namespace }: Attributes, pod: ApiObject): ApiObject | undefined =>
-    reader.get(SERVICE_ACCOUNTS, namespace, textAt(pod, 'spec', 'serviceAccountName'));
+    reader.get(RESOURCES.ServiceAccount, namespace, textAt(pod, 'spec', 'serviceAccountName'));
   return {
     async admit(attributes) {
       const pod = newPod(attributes);

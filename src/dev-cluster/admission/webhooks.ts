@@ -2,6 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { isDeepStrictEqual } from 'node:util';
 import { decodeValue } from '../fields/decode.ts';
 import { applyJsonPatch } from '../json-patch.ts';
+import { RESOURCES } from '../../kube/resources.ts';
 import { quote } from '../../kube/text.ts';
 import { ApiError, createStatus, internalError, type Status, forbidden, notFound } from '../../kube/status.ts';
 import { isObject, type JsonObject } from '../../kube/types.ts';
@@ -292,8 +293,6 @@ function failsOpen({ definition }: Webhook): boolean {
   return definition['failurePolicy'] === 'Ignore';
 }
 
-const NAMESPACES = { group: '', resource: 'namespaces' };
-
 /**
  * Returns true if the webhook receives the request. Throws an ApiError if the selection fails.
  * @see https://github.com/kubernetes/apiserver/blob/v0.36.0/pkg/admission/plugin/webhook/generic/webhook.go
@@ -305,7 +304,7 @@ function isSelected(webhook: Webhook, attributes: Attributes, { reader }: Webhoo
   if (!matchesObject(definition, attributes)) return false;
   const rules = itemsAt(definition, 'rules');
   if (!rules.some((rule) => matchesRule(rule, attributes, attributes.resource))) return false;
-  if (labels === 'missing') throw new ApiError(notFound(NAMESPACES, attributes.namespace));
+  if (labels === 'missing') throw new ApiError(notFound(RESOURCES.Namespace, attributes.namespace));
   return meetsConditions(webhook, attributes);
 }
 
@@ -321,7 +320,7 @@ function namespaceLabels(
   if (namespace === '' || isEmptySelector(objectAt(definition, 'namespaceSelector'))) return 'all';
   const isNamespace = resource.group === '' && resource.resource === 'namespaces';
   if (isNamespace && subresource === '' && object) return getMetadata(object).labels ?? {};
-  const stored = reader.get(NAMESPACES, '', namespace);
+  const stored = reader.get(RESOURCES.Namespace, '', namespace);
   return stored ? (getMetadata(stored).labels ?? {}) : 'missing';
 }
 
