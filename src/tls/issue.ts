@@ -9,6 +9,7 @@ import {
   type KeyObject,
   type X509Certificate,
 } from 'node:crypto';
+import { isIPv6 } from 'node:net';
 import forge from 'node-forge';
 import type { KeyPair } from './certificate-pair.ts';
 
@@ -140,8 +141,16 @@ export function leafExtensions(usage: 'serverAuth' | 'clientAuth'): Extension[] 
 
 /** The types of names are those of RFC 5280. */
 export function subjectAltName({ dnsNames, ipAddresses }: ServerNames): Extension {
-  const names = [...dnsNames.map((value) => ({ type: 2, value })), ...ipAddresses.map((ip) => ({ type: 7, ip }))];
+  const names = [
+    ...dnsNames.map((value) => ({ type: 2, value })),
+    ...ipAddresses.map((ip) => ({ type: 7, ip: normalizeAddress(ip) })),
+  ];
   return { name: 'subjectAltName', altNames: names };
+}
+
+/** Returns the address without a dotted part such as `::ffff:127.0.0.1`, which forge does not encode. */
+function normalizeAddress(ip: string): string {
+  return isIPv6(ip) ? new URL(`https://[${ip}]`).hostname.slice(1, -1) : ip;
 }
 
 function keyIdentifiers(subjectKey: KeyObject, issuerKey: KeyObject): Extension[] {

@@ -70,6 +70,18 @@ test('creates valid certificates', async (t) => {
   assert.notEqual(server.serialNumber, client.serialNumber);
 });
 
+test('encodes IPv6 addresses of every form', () => {
+  const validity = { now: START, days: 1 };
+  const ipAddresses = ['::ffff:127.0.0.1', '2001:db8::192.0.2.33', '::2:3:4:5:6:7:8'];
+  const { cert } = createServing(createAuthority(validity), { dnsNames: [], ipAddresses }, validity);
+  const { subjectAltName = '' } = new X509Certificate(cert);
+  assert.deepEqual(subjectAltName.split(', '), [
+    'IP Address:0:0:0:0:0:FFFF:7F00:1',
+    'IP Address:2001:DB8:0:0:0:0:C000:221',
+    'IP Address:0:2:3:4:5:6:7:8',
+  ]);
+});
+
 test('writes keys that only the owner may read, and no other files', async (t) => {
   const options = await createOptions(t);
   await ensureCertificates(options);

@@ -122,10 +122,12 @@ export async function startDevCluster(options: ClusterOptions): Promise<RunningC
     await import('../../dev-cluster/index.ts');
   const folder = values['cert-dir'];
   const { definitions, seed, configurations, sccs } = await readClusterManifests(values.manifests, scc.mode);
+  // A certificate contains no zone.
+  const [address = ''] = values['bind-address'].split('%');
   const certificates = await ensureCertificates({
     folder,
     dnsNames: ['localhost', `${SERVICE.name}.${SERVICE.namespace}.svc`],
-    ipAddresses: [HOST, '::1', ...(isIP(values['bind-address']) === 0 ? [] : [values['bind-address']])],
+    ipAddresses: [HOST, '::1', ...(isIP(address) === 0 ? [] : [address])],
     clients: new Map([['admin', ADMIN]]),
     now: () => new Date(),
   });

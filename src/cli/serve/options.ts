@@ -182,7 +182,7 @@ export type ServeValues = Values<typeof serveOptions>;
 
 /** A DNS name, with an optional wildcard, or an IP address. */
 function serverName(value: string): string {
-  if (isIP(value) !== 0) return value;
+  if (isIP(value) !== 0 && !value.includes('%')) return value;
   const [problem] = dnsSubdomainErrors(value.replace(/^\*\./, ''));
   if (problem !== undefined) throw new UserError(`${quote(value)} is not a DNS name or an address: ${problem}`);
   return value;

@@ -295,7 +295,7 @@ describe('network errors in the words of Go', () => {
     [
       'an expired certificate',
       failure('CERT_HAS_EXPIRED'),
-      'tls: failed to verify certificate: x509: certificate has expired or is not yet valid: what Node says: CERT_HAS_EXPIRED',
+      'tls: failed to verify certificate: x509: certificate has expired or is not yet valid: error of Node: CERT_HAS_EXPIRED',
     ],
     ['anything else', new Error('odd'), 'odd'],
   ];
