@@ -20,6 +20,10 @@ export const INSTALLED_CONFIGURATIONS = {
   ValidatingWebhookConfiguration: ['psa.portcullis.dev', 'scc.portcullis.dev'],
   MutatingWebhookConfiguration: ['zz.scc.portcullis.dev', 'objects.scc.portcullis.dev'],
 } as const satisfies Readonly<Record<ConfigurationKind, readonly string[]>>;
+/** The kind and name of a configuration of an installation. */
+export type InstalledConfiguration = {
+  [Kind in ConfigurationKind]: { readonly kind: Kind; readonly name: (typeof INSTALLED_CONFIGURATIONS)[Kind][number] };
+}[ConfigurationKind];
 
 export type WebhookConfiguration = ValidatingWebhookConfiguration | MutatingWebhookConfiguration;
 

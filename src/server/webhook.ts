@@ -2,7 +2,7 @@ import type { V1MatchCondition, V1RuleWithOperations } from '@kubernetes/client-
 import type { Store } from '../cluster/store.ts';
 import type { AdmissionRequest, Decision } from '../kube/admission.ts';
 import type { Wire } from '../kube/types.ts';
-import type { ConfigurationKind } from '../kube/webhooks.ts';
+import type { InstalledConfiguration } from '../kube/webhooks.ts';
 
 /** The context of a decision. Webhooks read the store and do not call the API server on the hot path. */
 export interface WebhookContext {
@@ -38,7 +38,7 @@ export interface WebhookRegistration {
   /** The name of the webhook. The API server prefixes audit annotations with it. */
   readonly name: string;
   readonly path: string;
-  readonly configuration: { readonly kind: ConfigurationKind; readonly name: string };
+  readonly configuration: InstalledConfiguration;
   readonly feature: 'psa' | 'scc';
   readonly rules: readonly Wire<V1RuleWithOperations>[];
   readonly matchConditions?: readonly Wire<V1MatchCondition>[];

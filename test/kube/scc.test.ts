@@ -4,6 +4,7 @@ import { findShapeErrors, type FieldShape } from '../../src/kube/field-shape.ts'
 import { SCC_FIELDS, USER_NAMESPACE_LEVELS, parseIdBlock, parseIdBlocks } from '../../src/kube/scc.ts';
 import definition from '../../src/install/definitions/securitycontextconstraints.json' with { type: 'json' };
 import { defaultScc, findSccTypeError } from '../../src/policy/scc/objects.ts';
+import { decodeScc } from '../../src/policy/scc/scc.ts';
 
 interface Schema {
   readonly type?: string;
@@ -99,6 +100,12 @@ function* wrongValues(shape: FieldShape): Generator {
   }
   for (const [name, own] of Object.entries(shape)) for (const value of wrongValues(own)) yield { [name]: value };
 }
+
+test('decisions read SCC_FIELDS and the name', () => {
+  const derived = ['allowsAnySeccompProfile'];
+  const read = Object.keys(decodeScc({}).fields).filter((name) => !derived.includes(name));
+  assert.deepEqual(read.sort(), ['name', ...Object.keys(SCC_FIELDS)].sort());
+});
 
 describe('a value matches the schema if and only if the decision can read it', () => {
   for (const [name, shape] of Object.entries(SCC_FIELDS)) {
