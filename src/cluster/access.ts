@@ -5,7 +5,6 @@ import { isObject, type UserInfo } from '../kube/types.ts';
 import { createRbac, type Rbac } from '../policy/rbac/authorizer.ts';
 import { RBAC_KINDS, type Action, type RbacKind } from '../policy/rbac/rules.ts';
 import type { CanUse, Subject } from '../policy/scc/access.ts';
-import type { AccessAttributes } from './cluster.ts';
 import type { Connection } from './connection.ts';
 import { createSccSet, type SccSet } from '../policy/scc/order.ts';
 import { memoize, type Store } from './store.ts';
@@ -93,7 +92,7 @@ export async function reviewSelf(connection: Connection, signal?: AbortSignal): 
 export async function reviewAccess(
   connection: Connection,
   { username, uid, groups, extra }: UserInfo,
-  { nonResourceURL, verb, apiGroup = '', ...resource }: AccessAttributes,
+  { nonResourceURL, verb, apiGroup = '', ...resource }: Action,
   signal?: AbortSignal,
 ): Promise<boolean> {
   const attributes =

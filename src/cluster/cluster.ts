@@ -1,5 +1,6 @@
 import type { JsonPatchOp } from '../kube/json-patch.ts';
 import type { Kind, Kinds, KubeObject, UserInfo } from '../kube/types.ts';
+import type { Action } from '../policy/rbac/rules.ts';
 import type { Store } from './store.ts';
 
 export interface WriteOptions {
@@ -26,19 +27,6 @@ export interface ClusterEvent {
   readonly reportingController: string;
 }
 
-/** The action of an access review. */
-export interface AccessAttributes {
-  readonly verb: string;
-  /** `''` for the core group. */
-  readonly apiGroup?: string;
-  /** The lower-case plural. */
-  readonly resource?: string;
-  readonly subresource?: string;
-  readonly name?: string;
-  readonly namespace?: string;
-  readonly nonResourceURL?: string;
-}
-
 /**
  * A cluster: a store to read and an API to write. A write rejects with an ApiError where the API server returns an error
  * (404 missing, 409 exists or changed, 422 invalid). The result of a write is in the store when the write resolves.
@@ -62,5 +50,5 @@ export interface Cluster {
   applyStatus<K extends Kind>(kind: K, object: Kinds[K], options: ApplyOptions): Promise<Kinds[K]>;
   remove(kind: Kind, name: string, namespace?: string): Promise<void>;
   recordEvent(event: ClusterEvent): Promise<void>;
-  reviewAccess(user: UserInfo, attributes: AccessAttributes): Promise<boolean>;
+  reviewAccess(user: UserInfo, action: Action): Promise<boolean>;
 }

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import { accessFromStore } from '../../src/cluster/access.ts';
-import type { AccessAttributes } from '../../src/cluster/cluster.ts';
+import type { Action } from '../../src/policy/rbac/rules.ts';
 import type { UserInfo } from '../../src/kube/types.ts';
 import { createAccessReviews } from '../../src/server/access-reviews.ts';
 import { createMetrics } from '../../src/telemetry/metrics.ts';
@@ -23,7 +23,7 @@ const ROOT = buildPod({ runAsUser: 0 });
 interface SarRig extends SccTestWebhooks {
   /** The reviews that were sent, as `user scc`. */
   readonly reviews: string[];
-  readonly calls: { readonly user: UserInfo; readonly attributes: AccessAttributes }[];
+  readonly calls: { readonly user: UserInfo; readonly attributes: Action }[];
   readonly clock: { nowMs: number };
 }
 

@@ -1,9 +1,10 @@
 /** Support for tests of security context constraints: grants, objects, and single steps of the decision. */
+import type { PodFields } from '../../src/policy/pod/pod.ts';
 import { type FieldError, formatFieldError } from '../../src/kube/field-error.ts';
 import type { SecurityContextConstraints } from '../../src/kube/scc.ts';
 import type { JsonObject, Namespace } from '../../src/kube/types.ts';
 import { ownContainerValues, ownPodValues, writePod } from '../../src/policy/scc/complete.ts';
-import { decodeSccPod, type SccPod } from '../../src/policy/scc/pod.ts';
+import { decodeSccPod } from '../../src/policy/scc/pod.ts';
 import { decodeScc } from '../../src/policy/scc/scc.ts';
 import {
   CONTAINER_STRATEGIES,
@@ -77,7 +78,7 @@ export function containerErrors(context: ContainerContext): string[] {
   return errors.map(formatFieldError);
 }
 
-export function decodePodFields(pod: unknown): SccPod {
+export function decodePodFields(pod: unknown): PodFields {
   const decoded = decodeSccPod(pod);
   if ('error' in decoded) throw new TypeError(formatFieldError(decoded.error));
   return decoded.pod;

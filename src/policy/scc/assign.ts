@@ -1,4 +1,5 @@
 /** The decisions of SCC admission: the mutating pass, the validating pass, and decisions that are only reported. */
+import type { PodFields } from '../pod/pod.ts';
 import type { Allowed, Denied } from '../../kube/admission.ts';
 import { forbiddenField, formatFieldError } from '../../kube/field-error.ts';
 import { POD_SCC_ANNOTATIONS } from '../../kube/scc.ts';
@@ -10,7 +11,6 @@ import { isWithinSuggestionBudget } from './budget.ts';
 import { allowsPod, writePod, type ChangeExtent } from './complete.ts';
 import { aggregate, auditKey, MAX_WARNING_LENGTH, UNABLE_TO_VALIDATE } from './messages.ts';
 import { resolveCompatibility } from './mode.ts';
-import type { SccPod } from './pod.ts';
 import { isWithoutScc, podAnnotation, readRequest, type SccDecision, type SccInput } from './request.ts';
 import { explainOrder } from './scc.ts';
 import {
@@ -41,7 +41,7 @@ export function validateScc(input: SccInput): SccDecision {
 /** A decision with the pod and the search behind it. They are absent if the decision does not depend on them. */
 export interface Evaluation {
   readonly decision: SccDecision;
-  readonly pod?: SccPod;
+  readonly pod?: PodFields;
   readonly search?: Search;
   readonly result?: SearchResult;
 }
@@ -76,17 +76,17 @@ export function evaluate(input: SccInput, pass: 'assign' | 'validate'): Evaluati
   };
 }
 
-function isExemptUpdate({ compatibility }: SccInput, { json }: SccPod, oldPod: JsonObject): boolean {
+function isExemptUpdate({ compatibility }: SccInput, { json }: PodFields, oldPod: JsonObject): boolean {
   return resolveCompatibility(compatibility).unprocessedPods === 'pass' && isWithoutScc(json, oldPod);
 }
 
-function requiredSccChange({ annotations }: SccPod, oldPod: JsonObject | undefined): string | undefined {
+function requiredSccChange({ annotations }: PodFields, oldPod: JsonObject | undefined): string | undefined {
   const key = POD_SCC_ANNOTATIONS.requiredScc;
   if (!oldPod || (annotations[key] ?? '') === podAnnotation(oldPod, key)) return undefined;
   return `invalid change of required security context constraint annotation: ${key}`;
 }
 
-function requiredSccMismatch(pod: SccPod): string | undefined {
+function requiredSccMismatch(pod: PodFields): string | undefined {
   const required = pod.annotations[POD_SCC_ANNOTATIONS.requiredScc] ?? '';
   const recorded = recordedScc(pod);
   return required === '' || required === recorded
@@ -95,7 +95,7 @@ function requiredSccMismatch(pod: SccPod): string | undefined {
 }
 
 /** The SCC of the mutating pass; empty if there is none. */
-function recordedScc({ annotations }: SccPod): string {
+function recordedScc({ annotations }: PodFields): string {
   return annotations[POD_SCC_ANNOTATIONS.scc] ?? '';
 }
 

@@ -5,7 +5,6 @@ import { isObject, type JsonObject } from '../../kube/types.ts';
 import type { ContainerFields, PodFields } from '../pod/pod.ts';
 import { MAX_ERRORS } from './budget.ts';
 import { bindScc, type NamespaceRanges } from './namespace.ts';
-import type { SccPod } from './pod.ts';
 import type { PreparedScc } from './scc.ts';
 import { quote } from '../../kube/text.ts';
 import {
@@ -18,7 +17,7 @@ import {
 } from './strategies/index.ts';
 
 export interface Completion {
-  readonly pod: SccPod;
+  readonly pod: PodFields;
   readonly podValues: PodValues;
   /** In the order of `pod.containers`; incomplete after `maxErrors` errors. */
   readonly containerValues: readonly ContainerValues[];
@@ -29,7 +28,7 @@ export interface Completion {
 /** A pod in its namespace. */
 interface PodInNamespace {
   readonly namespace: NamespaceRanges;
-  readonly pod: SccPod;
+  readonly pod: PodFields;
 }
 
 /** Generates the values that the pod does not set and validates the result. An SCC without its ranges allows no pod. */

@@ -1,30 +1,15 @@
-/** Pods as SCC admission reads them: decoded, with the volume types of SCCs. */
+/** Pods as SCC admission reads them: decoding, and the volume types of SCCs. */
 import type { FieldError } from '../../kube/field-error.ts';
-import { printJson, truncate } from '../../kube/text.ts';
 import { isObject, type JsonObject } from '../../kube/types.ts';
 import { decodePod, findCompletionError, VOLUME_SOURCES, type PodFields, type VolumeFields } from '../pod/pod.ts';
 
-export interface SccPod extends PodFields {
-  /** In the order of `volumes`. */
-  readonly sccVolumes: readonly SccVolume[];
-}
-
-export interface SccVolume {
-  /** The type as in the `volumes` of SCCs; empty for an unknown source. */
-  readonly type: string;
-  /** True for a projected volume that contains only the sources that the API server injects for the service account. */
-  readonly isServiceAccountVolume: boolean;
-  /** The volume as JSON, if its source is unknown. */
-  readonly unknownText: string;
-}
-
 /** Decodes a pod. The argument may have any type; the error names the first invalid field. */
-export function decodeSccPod(json: unknown): { readonly pod: SccPod } | { readonly error: FieldError } {
+export function decodeSccPod(json: unknown): { readonly pod: PodFields } | { readonly error: FieldError } {
   const { pod, error } = decodePod(json);
   if (error) return { error: error.field };
   const completionError = findCompletionError(pod);
   if (completionError) return { error: completionError };
-  return { pod: { ...pod, sccVolumes: pod.volumes.map(toSccVolume) } };
+  return { pod };
 }
 
 /**
@@ -44,12 +29,9 @@ function toSccType(source: string): string {
   return RENAMED_TYPES.get(source) ?? source;
 }
 
-function toSccVolume({ json, sources: [source] }: VolumeFields): SccVolume {
-  return {
-    type: source === undefined ? '' : toSccType(source),
-    isServiceAccountVolume: source === 'projected' && isServiceAccountVolume(json),
-    unknownText: source === undefined ? truncate(printJson(json)) : '',
-  };
+/** Returns the type as in the `volumes` of SCCs; empty for an unknown source. */
+export function sccVolumeType({ sources: [source] }: VolumeFields): string {
+  return source === undefined ? '' : toSccType(source);
 }
 
 /** The ConfigMaps that are injected, with their only key. */
@@ -58,8 +40,13 @@ const INJECTED_CONFIG_MAPS: ReadonlyMap<unknown, string> = new Map([
   ['openshift-service-ca.crt', 'service-ca.crt'],
 ]);
 
-/** @see https://github.com/openshift/apiserver-library-go/blob/master/pkg/securitycontextconstraints/util/util.go */
-function isServiceAccountVolume({ projected }: JsonObject): boolean {
+/**
+ * True for a projected volume that contains only what the API server injects for the service account.
+ * @see https://github.com/openshift/apiserver-library-go/blob/master/pkg/securitycontextconstraints/util/util.go
+ */
+export function isServiceAccountVolume({ json, sources: [source] }: VolumeFields): boolean {
+  if (source !== 'projected') return false;
+  const { projected } = json;
   const sources = isObject(projected) ? (projected['sources'] ?? []) : undefined;
   return Array.isArray(sources) && sources.every((source) => isObject(source) && isInjected(source));
 }

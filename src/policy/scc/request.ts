@@ -5,11 +5,11 @@ import { formatFieldError } from '../../kube/field-error.ts';
 import { POD_SCC_ANNOTATIONS, type SecurityContextConstraints } from '../../kube/scc.ts';
 import { printJson } from '../../kube/text.ts';
 import { isObject, type JsonObject, type Namespace, type UserInfo } from '../../kube/types.ts';
-import { hasTooManyKeys } from '../pod/pod.ts';
+import { hasTooManyKeys, type PodFields } from '../pod/pod.ts';
 import type { CanUse } from './access.ts';
 import type { Compatibility } from './mode.ts';
 import type { SccSet } from './order.ts';
-import { decodeSccPod, type SccPod } from './pod.ts';
+import { decodeSccPod } from './pod.ts';
 
 /** The input of a decision on one request for a pod. */
 export interface SccInput {
@@ -50,7 +50,7 @@ export type SccDecision = (Allowed & Details) | (Denied & Details);
 
 /** A request. `judge`: SCC admission evaluates it; `oldPod` is set for updates only. */
 export type ReadRequest =
-  | { readonly verdict: 'judge'; readonly pod: SccPod; readonly oldPod: JsonObject | undefined }
+  | { readonly verdict: 'judge'; readonly pod: PodFields; readonly oldPod: JsonObject | undefined }
   | { readonly verdict: 'ignore' }
   | { readonly verdict: 'refuse'; readonly message: string };
 

@@ -1,4 +1,5 @@
 /** Reviews of the API group security.openshift.io: which SCCs would admit a pod, without creating it. */
+import type { PodFields } from '../pod/pod.ts';
 import { applyDefaults } from '../../kube/defaults.ts';
 import { formatFieldError, invalidValue, requiredField, type FieldError } from '../../kube/field-error.ts';
 import { dnsSubdomainErrors } from '../../kube/names.ts';
@@ -12,7 +13,7 @@ import { completePod, writePod } from './complete.ts';
 import { aggregate } from './messages.ts';
 import { bindingError } from './namespace.ts';
 import { getSccSet } from './order.ts';
-import { decodeSccPod, type SccPod } from './pod.ts';
+import { decodeSccPod } from './pod.ts';
 import type { SccInput } from './request.ts';
 import type { PreparedScc } from './scc.ts';
 import { createSearch, type Search } from './search.ts';
@@ -28,7 +29,7 @@ type ReviewKind = (typeof REVIEW_KINDS)[number];
 interface ReviewRequest {
   readonly kind: ReviewKind;
   /** The pod template with the defaults of the API. */
-  readonly pod: SccPod;
+  readonly pod: PodFields;
   /** Empty if the review is not about a user. */
   readonly user: string;
   readonly groups: readonly string[];

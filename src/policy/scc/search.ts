@@ -1,4 +1,5 @@
 /** The search for the first SCC that is usable and allows a pod. */
+import type { PodFields } from '../pod/pod.ts';
 import type { FieldError } from '../../kube/field-error.ts';
 import { createMayUse, findSubjectType, podSubjects, type MayUse, type Subjects, type SubjectType } from './access.ts';
 import { createBudget, createBudgetError, MAX_ERRORS, spendErrors, spendEvaluation, type Budget } from './budget.ts';
@@ -7,7 +8,6 @@ import { aggregate, formatErrors, notUsableMessage, omittedErrorsMessage } from 
 import { resolveCompatibility, type Deviations } from './mode.ts';
 import { bindingError, readNamespaceRanges, type NamespaceRanges } from './namespace.ts';
 import { findCandidates, getSccSet, type CandidatesInput } from './order.ts';
-import type { SccPod } from './pod.ts';
 import type { SccInput } from './request.ts';
 import type { PreparedScc } from './scc.ts';
 
@@ -19,7 +19,7 @@ export interface Search {
   /** Why there are no candidates. */
   readonly candidatesError: string | undefined;
   readonly namespace: NamespaceRanges;
-  readonly pod: SccPod;
+  readonly pod: PodFields;
   readonly subjects: Subjects;
   readonly mayUse: MayUse;
   /** The parts of the pod that the SCC may change. */
@@ -32,7 +32,7 @@ interface SearchOptions extends Omit<CandidatesInput, 'preferUserNamespaces'> {
 }
 
 /** Creates the search for a pod. It has no candidates if they cannot be determined. */
-export function createSearch(input: SccInput, pod: SccPod, { mutable, ...options }: SearchOptions): Search {
+export function createSearch(input: SccInput, pod: PodFields, { mutable, ...options }: SearchOptions): Search {
   const { userInfo, canUse } = input;
   const compatibility = resolveCompatibility(input.compatibility);
   const namespace = readNamespaceRanges(input.namespace);

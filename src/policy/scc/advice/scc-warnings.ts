@@ -1,4 +1,5 @@
 /** Warnings about SCC objects: values without effect, SCCs that admit no pod, and pods that another SCC would admit. */
+import type { PodFields } from '../../pod/pod.ts';
 import { dnsLabelErrors, dnsSubdomainErrors } from '../../../kube/names.ts';
 import { deepEqual } from '../../../kube/equality.ts';
 import { POD_SCC_ANNOTATIONS, type SecurityContextConstraints } from '../../../kube/scc.ts';
@@ -6,7 +7,7 @@ import { compareBytes, quote } from '../../../kube/text.ts';
 import type { Namespace, Pod } from '../../../kube/types.ts';
 import { createMayUse, podSubjects, type CanUse } from '../access.ts';
 import { allowsPod, completePod, ownContainerValues, ownPodValues } from '../complete.ts';
-import { decodeSccPod, VOLUME_TYPES, type SccPod } from '../pod.ts';
+import { decodeSccPod, VOLUME_TYPES } from '../pod.ts';
 import { formatListWarning, formatWarning, MAX_WARNING_LENGTH, quoteName } from '../messages.ts';
 import { OPENSHIFT_REQUIRED_SCCS, resolveCompatibility, type Compatibility, type Deviations } from '../mode.ts';
 import { readNamespaceRanges, type NamespaceRanges } from '../namespace.ts';
@@ -241,7 +242,7 @@ function createAdmitter(
 }
 
 /** The creator of a pod is not recorded: the service account stands for it, else any authenticated user. */
-function findCreator({ serviceAccountName }: SccPod, namespaceName: string) {
+function findCreator({ serviceAccountName }: PodFields, namespaceName: string) {
   const userInfo = { username: '', groups: ['system:authenticated'] };
   const { serviceAccount, user } = podSubjects({ userInfo, serviceAccountName, namespaceName, identity: 'accurate' });
   return serviceAccount ?? user;
@@ -251,7 +252,7 @@ function findCreator({ serviceAccountName }: SccPod, namespaceName: string) {
  * Returns the pod without the values that its SCC would generate. If the creator set the same values, the result allows
  * more SCCs than the original pod.
  */
-function mostPermissivePod(pod: SccPod, scc: PreparedScc, namespace: NamespaceRanges): SccPod {
+function mostPermissivePod(pod: PodFields, scc: PreparedScc, namespace: NamespaceRanges): PodFields {
   const bare = {
     ...pod,
     ...NO_POD_VALUES,

@@ -1,7 +1,6 @@
 /** The registry of strategies, which apply the fields of an SCC to pods. */
 import type { FieldError } from '../../../kube/field-error.ts';
 import type { ContainerFields, PodFields } from '../../pod/pod.ts';
-import type { SccPod } from '../pod.ts';
 import type { SccFields } from '../scc.ts';
 import { fsGroup, supplementalGroups } from './groups.ts';
 import { hostNamespacesAndPortsOfContainer, hostNamespacesOfPod, sysctls, userNamespaceLevel } from './host.ts';
@@ -43,7 +42,7 @@ export type ContainerValues = Mutable<
 export interface PodContext {
   readonly scc: SccFields;
   readonly bound: BoundStrategies;
-  readonly pod: SccPod;
+  readonly pod: PodFields;
   readonly podValues: PodValues;
   /** Strategies that report an error for each element of a list stop at this number of errors. */
   readonly maxErrors: number;

@@ -1,18 +1,22 @@
 import { invalidValue } from '../../../kube/field-error.ts';
-import { createLookup } from '../pod.ts';
+import { printJson, truncate } from '../../../kube/text.ts';
+import { createLookup, isServiceAccountVolume, sccVolumeType } from '../pod.ts';
 import type { PodStrategy } from './index.ts';
 
 /** The volume that the API server injects for the service account is allowed with `secret`. */
 export const volumes: PodStrategy = {
   validate({ scc: { volumes: types }, pod, maxErrors }, errors) {
-    if (pod.sccVolumes.length === 0 || types.includes('*')) return;
-    const isAllowed = createLookup(types, pod.sccVolumes.length);
+    if (pod.volumes.length === 0 || types.includes('*')) return;
+    const isAllowed = createLookup(types, pod.volumes.length);
     const isSecretAllowed = types.includes('secret');
-    for (const [index, { type, isServiceAccountVolume, unknownText }] of pod.sccVolumes.entries()) {
+    for (const [index, volume] of pod.volumes.entries()) {
       if (errors.length >= maxErrors) return;
-      if (isAllowed(type) || (isSecretAllowed && isServiceAccountVolume)) continue;
+      const type = sccVolumeType(volume);
+      if (isAllowed(type) || (isSecretAllowed && isServiceAccountVolume(volume))) continue;
       const detail =
-        type === '' ? `unknown volume type for volume: ${unknownText}` : `${type} volumes are not allowed to be used`;
+        type === ''
+          ? `unknown volume type for volume: ${truncate(printJson(volume.json))}`
+          : `${type} volumes are not allowed to be used`;
       errors.push(invalidValue(`.spec.volumes[${index}]`, type, detail));
     }
   },
