@@ -4,6 +4,8 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, suite, test } from 'node:test';
+import { CONFIGURATION_KINDS } from '../../src/kube/webhooks.ts';
+import { WEBHOOK_REGISTRATIONS } from '../../src/server/webhooks/index.ts';
 import type { ApiResponse, ApiClient } from '../support/api-client.ts';
 import { connect } from '../support/kubeconfig.ts';
 import { serve, type RunningServer } from '../support/serve-process.ts';
@@ -189,8 +191,14 @@ suite('off', () => {
       return items.map(({ metadata }) => metadata.name);
     };
     const group = '/apis/admissionregistration.k8s.io/v1';
-    assert.deepEqual(await names(`${group}/mutatingwebhookconfigurations`), []);
-    assert.deepEqual(await names(`${group}/validatingwebhookconfigurations`), ['psa.portcullis.dev']);
+    const withoutScc = WEBHOOK_REGISTRATIONS.filter(({ feature }) => feature !== 'scc');
+    for (const kind of CONFIGURATION_KINDS) {
+      const expected = withoutScc.map(({ configuration }) => configuration).filter((one) => one.kind === kind);
+      assert.deepEqual(
+        await names(`${group}/${kind.toLowerCase()}s`),
+        [...new Set(expected.map(({ name }) => name))].sort(),
+      );
+    }
     assert.deepEqual(await names('/apis/security.openshift.io/v1/securitycontextconstraints'), []);
     const ready = await (await fetch(`${started.running.probes}/readyz?verbose`)).text();
     assert.doesNotMatch(ready, /scc/);

@@ -27,17 +27,12 @@ function getNames(kind: string): readonly string[] {
   return INSTALLED.flatMap((one) => (one.kind === kind ? (one.metadata?.name ?? []) : [])).toSorted();
 }
 
-function deleted(...kinds: readonly string[]): readonly string[] {
-  return kinds.flatMap((kind) =>
-    getNames(kind).map((name) => `${kind.toLowerCase()}s.rbac.authorization.k8s.io/${name} deleted`),
-  );
+function deleted(group: string, ...kinds: readonly string[]): readonly string[] {
+  return kinds.flatMap((kind) => getNames(kind).map((name) => `${kind.toLowerCase()}s.${group}/${name} deleted`));
 }
 
 const REMOVED = [
-  'validatingwebhookconfigurations.admissionregistration.k8s.io/psa.portcullis.dev deleted',
-  'validatingwebhookconfigurations.admissionregistration.k8s.io/scc.portcullis.dev deleted',
-  'mutatingwebhookconfigurations.admissionregistration.k8s.io/objects.scc.portcullis.dev deleted',
-  'mutatingwebhookconfigurations.admissionregistration.k8s.io/zz.scc.portcullis.dev deleted',
+  ...deleted('admissionregistration.k8s.io', 'ValidatingWebhookConfiguration', 'MutatingWebhookConfiguration'),
   'Waiting 0 s for API servers to observe the deletion.',
   'deployments.apps/portcullis deleted',
   'poddisruptionbudgets.policy/portcullis deleted',
@@ -45,7 +40,7 @@ const REMOVED = [
   'networkpolicies.networking.k8s.io/portcullis deleted',
   'configmaps/portcullis-configuration deleted',
   'resourcequotas/portcullis deleted',
-  ...deleted('ClusterRoleBinding', 'RoleBinding', 'ClusterRole', 'Role'),
+  ...deleted('rbac.authorization.k8s.io', 'ClusterRoleBinding', 'RoleBinding', 'ClusterRole', 'Role'),
   'serviceaccounts/portcullis deleted',
   'leases.coordination.k8s.io/portcullis deleted',
   'leases.coordination.k8s.io/portcullis-replica-a deleted',
