@@ -296,6 +296,16 @@ suite('the evaluation of large pods by many SCCs is limited', { timeout: 30_000 
     assert.equal(decisionAnnotations(decision)?.['openshift.io/scc'], 'z');
   });
 
+  test('an SCC that admits the pod is chosen without a comparison with all others', () => {
+    const object = podWith({ containers: [...times(4899, () => ({})), privileged] });
+    const first = laxScc({ name: 'a', priority: 1, allowPrivilegedContainer: true });
+    const decision = assignScc(request({ object, sccs: [first, ...sccs], canUse: () => true }));
+    assert.equal(
+      decision.auditAnnotations['reason'],
+      '"a" is most restrictive and not denied; the pod is too large to evaluate the remaining SCCs',
+    );
+  });
+
   test('of very many errors, the first ones are reported', () => {
     const object = podWith({
       containers: times(30, () => ({ ports: times(30, () => ({ hostPort: 1 })), ...privileged })),
