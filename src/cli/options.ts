@@ -95,11 +95,10 @@ export function withEnvironment<O extends Options>(prefix: string, options: O): 
   return Object.fromEntries(named) as O;
 }
 
-/** The texts of options by source. The first source that sets an option counts: arguments, environment, configuration file. */
+/** The texts of options by source. Arguments take precedence over the environment. */
 export interface Sources {
   readonly typed: ReadonlyMap<string, readonly string[]>;
   readonly env: Readonly<Record<string, string | undefined>>;
-  readonly file?: ReadonlyMap<string, readonly string[]>;
 }
 
 /**
@@ -111,10 +110,8 @@ export function resolveValues<O extends Options>(options: O, sources: Sources): 
     const flags = `"${printFlags(name, one)}" flag`;
     const fromEnv = one.env === undefined ? undefined : sources.env[one.env];
     const typed = sources.typed.get(name);
-    const fromFile = sources.file?.get(name);
     if (typed) return [name, resolveOption(flags, typed, one)];
     if (fromEnv !== undefined) return [name, resolveOption(`environment variable ${one.env}`, [fromEnv], one)];
-    if (fromFile) return [name, resolveOption(`option ${quote(name)} of the configuration file`, fromFile, one)];
     return [name, one.resolve([])];
   });
   return Object.fromEntries(values) as Values<O>;

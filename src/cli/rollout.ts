@@ -13,10 +13,10 @@ import {
   printTable,
   type Style,
 } from './output/print.ts';
-import { sccOptions, DEFAULT_SCC_MODE } from './scc-options.ts';
+import { sccOptions } from './scc-options.ts';
 import type { Condition } from '../kube/conditions.ts';
 import { readEnforcement } from '../policy/rollout/enforcement.ts';
-import { DEFAULT_ROLLOUT, type RolloutSettings } from '../policy/rollout/settings.ts';
+import type { RolloutSettings } from '../policy/rollout/settings.ts';
 import {
   finishEvaluation,
   isSelected,
@@ -27,11 +27,9 @@ import {
 } from '../policy/rollout/evaluation.ts';
 import { type Level, isLevel } from '../policy/pss/policy.ts';
 import type { Store } from '../cluster/store.ts';
-import { parseConfiguration, type Configuration, readPodSecuritySource } from '../config/configuration.ts';
+import { readPodSecuritySource } from '../config/configuration.ts';
 import type { Source } from '../config/files.ts';
-import { SCC_MODES, type SccMode } from '../policy/scc/mode.ts';
-import { deploymentArgument, deploymentFile } from './installation.ts';
-import { serveOptions } from './serve/options.ts';
+import { deploymentFile, parseInstalledSettings } from './installation.ts';
 import {
   getRolloutView,
   getSccLevels,
@@ -129,18 +127,19 @@ function installedConfigMaps(store: Store, namespace: string): readonly string[]
 
 /** Reads the settings of the server. Options take precedence. Rejects with a UserError for an invalid file. */
 async function readSettings(store: Store, values: RolloutValues) {
-  const { config, 'installation-namespace': namespace } = values;
+  const { config, 'installation-namespace': namespace, 'scc-mode': sccMode } = values;
   const source = config === undefined ? mountedSource(store, namespace) : await readPodSecuritySource(config);
-  const parsed = parseConfiguration(source ?? { file: '', text: '' }, source ? Object.keys(serveOptions) : []);
-  const mode = values['scc-mode'] ?? sccModeIn(store, namespace, parsed);
-  const { podSecurity, rollout } = parsed;
+  const { podSecurity, rollout, scc } = parseInstalledSettings(source ?? { file: '', text: '' }, namespace);
   return {
     podSecurity,
-    rollout: source ? rollout : { ...DEFAULT_ROLLOUT, phase: 'Evaluate' as const },
-    scc: { mode: mode ?? DEFAULT_SCC_MODE, exemptNamespaces: values['scc-exempt-namespaces'] },
+    rollout: source ? rollout : { ...rollout, phase: 'Evaluate' as const },
+    scc: {
+      mode: sccMode ?? scc.mode,
+      exemptNamespaces: values['scc-exempt-namespaces'] ?? scc.exemptNamespaces,
+    },
     assumptions: [
-      ...(source ? [] : ['rollout.phase Evaluate (set --config)']),
-      ...(mode === undefined ? [`SCC mode ${DEFAULT_SCC_MODE} (set --scc-mode)`] : []),
+      ...(source ? [] : ['spec.rollout.phase Evaluate (set --config)']),
+      ...(source || sccMode !== undefined ? [] : [`SCC mode ${scc.mode} (set --scc-mode)`]),
     ],
   };
 }
@@ -154,13 +153,6 @@ function mountedSource(store: Store, namespace: string): Source | undefined {
   const data = mounted && store.get('ConfigMap', mounted.name, namespace)?.data;
   if (!mounted || !data || !Object.hasOwn(data, mounted.key)) return undefined;
   return { file: `configmaps/${mounted.name} ${mounted.key}`, text: data[mounted.key] ?? '' };
-}
-
-/** The SCC mode on the command line of the replicas or in their file; the default if only a Deployment exists. */
-function sccModeIn(store: Store, namespace: string, { options }: Configuration): SccMode | undefined {
-  const deployment = deploymentIn(store, namespace);
-  const configured = deploymentArgument(deployment, 'scc-mode') ?? options.get('scc-mode')?.at(-1);
-  return SCC_MODES.find((mode) => mode === configured) ?? (deployment && DEFAULT_SCC_MODE);
 }
 
 /** The input of all rollout commands. */

@@ -17,7 +17,7 @@ import { DATA_AND_TABLE, outputOption } from './output/print.ts';
 
 // The options that configure SCC admission, and the settings that follow from them.
 
-/** The mode of `serve` without `--scc-mode`. */
+/** The mode of a cluster whose settings do not name one. */
 export const DEFAULT_SCC_MODE: SccMode = 'report';
 
 const modeText = {
@@ -31,12 +31,12 @@ export const sccOptions = {
   'scc-exempt-namespaces': {
     ...mapped(
       list('NAME', optionalNamespaceName, { help: 'Namespaces without SCC admission, regardless of their labels' }),
-      (names) => (names.length === 0 ? DEFAULT_EXEMPT_NAMESPACES : names.filter((name) => name !== '')),
+      (names) => (names.length === 0 ? undefined : names.filter((name) => name !== '')),
     ),
     fallback: DEFAULT_EXEMPT_NAMESPACES.join(','),
   },
   'scc-compatibility': option('WITH', oneOf(['portcullis', 'openshift'] as const), 'portcullis', {
-    help: 'Compatibility of SCC admission: openshift reproduces OpenShift exactly, portcullis deviates in the settings --scc-identity, --scc-broken, --scc-required and --scc-unprocessed-pods',
+    help: 'Compatibility of SCC admission: openshift reproduces OpenShift exactly, portcullis deviates in the settings --scc-identity, --scc-broken and --scc-required',
   }),
   'scc-identity': option('GROUPS', oneOf(['accurate', 'openshift'] as const), undefined, {
     help: "Groups of a pod's service account: accurate (the default) includes system:authenticated, openshift does not",
@@ -47,15 +47,6 @@ export const sccOptions = {
   'scc-required': list('SCC', text, { help: 'SCCs that must exist before any pod is admitted; none by default' }),
   'scc-prefer-user-namespaces': flag({
     help: 'Try SCCs that require a user namespace before other SCCs of equal priority and restrictions, for pods with a user namespace',
-  }),
-};
-
-/** The SCC options of `serve`. */
-export const sccServeOptions = {
-  ...sccOptions,
-  'scc-mode': option('MODE', oneOf(SCC_MODES), DEFAULT_SCC_MODE, modeText),
-  'scc-unprocessed-pods': option('WHAT', oneOf(['pass', 'judge'] as const), undefined, {
-    help: 'Handling of updates that do not change the spec of a pod without a recorded SCC: pass (the default) admits them, judge evaluates the pod',
   }),
 };
 
@@ -71,9 +62,7 @@ function optionalNamespaceName(value: string): string {
   return value === '' ? value : namespaceName(value);
 }
 
-/** The values of the SCC options of `serve`. */
-type SccServeValues = Values<typeof sccServeOptions>;
-type SccValues = Values<typeof sccOptions> & Partial<Pick<SccServeValues, 'scc-unprocessed-pods'>>;
+type SccValues = Values<typeof sccOptions>;
 
 /** The settings that `serve` is expected to have. */
 export interface ExpectedSettings extends SccSettings {
@@ -89,16 +78,16 @@ export function sccSettings(values: SccValues): ExpectedSettings {
   return {
     mode: values['scc-mode'] ?? DEFAULT_SCC_MODE,
     ...(values['scc-mode'] === undefined ? { modeFrom: 'assumption' } : {}),
-    exemptNamespaces: values['scc-exempt-namespaces'],
+    exemptNamespaces: values['scc-exempt-namespaces'] ?? DEFAULT_EXEMPT_NAMESPACES,
     compatibility: sccCompatibility(values),
     preferUserNamespaces: values['scc-prefer-user-namespaces'],
   };
 }
 
-const DEVIATIONS = ['scc-identity', 'scc-broken', 'scc-required', 'scc-unprocessed-pods'] as const;
+const DEVIATIONS = ['scc-identity', 'scc-broken', 'scc-required'] as const;
 
 function sccCompatibility(values: SccValues): Compatibility {
-  const { 'scc-identity': identity, 'scc-broken': brokenScc, 'scc-unprocessed-pods': unprocessedPods } = values;
+  const { 'scc-identity': identity, 'scc-broken': brokenScc } = values;
   if (values['scc-compatibility'] === 'openshift') {
     const given = DEVIATIONS.find((name) => (values[name]?.length ?? 0) > 0);
     if (given === undefined) return 'openshift';
@@ -110,7 +99,6 @@ function sccCompatibility(values: SccValues): Compatibility {
     requiredSccs: values['scc-required'],
     ...(identity === undefined ? {} : { identity }),
     ...(brokenScc === undefined ? {} : { brokenScc }),
-    ...(unprocessedPods === undefined ? {} : { unprocessedPods }),
   };
 }
 

@@ -1,4 +1,6 @@
 import { Ajv2020, type ErrorObject, type SchemaObject } from 'ajv/dist/2020.js';
+import { forbiddenField, invalidValue, notSupported, requiredField, type FieldError } from '../kube/field-error.ts';
+import { isObject } from '../kube/types.ts';
 
 /** Returns the first error of a value in one line, or `undefined` if the value is valid. */
 export type SchemaCheck = (value: unknown) => string | undefined;
@@ -17,4 +19,65 @@ function describeError(error: ErrorObject | undefined): string {
     ? `must be one of ${params.allowedValues.map((value) => JSON.stringify(value)).join(', ')}`
     : (error.message ?? 'is invalid');
   return path === '' ? message : `${path}: ${message}`;
+}
+
+/** The prefix of keywords that JSON Schema does not have. The API server applies them. */
+const CRD_PREFIX = 'x-kubernetes-';
+
+/**
+ * Compiles the schema of a CRD. The check returns one error for each invalid field, unknown fields included, which the API
+ * server rejects under strict validation.
+ */
+export function compileFields(schema: SchemaObject): (value: unknown) => readonly FieldError[] {
+  const ajv = new Ajv2020({ strict: true, strictTypes: false, allErrors: true, verbose: true, validateFormats: false });
+  const validate = ajv.compile(closeObjects(schema) as SchemaObject);
+  return (value) => {
+    if (validate(value)) return [];
+    const errors = validate.errors ?? [];
+    // A value of a wrong type is not reported as an unknown value, too.
+    const mistyped = new Set(
+      errors.filter(({ keyword }) => keyword === 'type').map(({ instancePath }) => instancePath),
+    );
+    return errors
+      .filter(({ keyword, instancePath }) => keyword === 'type' || !mistyped.has(instancePath))
+      .map(toFieldError);
+  };
+}
+
+/** Returns the schema of a CRD as a JSON schema that forbids the properties which it does not list. */
+export function closeObjects(schema: unknown): unknown {
+  if (Array.isArray(schema)) return schema.map(closeObjects);
+  if (!isObject(schema)) return schema;
+  const members = Object.entries(schema).filter(([key]) => !key.startsWith(CRD_PREFIX));
+  const closed = Object.fromEntries(members.map(([key, value]) => [key, closeObjects(value)]));
+  return schema['type'] === 'object' && isObject(schema['properties'])
+    ? { additionalProperties: false, ...closed }
+    : closed;
+}
+
+const BOOLEAN_HINT = 'YAML reads on, off, yes and no without quotes as booleans';
+
+function toFieldError({ instancePath, keyword, params, data, message = 'is invalid' }: ErrorObject): FieldError {
+  const path = instancePath
+    .split('/')
+    .slice(1)
+    .map((step) => step.replaceAll('~1', '/').replaceAll('~0', '~'))
+    .reduce((parent, step) => (/^\d+$/.test(step) ? `${parent}[${step}]` : join(parent, step)), '');
+  const names = params as { allowedValues?: readonly string[]; additionalProperty?: string; missingProperty?: string };
+  switch (keyword) {
+    case 'type':
+      return invalidValue(path, data, typeof data === 'boolean' ? `${message}; ${BOOLEAN_HINT}` : message);
+    case 'enum':
+      return notSupported(path, data, names.allowedValues ?? []);
+    case 'additionalProperties':
+      return forbiddenField(join(path, names.additionalProperty ?? ''), 'unknown field');
+    case 'required':
+      return requiredField(join(path, names.missingProperty ?? ''), '');
+    default:
+      return invalidValue(path, data, message);
+  }
+}
+
+function join(parent: string, name: string): string {
+  return parent === '' ? name : `${parent}.${name}`;
 }

@@ -62,7 +62,7 @@ export function checkFields(node: ConfigNode, shape: DocumentShape): void {
     message: `unknown field "${printPath(path)}"`,
     path,
   }));
-  const strict = [...duplicates(node), ...unknown];
+  const strict = [...findDuplicateKeys(node), ...unknown];
   if (strict.length > 0) throw userError(node, 'strict decoding error: ', strict);
 }
 
@@ -80,7 +80,8 @@ function typeIssues(document: unknown, { fields, types }: DocumentShape): Issue[
   });
 }
 
-function duplicates({ document, path }: ConfigNode): Issue[] {
+/** Returns an error for each key that a map contains twice. */
+export function findDuplicateKeys({ document, path }: ConfigNode): Issue[] {
   return document.duplicateKeys
     .filter((duplicate) => path.every((step, index) => duplicate.path[index] === step))
     .map((duplicate) => ({

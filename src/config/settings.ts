@@ -1,13 +1,15 @@
 /**
- * The settings in force: the values of the configuration file and of the policy flags. Webhooks and controllers
- * read the current value from one observable, so that a change of the file takes effect without polling or a restart.
+ * The settings in force, read from the configuration file. Webhooks and controllers read the current value from one
+ * observable, so that a change of the file takes effect without a restart.
  */
-import { DEFAULT_ROLLOUT, type RolloutSettings } from '../policy/rollout/settings.ts';
-import type { PodSecurity } from '../policy/psa/configuration.ts';
-import type { SccSettings } from '../policy/scc/mode.ts';
+import { deepEqual } from '../kube/equality.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
-import { parseConfiguration, type Configuration, readPodSecuritySource } from './configuration.ts';
+import { parseSettings, readPodSecuritySource } from './configuration.ts';
+import type { DecodeOptions, Settings } from './portcullis-configuration.ts';
+
+export type { Settings } from './portcullis-configuration.ts';
+
 import { type Source, UserError, watchFile } from './files.ts';
 
 /** A value that changes over time. Readers take the current value at each use and may subscribe to changes. */
@@ -72,16 +74,9 @@ export function select<T, U>(source: Observable<T>, project: (value: T) => U): O
   };
 }
 
-export interface Settings {
-  /** Defaults and exemptions of Pod Security Admission. */
-  readonly podSecurity: PodSecurity;
-  readonly rollout: RolloutSettings;
-  /** Mode, exempt namespaces and compatibility of SCC admission; set by flags. */
-  readonly scc: SccSettings;
-}
-
-/** A configuration and the text that it was parsed from. */
-export interface LoadedConfiguration extends Configuration {
+/** Settings and the file that they were parsed from; an empty text without a file. */
+export interface LoadedSettings {
+  readonly settings: Settings;
   readonly source: Source;
 }
 
@@ -89,23 +84,18 @@ const NO_FILE: Source = { file: '', text: '' };
 
 /**
  * Reads a configuration file. Without a file, returns the defaults.
- * @param optionNames the command line options that the file may set
  * @throws {UserError} with file, line and column of each error
  */
-export async function loadConfiguration(
-  file: string | undefined,
-  optionNames: readonly string[],
-): Promise<LoadedConfiguration> {
+export async function loadSettings(file: string | undefined, options: DecodeOptions): Promise<LoadedSettings> {
   const source = file === undefined ? NO_FILE : await readPodSecuritySource(file);
-  return { ...parseConfiguration(source, optionNames), source };
+  return { settings: parseSettings(source, options), source };
 }
 
 interface SettingsOptions {
   /** The configuration file; without one, the settings never change. */
   readonly file: string | undefined;
-  readonly loaded: LoadedConfiguration;
-  readonly optionNames: readonly string[];
-  readonly scc: SccSettings;
+  readonly loaded: LoadedSettings;
+  readonly decode: DecodeOptions;
   readonly logger: Logger;
   readonly metrics: Metrics['config'];
   /** Ends the watch of the file. */
@@ -116,12 +106,12 @@ interface SettingsOptions {
 
 /**
  * Creates the settings in force and watches the configuration file. A content with errors is logged, and the last valid
- * settings stay in force. A rollout that is disabled at start stays disabled, because its kinds are not watched.
+ * settings stay in force. A feature that is off at start stays off, because its kinds are not watched.
  */
 export function createSettings(options: SettingsOptions): Observable<Settings> {
-  const { file, loaded, optionNames, metrics, signal, intervalMs } = options;
+  const { file, loaded, decode, metrics, signal, intervalMs } = options;
   const log = options.logger.child({ logger: 'config', file });
-  const settings = createObservable(settingsFrom(loaded, options), (err) =>
+  const settings = createObservable(loaded.settings, (err) =>
     log.error({ err }, 'failed to apply a change of the configuration'),
   );
   const reportSuccess = (): void => {
@@ -136,13 +126,12 @@ export function createSettings(options: SettingsOptions): Observable<Settings> {
   const onChange = (source: Source): void => {
     // At start an empty file means the defaults. Later it is more likely a truncated file, and the defaults enforce nothing.
     if (source.text === '') throw new UserError(`${source.file} is empty`);
-    const next = parseConfiguration(source, optionNames);
-    settings.set(settingsFrom(next, options));
+    const next = parseSettings(source, decode);
+    settings.set(restrictToStart(next, loaded.settings));
     reportSuccess();
     log.info('configuration loaded');
-    if (printOptions(next) !== printOptions(loaded)) log.warn('changed options take effect after a restart');
-    if (next.rollout.phase !== 'Disabled' && loaded.rollout.phase === 'Disabled')
-      log.warn('the rollout was disabled at start; it takes effect after a restart');
+    const changed = findFixedChanges(next, loaded.settings);
+    if (changed.length > 0) log.warn({ changed }, 'changes take effect after a restart');
   };
   reportSuccess();
   if (file !== undefined) {
@@ -153,13 +142,18 @@ export function createSettings(options: SettingsOptions): Observable<Settings> {
   return settings;
 }
 
-function settingsFrom(
-  { podSecurity, rollout }: Configuration,
-  { loaded, scc }: Pick<SettingsOptions, 'loaded' | 'scc'>,
-): Settings {
-  return { podSecurity, rollout: loaded.rollout.phase === 'Disabled' ? DEFAULT_ROLLOUT : rollout, scc };
+/** The settings that are read once, at start, and their names in the document. */
+const FIXED = { scc: 'scc', ranges: 'namespaceRanges', disabledControllers: 'controllers' } as const;
+
+function restrictToStart(next: Settings, { scc, ranges, disabledControllers, rollout }: Settings): Settings {
+  const isDisabled = rollout.phase === 'Disabled';
+  return { ...next, scc, ranges, disabledControllers, rollout: isDisabled ? rollout : next.rollout };
 }
 
-function printOptions({ options }: Configuration): string {
-  return JSON.stringify([...options].sort());
+/** The names of the changed settings that do not take effect. */
+function findFixedChanges(next: Settings, start: Settings): readonly string[] {
+  const isRolloutOff = start.rollout.phase === 'Disabled' && next.rollout.phase !== 'Disabled';
+  const names = ['scc', 'ranges', 'disabledControllers'] as const;
+  const changed = names.filter((name) => !deepEqual(next[name], start[name])).map((name) => FIXED[name]);
+  return [...changed, ...(isRolloutOff ? ['rollout.phase'] : [])];
 }

@@ -20,9 +20,9 @@ import type { KeyPair } from '../tls/certificate-pair.ts';
 import type { ServerNames } from '../tls/issue.ts';
 import type { Service } from '../tls/trust.ts';
 
-/** A controller as the registry lists it. RBAC manifests, `--controllers` and the reference follow from it. */
+/** A controller as the registry lists it. RBAC manifests, the settings and the reference follow from it. */
 export interface ControllerDefinition {
-  /** Name in `--controllers`, logs and metrics, and reporting controller of events. */
+  /** Name in settings, logs and metrics, and reporting controller of events. */
   readonly name: string;
   /** One line for help and reference. */
   readonly description: string;
@@ -41,7 +41,7 @@ export interface Features {
   readonly rollout: boolean;
   /** The rollout evaluates namespaces by dry runs. */
   readonly dryRun: boolean;
-  /** The standard SCCs are kept (`--standard-sccs=install`). */
+  /** The standard SCCs are kept (`spec.scc.standardSCCs: install`). */
   readonly standardSccs: boolean;
   /** The replicas create their serving certificate and distribute its authority. */
   readonly managedCertificate: boolean;

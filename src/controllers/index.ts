@@ -21,25 +21,16 @@ export const CONTROLLERS: readonly ControllerDefinition[] = [
   readiness,
 ];
 
-/** The names that `--controllers` accepts. */
+/** The names that `spec.controllers.disabled` of the settings accepts. */
 export const CONTROLLER_NAMES: readonly string[] = CONTROLLERS.map(({ name }) => name);
 
-/**
- * True if the list of `--controllers` selects the name: the first entry `NAME` or `-NAME` decides, else `*`.
- * @see https://github.com/kubernetes/kubernetes/blob/v1.36.0/staging/src/k8s.io/controller-manager/app/helper.go
- */
-export function isSelected(name: string, list: readonly string[]): boolean {
-  const entry = list.find((one) => one === name || one === `-${name}`);
-  return entry === undefined ? list.includes('*') : entry === name;
-}
-
-/** The controllers that the features need and the list of `--controllers` selects. */
+/** The controllers that the features need and that are not disabled. */
 export function enabledControllers(
   features: Features,
-  list: readonly string[] = ['*'],
+  disabled: readonly string[] = [],
   registry: readonly ControllerDefinition[] = CONTROLLERS,
 ): readonly ControllerDefinition[] {
-  return registry.filter((one) => one.isEnabled(features) && isSelected(one.name, list));
+  return registry.filter((one) => one.isEnabled(features) && !disabled.includes(one.name));
 }
 
 export function createControllers(

@@ -17,7 +17,6 @@ import { printYaml } from '../config/yaml.ts';
 import type { JsonObject, Wire } from '../kube/types.ts';
 import { INSTALLATION } from '../kube/well-known.ts';
 import {
-  exemptNamespaces,
   LABELS,
   namespacedMetadata,
   SELECTOR_LABELS,
@@ -178,17 +177,23 @@ export const CONFIGURATION_NAME = 'portcullis-configuration';
 const CONFIGURATION_FOLDER = '/etc/portcullis/configuration';
 export const CONFIGURATION_FILE = 'configuration.yaml';
 
-/** The configuration file without its section `rollout`. It sets no defaults and no exemptions, as a cluster without a file. */
+/** The policy settings of an installation. */
+export function policySettings(settings: ManifestSettings) {
+  const { sccMode: mode, authorization, rollout: phase, evaluator, withoutControllers } = settings;
+  return {
+    podSecurity: { exemptions: { usernames: [], runtimeClasses: [], namespaces: [] } },
+    scc: { mode, authorization },
+    rollout: { phase, evaluator },
+    controllers: { disabled: withoutControllers },
+  };
+}
+
+/** The configuration file without its spec. */
 export const CONFIGURATION = {
   apiVersion: 'config.portcullis.dev/v1alpha1',
   kind: 'PortcullisConfiguration',
-  podSecurity: { exemptions: { usernames: [], runtimeClasses: [], namespaces: [] } },
+  metadata: { name: 'cluster' },
 } as const;
-
-/** The section `rollout` of the configuration file. */
-function rolloutSection({ rollout: phase, evaluator }: Pick<ManifestSettings, 'rollout' | 'evaluator'>) {
-  return { phase, evaluator } as const;
-}
 
 /** The configuration file. Replicas reload it when it changes. */
 function configuration(settings: ManifestSettings): ManifestOf<V1ConfigMap> {
@@ -196,7 +201,7 @@ function configuration(settings: ManifestSettings): ManifestOf<V1ConfigMap> {
     apiVersion: 'v1',
     kind: 'ConfigMap',
     metadata: namespacedMetadata(settings.namespace, CONFIGURATION_NAME),
-    data: { [CONFIGURATION_FILE]: printYaml([{ ...CONFIGURATION, rollout: rolloutSection(settings) }]) },
+    data: { [CONFIGURATION_FILE]: printYaml([{ ...CONFIGURATION, spec: policySettings(settings) }]) },
   };
 }
 
@@ -210,7 +215,6 @@ const CONFIGURATION_MOUNT: Wire<V1VolumeMount> = {
 
 /** The command line of a replica, without options that have their default. */
 function serveArguments(settings: ManifestSettings): readonly string[] {
-  const { namespace, sccMode, authorization, withoutControllers } = settings;
   return [
     'serve',
     '--in-cluster',
@@ -218,14 +222,6 @@ function serveArguments(settings: ManifestSettings): readonly string[] {
     '--bind-address=0.0.0.0',
     `--secure-port=${PORTS.reviews.port}`,
     `--health-probe-bind-address=0.0.0.0:${PORTS.probes.port}`,
-    ...(namespace === INSTALLATION.namespace
-      ? []
-      : [`--scc-exempt-namespaces=${exemptNamespaces(settings).join(',')}`]),
-    ...(sccMode === 'report' ? [] : [`--scc-mode=${sccMode}`]),
-    ...(authorization === 'rbac' ? [] : [`--authorization=${authorization}`]),
-    ...(withoutControllers.length === 0
-      ? []
-      : [`--controllers=*${withoutControllers.map((name) => `,-${name}`).join('')}`]),
     ...certificateArguments(settings),
   ];
 }
@@ -289,6 +285,7 @@ function container(settings: ManifestSettings): Wire<V1Container> {
     image: settings.image,
     imagePullPolicy: 'IfNotPresent',
     args: serveArguments(settings),
+    env: [{ name: 'PORTCULLIS_NAMESPACE', valueFrom: { fieldRef: { fieldPath: 'metadata.namespace' } } }],
     ports: [reviews, probes].map(({ name, port }) => ({ name, containerPort: port, protocol: 'TCP' })),
     startupProbe: probe('/livez', { periodSeconds: 2, failureThreshold: 30 }),
     livenessProbe: probe('/livez', { periodSeconds: 10, failureThreshold: 3 }),

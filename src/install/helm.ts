@@ -1,5 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { closeObjects } from '../config/ajv.ts';
+import { CONFIGURATION_SCHEMA } from '../config/portcullis-configuration.ts';
 import { printYaml } from '../config/yaml.ts';
 import { CONTROLLER_NAMES } from '../controllers/index.ts';
 import { draft, type JsonObject } from '../kube/types.ts';
@@ -10,6 +12,7 @@ import {
   CONFIGURATION_FILE,
   CONFIGURATION_NAME,
 } from './deployment.ts';
+import schema from './chart/values.schema.json' with { type: 'json' };
 import { buildManifests } from './index.ts';
 import { DASHBOARD } from './monitoring.ts';
 import { defaultSettings, MINIMUM_MINOR, PROFILES, type Manifest, type ManifestSettings } from './settings.ts';
@@ -20,7 +23,6 @@ export type Files = readonly (readonly [path: string, text: string])[];
 /** Files that are not generated. The values of the chart have the defaults of the other manifests. */
 const CHART_FILES = [
   'values.yaml',
-  'values.schema.json',
   'templates/_helpers.tpl',
   'templates/NOTES.txt',
   'templates/pre-delete-hook.yaml',
@@ -96,15 +98,9 @@ const DEPLOYMENT: readonly Substitution[] = [
   [`${CONTAINER}.imagePullPolicy`, print('.Values.image.pullPolicy')],
   [
     `${CONTAINER}.args+`,
-    [
-      ...when('ne .Values.scc.mode "report"', [`--scc-mode=${print('.Values.scc.mode')}`]),
-      ...when('ne .Values.authorization "rbac"', [`--authorization=${print('.Values.authorization')}`]),
-      ...when('.Values.withoutControllers', [`--controllers=*,-${print('join ",-" .Values.withoutControllers')}`]),
-      ...when(CERT_MANAGER, certificateArguments(CERT_MANAGER_SETTINGS)),
-      optional('.Values.extraArgs'),
-    ],
+    [...when(CERT_MANAGER, certificateArguments(CERT_MANAGER_SETTINGS)), optional('.Values.extraArgs')],
   ],
-  [`${CONTAINER}.env`, optional('.Values.extraEnv')],
+  [`${CONTAINER}.env+`, [optional('.Values.extraEnv')]],
   [`${CONTAINER}.resources`, optional('.Values.resources')],
   [`${CONTAINER}.securityContext`, optional('.Values.securityContext')],
   [
@@ -132,8 +128,7 @@ const SUBSTITUTIONS: Readonly<Record<string, readonly Substitution[]>> = {
 /** Substitutions that also depend on the content of the manifest. */
 function contentSubstitutions(manifest: Manifest): readonly Substitution[] {
   if (manifest.metadata.name === CONFIGURATION_NAME) {
-    const configuration = 'toYaml (set (deepCopy .Values.configuration) "rollout" .Values.rollout) | quote';
-    return [['data', { [CONFIGURATION_FILE]: print(configuration) }]];
+    return [['data', { [CONFIGURATION_FILE]: print('include "portcullis.configuration" . | quote') }]];
   }
   const { webhooks = [] } = manifest as { readonly webhooks?: readonly JsonObject[] };
   return webhooks.flatMap(({ failurePolicy }, index) =>
@@ -175,14 +170,14 @@ function templateFiles(version: string): Files {
 
 /** Settings that remove objects, and the template condition of these objects. */
 const REMOVALS: readonly (readonly [settings: Partial<ManifestSettings>, condition: string])[] = [
-  [{ sccMode: 'off' }, 'ne .Values.scc.mode "off"'],
-  [{ rollout: 'Disabled' }, 'ne .Values.rollout.phase "Disabled"'],
-  [{ evaluator: 'InProcess' }, 'eq .Values.rollout.evaluator "DryRun"'],
-  [{ authorization: 'rbac' }, 'eq .Values.authorization "sar"'],
+  [{ sccMode: 'off' }, 'ne .Values.settings.scc.mode "off"'],
+  [{ rollout: 'Disabled' }, 'ne .Values.settings.rollout.phase "Disabled"'],
+  [{ evaluator: 'InProcess' }, 'eq .Values.settings.rollout.evaluator "DryRun"'],
+  [{ authorization: 'rbac' }, 'eq .Values.settings.scc.authorization "sar"'],
   [{ certificates: 'cert-manager' }, `not ${CERT_MANAGER}`],
   [{ certificates: 'self-managed' }, CERT_MANAGER],
   ...CONTROLLER_NAMES.map(
-    (name) => [{ withoutControllers: [name] }, `not (has "${name}" .Values.withoutControllers)`] as const,
+    (name) => [{ withoutControllers: [name] }, `not (has "${name}" .Values.settings.controllers.disabled)`] as const,
   ),
 ];
 
@@ -261,7 +256,14 @@ export function chartFiles(version: string): Files {
   };
   return [
     ['Chart.yaml', printYaml([chart])],
+    ['values.schema.json', `${JSON.stringify(valuesSchema(), undefined, 2)}\n`],
     ...CHART_FILES.map((path) => [path, readFileSync(join(import.meta.dirname, 'chart', path), 'utf8')] as const),
     ...templateFiles(version),
   ];
+}
+
+/** The schema of the values. The schema of the policy settings is the one of their object. */
+function valuesSchema(): JsonObject {
+  const { spec } = CONFIGURATION_SCHEMA.properties;
+  return { ...schema, properties: { ...schema.properties, settings: closeObjects(spec) } };
 }

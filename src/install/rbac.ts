@@ -108,8 +108,7 @@ function features(settings: ManifestSettings): Features {
 export function controllerRoles(settings: ManifestSettings, registry = CONTROLLERS): readonly Manifest[] {
   const { namespace, withoutControllers } = settings;
   const enabled = features(settings);
-  const list = ['*', ...withoutControllers.map((one) => `-${one}`)];
-  return enabledControllers(enabled, list, registry)
+  return enabledControllers(enabled, withoutControllers, registry)
     .flatMap(({ permissions }) => permissions)
     .filter((set) => set.isNeeded?.(enabled) ?? true)
     .flatMap(({ role: suffix, clusterRules, namespaceRules }) => [

@@ -1,6 +1,6 @@
 import { INSTALLATION, COMPONENT_LABEL, PART_OF, PART_OF_LABEL } from '../kube/well-known.ts';
 import type { RolloutPhase, Evaluator } from '../policy/rollout/settings.ts';
-import { type SccMode, DEFAULT_EXEMPT_NAMESPACES } from '../policy/scc/mode.ts';
+import type { SccMode } from '../policy/scc/mode.ts';
 import type { JsonObject, ObjectMeta, Wire } from '../kube/types.ts';
 
 /** How API servers reach the webhooks: through the service of the installation, or by a URL such as `https://127.0.0.1:8443`. */
@@ -21,7 +21,7 @@ export interface ManifestSettings {
   readonly evaluator: Evaluator;
   /** Names of disabled controllers, for which no roles are generated. */
   readonly withoutControllers: readonly string[];
-  /** Value of `serve --authorization`. */
+  /** `spec.scc.authorization` of the settings. */
   readonly authorization: 'rbac' | 'sar';
   /** Source of the serving certificate and of the caBundle. `others`: neither the replicas nor cert-manager. */
   readonly certificates: 'self-managed' | 'cert-manager' | 'others';
@@ -70,11 +70,6 @@ export type Profile = keyof typeof PROFILES;
 
 /** The minor version of Kubernetes 1 in which match conditions became stable. */
 export const MINIMUM_MINOR = 30;
-
-/** Namespaces that SCC admission never applies to, including the namespace of the installation. */
-export function exemptNamespaces({ namespace }: Pick<ManifestSettings, 'namespace'>): readonly string[] {
-  return DEFAULT_EXEMPT_NAMESPACES.map((name) => (name === INSTALLATION.namespace ? namespace : name));
-}
 
 /** Labels that select the replicas. They are immutable. */
 export const SELECTOR_LABELS = { 'app.kubernetes.io/name': INSTALLATION.name, [COMPONENT_LABEL]: 'admission' } as const;

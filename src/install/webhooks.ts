@@ -10,7 +10,8 @@ import { DISABLE_LABEL, RUN_LEVEL_LABEL, SCC_MODE_LABEL } from '../policy/scc/mo
 import { WEBHOOK_REGISTRATIONS } from '../server/webhooks/index.ts';
 import type { WebhookRegistration } from '../server/webhook.ts';
 import { CERTIFICATE } from './deployment.ts';
-import { exemptNamespaces, WEBHOOK_LABELS, type ManifestOf, type ManifestSettings } from './settings.ts';
+import { defaultExemptNamespaces } from '../policy/scc/mode.ts';
+import { WEBHOOK_LABELS, type ManifestOf, type ManifestSettings } from './settings.ts';
 
 type Requirement = Wire<V1LabelSelectorRequirement>;
 
@@ -60,7 +61,7 @@ function tiers({ feature, failure }: WebhookRegistration, settings: ManifestSett
   }
   // The server ignores the same namespaces.
   return labelTiers([
-    notNamed(...exemptNamespaces(settings)),
+    notNamed(...defaultExemptNamespaces(settings.namespace)),
     { key: RUN_LEVEL_LABEL, operator: 'NotIn', values: ['0', '1'] },
     { key: DISABLE_LABEL, operator: 'NotIn', values: ['true'] },
     { key: SCC_MODE_LABEL, operator: 'NotIn', values: ['off'] },

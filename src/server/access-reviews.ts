@@ -9,7 +9,7 @@ import type { Metrics } from '../telemetry/metrics.ts';
 import type { WithAccess } from './scc-review.ts';
 import { remainingMs } from './waiting-room.ts';
 
-/** The values of `--authorization`: the roles and bindings in the store, or SubjectAccessReviews of the API server. */
+/** The values of `spec.scc.authorization`: the roles and bindings in the store, or SubjectAccessReviews of the API server. */
 export const AUTHORIZATIONS = ['rbac', 'sar'] as const;
 export type Authorization = (typeof AUTHORIZATIONS)[number];
 

@@ -161,7 +161,7 @@ function createSccMetrics({ gauge, tally }: Factory) {
     ),
     accessReviews: tally(
       'portcullis_access_reviews_total',
-      'SubjectAccessReviews with --authorization=sar; an error denies access.',
+      'SubjectAccessReviews with spec.scc.authorization sar; an error denies access.',
       'result',
     ),
     broken: gauge('portcullis_scc_broken', '1 for each SCC that is invalid in every namespace and is skipped.', 'scc'),

@@ -11,7 +11,7 @@ import { createAuthority, createServing } from '../../src/tls/issue.ts';
 import { startCluster, type TestCluster } from '../support/dev-cluster.ts';
 import { post } from '../support/https.ts';
 import { podReview } from '../support/reviews.ts';
-import { serve, type RunningServer } from '../support/serve-process.ts';
+import { formatSettings, serve, type RunningServer } from '../support/serve-process.ts';
 
 let folder: string;
 let authority: KeyPair;
@@ -26,6 +26,13 @@ before(async () => {
   certificate = [`--tls-cert-file=${join(folder, 'tls.crt')}`, `--tls-private-key-file=${join(folder, 'tls.key')}`];
 });
 after(() => rm(folder, { recursive: true }));
+
+/** Writes a configuration file. Returns the option that names it. */
+async function configuration(scc: object): Promise<string> {
+  const file = join(folder, 'config.yaml');
+  await writeFile(file, formatSettings({ scc }));
+  return `--config=${file}`;
+}
 
 interface Answer {
   readonly status: number;
@@ -61,7 +68,11 @@ suite('a server with a live cluster', () => {
     cluster = await startCluster();
     await cluster.admin.send('POST', NAMESPACES, { metadata: { name: 'portcullis' } });
     // The Lease requires its namespace.
-    running = await serve([`--kubeconfig=${await cluster.kubeconfig()}`, '--standard-sccs=ignore', ...certificate]);
+    running = await serve([
+      `--kubeconfig=${await cluster.kubeconfig()}`,
+      await configuration({ standardSCCs: 'ignore' }),
+      ...certificate,
+    ]);
     await running.logged('cluster synced');
   });
   after(() => cluster.stop());
@@ -95,7 +106,12 @@ suite('an outage of the API server', () => {
     const kubeconfig = await readFile(await cluster.kubeconfig(), 'utf8');
     const file = join(folder, 'kubeconfig');
     await writeFile(file, kubeconfig);
-    const running = await serve([`--kubeconfig=${file}`, '--scc-mode=off', '--leader-elect=false', ...certificate]);
+    const running = await serve([
+      `--kubeconfig=${file}`,
+      await configuration({ mode: 'off' }),
+      '--leader-elect=false',
+      ...certificate,
+    ]);
     await running.logged('cluster synced');
     await cluster.stop();
     await running.logged('watch failed; the last known state stays in use');
@@ -103,7 +119,7 @@ suite('an outage of the API server', () => {
     assert.equal(await probe(running, '/readyz'), 'ok');
     assert.equal((await running.stop()).code, 0);
 
-    const cold = await serve([`--kubeconfig=${file}`, '--scc-mode=off', ...certificate]);
+    const cold = await serve([`--kubeconfig=${file}`, await configuration({ mode: 'off' }), ...certificate]);
     assert.match(await probe(cold, '/readyz/informer-sync'), /^informer-sync failed: not synced: Namespace, Pod, /);
     assert.equal(await probe(cold, '/livez'), 'ok');
     assert.deepEqual(await ask(cold, 'strict'), {

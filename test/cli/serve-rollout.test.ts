@@ -8,12 +8,12 @@ import { after, before, suite, test } from 'node:test';
 import type { ApiResponse, ApiClient } from '../support/api-client.ts';
 import { eventually } from '../support/eventually.ts';
 import { connect } from '../support/kubeconfig.ts';
-import { serve, type RunningServer } from '../support/serve-process.ts';
+import { formatSettings, serve, type RunningServer } from '../support/serve-process.ts';
 
-const CONFIGURATION = `apiVersion: config.portcullis.dev/v1alpha1
-kind: PortcullisConfiguration
-rollout: {phase: Evaluate, enforcementDate: 2027-01-31}
-`;
+const CONFIGURATION = formatSettings({
+  rollout: { phase: 'Evaluate', enforcementDate: '2027-01-31' },
+  scc: { mode: 'enforce' },
+});
 const MANIFESTS = `apiVersion: v1
 kind: Namespace
 metadata: {name: shop}
@@ -37,7 +37,7 @@ suite('with an enforcement date', () => {
     await writeFile(file, CONFIGURATION);
     const manifests = join(folder, 'cluster.yaml');
     await writeFile(manifests, MANIFESTS);
-    running = await serve(['--scc-mode=enforce', `--config=${file}`, `--manifests=${manifests}`]);
+    running = await serve([`--config=${file}`, `--manifests=${manifests}`]);
     client = await connect(running);
   });
   after(async () => {

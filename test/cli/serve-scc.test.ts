@@ -8,7 +8,7 @@ import { CONFIGURATION_KINDS } from '../../src/kube/webhooks.ts';
 import { WEBHOOK_REGISTRATIONS } from '../../src/server/webhooks/index.ts';
 import type { ApiResponse, ApiClient } from '../support/api-client.ts';
 import { connect } from '../support/kubeconfig.ts';
-import { serve, type RunningServer } from '../support/serve-process.ts';
+import { formatSettings, serve, type RunningServer } from '../support/serve-process.ts';
 
 let folder: string;
 before(async () => {
@@ -52,10 +52,11 @@ interface Started {
   readonly client: ApiClient;
 }
 
-async function startWith(args: readonly string[]): Promise<Started> {
-  const file = join(folder, 'cluster.yaml');
-  await writeFile(file, MANIFESTS);
-  const running = await serve([`--manifests=${file}`, ...args]);
+async function startWith(scc: object, manifests = MANIFESTS): Promise<Started> {
+  const [file, config] = [join(folder, 'cluster.yaml'), join(folder, 'config.yaml')];
+  await writeFile(file, manifests);
+  await writeFile(config, formatSettings({ scc }));
+  const running = await serve([`--manifests=${file}`, `--config=${config}`]);
   return { running, client: await connect(running) };
 }
 
@@ -84,7 +85,7 @@ for (const authorization of ['rbac', 'sar']) {
   suite(`enforced, access by ${authorization}`, () => {
     let started: Started;
     before(async () => {
-      started = await startWith(['--scc-mode=enforce', `--authorization=${authorization}`]);
+      started = await startWith({ mode: 'enforce', authorization });
     });
     after(() => stop(started));
 
@@ -140,7 +141,7 @@ for (const authorization of ['rbac', 'sar']) {
 suite('by default', () => {
   let started: Started;
   before(async () => {
-    started = await startWith([]);
+    started = await startWith({});
   });
   after(() => stop(started));
 
@@ -171,10 +172,7 @@ suite('by default', () => {
 suite('off', () => {
   let started: Started;
   before(async () => {
-    const file = join(folder, 'plain.yaml');
-    await writeFile(file, MANIFESTS.replaceAll(/---\napiVersion: security[^]*?(?=---)/g, ''));
-    const running = await serve([`--manifests=${file}`, '--scc-mode=off']);
-    started = { running, client: await connect(running) };
+    started = await startWith({ mode: 'off' }, MANIFESTS.replaceAll(/---\napiVersion: security[^]*?(?=---)/g, ''));
   });
   after(() => stop(started));
 

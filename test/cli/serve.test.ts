@@ -144,18 +144,18 @@ suite('a running server', () => {
     await running.stop();
   });
 
-  test('arguments take precedence over the environment, and the environment over the file', async () => {
+  test('arguments take precedence over the environment', async () => {
     const file = join(folder, 'precedence.yaml');
     await writeFile(
       file,
       `apiVersion: config.portcullis.dev/v1alpha1
 kind: PortcullisConfiguration
-options: {log-level: debug, shutdown-delay-duration: 1h, logging-format: text}
-podSecurity: {defaults: {enforce: baseline}}
+spec: {podSecurity: {defaults: {enforce: baseline}}}
 `,
     );
     const running = await serve(['--logging-format=json', '--config', file], {
       PORTCULLIS_SHUTDOWN_DELAY_DURATION: '10ms',
+      PORTCULLIS_LOGGING_FORMAT: 'text',
     });
     assert.equal(await ask(running), false);
     assert.equal((await running.stop('SIGTERM')).code, 0);

@@ -3,13 +3,14 @@ import { mkdtemp, mkdir, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, suite, test } from 'node:test';
-import { parseConfiguration, readPodSecuritySource } from '../../src/config/configuration.ts';
+import { parseSettings, readPodSecuritySource } from '../../src/config/configuration.ts';
 import { MODES, printPolicy } from '../../src/policy/psa/policy.ts';
-import { DEFAULT_ROLLOUT, type RolloutSettings } from '../../src/policy/rollout/settings.ts';
 import { readFixture } from '../support/fixtures.ts';
 
 const HEAD = 'apiVersion: pod-security.admission.config.k8s.io/v1\nkind: PodSecurityConfiguration\n';
 const WRAPPER = 'apiVersion: apiserver.config.k8s.io/v1\nkind: AdmissionConfiguration\n';
+
+const OPTIONS = { controllers: [], namespace: 'portcullis' };
 
 interface Cases {
   readonly valid: readonly { readonly name: string; readonly text: string; readonly policies: readonly string[] }[];
@@ -19,7 +20,7 @@ interface Cases {
 const { valid, invalid } = readFixture<Cases>('config/configurations.yaml');
 
 function parse(text: string) {
-  return parseConfiguration({ file: 'config.yaml', text }, []);
+  return parseSettings({ file: 'config.yaml', text }, OPTIONS);
 }
 
 suite('a valid configuration', () => {
@@ -84,7 +85,7 @@ suite('reading from disk', () => {
   test('the path in an AdmissionConfiguration is relative to that file', async () => {
     const source = await readPodSecuritySource(await write('path: plugins/psa.yaml'));
     assert.equal(source.file, join(folder, 'plugins', 'psa.yaml'));
-    assert.equal(parseConfiguration(source, []).podSecurity.defaults.enforce.level, 'baseline');
+    assert.equal(parseSettings(source, OPTIONS).podSecurity.defaults.enforce.level, 'baseline');
   });
 
   test('an inline configuration precedes a path', async () => {
@@ -110,52 +111,4 @@ suite('reading from disk', () => {
       message: `strict decoding error: unknown field "plugins[0].nme" (${file}:6:3, plugins[0].nme)`,
     });
   });
-});
-
-suite('rollout settings', () => {
-  const head = 'apiVersion: config.portcullis.dev/v1alpha1\nkind: PortcullisConfiguration\n';
-  const CASES: readonly (readonly [name: string, text: string, expected: Partial<RolloutSettings>])[] = [
-    ['nothing', '', {}],
-    ['null', 'rollout:\nfeatureGates:\n', {}],
-    ['a phase', 'rollout: {phase: Evaluate}\n', { phase: 'Evaluate' }],
-    [
-      'all settings',
-      `rollout:
-  phase: Enforce
-  enforcementDate: 2028-02-29
-  evaluationInterval: 30m
-  maxEvaluationAge: 1h30m
-  recheckBeforeEnforce: false
-  inconclusivePolicy: Ignore
-  raiseSettleSeconds: 0
-  evaluator: DryRun
-  clientQPS: 0.5
-  clientBurst: 10
-featureGates:
-  OpenShiftPodSecurityAdmission: false
-`,
-      {
-        phase: 'Enforce',
-        enforcementDate: '2028-02-29',
-        evaluationIntervalMs: 1_800_000,
-        maxEvaluationAgeMs: 5_400_000,
-        recheckBeforeEnforce: false,
-        inconclusivePolicy: 'Ignore',
-        raiseSettleMs: 0,
-        evaluator: 'DryRun',
-        clientQps: 0.5,
-        clientBurst: 10,
-        featureGates: new Map([['OpenShiftPodSecurityAdmission', false]]),
-      },
-    ],
-    [
-      'exemptions during a rollout',
-      'rollout: {phase: Enforce}\npodSecurity: {exemptions: {namespaces: [a]}}\n',
-      { phase: 'Enforce' },
-    ],
-    ['defaults without a rollout', 'rollout: {phase: Disabled}\npodSecurity: {defaults: {warn: baseline}}\n', {}],
-  ];
-  for (const [name, text, expected] of CASES) {
-    test(name, () => assert.deepEqual(parse(head + text).rollout, { ...DEFAULT_ROLLOUT, ...expected }));
-  }
 });

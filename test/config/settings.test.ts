@@ -9,10 +9,9 @@ import {
   select,
   type Observable,
   createSettings,
-  loadConfiguration,
+  loadSettings,
   type Settings,
 } from '../../src/config/settings.ts';
-import type { SccSettings } from '../../src/policy/scc/mode.ts';
 import { createLogger } from '../../src/telemetry/logger.ts';
 import { createMetrics } from '../../src/telemetry/metrics.ts';
 import { readSource, watchFile } from '../../src/config/files.ts';
@@ -47,21 +46,16 @@ suite('an observable', () => {
   });
 });
 
-const SCC: SccSettings = {
-  mode: 'enforce',
-  exemptNamespaces: [],
-  compatibility: 'openshift',
-  preferUserNamespaces: false,
-};
+const DECODE = { controllers: [], namespace: 'portcullis' };
 
-const OPTION_NAMES = ['log-level'];
-
-function configuration(phase: string, namespace: string): string {
+function configuration(phase: string, namespace: string, mode = 'report'): string {
   return [
     'apiVersion: config.portcullis.dev/v1alpha1',
     'kind: PortcullisConfiguration',
-    `podSecurity: { exemptions: { namespaces: [${namespace}] } }`,
-    `rollout: { phase: ${phase} }`,
+    'spec:',
+    `  podSecurity: { exemptions: { namespaces: [${namespace}] } }`,
+    `  rollout: { phase: ${phase} }`,
+    `  scc: { mode: "${mode}" }`,
   ].join('\n');
 }
 
@@ -84,9 +78,8 @@ async function watchedSettings(t: TestContext, text: string): Promise<Fixture> {
   const metrics = createMetrics({ version: '0' });
   const settings = createSettings({
     file,
-    loaded: await loadConfiguration(file, OPTION_NAMES),
-    optionNames: OPTION_NAMES,
-    scc: SCC,
+    loaded: await loadSettings(file, DECODE),
+    decode: DECODE,
     logger: createLogger({ level: 'silent', format: 'json' }).logger,
     metrics: metrics.config,
     signal: ending.signal,
@@ -110,7 +103,6 @@ suite('settings in force', { timeout: 10_000 }, () => {
   test('change with the file, and keep the last valid value after an error', async (t) => {
     const { file, settings, lastReload } = await watchedSettings(t, configuration('Evaluate', 'one'));
     assert.deepEqual(settings.value.podSecurity.configuration.exemptions.namespaces, ['one']);
-    assert.equal(settings.value.scc, SCC);
     await writeFile(file, configuration('Nonsense', 'two'));
     await eventually(async () => assert.equal(await lastReload(), 0));
     assert.deepEqual(settings.value.podSecurity.configuration.exemptions.namespaces, ['one']);
@@ -122,12 +114,13 @@ suite('settings in force', { timeout: 10_000 }, () => {
     assert.equal(await lastReload(), 1);
   });
 
-  test('leave the rollout disabled if it was disabled at start', async (t) => {
+  test('leave features as they were at start', async (t) => {
     const { file, settings } = await watchedSettings(t, configuration('Disabled', 'one'));
     const changed = next(settings);
-    await writeFile(file, configuration('Enforce', 'two'));
-    const { rollout, podSecurity } = await changed;
+    await writeFile(file, configuration('Enforce', 'two', 'off'));
+    const { rollout, podSecurity, scc } = await changed;
     assert.equal(rollout.phase, 'Disabled');
+    assert.equal(scc.mode, 'report');
     assert.deepEqual(podSecurity.configuration.exemptions.namespaces, ['two']);
   });
 });

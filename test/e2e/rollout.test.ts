@@ -108,7 +108,7 @@ suite('the rollout of enforcement', () => {
       JSON.stringify({
         apiVersion: 'config.portcullis.dev/v1alpha1',
         kind: 'PortcullisConfiguration',
-        rollout: { phase, raiseSettleSeconds: 1 },
+        spec: { rollout: { phase, raiseSettleTime: '1s' }, scc: { mode: 'enforce' } },
       }),
     );
   const switchFeature = async (to: 'enabled' | 'disabled'): Promise<void> => {

@@ -7,7 +7,7 @@ import { post, type Response, type Endpoint } from '../support/https.ts';
 import { connect } from '../support/kubeconfig.ts';
 import { isObject, textAt, type JsonObject } from '../support/oracle/json.ts';
 import { readUsage } from '../support/process-usage.ts';
-import { serve } from '../support/serve-process.ts';
+import { formatSettings, serve } from '../support/serve-process.ts';
 import { formatManifests, type World } from './world.ts';
 
 /** The objects in the cluster of the server. */
@@ -38,11 +38,10 @@ const BAD_LINE =
 export async function startFuzzServer(world: World): Promise<FuzzServer> {
   const folder = await mkdtemp(join(tmpdir(), 'portcullis-fuzz-'));
   const manifests = join(folder, 'cluster.yaml');
+  const config = join(folder, 'config.yaml');
   await writeFile(manifests, formatManifests(world));
-  const running = await serve(
-    [`--manifests=${manifests}`, '--scc-mode=enforce', '--scc-exempt-namespaces=kube-system'],
-    ENVIRONMENT,
-  );
+  await writeFile(config, formatSettings({ scc: { mode: 'enforce', exemptNamespaces: ['kube-system'] } }));
+  const running = await serve([`--manifests=${manifests}`, `--config=${config}`], ENVIRONMENT);
   const client = await connect(running);
   const list = async (path: string): Promise<readonly JsonObject[]> => {
     const { body } = await client.send('GET', path);

@@ -10,10 +10,8 @@ import packageJson from '../../package.json' with { type: 'json' };
 import { readDocuments } from '../../src/config/yaml.ts';
 import { isObject, type JsonObject, type PodLike } from '../../src/kube/types.ts';
 import { ENFORCEMENT_MODES } from '../../src/kube/psa-enforcement-config.ts';
-import { EVALUATORS, ROLLOUT_PHASES } from '../../src/policy/rollout/settings.ts';
 import { LABEL_SYNC_MANAGER, RUN_LEVEL_ZERO_MANAGER } from '../../src/kube/well-known.ts';
-import schema from '../../src/install/chart/values.schema.json' with { type: 'json' };
-import { CONFIGURATION, deployment } from '../../src/install/deployment.ts';
+import { policySettings, deployment } from '../../src/install/deployment.ts';
 import { defaultSettings, buildManifests, type Manifest } from '../../src/install/index.ts';
 import { type ManifestSettings, PROFILES, type Profile } from '../../src/install/settings.ts';
 import { evaluatePod } from '../../src/policy/pss/index.ts';
@@ -69,6 +67,9 @@ function parsed([file, text]: readonly [string, unknown]): unknown {
 
 const files = new Map(manifestFiles(version));
 const chartFile = (path: string): string => files.get(`helm/portcullis/${path}`) ?? assert.fail(path);
+const schema = JSON.parse(chartFile('values.schema.json')) as {
+  readonly properties: Readonly<Record<string, { readonly enum?: readonly string[] }>>;
+};
 const [values] = objectsIn(chartFile('values.yaml')) as readonly JsonObject[];
 
 test('templates are balanced and use existing values', () => {
@@ -88,14 +89,10 @@ test('templates are balanced and use existing values', () => {
 test('the default values are those of the manifests, and match the schema', () => {
   const pod = deployment(DEFAULTS).spec?.template.spec;
   const [container] = pod?.containers ?? [];
-  const { replicas, rollout: phase, evaluator, withoutControllers, authorization, sccMode: mode, runbook } = DEFAULTS;
+  const { replicas, runbook } = DEFAULTS;
   assert.partialDeepStrictEqual(values, {
     replicaCount: replicas,
-    scc: { mode },
-    authorization,
-    rollout: { phase, evaluator },
-    withoutControllers,
-    configuration: CONFIGURATION,
+    settings: policySettings(DEFAULTS),
     image: { repository: 'portcullis', pullPolicy: container?.imagePullPolicy },
     securityContext: container?.securityContext,
     resources: container?.resources,
@@ -109,10 +106,8 @@ test('the default values are those of the manifests, and match the schema', () =
   assert.deepEqual(names, Object.keys(values ?? {}));
   const validate = new Ajv({ strict: false }).compile(schema);
   assert.ok(validate(values), JSON.stringify(validate.errors));
-  const { rollout, enforcementMode } = schema.properties;
-  assert.deepEqual(rollout.properties.phase.enum, ROLLOUT_PHASES);
-  assert.deepEqual(rollout.properties.evaluator.enum, EVALUATORS);
-  assert.deepEqual(enforcementMode.enum, ENFORCEMENT_MODES);
+  assert.deepEqual(schema.properties['enforcementMode']?.enum, ENFORCEMENT_MODES);
+  assert.equal(validate({ ...values, settings: { scc: { mode: 'on' } } }), false);
 });
 
 const hasHelm = spawnSync('helm', ['version'], { stdio: 'ignore' }).status === 0;
@@ -123,14 +118,14 @@ suite('helm', { skip: hasHelm ? false : 'helm is not installed' }, () => {
     ['replicas', ['replicaCount=5'], { replicas: 5 }],
     ['image', ['image.registry=r.example.com', 'image.tag=v9'], { image: 'r.example.com/portcullis:v9' }],
     ['image by digest', [`image.digest=sha256:${'0'.repeat(64)}`], { image: `portcullis@sha256:${'0'.repeat(64)}` }],
-    ['SCCs enforced', ['scc.mode=enforce'], { sccMode: 'enforce' }],
-    ['access reviews', ['authorization=sar'], { authorization: 'sar' }],
-    ['without the rollout', ['rollout.phase=Disabled'], { rollout: 'Disabled' }],
-    ['enforcement', ['rollout.phase=Enforce'], { rollout: 'Enforce' }],
-    ['dry runs', ['rollout.evaluator=DryRun'], { evaluator: 'DryRun' }],
+    ['SCCs enforced', ['settings.scc.mode=enforce'], { sccMode: 'enforce' }],
+    ['access reviews', ['settings.scc.authorization=sar'], { authorization: 'sar' }],
+    ['without the rollout', ['settings.rollout.phase=Disabled'], { rollout: 'Disabled' }],
+    ['enforcement', ['settings.rollout.phase=Enforce'], { rollout: 'Enforce' }],
+    ['dry runs', ['settings.rollout.evaluator=DryRun'], { evaluator: 'DryRun' }],
     [
       'without some controllers',
-      [`withoutControllers={${LABEL_SYNC_MANAGER},${RUN_LEVEL_ZERO_MANAGER}}`],
+      [`settings.controllers.disabled={${LABEL_SYNC_MANAGER},${RUN_LEVEL_ZERO_MANAGER}}`],
       { withoutControllers: [LABEL_SYNC_MANAGER, RUN_LEVEL_ZERO_MANAGER] },
     ],
     ['cert-manager', ['certManager.enabled=true'], { certificates: 'cert-manager' }],
@@ -215,7 +210,10 @@ suite('helm', { skip: hasHelm ? false : 'helm is not installed' }, () => {
     ['replicaCout=3', /additional properties 'replicaCout' not allowed/],
     ['replicaCount=0', /at '\/replicaCount': minimum: got 0, want 1/],
     ['scc.mode=on', /at '\/scc\/mode': value must be one of 'enforce', 'report', 'off'/],
-    ['rollout.phase=Restricted', /at '\/rollout\/phase': value must be one of 'Disabled', 'Evaluate', 'Enforce'/],
+    [
+      'settings.rollout.phase=Restricted',
+      /at '\/rollout\/phase': value must be one of 'Disabled', 'Evaluate', 'Enforce'/,
+    ],
     ['webhook.failurePolicy=Open', /at '\/webhook\/failurePolicy': value must be one of 'Fail', 'Ignore'/],
     ['image.digest=abc', /at '\/image\/digest': 'abc' does not match pattern/],
   ];

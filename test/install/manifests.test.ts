@@ -4,7 +4,8 @@ import { suite, test } from 'node:test';
 import type { V1ClusterRole, V1ConfigMap, V1Deployment } from '@kubernetes/client-node';
 import { resolveValues } from '../../src/cli/options.ts';
 import { serveOptions } from '../../src/cli/serve/options.ts';
-import { parseConfiguration } from '../../src/config/configuration.ts';
+import { parseSettings } from '../../src/config/configuration.ts';
+import { createDefaultSettings } from '../../src/config/portcullis-configuration.ts';
 import definition from '../../src/install/definitions/psaenforcementconfigs.json' with { type: 'json' };
 import { ENFORCEMENT_MODES, MAX_VIOLATING_NAMESPACES } from '../../src/kube/psa-enforcement-config.ts';
 import { INSTALLATION, PART_OF, PART_OF_LABEL, LABEL_SYNC_MANAGER } from '../../src/kube/well-known.ts';
@@ -14,7 +15,6 @@ import { DEFAULT_ROLLOUT } from '../../src/policy/rollout/settings.ts';
 import { defaultSettings, buildManifests, type Manifest, type ManifestOf } from '../../src/install/index.ts';
 import { type ManifestSettings, PROFILES } from '../../src/install/settings.ts';
 import { DEFAULT_CONFIGURATION } from '../../src/policy/psa/configuration.ts';
-import { DEFAULT_EXEMPT_NAMESPACES } from '../../src/policy/scc/mode.ts';
 import { evaluatePod } from '../../src/policy/pss/index.ts';
 import alerts from '../../src/install/monitoring/alerts.json' with { type: 'json' };
 import dashboard from '../../src/install/monitoring/dashboard.json' with { type: 'json' };
@@ -110,11 +110,7 @@ for (const [name, settings] of INSTALLATIONS) {
     test('the arguments are options of serve', () => {
       const values = getValues(settings);
       assert.equal(values['in-cluster'], true);
-      assert.equal(values['scc-mode'], settings.sccMode);
-      assert.equal(values.authorization, settings.authorization);
       assert.equal(values['tls-cert-file'] === undefined, settings.certificates === 'self-managed');
-      const exempt = DEFAULT_EXEMPT_NAMESPACES.filter((one) => one !== 'portcullis');
-      assert.deepEqual(values['scc-exempt-namespaces'], [...exempt, settings.namespace]);
     });
 
     test('no rule contains a wildcard', () => {
@@ -129,15 +125,26 @@ for (const [name, settings] of INSTALLATIONS) {
   });
 }
 
-test('the configuration file equals the defaults, except for the rollout', () => {
+test('the configuration file contains the settings of the installation', () => {
   for (const [name, settings] of INSTALLATIONS) {
     const { data = {} } = find<V1ConfigMap>(buildManifests(settings), 'ConfigMap', 'portcullis-configuration');
     const [file = '', ...others] = Object.keys(data);
     assert.deepEqual(others, []);
-    const { podSecurity, rollout } = parseConfiguration({ file, text: data[file] ?? '' }, []);
+    const options = { controllers: CONTROLLER_NAMES, namespace: settings.namespace };
+    const defaults = createDefaultSettings(options);
+    const { podSecurity, ...rest } = parseSettings({ file, text: data[file] ?? '' }, options);
     assert.deepEqual(podSecurity.configuration, DEFAULT_CONFIGURATION);
-    const { rollout: phase, evaluator } = settings;
-    assert.deepEqual(rollout, { ...DEFAULT_ROLLOUT, phase, evaluator }, name);
+    const { rollout: phase, evaluator, sccMode: mode, authorization, withoutControllers } = settings;
+    assert.deepEqual(
+      rest,
+      {
+        rollout: { ...defaults.rollout, phase, evaluator },
+        scc: { ...defaults.scc, mode, authorization },
+        ranges: defaults.ranges,
+        disabledControllers: withoutControllers,
+      },
+      name,
+    );
     const [mount] = buildDeployment(settings).spec?.template.spec?.containers[0]?.volumeMounts ?? [];
     assert.equal(getValues(settings).config, `${mount?.mountPath ?? ''}/${file}`);
   }
@@ -145,7 +152,7 @@ test('the configuration file equals the defaults, except for the rollout', () =>
 
 test('without SCCs and the rollout no manifest mentions SCCs', () => {
   const manifests = buildManifests({ ...DEFAULTS, sccMode: 'off', rollout: 'Disabled' });
-  const text = JSON.stringify(manifests.filter(({ kind }) => kind !== 'Deployment'));
+  const text = JSON.stringify(manifests.filter(({ kind }) => kind !== 'Deployment' && kind !== 'ConfigMap'));
   assert.doesNotMatch(text, /scc|securitycontextconstraints|rangeallocations/i);
 });
 

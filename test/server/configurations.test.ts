@@ -240,7 +240,7 @@ suite('rules', () => {
   for (const path of ['/scc/mutate', '/scc/validate']) {
     test(`${path} covers exactly the evaluated requests`, () => {
       const isEvaluated = (operation: 'CREATE' | 'UPDATE', subResource?: string): boolean =>
-        readRequest({ operation, subResource, object: CHANGED, oldObject: POD } as never).verdict === 'judge';
+        readRequest({ operation, subResource, object: CHANGED, oldObject: POD } as never).verdict === 'evaluate';
       for (const operation of ['CREATE', 'UPDATE'] as const) {
         assert.equal(isCovered(hookAt(path), operation, 'pods'), isEvaluated(operation));
       }

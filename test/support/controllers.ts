@@ -66,7 +66,11 @@ export function createTestSettings(rollout: Partial<RolloutSettings>, exemptions
       exemptNamespaces: [INSTALLATION.namespace],
       compatibility: {},
       preferUserNamespaces: false,
+      authorization: 'rbac',
+      standardSccs: 'install',
     },
+    ranges: DEFAULT_RANGES,
+    disabledControllers: [],
   });
   return {
     get value() {

@@ -35,6 +35,12 @@ export interface RunningServer {
   stop(signal?: NodeJS.Signals): Promise<FinishedProcess>;
 }
 
+/** The content of a configuration file with these settings. */
+export function formatSettings(spec: object): string {
+  const type = { apiVersion: 'config.portcullis.dev/v1alpha1', kind: 'PortcullisConfiguration' };
+  return JSON.stringify({ ...type, metadata: { name: 'cluster' }, spec });
+}
+
 export const FREE_PORTS = ['--secure-port=0', '--cluster-port=0', '--health-probe-bind-address=127.0.0.1:0'];
 
 /** Starts the program with arguments of `serve`. */

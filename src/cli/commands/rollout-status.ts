@@ -35,7 +35,7 @@ export function rolloutBlockers(state: RolloutState, counts: NamespaceCounts): O
   }
   if (phase === 'Disabled') {
     return outlook('the rollout is disabled: nothing is evaluated', [
-      'Set rollout.phase to Evaluate in the configuration file, and restart the replicas.',
+      'Set spec.rollout.phase to Evaluate in the configuration file, and restart the replicas.',
     ]);
   }
   const findings = findingsOutlook(counts);
@@ -55,7 +55,7 @@ export function rolloutBlockers(state: RolloutState, counts: NamespaceCounts): O
   return { blockers: [...blockers, 'no complete evaluation of all namespaces exists'], next: [EVALUATE] };
 }
 
-const TO_ENFORCE = 'Set rollout.phase to Enforce in the configuration file; replicas reload it.';
+const TO_ENFORCE = 'Set spec.rollout.phase to Enforce in the configuration file; replicas reload it.';
 
 /** Enforcement is decided but not in effect. */
 function pendingOutlook({ gate, unlabeled, raiseSettleMs }: RolloutState): Outlook {

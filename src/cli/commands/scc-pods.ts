@@ -6,7 +6,7 @@ import type { Pod } from '../../kube/types.ts';
 import { RBAC_KINDS } from '../../policy/rbac/rules.ts';
 import { matchesUser } from '../../policy/rbac/who-can.ts';
 import { findSccViolations } from '../../policy/scc/advice/explain.ts';
-import { sccMode, type SccMode, type SccSettings } from '../../policy/scc/mode.ts';
+import { DEFAULT_EXEMPT_NAMESPACES, sccMode, type SccMode, type SccSettings } from '../../policy/scc/mode.ts';
 import { defineCommand, EXIT } from '../command.ts';
 import {
   findNamespace,
@@ -168,7 +168,7 @@ export const command = defineCommand({
     const kinds = ['Namespace', 'Pod', 'SecurityContextConstraints', ...RBAC_KINDS] as const;
     const { store, assumptions: missing } = await readInventory(options, io, { kinds, only: namespace });
     if (namespace !== undefined) findNamespace(store, namespace);
-    const settings = { mode, exemptNamespaces: options['scc-exempt-namespaces'] };
+    const settings = { mode, exemptNamespaces: options['scc-exempt-namespaces'] ?? DEFAULT_EXEMPT_NAMESPACES };
     const context = { store, settings, grantsFor: createGrantLookup(store) };
     const all = store.list('Pod').map((pod) => auditPod(pod, context));
     for (const name of sccs) if (!all.some(({ scc }) => scc === name)) findScc(store, name);

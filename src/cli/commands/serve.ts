@@ -2,10 +2,12 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { canUseScc } from '../../cluster/access.ts';
 import { createEffectivePodSecurity } from '../../cluster/rollout.ts';
-import { createSettings, loadConfiguration, type LoadedConfiguration } from '../../config/settings.ts';
+import type { DecodeOptions } from '../../config/portcullis-configuration.ts';
+import { createSettings, loadSettings, type LoadedSettings, type Settings } from '../../config/settings.ts';
 import type { Features } from '../../controllers/controller.ts';
-import { createControllers, enabledControllers } from '../../controllers/index.ts';
+import { CONTROLLER_NAMES, createControllers, enabledControllers } from '../../controllers/index.ts';
 import { standardSccs } from '../../controllers/standard-sccs.ts';
+import { INSTALLATION } from '../../kube/well-known.ts';
 import { managementSettings } from '../../policy/rollout/label-sync.ts';
 import { buildProbes, type HealthCheck } from '../../server/probes.ts';
 import { watchSccHealth } from '../../server/scc-health.ts';
@@ -14,8 +16,6 @@ import { createWebhooks } from '../../server/webhooks/index.ts';
 import { createLogger } from '../../telemetry/logger.ts';
 import { createMetrics } from '../../telemetry/metrics.ts';
 import { defineCommand, EXIT, VERSION, type Io } from '../command.ts';
-import { resolveValues } from '../options.ts';
-import { sccSettings } from '../scc-options.ts';
 import {
   createServedCertificate,
   readCertificateFiles,
@@ -27,7 +27,7 @@ import {
 import { clientHost, listen, type RunningCluster } from '../serve/cluster.ts';
 import { startDevCluster } from '../serve/dev-cluster.ts';
 import { connectLiveCluster, isLive } from '../serve/live-cluster.ts';
-import { logLevel, rangeSettings, serveOptions, type ServeValues } from '../serve/options.ts';
+import { logLevel, serveOptions, type ServeValues } from '../serve/options.ts';
 
 const DETAILS = `
 Serves the admission reviews of the cluster of --kubeconfig, or of the cluster that the pod runs in
@@ -35,36 +35,39 @@ Serves the admission reviews of the cluster of --kubeconfig, or of the cluster t
 127.0.0.1 that calls the webhooks as kube-apiserver does.
 
 Every option can also be set by an environment variable, PORTCULLIS_ and its name in capitals
-(PORTCULLIS_LOG_LEVEL=debug), or in the section options of a PortcullisConfiguration file. Arguments take
-precedence over environment variables, and environment variables over the file.
+(PORTCULLIS_LOG_LEVEL=debug). Arguments take precedence. The policy settings are in the file of --config.
 
 Ctrl-C stops the server at once. SIGTERM stops it after --shutdown-delay-duration and all pending reviews.
 `;
 
-/** The options that a configuration file may set. */
-const FILE_OPTIONS: readonly string[] = Object.keys(serveOptions).filter((name) => name !== 'config');
-
 export const command = defineCommand({
   details: DETAILS,
   options: serveOptions,
-  async run({ config }, _operands, io, sources) {
-    const configuration = await loadConfiguration(config, FILE_OPTIONS);
-    return await serve(resolveValues(serveOptions, { ...sources, file: configuration.options }), configuration, io);
+  async run(values, _operands, io) {
+    const decode = { controllers: CONTROLLER_NAMES, namespace: values.namespace ?? INSTALLATION.namespace };
+    return await serve({ values, decode, loaded: await loadSettings(values.config, decode) }, io);
   },
 });
 
+/** The options, the settings at start, and how to read later settings. */
+interface Given {
+  readonly values: ServeValues;
+  readonly decode: DecodeOptions;
+  readonly loaded: LoadedSettings;
+}
+
 /** Everything that is read from the options and their files before the server starts. */
-async function readInputs(values: ServeValues, configuration: LoadedConfiguration) {
+async function readInputs({ values, loaded, decode }: Given) {
   const live = isLive(values);
-  const features = serverFeatures(values, configuration, live);
+  const { settings } = loaded;
+  const features = serverFeatures(values, settings, live);
   return {
     values,
-    configuration,
+    loaded,
+    decode,
     live,
     features,
-    scc: sccSettings(values),
-    ranges: rangeSettings(values),
-    definitions: enabledControllers(features, values.controllers),
+    definitions: enabledControllers(features, settings.disabledControllers),
     certificates: await readCertificateFiles(values),
   };
 }
@@ -72,12 +75,12 @@ async function readInputs(values: ServeValues, configuration: LoadedConfiguratio
 type Inputs = Awaited<ReturnType<typeof readInputs>>;
 
 /** The features that decide which controllers run. */
-function serverFeatures(values: ServeValues, { rollout }: LoadedConfiguration, live: boolean): Features {
+function serverFeatures(values: ServeValues, { scc, rollout }: Settings, live: boolean): Features {
   return {
-    scc: values['scc-mode'] !== 'off',
+    scc: scc.mode !== 'off',
     rollout: rollout.phase !== 'Disabled',
     dryRun: rollout.evaluator === 'DryRun',
-    standardSccs: values['standard-sccs'] === 'install',
+    standardSccs: scc.standardSccs === 'install',
     managedCertificate: live && values['tls-cert-file'] === undefined,
     replicas: live || rollout.phase !== 'Disabled',
   };
@@ -97,7 +100,8 @@ interface Context extends Inputs {
  * Runs the server until the signal of `io` is aborted. Resolves to the exit code. Rejects with a UserError for invalid
  * options or files.
  */
-async function serve(values: ServeValues, configuration: LoadedConfiguration, io: Io): Promise<number> {
+async function serve(given: Given, io: Io): Promise<number> {
+  const { values, loaded, decode } = given;
   const { logger, close } = createLogger({ level: logLevel(values), format: values['logging-format'] });
   const stopping = new AbortController();
   const closing: (() => unknown)[] = [close, () => stopping.abort()];
@@ -105,11 +109,10 @@ async function serve(values: ServeValues, configuration: LoadedConfiguration, io
   const { signal } = stopping;
   const defer = (close: () => unknown): void => void closing.push(close);
   try {
-    const context = { ...(await readInputs(values, configuration)), logger, metrics, signal, defer };
+    const context = { ...(await readInputs(given)), logger, metrics, signal, defer };
     const served = await startCluster(context, io.env);
-    const { scc } = context;
-    const options = { file: values.config, loaded: configuration, optionNames: FILE_OPTIONS, scc };
-    const settings = createSettings({ ...options, logger, metrics: metrics.config, signal });
+    const options = { file: values.config, loaded, decode, logger, metrics: metrics.config, signal };
+    const settings = createSettings(options);
     const certificate = createCertificate(context, served);
     const server = createAdmission(context, { served, settings, certificate });
     const probes = createProbes(context, { served, certificate, server });
@@ -130,14 +133,15 @@ async function serve(values: ServeValues, configuration: LoadedConfiguration, io
 
 /** Connects to the live cluster, or starts the development cluster. */
 async function startCluster(
-  { values, configuration, live, scc, logger, metrics, defer }: Context,
+  { values, loaded, live, logger, metrics, defer }: Context,
   env: Io['env'],
 ): Promise<RunningCluster> {
-  const options = { values, scc, rollout: configuration.rollout, env, logger, metrics };
+  const { settings } = loaded;
+  const options = { values, settings, env, logger, metrics };
   const served = await (live ? connectLiveCluster(options) : startDevCluster(options));
   defer(() => served.stop());
   // Builds the index of roles and bindings before the first review.
-  if (scc.mode !== 'off') canUseScc(served.cluster.store);
+  if (settings.scc.mode !== 'off') canUseScc(served.cluster.store);
   return served;
 }
 
@@ -172,9 +176,10 @@ interface Parts {
 
 /** The HTTPS server with all webhooks. */
 function createAdmission(
-  { values, scc, definitions, logger, metrics }: Context,
+  { values, loaded, definitions, logger, metrics }: Context,
   { served, settings, certificate }: Parts,
 ): AdmissionServer {
+  const { scc } = loaded.settings;
   const { cluster, service } = served;
   const { store } = cluster;
   const now = (): number => performance.now();
@@ -184,7 +189,7 @@ function createAdmission(
     podSecurity: createEffectivePodSecurity(place, rollout, () => settings.value.podSecurity),
     scc,
     rollout: { place, settings: rollout, management: managementSettings(scc) },
-    authorization: values.authorization,
+    authorization: scc.authorization,
     restoresStandardSccs: definitions.includes(standardSccs),
     cluster,
     logger,
@@ -210,11 +215,12 @@ const PING: HealthCheck = { name: 'ping', check: () => undefined };
 
 /** The HTTP server for probes and metrics. */
 function createProbes(
-  { live, scc, logger, metrics, defer }: Context,
+  { live, loaded, logger, metrics, defer }: Context,
   { served, certificate, server }: Omit<Parts, 'settings'> & { readonly server: AdmissionServer },
 ) {
   const { store } = served.cluster;
   const { service } = served;
+  const { scc } = loaded.settings;
   const date = (): Date => new Date();
   const sccProblems =
     scc.mode === 'off' ? undefined : watchSccHealth({ store, settings: scc, logger, metrics: metrics.scc });
@@ -252,7 +258,7 @@ async function listenAll(
 }
 
 function createServerControllers(
-  { values, features, ranges, definitions, metrics }: Context,
+  { values, loaded, features, definitions, metrics }: Context,
   { served, settings, certificate, port }: Parts & { readonly port: number },
 ) {
   const { service } = served;
@@ -260,7 +266,7 @@ function createServerControllers(
     settings,
     service,
     version: VERSION,
-    ranges,
+    ranges: loaded.settings.ranges,
     replica: replicaIdentity(values, port),
     certificate: {
       served: certificate,

@@ -1,7 +1,8 @@
 import { connect } from 'node:tls';
 import { reviewAccess } from '../../cluster/access.ts';
 import { networkError } from '../../cluster/network-error.ts';
-import { parseConfiguration } from '../../config/configuration.ts';
+import { parseInstalledSettings } from '../installation.ts';
+import { createDefaultSettings, type Settings } from '../../config/portcullis-configuration.ts';
 import { UserError } from '../../config/files.ts';
 import { buildManifests, defaultSettings, type Manifest, type ManifestSettings } from '../../install/index.ts';
 import { namespaced, resourcePath, RESOURCES } from '../../kube/resources.ts';
@@ -9,11 +10,9 @@ import { ApiError } from '../../kube/status.ts';
 import type { GroupVersionResource, Kinds, Lease, Role, RoleBinding, Secret, UserInfo } from '../../kube/types.ts';
 import { hasCaInjection, isPartOfPortcullis } from '../../kube/webhooks.ts';
 import { INJECT_CA_ANNOTATION, INSTALLATION, POD_SECURITY_LABELS } from '../../kube/well-known.ts';
-import { DEFAULT_ROLLOUT, type RolloutSettings } from '../../policy/rollout/settings.ts';
 import { STANDARD_SCCS } from '../../policy/scc/standard.ts';
 import { VERSION } from '../command.ts';
 import {
-  deploymentArgument,
   deploymentFile,
   readConfigurations,
   readServer,
@@ -21,7 +20,6 @@ import {
   type ClusterClient,
   type Configuration,
 } from '../installation.ts';
-import { serveOptions } from '../serve/options.ts';
 import {
   factValue,
   type ConfigurationFile,
@@ -304,19 +302,18 @@ interface InstalledObjects {
 }
 
 /** Derives the settings of an installation from its objects. */
-function deriveSettings({ namespace, configurations, deployment, file }: InstalledObjects): ManifestSettings {
+function deriveSettings({ namespace, configurations, file }: InstalledObjects): ManifestSettings {
   const own = configurations.filter(isPartOfPortcullis);
   const url = own.flatMap(({ webhooks }) => webhooks.map(({ clientConfig }) => clientConfig.url)).find(Boolean);
-  const { phase, evaluator } = parseRollout(file) ?? DEFAULT_ROLLOUT;
-  const controllers = deploymentArgument(deployment, 'controllers')?.split(',') ?? [];
+  const { scc, rollout, disabledControllers } = parseFile(file, namespace);
   return {
     ...defaultSettings(VERSION),
     namespace,
-    sccMode: deploymentArgument(deployment, 'scc-mode') === 'off' ? 'off' : 'report',
-    authorization: deploymentArgument(deployment, 'authorization') === 'sar' ? 'sar' : 'rbac',
-    rollout: phase,
-    evaluator,
-    withoutControllers: controllers.flatMap((rule) => (rule.startsWith('-') ? [rule.slice(1)] : [])),
+    sccMode: scc.mode,
+    authorization: scc.authorization,
+    rollout: rollout.phase,
+    evaluator: rollout.evaluator,
+    withoutControllers: disabledControllers,
     certificates: certificateSource(own),
     ...(url != null && URL.canParse(url) ? { webhooks: { url: new URL(url).origin } } : {}),
   };
@@ -328,13 +325,13 @@ function certificateSource(own: readonly Configuration[]): ManifestSettings['cer
   return own.some(hasCaInjection) ? 'cert-manager' : 'others';
 }
 
-/** The rollout in the configuration file. An invalid file is reported by the check of the configuration. */
-function parseRollout(file: ConfigurationFile | undefined): RolloutSettings | undefined {
-  if (file?.text === undefined) return undefined;
+/** The settings in the configuration file. An invalid file is reported by the check of the configuration. */
+function parseFile(file: ConfigurationFile | undefined, namespace: string): Settings {
+  const { text = '', source = '' } = file ?? {};
   try {
-    return parseConfiguration({ file: file.source, text: file.text }, Object.keys(serveOptions)).rollout;
+    return parseInstalledSettings({ file: source, text }, namespace);
   } catch (error) {
-    if (error instanceof UserError) return undefined;
+    if (error instanceof UserError) return createDefaultSettings({ controllers: [], namespace });
     throw error;
   }
 }

@@ -6,8 +6,7 @@ import type { Service } from '../../tls/trust.ts';
 import type { AdmissionServer } from '../../server/server.ts';
 import type { HealthCheck } from '../../server/probes.ts';
 import { UserError } from '../../config/files.ts';
-import type { RolloutSettings } from '../../policy/rollout/settings.ts';
-import type { SccSettings } from '../../policy/scc/mode.ts';
+import type { Settings } from '../../config/settings.ts';
 import type { Logger } from '../../telemetry/logger.ts';
 import type { Metrics } from '../../telemetry/metrics.ts';
 import type { Io } from '../command.ts';
@@ -22,8 +21,7 @@ export interface WebhookAddress {
 
 export interface ClusterOptions {
   readonly values: ServeValues;
-  readonly scc: SccSettings;
-  readonly rollout: RolloutSettings;
+  readonly settings: Settings;
   readonly env: Io['env'];
   readonly logger: Logger;
   readonly metrics: Metrics;

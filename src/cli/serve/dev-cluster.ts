@@ -117,7 +117,8 @@ const ADMIN = { username: 'portcullis-admin', groups: ['system:masters'] };
 
 /** Starts the development cluster and its API server. `open` registers the webhooks and creates the initial objects. */
 export async function startDevCluster(options: ClusterOptions): Promise<RunningCluster> {
-  const { values, scc, rollout, logger, metrics } = options;
+  const { values, settings, logger, metrics } = options;
+  const { scc, rollout } = settings;
   const { createApiServer, createDevCluster, createHttpsCaller, writeKubeconfig } =
     await import('../../dev-cluster/index.ts');
   const folder = values['cert-dir'];

@@ -115,7 +115,8 @@ function createRunningCluster(
 const ROLLOUT_KINDS = ['ServiceAccount', 'PodTemplate', 'PSAEnforcementConfig', 'FeatureGate'] as const;
 
 /** The kinds that webhooks and controllers need. */
-function watchedKinds({ values, rollout }: ClusterOptions, namespace: string): readonly (Kind | Scope)[] {
+function watchedKinds({ values, settings }: ClusterOptions, namespace: string): readonly (Kind | Scope)[] {
+  const { scc, rollout } = settings;
   const published: Scope = { kind: 'ConfigMap', namespace, name: POD_SECURITY_CONFIG_MAP };
   const certificate: Scope = { kind: 'Secret', namespace, name: INSTALLATION.certificateSecret };
   const isRollout = rollout.phase !== 'Disabled';
@@ -126,7 +127,7 @@ function watchedKinds({ values, rollout }: ClusterOptions, namespace: string): r
     'ValidatingWebhookConfiguration',
     ...(values['tls-cert-file'] === undefined ? [certificate] : []),
     { kind: 'Lease', namespace },
-    ...(values['scc-mode'] === 'off' && !isRollout ? [] : (['SecurityContextConstraints', ...RBAC_KINDS] as const)),
+    ...(scc.mode === 'off' && !isRollout ? [] : (['SecurityContextConstraints', ...RBAC_KINDS] as const)),
     ...(isRollout ? [...ROLLOUT_KINDS, ...POD_SOURCES.filter((kind) => kind !== 'Pod'), published] : []),
   ];
 }

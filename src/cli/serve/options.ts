@@ -1,31 +1,18 @@
 import { isIP } from 'node:net';
 import { UserError } from '../../config/files.ts';
-import { CONTROLLER_NAMES } from '../../controllers/index.ts';
 import { quote } from '../../kube/text.ts';
-import {
-  validateRangeSettings,
-  type RangeSettings,
-  DEFAULT_RANGES,
-  parseMcsRange,
-  formatMcsRange,
-  parseUidRange,
-  formatUidRange,
-} from '../../policy/uid-range/ranges.ts';
 import { dnsSubdomainErrors } from '../../kube/names.ts';
 import { INSTALLATION } from '../../kube/well-known.ts';
 import { LOG_FORMATS, LOG_LEVELS, type LogLevel } from '../../telemetry/logger.ts';
 import { TLS_CIPHER_SUITES, TLS_VERSIONS } from '../../tls/protocol.ts';
-import { AUTHORIZATIONS } from '../../server/access-reviews.ts';
 import {
   decimal,
   durationMs,
   flag,
   flagOn,
-  parsed,
   integer,
   list,
   listenAddress,
-  mapped,
   nonEmpty,
   oneOf,
   option,
@@ -33,34 +20,14 @@ import {
   type Values,
   withEnvironment,
 } from '../options.ts';
-import { namespaceName, sccServeOptions } from '../scc-options.ts';
-
-/** An entry of `--controllers`: `NAME`, `-NAME` or `*`. */
-function controllerEntry(value: string): string {
-  if (value === '*' || CONTROLLER_NAMES.includes(value.replace(/^-/, ''))) return value;
-  throw new UserError(`${quote(value)} is not in the list of known controllers: ${CONTROLLER_NAMES.join(', ')}`);
-}
-
-type RangeValues = Pick<ServeValues, 'mcs-labels-per-block' | 'mcs-range' | 'uid-range'>;
-
-/** The ranges for namespaces. Throws a UserError for options that contradict each other. */
-export function rangeSettings(values: RangeValues): RangeSettings {
-  const ranges: RangeSettings = {
-    uidRange: values['uid-range'],
-    mcsRange: values['mcs-range'],
-    labelsPerBlock: values['mcs-labels-per-block'],
-  };
-  const problem = validateRangeSettings(ranges);
-  if (problem !== undefined) throw new UserError(`--uid-range, --mcs-range, --mcs-labels-per-block: ${problem}`);
-  return ranges;
-}
+import { namespaceName } from '../scc-options.ts';
 
 const port = integer(0, 65_535);
 
 /** The options of `serve`. Options of Kubernetes servers have the same names. */
 export const serveOptions = withEnvironment('PORTCULLIS', {
   config: option('FILE', text, undefined, {
-    help: 'Configuration file: a PortcullisConfiguration, or a PodSecurityConfiguration, alone or in an AdmissionConfiguration. Reloaded when it changes',
+    help: 'File with the policy settings: a PortcullisConfiguration, or a PodSecurityConfiguration, alone or in an AdmissionConfiguration. Reloaded when it changes',
   }),
   kubeconfig: option('FILE', text, undefined, {
     help: 'Kubeconfig of the cluster. Without --kubeconfig and --in-cluster, a development cluster is started',
@@ -137,33 +104,6 @@ export const serveOptions = withEnvironment('PORTCULLIS', {
   }),
   'cluster-port': option('PORT', port, 6443, {
     help: 'Port of the development cluster on 127.0.0.1. 0: a free port',
-  }),
-  ...sccServeOptions,
-  authorization: option('BY', oneOf(AUTHORIZATIONS), 'rbac', {
-    help: 'Source of SCC permissions: rbac evaluates roles and bindings, sar sends SubjectAccessReviews to the API server',
-  }),
-  controllers: {
-    ...mapped(
-      list('NAME', controllerEntry, {
-        help: `Enabled controllers: * enables all, NAME enables one, -NAME disables one. Names: ${CONTROLLER_NAMES.join(', ')}`,
-      }),
-      (rules) => (rules.length === 0 ? ['*'] : rules),
-    ),
-    fallback: '*',
-  },
-  'uid-range': option('RANGE', parsed(parseUidRange), DEFAULT_RANGES.uidRange, {
-    help: 'Range of user IDs for namespaces: <start>-<end>/<block size>',
-    shown: formatUidRange(DEFAULT_RANGES.uidRange),
-  }),
-  'mcs-range': option('RANGE', parsed(parseMcsRange), DEFAULT_RANGES.mcsRange, {
-    help: 'SELinux MCS labels for namespaces: <prefix>/<categories per label>[,<number of categories>]',
-    shown: formatMcsRange(DEFAULT_RANGES.mcsRange),
-  }),
-  'mcs-labels-per-block': option('N', integer(1, 1_000_000), DEFAULT_RANGES.labelsPerBlock, {
-    help: 'MCS labels reserved for each block of user IDs. The namespace gets the first',
-  }),
-  'standard-sccs': option('ACTION', oneOf(['install', 'ignore'] as const), 'install', {
-    help: 'Standard SCCs and the roles for their use: install creates and restores them, ignore does not manage them',
   }),
   'shutdown-delay-duration': option('DURATION', durationMs, 10_000, {
     help: 'Time between SIGTERM and the end of serving, in which load balancers remove the replica',

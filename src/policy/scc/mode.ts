@@ -34,6 +34,11 @@ export const DEFAULT_EXEMPT_NAMESPACES: readonly string[] = [
   'portcullis',
 ];
 
+/** The default exempt namespaces of an installation in that namespace. */
+export function defaultExemptNamespaces(namespace: string): readonly string[] {
+  return DEFAULT_EXEMPT_NAMESPACES.map((name) => (name === 'portcullis' ? namespace : name));
+}
+
 export interface NamespaceMode {
   readonly mode: SccMode;
   /** The message for an invalid label. The mode is then `enforce`. */
@@ -89,9 +94,9 @@ export interface Deviations {
   readonly requiredSccs?: readonly string[];
   /**
    * Updates that do not change the spec of a pod on which no SCC is recorded. `pass` (the default): admitted without
-   * evaluation. `judge`: evaluated.
+   * evaluation. `evaluate`: evaluated.
    */
-  readonly unprocessedPods?: 'pass' | 'judge';
+  readonly unprocessedPods?: 'pass' | 'evaluate';
 }
 
 /** `openshift` is the behaviour of OpenShift without deviations. */
@@ -118,7 +123,7 @@ const OPENSHIFT: Required<Deviations> = {
   identity: 'openshift',
   brokenScc: 'refuse',
   requiredSccs: OPENSHIFT_REQUIRED_SCCS,
-  unprocessedPods: 'judge',
+  unprocessedPods: 'evaluate',
 };
 
 const DEFAULTS: Required<Deviations> = {

@@ -48,9 +48,9 @@ export type SccFacts = Readonly<Record<'scc' | 'subjectType', string>>;
  */
 export type SccDecision = (Allowed & Details) | (Denied & Details);
 
-/** A request. `judge`: SCC admission evaluates it; `oldPod` is set for updates only. */
+/** A request. `evaluate`: SCC admission evaluates it; `oldPod` is set for updates only. */
 export type ReadRequest =
-  | { readonly verdict: 'judge'; readonly pod: PodFields; readonly oldPod: JsonObject | undefined }
+  | { readonly verdict: 'evaluate'; readonly pod: PodFields; readonly oldPod: JsonObject | undefined }
   | { readonly verdict: 'ignore' }
   | { readonly verdict: 'refuse'; readonly message: string };
 
@@ -75,7 +75,7 @@ export function readRequest({ operation, subResource, object, oldObject }: SccIn
 function decode(object: JsonObject, oldPod: JsonObject | undefined): ReadRequest {
   const decoded = decodeSccPod(object);
   if ('error' in decoded) return refuse(formatFieldError(decoded.error));
-  return { verdict: 'judge', pod: decoded.pod, oldPod };
+  return { verdict: 'evaluate', pod: decoded.pod, oldPod };
 }
 
 function cannotConvert(object: unknown): ReadRequest {

@@ -20,7 +20,7 @@ test('an invalid configuration in the cluster is rejected', async () => {
     code: 2,
     stdout: '',
     stderr:
-      'error: invalid configuration: rollout.phase: Invalid value: "evaluate": must be one of Disabled, Evaluate, Enforce (configmaps/portcullis-configuration configuration.yaml:3:11, rollout.phase)\n',
+      'error: invalid configuration: spec.rollout.phase: Unsupported value: "evaluate": supported values: "Disabled", "Evaluate", "Enforce" (configmaps/portcullis-configuration configuration.yaml:4:13, spec.rollout.phase)\n',
   });
 });
 
@@ -69,7 +69,7 @@ describe('status', () => {
     });
     assert.match(
       stdout,
-      /; rollout\.phase Evaluate \(set --config\); SCC mode report \(set --scc-mode\)\.\n\nPhase {6}Evaluate\nRequested {2}no PSAEnforcementConfig\nDecided {4}nothing\nEvaluated {2}never\nDefault {4}privileged, not published\n/,
+      /; spec\.rollout\.phase Evaluate \(set --config\); SCC mode report \(set --scc-mode\)\.\n\nPhase {6}Evaluate\nRequested {2}no PSAEnforcementConfig\nDecided {4}nothing\nEvaluated {2}never\nDefault {4}privileged, not published\n/,
     );
   });
 
@@ -185,10 +185,10 @@ describe('on a cluster', () => {
     await post(namespaces, { metadata: { name: 'shop', annotations: RANGES } });
     const data = {
       'c.yaml':
-        'apiVersion: config.portcullis.dev/v1alpha1\nkind: PortcullisConfiguration\nrollout: {phase: Enforce}\n',
+        'apiVersion: config.portcullis.dev/v1alpha1\nkind: PortcullisConfiguration\nspec: {rollout: {phase: Enforce}, scc: {mode: enforce}}\n',
     };
     await post(`${namespaces}/portcullis/configmaps`, { metadata: { name: 'conf' }, data });
-    const args = ['serve', '--config', '/c/c.yaml', '--scc-mode', 'enforce'];
+    const args = ['serve', '--config', '/c/c.yaml'];
     const container = { name: 'p', image: 'p', args, volumeMounts: [{ name: 'c', mountPath: '/c' }] };
     const deployment = (name: string, spec: object) => {
       const labels = { app: name };
@@ -252,8 +252,8 @@ const REFUSED = '2 workloads in 1 namespace would be refused';
 const UNEVALUATED = 'no complete evaluation of all namespaces exists';
 const LISTED = 'Follow the next steps of each namespace.';
 const CLEAR = `Clear the request: kubectl patch psaenforcementconfig cluster --type=merge -p '{"spec":{"enforcementMode":""}}'.`;
-const TO_ENFORCE = 'Set rollout.phase to Enforce in the configuration file; replicas reload it.';
-const TO_EVALUATE = 'Set rollout.phase to Evaluate in the configuration file, and restart the replicas.';
+const TO_ENFORCE = 'Set spec.rollout.phase to Enforce in the configuration file; replicas reload it.';
+const TO_EVALUATE = 'Set spec.rollout.phase to Evaluate in the configuration file, and restart the replicas.';
 const EVALUATE =
   'Evaluate all namespaces: kubectl annotate psaenforcementconfig cluster --overwrite portcullis.dev/evaluate=$(date -u +%Y-%m-%dT%H:%M:%SZ).';
 const RESOLVE = 'Resolve the errors of the namespaces that cannot be evaluated.';

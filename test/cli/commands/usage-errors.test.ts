@@ -91,14 +91,6 @@ const CASES: readonly (readonly [args: string, message: string])[] = [
     'serve --in-cluster --leader-elect-lease-duration=5s',
     '--leader-elect-lease-duration, --leader-elect-renew-deadline, --leader-elect-retry-period: the lease duration must be greater than the renew deadline',
   ],
-  [
-    'serve --scc-compatibility=openshift --scc-identity=accurate',
-    '--scc-identity cannot be combined with --scc-compatibility=openshift, which allows no deviation from OpenShift',
-  ],
-  [
-    'serve --scc-required=anyuid --scc-compatibility=openshift',
-    '--scc-required cannot be combined with --scc-compatibility=openshift, which allows no deviation from OpenShift',
-  ],
   ['serve --tls-cert-file=x', '--tls-cert-file and --tls-private-key-file must be used together'],
   [
     'serve --tls-cert-file=/nowhere/tls --tls-private-key-file=/nowhere/tls',
@@ -116,7 +108,7 @@ const CASES: readonly (readonly [args: string, message: string])[] = [
   ],
   [
     'serve --config=serve/unknown-option.yaml',
-    'unknown option "securePort" (serve/unknown-option.yaml:5:3, options.securePort)',
+    'invalid configuration: options: Forbidden: unknown field (serve/unknown-option.yaml:4:1, options)',
   ],
   ['serve --manifests=/nowhere', 'the path "/nowhere" does not exist'],
 ];
@@ -177,16 +169,11 @@ const OPTIONS: readonly (readonly [command: string, args: string, message: strin
     'invalid argument "http" for "--secure-port" flag: must be a whole number from 0 to 65535',
   ],
   ['serve', '-v 3 --log-level=debug', "option '-v, --v <n>' cannot be used with option '--log-level <level>'"],
-  ['serve', '--scc-mode=on', 'invalid argument "on" for "--scc-mode" flag: must be one of enforce, report, off'],
+  ['scc pods', '--scc-mode=on', 'invalid argument "on" for "--scc-mode" flag: must be one of enforce, report, off'],
   [
-    'serve',
+    'scc pods',
     '--scc-exempt-namespaces=shop,Bad_Name',
     `invalid argument "shop,Bad_Name" for "--scc-exempt-namespaces" flag: "Bad_Name" is not a valid namespace name: ${LABEL_RULE}`,
-  ],
-  [
-    'serve',
-    '--authorization=webhook',
-    'invalid argument "webhook" for "--authorization" flag: must be one of rbac, sar',
   ],
   [
     'serve',

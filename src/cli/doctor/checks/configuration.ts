@@ -1,6 +1,5 @@
-import { parseConfiguration } from '../../../config/configuration.ts';
-import { UserError } from '../../../config/files.ts';
-import { serveOptions } from '../../serve/options.ts';
+import { UserError, type Source } from '../../../config/files.ts';
+import { parseInstalledSettings } from '../../installation.ts';
 import { evaluateFact, factValue, ok, type Check } from '../facts.ts';
 
 /** The configuration file of the replicas is valid. */
@@ -10,7 +9,7 @@ export const configuration: Check = {
     evaluateFact(fact, 'configuration', (file) => {
       if (!file) return [];
       const { source, text } = file;
-      const message = text === undefined ? 'does not exist' : validate(source, text);
+      const message = text === undefined ? 'does not exist' : validate({ file: source, text }, namespace);
       if (message === undefined) return [ok(source, 'is valid')];
       const ready = factValue(deployment)?.status?.readyReplicas ?? 0;
       const isUnused = settings.webhooks !== 'service' && ready === 0;
@@ -30,9 +29,9 @@ const UNUSED = {
   impact: 'no replica of the Deployment is ready; replicas outside of the cluster read the file of their --config',
 } as const;
 
-function validate(file: string, text: string): string | undefined {
+function validate(source: Source, namespace: string): string | undefined {
   try {
-    parseConfiguration({ file, text }, Object.keys(serveOptions));
+    parseInstalledSettings(source, namespace);
     return undefined;
   } catch (error) {
     if (error instanceof UserError) return error.message;

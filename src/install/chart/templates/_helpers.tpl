@@ -24,3 +24,13 @@ portcullis.dev/inject-ca-from: {{ .Release.Namespace }}/portcullis-serving-certi
 helm.sh/resource-policy: keep
 {{- end }}
 {{- end }}
+
+{{/* The configuration file. */}}
+{{- define "portcullis.configuration" -}}
+apiVersion: config.portcullis.dev/v1alpha1
+kind: PortcullisConfiguration
+metadata:
+  name: cluster
+spec:
+  {{- toYaml .Values.settings | nindent 2 }}
+{{- end }}

@@ -102,7 +102,7 @@ export function earlyDenialWarnings({ input, pod, compatibility, namespace }: Se
   const { sccs, byName } = getSccSet(input.sccs);
   const missing = compatibility.requiredSccs.find((name) => !byName.has(name));
   if (missing !== undefined) {
-    const remedy = 'Create it, or remove it from --scc-required.';
+    const remedy = 'Create it, or remove it from the required SCCs.';
     return [formatWarning(`SCC ${quoteName(missing)} does not exist, and no pod is admitted without it. ${remedy}`)];
   }
   const requiredScc = pod.annotations[POD_SCC_ANNOTATIONS.requiredScc] ?? '';

@@ -1,0 +1,272 @@
+/**
+ * The PortcullisConfiguration: every policy setting, as an object of the cluster or as a document in a file. The schema is
+ * the one of the CRD; rules that a schema cannot express are checked here.
+ */
+import { duplicateValue, forbiddenField, invalidValue, notSupported, type FieldError } from '../kube/field-error.ts';
+import { dnsLabelErrors } from '../kube/names.ts';
+import { withoutNulls } from '../kube/equality.ts';
+import type { Result } from '../kube/types.ts';
+import { parseDurationMs } from '../kube/units.ts';
+import {
+  createPodSecurity,
+  DEFAULT_CONFIGURATION,
+  validateConfiguration,
+  type PodSecurity,
+  type PodSecurityConfiguration,
+} from '../policy/psa/configuration.ts';
+import { ENFORCEMENT_GATE } from '../policy/rollout/enforcement.ts';
+import { DEFAULT_ROLLOUT, type RolloutSettings } from '../policy/rollout/settings.ts';
+import { defaultExemptNamespaces, type Compatibility, type SccSettings } from '../policy/scc/mode.ts';
+import {
+  DEFAULT_RANGES,
+  parseMcsRange,
+  parseUidRange,
+  validateRangeSettings,
+  type RangeSettings,
+} from '../policy/uid-range/ranges.ts';
+import { compileFields } from './ajv.ts';
+import schema from './portcullis-configuration.schema.json' with { type: 'json' };
+
+/** The JSON schema of the document, in the form of a CRD. Objects with other fields are rejected, too. */
+export const CONFIGURATION_SCHEMA = schema;
+
+/** Every policy setting of an installation. */
+export interface Settings {
+  /** Defaults and exemptions of Pod Security Admission. */
+  readonly podSecurity: PodSecurity;
+  readonly rollout: RolloutSettings;
+  readonly scc: SccAdmissionSettings;
+  readonly ranges: RangeSettings;
+  readonly disabledControllers: readonly string[];
+}
+
+export interface SccAdmissionSettings extends SccSettings {
+  /** `rbac`: roles and bindings in the store; `sar`: SubjectAccessReviews of the API server. */
+  readonly authorization: 'rbac' | 'sar';
+  /** `install`: the standard SCCs are created and restored. */
+  readonly standardSccs: 'install' | 'ignore';
+}
+
+/** Names that the settings may contain, and the namespace of the installation, which SCC admission exempts by default. */
+export interface DecodeOptions {
+  readonly controllers: readonly string[];
+  readonly namespace: string;
+}
+
+/** The default settings: nothing is enforced beyond the labels of namespaces. */
+export function createDefaultSettings(options: DecodeOptions): Settings {
+  return toSettings({}, options, []);
+}
+
+/** The settings, or all errors with their paths from the root of the document. */
+export type DecodedSettings = { readonly settings: Settings } | { readonly errors: readonly FieldError[] };
+
+/** Decodes a document and sets defaults. The argument may have any type. */
+export function decodeSettings(document: unknown, options: DecodeOptions): DecodedSettings {
+  // As the API server does for objects of a CRD.
+  const content = withoutNulls(document);
+  const malformed = validate(content);
+  if (malformed.length > 0) return { errors: malformed };
+  const { spec } = content as { readonly spec: Spec };
+  const errors: FieldError[] = [];
+  const settings = toSettings(spec, options, errors);
+  return errors.length > 0 ? { errors } : { settings };
+}
+
+const validate = compileFields(schema);
+
+/** The spec after validation by the schema. */
+interface Spec {
+  readonly podSecurity?: {
+    readonly defaults?: Partial<Record<(typeof DEFAULTS)[number][0], string>>;
+    readonly exemptions?: Partial<PodSecurityConfiguration['exemptions']>;
+  };
+  readonly scc?: {
+    readonly mode?: SccSettings['mode'];
+    readonly exemptNamespaces?: readonly string[];
+    readonly compatibility?: 'portcullis' | 'openshift';
+    readonly identity?: 'accurate' | 'openshift';
+    readonly brokenSCC?: 'skip' | 'refuse';
+    readonly requiredSCCs?: readonly string[];
+    readonly unprocessedPods?: 'pass' | 'evaluate';
+    readonly preferUserNamespaces?: boolean;
+    readonly authorization?: 'rbac' | 'sar';
+    readonly standardSCCs?: 'install' | 'ignore';
+  };
+  readonly namespaceRanges?: {
+    readonly uidRange?: string;
+    readonly mcsRange?: string;
+    readonly mcsLabelsPerBlock?: number;
+  };
+  readonly rollout?: Partial<
+    Pick<RolloutSettings, 'phase' | 'enforcementDate' | 'recheckBeforeEnforce' | 'inconclusivePolicy' | 'evaluator'>
+  > & {
+    readonly evaluationInterval?: string;
+    readonly maxEvaluationAge?: string;
+    readonly raiseSettleTime?: string;
+    readonly clientQPS?: number;
+    readonly clientBurst?: number;
+  };
+  readonly controllers?: { readonly disabled?: readonly string[] };
+  readonly featureGates?: Readonly<Record<string, boolean>>;
+}
+
+/** The fields of `spec.podSecurity.defaults`, and those of upstream's PodSecurityConfiguration. */
+const DEFAULTS = [
+  ['enforce', 'enforce'],
+  ['enforceVersion', 'enforce-version'],
+  ['audit', 'audit'],
+  ['auditVersion', 'audit-version'],
+  ['warn', 'warn'],
+  ['warnVersion', 'warn-version'],
+] as const;
+
+function toSettings(spec: Spec, options: DecodeOptions, errors: FieldError[]): Settings {
+  const rollout = toRollout(spec, errors);
+  return {
+    podSecurity: toPodSecurity(spec.podSecurity, rollout, errors),
+    rollout,
+    scc: toScc(spec.scc, options, errors),
+    ranges: toRanges(spec.namespaceRanges, errors),
+    disabledControllers: toDisabledControllers(spec.controllers?.disabled, options, errors),
+  };
+}
+
+/** A rollout manages the defaults, so that the document must not set them. */
+function toPodSecurity(
+  { defaults, exemptions }: NonNullable<Spec['podSecurity']> = {},
+  { phase }: RolloutSettings,
+  errors: FieldError[],
+): PodSecurity {
+  if (phase !== 'Disabled' && defaults !== undefined) {
+    const detail = `cannot be set in rollout phase ${phase}, which manages the defaults`;
+    errors.push(forbiddenField('spec.podSecurity.defaults', detail));
+  }
+  const given = DEFAULTS.flatMap(([field, upstream]) => {
+    const value = defaults?.[field];
+    return value === undefined ? [] : [[upstream, value] as const];
+  });
+  const configuration: PodSecurityConfiguration = {
+    defaults: { ...DEFAULT_CONFIGURATION.defaults, ...Object.fromEntries(given) },
+    exemptions: { ...DEFAULT_CONFIGURATION.exemptions, ...exemptions },
+  };
+  const invalid = validateConfiguration(configuration);
+  errors.push(...invalid.map((error) => ({ ...error, path: `spec.podSecurity.${error.path}` })));
+  return createPodSecurity(invalid.length > 0 ? DEFAULT_CONFIGURATION : configuration);
+}
+
+/** The fields of deviations from OpenShift, which `compatibility: openshift` excludes. */
+const DEVIATIONS = ['identity', 'brokenSCC', 'requiredSCCs', 'unprocessedPods'] as const;
+
+function toScc(scc: Spec['scc'] = {}, { namespace }: DecodeOptions, errors: FieldError[]): SccAdmissionSettings {
+  const { compatibility, identity, brokenSCC: brokenScc, requiredSCCs: requiredSccs = [], unprocessedPods } = scc;
+  if (compatibility === 'openshift') {
+    const detail = 'cannot be combined with compatibility openshift, which allows no deviation from OpenShift';
+    const given = DEVIATIONS.filter((name) => scc[name] !== undefined);
+    errors.push(...given.map((name) => forbiddenField(`spec.scc.${name}`, detail)));
+  }
+  const deviations: Compatibility = {
+    requiredSccs,
+    ...(identity === undefined ? {} : { identity }),
+    ...(brokenScc === undefined ? {} : { brokenScc }),
+    ...(unprocessedPods === undefined ? {} : { unprocessedPods }),
+  };
+  const exemptNamespaces = scc.exemptNamespaces ?? defaultExemptNamespaces(namespace);
+  errors.push(...findNameErrors('spec.scc.exemptNamespaces', exemptNamespaces));
+  return {
+    mode: scc.mode ?? 'report',
+    exemptNamespaces,
+    compatibility: compatibility === 'openshift' ? 'openshift' : deviations,
+    preferUserNamespaces: scc.preferUserNamespaces ?? false,
+    authorization: scc.authorization ?? 'rbac',
+    standardSccs: scc.standardSCCs ?? 'install',
+  };
+}
+
+function findNameErrors(path: string, names: readonly string[]): FieldError[] {
+  return names.flatMap((name, index) => {
+    const at = `${path}[${index}]`;
+    const [problem] = dnsLabelErrors(name);
+    if (problem !== undefined) return [invalidValue(at, name, problem)];
+    return names.indexOf(name) < index ? [duplicateValue(at, name)] : [];
+  });
+}
+
+function toRanges(ranges: Spec['namespaceRanges'] = {}, errors: FieldError[]): RangeSettings {
+  const read = <T>(field: 'uidRange' | 'mcsRange', parse: (text: string) => Result<T>, fallback: T): T => {
+    const text = ranges[field];
+    if (text === undefined) return fallback;
+    const result = parse(text);
+    if ('value' in result) return result.value;
+    errors.push(invalidValue(`spec.namespaceRanges.${field}`, text, result.error));
+    return fallback;
+  };
+  const settings: RangeSettings = {
+    uidRange: read('uidRange', parseUidRange, DEFAULT_RANGES.uidRange),
+    mcsRange: read('mcsRange', parseMcsRange, DEFAULT_RANGES.mcsRange),
+    labelsPerBlock: ranges.mcsLabelsPerBlock ?? DEFAULT_RANGES.labelsPerBlock,
+  };
+  const problem = validateRangeSettings(settings);
+  if (problem !== undefined) errors.push(invalidValue('spec.namespaceRanges', ranges, problem));
+  return settings;
+}
+
+function toDisabledControllers(
+  names: readonly string[] = [],
+  { controllers }: DecodeOptions,
+  errors: FieldError[],
+): readonly string[] {
+  names.forEach((name, index) => {
+    if (!controllers.includes(name))
+      errors.push(notSupported(`spec.controllers.disabled[${index}]`, name, controllers));
+  });
+  return names;
+}
+
+const MIN_INTERVAL_MS = 60_000;
+const MAX_SETTLE_MS = 3_600_000;
+
+function toRollout({ rollout = {}, featureGates = {} }: Spec, errors: FieldError[]): RolloutSettings {
+  const { evaluationInterval, maxEvaluationAge, raiseSettleTime, clientQPS, clientBurst, ...given } = rollout;
+  const invalid = (field: keyof typeof rollout, detail: string): void =>
+    void errors.push(invalidValue(`spec.rollout.${field}`, rollout[field], detail));
+  const settings: RolloutSettings = {
+    ...DEFAULT_ROLLOUT,
+    ...given,
+    evaluationIntervalMs: durationMs(evaluationInterval) ?? DEFAULT_ROLLOUT.evaluationIntervalMs,
+    maxEvaluationAgeMs: durationMs(maxEvaluationAge) ?? DEFAULT_ROLLOUT.maxEvaluationAgeMs,
+    raiseSettleMs: durationMs(raiseSettleTime) ?? DEFAULT_ROLLOUT.raiseSettleMs,
+    clientQps: clientQPS ?? DEFAULT_ROLLOUT.clientQps,
+    clientBurst: clientBurst ?? DEFAULT_ROLLOUT.clientBurst,
+    featureGates: toFeatureGates(featureGates, errors),
+  };
+  if (given.enforcementDate !== undefined && !isDate(given.enforcementDate)) {
+    invalid('enforcementDate', 'must be a date such as 2027-01-31');
+  }
+  if (settings.evaluationIntervalMs < MIN_INTERVAL_MS) invalid('evaluationInterval', 'must be at least 1m');
+  if (settings.maxEvaluationAgeMs < settings.evaluationIntervalMs) {
+    const detail = 'must not be less than evaluationInterval, because results would expire before the next evaluation';
+    invalid('maxEvaluationAge', detail);
+  }
+  if (settings.raiseSettleMs > MAX_SETTLE_MS) invalid('raiseSettleTime', 'must be at most 1h');
+  return settings;
+}
+
+function durationMs(text: string | undefined): number | undefined {
+  return text === undefined ? undefined : parseDurationMs(text);
+}
+
+/** Date.parse accepts February 30 and returns a day of March. */
+function isDate(text: string): boolean {
+  const ms = Date.parse(`${text}T00:00:00Z`);
+  return !Number.isNaN(ms) && new Date(ms).toISOString().startsWith(text);
+}
+
+/** The names of the known feature gates. */
+const FEATURES: readonly string[] = [ENFORCEMENT_GATE];
+
+function toFeatureGates(gates: Readonly<Record<string, boolean>>, errors: FieldError[]): ReadonlyMap<string, boolean> {
+  const unknown = Object.keys(gates).filter((name) => !FEATURES.includes(name));
+  errors.push(...unknown.map((name) => notSupported('spec.featureGates', name, FEATURES)));
+  return new Map(Object.entries(gates));
+}
