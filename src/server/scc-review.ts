@@ -3,7 +3,7 @@ import { getSccSet } from '../cluster/access.ts';
 import type { Store } from '../cluster/store.ts';
 import type { AdmissionRequest, Decision } from '../kube/admission.ts';
 import { quote } from '../kube/text.ts';
-import type { Namespace } from '../kube/types.ts';
+import { isObject, type Namespace } from '../kube/types.ts';
 import { sccMode, type NamespaceMode, type SccMode, type SccSettings } from '../policy/scc/mode.ts';
 import { readNamespaceRanges } from '../policy/scc/namespace.ts';
 import { reportScc } from '../policy/scc/assign.ts';
@@ -60,11 +60,23 @@ export function reviewPod(review: SccReview, deps: SccReviewDeps): MaybePromise<
     const { mode } = outcome;
     const decision = review.adapt ? review.adapt(outcome.decision) : outcome.decision;
     deps.record(review.request, { mode, decision });
-    const response = mode.mode === 'report' ? reportScc(decision) : decision;
+    const response = mode.mode === 'report' ? reportScc(decision) : withDetails(decision, review.request);
     return mode.problem === undefined
       ? response
       : { ...response, warnings: [mode.problem, ...(response.warnings ?? [])] };
   });
+}
+
+/**
+ * Adds the name of the pod to a denial. Before the API server generates a name, it is the prefix.
+ * @see https://github.com/kubernetes/kubernetes/blob/v1.36.0/staging/src/k8s.io/apiserver/pkg/admission/errors.go
+ */
+function withDetails(decision: SccDecision, { name, object }: AdmissionRequest): Decision {
+  if (decision.allowed || decision.status.details !== undefined) return decision;
+  const metadata = isObject(object) && isObject(object['metadata']) ? object['metadata'] : {};
+  const found = [name, metadata['name'], metadata['generateName']].find((one) => typeof one === 'string' && one !== '');
+  const details = { name: typeof found === 'string' ? found : 'Unknown', kind: 'pods' };
+  return { ...decision, status: { ...decision.status, details } };
 }
 
 /**

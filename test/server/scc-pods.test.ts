@@ -179,6 +179,20 @@ suite('/scc/mutate', () => {
     });
   }
 
+  test('a denial contains the name of the pod, or the prefix from which the API server generates it', () => {
+    const prefixed = { ...ROOT, metadata: { generateName: 'web-', namespace: 'shop' } };
+    const cases = [
+      [podRequest(ROOT), 'web'],
+      [podRequest(ROOT, { name: '' }), 'web'],
+      [podRequest(prefixed, { name: '' }), 'web-'],
+      [podRequest({ ...ROOT, metadata: {} }, { name: '' }), 'Unknown'],
+    ] as const;
+    for (const [request, name] of cases) {
+      const decision = createRig().decide('/scc/mutate', request);
+      assert.deepEqual(decision.allowed ? undefined : decision.status.details, { name, kind: 'pods' });
+    }
+  });
+
   test('audit annotations in report mode', () => {
     const { auditAnnotations } = createRig({ mode: 'report' }).decide('/scc/mutate', podRequest(buildPod()));
     assert.deepEqual(auditAnnotations, {
