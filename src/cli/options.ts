@@ -4,7 +4,6 @@
  */
 import { UserError } from '../config/files.ts';
 import { parseDurationMs } from '../kube/units.ts';
-import type { Result } from '../kube/types.ts';
 import { quote } from '../kube/text.ts';
 
 /** A mistake in the options of a command. Its message is printed with a reference to the help. */
@@ -152,15 +151,6 @@ export function text(value: string): string {
 export function nonEmpty(value: string): string {
   if (value === '') throw new UserError('must not be empty');
   return value;
-}
-
-/** Adapts a parser of `policy/`. */
-export function parsed<T>(parse: (text: string) => Result<T>): Parse<T> {
-  return (value) => {
-    const result = parse(value);
-    if ('error' in result) throw new UserError(result.error);
-    return result.value;
-  };
 }
 
 /** One of several words. */

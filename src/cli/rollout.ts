@@ -63,7 +63,6 @@ export const rolloutOptions = {
     help: 'Namespace of the installation',
   }),
   'scc-mode': sccOptions['scc-mode'],
-  'scc-exempt-namespaces': sccOptions['scc-exempt-namespaces'],
   output: outputOption(DATA_AND_TABLE),
 };
 
@@ -135,7 +134,7 @@ async function readSettings(store: Store, values: RolloutValues) {
     rollout: source ? rollout : { ...rollout, phase: 'Evaluate' as const },
     scc: {
       mode: sccMode ?? scc.mode,
-      exemptNamespaces: values['scc-exempt-namespaces'] ?? scc.exemptNamespaces,
+      exemptNamespaces: scc.exemptNamespaces,
     },
     assumptions: [
       ...(source ? [] : ['spec.rollout.phase Evaluate (set --config)']),

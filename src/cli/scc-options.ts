@@ -1,17 +1,12 @@
 import { UserError } from '../config/files.ts';
+import { loadSettings } from '../config/settings.ts';
+import { CONTROLLER_NAMES } from '../controllers/index.ts';
 import { dnsLabelErrors } from '../kube/names.ts';
 import { quote } from '../kube/text.ts';
+import { INSTALLATION } from '../kube/well-known.ts';
 import type { Namespace } from '../kube/types.ts';
-import {
-  DEFAULT_EXEMPT_NAMESPACES,
-  SCC_MODES,
-  sccMode,
-  type Compatibility,
-  type NamespaceMode,
-  type SccMode,
-  type SccSettings,
-} from '../policy/scc/mode.ts';
-import { flag, list, mapped, oneOf, option, text, type Values, nonEmpty } from './options.ts';
+import { SCC_MODES, sccMode, type NamespaceMode, type SccMode, type SccSettings } from '../policy/scc/mode.ts';
+import { oneOf, option, text, type Values, nonEmpty } from './options.ts';
 import { inventoryOptions } from './inventory/inventory.ts';
 import { DATA_AND_TABLE, outputOption } from './output/print.ts';
 
@@ -20,33 +15,14 @@ import { DATA_AND_TABLE, outputOption } from './output/print.ts';
 /** The mode of a cluster whose settings do not name one. */
 export const DEFAULT_SCC_MODE: SccMode = 'report';
 
-const modeText = {
-  help: 'Default SCC mode for namespaces without the label portcullis.dev/scc: enforce denies pods, report only warns, off disables SCC admission in the whole cluster',
-  shown: DEFAULT_SCC_MODE,
-};
-
 /** The SCC options of commands that predict the creation of pods; without `--scc-mode`, the mode is an assumption. */
 export const sccOptions = {
-  'scc-mode': option('MODE', oneOf(SCC_MODES), undefined, modeText),
-  'scc-exempt-namespaces': {
-    ...mapped(
-      list('NAME', optionalNamespaceName, { help: 'Namespaces without SCC admission, regardless of their labels' }),
-      (names) => (names.length === 0 ? undefined : names.filter((name) => name !== '')),
-    ),
-    fallback: DEFAULT_EXEMPT_NAMESPACES.join(','),
-  },
-  'scc-compatibility': option('WITH', oneOf(['portcullis', 'openshift'] as const), 'portcullis', {
-    help: 'Compatibility of SCC admission: openshift reproduces OpenShift exactly, portcullis deviates in the settings --scc-identity, --scc-broken and --scc-required',
+  config: option('FILE', text, undefined, {
+    help: 'File with the policy settings of the server: a PortcullisConfiguration',
   }),
-  'scc-identity': option('GROUPS', oneOf(['accurate', 'openshift'] as const), undefined, {
-    help: "Groups of a pod's service account: accurate (the default) includes system:authenticated, openshift does not",
-  }),
-  'scc-broken': option('WHAT', oneOf(['skip', 'refuse'] as const), undefined, {
-    help: 'Handling of an invalid SCC: skip (the default) ignores the SCC, refuse denies all pods',
-  }),
-  'scc-required': list('SCC', text, { help: 'SCCs that must exist before any pod is admitted; none by default' }),
-  'scc-prefer-user-namespaces': flag({
-    help: 'Try SCCs that require a user namespace before other SCCs of equal priority and restrictions, for pods with a user namespace',
+  'scc-mode': option('MODE', oneOf(SCC_MODES), undefined, {
+    help: 'Default SCC mode for namespaces without the label portcullis.dev/scc: enforce denies pods, report only warns, off disables SCC admission in the whole cluster',
+    shown: DEFAULT_SCC_MODE,
   }),
 };
 
@@ -57,54 +33,30 @@ export function namespaceName(value: string): string {
   return value;
 }
 
-/** `--scc-exempt-namespaces=` exempts no namespace. */
-function optionalNamespaceName(value: string): string {
-  return value === '' ? value : namespaceName(value);
-}
-
-type SccValues = Values<typeof sccOptions>;
-
 /** The settings that `serve` is expected to have. */
 export interface ExpectedSettings extends SccSettings {
-  /** Absent if `--scc-mode` gives the mode. */
+  /** Absent if `--scc-mode` or the file of `--config` gives the mode. */
   readonly modeFrom?: 'assumption';
 }
 
 /**
- * Returns the settings of SCC admission.
- * @throws {UserError} for options that contradict each other
+ * Returns the settings of SCC admission. `--scc-mode` takes precedence over the file.
+ * @throws {UserError} for an invalid file
  */
-export function sccSettings(values: SccValues): ExpectedSettings {
+export async function sccSettings(values: Values<typeof sccOptions>): Promise<ExpectedSettings> {
+  const { config, 'scc-mode': mode } = values;
+  const decode = { controllers: CONTROLLER_NAMES, namespace: INSTALLATION.namespace };
+  const { scc } = (await loadSettings(config, decode)).settings;
   return {
-    mode: values['scc-mode'] ?? DEFAULT_SCC_MODE,
-    ...(values['scc-mode'] === undefined ? { modeFrom: 'assumption' } : {}),
-    exemptNamespaces: values['scc-exempt-namespaces'] ?? DEFAULT_EXEMPT_NAMESPACES,
-    compatibility: sccCompatibility(values),
-    preferUserNamespaces: values['scc-prefer-user-namespaces'],
-  };
-}
-
-const DEVIATIONS = ['scc-identity', 'scc-broken', 'scc-required'] as const;
-
-function sccCompatibility(values: SccValues): Compatibility {
-  const { 'scc-identity': identity, 'scc-broken': brokenScc } = values;
-  if (values['scc-compatibility'] === 'openshift') {
-    const given = DEVIATIONS.find((name) => (values[name]?.length ?? 0) > 0);
-    if (given === undefined) return 'openshift';
-    throw new UserError(
-      `--${given} cannot be combined with --scc-compatibility=openshift, which allows no deviation from OpenShift`,
-    );
-  }
-  return {
-    requiredSccs: values['scc-required'],
-    ...(identity === undefined ? {} : { identity }),
-    ...(brokenScc === undefined ? {} : { brokenScc }),
+    ...scc,
+    mode: mode ?? scc.mode,
+    ...(mode === undefined && config === undefined ? { modeFrom: 'assumption' } : {}),
   };
 }
 
 /** The expected SCC mode of a namespace. */
 export interface ExpectedMode extends NamespaceMode {
-  /** Absent if a label of the namespace or `--scc-mode` gives the mode. */
+  /** Absent if a label of the namespace, `--scc-mode` or the file of `--config` gives the mode. */
   readonly modeFrom?: 'assumption';
 }
 

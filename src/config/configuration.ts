@@ -18,7 +18,6 @@ import {
 import { parsePath } from './yaml.ts';
 import { formatFieldError } from '../kube/field-error.ts';
 import type { FieldShape } from '../kube/field-shape.ts';
-import { isObject } from '../kube/types.ts';
 import {
   completeDefaults,
   createPodSecurity,
@@ -117,23 +116,7 @@ export async function readPodSecuritySource(file: string): Promise<Source> {
  */
 export function parsePodSecurity(source: Source): PodSecurity {
   const node = findConfiguration(source);
-  return node ? readPodSecurity(node) : createPodSecurity(DEFAULT_CONFIGURATION);
-}
-
-/** Finds the PodSecurityConfiguration in a text. */
-export function findConfiguration(source: Source): ConfigNode | undefined {
-  if (source.text === '') return undefined;
-  const root = firstDocument(source);
-  const node = isOfKind(root, ADMISSION_CONFIGURATION) ? findPluginConfiguration(root, PLUGIN).inline : root;
-  if (node) requireKind(node, [POD_SECURITY_CONFIGURATION]);
-  return node;
-}
-
-/**
- * Reads a PodSecurityConfiguration in a document, where it may omit apiVersion and kind.
- * @throws {UserError} with file, line and column of each error
- */
-export function readPodSecurity(node: ConfigNode): PodSecurity {
+  if (!node) return createPodSecurity(DEFAULT_CONFIGURATION);
   const configuration = decodeConfiguration(node);
   const { errors } = completeDefaults(configuration.defaults);
   if (errors.length > 0) {
@@ -148,14 +131,21 @@ export function readPodSecurity(node: ConfigNode): PodSecurity {
   return createPodSecurity(configuration);
 }
 
+/** Finds the PodSecurityConfiguration in a text. */
+export function findConfiguration(source: Source): ConfigNode | undefined {
+  if (source.text === '') return undefined;
+  const root = firstDocument(source);
+  const node = isOfKind(root, ADMISSION_CONFIGURATION) ? findPluginConfiguration(root, PLUGIN).inline : root;
+  if (node) requireKind(node, [POD_SECURITY_CONFIGURATION]);
+  return node;
+}
+
 /**
  * Decodes a configuration and sets defaults. It does not validate the values.
  * @throws {UserError} for wrong types, unknown fields and duplicate keys
  */
 export function decodeConfiguration(node: ConfigNode): PodSecurityConfiguration {
   checkFields(node, POD_SECURITY_SHAPE);
-  const own = isObject(node.value) && (node.value.apiVersion != null || node.value.kind != null);
-  if (own) requireKind(node, [POD_SECURITY_CONFIGURATION]);
   return {
     defaults: createRecord(
       DEFAULTS_FIELDS,

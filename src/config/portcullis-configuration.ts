@@ -99,14 +99,10 @@ interface Spec {
     readonly mcsLabelsPerBlock?: number;
   };
   readonly rollout?: Partial<
-    Pick<RolloutSettings, 'phase' | 'enforcementDate' | 'recheckBeforeEnforce' | 'inconclusivePolicy' | 'evaluator'>
-  > & {
-    readonly evaluationInterval?: string;
-    readonly maxEvaluationAge?: string;
-    readonly raiseSettleTime?: string;
-    readonly clientQPS?: number;
-    readonly clientBurst?: number;
-  };
+    Pick<RolloutSettings, 'phase' | 'enforcementDate' | 'recheckBeforeEnforce' | 'inconclusivePolicy' | 'evaluator'> &
+      Readonly<Record<'evaluationInterval' | 'maxEvaluationAge' | 'raiseSettleTime', string>> &
+      Readonly<Record<'clientQPS' | 'clientBurst', number>>
+  >;
   readonly controllers?: { readonly disabled?: readonly string[] };
   readonly featureGates?: Readonly<Record<string, boolean>>;
 }
@@ -123,12 +119,17 @@ const DEFAULTS = [
 
 function toSettings(spec: Spec, options: DecodeOptions, errors: FieldError[]): Settings {
   const rollout = toRollout(spec, errors);
+  const disabledControllers = spec.controllers?.disabled ?? [];
+  for (const [index, name] of disabledControllers.entries()) {
+    const known = options.controllers;
+    if (!known.includes(name)) errors.push(notSupported(`spec.controllers.disabled[${index}]`, name, known));
+  }
   return {
     podSecurity: toPodSecurity(spec.podSecurity, rollout, errors),
     rollout,
     scc: toScc(spec.scc, options, errors),
     ranges: toRanges(spec.namespaceRanges, errors),
-    disabledControllers: toDisabledControllers(spec.controllers?.disabled, options, errors),
+    disabledControllers,
   };
 }
 
@@ -209,18 +210,6 @@ function toRanges(ranges: Spec['namespaceRanges'] = {}, errors: FieldError[]): R
   const problem = validateRangeSettings(settings);
   if (problem !== undefined) errors.push(invalidValue('spec.namespaceRanges', ranges, problem));
   return settings;
-}
-
-function toDisabledControllers(
-  names: readonly string[] = [],
-  { controllers }: DecodeOptions,
-  errors: FieldError[],
-): readonly string[] {
-  names.forEach((name, index) => {
-    if (!controllers.includes(name))
-      errors.push(notSupported(`spec.controllers.disabled[${index}]`, name, controllers));
-  });
-  return names;
 }
 
 const MIN_INTERVAL_MS = 60_000;

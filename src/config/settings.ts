@@ -127,10 +127,10 @@ export function createSettings(options: SettingsOptions): Observable<Settings> {
     // At start an empty file means the defaults. Later it is more likely a truncated file, and the defaults enforce nothing.
     if (source.text === '') throw new UserError(`${source.file} is empty`);
     const next = parseSettings(source, decode);
-    settings.set(restrictToStart(next, loaded.settings));
+    const { settings: inForce, changed } = keepFixed(next, loaded.settings);
+    settings.set(inForce);
     reportSuccess();
     log.info('configuration loaded');
-    const changed = findFixedChanges(next, loaded.settings);
     if (changed.length > 0) log.warn({ changed }, 'changes take effect after a restart');
   };
   reportSuccess();
@@ -142,18 +142,12 @@ export function createSettings(options: SettingsOptions): Observable<Settings> {
   return settings;
 }
 
-/** The settings that are read once, at start, and their names in the document. */
-const FIXED = { scc: 'scc', ranges: 'namespaceRanges', disabledControllers: 'controllers' } as const;
-
-function restrictToStart(next: Settings, { scc, ranges, disabledControllers, rollout }: Settings): Settings {
-  const isDisabled = rollout.phase === 'Disabled';
-  return { ...next, scc, ranges, disabledControllers, rollout: isDisabled ? rollout : next.rollout };
-}
-
-/** The names of the changed settings that do not take effect. */
-function findFixedChanges(next: Settings, start: Settings): readonly string[] {
-  const isRolloutOff = start.rollout.phase === 'Disabled' && next.rollout.phase !== 'Disabled';
-  const names = ['scc', 'ranges', 'disabledControllers'] as const;
-  const changed = names.filter((name) => !deepEqual(next[name], start[name])).map((name) => FIXED[name]);
-  return [...changed, ...(isRolloutOff ? ['rollout.phase'] : [])];
+/** Replaces the settings that are read once, at start. Returns the names of those that differ in the document. */
+function keepFixed(next: Settings, start: Settings): { readonly settings: Settings; readonly changed: string[] } {
+  const { scc, ranges, disabledControllers } = start;
+  const rollout = start.rollout.phase === 'Disabled' ? start.rollout : next.rollout;
+  const settings = { ...next, scc, ranges, disabledControllers, rollout };
+  const names = { scc: 'scc', ranges: 'namespaceRanges', disabledControllers: 'controllers', rollout: 'rollout' };
+  const keys = Object.keys(names) as (keyof typeof names)[];
+  return { settings, changed: keys.filter((key) => !deepEqual(next[key], settings[key])).map((key) => names[key]) };
 }

@@ -213,7 +213,7 @@ export const command = defineCommand({
     ...sccReviewOptions,
   },
   async run(options, paths, io) {
-    const settings = sccSettings(options);
+    const settings = await sccSettings(options);
     const { as: user, 'as-group': groups, output } = options;
     if (user === undefined && groups.length > 0) throw new UserError('--as-group requires --as');
     const { objects, inventory } = await readSubjects(paths, options, { io, needs: { kinds: SCC_INPUT_KINDS } });

@@ -273,7 +273,7 @@ export const command = defineCommand({
     }
     const kinds = [...SCC_INPUT_KINDS, ...POD_SOURCES];
     const { store, assumptions } = await readInventory(options, io, { kinds, only: namespace, gaps: 'fill' });
-    const input = { store, settings: sccSettings(options) };
+    const input = { store, settings: await sccSettings(options) };
     const selected = listNamespaces(store, namespace);
     const planned = await mapNamespaces(selected, (one) => planNamespace(one, input), { verb: 'Planning', io });
     const namespaces = planned.filter((one) => one !== undefined);

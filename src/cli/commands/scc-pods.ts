@@ -6,7 +6,7 @@ import type { Pod } from '../../kube/types.ts';
 import { RBAC_KINDS } from '../../policy/rbac/rules.ts';
 import { matchesUser } from '../../policy/rbac/who-can.ts';
 import { findSccViolations } from '../../policy/scc/advice/explain.ts';
-import { DEFAULT_EXEMPT_NAMESPACES, sccMode, type SccMode, type SccSettings } from '../../policy/scc/mode.ts';
+import { sccMode, type SccMode, type SccSettings } from '../../policy/scc/mode.ts';
 import { defineCommand, EXIT } from '../command.ts';
 import {
   findNamespace,
@@ -18,7 +18,7 @@ import {
 import { list, oneOf, option, text } from '../options.ts';
 import { DATA_AND_TABLE, assumptionBlocks, outputOption, printReport, printTable } from '../output/print.ts';
 import { findScc, printGrantSource, sccGrants, type GrantSource, type SccGrant } from '../scc-grants.ts';
-import { DEFAULT_SCC_MODE, sccOptions } from '../scc-options.ts';
+import { DEFAULT_SCC_MODE, sccOptions, sccSettings } from '../scc-options.ts';
 
 interface AuditContext {
   readonly store: Store;
@@ -158,17 +158,16 @@ export const command = defineCommand({
     subject: option('TYPE', oneOf(['user', 'serviceaccount'] as const), undefined, {
       help: 'Only pods that were admitted by the permissions of their creator (user) or of their service account',
     }),
-    'scc-mode': sccOptions['scc-mode'],
-    'scc-exempt-namespaces': sccOptions['scc-exempt-namespaces'],
+    ...sccOptions,
     output: outputOption([...DATA_AND_TABLE, 'csv']),
   },
   async run(options, _operands, io) {
-    const { scc: sccs, subject, output, 'scc-mode': mode = DEFAULT_SCC_MODE } = options;
+    const { scc: sccs, subject, output } = options;
     const namespace = selectedNamespace(options);
     const kinds = ['Namespace', 'Pod', 'SecurityContextConstraints', ...RBAC_KINDS] as const;
     const { store, assumptions: missing } = await readInventory(options, io, { kinds, only: namespace });
     if (namespace !== undefined) findNamespace(store, namespace);
-    const settings = { mode, exemptNamespaces: options['scc-exempt-namespaces'] ?? DEFAULT_EXEMPT_NAMESPACES };
+    const settings = await sccSettings(options);
     const context = { store, settings, grantsFor: createGrantLookup(store) };
     const all = store.list('Pod').map((pod) => auditPod(pod, context));
     for (const name of sccs) if (!all.some(({ scc }) => scc === name)) findScc(store, name);
@@ -177,7 +176,7 @@ export const command = defineCommand({
       .filter(({ scc }) => sccs.length === 0 || (scc !== undefined && sccs.includes(scc)))
       .filter((pod) => subject === undefined || pod.subject === subject)
       .sort((a, b) => compareBytes(a.namespace, b.namespace) || compareBytes(a.name, b.name));
-    const assumptions = [...missing, ...(options['scc-mode'] === undefined ? [MODE_ASSUMPTION] : [])];
+    const assumptions = [...missing, ...(settings.modeFrom === undefined ? [] : [MODE_ASSUMPTION])];
     if (output === 'csv') io.stdout.write(printCsv(pods));
     else {
       const rows = pods.map((pod) => printPod(pod).map((cell) => cell || '<none>'));

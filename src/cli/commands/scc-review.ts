@@ -153,7 +153,7 @@ export const command = defineCommand({
   options: { ...subjectOptions, ...sccReviewOptions },
   async run(options, paths, io) {
     const { stdout, stderr } = io;
-    const settings = sccSettings(options);
+    const settings = await sccSettings(options);
     if (options.serviceaccount.length > 0 && (options.user !== undefined || options.group.length > 0)) {
       throw new UserError(
         '--serviceaccount cannot be combined with --user and --group: review service accounts or users',

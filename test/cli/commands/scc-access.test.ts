@@ -64,7 +64,7 @@ describe('scc pods shows', () => {
   });
 
   test('pods without SCC admission', async () => {
-    const args = ['-n', 'shop', '--scc-exempt-namespaces', 'shop', '-o', 'csv'];
+    const args = ['-n', 'shop', '--config=test/fixtures/scc-access/exempt.json', '-o', 'csv'];
     const { stdout } = await runProgram(['scc', 'pods', ...args, ...CLUSTER]);
     assert.match(stdout, /^shop,old,,,exempt namespace,/m);
     assert.match(

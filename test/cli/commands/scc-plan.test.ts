@@ -91,7 +91,7 @@ describe('the summary and the next step', () => {
       'the namespace is exempt',
       namespaceWith({}, privileged),
       `${unevaluated}\n${noRefusal}`,
-      ['--scc-exempt-namespaces=one'],
+      ['--config=test/fixtures/scc-plan/exempt.json'],
     ],
     [
       'refusals count in mode report',

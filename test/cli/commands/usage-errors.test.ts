@@ -18,16 +18,13 @@ const NO_SUBJECT =
 const NAME_RULE =
   "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')";
 
-const LABEL_RULE =
-  "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?')";
-
 /** Arguments, separated by spaces, and the message. The standard input is a document that cannot be read. */
 const CASES: readonly (readonly [args: string, message: string])[] = [
   ['scc plan -f scc-plan/shop.yaml -n gone', 'namespace "gone" not found'],
   ['scc plan -f -', YAML_ERROR],
   [
-    'scc plan -f scc-plan/shop.yaml --scc-compatibility=openshift --scc-identity=accurate',
-    '--scc-identity cannot be combined with --scc-compatibility=openshift, which allows no deviation from OpenShift',
+    'scc plan -f scc-plan/shop.yaml --config serve/unknown-option.yaml',
+    'invalid configuration: options: Forbidden: unknown field (serve/unknown-option.yaml:4:1, options)',
   ],
   [
     'scc plan -f - --bindings - -o json',
@@ -170,11 +167,6 @@ const OPTIONS: readonly (readonly [command: string, args: string, message: strin
   ],
   ['serve', '-v 3 --log-level=debug', "option '-v, --v <n>' cannot be used with option '--log-level <level>'"],
   ['scc pods', '--scc-mode=on', 'invalid argument "on" for "--scc-mode" flag: must be one of enforce, report, off'],
-  [
-    'scc pods',
-    '--scc-exempt-namespaces=shop,Bad_Name',
-    `invalid argument "shop,Bad_Name" for "--scc-exempt-namespaces" flag: "Bad_Name" is not a valid namespace name: ${LABEL_RULE}`,
-  ],
   [
     'serve',
     '--tls-extra-names=localhost,-',
