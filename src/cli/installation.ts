@@ -22,7 +22,7 @@ import { CONFIGURATION_KINDS, type ConfigurationKind, type WebhookConfiguration 
 import { INSTALLATION } from '../kube/well-known.ts';
 import { PROGRAM, VERSION, type Io } from './command.ts';
 import { inventoryOptions } from './inventory/inventory.ts';
-import { nonEmpty, option, text, type Values } from './options.ts';
+import { nonEmpty, oneOf, option, text, type Values } from './options.ts';
 
 /** The options that select the cluster. */
 export const clusterOptions = {
@@ -31,6 +31,28 @@ export const clusterOptions = {
   }),
   context: inventoryOptions.context,
 };
+
+const DRY_RUNS = ['none', 'client', 'server'] as const;
+
+/** How far a command that writes objects goes. */
+export type DryRun = (typeof DRY_RUNS)[number];
+
+export const dryRunOption = {
+  'dry-run': option('MODE', oneOf(DRY_RUNS), 'none', {
+    help: 'client: print the changes without sending them; server: send them, and the API server stores nothing',
+  }),
+};
+
+const DRY_RUN_SUFFIXES: Readonly<Record<DryRun, string>> = {
+  none: '',
+  client: ' (dry run)',
+  server: ' (server dry run)',
+};
+
+/** The end of a message about a change, as kubectl prints it. */
+export function dryRunSuffix(dryRun: DryRun): string {
+  return DRY_RUN_SUFFIXES[dryRun];
+}
 
 export const namespaceOption = {
   namespace: option('NAME', nonEmpty, INSTALLATION.namespace, {

@@ -23,8 +23,11 @@ import {
   withCluster,
   type ClusterClient,
   type Configuration,
+  dryRunOption,
+  dryRunSuffix,
+  type DryRun,
 } from '../installation.ts';
-import { flag, option, text, type Values } from '../options.ts';
+import { option, text, type Values } from '../options.ts';
 import { DATA_AND_TABLE, outputOption, printData, printTable, printable } from '../output/print.ts';
 
 const DETAILS = `
@@ -48,7 +51,7 @@ of admissionregistration.k8s.io. For status, list is sufficient.
 Examples:
   portcullis break-glass on --reason "INC-1234: pods do not start"
   portcullis break-glass status
-  portcullis break-glass off --dry-run
+  portcullis break-glass off --dry-run=server
 
 Exit codes:
   0  success
@@ -59,7 +62,7 @@ Exit codes:
 const OPTIONS = {
   ...clusterOptions,
   reason: option('TEXT', text, undefined, { help: 'Reason, stored in an annotation' }),
-  'dry-run': flag({ help: 'Send server-side dry runs, and change nothing' }),
+  ...dryRunOption,
   output: { ...outputOption(DATA_AND_TABLE), help: 'Output format of status: table, json or yaml' },
 };
 
@@ -149,9 +152,9 @@ API servers apply the change within seconds. Portcullis then enforces again. Pod
 /** Computes the patch for the current state of a configuration. */
 type Plan = (configuration: Configuration) => readonly JsonPatchOp[];
 
-/** The result of a change. `deleted`: the configuration was deleted meanwhile. */
+/** The result of a change. `planned`: it was not sent. `deleted`: the configuration was deleted meanwhile. */
 type Outcome =
-  | { readonly kind: 'changed' | 'unchanged'; readonly configuration: Configuration }
+  | { readonly kind: 'changed' | 'planned' | 'unchanged'; readonly configuration: Configuration }
   | { readonly kind: 'deleted' }
   | { readonly kind: 'rejected'; readonly message: string };
 
@@ -164,19 +167,21 @@ async function changeAll(
   let failures = 0;
   for (const configuration of configurations) {
     const outcome = await change(client, configuration, { plan, dryRun });
-    const suffix = outcome.kind === 'changed' && dryRun ? ' (server dry run)' : '';
+    const suffix = outcome.kind === 'changed' || outcome.kind === 'planned' ? dryRunSuffix(dryRun) : '';
     const title = `${webhookPhase(configuration)} ${configuration.name}`;
     stdout.write(`${printable(`${title}: ${formatOutcome(outcome)}${suffix}`)}\n`);
     if (isIncomplete(outcome)) failures++;
   }
   if (failures > 0) return EXIT.violations;
-  if (!dryRun) stdout.write(plan === planOff ? SWITCHED_OFF : SWITCHED_ON);
+  if (dryRun === 'none') stdout.write(plan === planOff ? SWITCHED_OFF : SWITCHED_ON);
   return EXIT.passed;
 }
 
 function formatOutcome(outcome: Outcome): string {
   if (outcome.kind === 'deleted') return 'was deleted meanwhile';
   if (outcome.kind === 'rejected') return `not changed: ${outcome.message}`;
+  if (outcome.kind === 'planned')
+    return `changed: ${outcome.configuration.webhooks.map(({ name }) => name).join(', ')}`;
   const states = Map.groupBy(outcome.configuration.webhooks, webhookState);
   const parts = [...states].map(([state, all]) => `${all.map(({ name }) => name).join(', ')} ${STATES[state]}`);
   return `${outcome.kind}: ${parts.join('; ')}`;
@@ -196,7 +201,7 @@ const MAX_ATTEMPTS = 5;
 async function change(
   client: ClusterClient,
   initial: Configuration,
-  { plan, dryRun }: { readonly plan: Plan; readonly dryRun: boolean },
+  { plan, dryRun }: { readonly plan: Plan; readonly dryRun: DryRun },
 ): Promise<Outcome> {
   const { kind, name } = initial;
   const resource = RESOURCES[kind];
@@ -204,8 +209,9 @@ async function change(
   for (let attempt = 1; ; attempt++) {
     const operations = plan(configuration);
     if (operations.length === 0) return { kind: 'unchanged', configuration };
+    if (dryRun === 'client') return { kind: 'planned', configuration };
     try {
-      const patched = await client.patch(resource, name, { operations, dryRun });
+      const patched = await client.patch(resource, name, { operations, dryRun: dryRun === 'server' });
       return { kind: 'changed', configuration: parseWebhookConfiguration(kind, patched) };
     } catch (error) {
       if (!(error instanceof ApiError)) throw error;

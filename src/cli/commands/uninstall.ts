@@ -18,6 +18,9 @@ import {
   withCluster,
   type AnyObject,
   type ClusterClient,
+  dryRunOption,
+  dryRunSuffix,
+  type DryRun,
 } from '../installation.ts';
 import { durationMs, flag, option } from '../options.ts';
 import { printable } from '../output/print.ts';
@@ -35,7 +38,7 @@ Remove a Helm release with 'helm uninstall'. If a GitOps tool (Argo CD, Flux) ma
 remove it there: otherwise the tool restores it.
 
 Examples:
-  portcullis uninstall --dry-run
+  portcullis uninstall --dry-run=server
   portcullis uninstall
   portcullis uninstall --yes --purge-sccs --purge-namespaces
 
@@ -50,7 +53,7 @@ export const command = defineCommand({
   options: {
     ...clusterOptions,
     ...namespaceOption,
-    'dry-run': flag({ help: 'Send server-side dry runs, and change nothing' }),
+    ...dryRunOption,
     yes: flag({ short: 'y', help: 'Skip the confirmation' }),
     wait: option('DURATION', durationMs, 5000, {
       help: 'Wait for API servers to observe the deletion of the webhooks',
@@ -65,7 +68,7 @@ export const command = defineCommand({
     const { namespace, 'dry-run': dryRun, wait: waitMs } = options;
     const purge = { sccs: options['purge-sccs'], namespaces: options['purge-namespaces'] };
     return await withCluster(options, io, async (client) => {
-      if (!dryRun && !options.yes && !(await confirm(formatQuestion(client.connection.server, purge), io))) {
+      if (dryRun === 'none' && !options.yes && !(await confirm(formatQuestion(client.connection.server, purge), io))) {
         throw new UserError('nothing was deleted: the response was not "yes"; use --yes to skip the confirmation');
       }
       let [reported, failures] = [0, 0];
@@ -117,7 +120,7 @@ interface Context {
   readonly client: ClusterClient;
   /** Namespace of the installation. */
   readonly namespace: string;
-  readonly dryRun: boolean;
+  readonly dryRun: DryRun;
   /** Prints a line about a step. */
   report(line: string): void;
   /** Prints a line about a step that failed. */
@@ -172,7 +175,7 @@ async function deleteWebhooks(context: Context, waitMs: number): Promise<boolean
   const { targets, errors } = await findOwnObjects(context, WEBHOOKS);
   for (const message of errors) report(`Webhook configurations cannot be listed: ${message}`);
   if (errors.length > 0 || !(await deleteObjects(context, targets))) return false;
-  if (dryRun || targets.length === 0) return true;
+  if (dryRun !== 'none' || targets.length === 0) return true;
   const list = async () => (await findOwnObjects(context, WEBHOOKS)).targets;
   const remaining = await waitUntilEmpty(list, WEBHOOKS_TIMEOUT_MS, client.signal);
   for (const { object } of remaining) report(`Webhook configuration ${object.metadata.name} still exists.`);
@@ -186,7 +189,7 @@ async function deleteReplicas(context: Context): Promise<void> {
   const { client, namespace, report } = context;
   await reportProcesses(context);
   const isDeleted = await deleteOwnObjects(context, [RESOURCES.Deployment]);
-  if (context.dryRun || !isDeleted) return;
+  if (context.dryRun !== 'none' || !isDeleted) return;
   const list = async () => (await client.list(RESOURCES.Pod, { namespace })).filter(isPartOfPortcullis);
   const remaining = await waitUntilEmpty(list, REPLICAS_TIMEOUT_MS, client.signal);
   for (const { metadata } of remaining) report(`pods/${metadata.name} still runs; continuing.`);
@@ -280,34 +283,30 @@ async function deleteObjects(context: Context, targets: readonly Target[]): Prom
       kind: 'DeleteOptions',
       propagationPolicy: 'Background',
       ...(uid === undefined ? {} : { preconditions: { uid } }),
-      ...(context.dryRun ? { dryRun: ['All'] } : {}),
+      ...(context.dryRun === 'server' ? { dryRun: ['All'] } : {}),
     };
-    const response = context.client.send({ method: 'DELETE', path, body });
-    isDone = (await reportChange(context, objectName(resource, name), 'deleted', response)) && isDone;
+    const send = () => context.client.send({ method: 'DELETE', path, body });
+    isDone = (await reportChange(context, objectName(resource, name), 'deleted', send)) && isDone;
   }
   return isDone;
 }
 
-/** Reports the result of a change. Resolves to false if the server refuses it. */
+/** Sends a change, unless the client only prints it, and reports the result. Resolves to false if the server refuses it. */
 async function reportChange(
   { dryRun, report, fail }: Context,
   title: string,
   change: string,
-  response: Promise<unknown>,
+  send: () => Promise<unknown>,
 ): Promise<boolean> {
   try {
-    const changed = await ignoreNotFound(response);
-    report(`${title} ${changed ? '' : 'already '}${change}${dryRunSuffix(dryRun)}`);
+    const isChanged = dryRun === 'client' || (await ignoreNotFound(send())) !== undefined;
+    report(`${title} ${isChanged ? '' : 'already '}${change}${dryRunSuffix(dryRun)}`);
     return true;
   } catch (error) {
     if (!(error instanceof ApiError)) throw error;
     fail(`${title} not ${change}: ${error.message}`);
     return false;
   }
-}
-
-function dryRunSuffix(dryRun: boolean): string {
-  return dryRun ? ' (server dry run)' : '';
 }
 
 /** The name of an object in the notation of kubectl: `deployments.apps/portcullis`. */
@@ -357,8 +356,9 @@ async function purgeNamespaces(context: Context): Promise<void> {
       ...removals('annotations', metadata.annotations, Object.values(NAMESPACE_RANGE_ANNOTATIONS)),
     ];
     if (operations.length === 0) continue;
-    const response = client.patch(RESOURCES.Namespace, metadata.name, { operations, dryRun });
-    await reportChange(context, `namespaces/${metadata.name} labels and annotations`, 'removed', response);
+    const patch = { operations, dryRun: dryRun === 'server' };
+    const send = () => client.patch(RESOURCES.Namespace, metadata.name, patch);
+    await reportChange(context, `namespaces/${metadata.name} labels and annotations`, 'removed', send);
   }
 }
 

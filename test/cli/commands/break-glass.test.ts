@@ -126,17 +126,27 @@ ${WHEN_ON}`,
     assert.deepEqual(await stored(), original);
   });
 
-  test('a dry run changes nothing', async () => {
-    const original = await stored();
-    assert.deepEqual(await run('on', '--dry-run'), {
-      code: 0,
-      stdout: `validating psa.portcullis.dev: changed: psa.portcullis.dev, fail-open.psa.portcullis.dev off; advise.psa.portcullis.dev active (warns only) (server dry run)
+  const dryRuns: readonly (readonly [mode: string, stdout: string])[] = [
+    [
+      'server',
+      `validating psa.portcullis.dev: changed: psa.portcullis.dev, fail-open.psa.portcullis.dev off; advise.psa.portcullis.dev active (warns only) (server dry run)
 mutating zz.scc.portcullis.dev: changed: mutate.scc.portcullis.dev off (server dry run)
 `,
-      stderr: '',
+    ],
+    [
+      'client',
+      `validating psa.portcullis.dev: changed: psa.portcullis.dev, fail-open.psa.portcullis.dev, advise.psa.portcullis.dev (dry run)
+mutating zz.scc.portcullis.dev: changed: mutate.scc.portcullis.dev (dry run)
+`,
+    ],
+  ];
+  for (const [mode, stdout] of dryRuns) {
+    test(`a dry run of the ${mode} changes nothing`, async () => {
+      const original = await stored();
+      assert.deepEqual(await run('on', `--dry-run=${mode}`), { code: 0, stdout, stderr: '' });
+      assert.deepEqual(await stored(), original);
     });
-    assert.deepEqual(await stored(), original);
-  });
+  }
 
   test('on completes a configuration that is partly off', async () => {
     const value = [{ name: 'break-glass', expression: 'false' }];

@@ -88,7 +88,7 @@ describe('uninstall', () => {
     assert.equal(await get('apiextensions.k8s.io/v1', 'CustomResourceDefinition', crd), 200);
     const nothing = lines('Nothing to delete: Portcullis is not installed in namespace portcullis.');
     assert.deepEqual(await run(['--yes']), { code: 0, stdout: nothing, stderr: '' });
-    assert.deepEqual(await run(['--dry-run']), { code: 0, stdout: nothing, stderr: '' });
+    assert.deepEqual(await run(['--dry-run=server']), { code: 0, stdout: nothing, stderr: '' });
     assert.deepEqual(await runProgram(['doctor', '--kubeconfig', kubeconfig]), {
       code: 1,
       stdout: lines(
@@ -101,17 +101,19 @@ describe('uninstall', () => {
     });
   });
 
-  test('a dry run changes nothing', async () => {
-    const expected = [...REMOVED.filter((line) => !line.startsWith('Waiting')), 'namespaces/portcullis deleted'];
-    assert.deepEqual(await run(['--dry-run']), {
-      code: 0,
-      stdout: lines(...expected.map((line) => `${line} (server dry run)`)),
-      stderr: '',
+  for (const [mode, suffix] of [
+    ['server', ' (server dry run)'],
+    ['client', ' (dry run)'],
+  ]) {
+    test(`a dry run of the ${mode} changes nothing`, async () => {
+      const expected = [...REMOVED.filter((line) => !line.startsWith('Waiting')), 'namespaces/portcullis deleted'];
+      const stdout = lines(...expected.map((line) => `${line}${suffix}`));
+      assert.deepEqual(await run([`--dry-run=${mode}`]), { code: 0, stdout, stderr: '' });
+      for (const { apiVersion = '', kind = '', metadata } of [...INSTALLED, ...WRITTEN]) {
+        assert.equal(await get(apiVersion, kind, metadata?.name ?? '', metadata?.namespace), 200, kind);
+      }
     });
-    for (const { apiVersion = '', kind = '', metadata } of [...INSTALLED, ...WRITTEN]) {
-      assert.equal(await get(apiVersion, kind, metadata?.name ?? '', metadata?.namespace), 200, kind);
-    }
-  });
+  }
 
   const NOT_CONFIRMED = 'error: nothing was deleted: the response was not "yes"; use --yes to skip the confirmation\n';
   const answers: readonly (readonly [name: string, stdin: string])[] = [
@@ -172,7 +174,7 @@ describe('uninstall', () => {
       const answer = await cluster.admin.send('POST', path, scc);
       assert.equal(answer.status, 201, answer.text);
     }
-    const { stdout } = await run(['--dry-run', '--purge-sccs']);
+    const { stdout } = await run(['--dry-run=server', '--purge-sccs']);
     assert.deepEqual(
       stdout.split('\n').filter((line) => line.startsWith('securitycontextconstraints.')),
       ['securitycontextconstraints.security.openshift.io/mine is deleted with its definition (server dry run)'],
@@ -214,7 +216,7 @@ describe('uninstall', () => {
     await create(live('portcullis-replica-one-of-the-cluster', new Date()));
     await create(live('portcullis-replica-laptop', new Date()));
     await create(live('portcullis-replica-gone', new Date(Date.now() - 3_600_000)));
-    const { stdout } = await run(['--dry-run']);
+    const { stdout } = await run(['--dry-run=server']);
     assert.deepEqual(
       stdout.split('\n').filter((line) => line.includes('replica ')),
       ['The replica laptop is not a pod of this cluster and continues to run: stop its process.'],
