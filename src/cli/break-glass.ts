@@ -4,13 +4,14 @@
  */
 import { deepEqual } from '../kube/equality.ts';
 import { escapeKey, type JsonPatchOp } from '../kube/json-patch.ts';
+import { BREAK_GLASS_ANNOTATION } from '../kube/well-known.ts';
 import type { Configuration, Webhook } from './installation.ts';
 
 /** The match condition that is always false. */
 const BREAK_GLASS = { name: 'break-glass', expression: 'false' } as const;
 
 const ANNOTATIONS = {
-  since: 'portcullis.dev/break-glass-since',
+  since: BREAK_GLASS_ANNOTATION,
   by: 'portcullis.dev/break-glass-by',
   reason: 'portcullis.dev/break-glass-reason',
 } as const;
@@ -25,17 +26,15 @@ interface Note {
 }
 
 /**
- * `active`: API servers call the webhook. `off`: break-glass is on. `advisory`: the webhook only warns, and break-glass
- * does not change it. `conflict`: another match condition uses the name of break-glass.
+ * `active`: API servers call the webhook. `off`: break-glass is on. `conflict`: another match condition uses the name of
+ * break-glass.
  */
-export type WebhookState = 'active' | 'off' | 'advisory' | 'conflict';
+export type WebhookState = 'active' | 'off' | 'conflict';
 
-const ADVISORY = 'advise.psa.portcullis.dev';
-
-export function webhookState({ name, matchConditions }: Webhook): WebhookState {
+export function webhookState({ matchConditions }: Webhook): WebhookState {
   const condition = (matchConditions ?? []).find((candidate) => candidate.name === BREAK_GLASS.name);
-  if (condition) return condition.expression === BREAK_GLASS.expression ? 'off' : 'conflict';
-  return name === ADVISORY ? 'advisory' : 'active';
+  if (!condition) return 'active';
+  return condition.expression === BREAK_GLASS.expression ? 'off' : 'conflict';
 }
 
 function breakGlassNote({ metadata }: Configuration): Note {
@@ -52,22 +51,27 @@ export function formatNote({ since = '', by, reason }: Note): string {
   return `since ${since}${by === undefined ? '' : ` by ${by}`}${reason === undefined ? '' : `: ${reason}`}`;
 }
 
-/** The patch that switches the active webhooks of a configuration off; empty if there is none. */
+/** The patch that switches all webhooks of a configuration off; empty if they are off, as the annotations record. */
 export function planOn(configuration: Configuration, note: Note): JsonPatchOp[] {
   const operations = configuration.webhooks.flatMap((webhook, index) =>
     webhookState(webhook) === 'active'
       ? setConditions(webhook, index, [...(webhook.matchConditions ?? []), BREAK_GLASS])
       : [],
   );
-  return operations.length === 0 ? [] : [...operations, ...addNote(configuration, note)];
+  const isUnmarked = breakGlassNote(configuration).since === undefined && configuration.webhooks.some(isOff);
+  return operations.length === 0 && !isUnmarked ? [] : [...operations, ...addNote(configuration, note)];
 }
 
 /** The patch that reverts `planOn`; empty if there is nothing to revert. */
 export function planOff(configuration: Configuration): JsonPatchOp[] {
   const operations = configuration.webhooks.flatMap((webhook, index) =>
-    webhookState(webhook) === 'off' ? setConditions(webhook, index, otherConditions(webhook)) : [],
+    isOff(webhook) ? setConditions(webhook, index, otherConditions(webhook)) : [],
   );
   return [...operations, ...removeNote(configuration)];
+}
+
+function isOff(webhook: Webhook): boolean {
+  return webhookState(webhook) === 'off';
 }
 
 /** The match conditions without that of break-glass. */
@@ -132,10 +136,10 @@ export function breakGlassStatus(configurations: readonly Configuration[]): Brea
       failurePolicy: webhook.failurePolicy ?? 'Fail',
     })),
   );
-  const isOff = webhooks.some(({ state }) => state === 'off');
-  const isActive = webhooks.some(({ state }) => state === 'active' || state === 'conflict');
+  const isSomeOff = webhooks.some(({ state }) => state === 'off');
+  const isAllOff = webhooks.every(({ state }) => state === 'off');
   return {
-    breakGlass: isOff ? (isActive ? 'partly' : 'on') : 'off',
+    breakGlass: isSomeOff ? (isAllOff ? 'on' : 'partly') : 'off',
     notes: configurations
       .map((configuration) => ({ configuration: configuration.name, ...breakGlassNote(configuration) }))
       .filter(({ since }) => since !== undefined),

@@ -55,6 +55,9 @@ export const REPLICA = 'replica';
 /** On a webhook configuration: `<namespace>/<name>` of the Secret whose authorities are injected. */
 export const INJECT_CA_ANNOTATION = 'portcullis.dev/inject-ca-from';
 
+/** The time since which break-glass is on for a webhook configuration. Controllers do not change such a configuration. */
+export const BREAK_GLASS_ANNOTATION = 'portcullis.dev/break-glass-since';
+
 /** On the Secret of the certificates: `ca` or `serving` requests a new authority or serving certificate. */
 export const ROTATE_ANNOTATION = 'portcullis.dev/rotate';
 

@@ -65,12 +65,19 @@ describe('break-glass with kubectl', { skip: !hasKubectl && 'there is no kubectl
         ).breakGlass;
       };
       const webhooks = async () => (await read()).map((object) => object['webhooks']);
+      const since = async (): Promise<readonly unknown[]> =>
+        (await read()).map((object) => {
+          const { annotations } = object['metadata'] as { readonly annotations?: JsonObject };
+          return annotations?.['portcullis.dev/break-glass-since'];
+        });
       const whole = await webhooks();
       await run(blockWith(/"expression\\":\\"false/));
       assert.equal(await state(), 'on');
+      assert.ok((await since()).every((time) => /^\d{4}-\d\d-\d\dT[\d:]+Z$/.test(String(time))));
       await run(blockWith(/\$patch/));
       assert.equal(await state(), 'off');
       assert.deepEqual(await webhooks(), whole);
+      assert.ok((await since()).every((time) => time === undefined));
       await run(blockWith(/^kubectl delete validating/));
       assert.deepEqual(await read(), []);
     } finally {

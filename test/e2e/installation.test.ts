@@ -349,8 +349,19 @@ suite('an installation', () => {
       const { code, stderr } = await runProgram(['break-glass', action, `--kubeconfig=${kubeconfig}`]);
       assert.deepEqual({ code, stderr }, { code: 0, stderr: '' });
     };
+    await succeeds(namespace('suspended'));
     await breakGlass('on');
     await eventually(() => succeeds(pod('baseline', 'emergency', PRIVILEGED)));
+    const suspend = (signal: NodeJS.Signals): void =>
+      system.replicas.forEach(({ pid }) => void process.kill(pid, signal));
+    suspend('SIGSTOP');
+    try {
+      const started = Date.now();
+      for (const object of [pod('baseline', 'suspended'), ...workloads('suspended', PLAIN)]) await succeeds(object);
+      assert.ok(Date.now() - started < 4000, `suspended replicas delay requests: ${Date.now() - started} ms`);
+    } finally {
+      suspend('SIGCONT');
+    }
     await breakGlass('off');
     await eventually(async () => checkDenied(await send(pod('baseline', 'later', PRIVILEGED))));
   });

@@ -33,9 +33,9 @@ import { DATA_AND_TABLE, outputOption, printData, printTable, printable } from '
 const DETAILS = `
 Stops all enforcement in an emergency, and restores it.
 
-  on      adds a match condition that is always false to every webhook of Portcullis that denies or
-          changes requests. API servers apply it within seconds. Annotations record the user, the time
-          and the reason
+  on      adds a match condition that is always false to every webhook of Portcullis. API servers apply
+          it within seconds and then send no request to Portcullis, so that a server that does not respond
+          delays no request. Annotations record the user, the time and the reason
   off     removes these conditions and annotations
   status  shows the state of each webhook
 
@@ -107,12 +107,11 @@ function showStatus({ configurations, options: { output }, stdout }: Run): numbe
 const STATES: Readonly<Record<WebhookState, string>> = {
   active: 'active',
   off: 'off',
-  advisory: 'active (warns only)',
   conflict: 'unknown: another match condition has the name "break-glass"',
 };
 
 const SUMMARIES: Readonly<Record<BreakGlassStatus['breakGlass'], string>> = {
-  on: 'Break-glass is on: Portcullis denies and changes nothing. To restore: portcullis break-glass off',
+  on: 'Break-glass is on: API servers do not call Portcullis. To restore: portcullis break-glass off',
   partly:
     'Break-glass is on for some webhooks only. For all: portcullis break-glass on. For none: portcullis break-glass off',
   off: 'Break-glass is off: Portcullis is enforcing.',
@@ -140,7 +139,7 @@ async function switchOn(run: Run): Promise<number> {
 }
 
 const SWITCHED_ON = `
-API servers apply the change within seconds. Portcullis then denies and changes nothing.
+API servers apply the change within seconds. They then send no request to Portcullis.
 GitOps tools (Argo CD, Flux) may revert the change: suspend them.
 To restore: portcullis break-glass off
 `;
@@ -165,15 +164,18 @@ async function changeAll(
   plan: Plan,
 ): Promise<number> {
   let failures = 0;
+  let isChanged = false;
   for (const configuration of configurations) {
     const outcome = await change(client, configuration, { plan, dryRun });
     const suffix = outcome.kind === 'changed' || outcome.kind === 'planned' ? dryRunSuffix(dryRun) : '';
     const title = `${webhookPhase(configuration)} ${configuration.name}`;
     stdout.write(`${printable(`${title}: ${formatOutcome(outcome)}${suffix}`)}\n`);
     if (isIncomplete(outcome)) failures++;
+    isChanged ||= outcome.kind !== 'unchanged';
   }
   if (failures > 0) return EXIT.violations;
-  if (dryRun === 'none') stdout.write(plan === planOff ? SWITCHED_OFF : SWITCHED_ON);
+  if (!isChanged) stdout.write(`\nNothing changed: break-glass is ${plan === planOff ? 'off' : 'on'} already.\n`);
+  else if (dryRun === 'none') stdout.write(plan === planOff ? SWITCHED_OFF : SWITCHED_ON);
   return EXIT.passed;
 }
 

@@ -22,7 +22,7 @@ const OBJECTS = readDocuments(await readFile(fixture, 'utf8'), fixture).document
 );
 
 const WHEN_ON = `
-API servers apply the change within seconds. Portcullis then denies and changes nothing.
+API servers apply the change within seconds. They then send no request to Portcullis.
 GitOps tools (Argo CD, Flux) may revert the change: suspend them.
 To restore: portcullis break-glass off
 `;
@@ -63,7 +63,7 @@ describe('break-glass', () => {
     const original = await stored();
     assert.deepEqual(await run('on', '--reason', 'INC-1: nothing starts'), {
       code: 0,
-      stdout: `validating psa.portcullis.dev: changed: psa.portcullis.dev, fail-open.psa.portcullis.dev off; advise.psa.portcullis.dev active (warns only)
+      stdout: `validating psa.portcullis.dev: changed: psa.portcullis.dev, fail-open.psa.portcullis.dev, advise.psa.portcullis.dev off
 mutating zz.scc.portcullis.dev: changed: mutate.scc.portcullis.dev off
 ${WHEN_ON}`,
       stderr: '',
@@ -78,7 +78,7 @@ ${WHEN_ON}`,
           { name: 'break-glass', expression: 'false' },
         ],
         [{ name: 'break-glass', expression: 'false' }],
-        undefined,
+        [{ name: 'break-glass', expression: 'false' }],
       ],
     );
     assert.equal(metadata?.annotations?.['portcullis.dev/break-glass-reason'], 'INC-1: nothing starts');
@@ -91,11 +91,11 @@ ${WHEN_ON}`,
       stdout: `PHASE        CONFIGURATION           WEBHOOK                        FAILURE POLICY   STATE
 validating   psa.portcullis.dev      psa.portcullis.dev             Fail             off
 validating   psa.portcullis.dev      fail-open.psa.portcullis.dev   Ignore           off
-validating   psa.portcullis.dev      advise.psa.portcullis.dev      Ignore           active (warns only)
+validating   psa.portcullis.dev      advise.psa.portcullis.dev      Ignore           off
 mutating     zz.scc.portcullis.dev   mutate.scc.portcullis.dev      Fail             off
 
 Since ${since} by admin: INC-1: nothing starts
-Break-glass is on: Portcullis denies and changes nothing. To restore: portcullis break-glass off
+Break-glass is on: API servers do not call Portcullis. To restore: portcullis break-glass off
 `,
       stderr: '',
     });
@@ -103,7 +103,7 @@ Break-glass is on: Portcullis denies and changes nothing. To restore: portcullis
     assert.deepEqual(await run('off'), {
       code: 0,
       stdout: `mutating zz.scc.portcullis.dev: changed: mutate.scc.portcullis.dev active
-validating psa.portcullis.dev: changed: psa.portcullis.dev, fail-open.psa.portcullis.dev active; advise.psa.portcullis.dev active (warns only)
+validating psa.portcullis.dev: changed: psa.portcullis.dev, fail-open.psa.portcullis.dev, advise.psa.portcullis.dev active
 ${WHEN_OFF}`,
       stderr: '',
     });
@@ -115,21 +115,31 @@ ${WHEN_OFF}`,
     const switched = await stored();
     assert.equal(
       (await run('on', '--reason', 'again')).stdout,
-      `validating psa.portcullis.dev: unchanged: psa.portcullis.dev, fail-open.psa.portcullis.dev off; advise.psa.portcullis.dev active (warns only)
+      `validating psa.portcullis.dev: unchanged: psa.portcullis.dev, fail-open.psa.portcullis.dev, advise.psa.portcullis.dev off
 mutating zz.scc.portcullis.dev: unchanged: mutate.scc.portcullis.dev off
-${WHEN_ON}`,
+
+Nothing changed: break-glass is on already.
+`,
     );
     assert.deepEqual(await stored(), switched);
     await run('off');
     const original = await stored();
-    assert.equal((await run('off')).code, 0);
+    assert.deepEqual(await run('off'), {
+      code: 0,
+      stdout: `mutating zz.scc.portcullis.dev: unchanged: mutate.scc.portcullis.dev active
+validating psa.portcullis.dev: unchanged: psa.portcullis.dev, fail-open.psa.portcullis.dev, advise.psa.portcullis.dev active
+
+Nothing changed: break-glass is off already.
+`,
+      stderr: '',
+    });
     assert.deepEqual(await stored(), original);
   });
 
   const dryRuns: readonly (readonly [mode: string, stdout: string])[] = [
     [
       'server',
-      `validating psa.portcullis.dev: changed: psa.portcullis.dev, fail-open.psa.portcullis.dev off; advise.psa.portcullis.dev active (warns only) (server dry run)
+      `validating psa.portcullis.dev: changed: psa.portcullis.dev, fail-open.psa.portcullis.dev, advise.psa.portcullis.dev off (server dry run)
 mutating zz.scc.portcullis.dev: changed: mutate.scc.portcullis.dev off (server dry run)
 `,
     ],
@@ -157,6 +167,16 @@ mutating zz.scc.portcullis.dev: changed: mutate.scc.portcullis.dev (dry run)
     assert.match(stdout, /\nBreak-glass is on for some webhooks only\. /);
     assert.equal((await run('on')).code, 0);
     assert.match((await run('status', '-o', 'json')).stdout, /"breakGlass": "on"/);
+  });
+
+  test('on records the use of break-glass where only the match conditions were set', async () => {
+    const value = [{ name: 'break-glass', expression: 'false' }];
+    const ops = [{ op: 'add', path: '/webhooks/0/matchConditions', value }];
+    await cluster.admin.send('PATCH', `${MUTATING}/zz.scc.portcullis.dev`, ops, JSON_PATCH);
+    assert.match((await run('on')).stdout, /^mutating zz\.scc\.portcullis\.dev: changed: /m);
+    const { body } = await cluster.admin.send('GET', `${MUTATING}/zz.scc.portcullis.dev`);
+    const { metadata } = body as ValidatingWebhookConfiguration;
+    assert.equal(metadata?.annotations?.['portcullis.dev/break-glass-by'], 'admin');
   });
 
   test('a different condition with the same name is reported and kept', async () => {
@@ -266,7 +286,7 @@ describe('break-glass reports', () => {
       [list(psa), list(), self, refusal(422, 'testing value failed'), again, json(psa)],
       {
         code: 0,
-        stdout: `validating psa.portcullis.dev: changed: psa.portcullis.dev, fail-open.psa.portcullis.dev active; advise.psa.portcullis.dev active (warns only)\n${WHEN_ON}`,
+        stdout: `validating psa.portcullis.dev: changed: psa.portcullis.dev, fail-open.psa.portcullis.dev, advise.psa.portcullis.dev active\n${WHEN_ON}`,
         stderr: '',
       },
     ],
