@@ -55,16 +55,16 @@ export const COMMANDS: readonly CommandEntry[] = [
     () => import('./commands/scc-pods.ts'),
   ),
   entry(
-    'scc-review',
+    'scc review',
     SCCS,
     'Review which SCC admits a pod for a user or for service accounts',
     () => import('./commands/scc-review.ts'),
   ),
   entry(
-    'who-can',
+    'scc who-can',
     SCCS,
     'Show the subjects that may use an SCC, and the grants of its use',
-    () => import('./commands/who-can.ts'),
+    () => import('./commands/scc-who-can.ts'),
   ),
   entry(
     'rollout status',

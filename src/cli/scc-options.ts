@@ -7,7 +7,7 @@ import { INSTALLATION } from '../kube/well-known.ts';
 import type { Namespace } from '../kube/types.ts';
 import { SCC_MODES, sccMode, type NamespaceMode, type SccMode, type SccSettings } from '../policy/scc/mode.ts';
 import { oneOf, option, text, type Values, nonEmpty } from './options.ts';
-import { inventoryOptions } from './inventory/inventory.ts';
+import { subjectOptions } from './inventory/inventory.ts';
 import { DATA_AND_TABLE, outputOption } from './output/print.ts';
 
 // The options that configure SCC admission, and the settings that follow from them.
@@ -75,6 +75,6 @@ export function expectedMode(
 export const sccReviewOptions = {
   namespace: option('NAME', nonEmpty, undefined, { short: 'n', help: 'Namespace of objects without one' }),
   output: outputOption(DATA_AND_TABLE),
-  ...inventoryOptions,
+  ...subjectOptions,
   ...sccOptions,
 };

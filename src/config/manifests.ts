@@ -1,10 +1,10 @@
-/** Manifests from files, folders and the standard input, as `kubectl apply -f` takes them. */
+/** Manifests from files, folders, URLs and the standard input, as `kubectl apply -f` takes them. */
 import { isUtf8 } from 'node:buffer';
 import { readdir, stat } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
 import { addAbortSignal, Readable } from 'node:stream';
 import { setImmediate } from 'node:timers/promises';
-import { compareBytes } from '../kube/text.ts';
+import { compareBytes, quote } from '../kube/text.ts';
 import { isObject, type JsonObject } from '../kube/types.ts';
 import { failureReason, NOT_REGULAR, openRegularFile, UserError } from './files.ts';
 import {
@@ -100,8 +100,8 @@ const STDIN = { path: '-', name: 'stdin' } as const;
 const MAX_FILE_BYTES = 256 * 1024 * 1024;
 
 /**
- * Reads all objects from files, folders and, for `-`, the standard input. An unreadable file or document is reported in
- * `errors`. Rejects if the signal is aborted.
+ * Reads all objects from files, folders, URLs and, for `-`, the standard input. An unreadable file or document is reported
+ * in `errors`. Rejects if the signal is aborted.
  * @throws {UserError} for a path that does not exist, and for a folder without manifests
  */
 export async function readManifests(paths: readonly string[], options: ReadOptions): Promise<Manifests> {
@@ -141,7 +141,7 @@ async function listManifestFiles(paths: readonly string[]): Promise<string[]> {
   const files = new Map<string, string>();
   for (const path of paths) {
     for (const file of await filesAt(path)) {
-      const identity = file === STDIN.path ? file : resolve(file);
+      const identity = file === STDIN.path || URL_PATTERN.test(file) ? file : resolve(file);
       if (!files.has(identity)) files.set(identity, file);
     }
   }
@@ -149,7 +149,7 @@ async function listManifestFiles(paths: readonly string[]): Promise<string[]> {
 }
 
 async function filesAt(path: string): Promise<string[]> {
-  if (path === STDIN.path) return [path];
+  if (path === STDIN.path || URL_PATTERN.test(path)) return [path];
   try {
     if (!(await stat(path)).isDirectory()) return [path];
     const files = await filesBelow(path);
@@ -163,6 +163,7 @@ async function filesAt(path: string): Promise<string[]> {
   throw new UserError(`no .yaml, .yml or .json file in ${path}`);
 }
 
+const URL_PATTERN = /^https?:\/\//;
 const EXTENSIONS = /\.(?:ya?ml|json)$/i;
 
 async function filesBelow(folder: string): Promise<string[]> {
@@ -190,7 +191,7 @@ type FileText = { readonly text: string } | (Position & { readonly message: stri
 async function readText(path: string, { stdin, signal }: ReadOptions): Promise<FileText> {
   const problem = (message: string): FileText => ({ message, line: 1, column: 1 });
   try {
-    const stream = path === STDIN.path ? stdin : (await openRegularFile(path)).createReadStream();
+    const stream = await openStream(path, { stdin, signal });
     // A pipe may never end.
     if (signal && stream instanceof Readable) addAbortSignal(signal, stream);
     const bytes = await readBytes(stream);
@@ -200,6 +201,33 @@ async function readText(path: string, { stdin, signal }: ReadOptions): Promise<F
     if (errorCode(error) === NOT_REGULAR) return problem('not a regular file; use - to read the standard input');
     return problem(failureReason(error));
   }
+}
+
+async function openStream(
+  path: string,
+  { stdin, signal }: Pick<ReadOptions, 'stdin'> & { readonly signal: AbortSignal | undefined },
+): Promise<AsyncIterable<unknown>> {
+  if (path === STDIN.path) return stdin;
+  return URL_PATTERN.test(path) ? await download(path, signal) : (await openRegularFile(path)).createReadStream();
+}
+
+const DOWNLOAD_TIMEOUT_MS = 30_000;
+
+/** @throws {UserError} if the server cannot be reached, or its response is an error */
+async function download(url: string, signal: AbortSignal | undefined): Promise<AsyncIterable<unknown>> {
+  const timeout = AbortSignal.timeout(DOWNLOAD_TIMEOUT_MS);
+  const response = await fetch(url, { signal: signal ? AbortSignal.any([signal, timeout]) : timeout }).catch(
+    (error: unknown) => {
+      if (signal?.aborted) throw error;
+      const reason = error instanceof Error && error.cause instanceof Error ? error.cause.message : String(error);
+      throw new UserError(`unable to read URL ${quote(url)}: ${reason}`, { cause: error });
+    },
+  );
+  if (response.ok) return response.body ?? Readable.from([]);
+  const { status, statusText } = response;
+  throw new UserError(
+    `unable to read URL ${quote(url)}, server reported ${status} ${statusText}, status code=${status}`,
+  );
 }
 
 async function readBytes(stream: AsyncIterable<unknown>): Promise<Buffer | undefined> {

@@ -1,4 +1,7 @@
 import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
 import { mkdir, mkdtemp, rm, symlink, truncate, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -390,6 +393,29 @@ describe('readManifests', () => {
       objects.map(({ document, value }) => [document.file, value.metadata]),
       [['stdin', { name: 'ää' }]],
     );
+  });
+
+  test('URLs', async (context) => {
+    const server = createServer((request, response) => {
+      const isFound = request.url === '/pod.yaml';
+      response.writeHead(isFound ? 200 : 404).end(isFound ? POD : '');
+    });
+    context.after(() => server.close());
+    server.listen(0, '127.0.0.1');
+    await once(server, 'listening');
+    const origin = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+    const { objects } = await readManifests([`${origin}/pod.yaml`], { stdin });
+    assert.deepEqual(
+      objects.map(({ document, kind }) => [document.file, kind]),
+      [[`${origin}/pod.yaml`, 'Pod']],
+    );
+    const cases = [
+      [`${origin}/gone`, `unable to read URL "${origin}/gone", server reported 404 Not Found, status code=404`],
+      ['http://127.0.0.1:2/', 'unable to read URL "http://127.0.0.1:2/": connect ECONNREFUSED 127.0.0.1:2'],
+    ] as const;
+    for (const [url, message] of cases) {
+      await assert.rejects(readManifests([url], { stdin }), { name: 'UserError', message });
+    }
   });
 
   test('a binary or too large file does not affect other files', async (context) => {

@@ -6,7 +6,7 @@ import { isLevel, parseVersion, type Level, type Version } from '../../policy/ps
 import { createUnknownFieldFinder } from '../check/fields.ts';
 import { checkManifests } from '../check/manifests.ts';
 import { defineCommand } from '../command.ts';
-import { readAllManifests } from '../inventory/manifests.ts';
+import { filenameOption, readAllManifests } from '../inventory/manifests.ts';
 import { flag, keyValue, list, mapped, nonEmpty, oneOf, option } from '../options.ts';
 import { exitCode, FINDING_FORMATS, printFindingTable, printPosition, problems } from '../output/findings.ts';
 import { outputOption, printable, outputStyle } from '../output/print.ts';
@@ -36,11 +36,11 @@ function podSecurityLabels(pairs: readonly (readonly [key: string, value: string
 }
 
 const DETAILS = `
-Paths are files, folders (their .yaml, .yml and .json files, including subfolders) and - for the
-standard input. Pods and workloads are checked against the policies of their namespace. The labels of
-the Namespace set these policies if it is among the manifests, otherwise --namespace-labels; --level and
---version are the defaults. SecurityContextConstraints are checked against the validation rules of the
-API server, and for fields that it would drop.
+Folders stand for their .yaml, .yml and .json files, including those of subfolders. Pods and workloads
+are checked against the policies of their namespace. The labels of the Namespace set these policies if it
+is among the manifests, otherwise --namespace-labels; --level and --kubernetes-version are the defaults.
+SecurityContextConstraints are checked against the validation rules of the API server, and for fields that
+it would drop.
 
 Exit codes:
   0  no violation in the mode of --fail-on or in a stronger mode (enforce, warn, audit)
@@ -48,19 +48,21 @@ Exit codes:
   2  wrong usage, or documents that cannot be read or evaluated; all others are still checked
 
 Examples:
-  portcullis check deploy/
-  helm template shop ./chart | portcullis check --level baseline -
-  portcullis check --version v1.30 -o sarif deploy/ > portcullis.sarif
-  portcullis check --namespace-labels pod-security.kubernetes.io/enforce=baseline pod.yaml
+  portcullis check -f deploy/
+  helm template shop ./chart | portcullis check --level baseline -f -
+  portcullis check -f deploy/ --kubernetes-version v1.30 -o sarif > portcullis.sarif
+  portcullis check -f pod.yaml --namespace-labels pod-security.kubernetes.io/enforce=baseline
 `;
 
 /** Checks manifests against the Pod Security Standards, and SCCs against their validation, without a cluster. */
 export const command = defineCommand({
-  operands: '<path...>',
   details: DETAILS,
   options: {
+    filename: filenameOption('Manifests'),
     level: option('LEVEL', level, 'restricted', { help: 'Enforced level: privileged, baseline, restricted' }),
-    version: option('VERSION', policyVersion, 'latest', { help: 'Version of the policies: latest, v1.N' }),
+    'kubernetes-version': option('VERSION', policyVersion, 'latest', {
+      help: 'Kubernetes version of the policies: latest, v1.N',
+    }),
     'namespace-labels': mapped(
       list('KEY=VALUE', keyValue, { help: 'Labels of namespaces that are not among the manifests' }),
       podSecurityLabels,
@@ -70,10 +72,10 @@ export const command = defineCommand({
     strict: flag({ help: 'Report unknown fields of pods, workloads and namespaces' }),
     output: outputOption(['table', ...(Object.keys(FINDING_FORMATS) as (keyof typeof FINDING_FORMATS)[])]),
   },
-  async run(options, paths, io) {
-    const report = checkManifests(await readAllManifests(paths, io), {
+  async run(options, _operands, io) {
+    const report = checkManifests(await readAllManifests(options.filename, io), {
       level: options.level,
-      version: options.version,
+      version: options['kubernetes-version'],
       namespaceLabels: options['namespace-labels'],
       namespace: options.namespace,
       failOn: options['fail-on'],

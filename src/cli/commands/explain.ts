@@ -185,9 +185,9 @@ whether the pod fits or the reasons why not, and the changes to the pod; also th
 level of the Pod Security Standards that the result satisfies. For a workload, it explains the pods that
 its controller would create.
 
-Roles, bindings, SCCs and namespaces come from the manifests of --filename, or from the cluster of the
-kubeconfig. Without both, no other objects are assumed to exist. Manifests without SCCs are evaluated with
-the standard SCCs and their grants.
+Roles, bindings, SCCs and namespaces come from the cluster of the kubeconfig. Without a cluster, and with
+--offline, they come from the manifests; manifests without SCCs are evaluated with the standard SCCs and
+their grants.
 
 Exit codes:
   0  every pod is admitted or exempt
@@ -195,15 +195,14 @@ Exit codes:
   2  wrong usage, or sources that cannot be read
 
 Examples:
-  portcullis explain pod.yaml -n shop
-  portcullis explain pod.yaml --as alice --as-group developers
-  portcullis explain deployment.yaml -f cluster/ -o json
-  helm template shop ./chart | portcullis explain - --kubeconfig admin.conf
+  portcullis explain -f pod.yaml -n shop
+  portcullis explain -f pod.yaml --as alice --as-group developers
+  portcullis explain -f deployment.yaml,cluster-dump/ --offline -o json
+  helm template shop ./chart | portcullis explain -f - --kubeconfig admin.conf
 `;
 
 /** Explains the decisions of SCC admission about pods. */
 export const command = defineCommand({
-  operands: '[path...]',
   details: DETAILS,
   options: {
     as: option('USER', text, undefined, {
@@ -212,11 +211,11 @@ export const command = defineCommand({
     'as-group': list('GROUP', text, { help: 'Groups of the creator, in addition to system:authenticated' }),
     ...sccReviewOptions,
   },
-  async run(options, paths, io) {
+  async run(options, _operands, io) {
     const settings = await sccSettings(options);
     const { as: user, 'as-group': groups, output } = options;
     if (user === undefined && groups.length > 0) throw new UserError('--as-group requires --as');
-    const { objects, inventory } = await readSubjects(paths, options, { io, needs: { kinds: SCC_INPUT_KINDS } });
+    const { objects, inventory } = await readSubjects(options, { io, needs: { kinds: SCC_INPUT_KINDS } });
     const { store, assumptions, namespace } = inventory;
     const context = {
       store,

@@ -141,17 +141,16 @@ Exit codes:
   2  wrong usage, or sources that cannot be read
 
 Examples:
-  portcullis scc-review pod.yaml --user alice --group developers
-  portcullis scc-review deployment.yaml --serviceaccount builder -n shop
-  portcullis scc-review review.yaml -o yaml
+  portcullis scc review -f pod.yaml --user alice --group developers
+  portcullis scc review -f deployment.yaml --serviceaccount builder -n shop
+  portcullis scc review -f review.yaml -o yaml
 `;
 
 /** Answers the pod security policy reviews of OpenShift. Warnings and assumptions go to the standard error: reviews have no field for them. */
 export const command = defineCommand({
-  operands: '[path...]',
   details: DETAILS,
   options: { ...subjectOptions, ...sccReviewOptions },
-  async run(options, paths, io) {
+  async run(options, _operands, io) {
     const { stdout, stderr } = io;
     const settings = await sccSettings(options);
     if (options.serviceaccount.length > 0 && (options.user !== undefined || options.group.length > 0)) {
@@ -160,7 +159,7 @@ export const command = defineCommand({
       );
     }
     const needs = { kinds: SCC_INPUT_KINDS };
-    const { objects, inventory } = await readSubjects(paths, options, { io, needs });
+    const { objects, inventory } = await readSubjects(options, { io, needs });
     const { assumptions } = inventory;
     const context = { ...inventory, settings };
     const answered = objects.flatMap((object) => {

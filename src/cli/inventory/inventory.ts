@@ -27,7 +27,7 @@ import {
 import { defaultScc } from '../../policy/scc/objects.ts';
 import { REVIEW_KINDS } from '../../policy/scc/review.ts';
 import { PROGRAM, VERSION, type Io } from '../command.ts';
-import { flag, list, nonEmpty, option, text, type Values } from '../options.ts';
+import { flag, nonEmpty, option, text, type Values } from '../options.ts';
 import { withProgress } from '../output/print.ts';
 import {
   assumeClusterAdmin,
@@ -36,18 +36,22 @@ import {
   assumeServiceAccounts,
   assumeStandardSccs,
 } from './assumptions.ts';
-import { apiGroup, failOnErrors, manifestName, manifestNamespace, readObjects } from './manifests.ts';
+import { apiGroup, failOnErrors, filenameOption, manifestName, manifestNamespace, readObjects } from './manifests.ts';
 
 /** The source of the objects: manifests or a cluster. */
 export const inventoryOptions = {
-  filename: list('PATH', text, {
-    short: 'f',
-    help: 'Manifests to read instead of a cluster: files, folders, - for the standard input',
-  }),
+  filename: filenameOption('Manifests to read instead of a cluster'),
   kubeconfig: option('FILE', text, undefined, {
     help: 'Kubeconfig of the cluster; by default $KUBECONFIG, ~/.kube/config, or the cluster of the pod',
   }),
   context: option('NAME', text, undefined, { help: 'Context of the kubeconfig; by default the current context' }),
+};
+
+/** The options of commands that evaluate the pods of manifests in their surroundings. */
+export const subjectOptions = {
+  ...inventoryOptions,
+  filename: filenameOption('Manifests of the pods'),
+  offline: flag({ help: 'Read no cluster: take the manifests for all objects of a cluster' }),
 };
 
 /** The selection of namespaces. */
@@ -112,35 +116,28 @@ function checkSource({ filename, kubeconfig, context }: InventoryValues): void {
   throw new UserError('--filename reads manifests instead of a cluster: remove --kubeconfig and --context');
 }
 
+type SubjectValues = Values<typeof subjectOptions> & Pick<InventoryValues, 'namespace'>;
+
 /**
- * Reads the manifests that a command evaluates, and their inventory: the manifests of `--filename`, otherwise a cluster,
- * otherwise the evaluated manifests themselves. Without paths, the command evaluates the manifests of `--filename`.
+ * Reads the manifests that a command evaluates, and their inventory: the cluster, or without one the manifests themselves.
  * @throws {UserError} for a source that cannot be read
  */
 export async function readSubjects(
-  paths: readonly string[],
-  values: InventoryValues,
+  values: SubjectValues,
   { io, needs }: { readonly io: Io; readonly needs: InventoryNeeds },
 ): Promise<{ readonly objects: readonly ManifestObject[]; readonly inventory: Inventory }> {
-  checkSource(values);
-  const { kubeconfig, context, filename } = values;
-  const subjects = paths.length === 0 ? filename : paths;
-  if (subjects.length === 0) throw new UserError('no manifests: pass their paths');
-  if (subjects !== filename && paths.includes('-') && filename.includes('-')) {
-    throw new UserError('the standard input can be read only once: remove - or --filename=-');
+  const { kubeconfig, context, filename, namespace, offline } = values;
+  if (offline && (kubeconfig !== undefined || context !== undefined)) {
+    throw new UserError('--offline reads no cluster: remove --kubeconfig and --context');
   }
-  const objects = await readObjects(subjects, io);
-  if (filename.length === 0 && (await findCluster({ kubeconfig, context, env: io.env })) !== undefined) {
-    const [only, ...others] = subjectNamespaces(objects, values.namespace);
+  const objects = await readObjects(filename, io);
+  if (!offline && (await findCluster({ kubeconfig, context, env: io.env })) !== undefined) {
+    const [only, ...others] = subjectNamespaces(objects, namespace);
     const scope = others.length === 0 ? { only } : {};
     return { objects, inventory: await readFromCluster(values, io, { ...needs, ...scope }) };
   }
-  const surroundings = subjects === filename || filename.length === 0 ? [] : await readObjects(filename, io);
-  const namespaces = subjectNamespaces(objects, values.namespace ?? 'default').filter((name) => name !== undefined);
-  return {
-    objects,
-    inventory: createInventory([...surroundings, ...objects], values.namespace, { ...needs, namespaces }),
-  };
+  const namespaces = subjectNamespaces(objects, namespace ?? 'default').filter((name) => name !== undefined);
+  return { objects, inventory: createInventory(objects, namespace, { ...needs, namespaces }) };
 }
 
 /** The namespaces of objects; `undefined` for the default namespace of the cluster. */

@@ -6,14 +6,23 @@ import { podTemplatePath } from '../../kube/pod.ts';
 import { isObject, type JsonObject } from '../../kube/types.ts';
 import type { Labels } from '../../policy/psa/policy.ts';
 import type { Io } from '../command.ts';
+import { list, text, UsageError, type Option } from '../options.ts';
 import { printPosition } from '../output/findings.ts';
 import { printable, withProgress } from '../output/print.ts';
 
+const MANIFESTS = 'files, folders, URLs, or - for the standard input';
+
+/** The option `-f`. */
+export function filenameOption(help: string): Option<readonly string[]> {
+  return list('PATH', text, { short: 'f', help: `${help}: ${MANIFESTS}` });
+}
+
 /**
- * Reads all objects of files, folders and, for `-`, the standard input. Shows the progress on a terminal.
- * @throws {UserError} for a path that does not exist, and if there are no objects
+ * Reads all objects of the manifests of `--filename`. Shows the progress on a terminal.
+ * @throws {UserError} without manifests, for a path that does not exist, and if there are no objects
  */
 export async function readAllManifests(paths: readonly string[], { stdin, stderr, signal }: Io): Promise<Manifests> {
+  if (paths.length === 0) throw new UsageError(`-f is required: ${MANIFESTS}`);
   const manifests = await withProgress(stderr, (show) =>
     readManifests(paths, {
       stdin,

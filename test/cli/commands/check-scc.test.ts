@@ -24,14 +24,14 @@ describe('check validates the SCC mode label of a namespace', () => {
   for (const [name, label, code, stdout] of cases) {
     test(name, async () => {
       const stdin = `apiVersion: v1\nkind: Namespace\nmetadata:\n  name: a\n  labels:\n    portcullis.dev/scc: ${label}\n`;
-      assert.deepEqual(await runProgram(['check', '-'], { stdin }), { code, stdout, stderr: '' });
+      assert.deepEqual(await runProgram(['check', '-f', '-'], { stdin }), { code, stdout, stderr: '' });
     });
   }
 });
 
 test('the standard SCCs have no findings', async () => {
   const stdin = printYaml(STANDARD_SCCS.map(({ scc }) => scc));
-  const { code, stdout } = await runProgram(['check', '-'], { stdin });
+  const { code, stdout } = await runProgram(['check', '-f', '-'], { stdin });
   assert.equal(stdout, `${STANDARD_SCCS.length} passed, 0 failed\n`);
   assert.equal(code, 0);
 });
@@ -57,7 +57,7 @@ const codes: readonly (readonly [name: string, scc: string, code: number, ...arg
 describe('the exit code of SCCs', () => {
   for (const [name, scc, code, ...args] of codes) {
     test(name, async () => {
-      const outcome = await runProgram(['check', '-', ...args], { stdin: scc });
+      const outcome = await runProgram(['check', '-f', '-', ...args], { stdin: scc });
       assert.equal(outcome.code, code, outcome.stdout);
     });
   }
@@ -67,7 +67,7 @@ test('values of SCCs that match nothing cause warnings', async () => {
   const lists =
     '"volumes":["secret","configmap","disk"],"allowedCapabilities":["CAP_NET_ADMIN"],"seccompProfiles":["RuntimeDefault"]';
   const stdin = `${SCC},${RIGHT},${lists},"users":["system:serviceaccount:payments"]}`;
-  const { code, stdout } = await runProgram(['check', '-'], { stdin });
+  const { code, stdout } = await runProgram(['check', '-f', '-'], { stdin });
   assert.equal(code, 0);
   assert.equal(
     stdout.replaceAll(/^ +stdin:1:\d+ +/gm, '').replaceAll(/^ +Fix/gm, 'Fix'),
@@ -114,13 +114,13 @@ metadatas: {}
 
 describe('unknown fields of pods', () => {
   test('are ignored by default', async () => {
-    const { code, stdout } = await runProgram(['check', '-', '--level=privileged'], { stdin: POD });
+    const { code, stdout } = await runProgram(['check', '-f', '-', '--level=privileged'], { stdin: POD });
     assert.equal(stdout, '2 passed, 0 failed, 1 of other kinds\n');
     assert.equal(code, 0);
   });
 
   test('are reported with --strict', async () => {
-    const { code, stdout } = await runProgram(['check', '-', '--level=privileged', '--strict'], { stdin: POD });
+    const { code, stdout } = await runProgram(['check', '-f', '-', '--level=privileged', '--strict'], { stdin: POD });
     const fix = 'Fix: Correct the name or remove the field: API servers may drop it silently.';
     assert.equal(
       stdout,
@@ -159,7 +159,7 @@ describe('check suggests the field that an unknown field of an SCC resembles', (
   for (const [name, suggestion] of cases) {
     test(name.slice(0, 40), async () => {
       const stdin = `{"apiVersion":"security.openshift.io/v1","kind":"SecurityContextConstraints","metadata":{"name":"a"},${JSON.stringify(name)}:1}`;
-      const { stdout } = await runProgram(['check', '-', '-o', 'json'], { stdin });
+      const { stdout } = await runProgram(['check', '-f', '-', '-o', 'json'], { stdin });
       const report = JSON.parse(stdout) as { objects: { findings: { check: string; fix: string }[] }[] };
       const findings = report.objects.flatMap(({ findings }) => findings);
       const fixes = findings.filter(({ check }) => check === 'unknownField').map(({ fix }) => fix);

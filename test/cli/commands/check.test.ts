@@ -30,7 +30,7 @@ describe('check prints all findings', () => {
       test(`in ${manifests} as ${format}`, async () => {
         const stdin = await readFile(join(fixtures, `${manifests}.yaml`), 'utf8');
         const expected = await readFile(join(fixtures, `expected/${manifests}.${format}.txt`), 'utf8');
-        const { code, stdout, stderr } = await runProgram(['check', '-', '-o', format], { stdin });
+        const { code, stdout, stderr } = await runProgram(['check', '-f', '-', '-o', format], { stdin });
         assert.equal(stdout.replace(`"semanticVersion": "${VERSION}"`, '"semanticVersion": "0.1.0"'), expected);
         assert.equal(stderr, format === 'table' ? errors : '');
         assert.equal(code, 2);
@@ -74,8 +74,8 @@ const policies: readonly (readonly [name: string, namespaces: Namespaces, args: 
   ['restricted by default', [], '', '1: p {enforce restricted:latest: 5}'],
   ['a level', [], '--level=baseline', '1: p {enforce baseline:latest: 1}'],
   ['a level that allows everything', [], '--level privileged', '0: p {}'],
-  ['a version', [], '--version=v1.7', '1: p {enforce restricted:v1.7: 2}'],
-  ['a future version', [], '--level=baseline --version v1.999', '1: p {enforce baseline:v1.999: 1}'],
+  ['a version', [], '--kubernetes-version=v1.7', '1: p {enforce restricted:v1.7: 2}'],
+  ['a future version', [], '--level=baseline --kubernetes-version v1.999', '1: p {enforce baseline:v1.999: 1}'],
   [
     'labels of namespaces that are not among the manifests',
     [],
@@ -101,7 +101,7 @@ const policies: readonly (readonly [name: string, namespaces: Namespaces, args: 
   [
     'labels without enforce',
     [['default', { warn: 'restricted' }]],
-    '--level=baseline --version=v1.20',
+    '--level=baseline --kubernetes-version=v1.20',
     '1: p {enforce baseline:v1.20: 1, warn restricted:v1.20: 3} default {}',
   ],
   [
@@ -130,7 +130,7 @@ interface JsonReport {
 }
 
 async function report(args: readonly string[], stdin: string): Promise<JsonReport & { code: number }> {
-  const { code, stdout } = await runProgram(['check', '-', '-o', 'json', ...args], { stdin });
+  const { code, stdout } = await runProgram(['check', '-f', '-', '-o', 'json', ...args], { stdin });
   return { code, ...(JSON.parse(stdout) as JsonReport) };
 }
 
@@ -227,7 +227,7 @@ async function folderWith(context: TestContext, files: Readonly<Record<string, s
 describe('check on a terminal', () => {
   test('progress is shown on the terminal and cleared', async (context) => {
     const folder = await folderWith(context, { 'a.yaml': POD, 'b\u001b[2J.yaml': POD });
-    const { stderr } = await runProgram(['check', folder], { terminals: ['stderr'] });
+    const { stderr } = await runProgram(['check', '-f', folder], { terminals: ['stderr'] });
     const lines = [
       `Reading ${folder}/a.yaml (1 of 2): 0 %`,
       `Reading ${folder}/a.yaml (1 of 2): 100 %`,
@@ -247,7 +247,7 @@ describe('check on a terminal', () => {
     ];
   for (const [name, env, isColored] of surroundings) {
     test(name, async () => {
-      const { stdout } = await runProgram(['check', '-'], { stdin: POD, env, terminals: ['stdout'] });
+      const { stdout } = await runProgram(['check', '-f', '-'], { stdin: POD, env, terminals: ['stdout'] });
       assert.equal(stdout.includes('\u001b[31mhostNamespaces'), isColored);
     });
   }
@@ -266,7 +266,7 @@ describe('names are escaped', () => {
   for (const [name, shown] of CONTROL_CHARACTERS) {
     test(shown, async () => {
       const stdin = JSON.stringify({ apiVersion: 'v1', kind: 'Pod', metadata: { name }, spec: { hostPID: true } });
-      const { stdout } = await runProgram(['check', '--level=baseline', '-'], { stdin });
+      const { stdout } = await runProgram(['check', '--level=baseline', '-f', '-'], { stdin });
       assert.equal(stdout.split('\n')[0], `Pod default/${shown} violates PodSecurity "baseline:latest"`);
     });
   }
@@ -294,12 +294,12 @@ test('a finding with 200,000 positions', () => {
 test('names from manifests do not break XML or workflow commands', async () => {
   const stdin =
     '{"apiVersion":"v1","kind":"Pod","metadata":{"name":"a\\u0001]]><b>&\\n::set-output name=x::%0A"},"spec":{"hostPID":true}}';
-  const junit = await runProgram(['check', '--level=baseline', '-', '-o=junit'], { stdin });
+  const junit = await runProgram(['check', '--level=baseline', '-f', '-', '-o=junit'], { stdin });
   assert.match(
     junit.stdout,
     /<testcase name="Pod default\/a\ufffd\]\]&gt;&lt;b&gt;&amp;&#10;::set-output name=x::%0A" classname/,
   );
-  const github = await runProgram(['check', '--level=baseline', '-', '-o=github'], { stdin });
+  const github = await runProgram(['check', '--level=baseline', '-f', '-', '-o=github'], { stdin });
   assert.deepEqual(github.stdout.split('\n'), [
     '::error file=stdin,line=1,col=104,title=hostNamespaces::Pod default/a\u0001]]><b>&%0A::set-output name=x::%250A ' +
       'violates PodSecurity "baseline:latest": host namespaces (hostPID=true)%0AFix: Remove hostNetwork, hostPID and hostIPC ' +
@@ -311,13 +311,13 @@ test('names from manifests do not break XML or workflow commands', async () => {
 
 test('paths in SARIF are URIs', async (context) => {
   const folder = await folderWith(context, { 'a b/ü%.yaml': POD });
-  const { stdout } = await runProgram(['check', folder, '-o', 'sarif']);
+  const { stdout } = await runProgram(['check', '-f', folder, '-o', 'sarif']);
   assert.ok(stdout.includes(`"uri": "file://${folder}/a%20b/%C3%BC%25.yaml"`));
 });
 
 test('check stops when the signal is aborted', async (context) => {
   const folder = await folderWith(context, { 'a.yaml': POD });
-  await assert.rejects(runProgram(['check', folder], { signal: AbortSignal.abort() }), { name: 'AbortError' });
+  await assert.rejects(runProgram(['check', '-f', folder], { signal: AbortSignal.abort() }), { name: 'AbortError' });
 });
 
 describe('check as a process', () => {
@@ -329,7 +329,7 @@ describe('check as a process', () => {
     );
 
   test('a signal ends it while it reads the standard input', async () => {
-    const child = spawn(process.execPath, [main, 'check', '-'], { stdio: ['pipe', 'ignore', 'pipe'] });
+    const child = spawn(process.execPath, [main, 'check', '-f', '-'], { stdio: ['pipe', 'ignore', 'pipe'] });
     // The program is loaded as soon as it reads its input.
     await new Promise((resolve) => child.stdin.write(' '.repeat(1_000_000), resolve));
     child.kill('SIGINT');
@@ -341,19 +341,19 @@ describe('check as a process', () => {
     const folder = await folderWith(context, { 'a.yaml': POD });
     const pipe = join(folder, 'pipe.yaml');
     await promisify(execFile)('mkfifo', [pipe]);
-    const { code, stdout, stderr } = await start(['--level=privileged', pipe, join(folder, 'a.yaml')]);
+    const { code, stdout, stderr } = await start(['--level=privileged', '-f', pipe, '-f', join(folder, 'a.yaml')]);
     assert.deepEqual([code, stdout], [2, '1 passed, 0 failed, 1 unreadable\n']);
     assert.equal(stderr, `error: ${pipe}:1:1: not a regular file; use - to read the standard input\n`);
   });
 
   test('exit codes and streams', async (context) => {
     const folder = await folderWith(context, { 'good/a.yaml': POD, 'bad/b.yaml': 'a: [' });
-    const passed = await start(['--level=privileged', join(folder, 'good')]);
+    const passed = await start(['--level=privileged', '-f', join(folder, 'good')]);
     assert.deepEqual(passed, { code: 0, stdout: '1 passed, 0 failed\n', stderr: '' });
-    const { code, stdout } = await start(['--level=baseline', join(folder, 'good')]);
+    const { code, stdout } = await start(['--level=baseline', '-f', join(folder, 'good')]);
     assert.equal(code, 1);
     assert.match(stdout, /hostNamespaces {2}host namespaces \(hostPID=true\)\n[^]*\n0 passed, 1 failed\n$/);
-    const broken = await start([join(folder, 'bad'), join(folder, 'good'), '--level=privileged']);
+    const broken = await start(['-f', join(folder, 'bad'), '-f', join(folder, 'good'), '--level=privileged']);
     assert.equal(broken.code, 2);
     assert.equal(broken.stdout, '1 passed, 0 failed, 1 unreadable\n');
     assert.equal(

@@ -25,19 +25,19 @@ describe('explanations of pods', () => {
   for (const [args, code, expected] of cases) {
     test(args, async () => {
       const stdout = await readFile(join('expected', expected), 'utf8');
-      assert.deepEqual(await explain(`${args} -f cluster.yaml`), { code, stdout, stderr: '' });
+      assert.deepEqual(await explain(`-f cluster.yaml -f ${args}`), { code, stdout, stderr: '' });
     });
   }
 
   test('for a service account as the creator, with its groups', async () => {
-    const { stdout } = await explain('root.yaml -f cluster.yaml --as system:serviceaccount:shop:builder');
+    const { stdout } = await explain('-f root.yaml,cluster.yaml --as system:serviceaccount:shop:builder');
     assert.match(
       stdout,
       /^Pod shop\/root: admitted by SCC root\n {2}Created by {7}system:serviceaccount:shop:builder\n/,
     );
   });
   test('without other objects: standard SCCs and other assumptions', async () => {
-    const { code, stdout } = await explain('root.yaml');
+    const { code, stdout } = await explain('-f root.yaml');
     assert.equal(code, 1);
     assert.match(
       stdout,
@@ -49,18 +49,19 @@ describe('explanations of pods', () => {
       /\n\nAssumed: the 13 standard SecurityContextConstraints, with their ClusterRoles and ClusterRoleBindings; namespaces: shop; service accounts: shop\/default; UID ranges of namespaces: shop\.\n$/,
     );
   });
-  test('for the manifests of --filename without paths', async () => {
-    assert.deepEqual(await explain('-f root.yaml'), await explain('root.yaml'));
+  test('with --offline, without the cluster of the kubeconfig', async () => {
+    const env = { KUBECONFIG: '/nonexistent' };
+    assert.deepEqual(await explain('-f root.yaml --offline', { env }), await explain('-f root.yaml'));
   });
   test('from the standard input', async () => {
     const stdin =
       '{"apiVersion":"v1","kind":"Pod","metadata":{"name":"a\\u001b[2Jb"},"spec":{"containers":[{"name":"a"}]}}';
-    const { code, stdout } = await explain('- -n other', { stdin });
+    const { code, stdout } = await explain('-f - -n other', { stdin });
     assert.equal(code, 0);
     assert.ok(stdout.startsWith('Pod other/a\\u001b[2Jb: admitted by SCC restricted-v2\n'), stdout);
   });
   test('in colors on a terminal, except with NO_COLOR', async () => {
-    const args = 'root.yaml -f cluster.yaml';
+    const args = '-f root.yaml,cluster.yaml';
     assert.ok((await explain(args, { terminals: ['stdout'] })).stdout.startsWith('\u001b[1mPod shop/root'));
     assert.deepEqual(await explain(args, { terminals: ['stdout'], env: { NO_COLOR: '1' } }), await explain(args));
   });
@@ -85,12 +86,12 @@ describe('with a cluster', () => {
   });
 
   test('the user of the kubeconfig creates pods without a controller', async () => {
-    const { code, stdout } = await explain('root.yaml', { env: { KUBECONFIG: kubeconfig } });
+    const { code, stdout } = await explain('-f root.yaml', { env: { KUBECONFIG: kubeconfig } });
     assert.equal(code, 0, stdout);
     assert.match(stdout, /^Pod shop\/root: admitted by SCC anyuid\n {2}Created by {7}admin\n/);
   });
   test('--as names another creator', async () => {
-    const { code, stdout } = await explain(`root.yaml --kubeconfig ${kubeconfig} --as alice`);
+    const { code, stdout } = await explain(`-f root.yaml --kubeconfig ${kubeconfig} --as alice`);
     assert.equal(code, 1, stdout);
     assert.match(stdout, /^Pod shop\/root: no SCC admits it\n {2}Created by {7}alice\n/);
   });
@@ -111,11 +112,11 @@ describe('with a cluster', () => {
   for (const [name, args, spec, reason] of refused) {
     test(name, async () => {
       const pod = { apiVersion: 'v1', kind: 'Pod', metadata: { name: 'web' }, spec: { ...SPEC, ...spec } };
-      const { code, stdout } = await explain(`- --kubeconfig ${kubeconfig} ${args}`, { stdin: JSON.stringify(pod) });
+      const { code, stdout } = await explain(`-f - --kubeconfig ${kubeconfig} ${args}`, { stdin: JSON.stringify(pod) });
       assert.equal(code, 1, stdout);
       assert.match(stdout, /^Pod \w+\/web: refused\n/);
       assert.ok(stdout.includes(`\n  Refused because  ${reason}\n`), stdout);
-      const json = await explain(`- -o json --kubeconfig ${kubeconfig} ${args}`, { stdin: JSON.stringify(pod) });
+      const json = await explain(`-f - -o json --kubeconfig ${kubeconfig} ${args}`, { stdin: JSON.stringify(pod) });
       const { objects } = JSON.parse(json.stdout) as { objects: { allowed: boolean; message: string }[] };
       assert.deepEqual(
         objects.map(({ allowed, message }) => [allowed, message]),
@@ -130,14 +131,14 @@ describe('with a cluster', () => {
       { apiVersion: 'v1', kind: 'Pod', metadata: { name: 'web' }, spec },
     ];
     const stdin = objects.map((object) => JSON.stringify(object)).join('\n');
-    const { code, stdout } = await explain(`- --kubeconfig ${kubeconfig} -n shop`, { stdin });
+    const { code, stdout } = await explain(`-f - --kubeconfig ${kubeconfig} -n shop`, { stdin });
     assert.equal(code, 0, stdout);
   });
   test('ephemeral containers are ignored', async () => {
     const debug = { name: 'd', image: 'i', securityContext: { privileged: true } };
     const spec = { ...SPEC, ephemeralContainers: [debug] };
     const stdin = JSON.stringify({ apiVersion: 'v1', kind: 'Pod', metadata: { name: 'web' }, spec });
-    const { code, stdout } = await explain(`- --kubeconfig ${kubeconfig} -n shop --as alice`, { stdin });
+    const { code, stdout } = await explain(`-f - --kubeconfig ${kubeconfig} -n shop --as alice`, { stdin });
     assert.equal(code, 0, stdout);
     assert.match(stdout, /^Pod shop\/web: admitted by SCC restricted-v2\n/);
   });
@@ -146,12 +147,12 @@ describe('with a cluster', () => {
     t.after(() => empty.stop());
     await empty.admin.send('POST', '/api/v1/namespaces', { metadata: { name: 'shop', annotations: RANGES } });
     await empty.cluster.idle();
-    const { code, stdout } = await explain(`root.yaml --kubeconfig ${await empty.kubeconfig()}`);
+    const { code, stdout } = await explain(`-f root.yaml --kubeconfig ${await empty.kubeconfig()}`);
     assert.equal(code, 1, stdout);
     assert.ok(stdout.includes('\n  Refused because  no SecurityContextConstraints found in cluster\n'), stdout);
   });
   test('the namespace must exist', async () => {
-    assert.deepEqual(await explain(`legacy.yaml --kubeconfig ${kubeconfig}`), {
+    assert.deepEqual(await explain(`-f legacy.yaml --kubeconfig ${kubeconfig}`), {
       code: 2,
       stdout: '',
       stderr: 'error: namespace "legacy" not found\n',

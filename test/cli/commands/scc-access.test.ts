@@ -9,12 +9,12 @@ const CLUSTER = ['-f', 'test/fixtures/scc-access/cluster.yaml'];
 const ASSUMED =
   '\nAssumed: the 13 standard SecurityContextConstraints, with their ClusterRoles and ClusterRoleBindings; ClusterRole cluster-admin.\n';
 
-describe('who-can and scc pods print', () => {
+describe('scc who-can and scc pods print', () => {
   const cases: readonly (readonly [args: string, expected: string])[] = [
-    ['who-can anyuid', 'who-can-anyuid.txt'],
-    ['who-can privileged -n bank', 'who-can-privileged-bank.txt'],
-    ['who-can restricted-v2 -n shop -o json', 'who-can-restricted.json.txt'],
-    ['who-can restricted-v2 -n shop -o yaml', 'who-can-restricted.yaml.txt'],
+    ['scc who-can anyuid', 'who-can-anyuid.txt'],
+    ['scc who-can privileged -n bank', 'who-can-privileged-bank.txt'],
+    ['scc who-can restricted-v2 -n shop -o json', 'who-can-restricted.json.txt'],
+    ['scc who-can restricted-v2 -n shop -o yaml', 'who-can-restricted.yaml.txt'],
     ['scc pods --scc-mode=enforce', 'pods.table.txt'],
     ['scc pods --scc-mode=enforce -o json', 'pods.json.txt'],
     ['scc pods --scc-mode=enforce -o yaml', 'pods.yaml.txt'],

@@ -9,24 +9,24 @@ import { runProgram } from '../../support/memory-io.ts';
 process.chdir(join(import.meta.dirname, '../../fixtures/explain'));
 
 const review = (args: string, stdin = '') =>
-  runProgram(['scc-review', ...args.split(' ').filter((arg) => arg !== '')], { stdin });
+  runProgram(['scc', 'review', ...args.split(' ').filter((arg) => arg !== '')], { stdin });
 
 describe('tables', () => {
   const cases: readonly (readonly [args: string, code: number, stdout: string])[] = [
-    ['root.yaml -f cluster.yaml --user olga', 1, 'RESOURCE   ALLOWED BY\nPod/root   <none>\n'],
+    ['-f root.yaml,cluster.yaml --user olga', 1, 'RESOURCE   ALLOWED BY\nPod/root   <none>\n'],
     [
-      'pods.yaml -f cluster.yaml -u olga -g operators -g system:authenticated',
+      '-f pods.yaml,cluster.yaml -u olga -g operators -g system:authenticated',
       0,
       'RESOURCE          ALLOWED BY\nPod/web           restricted-v2\nDeployment/root   root\n',
     ],
-    ['root.yaml -f cluster.yaml', 1, 'RESOURCE   SERVICE ACCOUNT   ALLOWED BY\nPod/root   default           <none>\n'],
+    ['-f root.yaml,cluster.yaml', 1, 'RESOURCE   SERVICE ACCOUNT   ALLOWED BY\nPod/root   default           <none>\n'],
     [
-      'root.yaml -f cluster.yaml -z builder',
+      '-f root.yaml,cluster.yaml -z builder',
       0,
       'RESOURCE   SERVICE ACCOUNT   ALLOWED BY\nPod/root   builder           root\n',
     ],
     [
-      'review.yaml -f cluster.yaml',
+      '-f review.yaml,cluster.yaml',
       1,
       `RESOURCE                              ALLOWED BY
 PodSecurityPolicySubjectReview/       root
@@ -46,7 +46,7 @@ PodSecurityPolicyReview/   default           <none>
     assert.match(stdout, /\n\nAssumed: .*; namespaces: shop; UID ranges of namespaces: shop\.\n$/);
   });
   test('an invalid SCC causes a warning', async () => {
-    const outcome = await review('root.yaml -f cluster.yaml -u olga -g system:masters');
+    const outcome = await review('-f root.yaml,cluster.yaml -u olga -g system:masters');
     assert.deepEqual(outcome, {
       code: 0,
       stdout: 'RESOURCE   ALLOWED BY\nPod/root   root\n',
@@ -57,7 +57,7 @@ PodSecurityPolicyReview/   default           <none>
 
 describe('reviews with their status', () => {
   test('as YAML, one document each', async () => {
-    const { stdout } = await review('review.yaml -f cluster.yaml -o yaml');
+    const { stdout } = await review('-f review.yaml,cluster.yaml -o yaml');
     const documents = parseAllDocuments(stdout).map((document) => document.toJS() as { kind: string; status: unknown });
     const allowedBy = (name: string) => ({
       kind: 'SecurityContextConstraints',
@@ -75,7 +75,7 @@ describe('reviews with their status', () => {
   });
   test('as JSON, including the review of a pod', async () => {
     const { stdout, stderr } = await review(
-      '- -u alice -o json',
+      '-f - -u alice -o json',
       JSON.stringify({
         apiVersion: 'v1',
         kind: 'Pod',
@@ -93,7 +93,7 @@ describe('reviews with their status', () => {
   });
   test('self subject review without a user', async () => {
     const self = '{"apiVersion":"security.openshift.io/v1","kind":"PodSecurityPolicySelfSubjectReview","spec":{}}';
-    const { code, stdout } = await review('-', self);
+    const { code, stdout } = await review('-f -', self);
     assert.deepEqual(
       [code, stdout.split('\n').slice(0, 2)],
       [0, ['RESOURCE                              ALLOWED BY', 'PodSecurityPolicySelfSubjectReview/   restricted-v2']],
@@ -117,7 +117,7 @@ describe('with a cluster', () => {
   });
 
   test('service accounts must exist', async () => {
-    assert.deepEqual(await review(`root.yaml --kubeconfig ${kubeconfig} -z builder`), {
+    assert.deepEqual(await review(`-f root.yaml --kubeconfig ${kubeconfig} -z builder`), {
       code: 2,
       stdout: '',
       stderr: 'error: root.yaml:1:1: unable to retrieve ServiceAccount builder: serviceaccount "builder" not found\n',
@@ -130,7 +130,7 @@ describe('with a cluster', () => {
       metadata: { namespace: 'shop' },
       spec: {},
     };
-    const { stdout } = await review(`- --kubeconfig ${kubeconfig}`, JSON.stringify(self));
+    const { stdout } = await review(`-f - --kubeconfig ${kubeconfig}`, JSON.stringify(self));
     assert.match(stdout, /^RESOURCE +ALLOWED BY\nPodSecurityPolicySelfSubjectReview\/ +anyuid\n/);
   });
 });

@@ -9,8 +9,8 @@ process.chdir(join(import.meta.dirname, '../../fixtures'));
 const SCCS =
   'anyuid, hostaccess, hostmount-anyuid, hostmount-anyuid-v2, hostnetwork, hostnetwork-v2, nested-container, nonroot, nonroot-v2, privileged, restricted, restricted-v2, restricted-v3';
 const ACCESS = '-f scc-access/cluster.yaml';
-const EXPLAIN = 'explain explain';
-const REVIEW = 'scc-review explain';
+const EXPLAIN = 'explain -f explain';
+const REVIEW = 'scc review -f explain';
 const YAML_ERROR = 'stdin:1:8: Flow sequence in block collection must be sufficiently indented and end with a ]';
 const NO_SUBJECT =
   'PodSecurityPolicySubjectReview "" is invalid: spec.user: Required value: at least one of user, groups or serviceAccountName must be specified';
@@ -37,28 +37,22 @@ const CASES: readonly (readonly [args: string, message: string])[] = [
   [`scc pods -n gone ${ACCESS}`, 'namespace "gone" not found'],
   [`scc pods --scc our-own,constructor ${ACCESS}`, `SCC "constructor" not found; existing SCCs: ${SCCS}`],
   ['scc pods -f nowhere', 'the path "nowhere" does not exist'],
-  [`who-can any ${ACCESS}`, `SCC "any" not found; existing SCCs: ${SCCS}`],
-  [`who-can constructor ${ACCESS}`, `SCC "constructor" not found; existing SCCs: ${SCCS}`],
-  [`who-can anyuid -n gone ${ACCESS}`, 'namespace "gone" not found'],
-  ['who-can anyuid', 'no cluster to read: KUBECONFIG and HOME are not set; name a kubeconfig with --kubeconfig'],
+  [`scc who-can any ${ACCESS}`, `SCC "any" not found; existing SCCs: ${SCCS}`],
+  [`scc who-can constructor ${ACCESS}`, `SCC "constructor" not found; existing SCCs: ${SCCS}`],
+  [`scc who-can anyuid -n gone ${ACCESS}`, 'namespace "gone" not found'],
+  ['scc who-can anyuid', 'no cluster to read: KUBECONFIG and HOME are not set; name a kubeconfig with --kubeconfig'],
   ['audit user-namespaces -f -', YAML_ERROR],
-  ['check no/such/path', 'the path "no/such/path" does not exist'],
-  ['check check/empty.yaml', 'no objects in check/empty.yaml'],
-  ['explain', 'no manifests: pass their paths'],
-  ['explain - -f -', 'the standard input can be read only once: remove - or --filename=-'],
-  ['explain -', YAML_ERROR],
-  ['explain none.yaml', 'the path "none.yaml" does not exist'],
+  ['check -f no/such/path', 'the path "no/such/path" does not exist'],
+  ['check -f check/empty.yaml', 'no objects in check/empty.yaml'],
+  ['explain -f -', YAML_ERROR],
+  ['explain -f none.yaml', 'the path "none.yaml" does not exist'],
   [`${EXPLAIN}/invalid-metadata.yaml`, 'explain/invalid-metadata.yaml:3:1: metadata must be an object'],
   [`${EXPLAIN}/cluster.yaml`, 'no pods or workloads in the manifests'],
   [`${EXPLAIN}/root.yaml --as-group operators`, '--as-group requires --as'],
-  [
-    `${EXPLAIN}/root.yaml -f explain/cluster.yaml --kubeconfig x`,
-    '--filename reads manifests instead of a cluster: remove --kubeconfig and --context',
-  ],
-  ['scc-review', 'no manifests: pass their paths'],
+  [`${EXPLAIN}/root.yaml --offline --kubeconfig x`, '--offline reads no cluster: remove --kubeconfig and --context'],
   [`${REVIEW}/cluster.yaml`, 'no pods, workloads or reviews in the manifests'],
   [`${REVIEW}/no-subject.yaml`, `explain/no-subject.yaml:1:1: ${NO_SUBJECT}`],
-  ['scc-review -f explain/no-subject.yaml -o yaml -n x', `explain/no-subject.yaml:1:1: ${NO_SUBJECT}`],
+  ['scc review -f explain/no-subject.yaml -o yaml -n x', `explain/no-subject.yaml:1:1: ${NO_SUBJECT}`],
   [
     `${REVIEW}/root.yaml --user olga --serviceaccount builder`,
     '--serviceaccount cannot be combined with --user and --group: review service accounts or users',
@@ -116,37 +110,47 @@ const OPTIONS: readonly (readonly [command: string, args: string, message: strin
   ['scc plan', 'shop', "too many arguments for 'plan'. Expected 0 arguments but got 1: shop."],
   ['scc plan', '--namespace=', 'invalid argument "" for "-n, --namespace" flag: must not be empty'],
   ['scc pods', '--subject=group', 'invalid argument "group" for "--subject" flag: must be one of user, serviceaccount'],
-  ['who-can', '', "missing required argument 'scc'"],
-  ['who-can', 'a b', "too many arguments for 'who-can'. Expected 1 argument but got 2: a, b."],
+  ['scc who-can', '', "missing required argument 'scc'"],
+  ['scc who-can', 'a b', "too many arguments for 'who-can'. Expected 1 argument but got 2: a, b."],
   ['audit user-namespaces', 'ci', "too many arguments for 'user-namespaces'. Expected 0 arguments but got 1: ci."],
-  ['check', '', "missing required argument 'path'"],
+  ['check', '', '-f is required: files, folders, URLs, or - for the standard input'],
+  ['explain', '', '-f is required: files, folders, URLs, or - for the standard input'],
+  ['scc review', '', '-f is required: files, folders, URLs, or - for the standard input'],
   [
     'check',
-    '--level=Baseline -',
+    '--level=Baseline -f -',
     'invalid argument "Baseline" for "--level" flag: must be one of privileged, baseline, restricted',
   ],
-  ['check', '--version 1.30 -', 'invalid argument "1.30" for "--version" flag: must be "latest" or "v1.x"'],
-  ['check', '--fail-on=deny -', 'invalid argument "deny" for "--fail-on" flag: must be one of enforce, audit, warn'],
   [
     'check',
-    '-o xml -',
+    '--kubernetes-version 1.30 -f -',
+    'invalid argument "1.30" for "--kubernetes-version" flag: must be "latest" or "v1.x"',
+  ],
+  ['check', '--fail-on=deny -f -', 'invalid argument "deny" for "--fail-on" flag: must be one of enforce, audit, warn'],
+  [
+    'check',
+    '-o xml -f -',
     'invalid argument "xml" for "-o, --output" flag: must be one of table, json, yaml, sarif, junit, github',
   ],
-  ['check', '--namespace-labels=a -', 'invalid argument "a" for "--namespace-labels" flag: must be written key=value'],
   [
     'check',
-    '--namespace-labels=pod-security.kubernetes.io/warn=x -',
+    '--namespace-labels=a -f -',
+    'invalid argument "a" for "--namespace-labels" flag: must be written key=value',
+  ],
+  [
+    'check',
+    '--namespace-labels=pod-security.kubernetes.io/warn=x -f -',
     'invalid argument "pod-security.kubernetes.io/warn=x" for "--namespace-labels" flag: ' +
       'metadata.labels[pod-security.kubernetes.io/warn]: Invalid value: "x": must be one of privileged, baseline, restricted',
   ],
   [
     'check',
-    '--namespace-labels=enforce=baseline -',
+    '--namespace-labels=enforce=baseline -f -',
     'invalid argument "enforce=baseline" for "--namespace-labels" flag: must have one of ' +
       'pod-security.kubernetes.io/enforce, pod-security.kubernetes.io/enforce-version, pod-security.kubernetes.io/audit, ' +
       'pod-security.kubernetes.io/audit-version, pod-security.kubernetes.io/warn, pod-security.kubernetes.io/warn-version',
   ],
-  ['check', '--lvel=baseline -', "unknown option '--lvel'\n(Did you mean --level?)"],
+  ['check', '--lvel=baseline -f -', "unknown option '--lvel'\n(Did you mean --level?)"],
   [
     'rollout simulate',
     '--mode=restricted',

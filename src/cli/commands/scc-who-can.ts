@@ -12,9 +12,9 @@ binding. A RoleBinding applies to pods in its namespace only. Service accounts a
 groups system:serviceaccounts, system:serviceaccounts:NAMESPACE and system:authenticated.
 
 Examples:
-  portcullis who-can privileged
-  portcullis who-can anyuid -n shop -o json
-  portcullis who-can anyuid -f cluster-dump/
+  portcullis scc who-can privileged
+  portcullis scc who-can anyuid -n shop -o json
+  portcullis scc who-can anyuid -f cluster-dump/
 `;
 
 const KINDS = ['SecurityContextConstraints', ...RBAC_KINDS] as const;
