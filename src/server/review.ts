@@ -1,7 +1,7 @@
 /** The path of one review: bytes, AdmissionReview, decision, AdmissionReview; then metrics and a log line. */
 import { isUtf8 } from 'node:buffer';
 import type { ServerResponse } from 'node:http';
-import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
+import type { FastifyInstance, FastifyReply, FastifyRequest, preParsingHookHandler } from 'fastify';
 import type { Store } from '../cluster/store.ts';
 import { compileSchema } from '../config/ajv.ts';
 import type { AdmissionRequest, Decision } from '../kube/admission.ts';
@@ -11,6 +11,7 @@ import { truncate } from '../kube/text.ts';
 import { isObject } from '../kube/types.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
+import { createBodyBudget } from './body.ts';
 import type { Connections } from './server.ts';
 import type { Webhook, WebhookContext } from './webhook.ts';
 
@@ -25,21 +26,58 @@ export interface ReviewDeps {
 
 /** Registers one route for each webhook. */
 export function registerReviews(app: FastifyInstance, deps: ReviewDeps, connections: Connections): void {
-  for (const webhook of deps.webhooks) app.post(webhook.path, createHandler(webhook, deps, connections));
+  const budget = createBodyBudget();
+  for (const webhook of deps.webhooks) {
+    const { preParsing, handler } = createRoute(webhook, deps, { connections, budget });
+    app.post(webhook.path, { preParsing }, handler);
+  }
 }
 
-type Handler = (request: FastifyRequest, reply: FastifyReply) => void | Promise<void>;
+interface Route {
+  readonly preParsing: preParsingHookHandler;
+  readonly handler: (request: FastifyRequest, reply: FastifyReply) => void | Promise<void>;
+}
+
+/** The longest timeout of API servers. It limits the wait of a request that names none. */
+const MAX_TIMEOUT_MS = 30_000;
+/** The share of its timeout that a request may wait for memory. The rest is for the response. */
+const WAIT_SHARE = 0.9;
+
+const NO_MEMORY =
+  'too many large reviews at the same time; the memory for them was in use until the timeout of the request';
 
 const NO_BODY = Buffer.alloc(0);
 
-/** Creates the route handler of a webhook. It is synchronous where the webhook is. */
-function createHandler(webhook: Webhook, deps: ReviewDeps, connections: Connections): Handler {
+interface Shared {
+  readonly connections: Connections;
+  readonly budget: ReturnType<typeof createBodyBudget>;
+}
+
+/** Creates the route of a webhook. Its handler is synchronous where the webhook is. */
+function createRoute(webhook: Webhook, deps: ReviewDeps, { connections, budget }: Shared): Route {
   const { store, logger, metrics, now } = deps;
   const respond = createResponder(webhook, metrics, connections);
   const log = logger.child({ logger: 'webhook', webhook: webhook.path });
   const duration = metrics.webhook.duration(webhook.path);
   const parseTimeout = createTimeoutParser();
+  /** Arrival times of requests whose bodies may have to wait. */
+  const arrivals = new WeakMap<FastifyRequest, number>();
 
+  const preParsing: Route['preParsing'] = (request, reply, payload, done) => {
+    budget({
+      request: request.raw,
+      response: reply.raw,
+      start: () => done(null, payload),
+      beforeWait() {
+        arrivals.set(request, now());
+        return (parseTimeout(request) ?? MAX_TIMEOUT_MS) * WAIT_SHARE;
+      },
+      refuse() {
+        log.warn({ reason: NO_MEMORY, remoteAddress: request.ip }, 'review refused');
+        respond(reply, 503, `${NO_MEMORY}\n`);
+      },
+    });
+  };
   const respondDecision = (
     reply: FastifyReply,
     review: AdmissionRequest,
@@ -57,7 +95,7 @@ function createHandler(webhook: Webhook, deps: ReviewDeps, connections: Connecti
     respond(reply, 500, 'internal server error\n');
   };
 
-  return (request, reply) => {
+  const handler: Route['handler'] = (request, reply) => {
     // A POST without content type and body bypasses the content type parsers.
     const body = (request.body as Buffer | undefined) ?? NO_BODY;
     const bodyBytes = body.length;
@@ -76,10 +114,11 @@ function createHandler(webhook: Webhook, deps: ReviewDeps, connections: Connecti
     }
     const review = envelope.request;
     const startMs = now();
+    const arrivedMs = arrivals.get(request) ?? startMs;
     try {
       const decision = webhook.decide(
         review,
-        createContext({ reply, deps, startMs, bodyBytes, timeoutMs: parseTimeout(request) }),
+        createContext({ reply, deps, arrivedMs, bodyBytes, timeoutMs: parseTimeout(request) }),
       );
       if (!(decision instanceof Promise)) {
         respondDecision(reply, review, decision, startMs);
@@ -104,6 +143,7 @@ function createHandler(webhook: Webhook, deps: ReviewDeps, connections: Connecti
       respondDefect(reply, review, error);
     }
   };
+  return { preParsing, handler };
 }
 
 type Respond = (reply: FastifyReply, status: number, body: string) => void;
@@ -144,17 +184,17 @@ function createTimeoutParser(): (request: FastifyRequest) => number | undefined 
 interface ContextInput {
   readonly reply: FastifyReply;
   readonly deps: Pick<ReviewDeps, 'store' | 'now'>;
-  readonly startMs: number;
+  readonly arrivedMs: number;
   readonly bodyBytes: number;
   readonly timeoutMs: number | undefined;
 }
 
-function createContext({ reply, deps: { store, now }, startMs, bodyBytes, timeoutMs }: ContextInput): WebhookContext {
+function createContext({ reply, deps: { store, now }, arrivedMs, bodyBytes, timeoutMs }: ContextInput): WebhookContext {
   let signal: AbortSignal | undefined;
   return {
     store,
     now,
-    deadlineMs: timeoutMs === undefined ? undefined : startMs + timeoutMs,
+    deadlineMs: timeoutMs === undefined ? undefined : arrivedMs + timeoutMs,
     bodyBytes,
     // Created on demand: only reviews that wait use it.
     get signal() {

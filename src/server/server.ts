@@ -1,5 +1,5 @@
 /** The admission server: Fastify over TLS. It reads the store and answers reviews. It never writes to the cluster. */
-import { type IncomingMessage, STATUS_CODES } from 'node:http';
+import { STATUS_CODES } from 'node:http';
 import type { Socket } from 'node:net';
 import { type SecureContextOptions, type Server, TLSSocket } from 'node:tls';
 import Fastify, {
@@ -10,6 +10,7 @@ import Fastify, {
   type FastifyRequest,
 } from 'fastify';
 import { quote } from '../kube/text.ts';
+import { readBody, withStatus } from './body.ts';
 import { registerReviews, type ReviewDeps } from './review.ts';
 
 export interface ServerDeps extends ReviewDeps {
@@ -134,40 +135,7 @@ function errorText(error: FastifyError): string {
   return errorStatus(error) >= 500 ? 'internal server error' : error.message;
 }
 
-function withStatus(error: Error, statusCode: number): Error {
-  return Object.assign(error, { statusCode });
-}
-
-// Request bodies
-
-/** The largest review: an object of 3 MiB, the API server's limit, in its old and new version, plus the envelope. */
-const MAX_BODY_BYTES = 7 * 1024 * 1024;
-
-type BodyDone = (error: Error | null, body?: Buffer) => void;
-
-/** Reads a body as bytes. A body that arrives as one chunk, as most reviews do, is not copied. */
-function readBody(request: FastifyRequest, payload: IncomingMessage, done: BodyDone): void {
-  const tooLarge = (): Error =>
-    withStatus(new Error(`request entity is too large; limit is ${MAX_BODY_BYTES} bytes`), 413);
-  if (Number(request.headers['content-length']) > MAX_BODY_BYTES) {
-    done(tooLarge());
-    return;
-  }
-  const chunks: Buffer[] = [];
-  let length = 0;
-  const finish = (error: Error | null, body?: Buffer): void => {
-    payload.off('data', onData).off('end', onEnd).off('error', onError);
-    done(error, body);
-  };
-  const onData = (chunk: Buffer): void => {
-    chunks.push(chunk);
-    length += chunk.length;
-    if (length > MAX_BODY_BYTES) finish(tooLarge());
-  };
-  const onEnd = (): void => finish(null, chunks.length === 1 ? chunks[0] : Buffer.concat(chunks, length));
-  const onError = (error: Error): void => finish(withStatus(error, 400));
-  payload.on('data', onData).on('end', onEnd).on('error', onError);
-}
+// Invalid requests
 
 /** Responses to bytes that are not a valid HTTP request, by error code. */
 const CLIENT_ERRORS = new Map<string | undefined, readonly [status: number, reason: string]>([

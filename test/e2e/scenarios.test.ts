@@ -201,4 +201,22 @@ suite('Pod Security, with the PodSecurity plugin', { skip }, () => {
       await checkScenario(plane.admin, { ...scenario, ...byPlugin });
     });
   }
+
+  test('a pod with 1.4 MB of <, which kube-apiserver escapes as six bytes, is created and updated', async () => {
+    const labels = { 'pod-security.kubernetes.io/enforce': 'baseline' };
+    await create(plane.admin, { apiVersion: 'v1', kind: 'Namespace', metadata: { name: 'large', labels } });
+    const container = { name: 'c', image: 'registry.example.com/a:1', args: ['<'.repeat(1_400_000)] };
+    const metadata = { name: 'large', namespace: 'large' };
+    const pod = { apiVersion: 'v1', kind: 'Pod', metadata, spec: { containers: [container] } };
+    await eventually(async () => {
+      const created = await create(plane.admin, pod);
+      assert.equal(created.status, 201, created.text.slice(0, 500));
+    });
+    const image = { spec: { containers: [{ name: 'c', image: 'registry.example.com/a:2' }] } };
+    const type = { 'content-type': 'application/strategic-merge-patch+json' };
+    await eventually(async () => {
+      const updated = await plane.admin.send('PATCH', '/api/v1/namespaces/large/pods/large', image, type);
+      assert.equal(updated.status, 200, updated.text.slice(0, 500));
+    });
+  });
 });

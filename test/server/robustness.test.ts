@@ -13,6 +13,7 @@ import { createPodSecurity, DEFAULT_CONFIGURATION } from '../../src/policy/psa/c
 import { createMetrics, type Metrics } from '../../src/telemetry/metrics.ts';
 import { createPsaWebhook } from '../../src/server/webhooks/psa.ts';
 import { createWaitingRoom } from '../../src/server/waiting-room.ts';
+import type { Webhook } from '../../src/server/webhook.ts';
 import { startAdmissionServer, type TestServer } from '../support/admission-server.ts';
 import { post, sendRaw } from '../support/https.ts';
 import { podReview } from '../support/reviews.ts';
@@ -23,8 +24,10 @@ const JSON_TYPE = 'application/json';
 const PATH = '/psa/validate';
 const LEVELS = ['privileged', 'baseline', 'restricted'] as const;
 
-/** Starts the Pod Security webhook over the namespaces `privileged`, `baseline` and `restricted`. */
-async function startPodSecurity(): Promise<TestServer & { readonly psaMetrics: Metrics }> {
+/** Starts the Pod Security webhook over the namespaces `privileged`, `baseline` and `restricted`, and other webhooks. */
+async function startPodSecurity(
+  others: readonly Webhook[] = [],
+): Promise<TestServer & { readonly psaMetrics: Metrics }> {
   const psaMetrics = createMetrics({ version: '0.0.0' });
   const podSecurity = createPodSecurity(DEFAULT_CONFIGURATION);
   const server = await startAdmissionServer([
@@ -33,6 +36,7 @@ async function startPodSecurity(): Promise<TestServer & { readonly psaMetrics: M
       metrics: psaMetrics.podSecurity,
       waitingRoom: createWaitingRoom(NO_ROOM),
     }),
+    ...others,
   ]);
   for (const level of LEVELS) putNamespace(server, level, level);
   return { ...server, psaMetrics };
@@ -202,8 +206,8 @@ const FRAMINGS: readonly Framing[] = [
   { name: 'a chunk without a size', request: `${CHUNKED}\r\nsize\r\n${REVIEW}\r\n0\r\n\r\n`, statuses: [400] },
   { name: 'a chunk size that overflows', request: `${CHUNKED}\r\n${'f'.repeat(20)}\r\n{`, statuses: [400] },
   {
-    name: 'chunks of more than 7 MiB',
-    request: `${CHUNKED}\r\n${chunk(' '.repeat((7 << 20) + 1))}0\r\n\r\n`,
+    name: 'chunks of more than 40 MiB',
+    request: `${CHUNKED}\r\n${chunk(' '.repeat((40 << 20) + 1))}0\r\n\r\n`,
     statuses: [413],
   },
   {
@@ -218,7 +222,7 @@ const FRAMINGS: readonly Framing[] = [
   },
   { name: 'a negative length', request: head(-1) + REVIEW, statuses: [400] },
   { name: 'a length that is not a number', request: head(NaN) + REVIEW, statuses: [400] },
-  { name: 'a Content-Length of more than 7 MiB', request: head((7 << 20) + 1), statuses: [413] },
+  { name: 'a Content-Length of more than 40 MiB', request: head((40 << 20) + 1), statuses: [413] },
   { name: 'bytes after the body', request: `${WHOLE}{}`, statuses: [400] },
   {
     name: 'Expect: 100-continue',
@@ -597,10 +601,10 @@ const REJECTED: readonly RejectedBody[] = [
     text: 'unable to decode the request: request.namespace: must be string\n',
   },
   {
-    name: 'larger than 7 MiB',
-    body: Buffer.alloc(7 * 1024 * 1024 + 1, 0x20),
+    name: 'larger than 40 MiB',
+    body: Buffer.alloc(40 * 1024 * 1024 + 1, 0x20),
     status: 413,
-    text: 'request entity is too large; limit is 7340032 bytes\n',
+    text: 'request entity is too large; limit is 41943040 bytes\n',
   },
 ];
 
@@ -623,7 +627,7 @@ const ACCEPTED: readonly { readonly name: string; readonly body: string | Buffer
     name: 'an object 100,000 levels deep',
     body: buildRequest({ object: 'DEEP' }).replace('"DEEP"', `${'['.repeat(1e5)}${']'.repeat(1e5)}`),
   },
-  { name: 'almost 7 MiB', body: buildRequest({ object: { a: 'x'.repeat(7 * 1024 * 1024 - 2000) } }) },
+  { name: 'almost 40 MiB', body: buildRequest({ object: { a: 'x'.repeat(40 * 1024 * 1024 - 2000) } }) },
   { name: 'a lone surrogate', body: buildRequest({ name: '\\ud800' }).replace('\\\\ud800', '\\ud800') },
 ];
 
@@ -729,7 +733,7 @@ suite('bodies', () => {
     },
     {
       name: 'too large',
-      body: Buffer.alloc(7 * 1024 * 1024 + 1, 0x20),
+      body: Buffer.alloc(40 * 1024 * 1024 + 1, 0x20),
       contentType: JSON_TYPE,
       code: '413',
       reason: /^request entity is too large/,
@@ -751,5 +755,89 @@ suite('bodies', () => {
   test('requests to unknown paths create no series', async () => {
     await post(server, '/nothing', 'a=b', 'text/plain');
     assert.doesNotMatch(await server.metrics.expose(), /"[^"]*nothing"/);
+  });
+});
+
+/** A review whose pod has 1.4 MB of `<`, escaped as API servers do; updates contain the pod twice. */
+function largeReview(operation: 'CREATE' | 'UPDATE', container: object = {}): string {
+  const containers = [{ name: 'c', image: 'i', args: ['<'.repeat(1_400_000)], ...container }];
+  const { request, ...review } = podReview({ namespace: 'baseline', operation, spec: { containers } });
+  const oldSpec = { containers: [{ ...containers[0], image: 'old' }] };
+  const oldObject = operation === 'UPDATE' ? { apiVersion: 'v1', kind: 'Pod', spec: oldSpec } : null;
+  return JSON.stringify({ ...review, request: { ...request, oldObject } }).replaceAll('<', '\\u003c');
+}
+
+suite('large reviews', () => {
+  /** 1 MiB less than half of the memory for large bodies. */
+  const HALF = 31 << 20;
+  let server: TestServer;
+  let heldBytes = 0;
+  let mostHeldBytes = 0;
+  before(async () => {
+    const slow = {
+      path: '/slow',
+      async decide(_request: unknown, { bodyBytes = 0 }: { readonly bodyBytes?: number }): Promise<Decision> {
+        heldBytes += bodyBytes;
+        mostHeldBytes = Math.max(mostHeldBytes, heldBytes);
+        await sleep(50);
+        heldBytes -= bodyBytes;
+        return allow();
+      },
+    };
+    server = await startPodSecurity([slow, { path: '/allow', decide: () => allow() }]);
+  });
+  after(() => server.stop());
+
+  for (const operation of ['CREATE', 'UPDATE'] as const) {
+    test(`a pod with 1.4 MB of < is reviewed at ${operation}`, async () => {
+      const legal = await post(server, PATH, largeReview(operation), JSON_TYPE);
+      assert.deepEqual([legal.status, parseResponse(legal.body).allowed], [200, true]);
+      const securityContext = { privileged: true };
+      const violating = await post(server, PATH, largeReview(operation, { securityContext }), JSON_TYPE);
+      assert.equal(
+        parseResponse(violating.body).status?.message,
+        'pods "web" is forbidden: violates PodSecurity "baseline:latest": privileged (container "c" must not set securityContext.privileged=true)',
+      );
+    });
+  }
+
+  test('many at the same time share 64 MiB, and small reviews pass them', async () => {
+    const body = largeReview('UPDATE');
+    const all = Array.from({ length: 6 }, () => post(server, '/slow?timeout=30s', body, JSON_TYPE));
+    let isDone = false;
+    const done = Promise.all(all).then((responses) => {
+      isDone = true;
+      return responses;
+    });
+    let small = 0;
+    for (; !isDone; small++) assert.equal((await post(server, '/allow', REVIEW, JSON_TYPE)).status, 200);
+    assert.ok((await done).every(({ status }) => status === 200));
+    assert.ok(small > 0);
+    assert.ok(body.length > 16e6 && mostHeldBytes > body.length && mostHeldBytes <= 64 << 20, `${mostHeldBytes}`);
+    assert.equal(heldBytes, 0);
+  });
+
+  test('a review is refused if no memory is free until its timeout', async () => {
+    const body = largeReview('CREATE');
+    const holders = [await openTls(server), await openTls(server)];
+    for (const holder of holders) holder.write(head(HALF));
+    // The bytes of the heads are read before those of later connections.
+    await sleep(50);
+    const refused = await post(server, '/allow?timeout=100ms', body, JSON_TYPE);
+    const reason =
+      'too many large reviews at the same time; the memory for them was in use until the timeout of the request';
+    assert.deepEqual([refused.status, refused.body], [503, `${reason}\n`]);
+    const { msg, webhook, reason: logged } = server.log.at(-1) ?? {};
+    assert.deepEqual([msg, webhook, logged], ['review refused', '/allow', reason]);
+    assert.equal((await post(server, '/allow?timeout=100ms', REVIEW, JSON_TYPE)).status, 200);
+    const abandoned = await openTls(server);
+    abandoned.write(head(HALF));
+    await sleep(50);
+    const waiting = post(server, '/allow?timeout=20s', body, JSON_TYPE);
+    abandoned.destroy();
+    holders[0]?.destroy();
+    assert.equal((await waiting).status, 200);
+    holders[1]?.destroy();
+    await waitForDisconnect(server);
   });
 });
