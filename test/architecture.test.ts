@@ -30,7 +30,7 @@ const PURE_LAYERS = 5;
 
 /** The files of a part that other parts may import. All others are private. Every file of `kube` is public. */
 const PUBLIC_FILES: ReadonlyMap<string, readonly string[]> = new Map([
-  ['policy/pod', ['pod.ts', 'reader.ts', 'safe-sysctls.ts']],
+  ['policy/pod', ['pod.ts', 'reader.ts', 'safe-sysctls.ts', 'templates.ts']],
   ['policy/pss', ['evaluate.ts', 'index.ts', 'policy.ts']],
   ['policy/psa', ['configuration.ts', 'decode.ts', 'policy.ts', 'review.ts']],
   [

@@ -3,10 +3,12 @@
  * the one of the CRD; rules that a schema cannot express are checked here.
  */
 import { duplicateValue, forbiddenField, invalidValue, notSupported, type FieldError } from '../kube/field-error.ts';
-import { dnsLabelErrors } from '../kube/names.ts';
+import { dnsLabelErrors, dnsSubdomainErrors } from '../kube/names.ts';
 import { withoutNulls } from '../kube/equality.ts';
+import { findKind, RESOURCES } from '../kube/resources.ts';
 import type { Result } from '../kube/types.ts';
 import { parseDurationMs } from '../kube/units.ts';
+import type { WorkloadResource } from '../policy/pod/templates.ts';
 import {
   createPodSecurity,
   DEFAULT_CONFIGURATION,
@@ -34,6 +36,8 @@ export const CONFIGURATION_SCHEMA = schema;
 export interface Settings {
   /** Defaults and exemptions of Pod Security Admission. */
   readonly podSecurity: PodSecurity;
+  /** Resources whose pod templates get warnings and audit annotations, in addition to those of Kubernetes. */
+  readonly workloadResources: readonly WorkloadResource[];
   readonly rollout: RolloutSettings;
   readonly scc: SccAdmissionSettings;
   readonly ranges: RangeSettings;
@@ -80,6 +84,7 @@ interface Spec {
   readonly podSecurity?: {
     readonly defaults?: Partial<Record<(typeof DEFAULTS)[number][0], string>>;
     readonly exemptions?: Partial<PodSecurityConfiguration['exemptions']>;
+    readonly workloadResources?: readonly (Omit<WorkloadResource, 'version'> & { readonly version?: string })[];
   };
   readonly scc?: {
     readonly mode?: SccSettings['mode'];
@@ -126,6 +131,7 @@ function toSettings(spec: Spec, options: DecodeOptions, errors: FieldError[]): S
   }
   return {
     podSecurity: toPodSecurity(spec.podSecurity, rollout, errors),
+    workloadResources: toWorkloadResources(spec.podSecurity, errors),
     rollout,
     scc: toScc(spec.scc, options, errors),
     ranges: toRanges(spec.namespaceRanges, errors),
@@ -154,6 +160,24 @@ function toPodSecurity(
   const invalid = validateConfiguration(configuration);
   errors.push(...invalid.map((error) => ({ ...error, path: `spec.podSecurity.${error.path}` })));
   return createPodSecurity(invalid.length > 0 ? DEFAULT_CONFIGURATION : configuration);
+}
+
+function toWorkloadResources(
+  { workloadResources = [] }: NonNullable<Spec['podSecurity']> = {},
+  errors: FieldError[],
+): readonly WorkloadResource[] {
+  const names = workloadResources.map(({ group, resource }) => `${resource}.${group}`);
+  for (const [index, { group, resource }] of workloadResources.entries()) {
+    const path = `spec.podSecurity.workloadResources[${index}]`;
+    const name = names[index] ?? '';
+    const [problem] = dnsSubdomainErrors(group);
+    const kind = findKind({ group, resource });
+    if (problem !== undefined) errors.push(invalidValue(`${path}.group`, group, problem));
+    else if (kind !== undefined && RESOURCES[kind].podTemplate) {
+      errors.push(invalidValue(path, name, 'is always reviewed: remove it'));
+    } else if (names.indexOf(name) < index) errors.push(duplicateValue(path, name));
+  }
+  return workloadResources.map((resource) => ({ version: '*', ...resource }));
 }
 
 /** The fields of deviations from OpenShift, which `compatibility: openshift` excludes. */

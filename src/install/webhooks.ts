@@ -6,9 +6,10 @@ import type {
 } from '@kubernetes/client-node';
 import type { Wire } from '../kube/types.ts';
 import { FAIL_OPEN, INJECT_CA_ANNOTATION, INSTALLATION, TIER_LABEL } from '../kube/well-known.ts';
+import type { WorkloadResource } from '../policy/pod/templates.ts';
 import { DISABLE_LABEL, RUN_LEVEL_LABEL, SCC_MODE_LABEL } from '../policy/scc/mode.ts';
 import { WEBHOOK_REGISTRATIONS } from '../server/webhooks/index.ts';
-import type { WebhookRegistration } from '../server/webhook.ts';
+import { rule, WRITES, type WebhookRegistration } from '../server/webhook.ts';
 import { CERTIFICATE } from './deployment.ts';
 import { defaultExemptNamespaces } from '../policy/scc/mode.ts';
 import { WEBHOOK_LABELS, type ManifestOf, type ManifestSettings } from './settings.ts';
@@ -117,9 +118,17 @@ function injectionAnnotations({ certificates, namespace }: ManifestSettings): Re
 
 export type WebhookConfiguration = ManifestOf<V1MutatingWebhookConfiguration | V1ValidatingWebhookConfiguration>;
 
-/** The webhook configurations of an installation, generated from the webhooks. */
-export function webhookConfigurations(settings: ManifestSettings): readonly WebhookConfiguration[] {
-  const enabled = WEBHOOK_REGISTRATIONS.filter(({ feature }) => feature === 'psa' || settings.sccMode !== 'off');
+/**
+ * The webhook configurations of an installation, generated from the webhooks.
+ * @param workloads resources to review in addition to those of the webhooks
+ */
+export function webhookConfigurations(
+  settings: ManifestSettings,
+  workloads: readonly WorkloadResource[] = [],
+): readonly WebhookConfiguration[] {
+  const enabled = WEBHOOK_REGISTRATIONS.filter(({ feature }) => feature === 'psa' || settings.sccMode !== 'off').map(
+    (webhook) => (webhook.reviewsWorkloadResources ? withWorkloads(webhook, workloads) : webhook),
+  );
   const annotations = { ...AKS_ANNOTATIONS, ...injectionAnnotations(settings) };
   const byConfiguration = Map.groupBy(enabled, ({ configuration: { kind, name } }) => `${kind} ${name}`);
   return [...byConfiguration.values()].flatMap((group) => {
@@ -133,4 +142,9 @@ export function webhookConfigurations(settings: ManifestSettings): readonly Webh
       webhooks: group.flatMap((definition) => registrations(definition, settings)),
     };
   });
+}
+
+function withWorkloads(webhook: WebhookRegistration, workloads: readonly WorkloadResource[]): WebhookRegistration {
+  const added = workloads.map(({ group, version, resource }) => rule(WRITES, group, [resource], { version }));
+  return { ...webhook, rules: [...webhook.rules, ...added] };
 }

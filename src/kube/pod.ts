@@ -18,12 +18,12 @@ export function podTemplatePath(group: string, kind: string): readonly string[] 
   return info?.group === group ? info.podTemplate : undefined;
 }
 
-/** Returns the pod template at a path of a workload, if there is an object. */
-export function getPodTemplate(object: unknown, path: readonly string[]): PodTemplateSpec | undefined {
+/** Returns the pod template at a path of members and items of a workload, if there is an object. */
+export function getPodTemplate(object: unknown, path: readonly (string | number)[]): PodTemplateSpec | undefined {
   let value: unknown = object;
-  for (const name of path) {
-    if (!isObject(value)) return undefined;
-    value = value[name];
+  for (const step of path) {
+    if (typeof step === 'number') value = Array.isArray(value) ? value[step] : undefined;
+    else value = isObject(value) ? value[step] : undefined;
   }
   return isObject(value) ? value : undefined;
 }

@@ -41,6 +41,8 @@ export interface WebhookRegistration {
   readonly configuration: InstalledConfiguration;
   readonly feature: 'psa' | 'scc';
   readonly rules: readonly Wire<V1RuleWithOperations>[];
+  /** True if the webhook also reviews the workload resources of the settings. */
+  readonly reviewsWorkloadResources?: boolean;
   readonly matchConditions?: readonly Wire<V1MatchCondition>[];
   readonly timeoutSeconds: number;
   /**

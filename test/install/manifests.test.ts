@@ -138,6 +138,7 @@ test('the configuration file contains the settings of the installation', () => {
     assert.deepEqual(
       rest,
       {
+        workloadResources: defaults.workloadResources,
         rollout: { ...defaults.rollout, phase, evaluator },
         scc: { ...defaults.scc, mode, authorization },
         ranges: defaults.ranges,

@@ -237,6 +237,28 @@ function isCovered({ rules }: Hook, operation: string, resource: string, group =
 }
 
 suite('rules', () => {
+  test('the advisory webhook selects the workload resources of the settings, and fails open', () => {
+    const resources = [
+      { group: 'argoproj.io', version: '*', resource: 'rollouts' },
+      { group: 'batch.volcano.sh', version: 'v1alpha1', resource: 'jobs', templatePath: 'spec.tasks.*.template' },
+    ];
+    const changed = webhookConfigurations(defaultSettings('0.0.0'), resources).flatMap((one) => one.webhooks ?? []);
+    const added = changed.flatMap(({ name, rules = [], failurePolicy }) => {
+      const known = hooks.find((hook) => hook.name === name)?.rules ?? [];
+      return rules.slice(known.length).map((rule) => ({ name, failurePolicy, ...rule }));
+    });
+    const common = {
+      name: 'advise.psa.portcullis.dev',
+      failurePolicy: 'Ignore',
+      operations: ['CREATE', 'UPDATE'],
+      scope: 'Namespaced',
+    };
+    assert.deepEqual(added, [
+      { ...common, apiGroups: ['argoproj.io'], apiVersions: ['*'], resources: ['rollouts'] },
+      { ...common, apiGroups: ['batch.volcano.sh'], apiVersions: ['v1alpha1'], resources: ['jobs'] },
+    ]);
+  });
+
   for (const path of ['/scc/mutate', '/scc/validate']) {
     test(`${path} covers exactly the evaluated requests`, () => {
       const isEvaluated = (operation: 'CREATE' | 'UPDATE', subResource?: string): boolean =>

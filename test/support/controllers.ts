@@ -60,6 +60,7 @@ export interface TestSettings extends Observable<Settings> {
 export function createTestSettings(rollout: Partial<RolloutSettings>, exemptions = NO_EXEMPTIONS): TestSettings {
   const settings = createObservable<Settings>({
     podSecurity: createPodSecurity({ ...DEFAULT_CONFIGURATION, exemptions }),
+    workloadResources: [],
     rollout: { ...DEFAULT_ROLLOUT, ...rollout },
     scc: {
       mode: 'enforce',

@@ -1,6 +1,7 @@
 /** Reviews of Pod Security Admission with defaults for the inputs that a case does not set. */
 import type { AdmissionRequest } from '../../src/kube/admission.ts';
 import type { Namespace, Pod } from '../../src/kube/types.ts';
+import type { WorkloadResource } from '../../src/policy/pod/templates.ts';
 import { DEFAULT_CONFIGURATION, type PodSecurityConfiguration } from '../../src/policy/psa/configuration.ts';
 import {
   reviewPodSecurity,
@@ -23,6 +24,7 @@ export interface ReviewFixture {
   readonly deadlineMs?: number;
   readonly now?: () => number;
   readonly emulationVersion?: Version;
+  readonly workloadResources?: readonly WorkloadResource[];
   readonly request: AdmissionRequest;
 }
 
@@ -40,6 +42,7 @@ export function review(given: ReviewFixture): PodSecurityReview {
     now: given.now ?? (() => 0),
     ...(given.deadlineMs === undefined ? {} : { deadlineMs: given.deadlineMs }),
     ...(given.emulationVersion === undefined ? {} : { emulationVersion: given.emulationVersion }),
+    ...(given.workloadResources ? { workloadResources: given.workloadResources } : {}),
   });
 }
 

@@ -3,17 +3,10 @@ import type { ManifestObject } from '../../config/manifests.ts';
 import type { Path } from '../../config/yaml.ts';
 import { quote } from '../../kube/text.ts';
 import { isObject } from '../../kube/types.ts';
+import { printFieldPath } from '../../policy/pod/templates.ts';
 import type { Mode } from '../../policy/psa/policy.ts';
 import { apiGroup } from '../inventory/manifests.ts';
 import { UNKNOWN_FIELD, type FieldPosition, type Finding } from '../output/findings.ts';
-
-/** Prints a path in the form that `parsePath` reads. */
-export function printFieldPath(path: Path): string {
-  return path
-    .map((step) => (typeof step === 'number' ? `[${step}]` : /^[^.[\]]+$/.test(step) ? `.${step}` : `[${step}]`))
-    .join('')
-    .replace(/^\./, '');
-}
 
 /** A field of an object with its position in the file. */
 export function fieldPosition(object: ManifestObject, path: Path): FieldPosition {

@@ -6,10 +6,11 @@ import { findShapeErrors, isList, type FieldShape } from '../../kube/field-shape
 import { getApiVersion } from '../../kube/resources.ts';
 import { SCC_FIELDS, USER_NAMESPACE_LEVELS, type SecurityContextConstraints } from '../../kube/scc.ts';
 import { quote } from '../../kube/text.ts';
+import { printFieldPath } from '../../policy/pod/templates.ts';
 import { findSccDefect, findInvalidValues, type InvalidValue } from '../../policy/scc/advice/scc-warnings.ts';
 import { defaultScc, validateSccObject } from '../../policy/scc/objects.ts';
 import type { Finding } from '../output/findings.ts';
-import { createFinding, printFieldPath, unknownField } from './fields.ts';
+import { createFinding, unknownField } from './fields.ts';
 
 const SHAPE: FieldShape = { apiVersion: 'string', kind: 'string', metadata: 'any', ...SCC_FIELDS };
 

@@ -187,6 +187,7 @@ function createAdmission(
   const place = { store, namespace: service.namespace, version: VERSION };
   const webhooks = createWebhooks({
     podSecurity: createEffectivePodSecurity(place, rollout, () => settings.value.podSecurity),
+    workloadResources: () => settings.value.workloadResources,
     scc,
     rollout: { place, settings: rollout, management: managementSettings(scc) },
     authorization: scc.authorization,

@@ -9,7 +9,7 @@ import { ApiError } from '../../kube/status.ts';
 import { draft, type JsonObject, isObject } from '../../kube/types.ts';
 import type { ConfigurationKind } from '../../kube/webhooks.ts';
 import { DEFINITIONS, defaultSettings, webhookConfigurations, type Manifest } from '../../install/index.ts';
-import type { SccMode } from '../../policy/scc/mode.ts';
+import type { Settings } from '../../config/settings.ts';
 import { VERSION, PROGRAM } from '../command.ts';
 import { failOnErrors } from '../inventory/manifests.ts';
 import { systemClock } from '../../cluster/clock.ts';
@@ -90,14 +90,14 @@ const ROOT = HERE.slice(0, Math.max(HERE.lastIndexOf(`${sep}src${sep}`), HERE.la
  * Reads the initial objects in the order of creation: a folder of manifests, by default the examples, and the objects of an
  * installation. Rejects with a UserError with file and line of invalid documents.
  */
-async function readClusterManifests(folder: string | undefined, sccMode: SccMode) {
+async function readClusterManifests(folder: string | undefined, { scc, workloadResources }: Settings) {
   const seed = await readSeed(folder ?? join(ROOT, 'examples/cluster'));
-  const settings = { ...defaultSettings(VERSION), certificates: 'others', sccMode } as const;
+  const settings = { ...defaultSettings(VERSION), certificates: 'others', sccMode: scc.mode } as const;
   return {
     definitions: DEFINITIONS.map(seedObject),
     // Objects that are created before the webhooks are not reviewed.
     seed: seed.filter((one) => !isScc(one)),
-    configurations: webhookConfigurations(settings).map(seedObject),
+    configurations: webhookConfigurations(settings, workloadResources).map(seedObject),
     // The webhooks complete short SCCs.
     sccs: seed.filter(isScc),
   };
@@ -118,11 +118,11 @@ const ADMIN = { username: 'portcullis-admin', groups: ['system:masters'] };
 /** Starts the development cluster and its API server. `open` registers the webhooks and creates the initial objects. */
 export async function startDevCluster(options: ClusterOptions): Promise<RunningCluster> {
   const { values, settings, logger, metrics } = options;
-  const { scc, rollout } = settings;
+  const { rollout } = settings;
   const { createApiServer, createDevCluster, createHttpsCaller, writeKubeconfig } =
     await import('../../dev-cluster/index.ts');
   const folder = values['cert-dir'];
-  const { definitions, seed, configurations, sccs } = await readClusterManifests(values.manifests, scc.mode);
+  const { definitions, seed, configurations, sccs } = await readClusterManifests(values.manifests, settings);
   // A certificate contains no zone.
   const [address = ''] = values['bind-address'].split('%');
   const certificates = await ensureCertificates({

@@ -1,11 +1,12 @@
 /** Reviews of admission requests by Pod Security Admission. Reviews are pure: their input provides clock and cluster. */
 import { allow, deny, type AdmissionRequest, type Decision } from '../../kube/admission.ts';
 import { formatFieldErrors } from '../../kube/field-error.ts';
-import { podTemplatePath } from '../../kube/pod.ts';
+import { getPodTemplate, podTemplatePath } from '../../kube/pod.ts';
 import { forbidden, internalError, type Status } from '../../kube/status.ts';
 import { quote } from '../../kube/text.ts';
-import type { Namespace, Pod } from '../../kube/types.ts';
-import type { PodFields } from '../pod/pod.ts';
+import { isObject, type Namespace, type Pod } from '../../kube/types.ts';
+import { decodePod, type PodFields } from '../pod/pod.ts';
+import { findPodTemplates, printFieldPath, type WorkloadResource } from '../pod/templates.ts';
 import { evaluateDecoded, type Evaluation } from '../pss/evaluate.ts';
 import type { Policy, Version } from '../pss/policy.ts';
 import { findExemption, type Exemption, type NamespaceRules, type PodSecurity } from './configuration.ts';
@@ -19,6 +20,8 @@ export interface PodSecurityInput {
   readonly podSecurity: PodSecurity;
   /** The emulated Kubernetes version. Without it, the newest known version applies. */
   readonly emulationVersion?: Version;
+  /** Resources of other API groups that are reviewed as workloads. */
+  readonly workloadResources?: readonly WorkloadResource[];
   /** `undefined` if the namespace does not exist. */
   findNamespace(name: string): Namespace | undefined;
   /** All pods of a namespace; `undefined` if they cannot be listed. */
@@ -159,7 +162,9 @@ function reviewWorkload(input: PodSecurityInput): PodSecurityReview {
   const rules = podSecurity.namespaceRules(namespace);
   const isPrivileged = rules.audit.level === 'privileged' && rules.warn.level === 'privileged';
   if (rules.errors.length === 0 && isPrivileged) return ALLOWED;
-  return reviewTemplate(input, rules);
+  const { group, resource } = request.resource;
+  const named = input.workloadResources?.find((one) => one.resource === resource && one.group === group);
+  return named ? reviewNamedResource(named, input, rules) : reviewTemplate(input, rules);
 }
 
 function reviewTemplate(input: PodSecurityInput, policies: NamespacePolicy): PodSecurityReview {
@@ -176,6 +181,55 @@ function reviewTemplate(input: PodSecurityInput, policies: NamespacePolicy): Pod
   recordAudit(findings, policies, audited);
   recordWarning(findings, policies, warned);
   return conclude(findings);
+}
+
+/** Reviews the pod templates of an object that is not decoded: its kind has no schema here. */
+function reviewNamedResource(
+  { templatePath }: WorkloadResource,
+  input: PodSecurityInput,
+  policies: NamespacePolicy,
+): PodSecurityReview {
+  const { object } = input.request;
+  if (!isObject(object)) return unexpectedType('<nil>');
+  const { templates, unknown } = findPodTemplates(object, templatePath);
+  const findings = startFindings(policies);
+  for (const path of templates) {
+    const { pod, error } = decodePod(getPodTemplate(object, path));
+    const location = path.length === 0 ? '' : `${printFieldPath(path)}: `;
+    if (error) recordError(findings, `failed to decode pod template: ${location}${error.message}`);
+    else recordTemplate(findings, pod, location, { input, policies });
+  }
+  for (const path of unknown) recordError(findings, `failed to extract pod template: ${printFieldPath(path)}`);
+  return conclude(findings);
+}
+
+function recordTemplate(
+  findings: Findings,
+  pod: PodFields,
+  location: string,
+  { input, policies }: { readonly input: PodSecurityInput; readonly policies: NamespacePolicy },
+): void {
+  if (input.podSecurity.exemptions.runtimeClass(pod.runtimeClassName)) {
+    annotate(findings, 'exempt', 'runtimeClass');
+    findings.counts.push({ metric: 'exemptions' });
+    return;
+  }
+  const { audit, warn } = policies;
+  const audited = evaluate(pod, audit, input.emulationVersion);
+  const warned = warn === audit ? audited : evaluate(pod, warn, input.emulationVersion);
+  recordAudit(findings, policies, audited, location);
+  recordWarning(findings, policies, warned, location);
+}
+
+function recordError(findings: Findings, error: string): void {
+  annotate(findings, 'error', error);
+  findings.counts.push({ metric: 'errors', fatal: true });
+}
+
+/** Several templates of one object share an annotation. */
+function annotate({ auditAnnotations }: Findings, key: string, text: string): void {
+  const before = auditAnnotations[key];
+  auditAnnotations[key] = before === undefined ? text : `${before}; ${text}`;
 }
 
 function unexpectedType(type: string): PodSecurityReview {
@@ -223,15 +277,17 @@ function recordEnforcement(findings: Findings, policies: NamespacePolicy, decisi
   findings.counts.push({ metric: 'evaluations', decision, mode: 'enforce', policy: policies.enforce });
 }
 
-function recordAudit(findings: Findings, policies: NamespacePolicy, evaluation: Evaluation): void {
+/** `location` precedes the violations of a template whose path does not follow from the kind. */
+function recordAudit(findings: Findings, policies: NamespacePolicy, evaluation: Evaluation, location = ''): void {
   if (evaluation.allowed) return;
-  findings.auditAnnotations['audit-violations'] = `would violate ${formatViolation(policies, 'audit', evaluation)}`;
+  const violations = `${location}would violate ${formatViolation(policies, 'audit', evaluation)}`;
+  annotate(findings, 'audit-violations', violations);
   findings.counts.push({ metric: 'evaluations', decision: 'deny', mode: 'audit', policy: policies.audit });
 }
 
-function recordWarning(findings: Findings, policies: NamespacePolicy, evaluation: Evaluation): void {
+function recordWarning(findings: Findings, policies: NamespacePolicy, evaluation: Evaluation, location = ''): void {
   if (evaluation.allowed) return;
-  findings.warnings.push(`would violate ${formatViolation(policies, 'warn', evaluation)}`);
+  findings.warnings.push(`${location}would violate ${formatViolation(policies, 'warn', evaluation)}`);
   findings.counts.push({ metric: 'evaluations', decision: 'deny', mode: 'warn', policy: policies.warn });
 }
 

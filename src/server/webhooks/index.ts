@@ -1,4 +1,5 @@
 import type { Cluster } from '../../cluster/cluster.ts';
+import type { WorkloadResource } from '../../policy/pod/templates.ts';
 import type { PodSecurity } from '../../policy/psa/configuration.ts';
 import type { SccSettings } from '../../policy/scc/mode.ts';
 import type { Logger } from '../../telemetry/logger.ts';
@@ -22,6 +23,8 @@ import { createSccMutateWebhook, createSccValidateWebhook, SCC_MUTATE, SCC_VALID
 export interface WebhooksOptions {
   /** Returns the Pod Security configuration in force. */
   podSecurity(): PodSecurity;
+  /** Returns the resources of other API groups that the settings name. */
+  workloadResources?(): readonly WorkloadResource[];
   readonly scc: SccSettings;
   /** The rollout of Pod Security enforcement; absent if there is none. */
   readonly rollout?: RolloutInForce | undefined;
@@ -49,9 +52,9 @@ interface WebhookEntry {
 const WEBHOOKS: readonly WebhookEntry[] = [
   {
     registrations: [PSA, PSA_ADVISORY],
-    create: ({ podSecurity, rollout, scc, review: { waitingRoom }, metrics: { podSecurity: metrics } }) =>
+    create: ({ rollout, scc, review: { waitingRoom }, metrics: { podSecurity: metrics }, ...settings }) =>
       createPsaWebhook({
-        podSecurity,
+        ...settings,
         metrics,
         waitingRoom,
         scc,

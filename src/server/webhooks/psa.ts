@@ -1,5 +1,6 @@
 import type { Store } from '../../cluster/store.ts';
 import type { AdmissionRequest, Decision } from '../../kube/admission.ts';
+import type { WorkloadResource } from '../../policy/pod/templates.ts';
 import type { PodSecurity } from '../../policy/psa/configuration.ts';
 import {
   DEFAULT_LIMITS,
@@ -55,12 +56,15 @@ export const PSA_ADVISORY: WebhookRegistration = {
     rule(WRITES, 'apps', ['daemonsets', 'deployments', 'replicasets', 'statefulsets']),
     rule(WRITES, 'batch', ['cronjobs', 'jobs']),
   ],
+  reviewsWorkloadResources: true,
   failure: 'Ignore',
 };
 
 interface PsaWebhookOptions {
   /** Returns the configuration in force. */
   podSecurity(): PodSecurity;
+  /** Returns the resources of other API groups that are reviewed as workloads. */
+  workloadResources?(): readonly WorkloadResource[];
   readonly metrics: Metrics['podSecurity'];
   readonly waitingRoom: WaitingRoom;
   /** Validates the SCC mode label of namespaces; absent: such labels have no meaning. */
@@ -68,6 +72,8 @@ interface PsaWebhookOptions {
   /** Warns about pods that planned enforcement will deny; absent: none is planned. */
   readonly preview?: PreviewEnforcement | undefined;
 }
+
+const NO_RESOURCES: readonly WorkloadResource[] = [];
 
 /** Creates the webhook that decides as the Pod Security Admission of an API server, from the store alone. */
 export function createPsaWebhook(options: PsaWebhookOptions): Webhook {
@@ -80,6 +86,7 @@ export function createPsaWebhook(options: PsaWebhookOptions): Webhook {
       limits: DEFAULT_LIMITS,
       request,
       podSecurity: options.podSecurity(),
+      workloadResources: options.workloadResources?.() ?? NO_RESOURCES,
       findNamespace(name) {
         const namespace = store.get('Namespace', name);
         // A request without a namespace does not wait for one.

@@ -24,7 +24,7 @@ const NOTHING: PodSecurityReview = { decision: allow(), counts: [] };
 
 function readCases<Case>(file: string): readonly Case[] {
   const text = readFileSync(join(import.meta.dirname, '../../fixtures/psa', file), 'utf8');
-  return (parse(text) as { readonly cases: readonly Case[] }).cases;
+  return (parse(text, { merge: true }) as { readonly cases: readonly Case[] }).cases;
 }
 
 interface ObjectCase extends Omit<ReviewFixture, 'request'> {

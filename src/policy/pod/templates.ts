@@ -1,0 +1,190 @@
+/** Pod templates in objects of any kind: at the paths of known kinds, and otherwise by their shape. */
+import { CONTAINER_LISTS, podTemplatePath } from '../../kube/pod.ts';
+import { isObject, type JsonObject } from '../../kube/types.ts';
+
+/** A resource with pod templates that the settings name, such as `rollouts` of the group `argoproj.io`. */
+export interface WorkloadResource {
+  readonly group: string;
+  /** `*` for all versions. */
+  readonly version: string;
+  readonly resource: string;
+  /**
+   * The path of the pod template, such as `spec.tasks.*.template`: names of members, and `*` for every member or item.
+   * Without it, templates are found as in any object.
+   */
+  readonly templatePath?: string;
+}
+
+/** The names of members and the indexes of items on the way to a field. */
+export type FieldPath = readonly (string | number)[];
+
+/** Prints a path in the form of the API: `spec.tasks[0].template`, `metadata.labels[a.b/c]`. */
+export function printFieldPath(path: FieldPath): string {
+  return path
+    .map((step) => (typeof step === 'number' ? `[${step}]` : /^[^.[\]]+$/.test(step) ? `.${step}` : `[${step}]`))
+    .join('')
+    .replace(/^\./, '');
+}
+
+export interface PodTemplates {
+  /** The paths of the templates; empty for the object as a whole. A template of a built-in kind may be absent. */
+  readonly templates: readonly FieldPath[];
+  /** The paths of containers and lists of containers that are in no template. */
+  readonly unknown: readonly FieldPath[];
+}
+
+/** Finds the pod templates of an object, and those of objects that it contains. */
+export function findPodTemplates(object: JsonObject, templatePath?: string): PodTemplates {
+  if (templatePath !== undefined) return { templates: findPaths(object, templatePath), unknown: [] };
+  const found: Found = { templates: new Map(), unknown: [] };
+  visit(object, [], '', found);
+  return { templates: [...found.templates.values()], unknown: found.unknown };
+}
+
+interface Found {
+  /** The paths of the templates by their text. */
+  readonly templates: Map<string, FieldPath>;
+  readonly unknown: FieldPath[];
+}
+
+/** The paths of pod templates in kinds that are not built in. The shape alone would miss a template without containers. */
+const TEMPLATES: ReadonlyMap<string, readonly string[]> = new Map([
+  ['Rollout.argoproj.io', ['spec.template']],
+  ['Experiment.argoproj.io', ['spec.templates.*.template']],
+  ['Service.serving.knative.dev', ['spec.template']],
+  ['Configuration.serving.knative.dev', ['spec.template']],
+  ['Revision.serving.knative.dev', ['']],
+  ['ContainerSource.sources.knative.dev', ['spec.template']],
+  ['CloneSet.apps.kruise.io', ['spec.template']],
+  ['StatefulSet.apps.kruise.io', ['spec.template']],
+  ['DaemonSet.apps.kruise.io', ['spec.template']],
+  ['BroadcastJob.apps.kruise.io', ['spec.template']],
+  [
+    'AdvancedCronJob.apps.kruise.io',
+    ['spec.template.jobTemplate.spec.template', 'spec.template.broadcastJobTemplate.spec.template'],
+  ],
+  ['DeploymentConfig.apps.openshift.io', ['spec.template']],
+  ['ScaledJob.keda.sh', ['spec.jobTargetRef.template']],
+  ['Job.batch.volcano.sh', ['spec.tasks.*.template']],
+  ['TFJob.kubeflow.org', ['spec.tfReplicaSpecs.*.template']],
+  ['PyTorchJob.kubeflow.org', ['spec.pytorchReplicaSpecs.*.template']],
+  ['MPIJob.kubeflow.org', ['spec.mpiReplicaSpecs.*.template']],
+  ['Notebook.kubeflow.org', ['spec.template']],
+  ['RayCluster.ray.io', ['spec.headGroupSpec.template', 'spec.workerGroupSpecs.*.template']],
+  ['SparkApplication.sparkoperator.k8s.io', ['spec.driver.template', 'spec.executor.template']],
+]);
+
+/** Groups and kinds with patterns, schemas or copies of pods, from which no pods are created. */
+const WITHOUT_PODS: ReadonlySet<string> = new Set([
+  'ControllerRevision.apps',
+  'apiextensions.k8s.io',
+  'constraints.gatekeeper.sh',
+  'kyverno.io',
+  'mutations.gatekeeper.sh',
+  'policies.kyverno.io',
+  'templates.gatekeeper.sh',
+]);
+
+/** Members that contain no pods to create: metadata, what a controller has observed, and schemas. */
+const IGNORED_MEMBERS: ReadonlySet<string> = new Set(['metadata', 'status', 'openAPIV3Schema']);
+
+/** Visits a value. `name` is that of the nearest member. Templates and containers are not searched for further ones. */
+function visit(value: unknown, path: FieldPath, name: string, found: Found): void {
+  if (Array.isArray(value)) {
+    if (value.some((item) => isContainer(item, name))) found.unknown.push(path);
+    else value.forEach((item, index) => visit(item, [...path, index], name, found));
+    return;
+  }
+  if (!isObject(value)) return;
+  const isReference = path.length > 0 && value['spec'] === undefined && value['template'] === undefined;
+  const known = isReference ? NOT_KNOWN : knownTemplates(value);
+  for (const below of known.paths) addTemplate(found, [...path, ...below]);
+  if (known.isComplete || found.templates.has(path.join('/'))) return;
+  if (isTemplate(value, name)) addTemplate(found, path);
+  else if (/^script$|container$/i.test(name) && isContainer(value, name)) found.unknown.push(path);
+  else {
+    for (const [key, member] of Object.entries(value))
+      if (!IGNORED_MEMBERS.has(key)) visit(member, [...path, key], key, found);
+  }
+}
+
+function addTemplate({ templates }: Found, path: FieldPath): void {
+  templates.set(path.join('/'), path);
+}
+
+interface KnownTemplates {
+  readonly paths: readonly FieldPath[];
+  /** True if objects of the kind contain no other templates. */
+  readonly isComplete: boolean;
+}
+
+const NOT_KNOWN: KnownTemplates = { paths: [], isComplete: false };
+
+/** The templates of an object by its apiVersion and kind. */
+function knownTemplates(object: JsonObject): KnownTemplates {
+  const { apiVersion, kind } = object;
+  if (typeof apiVersion !== 'string' || typeof kind !== 'string') return NOT_KNOWN;
+  const group = apiVersion.slice(0, Math.max(apiVersion.indexOf('/'), 0));
+  const path = group === '' && kind === 'Pod' ? [] : podTemplatePath(group, kind);
+  if (path !== undefined) return { paths: [path], isComplete: true };
+  const name = `${kind}.${group}`;
+  if (WITHOUT_PODS.has(name) || WITHOUT_PODS.has(group)) return { paths: [], isComplete: true };
+  return { paths: (TEMPLATES.get(name) ?? []).flatMap((text) => findPaths(object, text)), isComplete: false };
+}
+
+/** Returns the paths of the existing fields that a path with `*` matches. */
+function findPaths(object: JsonObject, text: string): readonly FieldPath[] {
+  let matches: readonly (readonly [value: unknown, path: FieldPath])[] = [[object, []]];
+  for (const step of text === '' ? [] : text.split('.')) {
+    matches = matches.flatMap(([value, path]) =>
+      listMembers(value, step).map(([key, member]) => [member, [...path, key]] as const),
+    );
+  }
+  return matches.map(([, path]) => path);
+}
+
+function listMembers(value: unknown, step: string): readonly (readonly [key: string | number, member: unknown])[] {
+  if (Array.isArray(value)) return step === '*' ? [...value.entries()] : [];
+  if (!isObject(value)) return [];
+  return Object.entries(value).filter(([key, member]) => member != null && (step === '*' || step === key));
+}
+
+/** Fields of pod specs that are true only for pods. */
+const HOST_FIELDS = ['hostNetwork', 'hostPID', 'hostIPC'] as const;
+
+/** True for a template by its name and shape: `podTemplate`, or `template` with the containers of a pod. */
+function isTemplate({ spec }: JsonObject, name: string): boolean {
+  if (!isObject(spec)) return false;
+  if (/podTemplate(?:Spec)?s?$/i.test(name)) return true;
+  return (
+    /templates?$/i.test(name) &&
+    (CONTAINER_LISTS.some((list) => hasContainers(spec[list])) || HOST_FIELDS.some((field) => spec[field] === true))
+  );
+}
+
+function hasContainers(list: unknown): boolean {
+  const isNamed = (item: unknown): boolean =>
+    isObject(item) && (typeof item['name'] === 'string' || typeof item['image'] === 'string');
+  return Array.isArray(list) && list.some(isNamed);
+}
+
+/** Fields of containers that abstractions of containers, which are no pods, rarely have. */
+const CONTAINER_FIELDS = [
+  'args',
+  'command',
+  'env',
+  'envFrom',
+  'imagePullPolicy',
+  'script',
+  'securityContext',
+  'volumeMounts',
+] as const;
+
+/** True for what looks like a container: with an image, or in a list such as `containers` with a name. */
+function isContainer(value: unknown, name: string): boolean {
+  if (!isObject(value)) return false;
+  const isInList = CONTAINER_LISTS.some((list) => list === name);
+  if (isInList && typeof value['image'] === 'string') return true;
+  const isNamed = typeof value[isInList ? 'name' : 'image'] === 'string';
+  return isNamed && CONTAINER_FIELDS.some((field) => value[field] !== undefined);
+}
