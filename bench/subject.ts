@@ -21,6 +21,7 @@ const HOST = '127.0.0.1';
 export async function startServe(name: string, folder: string, level: string): Promise<Subject> {
   const log = await open(join(folder, `${level}.log`), 'w');
   const options = [
+    '--dev-cluster',
     '--secure-port=0',
     '--cluster-port=0',
     '--health-probe-bind-address=127.0.0.1:0',

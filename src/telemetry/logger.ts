@@ -13,13 +13,15 @@ export interface LoggerOptions {
 
 interface LogOutput {
   readonly logger: Logger;
+  /** Writes buffered lines. Resolves after a second if the destination does not accept them. */
+  flush(): Promise<void>;
   /** Writes buffered lines and closes the log. Resolves after a second if the destination does not accept them. */
   close(): Promise<void>;
 }
 
 /** Limit of buffered log data while the destination does not accept it. Further lines are dropped. */
 const MAX_BUFFER_BYTES = 4 * 1024 * 1024;
-const CLOSE_TIMEOUT_MS = 1000;
+const FLUSH_TIMEOUT_MS = 1000;
 
 /** Creates the root logger of the process. Lines go to the file descriptor, by default stderr, without blocking. */
 export function createLogger(options: LoggerOptions, fd = 2): LogOutput {
@@ -46,20 +48,26 @@ export function createLogger(options: LoggerOptions, fd = 2): LogOutput {
     if (dropped > 0) logger.error({ lines: dropped }, 'log lines dropped: the destination did not accept them');
     dropped = 0;
   });
+  const flush = () =>
+    new Promise<void>((resolve) => {
+      const finish = (): void => {
+        clearTimeout(timer);
+        resolve();
+      };
+      const timer = setTimeout(finish, FLUSH_TIMEOUT_MS);
+      destination.flush(finish);
+    });
   return {
     logger,
-    close: () =>
-      new Promise<void>((resolve) => {
-        destination.once('close', resolve);
-        const finish = (): void => {
-          clearTimeout(timer);
-          closed = true;
-          // Without this, pino writes the rest at exit and retries forever if the disk is full.
-          destination.destroy();
-        };
-        const timer = setTimeout(finish, CLOSE_TIMEOUT_MS);
-        destination.flush(finish);
-      }),
+    flush,
+    async close() {
+      await flush();
+      closed = true;
+      const closing = new Promise((resolve) => destination.once('close', resolve));
+      // Without this, pino writes the rest at exit and retries forever if the disk is full.
+      destination.destroy();
+      await closing;
+    },
   };
 }
 

@@ -119,7 +119,7 @@ suite('an outage of the API server', () => {
     assert.equal(await probe(running, '/readyz'), 'ok');
     assert.equal((await running.stop()).code, 0);
 
-    const cold = await serve([`--kubeconfig=${file}`, await configuration({ mode: 'off' }), ...certificate]);
+    const cold = await serve([await configuration({ mode: 'off' }), ...certificate], { KUBECONFIG: file });
     assert.match(await probe(cold, '/readyz/informer-sync'), /^informer-sync failed: not synced: Namespace, Pod, /);
     assert.equal(await probe(cold, '/livez'), 'ok');
     assert.deepEqual(await ask(cold, 'strict'), {

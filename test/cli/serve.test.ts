@@ -1,5 +1,7 @@
 /** The server as a separate process, with real files and signals. */
 import assert from 'node:assert/strict';
+import { spawn, spawnSync } from 'node:child_process';
+import { once } from 'node:events';
 import { cp, mkdtemp, readFile, rename, rm, stat, writeFile } from 'node:fs/promises';
 import { createServer, type AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
@@ -9,7 +11,10 @@ import type { KeyPair } from '../../src/tls/certificate-pair.ts';
 import { createAuthority, createServing } from '../../src/tls/issue.ts';
 import { post } from '../support/https.ts';
 import { podReview } from '../support/reviews.ts';
-import { FREE_PORTS, serve, start, type RunningServer } from '../support/serve-process.ts';
+import { FREE_PORTS, MAIN, serve, start, type RunningServer } from '../support/serve-process.ts';
+
+/** `script` of util-linux runs a program on a terminal. */
+const hasScript = spawnSync('script', ['--version']).status === 0;
 
 let folder: string;
 before(async () => {
@@ -93,6 +98,35 @@ suite('a running server', () => {
       /^Portcullis serves reviews at https:\/\/127\.0\.0\.1:\d+ of a development cluster at https:\/\/127\.0\.0\.1:\d+\n\n {2}export KUBECONFIG=/,
     );
   });
+
+  test(
+    'on a terminal prints readable log lines, and its greeting last',
+    { skip: !hasScript && 'no script' },
+    async (t) => {
+      const folder = await mkdtemp(join(tmpdir(), 'portcullis-terminal-'));
+      t.after(() => rm(folder, { recursive: true }));
+      const command = [process.execPath, MAIN, 'serve', '--dev-cluster', ...FREE_PORTS, `--cert-dir=${folder}`].join(
+        ' ',
+      );
+      const child = spawn('script', ['-qefc', command, '/dev/null'], { stdio: ['pipe', 'pipe', 'ignore'] });
+      let output = '';
+      for await (const chunk of child.stdout) {
+        output += String(chunk);
+        if (output.includes('--show-labels')) break;
+      }
+      const exited = once(child, 'exit');
+      child.stdin.write('\u0003');
+      assert.deepEqual(await exited, [0, null]);
+      const [first = '', ...lines] = output.replaceAll('\r', '').split('\n');
+      assert.match(first, /^\d{4}-\d\d-\d\dT\S+Z INFO {2}controller started logger=controller /);
+      const start = lines.findIndex((line) => line.startsWith('Portcullis serves reviews at '));
+      assert.match(lines[start - 1] ?? '', / INFO {2}serving host=127\.0\.0\.1 /);
+      assert.deepEqual(
+        lines.slice(start + 1).filter((line) => line.includes('INFO')),
+        [],
+      );
+    },
+  );
 
   test('serves unready after SIGTERM for the shutdown delay', async () => {
     const running = await serve(['--shutdown-delay-duration=700ms']);

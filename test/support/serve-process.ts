@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 
-const MAIN = fileURLToPath(new URL('../../src/main.ts', import.meta.url));
+export const MAIN = fileURLToPath(new URL('../../src/main.ts', import.meta.url));
 
 export interface FinishedProcess {
   readonly code: number | null;
@@ -50,7 +50,7 @@ export function start(
   main: string = MAIN,
 ): StartedProcess {
   const child = spawn(process.execPath, [main, 'serve', ...args], {
-    env: { ...process.env, ...env },
+    env: { ...process.env, KUBECONFIG: '', ...env },
     stdio: ['ignore', 'pipe', 'pipe'],
   });
   let stdout = '';

@@ -30,9 +30,10 @@ import { connectLiveCluster, isLive } from '../serve/live-cluster.ts';
 import { logLevel, serveOptions, type ServeValues } from '../serve/options.ts';
 
 const DETAILS = `
-Serves the admission reviews of the cluster of --kubeconfig, or of the cluster that the pod runs in
-(--in-cluster). Without either option, it starts a development cluster: a Kubernetes API in memory on
-127.0.0.1 that calls the webhooks as kube-apiserver does.
+Serves the admission reviews of the cluster of --kubeconfig, of the cluster that the pod runs in
+(--in-cluster), or of the cluster of KUBECONFIG. Without these, and with --dev-cluster, it starts a
+development cluster: a Kubernetes API in memory on 127.0.0.1 that calls the webhooks as kube-apiserver
+does.
 
 Every option can also be set by an environment variable, PORTCULLIS_ and its name in capitals
 (PORTCULLIS_LOG_LEVEL=debug). Arguments take precedence. The policy settings are in the file of --config.
@@ -57,8 +58,8 @@ interface Given {
 }
 
 /** Everything that is read from the options and their files before the server starts. */
-async function readInputs({ values, loaded, decode }: Given) {
-  const live = isLive(values);
+async function readInputs({ values, loaded, decode }: Given, env: Io['env']) {
+  const live = isLive(values, env);
   const { settings } = loaded;
   const features = serverFeatures(values, settings, live);
   return {
@@ -102,14 +103,15 @@ interface Context extends Inputs {
  */
 async function serve(given: Given, io: Io): Promise<number> {
   const { values, loaded, decode } = given;
-  const { logger, close } = createLogger({ level: logLevel(values), format: values['logging-format'] });
+  const format = values['logging-format'] ?? (io.stderr.isTTY === true ? 'text' : 'json');
+  const { logger, flush, close } = createLogger({ level: logLevel(values), format });
   const stopping = new AbortController();
   const closing: (() => unknown)[] = [close, () => stopping.abort()];
   const metrics = createMetrics({ version: VERSION });
   const { signal } = stopping;
   const defer = (close: () => unknown): void => void closing.push(close);
   try {
-    const context = { ...(await readInputs(given)), logger, metrics, signal, defer };
+    const context = { ...(await readInputs(given, io.env)), logger, metrics, signal, defer };
     const served = await startCluster(context, io.env);
     const options = { file: values.config, loaded, decode, logger, metrics: metrics.config, signal };
     const settings = createSettings(options);
@@ -121,6 +123,8 @@ async function serve(given: Given, io: Io): Promise<number> {
     const authority = context.certificates.serving?.pair.cert ?? served.certificate.authority;
     await served.open({ host: clientHost(addresses.host), port: addresses.port, authority }, controllers);
     logger.info({ ...addresses, version: VERSION }, 'serving');
+    // The greeting follows the log lines of the start.
+    await flush();
     io.stdout.write(served.greeting());
     await aborted(io.signal);
     logger.info({ signal: io.signal.reason as unknown }, 'stopping');

@@ -19,14 +19,17 @@ import { serverNames } from './certificates.ts';
 import type { ServeValues } from './options.ts';
 import { urlHost, type ClusterOptions, type RunningCluster, type WebhookAddress } from './cluster.ts';
 
-/** True if the options select a live cluster. Throws a UserError for options that contradict each other. */
-export function isLive(values: ServeValues): boolean {
-  const { kubeconfig, context, 'in-cluster': inCluster, manifests } = values;
+/** True if the options or `KUBECONFIG` select a live cluster. Throws a UserError for options that contradict each other. */
+export function isLive(values: ServeValues, env: ClusterOptions['env']): boolean {
+  const { kubeconfig, context, 'in-cluster': inCluster, 'dev-cluster': isDevelopment, manifests } = values;
+  if (isDevelopment && (kubeconfig !== undefined || context !== undefined || inCluster))
+    throw new UserError('--dev-cluster cannot be combined with --kubeconfig, --context and --in-cluster');
   if (kubeconfig !== undefined && inCluster) throw new UserError('--kubeconfig and --in-cluster cannot be combined');
-  if (context !== undefined && kubeconfig === undefined) throw new UserError('--context requires --kubeconfig');
-  const live = kubeconfig !== undefined || inCluster;
+  const isNamed = kubeconfig !== undefined || Boolean(env['KUBECONFIG']);
+  if (context !== undefined && !isNamed) throw new UserError('--context requires --kubeconfig or KUBECONFIG');
+  const live = !isDevelopment && (isNamed || inCluster);
   if (live && manifests !== undefined)
-    throw new UserError('--manifests requires the development cluster: apply manifests to a live cluster with kubectl');
+    throw new UserError('--manifests requires --dev-cluster: apply manifests to a live cluster with kubectl');
   return live;
 }
 

@@ -30,10 +30,11 @@ export const serveOptions = withEnvironment('PORTCULLIS', {
     help: 'File with the policy settings: a PortcullisConfiguration, or a PodSecurityConfiguration, alone or in an AdmissionConfiguration. Reloaded when it changes',
   }),
   kubeconfig: option('FILE', text, undefined, {
-    help: 'Kubeconfig of the cluster. Without --kubeconfig and --in-cluster, a development cluster is started',
+    help: 'Kubeconfig of the cluster. Default: $KUBECONFIG',
   }),
-  context: option('NAME', text, undefined, { help: 'Context of --kubeconfig. Default: its current context' }),
+  context: option('NAME', text, undefined, { help: 'Context of the kubeconfig. Default: its current context' }),
   'in-cluster': flag({ help: 'Serve the cluster that the pod runs in' }),
+  'dev-cluster': flag({ help: 'Start and serve a development cluster, also if KUBECONFIG is set' }),
   'kube-api-qps': option('N', decimal(0, 10_000), 0, {
     help: 'Maximum requests per second to the API server. 0: unlimited',
   }),
@@ -115,7 +116,9 @@ export const serveOptions = withEnvironment('PORTCULLIS', {
     short: 'v',
     conflicts: ['log-level'],
   }),
-  'logging-format': option('FORMAT', oneOf(LOG_FORMATS), 'json', { help: `One of ${LOG_FORMATS.join(', ')}` }),
+  'logging-format': option('FORMAT', oneOf(LOG_FORMATS), undefined, {
+    help: `One of ${LOG_FORMATS.join(', ')}. Default: text on a terminal, otherwise json`,
+  }),
 });
 
 export type ServeValues = Values<typeof serveOptions>;

@@ -72,10 +72,14 @@ const CASES: readonly (readonly [args: string, message: string])[] = [
     '--filename reads manifests instead of a cluster: remove --kubeconfig and --context',
   ],
   ['serve --kubeconfig=a --in-cluster', '--kubeconfig and --in-cluster cannot be combined'],
-  ['serve --context=a', '--context requires --kubeconfig'],
+  ['serve --context=a', '--context requires --kubeconfig or KUBECONFIG'],
+  [
+    'serve --dev-cluster --kubeconfig=a',
+    '--dev-cluster cannot be combined with --kubeconfig, --context and --in-cluster',
+  ],
   [
     'serve --kubeconfig=a --manifests=b',
-    '--manifests requires the development cluster: apply manifests to a live cluster with kubectl',
+    '--manifests requires --dev-cluster: apply manifests to a live cluster with kubectl',
   ],
   ['serve --in-cluster', 'not in a pod of a cluster: KUBERNETES_SERVICE_HOST is not set'],
   [
