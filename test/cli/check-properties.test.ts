@@ -35,6 +35,7 @@ test('any object is checked and printed without an exception', () => {
     namespaceLabels: {},
     namespace: 'default',
     failOn: 'enforce',
+    skippedKinds: [],
   } as const;
   fc.assert(
     fc.property(kinds, hostile, hostile, ([apiVersion, kind], metadata, spec) => {

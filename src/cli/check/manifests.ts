@@ -5,12 +5,13 @@ import { parsePath, type ManifestError, type Path } from '../../config/yaml.ts';
 import { applyDefaults } from '../../kube/defaults.ts';
 import { formatFieldError, invalidValue } from '../../kube/field-error.ts';
 import { quote } from '../../kube/text.ts';
-import { draft, isObject, type PodLike } from '../../kube/types.ts';
+import { draft, isObject, type JsonObject, type PodLike } from '../../kube/types.ts';
+import { findPodTemplates, printFieldPath, type FieldPath } from '../../policy/pod/templates.ts';
 import { isKnownKind } from '../../policy/psa/decode.ts';
 import { printPolicy, resolvePolicies, type Labels, type NamespacePolicy } from '../../policy/psa/policy.ts';
 import { checkFix, decodeError, evaluatePod, type Level, type Version } from '../../policy/pss/index.ts';
 import { SCC_MODE_LABEL, SCC_MODES, sccMode } from '../../policy/scc/mode.ts';
-import { apiGroup, manifestLabels, manifestName, manifestNamespace, podPath } from '../inventory/manifests.ts';
+import { apiGroup, manifestLabels, manifestName, manifestNamespace } from '../inventory/manifests.ts';
 import { MODES_BY_STRENGTH, type CheckedObject, type Finding, type Report } from '../output/findings.ts';
 import { createFinding, fieldPosition } from './fields.ts';
 import { isScc, sccFindings } from './scc.ts';
@@ -26,6 +27,8 @@ interface CheckSettings {
   readonly namespace: string;
   /** The weakest mode whose findings fail the check. */
   readonly failOn: Report['failOn'];
+  /** Kinds of other API groups that are not checked, as `KIND.GROUP`. */
+  readonly skippedKinds: readonly string[];
   /** Absent: unknown fields are not reported. */
   readonly findUnknownFields?: (object: ManifestObject) => readonly Finding[];
 }
@@ -40,9 +43,9 @@ export function checkManifests(manifests: Manifests, settings: CheckSettings): R
   };
   const results = manifests.objects.map((object) => checkObject(object, { ...settings, getNamespaceLabels }));
   return {
-    objects: results.filter((result) => result !== undefined && 'findings' in result),
-    otherKinds: results.filter((result) => result === undefined).length,
-    notEvaluated: results.filter((result) => result !== undefined && 'message' in result),
+    objects: results.flat().filter((result) => 'findings' in result),
+    otherKinds: results.filter((result) => result.length === 0).length,
+    notEvaluated: results.flat().filter((result) => 'message' in result),
     warnings: manifests.documents.flatMap(({ file, duplicateKeys }) =>
       duplicateKeys.map(({ path, line, column }) => {
         const message = `key ${quote(String(path.at(-1)))} is repeated: the last value counts`;
@@ -63,32 +66,77 @@ interface CheckContext extends CheckSettings {
   getNamespaceLabels(name: string): Labels;
 }
 
-/** Returns the findings of an object, an error for an object that no API server accepts, or `undefined` for other kinds. */
-function checkObject(object: ManifestObject, context: CheckContext): CheckedObject | ManifestError | undefined {
+/**
+ * Returns the findings of an object, for each of its pod templates, and errors for what cannot be evaluated: an object that no
+ * API server accepts, and containers outside of a known template. Returns nothing for other kinds.
+ */
+function checkObject(object: ManifestObject, context: CheckContext): readonly (CheckedObject | ManifestError)[] {
   const { apiVersion, kind, value } = object;
-  const { level, version, findUnknownFields = () => [] } = context;
-  const privileged = { level: 'privileged', version } as const;
-  const resolve = (labels: Labels): NamespacePolicy =>
-    resolvePolicies(labels, { enforce: { level, version }, audit: privileged, warn: privileged });
   if (isNamespace(object)) {
-    const policies = resolve(manifestLabels(value));
-    const findings = [...labelFindings(object, policies), ...sccModeFindings(object), ...findUnknownFields(object)];
-    return checkedObject(object, findings, { policies });
+    const policies = resolvePolicyLabels(manifestLabels(value), context);
+    const unknown = context.findUnknownFields?.(object) ?? [];
+    return [
+      checkedObject(object, [...labelFindings(object, policies), ...sccModeFindings(object), ...unknown], { policies }),
+    ];
   }
-  const path = podPath(apiVersion, kind);
-  if (path && isKnownKind(apiVersion, kind)) {
-    const namespace = manifestNamespace(value) ?? context.namespace;
-    const policies = resolve(context.getNamespaceLabels(namespace));
-    const findings = [...podFindings(object, path, policies), ...findUnknownFields(object)];
-    return checkedObject(object, findings, { namespace, policies });
+  if (isScc(object)) return [checkedObject(object, sccFindings(object))];
+  const isBuiltIn = isKnownKind(apiVersion, kind);
+  const error = isBuiltIn ? undefined : unknownVersion(object);
+  if (error) return [error];
+  if (context.skippedKinds.includes(`${kind}.${apiGroup(apiVersion)}`)) return [];
+  const { templates, unknown } = findPodTemplates(value);
+  return [
+    ...templates.map((path) => checkTemplate(object, path, { context, isBuiltIn })),
+    ...unknown.map((path) => unknownContainers(object, path)),
+  ];
+}
+
+function checkTemplate(
+  object: ManifestObject,
+  path: FieldPath,
+  { context, isBuiltIn }: { readonly context: CheckContext; readonly isBuiltIn: boolean },
+): CheckedObject {
+  const namespace = findNamespace(object.value, path) ?? context.namespace;
+  const policies = resolvePolicyLabels(context.getNamespaceLabels(namespace), context);
+  const findings = podFindings(object, path, policies);
+  if (!isBuiltIn) return checkedObject(object, findings, { namespace, policies, path });
+  return checkedObject(object, [...findings, ...(context.findUnknownFields?.(object) ?? [])], { namespace, policies });
+}
+
+/** The namespace of an object, or of an object that it contains on the way to a template. */
+function findNamespace(object: JsonObject, path: FieldPath): string | undefined {
+  let namespace = manifestNamespace(object);
+  let value: unknown = object;
+  for (const step of path) {
+    value = getMember(value, step);
+    if (isObject(value) && typeof value['kind'] === 'string') namespace = manifestNamespace(value) ?? namespace;
   }
-  return isScc(object) ? checkedObject(object, sccFindings(object)) : unknownVersion(object);
+  return namespace;
+}
+
+function unknownContainers(object: ManifestObject, path: FieldPath): ManifestError {
+  const { apiVersion, kind, document, locate } = object;
+  const name = `${kind}.${apiGroup(apiVersion)}`;
+  const message = `not evaluated: ${printFieldPath(path)} contains containers, but is in no known pod template of ${name}; to accept this, set --skip-kind=${name}`;
+  return { file: document.file, ...locate(path), message };
+}
+
+function resolvePolicyLabels(labels: Labels, { level, version }: CheckSettings): NamespacePolicy {
+  const privileged = { level: 'privileged', version } as const;
+  return resolvePolicies(labels, { enforce: { level, version }, audit: privileged, warn: privileged });
+}
+
+interface CheckedScope {
+  readonly namespace?: string;
+  readonly policies?: NamespacePolicy;
+  /** The path of the pod template in an object that is not of a built-in kind. */
+  readonly path?: FieldPath;
 }
 
 function checkedObject(
-  { apiVersion, kind, line, column, value, document }: ManifestObject,
+  { apiVersion, kind, value, document, locate }: ManifestObject,
   findings: readonly Finding[],
-  { namespace, policies }: { readonly namespace?: string; readonly policies?: NamespacePolicy } = {},
+  { namespace, policies, path }: CheckedScope = {},
 ): CheckedObject {
   const print = ({ enforce, audit, warn }: NamespacePolicy) => {
     return { enforce: printPolicy(enforce), audit: printPolicy(audit), warn: printPolicy(warn) };
@@ -98,9 +146,9 @@ function checkedObject(
     kind,
     ...(namespace === undefined ? {} : { namespace }),
     name: manifestName(value),
+    ...(path ? { template: printFieldPath(path) } : {}),
     file: document.file,
-    line,
-    column,
+    ...locate(path ?? []),
     ...(policies ? { policies: print(policies) } : {}),
     findings,
   };
@@ -119,7 +167,7 @@ function unknownVersion({ apiVersion, kind, document, locate }: ManifestObject):
 }
 
 /** Returns each violation of the pod or pod template once, in the strongest mode in which it counts. */
-function podFindings(object: ManifestObject, path: readonly string[], policies: NamespacePolicy): Finding[] {
+function podFindings(object: ManifestObject, path: FieldPath, policies: NamespacePolicy): Finding[] {
   const template = findPod(object.value, path);
   const pod = withDefaults(template.pod);
   const findings = new Map<string, Finding>();
@@ -141,13 +189,18 @@ function podFindings(object: ManifestObject, path: readonly string[], policies: 
  * Returns the pod or pod template of an object with its path. A missing template is an empty pod. A value that is no object
  * on the way to the template is returned itself, and fails to decode.
  */
-function findPod(object: unknown, path: readonly string[]): { readonly pod: PodLike; readonly path: Path } {
+function findPod(object: unknown, path: FieldPath): { readonly pod: PodLike; readonly path: Path } {
   let value: unknown = object;
-  for (const [depth, name] of path.entries()) {
-    if (!isObject(value)) return { pod: value as PodLike, path: path.slice(0, depth) };
-    value = value[name] ?? {};
+  for (const [depth, step] of path.entries()) {
+    if (typeof step === 'string' && !isObject(value)) return { pod: value as PodLike, path: path.slice(0, depth) };
+    value = getMember(value, step) ?? {};
   }
   return { pod: value as PodLike, path };
+}
+
+function getMember(value: unknown, step: string | number): unknown {
+  if (typeof step === 'number') return Array.isArray(value) ? (value[step] as unknown) : undefined;
+  return isObject(value) ? value[step] : undefined;
 }
 
 /** Returns the pod with the defaults of the API server. A pod that cannot be decoded is returned unchanged. */

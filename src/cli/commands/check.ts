@@ -1,5 +1,6 @@
 import { UserError } from '../../config/files.ts';
 import { formatFieldErrors } from '../../kube/field-error.ts';
+import { podTemplatePath } from '../../kube/pod.ts';
 import { POD_SECURITY_LABELS } from '../../kube/well-known.ts';
 import { LEVEL_RULE, MODES, resolvePolicies, VERSION_RULE, type Labels } from '../../policy/psa/policy.ts';
 import { isLevel, parseVersion, type Level, type Version } from '../../policy/pss/index.ts';
@@ -35,12 +36,24 @@ function podSecurityLabels(pairs: readonly (readonly [key: string, value: string
   return labels;
 }
 
+/** A kind that is not built in, such as `Prometheus.monitoring.coreos.com`. */
+function customKind(value: string): string {
+  const [, kind = '', group = ''] = /^([A-Z]\w*)\.([a-z0-9.-]+)$/.exec(value) ?? [];
+  if (kind === '') throw new UserError('must be KIND.GROUP, such as Prometheus.monitoring.coreos.com');
+  if (podTemplatePath(group, kind)) throw new UserError(`${value} is always checked`);
+  return value;
+}
+
 const DETAILS = `
 Folders stand for their .yaml, .yml and .json files, including those of subfolders. Pods and workloads
 are checked against the policies of their namespace. The labels of the Namespace set these policies if it
 is among the manifests, otherwise --namespace-labels; --level and --kubernetes-version are the defaults.
 SecurityContextConstraints are checked against the validation rules of the API server, and for fields that
 it would drop.
+
+In kinds of other API groups, such as Rollout and CloneSet, pod templates are found by the kind or by their
+shape, and are checked like Deployments. Containers outside of a template are an error, unless --skip-kind
+names the kind.
 
 Exit codes:
   0  no violation in the mode of --fail-on or in a stronger mode (enforce, warn, audit)
@@ -69,6 +82,7 @@ export const command = defineCommand({
     ),
     namespace: option('NAME', nonEmpty, 'default', { short: 'n', help: 'Namespace of objects without one' }),
     'fail-on': option('MODE', oneOf(MODES), 'enforce', { help: 'Weakest mode in which a violation fails the check' }),
+    'skip-kind': list('KIND.GROUP', customKind, { help: 'Kinds of other API groups that are not checked' }),
     strict: flag({ help: 'Report unknown fields of pods, workloads and namespaces' }),
     output: outputOption(['table', ...(Object.keys(FINDING_FORMATS) as (keyof typeof FINDING_FORMATS)[])]),
   },
@@ -79,6 +93,7 @@ export const command = defineCommand({
       namespaceLabels: options['namespace-labels'],
       namespace: options.namespace,
       failOn: options['fail-on'],
+      skippedKinds: options['skip-kind'],
       ...(options.strict ? { findUnknownFields: await createUnknownFieldFinder() } : {}),
     });
     if (options.output === 'table') {

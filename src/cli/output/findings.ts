@@ -39,6 +39,8 @@ export interface CheckedObject extends FilePosition {
   /** Absent for cluster-scoped objects. */
   readonly namespace?: string;
   readonly name: string;
+  /** The path of the evaluated pod template; absent for built-in kinds. */
+  readonly template?: string;
   /** The policies of the namespace by mode; absent for SCCs. */
   readonly policies?: Readonly<Record<Mode, string>>;
   readonly findings: readonly Finding[];
@@ -109,9 +111,10 @@ export function printPosition({ file, line, column }: FilePosition): string {
   return `${file}:${line}:${column}`;
 }
 
-/** `Deployment shop/web` */
-function printObject({ kind, namespace, name }: CheckedObject): string {
-  return `${kind} ${namespace === undefined ? '' : `${namespace}/`}${name === '' ? '(no name)' : name}`;
+/** `Deployment shop/web`, `Rollout shop/web (spec.template)` */
+function printObject({ kind, namespace, name, template = '' }: CheckedObject): string {
+  const path = template === '' ? '' : ` (${template})`;
+  return `${kind} ${namespace === undefined ? '' : `${namespace}/`}${name === '' ? '(no name)' : name}${path}`;
 }
 
 /** The reason and the detail in the words of upstream's denials. */
@@ -145,7 +148,16 @@ export function printFindingTable(report: Report, style: Style): string {
       return `${title}\n${printTable(rows, { style, indent: '  ', gap: '  ' })}`;
     }),
   );
-  return [...blocks, `${style('bold', printSummary(report))}\n`].join('\n');
+  return [...blocks, ...templateBlocks(report, style), `${style('bold', printSummary(report))}\n`].join('\n');
+}
+
+/** Lists the pod templates of kinds that are not built in, since their paths do not follow from the kind. */
+function templateBlocks({ objects }: Report, style: Style): readonly string[] {
+  const evaluated = objects.filter(({ template }) => template !== undefined);
+  if (evaluated.length === 0) return [];
+  const rows = evaluated.map((object) => [printPosition(object), printObject(object)]);
+  const title = style('bold', 'Evaluated pod templates of other API groups');
+  return [`${title}\n${printTable(rows, { style, indent: '  ', gap: '  ' })}`];
 }
 
 /** One row with the reason, one with the fix, and more rows if the finding has more positions. */

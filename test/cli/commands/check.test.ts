@@ -167,8 +167,16 @@ const kinds: readonly (readonly [apiVersion: string, kind: string, body: string,
   ['apps/v1', 'Deployment', '"spec":{}', 'passed'],
   ['apps/v1', 'Deployment', '"spec":{"template":null}', 'passed'],
   ['v1', 'ConfigMap', '"data":{}', 'otherKinds'],
-  ['batch.volcano.sh/v1alpha1', 'Job', `"spec":${TEMPLATE}`, 'otherKinds'],
-  ['argoproj.io/v1alpha1', 'Rollout', `"spec":${TEMPLATE}`, 'otherKinds'],
+  ['batch.volcano.sh/v1alpha1', 'Job', `"spec":${TEMPLATE}`, 'failed'],
+  ['argoproj.io/v1alpha1', 'Rollout', `"spec":${TEMPLATE}`, 'failed'],
+  ['example.com/v1', 'Database', `"spec":{"members":[${TEMPLATE}]}`, 'failed'],
+  ['serving.knative.dev/v1', 'Revision', `"spec":${SPEC}`, 'failed'],
+  [
+    'monitoring.coreos.com/v1',
+    'Prometheus',
+    '"spec":{"containers":[{"name":"a","args":[]}]}',
+    'not evaluated: spec.containers contains containers, but is in no known pod template of Prometheus.monitoring.coreos.com; to accept this, set --skip-kind=Prometheus.monitoring.coreos.com',
+  ],
   ['example.com/v1', 'pod', '"spec":{}', 'otherKinds'],
   ['v1', 'Pod', '"spec":[]', `${DECODING} array into Go struct field Pod.spec of type v1.PodSpec`],
   ['v1', 'Pod', '"spec":"","metadata":{}', `${DECODING} string into Go struct field Pod.spec of type v1.PodSpec`],
@@ -212,6 +220,64 @@ describe('check evaluates every kind with pods', () => {
     assert.ok(checks.includes('hostPorts'));
     assert.ok(!checks.includes('restrictedVolumes'));
   });
+});
+
+const CUSTOM_TABLE = `Rollout shop/web (spec.template) violates PodSecurity "baseline:latest"
+  stdin:17:9   hostNamespaces  host namespaces (hostNetwork=true)
+                               Fix: Remove hostNetwork, hostPID and hostIPC from the pod spec, or set them to false.
+  stdin:21:19  hostPorts       hostPort (container "web" uses hostPort 80)
+                               Fix: Remove hostPort from the ports of the containers, and reach them through a Service.
+
+AdvancedCronJob shop/report (spec.template.jobTemplate.spec.template) violates PodSecurity "baseline:latest"
+  stdin:37:9  decode  undecodable field (json: cannot unmarshal string into Go value of type v1.Pod)
+                      Fix: Give the field a value of the type that the Kubernetes API documents.
+
+AdvancedCronJob shop/report (spec.template.broadcastJobTemplate.spec.template) violates PodSecurity "baseline:latest"
+  stdin:42:13  hostNamespaces  host namespaces (hostPID=true)
+                               Fix: Remove hostNetwork, hostPID and hostIPC from the pod spec, or set them to false.
+
+Template shop/bundle (objects[0]) violates PodSecurity "baseline:latest"
+  stdin:52:5  hostNamespaces  host namespaces (hostIPC=true)
+                              Fix: Remove hostNetwork, hostPID and hostIPC from the pod spec, or set them to false.
+
+Evaluated pod templates of other API groups
+  stdin:14:5  Rollout shop/web (spec.template)
+  stdin:26:5  Service shop/hello (spec.template)
+  stdin:37:9  AdvancedCronJob shop/report (spec.template.jobTemplate.spec.template)
+  stdin:40:9  AdvancedCronJob shop/report (spec.template.broadcastJobTemplate.spec.template)
+  stdin:48:3  Template shop/bundle (objects[0])
+
+2 passed, 4 failed, `;
+
+describe('check evaluates pod templates of other API groups', () => {
+  const cases: readonly (readonly [args: readonly string[], code: number, counts: string, stderr: string])[] = [
+    [
+      [],
+      2,
+      '1 not evaluated, 1 of other kinds',
+      'error: stdin:61:5: not evaluated: spec.templates[0].container contains containers, but is in no known pod template of Workflow.argoproj.io; to accept this, set --skip-kind=Workflow.argoproj.io\n',
+    ],
+    [['--skip-kind', 'Workflow.argoproj.io'], 1, '2 of other kinds', ''],
+  ];
+  for (const [args, code, counts, stderr] of cases) {
+    test(`with ${args.join(' ') || 'defaults'}`, async () => {
+      const stdin = await readFile(join(fixtures, 'custom.yaml'), 'utf8');
+      const result = await runProgram(['check', '-f', '-', ...args], { stdin });
+      assert.equal(result.stdout, `${CUSTOM_TABLE}${counts}\n`);
+      assert.equal(result.stderr, stderr);
+      assert.equal(result.code, code);
+    });
+  }
+  for (const [kind, problem] of [
+    ['Deployment.apps', 'Deployment.apps is always checked'],
+    ['Workflow', 'must be KIND.GROUP, such as Prometheus.monitoring.coreos.com'],
+  ] as const) {
+    test(`--skip-kind does not accept ${kind}`, async () => {
+      const { code, stderr } = await runProgram(['check', '-f', '-', '--skip-kind', kind], { stdin: POD });
+      assert.equal(stderr.split('\n')[0], `error: invalid argument "${kind}" for "--skip-kind" flag: ${problem}`);
+      assert.equal(code, 2);
+    });
+  }
 });
 
 async function folderWith(context: TestContext, files: Readonly<Record<string, string | Uint8Array>>): Promise<string> {
