@@ -119,7 +119,7 @@ export const CERTIFICATE = 'portcullis-tls';
 const FOLDER = '/etc/portcullis/serving-certificate';
 const VOLUME = 'serving-certificate';
 const SELF_SIGNED = 'portcullis-self-signed';
-const AUTHORITY = 'portcullis-authority';
+export const AUTHORITY = 'portcullis-authority';
 const CERT_MANAGER = { apiVersion: 'cert-manager.io/v1' } as const;
 
 /** The volume of a provided certificate. A self-managed certificate is read from the API. */
@@ -303,5 +303,10 @@ function container(settings: ManifestSettings): Wire<V1Container> {
 }
 
 function probe(path: string, timing: Pick<V1Probe, 'periodSeconds' | 'failureThreshold'>): Wire<V1Probe> {
-  return { httpGet: { path, port: PORTS.probes.name, scheme: 'HTTP' }, timeoutSeconds: 5, ...timing };
+  return { ...probeRequest(path), timeoutSeconds: 5, ...timing };
+}
+
+/** The request of a probe. */
+export function probeRequest(path: string) {
+  return { httpGet: { path, port: PORTS.probes.name, scheme: 'HTTP' } };
 }

@@ -1,33 +1,42 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
+import type { V1Deployment } from '@kubernetes/client-node';
 import { closeObjects } from '../config/ajv.ts';
 import { CONFIGURATION_SCHEMA } from '../config/portcullis-configuration.ts';
-import { printYaml } from '../config/yaml.ts';
+import { printYaml, readDocuments } from '../config/yaml.ts';
 import { CONTROLLER_NAMES } from '../controllers/index.ts';
-import { draft, type JsonObject } from '../kube/types.ts';
+import { draft, isObject, type JsonObject } from '../kube/types.ts';
+import { INSTALLED_CONFIGURATIONS } from '../kube/webhooks.ts';
 import {
+  AUTHORITY,
+  CERTIFICATE,
   certificateArguments,
   certificateMounts,
   certificateVolumes,
   CONFIGURATION_FILE,
   CONFIGURATION_NAME,
+  PORTS,
+  probeRequest,
 } from './deployment.ts';
 import schema from './chart/values.schema.json' with { type: 'json' };
 import { buildManifests } from './index.ts';
 import { DASHBOARD } from './monitoring.ts';
-import { defaultSettings, MINIMUM_MINOR, PROFILES, type Manifest, type ManifestSettings } from './settings.ts';
+import {
+  defaultSettings,
+  MINIMUM_MINOR,
+  PROFILES,
+  WEBHOOK_LABELS,
+  type Manifest,
+  type ManifestOf,
+  type ManifestSettings,
+} from './settings.ts';
+import { NAMESPACE_NAME_LABEL, type WebhookConfiguration } from './webhooks.ts';
 
 /** Files by their paths below the output folder. */
 export type Files = readonly (readonly [path: string, text: string])[];
 
 /** Files that are not generated. The values of the chart have the defaults of the other manifests. */
-const CHART_FILES = [
-  'values.yaml',
-  'templates/_helpers.tpl',
-  'templates/NOTES.txt',
-  'templates/pre-delete-hook.yaml',
-  'templates/post-install-hook.yaml',
-];
+const CHART_FILES = ['values.yaml', 'templates/_helpers.tpl', 'templates/NOTES.txt'];
 
 // Templates are manifests with placeholders between « and », which `toTemplate` replaces with template actions after the
 // manifest is printed as YAML.
@@ -79,12 +88,26 @@ type Substitution = readonly [path: string, value: unknown];
 const POD = 'spec.template.spec';
 const CONTAINER = `${POD}.containers.0`;
 
+/** An expression for the entries of two maps. The second takes precedence. */
+function merged(first: string, second: string): string {
+  return `mergeOverwrite (deepCopy ${first}) ${/^\.[\w.]+$/.test(second) ? second : `(${second})`}`;
+}
+
+/** An expression for the output of a helper, which is YAML. */
+function parsed(helper: string, parser = 'fromYaml'): string {
+  return `include "portcullis.${helper}" . | ${parser}`;
+}
+
 const DEPLOYMENT: readonly Substitution[] = [
   ['spec.replicas', print('.Values.replicaCount')],
-  ['spec.template.metadata.labels+', more('.Values.podLabels')],
+  // The ports of a node are free only after another replica stops.
+  ['spec.strategy.rollingUpdate.maxUnavailable', print('ternary 1 0 .Values.hostNetwork')],
+  ['spec.template.metadata.labels+', more(merged('.Values.commonLabels', '.Values.podLabels'))],
   ['spec.template.metadata.annotations+', more('.Values.podAnnotations')],
-  [`${POD}.imagePullSecrets`, optional('.Values.imagePullSecrets')],
-  [`${POD}.priorityClassName`, print('.Values.priorityClassName | quote')],
+  [`${POD}+`, more(parsed('network'))],
+  [`${POD}.imagePullSecrets`, optional(parsed('imagePullSecrets', 'fromYamlArray'))],
+  [`${POD}.priorityClassName`, optional('.Values.priorityClassName')],
+  [`${POD}.terminationGracePeriodSeconds`, print('.Values.terminationGracePeriodSeconds')],
   [`${POD}.securityContext`, optional('.Values.podSecurityContext')],
   [`${POD}.nodeSelector`, optional('.Values.nodeSelector')],
   [`${POD}.tolerations`, optional('.Values.tolerations')],
@@ -101,6 +124,11 @@ const DEPLOYMENT: readonly Substitution[] = [
     [...when(CERT_MANAGER, certificateArguments(CERT_MANAGER_SETTINGS)), optional('.Values.extraArgs')],
   ],
   [`${CONTAINER}.env+`, [optional('.Values.extraEnv')]],
+  [`${CONTAINER}.ports.0.containerPort`, print('.Values.ports.reviews')],
+  [`${CONTAINER}.ports.1.containerPort`, print('.Values.ports.probes')],
+  [`${CONTAINER}.startupProbe`, { ...probeRequest('/livez'), ...more('.Values.startupProbe') }],
+  [`${CONTAINER}.livenessProbe`, { ...probeRequest('/livez'), ...more('.Values.livenessProbe') }],
+  [`${CONTAINER}.readinessProbe`, { ...probeRequest('/readyz'), ...more('.Values.readinessProbe') }],
   [`${CONTAINER}.resources`, optional('.Values.resources')],
   [`${CONTAINER}.securityContext`, optional('.Values.securityContext')],
   [
@@ -109,31 +137,89 @@ const DEPLOYMENT: readonly Substitution[] = [
   ],
 ];
 
-const WEBHOOKS: readonly Substitution[] = [
-  ['metadata.annotations', optional('include "portcullis.webhookAnnotations" . | fromYaml')],
-];
-
 /** The fields of manifests that depend on values, by kind. */
 const SUBSTITUTIONS: Readonly<Record<string, readonly Substitution[]>> = {
-  CustomResourceDefinition: [['metadata.annotations', optional('include "portcullis.crdAnnotations" . | fromYaml')]],
   Deployment: DEPLOYMENT,
-  MutatingWebhookConfiguration: WEBHOOKS,
-  PodDisruptionBudget: [['spec.maxUnavailable', print('.Values.podDisruptionBudget.maxUnavailable')]],
-  PrometheusRule: [['metadata.labels+', more('.Values.prometheusRule.labels')]],
-  ServiceAccount: [['metadata.annotations', optional('.Values.serviceAccount.annotations')]],
-  ServiceMonitor: [['metadata.labels+', more('.Values.serviceMonitor.labels')]],
-  ValidatingWebhookConfiguration: WEBHOOKS,
+  PodDisruptionBudget: [
+    ['spec.maxUnavailable', undefined],
+    ['spec+', more(parsed('disruptionBudget'))],
+  ],
+  ResourceQuota: [
+    ['spec.hard.pods', print('.Values.resourceQuota.pods | quote')],
+    ['spec.scopeSelector.matchExpressions.0.values', [print('.Values.priorityClassName | quote')]],
+  ],
 };
+
+/** Expressions for labels of objects of a kind, in addition to the common labels. */
+const LABELS: Readonly<Record<string, string>> = {
+  PrometheusRule: '.Values.prometheusRule.labels',
+  ServiceMonitor: '.Values.serviceMonitor.labels',
+};
+
+/** Expressions for annotations of objects of a kind, in addition to the common annotations. */
+const ANNOTATIONS: Readonly<Record<string, string>> = {
+  CustomResourceDefinition: parsed('crdAnnotations'),
+  MutatingWebhookConfiguration: parsed('webhookAnnotations'),
+  ServiceAccount: '.Values.serviceAccount.annotations',
+  ValidatingWebhookConfiguration: parsed('webhookAnnotations'),
+};
+
+/** An expression for the common entries and those of a kind. */
+function withCommon(common: string, more: string | undefined): string {
+  return more === undefined ? common : merged(common, more);
+}
+
+/** Flags that end in a port, and the expression for the port. */
+const PORT_FLAGS = [
+  [`--secure-port=${PORTS.reviews.port}`, '.Values.ports.reviews'],
+  [`:${PORTS.probes.port}`, '.Values.ports.probes'],
+] as const;
 
 /** Substitutions that also depend on the content of the manifest. */
 function contentSubstitutions(manifest: Manifest): readonly Substitution[] {
-  if (manifest.metadata.name === CONFIGURATION_NAME) {
+  const { kind, metadata } = manifest;
+  if (metadata.name === CONFIGURATION_NAME) {
     return [['data', { [CONFIGURATION_FILE]: print('include "portcullis.configuration" . | quote') }]];
   }
-  const { webhooks = [] } = manifest as { readonly webhooks?: readonly JsonObject[] };
-  return webhooks.flatMap(({ failurePolicy }, index) =>
-    failurePolicy === 'Fail' ? [[`webhooks.${index}.failurePolicy`, print('.Values.webhook.failurePolicy')]] : [],
+  if (kind === 'Certificate' && metadata.name === CERTIFICATE) {
+    return [['spec.issuerRef', optional(parsed('issuer'))]];
+  }
+  if (kind === 'Deployment') return portArguments(manifest);
+  const { webhooks = [] } = manifest as Partial<WebhookConfiguration>;
+  return webhooks.flatMap(webhookSubstitutions);
+}
+
+function portArguments({ spec }: ManifestOf<V1Deployment>): readonly Substitution[] {
+  const { args = [] } = spec?.template.spec?.containers[0] ?? {};
+  return args.flatMap((argument, index) =>
+    PORT_FLAGS.filter(([end]) => argument.endsWith(end)).map(([, expression]) => {
+      const flag = argument.replace(/\d+$/, '');
+      return [`${CONTAINER}.args.${index}`, `${flag}${print(expression)}`] as const;
+    }),
   );
+}
+
+type Webhook = NonNullable<WebhookConfiguration['webhooks']>[number];
+
+/** Webhooks that fail open keep their shorter timeout. */
+function webhookSubstitutions(
+  { failurePolicy, timeoutSeconds = 0, namespaceSelector }: Webhook,
+  index: number,
+): readonly Substitution[] {
+  const path = `webhooks.${index}`;
+  const seconds = `.Values.webhook.timeoutSeconds | default ${timeoutSeconds}`;
+  const requirements = (namespaceSelector?.matchExpressions ?? []).flatMap(({ key, operator }, requirement) => {
+    const values = `${path}.namespaceSelector.matchExpressions.${requirement}.values+`;
+    const isExclusion = key === NAMESPACE_NAME_LABEL && operator === 'NotIn';
+    return isExclusion ? [[values, [optional('.Values.webhook.exemptNamespaces')]] as const] : [];
+  });
+  return failurePolicy === 'Ignore'
+    ? [[`${path}.timeoutSeconds`, print(`min ${timeoutSeconds} (${seconds})`)], ...requirements]
+    : [
+        [`${path}.timeoutSeconds`, print(seconds)],
+        [`${path}.failurePolicy`, print('.Values.webhook.failurePolicy')],
+        ...requirements,
+      ];
 }
 
 function substitute(manifest: Manifest): JsonObject {
@@ -156,16 +242,55 @@ function merge(target: unknown, added: unknown): unknown {
     : { ...(target as object), ...(added as object) };
 }
 
+/** Completes the values before a template uses them. */
+const PREPARE = '{{- include "portcullis.prepare" . }}\n';
+
 /** The templates: one file for each kind. */
 function templateFiles(version: string): Files {
-  const namespace = print('.Release.Namespace');
   const runbook = print('.Values.prometheusRule.runbookUrl');
+  const settings = { ...defaultSettings(version), namespace: print('.Release.Namespace'), runbook };
   const files = new Map<string, string>();
-  for (const { manifest, conditions } of conditionalManifests({ ...defaultSettings(version), namespace, runbook })) {
+  const manifests = conditionalManifests(settings);
+  for (const { manifest, conditions } of manifests) {
     const file = `templates/${manifest.kind.toLowerCase()}.yaml`;
-    files.set(file, `${files.get(file) ?? ''}${templateDocument(manifest, conditions)}`);
+    files.set(file, `${files.get(file) ?? PREPARE}${templateDocument(manifest, conditions)}`);
   }
-  return [...files];
+  const definitions = manifests.filter(({ manifest }) => manifest.kind === 'CustomResourceDefinition');
+  const names = definitions.map(({ manifest: { metadata }, conditions }) =>
+    conditional(`- ${metadata.name}\n`, conditions),
+  );
+  return [
+    ...files,
+    [
+      'templates/_generated.tpl',
+      `${define('defaults', printYaml([defaults()]))}\n${define('definitions', names.join(''))}`,
+    ],
+    ['templates/pre-delete-hook.yaml', preDeleteHook()],
+  ];
+}
+
+function define(name: string, text: string): string {
+  return `{{- define "portcullis.${name}" -}}\n${text}{{- end }}\n`;
+}
+
+const HOOK = {
+  'helm.sh/hook': 'pre-delete',
+  'helm.sh/hook-delete-policy': 'before-hook-creation,hook-succeeded',
+} as const;
+
+/**
+ * Deletes the webhook configurations before the replicas. Helm itself would delete them last. Helm deletes the object of
+ * a hook before it creates it, and after it succeeds: neither an image nor a permission of a service account is needed.
+ */
+function preDeleteHook(): string {
+  const hooks = Object.entries(INSTALLED_CONFIGURATIONS).flatMap(([kind, names]) =>
+    names.map((name) => ({
+      apiVersion: 'admissionregistration.k8s.io/v1',
+      kind,
+      metadata: { name, labels: WEBHOOK_LABELS, annotations: HOOK },
+    })),
+  );
+  return `{{- if include "portcullis.isRelease" . }}\n---\n${toTemplate(printYaml(hooks))}{{- end }}\n`;
 }
 
 /** Settings that remove objects, and the template condition of these objects. */
@@ -181,13 +306,18 @@ const REMOVALS: readonly (readonly [settings: Partial<ManifestSettings>, conditi
   ),
 ];
 
+/** The certificate authority of the chart is not needed if another issuer is named. */
+const OWN_ISSUER = 'not .Values.certManager.issuerRef.name';
+
 /** Conditions for objects that no setting of the other manifests removes. */
 const KIND_CONDITIONS: Readonly<Record<string, string>> = {
   CustomResourceDefinition: '.Values.crds.install',
   MutatingWebhookConfiguration: '.Values.webhook.enabled',
+  Issuer: OWN_ISSUER,
   NetworkPolicy: '.Values.networkPolicy.enabled',
   PodDisruptionBudget: '.Values.podDisruptionBudget.enabled',
   PrometheusRule: '.Values.prometheusRule.enabled',
+  ResourceQuota: 'and .Values.resourceQuota.enabled .Values.priorityClassName',
   ServiceMonitor: '.Values.serviceMonitor.enabled',
   ValidatingWebhookConfiguration: '.Values.webhook.enabled',
 };
@@ -225,14 +355,21 @@ function identity({ kind, metadata: { name } }: Manifest): string {
 
 function valueConditions({ kind, metadata }: Manifest): readonly string[] {
   if (metadata.name === DASHBOARD) return ['.Values.grafana.enabled'];
+  if (kind === 'Certificate' && metadata.name === AUTHORITY) return [OWN_ISSUER];
   const condition = Object.hasOwn(KIND_CONDITIONS, kind) ? KIND_CONDITIONS[kind] : undefined;
   return condition === undefined ? [] : [condition];
 }
 
 function templateDocument(manifest: Manifest, conditions: readonly string[]): string {
-  const { metadata } = manifest;
-  const labels = { ...metadata.labels, ...CHART_LABELS };
-  const text = `---\n${toTemplate(printYaml([substitute({ ...manifest, metadata: { ...metadata, labels } })]))}`;
+  const { kind, metadata: given } = manifest;
+  const labels = { ...given.labels, ...CHART_LABELS, ...more(withCommon('.Values.commonLabels', LABELS[kind])) };
+  const annotations = optional(withCommon('.Values.commonAnnotations', ANNOTATIONS[kind]));
+  const metadata = { ...given, labels, annotations } as unknown as Manifest['metadata'];
+  const text = `---\n${toTemplate(printYaml([substitute({ ...manifest, metadata })]))}`;
+  return conditional(text, conditions);
+}
+
+function conditional(text: string, conditions: readonly string[]): string {
   if (conditions.length === 0) return text;
   const terms = conditions.map((condition) => (condition.includes(' ') ? `(${condition})` : condition));
   return `{{- if ${terms.length === 1 ? conditions.join() : `and ${terms.join(' ')}`} }}\n${text}{{- end }}\n`;
@@ -257,7 +394,7 @@ export function chartFiles(version: string): Files {
   return [
     ['Chart.yaml', printYaml([chart])],
     ['values.schema.json', `${JSON.stringify(valuesSchema(), undefined, 2)}\n`],
-    ...CHART_FILES.map((path) => [path, readFileSync(join(import.meta.dirname, 'chart', path), 'utf8')] as const),
+    ...CHART_FILES.map((path) => [path, readChartFile(path)] as const),
     ...templateFiles(version),
   ];
 }
@@ -266,4 +403,18 @@ export function chartFiles(version: string): Files {
 function valuesSchema(): JsonObject {
   const { spec } = CONFIGURATION_SCHEMA.properties;
   return { ...schema, properties: { ...schema.properties, settings: closeObjects(spec) } };
+}
+
+function readChartFile(path: string): string {
+  return readFileSync(join(import.meta.dirname, 'chart', path), 'utf8');
+}
+
+/** Values with defaults that a user removes by `null`. */
+const REMOVABLE = ['podSecurityContext', 'securityContext', 'resources', 'nodeSelector', 'topologySpreadConstraints'];
+
+/** Defaults for `helm upgrade --reuse-values`, which omits the values that a new version of the chart adds. */
+function defaults(): unknown {
+  const [values] = readDocuments(readChartFile('values.yaml'), 'values.yaml').documents;
+  const all = isObject(values?.value) ? Object.entries(values.value) : [];
+  return Object.fromEntries(all.filter(([name]) => !REMOVABLE.includes(name)));
 }

@@ -17,7 +17,7 @@ import { WEBHOOK_LABELS, type ManifestOf, type ManifestSettings } from './settin
 type Requirement = Wire<V1LabelSelectorRequirement>;
 
 /** The API server sets this label to the name of the namespace. */
-const NAME_LABEL = 'kubernetes.io/metadata.name';
+export const NAMESPACE_NAME_LABEL = 'kubernetes.io/metadata.name';
 const KUBE_SYSTEM = 'kube-system';
 
 /**
@@ -48,13 +48,17 @@ function labelTiers(namespaces: readonly Requirement[]): readonly Tier[] {
 
 /** The namespaces that a webhook matches, with their failure policies. */
 function tiers({ feature, failure }: WebhookRegistration, settings: ManifestSettings): readonly Tier[] {
-  const notNamed = (...values: readonly string[]): Requirement => ({ key: NAME_LABEL, operator: 'NotIn', values });
+  const notNamed = (...values: readonly string[]): Requirement => ({
+    key: NAMESPACE_NAME_LABEL,
+    operator: 'NotIn',
+    values,
+  });
   if (failure !== 'tiered') {
     return [{ prefix: '', failurePolicy: failure, namespaces: [notNamed(settings.namespace)] }];
   }
   if (feature === 'psa') {
     // A cluster without any running pod starts in kube-system.
-    const kubeSystem: Requirement = { key: NAME_LABEL, operator: 'In', values: [KUBE_SYSTEM] };
+    const kubeSystem: Requirement = { key: NAMESPACE_NAME_LABEL, operator: 'In', values: [KUBE_SYSTEM] };
     return [
       ...labelTiers([notNamed(KUBE_SYSTEM, settings.namespace)]),
       { prefix: `${KUBE_SYSTEM}.`, failurePolicy: 'Ignore', namespaces: [kubeSystem] },

@@ -8,28 +8,24 @@ import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync
 import { tmpdir } from 'node:os';
 import packageJson from '../../package.json' with { type: 'json' };
 import { readDocuments } from '../../src/config/yaml.ts';
-import { isObject, type JsonObject, type PodLike } from '../../src/kube/types.ts';
-import { ENFORCEMENT_MODES } from '../../src/kube/psa-enforcement-config.ts';
+import { isObject, type JsonObject } from '../../src/kube/types.ts';
 import { LABEL_SYNC_MANAGER, RUN_LEVEL_ZERO_MANAGER } from '../../src/kube/well-known.ts';
 import { policySettings, deployment } from '../../src/install/deployment.ts';
 import { defaultSettings, buildManifests, type Manifest } from '../../src/install/index.ts';
 import { type ManifestSettings, PROFILES, type Profile } from '../../src/install/settings.ts';
-import { evaluatePod } from '../../src/policy/pss/index.ts';
 import { manifestFiles } from '../../src/install/kustomize.ts';
+import { readFixture } from '../support/fixtures.ts';
+import { CHART, runHelm, withoutHelm } from '../support/helm.ts';
 import { hasKubectl } from '../support/kubectl.ts';
 
 // The rendered chart equals the manifests for the corresponding settings.
 
-const CHART = join(import.meta.dirname, '../../webhook-config/helm/portcullis');
 const { version } = packageJson;
 const DEFAULTS = { ...defaultSettings(version), namespace: 'security' };
 
 function render(values: readonly string[], ...flags: readonly string[]) {
   const args = ['template', 'any', CHART, '--namespace=security', '--kube-version=1.36.0', ...flags];
-  return spawnSync('helm', [...args, ...values.map((value) => `--set=${value}`)], {
-    encoding: 'utf8',
-    timeout: 30_000,
-  });
+  return runHelm([...args, ...values.map((value) => `--set=${value}`)]);
 }
 
 function renderedObjects(values: readonly string[], ...flags: readonly string[]): readonly Manifest[] {
@@ -39,7 +35,7 @@ function renderedObjects(values: readonly string[], ...flags: readonly string[])
 }
 
 function rendered(values: readonly string[]): readonly unknown[] {
-  return sorted(renderedObjects(values, '--no-hooks').map(comparable));
+  return sorted(renderedObjects(values).map(comparable));
 }
 
 function expected(settings: Partial<ManifestSettings>): readonly unknown[] {
@@ -68,14 +64,14 @@ function parsed([file, text]: readonly [string, unknown]): unknown {
 const files = new Map(manifestFiles(version));
 const chartFile = (path: string): string => files.get(`helm/portcullis/${path}`) ?? assert.fail(path);
 const schema = JSON.parse(chartFile('values.schema.json')) as {
-  readonly properties: Readonly<Record<string, { readonly enum?: readonly string[] }>>;
+  readonly properties: JsonObject;
 };
 const [values] = objectsIn(chartFile('values.yaml')) as readonly JsonObject[];
 
 test('templates are balanced and use existing values', () => {
   for (const [path, text] of files) {
     if (!path.startsWith('helm/portcullis/templates/')) continue;
-    const actions = [...text.matchAll(/\{\{-? *(if|with|define|end)\b/g)].map(([, word]) => word);
+    const actions = [...text.matchAll(/\{\{-? *(if|with|range|define|end)\b/g)].map(([, word]) => word);
     const ends = actions.filter((word) => word === 'end').length;
     assert.equal(ends, actions.length - ends, path);
     assert.doesNotMatch(text, /[«»]/);
@@ -100,28 +96,54 @@ test('the default values are those of the manifests, and match the schema', () =
     nodeSelector: pod?.nodeSelector,
     topologySpreadConstraints: pod?.topologySpreadConstraints,
     priorityClassName: pod?.priorityClassName,
+    terminationGracePeriodSeconds: pod?.terminationGracePeriodSeconds,
     prometheusRule: { runbookUrl: runbook },
   });
   const names = Object.keys(schema.properties).filter((name) => name !== 'global');
   assert.deepEqual(names, Object.keys(values ?? {}));
   const validate = new Ajv({ strict: false }).compile(schema);
   assert.ok(validate(values), JSON.stringify(validate.errors));
-  assert.deepEqual(schema.properties['enforcementMode']?.enum, ENFORCEMENT_MODES);
   assert.equal(validate({ ...values, settings: { scc: { mode: 'on' } } }), false);
 });
 
-const hasHelm = spawnSync('helm', ['version'], { stdio: 'ignore' }).status === 0;
+/** A case of the chart: values, and fields of rendered objects. */
+interface ValuesCase {
+  readonly name: string;
+  readonly values: JsonObject;
+  /** The objects that the chart contains, with some of their fields. */
+  readonly objects?: readonly Manifest[];
+  /** The objects that the chart does not contain. */
+  readonly absent?: readonly string[];
+  /** The end of the error message. */
+  readonly error?: string;
+}
 
-suite('helm', { skip: hasHelm ? false : 'helm is not installed' }, () => {
+/** Renders the chart with values of a file. */
+function renderCase(values: JsonObject) {
+  const folder = mkdtempSync(join(tmpdir(), 'portcullis-'));
+  try {
+    const file = join(folder, 'values.yaml');
+    writeFileSync(file, JSON.stringify(values));
+    return render([], `--values=${file}`);
+  } finally {
+    rmSync(folder, { recursive: true });
+  }
+}
+
+suite('helm', { skip: withoutHelm }, () => {
   const cases: readonly (readonly [name: string, values: readonly string[], settings: Partial<ManifestSettings>])[] = [
     ['defaults', [], {}],
     ['replicas', ['replicaCount=5'], { replicas: 5 }],
     ['image', ['image.registry=r.example.com', 'image.tag=v9'], { image: 'r.example.com/portcullis:v9' }],
     ['image by digest', [`image.digest=sha256:${'0'.repeat(64)}`], { image: `portcullis@sha256:${'0'.repeat(64)}` }],
-    ['SCCs enforced', ['settings.scc.mode=enforce'], { sccMode: 'enforce' }],
+    ['SCCs enforced', ['settings.scc.mode=enforce', 'image.tag=v9'], { sccMode: 'enforce', image: 'portcullis:v9' }],
     ['access reviews', ['settings.scc.authorization=sar'], { authorization: 'sar' }],
     ['without the rollout', ['settings.rollout.phase=Disabled'], { rollout: 'Disabled' }],
-    ['enforcement', ['settings.rollout.phase=Enforce'], { rollout: 'Enforce' }],
+    [
+      'enforcement',
+      ['settings.rollout.phase=Enforce', 'image.repository=r.example.com/p', 'image.tag=v9'],
+      { rollout: 'Enforce', image: 'r.example.com/p:v9' },
+    ],
     ['dry runs', ['settings.rollout.evaluator=DryRun'], { evaluator: 'DryRun' }],
     [
       'without some controllers',
@@ -153,78 +175,70 @@ suite('helm', { skip: hasHelm ? false : 'helm is not installed' }, () => {
     // The role of the chart also permits patches of the absent configurations.
     const others = ({ metadata: { name } }: Manifest): boolean => name !== 'portcullis-serving-certificate';
     const without = (objects: readonly unknown[]) => (objects as readonly Manifest[]).filter(others);
-    assert.deepEqual(without(rendered(['scc.mode=off'])), without(expected({ sccMode: 'off' })));
+    assert.deepEqual(without(rendered(['settings.scc.mode=off'])), without(expected({ sccMode: 'off' })));
   });
 
-  test('additional values are appended', () => {
-    const values = [
-      'extraArgs={--log-level=debug}',
-      'extraEnv[0].name=A',
-      'extraEnv[0].value=b',
-      'podLabels.team=a',
-      'podAnnotations.note=b',
-      'extraVolumes[0].name=v',
-      'extraVolumeMounts[0].name=v',
-      'webhook.annotations.note=c',
-      'serviceMonitor.enabled=true',
-      'serviceMonitor.labels.release=d',
-      'imagePullSecrets[0].name=s',
-      'tolerations[0].operator=Exists',
-    ];
-    const text = JSON.stringify(rendered(values));
-    for (const part of [
-      '"--log-level=debug"]',
-      '"env":[{"name":"A","value":"b"}]',
-      '"team":"a"',
-      '"note":"b"',
-      '{"name":"configuration","configMap":{"name":"portcullis-configuration"}},{"name":"v"}]',
-      '"note":"c"',
-      '"release":"d"',
-      '"imagePullSecrets":[{"name":"s"}]',
-      '"tolerations":[{"operator":"Exists"}]',
-    ]) {
-      assert.ok(text.includes(part), part);
-    }
-  });
-
-  test('a restricted pod turns break-glass on before an uninstall', () => {
-    const job = renderedObjects([]).find(({ kind }) => kind === 'Job') as Manifest & {
-      readonly spec: { readonly template: PodLike };
-    };
-    assert.equal(job.metadata.annotations?.['helm.sh/hook'], 'pre-delete');
-    const { template } = job.spec;
-    assert.deepEqual(template.spec?.containers[0]?.args, ['break-glass', 'on', '--reason=helm uninstall']);
-    assert.deepEqual(evaluatePod(template, { level: 'restricted', version: 'latest' }).violations, []);
-  });
-
-  test('the first installation requests enforcement; upgrades do not', () => {
-    const find = (values: readonly string[]) =>
-      renderedObjects(values).find(({ kind }) => kind === 'PSAEnforcementConfig');
-    const object = find(['enforcementMode=Restricted']);
-    assert.equal(object?.metadata.annotations?.['helm.sh/hook'], 'post-install');
-    assert.deepEqual((object as { readonly spec?: unknown }).spec, { enforcementMode: 'Restricted' });
-    assert.equal(find([]), undefined);
-  });
-
-  const refused: readonly (readonly [value: string, message: RegExp])[] = [
-    ['replicaCout=3', /additional properties 'replicaCout' not allowed/],
-    ['replicaCount=0', /at '\/replicaCount': minimum: got 0, want 1/],
-    ['scc.mode=on', /at '\/scc\/mode': value must be one of 'enforce', 'report', 'off'/],
-    [
-      'settings.rollout.phase=Restricted',
-      /at '\/rollout\/phase': value must be one of 'Disabled', 'Evaluate', 'Enforce'/,
-    ],
-    ['webhook.failurePolicy=Open', /at '\/webhook\/failurePolicy': value must be one of 'Fail', 'Ignore'/],
-    ['image.digest=abc', /at '\/image\/digest': 'abc' does not match pattern/],
-  ];
-  for (const [value, message] of refused) {
-    test(`${value} is rejected`, () => {
-      const { status, stderr } = render([value]);
-      assert.equal(status, 1);
-      assert.match(stderr, message);
+  for (const { name, values, objects = [], absent = [], error } of readFixture<ValuesCase[]>('helm-values.yaml')) {
+    test(name, () => {
+      const { stdout, stderr } = renderCase(values);
+      if (error !== undefined) {
+        assert.ok(
+          stderr
+            .replace(/\s*Use --debug flag.*\n/, '')
+            .trimEnd()
+            .endsWith(error.trimEnd()),
+          stderr,
+        );
+        return;
+      }
+      assert.equal(stderr, '');
+      const found = new Map(objectsIn(stdout).map((object) => [identify(object as Manifest), object]));
+      for (const object of objects) assert.partialDeepStrictEqual(found.get(identify(object)), object);
+      for (const key of absent) assert.ok(!found.has(key), key);
     });
   }
+
+  test('values that a new version adds may be absent, as after helm upgrade --reuse-values', () => {
+    const removed = Object.keys(values ?? {}).filter((name) => !OWN_DEFAULTS.includes(name));
+    assert.deepEqual(rendered(removed.map((name) => `${name}=null`)), rendered([]));
+    const objects = renderedObjects(OWN_DEFAULTS.map((name) => `${name}=null`));
+    const found = JSON.stringify(objects.find(({ kind }) => kind === 'Deployment'));
+    assert.doesNotMatch(found, /securityContext|resources|nodeSelector|topologySpread/);
+  });
+
+  test('commonLabels and commonAnnotations are on all objects', () => {
+    const every = [
+      'certManager.enabled=true',
+      'serviceMonitor.enabled=true',
+      'prometheusRule.enabled=true',
+      'grafana.enabled=true',
+    ];
+    const labels = ['commonLabels.team=a', 'commonAnnotations.note=b', 'podLabels.team=c', 'crds.keep=false'];
+    const objects = renderedObjects([...every, ...labels]);
+    const without = objects.filter(({ metadata }) => metadata.labels?.['team'] !== 'a');
+    assert.deepEqual([objects.length > 40, without], [true, []]);
+    assert.ok(objects.every(({ metadata }) => metadata.annotations?.['note'] === 'b'));
+    const found = objects.find(({ kind }) => kind === 'Deployment') as ReturnType<typeof deployment> | undefined;
+    assert.equal(found?.spec?.template.metadata?.labels?.['team'], 'c');
+  });
+
+  test('rendered manifests contain no hook, which kubectl and Argo CD would apply as an object', () => {
+    assert.ok(renderedObjects([]).every(({ metadata }) => metadata.annotations?.['helm.sh/hook'] === undefined));
+  });
 });
+
+/** Values with defaults that `null` removes. */
+const OWN_DEFAULTS = [
+  'podSecurityContext',
+  'securityContext',
+  'resources',
+  'nodeSelector',
+  'topologySpreadConstraints',
+];
+
+function identify({ kind, metadata: { name } }: Manifest): string {
+  return `${kind} ${name}`;
+}
 
 const FOLDER = join(import.meta.dirname, '../../webhook-config');
 

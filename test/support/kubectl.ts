@@ -10,10 +10,13 @@ export interface KubectlResult {
 }
 
 /** Returns a function that runs kubectl against a cluster. */
-export function createKubectl(kubeconfig: string): (args: readonly string[], stdin?: string) => Promise<KubectlResult> {
+export function createKubectl(
+  kubeconfig: string,
+  variables: Readonly<Record<string, string>> = {},
+): (args: readonly string[], stdin?: string) => Promise<KubectlResult> {
   return (args, stdin = '') =>
     new Promise((resolve, reject) => {
-      const env = { ...process.env, KUBECONFIG: kubeconfig };
+      const env = { ...process.env, ...variables, KUBECONFIG: kubeconfig };
       const child = spawn('kubectl', args, { env, timeout: 20_000 });
       let stdout = '';
       let stderr = '';

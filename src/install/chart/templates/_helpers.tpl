@@ -2,9 +2,105 @@
 {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- end }}
 
+{{/* Adds the defaults of absent values, and rejects values that contradict each other or the cluster. */}}
+{{- define "portcullis.prepare" -}}
+{{- $_ := set . "Values" (mergeOverwrite (include "portcullis.defaults" . | fromYaml) .Values) }}
+{{- with .Values.certManager }}
+{{- if and .issuerRef.name (not .enabled) }}
+{{- fail "certManager.issuerRef is set, but certManager.enabled is false: set certManager.enabled=true, or remove issuerRef" }}
+{{- end }}
+{{- end }}
+{{- $given := dict "commonLabels" .Values.commonLabels "podLabels" .Values.podLabels "serviceMonitor.labels" .Values.serviceMonitor.labels "prometheusRule.labels" .Values.prometheusRule.labels }}
+{{- range $value, $labels := $given }}
+{{- range $label, $_ := $labels }}
+{{- if regexMatch "^(app\\.kubernetes\\.io/(name|component|part-of|managed-by|version)|helm\\.sh/chart)$" $label }}
+{{- fail (printf "%s: the chart sets the label %s, by which Portcullis finds its objects" $value $label) }}
+{{- end }}
+{{- end }}
+{{- end }}
+{{- include "portcullis.requireImage" . }}
+{{- include "portcullis.requireOwnership" . }}
+{{- end }}
+
+{{/* No registry has the default image. While something is enforced, replicas that do not start would deny requests. */}}
+{{- define "portcullis.requireImage" -}}
+{{- $scc := dig "scc" "mode" "" .Values.settings }}
+{{- $phase := dig "rollout" "phase" "" .Values.settings }}
+{{- $level := dig "podSecurity" "defaults" "enforce" "privileged" .Values.settings }}
+{{- $enforced := list }}
+{{- if eq $scc "enforce" }}{{ $enforced = append $enforced "settings.scc.mode=enforce" }}{{ end }}
+{{- if eq $phase "Enforce" }}{{ $enforced = append $enforced "settings.rollout.phase=Enforce" }}{{ end }}
+{{- if ne $level "privileged" }}{{ $enforced = append $enforced (printf "settings.podSecurity.defaults.enforce=%s" $level) }}{{ end }}
+{{- with .Values.image }}
+{{- if and $enforced (eq .repository "portcullis") (not (or .registry .tag .digest)) }}
+{{- fail (printf "%s needs an image that the nodes can pull: set image.registry, such as registry.example.com, or image.repository. Set image.tag=%s if the image was loaded into the nodes" (join ", " $enforced) $.Chart.AppVersion) }}
+{{- end }}
+{{- end }}
+{{- end }}
+
+{{/* Helm rejects CustomResourceDefinitions that another release or tool left, without the commands to adopt them. */}}
+{{- define "portcullis.requireOwnership" -}}
+{{- $names := list }}
+{{- range include "portcullis.definitions" . | fromYamlArray }}
+{{- $metadata := dig "metadata" dict (lookup "apiextensions.k8s.io/v1" "CustomResourceDefinition" "" .) }}
+{{- $release := dig "annotations" "meta.helm.sh/release-name" "" $metadata }}
+{{- $namespace := dig "annotations" "meta.helm.sh/release-namespace" "" $metadata }}
+{{- $manager := dig "labels" "app.kubernetes.io/managed-by" "" $metadata }}
+{{- if and $metadata (ne (list $manager $release $namespace | join " ") (list "Helm" $.Release.Name $.Release.Namespace | join " ")) }}
+{{- $names = append $names . }}
+{{- end }}
+{{- end }}
+{{- with $names | join " " }}
+{{- fail (printf "these CustomResourceDefinitions exist and do not belong to the release %[2]s: %[1]s\n\nAdopt them, with all their objects, and repeat the command:\n\n  kubectl label crd %[1]s app.kubernetes.io/managed-by=Helm --overwrite\n  kubectl annotate crd %[1]s meta.helm.sh/release-name=%[2]s meta.helm.sh/release-namespace=%[3]s --overwrite\n\nOr let the other tool update them: --set crds.install=false" . $.Release.Name $.Release.Namespace) }}
+{{- end }}
+{{- end }}
+
+{{/* Not empty if Helm installs or upgrades a release. `helm template` and Argo CD render without a cluster, and apply hooks as objects. */}}
+{{- define "portcullis.isRelease" -}}
+{{- if lookup "v1" "Namespace" "" "kube-system" }}true{{ end }}
+{{- end }}
+
 {{- define "portcullis.image" -}}
 {{- with .Values.image.registry }}{{ . }}/{{ end }}{{ .Values.image.repository }}
 {{- if .Values.image.digest }}@{{ .Values.image.digest }}{{ else }}:{{ .Values.image.tag | default .Chart.AppVersion }}{{ end }}
+{{- end }}
+
+{{- define "portcullis.imagePullSecrets" -}}
+{{- range .Values.imagePullSecrets }}
+{{- if kindIs "string" . }}
+- name: {{ . | quote }}
+{{- else }}
+- {{ toYaml . }}
+{{- end }}
+{{- end }}
+{{- end }}
+
+{{- define "portcullis.network" -}}
+{{- if .Values.hostNetwork }}
+hostNetwork: true
+{{- end }}
+{{- with .Values.dnsPolicy | default (ternary "ClusterFirstWithHostNet" "" .Values.hostNetwork) }}
+dnsPolicy: {{ . }}
+{{- end }}
+{{- end }}
+
+{{- define "portcullis.disruptionBudget" -}}
+{{- with .Values.podDisruptionBudget }}
+{{- if ne (toString .minAvailable) "" }}
+minAvailable: {{ .minAvailable }}
+{{- else }}
+maxUnavailable: {{ .maxUnavailable }}
+{{- end }}
+{{- end }}
+{{- end }}
+
+{{- define "portcullis.issuer" -}}
+{{- if .Values.certManager.issuerRef.name }}
+{{- toYaml .Values.certManager.issuerRef }}
+{{- else }}
+kind: Issuer
+name: portcullis-authority
+{{- end }}
 {{- end }}
 
 {{- define "portcullis.webhookAnnotations" -}}

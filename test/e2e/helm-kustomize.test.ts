@@ -1,0 +1,157 @@
+/** The life cycle of Helm releases and of overlays on a cluster without nodes: the replicas never start. */
+import assert from 'node:assert/strict';
+import { cp, readFile, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { after, before, suite, test } from 'node:test';
+import { ASSETS, startControlPlane, type ControlPlane } from '../support/control-plane/index.ts';
+import { create } from '../support/control-plane/installation.ts';
+import { eventually } from '../support/eventually.ts';
+import { CHART, runHelm, withoutHelm } from '../support/helm.ts';
+import { createKubectl, hasKubectl } from '../support/kubectl.ts';
+
+const needed = ASSETS === undefined || !hasKubectl ? 'KUBEBUILDER_ASSETS and kubectl are needed' : false;
+
+const LABEL = 'app.kubernetes.io/part-of=portcullis';
+
+const POD = {
+  apiVersion: 'v1',
+  kind: 'Pod',
+  metadata: { generateName: 'any-', namespace: 'default' },
+  spec: { containers: [{ name: 'c', image: 'registry.example.com/c:1' }] },
+};
+
+const DEFINITIONS =
+  'psaenforcementconfigs.config.openshift.io rangeallocations.security.internal.openshift.io securitycontextconstraints.security.openshift.io';
+
+suite('a Helm release', { skip: withoutHelm === false ? needed : withoutHelm }, () => {
+  let plane: ControlPlane;
+  let kubectl: ReturnType<typeof createKubectl>;
+  let chart = CHART;
+  let helm: (...args: readonly string[]) => ReturnType<typeof runHelm>;
+  before(async () => {
+    plane = await startControlPlane();
+    const kubeconfig = await plane.kubeconfigFor('admin', ['system:masters']);
+    const env = { KUBECONFIG: kubeconfig, HELM_CACHE_HOME: plane.folder, HELM_CONFIG_HOME: plane.folder };
+    kubectl = createKubectl(kubeconfig);
+    // A kube-apiserver that was built from a commit has no version.
+    chart = await copyChart('new', 'Chart.yaml', /^kubeVersion:.*\n/m);
+    helm = (...args) => runHelm(args, env);
+  });
+  after(() => plane.stop());
+
+  /** Copies the chart without a part of a file. */
+  const copyChart = async (name: string, path: string, part: RegExp): Promise<string> => {
+    const copy = join(plane.folder, name);
+    await cp(chart, copy, { recursive: true });
+    const text = await readFile(join(copy, path), 'utf8');
+    assert.match(text, part);
+    await writeFile(join(copy, path), text.replace(part, ''));
+    return copy;
+  };
+
+  const succeeds = (...args: readonly string[]): string => {
+    const { status, stdout, stderr } = helm(...args);
+    assert.equal(status, 0, stderr);
+    return stdout;
+  };
+
+  const list = async (resource: string): Promise<readonly string[]> => {
+    const { code, stdout, stderr } = await kubectl(['get', resource, '-A', '-o=name', '-l', LABEL]);
+    assert.equal(code, 0, stderr);
+    return stdout.split('\n').filter((line) => line !== '');
+  };
+
+  test('an uninstall deletes the webhooks, although no replica ever started', async () => {
+    succeeds('install', 'first', chart, '--namespace=security', '--create-namespace');
+    const output = succeeds('uninstall', 'first', '--namespace=security');
+    assert.match(output, /These resources were kept due to the resource policy:/);
+    assert.deepEqual(await list('validatingwebhookconfigurations,mutatingwebhookconfigurations'), []);
+    await eventually(async () => {
+      const { status, text } = await create(plane.admin, POD);
+      assert.equal(status, 201, text);
+    });
+  });
+
+  test('an uninstall leaves only definitions', async () => {
+    const kinds = 'deployments,services,clusterroles,clusterrolebindings,roles,rolebindings,serviceaccounts';
+    assert.deepEqual(await list(`${kinds},jobs,configmaps,secrets,networkpolicies,resourcequotas`), []);
+    assert.deepEqual(
+      await list('customresourcedefinitions'),
+      DEFINITIONS.split(' ').map((name) => `customresourcedefinition.apiextensions.k8s.io/${name}`),
+    );
+  });
+
+  test('another release adopts the definitions by the commands of the message', async () => {
+    const { status, stderr } = helm('install', 'second', chart, '--namespace=other', '--create-namespace');
+    assert.equal(status, 1);
+    const [, message = ''] = /(these CustomResourceDefinitions[^]*)$/.exec(stderr) ?? [];
+    assert.equal(
+      message.trimEnd(),
+      `these CustomResourceDefinitions exist and do not belong to the release second: ${DEFINITIONS}
+
+Adopt them, with all their objects, and repeat the command:
+
+  kubectl label crd ${DEFINITIONS} app.kubernetes.io/managed-by=Helm --overwrite
+  kubectl annotate crd ${DEFINITIONS} meta.helm.sh/release-name=second meta.helm.sh/release-namespace=other --overwrite
+
+Or let the other tool update them: --set crds.install=false`,
+    );
+    for (const [, command = ''] of message.matchAll(/^ {2}kubectl (.*)$/gm)) {
+      const result = await kubectl(command.split(' '));
+      assert.equal(result.code, 0, result.stderr);
+    }
+    succeeds('install', 'second', chart, '--namespace=other', '--create-namespace');
+  });
+
+  test('an upgrade restores the definitions, and needs no value that it adds', async () => {
+    const name = 'customresourcedefinition/psaenforcementconfigs.config.openshift.io';
+    const columns = ['-o=jsonpath={.spec.versions[0].additionalPrinterColumns[*].name}'];
+    const before = await kubectl(['get', name, ...columns]);
+    const patch = '[{"op": "remove", "path": "/spec/versions/0/additionalPrinterColumns/0"}]';
+    const patched = await kubectl(['patch', name, '--type=json', `--patch=${patch}`]);
+    assert.equal(patched.code, 0, patched.stderr);
+    const old = await copyChart('old', 'values.yaml', /^startupProbe:\n(?: .*\n)+/m);
+    succeeds('upgrade', 'second', old, '--namespace=other', '--set=replicaCount=1,nodeSelector=null');
+    succeeds('upgrade', 'second', chart, '--namespace=other', '--reuse-values', '--set=crds.keep=false');
+    const deployment = ['get', 'deployment', 'portcullis', '--namespace=other'];
+    const fields = '{.spec.replicas} {.spec.template.spec.nodeSelector} {..startupProbe.periodSeconds}';
+    assert.equal((await kubectl([...deployment, `-o=jsonpath=${fields}`])).stdout, '1  2');
+    assert.deepEqual(await kubectl(['get', name, ...columns]), before);
+    succeeds('uninstall', 'second', '--namespace=other');
+    assert.deepEqual(await list('customresourcedefinitions'), []);
+  });
+});
+
+test(
+  'kubectl deletes the objects that another overlay omits, as docs/install.md describes',
+  { skip: needed },
+  async (t) => {
+    const plane = await startControlPlane();
+    t.after(() => plane.stop());
+    const kubectl = createKubectl(await plane.kubeconfigFor('admin', ['system:masters']), { KUBECTL_APPLYSET: 'true' });
+    const run = async (...args: readonly string[]): Promise<string> => {
+      const { code, stdout, stderr } = await kubectl(args);
+      assert.equal(code, 0, stderr);
+      return stdout;
+    };
+    await run('create', 'namespace', 'portcullis');
+    for (const overlay of ['default', 'openshift']) {
+      const folder = join(CHART, '../../overlays', overlay);
+      const set = ['--namespace=portcullis', '--prune', '--applyset=portcullis-objects'];
+      await run('apply', '--server-side', '--force-conflicts', '-k', folder, ...set);
+    }
+    const kinds =
+      'validatingwebhookconfigurations,mutatingwebhookconfigurations,customresourcedefinitions,clusterroles';
+    const names = (await run('get', kinds, '-o=name', '-l', LABEL)).trimEnd().split('\n');
+    assert.deepEqual(
+      names.map((name) => name.replace(/^.*\//, '')),
+      [
+        'psa.portcullis.dev',
+        'psaenforcementconfigs.config.openshift.io',
+        'portcullis',
+        'portcullis-serving-certificate',
+        'portcullis-view-enforcement',
+      ],
+    );
+  },
+);

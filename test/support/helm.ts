@@ -1,0 +1,17 @@
+import { spawnSync } from 'node:child_process';
+import { join } from 'node:path';
+
+const HELM = process.env['HELM'] ?? 'helm';
+
+export const CHART = join(import.meta.dirname, '../../webhook-config/helm/portcullis');
+
+/** A reason to skip tests, or false if helm is available. */
+export const withoutHelm =
+  spawnSync(HELM, ['version'], { stdio: 'ignore' }).status === 0
+    ? false
+    : 'helm is neither in PATH nor named by the variable HELM';
+
+/** Runs helm. Commands of a release need the environment variable KUBECONFIG. */
+export function runHelm(args: readonly string[], env: Readonly<Record<string, string>> = {}) {
+  return spawnSync(HELM, args, { encoding: 'utf8', timeout: 60_000, env: { ...process.env, ...env } });
+}

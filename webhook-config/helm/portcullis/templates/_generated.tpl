@@ -1,0 +1,100 @@
+{{- define "portcullis.defaults" -}}
+replicaCount: 3
+image:
+  registry: ""
+  repository: portcullis
+  tag: ""
+  digest: ""
+  pullPolicy: IfNotPresent
+imagePullSecrets: []
+settings:
+  podSecurity:
+    exemptions:
+      usernames: []
+      runtimeClasses: []
+      namespaces: []
+  scc:
+    mode: report
+    authorization: rbac
+  rollout:
+    phase: Evaluate
+    evaluator: InProcess
+  controllers:
+    disabled: []
+certManager:
+  enabled: false
+  issuerRef:
+    name: ""
+    kind: Issuer
+    group: cert-manager.io
+webhook:
+  enabled: true
+  failurePolicy: Fail
+  timeoutSeconds: 0
+  exemptNamespaces: []
+  annotations: {}
+crds:
+  install: true
+  keep: true
+commonLabels: {}
+commonAnnotations: {}
+serviceAccount:
+  annotations: {}
+podAnnotations: {}
+podLabels: {}
+tolerations: []
+affinity: {}
+priorityClassName: system-cluster-critical
+resourceQuota:
+  enabled: true
+  pods: 20
+hostNetwork: false
+dnsPolicy: ""
+ports:
+  reviews: 8443
+  probes: 8081
+terminationGracePeriodSeconds: 60
+startupProbe:
+  timeoutSeconds: 5
+  periodSeconds: 2
+  failureThreshold: 30
+livenessProbe:
+  timeoutSeconds: 5
+  periodSeconds: 10
+  failureThreshold: 3
+readinessProbe:
+  timeoutSeconds: 5
+  periodSeconds: 5
+  failureThreshold: 2
+podDisruptionBudget:
+  enabled: true
+  maxUnavailable: 1
+  minAvailable: ""
+networkPolicy:
+  enabled: true
+serviceMonitor:
+  enabled: false
+  labels: {}
+prometheusRule:
+  enabled: false
+  labels: {}
+  runbookUrl: https://portcullis.dev/docs/runbook.md
+grafana:
+  enabled: false
+extraArgs: []
+extraEnv: []
+extraVolumes: []
+extraVolumeMounts: []
+{{- end }}
+
+{{- define "portcullis.definitions" -}}
+{{- if .Values.crds.install }}
+- psaenforcementconfigs.config.openshift.io
+{{- end }}
+{{- if and .Values.crds.install (ne .Values.settings.scc.mode "off") }}
+- rangeallocations.security.internal.openshift.io
+{{- end }}
+{{- if and .Values.crds.install (ne .Values.settings.scc.mode "off") }}
+- securitycontextconstraints.security.openshift.io
+{{- end }}
+{{- end }}
