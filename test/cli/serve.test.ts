@@ -110,10 +110,8 @@ suite('a running server', () => {
       );
       const child = spawn('script', ['-qefc', command, '/dev/null'], { stdio: ['pipe', 'pipe', 'ignore'] });
       let output = '';
-      for await (const chunk of child.stdout) {
-        output += String(chunk);
-        if (output.includes('--show-labels')) break;
-      }
+      child.stdout.on('data', (chunk: Buffer) => (output += chunk.toString()));
+      await until(() => Promise.resolve(output.includes('--show-labels')));
       const exited = once(child, 'exit');
       child.stdin.write('\u0003');
       assert.deepEqual(await exited, [0, null]);
