@@ -112,10 +112,10 @@ suite('a running server', () => {
       let output = '';
       child.stdout.on('data', (chunk: Buffer) => (output += chunk.toString()));
       await until(() => Promise.resolve(output.includes('--show-labels')));
+      const [first = '', ...lines] = output.replaceAll('\r', '').split('\n');
       const exited = once(child, 'exit');
       child.stdin.write('\u0003');
       assert.deepEqual(await exited, [0, null]);
-      const [first = '', ...lines] = output.replaceAll('\r', '').split('\n');
       assert.match(first, /^\d{4}-\d\d-\d\dT\S+Z INFO {2}controller started logger=controller /);
       const start = lines.findIndex((line) => line.startsWith('Portcullis serves reviews at '));
       assert.match(lines[start - 1] ?? '', / INFO {2}serving host=127\.0\.0\.1 /);
