@@ -16,7 +16,7 @@ export interface CommandEntry {
 }
 
 const SERVER = 'Server:';
-const MANIFESTS = 'Manifests and pods:';
+const MANIFESTS = 'Manifests, workloads and namespaces:';
 const SCCS = 'Security context constraints (SCCs):';
 const ROLLOUT = 'Rollout of enforcement:';
 const INSTALLATION = 'Installation:';
@@ -31,16 +31,16 @@ export const COMMANDS: readonly CommandEntry[] = [
   ),
   entry('check', MANIFESTS, 'Check manifests against the Pod Security Standards', () => import('./commands/check.ts')),
   entry(
+    'explain',
+    MANIFESTS,
+    'Explain the decisions about pods and workloads, and the levels of namespaces',
+    () => import('./commands/explain.ts'),
+  ),
+  entry(
     'audit user-namespaces',
     MANIFESTS,
     'Find pods and SCCs that depend on user namespaces, before a downgrade',
     () => import('./commands/audit-user-namespaces.ts'),
-  ),
-  entry(
-    'explain',
-    SCCS,
-    'Explain which SCC admits a pod, and why other SCCs do not',
-    () => import('./commands/explain.ts'),
   ),
   entry(
     'scc plan',

@@ -2,7 +2,7 @@ import type { Kind, Kinds, Namespace } from '../kube/types.ts';
 import { INSTALLATION, POD_SECURITY_CONFIG_MAP, LABEL_SYNC_LABEL, POD_SECURITY_LABELS } from '../kube/well-known.ts';
 import { POD_SOURCES } from '../cluster/workloads.ts';
 import { RBAC_KINDS } from '../policy/rbac/rules.ts';
-import { inventoryOptions, listNamespaces, readInventory } from './inventory/inventory.ts';
+import { inventoryOptions, listNamespaces, readInventory, type InventoryNeeds } from './inventory/inventory.ts';
 import { nonEmpty, option, text, type Values } from './options.ts';
 import {
   DATA_AND_TABLE,
@@ -31,6 +31,7 @@ import { readPodSecuritySource } from '../config/configuration.ts';
 import type { Source } from '../config/files.ts';
 import { deploymentFile, parseInstalledSettings } from './installation.ts';
 import {
+  createEffectivePodSecurity,
   getRolloutView,
   getSccLevels,
   predictNamespaceLevel,
@@ -157,6 +158,7 @@ function mountedSource(store: Store, namespace: string): Source | undefined {
 /** The input of all rollout commands. */
 export interface RolloutFacts {
   readonly store: Store;
+  /** The effective configuration. */
   readonly podSecurity: PodSecurity;
   readonly management: ManagementSettings;
   readonly state: RolloutState;
@@ -165,21 +167,32 @@ export interface RolloutFacts {
 }
 
 /** Reads a cluster or manifests, and the state of the rollout. Rejects with a UserError if something cannot be read. */
-export async function gatherRollout(values: RolloutValues, io: Io, date: Date): Promise<RolloutFacts> {
+export async function gatherRollout(
+  values: RolloutValues,
+  io: Io,
+  date: Date,
+  needs: Pick<InventoryNeeds, 'kinds' | 'only'> = { kinds: ROLLOUT_COMMAND_KINDS },
+): Promise<RolloutFacts> {
   const namespace = values['installation-namespace'];
   const inventory = await readInventory(values, io, {
-    kinds: ROLLOUT_COMMAND_KINDS,
+    ...needs,
     configMaps: (store) => ({ namespace, names: installedConfigMaps(store, namespace) }),
   });
   const { store } = inventory;
   const { rollout, podSecurity, scc, assumptions } = await readSettings(store, values);
   const management = { exemptNamespaces: new Set(DEFAULT_UNMANAGED_NAMESPACES), scc };
   const unlabeled = findUnlabeled(store, management, date);
+  const scope = { store, namespace, version: VERSION };
+  const effective = createEffectivePodSecurity(
+    scope,
+    () => rollout,
+    () => podSecurity,
+  );
   return {
     store,
-    podSecurity,
+    podSecurity: effective(),
     management,
-    state: getState({ store, namespace, version: VERSION }, rollout, unlabeled),
+    state: getState(scope, rollout, unlabeled),
     assumptions: [...inventory.assumptions, ...assumptions],
   };
 }

@@ -7,6 +7,8 @@ export interface FieldOwner {
   readonly operation: string;
   /** `''` for the object itself. */
   readonly subresource: string;
+  /** The time of the last change; `''` if it is unknown. */
+  readonly time: string;
   /** The keys; `.` is the map itself. */
   readonly labels: ReadonlySet<string>;
   readonly annotations: ReadonlySet<string>;
@@ -34,6 +36,7 @@ function readEntry(entry: unknown): FieldOwner | undefined {
     manager: asText(entry['manager']),
     operation: asText(entry['operation']),
     subresource: asText(entry['subresource']),
+    time: asText(entry['time']),
     labels,
     annotations,
   };

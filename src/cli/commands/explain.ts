@@ -1,21 +1,158 @@
+import { findCluster } from '../../cluster/cluster-source.ts';
 import type { Store } from '../../cluster/store.ts';
-import { POD_SOURCES } from '../../cluster/workloads.ts';
+import { POD_SOURCES, type PodSourceKind } from '../../cluster/workloads.ts';
 import { UserError } from '../../config/files.ts';
 import type { ManifestObject } from '../../config/manifests.ts';
 import { impersonatedUser } from '../../kube/admission.ts';
-import { getApiVersion } from '../../kube/resources.ts';
-import type { PodLike, ServiceAccount, UserInfo } from '../../kube/types.ts';
+import { formatFieldErrors } from '../../kube/field-error.ts';
+import { getMetadataOwners } from '../../kube/managed-fields.ts';
+import { getApiVersion, resourceName, RESOURCES } from '../../kube/resources.ts';
+import { quote } from '../../kube/text.ts';
+import type { Kind, Namespace, PodLike, ServiceAccount, UserInfo } from '../../kube/types.ts';
+import { POD_SECURITY_LABELS } from '../../kube/well-known.ts';
+import {
+  isSamePolicy,
+  MODES,
+  printPolicy,
+  resolvePolicies,
+  setsMode,
+  type Labels,
+  type Mode,
+  type Policies,
+} from '../../policy/psa/policy.ts';
 import { evaluatePod, LEVELS, type Level } from '../../policy/pss/index.ts';
+import { getSyncState } from '../../policy/rollout/label-sync.ts';
 import { findChanges } from '../../policy/scc/advice/changes.ts';
 import { explainScc } from '../../policy/scc/advice/explain.ts';
-import type { SccMode } from '../../policy/scc/mode.ts';
-import { defineCommand, EXIT } from '../command.ts';
-import { findNamespace, readSubjects } from '../inventory/inventory.ts';
+import { sccMode, type SccMode } from '../../policy/scc/mode.ts';
+import { defineCommand, EXIT, type Io } from '../command.ts';
+import { findNamespace, readInventory, readSubjects } from '../inventory/inventory.ts';
 import { manifestName, manifestNamespace } from '../inventory/manifests.ts';
-import { list, option, text } from '../options.ts';
+import { list, option, text, UsageError, type Values } from '../options.ts';
 import { assumptionBlocks, printable, printChanges, printReport, printTable, type Style } from '../output/print.ts';
+import { gatherRollout, rolloutOptions, type RolloutFacts } from '../rollout.ts';
 import { createPod, SCC_INPUT_KINDS, sccInput } from '../scc-input.ts';
 import { expectedMode, sccSettings, sccReviewOptions, type ExpectedSettings } from '../scc-options.ts';
+
+/** A resource among the arguments. */
+interface Reference {
+  readonly kind: PodSourceKind | 'Namespace';
+  readonly name: string;
+}
+
+const REFERENCE_KINDS: readonly Reference['kind'][] = ['Namespace', ...POD_SOURCES];
+
+const SHORT_NAMES: Readonly<Record<string, Reference['kind']>> = {
+  cj: 'CronJob',
+  deploy: 'Deployment',
+  ds: 'DaemonSet',
+  ns: 'Namespace',
+  po: 'Pod',
+  rc: 'ReplicationController',
+  rs: 'ReplicaSet',
+  sts: 'StatefulSet',
+};
+
+/** Parses `deployment/web`. The type may be plural, short, or have its API group: `deployments.apps`. */
+function parseReference(text: string): Reference {
+  const [, type = '', name = ''] = /^([^/.]+)(?:\.[^/]*)?\/([^/]+)$/.exec(text.toLowerCase()) ?? [];
+  const kind =
+    REFERENCE_KINDS.find((one) => one.toLowerCase() === type || RESOURCES[one].resource === type) ??
+    (Object.hasOwn(SHORT_NAMES, type) ? SHORT_NAMES[type] : undefined);
+  if (kind !== undefined) return { kind, name };
+  const types = REFERENCE_KINDS.map((one) => one.toLowerCase()).join(', ');
+  throw new UsageError(`${quote(text)} is not TYPE/NAME with one of the types ${types}`);
+}
+
+type Subject = Pick<ManifestObject, 'apiVersion' | 'kind' | 'value'>;
+
+/** The kinds that the levels of a namespace depend on. */
+const NAMESPACE_KINDS: readonly Kind[] = ['Namespace', 'PSAEnforcementConfig', 'FeatureGate', 'Deployment'];
+
+/** Returns the effective policy of each mode with its source, the exemptions, and the SCC mode. */
+function explainNamespace(name: string, facts: RolloutFacts) {
+  const { store, podSecurity, management } = facts;
+  const namespace = findNamespace(store, name);
+  const { labels } = namespace.metadata ?? {};
+  const { configuration, defaults, exemptions } = podSecurity;
+  const policies = resolvePolicies(labels, defaults);
+  const owners = getMetadataOwners(namespace.metadata) ?? [];
+  const { usernames, runtimeClasses } = configuration.exemptions;
+  return {
+    name,
+    /** True if no pod of the namespace is evaluated. */
+    exempt: exemptions.namespace(name),
+    policies: MODES.map((mode) => ({
+      mode,
+      ...policies[mode],
+      source: policySource(mode, labels, { policies, defaults }),
+      setBy: owners
+        .filter((owner) => modeLabels(mode).some((label) => owner.labels.has(label)))
+        .map(({ manager, operation, time }) => ({ manager, operation, ...(time === '' ? {} : { time }) })),
+    })),
+    errors: policies.errors.map((error) => formatFieldErrors([error])),
+    /** Exempt in all namespaces. */
+    exemptions: { usernames, runtimeClasses },
+    labelSync: labelSyncState(namespace, facts),
+    sccMode: sccMode(namespace, management.scc).mode,
+  };
+}
+
+type ExplainedNamespace = ReturnType<typeof explainNamespace>;
+
+function labelSyncState(namespace: Namespace, { state, management }: RolloutFacts): 'off' | 'managed' | 'unmanaged' {
+  if (state.phase === 'Disabled') return 'off';
+  return getSyncState(namespace, management).isManaged ? 'managed' : 'unmanaged';
+}
+
+function modeLabels(mode: Mode): readonly string[] {
+  return [POD_SECURITY_LABELS[mode], POD_SECURITY_LABELS[`${mode}Version`]];
+}
+
+/** `enforce`: without a label, the level of warn is at least the enforced one. */
+function policySource(
+  mode: Mode,
+  labels: Labels | undefined,
+  { policies, defaults }: { readonly policies: Policies; readonly defaults: Policies },
+): 'label' | 'default' | 'enforce' {
+  if (setsMode(labels, mode)) return 'label';
+  return isSamePolicy(policies[mode], defaults[mode]) ? 'default' : 'enforce';
+}
+
+const LABEL_SYNC: Readonly<Record<ExplainedNamespace['labelSync'], string>> = {
+  off: 'off',
+  managed: 'Portcullis manages the labels',
+  unmanaged: 'Portcullis does not manage the labels',
+};
+
+function printNamespace(namespace: ExplainedNamespace, style: Style): string {
+  const { name, exempt, policies, errors, exemptions, labelSync, sccMode: mode } = namespace;
+  const enforced = policies.find((one) => one.mode === 'enforce');
+  const effect = exempt ? 'exempt from Pod Security' : `enforces ${enforced ? printPolicy(enforced) : ''}`;
+  const rows = policies.map((policy) => [
+    policy.mode,
+    printPolicy(policy),
+    policy.source,
+    policy.setBy
+      .map(({ manager, operation, time = '' }) => `${manager} (${[operation, time].filter(Boolean).join(', ')})`)
+      .join(', '),
+  ]);
+  const facts = [
+    ...errors.map((error) => ['Invalid', error]),
+    ...(exemptions.usernames.length === 0 ? [] : [['Exempt users', exemptions.usernames.join(', ')]]),
+    ...(exemptions.runtimeClasses.length === 0
+      ? []
+      : [['Exempt runtime classes', exemptions.runtimeClasses.join(', ')]]),
+    ['Label sync', LABEL_SYNC[labelSync]],
+    ['SCC mode', mode],
+  ];
+  const layout = { indent: '  ', gap: '  ' };
+  return [
+    style('bold', printable(`Namespace ${name}: ${effect}`)),
+    printTable([['MODE', 'POLICY', 'SOURCE', 'SET BY'], ...rows], layout),
+    printTable(facts, layout),
+  ].join('\n');
+}
 
 /** `off`: SCC admission is off in the namespace. `ignored`: the pod is exempt, for example a Windows pod. */
 type Outcome = 'admitted' | 'refused' | 'ignored' | 'off';
@@ -36,7 +173,7 @@ interface ExplainContext {
  * Explains the decision about the pods of an object; returns `undefined` for objects without pods.
  * @throws {UserError} for a namespace that does not exist
  */
-function explainObject({ apiVersion, kind, value }: ManifestObject, context: ExplainContext) {
+function explainObject({ apiVersion, kind, value }: Subject, context: ExplainContext) {
   const { store, settings, creator } = context;
   const source = POD_SOURCES.find((one) => one === kind && getApiVersion(one) === apiVersion);
   const namespaceName = manifestNamespace(value) ?? context.namespace;
@@ -115,7 +252,7 @@ function printTitle(object: ExplainedObject, outcome: Outcome): string {
   return `${kind} ${namespace}/${name === '' ? '(no name)' : name}: ${results[outcome]}`;
 }
 
-const MODES: Readonly<Record<SccMode, string>> = {
+const MODE_EFFECTS: Readonly<Record<SccMode, string>> = {
   enforce: '',
   report: ': violations are reported, and pods are neither refused nor changed',
   off: ': pods are neither evaluated nor changed',
@@ -131,7 +268,7 @@ function printFacts(object: ExplainedObject): string {
   const facts = [
     ['Created by', createdBy],
     ['Service account', serviceAccount ?? '(none)'],
-    ['Mode', problem ?? `${mode}${modeFrom === undefined ? '' : ', assumed'}${MODES[mode]}`],
+    ['Mode', problem ?? `${mode}${modeFrom === undefined ? '' : ', assumed'}${MODE_EFFECTS[mode]}`],
     ['Refused because', specificRefusal(object)],
     ['Usable by', subjectType && SUBJECTS.get(subjectType)],
     ['Chosen because', reason],
@@ -179,7 +316,13 @@ function sccDetails({ name, isCandidate, errors, broken, changes = [] }: Explain
 }
 
 const DETAILS = `
-Explains the decision of SCC admission about pods before they are created. For every SCC
+Without manifests, explains resources of the cluster: workloads and pods, such as deployment/web, and
+namespaces, such as namespace/shop. With manifests, explains these resources of the manifests, or all.
+
+For a namespace, it prints the effective level of each mode of Pod Security, its source (a label, the
+default, or for warn the enforced level), the managers that set the labels, and the exemptions.
+
+For a pod, it explains the decision of SCC admission before the pod is created. For every SCC
 (SecurityContextConstraints), in the order in which SCCs are tried, it prints the subjects that may use it,
 whether the pod fits or the reasons why not, and the changes to the pod; also the chosen SCC, and the
 level of the Pod Security Standards that the result satisfies. For a workload, it explains the pods that
@@ -195,49 +338,119 @@ Exit codes:
   2  wrong usage, or sources that cannot be read
 
 Examples:
+  portcullis explain namespace/shop
+  portcullis explain deployment/web -n shop
   portcullis explain -f pod.yaml -n shop
   portcullis explain -f pod.yaml --as alice --as-group developers
   portcullis explain -f deployment.yaml,cluster-dump/ --offline -o json
   helm template shop ./chart | portcullis explain -f - --kubeconfig admin.conf
 `;
 
-/** Explains the decisions of SCC admission about pods. */
-export const command = defineCommand({
-  details: DETAILS,
-  options: {
-    as: option('USER', text, undefined, {
-      help: 'Creator of pods without a controller; by default the user of the kubeconfig',
-    }),
-    'as-group': list('GROUP', text, { help: 'Groups of the creator, in addition to system:authenticated' }),
-    ...sccReviewOptions,
-  },
-  async run(options, _operands, io) {
-    const settings = await sccSettings(options);
-    const { as: user, 'as-group': groups, output } = options;
-    if (user === undefined && groups.length > 0) throw new UserError('--as-group requires --as');
+/**
+ * Reads the workloads to explain, and their surroundings: resources of the manifests or of the cluster.
+ * @throws {UserError} for a resource that does not exist
+ */
+async function readWorkloads(references: readonly Reference[], options: Values<typeof explainOptions>, io: Io) {
+  if (options.filename.length > 0) {
     const { objects, inventory } = await readSubjects(options, { io, needs: { kinds: SCC_INPUT_KINDS } });
-    const { store, assumptions, namespace } = inventory;
-    const context = {
-      store,
-      settings,
-      namespace,
-      creator: user === undefined ? (inventory.user ?? ANY_USER) : impersonatedUser(user, groups),
-      // A service account may be created together with its pods.
-      findAccount: (name: string, scope: string) =>
-        store.get('ServiceAccount', name, scope) ??
-        objects.find(
-          ({ kind, value }) =>
-            kind === 'ServiceAccount' &&
-            manifestName(value) === name &&
-            (manifestNamespace(value) ?? namespace) === scope,
-        )?.value,
-    };
-    const results = objects.map((object) => explainObject(object, context)).filter((one) => one !== undefined);
+    const { namespace } = inventory;
+    const named = references.map(({ kind, name }) => {
+      const found = objects.find(
+        (one) =>
+          one.kind === kind &&
+          manifestName(one.value) === name &&
+          (manifestNamespace(one.value) ?? namespace) === namespace,
+      );
+      return found ?? notFound(kind, name, namespace);
+    });
+    return { inventory, objects, subjects: references.length === 0 ? objects : named };
+  }
+  const { kubeconfig, context } = options;
+  const only = options.namespace ?? (await findCluster({ kubeconfig, context, env: io.env }))?.namespace;
+  const kinds = [...SCC_INPUT_KINDS, ...new Set(references.map(({ kind }) => kind))];
+  const inventory = await readInventory(options, io, { kinds, only });
+  const { store, namespace } = inventory;
+  const subjects = references.map(({ kind, name }): Subject => {
+    const value = store.get(kind, name, namespace) ?? notFound(kind, name, namespace);
+    return { apiVersion: getApiVersion(kind), kind, value };
+  });
+  return { inventory, objects: [], subjects };
+}
+
+function notFound(kind: Kind, name: string, namespace: string): never {
+  throw new UserError(`${resourceName(kind)} ${quote(name)} not found in namespace ${quote(namespace)}`);
+}
+
+/** Explains the decisions of SCC admission about the pods of workloads. */
+async function explainWorkloads(references: readonly Reference[], options: Values<typeof explainOptions>, io: Io) {
+  const settings = await sccSettings(options);
+  const { as: user, 'as-group': groups } = options;
+  const { objects, subjects, inventory } = await readWorkloads(references, options, io);
+  const { store, namespace, assumptions } = inventory;
+  const context: ExplainContext = {
+    store,
+    settings,
+    namespace,
+    creator: user === undefined ? (inventory.user ?? ANY_USER) : impersonatedUser(user, groups),
+    // A service account may be created together with its pods.
+    findAccount: (name: string, scope: string) =>
+      store.get('ServiceAccount', name, scope) ??
+      objects.find(
+        ({ kind, value }) =>
+          kind === 'ServiceAccount' &&
+          manifestName(value) === name &&
+          (manifestNamespace(value) ?? namespace) === scope,
+      )?.value,
+  };
+  const results = subjects.map((object) => explainObject(object, context)).filter((one) => one !== undefined);
+  if (results.length === 0) throw new UserError('no pods or workloads in the manifests');
+  return { results, assumptions };
+}
+
+async function explainNamespaces(names: readonly string[], options: Values<typeof explainOptions>, io: Io) {
+  if (names.length === 0) return { namespaces: [], assumptions: [] };
+  const only = names.length === 1 ? names[0] : undefined;
+  const facts = await gatherRollout(options, io, new Date(), { kinds: NAMESPACE_KINDS, only });
+  return { namespaces: names.map((name) => explainNamespace(name, facts)), assumptions: facts.assumptions };
+}
+
+const explainOptions = {
+  as: option('USER', text, undefined, {
+    help: 'Creator of pods without a controller; by default the user of the kubeconfig',
+  }),
+  'as-group': list('GROUP', text, { help: 'Groups of the creator, in addition to system:authenticated' }),
+  ...sccReviewOptions,
+  'installation-namespace': rolloutOptions['installation-namespace'],
+};
+
+/** Explains the decisions about pods and namespaces. */
+export const command = defineCommand({
+  operands: '[type/name...]',
+  details: DETAILS,
+  options: explainOptions,
+  async run(options, operands, io) {
+    const { as: user, 'as-group': groups, output, filename } = options;
+    if (user === undefined && groups.length > 0) throw new UserError('--as-group requires --as');
+    if (filename.length + operands.length === 0) {
+      throw new UsageError('name resources, such as deployment/web or namespace/shop, or manifests with -f');
+    }
+    const references = operands.map(parseReference);
+    const names = references.filter(({ kind }) => kind === 'Namespace').map(({ name }) => name);
+    const workloads = references.filter(({ kind }) => kind !== 'Namespace');
+    const hasWorkloads = workloads.length > 0 || names.length === 0;
+    const { namespaces, ...read } = await explainNamespaces(names, options, io);
+    const explained = hasWorkloads ? await explainWorkloads(workloads, options, io) : { results: [], assumptions: [] };
+    const { results } = explained;
+    const assumptions = [...new Set([...read.assumptions, ...explained.assumptions])];
     const outcomes = results.map(({ outcome }) => outcome);
-    if (results.length === 0) throw new UserError('no pods or workloads in the manifests');
-    const data = { objects: results.map(({ explained }) => explained), assumptions };
+    const data = {
+      ...(hasWorkloads ? { objects: results.map((one) => one.explained) } : {}),
+      ...(names.length === 0 ? {} : { namespaces }),
+      assumptions,
+    };
     printReport(io, output, data, (style) => [
-      ...results.map(({ outcome, explained }) => printObject(explained, outcome, style)),
+      ...namespaces.map((namespace) => printNamespace(namespace, style)),
+      ...results.map((one) => printObject(one.explained, one.outcome, style)),
       ...(results.length > 1 ? [`${style('bold', printSummary(outcomes))}\n`] : []),
       ...assumptionBlocks(assumptions),
     ]);

@@ -142,6 +142,46 @@ describe('with a cluster', () => {
     assert.equal(code, 0, stdout);
     assert.match(stdout, /^Pod shop\/web: admitted by SCC restricted-v2\n/);
   });
+  test('a workload of the cluster', async () => {
+    const labels = { app: 'api' };
+    const spec = { selector: { matchLabels: labels }, template: { metadata: { labels }, spec: SPEC } };
+    const deployment = { metadata: { name: 'api', namespace: 'shop' }, spec };
+    await cluster.cluster.create('Deployment', deployment, { fieldManager: 'test' });
+    for (const name of ['deployment/api', 'deployments.apps/api', 'deploy/api']) {
+      const { code, stdout } = await explain(`${name} -n shop --kubeconfig ${kubeconfig}`);
+      assert.equal(code, 0, stdout);
+      assert.match(stdout, /^Deployment shop\/api: admitted by SCC restricted-v2\n/);
+    }
+    assert.deepEqual(await explain(`deployment/gone -n shop --kubeconfig ${kubeconfig}`), {
+      code: 2,
+      stdout: '',
+      stderr: 'error: deployments.apps "gone" not found in namespace "shop"\n',
+    });
+  });
+  test('a namespace of the cluster', async () => {
+    const labels = {
+      'pod-security.kubernetes.io/enforce': 'baseline',
+      'pod-security.kubernetes.io/audit-version': 'v1.30',
+      'pod-security.kubernetes.io/warn': 'none',
+    };
+    await cluster.cluster.create(
+      'Namespace',
+      { metadata: { name: 'team', labels } },
+      { fieldManager: 'kubectl-create' },
+    );
+    const { code, stdout } = await explain(`ns/team namespace/shop --kubeconfig ${kubeconfig} --config config.yaml`);
+    assert.equal(code, 0, stdout);
+    assert.equal(
+      stdout.replaceAll(/\d{4}-\d\d-\d\dT[\d:]+Z/g, 'TIME'),
+      await readFile('expected/namespaces.txt', 'utf8'),
+    );
+    const json = await explain(`ns/team -o json --kubeconfig ${kubeconfig}`);
+    const { namespaces } = JSON.parse(json.stdout) as { namespaces: { policies: { source: string }[] }[] };
+    assert.deepEqual(
+      namespaces.map(({ policies }) => policies.map(({ source }) => source)),
+      [['label', 'label', 'label']],
+    );
+  });
   test('a cluster without SCCs is not completed', async (t) => {
     const empty = await startCluster();
     t.after(() => empty.stop());

@@ -45,6 +45,8 @@ const CASES: readonly (readonly [args: string, message: string])[] = [
   ['check -f no/such/path', 'the path "no/such/path" does not exist'],
   ['check -f check/empty.yaml', 'no objects in check/empty.yaml'],
   ['explain -f -', YAML_ERROR],
+  ['explain deploy/gone -f explain/pods.yaml -n shop', 'deployments.apps "gone" not found in namespace "shop"'],
+  ['explain ns/gone -f explain/cluster.yaml', 'namespace "gone" not found'],
   ['explain -f none.yaml', 'the path "none.yaml" does not exist'],
   [`${EXPLAIN}/invalid-metadata.yaml`, 'explain/invalid-metadata.yaml:3:1: metadata must be an object'],
   [`${EXPLAIN}/cluster.yaml`, 'no pods or workloads in the manifests'],
@@ -118,7 +120,12 @@ const OPTIONS: readonly (readonly [command: string, args: string, message: strin
   ['scc who-can', 'a b', "too many arguments for 'who-can'. Expected 1 argument but got 2: a, b."],
   ['audit user-namespaces', 'ci', "too many arguments for 'user-namespaces'. Expected 0 arguments but got 1: ci."],
   ['check', '', '-f is required: files, folders, URLs, or - for the standard input'],
-  ['explain', '', '-f is required: files, folders, URLs, or - for the standard input'],
+  ['explain', '', 'name resources, such as deployment/web or namespace/shop, or manifests with -f'],
+  [
+    'explain',
+    'service/web',
+    '"service/web" is not TYPE/NAME with one of the types namespace, cronjob, daemonset, deployment, job, pod, replicaset, replicationcontroller, statefulset',
+  ],
   ['scc review', '', '-f is required: files, folders, URLs, or - for the standard input'],
   [
     'check',
