@@ -1,15 +1,13 @@
 /** The warning about pods that planned enforcement of Pod Security will deny. */
-import { canUseScc, getSccSet } from '../cluster/access.ts';
 import { getRolloutView, predictNamespaceLevel, type RolloutScope } from '../cluster/rollout.ts';
 import type { Store } from '../cluster/store.ts';
 import type { AdmissionRequest, Decision } from '../kube/admission.ts';
 import { PSA_ENFORCEMENT_CONFIG } from '../kube/psa-enforcement-config.ts';
 import type { Exemptions } from '../policy/psa/configuration.ts';
-import type { TemplateContext } from '../policy/rollout/evaluation.ts';
 import type { ManagementSettings } from '../policy/rollout/label-sync.ts';
 import { formatPreviewWarning, isEnforcementPending, previewEnforcement } from '../policy/rollout/preview.ts';
 import type { RolloutSettings } from '../policy/rollout/settings.ts';
-import { sccMode } from '../policy/scc/mode.ts';
+import type { AdmittedWorkload } from './scc-review.ts';
 
 /** The rollout of Pod Security enforcement. */
 export interface RolloutInForce {
@@ -21,6 +19,8 @@ export interface RolloutInForce {
 interface PreviewContext {
   readonly store: Store;
   readonly exemptions: Exemptions;
+  /** The object of a workload where SCCs apply. */
+  readonly workload: AdmittedWorkload | undefined;
 }
 
 /** Returns the warning about pods that planned enforcement will deny, or undefined. */
@@ -36,8 +36,9 @@ export function createEnforcementPreview({
   management,
   settings: getSettings,
 }: RolloutInForce): PreviewEnforcement {
-  return (request, { allowed, warnings = [] }, { store, exemptions }) => {
-    if (!allowed) return undefined;
+  return (request, { allowed, warnings = [] }, { store, exemptions, workload }) => {
+    // A template is evaluated when SCC admission can complete it.
+    if (!allowed || workload?.isPending === true) return undefined;
     const settings = getSettings();
     if (settings.phase === 'Disabled') return undefined;
     if (settings.phase === 'Evaluate' && settings.enforcementDate === undefined) return undefined;
@@ -46,22 +47,11 @@ export function createEnforcementPreview({
     if (!isEnforcementPending({ settings, config, ...view })) return undefined;
     const found = previewEnforcement({
       request,
+      workload: workload?.object,
       exemptions,
-      templateContext: (name) => templateSurroundings(store, name, management),
-      predictLevel: ({ namespace }) => predictNamespaceLevel(namespace, store, management),
+      findNamespace: (name) => store.get('Namespace', name),
+      predictLevel: (namespace) => predictNamespaceLevel(namespace, store, management),
     });
     return found && formatPreviewWarning(found, { date: settings.enforcementDate, warnings });
-  };
-}
-
-function templateSurroundings(store: Store, name: string, { scc }: ManagementSettings): TemplateContext | undefined {
-  const namespace = store.get('Namespace', name);
-  if (namespace === undefined) return undefined;
-  return {
-    namespace,
-    sccMode: sccMode(namespace, scc).mode,
-    sccs: getSccSet(store),
-    canUse: canUseScc(store),
-    findAccount: (account) => store.get('ServiceAccount', account, name),
   };
 }

@@ -1,12 +1,15 @@
-/** The parts that the SCC webhooks for pods share: mode, access, waiting for new namespaces, and metrics. */
-import { getSccSet } from '../cluster/access.ts';
+/** SCC admission in webhooks: mode, access, waiting for new namespaces, metrics, and the templates of workloads. */
+import { canUseScc, getSccSet } from '../cluster/access.ts';
 import type { Store } from '../cluster/store.ts';
 import type { AdmissionRequest, Decision } from '../kube/admission.ts';
 import { quote } from '../kube/text.ts';
 import { isObject, type Namespace } from '../kube/types.ts';
+import type { PodFields } from '../policy/pod/pod.ts';
+import type { WorkloadResource } from '../policy/pod/templates.ts';
+import { decodeWorkload, type Workload } from '../policy/psa/decode.ts';
+import { admitTemplate, reportScc, templateWarnings } from '../policy/scc/assign.ts';
 import { sccMode, type NamespaceMode, type SccMode, type SccSettings } from '../policy/scc/mode.ts';
 import { readNamespaceRanges } from '../policy/scc/namespace.ts';
-import { reportScc } from '../policy/scc/assign.ts';
 import type { CanUse } from '../policy/scc/access.ts';
 import type { SccDecision, SccInput } from '../policy/scc/request.ts';
 import type { Cell } from '../telemetry/counters.ts';
@@ -89,16 +92,18 @@ function decideOrWait(review: SccReview, deps: SccReviewDeps): MaybePromise<SccO
     if (first?.mode.mode !== 'enforce' || !first.mayChange) return first;
     const { request, context } = review;
     const { namespace: name = '' } = request;
-    const waiting = deps.waitingRoom.wait(name, context, (namespace) => {
-      const { mode } = sccMode(namespace, deps.settings);
-      return mode !== 'enforce' || readNamespaceRanges(namespace).problem === undefined;
-    });
+    const waiting = deps.waitingRoom.wait(name, context, (namespace) => isReady(namespace, deps.settings));
     if (!waiting) return first;
     return waiting.then(() => {
       const isUnchanged = context.store.get('Namespace', name) === first.namespace;
       return isUnchanged || context.signal?.aborted ? first : decideNow(review, deps);
     });
   });
+}
+
+/** True if decisions about the namespace do not have to wait for its ranges. */
+function isReady(namespace: Namespace, settings: SccSettings): boolean {
+  return sccMode(namespace, settings).mode !== 'enforce' || readNamespaceRanges(namespace).problem === undefined;
 }
 
 interface FirstOutcome extends SccOutcome {
@@ -144,6 +149,68 @@ function namespaceNotFound(decision: SccDecision, name: string): SccDecision {
   if (decision.allowed) return decision;
   const message = `error fetching namespace ${quote(name)}: namespace ${quote(name)} not found`;
   return { ...decision, warnings: [], status: { ...decision.status, message } };
+}
+
+/** A workload in a namespace where SCCs apply. */
+export interface AdmittedWorkload {
+  /** Where SCCs are enforced, its templates are completed. */
+  readonly object: Workload;
+  /** The warnings about pods that SCC admission refuses. */
+  readonly warnings: readonly string[];
+  /** True if the namespace has no ranges yet, without which its pods cannot be completed. */
+  readonly isPending: boolean;
+}
+
+export interface WorkloadAdmission {
+  /** Returns `undefined` where SCCs do not apply. */
+  admit(request: AdmissionRequest, resources: readonly WorkloadResource[], store: Store): AdmittedWorkload | undefined;
+  /** True if `admit` does not have to wait for the ranges of the namespace. */
+  isReady(namespace: Namespace): boolean;
+}
+
+/**
+ * Creates SCC admission for the templates of workloads. Access is that of the roles and bindings in the store, since
+ * warnings do not justify requests to the API server.
+ */
+export function createWorkloadAdmission(settings: SccSettings): WorkloadAdmission {
+  return {
+    isReady: (namespace) => isReady(namespace, settings),
+    admit(request, resources, store) {
+      const namespace = store.get('Namespace', request.namespace ?? '');
+      const mode = namespace ? sccMode(namespace, settings).mode : 'off';
+      if (!namespace || mode === 'off') return undefined;
+      const { compatibility, preferUserNamespaces } = settings;
+      const input = {
+        namespace,
+        sccs: getSccSet(store),
+        canUse: canUseScc(store),
+        compatibility,
+        preferUserNamespaces,
+      };
+      const denials: Denial[] = [];
+      const object = mapTemplates(decodeWorkload(request, resources), (template) => {
+        const { pod, denial } = admitTemplate(template, input);
+        if (denial) denials.push(denial);
+        return mode === 'enforce' ? pod : template;
+      });
+      const { problem } = readNamespaceRanges(namespace);
+      const isPending = denials.some(({ status }) => status.message === problem);
+      const reported = isPending && mode === 'report' ? [] : denials;
+      const warnings = new Set(reported.flatMap((denial) => templateWarnings(denial, mode)));
+      return { object, warnings: [...warnings], isPending: isPending && mode === 'enforce' };
+    },
+  };
+}
+
+type Denial = NonNullable<ReturnType<typeof admitTemplate>['denial']>;
+
+function mapTemplates(workload: Workload, complete: (template: PodFields) => PodFields): Workload {
+  if (workload.outcome === 'decoded') return workload.pod ? { ...workload, pod: complete(workload.pod) } : workload;
+  if (workload.outcome !== 'templates') return workload;
+  const templates = workload.templates.map(({ location, decoded }) => {
+    return { location, decoded: decoded.pod ? { pod: complete(decoded.pod) } : decoded };
+  });
+  return { ...workload, templates };
 }
 
 /** Counts one decision. */

@@ -11,6 +11,7 @@ import type { SccMode } from '../../src/policy/scc/mode.ts';
 import { createWaitingRoom } from '../../src/server/waiting-room.ts';
 import { createPsaEnforcementWebhook } from '../../src/server/webhooks/psa-enforcement.ts';
 import { createEnforcementPreview } from '../../src/server/enforcement-preview.ts';
+import { createWorkloadAdmission } from '../../src/server/scc-review.ts';
 import { createPsaWebhook } from '../../src/server/webhooks/psa.ts';
 import { createMetrics, type Metrics } from '../../src/telemetry/metrics.ts';
 import { readLines, skip } from '../support/conformance/cases.ts';
@@ -28,7 +29,7 @@ import {
 import { putStandardSccs, RANGES } from '../support/scc-webhooks.ts';
 
 type Exemptions = (typeof DEFAULT_CONFIGURATION)['exemptions'];
-type WebhookOptions = Pick<Parameters<typeof createPsaWebhook>[0], 'scc' | 'preview'>;
+type WebhookOptions = Pick<Parameters<typeof createPsaWebhook>[0], 'scc' | 'workloads' | 'preview'>;
 
 interface Rig {
   readonly store: WritableStore;
@@ -256,15 +257,19 @@ interface PreviewCase {
   readonly request: AdmissionRequest;
 }
 
+/** A timeout that leaves no time to wait for the ranges of a namespace. */
+const BRIEF_MS = 500;
+
 const DATED: Partial<RolloutSettings> = { phase: 'Evaluate', enforcementDate: '2027-01-31' };
 const ENFORCE: Partial<RolloutSettings> = { phase: 'Enforce' };
 
-function previewWarnings(given: PreviewCase): readonly string[] {
+async function previewWarnings(given: PreviewCase): Promise<readonly string[]> {
   const settings = { ...DEFAULT_ROLLOUT, ...given.settings };
   const scc = { mode: given.sccMode ?? 'enforce', exemptNamespaces: [] } as const;
-  const { store, decide, exempt } = createRig(
+  const { store, decideWithin, exempt } = createRig(
     {},
     {
+      workloads: createWorkloadAdmission({ ...scc, compatibility: {}, preferUserNamespaces: false }),
       preview: createEnforcementPreview({
         place: { namespace: 'portcullis', version: '0.0.0' },
         settings: () => settings,
@@ -274,7 +279,7 @@ function previewWarnings(given: PreviewCase): readonly string[] {
   );
   exempt(given.exempt ?? {});
   fillStore(store, given);
-  const decision = decide(given.request);
+  const decision = await decideWithin(BRIEF_MS, given.request);
   assert.equal(decision.allowed, true);
   return decision.warnings ?? [];
 }
@@ -306,6 +311,12 @@ const deployment = ({ spec }: { readonly spec?: unknown }, replicas = 1, metadat
 });
 
 const HOST_NETWORK = 'PodSecurity "restricted:latest": host namespaces (hostNetwork=true)';
+/** The warnings about a template with host network that SCC admission refuses. */
+const SCC_REFUSAL = [
+  'pods of this template will be refused: unable to validate against any security context constraint',
+  'The closest usable SCC is "restricted-v2". It does not allow: spec.hostNetwork=true.',
+  'SCC "hostnetwork-v2" would admit the pod if service account "default" were granted its use: bind ClusterRole "system:openshift:scc:hostnetwork-v2".',
+];
 const OWNED = { ownerReferences: [{ apiVersion: 'v1', kind: 'X', name: 'x', uid: '1', controller: true }] };
 
 suite('warnings about planned enforcement', () => {
@@ -313,7 +324,7 @@ suite('warnings about planned enforcement', () => {
     [
       'a Deployment, with an enforcement date',
       { settings: DATED, request: deploymentRequest(deployment(hostNetworkPod())) },
-      [`enforcement from 2027-01-31 will refuse these pods: they violate ${HOST_NETWORK}`],
+      [...SCC_REFUSAL, `enforcement from 2027-01-31 will refuse these pods: they violate ${HOST_NETWORK}`],
     ],
     [
       'a pod in phase Enforce',
@@ -363,10 +374,12 @@ suite('warnings about planned enforcement', () => {
           oldObject: deployment(compliantPod()),
         }),
       },
-      [`enforcement from 2027-01-31 will refuse these pods: they violate ${HOST_NETWORK}`],
+      [...SCC_REFUSAL, `enforcement from 2027-01-31 will refuse these pods: they violate ${HOST_NETWORK}`],
     ],
   ];
-  for (const [name, given, warnings] of CASES) test(name, () => assert.deepEqual(previewWarnings(given), warnings));
+  for (const [name, given, warnings] of CASES) {
+    test(name, async () => assert.deepEqual(await previewWarnings(given), warnings));
+  }
 });
 
 suite('no warning about planned enforcement', () => {
@@ -450,15 +463,16 @@ suite('no warning about planned enforcement', () => {
     ],
   ];
   for (const [name, given] of CASES) {
-    test(name, () =>
+    test(name, async () => {
+      const warnings = await previewWarnings(given);
       assert.deepEqual(
-        previewWarnings(given).filter((text) => text.includes('enforcement')),
+        warnings.filter((text) => text.includes('enforcement')),
         [],
-      ),
-    );
+      );
+    });
   }
 
-  test('malformed objects', () => {
+  test('malformed objects', async () => {
     for (const object of [
       1,
       'x',
@@ -467,7 +481,7 @@ suite('no warning about planned enforcement', () => {
       { metadata: { ownerReferences: 5 }, spec: { template: 3 } },
       { kind: 'Pod' },
     ]) {
-      const warnings = previewWarnings({ settings: DATED, request: deploymentRequest(object) });
+      const warnings = await previewWarnings({ settings: DATED, request: deploymentRequest(object) });
       assert.deepEqual(
         warnings.filter((text) => text.includes('enforcement')),
         [],
@@ -475,10 +489,11 @@ suite('no warning about planned enforcement', () => {
     }
   });
 
-  test('an enforced level', () => {
+  test('an enforced level', async () => {
     const request = deploymentRequest(deployment(hostNetworkPod()));
     const config = { spec: {}, status: { enforcementMode: 'Restricted' } };
-    assert.deepEqual(previewWarnings({ settings: ENFORCE, config, publishedDefault: 'restricted', request }), []);
+    const given = { settings: ENFORCE, config, publishedDefault: 'restricted', request } as const;
+    assert.deepEqual(await previewWarnings(given), SCC_REFUSAL);
   });
 });
 

@@ -41,6 +41,7 @@ export type SccClient = Pick<WebhookContext, 'signal' | 'bodyBytes'>;
 export interface SccRigOptions {
   readonly settings?: Partial<SccSettings>;
   readonly authorization?: WebhooksOptions['authorization'];
+  readonly workloadResources?: ReturnType<NonNullable<WebhooksOptions['workloadResources']>>;
   readonly cluster?: Partial<WebhooksOptions['cluster']>;
   /** A monotonic clock, in milliseconds. */
   readonly now?: () => number;
@@ -56,6 +57,7 @@ const SETTINGS: SccSettings = {
 export function createSccTestWebhooks({
   settings,
   authorization = 'rbac',
+  workloadResources = [],
   cluster,
   now,
 }: SccRigOptions = {}): SccTestWebhooks {
@@ -66,6 +68,7 @@ export function createSccTestWebhooks({
   const clock = now ?? ((): number => performance.now());
   const webhooks = createWebhooks({
     podSecurity: () => createPodSecurity(DEFAULT_CONFIGURATION),
+    workloadResources: () => workloadResources,
     scc: { ...SETTINGS, ...settings },
     authorization,
     cluster: {

@@ -1,17 +1,25 @@
 /** The objects of admission requests, decoded as the API server decodes them. */
-import { deny, type Decision } from '../../kube/admission.ts';
+import { deny, type AdmissionRequest, type Decision } from '../../kube/admission.ts';
 import { unmarshalError } from '../../kube/field-error.ts';
-import { podTemplatePath } from '../../kube/pod.ts';
+import { getPodTemplate, podTemplatePath } from '../../kube/pod.ts';
 import { badRequest, type Status } from '../../kube/status.ts';
 import { quote } from '../../kube/text.ts';
 import { isObject, type GroupVersionKind, type JsonObject, type KubeObject } from '../../kube/types.ts';
-import { decodePod, decodePodAt, type ContainerFields, type ContainerList, type PodFields } from '../pod/pod.ts';
+import {
+  decodePod,
+  decodePodAt,
+  type ContainerFields,
+  type ContainerList,
+  type DecodedPod,
+  type PodFields,
+} from '../pod/pod.ts';
 import { createSource, int32At, objectAt, stringAt, stringMapAt, type Source } from '../pod/reader.ts';
+import { findPodTemplates, printFieldPath, type WorkloadResource } from '../pod/templates.ts';
 
 /** The result of decoding: the request has no object, the object is invalid, or the object with its own kind. */
 export type Decoded = { readonly outcome: 'absent' } | { readonly outcome: 'failed'; readonly error: string } | Found;
 
-interface Found {
+export interface Found {
   readonly outcome: 'decoded';
   readonly kind: GroupVersionKind;
   readonly object: KubeObject;
@@ -38,6 +46,42 @@ export function decodeObject(raw: unknown, requestKind: GroupVersionKind): Decod
 
 function failed(error: string): Decoded {
   return { outcome: 'failed', error };
+}
+
+/** A pod template of a resource that the settings name. */
+export interface LocatedTemplate {
+  /** The path of the template in the object and a colon; empty for the object itself. */
+  readonly location: string;
+  readonly decoded: DecodedPod;
+}
+
+/** A decoded workload. An object of a resource that the settings name has any number of templates. */
+export type Workload =
+  | Decoded
+  | {
+      readonly outcome: 'templates';
+      readonly templates: readonly LocatedTemplate[];
+      /** The paths of containers that are in no template. */
+      readonly unknown: readonly string[];
+    };
+
+/** Decodes the object of a request. The templates of the given resources are found by path or shape. */
+export function decodeWorkload(
+  { object, kind, resource: { group, resource } }: AdmissionRequest,
+  resources: readonly WorkloadResource[],
+): Workload {
+  const named = resources.find((one) => one.resource === resource && one.group === group);
+  if (!named) return decodeObject(object, kind);
+  if (!isObject(object)) return { outcome: 'absent' };
+  const { templates, unknown } = findPodTemplates(object, named.templatePath);
+  return {
+    outcome: 'templates',
+    templates: templates.map((path) => ({
+      location: path.length === 0 ? '' : `${printFieldPath(path)}: `,
+      decoded: decodePod(getPodTemplate(object, path)),
+    })),
+    unknown: unknown.map(printFieldPath),
+  };
 }
 
 /** True for an object of a kind of the core group. */

@@ -1,22 +1,34 @@
 /** Reviews of admission requests by Pod Security Admission. Reviews are pure: their input provides clock and cluster. */
 import { allow, deny, type AdmissionRequest, type Decision } from '../../kube/admission.ts';
 import { formatFieldErrors } from '../../kube/field-error.ts';
-import { getPodTemplate, podTemplatePath } from '../../kube/pod.ts';
+import { podTemplatePath } from '../../kube/pod.ts';
 import { forbidden, internalError, type Status } from '../../kube/status.ts';
 import { quote } from '../../kube/text.ts';
-import { isObject, type Namespace, type Pod } from '../../kube/types.ts';
-import { decodePod, type PodFields } from '../pod/pod.ts';
-import { findPodTemplates, printFieldPath, type WorkloadResource } from '../pod/templates.ts';
+import type { Namespace, Pod } from '../../kube/types.ts';
+import type { PodFields } from '../pod/pod.ts';
+import type { WorkloadResource } from '../pod/templates.ts';
 import { evaluateDecoded, type Evaluation } from '../pss/evaluate.ts';
 import type { Policy, Version } from '../pss/policy.ts';
 import { findExemption, type Exemption, type NamespaceRules, type PodSecurity } from './configuration.ts';
-import { decodeObject, denyUndecodable, denyWithError, isCore, isSignificantUpdate, printKind } from './decode.ts';
+import {
+  decodeObject,
+  decodeWorkload,
+  denyUndecodable,
+  denyWithError,
+  isCore,
+  isSignificantUpdate,
+  printKind,
+  type Decoded,
+  type Workload,
+} from './decode.ts';
 import { reviewNamespace } from './namespace-review.ts';
 import { isFullyPrivileged, printPolicy, type Mode, type NamespacePolicy } from './policy.ts';
 
 /** The input of a review. The functions are called only if the answer depends on them. */
 export interface PodSecurityInput {
   readonly request: AdmissionRequest;
+  /** The object of a workload with its templates as SCC admission completes them; absent where SCCs do not apply. */
+  readonly workload?: Workload | undefined;
   readonly podSecurity: PodSecurity;
   /** The emulated Kubernetes version. Without it, the newest known version applies. */
   readonly emulationVersion?: Version;
@@ -162,14 +174,14 @@ function reviewWorkload(input: PodSecurityInput): PodSecurityReview {
   const rules = podSecurity.namespaceRules(namespace);
   const isPrivileged = rules.audit.level === 'privileged' && rules.warn.level === 'privileged';
   if (rules.errors.length === 0 && isPrivileged) return ALLOWED;
-  const { group, resource } = request.resource;
-  const named = input.workloadResources?.find((one) => one.resource === resource && one.group === group);
-  return named ? reviewNamedResource(named, input, rules) : reviewTemplate(input, rules);
+  const workload = input.workload ?? decodeWorkload(request, input.workloadResources ?? []);
+  return workload.outcome === 'templates'
+    ? reviewTemplates(workload, input, rules)
+    : reviewTemplate(workload, input, rules);
 }
 
-function reviewTemplate(input: PodSecurityInput, policies: NamespacePolicy): PodSecurityReview {
-  const { request, podSecurity, emulationVersion } = input;
-  const decoded = decodeObject(request.object, request.kind);
+function reviewTemplate(decoded: Decoded, input: PodSecurityInput, policies: NamespacePolicy): PodSecurityReview {
+  const { podSecurity, emulationVersion } = input;
   if (decoded.outcome === 'failed') return allowWithError(`failed to decode object: ${decoded.error}`);
   if (decoded.outcome === 'absent') return unexpectedType('<nil>');
   const { kind, pod } = decoded;
@@ -183,23 +195,19 @@ function reviewTemplate(input: PodSecurityInput, policies: NamespacePolicy): Pod
   return conclude(findings);
 }
 
-/** Reviews the pod templates of an object that is not decoded: its kind has no schema here. */
-function reviewNamedResource(
-  { templatePath }: WorkloadResource,
+/** Reviews the templates of an object whose kind has no schema here. */
+function reviewTemplates(
+  { templates, unknown }: Extract<Workload, { outcome: 'templates' }>,
   input: PodSecurityInput,
   policies: NamespacePolicy,
 ): PodSecurityReview {
-  const { object } = input.request;
-  if (!isObject(object)) return unexpectedType('<nil>');
-  const { templates, unknown } = findPodTemplates(object, templatePath);
   const findings = startFindings(policies);
-  for (const path of templates) {
-    const { pod, error } = decodePod(getPodTemplate(object, path));
-    const location = path.length === 0 ? '' : `${printFieldPath(path)}: `;
+  for (const { location, decoded } of templates) {
+    const { pod, error } = decoded;
     if (error) recordError(findings, `failed to decode pod template: ${location}${error.message}`);
     else recordTemplate(findings, pod, location, { input, policies });
   }
-  for (const path of unknown) recordError(findings, `failed to extract pod template: ${printFieldPath(path)}`);
+  for (const path of unknown) recordError(findings, `failed to extract pod template: ${path}`);
   return conclude(findings);
 }
 

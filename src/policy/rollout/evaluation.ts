@@ -10,12 +10,10 @@ import { getApiVersion, RESOURCES } from '../../kube/resources.ts';
 import { POD_SCC_ANNOTATIONS } from '../../kube/scc.ts';
 import { compareBytes } from '../../kube/text.ts';
 import {
-  isObject,
   type Kind,
   type KubeObject,
   type Namespace,
   type Pod,
-  type PodLike,
   type Report,
   type ReportResult,
 } from '../../kube/types.ts';
@@ -26,15 +24,13 @@ import {
   POD_SECURITY_LABELS,
   SUFFICIENT_LEVEL_ANNOTATION,
 } from '../../kube/well-known.ts';
+import { decodePod, type DecodedPod } from '../pod/pod.ts';
 import type { Exemptions } from '../psa/configuration.ts';
 import { isStricter } from '../psa/policy.ts';
-import { checkFix } from '../pss/evaluate.ts';
-import { evaluatePod } from '../pss/index.ts';
+import { checkFix, evaluateDecoded } from '../pss/evaluate.ts';
 import { isLevel, type Level } from '../pss/policy.ts';
-import { serviceAccountSubject, type CanUse } from '../scc/access.ts';
-import { assignScc } from '../scc/assign.ts';
+import { admitTemplate, type TemplateInput } from '../scc/assign.ts';
 import type { SccMode } from '../scc/mode.ts';
-import type { SccInput } from '../scc/request.ts';
 import type { DefaultLevel } from './enforcement.ts';
 import { getOwnFields, isPlatformNamespace, isTerminating, type LabelSyncPlan } from './label-sync.ts';
 
@@ -249,7 +245,7 @@ interface Finding {
 function addPod(findings: Map<string, Finding>, pod: Pod, input: NamespaceInput, level: Level): void {
   const phase = pod.status?.phase;
   if (phase === 'Succeeded' || phase === 'Failed') return;
-  const violations = findViolations(pod, '', input, level);
+  const violations = findViolations(decodePod(pod), '', input, level);
   const isUsers = isUserCaused(pod, input);
   if (violations.length === 0 && !isUsers) return;
   const finding = findingFor(findings, podOwner(pod, input.exists));
@@ -281,20 +277,22 @@ function findingFor(findings: Map<string, Finding>, owner: Owner): Finding {
 
 /** Evaluates without fields first, since most pods satisfy the level. */
 function findViolations(
-  pod: PodLike,
+  decoded: DecodedPod,
   prefix: string,
   { exemptions }: NamespaceInput,
   level: Level,
 ): readonly FixableViolation[] {
   const policy = { level, version: 'latest' } as const;
-  if (exemptions.runtimeClass(pod.spec?.runtimeClassName) || evaluatePod(pod, policy).allowed) return [];
-  return evaluatePod(pod, { ...policy, fields: true }).violations.map(({ check, reason, detail, fields = [] }) => ({
-    check,
-    reason,
-    detail,
-    fields: fields.map(({ path }) => prefix + path),
-    fix: checkFix(check),
-  }));
+  if (exemptions.runtimeClass(decoded.pod?.runtimeClassName) || evaluateDecoded(decoded, policy).allowed) return [];
+  return evaluateDecoded(decoded, { ...policy, fields: true }).violations.map(
+    ({ check, reason, detail, fields = [] }) => ({
+      check,
+      reason,
+      detail,
+      fields: fields.map(({ path }) => prefix + path),
+      fix: checkFix(check),
+    }),
+  );
 }
 
 /** A template is caused by users only if its pods show that they need the permissions of a user. */
@@ -316,16 +314,13 @@ export interface TemplatePod {
   readonly name: string;
   /** Path of the template in the workload: `spec.template`. */
   readonly path: string;
-  readonly pod: PodLike;
+  readonly pod: DecodedPod;
 }
 
 /** The input of SCC admission for the pods of a template. */
-export interface TemplateContext {
-  readonly namespace: Namespace;
+export interface TemplateContext extends TemplateInput {
   /** Mode of the namespace. Unless it is `enforce`, SCC admission does not change pods. */
   readonly sccMode: SccMode;
-  readonly sccs: SccInput['sccs'];
-  readonly canUse: CanUse;
   readonly findAccount?: FindServiceAccount;
 }
 
@@ -338,15 +333,9 @@ export function getTemplatePod(kind: Kind, object: KubeObject, context: Template
   const created = getControllerPod(object, kind, context.findAccount);
   if (path === undefined || created === undefined) return undefined;
   const { name = '' } = object.metadata ?? {};
-  return { kind, name, path: path.join('.'), pod: completePod(created.pod, context) };
-}
-
-function completePod(pod: PodLike, { namespace, sccMode, sccs, canUse }: TemplateContext): PodLike {
-  if (sccMode !== 'enforce') return pod;
-  const account = pod.spec?.serviceAccountName ?? 'default';
-  const userInfo = serviceAccountSubject(namespace.metadata?.name ?? '', account, 'accurate');
-  const decision = assignScc({ operation: 'CREATE', object: pod, namespace, userInfo, sccs, canUse });
-  return decision.allowed && isObject(decision.object) ? decision.object : pod;
+  const decoded = decodePod(created.pod);
+  const pod = decoded.pod && context.sccMode === 'enforce' ? { pod: admitTemplate(decoded.pod, context).pod } : decoded;
+  return { kind, name, path: path.join('.'), pod };
 }
 
 /** Name of the Report in each violating namespace. */

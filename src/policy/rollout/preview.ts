@@ -2,19 +2,15 @@ import type { AdmissionRequest } from '../../kube/admission.ts';
 import { deepEqual } from '../../kube/equality.ts';
 import { getPodTemplate, podTemplatePath } from '../../kube/pod.ts';
 import type { PSAEnforcementConfig } from '../../kube/psa-enforcement-config.ts';
-import { RESOURCES } from '../../kube/resources.ts';
-import { NAMESPACE_RANGE_ANNOTATIONS } from '../../kube/scc.ts';
 import { quote } from '../../kube/text.ts';
-import { isObject, type GroupVersionKind, type Kind, type KubeObject, type PodLike } from '../../kube/types.ts';
-import { decodePod } from '../pod/pod.ts';
+import { isObject, type GroupVersionKind, type KubeObject, type Namespace } from '../../kube/types.ts';
 import { findExemption, type Exemptions } from '../psa/configuration.ts';
-import { decodeObject, isSignificantUpdate } from '../psa/decode.ts';
+import { decodeObject, isSignificantUpdate, type Found, type Workload } from '../psa/decode.ts';
 import { printPolicy } from '../psa/policy.ts';
-import { evaluatePod } from '../pss/evaluate.ts';
+import { evaluateDecoded } from '../pss/evaluate.ts';
 import type { Level } from '../pss/policy.ts';
-import { getSccSet } from '../scc/order.ts';
 import { readEnforcement, type DefaultLevel } from './enforcement.ts';
-import { getTemplatePod, isSelected, type TemplateContext } from './evaluation.ts';
+import { isSelected } from './evaluation.ts';
 import type { RolloutSettings } from './settings.ts';
 
 interface EnforcementState {
@@ -39,11 +35,13 @@ export function isEnforcementPending({ settings, gate, enforce, config }: Enforc
 /** The input of a preview. The functions are called only if the result depends on them. */
 interface PreviewInput {
   readonly request: AdmissionRequest;
+  /** The object of a workload with its template as SCC admission completes it; absent where SCCs do not apply. */
+  readonly workload?: Workload | undefined;
   readonly exemptions: Exemptions;
   /** Returns `undefined` if the namespace does not exist. */
-  templateContext(namespace: string): TemplateContext | undefined;
+  findNamespace(name: string): Namespace | undefined;
   /** The level that enforcement would apply to the namespace; `undefined` if it is unknown. */
-  predictLevel(context: TemplateContext): Level | undefined;
+  predictLevel(namespace: Namespace): Level | undefined;
 }
 
 /**
@@ -54,19 +52,19 @@ export function previewEnforcement(input: PreviewInput): string | undefined {
   const { request, exemptions } = input;
   const { operation, kind } = request;
   if ((operation !== 'CREATE' && operation !== 'UPDATE') || request.subResource) return undefined;
-  const podKind = findPodKind(kind);
-  if (podKind === undefined || findExemption(request, exemptions)) return undefined;
-  const object = decode(request.object, kind);
-  if (object === undefined || hasController(object)) return undefined;
-  if (operation === 'UPDATE' && !isChanged(object, decode(request.oldObject, kind), kind)) return undefined;
-  const context = input.templateContext(request.namespace ?? '');
-  if (context === undefined || !isSelected(context.namespace, exemptions)) return undefined;
-  const level = input.predictLevel(context);
+  if (!hasPods(kind) || findExemption(request, exemptions)) return undefined;
+  const found = expectKind(input.workload ?? decodeObject(request.object, kind), kind);
+  if (found?.pod === undefined || !hasTemplate(found) || hasController(found.object)) return undefined;
+  if (operation === 'UPDATE' && !isChanged(found, expectKind(decodeObject(request.oldObject, kind), kind))) {
+    return undefined;
+  }
+  const namespace = input.findNamespace(request.namespace ?? '');
+  if (namespace === undefined || !isSelected(namespace, exemptions)) return undefined;
+  const level = input.predictLevel(namespace);
   if (level === undefined || level === 'privileged') return undefined;
-  const pod = getAdmittedPod(podKind, object, context);
-  if (pod === undefined || exemptions.runtimeClass(pod.spec?.runtimeClassName)) return undefined;
+  if (exemptions.runtimeClass(found.pod.runtimeClassName)) return undefined;
   const policy = { level, version: 'latest' } as const;
-  const { allowed, detail } = evaluatePod(pod, policy);
+  const { allowed, detail } = evaluateDecoded({ pod: found.pod }, policy);
   return allowed ? undefined : `PodSecurity ${quote(printPolicy(policy))}: ${detail}`;
 }
 
@@ -82,17 +80,20 @@ export function formatPreviewWarning(
   return warnings.some((warning) => warning.endsWith(violations)) ? refusal : `${refusal}: they violate ${violations}`;
 }
 
-/** The kind, if it is Pod or a kind with a pod template. */
-function findPodKind({ group, kind }: GroupVersionKind): Kind | undefined {
-  const hasPods = (group === '' && kind === 'Pod') || podTemplatePath(group, kind) !== undefined;
-  return hasPods && Object.hasOwn(RESOURCES, kind) ? (kind as Kind) : undefined;
+/** True for Pod and for the kinds with a pod template. */
+function hasPods({ group, kind }: GroupVersionKind): boolean {
+  return (group === '' && kind === 'Pod') || podTemplatePath(group, kind) !== undefined;
 }
 
-function decode(raw: unknown, requested: GroupVersionKind): KubeObject | undefined {
-  const { group, kind } = requested;
-  const result = decodeObject(raw, requested);
-  const isRequested = result.outcome === 'decoded' && result.kind.kind === kind && result.kind.group === group;
-  return isRequested ? result.object : undefined;
+function expectKind(decoded: Workload, { group, kind }: GroupVersionKind): Found | undefined {
+  const isExpected = decoded.outcome === 'decoded' && decoded.kind.kind === kind && decoded.kind.group === group;
+  return isExpected ? decoded : undefined;
+}
+
+/** False for a workload without a template, which the API server rejects. */
+function hasTemplate({ object, kind: { group, kind } }: Found): boolean {
+  const path = podTemplatePath(group, kind);
+  return path === undefined || getPodTemplate(object, path) !== undefined;
 }
 
 function hasController({ metadata }: KubeObject): boolean {
@@ -100,19 +101,9 @@ function hasController({ metadata }: KubeObject): boolean {
   return Array.isArray(owners) && owners.some((owner: unknown) => isObject(owner) && owner['controller'] === true);
 }
 
-function isChanged(object: KubeObject, old: KubeObject | undefined, { group, kind }: GroupVersionKind): boolean {
+function isChanged({ object, pod, kind: { group, kind } }: Found, old: Found | undefined): boolean {
   if (old === undefined) return true;
   const path = podTemplatePath(group, kind);
-  if (path !== undefined) return !deepEqual(getPodTemplate(object, path), getPodTemplate(old, path));
-  const [{ pod }, { pod: oldPod }] = [decodePod(object), decodePod(old)];
-  return pod === undefined || oldPod === undefined || isSignificantUpdate(pod, oldPod);
-}
-
-/** SCCs have completed a Pod already, but not a template. Returns `undefined` until SCCs can complete templates. */
-function getAdmittedPod(kind: Kind, object: KubeObject, context: TemplateContext): PodLike | undefined {
-  if (kind === 'Pod') return object;
-  const { namespace, sccMode, sccs } = context;
-  const range = namespace.metadata?.annotations?.[NAMESPACE_RANGE_ANNOTATIONS.uidRange] ?? '';
-  const canComplete = sccMode !== 'enforce' || (range !== '' && getSccSet(sccs).sccs.length > 0);
-  return canComplete ? getTemplatePod(kind, object, context)?.pod : undefined;
+  if (path !== undefined) return !deepEqual(getPodTemplate(object, path), getPodTemplate(old.object, path));
+  return pod === undefined || old.pod === undefined || isSignificantUpdate(pod, old.pod);
 }

@@ -8,10 +8,19 @@ import { quote } from '../../kube/text.ts';
 import type { JsonObject } from '../../kube/types.ts';
 import { admissionWarnings, refusalWarnings, earlyDenialWarnings } from './advice/warnings.ts';
 import { isWithinSuggestionBudget } from './budget.ts';
-import { allowsPod, writePod, type ChangeExtent } from './complete.ts';
+import { serviceAccountSubject } from './access.ts';
+import { allowsPod, applyCompletion, writePod, type ChangeExtent } from './complete.ts';
 import { aggregate, auditKey, MAX_WARNING_LENGTH, UNABLE_TO_VALIDATE } from './messages.ts';
-import { resolveCompatibility } from './mode.ts';
-import { isWithoutScc, podAnnotation, readRequest, type SccDecision, type SccInput } from './request.ts';
+import { resolveCompatibility, type SccMode } from './mode.ts';
+import {
+  isWithoutScc,
+  podAnnotation,
+  readDecoded,
+  readRequest,
+  type ReadRequest,
+  type SccDecision,
+  type SccInput,
+} from './request.ts';
 import { explainOrder } from './scc.ts';
 import {
   createSearch,
@@ -46,9 +55,22 @@ export interface Evaluation {
   readonly result?: SearchResult;
 }
 
-export function evaluate(input: SccInput, pass: 'assign' | 'validate'): Evaluation {
+type Pass = 'assign' | 'validate';
+
+export function evaluate(input: SccInput, pass: Pass): Evaluation {
+  const found = findScc(input, pass, readRequest(input));
+  if ('decision' in found) return found;
+  const decision = (pass === 'assign' ? decideAssign : decideValidate)(found.search, found.result);
+  return { ...found, decision };
+}
+
+/** Searches the SCC for a pod. Returns a decision if it does not depend on the search. */
+function findScc(
+  input: SccInput,
+  pass: Pass,
+  request: ReadRequest,
+): Required<Omit<Evaluation, 'decision'>> | Pick<Evaluation, 'decision' | 'pod'> {
   const unchanged = pass === 'assign' ? { object: input.object } : {};
-  const request = readRequest(input);
   if (request.verdict === 'refuse') return { decision: deny(request.message) };
   if (request.verdict === 'ignore') return { decision: admit(unchanged) };
   const { pod, oldPod } = request;
@@ -67,13 +89,34 @@ export function evaluate(input: SccInput, pass: 'assign' | 'validate'): Evaluati
     const warnings = input.compatibility === 'openshift' ? [] : earlyDenialWarnings(search);
     return { decision: deny(problem, { warnings }), pod };
   }
-  const result = searchScc(search);
-  return {
-    decision: pass === 'assign' ? decideAssign(search, result) : decideValidate(search, result),
-    pod,
-    search,
-    result,
-  };
+  return { pod, search, result: searchScc(search) };
+}
+
+/** The input of SCC admission for the pods of a template. */
+export type TemplateInput = Omit<SccInput, 'operation' | 'subResource' | 'object' | 'oldObject' | 'userInfo'>;
+
+/** The pods of a template in SCC admission. */
+export interface TemplateAdmission {
+  /** The template with the values of the SCC; unchanged if its pods are denied. */
+  readonly pod: PodFields;
+  readonly denial?: SccDecision & Denied;
+}
+
+const DEFAULT_ACCOUNT = 'default';
+
+/**
+ * Completes a pod template as SCC admission completes its pods, for the service account of the template.
+ * @see https://github.com/openshift/kubernetes/blob/master/openshift-kube-apiserver/admission/authorization/podsecurity/patch_podspecextractor.go
+ */
+export function admitTemplate(template: PodFields, input: TemplateInput): TemplateAdmission {
+  const serviceAccountName = template.serviceAccountName || DEFAULT_ACCOUNT;
+  const pod = { ...template, serviceAccountName };
+  const userInfo = serviceAccountSubject(input.namespace.metadata?.name ?? '', serviceAccountName, 'accurate');
+  const request = { ...input, operation: 'CREATE', object: template.json, userInfo } as const;
+  const found = findScc(request, 'assign', readDecoded(pod));
+  if ('result' in found && found.result.admission) return { pod: applyCompletion(found.result.admission.completion) };
+  const decision = 'decision' in found ? found.decision : decideAssign(found.search, found.result);
+  return decision.allowed ? { pod: template } : { pod: template, denial: decision };
 }
 
 function isExemptUpdate({ compatibility }: SccInput, { json }: PodFields, oldPod: JsonObject): boolean {
@@ -227,15 +270,23 @@ export function reportScc(decision: SccDecision): Allowed {
   const { facts, warnings } = decision;
   const auditAnnotations = { ...decision.auditAnnotations, mode: 'report' };
   if (decision.allowed) return { allowed: true, auditAnnotations, warnings, facts: { ...facts, mode: 'report' } };
-  const cause = shortenCause(decision, MAX_WARNING_LENGTH - REPORT_PREFIX.length);
-  const text = REPORT_PREFIX + cause;
-  const warning = text.length <= MAX_WARNING_LENGTH ? text : `${text.slice(0, MAX_WARNING_LENGTH - 1).trimEnd()}…`;
   return {
     allowed: true,
     auditAnnotations,
-    warnings: [warning, ...warnings],
+    warnings: denialWarnings(REPORT_PREFIX, decision),
     facts: { mode: 'report', verdict: 'deny', reason: decision.status.message },
   };
+}
+
+/** Returns the warnings about a template whose pods SCC admission denies, or would deny in report mode. */
+export function templateWarnings(denial: SccDecision & Denied, mode: SccMode): readonly string[] {
+  return denialWarnings(`pods of this template ${mode === 'enforce' ? 'will be refused: ' : REPORT_PREFIX}`, denial);
+}
+
+function denialWarnings(prefix: string, denial: SccDecision & Denied): readonly string[] {
+  const text = prefix + shortenCause(denial, MAX_WARNING_LENGTH - prefix.length);
+  const warning = text.length <= MAX_WARNING_LENGTH ? text : `${text.slice(0, MAX_WARNING_LENGTH - 1).trimEnd()}…`;
+  return [warning, ...denial.warnings];
 }
 
 /** Omits the errors of the SCCs if other warnings summarize them, or replaces them with those of one SCC if too long. */

@@ -103,6 +103,12 @@ export function ownContainerValues(container: ContainerFields): ContainerValues 
   };
 }
 
+/** Returns the decoded pod with the values of a completion. The annotations stay as they are. */
+export function applyCompletion({ pod, podValues, containerValues }: Completion): PodFields {
+  const containers = pod.containers.map((container, index) => ({ ...container, ...containerValues[index] }));
+  return { ...pod, ...podValues, seccompAnnotation: pod.seccompAnnotation, containers };
+}
+
 /** Returns the pod with the values of a completion and these annotations. It shares unchanged parts with the input. */
 export function writePod(completion: Completion, annotations: Readonly<Record<string, string>>): JsonObject {
   const { pod, podValues } = completion;

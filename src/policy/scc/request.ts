@@ -5,7 +5,7 @@ import { formatFieldError } from '../../kube/field-error.ts';
 import { POD_SCC_ANNOTATIONS, type SecurityContextConstraints } from '../../kube/scc.ts';
 import { printJson } from '../../kube/text.ts';
 import { isObject, type JsonObject, type Namespace, type UserInfo } from '../../kube/types.ts';
-import { hasTooManyKeys, type PodFields } from '../pod/pod.ts';
+import { findCompletionError, hasTooManyKeys, type PodFields } from '../pod/pod.ts';
 import type { CanUse } from './access.ts';
 import type { Compatibility } from './mode.ts';
 import type { SccSet } from './order.ts';
@@ -76,6 +76,13 @@ function decode(object: JsonObject, oldPod: JsonObject | undefined): ReadRequest
   const decoded = decodeSccPod(object);
   if ('error' in decoded) return refuse(formatFieldError(decoded.error));
   return { verdict: 'evaluate', pod: decoded.pod, oldPod };
+}
+
+/** As `readRequest`, for the creation of a pod that has been decoded. */
+export function readDecoded(pod: PodFields): ReadRequest {
+  if (pod.osName === 'windows') return { verdict: 'ignore' };
+  const error = findCompletionError(pod);
+  return error ? refuse(formatFieldError(error)) : { verdict: 'evaluate', pod, oldPod: undefined };
 }
 
 function cannotConvert(object: unknown): ReadRequest {

@@ -6,7 +6,7 @@ import type { Logger } from '../../telemetry/logger.ts';
 import type { Metrics } from '../../telemetry/metrics.ts';
 import { createAccessReviews, withReviewedAccess, withStoredAccess, type Authorization } from '../access-reviews.ts';
 import { createEnforcementPreview, type RolloutInForce } from '../enforcement-preview.ts';
-import { createSccRecorder, type SccReviewDeps } from '../scc-review.ts';
+import { createSccRecorder, createWorkloadAdmission, type SccReviewDeps } from '../scc-review.ts';
 import { createWaitingRoom } from '../waiting-room.ts';
 import type { Webhook, WebhookRegistration } from '../webhook.ts';
 import { createPsaWebhook, PSA, PSA_ADVISORY } from './psa.ts';
@@ -58,6 +58,7 @@ const WEBHOOKS: readonly WebhookEntry[] = [
         metrics,
         waitingRoom,
         scc,
+        workloads: createWorkloadAdmission(scc),
         preview: rollout && createEnforcementPreview(rollout),
       }),
   },

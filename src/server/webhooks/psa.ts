@@ -1,5 +1,6 @@
 import type { Store } from '../../cluster/store.ts';
 import type { AdmissionRequest, Decision } from '../../kube/admission.ts';
+import type { Namespace } from '../../kube/types.ts';
 import type { WorkloadResource } from '../../policy/pod/templates.ts';
 import type { PodSecurity } from '../../policy/psa/configuration.ts';
 import {
@@ -14,6 +15,7 @@ import { modeLabelWarning, type SccSettings } from '../../policy/scc/mode.ts';
 import type { Cell } from '../../telemetry/counters.ts';
 import type { Metrics } from '../../telemetry/metrics.ts';
 import type { PreviewEnforcement } from '../enforcement-preview.ts';
+import type { AdmittedWorkload, WorkloadAdmission } from '../scc-review.ts';
 import type { WaitingRoom } from '../waiting-room.ts';
 import {
   ANNOTATIONS_CHANGED,
@@ -69,6 +71,8 @@ interface PsaWebhookOptions {
   readonly waitingRoom: WaitingRoom;
   /** Validates the SCC mode label of namespaces; absent: such labels have no meaning. */
   readonly scc?: Pick<SccSettings, 'mode' | 'exemptNamespaces'>;
+  /** Completes the templates of workloads where SCCs apply; absent: they apply nowhere. */
+  readonly workloads?: WorkloadAdmission;
   /** Warns about pods that planned enforcement will deny; absent: none is planned. */
   readonly preview?: PreviewEnforcement | undefined;
 }
@@ -77,16 +81,19 @@ const NO_RESOURCES: readonly WorkloadResource[] = [];
 
 /** Creates the webhook that decides as the Pod Security Admission of an API server, from the store alone. */
 export function createPsaWebhook(options: PsaWebhookOptions): Webhook {
-  const { waitingRoom, scc, preview } = options;
+  const { waitingRoom, scc, workloads, preview } = options;
   const record = createRecorder(options.metrics);
 
   const review = (request: AdmissionRequest, { store, now, deadlineMs }: WebhookContext): Review => {
     let missing: string | undefined;
+    const resources = options.workloadResources?.() ?? NO_RESOURCES;
+    const workload = isWorkload(request) ? workloads?.admit(request, resources, store) : undefined;
     const { decision, counts } = reviewPodSecurity({
       limits: DEFAULT_LIMITS,
       request,
+      workload: workload?.object,
       podSecurity: options.podSecurity(),
-      workloadResources: options.workloadResources?.() ?? NO_RESOURCES,
+      workloadResources: resources,
       findNamespace(name) {
         const namespace = store.get('Namespace', name);
         // A request without a namespace does not wait for one.
@@ -97,24 +104,26 @@ export function createPsaWebhook(options: PsaWebhookOptions): Webhook {
       now,
       ...(deadlineMs === undefined ? {} : { deadlineMs }),
     });
-    return { decision, counts, missing };
+    return { decision, counts, workload, awaited: workload?.isPending === true ? request.namespace : missing };
   };
-  const conclude = (request: AdmissionRequest, { decision, counts }: Review, store: Store): Decision => {
+  const conclude = (request: AdmissionRequest, { decision, counts, workload }: Review, store: Store): Decision => {
     record(request, counts);
     const warning =
       (scc && modeLabelWarning(request, scc)) ??
-      preview?.(request, decision, { store, exemptions: options.podSecurity().exemptions });
-    return warning === undefined ? decision : { ...decision, warnings: [...(decision.warnings ?? []), warning] };
+      preview?.(request, decision, { store, exemptions: options.podSecurity().exemptions, workload });
+    const added = [...(workload?.warnings ?? []), ...(warning === undefined ? [] : [warning])];
+    return added.length === 0 ? decision : { ...decision, warnings: [...(decision.warnings ?? []), ...added] };
   };
+  const isReady = (request: AdmissionRequest) => (namespace: Namespace) =>
+    workloads === undefined || !isWorkload(request) || workloads.isReady(namespace);
 
   return {
     path: COMMON.path,
     decide(request, context) {
       const { store } = context;
       const first = review(request, context);
-      const name = first.missing;
-      if (name === undefined) return conclude(request, first, store);
-      const waiting = waitingRoom.wait(name, context, () => true);
+      if (first.awaited === undefined) return conclude(request, first, store);
+      const waiting = waitingRoom.wait(first.awaited, context, isReady(request));
       if (!waiting) return conclude(request, first, store);
       return waiting.then(() => conclude(request, review(request, context), store));
     },
@@ -122,8 +131,16 @@ export function createPsaWebhook(options: PsaWebhookOptions): Webhook {
 }
 
 interface Review extends PodSecurityReview {
-  /** The namespace that the store lacks. */
-  readonly missing: string | undefined;
+  /** Absent for pods and namespaces, and where SCCs do not apply. */
+  readonly workload: AdmittedWorkload | undefined;
+  /** The namespace that the store lacks, or that has no ranges yet. */
+  readonly awaited: string | undefined;
+}
+
+/** True for a write of an object with a pod template. */
+function isWorkload({ operation, resource, requestSubResource }: AdmissionRequest): boolean {
+  const isOther = !resource.group && RESOURCES.has(resource.resource);
+  return (operation === 'CREATE' || operation === 'UPDATE') && !requestSubResource && !isOther;
 }
 
 // Metrics

@@ -4,6 +4,7 @@ import type { Condition } from '../../../src/kube/conditions.ts';
 import { LABEL_SYNC_LABEL, LABEL_SYNC_MANAGER, SUFFICIENT_LEVEL_ANNOTATION } from '../../../src/kube/well-known.ts';
 import type { ViolatingNamespace } from '../../../src/kube/psa-enforcement-config.ts';
 import type { JsonObject, Namespace, Pod } from '../../../src/kube/types.ts';
+import { decodePod } from '../../../src/policy/pod/pod.ts';
 import { createExemptions } from '../../../src/policy/psa/configuration.ts';
 import {
   readinessCondition,
@@ -75,7 +76,7 @@ const SUBJECT_TYPE = 'security.openshift.io/validated-scc-subject-type';
 const USER = { [SUBJECT_TYPE]: 'user', 'openshift.io/scc': 'hostnetwork-v2' };
 
 function getTemplate(name: string, spec: JsonObject = {}): TemplatePod {
-  return { kind: 'Deployment', name, path: 'spec.template', pod: buildPod({ spec }) };
+  return { kind: 'Deployment', name, path: 'spec.template', pod: decodePod(buildPod({ spec })) };
 }
 
 function inputFor(given: Partial<NamespaceInput>): NamespaceInput {

@@ -7,10 +7,13 @@ import { diff } from '../../../src/kube/json-patch.ts';
 import { POD_SCC_ANNOTATIONS } from '../../../src/kube/scc.ts';
 import type { JsonObject } from '../../../src/kube/types.ts';
 import { explainScc } from '../../../src/policy/scc/advice/explain.ts';
+import { decodePod, type PodFields } from '../../../src/policy/pod/pod.ts';
+import { evaluateDecoded } from '../../../src/policy/pss/evaluate.ts';
+import { admitTemplate } from '../../../src/policy/scc/assign.ts';
 import { assignScc, validateScc, type SccInput } from '../../../src/policy/scc/index.ts';
 import { createSccSet, findCandidates } from '../../../src/policy/scc/order.ts';
 import { REVIEW_KINDS, answerReview } from '../../../src/policy/scc/review.ts';
-import type { CanUse } from '../../../src/policy/scc/access.ts';
+import { serviceAccountSubject, type CanUse } from '../../../src/policy/scc/access.ts';
 import { create, pod } from './arbitrary.ts';
 
 const RUNS = { numRuns: 300 };
@@ -53,6 +56,37 @@ test('canUse.namesFor does not change decisions', () => {
     RUNS,
   );
 });
+
+test('a template is completed as the pod that its service account creates', () => {
+  fc.assert(
+    fc.property(create, fc.constantFrom('openshift' as const, {}), (input, compatibility) => {
+      const original = input.object as JsonObject;
+      const template = decode(original);
+      const account = template.serviceAccountName || 'default';
+      const spec = { ...(original['spec'] as JsonObject), serviceAccountName: account };
+      const object = { ...original, spec };
+      const userInfo = serviceAccountSubject(input.namespace.metadata?.name ?? '', account, 'accurate');
+      const decision = assignScc({ ...input, compatibility, object, userInfo });
+      const { pod: completed, denial } = admitTemplate(template, { ...input, compatibility });
+      assert.deepEqual(denial, decision.allowed ? undefined : decision);
+      if (!decision.allowed) {
+        assert.equal(completed, template);
+        return;
+      }
+      const { spec: expected } = decision.object as JsonObject;
+      const policy = { level: 'restricted', version: 'latest' } as const;
+      const evaluated = evaluateDecoded({ pod: completed }, policy);
+      assert.deepEqual(evaluated, evaluateDecoded({ pod: decode({ ...original, spec: expected }) }, policy));
+    }),
+    RUNS,
+  );
+});
+
+function decode(object: unknown): PodFields {
+  const { pod: decoded } = decodePod(object);
+  assert.ok(decoded);
+  return decoded;
+}
 
 test('the validating pass admits a completed pod', () => {
   fc.assert(

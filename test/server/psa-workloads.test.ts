@@ -1,0 +1,226 @@
+/** Warnings and audit annotations about workloads in namespaces where SCCs apply, as API servers receive them. */
+import assert from 'node:assert/strict';
+import { suite, test } from 'node:test';
+import type { AdmissionRequest, Decision } from '../../src/kube/admission.ts';
+import { getApiVersion, RESOURCES } from '../../src/kube/resources.ts';
+import type { JsonObject, Kind } from '../../src/kube/types.ts';
+import { PLAIN_DETAILS } from '../support/pod-security.ts';
+import { ALICE, createSccTestWebhooks, podRequest, RANGES, type SccRigOptions } from '../support/scc-webhooks.ts';
+
+const CONTAINER = { name: 'c', image: 'nginx' };
+const PLAIN = { containers: [CONTAINER] };
+const HOST_NETWORK = { hostNetwork: true, containers: [CONTAINER] };
+const ROOT = { containers: [{ ...CONTAINER, securityContext: { runAsUser: 0 } }] };
+
+const UNABLE = 'unable to validate against any security context constraint';
+const HOST_NETWORK_ADVICE = [
+  'The closest usable SCC is "restricted-v2". It does not allow: spec.hostNetwork=true.',
+  'SCC "hostnetwork-v2" would admit the pod if service account "default" were granted its use: bind ClusterRole "system:openshift:scc:hostnetwork-v2".',
+];
+const WILL_REFUSE = [`pods of this template will be refused: ${UNABLE}`, ...HOST_NETWORK_ADVICE];
+const WOULD_REFUSE = [
+  `pods of this template would be refused if security context constraints were enforced: ${UNABLE}`,
+  ...HOST_NETWORK_ADVICE,
+];
+const wouldViolate = (details: string): string => `would violate PodSecurity "restricted:latest": ${details}`;
+const RAW = wouldViolate(PLAIN_DETAILS);
+const RAW_HOST_NETWORK = wouldViolate(`host namespaces (hostNetwork=true), ${PLAIN_DETAILS}`);
+
+/** An object of a kind with a pod template. */
+function workload(kind: Kind, spec: JsonObject, metadata: JsonObject = {}): JsonObject {
+  const path = RESOURCES[kind].podTemplate ?? [];
+  const content = path.reduceRight<JsonObject>((inner, key) => ({ [key]: inner }), { metadata, spec });
+  return { apiVersion: getApiVersion(kind), kind, metadata: { name: 'web', namespace: 'shop' }, ...content };
+}
+
+function workloadRequest(kind: Kind, object: unknown, change: Partial<AdmissionRequest> = {}): AdmissionRequest {
+  const { group, resource } = RESOURCES[kind];
+  const version = { group, version: 'v1' };
+  return podRequest(object, { kind: { ...version, kind }, resource: { ...version, resource }, ...change });
+}
+
+const LABELS = { 'pod-security.kubernetes.io/warn': 'restricted', 'pod-security.kubernetes.io/audit': 'restricted' };
+
+interface Given extends SccRigOptions {
+  readonly labels?: Readonly<Record<string, string>>;
+  /** The SCC that service account `builder` may use. */
+  readonly scc?: string;
+  readonly kind?: Kind;
+  readonly metadata?: JsonObject;
+  readonly spec: JsonObject;
+}
+
+function rigFor({ labels = LABELS, scc, settings }: Omit<Given, 'spec'>) {
+  const rig = createSccTestWebhooks({ ...(settings ? { settings } : {}) });
+  rig.putNamespace(labels);
+  if (scc !== undefined) {
+    rig.store.put('RoleBinding', {
+      metadata: { name: 'use', namespace: 'shop' },
+      roleRef: { apiGroup: 'rbac.authorization.k8s.io', kind: 'ClusterRole', name: `system:openshift:scc:${scc}` },
+      subjects: [{ kind: 'ServiceAccount', name: 'builder', namespace: 'shop' }],
+    });
+  }
+  return rig;
+}
+
+function decide({ kind = 'Deployment', metadata, spec, ...given }: Given): Decision {
+  return rigFor(given).decide('/psa/validate', workloadRequest(kind, workload(kind, spec, metadata)));
+}
+
+const KINDS: readonly Kind[] = [
+  'CronJob',
+  'DaemonSet',
+  'Deployment',
+  'Job',
+  'PodTemplate',
+  'ReplicaSet',
+  'ReplicationController',
+  'StatefulSet',
+];
+
+suite('every kind with a pod template', () => {
+  for (const kind of KINDS) {
+    test(`${kind}: created, completed by an SCC`, () => {
+      assert.deepEqual(decide({ kind, spec: PLAIN }), { allowed: true });
+    });
+    test(`${kind}: updated, refused by every SCC`, () => {
+      const [oldObject, object] = [workload(kind, PLAIN), workload(kind, HOST_NETWORK)];
+      const request = workloadRequest(kind, object, { operation: 'UPDATE', oldObject });
+      assert.deepEqual(rigFor({}).decide('/psa/validate', request), {
+        allowed: true,
+        auditAnnotations: { 'audit-violations': RAW_HOST_NETWORK },
+        warnings: [RAW_HOST_NETWORK, ...WILL_REFUSE],
+      });
+    });
+  }
+});
+
+suite('warnings about a Deployment', () => {
+  const ROOT_ADVICE = [
+    'The closest usable SCC is "restricted-v2". It does not allow: spec.containers[0].securityContext.runAsUser=0.',
+    'SCC "anyuid" would admit the pod if service account "builder" were granted its use: bind ClusterRole "system:openshift:scc:anyuid".',
+  ];
+  const CASES: readonly (readonly [name: string, given: Given, warnings: readonly string[]])[] = [
+    ['report mode: the template is not completed', { settings: { mode: 'report' }, spec: PLAIN }, [RAW]],
+    [
+      'report mode: every SCC would refuse its pods',
+      { settings: { mode: 'report' }, spec: HOST_NETWORK },
+      [RAW_HOST_NETWORK, ...WOULD_REFUSE],
+    ],
+    ['SCC admission is off', { settings: { mode: 'off' }, spec: HOST_NETWORK }, [RAW_HOST_NETWORK]],
+    ['a namespace without SCCs', { settings: { exemptNamespaces: ['shop'] }, spec: PLAIN }, [RAW]],
+    ['a namespace in mode off', { labels: { ...LABELS, 'portcullis.dev/scc': 'off' }, spec: PLAIN }, [RAW]],
+    ['a privileged namespace, whose templates Pod Security ignores', { labels: {}, spec: HOST_NETWORK }, WILL_REFUSE],
+    [
+      'a service account that may use a more permissive SCC',
+      { scc: 'anyuid', spec: { ...ROOT, serviceAccountName: 'builder' } },
+      [
+        wouldViolate(
+          [
+            'allowPrivilegeEscalation != false (container "c" must set securityContext.allowPrivilegeEscalation=false)',
+            'unrestricted capabilities (container "c" must set securityContext.capabilities.drop=["ALL"])',
+            'runAsNonRoot != true (pod or container "c" must set securityContext.runAsNonRoot=true)',
+            'runAsUser=0 (container "c" must not set runAsUser=0)',
+            'seccompProfile (pod or container "c" must set securityContext.seccompProfile.type to "RuntimeDefault" or "Localhost")',
+          ].join(', '),
+        ),
+      ],
+    ],
+    [
+      'a service account without a grant',
+      { labels: {}, spec: { ...ROOT, serviceAccountName: 'builder' } },
+      [WILL_REFUSE[0] ?? '', ...ROOT_ADVICE],
+    ],
+    [
+      'a required SCC that does not exist',
+      { labels: {}, metadata: { annotations: { 'openshift.io/required-scc': 'missing' } }, spec: PLAIN },
+      [
+        'pods of this template will be refused: failed to retrieve the required SCC "missing": securitycontextconstraints.security.openshift.io "missing" not found',
+        'Annotation openshift.io/required-scc requires SCC "missing", which does not exist. Existing SCCs: anyuid, hostaccess, hostmount-anyuid, hostmount-anyuid-v2, hostnetwork, hostnetwork-v2, nested-container, nonroot, nonroot-v2, privileged and 3 more.',
+      ],
+    ],
+    [
+      'the behaviour of OpenShift, without advice',
+      { labels: {}, settings: { compatibility: 'openshift' }, spec: { ...ROOT, serviceAccountName: 'builder' } },
+      [
+        'pods of this template will be refused: provider restricted-v2: .containers[0].runAsUser: Invalid value: 0: must be in the ranges: [1000660000, 1000669999]',
+      ],
+    ],
+    [
+      'a template for Windows, to which SCCs do not apply',
+      { spec: { ...PLAIN, os: { name: 'windows' } } },
+      [wouldViolate('runAsNonRoot != true (pod or container "c" must set securityContext.runAsNonRoot=true)')],
+    ],
+    [
+      'a list of containers with null',
+      { labels: {}, spec: { containers: [null] } },
+      [
+        'pods of this template will be refused: object was marked as kind pod but was unable to be converted: spec.template.spec.containers[0]: Invalid value: null: must be an object',
+      ],
+    ],
+  ];
+  for (const [name, given, warnings] of CASES) {
+    test(name, () => assert.deepEqual(decide(given).warnings ?? [], warnings));
+  }
+
+  test('a template that cannot be decoded', () => {
+    assert.deepEqual(decide({ spec: { containers: 'x' } }), {
+      allowed: true,
+      auditAnnotations: {
+        error:
+          'failed to decode object: json: cannot unmarshal string into Go struct field PodSpec.spec.template.spec.containers of type []v1.Container',
+      },
+    });
+  });
+
+  test('subresources', () => {
+    const request = workloadRequest('Deployment', workload('Deployment', HOST_NETWORK), {
+      operation: 'UPDATE',
+      requestSubResource: 'status',
+    });
+    assert.deepEqual(rigFor({}).decide('/psa/validate', request), { allowed: true });
+  });
+});
+
+test('the templates of a resource that the settings name', () => {
+  const workloadResources = [{ group: 'example.com', version: '*', resource: 'trainings', templatePath: 'spec.*' }];
+  const rig = createSccTestWebhooks({ workloadResources });
+  rig.putNamespace(LABELS);
+  const trainings = { group: 'example.com', version: 'v1', resource: 'trainings' };
+  const request = podRequest(
+    { spec: { chief: { spec: PLAIN }, worker: { spec: HOST_NETWORK }, other: { spec: HOST_NETWORK } } },
+    { kind: { ...trainings, kind: 'Training' }, resource: trainings },
+  );
+  const violations = ['worker', 'other'].map((name) => `spec.${name}: ${RAW_HOST_NETWORK}`);
+  assert.deepEqual(rig.decide('/psa/validate', request).warnings, [...violations, ...WILL_REFUSE]);
+});
+
+suite('a namespace without ranges', () => {
+  const request = workloadRequest('Deployment', workload('Deployment', PLAIN), { userInfo: ALICE });
+  const shop = { metadata: { name: 'shop', labels: LABELS } };
+
+  test('the review waits for them', async () => {
+    const { store, send } = rigFor({});
+    store.put('Namespace', shop);
+    const decision = send('/psa/validate', request, 5000);
+    store.put('Namespace', { metadata: { ...shop.metadata, annotations: RANGES } });
+    assert.deepEqual(await decision, { allowed: true });
+  });
+
+  test('the warning names them after the deadline', async () => {
+    const { store, send } = rigFor({});
+    store.put('Namespace', shop);
+    const { warnings } = await send('/psa/validate', request, 500);
+    assert.deepEqual(warnings, [
+      RAW,
+      'pods of this template will be refused: error fetching namespace "shop": unable to find annotation openshift.io/sa.scc.uid-range',
+      'Namespace "shop" has no annotation openshift.io/sa.scc.uid-range yet. Retry in a few seconds. If this persists, the range allocator is not running or has no free range (event UIDRangeFull).',
+    ]);
+  });
+
+  test('report mode neither waits nor warns', () => {
+    const { store, decide: decideNow } = rigFor({ settings: { mode: 'report' } });
+    store.put('Namespace', shop);
+    assert.deepEqual(decideNow('/psa/validate', request).warnings, [RAW]);
+  });
+});
