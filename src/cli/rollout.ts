@@ -52,6 +52,7 @@ import { type Io, VERSION } from './command.ts';
 import { violationReason } from '../policy/rollout/readiness.ts';
 import { canUseScc } from '../cluster/access.ts';
 import { evaluateFromStore } from '../controllers/readiness-evaluator.ts';
+import type { CustomPodSource } from '../kube/controller-pod.ts';
 import { objectName } from '../kube/resources.ts';
 
 /** The options of all rollout commands. */
@@ -158,6 +159,8 @@ function mountedSource(store: Store, namespace: string): Source | undefined {
 /** The input of all rollout commands. */
 export interface RolloutFacts {
   readonly store: Store;
+  /** Pod templates of manifests of kinds that the store does not have. */
+  readonly customSources: readonly CustomPodSource[];
   /** The effective configuration. */
   readonly podSecurity: PodSecurity;
   readonly management: ManagementSettings;
@@ -178,7 +181,7 @@ export async function gatherRollout(
     ...needs,
     configMaps: (store) => ({ namespace, names: installedConfigMaps(store, namespace) }),
   });
-  const { store } = inventory;
+  const { store, customSources } = inventory;
   const { rollout, podSecurity, scc, assumptions } = await readSettings(store, values);
   const management = { exemptNamespaces: new Set(DEFAULT_UNMANAGED_NAMESPACES), scc };
   const unlabeled = findUnlabeled(store, management, date);
@@ -190,6 +193,7 @@ export async function gatherRollout(
   );
   return {
     store,
+    customSources,
     podSecurity: effective(),
     management,
     state: getState(scope, rollout, unlabeled),
@@ -267,8 +271,8 @@ export function countNamespaces(namespaces: readonly PlannedNamespace[]): Namesp
 }
 
 function createNamespacePlanner(facts: RolloutFacts): (namespace: Namespace) => PlannedNamespace {
-  const { store, podSecurity, management, state } = facts;
-  const settings = { exemptions: () => podSecurity.exemptions, management };
+  const { store, customSources, podSecurity, management, state } = facts;
+  const settings = { exemptions: () => podSecurity.exemptions, management, customSources };
   const plannedLabel = createLabelPlanner(facts);
   return (namespace) => {
     const name = objectName(namespace);

@@ -1,7 +1,6 @@
 /** The input of SCC decisions about objects of an inventory: the pods that objects create, and the SCCs with their grants. */
 import { canUseScc } from '../cluster/access.ts';
 import type { Store } from '../cluster/store.ts';
-import type { PodSourceKind } from '../cluster/workloads.ts';
 import {
   completePod,
   getControllerPod,
@@ -9,6 +8,7 @@ import {
   nodeUser,
   type ControllerPod,
   type FindServiceAccount,
+  type PodCreator,
 } from '../kube/controller-pod.ts';
 import { withoutEphemeralContainers } from '../kube/pod.ts';
 import { quote } from '../kube/text.ts';
@@ -51,12 +51,13 @@ interface CreatePodOptions {
  * @see https://github.com/kubernetes/kubernetes/blob/v1.36.0/plugin/pkg/admission/serviceaccount/admission.go
  */
 export function createPod(
-  kind: PodSourceKind,
-  object: KubeObject,
+  source: PodCreator,
   { namespace, creator, findAccount }: CreatePodOptions,
 ): CreatedPod | undefined {
   const created =
-    kind === 'Pod' ? directPod(object, creator, findAccount) : getControllerPod(object, kind, findAccount);
+    source.kind === 'Pod' && source.template === undefined
+      ? directPod(source.object, creator, findAccount)
+      : getControllerPod(source, findAccount);
   const account: unknown = created?.pod.spec?.serviceAccountName;
   if (created === undefined || typeof account !== 'string') return created;
   const isMissing = !isMirrorPod(created.pod) && findAccount(account) === undefined;

@@ -1,11 +1,13 @@
 /** Predicts the decisions of SCC admission about existing workloads, and the bindings that would admit refused workloads. */
 import { canUseScc, USE_SCC } from '../cluster/access.ts';
 import type { Store } from '../cluster/store.ts';
-import { listPodSources, type PodSource } from '../cluster/workloads.ts';
+import { listPodSources } from '../cluster/workloads.ts';
+import type { CustomPodSource, PodCreator } from '../kube/controller-pod.ts';
 import { objectName } from '../kube/resources.ts';
 import { compareBytes } from '../kube/text.ts';
 import type { ClusterRole, Namespace, RoleBinding } from '../kube/types.ts';
 import { readRules, ruleAllows } from '../policy/rbac/rules.ts';
+import { printFieldPath } from '../policy/pod/templates.ts';
 import { planPod, type PlannedPod } from '../policy/scc/advice/explain.ts';
 import type { CanUse } from '../policy/scc/access.ts';
 import { grantObjects, useRoleName } from '../policy/scc/standard.ts';
@@ -25,6 +27,8 @@ export type Outcome = PlannedPod | { readonly outcome: 'off' };
 export interface PlannedWorkload {
   readonly kind: string;
   readonly name: string;
+  /** The path of the pod template in an object that is not of a built-in kind. */
+  readonly template?: string;
   /** The service account of the pods; absent for mirror pods and for objects without a pod template. */
   readonly serviceAccount?: string;
   /** The error of the API server for pods whose service account does not exist. */
@@ -32,7 +36,7 @@ export interface PlannedWorkload {
   readonly result: Outcome;
 }
 
-export type WorkloadName = Pick<PlannedWorkload, 'kind' | 'name'>;
+export type WorkloadName = Pick<PlannedWorkload, 'kind' | 'name' | 'template'>;
 
 /** A grant of the use of an SCC to a service account in its namespace. */
 export interface PlannedGrant {
@@ -57,6 +61,8 @@ export interface Plan {
 export interface PlanInput {
   readonly store: Store;
   readonly settings: ExpectedSettings;
+  /** Pod templates of kinds that the store does not have. */
+  readonly customSources?: readonly CustomPodSource[];
   /** By default, the grants in the store. */
   readonly canUse?: CanUse;
 }
@@ -64,11 +70,12 @@ export interface PlanInput {
 /** Returns the decisions about all workloads of a namespace; `undefined` for a namespace without workloads. */
 export function planNamespace(namespace: Namespace, input: PlanInput): PlannedNamespace | undefined {
   const name = objectName(namespace);
-  const sources = listPodSources(input.store, name);
+  const custom = (input.customSources ?? []).filter(({ object }) => object.metadata?.namespace === name);
+  const sources: readonly PodCreator[] = [...listPodSources(input.store, name), ...custom];
   if (sources.length === 0) return undefined;
   const mode = expectedMode(namespace, input.settings);
   const workloads = sources.map((source): PlannedWorkload => {
-    const workload = { kind: source.kind, name: objectName(source.object) };
+    const workload = workloadName(source);
     return mode.mode === 'off'
       ? { ...workload, result: { outcome: 'off' } }
       : { ...workload, ...planWorkload(source, namespace, input) };
@@ -76,15 +83,19 @@ export function planNamespace(namespace: Namespace, input: PlanInput): PlannedNa
   return { name, ...mode, workloads };
 }
 
+function workloadName({ kind, object, template }: PodCreator): WorkloadName {
+  return { kind, name: objectName(object), ...(template ? { template: printFieldPath(template) } : {}) };
+}
+
 /** The creator of a pod without a controller is unknown: it has no grants. */
 function planWorkload(
-  { kind, object }: PodSource,
+  source: PodCreator,
   namespace: Namespace,
   { store, settings, canUse }: PlanInput,
 ): Omit<PlannedWorkload, keyof WorkloadName> {
   const name = objectName(namespace);
   const findAccount = (account: string) => store.get('ServiceAccount', account, name);
-  const created = createPod(kind, object, { namespace: name, creator: {}, findAccount });
+  const created = createPod(source, { namespace: name, creator: {}, findAccount });
   if (created === undefined) return { result: { outcome: 'ignored' } };
   const { pod, requester, ...account } = created;
   const input = { ...sccInput(store, settings), ...(canUse ? { canUse } : {}) };
@@ -106,9 +117,10 @@ type NeededGrant = Omit<PlannedGrant, 'moves'>;
 
 function neededGrants({ name: namespace, workloads }: PlannedNamespace): readonly NeededGrant[] {
   const grantable = workloads.flatMap((workload) => {
-    const { kind, name, serviceAccount = '' } = workload;
+    const { kind, name, template, serviceAccount = '' } = workload;
     const scc = grantableScc(workload);
-    return scc === undefined ? [] : [{ serviceAccount, scc, workload: { kind, name } }];
+    const named = { kind, name, ...(template === undefined ? {} : { template }) };
+    return scc === undefined ? [] : [{ serviceAccount, scc, workload: named }];
   });
   const groups = Map.groupBy(grantable, ({ serviceAccount, scc }) => `${serviceAccount}/${scc}`).values();
   return [...groups]

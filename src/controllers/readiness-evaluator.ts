@@ -4,6 +4,7 @@ import type { Cluster } from '../cluster/cluster.ts';
 import { predictNamespaceLevel } from '../cluster/rollout.ts';
 import type { Store } from '../cluster/store.ts';
 import { listPodSources, POD_SOURCES } from '../cluster/workloads.ts';
+import type { CustomPodSource, PodCreator } from '../kube/controller-pod.ts';
 import { getApiVersion } from '../kube/resources.ts';
 import { NAMESPACE_RANGE_ANNOTATIONS } from '../kube/scc.ts';
 import type { Namespace } from '../kube/types.ts';
@@ -30,20 +31,23 @@ export interface EvaluationSettings {
   /** Returns the exemptions in force. */
   exemptions(): Exemptions;
   readonly management: ManagementSettings;
+  /** Pod templates of kinds that the store does not have. */
+  readonly customSources?: readonly CustomPodSource[];
 }
 
 /** Evaluates which workloads of a namespace enforcement would refuse, by the objects of the store. Pauses often. */
 export function* evaluateFromStore(
   namespace: Namespace,
   store: Store,
-  { exemptions, management }: EvaluationSettings,
+  { exemptions, management, customSources = [] }: EvaluationSettings,
 ): Generator<undefined, NamespaceEvaluation> {
   const name = namespace.metadata?.name ?? '';
   const { mode } = sccMode(namespace, management.scc);
   const pods = store.list('Pod', name);
   const sccs = store.list('SecurityContextConstraints');
   const missing = mode === 'enforce' ? missingPrerequisite(namespace, sccs) : undefined;
-  const workloads = listPodSources(store, name, TEMPLATE_KINDS);
+  const custom = customSources.filter(({ object }) => object.metadata?.namespace === name);
+  const workloads: readonly PodCreator[] = [...listPodSources(store, name, TEMPLATE_KINDS), ...custom];
   if (missing !== undefined && pods.length + workloads.length > 0) return inconclusive(name, missing);
   const canUse = canUseScc(store);
   const findAccount = (account: string) => store.get('ServiceAccount', account, name);
@@ -52,8 +56,8 @@ export function* evaluateFromStore(
     namespace,
     level: predictNamespaceLevel(namespace, store, management),
     pods,
-    templates: workloads.values().flatMap(({ kind, object }) => {
-      const template = getTemplatePod(kind, object, context);
+    templates: workloads.values().flatMap((workload) => {
+      const template = getTemplatePod(workload, context);
       return template ? [template] : [];
     }),
     exemptions: exemptions(),

@@ -88,29 +88,53 @@ const CONTROLLERS: Readonly<Partial<Record<Kind, string>>> = {
   CronJob: 'job-controller',
 };
 
+/** An object of a kind that is not built in, with the path of a pod template. Its controller is unknown. */
+export interface CustomPodSource {
+  readonly kind: string;
+  readonly object: KubeObject;
+  readonly template: readonly (string | number)[];
+}
+
+/** An object that creates pods. */
+export type PodCreator =
+  { readonly kind: Kind; readonly object: KubeObject; readonly template?: never } | CustomPodSource;
+
+/** The user of an unknown controller. */
+const UNKNOWN_CONTROLLER: UserInfo = { groups: ['system:authenticated'] };
+
 /**
  * Returns the pod that the controller of a workload creates, completed by `completePod`. Returns `undefined` for other
  * kinds, and for a workload without a template.
  */
 export function getControllerPod(
-  object: KubeObject,
-  kind: Kind,
+  { kind, object, template }: PodCreator,
   findAccount: FindServiceAccount = () => undefined,
 ): ControllerPod | undefined {
+  if (template !== undefined) {
+    const pod = getPodOfTemplate(object, template, []);
+    return pod && { pod: completePod(pod, findAccount), requester: UNKNOWN_CONTROLLER };
+  }
   const controller = CONTROLLERS[kind];
   const path = podTemplatePath(RESOURCES[kind].group, kind);
-  const template = controller === undefined || path === undefined ? undefined : getPodTemplate(object, path);
-  if (controller === undefined || template === undefined) return undefined;
+  if (controller === undefined || path === undefined) return undefined;
+  const pod = getPodOfTemplate(object, path, kind === 'StatefulSet' ? claimNames(object) : []);
+  return pod && { pod: completePod(pod, findAccount), requester: controllerUser(controller) };
+}
+
+function getPodOfTemplate(
+  object: KubeObject,
+  path: CustomPodSource['template'],
+  claims: readonly string[],
+): Pod | undefined {
+  const template = getPodTemplate(object, path);
+  if (template === undefined) return undefined;
   const { name = '', namespace } = object.metadata ?? {};
   const metadata = {
     ...(isObject(template.metadata) ? template.metadata : {}),
     generateName: `${name}-`,
     ...(namespace === undefined ? {} : { namespace }),
   };
-  const spec = isObject(template.spec)
-    ? withClaims(template.spec, kind === 'StatefulSet' ? claimNames(object) : [])
-    : {};
-  return { pod: completePod({ metadata, spec } as Pod, findAccount), requester: controllerUser(controller) };
+  return { metadata, spec: isObject(template.spec) ? withClaims(template.spec, claims) : {} } as Pod;
 }
 
 /**

@@ -49,7 +49,7 @@ describe('objects without a controller pod', () => {
     ['no spec', 'CronJob', { metadata: { name: 'c' } }],
   ];
   for (const [name, kind, object] of cases) {
-    test(name, () => assert.equal(getControllerPod(object as KubeObject, kind), undefined));
+    test(name, () => assert.equal(getControllerPod({ object: object as KubeObject, kind }), undefined));
   }
 });
 
@@ -65,7 +65,7 @@ describe('users of controllers', () => {
   ];
   for (const [kind, spec, controller] of cases) {
     test(kind, () => {
-      const made = getControllerPod(workload(spec), kind);
+      const made = getControllerPod({ object: workload(spec), kind });
       assert.deepEqual(made?.requester, {
         username: `system:serviceaccount:kube-system:${controller}`,
         groups: ['system:serviceaccounts', 'system:serviceaccounts:kube-system', 'system:authenticated'],
@@ -84,7 +84,7 @@ describe('users of controllers', () => {
 test('the template does not change', () => {
   const deployment = workload({ template });
   const before = structuredClone(deployment);
-  getControllerPod(deployment, 'Deployment');
+  getControllerPod({ object: deployment, kind: 'Deployment' });
   assert.deepEqual(deployment, before);
 });
 
@@ -153,12 +153,14 @@ test('claims of a StatefulSet replace volumes of the same name', () => {
     },
     volumeClaimTemplates: [{ metadata: { name: 'data' } }, { metadata: {} }, 'odd'],
   };
-  const volumes = getControllerPod(workload(spec), 'StatefulSet')?.pod.spec?.volumes;
+  const volumes = getControllerPod({ object: workload(spec), kind: 'StatefulSet' })?.pod.spec?.volumes;
   assert.deepEqual(volumes, [
     { name: 'data', persistentVolumeClaim: { claimName: 'data' } },
     { name: 'conf', configMap: { name: 'c', defaultMode: 420 } },
     'odd',
   ]);
-  const others = getControllerPod(workload(spec), 'ReplicaSet')?.pod.spec?.volumes?.map((volume) => volume.name);
+  const others = getControllerPod({ object: workload(spec), kind: 'ReplicaSet' })?.pod.spec?.volumes?.map(
+    (volume) => volume.name,
+  );
   assert.deepEqual(others, ['data', 'conf', undefined]);
 });

@@ -5,13 +5,13 @@ import { parsePath, type ManifestError, type Path } from '../../config/yaml.ts';
 import { applyDefaults } from '../../kube/defaults.ts';
 import { formatFieldError, invalidValue } from '../../kube/field-error.ts';
 import { quote } from '../../kube/text.ts';
-import { draft, isObject, type JsonObject, type PodLike } from '../../kube/types.ts';
+import { draft, isObject, type PodLike } from '../../kube/types.ts';
 import { findPodTemplates, printFieldPath, type FieldPath } from '../../policy/pod/templates.ts';
 import { isKnownKind } from '../../policy/psa/decode.ts';
 import { printPolicy, resolvePolicies, type Labels, type NamespacePolicy } from '../../policy/psa/policy.ts';
 import { checkFix, decodeError, evaluatePod, type Level, type Version } from '../../policy/pss/index.ts';
 import { SCC_MODE_LABEL, SCC_MODES, sccMode } from '../../policy/scc/mode.ts';
-import { apiGroup, manifestLabels, manifestName, manifestNamespace } from '../inventory/manifests.ts';
+import { apiGroup, fieldNamespace, manifestLabels, manifestName } from '../inventory/manifests.ts';
 import { MODES_BY_STRENGTH, type CheckedObject, type Finding, type Report } from '../output/findings.ts';
 import { createFinding, fieldPosition } from './fields.ts';
 import { isScc, sccFindings } from './scc.ts';
@@ -96,22 +96,11 @@ function checkTemplate(
   path: FieldPath,
   { context, isBuiltIn }: { readonly context: CheckContext; readonly isBuiltIn: boolean },
 ): CheckedObject {
-  const namespace = findNamespace(object.value, path) ?? context.namespace;
+  const namespace = fieldNamespace(object.value, path) ?? context.namespace;
   const policies = resolvePolicyLabels(context.getNamespaceLabels(namespace), context);
   const findings = podFindings(object, path, policies);
   if (!isBuiltIn) return checkedObject(object, findings, { namespace, policies, path });
   return checkedObject(object, [...findings, ...(context.findUnknownFields?.(object) ?? [])], { namespace, policies });
-}
-
-/** The namespace of an object, or of an object that it contains on the way to a template. */
-function findNamespace(object: JsonObject, path: FieldPath): string | undefined {
-  let namespace = manifestNamespace(object);
-  let value: unknown = object;
-  for (const step of path) {
-    value = getMember(value, step);
-    if (isObject(value) && typeof value['kind'] === 'string') namespace = manifestNamespace(value) ?? namespace;
-  }
-  return namespace;
 }
 
 function unknownContainers(object: ManifestObject, path: FieldPath): ManifestError {
@@ -192,15 +181,11 @@ function podFindings(object: ManifestObject, path: FieldPath, policies: Namespac
 function findPod(object: unknown, path: FieldPath): { readonly pod: PodLike; readonly path: Path } {
   let value: unknown = object;
   for (const [depth, step] of path.entries()) {
-    if (typeof step === 'string' && !isObject(value)) return { pod: value as PodLike, path: path.slice(0, depth) };
-    value = getMember(value, step) ?? {};
+    if (typeof step === 'number') value = Array.isArray(value) ? (value[step] as unknown) : undefined;
+    else if (isObject(value)) value = value[step] ?? {};
+    else return { pod: value as PodLike, path: path.slice(0, depth) };
   }
   return { pod: value as PodLike, path };
-}
-
-function getMember(value: unknown, step: string | number): unknown {
-  if (typeof step === 'number') return Array.isArray(value) ? (value[step] as unknown) : undefined;
-  return isObject(value) ? value[step] : undefined;
 }
 
 /** Returns the pod with the defaults of the API server. A pod that cannot be decoded is returned unchanged. */

@@ -178,7 +178,8 @@ function explainObject({ apiVersion, kind, value }: Subject, context: ExplainCon
   const source = POD_SOURCES.find((one) => one === kind && getApiVersion(one) === apiVersion);
   const namespaceName = manifestNamespace(value) ?? context.namespace;
   const findAccount = (name: string) => context.findAccount(name, namespaceName);
-  const created = source && createPod(source, value, { namespace: namespaceName, creator, findAccount });
+  const created =
+    source && createPod({ kind: source, object: value }, { namespace: namespaceName, creator, findAccount });
   if (created === undefined) return undefined;
   const { pod, requester, serviceAccount, refusal } = created;
   const namespace = findNamespace(store, namespaceName);

@@ -79,8 +79,9 @@ function printNamespace({ name, mode, modeFrom, problem, workloads }: PlannedNam
   return `${[title, ...(problem === undefined ? [] : [`  ${style('yellow', printable(problem))}`]), ...rows].join('\n')}\n`;
 }
 
-function printName({ kind, name }: WorkloadName): string {
-  return printable(`${kind} ${name}`);
+/** `Deployment web`, `Rollout web (spec.template)` */
+function printName({ kind, name, template = '' }: WorkloadName): string {
+  return printable(`${kind} ${name}${template === '' ? '' : ` (${template})`}`);
 }
 
 /** Returns the result of a workload, then its details. */
@@ -272,8 +273,12 @@ export const command = defineCommand({
       );
     }
     const kinds = [...SCC_INPUT_KINDS, ...POD_SOURCES];
-    const { store, assumptions } = await readInventory(options, io, { kinds, only: namespace, gaps: 'fill' });
-    const input = { store, settings: await sccSettings(options) };
+    const { store, assumptions, customSources } = await readInventory(options, io, {
+      kinds,
+      only: namespace,
+      gaps: 'fill',
+    });
+    const input = { store, customSources, settings: await sccSettings(options) };
     const selected = listNamespaces(store, namespace);
     const planned = await mapNamespaces(selected, (one) => planNamespace(one, input), { verb: 'Planning', io });
     const namespaces = planned.filter((one) => one !== undefined);

@@ -1,5 +1,6 @@
 /** Objects that manifests or a cluster lack and that a decision needs. Each function adds and describes them. */
 import type { WritableStore } from '../../cluster/store.ts';
+import type { CustomPodSource } from '../../kube/controller-pod.ts';
 import { getPodTemplate, podTemplatePath } from '../../kube/pod.ts';
 import { objectName, RESOURCES } from '../../kube/resources.ts';
 import { sortedSet, summarizeNames } from '../../kube/text.ts';
@@ -67,20 +68,21 @@ export function assumeNamespaces(store: WritableStore, others: readonly string[]
 }
 
 /** Adds the service accounts of all pods and pod templates. */
-export function assumeServiceAccounts(store: WritableStore): readonly string[] {
+export function assumeServiceAccounts(store: WritableStore, others: readonly CustomPodSource[]): readonly string[] {
+  const sources = KINDS.flatMap((kind) => {
+    const template = kind === 'Pod' ? [] : podTemplatePath(RESOURCES[kind].group, kind);
+    return template ? store.list(kind).map((object) => ({ object, template })) : [];
+  });
   const added: string[] = [];
-  for (const kind of KINDS) {
-    const path = kind === 'Pod' ? [] : podTemplatePath(RESOURCES[kind].group, kind);
-    for (const object of path ? store.list(kind) : []) {
-      const spec: unknown = path && getPodTemplate(object, path)?.spec;
-      const { namespace } = object.metadata ?? {};
-      if (!isObject(spec) || namespace === undefined) continue;
-      const account = spec['serviceAccountName'];
-      const name = typeof account === 'string' && account !== '' ? account : 'default';
-      if (store.get('ServiceAccount', name, namespace)) continue;
-      store.put('ServiceAccount', { apiVersion: 'v1', kind: 'ServiceAccount', metadata: { name, namespace } });
-      added.push(`${namespace}/${name}`);
-    }
+  for (const { object, template } of [...sources, ...others]) {
+    const spec: unknown = getPodTemplate(object, template)?.spec;
+    const { namespace } = object.metadata ?? {};
+    if (!isObject(spec) || namespace === undefined) continue;
+    const account = spec['serviceAccountName'];
+    const name = typeof account === 'string' && account !== '' ? account : 'default';
+    if (store.get('ServiceAccount', name, namespace)) continue;
+    store.put('ServiceAccount', { apiVersion: 'v1', kind: 'ServiceAccount', metadata: { name, namespace } });
+    added.push(`${namespace}/${name}`);
   }
   return added.length === 0 ? [] : [`service accounts: ${summarizeNames(added, MAX_SHOWN)}`];
 }

@@ -7,12 +7,12 @@ import { createStore, type Store, type WritableStore } from '../../cluster/store
 import { UserError } from '../../config/files.ts';
 import type { ManifestObject } from '../../config/manifests.ts';
 import type { ManifestError, Path } from '../../config/yaml.ts';
-import { completePod } from '../../kube/controller-pod.ts';
+import { completePod, type CustomPodSource } from '../../kube/controller-pod.ts';
 import { applyDefaults } from '../../kube/defaults.ts';
 import { metadataProblem } from '../../kube/names.ts';
 import { getApiVersion, objectName, objectPath, RESOURCES } from '../../kube/resources.ts';
 import { ApiError } from '../../kube/status.ts';
-import { compareBytes, quote } from '../../kube/text.ts';
+import { compareBytes, quote, summarizeNames } from '../../kube/text.ts';
 import {
   draft,
   isObject,
@@ -24,6 +24,8 @@ import {
   type ObjectMeta,
   type UserInfo,
 } from '../../kube/types.ts';
+import { findPodTemplates, printFieldPath } from '../../policy/pod/templates.ts';
+import { isKnownKind } from '../../policy/psa/decode.ts';
 import { defaultScc } from '../../policy/scc/objects.ts';
 import { REVIEW_KINDS } from '../../policy/scc/review.ts';
 import { PROGRAM, VERSION, type Io } from '../command.ts';
@@ -36,7 +38,15 @@ import {
   assumeServiceAccounts,
   assumeStandardSccs,
 } from './assumptions.ts';
-import { apiGroup, failOnErrors, filenameOption, manifestName, manifestNamespace, readObjects } from './manifests.ts';
+import {
+  apiGroup,
+  failOnErrors,
+  fieldNamespace,
+  filenameOption,
+  manifestName,
+  manifestNamespace,
+  readObjects,
+} from './manifests.ts';
 
 /** The source of the objects: manifests or a cluster. */
 export const inventoryOptions = {
@@ -76,6 +86,8 @@ export type InventoryValues = Values<typeof inventoryOptions> & {
 export interface Inventory {
   readonly store: Store;
   readonly source: 'manifests' | 'cluster';
+  /** Pod templates of kinds that the store does not have. */
+  readonly customSources: readonly CustomPodSource[];
   /** Descriptions of missing objects and of their substitutes, without a full stop. */
   readonly assumptions: readonly string[];
   /** The namespace of objects without one: that of `--namespace`, otherwise that of the source. */
@@ -192,6 +204,7 @@ async function readFromCluster(
   return {
     store,
     source: 'cluster',
+    customSources: [],
     assumptions: [...filled, ...unread, ...absent],
     namespace: namespace ?? connection.namespace,
     ...(user ? { user } : {}),
@@ -231,11 +244,18 @@ function createInventory(
 ): Inventory {
   const store = createStore();
   failOnErrors(fillStore(store, objects, namespace));
+  const { customSources, unknown } = findCustomSources(objects, namespace);
+  const used = customSources.map(({ object }) => object.metadata?.namespace ?? namespace);
   const assumptions = [
     ...assumeStandardSccs(store),
     ...assumeClusterAdmin(store),
-    ...(kinds.includes('Namespace') ? assumeNamespaces(store, namespaces) : []),
-    ...(kinds.includes('ServiceAccount') ? [...assumeServiceAccounts(store), ...assumeRanges(store)] : []),
+    ...(kinds.includes('Namespace') ? assumeNamespaces(store, [...used, ...(namespaces ?? [])]) : []),
+    ...(kinds.includes('ServiceAccount')
+      ? [...assumeServiceAccounts(store, customSources), ...assumeRanges(store)]
+      : []),
+    ...(unknown.length === 0
+      ? []
+      : [`no pods of containers outside of pod templates: ${summarizeNames(unknown, MAX_SHOWN)}`]),
   ];
   const single = configMaps?.(store);
   for (const { kind, value } of objects) {
@@ -243,7 +263,27 @@ function createInventory(
     if (kind === 'ConfigMap' && isNamed) store.put(kind, value);
   }
   store.markSynced();
-  return { store, source: 'manifests', assumptions, namespace };
+  return { store, source: 'manifests', customSources, assumptions, namespace };
+}
+
+const MAX_SHOWN = 5;
+
+/** Finds the pod templates of custom resources, and containers that are in none, as `Workflow shop/hello (PATH)`. */
+function findCustomSources(objects: readonly ManifestObject[], namespace: string) {
+  const customSources: CustomPodSource[] = [];
+  const unknown: string[] = [];
+  for (const { apiVersion, kind, value } of objects) {
+    if (isKnownKind(apiVersion, kind)) continue;
+    const found = findPodTemplates(value);
+    const name = manifestName(value);
+    for (const template of found.templates) {
+      const metadata = { name, namespace: fieldNamespace(value, template) ?? namespace };
+      customSources.push({ kind, object: { ...value, metadata }, template });
+    }
+    const scope = manifestNamespace(value) ?? namespace;
+    unknown.push(...found.unknown.map((path) => `${kind} ${scope}/${name} (${printFieldPath(path)})`));
+  }
+  return { customSources, unknown };
 }
 
 /** Kinds that only the server reads, and no command. */

@@ -4,6 +4,7 @@ import { readManifests, type ManifestObject, type Manifests } from '../../config
 import type { ManifestError } from '../../config/yaml.ts';
 import { podTemplatePath } from '../../kube/pod.ts';
 import { isObject, type JsonObject } from '../../kube/types.ts';
+import type { FieldPath } from '../../policy/pod/templates.ts';
 import type { Labels } from '../../policy/psa/policy.ts';
 import type { Io } from '../command.ts';
 import { list, text, UsageError, type Option } from '../options.ts';
@@ -62,6 +63,18 @@ export function manifestName(object: JsonObject): string {
 export function manifestNamespace(object: JsonObject): string | undefined {
   const { namespace } = objectMetadata(object);
   return typeof namespace === 'string' && namespace !== '' ? namespace : undefined;
+}
+
+/** Returns the namespace of a field: that of the innermost object with one on the way to it. */
+export function fieldNamespace(object: JsonObject, path: FieldPath): string | undefined {
+  let namespace = manifestNamespace(object);
+  let value: unknown = object;
+  for (const step of path) {
+    if (typeof step === 'number') value = Array.isArray(value) ? value[step] : undefined;
+    else value = isObject(value) ? value[step] : undefined;
+    if (isObject(value) && typeof value['kind'] === 'string') namespace = manifestNamespace(value) ?? namespace;
+  }
+  return namespace;
 }
 
 /** Returns the labels of an object; no labels if the field has another type. */

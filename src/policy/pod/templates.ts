@@ -82,6 +82,7 @@ const WITHOUT_PODS: ReadonlySet<string> = new Set([
   'kyverno.io',
   'mutations.gatekeeper.sh',
   'policies.kyverno.io',
+  'security.openshift.io',
   'templates.gatekeeper.sh',
 ]);
 

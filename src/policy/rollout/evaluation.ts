@@ -3,20 +3,13 @@
  * would apply to the namespace.
  * @see https://github.com/openshift/cluster-kube-apiserver-operator/tree/main/pkg/operator/podsecurityreadinesscontroller
  */
-import { getControllerPod, type FindServiceAccount } from '../../kube/controller-pod.ts';
+import { getControllerPod, type FindServiceAccount, type PodCreator } from '../../kube/controller-pod.ts';
 import { getMetadataOwners } from '../../kube/managed-fields.ts';
 import { podTemplatePath } from '../../kube/pod.ts';
 import { getApiVersion, RESOURCES } from '../../kube/resources.ts';
 import { POD_SCC_ANNOTATIONS } from '../../kube/scc.ts';
 import { compareBytes } from '../../kube/text.ts';
-import {
-  type Kind,
-  type KubeObject,
-  type Namespace,
-  type Pod,
-  type Report,
-  type ReportResult,
-} from '../../kube/types.ts';
+import { type Namespace, type Pod, type Report, type ReportResult } from '../../kube/types.ts';
 import {
   LABEL_SYNC_LABEL,
   PART_OF,
@@ -25,6 +18,7 @@ import {
   SUFFICIENT_LEVEL_ANNOTATION,
 } from '../../kube/well-known.ts';
 import { decodePod, type DecodedPod } from '../pod/pod.ts';
+import { printFieldPath } from '../pod/templates.ts';
 import type { Exemptions } from '../psa/configuration.ts';
 import { isStricter } from '../psa/policy.ts';
 import { checkFix, evaluateDecoded } from '../pss/evaluate.ts';
@@ -238,7 +232,7 @@ interface Finding {
   userPods: number;
   readonly causes: Set<Cause>;
   ofPods: readonly FixableViolation[];
-  ofTemplate: readonly FixableViolation[];
+  readonly ofTemplates: FixableViolation[];
 }
 
 /** Completed pods are skipped, since they are not restarted. */
@@ -262,15 +256,15 @@ function addTemplate(
   input: NamespaceInput,
   level: Level,
 ): void {
-  const violations = findViolations(pod, `${path}.`, input, level);
-  if (violations.length > 0) findingFor(findings, { kind, name }).ofTemplate = violations;
+  const violations = findViolations(pod, path === '' ? '' : `${path}.`, input, level);
+  if (violations.length > 0) findingFor(findings, { kind, name }).ofTemplates.push(...violations);
 }
 
 function findingFor(findings: Map<string, Finding>, owner: Owner): Finding {
   const key = `${owner.kind}/${owner.name}`;
   const known = findings.get(key);
   if (known) return known;
-  const finding = { owner, violatingPods: 0, userPods: 0, causes: new Set<Cause>(), ofPods: [], ofTemplate: [] };
+  const finding = { owner, violatingPods: 0, userPods: 0, causes: new Set<Cause>(), ofPods: [], ofTemplates: [] };
   findings.set(key, finding);
   return finding;
 }
@@ -297,10 +291,10 @@ function findViolations(
 
 /** A template is caused by users only if its pods show that they need the permissions of a user. */
 function violatingWorkload(finding: Finding): readonly ViolatingWorkload[] {
-  const { owner, ofTemplate, ofPods, violatingPods, userPods, causes } = finding;
-  const violations = ofTemplate.length > 0 ? ofTemplate : ofPods;
+  const { owner, ofTemplates, ofPods, violatingPods, userPods, causes } = finding;
+  const violations = ofTemplates.length > 0 ? ofTemplates : ofPods;
   if (violations.length === 0) return [];
-  if (ofTemplate.length > 0) causes.add(userPods > 0 ? 'user' : 'serviceAccount');
+  if (ofTemplates.length > 0) causes.add(userPods > 0 ? 'user' : 'serviceAccount');
   return [{ ...owner, pods: violatingPods, causes: [...causes].sort(), violations }];
 }
 
@@ -328,14 +322,15 @@ export interface TemplateContext extends TemplateInput {
  * The pod of a workload as SCC admission completes it for its service account; unchanged if no SCC admits it. Without the
  * completion, nearly every template would violate the level. Returns `undefined` for an object without a pod template.
  */
-export function getTemplatePod(kind: Kind, object: KubeObject, context: TemplateContext): TemplatePod | undefined {
-  const path = podTemplatePath(RESOURCES[kind].group, kind);
-  const created = getControllerPod(object, kind, context.findAccount);
+export function getTemplatePod(source: PodCreator, context: TemplateContext): TemplatePod | undefined {
+  const { kind, object } = source;
+  const path = source.template ?? podTemplatePath(RESOURCES[source.kind].group, kind);
+  const created = getControllerPod(source, context.findAccount);
   if (path === undefined || created === undefined) return undefined;
   const { name = '' } = object.metadata ?? {};
   const decoded = decodePod(created.pod);
   const pod = decoded.pod && context.sccMode === 'enforce' ? { pod: admitTemplate(decoded.pod, context).pod } : decoded;
-  return { kind, name, path: path.join('.'), pod };
+  return { kind, name, path: printFieldPath(path), pod };
 }
 
 /** Name of the Report in each violating namespace. */

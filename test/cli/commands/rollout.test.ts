@@ -5,7 +5,7 @@ import { startCluster, type TestCluster } from '../../support/dev-cluster.ts';
 import { runProgram, type Outcome } from '../../support/memory-io.ts';
 import { installStandardSccs, RANGES } from '../../support/controllers.ts';
 import { rolloutBlockers } from '../../../src/cli/commands/rollout-status.ts';
-import type { NamespaceCounts, RolloutState } from '../../../src/cli/rollout.ts';
+import type { NamespaceCounts, PlannedNamespace, RolloutState } from '../../../src/cli/rollout.ts';
 
 const CLUSTER = 'test/fixtures/rollout/cluster.yaml';
 const cluster = await readFile(CLUSTER, 'utf8');
@@ -53,6 +53,31 @@ describe('plan', () => {
   test('plans a new label in place of a managed label', async () => {
     const { stdout } = await runWith((text) => withManagedLabel(text, 'restricted'), 'plan');
     assert.match(stdout, /\nagents +restricted \(label\) +privileged +labeled already\n/);
+  });
+
+  test('evaluates pod templates of other API groups', async () => {
+    const custom = await readFile('test/fixtures/check/custom.yaml', 'utf8');
+    const stdin = custom.replace('enforce: baseline', 'warn: baseline');
+    const { stdout } = await runProgram(['rollout', 'plan', '-f', '-', '-n', 'shop', '-o', 'json'], { stdin });
+    const { namespaces, assumptions } = JSON.parse(stdout) as {
+      readonly namespaces: readonly Pick<PlannedNamespace, 'workloads'>[];
+      readonly assumptions: readonly string[];
+    };
+    const hostNamespaces = namespaces.flatMap(({ workloads }) =>
+      workloads.map(({ kind, name, violations }) => {
+        const fields = violations.find(({ check }) => check === 'hostNamespaces')?.fields ?? [];
+        return [kind, name, ...fields].join(' ');
+      }),
+    );
+    assert.deepEqual(hostNamespaces, [
+      'AdvancedCronJob report spec.template.broadcastJobTemplate.spec.template.spec.hostPID',
+      'Rollout web spec.template.spec.hostNetwork',
+      'Service hello',
+      'Template bundle objects[0].spec.hostIPC',
+    ]);
+    const unknown =
+      'no pods of containers outside of pod templates: Workflow shop/hello-* (spec.templates[0].container)';
+    assert.ok(assumptions.includes(unknown));
   });
 
   test('escapes control characters in names', async () => {

@@ -61,6 +61,24 @@ describe('the plan is printed', () => {
     assert.ok(stdout.endsWith(`Next: review ${file}, and kubectl apply -f ${file}; then plan again.\n`), stdout);
   });
 
+  test('with pod templates of other API groups', async () => {
+    const stdin = await readFile(join(fixtures, '../check/custom.yaml'), 'utf8');
+    const { code, stdout } = await plan(['-n', 'shop'], stdin);
+    assert.equal(code, 1);
+    assert.match(
+      stdout,
+      /; no pods of containers outside of pod templates: Workflow shop\/hello-\* \(spec\.templates\[0\]\.container\)\.\n/,
+    );
+    const results = stdout.split('\n').filter((line) => /^ {2}\S.* {2}/.test(line));
+    assert.deepEqual(results, [
+      '  Rollout web (spec.template)                                                refused',
+      '  Service hello (spec.template)                                              restricted-v2',
+      '  AdvancedCronJob report (spec.template.jobTemplate.spec.template)           ignored: Windows pod, or no pod template',
+      '  AdvancedCronJob report (spec.template.broadcastJobTemplate.spec.template)  refused',
+      '  Template bundle (objects[0])                                               refused',
+    ]);
+  });
+
   test('in colors and with progress on a terminal', async () => {
     const { stdout, stderr } = await runProgram(['scc', 'plan', '-f', '-'], {
       stdin: shop,

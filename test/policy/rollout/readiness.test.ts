@@ -251,7 +251,7 @@ suite('the pod of a template', () => {
     spec: { template: { spec: { containers: [{ name: 'app', image: 'app:1' }], ...spec } } },
   });
   const levelAfter = (spec: JsonObject, sccMode: 'enforce' | 'off' = 'enforce'): unknown => {
-    const template = getTemplatePod('Deployment', deployment(spec), { ...surroundings, sccMode });
+    const template = getTemplatePod({ kind: 'Deployment', object: deployment(spec) }, { ...surroundings, sccMode });
     assert.ok(template);
     return evaluate({ templates: [template] }).verdict;
   };
@@ -265,7 +265,7 @@ suite('the pod of a template', () => {
       metadata: { name: 'backup' },
       spec: { jobTemplate: { spec: { template: { spec: { containers: [] } } } } },
     };
-    const template = getTemplatePod('CronJob', job, surroundings);
+    const template = getTemplatePod({ kind: 'CronJob', object: job }, surroundings);
     assert.deepEqual(
       [template?.kind, template?.name, template?.path],
       ['CronJob', 'backup', 'spec.jobTemplate.spec.template'],
@@ -273,8 +273,11 @@ suite('the pod of a template', () => {
   });
 
   test('is absent without a template', () => {
-    assert.equal(getTemplatePod('Deployment', { metadata: { name: 'odd' } }, surroundings), undefined);
-    assert.equal(getTemplatePod('Secret', { metadata: { name: 'odd' } }, surroundings), undefined);
+    assert.equal(
+      getTemplatePod({ kind: 'Deployment', object: { metadata: { name: 'odd' } } }, surroundings),
+      undefined,
+    );
+    assert.equal(getTemplatePod({ kind: 'Secret', object: { metadata: { name: 'odd' } } }, surroundings), undefined);
   });
 });
 
