@@ -1,4 +1,5 @@
 /** Builds `dist/` or the folder of the first argument: the bundled program, and the public exports with declarations. */
+import { readFileSync } from 'node:fs';
 import { chmod, readFile, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import ts from 'typescript';
@@ -15,6 +16,10 @@ const LIBRARIES = {
 
 /** Imports of source files in declarations. The compiler keeps the extension .ts, which most consumers cannot resolve. */
 const SOURCE_NAME = /(\bfrom |\bimport\()('\.[^']*)\.ts(')/g;
+
+/** The declaration that uses the models of client-node, and its condition for dates. */
+const CLIENT_NODE = /^import type \{ ([^}]+) \} from '@kubernetes\/client-node';\n/m;
+const DATE_TYPE = 'T extends Date ? string :';
 
 const COMMON = {
   bundle: true,
@@ -90,9 +95,35 @@ function emitDeclarations(entries: readonly string[]): void {
   };
   const files = ts.createCompilerHost(options);
   const { diagnostics } = ts.createProgram(entries, options, files).emit(undefined, (path, text) => {
-    files.writeFile(path, text.replaceAll(SOURCE_NAME, '$1$2.js$3'), false);
+    files.writeFile(path, withModels(text.replaceAll(SOURCE_NAME, '$1$2.js$3')), false);
   });
   for (const diagnostic of diagnostics) fail(diagnostic);
+}
+
+/**
+ * Replaces the imports of client-node by its models, so that the package has no dependencies. The models of client-node
+ * have dates, and objects from the API strings: the libraries accept both.
+ */
+function withModels(declarations: string): string {
+  const [line, names = ''] = CLIENT_NODE.exec(declarations) ?? [];
+  if (line === undefined) return declarations;
+  if (!declarations.includes(DATE_TYPE)) throw new Error(`no declaration contains "${DATE_TYPE}"`);
+  const models = new Map([
+    ['IntOrString', 'type IntOrString = number | string;\n'],
+    ['V1MicroTime', 'type V1MicroTime = Date;\n'],
+  ]);
+  for (const name of names.split(', ')) readModel(name, models);
+  return `${declarations.replace(line, '').replace(DATE_TYPE, 'T extends Date ? string | Date :')}${[...models.values()].join('')}`;
+}
+
+/** Adds a model and the models of its fields. A model is a class with static members after its fields. */
+function readModel(name: string, models: Map<string, string>): void {
+  if (models.has(name)) return;
+  const text = readFileSync(`node_modules/@kubernetes/client-node/dist/gen/models/${name}.d.ts`, 'utf8');
+  const [, fields] = /^export declare class \w+ \{\n([^]*?)^ +static /m.exec(text) ?? [];
+  if (fields === undefined) throw new Error(`${name} of client-node is not a class with fields and static members`);
+  models.set(name, `interface ${name} {\n${fields}}\n`);
+  for (const [, used = ''] of text.matchAll(/^import \{ (\w+) \}/gm)) readModel(used, models);
 }
 
 function fail({ messageText }: ts.Diagnostic): never {

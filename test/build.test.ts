@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
-import { copyFile, mkdir, mkdtemp, readFile, realpath, rm, symlink, writeFile } from 'node:fs/promises';
+import { copyFile, mkdir, mkdtemp, readdir, readFile, realpath, rm, symlink, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { after, before, describe, test } from 'node:test';
@@ -14,6 +14,7 @@ const CONSUMER = `
 import { evaluatePod, type Evaluation, type Level } from 'portcullis/pss';
 import { createAuthorizer, type Action, type RbacObjects } from 'portcullis/rbac';
 
+declare const console: { log(text: string): void };
 const level: Level = 'baseline';
 const evaluation: Evaluation = evaluatePod({ spec: { hostNetwork: true, containers: [] } }, { level, version: 'v1.30' });
 const objects: RbacObjects = {
@@ -29,23 +30,45 @@ const access: boolean = createAuthorizer(objects)({ username: 'alice', groups: [
 console.log(JSON.stringify({ ...evaluation, access }));
 `;
 
+/** A program that passes models of client-node, which may be instances of its classes. */
+const CLIENT_NODE_CONSUMER = `
+import { V1Namespace, V1Pod, type V1ClusterRole, type V1RoleBinding } from '@kubernetes/client-node';
+import { evaluatePod } from 'portcullis/pss';
+import { psaLevel } from 'portcullis/psa';
+import { createAuthorizer } from 'portcullis/rbac';
+import { assignScc, type SccInput, type SecurityContextConstraints } from 'portcullis/scc';
+
+declare const model: { pod: V1Pod; namespace: V1Namespace; role: V1ClusterRole; binding: V1RoleBinding };
+declare const scc: SecurityContextConstraints;
+declare const input: Omit<SccInput, 'object' | 'namespace'>;
+export const results = (): unknown[] => [
+  evaluatePod(model.pod, { level: 'baseline', version: 'latest' }),
+  evaluatePod(model.pod.spec === undefined ? {} : { spec: model.pod.spec }, { level: 'baseline', version: 'latest' }),
+  assignScc({ ...input, object: model.pod, namespace: model.namespace }),
+  psaLevel(scc, model.namespace, { profile: 'accurate' }),
+  createAuthorizer({ roles: [], clusterRoles: [model.role], roleBindings: [model.binding], clusterRoleBindings: [] }),
+];
+const pod = new V1Pod();
+pod.metadata = { name: 'p', creationTimestamp: new Date(0) };
+pod.spec = { hostNetwork: true, containers: [] };
+console.log(evaluatePod(pod, { level: 'baseline', version: 'latest' }).detail);
+`;
+
 describe('built package', () => {
   let folder = '';
   const packaged = (...path: string[]): string => join(folder, 'node_modules/portcullis', ...path);
 
   before(async () => {
     folder = await realpath(await mkdtemp(join(tmpdir(), 'portcullis-')));
-    await mkdir(packaged(), { recursive: true });
-    await mkdir(join(folder, 'node_modules/@kubernetes'));
-    await copyFile('package.json', packaged('package.json'));
+    const source = join(folder, 'source');
+    await mkdir(source);
+    await copyFile('package.json', join(source, 'package.json'));
+    await run(process.execPath, ['scripts/build.ts', join(source, 'dist')]);
     await writeFile(join(folder, 'package.json'), '{"type":"module"}');
     await writeFile(join(folder, 'consumer.ts'), CONSUMER);
-    // The declarations refer to its types.
-    await symlink(
-      resolve('node_modules/@kubernetes/client-node'),
-      join(folder, 'node_modules/@kubernetes/client-node'),
-    );
-    await run(process.execPath, ['scripts/build.ts', packaged('dist')]);
+    await run('npm', ['pack', '--offline', '--ignore-scripts', '--pack-destination', folder], { cwd: source });
+    const [file = ''] = (await readdir(folder)).filter((name) => name.endsWith('.tgz'));
+    await run('npm', ['install', '--offline', '--ignore-scripts', '--no-audit', `./${file}`], { cwd: folder });
   });
   after(() => rm(folder, { recursive: true }));
 
@@ -60,26 +83,44 @@ describe('built package', () => {
     });
   });
 
-  test('exports have types', () => {
-    const program = ts.createProgram([join(folder, 'consumer.ts')], {
+  test('the installation has no other packages', async () => {
+    const names = await readdir(join(folder, 'node_modules'));
+    assert.deepEqual(
+      names.filter((name) => !name.startsWith('.')),
+      ['portcullis'],
+    );
+  });
+
+  const compile = (file: string, skipLibCheck: boolean): readonly string[] => {
+    const program = ts.createProgram([join(folder, file)], {
       target: ts.ScriptTarget.ES2022,
       module: ts.ModuleKind.NodeNext,
       moduleResolution: ts.ModuleResolutionKind.NodeNext,
       strict: true,
       exactOptionalPropertyTypes: true,
+      skipLibCheck,
       noEmit: true,
-      types: ['node'],
+      types: skipLibCheck ? ['node'] : [],
       typeRoots: [resolve('node_modules/@types')],
     });
-    const diagnostics = ts
-      .getPreEmitDiagnostics(program)
-      .filter(({ file }) => file?.fileName.startsWith(folder) ?? true);
-    assert.deepEqual(
-      diagnostics.map(
-        ({ file, messageText }) => `${file?.fileName}: ${ts.flattenDiagnosticMessageText(messageText, '\n')}`,
-      ),
-      [],
-    );
+    return ts.getPreEmitDiagnostics(program).map(({ file: { fileName } = { fileName: '' }, messageText }) => {
+      return `${fileName}: ${ts.flattenDiagnosticMessageText(messageText, '\n')}`;
+    });
+  };
+
+  test('exports have types, which need no other package', () => {
+    assert.deepEqual(compile('consumer.ts', false), []);
+  });
+
+  test('models of client-node are accepted', async () => {
+    await mkdir(join(folder, 'node_modules/@kubernetes'));
+    const target = 'node_modules/@kubernetes/client-node';
+    await symlink(resolve(target), join(folder, target));
+    await writeFile(join(folder, 'client-node.ts'), CLIENT_NODE_CONSUMER);
+    assert.deepEqual(compile('client-node.ts', true), []);
+    const { stdout } = await run(process.execPath, ['client-node.ts'], { cwd: folder });
+    assert.equal(stdout, 'host namespaces (hostNetwork=true)\n');
+    await rm(join(folder, 'node_modules/@kubernetes'), { recursive: true });
   });
 
   test('libraries have no imports', async () => {
