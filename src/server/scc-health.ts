@@ -14,10 +14,10 @@ interface SccHealthDeps {
 /** SCCs change in bursts, for example during installation. The check runs after a burst. */
 const DELAY_MS = 1000;
 
-/** Reports broken SCCs, which decisions skip, and missing standard SCCs in the log and in metrics. */
+/** Reports broken SCCs, which decisions skip or which cause the denial of every pod, and missing standard SCCs in the log and in metrics. */
 export function watchSccHealth({ store, settings, logger, metrics }: SccHealthDeps) {
   const log = logger.child({ logger: 'scc' });
-  let reported: SccProblems = { broken: new Map(), missing: [], required: [] };
+  let reported: Pick<SccProblems, 'broken' | 'missing' | 'required'> = { broken: new Map(), missing: [], required: [] };
   const findProblems = (): SccProblems =>
     findSccProblems(store.list('SecurityContextConstraints'), settings.compatibility);
   let timer: NodeJS.Timeout | undefined;
@@ -30,7 +30,9 @@ export function watchSccHealth({ store, settings, logger, metrics }: SccHealthDe
     }
     const problems = findProblems();
     for (const [scc, reason] of problems.broken) {
-      if (reported.broken.get(scc) !== reason) log.warn({ scc, reason }, 'broken SCC; decisions skip it');
+      if (reported.broken.get(scc) === reason) continue;
+      if (problems.brokenBlocks) log.error({ scc, reason }, 'broken SCC; no pod is admitted');
+      else log.warn({ scc, reason }, 'broken SCC; decisions skip it');
     }
     const missing = problems.missing.filter((scc) => !reported.missing.includes(scc));
     if (missing.length > 0) log.warn({ sccs: missing }, 'standard SCCs are missing');

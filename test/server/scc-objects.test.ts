@@ -337,6 +337,24 @@ test('mode off', async () => {
 const COMMON_FIELDS = new Set(['level', 'time', 'logger']);
 const BROKEN = laxScc({ name: 'broken', runAsUser: { type: 'MustRunAs' } });
 
+test('SCC health: a broken SCC denies every pod on OpenShift', (t) => {
+  t.mock.timers.enable({ apis: ['setTimeout'] });
+  const store = createStore();
+  const { log, logger, metrics } = createRecorder();
+  const health = watchSccHealth({ store, settings: { compatibility: 'openshift' }, logger, metrics: metrics.scc });
+  putStandardSccs(store);
+  store.put('SecurityContextConstraints', BROKEN);
+  store.markSynced();
+  t.mock.timers.tick(1000);
+  health.stop();
+  const [line] = log;
+  const { level, scc, reason, msg } = line ?? {};
+  assert.deepEqual(
+    [level, scc, reason, msg],
+    [50, 'broken', 'MustRunAs requires a UID', 'broken SCC; no pod is admitted'],
+  );
+});
+
 test('SCC health: each problem is logged once; metrics and summary contain all problems', async (t) => {
   t.mock.timers.enable({ apis: ['setTimeout'] });
   const store = createStore();

@@ -1,5 +1,5 @@
 /** The search for the first SCC that is usable and allows a pod. */
-import type { PodFields } from '../pod/pod.ts';
+import type { ContainerFields, PodFields } from '../pod/pod.ts';
 import type { FieldError } from '../../kube/field-error.ts';
 import { createMayUse, findSubjectType, podSubjects, type MayUse, type Subjects, type SubjectType } from './access.ts';
 import { createBudget, createBudgetError, MAX_ERRORS, spendErrors, spendEvaluation, type Budget } from './budget.ts';
@@ -132,10 +132,23 @@ export function findNextAdmitting(search: Search, chosen: PreparedScc): Prepared
   return undefined;
 }
 
-/** True if the SCC would admit the pod if it were usable. */
+/** True if the SCC would admit the pod if it were usable, and the API server would accept the result. */
 export function admits(scc: PreparedScc, search: Search): boolean {
   const completion = completePod(scc, search, 1);
-  return completion.errors.length === 0 && isMutationAllowed(completion, search.mutable);
+  const { errors } = completion;
+  return errors.length === 0 && isMutationAllowed(completion, search.mutable) && !findContradiction(completion);
+}
+
+/**
+ * Returns the container for which the API server rejects a completed pod: one that is privileged or adds CAP_SYS_ADMIN
+ * cannot prevent privilege escalation.
+ * @see https://github.com/kubernetes/kubernetes/blob/v1.36.0/pkg/apis/core/validation/validation.go
+ */
+export function findContradiction({ pod, containerValues }: Completion): ContainerFields | undefined {
+  return pod.containers.find(({ privileged }, index) => {
+    const { allowPrivilegeEscalation, capabilities } = containerValues[index] ?? {};
+    return allowPrivilegeEscalation === false && (privileged || capabilities?.add.includes('CAP_SYS_ADMIN') === true);
+  });
 }
 
 export function isMutationAllowed(completion: Completion, mutable: ChangeExtent): boolean {

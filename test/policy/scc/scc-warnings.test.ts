@@ -296,6 +296,12 @@ suite('formatSccProblems', () => {
       'SCC half is invalid (MustRunAsRange requires a UIDRangeMax); SCC typo is invalid (Unrecognized FSGroup strategy type MustRunAsRange); SCC z is invalid (MustRunAs requires a UID)',
     ],
     [
+      'an invalid SCC on OpenShift, which denies every pod',
+      [...STANDARD, laxScc({ name: 'z', runAsUser: { type: 'MustRunAs' } })],
+      'no pod is admitted because SCC z is invalid (MustRunAs requires a UID)',
+      'openshift',
+    ],
+    [
       'a field of a wrong type',
       [...STANDARD, laxScc({ name: 'wrong', priority: 'high' })],
       'SCC wrong is invalid (priority: Invalid value: "high": must be an integer)',

@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
+import type { PodLike } from '../../../src/kube/types.ts';
 import { assignScc, validateScc, type SccInput } from '../../../src/policy/scc/index.ts';
 import { STANDARD_CLUSTER_ROLES, STANDARD_SCCS, standardUseRole } from '../../../src/policy/scc/standard.ts';
 import { laxScc } from '../../support/scc.ts';
@@ -68,11 +69,25 @@ test('the SCC that a warning suggests admits the pod after it is granted', () =>
         name === scc || input.canUse(subject, name, namespace);
       const after = assignScc({ ...input, compatibility: {}, canUse });
       assert.equal(after.allowed && after.facts?.scc, scc);
+      assert.ok(after.allowed && !isContradictory(after.object as PodLike), 'the API server rejects the completed pod');
     }),
     { numRuns: 500 },
   );
   assert.ok(granted > 20, String(granted));
 });
+
+/** True if a container that is privileged or adds CAP_SYS_ADMIN prevents privilege escalation. */
+function isContradictory({ spec }: PodLike): boolean {
+  const containers = [
+    ...(spec?.initContainers ?? []),
+    ...(spec?.containers ?? []),
+    ...(spec?.ephemeralContainers ?? []),
+  ];
+  return containers.some(({ securityContext: { privileged, capabilities, allowPrivilegeEscalation } = {} }) => {
+    const isAdministrator = privileged === true || capabilities?.add?.includes('CAP_SYS_ADMIN') === true;
+    return allowPrivilegeEscalation === false && isAdministrator;
+  });
+}
 
 test('the suggested ClusterRoles are standard ClusterRoles', () => {
   const roles = STANDARD_CLUSTER_ROLES.map(({ metadata }) => metadata?.name);

@@ -106,6 +106,8 @@ function isAccount(text: string): boolean {
 export interface SccProblems {
   /** The SCCs that can be used in no namespace, by name, with the reason. */
   readonly broken: ReadonlyMap<string, string>;
+  /** True if one of these causes the denial of every pod. */
+  readonly brokenBlocks: boolean;
   /** The standard SCCs that do not exist, except for the required ones. */
   readonly missing: readonly string[];
   /** The SCCs that do not exist and without which no pod is admitted. */
@@ -120,8 +122,10 @@ export function findSccProblems(
   const broken = [...byName.values()].flatMap(({ name, needs }) =>
     needs.defect === undefined ? [] : [[name, needs.defect] as const],
   );
-  const required = resolveCompatibility(compatibility).requiredSccs.filter((name) => !byName.has(name));
+  const { requiredSccs, brokenScc } = resolveCompatibility(compatibility);
+  const required = requiredSccs.filter((name) => !byName.has(name));
   return {
+    brokenBlocks: brokenScc === 'refuse',
     broken: new Map(broken.sort(([a], [b]) => compareBytes(a, b))),
     missing: OPENSHIFT_REQUIRED_SCCS.filter((name) => !byName.has(name) && !required.includes(name)),
     required,
@@ -129,10 +133,11 @@ export function findSccProblems(
 }
 
 /** The problems in one line; `undefined` if there are none. */
-export function formatSccProblems({ broken, missing, required }: SccProblems): string | undefined {
+export function formatSccProblems({ broken, brokenBlocks, missing, required }: SccProblems): string | undefined {
+  const consequence = 'no pod is admitted because ';
   const problems = [
-    ...(required.length === 0 ? [] : [`no pod is admitted because required ${formatMissing(required)}`]),
-    ...[...broken].map(([name, defect]) => `SCC ${name} is invalid (${defect})`),
+    ...(required.length === 0 ? [] : [`${consequence}required ${formatMissing(required)}`]),
+    ...[...broken].map(([name, defect]) => `${brokenBlocks ? consequence : ''}SCC ${name} is invalid (${defect})`),
     ...(missing.length === 0 ? [] : [`standard ${formatMissing(missing)}`]),
   ];
   return problems.length === 0 ? undefined : problems.join('; ');

@@ -5,7 +5,7 @@ import type { ContainerFields, PodFields } from '../../pod/pod.ts';
 import { completePod, writePod } from '../complete.ts';
 import { formatValues } from '../messages.ts';
 import type { PreparedScc } from '../scc.ts';
-import { admits, type Search, type SearchResult } from '../search.ts';
+import { admits, findContradiction, type Search, type SearchResult } from '../search.ts';
 import { findChanges } from './changes.ts';
 
 /** A field of a pod that an SCC does not allow. */
@@ -124,11 +124,14 @@ export interface SuggestedScc {
   readonly changes: readonly string[];
 }
 
-/** Finds how a pod can be admitted for which the search found no SCC. */
-export function findSuggestion(search: Search, { rejections }: SearchResult): Suggestion {
+/**
+ * Finds how a pod can be admitted for which the search found no SCC.
+ * @param original the search with the given result, if it was for another version of the pod
+ */
+export function findSuggestion(search: Search, { rejections }: SearchResult, original = search): Suggestion {
   const { pod } = search;
   const changing = rejections.find(({ reason }) => reason === 'changes')?.scc;
-  if (changing) return { changing: { scc: changing.name, paths: findChangedPaths(changing, search) } };
+  if (changing) return { changing: { scc: changing.name, paths: findChangedPaths(changing, original) } };
   const denied = rejections.filter(({ reason }) => reason === 'denied').map(({ scc }) => scc);
   // The priority does not matter: the grant outlasts the pod, so the least permissive SCC is the best.
   const grantable = denied.toSorted((a, b) => a.score - b.score).find((scc) => admits(scc, search));
@@ -186,7 +189,15 @@ function suggestScc(search: Search, grantable: PreparedScc): SuggestedScc | unde
     pod,
     compared.map((scc) => ({ scc, ...completePod(scc, search) })),
   );
-  return best && { original: best.scc.name, changes: formatSccChanges(best.disallowedFields) };
+  if (best === undefined) return undefined;
+  // A copy that prevents privilege escalation would complete the pod to one that the API server rejects.
+  const contradiction = findContradiction(completePod(best.scc, search));
+  const escalation = contradiction && {
+    path: `spec.${contradiction.location}.securityContext.allowPrivilegeEscalation`,
+    values: [],
+  };
+  const fields = escalation ? [...best.disallowedFields, escalation] : best.disallowedFields;
+  return { original: best.scc.name, changes: formatSccChanges(fields) };
 }
 
 /** How an SCC has to change so that it allows a field of a pod. The first row whose pattern matches the path applies. */

@@ -3,7 +3,6 @@ import { NAMESPACE_RANGE_ANNOTATIONS, POD_SCC_ANNOTATIONS } from '../../../kube/
 import { quote } from '../../../kube/text.ts';
 import { isObject, type Namespace } from '../../../kube/types.ts';
 import { serviceAccountSubject } from '../access.ts';
-import { allowsPod } from '../complete.ts';
 import { formatListWarning, formatValues, formatWarning, quoteName } from '../messages.ts';
 import { getSccSet } from '../order.ts';
 import type { SccInput } from '../request.ts';
@@ -66,7 +65,7 @@ function userIdWarning(search: Search, { scc, completion }: Admission): string |
       one.fields.userNamespaceLevel === 'RequirePodLevel' &&
       (one.fields.runAsUser.uidRangeMax ?? Infinity) <= MAX_ID &&
       subjectType(one, search) !== undefined &&
-      allowsPod(one, search),
+      admits(one, search),
   );
   const { uidRangeMin = 1, uidRangeMax = MAX_ID } = better?.fields.runAsUser ?? {};
   const remedy = better
@@ -85,7 +84,7 @@ export function refusalWarnings(search: Search, result: SearchResult): Warnings 
   if (rangeWarning !== undefined) return [rangeWarning];
   // A grant for the sake of an update is needless if the pod can be created again.
   const suggested = input.operation === 'UPDATE' ? searchForNewPod(search) : search;
-  const suggestion = findSuggestion(suggested, result);
+  const suggestion = findSuggestion(suggested, result, search);
   const { closest, changing } = suggestion;
   if (changing) return [changingWarning(input, changing)];
   const isAnyUsable = result.rejections.some(({ reason }) => reason !== 'denied');
@@ -182,8 +181,7 @@ function admittingWarning(
 ): string | undefined {
   const isUpdate = search !== suggested;
   const usable =
-    isUpdate &&
-    suggested.candidates.find((scc) => subjectType(scc, suggested) !== undefined && allowsPod(scc, suggested));
+    isUpdate && suggested.candidates.find((scc) => subjectType(scc, suggested) !== undefined && admits(scc, suggested));
   if (usable) return formatWarning(`SCC ${quoteName(usable.name)} would admit the pod${IF_CREATED_AGAIN}.`);
   if (grantable === undefined) return undefined;
   const name = quoteName(grantable);
