@@ -13,6 +13,7 @@ import {
   isObject,
   type GroupVersionResource,
   type JsonObject,
+  type Kind,
   type Kinds,
   type KubeObject,
   type Lease,
@@ -149,6 +150,25 @@ export async function withCluster<T>(
   } finally {
     connection.close();
   }
+}
+
+/**
+ * Writes an object as it is, unless the client only prints it, and returns the object of the response. An object with a
+ * resource version is replaced. Rejects as `request` does.
+ */
+export async function writeObject<T extends KubeObject>(
+  { send }: ClusterClient,
+  kind: Kind,
+  object: T,
+  dryRun: DryRun,
+  verb?: 'DELETE',
+): Promise<T> {
+  if (dryRun === 'client') return object;
+  const { name = '', namespace, resourceVersion } = object.metadata ?? {};
+  const method = verb ?? (resourceVersion === undefined ? 'POST' : 'PUT');
+  const path = method === 'POST' ? resourcePath(kind, namespace) : objectPath(kind, name, namespace);
+  const query = { fieldManager: PROGRAM, ...(dryRun === 'server' ? { dryRun: 'All' } : {}) };
+  return (await send({ method, path, query, ...(method === 'DELETE' ? {} : { body: object }) })) as KubeObject as T;
 }
 
 /** Resolves to `undefined` if the requested object does not exist. */

@@ -66,6 +66,12 @@ export const COMMANDS: readonly CommandEntry[] = [
     'Show the subjects that may use an SCC, and the grants of its use',
     () => import('./commands/scc-who-can.ts'),
   ),
+  entry('scc grant', SCCS, 'Grant the use of an SCC to users, groups and service accounts', async () => ({
+    command: (await import('./commands/scc-grant.ts')).grant,
+  })),
+  entry('scc revoke', SCCS, 'Revoke grants of the use of an SCC', async () => ({
+    command: (await import('./commands/scc-grant.ts')).revoke,
+  })),
   entry(
     'rollout status',
     ROLLOUT,

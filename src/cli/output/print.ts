@@ -3,7 +3,7 @@ import { setImmediate } from 'node:timers/promises';
 import { styleText } from 'node:util';
 import { printYaml } from '../../config/yaml.ts';
 import { objectName } from '../../kube/resources.ts';
-import type { Namespace } from '../../kube/types.ts';
+import type { KubeObject, Namespace } from '../../kube/types.ts';
 import type { Change } from '../../policy/scc/advice/changes.ts';
 import type { Io, Output } from '../command.ts';
 import { oneOf, type Option, option } from '../options.ts';
@@ -86,6 +86,32 @@ export const DATA_AND_TABLE = ['table', 'json', 'yaml'] as const;
 export function outputOption<const F extends readonly [string, ...string[]]>(formats: F): Option<F[number]> {
   const parse = oneOf<F[number]>(formats);
   return option('FORMAT', parse, formats[0] as F[number], { short: 'o', help: 'Output format' });
+}
+
+/** The option `-o` of commands that write objects. By default they print what they changed. */
+export const writtenOutputOption = option('FORMAT', oneOf(['name', 'json', 'yaml'] as const), undefined, {
+  short: 'o',
+  help: 'Print the written objects: name, json, yaml',
+});
+
+/** Prints objects as kubectl does. */
+export function printObjects(
+  { stdout }: Pick<Io, 'stdout'>,
+  output: 'name' | DataFormat,
+  objects: readonly KubeObject[],
+): void {
+  const [first] = objects;
+  if (output === 'yaml') stdout.write(printYaml(objects));
+  else if (output === 'json') {
+    const list = { apiVersion: 'v1', kind: 'List', items: objects };
+    stdout.write(printData('json', objects.length === 1 ? first : list));
+  } else for (const object of objects) stdout.write(`${referenceName(object)}\n`);
+}
+
+/** `rolebinding.rbac.authorization.k8s.io/web` */
+function referenceName({ apiVersion = '', kind = '', metadata }: KubeObject): string {
+  const [group = ''] = apiVersion.includes('/') ? apiVersion.split('/') : [''];
+  return `${kind.toLowerCase()}${group === '' ? '' : `.${group}`}/${metadata?.name ?? ''}`;
 }
 
 /** Prints data as JSON or YAML, or as the blocks of a text, which are separated by empty lines. */

@@ -35,7 +35,8 @@ export function standardUseRole(scc: string): string | undefined {
 
 const { group: RBAC_GROUP } = RESOURCES.RoleBinding;
 
-function createUseRole(scc: string): ClusterRole {
+/** Returns the ClusterRole for the use of an SCC. */
+export function createUseRole(scc: string): ClusterRole {
   const { group, resource } = RESOURCES.SecurityContextConstraints;
   return {
     apiVersion: getApiVersion('ClusterRole'),
@@ -134,11 +135,24 @@ export function grantObjects(
   const keys = grants.map(({ namespace, serviceAccount, scc }) => `${namespace}/${serviceAccount}/${scc}`);
   const unique = [...new Map(grants.map((grant, index) => [keys[index], grant])).values()].sort(compareGrants);
   const missing = sortedSet(unique.map(({ scc }) => scc)).filter((scc) => !hasRole(scc));
-  return [...missing.map(createUseRole), ...unique.map(createUseBinding)];
+  return [...missing.map(createUseRole), ...unique.map(createAccountBinding)];
+}
+
+/** Returns the binding of the ClusterRole for the use of an SCC, without subjects. It has the name that `oc adm policy` gives it. */
+export function createUseBinding(scc: string, namespace: string | undefined): ClusterRoleBinding | RoleBinding {
+  const name = useRoleName(scc);
+  const kind = namespace === undefined ? 'ClusterRoleBinding' : 'RoleBinding';
+  return {
+    apiVersion: getApiVersion(kind),
+    kind,
+    metadata: { name, ...(namespace === undefined ? {} : { namespace }) },
+    roleRef: { apiGroup: RBAC_GROUP, kind: 'ClusterRole', name },
+    subjects: [],
+  };
 }
 
 /** The name is unique: names of service accounts and SCCs contain no colon. */
-function createUseBinding({ namespace, serviceAccount, scc }: Grant): RoleBinding {
+function createAccountBinding({ namespace, serviceAccount, scc }: Grant): RoleBinding {
   return {
     apiVersion: getApiVersion('RoleBinding'),
     kind: 'RoleBinding',

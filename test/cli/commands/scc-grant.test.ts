@@ -1,0 +1,142 @@
+import assert from 'node:assert/strict';
+import { after, before, describe, test } from 'node:test';
+import type { JsonObject } from '../../../src/kube/types.ts';
+import { startCluster, type TestCluster } from '../../support/dev-cluster.ts';
+import { installStandardSccs, RANGES } from '../../support/controllers.ts';
+import { runProgram } from '../../support/memory-io.ts';
+
+const RBAC = '/apis/rbac.authorization.k8s.io/v1';
+const NAME = 'system:openshift:scc:anyuid';
+const ROLE = `clusterrole.rbac.authorization.k8s.io/${NAME}`;
+const apiGroup = 'rbac.authorization.k8s.io';
+const BUILDER = { kind: 'ServiceAccount', name: 'builder', namespace: 'shop' };
+const ALICE = { apiGroup, kind: 'User', name: 'alice' };
+
+describe('scc grant and scc revoke', () => {
+  let cluster: TestCluster;
+  let kubeconfig = '';
+  before(async () => {
+    cluster = await startCluster();
+    kubeconfig = await cluster.kubeconfig();
+    await installStandardSccs(cluster.cluster);
+    await cluster.admin.send('POST', '/api/v1/namespaces', { metadata: { name: 'shop', annotations: RANGES } });
+    await cluster.admin.send('DELETE', `${RBAC}/clusterroles/${NAME}`);
+  });
+  after(async () => await cluster.stop());
+
+  const run = (args: string) => runProgram(['scc', ...args.split(' '), '--kubeconfig', kubeconfig]);
+  const read = async (path: string): Promise<JsonObject | undefined> => {
+    const { status, body } = await cluster.admin.send('GET', `${RBAC}/${path}/${NAME}`);
+    return status === 200 ? (body as JsonObject) : undefined;
+  };
+
+  /** The steps change the same cluster: the arguments, the output, and the subjects of the binding after the step. */
+  const steps: readonly (readonly [args: string, stdout: string, scope: string, subjects: readonly object[] | null])[] =
+    [
+      [
+        'grant anyuid -z builder -n shop --dry-run=server',
+        `${ROLE} added: "builder" (server dry run)\n`,
+        'namespaces/shop/rolebindings',
+        null,
+      ],
+      [
+        'grant anyuid -z builder -n shop --dry-run=client -o yaml',
+        `apiVersion: rbac.authorization.k8s.io/v1
+kind: RoleBinding
+metadata:
+  name: ${NAME}
+  namespace: shop
+roleRef:
+  apiGroup: rbac.authorization.k8s.io
+  kind: ClusterRole
+  name: ${NAME}
+subjects:
+  - kind: ServiceAccount
+    name: builder
+    namespace: shop
+`,
+        'namespaces/shop/rolebindings',
+        null,
+      ],
+      ['grant anyuid -z builder -n shop', `${ROLE} added: "builder"\n`, 'namespaces/shop/rolebindings', [BUILDER]],
+      [
+        'grant anyuid -u system:serviceaccount:shop:builder -u alice -n shop',
+        `${ROLE} added: ["builder" "alice"]\n`,
+        'namespaces/shop/rolebindings',
+        [BUILDER, ALICE],
+      ],
+      [
+        'grant anyuid -g developers -o name',
+        `clusterrolebinding.rbac.authorization.k8s.io/${NAME}\n`,
+        'clusterrolebindings',
+        [{ apiGroup, kind: 'Group', name: 'developers' }],
+      ],
+      [
+        'revoke anyuid -z builder -n shop --dry-run=client',
+        `${ROLE} removed: "builder" (dry run)\n`,
+        'namespaces/shop/rolebindings',
+        [BUILDER, ALICE],
+      ],
+      ['revoke anyuid -z builder -n shop', `${ROLE} removed: "builder"\n`, 'namespaces/shop/rolebindings', [ALICE]],
+      ['revoke anyuid -u alice -n shop', `${ROLE} removed: "alice"\n`, 'namespaces/shop/rolebindings', null],
+    ];
+  test('change the objects of oc adm policy', async () => {
+    for (const [args, stdout, path, subjects] of steps) {
+      assert.deepEqual(await run(args), { code: 0, stdout, stderr: '' });
+      assert.deepEqual((await read(path))?.['subjects'] ?? null, subjects, args);
+    }
+    assert.deepEqual((await read('clusterroles'))?.['rules'], [
+      {
+        apiGroups: ['security.openshift.io'],
+        resources: ['securitycontextconstraints'],
+        resourceNames: ['anyuid'],
+        verbs: ['use'],
+      },
+    ]);
+  });
+
+  test('the grant counts', async () => {
+    const pod = { apiVersion: 'v1', kind: 'Pod', metadata: { name: 'a' }, spec: { containers: [] } };
+    const review = async () =>
+      await runProgram(['scc', 'review', '-f', '-', '-n', 'shop', '-z', 'default', '--kubeconfig', kubeconfig], {
+        stdin: JSON.stringify({
+          ...pod,
+          spec: { containers: [{ name: 'c', image: 'i', securityContext: { runAsUser: 0 } }] },
+        }),
+      });
+    assert.match((await review()).stdout, /default +<none>\n$/);
+    assert.equal((await run('grant anyuid -z default -n shop')).code, 0);
+    assert.match((await review()).stdout, /default +anyuid\n$/);
+  });
+
+  const mistakes: readonly (readonly [args: string, message: string])[] = [
+    [
+      'grant anyuid',
+      "name the subjects with --user, --group or --serviceaccount\nSee 'portcullis scc grant --help' for usage.",
+    ],
+    [
+      'revoke anyuid -u bob -n shop',
+      `unable to find target [bob] in the binding ${NAME}; see all grants with: portcullis scc who-can anyuid`,
+    ],
+    [
+      'revoke privileged -u bob',
+      'unable to find target [bob] in the binding system:openshift:scc:privileged; see all grants with: portcullis scc who-can privileged',
+    ],
+    [
+      'grant nonroot -u bob -n default',
+      'rolebinding system:openshift:scc:nonroot found for role view, not system:openshift:scc:nonroot',
+    ],
+  ];
+  test('mistakes', async () => {
+    const roleRef = { apiGroup, kind: 'ClusterRole', name: 'view' };
+    const other = { metadata: { name: 'system:openshift:scc:nonroot' }, roleRef, subjects: [] };
+    assert.equal((await cluster.admin.send('POST', `${RBAC}/namespaces/default/rolebindings`, other)).status, 201);
+    for (const [args, message] of mistakes) {
+      assert.deepEqual(await run(args), { code: 2, stdout: '', stderr: `error: ${message}\n` });
+    }
+    assert.match(
+      (await run('grant nothing -u bob')).stderr,
+      /^error: SCC "nothing" not found; existing SCCs: anyuid, /,
+    );
+  });
+});
