@@ -5,6 +5,9 @@
  */
 import assert from 'node:assert/strict';
 import { after, before, suite, test } from 'node:test';
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { readSeed } from '../../src/cli/serve/dev-cluster.ts';
@@ -30,7 +33,7 @@ import {
   SCC,
   type Scenario,
 } from '../support/scenarios.ts';
-import { serve, type RunningServer } from '../support/serve-process.ts';
+import { formatSettings, serve, type RunningServer } from '../support/serve-process.ts';
 
 const SCENARIOS = [...POD_SECURITY, ...SCC];
 const SCCS = '/apis/security.openshift.io/v1/securitycontextconstraints';
@@ -103,6 +106,56 @@ suite('by requests', () => {
     assert.equal(
       responseMessage(answer),
       'admission webhook "objects.scc.portcullis.dev" denied the request: SecurityContextConstraints.security.openshift.io "odd" is invalid: runAsUser.type: Invalid value: "MustRunAsRoot": invalid strategy type.  Valid values are MustRunAs, MustRunAsNonRoot, MustRunAsRange, RunAsAny',
+    );
+  });
+});
+
+const ROLLOUTS = {
+  apiVersion: 'apiextensions.k8s.io/v1',
+  kind: 'CustomResourceDefinition',
+  metadata: { name: 'rollouts.argoproj.io' },
+  spec: {
+    group: 'argoproj.io',
+    scope: 'Namespaced',
+    names: { plural: 'rollouts', singular: 'rollout', kind: 'Rollout', listKind: 'RolloutList' },
+    versions: [
+      {
+        name: 'v1alpha1',
+        served: true,
+        storage: true,
+        schema: { openAPIV3Schema: { type: 'object', 'x-kubernetes-preserve-unknown-fields': true } },
+      },
+    ],
+  },
+};
+
+test('a custom resource that the settings name causes warnings about its pods', async (context) => {
+  const folder = await mkdtemp(join(tmpdir(), 'portcullis-workloads-'));
+  context.after(() => rm(folder, { recursive: true }));
+  const file = join(folder, 'settings.yaml');
+  const workloadResources = [{ group: 'argoproj.io', resource: 'rollouts' }];
+  await writeFile(file, formatSettings({ podSecurity: { workloadResources } }));
+  const running = await serve([`--config=${file}`]);
+  const client = await connect(running);
+  context.after(async () => {
+    client.close();
+    await running.stop();
+  });
+  await create(client, ROLLOUTS);
+  const rollout = {
+    apiVersion: 'argoproj.io/v1alpha1',
+    kind: 'Rollout',
+    metadata: { name: 'web', namespace: 'warned' },
+    spec: {
+      template: { spec: { hostNetwork: true, containers: [{ name: 'web', image: 'registry.example.com/a:1' }] } },
+    },
+  };
+  await eventually(async () => {
+    const { status, warnings, text } = await create(client, rollout);
+    assert.equal(status, 201, text);
+    assert.match(
+      warnings.join(),
+      /^299 - "spec\.template: would violate PodSecurity \\"restricted:latest\\": host namespaces \(hostNetwork=true\), /,
     );
   });
 });
