@@ -79,6 +79,7 @@ const WITHOUT_PODS: ReadonlySet<string> = new Set([
   'ControllerRevision.apps',
   'apiextensions.k8s.io',
   'constraints.gatekeeper.sh',
+  'imagepolicy.k8s.io',
   'kyverno.io',
   'mutations.gatekeeper.sh',
   'policies.kyverno.io',
@@ -170,16 +171,7 @@ function hasContainers(list: unknown): boolean {
 }
 
 /** Fields of containers that abstractions of containers, which are no pods, rarely have. */
-const CONTAINER_FIELDS = [
-  'args',
-  'command',
-  'env',
-  'envFrom',
-  'imagePullPolicy',
-  'script',
-  'securityContext',
-  'volumeMounts',
-] as const;
+const CONTAINER_FIELDS = ['args', 'command', 'env', 'envFrom', 'script', 'securityContext', 'volumeMounts'] as const;
 
 /** True for what looks like a container: with an image, or in a list such as `containers` with a name. */
 function isContainer(value: unknown, name: string): boolean {
