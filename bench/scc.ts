@@ -8,10 +8,12 @@ import { createSccMutateWebhook } from '../src/server/webhooks/scc-pods.ts';
 import type { Webhook } from '../src/server/webhook.ts';
 import { fill, objectsOf, SMALL } from './cluster.ts';
 
+const SETTINGS = { mode: 'enforce', exemptNamespaces: [], compatibility: {}, preferUserNamespaces: false } as const;
+
 /** Creates the mutating SCC webhook in mode enforce. */
 export function mutateWebhook(): Webhook {
   return createSccMutateWebhook({
-    settings: { mode: 'enforce', exemptNamespaces: [], compatibility: {}, preferUserNamespaces: false },
+    settings: () => SETTINGS,
     withAccess: withStoredAccess,
     waitingRoom: createWaitingRoom(),
     record: createSccRecorder(createMetrics({ version: 'bench' }).scc.decisions),

@@ -26,8 +26,6 @@ export interface Scope {
 interface LiveClusterOptions {
   /** Stopping the cluster does not close it. */
   readonly connection: Connection;
-  /** The kinds of the store, each once. Writes of other kinds do not change the store. */
-  readonly kinds: readonly (Kind | Scope)[];
   readonly clock: Clock;
   /** Returns a number from 0 to less than 1. */
   random(): number;
@@ -39,11 +37,16 @@ interface LiveClusterOptions {
 }
 
 export interface LiveCluster extends Cluster {
-  /** Starts the reflectors. Resolves when the store is synced, or when the cluster is stopped. */
-  start(): Promise<void>;
+  /**
+   * Keeps the kinds in the store from now on. Resolves when all of them have been listed, or when the cluster is stopped.
+   * Kinds that the store has already are not listed again. Writes of other kinds do not change the store.
+   */
+  follow(kinds: readonly (Kind | Scope)[]): Promise<void>;
+  /** Declares the store complete. */
+  markSynced(): void;
   /** Resolves when the store does not change any more. */
   stop(): Promise<void>;
-  /** Returns the kinds that have not been listed yet. */
+  /** Returns the followed kinds that have not been listed yet. */
   unsyncedKinds(): readonly Kind[];
   /** Returns the time since the last event or bookmark of each kind, in milliseconds. */
   lastEventAgesMs(): ReadonlyMap<Kind, number>;
@@ -52,16 +55,16 @@ export interface LiveCluster extends Cluster {
 /** Pods are ten times as large as other objects. Small pages limit memory and the delay of reviews. */
 const PAGE_SIZES: Partial<Readonly<Record<Kind, number>>> = { Pod: 100 };
 
-/** Creates a cluster that has not been started. */
+/** Creates a cluster whose store is empty. */
 export function createLiveCluster(options: LiveClusterOptions): LiveCluster {
   const { connection, clock, random, now, pageSize, logger, metrics } = options;
-  const scopes = options.kinds.map((one): Scope => (typeof one === 'string' ? { kind: one } : one));
   const store = createStore((err) => logger?.error({ err }, 'a subscriber of the store failed'));
   const projection = createProjections();
   const writers = new Map<Kind, StoreWriter>();
   const reflectors = new Map<Kind, Reflector>();
-  const unsynced = new Set(scopes.map(({ kind }) => kind));
-  const synced = Promise.withResolvers<undefined>();
+  const listed = new Map<Kind, PromiseWithResolvers<undefined>>();
+  const unsynced = new Set<Kind>();
+  const stopped = Promise.withResolvers<undefined>();
   let definitions: Reflector | undefined;
 
   const createLoggingReflector = (resource: string, specific: SpecificOptions): Reflector =>
@@ -72,15 +75,16 @@ export function createLiveCluster(options: LiveClusterOptions): LiveCluster {
     definitions = createLoggingReflector('customresourcedefinitions', { ...DEFINITIONS, sink, onListed() {} });
     definitions.start();
   };
-  for (const scope of scopes) {
+  const followKind = (scope: Scope): void => {
     const { kind, namespace, name } = scope;
+    const firstList = Promise.withResolvers<undefined>();
+    listed.set(kind, firstList);
+    unsynced.add(kind);
     const writer = createStoreWriter({ kind, store, projection: projection(kind), clock });
     writers.set(kind, restrictToScope(writer, scope));
     const onListed = (): void => {
       unsynced.delete(kind);
-      if (unsynced.size > 0 || store.synced()) return;
-      store.markSynced();
-      synced.resolve(undefined);
+      firstList.resolve(undefined);
     };
     const info = RESOURCES[kind];
     const unserved = {
@@ -97,23 +101,27 @@ export function createLiveCluster(options: LiveClusterOptions): LiveCluster {
       ...(BUILT_IN_GROUPS.has(info.group) ? {} : { unserved }),
     });
     reflectors.set(kind, reflector);
-  }
+    reflector.start();
+  };
   const lastEventAgesMs = (): ReadonlyMap<Kind, number> =>
     new Map([...reflectors].map(([kind, reflector]) => [kind, reflector.lastEventAgeMs()]));
+  metrics?.follow(lastEventAgesMs);
 
   return {
     store,
     ...createWrites(connection, (kind) => writers.get(kind)),
     recordEvent: createEventRecorder({ connection, clock, now }),
     reviewAccess: (user, attributes) => reviewAccess(connection, user, attributes),
-    async start() {
-      metrics?.follow(lastEventAgesMs);
-      for (const reflector of reflectors.values()) reflector.start();
-      await synced.promise;
+    async follow(kinds) {
+      const scopes = kinds.map((one): Scope => (typeof one === 'string' ? { kind: one } : one));
+      for (const scope of scopes) if (!reflectors.has(scope.kind)) followKind(scope);
+      const firstLists = scopes.flatMap(({ kind }) => listed.get(kind)?.promise ?? []);
+      await Promise.race([stopped.promise, Promise.all(firstLists)]);
     },
+    markSynced: () => store.markSynced(),
     async stop() {
       await Promise.all([...reflectors.values(), ...(definitions ? [definitions] : [])].map((one) => one.stop()));
-      synced.resolve(undefined);
+      stopped.resolve(undefined);
     },
     unsyncedKinds: () => [...unsynced],
     lastEventAgesMs,

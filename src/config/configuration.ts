@@ -18,6 +18,8 @@ import {
 import { parsePath } from './yaml.ts';
 import { formatFieldError } from '../kube/field-error.ts';
 import type { FieldShape } from '../kube/field-shape.ts';
+import { quote } from '../kube/text.ts';
+import type { PortcullisConfiguration } from '../kube/types.ts';
 import {
   completeDefaults,
   createPodSecurity,
@@ -28,7 +30,7 @@ import {
   type PodSecurity,
   type PodSecurityConfiguration,
 } from '../policy/psa/configuration.ts';
-import { readSource, type Source } from './files.ts';
+import { readSource, UserError, type Source } from './files.ts';
 import {
   createDefaultSettings,
   decodeSettings,
@@ -189,4 +191,18 @@ export function parseSettings(source: Source, options: DecodeOptions): Settings 
   if ('settings' in decoded) return decoded.settings;
   const issues = decoded.errors.map((error) => ({ message: formatFieldError(error), path: parsePath(error.path) }));
   throw userError(root, 'invalid configuration: ', issues);
+}
+
+/**
+ * Decodes the PortcullisConfiguration of a cluster. Without an object, returns the defaults.
+ * @throws {UserError} with all errors
+ */
+export function settingsFromObject(object: PortcullisConfiguration | undefined, options: DecodeOptions): Settings {
+  if (!object) return createDefaultSettings(options);
+  const decoded = decodeSettings(object, options);
+  if ('settings' in decoded) return decoded.settings;
+  const name = object.metadata?.name ?? '';
+  throw new UserError(
+    `PortcullisConfiguration ${quote(name)} is invalid: ${decoded.errors.map(formatFieldError).join('; ')}`,
+  );
 }

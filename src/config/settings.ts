@@ -1,16 +1,14 @@
 /**
- * The settings in force, read from the configuration file. Webhooks and controllers read the current value from one
- * observable, so that a change of the file takes effect without a restart.
+ * The settings in force. Webhooks and controllers read the current value from one observable, so that a change of the
+ * PortcullisConfiguration or of the configuration file takes effect without a restart.
  */
-import { deepEqual } from '../kube/equality.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
 import { parseSettings, readPodSecuritySource } from './configuration.ts';
+import { type Source, UserError, watchFile } from './files.ts';
 import type { DecodeOptions, Settings } from './portcullis-configuration.ts';
 
 export type { Settings } from './portcullis-configuration.ts';
-
-import { type Source, UserError, watchFile } from './files.ts';
 
 /** A value that changes over time. Readers take the current value at each use and may subscribe to changes. */
 export interface Observable<T> {
@@ -91,63 +89,98 @@ export async function loadSettings(file: string | undefined, options: DecodeOpti
   return { settings: parseSettings(source, options), source };
 }
 
+/** The last document, and the one in force. */
+export interface SettingsStatus {
+  /** The `metadata.generation` of the document in force; absent for a file, for the defaults, and before the first load. */
+  readonly generation?: number | undefined;
+  /** Why the last document is not in force. */
+  readonly problem?: string | undefined;
+}
+
+/** The settings in force, and the means to replace them. */
+export interface CurrentSettings extends Observable<Settings> {
+  status(): SettingsStatus;
+  /**
+   * Reads a document and puts its settings in force once they are prepared, unless a later document was loaded in between.
+   * If `read` throws, the error is logged and the last valid settings stay in force.
+   */
+  load(read: () => Settings, generation?: number): Promise<void>;
+  /** Resolves when a document is in force for the first time. */
+  readonly loaded: Promise<void>;
+}
+
 interface SettingsOptions {
-  /** The configuration file; without one, the settings never change. */
-  readonly file: string | undefined;
-  readonly loaded: LoadedSettings;
-  readonly decode: DecodeOptions;
+  /** The value until a document is loaded. */
+  readonly initial: Settings;
+  /** Prepares the process for the settings, for example by reading the kinds of objects that they need. */
+  prepare(next: Settings): Promise<void>;
   readonly logger: Logger;
   readonly metrics: Metrics['config'];
+}
+
+export function createSettings({ initial, prepare, logger, metrics }: SettingsOptions): CurrentSettings {
+  const log = logger.child({ logger: 'config' });
+  const settings = createObservable(initial, (err) =>
+    log.error({ err }, 'failed to apply a change of the configuration'),
+  );
+  const first = Promise.withResolvers<undefined>();
+  let status: SettingsStatus = {};
+  let loads = 0;
+  return {
+    get value() {
+      return settings.value;
+    },
+    subscribe: (listener) => settings.subscribe(listener),
+    status: () => status,
+    loaded: first.promise,
+    async load(read, generation) {
+      const load = ++loads;
+      try {
+        const next = read();
+        status = { generation: status.generation };
+        await prepare(next);
+        if (load !== loads) return;
+        status = { generation };
+        settings.set(next);
+        metrics.lastReloadSuccessful.set(1);
+        metrics.lastReloadSuccess.setToCurrentTime();
+        log.info({ generation }, 'configuration loaded');
+        first.resolve(undefined);
+      } catch (error) {
+        const problem = error instanceof Error ? error.message : String(error);
+        status = { ...status, problem };
+        metrics.lastReloadSuccessful.set(0);
+        log.error({ reason: problem }, 'configuration not loaded; the last valid configuration stays in force');
+      }
+    },
+  };
+}
+
+interface FileOptions {
+  readonly file: string;
+  /** The content in force. */
+  readonly loaded: LoadedSettings;
+  readonly decode: DecodeOptions;
+  readonly settings: CurrentSettings;
   /** Ends the watch of the file. */
   readonly signal: AbortSignal;
   /** Interval between two reads of the file; 500 if absent. */
   readonly intervalMs?: number;
 }
 
-/**
- * Creates the settings in force and watches the configuration file. A content with errors is logged, and the last valid
- * settings stay in force. A feature that is off at start stays off, because its kinds are not watched.
- */
-export function createSettings(options: SettingsOptions): Observable<Settings> {
-  const { file, loaded, decode, metrics, signal, intervalMs } = options;
-  const log = options.logger.child({ logger: 'config', file });
-  const settings = createObservable(loaded.settings, (err) =>
-    log.error({ err }, 'failed to apply a change of the configuration'),
-  );
-  const reportSuccess = (): void => {
-    metrics.lastReloadSuccessful.set(1);
-    metrics.lastReloadSuccess.setToCurrentTime();
-  };
-  const onError = (error: unknown): void => {
-    metrics.lastReloadSuccessful.set(0);
-    const reason = error instanceof Error ? error.message : String(error);
-    log.error({ reason }, 'configuration not loaded; the last valid configuration stays in force');
-  };
+/** Loads each change of a configuration file. */
+export function watchSettings({ file, loaded, decode, settings, signal, ...interval }: FileOptions): void {
+  const fail = (error: unknown): void =>
+    void settings.load(() => {
+      throw error;
+    });
   const onChange = (source: Source): void => {
-    // At start an empty file means the defaults. Later it is more likely a truncated file, and the defaults enforce nothing.
-    if (source.text === '') throw new UserError(`${source.file} is empty`);
-    const next = parseSettings(source, decode);
-    const { settings: inForce, changed } = keepFixed(next, loaded.settings);
-    settings.set(inForce);
-    reportSuccess();
-    log.info('configuration loaded');
-    if (changed.length > 0) log.warn({ changed }, 'changes take effect after a restart');
+    void settings.load(() => {
+      // At start an empty file means the defaults. Later it is more likely a truncated file, and the defaults enforce nothing.
+      if (source.text === '') throw new UserError(`${source.file} is empty`);
+      return parseSettings(source, decode);
+    });
   };
-  reportSuccess();
-  if (file !== undefined) {
-    const read = (): Promise<Source> => readPodSecuritySource(file);
-    const interval = intervalMs === undefined ? {} : { intervalMs };
-    void watchFile({ read, initial: loaded.source, onChange, onError, signal, ...interval });
-  }
-  return settings;
-}
-
-/** Replaces the settings that are read once, at start. Returns the names of those that differ in the document. */
-function keepFixed(next: Settings, start: Settings): { readonly settings: Settings; readonly changed: string[] } {
-  const { scc, ranges, disabledControllers } = start;
-  const rollout = start.rollout.phase === 'Disabled' ? start.rollout : next.rollout;
-  const settings = { ...next, scc, ranges, disabledControllers, rollout };
-  const names = { scc: 'scc', ranges: 'namespaceRanges', disabledControllers: 'controllers', rollout: 'rollout' };
-  const keys = Object.keys(names) as (keyof typeof names)[];
-  return { settings, changed: keys.filter((key) => !deepEqual(next[key], settings[key])).map((key) => names[key]) };
+  const read = (): Promise<Source> => readPodSecuritySource(file);
+  void watchFile({ read, initial: loaded.source, onChange, onError: fail, signal, ...interval });
 }

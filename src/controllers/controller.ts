@@ -4,7 +4,7 @@ import type { V1PolicyRule } from '@kubernetes/client-node';
 import type { Clock } from '../cluster/clock.ts';
 import type { Cluster, ClusterEvent, WriteOptions } from '../cluster/cluster.ts';
 import type { Store } from '../cluster/store.ts';
-import type { Observable, Settings } from '../config/settings.ts';
+import type { Observable, Settings, SettingsStatus } from '../config/settings.ts';
 import { RESOURCES, getApiVersion } from '../kube/resources.ts';
 import { ApiError } from '../kube/status.ts';
 import type { Kind, Kinds, KubeObject, ObjectMeta, Wire } from '../kube/types.ts';
@@ -13,7 +13,6 @@ import {
   type AffectedNamespaces,
   type AffectingKind,
 } from '../policy/rollout/affected-namespaces.ts';
-import type { RangeSettings } from '../policy/uid-range/ranges.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
 import type { KeyPair } from '../tls/certificate-pair.ts';
@@ -45,6 +44,8 @@ export interface Features {
   readonly standardSccs: boolean;
   /** The replicas create their serving certificate and distribute its authority. */
   readonly managedCertificate: boolean;
+  /** The settings are the PortcullisConfiguration of the cluster, not a file. */
+  readonly settingsObject: boolean;
   /** Several replicas may run: each publishes its state in a Lease. */
   readonly replicas: boolean;
 }
@@ -88,11 +89,12 @@ export function statusRule(verbs: readonly string[], kind: Kind): PolicyRule {
 /** Everything that controllers are created with. The cluster and the logger come with each reconcile. */
 export interface ControllerContext {
   readonly settings: Observable<Settings>;
+  /** The state of the document that the settings come from. */
+  settingsStatus(): SettingsStatus;
   /** The service of the installation. Its namespace is that of the installation. */
   readonly service: Service;
   /** Version of the program: selects the entry of a FeatureGate. */
   readonly version: string;
-  readonly ranges: RangeSettings;
   readonly replica: ReplicaIdentity;
   readonly certificate: {
     readonly served: ServedPair;

@@ -1,4 +1,6 @@
 /** The registry of controllers. A new controller is one file in this folder and one line in this array. */
+import type { Settings } from '../config/settings.ts';
+import { deepEqual } from '../kube/equality.ts';
 import { configObserver } from './config-observer.ts';
 import type { Controller, ControllerContext, ControllerDefinition, Features } from './controller.ts';
 import { labelSyncer } from './label-syncer.ts';
@@ -6,6 +8,7 @@ import { readiness } from './readiness.ts';
 import { replica } from './replica.ts';
 import { runLevelZeroLabeler } from './run-level-zero-labeler.ts';
 import { servingCertificate } from './serving-certificate.ts';
+import { settingsStatus } from './settings-status.ts';
 import { standardSccs } from './standard-sccs.ts';
 import { uidRangeAllocator } from './uid-range-allocator.ts';
 
@@ -13,6 +16,7 @@ import { uidRangeAllocator } from './uid-range-allocator.ts';
 export const CONTROLLERS: readonly ControllerDefinition[] = [
   servingCertificate,
   replica,
+  settingsStatus,
   uidRangeAllocator,
   standardSccs,
   labelSyncer,
@@ -33,9 +37,33 @@ export function enabledControllers(
   return registry.filter((one) => one.isEnabled(features) && !disabled.includes(one.name));
 }
 
-export function createControllers(
-  definitions: readonly ControllerDefinition[],
+export function createController(
+  { name, runsOn, create }: ControllerDefinition,
   context: ControllerContext,
-): readonly Controller[] {
-  return definitions.map(({ name, runsOn, create }) => ({ name, runsOn, ...create(context) }));
+): Controller {
+  return { name, runsOn, ...create(context) };
+}
+
+/**
+ * Creates the function that returns the controllers of the current settings. Controllers of the leader read the settings of
+ * SCC admission and of ranges when they are created: after a change of these, they are created again.
+ */
+export function createControllerSelector(
+  context: ControllerContext,
+  features: (settings: Settings) => Features,
+): () => readonly Controller[] {
+  const created = new Map<ControllerDefinition, Controller>();
+  let basis: unknown;
+  return () => {
+    const { scc, ranges, disabledControllers } = context.settings.value;
+    if (!deepEqual(basis, { scc, ranges })) {
+      for (const one of CONTROLLERS) if (one.runsOn === 'leader') created.delete(one);
+      basis = { scc, ranges };
+    }
+    return enabledControllers(features(context.settings.value), disabledControllers).map((definition) => {
+      const controller = created.get(definition) ?? createController(definition, context);
+      created.set(definition, controller);
+      return controller;
+    });
+  };
 }

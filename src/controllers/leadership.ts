@@ -6,7 +6,7 @@ import type { Logger } from '../telemetry/logger.ts';
 import { type Clock, withTimeout } from '../cluster/clock.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
 import { createEventRecorder, orUndefined, type Controller } from './controller.ts';
-import { startControllers, type RunningController, type RuntimeOptions } from './runtime.ts';
+import { startControllers, type RunningControllers, type RuntimeOptions } from './runtime.ts';
 
 type LeaseSpec = NonNullable<Lease['spec']>;
 
@@ -326,25 +326,18 @@ interface LeadershipOptions
   readonly metrics: RuntimeOptions['metrics'] & Pick<Metrics, 'leading'>;
 }
 
-export type Leadership = Pick<LeaderElection, 'isLeading' | 'stop'>;
+export type Leadership = Pick<LeaderElection, 'isLeading' | 'stop'> & Pick<RunningControllers, 'update'>;
 
-/**
- * Runs the controllers of a replica: its own until it stops, those of the leader while it leads. A replica without
- * controllers for the leader is no candidate.
- */
+/** Runs the controllers of a replica: its own until it stops, those of the leader while it leads. */
 export function runWithLeadership(controllers: readonly Controller[], options: LeadershipOptions): Leadership {
-  const which = (runs: Controller['runsOn']) => controllers.filter((controller) => controller.runsOn === runs);
+  let current = controllers;
+  const which = (runs: Controller['runsOn']) => current.filter((controller) => controller.runsOn === runs);
   const own = startControllers(which('replica'), options);
-  const forLeader = which('leader');
-  if (forLeader.length === 0) {
-    options.metrics.leading.set({ name: options.name }, 0);
-    return { isLeading: () => false, stop: () => own.stop() };
-  }
-  let led: RunningController | undefined;
+  let led: RunningControllers | undefined;
   const election = createLeaderElection({
     ...options,
     onStarted() {
-      led = startControllers(forLeader, { ...options, cluster: fence(options.cluster, election.isLeading) });
+      led = startControllers(which('leader'), { ...options, cluster: fence(options.cluster, election.isLeading) });
     },
     async onStopped() {
       await led?.stop();
@@ -354,6 +347,11 @@ export function runWithLeadership(controllers: readonly Controller[], options: L
   election.start();
   return {
     isLeading: election.isLeading,
+    update(next) {
+      current = next;
+      own.update(which('replica'));
+      led?.update(which('leader'));
+    },
     async stop() {
       await Promise.all([own.stop(), election.stop()]);
     },

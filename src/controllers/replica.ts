@@ -3,6 +3,7 @@ import { withTimeout } from '../cluster/clock.ts';
 import type { Cluster } from '../cluster/cluster.ts';
 import { replicaAnnotations, ROLLOUT_KINDS, getRolloutView } from '../cluster/rollout.ts';
 import type { Store } from '../cluster/store.ts';
+import type { SettingsStatus } from '../config/settings.ts';
 import {
   COMPONENT_LABEL,
   INSTALLATION,
@@ -10,6 +11,7 @@ import {
   PART_OF_LABEL,
   REPLICA,
   SERVING_CERTIFICATE_ANNOTATION,
+  SETTINGS_GENERATION_ANNOTATION,
 } from '../kube/well-known.ts';
 import type { Lease, Secret } from '../kube/types.ts';
 import {
@@ -75,7 +77,7 @@ const LABELS = { 'app.kubernetes.io/name': PART_OF, [PART_OF_LABEL]: PART_OF, [C
  * enforces. The certificate of the Secret is served as soon as all API servers trust it.
  */
 function createReconciler(context: ControllerContext): Reconciler {
-  const { settings, service, version, certificate, date } = context;
+  const { settings, settingsStatus, service, version, certificate, date } = context;
   const { name, identity } = context.replica;
   const { namespace } = service;
   const { served } = certificate;
@@ -129,6 +131,7 @@ function createReconciler(context: ControllerContext): Reconciler {
       annotations: {
         ...known?.metadata?.annotations,
         ...rollout,
+        ...settingsAnnotation(settingsStatus()),
         [SERVING_CERTIFICATE_ANNOTATION]: pemFingerprint(served.current().cert),
       },
     };
@@ -174,6 +177,10 @@ function createReconciler(context: ControllerContext): Reconciler {
       }
     },
   };
+}
+
+function settingsAnnotation({ generation }: SettingsStatus): Readonly<Record<string, string>> {
+  return generation === undefined ? {} : { [SETTINGS_GENERATION_ANNOTATION]: String(generation) };
 }
 
 async function writeLease(cluster: Cluster, lease: Lease, exists: boolean): Promise<void> {

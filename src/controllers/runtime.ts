@@ -127,15 +127,37 @@ export interface RunningController {
   stop(): Promise<void>;
 }
 
-/** Starts controllers, which stop together. */
-export function startControllers(controllers: readonly Controller[], options: RuntimeOptions): RunningController {
-  const running = controllers.map((controller) => startController(controller, options));
+/** A changing set of controllers that stop together. */
+export interface RunningControllers extends RunningController {
+  /** Stops the controllers that the list lacks, then starts those that do not run. */
+  update(controllers: readonly Controller[]): void;
+}
+
+export function startControllers(controllers: readonly Controller[], options: RuntimeOptions): RunningControllers {
+  const running = new Map<Controller, RunningController>();
+  const start = (one: Controller): void => void running.set(one, startController(one, options));
+  const replace = async (next: readonly Controller[]): Promise<void> => {
+    const removed = [...running].filter(([one]) => !next.includes(one));
+    for (const [one] of removed) running.delete(one);
+    await Promise.all(removed.map(([, one]) => one.stop()));
+    next.filter((one) => !running.has(one)).forEach(start);
+  };
+  let last = Promise.resolve();
+  let isStopped = false;
+  controllers.forEach(start);
   return {
+    update(next) {
+      const update = (): Promise<void> => (isStopped ? Promise.resolve() : replace(next));
+      last = last.then(update).catch((err: unknown) => options.logger.error({ err }, 'controllers not replaced'));
+    },
     async idle() {
-      await Promise.all(running.map((one) => one.idle()));
+      await last;
+      await Promise.all([...running.values()].map((one) => one.idle()));
     },
     async stop() {
-      await Promise.all(running.map((one) => one.stop()));
+      isStopped = true;
+      await last;
+      await replace([]);
     },
   };
 }

@@ -50,7 +50,7 @@ export const uidRangeAllocator: ControllerDefinition = {
     },
   ],
   isEnabled: ({ scc }) => scc,
-  create: ({ ranges }) => createAllocatorReconciler(ranges),
+  create: ({ settings }) => createAllocatorReconciler(settings.value.ranges),
 };
 
 /** A block that is marked as taken in the RangeAllocation, without a known namespace. */

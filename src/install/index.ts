@@ -1,4 +1,6 @@
 /** The manifests of an installation, generated from its settings and the registries of webhooks and controllers. */
+import { CONFIGURATION_SCHEMA } from '../config/portcullis-configuration.ts';
+import portcullisConfigurations from './definitions/portcullisconfigurations.json' with { type: 'json' };
 import psaEnforcementConfigs from './definitions/psaenforcementconfigs.json' with { type: 'json' };
 import rangeAllocations from './definitions/rangeallocations.json' with { type: 'json' };
 import securityContextConstraints from './definitions/securitycontextconstraints.json' with { type: 'json' };
@@ -19,6 +21,18 @@ export {
 } from './settings.ts';
 export { webhookConfigurations, type WebhookConfiguration } from './webhooks.ts';
 
+/** The definition of the settings. Its schema is the one that the program uses itself. */
+const SETTINGS_DEFINITION = withLabels({
+  ...portcullisConfigurations,
+  spec: {
+    ...portcullisConfigurations.spec,
+    versions: portcullisConfigurations.spec.versions.map((version) => ({
+      ...version,
+      schema: { openAPIV3Schema: CONFIGURATION_SCHEMA },
+    })),
+  },
+});
+
 /** The definition of the object that requests enforcement and reports its state. */
 const ENFORCEMENT_DEFINITION = withLabels(psaEnforcementConfigs);
 
@@ -31,7 +45,7 @@ const ENFORCEMENT_DEFINITION = withLabels(psaEnforcementConfigs);
 const SCC_DEFINITIONS = [rangeAllocations, securityContextConstraints].map(withLabels);
 
 /** The CustomResourceDefinitions of Portcullis. */
-export const DEFINITIONS = [ENFORCEMENT_DEFINITION, ...SCC_DEFINITIONS];
+export const DEFINITIONS = [SETTINGS_DEFINITION, ENFORCEMENT_DEFINITION, ...SCC_DEFINITIONS];
 
 function withLabels<T extends Manifest>(definition: T): T {
   return { ...definition, metadata: clusterMetadata(definition.metadata.name) };
@@ -40,6 +54,7 @@ function withLabels<T extends Manifest>(definition: T): T {
 /** All objects of an installation, in the order in which they are applied. Webhook configurations are last. */
 export function buildManifests(settings: ManifestSettings): readonly Manifest[] {
   return [
+    SETTINGS_DEFINITION,
     ENFORCEMENT_DEFINITION,
     ...(settings.sccMode === 'off' ? [] : SCC_DEFINITIONS),
     ...namespaceObjects(settings),

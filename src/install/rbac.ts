@@ -21,6 +21,7 @@ import {
 const COMMON_RULES: readonly PolicyRule[] = [
   // Input of the decisions of webhooks.
   rule(WATCH_VERBS, ['Namespace', 'Pod']),
+  rule(WATCH_VERBS, ['PortcullisConfiguration']),
   // Readiness depends on whether the API servers trust the served certificate.
   rule(WATCH_VERBS, ['MutatingWebhookConfiguration', 'ValidatingWebhookConfiguration']),
   { apiGroups: ['events.k8s.io'], resources: ['events'], verbs: ['create', 'patch'] },
@@ -100,6 +101,7 @@ function features(settings: ManifestSettings): Features {
     dryRun: settings.evaluator === 'DryRun',
     standardSccs: true,
     managedCertificate: settings.certificates === 'self-managed',
+    settingsObject: true,
     replicas: true,
   };
 }

@@ -46,6 +46,7 @@ export const RESOURCES: Readonly<Record<Kind, ResourceInfo>> = {
   MutatingWebhookConfiguration: clusterScoped(WEBHOOKS, 'mutatingwebhookconfigurations'),
   ValidatingWebhookConfiguration: clusterScoped(WEBHOOKS, 'validatingwebhookconfigurations'),
   PSAEnforcementConfig: clusterScoped('config.openshift.io/v1alpha1', 'psaenforcementconfigs'),
+  PortcullisConfiguration: clusterScoped('config.portcullis.dev/v1alpha1', 'portcullisconfigurations'),
   FeatureGate: clusterScoped('config.openshift.io/v1', 'featuregates'),
   Report: namespaced('openreports.io/v1alpha1', 'reports'),
 };

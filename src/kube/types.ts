@@ -26,6 +26,7 @@ import type {
   V1StatefulSet,
   V1ValidatingWebhookConfiguration,
 } from '@kubernetes/client-node';
+import type { Condition } from './conditions.ts';
 import type { PSAEnforcementConfig } from './psa-enforcement-config.ts';
 import type { RangeAllocation, SecurityContextConstraints } from './scc.ts';
 
@@ -123,6 +124,7 @@ export interface Kinds extends WorkloadKinds {
   MutatingWebhookConfiguration: MutatingWebhookConfiguration;
   ValidatingWebhookConfiguration: ValidatingWebhookConfiguration;
   PSAEnforcementConfig: PSAEnforcementConfig;
+  PortcullisConfiguration: PortcullisConfiguration;
   FeatureGate: FeatureGate;
   Report: Report;
 }
@@ -173,6 +175,17 @@ export function isObject(value: unknown): value is JsonObject {
 
 interface GateName {
   readonly name?: string | null;
+}
+
+/** The policy settings of an installation. The only object is named `cluster`. */
+export interface PortcullisConfiguration extends KubeObject {
+  readonly spec?: JsonObject;
+  readonly status?: {
+    readonly observedGeneration?: number;
+    readonly conditions?: readonly Condition[];
+    /** The generation that each replica runs. */
+    readonly replicas?: readonly { readonly name: string; readonly generation: number }[];
+  };
 }
 
 /**

@@ -64,6 +64,12 @@ export const ROTATE_ANNOTATION = 'portcullis.dev/rotate';
 /** On the Lease of a replica: the SHA-256 fingerprint of its serving certificate, in hex. */
 export const SERVING_CERTIFICATE_ANNOTATION = 'portcullis.dev/serving-certificate';
 
+/** On the Lease of a replica: the generation of the PortcullisConfiguration that it runs. */
+export const SETTINGS_GENERATION_ANNOTATION = 'portcullis.dev/settings-generation';
+
+/** The name of the only PortcullisConfiguration. */
+export const CONFIGURATION_NAME = 'cluster';
+
 /** The label with the value `fail-open` on namespaces whose pods must start without webhooks: networking, DNS, storage. */
 export const TIER_LABEL = 'portcullis.dev/admission';
 export const FAIL_OPEN = 'fail-open';

@@ -13,7 +13,7 @@ import type { AdmittedWorkload } from './scc-review.ts';
 export interface RolloutInForce {
   readonly place: Pick<RolloutScope, 'namespace' | 'version'>;
   settings(): RolloutSettings;
-  readonly management: ManagementSettings;
+  management(): ManagementSettings;
 }
 
 interface PreviewContext {
@@ -31,20 +31,17 @@ export type PreviewEnforcement = (
 ) => string | undefined;
 
 /** Creates the preview of a rollout. */
-export function createEnforcementPreview({
-  place,
-  management,
-  settings: getSettings,
-}: RolloutInForce): PreviewEnforcement {
+export function createEnforcementPreview(rollout: RolloutInForce): PreviewEnforcement {
   return (request, { allowed, warnings = [] }, { store, exemptions, workload }) => {
     // A template is evaluated when SCC admission can complete it.
     if (!allowed || workload?.isPending === true) return undefined;
-    const settings = getSettings();
+    const settings = rollout.settings();
     if (settings.phase === 'Disabled') return undefined;
     if (settings.phase === 'Evaluate' && settings.enforcementDate === undefined) return undefined;
-    const view = getRolloutView({ ...place, store }, settings);
+    const view = getRolloutView({ ...rollout.place, store }, settings);
     const config = store.get('PSAEnforcementConfig', PSA_ENFORCEMENT_CONFIG);
     if (!isEnforcementPending({ settings, config, ...view })) return undefined;
+    const management = rollout.management();
     const found = previewEnforcement({
       request,
       workload: workload?.object,

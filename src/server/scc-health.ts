@@ -6,7 +6,8 @@ import type { Metrics } from '../telemetry/metrics.ts';
 
 interface SccHealthDeps {
   readonly store: Store;
-  readonly settings: Pick<SccSettings, 'compatibility'>;
+  /** Returns the settings in force. */
+  settings(): Pick<SccSettings, 'mode' | 'compatibility'>;
   readonly logger: Logger;
   readonly metrics: Metrics['scc'];
 }
@@ -14,12 +15,16 @@ interface SccHealthDeps {
 /** SCCs change in bursts, for example during installation. The check runs after a burst. */
 const DELAY_MS = 1000;
 
-/** Reports broken SCCs, which decisions skip or which cause the denial of every pod, and missing standard SCCs in the log and in metrics. */
+const NO_PROBLEMS: SccProblems = { broken: new Map(), missing: [], required: [], brokenBlocks: false };
+
+/** Reports missing standard SCCs and broken SCCs, which decisions skip or which deny every pod, in the log and in metrics. */
 export function watchSccHealth({ store, settings, logger, metrics }: SccHealthDeps) {
   const log = logger.child({ logger: 'scc' });
-  let reported: Pick<SccProblems, 'broken' | 'missing' | 'required'> = { broken: new Map(), missing: [], required: [] };
+  let reported = NO_PROBLEMS;
   const findProblems = (): SccProblems =>
-    findSccProblems(store.list('SecurityContextConstraints'), settings.compatibility);
+    settings().mode === 'off'
+      ? NO_PROBLEMS
+      : findSccProblems(store.list('SecurityContextConstraints'), settings().compatibility);
   let timer: NodeJS.Timeout | undefined;
 
   const check = (): void => {

@@ -24,7 +24,8 @@ export type WithAccess = (
 ) => MaybePromise<SccDecision>;
 
 export interface SccReviewDeps {
-  readonly settings: SccSettings;
+  /** Returns the settings in force. */
+  settings(): SccSettings;
   readonly withAccess: WithAccess;
   readonly waitingRoom: WaitingRoom;
   readonly record: SccRecorder;
@@ -92,7 +93,7 @@ function decideOrWait(review: SccReview, deps: SccReviewDeps): MaybePromise<SccO
     if (first?.mode.mode !== 'enforce' || !first.mayChange) return first;
     const { request, context } = review;
     const { namespace: name = '' } = request;
-    const waiting = deps.waitingRoom.wait(name, context, (namespace) => isReady(namespace, deps.settings));
+    const waiting = deps.waitingRoom.wait(name, context, (namespace) => isReady(namespace, deps.settings()));
     if (!waiting) return first;
     return waiting.then(() => {
       const isUnchanged = context.store.get('Namespace', name) === first.namespace;
@@ -113,7 +114,8 @@ interface FirstOutcome extends SccOutcome {
   readonly mayChange: boolean;
 }
 
-function decideNow(review: SccReview, { settings, withAccess }: SccReviewDeps): MaybePromise<FirstOutcome | undefined> {
+function decideNow(review: SccReview, deps: SccReviewDeps): MaybePromise<FirstOutcome | undefined> {
+  const settings = deps.settings();
   const { request, modes, context, decide } = review;
   const { namespace: name = '' } = request;
   const { store } = context;
@@ -128,7 +130,7 @@ function decideNow(review: SccReview, { settings, withAccess }: SccReviewDeps): 
     preferUserNamespaces,
   };
   return whenAvailable(
-    withAccess((canUse) => decide({ ...cluster, canUse }), context),
+    deps.withAccess((canUse) => decide({ ...cluster, canUse }), context),
     (decision) => {
       const mayChange =
         !decision.allowed && (!namespace || decision.status.message === readNamespaceRanges(namespace).problem);
@@ -172,14 +174,15 @@ export interface WorkloadAdmission {
  * Creates SCC admission for the templates of workloads. Access is that of the roles and bindings in the store, since
  * warnings do not justify requests to the API server.
  */
-export function createWorkloadAdmission(settings: SccSettings): WorkloadAdmission {
+export function createWorkloadAdmission(settings: () => SccSettings): WorkloadAdmission {
   return {
-    isReady: (namespace) => isReady(namespace, settings),
+    isReady: (namespace) => isReady(namespace, settings()),
     admit(request, resources, store) {
       const namespace = store.get('Namespace', request.namespace ?? '');
-      const mode = namespace ? sccMode(namespace, settings).mode : 'off';
+      const current = settings();
+      const mode = namespace ? sccMode(namespace, current).mode : 'off';
       if (!namespace || mode === 'off') return undefined;
-      const { compatibility, preferUserNamespaces } = settings;
+      const { compatibility, preferUserNamespaces } = current;
       const input = {
         namespace,
         sccs: getSccSet(store),

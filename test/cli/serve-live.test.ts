@@ -8,6 +8,8 @@ import { setTimeout as pause } from 'node:timers/promises';
 import { watchCheck } from '../../src/cli/serve/live-cluster.ts';
 import type { KeyPair } from '../../src/tls/certificate-pair.ts';
 import { createAuthority, createServing } from '../../src/tls/issue.ts';
+import type { PortcullisConfiguration } from '../../src/kube/types.ts';
+import { installCrds } from '../support/controllers.ts';
 import { startCluster, type TestCluster } from '../support/dev-cluster.ts';
 import { post } from '../support/https.ts';
 import { podReview } from '../support/reviews.ts';
@@ -97,6 +99,76 @@ suite('a server with a live cluster', () => {
     assert.equal((await holder()) ?? '', '');
   });
 });
+
+suite('the PortcullisConfiguration of a live cluster', () => {
+  let cluster: TestCluster;
+  let running: RunningServer;
+  before(async () => {
+    cluster = await startCluster();
+    await installCrds(cluster.cluster);
+    await cluster.admin.send('POST', NAMESPACES, { metadata: { name: 'portcullis' } });
+    const labels = { 'pod-security.kubernetes.io/enforce': 'baseline' };
+    await cluster.admin.send('POST', NAMESPACES, { metadata: { name: 'strict', labels } });
+    running = await serve([`--kubeconfig=${await cluster.kubeconfig()}`, ...certificate]);
+    await running.logged('cluster synced');
+  });
+  after(async () => {
+    await running.stop();
+    await cluster.stop();
+  });
+
+  /** Waits until the status has the lines: the generations, then one for each condition. */
+  const reported = (...expected: readonly RegExp[]): Promise<void> =>
+    until(String(expected[0]), async () => {
+      const { status, metadata } = (await cluster.admin.send('GET', CONFIGURATION)).body as PortcullisConfiguration;
+      const generations = (status?.replicas ?? []).map(({ generation }) => generation).join();
+      const lines = (status?.conditions ?? []).map((one) => `${one.type} ${one.status} ${one.reason}: ${one.message}`);
+      const found = [`generation ${metadata?.generation}, replicas ${generations}`, ...lines];
+      return found.length === expected.length && found.every((line, index) => expected[index]?.test(line));
+    });
+  const change = async (spec: object): Promise<void> => {
+    const patch = { 'content-type': 'application/merge-patch+json' };
+    const defaults = { podSecurity: null, scc: null, rollout: null };
+    const { status } = await cluster.admin.send('PATCH', CONFIGURATION, { spec: { ...defaults, ...spec } }, patch);
+    assert.equal(status, 200);
+  };
+
+  test('is created with the defaults, and its changes take effect without a restart', async () => {
+    await reported(/^generation 1, replicas 1$/, VALID, APPLIED);
+    assert.deepEqual(await ask(running, 'strict'), { status: 200, verdict: false });
+    await change({ podSecurity: { exemptions: { namespaces: ['strict'] } }, rollout: { phase: 'Evaluate' } });
+    await reported(/^generation 2, replicas 2$/, VALID, APPLIED);
+    assert.deepEqual(await ask(running, 'strict'), { status: 200, verdict: true });
+    // The readiness controller creates it.
+    const enforcement = '/apis/config.openshift.io/v1alpha1/psaenforcementconfigs/cluster';
+    await until('the rollout runs', async () => (await cluster.admin.send('GET', enforcement)).status === 200);
+  });
+
+  test('stays in force while its successor is invalid', async () => {
+    await change({ podSecurity: { exemptions: { namespaces: ['strict'] } }, scc: { exemptNamespaces: ['Bad_Name'] } });
+    const inForce = /^Applied False NotInForce: the leader runs the settings of generation 2$/;
+    await reported(/^generation 3, replicas 2$/, INVALID, inForce);
+    assert.deepEqual(await ask(running, 'strict'), { status: 200, verdict: true });
+    assert.match(await probe(running, '/readyz?verbose'), /\[\+\]settings ok.*Bad_Name/);
+    const cold = await serve([`--kubeconfig=${await cluster.kubeconfig()}`, ...certificate]);
+    await cold.logged('configuration not loaded; the last valid configuration stays in force');
+    assert.match(
+      await probe(cold, '/readyz/settings'),
+      /^settings failed: PortcullisConfiguration "cluster" is invalid/,
+    );
+    assert.equal((await ask(cold, 'strict')).status, 503);
+    await cold.stop();
+    await change({});
+    await reported(/^generation 4, replicas 4$/, VALID, APPLIED);
+    assert.deepEqual(await ask(running, 'strict'), { status: 200, verdict: false });
+  });
+});
+
+const CONFIGURATION = '/apis/config.portcullis.dev/v1alpha1/portcullisconfigurations/cluster';
+const VALID = /^Accepted True Valid: the settings are valid$/;
+const APPLIED = /^Applied True InForce: all replicas run these settings$/;
+const INVALID =
+  /^Accepted False Invalid: PortcullisConfiguration "cluster" is invalid: spec\.scc\.exemptNamespaces\[0\]: Invalid value: "Bad_Name": /;
 
 suite('an outage of the API server', () => {
   test('changes no decision and does not affect readiness', async () => {

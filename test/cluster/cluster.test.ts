@@ -23,12 +23,11 @@ clusterContract('the live cluster', async () => {
   const connection = await connect({ kubeconfig, env: {}, userAgent: 'test' });
   const cluster = createLiveCluster({
     connection,
-    kinds: ALL,
     clock: systemClock,
     random: Math.random,
     now: () => new Date(),
   });
-  await cluster.start();
+  await cluster.follow(ALL);
   return {
     cluster,
     async events() {
@@ -61,15 +60,13 @@ describe('a live cluster', () => {
     });
     live = createLiveCluster({
       connection,
-      kinds: ALL,
       clock: systemClock,
       random: Math.random,
       now: () => new Date(),
       pageSize: 2,
       metrics: metrics.cluster,
     });
-    assert.equal(live.store.synced(), false);
-    await live.start();
+    await live.follow(ALL);
   });
   after(async () => {
     await live.stop();
@@ -82,7 +79,6 @@ describe('a live cluster', () => {
     objects.map(({ metadata }) => [metadata?.namespace, metadata?.name].join('/')).sort();
 
   test('stores all objects; equal pods share their spec', () => {
-    assert.equal(live.store.synced(), true);
     for (const kind of ALL) {
       assert.deepEqual(getNames(live.store.list(kind)), getNames(server.cluster.store.list(kind)), kind);
     }
@@ -143,16 +139,16 @@ describe('a live cluster', () => {
   test('watches only the configured scope of a kind', async () => {
     const scoped = createLiveCluster({
       connection,
-      kinds: [
-        { kind: 'ServiceAccount', namespace: 'shop' },
-        { kind: 'Namespace', name: 'shop' },
-      ],
       clock: systemClock,
       random: Math.random,
       now: () => new Date(),
     });
+    const followed = scoped.follow([
+      { kind: 'ServiceAccount', namespace: 'shop' },
+      { kind: 'Namespace', name: 'shop' },
+    ]);
     assert.deepEqual(scoped.unsyncedKinds(), ['ServiceAccount', 'Namespace']);
-    await scoped.start();
+    await followed;
     assert.deepEqual(scoped.unsyncedKinds(), []);
     assert.deepEqual(getNames(scoped.store.list('Namespace')), ['/shop']);
     for (const namespace of ['default', 'shop']) {

@@ -46,8 +46,8 @@ describe('an outage of the API server', () => {
     const { log, logger } = createRecorder('info');
     logger.level = 'debug';
     const now = (): Date => new Date(0);
-    const live = createLiveCluster({ connection, kinds: [kind], clock, random: () => 0, now, logger });
-    const started = live.start();
+    const live = createLiveCluster({ connection, clock, random: () => 0, now, logger });
+    const started = live.follow([kind]);
     try {
       await act({
         live,
@@ -73,19 +73,19 @@ describe('an outage of the API server', () => {
       .join(' | ');
   };
 
-  test('at start keeps the store unsynced and is logged once', () =>
+  test('at start keeps the kind unsynced and is logged once', () =>
     play([broken, broken, list, watching], async ({ live, clock, said }) => {
       await said(1);
       clock.advance(800);
       await said(2);
-      assert.equal(live.store.synced(), false);
+      assert.deepEqual(live.unsyncedKinds(), ['Namespace']);
       clock.advance(1600);
       assert.deepEqual(await said(4), [
         '40 | watch failed; the last known state stays in use | namespaces | etcd is gone',
         '20 | watch still failing | namespaces | etcd is gone',
         '30 | watch recovered | namespaces',
       ]);
-      assert.equal(live.store.synced(), true);
+      assert.deepEqual(live.unsyncedKinds(), []);
     }));
 
   test('later keeps the store; the age of the last event increases', () =>
@@ -94,7 +94,7 @@ describe('an outage of the API server', () => {
       clock.advance(800);
       await said(3);
       clock.advance(1000);
-      assert.equal(live.store.synced(), true);
+      assert.deepEqual(live.unsyncedKinds(), []);
       assert.equal(live.store.get('Namespace', 'shop')?.metadata?.uid, 'u');
       assert.deepEqual([...live.lastEventAgesMs()], [['Namespace', 1800]]);
     }));

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { mkdtemp, rm, writeFile, mkdir, rename, symlink } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { setImmediate } from 'node:timers/promises';
 import { suite, test, type TestContext, after, before } from 'node:test';
 import { execFileSync } from 'node:child_process';
 import {
@@ -10,6 +11,8 @@ import {
   type Observable,
   createSettings,
   loadSettings,
+  watchSettings,
+  type CurrentSettings,
   type Settings,
 } from '../../src/config/settings.ts';
 import { createLogger } from '../../src/telemetry/logger.ts';
@@ -61,11 +64,14 @@ function configuration(phase: string, namespace: string, mode = 'report'): strin
 
 interface Fixture {
   readonly file: string;
-  readonly settings: Observable<Settings>;
+  readonly settings: CurrentSettings;
+  /** Ends the preparation of settings that the test holds back. */
+  readonly release: (() => void)[];
   /** 1 after a successful load, 0 after a failed one. */
   lastReload(): Promise<number | undefined>;
 }
 
+/** Settings from a file. The preparation of settings in mode \`enforce\` waits for the test. */
 async function watchedSettings(t: TestContext, text: string): Promise<Fixture> {
   const folder = await mkdtemp(join(tmpdir(), 'portcullis-'));
   const file = join(folder, 'config.yaml');
@@ -76,18 +82,19 @@ async function watchedSettings(t: TestContext, text: string): Promise<Fixture> {
     await rm(folder, { recursive: true });
   });
   const metrics = createMetrics({ version: '0' });
+  const loaded = await loadSettings(file, DECODE);
+  const release: (() => void)[] = [];
   const settings = createSettings({
-    file,
-    loaded: await loadSettings(file, DECODE),
-    decode: DECODE,
+    initial: loaded.settings,
+    prepare: ({ scc }) =>
+      scc.mode === 'enforce' ? new Promise((resolve) => void release.push(resolve)) : Promise.resolve(),
     logger: createLogger({ level: 'silent', format: 'json' }).logger,
     metrics: metrics.config,
-    signal: ending.signal,
-    intervalMs: 5,
   });
+  watchSettings({ file, loaded, decode: DECODE, settings, signal: ending.signal, intervalMs: 5 });
   const lastReload = async (): Promise<number | undefined> =>
     (await metrics.config.lastReloadSuccessful.get()).values[0]?.value;
-  return { file, settings, lastReload };
+  return { file, settings, release, lastReload };
 }
 
 async function next(settings: Observable<Settings>): Promise<Settings> {
@@ -101,27 +108,41 @@ async function next(settings: Observable<Settings>): Promise<Settings> {
 
 suite('settings in force', { timeout: 10_000 }, () => {
   test('change with the file, and keep the last valid value after an error', async (t) => {
-    const { file, settings, lastReload } = await watchedSettings(t, configuration('Evaluate', 'one'));
+    const { file, settings, lastReload } = await watchedSettings(t, configuration('Disabled', 'one'));
     assert.deepEqual(settings.value.podSecurity.configuration.exemptions.namespaces, ['one']);
     await writeFile(file, configuration('Nonsense', 'two'));
-    await eventually(async () => assert.equal(await lastReload(), 0));
+    const problem = /spec\.rollout\.phase: Unsupported value: "Nonsense"/;
+    await eventually(() => assert.match(settings.status().problem ?? '', problem));
+    assert.equal(await lastReload(), 0);
     assert.deepEqual(settings.value.podSecurity.configuration.exemptions.namespaces, ['one']);
-    const changed = next(settings);
-    await writeFile(file, configuration('Enforce', 'two'));
-    const { rollout, podSecurity } = await changed;
-    assert.equal(rollout.phase, 'Enforce');
-    assert.deepEqual(podSecurity.configuration.exemptions.namespaces, ['two']);
-    assert.equal(await lastReload(), 1);
-  });
-
-  test('leave features as they were at start', async (t) => {
-    const { file, settings } = await watchedSettings(t, configuration('Disabled', 'one'));
     const changed = next(settings);
     await writeFile(file, configuration('Enforce', 'two', 'off'));
     const { rollout, podSecurity, scc } = await changed;
-    assert.equal(rollout.phase, 'Disabled');
-    assert.equal(scc.mode, 'report');
+    assert.deepEqual([rollout.phase, scc.mode], ['Enforce', 'off']);
     assert.deepEqual(podSecurity.configuration.exemptions.namespaces, ['two']);
+    assert.equal(await lastReload(), 1);
+    assert.deepEqual(settings.status(), { generation: undefined });
+  });
+
+  test('are replaced after their preparation, unless a later document was loaded', async (t) => {
+    const { file, settings, release } = await watchedSettings(t, configuration('Disabled', 'one'));
+    const read = async (mode: string) =>
+      (await loadSettings(file, DECODE).then(({ settings: value }) => ({
+        ...value,
+        scc: { ...value.scc, mode },
+      }))) as Settings;
+    const [enforce, report] = [await read('enforce'), await read('report')];
+    void settings.load(() => enforce, 1);
+    assert.deepEqual([settings.value.scc.mode, settings.status()], ['report', { generation: undefined }]);
+    void settings.load(() => report, 2);
+    await settings.loaded;
+    release.pop()?.();
+    await setImmediate();
+    assert.deepEqual([settings.value.scc.mode, settings.status()], ['report', { generation: 2 }]);
+    void settings.load(() => enforce, 3);
+    release.pop()?.();
+    await setImmediate();
+    assert.deepEqual([settings.value.scc.mode, settings.status()], ['enforce', { generation: 3 }]);
   });
 });
 

@@ -740,20 +740,21 @@ suite('replicas that share a Lease', () => {
     assert.deepEqual(await wakeAll('one'), [`a leader ${name}`, `a replica ${name}`, `b replica ${name}`]);
   });
 
-  test('a replica without controllers of the leader is no candidate', async () => {
-    const first = replica('a', [watcher('a', 'replica')]);
+  test('controllers are replaced while a replica leads, and before it leads', async () => {
+    const [leader, own] = [watcher('a', 'leader'), watcher('a', 'replica')];
+    const first = replica('a', [own]);
     await settle();
-    assert.deepEqual([first.isLeading(), holder()], [false, undefined]);
-    const second = replica('b', both('b'));
+    assert.deepEqual([seen, first.isLeading()], [['a replica start'], true]);
+    first.update([leader]);
+    const second = replica('b', [watcher('b', 'replica')]);
+    second.update(both('c'));
     await settle();
-    assert.deepEqual([first.isLeading(), second.isLeading(), holder()], [false, true, 'b']);
-    assert.deepEqual(await wakeAll('one'), [`a replica ${name}`, `b leader ${name}`, `b replica ${name}`]);
-    await second.stop();
+    const replaced = ['leader-demo controller started', 'replica-demo controller stopped'];
+    assert.deepEqual(messages(first).slice(-2).toSorted(), replaced);
+    assert.deepEqual(await wakeAll('one'), [`a leader ${name}`, `c replica ${name}`]);
     await first.stop();
-    await pass(20_000);
-    assert.equal(holder(), '');
-    assert.equal(messages(first).at(-1), 'replica-demo controller stopped');
-    assert.match(await first.metrics.expose(), new RegExp(`leader_election_master_status\\{name="${name}"\\} 0\n`));
+    await pass(10_000);
+    assert.deepEqual(await wakeAll('two'), [`c leader ${name}`, `c replica ${name}`]);
   });
 
   test('a Lease with the maximum number of transitions is acquired', async () => {

@@ -1,7 +1,17 @@
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
-import { rule, type ControllerDefinition, type Features } from '../../src/controllers/controller.ts';
-import { CONTROLLER_NAMES, CONTROLLERS, createControllers, enabledControllers } from '../../src/controllers/index.ts';
+import {
+  rule,
+  type ControllerContext,
+  type ControllerDefinition,
+  type Features,
+} from '../../src/controllers/controller.ts';
+import {
+  CONTROLLER_NAMES,
+  CONTROLLERS,
+  createController as createFromDefinition,
+  enabledControllers,
+} from '../../src/controllers/index.ts';
 import { defaultSettings } from '../../src/install/index.ts';
 import { controllerRoles } from '../../src/install/rbac.ts';
 import { createController } from '../support/controllers.ts';
@@ -12,11 +22,13 @@ const ALL: Features = {
   dryRun: true,
   standardSccs: true,
   managedCertificate: true,
+  settingsObject: true,
   replicas: true,
 };
 
 const CERTIFICATE = 'serving-certificate-controller';
 const REPLICA = 'replica-controller';
+const SETTINGS = 'settings-status-controller';
 const RANGES = 'namespace-security-allocation-controller';
 const SCCS = 'standard-scc-controller';
 const LABELS = 'pod-security-admission-label-synchronization-controller';
@@ -31,13 +43,28 @@ suite('the enabled controllers', () => {
     disabled: string[],
     expected: string[],
   ])[] = [
-    ['all features', {}, [], [CERTIFICATE, REPLICA, RANGES, SCCS, LABELS, RUN_LEVEL_ZERO, OBSERVER, READINESS]],
-    ['SCC admission off', { scc: false }, [], [CERTIFICATE, REPLICA, OBSERVER, READINESS]],
-    ['rollout disabled', { rollout: false }, [], [CERTIFICATE, REPLICA, RANGES, SCCS]],
-    ['standard SCCs ignored', { standardSccs: false, rollout: false }, [], [CERTIFICATE, REPLICA, RANGES]],
-    ['certificate from files', { managedCertificate: false, rollout: false }, [], [REPLICA, RANGES, SCCS]],
-    ['development cluster', { managedCertificate: false, replicas: false, rollout: false }, [], [RANGES, SCCS]],
-    ['one disabled', { rollout: false }, [RANGES], [CERTIFICATE, REPLICA, SCCS]],
+    [
+      'all features',
+      {},
+      [],
+      [CERTIFICATE, REPLICA, SETTINGS, RANGES, SCCS, LABELS, RUN_LEVEL_ZERO, OBSERVER, READINESS],
+    ],
+    ['SCC admission off', { scc: false }, [], [CERTIFICATE, REPLICA, SETTINGS, OBSERVER, READINESS]],
+    ['rollout disabled', { rollout: false }, [], [CERTIFICATE, REPLICA, SETTINGS, RANGES, SCCS]],
+    ['standard SCCs ignored', { standardSccs: false, rollout: false }, [], [CERTIFICATE, REPLICA, SETTINGS, RANGES]],
+    [
+      'settings from a file',
+      { settingsObject: false, managedCertificate: false, rollout: false },
+      [],
+      [REPLICA, RANGES, SCCS],
+    ],
+    [
+      'development cluster',
+      { managedCertificate: false, replicas: false, rollout: false },
+      [],
+      [SETTINGS, RANGES, SCCS],
+    ],
+    ['one disabled', { rollout: false }, [RANGES], [CERTIFICATE, REPLICA, SETTINGS, SCCS]],
   ];
   for (const [name, features, disabled, expected] of cases) {
     test(name, () => {
@@ -72,7 +99,7 @@ suite('the enabled controllers', () => {
     };
     const registry = [...CONTROLLERS, example];
     assert.ok(enabledControllers(ALL, [], registry).includes(example));
-    assert.equal(createControllers([example], {} as Parameters<typeof createControllers>[1])[0]?.name, example.name);
+    assert.equal(createFromDefinition(example, {} as ControllerContext).name, example.name);
     const roles = (settings: object): readonly string[] =>
       controllerRoles({ ...defaultSettings('1.0.0'), ...settings }, registry)
         .map(({ kind, metadata }) => `${kind} ${metadata.name}`)

@@ -21,6 +21,7 @@ import {
   type ControllerRun,
   createRecorder,
   eventually,
+  withRanges,
 } from '../support/controllers.ts';
 import { startCluster, type TestCluster } from '../support/dev-cluster.ts';
 import { startVerdictWebhook, type VerdictWebhook } from '../support/verdict-webhook.ts';
@@ -64,7 +65,7 @@ suite('the allocation of ranges', () => {
   });
 
   const run = async (settings = SETTINGS): Promise<ControllerRun> => {
-    const one = runController(createController(uidRangeAllocator, { ranges: settings }), cluster);
+    const one = runController(createController(uidRangeAllocator, { settings: withRanges(settings) }), cluster);
     runs.push(one);
     await one.idle();
     return one;
@@ -595,7 +596,7 @@ suite('a burst of namespaces', () => {
     started = await startCluster();
     ({ cluster } = started);
     await installCrds(cluster);
-    run = runController(createController(uidRangeAllocator, { ranges: DEFAULT_RANGES }), cluster);
+    run = runController(createController(uidRangeAllocator, { settings: withRanges(DEFAULT_RANGES) }), cluster);
     await run.idle();
     cluster.store.subscribe(({ kind }) => {
       if (kind === 'RangeAllocation') stateWrites++;
@@ -622,7 +623,10 @@ suite('a burst of namespaces', () => {
     await run.stop();
     const { start, blockSize } = DEFAULT_RANGES.uidRange;
     const uidRange = { start, end: start + 310 * blockSize - 1, blockSize };
-    run = runController(createController(uidRangeAllocator, { ranges: { ...DEFAULT_RANGES, uidRange } }), cluster);
+    run = runController(
+      createController(uidRangeAllocator, { settings: withRanges({ ...DEFAULT_RANGES, uidRange }) }),
+      cluster,
+    );
     await run.idle();
     const names = Array.from({ length: 40 }, (_, index) => `late-${index}`);
     await Promise.all(names.map((name) => cluster.create('Namespace', { metadata: { name } }, BY_TEST)));
@@ -671,7 +675,7 @@ suite('replicas that allocate at the same time', () => {
   });
 
   const start = (lagMs: number): RunningController => {
-    const one = startController(createController(uidRangeAllocator, { ranges: DEFAULT_RANGES }), {
+    const one = startController(createController(uidRangeAllocator, { settings: withRanges(DEFAULT_RANGES) }), {
       ...createRecorder(),
       cluster: lagMs === 0 ? cluster : lateView(cluster, lagMs),
       clock: systemClock,

@@ -151,14 +151,21 @@ test('the configuration file contains the settings of the installation', () => {
   }
 });
 
+const SETTINGS = 'portcullisconfigurations.config.portcullis.dev';
+
 test('without SCCs and the rollout no manifest mentions SCCs', () => {
   const manifests = buildManifests({ ...DEFAULTS, sccMode: 'off', rollout: 'Disabled' });
-  const text = JSON.stringify(manifests.filter(({ kind }) => kind !== 'Deployment' && kind !== 'ConfigMap'));
+  const text = JSON.stringify(
+    manifests.filter(
+      ({ kind, metadata }) => kind !== 'Deployment' && kind !== 'ConfigMap' && metadata.name !== SETTINGS,
+    ),
+  );
   assert.doesNotMatch(text, /scc|securitycontextconstraints|rangeallocations/i);
 });
 
 suite('the roles of the replicas', () => {
-  const base = ['portcullis'];
+  const core = ['portcullis'];
+  const base = [...core, 'portcullis-settings-status'];
   const scc = ['portcullis-scc', 'portcullis-view'];
   const rollout = ['portcullis-rollout'];
   const view = ['portcullis-view-enforcement'];
@@ -189,7 +196,7 @@ suite('the roles of the replicas', () => {
       { evaluator: 'DryRun', sccMode: 'off', certificates: 'others' },
       [...base, ...rollout, ...readiness, 'portcullis-readiness-dry-run', ...view],
     ],
-    ['without controllers', { withoutControllers: CONTROLLER_NAMES }, [...base, ...scc, ...rollout, ...view]],
+    ['without controllers', { withoutControllers: CONTROLLER_NAMES }, [...core, ...scc, ...rollout, ...view]],
     [
       'without some controllers',
       {

@@ -70,8 +70,7 @@ const never = (): Promise<never> => Promise.reject(new Error('not used in this t
 
 const webhooks = createWebhooks({
   podSecurity: () => createPodSecurity(DEFAULT_CONFIGURATION),
-  scc: SETTINGS,
-  authorization: 'rbac',
+  scc: () => ({ ...SETTINGS, authorization: 'rbac' }),
   cluster: { get: never, reviewAccess: never },
   logger: createLogger({ level: 'silent', format: 'json' }).logger,
   metrics: createMetrics({ version: '0.0.0' }),

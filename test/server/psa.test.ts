@@ -269,11 +269,11 @@ async function previewWarnings(given: PreviewCase): Promise<readonly string[]> {
   const { store, decideWithin, exempt } = createRig(
     {},
     {
-      workloads: createWorkloadAdmission({ ...scc, compatibility: {}, preferUserNamespaces: false }),
+      workloads: createWorkloadAdmission(() => ({ ...scc, compatibility: {}, preferUserNamespaces: false })),
       preview: createEnforcementPreview({
         place: { namespace: 'portcullis', version: '0.0.0' },
         settings: () => settings,
-        management: { exemptNamespaces: new Set(), scc },
+        management: () => ({ exemptNamespaces: new Set(), scc }),
       }),
     },
   );
@@ -548,7 +548,7 @@ const MODE_LABELS: readonly ModeLabelCase[] = [
 suite('an unknown SCC mode in the label of a namespace', () => {
   for (const { name, request, mode = 'enforce', exemptNamespaces = [], warned, denied = false } of MODE_LABELS) {
     test(name, () => {
-      const { store, decide } = createRig({}, { scc: { mode, exemptNamespaces } });
+      const { store, decide } = createRig({}, { scc: () => ({ mode, exemptNamespaces }) });
       store.put('Namespace', INVALID);
       const decision = decide(request);
       assert.equal(decision.allowed, !denied);

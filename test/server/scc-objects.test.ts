@@ -27,7 +27,7 @@ const DEFAULT = '/scc/objects/default';
 const VALIDATE = '/scc/objects/validate';
 
 function start(settings: Partial<SccSettings> = {}): Promise<TestServer> {
-  const options = { settings: { ...SETTINGS, ...settings } };
+  const options = { settings: () => ({ ...SETTINGS, ...settings }) };
   return startAdmissionServer([createSccObjectsDefaultWebhook(options), createSccObjectsValidateWebhook(options)]);
 }
 
@@ -341,7 +341,12 @@ test('SCC health: a broken SCC denies every pod on OpenShift', (t) => {
   t.mock.timers.enable({ apis: ['setTimeout'] });
   const store = createStore();
   const { log, logger, metrics } = createRecorder();
-  const health = watchSccHealth({ store, settings: { compatibility: 'openshift' }, logger, metrics: metrics.scc });
+  const health = watchSccHealth({
+    store,
+    settings: () => ({ mode: 'enforce', compatibility: 'openshift' }),
+    logger,
+    metrics: metrics.scc,
+  });
   putStandardSccs(store);
   store.put('SecurityContextConstraints', BROKEN);
   store.markSynced();
@@ -361,7 +366,7 @@ test('SCC health: each problem is logged once; metrics and summary contain all p
   const { log, logger, metrics } = createRecorder();
   const health = watchSccHealth({
     store,
-    settings: { compatibility: { requiredSccs: ['fine'] } },
+    settings: () => ({ mode: 'enforce', compatibility: { requiredSccs: ['fine'] } }),
     logger,
     metrics: metrics.scc,
   });

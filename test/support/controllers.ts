@@ -4,7 +4,7 @@ import type { DevCluster } from '../../src/dev-cluster/index.ts';
 import type { Store } from '../../src/cluster/store.ts';
 import { createObservable, type Observable, type Settings } from '../../src/config/settings.ts';
 import type { Controller, ControllerContext, ControllerDefinition } from '../../src/controllers/controller.ts';
-import { createControllers } from '../../src/controllers/index.ts';
+import { createController as createFromDefinition } from '../../src/controllers/index.ts';
 import { DEFINITIONS } from '../../src/install/index.ts';
 import {
   STANDARD_CLUSTER_ROLE_BINDINGS,
@@ -17,7 +17,7 @@ import { INSTALLATION } from '../../src/kube/well-known.ts';
 import { DEFAULT_CONFIGURATION, type PodSecurityConfiguration } from '../../src/policy/psa/configuration.ts';
 import { createPodSecurity } from '../../src/policy/psa/configuration.ts';
 import { DEFAULT_ROLLOUT, type RolloutSettings } from '../../src/policy/rollout/settings.ts';
-import { DEFAULT_RANGES } from '../../src/policy/uid-range/ranges.ts';
+import { DEFAULT_RANGES, type RangeSettings } from '../../src/policy/uid-range/ranges.ts';
 import type { KeyPair } from '../../src/tls/certificate-pair.ts';
 import { createFakeClock, type FakeClock } from './fake-clock.ts';
 import { createRecorder, type Recorder } from './recorder.ts';
@@ -97,11 +97,11 @@ export function createController(
   context: Partial<ControllerContext> = {},
 ): Controller {
   const { namespace, name } = INSTALLATION;
-  const [controller] = createControllers([definition], {
+  return createFromDefinition(definition, {
     settings: createTestSettings({ phase: 'Enforce' }),
     service: { namespace, name },
     version: '0.0.0',
-    ranges: DEFAULT_RANGES,
+    settingsStatus: () => ({}),
     replica: { name: 'portcullis-replica-test', identity: 'test' },
     certificate: {
       served: { current: () => TEMPORARY, isTemporary: () => true, use: () => undefined },
@@ -113,8 +113,11 @@ export function createController(
     random: () => 0.5,
     ...context,
   });
-  if (!controller) throw new Error('no controller was created');
-  return controller;
+}
+
+/** Settings with these ranges. */
+export function withRanges(ranges: RangeSettings): Observable<Settings> {
+  return createObservable({ ...createTestSettings({}).value, ranges });
 }
 
 export interface ControllerRun extends Recorder, RunningController {

@@ -47,14 +47,17 @@ export async function watchSafety(plane: ControlPlane): Promise<SafetyWatch> {
   const { namespace } = INSTALLATION;
   const cluster = createLiveCluster({
     connection,
-    kinds: ['Namespace', { kind: 'Lease', namespace }, { kind: 'ConfigMap', namespace, name: POD_SECURITY_CONFIG_MAP }],
     clock: systemClock,
     random: Math.random,
     now: () => new Date(),
   });
   const changes: Change[] = [];
   const unsubscribe = cluster.store.subscribe((change) => void changes.push(change));
-  await cluster.start();
+  await cluster.follow([
+    'Namespace',
+    { kind: 'Lease', namespace },
+    { kind: 'ConfigMap', namespace, name: POD_SECURITY_CONFIG_MAP },
+  ]);
   const replay = createReplay();
   let pods: readonly RunningPod[] = [];
   return {

@@ -40,7 +40,7 @@ export type SccClient = Pick<WebhookContext, 'signal' | 'bodyBytes'>;
 
 export interface SccRigOptions {
   readonly settings?: Partial<SccSettings>;
-  readonly authorization?: WebhooksOptions['authorization'];
+  readonly authorization?: ReturnType<WebhooksOptions['scc']>['authorization'];
   readonly workloadResources?: ReturnType<NonNullable<WebhooksOptions['workloadResources']>>;
   readonly cluster?: Partial<WebhooksOptions['cluster']>;
   /** A monotonic clock, in milliseconds. */
@@ -69,8 +69,7 @@ export function createSccTestWebhooks({
   const webhooks = createWebhooks({
     podSecurity: () => createPodSecurity(DEFAULT_CONFIGURATION),
     workloadResources: () => workloadResources,
-    scc: { ...SETTINGS, ...settings },
-    authorization,
+    scc: () => ({ ...SETTINGS, ...settings, authorization }),
     cluster: {
       get: (_kind, name) => Promise.reject(new ApiError(notFound({ group: '', resource: 'pods' }, name))),
       reviewAccess: () => Promise.reject(new Error('no SubjectAccessReviews in this test')),

@@ -3,11 +3,19 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { canUseScc } from '../../cluster/access.ts';
 import { createEffectivePodSecurity } from '../../cluster/rollout.ts';
 import type { DecodeOptions } from '../../config/portcullis-configuration.ts';
-import { createSettings, loadSettings, type LoadedSettings, type Settings } from '../../config/settings.ts';
-import type { Features } from '../../controllers/controller.ts';
-import { CONTROLLER_NAMES, createControllers, enabledControllers } from '../../controllers/index.ts';
+import { settingsFromObject } from '../../config/configuration.ts';
+import {
+  createSettings,
+  loadSettings,
+  watchSettings,
+  type CurrentSettings,
+  type LoadedSettings,
+  type Settings,
+} from '../../config/settings.ts';
+import type { Controller, ControllerContext, Features } from '../../controllers/controller.ts';
+import { CONTROLLER_NAMES, createControllerSelector, enabledControllers } from '../../controllers/index.ts';
 import { standardSccs } from '../../controllers/standard-sccs.ts';
-import { INSTALLATION } from '../../kube/well-known.ts';
+import { CONFIGURATION_NAME, INSTALLATION } from '../../kube/well-known.ts';
 import { managementSettings } from '../../policy/rollout/label-sync.ts';
 import { buildProbes, type HealthCheck } from '../../server/probes.ts';
 import { watchSccHealth } from '../../server/scc-health.ts';
@@ -36,7 +44,8 @@ development cluster: a Kubernetes API in memory on 127.0.0.1 that calls the webh
 does.
 
 Every option can also be set by an environment variable, PORTCULLIS_ and its name in capitals
-(PORTCULLIS_LOG_LEVEL=debug). Arguments take precedence. The policy settings are in the file of --config.
+(PORTCULLIS_LOG_LEVEL=debug). Arguments take precedence. The policy settings are the PortcullisConfiguration "cluster"
+of the cluster, or the file of --config. Changes take effect without a restart.
 
 Ctrl-C stops the server at once. SIGTERM stops it after --shutdown-delay-duration and all pending reviews.
 `;
@@ -59,30 +68,20 @@ interface Given {
 
 /** Everything that is read from the options and their files before the server starts. */
 async function readInputs({ values, loaded, decode }: Given, env: Io['env']) {
-  const live = isLive(values, env);
-  const { settings } = loaded;
-  const features = serverFeatures(values, settings, live);
-  return {
-    values,
-    loaded,
-    decode,
-    live,
-    features,
-    definitions: enabledControllers(features, settings.disabledControllers),
-    certificates: await readCertificateFiles(values),
-  };
+  return { values, loaded, decode, live: isLive(values, env), certificates: await readCertificateFiles(values) };
 }
 
 type Inputs = Awaited<ReturnType<typeof readInputs>>;
 
 /** The features that decide which controllers run. */
-function serverFeatures(values: ServeValues, { scc, rollout }: Settings, live: boolean): Features {
+function serverFeatures({ values, live }: Inputs, { scc, rollout }: Settings): Features {
   return {
     scc: scc.mode !== 'off',
     rollout: rollout.phase !== 'Disabled',
     dryRun: rollout.evaluator === 'DryRun',
     standardSccs: scc.standardSccs === 'install',
     managedCertificate: live && values['tls-cert-file'] === undefined,
+    settingsObject: values.config === undefined,
     replicas: live || rollout.phase !== 'Disabled',
   };
 }
@@ -102,7 +101,7 @@ interface Context extends Inputs {
  * options or files.
  */
 async function serve(given: Given, io: Io): Promise<number> {
-  const { values, loaded, decode } = given;
+  const { values } = given;
   const format = values['logging-format'] ?? (io.stderr.isTTY === true ? 'text' : 'json');
   const { logger, flush, close } = createLogger({ level: logLevel(values), format });
   const stopping = new AbortController();
@@ -113,15 +112,16 @@ async function serve(given: Given, io: Io): Promise<number> {
   try {
     const context = { ...(await readInputs(given, io.env)), logger, metrics, signal, defer };
     const served = await startCluster(context, io.env);
-    const options = { file: values.config, loaded, decode, logger, metrics: metrics.config, signal };
-    const settings = createSettings(options);
+    const settings = createCurrentSettings(context, served);
     const certificate = createCertificate(context, served);
     const server = createAdmission(context, { served, settings, certificate });
-    const probes = createProbes(context, { served, certificate, server });
+    const probes = createProbes(context, { served, settings, certificate, server });
     const addresses = await listenAll(context, { server, probes });
-    const controllers = createServerControllers(context, { served, settings, certificate, port: addresses.port });
     const authority = context.certificates.serving?.pair.cert ?? served.certificate.authority;
-    await served.open({ host: clientHost(addresses.host), port: addresses.port, authority }, controllers);
+    await served.open({ host: clientHost(addresses.host), port: addresses.port, authority });
+    const started = start(context, { served, settings, certificate, port: addresses.port });
+    // A live cluster may not be available yet. Until then, the replica is not ready.
+    if (!context.live) await started;
     logger.info({ ...addresses, version: VERSION }, 'serving');
     // The greeting follows the log lines of the start.
     await flush();
@@ -144,9 +144,63 @@ async function startCluster(
   const options = { values, settings, env, logger, metrics };
   const served = await (live ? connectLiveCluster(options) : startDevCluster(options));
   defer(() => served.stop());
-  // Builds the index of roles and bindings before the first review.
-  if (settings.scc.mode !== 'off') canUseScc(served.cluster.store);
   return served;
+}
+
+function createCurrentSettings({ loaded, logger, metrics }: Context, served: RunningCluster): CurrentSettings {
+  return createSettings({
+    initial: loaded.settings,
+    async prepare(next) {
+      await served.follow(next);
+      // Builds the index of roles and bindings before the first review.
+      if (next.scc.mode !== 'off') canUseScc(served.cluster.store);
+    },
+    logger,
+    metrics: metrics.config,
+  });
+}
+
+/** Loads the settings from their source: the file of `--config`, or the object in the cluster, now and after changes. */
+function followSettings(
+  { values, loaded, decode, signal }: Context,
+  { cluster: { store } }: RunningCluster,
+  settings: CurrentSettings,
+): void {
+  if (values.config !== undefined) {
+    void settings.load(() => loaded.settings);
+    watchSettings({ file: values.config, loaded, decode, settings, signal });
+    return;
+  }
+  let last: string | undefined;
+  const load = (): void => {
+    const object = store.get('PortcullisConfiguration', CONFIGURATION_NAME);
+    const { uid = '', generation } = object?.metadata ?? {};
+    // A write of the status does not change the generation.
+    if (last === `${uid} ${generation}`) return;
+    last = `${uid} ${generation}`;
+    void settings.load(() => settingsFromObject(object, decode), generation);
+  };
+  store.subscribe(({ kind }) => {
+    if (kind === 'PortcullisConfiguration') load();
+  });
+  load();
+}
+
+/** Reads the cluster and the settings, and starts the controllers. Resolves when they run. */
+async function start(context: Context, parts: Parts & { readonly port: number }): Promise<void> {
+  const { logger, signal } = context;
+  const { served, settings } = parts;
+  const startedMs = performance.now();
+  await served.follow();
+  followSettings(context, served, settings);
+  await settings.loaded;
+  if (signal.aborted) return;
+  logger.info({ durationMs: Math.round(performance.now() - startedMs) }, 'cluster synced');
+  const select = createSelector(context, parts);
+  const running = await served.run(select());
+  const update = (): void => running.update(select());
+  settings.subscribe(update);
+  update();
 }
 
 /** The certificate from files, or the certificate of the cluster. */
@@ -174,28 +228,28 @@ function createCertificate({ live, certificates, logger, metrics, signal }: Cont
 
 interface Parts {
   readonly served: RunningCluster;
-  readonly settings: ReturnType<typeof createSettings>;
+  readonly settings: CurrentSettings;
   readonly certificate: ReturnType<typeof createCertificate>;
 }
 
 /** The HTTPS server with all webhooks. */
-function createAdmission(
-  { values, loaded, definitions, logger, metrics }: Context,
-  { served, settings, certificate }: Parts,
-): AdmissionServer {
-  const { scc } = loaded.settings;
+function createAdmission(context: Context, { served, settings, certificate }: Parts): AdmissionServer {
+  const { values, logger, metrics } = context;
   const { cluster, service } = served;
   const { store } = cluster;
   const now = (): number => performance.now();
+  const scc = () => settings.value.scc;
   const rollout = () => settings.value.rollout;
   const place = { store, namespace: service.namespace, version: VERSION };
   const webhooks = createWebhooks({
     podSecurity: createEffectivePodSecurity(place, rollout, () => settings.value.podSecurity),
     workloadResources: () => settings.value.workloadResources,
     scc,
-    rollout: { place, settings: rollout, management: managementSettings(scc) },
-    authorization: scc.authorization,
-    restoresStandardSccs: definitions.includes(standardSccs),
+    rollout: { place, settings: rollout, management: () => managementSettings(scc()) },
+    restoresStandardSccs: () =>
+      enabledControllers(serverFeatures(context, settings.value), settings.value.disabledControllers).includes(
+        standardSccs,
+      ),
     cluster,
     logger,
     metrics,
@@ -220,16 +274,15 @@ const PING: HealthCheck = { name: 'ping', check: () => undefined };
 
 /** The HTTP server for probes and metrics. */
 function createProbes(
-  { live, loaded, logger, metrics, defer }: Context,
-  { served, certificate, server }: Omit<Parts, 'settings'> & { readonly server: AdmissionServer },
+  { live, logger, metrics, defer }: Context,
+  { served, settings, certificate, server }: Parts & { readonly server: AdmissionServer },
 ) {
   const { store } = served.cluster;
   const { service } = served;
-  const { scc } = loaded.settings;
   const date = (): Date => new Date();
-  const sccProblems =
-    scc.mode === 'off' ? undefined : watchSccHealth({ store, settings: scc, logger, metrics: metrics.scc });
-  defer(() => sccProblems?.stop());
+  const sccProblems = watchSccHealth({ store, settings: () => settings.value.scc, logger, metrics: metrics.scc });
+  defer(() => sccProblems.stop());
+  const settingsProblem = (): string | undefined => settings.status().problem;
   const { connections } = server;
   return buildProbes({
     livez: [PING],
@@ -237,7 +290,8 @@ function createProbes(
       PING,
       ...served.checks,
       ...(live ? [trustCheck({ store, served: certificate, service, logger, metrics, date })] : []),
-      ...(sccProblems ? [{ name: 'scc', check: () => undefined, note: () => sccProblems.summary() }] : []),
+      { name: 'settings', check: () => (store.synced() ? undefined : settingsProblem()), note: settingsProblem },
+      { name: 'scc', check: () => undefined, note: () => sccProblems.summary() },
       { name: 'shutdown', check: () => (connections.isDraining() ? 'the server is draining' : undefined) },
     ],
     named: served.namedChecks,
@@ -262,26 +316,30 @@ async function listenAll(
   return { host, port, probesPort };
 }
 
-function createServerControllers(
-  { values, loaded, features, definitions, metrics }: Context,
+/** Creates the function that returns the controllers of the current settings. */
+function createSelector(
+  context: Context,
   { served, settings, certificate, port }: Parts & { readonly port: number },
-) {
+): () => readonly Controller[] {
+  const { values, metrics } = context;
   const { service } = served;
-  return createControllers(definitions, {
+  const features = (value: Settings): Features => serverFeatures(context, value);
+  const controllerContext: ControllerContext = {
     settings,
+    settingsStatus: settings.status,
     service,
     version: VERSION,
-    ranges: loaded.settings.ranges,
     replica: replicaIdentity(values, port),
     certificate: {
       served: certificate,
       names: serverNames(service, values['tls-extra-names']),
-      source: features.managedCertificate ? 'managed' : 'provided',
+      source: features(settings.value).managedCertificate ? 'managed' : 'provided',
     },
     metrics,
     date: () => new Date(),
     random: Math.random,
-  });
+  };
+  return createControllerSelector(controllerContext, features);
 }
 
 function aborted(signal: AbortSignal): Promise<void> {

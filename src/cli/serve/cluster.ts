@@ -1,6 +1,7 @@
 import type { AddressInfo } from 'node:net';
 import type { Cluster } from '../../cluster/cluster.ts';
 import type { Controller } from '../../controllers/controller.ts';
+import type { RunningControllers } from '../../controllers/runtime.ts';
 import type { KeyPair } from '../../tls/certificate-pair.ts';
 import type { Service } from '../../tls/trust.ts';
 import type { AdmissionServer } from '../../server/server.ts';
@@ -21,6 +22,7 @@ export interface WebhookAddress {
 
 export interface ClusterOptions {
   readonly values: ServeValues;
+  /** The settings at start. */
   readonly settings: Settings;
   readonly env: Io['env'];
   readonly logger: Logger;
@@ -38,8 +40,15 @@ export interface RunningCluster {
   readonly checks: readonly HealthCheck[];
   /** Checks that do not affect readiness, for `/readyz/<name>`. */
   readonly namedChecks: readonly HealthCheck[];
-  /** Starts the cluster after the webhooks listen at the address. Controllers start when the store is synced. */
-  open(address: WebhookAddress, controllers: readonly Controller[]): Promise<void>;
+  /** Registers the webhooks of the development cluster, which listen at the address, and creates its objects. */
+  open(address: WebhookAddress): Promise<void>;
+  /**
+   * Keeps the kinds in the store that the settings need; without settings, those of every installation. Resolves when they
+   * are in the store.
+   */
+  follow(settings?: Settings): Promise<void>;
+  /** Declares the store complete and starts the controllers. */
+  run(controllers: readonly Controller[]): Promise<Pick<RunningControllers, 'update'>>;
   /** Sets the caBundle of the webhooks, from PEM. */
   trust(authority: string): Promise<void>;
   /** The message on stdout with the addresses. */

@@ -13,7 +13,7 @@ import type { Settings } from '../../config/settings.ts';
 import { VERSION, PROGRAM } from '../command.ts';
 import { failOnErrors } from '../inventory/manifests.ts';
 import { systemClock } from '../../cluster/clock.ts';
-import { startControllers, type RunningController } from '../../controllers/runtime.ts';
+import { startControllers, type RunningControllers } from '../../controllers/runtime.ts';
 import { ensureCertificates } from '../../tls/files.ts';
 import { explainAddressError, urlHost, type ClusterOptions, type RunningCluster } from './cluster.ts';
 
@@ -133,7 +133,7 @@ export async function startDevCluster(options: ClusterOptions): Promise<RunningC
     now: () => new Date(),
   });
 
-  let running: RunningController | undefined;
+  let running: RunningControllers | undefined;
   let webhook = { host: HOST, port: 0 };
   const caller = createHttpsCaller(({ namespace, name }) =>
     namespace === SERVICE.namespace && name === SERVICE.name ? webhook : undefined,
@@ -166,15 +166,19 @@ export async function startDevCluster(options: ClusterOptions): Promise<RunningC
     certificate: { serving: certificates.serving, authority: certificates.authority.cert },
     checks: [{ name: 'informer-sync', check: () => undefined }],
     namedChecks: [{ name: 'cluster', check: () => undefined }],
-    async open({ authority, ...address }, controllers) {
+    async open({ authority, ...address }) {
       webhook = address;
       // The namespace of the Leases and of the published default.
       if (rollout.phase !== 'Disabled')
         await cluster.create('Namespace', { metadata: { name: SERVICE.namespace } }, { fieldManager: PROGRAM });
       const trusted = configurations.map((one) => ({ ...one, value: withBundle(one.value, authority) }));
       for (const objects of [definitions, seed, trusted, sccs]) await createAll(cluster, objects);
+    },
+    follow: () => Promise.resolve(),
+    async run(controllers) {
       running = startControllers(controllers, { cluster, logger, metrics, clock: systemClock });
       await running.idle();
+      return running;
     },
     async trust(authority) {
       for (const { value } of configurations) {

@@ -5,9 +5,10 @@ import { connect, type Connection } from '../../cluster/connection.ts';
 import { createLiveCluster, type LiveCluster, type Scope } from '../../cluster/live-cluster.ts';
 import { POD_SOURCES } from '../../cluster/workloads.ts';
 import { UserError } from '../../config/files.ts';
+import type { Settings } from '../../config/settings.ts';
 import type { Controller } from '../../controllers/controller.ts';
 import { runWithLeadership, checkLeaseTimes } from '../../controllers/leadership.ts';
-import { startControllers } from '../../controllers/runtime.ts';
+import { startControllers, type RunningControllers } from '../../controllers/runtime.ts';
 import { INSTALLATION, POD_SECURITY_CONFIG_MAP } from '../../kube/well-known.ts';
 import type { Kind } from '../../kube/types.ts';
 import { RBAC_KINDS } from '../../policy/rbac/rules.ts';
@@ -51,7 +52,6 @@ export async function connectLiveCluster(options: ClusterOptions): Promise<Runni
   const namespace = values.namespace ?? (values['in-cluster'] ? connection.namespace : INSTALLATION.namespace);
   const cluster = createLiveCluster({
     connection,
-    kinds: watchedKinds(options, namespace),
     clock: systemClock,
     random: Math.random,
     now: () => new Date(),
@@ -67,22 +67,21 @@ export async function connectLiveCluster(options: ClusterOptions): Promise<Runni
   };
   return createRunningCluster(connection, cluster, {
     run,
-    logger,
+    values,
     service: { namespace, name: values['service-name'] },
   });
 }
 
 /** Starts the controllers. */
-type Run = (controllers: readonly Controller[]) => { stop(): Promise<void> };
+type Run = (controllers: readonly Controller[]) => Pick<RunningControllers, 'update' | 'stop'>;
 
 function createRunningCluster(
   connection: Connection,
   cluster: LiveCluster,
-  { run, logger, service }: Pick<ClusterOptions, 'logger'> & { readonly service: Service; readonly run: Run },
+  { run, values, service }: Pick<ClusterOptions, 'values'> & { readonly service: Service; readonly run: Run },
 ): RunningCluster {
   const certificate = temporaryCertificate(service);
   let running: ReturnType<Run> | undefined;
-  let isStopped = false;
   let address: WebhookAddress | undefined;
   return {
     cluster,
@@ -90,15 +89,14 @@ function createRunningCluster(
     certificate,
     checks: [syncCheck(cluster)],
     namedChecks: [watchCheck(cluster)],
-    open(served, controllers) {
+    open(served) {
       address = served;
-      const startedMs = performance.now();
-      void cluster.start().then(() => {
-        if (isStopped) return;
-        logger.info({ durationMs: Math.round(performance.now() - startedMs) }, 'cluster synced');
-        running = run(controllers);
-      });
       return Promise.resolve();
+    },
+    follow: (settings) => cluster.follow(watchedKinds(values, service.namespace, settings)),
+    run(controllers) {
+      cluster.markSynced();
+      return Promise.resolve((running = run(controllers)));
     },
     trust: () => Promise.resolve(),
     greeting: () =>
@@ -106,7 +104,6 @@ function createRunningCluster(
         ? `Portcullis serves reviews at https://${urlHost(address.host)}:${address.port}, of the cluster at ${connection.server}\n`
         : '',
     async stop() {
-      isStopped = true;
       await running?.stop();
       await cluster.stop();
       connection.close();
@@ -117,20 +114,21 @@ function createRunningCluster(
 /** Other kinds than workloads that only the rollout of enforcement needs. */
 const ROLLOUT_KINDS = ['ServiceAccount', 'PodTemplate', 'PSAEnforcementConfig', 'FeatureGate'] as const;
 
-/** The kinds that webhooks and controllers need. */
-function watchedKinds({ values, settings }: ClusterOptions, namespace: string): readonly (Kind | Scope)[] {
-  const { scc, rollout } = settings;
+/** The kinds that webhooks and controllers need with the settings; without settings, those of every installation. */
+function watchedKinds(values: ServeValues, namespace: string, settings?: Settings): readonly (Kind | Scope)[] {
   const published: Scope = { kind: 'ConfigMap', namespace, name: POD_SECURITY_CONFIG_MAP };
   const certificate: Scope = { kind: 'Secret', namespace, name: INSTALLATION.certificateSecret };
-  const isRollout = rollout.phase !== 'Disabled';
+  const isRollout = settings !== undefined && settings.rollout.phase !== 'Disabled';
+  const isScc = settings !== undefined && settings.scc.mode !== 'off';
   return [
+    ...(values.config === undefined ? (['PortcullisConfiguration'] as const) : []),
     'Namespace',
     'Pod',
     'MutatingWebhookConfiguration',
     'ValidatingWebhookConfiguration',
     ...(values['tls-cert-file'] === undefined ? [certificate] : []),
     { kind: 'Lease', namespace },
-    ...(scc.mode === 'off' && !isRollout ? [] : (['SecurityContextConstraints', ...RBAC_KINDS] as const)),
+    ...(isScc || isRollout ? (['SecurityContextConstraints', ...RBAC_KINDS] as const) : []),
     ...(isRollout ? [...ROLLOUT_KINDS, ...POD_SOURCES.filter((kind) => kind !== 'Pod'), published] : []),
   ];
 }
@@ -161,7 +159,10 @@ function temporaryCertificate(service: Service): RunningCluster['certificate'] {
 
 /** Readiness check: all kinds were listed once. A later outage of the API server does not affect it. */
 export function syncCheck({ store, unsyncedKinds }: Pick<LiveCluster, 'store' | 'unsyncedKinds'>): HealthCheck {
-  const check = (): string | undefined => (store.synced() ? undefined : `not synced: ${unsyncedKinds().join(', ')}`);
+  const check = (): string | undefined => {
+    if (store.synced()) return undefined;
+    return unsyncedKinds().length > 0 ? `not synced: ${unsyncedKinds().join(', ')}` : 'the settings are not in force';
+  };
   return { name: 'informer-sync', check };
 }
 

@@ -106,8 +106,10 @@ export const DEFAULT_UNMANAGED_NAMESPACES: readonly string[] = [
   ...PLATFORM.split(' ').map((name) => `openshift-${name}`),
 ];
 
+const UNMANAGED_NAMESPACES: ReadonlySet<string> = new Set(DEFAULT_UNMANAGED_NAMESPACES);
+
 export function managementSettings(scc: ManagementSettings['scc']): ManagementSettings {
-  return { exemptNamespaces: new Set(DEFAULT_UNMANAGED_NAMESPACES), scc };
+  return { exemptNamespaces: UNMANAGED_NAMESPACES, scc };
 }
 
 /** True if the label of the namespace enables the syncer, which then overwrites labels of other managers too. */

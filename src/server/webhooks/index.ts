@@ -6,7 +6,7 @@ import type { Logger } from '../../telemetry/logger.ts';
 import type { Metrics } from '../../telemetry/metrics.ts';
 import { createAccessReviews, withReviewedAccess, withStoredAccess, type Authorization } from '../access-reviews.ts';
 import { createEnforcementPreview, type RolloutInForce } from '../enforcement-preview.ts';
-import { createSccRecorder, createWorkloadAdmission, type SccReviewDeps } from '../scc-review.ts';
+import { createSccRecorder, createWorkloadAdmission, type SccReviewDeps, type WithAccess } from '../scc-review.ts';
 import { createWaitingRoom } from '../waiting-room.ts';
 import type { Webhook, WebhookRegistration } from '../webhook.ts';
 import { createPsaWebhook, PSA, PSA_ADVISORY } from './psa.ts';
@@ -25,12 +25,12 @@ export interface WebhooksOptions {
   podSecurity(): PodSecurity;
   /** Returns the resources of other API groups that the settings name. */
   workloadResources?(): readonly WorkloadResource[];
-  readonly scc: SccSettings;
+  /** Returns the settings of SCC admission in force. */
+  scc(): SccSettings & { readonly authorization: Authorization };
   /** The rollout of Pod Security enforcement; absent if there is none. */
   readonly rollout?: RolloutInForce | undefined;
-  readonly authorization: Authorization;
   /** True if a controller restores the standard SCCs after changes. */
-  readonly restoresStandardSccs?: boolean;
+  restoresStandardSccs?(): boolean;
   readonly cluster: Pick<Cluster, 'get' | 'reviewAccess'>;
   readonly logger: Logger;
   readonly metrics: Metrics;
@@ -68,7 +68,7 @@ const WEBHOOKS: readonly WebhookEntry[] = [
     create: ({ review, metrics }) =>
       createSccMutateWebhook({ ...review, record: createSccRecorder(metrics.scc.decisions) }),
   },
-  { registrations: [SCC_OBJECTS_DEFAULT], create: ({ scc }) => createSccObjectsDefaultWebhook({ settings: scc }) },
+  { registrations: [SCC_OBJECTS_DEFAULT], create: ({ scc: settings }) => createSccObjectsDefaultWebhook({ settings }) },
   {
     registrations: [SCC_VALIDATE],
     create: ({ review, metrics }) =>
@@ -81,8 +81,8 @@ const WEBHOOKS: readonly WebhookEntry[] = [
   },
   {
     registrations: [SCC_OBJECTS_VALIDATE],
-    create: ({ scc, restoresStandardSccs = false }) =>
-      createSccObjectsValidateWebhook({ settings: scc, restoresStandardSccs }),
+    create: ({ scc: settings, restoresStandardSccs }) =>
+      createSccObjectsValidateWebhook({ settings, restoresStandardSccs }),
   },
 ];
 
@@ -91,11 +91,10 @@ export const WEBHOOK_REGISTRATIONS: readonly WebhookRegistration[] = WEBHOOKS.fl
 
 /** Creates all webhooks. */
 export function createWebhooks(options: WebhooksOptions): readonly Webhook[] {
-  const { scc: settings, authorization, cluster, logger, metrics, now } = options;
-  const withAccess =
-    authorization === 'rbac'
-      ? withStoredAccess
-      : withReviewedAccess(createAccessReviews({ cluster, logger, metrics: metrics.scc, now }));
+  const { scc: settings, cluster, logger, metrics, now } = options;
+  const withSentReviews = withReviewedAccess(createAccessReviews({ cluster, logger, metrics: metrics.scc, now }));
+  const withAccess: WithAccess = (decide, context) =>
+    (settings().authorization === 'sar' ? withSentReviews : withStoredAccess)(decide, context);
   const deps = { ...options, review: { settings, withAccess, waitingRoom: createWaitingRoom() } };
   return WEBHOOKS.map((entry) => entry.create(deps));
 }

@@ -70,7 +70,7 @@ interface PsaWebhookOptions {
   readonly metrics: Metrics['podSecurity'];
   readonly waitingRoom: WaitingRoom;
   /** Validates the SCC mode label of namespaces; absent: such labels have no meaning. */
-  readonly scc?: Pick<SccSettings, 'mode' | 'exemptNamespaces'>;
+  scc?(): Pick<SccSettings, 'mode' | 'exemptNamespaces'>;
   /** Completes the templates of workloads where SCCs apply; absent: they apply nowhere. */
   readonly workloads?: WorkloadAdmission;
   /** Warns about pods that planned enforcement will deny; absent: none is planned. */
@@ -109,7 +109,7 @@ export function createPsaWebhook(options: PsaWebhookOptions): Webhook {
   const conclude = (request: AdmissionRequest, { decision, counts, workload }: Review, store: Store): Decision => {
     record(request, counts);
     const warning =
-      (scc && modeLabelWarning(request, scc)) ??
+      (scc && modeLabelWarning(request, scc())) ??
       preview?.(request, decision, { store, exemptions: options.podSecurity().exemptions, workload });
     const added = [...(workload?.warnings ?? []), ...(warning === undefined ? [] : [warning])];
     return added.length === 0 ? decision : { ...decision, warnings: [...(decision.warnings ?? []), ...added] };

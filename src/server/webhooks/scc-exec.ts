@@ -42,7 +42,7 @@ export function createSccExecWebhook(deps: SccExecDeps): Webhook {
     decide(request, context) {
       const { name = '', namespace = '', userInfo } = request;
       if (!isExecRequest(request)) return allow();
-      const { mode } = namespaceMode(context.store, namespace, deps.settings);
+      const { mode } = namespaceMode(context.store, namespace, deps.settings());
       if (mode === 'off') return allow();
       return whenAvailable(findPod(context.store, deps.cluster, name, namespace), (found) => {
         // In report mode a missing pod is left to the API server, which will not find it either.

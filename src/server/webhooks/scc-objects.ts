@@ -39,11 +39,11 @@ export const SCC_OBJECTS_VALIDATE: WebhookRegistration = {
  * Creates the webhook that completes SCCs. API servers apply the schema afterwards, which would list every field that a
  * short SCC omits. A field of a wrong type cannot be completed and is denied here by its name.
  */
-export function createSccObjectsDefaultWebhook({ settings }: { readonly settings: SccSettings }): Webhook {
+export function createSccObjectsDefaultWebhook({ settings }: Pick<SccObjectsDeps, 'settings'>): Webhook {
   return {
     path: SCC_OBJECTS_DEFAULT.path,
     decide(request) {
-      const scc = settings.mode === 'off' ? undefined : requestedScc(request);
+      const scc = settings().mode === 'off' ? undefined : requestedScc(request);
       if (scc === undefined) return allow();
       const error = findSccTypeError(scc);
       return error ? deny(invalidScc(request, [error])) : allow({ object: defaultScc(scc) });
@@ -52,9 +52,10 @@ export function createSccObjectsDefaultWebhook({ settings }: { readonly settings
 }
 
 export interface SccObjectsDeps {
-  readonly settings: SccSettings;
+  /** Returns the settings in force. */
+  settings(): SccSettings;
   /** True if a controller restores the standard SCCs after changes. */
-  readonly restoresStandardSccs?: boolean;
+  restoresStandardSccs?: (() => boolean) | undefined;
 }
 
 /** Creates the webhook that denies invalid SCCs, and warns about the effects of valid ones on existing pods. */
@@ -62,7 +63,7 @@ export function createSccObjectsValidateWebhook(deps: SccObjectsDeps): Webhook {
   return {
     path: SCC_OBJECTS_VALIDATE.path,
     decide(request, context) {
-      const scc = deps.settings.mode === 'off' ? undefined : requestedScc(request);
+      const scc = deps.settings().mode === 'off' ? undefined : requestedScc(request);
       if (scc === undefined) return allow();
       const errors = validateSccObject(scc);
       if (errors.length > 0) return deny(invalidScc(request, errors));
@@ -79,8 +80,9 @@ function findWarnings(
   scc: SecurityContextConstraints,
   { oldObject }: AdmissionRequest,
   { store, now, deadlineMs }: WebhookContext,
-  { settings, restoresStandardSccs = false }: SccObjectsDeps,
+  deps: SccObjectsDeps,
 ): readonly string[] {
+  const settings = deps.settings();
   const startMs = now();
   const endMs = startMs + Math.min(TIMEOUT_MS, deadlineMs === undefined ? Infinity : (deadlineMs - startMs) / 2);
   return sccWarnings({
@@ -92,7 +94,7 @@ function findWarnings(
     canUse: canUseScc(store),
     maxPods: MAX_PODS,
     isOver: () => now() >= endMs,
-    reconcilesStandardSccs: restoresStandardSccs,
+    reconcilesStandardSccs: deps.restoresStandardSccs?.() ?? false,
     brokenScc: resolveCompatibility(settings.compatibility).brokenScc,
   });
 }

@@ -89,6 +89,9 @@ extraVolumeMounts: []
 
 {{- define "portcullis.definitions" -}}
 {{- if .Values.crds.install }}
+- portcullisconfigurations.config.portcullis.dev
+{{- end }}
+{{- if .Values.crds.install }}
 - psaenforcementconfigs.config.openshift.io
 {{- end }}
 {{- if and .Values.crds.install (ne .Values.settings.scc.mode "off") }}

@@ -1,0 +1,118 @@
+import { CONFIGURATION_NAME, SETTINGS_GENERATION_ANNOTATION } from '../kube/well-known.ts';
+import { withTransitionTimes, type ConditionState } from '../kube/conditions.ts';
+import { deepEqual } from '../kube/equality.ts';
+import type { PortcullisConfiguration } from '../kube/types.ts';
+import {
+  orUndefined,
+  rule,
+  statusRule,
+  watch,
+  watchValue,
+  WATCH_VERBS,
+  type ControllerContext,
+  type ControllerDefinition,
+  type ReconcileContext,
+  type Reconciler,
+} from './controller.ts';
+import { createReplicaObserver, isReplicaLease } from './replica-leases.ts';
+
+const NAME = 'settings-status-controller';
+const KIND = 'PortcullisConfiguration';
+const OPTIONS = { fieldManager: NAME };
+
+export const settingsStatus: ControllerDefinition = {
+  name: NAME,
+  description: 'creates the PortcullisConfiguration if there is none, and reports in its status which replicas run it',
+  runsOn: 'leader',
+  permissions: [
+    {
+      role: 'settings-status',
+      // Server-side apply also needs create for an object that does not exist. Resource names cannot limit create.
+      clusterRules: [rule(['create'], [KIND]), rule([...WATCH_VERBS, 'patch'], [KIND]), statusRule(['patch'], KIND)],
+    },
+  ],
+  isEnabled: ({ settingsObject }) => settingsObject,
+  create: createReconciler,
+};
+
+type Status = NonNullable<PortcullisConfiguration['status']>;
+
+/** Replicas that have stopped are noticed after this time. */
+const CHECK = { requeueAfterMs: 30_000 };
+
+function createReconciler({ settings, settingsStatus, service, date }: ControllerContext): Reconciler {
+  const { namespace } = service;
+  const observeReplicas = createReplicaObserver();
+
+  /** The generation that each live replica runs; 0 before it has reported one. */
+  const readReplicas = ({ cluster: { store }, now }: ReconcileContext): NonNullable<Status['replicas']> =>
+    observeReplicas(store.list('Lease', namespace), now())
+      .filter(({ isLive }) => isLive)
+      .map(({ lease, name }) => ({
+        name,
+        generation: Number(lease.metadata?.annotations?.[SETTINGS_GENERATION_ANNOTATION] ?? 0),
+      }))
+      .toSorted((a, b) => (a.name < b.name ? -1 : 1));
+
+  return {
+    initialKeys: [CONFIGURATION_NAME],
+    sources: [
+      watch(KIND, ({ metadata }) => (metadata?.name === CONFIGURATION_NAME ? [CONFIGURATION_NAME] : [])),
+      watch('Lease', (lease) => (isReplicaLease(lease) ? [CONFIGURATION_NAME] : [])),
+      watchValue(settings, () => [CONFIGURATION_NAME]),
+    ],
+    async reconcile(name, context) {
+      const { cluster } = context;
+      const object = cluster.store.get(KIND, name);
+      if (!object) {
+        // Until its definition is installed, the API server answers 404.
+        await orUndefined(cluster.apply(KIND, { metadata: { name }, spec: {} }, OPTIONS));
+        return CHECK;
+      }
+      const generation = object.metadata?.generation ?? 0;
+      const replicas = readReplicas(context);
+      const states = describe(generation, settingsStatus(), replicas);
+      const time = `${date().toISOString().slice(0, 19)}Z`;
+      const conditions = withTransitionTimes(states, object.status?.conditions, time);
+      const status: Status = { observedGeneration: generation, conditions, replicas };
+      if (!deepEqual(status, object.status)) {
+        await cluster.applyStatus(KIND, { metadata: { name }, status }, { ...OPTIONS, force: true });
+      }
+      return CHECK;
+    },
+  };
+}
+
+/** The conditions of a generation: whether it is valid, and whether all replicas run it. */
+function describe(
+  observedGeneration: number,
+  { generation = 0, problem }: ReturnType<ControllerContext['settingsStatus']>,
+  replicas: NonNullable<Status['replicas']>,
+): readonly ConditionState[] {
+  const inForce = generation === 0 ? 'the default settings' : `the settings of generation ${generation}`;
+  const isCurrent = generation === observedGeneration;
+  const accepted: ConditionState =
+    isCurrent || problem === undefined
+      ? { type: 'Accepted', status: 'True', reason: 'Valid', message: 'the settings are valid', observedGeneration }
+      : { type: 'Accepted', status: 'False', reason: 'Invalid', message: problem, observedGeneration };
+  const behind = replicas.filter((one) => one.generation !== observedGeneration).map(({ name }) => name);
+  const applied: ConditionState =
+    isCurrent && behind.length === 0
+      ? {
+          type: 'Applied',
+          status: 'True',
+          reason: 'InForce',
+          message: 'all replicas run these settings',
+          observedGeneration,
+        }
+      : {
+          type: 'Applied',
+          status: 'False',
+          reason: isCurrent ? 'Progressing' : 'NotInForce',
+          message: isCurrent
+            ? `these replicas do not run the settings yet: ${behind.join(', ')}`
+            : `the leader runs ${inForce}`,
+          observedGeneration,
+        };
+  return [accepted, applied];
+}
