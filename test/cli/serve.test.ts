@@ -116,7 +116,7 @@ suite('a running server', () => {
       const exited = once(child, 'exit');
       child.stdin.write('\u0003');
       assert.deepEqual(await exited, [0, null]);
-      assert.match(first, /^\d{4}-\d\d-\d\dT\S+Z INFO {2}controller started logger=controller /);
+      assert.match(first, /^\d{4}-\d\d-\d\dT\S+Z INFO {2}configuration loaded logger=config/);
       const start = lines.findIndex((line) => line.startsWith('Portcullis serves reviews at '));
       assert.match(lines[start - 1] ?? '', / INFO {2}serving host=127\.0\.0\.1 /);
       assert.deepEqual(
