@@ -78,6 +78,8 @@ export interface Facts {
   readonly configuration: Fact<ConfigurationFile | undefined>;
   /** Permissions that the service account lacks. */
   readonly missingAccess: Fact<readonly NeededAccess[]>;
+  /** Roles and bindings of Portcullis that the settings do not require, such as `clusterroles/portcullis-scc`. */
+  readonly unusedRoles: Fact<readonly string[]>;
   readonly probes: readonly Probe[];
 }
 

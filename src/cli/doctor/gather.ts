@@ -9,7 +9,13 @@ import { namespaced, resourcePath, RESOURCES } from '../../kube/resources.ts';
 import { ApiError } from '../../kube/status.ts';
 import type { GroupVersionResource, Kinds, Lease, Role, RoleBinding, Secret, UserInfo } from '../../kube/types.ts';
 import { hasCaInjection, isPartOfPortcullis } from '../../kube/webhooks.ts';
-import { INJECT_CA_ANNOTATION, INSTALLATION, POD_SECURITY_LABELS } from '../../kube/well-known.ts';
+import {
+  INJECT_CA_ANNOTATION,
+  INSTALLATION,
+  PART_OF,
+  PART_OF_LABEL,
+  POD_SECURITY_LABELS,
+} from '../../kube/well-known.ts';
 import { STANDARD_SCCS } from '../../policy/scc/standard.ts';
 import { VERSION } from '../command.ts';
 import {
@@ -60,15 +66,18 @@ export async function gatherFacts(client: ClusterClient, { namespace, now }: Gat
   ]);
   const running = factValue(deployment);
   const configuration = await readConfigurationFile(client, namespace, running);
-  const settings = deriveSettings({ namespace, configurations, deployment: running, file: factValue(configuration) });
+  const installed = parseFile(factValue(configuration), namespace);
+  const settings = deriveSettings({ namespace, configurations, installed });
   const known = (factValue(namespaces) ?? []).map(({ metadata: { name, labels = {} } }) => ({ name, labels }));
   const groups = factValue(server)?.groups ?? [];
   const requests = planProbes({ installation: namespace, configurations, namespaces: known, groups });
   const account = running?.spec?.template.spec?.serviceAccountName ?? INSTALLATION.name;
-  const [certificate, urlCertificates, missingAccess, probes] = await Promise.all([
+  const [certificate, urlCertificates, missingAccess, unusedRoles, probes] = await Promise.all([
     readSecretCertificate(client, namespace, running),
     readUrlCertificates(configurations),
     readFact(() => readMissingAccess(client, settings, account)),
+    // Without the settings of the installation, all of its roles may be needed.
+    installed === undefined ? { value: [] } : readFact(() => readUnusedRoles(client, settings)),
     Promise.all(requests.map((request) => runProbe(client, request))),
   ]);
   return {
@@ -87,6 +96,7 @@ export async function gatherFacts(client: ClusterClient, { namespace, now }: Gat
     urlCertificates,
     configuration,
     missingAccess,
+    unusedRoles,
     probes,
   };
 }
@@ -125,6 +135,21 @@ async function readMissingAccess(
   };
   await Promise.all(Array.from({ length: CONCURRENCY }, review));
   return missing;
+}
+
+/** The roles and bindings of Portcullis that the manifests do not contain. */
+async function readUnusedRoles(client: ClusterClient, settings: ManifestSettings): Promise<readonly string[]> {
+  const manifests = buildManifests(settings);
+  const kinds = ['ClusterRoleBinding', 'ClusterRole', 'RoleBinding', 'Role'] as const;
+  const unused = kinds.map(async (kind) => {
+    const resource = RESOURCES[kind];
+    const needed = new Set(manifests.filter((one) => one.kind === kind).map(({ metadata }) => metadata.name));
+    const labels = `${PART_OF_LABEL}=${PART_OF}`;
+    const objects = await client.list(resource, { namespace: settings.namespace, labels });
+    const names = objects.map(({ metadata }) => metadata.name).filter((name) => !needed.has(name));
+    return names.map((name) => `${resource.resource}/${name}`);
+  });
+  return (await Promise.all(unused)).flat();
 }
 
 /** The permissions that the manifests grant to the service account. */
@@ -297,15 +322,14 @@ async function runProbe(client: ClusterClient, request: ProbeRequest): Promise<P
 interface InstalledObjects {
   readonly namespace: string;
   readonly configurations: readonly Configuration[];
-  readonly deployment: Deployment | undefined;
-  readonly file: ConfigurationFile | undefined;
+  readonly installed: Settings | undefined;
 }
 
 /** Derives the settings of an installation from its objects. */
-function deriveSettings({ namespace, configurations, file }: InstalledObjects): ManifestSettings {
+function deriveSettings({ namespace, configurations, installed }: InstalledObjects): ManifestSettings {
   const own = configurations.filter(isPartOfPortcullis);
   const url = own.flatMap(({ webhooks }) => webhooks.map(({ clientConfig }) => clientConfig.url)).find(Boolean);
-  const { scc, rollout, disabledControllers } = parseFile(file, namespace);
+  const { scc, rollout, disabledControllers } = installed ?? createDefaultSettings({ controllers: [], namespace });
   return {
     ...defaultSettings(VERSION),
     namespace,
@@ -326,12 +350,12 @@ function certificateSource(own: readonly Configuration[]): ManifestSettings['cer
 }
 
 /** The settings in the configuration file. An invalid file is reported by the check of the configuration. */
-function parseFile(file: ConfigurationFile | undefined, namespace: string): Settings {
-  const { text = '', source = '' } = file ?? {};
+function parseFile(file: ConfigurationFile | undefined, namespace: string): Settings | undefined {
+  if (file?.text === undefined) return undefined;
   try {
-    return parseInstalledSettings({ file: source, text }, namespace);
+    return parseInstalledSettings({ file: file.source, text: file.text }, namespace);
   } catch (error) {
-    if (error instanceof UserError) return createDefaultSettings({ controllers: [], namespace });
+    if (error instanceof UserError) return undefined;
     throw error;
   }
 }

@@ -295,6 +295,7 @@ const HEALTHY: Facts = {
   urlCertificates: new Map(),
   configuration: { value: { source: 'configmaps/portcullis-configuration configuration.yaml', text: '' } },
   missingAccess: { value: [] },
+  unusedRoles: { value: [] },
   probes: [
     dryRun('a namespace', 'namespaces'),
     dryRun('a pod', 'pods', 'default'),

@@ -1,12 +1,12 @@
-import { evaluateFact, FIXES, ok, problem, type Check, type NeededAccess } from '../facts.ts';
+import { evaluateFact, FIXES, ok, problem, warning, type Check, type NeededAccess } from '../facts.ts';
 
 const OBJECT = 'service account';
 
-/** The service account has the permissions that the replicas need. */
+/** The service account has the permissions that the replicas need, and no roles of features that the settings do not use. */
 export const permissions: Check = {
   name: 'permissions',
-  evaluate: ({ missingAccess, namespace }) =>
-    evaluateFact(missingAccess, OBJECT, (missing) =>
+  evaluate: ({ missingAccess, unusedRoles, namespace }) => [
+    ...evaluateFact(missingAccess, OBJECT, (missing) =>
       missing.length === 0
         ? [ok(OBJECT, 'has all permissions that the replicas need')]
         : [
@@ -16,6 +16,17 @@ export const permissions: Check = {
             }),
           ],
     ),
+    ...evaluateFact(unusedRoles, 'roles', (unused) =>
+      unused.length === 0
+        ? []
+        : [
+            warning('roles', `${unused.join(', ')} remain from other settings`, {
+              impact: 'the replicas have permissions that they do not need',
+              fix: `kubectl -n ${namespace} delete ${unused.join(' ')}`,
+            }),
+          ],
+    ),
+  ],
 };
 
 /** Access grouped by object and verbs: `list, watch pods`, `use securitycontextconstraints.security.openshift.io (anyuid)`. */
