@@ -72,6 +72,7 @@ export const COMMANDS: readonly CommandEntry[] = [
   entry('scc revoke', SCCS, 'Revoke grants of the use of an SCC', async () => ({
     command: (await import('./commands/scc-grant.ts')).revoke,
   })),
+  entry('scc create', SCCS, 'Create the custom SCC that a workload needs', () => import('./commands/scc-create.ts')),
   entry(
     'rollout status',
     ROLLOUT,

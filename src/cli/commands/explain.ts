@@ -1,13 +1,10 @@
-import { findCluster } from '../../cluster/cluster-source.ts';
 import type { Store } from '../../cluster/store.ts';
-import { POD_SOURCES, type PodSourceKind } from '../../cluster/workloads.ts';
+import { POD_SOURCES } from '../../cluster/workloads.ts';
 import { UserError } from '../../config/files.ts';
-import type { ManifestObject } from '../../config/manifests.ts';
 import { impersonatedUser } from '../../kube/admission.ts';
 import { formatFieldErrors } from '../../kube/field-error.ts';
 import { getMetadataOwners } from '../../kube/managed-fields.ts';
-import { getApiVersion, resourceName, RESOURCES } from '../../kube/resources.ts';
-import { quote } from '../../kube/text.ts';
+import { getApiVersion } from '../../kube/resources.ts';
 import type { Kind, Namespace, PodLike, ServiceAccount, UserInfo } from '../../kube/types.ts';
 import { POD_SECURITY_LABELS } from '../../kube/well-known.ts';
 import {
@@ -26,45 +23,14 @@ import { findChanges } from '../../policy/scc/advice/changes.ts';
 import { explainScc } from '../../policy/scc/advice/explain.ts';
 import { sccMode, type SccMode } from '../../policy/scc/mode.ts';
 import { defineCommand, EXIT, type Io } from '../command.ts';
-import { findNamespace, readInventory, readSubjects } from '../inventory/inventory.ts';
+import { findNamespace } from '../inventory/inventory.ts';
+import { parseReference, readWorkloads, type Reference, type Subject } from '../inventory/references.ts';
 import { manifestName, manifestNamespace } from '../inventory/manifests.ts';
 import { list, option, text, UsageError, type Values } from '../options.ts';
 import { assumptionBlocks, printable, printChanges, printReport, printTable, type Style } from '../output/print.ts';
 import { gatherRollout, rolloutOptions, type RolloutFacts } from '../rollout.ts';
-import { createPod, SCC_INPUT_KINDS, sccInput } from '../scc-input.ts';
+import { createPod, sccInput } from '../scc-input.ts';
 import { expectedMode, sccSettings, sccReviewOptions, type ExpectedSettings } from '../scc-options.ts';
-
-/** A resource among the arguments. */
-interface Reference {
-  readonly kind: PodSourceKind | 'Namespace';
-  readonly name: string;
-}
-
-const REFERENCE_KINDS: readonly Reference['kind'][] = ['Namespace', ...POD_SOURCES];
-
-const SHORT_NAMES: Readonly<Record<string, Reference['kind']>> = {
-  cj: 'CronJob',
-  deploy: 'Deployment',
-  ds: 'DaemonSet',
-  ns: 'Namespace',
-  po: 'Pod',
-  rc: 'ReplicationController',
-  rs: 'ReplicaSet',
-  sts: 'StatefulSet',
-};
-
-/** Parses `deployment/web`. The type may be plural, short, or have its API group: `deployments.apps`. */
-function parseReference(text: string): Reference {
-  const [, type = '', name = ''] = /^([^/.]+)(?:\.[^/]*)?\/([^/]+)$/.exec(text.toLowerCase()) ?? [];
-  const kind =
-    REFERENCE_KINDS.find((one) => one.toLowerCase() === type || RESOURCES[one].resource === type) ??
-    (Object.hasOwn(SHORT_NAMES, type) ? SHORT_NAMES[type] : undefined);
-  if (kind !== undefined) return { kind, name };
-  const types = REFERENCE_KINDS.map((one) => one.toLowerCase()).join(', ');
-  throw new UsageError(`${quote(text)} is not TYPE/NAME with one of the types ${types}`);
-}
-
-type Subject = Pick<ManifestObject, 'apiVersion' | 'kind' | 'value'>;
 
 /** The kinds that the levels of a namespace depend on. */
 const NAMESPACE_KINDS: readonly Kind[] = ['Namespace', 'PSAEnforcementConfig', 'FeatureGate', 'Deployment'];
@@ -346,41 +312,6 @@ Examples:
   portcullis explain -f deployment.yaml,cluster-dump/ --offline -o json
   helm template shop ./chart | portcullis explain -f - --kubeconfig admin.conf
 `;
-
-/**
- * Reads the workloads to explain, and their surroundings: resources of the manifests or of the cluster.
- * @throws {UserError} for a resource that does not exist
- */
-async function readWorkloads(references: readonly Reference[], options: Values<typeof explainOptions>, io: Io) {
-  if (options.filename.length > 0) {
-    const { objects, inventory } = await readSubjects(options, { io, needs: { kinds: SCC_INPUT_KINDS } });
-    const { namespace } = inventory;
-    const named = references.map(({ kind, name }) => {
-      const found = objects.find(
-        (one) =>
-          one.kind === kind &&
-          manifestName(one.value) === name &&
-          (manifestNamespace(one.value) ?? namespace) === namespace,
-      );
-      return found ?? notFound(kind, name, namespace);
-    });
-    return { inventory, objects, subjects: references.length === 0 ? objects : named };
-  }
-  const { kubeconfig, context } = options;
-  const only = options.namespace ?? (await findCluster({ kubeconfig, context, env: io.env }))?.namespace;
-  const kinds = [...SCC_INPUT_KINDS, ...new Set(references.map(({ kind }) => kind))];
-  const inventory = await readInventory(options, io, { kinds, only });
-  const { store, namespace } = inventory;
-  const subjects = references.map(({ kind, name }): Subject => {
-    const value = store.get(kind, name, namespace) ?? notFound(kind, name, namespace);
-    return { apiVersion: getApiVersion(kind), kind, value };
-  });
-  return { inventory, objects: [], subjects };
-}
-
-function notFound(kind: Kind, name: string, namespace: string): never {
-  throw new UserError(`${resourceName(kind)} ${quote(name)} not found in namespace ${quote(namespace)}`);
-}
 
 /** Explains the decisions of SCC admission about the pods of workloads. */
 async function explainWorkloads(references: readonly Reference[], options: Values<typeof explainOptions>, io: Io) {

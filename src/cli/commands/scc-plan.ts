@@ -172,7 +172,9 @@ function printNextStep(plan: Plan, bindingsFile: string | undefined): string {
   const isAccountMissing = plan.namespaces.some((one) => one.workloads.some(({ refusal }) => refusal !== undefined));
   const steps = [
     ...(isAccountMissing ? ['create the missing service accounts'] : []),
-    ...(custom === 0 ? [] : [`write and grant the custom ${custom === 1 ? 'SCC' : 'SCCs'}`]),
+    ...(custom === 0
+      ? []
+      : [`create the custom ${custom === 1 ? 'SCC' : 'SCCs'} with portcullis scc create NAME TYPE/NAME`]),
     ...(grantable === 0 ? [] : [printBindingStep(bindingsFile)]),
     ...(refused === grantable + custom ? [] : ['change the workloads that no binding would admit']),
   ];

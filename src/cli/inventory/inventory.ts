@@ -128,7 +128,7 @@ function checkSource({ filename, kubeconfig, context }: InventoryValues): void {
   throw new UserError('--filename reads manifests instead of a cluster: remove --kubeconfig and --context');
 }
 
-type SubjectValues = Values<typeof subjectOptions> & Pick<InventoryValues, 'namespace'>;
+export type SubjectValues = Values<typeof subjectOptions> & Pick<InventoryValues, 'namespace'>;
 
 /**
  * Reads the manifests that a command evaluates, and their inventory: the cluster, or without one the manifests themselves.

@@ -140,3 +140,98 @@ subjects:
     );
   });
 });
+
+describe('scc create', () => {
+  const create = (spec: object, args: readonly string[] = [], securityContext: object = {}) => {
+    const containers = [{ name: 'c', image: 'i', securityContext }];
+    const pod = { apiVersion: 'v1', kind: 'Pod', metadata: { name: 'web' }, spec: { containers, ...spec } };
+    return runProgram(['scc', 'create', 'own', 'pod/web', '-n', 'shop', '-f', '-', ...args], {
+      stdin: JSON.stringify(pod),
+    });
+  };
+  const OFFLINE = ['--offline', '--dry-run=client'];
+
+  const cases: readonly (readonly [name: string, spec: object, context: object, fields: object])[] = [
+    [
+      'capabilities',
+      {},
+      { capabilities: { add: ['NET_ADMIN'] } },
+      { allowedCapabilities: ['NET_BIND_SERVICE', 'NET_ADMIN'] },
+    ],
+    ['a host namespace', { hostPID: true }, { runAsUser: 0 }, { allowHostPID: true, runAsUser: { type: 'RunAsAny' } }],
+    [
+      'sysctls',
+      { securityContext: { sysctls: [{ name: 'kernel.msgmax', value: '1' }] } },
+      {},
+      { allowedUnsafeSysctls: ['kernel.msgmax'] },
+    ],
+    [
+      'a user and a host path',
+      { hostIPC: true, volumes: [{ name: 'v', hostPath: { path: '/v' } }] },
+      { runAsUser: 7 },
+      { allowHostIPC: true, allowHostDirVolumePlugin: true, runAsUser: { type: 'RunAsAny' } },
+    ],
+  ];
+  for (const [name, spec, context, fields] of cases) {
+    test(`allows ${name}`, async () => {
+      const { code, stdout, stderr } = await create(spec, [...OFFLINE, '-o', 'json'], context);
+      assert.deepEqual([code, stderr], [0, '']);
+      const scc = JSON.parse(stdout) as Record<string, unknown>;
+      const { metadata, users, groups, priority, allowPrivilegedContainer } = scc;
+      const identity = { metadata, users, groups, priority, allowPrivilegedContainer };
+      assert.deepEqual(identity, {
+        metadata: { name: 'own' },
+        users: [],
+        groups: [],
+        priority: null,
+        allowPrivilegedContainer: false,
+      });
+      assert.deepEqual(Object.fromEntries(Object.keys(fields).map((key) => [key, scc[key]])), fields);
+    });
+  }
+
+  const mistakes: readonly (readonly [name: string, spec: object, context: object, message: string])[] = [
+    ['an admitted pod', {}, {}, 'SCC "restricted-v2" admits it'],
+    [
+      'a pod that an SCC would admit',
+      {},
+      { runAsUser: 7 },
+      'SCC "nonroot-v2" would admit it: portcullis scc grant nonroot-v2 -z default -n shop',
+    ],
+    [
+      'a privileged pod',
+      {},
+      { privileged: true },
+      'SCC "privileged" would admit it: portcullis scc grant privileged -z default -n shop',
+    ],
+  ];
+  for (const [name, spec, context, reason] of mistakes) {
+    test(`refuses ${name}`, async () => {
+      const stderr = `error: pod/web needs no custom SCC: ${reason}\n`;
+      assert.deepEqual(await create(spec, OFFLINE, context), { code: 2, stdout: '', stderr });
+    });
+  }
+
+  test('writes an SCC that admits the pod once it is granted', async (t) => {
+    const cluster = await startCluster();
+    t.after(() => cluster.stop());
+    await installStandardSccs(cluster.cluster);
+    await cluster.admin.send('POST', '/api/v1/namespaces', { metadata: { name: 'shop', annotations: RANGES } });
+    const at = ['--kubeconfig', await cluster.kubeconfig()];
+    const context = { capabilities: { add: ['NET_ADMIN'] } };
+    const created = 'securitycontextconstraints.security.openshift.io/own created';
+    const stderr = 'Next: portcullis scc grant own -z default -n shop\n';
+    assert.deepEqual(await create({}, [...at, '--dry-run=server'], context), {
+      code: 0,
+      stdout: `${created} (server dry run)\n`,
+      stderr,
+    });
+    assert.deepEqual(await create({}, at, context), { code: 0, stdout: `${created}\n`, stderr });
+    assert.equal((await runProgram(['scc', 'grant', 'own', '-z', 'default', '-n', 'shop', ...at])).code, 0);
+    assert.deepEqual(await create({}, at, context), {
+      code: 2,
+      stdout: '',
+      stderr: 'error: pod/web needs no custom SCC: SCC "own" admits it\n',
+    });
+  });
+});

@@ -201,7 +201,7 @@ describe('a plan grants the least permissive SCC', () => {
       '    privileged would admit it if service account "default" were granted its use, but it allows everything',
       '',
       '1 workload: 0 admitted, 1 refused',
-      'Next: write and grant the custom SCC; then plan again.',
+      'Next: create the custom SCC with portcullis scc create NAME TYPE/NAME; then plan again.',
       '',
     ]);
     const { stdout } = await plan(['--bindings', '-'], stdin);

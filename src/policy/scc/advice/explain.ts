@@ -11,6 +11,8 @@ import type { PreparedScc } from '../scc.ts';
 import { createSearch, isMutationAllowed, type Search } from '../search.ts';
 import { findChanges, type Change } from './changes.ts';
 import {
+  copyScc,
+  findCustomScc,
   findDisallowedFields,
   findSuggestion,
   formatDisallowedField,
@@ -142,6 +144,22 @@ export function planPod(input: Omit<SccInput, 'operation' | 'subResource' | 'old
   if (scc === '' || decision.object === input.object) return { outcome: 'ignored' };
   const subjectType = podAnnotation(decision.object, POD_SCC_ANNOTATIONS.subjectType);
   return { outcome: 'admitted', scc, subjectType, changes: findChanges(input.object, decision.object) };
+}
+
+/**
+ * Returns the custom SCC that `planPod` suggests for a refused pod; `undefined` if it suggests none, or if the pod would still
+ * be refused.
+ */
+export function createCustomScc(
+  input: Parameters<typeof planPod>[0] & { readonly sccs: readonly SecurityContextConstraints[] },
+  name: string,
+): SecurityContextConstraints | undefined {
+  const { search, result } = evaluate({ ...input, operation: 'CREATE' }, 'assign');
+  const custom = search && result && findCustomScc(search, result);
+  const original = custom && input.sccs.find(({ metadata }) => metadata?.name === custom.original);
+  if (custom === undefined || original === undefined) return undefined;
+  const scc = copyScc(original, name, custom.edits);
+  return planPod({ ...input, sccs: [scc], canUse: () => true }).outcome === 'admitted' ? scc : undefined;
 }
 
 /** Returns the fields of a pod, with their values, that an SCC would not allow if the pod were created now. */

@@ -1,6 +1,11 @@
 /** Suggestions for denied pods: the fields to change, the SCC to grant, or the custom SCC to create. */
 import type { FieldError } from '../../../kube/field-error.ts';
-import { POD_SCC_ANNOTATIONS, SECCOMP_CONTAINER_ANNOTATION_PREFIX, SECCOMP_POD_ANNOTATION } from '../../../kube/scc.ts';
+import {
+  POD_SCC_ANNOTATIONS,
+  SECCOMP_CONTAINER_ANNOTATION_PREFIX,
+  SECCOMP_POD_ANNOTATION,
+  type SecurityContextConstraints,
+} from '../../../kube/scc.ts';
 import type { ContainerFields, PodFields } from '../../pod/pod.ts';
 import { completePod, writePod } from '../complete.ts';
 import { formatValues } from '../messages.ts';
@@ -132,9 +137,8 @@ export function findSuggestion(search: Search, { rejections }: SearchResult, ori
   const { pod } = search;
   const changing = rejections.find(({ reason }) => reason === 'changes')?.scc;
   if (changing) return { changing: { scc: changing.name, paths: findChangedPaths(changing, original) } };
-  const denied = rejections.filter(({ reason }) => reason === 'denied').map(({ scc }) => scc);
-  // The priority does not matter: the grant outlasts the pod, so the least permissive SCC is the best.
-  const grantable = denied.toSorted((a, b) => a.score - b.score).find((scc) => admits(scc, search));
+  const denied = deniedSccs(rejections);
+  const grantable = findGrantable(search, denied);
   const usable = rejections.flatMap(({ scc, errors, isCut }) => (errors.length > 0 && !isCut ? [{ scc, errors }] : []));
   const isAnyUsable = denied.length < rejections.length;
   const compared = isAnyUsable || grantable ? usable : denied.map((scc) => ({ scc, ...completePod(scc, search) }));
@@ -145,6 +149,22 @@ export function findSuggestion(search: Search, { rejections }: SearchResult, ori
     ...(grantable ? { grantable: grantable.name } : {}),
     ...(suggestedScc ? { suggestedScc } : {}),
   };
+}
+
+function deniedSccs(rejections: SearchResult['rejections']): readonly PreparedScc[] {
+  return rejections.filter(({ reason }) => reason === 'denied').map(({ scc }) => scc);
+}
+
+/** The priority does not matter: the grant outlasts the pod, so the least permissive SCC is the best. */
+function findGrantable(search: Search, denied: readonly PreparedScc[]): PreparedScc | undefined {
+  return denied.toSorted((a, b) => a.score - b.score).find((scc) => admits(scc, search));
+}
+
+/** Returns the changes of the custom SCC that `findSuggestion` suggests, and the SCC to copy; `undefined` if there is none. */
+export function findCustomScc(search: Search, { rejections }: SearchResult) {
+  const grantable = findGrantable(search, deniedSccs(rejections));
+  const best = grantable && findCopy(search, grantable);
+  return best && { original: best.scc.name, edits: collectEdits(best.disallowedFields) };
 }
 
 interface SccErrors {
@@ -172,11 +192,16 @@ function findChangedPaths(scc: PreparedScc, search: Search): readonly string[] {
   return findChanges(search.pod.json, changed).map(({ path }) => path);
 }
 
+function suggestScc(search: Search, grantable: PreparedScc): SuggestedScc | undefined {
+  const best = findCopy(search, grantable);
+  return best && { original: best.scc.name, changes: collectEdits(best.disallowedFields).map(formatEdit) };
+}
+
 /**
- * Returns a custom SCC to grant instead of an SCC that allows everything. Returns `undefined` if that SCC allows less, if
+ * Returns the SCC to copy, for a custom SCC instead of an SCC that allows everything. Returns `undefined` if that SCC allows less, if
  * a container is privileged, or if no SCC can be copied.
  */
-function suggestScc(search: Search, grantable: PreparedScc): SuggestedScc | undefined {
+function findCopy(search: Search, grantable: PreparedScc): ReturnType<typeof findClosest> {
   const { pod, candidates } = search;
   if (!grantable.fields.allowPrivilegedContainer || pod.containers.some(({ privileged }) => privileged)) {
     return undefined;
@@ -197,15 +222,13 @@ function suggestScc(search: Search, grantable: PreparedScc): SuggestedScc | unde
     values: [],
   };
   const fields = escalation ? [...best.disallowedFields, escalation] : best.disallowedFields;
-  return { original: best.scc.name, changes: formatSccChanges(fields) };
+  return { scc: best.scc, disallowedFields: fields };
 }
 
+type SccChange = 'add' | 'enable' | 'allow' | 'relax';
+
 /** How an SCC has to change so that it allows a field of a pod. The first row whose pattern matches the path applies. */
-const SCC_CHANGES: readonly (readonly [
-  path: RegExp,
-  sccField: string,
-  change: 'add' | 'enable' | 'allow' | 'relax',
-])[] = [
+const SCC_CHANGES: readonly (readonly [path: RegExp, sccField: string, change: SccChange])[] = [
   [/\.capabilities\.add$/, 'allowedCapabilities', 'add'],
   [/\.capabilities(\.drop)?$/, 'requiredDropCapabilities', 'relax'],
   [/seccomp/, 'seccompProfiles', 'add'],
@@ -225,8 +248,15 @@ const SCC_CHANGES: readonly (readonly [
   [/\.readOnlyRootFilesystem$/, 'readOnlyRootFilesystem', 'relax'],
 ];
 
-function formatSccChanges(fields: readonly DisallowedField[]): readonly string[] {
-  const changes = new Map<string, { readonly change: string; readonly values: Set<unknown> }>();
+/** A change of a field of an SCC. */
+interface SccEdit {
+  readonly field: string;
+  readonly change: SccChange;
+  readonly values: readonly unknown[];
+}
+
+function collectEdits(fields: readonly DisallowedField[]): readonly SccEdit[] {
+  const changes = new Map<string, { readonly change: SccChange; readonly values: Set<unknown> }>();
   for (const { path, values } of fields) {
     const [, sccField, change] = SCC_CHANGES.find(([pattern]) => pattern.test(path)) ?? [];
     if (sccField === undefined || change === undefined) continue;
@@ -235,11 +265,46 @@ function formatSccChanges(fields: readonly DisallowedField[]): readonly string[]
     if (change === 'enable') known.values.add(true);
     else if (change !== 'relax') for (const value of values.flatMap(toSccValues)) known.values.add(value);
   }
-  return Array.from(changes, ([sccField, { change, values }]) => {
-    if (values.size === 0) return `relax ${sccField}`;
-    const list = formatValues([...values]);
-    return change === 'allow' ? `allow ${sccField} ${list}` : `set ${sccField}=${list}`;
+  return Array.from(changes, ([field, { change, values }]) => ({ field, change, values: [...values] }));
+}
+
+function formatEdit({ field, change, values }: SccEdit): string {
+  if (values.length === 0) return `relax ${field}`;
+  return change === 'allow' ? `allow ${field} ${formatValues(values)}` : `set ${field}=${formatValues(values)}`;
+}
+
+/** Returns a copy of an SCC with the changes, under another name, without priority, users and groups. */
+export function copyScc(
+  original: SecurityContextConstraints,
+  name: string,
+  edits: readonly SccEdit[],
+): SecurityContextConstraints {
+  const fields = new Map<string, unknown>(Object.entries(original));
+  const changed = edits.flatMap((edit): (readonly [string, unknown])[] => {
+    const value = editField(fields.get(edit.field), edit);
+    // Without this field, API servers remove hostPath from the volumes.
+    const isHostPath = edit.field === 'volumes' && edit.values.includes('hostPath');
+    return [[edit.field, value], ...(isHostPath ? [['allowHostDirVolumePlugin', true] as const] : [])];
   });
+  const cleared = { priority: null, users: [], groups: [], metadata: { name } };
+  return { ...original, ...Object.fromEntries(changed), ...cleared };
+}
+
+const ANY = { type: 'RunAsAny' };
+const RELAXED: Readonly<Record<string, unknown>> = { requiredDropCapabilities: [], readOnlyRootFilesystem: false };
+
+function editField(before: unknown, { field, change, values }: SccEdit): unknown {
+  if (change === 'enable') return true;
+  if (change === 'add') {
+    const added = field === 'allowedFlexVolumes' ? values.map((driver) => ({ driver })) : values;
+    return [...(Array.isArray(before) ? (before as readonly unknown[]) : []), ...added];
+  }
+  const ids = values.filter((value) => typeof value === 'number');
+  if (change === 'relax' || ids.length === 0) return Object.hasOwn(RELAXED, field) ? RELAXED[field] : ANY;
+  if (field !== 'runAsUser') return { type: 'MustRunAs', ranges: ids.map((id) => ({ min: id, max: id })) };
+  return ids.length === 1
+    ? { type: 'MustRunAs', uid: ids[0] }
+    : { type: 'MustRunAsRange', uidRangeMin: Math.min(...ids), uidRangeMax: Math.max(...ids) };
 }
 
 /** SCCs name seccomp profiles differently from pods. The type of a local profile does not name its file. */

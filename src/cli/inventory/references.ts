@@ -1,0 +1,80 @@
+/** Resources among the arguments of a command, such as `deployment/web`. */
+import { findCluster } from '../../cluster/cluster-source.ts';
+import { POD_SOURCES, type PodSourceKind } from '../../cluster/workloads.ts';
+import { UserError } from '../../config/files.ts';
+import type { ManifestObject } from '../../config/manifests.ts';
+import { getApiVersion, resourceName, RESOURCES } from '../../kube/resources.ts';
+import { quote } from '../../kube/text.ts';
+import type { Kind } from '../../kube/types.ts';
+import type { Io } from '../command.ts';
+import { UsageError } from '../options.ts';
+import { SCC_INPUT_KINDS } from '../scc-input.ts';
+import { readInventory, readSubjects, type SubjectValues } from './inventory.ts';
+import { manifestName, manifestNamespace } from './manifests.ts';
+
+/** A resource among the arguments. */
+export interface Reference {
+  readonly kind: PodSourceKind | 'Namespace';
+  readonly name: string;
+}
+
+const REFERENCE_KINDS: readonly Reference['kind'][] = ['Namespace', ...POD_SOURCES];
+
+const SHORT_NAMES: Readonly<Record<string, Reference['kind']>> = {
+  cj: 'CronJob',
+  deploy: 'Deployment',
+  ds: 'DaemonSet',
+  ns: 'Namespace',
+  po: 'Pod',
+  rc: 'ReplicationController',
+  rs: 'ReplicaSet',
+  sts: 'StatefulSet',
+};
+
+/** Parses `deployment/web`. The type may be plural, short, or have its API group: `deployments.apps`. */
+export function parseReference(text: string): Reference {
+  const [, type = '', name = ''] = /^([^/.]+)(?:\.[^/]*)?\/([^/]+)$/.exec(text.toLowerCase()) ?? [];
+  const kind =
+    REFERENCE_KINDS.find((one) => one.toLowerCase() === type || RESOURCES[one].resource === type) ??
+    (Object.hasOwn(SHORT_NAMES, type) ? SHORT_NAMES[type] : undefined);
+  if (kind !== undefined) return { kind, name };
+  const types = REFERENCE_KINDS.map((one) => one.toLowerCase()).join(', ');
+  throw new UsageError(`${quote(text)} is not TYPE/NAME with one of the types ${types}`);
+}
+
+export type Subject = Pick<ManifestObject, 'apiVersion' | 'kind' | 'value'>;
+
+/**
+ * Reads the workloads that a command evaluates, and their surroundings: resources of the manifests or of the cluster.
+ * @throws {UserError} for a resource that does not exist
+ */
+export async function readWorkloads(references: readonly Reference[], options: SubjectValues, io: Io) {
+  if (options.filename.length > 0) {
+    const { objects, inventory } = await readSubjects(options, { io, needs: { kinds: SCC_INPUT_KINDS } });
+    const { namespace } = inventory;
+    const named = references.map(({ kind, name }) => {
+      const found = objects.find(
+        (one) =>
+          one.kind === kind &&
+          manifestName(one.value) === name &&
+          (manifestNamespace(one.value) ?? namespace) === namespace,
+      );
+      return found ?? notFound(kind, name, namespace);
+    });
+    return { inventory, objects, subjects: references.length === 0 ? objects : named };
+  }
+  const { kubeconfig, context } = options;
+  const only = options.namespace ?? (await findCluster({ kubeconfig, context, env: io.env }))?.namespace;
+  const kinds = [...SCC_INPUT_KINDS, ...new Set(references.map(({ kind }) => kind))];
+  const inventory = await readInventory(options, io, { kinds, only });
+  const { store, namespace } = inventory;
+  const subjects = references.map(({ kind, name }): Subject => {
+    const value = store.get(kind, name, namespace) ?? notFound(kind, name, namespace);
+    return { apiVersion: getApiVersion(kind), kind, value };
+  });
+  return { inventory, objects: [], subjects };
+}
+
+function notFound(kind: Kind, name: string, namespace: string): never {
+  throw new UserError(`${resourceName(kind)} ${quote(name)} not found in namespace ${quote(namespace)}`);
+}
