@@ -20,7 +20,7 @@ const VIOLATING = 50;
 const ACCOUNTS = ['default', 'builder', 'deployer', 'app'];
 const MANAGEMENT = {
   exemptNamespaces: new Set<string>(),
-  scc: { mode: 'enforce', exemptNamespaces: [] },
+  scc: { mode: 'enforce', exemptNamespaces: [], compatibility: {}, preferUserNamespaces: false },
 } as const;
 
 /** Evaluates all namespaces twice, then plans their labels. */

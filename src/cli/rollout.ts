@@ -134,10 +134,7 @@ async function readSettings(store: Store, values: RolloutValues) {
   return {
     podSecurity,
     rollout: source ? rollout : { ...rollout, phase: 'Evaluate' as const },
-    scc: {
-      mode: sccMode ?? scc.mode,
-      exemptNamespaces: scc.exemptNamespaces,
-    },
+    scc: { ...scc, mode: sccMode ?? scc.mode },
     assumptions: [
       ...(source ? [] : ['spec.rollout.phase Evaluate (set --config)']),
       ...(source || sccMode !== undefined ? [] : [`SCC mode ${scc.mode} (set --scc-mode)`]),

@@ -51,7 +51,9 @@ export function* evaluateFromStore(
   if (missing !== undefined && pods.length + workloads.length > 0) return inconclusive(name, missing);
   const canUse = canUseScc(store);
   const findAccount = (account: string) => store.get('ServiceAccount', account, name);
-  const context = { namespace, sccMode: mode, sccs: getSccSet(store), canUse, findAccount };
+  const { compatibility, preferUserNamespaces } = management.scc;
+  const deviations = { compatibility, preferUserNamespaces };
+  const context = { namespace, sccMode: mode, sccs: getSccSet(store), canUse, findAccount, ...deviations };
   return yield* evaluateStepwise({
     namespace,
     level: predictNamespaceLevel(namespace, store, management),

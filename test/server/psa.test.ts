@@ -265,11 +265,12 @@ const ENFORCE: Partial<RolloutSettings> = { phase: 'Enforce' };
 
 async function previewWarnings(given: PreviewCase): Promise<readonly string[]> {
   const settings = { ...DEFAULT_ROLLOUT, ...given.settings };
-  const scc = { mode: given.sccMode ?? 'enforce', exemptNamespaces: [] } as const;
+  const mode = given.sccMode ?? 'enforce';
+  const scc = { mode, exemptNamespaces: [], compatibility: {}, preferUserNamespaces: false } as const;
   const { store, decideWithin, exempt } = createRig(
     {},
     {
-      workloads: createWorkloadAdmission(() => ({ ...scc, compatibility: {}, preferUserNamespaces: false })),
+      workloads: createWorkloadAdmission(() => scc),
       preview: createEnforcementPreview({
         place: { namespace: 'portcullis', version: '0.0.0' },
         settings: () => settings,

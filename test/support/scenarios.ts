@@ -106,7 +106,7 @@ export function kubectlArguments({ namespace, as, ...scenario }: Scenario): read
   if (example !== undefined) return ['create', '-f', examplePath(example), ...common];
   if (label) {
     const labels = Object.entries(label).map(([key, value]) => `${key}=${value}`);
-    return ['label', 'namespace', namespace, ...labels, ...common.slice(2)];
+    return ['label', '--overwrite', 'namespace', namespace, ...labels, ...common.slice(2)];
   }
   const { scc = '', user, serviceAccount } = grant ?? {};
   const subject = user === undefined ? `--serviceaccount=${namespace}:${serviceAccount ?? ''}` : `--user=${user}`;

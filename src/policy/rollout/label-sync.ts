@@ -80,7 +80,7 @@ export interface ManagementSettings {
   /** Namespaces that are never managed. */
   readonly exemptNamespaces: ReadonlySet<string>;
   /** Namespaces in which SCCs are not enforced are not managed. */
-  readonly scc: Pick<SccSettings, 'mode' | 'exemptNamespaces'>;
+  readonly scc: SccSettings;
 }
 
 /** Suffixes of the namespaces whose labels OpenShift maintains itself. */

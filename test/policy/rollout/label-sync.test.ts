@@ -75,7 +75,10 @@ function inputFor(
     sccLevels: SCC_LEVELS,
     canUse: canUseBy([ALL_USERS, ...grants]),
     mode,
-    settings: { exemptNamespaces: new Set(['kube-system']), scc: { mode: 'enforce', exemptNamespaces: [] } },
+    settings: {
+      exemptNamespaces: new Set(['kube-system']),
+      scc: { mode: 'enforce', exemptNamespaces: [], compatibility: {}, preferUserNamespaces: false },
+    },
   };
 }
 
@@ -556,7 +559,10 @@ function worldInput({ namespace, mode, level }: World): LabelSyncInput {
     sccLevels: SCC_LEVELS,
     canUse: (_subject, name) => name === SCC_OF[level],
     mode,
-    settings: { exemptNamespaces: new Set(), scc: { mode: 'enforce', exemptNamespaces: [] } },
+    settings: {
+      exemptNamespaces: new Set(),
+      scc: { mode: 'enforce', exemptNamespaces: [], compatibility: {}, preferUserNamespaces: false },
+    },
   };
 }
 

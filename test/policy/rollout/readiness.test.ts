@@ -250,15 +250,21 @@ suite('the pod of a template', () => {
     metadata: { name: 'web', namespace: 'demo' },
     spec: { template: { spec: { containers: [{ name: 'app', image: 'app:1' }], ...spec } } },
   });
-  const levelAfter = (spec: JsonObject, sccMode: 'enforce' | 'off' = 'enforce'): unknown => {
-    const template = getTemplatePod({ kind: 'Deployment', object: deployment(spec) }, { ...surroundings, sccMode });
+  const levelAfter = (spec: JsonObject, change: Partial<Parameters<typeof getTemplatePod>[1]> = {}): unknown => {
+    const template = getTemplatePod({ kind: 'Deployment', object: deployment(spec) }, { ...surroundings, ...change });
     assert.ok(template);
     return evaluate({ templates: [template] }).verdict;
   };
 
   test('is completed by SCCs', () => assert.equal(levelAfter({}), 'clean'));
-  test('is unchanged if SCCs are not enforced', () => assert.equal(levelAfter({}, 'off'), 'violating'));
+  test('is unchanged if SCCs are not enforced', () => assert.equal(levelAfter({}, { sccMode: 'off' }), 'violating'));
   test('is unchanged if no SCC admits it', () => assert.equal(levelAfter(HOST), 'violating'));
+
+  test('is unchanged if a broken SCC denies every pod', () => {
+    const broken = { ...sccs[0], metadata: { name: 'broken' }, runAsUser: { type: 'MustRunAs' } };
+    const change = { sccs: [...sccs, broken], compatibility: { brokenScc: 'refuse' } } as const;
+    assert.equal(levelAfter({}, change), 'violating');
+  });
 
   test('has the path of the template', () => {
     const job = {

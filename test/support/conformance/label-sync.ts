@@ -24,7 +24,7 @@ import { buildNamespace, type CaseNamespace } from './rollout.ts';
 
 const SETTINGS: ManagementSettings = {
   exemptNamespaces: new Set(DEFAULT_UNMANAGED_NAMESPACES),
-  scc: { mode: 'enforce', exemptNamespaces: [] },
+  scc: { mode: 'enforce', exemptNamespaces: [], compatibility: {}, preferUserNamespaces: false },
 };
 
 function isManagedCase(given: CaseNamespace): boolean {
