@@ -29,23 +29,34 @@ export function printFieldPath(path: FieldPath): string {
 export interface PodTemplates {
   /** The paths of the templates; empty for the object as a whole. A template of a built-in kind may be absent. */
   readonly templates: readonly FieldPath[];
-  /** The paths of containers and lists of containers that are in no template. */
+  /** The paths of containers that are in no template, and of the first field beyond the limits of the search. */
   readonly unknown: readonly FieldPath[];
 }
 
 /** Finds the pod templates of an object, and those of objects that it contains. */
 export function findPodTemplates(object: JsonObject, templatePath?: string): PodTemplates {
-  if (templatePath !== undefined) return { templates: findPaths(object, templatePath), unknown: [] };
-  const found: Found = { templates: new Map(), unknown: [] };
-  visit(object, [], '', found);
-  return { templates: [...found.templates.values()], unknown: found.unknown };
+  if (templatePath !== undefined) {
+    const paths = findPaths(object, templatePath);
+    return { templates: paths.slice(0, MAX_PATHS), unknown: paths.slice(MAX_PATHS, MAX_PATHS + 1) };
+  }
+  const search: Search = { path: [], templates: new Map(), unknown: [], isComplete: true };
+  visit(object, '', search);
+  return { templates: [...search.templates.values()], unknown: search.unknown };
 }
 
-interface Found {
+interface Search {
+  /** The path of the current value. */
+  readonly path: (string | number)[];
   /** The paths of the templates by their text. */
   readonly templates: Map<string, FieldPath>;
   readonly unknown: FieldPath[];
+  /** False after the search has reached a limit, where it ends. */
+  isComplete: boolean;
 }
+
+/** The limits of a search, far above those of any real object: its size and depth are under the control of its author. */
+const MAX_DEPTH = 100;
+const MAX_PATHS = 1000;
 
 /** The paths of pod templates in kinds that are not built in. The shape alone would miss a template without containers. */
 const TEMPLATES: ReadonlyMap<string, readonly string[]> = new Map([
@@ -90,27 +101,44 @@ const WITHOUT_PODS: ReadonlySet<string> = new Set([
 /** Members that contain no pods to create: metadata, what a controller has observed, and schemas. */
 const IGNORED_MEMBERS: ReadonlySet<string> = new Set(['metadata', 'status', 'openAPIV3Schema']);
 
-/** Visits a value. `name` is that of the nearest member. Templates and containers are not searched for further ones. */
-function visit(value: unknown, path: FieldPath, name: string, found: Found): void {
-  if (Array.isArray(value)) {
-    if (value.some((item) => isContainer(item, name))) found.unknown.push(path);
-    else value.forEach((item, index) => visit(item, [...path, index], name, found));
-    return;
-  }
-  if (!isObject(value)) return;
+/** Visits the value at the path of the search. Templates and containers are not searched for further ones. */
+function visit(value: object, name: string, search: Search): void {
+  if (!search.isComplete) return;
+  if (search.path.length > MAX_DEPTH || search.templates.size + search.unknown.length >= MAX_PATHS) {
+    search.isComplete = false;
+    search.unknown.push([...search.path]);
+  } else if (Array.isArray(value)) visitList(value, name, search);
+  else visitObject(value as JsonObject, name, search);
+}
+
+function visitList(list: readonly unknown[], name: string, search: Search): void {
+  if (list.some((item) => isContainer(item, name))) search.unknown.push([...search.path]);
+  else for (const [index, item] of list.entries()) visitMember(item, index, name, search);
+}
+
+function visitObject(value: JsonObject, name: string, search: Search): void {
+  const { path, templates, unknown } = search;
   const isReference = path.length > 0 && value['spec'] === undefined && value['template'] === undefined;
   const known = isReference ? NOT_KNOWN : knownTemplates(value);
-  for (const below of known.paths) addTemplate(found, [...path, ...below]);
-  if (known.isComplete || found.templates.has(path.join('/'))) return;
-  if (isTemplate(value, name)) addTemplate(found, path);
-  else if (/^script$|container$/i.test(name) && isContainer(value, name)) found.unknown.push(path);
+  for (const below of known.paths) addTemplate(search, [...path, ...below]);
+  if (known.isComplete || (templates.size > 0 && templates.has(path.join('/')))) return;
+  if (isTemplate(value, name)) addTemplate(search, [...path]);
+  else if (isContainer(value, name) && /^script$|container$/i.test(name)) unknown.push([...path]);
   else {
     for (const [key, member] of Object.entries(value))
-      if (!IGNORED_MEMBERS.has(key)) visit(member, [...path, key], key, found);
+      if (!IGNORED_MEMBERS.has(key)) visitMember(member, key, key, search);
   }
 }
 
-function addTemplate({ templates }: Found, path: FieldPath): void {
+/** `name` is that of the nearest member: items of a list have the name of the list. */
+function visitMember(member: unknown, step: string | number, name: string, search: Search): void {
+  if (typeof member !== 'object' || member === null) return;
+  search.path.push(step);
+  visit(member, name, search);
+  search.path.pop();
+}
+
+function addTemplate({ templates }: Search, path: FieldPath): void {
   templates.set(path.join('/'), path);
 }
 

@@ -21,3 +21,21 @@ suite('pod templates', () => {
     });
   }
 });
+
+suite('the search for pod templates ends', () => {
+  const template = { spec: { containers: [{ name: 'c', image: 'i' }] } };
+  const many = Array.from({ length: 2000 }, () => ({ template }));
+  const deep = Array.from({ length: 200 }).reduce<object>((inner) => ({ a: inner }), { template });
+  const cases: readonly (readonly [name: string, spec: object, templatePath: string | undefined, unknown: string])[] = [
+    ['after the maximum number of templates', { many }, undefined, 'spec.many[1000]'],
+    ['after the maximum number of templates at a path', { many }, 'spec.many.*.template', 'spec.many[1000].template'],
+    ['at the maximum depth', deep, undefined, `spec${'.a'.repeat(100)}`],
+  ];
+  for (const [name, spec, templatePath, unknown] of cases) {
+    test(name, () => {
+      const found = findPodTemplates({ apiVersion: 'example.com/v1', kind: 'Many', spec }, templatePath);
+      assert.equal(found.templates.length, spec === deep ? 0 : 1000);
+      assert.deepEqual(found.unknown.map(printFieldPath), [unknown]);
+    });
+  }
+});
