@@ -88,6 +88,7 @@ const PUBLIC_FILES: ReadonlyMap<string, readonly string[]> = new Map([
       'live-cluster.ts',
       'network-error.ts',
       'rollout.ts',
+      'server-version.ts',
       'store.ts',
       'workloads.ts',
     ],

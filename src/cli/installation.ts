@@ -1,4 +1,6 @@
 /** Helpers of the commands that inspect or change an installation in a cluster. */
+import { parseServerVersion } from '../cluster/server-version.ts';
+import type { Version } from '../policy/pss/policy.ts';
 import { posix } from 'node:path';
 import { connect, type ApiRequest, type Connection } from '../cluster/connection.ts';
 import { readPages } from '../cluster/lists.ts';
@@ -184,6 +186,8 @@ export async function ignoreNotFound<T>(response: Promise<T>): Promise<T | undef
 /** The version of the API server, such as `v1.36.3`, and the API groups that it serves. */
 export interface Server {
   readonly version: string;
+  /** The version for Pod Security; `undefined` if the API server reports none. */
+  readonly minor?: Version | undefined;
   readonly groups: readonly string[];
 }
 
@@ -195,6 +199,7 @@ export async function readServer({ send }: ClusterClient): Promise<Server> {
   const groups: readonly unknown[] = Array.isArray(apis['groups']) ? apis['groups'] : [];
   return {
     version: String(version['gitVersion']),
+    minor: parseServerVersion(version),
     groups: groups.flatMap((group) => (isObject(group) ? [String(group['name'])] : [])),
   };
 }

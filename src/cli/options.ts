@@ -5,6 +5,8 @@
 import { UserError } from '../config/files.ts';
 import { parseDurationMs } from '../kube/units.ts';
 import { quote } from '../kube/text.ts';
+import { VERSION_RULE } from '../policy/psa/policy.ts';
+import { parseVersion, type Version } from '../policy/pss/policy.ts';
 
 /** A mistake in the options of a command. Its message is printed with a reference to the help. */
 export class UsageError extends UserError {}
@@ -140,6 +142,13 @@ function errorMessage(text: string, { resolve }: Option<unknown>): string | unde
   } catch (error) {
     return error instanceof UserError ? error.message : undefined;
   }
+}
+
+/** A version of the Pod Security Standards: `latest` or `v1.N`. */
+export function policyVersion(value: string): Version {
+  const version = parseVersion(value);
+  if (version === undefined) throw new UserError(VERSION_RULE);
+  return version;
 }
 
 /** Accepts any text. */

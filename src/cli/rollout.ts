@@ -2,7 +2,13 @@ import type { Kind, Kinds, Namespace } from '../kube/types.ts';
 import { INSTALLATION, POD_SECURITY_CONFIG_MAP, LABEL_SYNC_LABEL, POD_SECURITY_LABELS } from '../kube/well-known.ts';
 import { POD_SOURCES } from '../cluster/workloads.ts';
 import { RBAC_KINDS } from '../policy/rbac/rules.ts';
-import { inventoryOptions, listNamespaces, readInventory, type InventoryNeeds } from './inventory/inventory.ts';
+import {
+  findNamespace,
+  inventoryOptions,
+  listNamespaces,
+  readInventory,
+  type InventoryNeeds,
+} from './inventory/inventory.ts';
 import { nonEmpty, option, text, type Values } from './options.ts';
 import {
   DATA_AND_TABLE,
@@ -25,7 +31,8 @@ import {
   type NamespaceEvaluation,
   type ViolatingWorkload,
 } from '../policy/rollout/evaluation.ts';
-import { type Level, isLevel } from '../policy/pss/policy.ts';
+import { resolvePolicies } from '../policy/psa/policy.ts';
+import { type Level, isLevel, type Version } from '../policy/pss/policy.ts';
 import type { Store } from '../cluster/store.ts';
 import { readPodSecuritySource } from '../config/configuration.ts';
 import type { Source } from '../config/files.ts';
@@ -51,7 +58,7 @@ import type { PodSecurity } from '../policy/psa/configuration.ts';
 import { type Io, VERSION } from './command.ts';
 import { violationReason } from '../policy/rollout/readiness.ts';
 import { canUseScc } from '../cluster/access.ts';
-import { evaluateFromStore } from '../controllers/readiness-evaluator.ts';
+import { evaluateFromStore, type EvaluationSettings } from '../controllers/readiness-evaluator.ts';
 import type { CustomPodSource } from '../kube/controller-pod.ts';
 import { objectName } from '../kube/resources.ts';
 
@@ -130,7 +137,9 @@ function installedConfigMaps(store: Store, namespace: string): readonly string[]
 async function readSettings(store: Store, values: RolloutValues) {
   const { config, 'installation-namespace': namespace, 'scc-mode': sccMode } = values;
   const source = config === undefined ? mountedSource(store, namespace) : await readPodSecuritySource(config);
-  const { podSecurity, rollout, scc } = parseInstalledSettings(source ?? { file: '', text: '' }, namespace);
+  const settings = parseInstalledSettings(source ?? { file: '', text: '' }, namespace);
+  const { podSecurity, rollout, scc } = settings;
+  store.emulationVersion = settings.emulationVersion ?? store.emulationVersion;
   return {
     podSecurity,
     rollout: source ? rollout : { ...rollout, phase: 'Evaluate' as const },
@@ -251,6 +260,66 @@ export async function planNamespaces(facts: RolloutFacts, io: Io, only?: string)
   return await mapNamespaces(namespaces, createNamespacePlanner(facts), { verb: 'Evaluating', io });
 }
 
+interface Upgrade {
+  readonly from: Version;
+  readonly to: Version;
+}
+
+/**
+ * Computes which workloads a Kubernetes version refuses and the present version admits, by the policies of the namespaces, or
+ * by those that enforcement would apply. Otherwise as `planNamespaces`.
+ */
+export async function planUpgrade(
+  facts: RolloutFacts,
+  upgrade: Upgrade,
+  { io, only }: { readonly io: Io; readonly only: string | undefined },
+): Promise<readonly PlannedNamespace[]> {
+  const namespaces = await planNamespaces(facts, io, only);
+  return namespaces.map((planned) => {
+    const isUnknown = planned.verdict === 'exempt' || planned.verdict === 'inconclusive';
+    return isUnknown ? planned : compareVersions(planned, facts, upgrade);
+  });
+}
+
+function compareVersions(planned: PlannedNamespace, facts: RolloutFacts, { from, to }: Upgrade): PlannedNamespace {
+  const { store, podSecurity } = facts;
+  const namespace = findNamespace(store, planned.name);
+  const { enforce } = resolvePolicies(namespace.metadata?.labels, podSecurity.defaults);
+  const next = { level: planned.planned ?? 'privileged', version: 'latest' } as const;
+  const { level, version } = planned.verdict === 'labeled' ? enforce : next;
+  const evaluate = (emulationVersion: Version): NamespaceEvaluation => {
+    const policy = { level, version, emulationVersion };
+    return finishEvaluation(evaluateFromStore(namespace, store, { ...evaluationSettings(facts), policy }));
+  };
+  const before = evaluate(from);
+  const { workloads: refused, error } = evaluate(to);
+  const workloads = refused.filter((one) => !before.workloads.some((other) => isSameWorkload(one, other)));
+  const isViolating = workloads.length > 0;
+  return {
+    ...planned,
+    planned: level,
+    verdict: error === undefined ? (isViolating ? 'violating' : 'clean') : 'inconclusive',
+    categories: [],
+    reason: undefined,
+    workloads,
+    error,
+    steps: isViolating ? [pinStep(planned.name, from)] : [],
+  };
+}
+
+function evaluationSettings({ podSecurity, management, customSources }: RolloutFacts): EvaluationSettings {
+  return { exemptions: () => podSecurity.exemptions, management, customSources };
+}
+
+function isSameWorkload(a: ViolatingWorkload, b: ViolatingWorkload): boolean {
+  return a.kind === b.kind && a.name === b.name;
+}
+
+function pinStep(name: string, version: Version): string {
+  const label = `${POD_SECURITY_LABELS.enforceVersion}=${version}`;
+  return `Change the workloads before the upgrade; or keep the present version: kubectl label namespace/${name} ${label}.`;
+}
+
 /** Counts the namespaces by verdict. */
 export function countNamespaces(namespaces: readonly PlannedNamespace[]): NamespaceCounts {
   const count = (verdict: string): number => namespaces.filter((one) => one.verdict === verdict).length;
@@ -268,8 +337,8 @@ export function countNamespaces(namespaces: readonly PlannedNamespace[]): Namesp
 }
 
 function createNamespacePlanner(facts: RolloutFacts): (namespace: Namespace) => PlannedNamespace {
-  const { store, customSources, podSecurity, management, state } = facts;
-  const settings = { exemptions: () => podSecurity.exemptions, management, customSources };
+  const { store, podSecurity, management, state } = facts;
+  const settings = evaluationSettings(facts);
   const plannedLabel = createLabelPlanner(facts);
   return (namespace) => {
     const name = objectName(namespace);
@@ -377,14 +446,14 @@ function violationLines({ check, reason, detail, fields, fix }: FixableViolation
 }
 
 /** `12 namespaces: 9 no violations, 1 violating, 2 labeled already; 3 workloads (7 running pods) would be refused` */
-export function printNamespaceCounts(counts: NamespaceCounts): string {
+export function printNamespaceCounts(counts: NamespaceCounts, refusal = 'would be refused'): string {
   const { namespaces, workloads, pods } = counts;
   const parts = (['clean', 'violating', 'inconclusive', 'labeled', 'exempt'] as const)
     .filter((verdict) => counts[verdict] > 0)
     .map((verdict) => `${counts[verdict]} ${VERDICTS[verdict]}`);
   const refused =
     workloads === 0
-      ? 'no workload would be refused'
-      : `${printCount(workloads, 'workload')} (${printCount(pods, 'running pod')}) would be refused`;
+      ? `no workload ${refusal}`
+      : `${printCount(workloads, 'workload')} (${printCount(pods, 'running pod')}) ${refusal}`;
   return `${printCount(namespaces, 'namespace')}${parts.length === 0 ? '' : `: ${parts.join(', ')}`}; ${refused}`;
 }

@@ -27,6 +27,8 @@ interface LiveClusterOptions {
   /** Stopping the cluster does not close it. */
   readonly connection: Connection;
   readonly clock: Clock;
+  /** Called when a watch works again after failures. */
+  readonly onRecovered?: (() => void) | undefined;
   /** Returns a number from 0 to less than 1. */
   random(): number;
   /** Returns the time of day. */
@@ -68,7 +70,7 @@ export function createLiveCluster(options: LiveClusterOptions): LiveCluster {
   let definitions: Reflector | undefined;
 
   const createLoggingReflector = (resource: string, specific: SpecificOptions): Reflector =>
-    createReflector({ connection, clock, random, ...logFailures(resource, logger), ...specific });
+    createReflector({ connection, clock, random, ...logFailures(resource, options), ...specific });
   const watchDefinitions = (): void => {
     if (definitions) return;
     const sink = createDefinitionSink((kind) => reflectors.get(kind)?.retryNow());
@@ -136,7 +138,7 @@ type SpecificOptions = Pick<
 /** Logs the first of successive failures as a warning, and the recovery. */
 function logFailures(
   resource: string,
-  logger: Logger | undefined,
+  { logger, onRecovered }: Pick<LiveClusterOptions, 'logger' | 'onRecovered'>,
 ): Pick<ReflectorOptions, 'onFailure' | 'onRecovered'> {
   let isFailing = false;
   return {
@@ -153,6 +155,7 @@ function logFailures(
       if (!isFailing) return;
       isFailing = false;
       logger?.info({ resource }, 'watch recovered');
+      onRecovered?.();
     },
   };
 }

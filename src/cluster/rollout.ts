@@ -10,7 +10,7 @@ import {
   POD_SECURITY_GENERATION_ANNOTATION,
 } from '../kube/well-known.ts';
 import { createPodSecurity, type PodSecurity } from '../policy/psa/configuration.ts';
-import type { Level } from '../policy/pss/policy.ts';
+import type { Level, Version } from '../policy/pss/policy.ts';
 import {
   ENFORCEMENT_GATE,
   isFeatureOn,
@@ -166,11 +166,16 @@ export function predictNamespaceLevel(
   return predictLevel(namespace, { isManaged: true, need });
 }
 
-const sccLevels = memoize((sccs: readonly SecurityContextConstraints[]) =>
-  createSccLevels(sccs, { profile: 'accurate' }),
-);
+const sccLevels = memoize((sccs: readonly SecurityContextConstraints[]) => {
+  const byVersion = new Map<Version | undefined, SccLevels>();
+  return (version: Version | undefined): SccLevels => {
+    const levels = byVersion.get(version) ?? createSccLevels(sccs, { profile: 'accurate', version });
+    byVersion.set(version, levels);
+    return levels;
+  };
+});
 
 /** Returns the levels that the SCCs of a store require. */
 export function getSccLevels(store: Store): SccLevels {
-  return sccLevels(store.list('SecurityContextConstraints'));
+  return sccLevels(store.list('SecurityContextConstraints'))(store.emulationVersion);
 }

@@ -1,4 +1,5 @@
 import type { Kind, Kinds } from '../kube/types.ts';
+import type { Version } from '../policy/pss/policy.ts';
 
 /** A change of one object. */
 export interface Change<K extends Kind = Kind> {
@@ -19,6 +20,11 @@ export interface Store {
   revision(kind: Kind): number;
   /** Calls the listener after each change. Returns a function that ends the subscription. */
   subscribe(listener: (change: Change) => void): () => void;
+  /**
+   * The Kubernetes version whose Pod Security Standards apply: that of the settings, or else of the API server. Absent while
+   * it is unknown: the newest known standards apply.
+   */
+  emulationVersion?: Version | undefined;
   /** True when every kind has been read completely once. */
   synced(): boolean;
 }

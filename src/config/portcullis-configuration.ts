@@ -16,6 +16,7 @@ import {
   type PodSecurity,
   type PodSecurityConfiguration,
 } from '../policy/psa/configuration.ts';
+import { parseVersion, type Version } from '../policy/pss/policy.ts';
 import { ENFORCEMENT_GATE } from '../policy/rollout/enforcement.ts';
 import { DEFAULT_ROLLOUT, type RolloutSettings } from '../policy/rollout/settings.ts';
 import { defaultExemptNamespaces, type Compatibility, type SccSettings } from '../policy/scc/mode.ts';
@@ -38,6 +39,8 @@ export interface Settings {
   readonly podSecurity: PodSecurity;
   /** Resources whose pod templates get warnings and audit annotations, in addition to those of Kubernetes. */
   readonly workloadResources: readonly WorkloadResource[];
+  /** The Kubernetes version as which Pod Security is evaluated; absent: that of the API server. */
+  readonly emulationVersion?: Version;
   readonly rollout: RolloutSettings;
   readonly scc: SccAdmissionSettings;
   readonly ranges: RangeSettings;
@@ -85,6 +88,7 @@ interface Spec {
     readonly defaults?: Partial<Record<(typeof DEFAULTS)[number][0], string>>;
     readonly exemptions?: Partial<PodSecurityConfiguration['exemptions']>;
     readonly workloadResources?: readonly (Omit<WorkloadResource, 'version'> & { readonly version?: string })[];
+    readonly emulationVersion?: string;
   };
   readonly scc?: {
     readonly mode?: SccSettings['mode'];
@@ -125,6 +129,7 @@ const DEFAULTS = [
 function toSettings(spec: Spec, options: DecodeOptions, errors: FieldError[]): Settings {
   const rollout = toRollout(spec, errors);
   const disabledControllers = spec.controllers?.disabled ?? [];
+  const emulationVersion = parseVersion(spec.podSecurity?.emulationVersion ?? 'auto');
   for (const [index, name] of disabledControllers.entries()) {
     const known = options.controllers;
     if (!known.includes(name)) errors.push(notSupported(`spec.controllers.disabled[${index}]`, name, known));
@@ -132,6 +137,7 @@ function toSettings(spec: Spec, options: DecodeOptions, errors: FieldError[]): S
   return {
     podSecurity: toPodSecurity(spec.podSecurity, rollout, errors),
     workloadResources: toWorkloadResources(spec.podSecurity, errors),
+    ...(emulationVersion === undefined ? {} : { emulationVersion }),
     rollout,
     scc: toScc(spec.scc, options, errors),
     ranges: toRanges(spec.namespaceRanges, errors),

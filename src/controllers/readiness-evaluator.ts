@@ -12,6 +12,7 @@ import { POD_SECURITY_LABELS } from '../kube/well-known.ts';
 import type { Exemptions } from '../policy/psa/configuration.ts';
 import type { Level } from '../policy/pss/policy.ts';
 import type { DefaultLevel } from '../policy/rollout/enforcement.ts';
+import type { SelectOptions } from '../policy/pss/evaluate.ts';
 import {
   evaluateStepwise,
   getTemplatePod,
@@ -33,13 +34,15 @@ export interface EvaluationSettings {
   readonly management: ManagementSettings;
   /** Pod templates of kinds that the store does not have. */
   readonly customSources?: readonly CustomPodSource[];
+  /** The policy and the Kubernetes version to evaluate; absent: those that enforcement would apply now. */
+  readonly policy?: SelectOptions;
 }
 
 /** Evaluates which workloads of a namespace enforcement would refuse, by the objects of the store. Pauses often. */
 export function* evaluateFromStore(
   namespace: Namespace,
   store: Store,
-  { exemptions, management, customSources = [] }: EvaluationSettings,
+  { exemptions, management, customSources = [], policy }: EvaluationSettings,
 ): Generator<undefined, NamespaceEvaluation> {
   const name = namespace.metadata?.name ?? '';
   const { mode } = sccMode(namespace, management.scc);
@@ -57,6 +60,8 @@ export function* evaluateFromStore(
   return yield* evaluateStepwise({
     namespace,
     level: predictNamespaceLevel(namespace, store, management),
+    emulationVersion: store.emulationVersion,
+    ...policy,
     pods,
     templates: workloads.values().flatMap((workload) => {
       const template = getTemplatePod(workload, context);

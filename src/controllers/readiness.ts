@@ -13,6 +13,7 @@ import type { Exemptions } from '../policy/psa/configuration.ts';
 import type { AffectedNamespaces, AffectingKind } from '../policy/rollout/affected-namespaces.ts';
 import { ROLLOUT_MANAGER } from '../policy/rollout/enforcement.ts';
 import { REPORT_NAME, type NamespaceEvaluation } from '../policy/rollout/evaluation.ts';
+import type { Version } from '../policy/pss/policy.ts';
 import { managementSettings } from '../policy/rollout/label-sync.ts';
 import {
   countFindings,
@@ -193,8 +194,9 @@ function createReconciler(controllerContext: ControllerContext): Reconciler {
       if (created && wasEnforcing) recordDeletion(created, context);
       return { requeueAfterMs: created ? CHECK_MS : UNSERVED_MS };
     }
-    if (exemptions() !== state.exemptions) {
+    if (exemptions() !== state.exemptions || store.emulationVersion !== state.emulationVersion) {
       state.exemptions = exemptions();
+      state.emulationVersion = store.emulationVersion;
       state.isAllStale = true;
     }
     const { delayMs, isAwaited } = scheduleSweep({
@@ -322,6 +324,7 @@ function createState(getConfig: () => PSAEnforcementConfig | undefined) {
     /** True if all namespaces have to be evaluated again. */
     isAllStale: true,
     exemptions: undefined as Exemptions | undefined,
+    emulationVersion: undefined as Version | undefined,
     /** Number of incomplete sweeps in a row. */
     failures: 0,
     running: undefined as RunningSweep | undefined,

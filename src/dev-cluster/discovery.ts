@@ -9,10 +9,12 @@ export interface Document {
 /** The paths that anonymous clients can read. */
 export const HEALTH_PATHS: ReadonlySet<string> = new Set(['/healthz', '/livez', '/readyz']);
 
+export const KUBERNETES_VERSION = 'v1.36';
+
 const VERSION = {
   major: '1',
-  minor: '36',
-  gitVersion: 'v1.36.0+portcullis-dev',
+  minor: KUBERNETES_VERSION.slice('v1.'.length),
+  gitVersion: `${KUBERNETES_VERSION}.0+portcullis-dev`,
   platform: 'development',
 };
 

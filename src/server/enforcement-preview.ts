@@ -46,6 +46,7 @@ export function createEnforcementPreview(rollout: RolloutInForce): PreviewEnforc
       request,
       workload: workload?.object,
       exemptions,
+      emulationVersion: store.emulationVersion,
       findNamespace: (name) => store.get('Namespace', name),
       predictLevel: (namespace) => predictNamespaceLevel(namespace, store, management),
     });

@@ -231,7 +231,7 @@ function createWorkQueueMetrics({ scrapedGauge, tally, timings }: Factory) {
 type EventAges = () => ReadonlyMap<string, number>;
 
 /** Metrics of the connection to the API server. */
-function createClusterMetrics({ scrapedGauge, tally }: Factory) {
+function createClusterMetrics({ gauge, scrapedGauge, tally }: Factory) {
   let agesMs: EventAges = () => new Map();
   scrapedGauge(
     'portcullis_cluster_last_event_age_seconds',
@@ -247,6 +247,12 @@ function createClusterMetrics({ scrapedGauge, tally }: Factory) {
       'code',
       'method',
       'host',
+    ),
+    version: gauge(
+      'portcullis_kubernetes_version_info',
+      'Always 1; the labels contain the version of the API server, empty while it is unknown, and the version of the Pod Security Standards that latest means.',
+      'server',
+      'evaluated',
     ),
     /** Reads the time since the last event of each kind, in milliseconds, at each scrape. */
     follow(read: EventAges): void {

@@ -82,6 +82,8 @@ suite('a server with a live cluster', () => {
   test('becomes ready, and decides by the objects of the cluster', async () => {
     assert.equal(await probe(running, '/readyz/informer-sync'), 'ok');
     assert.equal(await probe(running, '/readyz/cluster'), 'ok');
+    const info = 'portcullis_kubernetes_version_info{server="v1.36",evaluated="v1.36"} 1';
+    assert.ok((await probe(running, '/metrics')).includes(info));
     const labels = { 'pod-security.kubernetes.io/enforce': 'baseline' };
     await cluster.admin.send('POST', NAMESPACES, { metadata: { name: 'strict', labels } });
     assert.deepEqual(await ask(running, 'strict'), { status: 200, verdict: false });

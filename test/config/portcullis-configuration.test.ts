@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import { createDefaultSettings, decodeSettings, type Settings } from '../../src/config/portcullis-configuration.ts';
+import { isObject } from '../../src/kube/types.ts';
 import { formatFieldError } from '../../src/kube/field-error.ts';
 import { MODES, printPolicy } from '../../src/policy/psa/policy.ts';
 import { readFixture } from '../support/fixtures.ts';
@@ -21,16 +22,17 @@ interface Fixture {
 const { valid, invalid } = readFixture<Fixture>('config/portcullis-configurations.yaml');
 
 /** The settings in a form that YAML can express. */
-function print({ podSecurity, rollout, ...rest }: Settings): object {
+function print({ podSecurity, emulationVersion, rollout, ...rest }: Settings): object {
   const { defaults, configuration } = podSecurity;
   return {
     podSecurity: { defaults: MODES.map((mode) => printPolicy(defaults[mode])), exemptions: configuration.exemptions },
+    emulationVersion: emulationVersion ?? 'auto',
     rollout: { ...rollout, featureGates: Object.fromEntries(rollout.featureGates) },
     ...rest,
   };
 }
 
-const DEFAULTS = print(createDefaultSettings(OPTIONS)) as Readonly<Record<string, object>>;
+const DEFAULTS = print(createDefaultSettings(OPTIONS)) as Readonly<Record<string, object | string>>;
 
 suite('valid specs', () => {
   for (const { name, spec, settings } of valid) {
@@ -39,7 +41,7 @@ suite('valid specs', () => {
       assert.ok('settings' in decoded, JSON.stringify(decoded));
       const changes = Object.entries(settings).map(([section, fields]: [string, unknown]) => [
         section,
-        Array.isArray(fields) ? fields : { ...DEFAULTS[section], ...(fields as object) },
+        isObject(fields) ? { ...(DEFAULTS[section] as object), ...fields } : fields,
       ]);
       assert.deepEqual(print(decoded.settings), { ...DEFAULTS, ...Object.fromEntries(changes) });
     });

@@ -173,6 +173,39 @@ const COUNTS: readonly CountCase[] = [
   },
 ];
 
+suite('the version of the API server', () => {
+  const containers = [{ name: 'c', image: 'i', livenessProbe: { httpGet: { host: '10.0.0.1', port: 80 } } }];
+  const pod = { apiVersion: 'v1', kind: 'Pod', metadata: { name: 'p', namespace: 'ns' }, spec: { containers } };
+  const DETAIL = 'probe or lifecycle host (container "c" uses probe or lifecycle host "10.0.0.1")';
+  for (const [emulationVersion, enforceVersion, isAllowed] of [
+    [undefined, 'latest', false],
+    ['v1.33', 'latest', true],
+    ['v1.33', 'v1.40', true],
+    ['v1.34', 'latest', false],
+    ['v1.34', 'v1.33', true],
+    ['v1.99', 'latest', false],
+  ] as const) {
+    test(`${emulationVersion ?? 'unknown'}: baseline:${enforceVersion} ${isAllowed ? 'ignores' : 'refuses'} a host in a probe`, () => {
+      const { store, decide } = createRig({ enforce: 'baseline', 'enforce-version': enforceVersion });
+      store.emulationVersion = emulationVersion;
+      const decision = decide(podRequest(pod));
+      const message = `pods "p" is forbidden: violates PodSecurity "baseline:${enforceVersion}": ${DETAIL}`;
+      assert.equal(decision.allowed ? undefined : decision.status.message, isAllowed ? undefined : message);
+    });
+  }
+
+  test('decides about the warnings for a new label', () => {
+    const { store, decide } = createRig({});
+    store.put('Pod', pod);
+    const warnings = (version: 'v1.33' | 'v1.34'): number => {
+      store.emulationVersion = version;
+      const request = namespaceRequest('UPDATE', namespaceWith({ enforce: 'baseline' }), namespaceWith({}));
+      return decide(request).warnings?.length ?? 0;
+    };
+    assert.deepEqual([warnings('v1.33'), warnings('v1.34')], [0, 2]);
+  });
+});
+
 suite('metrics', () => {
   for (const { name, labels, exemptNamespaces: namespaces = [], request, expected } of COUNTS) {
     test(name, async () => {

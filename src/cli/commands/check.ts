@@ -2,25 +2,19 @@ import { UserError } from '../../config/files.ts';
 import { formatFieldErrors } from '../../kube/field-error.ts';
 import { podTemplatePath } from '../../kube/pod.ts';
 import { POD_SECURITY_LABELS } from '../../kube/well-known.ts';
-import { LEVEL_RULE, MODES, resolvePolicies, VERSION_RULE, type Labels } from '../../policy/psa/policy.ts';
-import { isLevel, parseVersion, type Level, type Version } from '../../policy/pss/index.ts';
+import { LEVEL_RULE, MODES, resolvePolicies, type Labels } from '../../policy/psa/policy.ts';
+import { isLevel, type Level } from '../../policy/pss/index.ts';
 import { createUnknownFieldFinder } from '../check/fields.ts';
 import { checkManifests } from '../check/manifests.ts';
 import { defineCommand } from '../command.ts';
 import { filenameOption, readAllManifests } from '../inventory/manifests.ts';
-import { flag, keyValue, list, mapped, nonEmpty, oneOf, option } from '../options.ts';
+import { flag, keyValue, list, mapped, nonEmpty, oneOf, option, policyVersion } from '../options.ts';
 import { exitCode, FINDING_FORMATS, printFindingTable, printPosition, problems } from '../output/findings.ts';
 import { outputOption, printable, outputStyle } from '../output/print.ts';
 
 function level(value: string): Level {
   if (!isLevel(value)) throw new UserError(LEVEL_RULE);
   return value;
-}
-
-function policyVersion(value: string): Version {
-  const version = parseVersion(value);
-  if (version === undefined) throw new UserError(VERSION_RULE);
-  return version;
 }
 
 const KNOWN_LABELS: ReadonlySet<string> = new Set(Object.values(POD_SECURITY_LABELS));

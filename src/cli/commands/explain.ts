@@ -166,7 +166,7 @@ function explainObject({ apiVersion, kind, value }: Subject, context: ExplainCon
     /** Absent if the pod has none. */
     serviceAccount,
     ...explanation,
-    level: decision.allowed ? strictestLevel(decision.object as PodLike) : undefined,
+    level: decision.allowed ? strictestLevel(decision.object as PodLike, store) : undefined,
     ...mode,
     /** The decision as if SCC admission were on. */
     allowed: message === undefined,
@@ -185,8 +185,9 @@ function explainObject({ apiVersion, kind, value }: Subject, context: ExplainCon
 type ExplainedObject = NonNullable<ReturnType<typeof explainObject>>['explained'];
 
 /** Returns the strictest level that the pod satisfies, in the latest version. */
-function strictestLevel(pod: PodLike): Level {
-  const strictest = LEVELS.findLast((level) => evaluatePod(pod, { level, version: 'latest' }).allowed);
+function strictestLevel(pod: PodLike, { emulationVersion }: Store): Level {
+  const policy = { version: 'latest', emulationVersion } as const;
+  const strictest = LEVELS.findLast((level) => evaluatePod(pod, { ...policy, level }).allowed);
   return strictest ?? 'privileged';
 }
 

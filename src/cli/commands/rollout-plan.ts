@@ -1,7 +1,12 @@
+import type { Store } from '../../cluster/store.ts';
+import { latestVersion, newestVersion } from '../../policy/pss/evaluate.ts';
+import type { Version } from '../../policy/pss/policy.ts';
 import { defineCommand, EXIT } from '../command.ts';
 import { selectedNamespace, selectionOptions } from '../inventory/inventory.ts';
+import { option, policyVersion } from '../options.ts';
 import { assumptionBlocks, printReport } from '../output/print.ts';
 import {
+  planUpgrade,
   countNamespaces,
   gatherRollout,
   namespaceBlocks,
@@ -19,6 +24,9 @@ A namespace with its own label keeps its level and is not evaluated. The level o
 from the security context constraints (SCCs) that their service accounts may use, if the server manages
 their labels. Otherwise it is restricted.
 
+With --kubernetes-version, only the workloads that this version would refuse and the version of the
+cluster admits are listed, in all namespaces: prepare an upgrade of the cluster with it.
+
 Exit codes:
   0  no workload would be refused
   1  some workloads would be refused, or an evaluation failed
@@ -27,24 +35,51 @@ Exit codes:
 Examples:
   portcullis rollout plan
   portcullis rollout plan -n shop -o json
+  portcullis rollout plan --kubernetes-version v1.37
   portcullis rollout plan -f exported/ --scc-mode enforce
 `;
 
 export const command = defineCommand({
   details: DETAILS,
-  options: { ...rolloutOptions, ...selectionOptions },
+  options: {
+    ...rolloutOptions,
+    ...selectionOptions,
+    'kubernetes-version': option('VERSION', policyVersion, undefined, {
+      help: 'Show what this Kubernetes version would newly refuse: v1.N',
+    }),
+  },
   async run(options, _operands, io) {
     const only = selectedNamespace(options);
     const facts = await gatherRollout(options, io, new Date());
-    const { assumptions } = facts;
-    const namespaces = await planNamespaces(facts, io, only);
+    const comparison = compare(facts.store, options['kubernetes-version']);
+    const { versions } = comparison ?? {};
+    const assumptions = [...facts.assumptions, ...(comparison?.assumptions ?? [])];
+    const namespaces = versions
+      ? await planUpgrade(facts, versions, { io, only })
+      : await planNamespaces(facts, io, only);
     const counts = countNamespaces(namespaces);
-    printReport(io, options.output, { summary: counts, namespaces, assumptions }, (style) => [
+    const refusal = versions && `would be refused by Kubernetes ${versions.to} and not by ${versions.from}`;
+    printReport(io, options.output, { summary: counts, versions, namespaces, assumptions }, (style) => [
       ...assumptionBlocks(assumptions),
       ...(namespaces.length === 0 ? [] : [printNamespaceTable(namespaces)]),
       ...namespaceBlocks(namespaces, style),
-      `${style('bold', printNamespaceCounts(counts))}\n`,
+      `${style('bold', printNamespaceCounts(counts, refusal))}\n`,
     ]);
     return counts.violating + counts.inconclusive === 0 ? EXIT.passed : EXIT.violations;
   },
 });
+
+/** The versions to compare. Without a cluster, the present version is the one before. */
+function compare({ emulationVersion }: Store, to: Version | undefined) {
+  if (to === undefined) return undefined;
+  const minor = Number(latestVersion(to).slice('v1.'.length));
+  const from = emulationVersion ?? (`v1.${Math.max(minor - 1, 0)}` as const);
+  const isNewer = to !== 'latest' && latestVersion(to) !== to;
+  return {
+    versions: { from, to: to === 'latest' ? newestVersion : to },
+    assumptions: [
+      ...(emulationVersion === undefined ? [`Kubernetes ${from} as the present version`] : []),
+      ...(isNewer ? [`${to} as ${newestVersion}, whose Pod Security Standards are the newest known`] : []),
+    ],
+  };
+}

@@ -17,6 +17,7 @@ import { CONTROLLER_NAMES, createControllerSelector, enabledControllers } from '
 import { standardSccs } from '../../controllers/standard-sccs.ts';
 import { CONFIGURATION_NAME, INSTALLATION } from '../../kube/well-known.ts';
 import { managementSettings } from '../../policy/rollout/label-sync.ts';
+import { latestVersion } from '../../policy/pss/evaluate.ts';
 import { buildProbes, type HealthCheck } from '../../server/probes.ts';
 import { watchSccHealth } from '../../server/scc-health.ts';
 import { createServer, type AdmissionServer } from '../../server/server.ts';
@@ -113,6 +114,7 @@ async function serve(given: Given, io: Io): Promise<number> {
     const context = { ...(await readInputs(given, io.env)), logger, metrics, signal, defer };
     const served = await startCluster(context, io.env);
     const settings = createCurrentSettings(context, served);
+    followVersion(context, { served, settings });
     const certificate = createCertificate(context, served);
     const server = createAdmission(context, { served, settings, certificate });
     const probes = createProbes(context, { served, settings, certificate, server });
@@ -199,6 +201,20 @@ async function start(context: Context, parts: Parts & { readonly port: number })
   const select = createSelector(context, parts);
   const running = await served.run(select());
   const update = (): void => running.update(select());
+  settings.subscribe(update);
+  update();
+}
+
+/** Evaluates Pod Security as the version of the settings, or else as the version of the API server. */
+function followVersion({ metrics }: Context, { served, settings }: Pick<Parts, 'served' | 'settings'>): void {
+  const { cluster, version } = served;
+  const { store } = cluster;
+  const update = (): void => {
+    store.emulationVersion = settings.value.emulationVersion ?? version.value;
+    metrics.cluster.version.reset();
+    metrics.cluster.version.set({ server: version.value ?? '', evaluated: latestVersion(store.emulationVersion) }, 1);
+  };
+  version.subscribe(update);
   settings.subscribe(update);
   update();
 }

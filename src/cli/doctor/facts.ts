@@ -4,6 +4,7 @@
  */
 import type { ManifestSettings } from '../../install/index.ts';
 import type { Kinds, Lease, Node, Pod } from '../../kube/types.ts';
+import type { Version } from '../../policy/pss/policy.ts';
 import type { AnyObject, Configuration, Server } from '../installation.ts';
 
 /** A value, or the reason why it could not be read. */
@@ -61,6 +62,8 @@ export interface Facts {
   readonly namespace: string;
   /** Settings of the installation, derived from its objects. */
   readonly settings: ManifestSettings;
+  /** `spec.podSecurity.emulationVersion`; absent: auto. */
+  readonly emulationVersion?: Version | undefined;
   readonly server: Fact<Server>;
   /** All webhook configurations of the cluster. */
   readonly configurations: readonly Configuration[];

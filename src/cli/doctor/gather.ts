@@ -84,6 +84,7 @@ export async function gatherFacts(client: ClusterClient, { namespace, now }: Gat
     now,
     namespace,
     settings,
+    emulationVersion: installed?.emulationVersion,
     server,
     configurations,
     namespaces: 'value' in namespaces ? { value: known } : namespaces,

@@ -3,6 +3,7 @@ import { reviewSelf } from '../../cluster/access.ts';
 import { findCluster } from '../../cluster/cluster-source.ts';
 import { connect, type Connection } from '../../cluster/connection.ts';
 import { readCluster } from '../../cluster/lists.ts';
+import { readServerVersion } from '../../cluster/server-version.ts';
 import { createStore, type Store, type WritableStore } from '../../cluster/store.ts';
 import { UserError } from '../../config/files.ts';
 import type { ManifestObject } from '../../config/manifests.ts';
@@ -190,11 +191,12 @@ async function readFromCluster(
   { kinds, only, gaps, configMaps }: InventoryNeeds,
 ): Promise<Inventory> {
   const connection = await connect({ kubeconfig, context, env, userAgent: `${PROGRAM}/${VERSION}` });
-  const [{ store, unserved }, user] = await withProgress(stderr, (show) => {
+  const [{ store, unserved }, user, version] = await withProgress(stderr, (show) => {
     const onProgress = (count: number): void => show(`Reading ${connection.server}: ${count} objects`);
     const objects = readCluster(connection, kinds, { namespace: only, signal, onProgress });
-    return Promise.all([objects, reviewSelf(connection, signal)]);
+    return Promise.all([objects, reviewSelf(connection, signal), readServerVersion(connection, signal)]);
   });
+  store.emulationVersion = version;
   const unread = configMaps ? await readConfigMaps(configMaps(store), { connection, store, signal }) : [];
   const isWithoutSccs = store.list('SecurityContextConstraints').length === 0;
   const filled = gaps !== 'fill' ? [] : [...(isWithoutSccs ? assumeStandardSccs(store) : []), ...assumeRanges(store)];

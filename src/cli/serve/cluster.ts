@@ -7,7 +7,8 @@ import type { Service } from '../../tls/trust.ts';
 import type { AdmissionServer } from '../../server/server.ts';
 import type { HealthCheck } from '../../server/probes.ts';
 import { UserError } from '../../config/files.ts';
-import type { Settings } from '../../config/settings.ts';
+import type { Observable, Settings } from '../../config/settings.ts';
+import type { Version } from '../../policy/pss/policy.ts';
 import type { Logger } from '../../telemetry/logger.ts';
 import type { Metrics } from '../../telemetry/metrics.ts';
 import type { Io } from '../command.ts';
@@ -32,6 +33,8 @@ export interface ClusterOptions {
 /** The live cluster or the development cluster that the server serves. */
 export interface RunningCluster {
   readonly cluster: Cluster;
+  /** The version of its API server; `undefined` until it is known. */
+  readonly version: Observable<Version | undefined>;
   /** The service of the webhooks. */
   readonly service: Service;
   /** The serving certificate without certificate files, and its authority. */

@@ -3,6 +3,8 @@ import { fileURLToPath } from 'node:url';
 import { isIP } from 'node:net';
 import { readManifests } from '../../config/manifests.ts';
 import { UserError } from '../../config/files.ts';
+import { createObservable } from '../../config/settings.ts';
+import type { Version } from '../../policy/pss/policy.ts';
 import type { ApiObject, DevCluster } from '../../dev-cluster/index.ts';
 import { RESOURCES } from '../../kube/resources.ts';
 import { ApiError } from '../../kube/status.ts';
@@ -119,7 +121,7 @@ const ADMIN = { username: 'portcullis-admin', groups: ['system:masters'] };
 export async function startDevCluster(options: ClusterOptions): Promise<RunningCluster> {
   const { values, settings, logger, metrics } = options;
   const { rollout } = settings;
-  const { createApiServer, createDevCluster, createHttpsCaller, writeKubeconfig } =
+  const { createApiServer, createDevCluster, createHttpsCaller, KUBERNETES_VERSION, writeKubeconfig } =
     await import('../../dev-cluster/index.ts');
   const folder = values['cert-dir'];
   const { definitions, seed, configurations, sccs } = await readClusterManifests(values.manifests, settings);
@@ -162,6 +164,7 @@ export async function startDevCluster(options: ClusterOptions): Promise<RunningC
 
   return {
     cluster,
+    version: createObservable<Version | undefined>(KUBERNETES_VERSION),
     service: SERVICE,
     certificate: { serving: certificates.serving, authority: certificates.authority.cert },
     checks: [{ name: 'informer-sync', check: () => undefined }],

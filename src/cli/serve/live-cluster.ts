@@ -3,6 +3,7 @@ import { hostname } from 'node:os';
 import { systemClock, createTokenBucket } from '../../cluster/clock.ts';
 import { connect, type Connection } from '../../cluster/connection.ts';
 import { createLiveCluster, type LiveCluster, type Scope } from '../../cluster/live-cluster.ts';
+import { createServerVersion, type ServerVersion } from '../../cluster/server-version.ts';
 import { POD_SOURCES } from '../../cluster/workloads.ts';
 import { UserError } from '../../config/files.ts';
 import type { Settings } from '../../config/settings.ts';
@@ -49,11 +50,16 @@ export async function connectLiveCluster(options: ClusterOptions): Promise<Runni
     requests: metrics.cluster.requests,
     ...(perSecond === 0 ? {} : { limit: createTokenBucket(rate, systemClock) }),
   });
+  const version = createServerVersion(connection, {
+    clock: systemClock,
+    logger: logger.child({ logger: 'cluster' }),
+  });
   const namespace = values.namespace ?? (values['in-cluster'] ? connection.namespace : INSTALLATION.namespace);
   const cluster = createLiveCluster({
     connection,
     clock: systemClock,
     random: Math.random,
+    onRecovered: () => void version.refresh(),
     now: () => new Date(),
     logger: logger.child({ logger: 'cluster' }),
     metrics: metrics.cluster,
@@ -66,6 +72,7 @@ export async function connectLiveCluster(options: ClusterOptions): Promise<Runni
     return runWithLeadership(controllers, { ...services, ...times, name, namespace, identity });
   };
   return createRunningCluster(connection, cluster, {
+    version,
     run,
     values,
     service: { namespace, name: values['service-name'] },
@@ -75,22 +82,31 @@ export async function connectLiveCluster(options: ClusterOptions): Promise<Runni
 /** Starts the controllers. */
 type Run = (controllers: readonly Controller[]) => Pick<RunningControllers, 'update' | 'stop'>;
 
+interface RunningOptions extends Pick<ClusterOptions, 'values'> {
+  readonly version: ServerVersion;
+  readonly service: Service;
+  readonly run: Run;
+}
+
 function createRunningCluster(
   connection: Connection,
   cluster: LiveCluster,
-  { run, values, service }: Pick<ClusterOptions, 'values'> & { readonly service: Service; readonly run: Run },
+  { version, run, values, service }: RunningOptions,
 ): RunningCluster {
   const certificate = temporaryCertificate(service);
   let running: ReturnType<Run> | undefined;
+  const stopping = new AbortController();
   let address: WebhookAddress | undefined;
   return {
     cluster,
+    version,
     service,
     certificate,
     checks: [syncCheck(cluster)],
     namedChecks: [watchCheck(cluster)],
     open(served) {
       address = served;
+      void version.follow(stopping.signal);
       return Promise.resolve();
     },
     follow: (settings) => cluster.follow(watchedKinds(values, service.namespace, settings)),
@@ -104,6 +120,7 @@ function createRunningCluster(
         ? `Portcullis serves reviews at https://${urlHost(address.host)}:${address.port}, of the cluster at ${connection.server}\n`
         : '',
     async stop() {
+      stopping.abort();
       await running?.stop();
       await cluster.stop();
       connection.close();

@@ -96,7 +96,7 @@ function allowWithWarnings(warnings: readonly string[]): Decision {
  * @see https://github.com/kubernetes/pod-security-admission/blob/v0.37.0/admission/admission.go
  */
 function findPodWarnings(namespace: string, { enforce }: NamespacePolicy, input: PodSecurityInput): readonly string[] {
-  const { podSecurity, limits } = input;
+  const { podSecurity, limits, emulationVersion } = input;
   const isOver = createTimeLimit(input);
   const pods = input.listPods(namespace);
   if (!pods) return ['failed to list pods while checking new PodSecurity enforce level'];
@@ -106,7 +106,7 @@ function findPodWarnings(namespace: string, { enforce }: NamespacePolicy, input:
   const groups = new Map<string, Group>();
   let checked = 0;
   for (const pod of candidates.slice(0, limits.maxPods)) {
-    const { allowed, reason } = evaluatePod(pod, { ...enforce, ...emulation(input) });
+    const { allowed, reason } = evaluatePod(pod, { ...enforce, emulationVersion });
     if (!allowed) addToGroup(groups, reason, pod.metadata?.name ?? '');
     checked++;
     if (isOver()) break;
@@ -122,10 +122,6 @@ function findPodWarnings(namespace: string, { enforce }: NamespacePolicy, input:
     warnings.push(`existing pods in namespace ${quote(namespace)} violate the new PodSecurity enforce level ${policy}`);
   }
   return [...warnings, ...[...groups].map(printGroup).sort(compareBytes)];
-}
-
-function emulation({ emulationVersion }: PodSecurityInput): Pick<PodSecurityInput, 'emulationVersion'> {
-  return emulationVersion === undefined ? {} : { emulationVersion };
 }
 
 /** Returns a function that becomes true after the timeout, or after half of the time until the deadline. */

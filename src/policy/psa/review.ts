@@ -31,7 +31,7 @@ export interface PodSecurityInput {
   readonly workload?: Workload | undefined;
   readonly podSecurity: PodSecurity;
   /** The emulated Kubernetes version. Without it, the newest known version applies. */
-  readonly emulationVersion?: Version;
+  readonly emulationVersion?: Version | undefined;
   /** Resources of other API groups that are reviewed as workloads. */
   readonly workloadResources?: readonly WorkloadResource[];
   /** `undefined` if the namespace does not exist. */
@@ -153,7 +153,8 @@ function evaluatePolicies(pod: PodFields, rules: NamespaceRules, input: PodSecur
 }
 
 function evaluate(pod: PodFields, policy: Policy, emulationVersion: Version | undefined): Evaluation {
-  return evaluateDecoded({ pod }, emulationVersion === undefined ? policy : { ...policy, emulationVersion });
+  const { level, version } = policy;
+  return evaluateDecoded({ pod }, { level, version, emulationVersion });
 }
 
 /**

@@ -36,7 +36,7 @@ export interface Evaluation {
 
 export interface SelectOptions extends Policy {
   /** Evaluates as a Kubernetes release does for which this version is the newest. */
-  readonly emulationVersion?: Version;
+  readonly emulationVersion?: Version | undefined;
 }
 
 export interface EvaluateOptions extends SelectOptions {
@@ -88,6 +88,11 @@ export function createEvaluator(registry: readonly Check[]): Evaluator {
 }
 
 export const { evaluatePod, evaluateDecoded, checksAt, newestVersion } = createEvaluator(checks);
+
+/** The version that `latest` means on a Kubernetes release: its own, or the newest known one if that is older. */
+export function latestVersion(emulationVersion: Version = 'latest'): Version {
+  return compareVersions(emulationVersion, newestVersion) < 0 ? emulationVersion : newestVersion;
+}
 
 /** The error of decoding a pod or pod template, in the words of the API server. */
 export function decodeError(podLike: unknown): string | undefined {
@@ -145,7 +150,8 @@ function createSelector(registry: readonly Check[], newest: Version): Selector {
   return ({ level, version, emulationVersion }) => {
     if (level === 'privileged') return [];
     const table = level === 'baseline' ? baseline : restricted;
-    const selected = emulationVersion === undefined ? table.get(version) : undefined;
+    const isNewest = emulationVersion === undefined || compareVersions(emulationVersion, newest) >= 0;
+    const selected = isNewest ? table.get(version) : undefined;
     if (selected !== undefined) return selected;
     const effective = effectiveVersion(version, newest, emulationVersion);
     return table.get(versions.findLast((start) => compareVersions(start, effective) <= 0) ?? 'v1.0') ?? [];

@@ -22,7 +22,7 @@ import { printFieldPath } from '../pod/templates.ts';
 import type { Exemptions } from '../psa/configuration.ts';
 import { isStricter } from '../psa/policy.ts';
 import { checkFix, evaluateDecoded } from '../pss/evaluate.ts';
-import { isLevel, type Level } from '../pss/policy.ts';
+import { isLevel, type Level, type Version } from '../pss/policy.ts';
 import { admitTemplate, type TemplateInput } from '../scc/assign.ts';
 import type { SccMode } from '../scc/mode.ts';
 import type { DefaultLevel } from './enforcement.ts';
@@ -183,6 +183,10 @@ export interface NamespaceInput extends ProvenanceContext {
   readonly namespace: Namespace;
   /** Absent if it is unknown. */
   readonly level: Level | undefined;
+  /** `latest` if absent. */
+  readonly version?: Version | undefined;
+  /** The emulated Kubernetes version. Without it, the newest known version applies. */
+  readonly emulationVersion?: Version | undefined;
   readonly pods: readonly Pod[];
   /** Templates as admitted. They are created one by one, since each takes some time. */
   readonly templates: Iterable<TemplatePod>;
@@ -273,10 +277,10 @@ function findingFor(findings: Map<string, Finding>, owner: Owner): Finding {
 function findViolations(
   decoded: DecodedPod,
   prefix: string,
-  { exemptions }: NamespaceInput,
+  { exemptions, version = 'latest', emulationVersion }: NamespaceInput,
   level: Level,
 ): readonly FixableViolation[] {
-  const policy = { level, version: 'latest' } as const;
+  const policy = { level, version, emulationVersion };
   if (exemptions.runtimeClass(decoded.pod?.runtimeClassName) || evaluateDecoded(decoded, policy).allowed) return [];
   return evaluateDecoded(decoded, { ...policy, fields: true }).violations.map(
     ({ check, reason, detail, fields = [] }) => ({

@@ -8,7 +8,7 @@ import { findExemption, type Exemptions } from '../psa/configuration.ts';
 import { decodeObject, isSignificantUpdate, type Found, type Workload } from '../psa/decode.ts';
 import { printPolicy } from '../psa/policy.ts';
 import { evaluateDecoded } from '../pss/evaluate.ts';
-import type { Level } from '../pss/policy.ts';
+import type { Level, Version } from '../pss/policy.ts';
 import { readEnforcement, type DefaultLevel } from './enforcement.ts';
 import { isSelected } from './evaluation.ts';
 import type { RolloutSettings } from './settings.ts';
@@ -38,6 +38,8 @@ interface PreviewInput {
   /** The object of a workload with its template as SCC admission completes it; absent where SCCs do not apply. */
   readonly workload?: Workload | undefined;
   readonly exemptions: Exemptions;
+  /** The emulated Kubernetes version. Without it, the newest known version applies. */
+  readonly emulationVersion?: Version | undefined;
   /** Returns `undefined` if the namespace does not exist. */
   findNamespace(name: string): Namespace | undefined;
   /** The level that enforcement would apply to the namespace; `undefined` if it is unknown. */
@@ -49,7 +51,7 @@ interface PreviewInput {
  * violations, or `undefined` if there are none. Objects with a controller and updates that do not change the pod are skipped.
  */
 export function previewEnforcement(input: PreviewInput): string | undefined {
-  const { request, exemptions } = input;
+  const { request, exemptions, emulationVersion } = input;
   const { operation, kind } = request;
   if ((operation !== 'CREATE' && operation !== 'UPDATE') || request.subResource) return undefined;
   if (!hasPods(kind) || findExemption(request, exemptions)) return undefined;
@@ -64,7 +66,7 @@ export function previewEnforcement(input: PreviewInput): string | undefined {
   if (level === undefined || level === 'privileged') return undefined;
   if (exemptions.runtimeClass(found.pod.runtimeClassName)) return undefined;
   const policy = { level, version: 'latest' } as const;
-  const { allowed, detail } = evaluateDecoded({ pod: found.pod }, policy);
+  const { allowed, detail } = evaluateDecoded({ pod: found.pod }, { ...policy, emulationVersion });
   return allowed ? undefined : `PodSecurity ${quote(printPolicy(policy))}: ${detail}`;
 }
 

@@ -3,7 +3,7 @@ import type { SecurityContextConstraints } from '../../kube/scc.ts';
 import { quote } from '../../kube/text.ts';
 import type { Namespace } from '../../kube/types.ts';
 import { SAFE_SYSCTLS } from '../pod/safe-sysctls.ts';
-import type { Level } from '../pss/policy.ts';
+import { compareVersions, type Level, type Version } from '../pss/policy.ts';
 import { readNamespaceRanges, type NamespaceRanges } from '../scc/namespace.ts';
 import { decodeScc, type SccFields } from '../scc/scc.ts';
 
@@ -21,6 +21,8 @@ export interface SccLevelOptions {
    * without their user namespace. Defaults to `aware` for the profile `accurate`, and to `ignore` for `upstream`.
    */
   readonly userNamespaces?: 'aware' | 'ignore';
+  /** The version of the standards for the profile `accurate`; the newest if absent. */
+  readonly version?: Version | undefined;
 }
 
 export interface SccLevel {
@@ -37,12 +39,13 @@ export interface SccLevel {
 export function psaLevel(
   scc: SecurityContextConstraints,
   namespace: Namespace,
-  { profile, userNamespaces = profile === 'accurate' ? 'aware' : 'ignore' }: SccLevelOptions,
+  { profile, userNamespaces = profile === 'accurate' ? 'aware' : 'ignore', version = 'latest' }: SccLevelOptions,
 ): SccLevel {
   const { fields, error } = decodeScc(scc);
   if (error !== undefined) return { level: 'privileged', error: formatFieldError(error) };
-  const hasUserNamespaces = userNamespaces === 'aware' && fields.userNamespaceLevel === 'RequirePodLevel';
-  const input: Input = { scc: fields, namespace: readNamespaceRanges(namespace), profile, hasUserNamespaces };
+  const isAware = userNamespaces === 'aware' && compareVersions(version, 'v1.35') >= 0;
+  const hasUserNamespaces = isAware && fields.userNamespaceLevel === 'RequirePodLevel';
+  const input = { scc: fields, namespace: readNamespaceRanges(namespace), profile, version, hasUserNamespaces };
   const results = EVALUATIONS.map((evaluate) => evaluate(input));
   const failure = results.find((result) => typeof result === 'object');
   if (failure) return { level: 'privileged', error: failure.error };
@@ -53,6 +56,7 @@ interface Input {
   readonly scc: SccFields;
   readonly namespace: NamespaceRanges;
   readonly profile: SccLevelProfile;
+  readonly version: Version;
   /** True if pods have user namespaces, and these are taken into account. */
   readonly hasUserNamespaces: boolean;
 }
@@ -62,11 +66,6 @@ type Result = Level | { readonly error: string };
 const BASELINE_CAPABILITIES: ReadonlySet<string> = words(
   'AUDIT_WRITE CHOWN DAC_OVERRIDE FOWNER FSETID KILL MKNOD NET_BIND_SERVICE SETFCAP SETGID SETPCAP SETUID SYS_CHROOT',
 );
-
-const BASELINE_SYSCTLS: Readonly<Record<SccLevelProfile, ReadonlySet<string>>> = {
-  upstream: new Set(SAFE_SYSCTLS.filter(({ since }) => since === 'v1.0').map(({ name }) => name)),
-  accurate: new Set(SAFE_SYSCTLS.map(({ name }) => name)),
-};
 
 const OLD_SE_LINUX_TYPES = ['', 'container_t', 'container_init_t', 'container_kvm_t'];
 const BASELINE_SE_LINUX_TYPES: Readonly<Record<SccLevelProfile, ReadonlySet<string>>> = {
@@ -92,7 +91,7 @@ const EVALUATIONS: readonly ((input: Input) => Result)[] = [
   ({ scc }) => privilegedIf(scc.allowHostDirVolumePlugin || scc.allowPrivilegedContainer),
   ({ scc }) => privilegedIf(scc.allowHostIPC || scc.allowHostNetwork || scc.allowHostPID || scc.allowHostPorts),
   ({ scc }) => (scc.allowPrivilegeEscalation === false ? 'restricted' : 'baseline'),
-  ({ scc, profile }) => privilegedIf(scc.allowedUnsafeSysctls.some((name) => !BASELINE_SYSCTLS[profile].has(name))),
+  (input) => privilegedIf(input.scc.allowedUnsafeSysctls.some((name) => !isBaselineSysctl(name, input))),
   capabilitiesLevel,
   volumesLevel,
   seLinuxLevel,
@@ -102,6 +101,11 @@ const EVALUATIONS: readonly ((input: Input) => Result)[] = [
 
 function privilegedIf(isPrivileged: boolean): Level {
   return isPrivileged ? 'privileged' : 'restricted';
+}
+
+function isBaselineSysctl(sysctl: string, { profile, version }: Input): boolean {
+  const newest = profile === 'upstream' ? 'v1.0' : version;
+  return SAFE_SYSCTLS.some(({ name, since }) => name === sysctl && compareVersions(since, newest) <= 0);
 }
 
 function capabilitiesLevel({ scc, profile }: Input): Level {
@@ -120,10 +124,11 @@ function volumesLevel({ scc: { volumes }, profile }: Input): Result {
   return others.length === 0 ? 'restricted' : 'baseline';
 }
 
-function seLinuxLevel({ scc: { seLinuxContext }, profile, hasUserNamespaces }: Input): Level {
+function seLinuxLevel({ scc: { seLinuxContext }, profile, version, hasUserNamespaces }: Input): Level {
   if (seLinuxContext.type !== 'MustRunAs') return 'privileged';
   const { type = '', user = '', role = '' } = seLinuxContext.seLinuxOptions ?? {};
-  const types = BASELINE_SE_LINUX_TYPES[hasUserNamespaces ? 'accurate' : profile];
+  const isNew = hasUserNamespaces || (profile === 'accurate' && compareVersions(version, 'v1.31') >= 0);
+  const types = BASELINE_SE_LINUX_TYPES[isNew ? 'accurate' : 'upstream'];
   return privilegedIf(!types.has(type) || user !== '' || role !== '');
 }
 

@@ -94,6 +94,7 @@ export function createPsaWebhook(options: PsaWebhookOptions): Webhook {
       workload: workload?.object,
       podSecurity: options.podSecurity(),
       workloadResources: resources,
+      emulationVersion: store.emulationVersion,
       findNamespace(name) {
         const namespace = store.get('Namespace', name);
         // A request without a namespace does not wait for one.

@@ -74,6 +74,7 @@ describe('doctor', () => {
     assert.equal(
       stdout,
       withCounts(`ok    api-server       API server: Kubernetes v1.36.0+portcullis-dev is supported
+ok    api-server       Pod Security: latest means v1.36, as in the API server
 ok    webhooks         ValidatingWebhookConfiguration psa.portcullis.dev: ALL webhooks, as expected by this version
 ok    webhooks         MutatingWebhookConfiguration zz.scc.portcullis.dev: ALL webhooks, as expected by this version
 ok    webhooks         MutatingWebhookConfiguration objects.scc.portcullis.dev: ALL webhooks, as expected by this version
@@ -276,7 +277,7 @@ const HEALTHY: Facts = {
   now: NOW,
   namespace: 'portcullis',
   settings: SETTINGS,
-  server: { value: { version: 'v1.36.3', groups: ['apps', 'security.openshift.io'] } },
+  server: { value: { version: 'v1.36.3', minor: 'v1.36', groups: ['apps', 'security.openshift.io'] } },
   configurations: registered(),
   namespaces: { value: [namespace('default'), namespace('kube-system'), namespace('portcullis')] },
   nodes: { value: [{ metadata: { name: 'n1' } }, { metadata: { name: 'n2' } }] },
@@ -357,7 +358,7 @@ const CHANGES: Readonly<Record<string, Partial<Facts>>> = {
   'development cluster': {
     ...NOTHING,
     configurations: registered(),
-    server: { value: { version: 'v1.36.0+portcullis-dev', groups: ['security.openshift.io'] } },
+    server: { value: { version: 'v1.36.0+portcullis-dev', minor: 'v1.36', groups: ['security.openshift.io'] } },
   },
   'missing configuration': { configurations: registered().slice(1) },
   'different fields': withWebhook('psa.portcullis.dev', {

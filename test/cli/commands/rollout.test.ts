@@ -1,8 +1,11 @@
 import assert from 'node:assert/strict';
-import { readFile } from 'node:fs/promises';
+import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import { startCluster, type TestCluster } from '../../support/dev-cluster.ts';
 import { runProgram, type Outcome } from '../../support/memory-io.ts';
+import { formatSettings } from '../../support/serve-process.ts';
 import { installStandardSccs, RANGES } from '../../support/controllers.ts';
 import { rolloutBlockers } from '../../../src/cli/commands/rollout-status.ts';
 import type { NamespaceCounts, PlannedNamespace, RolloutState } from '../../../src/cli/rollout.ts';
@@ -84,6 +87,82 @@ describe('plan', () => {
     const { stdout } = await runWith((text) => text.replaceAll('name: tool', 'name: "to\\e[2Jol"'), 'plan');
     assert.match(stdout, /\n {2}Pod to\\u001b\[2Jol\n/);
     assert.ok(!stdout.includes('\u001b'));
+  });
+});
+
+describe('plan --kubernetes-version', () => {
+  const workload = (name: string, namespace: string, spec: object): object => ({
+    apiVersion: 'apps/v1',
+    kind: 'Deployment',
+    metadata: { name, namespace },
+    spec: { template: { spec: { containers: [{ name: 'c', image: 'i', livenessProbe: PROBE }], ...spec } } },
+  });
+  const PROBE = { tcpSocket: { host: '10.0.0.1', port: 80 } };
+  const namespace = (name: string, labels: Readonly<Record<string, string>>): object => ({
+    apiVersion: 'v1',
+    kind: 'Namespace',
+    metadata: {
+      name,
+      labels: Object.fromEntries(
+        Object.entries(labels).map(([mode, value]) => [`pod-security.kubernetes.io/${mode}`, value]),
+      ),
+    },
+  });
+  const manifests = [
+    namespace('shop', { enforce: 'baseline' }),
+    workload('web', 'shop', {}),
+    workload('agent', 'shop', { hostNetwork: true }),
+    namespace('pinned', { enforce: 'baseline', 'enforce-version': 'v1.30' }),
+    workload('web', 'pinned', {}),
+    namespace('open', { enforce: 'privileged' }),
+    workload('web', 'open', {}),
+  ];
+  const stdin = JSON.stringify({ apiVersion: 'v1', kind: 'List', items: manifests });
+  const plan = (...args: readonly string[]): Promise<Outcome> =>
+    runProgram(['rollout', 'plan', '-f', '-', ...args], { stdin });
+
+  test('lists the workloads that this version refuses and the version before admits', async () => {
+    const { code, stdout } = await plan('--kubernetes-version=v1.34');
+    const [assumed = '', ...rest] = stdout.split('\n\n');
+    assert.match(assumed, /; Kubernetes v1\.33 as the present version\.$/);
+    assert.equal(
+      rest.join('\n\n'),
+      `NAMESPACE   CURRENT              PLANNED      VERDICT         REFUSED   REASON
+open        privileged (label)   privileged   no violations
+pinned      baseline (label)     baseline     no violations
+shop        baseline (label)     baseline     violating       1
+
+shop (baseline)
+  Deployment web
+    hostProbesAndHostLifecycle: probe or lifecycle host (container "c" uses probe or lifecycle host "10.0.0.1")
+      spec.template.spec.containers[0].livenessProbe.tcpSocket.host
+      Fix: Remove host from httpGet and tcpSocket in probes and lifecycle hooks: without it, they are sent to the pod.
+  Next: Change the workloads before the upgrade; or keep the present version: kubectl label namespace/shop pod-security.kubernetes.io/enforce-version=v1.33.
+
+3 namespaces: 2 no violations, 1 violating; 1 workload (0 running pods) would be refused by Kubernetes v1.34 and not by v1.33
+`,
+    );
+    assert.equal(code, 1);
+  });
+
+  test('a version without new checks, and one that is not known yet', async () => {
+    const { code, stdout } = await plan('--kubernetes-version', 'v1.50', '-n', 'shop');
+    assert.match(
+      stdout,
+      /; Kubernetes v1\.36 as the present version; v1\.50 as v1\.37, whose Pod Security Standards are the newest known\.\n/,
+    );
+    assert.match(stdout, /; no workload would be refused by Kubernetes v1\.50 and not by v1\.36\n$/);
+    assert.equal(code, 0);
+  });
+
+  test('compares with the version of the settings', async (context) => {
+    const folder = await mkdtemp(join(tmpdir(), 'portcullis-plan-'));
+    context.after(() => rm(folder, { recursive: true }));
+    const file = join(folder, 'configuration.yaml');
+    await writeFile(file, formatSettings({ podSecurity: { emulationVersion: 'v1.34' } }));
+    const { stdout } = await plan('--kubernetes-version=v1.35', '--config', file);
+    assert.match(stdout, /no workload would be refused by Kubernetes v1\.35 and not by v1\.34\n$/);
+    assert.doesNotMatch(stdout, /present version/);
   });
 });
 

@@ -4,7 +4,7 @@ import { suite, test } from 'node:test';
 import fc from 'fast-check';
 import { type JsonObject, isObject, type Namespace, type PodLike } from '../../../src/kube/types.ts';
 import { psaLevel } from '../../../src/policy/rollout/scc-level.ts';
-import { evaluatePod, type Level } from '../../../src/policy/pss/index.ts';
+import { evaluatePod, type Level, type Version } from '../../../src/policy/pss/index.ts';
 import { STANDARD_SCCS } from '../../../src/policy/scc/standard.ts';
 import { laxScc, namespaceWith } from '../../support/scc.ts';
 import type { SecurityContextConstraints } from '../../../src/kube/scc.ts';
@@ -135,6 +135,25 @@ suite('awareness of user namespaces changes two parts of an SCC that requires th
     const level = psaLevel(scc, NAMESPACE, { profile: 'accurate', userNamespaces: 'ignore' });
     assert.deepEqual(level, { level: 'baseline' });
   });
+});
+
+suite('the accurate profile at a version of the standards', () => {
+  const container_engine_t = { seLinuxContext: { type: 'MustRunAs', seLinuxOptions: { type: 'container_engine_t' } } };
+  const anyUser = { userNamespaceLevel: 'RequirePodLevel', runAsUser: { type: 'RunAsAny' } };
+  const cases: readonly (readonly [name: string, fields: JsonObject, version: Version, level: Level])[] = [
+    ['tcp_rmem', { allowedUnsafeSysctls: ['net.ipv4.tcp_rmem'] }, 'v1.31', 'privileged'],
+    ['tcp_rmem', { allowedUnsafeSysctls: ['net.ipv4.tcp_rmem'] }, 'v1.32', 'restricted'],
+    ['container_engine_t', container_engine_t, 'v1.30', 'privileged'],
+    ['container_engine_t', container_engine_t, 'v1.31', 'restricted'],
+    ['any user in a user namespace', anyUser, 'v1.34', 'baseline'],
+    ['any user in a user namespace', anyUser, 'v1.35', 'restricted'],
+  ];
+  for (const [name, fields, version, level] of cases) {
+    test(`${name} at ${version}`, () => {
+      const scc = laxScc({ ...STRICT, ...fields });
+      assert.deepEqual(psaLevel(scc, NAMESPACE, { profile: 'accurate', version }), { level });
+    });
+  }
 });
 
 suite('SCCs that cannot be evaluated', () => {

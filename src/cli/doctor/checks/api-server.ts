@@ -1,24 +1,36 @@
 import { MINIMUM_MINOR } from '../../../install/index.ts';
-import { evaluateFact, ok, problem, unknown, type Check } from '../facts.ts';
+import { latestVersion } from '../../../policy/pss/evaluate.ts';
+import type { Version } from '../../../policy/pss/policy.ts';
+import { evaluateFact, info, ok, problem, unknown, type Check, type CheckResult } from '../facts.ts';
 
 const OBJECT = 'API server';
 
-/** The API server supports match conditions. */
+/** The API server supports match conditions, and its version of the Pod Security Standards is known. */
 export const apiServer: Check = {
   name: 'api-server',
-  evaluate: ({ server }) =>
-    evaluateFact(server, OBJECT, ({ version }) => {
-      const [, major, minor] = /^v?([1-9]\d*)\.(\d+)/.exec(version) ?? [];
-      if (major === undefined) return [unknown(OBJECT, `cannot parse version ${version}`)];
-      if (Number(major) > 1 || Number(minor) >= MINIMUM_MINOR) {
-        return [ok(OBJECT, `Kubernetes ${version} is supported`)];
-      }
-      return [
-        problem(OBJECT, `Kubernetes ${version} is older than v1.${MINIMUM_MINOR}`, {
-          impact:
-            'match conditions are not supported: break-glass has no effect, and the webhooks receive more requests',
-          fix: 'upgrade the cluster',
-        }),
-      ];
-    }),
+  evaluate: ({ server, emulationVersion }) =>
+    evaluateFact(server, OBJECT, ({ version, minor }) => [
+      checkSupport(version),
+      describeLatest(minor, emulationVersion),
+    ]),
 };
+
+function checkSupport(version: string): CheckResult {
+  const [, major, minor] = /^v?([1-9]\d*)\.(\d+)/.exec(version) ?? [];
+  if (major === undefined) return unknown(OBJECT, `cannot parse version ${version}`);
+  if (Number(major) > 1 || Number(minor) >= MINIMUM_MINOR) return ok(OBJECT, `Kubernetes ${version} is supported`);
+  return problem(OBJECT, `Kubernetes ${version} is older than v1.${MINIMUM_MINOR}`, {
+    impact: 'match conditions are not supported: break-glass has no effect, and the webhooks receive more requests',
+    fix: 'upgrade the cluster',
+  });
+}
+
+/** Reports the version that `latest` means in Pod Security. */
+function describeLatest(server: Version | undefined, emulationVersion: Version | undefined): CheckResult {
+  const object = 'Pod Security';
+  const meaning = `latest means ${latestVersion(emulationVersion ?? server)}`;
+  if (emulationVersion !== undefined) return info(object, `${meaning}, by spec.podSecurity.emulationVersion`);
+  if (server === undefined) return info(object, `${meaning}, since the API server reports no version`);
+  if (latestVersion(server) === server) return ok(object, `${meaning}, as in the API server`);
+  return info(object, `${meaning}, the newest known version`, `upgrade Portcullis for the checks of ${server}`);
+}

@@ -1,0 +1,76 @@
+/** The version of the API server, which decides what the version `latest` of a Pod Security policy means. */
+import { createObservable, type Observable } from '../config/settings.ts';
+import type { JsonObject } from '../kube/types.ts';
+import { parseVersion, type Version } from '../policy/pss/policy.ts';
+import type { Logger } from '../telemetry/logger.ts';
+import { sleep, type Clock } from './clock.ts';
+import type { Connection } from './connection.ts';
+
+/**
+ * Reads the version of an API server; `undefined` for builds without a version. An API server that emulates an older version
+ * evaluates Pod Security as that version.
+ */
+export async function readServerVersion(
+  { request }: Pick<Connection, 'request'>,
+  signal?: AbortSignal,
+): Promise<Version | undefined> {
+  return parseServerVersion(await request({ method: 'GET', path: '/version', ...(signal ? { signal } : {}) }));
+}
+
+/** The version in the document at `/version`. */
+export function parseServerVersion(document: JsonObject): Version | undefined {
+  return minorVersion(document, 'emulationMajor', 'emulationMinor') ?? minorVersion(document, 'major', 'minor');
+}
+
+function minorVersion(document: JsonObject, major: string, minor: string): Version | undefined {
+  // Providers append a plus sign to the minor version.
+  const [, digits] = /^(\d+)\+?$/.exec(String(document[minor])) ?? [];
+  return document[major] === '1' && digits !== undefined ? parseVersion(`v1.${digits}`) : undefined;
+}
+
+/** An upgrade of the API server is noticed after this time, or when a broken connection is re-established. */
+const INTERVAL_MS = 60_000;
+
+export interface ServerVersion extends Observable<Version | undefined> {
+  /** Reads the version now and at intervals until the signal is aborted. */
+  follow(signal: AbortSignal): Promise<void>;
+  /** Reads the version now. Calls at the same time share a request. */
+  refresh(): Promise<void>;
+}
+
+/** Creates the version of an API server, which is unknown until it is followed. A failure keeps the last known version. */
+export function createServerVersion(
+  connection: Pick<Connection, 'request'>,
+  { clock, logger }: { readonly clock: Clock; readonly logger?: Logger | undefined },
+): ServerVersion {
+  const version = createObservable<Version | undefined>(undefined);
+  let isFailing = false;
+  let refreshing: Promise<void> | undefined;
+  const refresh = async (signal: AbortSignal | undefined): Promise<void> => {
+    try {
+      const current = await readServerVersion(connection, signal);
+      isFailing = false;
+      if (current === version.value) return;
+      logger?.info({ kubernetesVersion: current, before: version.value }, 'version of the API server');
+      version.set(current);
+    } catch (err) {
+      if (signal?.aborted === true) return;
+      if (!isFailing)
+        logger?.warn({ err }, 'cannot read the version of the API server; the last known one stays in use');
+      isFailing = true;
+    }
+  };
+  return {
+    get value() {
+      return version.value;
+    },
+    subscribe: (listener) => version.subscribe(listener),
+    refresh: () => (refreshing ??= refresh(undefined).finally(() => (refreshing = undefined))),
+    async follow(signal) {
+      while (!signal.aborted) {
+        await refresh(signal);
+        await sleep(clock, INTERVAL_MS, signal);
+      }
+    },
+  };
+}
