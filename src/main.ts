@@ -1,3 +1,4 @@
+import { basename } from 'node:path';
 import { EXIT, type Io } from './cli/command.ts';
 
 /** The exit code of an interrupted program, as shells report it. */
@@ -37,7 +38,8 @@ process.exitCode = isOld
 /** The program is loaded here, because old versions of Node cannot parse it. */
 async function start(): Promise<number> {
   const { run } = await import('./cli/program.ts');
-  return run(process.argv.slice(2), io);
+  const [, path = '', ...args] = process.argv;
+  return run(args, io, { file: basename(path) });
 }
 
 function ignoreBrokenPipe(error: Error): void {

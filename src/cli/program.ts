@@ -110,6 +110,12 @@ export const COMMANDS: readonly CommandEntry[] = [
     'Remove Portcullis from a cluster, webhooks first',
     () => import('./commands/uninstall.ts'),
   ),
+  entry(
+    'completion',
+    INSTALLATION,
+    'Print a script for the completion of a shell',
+    () => import('./commands/completion.ts'),
+  ),
   entry('version', INSTALLATION, 'Show the version', () => import('./commands/version.ts')),
 ];
 
@@ -120,17 +126,48 @@ function entry(name: string, group: string, summary: string, load: CommandEntry[
 /** The width of the help if the output is no terminal. */
 const HELP_WIDTH = 100;
 
-/** Runs the command that the arguments name, and resolves to the exit code. A mistake of the user is printed, not thrown. */
-export async function run(args: readonly string[], io: Io, commands = COMMANDS): Promise<number> {
-  const words = withHelp(args);
+/** The names under which the program can be called besides its own: as a plugin, kubectl calls `kubectl-scc` for `kubectl scc`. */
+const PLUGINS: ReadonlyMap<string, Invocation> = new Map([
+  ['kubectl-portcullis', { name: 'kubectl portcullis', prefix: [] }],
+  ['kubectl-scc', { name: 'kubectl', prefix: ['scc'] }],
+]);
+
+/** How the program was called. */
+interface Invocation {
+  /** The name in the help. */
+  readonly name: string;
+  /** The words before the arguments. */
+  readonly prefix: readonly string[];
+}
+
+const DIRECT: Invocation = { name: PROGRAM, prefix: [] };
+const COMPLETE = '__complete';
+
+/**
+ * Runs the command that the arguments name, and resolves to the exit code. A mistake of the user is printed, not thrown. The
+ * file name is that by which the program was called.
+ */
+export async function run(
+  args: readonly string[],
+  io: Io,
+  { commands = COMMANDS, file = PROGRAM }: { readonly commands?: readonly CommandEntry[]; readonly file?: string } = {},
+): Promise<number> {
+  const invocation = PLUGINS.get(file.replace('_complete', '')) ?? DIRECT;
+  const isCompletion = file.startsWith('kubectl_complete-') || args[0] === COMPLETE;
+  if (isCompletion) {
+    const { complete } = await import('./commands/completion.ts');
+    const typed = args[0] === COMPLETE ? args.slice(1) : args;
+    return await complete([...invocation.prefix, ...typed], commands, io);
+  }
+  const words = [...invocation.prefix, ...withHelp(args)];
   const entry = commands.find(({ name }) => name.split(' ').every((word, index) => word === words[index]));
-  const program = createProgram(io, commands);
+  const program = createProgram(io, commands, invocation);
   const node = entry ? findNode(program, entry.name) : program;
   let exitCode: number = EXIT.passed;
   try {
     const definition = entry && (await entry.load()).command;
     if (definition) {
-      addDefinition(node, definition).action(async () => {
+      addDefinition(node, definition, invocation).action(async () => {
         const sources = { typed: typedOptions(node), env: io.env };
         exitCode = await definition.run(resolveValues(definition.options, sources), node.args, io, sources);
       });
@@ -173,8 +210,12 @@ function normalize(args: readonly string[], options: Options): readonly string[]
 }
 
 /** Creates the command tree without the options of the commands. */
-function createProgram({ stdout, stderr }: Io, commands: readonly CommandEntry[]): CommanderCommand {
-  const program = new CommanderCommand(PROGRAM)
+function createProgram(
+  { stdout, stderr }: Io,
+  commands: readonly CommandEntry[],
+  { name: programName }: Invocation,
+): CommanderCommand {
+  const program = new CommanderCommand(programName)
     .description('Pod security admission server for Kubernetes')
     .usage('COMMAND [options]')
     .version(`${PROGRAM} v${VERSION}`, '--version', 'Show the version')
@@ -191,7 +232,7 @@ function createProgram({ stdout, stderr }: Io, commands: readonly CommandEntry[]
       getErrHasColors: () => false,
     })
     .configureHelp({ formatHelp: printHelp })
-    .addHelpText('after', `\nUse "${PROGRAM} COMMAND --help" for the options of a command.`);
+    .addHelpText('after', `\nUse "${programName} COMMAND --help" for the options of a command.`);
   program.showHelpAfterError(usageHint(program));
   for (const { name, group, summary } of commands) findNode(program, name, group).summary(summary);
   return program;
@@ -207,9 +248,11 @@ function findNode(program: CommanderCommand, name: string, group = ''): Commande
   }, program);
 }
 
-/** The help of the program lists subcommands under their full names, such as `scc plan`. */
+/** The help of the program lists subcommands under their full names, such as `scc plan`; that of a group, without its name. */
 function printHelp(command: CommanderCommand, help: Help): string {
-  const flat = Object.assign(help, { visibleCommands: leaves, subcommandTerm: commandPath });
+  const own = command.parent ? commandPath(command).length + 1 : 0;
+  const subcommandTerm = (one: CommanderCommand): string => commandPath(one).slice(own);
+  const flat = Object.assign(help, { visibleCommands: leaves, subcommandTerm });
   return new Help().formatHelp(command, flat);
 }
 
@@ -224,17 +267,28 @@ function commandPath(command: CommanderCommand): string {
 }
 
 function usageHint(command: CommanderCommand): string {
-  const path = command.parent ? `${PROGRAM} ${commandPath(command)}` : PROGRAM;
-  return `See '${path} --help' for usage.`;
+  const names = [command.name()];
+  for (let { parent } = command; parent; { parent } = parent) names.unshift(parent.name());
+  return `See '${names.join(' ')} --help' for usage.`;
 }
 
 /** Adds the operands, the options and the details of a command to its node, and returns the node. */
-function addDefinition(command: CommanderCommand, { operands, details, options }: Command): CommanderCommand {
+function addDefinition(
+  command: CommanderCommand,
+  { operands, details, options }: Command,
+  invocation: Invocation,
+): CommanderCommand {
   command.description(`${command.summary()}.`);
   if (operands !== undefined) command.arguments(operands);
-  if (details !== undefined) command.addHelpText('after', `\n${details.trim()}`);
+  if (details !== undefined) command.addHelpText('after', `\n${renameCalls(details.trim(), invocation)}`);
   for (const [name, one] of Object.entries(options)) addOption(command, name, one);
   return command;
+}
+
+/** Returns the details with the name by which the program was called. */
+function renameCalls(details: string, { name, prefix }: Invocation): string {
+  const words = prefix.map((word) => `${word} `).join('');
+  return details.replaceAll(new RegExp(`(^ {2}|\\| |["'(])${PROGRAM} ${words}(?=\\w)`, 'gm'), `$1${name} ${words}`);
 }
 
 /** Registers an option. Commander collects its texts, and `resolveValues` converts them. */

@@ -107,8 +107,8 @@ Options:
   -h, --help  Show this help
 
 Walls:
-  wall build  Build a wall
-  wall raze   Tear a wall down
+  build       Build a wall
+  raze        Tear a wall down
 `;
 
 const BUILD_HELP = `Usage: portcullis wall build [options] <stone...>

@@ -15,6 +15,8 @@ export interface Environment {
   /** Outputs that are terminals. */
   readonly terminals?: readonly ('stdout' | 'stderr')[];
   readonly signal?: AbortSignal;
+  /** The file name by which the program is called. */
+  readonly file?: string;
   /** Commands in place of those of the program. */
   readonly commands?: readonly CommandEntry[];
 }
@@ -28,6 +30,7 @@ export async function runProgram(args: readonly string[], environment: Environme
     write: (text) => void (written[name] += text),
   });
   const io: Io = { stdin: Readable.from([stdin]), stdout: output('stdout'), stderr: output('stderr'), env, signal };
-  const code = await run(args, io, environment.commands);
+  const { commands, file } = environment;
+  const code = await run(args, io, { ...(commands ? { commands } : {}), ...(file === undefined ? {} : { file }) });
   return { code, ...written };
 }

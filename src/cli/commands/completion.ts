@@ -1,0 +1,163 @@
+import { defineCommand, EXIT, PROGRAM, type Io } from '../command.ts';
+import { printFlags, UsageError, type Option, type Options } from '../options.ts';
+import type { CommandEntry } from '../program.ts';
+
+const SCRIPTS: Readonly<Record<string, string>> = {
+  bash: `_portcullis() {
+  local current=\${COMP_WORDS[COMP_CWORD]} line output
+  output=$(portcullis __complete "\${COMP_WORDS[@]:1:COMP_CWORD}" 2>/dev/null) || return
+  COMPREPLY=()
+  if [[ \${output##*$'\\n'} == :0 ]]; then
+    while read -r line; do COMPREPLY+=("$line"); done < <(compgen -f -- "\${current#=}")
+    compopt -o filenames 2>/dev/null
+    return
+  fi
+  while read -r line; do COMPREPLY+=("\${line%%$'\\t'*}"); done <<< "\${output%:*}"
+  unset 'COMPREPLY[-1]'
+}
+complete -F _portcullis portcullis
+`,
+  zsh: `#compdef portcullis
+_portcullis() {
+  local -a lines candidates
+  lines=("\${(@f)$(portcullis __complete "\${(@)words[2,CURRENT]}" 2>/dev/null)}")
+  if [[ $lines[-1] == :0 ]]; then
+    _files
+    return
+  fi
+  candidates=("\${(@)\${(@)lines[1,-2]//:/\\\\:}/$'\\t'/:}")
+  _describe portcullis candidates
+}
+compdef _portcullis portcullis
+`,
+  fish: `function __portcullis_complete
+  set -l words (commandline -opc)
+  set -l current (commandline -ct)
+  set -e words[1]
+  set -l lines (portcullis __complete $words "$current" 2>/dev/null)
+  if test "$lines[-1]" = :0
+    __fish_complete_path "$current"
+  else
+    printf '%s\\n' $lines | string match -v -r '^:'
+  end
+end
+complete -c portcullis -f -a '(__portcullis_complete)'
+`,
+};
+
+const DETAILS = `
+Prints a script for the completion of commands, flags and their values.
+
+Examples:
+  source <(portcullis completion bash)
+  portcullis completion zsh > "\${fpath[1]}/_portcullis"
+  portcullis completion fish > ~/.config/fish/completions/portcullis.fish
+
+The completion of "kubectl portcullis" and "kubectl scc" needs no script: kubectl runs the programs
+kubectl_complete-portcullis and kubectl_complete-scc of the package.
+`;
+
+export const command = defineCommand({
+  operands: '<bash|zsh|fish>',
+  details: DETAILS,
+  options: {},
+  run(_values, [shell = ''], io) {
+    const script = Object.hasOwn(SCRIPTS, shell) ? SCRIPTS[shell] : undefined;
+    if (script === undefined) throw new UsageError(`no script for ${shell}: must be one of bash, zsh, fish`);
+    io.stdout.write(script);
+    return Promise.resolve(EXIT.passed);
+  },
+});
+
+interface Candidate {
+  readonly word: string;
+  readonly description: string;
+}
+
+const FILES = 'files';
+
+/**
+ * Prints the candidates for the last word, one in each line, with their descriptions, then a directive: `:4` for these
+ * candidates only, `:0` for files. This is the protocol of cobra, which kubectl uses for plugins.
+ */
+export async function complete(
+  words: readonly string[],
+  commands: readonly CommandEntry[],
+  { stdout }: Pick<Io, 'stdout'>,
+): Promise<number> {
+  const last = words.at(-1) ?? '';
+  // Bash separates words at equals signs.
+  const before = words.slice(0, -1).filter((word) => word !== '=');
+  const found = await findCandidates(before, last === '=' ? '' : last, commands);
+  const candidates = found === FILES ? [] : found;
+  stdout.write(candidates.map(({ word, description }) => `${word}\t${description}\n`).join(''));
+  stdout.write(found === FILES ? ':0\n' : ':4\n');
+  return EXIT.passed;
+}
+
+async function findCandidates(
+  before: readonly string[],
+  current: string,
+  commands: readonly CommandEntry[],
+): Promise<readonly Candidate[] | typeof FILES> {
+  const entry = commands.find(({ name }) => name.split(' ').every((word, index) => word === before[index]));
+  if (entry === undefined) return startingWith(current, subcommands(before, commands));
+  const { options, operands = '' } = (await entry.load()).command;
+  const [, flag] = /^(--[^=]+)=/.exec(current) ?? [];
+  if (flag !== undefined) {
+    const values = optionValues(findOption(flag, options));
+    return values === FILES
+      ? FILES
+      : startingWith(
+          current,
+          values.map((word) => ({ ...word, word: `${flag}=${word.word}` })),
+        );
+  }
+  const previous = findOption(before.at(-1) ?? '', options);
+  if (previous?.value !== undefined) {
+    const values = optionValues(previous);
+    return values === FILES ? FILES : startingWith(current, values);
+  }
+  if (current.startsWith('-')) return startingWith(current, flags(options));
+  const choices = /^<([a-z]+(?:\|[a-z]+)+)>$/.exec(operands)?.[1]?.split('|') ?? [];
+  return startingWith(
+    current,
+    choices.map((word) => ({ word, description: '' })),
+  );
+}
+
+function startingWith(prefix: string, candidates: readonly Candidate[]): readonly Candidate[] {
+  return candidates.filter(({ word }) => word.startsWith(prefix));
+}
+
+/** The next words of the commands that start with these words. A group has no description. */
+function subcommands(before: readonly string[], commands: readonly CommandEntry[]): readonly Candidate[] {
+  const next = commands.flatMap(({ name, summary }) => {
+    const words = name.split(' ');
+    const word = words[before.length];
+    if (word === undefined || before.some((one, index) => one !== words[index])) return [];
+    return [[word, words.length === before.length + 1 ? summary : `${PROGRAM} ${words[0]} COMMAND`] as const];
+  });
+  return Array.from(new Map(next), ([word, description]) => ({ word, description }));
+}
+
+function findOption(text: string, options: Options): Option<unknown> | undefined {
+  const found = Object.entries(options).find(([name, { short }]) => text === `--${name}` || text === `-${short ?? ''}`);
+  return text === '-' ? undefined : found?.[1];
+}
+
+const FILE_VALUES: ReadonlySet<string> = new Set(['FILE', 'PATH,...', 'DIR']);
+
+function optionValues(option: Option<unknown> | undefined): readonly Candidate[] | typeof FILES {
+  if (option?.value === undefined) return [];
+  if (FILE_VALUES.has(option.value)) return FILES;
+  return (option.choices ?? []).map((word) => ({ word, description: '' }));
+}
+
+function flags(options: Options): readonly Candidate[] {
+  const own = Object.entries(options).map(([name, { help }]) => ({
+    word: printFlags(name, { help }),
+    description: help,
+  }));
+  return [...own, { word: '--help', description: 'Show this help' }];
+}
