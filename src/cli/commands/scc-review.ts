@@ -5,11 +5,12 @@ import { getPodTemplate } from '../../kube/pod.ts';
 import { getApiVersion } from '../../kube/resources.ts';
 import { quote } from '../../kube/text.ts';
 import { isObject, type JsonObject } from '../../kube/types.ts';
+import { findPodTemplates } from '../../policy/pod/templates.ts';
 import type { SccSettings } from '../../policy/scc/mode.ts';
 import { answerReview, REVIEW_KINDS } from '../../policy/scc/review.ts';
 import { defineCommand, EXIT } from '../command.ts';
 import { readSubjects, type Inventory } from '../inventory/inventory.ts';
-import { manifestName, manifestNamespace, podPath } from '../inventory/manifests.ts';
+import { fieldNamespace, manifestName, manifestNamespace } from '../inventory/manifests.ts';
 import { list, nonEmpty, option, text, type Values } from '../options.ts';
 import { printPosition } from '../output/findings.ts';
 import { assumptionBlocks, printable, printData, printTable } from '../output/print.ts';
@@ -25,30 +26,40 @@ const subjectOptions = {
 /** Reviews have the same API version as SCCs. */
 const API_VERSION = getApiVersion('SecurityContextConstraints');
 
+interface RequestedReview {
+  readonly review: JsonObject;
+  /** `undefined` for the default namespace. */
+  readonly namespace: string | undefined;
+}
+
 /**
- * Returns an object that is a review, or a review for its pod; `undefined` for kinds without pods. Without a user and a group,
- * the review is about service accounts: those of the options, otherwise that of the pod.
+ * Returns an object that is a review, or a review for each of its pods and pod templates. Without a user and a group, the
+ * review is about service accounts: those of the options, otherwise that of the pod.
  */
-function createReview(
+function createReviews(
   { apiVersion, kind, value }: ManifestObject,
   { user, group: groups, serviceaccount: accounts }: Values<typeof subjectOptions>,
-): JsonObject | undefined {
-  if (apiVersion === API_VERSION && REVIEW_KINDS.some((one) => one === kind)) return value;
-  const path = podPath(apiVersion, kind);
-  if (path === undefined) return undefined;
-  const { metadata, spec } = getPodTemplate(value, path) ?? {};
-  const template = path.length === 0 ? { metadata: { annotations: metadata?.annotations }, spec } : { metadata, spec };
+): readonly RequestedReview[] {
+  if (apiVersion === API_VERSION && REVIEW_KINDS.some((one) => one === kind)) {
+    return [{ review: value, namespace: manifestNamespace(value) }];
+  }
   const subjects = {
     ...(user === undefined ? {} : { user }),
     ...(groups.length === 0 ? {} : { groups }),
     ...(accounts.length === 0 ? {} : { serviceAccountNames: accounts }),
   };
   const isOfUser = user !== undefined || groups.length > 0;
-  return {
-    apiVersion: API_VERSION,
-    kind: isOfUser ? 'PodSecurityPolicySubjectReview' : 'PodSecurityPolicyReview',
-    spec: { template, ...subjects },
-  };
+  return findPodTemplates(value).templates.map((path) => {
+    const { metadata, spec } = getPodTemplate(value, path) ?? {};
+    const template =
+      path.length === 0 ? { metadata: { annotations: metadata?.annotations }, spec } : { metadata, spec };
+    const review = {
+      apiVersion: API_VERSION,
+      kind: isOfUser ? 'PodSecurityPolicySubjectReview' : 'PodSecurityPolicyReview',
+      spec: { template, ...subjects },
+    };
+    return { review, namespace: fieldNamespace(value, path) };
+  });
 }
 
 /** The status of a review: of a user, or of service accounts. */
@@ -75,10 +86,10 @@ const NONE = '<none>';
  */
 function answer(
   object: ManifestObject,
-  review: JsonObject,
+  { review, namespace: given }: RequestedReview,
   { store, source, namespace: fallback, user, settings }: Inventory & { readonly settings: SccSettings },
 ): AnsweredReview {
-  const namespaceName = manifestNamespace(object.value) ?? fallback;
+  const namespaceName = given ?? fallback;
   const namespace = store.get('Namespace', namespaceName);
   const position = printPosition({ file: object.document.file, ...object.locate([]) });
   if (namespace === undefined) throw new UserError(`${position}: namespace ${quote(namespaceName)} not found`);
@@ -162,10 +173,9 @@ export const command = defineCommand({
     const { objects, inventory } = await readSubjects(options, { io, needs });
     const { assumptions } = inventory;
     const context = { ...inventory, settings };
-    const answered = objects.flatMap((object) => {
-      const review = createReview(object, options);
-      return review === undefined ? [] : [answer(object, review, context)];
-    });
+    const answered = objects.flatMap((object) =>
+      createReviews(object, options).map((requested) => answer(object, requested, context)),
+    );
     if (answered.length === 0) throw new UserError('no pods, workloads or reviews in the manifests');
     const rows = answered.flatMap((one) => one.rows);
     const reviews = answered.map(({ review }) => review);

@@ -2,7 +2,6 @@
 import { UserError } from '../../config/files.ts';
 import { readManifests, type ManifestObject, type Manifests } from '../../config/manifests.ts';
 import type { ManifestError } from '../../config/yaml.ts';
-import { podTemplatePath } from '../../kube/pod.ts';
 import { isObject, type JsonObject } from '../../kube/types.ts';
 import type { FieldPath } from '../../policy/pod/templates.ts';
 import type { Labels } from '../../policy/psa/policy.ts';
@@ -85,12 +84,6 @@ export function manifestLabels(object: JsonObject): Labels {
 
 function objectMetadata(object: JsonObject): JsonObject {
   return isObject(object.metadata) ? object.metadata : {};
-}
-
-/** Returns the path of the pod or pod template in objects of a kind; `undefined` for kinds without pods. */
-export function podPath(apiVersion: string, kind: string): readonly string[] | undefined {
-  const group = apiGroup(apiVersion);
-  return group === '' && kind === 'Pod' ? [] : podTemplatePath(group, kind);
 }
 
 /** Returns the API group of an apiVersion; the core group is empty. */

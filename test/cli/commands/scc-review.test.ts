@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import { parseAllDocuments } from 'yaml';
@@ -41,6 +42,17 @@ PodSecurityPolicyReview/   default           <none>
   for (const [args, code, stdout] of cases) {
     test(args, async () => assert.deepEqual(await review(args), { code, stdout, stderr: '' }));
   }
+  test('pod templates of other API groups', async () => {
+    const stdin = await readFile(new URL('../../fixtures/check/custom.yaml', import.meta.url), 'utf8');
+    const { stdout } = await runProgram(['scc', 'review', '-f', '-'], { stdin });
+    assert.deepEqual(stdout.split('\n\n')[0]?.split('\n').slice(1), [
+      'Rollout/web              default           <none>',
+      'Service/hello            default           restricted-v2',
+      'AdvancedCronJob/report   default           restricted-v2',
+      'AdvancedCronJob/report   default           <none>',
+      'Template/bundle          default           <none>',
+    ]);
+  });
   test('without other objects: assumptions are listed', async () => {
     const { stdout } = await review('-f review.yaml');
     assert.match(stdout, /\n\nAssumed: .*; namespaces: shop; UID ranges of namespaces: shop\.\n$/);
