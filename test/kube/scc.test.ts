@@ -181,3 +181,20 @@ suite('blocks of ids', () => {
     assert.deepEqual(parseIdBlocks('1/2,,x'), { error: 'unexpected EOF' });
   });
 });
+
+suite('values that OpenShift drops when it stores an SCC are decided as absent ones', () => {
+  const cases: readonly (readonly [stored: string, given: object, absent: object])[] = [
+    ['seccompProfiles: []', { seccompProfiles: [] }, {}],
+    ['allowedUnsafeSysctls: []', { allowedUnsafeSysctls: [] }, {}],
+    ['forbiddenSysctls: []', { forbiddenSysctls: [] }, {}],
+    ['allowedFlexVolumes: []', { allowedFlexVolumes: [] }, {}],
+    ['userNamespaceLevel: ""', { userNamespaceLevel: '' }, {}],
+    ['runAsUser.type: ""', { runAsUser: { type: '' } }, { runAsUser: {} }],
+    ['ranges: []', { fsGroup: { type: 'RunAsAny', ranges: [] } }, { fsGroup: { type: 'RunAsAny' } }],
+    ['ranges[].min: 0', { fsGroup: { ranges: [{ min: 0, max: 5 }] } }, { fsGroup: { ranges: [{ max: 5 }] } }],
+    ['ranges[].max: 0', { fsGroup: { ranges: [{ min: 0, max: 0 }] } }, { fsGroup: { ranges: [{}] } }],
+  ];
+  for (const [stored, given, absent] of cases) {
+    test(stored, () => assert.deepEqual(decodeScc(given), decodeScc(absent)));
+  }
+});

@@ -54,7 +54,8 @@ interface ValueCheck {
   suggest(value: string): string | undefined;
 }
 
-const VOLUMES = [...VOLUME_TYPES, 'none', '*'];
+/** No volume of a pod has the type `serviceAccountToken`, but the API of SCCs defines it. */
+const VOLUMES = [...VOLUME_TYPES, 'serviceAccountToken', 'none', '*'];
 const PROFILES = ['runtime/default', 'docker/default', 'unconfined', '*'];
 const CAPABILITY = /^[A-Z][A-Z0-9_]*$/;
 const ACCOUNT = 'system:serviceaccount:';
