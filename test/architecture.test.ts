@@ -105,6 +105,7 @@ const PUBLIC_FILES: ReadonlyMap<string, readonly string[]> = new Map([
       'replica.ts',
       'runtime.ts',
       'standard-sccs.ts',
+      'webhook-configurations.ts',
     ],
   ],
   ['install', ['index.ts', 'settings.ts']],

@@ -45,6 +45,16 @@ export interface Settings {
   readonly scc: SccAdmissionSettings;
   readonly ranges: RangeSettings;
   readonly disabledControllers: readonly string[];
+  readonly webhooks: WebhookSettings;
+}
+
+/** `Managed`: the leader maintains the webhook configurations. `External`: it does not touch them. */
+export type WebhookManagement = 'Managed' | 'External';
+
+interface WebhookSettings {
+  readonly management: WebhookManagement;
+  /** Timeout of the webhooks that fail closed. If absent, each has its own. */
+  readonly timeoutSeconds?: number | undefined;
 }
 
 export interface SccAdmissionSettings extends SccSettings {
@@ -113,6 +123,7 @@ interface Spec {
       Readonly<Record<'clientQPS' | 'clientBurst', number>>
   >;
   readonly controllers?: { readonly disabled?: readonly string[] };
+  readonly webhooks?: Partial<WebhookSettings>;
   readonly featureGates?: Readonly<Record<string, boolean>>;
 }
 
@@ -142,6 +153,7 @@ function toSettings(spec: Spec, options: DecodeOptions, errors: FieldError[]): S
     scc: toScc(spec.scc, options, errors),
     ranges: toRanges(spec.namespaceRanges, errors),
     disabledControllers,
+    webhooks: { management: 'Managed', ...spec.webhooks },
   };
 }
 

@@ -8,6 +8,7 @@ import type { Observable, Settings, SettingsStatus } from '../config/settings.ts
 import { RESOURCES, getApiVersion } from '../kube/resources.ts';
 import { ApiError } from '../kube/status.ts';
 import type { Kind, Kinds, KubeObject, ObjectMeta, Wire } from '../kube/types.ts';
+import type { WebhookRegistration } from '../kube/webhooks.ts';
 import {
   findAffectedNamespaces,
   type AffectedNamespaces,
@@ -48,6 +49,8 @@ export interface Features {
   readonly settingsObject: boolean;
   /** Several replicas may run: each publishes its state in a Lease. */
   readonly replicas: boolean;
+  /** The leader maintains the webhook configurations. */
+  readonly managedWebhooks: boolean;
 }
 
 export type PolicyRule = Wire<V1PolicyRule>;
@@ -102,6 +105,14 @@ export interface ControllerContext {
     readonly names: ServerNames;
     /** `managed`: the replicas create the certificate; `provided`: it comes from files. */
     readonly source: 'managed' | 'provided';
+  };
+  /** The webhooks of this version, and how API servers reach them. */
+  readonly webhooks: {
+    readonly registrations: readonly WebhookRegistration[];
+    /** Base URL of the webhooks, in place of the service. */
+    readonly url: string | undefined;
+    /** Annotations of the webhook configurations. */
+    readonly annotations: Readonly<Record<string, string>>;
   };
   readonly metrics: Metrics;
   readonly date: () => Date;

@@ -11,12 +11,14 @@ import { servingCertificate } from './serving-certificate.ts';
 import { settingsStatus } from './settings-status.ts';
 import { standardSccs } from './standard-sccs.ts';
 import { uidRangeAllocator } from './uid-range-allocator.ts';
+import { webhookConfigurations } from './webhook-configurations.ts';
 
 /** All controllers, in the order in which they start. */
 export const CONTROLLERS: readonly ControllerDefinition[] = [
   servingCertificate,
   replica,
   settingsStatus,
+  webhookConfigurations,
   uidRangeAllocator,
   standardSccs,
   labelSyncer,

@@ -108,6 +108,7 @@ const BUILT_IN: readonly ResourceInfo[] = [
 
   clusterScoped('scheduling.k8s.io', 'PriorityClass', { shortNames: ['pc'] }),
   namespaced('coordination.k8s.io', 'Lease'),
+  namespaced('discovery.k8s.io', 'EndpointSlice'),
   clusterScoped('node.k8s.io', 'RuntimeClass'),
 ];
 

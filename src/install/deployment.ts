@@ -131,9 +131,13 @@ export function certificateMounts({ certificates }: ManifestSettings): readonly 
   return certificates === 'self-managed' ? [] : [{ name: VOLUME, mountPath: FOLDER, readOnly: true }];
 }
 
-export function certificateArguments({ certificates }: ManifestSettings): readonly string[] {
+export function certificateArguments({ certificates, namespace }: ManifestSettings): readonly string[] {
   if (certificates === 'self-managed') return [];
-  return [`--tls-cert-file=${FOLDER}/tls.crt`, `--tls-private-key-file=${FOLDER}/tls.key`];
+  return [
+    `--tls-cert-file=${FOLDER}/tls.crt`,
+    `--tls-private-key-file=${FOLDER}/tls.key`,
+    `--webhook-annotations=cert-manager.io/inject-ca-from=${namespace}/${CERTIFICATE}`,
+  ];
 }
 
 /** A certificate authority of the installation, and the serving certificate that it signs. */
@@ -185,6 +189,7 @@ export function policySettings(settings: ManifestSettings) {
     scc: { mode, authorization },
     rollout: { phase, evaluator },
     controllers: { disabled: withoutControllers },
+    webhooks: { management: settings.webhookManagement },
   };
 }
 
@@ -223,6 +228,7 @@ function serveArguments(settings: ManifestSettings): readonly string[] {
     `--secure-port=${PORTS.reviews.port}`,
     `--health-probe-bind-address=0.0.0.0:${PORTS.probes.port}`,
     ...certificateArguments(settings),
+    ...(settings.webhooks === 'service' ? [] : [`--webhook-url=${settings.webhooks.url}`]),
   ];
 }
 

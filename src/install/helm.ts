@@ -7,6 +7,7 @@ import { printYaml, readDocuments } from '../config/yaml.ts';
 import { CONTROLLER_NAMES } from '../controllers/index.ts';
 import { draft, isObject, type JsonObject } from '../kube/types.ts';
 import { INSTALLED_CONFIGURATIONS } from '../kube/webhooks.ts';
+import { NAMESPACE_NAME_LABEL, WEBHOOK_LABELS } from '../kube/well-known.ts';
 import {
   AUTHORITY,
   CERTIFICATE,
@@ -25,12 +26,11 @@ import {
   defaultSettings,
   MINIMUM_MINOR,
   PROFILES,
-  WEBHOOK_LABELS,
   type Manifest,
   type ManifestOf,
   type ManifestSettings,
 } from './settings.ts';
-import { NAMESPACE_NAME_LABEL, type WebhookConfiguration } from './webhooks.ts';
+import type { WebhookConfiguration } from './webhooks.ts';
 
 /** Files by their paths below the output folder. */
 export type Files = readonly (readonly [path: string, text: string])[];
@@ -63,16 +63,25 @@ function when<T>(condition: string, items: readonly T[]): readonly (T | string)[
 
 /** Replaces the placeholders in a printed manifest with template actions. */
 function toTemplate(yaml: string): string {
-  return yaml
-    .replaceAll('{{', '{{ "{{" }}')
-    .replaceAll(/^( *)- «(if [^»]+|end)»\n/gm, '$1{{- $2 }}\n')
-    .replaceAll(/^( *)(?:- )?«(with [^»]+)»(?:: null)?\n/gm, (_all, indent: string, action: string) =>
-      lines(indent, [`{{- ${action} }}`, `{{- toYaml . | nindent ${indent.length} }}`, '{{- end }}']),
-    )
-    .replaceAll(/^( *)([\w-]+): «(with [^»]+)»\n/gm, (_all, indent: string, key: string, action: string) =>
-      lines(indent, [`{{- ${action} }}`, `${key}:`, `  {{- toYaml . | nindent ${indent.length + 2} }}`, '{{- end }}']),
-    )
-    .replaceAll(/«([^»]+)»/g, '{{ $1 }}');
+  return (
+    yaml
+      .replaceAll('{{', '{{ "{{" }}')
+      // A placeholder is not folded.
+      .replaceAll(/^( *- ".*)\\\n */gm, '$1')
+      .replaceAll(/^( *)- «(if [^»]+|end)»\n/gm, '$1{{- $2 }}\n')
+      .replaceAll(/^( *)(?:- )?«(with [^»]+)»(?:: null)?\n/gm, (_all, indent: string, action: string) =>
+        lines(indent, [`{{- ${action} }}`, `{{- toYaml . | nindent ${indent.length} }}`, '{{- end }}']),
+      )
+      .replaceAll(/^( *)([\w-]+): «(with [^»]+)»\n/gm, (_all, indent: string, key: string, action: string) =>
+        lines(indent, [
+          `{{- ${action} }}`,
+          `${key}:`,
+          `  {{- toYaml . | nindent ${indent.length + 2} }}`,
+          '{{- end }}',
+        ]),
+      )
+      .replaceAll(/«([^»]+)»/g, '{{ $1 }}')
+  );
 }
 
 function lines(indent: string, texts: readonly string[]): string {
@@ -80,7 +89,11 @@ function lines(indent: string, texts: readonly string[]): string {
 }
 
 const CERT_MANAGER = '.Values.certManager.enabled';
-const CERT_MANAGER_SETTINGS = { ...defaultSettings(''), certificates: 'cert-manager' } as const;
+const CERT_MANAGER_SETTINGS = {
+  ...defaultSettings(''),
+  namespace: print('.Release.Namespace'),
+  certificates: 'cert-manager',
+} as const;
 
 /** Replaces the value at a path. A path that ends in `+` adds the values to the list or map at the path. */
 type Substitution = readonly [path: string, value: unknown];
@@ -308,18 +321,21 @@ const REMOVALS: readonly (readonly [settings: Partial<ManifestSettings>, conditi
 
 /** The certificate authority of the chart is not needed if another issuer is named. */
 const OWN_ISSUER = 'not .Values.certManager.issuerRef.name';
+/** Otherwise the leader registers the webhooks. */
+const STATIC_WEBHOOKS = 'eq (dig "webhooks" "management" "Managed" .Values.settings) "External"';
+const STATIC: Partial<ManifestSettings> = { ...PROFILES['static-webhooks'], sccMode: 'enforce', rollout: 'Enforce' };
 
 /** Conditions for objects that no setting of the other manifests removes. */
 const KIND_CONDITIONS: Readonly<Record<string, string>> = {
   CustomResourceDefinition: '.Values.crds.install',
-  MutatingWebhookConfiguration: '.Values.webhook.enabled',
   Issuer: OWN_ISSUER,
+  MutatingWebhookConfiguration: STATIC_WEBHOOKS,
   NetworkPolicy: '.Values.networkPolicy.enabled',
   PodDisruptionBudget: '.Values.podDisruptionBudget.enabled',
   PrometheusRule: '.Values.prometheusRule.enabled',
   ResourceQuota: 'and .Values.resourceQuota.enabled .Values.priorityClassName',
   ServiceMonitor: '.Values.serviceMonitor.enabled',
-  ValidatingWebhookConfiguration: '.Values.webhook.enabled',
+  ValidatingWebhookConfiguration: STATIC_WEBHOOKS,
 };
 
 interface ConditionalManifest {
@@ -333,7 +349,7 @@ function conditionalManifests(settings: ManifestSettings): readonly ConditionalM
   const everything = { ...settings, authorization: 'sar', evaluator: 'DryRun', ...PROFILES.monitoring } as const;
   const defaults = new Map(buildManifests(settings).map((manifest) => [identity(manifest), manifest]));
   const results = new Map<string, ConditionalManifest>();
-  for (const all of [everything, { ...everything, ...PROFILES['cert-manager'] }]) {
+  for (const all of [everything, { ...everything, ...PROFILES['cert-manager'] }, { ...everything, ...STATIC }]) {
     const removals = REMOVALS.map(([change, condition]) => {
       const kept = new Set(buildManifests({ ...all, ...change }).map(identity));
       return { kept, condition };

@@ -61,6 +61,6 @@ export function buildManifests(settings: ManifestSettings): readonly Manifest[] 
     ...rbacObjects(settings),
     ...replicaObjects(settings),
     ...(settings.monitoring === 'none' ? [] : monitoringObjects(settings)),
-    ...webhookConfigurations(settings),
+    ...(settings.webhookManagement === 'External' ? webhookConfigurations(settings) : []),
   ];
 }

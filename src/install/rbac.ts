@@ -50,6 +50,9 @@ const ACCESS_REVIEW_RULES: readonly PolicyRule[] = [
 /** Leader election, and the state of each replica. */
 const LEASE_RULES: readonly PolicyRule[] = [rule([...WATCH_VERBS, 'get', 'create', 'update', 'delete'], ['Lease'])];
 
+/** Webhooks are registered when the service has an endpoint. */
+const ENDPOINT_RULES: readonly PolicyRule[] = [rule(WATCH_VERBS, ['EndpointSlice'])];
+
 const apiGroup = 'rbac.authorization.k8s.io';
 const apiVersion = `${apiGroup}/v1`;
 
@@ -103,6 +106,7 @@ function features(settings: ManifestSettings): Features {
     managedCertificate: settings.certificates === 'self-managed',
     settingsObject: true,
     replicas: true,
+    managedWebhooks: settings.webhookManagement === 'Managed',
   };
 }
 
@@ -123,10 +127,10 @@ const READ = ['get', 'list', 'watch'] as const;
 
 /** The service account of the replicas and its roles. Each optional feature and each controller has its own role. */
 export function rbacObjects(settings: ManifestSettings): readonly Manifest[] {
-  const { namespace, sccMode, rollout, authorization } = settings;
+  const { namespace, sccMode, rollout, authorization, webhooks } = settings;
   return [
     serviceAccount(namespace),
-    ...role(name, LEASE_RULES, namespace),
+    ...role(name, [...LEASE_RULES, ...(webhooks === 'service' ? ENDPOINT_RULES : [])], namespace),
     ...clusterRole(name, COMMON_RULES, namespace),
     ...(sccMode === 'off' ? [] : [...clusterRole(`${name}-scc`, SCC_RULES, namespace), VIEW_SCCS]),
     ...(rollout === 'Disabled'

@@ -1,5 +1,6 @@
 import { INSTALLATION, COMPONENT_LABEL, PART_OF, PART_OF_LABEL } from '../kube/well-known.ts';
 import type { RolloutPhase, Evaluator } from '../policy/rollout/settings.ts';
+import type { WebhookManagement } from '../config/settings.ts';
 import type { SccMode } from '../policy/scc/mode.ts';
 import type { JsonObject, ObjectMeta, Wire } from '../kube/types.ts';
 
@@ -16,6 +17,8 @@ export interface ManifestSettings {
   readonly replicas: number;
   /** Default SCC mode for namespaces without the label. With `off`, no objects for SCCs are generated. */
   readonly sccMode: SccMode;
+  /** Namespaces without SCC admission. Default: those of `defaultExemptNamespaces`. */
+  readonly exemptNamespaces?: readonly string[];
   /** Phase of the rollout of enforcement. With `Disabled`, no roles for the rollout are generated. */
   readonly rollout: RolloutPhase;
   readonly evaluator: Evaluator;
@@ -31,6 +34,8 @@ export interface ManifestSettings {
   /** URL of the runbook. Alerts link to its sections. */
   readonly runbook: string;
   readonly webhooks: WebhookAddress;
+  /** `Managed`: the leader maintains the webhook configurations. `External`: they are part of the manifests. */
+  readonly webhookManagement: WebhookManagement;
 }
 
 /** The settings of a default installation. */
@@ -50,6 +55,7 @@ export function defaultSettings(version: string): ManifestSettings {
     monitoring: 'none',
     runbook: 'https://portcullis.dev/docs/runbook.md',
     webhooks: 'service',
+    webhookManagement: 'Managed',
   };
 }
 
@@ -64,6 +70,8 @@ export const PROFILES = {
   monitoring: { monitoring: 'prometheus-operator' },
   /** For API servers without a service network: the replicas run on the same machine. */
   local: { webhooks: { url: 'https://127.0.0.1:8443' } },
+  /** For tools that manage all objects of a cluster. */
+  'static-webhooks': { webhookManagement: 'External' },
 } as const satisfies Readonly<Record<string, Partial<ManifestSettings>>>;
 
 export type Profile = keyof typeof PROFILES;
@@ -76,9 +84,6 @@ export const SELECTOR_LABELS = { 'app.kubernetes.io/name': INSTALLATION.name, [C
 
 /** Labels of all objects of an installation. */
 export const LABELS = { ...SELECTOR_LABELS, [PART_OF_LABEL]: PART_OF } as const;
-
-/** Labels of webhook configurations, which are applied last and deleted first. */
-export const WEBHOOK_LABELS = { ...LABELS, [COMPONENT_LABEL]: 'webhooks' } as const;
 
 export function clusterMetadata(name: string): Manifest['metadata'] {
   return { name, labels: LABELS };

@@ -41,6 +41,7 @@ export const RESOURCES: Readonly<Record<Kind, ResourceInfo>> = {
   SecurityContextConstraints: clusterScoped('security.openshift.io/v1', 'securitycontextconstraints'),
   RangeAllocation: clusterScoped('security.internal.openshift.io/v1', 'rangeallocations'),
   Lease: namespaced('coordination.k8s.io/v1', 'leases'),
+  EndpointSlice: namespaced('discovery.k8s.io/v1', 'endpointslices'),
   ConfigMap: namespaced('v1', 'configmaps'),
   Secret: namespaced('v1', 'secrets'),
   MutatingWebhookConfiguration: clusterScoped(WEBHOOKS, 'mutatingwebhookconfigurations'),

@@ -6,6 +6,7 @@ import type {
   V1CronJob,
   V1DaemonSet,
   V1Deployment,
+  V1EndpointSlice,
   V1EphemeralContainer,
   V1Job,
   V1Lease,
@@ -88,6 +89,7 @@ export type ClusterRole = Wire<V1ClusterRole>;
 export type RoleBinding = Wire<V1RoleBinding>;
 export type ClusterRoleBinding = Wire<V1ClusterRoleBinding>;
 export type Lease = Wire<V1Lease>;
+export type EndpointSlice = Wire<V1EndpointSlice>;
 export type ConfigMap = Wire<V1ConfigMap>;
 export type Secret = Wire<V1Secret>;
 export type MutatingWebhookConfiguration = Wire<V1MutatingWebhookConfiguration>;
@@ -119,6 +121,7 @@ export interface Kinds extends WorkloadKinds {
   SecurityContextConstraints: SecurityContextConstraints;
   RangeAllocation: RangeAllocation;
   Lease: Lease;
+  EndpointSlice: EndpointSlice;
   Secret: Secret;
   ConfigMap: ConfigMap;
   MutatingWebhookConfiguration: MutatingWebhookConfiguration;

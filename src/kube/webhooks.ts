@@ -1,10 +1,12 @@
-import { INJECT_CA_ANNOTATION, PART_OF, PART_OF_LABEL } from './well-known.ts';
+import type { V1MatchCondition, V1RuleWithOperations } from '@kubernetes/client-node';
+import { INJECT_CA_ANNOTATION, INSTALLATION, PART_OF, PART_OF_LABEL } from './well-known.ts';
 import {
   type MutatingWebhookConfiguration,
   type ValidatingWebhookConfiguration,
   isObject,
   type GroupVersionResource,
   type JsonObject,
+  type Wire,
 } from './types.ts';
 import type { Operation } from './admission.ts';
 
@@ -26,6 +28,25 @@ export type InstalledConfiguration = {
 }[ConfigurationKind];
 
 export type WebhookConfiguration = ValidatingWebhookConfiguration | MutatingWebhookConfiguration;
+
+/** How API servers call a webhook. The webhook configurations are generated from it. */
+export interface WebhookRegistration {
+  /** The name of the webhook. The API server prefixes audit annotations with it. */
+  readonly name: string;
+  readonly path: string;
+  readonly configuration: InstalledConfiguration;
+  /** The webhook is registered while its feature is on. */
+  readonly feature: 'psa' | 'rollout' | 'scc';
+  readonly rules: readonly Wire<V1RuleWithOperations>[];
+  /** True if the webhook also reviews the workload resources of the settings. */
+  readonly reviewsWorkloadResources?: boolean;
+  readonly matchConditions?: readonly Wire<V1MatchCondition>[];
+  readonly timeoutSeconds: number;
+  /** True if requests fail closed while the feature enforces. A webhook that only warns always fails open. */
+  readonly isEnforcing: boolean;
+  /** True if the webhook matches objects in namespaces. */
+  readonly isNamespaced: boolean;
+}
 
 /** A webhook of a configuration. */
 export interface RegisteredWebhook {
@@ -54,13 +75,23 @@ export function caSecretReference({ metadata }: WebhookConfiguration): string | 
   return metadata?.annotations?.[INJECT_CA_ANNOTATION];
 }
 
+/** Returns the annotation that requests the authorities of the Secret. */
+export function caInjection(namespace: string): Readonly<Record<string, string>> {
+  return { [INJECT_CA_ANNOTATION]: `${namespace}/${INSTALLATION.certificateSecret}` };
+}
+
 /** @see https://cert-manager.io/docs/concepts/ca-injector/ */
 const CERT_MANAGER = 'cert-manager.io/inject-';
 
 /** Returns true if this program or cert-manager injects the authorities. */
 export function hasCaInjection(configuration: Pick<WebhookConfiguration, 'metadata'>): boolean {
   const { annotations = {} } = configuration.metadata ?? {};
-  return Object.keys(annotations).some((key) => key === INJECT_CA_ANNOTATION || key.startsWith(CERT_MANAGER));
+  return Object.keys(annotations).some(isCaInjection);
+}
+
+/** Returns true for an annotation that requests the injection of authorities. */
+export function isCaInjection(annotation: string): boolean {
+  return annotation === INJECT_CA_ANNOTATION || annotation.startsWith(CERT_MANAGER);
 }
 
 /** Returns the webhooks of a configuration. */

@@ -35,6 +35,9 @@ export const FORMER_LABEL_SYNC_MANAGER = 'cluster-policy-controller';
 /** The field manager of labels of namespaces in which SCC admission is disabled. */
 export const RUN_LEVEL_ZERO_MANAGER = 'privileged-namespaces-psa-label-syncer';
 
+/** The API server sets this label of a namespace to its name. */
+export const NAMESPACE_NAME_LABEL = 'kubernetes.io/metadata.name';
+
 /** The names of objects in the generated manifests. */
 export const INSTALLATION = {
   namespace: 'portcullis',
@@ -42,6 +45,8 @@ export const INSTALLATION = {
   name: 'portcullis',
   /** The Secret with the generated authority and serving certificate. */
   certificateSecret: 'portcullis-serving-certificate',
+  /** The ClusterRole with the permission to maintain the webhook configurations, and its binding. */
+  webhookRole: 'portcullis-webhook-configurations',
 } as const;
 
 /** The label of all objects of this program. */
@@ -51,6 +56,13 @@ export const PART_OF = 'portcullis';
 /** The label with the value `replica` on the Leases of replicas. */
 export const COMPONENT_LABEL = 'app.kubernetes.io/component';
 export const REPLICA = 'replica';
+
+/** Labels of webhook configurations. */
+export const WEBHOOK_LABELS = {
+  'app.kubernetes.io/name': INSTALLATION.name,
+  [PART_OF_LABEL]: PART_OF,
+  [COMPONENT_LABEL]: 'webhooks',
+} as const;
 
 /** On a webhook configuration: `<namespace>/<name>` of the Secret whose authorities are injected. */
 export const INJECT_CA_ANNOTATION = 'portcullis.dev/inject-ca-from';

@@ -2,7 +2,6 @@ import type { V1MatchCondition, V1RuleWithOperations } from '@kubernetes/client-
 import type { Store } from '../cluster/store.ts';
 import type { AdmissionRequest, Decision } from '../kube/admission.ts';
 import type { Wire } from '../kube/types.ts';
-import type { InstalledConfiguration } from '../kube/webhooks.ts';
 
 /** The context of a decision. Webhooks read the store and do not call the API server on the hot path. */
 export interface WebhookContext {
@@ -31,27 +30,6 @@ export type MaybePromise<T> = T | Promise<T>;
 /** Continues with a value as soon as it is available. */
 export function whenAvailable<T, U>(value: MaybePromise<T>, next: (value: T) => MaybePromise<U>): MaybePromise<U> {
   return value instanceof Promise ? value.then(next) : next(value);
-}
-
-/** How API servers call a webhook. The webhook configurations are generated from it. */
-export interface WebhookRegistration {
-  /** The name of the webhook. The API server prefixes audit annotations with it. */
-  readonly name: string;
-  readonly path: string;
-  readonly configuration: InstalledConfiguration;
-  readonly feature: 'psa' | 'scc';
-  readonly rules: readonly Wire<V1RuleWithOperations>[];
-  /** True if the webhook also reviews the workload resources of the settings. */
-  readonly reviewsWorkloadResources?: boolean;
-  readonly matchConditions?: readonly Wire<V1MatchCondition>[];
-  readonly timeoutSeconds: number;
-  /**
-   * The result of a request if no replica responds: it fails, it is admitted, or (`tiered`) the result depends on the
-   * label `portcullis.dev/admission` of the namespace.
-   */
-  readonly failure: 'Fail' | 'Ignore' | 'tiered';
-  /** True if the webhook matches objects in namespaces. */
-  readonly isNamespaced: boolean;
 }
 
 /** The operations that write objects. */

@@ -24,11 +24,15 @@ const ALL: Features = {
   managedCertificate: true,
   settingsObject: true,
   replicas: true,
+  managedWebhooks: true,
 };
+
+const DEVELOPMENT = { managedCertificate: false, replicas: false, managedWebhooks: false };
 
 const CERTIFICATE = 'serving-certificate-controller';
 const REPLICA = 'replica-controller';
 const SETTINGS = 'settings-status-controller';
+const WEBHOOKS = 'webhook-configuration-controller';
 const RANGES = 'namespace-security-allocation-controller';
 const SCCS = 'standard-scc-controller';
 const LABELS = 'pod-security-admission-label-synchronization-controller';
@@ -47,24 +51,24 @@ suite('the enabled controllers', () => {
       'all features',
       {},
       [],
-      [CERTIFICATE, REPLICA, SETTINGS, RANGES, SCCS, LABELS, RUN_LEVEL_ZERO, OBSERVER, READINESS],
+      [CERTIFICATE, REPLICA, SETTINGS, WEBHOOKS, RANGES, SCCS, LABELS, RUN_LEVEL_ZERO, OBSERVER, READINESS],
     ],
-    ['SCC admission off', { scc: false }, [], [CERTIFICATE, REPLICA, SETTINGS, OBSERVER, READINESS]],
-    ['rollout disabled', { rollout: false }, [], [CERTIFICATE, REPLICA, SETTINGS, RANGES, SCCS]],
-    ['standard SCCs ignored', { standardSccs: false, rollout: false }, [], [CERTIFICATE, REPLICA, SETTINGS, RANGES]],
+    ['SCC admission off', { scc: false }, [], [CERTIFICATE, REPLICA, SETTINGS, WEBHOOKS, OBSERVER, READINESS]],
+    ['rollout disabled', { rollout: false }, [], [CERTIFICATE, REPLICA, SETTINGS, WEBHOOKS, RANGES, SCCS]],
     [
-      'settings from a file',
-      { settingsObject: false, managedCertificate: false, rollout: false },
+      'standard SCCs ignored',
+      { standardSccs: false, rollout: false },
+      [],
+      [CERTIFICATE, REPLICA, SETTINGS, WEBHOOKS, RANGES],
+    ],
+    [
+      'settings from a file, static webhooks',
+      { settingsObject: false, managedCertificate: false, managedWebhooks: false, rollout: false },
       [],
       [REPLICA, RANGES, SCCS],
     ],
-    [
-      'development cluster',
-      { managedCertificate: false, replicas: false, rollout: false },
-      [],
-      [SETTINGS, RANGES, SCCS],
-    ],
-    ['one disabled', { rollout: false }, [RANGES], [CERTIFICATE, REPLICA, SETTINGS, SCCS]],
+    ['development cluster', { ...DEVELOPMENT, rollout: false }, [], [SETTINGS, RANGES, SCCS]],
+    ['one disabled', { rollout: false }, [RANGES], [CERTIFICATE, REPLICA, SETTINGS, WEBHOOKS, SCCS]],
   ];
   for (const [name, features, disabled, expected] of cases) {
     test(name, () => {

@@ -65,7 +65,7 @@ test('the definition of PSAEnforcementConfig uses the constants of the program',
 });
 
 test('replicas manage the installed webhook configurations', () => {
-  const installed = buildManifests({ ...DEFAULTS, sccMode: 'enforce' }).map(({ kind, metadata }) => [
+  const installed = buildManifests({ ...DEFAULTS, ...PROFILES['static-webhooks'] }).map(({ kind, metadata }) => [
     kind,
     metadata.name,
   ]);
@@ -143,6 +143,7 @@ test('the configuration file contains the settings of the installation', () => {
         scc: { ...defaults.scc, mode, authorization },
         ranges: defaults.ranges,
         disabledControllers: withoutControllers,
+        webhooks: { management: settings.webhookManagement },
       },
       name,
     );
@@ -155,10 +156,11 @@ const SETTINGS = 'portcullisconfigurations.config.portcullis.dev';
 
 test('without SCCs and the rollout no manifest mentions SCCs', () => {
   const manifests = buildManifests({ ...DEFAULTS, sccMode: 'off', rollout: 'Disabled' });
+  // The leader deletes the webhook configurations of features that are off.
+  const others = ['portcullis-webhook-configurations', SETTINGS];
+  const named = ['Deployment', 'ConfigMap'];
   const text = JSON.stringify(
-    manifests.filter(
-      ({ kind, metadata }) => kind !== 'Deployment' && kind !== 'ConfigMap' && metadata.name !== SETTINGS,
-    ),
+    manifests.filter(({ kind, metadata }) => !named.includes(kind) && !others.includes(metadata.name)),
   );
   assert.doesNotMatch(text, /scc|securitycontextconstraints|rangeallocations/i);
 });
@@ -170,7 +172,8 @@ suite('the roles of the replicas', () => {
   const rollout = ['portcullis-rollout'];
   const view = ['portcullis-view-enforcement'];
   const certificate = ['portcullis-serving-certificate', 'portcullis-serving-certificate-scc'];
-  const replica = ['portcullis-replica-certificate'];
+  const webhooks = ['portcullis-webhook-configurations'];
+  const replica = ['portcullis-replica-certificate', ...webhooks];
   const sccControllers = ['portcullis-uid-range-allocator', 'portcullis-standard-sccs'];
   const labelers = ['portcullis-label-syncer', 'portcullis-run-level-zero-labeler'];
   const readiness = ['portcullis-config-observer', 'portcullis-readiness'];
@@ -194,7 +197,12 @@ suite('the roles of the replicas', () => {
     [
       'dry runs',
       { evaluator: 'DryRun', sccMode: 'off', certificates: 'others' },
-      [...base, ...rollout, ...readiness, 'portcullis-readiness-dry-run', ...view],
+      [...base, ...rollout, ...readiness, ...webhooks, 'portcullis-readiness-dry-run', ...view],
+    ],
+    [
+      'static webhooks',
+      { ...PROFILES['static-webhooks'], ...PROFILES.openshift, certificates: 'others' },
+      [...base, ...view],
     ],
     ['without controllers', { withoutControllers: CONTROLLER_NAMES }, [...core, ...scc, ...rollout, ...view]],
     [
@@ -208,6 +216,7 @@ suite('the roles of the replicas', () => {
         ...base,
         ...scc,
         ...rollout,
+        ...webhooks,
         ...sccControllers,
         'portcullis-run-level-zero-labeler',
         'portcullis-readiness',

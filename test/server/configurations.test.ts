@@ -9,11 +9,12 @@ import type { JsonObject } from '../../src/kube/types.ts';
 import { defaultSettings, webhookConfigurations } from '../../src/install/index.ts';
 import { reviewPodSecurity, DEFAULT_LIMITS } from '../../src/policy/psa/review.ts';
 import { createPodSecurity, DEFAULT_CONFIGURATION } from '../../src/policy/psa/configuration.ts';
-import { DEFAULT_EXEMPT_NAMESPACES, sccMode, type SccSettings } from '../../src/policy/scc/mode.ts';
+import { DEFAULT_EXEMPT_NAMESPACES, sccMode, type SccMode, type SccSettings } from '../../src/policy/scc/mode.ts';
 import { readRequest } from '../../src/policy/scc/request.ts';
 import { createLogger } from '../../src/telemetry/logger.ts';
 import { createMetrics } from '../../src/telemetry/metrics.ts';
-import { createWebhooks } from '../../src/server/webhooks/index.ts';
+import { requiredConfigurations } from '../../src/controllers/webhook-configurations.ts';
+import { createWebhooks, WEBHOOK_REGISTRATIONS } from '../../src/server/webhooks/index.ts';
 
 interface Rule {
   readonly apiGroups: readonly string[];
@@ -40,13 +41,15 @@ interface Configuration {
   readonly webhooks: readonly Hook[];
 }
 
-const configurations = webhookConfigurations(defaultSettings('0.0.0')) as unknown as readonly Configuration[];
+/** With everything enforced, each webhook has all its tiers. */
+const ENFORCING = { ...defaultSettings('0.0.0'), sccMode: 'enforce', rollout: 'Enforce' } as const;
+const configurations = webhookConfigurations(ENFORCING) as unknown as readonly Configuration[];
 const hooks = configurations.flatMap(({ webhooks }) => webhooks);
 const getPath = (hook: Hook): string => hook.clientConfig.service.path;
 
 /** Returns the webhooks of a path, one for each tier. */
-function hooksAt(path: string): readonly Hook[] {
-  const matching = hooks.filter((hook) => getPath(hook) === path);
+function hooksAt(path: string, among: readonly Hook[] = hooks): readonly Hook[] {
+  const matching = among.filter((hook) => getPath(hook) === path);
   assert.notEqual(matching.length, 0, path);
   return matching;
 }
@@ -60,7 +63,7 @@ function hookAt(path: string): Hook {
 }
 
 const SETTINGS: SccSettings = {
-  mode: 'report',
+  mode: 'enforce',
   exemptNamespaces: DEFAULT_EXEMPT_NAMESPACES,
   compatibility: {},
   preferUserNamespaces: false,
@@ -92,11 +95,14 @@ suite('names and paths', () => {
       '/psa/validate: psa.portcullis.dev of Validating psa.portcullis.dev',
       '/scc/exec: exec.scc.portcullis.dev of Validating scc.portcullis.dev',
       '/scc/exec: fail-open.exec.scc.portcullis.dev of Validating scc.portcullis.dev',
+      '/scc/exec: report.exec.scc.portcullis.dev of Validating scc.portcullis.dev',
       '/scc/mutate: fail-open.mutate.scc.portcullis.dev of Mutating zz.scc.portcullis.dev',
       '/scc/mutate: mutate.scc.portcullis.dev of Mutating zz.scc.portcullis.dev',
+      '/scc/mutate: report.mutate.scc.portcullis.dev of Mutating zz.scc.portcullis.dev',
       '/scc/objects/default: objects.scc.portcullis.dev of Mutating objects.scc.portcullis.dev',
       '/scc/objects/validate: objects.scc.portcullis.dev of Validating scc.portcullis.dev',
       '/scc/validate: fail-open.validate.scc.portcullis.dev of Validating scc.portcullis.dev',
+      '/scc/validate: report.validate.scc.portcullis.dev of Validating scc.portcullis.dev',
       '/scc/validate: validate.scc.portcullis.dev of Validating scc.portcullis.dev',
     ]);
     assert.deepEqual(new Set(webhooks.map(({ path }) => path)), new Set(hooks.map(getPath)));
@@ -112,6 +118,9 @@ suite('names and paths', () => {
       'fail-open.psa.portcullis.dev',
       'fail-open.validate.scc.portcullis.dev',
       'kube-system.psa.portcullis.dev',
+      'report.exec.scc.portcullis.dev',
+      'report.mutate.scc.portcullis.dev',
+      'report.validate.scc.portcullis.dev',
     ]);
     for (const { failurePolicy } of hooks) assert.match(failurePolicy, /^(?:Fail|Ignore)$/);
   });
@@ -178,37 +187,74 @@ const anyNamespace = fc
 type AnyNamespace = typeof anyNamespace extends fc.Arbitrary<infer T> ? T : never;
 
 /** Returns the failure policies of the webhooks of a path that select the namespace. */
-function failurePolicies(path: string, { metadata: { labels } }: AnyNamespace): readonly string[] {
-  return hooksAt(path)
+function failurePolicies(
+  path: string,
+  { metadata: { labels } }: AnyNamespace,
+  among: readonly Hook[] = hooks,
+): readonly string[] {
+  return hooksAt(path, among)
     .filter(({ name }) => name !== 'advise.psa.portcullis.dev')
     .filter(({ namespaceSelector }) => matchesLabelSelector(namespaceSelector, labels))
     .map(({ failurePolicy }) => failurePolicy);
+}
+
+const SERVICE = { namespace: 'portcullis', name: 'portcullis' };
+
+/** What is enforced by SCCs. */
+function buildEnforcement(mode: SccMode, someSccs: boolean, exemptNamespaces = DEFAULT_EXEMPT_NAMESPACES) {
+  return { podSecurity: false, rollout: false, scc: { mode, exemptNamespaces }, someSccs, workloads: [] };
 }
 
 suite('tiers', () => {
   const isFailOpen = ({ metadata: { labels } }: AnyNamespace): boolean =>
     labels['portcullis.dev/admission'] === 'fail-open';
 
-  test('SCC webhooks select each namespace once, except for mode off', () => {
-    for (const path of ['/scc/mutate', '/scc/validate', '/scc/exec']) {
+  type Cases = readonly (readonly [name: string, enforcement: Parameters<typeof requiredConfigurations>[1]])[];
+  const cases: Cases = [
+    ['observing', buildEnforcement('report', false)],
+    ['some namespaces enforce SCCs', buildEnforcement('report', true)],
+    ['SCCs are enforced by default', buildEnforcement('enforce', true)],
+    ['other namespaces are exempt', buildEnforcement('enforce', true, ['shop'])],
+    ['no namespace is exempt', buildEnforcement('report', true, [])],
+    ['Pod Security is enforced', { ...buildEnforcement('off', false), podSecurity: true }],
+  ];
+  for (const [name, enforcement] of cases) {
+    const required = requiredConfigurations(WEBHOOK_REGISTRATIONS, enforcement, { service: SERVICE });
+    const among = required.flatMap((one) => one.webhooks) as unknown as readonly Hook[];
+
+    test(`each namespace is selected once: ${name}`, () => {
+      const { scc, someSccs, podSecurity } = enforcement;
       fc.assert(
         fc.property(anyNamespace, (namespace) => {
-          const isOff = sccMode(namespace, SETTINGS).mode === 'off';
-          const expected = isOff ? [] : [isFailOpen(namespace) ? 'Ignore' : 'Fail'];
-          assert.deepEqual(failurePolicies(path, namespace), expected);
+          const own = namespace.metadata.name === SERVICE.namespace;
+          const { mode } = sccMode(namespace, scc);
+          const isClosed = someSccs && mode === 'enforce' && !isFailOpen(namespace);
+          const selected = own || mode === 'off' ? [] : [isClosed ? 'Fail' : 'Ignore'];
+          for (const path of scc.mode === 'off' ? [] : ['/scc/mutate', '/scc/validate', '/scc/exec']) {
+            assert.deepEqual(failurePolicies(path, namespace, among), selected, path);
+          }
+          const isOpen = !podSecurity || namespace.metadata.name === 'kube-system' || isFailOpen(namespace);
+          assert.deepEqual(failurePolicies('/psa/validate', namespace, among), own ? [] : [isOpen ? 'Ignore' : 'Fail']);
         }),
       );
-    }
-  });
+    });
 
-  test('Pod Security selects each namespace once, except for the installation namespace', () => {
-    fc.assert(
-      fc.property(anyNamespace, (namespace) => {
-        const { name } = namespace.metadata;
-        const tier = name === 'kube-system' || isFailOpen(namespace) ? 'Ignore' : 'Fail';
-        assert.deepEqual(failurePolicies('/psa/validate', namespace), name === 'portcullis' ? [] : [tier]);
-      }),
-    );
+    test(`nothing else fails closed: ${name}`, () => {
+      const closed = among.filter(({ failurePolicy }) => failurePolicy === 'Fail').map(({ name }) => name);
+      const objects = enforcement.scc.mode === 'enforce' ? ['objects.scc.portcullis.dev'] : [];
+      const pods = ['mutate.scc.portcullis.dev', 'validate.scc.portcullis.dev', 'exec.scc.portcullis.dev'];
+      const podSecurity = enforcement.podSecurity ? ['psa.portcullis.dev'] : [];
+      assert.deepEqual(new Set(closed), new Set([...podSecurity, ...(enforcement.someSccs ? pods : []), ...objects]));
+      for (const hook of among) assert.ok(hook.failurePolicy === 'Fail' || hook.timeoutSeconds <= 5, hook.name);
+    });
+  }
+
+  test('the timeout of the settings applies to webhooks that fail closed', () => {
+    const target = { service: SERVICE, timeoutSeconds: 20 };
+    const required = requiredConfigurations(WEBHOOK_REGISTRATIONS, buildEnforcement('enforce', true), target);
+    for (const { failurePolicy, timeoutSeconds } of required.flatMap((one) => one.webhooks)) {
+      assert.equal(timeoutSeconds, failurePolicy === 'Fail' ? 20 : 5);
+    }
   });
 
   test('the advisory webhook selects all namespaces except for the installation namespace', () => {
@@ -241,7 +287,7 @@ suite('rules', () => {
       { group: 'argoproj.io', version: '*', resource: 'rollouts' },
       { group: 'batch.volcano.sh', version: 'v1alpha1', resource: 'jobs', templatePath: 'spec.tasks.*.template' },
     ];
-    const changed = webhookConfigurations(defaultSettings('0.0.0'), resources).flatMap((one) => one.webhooks ?? []);
+    const changed = webhookConfigurations(ENFORCING, { workloads: resources }).flatMap((one) => one.webhooks ?? []);
     const added = changed.flatMap(({ name, rules = [], failurePolicy }) => {
       const known = hooks.find((hook) => hook.name === name)?.rules ?? [];
       return rules.slice(known.length).map((rule) => ({ name, failurePolicy, ...rule }));

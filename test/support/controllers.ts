@@ -11,6 +11,7 @@ import {
   STANDARD_CLUSTER_ROLES,
   STANDARD_SCCS,
 } from '../../src/policy/scc/standard.ts';
+import { WEBHOOK_REGISTRATIONS } from '../../src/server/webhooks/index.ts';
 import { startController, type RunningController } from '../../src/controllers/runtime.ts';
 import { createMetrics } from '../../src/telemetry/metrics.ts';
 import { INSTALLATION } from '../../src/kube/well-known.ts';
@@ -72,6 +73,7 @@ export function createTestSettings(rollout: Partial<RolloutSettings>, exemptions
     },
     ranges: DEFAULT_RANGES,
     disabledControllers: [],
+    webhooks: { management: 'Managed' },
   });
   return {
     get value() {
@@ -108,6 +110,7 @@ export function createController(
       names: { dnsNames: [], ipAddresses: [] },
       source: 'provided',
     },
+    webhooks: { registrations: WEBHOOK_REGISTRATIONS, url: undefined, annotations: {} },
     metrics: createMetrics({ version: '0.0.0' }),
     date: () => new Date(),
     random: () => 0.5,

@@ -52,6 +52,8 @@ function ignoreApiError(error: unknown): null {
 
 const DEFAULTS = defaultSettings(VERSION);
 
+const WEBHOOKS = { managed: 'Managed', static: 'External' } as const;
+
 const installOptions = {
   ...clusterOptions,
   profile: option('NAME', oneOf(Object.keys(PROFILES) as Profile[]), undefined, {
@@ -71,6 +73,9 @@ const installOptions = {
   authorization: option('BY', oneOf(AUTHORIZATIONS), DEFAULTS.authorization, {
     help: 'Source of SCC permissions: rbac or sar',
   }),
+  webhooks: option('BY', oneOf(Object.keys(WEBHOOKS) as (keyof typeof WEBHOOKS)[]), undefined, {
+    help: 'managed: the leader registers the webhooks when a replica is ready. static: the output contains the webhook configurations, and no replica changes them. Default: managed',
+  }),
   'cert-manager': choice({ help: 'Use a serving certificate issued by cert-manager' }),
   monitoring: choice({
     help: 'Print a ServiceMonitor, alerts and a dashboard. Default: true if the cluster has the Prometheus operator',
@@ -83,7 +88,7 @@ const installOptions = {
 /** The settings in the options. Absent options depend on the profile or on the cluster. */
 function requestedSettings(values: Values<typeof installOptions>): Partial<ManifestSettings> {
   const { namespace, image, replicas, authorization, 'scc-mode': sccMode, monitoring, rollout } = values;
-  const { 'cert-manager': certManager, 'runbook-url': runbook } = values;
+  const { 'cert-manager': certManager, 'runbook-url': runbook, webhooks } = values;
   return {
     namespace,
     image,
@@ -93,6 +98,7 @@ function requestedSettings(values: Values<typeof installOptions>): Partial<Manif
     ...(sccMode === undefined ? {} : { sccMode }),
     ...(rollout === undefined ? {} : { rollout }),
     ...(certManager === undefined ? {} : { certificates: certManager ? 'cert-manager' : 'self-managed' }),
+    ...(webhooks === undefined ? {} : { webhookManagement: WEBHOOKS[webhooks] }),
     ...(monitoring === undefined ? {} : { monitoring: monitoring ? 'prometheus-operator' : 'none' }),
   };
 }
@@ -221,14 +227,13 @@ const DETAILS = `
 Prints the manifests of an installation for the cluster of the kubeconfig, and the assumptions to stderr.
 The command changes nothing: apply the output with kubectl. With --profile it does not read a cluster.
 
-Apply the webhooks after the replicas are ready: until then, API servers deny pods. Always use server-side
-apply: otherwise, webhooks that a newer version removes stay in the cluster.
+The leader registers the webhooks when a replica is ready, and they fail closed for exactly what the
+settings enforce. With --webhooks=static, apply the objects with the label
+app.kubernetes.io/component=webhooks after the replicas are ready: until then, API servers deny pods.
 
 Examples:
-  portcullis install --image=registry.example.com/portcullis:0.1.0 > portcullis.yaml
-  kubectl apply --server-side -f portcullis.yaml -l 'app.kubernetes.io/component!=webhooks'
+  portcullis install --image=registry.example.com/portcullis:0.1.0 | kubectl apply --server-side -f -
   kubectl -n portcullis rollout status deployment/portcullis
-  kubectl apply --server-side -f portcullis.yaml
 
   portcullis install --profile=openshift > portcullis.yaml
 

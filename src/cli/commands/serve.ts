@@ -15,13 +15,14 @@ import {
 import type { Controller, ControllerContext, Features } from '../../controllers/controller.ts';
 import { CONTROLLER_NAMES, createControllerSelector, enabledControllers } from '../../controllers/index.ts';
 import { standardSccs } from '../../controllers/standard-sccs.ts';
+import { caInjection } from '../../kube/webhooks.ts';
 import { CONFIGURATION_NAME, INSTALLATION } from '../../kube/well-known.ts';
 import { managementSettings } from '../../policy/rollout/label-sync.ts';
 import { latestVersion } from '../../policy/pss/evaluate.ts';
 import { buildProbes, type HealthCheck } from '../../server/probes.ts';
 import { watchSccHealth } from '../../server/scc-health.ts';
 import { createServer, type AdmissionServer } from '../../server/server.ts';
-import { createWebhooks } from '../../server/webhooks/index.ts';
+import { createWebhooks, WEBHOOK_REGISTRATIONS } from '../../server/webhooks/index.ts';
 import { createLogger } from '../../telemetry/logger.ts';
 import { createMetrics } from '../../telemetry/metrics.ts';
 import { defineCommand, EXIT, VERSION, type Io } from '../command.ts';
@@ -75,7 +76,7 @@ async function readInputs({ values, loaded, decode }: Given, env: Io['env']) {
 type Inputs = Awaited<ReturnType<typeof readInputs>>;
 
 /** The features that decide which controllers run. */
-function serverFeatures({ values, live }: Inputs, { scc, rollout }: Settings): Features {
+function serverFeatures({ values, live }: Inputs, { scc, rollout, webhooks }: Settings): Features {
   return {
     scc: scc.mode !== 'off',
     rollout: rollout.phase !== 'Disabled',
@@ -84,6 +85,7 @@ function serverFeatures({ values, live }: Inputs, { scc, rollout }: Settings): F
     managedCertificate: live && values['tls-cert-file'] === undefined,
     settingsObject: values.config === undefined,
     replicas: live || rollout.phase !== 'Disabled',
+    managedWebhooks: live && webhooks.management === 'Managed',
   };
 }
 
@@ -350,6 +352,14 @@ function createSelector(
       served: certificate,
       names: serverNames(service, values['tls-extra-names']),
       source: features(settings.value).managedCertificate ? 'managed' : 'provided',
+    },
+    webhooks: {
+      registrations: WEBHOOK_REGISTRATIONS,
+      url: values['webhook-url'],
+      annotations: {
+        ...(features(settings.value).managedCertificate ? caInjection(service.namespace) : {}),
+        ...Object.fromEntries(values['webhook-annotations']),
+      },
     },
     metrics,
     date: () => new Date(),

@@ -26,8 +26,8 @@ import { durationMs, flag, option } from '../options.ts';
 import { printable } from '../output/print.ts';
 
 const DETAILS = `
-Deletes the webhook configurations first, waits until API servers have observed it, and then deletes the
-Deployment, Service, roles, Leases, Secret, and the namespace if it contains nothing else. The command
+Deletes the webhook configurations first, with the permission of the replicas to restore them, waits until
+API servers have observed it, and then deletes the Deployment, Service, roles, Leases, Secret, and the namespace if it contains nothing else. The command
 deletes only objects with the label app.kubernetes.io/part-of=portcullis, and the Secret and the Leases
 that the replicas write. It can be repeated.
 
@@ -172,6 +172,7 @@ const REPLICAS_TIMEOUT_MS = 90_000;
 /** Resolves to true if no webhook of Portcullis is left. */
 async function deleteWebhooks(context: Context, waitMs: number): Promise<boolean> {
   const { report, dryRun, client } = context;
+  if (!(await endManagement(context))) return false;
   const { targets, errors } = await findOwnObjects(context, WEBHOOKS);
   for (const message of errors) report(`Webhook configurations cannot be listed: ${message}`);
   if (errors.length > 0 || !(await deleteObjects(context, targets))) return false;
@@ -182,7 +183,26 @@ async function deleteWebhooks(context: Context, waitMs: number): Promise<boolean
   if (remaining.length > 0) return false;
   report(`Waiting ${waitMs / 1000} s for API servers to observe the deletion.`);
   await sleep(waitMs, undefined, { signal: client.signal });
-  return true;
+  const restored = await list();
+  for (const { object } of restored) {
+    report(`Webhook configuration ${object.metadata.name} was restored: stop the replicas outside of the cluster.`);
+  }
+  return restored.length === 0;
+}
+
+/** API servers apply a change of roles after a short delay. */
+const ROLES_DELAY_MS = 1000;
+
+/** Removes the permission of the leader to restore webhook configurations. Resolves to false if that is not possible. */
+async function endManagement(context: Context): Promise<boolean> {
+  const { client, dryRun } = context;
+  // The dry run reports it with the other bindings.
+  if (dryRun !== 'none') return true;
+  const { targets } = await findOwnObjects(context, [RESOURCES.ClusterRoleBinding]);
+  const bindings = targets.filter(({ object }) => object.metadata.name === INSTALLATION.webhookRole);
+  const isDeleted = await deleteObjects(context, bindings);
+  if (isDeleted && bindings.length > 0) await sleep(ROLES_DELAY_MS, undefined, { signal: client.signal });
+  return isDeleted;
 }
 
 async function deleteReplicas(context: Context): Promise<void> {

@@ -150,6 +150,10 @@ export function factValue<T>(fact: Fact<T>): T | undefined {
 export const FIXES = {
   apply: (namespace: string): string =>
     `portcullis install${namespace === 'portcullis' ? '' : ` --namespace ${namespace}`} | kubectl apply --server-side -f -`,
+  applyWebhooks: (namespace: string): string =>
+    `portcullis install --webhooks=static${namespace === 'portcullis' ? '' : ` --namespace ${namespace}`} | kubectl apply --server-side -f -`,
+  register: (namespace: string): string =>
+    `kubectl -n ${namespace} get pods,lease/portcullis # the leader registers the webhooks: check that it runs and that a replica is ready`,
   logs: (namespace: string): string => `kubectl -n ${namespace} logs -l app.kubernetes.io/name=portcullis --tail=50`,
   restart: (namespace: string): string => `kubectl -n ${namespace} rollout restart deployment portcullis`,
 } as const;

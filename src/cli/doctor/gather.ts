@@ -330,11 +330,14 @@ interface InstalledObjects {
 function deriveSettings({ namespace, configurations, installed }: InstalledObjects): ManifestSettings {
   const own = configurations.filter(isPartOfPortcullis);
   const url = own.flatMap(({ webhooks }) => webhooks.map(({ clientConfig }) => clientConfig.url)).find(Boolean);
-  const { scc, rollout, disabledControllers } = installed ?? createDefaultSettings({ controllers: [], namespace });
+  const { scc, rollout, disabledControllers, webhooks } =
+    installed ?? createDefaultSettings({ controllers: [], namespace });
   return {
     ...defaultSettings(VERSION),
     namespace,
     sccMode: scc.mode,
+    exemptNamespaces: scc.exemptNamespaces,
+    webhookManagement: webhooks.management,
     authorization: scc.authorization,
     rollout: rollout.phase,
     evaluator: rollout.evaluator,
@@ -345,7 +348,7 @@ function deriveSettings({ namespace, configurations, installed }: InstalledObjec
 }
 
 function certificateSource(own: readonly Configuration[]): ManifestSettings['certificates'] {
-  if (own.some(({ metadata }) => Object.hasOwn(metadata.annotations ?? {}, INJECT_CA_ANNOTATION)))
+  if (own.length === 0 || own.some(({ metadata }) => Object.hasOwn(metadata.annotations ?? {}, INJECT_CA_ANNOTATION)))
     return 'self-managed';
   return own.some(hasCaInjection) ? 'cert-manager' : 'others';
 }

@@ -99,7 +99,9 @@ async function readClusterManifests(folder: string | undefined, { scc, workloadR
     definitions: DEFINITIONS.map(seedObject),
     // Objects that are created before the webhooks are not reviewed.
     seed: seed.filter((one) => !isScc(one)),
-    configurations: webhookConfigurations(settings, workloadResources).map(seedObject),
+    configurations: webhookConfigurations(settings, { podSecurity: true, workloads: workloadResources }).map(
+      seedObject,
+    ),
     // The webhooks complete short SCCs.
     sccs: seed.filter(isScc),
   };

@@ -145,6 +145,7 @@ function watchedKinds(values: ServeValues, namespace: string, settings?: Setting
     'ValidatingWebhookConfiguration',
     ...(values['tls-cert-file'] === undefined ? [certificate] : []),
     { kind: 'Lease', namespace },
+    ...(values['webhook-url'] === undefined ? [{ kind: 'EndpointSlice', namespace } as const] : []),
     ...(isScc || isRollout ? (['SecurityContextConstraints', ...RBAC_KINDS] as const) : []),
     ...(isRollout ? [...ROLLOUT_KINDS, ...POD_SOURCES.filter((kind) => kind !== 'Pod'), published] : []),
   ];

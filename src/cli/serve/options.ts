@@ -47,6 +47,12 @@ export const serveOptions = withEnvironment('PORTCULLIS', {
   'service-name': option('NAME', nonEmpty, INSTALLATION.name, {
     help: 'Name of the Service of the webhooks',
   }),
+  'webhook-url': option('URL', webhookUrl, undefined, {
+    help: 'Base URL of the webhooks, at which API servers reach the replicas. Default: the Service',
+  }),
+  'webhook-annotations': list('KEY=VALUE', annotation, {
+    help: 'Annotations of the webhook configurations, for example of the component that sets their caBundle',
+  }),
   'leader-elect': flagOn({
     help: 'Run the controllers on the elected leader only',
   }),
@@ -129,6 +135,20 @@ function serverName(value: string): string {
   const [problem] = dnsSubdomainErrors(value.replace(/^\*\./, ''));
   if (problem !== undefined) throw new UserError(`${quote(value)} is not a DNS name or an address: ${problem}`);
   return value;
+}
+
+/** A URL without a path, a query and a trailing slash, as API servers accept it. */
+function webhookUrl(value: string): string {
+  const url = URL.parse(value);
+  const isBase = url?.protocol === 'https:' && url.username === '' && `${url.origin}${url.pathname}` === url.href;
+  if (isBase) return url.href.replace(/\/$/, '');
+  throw new UserError(`${quote(value)} is not a URL such as https://10.0.0.1:8443`);
+}
+
+function annotation(value: string): readonly [key: string, value: string] {
+  const [key = '', ...rest] = value.split('=');
+  if (key === '' || rest.length === 0) throw new UserError(`${quote(value)} is not an annotation such as key=value`);
+  return [key, rest.join('=')];
 }
 
 /** The log level of `--log-level` or `-v`. */

@@ -1,4 +1,5 @@
 import type { Cluster } from '../../cluster/cluster.ts';
+import type { WebhookRegistration } from '../../kube/webhooks.ts';
 import type { WorkloadResource } from '../../policy/pod/templates.ts';
 import type { PodSecurity } from '../../policy/psa/configuration.ts';
 import type { SccSettings } from '../../policy/scc/mode.ts';
@@ -8,7 +9,7 @@ import { createAccessReviews, withReviewedAccess, withStoredAccess, type Authori
 import { createEnforcementPreview, type RolloutInForce } from '../enforcement-preview.ts';
 import { createSccRecorder, createWorkloadAdmission, type SccReviewDeps, type WithAccess } from '../scc-review.ts';
 import { createWaitingRoom } from '../waiting-room.ts';
-import type { Webhook, WebhookRegistration } from '../webhook.ts';
+import type { Webhook } from '../webhook.ts';
 import { createPsaWebhook, PSA, PSA_ADVISORY } from './psa.ts';
 import { createPsaEnforcementWebhook, PSA_ENFORCEMENT } from './psa-enforcement.ts';
 import { createSccExecWebhook, SCC_EXEC } from './scc-exec.ts';

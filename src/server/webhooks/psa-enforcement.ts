@@ -1,17 +1,18 @@
 import { allow, type AdmissionRequest } from '../../kube/admission.ts';
 import type { PSAEnforcementConfig } from '../../kube/psa-enforcement-config.ts';
 import { isObject } from '../../kube/types.ts';
+import type { WebhookRegistration } from '../../kube/webhooks.ts';
 import { forcedWarning } from '../../policy/rollout/enforcement.ts';
-import { rule, WRITES, type Webhook, type WebhookRegistration } from '../webhook.ts';
+import { rule, WRITES, type Webhook } from '../webhook.ts';
 
 export const PSA_ENFORCEMENT: WebhookRegistration = {
   name: 'enforcement.psa.portcullis.dev',
   path: '/psa/enforcement',
   configuration: { kind: 'ValidatingWebhookConfiguration', name: 'psa.portcullis.dev' },
-  feature: 'psa',
+  feature: 'rollout',
   rules: [rule(WRITES, 'config.openshift.io', ['psaenforcementconfigs'], { version: 'v1alpha1', scope: 'Cluster' })],
   timeoutSeconds: 5,
-  failure: 'Ignore',
+  isEnforcing: false,
   isNamespaced: false,
 };
 

@@ -1,6 +1,7 @@
 import type { Store } from '../../cluster/store.ts';
 import type { AdmissionRequest, Decision } from '../../kube/admission.ts';
 import type { Namespace } from '../../kube/types.ts';
+import type { WebhookRegistration } from '../../kube/webhooks.ts';
 import type { WorkloadResource } from '../../policy/pod/templates.ts';
 import type { PodSecurity } from '../../policy/psa/configuration.ts';
 import {
@@ -25,7 +26,6 @@ import {
   WRITES,
   type Webhook,
   type WebhookContext,
-  type WebhookRegistration,
 } from '../webhook.ts';
 
 const COMMON = {
@@ -46,7 +46,7 @@ export const PSA: WebhookRegistration = {
       `(request.resource.resource == 'namespaces' ? ${LABELS_CHANGED} : object.spec != oldObject.spec || ${ANNOTATIONS_CHANGED})`,
     ),
   ],
-  failure: 'tiered',
+  isEnforcing: true,
 };
 
 /** Warns and audits only; as upstream, a separate webhook that never blocks a request. */
@@ -59,7 +59,7 @@ export const PSA_ADVISORY: WebhookRegistration = {
     rule(WRITES, 'batch', ['cronjobs', 'jobs']),
   ],
   reviewsWorkloadResources: true,
-  failure: 'Ignore',
+  isEnforcing: false,
 };
 
 interface PsaWebhookOptions {

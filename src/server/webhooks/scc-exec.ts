@@ -4,10 +4,11 @@ import { allow, deny, type AdmissionRequest, type Decision } from '../../kube/ad
 import { quote } from '../../kube/text.ts';
 import { ApiError, createStatus, notFound } from '../../kube/status.ts';
 import type { Pod } from '../../kube/types.ts';
+import type { WebhookRegistration } from '../../kube/webhooks.ts';
 import { assignScc } from '../../policy/scc/assign.ts';
 import type { SccDecision } from '../../policy/scc/request.ts';
 import { isPodRequest, namespaceMode, reviewPod, type SccReview, type SccReviewDeps } from '../scc-review.ts';
-import { whenAvailable, rule, type MaybePromise, type Webhook, type WebhookRegistration } from '../webhook.ts';
+import { whenAvailable, rule, type MaybePromise, type Webhook } from '../webhook.ts';
 
 export const SCC_EXEC: WebhookRegistration = {
   name: 'exec.scc.portcullis.dev',
@@ -16,7 +17,7 @@ export const SCC_EXEC: WebhookRegistration = {
   feature: 'scc',
   rules: [rule(['CONNECT'], '', ['pods/attach', 'pods/exec'])],
   timeoutSeconds: 10,
-  failure: 'tiered',
+  isEnforcing: true,
   isNamespaced: true,
 };
 

@@ -6,10 +6,11 @@ import { RESOURCES } from '../../kube/resources.ts';
 import type { SecurityContextConstraints } from '../../kube/scc.ts';
 import { invalid, type Status } from '../../kube/status.ts';
 import { isObject, type Namespace } from '../../kube/types.ts';
+import type { WebhookRegistration } from '../../kube/webhooks.ts';
 import { resolveCompatibility, sccMode, type SccSettings } from '../../policy/scc/mode.ts';
 import { sccWarnings } from '../../policy/scc/advice/scc-warnings.ts';
 import { defaultScc, findSccTypeError, validateSccObject } from '../../policy/scc/objects.ts';
-import { rule, WRITES, type Webhook, type WebhookContext, type WebhookRegistration } from '../webhook.ts';
+import { rule, WRITES, type Webhook, type WebhookContext } from '../webhook.ts';
 
 const { group, resource } = RESOURCES.SecurityContextConstraints;
 const KIND = { group, kind: 'SecurityContextConstraints' };
@@ -19,7 +20,7 @@ const SCCS: Omit<WebhookRegistration, 'path' | 'configuration'> = {
   feature: 'scc',
   rules: [rule(WRITES, group, [resource], { scope: 'Cluster' })],
   timeoutSeconds: 10,
-  failure: 'Fail',
+  isEnforcing: true,
   isNamespaced: false,
 };
 

@@ -1,4 +1,5 @@
 import { allow } from '../../kube/admission.ts';
+import type { WebhookRegistration } from '../../kube/webhooks.ts';
 import { assignScc, validateScc } from '../../policy/scc/assign.ts';
 import type { SccDecision, SccInput } from '../../policy/scc/request.ts';
 import { isPodRequest, reviewPod, type SccReview, type SccReviewDeps } from '../scc-review.ts';
@@ -10,7 +11,6 @@ import {
   rule,
   WRITES,
   type Webhook,
-  type WebhookRegistration,
 } from '../webhook.ts';
 
 const PODS: Omit<WebhookRegistration, 'name' | 'path' | 'configuration'> = {
@@ -23,7 +23,7 @@ const PODS: Omit<WebhookRegistration, 'name' | 'path' | 'configuration'> = {
   ],
   // Longer than the wait of 10 s for the ranges of a new namespace, so that the requester receives the reason.
   timeoutSeconds: 15,
-  failure: 'tiered',
+  isEnforcing: true,
   isNamespaced: true,
 };
 

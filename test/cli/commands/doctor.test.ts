@@ -7,7 +7,8 @@ import { CHECKS, evaluateChecks } from '../../../src/cli/doctor/checks/index.ts'
 import type { Facts, NamespaceFact, Probe } from '../../../src/cli/doctor/facts.ts';
 import { planProbes } from '../../../src/cli/doctor/gather.ts';
 import { parseWebhookConfiguration } from '../../../src/cli/installation.ts';
-import { buildManifests, defaultSettings, webhookConfigurations } from '../../../src/install/index.ts';
+import { buildManifests, defaultSettings, PROFILES, webhookConfigurations } from '../../../src/install/index.ts';
+import type { ManifestSettings } from '../../../src/install/index.ts';
 import { allow } from '../../../src/kube/admission.ts';
 import type { Kinds, KubeObject } from '../../../src/kube/types.ts';
 import type { WebhookConfiguration } from '../../../src/kube/webhooks.ts';
@@ -20,7 +21,14 @@ import { createInstaller, type Installer } from '../../support/installer.ts';
 import { runProgram, type Outcome } from '../../support/memory-io.ts';
 
 const PATHS = new Set(WEBHOOK_REGISTRATIONS.map(({ path }) => path));
-const INSTALLED = webhookConfigurations(defaultSettings('1.2.3'));
+/** An installation with static webhooks that enforces everything. */
+const SETTINGS: ManifestSettings = {
+  ...defaultSettings('1.2.3'),
+  ...PROFILES['static-webhooks'],
+  sccMode: 'enforce',
+  rollout: 'Enforce',
+};
+const INSTALLED = webhookConfigurations(SETTINGS);
 
 /**
  * Replaces `ALL webhooks` with the number of webhooks of the configuration, and `OTHERS more` with the number of webhooks
@@ -216,7 +224,7 @@ function failedCall(name: string, what: string, path: string): string {
 
 /** The manifests of an installation with webhooks at the server, and the Lease of a leader. */
 function installation({ port, ca }: TestServer): readonly KubeObject[] {
-  const settings = { ...defaultSettings('1.2.3'), webhooks: { url: `https://127.0.0.1:${port}` } };
+  const settings = { ...SETTINGS, webhooks: { url: `https://127.0.0.1:${port}` } };
   const caBundle = Buffer.from(ca).toString('base64');
   const renewTime = new Date().toISOString().replace('Z', '000Z');
   const lease = {
@@ -232,7 +240,6 @@ function installation({ port, ca }: TestServer): readonly KubeObject[] {
 
 const NOW = new Date('2026-01-15T12:00:00Z');
 const DAY_MS = 24 * 60 * 60 * 1000;
-const SETTINGS = defaultSettings('1.2.3');
 const AUTHORITY = createAuthority({ now: NOW, days: 365 });
 
 /** A serving certificate for a week. */
@@ -243,9 +250,9 @@ function served(source: string, daysAgo = 0, authority = AUTHORITY): Facts['cert
 }
 
 /** The webhook configurations of an installation, as API servers store them. */
-function registered(change: (webhook: Record<string, unknown>) => object = (webhook) => webhook) {
+function registered(change: (webhook: Record<string, unknown>) => object = (webhook) => webhook, required = INSTALLED) {
   const caBundle = Buffer.from(AUTHORITY.cert).toString('base64');
-  return webhookConfigurations(SETTINGS).map((manifest) => {
+  return required.map((manifest) => {
     const webhooks = (manifest.webhooks ?? []).map((webhook) =>
       change({ ...webhook, clientConfig: { ...webhook.clientConfig, caBundle } }),
     );
@@ -304,6 +311,12 @@ const HEALTHY: Facts = {
   ],
 };
 
+/** The default settings, with the webhooks that the leader registers for them. */
+const MANAGED = {
+  settings: defaultSettings('1.2.3'),
+  configurations: registered(undefined, webhookConfigurations(defaultSettings('1.2.3'), { someSccs: false })),
+};
+
 const NOTHING: Partial<Facts> = {
   configurations: [],
   deployment: { value: undefined },
@@ -360,6 +373,8 @@ const CHANGES: Readonly<Record<string, Partial<Facts>>> = {
     configurations: registered(),
     server: { value: { version: 'v1.36.0+portcullis-dev', minor: 'v1.36', groups: ['security.openshift.io'] } },
   },
+  'maintained by the leader': MANAGED,
+  'not registered by the leader': { ...MANAGED, configurations: MANAGED.configurations.slice(1) },
   'missing configuration': { configurations: registered().slice(1) },
   'different fields': withWebhook('psa.portcullis.dev', {
     failurePolicy: 'Ignore',

@@ -56,7 +56,7 @@ describe('install without a cluster', () => {
   const wrong: readonly (readonly [args: readonly string[], message: string])[] = [
     [
       ['--profile=production'],
-      'invalid argument "production" for "--profile" flag: must be one of default, openshift, without-rollout, cert-manager, high-availability, monitoring, local',
+      'invalid argument "production" for "--profile" flag: must be one of default, openshift, without-rollout, cert-manager, high-availability, monitoring, local, static-webhooks',
     ],
     [['--profile=default', '--kubeconfig=x'], '--profile cannot be combined with --kubeconfig and --context'],
     [['--profile=default', '--context=x'], '--profile cannot be combined with --kubeconfig and --context'],

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { after, before, beforeEach, describe, test } from 'node:test';
-import { defaultSettings, buildManifests } from '../../../src/install/index.ts';
+import { buildManifests, defaultSettings, webhookConfigurations } from '../../../src/install/index.ts';
 import type { KubeObject } from '../../../src/kube/types.ts';
 import { STANDARD_SCCS } from '../../../src/policy/scc/standard.ts';
 import { startCluster, type TestCluster } from '../../support/dev-cluster.ts';
@@ -20,7 +20,9 @@ function of(apiVersion: string, kind: string, name: string, labels: Readonly<Rec
 
 const SCC = STANDARD_SCCS[0]?.scc;
 
-const INSTALLED: readonly KubeObject[] = buildManifests(defaultSettings('1.2.3'));
+const SETTINGS = defaultSettings('1.2.3');
+/** The leader has registered the webhooks. */
+const INSTALLED: readonly KubeObject[] = [...buildManifests(SETTINGS), ...webhookConfigurations(SETTINGS)];
 
 /** The names of all manifests of a kind, as API servers sort them. */
 function getNames(kind: string): readonly string[] {
@@ -31,20 +33,37 @@ function deleted(group: string, ...kinds: readonly string[]): readonly string[] 
   return kinds.flatMap((kind) => getNames(kind).map((name) => `${kind.toLowerCase()}s.${group}/${name} deleted`));
 }
 
-const REMOVED = [
-  ...deleted('admissionregistration.k8s.io', 'ValidatingWebhookConfiguration', 'MutatingWebhookConfiguration'),
-  'Waiting 0 s for API servers to observe the deletion.',
+const MANAGEMENT = 'clusterrolebindings.rbac.authorization.k8s.io/portcullis-webhook-configurations deleted';
+
+const WEBHOOKS = deleted(
+  'admissionregistration.k8s.io',
+  'ValidatingWebhookConfiguration',
+  'MutatingWebhookConfiguration',
+);
+const BINDINGS = deleted('rbac.authorization.k8s.io', 'ClusterRoleBinding');
+
+const replicas = (bindings: readonly string[]): readonly string[] => [
   'deployments.apps/portcullis deleted',
   'poddisruptionbudgets.policy/portcullis deleted',
   'services/portcullis deleted',
   'networkpolicies.networking.k8s.io/portcullis deleted',
   'configmaps/portcullis-configuration deleted',
   'resourcequotas/portcullis deleted',
-  ...deleted('rbac.authorization.k8s.io', 'ClusterRoleBinding', 'RoleBinding', 'ClusterRole', 'Role'),
+  ...bindings,
+  ...deleted('rbac.authorization.k8s.io', 'RoleBinding', 'ClusterRole', 'Role'),
   'serviceaccounts/portcullis deleted',
   'leases.coordination.k8s.io/portcullis deleted',
   'leases.coordination.k8s.io/portcullis-replica-a deleted',
   'secrets/portcullis-serving-certificate deleted',
+];
+
+const PLANNED = [...WEBHOOKS, ...replicas(BINDINGS)];
+
+const REMOVED = [
+  MANAGEMENT,
+  ...WEBHOOKS,
+  'Waiting 0 s for API servers to observe the deletion.',
+  ...replicas(BINDINGS.filter((line) => line !== MANAGEMENT)),
 ];
 
 const lines = (...texts: readonly string[]): string => texts.map((text) => `${text}\n`).join('');
@@ -106,7 +125,7 @@ describe('uninstall', () => {
     ['client', ' (dry run)'],
   ]) {
     test(`a dry run of the ${mode} changes nothing`, async () => {
-      const expected = [...REMOVED.filter((line) => !line.startsWith('Waiting')), 'namespaces/portcullis deleted'];
+      const expected = [...PLANNED, 'namespaces/portcullis deleted'];
       const stdout = lines(...expected.map((line) => `${line}${suffix}`));
       assert.deepEqual(await run([`--dry-run=${mode}`]), { code: 0, stdout, stderr: '' });
       for (const { apiVersion = '', kind = '', metadata } of [...INSTALLED, ...WRITTEN]) {
@@ -247,7 +266,7 @@ describe('uninstall deletes nothing', () => {
     ],
     [
       'if webhooks cannot be deleted',
-      [list(hook), list(), refusal(403, 'User "jo" cannot delete it')],
+      [list(), list(hook), list(), refusal(403, 'User "jo" cannot delete it')],
       `validatingwebhookconfigurations.admissionregistration.k8s.io/psa.portcullis.dev not deleted: User "jo" cannot delete it\n${KEPT}`,
     ],
   ];

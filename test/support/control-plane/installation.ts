@@ -157,12 +157,19 @@ export function releaseObjects(version: string, port: number): readonly JsonObje
 }
 
 function atPort(object: JsonObject, port: number): JsonObject {
+  if (object['kind'] === 'Deployment') return withUrl(object, port);
   const { webhooks } = object;
   if (!Array.isArray(webhooks)) return object;
   return {
     ...object,
     webhooks: webhooks.filter(isObject).map((webhook) => ({ ...webhook, clientConfig: url(webhook, port) })),
   };
+}
+
+/** The replicas of the version run this version, and register its webhooks at the same address. */
+function withUrl(deployment: JsonObject, port: number): JsonObject {
+  const text = JSON.stringify(deployment).replace('"serve",', `"serve","--webhook-url=https://127.0.0.1:${port}",`);
+  return JSON.parse(text) as JsonObject;
 }
 
 function url({ clientConfig }: JsonObject, port: number): JsonObject {

@@ -4,13 +4,15 @@ import type { JsonObject } from '../../../kube/types.ts';
 import { isPartOfPortcullis } from '../../../kube/webhooks.ts';
 import { otherConditions } from '../../break-glass.ts';
 import { parseWebhookConfiguration, type Configuration, type Webhook } from '../../installation.ts';
-import { FIXES, ok, problem, warning, type Check, type CheckResult, type Facts } from '../facts.ts';
+import { isDevCluster } from './installation.ts';
+import { sccMode } from '../../../policy/scc/mode.ts';
+import { factValue, FIXES, ok, problem, warning, type Check, type CheckResult, type Facts } from '../facts.ts';
 
-/** The webhook configurations equal those of this version. */
+/** The webhook configurations equal those that the settings require in this version. */
 export const webhooks: Check = {
   name: 'webhooks',
   evaluate(facts) {
-    const expected = webhookConfigurations(facts.settings).map((manifest) =>
+    const expected = webhookConfigurations(facts.settings, getState(facts)).map((manifest) =>
       parseWebhookConfiguration(manifest.kind as Configuration['kind'], manifest),
     );
     return [
@@ -22,17 +24,33 @@ export const webhooks: Check = {
   },
 };
 
+/** The leader registers webhooks by what is enforced now. Whether a default level is in force is not read. */
+function getState(facts: Facts): Parameters<typeof webhookConfigurations>[1] {
+  const { settings, namespaces, configurations } = facts;
+  const { sccMode: mode, exemptNamespaces = [], webhookManagement } = settings;
+  if (isDevCluster(facts)) return { podSecurity: true };
+  if (webhookManagement === 'External') return {};
+  const podSecurity = configurations.flatMap((one) => one.webhooks).find(({ name }) => name === 'psa.portcullis.dev');
+  const enforces = (factValue(namespaces) ?? []).some(
+    (metadata) => sccMode({ metadata }, { mode, exemptNamespaces }).mode === 'enforce',
+  );
+  return { podSecurity: podSecurity?.failurePolicy === 'Fail', someSccs: mode === 'enforce' || enforces };
+}
+
 const MISSING = 'API servers do not call Portcullis for these requests';
+const NOT_REGISTERED = 'is not registered';
 const UNKNOWN = 'API servers still call it; it may belong to another version';
 
 function compareConfiguration({ configurations, settings }: Facts, expected: Configuration): readonly CheckResult[] {
   const { kind, name } = expected;
   const object = `${kind} ${name}`;
-  const fix = FIXES.apply(settings.namespace);
+  const isManaged = settings.webhookManagement === 'Managed';
+  const fix = isManaged ? FIXES.register(settings.namespace) : FIXES.applyWebhooks(settings.namespace);
   const live = configurations.find((one) => one.kind === kind && one.name === name);
   if (!live) {
     const create = name.includes('scc') ? warning : problem;
-    return [create(object, 'is not registered', { impact: MISSING, fix })];
+    const message = isManaged ? 'is not registered: the leader registers it when a replica is ready' : NOT_REGISTERED;
+    return [create(object, message, { impact: MISSING, fix })];
   }
   const label = `app.kubernetes.io/part-of=portcullis`;
   const results = [
@@ -53,7 +71,7 @@ function compareConfiguration({ configurations, settings }: Facts, expected: Con
 function compareWebhook(configuration: Configuration, expected: Webhook, fix: string): readonly CheckResult[] {
   const { name } = expected;
   const live = configuration.webhooks.find((webhook) => webhook.name === name);
-  if (!live) return [problem(name, 'is not registered', { impact: MISSING, fix })];
+  if (!live) return [problem(name, NOT_REGISTERED, { impact: MISSING, fix })];
   const actual = comparableFields(live);
   return Object.entries(comparableFields(expected))
     .filter(([field, value]) => !deepEqual(actual[field], value))

@@ -21,6 +21,8 @@ settings:
     evaluator: InProcess
   controllers:
     disabled: []
+  webhooks:
+    management: Managed
 certManager:
   enabled: false
   issuerRef:
@@ -28,7 +30,6 @@ certManager:
     kind: Issuer
     group: cert-manager.io
 webhook:
-  enabled: true
   failurePolicy: Fail
   timeoutSeconds: 0
   exemptNamespaces: []

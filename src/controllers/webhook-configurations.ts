@@ -1,0 +1,454 @@
+/**
+ * The webhook configurations: which webhooks API servers call, for which namespaces, and which of them fail closed. They
+ * follow from the settings, so that nothing fails closed that is not enforced.
+ */
+import type { V1LabelSelectorRequirement, V1OwnerReference, V1ValidatingWebhook } from '@kubernetes/client-node';
+import type { Cluster } from '../cluster/cluster.ts';
+import { createEffectivePodSecurity, ROLLOUT_KINDS } from '../cluster/rollout.ts';
+import type { Store } from '../cluster/store.ts';
+import type { Settings } from '../config/settings.ts';
+import { deepEqual } from '../kube/equality.ts';
+import type { EndpointSlice, ObjectMeta, Wire } from '../kube/types.ts';
+import {
+  CONFIGURATION_KINDS,
+  getWebhooks,
+  INSTALLED_CONFIGURATIONS,
+  isCaInjection,
+  isInstalled,
+  type ConfigurationKind,
+  type InstalledConfiguration,
+  type WebhookConfiguration,
+  type WebhookRegistration,
+} from '../kube/webhooks.ts';
+import {
+  BREAK_GLASS_ANNOTATION,
+  FAIL_OPEN,
+  INSTALLATION,
+  NAMESPACE_NAME_LABEL,
+  TIER_LABEL,
+  WEBHOOK_LABELS,
+} from '../kube/well-known.ts';
+import type { WorkloadResource } from '../policy/pod/templates.ts';
+import { DISABLE_LABEL, RUN_LEVEL_LABEL, SCC_MODE_LABEL, sccMode, type SccSettings } from '../policy/scc/mode.ts';
+import { findTrustProblems, type Service } from '../tls/trust.ts';
+import {
+  createStopwatch,
+  orUndefined,
+  rule,
+  watch,
+  watchValue,
+  type ControllerContext,
+  type ControllerDefinition,
+  type ReconcileContext,
+  type Reconciler,
+} from './controller.ts';
+
+const NAME = 'webhook-configuration-controller';
+const OPTIONS = { fieldManager: NAME };
+
+/** The ClusterRole with the permissions of this controller owns the configurations. */
+const OWNER = INSTALLATION.webhookRole;
+
+export const webhookConfigurations: ControllerDefinition = {
+  name: NAME,
+  description: 'registers the webhooks, and makes them fail closed for exactly what the settings enforce',
+  runsOn: 'leader',
+  permissions: [
+    {
+      role: 'webhook-configurations',
+      clusterRules: [
+        // Resource names cannot limit create.
+        rule(['create'], ['MutatingWebhookConfiguration', 'ValidatingWebhookConfiguration']),
+        ...CONFIGURATION_KINDS.map((kind) => rule(['update', 'delete'], [kind], INSTALLED_CONFIGURATIONS[kind])),
+        rule(['get'], ['ClusterRole'], [OWNER]),
+      ],
+    },
+  ],
+  isEnabled: ({ managedWebhooks }) => managedWebhooks,
+  create: createReconciler,
+};
+
+// The configurations that the settings require.
+
+/** What the installation reviews and enforces. */
+export interface Enforcement {
+  /** True if namespaces without Pod Security labels have a level that denies pods. */
+  readonly podSecurity: boolean;
+  /** True if the rollout is not `Disabled`. */
+  readonly rollout: boolean;
+  readonly scc: Pick<SccSettings, 'mode' | 'exemptNamespaces'>;
+  /** True if SCCs are enforced in a namespace, or may be at any time. */
+  readonly someSccs: boolean;
+  /** Resources that the advising webhook reviews in addition to its own. */
+  readonly workloads: readonly WorkloadResource[];
+}
+
+/** How API servers reach the webhooks. */
+export interface WebhookTarget {
+  /** The service of the installation. Its namespace is never reviewed. */
+  readonly service: Service;
+  /** The base URL, in place of the service. */
+  readonly url?: string | undefined;
+  /** Timeout of the webhooks that fail closed. If absent, each has its own. */
+  readonly timeoutSeconds?: number | undefined;
+}
+
+type Webhook = Wire<V1ValidatingWebhook>;
+
+type RequiredConfiguration = InstalledConfiguration & { readonly webhooks: readonly Webhook[] };
+
+/** Returns the configurations of all webhooks whose feature is on. */
+export function requiredConfigurations(
+  registrations: readonly WebhookRegistration[],
+  enforcement: Enforcement,
+  target: WebhookTarget,
+): readonly RequiredConfiguration[] {
+  const features = { psa: true, rollout: enforcement.rollout, scc: enforcement.scc.mode !== 'off' };
+  const enabled = registrations.filter(({ feature }) => features[feature]);
+  const byConfiguration = Map.groupBy(enabled, ({ configuration: { kind, name } }) => `${kind} ${name}`);
+  return [...byConfiguration.values()].flatMap((group) =>
+    group.slice(0, 1).map(({ configuration }) => ({
+      ...configuration,
+      webhooks: group.flatMap((one) => createWebhooks(one, enforcement, target)),
+    })),
+  );
+}
+
+type Requirement = Wire<V1LabelSelectorRequirement>;
+
+const KUBE_SYSTEM = 'kube-system';
+
+/**
+ * Namespaces that share a failure policy. A label selector cannot express "or": each tier has its own webhooks, and a
+ * namespace belongs to one tier.
+ */
+interface Tier {
+  /** Prefix of the names of the webhooks. */
+  readonly prefix: string;
+  readonly failurePolicy: 'Fail' | 'Ignore';
+  readonly namespaces: readonly Requirement[];
+}
+
+function isNot(key: string, ...values: readonly string[]): Requirement {
+  return { key, operator: 'NotIn', values };
+}
+
+function isIn(key: string, ...values: readonly string[]): Requirement {
+  return { key, operator: 'In', values };
+}
+
+/** Requests fail closed, except in namespaces with the label for networking, DNS and storage. */
+function closedTiers(namespaces: readonly Requirement[]): readonly Tier[] {
+  return [
+    { prefix: '', failurePolicy: 'Fail', namespaces: [...namespaces, isNot(TIER_LABEL, FAIL_OPEN)] },
+    { prefix: 'fail-open.', failurePolicy: 'Ignore', namespaces: [...namespaces, isIn(TIER_LABEL, FAIL_OPEN)] },
+  ];
+}
+
+function openTier(prefix: string, namespaces: readonly Requirement[]): Tier {
+  return { prefix, failurePolicy: 'Ignore', namespaces };
+}
+
+function podSecurityTiers(isEnforced: boolean, { namespace }: Service): readonly Tier[] {
+  if (!isEnforced) return [openTier('', [isNot(NAMESPACE_NAME_LABEL, namespace)])];
+  return [
+    ...closedTiers([isNot(NAMESPACE_NAME_LABEL, KUBE_SYSTEM, namespace)]),
+    // A cluster without any running pod starts in kube-system.
+    openTier(`${KUBE_SYSTEM}.`, [isIn(NAMESPACE_NAME_LABEL, KUBE_SYSTEM)]),
+  ];
+}
+
+/** The server ignores the same namespaces. As in `sccMode`, an unknown value of the label enforces. */
+function sccTiers({ scc, someSccs }: Enforcement, { namespace }: Service): readonly Tier[] {
+  const reviewed = [
+    isNot(NAMESPACE_NAME_LABEL, ...new Set([...scc.exemptNamespaces, namespace])),
+    isNot(RUN_LEVEL_LABEL, '0', '1'),
+    isNot(DISABLE_LABEL, 'true'),
+  ];
+  if (!someSccs) return [openTier('', [...reviewed, isNot(SCC_MODE_LABEL, 'off')])];
+  const labeled: Requirement = { key: SCC_MODE_LABEL, operator: 'Exists' };
+  const unlabeled: Requirement = { key: SCC_MODE_LABEL, operator: 'DoesNotExist' };
+  const byDefault = scc.mode === 'enforce';
+  return [
+    ...closedTiers([...reviewed, ...(byDefault ? [] : [labeled]), isNot(SCC_MODE_LABEL, 'off', 'report')]),
+    openTier('report.', [...reviewed, isIn(SCC_MODE_LABEL, 'report')]),
+    ...(byDefault ? [] : [openTier('unlabeled.', [...reviewed, unlabeled])]),
+  ];
+}
+
+/** The webhooks of one registration: one for each tier of namespaces, or one for cluster-scoped objects. */
+function createWebhooks(
+  registration: WebhookRegistration,
+  enforcement: Enforcement,
+  target: WebhookTarget,
+): readonly Webhook[] {
+  const { feature, isEnforcing, isNamespaced, reviewsWorkloadResources = false } = registration;
+  if (!isNamespaced) {
+    const isClosed = isEnforcing && feature === 'scc' && enforcement.scc.mode === 'enforce';
+    const tier: Tier = { prefix: '', failurePolicy: isClosed ? 'Fail' : 'Ignore', namespaces: [] };
+    return [createWebhook(registration, tier, target)];
+  }
+  const tiers =
+    feature === 'scc'
+      ? sccTiers(enforcement, target.service)
+      : podSecurityTiers(isEnforcing && enforcement.podSecurity, target.service);
+  const added = reviewsWorkloadResources ? enforcement.workloads.map(workloadRule) : [];
+  const rules = [...registration.rules, ...added];
+  return tiers.map((tier) => createWebhook({ ...registration, rules }, tier, target));
+}
+
+function workloadRule({ group, version, resource }: WorkloadResource): WebhookRegistration['rules'][number] {
+  const operations = ['CREATE', 'UPDATE'];
+  return { apiGroups: [group], apiVersions: [version], operations, resources: [resource], scope: 'Namespaced' };
+}
+
+/** The longest wait for a replica where pods may start without a review. */
+const FAIL_OPEN_SECONDS = 5;
+
+/** A webhook with all fields that API servers would otherwise set to a default. */
+function createWebhook(
+  { name, path, configuration, rules, matchConditions, timeoutSeconds }: WebhookRegistration,
+  { prefix, failurePolicy, namespaces }: Tier,
+  { service, url, timeoutSeconds: closedSeconds = timeoutSeconds }: WebhookTarget,
+): Webhook {
+  return {
+    name: `${prefix}${name}`,
+    admissionReviewVersions: ['v1'],
+    clientConfig: url === undefined ? { service: { ...service, path, port: 443 } } : { url: `${url}${path}` },
+    rules,
+    namespaceSelector: namespaces.length === 0 ? {} : { matchExpressions: namespaces },
+    objectSelector: {},
+    ...(matchConditions ? { matchConditions } : {}),
+    matchPolicy: 'Equivalent',
+    sideEffects: 'None',
+    failurePolicy,
+    timeoutSeconds: failurePolicy === 'Fail' ? closedSeconds : openSeconds(timeoutSeconds),
+    ...(configuration.kind === 'MutatingWebhookConfiguration' ? { reinvocationPolicy: 'IfNeeded' } : {}),
+  };
+}
+
+function openSeconds(timeoutSeconds = FAIL_OPEN_SECONDS): number {
+  return Math.min(timeoutSeconds, FAIL_OPEN_SECONDS);
+}
+
+/** AKS otherwise excludes its own namespaces. The selectors already allow a cluster to start. */
+export const AKS_ANNOTATIONS: Readonly<Record<string, string>> = { 'admissions.enforcer/disabled': 'true' };
+
+// The configurations in the cluster.
+
+/** Time for which a replica must have been ready and trusted before its webhooks fail closed: API servers lag behind. */
+const SETTLE_MS = 5_000;
+/** Interval between checks until a replica is ready. */
+const CHECK_AGAIN = { requeueAfterMs: 1_000 };
+const MAX_RETRY_MS = 30_000;
+
+const KEYS: readonly string[] = CONFIGURATION_KINDS.flatMap((kind) =>
+  INSTALLED_CONFIGURATIONS[kind].map((name) => `${kind}/${name}`),
+);
+
+/**
+ * A configuration is created when a replica is ready, and fails closed after API servers trust the certificate. From then
+ * on, only the settings open it again. Other components maintain `caBundle`. All other fields of the webhooks are corrected,
+ * except while break-glass is on. An update is used instead of server-side apply, which cannot remove a webhook whose caBundle
+ * has another manager.
+ */
+function createReconciler(context: ControllerContext): Reconciler {
+  const { settings, service, webhooks } = context;
+  const getRequired = createRequirements(context);
+  const trusted = new Map(KEYS.map((key) => [key, createStopwatch()]));
+
+  return {
+    initialKeys: KEYS,
+    sources: [
+      watchValue(settings, () => KEYS),
+      ...CONFIGURATION_KINDS.map((kind) =>
+        watch(kind, ({ metadata }) => (isInstalled(kind, metadata?.name) ? KEYS : [])),
+      ),
+      watch('Namespace', ({ metadata }, _store, { before }) =>
+        metadata?.name === service.namespace ||
+        [metadata, before?.metadata].some((one) => one?.labels?.[SCC_MODE_LABEL] !== undefined)
+          ? KEYS
+          : [],
+      ),
+      watch('EndpointSlice', (slice) => (belongsTo(slice, service) ? KEYS : [])),
+      ...ROLLOUT_KINDS.map((kind) => watch(kind, () => KEYS)),
+    ],
+    maxRetryMs: MAX_RETRY_MS,
+    async reconcile(key, reconcileContext) {
+      const { cluster, logger, now } = reconcileContext;
+      const { store } = cluster;
+      const id = parseKey(key);
+      const current = store.get(id.kind, id.name);
+      const required = getRequired(store).find(({ kind, name }) => kind === id.kind && name === id.name);
+      if (!required) {
+        if (!current) return undefined;
+        await cluster.remove(id.kind, id.name);
+        logger.info(id, 'webhook configuration deleted');
+        return undefined;
+      }
+      const installed = listInstalled(store);
+      if (installed.some(isBreakGlass)) return undefined;
+      const isReady = !context.certificate.served.isTemporary() && hasEndpoint(store, context);
+      if (!current && !isReady) return CHECK_AGAIN;
+      const isTrusted = isReady && current !== undefined && isTrustedBy(current, context);
+      const settledMs = trusted.get(key)?.elapsedMs(isTrusted ? key : undefined, now()) ?? 0;
+      const next = settledMs >= SETTLE_MS ? required : openUnlessClosed(required, current);
+      const merged = mergeConfiguration(next, current, {
+        annotations: { ...AKS_ANNOTATIONS, ...webhooks.annotations },
+        installed,
+      });
+      if (!deepEqual(merged, current)) await write(next, merged, reconcileContext);
+      return next === required ? undefined : CHECK_AGAIN;
+    },
+  };
+}
+
+function parseKey(key: string): { readonly kind: ConfigurationKind; readonly name: string } {
+  const [kind, name = ''] = key.split('/');
+  return { kind: CONFIGURATION_KINDS.find((one) => one === kind) ?? 'ValidatingWebhookConfiguration', name };
+}
+
+function listInstalled(store: Store): readonly WebhookConfiguration[] {
+  return KEYS.map(parseKey).flatMap(({ kind, name }) => store.get(kind, name) ?? []);
+}
+
+/** Creates the function that returns the configurations that the settings require; none while the namespace is deleted. */
+function createRequirements({ settings, service, version, webhooks }: ControllerContext) {
+  return (store: Store): readonly RequiredConfiguration[] => {
+    const isDeleted = store.get('Namespace', service.namespace)?.metadata?.deletionTimestamp != null;
+    if (isDeleted) return [];
+    const { timeoutSeconds } = settings.value.webhooks;
+    const scope = { store, namespace: service.namespace, version };
+    const enforcement = getEnforcement(settings.value, scope);
+    return requiredConfigurations(webhooks.registrations, enforcement, { service, url: webhooks.url, timeoutSeconds });
+  };
+}
+
+function getEnforcement(settings: Settings, scope: Parameters<typeof createEffectivePodSecurity>[0]): Enforcement {
+  const { rollout, scc, podSecurity, workloadResources: workloads } = settings;
+  const effective = createEffectivePodSecurity(
+    scope,
+    () => rollout,
+    () => podSecurity,
+  )();
+  return {
+    podSecurity: effective.configuration.defaults.enforce !== 'privileged',
+    rollout: rollout.phase !== 'Disabled',
+    scc,
+    someSccs:
+      scc.mode === 'enforce' || scope.store.list('Namespace').some((one) => sccMode(one, scc).mode === 'enforce'),
+    workloads,
+  };
+}
+
+/** The service of a slice. */
+const SERVICE_LABEL = 'kubernetes.io/service-name';
+
+function belongsTo({ metadata }: EndpointSlice, { namespace, name }: Service): boolean {
+  return metadata?.namespace === namespace && metadata.labels?.[SERVICE_LABEL] === name;
+}
+
+/** True if the service has a ready endpoint. A URL is taken to lead to this replica, which is ready. */
+function hasEndpoint(store: Store, { service, webhooks }: Pick<ControllerContext, 'service' | 'webhooks'>): boolean {
+  if (webhooks.url !== undefined) return true;
+  return store
+    .list('EndpointSlice', service.namespace)
+    .filter((slice) => belongsTo(slice, service))
+    .some(({ endpoints }) => endpoints?.some(({ conditions }) => conditions?.ready !== false));
+}
+
+/** True if the `caBundle` of each webhook trusts the certificate of this replica. */
+function isTrustedBy(current: WebhookConfiguration, { certificate, service, date }: ControllerContext): boolean {
+  const { webhooks = [] } = current;
+  if (webhooks.some(({ clientConfig }) => !clientConfig.caBundle)) return false;
+  const trust = { pair: certificate.served.current(), configurations: [current], service, now: date() };
+  return findTrustProblems(trust).length === 0;
+}
+
+/** Opens the webhooks that do not fail closed already. Returns the argument if no webhook is opened. */
+function openUnlessClosed(
+  required: RequiredConfiguration,
+  current: WebhookConfiguration | undefined,
+): RequiredConfiguration {
+  const closed = new Set(
+    current?.webhooks?.flatMap(({ name, failurePolicy }) => (failurePolicy === 'Fail' ? name : [])),
+  );
+  const isOpened = ({ name, failurePolicy }: Webhook): boolean => failurePolicy === 'Fail' && !closed.has(name);
+  if (!required.webhooks.some(isOpened)) return required;
+  const open = (webhook: Webhook): Webhook => ({
+    ...webhook,
+    failurePolicy: 'Ignore',
+    timeoutSeconds: openSeconds(webhook.timeoutSeconds),
+  });
+  return { ...required, webhooks: required.webhooks.map((one) => (isOpened(one) ? open(one) : one)) };
+}
+
+interface MergeOptions {
+  readonly annotations: Readonly<Record<string, string>>;
+  /** All configurations of the installation. */
+  readonly installed: readonly WebhookConfiguration[];
+}
+
+/** Sets the fields of this controller. A new webhook gets the authorities of the present ones. */
+function mergeConfiguration(
+  { name, webhooks }: RequiredConfiguration,
+  current: WebhookConfiguration | undefined,
+  { annotations, installed }: MergeOptions,
+): WebhookConfiguration {
+  const [caBundle] = installed.flatMap((one) => getWebhooks(one).flatMap((webhook) => webhook.caBundle || []));
+  const { metadata } = current ?? {};
+  const kept = Object.entries(metadata?.annotations ?? {}).filter(([key]) => !isCaInjection(key));
+  const merged: ObjectMeta = {
+    ...(metadata ?? { name }),
+    labels: { ...metadata?.labels, ...WEBHOOK_LABELS },
+    annotations: { ...Object.fromEntries(kept), ...annotations },
+  };
+  const merge = (required: Webhook): Webhook => {
+    const existing = current?.webhooks?.find((one) => one.name === required.name);
+    const bundle = existing?.clientConfig.caBundle ?? caBundle;
+    const { clientConfig, matchConditions } = required;
+    return {
+      ...existing,
+      ...required,
+      clientConfig: { ...clientConfig, ...(bundle === undefined ? {} : { caBundle: bundle }) },
+      ...(existing?.matchConditions && !matchConditions ? { matchConditions: [] } : {}),
+    };
+  };
+  return { ...current, metadata: merged, webhooks: webhooks.map(merge) };
+}
+
+/** While break-glass is on, the webhooks stay as they are, and none is registered. */
+function isBreakGlass({ metadata }: WebhookConfiguration): boolean {
+  return metadata?.annotations?.[BREAK_GLASS_ANNOTATION] !== undefined;
+}
+
+async function write(
+  { kind, name, webhooks }: RequiredConfiguration,
+  object: WebhookConfiguration,
+  { cluster, logger }: ReconcileContext,
+): Promise<void> {
+  const metadata = withOwner(object.metadata, await getOwner(cluster));
+  const isNew = object.metadata?.resourceVersion === undefined;
+  await (isNew
+    ? cluster.create(kind, { ...object, metadata }, OPTIONS)
+    : cluster.update(kind, { ...object, metadata }, OPTIONS));
+  const closed = webhooks.flatMap((one) => (one.failurePolicy === 'Fail' ? one.name : []));
+  logger.info({ kind, name, failClosed: closed }, `webhook configuration ${isNew ? 'created' : 'updated'}`);
+}
+
+/**
+ * The garbage collector deletes the configurations with the ClusterRole: without it, no replica could delete a webhook that
+ * fails closed. A replica outside of the cluster may have no ClusterRole.
+ */
+async function getOwner(cluster: Cluster): Promise<Wire<V1OwnerReference> | undefined> {
+  const owner = await orUndefined(cluster.get('ClusterRole', OWNER));
+  const uid = owner?.metadata?.uid;
+  return uid === undefined
+    ? undefined
+    : { apiVersion: 'rbac.authorization.k8s.io/v1', kind: 'ClusterRole', name: OWNER, uid };
+}
+
+function withOwner(metadata: ObjectMeta = {}, owner: Wire<V1OwnerReference> | undefined): ObjectMeta {
+  const others = (metadata.ownerReferences ?? []).filter(({ name }) => name !== OWNER);
+  return owner ? { ...metadata, ownerReferences: [...others, owner] } : metadata;
+}
