@@ -1,4 +1,4 @@
-import type { Kind, Kinds, Namespace } from '../kube/types.ts';
+import type { Kind, Namespace } from '../kube/types.ts';
 import { INSTALLATION, POD_SECURITY_CONFIG_MAP, LABEL_SYNC_LABEL, POD_SECURITY_LABELS } from '../kube/well-known.ts';
 import { POD_SOURCES } from '../cluster/workloads.ts';
 import { RBAC_KINDS } from '../policy/rbac/rules.ts';
@@ -19,7 +19,7 @@ import {
   printTable,
   type Style,
 } from './output/print.ts';
-import { sccOptions } from './scc-options.ts';
+import { findSettings, sccOptions } from './scc-options.ts';
 import type { Condition } from '../kube/conditions.ts';
 import { readEnforcement } from '../policy/rollout/enforcement.ts';
 import type { RolloutSettings } from '../policy/rollout/settings.ts';
@@ -34,9 +34,6 @@ import {
 import { resolvePolicies } from '../policy/psa/policy.ts';
 import { type Level, isLevel, type Version } from '../policy/pss/policy.ts';
 import type { Store } from '../cluster/store.ts';
-import { readPodSecuritySource } from '../config/configuration.ts';
-import type { Source } from '../config/files.ts';
-import { deploymentFile, parseInstalledSettings } from './installation.ts';
 import {
   createEffectivePodSecurity,
   getRolloutView,
@@ -127,39 +124,22 @@ export interface RolloutState extends Pick<RolloutSettings, 'phase' | 'raiseSett
   readonly unlabeled: readonly string[];
 }
 
-/** The names of the ConfigMaps with the published default and with the configuration. */
-function installedConfigMaps(store: Store, namespace: string): readonly string[] {
-  const mounted = deploymentFile(deploymentIn(store, namespace), 'config');
-  return [POD_SECURITY_CONFIG_MAP, ...(mounted?.kind === 'ConfigMap' ? [mounted.name] : [])];
-}
-
-/** Reads the settings of the server. Options take precedence. Rejects with a UserError for an invalid file. */
+/** Reads the settings of the server. Options take precedence. Rejects with a UserError for invalid settings. */
 async function readSettings(store: Store, values: RolloutValues) {
   const { config, 'installation-namespace': namespace, 'scc-mode': sccMode } = values;
-  const source = config === undefined ? mountedSource(store, namespace) : await readPodSecuritySource(config);
-  const settings = parseInstalledSettings(source ?? { file: '', text: '' }, namespace);
+  const { settings, source } = await findSettings({ config, store, namespace });
   const { podSecurity, rollout, scc } = settings;
   store.emulationVersion = settings.emulationVersion ?? store.emulationVersion;
   return {
     podSecurity,
-    rollout: source ? rollout : { ...rollout, phase: 'Evaluate' as const },
+    source,
+    rollout: source === undefined ? { ...rollout, phase: 'Evaluate' as const } : rollout,
     scc: { ...scc, mode: sccMode ?? scc.mode },
     assumptions: [
-      ...(source ? [] : ['spec.rollout.phase Evaluate (set --config)']),
-      ...(source || sccMode !== undefined ? [] : [`SCC mode ${scc.mode} (set --scc-mode)`]),
+      ...(source !== undefined ? [] : ['spec.rollout.phase Evaluate (set --config)']),
+      ...(source !== undefined || sccMode !== undefined ? [] : [`SCC mode ${scc.mode} (set --scc-mode)`]),
     ],
   };
-}
-
-function deploymentIn(store: Store, namespace: string): Kinds['Deployment'] | undefined {
-  return store.get('Deployment', INSTALLATION.name, namespace);
-}
-
-function mountedSource(store: Store, namespace: string): Source | undefined {
-  const mounted = deploymentFile(deploymentIn(store, namespace), 'config');
-  const data = mounted && store.get('ConfigMap', mounted.name, namespace)?.data;
-  if (!mounted || !data || !Object.hasOwn(data, mounted.key)) return undefined;
-  return { file: `configmaps/${mounted.name} ${mounted.key}`, text: data[mounted.key] ?? '' };
 }
 
 /** The input of all rollout commands. */
@@ -173,6 +153,8 @@ export interface RolloutFacts {
   readonly state: RolloutState;
   /** Assumptions, as phrases. */
   readonly assumptions: readonly string[];
+  /** The source of the settings; absent for defaults. */
+  readonly settingsSource: string | undefined;
 }
 
 /** Reads a cluster or manifests, and the state of the rollout. Rejects with a UserError if something cannot be read. */
@@ -185,10 +167,10 @@ export async function gatherRollout(
   const namespace = values['installation-namespace'];
   const inventory = await readInventory(values, io, {
     ...needs,
-    configMaps: (store) => ({ namespace, names: installedConfigMaps(store, namespace) }),
+    configMaps: () => ({ namespace, names: [POD_SECURITY_CONFIG_MAP] }),
   });
   const { store, customSources } = inventory;
-  const { rollout, podSecurity, scc, assumptions } = await readSettings(store, values);
+  const { rollout, podSecurity, scc, source, assumptions } = await readSettings(store, values);
   const management = { exemptNamespaces: new Set(DEFAULT_UNMANAGED_NAMESPACES), scc };
   const unlabeled = findUnlabeled(store, management, date);
   const scope = { store, namespace, version: VERSION };
@@ -204,6 +186,7 @@ export async function gatherRollout(
     management,
     state: getState(scope, rollout, unlabeled),
     assumptions: [...inventory.assumptions, ...assumptions],
+    settingsSource: source,
   };
 }
 

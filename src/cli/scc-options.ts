@@ -1,9 +1,11 @@
 import { UserError } from '../config/files.ts';
-import { loadSettings } from '../config/settings.ts';
+import { settingsFromObject } from '../config/configuration.ts';
+import { loadSettings, type Settings } from '../config/settings.ts';
+import type { Store } from '../cluster/store.ts';
 import { CONTROLLER_NAMES } from '../controllers/index.ts';
 import { dnsLabelErrors } from '../kube/names.ts';
 import { quote } from '../kube/text.ts';
-import { INSTALLATION } from '../kube/well-known.ts';
+import { CONFIGURATION_NAME, INSTALLATION } from '../kube/well-known.ts';
 import type { Namespace } from '../kube/types.ts';
 import { SCC_MODES, sccMode, type NamespaceMode, type SccMode, type SccSettings } from '../policy/scc/mode.ts';
 import { oneOf, option, text, type Values, nonEmpty } from './options.ts';
@@ -18,7 +20,7 @@ export const DEFAULT_SCC_MODE: SccMode = 'report';
 /** The SCC options of commands that predict the creation of pods; without `--scc-mode`, the mode is an assumption. */
 export const sccOptions = {
   config: option('FILE', text, undefined, {
-    help: 'File with the policy settings of the server: a PortcullisConfiguration',
+    help: 'File with the policy settings: a PortcullisConfiguration. Default: that of the cluster',
   }),
   'scc-mode': option('MODE', oneOf(SCC_MODES), undefined, {
     help: 'Default SCC mode for namespaces without the label portcullis.dev/scc: enforce denies pods, report only warns, off disables SCC admission in the whole cluster',
@@ -33,30 +35,59 @@ export function namespaceName(value: string): string {
   return value;
 }
 
-/** The settings that `serve` is expected to have. */
-export interface ExpectedSettings extends SccSettings {
-  /** Absent if `--scc-mode` or the file of `--config` gives the mode. */
-  readonly modeFrom?: 'assumption';
+/** The settings of an installation, and their source for messages; without a source, these are the defaults. */
+export interface FoundSettings {
+  readonly settings: Settings;
+  readonly source: string | undefined;
+}
+
+interface SettingsLocation {
+  /** The file of `--config`. */
+  readonly config: string | undefined;
+  /** The objects of a cluster or of manifests, which may contain a PortcullisConfiguration. */
+  readonly store: Store;
+  /** The namespace of the installation. */
+  readonly namespace?: string;
 }
 
 /**
- * Returns the settings of SCC admission. `--scc-mode` takes precedence over the file.
- * @throws {UserError} for an invalid file
+ * Returns the settings of the file of `--config`, else of the PortcullisConfiguration, else the defaults.
+ * @throws {UserError} for invalid settings
  */
-export async function sccSettings(values: Values<typeof sccOptions>): Promise<ExpectedSettings> {
+export async function findSettings({ config, store, namespace }: SettingsLocation): Promise<FoundSettings> {
+  const decode = { controllers: CONTROLLER_NAMES, namespace: namespace ?? INSTALLATION.namespace };
+  if (config !== undefined) return { settings: (await loadSettings(config, decode)).settings, source: config };
+  const object = store.get('PortcullisConfiguration', CONFIGURATION_NAME);
+  const source = object && `PortcullisConfiguration ${quote(CONFIGURATION_NAME)}`;
+  return { settings: settingsFromObject(object, decode), source };
+}
+
+/** The settings of SCC admission that `serve` is expected to have. */
+export interface ExpectedSettings extends SccSettings {
+  /** Absent if `--scc-mode`, the file of `--config` or the PortcullisConfiguration gives the mode. */
+  readonly modeFrom?: 'assumption';
+  /** As in `FoundSettings`. */
+  readonly source?: string | undefined;
+}
+
+/**
+ * Returns the settings of SCC admission. `--scc-mode` takes precedence.
+ * @throws {UserError} for invalid settings
+ */
+export async function sccSettings(values: Values<typeof sccOptions>, store: Store): Promise<ExpectedSettings> {
   const { config, 'scc-mode': mode } = values;
-  const decode = { controllers: CONTROLLER_NAMES, namespace: INSTALLATION.namespace };
-  const { scc } = (await loadSettings(config, decode)).settings;
+  const { settings, source } = await findSettings({ config, store });
   return {
-    ...scc,
-    mode: mode ?? scc.mode,
-    ...(mode === undefined && config === undefined ? { modeFrom: 'assumption' } : {}),
+    ...settings.scc,
+    mode: mode ?? settings.scc.mode,
+    source,
+    ...(mode === undefined && source === undefined ? { modeFrom: 'assumption' } : {}),
   };
 }
 
 /** The expected SCC mode of a namespace. */
 export interface ExpectedMode extends NamespaceMode {
-  /** Absent if a label of the namespace, `--scc-mode` or the file of `--config` gives the mode. */
+  /** Absent if a label of the namespace, `--scc-mode` or the settings give the mode. */
   readonly modeFrom?: 'assumption';
 }
 

@@ -56,6 +56,8 @@ export interface Plan {
   /** The grants as objects to apply: the missing ClusterRoles, then one RoleBinding for each grant. */
   readonly bindings: readonly (ClusterRole | RoleBinding)[];
   readonly assumptions: readonly string[];
+  /** The source of the settings; absent for defaults. */
+  readonly settings?: string | undefined;
 }
 
 export interface PlanInput {

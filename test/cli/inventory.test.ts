@@ -242,6 +242,7 @@ describe('a cluster', () => {
       'UID ranges of namespaces: default, kube-node-lease, kube-public, kube-system',
       'no rangeallocations.security.internal.openshift.io: the cluster does not serve them',
       'no psaenforcementconfigs.config.openshift.io: the cluster does not serve them',
+      'no portcullisconfigurations.config.portcullis.dev: the cluster does not serve them',
       'no featuregates.config.openshift.io: the cluster does not serve them',
       'no reports.openreports.io: the cluster does not serve them',
     ]);

@@ -316,10 +316,10 @@ Examples:
 
 /** Explains the decisions of SCC admission about the pods of workloads. */
 async function explainWorkloads(references: readonly Reference[], options: Values<typeof explainOptions>, io: Io) {
-  const settings = await sccSettings(options);
   const { as: user, 'as-group': groups } = options;
   const { objects, subjects, inventory } = await readWorkloads(references, options, io);
   const { store, namespace, assumptions } = inventory;
+  const settings = await sccSettings(options, store);
   const context: ExplainContext = {
     store,
     settings,
@@ -337,14 +337,15 @@ async function explainWorkloads(references: readonly Reference[], options: Value
   };
   const results = subjects.map((object) => explainObject(object, context)).filter((one) => one !== undefined);
   if (results.length === 0) throw new UserError('no pods or workloads in the manifests');
-  return { results, assumptions };
+  return { results, assumptions, settings: settings.source };
 }
 
 async function explainNamespaces(names: readonly string[], options: Values<typeof explainOptions>, io: Io) {
-  if (names.length === 0) return { namespaces: [], assumptions: [] };
+  if (names.length === 0) return { namespaces: [], assumptions: [], settings: undefined };
   const only = names.length === 1 ? names[0] : undefined;
   const facts = await gatherRollout(options, io, new Date(), { kinds: NAMESPACE_KINDS, only });
-  return { namespaces: names.map((name) => explainNamespace(name, facts)), assumptions: facts.assumptions };
+  const { assumptions, settingsSource: settings } = facts;
+  return { namespaces: names.map((name) => explainNamespace(name, facts)), assumptions, settings };
 }
 
 const explainOptions = {
@@ -372,20 +373,23 @@ export const command = defineCommand({
     const workloads = references.filter(({ kind }) => kind !== 'Namespace');
     const hasWorkloads = workloads.length > 0 || names.length === 0;
     const { namespaces, ...read } = await explainNamespaces(names, options, io);
-    const explained = hasWorkloads ? await explainWorkloads(workloads, options, io) : { results: [], assumptions: [] };
+    const nothing = { results: [], assumptions: [], settings: undefined };
+    const explained = hasWorkloads ? await explainWorkloads(workloads, options, io) : nothing;
     const { results } = explained;
+    const settings = read.settings ?? explained.settings;
     const assumptions = [...new Set([...read.assumptions, ...explained.assumptions])];
     const outcomes = results.map(({ outcome }) => outcome);
     const data = {
       ...(hasWorkloads ? { objects: results.map((one) => one.explained) } : {}),
       ...(names.length === 0 ? {} : { namespaces }),
+      settings,
       assumptions,
     };
     printReport(io, output, data, (style) => [
       ...namespaces.map((namespace) => printNamespace(namespace, style)),
       ...results.map((one) => printObject(one.explained, one.outcome, style)),
       ...(results.length > 1 ? [`${style('bold', printSummary(outcomes))}\n`] : []),
-      ...assumptionBlocks(assumptions),
+      ...assumptionBlocks(assumptions, settings),
     ]);
     return outcomes.includes('refused') ? EXIT.violations : EXIT.passed;
   },

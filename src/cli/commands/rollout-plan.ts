@@ -51,6 +51,7 @@ export const command = defineCommand({
   async run(options, _operands, io) {
     const only = selectedNamespace(options);
     const facts = await gatherRollout(options, io, new Date());
+    const { settingsSource: settings } = facts;
     const comparison = compare(facts.store, options['kubernetes-version']);
     const { versions } = comparison ?? {};
     const assumptions = [...facts.assumptions, ...(comparison?.assumptions ?? [])];
@@ -59,8 +60,8 @@ export const command = defineCommand({
       : await planNamespaces(facts, io, only);
     const counts = countNamespaces(namespaces);
     const refusal = versions && `would be refused by Kubernetes ${versions.to} and not by ${versions.from}`;
-    printReport(io, options.output, { summary: counts, versions, namespaces, assumptions }, (style) => [
-      ...assumptionBlocks(assumptions),
+    printReport(io, options.output, { summary: counts, versions, namespaces, settings, assumptions }, (style) => [
+      ...assumptionBlocks(assumptions, settings),
       ...(namespaces.length === 0 ? [] : [printNamespaceTable(namespaces)]),
       ...namespaceBlocks(namespaces, style),
       `${style('bold', printNamespaceCounts(counts, refusal))}\n`,

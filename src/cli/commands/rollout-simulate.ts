@@ -177,12 +177,12 @@ export const command = defineCommand({
     const facts = await gatherRollout(options, io, new Date());
     const namespaces = await planNamespaces(facts, io);
     const { mode, phase, output } = options;
-    const { assumptions } = facts;
+    const { assumptions, settingsSource: settings } = facts;
     const hasGate = facts.store.get('FeatureGate', 'cluster') !== undefined;
     const gate = options['feature-gate'] ?? (hasGate ? facts.state.gate : true);
     const simulation = simulate({ mode, phase, gate }, facts, namespaces);
-    printReport(io, output, { ...simulation, assumptions }, (style) => [
-      ...assumptionBlocks(assumptions),
+    printReport(io, output, { ...simulation, settings, assumptions }, (style) => [
+      ...assumptionBlocks(assumptions, settings),
       printEvents(simulation),
       ...namespaceBlocks(simulation.denying, style),
       printOutcome(simulation, style),

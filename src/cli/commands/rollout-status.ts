@@ -35,7 +35,7 @@ export function rolloutBlockers(state: RolloutState, counts: NamespaceCounts): O
   }
   if (phase === 'Disabled') {
     return outlook('the rollout is disabled: nothing is evaluated', [
-      'Set spec.rollout.phase to Evaluate in the configuration file, and restart the replicas.',
+      'Set spec.rollout.phase of the PortcullisConfiguration to Evaluate.',
     ]);
   }
   const findings = findingsOutlook(counts);
@@ -55,7 +55,7 @@ export function rolloutBlockers(state: RolloutState, counts: NamespaceCounts): O
   return { blockers: [...blockers, 'no complete evaluation of all namespaces exists'], next: [EVALUATE] };
 }
 
-const TO_ENFORCE = 'Set spec.rollout.phase to Enforce in the configuration file; replicas reload it.';
+const TO_ENFORCE = 'Set spec.rollout.phase of the PortcullisConfiguration to Enforce.';
 
 /** Enforcement is decided but not in effect. */
 function pendingOutlook({ gate, unlabeled, raiseSettleMs }: RolloutState): Outlook {
@@ -139,7 +139,7 @@ Shows the state of the rollout of enforcement, what blocks it, and the next step
 current state of all namespaces: every pod, and every pod template as security context constraints (SCCs)
 complete it. It changes nothing.
 
-The command reads the configuration file of the installation in the cluster. For the development cluster
+The command reads the PortcullisConfiguration of the cluster. For the development cluster
 and for manifests, --config names the file.
 
 Examples:
@@ -155,12 +155,12 @@ export const command = defineCommand({
     const facts = await gatherRollout(options, io, new Date());
     const planned = await planNamespaces(facts, io);
     const counts = countNamespaces(planned);
-    const { state, assumptions } = facts;
+    const { state, assumptions, settingsSource: settings } = facts;
     const namespaces = planned.filter(isBlocking);
     const { blockers, next } = rolloutBlockers(state, counts);
-    const data = { ...state, blockers, next, summary: counts, namespaces, assumptions };
+    const data = { ...state, blockers, next, summary: counts, namespaces, settings, assumptions };
     printReport(io, options.output, data, (style) => [
-      ...assumptionBlocks(assumptions),
+      ...assumptionBlocks(assumptions, settings),
       printState(state),
       ...namespaceBlocks(namespaces, style),
       `${style('bold', printNamespaceCounts(counts))}\n`,

@@ -54,7 +54,7 @@ export const command = defineCommand({
     const created = createPod({ kind, object }, { namespace, creator: {}, findAccount });
     if (created === undefined) throw new UserError(`${resource} has no pod template`);
     const input = {
-      ...sccInput(store, await sccSettings(values)),
+      ...sccInput(store, await sccSettings(values, store)),
       object: created.pod,
       namespace: findNamespace(store, namespace),
       userInfo: created.requester,

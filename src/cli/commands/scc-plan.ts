@@ -41,9 +41,10 @@ import {
   type WorkloadName,
 } from '../scc-plan.ts';
 
-function planData({ namespaces, assumptions, grants, bindings }: Plan): object {
+function planData({ namespaces, settings, assumptions, grants, bindings }: Plan): object {
   return {
     summary: summarizePlan(namespaces),
+    settings,
     assumptions,
     namespaces: namespaces.map(({ name, mode, modeFrom, problem }) => ({ name, mode, modeFrom, problem })),
     workloads: namespaces.flatMap(({ name: namespace, mode, workloads }) =>
@@ -57,7 +58,7 @@ function planData({ namespaces, assumptions, grants, bindings }: Plan): object {
 /** Prints the decision and its reasons for each workload, the bindings, the summary and the next step. */
 function printPlan(plan: Plan, style: Style, bindingsFile: string | undefined): string[] {
   return [
-    ...assumptionBlocks(plan.assumptions),
+    ...assumptionBlocks(plan.assumptions, plan.settings),
     ...plan.namespaces.map((namespace) => printNamespace(namespace, style)),
     ...(plan.grants.length === 0 ? [] : [printBindings(plan, style)]),
     `${style('bold', printPlanSummary(plan))}\n${printable(printNextStep(plan, bindingsFile))}\n`,
@@ -280,12 +281,18 @@ export const command = defineCommand({
       only: namespace,
       gaps: 'fill',
     });
-    const input = { store, customSources, settings: await sccSettings(options) };
+    const input = { store, customSources, settings: await sccSettings(options, store) };
     const selected = listNamespaces(store, namespace);
     const planned = await mapNamespaces(selected, (one) => planNamespace(one, input), { verb: 'Planning', io });
     const namespaces = planned.filter((one) => one !== undefined);
     const grants = planGrants(namespaces, input);
-    const plan = { namespaces, grants, bindings: grantBindings(grants, store), assumptions };
+    const plan = {
+      namespaces,
+      grants,
+      bindings: grantBindings(grants, store),
+      settings: input.settings.source,
+      assumptions,
+    };
     if (file !== undefined && file !== '-') await writeBindings(file, plan);
     if (file === '-') {
       io.stdout.write(printBindingManifests(plan));

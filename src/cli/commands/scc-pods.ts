@@ -145,7 +145,7 @@ Examples:
   portcullis scc pods --subject user -n shop
 `;
 
-/** The SCC mode of a running server is not visible in the cluster. */
+/** Without the settings of an installation. */
 const MODE_ASSUMPTION = `SCC mode ${DEFAULT_SCC_MODE} for namespaces without the label (set --scc-mode)`;
 
 /** Lists the pods with the SCCs that admitted them, sorted by namespace and name, for auditors. */
@@ -167,7 +167,7 @@ export const command = defineCommand({
     const kinds = ['Namespace', 'Pod', 'SecurityContextConstraints', ...RBAC_KINDS] as const;
     const { store, assumptions: missing } = await readInventory(options, io, { kinds, only: namespace });
     if (namespace !== undefined) findNamespace(store, namespace);
-    const settings = await sccSettings(options);
+    const settings = await sccSettings(options, store);
     const context = { store, settings, grantsFor: createGrantLookup(store) };
     const all = store.list('Pod').map((pod) => auditPod(pod, context));
     for (const name of sccs) if (!all.some(({ scc }) => scc === name)) findScc(store, name);
@@ -181,7 +181,8 @@ export const command = defineCommand({
     else {
       const rows = pods.map((pod) => printPod(pod).map((cell) => cell || '<none>'));
       const table = pods.length === 0 ? 'No pods found.\n' : printTable([HEADER, ...rows]);
-      printReport(io, output, { pods, assumptions }, () => [table, ...assumptionBlocks(assumptions)]);
+      const data = { pods, settings: settings.source, assumptions };
+      printReport(io, output, data, () => [table, ...assumptionBlocks(assumptions, settings.source)]);
     }
     return EXIT.passed;
   },

@@ -163,7 +163,6 @@ export const command = defineCommand({
   options: { ...subjectOptions, ...sccReviewOptions },
   async run(options, _operands, io) {
     const { stdout, stderr } = io;
-    const settings = await sccSettings(options);
     if (options.serviceaccount.length > 0 && (options.user !== undefined || options.group.length > 0)) {
       throw new UserError(
         '--serviceaccount cannot be combined with --user and --group: review service accounts or users',
@@ -171,7 +170,8 @@ export const command = defineCommand({
     }
     const needs = { kinds: SCC_INPUT_KINDS };
     const { objects, inventory } = await readSubjects(options, { io, needs });
-    const { assumptions } = inventory;
+    const { assumptions, store } = inventory;
+    const settings = await sccSettings(options, store);
     const context = { ...inventory, settings };
     const answered = objects.flatMap((object) =>
       createReviews(object, options).map((requested) => answer(object, requested, context)),
@@ -182,9 +182,10 @@ export const command = defineCommand({
     for (const warning of new Set(answered.flatMap(({ warnings }) => warnings))) {
       stderr.write(`warning: ${printable(warning)}\n`);
     }
-    if (options.output === 'table') stdout.write([...printReviews(rows), ...assumptionBlocks(assumptions)].join('\n'));
+    if (options.output === 'table')
+      stdout.write([...printReviews(rows), ...assumptionBlocks(assumptions, settings.source)].join('\n'));
     else {
-      for (const block of assumptionBlocks(assumptions)) stderr.write(block);
+      for (const block of assumptionBlocks(assumptions, settings.source)) stderr.write(block);
       const data = reviews.length === 1 ? reviews[0] : reviews;
       stdout.write(options.output === 'yaml' ? printYaml(reviews) : printData('json', data));
     }

@@ -13,6 +13,7 @@ import { applyDefaults } from '../../kube/defaults.ts';
 import { metadataProblem } from '../../kube/names.ts';
 import { getApiVersion, objectName, objectPath, RESOURCES } from '../../kube/resources.ts';
 import { ApiError } from '../../kube/status.ts';
+import { CONFIGURATION_NAME } from '../../kube/well-known.ts';
 import { compareBytes, quote, summarizeNames } from '../../kube/text.ts';
 import {
   draft,
@@ -197,7 +198,12 @@ async function readFromCluster(
     return Promise.all([objects, reviewSelf(connection, signal), readServerVersion(connection, signal)]);
   });
   store.emulationVersion = version;
-  const unread = configMaps ? await readConfigMaps(configMaps(store), { connection, store, signal }) : [];
+  const { namespace: scope, names } = configMaps?.(store) ?? { namespace: '', names: [] };
+  const single = [
+    { kind: 'PortcullisConfiguration', name: CONFIGURATION_NAME },
+    ...names.map((name) => ({ kind: 'ConfigMap', name, namespace: scope }) as const),
+  ] as const;
+  const unread = await readSingleObjects(single, { connection, store, signal });
   const isWithoutSccs = store.list('SecurityContextConstraints').length === 0;
   const filled = gaps !== 'fill' ? [] : [...(isWithoutSccs ? assumeStandardSccs(store) : []), ...assumeRanges(store)];
   const absent = unserved
@@ -213,20 +219,20 @@ async function readFromCluster(
   };
 }
 
-/** Reads single ConfigMaps into the store, skips missing ones, and describes those that the user may not read. */
-async function readConfigMaps(
-  { namespace, names }: ReturnType<NonNullable<InventoryNeeds['configMaps']>>,
+/** Reads single objects into the store, skips missing ones, and describes those that the user may not read. */
+async function readSingleObjects(
+  objects: readonly { readonly kind: Kind; readonly name: string; readonly namespace?: string }[],
   { connection, store, signal }: { connection: Connection; store: WritableStore; signal: AbortSignal },
 ): Promise<readonly string[]> {
   const problems = await Promise.all(
-    names.map(async (name) => {
+    objects.map(async ({ kind, name, namespace }) => {
       try {
-        const path = objectPath('ConfigMap', name, namespace);
-        const object = await connection.request({ method: 'GET', path, signal });
-        if (object) store.put('ConfigMap', object);
+        const path = objectPath(kind, name, namespace);
+        store.put(kind, await connection.request({ method: 'GET', path, signal }));
       } catch (error) {
         if (!(error instanceof ApiError)) throw error;
-        if (error.status.code === 403) return [`no ConfigMap ${namespace}/${name}: the user may not read it`];
+        const key = namespace === undefined ? name : `${namespace}/${name}`;
+        if (error.status.code === 403) return [`no ${kind} ${key}: the user may not read it`];
         if (error.status.code !== 404) throw error;
       }
       return [];

@@ -124,9 +124,12 @@ export function printReport(
   io.stdout.write(output === 'table' ? blocks(outputStyle(io)).join('\n') : printData(output, data));
 }
 
-/** The block about the assumptions of a command; no block without assumptions. */
-export function assumptionBlocks(assumptions: readonly string[]): readonly string[] {
-  return assumptions.length === 0 ? [] : [`Assumed: ${printable(assumptions.join('; '))}.\n`];
+/** The blocks about the source of the settings and the assumptions of a command; none without these. */
+export function assumptionBlocks(assumptions: readonly string[], settingsSource?: string): readonly string[] {
+  return [
+    ...(settingsSource === undefined ? [] : [`Settings: ${printable(settingsSource)}.\n`]),
+    ...(assumptions.length === 0 ? [] : [`Assumed: ${printable(assumptions.join('; '))}.\n`]),
+  ];
 }
 
 const CLEAR_LINE = '\r\u001b[K';

@@ -23,7 +23,7 @@ test('an invalid configuration in the cluster is rejected', async () => {
     code: 2,
     stdout: '',
     stderr:
-      'error: invalid configuration: spec.rollout.phase: Unsupported value: "evaluate": supported values: "Disabled", "Evaluate", "Enforce" (configmaps/portcullis-configuration configuration.yaml:4:13, spec.rollout.phase)\n',
+      'error: PortcullisConfiguration "cluster" is invalid: spec.rollout.phase: Unsupported value: "evaluate": supported values: "Disabled", "Evaluate", "Enforce"\n',
   });
 });
 
@@ -287,21 +287,18 @@ describe('on a cluster', () => {
     const namespaces = '/api/v1/namespaces';
     await post(namespaces, { metadata: { name: 'portcullis' } });
     await post(namespaces, { metadata: { name: 'shop', annotations: RANGES } });
-    const data = {
-      'c.yaml':
-        'apiVersion: config.portcullis.dev/v1alpha1\nkind: PortcullisConfiguration\nspec: {rollout: {phase: Enforce}, scc: {mode: enforce}}\n',
-    };
-    await post(`${namespaces}/portcullis/configmaps`, { metadata: { name: 'conf' }, data });
-    const args = ['serve', '--config', '/c/c.yaml'];
-    const container = { name: 'p', image: 'p', args, volumeMounts: [{ name: 'c', mountPath: '/c' }] };
+    await post('/apis/config.portcullis.dev/v1alpha1/portcullisconfigurations', {
+      apiVersion: 'config.portcullis.dev/v1alpha1',
+      kind: 'PortcullisConfiguration',
+      metadata: { name: 'cluster' },
+      spec: { rollout: { phase: 'Enforce' }, scc: { mode: 'enforce' } },
+    });
     const deployment = (name: string, spec: object) => {
       const labels = { app: name };
       const template = { metadata: { labels }, spec };
       return { metadata: { name }, spec: { selector: { matchLabels: labels }, template } };
     };
     const inApps = (namespace: string): string => `/apis/apps/v1/namespaces/${namespace}/deployments`;
-    const volumes = [{ name: 'c', configMap: { name: 'conf' } }];
-    await post(inApps('portcullis'), deployment('portcullis', { containers: [container], volumes }));
     await post(inApps('shop'), deployment('web', { hostNetwork: true, containers: [{ name: 'web', image: 'web' }] }));
     await post('/apis/config.openshift.io/v1alpha1/psaenforcementconfigs', {
       apiVersion: 'config.openshift.io/v1alpha1',
@@ -356,8 +353,8 @@ const REFUSED = '2 workloads in 1 namespace would be refused';
 const UNEVALUATED = 'no complete evaluation of all namespaces exists';
 const LISTED = 'Follow the next steps of each namespace.';
 const CLEAR = `Clear the request: kubectl patch psaenforcementconfig cluster --type=merge -p '{"spec":{"enforcementMode":""}}'.`;
-const TO_ENFORCE = 'Set spec.rollout.phase to Enforce in the configuration file; replicas reload it.';
-const TO_EVALUATE = 'Set spec.rollout.phase to Evaluate in the configuration file, and restart the replicas.';
+const TO_ENFORCE = 'Set spec.rollout.phase of the PortcullisConfiguration to Enforce.';
+const TO_EVALUATE = 'Set spec.rollout.phase of the PortcullisConfiguration to Evaluate.';
 const EVALUATE =
   'Evaluate all namespaces: kubectl annotate psaenforcementconfig cluster --overwrite portcullis.dev/evaluate=$(date -u +%Y-%m-%dT%H:%M:%SZ).';
 const RESOLVE = 'Resolve the errors of the namespaces that cannot be evaluated.';
