@@ -168,7 +168,7 @@ export async function run(
     const definition = entry && (await entry.load()).command;
     if (definition) {
       addDefinition(node, definition, invocation).action(async () => {
-        const sources = { typed: typedOptions(node), env: io.env };
+        const sources = { typed: typedOptions(node, definition.options), env: io.env };
         exitCode = await definition.run(resolveValues(definition.options, sources), node.args, io, sources);
       });
     }
@@ -203,7 +203,7 @@ function normalize(args: readonly string[], options: Options): readonly string[]
     if (one === undefined) return [`--${name}`];
     if (one.value !== undefined) return [arg];
     if (value === 'true') return [`--${name}`];
-    if (value === 'false') return [`--no-${name}`];
+    if (value === 'false') return name.startsWith('no-') ? [] : [`--no-${name}`];
     throw new UsageError(`invalid argument ${quote(value)} for "${printFlags(name, one)}" flag: must be true or false`);
   });
   return [...normalized, ...args.slice(end)];
@@ -300,7 +300,7 @@ function addOption(command: CommanderCommand, name: string, one: Option<unknown>
   if (choices) option.choices(choices);
   if (value === undefined) {
     command.addOption(fallback === undefined ? option : option.default(fallback === 'true'));
-    command.addOption(new CommanderOption(`--no-${name}`).hideHelp());
+    if (!option.negate) command.addOption(new CommanderOption(`--no-${name}`).hideHelp());
   } else {
     if (fallback !== undefined) option.default([], fallback);
     command.addOption(option.argParser((text, previous: readonly string[] | undefined) => [...(previous ?? []), text]));
@@ -308,14 +308,13 @@ function addOption(command: CommanderCommand, name: string, one: Option<unknown>
 }
 
 /** The texts of the options that are among the arguments. */
-function typedOptions(command: CommanderCommand): Sources['typed'] {
-  const typed = command.options.filter(
-    (option) => !option.negate && command.getOptionValueSource(option.attributeName()) === 'cli',
-  );
-  return new Map(
-    typed.map((option) => {
-      const value: unknown = command.getOptionValue(option.attributeName());
-      return [option.name(), [value].flat().map(String)];
-    }),
-  );
+function typedOptions(command: CommanderCommand, options: Options): Sources['typed'] {
+  const typed = Object.keys(options).flatMap((name) => {
+    const option = new CommanderOption(`--${name}`);
+    const attribute = option.attributeName();
+    if (command.getOptionValueSource(attribute) !== 'cli') return [];
+    const value: unknown = command.getOptionValue(attribute);
+    return [[name, [option.negate ? value === false : value].flat().map(String)] as const];
+  });
+  return new Map(typed);
 }

@@ -17,6 +17,8 @@ import {
   printable,
   printCount,
   printTable,
+  withHeader,
+  type headersOption,
   type Style,
 } from './output/print.ts';
 import { findSettings, sccOptions } from './scc-options.ts';
@@ -378,7 +380,10 @@ const VERDICTS: Readonly<Record<PlannedNamespace['verdict'], string>> = {
 };
 
 /** The table of namespaces. */
-export function printNamespaceTable(namespaces: readonly PlannedNamespace[]): string {
+export function printNamespaceTable(
+  namespaces: readonly PlannedNamespace[],
+  values: Values<typeof headersOption>,
+): string {
   const header = ['NAMESPACE', 'CURRENT', 'PLANNED', 'VERDICT', 'REFUSED', 'REASON'];
   const rows = namespaces.map(({ name, current, currentSource, planned, verdict, workloads, reason, error }) => [
     name,
@@ -388,7 +393,7 @@ export function printNamespaceTable(namespaces: readonly PlannedNamespace[]): st
     workloads.length === 0 ? '' : String(workloads.length),
     error ?? reason ?? '',
   ]);
-  return printTable([header, ...rows]);
+  return printTable(withHeader(header, rows, values));
 }
 
 /** True for a namespace with workloads that would be refused, or without a conclusive evaluation. */

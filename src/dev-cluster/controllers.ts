@@ -1,5 +1,5 @@
 import { deepEqual } from '../kube/equality.ts';
-import { matchesLabelSelector } from '../kube/webhooks.ts';
+import { matchesLabelSelector } from '../kube/label-selector.ts';
 import { RESOURCES } from '../kube/resources.ts';
 import { ApiError } from '../kube/status.ts';
 import defaultObjects from './default-objects.json' with { type: 'json' };

@@ -1,5 +1,5 @@
 /** Lists and watches. */
-import { matchesLabelSelector } from '../kube/webhooks.ts';
+import { matchesLabelSelector, parseLabelSelector } from '../kube/label-selector.ts';
 import { ApiError, badRequest, createStatus } from '../kube/status.ts';
 import { compareBytes } from '../kube/text.ts';
 import { readBoolean, readInteger } from './body.ts';
@@ -11,35 +11,14 @@ import { formatApiVersion, getMetadata, textAt, type ApiObject, type ResourceInf
 /** Returns true if an object is selected. */
 type Selector = (object: ApiObject) => boolean;
 
-const KEY = String.raw`[^\s=!,()<>]+`;
-const VALUE = String.raw`[^\s=!,()<>]*`;
-/** One requirement up to its comma or the end: `!key`, `key`, `key=value` or `key in (a, b)`. */
-const REQUIREMENT = new RegExp(
-  String.raw`^\s*(?:!\s*(?<absent>${KEY})|(?<key>${KEY})(?:\s*(?<equality>==?|!=)\s*(?<value>${VALUE})|\s+(?<set>in|notin)\s*\((?<values>[^()]*)\))?)\s*(?:,(?=\s*[^\s,])|$)`,
-);
-
 /**
  * Parses the `labelSelector` of a query, such as `a=b,c in (d,e),!f`. Throws ApiError 400.
  * @see https://github.com/kubernetes/apimachinery/blob/v0.36.0/pkg/labels/selector.go
  */
-export function parseLabelSelector(text: string): Selector {
-  const matchExpressions: { key: string; operator: string; values: string[] }[] = [];
-  for (let rest = text; rest.trim() !== '';) {
-    const groups = REQUIREMENT.exec(rest);
-    if (!groups) throw new ApiError(badRequest(`unable to parse requirement: invalid label selector '${text}'`));
-    matchExpressions.push(parseRequirement(groups.groups ?? {}));
-    rest = rest.slice(groups[0].length);
-  }
-  return (object) => matchesLabelSelector({ matchExpressions }, getMetadata(object).labels);
-}
-
-type Groups = Readonly<Record<string, string | undefined>>;
-
-function parseRequirement({ absent, key = '', equality, value = '', set, values = '' }: Groups) {
-  if (absent !== undefined) return { key: absent, operator: 'DoesNotExist', values: [] };
-  if (equality !== undefined) return { key, operator: equality === '!=' ? 'NotIn' : 'In', values: [value] };
-  if (set === undefined) return { key, operator: 'Exists', values: [] };
-  return { key, operator: set === 'in' ? 'In' : 'NotIn', values: values.split(',').map((item) => item.trim()) };
+export function parseLabelQuery(text: string): Selector {
+  const selector = parseLabelSelector(text);
+  if (!selector) throw new ApiError(badRequest(`unable to parse requirement: invalid label selector '${text}'`));
+  return (object) => matchesLabelSelector(selector, getMetadata(object).labels);
 }
 
 /** Parses the `fieldSelector` of a query, such as `metadata.name=a,status.phase!=Running`. Throws ApiError 400. */
@@ -65,7 +44,7 @@ type ListOptions = ReturnType<typeof readListOptions>;
 
 /** Parses the query of a list or a watch. Throws ApiError 400. */
 export function readListOptions(query: URLSearchParams, info: ResourceInfo) {
-  const labels = parseLabelSelector(query.get('labelSelector') ?? '');
+  const labels = parseLabelQuery(query.get('labelSelector') ?? '');
   const fields = parseFieldSelector(query.get('fieldSelector') ?? '', info);
   return {
     selects: (object: ApiObject) => labels(object) && fields(object),

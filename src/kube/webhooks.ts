@@ -5,7 +5,6 @@ import {
   type ValidatingWebhookConfiguration,
   isObject,
   type GroupVersionResource,
-  type JsonObject,
   type Wire,
 } from './types.ts';
 import type { Operation } from './admission.ts';
@@ -166,41 +165,4 @@ function matchesResource(pattern: string, resource: string, subresource: string)
 
 function texts(list: unknown): readonly string[] {
   return Array.isArray(list) ? list.filter((item) => typeof item === 'string') : [];
-}
-
-type Labels = Readonly<Record<string, string>>;
-
-/**
- * Returns true if a LabelSelector matches the labels. An empty selector matches all objects, an absent one none.
- * @see https://github.com/kubernetes/apimachinery/blob/v0.36.0/pkg/apis/meta/v1/types.go
- */
-export function matchesLabelSelector(selector: unknown, labels: Labels | undefined): boolean {
-  if (!isObject(selector)) return false;
-  const required = isObject(selector['matchLabels']) ? Object.entries(selector['matchLabels']) : [];
-  const expressions = Array.isArray(selector['matchExpressions']) ? selector['matchExpressions'] : [];
-  return (
-    required.every(([key, value]) => labelValue(labels, key) === value) &&
-    expressions.every((expression) => isObject(expression) && matchesExpression(expression, labels))
-  );
-}
-
-function matchesExpression(expression: JsonObject, labels: Labels | undefined): boolean {
-  const value = labelValue(labels, String(expression['key']));
-  const values = Array.isArray(expression['values']) ? expression['values'] : [];
-  switch (expression['operator']) {
-    case 'In':
-      return value !== undefined && values.includes(value);
-    case 'NotIn':
-      return value === undefined || !values.includes(value);
-    case 'Exists':
-      return value !== undefined;
-    case 'DoesNotExist':
-      return value === undefined;
-    default:
-      return false;
-  }
-}
-
-function labelValue(labels: Labels | undefined, key: string): string | undefined {
-  return labels && Object.hasOwn(labels, key) ? labels[key] : undefined;
 }

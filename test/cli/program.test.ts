@@ -28,6 +28,7 @@ const paint = defineCommand({
     tool: list('TOOL', text, { help: 'Tools' }),
     room: mapped(option('ROOM', text, 'hall', { help: 'Room' }), (room: string) => room.toUpperCase()),
     'dry-run': flag({ short: 'd', help: 'Do not paint', conflicts: ['drying-time'] }),
+    'no-ladder': flag({ help: 'Work without a ladder' }),
     primer: flagOn({ help: 'Apply a primer first' }),
   }),
   run(values, operands, io) {
@@ -94,6 +95,7 @@ Options:
   --tool <tool,...>         Tools
   --room <room>             Room (default: hall)
   -d, --dry-run             Do not paint
+  --no-ladder               Work without a ladder
   --primer                  Apply a primer first (default: true)
   -h, --help                Show this help
 
@@ -137,7 +139,15 @@ const HELP: readonly (readonly [args: readonly string[], stdout: string])[] = [
   [['help', 'wall', 'build'], BUILD_HELP],
 ];
 
-const DEFAULTS = { color: 'red', layers: 1, tool: [], room: 'HALL', 'dry-run': false, primer: true };
+const DEFAULTS = {
+  color: 'red',
+  layers: 1,
+  tool: [],
+  room: 'HALL',
+  'dry-run': false,
+  'no-ladder': false,
+  primer: true,
+};
 
 const VALUES: readonly (readonly [
   name: string,
@@ -158,6 +168,8 @@ const VALUES: readonly (readonly [
   ['a flag', ['--dry-run', 'door'], {}, { 'dry-run': true }],
   ['a flag that is true', ['--dry-run=true', 'door'], {}, { 'dry-run': true }],
   ['a flag that is false', ['--dry-run=false', 'door'], {}, { 'dry-run': false }],
+  ['a flag with a negative name', ['--no-ladder', 'door'], {}, { 'no-ladder': true }],
+  ['a flag with a negative name that is false', ['--no-ladder=false', 'door'], {}, {}],
   ['a negated flag', ['--no-primer', 'door'], {}, { primer: false }],
   ['a value with the form of an option', ['--room', '--dry-run', 'door'], {}, { room: '--DRY-RUN' }],
   ['an empty value', ['--room=', 'door'], {}, { room: '' }],

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import { parseFieldSelector, parseLabelSelector } from '../../src/dev-cluster/read.ts';
+import { parseFieldSelector, parseLabelQuery } from '../../src/dev-cluster/read.ts';
 import { ApiError } from '../../src/kube/status.ts';
 import { resource } from './admission/support.ts';
 
@@ -32,14 +32,14 @@ describe('label selectors', () => {
   ];
   for (const [selector, labels, selected] of cases) {
     test(`${selector || '(empty)'} ${selected ? 'selects' : 'does not select'} ${JSON.stringify(labels)}`, () => {
-      assert.equal(parseLabelSelector(selector)({ metadata: { labels } }), selected);
+      assert.equal(parseLabelQuery(selector)({ metadata: { labels } }), selected);
     });
   }
 
   for (const selector of ['=a', 'a,', 'a,,b', 'a=b=c', 'a b', 'a in', 'a in (b', '!']) {
     test(`${selector} is invalid`, () => {
       const message = `unable to parse requirement: invalid label selector '${selector}'`;
-      assertInvalid(() => parseLabelSelector(selector), message);
+      assertInvalid(() => parseLabelQuery(selector), message);
     });
   }
 });

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import fc from 'fast-check';
 import { matchesConditions } from '../../src/dev-cluster/match-conditions.ts';
-import { matchesLabelSelector } from '../../src/kube/webhooks.ts';
+import { matchesLabelSelector } from '../../src/kube/label-selector.ts';
 import type { AdmissionRequest, Decision } from '../../src/kube/admission.ts';
 import type { JsonObject } from '../../src/kube/types.ts';
 import { defaultSettings, webhookConfigurations } from '../../src/install/index.ts';

@@ -2,9 +2,9 @@ import type { Store } from '../../cluster/store.ts';
 import { latestVersion, newestVersion } from '../../policy/pss/evaluate.ts';
 import type { Version } from '../../policy/pss/policy.ts';
 import { defineCommand, EXIT } from '../command.ts';
-import { selectedNamespace, selectionOptions } from '../inventory/inventory.ts';
+import { selectedNamespace, selectionOptions, selectorOption } from '../inventory/inventory.ts';
 import { option, policyVersion } from '../options.ts';
-import { assumptionBlocks, printReport } from '../output/print.ts';
+import { assumptionBlocks, headersOption, printReport } from '../output/print.ts';
 import {
   planUpgrade,
   countNamespaces,
@@ -44,6 +44,8 @@ export const command = defineCommand({
   options: {
     ...rolloutOptions,
     ...selectionOptions,
+    ...selectorOption,
+    ...headersOption,
     'kubernetes-version': option('VERSION', policyVersion, undefined, {
       help: 'Show what this Kubernetes version would newly refuse: v1.N',
     }),
@@ -55,14 +57,15 @@ export const command = defineCommand({
     const comparison = compare(facts.store, options['kubernetes-version']);
     const { versions } = comparison ?? {};
     const assumptions = [...facts.assumptions, ...(comparison?.assumptions ?? [])];
-    const namespaces = versions
-      ? await planUpgrade(facts, versions, { io, only })
-      : await planNamespaces(facts, io, only);
+    const planned = versions ? await planUpgrade(facts, versions, { io, only }) : await planNamespaces(facts, io, only);
+    const namespaces = planned.filter(({ name }) =>
+      options.selector(facts.store.get('Namespace', name)?.metadata?.labels),
+    );
     const counts = countNamespaces(namespaces);
     const refusal = versions && `would be refused by Kubernetes ${versions.to} and not by ${versions.from}`;
     printReport(io, options.output, { summary: counts, versions, namespaces, settings, assumptions }, (style) => [
       ...assumptionBlocks(assumptions, settings),
-      ...(namespaces.length === 0 ? [] : [printNamespaceTable(namespaces)]),
+      ...(namespaces.length === 0 ? [] : [printNamespaceTable(namespaces, options)]),
       ...namespaceBlocks(namespaces, style),
       `${style('bold', printNamespaceCounts(counts, refusal))}\n`,
     ]);

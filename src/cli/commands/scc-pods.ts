@@ -14,9 +14,18 @@ import {
   readInventory,
   selectedNamespace,
   selectionOptions,
+  selectorOption,
 } from '../inventory/inventory.ts';
 import { list, oneOf, option, text } from '../options.ts';
-import { DATA_AND_TABLE, assumptionBlocks, outputOption, printReport, printTable } from '../output/print.ts';
+import {
+  DATA_AND_TABLE,
+  assumptionBlocks,
+  headersOption,
+  outputOption,
+  printReport,
+  printTable,
+  withHeader,
+} from '../output/print.ts';
 import { findScc, printGrantSource, sccGrants, type GrantSource, type SccGrant } from '../scc-grants.ts';
 import { DEFAULT_SCC_MODE, sccOptions, sccSettings } from '../scc-options.ts';
 
@@ -114,13 +123,19 @@ function printPod({ namespace, name, scc, subject, through, note, since, owner }
   return [namespace, name, scc ?? '', subject ?? '', granted.join('; '), since ?? '', controller];
 }
 
+const WIDE_HEADER = [...HEADER, 'SERVICE ACCOUNT'];
+
+function printWidePod(pod: AuditedPod): string[] {
+  return [...printPod(pod), pod.serviceAccount ?? ''];
+}
+
 /**
  * Prints CSV with a header and one line for each pod.
  * @see https://www.rfc-editor.org/rfc/rfc4180
  */
 function printCsv(pods: readonly AuditedPod[]): string {
-  const header = [...HEADER, 'SERVICE ACCOUNT'].map((title) => title.toLowerCase());
-  const rows = pods.map((pod) => [...printPod(pod), pod.serviceAccount ?? '']);
+  const header = WIDE_HEADER.map((title) => title.toLowerCase());
+  const rows = pods.map(printWidePod);
   return [header, ...rows].map((cells) => `${cells.map(printCell).join(',')}\r\n`).join('');
 }
 
@@ -154,12 +169,14 @@ export const command = defineCommand({
   options: {
     ...inventoryOptions,
     ...selectionOptions,
+    ...selectorOption,
     scc: list('NAME', text, { help: 'Only pods that were admitted by these SCCs' }),
     subject: option('TYPE', oneOf(['user', 'serviceaccount'] as const), undefined, {
       help: 'Only pods that were admitted by the permissions of their creator (user) or of their service account',
     }),
     ...sccOptions,
-    output: outputOption([...DATA_AND_TABLE, 'csv']),
+    ...headersOption,
+    output: outputOption([...DATA_AND_TABLE, 'wide', 'name', 'csv']),
   },
   async run(options, _operands, io) {
     const { scc: sccs, subject, output } = options;
@@ -169,7 +186,8 @@ export const command = defineCommand({
     if (namespace !== undefined) findNamespace(store, namespace);
     const settings = await sccSettings(options, store);
     const context = { store, settings, grantsFor: createGrantLookup(store) };
-    const all = store.list('Pod').map((pod) => auditPod(pod, context));
+    const selected = store.list('Pod').filter(({ metadata }) => options.selector(metadata?.labels));
+    const all = selected.map((pod) => auditPod(pod, context));
     for (const name of sccs) if (!all.some(({ scc }) => scc === name)) findScc(store, name);
     const pods = all
       .filter((pod) => namespace === undefined || pod.namespace === namespace)
@@ -178,11 +196,15 @@ export const command = defineCommand({
       .sort((a, b) => compareBytes(a.namespace, b.namespace) || compareBytes(a.name, b.name));
     const assumptions = [...missing, ...(settings.modeFrom === undefined ? [] : [MODE_ASSUMPTION])];
     if (output === 'csv') io.stdout.write(printCsv(pods));
+    else if (output === 'name') for (const { name } of pods) io.stdout.write(`pod/${name}\n`);
     else {
-      const rows = pods.map((pod) => printPod(pod).map((cell) => cell || '<none>'));
-      const table = pods.length === 0 ? 'No pods found.\n' : printTable([HEADER, ...rows]);
+      const isWide = output === 'wide';
+      const rows = pods.map((pod) => (isWide ? printWidePod(pod) : printPod(pod)).map((cell) => cell || '<none>'));
+      const headed = withHeader(isWide ? WIDE_HEADER : HEADER, rows, options);
+      const table = pods.length === 0 ? 'No pods found.\n' : printTable(headed);
       const data = { pods, settings: settings.source, assumptions };
-      printReport(io, output, data, () => [table, ...assumptionBlocks(assumptions, settings.source)]);
+      const blocks = [table, ...assumptionBlocks(assumptions, settings.source)];
+      printReport(io, isWide ? 'table' : output, data, () => blocks);
     }
     return EXIT.passed;
   },

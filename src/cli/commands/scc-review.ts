@@ -13,7 +13,7 @@ import { readSubjects, type Inventory } from '../inventory/inventory.ts';
 import { fieldNamespace, manifestName, manifestNamespace } from '../inventory/manifests.ts';
 import { list, nonEmpty, option, text, type Values } from '../options.ts';
 import { printPosition } from '../output/findings.ts';
-import { assumptionBlocks, printable, printData, printTable } from '../output/print.ts';
+import { assumptionBlocks, headersOption, printable, printData, printTable, withHeader } from '../output/print.ts';
 import { SCC_INPUT_KINDS, sccInput } from '../scc-input.ts';
 import { sccSettings, sccReviewOptions } from '../scc-options.ts';
 
@@ -127,12 +127,14 @@ function reviewedAccounts({ spec }: JsonObject): readonly string[] {
 }
 
 /** Prints a table of subject reviews and one of service accounts, as `oc policy scc-subject-review` and `oc policy scc-review` do. */
-function printReviews(rows: readonly (readonly string[])[]): readonly string[] {
+function printReviews(rows: readonly (readonly string[])[], values: Values<typeof headersOption>): readonly string[] {
   const subjects = rows.filter((row) => row.length === 2);
   const accounts = rows.filter((row) => row.length === 3);
   return [
-    ...(subjects.length === 0 ? [] : [printTable([['RESOURCE', 'ALLOWED BY'], ...subjects])]),
-    ...(accounts.length === 0 ? [] : [printTable([['RESOURCE', 'SERVICE ACCOUNT', 'ALLOWED BY'], ...accounts])]),
+    ...(subjects.length === 0 ? [] : [printTable(withHeader(['RESOURCE', 'ALLOWED BY'], subjects, values))]),
+    ...(accounts.length === 0
+      ? []
+      : [printTable(withHeader(['RESOURCE', 'SERVICE ACCOUNT', 'ALLOWED BY'], accounts, values))]),
   ];
 }
 
@@ -160,7 +162,7 @@ Examples:
 /** Answers the pod security policy reviews of OpenShift. Warnings and assumptions go to the standard error: reviews have no field for them. */
 export const command = defineCommand({
   details: DETAILS,
-  options: { ...subjectOptions, ...sccReviewOptions },
+  options: { ...subjectOptions, ...sccReviewOptions, ...headersOption },
   async run(options, _operands, io) {
     const { stdout, stderr } = io;
     if (options.serviceaccount.length > 0 && (options.user !== undefined || options.group.length > 0)) {
@@ -183,7 +185,7 @@ export const command = defineCommand({
       stderr.write(`warning: ${printable(warning)}\n`);
     }
     if (options.output === 'table')
-      stdout.write([...printReviews(rows), ...assumptionBlocks(assumptions, settings.source)].join('\n'));
+      stdout.write([...printReviews(rows, options), ...assumptionBlocks(assumptions, settings.source)].join('\n'));
     else {
       for (const block of assumptionBlocks(assumptions, settings.source)) stderr.write(block);
       const data = reviews.length === 1 ? reviews[0] : reviews;

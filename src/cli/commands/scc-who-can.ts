@@ -2,7 +2,15 @@ import { RBAC_KINDS } from '../../policy/rbac/rules.ts';
 import { defineCommand, EXIT } from '../command.ts';
 import { findNamespace, inventoryOptions, readInventory } from '../inventory/inventory.ts';
 import { nonEmpty, option } from '../options.ts';
-import { DATA_AND_TABLE, assumptionBlocks, outputOption, printReport, printTable } from '../output/print.ts';
+import {
+  DATA_AND_TABLE,
+  assumptionBlocks,
+  headersOption,
+  outputOption,
+  printReport,
+  printTable,
+  withHeader,
+} from '../output/print.ts';
 import { findScc, printGrantSource, sccGrants } from '../scc-grants.ts';
 
 const DETAILS = `
@@ -29,6 +37,7 @@ export const command = defineCommand({
       short: 'n',
       help: 'Only grants in this namespace; for manifests, also the namespace of objects without one',
     }),
+    ...headersOption,
     output: outputOption(DATA_AND_TABLE),
   },
   async run(options, [name = ''], io) {
@@ -45,7 +54,7 @@ export const command = defineCommand({
     });
     const data = { scc: name, ...(namespace === undefined ? {} : { namespace }), grants, assumptions };
     printReport(io, output, data, () => [
-      printTable([['SUBJECT', 'NAMESPACE', 'GRANTED THROUGH'], ...rows]),
+      printTable(withHeader(['SUBJECT', 'NAMESPACE', 'GRANTED THROUGH'], rows, options)),
       ...assumptionBlocks(assumptions),
     ]);
     return EXIT.passed;

@@ -1,5 +1,6 @@
 import { isObject } from '../../kube/types.ts';
-import { matchesLabelSelector, matchesRule, isPartOfPortcullis } from '../../kube/webhooks.ts';
+import { matchesLabelSelector } from '../../kube/label-selector.ts';
+import { matchesRule, isPartOfPortcullis } from '../../kube/webhooks.ts';
 import { otherConditions, webhookState } from '../break-glass.ts';
 import type { Configuration, Webhook } from '../installation.ts';
 import type { NamespaceFact } from './facts.ts';

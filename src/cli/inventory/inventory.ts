@@ -10,6 +10,7 @@ import type { ManifestObject } from '../../config/manifests.ts';
 import type { ManifestError, Path } from '../../config/yaml.ts';
 import { completePod, type CustomPodSource } from '../../kube/controller-pod.ts';
 import { applyDefaults } from '../../kube/defaults.ts';
+import { matchesLabelSelector, parseLabelSelector } from '../../kube/label-selector.ts';
 import { metadataProblem } from '../../kube/names.ts';
 import { getApiVersion, objectName, objectPath, RESOURCES } from '../../kube/resources.ts';
 import { ApiError } from '../../kube/status.ts';
@@ -74,6 +75,20 @@ export const selectionOptions = {
   }),
   'all-namespaces': flag({ short: 'A', help: 'All namespaces (the default)' }),
 };
+
+/** The option `-l`: returns whether labels match. */
+export const selectorOption = {
+  selector: option('SELECTOR', labelSelector, () => true, {
+    short: 'l',
+    help: 'Only objects with these labels: app=web,tier in (a, b),!old',
+  }),
+};
+
+function labelSelector(text: string): (labels: ObjectMeta['labels']) => boolean {
+  const selector = parseLabelSelector(text);
+  if (selector === undefined) throw new UserError('must be a label selector such as app=web,tier!=cache');
+  return (labels) => matchesLabelSelector(selector, labels);
+}
 
 /** Returns the only selected namespace; `undefined` for all. */
 export function selectedNamespace(values: Values<typeof selectionOptions>): string | undefined {

@@ -6,7 +6,7 @@ import { objectName } from '../../kube/resources.ts';
 import type { KubeObject, Namespace } from '../../kube/types.ts';
 import type { Change } from '../../policy/scc/advice/changes.ts';
 import type { Io, Output } from '../command.ts';
-import { oneOf, type Option, option } from '../options.ts';
+import { flag, oneOf, type Option, option, type Values } from '../options.ts';
 
 /** Control characters, characters that change the writing direction, and line ends beyond ASCII. */
 const CONTROL_CHARACTERS = /[\p{Cc}\p{Bidi_Control}\u2028\u2029]/gu;
@@ -112,6 +112,18 @@ export function printObjects(
 function referenceName({ apiVersion = '', kind = '', metadata }: KubeObject): string {
   const [group = ''] = apiVersion.includes('/') ? apiVersion.split('/') : [''];
   return `${kind.toLowerCase()}${group === '' ? '' : `.${group}`}/${metadata?.name ?? ''}`;
+}
+
+/** The option that omits the header of tables. */
+export const headersOption = { 'no-headers': flag({ help: 'Print tables without headers' }) };
+
+/** Returns the rows of a table with its header, unless `--no-headers` is given. */
+export function withHeader(
+  header: readonly string[],
+  rows: readonly (readonly Cell[])[],
+  { 'no-headers': isHeaderless }: Values<typeof headersOption>,
+): readonly (readonly Cell[])[] {
+  return isHeaderless ? rows : [header, ...rows];
 }
 
 /** Prints data as JSON or YAML, or as the blocks of a text, which are separated by empty lines. */

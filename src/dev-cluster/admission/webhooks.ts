@@ -20,7 +20,8 @@ import {
 } from '../types.ts';
 import { isEmptySelector } from '../objects/strategy.ts';
 import { REVIEW_VERSION, type CallWebhook } from './https.ts';
-import { matchesLabelSelector, matchesRule } from '../../kube/webhooks.ts';
+import { matchesLabelSelector } from '../../kube/label-selector.ts';
+import { matchesRule } from '../../kube/webhooks.ts';
 import { matchesConditions } from '../match-conditions.ts';
 
 type WebhookType = 'mutating' | 'validating';

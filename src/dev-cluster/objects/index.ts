@@ -11,7 +11,7 @@ import { conditionError } from '../match-conditions.ts';
 import { hasField, objectAt, itemsAt, textAt, textsAt, type ApiObject } from '../types.ts';
 import { type KindRules, createStrategy, isEmptySelector, type NameRule, type Strategy } from './strategy.ts';
 import { semanticEqual } from '../../kube/equality.ts';
-import { matchesLabelSelector } from '../../kube/webhooks.ts';
+import { matchesLabelSelector } from '../../kube/label-selector.ts';
 import { definitionRules } from './custom-resources.ts';
 import { podRules, templateErrors } from './pod.ts';
 

@@ -16,6 +16,7 @@ describe('scc who-can and scc pods print', () => {
     ['scc who-can restricted-v2 -n shop -o json', 'who-can-restricted.json.txt'],
     ['scc who-can restricted-v2 -n shop -o yaml', 'who-can-restricted.yaml.txt'],
     ['scc pods --scc-mode=enforce', 'pods.table.txt'],
+    ['scc pods -n bank --scc-mode=enforce -o wide --no-headers', 'pods.wide.txt'],
     ['scc pods --scc-mode=enforce -o json', 'pods.json.txt'],
     ['scc pods --scc-mode=enforce -o yaml', 'pods.yaml.txt'],
   ];
@@ -55,6 +56,22 @@ describe('scc pods shows', () => {
       const { stdout } = await runProgram(['scc', 'pods', '-o', 'json', ...args.split(' '), ...CLUSTER]);
       const { pods } = JSON.parse(stdout) as { pods: { name: string }[] };
       assert.equal(pods.map(({ name }) => name).join(' '), names);
+    });
+  }
+
+  const labeled = ['a', 'b'].map((name) =>
+    JSON.stringify({ apiVersion: 'v1', kind: 'Pod', metadata: { name, labels: { app: name } }, spec: {} }),
+  );
+  const selectors: readonly (readonly [selector: string, stdout: string])[] = [
+    ['app=a', 'pod/a\n'],
+    ['app!=a,app', 'pod/b\n'],
+    ['app in (a, b)', 'pod/a\npod/b\n'],
+    ['!app', ''],
+  ];
+  for (const [selector, stdout] of selectors) {
+    test(`names of pods with ${selector}`, async () => {
+      const args = ['scc', 'pods', '-f', '-', '-o', 'name', '-l', selector];
+      assert.deepEqual(await runProgram(args, { stdin: labeled.join('\n') }), { code: 0, stdout, stderr: '' });
     });
   }
 

@@ -116,6 +116,11 @@ const OPTIONS: readonly (readonly [command: string, args: string, message: strin
   ['scc plan', 'shop', "too many arguments for 'plan'. Expected 0 arguments but got 1: shop."],
   ['scc plan', '--namespace=', 'invalid argument "" for "-n, --namespace" flag: must not be empty'],
   ['scc pods', '--subject=group', 'invalid argument "group" for "--subject" flag: must be one of user, serviceaccount'],
+  [
+    'scc pods',
+    '-l app==a=b',
+    'invalid argument "app==a=b" for "-l, --selector" flag: must be a label selector such as app=web,tier!=cache',
+  ],
   ['scc who-can', '', "missing required argument 'scc'"],
   ['scc who-can', 'a b', "too many arguments for 'who-can'. Expected 1 argument but got 2: a, b."],
   ['audit user-namespaces', 'ci', "too many arguments for 'user-namespaces'. Expected 0 arguments but got 1: ci."],
