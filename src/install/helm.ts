@@ -7,7 +7,7 @@ import { printYaml, readDocuments } from '../config/yaml.ts';
 import { CONTROLLER_NAMES } from '../controllers/index.ts';
 import { draft, isObject, type JsonObject } from '../kube/types.ts';
 import { INSTALLED_CONFIGURATIONS } from '../kube/webhooks.ts';
-import { NAMESPACE_NAME_LABEL, WEBHOOK_LABELS } from '../kube/well-known.ts';
+import { INSTALLATION, NAMESPACE_NAME_LABEL, WEBHOOK_LABELS } from '../kube/well-known.ts';
 import {
   AUTHORITY,
   CERTIFICATE,
@@ -292,10 +292,19 @@ const HOOK = {
 } as const;
 
 /**
- * Deletes the webhook configurations before the replicas. Helm itself would delete them last. Helm deletes the object of
- * a hook before it creates it, and after it succeeds: neither an image nor a permission of a service account is needed.
+ * Deletes the webhook configurations before the replicas, and before them the binding that allows the leader to restore
+ * them. Helm itself would delete them last. Helm deletes the object of a hook before it creates it, and after it succeeds:
+ * neither an image nor a permission of a service account is needed.
  */
 function preDeleteHook(): string {
+  const apiGroup = 'rbac.authorization.k8s.io';
+  const name = INSTALLATION.webhookRole;
+  const binding = {
+    apiVersion: `${apiGroup}/v1`,
+    kind: 'ClusterRoleBinding',
+    metadata: { name, labels: WEBHOOK_LABELS, annotations: { ...HOOK, 'helm.sh/hook-weight': '-1' } },
+    roleRef: { apiGroup, kind: 'ClusterRole', name },
+  };
   const hooks = Object.entries(INSTALLED_CONFIGURATIONS).flatMap(([kind, names]) =>
     names.map((name) => ({
       apiVersion: 'admissionregistration.k8s.io/v1',
@@ -303,7 +312,7 @@ function preDeleteHook(): string {
       metadata: { name, labels: WEBHOOK_LABELS, annotations: HOOK },
     })),
   );
-  return `{{- if include "portcullis.isRelease" . }}\n---\n${toTemplate(printYaml(hooks))}{{- end }}\n`;
+  return `{{- if include "portcullis.isRelease" . }}\n---\n${toTemplate(printYaml([binding, ...hooks]))}{{- end }}\n`;
 }
 
 /** Settings that remove objects, and the template condition of these objects. */
