@@ -18,7 +18,13 @@ import {
 import { EXIT, defineCommand } from '../command.ts';
 import type { Kind } from '../../kube/types.ts';
 import { RBAC_KINDS } from '../../policy/rbac/rules.ts';
-import { readInventory, inventoryOptions } from '../inventory/inventory.ts';
+import {
+  readInventory,
+  inventoryOptions,
+  findNamespace,
+  selectedNamespace,
+  selectionOptions,
+} from '../inventory/inventory.ts';
 import { flag } from '../options.ts';
 import { rbacObjects } from '../scc-grants.ts';
 
@@ -83,15 +89,18 @@ export const command = defineCommand({
   details: DETAILS,
   options: {
     ...inventoryOptions,
+    ...selectionOptions,
     'include-completed': flag({ help: 'Include completed pods' }),
     'include-mirror': flag({ help: 'Include mirror pods of static pods' }),
     output: outputOption(DATA_AND_TABLE),
   },
   async run({ output, ...options }, _operands, io) {
-    const { store, assumptions } = await readInventory(options, io, { kinds: KINDS });
+    const only = selectedNamespace(options);
+    const { store, assumptions } = await readInventory(options, io, { kinds: KINDS, only });
+    if (only !== undefined) findNamespace(store, only);
     const include = (['completed', 'mirror'] as const).filter((one) => options[`include-${one}`]);
     const namespaces = store.list('Namespace');
-    const findings = auditUserNamespaces({
+    const all = auditUserNamespaces({
       sccs: store.list('SecurityContextConstraints'),
       namespaces,
       pods: store.list('Pod'),
@@ -100,6 +109,7 @@ export const command = defineCommand({
       rbac: rbacObjects(store),
       include,
     });
+    const findings = all.filter(({ namespace = only }) => only === undefined || namespace === only);
     const summary = summarizeFindings(findings);
     const data = { summary, findings, fixes: orderedFixes(findings), assumptions };
     printReport(io, output, data, (style) => printAudit(findings, assumptions, style));

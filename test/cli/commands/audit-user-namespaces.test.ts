@@ -22,6 +22,13 @@ describe('findings are printed', () => {
     assert.match(stdout, /^UN001 {2}high {4}Pod ci\/done {2,}SCC "nested-container" admitted it/m);
   });
 
+  test('of one namespace, and of objects without one', async () => {
+    const { stdout } = await audit(['-n', 'ci', '-o', 'json']);
+    const { findings } = JSON.parse(stdout) as { findings: readonly { namespace?: string; kind: string }[] };
+    const namespaces = new Set(findings.map(({ namespace }) => namespace));
+    assert.deepEqual(namespaces, new Set([undefined, 'ci']));
+  });
+
   test('in colors on a terminal', async () => {
     const { stdout } = await runProgram(['audit', 'user-namespaces', '-f', '-'], {
       stdin: cluster,
