@@ -38,25 +38,23 @@ import { type Level, isLevel, type Version } from '../policy/pss/policy.ts';
 import type { Store } from '../cluster/store.ts';
 import {
   createEffectivePodSecurity,
+  createLabelPlanner,
   getRolloutView,
-  getSccLevels,
   predictNamespaceLevel,
   type RolloutScope,
   type RolloutView,
 } from '../cluster/rollout.ts';
 import { type EnforcementMode, PSA_ENFORCEMENT_CONFIG } from '../kube/psa-enforcement-config.ts';
 import {
-  DEFAULT_UNMANAGED_NAMESPACES,
+  managementSettings,
   isAwaitingLabel,
   getSyncState,
   type ManagementSettings,
-  planLabels,
   isTerminating,
 } from '../policy/rollout/label-sync.ts';
 import type { PodSecurity } from '../policy/psa/configuration.ts';
 import { type Io, VERSION } from './command.ts';
 import { violationReason } from '../policy/rollout/readiness.ts';
-import { canUseScc } from '../cluster/access.ts';
 import { evaluateFromStore, type EvaluationSettings } from '../controllers/readiness-evaluator.ts';
 import type { CustomPodSource } from '../kube/controller-pod.ts';
 import { objectName } from '../kube/resources.ts';
@@ -173,7 +171,7 @@ export async function gatherRollout(
   });
   const { store, customSources } = inventory;
   const { rollout, podSecurity, scc, source, assumptions } = await readSettings(store, values);
-  const management = { exemptNamespaces: new Set(DEFAULT_UNMANAGED_NAMESPACES), scc };
+  const management = managementSettings(scc);
   const unlabeled = findUnlabeled(store, management, date);
   const scope = { store, namespace, version: VERSION };
   const effective = createEffectivePodSecurity(
@@ -324,7 +322,7 @@ export function countNamespaces(namespaces: readonly PlannedNamespace[]): Namesp
 function createNamespacePlanner(facts: RolloutFacts): (namespace: Namespace) => PlannedNamespace {
   const { store, podSecurity, management, state } = facts;
   const settings = evaluationSettings(facts);
-  const plannedLabel = createLabelPlanner(facts);
+  const planLabels = createLabelPlanner(store, { mode: 'Enforce', settings: management });
   return (namespace) => {
     const name = objectName(namespace);
     const kept = (current: Level, planned = current) =>
@@ -334,9 +332,10 @@ function createNamespacePlanner(facts: RolloutFacts): (namespace: Namespace) => 
     }
     if (!isSelected(namespace, podSecurity.exemptions)) {
       const label = namespace.metadata?.labels?.[POD_SECURITY_LABELS.enforce];
+      const planned = planLabels(namespace).apply?.metadata?.labels?.[POD_SECURITY_LABELS.enforce];
       // An invalid label enforces the level restricted.
       const current = isLevel(label) ? label : 'restricted';
-      return { ...kept(current, plannedLabel(namespace)), currentSource: 'label', verdict: 'labeled' };
+      return { ...kept(current, isLevel(planned) ? planned : current), currentSource: 'label', verdict: 'labeled' };
     }
     const evaluation = finishEvaluation(evaluateFromStore(namespace, store, settings));
     const { verdict, categories, workloads, error } = evaluation;
@@ -352,22 +351,6 @@ function createNamespacePlanner(facts: RolloutFacts): (namespace: Namespace) => 
       error,
       steps: nextSteps(evaluation),
     };
-  };
-}
-
-/** The label that the syncer sets on a labeled namespace; `undefined` if the label does not change. */
-function createLabelPlanner({ store, management }: RolloutFacts): (namespace: Namespace) => Level | undefined {
-  return (namespace) => {
-    const { apply } = planLabels({
-      namespace,
-      serviceAccounts: store.list('ServiceAccount', objectName(namespace)).map(objectName),
-      sccLevels: getSccLevels(store),
-      canUse: canUseScc(store),
-      mode: 'Enforce',
-      settings: management,
-    });
-    const label = apply?.metadata?.labels?.[POD_SECURITY_LABELS.enforce];
-    return isLevel(label) ? label : undefined;
   };
 }
 

@@ -25,6 +25,9 @@ import {
   createSccLevels,
   getNeededLevel,
   isManaged,
+  planLabels,
+  type LabelSyncInput,
+  type LabelSyncPlan,
   type ManagementSettings,
   type SccLevels,
 } from '../policy/rollout/label-sync.ts';
@@ -164,6 +167,22 @@ export function predictNamespaceLevel(
   const sccLevels = getSccLevels(store);
   const need = getNeededLevel({ namespace, serviceAccounts, sccLevels, canUse: canUseScc(store) });
   return predictLevel(namespace, { isManaged: true, need });
+}
+
+/** Creates the function that plans the labels of a namespace by the current objects of the store. */
+export function createLabelPlanner(
+  store: Store,
+  options: Pick<LabelSyncInput, 'mode' | 'settings'>,
+): (namespace: Namespace) => LabelSyncPlan {
+  const input = { ...options, sccLevels: getSccLevels(store), canUse: canUseScc(store) };
+  return (namespace) => {
+    const accounts = store.list('ServiceAccount', namespace.metadata?.name ?? '');
+    return planLabels({
+      ...input,
+      namespace,
+      serviceAccounts: accounts.flatMap(({ metadata }) => metadata?.name ?? []),
+    });
+  };
 }
 
 const sccLevels = memoize((sccs: readonly SecurityContextConstraints[]) => {

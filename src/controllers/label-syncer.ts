@@ -1,13 +1,12 @@
-import { getRolloutView, getSccLevels } from '../cluster/rollout.ts';
-import { canUseScc } from '../cluster/access.ts';
+import { createLabelPlanner, getRolloutView } from '../cluster/rollout.ts';
 import type { Store } from '../cluster/store.ts';
 import { select } from '../config/settings.ts';
 import { POD_SECURITY_CONFIG_MAP, LABEL_SYNC_MANAGER, POD_SECURITY_LABELS } from '../kube/well-known.ts';
 import { ApiError } from '../kube/status.ts';
-import type { Kind, Kinds, Namespace } from '../kube/types.ts';
+import type { Namespace } from '../kube/types.ts';
 import { LEVELS, type Level } from '../policy/pss/policy.ts';
 import type { AffectingKind } from '../policy/rollout/affected-namespaces.ts';
-import { managementSettings, planLabels, type LabelSyncPlan } from '../policy/rollout/label-sync.ts';
+import { managementSettings, type LabelSyncPlan } from '../policy/rollout/label-sync.ts';
 import {
   forEachYielding,
   getAffectedNamespaces,
@@ -38,22 +37,13 @@ const RESYNC_MS = 600_000;
 
 function createReconciler({ settings, service, version, metrics }: ControllerContext): Reconciler {
   const { syncer } = metrics.rollout;
-  const management = managementSettings(settings.value.scc);
   const events = createEventFilter();
 
   /** Returns the function that plans a namespace by the present state of the cluster. */
   const createPlanner = (store: Store): ((namespace: Namespace) => LabelSyncPlan) => {
-    const scope = { store, namespace: service.namespace, version };
-    const input = {
-      sccLevels: getSccLevels(store),
-      canUse: canUseScc(store),
-      mode: getRolloutView(scope, settings.value.rollout).syncer,
-      settings: management,
-    };
-    return (namespace) => {
-      const serviceAccounts = names(store.list('ServiceAccount', namespace.metadata?.name ?? ''));
-      return planLabels({ ...input, namespace, serviceAccounts });
-    };
+    const { rollout, scc } = settings.value;
+    const { syncer: mode } = getRolloutView({ store, namespace: service.namespace, version }, rollout);
+    return createLabelPlanner(store, { mode, settings: managementSettings(scc) });
   };
 
   /** Plans all namespaces and enqueues those that need a write or an event. A change during the walk enqueues `ALL`. */
@@ -98,9 +88,11 @@ function createReconciler({ settings, service, version, metrics }: ControllerCon
     concurrency: 4,
     resyncMs: RESYNC_MS,
     sources: [
-      watchValue(
-        select(settings, ({ rollout }) => rollout),
-        () => [ALL],
+      ...(['rollout', 'scc'] as const).map((name) =>
+        watchValue(
+          select(settings, (value) => value[name]),
+          () => [ALL],
+        ),
       ),
       watch('Namespace', ({ metadata }) => [metadata?.name ?? '']),
       watch('ServiceAccount', ({ metadata }) => [metadata?.namespace ?? '']),
@@ -131,10 +123,6 @@ function watchAffected(kind: AffectingKind): Source {
     const affected = getAffectedNamespaces(kind, object, store, event);
     return affected === 'all' ? [ALL] : [...affected];
   });
-}
-
-function names(objects: readonly Kinds[Kind][]): readonly string[] {
-  return objects.flatMap(({ metadata }) => metadata?.name ?? []);
 }
 
 type SyncEvent = LabelSyncPlan['events'][number];

@@ -3,12 +3,13 @@ import { planRunLevelZero, RUN_LEVEL_ZERO_NAMESPACES } from '../policy/rollout/l
 import { rule, watch, watchValue, type ControllerDefinition } from './controller.ts';
 
 /**
- * SCC admission skips these namespaces, and an enforcing cluster would apply the level restricted to them.
+ * SCC admission skips these namespaces, and an enforcing cluster would apply the level restricted to them. While SCCs are not
+ * enforced in the cluster, the controller changes nothing.
  * @see https://github.com/openshift/cluster-policy-controller/blob/master/pkg/psalabelsyncer/privileged_namespaces_controller.go
  */
 export const runLevelZeroLabeler: ControllerDefinition = {
   name: RUN_LEVEL_ZERO_MANAGER,
-  description: `labels the namespaces ${RUN_LEVEL_ZERO_NAMESPACES.join(', ')} as privileged`,
+  description: `labels ${RUN_LEVEL_ZERO_NAMESPACES.join(' and ')} as privileged while SCCs are enforced`,
   runsOn: 'leader',
   permissions: [
     { role: 'run-level-zero-labeler', clusterRules: [rule(['patch'], ['Namespace'], RUN_LEVEL_ZERO_NAMESPACES)] },
@@ -22,9 +23,11 @@ export const runLevelZeroLabeler: ControllerDefinition = {
     ],
     async reconcile(name, { cluster, logger }) {
       const namespace = cluster.store.get('Namespace', name);
-      const labels = settings.value.rollout.phase !== 'Disabled' && namespace && planRunLevelZero(namespace);
+      const { rollout, scc } = settings.value;
+      const isActive = rollout.phase !== 'Disabled' && scc.mode === 'enforce';
+      const labels = isActive && namespace ? planRunLevelZero(namespace) : undefined;
       if (!labels) return undefined;
-      await cluster.apply('Namespace', labels, { fieldManager: RUN_LEVEL_ZERO_MANAGER, force: true });
+      await cluster.apply('Namespace', labels, { fieldManager: RUN_LEVEL_ZERO_MANAGER });
       logger.info({ name }, 'namespace labeled as privileged');
       return undefined;
     },

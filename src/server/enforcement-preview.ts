@@ -1,11 +1,17 @@
-/** The warning about pods that planned enforcement of Pod Security will deny. */
-import { getRolloutView, predictNamespaceLevel, type RolloutScope } from '../cluster/rollout.ts';
+/** The warnings about pods that planned enforcement will deny, and about labels of namespaces that controllers revert. */
+import { createLabelPlanner, getRolloutView, predictNamespaceLevel, type RolloutScope } from '../cluster/rollout.ts';
 import type { Store } from '../cluster/store.ts';
 import type { AdmissionRequest, Decision } from '../kube/admission.ts';
+import { LABEL_SYNC_MANAGER, RUN_LEVEL_ZERO_MANAGER } from '../kube/well-known.ts';
 import { PSA_ENFORCEMENT_CONFIG } from '../kube/psa-enforcement-config.ts';
 import type { Exemptions } from '../policy/psa/configuration.ts';
-import type { ManagementSettings } from '../policy/rollout/label-sync.ts';
-import { formatPreviewWarning, isEnforcementPending, previewEnforcement } from '../policy/rollout/preview.ts';
+import { planRunLevelZero, type ManagementSettings } from '../policy/rollout/label-sync.ts';
+import {
+  formatPreviewWarning,
+  isEnforcementPending,
+  previewEnforcement,
+  previewLabelRevert,
+} from '../policy/rollout/preview.ts';
 import type { RolloutSettings } from '../policy/rollout/settings.ts';
 import type { AdmittedWorkload } from './scc-review.ts';
 
@@ -14,6 +20,7 @@ export interface RolloutInForce {
   readonly place: Pick<RolloutScope, 'namespace' | 'version'>;
   settings(): RolloutSettings;
   management(): ManagementSettings;
+  disabledControllers(): readonly string[];
 }
 
 interface PreviewContext {
@@ -52,4 +59,22 @@ export function createEnforcementPreview(rollout: RolloutInForce): PreviewEnforc
     });
     return found && formatPreviewWarning(found, { date: settings.enforcementDate, warnings });
   };
+}
+
+/** Returns the warning about an edit of Pod Security labels that a controller will revert, or undefined. */
+export type PreviewLabels = (request: AdmissionRequest, store: Store) => string | undefined;
+
+/** Creates the preview of the controllers that label namespaces. */
+export function createLabelPreview(rollout: RolloutInForce): PreviewLabels {
+  return (request, store) =>
+    previewLabelRevert(request, (namespace) => {
+      const [settings, management] = [rollout.settings(), rollout.management()];
+      const disabled = rollout.disabledControllers();
+      if (settings.phase === 'Disabled' || management.scc.mode === 'off') return undefined;
+      const { syncer: mode } = getRolloutView({ ...rollout.place, store }, settings);
+      const plan = createLabelPlanner(store, { mode, settings: management });
+      const synced = disabled.includes(LABEL_SYNC_MANAGER) ? undefined : plan(namespace).apply;
+      if (synced || management.scc.mode !== 'enforce' || disabled.includes(RUN_LEVEL_ZERO_MANAGER)) return synced;
+      return planRunLevelZero(namespace);
+    });
 }

@@ -1,6 +1,6 @@
 /** The Pod Security labels of namespaces follow the SCCs that their service accounts may use. */
 import assert from 'node:assert/strict';
-import { afterEach, beforeEach, suite, test } from 'node:test';
+import { after, afterEach, before, beforeEach, suite, test } from 'node:test';
 import type { DevCluster } from '../../src/dev-cluster/index.ts';
 import { labelSyncer } from '../../src/controllers/label-syncer.ts';
 import { runLevelZeroLabeler } from '../../src/controllers/run-level-zero-labeler.ts';
@@ -230,6 +230,19 @@ suite('the label syncer', () => {
     assert.equal(getLabels('shop'), ALL_SIX('restricted'));
   });
 
+  test('labels no namespace while SCCs are not enforced', async () => {
+    const optIn = { 'security.openshift.io/scc.podSecurityLabelSync': 'true' };
+    settings.sccMode = 'report';
+    await run();
+    await create('shop', { labels: optIn });
+    await create('bank', { labels: { 'portcullis.dev/scc': 'enforce' } });
+    assert.equal(getLabels('shop'), '-:- -:- -:- -');
+    assert.equal(getLabels('bank'), ALL_SIX('restricted'), 'a namespace with enforced SCCs');
+    settings.sccMode = 'enforce';
+    await settle();
+    assert.equal(getLabels('shop'), ALL_SIX('restricted'));
+  });
+
   test('exposes metrics', async () => {
     await run();
     await create('shop');
@@ -244,28 +257,48 @@ suite('the label syncer', () => {
 });
 
 suite('the run-level-zero labeler', () => {
-  test('keeps three namespaces privileged', async () => {
-    const started = await startCluster();
-    const { cluster } = started;
-    const running = runController(
-      createController(runLevelZeroLabeler, { settings: createTestSettings({ phase: 'Evaluate' }) }),
-      cluster,
-    );
+  let started: TestCluster;
+  let running: ControllerRun;
+  const settings = createTestSettings({ phase: 'Evaluate' });
+  const PRIVILEGED = 'privileged:- privileged:- privileged:- -';
+  const NONE = '-:- -:- -:- -';
+  before(async () => {
+    settings.sccMode = 'report';
+    started = await startCluster();
+    running = runController(createController(runLevelZeroLabeler, { settings }), started.cluster);
     await running.idle();
-    const enforce = { 'pod-security.kubernetes.io/enforce': 'restricted' };
-    await cluster.apply(
-      'Namespace',
-      { metadata: { name: 'default', labels: enforce } },
-      { fieldManager: 'kubectl', force: true },
-    );
-    await running.idle();
-    const all = ['default', 'kube-system', 'kube-public', 'kube-node-lease'];
-    assert.deepEqual(
-      all.map((name) => printed(cluster.store.get('Namespace', name))),
-      [...all.slice(1).map(() => 'privileged:- privileged:- privileged:- -'), '-:- -:- -:- -'],
-    );
+  });
+  after(async () => {
     assert.deepEqual(running.errors(), []);
     await running.stop();
     await started.stop();
+  });
+  const labels = async (): Promise<readonly string[]> => {
+    await started.cluster.idle();
+    await running.idle();
+    const all = ['default', 'kube-system', 'kube-public', 'kube-node-lease'];
+    return all.map((name) => printed(started.cluster.store.get('Namespace', name)));
+  };
+  const label = async (name: string, key: string, value: string): Promise<void> => {
+    const object = { metadata: { name, labels: { [key]: value } } };
+    await started.cluster.apply('Namespace', object, { fieldManager: 'kubectl', force: true });
+  };
+
+  test('changes nothing while SCCs are not enforced', async () => {
+    await label('kube-public', 'pod-security.kubernetes.io/enforce', 'restricted');
+    assert.deepEqual(await labels(), [NONE, NONE, 'restricted:- -:- -:- -', NONE]);
+  });
+
+  test('labels two namespaces when SCCs are enforced, and keeps a label of another manager', async () => {
+    settings.sccMode = 'enforce';
+    assert.deepEqual(await labels(), [NONE, PRIVILEGED, 'restricted:- privileged:- privileged:- -', NONE]);
+  });
+
+  test('restores a removed label, and keeps a corrected one', async () => {
+    const ops = [{ op: 'remove', path: '/metadata/labels/pod-security.kubernetes.io~1enforce' }] as const;
+    await started.cluster.patch('Namespace', { name: 'kube-system' }, ops, BY_TEST);
+    assert.equal((await labels())[1], PRIVILEGED);
+    await label('kube-system', 'pod-security.kubernetes.io/enforce', 'baseline');
+    assert.equal((await labels())[1], 'baseline:- privileged:- privileged:- -');
   });
 });

@@ -240,6 +240,7 @@ suite('the rollout of enforcement', () => {
   before(async () => {
     plane = await startControlPlane();
     system = await createSystem(plane, { objectsFor: (port) => localObjects(port, { sccMode: 'enforce' }) });
+    await patch('/api/v1/namespaces/kube-public', { metadata: { labels: { [ENFORCE]: 'restricted' } } });
     await system.install();
     await configure('Evaluate');
     await system.scale(2, { env: SKEWED });
@@ -278,6 +279,14 @@ suite('the rollout of enforcement', () => {
     });
     await expectNotEnforced('PhaseNotEnforcing');
     verifySafety();
+  });
+
+  test('kube-system and kube-public are privileged, except for labels of other managers', async () => {
+    const levels = await Promise.all(['default', 'kube-system', 'kube-public'].map(getLabels));
+    assert.deepEqual(
+      levels.map((labels) => labels[ENFORCE]),
+      [undefined, 'privileged', 'restricted'],
+    );
   });
 
   test('violations are reported, and the mode is Legacy', async () => {
@@ -338,7 +347,10 @@ suite('the rollout of enforcement', () => {
     const path = '/api/v1/namespaces/plain';
     const labels = { [ENFORCE]: 'baseline', 'pod-security.kubernetes.io/enforce-version': 'v1.30' };
     await patch('/api/v1/namespaces/rooted', { metadata: { labels, annotations: { note: 'ours' } } });
-    await patch(path, { metadata: { labels: { [WARN]: null }, annotations: { [LEVEL]: 'privileged' } } });
+    const change = { metadata: { labels: { [WARN]: null }, annotations: { [LEVEL]: 'privileged' } } };
+    assert.deepEqual((await patch(path, change)).warnings, [
+      `Portcullis manages the Pod Security labels of this namespace and will set ${WARN}=restricted; to keep your change, also set the label ${SYNC}=false`,
+    ]);
     await eventually(async () => {
       const { labels: now = {}, annotations = {} } = objectMetadata(await read(path)) as Record<string, JsonObject>;
       assert.deepEqual([now[WARN], annotations[LEVEL]], ['restricted', 'restricted']);
@@ -357,6 +369,9 @@ suite('the rollout of enforcement', () => {
     });
     await patch(path, { metadata: { labels: { [WARN]: 'baseline' } } });
     await patch(path, { metadata: { labels: { [SYNC]: 'true' } } });
+    await eventually(async () => assert.equal((await getLabels('plain'))[WARN], 'restricted'));
+    const weaker = await patch(path, { metadata: { labels: { [WARN]: 'privileged' } } });
+    assert.match(weaker.warnings.join('\n'), new RegExp(`will set ${WARN}=restricted; to keep your change`));
     await eventually(async () => assert.equal((await getLabels('plain'))[WARN], 'restricted'));
     await patch('/api/v1/namespaces/rooted', { metadata: { labels: { [SYNC]: 'true' } } });
     await eventually(async () =>

@@ -6,11 +6,12 @@ import { allow, type AdmissionRequest, type Decision } from '../../src/kube/admi
 import type { PSAEnforcementConfig } from '../../src/kube/psa-enforcement-config.ts';
 import type { Namespace } from '../../src/kube/types.ts';
 import { createPodSecurity, DEFAULT_CONFIGURATION } from '../../src/policy/psa/configuration.ts';
+import { managementSettings } from '../../src/policy/rollout/label-sync.ts';
 import { DEFAULT_ROLLOUT, type RolloutSettings } from '../../src/policy/rollout/settings.ts';
 import type { SccMode } from '../../src/policy/scc/mode.ts';
 import { createWaitingRoom } from '../../src/server/waiting-room.ts';
 import { createPsaEnforcementWebhook } from '../../src/server/webhooks/psa-enforcement.ts';
-import { createEnforcementPreview } from '../../src/server/enforcement-preview.ts';
+import { createEnforcementPreview, createLabelPreview } from '../../src/server/enforcement-preview.ts';
 import { createWorkloadAdmission } from '../../src/server/scc-review.ts';
 import { createPsaWebhook } from '../../src/server/webhooks/psa.ts';
 import { createMetrics, type Metrics } from '../../src/telemetry/metrics.ts';
@@ -26,10 +27,11 @@ import {
   podRequest,
   type Labels,
 } from '../support/pod-security.ts';
+import { managedFieldsEntry } from '../support/namespace-writes.ts';
 import { putStandardSccs, RANGES } from '../support/scc-webhooks.ts';
 
 type Exemptions = (typeof DEFAULT_CONFIGURATION)['exemptions'];
-type WebhookOptions = Pick<Parameters<typeof createPsaWebhook>[0], 'scc' | 'workloads' | 'preview'>;
+type WebhookOptions = Pick<Parameters<typeof createPsaWebhook>[0], 'scc' | 'workloads' | 'preview' | 'previewLabels'>;
 
 interface Rig {
   readonly store: WritableStore;
@@ -308,6 +310,7 @@ async function previewWarnings(given: PreviewCase): Promise<readonly string[]> {
         place: { namespace: 'portcullis', version: '0.0.0' },
         settings: () => settings,
         management: () => ({ exemptNamespaces: new Set(), scc }),
+        disabledControllers: () => [],
       }),
     },
   );
@@ -413,6 +416,94 @@ suite('warnings about planned enforcement', () => {
   ];
   for (const [name, given, warnings] of CASES) {
     test(name, async () => assert.deepEqual(await previewWarnings(given), warnings));
+  }
+});
+
+const SYNCER = 'pod-security-admission-label-synchronization-controller';
+const LEVEL = (mode: string) => `pod-security.kubernetes.io/${mode}`;
+const SYNC_LABEL = 'security.openshift.io/scc.podSecurityLabelSync';
+
+suite('a warning about labels that a controller reverts', () => {
+  type Labels = Readonly<Record<string, string>>;
+  interface Given {
+    readonly name?: string;
+    readonly sccMode?: SccMode;
+    readonly disabled?: readonly string[];
+    readonly before: Labels;
+    readonly edited: Labels;
+    /** The managers of the edited labels; absent: the syncer. */
+    readonly owners?: Readonly<Record<string, readonly string[]>>;
+  }
+  const ours = Object.fromEntries(
+    ['enforce', 'audit', 'warn'].flatMap((mode) => [
+      [LEVEL(mode), 'restricted'],
+      [LEVEL(`${mode}-version`), 'latest'],
+    ]),
+  );
+  const { [LEVEL('enforce')]: _enforce, ...withoutEnforce } = ours;
+  const weaker = { ...ours, [LEVEL('enforce')]: 'privileged', [LEVEL('warn')]: 'baseline' };
+  const byUser = { kubectl: [LEVEL('enforce'), LEVEL('warn')] };
+  const optIn = { [SYNC_LABEL]: 'true' };
+  const warning = (values: string): string =>
+    `Portcullis manages the Pod Security labels of this namespace and will set ${values}; to keep your change, also set the label ${SYNC_LABEL}=false`;
+  const cases: readonly (readonly [name: string, given: Given, warning: string | undefined])[] = [
+    ['a removed label', { before: ours, edited: withoutEnforce }, warning(`${LEVEL('enforce')}=restricted`)],
+    [
+      'changed labels of a namespace that opts in',
+      { before: { ...ours, ...optIn }, edited: { ...weaker, ...optIn }, owners: byUser },
+      warning(`${LEVEL('enforce')}=restricted, ${LEVEL('warn')}=restricted`),
+    ],
+    ['changed labels, which the syncer keeps', { before: ours, edited: weaker, owners: byUser }, undefined],
+    [
+      'a removed label, with the opt-out',
+      { before: ours, edited: { ...withoutEnforce, [SYNC_LABEL]: 'false' } },
+      undefined,
+    ],
+    ['another label', { before: ours, edited: { ...ours, team: 'a' } }, undefined],
+    ['a removed label, in report mode', { before: ours, edited: withoutEnforce, sccMode: 'report' }, undefined],
+    ['a removed label, without the syncer', { before: ours, edited: withoutEnforce, disabled: [SYNCER] }, undefined],
+    [
+      'a removed label of kube-system',
+      { name: 'kube-system', before: { [LEVEL('enforce')]: 'privileged' }, edited: {} },
+      warning(`${LEVEL('enforce')}=privileged`),
+    ],
+  ];
+  for (const [title, { name = 'ns', sccMode = 'enforce', disabled = [], ...given }, expected] of cases) {
+    test(title, () => {
+      const scc = {
+        mode: sccMode,
+        exemptNamespaces: ['kube-system'],
+        compatibility: {},
+        preferUserNamespaces: false,
+      } as const;
+      const rollout = {
+        place: { namespace: 'portcullis', version: '0.0.0' },
+        settings: () => ({ ...DEFAULT_ROLLOUT, phase: 'Enforce' as const }),
+        management: () => managementSettings(scc),
+        disabledControllers: () => disabled,
+      };
+      const { store, decide } = createRig({}, { previewLabels: createLabelPreview(rollout) });
+      putStandardSccs(store);
+      store.put('ServiceAccount', { metadata: { name: 'default', namespace: name } });
+      const annotations = { 'portcullis.dev/label-sync-mode': 'Enforce' };
+      store.put('ConfigMap', { metadata: { name: 'portcullis-pod-security', namespace: 'portcullis', annotations } });
+      const owners = given.owners ?? {};
+      const owned = Object.values(owners).flat();
+      const managedFields = [
+        ...Object.entries(owners),
+        [SYNCER, Object.keys(given.edited).filter((key) => !owned.includes(key))] as const,
+      ].map(([manager, labels]) => managedFieldsEntry({ manager, labels }));
+      const object = (labels: Labels, fields: object[]) => ({
+        apiVersion: 'v1',
+        kind: 'Namespace',
+        metadata: { name, labels, annotations: RANGES, managedFields: fields },
+      });
+      const request = namespaceRequest('UPDATE', object(given.edited, managedFields), object(given.before, []), {
+        name,
+      });
+      const { allowed, warnings = [] } = decide(request);
+      assert.deepEqual({ allowed, warnings }, { allowed: true, warnings: expected === undefined ? [] : [expected] });
+    });
   }
 });
 

@@ -18,6 +18,7 @@ import { INSTALLATION } from '../../src/kube/well-known.ts';
 import { DEFAULT_CONFIGURATION, type PodSecurityConfiguration } from '../../src/policy/psa/configuration.ts';
 import { createPodSecurity } from '../../src/policy/psa/configuration.ts';
 import { DEFAULT_ROLLOUT, type RolloutSettings } from '../../src/policy/rollout/settings.ts';
+import type { SccMode } from '../../src/policy/scc/mode.ts';
 import { DEFAULT_RANGES, type RangeSettings } from '../../src/policy/uid-range/ranges.ts';
 import type { KeyPair } from '../../src/tls/certificate-pair.ts';
 import { createFakeClock, type FakeClock } from './fake-clock.ts';
@@ -53,9 +54,10 @@ export async function installStandardSccs(cluster: DevCluster): Promise<void> {
   for (const binding of STANDARD_CLUSTER_ROLE_BINDINGS) await cluster.create('ClusterRoleBinding', binding, by);
 }
 
-/** The settings of a test. Assigning `rollout` notifies the subscribers. */
+/** The settings of a test. An assignment notifies the subscribers. */
 export interface TestSettings extends Observable<Settings> {
   rollout: RolloutSettings;
+  sccMode: SccMode;
 }
 
 export function createTestSettings(rollout: Partial<RolloutSettings>, exemptions = NO_EXEMPTIONS): TestSettings {
@@ -85,6 +87,12 @@ export function createTestSettings(rollout: Partial<RolloutSettings>, exemptions
     },
     set rollout(next) {
       settings.set({ ...settings.value, rollout: next });
+    },
+    get sccMode() {
+      return settings.value.scc.mode;
+    },
+    set sccMode(mode) {
+      settings.set({ ...settings.value, scc: { ...settings.value.scc, mode } });
     },
   };
 }

@@ -263,7 +263,12 @@ function createAdmission(context: Context, { served, settings, certificate }: Pa
     podSecurity: createEffectivePodSecurity(place, rollout, () => settings.value.podSecurity),
     workloadResources: () => settings.value.workloadResources,
     scc,
-    rollout: { place, settings: rollout, management: () => managementSettings(scc()) },
+    rollout: {
+      place,
+      settings: rollout,
+      management: () => managementSettings(scc()),
+      disabledControllers: () => settings.value.disabledControllers,
+    },
     restoresStandardSccs: () =>
       enabledControllers(serverFeatures(context, settings.value), settings.value.disabledControllers).includes(
         standardSccs,

@@ -14,6 +14,7 @@ import {
   LABEL_SYNC_LABEL,
   LABEL_SYNC_MANAGER,
   POD_SECURITY_LABELS,
+  RUN_LEVEL_ZERO_MANAGER,
   SUFFICIENT_LEVEL_ANNOTATION,
 } from '../../kube/well-known.ts';
 import { isStricter } from '../psa/policy.ts';
@@ -79,7 +80,10 @@ function getOwnership(key: string, namespace: Namespace, owners: readonly FieldO
 export interface ManagementSettings {
   /** Namespaces that are never managed. */
   readonly exemptNamespaces: ReadonlySet<string>;
-  /** Namespaces in which SCCs are not enforced are not managed. */
+  /**
+   * Namespaces in which SCCs are not enforced are not managed. The label of a namespace that enables the syncer has an
+   * effect there only if SCCs are enforced in the cluster.
+   */
   readonly scc: SccSettings;
 }
 
@@ -101,15 +105,13 @@ const PLATFORM =
  * The namespaces that are never managed.
  * @see https://github.com/openshift/cluster-policy-controller/blob/master/pkg/psalabelsyncer/nsexemptions/nsexemptions.go
  */
-export const DEFAULT_UNMANAGED_NAMESPACES: readonly string[] = [
+const UNMANAGED: ReadonlySet<string> = new Set([
   ...['default', 'kube-node-lease', 'kube-public', 'kube-system', 'openshift'],
   ...PLATFORM.split(' ').map((name) => `openshift-${name}`),
-];
-
-const UNMANAGED_NAMESPACES: ReadonlySet<string> = new Set(DEFAULT_UNMANAGED_NAMESPACES);
+]);
 
 export function managementSettings(scc: ManagementSettings['scc']): ManagementSettings {
-  return { exemptNamespaces: UNMANAGED_NAMESPACES, scc };
+  return { exemptNamespaces: UNMANAGED, scc };
 }
 
 /** True if the label of the namespace enables the syncer, which then overwrites labels of other managers too. */
@@ -138,9 +140,9 @@ export function isManaged(
 ): boolean {
   const { name = '', labels } = namespace.metadata ?? {};
   if (exemptNamespaces.has(name)) return false;
-  if (isOptedIn(namespace)) return true;
-  if (isPlatformNamespace(name) || owners === undefined) return false;
-  if (sccMode(namespace, scc).mode !== 'enforce') return false;
+  const isEnforced = sccMode(namespace, scc).mode === 'enforce';
+  if (isOptedIn(namespace)) return isEnforced || scc.mode === 'enforce';
+  if (!isEnforced || isPlatformNamespace(name) || owners === undefined) return false;
   if (PSA_LABELS.every((key) => getOwnership(key, namespace, owners) === 'foreign')) return false;
   return labels?.[LABEL_SYNC_LABEL] !== 'false';
 }
@@ -439,19 +441,30 @@ function describeOwners(key: string, owners: readonly FieldOwner[]): string {
 
 // Run-level-zero namespaces, and the state that the default level depends on.
 
-/** Namespaces that SCC admission skips, and whose pods may need all permissions. */
-export const RUN_LEVEL_ZERO_NAMESPACES = ['default', 'kube-system', 'kube-public'] as const;
+/**
+ * Namespaces that SCC admission skips, and whose pods may need all permissions. Unlike on OpenShift, SCC admission applies
+ * to `default`.
+ */
+export const RUN_LEVEL_ZERO_NAMESPACES = ['kube-system', 'kube-public'] as const;
 
 /**
- * The document to apply by force, as `RUN_LEVEL_ZERO_MANAGER`, so that one of these namespaces is privileged in every mode;
- * `undefined` for all others, and if nothing differs. Version labels do not change.
+ * The document to apply as `RUN_LEVEL_ZERO_MANAGER`, so that one of these namespaces is privileged in every mode; `undefined`
+ * for all others, and if nothing differs. Unlike on OpenShift, labels that another manager set do not change. Version labels
+ * do not change.
  * @see https://github.com/openshift/cluster-policy-controller/blob/master/pkg/psalabelsyncer/privileged_namespaces_controller.go
  */
 export function planRunLevelZero(namespace: Namespace): Namespace | undefined {
   const { name, labels } = namespace.metadata ?? {};
+  const owners = getMetadataOwners(namespace.metadata);
   const isRunLevelZero = RUN_LEVEL_ZERO_NAMESPACES.some((one) => one === name);
-  if (!isRunLevelZero || LEVEL_LABELS.every((key) => labels?.[key] === 'privileged')) return undefined;
-  return namespaceDocument(namespace, { labels: Object.fromEntries(LEVEL_LABELS.map((key) => [key, 'privileged'])) });
+  if (!isRunLevelZero || owners === undefined || labels?.[LABEL_SYNC_LABEL] === 'false') return undefined;
+  const free = LEVEL_LABELS.filter((key) => {
+    if (labels?.[key] === undefined) return true;
+    const managers = owners.filter((owner) => owner.labels.has(key)).map(({ manager }) => manager);
+    return managers.length > 0 && managers.every((manager) => manager === RUN_LEVEL_ZERO_MANAGER);
+  });
+  if (free.every((key) => labels?.[key] === 'privileged')) return undefined;
+  return namespaceDocument(namespace, { labels: Object.fromEntries(free.map((key) => [key, 'privileged'])) });
 }
 
 /** The state of a namespace with regard to the syncer. */

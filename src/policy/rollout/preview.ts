@@ -4,6 +4,7 @@ import { getPodTemplate, podTemplatePath } from '../../kube/pod.ts';
 import type { PSAEnforcementConfig } from '../../kube/psa-enforcement-config.ts';
 import { quote } from '../../kube/text.ts';
 import { isObject, type GroupVersionKind, type KubeObject, type Namespace } from '../../kube/types.ts';
+import { LABEL_SYNC_LABEL, POD_SECURITY_LABELS } from '../../kube/well-known.ts';
 import { findExemption, type Exemptions } from '../psa/configuration.ts';
 import { decodeObject, isSignificantUpdate, type Found, type Workload } from '../psa/decode.ts';
 import { printPolicy } from '../psa/policy.ts';
@@ -80,6 +81,27 @@ export function formatPreviewWarning(
 ): string {
   const refusal = `enforcement${date === undefined ? '' : ` from ${date}`} will refuse these pods`;
   return warnings.some((warning) => warning.endsWith(violations)) ? refusal : `${refusal}: they violate ${violations}`;
+}
+
+/**
+ * The warning for an edit of Pod Security labels that a controller will revert; `undefined` if it reverts none.
+ * @param plan returns the document that a controller applies to the edited namespace
+ */
+export function previewLabelRevert(
+  { operation, kind, object, oldObject }: AdmissionRequest,
+  plan: (edited: Namespace) => Namespace | undefined,
+): string | undefined {
+  if (operation !== 'UPDATE' || kind.kind !== 'Namespace' || kind.group !== '') return undefined;
+  const decode = (raw: unknown) => expectKind(decodeObject(raw, kind), kind)?.object;
+  const [before, edited] = [decode(oldObject)?.metadata?.labels, decode(object)];
+  const labels = edited?.metadata?.labels;
+  const changed = Object.values(POD_SECURITY_LABELS).filter((key) => before?.[key] !== labels?.[key]);
+  if (edited === undefined || changed.length === 0) return undefined;
+  const planned = plan(edited)?.metadata?.labels ?? {};
+  const reverted = changed.filter((key) => planned[key] !== undefined && planned[key] !== labels?.[key]);
+  if (reverted.length === 0) return undefined;
+  const values = reverted.map((key) => `${key}=${planned[key] ?? ''}`).join(', ');
+  return `Portcullis manages the Pod Security labels of this namespace and will set ${values}; to keep your change, also set the label ${LABEL_SYNC_LABEL}=false`;
 }
 
 /** True for Pod and for the kinds with a pod template. */

@@ -6,7 +6,7 @@ import type { SccSettings } from '../../policy/scc/mode.ts';
 import type { Logger } from '../../telemetry/logger.ts';
 import type { Metrics } from '../../telemetry/metrics.ts';
 import { createAccessReviews, withReviewedAccess, withStoredAccess, type Authorization } from '../access-reviews.ts';
-import { createEnforcementPreview, type RolloutInForce } from '../enforcement-preview.ts';
+import { createEnforcementPreview, createLabelPreview, type RolloutInForce } from '../enforcement-preview.ts';
 import { createSccRecorder, createWorkloadAdmission, type SccReviewDeps, type WithAccess } from '../scc-review.ts';
 import { createWaitingRoom } from '../waiting-room.ts';
 import type { Webhook } from '../webhook.ts';
@@ -61,6 +61,7 @@ const WEBHOOKS: readonly WebhookEntry[] = [
         scc,
         workloads: createWorkloadAdmission(scc),
         preview: rollout && createEnforcementPreview(rollout),
+        previewLabels: rollout && createLabelPreview(rollout),
       }),
   },
   { registrations: [PSA_ENFORCEMENT], create: createPsaEnforcementWebhook },

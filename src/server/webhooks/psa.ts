@@ -15,7 +15,7 @@ import { compareVersions, type Policy } from '../../policy/pss/policy.ts';
 import { modeLabelWarning, type SccSettings } from '../../policy/scc/mode.ts';
 import type { Cell } from '../../telemetry/counters.ts';
 import type { Metrics } from '../../telemetry/metrics.ts';
-import type { PreviewEnforcement } from '../enforcement-preview.ts';
+import type { PreviewEnforcement, PreviewLabels } from '../enforcement-preview.ts';
 import type { AdmittedWorkload, WorkloadAdmission } from '../scc-review.ts';
 import type { WaitingRoom } from '../waiting-room.ts';
 import {
@@ -75,13 +75,15 @@ interface PsaWebhookOptions {
   readonly workloads?: WorkloadAdmission;
   /** Warns about pods that planned enforcement will deny; absent: none is planned. */
   readonly preview?: PreviewEnforcement | undefined;
+  /** Warns about edits of namespaces that a controller will revert; absent: there is no such controller. */
+  readonly previewLabels?: PreviewLabels | undefined;
 }
 
 const NO_RESOURCES: readonly WorkloadResource[] = [];
 
 /** Creates the webhook that decides as the Pod Security Admission of an API server, from the store alone. */
 export function createPsaWebhook(options: PsaWebhookOptions): Webhook {
-  const { waitingRoom, scc, workloads, preview } = options;
+  const { waitingRoom, scc, workloads, preview, previewLabels } = options;
   const record = createRecorder(options.metrics);
 
   const review = (request: AdmissionRequest, { store, now, deadlineMs }: WebhookContext): Review => {
@@ -109,10 +111,12 @@ export function createPsaWebhook(options: PsaWebhookOptions): Webhook {
   };
   const conclude = (request: AdmissionRequest, { decision, counts, workload }: Review, store: Store): Decision => {
     record(request, counts);
-    const warning =
-      (scc && modeLabelWarning(request, scc())) ??
-      preview?.(request, decision, { store, exemptions: options.podSecurity().exemptions, workload });
-    const added = [...(workload?.warnings ?? []), ...(warning === undefined ? [] : [warning])];
+    const added = [
+      ...(workload?.warnings ?? []),
+      scc && modeLabelWarning(request, scc()),
+      decision.allowed ? previewLabels?.(request, store) : undefined,
+      preview?.(request, decision, { store, exemptions: options.podSecurity().exemptions, workload }),
+    ].filter((warning) => warning !== undefined);
     return added.length === 0 ? decision : { ...decision, warnings: [...(decision.warnings ?? []), ...added] };
   };
   const isReady = (request: AdmissionRequest) => (namespace: Namespace) =>

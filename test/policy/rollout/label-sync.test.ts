@@ -455,20 +455,43 @@ suite('labels of early releases', () => {
 });
 
 suite('run level zero', () => {
-  for (const name of ['default', 'kube-system', 'kube-public']) {
+  const MANAGER = 'privileged-namespaces-psa-label-syncer';
+  const by = (manager: string, ...labels: readonly string[]) =>
+    managedFieldsEntry({ manager, operation: 'Apply', labels });
+  type Case = readonly [name: string, labels: Record<string, string>, owners: object[], planned: readonly string[]];
+  const cases: readonly Case[] = [
+    ['no labels', { [WARN_VERSION]: 'v1.30' }, [], [ENFORCE, AUDIT, WARN]],
+    ['a label of another manager', { [ENFORCE]: 'restricted' }, [by('kubectl-label', ENFORCE)], [AUDIT, WARN]],
+    ['a label without owner', { [ENFORCE]: 'baseline' }, [], [AUDIT, WARN]],
+    ['a removed label', { [ENFORCE]: 'privileged' }, [by(MANAGER, ENFORCE)], [ENFORCE, AUDIT, WARN]],
+    [
+      'all labels of other managers',
+      { [ENFORCE]: 'baseline', [AUDIT]: 'baseline', [WARN]: 'baseline' },
+      [by('kubectl', ENFORCE, AUDIT), by('helm', WARN)],
+      [],
+    ],
+    [
+      'all labels privileged',
+      { [ENFORCE]: 'privileged', [AUDIT]: 'privileged', [WARN]: 'privileged' },
+      [by(MANAGER, ENFORCE, AUDIT, WARN)],
+      [],
+    ],
+    ['a namespace that opts out', { [LABEL_SYNC_LABEL]: 'false' }, [], []],
+  ];
+  for (const [name, labels, managedFields, planned] of cases) {
     test(name, () => {
-      const document = planRunLevelZero(namespaceWith({ [WARN]: 'privileged', [WARN_VERSION]: 'v1.30' }, name));
-      assert.deepEqual(document?.metadata, {
-        name,
-        resourceVersion: '1',
-        labels: { [ENFORCE]: 'privileged', [AUDIT]: 'privileged', [WARN]: 'privileged' },
-      });
-      assert.equal(planRunLevelZero({ metadata: { name, labels: document?.metadata?.labels ?? {} } }), undefined);
+      const metadata = { name: 'kube-system', resourceVersion: '1', labels, managedFields };
+      const document = planRunLevelZero({ metadata } as Namespace);
+      const values = Object.fromEntries(planned.map((key) => [key, 'privileged']));
+      const expected = { name: 'kube-system', resourceVersion: '1', labels: values };
+      assert.deepEqual(document?.metadata, planned.length === 0 ? undefined : expected);
     });
   }
 
   test('other namespaces', () => {
-    for (const name of ['kube-node-lease', 'demo']) assert.equal(planRunLevelZero(namespaceWith({}, name)), undefined);
+    for (const name of ['default', 'kube-node-lease', 'demo']) {
+      assert.equal(planRunLevelZero(namespaceWith({}, name)), undefined);
+    }
   });
 });
 

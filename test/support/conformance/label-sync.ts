@@ -4,9 +4,8 @@ import type { SecurityContextConstraints } from '../../../src/kube/scc.ts';
 import type { KubeObject } from '../../../src/kube/types.ts';
 import {
   createSccLevels,
-  DEFAULT_UNMANAGED_NAMESPACES,
+  managementSettings,
   type LabelSyncInput,
-  type ManagementSettings,
   isManaged,
   createSccAccess,
 } from '../../../src/policy/rollout/label-sync.ts';
@@ -22,10 +21,12 @@ import { syncUntilDone } from '../namespace-writes.ts';
 import { area, type Area } from './cases.ts';
 import { buildNamespace, type CaseNamespace } from './rollout.ts';
 
-const SETTINGS: ManagementSettings = {
-  exemptNamespaces: new Set(DEFAULT_UNMANAGED_NAMESPACES),
-  scc: { mode: 'enforce', exemptNamespaces: [], compatibility: {}, preferUserNamespaces: false },
-};
+const SETTINGS = managementSettings({
+  mode: 'enforce',
+  exemptNamespaces: [],
+  compatibility: {},
+  preferUserNamespaces: false,
+});
 
 function isManagedCase(given: CaseNamespace): boolean {
   const namespace = buildNamespace(given);
