@@ -167,6 +167,8 @@ export async function gatherRollout(
   const namespace = values['installation-namespace'];
   const inventory = await readInventory(values, io, {
     ...needs,
+    // Namespaces have no ranges yet where SCCs are not enforced.
+    ...(values['scc-mode'] === 'enforce' ? { gaps: 'fill' as const } : {}),
     configMaps: () => ({ namespace, names: [POD_SECURITY_CONFIG_MAP] }),
   });
   const { store, customSources } = inventory;

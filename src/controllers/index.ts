@@ -10,7 +10,7 @@ import { runLevelZeroLabeler } from './run-level-zero-labeler.ts';
 import { servingCertificate } from './serving-certificate.ts';
 import { settingsStatus } from './settings-status.ts';
 import { standardSccs } from './standard-sccs.ts';
-import { uidRangeAllocator } from './uid-range-allocator.ts';
+import { uidRangeAllocator, uidRangeStandby } from './uid-range-allocator.ts';
 import { webhookConfigurations } from './webhook-configurations.ts';
 
 /** All controllers, in the order in which they start. */
@@ -20,6 +20,7 @@ export const CONTROLLERS: readonly ControllerDefinition[] = [
   settingsStatus,
   webhookConfigurations,
   uidRangeAllocator,
+  uidRangeStandby,
   standardSccs,
   labelSyncer,
   runLevelZeroLabeler,

@@ -1,4 +1,5 @@
 import type { Cluster } from '../cluster/cluster.ts';
+import { select } from '../config/settings.ts';
 import { getApiVersion } from '../kube/resources.ts';
 import type { RangeAllocation } from '../kube/scc.ts';
 import { ApiError } from '../kube/status.ts';
@@ -16,6 +17,7 @@ import {
   RANGE_ALLOCATION_NAME,
   readState,
 } from '../policy/uid-range/allocation.ts';
+import { sccMode } from '../policy/scc/mode.ts';
 import { uniteBlocks, type Blocks } from '../policy/uid-range/blocks.ts';
 import { type RangeSettings, formatUidRange } from '../policy/uid-range/ranges.ts';
 import {
@@ -24,6 +26,8 @@ import {
   orUndefined,
   rule,
   watch,
+  watchValue,
+  type ControllerContext,
   type ControllerDefinition,
   type ReconcileContext,
   type Reconciler,
@@ -34,7 +38,10 @@ const NAME = 'namespace-security-allocation-controller';
 const KIND = 'RangeAllocation';
 const OPTIONS = { fieldManager: NAME };
 
-/** Existing annotations are never changed. The name is that of the controller in OpenShift. */
+/**
+ * Existing annotations are never changed. Without enforced SCCs, no namespace receives ranges. The name is that of the
+ * controller in OpenShift.
+ */
 export const uidRangeAllocator: ControllerDefinition = {
   name: NAME,
   description: 'allocates UIDs, supplemental groups and an SELinux label to each namespace',
@@ -50,7 +57,20 @@ export const uidRangeAllocator: ControllerDefinition = {
     },
   ],
   isEnabled: ({ scc }) => scc,
-  create: ({ settings }) => createAllocatorReconciler(settings.value.ranges),
+  create: (context) => createAllocatorReconciler(context),
+};
+
+/** After a failure of the leader, pods would be denied until its Lease expires. They wait for ranges for 10 s. */
+const STANDBY_MS = 3000;
+
+/** Replicas may allocate at the same time: each write fails if another replica has written meanwhile. */
+export const uidRangeStandby: ControllerDefinition = {
+  name: 'namespace-security-allocation-standby',
+  description: `allocates ranges that the leader has not allocated after ${STANDBY_MS / 1000} s, as after its failure`,
+  runsOn: 'replica',
+  permissions: [],
+  isEnabled: ({ scc, replicas }) => scc && replicas,
+  create: (context) => createAllocatorReconciler(context, STANDBY_MS),
 };
 
 /** A block that is marked as taken in the RangeAllocation, without a known namespace. */
@@ -203,6 +223,7 @@ function missingState(options?: ErrorOptions): Error {
 
 /** Keys that are not names of namespaces. */
 const REPAIR = 'repair/';
+const ALL = 'all/';
 const RANGES_CHANGED = 'ranges-changed/';
 const CHECK_RANGES = 'check-ranges/';
 
@@ -217,25 +238,51 @@ const CONCURRENCY = 32;
 /** The interval at which OpenShift's controller retries the repair at start. */
 const MAX_RETRY_MS = 10_000;
 
-/** @see https://github.com/openshift/cluster-policy-controller/blob/master/pkg/security/controller/namespace_scc_allocation_controller.go */
-function createAllocatorReconciler(settings: RangeSettings): Reconciler {
-  const state = createRangeState(settings);
-  /** False until the RangeAllocation agrees with the namespaces. Allocations wait for the repair. */
-  let isRepaired = false;
+/**
+ * Creates the reconciler of the leader, or that of a standby.
+ * @param standbyMs how long a standby leaves a namespace to the leader
+ * @see https://github.com/openshift/cluster-policy-controller/blob/master/pkg/security/controller/namespace_scc_allocation_controller.go
+ */
+function createAllocatorReconciler({ settings }: ControllerContext, standbyMs = 0): Reconciler {
+  const { ranges } = settings.value;
+  const isStandby = standbyMs > 0;
+  const state = createRangeState(ranges);
+  /** `done` if the RangeAllocation agrees with the namespaces. Allocations wait for the repair. */
+  let repairState: 'none' | 'requested' | 'done' = 'none';
   let isFull = false;
   let reported: RangeProblems = new Map();
+  /** The times since which namespaces need ranges. */
+  const needed = new Map<string, number>();
+
+  const findNeed = (namespace: Namespace): ReturnType<typeof findNamespaceNeed> => {
+    const { scc, disabledControllers } = settings.value;
+    const isEnforced = scc.mode === 'enforce' || sccMode(namespace, scc).mode === 'enforce';
+    return isEnforced && !disabledControllers.includes(NAME) ? findNamespaceNeed(namespace, ranges) : undefined;
+  };
+  const keys = (namespace: Namespace): readonly string[] =>
+    findNeed(namespace) ? [namespace.metadata?.name ?? ''] : [];
+  const enqueueAll = ({ cluster, enqueue }: ReconcileContext): void =>
+    cluster.store
+      .list('Namespace')
+      .flatMap(keys)
+      .forEach((key) => enqueue(key));
+  const requestRepair = (context: ReconcileContext): void => {
+    if (repairState === 'requested') return;
+    repairState = 'requested';
+    context.enqueue(REPAIR);
+  };
 
   const repair = async (context: ReconcileContext): Promise<ReconcileResult> => {
-    isRepaired = false;
+    const isNeeded = settings.value.scc.mode === 'enforce' || context.cluster.store.list('Namespace').some(findNeed);
+    repairState = isNeeded ? 'requested' : 'none';
+    if (!isNeeded) return undefined;
     const { orphans, ...plan } = await state.repair(context);
-    if (plan.isFull && !isFull) reportFull(settings, context);
+    if (plan.isFull && !isFull && !isStandby) reportFull(ranges, context);
     isFull = plan.isFull;
-    if (isFull) return { requeueAfterMs: FULL_MS };
-    isRepaired = true;
-    for (const namespace of context.cluster.store.list('Namespace')) {
-      for (const key of namespaceKeys(namespace, settings)) context.enqueue(key);
-    }
-    return { requeueAfterMs: orphans.size > 0 ? ORPHANED_MS : REPAIR_MS };
+    repairState = !isFull ? 'done' : isStandby ? 'none' : 'requested';
+    if (!isFull) enqueueAll(context);
+    if (isStandby) return undefined;
+    return { requeueAfterMs: isFull ? FULL_MS : orphans.size > 0 ? ORPHANED_MS : REPAIR_MS };
   };
 
   /** Returns `undefined` if a repair is pending, which enqueues all namespaces that need a block. */
@@ -244,9 +291,8 @@ function createAllocatorReconciler(settings: RangeSettings): Reconciler {
       return await state.take(name, context);
     } catch (error) {
       if (error instanceof ApiError) throw error;
-      if (!isRepaired) return undefined;
-      isRepaired = false;
-      context.enqueue(REPAIR);
+      if (repairState !== 'done') return undefined;
+      requestRepair(context);
       throw error;
     }
   };
@@ -260,12 +306,12 @@ function createAllocatorReconciler(settings: RangeSettings): Reconciler {
     const reservation = await take(name, context);
     if (!reservation) return;
     const namespace = context.cluster.store.get('Namespace', name);
-    if (!namespace || findNamespaceNeed(namespace, settings) !== 'block') {
+    if (!namespace || findNeed(namespace) !== 'block') {
       release(reservation, context);
       return;
     }
     try {
-      await annotate(namespace, blockAnnotations(reservation.block, namespace, settings), context);
+      await annotate(namespace, blockAnnotations(reservation.block, namespace, ranges), context);
     } catch (error) {
       // After an error of the client nothing was written. After any other error the namespace may have the block.
       const isUnwritten = error instanceof ApiError && error.status.code < 500;
@@ -274,30 +320,47 @@ function createAllocatorReconciler(settings: RangeSettings): Reconciler {
     }
   };
 
+  const reconcileNamespace = async (name: string, context: ReconcileContext): Promise<ReconcileResult> => {
+    const namespace = context.cluster.store.get('Namespace', name);
+    const need = namespace && findNeed(namespace);
+    if (!need) {
+      needed.delete(name);
+      return undefined;
+    }
+    const sinceMs = needed.get(name) ?? context.now();
+    needed.set(name, sinceMs);
+    const leftMs = sinceMs + standbyMs - context.now();
+    if (leftMs > 0) return { requeueAfterMs: leftMs };
+    if (repairState === 'none') requestRepair(context);
+    else if (repairState === 'done' && need === 'block') await allocate(name, context);
+    else if (repairState === 'done' && need !== 'block') await annotate(namespace, need.annotations, context);
+    return undefined;
+  };
+
   return {
-    initialKeys: [REPAIR],
+    initialKeys: isStandby ? [] : [REPAIR],
     sources: [
-      watch('Namespace', (namespace) => namespaceKeys(namespace, settings)),
-      watch('Namespace', () => [RANGES_CHANGED]),
+      watch('Namespace', (namespace, _store, { type }) =>
+        type === 'remove' ? [namespace.metadata?.name ?? ''] : keys(namespace),
+      ),
+      watchValue(
+        select(settings, ({ scc }) => scc),
+        () => [ALL],
+      ),
+      ...(isStandby ? [] : [watch('Namespace', () => [RANGES_CHANGED])]),
     ],
     resyncMs: RESYNC_MS,
     maxRetryMs: MAX_RETRY_MS,
     concurrency: CONCURRENCY,
     async reconcile(key, context) {
       if (key === REPAIR) return repair(context);
-      if (key === CHECK_RANGES) reported = reportProblems(reported, context);
-      if (key === RANGES_CHANGED) context.enqueue(CHECK_RANGES, CHECK_DELAY_MS);
-      const namespace = isRepaired ? context.cluster.store.get('Namespace', key) : undefined;
-      const need = namespace && findNamespaceNeed(namespace, settings);
-      if (need === 'block') await allocate(key, context);
-      else if (namespace && need) await annotate(namespace, need.annotations, context);
+      if (key === ALL) enqueueAll(context);
+      else if (key === CHECK_RANGES) reported = reportProblems(reported, context);
+      else if (key === RANGES_CHANGED) context.enqueue(CHECK_RANGES, CHECK_DELAY_MS);
+      else return reconcileNamespace(key, context);
       return undefined;
     },
   };
-}
-
-function namespaceKeys(namespace: Namespace, settings: RangeSettings): readonly string[] {
-  return findNamespaceNeed(namespace, settings) ? [namespace.metadata?.name ?? ''] : [];
 }
 
 /** Applies the annotations of a namespace. Fails with a conflict if it has changed since it was read. */

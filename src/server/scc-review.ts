@@ -12,6 +12,8 @@ import { sccMode, type NamespaceMode, type SccMode, type SccSettings } from '../
 import { readNamespaceRanges } from '../policy/scc/namespace.ts';
 import type { CanUse } from '../policy/scc/access.ts';
 import type { SccDecision, SccInput } from '../policy/scc/request.ts';
+import { withExampleRanges } from '../policy/uid-range/allocation.ts';
+import { DEFAULT_RANGES } from '../policy/uid-range/ranges.ts';
 import type { Cell } from '../telemetry/counters.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
 import type { WaitingRoom } from './waiting-room.ts';
@@ -123,8 +125,10 @@ function decideNow(review: SccReview, deps: SccReviewDeps): MaybePromise<FirstOu
   const mode = namespaceMode(store, name, settings);
   if (!modes.includes(mode.mode)) return undefined;
   const { compatibility, preferUserNamespaces } = settings;
+  const current = namespace ?? { metadata: { name } };
   const cluster = {
-    namespace: namespace ?? { metadata: { name } },
+    // Only namespaces with enforced SCCs receive ranges.
+    namespace: mode.mode === 'report' ? withExampleRanges(current, DEFAULT_RANGES) : current,
     sccs: getSccSet(store),
     compatibility,
     preferUserNamespaces,

@@ -34,6 +34,7 @@ const REPLICA = 'replica-controller';
 const SETTINGS = 'settings-status-controller';
 const WEBHOOKS = 'webhook-configuration-controller';
 const RANGES = 'namespace-security-allocation-controller';
+const STANDBY = 'namespace-security-allocation-standby';
 const SCCS = 'standard-scc-controller';
 const LABELS = 'pod-security-admission-label-synchronization-controller';
 const RUN_LEVEL_ZERO = 'privileged-namespaces-psa-label-syncer';
@@ -51,24 +52,24 @@ suite('the enabled controllers', () => {
       'all features',
       {},
       [],
-      [CERTIFICATE, REPLICA, SETTINGS, WEBHOOKS, RANGES, SCCS, LABELS, RUN_LEVEL_ZERO, OBSERVER, READINESS],
+      [CERTIFICATE, REPLICA, SETTINGS, WEBHOOKS, RANGES, STANDBY, SCCS, LABELS, RUN_LEVEL_ZERO, OBSERVER, READINESS],
     ],
     ['SCC admission off', { scc: false }, [], [CERTIFICATE, REPLICA, SETTINGS, WEBHOOKS, OBSERVER, READINESS]],
-    ['rollout disabled', { rollout: false }, [], [CERTIFICATE, REPLICA, SETTINGS, WEBHOOKS, RANGES, SCCS]],
+    ['rollout disabled', { rollout: false }, [], [CERTIFICATE, REPLICA, SETTINGS, WEBHOOKS, RANGES, STANDBY, SCCS]],
     [
       'standard SCCs ignored',
       { standardSccs: false, rollout: false },
       [],
-      [CERTIFICATE, REPLICA, SETTINGS, WEBHOOKS, RANGES],
+      [CERTIFICATE, REPLICA, SETTINGS, WEBHOOKS, RANGES, STANDBY],
     ],
     [
       'settings from a file, static webhooks',
       { settingsObject: false, managedCertificate: false, managedWebhooks: false, rollout: false },
       [],
-      [REPLICA, RANGES, SCCS],
+      [REPLICA, RANGES, STANDBY, SCCS],
     ],
     ['development cluster', { ...DEVELOPMENT, rollout: false }, [], [SETTINGS, RANGES, SCCS]],
-    ['one disabled', { rollout: false }, [RANGES], [CERTIFICATE, REPLICA, SETTINGS, WEBHOOKS, SCCS]],
+    ['one disabled', { rollout: false }, [RANGES], [CERTIFICATE, REPLICA, SETTINGS, WEBHOOKS, STANDBY, SCCS]],
   ];
   for (const [name, features, disabled, expected] of cases) {
     test(name, () => {

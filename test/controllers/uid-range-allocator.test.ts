@@ -6,7 +6,7 @@ import assert from 'node:assert/strict';
 import { afterEach, beforeEach, suite, test, after, before } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { DevCluster } from '../../src/dev-cluster/index.ts';
-import { uidRangeAllocator } from '../../src/controllers/uid-range-allocator.ts';
+import { uidRangeAllocator, uidRangeStandby } from '../../src/controllers/uid-range-allocator.ts';
 import { allow, deny, type AdmissionRequest, type Decision } from '../../src/kube/admission.ts';
 import type { RangeAllocation } from '../../src/kube/scc.ts';
 import { forbidden } from '../../src/kube/status.ts';
@@ -178,6 +178,66 @@ suite('the allocation of ranges', () => {
       }
       const median = durations.sort((a, b) => a - b)[25] ?? Infinity;
       assert.ok(median < 20, `${median} ms`);
+    });
+  });
+
+  const allocated = () => Object.fromEntries(Object.entries(blocks()).filter(([, block]) => block !== undefined));
+
+  test('without enforced SCCs, only namespaces that enforce them receive ranges', async () => {
+    const settings = withRanges(SETTINGS);
+    settings.sccMode = 'report';
+    const one = runController(createController(uidRangeAllocator, { settings }), cluster);
+    runs.push(one);
+    await create('shop');
+    await one.idle();
+    assert.deepEqual(cluster.store.list('RangeAllocation'), []);
+    assert.deepEqual(allocated(), {});
+    await cluster.create(
+      'Namespace',
+      { metadata: { name: 'bank', labels: { 'portcullis.dev/scc': 'enforce' } } },
+      BY_TEST,
+    );
+    await cluster.idle();
+    await one.idle();
+    assert.deepEqual(allocated(), { bank: '1000/10' });
+    settings.sccMode = 'enforce';
+    await one.idle();
+    assert.equal(Object.keys(allocated()).length, 6);
+    assert.deepEqual(one.errors(), []);
+  });
+
+  suite('without a leader', () => {
+    const standby = async (settings = withRanges(SETTINGS)): Promise<ControllerRun> => {
+      const one = runController(createController(uidRangeStandby, { settings }), cluster);
+      runs.push(one);
+      await one.idle();
+      return one;
+    };
+
+    test('a namespace receives its block from another replica after 3 s', async () => {
+      await (await run()).stop();
+      const one = await standby();
+      await create('shop');
+      await one.idle();
+      await one.pass(2000);
+      assert.deepEqual(allocated(), FOUR);
+      await one.pass(1000);
+      assert.deepEqual(allocated(), { ...FOUR, shop: '1040/10' });
+      assert.deepEqual(one.errors(), []);
+    });
+
+    test('another replica creates the RangeAllocation', async () => {
+      const one = await standby();
+      await one.pass(3000);
+      assert.deepEqual([allocated(), taken()], [FOUR, [0, 1, 2, 3]]);
+    });
+
+    test('no namespace receives a block if the allocation is disabled', async () => {
+      const settings = withRanges(SETTINGS);
+      const value = { ...settings.value, disabledControllers: [uidRangeAllocator.name] };
+      const one = await standby({ ...settings, value });
+      await one.pass(10_000);
+      assert.deepEqual(allocated(), {});
     });
   });
 

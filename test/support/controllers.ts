@@ -60,7 +60,11 @@ export interface TestSettings extends Observable<Settings> {
   sccMode: SccMode;
 }
 
-export function createTestSettings(rollout: Partial<RolloutSettings>, exemptions = NO_EXEMPTIONS): TestSettings {
+export function createTestSettings(
+  rollout: Partial<RolloutSettings>,
+  exemptions = NO_EXEMPTIONS,
+  ranges: RangeSettings = DEFAULT_RANGES,
+): TestSettings {
   const settings = createObservable<Settings>({
     podSecurity: createPodSecurity({ ...DEFAULT_CONFIGURATION, exemptions }),
     workloadResources: [],
@@ -73,7 +77,7 @@ export function createTestSettings(rollout: Partial<RolloutSettings>, exemptions
       authorization: 'rbac',
       standardSccs: 'install',
     },
-    ranges: DEFAULT_RANGES,
+    ranges,
     disabledControllers: [],
     webhooks: { management: 'Managed' },
   });
@@ -127,8 +131,8 @@ export function createController(
 }
 
 /** Settings with these ranges. */
-export function withRanges(ranges: RangeSettings): Observable<Settings> {
-  return createObservable({ ...createTestSettings({}).value, ranges });
+export function withRanges(ranges: RangeSettings): TestSettings {
+  return createTestSettings({}, NO_EXEMPTIONS, ranges);
 }
 
 export interface ControllerRun extends Recorder, RunningController {

@@ -132,6 +132,15 @@ export function blockAnnotations(
   };
 }
 
+/** The namespace with the annotations that it lacks, of the first block: for decisions that have no effect. */
+export function withExampleRanges(namespace: Namespace, settings: RangeSettings): Namespace {
+  const need = findNamespaceNeed(namespace, settings);
+  if (need === undefined) return namespace;
+  const { metadata } = namespace;
+  const added = need === 'block' ? blockAnnotations(0, namespace, settings) : need.annotations;
+  return { ...namespace, metadata: { ...metadata, annotations: { ...metadata?.annotations, ...added } } };
+}
+
 /** The name of the object with the allocated blocks. */
 export const RANGE_ALLOCATION_NAME = 'scc-uid';
 

@@ -1,0 +1,81 @@
+/** What an installation changes with default settings, and the allocation of ranges after the leader is killed. */
+import assert from 'node:assert/strict';
+import { after, before, suite, test } from 'node:test';
+import type { JsonObject } from '../../src/kube/types.ts';
+import { objectMetadata, responseItems, responseObject } from '../support/answers.ts';
+import { createSystem, startControlPlane, type ControlPlane, type System } from '../support/control-plane/index.ts';
+import { create } from '../support/control-plane/installation.ts';
+import { eventually } from '../support/eventually.ts';
+
+const LEASE = '/apis/coordination.k8s.io/v1/namespaces/portcullis/leases/portcullis';
+const CONFIG = '/apis/config.openshift.io/v1alpha1/psaenforcementconfigs/cluster';
+const ENFORCE = 'pod-security.kubernetes.io/enforce';
+const SYNC = 'security.openshift.io/scc.podSecurityLabelSync';
+
+/** The Lease stays valid for the whole test. */
+const LONG_LEASE = ['--leader-elect-lease-duration=10m', '--leader-elect-renew-deadline=9m'];
+
+suite('an installation with default settings', () => {
+  let plane: ControlPlane;
+  let system: System;
+  const createNamespace = (name: string, labels: Readonly<Record<string, string>>) =>
+    create(plane.admin, { apiVersion: 'v1', kind: 'Namespace', metadata: { name, labels } });
+  const createPod = async (namespace: string): Promise<void> => {
+    const answer = await create(plane.admin, {
+      apiVersion: 'v1',
+      kind: 'Pod',
+      metadata: { name: 'first', namespace, annotations: { 'openshift.io/required-scc': 'restricted-v2' } },
+      spec: { containers: [{ name: 'c', image: 'registry.example.com/c:1' }] },
+    });
+    assert.equal(answer.status, 201, answer.text);
+  };
+  /** The labels and annotations of all namespaces, except for that of the installation. */
+  const namespaces = async (): Promise<readonly JsonObject[]> =>
+    responseItems(await plane.admin.send('GET', '/api/v1/namespaces'))
+      .map((item) => objectMetadata(item))
+      .filter(({ name }) => name !== 'portcullis')
+      .map(({ name, labels, annotations }) => ({ name, labels, annotations }));
+  const holder = async (): Promise<unknown> =>
+    (responseObject(await plane.admin.send('GET', LEASE))['spec'] as JsonObject)['holderIdentity'];
+
+  before(async () => {
+    plane = await startControlPlane();
+    system = await createSystem(plane, { args: LONG_LEASE });
+  });
+  after(async () => {
+    await system.stop().finally(() => plane.stop());
+  });
+
+  test('changes no label or annotation of any namespace', async () => {
+    const merge = { 'content-type': 'application/merge-patch+json' };
+    for (const name of ['default', 'kube-public']) {
+      const change = { metadata: { labels: { [ENFORCE]: 'restricted' } } };
+      assert.equal((await plane.admin.send('PATCH', `/api/v1/namespaces/${name}`, change, merge)).status, 200);
+    }
+    assert.equal((await createNamespace('opted-in', { [SYNC]: 'true', [ENFORCE]: 'privileged' })).status, 201);
+    assert.equal((await createNamespace('plain', {})).status, 201);
+    const initial = await namespaces();
+    await system.install();
+    await system.scale(2);
+    await eventually(async () => {
+      const { status } = responseObject(await plane.admin.send('GET', CONFIG));
+      assert.ok((status as JsonObject | undefined)?.['lastEvaluationTime']);
+    }, 60_000);
+    assert.deepEqual(await namespaces(), initial);
+  });
+
+  test('a pod in a new namespace is admitted after the leader is killed', async () => {
+    await createNamespace('early', { 'portcullis.dev/scc': 'enforce' });
+    await eventually(() => createPod('early'));
+    const leading = await holder();
+    const leader = system.replicas.find((replica) =>
+      replica.log().some(({ msg, identity }) => msg === 'leadership begins' && identity === leading),
+    );
+    assert.ok(leader);
+    await leader.stop('SIGKILL');
+    await system.retire(leader);
+    await createNamespace('sudden', { 'portcullis.dev/scc': 'enforce' });
+    await createPod('sudden');
+    assert.equal(await holder(), leading, 'no other replica has become the leader');
+  });
+});
