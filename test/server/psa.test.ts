@@ -440,7 +440,7 @@ suite('a warning about labels that a controller reverts', () => {
       [LEVEL(`${mode}-version`), 'latest'],
     ]),
   );
-  const { [LEVEL('enforce')]: _enforce, ...withoutEnforce } = ours;
+  const withoutEnforce = Object.fromEntries(Object.entries(ours).filter(([key]) => key !== LEVEL('enforce')));
   const weaker = { ...ours, [LEVEL('enforce')]: 'privileged', [LEVEL('warn')]: 'baseline' };
   const byUser = { kubectl: [LEVEL('enforce'), LEVEL('warn')] };
   const optIn = { [SYNC_LABEL]: 'true' };

@@ -481,7 +481,7 @@ suite('run level zero', () => {
   for (const [name, labels, managedFields, planned] of cases) {
     test(name, () => {
       const metadata = { name: 'kube-system', resourceVersion: '1', labels, managedFields };
-      const document = planRunLevelZero({ metadata } as Namespace);
+      const document = planRunLevelZero({ metadata });
       const values = Object.fromEntries(planned.map((key) => [key, 'privileged']));
       const expected = { name: 'kube-system', resourceVersion: '1', labels: values };
       assert.deepEqual(document?.metadata, planned.length === 0 ? undefined : expected);
