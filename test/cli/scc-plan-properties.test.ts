@@ -4,7 +4,7 @@ import { test } from 'node:test';
 import fc from 'fast-check';
 import { createStore, type WritableStore } from '../../src/cluster/store.ts';
 import { grantableScc, grantBindings, planGrants, planNamespace, type Outcome } from '../../src/cli/scc-plan.ts';
-import type { JsonObject, Kinds } from '../../src/kube/types.ts';
+import type { JsonObject, Kinds, PodLike } from '../../src/kube/types.ts';
 import {
   STANDARD_CLUSTER_ROLE_BINDINGS,
   STANDARD_CLUSTER_ROLES,
@@ -58,6 +58,25 @@ function getStore({ workloads, sccs }: Cluster): WritableStore {
   return store;
 }
 
+/**
+ * True if SCC admission admits a workload with a container that is privileged or adds CAP_SYS_ADMIN without privilege
+ * escalation. API servers reject it, so a plan has no grant for it.
+ */
+function isContradictory(workload: Workload | undefined, result: Outcome | undefined): boolean {
+  if (result?.outcome !== 'admitted') return false;
+  const spec = workload?.pod['spec'] as PodLike['spec'];
+  return (['initContainers', 'containers', 'ephemeralContainers'] as const).some((list) =>
+    spec?.[list]?.some(({ securityContext = {} }, index) => {
+      const path = `spec.${list}[${index}].securityContext.`;
+      const changes = result.changes.filter((change) => change.path.startsWith(path));
+      const { privileged, capabilities } = securityContext;
+      const escalation = changes.find((change) => change.path === `${path}allowPrivilegeEscalation`);
+      const isPrivileged = privileged === true || JSON.stringify([capabilities, changes]).includes('CAP_SYS_ADMIN');
+      return isPrivileged && (escalation?.after ?? securityContext.allowPrivilegeEscalation) === false;
+    }),
+  );
+}
+
 test('with the bindings applied, their workloads and all previously admitted workloads are admitted', () => {
   let granted = 0;
   fc.assert(
@@ -78,10 +97,14 @@ test('with the bindings applied, their workloads and all previously admitted wor
         const isGranted = grantableScc(one) !== undefined;
         if (isGranted) granted++;
         const { result } = one;
-        // A grant for another workload of the same account may admit it, too.
-        if (result.outcome === 'refused' && result.suggestedScc) continue;
-        const expected = isGranted ? 'admitted' : result.outcome;
         const now: Outcome | undefined = after.workloads[index]?.result;
+        // A grant for another workload of the same account may admit it, too.
+        if (
+          result.outcome === 'refused' &&
+          (result.suggestedScc || isContradictory(given.workloads[Number(one.name.slice(1))], now))
+        )
+          continue;
+        const expected = isGranted ? 'admitted' : result.outcome;
         assert.equal(now?.outcome, expected, one.name);
         if (result.outcome !== 'admitted' || now?.outcome !== 'admitted') continue;
         assert.equal(now.scc, moved.get(one.name) ?? result.scc, `${one.name} moves to another SCC without notice`);

@@ -65,7 +65,15 @@ suite('with an enforcement date', () => {
       told ?? '',
       /^299 - "would violate PodSecurity \\"restricted:latest\\": host namespaces \(hostNetwork=true\), /,
     );
-    assert.deepEqual([warned, ...others], ['299 - "enforcement from 2027-01-31 will refuse these pods"']);
+    assert.deepEqual(
+      [warned, ...others],
+      [
+        '299 - "pods of this template will be refused: unable to validate against any security context constraint"',
+        '299 - "The closest usable SCC is \\"restricted-v2\\". It does not allow: spec.hostNetwork=true."',
+        '299 - "SCC \\"hostnetwork-v2\\" would admit the pod if service account \\"default\\" were granted its use: bind ClusterRole \\"system:openshift:scc:hostnetwork-v2\\"."',
+        '299 - "enforcement from 2027-01-31 will refuse these pods"',
+      ],
+    );
   });
 
   test('a request for Restricted returns a warning with the violating namespaces', async () => {
