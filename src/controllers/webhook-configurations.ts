@@ -312,11 +312,11 @@ function listInstalled(store: Store): readonly WebhookConfiguration[] {
   return KEYS.map(parseKey).flatMap(({ kind, name }) => store.get(kind, name) ?? []);
 }
 
-/** Creates the function that returns the configurations that the settings require; none while the namespace is deleted. */
+/** Creates the function that returns the configurations that the settings require; none without the namespace. */
 function createRequirements({ settings, service, version, webhooks }: ControllerContext) {
   return (store: Store): readonly RequiredConfiguration[] => {
-    const isDeleted = store.get('Namespace', service.namespace)?.metadata?.deletionTimestamp != null;
-    if (isDeleted) return [];
+    const namespace = store.get('Namespace', service.namespace);
+    if (!namespace || namespace.metadata?.deletionTimestamp != null) return [];
     const { timeoutSeconds } = settings.value.webhooks;
     const scope = { store, namespace: service.namespace, version };
     const enforcement = getEnforcement(settings.value, scope);

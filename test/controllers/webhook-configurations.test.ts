@@ -1,0 +1,227 @@
+/** The webhook configurations follow the settings, the readiness of replicas, and the trust in their certificate. */
+import assert from 'node:assert/strict';
+import { afterEach, beforeEach, suite, test } from 'node:test';
+import { createObservable, type Settings } from '../../src/config/settings.ts';
+import { webhookConfigurations } from '../../src/controllers/webhook-configurations.ts';
+import { createDevCluster, type DevCluster } from '../../src/dev-cluster/index.ts';
+import { draft, type EndpointSlice } from '../../src/kube/types.ts';
+import { CONFIGURATION_KINDS, INSTALLED_CONFIGURATIONS, type WebhookConfiguration } from '../../src/kube/webhooks.ts';
+import { createPodSecurity, DEFAULT_CONFIGURATION } from '../../src/policy/psa/configuration.ts';
+import { WEBHOOK_REGISTRATIONS as REGISTRATIONS } from '../../src/server/webhooks/index.ts';
+import { createAuthority, createServing } from '../../src/tls/issue.ts';
+import { NAMES, NAMESPACE, SERVICE, START_DATE, TEST_MANAGER } from '../support/certificates.ts';
+import {
+  createController,
+  createTestSettings,
+  installCrds,
+  runController,
+  type ControllerRun,
+} from '../support/controllers.ts';
+
+const AUTHORITY = createAuthority({ now: START_DATE, days: 365 });
+const PAIR = createServing(AUTHORITY, NAMES, { now: START_DATE, days: 30 });
+const ROLE = 'portcullis-webhook-configurations';
+const PODS = ['exec.scc', 'mutate.scc', 'validate.scc'];
+
+/** An EndpointSlice of the service. */
+function slice(ready: boolean): EndpointSlice {
+  const labels = { 'kubernetes.io/service-name': SERVICE.name };
+  return {
+    metadata: { name: 'portcullis-x', namespace: NAMESPACE, labels },
+    addressType: 'IPv4',
+    endpoints: [{ addresses: ['10.0.0.1'], conditions: { ready } }],
+  };
+}
+
+suite('the webhook configurations', () => {
+  let cluster: DevCluster;
+  let running: ControllerRun;
+  let served: { temporary: boolean };
+  let settings: ReturnType<typeof createObservable<Settings>>;
+
+  beforeEach(async () => {
+    cluster = createDevCluster({
+      clock: () => START_DATE,
+      call: () => Promise.resolve({ ok: false, error: 'unavailable' }),
+    });
+    await installCrds(cluster);
+    for (const name of [NAMESPACE, 'shop']) await cluster.create('Namespace', { metadata: { name } }, TEST_MANAGER);
+    const { value } = createTestSettings({ phase: 'Disabled' });
+    settings = createObservable<Settings>({ ...value, scc: { ...value.scc, mode: 'report' } });
+    served = { temporary: false };
+  });
+  afterEach(async () => {
+    assert.deepEqual(running.errors(), []);
+    await running.stop();
+  });
+
+  const start = (url?: string): void => {
+    const controller = createController(webhookConfigurations, {
+      settings,
+      date: () => START_DATE,
+      certificate: {
+        served: { current: () => PAIR, isTemporary: () => served.temporary, use: () => undefined },
+        names: NAMES,
+        source: 'provided',
+      },
+      ...(url === undefined ? {} : { webhooks: withUrl(url) }),
+    });
+    running = runController(controller, cluster);
+  };
+  const withUrl = (url: string) => ({ registrations: REGISTRATIONS, url, annotations: { 'example.com/a': 'b' } });
+  const list = (): readonly WebhookConfiguration[] =>
+    CONFIGURATION_KINDS.flatMap((kind) => cluster.store.list(kind) as readonly WebhookConfiguration[]);
+  const names = () => list().map(({ metadata }) => metadata?.name);
+  /** The webhooks that fail closed, without the domain. */
+  const closed = (): readonly string[] =>
+    list()
+      .flatMap(({ webhooks = [] }) => webhooks)
+      .filter(({ failurePolicy }) => failurePolicy === 'Fail')
+      .map(({ name }) => name.replace('.portcullis.dev', ''))
+      .sort();
+  const change = (fields: Partial<Settings['scc']>, others: Partial<Settings> = {}): Promise<void> => {
+    settings.set({ ...settings.value, ...others, scc: { ...settings.value.scc, ...fields } });
+    return running.idle();
+  };
+  /** Changes all configurations as another component does. */
+  const edit = async (change: (one: ReturnType<typeof draft<WebhookConfiguration>>) => void): Promise<void> => {
+    for (const kind of CONFIGURATION_KINDS) {
+      for (const one of cluster.store.list(kind)) {
+        const changed = draft<WebhookConfiguration>(one);
+        change(changed);
+        await cluster.update(kind, changed, TEST_MANAGER);
+      }
+    }
+    await running.idle();
+  };
+  const trust = (): Promise<void> => {
+    const caBundle = Buffer.from(AUTHORITY.cert).toString('base64');
+    return edit(({ webhooks = [] }) => webhooks.forEach(({ clientConfig }) => (clientConfig.caBundle = caBundle)));
+  };
+  const label = async (value: string | null): Promise<void> => {
+    const namespace = cluster.store.get('Namespace', 'shop');
+    const labels = value === null ? {} : { 'portcullis.dev/scc': value };
+    await cluster.update('Namespace', { ...namespace, metadata: { ...namespace?.metadata, labels } }, TEST_MANAGER);
+    await running.idle();
+  };
+
+  test('are registered when a replica is ready, and fail open', async () => {
+    served.temporary = true;
+    await cluster.create('EndpointSlice', slice(false), TEST_MANAGER);
+    start();
+    await running.idle();
+    assert.deepEqual(names(), []);
+    served.temporary = false;
+    await running.pass(1000);
+    assert.deepEqual(names(), []);
+    await cluster.update('EndpointSlice', slice(true), TEST_MANAGER);
+    await running.idle();
+    const installed = CONFIGURATION_KINDS.flatMap((kind) => INSTALLED_CONFIGURATIONS[kind]);
+    assert.deepEqual(names().sort(), installed.toSorted());
+    await trust();
+    await running.pass(60_000);
+    assert.deepEqual(closed(), []);
+    for (const { webhooks = [] } of list()) for (const one of webhooks) assert.ok((one.timeoutSeconds ?? 10) <= 5);
+  });
+
+  test('fail closed for what is enforced, after API servers trust the certificate', async () => {
+    start('https://127.0.0.1:8443');
+    await running.idle();
+    await change({ mode: 'enforce' });
+    await running.pass(60_000);
+    assert.deepEqual(closed(), [], 'without a caBundle');
+    await trust();
+    await running.pass(4_000);
+    assert.deepEqual(closed(), [], 'before API servers have observed the caBundle');
+    await running.pass(1_000);
+    assert.deepEqual(closed(), [...PODS, 'objects.scc', 'objects.scc'].sort());
+    await change({ mode: 'report' });
+    assert.deepEqual(closed(), []);
+    await label('enforce');
+    assert.deepEqual(closed(), PODS);
+    await label('unknown');
+    assert.deepEqual(closed(), PODS);
+    await label('report');
+    assert.deepEqual(closed(), []);
+    const enforce = {
+      ...DEFAULT_CONFIGURATION,
+      defaults: { ...DEFAULT_CONFIGURATION.defaults, enforce: 'baseline' },
+    } as const;
+    await change({}, { podSecurity: createPodSecurity(enforce) });
+    assert.deepEqual(closed(), ['psa']);
+    await change({ mode: 'off' });
+    assert.deepEqual(names(), ['psa.portcullis.dev']);
+    await change({}, { podSecurity: createPodSecurity(DEFAULT_CONFIGURATION) });
+    assert.deepEqual(closed(), []);
+  });
+
+  test('stay closed while the trust is interrupted', async () => {
+    start('https://127.0.0.1:8443');
+    await running.idle();
+    await trust();
+    await change({ mode: 'enforce' });
+    await running.pass(5_000);
+    const before = closed();
+    assert.ok(before.length > 0);
+    await edit(({ webhooks = [] }) => webhooks.forEach(({ clientConfig }) => delete clientConfig.caBundle));
+    await running.pass(10_000);
+    assert.deepEqual(closed(), before);
+  });
+
+  test('are restored after changes by others, except for foreign metadata and caBundle', async () => {
+    start('https://127.0.0.1:8443');
+    await running.idle();
+    await trust();
+    const before = list();
+    await edit((one) => {
+      one.metadata = { ...one.metadata, annotations: { note: 'kept' } };
+      one.webhooks = (one.webhooks ?? []).slice(0, 1).map((webhook) => ({
+        ...webhook,
+        objectSelector: { matchLabels: { skip: 'true' } },
+        matchConditions: [{ name: 'none', expression: 'false' }],
+        timeoutSeconds: 30,
+      }));
+    });
+    assert.deepEqual(
+      list().map(({ webhooks }) => webhooks),
+      before.map(({ webhooks }) => webhooks),
+    );
+    for (const { metadata } of list()) {
+      assert.deepEqual(metadata?.annotations, {
+        note: 'kept',
+        'admissions.enforcer/disabled': 'true',
+        'example.com/a': 'b',
+      });
+    }
+    await cluster.remove('ValidatingWebhookConfiguration', 'psa.portcullis.dev');
+    await running.idle();
+    assert.equal(names().length, 4);
+  });
+
+  test('do not change during break-glass', async () => {
+    start('https://127.0.0.1:8443');
+    await running.idle();
+    await edit((one) => {
+      one.metadata = { ...one.metadata, annotations: { 'portcullis.dev/break-glass-since': '2026-01-01T00:00:00Z' } };
+      one.webhooks?.forEach((webhook) => (webhook.matchConditions = [{ name: 'break-glass', expression: 'false' }]));
+    });
+    const before = list();
+    await change({ mode: 'enforce' });
+    await running.pass(60_000);
+    assert.deepEqual(list(), before);
+    await edit((one) => delete one.metadata?.annotations);
+    assert.ok(list().every(({ webhooks = [] }) => !JSON.stringify(webhooks).includes('break-glass')));
+  });
+
+  test('belong to the ClusterRole of the controller, and are deleted with the namespace of the installation', async () => {
+    const role = await cluster.create('ClusterRole', { metadata: { name: ROLE }, rules: [] }, TEST_MANAGER);
+    start('https://127.0.0.1:8443');
+    await running.idle();
+    const { uid } = role.metadata ?? {};
+    const owner = { apiVersion: 'rbac.authorization.k8s.io/v1', kind: 'ClusterRole', name: ROLE, uid };
+    for (const { metadata } of list()) assert.deepEqual(metadata?.ownerReferences, [owner]);
+    await cluster.remove('Namespace', NAMESPACE);
+    await running.idle();
+    assert.deepEqual(names(), []);
+  });
+});
