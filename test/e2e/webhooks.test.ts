@@ -1,0 +1,222 @@
+/** Pods are created in a loop while Portcullis is installed, enforces, is upgraded, scaled to zero and removed. */
+import assert from 'node:assert/strict';
+import { after, afterEach, before, beforeEach, suite, test } from 'node:test';
+import { writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { setTimeout as pause } from 'node:timers/promises';
+import { isObject, type JsonObject } from '../../src/kube/types.ts';
+import { responseMessage, responseObject } from '../support/answers.ts';
+import { createSystem, startControlPlane, type ControlPlane, type System } from '../support/control-plane/index.ts';
+import { apply, create, localObjects, remove } from '../support/control-plane/installation.ts';
+import { eventually } from '../support/eventually.ts';
+import { runProgram } from '../support/memory-io.ts';
+
+const CONFIGURATIONS = '/apis/admissionregistration.k8s.io/v1';
+const MERGE = { 'content-type': 'application/merge-patch+json' };
+const POD = { metadata: { name: 'loop' }, spec: { containers: [{ name: 'c', image: 'registry.example.com/c:1' }] } };
+
+/** Every SCC except `privileged` denies it. */
+const HOST_POD = { ...POD, spec: { ...POD.spec, hostNetwork: true } };
+
+/** A pod of another service account than the default one may use no SCC that allows the network of the host. */
+const HEADERS = { 'Impersonate-User': 'alice' };
+
+/** Creates pods as dry runs until it is stopped. Resolves to the distinct reasons of denials. */
+function createPods(plane: ControlPlane, namespace: string) {
+  const denials = new Set<string>();
+  let count = 0;
+  let isStopped = false;
+  const loop = (async () => {
+    while (!isStopped) {
+      const path = `/api/v1/namespaces/${namespace}/pods?dryRun=All`;
+      for (const pod of [POD, HOST_POD]) {
+        const answer = await plane.admin.send('POST', path, pod, HEADERS);
+        if (answer.status !== 201)
+          denials.add(String(responseMessage(answer)).replace(/: failed to call webhook: .*/, ''));
+        count++;
+      }
+      await pause(10);
+    }
+  })();
+  return async (): Promise<readonly string[]> => {
+    isStopped = true;
+    await loop;
+    assert.ok(count >= 2, String(count));
+    return [...denials];
+  };
+}
+
+suite('webhooks', () => {
+  let plane: ControlPlane;
+  let system: System;
+  let stopLoop: ReturnType<typeof createPods>;
+  before(async () => {
+    plane = await startControlPlane();
+    system = await createSystem(plane);
+    for (const name of ['observed', 'enforced']) {
+      await create(plane.admin, { apiVersion: 'v1', kind: 'Namespace', metadata: { name } });
+    }
+    const rules = [{ apiGroups: [''], resources: ['pods'], verbs: ['create'] }];
+    const type = { apiVersion: 'rbac.authorization.k8s.io/v1', metadata: { name: 'creator' } };
+    const roleRef = { apiGroup: 'rbac.authorization.k8s.io', kind: 'ClusterRole', name: 'creator' };
+    const subjects = [{ apiGroup: 'rbac.authorization.k8s.io', kind: 'User', name: 'alice' }];
+    await apply(plane.admin, [
+      { ...type, kind: 'ClusterRole', rules },
+      { ...type, kind: 'ClusterRoleBinding', roleRef, subjects },
+    ]);
+    await eventually(async () => {
+      const answer = await plane.admin.send('POST', '/api/v1/namespaces/observed/pods?dryRun=All', POD, HEADERS);
+      assert.equal(answer.status, 201, answer.text);
+    });
+  });
+  after(async () => {
+    await system.stop().finally(() => plane.stop());
+  });
+  beforeEach(() => {
+    stopLoop = createPods(plane, 'observed');
+  });
+  afterEach(async () => {
+    await stopLoop();
+  });
+
+  const readWebhooks = async (): Promise<readonly JsonObject[]> => {
+    const lists = ['validatingwebhookconfigurations', 'mutatingwebhookconfigurations'].map(async (resource) => {
+      const { items } = responseObject(await plane.admin.send('GET', `${CONFIGURATIONS}/${resource}`));
+      return (items as readonly { readonly webhooks?: readonly JsonObject[] }[]).flatMap(
+        ({ webhooks = [] }) => webhooks,
+      );
+    });
+    return (await Promise.all(lists)).flat();
+  };
+  /** The names of the webhooks that fail closed. */
+  const closed = async (): Promise<readonly unknown[]> =>
+    [
+      ...new Set((await readWebhooks()).filter((one) => one['failurePolicy'] === 'Fail').map((one) => one['name'])),
+    ].sort();
+  /** Replaces the settings in the configuration file of the replicas. */
+  const configure = (spec: JsonObject): Promise<void> => {
+    const type = { apiVersion: 'config.portcullis.dev/v1alpha1', kind: 'PortcullisConfiguration' };
+    return writeFile(join(plane.folder, 'configuration.yaml'), JSON.stringify({ ...type, spec }));
+  };
+  const label = async (mode: string | null): Promise<void> => {
+    const body = { metadata: { labels: { 'portcullis.dev/scc': mode } } };
+    assert.equal((await plane.admin.send('PATCH', '/api/v1/namespaces/enforced', body, MERGE)).status, 200);
+  };
+
+  test('environment', (t) => t.diagnostic(`ran against: ${plane.title}`));
+
+  test('an installation in any order denies nothing, and its webhooks fail open', async () => {
+    // The definitions first: API servers do not accept objects of unknown kinds. The namespace precedes its content.
+    const rank = ({ kind }: JsonObject): number => ['CustomResourceDefinition', 'Namespace'].indexOf(String(kind));
+    const [definitions, others] = [
+      system.objects.filter((one) => rank(one) >= 0),
+      system.objects.filter((one) => rank(one) < 0),
+    ];
+    await apply(plane.admin, definitions);
+    await eventually(() => apply(plane.admin, others.toReversed()));
+    assert.deepEqual(await readWebhooks(), []);
+    await pause(500);
+    await system.scale(2);
+    await eventually(async () => assert.equal((await readWebhooks()).length, 8), 30_000);
+    await pause(6_000);
+    assert.deepEqual(await closed(), []);
+    for (const one of await readWebhooks()) assert.ok(Number(one['timeoutSeconds']) <= 5, String(one['name']));
+    assert.deepEqual(await stopLoop(), []);
+  });
+
+  test('a namespace that enforces SCCs fails closed, all others open', async () => {
+    await label('enforce');
+    const pods = ['exec.scc.portcullis.dev', 'mutate.scc.portcullis.dev', 'validate.scc.portcullis.dev'];
+    await eventually(async () => assert.deepEqual(await closed(), pods), 15_000);
+    const stopEnforced = createPods(plane, 'enforced');
+    await pause(500);
+    const denials = await stopEnforced();
+    assert.equal(denials.length, 1, denials.join('\n'));
+    assert.match(denials[0] ?? '', /unable to validate against any security context constraint: .*host network/i);
+    assert.deepEqual(await stopLoop(), []);
+  });
+
+  test('an upgrade denies nothing but what the settings deny', async () => {
+    const stopEnforced = createPods(plane, 'enforced');
+    await apply(plane.admin, localObjects(system.port));
+    for (const old of system.replicas) {
+      await system.scale(1);
+      await system.retire(old);
+    }
+    await system.settled(2);
+    const denials = await stopEnforced();
+    assert.ok(
+      denials.every((one) => one.includes('unable to validate against any security context constraint')),
+      denials.join('\n'),
+    );
+    assert.deepEqual(await stopLoop(), []);
+  });
+
+  test('without a replica, only enforced namespaces fail closed', async () => {
+    for (const replica of system.replicas) await system.retire(replica);
+    const stopEnforced = createPods(plane, 'enforced');
+    await pause(500);
+    const denials = await stopEnforced();
+    assert.equal(denials.length, 1, denials.join('\n'));
+    assert.match(denials[0] ?? '', /failed calling webhook "mutate\.scc\.portcullis\.dev"$/);
+    assert.deepEqual(await stopLoop(), []);
+    await system.scale(1);
+  });
+
+  test('enforcement in the cluster begins and ends with the settings', async () => {
+    await label(null);
+    await eventually(async () => assert.deepEqual(await closed(), []));
+    await configure({ podSecurity: { defaults: { enforce: 'baseline' } } });
+    await eventually(async () => assert.deepEqual(await closed(), ['psa.portcullis.dev']), 15_000);
+    await configure({ scc: { mode: 'off' } });
+    await eventually(async () => {
+      const names = (await readWebhooks()).map(({ name }) => name);
+      assert.deepEqual([names.length, await closed()], [2, []], names.join());
+    });
+    await stopLoop();
+    stopLoop = createPods(plane, 'observed');
+    await configure({ scc: { mode: 'off' }, webhooks: { management: 'External' } });
+    await pause(2_000);
+    await plane.admin.send('DELETE', `${CONFIGURATIONS}/validatingwebhookconfigurations/psa.portcullis.dev`);
+    await pause(500);
+    assert.deepEqual(await readWebhooks(), []);
+    await configure({});
+    await eventually(async () => assert.equal((await readWebhooks()).length, 7));
+    assert.deepEqual(await stopLoop(), []);
+  });
+
+  test('the configurations belong to the role of the leader', async () => {
+    const path = '/apis/rbac.authorization.k8s.io/v1/clusterroles/portcullis-webhook-configurations';
+    const { metadata } = responseObject(await plane.admin.send('GET', path));
+    const { uid } = metadata as { readonly uid: string };
+    const psa = responseObject(
+      await plane.admin.send('GET', `${CONFIGURATIONS}/validatingwebhookconfigurations/psa.portcullis.dev`),
+    );
+    const owners = isObject(psa['metadata']) ? psa['metadata']['ownerReferences'] : undefined;
+    const kind = { apiVersion: 'rbac.authorization.k8s.io/v1', kind: 'ClusterRole' };
+    assert.deepEqual(owners, [{ ...kind, name: 'portcullis-webhook-configurations', uid }]);
+  });
+
+  test('uninstall while SCCs are enforced ends enforcement first, and the leader restores nothing', async () => {
+    await configure({ scc: { mode: 'enforce' } });
+    await eventually(async () => assert.ok((await closed()).includes('mutate.scc.portcullis.dev')), 15_000);
+    await stopLoop();
+    const kubeconfig = await plane.kubeconfigFor('admin', ['system:masters']);
+    const { code, stderr } = await runProgram(['uninstall', '--yes', '--wait=1s', `--kubeconfig=${kubeconfig}`]);
+    assert.deepEqual({ code, stderr }, { code: 0, stderr: '' });
+    stopLoop = createPods(plane, 'observed');
+    assert.deepEqual(await readWebhooks(), []);
+    await Promise.all(system.replicas.map((replica) => system.retire(replica)));
+    assert.deepEqual(await stopLoop(), []);
+  });
+
+  test('deleting the namespace deletes the webhooks', async () => {
+    await configure({});
+    await eventually(() => apply(plane.admin, system.objects), 30_000);
+    await system.scale(1);
+    await eventually(async () => assert.ok((await readWebhooks()).length > 0), 30_000);
+    await remove(plane.admin, { apiVersion: 'v1', kind: 'Namespace', metadata: { name: 'portcullis' } });
+    await eventually(async () => assert.deepEqual(await readWebhooks(), []));
+    assert.deepEqual(await stopLoop(), []);
+  });
+});
