@@ -2,7 +2,6 @@ import { printYaml } from '../config/yaml.ts';
 import { deepEqual } from '../kube/equality.ts';
 import { type JsonPatchOp, escapeKey } from '../kube/json-patch.ts';
 import { isObject } from '../kube/types.ts';
-import { WEBHOOK_REGISTRATIONS } from '../server/webhooks/index.ts';
 import { chartFiles, type Files } from './helm.ts';
 import { buildManifests, DEFINITIONS } from './index.ts';
 import { defaultSettings, PROFILES, type Manifest, type Profile } from './settings.ts';
@@ -67,8 +66,7 @@ const FILES: Readonly<Record<string, string>> = {
 function baseFile({ kind, metadata: { name } }: Manifest): string {
   const definition = DEFINITIONS.find(({ metadata }) => metadata.name === name);
   if (definition) return `crds/${definition.spec.names.plural}.yaml`;
-  const webhook = WEBHOOK_REGISTRATIONS.find(({ configuration: one }) => one.kind === kind && one.name === name);
-  return webhook ? `${webhook.feature}.yaml` : (FILES[kind] ?? 'replicas.yaml');
+  return FILES[kind] ?? 'replicas.yaml';
 }
 
 /**

@@ -295,6 +295,8 @@ suite('an installation', () => {
 
     // The second occurrence increases the count of the event.
     const { path } = await resolvePaths(plane.admin, namespace('payments'));
+    // A scenario has ended the enforcement, without which the leader allocates no ranges.
+    await plane.admin.send('PATCH', path, { metadata: { labels: { 'portcullis.dev/scc': 'enforce' } } }, MERGE);
     for (let times = 0; times < 2; times++) {
       await plane.admin.send('PATCH', path, { metadata: { annotations: { [MCS]: null } } }, MERGE);
       await eventually(async () =>
