@@ -8,7 +8,6 @@ import {
   statusRule,
   watch,
   watchValue,
-  WATCH_VERBS,
   type ControllerContext,
   type ControllerDefinition,
   type ReconcileContext,
@@ -28,7 +27,11 @@ export const settingsStatus: ControllerDefinition = {
     {
       role: 'settings-status',
       // Server-side apply also needs create for an object that does not exist. Resource names cannot limit create.
-      clusterRules: [rule(['create'], [KIND]), rule([...WATCH_VERBS, 'patch'], [KIND]), statusRule(['patch'], KIND)],
+      clusterRules: [
+        rule(['create'], [KIND]),
+        rule(['patch'], [KIND], [CONFIGURATION_NAME]),
+        statusRule(['patch'], KIND),
+      ],
     },
   ],
   isEnabled: ({ settingsObject }) => settingsObject,
