@@ -14,6 +14,7 @@ import {
   type SccVerdict,
 } from '../support/oracle/scc-admission.ts';
 import { decodesAsScc, computeDefaults, findViolations } from '../support/oracle/scc-objects.ts';
+import { serviceAccountSubject } from '../support/oracle/scc-order.ts';
 import { canonical } from '../support/oracle/semantic-equality.ts';
 import type { Stored } from './server.ts';
 import { createAuthorizer, type World } from './world.ts';
@@ -48,12 +49,24 @@ export function createJudge(world: World, { namespaces, sccs, pods }: Stored): J
   const first = (request: JsonObject): SccVerdict =>
     inMode(request, () => firstPass(request, getSurroundings(request)));
 
+  /** As on OpenShift, the spec is that of a pod of the service account. The annotations stay as they are. */
+  const completeTemplate = (template: JsonObject, request: JsonObject): JsonObject => {
+    const serviceAccountName = textAt(template, 'spec', 'serviceAccountName') || 'default';
+    const spec = { ...(at(template, 'spec') as JsonObject | undefined), serviceAccountName };
+    const pod = { ...template, kind: 'Pod', spec };
+    const userInfo = serviceAccountSubject(pod, textAt(request, 'namespace'));
+    const resource = { group: '', resource: 'pods' };
+    const verdict = first({ ...request, operation: 'CREATE', resource, subResource: '', object: pod, userInfo });
+    return verdict.pod ? { ...template, spec: verdict.pod['spec'] } : template;
+  };
+
   const checks: Readonly<Record<string, (request: JsonObject, response: JsonObject) => JsonObject | undefined>> = {
     '/psa/validate': (request, response) => {
-      const verdict = evaluatePodSecurity(request, (name) => {
+      const findLabels = (name: string) => {
         const namespace = namespaces.get(name);
         return namespace && mapAt(namespace, 'metadata', 'labels');
-      });
+      };
+      const verdict = evaluatePodSecurity(request, findLabels, completeTemplate);
       const isDenied = response['allowed'] === false || mapAt(response, 'auditAnnotations').has('error');
       // No API server sends such an object: any denial is correct, and a workload may be skipped.
       if (isDenied && isUndecodable(request)) return undefined;

@@ -31,8 +31,15 @@ export interface PodSecurityVerdict {
 
 const ALLOWED: PodSecurityVerdict = { allowed: true };
 
+/** Returns a pod template as SCC admission completes its pods in the namespace of the request. */
+type CompleteTemplate = (template: JsonObject, request: JsonObject) => JsonObject;
+
 /** 6.1, with the default configuration. */
-export function evaluatePodSecurity(request: JsonObject, namespaceLabels: NamespaceLabels): PodSecurityVerdict {
+export function evaluatePodSecurity(
+  request: JsonObject,
+  namespaceLabels: NamespaceLabels,
+  completeTemplate: CompleteTemplate = (template) => template,
+): PodSecurityVerdict {
   const group = textAt(request, 'resource', 'group');
   const resource = textAt(request, 'resource', 'resource');
   // 6.1: the subresource is that of the original request.
@@ -41,7 +48,7 @@ export function evaluatePodSecurity(request: JsonObject, namespaceLabels: Namesp
     return subresource === '' ? judgeNamespace(request) : ALLOWED;
   }
   if (group === '' && resource === 'pods') return judgePod(request, subresource, namespaceLabels);
-  return subresource === '' ? judgeWorkload(request, namespaceLabels) : ALLOWED;
+  return subresource === '' ? judgeWorkload(request, namespaceLabels, completeTemplate) : ALLOWED;
 }
 
 /** 6.2 */
@@ -73,7 +80,11 @@ function judgePod(request: JsonObject, subresource: string, namespaceLabels: Nam
 }
 
 /** 6.3, workloads */
-function judgeWorkload(request: JsonObject, namespaceLabels: NamespaceLabels): PodSecurityVerdict {
+function judgeWorkload(
+  request: JsonObject,
+  namespaceLabels: NamespaceLabels,
+  completeTemplate: CompleteTemplate,
+): PodSecurityVerdict {
   // 4
   const labels = namespaceLabels(textAt(request, 'namespace'));
   if (labels === undefined) return ALLOWED;
@@ -89,8 +100,9 @@ function judgeWorkload(request: JsonObject, namespaceLabels: NamespaceLabels): P
   const template = at(request['object'], ...path);
   if (isController && template === undefined) return ALLOWED;
   // 10
-  const against = ({ level, version }: Policy): readonly string[] => findReasons(template, level, version);
   if (!matchesType(template, POD_SECURITY_SCHEMA)) return ALLOWED;
+  const pod = completeTemplate(isObject(template) ? template : {}, request);
+  const against = ({ level, version }: Policy): readonly string[] => findReasons(pod, level, version);
   return { allowed: true, audit: against(policies.audit), warn: against(policies.warn) };
 }
 
