@@ -174,15 +174,18 @@ const framed: Target = {
           end: part < 1,
         });
         const statuses = [...received.matchAll(/HTTP\/1\.1 (\d+) /g)].map(([, status]) => Number(status));
+        // A body without a declared length takes the memory of the longest body. Others wait for it, and may time out.
+        const complete = framing === 'chunked' ? [200, 503] : [200];
         for (const status of statuses) {
           context.count();
-          assert.ok([200, 400, 408].includes(status), String(status));
+          assert.ok([...complete, 400, 408].includes(status), String(status));
         }
-        if (part === 1)
-          assert.deepEqual(
-            statuses,
-            calls.map(() => 200),
-          );
+        if (part < 1) return;
+        assert.equal(statuses.length, calls.length);
+        assert.ok(
+          statuses.every((status) => complete.includes(status)),
+          String(statuses),
+        );
       },
     ),
 };
