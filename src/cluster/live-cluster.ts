@@ -52,6 +52,8 @@ export interface LiveCluster extends Cluster {
   unsyncedKinds(): readonly Kind[];
   /** Returns the time since the last event or bookmark of each kind, in milliseconds. */
   lastEventAgesMs(): ReadonlyMap<Kind, number>;
+  /** Returns the kinds whose list or watch fails, with the reason. */
+  failures(): ReadonlyMap<Kind, string>;
 }
 
 /** Pods are ten times as large as other objects. Small pages limit memory and the delay of reviews. */
@@ -66,11 +68,12 @@ export function createLiveCluster(options: LiveClusterOptions): LiveCluster {
   const reflectors = new Map<Kind, Reflector>();
   const listed = new Map<Kind, PromiseWithResolvers<undefined>>();
   const unsynced = new Set<Kind>();
+  const failures = new Map<Kind, string>();
   const stopped = Promise.withResolvers<undefined>();
   let definitions: Reflector | undefined;
 
   const createLoggingReflector = (resource: string, specific: SpecificOptions): Reflector =>
-    createReflector({ connection, clock, random, ...logFailures(resource, options), ...specific });
+    createReflector({ connection, clock, random, ...logFailures(resource, options, specific), ...specific });
   const watchDefinitions = (): void => {
     if (definitions) return;
     const sink = createDefinitionSink((kind) => reflectors.get(kind)?.retryNow());
@@ -100,6 +103,7 @@ export function createLiveCluster(options: LiveClusterOptions): LiveCluster {
       pageSize: pageSize ?? PAGE_SIZES[kind],
       sink: writer,
       onListed,
+      onReason: (reason) => void (reason === undefined ? failures.delete(kind) : failures.set(kind, reason)),
       ...(BUILT_IN_GROUPS.has(info.group) ? {} : { unserved }),
     });
     reflectors.set(kind, reflector);
@@ -127,18 +131,23 @@ export function createLiveCluster(options: LiveClusterOptions): LiveCluster {
     },
     unsyncedKinds: () => [...unsynced],
     lastEventAgesMs,
+    failures: () => failures,
   };
 }
 
-type SpecificOptions = Pick<
+interface SpecificOptions extends Pick<
   ReflectorOptions,
   'path' | 'query' | 'accept' | 'pageSize' | 'sink' | 'onListed' | 'unserved'
->;
+> {
+  /** Called with the reason of each failure, and without one at the recovery. */
+  onReason?(reason: string | undefined): void;
+}
 
 /** Logs the first of successive failures as a warning, and the recovery. */
 function logFailures(
   resource: string,
   { logger, onRecovered }: Pick<LiveClusterOptions, 'logger' | 'onRecovered'>,
+  { onReason }: Pick<SpecificOptions, 'onReason'>,
 ): Pick<ReflectorOptions, 'onFailure' | 'onRecovered'> {
   let isFailing = false;
   return {
@@ -147,6 +156,7 @@ function logFailures(
         logger?.info({ resource, retryMs }, 'watch expired; listing the resource again');
         return;
       }
+      onReason?.(err instanceof Error ? err.message : String(err));
       if (isFailing) logger?.debug({ err, resource, retryMs }, 'watch still failing');
       else logger?.warn({ err, resource, retryMs }, 'watch failed; the last known state stays in use');
       isFailing = true;
@@ -154,6 +164,7 @@ function logFailures(
     onRecovered() {
       if (!isFailing) return;
       isFailing = false;
+      onReason?.(undefined);
       logger?.info({ resource }, 'watch recovered');
       onRecovered?.();
     },

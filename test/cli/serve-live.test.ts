@@ -8,7 +8,7 @@ import { setTimeout as pause } from 'node:timers/promises';
 import { watchCheck } from '../../src/cli/serve/live-cluster.ts';
 import type { KeyPair } from '../../src/tls/certificate-pair.ts';
 import { createAuthority, createServing } from '../../src/tls/issue.ts';
-import type { PortcullisConfiguration } from '../../src/kube/types.ts';
+import type { Kind, PortcullisConfiguration } from '../../src/kube/types.ts';
 import { installCrds } from '../support/controllers.ts';
 import { startCluster, type TestCluster } from '../support/dev-cluster.ts';
 import { post } from '../support/https.ts';
@@ -191,6 +191,10 @@ suite('an outage of the API server', () => {
     await running.logged('watch failed; the last known state stays in use');
     assert.deepEqual(await ask(running, 'strict'), { status: 200, verdict: false });
     assert.equal(await probe(running, '/readyz'), 'ok');
+    assert.match(
+      await probe(running, '/readyz/cluster'),
+      /^cluster failed: watches fail; decisions use the last known state: Namespace, Pod, [^;]*: (the watch ended at once|cannot reach .*)$/m,
+    );
     assert.equal((await running.stop()).code, 0);
 
     const cold = await serve([await configuration({ mode: 'off' }), ...certificate], { KUBECONFIG: file });
@@ -204,7 +208,8 @@ suite('an outage of the API server', () => {
   });
 
   test('is reported by the named check', () => {
-    const ages = (podsMs: number) => ({
+    const ages = (podsMs: number, failures: readonly (readonly [Kind, string])[] = []) => ({
+      failures: () => new Map(failures),
       lastEventAgesMs: () =>
         new Map([
           ['Pod', podsMs],
@@ -212,7 +217,13 @@ suite('an outage of the API server', () => {
         ] as const),
     });
     assert.equal(watchCheck(ages(119_000)).check(), undefined);
-    assert.equal(watchCheck(ages(130_400)).check(), 'stale watches; decisions use the last known state: Pod for 130 s');
+    const state = 'watches fail; decisions use the last known state';
+    assert.equal(watchCheck(ages(130_400)).check(), `${state}: Pod: no event for 130 s`);
+    const unauthorized = [
+      ['Pod', 'Unauthorized'],
+      ['Namespace', 'Unauthorized'],
+    ] as const;
+    assert.equal(watchCheck(ages(0, unauthorized)).check(), `${state}: Pod, Namespace: Unauthorized`);
   });
 });
 

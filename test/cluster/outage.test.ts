@@ -86,6 +86,7 @@ describe('an outage of the API server', () => {
         '30 | watch recovered | namespaces',
       ]);
       assert.deepEqual(live.unsyncedKinds(), []);
+      assert.deepEqual([...live.failures()], []);
     }));
 
   test('later keeps the store; the age of the last event increases', () =>
@@ -97,6 +98,7 @@ describe('an outage of the API server', () => {
       assert.deepEqual(live.unsyncedKinds(), []);
       assert.equal(live.store.get('Namespace', 'shop')?.metadata?.uid, 'u');
       assert.deepEqual([...live.lastEventAgesMs()], [['Namespace', 1800]]);
+      assert.deepEqual([...live.failures()], [['Namespace', 'etcd is gone']]);
     }));
 
   test('that is long is followed by a new list', () =>

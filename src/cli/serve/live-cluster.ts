@@ -176,10 +176,15 @@ function temporaryCertificate(service: Service): RunningCluster['certificate'] {
 }
 
 /** Readiness check: all kinds were listed once. A later outage of the API server does not affect it. */
-export function syncCheck({ store, unsyncedKinds }: Pick<LiveCluster, 'store' | 'unsyncedKinds'>): HealthCheck {
+export function syncCheck({
+  store,
+  unsyncedKinds,
+  failures,
+}: Pick<LiveCluster, 'store' | 'unsyncedKinds' | 'failures'>): HealthCheck {
   const check = (): string | undefined => {
     if (store.synced()) return undefined;
-    return unsyncedKinds().length > 0 ? `not synced: ${unsyncedKinds().join(', ')}` : 'the settings are not in force';
+    if (unsyncedKinds().length === 0) return 'the settings are not in force';
+    return `not synced: ${printKinds(unsyncedKinds().map((kind) => [kind, failures().get(kind)]))}`;
   };
   return { name: 'informer-sync', check };
 }
@@ -187,13 +192,31 @@ export function syncCheck({ store, unsyncedKinds }: Pick<LiveCluster, 'store' | 
 /** The API server sends a bookmark for each watch at least once a minute. */
 const MAX_AGE_MS = 120_000;
 
-/** Named check: all watches are current. */
-export function watchCheck({ lastEventAgesMs }: Pick<LiveCluster, 'lastEventAgesMs'>): HealthCheck {
+/** Named check: all watches work and are current. */
+export function watchCheck({
+  lastEventAgesMs,
+  failures,
+}: Pick<LiveCluster, 'lastEventAgesMs' | 'failures'>): HealthCheck {
   const check = (): string | undefined => {
-    const stale = [...lastEventAgesMs()].filter(([, ageMs]) => ageMs > MAX_AGE_MS);
-    if (stale.length === 0) return undefined;
-    const ages = stale.map(([kind, ageMs]) => `${kind} for ${Math.round(ageMs / 1000)} s`);
-    return `stale watches; decisions use the last known state: ${ages.join(', ')}`;
+    const reasons = [...lastEventAgesMs()].map(([kind, ageMs]) => {
+      const silence = ageMs > MAX_AGE_MS ? `no event for ${Math.round(ageMs / 1000)} s` : undefined;
+      return [kind, failures().get(kind) ?? silence] as const;
+    });
+    const failing = reasons.filter(([, reason]) => reason !== undefined);
+    return failing.length === 0
+      ? undefined
+      : `watches fail; decisions use the last known state: ${printKinds(failing)}`;
   };
   return { name: 'cluster', check };
+}
+
+/** `Namespace, Pod: Unauthorized; Lease` */
+function printKinds(kinds: readonly (readonly [kind: Kind, reason: string | undefined])[]): string {
+  const byReason = Map.groupBy(kinds, ([, reason]) => reason);
+  return [...byReason]
+    .map(([reason, group]) => {
+      const names = group.map(([kind]) => kind).join(', ');
+      return reason === undefined ? names : `${names}: ${reason}`;
+    })
+    .join('; ');
 }
