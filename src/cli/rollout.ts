@@ -169,7 +169,9 @@ export async function gatherRollout(
     ...needs,
     // Namespaces have no ranges yet where SCCs are not enforced.
     ...(values['scc-mode'] === 'enforce' ? { gaps: 'fill' as const } : {}),
-    configMaps: () => ({ namespace, names: [POD_SECURITY_CONFIG_MAP] }),
+    optional: [{ kind: 'ConfigMap', namespace, name: POD_SECURITY_CONFIG_MAP }],
+    workloadResources: async (store) =>
+      (await findSettings({ config: values.config, store, namespace })).settings.workloadResources,
   });
   const { store, customSources } = inventory;
   const { rollout, podSecurity, scc, source, assumptions } = await readSettings(store, values);

@@ -102,7 +102,7 @@ interface ListRequest {
 }
 
 /** Lists all objects of a kind. Rejects as `request` does, and with a UserError for metadata of wrong types. */
-async function listAll(
+export async function listAll(
   connection: Connection,
   { kind, namespace, signal, pageSize, onPage }: ListRequest,
 ): Promise<readonly Kinds[Kind][]> {

@@ -103,7 +103,10 @@ export function createLiveCluster(options: LiveClusterOptions): LiveCluster {
       pageSize: pageSize ?? PAGE_SIZES[kind],
       sink: writer,
       onListed,
-      onReason: (reason) => void (reason === undefined ? failures.delete(kind) : failures.set(kind, reason)),
+      onReason(reason) {
+        if (reason === undefined) failures.delete(kind);
+        else failures.set(kind, reason);
+      },
       ...(BUILT_IN_GROUPS.has(info.group) ? {} : { unserved }),
     });
     reflectors.set(kind, reflector);

@@ -7,6 +7,7 @@ import type { Io } from '../../src/cli/command.ts';
 import { sccGrants } from '../../src/cli/scc-grants.ts';
 import { getApiVersion, RESOURCES } from '../../src/kube/resources.ts';
 import type { Kind, KubeObject } from '../../src/kube/types.ts';
+import { eventually } from '../support/eventually.ts';
 import { runProgram } from '../support/memory-io.ts';
 import { startCluster, type TestCluster } from '../support/dev-cluster.ts';
 
@@ -262,5 +263,75 @@ describe('a cluster', () => {
     const { store } = await readInventory({ ...NOTHING, kubeconfig }, ioWith(), needs);
     assert.deepEqual(getNames(store.list('Namespace')), ['kube-public']);
     assert.deepEqual(getNames(store.list('ServiceAccount')), ['kube-public/default']);
+  });
+
+  test('is read with the pod templates of the resources that the settings name', async () => {
+    const send = async (method: string, path: string, object: object): Promise<void> => {
+      const { status, text } = await cluster.admin.send(method, path, object);
+      assert.equal(status, 201, text);
+    };
+    const definition = (plural: string, kind: string, scope: string): object => ({
+      metadata: { name: `${plural}.argoproj.io` },
+      spec: {
+        group: 'argoproj.io',
+        scope,
+        names: { plural, kind, singular: kind.toLowerCase(), listKind: `${kind}List` },
+        versions: [
+          {
+            name: 'v1',
+            served: true,
+            storage: true,
+            schema: { openAPIV3Schema: { type: 'object', 'x-kubernetes-preserve-unknown-fields': true } },
+          },
+        ],
+      },
+    });
+    const definitions = '/apis/apiextensions.k8s.io/v1/customresourcedefinitions';
+    await send('POST', definitions, definition('rollouts', 'Rollout', 'Namespaced'));
+    await send('POST', definitions, definition('clusterjobs', 'ClusterJob', 'Cluster'));
+    const rollouts = '/apis/argoproj.io/v1/namespaces/default/rollouts';
+    const rollout = (name: string, spec: object): object => ({
+      apiVersion: 'argoproj.io/v1',
+      kind: 'Rollout',
+      metadata: { name },
+      spec,
+    });
+    await eventually(() => send('POST', rollouts, rollout('web', { template: { spec: { hostPID: true } } })));
+    await send('POST', rollouts, rollout('odd', { container: { image: 'i', command: ['c'] } }));
+    const named = ['rollouts', 'clusterjobs', 'absent'].map((resource) => ({
+      group: 'argoproj.io',
+      version: '*',
+      resource,
+    }));
+    const read = async (config: string) =>
+      await readInventory({ ...NOTHING, kubeconfig: config }, ioWith(), {
+        kinds: ['Namespace'],
+        workloadResources: () => Promise.resolve([...named, { group: 'absent.io', version: 'v1', resource: 'things' }]),
+      });
+    const { customSources, assumptions } = await read(kubeconfig);
+    assert.deepEqual(
+      customSources.map(({ kind, object, template }) => [kind, ...getNames([object]), template.join('.')]),
+      [['Rollout', 'default/web', 'spec.template']],
+    );
+    assert.deepEqual(assumptions, [
+      'no clusterjobs.argoproj.io: they have no namespace, and that of their pods is unknown',
+      'no absent.argoproj.io: the cluster does not serve them',
+      'no things.absent.io: the cluster does not serve them',
+      'no pods of containers outside of pod templates: Rollout default/odd (spec.container)',
+    ]);
+    const rbac = '/apis/rbac.authorization.k8s.io/v1';
+    const metadata = { name: 'viewer' };
+    await send('POST', `${rbac}/clusterroles`, {
+      metadata,
+      rules: [{ apiGroups: [''], resources: ['namespaces'], verbs: ['list'] }],
+    });
+    await send('POST', `${rbac}/clusterrolebindings`, {
+      metadata,
+      roleRef: { apiGroup: 'rbac.authorization.k8s.io', kind: 'ClusterRole', name: 'viewer' },
+      subjects: [{ apiGroup: 'rbac.authorization.k8s.io', kind: 'User', name: 'viewer' }],
+    });
+    const restricted = await read(await cluster.kubeconfig('viewer'));
+    assert.ok(restricted.assumptions.includes('no rollouts.argoproj.io: the user may not list them'));
+    assert.deepEqual(restricted.customSources, []);
   });
 });

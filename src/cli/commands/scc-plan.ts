@@ -28,7 +28,7 @@ import {
   type Style,
 } from '../output/print.ts';
 import { SCC_INPUT_KINDS } from '../scc-input.ts';
-import { sccSettings, sccOptions } from '../scc-options.ts';
+import { findSettings, sccSettings, sccOptions } from '../scc-options.ts';
 import {
   grantBindings,
   planGrants,
@@ -280,6 +280,8 @@ export const command = defineCommand({
       kinds,
       only: namespace,
       gaps: 'fill',
+      workloadResources: async (store) =>
+        (await findSettings({ config: options.config, store })).settings.workloadResources,
     });
     const input = { store, customSources, settings: await sccSettings(options, store) };
     const selected = listNamespaces(store, namespace);

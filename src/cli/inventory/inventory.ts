@@ -2,7 +2,8 @@
 import { reviewSelf } from '../../cluster/access.ts';
 import { findCluster } from '../../cluster/cluster-source.ts';
 import { connect, type Connection } from '../../cluster/connection.ts';
-import { readCluster } from '../../cluster/lists.ts';
+import { listAll, readCluster } from '../../cluster/lists.ts';
+import type { Scope } from '../../cluster/live-cluster.ts';
 import { readServerVersion } from '../../cluster/server-version.ts';
 import { createStore, type Store, type WritableStore } from '../../cluster/store.ts';
 import { UserError } from '../../config/files.ts';
@@ -15,7 +16,7 @@ import { metadataProblem } from '../../kube/names.ts';
 import { getApiVersion, objectName, objectPath, RESOURCES } from '../../kube/resources.ts';
 import { ApiError } from '../../kube/status.ts';
 import { CONFIGURATION_NAME } from '../../kube/well-known.ts';
-import { compareBytes, quote, summarizeNames } from '../../kube/text.ts';
+import { compareBytes, quote } from '../../kube/text.ts';
 import {
   draft,
   isObject,
@@ -27,8 +28,7 @@ import {
   type ObjectMeta,
   type UserInfo,
 } from '../../kube/types.ts';
-import { findPodTemplates, printFieldPath } from '../../policy/pod/templates.ts';
-import { isKnownKind } from '../../policy/psa/decode.ts';
+import type { WorkloadResource } from '../../policy/pod/templates.ts';
 import { defaultScc } from '../../policy/scc/objects.ts';
 import { REVIEW_KINDS } from '../../policy/scc/review.ts';
 import { PROGRAM, VERSION, type Io } from '../command.ts';
@@ -41,15 +41,8 @@ import {
   assumeServiceAccounts,
   assumeStandardSccs,
 } from './assumptions.ts';
-import {
-  apiGroup,
-  failOnErrors,
-  fieldNamespace,
-  filenameOption,
-  manifestName,
-  manifestNamespace,
-  readObjects,
-} from './manifests.ts';
+import { findCustomSources, readCustomSources } from './custom-resources.ts';
+import { apiGroup, failOnErrors, filenameOption, manifestName, manifestNamespace, readObjects } from './manifests.ts';
 
 /** The source of the objects: manifests or a cluster. */
 export const inventoryOptions = {
@@ -123,8 +116,10 @@ export interface InventoryNeeds {
   readonly only?: string | undefined;
   /** Namespaces to assume for manifests, besides the namespaces of their objects. */
   readonly namespaces?: readonly string[];
-  /** Returns single ConfigMaps to read, which may depend on the objects read so far. */
-  configMaps?(store: Store): { readonly namespace: string; readonly names: readonly string[] };
+  /** Further objects, which the command can do without if they do not exist or the user may not read them. */
+  readonly optional?: readonly Scope[];
+  /** Returns the custom resources whose pod templates to read from a cluster, by the objects read so far. */
+  workloadResources?(store: Store): Promise<readonly WorkloadResource[]>;
   /** `fill`: a cluster without SCCs or UID ranges is completed by assumptions, as manifests always are. */
   readonly gaps?: 'fill';
 }
@@ -204,7 +199,7 @@ export function listNamespaces(store: Store, only?: string): readonly Namespace[
 async function readFromCluster(
   { kubeconfig, context, namespace }: InventoryValues,
   { env, signal, stderr }: Io,
-  { kinds, only, gaps, configMaps }: InventoryNeeds,
+  { kinds, only, gaps, optional = [], workloadResources }: InventoryNeeds,
 ): Promise<Inventory> {
   const connection = await connect({ kubeconfig, context, env, userAgent: `${PROGRAM}/${VERSION}` });
   const [{ store, unserved }, user, version] = await withProgress(stderr, (show) => {
@@ -213,12 +208,9 @@ async function readFromCluster(
     return Promise.all([objects, reviewSelf(connection, signal), readServerVersion(connection, signal)]);
   });
   store.emulationVersion = version;
-  const { namespace: scope, names } = configMaps?.(store) ?? { namespace: '', names: [] };
-  const single = [
-    { kind: 'PortcullisConfiguration', name: CONFIGURATION_NAME },
-    ...names.map((name) => ({ kind: 'ConfigMap', name, namespace: scope }) as const),
-  ] as const;
-  const unread = await readSingleObjects(single, { connection, store, signal });
+  const configuration: Scope = { kind: 'PortcullisConfiguration', name: CONFIGURATION_NAME };
+  const unread = await readOptional([configuration, ...optional], { connection, store, signal });
+  const custom = await readCustomSources((await workloadResources?.(store)) ?? [], { connection, only, signal });
   const isWithoutSccs = store.list('SecurityContextConstraints').length === 0;
   const filled = gaps !== 'fill' ? [] : [...(isWithoutSccs ? assumeStandardSccs(store) : []), ...assumeRanges(store)];
   const absent = unserved
@@ -227,27 +219,33 @@ async function readFromCluster(
   return {
     store,
     source: 'cluster',
-    customSources: [],
-    assumptions: [...filled, ...unread, ...absent],
+    customSources: custom.customSources,
+    assumptions: [...filled, ...unread, ...absent, ...custom.assumptions],
     namespace: namespace ?? connection.namespace,
     ...(user ? { user } : {}),
   };
 }
 
-/** Reads single objects into the store, skips missing ones, and describes those that the user may not read. */
-async function readSingleObjects(
-  objects: readonly { readonly kind: Kind; readonly name: string; readonly namespace?: string }[],
+/** Reads objects into the store, skips missing ones, and describes those that the user may not read. */
+async function readOptional(
+  scopes: readonly Scope[],
   { connection, store, signal }: { connection: Connection; store: WritableStore; signal: AbortSignal },
 ): Promise<readonly string[]> {
   const problems = await Promise.all(
-    objects.map(async ({ kind, name, namespace }) => {
+    scopes.map(async ({ kind, name, namespace }) => {
       try {
-        const path = objectPath(kind, name, namespace);
-        store.put(kind, await connection.request({ method: 'GET', path, signal }));
+        const path = name === undefined ? undefined : objectPath(kind, name, namespace);
+        const objects = path
+          ? [await connection.request({ method: 'GET', path, signal })]
+          : await listAll(connection, { kind, namespace, signal });
+        for (const object of objects) store.put(kind, object);
       } catch (error) {
         if (!(error instanceof ApiError)) throw error;
-        const key = namespace === undefined ? name : `${namespace}/${name}`;
-        if (error.status.code === 403) return [`no ${kind} ${key}: the user may not read it`];
+        const key = [namespace, name].filter((part) => part !== undefined).join('/');
+        if (error.status.code === 403)
+          return [
+            `no ${kind}${name === undefined ? 's in' : ''} ${key}: the user may not read ${name === undefined ? 'them' : 'it'}`,
+          ];
         if (error.status.code !== 404) throw error;
       }
       return [];
@@ -263,11 +261,11 @@ async function readSingleObjects(
 function createInventory(
   objects: readonly ManifestObject[],
   namespace = 'default',
-  { kinds, namespaces, configMaps }: InventoryNeeds,
+  { kinds, namespaces, optional = [] }: InventoryNeeds,
 ): Inventory {
   const store = createStore();
   failOnErrors(fillStore(store, objects, namespace));
-  const { customSources, unknown } = findCustomSources(objects, namespace);
+  const { customSources, assumptions: unknown } = findCustomSources(objects, namespace);
   const used = customSources.map(({ object }) => object.metadata?.namespace ?? namespace);
   const assumptions = [
     ...assumeStandardSccs(store),
@@ -276,37 +274,18 @@ function createInventory(
     ...(kinds.includes('ServiceAccount')
       ? [...assumeServiceAccounts(store, customSources), ...assumeRanges(store)]
       : []),
-    ...(unknown.length === 0
-      ? []
-      : [`no pods of containers outside of pod templates: ${summarizeNames(unknown, MAX_SHOWN)}`]),
+    ...unknown,
   ];
-  const single = configMaps?.(store);
   for (const { kind, value } of objects) {
-    const isNamed = manifestNamespace(value) === single?.namespace && single?.names.includes(manifestName(value));
-    if (kind === 'ConfigMap' && isNamed) store.put(kind, value);
+    const isIn = (scope: Scope): boolean =>
+      kind === scope.kind &&
+      manifestNamespace(value) === scope.namespace &&
+      (scope.name === undefined || manifestName(value) === scope.name);
+    const scope = optional.find(isIn);
+    if (scope) store.put(scope.kind, value);
   }
   store.markSynced();
   return { store, source: 'manifests', customSources, assumptions, namespace };
-}
-
-const MAX_SHOWN = 5;
-
-/** Finds the pod templates of custom resources, and containers that are in none, as `Workflow shop/hello (PATH)`. */
-function findCustomSources(objects: readonly ManifestObject[], namespace: string) {
-  const customSources: CustomPodSource[] = [];
-  const unknown: string[] = [];
-  for (const { apiVersion, kind, value } of objects) {
-    if (isKnownKind(apiVersion, kind)) continue;
-    const found = findPodTemplates(value);
-    const name = manifestName(value);
-    for (const template of found.templates) {
-      const metadata = { name, namespace: fieldNamespace(value, template) ?? namespace };
-      customSources.push({ kind, object: { ...value, metadata }, template });
-    }
-    const scope = manifestNamespace(value) ?? namespace;
-    unknown.push(...found.unknown.map((path) => `${kind} ${scope}/${name} (${printFieldPath(path)})`));
-  }
-  return { customSources, unknown };
 }
 
 /** Kinds that only the server reads, and no command. */

@@ -1,0 +1,106 @@
+/** Pod templates of custom resources, in manifests and in a cluster. */
+import type { Connection } from '../../cluster/connection.ts';
+import { readPages } from '../../cluster/lists.ts';
+import type { CustomPodSource } from '../../kube/controller-pod.ts';
+import { ApiError } from '../../kube/status.ts';
+import { summarizeNames } from '../../kube/text.ts';
+import { isObject, type JsonObject } from '../../kube/types.ts';
+import { findPodTemplates, printFieldPath, type WorkloadResource } from '../../policy/pod/templates.ts';
+import { isKnownKind } from '../../policy/psa/decode.ts';
+import { fieldNamespace, manifestName, manifestNamespace } from './manifests.ts';
+
+/** An object of any kind, and the path of its pod template if the settings name it. */
+interface CustomObject extends Pick<WorkloadResource, 'templatePath'> {
+  readonly apiVersion: string;
+  readonly kind: string;
+  readonly value: JsonObject;
+}
+
+interface CustomSources {
+  readonly customSources: readonly CustomPodSource[];
+  /** Descriptions of what is not evaluated. */
+  readonly assumptions: readonly string[];
+}
+
+const MAX_SHOWN = 5;
+
+/** Finds the pod templates of custom resources, and containers that are in none, as `Workflow shop/hello (PATH)`. */
+export function findCustomSources(objects: readonly CustomObject[], namespace: string): CustomSources {
+  const customSources: CustomPodSource[] = [];
+  const unknown: string[] = [];
+  for (const { apiVersion, kind, value, templatePath } of objects) {
+    if (isKnownKind(apiVersion, kind)) continue;
+    const found = findPodTemplates(value, templatePath);
+    const name = manifestName(value);
+    for (const template of found.templates) {
+      const metadata = { name, namespace: fieldNamespace(value, template) ?? namespace };
+      customSources.push({ kind, object: { ...value, metadata }, template });
+    }
+    const scope = manifestNamespace(value) ?? namespace;
+    unknown.push(...found.unknown.map((path) => `${kind} ${scope}/${name} (${printFieldPath(path)})`));
+  }
+  const missed = `no pods of containers outside of pod templates: ${summarizeNames(unknown, MAX_SHOWN)}`;
+  return { customSources, assumptions: unknown.length === 0 ? [] : [missed] };
+}
+
+interface ReadOptions {
+  readonly connection: Pick<Connection, 'request'>;
+  /** The only namespace to read. */
+  readonly only: string | undefined;
+  readonly signal: AbortSignal;
+}
+
+/** Reads the pod templates of the resources that the settings name. Rejects as `request` does, except for 403 and 404. */
+export async function readCustomSources(
+  resources: readonly WorkloadResource[],
+  options: ReadOptions,
+): Promise<CustomSources> {
+  const lists = await Promise.all(resources.map((resource) => listResource(resource, options)));
+  const { customSources, assumptions } = findCustomSources(
+    lists.flatMap((list) => (typeof list === 'string' ? [] : list)),
+    '',
+  );
+  return { customSources, assumptions: [...lists.filter((list) => typeof list === 'string'), ...assumptions] };
+}
+
+/** Lists the objects of a resource; returns a description if they cannot be evaluated. */
+async function listResource(
+  { group, version, resource, templatePath }: WorkloadResource,
+  { connection, only, signal }: ReadOptions,
+): Promise<readonly CustomObject[] | string> {
+  const name = `${resource}.${group}`;
+  try {
+    const groupVersion = `${group}/${version === '*' ? await preferredVersion(group, connection, signal) : version}`;
+    const { resources } = await connection.request({ method: 'GET', path: `/apis/${groupVersion}`, signal });
+    const served: readonly unknown[] = Array.isArray(resources) ? resources : [];
+    const info = served.filter(isObject).find((one) => one['name'] === resource);
+    if (typeof info?.['kind'] !== 'string') return `no ${name}: the cluster does not serve them`;
+    if (info['namespaced'] !== true) return `no ${name}: they have no namespace, and that of their pods is unknown`;
+    const type = { apiVersion: groupVersion, kind: info['kind'] };
+    const path = `/apis/${groupVersion}/${only === undefined ? '' : `namespaces/${only}/`}${resource}`;
+    let objects: CustomObject[] = [];
+    await readPages(connection, { path, signal }, () => {
+      objects = [];
+      return (items) => {
+        for (const item of items)
+          objects.push({ ...type, value: { ...item, ...type }, ...(templatePath && { templatePath }) });
+      };
+    });
+    return objects;
+  } catch (error) {
+    if (!(error instanceof ApiError)) throw error;
+    const { code } = error.status;
+    if (code === 403) return `no ${name}: the user may not list them`;
+    if (code === 404) return `no ${name}: the cluster does not serve them`;
+    throw error;
+  }
+}
+
+async function preferredVersion(
+  group: string,
+  connection: Pick<Connection, 'request'>,
+  signal: AbortSignal,
+): Promise<string> {
+  const { preferredVersion } = await connection.request({ method: 'GET', path: `/apis/${group}`, signal });
+  return isObject(preferredVersion) ? String(preferredVersion['version']) : '';
+}
