@@ -40,7 +40,9 @@ export async function startFuzzServer(world: World): Promise<FuzzServer> {
   const manifests = join(folder, 'cluster.yaml');
   const config = join(folder, 'config.yaml');
   await writeFile(manifests, formatManifests(world));
-  await writeFile(config, formatSettings({ scc: { mode: 'enforce', exemptNamespaces: ['kube-system'] } }));
+  // The oracle evaluates `latest` as the newest version of the checks.
+  const podSecurity = { emulationVersion: 'v1.37' };
+  await writeFile(config, formatSettings({ podSecurity, scc: { mode: 'enforce', exemptNamespaces: ['kube-system'] } }));
   const running = await serve([`--manifests=${manifests}`, `--config=${config}`], ENVIRONMENT);
   const client = await connect(running);
   const list = async (path: string): Promise<readonly JsonObject[]> => {
