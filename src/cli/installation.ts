@@ -4,10 +4,7 @@ import type { Version } from '../policy/pss/policy.ts';
 import { posix } from 'node:path';
 import { connect, type ApiRequest, type Connection } from '../cluster/connection.ts';
 import { readPages } from '../cluster/lists.ts';
-import { parseSettings } from '../config/configuration.ts';
-import { UserError, type Source } from '../config/files.ts';
-import type { Settings } from '../config/settings.ts';
-import { CONTROLLER_NAMES } from '../controllers/index.ts';
+import { UserError } from '../config/files.ts';
 import type { JsonPatchOp } from '../kube/json-patch.ts';
 import { clusterScoped, objectPath, resourcePath, RESOURCES } from '../kube/resources.ts';
 import { ApiError } from '../kube/status.ts';
@@ -265,14 +262,6 @@ export function deploymentFile(deployment: Deployment | undefined, option: strin
   const key = (configMap ?? secret)?.items?.find((item) => item.path === file)?.key ?? file;
   if (configMap?.name !== undefined) return { kind: 'ConfigMap', name: configMap.name, key };
   return secret?.secretName === undefined ? undefined : { kind: 'Secret', name: secret.secretName, key };
-}
-
-/**
- * Parses the settings of an installation in a namespace.
- * @throws {UserError} with file, line and column of each error
- */
-export function parseInstalledSettings(source: Source, namespace: string): Settings {
-  return parseSettings(source, { controllers: CONTROLLER_NAMES, namespace });
 }
 
 function deploymentContainers(deployment: Deployment | undefined) {

@@ -215,7 +215,7 @@ function toScc(scc: Spec['scc'] = {}, { namespace }: DecodeOptions, errors: Fiel
     ...(unprocessedPods === undefined ? {} : { unprocessedPods }),
   };
   const exemptNamespaces = scc.exemptNamespaces ?? defaultExemptNamespaces(namespace);
-  errors.push(...findNameErrors('spec.scc.exemptNamespaces', exemptNamespaces));
+  errors.push(...findNameErrors('spec.scc.exemptNamespaces', scc.exemptNamespaces ?? []));
   return {
     mode: scc.mode ?? 'report',
     exemptNamespaces,

@@ -7,7 +7,7 @@ import type { Store } from '../cluster/store.ts';
 import type { Observable, Settings, SettingsStatus } from '../config/settings.ts';
 import { RESOURCES, getApiVersion } from '../kube/resources.ts';
 import { ApiError } from '../kube/status.ts';
-import type { Kind, Kinds, KubeObject, ObjectMeta, Wire } from '../kube/types.ts';
+import type { JsonObject, Kind, Kinds, KubeObject, ObjectMeta, Wire } from '../kube/types.ts';
 import type { WebhookRegistration } from '../kube/webhooks.ts';
 import {
   findAffectedNamespaces,
@@ -94,6 +94,8 @@ export interface ControllerContext {
   readonly settings: Observable<Settings>;
   /** The state of the document that the settings come from. */
   settingsStatus(): SettingsStatus;
+  /** Fields of the spec of the PortcullisConfiguration that the leader applies when it starts. */
+  readonly initialSettings: JsonObject;
   /** The service of the installation. Its namespace is that of the installation. */
   readonly service: Service;
   /** Version of the program: selects the entry of a FeatureGate. */

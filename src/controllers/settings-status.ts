@@ -1,4 +1,5 @@
 import { CONFIGURATION_NAME, SETTINGS_GENERATION_ANNOTATION } from '../kube/well-known.ts';
+import { ApiError } from '../kube/status.ts';
 import { withTransitionTimes, type ConditionState } from '../kube/conditions.ts';
 import { deepEqual } from '../kube/equality.ts';
 import type { PortcullisConfiguration } from '../kube/types.ts';
@@ -21,7 +22,7 @@ const OPTIONS = { fieldManager: NAME };
 
 export const settingsStatus: ControllerDefinition = {
   name: NAME,
-  description: 'creates the PortcullisConfiguration if there is none, and reports in its status which replicas run it',
+  description: 'creates the PortcullisConfiguration, and reports in its status which replicas run it',
   runsOn: 'leader',
   permissions: [
     {
@@ -43,9 +44,24 @@ type Status = NonNullable<PortcullisConfiguration['status']>;
 /** Replicas that have stopped are noticed after this time. */
 const CHECK = { requeueAfterMs: 30_000 };
 
-function createReconciler({ settings, settingsStatus, service, date }: ControllerContext): Reconciler {
+function createReconciler(controllerContext: ControllerContext): Reconciler {
+  const { settings, settingsStatus, service, date, initialSettings: spec } = controllerContext;
   const { namespace } = service;
   const observeReplicas = createReplicaObserver();
+  let isApplied = false;
+
+  /** Creates the object, or applies the initial settings to fields that no other client has changed. */
+  const applyInitial = async ({ cluster, logger }: ReconcileContext): Promise<void> => {
+    try {
+      const metadata = { name: CONFIGURATION_NAME };
+      // Until the definition is installed, the API server answers 404.
+      isApplied = (await orUndefined(cluster.apply(KIND, { metadata, spec }, OPTIONS))) !== undefined;
+    } catch (error) {
+      if (!(error instanceof ApiError) || error.status.code !== 409) throw error;
+      isApplied = true;
+      logger.warn({ reason: error.message }, 'initial settings not applied: other clients have changed their fields');
+    }
+  };
 
   /** The generation that each live replica runs; 0 before it has reported one. */
   const readReplicas = ({ cluster: { store }, now }: ReconcileContext): NonNullable<Status['replicas']> =>
@@ -67,11 +83,8 @@ function createReconciler({ settings, settingsStatus, service, date }: Controlle
     async reconcile(name, context) {
       const { cluster } = context;
       const object = cluster.store.get(KIND, name);
-      if (!object) {
-        // Until its definition is installed, the API server answers 404.
-        await orUndefined(cluster.apply(KIND, { metadata: { name }, spec: {} }, OPTIONS));
-        return CHECK;
-      }
+      if (!object || !isApplied) await applyInitial(context);
+      if (!object) return CHECK;
       const generation = object.metadata?.generation ?? 0;
       const replicas = readReplicas(context);
       const states = describe(generation, settingsStatus(), replicas);

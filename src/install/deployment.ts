@@ -6,14 +6,12 @@ import type {
   V1PodDisruptionBudget,
   V1Volume,
   V1VolumeMount,
-  V1ConfigMap,
   V1Container,
   V1Deployment,
   V1PodSpec,
   V1Probe,
   V1TopologySpreadConstraint,
 } from '@kubernetes/client-node';
-import { printYaml } from '../config/yaml.ts';
 import type { JsonObject, Wire } from '../kube/types.ts';
 import { INSTALLATION } from '../kube/well-known.ts';
 import {
@@ -53,7 +51,6 @@ export function namespaceObjects({
 /** The replicas, with the objects that configure, expose and protect them. */
 export function replicaObjects(settings: ManifestSettings): readonly Manifest[] {
   return [
-    configuration(settings),
     ...(settings.certificates === 'cert-manager' ? certManagerObjects(settings) : []),
     service(settings),
     networkPolicy(settings),
@@ -177,53 +174,11 @@ function certificate(namespace: string, name: string, spec: JsonObject): CustomM
   };
 }
 
-export const CONFIGURATION_NAME = 'portcullis-configuration';
-const CONFIGURATION_FOLDER = '/etc/portcullis/configuration';
-export const CONFIGURATION_FILE = 'configuration.yaml';
-
-/** The policy settings of an installation. */
-export function policySettings(settings: ManifestSettings) {
-  const { sccMode: mode, authorization, rollout: phase, evaluator, withoutControllers } = settings;
-  return {
-    podSecurity: { exemptions: { usernames: [], runtimeClasses: [], namespaces: [] } },
-    scc: { mode, authorization },
-    rollout: { phase, evaluator },
-    controllers: { disabled: withoutControllers },
-    webhooks: { management: settings.webhookManagement },
-  };
-}
-
-/** The configuration file without its spec. */
-export const CONFIGURATION = {
-  apiVersion: 'config.portcullis.dev/v1alpha1',
-  kind: 'PortcullisConfiguration',
-  metadata: { name: 'cluster' },
-} as const;
-
-/** The configuration file. Replicas reload it when it changes. */
-function configuration(settings: ManifestSettings): ManifestOf<V1ConfigMap> {
-  return {
-    apiVersion: 'v1',
-    kind: 'ConfigMap',
-    metadata: namespacedMetadata(settings.namespace, CONFIGURATION_NAME),
-    data: { [CONFIGURATION_FILE]: printYaml([{ ...CONFIGURATION, spec: policySettings(settings) }]) },
-  };
-}
-
-const CONFIGURATION_ARGUMENT = `--config=${CONFIGURATION_FOLDER}/${CONFIGURATION_FILE}`;
-const CONFIGURATION_VOLUME: Wire<V1Volume> = { name: 'configuration', configMap: { name: CONFIGURATION_NAME } };
-const CONFIGURATION_MOUNT: Wire<V1VolumeMount> = {
-  name: 'configuration',
-  mountPath: CONFIGURATION_FOLDER,
-  readOnly: true,
-};
-
 /** The command line of a replica, without options that have their default. */
 function serveArguments(settings: ManifestSettings): readonly string[] {
   return [
     'serve',
     '--in-cluster',
-    CONFIGURATION_ARGUMENT,
     '--bind-address=0.0.0.0',
     `--secure-port=${PORTS.reviews.port}`,
     `--health-probe-bind-address=0.0.0.0:${PORTS.probes.port}`,
@@ -270,7 +225,7 @@ function podSpec(settings: ManifestSettings): Wire<V1PodSpec> {
       spreadConstraint('topology.kubernetes.io/zone', 'ScheduleAnyway'),
     ],
     containers: [container(settings)],
-    volumes: [CONFIGURATION_VOLUME, ...certificateVolumes(settings)],
+    volumes: certificateVolumes(settings),
   };
 }
 
@@ -291,7 +246,10 @@ function container(settings: ManifestSettings): Wire<V1Container> {
     image: settings.image,
     imagePullPolicy: 'IfNotPresent',
     args: serveArguments(settings),
-    env: [{ name: 'PORTCULLIS_NAMESPACE', valueFrom: { fieldRef: { fieldPath: 'metadata.namespace' } } }],
+    env: [
+      { name: 'PORTCULLIS_NAMESPACE', valueFrom: { fieldRef: { fieldPath: 'metadata.namespace' } } },
+      { name: INITIAL_SETTINGS, value: JSON.stringify(settings.policy) },
+    ],
     ports: [reviews, probes].map(({ name, port }) => ({ name, containerPort: port, protocol: 'TCP' })),
     startupProbe: probe('/livez', { periodSeconds: 2, failureThreshold: 30 }),
     livenessProbe: probe('/livez', { periodSeconds: 10, failureThreshold: 3 }),
@@ -304,9 +262,12 @@ function container(settings: ManifestSettings): Wire<V1Container> {
       readOnlyRootFilesystem: true,
       runAsNonRoot: true,
     },
-    volumeMounts: [CONFIGURATION_MOUNT, ...certificateMounts(settings)],
+    volumeMounts: certificateMounts(settings),
   };
 }
+
+/** The environment variable with the settings that the leader creates the PortcullisConfiguration with. */
+export const INITIAL_SETTINGS = 'PORTCULLIS_INITIAL_SETTINGS';
 
 function probe(path: string, timing: Pick<V1Probe, 'periodSeconds' | 'failureThreshold'>): Wire<V1Probe> {
   return { ...probeRequest(path), timeoutSeconds: 5, ...timing };

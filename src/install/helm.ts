@@ -4,7 +4,6 @@ import type { V1Deployment } from '@kubernetes/client-node';
 import { closeObjects } from '../config/ajv.ts';
 import { CONFIGURATION_SCHEMA } from '../config/portcullis-configuration.ts';
 import { printYaml, readDocuments } from '../config/yaml.ts';
-import { CONTROLLER_NAMES } from '../controllers/index.ts';
 import { draft, isObject, type JsonObject } from '../kube/types.ts';
 import { INSTALLED_CONFIGURATIONS } from '../kube/webhooks.ts';
 import { INSTALLATION, NAMESPACE_NAME_LABEL, WEBHOOK_LABELS } from '../kube/well-known.ts';
@@ -14,8 +13,6 @@ import {
   certificateArguments,
   certificateMounts,
   certificateVolumes,
-  CONFIGURATION_FILE,
-  CONFIGURATION_NAME,
   PORTS,
   probeRequest,
 } from './deployment.ts';
@@ -136,6 +133,7 @@ const DEPLOYMENT: readonly Substitution[] = [
     `${CONTAINER}.args+`,
     [...when(CERT_MANAGER, certificateArguments(CERT_MANAGER_SETTINGS)), optional('.Values.extraArgs')],
   ],
+  [`${CONTAINER}.env.1.value`, print('include "portcullis.settings" . | quote')],
   [`${CONTAINER}.env+`, [optional('.Values.extraEnv')]],
   [`${CONTAINER}.ports.0.containerPort`, print('.Values.ports.reviews')],
   [`${CONTAINER}.ports.1.containerPort`, print('.Values.ports.probes')],
@@ -191,9 +189,6 @@ const PORT_FLAGS = [
 /** Substitutions that also depend on the content of the manifest. */
 function contentSubstitutions(manifest: Manifest): readonly Substitution[] {
   const { kind, metadata } = manifest;
-  if (metadata.name === CONFIGURATION_NAME) {
-    return [['data', { [CONFIGURATION_FILE]: print('include "portcullis.configuration" . | quote') }]];
-  }
   if (kind === 'Certificate' && metadata.name === CERTIFICATE) {
     return [['spec.issuerRef', optional(parsed('issuer'))]];
   }
@@ -317,22 +312,19 @@ function preDeleteHook(): string {
 
 /** Settings that remove objects, and the template condition of these objects. */
 const REMOVALS: readonly (readonly [settings: Partial<ManifestSettings>, condition: string])[] = [
-  [{ sccMode: 'off' }, 'ne .Values.settings.scc.mode "off"'],
-  [{ rollout: 'Disabled' }, 'ne .Values.settings.rollout.phase "Disabled"'],
-  [{ evaluator: 'InProcess' }, 'eq .Values.settings.rollout.evaluator "DryRun"'],
-  [{ authorization: 'rbac' }, 'eq .Values.settings.scc.authorization "sar"'],
+  [{ features: { scc: false, rollout: true } }, '.Values.features.scc'],
+  [{ features: { scc: true, rollout: false } }, '.Values.features.rollout'],
   [{ certificates: 'cert-manager' }, `not ${CERT_MANAGER}`],
   [{ certificates: 'self-managed' }, CERT_MANAGER],
-  ...CONTROLLER_NAMES.map(
-    (name) => [{ withoutControllers: [name] }, `not (has "${name}" .Values.settings.controllers.disabled)`] as const,
-  ),
 ];
 
 /** The certificate authority of the chart is not needed if another issuer is named. */
 const OWN_ISSUER = 'not .Values.certManager.issuerRef.name';
 /** Otherwise the leader registers the webhooks. */
 const STATIC_WEBHOOKS = 'eq (dig "webhooks" "management" "Managed" .Values.settings) "External"';
-const STATIC: Partial<ManifestSettings> = { ...PROFILES['static-webhooks'], sccMode: 'enforce', rollout: 'Enforce' };
+const STATIC: Partial<ManifestSettings> = {
+  policy: { scc: { mode: 'enforce' }, rollout: { phase: 'Enforce' }, webhooks: { management: 'External' } },
+};
 
 /** Conditions for objects that no setting of the other manifests removes. */
 const KIND_CONDITIONS: Readonly<Record<string, string>> = {
@@ -355,7 +347,7 @@ interface ConditionalManifest {
 
 /** Every object that the chart can create. Helm creates the namespace. */
 function conditionalManifests(settings: ManifestSettings): readonly ConditionalManifest[] {
-  const everything = { ...settings, authorization: 'sar', evaluator: 'DryRun', ...PROFILES.monitoring } as const;
+  const everything = { ...settings, ...PROFILES.monitoring } as const;
   const defaults = new Map(buildManifests(settings).map((manifest) => [identity(manifest), manifest]));
   const results = new Map<string, ConditionalManifest>();
   for (const all of [everything, { ...everything, ...PROFILES['cert-manager'] }, { ...everything, ...STATIC }]) {

@@ -7,10 +7,11 @@ import securityContextConstraints from './definitions/securitycontextconstraints
 import { namespaceObjects, replicaObjects } from './deployment.ts';
 import { monitoringObjects } from './monitoring.ts';
 import { rbacObjects } from './rbac.ts';
-import { clusterMetadata, type Manifest, type ManifestSettings } from './settings.ts';
+import { clusterMetadata, decodePolicy, type Manifest, type ManifestSettings } from './settings.ts';
 import { webhookConfigurations } from './webhooks.ts';
 
 export {
+  decodePolicy,
   defaultSettings,
   MINIMUM_MINOR,
   PROFILES,
@@ -55,12 +56,12 @@ function withLabels<T extends Manifest>(definition: T): T {
 export function buildManifests(settings: ManifestSettings): readonly Manifest[] {
   return [
     SETTINGS_DEFINITION,
-    ENFORCEMENT_DEFINITION,
-    ...(settings.sccMode === 'off' ? [] : SCC_DEFINITIONS),
+    ...(settings.features.rollout ? [ENFORCEMENT_DEFINITION] : []),
+    ...(settings.features.scc ? SCC_DEFINITIONS : []),
     ...namespaceObjects(settings),
     ...rbacObjects(settings),
     ...replicaObjects(settings),
     ...(settings.monitoring === 'none' ? [] : monitoringObjects(settings)),
-    ...(settings.webhookManagement === 'External' ? webhookConfigurations(settings) : []),
+    ...(decodePolicy(settings).webhooks.management === 'External' ? webhookConfigurations(settings) : []),
   ];
 }

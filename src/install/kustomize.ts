@@ -55,7 +55,6 @@ function baseFiles(version: string): Files {
 const FILES: Readonly<Record<string, string>> = {
   ClusterRole: 'rbac.yaml',
   ClusterRoleBinding: 'rbac.yaml',
-  ConfigMap: 'configuration.yaml',
   Namespace: 'namespace.yaml',
   ResourceQuota: 'namespace.yaml',
   Role: 'rbac.yaml',

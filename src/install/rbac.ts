@@ -9,6 +9,7 @@ import { WATCH_VERBS, rule, type Features, type PolicyRule } from '../controller
 import { CONTROLLERS, enabledControllers } from '../controllers/index.ts';
 import { INSTALLATION, POD_SECURITY_CONFIG_MAP } from '../kube/well-known.ts';
 import {
+  decodePolicy,
   type ManifestSettings,
   clusterMetadata,
   namespacedMetadata,
@@ -96,25 +97,26 @@ const PUBLISHED_RULES: readonly PolicyRule[] = [rule(WATCH_VERBS, ['ConfigMap'],
 
 const { name } = INSTALLATION;
 
-/** The features that decide which controllers run in an installation. */
+/** The features that an installation can have. Its settings decide at run time which of their controllers run. */
 function features(settings: ManifestSettings): Features {
+  const { scc, rollout } = settings.features;
   return {
-    scc: settings.sccMode !== 'off',
-    rollout: settings.rollout !== 'Disabled',
-    dryRun: settings.evaluator === 'DryRun',
-    standardSccs: true,
+    scc,
+    rollout,
+    dryRun: rollout,
+    standardSccs: scc,
     managedCertificate: settings.certificates === 'self-managed',
     settingsObject: true,
     replicas: true,
-    managedWebhooks: settings.webhookManagement === 'Managed',
+    managedWebhooks: decodePolicy(settings).webhooks.management === 'Managed',
   };
 }
 
-/** The roles of the controllers that run: one pair for each permission set of the registry. */
+/** The roles of the controllers that may run: one pair for each permission set of the registry. */
 export function controllerRoles(settings: ManifestSettings, registry = CONTROLLERS): readonly Manifest[] {
-  const { namespace, withoutControllers } = settings;
+  const { namespace } = settings;
   const enabled = features(settings);
-  return enabledControllers(enabled, withoutControllers, registry)
+  return enabledControllers(enabled, [], registry)
     .flatMap(({ permissions }) => permissions)
     .filter((set) => set.isNeeded?.(enabled) ?? true)
     .flatMap(({ role: suffix, clusterRules, namespaceRules }) => [
@@ -127,21 +129,27 @@ const READ = ['get', 'list', 'watch'] as const;
 
 /** The service account of the replicas and its roles. Each optional feature and each controller has its own role. */
 export function rbacObjects(settings: ManifestSettings): readonly Manifest[] {
-  const { namespace, sccMode, rollout, authorization, webhooks } = settings;
+  const { namespace, features: installed, webhooks } = settings;
   return [
     serviceAccount(namespace),
     ...role(name, [...LEASE_RULES, ...(webhooks === 'service' ? ENDPOINT_RULES : [])], namespace),
     ...clusterRole(name, COMMON_RULES, namespace),
-    ...(sccMode === 'off' ? [] : [...clusterRole(`${name}-scc`, SCC_RULES, namespace), VIEW_SCCS]),
-    ...(rollout === 'Disabled'
-      ? []
-      : [
+    VIEW_SETTINGS,
+    ...(installed.scc
+      ? [
+          ...clusterRole(`${name}-scc`, SCC_RULES, namespace),
+          VIEW_SCCS,
+          ...clusterRole(`${name}-access-reviews`, ACCESS_REVIEW_RULES, namespace),
+        ]
+      : []),
+    ...(installed.rollout
+      ? [
           ...role(`${name}-rollout`, PUBLISHED_RULES, namespace),
           ...clusterRole(`${name}-rollout`, ROLLOUT_RULES, namespace),
-        ]),
+          VIEW_ENFORCEMENT,
+        ]
+      : []),
     ...controllerRoles(settings),
-    VIEW_ENFORCEMENT,
-    ...(authorization === 'sar' ? clusterRole(`${name}-access-reviews`, ACCESS_REVIEW_RULES, namespace) : []),
   ];
 }
 
@@ -154,6 +162,9 @@ function serviceAccount(namespace: string): ManifestOf<V1ServiceAccount> {
     automountServiceAccountToken: false,
   };
 }
+
+/** Extends the view role to the settings. Write access would permit ending all enforcement. */
+const VIEW_SETTINGS = viewRole(`${name}-view-settings`, rule(READ, ['PortcullisConfiguration']));
 
 /** Extends the view role to SCCs. Write access is not granted: it permits granting any permission. */
 const VIEW_SCCS = viewRole(`${name}-view`, rule(READ, ['SecurityContextConstraints']));

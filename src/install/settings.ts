@@ -1,7 +1,7 @@
-import { INSTALLATION, COMPONENT_LABEL, PART_OF, PART_OF_LABEL } from '../kube/well-known.ts';
-import type { RolloutPhase, Evaluator } from '../policy/rollout/settings.ts';
-import type { WebhookManagement } from '../config/settings.ts';
-import type { SccMode } from '../policy/scc/mode.ts';
+import { CONFIGURATION_NAME, INSTALLATION, COMPONENT_LABEL, PART_OF, PART_OF_LABEL } from '../kube/well-known.ts';
+import { settingsFromObject } from '../config/configuration.ts';
+import type { Settings } from '../config/settings.ts';
+import { CONTROLLER_NAMES } from '../controllers/index.ts';
 import type { JsonObject, ObjectMeta, Wire } from '../kube/types.ts';
 
 /** How API servers reach the webhooks: through the service of the installation, or by a URL such as `https://127.0.0.1:8443`. */
@@ -15,17 +15,10 @@ export interface ManifestSettings {
   /** Image with registry and tag or digest. */
   readonly image: string;
   readonly replicas: number;
-  /** Default SCC mode for namespaces without the label. With `off`, no objects for SCCs are generated. */
-  readonly sccMode: SccMode;
-  /** Namespaces without SCC admission. Default: those of `defaultExemptNamespaces`. */
-  readonly exemptNamespaces?: readonly string[];
-  /** Phase of the rollout of enforcement. With `Disabled`, no roles for the rollout are generated. */
-  readonly rollout: RolloutPhase;
-  readonly evaluator: Evaluator;
-  /** Names of disabled controllers, for which no roles are generated. */
-  readonly withoutControllers: readonly string[];
-  /** `spec.scc.authorization` of the settings. */
-  readonly authorization: 'rbac' | 'sar';
+  /** The features whose definitions and permissions are generated: SCC admission and the rollout of enforcement. */
+  readonly features: { readonly scc: boolean; readonly rollout: boolean };
+  /** The spec of the PortcullisConfiguration that the leader creates. */
+  readonly policy: JsonObject;
   /** Source of the serving certificate and of the caBundle. `others`: neither the replicas nor cert-manager. */
   readonly certificates: 'self-managed' | 'cert-manager' | 'others';
   /** Whether replicas may share a node if no other node has capacity. */
@@ -34,8 +27,15 @@ export interface ManifestSettings {
   /** URL of the runbook. Alerts link to its sections. */
   readonly runbook: string;
   readonly webhooks: WebhookAddress;
-  /** `Managed`: the leader maintains the webhook configurations. `External`: they are part of the manifests. */
-  readonly webhookManagement: WebhookManagement;
+}
+
+/**
+ * The policy settings of an installation.
+ * @throws {UserError} if they are invalid
+ */
+export function decodePolicy({ namespace, policy: spec }: Pick<ManifestSettings, 'namespace' | 'policy'>): Settings {
+  const object = { metadata: { name: CONFIGURATION_NAME }, spec };
+  return settingsFromObject(object, { controllers: CONTROLLER_NAMES, namespace });
 }
 
 /** The settings of a default installation. */
@@ -45,17 +45,13 @@ export function defaultSettings(version: string): ManifestSettings {
     version,
     image: `${INSTALLATION.name}:${version}`,
     replicas: 3,
-    sccMode: 'report',
-    rollout: 'Evaluate',
-    evaluator: 'InProcess',
-    withoutControllers: [],
-    authorization: 'rbac',
+    features: { scc: true, rollout: true },
+    policy: {},
     certificates: 'self-managed',
     spread: 'preferred',
     monitoring: 'none',
     runbook: 'https://portcullis.dev/docs/runbook.md',
     webhooks: 'service',
-    webhookManagement: 'Managed',
   };
 }
 
@@ -63,15 +59,15 @@ export function defaultSettings(version: string): ManifestSettings {
 export const PROFILES = {
   default: {},
   /** OpenShift has its own SCC admission, label syncer and readiness controller. */
-  openshift: { sccMode: 'off', rollout: 'Disabled' },
-  'without-rollout': { rollout: 'Disabled' },
+  openshift: { features: { scc: false, rollout: false }, policy: { scc: { mode: 'off' } } },
+  'without-rollout': { features: { scc: true, rollout: false } },
   'cert-manager': { certificates: 'cert-manager' },
   'high-availability': { replicas: 5, spread: 'required' },
   monitoring: { monitoring: 'prometheus-operator' },
   /** For API servers without a service network: the replicas run on the same machine. */
   local: { webhooks: { url: 'https://127.0.0.1:8443' } },
   /** For tools that manage all objects of a cluster. */
-  'static-webhooks': { webhookManagement: 'External' },
+  'static-webhooks': { policy: { webhooks: { management: 'External' } } },
 } as const satisfies Readonly<Record<string, Partial<ManifestSettings>>>;
 
 export type Profile = keyof typeof PROFILES;

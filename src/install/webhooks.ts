@@ -2,10 +2,9 @@ import type { V1MutatingWebhookConfiguration, V1ValidatingWebhookConfiguration }
 import { AKS_ANNOTATIONS, requiredConfigurations, type Enforcement } from '../controllers/webhook-configurations.ts';
 import { caInjection } from '../kube/webhooks.ts';
 import { INSTALLATION, WEBHOOK_LABELS } from '../kube/well-known.ts';
-import { defaultExemptNamespaces } from '../policy/scc/mode.ts';
 import { WEBHOOK_REGISTRATIONS } from '../server/webhooks/index.ts';
 import { CERTIFICATE } from './deployment.ts';
-import type { ManifestOf, ManifestSettings } from './settings.ts';
+import { decodePolicy, type ManifestOf, type ManifestSettings } from './settings.ts';
 
 /** The annotations that request the authorities of the serving certificate for the webhooks. */
 function injectionAnnotations({ certificates, namespace }: ManifestSettings): Readonly<Record<string, string>> {
@@ -23,13 +22,14 @@ export function webhookConfigurations(
   settings: ManifestSettings,
   state: Partial<Enforcement> = {},
 ): readonly WebhookConfiguration[] {
-  const { namespace, sccMode: mode, rollout, webhooks } = settings;
+  const { namespace, webhooks } = settings;
+  const { rollout, scc, podSecurity, workloadResources } = decodePolicy(settings);
   const enforcement: Enforcement = {
-    podSecurity: rollout === 'Enforce',
-    rollout: rollout !== 'Disabled',
-    scc: { mode, exemptNamespaces: settings.exemptNamespaces ?? defaultExemptNamespaces(namespace) },
+    podSecurity: rollout.phase === 'Enforce' || podSecurity.configuration.defaults.enforce !== 'privileged',
+    rollout: rollout.phase !== 'Disabled',
+    scc,
     someSccs: true,
-    workloads: [],
+    workloads: workloadResources,
     ...state,
   };
   const service = { namespace, name: INSTALLATION.name };

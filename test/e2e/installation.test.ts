@@ -97,8 +97,7 @@ suite('an installation', () => {
     runProgram(['doctor', `--kubeconfig=${await plane.kubeconfigFor('admin', ['system:masters'])}`]);
   before(async () => {
     plane = await startControlPlane();
-    // Without the rollout, only the labels of namespaces cause warnings.
-    system = await createSystem(plane, { objectsFor: (port) => localObjects(port, { rollout: 'Disabled' }) });
+    system = await createSystem(plane, { objectsFor: localObjects });
   });
   after(async () => {
     await system.stop().finally(() => plane.stop());

@@ -101,16 +101,18 @@ suite('the rollout of enforcement', () => {
     Object.fromEntries(
       await Promise.all(MANAGED.map(async ({ name }) => [name, (await getLabels(name))[ENFORCE]] as const)),
     );
-  /** Writes the configuration file, which the replicas reload. */
-  const configure = (phase: string): Promise<void> =>
-    writeFile(
-      join(plane.folder, 'configuration.yaml'),
-      JSON.stringify({
-        apiVersion: 'config.portcullis.dev/v1alpha1',
-        kind: 'PortcullisConfiguration',
-        spec: { rollout: { phase, raiseSettleTime: '1s' }, scc: { mode: 'enforce' } },
-      }),
-    );
+  /** Changes the settings, which the replicas follow. */
+  const configure = async (phase: string): Promise<void> => {
+    const settings = {
+      apiVersion: 'config.portcullis.dev/v1alpha1',
+      kind: 'PortcullisConfiguration',
+      metadata: { name: 'cluster' },
+      spec: { rollout: { phase, raiseSettleTime: '1s' }, scc: { mode: 'enforce' } },
+    };
+    const path = '/apis/config.portcullis.dev/v1alpha1/portcullisconfigurations/cluster?fieldManager=test&force=true';
+    const answer = await plane.admin.send('PATCH', path, settings, APPLY);
+    assert.ok(answer.status < 300, answer.text);
+  };
   const switchFeature = async (to: 'enabled' | 'disabled'): Promise<void> => {
     const customNoUpgrade = { [to]: ['OpenShiftPodSecurityAdmission'] };
     const gate = {
@@ -239,7 +241,9 @@ suite('the rollout of enforcement', () => {
 
   before(async () => {
     plane = await startControlPlane();
-    system = await createSystem(plane, { objectsFor: (port) => localObjects(port, { sccMode: 'enforce' }) });
+    system = await createSystem(plane, {
+      objectsFor: (port) => localObjects(port, { policy: { scc: { mode: 'enforce' } } }),
+    });
     await patch('/api/v1/namespaces/kube-public', { metadata: { labels: { [ENFORCE]: 'restricted' } } });
     await system.install();
     await configure('Evaluate');

@@ -227,7 +227,7 @@ suite('Pod Security, with the PodSecurity plugin', { skip }, () => {
   let system: System;
   before(async () => {
     plane = await startControlPlane({ podSecurityPlugin: 'on' });
-    system = await createSystem(plane, { objectsFor: (port) => localObjects(port, { rollout: 'Disabled' }) });
+    system = await createSystem(plane, { objectsFor: localObjects });
     await system.install();
     await system.scale(1);
     for (const { value } of await readSeed(EXAMPLES)) {

@@ -1,20 +1,16 @@
 /** Invariants of the manifests for every profile, and of alerts and dashboard panels. */
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
-import type { V1ClusterRole, V1ConfigMap, V1Deployment } from '@kubernetes/client-node';
+import type { V1ClusterRole, V1Deployment } from '@kubernetes/client-node';
 import { resolveValues } from '../../src/cli/options.ts';
 import { serveOptions } from '../../src/cli/serve/options.ts';
-import { parseSettings } from '../../src/config/configuration.ts';
-import { createDefaultSettings } from '../../src/config/portcullis-configuration.ts';
 import definition from '../../src/install/definitions/psaenforcementconfigs.json' with { type: 'json' };
 import { ENFORCEMENT_MODES, MAX_VIOLATING_NAMESPACES } from '../../src/kube/psa-enforcement-config.ts';
-import { INSTALLATION, PART_OF, PART_OF_LABEL, LABEL_SYNC_MANAGER } from '../../src/kube/well-known.ts';
-import { CONTROLLER_NAMES } from '../../src/controllers/index.ts';
+import { INSTALLATION, PART_OF, PART_OF_LABEL } from '../../src/kube/well-known.ts';
 import { INSTALLED_CONFIGURATIONS } from '../../src/kube/webhooks.ts';
 import { DEFAULT_ROLLOUT } from '../../src/policy/rollout/settings.ts';
 import { defaultSettings, buildManifests, type Manifest, type ManifestOf } from '../../src/install/index.ts';
 import { type ManifestSettings, PROFILES } from '../../src/install/settings.ts';
-import { DEFAULT_CONFIGURATION } from '../../src/policy/psa/configuration.ts';
 import { evaluatePod } from '../../src/policy/pss/index.ts';
 import alerts from '../../src/install/monitoring/alerts.json' with { type: 'json' };
 import dashboard from '../../src/install/monitoring/dashboard.json' with { type: 'json' };
@@ -28,9 +24,7 @@ const DEFAULTS = defaultSettings('1.2.3');
 const INSTALLATIONS: readonly (readonly [name: string, settings: ManifestSettings])[] = [
   ...Object.entries(PROFILES).map(([name, profile]) => [name, { ...DEFAULTS, ...profile }] as const),
   ['another namespace', { ...DEFAULTS, namespace: 'security' }],
-  ['enforcing, by access reviews', { ...DEFAULTS, sccMode: 'enforce', authorization: 'sar' }],
-  ['enforcement by dry runs', { ...DEFAULTS, rollout: 'Enforce', evaluator: 'DryRun' }],
-  ['no controllers of the rollout', { ...DEFAULTS, withoutControllers: CONTROLLER_NAMES }],
+  ['enforcing', { ...DEFAULTS, policy: { scc: { mode: 'enforce' }, rollout: { phase: 'Enforce' } } }],
   ['a provided certificate', { ...DEFAULTS, certificates: 'others' }],
 ];
 
@@ -125,37 +119,19 @@ for (const [name, settings] of INSTALLATIONS) {
   });
 }
 
-test('the configuration file contains the settings of the installation', () => {
+test('the leader creates the settings of the installation', () => {
   for (const [name, settings] of INSTALLATIONS) {
-    const { data = {} } = find<V1ConfigMap>(buildManifests(settings), 'ConfigMap', 'portcullis-configuration');
-    const [file = '', ...others] = Object.keys(data);
-    assert.deepEqual(others, []);
-    const options = { controllers: CONTROLLER_NAMES, namespace: settings.namespace };
-    const defaults = createDefaultSettings(options);
-    const { podSecurity, ...rest } = parseSettings({ file, text: data[file] ?? '' }, options);
-    assert.deepEqual(podSecurity.configuration, DEFAULT_CONFIGURATION);
-    const { rollout: phase, evaluator, sccMode: mode, authorization, withoutControllers } = settings;
-    assert.deepEqual(
-      rest,
-      {
-        workloadResources: defaults.workloadResources,
-        rollout: { ...defaults.rollout, phase, evaluator },
-        scc: { ...defaults.scc, mode, authorization },
-        ranges: defaults.ranges,
-        disabledControllers: withoutControllers,
-        webhooks: { management: settings.webhookManagement },
-      },
-      name,
+    const initial = buildDeployment(settings).spec?.template.spec?.containers[0]?.env?.find(
+      (variable) => variable.name === 'PORTCULLIS_INITIAL_SETTINGS',
     );
-    const [mount] = buildDeployment(settings).spec?.template.spec?.containers[0]?.volumeMounts ?? [];
-    assert.equal(getValues(settings).config, `${mount?.mountPath ?? ''}/${file}`);
+    assert.deepEqual(JSON.parse(initial?.value ?? '{}'), settings.policy, name);
   }
 });
 
 const SETTINGS = 'portcullisconfigurations.config.portcullis.dev';
 
 test('without SCCs and the rollout no manifest mentions SCCs', () => {
-  const manifests = buildManifests({ ...DEFAULTS, sccMode: 'off', rollout: 'Disabled' });
+  const manifests = buildManifests({ ...DEFAULTS, ...PROFILES.openshift });
   // The leader deletes the webhook configurations of features that are off.
   const others = ['portcullis-webhook-configurations', SETTINGS];
   const named = ['Deployment', 'ConfigMap'];
@@ -166,63 +142,35 @@ test('without SCCs and the rollout no manifest mentions SCCs', () => {
 });
 
 suite('the roles of the replicas', () => {
-  const core = ['portcullis'];
-  const base = [...core, 'portcullis-settings-status'];
-  const scc = ['portcullis-scc', 'portcullis-view'];
-  const rollout = ['portcullis-rollout'];
-  const view = ['portcullis-view-enforcement'];
-  const certificate = ['portcullis-serving-certificate', 'portcullis-serving-certificate-scc'];
+  const base = ['portcullis', 'portcullis-settings-status', 'portcullis-view-settings'];
   const webhooks = ['portcullis-webhook-configurations'];
-  const replica = ['portcullis-replica-certificate', ...webhooks];
-  const sccControllers = ['portcullis-uid-range-allocator', 'portcullis-standard-sccs'];
-  const labelers = ['portcullis-label-syncer', 'portcullis-run-level-zero-labeler'];
-  const readiness = ['portcullis-config-observer', 'portcullis-readiness'];
+  const certificate = ['portcullis-serving-certificate', 'portcullis-replica-certificate'];
+  const scc = [
+    ...['portcullis-scc', 'portcullis-view', 'portcullis-access-reviews'],
+    ...['portcullis-uid-range-allocator', 'portcullis-standard-sccs'],
+  ];
+  const rollout = [
+    ...['portcullis-rollout', 'portcullis-view-enforcement', 'portcullis-config-observer'],
+    ...['portcullis-readiness', 'portcullis-readiness-dry-run'],
+  ];
+  const both = ['portcullis-label-syncer', 'portcullis-run-level-zero-labeler', 'portcullis-serving-certificate-scc'];
   const cases: readonly (readonly [string, Partial<ManifestSettings>, readonly string[]])[] = [
+    ['by default', {}, [...base, ...webhooks, ...certificate, ...scc, ...rollout, ...both]],
     [
-      'by default',
-      {},
-      [...base, ...scc, ...rollout, ...certificate, ...replica, ...sccControllers, ...labelers, ...readiness, ...view],
+      'without the rollout',
+      PROFILES['without-rollout'],
+      [...base, ...webhooks, ...certificate, ...scc, 'portcullis-serving-certificate-scc'],
     ],
     [
-      'rollout disabled',
-      { rollout: 'Disabled' },
-      [...base, ...scc, ...certificate, ...replica, ...sccControllers, ...view],
+      'without SCC admission',
+      { features: { scc: false, rollout: true } },
+      [...base, ...webhooks, ...certificate, ...rollout],
     ],
-    [
-      'SCC admission off',
-      { sccMode: 'off' },
-      [...base, ...rollout, 'portcullis-serving-certificate', ...replica, ...readiness, ...view],
-    ],
-    ['on OpenShift', PROFILES.openshift, [...base, 'portcullis-serving-certificate', ...replica, ...view]],
-    [
-      'dry runs',
-      { evaluator: 'DryRun', sccMode: 'off', certificates: 'others' },
-      [...base, ...rollout, ...readiness, ...webhooks, 'portcullis-readiness-dry-run', ...view],
-    ],
+    ['on OpenShift', PROFILES.openshift, [...base, ...webhooks, ...certificate]],
     [
       'static webhooks',
-      { ...PROFILES['static-webhooks'], ...PROFILES.openshift, certificates: 'others' },
-      [...base, ...view],
-    ],
-    ['without controllers', { withoutControllers: CONTROLLER_NAMES }, [...core, ...scc, ...rollout, ...view]],
-    [
-      'without some controllers',
-      {
-        withoutControllers: ['pod-security-config-observer', LABEL_SYNC_MANAGER],
-        certificates: 'others',
-        authorization: 'sar',
-      },
-      [
-        ...base,
-        ...scc,
-        ...rollout,
-        ...webhooks,
-        ...sccControllers,
-        'portcullis-run-level-zero-labeler',
-        'portcullis-readiness',
-        ...view,
-        'portcullis-access-reviews',
-      ],
+      { ...PROFILES['static-webhooks'], certificates: 'others' },
+      [...base, ...scc, ...rollout, ...both.slice(0, 2)],
     ],
   ];
   for (const [name, settings, roles] of cases) {
@@ -245,7 +193,11 @@ test('aggregated roles grant read access only', () => {
   const rules = aggregated.flatMap(({ rules = [] }) => rules ?? []);
   assert.deepEqual(
     rules.map(({ resources, verbs }) => `${String(resources)}: ${verbs.join()}`),
-    ['securitycontextconstraints: get,list,watch', 'psaenforcementconfigs: get,list,watch'],
+    [
+      'portcullisconfigurations: get,list,watch',
+      'securitycontextconstraints: get,list,watch',
+      'psaenforcementconfigs: get,list,watch',
+    ],
   );
 });
 

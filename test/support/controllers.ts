@@ -116,6 +116,7 @@ export function createController(
     service: { namespace, name },
     version: '0.0.0',
     settingsStatus: () => ({}),
+    initialSettings: {},
     replica: { name: 'portcullis-replica-test', identity: 'test' },
     certificate: {
       served: { current: () => TEMPORARY, isTemporary: () => true, use: () => undefined },

@@ -1,13 +1,12 @@
 import { UserError } from '../../config/files.ts';
-import { printYaml } from '../../config/yaml.ts';
-import { buildManifests, defaultSettings, type ManifestSettings } from '../../install/index.ts';
+import { printYaml, readDocuments } from '../../config/yaml.ts';
+import { buildManifests, decodePolicy, defaultSettings, type ManifestSettings } from '../../install/index.ts';
 import { MINIMUM_MINOR, PROFILES, type Profile } from '../../install/settings.ts';
+import { RESOURCES } from '../../kube/resources.ts';
 import { ApiError } from '../../kube/status.ts';
-import type { KubeObject } from '../../kube/types.ts';
+import { quote } from '../../kube/text.ts';
+import { isObject, type JsonObject, type KubeObject } from '../../kube/types.ts';
 import { isPartOfPortcullis } from '../../kube/webhooks.ts';
-import { ROLLOUT_PHASES } from '../../policy/rollout/settings.ts';
-import { SCC_MODES } from '../../policy/scc/mode.ts';
-import { AUTHORIZATIONS } from '../../server/access-reviews.ts';
 import { defineCommand, EXIT, VERSION } from '../command.ts';
 import {
   clusterOptions,
@@ -64,15 +63,17 @@ const installOptions = {
     help: 'Image of the replicas, with registry and tag or digest',
   }),
   replicas: option('N', integer(1, 15), undefined, { help: `Number of replicas. Default: ${DEFAULTS.replicas}` }),
-  'scc-mode': option('MODE', oneOf(SCC_MODES), undefined, {
-    help: `Default SCC mode for namespaces without the label: one of ${SCC_MODES.join(', ')}. With off, no objects for SCCs are printed. Default: ${DEFAULTS.sccMode}; off on OpenShift`,
+  scc: choice({
+    help: 'Install the definitions and permissions of SCC admission. Default: true; false on OpenShift',
   }),
-  rollout: option('PHASE', oneOf(ROLLOUT_PHASES), undefined, {
-    help: `Phase of the rollout of enforcement: one of ${ROLLOUT_PHASES.join(', ')}. Default: ${DEFAULTS.rollout}; Disabled on OpenShift`,
+  rollout: choice({
+    help: 'Install the definitions and permissions of the rollout of enforcement. Default: true; false on OpenShift',
   }),
-  authorization: option('BY', oneOf(AUTHORIZATIONS), DEFAULTS.authorization, {
-    help: 'Source of SCC permissions: rbac or sar',
-  }),
+  set: {
+    value: 'PATH=VALUE',
+    help: 'Policy setting: a field of the spec of the PortcullisConfiguration, such as scc.mode=enforce. The value is YAML. Can be repeated',
+    resolve: (texts: readonly string[]) => texts.map(setting),
+  },
   webhooks: option('BY', oneOf(Object.keys(WEBHOOKS) as (keyof typeof WEBHOOKS)[]), undefined, {
     help: 'managed: the leader registers the webhooks when a replica is ready. static: the output contains the webhook configurations, and no replica changes them. Default: managed',
   }),
@@ -87,20 +88,60 @@ const installOptions = {
 
 /** The settings in the options. Absent options depend on the profile or on the cluster. */
 function requestedSettings(values: Values<typeof installOptions>): Partial<ManifestSettings> {
-  const { namespace, image, replicas, authorization, 'scc-mode': sccMode, monitoring, rollout } = values;
-  const { 'cert-manager': certManager, 'runbook-url': runbook, webhooks } = values;
+  const { namespace, image, replicas, monitoring, 'cert-manager': certManager, 'runbook-url': runbook } = values;
   return {
     namespace,
     image,
-    authorization,
     runbook,
     ...(replicas === undefined ? {} : { replicas }),
-    ...(sccMode === undefined ? {} : { sccMode }),
-    ...(rollout === undefined ? {} : { rollout }),
     ...(certManager === undefined ? {} : { certificates: certManager ? 'cert-manager' : 'self-managed' }),
-    ...(webhooks === undefined ? {} : { webhookManagement: WEBHOOKS[webhooks] }),
     ...(monitoring === undefined ? {} : { monitoring: monitoring ? 'prometheus-operator' : 'none' }),
   };
+}
+
+type FeatureValues = Pick<Values<typeof installOptions>, 'scc' | 'rollout' | 'webhooks' | 'set'>;
+
+const NO_OPTIONS: FeatureValues = { scc: undefined, rollout: undefined, webhooks: undefined, set: [] };
+
+/** The features and policy settings: those of the options, else those of the profile or of the cluster. */
+function withOptions(base: ManifestSettings, values: FeatureValues): ManifestSettings {
+  const { scc = base.features.scc, rollout = base.features.rollout, webhooks, set } = values;
+  const policy = [
+    ...(scc ? [] : [{ path: ['scc', 'mode'], value: 'off' }]),
+    ...(webhooks === undefined ? [] : [{ path: ['webhooks', 'management'], value: WEBHOOKS[webhooks] }]),
+    ...set,
+  ].reduce((spec, { path, value }) => withSetting(spec, path, value), base.policy);
+  const settings = { ...base, features: { scc, rollout }, policy };
+  const { scc: admission, rollout: phases } = decodePolicy(settings);
+  if (!scc && admission.mode !== 'off') {
+    throw new UserError(
+      `--set=scc.mode=${admission.mode} requires the definitions of SCC admission: remove --scc=false`,
+    );
+  }
+  if (!rollout && phases.phase !== 'Disabled') {
+    throw new UserError(
+      `--set=rollout.phase=${phases.phase} requires the definitions of the rollout: remove --rollout=false`,
+    );
+  }
+  return settings;
+}
+
+/** A copy of the spec with one more setting. */
+function withSetting(spec: JsonObject, [name = '', ...rest]: readonly string[], value: unknown): JsonObject {
+  const inner = spec[name];
+  return { ...spec, [name]: rest.length === 0 ? value : withSetting(isObject(inner) ? inner : {}, rest, value) };
+}
+
+/** Parses an argument of `--set`. */
+function setting(argument: string): { readonly path: readonly string[]; readonly value: unknown } {
+  const [, path = '', text = ''] = /^([\w.]+)=(.*)$/s.exec(argument) ?? [];
+  if (path === '') throw new UserError(`${quote(argument)} is not a setting such as scc.mode=enforce`);
+  const { documents, errors } = readDocuments(text, '--set');
+  const [error] = errors;
+  if (error) throw new UserError(`${path}: ${error.message}`);
+  const value = documents[0]?.value ?? null;
+  // The only mode that YAML reads as a boolean.
+  return { path: path.split('.'), value: path === 'scc.mode' && value === false ? 'off' : value };
 }
 
 /** A flag without a default. */
@@ -167,14 +208,19 @@ const CERT_MANAGER = 'cert-manager.io';
 const PROMETHEUS_OPERATOR = 'monitoring.coreos.com';
 
 /** Plans an installation for a cluster. Throws a UserError if the cluster does not support the settings. */
-export function planForCluster(facts: ClusterFacts, requested: Partial<ManifestSettings>): InstallPlan {
+export function planForCluster(
+  facts: ClusterFacts,
+  requested: Partial<ManifestSettings>,
+  features: FeatureValues = NO_OPTIONS,
+): InstallPlan {
   const isOpenShift = facts.groups.includes(OPENSHIFT);
-  const settings: ManifestSettings = {
+  const base: ManifestSettings = {
     ...DEFAULTS,
     ...(isOpenShift ? PROFILES.openshift : {}),
     ...(facts.groups.includes(PROMETHEUS_OPERATOR) ? PROFILES.monitoring : {}),
     ...requested,
   };
+  const settings = withOptions(base, features);
   const problem = findProblem(facts, settings);
   if (problem !== undefined) throw new UserError(problem);
   return { settings, notes: formatNotes(facts, settings) };
@@ -184,8 +230,8 @@ function findProblem({ server, version, groups }: ClusterFacts, settings: Manife
   if (isTooOld(version)) {
     return `${server} runs Kubernetes ${version}: v1.${MINIMUM_MINOR} or newer is required for match conditions`;
   }
-  if (groups.includes(OPENSHIFT) && settings.sccMode !== 'off') {
-    return `--scc-mode=${settings.sccMode}: OpenShift has its own SCC admission, which conflicts with that of Portcullis: use --scc-mode=off`;
+  if (groups.includes(OPENSHIFT) && settings.features.scc) {
+    return '--scc: OpenShift has its own SCC admission, which conflicts with that of Portcullis: use --scc=false';
   }
   if (settings.certificates === 'cert-manager' && !groups.includes(CERT_MANAGER)) {
     return `--cert-manager: ${server} does not serve ${CERT_MANAGER}: install cert-manager first, or remove the option`;
@@ -201,11 +247,16 @@ function isTooOld(version: string): boolean {
   return minor !== undefined && Number(minor) < MINIMUM_MINOR;
 }
 
+/** Charts omit fields that only OpenShift completes. */
+const CHART_CONSEQUENCE =
+  'the cluster will serve security.openshift.io: charts that detect OpenShift by this group omit runAsUser and fsGroup, which only enforced SCCs complete; --scc=false does not install it';
+
 function formatNotes(facts: ClusterFacts, settings: ManifestSettings): readonly string[] {
   const { server, version, groups, sccDefinition } = facts;
   const notes = [`Kubernetes ${version} at ${server}`];
   if (groups.includes(OPENSHIFT)) notes.push('detected OpenShift, which manages SCCs, their definitions and ranges');
-  else if (settings.sccMode !== 'off') {
+  else if (settings.features.scc) {
+    if (!groups.includes(RESOURCES.SecurityContextConstraints.group)) notes.push(CHART_CONSEQUENCE);
     if (sccDefinition === 'others') notes.push('the definition of SCCs belongs to another product and is replaced');
     if (sccDefinition === 'unknown')
       notes.push('cannot read whether SCCs are defined: the output contains their definition');
@@ -253,9 +304,9 @@ export const command = defineCommand({
     const requested = requestedSettings(options);
     const plan =
       profile === undefined
-        ? planForCluster(await withCluster(options, io, gatherFacts), requested)
+        ? planForCluster(await withCluster(options, io, gatherFacts), requested, options)
         : {
-            settings: { ...DEFAULTS, ...PROFILES[profile], ...requested },
+            settings: withOptions({ ...DEFAULTS, ...PROFILES[profile], ...requested }, options),
             notes: [`the profile ${profile}, for Kubernetes 1.${MINIMUM_MINOR} or newer; no cluster was read`],
           };
     for (const note of plan.notes) io.stderr.write(`Assumed: ${printable(note)}\n`);

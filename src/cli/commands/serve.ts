@@ -57,7 +57,11 @@ export const command = defineCommand({
   options: serveOptions,
   async run(values, _operands, io) {
     const decode = { controllers: CONTROLLER_NAMES, namespace: values.namespace ?? INSTALLATION.namespace };
-    return await serve({ values, decode, loaded: await loadSettings(values.config, decode) }, io);
+    const loaded = await loadSettings(values.config, decode);
+    const initial = values['initial-settings'] ?? {};
+    const object = { metadata: { name: CONFIGURATION_NAME }, spec: initial };
+    const settings = values.config === undefined ? settingsFromObject(object, decode) : loaded.settings;
+    return await serve({ values, decode, loaded: { ...loaded, settings } }, io);
   },
 });
 
@@ -182,7 +186,7 @@ function followSettings(
     // A write of the status does not change the generation.
     if (last === `${uid} ${generation}`) return;
     last = `${uid} ${generation}`;
-    void settings.load(() => settingsFromObject(object, decode), generation);
+    void settings.load(() => (object ? settingsFromObject(object, decode) : loaded.settings), generation);
   };
   store.subscribe(({ kind }) => {
     if (kind === 'PortcullisConfiguration') load();
@@ -350,6 +354,7 @@ function createSelector(
   const controllerContext: ControllerContext = {
     settings,
     settingsStatus: settings.status,
+    initialSettings: values['initial-settings'] ?? {},
     service,
     version: VERSION,
     replica: replicaIdentity(values, port),

@@ -3,7 +3,7 @@
  * facts. A fact that cannot be read does not prevent other checks.
  */
 import type { ManifestSettings } from '../../install/index.ts';
-import type { Kinds, Lease, Node, Pod } from '../../kube/types.ts';
+import type { Kinds, Lease, Node, Pod, PortcullisConfiguration } from '../../kube/types.ts';
 import type { Version } from '../../policy/pss/policy.ts';
 import type { AnyObject, Configuration, Server } from '../installation.ts';
 
@@ -21,13 +21,6 @@ export interface ServedCertificate {
   readonly source: string;
   /** Certificate chain in PEM; `undefined` if there is none. */
   readonly chain: string | undefined;
-}
-
-export interface ConfigurationFile {
-  /** ConfigMap and key, such as `configmaps/portcullis-configuration configuration.yaml`. */
-  readonly source: string;
-  /** `undefined` if the ConfigMap or the key does not exist. */
-  readonly text: string | undefined;
 }
 
 /** A request that the service account needs permission for. */
@@ -78,7 +71,7 @@ export interface Facts {
   readonly certificate: Fact<ServedCertificate>;
   /** The certificates served at the URLs of webhooks, by origin. */
   readonly urlCertificates: ReadonlyMap<string, Fact<ServedCertificate>>;
-  readonly configuration: Fact<ConfigurationFile | undefined>;
+  readonly configuration: Fact<PortcullisConfiguration | undefined>;
   /** Permissions that the service account lacks. */
   readonly missingAccess: Fact<readonly NeededAccess[]>;
   /** Roles and bindings of Portcullis that the settings do not require, such as `clusterroles/portcullis-scc`. */

@@ -1,15 +1,24 @@
 import { connect } from 'node:tls';
 import { reviewAccess } from '../../cluster/access.ts';
 import { networkError } from '../../cluster/network-error.ts';
-import { parseInstalledSettings } from '../installation.ts';
-import { createDefaultSettings, type Settings } from '../../config/portcullis-configuration.ts';
 import { UserError } from '../../config/files.ts';
-import { buildManifests, defaultSettings, type Manifest, type ManifestSettings } from '../../install/index.ts';
+import { buildManifests, decodePolicy, defaultSettings, type Manifest, type ManifestSettings } from '../../install/index.ts';
 import { namespaced, resourcePath, RESOURCES } from '../../kube/resources.ts';
 import { ApiError } from '../../kube/status.ts';
-import type { GroupVersionResource, Kinds, Lease, Role, RoleBinding, Secret, UserInfo } from '../../kube/types.ts';
+import type {
+  GroupVersionResource,
+  JsonObject,
+  Kinds,
+  Lease,
+  PortcullisConfiguration,
+  Role,
+  RoleBinding,
+  Secret,
+  UserInfo,
+} from '../../kube/types.ts';
 import { hasCaInjection, isPartOfPortcullis } from '../../kube/webhooks.ts';
 import {
+  CONFIGURATION_NAME,
   INJECT_CA_ANNOTATION,
   INSTALLATION,
   PART_OF,
@@ -28,7 +37,6 @@ import {
 } from '../installation.ts';
 import {
   factValue,
-  type ConfigurationFile,
   type Fact,
   type Facts,
   type NamespaceFact,
@@ -65,26 +73,27 @@ export async function gatherFacts(client: ClusterClient, { namespace, now }: Gat
     list<Lease>(RESOURCES.Lease, namespace),
   ]);
   const running = factValue(deployment);
-  const configuration = await readConfigurationFile(client, namespace, running);
-  const installed = parseFile(factValue(configuration), namespace);
-  const settings = deriveSettings({ namespace, configurations, installed });
-  const known = (factValue(namespaces) ?? []).map(({ metadata: { name, labels = {} } }) => ({ name, labels }));
+  const configuration = await readFact(
+    () => client.get(RESOURCES.PortcullisConfiguration, CONFIGURATION_NAME) as Promise<InstalledObjects['object']>,
+  );
   const groups = factValue(server)?.groups ?? [];
+  const object = factValue(configuration);
+  const settings = deriveSettings({ namespace, configurations, groups, object });
+  const known = (factValue(namespaces) ?? []).map(({ metadata: { name, labels = {} } }) => ({ name, labels }));
   const requests = planProbes({ installation: namespace, configurations, namespaces: known, groups });
   const account = running?.spec?.template.spec?.serviceAccountName ?? INSTALLATION.name;
   const [certificate, urlCertificates, missingAccess, unusedRoles, probes] = await Promise.all([
     readSecretCertificate(client, namespace, running),
     readUrlCertificates(configurations),
     readFact(() => readMissingAccess(client, settings, account)),
-    // Without the settings of the installation, all of its roles may be needed.
-    installed === undefined ? { value: [] } : readFact(() => readUnusedRoles(client, settings)),
+    readFact(() => readUnusedRoles(client, settings)),
     Promise.all(requests.map((request) => runProbe(client, request))),
   ]);
   return {
     now,
     namespace,
     settings,
-    emulationVersion: installed?.emulationVersion,
+    emulationVersion: decodePolicy(settings).emulationVersion,
     server,
     configurations,
     namespaces: 'value' in namespaces ? { value: known } : namespaces,
@@ -323,25 +332,28 @@ async function runProbe(client: ClusterClient, request: ProbeRequest): Promise<P
 interface InstalledObjects {
   readonly namespace: string;
   readonly configurations: readonly Configuration[];
-  readonly installed: Settings | undefined;
+  /** The API groups that the cluster serves. */
+  readonly groups: readonly string[];
+  readonly object: PortcullisConfiguration | undefined;
 }
 
+/** OpenShift itself serves the groups of the features. */
+const OPENSHIFT = 'route.openshift.io';
+
 /** Derives the settings of an installation from its objects. */
-function deriveSettings({ namespace, configurations, installed }: InstalledObjects): ManifestSettings {
+function deriveSettings({ namespace, configurations, groups, object }: InstalledObjects): ManifestSettings {
   const own = configurations.filter(isPartOfPortcullis);
   const url = own.flatMap(({ webhooks }) => webhooks.map(({ clientConfig }) => clientConfig.url)).find(Boolean);
-  const { scc, rollout, disabledControllers, webhooks } =
-    installed ?? createDefaultSettings({ controllers: [], namespace });
+  const serves = (group: string): boolean => groups.includes(group) && !groups.includes(OPENSHIFT);
+  const policy = object?.spec ?? {};
   return {
     ...defaultSettings(VERSION),
     namespace,
-    sccMode: scc.mode,
-    exemptNamespaces: scc.exemptNamespaces,
-    webhookManagement: webhooks.management,
-    authorization: scc.authorization,
-    rollout: rollout.phase,
-    evaluator: rollout.evaluator,
-    withoutControllers: disabledControllers,
+    features: {
+      scc: serves(RESOURCES.RangeAllocation.group),
+      rollout: serves(RESOURCES.PSAEnforcementConfig.group),
+    },
+    policy: invalidReason(policy, namespace) === undefined ? policy : {},
     certificates: certificateSource(own),
     ...(url != null && URL.canParse(url) ? { webhooks: { url: new URL(url).origin } } : {}),
   };
@@ -353,13 +365,13 @@ function certificateSource(own: readonly Configuration[]): ManifestSettings['cer
   return own.some(hasCaInjection) ? 'cert-manager' : 'others';
 }
 
-/** The settings in the configuration file. An invalid file is reported by the check of the configuration. */
-function parseFile(file: ConfigurationFile | undefined, namespace: string): Settings | undefined {
-  if (file?.text === undefined) return undefined;
+/** The reason why a spec of the PortcullisConfiguration is invalid. */
+export function invalidReason(policy: JsonObject, namespace: string): string | undefined {
   try {
-    return parseInstalledSettings({ file: file.source, text: file.text }, namespace);
+    decodePolicy({ namespace, policy });
+    return undefined;
   } catch (error) {
-    if (error instanceof UserError) return undefined;
+    if (error instanceof UserError) return error.message;
     throw error;
   }
 }
@@ -373,18 +385,4 @@ async function readUrlCertificates(configurations: readonly Configuration[]): Pr
     origins.map(async (origin) => [origin, await readServerCertificate(origin)] as const),
   );
   return new Map(facts);
-}
-
-async function readConfigurationFile(
-  client: ClusterClient,
-  namespace: string,
-  deployment: Deployment | undefined,
-): Promise<Facts['configuration']> {
-  const source = deploymentFile(deployment, 'config');
-  if (source?.kind !== 'ConfigMap') return { value: undefined };
-  const { name, key } = source;
-  return await readFact(async () => {
-    const map = (await client.get(RESOURCES.ConfigMap, name, namespace)) as Kinds['ConfigMap'] | undefined;
-    return { source: `configmaps/${name} ${key}`, text: new Map(Object.entries(map?.data ?? {})).get(key) };
-  });
 }

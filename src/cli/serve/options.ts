@@ -1,6 +1,7 @@
 import { isIP } from 'node:net';
 import { UserError } from '../../config/files.ts';
 import { quote } from '../../kube/text.ts';
+import { isObject, type JsonObject } from '../../kube/types.ts';
 import { dnsSubdomainErrors } from '../../kube/names.ts';
 import { INSTALLATION } from '../../kube/well-known.ts';
 import { LOG_FORMATS, LOG_LEVELS, type LogLevel } from '../../telemetry/logger.ts';
@@ -28,6 +29,10 @@ const port = integer(0, 65_535);
 export const serveOptions = withEnvironment('PORTCULLIS', {
   config: option('FILE', text, undefined, {
     help: 'File with the policy settings: a PortcullisConfiguration, or a PodSecurityConfiguration, alone or in an AdmissionConfiguration. Reloaded when it changes',
+  }),
+  'initial-settings': option('JSON', jsonObject, undefined, {
+    help: 'Fields of the spec of the PortcullisConfiguration, as JSON. The leader applies them, except for fields that other clients have changed',
+    conflicts: ['config'],
   }),
   kubeconfig: option('FILE', text, undefined, {
     help: 'Kubeconfig of the cluster. Default: $KUBECONFIG',
@@ -128,6 +133,16 @@ export const serveOptions = withEnvironment('PORTCULLIS', {
 });
 
 export type ServeValues = Values<typeof serveOptions>;
+
+function jsonObject(value: string): JsonObject {
+  try {
+    const parsed: unknown = JSON.parse(value);
+    if (isObject(parsed)) return parsed;
+  } catch {
+    // Reported below.
+  }
+  throw new UserError(`${quote(value)} is not a JSON object`);
+}
 
 /** A DNS name, with an optional wildcard, or an IP address. */
 function serverName(value: string): string {

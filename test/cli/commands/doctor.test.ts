@@ -24,9 +24,7 @@ const PATHS = new Set(WEBHOOK_REGISTRATIONS.map(({ path }) => path));
 /** An installation with static webhooks that enforces everything. */
 const SETTINGS: ManifestSettings = {
   ...defaultSettings('1.2.3'),
-  ...PROFILES['static-webhooks'],
-  sccMode: 'enforce',
-  rollout: 'Enforce',
+  policy: { webhooks: { management: 'External' }, scc: { mode: 'enforce' }, rollout: { phase: 'Enforce' } },
 };
 const INSTALLED = webhookConfigurations(SETTINGS);
 
@@ -98,7 +96,7 @@ info  replicas         Deployment portcullis: 0 of 3 replicas ready; API servers
 ok    replicas         https://REPLICA: a replica responds
 ok    leases           Lease portcullis: test is the leader
 ok    permissions      service account: has all permissions that the replicas need
-ok    configuration    configmaps/portcullis-configuration configuration.yaml: is valid
+ok    configuration    PortcullisConfiguration cluster: generation 1 is valid and in force
 ok    other-admission  PodSecurity plugin: is disabled: only Portcullis evaluates pods
 ok    tiers            namespaces: no namespace for networking, DNS or storage fails closed
 ok    deadlocks        namespace portcullis: no webhook that fails closed matches the requests that start the replicas
@@ -164,6 +162,8 @@ excluded      unaffected                unaffected                unaffected    
       `unknown  replicas         Deployment portcullis: deployments.apps "portcullis" is forbidden: ${denied('get', 'deployments', 'apps', 'in the namespace "portcullis"')}`,
       `unknown  leases           Leases: leases.coordination.k8s.io is forbidden: ${denied('list', 'leases', 'coordination.k8s.io', 'in the namespace "portcullis"')}`,
       `unknown  permissions      service account: subjectaccessreviews.authorization.k8s.io is forbidden: ${denied('create', 'subjectaccessreviews', 'authorization.k8s.io', 'at the cluster scope')}`,
+      `unknown  permissions      roles: clusterrolebindings.rbac.authorization.k8s.io is forbidden: ${denied('list', 'clusterrolebindings', 'rbac.authorization.k8s.io', 'at the cluster scope')}`,
+      `unknown  configuration    configuration: portcullisconfigurations.config.portcullis.dev "cluster" is forbidden: ${denied('get', 'portcullisconfigurations', 'config.portcullis.dev', 'at the cluster scope')}`,
       `unknown  other-admission  PodSecurity plugin: namespaces is forbidden: ${denied('list', 'namespaces', '', 'at the cluster scope')}`,
       `unknown  tiers            namespaces: namespaces is forbidden: ${denied('list', 'namespaces', '', 'at the cluster scope')}`,
       `unknown  deadlocks        namespaces: namespaces is forbidden: ${denied('list', 'namespaces', '', 'at the cluster scope')}`,
@@ -233,7 +233,13 @@ function installation({ port, ca }: TestServer): readonly KubeObject[] {
     metadata: { name: 'portcullis', namespace: 'portcullis' },
     spec: { holderIdentity: 'test', leaseDurationSeconds: 3600, renewTime },
   };
-  return JSON.parse(JSON.stringify([...buildManifests(settings), lease]), (key, value: object) =>
+  const policy = {
+    apiVersion: 'config.portcullis.dev/v1alpha1',
+    kind: 'PortcullisConfiguration',
+    metadata: { name: 'cluster' },
+    spec: settings.policy,
+  };
+  return JSON.parse(JSON.stringify([...buildManifests(settings), policy, lease]), (key, value: object) =>
     key === 'clientConfig' ? { ...value, caBundle } : value,
   ) as readonly KubeObject[];
 }
@@ -301,7 +307,7 @@ const HEALTHY: Facts = {
   },
   certificate: served('secrets/portcullis-serving-certificate'),
   urlCertificates: new Map(),
-  configuration: { value: { source: 'configmaps/portcullis-configuration configuration.yaml', text: '' } },
+  configuration: { value: { metadata: { generation: 3 }, spec: SETTINGS.policy } },
   missingAccess: { value: [] },
   unusedRoles: { value: [] },
   probes: [

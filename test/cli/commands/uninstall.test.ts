@@ -47,7 +47,6 @@ const replicas = (bindings: readonly string[]): readonly string[] => [
   'poddisruptionbudgets.policy/portcullis deleted',
   'services/portcullis deleted',
   'networkpolicies.networking.k8s.io/portcullis deleted',
-  'configmaps/portcullis-configuration deleted',
   'resourcequotas/portcullis deleted',
   ...bindings,
   ...deleted('rbac.authorization.k8s.io', 'RoleBinding', 'ClusterRole', 'Role'),

@@ -1,5 +1,7 @@
 import assert from 'node:assert/strict';
 import { join } from 'node:path';
+import { INITIAL_SETTINGS } from '../../../src/install/deployment.ts';
+import type { Kinds } from '../../../src/kube/types.ts';
 import { writeFile, cp, mkdir, readFile } from 'node:fs/promises';
 import { fileURLToPath } from 'node:url';
 import { readdirSync, readFileSync } from 'node:fs';
@@ -98,21 +100,15 @@ function getVersion(object: unknown): unknown {
   return isObject(object) ? objectMetadata(object)['resourceVersion'] : undefined;
 }
 
-/** The arguments of a replica process from its Deployment. The ConfigMap becomes a file. Addresses are omitted. */
-export async function replicaArguments(objects: readonly JsonObject[], folder: string): Promise<string[]> {
-  const [container] = (
-    find(objects, 'Deployment', INSTALLATION.name)['spec'] as {
-      readonly template: { readonly spec: { readonly containers: readonly [{ readonly args: readonly string[] }] } };
-    }
-  ).template.spec.containers;
+/** The arguments of a replica process from its Deployment. Addresses are omitted. */
+export function replicaArguments(objects: readonly JsonObject[]): readonly string[] {
+  const [container] =
+    (find(objects, 'Deployment', INSTALLATION.name) as Kinds['Deployment']).spec?.template.spec?.containers ?? [];
+  const { args = [], env = [] } = container ?? {};
   const own = ['serve', '--in-cluster', '--bind-address', '--secure-port', '--health-probe-bind-address', '--config'];
-  const kept = container.args.filter((argument) => !own.includes(argument.split('=')[0] ?? ''));
-  const { data } = find(objects, 'ConfigMap', `${INSTALLATION.name}-configuration`) as {
-    readonly data: Readonly<Record<string, string>>;
-  };
-  const file = join(folder, 'configuration.yaml');
-  await writeFile(file, Object.values(data)[0] ?? '');
-  return [`--config=${file}`, ...kept];
+  const kept = args.filter((argument) => !own.includes(argument.split('=')[0] ?? ''));
+  const initial = env.find(({ name }) => name === INITIAL_SETTINGS)?.value;
+  return [...(initial === undefined ? [] : [`--initial-settings=${initial}`]), ...kept];
 }
 
 /** The object with a kind and name. */

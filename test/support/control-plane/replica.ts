@@ -211,7 +211,7 @@ export interface SystemOptions {
 export async function createSystem(plane: ControlPlane, options: SystemOptions = {}): Promise<System> {
   const port = options.port ?? (await freePorts(1))[0] ?? 0;
   const objects = (options.objectsFor ?? localObjects)(port);
-  const args = [...(await replicaArguments(objects, plane.folder)), ...(options.args ?? QUICK)];
+  const args = [...replicaArguments(objects), ...(options.args ?? QUICK)];
   let balancer: Balancer | undefined;
   let replicas: readonly Replica[] = [];
   const use = (these: readonly Replica[]): void => {

@@ -1,40 +1,25 @@
-import { UserError, type Source } from '../../../config/files.ts';
-import { parseInstalledSettings } from '../../installation.ts';
-import { evaluateFact, factValue, ok, type Check } from '../facts.ts';
+import { CONFIGURATION_NAME } from '../../../kube/well-known.ts';
+import { evaluateFact, info, ok, problem, warning, type Check } from '../facts.ts';
+import { invalidReason } from '../gather.ts';
 
-/** The configuration file of the replicas is valid. */
+const OBJECT = `PortcullisConfiguration ${CONFIGURATION_NAME}`;
+const FIX = `kubectl edit portcullisconfiguration ${CONFIGURATION_NAME}`;
+
+/** The policy settings are valid and in force. */
 export const configuration: Check = {
   name: 'configuration',
-  evaluate: ({ configuration: fact, namespace, settings, deployment }) =>
-    evaluateFact(fact, 'configuration', (file) => {
-      if (!file) return [];
-      const { source, text } = file;
-      const message = text === undefined ? 'does not exist' : validate({ file: source, text }, namespace);
-      if (message === undefined) return [ok(source, 'is valid')];
-      const ready = factValue(deployment)?.status?.readyReplicas ?? 0;
-      const isUnused = settings.webhooks !== 'service' && ready === 0;
-      const fix = `kubectl -n ${namespace} edit ${source.split(' ')[0]?.replace('/', ' ') ?? ''}`;
-      return [{ ...(isUnused ? UNUSED : USED), object: source, message, fix }];
+  evaluate: ({ configuration: fact, namespace }) =>
+    evaluateFact(fact, 'configuration', (object) => {
+      if (!object) return [info(OBJECT, 'does not exist; the leader creates it')];
+      const invalid = invalidReason(object.spec ?? {}, namespace);
+      if (invalid !== undefined) return [problem(OBJECT, invalid, { impact: LAST_VALID, fix: FIX })];
+      const { generation } = object.metadata ?? {};
+      const failed = object.status?.conditions?.find(({ status }) => status === 'False');
+      return failed
+        ? [warning(OBJECT, `${failed.type} is False: ${failed.message}`, { impact: LAST_VALID, fix: FIX })]
+        : [ok(OBJECT, `generation ${generation ?? 0} is valid and in force`)];
     }),
 };
 
-const USED = {
-  severity: 'problem',
-  impact: 'running replicas keep the last valid configuration, new replicas do not start',
-} as const;
-
-/** Only pods mount the ConfigMap. */
-const UNUSED = {
-  severity: 'info',
-  impact: 'no replica of the Deployment is ready; replicas outside of the cluster read the file of their --config',
-} as const;
-
-function validate(source: Source, namespace: string): string | undefined {
-  try {
-    parseInstalledSettings(source, namespace);
-    return undefined;
-  } catch (error) {
-    if (error instanceof UserError) return error.message;
-    throw error;
-  }
-}
+const LAST_VALID =
+  'replicas keep the last valid settings; a replica that starts with invalid settings does not become ready';

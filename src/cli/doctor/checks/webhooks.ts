@@ -1,4 +1,4 @@
-import { webhookConfigurations } from '../../../install/index.ts';
+import { decodePolicy, webhookConfigurations } from '../../../install/index.ts';
 import { deepEqual } from '../../../kube/equality.ts';
 import type { JsonObject } from '../../../kube/types.ts';
 import { isPartOfPortcullis } from '../../../kube/webhooks.ts';
@@ -27,14 +27,12 @@ export const webhooks: Check = {
 /** The leader registers webhooks by what is enforced now. Whether a default level is in force is not read. */
 function getState(facts: Facts): Parameters<typeof webhookConfigurations>[1] {
   const { settings, namespaces, configurations } = facts;
-  const { sccMode: mode, exemptNamespaces = [], webhookManagement } = settings;
+  const { scc, webhooks } = decodePolicy(settings);
   if (isDevCluster(facts)) return { podSecurity: true };
-  if (webhookManagement === 'External') return {};
+  if (webhooks.management === 'External') return {};
   const podSecurity = configurations.flatMap((one) => one.webhooks).find(({ name }) => name === 'psa.portcullis.dev');
-  const enforces = (factValue(namespaces) ?? []).some(
-    (metadata) => sccMode({ metadata }, { mode, exemptNamespaces }).mode === 'enforce',
-  );
-  return { podSecurity: podSecurity?.failurePolicy === 'Fail', someSccs: mode === 'enforce' || enforces };
+  const enforces = (factValue(namespaces) ?? []).some((metadata) => sccMode({ metadata }, scc).mode === 'enforce');
+  return { podSecurity: podSecurity?.failurePolicy === 'Fail', someSccs: scc.mode === 'enforce' || enforces };
 }
 
 const MISSING = 'API servers do not call Portcullis for these requests';
@@ -44,7 +42,7 @@ const UNKNOWN = 'API servers still call it; it may belong to another version';
 function compareConfiguration({ configurations, settings }: Facts, expected: Configuration): readonly CheckResult[] {
   const { kind, name } = expected;
   const object = `${kind} ${name}`;
-  const isManaged = settings.webhookManagement === 'Managed';
+  const isManaged = decodePolicy(settings).webhooks.management === 'Managed';
   const fix = isManaged ? FIXES.register(settings.namespace) : FIXES.applyWebhooks(settings.namespace);
   const live = configurations.find((one) => one.kind === kind && one.name === name);
   if (!live) {

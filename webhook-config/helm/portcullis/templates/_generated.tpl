@@ -7,22 +7,10 @@ image:
   digest: ""
   pullPolicy: IfNotPresent
 imagePullSecrets: []
-settings:
-  podSecurity:
-    exemptions:
-      usernames: []
-      runtimeClasses: []
-      namespaces: []
-  scc:
-    mode: report
-    authorization: rbac
-  rollout:
-    phase: Evaluate
-    evaluator: InProcess
-  controllers:
-    disabled: []
-  webhooks:
-    management: Managed
+features:
+  scc: true
+  rollout: true
+settings: {}
 certManager:
   enabled: false
   issuerRef:
@@ -92,13 +80,13 @@ extraVolumeMounts: []
 {{- if .Values.crds.install }}
 - portcullisconfigurations.config.portcullis.dev
 {{- end }}
-{{- if .Values.crds.install }}
+{{- if and .Values.crds.install .Values.features.rollout }}
 - psaenforcementconfigs.config.openshift.io
 {{- end }}
-{{- if and .Values.crds.install (ne .Values.settings.scc.mode "off") }}
+{{- if and .Values.crds.install .Values.features.scc }}
 - rangeallocations.security.internal.openshift.io
 {{- end }}
-{{- if and .Values.crds.install (ne .Values.settings.scc.mode "off") }}
+{{- if and .Values.crds.install .Values.features.scc }}
 - securitycontextconstraints.security.openshift.io
 {{- end }}
 {{- end }}

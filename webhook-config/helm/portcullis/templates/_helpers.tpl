@@ -121,12 +121,8 @@ helm.sh/resource-policy: keep
 {{- end }}
 {{- end }}
 
-{{/* The configuration file. */}}
-{{- define "portcullis.configuration" -}}
-apiVersion: config.portcullis.dev/v1alpha1
-kind: PortcullisConfiguration
-metadata:
-  name: cluster
-spec:
-  {{- toYaml .Values.settings | nindent 2 }}
+{{/* The initial policy settings, as JSON. Without its definitions, SCC admission is off. */}}
+{{- define "portcullis.settings" -}}
+{{- $required := ternary (dict) (dict "scc" (dict "mode" "off")) .Values.features.scc }}
+{{- mergeOverwrite (deepCopy .Values.settings) $required | toJson }}
 {{- end }}
