@@ -3,8 +3,6 @@
  * previous test has left.
  */
 import assert from 'node:assert/strict';
-import { writeFile } from 'node:fs/promises';
-import { join } from 'node:path';
 import { after, before, suite, test } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { setTimeout as pause } from 'node:timers/promises';
@@ -101,18 +99,8 @@ suite('the rollout of enforcement', () => {
     Object.fromEntries(
       await Promise.all(MANAGED.map(async ({ name }) => [name, (await getLabels(name))[ENFORCE]] as const)),
     );
-  /** Changes the settings, which the replicas follow. */
-  const configure = async (phase: string): Promise<void> => {
-    const settings = {
-      apiVersion: 'config.portcullis.dev/v1alpha1',
-      kind: 'PortcullisConfiguration',
-      metadata: { name: 'cluster' },
-      spec: { rollout: { phase, raiseSettleTime: '1s' }, scc: { mode: 'enforce' } },
-    };
-    const path = '/apis/config.portcullis.dev/v1alpha1/portcullisconfigurations/cluster?fieldManager=test&force=true';
-    const answer = await plane.admin.send('PATCH', path, settings, APPLY);
-    assert.ok(answer.status < 300, answer.text);
-  };
+  const configure = (phase: string): Promise<void> =>
+    system.configure({ rollout: { phase, raiseSettleTime: '1s' }, scc: { mode: 'enforce' } });
   const switchFeature = async (to: 'enabled' | 'disabled'): Promise<void> => {
     const customNoUpgrade = { [to]: ['OpenShiftPodSecurityAdmission'] };
     const gate = {

@@ -1,8 +1,6 @@
 /** Pods are created in a loop while Portcullis is installed, enforces, is upgraded, scaled to zero and removed. */
 import assert from 'node:assert/strict';
 import { after, afterEach, before, beforeEach, suite, test } from 'node:test';
-import { writeFile } from 'node:fs/promises';
-import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
 import { isObject, type JsonObject } from '../../src/kube/types.ts';
 import { responseMessage, responseObject } from '../support/answers.ts';
@@ -93,11 +91,6 @@ suite('webhooks', () => {
     [
       ...new Set((await readWebhooks()).filter((one) => one['failurePolicy'] === 'Fail').map((one) => one['name'])),
     ].sort();
-  /** Replaces the settings in the configuration file of the replicas. */
-  const configure = (spec: JsonObject): Promise<void> => {
-    const type = { apiVersion: 'config.portcullis.dev/v1alpha1', kind: 'PortcullisConfiguration' };
-    return writeFile(join(plane.folder, 'configuration.yaml'), JSON.stringify({ ...type, spec }));
-  };
   const label = async (mode: string | null): Promise<void> => {
     const body = { metadata: { labels: { 'portcullis.dev/scc': mode } } };
     assert.equal((await plane.admin.send('PATCH', '/api/v1/namespaces/enforced', body, MERGE)).status, 200);
@@ -117,7 +110,7 @@ suite('webhooks', () => {
     assert.deepEqual(await readWebhooks(), []);
     await pause(500);
     await system.scale(2);
-    await eventually(async () => assert.equal((await readWebhooks()).length, 8), 30_000);
+    await eventually(async () => assert.equal((await readWebhooks()).length, 7), 30_000);
     await pause(6_000);
     assert.deepEqual(await closed(), []);
     for (const one of await readWebhooks()) assert.ok(Number(one['timeoutSeconds']) <= 5, String(one['name']));
@@ -166,21 +159,21 @@ suite('webhooks', () => {
   test('enforcement in the cluster begins and ends with the settings', async () => {
     await label(null);
     await eventually(async () => assert.deepEqual(await closed(), []));
-    await configure({ podSecurity: { defaults: { enforce: 'baseline' } } });
+    await system.configure({ podSecurity: { defaults: { enforce: 'baseline' } } });
     await eventually(async () => assert.deepEqual(await closed(), ['psa.portcullis.dev']), 15_000);
-    await configure({ scc: { mode: 'off' } });
+    await system.configure({ scc: { mode: 'off' } });
     await eventually(async () => {
       const names = (await readWebhooks()).map(({ name }) => name);
       assert.deepEqual([names.length, await closed()], [2, []], names.join());
     });
     await stopLoop();
     stopLoop = createPods(plane, 'observed');
-    await configure({ scc: { mode: 'off' }, webhooks: { management: 'External' } });
+    await system.configure({ scc: { mode: 'off' }, webhooks: { management: 'External' } });
     await pause(2_000);
     await plane.admin.send('DELETE', `${CONFIGURATIONS}/validatingwebhookconfigurations/psa.portcullis.dev`);
     await pause(500);
     assert.deepEqual(await readWebhooks(), []);
-    await configure({});
+    await system.configure({});
     await eventually(async () => assert.equal((await readWebhooks()).length, 7));
     assert.deepEqual(await stopLoop(), []);
   });
@@ -198,7 +191,7 @@ suite('webhooks', () => {
   });
 
   test('uninstall while SCCs are enforced ends enforcement first, and the leader restores nothing', async () => {
-    await configure({ scc: { mode: 'enforce' } });
+    await system.configure({ scc: { mode: 'enforce' } });
     await eventually(async () => assert.ok((await closed()).includes('mutate.scc.portcullis.dev')), 15_000);
     await stopLoop();
     const kubeconfig = await plane.kubeconfigFor('admin', ['system:masters']);
@@ -211,7 +204,7 @@ suite('webhooks', () => {
   });
 
   test('deleting the namespace deletes the webhooks', async () => {
-    await configure({});
+    await system.configure({});
     await eventually(() => apply(plane.admin, system.objects), 30_000);
     await system.scale(1);
     await eventually(async () => assert.ok((await readWebhooks()).length > 0), 30_000);

@@ -2,7 +2,13 @@ import { connect } from 'node:tls';
 import { reviewAccess } from '../../cluster/access.ts';
 import { networkError } from '../../cluster/network-error.ts';
 import { UserError } from '../../config/files.ts';
-import { buildManifests, decodePolicy, defaultSettings, type Manifest, type ManifestSettings } from '../../install/index.ts';
+import {
+  buildManifests,
+  decodePolicy,
+  defaultSettings,
+  type Manifest,
+  type ManifestSettings,
+} from '../../install/index.ts';
 import { namespaced, resourcePath, RESOURCES } from '../../kube/resources.ts';
 import { ApiError } from '../../kube/status.ts';
 import type {

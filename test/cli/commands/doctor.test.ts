@@ -7,7 +7,7 @@ import { CHECKS, evaluateChecks } from '../../../src/cli/doctor/checks/index.ts'
 import type { Facts, NamespaceFact, Probe } from '../../../src/cli/doctor/facts.ts';
 import { planProbes } from '../../../src/cli/doctor/gather.ts';
 import { parseWebhookConfiguration } from '../../../src/cli/installation.ts';
-import { buildManifests, defaultSettings, PROFILES, webhookConfigurations } from '../../../src/install/index.ts';
+import { buildManifests, defaultSettings, webhookConfigurations } from '../../../src/install/index.ts';
 import type { ManifestSettings } from '../../../src/install/index.ts';
 import { allow } from '../../../src/kube/admission.ts';
 import type { Kinds, KubeObject } from '../../../src/kube/types.ts';

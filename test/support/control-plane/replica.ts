@@ -1,8 +1,10 @@
+import assert from 'node:assert/strict';
 import { setTimeout as pause } from 'node:timers/promises';
 import { INSTALLATION } from '../../../src/kube/well-known.ts';
 import { readLog, waitForLog, start, type FinishedProcess } from '../serve-process.ts';
 import type { ControlPlane, RecordedCall } from './index.ts';
-import { isObject, type JsonObject } from '../../../src/kube/types.ts';
+import { isObject, type JsonObject, type KubeObject } from '../../../src/kube/types.ts';
+import { eventually } from '../eventually.ts';
 import { startBalancer, type Balancer } from '../balancer.ts';
 import { apply, localObjects, replicaArguments } from './installation.ts';
 import { freePorts } from './process.ts';
@@ -185,6 +187,8 @@ export interface System {
   scale(more: number, options?: ReplicaOptions): Promise<readonly Replica[]>;
   /** Stops a replica with SIGTERM and removes it from the load balancer. */
   retire(replica: Replica): Promise<void>;
+  /** Replaces the spec of the PortcullisConfiguration. */
+  configure(spec: JsonObject): Promise<void>;
   /** Waits until the load balancer uses a number of replicas. */
   settled(count: number): Promise<void>;
   stop(): Promise<void>;
@@ -249,6 +253,17 @@ export async function createSystem(plane: ControlPlane, options: SystemOptions =
       use(replicas.filter((other) => other !== replica));
       // Its connections are closed: the next review is sent to another replica.
       await pause(50);
+    },
+    async configure(spec) {
+      const path = '/apis/config.portcullis.dev/v1alpha1/portcullisconfigurations';
+      await eventually(async () => {
+        const type = { apiVersion: 'config.portcullis.dev/v1alpha1', kind: 'PortcullisConfiguration' };
+        const found = await plane.admin.send('GET', `${path}/cluster`);
+        const { metadata } = (found.status === 200 ? found.body : { metadata: { name: 'cluster' } }) as KubeObject;
+        const [method, target] = found.status === 200 ? ['PUT', `${path}/cluster`] : ['POST', path];
+        const { status, text } = await plane.admin.send(method, target, { ...type, metadata, spec });
+        assert.ok(status < 300, text);
+      });
     },
     settled,
     async stop() {
