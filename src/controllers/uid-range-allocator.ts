@@ -5,6 +5,7 @@ import type { RangeAllocation } from '../kube/scc.ts';
 import { ApiError } from '../kube/status.ts';
 import type { Namespace } from '../kube/types.ts';
 import { truncate } from '../kube/text.ts';
+import { RANGE_ALLOCATION_MANAGER } from '../kube/well-known.ts';
 import {
   createAllocator,
   blockAnnotations,
@@ -34,16 +35,15 @@ import {
   type ReconcileResult,
 } from './controller.ts';
 
-const NAME = 'namespace-security-allocation-controller';
 const KIND = 'RangeAllocation';
-const OPTIONS = { fieldManager: NAME };
+const OPTIONS = { fieldManager: RANGE_ALLOCATION_MANAGER };
 
 /**
  * Existing annotations are never changed. Without enforced SCCs, no namespace receives ranges. The name is that of the
  * controller in OpenShift.
  */
 export const uidRangeAllocator: ControllerDefinition = {
-  name: NAME,
+  name: RANGE_ALLOCATION_MANAGER,
   description: 'allocates UIDs, supplemental groups and an SELinux label to each namespace',
   runsOn: 'leader',
   permissions: [
@@ -257,7 +257,7 @@ function createAllocatorReconciler({ settings }: ControllerContext, standbyMs = 
   const findNeed = (namespace: Namespace): ReturnType<typeof findNamespaceNeed> => {
     const { scc, disabledControllers } = settings.value;
     const isEnforced = scc.mode === 'enforce' || sccMode(namespace, scc).mode === 'enforce';
-    return isEnforced && !disabledControllers.includes(NAME) ? findNamespaceNeed(namespace, ranges) : undefined;
+    return isEnforced && !disabledControllers.includes(RANGE_ALLOCATION_MANAGER) ? findNamespaceNeed(namespace, ranges) : undefined;
   };
   const keys = (namespace: Namespace): readonly string[] =>
     findNeed(namespace) ? [namespace.metadata?.name ?? ''] : [];

@@ -35,6 +35,9 @@ export const FORMER_LABEL_SYNC_MANAGER = 'cluster-policy-controller';
 /** The field manager of labels of namespaces in which SCC admission is disabled. */
 export const RUN_LEVEL_ZERO_MANAGER = 'privileged-namespaces-psa-label-syncer';
 
+/** The name of the controller that allocates UIDs and SELinux labels, also as field manager. */
+export const RANGE_ALLOCATION_MANAGER = 'namespace-security-allocation-controller';
+
 /** The API server sets this label of a namespace to its name. */
 export const NAMESPACE_NAME_LABEL = 'kubernetes.io/metadata.name';
 

@@ -1,13 +1,21 @@
 import { setTimeout as sleep } from 'node:timers/promises';
+import { readCluster } from '../../cluster/lists.ts';
 import { UserError } from '../../config/files.ts';
-import { escapeKey, type JsonPatchOp } from '../../kube/json-patch.ts';
-import { namespaced, objectPath, resourceName, RESOURCES, type ResourceInfo } from '../../kube/resources.ts';
-import { NAMESPACE_RANGE_ANNOTATIONS } from '../../kube/scc.ts';
+import { escapeKey } from '../../kube/json-patch.ts';
+import {
+  getApiVersion,
+  namespaced,
+  objectName,
+  objectPath,
+  resourceName,
+  RESOURCES,
+  type ResourceInfo,
+} from '../../kube/resources.ts';
 import { ApiError } from '../../kube/status.ts';
-import { COMPONENT_LABEL, INSTALLATION, PART_OF, PART_OF_LABEL, REPLICA, TIER_LABEL } from '../../kube/well-known.ts';
+import type { Kinds } from '../../kube/types.ts';
+import { COMPONENT_LABEL, INSTALLATION, PART_OF, PART_OF_LABEL, REPLICA } from '../../kube/well-known.ts';
 import { isPartOfPortcullis } from '../../kube/webhooks.ts';
-import { SCC_MODE_LABEL } from '../../policy/scc/mode.ts';
-import { STANDARD_CLUSTER_ROLE_BINDINGS, STANDARD_CLUSTER_ROLES, STANDARD_SCCS } from '../../policy/scc/standard.ts';
+import { STANDARD_SCCS } from '../../policy/scc/standard.ts';
 import { defineCommand, EXIT, type Io } from '../command.ts';
 import {
   clusterOptions,
@@ -24,15 +32,28 @@ import {
 } from '../installation.ts';
 import { durationMs, flag, option } from '../options.ts';
 import { printable } from '../output/print.ts';
+import {
+  findEnforcement,
+  findLabelManagers,
+  findRangeAnnotations,
+  findRemains,
+  findStandardRoles,
+  findUserLabels,
+  hasForeignSccs,
+  type UninstallScope,
+} from '../uninstall.ts';
 
 const DETAILS = `
-Deletes the webhook configurations first, with the permission of the replicas to restore them, waits until
-API servers have observed it, and then deletes the Deployment, Service, roles, Leases, Secret, and the namespace if it contains nothing else. The command
-deletes only objects with the label app.kubernetes.io/part-of=portcullis, and the Secret and the Leases
-that the replicas write. It can be repeated.
+Shows what enforcement ends, and refuses while something is enforced, unless --force is given. The command
+then ends enforcement before it stops the replicas, so that no pod is denied because of the uninstallation:
+it revokes the permission of the leader to restore them, and deletes the validating webhooks, the Pod Security
+labels that Portcullis set, and the mutating webhooks. After each step, it waits until API servers have
+observed it. It then deletes the Deployment, Service, roles, Leases, Secret, and the namespace if it contains
+nothing else, and lists what remains.
 
-The command keeps SCCs, their definitions, the roles for their use, and labels and annotations of
-namespaces, unless a purge option requests their removal. It does not affect running pods.
+The command deletes only objects with the label app.kubernetes.io/part-of=portcullis, and the Secret and the
+Leases that the replicas write. In namespaces, it removes the labels and annotations that managedFields
+attribute to a controller of Portcullis only. It does not affect running pods, and can be repeated.
 
 Remove a Helm release with 'helm uninstall'. If a GitOps tool (Argo CD, Flux) manages the installation,
 remove it there: otherwise the tool restores it.
@@ -40,12 +61,13 @@ remove it there: otherwise the tool restores it.
 Examples:
   portcullis uninstall --dry-run=server
   portcullis uninstall
-  portcullis uninstall --yes --purge-sccs --purge-namespaces
+  portcullis uninstall --force --keep-labels
+  portcullis uninstall --yes --purge-crds --purge-namespaces
 
 Exit codes:
   0  success
   1  some objects could not be deleted
-  2  wrong usage, not confirmed, or the cluster cannot be reached
+  2  wrong usage, not confirmed, something is enforced, or the cluster cannot be read
 `;
 
 export const command = defineCommand({
@@ -54,49 +76,76 @@ export const command = defineCommand({
     ...clusterOptions,
     ...namespaceOption,
     ...dryRunOption,
+    force: flag({ help: 'Uninstall although something is enforced' }),
     yes: flag({ short: 'y', help: 'Skip the confirmation' }),
     wait: option('DURATION', durationMs, 5000, {
-      help: 'Wait for API servers to observe the deletion of the webhooks',
+      help: 'Wait for API servers to observe each step that ends enforcement',
       shown: '5s',
     }),
-    'purge-sccs': flag({
-      help: 'Also delete all SCCs, the CustomResourceDefinitions of Portcullis, and the roles for the use of SCCs',
+    'keep-labels': flag({ help: 'Keep the Pod Security labels of namespaces that Portcullis set' }),
+    'purge-crds': flag({
+      help: 'Also delete the CustomResourceDefinitions of Portcullis with all their objects (settings, SCCs), and the roles for the use of SCCs',
     }),
-    'purge-namespaces': flag({ help: 'Also remove the labels and annotations of Portcullis from all namespaces' }),
+    'purge-namespaces': flag({
+      help: 'Also remove the labels portcullis.dev/* and the ranges of Portcullis from all namespaces',
+    }),
   },
   async run(options, _operands, io) {
-    const { namespace, 'dry-run': dryRun, wait: waitMs } = options;
-    const purge = { sccs: options['purge-sccs'], namespaces: options['purge-namespaces'] };
+    const { namespace, 'dry-run': dryRun, wait: waitMs, 'keep-labels': keepsLabels } = options;
+    const scope: UninstallScope = {
+      keepsLabels,
+      purgesDefinitions: options['purge-crds'],
+      purgesNamespaces: options['purge-namespaces'],
+    };
     return await withCluster(options, io, async (client) => {
-      if (dryRun === 'none' && !options.yes && !(await confirm(formatQuestion(client.connection.server, purge), io))) {
-        throw new UserError('nothing was deleted: the response was not "yes"; use --yes to skip the confirmation');
-      }
+      const print = (line: string): void => void io.stdout.write(`${printable(line)}\n`);
+      const printList = (title: string, items: readonly string[]): void =>
+        items.length === 0 ? undefined : [title, ...items.map((item) => `- ${item}`)].forEach(print);
+      const enforcement = await findEnforcement(client, { namespace, keepsLabels });
+      printList('Enforcement that ends:', enforcement);
+      if (dryRun === 'none') await checkPermission(enforcement, { ...options, scope, client, io });
       let [reported, failures] = [0, 0];
       const report = (line: string): void => {
         reported++;
-        io.stdout.write(`${printable(line)}\n`);
+        print(line);
       };
       const fail = (line: string): void => {
         failures++;
         report(line);
       };
-      await uninstall({ client, namespace, dryRun, report, fail }, { waitMs, purge });
+      await uninstall({ client, namespace, dryRun, waitMs, report, fail }, scope);
       if (reported === 0) report(`Nothing to delete: Portcullis is not installed in namespace ${namespace}.`);
+      printList('These remain:', await findRemains(client, scope));
       return failures === 0 ? EXIT.passed : EXIT.violations;
     });
   },
 });
 
-interface Purge {
-  readonly sccs: boolean;
-  readonly namespaces: boolean;
+interface Permission {
+  readonly force: boolean;
+  readonly yes: boolean;
+  readonly scope: UninstallScope;
+  readonly client: ClusterClient;
+  readonly io: Io;
 }
 
-function formatQuestion(server: string, { sccs, namespaces }: Purge): string {
+/** Rejects with a UserError if the options and the response of the user do not permit the uninstallation. */
+async function checkPermission(
+  enforcement: readonly string[],
+  { force, yes, scope, client, io }: Permission,
+): Promise<void> {
+  if (enforcement.length > 0 && !force) {
+    throw new UserError('nothing was deleted, because Portcullis enforces: end enforcement first, or use --force');
+  }
+  if (yes || (await confirm(formatQuestion(client.connection.server, scope), io))) return;
+  throw new UserError('nothing was deleted: the response was not "yes"; use --yes to skip the confirmation');
+}
+
+function formatQuestion(server: string, { purgesDefinitions, purgesNamespaces }: UninstallScope): string {
   const items = [
     'Portcullis',
-    ...(sccs ? ['all SecurityContextConstraints'] : []),
-    ...(namespaces ? ['the labels and annotations of Portcullis on all namespaces'] : []),
+    ...(purgesDefinitions ? ['its settings and all SecurityContextConstraints'] : []),
+    ...(purgesNamespaces ? ['its labels and annotations on all namespaces'] : []),
   ];
   return `This removes ${items.join(', and ')} from ${server}.`;
 }
@@ -121,14 +170,13 @@ interface Context {
   /** Namespace of the installation. */
   readonly namespace: string;
   readonly dryRun: DryRun;
+  /** Time for API servers to observe a step. */
+  readonly waitMs: number;
   /** Prints a line about a step. */
   report(line: string): void;
   /** Prints a line about a step that failed. */
   fail(line: string): void;
 }
-
-/** Deleted first: without the replicas, API servers would deny requests that match them. */
-const WEBHOOKS = [RESOURCES.ValidatingWebhookConfiguration, RESOURCES.MutatingWebhookConfiguration];
 
 /** Deleted after the replicas, which recreate their Secret and Leases. */
 const DEPENDENCIES = [
@@ -151,38 +199,60 @@ const DEPENDENCIES = [
 ];
 
 /** Deletes an installation. Rejects only if the server cannot be reached. */
-async function uninstall(
-  context: Context,
-  { waitMs, purge }: { readonly waitMs: number; readonly purge: Purge },
-): Promise<void> {
-  if (!(await deleteWebhooks(context, waitMs))) {
+async function uninstall(context: Context, scope: UninstallScope): Promise<void> {
+  const isForeign = await hasForeignSccs(context.client);
+  const keepsLabels = scope.keepsLabels || isForeign;
+  if (!(await endEnforcement(context, keepsLabels))) {
     context.fail('All other objects are kept: without them, API servers would deny requests that match the webhooks.');
     return;
   }
   await deleteReplicas(context);
+  // The leader may have labeled a new namespace before it lost the permission.
+  if (!keepsLabels && context.dryRun === 'none') await removeLabels(context);
   await deleteOwnObjects(context, DEPENDENCIES);
-  await purgeSccsAndNamespaces(context, purge);
+  await deleteReports(context);
+  await purge(context, scope, isForeign);
   await deleteNamespace(context);
+}
+
+/**
+ * Ends enforcement while the replicas still respond. Until mutating webhooks are deleted, SCCs complete pods, so that the
+ * Pod Security labels are removed first: they would deny pods that are not completed. Validating webhooks are deleted
+ * before the labels: they would apply the default level to namespaces without a label, and deny pods that are not
+ * completed. Resolves to true if no webhook of Portcullis is left.
+ */
+async function endEnforcement(context: Context, keepsLabels: boolean): Promise<boolean> {
+  if (!(await revoke(context, 'create', 'webhookconfigurations'))) return false;
+  if (!(await deleteWebhooks(context, RESOURCES.ValidatingWebhookConfiguration))) return false;
+  if (!keepsLabels) await endLabels(context);
+  return await deleteWebhooks(context, RESOURCES.MutatingWebhookConfiguration);
+}
+
+/** Removes the Pod Security labels of Portcullis, after the leader has lost the permission to restore them. */
+async function endLabels(context: Context): Promise<void> {
+  const namespaces = await context.client.list(RESOURCES.Namespace);
+  if (!namespaces.some((one) => findLabelManagers(one).length > 0)) return;
+  await revoke(context, 'patch', 'namespaces');
+  await removeLabels(context);
+  await observe(context, 'the change of the labels');
 }
 
 const WEBHOOKS_TIMEOUT_MS = 60_000;
 /** Longer than the termination grace period of the replicas. */
 const REPLICAS_TIMEOUT_MS = 90_000;
 
-/** Resolves to true if no webhook of Portcullis is left. */
-async function deleteWebhooks(context: Context, waitMs: number): Promise<boolean> {
+/** Resolves to true if no webhook configuration of Portcullis of the kind is left. */
+async function deleteWebhooks(context: Context, resource: ResourceInfo): Promise<boolean> {
   const { report, dryRun, client } = context;
-  if (!(await endManagement(context))) return false;
-  const { targets, errors } = await findOwnObjects(context, WEBHOOKS);
+  const { targets, errors } = await findOwnObjects(context, [resource]);
   for (const message of errors) report(`Webhook configurations cannot be listed: ${message}`);
   if (errors.length > 0 || !(await deleteObjects(context, targets))) return false;
   if (dryRun !== 'none' || targets.length === 0) return true;
-  const list = async () => (await findOwnObjects(context, WEBHOOKS)).targets;
+  const list = async () => (await findOwnObjects(context, [resource])).targets;
   const remaining = await waitUntilEmpty(list, WEBHOOKS_TIMEOUT_MS, client.signal);
   for (const { object } of remaining) report(`Webhook configuration ${object.metadata.name} still exists.`);
   if (remaining.length > 0) return false;
-  report(`Waiting ${waitMs / 1000} s for API servers to observe the deletion.`);
-  await sleep(waitMs, undefined, { signal: client.signal });
+  await observe(context, 'the deletion');
   const restored = await list();
   for (const { object } of restored) {
     report(`Webhook configuration ${object.metadata.name} was restored: stop the replicas outside of the cluster.`);
@@ -190,18 +260,35 @@ async function deleteWebhooks(context: Context, waitMs: number): Promise<boolean
   return restored.length === 0;
 }
 
-/** API servers apply a change of roles after a short delay. */
-const ROLES_DELAY_MS = 1000;
+/** Waits until all API servers have observed a change. */
+async function observe({ client, dryRun, report, waitMs }: Context, change: string): Promise<void> {
+  if (dryRun !== 'none') return;
+  report(`Waiting ${waitMs / 1000} s for API servers to observe ${change}.`);
+  await sleep(waitMs, undefined, { signal: client.signal });
+}
 
-/** Removes the permission of the leader to restore webhook configurations. Resolves to false if that is not possible. */
-async function endManagement(context: Context): Promise<boolean> {
-  const { client, dryRun } = context;
-  // The dry run reports it with the other bindings.
+/** API servers apply a change of roles after a short delay. */
+const MAX_ROLES_DELAY_MS = 1000;
+
+/**
+ * Deletes the bindings of the roles with which the leader would restore what is removed: those that permit the verb on
+ * resources with that ending. Resolves to false if that is not possible.
+ */
+async function revoke(context: Context, verb: string, ending: string): Promise<boolean> {
+  const { client, dryRun, waitMs } = context;
+  // The dry run reports them with the other bindings.
   if (dryRun !== 'none') return true;
+  const { store } = await readCluster(client.connection, ['ClusterRole'], { signal: client.signal });
+  const isPermitting = ({ rules }: Kinds['ClusterRole']): boolean =>
+    rules?.some(({ verbs, resources }) => verbs.includes(verb) && resources?.some((name) => name.endsWith(ending))) ??
+    false;
+  // A binding has the name of its role.
+  const names = store.list('ClusterRole').filter(isPermitting).map(objectName);
   const { targets } = await findOwnObjects(context, [RESOURCES.ClusterRoleBinding]);
-  const bindings = targets.filter(({ object }) => object.metadata.name === INSTALLATION.webhookRole);
+  const bindings = targets.filter(({ object }) => names.includes(object.metadata.name));
   const isDeleted = await deleteObjects(context, bindings);
-  if (isDeleted && bindings.length > 0) await sleep(ROLES_DELAY_MS, undefined, { signal: client.signal });
+  const delayMs = Math.min(waitMs, MAX_ROLES_DELAY_MS);
+  if (isDeleted && bindings.length > 0) await sleep(delayMs, undefined, { signal: client.signal });
   return isDeleted;
 }
 
@@ -306,7 +393,8 @@ async function deleteObjects(context: Context, targets: readonly Target[]): Prom
       ...(context.dryRun === 'server' ? { dryRun: ['All'] } : {}),
     };
     const send = () => context.client.send({ method: 'DELETE', path, body });
-    isDone = (await reportChange(context, objectName(resource, name), 'deleted', send)) && isDone;
+    const elsewhere = namespace === undefined || namespace === context.namespace ? '' : ` in namespace ${namespace}`;
+    isDone = (await reportChange(context, `${formatName(resource, name)}${elsewhere}`, 'deleted', send)) && isDone;
   }
   return isDone;
 }
@@ -330,67 +418,83 @@ async function reportChange(
 }
 
 /** The name of an object in the notation of kubectl: `deployments.apps/portcullis`. */
-function objectName(resource: ResourceInfo, name: string): string {
+function formatName(resource: ResourceInfo, name: string): string {
   return `${resourceName(resource)}/${name}`;
 }
 
-const SCCS = RESOURCES.SecurityContextConstraints;
-
-async function purgeSccsAndNamespaces(context: Context, purge: Purge): Promise<void> {
-  if (!purge.sccs && !purge.namespaces) return;
-  const definition = await context.client.get(DEFINITIONS, `${SCCS.resource}.${SCCS.group}`);
-  if (definition !== undefined && !isPartOfPortcullis(definition)) {
-    // OpenShift, for example.
-    context.fail('SCCs are kept: their definition has no label of Portcullis.');
-    return;
+/** Removes the labels and annotations that only the label controllers of Portcullis own, as their managers. */
+async function removeLabels(context: Context): Promise<void> {
+  const { client, dryRun } = context;
+  for (const namespace of await client.list(RESOURCES.Namespace)) {
+    const { name, uid } = namespace.metadata;
+    for (const manager of findLabelManagers(namespace)) {
+      // The API server removes the fields of the last apply, except those that other managers own, too.
+      const send = () =>
+        client.send({
+          method: 'PATCH',
+          path: objectPath(RESOURCES.Namespace, name),
+          query: { fieldManager: manager, ...(dryRun === 'server' ? { dryRun: 'All' } : {}) },
+          contentType: 'application/apply-patch+yaml',
+          body: { apiVersion: getApiVersion('Namespace'), kind: 'Namespace', metadata: { name, uid } },
+        });
+      await reportChange(context, `namespaces/${name} labels of ${manager}`, 'removed', send);
+    }
   }
-  if (purge.sccs) await purgeSccs(context);
-  if (purge.namespaces) await purgeNamespaces(context);
 }
 
-/** Deletes the roles for the standard SCCs, and the definitions of Portcullis with all their objects. */
-async function purgeSccs(context: Context): Promise<void> {
+/** Deletes the reports about Pod Security in all namespaces. */
+async function deleteReports(context: Context): Promise<void> {
+  const resource = RESOURCES.Report;
+  const reports = await context.client.list(resource, { labels: `${PART_OF_LABEL}=${PART_OF}` });
+  await deleteObjects(
+    context,
+    reports.map((object) => ({ resource, object })),
+  );
+}
+
+async function purge(
+  context: Context,
+  { purgesDefinitions, purgesNamespaces }: UninstallScope,
+  isForeign: boolean,
+): Promise<void> {
+  if (purgesDefinitions) await purgeDefinitions(context, isForeign);
+  if (purgesNamespaces) await purgeNamespaces(context, isForeign);
+}
+
+/** Deletes the definitions of Portcullis with all their objects, and the roles for the standard SCCs. */
+async function purgeDefinitions(context: Context, isForeign: boolean): Promise<void> {
   const { client, dryRun, report } = context;
-  const roles = [...STANDARD_CLUSTER_ROLE_BINDINGS, ...STANDARD_CLUSTER_ROLES].map(({ metadata }) => metadata?.name);
-  const lists = [RESOURCES.ClusterRoleBinding, RESOURCES.ClusterRole, DEFINITIONS].map(async (resource) => {
-    const objects = await client.list(resource);
-    const isPurged = (object: AnyObject): boolean =>
-      resource === DEFINITIONS ? isPartOfPortcullis(object) : roles.includes(object.metadata.name);
-    return objects.filter(isPurged).map((object) => ({ resource, object }));
-  });
-  const targets = (await Promise.all(lists)).flat();
+  if (isForeign) report('SCCs and their roles are kept: the definition of SCCs belongs to another product.');
+  const roles = isForeign ? [] : await findStandardRoles(client);
+  const definitions = (await client.list(DEFINITIONS)).filter(isPartOfPortcullis);
+  const targets = [...roles, ...definitions.map((object) => ({ resource: DEFINITIONS, object }))];
   const standard = STANDARD_SCCS.map(({ scc }) => scc.metadata?.name);
-  const sccs = targets.length === 0 ? [] : await client.list(SCCS);
+  const sccs = isForeign || definitions.length === 0 ? [] : await client.list(RESOURCES.SecurityContextConstraints);
   for (const { metadata } of sccs.filter(({ metadata }) => !standard.includes(metadata.name))) {
-    report(`${objectName(SCCS, metadata.name)} is deleted with its definition${dryRunSuffix(dryRun)}`);
+    const name = formatName(RESOURCES.SecurityContextConstraints, metadata.name);
+    report(`${name} is deleted with its definition${dryRunSuffix(dryRun)}`);
   }
   await deleteObjects(context, targets);
 }
 
-/** Removes the labels and annotations of Portcullis from all namespaces. */
-async function purgeNamespaces(context: Context): Promise<void> {
+/** Removes the labels for Portcullis from all namespaces, and the ranges that it allocated. */
+async function purgeNamespaces(context: Context, isForeign: boolean): Promise<void> {
   const { client, dryRun } = context;
-  for (const { metadata } of await client.list(RESOURCES.Namespace)) {
-    const operations = [
-      ...removals('labels', metadata.labels, [SCC_MODE_LABEL, TIER_LABEL]),
-      ...removals('annotations', metadata.annotations, Object.values(NAMESPACE_RANGE_ANNOTATIONS)),
+  for (const namespace of await client.list(RESOURCES.Namespace)) {
+    const { name, resourceVersion } = namespace.metadata;
+    const ranges = isForeign ? [] : findRangeAnnotations(namespace).filter(({ isOwn }) => isOwn);
+    const paths = [
+      ...findUserLabels(namespace).map((key) => `/metadata/labels/${escapeKey(key)}`),
+      ...ranges.map(({ key }) => `/metadata/annotations/${escapeKey(key)}`),
     ];
-    if (operations.length === 0) continue;
-    const patch = { operations, dryRun: dryRun === 'server' };
-    const send = () => client.patch(RESOURCES.Namespace, metadata.name, patch);
-    await reportChange(context, `namespaces/${metadata.name} labels and annotations`, 'removed', send);
+    if (paths.length === 0) continue;
+    const operations = [
+      { op: 'replace', path: '/metadata/resourceVersion', value: resourceVersion } as const,
+      ...paths.map((path) => ({ op: 'remove', path }) as const),
+    ];
+    const send = () => client.patch(RESOURCES.Namespace, name, { operations, dryRun: dryRun === 'server' });
+    await reportChange(context, `namespaces/${name} labels and annotations`, 'removed', send);
   }
-}
-
-/** The operations that remove keys from the labels or annotations of an object. */
-function removals(
-  field: 'labels' | 'annotations',
-  present: Readonly<Record<string, string>> = {},
-  keys: readonly string[],
-): readonly JsonPatchOp[] {
-  return keys
-    .filter((key) => Object.hasOwn(present, key))
-    .map((key) => ({ op: 'remove', path: `/metadata/${field}/${escapeKey(key)}` }));
 }
 
 /** Deletes the namespace of the installation if it contains no other objects. */
@@ -427,7 +531,7 @@ async function findOtherObjects({ client, namespace }: Context): Promise<readonl
     const objects = await client.list(resource, { namespace });
     return objects
       .filter((object) => isUserObject(resource, object))
-      .map(({ metadata: { name } }) => objectName(resource, name));
+      .map(({ metadata: { name } }) => formatName(resource, name));
   });
   return (await Promise.all(lists)).flat();
 }

@@ -30,16 +30,25 @@ function getNames(kind: string): readonly string[] {
 }
 
 function deleted(group: string, ...kinds: readonly string[]): readonly string[] {
-  return kinds.flatMap((kind) => getNames(kind).map((name) => `${kind.toLowerCase()}s.${group}/${name} deleted`));
+  const suffix = group === '' ? '' : `.${group}`;
+  return kinds.flatMap((kind) => getNames(kind).map((name) => `${kind.toLowerCase()}s${suffix}/${name} deleted`));
 }
+
+/** The enforcement of static webhooks. */
+const ENFORCEMENT = [
+  'Enforcement that ends:',
+  '- webhooks with failurePolicy Fail: exec.scc.portcullis.dev, mutate.scc.portcullis.dev, validate.scc.portcullis.dev',
+];
+const definitions = getNames('CustomResourceDefinition').map((name) => `${name} (0)`);
+const REMAINS = [
+  'These remain:',
+  `- CustomResourceDefinitions, and the number of their objects: ${definitions.join(', ')}. A new installation uses these settings and SCCs; --purge-crds deletes them`,
+];
 
 const MANAGEMENT = 'clusterrolebindings.rbac.authorization.k8s.io/portcullis-webhook-configurations deleted';
 
-const WEBHOOKS = deleted(
-  'admissionregistration.k8s.io',
-  'ValidatingWebhookConfiguration',
-  'MutatingWebhookConfiguration',
-);
+const VALIDATING = deleted('admissionregistration.k8s.io', 'ValidatingWebhookConfiguration');
+const MUTATING = deleted('admissionregistration.k8s.io', 'MutatingWebhookConfiguration');
 const BINDINGS = deleted('rbac.authorization.k8s.io', 'ClusterRoleBinding');
 
 const replicas = (bindings: readonly string[]): readonly string[] => [
@@ -56,12 +65,16 @@ const replicas = (bindings: readonly string[]): readonly string[] => [
   'secrets/portcullis-serving-certificate deleted',
 ];
 
-const PLANNED = [...WEBHOOKS, ...replicas(BINDINGS)];
+const PLANNED = [...VALIDATING, ...MUTATING, ...replicas(BINDINGS)];
 
+const WAITING = 'Waiting 0 s for API servers to observe the deletion.';
 const REMOVED = [
+  ...ENFORCEMENT,
   MANAGEMENT,
-  ...WEBHOOKS,
-  'Waiting 0 s for API servers to observe the deletion.',
+  ...VALIDATING,
+  WAITING,
+  ...MUTATING,
+  WAITING,
   ...replicas(BINDINGS.filter((line) => line !== MANAGEMENT)),
 ];
 
@@ -97,14 +110,19 @@ describe('uninstall', () => {
   });
 
   test('deletes webhooks first and keeps SCCs; a second run deletes nothing', async () => {
-    assert.deepEqual(await run(['--yes']), {
+    assert.deepEqual(await run(), {
+      code: 2,
+      stdout: lines(...ENFORCEMENT),
+      stderr: 'error: nothing was deleted, because Portcullis enforces: end enforcement first, or use --force\n',
+    });
+    assert.deepEqual(await run(['--yes', '--force']), {
       code: 0,
-      stdout: lines(...REMOVED, 'namespaces/portcullis deleted'),
+      stdout: lines(...REMOVED, 'namespaces/portcullis deleted', ...REMAINS),
       stderr: '',
     });
     const crd = 'securitycontextconstraints.security.openshift.io';
     assert.equal(await get('apiextensions.k8s.io/v1', 'CustomResourceDefinition', crd), 200);
-    const nothing = lines('Nothing to delete: Portcullis is not installed in namespace portcullis.');
+    const nothing = lines('Nothing to delete: Portcullis is not installed in namespace portcullis.', ...REMAINS);
     assert.deepEqual(await run(['--yes']), { code: 0, stdout: nothing, stderr: '' });
     assert.deepEqual(await run(['--dry-run=server']), { code: 0, stdout: nothing, stderr: '' });
     assert.deepEqual(await runProgram(['doctor', '--kubeconfig', kubeconfig]), {
@@ -125,7 +143,7 @@ describe('uninstall', () => {
   ]) {
     test(`a dry run of the ${mode} changes nothing`, async () => {
       const expected = [...PLANNED, 'namespaces/portcullis deleted'];
-      const stdout = lines(...expected.map((line) => `${line}${suffix}`));
+      const stdout = lines(...ENFORCEMENT, ...expected.map((line) => `${line}${suffix}`), ...REMAINS);
       assert.deepEqual(await run([`--dry-run=${mode}`]), { code: 0, stdout, stderr: '' });
       for (const { apiVersion = '', kind = '', metadata } of [...INSTALLED, ...WRITTEN]) {
         assert.equal(await get(apiVersion, kind, metadata?.name ?? '', metadata?.namespace), 200, kind);
@@ -143,13 +161,14 @@ describe('uninstall', () => {
     test(`does not delete anything after ${name}`, async () => {
       const { port } = cluster;
       const question = `This removes Portcullis from https://127.0.0.1:${port}. Type "yes" to continue:\n`;
-      assert.deepEqual(await run([], { stdin }), { code: 2, stdout: '', stderr: `${question}${NOT_CONFIRMED}` });
+      const stdout = lines(...ENFORCEMENT);
+      assert.deepEqual(await run(['--force'], { stdin }), { code: 2, stdout, stderr: `${question}${NOT_CONFIRMED}` });
       assert.equal(await get('apps/v1', 'Deployment', 'portcullis', 'portcullis'), 200);
     });
   }
 
   test('continues after yes', async () => {
-    assert.equal((await run([], { stdin: 'yes\n' })).code, 0);
+    assert.equal((await run(['--force'], { stdin: 'yes\n' })).code, 0);
     assert.equal(await get('apps/v1', 'Deployment', 'portcullis', 'portcullis'), 404);
   });
 
@@ -157,8 +176,8 @@ describe('uninstall', () => {
     await create(of('v1', 'ConfigMap', 'mine'));
     await create(of('coordination.k8s.io/v1', 'Lease', 'mine'));
     await create(of('v1', 'ServiceAccount', 'mine'));
-    const { code, stdout } = await run(['--yes']);
-    assert.equal(stdout, lines(...REMOVED, 'namespaces/portcullis kept: it contains configmaps/mine.'));
+    const { code, stdout } = await run(['--yes', '--force']);
+    assert.equal(stdout, lines(...REMOVED, 'namespaces/portcullis kept: it contains configmaps/mine.', ...REMAINS));
     assert.equal(code, 0);
     for (const [apiVersion, kind] of [
       ['v1', 'ConfigMap'],
@@ -174,7 +193,9 @@ describe('uninstall', () => {
     const type = { 'content-type': 'application/json-patch+json' };
     await cluster.admin.send('PATCH', '/api/v1/namespaces/portcullis', ops, type);
     const kept = 'namespaces/portcullis kept: it has no label app.kubernetes.io/part-of=portcullis.';
-    assert.equal((await run(['--yes'])).stdout, lines(...REMOVED, kept));
+    const label =
+      '- labels pod-security.kubernetes.io/enforce of one namespace, which the plugin PodSecurity of API servers enforces: portcullis=restricted';
+    assert.equal((await run(['--yes', '--force'])).stdout, lines(...REMOVED, kept, ...REMAINS, label));
   });
 
   test('reports custom SCCs that are deleted with their definition', async () => {
@@ -192,7 +213,7 @@ describe('uninstall', () => {
       const answer = await cluster.admin.send('POST', path, scc);
       assert.equal(answer.status, 201, answer.text);
     }
-    const { stdout } = await run(['--dry-run=server', '--purge-sccs']);
+    const { stdout } = await run(['--dry-run=server', '--purge-crds']);
     assert.deepEqual(
       stdout.split('\n').filter((line) => line.startsWith('securitycontextconstraints.')),
       ['securitycontextconstraints.security.openshift.io/mine is deleted with its definition (server dry run)'],
@@ -200,26 +221,196 @@ describe('uninstall', () => {
     for (const name of ['mine', 'restricted-v2']) await cluster.admin.send('DELETE', `${path}/${name}`);
   });
 
-  test('purges SCCs, and labels and annotations of namespaces', async () => {
-    const labels = { 'portcullis.dev/scc': 'enforce', 'portcullis.dev/admission': 'fail-open', team: 'a' };
-    const annotations = { 'openshift.io/sa.scc.uid-range': '1/1', 'openshift.io/sa.scc.mcs': 's0', note: 'b' };
-    const name = 'purged';
-    await create({ apiVersion: 'v1', kind: 'Namespace', metadata: { name, labels, annotations } });
-    const { code, stdout } = await run(['--yes', '--purge-sccs', '--purge-namespaces']);
-    const definitions = getNames('CustomResourceDefinition');
-    assert.equal(
-      stdout,
-      lines(
-        ...REMOVED,
-        ...definitions.map((name) => `customresourcedefinitions.apiextensions.k8s.io/${name} deleted`),
-        'namespaces/purged labels and annotations removed',
-        'namespaces/portcullis deleted',
-      ),
-    );
-    assert.equal(code, 0);
-    const { metadata } = (await cluster.admin.send('GET', '/api/v1/namespaces/purged')).body as KubeObject;
-    assert.deepEqual(metadata?.labels, { 'kubernetes.io/metadata.name': name, team: 'a' });
-    assert.deepEqual(metadata.annotations, { note: 'b' });
+  describe('labels and annotations of namespaces', () => {
+    const [ENFORCE, AUDIT] = ['pod-security.kubernetes.io/enforce', 'pod-security.kubernetes.io/audit'];
+    const LEVEL = 'security.openshift.io/MinimallySufficientPodSecurityStandard';
+    const [UID, MCS] = ['openshift.io/sa.scc.uid-range', 'openshift.io/sa.scc.mcs'];
+    const SYNCER = 'pod-security-admission-label-synchronization-controller';
+    const ALLOCATOR = 'namespace-security-allocation-controller';
+    const NAMES = ['own', 'shared', 'users'];
+
+    const write = async (
+      name: string,
+      manager: string,
+      fields: KubeObject['metadata'],
+      type: string,
+    ): Promise<void> => {
+      const object = { apiVersion: 'v1', kind: 'Namespace', metadata: { name, ...fields } };
+      const path = `/api/v1/namespaces/${name}?fieldManager=${manager}`;
+      const { status, text } = await cluster.admin.send('PATCH', path, object, { 'content-type': type });
+      assert.ok(status < 300, text);
+    };
+    const apply = (name: string, manager: string, fields: KubeObject['metadata']): Promise<void> =>
+      write(name, manager, fields, 'application/apply-patch+yaml');
+    const update = (name: string, manager: string, fields: KubeObject['metadata']): Promise<void> =>
+      write(name, manager, fields, 'application/merge-patch+json');
+    const read = async (): Promise<readonly unknown[]> =>
+      await Promise.all(
+        NAMES.map(async (name) => {
+          const { metadata } = (await cluster.admin.send('GET', `/api/v1/namespaces/${name}`)).body as KubeObject;
+          const labels = Object.entries(metadata?.labels ?? {}).filter(([key]) => !key.startsWith('kubernetes.io/'));
+          return [Object.fromEntries(labels), metadata?.annotations ?? {}];
+        }),
+      );
+
+    beforeEach(async () => {
+      for (const name of NAMES) await apply(name, 'creator', {});
+      const labels = { [ENFORCE]: 'baseline', [AUDIT]: 'baseline' };
+      const annotations = { [LEVEL]: 'baseline' };
+      for (const name of ['own', 'shared']) await apply(name, SYNCER, { labels, annotations });
+      await apply('shared', 'gitops', { labels: { [ENFORCE]: 'baseline', team: 'a' } });
+      await apply('users', 'gitops', { labels: { [ENFORCE]: 'restricted', 'portcullis.dev/scc': 'enforce' } });
+      await update('own', ALLOCATOR, { annotations: { [UID]: '1/1', [MCS]: 's0' } });
+      await update('users', 'kubectl', { annotations: { [UID]: '2/1' } });
+    });
+    after(async () => {
+      for (const name of NAMES) await cluster.admin.send('DELETE', `/api/v1/namespaces/${name}`);
+    });
+
+    const BEFORE = [
+      [
+        { [ENFORCE]: 'baseline', [AUDIT]: 'baseline' },
+        { [LEVEL]: 'baseline', [UID]: '1/1', [MCS]: 's0' },
+      ],
+      [{ [ENFORCE]: 'baseline', [AUDIT]: 'baseline', team: 'a' }, { [LEVEL]: 'baseline' }],
+      [{ [ENFORCE]: 'restricted', 'portcullis.dev/scc': 'enforce' }, { [UID]: '2/1' }],
+    ];
+    const remain = (kept: string): string =>
+      `- labels ${ENFORCE} of ${kept}, which the plugin PodSecurity of API servers enforces: `;
+    const RANGES = '- annotations openshift.io/sa.scc.* of';
+    const cases: readonly {
+      readonly name: string;
+      readonly args: readonly string[];
+      readonly result: readonly unknown[];
+      readonly remains: readonly string[];
+    }[] = [
+      {
+        name: 'those of Portcullis only are removed',
+        args: [],
+        result: [
+          [{}, { [UID]: '1/1', [MCS]: 's0' }],
+          [{ [ENFORCE]: 'baseline', team: 'a' }, {}],
+          [{ [ENFORCE]: 'restricted', 'portcullis.dev/scc': 'enforce' }, { [UID]: '2/1' }],
+        ],
+        remains: [
+          ...REMAINS.slice(1),
+          '- labels portcullis.dev/* of one namespace, which a new installation follows and --purge-namespaces removes: users',
+          `${RANGES} 2 namespaces, which --purge-namespaces removes if Portcullis set them: own, users`,
+          `${remain('2 namespaces')}shared=baseline, users=restricted`,
+        ],
+      },
+      {
+        name: '--keep-labels keeps the Pod Security labels',
+        args: ['--keep-labels'],
+        result: BEFORE,
+        remains: [
+          ...REMAINS.slice(1),
+          '- labels portcullis.dev/* of one namespace, which a new installation follows and --purge-namespaces removes: users',
+          `${RANGES} 2 namespaces, which --purge-namespaces removes if Portcullis set them: own, users`,
+          `${remain('3 namespaces')}own=baseline, shared=baseline, users=restricted`,
+        ],
+      },
+      {
+        name: 'purge options remove labels for Portcullis, its ranges, and its definitions',
+        args: ['--purge-crds', '--purge-namespaces'],
+        result: [
+          [{}, {}],
+          [{ [ENFORCE]: 'baseline', team: 'a' }, {}],
+          [{ [ENFORCE]: 'restricted' }, { [UID]: '2/1' }],
+        ],
+        remains: [
+          `${RANGES} one namespace, that others set: users`,
+          `${remain('2 namespaces')}shared=baseline, users=restricted`,
+        ],
+      },
+    ];
+    for (const { name, args, result, remains } of cases) {
+      test(name, async () => {
+        const list = (stdout: string): readonly string[] =>
+          stdout.slice(stdout.indexOf('These remain:')).trim().split('\n');
+        const dry = await run(['--dry-run=server', ...args]);
+        assert.deepEqual(list(dry.stdout), ['These remain:', ...remains]);
+        assert.deepEqual(await read(), BEFORE);
+        const { code, stdout } = await run(['--yes', '--force', ...args]);
+        assert.deepEqual(list(stdout), ['These remain:', ...remains]);
+        assert.equal(code, 0, stdout);
+        assert.deepEqual(await read(), result);
+      });
+    }
+
+    test('mutating webhooks are deleted after the labels, and the leader cannot restore these', async () => {
+      const { stdout } = await run(['--yes', '--force']);
+      const binding = (role: string): string =>
+        `clusterrolebindings.rbac.authorization.k8s.io/portcullis-${role} deleted`;
+      const steps = [
+        ...REMOVED.slice(ENFORCEMENT.length, REMOVED.indexOf(WAITING) + 1),
+        binding('label-syncer'),
+        binding('run-level-zero-labeler'),
+        binding('uid-range-allocator'),
+        `namespaces/own labels of ${SYNCER} removed`,
+        `namespaces/shared labels of ${SYNCER} removed`,
+        'Waiting 0 s for API servers to observe the change of the labels.',
+        ...MUTATING,
+      ];
+      assert.deepEqual(stdout.split('\n').slice(3, 3 + steps.length), steps);
+      assert.equal(stdout.split('\n')[2], '- the levels of one namespace by labels that Portcullis set: own=baseline');
+    });
+  });
+
+  describe('enforcement that ends', () => {
+    const WEBHOOK_NAMES = 'exec.scc.portcullis.dev, mutate.scc.portcullis.dev, validate.scc.portcullis.dev';
+    const cases: readonly (readonly [name: string, spec: object, lines: readonly string[]])[] = [
+      [
+        'SCCs by default',
+        { scc: { mode: 'enforce' } },
+        [
+          'SCCs in namespaces without the label portcullis.dev/scc (spec.scc.mode: enforce)',
+          'SCCs in one namespace with the label portcullis.dev/scc: labeled',
+        ],
+      ],
+      [
+        'SCCs in labeled namespaces, and a default level',
+        { podSecurity: { defaults: { enforce: 'baseline' } }, rollout: { phase: 'Disabled' } },
+        [
+          'SCCs in one namespace with the label portcullis.dev/scc: labeled',
+          'the level baseline in namespaces without the label pod-security.kubernetes.io/enforce (spec.podSecurity.defaults.enforce)',
+        ],
+      ],
+      [
+        'webhooks of settings that enforce nothing',
+        { scc: { mode: 'off' } },
+        [`webhooks with failurePolicy Fail: ${WEBHOOK_NAMES}`],
+      ],
+      [
+        'the last valid settings',
+        { rollout: { enforcementDate: '2026-02-30' } },
+        [
+          'the last valid settings: PortcullisConfiguration "cluster" is invalid: spec.rollout.enforcementDate: Invalid value: "2026-02-30": must be a date such as 2027-01-31',
+        ],
+      ],
+    ];
+    const path = '/apis/config.portcullis.dev/v1alpha1/portcullisconfigurations';
+    for (const [name, spec, expected] of cases) {
+      test(name, async () => {
+        const labels = { 'portcullis.dev/scc': 'enforce' };
+        await create({ apiVersion: 'v1', kind: 'Namespace', metadata: { name: 'labeled', labels } });
+        const [apiVersion, kind] = ['config.portcullis.dev/v1alpha1', 'PortcullisConfiguration'];
+        const { status, text } = await cluster.admin.send('POST', path, {
+          apiVersion,
+          kind,
+          metadata: { name: 'cluster' },
+          spec,
+        });
+        assert.equal(status, 201, text);
+        assert.deepEqual(await run(['--yes']), {
+          code: 2,
+          stdout: lines('Enforcement that ends:', ...expected.map((line) => `- ${line}`)),
+          stderr: 'error: nothing was deleted, because Portcullis enforces: end enforcement first, or use --force\n',
+        });
+        await cluster.admin.send('DELETE', `${path}/cluster`);
+        await cluster.admin.send('DELETE', '/api/v1/namespaces/labeled');
+      });
+    }
   });
 
   test('reports replicas outside of the cluster', async () => {
@@ -241,15 +432,18 @@ describe('uninstall', () => {
     );
   });
 
-  test('purges nothing if another product defines SCCs', async () => {
+  test('keeps SCCs if another product defines them', async () => {
     const path = '/apis/apiextensions.k8s.io/v1/customresourcedefinitions';
     const ops = [{ op: 'remove', path: '/metadata/labels/app.kubernetes.io~1part-of' }];
     const type = { 'content-type': 'application/json-patch+json' };
     await cluster.admin.send('PATCH', `${path}/securitycontextconstraints.security.openshift.io`, ops, type);
-    const { code, stdout } = await run(['--yes', '--purge-sccs', '--purge-namespaces']);
-    const kept = 'SCCs are kept: their definition has no label of Portcullis.';
-    assert.equal(stdout, lines(...REMOVED, kept, 'namespaces/portcullis deleted'));
-    assert.equal(code, 1);
+    const { code, stdout } = await run(['--yes', '--force', '--purge-crds', '--purge-namespaces']);
+    const kept = 'SCCs and their roles are kept: the definition of SCCs belongs to another product.';
+    const scc =
+      'customresourcedefinitions.apiextensions.k8s.io/securitycontextconstraints.security.openshift.io deleted';
+    const own = deleted('apiextensions.k8s.io', 'CustomResourceDefinition').filter((line) => line !== scc);
+    assert.equal(stdout, lines(...REMOVED, kept, ...own, 'namespaces/portcullis deleted'));
+    assert.equal(code, 0);
     await cluster.admin.send('DELETE', `${path}/securitycontextconstraints.security.openshift.io`);
   });
 });
@@ -257,25 +451,41 @@ describe('uninstall', () => {
 describe('uninstall deletes nothing', () => {
   const [hook] = INSTALLED.filter(({ kind }) => kind === 'ValidatingWebhookConfiguration');
   const KEPT = 'All other objects are kept: without them, API servers would deny requests that match the webhooks.\n';
-  const cases: readonly (readonly [name: string, answers: readonly Responder[], stdout: string])[] = [
+  /** Answers lists of validating webhook configurations, and refuses every change. */
+  const respond: Responder = (response, request) => {
+    const isHook = request.url?.includes('/validatingwebhookconfigurations') === true;
+    const answer =
+      request.method === 'GET' ? list(...(isHook ? [hook] : [])) : refusal(403, 'User "jo" cannot delete it');
+    answer(response, request);
+  };
+  const cases: readonly (readonly [name: string, respond: Responder, outcome: Outcome])[] = [
     [
-      'if webhooks cannot be listed',
-      [refusal(403, 'User "jo" cannot list them')],
-      `Webhook configurations cannot be listed: User "jo" cannot list them\nWebhook configurations cannot be listed: User "jo" cannot list them\n${KEPT}`,
+      'if the cluster cannot be read',
+      refusal(403, 'User "jo" cannot list them'),
+      {
+        code: 2,
+        stdout: '',
+        stderr:
+          'error: this needs the verb "list" on namespaces, psaenforcementconfigs.config.openshift.io, featuregates.config.openshift.io, portcullisconfigurations.config.portcullis.dev, validatingwebhookconfigurations.admissionregistration.k8s.io, mutatingwebhookconfigurations.admissionregistration.k8s.io: User "jo" cannot list them\n',
+      },
     ],
     [
       'if webhooks cannot be deleted',
-      [list(), list(hook), list(), refusal(403, 'User "jo" cannot delete it')],
-      `validatingwebhookconfigurations.admissionregistration.k8s.io/psa.portcullis.dev not deleted: User "jo" cannot delete it\n${KEPT}`,
+      respond,
+      {
+        code: 1,
+        stdout: `validatingwebhookconfigurations.admissionregistration.k8s.io/psa.portcullis.dev not deleted: User "jo" cannot delete it\n${KEPT}`,
+        stderr: '',
+      },
     ],
   ];
-  for (const [name, answers, stdout] of cases) {
+  for (const [name, answer, outcome] of cases) {
     test(name, async (t) => {
       const server = await startScriptedServer();
       t.after(() => server.stop());
-      server.respond(...answers);
+      server.respond(answer);
       const args = ['uninstall', '--yes', '--kubeconfig', await server.kubeconfig()];
-      assert.deepEqual(await runProgram(args), { code: 1, stdout, stderr: '' });
+      assert.deepEqual(await runProgram(args), outcome);
       assert.deepEqual(
         server.requests.filter(({ method, url }) => method !== 'GET' && !url.includes('webhookconfigurations')),
         [],

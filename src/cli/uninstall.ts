@@ -1,0 +1,262 @@
+/** The consequences of an uninstallation: the enforcement that ends, the labels of Portcullis, and what remains. */
+import { readCluster } from '../cluster/lists.ts';
+import { createEffectivePodSecurity } from '../cluster/rollout.ts';
+import type { Store } from '../cluster/store.ts';
+import { settingsFromObject } from '../config/configuration.ts';
+import { UserError } from '../config/files.ts';
+import type { Settings } from '../config/settings.ts';
+import { CONTROLLER_NAMES } from '../controllers/index.ts';
+import { getMetadataOwners } from '../kube/managed-fields.ts';
+import { findKind, RESOURCES } from '../kube/resources.ts';
+import { NAMESPACE_RANGE_ANNOTATIONS } from '../kube/scc.ts';
+import { summarizeNames } from '../kube/text.ts';
+import type { Namespace } from '../kube/types.ts';
+import { CONFIGURATION_KINDS, isPartOfPortcullis, type WebhookConfiguration } from '../kube/webhooks.ts';
+import {
+  CONFIGURATION_NAME,
+  LABEL_SYNC_MANAGER,
+  POD_SECURITY_CONFIG_MAP,
+  POD_SECURITY_LABELS,
+  RANGE_ALLOCATION_MANAGER,
+  RUN_LEVEL_ZERO_MANAGER,
+  TIER_LABEL,
+} from '../kube/well-known.ts';
+import { isTerminating } from '../policy/rollout/label-sync.ts';
+import { SCC_MODE_LABEL, sccMode } from '../policy/scc/mode.ts';
+import { STANDARD_CLUSTER_ROLE_BINDINGS, STANDARD_CLUSTER_ROLES } from '../policy/scc/standard.ts';
+import { VERSION } from './command.ts';
+import { DEFINITIONS, type AnyObject, type ClusterClient } from './installation.ts';
+
+const SCCS = RESOURCES.SecurityContextConstraints;
+const { enforce: ENFORCE_LABEL } = POD_SECURITY_LABELS;
+
+// The fields of namespaces that Portcullis set.
+
+/** The field managers of the controllers that maintain Pod Security labels, by server-side apply. */
+const LABEL_MANAGERS = [LABEL_SYNC_MANAGER, RUN_LEVEL_ZERO_MANAGER] as const;
+
+/** The label managers that own fields of a namespace; none of a namespace that is being deleted. */
+export function findLabelManagers(namespace: Namespace): readonly string[] {
+  if (isTerminating(namespace)) return [];
+  const owners = getMetadataOwners(namespace.metadata) ?? [];
+  const isOwner = (name: string): boolean =>
+    owners.some(({ manager, operation }) => manager === name && operation === 'Apply');
+  return LABEL_MANAGERS.filter(isOwner);
+}
+
+/** The enforced level that ends with the labels of Portcullis; `undefined` if there is none, or another manager owns the label. */
+function getOwnLevel(namespace: Namespace): string | undefined {
+  const managers = findLabelManagers(namespace);
+  const owners = getMetadataOwners(namespace.metadata)?.filter(({ labels }) => labels.has(ENFORCE_LABEL)) ?? [];
+  const isOwn = owners.length > 0 && owners.every(({ manager }) => managers.includes(manager));
+  return isOwn ? namespace.metadata?.labels?.[ENFORCE_LABEL] : undefined;
+}
+
+/** The labels for Portcullis, which users set. */
+export function findUserLabels({ metadata }: Namespace): readonly string[] {
+  return [SCC_MODE_LABEL, TIER_LABEL].filter((key) => metadata?.labels?.[key] !== undefined);
+}
+
+/** The annotations with the ranges of the namespace, and whether Portcullis is their only owner. */
+export function findRangeAnnotations({
+  metadata,
+}: Namespace): readonly { readonly key: string; readonly isOwn: boolean }[] {
+  const owners = getMetadataOwners(metadata) ?? [];
+  return Object.values(NAMESPACE_RANGE_ANNOTATIONS)
+    .filter((key) => metadata?.annotations?.[key] !== undefined)
+    .map((key) => {
+      const managers = owners.flatMap(({ manager, annotations }) => (annotations.has(key) ? manager : []));
+      return { key, isOwn: managers.length > 0 && managers.every((manager) => manager === RANGE_ALLOCATION_MANAGER) };
+    });
+}
+
+/** True if the definition of SCCs belongs to another product, such as OpenShift, which sets labels and ranges itself. */
+export async function hasForeignSccs(client: ClusterClient): Promise<boolean> {
+  const definition = await client.get(DEFINITIONS, `${SCCS.resource}.${SCCS.group}`);
+  return definition !== undefined && !isPartOfPortcullis(definition);
+}
+
+// The enforcement that ends.
+
+/** The state of an installation that enforces. */
+interface Installation {
+  readonly store: Store;
+  readonly namespace: string;
+  readonly configurations: readonly WebhookConfiguration[];
+}
+
+/**
+ * Describes what the cluster no longer denies after the uninstallation; empty if nothing is enforced.
+ * @throws {UserError} if the cluster cannot be read
+ */
+export async function findEnforcement(
+  client: ClusterClient,
+  { namespace, keepsLabels }: { readonly namespace: string; readonly keepsLabels: boolean },
+): Promise<readonly string[]> {
+  const { store } = await readCluster(
+    client.connection,
+    ['Namespace', 'PSAEnforcementConfig', 'FeatureGate', 'PortcullisConfiguration', ...CONFIGURATION_KINDS],
+    { signal: client.signal },
+  );
+  const configMap = await client.get(RESOURCES.ConfigMap, POD_SECURITY_CONFIG_MAP, namespace);
+  if (configMap) store.put('ConfigMap', configMap);
+  const configurations = CONFIGURATION_KINDS.flatMap((kind): readonly WebhookConfiguration[] =>
+    store.list(kind),
+  ).filter(isPartOfPortcullis);
+  const byWebhooks = configurations.length === 0 ? [] : describeWebhooks({ store, namespace, configurations });
+  const byLabels = keepsLabels || (await hasForeignSccs(client)) ? [] : describeLabels(store);
+  return [...byWebhooks, ...byLabels];
+}
+
+function describeWebhooks(installation: Installation): readonly string[] {
+  const { store, namespace, configurations } = installation;
+  try {
+    const object = store.get('PortcullisConfiguration', CONFIGURATION_NAME);
+    const settings = settingsFromObject(object, { controllers: CONTROLLER_NAMES, namespace });
+    const lines = [...describeSccs(installation, settings), ...describePodSecurity(installation, settings)];
+    if (lines.length > 0) return lines;
+  } catch (error) {
+    if (!(error instanceof UserError)) throw error;
+    return [`the last valid settings: ${error.message}`];
+  }
+  // Replicas outside of the cluster may have other settings.
+  const closed = configurations.flatMap(({ webhooks }) =>
+    (webhooks ?? []).flatMap(({ name, failurePolicy }) => (failurePolicy === 'Ignore' ? [] : name)),
+  );
+  return closed.length === 0 ? [] : [`webhooks with failurePolicy Fail: ${summarizeNames(closed)}`];
+}
+
+function describeSccs({ store, configurations }: Installation, { scc }: Settings): readonly string[] {
+  if (!configurations.some(({ metadata }) => metadata?.name?.endsWith('scc.portcullis.dev'))) return [];
+  const labeled = store
+    .list('Namespace')
+    .filter((one) => one.metadata?.labels?.[SCC_MODE_LABEL] !== undefined && sccMode(one, scc).mode === 'enforce');
+  return [
+    ...(scc.mode === 'enforce'
+      ? [`SCCs in namespaces without the label ${SCC_MODE_LABEL} (spec.scc.mode: enforce)`]
+      : []),
+    ...describeNamespaces(labeled, (list) => `SCCs in ${list} with the label ${SCC_MODE_LABEL}`),
+  ];
+}
+
+function describePodSecurity(
+  { store, namespace, configurations }: Installation,
+  settings: Settings,
+): readonly string[] {
+  if (!configurations.some(({ metadata }) => metadata?.name === 'psa.portcullis.dev')) return [];
+  const { rollout, podSecurity } = settings;
+  const scope = { store, namespace, version: VERSION };
+  const effective = createEffectivePodSecurity(
+    scope,
+    () => rollout,
+    () => podSecurity,
+  )();
+  const level = effective.configuration.defaults.enforce;
+  if (level === 'privileged') return [];
+  const field = rollout.phase === 'Disabled' ? 'spec.podSecurity.defaults.enforce' : 'spec.rollout';
+  return [`the level ${level} in namespaces without the label ${ENFORCE_LABEL} (${field})`];
+}
+
+function describeLabels(store: Store): readonly string[] {
+  const isDenying = (one: Namespace): boolean => !['privileged', undefined].includes(getOwnLevel(one));
+  return describeNamespaces(
+    store.list('Namespace').filter(isDenying),
+    (list) => `the levels of ${list} by labels that Portcullis set`,
+    getOwnLevel,
+  );
+}
+
+/** A line about namespaces, with their names and values; none without namespaces. */
+function describeNamespaces(
+  namespaces: readonly Namespace[],
+  describe: (count: string) => string,
+  value: (namespace: Namespace) => string | undefined = () => undefined,
+): readonly string[] {
+  if (namespaces.length === 0) return [];
+  const names = namespaces.map((one) =>
+    [one.metadata?.name, value(one)].filter((text) => text !== undefined).join('='),
+  );
+  const count = namespaces.length === 1 ? 'one namespace' : `${namespaces.length} namespaces`;
+  return [`${describe(count)}: ${summarizeNames(names)}`];
+}
+
+// What remains.
+
+/** What an uninstallation deletes or keeps in addition to the installation. */
+export interface UninstallScope {
+  /** Deletes the CustomResourceDefinitions, and with them all their objects. */
+  readonly purgesDefinitions: boolean;
+  /** Removes labels for Portcullis, and ranges, from namespaces. */
+  readonly purgesNamespaces: boolean;
+  /** Keeps the Pod Security labels that Portcullis set. */
+  readonly keepsLabels: boolean;
+}
+
+/** Describes the objects, labels and annotations that remain. A dry run describes those that would remain. */
+export async function findRemains(client: ClusterClient, scope: UninstallScope): Promise<readonly string[]> {
+  const isForeign = await hasForeignSccs(client);
+  const all = await client.list(RESOURCES.Namespace);
+  const namespaces = all.filter((one) => !isTerminating(one) && !isPartOfPortcullis(one));
+  return [
+    ...(scope.purgesDefinitions ? [] : await describeDefinitions(client, isForeign)),
+    ...(isForeign ? [] : describeSettings(namespaces, scope)),
+    ...describeNamespaces(
+      namespaces.filter((one) => getRemainingLevel(one, scope.keepsLabels || isForeign) !== undefined),
+      (list) => `labels ${ENFORCE_LABEL} of ${list}, which the plugin PodSecurity of API servers enforces`,
+      (one) => one.metadata?.labels?.[ENFORCE_LABEL],
+    ),
+  ];
+}
+
+async function describeDefinitions(client: ClusterClient, isForeign: boolean): Promise<readonly string[]> {
+  const definitions = (await client.list(DEFINITIONS)).filter(isPartOfPortcullis);
+  const counts = definitions.map(async ({ metadata: { name } }) => {
+    const [resource = '', ...group] = name.split('.');
+    const kind = findKind({ resource, group: group.join('.') });
+    return kind === undefined ? name : `${name} (${(await client.list(RESOURCES[kind])).length})`;
+  });
+  const names = await Promise.all(counts);
+  const roles = isForeign ? [] : await findStandardRoles(client);
+  return [
+    ...(names.length === 0
+      ? []
+      : [
+          `CustomResourceDefinitions, and the number of their objects: ${summarizeNames(names)}. A new installation uses these settings and SCCs; --purge-crds deletes them`,
+        ]),
+    ...(roles.length === 0
+      ? []
+      : [`${roles.length} roles and bindings system:openshift:scc:*; --purge-crds deletes them`]),
+  ];
+}
+
+/** The roles for the use of standard SCCs and their bindings, bindings first. */
+export async function findStandardRoles(client: ClusterClient) {
+  const names = [...STANDARD_CLUSTER_ROLE_BINDINGS, ...STANDARD_CLUSTER_ROLES].map(({ metadata }) => metadata?.name);
+  const lists = [RESOURCES.ClusterRoleBinding, RESOURCES.ClusterRole].map(async (resource) => {
+    const objects = await client.list(resource);
+    return objects.filter(({ metadata }) => names.includes(metadata.name)).map((object) => ({ resource, object }));
+  });
+  return (await Promise.all(lists)).flat();
+}
+
+function describeSettings(namespaces: readonly AnyObject[], { purgesNamespaces }: UninstallScope): readonly string[] {
+  const labeled = purgesNamespaces ? [] : namespaces.filter((one) => findUserLabels(one).length > 0);
+  const hasRange = (one: AnyObject): boolean =>
+    findRangeAnnotations(one).some(({ isOwn }) => !purgesNamespaces || !isOwn);
+  const ending = purgesNamespaces ? 'that others set' : 'which --purge-namespaces removes if Portcullis set them';
+  return [
+    ...describeNamespaces(
+      labeled,
+      (list) => `labels portcullis.dev/* of ${list}, which a new installation follows and --purge-namespaces removes`,
+    ),
+    ...describeNamespaces(
+      namespaces.filter(hasRange),
+      (list) => `annotations openshift.io/sa.scc.* of ${list}, ${ending}`,
+    ),
+  ];
+}
+
+function getRemainingLevel(namespace: AnyObject, keepsLabels: boolean): string | undefined {
+  const level = namespace.metadata.labels?.[ENFORCE_LABEL];
+  return keepsLabels || getOwnLevel(namespace) === undefined ? level : undefined;
+}
