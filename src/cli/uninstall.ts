@@ -199,7 +199,7 @@ export async function findRemains(client: ClusterClient, scope: UninstallScope):
   const namespaces = all.filter((one) => !isTerminating(one) && !isPartOfPortcullis(one));
   return [
     ...(scope.purgesDefinitions ? [] : await describeDefinitions(client, isForeign)),
-    ...(isForeign ? [] : describeSettings(namespaces, scope)),
+    ...(isForeign ? [] : describeNamespaceFields(namespaces, scope)),
     ...describeNamespaces(
       namespaces.filter((one) => getRemainingLevel(one, scope.keepsLabels || isForeign) !== undefined),
       (list) => `labels ${ENFORCE_LABEL} of ${list}, which the plugin PodSecurity of API servers enforces`,
@@ -239,7 +239,10 @@ export async function findStandardRoles(client: ClusterClient) {
   return (await Promise.all(lists)).flat();
 }
 
-function describeSettings(namespaces: readonly AnyObject[], { purgesNamespaces }: UninstallScope): readonly string[] {
+function describeNamespaceFields(
+  namespaces: readonly AnyObject[],
+  { purgesNamespaces }: UninstallScope,
+): readonly string[] {
   const labeled = purgesNamespaces ? [] : namespaces.filter((one) => findUserLabels(one).length > 0);
   const hasRange = (one: AnyObject): boolean =>
     findRangeAnnotations(one).some(({ isOwn }) => !purgesNamespaces || !isOwn);

@@ -257,7 +257,9 @@ function createAllocatorReconciler({ settings }: ControllerContext, standbyMs = 
   const findNeed = (namespace: Namespace): ReturnType<typeof findNamespaceNeed> => {
     const { scc, disabledControllers } = settings.value;
     const isEnforced = scc.mode === 'enforce' || sccMode(namespace, scc).mode === 'enforce';
-    return isEnforced && !disabledControllers.includes(RANGE_ALLOCATION_MANAGER) ? findNamespaceNeed(namespace, ranges) : undefined;
+    return isEnforced && !disabledControllers.includes(RANGE_ALLOCATION_MANAGER)
+      ? findNamespaceNeed(namespace, ranges)
+      : undefined;
   };
   const keys = (namespace: Namespace): readonly string[] =>
     findNeed(namespace) ? [namespace.metadata?.name ?? ''] : [];

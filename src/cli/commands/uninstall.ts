@@ -98,28 +98,39 @@ export const command = defineCommand({
       purgesNamespaces: options['purge-namespaces'],
     };
     return await withCluster(options, io, async (client) => {
-      const print = (line: string): void => void io.stdout.write(`${printable(line)}\n`);
-      const printList = (title: string, items: readonly string[]): void =>
-        items.length === 0 ? undefined : [title, ...items.map((item) => `- ${item}`)].forEach(print);
+      const { printList, ...reporter } = createReporter(io.stdout);
       const enforcement = await findEnforcement(client, { namespace, keepsLabels });
       printList('Enforcement that ends:', enforcement);
       if (dryRun === 'none') await checkPermission(enforcement, { ...options, scope, client, io });
-      let [reported, failures] = [0, 0];
-      const report = (line: string): void => {
-        reported++;
-        print(line);
-      };
-      const fail = (line: string): void => {
-        failures++;
-        report(line);
-      };
-      await uninstall({ client, namespace, dryRun, waitMs, report, fail }, scope);
-      if (reported === 0) report(`Nothing to delete: Portcullis is not installed in namespace ${namespace}.`);
+      await uninstall({ client, namespace, dryRun, waitMs, ...reporter }, scope);
+      const { reported, failed } = reporter.counts;
+      if (reported === 0) reporter.report(`Nothing to delete: Portcullis is not installed in namespace ${namespace}.`);
       printList('These remain:', await findRemains(client, scope));
-      return failures === 0 ? EXIT.passed : EXIT.violations;
+      return failed === 0 ? EXIT.passed : EXIT.violations;
     });
   },
 });
+
+function createReporter(stdout: Io['stdout']) {
+  const counts = { reported: 0, failed: 0 };
+  const print = (line: string): void => void stdout.write(`${printable(line)}\n`);
+  const report = (line: string): void => {
+    counts.reported++;
+    print(line);
+  };
+  return {
+    counts,
+    report,
+    fail(line: string): void {
+      counts.failed++;
+      report(line);
+    },
+    /** Prints a title and a list; nothing for an empty list. */
+    printList(title: string, items: readonly string[]): void {
+      if (items.length > 0) [title, ...items.map((item) => `- ${item}`)].forEach(print);
+    },
+  };
+}
 
 interface Permission {
   readonly force: boolean;

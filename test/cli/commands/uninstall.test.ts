@@ -4,7 +4,9 @@ import { buildManifests, defaultSettings, webhookConfigurations } from '../../..
 import type { KubeObject } from '../../../src/kube/types.ts';
 import { STANDARD_SCCS } from '../../../src/policy/scc/standard.ts';
 import { startCluster, type TestCluster } from '../../support/dev-cluster.ts';
+import { readCommands, runScript } from '../../support/documented.ts';
 import { createInstaller, type Installer } from '../../support/installer.ts';
+import { hasKubectl } from '../../support/kubectl.ts';
 import { runProgram, type Outcome, type Environment } from '../../support/memory-io.ts';
 import { list, refusal, startScriptedServer, type Responder } from '../../support/scripted-server.ts';
 
@@ -344,9 +346,7 @@ describe('uninstall', () => {
         `clusterrolebindings.rbac.authorization.k8s.io/portcullis-${role} deleted`;
       const steps = [
         ...REMOVED.slice(ENFORCEMENT.length, REMOVED.indexOf(WAITING) + 1),
-        binding('label-syncer'),
-        binding('run-level-zero-labeler'),
-        binding('uid-range-allocator'),
+        ...['label-syncer', 'readiness-dry-run', 'run-level-zero-labeler', 'uid-range-allocator'].map(binding),
         `namespaces/own labels of ${SYNCER} removed`,
         `namespaces/shared labels of ${SYNCER} removed`,
         'Waiting 0 s for API servers to observe the change of the labels.',
@@ -409,6 +409,31 @@ describe('uninstall', () => {
         });
         await cluster.admin.send('DELETE', `${path}/cluster`);
         await cluster.admin.send('DELETE', '/api/v1/namespaces/labeled');
+      });
+    }
+  });
+
+  describe('documented commands', { skip: !hasKubectl && 'there is no kubectl' }, () => {
+    const commands = (heading: string): string => {
+      const script = readCommands('docs/uninstall.md', heading).join('');
+      return script.replaceAll('portcullis uninstall', 'portcullis uninstall --yes --wait=0s').replace('sleep 5', '');
+    };
+    const cases: readonly (readonly [heading: string, left: readonly string[]])[] = [
+      ['Back to plain Pod Security labels', ['namespace/payments']],
+      ['By hand', []],
+    ];
+    for (const [heading, left] of cases) {
+      test(heading, async () => {
+        await create({ apiVersion: 'v1', kind: 'Namespace', metadata: { name: 'payments' } });
+        const { code, stdout, stderr } = await runScript(commands(heading), kubeconfig);
+        assert.equal(code, 0, `${stdout}${stderr}`);
+        const kinds = 'validatingwebhookconfigurations,mutatingwebhookconfigurations,clusterroles,clusterrolebindings';
+        const part = '-l app.kubernetes.io/part-of=portcullis -o name';
+        const remaining = await runScript(`kubectl get ${kinds} ${part}`, kubeconfig);
+        assert.deepEqual(remaining, { code: 0, stdout: '', stderr: '' });
+        const label = 'kubectl get namespaces -l pod-security.kubernetes.io/enforce=baseline -o name';
+        assert.deepEqual((await runScript(label, kubeconfig)).stdout, lines(...left));
+        await cluster.admin.send('DELETE', '/api/v1/namespaces/payments');
       });
     }
   });

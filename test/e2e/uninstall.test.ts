@@ -1,0 +1,214 @@
+/** Uninstallations of a customized installation that enforces, by the commands of the documentation, while pods are created. */
+import assert from 'node:assert/strict';
+import { after, before, suite, test } from 'node:test';
+import { setTimeout as pause } from 'node:timers/promises';
+import type { JsonObject } from '../../src/kube/types.ts';
+import { objectMetadata, responseMessage, responseObject } from '../support/answers.ts';
+import {
+  ASSETS,
+  createSystem,
+  startControlPlane,
+  type ControlPlane,
+  type System,
+} from '../support/control-plane/index.ts';
+import { apply, create, localObjects } from '../support/control-plane/installation.ts';
+import { readCommands, runScript, type ScriptOutcome } from '../support/documented.ts';
+import { eventually } from '../support/eventually.ts';
+import { hasKubectl } from '../support/kubectl.ts';
+
+const APPLY = { 'content-type': 'application/apply-patch+yaml' };
+const ENFORCE = 'pod-security.kubernetes.io/enforce';
+const REFUSED = 'error: nothing was deleted, because Portcullis enforces: end enforcement first, or use --force\n';
+const WAIT_MS = 60_000;
+
+/** The commands of a section, with the confirmation and a short wait. */
+function documented(heading: string): string {
+  const [block = ''] = readCommands('docs/uninstall.md', heading);
+  assert.notEqual(block, '', heading);
+  return block.replaceAll('portcullis uninstall', 'portcullis uninstall --yes --wait=500ms');
+}
+
+/** Pods of namespaces whose service accounts may use one SCC. SCCs complete the pod of `plain` for the level restricted. */
+const PODS = [
+  { namespace: 'plain', scc: 'restricted-v2', securityContext: {} },
+  { namespace: 'mighty', scc: 'privileged', securityContext: { privileged: true } },
+  { namespace: 'gitops', scc: 'anyuid', securityContext: {} },
+] as const;
+
+function pod({ scc, securityContext }: { readonly scc: string; readonly securityContext: JsonObject }): JsonObject {
+  const metadata = { name: 'loop', annotations: { 'openshift.io/required-scc': scc } };
+  return { metadata, spec: { containers: [{ name: 'c', image: 'registry.example.com/c:1', securityContext }] } };
+}
+
+const RBAC = 'rbac.authorization.k8s.io';
+
+/** A role of the default service account of a namespace, which uses an SCC. */
+function grant(namespace: string, scc: string): readonly JsonObject[] {
+  const type = { apiVersion: `${RBAC}/v1`, metadata: { name: 'scc', namespace } };
+  const roleRef = { apiGroup: RBAC, kind: 'ClusterRole', name: `system:openshift:scc:${scc}` };
+  return [
+    { ...type, kind: 'RoleBinding', roleRef, subjects: [{ kind: 'ServiceAccount', name: 'default', namespace }] },
+  ];
+}
+
+suite('uninstall', { skip: !hasKubectl && 'there is no kubectl' }, () => {
+  let plane: ControlPlane;
+  let system: System;
+  let kubeconfig = '';
+
+  const run = (script: string): Promise<ScriptOutcome> => runScript(script, kubeconfig);
+  const read = async (path: string): Promise<JsonObject> => responseObject(await plane.admin.send('GET', path));
+  const labels = async (name: string): Promise<Readonly<Record<string, unknown>>> =>
+    (objectMetadata(await read(`/api/v1/namespaces/${name}`))['labels'] ?? {}) as Readonly<Record<string, unknown>>;
+  const enforced = async (): Promise<readonly unknown[]> =>
+    await Promise.all(PODS.map(async ({ namespace }) => (await labels(namespace))[ENFORCE]));
+  const applyAs = async (manager: string, object: JsonObject, resource: string): Promise<void> => {
+    const { name } = objectMetadata(object);
+    const path = `${resource}/${String(name)}?fieldManager=${manager}&force=true`;
+    const answer = await plane.admin.send('PATCH', path, object, APPLY);
+    assert.ok(answer.status < 300, answer.text);
+  };
+  const configure = async (): Promise<void> => {
+    const settings = {
+      apiVersion: 'config.portcullis.dev/v1alpha1',
+      kind: 'PortcullisConfiguration',
+      metadata: { name: 'cluster' },
+      spec: { rollout: { phase: 'Enforce', raiseSettleTime: '1s' }, scc: { mode: 'enforce' } },
+    };
+    await applyAs('administrator', settings, '/apis/config.portcullis.dev/v1alpha1/portcullisconfigurations');
+  };
+  const requestEnforcement = async (): Promise<void> => {
+    const apiVersion = 'config.openshift.io/v1alpha1';
+    const object = {
+      apiVersion,
+      kind: 'PSAEnforcementConfig',
+      metadata: { name: 'cluster' },
+      spec: { enforcementMode: 'Restricted' },
+    };
+    await applyAs('administrator', object, `/apis/${apiVersion}/psaenforcementconfigs`);
+  };
+  /** Creates pods as dry runs until it is stopped. Resolves to the distinct denials. */
+  const createPods = () => {
+    const denials = new Set<string>();
+    let isStopped = false;
+    const loop = (async () => {
+      for (let count = 0; !isStopped || count < 2; count++) {
+        for (const one of PODS) {
+          const path = `/api/v1/namespaces/${one.namespace}/pods?dryRun=All`;
+          const answer = await plane.admin.send('POST', path, pod(one), { 'Impersonate-User': 'alice' });
+          if (answer.status !== 201) denials.add(`${one.namespace}: ${String(responseMessage(answer))}`);
+        }
+        await pause(10);
+      }
+    })();
+    return async (): Promise<readonly string[]> => {
+      isStopped = true;
+      await loop;
+      return [...denials];
+    };
+  };
+  /** Starts replicas, and waits until the settings of the cluster are enforced. */
+  const start = async (): Promise<void> => {
+    await system.scale(2);
+    const published = '/api/v1/namespaces/portcullis/configmaps/portcullis-pod-security';
+    await eventually(async () => {
+      const { annotations = {} } = objectMetadata(await read(published)) as { readonly annotations?: JsonObject };
+      assert.equal(annotations['portcullis.dev/pod-security-default'], 'restricted');
+      assert.deepEqual(await enforced(), ['restricted', 'privileged', 'baseline']);
+    }, WAIT_MS);
+    // Each replica reads the standard SCCs that the leader has created.
+    await eventually(async () => {
+      const stop = createPods();
+      await pause(200);
+      assert.deepEqual(await stop(), []);
+    }, WAIT_MS);
+  };
+  const stopReplicas = async (): Promise<void> => {
+    await Promise.all(system.replicas.map((replica) => replica.stop()));
+    for (const replica of system.replicas) await system.retire(replica);
+  };
+
+  before(async () => {
+    plane = await startControlPlane(ASSETS === undefined ? {} : { podSecurityPlugin: 'on' });
+    kubeconfig = await plane.kubeconfigFor('admin', ['system:masters']);
+    system = await createSystem(plane, { objectsFor: (port) => localObjects(port) });
+    for (const { namespace: name, scc } of PODS) {
+      const object = { apiVersion: 'v1', kind: 'Namespace', metadata: { name } };
+      await create(plane.admin, object);
+      await apply(plane.admin, grant(name, scc));
+    }
+    const labeled = { name: 'gitops', labels: { [ENFORCE]: 'baseline', team: 'shop' } };
+    await applyAs('gitops', { apiVersion: 'v1', kind: 'Namespace', metadata: labeled }, '/api/v1/namespaces');
+    const rules = [{ apiGroups: [''], resources: ['pods'], verbs: ['create'] }];
+    const type = { apiVersion: `${RBAC}/v1`, metadata: { name: 'creator' } };
+    const subjects = [{ apiGroup: RBAC, kind: 'User', name: 'alice' }];
+    const roleRef = { apiGroup: RBAC, kind: 'ClusterRole', name: 'creator' };
+    await apply(plane.admin, [
+      { ...type, kind: 'ClusterRole', rules },
+      { ...type, kind: 'ClusterRoleBinding', roleRef, subjects },
+    ]);
+  });
+  after(async () => {
+    await system.stop().finally(() => plane.stop());
+  });
+
+  test('environment', (t) => t.diagnostic(`ran against: ${plane.title}`));
+
+  const ENFORCEMENT = [
+    'Enforcement that ends:',
+    '- SCCs in namespaces without the label portcullis.dev/scc (spec.scc.mode: enforce)',
+    `- the level restricted in namespaces without the label ${ENFORCE} (spec.rollout)`,
+    '- the levels of one namespace by labels that Portcullis set: plain=restricted',
+    '',
+  ].join('\n');
+
+  test('is refused while Portcullis enforces, and a dry run shows the plan', async () => {
+    await system.install();
+    await configure();
+    await requestEnforcement();
+    await start();
+    const [dryRun = '', uninstall = ''] = documented('Plan and confirm').split('\n');
+    const plan = await run(dryRun);
+    assert.equal(plan.code, 0, plan.stderr);
+    assert.ok(plan.stdout.startsWith(ENFORCEMENT), plan.stdout);
+    assert.match(plan.stdout, /^namespaces\/plain labels of pod-security-\S+ removed \(server dry run\)$/m);
+    assert.deepEqual(await run(uninstall), { code: 2, stdout: ENFORCEMENT, stderr: REFUSED });
+    assert.deepEqual(await enforced(), ['restricted', 'privileged', 'baseline']);
+  });
+
+  test('with --force, no pod is denied, and labels of other managers are kept', async () => {
+    const stop = createPods();
+    const { code, stdout, stderr } = await run('portcullis uninstall --force --yes --wait=500ms');
+    assert.deepEqual({ code, stderr }, { code: 0, stderr: '' }, stdout);
+    await stopReplicas();
+    assert.deepEqual(await stop(), []);
+    assert.deepEqual(await enforced(), [undefined, undefined, 'baseline']);
+    assert.equal((await labels('gitops'))['team'], 'shop');
+    const remains = stdout.slice(stdout.indexOf('These remain:')).trim().split('\n');
+    assert.match(remains[1] ?? '', /portcullisconfigurations\.config\.portcullis\.dev \(1\)/);
+    assert.ok(
+      remains.includes(
+        `- labels ${ENFORCE} of one namespace, which the plugin PodSecurity of API servers enforces: gitops=baseline`,
+      ),
+      stdout,
+    );
+  });
+
+  test('a new installation continues with the settings, and the documented way ends enforcement first', async () => {
+    await eventually(() => system.install(), WAIT_MS);
+    await start();
+    const stop = createPods();
+    const { code, stdout, stderr } = await run(documented('End enforcement first'));
+    assert.equal(code, 0, `${stdout}${stderr}`);
+    await stopReplicas();
+    assert.doesNotMatch(stdout, /Enforcement that ends/);
+    assert.deepEqual(await stop(), []);
+    assert.deepEqual(await enforced(), [undefined, undefined, 'baseline']);
+  });
+
+  test('purging removes all definitions and ranges', async () => {
+    const { code, stdout } = await run(documented('What remains'));
+    assert.equal(code, 0, stdout);
+    assert.doesNotMatch(stdout, /^- (Custom|annotations)/m);
+  });
+});
