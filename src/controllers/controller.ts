@@ -39,8 +39,6 @@ export interface Features {
   readonly scc: boolean;
   /** The rollout of enforcement is not `Disabled`. */
   readonly rollout: boolean;
-  /** The rollout evaluates namespaces by dry runs. */
-  readonly dryRun: boolean;
   /** The standard SCCs are kept (`spec.scc.standardSCCs: install`). */
   readonly standardSccs: boolean;
   /** The replicas create their serving certificate and distribute its authority. */

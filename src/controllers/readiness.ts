@@ -67,7 +67,6 @@ export const readiness: ControllerDefinition = {
       // A dry run is authorized like the write: this permits changing the labels of namespaces.
       role: 'readiness-dry-run',
       clusterRules: [rule(['patch'], ['Namespace'])],
-      isNeeded: ({ dryRun }) => dryRun,
     },
   ],
   isEnabled: ({ rollout }) => rollout,

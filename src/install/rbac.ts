@@ -103,7 +103,6 @@ function features(settings: ManifestSettings): Features {
   return {
     scc,
     rollout,
-    dryRun: rollout,
     standardSccs: scc,
     managedCertificate: settings.certificates === 'self-managed',
     settingsObject: true,

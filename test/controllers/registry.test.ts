@@ -12,14 +12,13 @@ import {
   createController as createFromDefinition,
   enabledControllers,
 } from '../../src/controllers/index.ts';
-import { defaultSettings } from '../../src/install/index.ts';
+import { defaultSettings, PROFILES } from '../../src/install/index.ts';
 import { controllerRoles } from '../../src/install/rbac.ts';
 import { createController } from '../support/controllers.ts';
 
 const ALL: Features = {
   scc: true,
   rollout: true,
-  dryRun: true,
   standardSccs: true,
   managedCertificate: true,
   settingsObject: true,
@@ -97,7 +96,7 @@ suite('the enabled controllers', () => {
       runsOn: 'leader',
       permissions: [
         { role: 'example', clusterRules: [rule(['list', 'watch'], ['Node'])] },
-        { role: 'example-dry-run', clusterRules: [rule(['patch'], ['Pod'])], isNeeded: ({ dryRun }) => dryRun },
+        { role: 'example-rollout', clusterRules: [rule(['patch'], ['Pod'])], isNeeded: ({ rollout }) => rollout },
       ],
       isEnabled: ({ scc }) => scc,
       create: () => ({ sources: [], reconcile: () => Promise.resolve(undefined) }),
@@ -109,9 +108,11 @@ suite('the enabled controllers', () => {
       controllerRoles({ ...defaultSettings('1.0.0'), ...settings }, registry)
         .map(({ kind, metadata }) => `${kind} ${metadata.name}`)
         .filter((one) => one.includes('example'));
-    assert.deepEqual(roles({}), ['ClusterRole portcullis-example', 'ClusterRoleBinding portcullis-example']);
-    assert.deepEqual(roles({ withoutControllers: [example.name] }), []);
-    assert.deepEqual(roles({ sccMode: 'off' }), []);
-    assert.equal(roles({ evaluator: 'DryRun' }).length, 4);
+    assert.equal(roles({}).length, 4);
+    assert.deepEqual(roles({ features: { scc: true, rollout: false } }), [
+      'ClusterRole portcullis-example',
+      'ClusterRoleBinding portcullis-example',
+    ]);
+    assert.deepEqual(roles(PROFILES.openshift), []);
   });
 });

@@ -84,7 +84,6 @@ function serverFeatures({ values, live }: Inputs, { scc, rollout, webhooks }: Se
   return {
     scc: scc.mode !== 'off',
     rollout: rollout.phase !== 'Disabled',
-    dryRun: rollout.evaluator === 'DryRun',
     standardSccs: scc.standardSccs === 'install',
     managedCertificate: live && values['tls-cert-file'] === undefined,
     settingsObject: values.config === undefined,
