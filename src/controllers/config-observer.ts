@@ -17,9 +17,8 @@ import {
 } from '../kube/well-known.ts';
 import type { PodSecurityConfiguration } from '../policy/psa/configuration.ts';
 import {
-  areAllRaised,
+  currentConditions,
   defaultInForce,
-  enforcementConditions,
   getEvaluationResult,
   planEffect,
   planRaise,
@@ -281,25 +280,16 @@ function computeConditions(
     maxAgeMs: settings.maxEvaluationAgeMs,
     inconclusivePolicy: settings.inconclusivePolicy,
   });
-  const isRollingOut = effect.enforce === 'restricted' && !areAllRaised({ ...view, level: effect.enforce }, replicas);
-  const input = {
+  return currentConditions({
     ...modes,
+    ...effect,
+    ...labels,
     phase: settings.phase,
     gate: view.gate,
+    want: view.want,
+    generation: view.generation,
     evaluation,
-    isSettled: labels.unlabeled.length === 0,
-    currentEnforce: isRollingOut ? 'privileged' : currentEnforce,
-  } as const;
-  const plan: EnforcementPlan = { spec: modes.spec, status: modes.status, want: view.want, ...effect };
-  const unreleased = view.want ? [] : labels.unreleased;
-  return enforcementConditions({ input, plan, unlabeled: labels.unlabeled, unreleased })
-    .filter(({ type }) => OWN_CONDITIONS.has(type))
-    .map((state) => (isRollingOut && state.type === 'Enforcing' ? { ...state, ...ROLLING_OUT } : state));
+    replicas,
+    currentEnforce,
+  }).filter(({ type }) => OWN_CONDITIONS.has(type));
 }
-
-/** The default is in force once every replica runs it. */
-const ROLLING_OUT = {
-  status: 'False',
-  reason: 'RollingOutConfiguration',
-  message: 'replicas change to the default level restricted',
-} as const;

@@ -177,6 +177,37 @@ export function planRaise(input: RaiseInput): { readonly isSettled: boolean; rea
   return waitMs <= 0 ? { isSettled: true } : { isSettled: false, waitMs };
 }
 
+/** The state of the cluster that the current conditions describe. */
+export interface CurrentState
+  extends
+    Pick<EnforcementInput, 'phase' | 'gate' | 'spec' | 'status' | 'specOwner' | 'evaluation' | 'currentEnforce'>,
+    Pick<EnforcementPlan, 'enforce' | 'syncer' | 'want'>,
+    Pick<EnforcementFacts, 'unlabeled' | 'unreleased'> {
+  /** Generation of the published configuration. */
+  readonly generation: number;
+  /** What each live replica runs. */
+  readonly replicas: readonly PublishedLevel[];
+}
+
+/** The default is in force once every replica runs it. */
+const ROLLING_OUT = {
+  status: 'False',
+  reason: 'RollingOutConfiguration',
+  message: 'replicas change to the default level restricted',
+} as const;
+
+/** The conditions of the current state, without another decision. */
+export function currentConditions(state: CurrentState): readonly ConditionState[] {
+  const { spec, status, want, enforce, syncer, generation, replicas, unlabeled, unreleased = [] } = state;
+  const isRollingOut = enforce === 'restricted' && !areAllRaised({ level: enforce, generation }, replicas);
+  return enforcementConditions({
+    input: { ...state, isSettled: false, currentEnforce: isRollingOut ? 'privileged' : state.currentEnforce },
+    plan: { spec, status, want, enforce, syncer },
+    ...(unlabeled && { unlabeled }),
+    unreleased: want ? [] : unreleased,
+  }).map((one) => (isRollingOut && one.type === 'Enforcing' ? { ...one, ...ROLLING_OUT } : one));
+}
+
 /** The state that the conditions describe, in addition to the plan. */
 interface EnforcementFacts {
   readonly input: EnforcementInput;
@@ -275,7 +306,12 @@ function isWaiting({ phase, evaluation }: EnforcementInput, { spec, status }: En
 function legacyProposed({ input, plan }: EnforcementFacts): State | undefined {
   if (input.phase === 'Disabled') return undefined;
   if (plan.spec === 'Legacy' && (input.spec === '' || input.specOwner === 'rollout')) {
-    return yes('WrittenByController', 'workloads would be refused: clear spec.enforcementMode after they are fixed');
+    return yes(
+      'WrittenByController',
+      input.evaluation === 'clean'
+        ? 'no workload would be refused any more: clear spec.enforcementMode'
+        : 'workloads would be refused: clear spec.enforcementMode after they are fixed',
+    );
   }
   if (plan.spec !== '' || input.specOwner !== 'others' || input.evaluation !== 'violations') return undefined;
   return yes(
