@@ -102,6 +102,7 @@ const PUBLIC_FILES: ReadonlyMap<string, readonly string[]> = new Map([
       'index.ts',
       'leadership.ts',
       'readiness-evaluator.ts',
+      'replica-leases.ts',
       'replica.ts',
       'runtime.ts',
       'standard-sccs.ts',

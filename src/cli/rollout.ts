@@ -1,5 +1,11 @@
-import type { Kind, Namespace } from '../kube/types.ts';
-import { INSTALLATION, POD_SECURITY_CONFIG_MAP, LABEL_SYNC_LABEL, POD_SECURITY_LABELS } from '../kube/well-known.ts';
+import type { ConfigMap, Kind, Lease, Namespace } from '../kube/types.ts';
+import {
+  INSTALLATION,
+  POD_SECURITY_CONFIG_MAP,
+  LABEL_SYNC_LABEL,
+  POD_SECURITY_LABELS,
+  RAISED_AT_ANNOTATION,
+} from '../kube/well-known.ts';
 import { POD_SOURCES } from '../cluster/workloads.ts';
 import { RBAC_KINDS } from '../policy/rbac/rules.ts';
 import {
@@ -8,6 +14,7 @@ import {
   listNamespaces,
   readInventory,
   type InventoryNeeds,
+  type selectorOption,
 } from './inventory/inventory.ts';
 import { nonEmpty, option, text, type Values } from './options.ts';
 import {
@@ -22,9 +29,20 @@ import {
   type Style,
 } from './output/print.ts';
 import { findSettings, sccOptions } from './scc-options.ts';
-import type { Condition } from '../kube/conditions.ts';
-import { readEnforcement } from '../policy/rollout/enforcement.ts';
-import type { RolloutSettings } from '../policy/rollout/settings.ts';
+import type { Condition, ConditionState } from '../kube/conditions.ts';
+import { formatTimestamp, parseTimestamp } from '../kube/units.ts';
+import {
+  currentConditions,
+  defaultInForce,
+  getEvaluationResult,
+  planEffect,
+  RAISE_INTERVAL_MS,
+  readEnforcement,
+  type EvaluationResult,
+  type PublishedLevel,
+} from '../policy/rollout/enforcement.ts';
+import { isPastDate, type RolloutSettings } from '../policy/rollout/settings.ts';
+import type { SccMode } from '../policy/scc/mode.ts';
 import {
   finishEvaluation,
   isSelected,
@@ -41,6 +59,8 @@ import {
   createLabelPlanner,
   getRolloutView,
   predictNamespaceLevel,
+  publishedDefault,
+  publishedGeneration,
   type RolloutScope,
   type RolloutView,
 } from '../cluster/rollout.ts';
@@ -55,6 +75,7 @@ import {
 import type { PodSecurity } from '../policy/psa/configuration.ts';
 import { type Io, VERSION } from './command.ts';
 import { violationReason } from '../policy/rollout/readiness.ts';
+import { isReplicaLease } from '../controllers/replica-leases.ts';
 import { evaluateFromStore, type EvaluationSettings } from '../controllers/readiness-evaluator.ts';
 import type { CustomPodSource } from '../kube/controller-pod.ts';
 import { objectName } from '../kube/resources.ts';
@@ -69,7 +90,7 @@ export const rolloutOptions = {
     help: 'Namespace of the installation',
   }),
   'scc-mode': sccOptions['scc-mode'],
-  output: outputOption(DATA_AND_TABLE),
+  output: outputOption([...DATA_AND_TABLE, 'wide']),
 };
 
 type RolloutValues = Values<typeof rolloutOptions> & { readonly namespace?: string | undefined };
@@ -111,15 +132,38 @@ export interface PlannedNamespace extends Pick<NamespaceEvaluation, 'name' | 'ca
 /** Numbers of namespaces by verdict, and of workloads and running pods that would be refused. */
 export type NamespaceCounts = Readonly<Record<Verdict | 'namespaces' | 'workloads' | 'pods', number>>;
 
-/** The state of the rollout. */
-export interface RolloutState extends Pick<RolloutSettings, 'phase' | 'raiseSettleMs'>, Omit<RolloutView, 'want'> {
+/** The replicas by their Leases. */
+interface Replicas {
+  /** The number of replicas that have renewed their Lease. */
+  readonly running: number;
+  /** The holder of the Lease of the leader; absent if it has not renewed the Lease. */
+  readonly leader?: string | undefined;
+}
+
+/** The state of the rollout at one moment. Times are in RFC 3339. */
+export interface RolloutState extends Pick<RolloutSettings, 'phase' | 'raiseSettleMs'>, RolloutView {
+  /** The announced date of enforcement, unless it is over. */
   readonly enforcementDate?: string | undefined;
+  readonly sccMode: SccMode;
+  /** The level of namespaces without a label. */
+  readonly default: Level;
+  /** Absent if the Leases are unknown. */
+  readonly replicas?: Replicas | undefined;
+  /** The stored evaluation of the leader. */
+  readonly evaluation: EvaluationResult;
+  /** The earliest time of the next raise of the default, if it is in the future. */
+  readonly nextRaiseTime?: string | undefined;
   /** `spec.enforcementMode`; absent if there is no PSAEnforcementConfig. */
   readonly requested?: string | undefined;
   readonly requestedBy?: 'rollout' | 'others' | undefined;
   readonly decided: EnforcementMode;
   readonly lastEvaluationTime?: string | undefined;
-  readonly conditions: readonly Condition[];
+  /** The conditions of the current state. */
+  readonly conditions: readonly ConditionState[];
+  /** `status.enforcementMode` of the PSAEnforcementConfig if it has no effect any more. */
+  readonly outdatedMode: EnforcementMode;
+  /** Conditions of the PSAEnforcementConfig that differ from the current state. */
+  readonly outdatedConditions: readonly Condition[];
   /** Managed namespaces that need a label before the default can be raised. */
   readonly unlabeled: readonly string[];
 }
@@ -155,6 +199,8 @@ export interface RolloutFacts {
   readonly assumptions: readonly string[];
   /** The source of the settings; absent for defaults. */
   readonly settingsSource: string | undefined;
+  /** False for a cluster without any object of an installation. */
+  readonly isInstalled: boolean;
 }
 
 /** Reads a cluster or manifests, and the state of the rollout. Rejects with a UserError if something cannot be read. */
@@ -169,50 +215,161 @@ export async function gatherRollout(
     ...needs,
     // Namespaces have no ranges yet where SCCs are not enforced.
     ...(values['scc-mode'] === 'enforce' ? { gaps: 'fill' as const } : {}),
-    optional: [{ kind: 'ConfigMap', namespace, name: POD_SECURITY_CONFIG_MAP }],
+    optional: [
+      { kind: 'ConfigMap', namespace, name: POD_SECURITY_CONFIG_MAP },
+      { kind: 'Lease', namespace },
+    ],
     workloadResources: async (store) =>
       (await findSettings({ config: values.config, store, namespace })).settings.workloadResources,
   });
   const { store, customSources } = inventory;
   const { rollout, podSecurity, scc, source, assumptions } = await readSettings(store, values);
   const management = managementSettings(scc);
-  const unlabeled = findUnlabeled(store, management, date);
   const scope = { store, namespace, version: VERSION };
   const effective = createEffectivePodSecurity(
     scope,
     () => rollout,
     () => podSecurity,
   );
+  const podSecurityInForce = effective();
+  const areLeasesKnown = inventory.source === 'cluster' && !inventory.unread.some(({ kind }) => kind === 'Lease');
   return {
     store,
     customSources,
-    podSecurity: effective(),
+    podSecurity: podSecurityInForce,
     management,
-    state: getState(scope, rollout, unlabeled),
+    state: getState(scope, rollout, {
+      management,
+      defaultLevel: podSecurityInForce.defaults.enforce.level,
+      // The age of an export is unknown: its times are not compared with the clock.
+      nowMs: inventory.source === 'cluster' ? date.getTime() : undefined,
+      leases: areLeasesKnown ? store.list('Lease', namespace) : undefined,
+    }),
     assumptions: [...inventory.assumptions, ...assumptions],
     settingsSource: source,
+    isInstalled:
+      source !== undefined ||
+      inventory.source === 'manifests' ||
+      inventory.unread.length > 0 ||
+      store.list('Lease', namespace).length > 0 ||
+      store.get('Deployment', INSTALLATION.name, namespace) !== undefined,
   };
 }
 
-function getState(scope: RolloutScope, settings: RolloutSettings, unlabeled: readonly string[]): RolloutState {
-  const { gate, enforce, published, generation, syncer } = getRolloutView(scope, settings);
-  const config = scope.store.get('PSAEnforcementConfig', PSA_ENFORCEMENT_CONFIG);
-  const { spec, status: decided, specOwner: requestedBy } = readEnforcement(config);
-  const { phase, enforcementDate, raiseSettleMs } = settings;
-  const requested = config && spec;
-  const lastEvaluationTime = config?.status?.lastEvaluationTime ?? undefined;
-  const conditions = config?.status?.conditions ?? [];
-  const decision = { phase, enforcementDate, gate, requested, requestedBy, decided, lastEvaluationTime };
-  return { ...decision, enforce, published, generation, syncer, raiseSettleMs, conditions, unlabeled };
+interface StateFacts {
+  readonly management: ManagementSettings;
+  readonly defaultLevel: Level;
+  /** Absent for manifests. */
+  readonly nowMs: number | undefined;
+  /** Absent if they are unknown. */
+  readonly leases: readonly Lease[] | undefined;
 }
 
-function findUnlabeled(store: Store, management: ManagementSettings, date: Date): readonly string[] {
-  const unlabeled = store.list('Namespace').filter((namespace) => {
-    const serviceAccounts = store.list('ServiceAccount', objectName(namespace)).map(objectName);
-    const { isManaged } = getSyncState(namespace, management);
-    return isAwaitingLabel({ namespace, isManaged, serviceAccounts }, date.getTime());
+function getState(scope: RolloutScope, settings: RolloutSettings, facts: StateFacts): RolloutState {
+  const { store, namespace } = scope;
+  const { management, nowMs } = facts;
+  const isDisabled = settings.phase === 'Disabled';
+  const inactive = { want: false, enforce: 'privileged' } as const;
+  const view = { ...getRolloutView(scope, settings), ...(isDisabled && inactive) };
+  const config = store.get('PSAEnforcementConfig', PSA_ENFORCEMENT_CONFIG);
+  const modes = readEnforcement(config);
+  const { phase, enforcementDate, raiseSettleMs } = settings;
+  const storedMs = parseTimestamp(config?.status?.lastEvaluationTime);
+  const evaluation = getEvaluationResult({
+    status: config?.status,
+    nowMs: nowMs ?? storedMs ?? 0,
+    maxAgeMs: settings.maxEvaluationAgeMs,
+    inconclusivePolicy: settings.inconclusivePolicy,
   });
-  return unlabeled.map(objectName).sort();
+  const live = facts.leases?.filter((lease) => isLive(lease, nowMs));
+  const labels = findLabels(store, management, new Date(nowMs ?? Date.now()));
+  const raisedAt = publishedConfigMap(store, namespace)?.metadata?.annotations?.[RAISED_AT_ANNOTATION];
+  const published = { level: view.published, generation: view.generation };
+  const replicas = live?.filter(isReplicaLease).map(publishedLevel) ?? [published];
+  const currentEnforce = defaultInForce(published, replicas, raisedAt !== undefined);
+  const effect = planEffect({ want: view.want, currentEnforce, isSettled: false });
+  const current = currentConditions({
+    ...{ ...modes, ...effect, ...labels, phase, evaluation, replicas, currentEnforce },
+    ...{ gate: view.gate, want: view.want, generation: view.generation },
+  }).filter(({ type }) => CURRENT_CONDITIONS.has(type));
+  const conditions = isDisabled ? [] : current;
+  // In phase Evaluate, no mode is in effect.
+  const decided = phase === 'Evaluate' ? '' : modes.status;
+  return {
+    ...view,
+    phase,
+    enforcementDate: isAnnounced(enforcementDate, nowMs) ? enforcementDate : undefined,
+    sccMode: management.scc.mode,
+    default: facts.defaultLevel,
+    replicas: live && { running: live.filter(isReplicaLease).length, leader: findLeader(live) },
+    requested: config && modes.spec,
+    requestedBy: modes.specOwner,
+    decided,
+    outdatedMode: decided === modes.status && !isDisabled ? '' : modes.status,
+    lastEvaluationTime: config?.status?.lastEvaluationTime ?? undefined,
+    evaluation,
+    raiseSettleMs,
+    nextRaiseTime: nextRaiseTime(parseTimestamp(raisedAt), nowMs),
+    conditions,
+    outdatedConditions: findOutdated(config?.status?.conditions ?? [], conditions),
+    unlabeled: labels.unlabeled,
+  };
+}
+
+function isAnnounced(date: string | undefined, nowMs: number | undefined): boolean {
+  return date !== undefined && (nowMs === undefined || !isPastDate(date, new Date(nowMs)));
+}
+
+/** The conditions that the state determines. The others describe the evaluation of the leader. */
+const CURRENT_CONDITIONS: ReadonlySet<string> = new Set(['Enforcing', 'Progressing', 'LegacyProposed', 'SpecInvalid']);
+
+/** Finds the stored conditions that contradict the current ones. Messages may differ. */
+function findOutdated(stored: readonly Condition[], current: readonly ConditionState[]): readonly Condition[] {
+  return stored.filter(({ type, status, reason }) => {
+    const now = current.find((one) => one.type === type);
+    const isSame = now === undefined ? status === 'False' : now.status === status && now.reason === reason;
+    return CURRENT_CONDITIONS.has(type) && !isSame;
+  });
+}
+
+/** The longest time without a renewal that a difference of clocks may explain. */
+const CLOCK_TOLERANCE_MS = 60_000;
+
+function isLive({ spec }: Lease, nowMs = Infinity): boolean {
+  const renewedMs = parseTimestamp(spec?.renewTime);
+  const durationMs = (spec?.leaseDurationSeconds ?? 0) * 1000;
+  return renewedMs !== undefined && nowMs - renewedMs <= durationMs + CLOCK_TOLERANCE_MS;
+}
+
+function findLeader(leases: readonly Lease[]): string | undefined {
+  return leases.find((lease) => objectName(lease) === INSTALLATION.name)?.spec?.holderIdentity || undefined;
+}
+
+function publishedLevel(lease: Lease): PublishedLevel {
+  return { level: publishedDefault(lease), generation: publishedGeneration(lease) };
+}
+
+function publishedConfigMap(store: Store, namespace: string): ConfigMap | undefined {
+  return store.get('ConfigMap', POD_SECURITY_CONFIG_MAP, namespace);
+}
+
+function nextRaiseTime(raisedAtMs: number | undefined, nowMs: number | undefined): string | undefined {
+  if (raisedAtMs === undefined || nowMs === undefined) return undefined;
+  const nextMs = raisedAtMs + RAISE_INTERVAL_MS;
+  return nextMs > nowMs ? formatTimestamp(nextMs) : undefined;
+}
+
+/** Finds managed namespaces without the label that they need, and those with a label of the syncer. */
+function findLabels(store: Store, management: ManagementSettings, date: Date) {
+  const labels = { unlabeled: [] as string[], unreleased: [] as string[] };
+  for (const namespace of listNamespaces(store)) {
+    const name = objectName(namespace);
+    const serviceAccounts = store.list('ServiceAccount', name).map(objectName);
+    const { isManaged, ownsEnforceLabel } = getSyncState(namespace, management);
+    if (isAwaitingLabel({ namespace, isManaged, serviceAccounts }, date.getTime())) labels.unlabeled.push(name);
+    if (ownsEnforceLabel) labels.unreleased.push(name);
+  }
+  return labels;
 }
 
 /** Next steps for a namespace with violations, or with an inconclusive evaluation. */
@@ -245,6 +402,19 @@ function labelCommand(name: string, weaker: string): string {
 export async function planNamespaces(facts: RolloutFacts, io: Io, only?: string): Promise<readonly PlannedNamespace[]> {
   const namespaces = listNamespaces(facts.store, only).filter((namespace) => !isTerminating(namespace));
   return await mapNamespaces(namespaces, createNamespacePlanner(facts), { verb: 'Evaluating', io });
+}
+
+/** Returns the planned namespaces that `-n` and `-l` select. */
+export function selectNamespaces(
+  planned: readonly PlannedNamespace[],
+  store: Store,
+  { namespace, selector }: Values<typeof selectorOption> & { readonly namespace: string | undefined },
+): readonly PlannedNamespace[] {
+  if (namespace !== undefined) findNamespace(store, namespace);
+  return planned.filter(
+    ({ name }) =>
+      (namespace === undefined || name === namespace) && selector(store.get('Namespace', name)?.metadata?.labels),
+  );
 }
 
 interface Upgrade {
@@ -345,7 +515,7 @@ function createNamespacePlanner(facts: RolloutFacts): (namespace: Namespace) => 
     const { verdict, categories, workloads, error } = evaluation;
     return {
       name,
-      current: state.enforce,
+      current: state.default,
       currentSource: 'default',
       planned: predictNamespaceLevel(namespace, store, management),
       verdict,
@@ -366,11 +536,41 @@ const VERDICTS: Readonly<Record<PlannedNamespace['verdict'], string>> = {
   exempt: 'exempt',
 };
 
-/** The table of namespaces. */
-export function printNamespaceTable(
+/** The largest number of rows of a summary. */
+const MAX_ROWS = 20;
+
+interface SummaryValues extends Partial<Values<typeof headersOption>> {
+  readonly output: string;
+  readonly namespace?: string | undefined;
+}
+
+/**
+ * The table of namespaces: those with most refused workloads, and the number of the others. `-o wide` prints all of them,
+ * and with `-n` the blocks with the details.
+ */
+export function namespaceSections(
   namespaces: readonly PlannedNamespace[],
-  values: Values<typeof headersOption>,
-): string {
+  values: SummaryValues,
+  style: Style,
+): readonly string[] {
+  if (namespaces.length === 0) return [];
+  if (values.output === 'wide' || values.namespace !== undefined) {
+    return [printNamespaceTable(namespaces, values), ...namespaceBlocks(namespaces, style)];
+  }
+  const sorted = namespaces.toSorted(
+    (a, b) => Number(isBlocking(b)) - Number(isBlocking(a)) || b.workloads.length - a.workloads.length,
+  );
+  const omitted = sorted.slice(MAX_ROWS);
+  const blocking = omitted.filter(isBlocking).length;
+  const rest = `${printCount(omitted.length, 'more namespace')}, ${blocking} of them violating or inconclusive`;
+  return [
+    `${printNamespaceTable(sorted.slice(0, MAX_ROWS), values)}${omitted.length === 0 ? '' : `... ${rest}\n`}`,
+    ...(sorted.some(isBlocking) ? ['Details and next steps: add -o wide.\n'] : []),
+  ];
+}
+
+/** The table of namespaces. */
+function printNamespaceTable(namespaces: readonly PlannedNamespace[], values: SummaryValues): string {
   const header = ['NAMESPACE', 'CURRENT', 'PLANNED', 'VERDICT', 'REFUSED', 'REASON'];
   const rows = namespaces.map(({ name, current, currentSource, planned, verdict, workloads, reason, error }) => [
     name,
@@ -380,7 +580,7 @@ export function printNamespaceTable(
     workloads.length === 0 ? '' : String(workloads.length),
     error ?? reason ?? '',
   ]);
-  return printTable(withHeader(header, rows, values));
+  return printTable(withHeader(header, rows, { 'no-headers': values['no-headers'] ?? false }));
 }
 
 /** True for a namespace with workloads that would be refused, or without a conclusive evaluation. */
@@ -389,7 +589,7 @@ export function isBlocking({ verdict }: PlannedNamespace): boolean {
 }
 
 /** One block for each blocking namespace: fields, fixes and next steps. */
-export function namespaceBlocks(namespaces: readonly PlannedNamespace[], style: Style): readonly string[] {
+function namespaceBlocks(namespaces: readonly PlannedNamespace[], style: Style): readonly string[] {
   return namespaces.filter(isBlocking).map((namespace) => {
     const { name, planned = 'unknown', workloads, error, steps } = namespace;
     const lines = [

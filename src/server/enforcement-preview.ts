@@ -12,7 +12,7 @@ import {
   previewEnforcement,
   previewLabelRevert,
 } from '../policy/rollout/preview.ts';
-import type { RolloutSettings } from '../policy/rollout/settings.ts';
+import { isPastDate, type RolloutSettings } from '../policy/rollout/settings.ts';
 import type { AdmittedWorkload } from './scc-review.ts';
 
 /** The rollout of Pod Security enforcement. */
@@ -37,8 +37,8 @@ export type PreviewEnforcement = (
   context: PreviewContext,
 ) => string | undefined;
 
-/** Creates the preview of a rollout. */
-export function createEnforcementPreview(rollout: RolloutInForce): PreviewEnforcement {
+/** Creates the preview of a rollout. An announced date in the past is not printed. */
+export function createEnforcementPreview(rollout: RolloutInForce, today = () => new Date()): PreviewEnforcement {
   return (request, { allowed, warnings = [] }, { store, exemptions, workload }) => {
     // A template is evaluated when SCC admission can complete it.
     if (!allowed || workload?.isPending === true) return undefined;
@@ -57,7 +57,9 @@ export function createEnforcementPreview(rollout: RolloutInForce): PreviewEnforc
       findNamespace: (name) => store.get('Namespace', name),
       predictLevel: (namespace) => predictNamespaceLevel(namespace, store, management),
     });
-    return found && formatPreviewWarning(found, { date: settings.enforcementDate, warnings });
+    const { enforcementDate } = settings;
+    const date = enforcementDate !== undefined && isPastDate(enforcementDate, today()) ? undefined : enforcementDate;
+    return found && formatPreviewWarning(found, { date, warnings });
   };
 }
 

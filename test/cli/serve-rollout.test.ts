@@ -11,7 +11,7 @@ import { connect } from '../support/kubeconfig.ts';
 import { formatSettings, serve, type RunningServer } from '../support/serve-process.ts';
 
 const CONFIGURATION = formatSettings({
-  rollout: { phase: 'Evaluate', enforcementDate: '2027-01-31' },
+  rollout: { phase: 'Evaluate', enforcementDate: '2999-01-31' },
   scc: { mode: 'enforce' },
 });
 const MANIFESTS = `apiVersion: v1
@@ -71,7 +71,7 @@ suite('with an enforcement date', () => {
         '299 - "pods of this template will be refused: unable to validate against any security context constraint"',
         '299 - "The closest usable SCC is \\"restricted-v2\\". It does not allow: spec.hostNetwork=true."',
         '299 - "SCC \\"hostnetwork-v2\\" would admit the pod if service account \\"default\\" were granted its use: bind ClusterRole \\"system:openshift:scc:hostnetwork-v2\\"."',
-        '299 - "enforcement from 2027-01-31 will refuse these pods"',
+        '299 - "enforcement from 2999-01-31 will refuse these pods"',
       ],
     );
   });

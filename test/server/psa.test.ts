@@ -306,12 +306,15 @@ async function previewWarnings(given: PreviewCase): Promise<readonly string[]> {
     {},
     {
       workloads: createWorkloadAdmission(() => scc),
-      preview: createEnforcementPreview({
-        place: { namespace: 'portcullis', version: '0.0.0' },
-        settings: () => settings,
-        management: () => ({ exemptNamespaces: new Set(), scc }),
-        disabledControllers: () => [],
-      }),
+      preview: createEnforcementPreview(
+        {
+          place: { namespace: 'portcullis', version: '0.0.0' },
+          settings: () => settings,
+          management: () => ({ exemptNamespaces: new Set(), scc }),
+          disabledControllers: () => [],
+        },
+        () => new Date('2027-01-31T23:00:00Z'),
+      ),
     },
   );
   exempt(given.exempt ?? {});

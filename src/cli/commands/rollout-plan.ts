@@ -9,11 +9,11 @@ import {
   planUpgrade,
   countNamespaces,
   gatherRollout,
-  namespaceBlocks,
+  namespaceSections,
   planNamespaces,
   printNamespaceCounts,
-  printNamespaceTable,
   rolloutOptions,
+  selectNamespaces,
 } from '../rollout.ts';
 
 const DETAILS = `
@@ -26,6 +26,9 @@ their labels. Otherwise it is restricted.
 
 With --kubernetes-version, only the workloads that this version would refuse and the version of the
 cluster admits are listed, in all namespaces: prepare an upgrade of the cluster with it.
+
+The namespaces with most refused workloads are listed first, up to 20 namespaces. -o wide lists all of them
+with the refused workloads, the reasons and the next steps; -n does so for one namespace.
 
 Exit codes:
   0  no workload would be refused
@@ -58,15 +61,12 @@ export const command = defineCommand({
     const { versions } = comparison ?? {};
     const assumptions = [...facts.assumptions, ...(comparison?.assumptions ?? [])];
     const planned = versions ? await planUpgrade(facts, versions, { io, only }) : await planNamespaces(facts, io, only);
-    const namespaces = planned.filter(({ name }) =>
-      options.selector(facts.store.get('Namespace', name)?.metadata?.labels),
-    );
+    const namespaces = selectNamespaces(planned, facts.store, { ...options, namespace: only });
     const counts = countNamespaces(namespaces);
     const refusal = versions && `would be refused by Kubernetes ${versions.to} and not by ${versions.from}`;
     printReport(io, options.output, { summary: counts, versions, namespaces, settings, assumptions }, (style) => [
       ...assumptionBlocks(assumptions, settings),
-      ...(namespaces.length === 0 ? [] : [printNamespaceTable(namespaces, options)]),
-      ...namespaceBlocks(namespaces, style),
+      ...namespaceSections(namespaces, { ...options, namespace: only }, style),
       `${style('bold', printNamespaceCounts(counts, refusal))}\n`,
     ]);
     return counts.violating + counts.inconclusive === 0 ? EXIT.passed : EXIT.violations;

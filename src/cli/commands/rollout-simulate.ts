@@ -12,7 +12,7 @@ import { LEVELS } from '../../policy/pss/policy.ts';
 import {
   countNamespaces,
   gatherRollout,
-  namespaceBlocks,
+  namespaceSections,
   type NamespaceCounts,
   planNamespaces,
   type PlannedNamespace,
@@ -135,7 +135,7 @@ function raiseEvents(
         ]),
     state.published === 'restricted'
       ? 'The default remains restricted.'
-      : `The default becomes restricted after all labels have existed for ${state.raiseSettleMs / 1000}s.`,
+      : `The default becomes restricted after all labels have existed for ${state.raiseSettleMs / 1000}s${state.nextRaiseTime === undefined ? '' : `, and not before ${state.nextRaiseTime}`}.`,
     ...(others.length === 0
       ? []
       : [
@@ -184,7 +184,7 @@ export const command = defineCommand({
     printReport(io, output, { ...simulation, settings, assumptions }, (style) => [
       ...assumptionBlocks(assumptions, settings),
       printEvents(simulation),
-      ...namespaceBlocks(simulation.denying, style),
+      ...namespaceSections(simulation.denying, { output }, style),
       printOutcome(simulation, style),
     ]);
     return simulation.denying.length === 0 ? EXIT.passed : EXIT.violations;

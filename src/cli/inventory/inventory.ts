@@ -100,6 +100,8 @@ export interface Inventory {
   readonly customSources: readonly CustomPodSource[];
   /** Descriptions of missing objects and of their substitutes, without a full stop. */
   readonly assumptions: readonly string[];
+  /** The optional objects that the user may not read. */
+  readonly unread: readonly Scope[];
   /** The namespace of objects without one: that of `--namespace`, otherwise that of the source. */
   readonly namespace: string;
   /** The user of the kubeconfig; absent for manifests, and if the cluster does not return it. */
@@ -220,38 +222,41 @@ async function readFromCluster(
     store,
     source: 'cluster',
     customSources: custom.customSources,
-    assumptions: [...filled, ...unread, ...absent, ...custom.assumptions],
+    assumptions: [...filled, ...unread.map(describeUnread), ...absent, ...custom.assumptions],
+    unread,
     namespace: namespace ?? connection.namespace,
     ...(user ? { user } : {}),
   };
 }
 
-/** Reads objects into the store, skips missing ones, and describes those that the user may not read. */
+/** Reads objects into the store, skips missing ones, and returns those that the user may not read. */
 async function readOptional(
   scopes: readonly Scope[],
   { connection, store, signal }: { connection: Connection; store: WritableStore; signal: AbortSignal },
-): Promise<readonly string[]> {
-  const problems = await Promise.all(
-    scopes.map(async ({ kind, name, namespace }) => {
+): Promise<readonly Scope[]> {
+  const unread = await Promise.all(
+    scopes.map(async (scope) => {
+      const { kind, name, namespace } = scope;
       try {
-        const path = name === undefined ? undefined : objectPath(kind, name, namespace);
-        const objects = path
-          ? [await connection.request({ method: 'GET', path, signal })]
-          : await listAll(connection, { kind, namespace, signal });
+        const objects =
+          name === undefined
+            ? await listAll(connection, { kind, namespace, signal })
+            : [await connection.request({ method: 'GET', path: objectPath(kind, name, namespace), signal })];
         for (const object of objects) store.put(kind, object);
       } catch (error) {
         if (!(error instanceof ApiError)) throw error;
-        const key = [namespace, name].filter((part) => part !== undefined).join('/');
-        if (error.status.code === 403)
-          return [
-            `no ${kind}${name === undefined ? 's in' : ''} ${key}: the user may not read ${name === undefined ? 'them' : 'it'}`,
-          ];
+        if (error.status.code === 403) return [scope];
         if (error.status.code !== 404) throw error;
       }
       return [];
     }),
   );
-  return problems.flat();
+  return unread.flat();
+}
+
+function describeUnread({ kind, namespace, name }: Scope): string {
+  if (name === undefined) return `no ${kind}s of namespace ${namespace ?? ''}: the user may not list them`;
+  return `no ${kind} ${namespace === undefined ? name : `${namespace}/${name}`}: the user may not read it`;
 }
 
 /**
@@ -285,7 +290,7 @@ function createInventory(
     if (scope) store.put(scope.kind, value);
   }
   store.markSynced();
-  return { store, source: 'manifests', customSources, assumptions, namespace };
+  return { store, source: 'manifests', customSources, assumptions, unread: [], namespace };
 }
 
 /** Kinds that only the server reads, and no command. */

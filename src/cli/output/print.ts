@@ -129,11 +129,12 @@ export function withHeader(
 /** Prints data as JSON or YAML, or as the blocks of a text, which are separated by empty lines. */
 export function printReport(
   io: Io,
-  output: DataFormat | 'table',
+  output: DataFormat | 'table' | 'wide',
   data: object,
   blocks: (style: Style) => readonly string[],
 ): void {
-  io.stdout.write(output === 'table' ? blocks(outputStyle(io)).join('\n') : printData(output, data));
+  const isText = output === 'table' || output === 'wide';
+  io.stdout.write(isText ? blocks(outputStyle(io)).join('\n') : printData(output, data));
 }
 
 /** The blocks about the source of the settings and the assumptions of a command; none without these. */

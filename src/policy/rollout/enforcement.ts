@@ -166,7 +166,7 @@ interface RaiseInput {
 }
 
 /** At most one raise in this time prevents a default that changes back and forth. */
-const RAISE_INTERVAL_MS = 300_000;
+export const RAISE_INTERVAL_MS = 300_000;
 
 /** True if the labels have settled and the last raise is long enough ago. `waitMs` is the delay if only time is missing. */
 export function planRaise(input: RaiseInput): { readonly isSettled: boolean; readonly waitMs?: number } {

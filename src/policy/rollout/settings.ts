@@ -32,6 +32,11 @@ export interface RolloutSettings {
   readonly featureGates: ReadonlyMap<string, boolean>;
 }
 
+/** True if the day (`2027-01-31`, UTC) is over. */
+export function isPastDate(date: string, now: Date): boolean {
+  return date < now.toISOString().slice(0, 10);
+}
+
 export const DEFAULT_ROLLOUT: RolloutSettings = {
   phase: 'Disabled',
   evaluationIntervalMs: 4 * 3_600_000,

@@ -30,8 +30,10 @@ test('an invalid configuration in the cluster is rejected', async () => {
 describe('the rollout commands print', () => {
   const OUTPUTS: readonly (readonly [args: string, code: number, file: string])[] = [
     ['plan', 1, 'plan.table.txt'],
+    ['plan -o wide', 1, 'plan.wide.txt'],
     ['plan -n agents -o json', 0, 'plan-agents.json.txt'],
     ['status', 0, 'status.table.txt'],
+    ['status -n apart', 0, 'status-apart.table.txt'],
     ['status -o json', 0, 'status.json.txt'],
     ['simulate --mode=Legacy', 0, 'simulate-legacy.table.txt'],
   ];
@@ -84,7 +86,12 @@ describe('plan', () => {
   });
 
   test('escapes control characters in names', async () => {
-    const { stdout } = await runWith((text) => text.replaceAll('name: tool', 'name: "to\\e[2Jol"'), 'plan');
+    const { stdout } = await runWith(
+      (text) => text.replaceAll('name: tool', 'name: "to\\e[2Jol"'),
+      'plan',
+      '-o',
+      'wide',
+    );
     assert.match(stdout, /\n {2}Pod to\\u001b\[2Jol\n/);
     assert.ok(!stdout.includes('\u001b'));
   });
@@ -122,7 +129,7 @@ describe('plan --kubernetes-version', () => {
     runProgram(['rollout', 'plan', '-f', '-', ...args], { stdin });
 
   test('lists the workloads that this version refuses and the version before admits', async () => {
-    const { code, stdout } = await plan('--kubernetes-version=v1.34');
+    const { code, stdout } = await plan('--kubernetes-version=v1.34', '-o', 'wide');
     const [assumed = '', ...rest] = stdout.split('\n\n');
     assert.match(assumed, /; Kubernetes v1\.33 as the present version\.$/);
     assert.equal(
@@ -173,8 +180,82 @@ describe('status', () => {
     });
     assert.match(
       stdout,
-      /; spec\.rollout\.phase Evaluate \(set --config\); SCC mode report \(set --scc-mode\)\.\n\nPhase {6}Evaluate\nRequested {2}no PSAEnforcementConfig\nDecided {4}nothing\nEvaluated {2}never\nDefault {4}privileged, not published\n/,
+      /; spec\.rollout\.phase Evaluate \(set --config\); SCC mode report \(set --scc-mode\)\.\n\nPhase {8}Evaluate\nRequested {4}no PSAEnforcementConfig\nDecided {6}nothing\nEvaluated {4}never\nDefault {6}privileged, not published\nLabels {7}not managed yet\n/,
     );
+  });
+
+  /** The status of an earlier phase in which the cluster enforced. */
+  const afterEnforcement = (text: string): string =>
+    text
+      .replace(
+        'spec: {enforcementMode: Legacy}\nstatus:',
+        "spec: {enforcementMode: ''}\nstatus:\n  enforcementMode: Restricted",
+      )
+      .replace('pod-security-default: privileged', 'pod-security-default: restricted')
+      .replace(
+        "{type: Enforcing, status: 'False', reason: PhaseNotEnforcing,",
+        "{type: LegacyProposed, status: 'True', reason: WrittenByController, lastTransitionTime: '2026-11-20T16:00:00Z'}\n    - {type: Enforcing, status: 'True', reason: Restricted,",
+      );
+
+  test('marks what an earlier phase has left as outdated', async () => {
+    const OUTDATED =
+      'enforcementMode Restricted; LegacyProposed True, WrittenByController, since 2026-11-20T16:00:00Z; Enforcing True, Restricted, since 2026-11-21T16:00:00Z';
+    const disabled = await runWith(
+      (text) => afterEnforcement(text).replace('phase: Evaluate', 'phase: Disabled'),
+      'status',
+      '-l',
+      'a=b',
+    );
+    const [, , disabledRows = ''] = disabled.stdout.split('\n\n');
+    assert.equal(
+      disabledRows,
+      `Phase     Disabled
+Default   privileged, as spec.podSecurity.defaults of the settings
+Labels    not managed in phase Disabled
+Outdated  status of psaenforcementconfig cluster, since it is not updated in phase Disabled: ${OUTDATED}; Progressing False, AsExpected, since 2026-11-21T16:00:00Z`.replace(
+        '; Progressing False, AsExpected, since 2026-11-21T16:00:00Z',
+        '',
+      ),
+    );
+    const evaluated = await runWith(afterEnforcement, 'status', '-l', 'a=b');
+    assert.equal(
+      evaluated.stdout.split('\n\n')[2],
+      `Phase        Evaluate, enforcement announced for 2027-01-31
+Requested    nothing
+Decided      nothing
+Evaluated    2026-11-21T17:00:00Z
+Default      privileged, generation 1; restricted is still published
+Labels       warn and audit managed, enforce not yet
+Enforcing    False, PhaseNotEnforcing: phase Evaluate enforces nothing
+Progressing  True, RevertingConfiguration: replicas change to the default level privileged
+Outdated     status of psaenforcementconfig cluster, since the leader has not updated it yet: ${OUTDATED}; Progressing False, AsExpected, since 2026-11-21T16:00:00Z`,
+    );
+  });
+
+  test('stays readable with many violating namespaces', async () => {
+    const names = Array.from({ length: 300 }, (_, index) => `n${index}`);
+    const stdin = names
+      .flatMap((name, index) =>
+        Array.from({ length: index === 299 ? 9 : 1 }, (_, number) =>
+          JSON.stringify({
+            apiVersion: 'v1',
+            kind: 'Pod',
+            metadata: { name: `p${number}`, namespace: name },
+            spec: { hostPID: true, containers: [{ name: 'c', image: 'i' }] },
+          }),
+        ),
+      )
+      .join('\n---\n');
+    for (const command of ['plan', 'status']) {
+      const { stdout } = await runProgram(['rollout', command, '-f', '-'], { stdin });
+      const lines = stdout.split('\n');
+      assert.ok(lines.length < 50, stdout);
+      assert.ok(lines.includes('... 280 more namespaces, 280 of them violating or inconclusive'), stdout);
+      assert.match(lines[lines.findIndex((line) => line.startsWith('NAMESPACE')) + 1] ?? '', /^n299 .* 9$/);
+    }
+    const selected = await runProgram(['rollout', 'status', '-f', '-', '-n', 'n7'], { stdin });
+    assert.match(selected.stdout, /\nn7 \(restricted\)\n {2}Pod p0\n/);
+    assert.match(selected.stdout, /\n300 namespaces: 300 violating; 308 workloads /);
   });
 
   test('reports enforcement', async () => {
@@ -276,10 +357,12 @@ describe('simulate', () => {
 describe('on a cluster', () => {
   let live: TestCluster;
   let kubeconfig: string;
+  let missing: Outcome;
   before(async () => {
     live = await startCluster();
-    await installStandardSccs(live.cluster);
     kubeconfig = await live.kubeconfig();
+    missing = await runProgram(['rollout', 'status', '--kubeconfig', kubeconfig]);
+    await installStandardSccs(live.cluster);
     const post = async (path: string, object: object): Promise<void> => {
       const { status, text } = await live.admin.send('POST', path, object);
       assert.equal(status, 201, text);
@@ -309,6 +392,19 @@ describe('on a cluster', () => {
   });
   after(() => live.stop());
 
+  test('without Portcullis, status reports that it is not installed', () => {
+    assert.deepEqual(missing, {
+      code: 1,
+      stdout: `Portcullis is not installed in this cluster: there is no PortcullisConfiguration "cluster", and no Deployment or Lease of a replica.
+
+Next:
+  Install it: portcullis install --help.
+  Evaluate the cluster before: portcullis rollout plan.
+`,
+      stderr: '',
+    });
+  });
+
   test('settings come from the installation, and nothing is written', async () => {
     const list = async (): Promise<string> => (await live.admin.send('GET', '/api/v1/namespaces')).text;
     const earlier = await list();
@@ -322,7 +418,7 @@ describe('on a cluster', () => {
     );
     const simulated = await runProgram(['rollout', 'simulate', '--kubeconfig', kubeconfig]);
     assert.equal(simulated.code, 1);
-    assert.match(simulated.stdout, /\nshop \(restricted\)\n {2}Deployment web\n/);
+    assert.match(simulated.stdout, /\nshop +privileged \(default\) +restricted +violating +1\n/);
     assert.equal(await list(), earlier);
     assert.deepEqual(live.errors, []);
   });
@@ -337,28 +433,37 @@ const STATE: RolloutState = {
   published: 'privileged',
   generation: 1,
   syncer: 'Advise',
+  want: false,
+  sccMode: 'enforce',
+  default: 'privileged',
+  evaluation: 'clean',
   raiseSettleMs: 30_000,
   conditions: [],
+  outdatedMode: '',
+  outdatedConditions: [],
   unlabeled: [],
 };
 const COUNTS = { namespaces: 3, clean: 3, violating: 0, inconclusive: 0, labeled: 0, exempt: 0, workloads: 0, pods: 0 };
 const VIOLATING = { violating: 1, workloads: 2, pods: 5 };
 const DECIDED = { decided: 'Restricted' } as const;
-const ENFORCED = { ...DECIDED, published: 'restricted', enforce: 'restricted' } as const;
+const ENFORCING = { type: 'Enforcing', status: 'True', reason: 'Restricted', message: '' } as const;
+const RAISED = { ...DECIDED, published: 'restricted' } as const;
+const ENFORCED = { ...RAISED, conditions: [ENFORCING] } as const;
 
 const FEATURE_OFF = 'the feature OpenShiftPodSecurityAdmission is off';
 const LEGACY = 'spec.enforcementMode requests Legacy';
 const EVALUATED = 'phase Evaluate enforces nothing';
 const REFUSED = '2 workloads in 1 namespace would be refused';
 const UNEVALUATED = 'no complete evaluation of all namespaces exists';
-const LISTED = 'Follow the next steps of each namespace.';
+const LISTED = 'Follow the next steps of each namespace: portcullis rollout plan -o wide.';
 const CLEAR = `Clear the request: kubectl patch psaenforcementconfig cluster --type=merge -p '{"spec":{"enforcementMode":""}}'.`;
 const TO_ENFORCE = 'Set spec.rollout.phase of the PortcullisConfiguration to Enforce.';
 const TO_EVALUATE = 'Set spec.rollout.phase of the PortcullisConfiguration to Evaluate.';
 const EVALUATE =
   'Evaluate all namespaces: kubectl annotate psaenforcementconfig cluster --overwrite portcullis.dev/evaluate=$(date -u +%Y-%m-%dT%H:%M:%SZ).';
 const RESOLVE = 'Resolve the errors of the namespaces that cannot be evaluated.';
-const WAIT = 'Wait: the default becomes restricted after all labels have existed for 30s, at most once within 5m.';
+const WAIT = 'Wait: the default becomes restricted after all labels have existed for 30s';
+const DECIDE = 'Wait: the leader evaluates all namespaces again and decides.';
 const AWAIT = 'Wait for the labels. Events of the namespaces report errors.';
 
 describe('the causes that block enforcement, and the next steps', () => {
@@ -383,8 +488,23 @@ describe('the causes that block enforcement, and the next steps', () => {
       [LISTED, CLEAR, TO_ENFORCE],
     ],
     [{}, { inconclusive: 2 }, ['2 namespaces cannot be evaluated'], [RESOLVE]],
-    [{}, {}, [UNEVALUATED], [EVALUATE]],
-    [{ requested: '', decided: 'Legacy' }, {}, [LEGACY], [CLEAR]],
+    [{ evaluation: 'never' }, {}, [UNEVALUATED], [EVALUATE]],
+    [{ evaluation: 'stale' }, {}, ['the last complete evaluation of all namespaces is too old'], [EVALUATE]],
+    [{}, {}, ['the leader has not decided yet'], [DECIDE]],
+    [{ requested: 'Restricted', evaluation: 'never' }, {}, ['the leader has not decided yet'], [DECIDE]],
+    [
+      { decided: 'Legacy', evaluation: 'violations' },
+      {},
+      ['the last evaluation of the leader found violations'],
+      [EVALUATE],
+    ],
+    [
+      { ...ENFORCED, replicas: { running: 0 } },
+      {},
+      ['no replica leads: nothing is evaluated or decided'],
+      ['Find the cause: portcullis doctor.'],
+    ],
+    [{ ...ENFORCED, requested: 'Legacy' }, {}, [LEGACY], [CLEAR]],
     [
       { requested: 'Legacy', requestedBy: 'others', decided: 'Legacy', gate: false },
       {},
@@ -393,7 +513,14 @@ describe('the causes that block enforcement, and the next steps', () => {
     ],
     [{ ...DECIDED, gate: false }, {}, [FEATURE_OFF], ['Enable the feature OpenShiftPodSecurityAdmission.']],
     [{ ...DECIDED, unlabeled: ['b', 'a'] }, {}, ['2 namespaces without a label: a, b'], [AWAIT]],
-    [DECIDED, {}, ['the labels are new'], [WAIT]],
+    [DECIDED, {}, ['the labels are new'], [`${WAIT}.`]],
+    [
+      { ...DECIDED, nextRaiseTime: '2026-11-22T12:05:00Z' },
+      {},
+      ['the labels are new'],
+      [`${WAIT}, and not before 2026-11-22T12:05:00Z.`],
+    ],
+    [RAISED, {}, ['not every replica enforces the default restricted yet'], ['Wait for the replicas.']],
     [ENFORCED, {}, [], []],
     [{ ...ENFORCED, requested: 'Restricted' }, VIOLATING, [], [LISTED]],
   ];
