@@ -23,7 +23,8 @@ export function webhookConfigurations(
   state: Partial<Enforcement> = {},
 ): readonly WebhookConfiguration[] {
   const { namespace, webhooks } = settings;
-  const { rollout, scc, podSecurity, workloadResources } = decodePolicy(settings);
+  const policy = decodePolicy(settings);
+  const { rollout, scc, podSecurity, workloadResources } = policy;
   const enforcement: Enforcement = {
     podSecurity: rollout.phase === 'Enforce' || podSecurity.configuration.defaults.enforce !== 'privileged',
     rollout: rollout.phase !== 'Disabled',
@@ -33,7 +34,11 @@ export function webhookConfigurations(
     ...state,
   };
   const service = { namespace, name: INSTALLATION.name };
-  const target = { service, url: webhooks === 'service' ? undefined : webhooks.url };
+  const target = {
+    service,
+    url: webhooks === 'service' ? undefined : webhooks.url,
+    timeoutSeconds: policy.webhooks.timeoutSeconds,
+  };
   const annotations = { ...AKS_ANNOTATIONS, ...injectionAnnotations(settings) };
   return requiredConfigurations(WEBHOOK_REGISTRATIONS, enforcement, target).map((configuration) => ({
     apiVersion: 'admissionregistration.k8s.io/v1',

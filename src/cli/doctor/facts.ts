@@ -3,7 +3,8 @@
  * facts. A fact that cannot be read does not prevent other checks.
  */
 import type { ManifestSettings } from '../../install/index.ts';
-import type { Kinds, Lease, Node, Pod, PortcullisConfiguration } from '../../kube/types.ts';
+import { CONFIGURATION_NAME } from '../../kube/well-known.ts';
+import type { EndpointSlice, Kinds, Lease, Node, Pod, PortcullisConfiguration } from '../../kube/types.ts';
 import type { Version } from '../../policy/pss/policy.ts';
 import type { AnyObject, Configuration, Server } from '../installation.ts';
 
@@ -65,6 +66,8 @@ export interface Facts {
   readonly deployment: Fact<Kinds['Deployment'] | undefined>;
   /** Pods in the namespace of the installation. */
   readonly pods: Fact<readonly Pod[]>;
+  /** The endpoints of the Service. */
+  readonly endpointSlices: Fact<readonly EndpointSlice[]>;
   readonly disruptionBudgets: Fact<readonly AnyObject[]>;
   readonly leases: Fact<readonly Lease[]>;
   /** The certificate behind the service. */
@@ -89,7 +92,7 @@ export interface CheckResult {
   readonly object: string;
   readonly message: string;
   readonly impact?: string;
-  /** A command that fixes the problem. */
+  /** A command for a shell that fixes the problem and changes nothing else; a comment (`# …`) if no command does. */
   readonly fix?: string;
 }
 
@@ -107,8 +110,14 @@ export function ok(object: string, message: string): CheckResult {
   return { severity: 'ok', object, message };
 }
 
-export function info(object: string, message: string, impact?: string): CheckResult {
-  return { severity: 'info', object, message, ...(impact === undefined ? {} : { impact }) };
+export function info(object: string, message: string, impact?: string, fix?: string): CheckResult {
+  return {
+    severity: 'info',
+    object,
+    message,
+    ...(impact === undefined ? {} : { impact }),
+    ...(fix === undefined ? {} : { fix }),
+  };
 }
 
 export function unknown(object: string, message: string): CheckResult {
@@ -141,15 +150,19 @@ export function factValue<T>(fact: Fact<T>): T | undefined {
 
 /** Commands that fix several problems. */
 export const FIXES = {
-  apply: (namespace: string): string =>
-    `portcullis install${namespace === 'portcullis' ? '' : ` --namespace ${namespace}`} | kubectl apply --server-side -f -`,
-  applyWebhooks: (namespace: string): string =>
-    `portcullis install --webhooks=static${namespace === 'portcullis' ? '' : ` --namespace ${namespace}`} | kubectl apply --server-side -f -`,
-  register: (namespace: string): string =>
-    `kubectl -n ${namespace} get pods,lease/portcullis # the leader registers the webhooks: check that it runs and that a replica is ready`,
   logs: (namespace: string): string => `kubectl -n ${namespace} logs -l app.kubernetes.io/name=portcullis --tail=50`,
-  restart: (namespace: string): string => `kubectl -n ${namespace} rollout restart deployment portcullis`,
+  settings: `kubectl edit portcullisconfiguration ${CONFIGURATION_NAME}`,
 } as const;
+
+/** Quotes an argument for a POSIX shell. */
+export function shellQuote(text: string): string {
+  return /^[\w./:=@-]+$/.test(text) ? text : `'${text.replaceAll("'", String.raw`'\''`)}'`;
+}
+
+/** The command that creates an object; it fails if the object exists. */
+export function createCommand(object: object): string {
+  return `printf %s ${shellQuote(JSON.stringify(object))} | kubectl create -f -`;
+}
 
 /** Distinct names, separated by commas. Only the first of many names are printed. */
 export function formatNames(names: readonly string[], limit = 3): string {

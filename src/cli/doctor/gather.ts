@@ -12,6 +12,7 @@ import {
 import { namespaced, resourcePath, RESOURCES } from '../../kube/resources.ts';
 import { ApiError } from '../../kube/status.ts';
 import type {
+  EndpointSlice,
   GroupVersionResource,
   JsonObject,
   Kinds,
@@ -34,6 +35,7 @@ import {
 import { STANDARD_SCCS } from '../../policy/scc/standard.ts';
 import { VERSION } from '../command.ts';
 import {
+  deploymentArgument,
   deploymentFile,
   readConfigurations,
   readServer,
@@ -69,12 +71,13 @@ export async function gatherFacts(client: ClusterClient, { namespace, now }: Gat
   const configurations = await readConfigurations(client);
   const list = <T>(resource: GroupVersionResource, within?: string): Promise<Fact<readonly T[]>> =>
     readFact(async () => (await client.list(resource, { namespace: within })) as unknown as readonly T[]);
-  const [server, namespaces, nodes, deployment, pods, disruptionBudgets, leases] = await Promise.all([
+  const [server, namespaces, nodes, deployment, pods, endpointSlices, disruptionBudgets, leases] = await Promise.all([
     readFact(() => readServer(client)),
     list<AnyObject>(RESOURCES.Namespace),
     list<Kinds['Node']>(RESOURCES.Node),
     readFact(() => client.get(RESOURCES.Deployment, INSTALLATION.name, namespace) as Promise<Deployment | undefined>),
     list<Kinds['Pod']>(RESOURCES.Pod, namespace),
+    list<EndpointSlice>(RESOURCES.EndpointSlice, namespace),
     list<AnyObject>(namespaced('policy/v1', 'poddisruptionbudgets'), namespace),
     list<Lease>(RESOURCES.Lease, namespace),
   ]);
@@ -84,13 +87,13 @@ export async function gatherFacts(client: ClusterClient, { namespace, now }: Gat
   );
   const groups = factValue(server)?.groups ?? [];
   const object = factValue(configuration);
-  const settings = deriveSettings({ namespace, configurations, groups, object });
+  const settings = deriveSettings({ namespace, configurations, groups, object, deployment: running });
   const known = (factValue(namespaces) ?? []).map(({ metadata: { name, labels = {} } }) => ({ name, labels }));
   const requests = planProbes({ installation: namespace, configurations, namespaces: known, groups });
   const account = running?.spec?.template.spec?.serviceAccountName ?? INSTALLATION.name;
   const [certificate, urlCertificates, missingAccess, unusedRoles, probes] = await Promise.all([
     readSecretCertificate(client, namespace, running),
-    readUrlCertificates(configurations),
+    readUrlCertificates(configurations, settings),
     readFact(() => readMissingAccess(client, settings, account)),
     readFact(() => readUnusedRoles(client, settings)),
     Promise.all(requests.map((request) => runProbe(client, request))),
@@ -106,6 +109,7 @@ export async function gatherFacts(client: ClusterClient, { namespace, now }: Gat
     nodes,
     deployment,
     pods,
+    endpointSlices,
     disruptionBudgets,
     leases,
     certificate,
@@ -341,15 +345,18 @@ interface InstalledObjects {
   /** The API groups that the cluster serves. */
   readonly groups: readonly string[];
   readonly object: PortcullisConfiguration | undefined;
+  readonly deployment: Deployment | undefined;
 }
 
 /** OpenShift itself serves the groups of the features. */
 const OPENSHIFT = 'route.openshift.io';
 
 /** Derives the settings of an installation from its objects. */
-function deriveSettings({ namespace, configurations, groups, object }: InstalledObjects): ManifestSettings {
+function deriveSettings(installed: InstalledObjects): ManifestSettings {
+  const { namespace, configurations, groups, object, deployment } = installed;
   const own = configurations.filter(isPartOfPortcullis);
-  const url = own.flatMap(({ webhooks }) => webhooks.map(({ clientConfig }) => clientConfig.url)).find(Boolean);
+  const registered = own.flatMap(({ webhooks }) => webhooks.map(({ clientConfig }) => clientConfig.url)).find(Boolean);
+  const url = deploymentArgument(deployment, 'webhook-url') ?? registered;
   const serves = (group: string): boolean => groups.includes(group) && !groups.includes(OPENSHIFT);
   const policy = object?.spec ?? {};
   return {
@@ -382,10 +389,14 @@ export function invalidReason(policy: JsonObject, namespace: string): string | u
   }
 }
 
-async function readUrlCertificates(configurations: readonly Configuration[]): Promise<Facts['urlCertificates']> {
-  const urls = configurations
+async function readUrlCertificates(
+  configurations: readonly Configuration[],
+  settings: ManifestSettings,
+): Promise<Facts['urlCertificates']> {
+  const registered = configurations
     .filter(isPartOfPortcullis)
     .flatMap(({ webhooks }) => webhooks.flatMap(({ clientConfig: { url } }) => url ?? []));
+  const urls = [...registered, ...(settings.webhooks === 'service' ? [] : [settings.webhooks.url])];
   const origins = [...new Set(urls.filter((url) => URL.canParse(url)).map((url) => new URL(url).origin))];
   const facts = await Promise.all(
     origins.map(async (origin) => [origin, await readServerCertificate(origin)] as const),

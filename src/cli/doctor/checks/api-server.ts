@@ -1,17 +1,18 @@
-import { MINIMUM_MINOR } from '../../../install/index.ts';
+import { decodePolicy, MINIMUM_MINOR } from '../../../install/index.ts';
 import { latestVersion } from '../../../policy/pss/evaluate.ts';
 import type { Version } from '../../../policy/pss/policy.ts';
-import { evaluateFact, info, ok, problem, unknown, type Check, type CheckResult } from '../facts.ts';
+import { evaluateFact, info, ok, problem, unknown, type Check, type CheckResult, type Facts } from '../facts.ts';
 
 const OBJECT = 'API server';
 
 /** The API server supports match conditions, and its version of the Pod Security Standards is known. */
 export const apiServer: Check = {
   name: 'api-server',
-  evaluate: ({ server, emulationVersion }) =>
+  evaluate: ({ server, emulationVersion, settings }) =>
     evaluateFact(server, OBJECT, ({ version, minor }) => [
       checkSupport(version),
       describeLatest(minor, emulationVersion),
+      ...describeGroups(settings),
     ]),
 };
 
@@ -21,7 +22,7 @@ function checkSupport(version: string): CheckResult {
   if (Number(major) > 1 || Number(minor) >= MINIMUM_MINOR) return ok(OBJECT, `Kubernetes ${version} is supported`);
   return problem(OBJECT, `Kubernetes ${version} is older than v1.${MINIMUM_MINOR}`, {
     impact: 'match conditions are not supported: break-glass has no effect, and the webhooks receive more requests',
-    fix: 'upgrade the cluster',
+    fix: '# upgrade the cluster',
   });
 }
 
@@ -33,4 +34,14 @@ function describeLatest(server: Version | undefined, emulationVersion: Version |
   if (server === undefined) return info(object, `${meaning}, since the API server reports no version`);
   if (latestVersion(server) === server) return ok(object, `${meaning}, as in the API server`);
   return info(object, `${meaning}, the newest known version`, `upgrade Portcullis for the checks of ${server}`);
+}
+
+/** Charts detect OpenShift by an API group that is installed with SCCs. */
+function describeGroups(settings: Facts['settings']): readonly CheckResult[] {
+  const { mode } = decodePolicy(settings).scc;
+  if (!settings.features.scc || mode === 'enforce') return [];
+  const impact =
+    'charts that detect OpenShift by this group omit runAsUser and fsGroup, which only enforced SCCs complete';
+  const fix = 'portcullis scc plan # shows what spec.scc.mode=enforce would change';
+  return [info('security.openshift.io', `is served, and spec.scc.mode is ${mode}`, impact, fix)];
 }

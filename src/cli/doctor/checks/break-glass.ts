@@ -16,8 +16,8 @@ function formatFix(facts: Facts): string {
       .map(({ name }) => name)
       .join(', ');
   const [failed, unread] = [checksWith('problem'), checksWith('unknown')];
-  if (failed !== '') return `first fix the problems below (${failed}), otherwise requests are denied; then ${OFF}`;
-  if (unread !== '') return `first verify what could not be read (${unread}); then ${OFF}`;
+  if (failed !== '') return `# first fix the problems below (${failed}), otherwise requests are denied; then ${OFF}`;
+  if (unread !== '') return `# first verify what could not be read (${unread}); then ${OFF}`;
   return `${OFF} # replicas are ready, and certificates match`;
 }
 

@@ -46,8 +46,11 @@ function evaluateServed(
   }
   const [leaf] = readCertificates(chain);
   if (!leaf) {
-    const fix = `kubectl -n ${namespace} delete ${source.replace('/', ' ')}`;
-    return [problem(source, 'has no certificate in PEM format', { fix })];
+    return [
+      problem(source, 'has no certificate in PEM format', {
+        fix: settings.certificates === 'self-managed' ? logs : `# replace the certificate in ${source}`,
+      }),
+    ];
   }
   const expiry = leaf.validToDate.toISOString().replace(/\.\d+Z$/, 'Z');
   if (leaf.validToDate <= now) {
@@ -93,7 +96,7 @@ function evaluateBundle({ configuration, webhook }: RegisteredWebhook, facts: Fa
       return [unmanagedBundle(name, failurePolicy, configuration)];
     if (mismatch === undefined) return [missingBundle(name, configuration.name, facts)];
     const impact = 'API servers reject the connection, and the failure policy applies';
-    return [problem(name, `${source}: ${mismatch}`, { impact, fix: FIXES.restart(facts.namespace) })];
+    return [problem(name, `${source}: ${mismatch}`, { impact, fix: FIXES.logs(facts.namespace) })];
   });
   const areOverdue = readCertificates(authorities).every((authority) => isOverdue(authority, facts.now));
   if (authorities === '' || !areOverdue || results.length > 0) return results;

@@ -1,9 +1,8 @@
 import { CONFIGURATION_NAME } from '../../../kube/well-known.ts';
-import { evaluateFact, info, ok, problem, warning, type Check } from '../facts.ts';
+import { evaluateFact, FIXES, info, ok, problem, warning, type Check } from '../facts.ts';
 import { invalidReason } from '../gather.ts';
 
 const OBJECT = `PortcullisConfiguration ${CONFIGURATION_NAME}`;
-const FIX = `kubectl edit portcullisconfiguration ${CONFIGURATION_NAME}`;
 
 /** The policy settings are valid and in force. */
 export const configuration: Check = {
@@ -12,11 +11,16 @@ export const configuration: Check = {
     evaluateFact(fact, 'configuration', (object) => {
       if (!object) return [info(OBJECT, 'does not exist; the leader creates it')];
       const invalid = invalidReason(object.spec ?? {}, namespace);
-      if (invalid !== undefined) return [problem(OBJECT, invalid, { impact: LAST_VALID, fix: FIX })];
+      if (invalid !== undefined) return [problem(OBJECT, invalid, { impact: LAST_VALID, fix: FIXES.settings })];
       const { generation } = object.metadata ?? {};
       const failed = object.status?.conditions?.find(({ status }) => status === 'False');
       return failed
-        ? [warning(OBJECT, `${failed.type} is False: ${failed.message}`, { impact: LAST_VALID, fix: FIX })]
+        ? [
+            warning(OBJECT, `${failed.type} is False: ${failed.message}`, {
+              impact: LAST_VALID,
+              fix: failed.type === 'Accepted' ? FIXES.settings : FIXES.logs(namespace),
+            }),
+          ]
         : [ok(OBJECT, `generation ${generation ?? 0} is valid and in force`)];
     }),
 };

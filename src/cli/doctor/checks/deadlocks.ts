@@ -3,7 +3,6 @@ import { INSTALLATION } from '../../../kube/well-known.ts';
 import {
   evaluateFact,
   factValue,
-  FIXES,
   info,
   ok,
   problem,
@@ -23,6 +22,7 @@ import {
   type RegisteredWebhook,
   type Request,
 } from '../matching.ts';
+import { excludeNamespace } from './webhooks.ts';
 
 /** No webhook that fails closed prevents the replicas from starting. */
 export const deadlocks: Check = {
@@ -60,7 +60,7 @@ function evaluateWebhook(registered: RegisteredWebhook, own: NamespaceFact, fact
   const message = `fails closed and matches ${resources} in namespace ${own.name}${conditions}`;
   if (isPartOfPortcullis(configuration)) {
     const impact = 'no replica can start while none is running';
-    return [problem(webhook.name, message, { impact, fix: FIXES.apply(facts.namespace) })];
+    return [problem(webhook.name, message, { impact, fix: excludeNamespace(facts, registered) })];
   }
   const serviceNamespace = factValue(facts.namespaces)?.find(
     ({ name }) => name === webhook.clientConfig.service?.namespace,

@@ -44,7 +44,7 @@ function evaluateLeader(lease: Lease | undefined, { now, namespace }: Facts): Ch
   });
 }
 
-function evaluateReplicas(all: readonly Lease[], { now, certificate, namespace }: Facts): readonly CheckResult[] {
+function evaluateReplicas(all: readonly Lease[], { now, certificate, namespace, pods }: Facts): readonly CheckResult[] {
   if (all.length === 0) return [];
   const current = all.filter((lease) => isCurrentLease(lease, now, TOLERANCE_MS));
   const object = 'Leases of replicas';
@@ -61,11 +61,14 @@ function evaluateReplicas(all: readonly Lease[], { now, certificate, namespace }
   const renewed = ok(object, `${current.length} of ${all.length} are current`);
   if (different.length === 0) return [renewed];
   const names = formatNames(different.map(({ metadata }) => metadata?.name ?? ''));
+  const holders = new Set(different.map(({ spec }) => spec?.holderIdentity ?? ''));
+  const running = (factValue(pods) ?? []).flatMap(({ metadata }) => metadata?.name ?? []);
+  const restarted = running.filter((name) => holders.has(name));
   return [
     renewed,
     warning(names, 'serves a certificate that differs from the Secret', {
       impact: 'normal shortly after a renewal; otherwise the replica does not watch the Secret',
-      fix: FIXES.restart(namespace),
+      fix: restarted.length > 0 ? `kubectl -n ${namespace} delete pod ${restarted.join(' ')}` : `# restart ${names}`,
     }),
   ];
 }

@@ -1,18 +1,19 @@
-import { evaluateFact, FIXES, ok, problem, warning, type Check, type NeededAccess } from '../facts.ts';
+import { INSTALLATION } from '../../../kube/well-known.ts';
+import { evaluateFact, ok, problem, shellQuote, warning, type Check, type Facts, type NeededAccess } from '../facts.ts';
 
 const OBJECT = 'service account';
 
 /** The service account has the permissions that the replicas need, and no roles of features that the settings do not use. */
 export const permissions: Check = {
   name: 'permissions',
-  evaluate: ({ missingAccess, unusedRoles, namespace }) => [
+  evaluate: ({ missingAccess, unusedRoles, namespace, settings }) => [
     ...evaluateFact(missingAccess, OBJECT, (missing) =>
       missing.length === 0
         ? [ok(OBJECT, 'has all permissions that the replicas need')]
         : [
             problem(OBJECT, `is not allowed to ${formatAccess(missing).join('; ')}`, {
               impact: 'replicas do not become ready, or controllers fail',
-              fix: FIXES.apply(namespace),
+              fix: formatGrant(settings),
             }),
           ],
     ),
@@ -22,12 +23,23 @@ export const permissions: Check = {
         : [
             warning('roles', `${unused.join(', ')} remain from other settings`, {
               impact: 'the replicas have permissions that they do not need',
-              fix: `kubectl -n ${namespace} delete ${unused.join(' ')}`,
+              fix: `kubectl -n ${namespace} delete ${unused.map(shellQuote).join(' ')}`,
             }),
           ],
     ),
   ],
 };
+
+/** The command adds what is missing to roles and bindings. It removes nothing and ignores objects of other kinds. */
+function formatGrant({ namespace, features, certificates }: Facts['settings']): string {
+  const options = [
+    ...(namespace === INSTALLATION.namespace ? [] : [`--namespace=${namespace}`]),
+    ...(features.scc ? [] : ['--scc=false']),
+    ...(features.rollout ? [] : ['--rollout=false']),
+    ...(certificates === 'cert-manager' ? ['--cert-manager'] : []),
+  ];
+  return `${['portcullis install', ...options].join(' ')} | kubectl auth reconcile -f -`;
+}
 
 /** Access grouped by object and verbs: `list, watch pods`, `use securitycontextconstraints.security.openshift.io (anyuid)`. */
 function formatAccess(missing: readonly NeededAccess[]): readonly string[] {

@@ -1,5 +1,7 @@
+import { buildManifests } from '../../../install/index.ts';
 import { webhookState } from '../../break-glass.ts';
 import {
+  createCommand,
   FIXES,
   formatNames,
   info,
@@ -52,21 +54,25 @@ function evaluateFailure(probe: Probe, facts: Facts): readonly CheckResult[] {
     return [problem(name, message, { impact, fix })];
   }
   const [, impact, fix] = CAUSES.find(([pattern]) => pattern.test(error)) ?? UNKNOWN_CAUSE;
-  return [problem(name, message, { impact, fix: fix(facts.namespace) })];
+  return [problem(name, message, { impact, fix: fix(facts.namespace, facts) })];
 }
 
-type Cause = readonly [pattern: RegExp, impact: string, fix: (namespace: string) => string];
+type Cause = readonly [pattern: RegExp, impact: string, fix: (namespace: string, facts: Facts) => string];
 
 /** Errors of API servers that cannot call a webhook, with their causes and fixes. */
 const CAUSES: readonly Cause[] = [
-  [/x509: certificate has expired/, 'the serving certificate expired; the leader renews it', FIXES.restart],
+  [/x509: certificate has expired/, 'the serving certificate expired; the leader renews it', FIXES.logs],
   [
     /x509: certificate is (?:valid for|not valid for)|doesn't contain any IP SANs/,
     'the serving certificate lacks the name of the webhook, or another server responds at its address',
     (namespace) => `kubectl -n ${namespace} get service portcullis -o wide`,
   ],
   [/x509:/, 'the caBundle of the webhook does not match the serving certificate', FIXES.logs],
-  [/service "[^"]*" not found/, 'the Service does not exist', FIXES.apply],
+  [
+    /service "[^"]*" not found/,
+    'the Service does not exist',
+    (_namespace, { settings }) => createCommand(buildManifests(settings).find(({ kind }) => kind === 'Service') ?? {}),
+  ],
   [
     /no endpoints available|connection refused|EOF|connection reset/,
     'no replica is ready',

@@ -1,5 +1,17 @@
 import type { Kinds, Pod } from '../../../kube/types.ts';
-import { evaluateFact, info, ok, problem, warning, FIXES, type Check, type CheckResult, type Facts } from '../facts.ts';
+import { INSTALLATION } from '../../../kube/well-known.ts';
+import {
+  evaluateFact,
+  factValue,
+  info,
+  ok,
+  problem,
+  shellQuote,
+  warning,
+  type Check,
+  type CheckResult,
+  type Facts,
+} from '../facts.ts';
 import { reachability } from './reachability.ts';
 
 const DEPLOYMENT = 'Deployment portcullis';
@@ -16,6 +28,7 @@ export const replicas: Check = {
         : [info(DEPLOYMENT, 'does not exist: replicas run outside of the cluster')],
     ),
     ...evaluateUrls(facts),
+    ...evaluateEndpoints(facts),
     ...evaluateSpread(facts),
   ],
 };
@@ -49,6 +62,19 @@ function evaluateReadiness(
   return warning(DEPLOYMENT, message, { impact: 'availability is reduced if another replica stops', fix });
 }
 
+/** The endpoints of the Service, through which API servers call the webhooks. */
+function evaluateEndpoints({ endpointSlices, settings, namespace }: Facts): readonly CheckResult[] {
+  if (settings.webhooks !== 'service') return [];
+  const object = `Service ${INSTALLATION.name}`;
+  return evaluateFact(endpointSlices, object, (slices) => {
+    const own = slices.filter(({ metadata }) => metadata?.labels?.['kubernetes.io/service-name'] === INSTALLATION.name);
+    const isReached = own.some(({ endpoints }) => endpoints?.some(({ conditions }) => conditions?.ready !== false));
+    if (isReached) return [ok(object, 'has a ready endpoint')];
+    const fix = `kubectl -n ${namespace} get pods,services,endpointslices -l app.kubernetes.io/name=${INSTALLATION.name}`;
+    return [problem(object, 'has no ready endpoint', { impact: NO_RESPONSE, fix })];
+  });
+}
+
 /** The replicas at URLs of webhooks. This machine may not reach addresses that API servers reach. */
 function evaluateUrls(facts: Facts): readonly CheckResult[] {
   const isReached = reachability.evaluate(facts).some(({ severity }) => severity === 'ok');
@@ -56,20 +82,27 @@ function evaluateUrls(facts: Facts): readonly CheckResult[] {
     if ('value' in fact) return ok(url, 'a replica responds');
     const message = `no replica responds: ${fact.unknown.replace(`${url}: `, '')}`;
     if (isReached) return info(url, `${message}; API servers reach a replica`);
-    return problem(url, message, { impact: NO_RESPONSE, fix: 'start the replicas that listen at this address' });
+    return problem(url, message, { impact: NO_RESPONSE, fix: '# start the replicas that listen at this address' });
   });
 }
 
-function evaluateBudget({ disruptionBudgets, namespace }: Facts): readonly CheckResult[] {
+function evaluateBudget({ disruptionBudgets, deployment, namespace }: Facts): readonly CheckResult[] {
   return evaluateFact(disruptionBudgets, BUDGET, (budgets) => {
     if (budgets.length > 0) return [ok(BUDGET, 'limits evictions of replicas')];
     return [
       warning(BUDGET, 'does not exist', {
         impact: 'all replicas may be evicted at once',
-        fix: `kubectl -n ${namespace} create poddisruptionbudget portcullis --selector=app.kubernetes.io/name=portcullis --max-unavailable=1`,
+        fix: `kubectl -n ${namespace} create poddisruptionbudget portcullis --selector=${shellQuote(formatSelector(factValue(deployment)))} --max-unavailable=1`,
       }),
     ];
   });
+}
+
+function formatSelector(deployment: Kinds['Deployment'] | undefined): string {
+  const { matchLabels = { 'app.kubernetes.io/name': 'portcullis' } } = deployment?.spec?.selector ?? {};
+  return Object.entries(matchLabels)
+    .map(([key, value]) => `${key}=${value}`)
+    .join();
 }
 
 function evaluateSpread({ pods, nodes, namespace }: Facts): readonly CheckResult[] {
@@ -80,7 +113,7 @@ function evaluateSpread({ pods, nodes, namespace }: Facts): readonly CheckResult
   return [
     warning(DEPLOYMENT, `all ready replicas run on node ${[...used].join()}`, {
       impact: 'no replica responds if this node fails',
-      fix: FIXES.restart(namespace),
+      fix: `kubectl -n ${namespace} delete pod ${ready[0]?.metadata?.name ?? ''}`,
     }),
   ];
 }

@@ -27,7 +27,7 @@ function evaluateNamespace(name: string, { settings }: Facts): readonly CheckRes
       object: `namespace ${name}`,
       message: `fails closed, and its name indicates ${purpose}`,
       impact,
-      fix: `kubectl label namespace ${name} ${TIER_LABEL}=${FAIL_OPEN}`,
+      fix: `kubectl label namespace ${name} ${TIER_LABEL}=${FAIL_OPEN} --overwrite`,
     },
   ];
 }
