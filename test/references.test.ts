@@ -1,8 +1,12 @@
 import assert from 'node:assert/strict';
-import { readFile } from 'node:fs/promises';
-import { test } from 'node:test';
+import { readdir, readFile } from 'node:fs/promises';
+import { suite, test } from 'node:test';
+import { Ajv } from 'ajv';
+import schema from '../webhook-config/portcullis-configuration.schema.json' with { type: 'json' };
 import { references } from '../scripts/docs/references.ts';
 import { COMMANDS } from '../src/cli/program.ts';
+import { decodeSettings } from '../src/config/portcullis-configuration.ts';
+import { readDocuments } from '../src/config/yaml.ts';
 import { CONTROLLER_NAMES } from '../src/controllers/index.ts';
 import { WEBHOOK_REGISTRATIONS } from '../src/server/webhooks/index.ts';
 
@@ -30,3 +34,55 @@ for (const path of new Set(WEBHOOK_REGISTRATIONS.map((webhook) => webhook.path))
 for (const name of CONTROLLER_NAMES) {
   test(`docs/reference.md describes the controller ${name}`, () => assert.ok(reference.includes(`**\`${name}\`**`)));
 }
+
+suite('the documents describe valid settings', () => {
+  const validate = new Ajv({ strict: false }).compile(schema);
+  const options = { controllers: CONTROLLER_NAMES, namespace: 'portcullis' };
+
+  /** The YAML blocks with fields of the settings, as complete documents. Blocks without a `kind` are excerpts. */
+  const findSettings = (text: string): readonly object[] =>
+    [...text.matchAll(/^( *)```yaml\n([^]*?)^ *```/gm)].flatMap(([, indent = '', block = '']) => {
+      const yaml = block.replaceAll(new RegExp(`^${indent}`, 'gm'), '');
+      const excerpt = `apiVersion: config.portcullis.dev/v1alpha1\nkind: PortcullisConfiguration\n${yaml}`;
+      if (/^kind: PortcullisConfiguration$/m.test(yaml)) return parse(yaml);
+      return yaml.startsWith('spec:\n') ? parse(excerpt) : [];
+    });
+  const parse = (yaml: string): readonly object[] => {
+    const { documents, errors } = readDocuments(yaml, 'block');
+    assert.deepEqual(errors, []);
+    return documents.map(({ value }) => value as object);
+  };
+
+  test('each example in docs/ matches the published schema and is accepted', async () => {
+    const files = (await readdir('docs')).filter((name) => name.endsWith('.md'));
+    const texts = await Promise.all(files.map((name) => readFile(`docs/${name}`, 'utf8')));
+    const examples = texts.flatMap(findSettings);
+    assert.ok(examples.length >= 4, `only ${examples.length} examples`);
+    for (const example of examples) {
+      assert.ok(validate(example), `${JSON.stringify(example)}: ${JSON.stringify(validate.errors)}`);
+      assert.ok('settings' in decodeSettings(example, options), JSON.stringify(example));
+    }
+  });
+
+  test('docs/reference.md lists the defaults of all fields', () => {
+    const [all = assert.fail('no example')] = findSettings(reference);
+    // Explicit values of these fields are recorded as such.
+    const explicit = { spec: { scc: { identity: 'accurate', brokenSCC: 'skip', unprocessedPods: 'pass' } } };
+    const [listed, expected] = [all, explicit].map((one) => JSON.stringify(decodeSettings(one, options), undefined, 2));
+    assert.equal(listed, expected);
+    const sections = (all as { readonly spec: Readonly<Record<string, object>> }).spec;
+    for (const [section, field] of Object.entries(schema.properties.spec.properties)) {
+      const properties = 'properties' in field ? field.properties : {};
+      const commented = ['enforcementDate', 'timeoutSeconds'];
+      const fields = Object.keys(properties).filter((name) => !commented.includes(name));
+      assert.deepEqual(Object.keys(sections[section] ?? {}), fields, section);
+    }
+  });
+
+  test('the published schema rejects unknown fields and values', () => {
+    const type = { apiVersion: 'config.portcullis.dev/v1alpha1', kind: 'PortcullisConfiguration' };
+    for (const spec of [{ ssc: {} }, { scc: { mode: 'enforced' } }, { rollout: { phase: 'Evaluate', date: '' } }]) {
+      assert.equal(validate({ ...type, spec }), false, JSON.stringify(spec));
+    }
+  });
+});

@@ -75,7 +75,7 @@ export function createMetrics(build: { readonly version: string }) {
     config: {
       lastReloadSuccessful: create.gauge(
         'portcullis_config_last_reload_successful',
-        '1 if the last read of the configuration file was valid, 0 if the previous configuration stays in force.',
+        '1 if the last read of the settings was valid, 0 if the previous settings stay in force.',
       ),
       lastReloadSuccess: create.gauge(
         'portcullis_config_last_reload_success_timestamp_seconds',
