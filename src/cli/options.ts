@@ -96,7 +96,7 @@ export function withEnvironment<O extends Options>(prefix: string, options: O): 
   return Object.fromEntries(named) as O;
 }
 
-/** The texts of options by source. Arguments take precedence over the environment. */
+/** The unparsed values of options by source. Arguments take precedence over the environment. */
 export interface Sources {
   readonly typed: ReadonlyMap<string, readonly string[]>;
   readonly env: Readonly<Record<string, string | undefined>>;

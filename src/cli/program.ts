@@ -110,12 +110,7 @@ export const COMMANDS: readonly CommandEntry[] = [
     'Remove Portcullis from a cluster, webhooks first',
     () => import('./commands/uninstall.ts'),
   ),
-  entry(
-    'completion',
-    INSTALLATION,
-    'Print a script for the completion of a shell',
-    () => import('./commands/completion.ts'),
-  ),
+  entry('completion', INSTALLATION, 'Print a shell completion script', () => import('./commands/completion.ts')),
   entry('version', INSTALLATION, 'Show the version', () => import('./commands/version.ts')),
 ];
 
@@ -126,7 +121,7 @@ function entry(name: string, group: string, summary: string, load: CommandEntry[
 /** The width of the help if the output is no terminal. */
 const HELP_WIDTH = 100;
 
-/** The names under which the program can be called besides its own: as a plugin, kubectl calls `kubectl-scc` for `kubectl scc`. */
+/** The names under which the program can be called in addition to its own: as a plugin, kubectl calls `kubectl-scc` for `kubectl scc`. */
 const PLUGINS: ReadonlyMap<string, Invocation> = new Map([
   ['kubectl-portcullis', { name: 'kubectl portcullis', prefix: [] }],
   ['kubectl-scc', { name: 'kubectl', prefix: ['scc'] }],
@@ -144,7 +139,7 @@ const DIRECT: Invocation = { name: PROGRAM, prefix: [] };
 const COMPLETE = '__complete';
 
 /**
- * Runs the command that the arguments name, and resolves to the exit code. A mistake of the user is printed, not thrown. The
+ * Runs the command that the arguments name, and resolves to the exit code. User errors are printed, not thrown. The
  * file name is that by which the program was called.
  */
 export async function run(

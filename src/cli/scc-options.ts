@@ -14,7 +14,7 @@ import { DATA_AND_TABLE, outputOption } from './output/print.ts';
 
 // The options that configure SCC admission, and the settings that follow from them.
 
-/** The mode of a cluster whose settings do not name one. */
+/** The SCC mode of a cluster whose settings do not set it. */
 export const DEFAULT_SCC_MODE: SccMode = 'report';
 
 /** The SCC options of commands that predict the creation of pods; without `--scc-mode`, the mode is an assumption. */

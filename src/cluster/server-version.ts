@@ -28,7 +28,7 @@ function minorVersion(document: JsonObject, major: string, minor: string): Versi
   return document[major] === '1' && digits !== undefined ? parseVersion(`v1.${digits}`) : undefined;
 }
 
-/** An upgrade of the API server is noticed after this time, or when a broken connection is re-established. */
+/** Interval between reads. The version is also read when a broken connection is re-established. */
 const INTERVAL_MS = 60_000;
 
 export interface ServerVersion extends Observable<Version | undefined> {

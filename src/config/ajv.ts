@@ -34,7 +34,7 @@ export function compileFields(schema: SchemaObject): (value: unknown) => readonl
   return (value) => {
     if (validate(value)) return [];
     const errors = validate.errors ?? [];
-    // A value of a wrong type is not reported as an unknown value, too.
+    // A value of a wrong type is not also reported as an unknown value.
     const mistyped = new Set(
       errors.filter(({ keyword }) => keyword === 'type').map(({ instancePath }) => instancePath),
     );
@@ -55,7 +55,7 @@ export function closeObjects(schema: unknown): unknown {
     : closed;
 }
 
-const BOOLEAN_HINT = 'YAML reads on, off, yes and no without quotes as booleans';
+const BOOLEAN_NOTE = 'YAML reads on, off, yes and no without quotes as booleans';
 
 function toFieldError({ instancePath, keyword, params, data, message = 'is invalid' }: ErrorObject): FieldError {
   const path = instancePath
@@ -66,7 +66,7 @@ function toFieldError({ instancePath, keyword, params, data, message = 'is inval
   const names = params as { allowedValues?: readonly string[]; additionalProperty?: string; missingProperty?: string };
   switch (keyword) {
     case 'type':
-      return invalidValue(path, data, typeof data === 'boolean' ? `${message}; ${BOOLEAN_HINT}` : message);
+      return invalidValue(path, data, typeof data === 'boolean' ? `${message}; ${BOOLEAN_NOTE}` : message);
     case 'enum':
       return notSupported(path, data, names.allowedValues ?? []);
     case 'additionalProperties':

@@ -48,12 +48,12 @@ export interface Settings {
   readonly webhooks: WebhookSettings;
 }
 
-/** `Managed`: the leader maintains the webhook configurations. `External`: it does not touch them. */
+/** `Managed`: the leader maintains the webhook configurations. `External`: no replica changes them. */
 export type WebhookManagement = 'Managed' | 'External';
 
 interface WebhookSettings {
   readonly management: WebhookManagement;
-  /** Timeout of the webhooks that fail closed. If absent, each has its own. */
+  /** Timeout of the webhooks that fail closed. If absent, each webhook has its own default. */
   readonly timeoutSeconds?: number | undefined;
 }
 

@@ -22,7 +22,7 @@ const OPTIONS = { fieldManager: NAME };
 
 export const settingsStatus: ControllerDefinition = {
   name: NAME,
-  description: 'creates the PortcullisConfiguration, and reports in its status which replicas run it',
+  description: 'creates the PortcullisConfiguration, and reports in its status which replicas have applied it',
   runsOn: 'leader',
   permissions: [
     {
@@ -41,7 +41,7 @@ export const settingsStatus: ControllerDefinition = {
 
 type Status = NonNullable<PortcullisConfiguration['status']>;
 
-/** Replicas that have stopped are noticed after this time. */
+/** Interval between checks for replicas that have stopped. */
 const CHECK = { requeueAfterMs: 30_000 };
 
 function createReconciler(controllerContext: ControllerContext): Reconciler {
@@ -54,7 +54,7 @@ function createReconciler(controllerContext: ControllerContext): Reconciler {
   const applyInitial = async ({ cluster, logger }: ReconcileContext): Promise<void> => {
     try {
       const metadata = { name: CONFIGURATION_NAME };
-      // Until the definition is installed, the API server answers 404.
+      // Until the definition is installed, the API server responds with 404.
       isApplied = (await orUndefined(cluster.apply(KIND, { metadata, spec }, OPTIONS))) !== undefined;
     } catch (error) {
       if (!(error instanceof ApiError) || error.status.code !== 409) throw error;
@@ -63,7 +63,7 @@ function createReconciler(controllerContext: ControllerContext): Reconciler {
     }
   };
 
-  /** The generation that each live replica runs; 0 before it has reported one. */
+  /** The generation that each live replica applies; 0 before it has reported one. */
   const readReplicas = ({ cluster: { store }, now }: ReconcileContext): NonNullable<Status['replicas']> =>
     observeReplicas(store.list('Lease', namespace), now())
       .filter(({ isLive }) => isLive)
@@ -99,7 +99,7 @@ function createReconciler(controllerContext: ControllerContext): Reconciler {
   };
 }
 
-/** The conditions of a generation: whether it is valid, and whether all replicas run it. */
+/** The conditions of a generation: whether it is valid, and whether all replicas have applied it. */
 function describe(
   observedGeneration: number,
   { generation = 0, problem }: ReturnType<ControllerContext['settingsStatus']>,
@@ -118,7 +118,7 @@ function describe(
           type: 'Applied',
           status: 'True',
           reason: 'InForce',
-          message: 'all replicas run these settings',
+          message: 'all replicas have applied these settings',
           observedGeneration,
         }
       : {
@@ -126,8 +126,8 @@ function describe(
           status: 'False',
           reason: isCurrent ? 'Progressing' : 'NotInForce',
           message: isCurrent
-            ? `these replicas do not run the settings yet: ${behind.join(', ')}`
-            : `the leader runs ${inForce}`,
+            ? `these replicas have not applied the settings yet: ${behind.join(', ')}`
+            : `the leader applies ${inForce}`,
           observedGeneration,
         };
   return [accepted, applied];

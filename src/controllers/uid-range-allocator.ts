@@ -63,10 +63,10 @@ export const uidRangeAllocator: ControllerDefinition = {
 /** After a failure of the leader, pods would be denied until its Lease expires. They wait for ranges for 10 s. */
 const STANDBY_MS = 3000;
 
-/** Replicas may allocate at the same time: each write fails if another replica has written meanwhile. */
+/** Replicas may allocate at the same time: each write fails if another replica has written in the meantime. */
 export const uidRangeStandby: ControllerDefinition = {
   name: 'namespace-security-allocation-standby',
-  description: `allocates ranges that the leader has not allocated after ${STANDBY_MS / 1000} s, as after its failure`,
+  description: `allocates ranges that the leader has not allocated within ${STANDBY_MS / 1000} s, for example after its failure`,
   runsOn: 'replica',
   permissions: [],
   isEnabled: ({ scc, replicas }) => scc && replicas,

@@ -89,7 +89,7 @@ export interface WebhookTarget {
   readonly service: Service;
   /** The base URL, in place of the service. */
   readonly url?: string | undefined;
-  /** Timeout of the webhooks that fail closed. If absent, each has its own. */
+  /** Timeout of the webhooks that fail closed. If absent, each webhook has its own default. */
   readonly timeoutSeconds?: number | undefined;
 }
 
@@ -153,7 +153,7 @@ function podSecurityTiers(isEnforced: boolean, { namespace }: Service): readonly
   if (!isEnforced) return [openTier('', [isNot(NAMESPACE_NAME_LABEL, namespace)])];
   return [
     ...closedTiers([isNot(NAMESPACE_NAME_LABEL, KUBE_SYSTEM, namespace)]),
-    // A cluster without any running pod starts in kube-system.
+    // A cluster without running pods starts with those of kube-system.
     openTier(`${KUBE_SYSTEM}.`, [isIn(NAMESPACE_NAME_LABEL, KUBE_SYSTEM)]),
   ];
 }
@@ -236,7 +236,7 @@ export const AKS_ANNOTATIONS: Readonly<Record<string, string>> = { 'admissions.e
 
 // The configurations in the cluster.
 
-/** Time for which a replica must have been ready and trusted before its webhooks fail closed: API servers lag behind. */
+/** Time for which a replica must have been ready and trusted before its webhooks fail closed, since API servers observe changes later. */
 const SETTLE_MS = 5_000;
 /** Interval between checks until a replica is ready. */
 const CHECK_AGAIN = { requeueAfterMs: 1_000 };
@@ -348,7 +348,7 @@ function belongsTo({ metadata }: EndpointSlice, { namespace, name }: Service): b
   return metadata?.namespace === namespace && metadata.labels?.[SERVICE_LABEL] === name;
 }
 
-/** True if the service has a ready endpoint. A URL is taken to lead to this replica, which is ready. */
+/** True if the service has a ready endpoint. A URL is assumed to lead to this replica, which is ready. */
 function hasEndpoint(store: Store, { service, webhooks }: Pick<ControllerContext, 'service' | 'webhooks'>): boolean {
   if (webhooks.url !== undefined) return true;
   return store

@@ -320,7 +320,7 @@ const REMOVALS: readonly (readonly [settings: Partial<ManifestSettings>, conditi
 
 /** The certificate authority of the chart is not needed if another issuer is named. */
 const OWN_ISSUER = 'not .Values.certManager.issuerRef.name';
-/** Otherwise the leader registers the webhooks. */
+/** True if the release contains the webhook configurations. Otherwise, the leader registers the webhooks. */
 const STATIC_WEBHOOKS = 'eq (dig "webhooks" "management" "Managed" .Values.settings) "External"';
 const STATIC: Partial<ManifestSettings> = {
   policy: { scc: { mode: 'enforce' }, rollout: { phase: 'Enforce' }, webhooks: { management: 'External' } },
@@ -426,7 +426,7 @@ function readChartFile(path: string): string {
   return readFileSync(join(import.meta.dirname, 'chart', path), 'utf8');
 }
 
-/** Values with defaults that a user removes by `null`. */
+/** Values with defaults that a user can remove with `null`. */
 const REMOVABLE = ['podSecurityContext', 'securityContext', 'resources', 'nodeSelector', 'topologySpreadConstraints'];
 
 /** Defaults for `helm upgrade --reuse-values`, which omits the values that a new version of the chart adds. */

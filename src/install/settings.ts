@@ -66,7 +66,7 @@ export const PROFILES = {
   monitoring: { monitoring: 'prometheus-operator' },
   /** For API servers without a service network: the replicas run on the same machine. */
   local: { webhooks: { url: 'https://127.0.0.1:8443' } },
-  /** For tools that manage all objects of a cluster. */
+  /** For GitOps tools, which manage all objects of the installation. */
   'static-webhooks': { policy: { webhooks: { management: 'External' } } },
 } as const satisfies Readonly<Record<string, Partial<ManifestSettings>>>;
 

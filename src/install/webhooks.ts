@@ -15,8 +15,8 @@ function injectionAnnotations({ certificates, namespace }: ManifestSettings): Re
 export type WebhookConfiguration = ManifestOf<V1MutatingWebhookConfiguration | V1ValidatingWebhookConfiguration>;
 
 /**
- * The webhook configurations of an installation whose leader does not maintain them. Unless the state states otherwise,
- * they fail closed for all that the settings may enforce: labels of namespaces and the rollout change at run time.
+ * The webhook configurations of an installation whose leader does not maintain them. Unless `state` overrides it, they fail
+ * closed for all that the settings may enforce: labels of namespaces and the rollout change at run time.
  */
 export function webhookConfigurations(
   settings: ManifestSettings,

@@ -186,7 +186,7 @@ export interface PortcullisConfiguration extends KubeObject {
   readonly status?: {
     readonly observedGeneration?: number;
     readonly conditions?: readonly Condition[];
-    /** The generation that each replica runs. */
+    /** The generation that each replica applies. */
     readonly replicas?: readonly { readonly name: string; readonly generation: number }[];
   };
 }

@@ -79,7 +79,7 @@ export const ROTATE_ANNOTATION = 'portcullis.dev/rotate';
 /** On the Lease of a replica: the SHA-256 fingerprint of its serving certificate, in hex. */
 export const SERVING_CERTIFICATE_ANNOTATION = 'portcullis.dev/serving-certificate';
 
-/** On the Lease of a replica: the generation of the PortcullisConfiguration that it runs. */
+/** On the Lease of a replica: the generation of the PortcullisConfiguration that it applies. */
 export const SETTINGS_GENERATION_ANNOTATION = 'portcullis.dev/settings-generation';
 
 /** The name of the only PortcullisConfiguration. */

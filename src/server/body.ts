@@ -38,7 +38,7 @@ export function readBody(request: FastifyRequest, payload: IncomingMessage, done
   payload.on('data', onData).on('end', onEnd).on('error', onError);
 }
 
-/** An error that is answered with an HTTP status. */
+/** Returns the error with the HTTP status of its response. */
 export function withStatus(error: Error, statusCode: number): Error {
   return Object.assign(error, { statusCode });
 }
@@ -57,13 +57,13 @@ export interface UnreadRequest {
   beforeWait(): number;
   /** Reads the body. */
   start(): void;
-  /** Answers without the body, after the longest wait. */
-  refuse(): void;
+  /** Responds without the body, after the longest wait. */
+  reject(): void;
 }
 
 /**
- * Creates the budget of memory for large bodies. A request takes the length of its body until it is answered or its connection
- * closes. Requests that exceed the rest wait in the order of their arrival, unread. Small bodies are not counted.
+ * Creates the budget of memory for large bodies. A request takes the length of its body until the response is sent or its
+ * connection closes. Requests that exceed the remaining budget wait, unread, in the order of their arrival. Small bodies are not counted.
  */
 export function createBodyBudget(): (unread: UnreadRequest) => void {
   let free = BUDGET_BYTES;
@@ -81,7 +81,7 @@ export function createBodyBudget(): (unread: UnreadRequest) => void {
     let taken = 0;
     const timer = setTimeout(() => {
       waiting.delete(unread);
-      unread.refuse();
+      unread.reject();
       startNext();
     }, unread.beforeWait());
     const end = (): void => {
@@ -105,7 +105,7 @@ export function createBodyBudget(): (unread: UnreadRequest) => void {
   };
   return (unread) => {
     const bytes = maxLength(unread.request);
-    // The reader refuses a body over the limit.
+    // The reader rejects a body over the limit.
     if (bytes <= SMALL_BYTES || bytes > MAX_BYTES) unread.start();
     else enqueue(unread, bytes);
   };

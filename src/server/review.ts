@@ -72,8 +72,8 @@ function createRoute(webhook: Webhook, deps: ReviewDeps, { connections, budget }
         arrivals.set(request, now());
         return (parseTimeout(request) ?? MAX_TIMEOUT_MS) * WAIT_SHARE;
       },
-      refuse() {
-        log.warn({ reason: NO_MEMORY, remoteAddress: request.ip }, 'review refused');
+      reject() {
+        log.warn({ reason: NO_MEMORY, remoteAddress: request.ip }, 'review rejected');
         respond(reply, 503, `${NO_MEMORY}\n`);
       },
     });

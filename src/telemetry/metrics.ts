@@ -250,7 +250,7 @@ function createClusterMetrics({ gauge, scrapedGauge, tally }: Factory) {
     ),
     version: gauge(
       'portcullis_kubernetes_version_info',
-      'Always 1; the labels contain the version of the API server, empty while it is unknown, and the version of the Pod Security Standards that latest means.',
+      'A constant 1, labeled by the version of the API server (empty while it is unknown) and the version of the Pod Security Standards that latest resolves to.',
       'server',
       'evaluated',
     ),

@@ -52,12 +52,12 @@ describe('completion', () => {
     });
   }
 
-  test('another shell', async () => {
+  test('rejects an unsupported shell', async () => {
     assert.deepEqual(await runProgram(['completion', 'tcsh']), {
       code: 2,
       stdout: '',
       stderr:
-        "error: no script for tcsh: must be one of bash, zsh, fish\nSee 'portcullis completion --help' for usage.\n",
+        "error: unsupported shell tcsh: must be one of bash, zsh, fish\nSee 'portcullis completion --help' for usage.\n",
     });
   });
 });
@@ -86,7 +86,7 @@ describe('the program in a shell', () => {
     ['portcullis check -f link-portc', 'link-portcullis'],
     ['portcullis nothing x', ''],
   ];
-  test('bash completes its words', async () => {
+  test('bash completes words', async () => {
     for (const [line, completed] of words) {
       const parts = line.split(' ');
       const script = `source <(portcullis completion bash); COMP_WORDS=(${line}); COMP_CWORD=${parts.length - 1}; _portcullis; echo "\${COMPREPLY[*]}"`;
@@ -125,7 +125,7 @@ describe('the program in a shell', () => {
     ],
   ];
   for (const [file, args, message] of messages) {
-    test(`${file} names itself`, async () => {
+    test(`${file} prints its own name in the help`, async () => {
       assert.deepEqual(await runProgram(args, { file }), { code: 2, stdout: '', stderr: `error: ${message}\n` });
     });
   }

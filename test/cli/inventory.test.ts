@@ -314,7 +314,7 @@ describe('a cluster', () => {
       [['Rollout', 'default/web', 'spec.template']],
     );
     assert.deepEqual(assumptions, [
-      'no clusterjobs.argoproj.io: they have no namespace, and that of their pods is unknown',
+      'no clusterjobs.argoproj.io: they are cluster-scoped, and the namespace of their pods is unknown',
       'no absent.argoproj.io: the cluster does not serve them',
       'no things.absent.io: the cluster does not serve them',
       'no pods of containers outside of pod templates: Rollout default/odd (spec.container)',

@@ -146,9 +146,9 @@ suite('the PortcullisConfiguration of a live cluster', () => {
     await until('the rollout runs', async () => (await cluster.admin.send('GET', enforcement)).status === 200);
   });
 
-  test('stays in force while its successor is invalid', async () => {
+  test('stays in force while a later one is invalid', async () => {
     await change({ podSecurity: { exemptions: { namespaces: ['strict'] } }, scc: { exemptNamespaces: ['Bad_Name'] } });
-    const inForce = /^Applied False NotInForce: the leader runs the settings of generation 2$/;
+    const inForce = /^Applied False NotInForce: the leader applies the settings of generation 2$/;
     await reported(/^generation 3, replicas 2$/, INVALID, inForce);
     assert.deepEqual(await ask(running, 'strict'), { status: 200, verdict: true });
     assert.match(await probe(running, '/readyz?verbose'), /\[\+\]settings ok.*Bad_Name/);
@@ -168,7 +168,7 @@ suite('the PortcullisConfiguration of a live cluster', () => {
 
 const CONFIGURATION = '/apis/config.portcullis.dev/v1alpha1/portcullisconfigurations/cluster';
 const VALID = /^Accepted True Valid: the settings are valid$/;
-const APPLIED = /^Applied True InForce: all replicas run these settings$/;
+const APPLIED = /^Applied True InForce: all replicas have applied these settings$/;
 const INVALID =
   /^Accepted False Invalid: PortcullisConfiguration "cluster" is invalid: spec\.scc\.exemptNamespaces\[0\]: Invalid value: "Bad_Name": /;
 

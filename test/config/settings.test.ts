@@ -65,7 +65,7 @@ function configuration(phase: string, namespace: string, mode = 'report'): strin
 interface Fixture {
   readonly file: string;
   readonly settings: CurrentSettings;
-  /** Ends the preparation of settings that the test holds back. */
+  /** Ends the preparation of settings that the test delays. */
   readonly release: (() => void)[];
   /** 1 after a successful load, 0 after a failed one. */
   lastReload(): Promise<number | undefined>;

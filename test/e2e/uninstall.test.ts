@@ -194,7 +194,7 @@ suite('uninstall', { skip: !hasKubectl && 'there is no kubectl' }, () => {
     );
   });
 
-  test('a new installation continues with the settings, and the documented way ends enforcement first', async () => {
+  test('a new installation continues with the settings, and the documented commands end enforcement first', async () => {
     await eventually(() => system.install(), WAIT_MS);
     await start();
     const stop = createPods();

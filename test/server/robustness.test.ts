@@ -801,7 +801,7 @@ suite('large reviews', () => {
     });
   }
 
-  test('many at the same time share 64 MiB, and small reviews pass them', async () => {
+  test('many at the same time share 64 MiB, and small reviews do not wait', async () => {
     const body = largeReview('UPDATE');
     const all = Array.from({ length: 6 }, () => post(server, '/slow?timeout=30s', body, JSON_TYPE));
     let isDone = false;
@@ -817,7 +817,7 @@ suite('large reviews', () => {
     assert.equal(heldBytes, 0);
   });
 
-  test('a review is refused if no memory is free until its timeout', async () => {
+  test('a review is rejected if no memory is free until its timeout', async () => {
     const body = largeReview('CREATE');
     const holders = [await openTls(server), await openTls(server)];
     for (const holder of holders) holder.write(head(HALF));
@@ -828,7 +828,7 @@ suite('large reviews', () => {
       'too many large reviews at the same time; the memory for them was in use until the timeout of the request';
     assert.deepEqual([refused.status, refused.body], [503, `${reason}\n`]);
     const { msg, webhook, reason: logged } = server.log.at(-1) ?? {};
-    assert.deepEqual([msg, webhook, logged], ['review refused', '/allow', reason]);
+    assert.deepEqual([msg, webhook, logged], ['review rejected', '/allow', reason]);
     assert.equal((await post(server, '/allow?timeout=100ms', REVIEW, JSON_TYPE)).status, 200);
     const abandoned = await openTls(server);
     abandoned.write(head(HALF));

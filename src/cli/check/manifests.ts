@@ -106,7 +106,7 @@ function checkTemplate(
 function unknownContainers(object: ManifestObject, path: FieldPath): ManifestError {
   const { apiVersion, kind, document, locate } = object;
   const name = `${kind}.${apiGroup(apiVersion)}`;
-  const message = `not evaluated: ${printFieldPath(path)} contains containers, but is in no known pod template of ${name}; to accept this, set --skip-kind=${name}`;
+  const message = `not evaluated: ${printFieldPath(path)} contains containers outside of the known pod templates of ${name}; to skip this kind, set --skip-kind=${name}`;
   return { file: document.file, ...locate(path), message };
 }
 

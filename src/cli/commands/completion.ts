@@ -46,7 +46,7 @@ complete -c portcullis -f -a '(__portcullis_complete)'
 };
 
 const DETAILS = `
-Prints a script for the completion of commands, flags and their values.
+Prints a script that completes commands, flags and their values.
 
 Examples:
   source <(portcullis completion bash)
@@ -63,7 +63,7 @@ export const command = defineCommand({
   options: {},
   run(_values, [shell = ''], io) {
     const script = Object.hasOwn(SCRIPTS, shell) ? SCRIPTS[shell] : undefined;
-    if (script === undefined) throw new UsageError(`no script for ${shell}: must be one of bash, zsh, fish`);
+    if (script === undefined) throw new UsageError(`unsupported shell ${shell}: must be one of bash, zsh, fish`);
     io.stdout.write(script);
     return Promise.resolve(EXIT.passed);
   },
@@ -77,7 +77,7 @@ interface Candidate {
 const FILES = 'files';
 
 /**
- * Prints the candidates for the last word, one in each line, with their descriptions, then a directive: `:4` for these
+ * Prints the candidates for the last word, one per line, with their descriptions, then a directive: `:4` for these
  * candidates only, `:0` for files. This is the protocol of cobra, which kubectl uses for plugins.
  */
 export async function complete(

@@ -350,7 +350,7 @@ async function explainNamespaces(names: readonly string[], options: Values<typeo
 
 const explainOptions = {
   as: option('USER', text, undefined, {
-    help: 'Creator of pods without a controller; by default the user of the kubeconfig',
+    help: 'Creator of pods without a controller. Default: the user of the kubeconfig',
   }),
   'as-group': list('GROUP', text, { help: 'Groups of the creator, in addition to system:authenticated' }),
   ...sccReviewOptions,
@@ -366,7 +366,7 @@ export const command = defineCommand({
     const { as: user, 'as-group': groups, output, filename } = options;
     if (user === undefined && groups.length > 0) throw new UserError('--as-group requires --as');
     if (filename.length + operands.length === 0) {
-      throw new UsageError('name resources, such as deployment/web or namespace/shop, or manifests with -f');
+      throw new UsageError('a resource, such as deployment/web or namespace/shop, or -f is required');
     }
     const references = operands.map(parseReference);
     const names = references.filter(({ kind }) => kind === 'Namespace').map(({ name }) => name);

@@ -17,7 +17,7 @@ Writes the custom SCC (SecurityContextConstraints) that "portcullis scc plan" re
 that no SCC admits except one that allows everything: a copy of the closest SCC with the fields that the
 workload needs. The SCC has no users and groups: grant its use with "portcullis scc grant".
 
-The workload is one of the cluster, or of the manifests of --filename.
+The workload is read from the cluster, or from the manifests of --filename.
 
 Examples:
   portcullis scc create vpn deployment/vpn -n shop
@@ -63,7 +63,7 @@ export const command = defineCommand({
       `portcullis scc grant ${scc} -z ${created.serviceAccount ?? 'default'} -n ${namespace}`;
     const planned = planPod(input);
     const scc = planned.outcome === 'refused' ? createCustomScc(input, name) : undefined;
-    if (scc === undefined) throw new UserError(`${resource} needs no custom SCC: ${explainMissing(planned, grant)}`);
+    if (scc === undefined) throw new UserError(`no custom SCC for ${resource}: ${explainMissing(planned, grant)}`);
     const typed = {
       ...scc,
       apiVersion: getApiVersion('SecurityContextConstraints'),

@@ -159,7 +159,7 @@ function defineChange(
     options: grantOptions,
     async run(values, [scc = ''], io) {
       if (values.user.length + values.group.length + values.serviceaccount.length === 0) {
-        throw new UsageError('name the subjects with --user, --group or --serviceaccount');
+        throw new UsageError('at least one of --user, --group and --serviceaccount is required');
       }
       return await withCluster(values, io, async (client) => {
         const namespace = values.namespace ?? client.connection.namespace;

@@ -66,14 +66,14 @@ export const command = defineCommand({
 });
 
 /** The options, the settings at start, and how to read later settings. */
-interface Given {
+interface ServeInput {
   readonly values: ServeValues;
   readonly decode: DecodeOptions;
   readonly loaded: LoadedSettings;
 }
 
 /** Everything that is read from the options and their files before the server starts. */
-async function readInputs({ values, loaded, decode }: Given, env: Io['env']) {
+async function readInputs({ values, loaded, decode }: ServeInput, env: Io['env']) {
   return { values, loaded, decode, live: isLive(values, env), certificates: await readCertificateFiles(values) };
 }
 
@@ -106,7 +106,7 @@ interface Context extends Inputs {
  * Runs the server until the signal of `io` is aborted. Resolves to the exit code. Rejects with a UserError for invalid
  * options or files.
  */
-async function serve(given: Given, io: Io): Promise<number> {
+async function serve(given: ServeInput, io: Io): Promise<number> {
   const { values } = given;
   const format = values['logging-format'] ?? (io.stderr.isTTY === true ? 'text' : 'json');
   const { logger, flush, close } = createLogger({ level: logLevel(values), format });
@@ -130,7 +130,7 @@ async function serve(given: Given, io: Io): Promise<number> {
     // A live cluster may not be available yet. Until then, the replica is not ready.
     if (!context.live) await started;
     logger.info({ ...addresses, version: VERSION }, 'serving');
-    // The greeting follows the log lines of the start.
+    // The greeting is printed after the log lines of the start.
     await flush();
     io.stdout.write(served.greeting());
     await aborted(io.signal);

@@ -44,7 +44,7 @@ import {
 } from '../uninstall.ts';
 
 const DETAILS = `
-Shows what enforcement ends, and refuses while something is enforced, unless --force is given. The command
+Shows which enforcement ends, and fails while something is enforced, unless --force is given. The command
 then ends enforcement before it stops the replicas, so that no pod is denied because of the uninstallation:
 it revokes the permission of the leader to restore them, and deletes the validating webhooks, the Pod Security
 labels that Portcullis set, and the mutating webhooks. After each step, it waits until API servers have

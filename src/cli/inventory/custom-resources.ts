@@ -75,7 +75,8 @@ async function listResource(
     const served: readonly unknown[] = Array.isArray(resources) ? resources : [];
     const info = served.filter(isObject).find((one) => one['name'] === resource);
     if (typeof info?.['kind'] !== 'string') return `no ${name}: the cluster does not serve them`;
-    if (info['namespaced'] !== true) return `no ${name}: they have no namespace, and that of their pods is unknown`;
+    if (info['namespaced'] !== true)
+      return `no ${name}: they are cluster-scoped, and the namespace of their pods is unknown`;
     const type = { apiVersion: groupVersion, kind: info['kind'] };
     const path = `/apis/${groupVersion}/${only === undefined ? '' : `namespaces/${only}/`}${resource}`;
     let objects: CustomObject[] = [];

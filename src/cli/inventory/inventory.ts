@@ -53,11 +53,11 @@ export const inventoryOptions = {
   context: option('NAME', text, undefined, { help: 'Context of the kubeconfig; by default the current context' }),
 };
 
-/** The options of commands that evaluate the pods of manifests in their surroundings. */
+/** The options of commands that evaluate the pods of manifests with the objects of a cluster. */
 export const subjectOptions = {
   ...inventoryOptions,
   filename: filenameOption('Manifests of the pods'),
-  offline: flag({ help: 'Read no cluster: take the manifests for all objects of a cluster' }),
+  offline: flag({ help: 'Do not read a cluster: the manifests contain all of its objects' }),
 };
 
 /** The selection of namespaces. */
@@ -118,7 +118,7 @@ export interface InventoryNeeds {
   readonly only?: string | undefined;
   /** Namespaces to assume for manifests, besides the namespaces of their objects. */
   readonly namespaces?: readonly string[];
-  /** Further objects, which the command can do without if they do not exist or the user may not read them. */
+  /** Optional objects, which are skipped if they do not exist or the user may not read them. */
   readonly optional?: readonly Scope[];
   /** Returns the custom resources whose pod templates to read from a cluster, by the objects read so far. */
   workloadResources?(store: Store): Promise<readonly WorkloadResource[]>;
@@ -154,7 +154,7 @@ export async function readSubjects(
 ): Promise<{ readonly objects: readonly ManifestObject[]; readonly inventory: Inventory }> {
   const { kubeconfig, context, filename, namespace, offline } = values;
   if (offline && (kubeconfig !== undefined || context !== undefined)) {
-    throw new UserError('--offline reads no cluster: remove --kubeconfig and --context');
+    throw new UserError('--offline cannot be combined with --kubeconfig and --context');
   }
   const objects = await readObjects(filename, io);
   if (!offline && (await findCluster({ kubeconfig, context, env: io.env })) !== undefined) {

@@ -64,7 +64,7 @@ export function manifestNamespace(object: JsonObject): string | undefined {
   return typeof namespace === 'string' && namespace !== '' ? namespace : undefined;
 }
 
-/** Returns the namespace of a field: that of the innermost object with one on the way to it. */
+/** Returns the namespace of a field: that of the innermost enclosing object that has one. */
 export function fieldNamespace(object: JsonObject, path: FieldPath): string | undefined {
   let namespace = manifestNamespace(object);
   let value: unknown = object;

@@ -39,13 +39,13 @@ export function parseReference(text: string): Reference {
     (Object.hasOwn(SHORT_NAMES, type) ? SHORT_NAMES[type] : undefined);
   if (kind !== undefined) return { kind, name };
   const types = REFERENCE_KINDS.map((one) => one.toLowerCase()).join(', ');
-  throw new UsageError(`${quote(text)} is not TYPE/NAME with one of the types ${types}`);
+  throw new UsageError(`${quote(text)} must be TYPE/NAME, where TYPE is one of ${types}`);
 }
 
 export type Subject = Pick<ManifestObject, 'apiVersion' | 'kind' | 'value'>;
 
 /**
- * Reads the workloads that a command evaluates, and their surroundings: resources of the manifests or of the cluster.
+ * Reads the workloads that a command evaluates, and their inventory: resources of the manifests or of the cluster.
  * @throws {UserError} for a resource that does not exist
  */
 export async function readWorkloads(references: readonly Reference[], options: SubjectValues, io: Io) {

@@ -201,7 +201,7 @@ function hasContainers(list: unknown): boolean {
 /** Fields of containers that abstractions of containers, which are no pods, rarely have. */
 const CONTAINER_FIELDS = ['args', 'command', 'env', 'envFrom', 'script', 'securityContext', 'volumeMounts'] as const;
 
-/** True for what looks like a container: with an image, or in a list such as `containers` with a name. */
+/** True for an object with the shape of a container: with an image, or in a list such as `containers` with a name. */
 function isContainer(value: unknown, name: string): boolean {
   if (!isObject(value)) return false;
   const isInList = CONTAINER_LISTS.some((list) => list === name);

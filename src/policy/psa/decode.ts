@@ -17,9 +17,10 @@ import { createSource, int32At, objectAt, stringAt, stringMapAt, type Source } f
 import { findPodTemplates, printFieldPath, type WorkloadResource } from '../pod/templates.ts';
 
 /** The result of decoding: the request has no object, the object is invalid, or the object with its own kind. */
-export type Decoded = { readonly outcome: 'absent' } | { readonly outcome: 'failed'; readonly error: string } | Found;
+export type Decoded =
+  { readonly outcome: 'absent' } | { readonly outcome: 'failed'; readonly error: string } | DecodedObject;
 
-export interface Found {
+export interface DecodedObject {
   readonly outcome: 'decoded';
   readonly kind: GroupVersionKind;
   readonly object: KubeObject;
@@ -85,7 +86,7 @@ export function decodeWorkload(
 }
 
 /** True for an object of a kind of the core group. */
-export function isCore(decoded: Decoded, kind: string): decoded is Found {
+export function isCore(decoded: Decoded, kind: string): decoded is DecodedObject {
   return decoded.outcome === 'decoded' && decoded.kind.group === '' && decoded.kind.kind === kind;
 }
 

@@ -196,7 +196,7 @@ function reviewTemplate(decoded: Decoded, input: PodSecurityInput, policies: Nam
   return conclude(findings);
 }
 
-/** Reviews the templates of an object whose kind has no schema here. */
+/** Reviews the templates of an object whose kind is not built in. */
 function reviewTemplates(
   { templates, unknown }: Extract<Workload, { outcome: 'templates' }>,
   input: PodSecurityInput,

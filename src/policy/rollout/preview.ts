@@ -6,7 +6,7 @@ import { quote } from '../../kube/text.ts';
 import { isObject, type GroupVersionKind, type KubeObject, type Namespace } from '../../kube/types.ts';
 import { LABEL_SYNC_LABEL, POD_SECURITY_LABELS } from '../../kube/well-known.ts';
 import { findExemption, type Exemptions } from '../psa/configuration.ts';
-import { decodeObject, isSignificantUpdate, type Found, type Workload } from '../psa/decode.ts';
+import { decodeObject, isSignificantUpdate, type DecodedObject, type Workload } from '../psa/decode.ts';
 import { printPolicy } from '../psa/policy.ts';
 import { evaluateDecoded } from '../pss/evaluate.ts';
 import type { Level, Version } from '../pss/policy.ts';
@@ -109,13 +109,13 @@ function hasPods({ group, kind }: GroupVersionKind): boolean {
   return (group === '' && kind === 'Pod') || podTemplatePath(group, kind) !== undefined;
 }
 
-function expectKind(decoded: Workload, { group, kind }: GroupVersionKind): Found | undefined {
+function expectKind(decoded: Workload, { group, kind }: GroupVersionKind): DecodedObject | undefined {
   const isExpected = decoded.outcome === 'decoded' && decoded.kind.kind === kind && decoded.kind.group === group;
   return isExpected ? decoded : undefined;
 }
 
 /** False for a workload without a template, which the API server rejects. */
-function hasTemplate({ object, kind: { group, kind } }: Found): boolean {
+function hasTemplate({ object, kind: { group, kind } }: DecodedObject): boolean {
   const path = podTemplatePath(group, kind);
   return path === undefined || getPodTemplate(object, path) !== undefined;
 }
@@ -125,7 +125,7 @@ function hasController({ metadata }: KubeObject): boolean {
   return Array.isArray(owners) && owners.some((owner: unknown) => isObject(owner) && owner['controller'] === true);
 }
 
-function isChanged({ object, pod, kind: { group, kind } }: Found, old: Found | undefined): boolean {
+function isChanged({ object, pod, kind: { group, kind } }: DecodedObject, old: DecodedObject | undefined): boolean {
   if (old === undefined) return true;
   const path = podTemplatePath(group, kind);
   if (path !== undefined) return !deepEqual(getPodTemplate(object, path), getPodTemplate(old.object, path));

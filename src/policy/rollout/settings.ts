@@ -19,7 +19,7 @@ export interface RolloutSettings {
   readonly evaluationIntervalMs: number;
   /** Older evaluations have no effect on decisions. */
   readonly maxEvaluationAgeMs: number;
-  /** Whether a decision to enforce needs a recent evaluation. */
+  /** Whether a decision to enforce requires a recent evaluation. */
   readonly recheckBeforeEnforce: boolean;
   readonly inconclusivePolicy: InconclusivePolicy;
   /** How long all namespaces must have had their labels before the default level is raised. */

@@ -132,7 +132,7 @@ export function blockAnnotations(
   };
 }
 
-/** The namespace with the annotations that it lacks, of the first block: for decisions that have no effect. */
+/** Returns the namespace with its missing annotations, for the first block: for decisions that are not enforced. */
 export function withExampleRanges(namespace: Namespace, settings: RangeSettings): Namespace {
   const need = findNamespaceNeed(namespace, settings);
   if (need === undefined) return namespace;

@@ -71,11 +71,11 @@ interface PsaWebhookOptions {
   readonly waitingRoom: WaitingRoom;
   /** Validates the SCC mode label of namespaces; absent: such labels have no meaning. */
   scc?(): Pick<SccSettings, 'mode' | 'exemptNamespaces'>;
-  /** Completes the templates of workloads where SCCs apply; absent: they apply nowhere. */
+  /** Completes the templates of workloads where SCCs apply; absent if they apply to no namespace. */
   readonly workloads?: WorkloadAdmission;
   /** Warns about pods that planned enforcement will deny; absent: none is planned. */
   readonly preview?: PreviewEnforcement | undefined;
-  /** Warns about edits of namespaces that a controller will revert; absent: there is no such controller. */
+  /** Warns about edits of namespaces that a controller will revert; absent if there is no such controller. */
   readonly previewLabels?: PreviewLabels | undefined;
 }
 

@@ -80,7 +80,7 @@ subjects:
       ['revoke anyuid -z builder -n shop', `${ROLE} removed: "builder"\n`, 'namespaces/shop/rolebindings', [ALICE]],
       ['revoke anyuid -u alice -n shop', `${ROLE} removed: "alice"\n`, 'namespaces/shop/rolebindings', null],
     ];
-  test('change the objects of oc adm policy', async () => {
+  test('change the same objects as oc adm policy', async () => {
     for (const [args, stdout, path, subjects] of steps) {
       assert.deepEqual(await run(args), { code: 0, stdout, stderr: '' });
       assert.deepEqual((await read(path))?.['subjects'] ?? null, subjects, args);
@@ -95,7 +95,7 @@ subjects:
     ]);
   });
 
-  test('the grant counts', async () => {
+  test('a grant admits the pod', async () => {
     const pod = { apiVersion: 'v1', kind: 'Pod', metadata: { name: 'a' }, spec: { containers: [] } };
     const review = async () =>
       await runProgram(['scc', 'review', '-f', '-', '-n', 'shop', '-z', 'default', '--kubeconfig', kubeconfig], {
@@ -109,10 +109,10 @@ subjects:
     assert.match((await review()).stdout, /default +anyuid\n$/);
   });
 
-  const mistakes: readonly (readonly [args: string, message: string])[] = [
+  const rejected: readonly (readonly [args: string, message: string])[] = [
     [
       'grant anyuid',
-      "name the subjects with --user, --group or --serviceaccount\nSee 'portcullis scc grant --help' for usage.",
+      "at least one of --user, --group and --serviceaccount is required\nSee 'portcullis scc grant --help' for usage.",
     ],
     [
       'revoke anyuid -u bob -n shop',
@@ -127,11 +127,11 @@ subjects:
       'rolebinding system:openshift:scc:nonroot found for role view, not system:openshift:scc:nonroot',
     ],
   ];
-  test('mistakes', async () => {
+  test('report invalid arguments', async () => {
     const roleRef = { apiGroup, kind: 'ClusterRole', name: 'view' };
     const other = { metadata: { name: 'system:openshift:scc:nonroot' }, roleRef, subjects: [] };
     assert.equal((await cluster.admin.send('POST', `${RBAC}/namespaces/default/rolebindings`, other)).status, 201);
-    for (const [args, message] of mistakes) {
+    for (const [args, message] of rejected) {
       assert.deepEqual(await run(args), { code: 2, stdout: '', stderr: `error: ${message}\n` });
     }
     assert.match(
@@ -190,7 +190,7 @@ describe('scc create', () => {
     });
   }
 
-  const mistakes: readonly (readonly [name: string, spec: object, context: object, message: string])[] = [
+  const rejected: readonly (readonly [name: string, spec: object, context: object, message: string])[] = [
     ['an admitted pod', {}, {}, 'SCC "restricted-v2" admits it'],
     [
       'a pod that an SCC would admit',
@@ -205,9 +205,9 @@ describe('scc create', () => {
       'SCC "privileged" would admit it: portcullis scc grant privileged -z default -n shop',
     ],
   ];
-  for (const [name, spec, context, reason] of mistakes) {
-    test(`refuses ${name}`, async () => {
-      const stderr = `error: pod/web needs no custom SCC: ${reason}\n`;
+  for (const [name, spec, context, reason] of rejected) {
+    test(`rejects ${name}`, async () => {
+      const stderr = `error: no custom SCC for pod/web: ${reason}\n`;
       assert.deepEqual(await create(spec, OFFLINE, context), { code: 2, stdout: '', stderr });
     });
   }
@@ -231,7 +231,7 @@ describe('scc create', () => {
     assert.deepEqual(await create({}, at, context), {
       code: 2,
       stdout: '',
-      stderr: 'error: pod/web needs no custom SCC: SCC "own" admits it\n',
+      stderr: 'error: no custom SCC for pod/web: SCC "own" admits it\n',
     });
   });
 });

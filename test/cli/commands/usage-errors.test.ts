@@ -51,7 +51,7 @@ const CASES: readonly (readonly [args: string, message: string])[] = [
   [`${EXPLAIN}/invalid-metadata.yaml`, 'explain/invalid-metadata.yaml:3:1: metadata must be an object'],
   [`${EXPLAIN}/cluster.yaml`, 'no pods or workloads in the manifests'],
   [`${EXPLAIN}/root.yaml --as-group operators`, '--as-group requires --as'],
-  [`${EXPLAIN}/root.yaml --offline --kubeconfig x`, '--offline reads no cluster: remove --kubeconfig and --context'],
+  [`${EXPLAIN}/root.yaml --offline --kubeconfig x`, '--offline cannot be combined with --kubeconfig and --context'],
   [`${REVIEW}/cluster.yaml`, 'no pods, workloads or reviews in the manifests'],
   [`${REVIEW}/no-subject.yaml`, `explain/no-subject.yaml:1:1: ${NO_SUBJECT}`],
   ['scc review -f explain/no-subject.yaml -o yaml -n x', `explain/no-subject.yaml:1:1: ${NO_SUBJECT}`],
@@ -125,11 +125,11 @@ const OPTIONS: readonly (readonly [command: string, args: string, message: strin
   ['scc who-can', 'a b', "too many arguments for 'who-can'. Expected 1 argument but got 2: a, b."],
   ['audit user-namespaces', 'ci', "too many arguments for 'user-namespaces'. Expected 0 arguments but got 1: ci."],
   ['check', '', '-f is required: files, folders, URLs, or - for the standard input'],
-  ['explain', '', 'name resources, such as deployment/web or namespace/shop, or manifests with -f'],
+  ['explain', '', 'a resource, such as deployment/web or namespace/shop, or -f is required'],
   [
     'explain',
     'service/web',
-    '"service/web" is not TYPE/NAME with one of the types namespace, cronjob, daemonset, deployment, job, pod, replicaset, replicationcontroller, statefulset',
+    '"service/web" must be TYPE/NAME, where TYPE is one of namespace, cronjob, daemonset, deployment, job, pod, replicaset, replicationcontroller, statefulset',
   ],
   ['scc review', '', '-f is required: files, folders, URLs, or - for the standard input'],
   [

@@ -22,7 +22,7 @@
 {{- include "portcullis.requireOwnership" . }}
 {{- end }}
 
-{{/* No registry has the default image. While something is enforced, replicas that do not start would deny requests. */}}
+{{/* The default image is in no registry. While something is enforced, replicas that do not start would deny requests. */}}
 {{- define "portcullis.requireImage" -}}
 {{- $scc := dig "scc" "mode" "" .Values.settings }}
 {{- $phase := dig "rollout" "phase" "" .Values.settings }}
@@ -33,12 +33,12 @@
 {{- if ne $level "privileged" }}{{ $enforced = append $enforced (printf "settings.podSecurity.defaults.enforce=%s" $level) }}{{ end }}
 {{- with .Values.image }}
 {{- if and $enforced (eq .repository "portcullis") (not (or .registry .tag .digest)) }}
-{{- fail (printf "%s needs an image that the nodes can pull: set image.registry, such as registry.example.com, or image.repository. Set image.tag=%s if the image was loaded into the nodes" (join ", " $enforced) $.Chart.AppVersion) }}
+{{- fail (printf "%s requires an image that the nodes can pull: set image.registry, such as registry.example.com, or image.repository. Set image.tag=%s if the image was loaded into the nodes" (join ", " $enforced) $.Chart.AppVersion) }}
 {{- end }}
 {{- end }}
 {{- end }}
 
-{{/* Helm rejects CustomResourceDefinitions that another release or tool left, without the commands to adopt them. */}}
+{{/* Helm rejects CustomResourceDefinitions of another release or tool, and does not print the commands that adopt them. */}}
 {{- define "portcullis.requireOwnership" -}}
 {{- $names := list }}
 {{- range include "portcullis.definitions" . | fromYamlArray }}
