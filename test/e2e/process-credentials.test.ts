@@ -1,0 +1,93 @@
+/** The credentials of replicas that run as processes, by the commands of docs/install.md. */
+import assert from 'node:assert/strict';
+import { execFile } from 'node:child_process';
+import { mkdtemp, readFile, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { after, before, suite, test } from 'node:test';
+import { promisify } from 'node:util';
+import {
+  ASSETS,
+  startControlPlane,
+  startReplica,
+  type ControlPlane,
+  type Replica,
+} from '../support/control-plane/index.ts';
+import { apply, localObjects } from '../support/control-plane/installation.ts';
+import { eventually } from '../support/eventually.ts';
+import { hasKubectl } from '../support/kubectl.ts';
+
+const needed = ASSETS === undefined || !hasKubectl ? 'KUBEBUILDER_ASSETS and kubectl are needed' : false;
+const TEXT = await readFile('docs/install.md', 'utf8');
+
+/** The shell block that contains the text. */
+function blockWith(text: string): string {
+  const blocks = [...TEXT.matchAll(/```sh\n([^]*?)```/g)].map(([, block = '']) => block);
+  return blocks.find((block) => block.includes(text)) ?? assert.fail(`no block contains ${text}`);
+}
+
+suite('the credentials of a process', { skip: needed }, () => {
+  let plane: ControlPlane;
+  let folder: string;
+  const replicas: Replica[] = [];
+  /** Runs commands in the folder as a user. */
+  const run = async (script: string, user: string, groups: readonly string[] = []): Promise<string> => {
+    const env = { ...process.env, KUBECONFIG: await plane.kubeconfigFor(user, groups) };
+    const { stdout } = await promisify(execFile)('sh', ['-ec', script], { cwd: folder, env, timeout: 60_000 });
+    return stdout;
+  };
+  const administrate = (script: string): Promise<string> => run(script, 'admin', ['system:masters']);
+  const renew = (): Promise<string> => run(blockWith('create token'), 'token-renewer');
+  const start = async (): Promise<Replica> => {
+    const options = { kubeconfig: join(folder, 'replica.kubeconfig'), args: ['--webhook-url=https://127.0.0.1:8443'] };
+    const replica = await startReplica(plane, options);
+    replicas.push(replica);
+    return replica;
+  };
+  before(async () => {
+    plane = await startControlPlane();
+    folder = await mkdtemp(join(plane.folder, 'process-'));
+    await apply(plane.admin, localObjects(8443));
+  });
+  after(async () => {
+    await Promise.all(replicas.map((replica) => replica.stop()));
+    await plane.stop();
+  });
+
+  test('are a kubeconfig without a token, and a token that a restricted user renews', async () => {
+    await administrate(blockWith('config set-cluster'));
+    await assert.rejects(renew(), /cannot create resource "serviceaccounts\/token"/);
+    await administrate(blockWith('create rolebinding portcullis-token'));
+    await eventually(renew);
+    assert.doesNotMatch(await readFile(join(folder, 'replica.kubeconfig'), 'utf8'), /client-certificate|token:/);
+    const first = await readFile(join(folder, 'token'), 'utf8');
+    const user = await administrate(
+      'kubectl --kubeconfig=replica.kubeconfig auth whoami -o jsonpath={.status.userInfo.username}',
+    );
+    assert.equal(user, 'system:serviceaccount:portcullis:portcullis');
+    await eventually(async () => {
+      await renew();
+      assert.notEqual(await readFile(join(folder, 'token'), 'utf8'), first);
+    });
+  });
+
+  test('run a replica', async () => {
+    const replica = await start();
+    await eventually(async () => assert.equal((await replica.probe('/readyz/informer-sync')).text, 'ok'));
+    assert.equal((await replica.probe('/readyz/cluster')).text, 'ok');
+  });
+
+  test('that are rejected are reported by the probes', async () => {
+    await writeFile(join(folder, 'token'), 'expired');
+    const replica = await start();
+    await eventually(async () => {
+      const { status, text } = await replica.probe('/readyz/cluster');
+      assert.equal(status, 500);
+      assert.match(
+        text,
+        /^cluster failed: watches fail; decisions use the last known state: .*Namespace.*: Unauthorized\n$/,
+      );
+      const { text: sync } = await replica.probe('/readyz/informer-sync');
+      assert.match(sync, /^informer-sync failed: not synced: .*: Unauthorized\n$/);
+    });
+  });
+});
