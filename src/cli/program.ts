@@ -97,6 +97,12 @@ export const COMMANDS: readonly CommandEntry[] = [
     'Print the manifests of an installation for a cluster',
     () => import('./commands/install.ts'),
   ),
+  entry(
+    'upgrade',
+    INSTALLATION,
+    'Print the manifests of this version for the installation in a cluster',
+    () => import('./commands/upgrade.ts'),
+  ),
   entry('doctor', INSTALLATION, 'Diagnose an installation and print fixes', () => import('./commands/doctor.ts')),
   entry(
     'break-glass',

@@ -10,6 +10,7 @@ import { rbacObjects } from './rbac.ts';
 import { clusterMetadata, decodePolicy, type Manifest, type ManifestSettings } from './settings.ts';
 import { webhookConfigurations } from './webhooks.ts';
 
+export { INITIAL_SETTINGS } from './deployment.ts';
 export {
   decodePolicy,
   defaultSettings,

@@ -1,23 +1,59 @@
 import { UserError } from '../../config/files.ts';
 import { printYaml, readDocuments } from '../../config/yaml.ts';
-import { buildManifests, decodePolicy, defaultSettings, type ManifestSettings } from '../../install/index.ts';
+import {
+  buildManifests,
+  decodePolicy,
+  defaultSettings,
+  type Manifest,
+  type ManifestSettings,
+} from '../../install/index.ts';
 import { MINIMUM_MINOR, PROFILES, type Profile } from '../../install/settings.ts';
+import { deepEqual } from '../../kube/equality.ts';
 import { RESOURCES } from '../../kube/resources.ts';
 import { ApiError } from '../../kube/status.ts';
 import { quote } from '../../kube/text.ts';
 import { isObject, type JsonObject, type KubeObject } from '../../kube/types.ts';
 import { isPartOfPortcullis } from '../../kube/webhooks.ts';
-import { defineCommand, EXIT, VERSION } from '../command.ts';
+import { defineCommand, EXIT, VERSION, type Io } from '../command.ts';
+import {
+  divideSettings,
+  findIncompatibility,
+  findWeakenings,
+  keepCustomised,
+  KUBECTL,
+  listSettings,
+  lostVersions,
+  manifestPath,
+  readInstallation,
+  readObjects,
+  settingAt,
+  withSetting,
+  type Installation,
+  type SettingChange,
+} from '../existing-installation.ts';
 import {
   clusterOptions,
   DEFINITIONS,
+  dryRunOption,
   readServer,
   withCluster,
+  type AnyObject,
   type ClusterClient,
+  type DryRun,
   type Server,
 } from '../installation.ts';
-import { boolean, integer, nonEmpty, oneOf, type Option, option, type OptionText, type Values } from '../options.ts';
-import { printable } from '../output/print.ts';
+import {
+  boolean,
+  flag,
+  integer,
+  nonEmpty,
+  oneOf,
+  type Option,
+  option,
+  type OptionText,
+  type Values,
+} from '../options.ts';
+import { printable, printDiff } from '../output/print.ts';
 import { namespaceName } from '../scc-options.ts';
 
 /** Nodes of a managed cluster have the same labels. */
@@ -53,16 +89,18 @@ const DEFAULTS = defaultSettings(VERSION);
 
 const WEBHOOKS = { managed: 'Managed', static: 'External' } as const;
 
-const installOptions = {
+/** The options of `install` and `upgrade`. */
+export const planOptions = {
   ...clusterOptions,
-  profile: option('NAME', oneOf(Object.keys(PROFILES) as Profile[]), undefined, {
-    help: `Print a profile without reading a cluster: one of ${Object.keys(PROFILES).join(', ')}`,
-  }),
+  ...dryRunOption,
+  'allow-weaker': flag({ help: 'Accept settings that enforce less than those of the cluster' }),
   namespace: option('NAME', namespaceName, DEFAULTS.namespace, { short: 'n', help: 'Namespace of the installation' }),
-  image: option('IMAGE', nonEmpty, DEFAULTS.image, {
-    help: 'Image of the replicas, with registry and tag or digest',
+  image: option('IMAGE', nonEmpty, undefined, {
+    help: `Image of the replicas, with registry and tag or digest. Default: that of the cluster, else ${DEFAULTS.image}`,
   }),
-  replicas: option('N', integer(1, 15), undefined, { help: `Number of replicas. Default: ${DEFAULTS.replicas}` }),
+  replicas: option('N', integer(1, 15), undefined, {
+    help: `Number of replicas. Default: that of the cluster, else ${DEFAULTS.replicas}`,
+  }),
   scc: choice({
     help: 'Install the definitions and permissions of SCC admission. Default: true; false on OpenShift',
   }),
@@ -81,36 +119,48 @@ const installOptions = {
   monitoring: choice({
     help: 'Print a ServiceMonitor, alerts and a dashboard. Default: true if the cluster has the Prometheus operator',
   }),
-  'runbook-url': option('URL', webAddress, DEFAULTS.runbook, {
-    help: 'URL of your copy of docs/runbook.md, which the alerts link to',
+  'runbook-url': option('URL', webAddress, undefined, {
+    help: `URL of your copy of docs/runbook.md, which the alerts link to. Default: ${DEFAULTS.runbook}`,
+  }),
+};
+
+const installOptions = {
+  ...planOptions,
+  profile: option('NAME', oneOf(Object.keys(PROFILES) as Profile[]), undefined, {
+    help: `Print a profile without reading a cluster: one of ${Object.keys(PROFILES).join(', ')}`,
   }),
 };
 
 /** The settings in the options. Absent options depend on the profile or on the cluster. */
-function requestedSettings(values: Values<typeof installOptions>): Partial<ManifestSettings> {
+function requestedSettings(values: Values<typeof planOptions>): Partial<ManifestSettings> {
   const { namespace, image, replicas, monitoring, 'cert-manager': certManager, 'runbook-url': runbook } = values;
   return {
     namespace,
-    image,
-    runbook,
+    ...(image === undefined ? {} : { image }),
+    ...(runbook === undefined ? {} : { runbook }),
     ...(replicas === undefined ? {} : { replicas }),
     ...(certManager === undefined ? {} : { certificates: certManager ? 'cert-manager' : 'self-managed' }),
     ...(monitoring === undefined ? {} : { monitoring: monitoring ? 'prometheus-operator' : 'none' }),
   };
 }
 
-type FeatureValues = Pick<Values<typeof installOptions>, 'scc' | 'rollout' | 'webhooks' | 'set'>;
+type FeatureValues = Pick<Values<typeof planOptions>, 'scc' | 'rollout' | 'webhooks' | 'set'>;
 
 const NO_OPTIONS: FeatureValues = { scc: undefined, rollout: undefined, webhooks: undefined, set: [] };
 
-/** The features and policy settings: those of the options, else those of the profile or of the cluster. */
-function withOptions(base: ManifestSettings, values: FeatureValues): ManifestSettings {
-  const { scc = base.features.scc, rollout = base.features.rollout, webhooks, set } = values;
-  const policy = [
-    ...(scc ? [] : [{ path: ['scc', 'mode'], value: 'off' }]),
+/** The policy settings of the options. */
+function requestedChanges({ webhooks, set }: FeatureValues, hasSccs: boolean): readonly SettingChange[] {
+  return [
+    ...(hasSccs ? [] : [{ path: ['scc', 'mode'], value: 'off' }]),
     ...(webhooks === undefined ? [] : [{ path: ['webhooks', 'management'], value: WEBHOOKS[webhooks] }]),
     ...set,
-  ].reduce((spec, { path, value }) => withSetting(spec, path, value), base.policy);
+  ];
+}
+
+/** The features and policy settings: those of the options, else those of the profile or of the cluster. */
+function withOptions(base: ManifestSettings, values: FeatureValues): ManifestSettings {
+  const { scc = base.features.scc, rollout = base.features.rollout } = values;
+  const policy = requestedChanges(values, scc).reduce(withSetting, base.policy);
   const settings = { ...base, features: { scc, rollout }, policy };
   const { scc: admission, rollout: phases } = decodePolicy(settings);
   if (!scc && admission.mode !== 'off') {
@@ -126,14 +176,8 @@ function withOptions(base: ManifestSettings, values: FeatureValues): ManifestSet
   return settings;
 }
 
-/** A copy of the spec with one more setting. */
-function withSetting(spec: JsonObject, [name = '', ...rest]: readonly string[], value: unknown): JsonObject {
-  const inner = spec[name];
-  return { ...spec, [name]: rest.length === 0 ? value : withSetting(isObject(inner) ? inner : {}, rest, value) };
-}
-
 /** Parses an argument of `--set`. */
-function setting(argument: string): { readonly path: readonly string[]; readonly value: unknown } {
+function setting(argument: string): SettingChange {
   const [, path = '', text = ''] = /^([\w.]+)=(.*)$/s.exec(argument) ?? [];
   if (path === '') throw new UserError(`${quote(argument)} is not a setting such as scc.mode=enforce`);
   const { documents, errors } = readDocuments(text, '--set');
@@ -275,8 +319,12 @@ function formatNotes(facts: ClusterFacts, settings: ManifestSettings): readonly 
 }
 
 const DETAILS = `
-Prints the manifests of an installation for the cluster of the kubeconfig, and the assumptions to stderr.
-The command changes nothing: apply the output with kubectl. With --profile it does not read a cluster.
+Prints the manifests of an installation for the cluster of the kubeconfig, and to stderr the assumptions and a
+summary. The command changes nothing: apply the output with kubectl. With --profile it does not read a cluster.
+
+If Portcullis is installed, everything that the options do not name keeps its value: settings, features, and
+customised fields of the Deployment, the namespace, the quota and the network policy. Settings that enforce
+less require --allow-weaker. --dry-run prints a diff in place of the manifests.
 
 The leader registers the webhooks when a replica is ready, and they fail closed for exactly what the
 settings enforce. With --webhooks=static, apply the objects with the label
@@ -286,11 +334,12 @@ Examples:
   portcullis install --image=registry.example.com/portcullis:0.1.0 | kubectl apply --server-side -f -
   kubectl -n portcullis rollout status deployment/portcullis
 
+  portcullis install --set=scc.mode=enforce --dry-run=client
   portcullis install --profile=openshift > portcullis.yaml
 
 Exit codes:
   0  success
-  2  wrong usage, or the cluster cannot be read or is not supported
+  2  wrong usage, weaker enforcement, or the cluster cannot be read or is not supported
 `;
 
 export const command = defineCommand({
@@ -298,22 +347,184 @@ export const command = defineCommand({
   options: installOptions,
   async run(options, _operands, io) {
     const { profile, kubeconfig, context } = options;
-    if (profile !== undefined && (kubeconfig !== undefined || context !== undefined)) {
-      throw new UserError('--profile cannot be combined with --kubeconfig and --context');
+    if (profile === undefined) return await printForCluster(options, io);
+    if (kubeconfig !== undefined || context !== undefined || options['dry-run'] !== 'none') {
+      throw new UserError('--profile cannot be combined with --kubeconfig, --context and --dry-run');
     }
-    const requested = requestedSettings(options);
-    const plan =
-      profile === undefined
-        ? planForCluster(await withCluster(options, io, gatherFacts), requested, options)
-        : {
-            settings: withOptions({ ...DEFAULTS, ...PROFILES[profile], ...requested }, options),
-            notes: [`the profile ${profile}, for Kubernetes 1.${MINIMUM_MINOR} or newer; no cluster was read`],
-          };
-    for (const note of plan.notes) io.stderr.write(`Assumed: ${printable(note)}\n`);
-    io.stdout.write(printYaml(buildManifests(plan.settings)));
+    const settings = withOptions({ ...DEFAULTS, ...PROFILES[profile], ...requestedSettings(options) }, options);
+    const note = `the profile ${profile}, for Kubernetes 1.${MINIMUM_MINOR} or newer; no cluster was read`;
+    io.stderr.write(`Assumed: ${note}\n`);
+    io.stdout.write(printYaml(buildManifests(settings)));
     return EXIT.passed;
   },
 });
+
+type PlanValues = Values<typeof planOptions>;
+
+/** Prints the manifests for a cluster, or the diff, and the summary. `findImage` selects the image of an upgrade. */
+export async function printForCluster(
+  options: PlanValues,
+  io: Io,
+  findImage?: (installation: Installation) => string,
+): Promise<number> {
+  return await withCluster(options, io, async (client) => {
+    const installation = await readInstallation(client, options.namespace);
+    const image = findImage?.(installation) ?? options.image;
+    const problem = findIncompatibility(installation, findImage !== undefined);
+    if (problem !== undefined) throw new UserError(problem);
+    const requested = { ...installation.settings, ...requestedSettings({ ...options, image }) };
+    const plan = planForCluster(await gatherFacts(client), requested, options);
+    const before = installation.settings.policy;
+    const weaker = before ? findWeakenings(options.namespace, before, plan.settings.policy) : [];
+    if (weaker.length > 0 && !options['allow-weaker']) {
+      throw new UserError(
+        `the enforcement would become weaker: ${weaker.join('; ')}: add --allow-weaker to accept this`,
+      );
+    }
+    const result = await combine(client, installation, plan.settings, options);
+    const diff = options['dry-run'] === 'none' ? undefined : await printDiffs(client, result, options['dry-run']);
+    io.stdout.write(diff ?? printYaml(result.objects.map(({ manifest }) => manifest)));
+    for (const note of plan.notes) io.stderr.write(`Assumed: ${printable(note)}\n`);
+    for (const line of summarize(installation, plan.settings, result)) io.stderr.write(`${printable(line)}\n`);
+    return EXIT.passed;
+  });
+}
+
+/** An object to apply, with the one in the cluster. */
+interface PlannedObject {
+  readonly manifest: Manifest;
+  readonly live: AnyObject | undefined;
+  /** Customised fields that keep their values. */
+  readonly fields: readonly string[];
+}
+
+interface Combination {
+  readonly objects: readonly PlannedObject[];
+  readonly conflicts: readonly string[];
+}
+
+/** Combines the manifests with the objects of the cluster. */
+async function combine(
+  client: ClusterClient,
+  installation: Installation,
+  settings: ManifestSettings,
+  values: FeatureValues,
+): Promise<Combination> {
+  const current = installation.settings.policy ?? {};
+  const changes = requestedChanges(values, settings.features.scc).filter(
+    ({ path, value }) => !deepEqual(settingAt(current, path), value),
+  );
+  const { initial, object, conflicts } = divideSettings(installation, changes);
+  const manifests = [...buildManifests(settings), ...(object ? [object] : [])];
+  const live = await readObjects(client, manifests);
+  const lost = manifests.flatMap((manifest, index) =>
+    lostVersions(manifest, live[index]).map((version) => `${manifest.metadata.name}: objects are stored as ${version}`),
+  );
+  if (lost.length > 0) {
+    throw new UserError(`${lost.join('; ')}, which version ${VERSION} does not define: use a newer program`);
+  }
+  const { certificates = settings.certificates } = installation.settings;
+  const replacements = { initial, replacesCertificate: certificates !== settings.certificates };
+  const objects = manifests.map((manifest, index) => ({
+    live: live[index],
+    ...keepCustomised(manifest, live[index], replacements),
+  }));
+  return { objects, conflicts };
+}
+
+/** The differences to the cluster: as the API server computes them, or of the fields in the manifests. */
+async function printDiffs(client: ClusterClient, { objects }: Combination, dryRun: DryRun): Promise<string> {
+  const diffs: string[] = [];
+  for (const { manifest, live } of objects) {
+    const after = dryRun === 'server' && live ? await applyDryRun(client, manifest) : manifest;
+    const before = dryRun === 'server' ? live : live && selectFields(live, manifest);
+    const [from, to] = [before, after].map((one) => (one ? printYaml([withoutBookkeeping(one)]) : ''));
+    diffs.push(printDiff(objectPathName(manifest), from ?? '', to ?? ''));
+  }
+  return diffs.join('');
+}
+
+async function applyDryRun({ send }: ClusterClient, manifest: Manifest): Promise<JsonObject> {
+  return await send({
+    method: 'PATCH',
+    path: manifestPath(manifest),
+    query: { fieldManager: KUBECTL, dryRun: 'All' },
+    contentType: 'application/apply-patch+yaml',
+    body: manifest,
+  });
+}
+
+function objectPathName({ kind, metadata: { name, namespace } }: Manifest): string {
+  return namespace === undefined ? `${kind}/${name}` : `${kind}/${namespace}/${name}`;
+}
+
+/** The fields of a value that a manifest contains, in its order. Objects in lists are matched by name. */
+function selectFields(live: unknown, manifest: unknown): unknown {
+  if (Array.isArray(live) && Array.isArray(manifest)) {
+    return live.map((item, index) => selectFields(item, findItem(manifest, item) ?? manifest[index] ?? item));
+  }
+  if (!isObject(live) || !isObject(manifest)) return live;
+  // API servers do not store empty lists.
+  const complete = Object.entries(manifest).map(([name, value]) => {
+    const isEmptyList = Array.isArray(value) && value.length === 0;
+    return [name, selectFields(live[name] ?? (isEmptyList ? value : undefined), value)] as const;
+  });
+  return Object.fromEntries(complete.filter(([, value]) => value !== undefined));
+}
+
+function findItem(items: readonly unknown[], item: unknown): unknown {
+  const name = isObject(item) ? item['name'] : undefined;
+  return items.find((one) => name !== undefined && isObject(one) && one['name'] === name);
+}
+
+/** An object without the fields that API servers maintain. */
+function withoutBookkeeping(object: unknown): unknown {
+  if (!isObject(object)) return object;
+  const content = Object.fromEntries(Object.entries(object).filter(([name]) => name !== 'status'));
+  const { metadata } = content;
+  if (!isObject(metadata)) return content;
+  const names = ['managedFields', 'resourceVersion', 'generation', 'uid', 'creationTimestamp'];
+  const kept = Object.entries(metadata).filter(([name]) => !names.includes(name));
+  return { ...content, metadata: Object.fromEntries(kept) };
+}
+
+/** The summary: what keeps its value, what changes, and which objects are new. */
+function summarize(
+  { deployment, settings: before }: Installation,
+  after: ManifestSettings,
+  { objects, conflicts }: Combination,
+): readonly string[] {
+  const added = objects.filter(({ live }) => !live).map(({ manifest }) => objectPathName(manifest));
+  const old = new Map(describeSettings(before));
+  const next = describeSettings(after);
+  const kept = next.filter(([name, value]) => old.get(name) === value).map(([name, value]) => `${name}=${value}`);
+  const changed = next
+    .filter(([name, value]) => old.size > 0 && old.get(name) !== value)
+    .map(([name, value]) => `${name}: ${old.get(name) ?? 'unset'} -> ${value}`);
+  const fields = objects.flatMap(({ manifest, fields: names }) =>
+    names.map((name) => `${name} of ${objectPathName(manifest)}`),
+  );
+  const none = (items: readonly string[]): string => (items.length === 0 ? 'nothing' : items.join(', '));
+  return [
+    ...(deployment ? [`kept: ${none([...kept, ...fields])}`, `changed: ${none(changed)}`] : []),
+    `new: ${deployment ? none(added) : `${added.length} objects`}`,
+    ...conflicts.map((one) => `conflict: ${one}: kubectl replaces it only with --force-conflicts`),
+  ];
+}
+
+function describeSettings(settings: Partial<ManifestSettings>): readonly (readonly [name: string, value: string])[] {
+  const { features, policy = {}, webhooks, ...rest } = settings;
+  const isMonitored = settings.monitoring === 'prometheus-operator';
+  const named = (['image', 'replicas', 'certificates', 'monitoring', 'runbook'] as const).flatMap((name) =>
+    rest[name] === undefined || (name === 'runbook' && !isMonitored) ? [] : [[name, String(rest[name])] as const],
+  );
+  const address = webhooks === undefined || webhooks === 'service' ? [] : [['webhook-url', webhooks.url] as const];
+  const installed = Object.entries(features ?? {}).map(([name, value]) => [name, String(value)] as const);
+  const policies = listSettings(policy).map(
+    ({ path, value }) => [`spec.${path.join('.')}`, JSON.stringify(value)] as const,
+  );
+  return [...named, ...address, ...installed, ...policies];
+}
 
 /** The properties of a cluster that affect its installation. */
 export interface ClusterFacts extends Server {

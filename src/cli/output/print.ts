@@ -199,3 +199,49 @@ function printChange({ path, before, after }: Change, from = 0): string {
   if (after === undefined) return `${name} removed (was ${JSON.stringify(before)})`;
   return `${name}=${JSON.stringify(after)}${before === undefined ? '' : ` (was ${JSON.stringify(before)})`}`;
 }
+
+/** Lines of context around a change. */
+const CONTEXT = 3;
+
+/** Prints the difference of two texts in the unified format; `''` if they are equal. */
+export function printDiff(name: string, before: string, after: string): string {
+  const lines = compareLines(before.split('\n').slice(0, -1), after.split('\n').slice(0, -1));
+  const changed = lines.flatMap((line, index) => (line.startsWith(' ') ? [] : [index]));
+  if (changed.length === 0) return '';
+  const isShown = (index: number): boolean => changed.some((one) => Math.abs(one - index) <= CONTEXT);
+  const shown = lines.flatMap((line, index) => {
+    if (!isShown(index)) return [];
+    return isShown(index - 1) && index > 0 ? [line] : [printPosition(lines, index), line];
+  });
+  return [`--- ${name} (cluster)`, `+++ ${name} (new)`, ...shown, ''].join('\n');
+}
+
+/** The numbers of the line in both texts. */
+function printPosition(lines: readonly string[], index: number): string {
+  const previous = lines.slice(0, index);
+  const count = (other: string): number => previous.filter((line) => !line.startsWith(other)).length + 1;
+  return `@@ -${count('+')} +${count('-')} @@`;
+}
+
+/** The lines of both texts: `-` only in the first, `+` only in the second, a space in both. */
+function compareLines(before: readonly string[], after: readonly string[]): readonly string[] {
+  // Lengths of the longest common subsequences of the remaining lines.
+  const lengths = Array.from({ length: before.length + 1 }, () => new Uint32Array(after.length + 1));
+  const lengthAt = (i: number, j: number): number => lengths[i]?.[j] ?? 0;
+  for (let i = before.length - 1; i >= 0; i--) {
+    const row = lengths[i];
+    for (let j = after.length - 1; row && j >= 0; j--) {
+      row[j] = before[i] === after[j] ? lengthAt(i + 1, j + 1) + 1 : Math.max(lengthAt(i + 1, j), lengthAt(i, j + 1));
+    }
+  }
+  const lines: string[] = [];
+  for (let i = 0, j = 0; i < before.length || j < after.length;) {
+    if (i < before.length && before[i] === after[j]) {
+      lines.push(` ${before[i++]}`);
+      j++;
+    } else if (j >= after.length || (i < before.length && lengthAt(i + 1, j) >= lengthAt(i, j + 1))) {
+      lines.push(`-${before[i++]}`);
+    } else lines.push(`+${after[j++]}`);
+  }
+  return lines;
+}

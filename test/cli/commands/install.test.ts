@@ -63,8 +63,15 @@ describe('install without a cluster', () => {
       ['--profile=production'],
       'invalid argument "production" for "--profile" flag: must be one of default, openshift, without-rollout, cert-manager, high-availability, monitoring, local, static-webhooks',
     ],
-    [['--profile=default', '--kubeconfig=x'], '--profile cannot be combined with --kubeconfig and --context'],
-    [['--profile=default', '--context=x'], '--profile cannot be combined with --kubeconfig and --context'],
+    [
+      ['--profile=default', '--kubeconfig=x'],
+      '--profile cannot be combined with --kubeconfig, --context and --dry-run',
+    ],
+    [['--profile=default', '--context=x'], '--profile cannot be combined with --kubeconfig, --context and --dry-run'],
+    [
+      ['--profile=default', '--dry-run=client'],
+      '--profile cannot be combined with --kubeconfig, --context and --dry-run',
+    ],
     [
       ['--profile=default', '--replicas=0'],
       'invalid argument "0" for "--replicas" flag: must be a whole number from 1 to 15',
@@ -123,7 +130,9 @@ describe('install for a cluster', () => {
   const CHARTS =
     'Assumed: the cluster will serve security.openshift.io: charts that detect OpenShift by this group omit runAsUser and fsGroup, which only enforced SCCs complete; --scc=false does not install it\n';
   const seen = (notes: string): RegExp =>
-    new RegExp(`^Assumed: Kubernetes v1\\.\\d+\\.\\d+\\S* at https://127\\.0\\.0\\.1:${cluster.port}\n${notes}$`);
+    new RegExp(
+      `^Assumed: Kubernetes v1\\.\\d+\\.\\d+\\S* at https://127\\.0\\.0\\.1:${cluster.port}\n${notes}new: \\d+ objects\n$`,
+    );
 
   test('a cluster without operators', async () => {
     const { code, stdout, stderr } = await install();
@@ -132,12 +141,18 @@ describe('install for a cluster', () => {
     assert.equal(code, 0);
   });
 
-  test('missing permissions are reported as assumptions', async () => {
+  test('an installation that cannot be read is not overwritten', async () => {
     const { code, stdout, stderr } = await runProgram(['install', '--kubeconfig', await cluster.kubeconfig('alice')]);
-    const note = 'Assumed: cannot read whether SCCs are defined: the output contains their definition\n';
-    assert.match(stderr, seen(`${CHARTS}${note}`));
-    assert.deepEqual(read(stdout), printed({}));
-    assert.equal(code, 0);
+    assert.match(stderr, /^error: https:\/\/127\.0\.0\.1:\d+: .* is forbidden: /);
+    assert.deepEqual([code, stdout], [2, '']);
+  });
+
+  test('an upgrade without an installation is refused', async () => {
+    const { code, stderr } = await runProgram(['upgrade', `--kubeconfig=${kubeconfig}`]);
+    assert.deepEqual(
+      [code, stderr],
+      [2, 'error: Portcullis is not installed in the namespace portcullis: use portcullis install\n'],
+    );
   });
 
   test('options for missing operators are rejected', async () => {

@@ -1,0 +1,43 @@
+import { UserError } from '../../config/files.ts';
+import { quote } from '../../kube/text.ts';
+import { defineCommand, VERSION } from '../command.ts';
+import { installedImage, type Installation } from '../existing-installation.ts';
+import { planOptions, printForCluster } from './install.ts';
+
+const DETAILS = `
+Prints the manifests of this version for the installation in the cluster of the kubeconfig, and to stderr a
+summary. Settings and customised fields keep their values as with install. Without --image, the image keeps
+its name and gets the tag of this version. The command changes nothing: apply the output with kubectl.
+
+The command refuses a version that cannot run together with the installed one, a cluster that is too old,
+arguments of the replicas and settings that this version does not have, and stored versions of objects that
+it does not define.
+
+Examples:
+  portcullis upgrade --dry-run=server
+  portcullis upgrade | kubectl apply --server-side -f -
+  kubectl -n portcullis rollout status deployment/portcullis
+
+Exit codes:
+  0  success
+  2  wrong usage, weaker enforcement, or the versions are not compatible
+`;
+
+export const command = defineCommand({
+  details: DETAILS,
+  options: planOptions,
+  run: (options, _operands, io) =>
+    printForCluster(options, io, (installation) => options.image ?? nextImage(installation, options.namespace)),
+});
+
+/** The installed image with the tag of this version. */
+function nextImage(installation: Installation, namespace: string): string {
+  if (!installation.deployment) {
+    throw new UserError(`Portcullis is not installed in the namespace ${namespace}: use portcullis install`);
+  }
+  const image = installedImage(installation) ?? '';
+  if (image === '' || image.includes('@')) {
+    throw new UserError(`the installed image ${quote(image)} has no tag to replace: name the new image with --image`);
+  }
+  return `${image.replace(/:[^:/]+$/, '')}:${VERSION}`;
+}

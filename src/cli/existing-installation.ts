@@ -1,0 +1,434 @@
+/** An installation that exists in a cluster: its settings, its enforcement, and what others customised in its objects. */
+import { UserError } from '../config/files.ts';
+import type { Settings } from '../config/settings.ts';
+import { decodePolicy, INITIAL_SETTINGS, type Manifest, type ManifestSettings } from '../install/index.ts';
+import { applyDefaults } from '../kube/defaults.ts';
+import { deepEqual } from '../kube/equality.ts';
+import { getApiVersion, objectPath, RESOURCES } from '../kube/resources.ts';
+import { quote } from '../kube/text.ts';
+import { isObject, type JsonObject, type Kinds, type PortcullisConfiguration } from '../kube/types.ts';
+import { CONFIGURATION_NAME, INSTALLATION } from '../kube/well-known.ts';
+import { LEVELS } from '../policy/pss/policy.ts';
+import { ROLLOUT_PHASES } from '../policy/rollout/settings.ts';
+import { SCC_MODES } from '../policy/scc/mode.ts';
+import { VERSION } from './command.ts';
+import { deploymentArgument, ignoreNotFound, type AnyObject, type ClusterClient } from './installation.ts';
+import { serveOptions } from './serve/options.ts';
+
+type Deployment = Kinds['Deployment'];
+
+/** An installation in a cluster. */
+export interface Installation {
+  /** Absent if only the settings exist. */
+  readonly deployment: Deployment | undefined;
+  readonly configuration: PortcullisConfiguration | undefined;
+  /** The settings that the objects show. */
+  readonly settings: Partial<ManifestSettings>;
+  /** The settings that the leader applies. */
+  readonly initial: JsonObject;
+}
+
+/**
+ * Reads the installation in a namespace. Rejects with an ApiError if an object cannot be read, and with a UserError if the
+ * installation is in another namespace, or belongs to Helm.
+ */
+export async function readInstallation(client: ClusterClient, namespace: string): Promise<Installation> {
+  const { name } = INSTALLATION;
+  const [deployment, configuration, binding] = await Promise.all([
+    client.get(RESOURCES.Deployment, name, namespace) as Promise<Deployment | undefined>,
+    client.get(RESOURCES.PortcullisConfiguration, CONFIGURATION_NAME) as Promise<PortcullisConfiguration | undefined>,
+    client.get(RESOURCES.ClusterRoleBinding, name) as Promise<Kinds['ClusterRoleBinding'] | undefined>,
+  ]);
+  const other = binding?.subjects?.[0]?.namespace ?? namespace;
+  if (!deployment && other !== namespace && (await client.get(RESOURCES.Deployment, name, other))) {
+    throw new UserError(`Portcullis is installed in the namespace ${other}: use --namespace=${other}`);
+  }
+  const labels = deployment?.metadata?.labels ?? {};
+  if (labels['app.kubernetes.io/managed-by'] === 'Helm') {
+    throw new UserError(
+      `the installation in the namespace ${namespace} belongs to Helm: use helm upgrade --reuse-values`,
+    );
+  }
+  const initial = deployment ? readInitialSettings(deployment) : {};
+  const settings = deployment ? await deriveSettings(client, deployment, namespace) : {};
+  const policy = deployment || configuration ? { policy: configuration?.spec ?? initial } : {};
+  return { deployment, configuration, initial, settings: { ...settings, ...policy } };
+}
+
+async function deriveSettings(
+  client: ClusterClient,
+  deployment: Deployment,
+  namespace: string,
+): Promise<Partial<ManifestSettings>> {
+  const { name } = INSTALLATION;
+  const monitoring = { group: 'monitoring.coreos.com', version: 'v1' };
+  const [scc, rollout, monitor, rules] = await Promise.all([
+    client.get(RESOURCES.ClusterRole, `${name}-scc`),
+    client.get(RESOURCES.ClusterRole, `${name}-rollout`),
+    client.get({ ...monitoring, resource: 'servicemonitors' }, name, namespace),
+    client.get({ ...monitoring, resource: 'prometheusrules' }, name, namespace),
+  ]);
+  const url = deploymentArgument(deployment, 'webhook-url');
+  const image = replicaContainer(deployment)?.image;
+  const [, runbook] = /"runbook_url":"([^#"]+)/.exec(JSON.stringify(rules ?? {})) ?? [];
+  return {
+    replicas: deployment.spec?.replicas ?? 1,
+    features: { scc: scc !== undefined, rollout: rollout !== undefined },
+    certificates: certificateSource(deployment),
+    monitoring: monitor ? 'prometheus-operator' : 'none',
+    ...(image == null ? {} : { image }),
+    ...(runbook === undefined ? {} : { runbook }),
+    ...(url === undefined ? {} : { webhooks: { url } }),
+  };
+}
+
+function certificateSource(deployment: Deployment): ManifestSettings['certificates'] {
+  if (deploymentArgument(deployment, 'tls-cert-file') === undefined) return 'self-managed';
+  const annotations = deploymentArgument(deployment, 'webhook-annotations') ?? '';
+  return annotations.includes('cert-manager.io/') ? 'cert-manager' : 'others';
+}
+
+function readInitialSettings(deployment: Deployment): JsonObject {
+  const text = replicaContainer(deployment)?.env?.find(({ name }) => name === INITIAL_SETTINGS)?.value ?? '{}';
+  try {
+    const value: unknown = JSON.parse(text);
+    return isObject(value) ? value : {};
+  } catch {
+    throw new UserError(`deployments/${INSTALLATION.name}: ${INITIAL_SETTINGS} is not JSON: ${quote(text)}`);
+  }
+}
+
+function replicaContainer(deployment: Deployment | undefined) {
+  return deployment?.spec?.template.spec?.containers.find(({ name }) => name === INSTALLATION.name);
+}
+
+/** The image of the replicas. */
+export function installedImage({ deployment }: Installation): string | undefined {
+  return replicaContainer(deployment)?.image ?? undefined;
+}
+
+/** The version of an installation; `undefined` if its pods have no label. */
+function installedVersion({ deployment }: Installation): string | undefined {
+  return deployment?.spec?.template.metadata?.labels?.['app.kubernetes.io/version'];
+}
+
+/** The reason why this program cannot change an installation, or `undefined`. */
+export function findIncompatibility(installation: Installation, isUpgrade: boolean): string | undefined {
+  const version = installedVersion(installation);
+  const [major = 0, minor = 0, patch = 0] = parseProgramVersion(version ?? VERSION);
+  const [ownMajor = 0, ownMinor = 0, ownPatch = 0] = parseProgramVersion(VERSION);
+  const skew = ownMajor - major || ownMinor - minor;
+  if (skew < 0 || (skew === 0 && ownPatch < patch)) {
+    return `version ${version} is installed, and this program has the version ${VERSION}: use the program of version ${version}`;
+  }
+  if (ownMajor !== major || skew > 1) {
+    return `version ${version} is installed: replicas of ${version} and ${VERSION} cannot run at the same time: upgrade to each minor version between them first`;
+  }
+  if (!isUpgrade && version !== undefined && version !== VERSION) {
+    return `version ${version} is installed, and this program has the version ${VERSION}: use portcullis upgrade`;
+  }
+  const unknown = (replicaContainer(installation.deployment)?.args ?? [])
+    .map((arg) => /^--(?:no-)?([^=]+)/.exec(arg)?.[1])
+    .find((name) => name !== undefined && !(name in serveOptions) && !(`no-${name}` in serveOptions));
+  return unknown === undefined
+    ? undefined
+    : `deployments/${INSTALLATION.name}: version ${VERSION} does not have the option --${unknown}: remove it from the arguments of the container first`;
+}
+
+function parseProgramVersion(version: string): readonly number[] {
+  return /^\d+\.\d+\.\d+/.test(version) ? version.split(/[.+-]/, 3).map(Number) : [];
+}
+
+/** The stored versions of a definition that its manifest no longer contains. */
+export function lostVersions(manifest: Manifest, live: AnyObject | undefined): readonly string[] {
+  if (manifest.kind !== 'CustomResourceDefinition' || !live) return [];
+  const { status } = live as { readonly status?: { readonly storedVersions?: readonly string[] } };
+  const { spec } = manifest as Manifest & {
+    readonly spec: { readonly versions: readonly { readonly name: string }[] };
+  };
+  return (status?.storedVersions ?? []).filter((stored) => !spec.versions.some(({ name }) => name === stored));
+}
+
+/** Reads the objects of manifests, in the same order. Absent objects are `undefined`. */
+export async function readObjects(
+  { send }: ClusterClient,
+  manifests: readonly Manifest[],
+): Promise<readonly (AnyObject | undefined)[]> {
+  const responses = manifests.map((manifest) => ignoreNotFound(send({ method: 'GET', path: manifestPath(manifest) })));
+  return (await Promise.all(responses)) as unknown as readonly (AnyObject | undefined)[];
+}
+
+/** The path of the object of a manifest. The plurals of its kinds are regular. */
+export function manifestPath({ apiVersion, kind, metadata: { name, namespace } }: Manifest): string {
+  const [version = '', group = ''] = apiVersion.split('/').toReversed();
+  const resource = `${kind.toLowerCase()}s`.replace(/ys$/, 'ies');
+  return objectPath({ group, version, resource }, name, namespace);
+}
+
+// Changes of the settings.
+
+/** A changed setting. */
+export interface SettingChange {
+  readonly path: readonly string[];
+  readonly value: unknown;
+}
+
+/** A copy of the spec with one more setting. */
+export function withSetting(spec: JsonObject, { path: [name = '', ...rest], value }: SettingChange): JsonObject {
+  const inner = spec[name];
+  const content = isObject(inner) ? inner : {};
+  return { ...spec, [name]: rest.length === 0 ? value : withSetting(content, { path: rest, value }) };
+}
+
+/** The settings of a spec. Lists are one setting. */
+export function listSettings(spec: JsonObject, parents: readonly string[] = []): readonly SettingChange[] {
+  return Object.entries(spec).flatMap(([name, value]) => {
+    const path = [...parents, name];
+    return isObject(value) && Object.keys(value).length > 0 ? listSettings(value, path) : [{ path, value }];
+  });
+}
+
+/** The value of a setting; `undefined` if it is absent. */
+export function settingAt(spec: JsonObject | undefined, path: readonly string[]): unknown {
+  return path.reduce<unknown>((value, name) => (isObject(value) ? value[name] : undefined), spec);
+}
+
+/** The field manager of `kubectl apply --server-side`. */
+export const KUBECTL = 'kubectl';
+const LEADER = 'settings-status-controller';
+
+/** The field managers of a setting, without the leader. */
+function settingOwners({ metadata }: PortcullisConfiguration, path: readonly string[]): readonly string[] {
+  const entries: readonly JsonObject[] = metadata?.managedFields ?? [];
+  const fields = ['fieldsV1', 'f:spec', ...path.map((name) => `f:${name}`)];
+  return entries
+    .filter((entry) => settingAt(entry, fields) !== undefined && entry['manager'] !== LEADER)
+    .map(({ manager, operation }) => (operation === 'Apply' ? String(manager) : `${String(manager)} (update)`));
+}
+
+/** How changed settings become effective. */
+interface DividedSettings {
+  /** The settings that the leader applies: those without another owner. */
+  readonly initial: JsonObject;
+  /** The object with the changed settings that other clients own, for `kubectl apply`. */
+  readonly object: Manifest | undefined;
+  /** The changed settings that kubectl replaces only with `--force-conflicts`. */
+  readonly conflicts: readonly string[];
+}
+
+/**
+ * Divides settings by their owners, since the leader does not overwrite fields of others. The object keeps all fields that
+ * kubectl applied: server-side apply removes those that are left out.
+ */
+export function divideSettings(
+  { configuration, initial }: Pick<Installation, 'configuration' | 'initial'>,
+  changes: readonly SettingChange[],
+): DividedSettings {
+  const ownersAt = (path: readonly string[]): readonly string[] =>
+    configuration ? settingOwners(configuration, path) : [];
+  const own = listSettings(changes.reduce(withSetting, initial)).filter(({ path }) => ownersAt(path).length === 0);
+  const foreign = changes.filter(({ path }) => ownersAt(path).length > 0);
+  const applied = listSettings(configuration?.spec ?? {}).filter(({ path }) => ownersAt(path).includes(KUBECTL));
+  const object = {
+    apiVersion: getApiVersion('PortcullisConfiguration'),
+    kind: 'PortcullisConfiguration',
+    metadata: { name: CONFIGURATION_NAME },
+    spec: [...applied, ...foreign].reduce(withSetting, {}),
+  };
+  return {
+    initial: own.reduce(withSetting, {}),
+    object: foreign.length === 0 ? undefined : object,
+    conflicts: foreign.flatMap(({ path }) => {
+      const others = ownersAt(path).filter((owner) => owner !== KUBECTL);
+      return others.length === 0 ? [] : [`spec.${path.join('.')} belongs to ${others.join(', ')}`];
+    }),
+  };
+}
+
+/** Each way in which the enforcement of the second spec is weaker than that of the first, with its settings. */
+export function findWeakenings(namespace: string, before: JsonObject, after: JsonObject): readonly string[] {
+  const [from, to] = [before, after].map((policy) => decodePolicy({ namespace, policy }));
+  if (!from || !to) return [];
+  const ranks = [
+    ['podSecurity.defaults.enforce', LEVELS, ({ podSecurity }: Settings) => podSecurity.configuration.defaults.enforce],
+    ['scc.mode', SCC_MODES.toReversed(), ({ scc }: Settings) => scc.mode],
+    ['rollout.phase', ROLLOUT_PHASES, ({ rollout }: Settings) => rollout.phase],
+  ] as const;
+  const exemptions = ({ podSecurity }: Settings): typeof podSecurity.configuration.exemptions =>
+    podSecurity.configuration.exemptions;
+  const lists = [
+    ['podSecurity.exemptions.namespaces', (settings: Settings) => exemptions(settings).namespaces],
+    ['podSecurity.exemptions.usernames', (settings: Settings) => exemptions(settings).usernames],
+    ['podSecurity.exemptions.runtimeClasses', (settings: Settings) => exemptions(settings).runtimeClasses],
+    ['scc.exemptNamespaces', ({ scc }: Settings) => scc.exemptNamespaces],
+    ['controllers.disabled', ({ disabledControllers }: Settings) => disabledControllers],
+  ] as const;
+  return [
+    ...ranks.flatMap(([path, order, read]) => {
+      const words: readonly string[] = order;
+      return words.indexOf(read(to)) < words.indexOf(read(from)) ? [`${path} from ${read(from)} to ${read(to)}`] : [];
+    }),
+    ...lists.flatMap(([path, read]) => {
+      const added = read(to).filter((name) => !read(from).includes(name));
+      return added.length === 0 ? [] : [`${path} with ${added.join(', ')} in addition`];
+    }),
+  ];
+}
+
+// Customised objects.
+
+/** The fields of a Deployment that keep the values of the cluster. */
+const DEPLOYMENT_FIELDS = ['minReadySeconds', 'progressDeadlineSeconds', 'revisionHistoryLimit', 'strategy'];
+const POD_FIELDS = [
+  'affinity',
+  'dnsConfig',
+  'dnsPolicy',
+  'hostNetwork',
+  'imagePullSecrets',
+  'initContainers',
+  'nodeSelector',
+  'priorityClassName',
+  'runtimeClassName',
+  'securityContext',
+  'terminationGracePeriodSeconds',
+  'tolerations',
+  'topologySpreadConstraints',
+];
+const CONTAINER_FIELDS = [
+  'imagePullPolicy',
+  'livenessProbe',
+  'ports',
+  'readinessProbe',
+  'resources',
+  'securityContext',
+  'startupProbe',
+];
+
+/** The arguments and volumes of the serving certificate, which `--cert-manager` replaces. */
+const CERTIFICATE_ARGUMENTS = /^--(?:tls-|webhook-annotations)/;
+
+/** The kinds whose specs keep the values of the cluster. */
+const POLICY_KINDS = ['NetworkPolicy', 'PodDisruptionBudget', 'ResourceQuota'];
+
+interface Kept {
+  readonly manifest: Manifest;
+  /** The paths of customised fields. */
+  readonly fields: readonly string[];
+}
+
+/** The same part of a manifest, of the manifest with the defaults of the API server, and of its object in the cluster. */
+interface Versions {
+  readonly manifest: JsonObject;
+  readonly complete: JsonObject;
+  readonly live: JsonObject;
+}
+
+/** The part of an object at a path. A name selects the container of the replicas from a list. */
+function partAt(object: JsonObject, path: readonly string[]): JsonObject {
+  const part = path.reduce<unknown>((value, name) => {
+    if (Array.isArray(value)) return value.find((item) => isObject(item) && item['name'] === name);
+    return isObject(value) ? value[name] : undefined;
+  }, object);
+  return isObject(part) ? part : {};
+}
+
+function inside({ manifest, complete, live }: Versions, ...path: readonly string[]): Versions {
+  return { manifest: partAt(manifest, path), complete: partAt(complete, path), live: partAt(live, path) };
+}
+
+/** What replaces values of the cluster. */
+interface Replacements {
+  readonly initial: JsonObject;
+  /** True if the serving certificate gets another source. */
+  readonly replacesCertificate: boolean;
+}
+
+/** Returns a manifest with the customised fields of its object in the cluster. */
+export function keepCustomised(manifest: Manifest, live: AnyObject | undefined, replacements: Replacements): Kept {
+  const fields: string[] = [];
+  if (!live) return { manifest, fields };
+  const complete = structuredClone<Record<string, unknown>>(manifest);
+  applyDefaults(complete);
+  const versions: Versions = { manifest: { ...manifest }, complete, live: { ...live } };
+  const keep = (part: Versions, names: readonly string[], path = ''): JsonObject => {
+    const kept = names.filter(
+      (name) => part.live[name] !== undefined && !deepEqual(part.live[name], part.complete[name]),
+    );
+    fields.push(...kept.map((name) => `${path}${name}`));
+    return { ...part.manifest, ...Object.fromEntries(kept.map((name) => [name, part.live[name]])) };
+  };
+  const changed = { ...manifest, ...changedParts(manifest, versions, keep, replacements) };
+  return { manifest: changed, fields };
+}
+
+type Keep = (part: Versions, names: readonly string[], path?: string) => JsonObject;
+
+function changedParts({ kind }: Manifest, versions: Versions, keep: Keep, replacements: Replacements): JsonObject {
+  if (POLICY_KINDS.includes(kind)) return keep(versions, ['spec']);
+  if (kind === 'Namespace') {
+    const labels = inside(versions, 'metadata', 'labels');
+    const metadata = { ...partAt(versions.manifest, ['metadata']), labels: keep(labels, Object.keys(labels.manifest)) };
+    return { metadata };
+  }
+  return kind === 'Deployment' ? { spec: keepDeployment(versions, keep, replacements) } : {};
+}
+
+function keepDeployment(versions: Versions, keep: Keep, replacements: Replacements): JsonObject {
+  const { name } = INSTALLATION;
+  const template = inside(versions, 'spec', 'template');
+  const pod = inside(template, 'spec');
+  const container = inside(pod, 'containers', name);
+  const { initial, replacesCertificate } = replacements;
+  const args = mergeArguments(container, replacesCertificate);
+  const [mounts, volumes] = replacesCertificate ? [[], []] : [['volumeMounts'], ['volumes']];
+  const others = listAt(pod.live, 'containers').filter((one) => isObject(one) && one['name'] !== name);
+  const annotations = { ...partAt(template.live, ['metadata', 'annotations']) };
+  const metadata = partAt(template.manifest, ['metadata']);
+  return {
+    ...keep(inside(versions, 'spec'), DEPLOYMENT_FIELDS, 'spec.'),
+    template: {
+      metadata: { ...metadata, annotations: { ...annotations, ...partAt(metadata, ['annotations']) } },
+      spec: {
+        ...keep(pod, [...POD_FIELDS, ...volumes], 'pod.'),
+        containers: [
+          {
+            ...keep(container, [...CONTAINER_FIELDS, ...mounts], 'container.'),
+            args,
+            env: mergeEnvironment(container, initial),
+          },
+          ...others,
+        ],
+      },
+    },
+  };
+}
+
+function listAt(part: JsonObject, name: string): readonly unknown[] {
+  const value = part[name];
+  return Array.isArray(value) ? value : [];
+}
+
+function optionName(argument: unknown): string {
+  return String(argument).split('=', 1)[0] ?? '';
+}
+
+/** The arguments of the cluster, and those of the manifest that the cluster lacks. A new certificate replaces the previous one. */
+function mergeArguments({ manifest, live }: Versions, replacesCertificate: boolean): readonly unknown[] {
+  const kept = listAt(live, 'args').filter(
+    (argument) => !replacesCertificate || !CERTIFICATE_ARGUMENTS.test(String(argument)),
+  );
+  const names = new Set(kept.map(optionName));
+  return [...kept, ...listAt(manifest, 'args').filter((argument) => !names.has(optionName(argument)))];
+}
+
+/** The variables of the cluster, with the values of the manifest, and those that the cluster lacks. */
+function mergeEnvironment({ manifest, live }: Versions, initial: JsonObject): readonly unknown[] {
+  const generated = listAt(manifest, 'env')
+    .filter(isObject)
+    .map((one) => (one['name'] === INITIAL_SETTINGS ? { ...one, value: JSON.stringify(initial) } : one));
+  const current = listAt(live, 'env').filter(isObject);
+  const find = (variables: readonly JsonObject[], { name }: JsonObject): JsonObject | undefined =>
+    variables.find((one) => one['name'] === name);
+  const added = generated.filter((one) => !find(current, one));
+  return [...current.map((one) => find(generated, one) ?? one), ...added];
+}

@@ -1,0 +1,231 @@
+/** `install` and `upgrade` keep what was customised in an installation. */
+import assert from 'node:assert/strict';
+import { after, before, suite, test } from 'node:test';
+import { VERSION } from '../../src/cli/command.ts';
+import { responseObject } from '../support/answers.ts';
+import { startControlPlane, type ControlPlane } from '../support/control-plane/index.ts';
+import { createKubectl, hasKubectl } from '../support/kubectl.ts';
+import { runProgram, type Outcome } from '../support/memory-io.ts';
+
+const IMAGE = 'registry.example.com/portcullis:0.0.1';
+const SETTINGS = '/apis/config.portcullis.dev/v1alpha1/portcullisconfigurations/cluster';
+const DEPLOYMENT = '/apis/apps/v1/namespaces/portcullis/deployments/portcullis';
+const APPLY = { 'content-type': 'application/apply-patch+yaml' };
+const TOLERATIONS = [{ key: 'dedicated', operator: 'Exists' }];
+const RESOURCES = { requests: { cpu: '1', memory: '1Gi' }, limits: { memory: '2Gi' } };
+
+/** The changes of an administrator to the Deployment. */
+const CUSTOMISATION = {
+  spec: {
+    template: {
+      spec: {
+        tolerations: TOLERATIONS,
+        containers: [
+          { name: 'portcullis', resources: RESOURCES, env: [{ name: 'HTTPS_PROXY', value: 'http://proxy' }] },
+        ],
+      },
+    },
+  },
+};
+
+suite('a customised installation', { skip: !hasKubectl && 'no kubectl' }, () => {
+  let plane: ControlPlane;
+  let kubeconfig: string;
+  before(async () => {
+    plane = await startControlPlane();
+    kubeconfig = await plane.kubeconfigFor('admin', ['system:masters']);
+    await applyOutput(
+      await run('install', `--image=${IMAGE}`, '--replicas=5', '--rollout=false', '--set=scc.mode=enforce'),
+    );
+    await applyAsLeader();
+    await kubectl('patch', 'deployment', 'portcullis', '-n', 'portcullis', '-p', JSON.stringify(CUSTOMISATION));
+  });
+  after(() => plane.stop());
+
+  const run = (command: string, ...args: readonly string[]): Promise<Outcome> =>
+    runProgram([command, `--kubeconfig=${kubeconfig}`, ...args]);
+  const kubectl = async (...args: readonly string[]): Promise<string> => {
+    const { code, stdout, stderr } = await createKubectl(kubeconfig)(args);
+    assert.equal(code, 0, stderr);
+    return stdout;
+  };
+  const applyOutput = async ({ code, stdout, stderr }: Outcome): Promise<string> => {
+    assert.equal(code, 0, stderr);
+    const result = await createKubectl(kubeconfig)(['apply', '--server-side', '-f', '-'], stdout);
+    assert.equal(result.code, 0, result.stderr);
+    return stderr;
+  };
+  const read = async (path: string) => responseObject(await plane.admin.send('GET', path));
+
+  /** Applies the initial settings as the leader does. */
+  const applyAsLeader = async (): Promise<void> => {
+    const [container] = (await readPod()).containers;
+    const spec: unknown = JSON.parse(
+      container?.env.find(({ name }) => name === 'PORTCULLIS_INITIAL_SETTINGS')?.value ?? '',
+    );
+    const body = { apiVersion: 'config.portcullis.dev/v1alpha1', kind: 'PortcullisConfiguration', spec };
+    const path = `${SETTINGS}?fieldManager=settings-status-controller`;
+    const answer = await plane.admin.send('PATCH', path, { ...body, metadata: { name: 'cluster' } }, APPLY);
+    assert.ok(answer.status < 300, answer.text);
+  };
+  interface PodSpec {
+    readonly tolerations?: unknown;
+    readonly containers: readonly {
+      readonly image: string;
+      readonly resources: unknown;
+      readonly env: readonly { readonly name: string; readonly value?: string }[];
+    }[];
+  }
+  const readPod = async (): Promise<PodSpec> => {
+    const { spec } = (await read(DEPLOYMENT)) as { readonly spec: { readonly template: { readonly spec: PodSpec } } };
+    return spec.template.spec;
+  };
+  const assertCustomised = async (image: string, replicas: number): Promise<void> => {
+    const { tolerations, containers } = await readPod();
+    const [container] = containers;
+    assert.deepEqual(tolerations, TOLERATIONS);
+    assert.deepEqual([container?.image, container?.resources], [image, RESOURCES]);
+    assert.ok(container?.env.some(({ name }) => name === 'HTTPS_PROXY'));
+    const { spec } = (await read(DEPLOYMENT)) as { readonly spec: { readonly replicas: number } };
+    assert.equal(spec.replicas, replicas);
+  };
+
+  test('environment', (t) => t.diagnostic(`ran against: ${plane.title}`));
+
+  test('the same command changes nothing', async () => {
+    for (const mode of ['client', 'server']) {
+      const { code, stdout, stderr } = await run('install', `--dry-run=${mode}`);
+      assert.deepEqual([code, stdout], [0, ''], stderr);
+    }
+    const generation = (await read(DEPLOYMENT))['metadata'];
+    const summary = await applyOutput(await run('install'));
+    assert.match(summary, /^kept: image=registry\.example\.com\/portcullis:0\.0\.1, replicas=5, /m);
+    assert.match(summary, /, spec\.scc\.mode="enforce", .*pod\.tolerations of Deployment\/portcullis\/portcullis/m);
+    assert.match(summary, /^changed: nothing\nnew: nothing\n$/m);
+    const { generation: before } = generation as { readonly generation: number };
+    const { generation: now } = (await read(DEPLOYMENT))['metadata'] as { readonly generation: number };
+    assert.equal(now, before);
+    await assertCustomised(IMAGE, 5);
+  });
+
+  test('only the named option changes', async () => {
+    const { stdout: diff } = await run('install', '--replicas=7', '--dry-run=client');
+    assert.deepEqual(
+      diff.split('\n').filter((line) => /^[-+]/.test(line)),
+      [
+        '--- Deployment/portcullis/portcullis (cluster)',
+        '+++ Deployment/portcullis/portcullis (new)',
+        '-  replicas: 5',
+        '+  replicas: 7',
+      ],
+    );
+    assert.match(
+      await applyOutput(await run('install', '--replicas=7')),
+      /^changed: replicas: 5 -> 7\nnew: nothing\n$/m,
+    );
+    await assertCustomised(IMAGE, 7);
+  });
+
+  const weaker: readonly (readonly [args: readonly string[], reason: string])[] = [
+    [['--set=scc.mode=report'], 'scc.mode from enforce to report'],
+    [['--scc=false'], 'scc.mode from enforce to off'],
+    [['--set=scc.exemptNamespaces=[shop]'], 'scc.exemptNamespaces with shop in addition'],
+    [
+      ['--set=scc.mode=off', '--set=podSecurity.exemptions.usernames=[eve]'],
+      'scc.mode from enforce to off; podSecurity.exemptions.usernames with eve in addition',
+    ],
+  ];
+  for (const [args, reason] of weaker) {
+    test(`${args.join(' ')} is refused`, async () => {
+      const { code, stdout, stderr } = await run('install', ...args);
+      const message = `error: the enforcement would become weaker: ${reason}: add --allow-weaker to accept this\n`;
+      assert.deepEqual([code, stdout, stderr], [2, '', message]);
+    });
+  }
+
+  test('a setting of the leader changes through the initial settings', async () => {
+    await applyOutput(await run('install', '--set=scc.mode=report', '--allow-weaker'));
+    await applyAsLeader();
+    assert.deepEqual((await read(SETTINGS))['spec'], { scc: { mode: 'report' } });
+  });
+
+  test('a setting that an administrator applied is changed by the output, and the others stay', async () => {
+    const object = {
+      apiVersion: 'config.portcullis.dev/v1alpha1',
+      kind: 'PortcullisConfiguration',
+      metadata: { name: 'cluster' },
+      spec: { podSecurity: { defaults: { warn: 'baseline', audit: 'restricted' } } },
+    };
+    const applied = await createKubectl(kubeconfig)(['apply', '--server-side', '-f', '-'], JSON.stringify(object));
+    assert.equal(applied.code, 0, applied.stderr);
+    await applyOutput(await run('install', '--set=podSecurity.defaults.warn=restricted', '--set=scc.mode=enforce'));
+    await applyAsLeader();
+    assert.deepEqual((await read(SETTINGS))['spec'], {
+      podSecurity: { defaults: { warn: 'restricted', audit: 'restricted' } },
+      scc: { mode: 'enforce' },
+    });
+  });
+
+  test('a conflict with another client is announced', async () => {
+    const patch = { spec: { podSecurity: { defaults: { enforce: 'baseline' } } } };
+    await kubectl('patch', 'portcullisconfiguration', 'cluster', '--type=merge', '-p', JSON.stringify(patch));
+    const { stderr } = await run('install', '--set=podSecurity.defaults.enforce=restricted');
+    const conflict =
+      /^conflict: spec\.podSecurity\.defaults\.enforce belongs to kubectl-patch \(update\): kubectl replaces it only with --force-conflicts$/m;
+    assert.match(stderr, conflict);
+  });
+
+  test('an upgrade changes the image and keeps everything else', async () => {
+    const before = (await read(SETTINGS))['spec'];
+    const next = `registry.example.com/portcullis:${VERSION}`;
+    const summary = await applyOutput(await run('upgrade'));
+    assert.match(summary, new RegExp(`^changed: image: ${IMAGE} -> ${next}\\nnew: nothing\\n$`, 'm'));
+    await applyAsLeader();
+    await assertCustomised(next, 7);
+    assert.deepEqual((await read(SETTINGS))['spec'], before);
+  });
+
+  const incompatible: readonly (readonly [version: string, command: string, reason: string])[] = [
+    [
+      '9.0.0',
+      'upgrade',
+      `version 9.0.0 is installed, and this program has the version ${VERSION}: use the program of version 9.0.0`,
+    ],
+    [
+      '9.0.0',
+      'install',
+      `version 9.0.0 is installed, and this program has the version ${VERSION}: use the program of version 9.0.0`,
+    ],
+    [
+      '0.0.9',
+      'install',
+      `version 0.0.9 is installed, and this program has the version ${VERSION}: use portcullis upgrade`,
+    ],
+  ];
+  for (const [version, command, reason] of incompatible) {
+    test(`${command} is refused for the installed version ${version}`, async () => {
+      const label = { spec: { template: { metadata: { labels: { 'app.kubernetes.io/version': version } } } } };
+      await kubectl('patch', 'deployment', 'portcullis', '-n', 'portcullis', '-p', JSON.stringify(label));
+      const { code, stdout, stderr } = await run(command);
+      assert.deepEqual([code, stdout, stderr], [2, '', `error: ${reason}\n`]);
+    });
+  }
+
+  test('another namespace is refused', async () => {
+    const { code, stderr } = await run('install', '--namespace=security');
+    assert.deepEqual(
+      [code, stderr],
+      [2, 'error: Portcullis is installed in the namespace portcullis: use --namespace=portcullis\n'],
+    );
+  });
+
+  test('an argument that this version does not have is refused', async () => {
+    const label = { 'app.kubernetes.io/version': VERSION };
+    const containers = [{ name: 'portcullis', args: ['serve', '--in-cluster', '--old-flag=1'] }];
+    const patch = { spec: { template: { metadata: { labels: label }, spec: { containers } } } };
+    await kubectl('patch', 'deployment', 'portcullis', '-n', 'portcullis', '-p', JSON.stringify(patch));
+    const { code, stderr } = await run('upgrade');
+    const reason = `deployments/portcullis: version ${VERSION} does not have the option --old-flag: remove it from the arguments of the container first`;
+    assert.deepEqual([code, stderr], [2, `error: ${reason}\n`]);
+  });
+});
