@@ -1,5 +1,6 @@
 /** Pod templates in objects of any kind: at the paths of known kinds, and otherwise by their shape. */
-import { CONTAINER_LISTS, podTemplatePath } from '../../kube/pod.ts';
+import { CONTAINER_LISTS, getPodTemplate, podTemplatePath } from '../../kube/pod.ts';
+import { truncate } from '../../kube/text.ts';
 import { isObject, type JsonObject } from '../../kube/types.ts';
 
 /** A resource with pod templates that the settings name, such as `rollouts` of the group `argoproj.io`. */
@@ -18,9 +19,13 @@ export interface WorkloadResource {
 /** The names of members and the indexes of items on the way to a field. */
 export type FieldPath = readonly (string | number)[];
 
+/** The longest name of a member that is printed: that of a label. The names in custom resources have no limit. */
+const MAX_NAME = 317;
+
 /** Prints a path in the form of the API: `spec.tasks[0].template`, `metadata.labels[a.b/c]`. */
 export function printFieldPath(path: FieldPath): string {
   return path
+    .map((step) => (typeof step === 'number' ? step : truncate(step, MAX_NAME)))
     .map((step) => (typeof step === 'number' ? `[${step}]` : /^[^.[\]]+$/.test(step) ? `.${step}` : `[${step}]`))
     .join('')
     .replace(/^\./, '');
@@ -39,16 +44,17 @@ export function findPodTemplates(object: JsonObject, templatePath?: string): Pod
     const paths = findPaths(object, templatePath);
     return { templates: paths.slice(0, MAX_PATHS), unknown: paths.slice(MAX_PATHS, MAX_PATHS + 1) };
   }
-  const search: Search = { path: [], templates: new Map(), unknown: [], isComplete: true };
+  const search: Search = { path: [], templates: [], found: new Map(), unknown: [], isComplete: true };
   visit(object, '', search);
-  return { templates: [...search.templates.values()], unknown: search.unknown };
+  return { templates: search.templates, unknown: search.unknown };
 }
 
 interface Search {
   /** The path of the current value. */
   readonly path: (string | number)[];
-  /** The paths of the templates by their text. */
-  readonly templates: Map<string, FieldPath>;
+  readonly templates: FieldPath[];
+  /** The paths of each template: several in YAML with aliases. The text of a path is no key, since it may be very long. */
+  readonly found: Map<object, readonly FieldPath[]>;
   readonly unknown: FieldPath[];
   /** False after the search has reached a limit, where it ends. */
   isComplete: boolean;
@@ -104,11 +110,19 @@ const IGNORED_MEMBERS: ReadonlySet<string> = new Set(['metadata', 'status', 'ope
 /** Visits the value at the path of the search. Templates and containers are not searched for further ones. */
 function visit(value: object, name: string, search: Search): void {
   if (!search.isComplete) return;
-  if (search.path.length > MAX_DEPTH || search.templates.size + search.unknown.length >= MAX_PATHS) {
-    search.isComplete = false;
-    search.unknown.push([...search.path]);
-  } else if (Array.isArray(value)) visitList(value, name, search);
+  if (search.path.length > MAX_DEPTH || isFull(search)) end(search, search.path);
+  else if (Array.isArray(value)) visitList(value, name, search);
   else visitObject(value as JsonObject, name, search);
+}
+
+function isFull({ templates, unknown }: Search): boolean {
+  return templates.length + unknown.length >= MAX_PATHS;
+}
+
+/** Ends the search at a field that it does not include. */
+function end(search: Search, path: FieldPath): void {
+  search.isComplete = false;
+  search.unknown.push([...path]);
 }
 
 function visitList(list: readonly unknown[], name: string, search: Search): void {
@@ -117,12 +131,12 @@ function visitList(list: readonly unknown[], name: string, search: Search): void
 }
 
 function visitObject(value: JsonObject, name: string, search: Search): void {
-  const { path, templates, unknown } = search;
+  const { path, unknown } = search;
   const isReference = path.length > 0 && value['spec'] === undefined && value['template'] === undefined;
   const known = isReference ? NOT_KNOWN : knownTemplates(value);
-  for (const below of known.paths) addTemplate(search, [...path, ...below]);
-  if (known.isComplete || (templates.size > 0 && templates.has(path.join('/')))) return;
-  if (isTemplate(value, name)) addTemplate(search, [...path]);
+  for (const below of known.paths) addTemplate(search, [...path, ...below], getPodTemplate(value, below));
+  if (known.isComplete || isFound(search, path, value)) return;
+  if (isTemplate(value, name)) addTemplate(search, [...path], value);
   else if (isContainer(value, name) && /^script$|container$/i.test(name)) unknown.push([...path]);
   else {
     for (const [key, member] of Object.entries(value))
@@ -138,8 +152,21 @@ function visitMember(member: unknown, step: string | number, name: string, searc
   search.path.pop();
 }
 
-function addTemplate({ templates }: Search, path: FieldPath): void {
-  templates.set(path.join('/'), path);
+/** A template of a built-in kind may be absent. */
+function addTemplate(search: Search, path: FieldPath, template: object | undefined): void {
+  const { templates, found, isComplete } = search;
+  if (!isComplete || isFound(search, path, template)) return;
+  if (isFull(search)) {
+    end(search, path);
+    return;
+  }
+  templates.push(path);
+  if (template) found.set(template, [...(found.get(template) ?? []), path]);
+}
+
+function isFound({ found }: Search, path: FieldPath, template: object | undefined): boolean {
+  const paths = (template && found.get(template)) ?? [];
+  return paths.some((one) => one.length === path.length && one.every((step, index) => step === path[index]));
 }
 
 interface KnownTemplates {

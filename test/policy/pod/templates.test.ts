@@ -31,6 +31,23 @@ suite('the search for pod templates ends', () => {
     ['after the maximum number of templates at a path', { many }, 'spec.many.*.template', 'spec.many[1000].template'],
     ['at the maximum depth', deep, undefined, `spec${'.a'.repeat(100)}`],
   ];
+  test('in a short time among many objects with long paths', { timeout: 10_000 }, () => {
+    const objects = Array.from({ length: 200_000 }, () => ({}));
+    const name = 'a'.repeat(10_000);
+    const long = Array.from({ length: 90 }).reduce<object>((inner) => ({ [name]: inner }), { objects, many });
+    const found = findPodTemplates({ apiVersion: 'example.com/v1', kind: 'Long', spec: { template, long } });
+    assert.deepEqual([found.templates.length, found.unknown.length], [1000, 1]);
+    const lengths = found.templates.map((path) => printFieldPath(path).length);
+    assert.ok(Math.max(...lengths) < 32_768);
+  });
+
+  test('after the maximum number of templates of a known kind', () => {
+    const spec = { templates: many };
+    const found = findPodTemplates({ apiVersion: 'argoproj.io/v1alpha1', kind: 'Experiment', spec });
+    assert.equal(found.templates.length, 1000);
+    assert.deepEqual(found.unknown.map(printFieldPath), ['spec.templates[1000].template']);
+  });
+
   for (const [name, spec, templatePath, unknown] of cases) {
     test(name, () => {
       const found = findPodTemplates({ apiVersion: 'example.com/v1', kind: 'Many', spec }, templatePath);
