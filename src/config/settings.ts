@@ -125,6 +125,7 @@ export function createSettings({ initial, prepare, logger, metrics }: SettingsOp
   );
   const first = Promise.withResolvers<undefined>();
   let status: SettingsStatus = {};
+  /** The number of valid documents. An invalid one does not replace settings that are still being prepared. */
   let loads = 0;
   return {
     get value() {
@@ -134,15 +135,15 @@ export function createSettings({ initial, prepare, logger, metrics }: SettingsOp
     status: () => status,
     loaded: first.promise,
     async load(read, generation) {
-      const load = ++loads;
       try {
         const next = read();
+        const load = ++loads;
         status = { generation: status.generation };
         await prepare(next);
         if (load !== loads) return;
-        status = { generation };
+        status = { ...status, generation };
         settings.set(next);
-        metrics.lastReloadSuccessful.set(1);
+        metrics.lastReloadSuccessful.set(status.problem === undefined ? 1 : 0);
         metrics.lastReloadSuccess.setToCurrentTime();
         log.info({ generation }, 'configuration loaded');
         first.resolve(undefined);

@@ -144,6 +144,21 @@ suite('settings in force', { timeout: 10_000 }, () => {
     await setImmediate();
     assert.deepEqual([settings.value.scc.mode, settings.status()], ['enforce', { generation: 3 }]);
   });
+
+  test('are replaced after their preparation, even if a later document is invalid', async (t) => {
+    const { file, settings, release, lastReload } = await watchedSettings(t, configuration('Disabled', 'one'));
+    const { settings: value } = await loadSettings(file, DECODE);
+    const enforce: Settings = { ...value, scc: { ...value.scc, mode: 'enforce' } };
+    void settings.load(() => enforce, 1);
+    void settings.load(() => {
+      throw new Error('invalid');
+    }, 2);
+    release.pop()?.();
+    await settings.loaded;
+    assert.equal(settings.value.scc.mode, 'enforce');
+    assert.deepEqual(settings.status(), { generation: 1, problem: 'invalid' });
+    assert.equal(await lastReload(), 0);
+  });
 });
 
 suite('watching a file', { timeout: 10_000 }, () => {
