@@ -57,6 +57,7 @@ export const configObserver: ControllerDefinition = {
   name: NAME,
   description: 'publishes the default Pod Security level in the order that keeps workloads running',
   runsOn: 'leader',
+  readsSettings: true,
   permissions: [
     {
       role: 'config-observer',

@@ -48,8 +48,8 @@ export function createController(
 }
 
 /**
- * Creates the function that returns the controllers of the current settings. Controllers of the leader read the settings of
- * SCC admission and of ranges when they are created: after a change of these, they are created again.
+ * Creates the function that returns the controllers of the current settings. After a change of the settings of SCC admission
+ * or of ranges, the controllers that have read them at their creation are created again.
  */
 export function createControllerSelector(
   context: ControllerContext,
@@ -60,7 +60,7 @@ export function createControllerSelector(
   return () => {
     const { scc, ranges, disabledControllers } = context.settings.value;
     if (!deepEqual(basis, { scc, ranges })) {
-      for (const one of CONTROLLERS) if (one.runsOn === 'leader') created.delete(one);
+      for (const one of CONTROLLERS) if (one.readsSettings) created.delete(one);
       basis = { scc, ranges };
     }
     return enabledControllers(features(context.settings.value), disabledControllers).map((definition) => {

@@ -53,6 +53,7 @@ export const readiness: ControllerDefinition = {
   name: ROLLOUT_MANAGER,
   description: 'evaluates which workloads enforcement would refuse, reports them, and decides about enforcement',
   runsOn: 'leader',
+  readsSettings: true,
   permissions: [
     {
       role: 'readiness',

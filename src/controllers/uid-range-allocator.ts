@@ -46,6 +46,7 @@ export const uidRangeAllocator: ControllerDefinition = {
   name: RANGE_ALLOCATION_MANAGER,
   description: 'allocates UIDs, supplemental groups and an SELinux label to each namespace',
   runsOn: 'leader',
+  readsSettings: true,
   permissions: [
     {
       role: 'uid-range-allocator',
@@ -68,6 +69,7 @@ export const uidRangeStandby: ControllerDefinition = {
   name: 'namespace-security-allocation-standby',
   description: `allocates ranges that the leader has not allocated within ${STANDBY_MS / 1000} s, for example after its failure`,
   runsOn: 'replica',
+  readsSettings: true,
   permissions: [],
   isEnabled: ({ scc, replicas }) => scc && replicas,
   create: (context) => createAllocatorReconciler(context, STANDBY_MS),

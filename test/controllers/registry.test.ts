@@ -10,11 +10,13 @@ import {
   CONTROLLER_NAMES,
   CONTROLLERS,
   createController as createFromDefinition,
+  createControllerSelector,
   enabledControllers,
 } from '../../src/controllers/index.ts';
+import { createObservable } from '../../src/config/settings.ts';
 import { defaultSettings, PROFILES } from '../../src/install/index.ts';
 import { controllerRoles } from '../../src/install/rbac.ts';
-import { createController } from '../support/controllers.ts';
+import { createController, createContext, createTestSettings } from '../support/controllers.ts';
 
 const ALL: Features = {
   scc: true,
@@ -115,4 +117,17 @@ suite('the enabled controllers', () => {
     ]);
     assert.deepEqual(roles(PROFILES.openshift), []);
   });
+});
+
+test('a change of the settings of SCC admission or of ranges replaces the controllers that have read them', () => {
+  const settings = createObservable(createTestSettings({}).value);
+  const select = createControllerSelector(createContext({ settings }), () => ALL);
+  const before = select();
+  assert.deepEqual(select(), before);
+  settings.set({ ...settings.value, ranges: { ...settings.value.ranges, labelsPerBlock: 3 } });
+  const replaced = select().filter((one) => !before.includes(one));
+  assert.deepEqual(
+    replaced.map(({ name }) => name),
+    [RANGES, STANDBY, OBSERVER, READINESS],
+  );
 });

@@ -110,8 +110,13 @@ export function createController(
   definition: ControllerDefinition,
   context: Partial<ControllerContext> = {},
 ): Controller {
+  return createFromDefinition(definition, createContext(context));
+}
+
+/** The context of controllers of a replica without a certificate. */
+export function createContext(context: Partial<ControllerContext>): ControllerContext {
   const { namespace, name } = INSTALLATION;
-  return createFromDefinition(definition, {
+  return {
     settings: createTestSettings({ phase: 'Enforce' }),
     service: { namespace, name },
     version: '0.0.0',
@@ -128,7 +133,7 @@ export function createController(
     date: () => new Date(),
     random: () => 0.5,
     ...context,
-  });
+  };
 }
 
 /** Settings with these ranges. */
