@@ -1,5 +1,7 @@
 import assert from 'node:assert/strict';
+import { existsSync } from 'node:fs';
 import { readdir, readFile } from 'node:fs/promises';
+import { dirname, join } from 'node:path';
 import { suite, test } from 'node:test';
 import { Ajv } from 'ajv';
 import schema from '../webhook-config/portcullis-configuration.schema.json' with { type: 'json' };
@@ -35,6 +37,35 @@ for (const name of CONTROLLER_NAMES) {
   test(`docs/reference.md describes the controller ${name}`, () => assert.ok(reference.includes(`**\`${name}\`**`)));
 }
 
+const pages = (await readdir('docs')).filter((name) => name.endsWith('.md')).map((name) => `docs/${name}`);
+const documents = new Map(
+  await Promise.all(['README.md', ...pages].map(async (path) => [path, await readFile(path, 'utf8')] as const)),
+);
+
+/** The anchors of the headings of a document on GitHub. */
+function findAnchors(text: string): readonly string[] {
+  return [...text.matchAll(/^#{1,4} (.*)$/gm)].map(([, heading = '']) =>
+    heading
+      .toLowerCase()
+      .replaceAll(/[^\w -]/g, '')
+      .replaceAll(' ', '-'),
+  );
+}
+
+suite('every link within the documents has a target', () => {
+  for (const [path, text] of documents) {
+    test(path, () => {
+      const links = [...text.matchAll(/\]\((?!https?:)([^)#\s]*)(?:#([^)\s]*))?\)/g)];
+      for (const [link, file = '', anchor] of links) {
+        const target = file === '' ? path : join(dirname(path), file);
+        assert.ok(existsSync(target), link);
+        const linked = documents.get(target);
+        if (anchor !== undefined && linked !== undefined) assert.ok(findAnchors(linked).includes(anchor), link);
+      }
+    });
+  }
+});
+
 suite('the documents describe valid settings', () => {
   const validate = new Ajv({ strict: false }).compile(schema);
   const options = { controllers: CONTROLLER_NAMES, namespace: 'portcullis' };
@@ -53,11 +84,16 @@ suite('the documents describe valid settings', () => {
     return documents.map(({ value }) => value as object);
   };
 
-  test('each example in docs/ matches the published schema and is accepted', async () => {
-    const files = (await readdir('docs')).filter((name) => name.endsWith('.md'));
-    const texts = await Promise.all(files.map((name) => readFile(`docs/${name}`, 'utf8')));
-    const examples = texts.flatMap(findSettings);
-    assert.ok(examples.length >= 4, `only ${examples.length} examples`);
+  const patches = (text: string): readonly object[] =>
+    [...text.matchAll(/kubectl patch portcullis cluster --type=merge -p '(.*)'/g)].map(([, patch = '']) => ({
+      ...{ apiVersion: 'config.portcullis.dev/v1alpha1', kind: 'PortcullisConfiguration' },
+      ...(JSON.parse(patch) as object),
+    }));
+
+  test('each example and patch matches the published schema and is accepted', () => {
+    const texts = [...documents.values()];
+    const examples = texts.flatMap((text) => [...findSettings(text), ...patches(text)]);
+    assert.ok(examples.length >= 10, `only ${examples.length} examples`);
     for (const example of examples) {
       assert.ok(validate(example), `${JSON.stringify(example)}: ${JSON.stringify(validate.errors)}`);
       assert.ok('settings' in decodeSettings(example, options), JSON.stringify(example));
