@@ -9,8 +9,9 @@ import { quote } from '../kube/text.ts';
 import { isObject, type JsonObject, type Kinds, type PortcullisConfiguration } from '../kube/types.ts';
 import { CONFIGURATION_NAME, INSTALLATION } from '../kube/well-known.ts';
 import { LEVELS } from '../policy/pss/policy.ts';
+import { ENFORCEMENT_GATE } from '../policy/rollout/enforcement.ts';
 import { ROLLOUT_PHASES } from '../policy/rollout/settings.ts';
-import { SCC_MODES } from '../policy/scc/mode.ts';
+import { resolveCompatibility, SCC_MODES } from '../policy/scc/mode.ts';
 import { VERSION } from './command.ts';
 import { deploymentArgument, ignoreNotFound, type AnyObject, type ClusterClient } from './installation.ts';
 import { serveOptions } from './serve/options.ts';
@@ -245,30 +246,39 @@ export function divideSettings(
   };
 }
 
+/** Settings whose values have an order of strictness: the path, the value, and the values from weak to strict. */
+const STRICTNESS: readonly (readonly [path: string, read: (settings: Settings) => string, order: readonly string[]])[] =
+  [
+    ['podSecurity.defaults.enforce', ({ podSecurity }) => podSecurity.configuration.defaults.enforce, LEVELS],
+    ['scc.mode', ({ scc }) => scc.mode, SCC_MODES.toReversed()],
+    ['scc.brokenSCC', ({ scc }) => resolveCompatibility(scc.compatibility).brokenScc, ['skip', 'refuse']],
+    ['scc.unprocessedPods', ({ scc }) => resolveCompatibility(scc.compatibility).unprocessedPods, ['pass', 'evaluate']],
+    ['rollout.phase', ({ rollout }) => rollout.phase, ROLLOUT_PHASES],
+    [
+      `featureGates.${ENFORCEMENT_GATE}`,
+      ({ rollout }) => String(rollout.featureGates.get(ENFORCEMENT_GATE) ?? true),
+      ['false', 'true'],
+    ],
+  ];
+
+/** Settings whose additional items weaken the enforcement. */
+const EXEMPTIONS: readonly (readonly [path: string, read: (settings: Settings) => readonly string[]])[] = [
+  ['podSecurity.exemptions.namespaces', ({ podSecurity }) => podSecurity.configuration.exemptions.namespaces],
+  ['podSecurity.exemptions.usernames', ({ podSecurity }) => podSecurity.configuration.exemptions.usernames],
+  ['podSecurity.exemptions.runtimeClasses', ({ podSecurity }) => podSecurity.configuration.exemptions.runtimeClasses],
+  ['scc.exemptNamespaces', ({ scc }) => scc.exemptNamespaces],
+  ['controllers.disabled', ({ disabledControllers }) => disabledControllers],
+];
+
 /** Each way in which the enforcement of the second spec is weaker than that of the first, with its settings. */
 export function findWeakenings(namespace: string, before: JsonObject, after: JsonObject): readonly string[] {
-  const [from, to] = [before, after].map((policy) => decodePolicy({ namespace, policy }));
-  if (!from || !to) return [];
-  const ranks = [
-    ['podSecurity.defaults.enforce', LEVELS, ({ podSecurity }: Settings) => podSecurity.configuration.defaults.enforce],
-    ['scc.mode', SCC_MODES.toReversed(), ({ scc }: Settings) => scc.mode],
-    ['rollout.phase', ROLLOUT_PHASES, ({ rollout }: Settings) => rollout.phase],
-  ] as const;
-  const exemptions = ({ podSecurity }: Settings): typeof podSecurity.configuration.exemptions =>
-    podSecurity.configuration.exemptions;
-  const lists = [
-    ['podSecurity.exemptions.namespaces', (settings: Settings) => exemptions(settings).namespaces],
-    ['podSecurity.exemptions.usernames', (settings: Settings) => exemptions(settings).usernames],
-    ['podSecurity.exemptions.runtimeClasses', (settings: Settings) => exemptions(settings).runtimeClasses],
-    ['scc.exemptNamespaces', ({ scc }: Settings) => scc.exemptNamespaces],
-    ['controllers.disabled', ({ disabledControllers }: Settings) => disabledControllers],
-  ] as const;
+  const from = decodePolicy({ namespace, policy: before });
+  const to = decodePolicy({ namespace, policy: after });
   return [
-    ...ranks.flatMap(([path, order, read]) => {
-      const words: readonly string[] = order;
-      return words.indexOf(read(to)) < words.indexOf(read(from)) ? [`${path} from ${read(from)} to ${read(to)}`] : [];
-    }),
-    ...lists.flatMap(([path, read]) => {
+    ...STRICTNESS.flatMap(([path, read, order]) =>
+      order.indexOf(read(to)) < order.indexOf(read(from)) ? [`${path} from ${read(from)} to ${read(to)}`] : [],
+    ),
+    ...EXEMPTIONS.flatMap(([path, read]) => {
       const added = read(to).filter((name) => !read(from).includes(name));
       return added.length === 0 ? [] : [`${path} with ${added.join(', ')} in addition`];
     }),
@@ -412,13 +422,13 @@ function optionName(argument: unknown): string {
   return String(argument).split('=', 1)[0] ?? '';
 }
 
-/** The arguments of the cluster, and those of the manifest that the cluster lacks. A new certificate replaces the previous one. */
+/** The arguments of the cluster, and those of the manifest that the cluster lacks. The certificate has one source. */
 function mergeArguments({ manifest, live }: Versions, replacesCertificate: boolean): readonly unknown[] {
-  const kept = listAt(live, 'args').filter(
-    (argument) => !replacesCertificate || !CERTIFICATE_ARGUMENTS.test(String(argument)),
-  );
+  const isCertificate = (argument: unknown): boolean => CERTIFICATE_ARGUMENTS.test(String(argument));
+  const kept = listAt(live, 'args').filter((argument) => !replacesCertificate || !isCertificate(argument));
   const names = new Set(kept.map(optionName));
-  return [...kept, ...listAt(manifest, 'args').filter((argument) => !names.has(optionName(argument)))];
+  const added = listAt(manifest, 'args').filter((argument) => replacesCertificate || !isCertificate(argument));
+  return [...kept, ...added.filter((argument) => !names.has(optionName(argument)))];
 }
 
 /** The variables of the cluster, with the values of the manifest, and those that the cluster lacks. */

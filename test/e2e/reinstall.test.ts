@@ -211,12 +211,62 @@ suite('a customised installation', { skip: !hasKubectl && 'no kubectl' }, () => 
     });
   }
 
+  test('a Helm release is refused', async () => {
+    await kubectl('label', 'deployment', 'portcullis', '-n', 'portcullis', 'app.kubernetes.io/managed-by=Helm');
+    const { code, stderr } = await run('upgrade');
+    const reason = 'the installation in the namespace portcullis belongs to Helm: use helm upgrade --reuse-values';
+    assert.deepEqual([code, stderr], [2, `error: ${reason}\n`]);
+    await kubectl('label', 'deployment', 'portcullis', '-n', 'portcullis', 'app.kubernetes.io/managed-by-');
+  });
+
   test('another namespace is refused', async () => {
     const { code, stderr } = await run('install', '--namespace=security');
     assert.deepEqual(
       [code, stderr],
       [2, 'error: Portcullis is installed in the namespace portcullis: use --namespace=portcullis\n'],
     );
+  });
+
+  test('a serving certificate of others stays', async () => {
+    const args = ['serve', '--in-cluster', '--tls-cert-file=/tls/tls.crt', '--tls-private-key-file=/tls/tls.key'];
+    const volumeMounts = [{ name: 'tls', mountPath: '/tls' }];
+    const template = {
+      metadata: { labels: { 'app.kubernetes.io/version': VERSION } },
+      spec: {
+        volumes: [{ name: 'tls', secret: { secretName: 'own' } }],
+        containers: [{ name: 'portcullis', args, volumeMounts }],
+      },
+    };
+    const patch = JSON.stringify({ spec: { template } });
+    await kubectl('patch', 'deployment', 'portcullis', '-n', 'portcullis', '-p', patch);
+    const { code, stdout, stderr } = await run('install', '--dry-run=client');
+    assert.equal(code, 0, stderr);
+    assert.match(stderr, /^kept: .* certificates=others, .* pod\.volumes of .* container\.volumeMounts of /m);
+    assert.deepEqual(
+      stdout.split('\n').filter((line) => /^[-+] /.test(line)),
+      [
+        '+            - "--bind-address=0.0.0.0"',
+        '+            - "--secure-port=8443"',
+        '+            - "--health-probe-bind-address=0.0.0.0:8081"',
+      ],
+    );
+    const { stdout: managed } = await run('install', '--cert-manager=false', '--dry-run=client');
+    assert.match(managed, /^-.*--tls-cert-file=\/tls\/tls\.crt"$/m);
+  });
+
+  test('stored versions that this version does not define are refused', async () => {
+    const path =
+      '/apis/apiextensions.k8s.io/v1/customresourcedefinitions/portcullisconfigurations.config.portcullis.dev';
+    const answer = await plane.admin.send(
+      'PATCH',
+      `${path}/status`,
+      { status: { storedVersions: ['v1alpha1', 'v1'] } },
+      { 'content-type': 'application/merge-patch+json' },
+    );
+    assert.ok(answer.status < 300, answer.text);
+    const { code, stderr } = await run('upgrade');
+    const reason = `portcullisconfigurations.config.portcullis.dev: objects are stored as v1, which version ${VERSION} does not define: use a newer program`;
+    assert.deepEqual([code, stderr], [2, `error: ${reason}\n`]);
   });
 
   test('an argument that this version does not have is refused', async () => {
@@ -227,5 +277,19 @@ suite('a customised installation', { skip: !hasKubectl && 'no kubectl' }, () => 
     const { code, stderr } = await run('upgrade');
     const reason = `deployments/portcullis: version ${VERSION} does not have the option --old-flag: remove it from the arguments of the container first`;
     assert.deepEqual([code, stderr], [2, `error: ${reason}\n`]);
+  });
+
+  test('settings that this version does not accept are refused', async () => {
+    const containers = [{ name: 'portcullis', args: ['serve', '--in-cluster'] }];
+    const template = JSON.stringify({ spec: { template: { spec: { containers } } } });
+    await kubectl('patch', 'deployment', 'portcullis', '-n', 'portcullis', '-p', template);
+    const patch = JSON.stringify({ spec: { controllers: { disabled: ['old-controller'] } } });
+    await kubectl('patch', 'portcullisconfiguration', 'cluster', '--type=merge', '-p', patch);
+    const { code, stderr } = await run('upgrade');
+    assert.match(
+      stderr,
+      /^error: PortcullisConfiguration "cluster" is invalid: spec\.controllers\.disabled\[0\]: Unsupported value: "old-controller": /,
+    );
+    assert.equal(code, 2);
   });
 });
