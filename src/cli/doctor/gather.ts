@@ -9,6 +9,7 @@ import {
   type Manifest,
   type ManifestSettings,
 } from '../../install/index.ts';
+import { deepEqual } from '../../kube/equality.ts';
 import { namespaced, resourcePath, RESOURCES } from '../../kube/resources.ts';
 import { ApiError } from '../../kube/status.ts';
 import type {
@@ -174,11 +175,33 @@ async function readUnusedRoles(client: ClusterClient, settings: ManifestSettings
 
 /** The permissions that the manifests grant to the service account. */
 function neededAccess(settings: ManifestSettings): readonly NeededAccess[] {
+  return boundRoles(settings).flatMap(({ access }) => access);
+}
+
+interface BoundRole {
+  /** The role and its binding. */
+  readonly objects: readonly Manifest[];
+  readonly access: readonly NeededAccess[];
+}
+
+function boundRoles(settings: ManifestSettings): readonly BoundRole[] {
   const manifests = buildManifests(settings);
-  return manifests.filter(isBinding).flatMap(({ roleRef, metadata }) => {
+  return manifests.filter(isBinding).map((binding) => {
+    const { roleRef, metadata } = binding;
     const role = manifests.find(({ kind, metadata: { name } }) => kind === roleRef.kind && name === roleRef.name);
-    return ((role as Role | undefined)?.rules ?? []).flatMap((rule) => ruleAccess(rule, metadata.namespace));
+    const rules = (role as Role | undefined)?.rules ?? [];
+    return {
+      objects: [...(role ? [role] : []), binding],
+      access: rules.flatMap((rule) => ruleAccess(rule, metadata.namespace)),
+    };
   });
+}
+
+/** The roles with missing permissions, and their bindings. */
+export function rolesWith(settings: ManifestSettings, missing: readonly NeededAccess[]): readonly Manifest[] {
+  return boundRoles(settings)
+    .filter(({ access }) => access.some((needed) => missing.some((one) => deepEqual(one, needed))))
+    .flatMap(({ objects }) => objects);
 }
 
 function isBinding(manifest: Manifest): manifest is Manifest & RoleBinding {

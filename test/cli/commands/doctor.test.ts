@@ -456,6 +456,14 @@ const CHANGES: Readonly<Record<string, Partial<Facts>>> = {
 
 /** Replaces the objects in a command with their names. */
 function withoutContent(fix: string): string {
+  const [, list = ''] = /^printf %s '(\{.*"kind":"List".*\})' \|/.exec(fix) ?? [];
+  if (list !== '') {
+    const { items } = JSON.parse(list) as { readonly items: readonly KubeObject[] };
+    return fix.replace(
+      list,
+      `List ${items.map(({ kind, metadata }) => `${kind ?? ''}/${metadata?.name ?? ''}`).join(' ')}`,
+    );
+  }
   return fix
     .replace(/'\{"apiVersion":"[^"]+","kind":"(\w+)","metadata":\{"name":"([^"]+)".*\}'/, "'$1 $2'")
     .replace(/"value":\{"name":"([^"]+)".*\}\]/, '"value":$1}]');

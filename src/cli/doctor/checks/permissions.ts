@@ -1,5 +1,5 @@
-import { INSTALLATION } from '../../../kube/well-known.ts';
 import { evaluateFact, ok, problem, shellQuote, warning, type Check, type Facts, type NeededAccess } from '../facts.ts';
+import { rolesWith } from '../gather.ts';
 
 const OBJECT = 'service account';
 
@@ -13,7 +13,7 @@ export const permissions: Check = {
         : [
             problem(OBJECT, `is not allowed to ${formatAccess(missing).join('; ')}`, {
               impact: 'replicas do not become ready, or controllers fail',
-              fix: formatGrant(settings),
+              fix: formatGrant(settings, missing),
             }),
           ],
     ),
@@ -30,15 +30,10 @@ export const permissions: Check = {
   ],
 };
 
-/** The command adds what is missing to roles and bindings. It removes nothing and ignores objects of other kinds. */
-function formatGrant({ namespace, features, certificates }: Facts['settings']): string {
-  const options = [
-    ...(namespace === INSTALLATION.namespace ? [] : [`--namespace=${namespace}`]),
-    ...(features.scc ? [] : ['--scc=false']),
-    ...(features.rollout ? [] : ['--rollout=false']),
-    ...(certificates === 'cert-manager' ? ['--cert-manager'] : []),
-  ];
-  return `${['portcullis install', ...options].join(' ')} | kubectl auth reconcile -f -`;
+/** The command adds what is missing to roles and bindings. It removes nothing. */
+function formatGrant(settings: Facts['settings'], missing: readonly NeededAccess[]): string {
+  const list = { apiVersion: 'v1', kind: 'List', items: rolesWith(settings, missing) };
+  return `printf %s ${shellQuote(JSON.stringify(list))} | kubectl auth reconcile -f -`;
 }
 
 /** Access grouped by object and verbs: `list, watch pods`, `use securitycontextconstraints.security.openshift.io (anyuid)`. */

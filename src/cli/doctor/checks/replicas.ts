@@ -1,12 +1,12 @@
+import { buildManifests } from '../../../install/index.ts';
 import type { Kinds, Pod } from '../../../kube/types.ts';
 import { INSTALLATION } from '../../../kube/well-known.ts';
 import {
+  createCommand,
   evaluateFact,
-  factValue,
   info,
   ok,
   problem,
-  shellQuote,
   warning,
   type Check,
   type CheckResult,
@@ -86,23 +86,16 @@ function evaluateUrls(facts: Facts): readonly CheckResult[] {
   });
 }
 
-function evaluateBudget({ disruptionBudgets, deployment, namespace }: Facts): readonly CheckResult[] {
+function evaluateBudget({ disruptionBudgets, settings }: Facts): readonly CheckResult[] {
   return evaluateFact(disruptionBudgets, BUDGET, (budgets) => {
     if (budgets.length > 0) return [ok(BUDGET, 'limits evictions of replicas')];
     return [
       warning(BUDGET, 'does not exist', {
         impact: 'all replicas may be evicted at once',
-        fix: `kubectl -n ${namespace} create poddisruptionbudget portcullis --selector=${shellQuote(formatSelector(factValue(deployment)))} --max-unavailable=1`,
+        fix: createCommand(buildManifests(settings).find(({ kind }) => kind === BUDGET) ?? {}),
       }),
     ];
   });
-}
-
-function formatSelector(deployment: Kinds['Deployment'] | undefined): string {
-  const { matchLabels = { 'app.kubernetes.io/name': 'portcullis' } } = deployment?.spec?.selector ?? {};
-  return Object.entries(matchLabels)
-    .map(([key, value]) => `${key}=${value}`)
-    .join();
 }
 
 function evaluateSpread({ pods, nodes, namespace }: Facts): readonly CheckResult[] {

@@ -1,0 +1,436 @@
+/** The fixes that `doctor` prints, executed by a shell: they change only what is wrong in a customised installation. */
+import assert from 'node:assert/strict';
+import { spawnSync } from 'node:child_process';
+import { chmod, mkdir, writeFile } from 'node:fs/promises';
+import { delimiter, join } from 'node:path';
+import { isDeepStrictEqual } from 'node:util';
+import { after, before, suite, test } from 'node:test';
+import { VERSION } from '../../src/cli/command.ts';
+import type { Finding } from '../../src/cli/doctor/facts.ts';
+import { buildManifests, defaultSettings, type ManifestSettings } from '../../src/install/index.ts';
+import { isObject, type JsonObject } from '../../src/kube/types.ts';
+import { objectMetadata, responseItems, responseObject } from '../support/answers.ts';
+import {
+  ASSETS,
+  createSystem,
+  startControlPlane,
+  type ControlPlane,
+  type System,
+} from '../support/control-plane/index.ts';
+import { apply, create, localObjects, remove, resolvePaths } from '../support/control-plane/installation.ts';
+import { eventually } from '../support/eventually.ts';
+import { hasKubectl } from '../support/kubectl.ts';
+import { runProgram } from '../support/memory-io.ts';
+import { MAIN } from '../support/serve-process.ts';
+
+const needed = ASSETS === undefined || !hasKubectl ? 'KUBEBUILDER_ASSETS and kubectl are needed' : false;
+
+const MERGE = { 'content-type': 'application/merge-patch+json' };
+const ADMISSION = 'admissionregistration.k8s.io/v1';
+const SPEC = {
+  scc: { mode: 'enforce', exemptNamespaces: ['kube-system', 'legacy'] },
+  podSecurity: { defaults: { enforce: 'baseline' }, exemptions: { usernames: ['deployer'] } },
+  webhooks: { management: 'External', timeoutSeconds: 7 },
+};
+const LABELS = { 'example.com/team': 'platform' };
+
+/** The case in which it is deleted has no manifest with these labels. */
+const PLAIN = 'psa.portcullis.dev';
+
+/** The objects of an installation with another image and number of replicas, and with labels and annotations of its owner. */
+function customised(objects: readonly JsonObject[]): readonly JsonObject[] {
+  return objects.map((object) => {
+    const { labels, annotations, ...metadata } = objectMetadata(object);
+    if (metadata['name'] === PLAIN) return object;
+    const extra = {
+      labels: { ...(isObject(labels) ? labels : {}), ...LABELS },
+      annotations: { ...(isObject(annotations) ? annotations : {}), 'example.com/ticket': 'OPS-1' },
+    };
+    const text = JSON.stringify({ ...object, metadata: { ...metadata, ...extra } });
+    const isDeployment = object['kind'] === 'Deployment';
+    const changed = text
+      .replace(/"image":"[^"]+"/, '"image":"registry.example.com/p:9"')
+      .replace(/"replicas":3/, '"replicas":5');
+    return JSON.parse(isDeployment ? changed : text) as JsonObject;
+  });
+}
+
+/** A running control plane, with `portcullis` as a command of a shell. */
+async function startShell() {
+  const plane = await startControlPlane();
+  const kubeconfig = await plane.kubeconfigFor('admin', ['system:masters']);
+  const folder = join(plane.folder, 'bin');
+  await mkdir(folder);
+  await writeFile(join(folder, 'portcullis'), `#!/bin/sh\nexec '${process.execPath}' '${MAIN}' "$@"\n`);
+  await chmod(join(folder, 'portcullis'), 0o755);
+  const env = { ...process.env, KUBECONFIG: kubeconfig, PATH: `${folder}${delimiter}${process.env['PATH'] ?? ''}` };
+  const execute = (command: string): void => {
+    const { status, stderr } = spawnSync('sh', ['-c', command], { env, encoding: 'utf8', timeout: 60_000 });
+    assert.equal(status, 0, `${command}\n${stderr}`);
+  };
+  const diagnose = async (): Promise<readonly Finding[]> => {
+    const { stdout, stderr } = await runProgram(['doctor', '-o', 'json', `--kubeconfig=${kubeconfig}`]);
+    assert.equal(stderr, '');
+    const { findings } = JSON.parse(stdout) as { readonly findings: readonly Finding[] };
+    return findings.filter(({ severity }) => severity === 'problem' || severity === 'warning');
+  };
+  return { plane, execute, diagnose };
+}
+
+type Shell = Awaited<ReturnType<typeof startShell>>;
+
+/** The content of the objects that neither API servers nor replicas change. */
+async function readAll({ admin }: ControlPlane, objects: readonly JsonObject[]): Promise<ReadonlyMap<string, unknown>> {
+  const settings = {
+    apiVersion: 'config.portcullis.dev/v1alpha1',
+    kind: 'PortcullisConfiguration',
+    metadata: { name: 'cluster' },
+  };
+  const contents = new Map<string, unknown>();
+  for (const object of [...objects, settings]) {
+    const { path } = await resolvePaths(admin, object);
+    const answer = await admin.send('GET', path);
+    contents.set(path, answer.status === 200 ? content(responseObject(answer)) : answer.status);
+  }
+  for (const resource of ['validatingwebhookconfigurations', 'mutatingwebhookconfigurations']) {
+    for (const object of responseItems(await admin.send('GET', `/apis/${ADMISSION}/${resource}`))) {
+      contents.set(`${resource} ${String(objectMetadata(object)['name'])}`, content(object));
+    }
+  }
+  return contents;
+}
+
+/** Without what API servers set. The order of webhooks and of rules has no effect. */
+function content(object: JsonObject): JsonObject {
+  const { name, namespace, labels, annotations } = objectMetadata(object);
+  const { webhooks, rules, ...rest } = object;
+  const byName = (a: unknown, b: unknown): number => (JSON.stringify(a) < JSON.stringify(b) ? -1 : 1);
+  const kept = Object.entries(rest).filter(([field]) => !['status', 'apiVersion', 'kind'].includes(field));
+  return {
+    ...Object.fromEntries(kept),
+    metadata: { name, namespace, labels, annotations },
+    ...(Array.isArray(webhooks) ? { webhooks: webhooks.toSorted(byName) } : {}),
+    ...(Array.isArray(rules) ? { rules: grants(rules) } : {}),
+  };
+}
+
+/** One text for each permission. */
+function grants(rules: readonly unknown[]): readonly string[] {
+  return rules
+    .filter(isObject)
+    .flatMap(({ apiGroups, resources, nonResourceURLs, verbs, resourceNames }) => [
+      ...product([apiGroups, resources ?? nonResourceURLs, verbs, resourceNames ?? ['']]),
+    ])
+    .toSorted();
+}
+
+function product(lists: readonly unknown[]): readonly string[] {
+  return lists.reduce<readonly string[]>(
+    (texts, list) =>
+      texts.flatMap((text) => ((list as readonly string[] | undefined) ?? ['']).map((one) => `${text} ${one}`)),
+    [''],
+  );
+}
+
+interface Repair {
+  readonly name: string;
+  /** What the fix contains. */
+  readonly fix: RegExp;
+  damage(): Promise<unknown>;
+}
+
+/** Damages, executes all fixes until there are none, and compares with the objects before. */
+async function checkRepair(shell: Shell, objects: readonly JsonObject[], { fix, damage }: Repair): Promise<void> {
+  const before = await readAll(shell.plane, objects);
+  await damage();
+  const executed: string[] = [];
+  for (let round = 0; round < 3; round++) {
+    const findings = await shell.diagnose();
+    if (findings.length === 0) break;
+    for (const command of new Set(findings.map((one) => one.fix ?? ''))) {
+      shell.execute(command);
+      executed.push(command);
+    }
+  }
+  assert.match(executed.join('\n'), fix);
+  assert.deepEqual(await shell.diagnose(), []);
+  assert.deepEqual(await readAll(shell.plane, objects), before);
+}
+
+suite('fixes for webhooks at a URL', { skip: needed }, () => {
+  let shell: Shell;
+  let system: System;
+  let plane: ControlPlane;
+  before(async () => {
+    shell = await startShell();
+    plane = shell.plane;
+    const objectsFor = (port: number): readonly JsonObject[] => customised(localObjects(port, { policy: SPEC }));
+    system = await createSystem(plane, { objectsFor });
+    await eventually(() => system.install(), 30_000);
+    await system.scale(2);
+    await system.configure(SPEC);
+  });
+  after(async () => {
+    await system.stop().finally(() => plane.stop());
+  });
+
+  const path = (kind: string, name: string): string => `/apis/${ADMISSION}/${kind.toLowerCase()}s/${name}`;
+  const PSA = path('ValidatingWebhookConfiguration', 'psa.portcullis.dev');
+  const send = async (method: string, target: string, body?: unknown): Promise<void> => {
+    const answer = await plane.admin.send(method, target, body, method === 'PATCH' ? MERGE : {});
+    assert.ok(answer.status < 300, answer.text);
+  };
+  /** Changes the webhooks of a configuration. */
+  const change = async (
+    target: string,
+    edit: (webhooks: readonly JsonObject[]) => readonly JsonObject[],
+  ): Promise<void> => {
+    const { webhooks } = responseObject(await plane.admin.send('GET', target));
+    await send('PATCH', target, { webhooks: edit(webhooks as readonly JsonObject[]) });
+  };
+  const changeFirst = (target: string, fields: JsonObject): Promise<void> =>
+    change(target, ([first, ...rest]) => [{ ...first, ...fields }, ...rest]);
+  const rbac = (kind: string, name: string): string => `/apis/rbac.authorization.k8s.io/v1/${kind}s/${name}`;
+
+  test('the installation has no problems', async () => {
+    await eventually(async () => assert.deepEqual(await shell.diagnose(), []), 60_000);
+  });
+
+  const REPAIRS: readonly Repair[] = [
+    {
+      name: 'a missing configuration',
+      fix: /^printf %s .* \| kubectl create -f -$/m,
+      damage: () => send('DELETE', PSA),
+    },
+    {
+      name: 'a missing webhook',
+      fix: /"op":"add","path":"\/webhooks\/-"/,
+      damage: () =>
+        change(path('ValidatingWebhookConfiguration', 'scc.portcullis.dev'), (webhooks) => webhooks.slice(1)),
+    },
+    {
+      name: 'an additional webhook',
+      fix: /"op":"remove"/,
+      damage: () => change(PSA, (webhooks) => [{ ...webhooks[0], name: 'old.psa.portcullis.dev' }, ...webhooks]),
+    },
+    {
+      name: 'another failure policy and timeout',
+      fix: /failurePolicy","value":"Fail"(?:.|\n)*timeoutSeconds","value":7/,
+      damage: () => changeFirst(PSA, { failurePolicy: 'Ignore', timeoutSeconds: 29 }),
+    },
+    {
+      name: 'another address',
+      fix: /clientConfig\/url/,
+      damage: () =>
+        change(PSA, ([first, ...rest]) => {
+          const clientConfig = {
+            ...(first?.['clientConfig'] as JsonObject),
+            url: `https://127.0.0.1:${system.port}/x`,
+          };
+          return [{ ...first, clientConfig, failurePolicy: 'Ignore' }, ...rest];
+        }),
+    },
+    {
+      name: 'selectors and conditions',
+      fix: /namespaceSelector(?:.|\n)*matchConditions/,
+      damage: () => changeFirst(PSA, { namespaceSelector: {}, matchConditions: [] }),
+    },
+    {
+      name: 'a missing label',
+      fix: /^kubectl label validatingwebhookconfiguration psa\.portcullis\.dev /m,
+      damage: () => send('PATCH', PSA, { metadata: { labels: { 'app.kubernetes.io/part-of': null } } }),
+    },
+    {
+      name: 'a copy of a configuration',
+      fix: /^kubectl delete validatingwebhookconfiguration copy$/m,
+      damage: () =>
+        create(plane.admin, {
+          apiVersion: ADMISSION,
+          kind: 'ValidatingWebhookConfiguration',
+          metadata: { name: 'copy', labels: { 'app.kubernetes.io/part-of': 'portcullis' } },
+        }),
+    },
+    {
+      name: 'break-glass',
+      fix: /^portcullis break-glass off/m,
+      damage() {
+        shell.execute('portcullis break-glass on --reason=test');
+        return Promise.resolve();
+      },
+    },
+    {
+      name: 'missing permissions',
+      fix: /^printf %s .* \| kubectl auth reconcile -f -$/m,
+      async damage() {
+        const target = rbac('clusterrole', 'portcullis');
+        const { rules } = responseObject(await plane.admin.send('GET', target));
+        await send('PATCH', target, { rules: (rules as readonly JsonObject[]).slice(1) });
+        await send('PATCH', rbac('clusterrolebinding', 'portcullis'), { subjects: [] });
+      },
+    },
+    {
+      name: 'permissions of other settings',
+      fix: /^kubectl -n portcullis delete clusterroles\/portcullis-old/m,
+      damage: () =>
+        create(plane.admin, {
+          apiVersion: 'rbac.authorization.k8s.io/v1',
+          kind: 'ClusterRole',
+          metadata: { name: 'portcullis-old', labels: { 'app.kubernetes.io/part-of': 'portcullis' } },
+        }),
+    },
+    {
+      name: 'a namespace for networking',
+      fix: /^kubectl label namespace calico-system portcullis\.dev\/admission=fail-open --overwrite$/m,
+      damage: () => send('POST', '/api/v1/namespaces', { metadata: { name: 'calico-system' } }),
+    },
+  ];
+  for (const repair of REPAIRS) test(repair.name, () => checkRepair(shell, system.objects, repair));
+
+  test('nothing is registered while no replica answers', async () => {
+    const before = await readAll(plane, system.objects);
+    for (const replica of system.replicas) await system.retire(replica);
+    await send('DELETE', PSA);
+    for (const { check, fix = '' } of await shell.diagnose()) {
+      if (check === 'webhooks') assert.match(fix, /^# first fix the problems below \(replicas\)/);
+      shell.execute(fix);
+    }
+    assert.equal((await plane.admin.send('GET', PSA)).status, 404);
+    await system.scale(1);
+    await checkRepair(shell, system.objects, {
+      name: '',
+      fix: /kubectl create/,
+      damage: () => Promise.resolve(),
+    }).catch(() => undefined);
+    assert.deepEqual(await readAll(plane, system.objects), before);
+  });
+
+  test('webhooks of the leader are left to the leader', async () => {
+    await system.configure({ ...SPEC, webhooks: { management: 'Managed' } });
+    // The manifests have no permissions for it.
+    await eventually(async () => {
+      const findings = await shell.diagnose();
+      for (const { fix = '' } of findings.filter(({ check }) => check === 'permissions')) shell.execute(fix);
+      assert.deepEqual(findings, []);
+    }, 60_000);
+    for (const replica of system.replicas) await system.retire(replica);
+    await send('DELETE', PSA);
+    const before = await readAll(plane, system.objects);
+    const findings = await shell.diagnose();
+    const { fix = '' } = findings.find(({ check }) => check === 'webhooks') ?? {};
+    assert.match(fix, /^# first fix the problems below \(.*leases.*\): then the leader corrects it$/);
+    for (const one of findings) shell.execute(one.fix ?? '');
+    assert.deepEqual(await readAll(plane, system.objects), before);
+    await system.scale(1);
+    await eventually(async () => assert.deepEqual(await shell.diagnose(), []), 60_000);
+  });
+
+  test('SCC admission ends on a cluster with its own', async () => {
+    const group = 'route.openshift.io';
+    const names = { plural: 'routes', singular: 'route', kind: 'Route', listKind: 'RouteList' };
+    const schema = { openAPIV3Schema: { type: 'object' } };
+    await create(plane.admin, {
+      apiVersion: 'apiextensions.k8s.io/v1',
+      kind: 'CustomResourceDefinition',
+      metadata: { name: `routes.${group}`, annotations: { 'api-approved.kubernetes.io': 'unapproved' } },
+      spec: { group, names, scope: 'Namespaced', versions: [{ name: 'v1', served: true, storage: true, schema }] },
+    });
+    await eventually(async () => {
+      const found = (await shell.diagnose()).find(({ object }) => object === 'SCC admission');
+      assert.match(found?.fix ?? '', /^kubectl patch portcullisconfiguration cluster --type=merge -p '\S+'$/);
+      shell.execute(found?.fix ?? '');
+    }, 15_000);
+    const settings = responseObject(
+      await plane.admin.send('GET', '/apis/config.portcullis.dev/v1alpha1/portcullisconfigurations/cluster'),
+    );
+    assert.deepEqual(settings['spec'], {
+      ...SPEC,
+      scc: { ...SPEC.scc, mode: 'off' },
+      webhooks: { management: 'Managed' },
+    });
+    await eventually(async () => assert.ok(!(await shell.diagnose()).some(({ object }) => object === 'SCC admission')));
+  });
+});
+
+suite('fixes for webhooks of the Service', { skip: needed }, () => {
+  let shell: Shell;
+  let objects: readonly JsonObject[] = [];
+  const SETTINGS: ManifestSettings = {
+    ...defaultSettings(VERSION),
+    policy: { webhooks: { management: 'External' }, scc: { mode: 'report' } },
+  };
+  before(async () => {
+    shell = await startShell();
+    objects = customised(JSON.parse(JSON.stringify(buildManifests(SETTINGS))) as JsonObject[]);
+    await eventually(() => apply(shell.plane.admin, objects), 30_000);
+  });
+  after(() => shell.plane.stop());
+  const fixes = async (object: RegExp): Promise<readonly string[]> =>
+    (await shell.diagnose()).filter((one) => object.test(one.object)).map(({ fix = '' }) => fix);
+  const find = (kind: string): JsonObject => objects.find((one) => one['kind'] === kind) ?? {};
+
+  test('nothing is registered while the Service has no ready endpoint', async () => {
+    const spec = {
+      apiVersion: 'config.portcullis.dev/v1alpha1',
+      kind: 'PortcullisConfiguration',
+      spec: SETTINGS.policy,
+    };
+    await create(shell.plane.admin, { ...spec, metadata: { name: 'cluster' } });
+    await remove(shell.plane.admin, find('ValidatingWebhookConfiguration'));
+    const [fix = ''] = await fixes(/^ValidatingWebhookConfiguration/);
+    assert.match(fix, /^# first fix the problems below \(replicas\)/);
+  });
+
+  test('a configuration is created for the Service', async () => {
+    const { admin } = shell.plane;
+    const { path } = await resolvePaths(admin, find('Deployment'));
+    const status = { replicas: 5, readyReplicas: 5 };
+    const answer = await admin.send('PATCH', `${path}/status`, { status }, MERGE);
+    assert.equal(answer.status, 200, answer.text);
+    const labels = { 'kubernetes.io/service-name': 'portcullis' };
+    await create(admin, {
+      apiVersion: 'discovery.k8s.io/v1',
+      kind: 'EndpointSlice',
+      metadata: { name: 'portcullis-1', namespace: 'portcullis', labels },
+      addressType: 'IPv4',
+      endpoints: [{ addresses: ['10.0.0.7'] }],
+      ports: [],
+    });
+    const before = await readAll(shell.plane, objects);
+    const [fix = ''] = await fixes(/^ValidatingWebhookConfiguration/);
+    assert.match(fix, /"service":\{"namespace":"portcullis","name":"portcullis","path":"\/psa\/validate"/);
+    shell.execute(fix);
+    assert.deepEqual(await fixes(/^ValidatingWebhookConfiguration/), []);
+    const created = await readAll(shell.plane, objects);
+    const changed = [...created]
+      .filter(([name, one]) => !isDeepStrictEqual(one, before.get(name)))
+      .map(([name]) => name);
+    assert.deepEqual(changed.length, 2, changed.join());
+  });
+
+  test('a missing PodDisruptionBudget is created', async () => {
+    const budget = find('PodDisruptionBudget');
+    const before = await readAll(shell.plane, objects);
+    await remove(shell.plane.admin, budget);
+    const [fix = ''] = await fixes(/^PodDisruptionBudget/);
+    shell.execute(fix);
+    assert.deepEqual(await fixes(/^PodDisruptionBudget/), []);
+    const { path } = await resolvePaths(shell.plane.admin, budget);
+    const others = (contents: typeof before): unknown => [...contents].filter(([name]) => name !== path);
+    assert.deepEqual(others(await readAll(shell.plane, objects)), others(before));
+  });
+
+  test('a single replica is scaled', async () => {
+    const before = await readAll(shell.plane, objects);
+    const { path } = await resolvePaths(shell.plane.admin, find('Deployment'));
+    await shell.plane.admin.send('PATCH', path, { spec: { replicas: 1 } }, MERGE);
+    const [fix = ''] = await fixes(/^Deployment/);
+    assert.equal(fix, 'kubectl -n portcullis scale deployment portcullis --replicas=3');
+    shell.execute(fix);
+    assert.deepEqual(
+      (await fixes(/^Deployment/)).filter((one) => one.includes('scale')),
+      [],
+    );
+    await shell.plane.admin.send('PATCH', path, { spec: { replicas: 5 } }, MERGE);
+    assert.deepEqual(await readAll(shell.plane, objects), before);
+  });
+});
