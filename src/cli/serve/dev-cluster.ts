@@ -10,7 +10,13 @@ import { RESOURCES } from '../../kube/resources.ts';
 import { ApiError } from '../../kube/status.ts';
 import { draft, type JsonObject, isObject } from '../../kube/types.ts';
 import type { ConfigurationKind } from '../../kube/webhooks.ts';
-import { DEFINITIONS, defaultSettings, webhookConfigurations, type Manifest } from '../../install/index.ts';
+import {
+  DEFINITIONS,
+  defaultSettings,
+  webhookConfigurations,
+  type Manifest,
+  type ManifestSettings,
+} from '../../install/index.ts';
 import type { Settings } from '../../config/settings.ts';
 import { VERSION, PROGRAM } from '../command.ts';
 import { failOnErrors } from '../inventory/manifests.ts';
@@ -94,14 +100,14 @@ const ROOT = HERE.slice(0, Math.max(HERE.lastIndexOf(`${sep}src${sep}`), HERE.la
  */
 async function readClusterManifests(folder: string | undefined, { scc, workloadResources }: Settings) {
   const seed = await readSeed(folder ?? join(ROOT, 'examples/cluster'));
-  const settings = { ...defaultSettings(VERSION), certificates: 'others', sccMode: scc.mode } as const;
+  const installation: ManifestSettings = { ...defaultSettings(VERSION), certificates: 'others' };
+  // The phase of the rollout may change at run time.
+  const enforcement = { podSecurity: true, rollout: true, scc, workloads: workloadResources };
   return {
     definitions: DEFINITIONS.map(seedObject),
     // Objects that are created before the webhooks are not reviewed.
     seed: seed.filter((one) => !isScc(one)),
-    configurations: webhookConfigurations(settings, { podSecurity: true, workloads: workloadResources }).map(
-      seedObject,
-    ),
+    configurations: webhookConfigurations(installation, enforcement).map(seedObject),
     // The webhooks complete short SCCs.
     sccs: seed.filter(isScc),
   };
