@@ -113,7 +113,7 @@ const ROLLOUT_COMMAND_KINDS: readonly Kind[] = [
  */
 type Verdict = 'clean' | 'violating' | 'inconclusive' | 'labeled' | 'exempt';
 
-/** A namespace with its current and its planned level, and the workloads that would be refused. */
+/** A namespace with its current and its planned level, and the workloads that would be denied. */
 export interface PlannedNamespace extends Pick<NamespaceEvaluation, 'name' | 'categories' | 'workloads'> {
   /** The enforced level and its source. */
   readonly current: Level;
@@ -129,7 +129,7 @@ export interface PlannedNamespace extends Pick<NamespaceEvaluation, 'name' | 'ca
   readonly steps: readonly string[];
 }
 
-/** Numbers of namespaces by verdict, and of workloads and running pods that would be refused. */
+/** Numbers of namespaces by verdict, and of workloads and running pods that would be denied. */
 export type NamespaceCounts = Readonly<Record<Verdict | 'namespaces' | 'workloads' | 'pods', number>>;
 
 /** The replicas by their Leases. */
@@ -423,7 +423,7 @@ interface Upgrade {
 }
 
 /**
- * Computes which workloads a Kubernetes version refuses and the present version admits, by the policies of the namespaces, or
+ * Computes which workloads a Kubernetes version denies and the present version admits, by the policies of the namespaces, or
  * by those that enforcement would apply. Otherwise as `planNamespaces`.
  */
 export async function planUpgrade(
@@ -449,8 +449,8 @@ function compareVersions(planned: PlannedNamespace, facts: RolloutFacts, { from,
     return finishEvaluation(evaluateFromStore(namespace, store, { ...evaluationSettings(facts), policy }));
   };
   const before = evaluate(from);
-  const { workloads: refused, error } = evaluate(to);
-  const workloads = refused.filter((one) => !before.workloads.some((other) => isSameWorkload(one, other)));
+  const { workloads: denied, error } = evaluate(to);
+  const workloads = denied.filter((one) => !before.workloads.some((other) => isSameWorkload(one, other)));
   const isViolating = workloads.length > 0;
   return {
     ...planned,
@@ -545,7 +545,7 @@ interface SummaryValues extends Partial<Values<typeof headersOption>> {
 }
 
 /**
- * The table of namespaces: those with most refused workloads, and the number of the others. `-o wide` prints all of them,
+ * The table of namespaces: those with most denied workloads, and the number of the others. `-o wide` prints all of them,
  * and with `-n` the blocks with the details.
  */
 export function namespaceSections(
@@ -571,7 +571,7 @@ export function namespaceSections(
 
 /** The table of namespaces. */
 function printNamespaceTable(namespaces: readonly PlannedNamespace[], values: SummaryValues): string {
-  const header = ['NAMESPACE', 'CURRENT', 'PLANNED', 'VERDICT', 'REFUSED', 'REASON'];
+  const header = ['NAMESPACE', 'CURRENT', 'PLANNED', 'VERDICT', 'DENIED', 'REASON'];
   const rows = namespaces.map(({ name, current, currentSource, planned, verdict, workloads, reason, error }) => [
     name,
     `${current} (${currentSource})`,
@@ -583,7 +583,7 @@ function printNamespaceTable(namespaces: readonly PlannedNamespace[], values: Su
   return printTable(withHeader(header, rows, { 'no-headers': values['no-headers'] ?? false }));
 }
 
-/** True for a namespace with workloads that would be refused, or without a conclusive evaluation. */
+/** True for a namespace with workloads that would be denied, or without a conclusive evaluation. */
 export function isBlocking({ verdict }: PlannedNamespace): boolean {
   return verdict === 'violating' || verdict === 'inconclusive';
 }
@@ -620,15 +620,15 @@ function violationLines({ check, reason, detail, fields, fix }: FixableViolation
   ];
 }
 
-/** `12 namespaces: 9 no violations, 1 violating, 2 labeled already; 3 workloads (7 running pods) would be refused` */
-export function printNamespaceCounts(counts: NamespaceCounts, refusal = 'would be refused'): string {
+/** `12 namespaces: 9 no violations, 1 violating, 2 labeled already; 3 workloads (7 running pods) would be denied` */
+export function printNamespaceCounts(counts: NamespaceCounts, denial = 'would be denied'): string {
   const { namespaces, workloads, pods } = counts;
   const parts = (['clean', 'violating', 'inconclusive', 'labeled', 'exempt'] as const)
     .filter((verdict) => counts[verdict] > 0)
     .map((verdict) => `${counts[verdict]} ${VERDICTS[verdict]}`);
-  const refused =
+  const denied =
     workloads === 0
-      ? `no workload ${refusal}`
-      : `${printCount(workloads, 'workload')} (${printCount(pods, 'running pod')}) ${refusal}`;
-  return `${printCount(namespaces, 'namespace')}${parts.length === 0 ? '' : `: ${parts.join(', ')}`}; ${refused}`;
+      ? `no workload ${denial}`
+      : `${printCount(workloads, 'workload')} (${printCount(pods, 'running pod')}) ${denial}`;
+  return `${printCount(namespaces, 'namespace')}${parts.length === 0 ? '' : `: ${parts.join(', ')}`}; ${denied}`;
 }

@@ -35,7 +35,7 @@ interface CreatedPod extends ControllerPod {
   /** Absent for mirror pods. */
   readonly serviceAccount?: string;
   /** The error of the API server for a pod whose service account does not exist. */
-  readonly refusal?: string;
+  readonly denial?: string;
 }
 
 interface CreatePodOptions {
@@ -61,8 +61,8 @@ export function createPod(
   const account: unknown = created?.pod.spec?.serviceAccountName;
   if (created === undefined || typeof account !== 'string') return created;
   const isMissing = !isMirrorPod(created.pod) && findAccount(account) === undefined;
-  const refusal = `error looking up service account ${namespace}/${account}: serviceaccount ${quote(account)} not found`;
-  return { ...created, ...(account === '' ? {} : { serviceAccount: account }), ...(isMissing ? { refusal } : {}) };
+  const denial = `error looking up service account ${namespace}/${account}: serviceaccount ${quote(account)} not found`;
+  return { ...created, ...(account === '' ? {} : { serviceAccount: account }), ...(isMissing ? { denial } : {}) };
 }
 
 function directPod(object: KubeObject, creator: UserInfo, findAccount: FindServiceAccount): ControllerPod {

@@ -1,4 +1,4 @@
-/** Predicts the decisions of SCC admission about existing workloads, and the bindings that would admit refused workloads. */
+/** Predicts the decisions of SCC admission about existing workloads, and the bindings that would admit denied workloads. */
 import { canUseScc, USE_SCC } from '../cluster/access.ts';
 import type { Store } from '../cluster/store.ts';
 import { listPodSources } from '../cluster/workloads.ts';
@@ -32,7 +32,7 @@ export interface PlannedWorkload {
   /** The service account of the pods; absent for mirror pods and for objects without a pod template. */
   readonly serviceAccount?: string;
   /** The error of the API server for pods whose service account does not exist. */
-  readonly refusal?: string;
+  readonly denial?: string;
   readonly result: Outcome;
 }
 
@@ -43,7 +43,7 @@ export interface PlannedGrant {
   readonly namespace: string;
   readonly serviceAccount: string;
   readonly scc: string;
-  /** The refused workloads that the grant admits. */
+  /** The denied workloads that the grant admits. */
   readonly workloads: readonly WorkloadName[];
   /** The admitted workloads that the grant moves to this SCC. */
   readonly moves: readonly (WorkloadName & { readonly from: string })[];
@@ -104,7 +104,7 @@ function planWorkload(
   return { ...account, result: planPod({ ...input, object: pod, namespace, userInfo: requester }) };
 }
 
-/** Returns the grants that admit refused workloads, sorted by namespace, service account and SCC. */
+/** Returns the grants that admit denied workloads, sorted by namespace, service account and SCC. */
 export function planGrants(namespaces: readonly PlannedNamespace[], input: PlanInput): readonly PlannedGrant[] {
   return namespaces.flatMap((namespace) => {
     const grants = neededGrants(namespace);
@@ -171,7 +171,7 @@ function hasUseRole(store: Store, scc: string): boolean {
 /** The number of workloads by result. */
 interface PlanSummary extends Readonly<Record<Outcome['outcome'], number>> {
   readonly workloads: number;
-  /** The refused workloads that a binding would admit. */
+  /** The denied workloads that a binding would admit. */
   readonly grantable: number;
 }
 
@@ -182,15 +182,15 @@ export function summarizePlan(namespaces: readonly PlannedNamespace[]): PlanSumm
   return {
     workloads: workloads.length,
     admitted: count('admitted'),
-    refused: count('refused'),
+    denied: count('denied'),
     grantable: workloads.filter((workload) => grantableScc(workload) !== undefined).length,
     ignored: count('ignored'),
     off: count('off'),
   };
 }
 
-/** Returns the SCC to grant to the service account of a refused workload; `undefined` if none admits it or only one that allows everything. */
+/** Returns the SCC to grant to the service account of a denied workload; `undefined` if none admits it or only one that allows everything. */
 export function grantableScc({ result, serviceAccount }: PlannedWorkload): string | undefined {
-  const isGrantable = result.outcome === 'refused' && result.suggestedScc === undefined && serviceAccount !== undefined;
+  const isGrantable = result.outcome === 'denied' && result.suggestedScc === undefined && serviceAccount !== undefined;
   return isGrantable ? result.grantable : undefined;
 }

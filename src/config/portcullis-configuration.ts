@@ -105,7 +105,7 @@ interface Spec {
     readonly exemptNamespaces?: readonly string[];
     readonly compatibility?: 'portcullis' | 'openshift';
     readonly identity?: 'accurate' | 'openshift';
-    readonly brokenSCC?: 'skip' | 'refuse';
+    readonly brokenSCC?: 'skip' | 'deny';
     readonly requiredSCCs?: readonly string[];
     readonly unprocessedPods?: 'pass' | 'evaluate';
     readonly preferUserNamespaces?: boolean;

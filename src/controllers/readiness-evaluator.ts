@@ -38,7 +38,7 @@ export interface EvaluationSettings {
   readonly policy?: SelectOptions;
 }
 
-/** Evaluates which workloads of a namespace enforcement would refuse, by the objects of the store. Pauses often. */
+/** Evaluates which workloads of a namespace enforcement would deny, by the objects of the store. Pauses often. */
 export function* evaluateFromStore(
   namespace: Namespace,
   store: Store,

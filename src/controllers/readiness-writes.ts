@@ -25,13 +25,13 @@ export async function createConfig({ cluster, logger }: ReconcileContext): Promi
 }
 
 /**
- * Writes a decision if the object differs. Resolves to `refused`, with nothing written, if another manager owns the mode.
+ * Writes a decision if the object differs. Resolves to `conflict`, with nothing written, if another manager owns the mode.
  */
 export async function writeDecision(
   object: PSAEnforcementConfig,
   decision: Decision,
   { cluster, logger }: ReconcileContext,
-): Promise<'unchanged' | 'refused' | 'written'> {
+): Promise<'unchanged' | 'conflict' | 'written'> {
   let { generation } = object.metadata ?? {};
   if (decision.spec !== (object.spec?.enforcementMode ?? '')) {
     const spec = { enforcementMode: decision.spec };
@@ -39,7 +39,7 @@ export async function writeDecision(
       const written = await cluster.apply('PSAEnforcementConfig', { metadata, spec }, OPTIONS);
       ({ generation } = written.metadata ?? {});
     } catch (error) {
-      if (isOwnedByOthers(error)) return 'refused';
+      if (isOwnedByOthers(error)) return 'conflict';
       throw error;
     }
     logger.info({ mode: decision.spec }, 'mode proposed');
@@ -88,7 +88,7 @@ export function recordViolations(
     type: 'Warning',
     reason: 'PodSecurityViolations',
     action: 'EvaluatePodSecurity',
-    message: `enforcement would apply the level ${level} to this namespace and refuse ${count}: ${names}`,
+    message: `enforcement would apply the level ${level} to this namespace and deny ${count}: ${names}`,
   });
 }
 
@@ -114,7 +114,7 @@ export function recordDecision(
   const forced = isNewSpec ? forcedWarning({ ...object, status }, undefined) : undefined;
   if (forced !== undefined) record('Warning', 'EnforcementForced', forced);
   if (spec !== (object.spec?.enforcementMode ?? '')) {
-    record('Warning', 'LegacyProposed', 'workloads would be refused: spec.enforcementMode is set to Legacy');
+    record('Warning', 'LegacyProposed', 'workloads would be denied: spec.enforcementMode is set to Legacy');
   }
   if (status.enforcementMode !== (object.status?.enforcementMode ?? '')) {
     record('Normal', 'EnforcementDecided', `status.enforcementMode is set to "${status.enforcementMode ?? ''}"`);
@@ -156,7 +156,7 @@ export function createReportWriter() {
         try {
           await write(name, cluster, seconds, find);
         } catch (error) {
-          if (!isRefused(error)) throw error;
+          if (!isConflict(error)) throw error;
           written.delete(name);
           isServed = !isUnserved(error);
         }
@@ -168,7 +168,7 @@ export function createReportWriter() {
   };
 }
 
-function isRefused(error: unknown): error is ApiError {
+function isConflict(error: unknown): error is ApiError {
   return error instanceof ApiError && (error.status.code === 404 || error.status.code === 403);
 }
 

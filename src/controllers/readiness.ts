@@ -51,7 +51,7 @@ import {
 
 export const readiness: ControllerDefinition = {
   name: ROLLOUT_MANAGER,
-  description: 'evaluates which workloads enforcement would refuse, reports them, and decides about enforcement',
+  description: 'evaluates which workloads enforcement would deny, reports them, and decides about enforcement',
   runsOn: 'leader',
   readsSettings: true,
   permissions: [
@@ -236,11 +236,11 @@ function createReconciler(controllerContext: ControllerContext): Reconciler {
       sweep: state.sweep,
       findNamespace: (name) => context.cluster.store.get('Namespace', name),
       nowMs: nowMs(),
-      isSpecRefused: state.refusedGeneration !== undefined && state.refusedGeneration === generation,
+      isSpecRejected: state.deniedGeneration !== undefined && state.deniedGeneration === generation,
     });
     const outcome = await writeDecision(object, decision, context);
-    if (outcome === 'refused') {
-      state.refusedGeneration = generation;
+    if (outcome === 'conflict') {
+      state.deniedGeneration = generation;
       context.enqueue(CONFIG);
     }
     if (outcome !== 'written') return;
@@ -330,7 +330,7 @@ function createState(getConfig: () => PSAEnforcementConfig | undefined) {
     running: undefined as RunningSweep | undefined,
     sweep: undefined as CompletedSweep | undefined,
     sweptGeneration: undefined as number | undefined,
-    refusedGeneration: undefined as number | undefined,
+    deniedGeneration: undefined as number | undefined,
     /** Revision of the findings in the metrics. */
     measured: -1,
   };

@@ -14,7 +14,7 @@ const programs = new Map<string, Program>();
 
 /**
  * Compiles a CEL expression of type bool. The functions that Kubernetes adds to CEL are not available, so expressions
- * that use them are refused when they are written.
+ * that use them are rejected when they are written.
  */
 export function compileExpression(expression: string, variables: readonly string[]): Program {
   const key = `${variables.join()} ${expression}`;

@@ -161,7 +161,7 @@ function namespaceNotFound(decision: SccDecision, name: string): SccDecision {
 export interface AdmittedWorkload {
   /** Where SCCs are enforced, its templates are completed. */
   readonly object: Workload;
-  /** The warnings about pods that SCC admission refuses. */
+  /** The warnings about pods that SCC admission denies. */
   readonly warnings: readonly string[];
   /** True if the namespace has no ranges yet, without which its pods cannot be completed. */
   readonly isPending: boolean;

@@ -100,7 +100,7 @@ test('with the bindings applied, their workloads and all previously admitted wor
         const now: Outcome | undefined = after.workloads[index]?.result;
         // A grant for another workload of the same account may admit it, too.
         if (
-          result.outcome === 'refused' &&
+          result.outcome === 'denied' &&
           (result.suggestedScc || isContradictory(given.workloads[Number(one.name.slice(1))], now))
         )
           continue;

@@ -68,10 +68,10 @@ suite('with an enforcement date', () => {
     assert.deepEqual(
       [warned, ...others],
       [
-        '299 - "pods of this template will be refused: unable to validate against any security context constraint"',
+        '299 - "pods of this template will be denied: unable to validate against any security context constraint"',
         '299 - "The closest usable SCC is \\"restricted-v2\\". It does not allow: spec.hostNetwork=true."',
         '299 - "SCC \\"hostnetwork-v2\\" would admit the pod if service account \\"default\\" were granted its use: bind ClusterRole \\"system:openshift:scc:hostnetwork-v2\\"."',
-        '299 - "enforcement from 2999-01-31 will refuse these pods"',
+        '299 - "enforcement from 2999-01-31 will deny these pods"',
       ],
     );
   });
@@ -89,7 +89,7 @@ suite('with an enforcement date', () => {
     const answer = await patch('Restricted');
     assert.equal(answer.status, 200, answer.text);
     assert.deepEqual(answer.warnings, [
-      '299 - "spec.enforcementMode: Restricted enforces at once, although workloads in 1 namespace would be refused: shop"',
+      '299 - "spec.enforcementMode: Restricted enforces at once, although workloads in 1 namespace would be denied: shop"',
     ]);
     assert.deepEqual((await patch('Restricted')).warnings, []);
   });

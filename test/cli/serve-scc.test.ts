@@ -151,7 +151,7 @@ suite('by default', () => {
     assert.equal(buildScc(answer), undefined);
     assert.match(
       answer.warnings[0] ?? '',
-      /^299 - "would be refused if security context constraints were enforced: unable to validate against any security context constraint"$/,
+      /^299 - "would be denied if security context constraints were enforced: unable to validate against any security context constraint"$/,
     );
   });
 

@@ -158,7 +158,7 @@ suite('readiness', () => {
       conditions((type) => !type.startsWith('PodSecurity')),
       {
         Evaluated: `True Completed: all namespaces were evaluated at ${config().status?.lastEvaluationTime}`,
-        ViolationsDetected: 'False NoViolations: no workload would be refused',
+        ViolationsDetected: 'False NoViolations: no workload would be denied',
         EvaluationConditionsDetected: 'False AsExpected: All is well',
       },
     );
@@ -189,15 +189,15 @@ suite('readiness', () => {
     assert.deepEqual(listed(), ['bank Current PSAConfig: PSA label syncer disabled', 'shop Current']);
     assert.equal(decided(), 'Legacy/');
     const told = [
-      'bank PodSecurityViolations: enforcement would apply the level restricted to this namespace and refuse 1 workload: Deployment/till',
-      'cluster LegacyProposed: workloads would be refused: spec.enforcementMode is set to Legacy',
-      'shop PodSecurityViolations: enforcement would apply the level restricted to this namespace and refuse 1 workload: Deployment/web',
+      'bank PodSecurityViolations: enforcement would apply the level restricted to this namespace and deny 1 workload: Deployment/till',
+      'cluster LegacyProposed: workloads would be denied: spec.enforcementMode is set to Legacy',
+      'shop PodSecurityViolations: enforcement would apply the level restricted to this namespace and deny 1 workload: Deployment/web',
     ];
     assert.deepEqual([...events()].sort(), told);
     assert.deepEqual(conditions(), {
       Evaluated: `True Completed: all namespaces were evaluated at ${config().status?.lastEvaluationTime}`,
       LegacyProposed:
-        'True WrittenByController: workloads would be refused: clear spec.enforcementMode after they are fixed',
+        'True WrittenByController: workloads would be denied: clear spec.enforcementMode after they are fixed',
     });
     const operator = conditions((type) => type.endsWith('EvaluationConditionsDetected'));
     assert.deepEqual(operator, {
@@ -252,7 +252,7 @@ suite('readiness', () => {
       conditions((type) => type === 'LegacyProposed'),
       {
         LegacyProposed:
-          'True SpecConflict: workloads would be refused, and spec.enforcementMode "" belongs to another field manager',
+          'True SpecConflict: workloads would be denied, and spec.enforcementMode "" belongs to another field manager',
       },
     );
     const writes = await getChanges('PSAEnforcementConfig', async () => {
@@ -275,7 +275,7 @@ suite('readiness', () => {
       conditions((type) => type === 'LegacyProposed'),
       {
         LegacyProposed:
-          'True SpecConflict: workloads would be refused, and spec.enforcementMode "" belongs to another field manager',
+          'True SpecConflict: workloads would be denied, and spec.enforcementMode "" belongs to another field manager',
       },
     );
   });
@@ -302,7 +302,7 @@ suite('readiness', () => {
     assert.equal(decided(), 'Restricted/Restricted');
     assert.ok(
       events().includes(
-        'cluster EnforcementForced: spec.enforcementMode: Restricted enforces at once, although workloads in 1 namespace would be refused: shop',
+        'cluster EnforcementForced: spec.enforcementMode: Restricted enforces at once, although workloads in 1 namespace would be denied: shop',
       ),
       events().join('\n'),
     );

@@ -17,9 +17,9 @@ const HOST_NETWORK_ADVICE = [
   'The closest usable SCC is "restricted-v2". It does not allow: spec.hostNetwork=true.',
   'SCC "hostnetwork-v2" would admit the pod if service account "default" were granted its use: bind ClusterRole "system:openshift:scc:hostnetwork-v2".',
 ];
-const WILL_REFUSE = [`pods of this template will be refused: ${UNABLE}`, ...HOST_NETWORK_ADVICE];
-const WOULD_REFUSE = [
-  `pods of this template would be refused if security context constraints were enforced: ${UNABLE}`,
+const WILL_DENY = [`pods of this template will be denied: ${UNABLE}`, ...HOST_NETWORK_ADVICE];
+const WOULD_DENY = [
+  `pods of this template would be denied if security context constraints were enforced: ${UNABLE}`,
   ...HOST_NETWORK_ADVICE,
 ];
 const wouldViolate = (details: string): string => `would violate PodSecurity "restricted:latest": ${details}`;
@@ -83,13 +83,13 @@ suite('every kind with a pod template', () => {
     test(`${kind}: created, completed by an SCC`, () => {
       assert.deepEqual(decide({ kind, spec: PLAIN }), { allowed: true });
     });
-    test(`${kind}: updated, refused by every SCC`, () => {
+    test(`${kind}: updated, denied by every SCC`, () => {
       const [oldObject, object] = [workload(kind, PLAIN), workload(kind, HOST_NETWORK)];
       const request = workloadRequest(kind, object, { operation: 'UPDATE', oldObject });
       assert.deepEqual(rigFor({}).decide('/psa/validate', request), {
         allowed: true,
         auditAnnotations: { 'audit-violations': RAW_HOST_NETWORK },
-        warnings: [RAW_HOST_NETWORK, ...WILL_REFUSE],
+        warnings: [RAW_HOST_NETWORK, ...WILL_DENY],
       });
     });
   }
@@ -103,14 +103,14 @@ suite('warnings about a Deployment', () => {
   const CASES: readonly (readonly [name: string, given: Given, warnings: readonly string[]])[] = [
     ['report mode: the template is not completed', { settings: { mode: 'report' }, spec: PLAIN }, [RAW]],
     [
-      'report mode: every SCC would refuse its pods',
+      'report mode: every SCC would deny its pods',
       { settings: { mode: 'report' }, spec: HOST_NETWORK },
-      [RAW_HOST_NETWORK, ...WOULD_REFUSE],
+      [RAW_HOST_NETWORK, ...WOULD_DENY],
     ],
     ['SCC admission is off', { settings: { mode: 'off' }, spec: HOST_NETWORK }, [RAW_HOST_NETWORK]],
     ['a namespace without SCCs', { settings: { exemptNamespaces: ['shop'] }, spec: PLAIN }, [RAW]],
     ['a namespace in mode off', { labels: { ...LABELS, 'portcullis.dev/scc': 'off' }, spec: PLAIN }, [RAW]],
-    ['a privileged namespace, whose templates Pod Security ignores', { labels: {}, spec: HOST_NETWORK }, WILL_REFUSE],
+    ['a privileged namespace, whose templates Pod Security ignores', { labels: {}, spec: HOST_NETWORK }, WILL_DENY],
     [
       'a service account that may use a more permissive SCC',
       { scc: 'anyuid', spec: { ...ROOT, serviceAccountName: 'builder' } },
@@ -129,13 +129,13 @@ suite('warnings about a Deployment', () => {
     [
       'a service account without a grant',
       { labels: {}, spec: { ...ROOT, serviceAccountName: 'builder' } },
-      [WILL_REFUSE[0] ?? '', ...ROOT_ADVICE],
+      [WILL_DENY[0] ?? '', ...ROOT_ADVICE],
     ],
     [
       'a required SCC that does not exist',
       { labels: {}, metadata: { annotations: { 'openshift.io/required-scc': 'missing' } }, spec: PLAIN },
       [
-        'pods of this template will be refused: failed to retrieve the required SCC "missing": securitycontextconstraints.security.openshift.io "missing" not found',
+        'pods of this template will be denied: failed to retrieve the required SCC "missing": securitycontextconstraints.security.openshift.io "missing" not found',
         'Annotation openshift.io/required-scc requires SCC "missing", which does not exist. Existing SCCs: anyuid, hostaccess, hostmount-anyuid, hostmount-anyuid-v2, hostnetwork, hostnetwork-v2, nested-container, nonroot, nonroot-v2, privileged and 3 more.',
       ],
     ],
@@ -143,7 +143,7 @@ suite('warnings about a Deployment', () => {
       'the behaviour of OpenShift, without advice',
       { labels: {}, settings: { compatibility: 'openshift' }, spec: { ...ROOT, serviceAccountName: 'builder' } },
       [
-        'pods of this template will be refused: provider restricted-v2: .containers[0].runAsUser: Invalid value: 0: must be in the ranges: [1000660000, 1000669999]',
+        'pods of this template will be denied: provider restricted-v2: .containers[0].runAsUser: Invalid value: 0: must be in the ranges: [1000660000, 1000669999]',
       ],
     ],
     [
@@ -155,7 +155,7 @@ suite('warnings about a Deployment', () => {
       'a list of containers with null',
       { labels: {}, spec: { containers: [null] } },
       [
-        'pods of this template will be refused: object was marked as kind pod but was unable to be converted: spec.template.spec.containers[0]: Invalid value: null: must be an object',
+        'pods of this template will be denied: object was marked as kind pod but was unable to be converted: spec.template.spec.containers[0]: Invalid value: null: must be an object',
       ],
     ],
   ];
@@ -192,7 +192,7 @@ test('the templates of a resource that the settings name', () => {
     { kind: { ...trainings, kind: 'Training' }, resource: trainings },
   );
   const violations = ['worker', 'other'].map((name) => `spec.${name}: ${RAW_HOST_NETWORK}`);
-  assert.deepEqual(rig.decide('/psa/validate', request).warnings, [...violations, ...WILL_REFUSE]);
+  assert.deepEqual(rig.decide('/psa/validate', request).warnings, [...violations, ...WILL_DENY]);
 });
 
 suite('a namespace without ranges', () => {
@@ -213,7 +213,7 @@ suite('a namespace without ranges', () => {
     const { warnings } = await send('/psa/validate', request, 500);
     assert.deepEqual(warnings, [
       RAW,
-      'pods of this template will be refused: error fetching namespace "shop": unable to find annotation openshift.io/sa.scc.uid-range',
+      'pods of this template will be denied: error fetching namespace "shop": unable to find annotation openshift.io/sa.scc.uid-range',
       'Namespace "shop" has no annotation openshift.io/sa.scc.uid-range yet. Retry in a few seconds. If this persists, the range allocator is not running or has no free range (event UIDRangeFull).',
     ]);
   });

@@ -187,7 +187,7 @@ suite('the version of the API server', () => {
     ['v1.34', 'v1.33', true],
     ['v1.99', 'latest', false],
   ] as const) {
-    test(`${emulationVersion ?? 'unknown'}: baseline:${enforceVersion} ${isAllowed ? 'ignores' : 'refuses'} a host in a probe`, () => {
+    test(`${emulationVersion ?? 'unknown'}: baseline:${enforceVersion} ${isAllowed ? 'ignores' : 'denies'} a host in a probe`, () => {
       const { store, decide } = createRig({ enforce: 'baseline', 'enforce-version': enforceVersion });
       store.emulationVersion = emulationVersion;
       const decision = decide(podRequest(pod));
@@ -351,9 +351,9 @@ const deployment = ({ spec }: { readonly spec?: unknown }, replicas = 1, metadat
 });
 
 const HOST_NETWORK = 'PodSecurity "restricted:latest": host namespaces (hostNetwork=true)';
-/** The warnings about a template with host network that SCC admission refuses. */
-const SCC_REFUSAL = [
-  'pods of this template will be refused: unable to validate against any security context constraint',
+/** The warnings about a template with host network that SCC admission denies. */
+const SCC_DENIAL = [
+  'pods of this template will be denied: unable to validate against any security context constraint',
   'The closest usable SCC is "restricted-v2". It does not allow: spec.hostNetwork=true.',
   'SCC "hostnetwork-v2" would admit the pod if service account "default" were granted its use: bind ClusterRole "system:openshift:scc:hostnetwork-v2".',
 ];
@@ -364,12 +364,12 @@ suite('warnings about planned enforcement', () => {
     [
       'a Deployment, with an enforcement date',
       { settings: DATED, request: deploymentRequest(deployment(hostNetworkPod())) },
-      [...SCC_REFUSAL, `enforcement from 2027-01-31 will refuse these pods: they violate ${HOST_NETWORK}`],
+      [...SCC_DENIAL, `enforcement from 2027-01-31 will deny these pods: they violate ${HOST_NETWORK}`],
     ],
     [
       'a pod in phase Enforce',
       { settings: ENFORCE, request: podRequest(hostNetworkPod()) },
-      [`enforcement will refuse these pods: they violate ${HOST_NETWORK}`],
+      [`enforcement will deny these pods: they violate ${HOST_NETWORK}`],
     ],
     [
       'the mode set by the readiness controller itself',
@@ -387,7 +387,7 @@ suite('warnings about planned enforcement', () => {
         },
         request: podRequest(hostNetworkPod()),
       },
-      [`enforcement will refuse these pods: they violate ${HOST_NETWORK}`],
+      [`enforcement will deny these pods: they violate ${HOST_NETWORK}`],
     ],
     [
       'violations in an earlier warning are not repeated',
@@ -396,13 +396,13 @@ suite('warnings about planned enforcement', () => {
         labels: { 'pod-security.kubernetes.io/warn': 'restricted' },
         request: podRequest(hostNetworkPod()),
       },
-      [`would violate ${HOST_NETWORK}`, 'enforcement from 2027-01-31 will refuse these pods'],
+      [`would violate ${HOST_NETWORK}`, 'enforcement from 2027-01-31 will deny these pods'],
     ],
     [
       'a pod template without SCC defaults, in report mode',
       { settings: DATED, sccMode: 'report', request: deploymentRequest(deployment(plainPod())) },
       [
-        `enforcement from 2027-01-31 will refuse these pods: they violate PodSecurity "restricted:latest": ${PLAIN_DETAILS}`,
+        `enforcement from 2027-01-31 will deny these pods: they violate PodSecurity "restricted:latest": ${PLAIN_DETAILS}`,
       ],
     ],
     [
@@ -414,7 +414,7 @@ suite('warnings about planned enforcement', () => {
           oldObject: deployment(compliantPod()),
         }),
       },
-      [...SCC_REFUSAL, `enforcement from 2027-01-31 will refuse these pods: they violate ${HOST_NETWORK}`],
+      [...SCC_DENIAL, `enforcement from 2027-01-31 will deny these pods: they violate ${HOST_NETWORK}`],
     ],
   ];
   for (const [name, given, warnings] of CASES) {
@@ -621,7 +621,7 @@ suite('no warning about planned enforcement', () => {
     const request = deploymentRequest(deployment(hostNetworkPod()));
     const config = { spec: {}, status: { enforcementMode: 'Restricted' } };
     const given = { settings: ENFORCE, config, publishedDefault: 'restricted', request } as const;
-    assert.deepEqual(await previewWarnings(given), SCC_REFUSAL);
+    assert.deepEqual(await previewWarnings(given), SCC_DENIAL);
   });
 });
 
@@ -707,7 +707,7 @@ function config(enforcementMode: unknown, violatingNamespaces: unknown = VIOLATI
 }
 
 const FORCED =
-  'spec.enforcementMode: Restricted enforces at once, although workloads in 2 namespaces would be refused: bank, shop';
+  'spec.enforcementMode: Restricted enforces at once, although workloads in 2 namespaces would be denied: bank, shop';
 
 const CONFIGS: readonly (readonly [name: string, change: Partial<AdmissionRequest>, warnings: readonly string[]])[] = [
   ['Restricted instead of an empty mode', { object: config('Restricted'), oldObject: config('') }, [FORCED]],

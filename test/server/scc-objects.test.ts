@@ -261,7 +261,7 @@ function putPod({ store }: TestServer, namespace: string, mode?: string): void {
 suite('warnings', () => {
   let server: TestServer;
   before(async () => {
-    server = await start({ compatibility: { brokenScc: 'refuse' } });
+    server = await start({ compatibility: { brokenScc: 'deny' } });
     server.store.put('SecurityContextConstraints', laxScc({}));
     putPod(server, 'shop');
     putPod(server, 'bank', 'report');

@@ -58,7 +58,7 @@ const DENIED: Expected = { allowed: false, message: ROOT_DENIAL, warnings: ROOT_
 const REPORTED: Expected = {
   allowed: true,
   warnings: [
-    'would be refused if security context constraints were enforced: unable to validate against any security context constraint',
+    'would be denied if security context constraints were enforced: unable to validate against any security context constraint',
     ...ROOT_WARNINGS,
   ],
   facts: { mode: 'report', verdict: 'deny', reason: ROOT_DENIAL },
@@ -96,7 +96,7 @@ suite('/scc/mutate', () => {
       expected: {
         ...REPORTED,
         warnings: [
-          'would be refused if security context constraints were enforced: provider restricted-v2: .containers[0].runAsUser: Invalid value: 0: must be in the ranges: [1000660000, 1000669999]',
+          'would be denied if security context constraints were enforced: provider restricted-v2: .containers[0].runAsUser: Invalid value: 0: must be in the ranges: [1000660000, 1000669999]',
         ],
       },
     },
@@ -351,7 +351,7 @@ suite('/scc/exec', () => {
       labels: REPORT,
       request: connect('root'),
       warnings: [
-        `would be refused if security context constraints were enforced: exec operation is not allowed because the pod's security context exceeds your permissions: pods "root" is forbidden: unable to validate against any security context constraint`,
+        `would be denied if security context constraints were enforced: exec operation is not allowed because the pod's security context exceeds your permissions: pods "root" is forbidden: unable to validate against any security context constraint`,
         ...ROOT_WARNINGS,
       ],
       facts: { mode: 'report', verdict: 'deny', reason: denial('exec') },

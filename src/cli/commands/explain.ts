@@ -121,7 +121,7 @@ function printNamespace(namespace: ExplainedNamespace, style: Style): string {
 }
 
 /** `off`: SCC admission is off in the namespace. `ignored`: the pod is exempt, for example a Windows pod. */
-type Outcome = 'admitted' | 'refused' | 'ignored' | 'off';
+type Outcome = 'admitted' | 'denied' | 'ignored' | 'off';
 
 const ANY_USER: UserInfo = { groups: ['system:authenticated'] };
 
@@ -147,7 +147,7 @@ function explainObject({ apiVersion, kind, value }: Subject, context: ExplainCon
   const created =
     source && createPod({ kind: source, object: value }, { namespace: namespaceName, creator, findAccount });
   if (created === undefined) return undefined;
-  const { pod, requester, serviceAccount, refusal } = created;
+  const { pod, requester, serviceAccount, denial } = created;
   const namespace = findNamespace(store, namespaceName);
   const { decision, sccs, ...explanation } = explainScc({
     ...sccInput(store, settings),
@@ -156,7 +156,7 @@ function explainObject({ apiVersion, kind, value }: Subject, context: ExplainCon
     namespace,
     userInfo: requester,
   });
-  const message = refusal ?? (decision.allowed ? undefined : decision.status.message);
+  const message = denial ?? (decision.allowed ? undefined : decision.status.message);
   const mode = expectedMode(namespace, settings);
   const explained = {
     kind,
@@ -171,14 +171,14 @@ function explainObject({ apiVersion, kind, value }: Subject, context: ExplainCon
     /** The decision as if SCC admission were on. */
     allowed: message === undefined,
     subjectType: decision.facts?.subjectType,
-    /** The message of a refusal. */
+    /** The message of a denial. */
     message,
     warnings: decision.warnings,
     /** The SCCs, with the changes to a pod that fits. */
     sccs: sccs.map(({ object, ...scc }) => ({ ...scc, changes: object && findChanges(pod, object) })),
   };
-  if (refusal === undefined && mode.mode === 'off') return { outcome: 'off', explained } as const;
-  if (message !== undefined) return { outcome: 'refused', explained } as const;
+  if (denial === undefined && mode.mode === 'off') return { outcome: 'off', explained } as const;
+  if (message !== undefined) return { outcome: 'denied', explained } as const;
   return { outcome: explanation.chosen === undefined ? 'ignored' : 'admitted', explained } as const;
 }
 
@@ -191,11 +191,11 @@ function strictestLevel(pod: PodLike, { emulationVersion }: Store): Level {
   return strictest ?? 'privileged';
 }
 
-/** `2 admitted, 1 refused` */
+/** `2 admitted, 1 denied` */
 function printSummary(outcomes: readonly Outcome[]): string {
   const count = (...counted: readonly Outcome[]): number => outcomes.filter((one) => counted.includes(one)).length;
   const ignored = count('ignored', 'off');
-  return `${count('admitted')} admitted, ${count('refused')} refused${ignored === 0 ? '' : `, ${ignored} ignored`}`;
+  return `${count('admitted')} admitted, ${count('denied')} denied${ignored === 0 ? '' : `, ${ignored} ignored`}`;
 }
 
 /** Prints the decision about an object, its reasons, a row for every SCC, and warnings. */
@@ -213,16 +213,16 @@ function printTitle(object: ExplainedObject, outcome: Outcome): string {
   const { kind, namespace, name, chosen, allowed } = object;
   const results: Readonly<Record<Outcome, string>> = {
     admitted: `admitted by SCC ${chosen ?? ''}`,
-    refused: specificRefusal(object) === undefined ? 'no SCC admits it' : 'refused',
+    denied: specificDenial(object) === undefined ? 'no SCC admits it' : 'denied',
     ignored: 'exempt from SCC admission',
-    off: `SCC admission is off in its namespace; otherwise it would be ${allowed ? 'admitted' : 'refused'}`,
+    off: `SCC admission is off in its namespace; otherwise it would be ${allowed ? 'admitted' : 'denied'}`,
   };
   return `${kind} ${namespace}/${name === '' ? '(no name)' : name}: ${results[outcome]}`;
 }
 
 const MODE_EFFECTS: Readonly<Record<SccMode, string>> = {
   enforce: '',
-  report: ': violations are reported, and pods are neither refused nor changed',
+  report: ': violations are reported, and pods are neither denied nor changed',
   off: ': pods are neither evaluated nor changed',
 };
 
@@ -237,7 +237,7 @@ function printFacts(object: ExplainedObject): string {
     ['Created by', createdBy],
     ['Service account', serviceAccount ?? '(none)'],
     ['Mode', problem ?? `${mode}${modeFrom === undefined ? '' : ', assumed'}${MODE_EFFECTS[mode]}`],
-    ['Refused because', specificRefusal(object)],
+    ['Denied because', specificDenial(object)],
     ['Usable by', subjectType && SUBJECTS.get(subjectType)],
     ['Chosen because', reason],
     ['Level', level && `${level} (Pod Security Standards, latest)`],
@@ -246,8 +246,8 @@ function printFacts(object: ExplainedObject): string {
   return printTable(shown, { indent: '  ', gap: '  ' });
 }
 
-/** Returns the message of a refusal, unless the rows of the SCCs show all reasons. */
-function specificRefusal({ message }: ExplainedObject): string | undefined {
+/** Returns the message of a denial, unless the rows of the SCCs show all reasons. */
+function specificDenial({ message }: ExplainedObject): string | undefined {
   return message?.startsWith('unable to validate against any') ? undefined : message;
 }
 
@@ -302,7 +302,7 @@ their grants.
 
 Exit codes:
   0  every pod is admitted or exempt
-  1  a pod is refused
+  1  a pod is denied
   2  wrong usage, or sources that cannot be read
 
 Examples:
@@ -391,6 +391,6 @@ export const command = defineCommand({
       ...(results.length > 1 ? [`${style('bold', printSummary(outcomes))}\n`] : []),
       ...assumptionBlocks(assumptions, settings),
     ]);
-    return outcomes.includes('refused') ? EXIT.violations : EXIT.passed;
+    return outcomes.includes('denied') ? EXIT.violations : EXIT.passed;
   },
 });

@@ -17,22 +17,22 @@ import {
 } from '../rollout.ts';
 
 const DETAILS = `
-Shows the current level of each namespace, the level with enforcement, the workloads that would be refused,
+Shows the current level of each namespace, the level with enforcement, the workloads that would be denied,
 the reasons and the next steps. The command changes nothing.
 
 A namespace with its own label keeps its level and is not evaluated. The level of other namespaces follows
 from the security context constraints (SCCs) that their service accounts may use, if the server manages
 their labels. Otherwise it is restricted.
 
-With --kubernetes-version, only the workloads that this version would refuse and the version of the
+With --kubernetes-version, only the workloads that this version would deny and the version of the
 cluster admits are listed, in all namespaces: prepare an upgrade of the cluster with it.
 
-The namespaces with most refused workloads are listed first, up to 20 namespaces. -o wide lists all of them
-with the refused workloads, the reasons and the next steps; -n does so for one namespace.
+The namespaces with most denied workloads are listed first, up to 20 namespaces. -o wide lists all of them
+with the denied workloads, the reasons and the next steps; -n does so for one namespace.
 
 Exit codes:
-  0  no workload would be refused
-  1  some workloads would be refused, or an evaluation failed
+  0  no workload would be denied
+  1  some workloads would be denied, or an evaluation failed
   2  wrong usage, or the input cannot be read
 
 Examples:
@@ -50,7 +50,7 @@ export const command = defineCommand({
     ...selectorOption,
     ...headersOption,
     'kubernetes-version': option('VERSION', policyVersion, undefined, {
-      help: 'Show what this Kubernetes version would newly refuse: v1.N',
+      help: 'Show what this Kubernetes version would newly deny: v1.N',
     }),
   },
   async run(options, _operands, io) {
@@ -63,11 +63,11 @@ export const command = defineCommand({
     const planned = versions ? await planUpgrade(facts, versions, { io, only }) : await planNamespaces(facts, io, only);
     const namespaces = selectNamespaces(planned, facts.store, { ...options, namespace: only });
     const counts = countNamespaces(namespaces);
-    const refusal = versions && `would be refused by Kubernetes ${versions.to} and not by ${versions.from}`;
+    const denial = versions && `would be denied by Kubernetes ${versions.to} and not by ${versions.from}`;
     printReport(io, options.output, { summary: counts, versions, namespaces, settings, assumptions }, (style) => [
       ...assumptionBlocks(assumptions, settings),
       ...namespaceSections(namespaces, { ...options, namespace: only }, style),
-      `${style('bold', printNamespaceCounts(counts, refusal))}\n`,
+      `${style('bold', printNamespaceCounts(counts, denial))}\n`,
     ]);
     return counts.violating + counts.inconclusive === 0 ? EXIT.passed : EXIT.violations;
   },

@@ -61,7 +61,7 @@ function simulate(scenario: Scenario, facts: RolloutFacts, namespaces: readonly 
       ...decisionEvents(state, { ...scenario, ...decided }, counts),
       ...(want ? raiseEvents(facts, namespaces) : releaseEvents(facts, enforce)),
     ],
-    /** Namespaces with workloads that would be refused; empty without enforcement. */
+    /** Namespaces with workloads that would be denied; empty without enforcement. */
     denying: enforce === 'restricted' ? namespaces.filter(({ workloads }) => workloads.length > 0) : [],
     summary: counts,
   };
@@ -146,11 +146,11 @@ function raiseEvents(
 
 const DETAILS = `
 Simulates a request for an enforcement mode: the decision, the changes of labels and of the default, and
-the workloads that would be refused when their pods are created again. The command changes nothing.
+the workloads that would be denied when their pods are created again. The command changes nothing.
 
 Exit codes:
-  0  no workload would be refused
-  1  some workloads would be refused
+  0  no workload would be denied
+  1  some workloads would be denied
   2  wrong usage, or the input cannot be read
 
 Examples:
@@ -202,6 +202,6 @@ function printEvents({ mode, phase, events }: Simulation): string {
 }
 
 function printOutcome({ denying, enforce }: Simulation, style: Style): string {
-  if (enforce === 'privileged') return `${style('bold', 'No workload would be refused: enforcement is off')}\n`;
+  if (enforce === 'privileged') return `${style('bold', 'No workload would be denied: enforcement is off')}\n`;
   return `${style('bold', printNamespaceCounts(countNamespaces(denying)))}\n`;
 }

@@ -99,7 +99,7 @@ function findingsOutlook({ violating, inconclusive, workloads }: NamespaceCounts
     blockers: [
       ...(violating === 0
         ? []
-        : [`${printCount(workloads, 'workload')} in ${printCount(violating, 'namespace')} would be refused`]),
+        : [`${printCount(workloads, 'workload')} in ${printCount(violating, 'namespace')} would be denied`]),
       ...(inconclusive === 0 ? [] : [`${printCount(inconclusive, 'namespace')} cannot be evaluated`]),
     ],
     next: [
@@ -211,7 +211,7 @@ Shows the state of the rollout of enforcement, what blocks it, and the next step
 current state of all namespaces: every pod, and every pod template as security context constraints (SCCs)
 complete it. It changes nothing.
 
-The namespaces with most refused workloads are listed. -o wide lists all of them with their details. With
+The namespaces with most denied workloads are listed. -o wide lists all of them with their details. With
 -n or -l, only the list is restricted: the state is that of the cluster.
 
 The command reads the PortcullisConfiguration of the cluster. For the development cluster

@@ -62,7 +62,7 @@ export const command = defineCommand({
     const grant = (scc: string): string =>
       `portcullis scc grant ${scc} -z ${created.serviceAccount ?? 'default'} -n ${namespace}`;
     const planned = planPod(input);
-    const scc = planned.outcome === 'refused' ? createCustomScc(input, name) : undefined;
+    const scc = planned.outcome === 'denied' ? createCustomScc(input, name) : undefined;
     if (scc === undefined) throw new UserError(`no custom SCC for ${resource}: ${explainMissing(planned, grant)}`);
     const typed = {
       ...scc,

@@ -3,7 +3,7 @@ import { POD_SOURCES } from '../../cluster/workloads.ts';
 import { failureReason, UserError } from '../../config/files.ts';
 import { printYaml } from '../../config/yaml.ts';
 import { quote } from '../../kube/text.ts';
-import type { PlannedRefusal } from '../../policy/scc/advice/explain.ts';
+import type { PlannedDenial } from '../../policy/scc/advice/explain.ts';
 import { formatDisallowedField, type SuggestedScc } from '../../policy/scc/advice/suggestion.ts';
 import { SCC_MODE_LABEL } from '../../policy/scc/mode.ts';
 import { useRoleName } from '../../policy/scc/standard.ts';
@@ -73,7 +73,7 @@ function printNamespace({ name, mode, modeFrom, problem, workloads }: PlannedNam
     const [result, ...details] = describeResult(workload);
     const padded = `  ${printName(workload).padEnd(width)}  `;
     return [
-      padded + (workload.result.outcome === 'refused' ? style('red', result) : result),
+      padded + (workload.result.outcome === 'denied' ? style('red', result) : result),
       ...details.map((line) => `    ${style('dim', printable(line))}`),
     ];
   });
@@ -86,8 +86,8 @@ function printName({ kind, name, template = '' }: WorkloadName): string {
 }
 
 /** Returns the result of a workload, then its details. */
-function describeResult({ result, serviceAccount, refusal }: PlannedWorkload): [string, ...string[]] {
-  const missingAccount = refusal === undefined ? [] : [refusal];
+function describeResult({ result, serviceAccount, denial }: PlannedWorkload): [string, ...string[]] {
+  const missingAccount = denial === undefined ? [] : [denial];
   switch (result.outcome) {
     case 'off':
       return ['not evaluated'];
@@ -95,17 +95,17 @@ function describeResult({ result, serviceAccount, refusal }: PlannedWorkload): [
       return ['ignored: Windows pod, or no pod template', ...missingAccount];
     case 'admitted':
       return [result.scc, ...printChanges(result.changes), ...missingAccount];
-    case 'refused':
+    case 'denied':
       return [
-        result.grantable === undefined ? 'refused; no binding would admit it' : 'refused',
-        ...describeRefusal(result, serviceAccount),
+        result.grantable === undefined ? 'denied; no binding would admit it' : 'denied',
+        ...describeDenial(result, serviceAccount),
         ...missingAccount,
       ];
   }
 }
 
-function describeRefusal(
-  { closest, grantable, suggestedScc, message }: PlannedRefusal,
+function describeDenial(
+  { closest, grantable, suggestedScc, message }: PlannedDenial,
   serviceAccount: string | undefined,
 ): readonly string[] {
   const disallowed = closest?.disallowedFields.map(formatDisallowedField).join(', ');
@@ -124,8 +124,8 @@ function describeCustomScc({ original, changes }: SuggestedScc): string {
 }
 
 function printBindings({ namespaces, grants }: Plan, style: Style): string {
-  const { refused, grantable } = summarizePlan(namespaces);
-  const title = style('bold', `Bindings that admit ${grantable} of the ${refused} refused workloads`);
+  const { denied, grantable } = summarizePlan(namespaces);
+  const title = style('bold', `Bindings that admit ${grantable} of the ${denied} denied workloads`);
   const lines = grants.flatMap((grant) => {
     const { namespace, serviceAccount, scc } = grant;
     const binding = `${namespace}: service account ${quote(serviceAccount)} to ClusterRole ${quote(useRoleName(scc))}`;
@@ -154,12 +154,12 @@ function enumerate(workloads: readonly WorkloadName[]): string {
   return `${shown.join(', ')}${rest > 0 ? ` and ${rest} more` : ''}`;
 }
 
-/** `5 workloads: 3 admitted, 1 refused, 1 ignored, 2 not evaluated (off)` */
+/** `5 workloads: 3 admitted, 1 denied, 1 ignored, 2 not evaluated (off)` */
 function printPlanSummary({ namespaces }: Plan): string {
-  const { workloads, admitted, refused, ignored, off } = summarizePlan(namespaces);
+  const { workloads, admitted, denied, ignored, off } = summarizePlan(namespaces);
   const parts = [
     `${admitted} admitted`,
-    `${refused} refused`,
+    `${denied} denied`,
     ...(ignored === 0 ? [] : [`${ignored} ignored`]),
     ...(off === 0 ? [] : [`${off} not evaluated (off)`]),
   ];
@@ -167,17 +167,17 @@ function printPlanSummary({ namespaces }: Plan): string {
 }
 
 function printNextStep(plan: Plan, bindingsFile: string | undefined): string {
-  const { workloads, refused, grantable } = summarizePlan(plan.namespaces);
+  const { workloads, denied, grantable } = summarizePlan(plan.namespaces);
   if (workloads === 0) return 'There are no workloads.';
   const custom = describeNeededSccs(plan).length;
-  const isAccountMissing = plan.namespaces.some((one) => one.workloads.some(({ refusal }) => refusal !== undefined));
+  const isAccountMissing = plan.namespaces.some((one) => one.workloads.some(({ denial }) => denial !== undefined));
   const steps = [
     ...(isAccountMissing ? ['create the missing service accounts'] : []),
     ...(custom === 0
       ? []
       : [`create the custom ${custom === 1 ? 'SCC' : 'SCCs'} with portcullis scc create NAME TYPE/NAME`]),
     ...(grantable === 0 ? [] : [printBindingStep(bindingsFile)]),
-    ...(refused === grantable + custom ? [] : ['change the workloads that no binding would admit']),
+    ...(denied === grantable + custom ? [] : ['change the workloads that no binding would admit']),
   ];
   return steps.length === 0 ? printEnforceStep(plan) : `Next: ${steps.join('; ')}; then plan again.`;
 }
@@ -191,17 +191,17 @@ const MAX_NAMESPACES = 3;
 
 function printEnforceStep({ namespaces }: Plan): string {
   const reporting = namespaces.filter(({ mode }) => mode === 'report').map(({ name }) => name);
-  if (reporting.length === 0) return 'Enforcement refuses none of the workloads.';
+  if (reporting.length === 0) return 'Enforcement denies none of the workloads.';
   const rest = reporting.length - MAX_NAMESPACES;
   const names = [...reporting.slice(0, MAX_NAMESPACES), ...(rest > 0 ? [`${rest} more`] : [])].join(', ');
-  return `Next: set ${SCC_MODE_LABEL}=enforce on ${names}; no workload would be refused.`;
+  return `Next: set ${SCC_MODE_LABEL}=enforce on ${names}; no workload would be denied.`;
 }
 
-/** One sentence for each refused workload that needs a custom SCC. */
+/** One sentence for each denied workload that needs a custom SCC. */
 function describeNeededSccs({ namespaces }: Plan): readonly string[] {
   return namespaces.flatMap(({ name: namespace, workloads }) =>
     workloads.flatMap(({ kind, name, result }) => {
-      if (result.outcome !== 'refused' || result.suggestedScc === undefined) return [];
+      if (result.outcome !== 'denied' || result.suggestedScc === undefined) return [];
       const custom = describeCustomScc(result.suggestedScc);
       return `${namespace}: ${kind} ${name} needs ${custom}. Of the existing SCCs, only ${result.grantable} would admit it, which allows everything.`;
     }),
@@ -239,13 +239,13 @@ that its pods would get and the fields that it would change, or the reasons why 
 are evaluated as their controller would create them; a pod without a controller, by the grants of its
 service account alone.
 
-For refused workloads, --bindings writes the bindings that would admit them: the least permissive SCC
+For denied workloads, --bindings writes the bindings that would admit them: the least permissive SCC
 that fits, granted to the service account in its namespace. Review the file before you apply it. A
 workload that only privileged would admit, without a privileged container, needs a custom SCC.
 
 Exit codes:
   0  all workloads are admitted, where SCC admission is on
-  1  workloads are refused
+  1  workloads are denied
   2  wrong usage, or sources that cannot be read
 
 Examples:
@@ -262,7 +262,7 @@ export const command = defineCommand({
     ...inventoryOptions,
     ...selectionOptions,
     bindings: option('FILE', text, undefined, {
-      help: 'File for the bindings that admit refused workloads; - prints them instead of the plan',
+      help: 'File for the bindings that admit denied workloads; - prints them instead of the plan',
     }),
     output: outputOption(DATA_AND_TABLE),
     ...sccOptions,
@@ -300,6 +300,6 @@ export const command = defineCommand({
       io.stdout.write(printBindingManifests(plan));
       io.stderr.write(`${printPlanSummary(plan)}\n${printNextStep(plan, '-')}\n`);
     } else printReport(io, output, planData(plan), (style) => printPlan(plan, style, file));
-    return summarizePlan(namespaces).refused === 0 ? EXIT.passed : EXIT.violations;
+    return summarizePlan(namespaces).denied === 0 ? EXIT.passed : EXIT.violations;
   },
 });

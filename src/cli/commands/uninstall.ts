@@ -410,7 +410,7 @@ async function deleteObjects(context: Context, targets: readonly Target[]): Prom
   return isDone;
 }
 
-/** Sends a change, unless the client only prints it, and reports the result. Resolves to false if the server refuses it. */
+/** Sends a change, unless the client only prints it, and reports the result. Resolves to false if the server rejects it. */
 async function reportChange(
   { dryRun, report, fail }: Context,
   title: string,

@@ -23,8 +23,8 @@ export function createAdmission(options: WebhookOptions): Admission {
       const webhooks = createMutatingWebhooks(options, context);
       const runRound = async (current: Attributes): Promise<Attributes> => {
         for (const { admit } of plugins) {
-          const refusal = await admit?.(current);
-          if (refusal) throw new ApiError(refusal);
+          const denial = await admit?.(current);
+          if (denial) throw new ApiError(denial);
         }
         return webhooks.run(current);
       };
@@ -34,8 +34,8 @@ export function createAdmission(options: WebhookOptions): Admission {
     },
     async validate(attributes, context) {
       for (const { validate } of plugins) {
-        const refusal = validate?.(attributes);
-        if (refusal) throw new ApiError(refusal);
+        const denial = validate?.(attributes);
+        if (denial) throw new ApiError(denial);
       }
       await validateWithWebhooks(options, attributes, context);
     },

@@ -258,10 +258,10 @@ function violationsDetected({ input, violating = [] }: EnforcementFacts): State 
   if (input.phase === 'Disabled') return undefined;
   const incomplete = INCOMPLETE[input.evaluation];
   if (incomplete) return { status: 'Unknown', ...incomplete };
-  if (input.evaluation === 'clean') return no('NoViolations', 'no workload would be refused');
+  if (input.evaluation === 'clean') return no('NoViolations', 'no workload would be denied');
   return yes(
     'ViolatingNamespaces',
-    `workloads in ${countNamespaces(violating)} would be refused: ${summarizeNames(violating)}`,
+    `workloads in ${countNamespaces(violating)} would be denied: ${summarizeNames(violating)}`,
   );
 }
 
@@ -309,15 +309,12 @@ function legacyProposed({ input, plan }: EnforcementFacts): State | undefined {
     return yes(
       'WrittenByController',
       input.evaluation === 'clean'
-        ? 'no workload would be refused any more: clear spec.enforcementMode'
-        : 'workloads would be refused: clear spec.enforcementMode after they are fixed',
+        ? 'no workload would be denied any more: clear spec.enforcementMode'
+        : 'workloads would be denied: clear spec.enforcementMode after they are fixed',
     );
   }
   if (plan.spec !== '' || input.specOwner !== 'others' || input.evaluation !== 'violations') return undefined;
-  return yes(
-    'SpecConflict',
-    'workloads would be refused, and spec.enforcementMode "" belongs to another field manager',
-  );
+  return yes('SpecConflict', 'workloads would be denied, and spec.enforcementMode "" belongs to another field manager');
 }
 
 function specInvalid({ input: { phase, spec } }: EnforcementFacts): State | undefined {
@@ -397,7 +394,7 @@ export function forcedWarning(
   const violating = (before ?? config).status?.violatingNamespaces ?? [];
   const names = violating.filter(({ state }) => state !== 'Previous').map(({ name }) => name);
   if (!isForced || names.length === 0) return undefined;
-  return `spec.enforcementMode: Restricted enforces at once, although workloads in ${countNamespaces(names)} would be refused: ${summarizeNames(names)}`;
+  return `spec.enforcementMode: Restricted enforces at once, although workloads in ${countNamespaces(names)} would be denied: ${summarizeNames(names)}`;
 }
 
 /** Name of the readiness controller and field manager of the modes that it writes. */

@@ -1,5 +1,5 @@
 /**
- * Evaluates which workloads of a namespace enforcement would refuse: all pods and pod templates, at the level that
+ * Evaluates which workloads of a namespace enforcement would deny: all pods and pod templates, at the level that
  * would apply to the namespace.
  * @see https://github.com/openshift/cluster-kube-apiserver-operator/tree/main/pkg/operator/podsecurityreadinesscontroller
  */
@@ -48,7 +48,7 @@ export interface NamespaceEvaluation {
   readonly error?: string;
 }
 
-/** A workload, or a pod without a controller, whose pods enforcement would refuse. */
+/** A workload, or a pod without a controller, whose pods enforcement would deny. */
 export interface ViolatingWorkload {
   readonly kind: string;
   readonly name: string;

@@ -79,8 +79,8 @@ export function formatPreviewWarning(
   violations: string,
   { date, warnings }: { readonly date: string | undefined; readonly warnings: readonly string[] },
 ): string {
-  const refusal = `enforcement${date === undefined ? '' : ` from ${date}`} will refuse these pods`;
-  return warnings.some((warning) => warning.endsWith(violations)) ? refusal : `${refusal}: they violate ${violations}`;
+  const denial = `enforcement${date === undefined ? '' : ` from ${date}`} will deny these pods`;
+  return warnings.some((warning) => warning.endsWith(violations)) ? denial : `${denial}: they violate ${violations}`;
 }
 
 /**

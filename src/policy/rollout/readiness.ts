@@ -326,8 +326,8 @@ interface DecisionInput {
   readonly findNamespace: FindNamespace;
   /** Milliseconds since 1970. */
   readonly nowMs: number;
-  /** True if the API server has refused to change the mode because another manager owns it. */
-  readonly isSpecRefused: boolean;
+  /** True if the API server has rejected the change of the mode because another manager owns it. */
+  readonly isSpecRejected: boolean;
 }
 
 type Status = NonNullable<PSAEnforcementConfig['status']>;
@@ -356,7 +356,7 @@ export function decideReadiness(input: DecisionInput): Decision {
   const violatingNamespaces = sweep ? nextViolatingNamespaces(stored, sweep, input.findNamespace) : (stored ?? []);
   const given: EnforcementInput = {
     ...readEnforcement(object),
-    ...(input.isSpecRefused ? { specOwner: 'others' as const } : {}),
+    ...(input.isSpecRejected ? { specOwner: 'others' as const } : {}),
     phase: settings.phase,
     gate: input.gate,
     evaluation: getEvaluationResult({

@@ -307,7 +307,7 @@ function printSubject({ kind, name, namespace }: SubjectName): string {
 
 // The nodes.
 
-/** The oldest kubelet that refuses a pod instead of running it without its user namespace. */
+/** The oldest kubelet that rejects a pod instead of running it without its user namespace. */
 const OLDEST_SAFE_KUBELET = '1.30.0';
 
 function auditNode(node: Node): readonly AuditFinding[] {

@@ -6,7 +6,7 @@ import { POD_SCC_ANNOTATIONS } from '../../kube/scc.ts';
 import { createStatus } from '../../kube/status.ts';
 import { quote } from '../../kube/text.ts';
 import type { JsonObject } from '../../kube/types.ts';
-import { admissionWarnings, refusalWarnings, earlyDenialWarnings } from './advice/warnings.ts';
+import { admissionWarnings, denialWarnings, earlyDenialWarnings } from './advice/warnings.ts';
 import { isWithinSuggestionBudget } from './budget.ts';
 import { serviceAccountSubject } from './access.ts';
 import { allowsPod, applyCompletion, writePod, type ChangeExtent } from './complete.ts';
@@ -71,7 +71,7 @@ function findScc(
   request: ReadRequest,
 ): Required<Omit<Evaluation, 'decision'>> | Pick<Evaluation, 'decision' | 'pod'> {
   const unchanged = pass === 'assign' ? { object: input.object } : {};
-  if (request.verdict === 'refuse') return { decision: deny(request.message) };
+  if (request.verdict === 'deny') return { decision: deny(request.message) };
   if (request.verdict === 'ignore') return { decision: admit(unchanged) };
   const { pod, oldPod } = request;
   const isExempt = oldPod !== undefined && isExemptUpdate(input, pod, oldPod);
@@ -181,7 +181,7 @@ function denySearched(search: Search, result: SearchResult, { auditAnnotations, 
   const { budgetError, rejections } = result;
   if (budgetError) return deny(`${UNABLE_TO_VALIDATE}: ${formatFieldError(budgetError)}`);
   const messages = [...rejections.flatMap((one) => one.messages), ...findHint(search, rejections)];
-  const warnings = mayWarn(search) ? refusalWarnings(search, result) : [];
+  const warnings = mayWarn(search) ? denialWarnings(search, result) : [];
   return deny(`${UNABLE_TO_VALIDATE}: ${format(messages)}`, { auditAnnotations, warnings });
 }
 
@@ -263,7 +263,7 @@ function explainChoice(search: Search, { scc }: Admission): string {
   return `${name} is most restrictive, not denied, and chosen over ${quote(next.name)} because ${name} ${reason}`;
 }
 
-const REPORT_PREFIX = 'would be refused if security context constraints were enforced: ';
+const REPORT_PREFIX = 'would be denied if security context constraints were enforced: ';
 
 /** Turns a decision into one that is only reported: the pod is admitted unchanged, and a denial becomes a warning. */
 export function reportScc(decision: SccDecision): Allowed {
@@ -273,17 +273,17 @@ export function reportScc(decision: SccDecision): Allowed {
   return {
     allowed: true,
     auditAnnotations,
-    warnings: denialWarnings(REPORT_PREFIX, decision),
+    warnings: prefixedWarnings(REPORT_PREFIX, decision),
     facts: { mode: 'report', verdict: 'deny', reason: decision.status.message },
   };
 }
 
 /** Returns the warnings about a template whose pods SCC admission denies, or would deny in report mode. */
 export function templateWarnings(denial: SccDecision & Denied, mode: SccMode): readonly string[] {
-  return denialWarnings(`pods of this template ${mode === 'enforce' ? 'will be refused: ' : REPORT_PREFIX}`, denial);
+  return prefixedWarnings(`pods of this template ${mode === 'enforce' ? 'will be denied: ' : REPORT_PREFIX}`, denial);
 }
 
-function denialWarnings(prefix: string, denial: SccDecision & Denied): readonly string[] {
+function prefixedWarnings(prefix: string, denial: SccDecision & Denied): readonly string[] {
   const text = prefix + shortenCause(denial, MAX_WARNING_LENGTH - prefix.length);
   const warning = text.length <= MAX_WARNING_LENGTH ? text : `${text.slice(0, MAX_WARNING_LENGTH - 1).trimEnd()}…`;
   return [warning, ...denial.warnings];

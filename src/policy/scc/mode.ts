@@ -88,8 +88,8 @@ export interface Deviations {
    * `system:authenticated`, so that most pods are admitted with the permissions of their creator.
    */
   readonly identity?: 'accurate' | 'openshift';
-  /** `skip` (the default): an SCC that cannot be used allows no pod. `refuse`: it causes the denial of every pod. */
-  readonly brokenScc?: 'skip' | 'refuse';
+  /** `skip` (the default): an SCC that cannot be used allows no pod. `deny`: it causes the denial of every pod. */
+  readonly brokenScc?: 'skip' | 'deny';
   /** SCCs without which no pod is admitted; none by default. */
   readonly requiredSccs?: readonly string[];
   /**
@@ -121,7 +121,7 @@ export const OPENSHIFT_REQUIRED_SCCS = [
 
 const OPENSHIFT: Required<Deviations> = {
   identity: 'openshift',
-  brokenScc: 'refuse',
+  brokenScc: 'deny',
   requiredSccs: OPENSHIFT_REQUIRED_SCCS,
   unprocessedPods: 'evaluate',
 };

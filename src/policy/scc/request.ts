@@ -52,12 +52,12 @@ export type SccDecision = (Allowed & Details) | (Denied & Details);
 export type ReadRequest =
   | { readonly verdict: 'evaluate'; readonly pod: PodFields; readonly oldPod: JsonObject | undefined }
   | { readonly verdict: 'ignore' }
-  | { readonly verdict: 'refuse'; readonly message: string };
+  | { readonly verdict: 'deny'; readonly message: string };
 
 /** Subresources without a pod, or without a pod spec. */
 const IGNORED_SUBRESOURCES = new Set('exec attach binding eviction log portforward proxy status'.split(' '));
 
-/** Decides whether a request is evaluated: others are ignored, and objects that are not pods are refused. */
+/** Decides whether a request is evaluated: others are ignored, and objects that are not pods are denied. */
 export function readRequest({ operation, subResource, object, oldObject }: SccInput): ReadRequest {
   const isUpdate = operation === 'UPDATE';
   if (!isUpdate && operation !== 'CREATE') return { verdict: 'ignore' };
@@ -67,14 +67,14 @@ export function readRequest({ operation, subResource, object, oldObject }: SccIn
   if (getObject(getObject(object, 'spec'), 'os')['name'] === 'windows') return { verdict: 'ignore' };
   if (!isUpdate) return decode(object, undefined);
   if (!isObject(oldObject)) return cannotConvert(oldObject);
-  // The comparison takes long, and the pod is refused anyway.
+  // The comparison takes long, and the pod is denied anyway.
   if (hasTooManyKeys(object) || hasTooManyKeys(oldObject)) return decode(object, oldObject);
   return isIgnoredUpdate(object, oldObject) ? { verdict: 'ignore' } : decode(object, oldObject);
 }
 
 function decode(object: JsonObject, oldPod: JsonObject | undefined): ReadRequest {
   const decoded = decodeSccPod(object);
-  if ('error' in decoded) return refuse(formatFieldError(decoded.error));
+  if ('error' in decoded) return deny(formatFieldError(decoded.error));
   return { verdict: 'evaluate', pod: decoded.pod, oldPod };
 }
 
@@ -82,15 +82,15 @@ function decode(object: JsonObject, oldPod: JsonObject | undefined): ReadRequest
 export function readDecoded(pod: PodFields): ReadRequest {
   if (pod.osName === 'windows') return { verdict: 'ignore' };
   const error = findCompletionError(pod);
-  return error ? refuse(formatFieldError(error)) : { verdict: 'evaluate', pod, oldPod: undefined };
+  return error ? deny(formatFieldError(error)) : { verdict: 'evaluate', pod, oldPod: undefined };
 }
 
 function cannotConvert(object: unknown): ReadRequest {
-  return refuse(printJson(object ?? null));
+  return deny(printJson(object ?? null));
 }
 
-function refuse(cause: string): ReadRequest {
-  return { verdict: 'refuse', message: `object was marked as kind pod but was unable to be converted: ${cause}` };
+function deny(cause: string): ReadRequest {
+  return { verdict: 'deny', message: `object was marked as kind pod but was unable to be converted: ${cause}` };
 }
 
 /** The network plugin sets this annotation while the pod runs. */

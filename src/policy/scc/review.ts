@@ -154,7 +154,7 @@ function answerForSubject({ kind, user, groups }: ReviewRequest, search: Search)
     reviewed.filter((one) => one !== undefined),
     search,
   );
-  if (broken.length > 0 && compatibility.brokenScc === 'refuse') {
+  if (broken.length > 0 && compatibility.brokenScc === 'deny') {
     return { error: createStatus(500, 'InternalError', aggregate(broken)) };
   }
   const [first] = findAdmissions(usable, search);
@@ -171,7 +171,7 @@ function answerForAccounts(request: ReviewRequest, input: ReviewInput, search: S
   const results = names.map((name) => {
     const account = serviceAccountSubject(search.namespace.name, name, identity);
     const { usable, broken } = findUsableSccs([account], search);
-    const admissions = broken.length > 0 && brokenScc === 'refuse' ? [] : findAdmissions(usable, search);
+    const admissions = broken.length > 0 && brokenScc === 'deny' ? [] : findAdmissions(usable, search);
     return { broken, entries: admissions.map((status) => ({ name, ...status })) };
   });
   return {

@@ -57,7 +57,7 @@ export function createSearch(input: SccInput, pod: PodFields, { mutable, ...opti
 /** Returns the message of the denial if no SCC can be evaluated. */
 export function findProblem({ candidates, candidatesError, namespace, compatibility }: Search): string | undefined {
   const problem = candidatesError ?? namespace.problem;
-  if (problem !== undefined || compatibility.brokenScc !== 'refuse') return problem;
+  if (problem !== undefined || compatibility.brokenScc !== 'deny') return problem;
   const errors = candidates.map((scc) => bindingError(scc, namespace)).filter((error) => error !== undefined);
   return errors.length === 0 ? undefined : aggregate(errors);
 }

@@ -47,7 +47,7 @@ const codes: readonly (readonly [name: string, scc: string, code: number, ...arg
   ['the key __proto__', `${SCC},${RIGHT},"__proto__":{}}`, 1],
   ['a wrong type', `${SCC},${RIGHT},"users":"a"}`, 1],
   ['a number beyond 32 bits', `${SCC},${RIGHT},"priority":3000000000}`, 1],
-  ['refused', `${SCC},"seLinuxContext":{"type":"RunAsAny"}}`, 1],
+  ['denied', `${SCC},"seLinuxContext":{"type":"RunAsAny"}}`, 1],
   ['unusable', UNUSABLE, 0],
   ['unusable, and warnings count', UNUSABLE, 1, '--fail-on=warn'],
   ['null is absent', `${SCC},${RIGHT},"priority":null,"fsGroup":null,"allowHostPID":null,"users":null}`, 0],

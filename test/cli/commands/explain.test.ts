@@ -41,7 +41,7 @@ describe('explanations of pods', () => {
     assert.equal(code, 1);
     assert.match(
       stdout,
-      /\n {2}Mode {13}report, assumed: violations are reported, and pods are neither refused nor changed\n/,
+      /\n {2}Mode {13}report, assumed: violations are reported, and pods are neither denied nor changed\n/,
     );
     assert.match(stdout, /\n {2}anyuid {15}10 {8}154950 {3}- {21}yes\n/);
     assert.match(
@@ -95,7 +95,7 @@ describe('with a cluster', () => {
     assert.equal(code, 1, stdout);
     assert.match(stdout, /^Pod shop\/root: no SCC admits it\n {2}Created by {7}alice\n/);
   });
-  const refused: readonly (readonly [name: string, args: string, spec: object, reason: string])[] = [
+  const denied: readonly (readonly [name: string, args: string, spec: object, reason: string])[] = [
     [
       'the namespace must have ranges',
       '-n bare',
@@ -109,13 +109,13 @@ describe('with a cluster', () => {
       'error looking up service account shop/builder: serviceaccount "builder" not found',
     ],
   ];
-  for (const [name, args, spec, reason] of refused) {
+  for (const [name, args, spec, reason] of denied) {
     test(name, async () => {
       const pod = { apiVersion: 'v1', kind: 'Pod', metadata: { name: 'web' }, spec: { ...SPEC, ...spec } };
       const { code, stdout } = await explain(`-f - --kubeconfig ${kubeconfig} ${args}`, { stdin: JSON.stringify(pod) });
       assert.equal(code, 1, stdout);
-      assert.match(stdout, /^Pod \w+\/web: refused\n/);
-      assert.ok(stdout.includes(`\n  Refused because  ${reason}\n`), stdout);
+      assert.match(stdout, /^Pod \w+\/web: denied\n/);
+      assert.ok(stdout.includes(`\n  Denied because   ${reason}\n`), stdout);
       const json = await explain(`-f - -o json --kubeconfig ${kubeconfig} ${args}`, { stdin: JSON.stringify(pod) });
       const { objects } = JSON.parse(json.stdout) as { objects: { allowed: boolean; message: string }[] };
       assert.deepEqual(
@@ -189,7 +189,7 @@ describe('with a cluster', () => {
     await empty.cluster.idle();
     const { code, stdout } = await explain(`-f root.yaml --kubeconfig ${await empty.kubeconfig()}`);
     assert.equal(code, 1, stdout);
-    assert.ok(stdout.includes('\n  Refused because  no SecurityContextConstraints found in cluster\n'), stdout);
+    assert.ok(stdout.includes('\n  Denied because   no SecurityContextConstraints found in cluster\n'), stdout);
   });
   test('the namespace must exist', async () => {
     assert.deepEqual(await explain(`-f legacy.yaml --kubeconfig ${kubeconfig}`), {

@@ -128,13 +128,13 @@ describe('plan --kubernetes-version', () => {
   const plan = (...args: readonly string[]): Promise<Outcome> =>
     runProgram(['rollout', 'plan', '-f', '-', ...args], { stdin });
 
-  test('lists the workloads that this version refuses and the version before admits', async () => {
+  test('lists the workloads that this version denies and the version before admits', async () => {
     const { code, stdout } = await plan('--kubernetes-version=v1.34', '-o', 'wide');
     const [assumed = '', ...rest] = stdout.split('\n\n');
     assert.match(assumed, /; Kubernetes v1\.33 as the present version\.$/);
     assert.equal(
       rest.join('\n\n'),
-      `NAMESPACE   CURRENT              PLANNED      VERDICT         REFUSED   REASON
+      `NAMESPACE   CURRENT              PLANNED      VERDICT         DENIED   REASON
 open        privileged (label)   privileged   no violations
 pinned      baseline (label)     baseline     no violations
 shop        baseline (label)     baseline     violating       1
@@ -146,7 +146,7 @@ shop (baseline)
       Fix: Remove host from httpGet and tcpSocket in probes and lifecycle hooks: without it, they are sent to the pod.
   Next: Change the workloads before the upgrade; or keep the present version: kubectl label namespace/shop pod-security.kubernetes.io/enforce-version=v1.33.
 
-3 namespaces: 2 no violations, 1 violating; 1 workload (0 running pods) would be refused by Kubernetes v1.34 and not by v1.33
+3 namespaces: 2 no violations, 1 violating; 1 workload (0 running pods) would be denied by Kubernetes v1.34 and not by v1.33
 `,
     );
     assert.equal(code, 1);
@@ -158,7 +158,7 @@ shop (baseline)
       stdout,
       /; Kubernetes v1\.36 as the present version; v1\.50 as v1\.37, whose Pod Security Standards are the newest known\.\n/,
     );
-    assert.match(stdout, /; no workload would be refused by Kubernetes v1\.50 and not by v1\.36\n$/);
+    assert.match(stdout, /; no workload would be denied by Kubernetes v1\.50 and not by v1\.36\n$/);
     assert.equal(code, 0);
   });
 
@@ -168,7 +168,7 @@ shop (baseline)
     const file = join(folder, 'configuration.yaml');
     await writeFile(file, formatSettings({ podSecurity: { emulationVersion: 'v1.34' } }));
     const { stdout } = await plan('--kubernetes-version=v1.35', '--config', file);
-    assert.match(stdout, /no workload would be refused by Kubernetes v1\.35 and not by v1\.34\n$/);
+    assert.match(stdout, /no workload would be denied by Kubernetes v1\.35 and not by v1\.34\n$/);
     assert.doesNotMatch(stdout, /present version/);
   });
 });
@@ -453,7 +453,7 @@ const ENFORCED = { ...RAISED, conditions: [ENFORCING] } as const;
 const FEATURE_OFF = 'the feature OpenShiftPodSecurityAdmission is off';
 const LEGACY = 'spec.enforcementMode requests Legacy';
 const EVALUATED = 'phase Evaluate enforces nothing';
-const REFUSED = '2 workloads in 1 namespace would be refused';
+const DENIED = '2 workloads in 1 namespace would be denied';
 const UNEVALUATED = 'no complete evaluation of all namespaces exists';
 const LISTED = 'Follow the next steps of each namespace: portcullis rollout plan -o wide.';
 const CLEAR = `Clear the request: kubectl patch psaenforcementconfig cluster --type=merge -p '{"spec":{"enforcementMode":""}}'.`;
@@ -484,7 +484,7 @@ describe('the causes that block enforcement, and the next steps', () => {
     [
       { phase: 'Evaluate', requested: 'Legacy', requestedBy: 'rollout', gate: false },
       VIOLATING,
-      [REFUSED, `${LEGACY}, as proposed by Portcullis`, EVALUATED],
+      [DENIED, `${LEGACY}, as proposed by Portcullis`, EVALUATED],
       [LISTED, CLEAR, TO_ENFORCE],
     ],
     [{}, { inconclusive: 2 }, ['2 namespaces cannot be evaluated'], [RESOLVE]],

@@ -47,7 +47,7 @@ describe('the plan is printed', () => {
 
   test('as bindings alone', async () => {
     const stderr = [
-      '7 workloads: 1 admitted, 4 refused, 1 ignored, 1 not evaluated (off)\n',
+      '7 workloads: 1 admitted, 4 denied, 1 ignored, 1 not evaluated (off)\n',
       'Next: review and apply the bindings; change the workloads that no binding would admit; then plan again.\n',
     ].join('');
     assert.deepEqual(await plan(['--bindings', '-']), { code: 1, stdout: expectedBindings, stderr });
@@ -71,11 +71,11 @@ describe('the plan is printed', () => {
     );
     const results = stdout.split('\n').filter((line) => /^ {2}\S.* {2}/.test(line));
     assert.deepEqual(results, [
-      '  Rollout web (spec.template)                                                refused',
+      '  Rollout web (spec.template)                                                denied',
       '  Service hello (spec.template)                                              restricted-v2',
       '  AdvancedCronJob report (spec.template.jobTemplate.spec.template)           ignored: Windows pod, or no pod template',
-      '  AdvancedCronJob report (spec.template.broadcastJobTemplate.spec.template)  refused',
-      '  Template bundle (objects[0])                                               refused',
+      '  AdvancedCronJob report (spec.template.broadcastJobTemplate.spec.template)  denied',
+      '  Template bundle (objects[0])                                               denied',
     ]);
   });
 
@@ -96,31 +96,27 @@ describe('the summary and the next step', () => {
   const off = { 'portcullis.dev/scc': 'off' };
   const report = { 'portcullis.dev/scc': 'report' };
   const nothing = '{"apiVersion":"v1","kind":"Namespace","metadata":{"name":"one"}}';
-  const noRefusal = 'Enforcement refuses none of the workloads.';
-  const toEnforce = 'Next: set portcullis.dev/scc=enforce on one; no workload would be refused.';
+  const noDenial = 'Enforcement denies none of the workloads.';
+  const toEnforce = 'Next: set portcullis.dev/scc=enforce on one; no workload would be denied.';
   const toBind = 'Next: write the bindings with --bindings FILE, review and apply them; then plan again.';
-  const unevaluated = '1 workload: 0 admitted, 0 refused, 1 not evaluated (off)';
+  const unevaluated = '1 workload: 0 admitted, 0 denied, 1 not evaluated (off)';
   const cases: readonly (readonly [name: string, stdin: string, last: string, args?: readonly string[]])[] = [
-    ['no workloads', nothing, '0 workloads: 0 admitted, 0 refused\nThere are no workloads.'],
-    ['all are admitted', namespaceWith({}), `1 workload: 1 admitted, 0 refused\n${toEnforce}`],
-    ['all are admitted in mode enforce', namespaceWith(enforce), `1 workload: 1 admitted, 0 refused\n${noRefusal}`],
-    ['SCC admission is off', namespaceWith(off, privileged), `${unevaluated}\n${noRefusal}`],
+    ['no workloads', nothing, '0 workloads: 0 admitted, 0 denied\nThere are no workloads.'],
+    ['all are admitted', namespaceWith({}), `1 workload: 1 admitted, 0 denied\n${toEnforce}`],
+    ['all are admitted in mode enforce', namespaceWith(enforce), `1 workload: 1 admitted, 0 denied\n${noDenial}`],
+    ['SCC admission is off', namespaceWith(off, privileged), `${unevaluated}\n${noDenial}`],
     [
       'the namespace is exempt',
       namespaceWith({}, privileged),
-      `${unevaluated}\n${noRefusal}`,
+      `${unevaluated}\n${noDenial}`,
       ['--config=test/fixtures/scc-plan/exempt.json'],
     ],
-    [
-      'refusals count in mode report',
-      namespaceWith(report, privileged),
-      `1 workload: 0 admitted, 1 refused\n${toBind}`,
-    ],
+    ['denials count in mode report', namespaceWith(report, privileged), `1 workload: 0 admitted, 1 denied\n${toBind}`],
   ];
   for (const [name, stdin, last, args = []] of cases) {
     test(name, async () => {
       const { code, stdout, stderr } = await plan(args, stdin);
-      assert.deepEqual([code, stderr], [last.includes('1 refused') ? 1 : 0, '']);
+      assert.deepEqual([code, stderr], [last.includes('1 denied') ? 1 : 0, '']);
       assert.ok(stdout.endsWith(`${last}\n`), stdout);
     });
   }
@@ -148,12 +144,12 @@ describe('the summary and the next step', () => {
     assert.ok(admitted.stdout.includes('\n\none (report, assumed)\n  Pod proxy  privileged\n'), admitted.stdout);
     const standard = (name: string) => STANDARD_SCCS.find(({ scc }) => scc.metadata?.name === name)?.scc;
     const own = { ...standard('privileged'), groups: [] };
-    const refused = await plan([], printObjects(pod, own));
+    const denied = await plan([], printObjects(pod, own));
     assert.ok(
-      refused.stdout.includes(
-        '.\n\none (report, assumed)\n  Pod proxy  refused\n    privileged would admit it if its node were granted its use\n',
+      denied.stdout.includes(
+        '.\n\none (report, assumed)\n  Pod proxy  denied\n    privileged would admit it if its node were granted its use\n',
       ),
-      refused.stdout,
+      denied.stdout,
     );
   });
 
@@ -195,12 +191,12 @@ describe('a plan grants the least permissive SCC', () => {
     const stdin = shopWith(['Pod', 'ntp', adding('SYS_TIME')]);
     assert.deepEqual(await getLines(stdin), [
       'shop (report)',
-      '  Pod ntp  refused',
+      '  Pod ntp  denied',
       closest('spec.containers[0].securityContext.capabilities.add=SYS_TIME'),
       '    Needs a custom SCC: copy restricted-v2 and set allowedCapabilities=SYS_TIME',
       '    privileged would admit it if service account "default" were granted its use, but it allows everything',
       '',
-      '1 workload: 0 admitted, 1 refused',
+      '1 workload: 0 admitted, 1 denied',
       'Next: create the custom SCC with portcullis scc create NAME TYPE/NAME; then plan again.',
       '',
     ]);
@@ -225,14 +221,14 @@ describe('a plan grants the least permissive SCC', () => {
       ['Deployment', 'own', { serviceAccountName: 'own' }],
     );
     const lines = await getLines(stdin);
-    assert.deepEqual(lines.slice(lines.indexOf('Bindings that admit 1 of the 1 refused workloads')), [
-      'Bindings that admit 1 of the 1 refused workloads',
+    assert.deepEqual(lines.slice(lines.indexOf('Bindings that admit 1 of the 1 denied workloads')), [
+      'Bindings that admit 1 of the 1 denied workloads',
       '  shop: service account "default" to ClusterRole "system:openshift:scc:anyuid"',
       '    for Deployment root',
       '    moves Deployment web from restricted-v2 to anyuid',
       '    applies to all pods with the default service account: give these workloads their own',
       '',
-      '3 workloads: 2 admitted, 1 refused',
+      '3 workloads: 2 admitted, 1 denied',
       'Next: write the bindings with --bindings FILE, review and apply them; then plan again.',
       '',
     ]);
@@ -261,7 +257,7 @@ describe('with the bindings applied', () => {
   test('no grantable workload remains', async () => {
     const { code, stdout } = await plan(['-o', 'json'], `${shop}---\n${expectedBindings}`);
     const { summary, bindings } = JSON.parse(stdout) as { readonly summary: unknown; readonly bindings: unknown };
-    assert.deepEqual(summary, { workloads: 7, admitted: 4, refused: 1, grantable: 0, ignored: 1, off: 1 });
+    assert.deepEqual(summary, { workloads: 7, admitted: 4, denied: 1, grantable: 0, ignored: 1, off: 1 });
     assert.deepEqual(bindings, []);
     assert.equal(code, 1);
   });
@@ -271,7 +267,7 @@ describe('with the bindings applied', () => {
     assert.deepEqual([code, stdout], [0, '# No grants are needed.\n']);
     assert.equal(
       stderr,
-      '4 workloads: 4 admitted, 0 refused\nNext: set portcullis.dev/scc=enforce on shop; no workload would be refused.\n',
+      '4 workloads: 4 admitted, 0 denied\nNext: set portcullis.dev/scc=enforce on shop; no workload would be denied.\n',
     );
   });
 });
@@ -317,7 +313,7 @@ describe('a cluster without SCCs', () => {
       readonly summary: object;
       readonly bindings: object[];
     };
-    assert.deepEqual(summary, { workloads: 2, admitted: 1, refused: 1, grantable: 1, ignored: 0, off: 0 });
+    assert.deepEqual(summary, { workloads: 2, admitted: 1, denied: 1, grantable: 1, ignored: 0, off: 0 });
     // The standard SCCs and their roles do not exist yet.
     await create(cluster, '/apis/rbac.authorization.k8s.io/v1/clusterroles', {
       metadata: { name: 'system:openshift:scc:hostaccess' },

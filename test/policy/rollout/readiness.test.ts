@@ -262,7 +262,7 @@ suite('the pod of a template', () => {
 
   test('is unchanged if a broken SCC denies every pod', () => {
     const broken = { ...sccs[0], metadata: { name: 'broken' }, runAsUser: { type: 'MustRunAs' } };
-    const change = { sccs: [...sccs, broken], compatibility: { brokenScc: 'refuse' } } as const;
+    const change = { sccs: [...sccs, broken], compatibility: { brokenScc: 'deny' } } as const;
     assert.equal(levelAfter({}, change), 'violating');
   });
 
@@ -463,7 +463,7 @@ suite('the list of violating namespaces', () => {
         sweep: { evaluations, startMs: Date.parse(OLD), endMs: Date.parse(NOW) },
         findNamespace: () => ({}),
         nowMs: Date.parse(NOW),
-        isSpecRefused: false,
+        isSpecRejected: false,
       });
       return [status.lastEvaluationTime, ...(status.violatingNamespaces ?? []).map(print)];
     };

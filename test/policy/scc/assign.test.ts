@@ -98,9 +98,9 @@ suite('decisions.yaml', () => {
 });
 
 suite('warnings.yaml', () => {
-  const { refused, admitted } = readCases<Record<'refused' | 'admitted', readonly DecisionCase[]>>('warnings.yaml');
+  const { denied, admitted } = readCases<Record<'denied' | 'admitted', readonly DecisionCase[]>>('warnings.yaml');
   const cases = [
-    ...refused.map((one) => ({ ...one, allowed: false })),
+    ...denied.map((one) => ({ ...one, allowed: false })),
     ...admitted.map((one) => ({ ...one, allowed: true })),
   ];
   for (const { name, pass = 'assign', allowed, warnings, ...fixture } of cases) {
@@ -158,7 +158,7 @@ test('the authorizer gets the service account with its groups and the user with 
   ]);
 });
 
-const PREFIX = 'would be refused if security context constraints were enforced: ';
+const PREFIX = 'would be denied if security context constraints were enforced: ';
 
 type Details = Partial<Pick<SccDecision, 'warnings' | 'auditAnnotations'>>;
 

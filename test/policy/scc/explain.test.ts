@@ -193,7 +193,7 @@ type Given = Partial<ListedInput> & { readonly grants?: readonly Grant[] };
 /** A plan without the message of a denial. */
 function planned(given: Given): unknown {
   const result: PlannedPod = planPod(request(given));
-  if (result.outcome !== 'refused') return result;
+  if (result.outcome !== 'denied') return result;
   const { message, ...rest } = result;
   assert.ok(message.length > 0);
   return rest;
@@ -204,23 +204,23 @@ describe('planned pods that are denied', () => {
     {
       name: 'a value that is not an object',
       given: { object: 'pod' },
-      expected: { outcome: 'refused' },
+      expected: { outcome: 'denied' },
     },
     {
       name: 'a pod that cannot be decoded',
       given: { object: podWith({ hostPID: 'yes' }) },
-      expected: { outcome: 'refused' },
+      expected: { outcome: 'denied' },
     },
     {
       name: 'a namespace without ranges',
       given: { namespace: namespaceWith({}) },
-      expected: { outcome: 'refused' },
+      expected: { outcome: 'denied' },
     },
-    { name: 'no SCC', given: { sccs: [] }, expected: { outcome: 'refused' } },
+    { name: 'no SCC', given: { sccs: [] }, expected: { outcome: 'denied' } },
     {
       name: 'a required SCC that does not exist',
       given: { object: podWith({}, { annotations: { 'openshift.io/required-scc': 'gone' } }) },
-      expected: { outcome: 'refused' },
+      expected: { outcome: 'denied' },
     },
     {
       name: 'a required SCC that does not allow the pod',
@@ -228,7 +228,7 @@ describe('planned pods that are denied', () => {
         object: podWith({ hostPID: true }, { annotations: { 'openshift.io/required-scc': 'restricted-v2' } }),
       },
       expected: {
-        outcome: 'refused',
+        outcome: 'denied',
         closest: { scc: 'restricted-v2', disallowedFields: [{ path: 'spec.hostPID', values: [true] }] },
       },
     },
@@ -236,7 +236,7 @@ describe('planned pods that are denied', () => {
       name: 'a pod that the least permissive SCC would admit',
       given: { object: podWith({ securityContext: { runAsUser: 999 } }) },
       expected: {
-        outcome: 'refused',
+        outcome: 'denied',
         closest: {
           scc: 'restricted-v2',
           disallowedFields: [{ path: 'spec.securityContext.runAsUser', values: [999] }],
@@ -252,7 +252,7 @@ describe('planned pods that are denied', () => {
         grants: [{ group: 'system:authenticated', sccs: ['lax'] }],
       },
       expected: {
-        outcome: 'refused',
+        outcome: 'denied',
         closest: { scc: 'lax', disallowedFields: [{ path: 'spec.hostPID', values: [true] }] },
       },
     },

@@ -18,7 +18,7 @@ import { create, pod } from './arbitrary.ts';
 
 const RUNS = { numRuns: 300 };
 
-/** The pod as admitted; `undefined` if it was refused. */
+/** The pod as admitted; `undefined` if it was denied. */
 function assigned(input: SccInput): JsonObject | undefined {
   const decision = assignScc(input);
   return decision.allowed ? (decision.object as JsonObject) : undefined;

@@ -126,20 +126,20 @@ export interface PlannedAdmission {
   readonly changes: readonly Change[];
 }
 
-export interface PlannedRefusal extends Suggestion {
-  readonly outcome: 'refused';
+export interface PlannedDenial extends Suggestion {
+  readonly outcome: 'denied';
   /** The message of the denial. */
   readonly message: string;
 }
 
 /** A planned pod. SCCs do not apply to an ignored one. */
-export type PlannedPod = PlannedAdmission | PlannedRefusal | { readonly outcome: 'ignored' };
+export type PlannedPod = PlannedAdmission | PlannedDenial | { readonly outcome: 'ignored' };
 
 /** Decides on the creation of a pod. */
 export function planPod(input: Omit<SccInput, 'operation' | 'subResource' | 'oldObject'>): PlannedPod {
   const evaluation = evaluate({ ...input, operation: 'CREATE' }, 'assign');
   const { decision } = evaluation;
-  if (!decision.allowed) return { outcome: 'refused', message: decision.status.message, ...suggest(evaluation) };
+  if (!decision.allowed) return { outcome: 'denied', message: decision.status.message, ...suggest(evaluation) };
   const scc = podAnnotation(decision.object, POD_SCC_ANNOTATIONS.scc);
   if (scc === '' || decision.object === input.object) return { outcome: 'ignored' };
   const subjectType = podAnnotation(decision.object, POD_SCC_ANNOTATIONS.subjectType);
@@ -147,8 +147,8 @@ export function planPod(input: Omit<SccInput, 'operation' | 'subResource' | 'old
 }
 
 /**
- * Returns the custom SCC that `planPod` suggests for a refused pod; `undefined` if it suggests none, or if the pod would still
- * be refused.
+ * Returns the custom SCC that `planPod` suggests for a denied pod; `undefined` if it suggests none, or if the pod would still
+ * be denied.
  */
 export function createCustomScc(
   input: Parameters<typeof planPod>[0] & { readonly sccs: readonly SecurityContextConstraints[] },

@@ -126,7 +126,7 @@ export function findSccProblems(
   const { requiredSccs, brokenScc } = resolveCompatibility(compatibility);
   const required = requiredSccs.filter((name) => !byName.has(name));
   return {
-    brokenBlocks: brokenScc === 'refuse',
+    brokenBlocks: brokenScc === 'deny',
     broken: new Map(broken.sort(([a], [b]) => compareBytes(a, b))),
     missing: OPENSHIFT_REQUIRED_SCCS.filter((name) => !byName.has(name) && !required.includes(name)),
     required,
@@ -367,7 +367,7 @@ export function findSccDefect(scc: unknown): string | undefined {
 
 /** An SCC from which no provider can be created may block the pods of all other SCCs. */
 function defectWarning({ name, needs }: PreparedScc, defect: string, { brokenScc }: SccWarningsInput): string {
-  const blocksAll = brokenScc === 'refuse' && needs.defect !== undefined;
+  const blocksAll = brokenScc === 'deny' && needs.defect !== undefined;
   return `SCC ${quote(name)} ${blocksAll ? 'blocks every pod of the cluster' : 'admits no pod'}: ${defect}`;
 }
 

@@ -77,7 +77,7 @@ function userIdWarning(search: Search, { scc, completion }: Admission): string |
 }
 
 /** Returns the warnings for a pod that no SCC admits: the disallowed fields, and the SCC that could be granted. */
-export function refusalWarnings(search: Search, result: SearchResult): Warnings {
+export function denialWarnings(search: Search, result: SearchResult): Warnings {
   const { input, pod } = search;
   if (pod.containers.length > MAX_CONTAINERS) return [];
   const rangeWarning = invalidRangeWarning(search, result);
