@@ -438,7 +438,7 @@ async function printDiffs(client: ClusterClient, { objects }: Combination, dryRu
   for (const { manifest, live } of objects) {
     const after = dryRun === 'server' && live ? await applyDryRun(client, manifest) : manifest;
     const before = dryRun === 'server' ? live : live && selectFields(live, manifest);
-    const [from, to] = [before, after].map((one) => (one ? printYaml([withoutBookkeeping(one)]) : ''));
+    const [from, to] = [before, after].map((one) => (one ? printYaml([sortFields(withoutBookkeeping(one))]) : ''));
     diffs.push(printDiff(objectPathName(manifest), from ?? '', to ?? ''));
   }
   return diffs.join('');
@@ -486,6 +486,14 @@ function withoutBookkeeping(object: unknown): unknown {
   const names = ['managedFields', 'resourceVersion', 'generation', 'uid', 'creationTimestamp'];
   const kept = Object.entries(metadata).filter(([name]) => !names.includes(name));
   return { ...content, metadata: Object.fromEntries(kept) };
+}
+
+/** The value with the fields of all objects in alphabetical order. */
+function sortFields(value: unknown): unknown {
+  if (Array.isArray(value)) return value.map(sortFields);
+  if (!isObject(value)) return value;
+  const names = Object.keys(value).toSorted();
+  return Object.fromEntries(names.map((name) => [name, sortFields(value[name])]));
 }
 
 /** The summary: what keeps its value, what changes, and which objects are new. */
