@@ -126,7 +126,7 @@ function withAuthorities<T extends Webhook>(webhook: T, configurations: readonly
 function getState(facts: Facts): Parameters<typeof webhookConfigurations>[1] {
   const { settings, namespaces, configurations } = facts;
   const { scc, webhooks } = decodePolicy(settings);
-  if (isDevCluster(facts)) return { podSecurity: true };
+  if (isDevCluster(facts)) return { podSecurity: true, rollout: true };
   if (webhooks.management === 'External') return {};
   const podSecurity = configurations.flatMap((one) => one.webhooks).find(({ name }) => name === 'psa.portcullis.dev');
   const enforces = (factValue(namespaces) ?? []).some((metadata) => sccMode({ metadata }, scc).mode === 'enforce');
