@@ -182,8 +182,10 @@ suite('warnings about a Deployment', () => {
   });
 });
 
+const TRAININGS = { group: 'example.com', version: '*', resource: 'trainings' };
+
 test('the templates of a resource that the settings name', () => {
-  const workloadResources = [{ group: 'example.com', version: '*', resource: 'trainings', templatePath: 'spec.*' }];
+  const workloadResources = [{ ...TRAININGS, templatePath: 'spec.*' }];
   const rig = createSccTestWebhooks({ workloadResources });
   rig.putNamespace(LABELS);
   const trainings = { group: 'example.com', version: 'v1', resource: 'trainings' };
@@ -193,6 +195,26 @@ test('the templates of a resource that the settings name', () => {
   );
   const violations = ['worker', 'other'].map((name) => `spec.${name}: ${RAW_HOST_NETWORK}`);
   assert.deepEqual(rig.decide('/psa/validate', request).warnings, [...violations, ...WILL_DENY]);
+});
+
+suite('the templates of one object are limited', () => {
+  const containers = (length: number) => Array.from({ length }, (_, index) => ({ name: `c${index}`, image: 'i' }));
+  const cases: readonly (readonly [name: string, templates: readonly number[], evaluated: number])[] = [
+    ['in number', Array.from({ length: 200 }, () => 1), 100],
+    ['in the number of their containers', [4000, 1000, 1, 1], 2],
+  ];
+  for (const [name, templates, evaluated] of cases) {
+    test(name, () => {
+      const rig = createSccTestWebhooks({ settings: { mode: 'off' }, workloadResources: [TRAININGS] });
+      rig.putNamespace(LABELS);
+      const resource = { group: TRAININGS.group, version: 'v1', resource: TRAININGS.resource };
+      const spec = templates.map((count) => ({ template: { spec: { containers: containers(count) } } }));
+      const request = podRequest({ spec }, { kind: { ...resource, kind: 'Training' }, resource });
+      const { warnings, auditAnnotations } = rig.decide('/psa/validate', request);
+      assert.equal(warnings?.length, evaluated);
+      assert.equal(auditAnnotations?.['error'], `failed to extract pod template: spec[${evaluated}].template`);
+    });
+  }
 });
 
 suite('a namespace without ranges', () => {

@@ -1,7 +1,7 @@
 /** The objects of admission requests, decoded as the API server decodes them. */
 import { deny, type AdmissionRequest, type Decision } from '../../kube/admission.ts';
 import { unmarshalError } from '../../kube/field-error.ts';
-import { getPodTemplate, podTemplatePath } from '../../kube/pod.ts';
+import { getPodTemplate, MAX_CONTAINERS, podTemplatePath } from '../../kube/pod.ts';
 import { badRequest, type Status } from '../../kube/status.ts';
 import { quote } from '../../kube/text.ts';
 import { isObject, type GroupVersionKind, type JsonObject, type KubeObject } from '../../kube/types.ts';
@@ -66,7 +66,13 @@ export type Workload =
       readonly unknown: readonly string[];
     };
 
-/** Decodes the object of a request. The templates of the given resources are found by path or shape. */
+/** The maximum number of templates of one object. Together they may have as many containers as one pod. */
+const MAX_TEMPLATES = 100;
+
+/**
+ * Decodes the object of a request. The templates of the given resources are found by path or shape. The first template beyond
+ * the limits is unknown, and those after it are not decoded.
+ */
 export function decodeWorkload(
   { object, kind, resource: { group, resource } }: AdmissionRequest,
   resources: readonly WorkloadResource[],
@@ -75,14 +81,17 @@ export function decodeWorkload(
   if (!named) return decodeObject(object, kind);
   if (!isObject(object)) return { outcome: 'absent' };
   const { templates, unknown } = findPodTemplates(object, named.templatePath);
-  return {
-    outcome: 'templates',
-    templates: templates.map((path) => ({
-      location: path.length === 0 ? '' : `${printFieldPath(path)}: `,
-      decoded: decodePod(getPodTemplate(object, path)),
-    })),
-    unknown: unknown.map(printFieldPath),
-  };
+  const located: LocatedTemplate[] = [];
+  let containers = 0;
+  for (const path of templates) {
+    const decoded = decodePod(getPodTemplate(object, path));
+    containers += decoded.pod?.containers.length ?? 0;
+    if (located.length >= MAX_TEMPLATES || containers > MAX_CONTAINERS) {
+      return { outcome: 'templates', templates: located, unknown: [printFieldPath(path)] };
+    }
+    located.push({ location: path.length === 0 ? '' : `${printFieldPath(path)}: `, decoded });
+  }
+  return { outcome: 'templates', templates: located, unknown: unknown.map(printFieldPath) };
 }
 
 /** True for an object of a kind of the core group. */
