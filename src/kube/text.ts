@@ -83,3 +83,8 @@ export function summarizeNames(names: readonly string[], max = 10): string {
   const rest = sorted.length - max;
   return sorted.slice(0, max).join(', ') + (rest > 0 ? ` and ${rest} more` : '');
 }
+
+/** Quotes an argument for a POSIX shell. */
+export function shellQuote(text: string): string {
+  return /^[\w./:=@-]+$/.test(text) ? text : `'${text.replaceAll("'", String.raw`'\''`)}'`;
+}

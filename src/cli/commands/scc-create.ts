@@ -1,6 +1,6 @@
 import { UserError } from '../../config/files.ts';
 import { getApiVersion, resourceName } from '../../kube/resources.ts';
-import { quote } from '../../kube/text.ts';
+import { quote, shellQuote } from '../../kube/text.ts';
 import { createCustomScc, planPod, type PlannedPod } from '../../policy/scc/advice/explain.ts';
 import { defineCommand, EXIT } from '../command.ts';
 import { dryRunOption, dryRunSuffix, withCluster, writeObject } from '../installation.ts';
@@ -60,7 +60,7 @@ export const command = defineCommand({
       userInfo: created.requester,
     };
     const grant = (scc: string): string =>
-      `portcullis scc grant ${scc} -z ${created.serviceAccount ?? 'default'} -n ${namespace}`;
+      `portcullis scc grant ${[scc, '-z', created.serviceAccount ?? 'default', '-n', namespace].map(shellQuote).join(' ')}`;
     const planned = planPod(input);
     const scc = planned.outcome === 'denied' ? createCustomScc(input, name) : undefined;
     if (scc === undefined) throw new UserError(`no custom SCC for ${resource}: ${explainMissing(planned, grant)}`);

@@ -3,6 +3,7 @@
  * facts. A fact that cannot be read does not prevent other checks.
  */
 import type { ManifestSettings } from '../../install/index.ts';
+import { shellQuote } from '../../kube/text.ts';
 import { CONFIGURATION_NAME } from '../../kube/well-known.ts';
 import type { EndpointSlice, Kinds, Lease, Node, Pod, PortcullisConfiguration } from '../../kube/types.ts';
 import type { Version } from '../../policy/pss/policy.ts';
@@ -153,11 +154,6 @@ export const FIXES = {
   logs: (namespace: string): string => `kubectl -n ${namespace} logs -l app.kubernetes.io/name=portcullis --tail=50`,
   settings: `kubectl edit portcullisconfiguration ${CONFIGURATION_NAME}`,
 } as const;
-
-/** Quotes an argument for a POSIX shell. */
-export function shellQuote(text: string): string {
-  return /^[\w./:=@-]+$/.test(text) ? text : `'${text.replaceAll("'", String.raw`'\''`)}'`;
-}
 
 /** The command that creates an object; it fails if the object exists. */
 export function createCommand(object: object): string {

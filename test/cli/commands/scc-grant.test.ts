@@ -212,6 +212,11 @@ describe('scc create', () => {
     });
   }
 
+  test('quotes the names of manifests in the command for a shell', async () => {
+    const { stderr } = await create({ serviceAccountName: "a'; id #", hostNetwork: true }, OFFLINE);
+    assert.match(stderr, /scc grant \S+ -z 'a'\\''; id #' -n shop\n$/);
+  });
+
   test('writes an SCC that admits the pod once it is granted', async (t) => {
     const cluster = await startCluster();
     t.after(() => cluster.stop());

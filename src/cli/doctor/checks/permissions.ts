@@ -1,4 +1,5 @@
-import { evaluateFact, ok, problem, shellQuote, warning, type Check, type Facts, type NeededAccess } from '../facts.ts';
+import { shellQuote } from '../../../kube/text.ts';
+import { evaluateFact, ok, problem, warning, type Check, type Facts, type NeededAccess } from '../facts.ts';
 import { rolesWith } from '../gather.ts';
 
 const OBJECT = 'service account';

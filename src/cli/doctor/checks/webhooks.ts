@@ -2,6 +2,7 @@ import { decodePolicy, webhookConfigurations } from '../../../install/index.ts';
 import { deepEqual } from '../../../kube/equality.ts';
 import type { JsonPatchOp } from '../../../kube/json-patch.ts';
 import type { JsonObject } from '../../../kube/types.ts';
+import { shellQuote } from '../../../kube/text.ts';
 import { BREAK_GLASS_ANNOTATION } from '../../../kube/well-known.ts';
 import { isInstalled, isPartOfPortcullis } from '../../../kube/webhooks.ts';
 import { otherConditions } from '../../break-glass.ts';
@@ -15,7 +16,6 @@ import {
   FIXES,
   ok,
   problem,
-  shellQuote,
   unknown,
   warning,
   type Check,
