@@ -42,7 +42,10 @@ interface Configuration {
 }
 
 /** With everything enforced, each webhook has all its tiers. */
-const ENFORCING = { ...defaultSettings('0.0.0'), sccMode: 'enforce', rollout: 'Enforce' } as const;
+const ENFORCING = {
+  ...defaultSettings('0.0.0'),
+  policy: { scc: { mode: 'enforce' }, rollout: { phase: 'Enforce' } },
+};
 const configurations = webhookConfigurations(ENFORCING) as unknown as readonly Configuration[];
 const hooks = configurations.flatMap(({ webhooks }) => webhooks);
 const getPath = (hook: Hook): string => hook.clientConfig.service.path;
