@@ -195,6 +195,6 @@ const sccLevels = memoize((sccs: readonly SecurityContextConstraints[]) => {
 });
 
 /** Returns the levels that the SCCs of a store require. */
-export function getSccLevels(store: Store): SccLevels {
+function getSccLevels(store: Store): SccLevels {
   return sccLevels(store.list('SecurityContextConstraints'))(store.emulationVersion);
 }

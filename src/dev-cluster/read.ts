@@ -43,7 +43,7 @@ export function selectedName(fieldSelector: string): string {
 type ListOptions = ReturnType<typeof readListOptions>;
 
 /** Parses the query of a list or a watch. Throws ApiError 400. */
-export function readListOptions(query: URLSearchParams, info: ResourceInfo) {
+function readListOptions(query: URLSearchParams, info: ResourceInfo) {
   const labels = parseLabelQuery(query.get('labelSelector') ?? '');
   const fields = parseFieldSelector(query.get('fieldSelector') ?? '', info);
   return {
@@ -84,7 +84,7 @@ export function list(core: Core, call: Call): ListResult {
 }
 
 /** Returns the current objects in the scope of a call. */
-export function currentObjects(core: Core, { info, scope }: Call): readonly ApiObject[] {
+function currentObjects(core: Core, { info, scope }: Call): readonly ApiObject[] {
   const objects = core.storage.list(storageKey(info), scope === '' ? undefined : scope);
   return objects.map((object) => toServed(info, object));
 }

@@ -269,7 +269,7 @@ function completeChanged(call: Call, object: ApiObject, existing: ApiObject): vo
 }
 
 /** Returns the finalizers of an object, for a Namespace including those of its `spec`. */
-export function getFinalizers(object: ApiObject): readonly string[] {
+function getFinalizers(object: ApiObject): readonly string[] {
   const own = getMetadata(object).finalizers ?? [];
   return object.kind === 'Namespace' ? [...own, ...textsAt(object, 'spec', 'finalizers')] : own;
 }

@@ -10,8 +10,7 @@ import type { WithAccess } from './scc-review.ts';
 import { remainingMs } from './waiting-room.ts';
 
 /** The values of `spec.scc.authorization`: the roles and bindings in the store, or SubjectAccessReviews of the API server. */
-export const AUTHORIZATIONS = ['rbac', 'sar'] as const;
-export type Authorization = (typeof AUTHORIZATIONS)[number];
+export type Authorization = 'rbac' | 'sar';
 
 /** Checks access by the roles and bindings in the store, without waiting. */
 export const withStoredAccess: WithAccess = (decide, { store }) => decide(canUseScc(store));

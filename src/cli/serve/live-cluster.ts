@@ -176,7 +176,7 @@ function temporaryCertificate(service: Service): RunningCluster['certificate'] {
 }
 
 /** Readiness check: all kinds were listed once. A later outage of the API server does not affect it. */
-export function syncCheck({
+function syncCheck({
   store,
   unsyncedKinds,
   failures,

@@ -155,7 +155,7 @@ export function labelErrors(labels: unknown, path: string): FieldError[] {
 }
 
 /** Validates a map of annotations. Their keys are not case-sensitive. */
-export function annotationErrors(annotations: unknown, path: string): FieldError[] {
+function annotationErrors(annotations: unknown, path: string): FieldError[] {
   const entries = Object.entries(objectAt({ annotations }, 'annotations'));
   const bytes = entries.reduce((sum, [key, value]) => sum + Buffer.byteLength(key + String(value)), 0);
   return [

@@ -182,7 +182,7 @@ export function stringMapAt(source: Source, key: string): Readonly<Record<string
 }
 
 /** The path of an object, such as `spec.containers[0]`; empty for the object as a whole. */
-export function sourcePath({ parent, key, index }: Source): string {
+function sourcePath({ parent, key, index }: Source): string {
   if (parent === undefined) return '';
   return index === undefined ? memberPath(parent, key) : elementPath(parent, key, index);
 }

@@ -3,12 +3,10 @@ export const ROLLOUT_PHASES = ['Disabled', 'Evaluate', 'Enforce'] as const;
 export type RolloutPhase = (typeof ROLLOUT_PHASES)[number];
 
 /** Whether an evaluation without a verdict for some namespaces blocks enforcement. */
-export const INCONCLUSIVE_POLICIES = ['Block', 'Ignore'] as const;
-export type InconclusivePolicy = (typeof INCONCLUSIVE_POLICIES)[number];
+export type InconclusivePolicy = 'Block' | 'Ignore';
 
 /** `InProcess`: Portcullis evaluates namespaces. `DryRun`: the API server does so, by dry runs of labels. */
-export const EVALUATORS = ['InProcess', 'DryRun'] as const;
-export type Evaluator = (typeof EVALUATORS)[number];
+export type Evaluator = 'InProcess' | 'DryRun';
 
 /** Settings of the rollout of enforcement. */
 export interface RolloutSettings {

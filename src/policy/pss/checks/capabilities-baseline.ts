@@ -4,7 +4,7 @@ import { distinct, findContainers, forbidden, formatNames, quotedList, type Chec
 const FIELD = 'securityContext.capabilities.add';
 
 /** The default capabilities of container runtimes. */
-export const DEFAULT_CAPABILITIES: ReadonlySet<string> = new Set([
+const DEFAULT_CAPABILITIES: ReadonlySet<string> = new Set([
   'AUDIT_WRITE',
   'CHOWN',
   'DAC_OVERRIDE',
