@@ -1,4 +1,4 @@
-/** An installation that exists in a cluster: its settings, its enforcement, and what others customised in its objects. */
+/** An installation that exists in a cluster: its settings, its enforcement, and what others customized in its objects. */
 import { UserError } from '../config/files.ts';
 import type { Settings } from '../config/settings.ts';
 import { decodePolicy, INITIAL_SETTINGS, type Manifest, type ManifestSettings } from '../install/index.ts';
@@ -251,7 +251,7 @@ const STRICTNESS: readonly (readonly [path: string, read: (settings: Settings) =
   [
     ['podSecurity.defaults.enforce', ({ podSecurity }) => podSecurity.configuration.defaults.enforce, LEVELS],
     ['scc.mode', ({ scc }) => scc.mode, SCC_MODES.toReversed()],
-    ['scc.brokenSCC', ({ scc }) => resolveCompatibility(scc.compatibility).brokenScc, ['skip', 'refuse']],
+    ['scc.brokenSCC', ({ scc }) => resolveCompatibility(scc.compatibility).brokenScc, ['skip', 'deny']],
     ['scc.unprocessedPods', ({ scc }) => resolveCompatibility(scc.compatibility).unprocessedPods, ['pass', 'evaluate']],
     ['rollout.phase', ({ rollout }) => rollout.phase, ROLLOUT_PHASES],
     [
@@ -285,7 +285,7 @@ export function findWeakenings(namespace: string, before: JsonObject, after: Jso
   ];
 }
 
-// Customised objects.
+// Customized objects.
 
 /** The fields of a Deployment that keep the values of the cluster. */
 const DEPLOYMENT_FIELDS = ['minReadySeconds', 'progressDeadlineSeconds', 'revisionHistoryLimit', 'strategy'];
@@ -322,7 +322,7 @@ const POLICY_KINDS = ['NetworkPolicy', 'PodDisruptionBudget', 'ResourceQuota'];
 
 interface Kept {
   readonly manifest: Manifest;
-  /** The paths of customised fields. */
+  /** The paths of customized fields. */
   readonly fields: readonly string[];
 }
 
@@ -353,8 +353,8 @@ interface Replacements {
   readonly replacesCertificate: boolean;
 }
 
-/** Returns a manifest with the customised fields of its object in the cluster. */
-export function keepCustomised(manifest: Manifest, live: AnyObject | undefined, replacements: Replacements): Kept {
+/** Returns a manifest with the customized fields of its object in the cluster. */
+export function keepCustomized(manifest: Manifest, live: AnyObject | undefined, replacements: Replacements): Kept {
   const fields: string[] = [];
   if (!live) return { manifest, fields };
   const complete = structuredClone<Record<string, unknown>>(manifest);

@@ -423,7 +423,7 @@ interface Upgrade {
 }
 
 /**
- * Computes which workloads a Kubernetes version denies and the present version admits, by the policies of the namespaces, or
+ * Computes which workloads a Kubernetes version denies and the current version admits, by the policies of the namespaces, or
  * by those that enforcement would apply. Otherwise as `planNamespaces`.
  */
 export async function planUpgrade(
@@ -474,7 +474,7 @@ function isSameWorkload(a: ViolatingWorkload, b: ViolatingWorkload): boolean {
 
 function pinStep(name: string, version: Version): string {
   const label = `${POD_SECURITY_LABELS.enforceVersion}=${version}`;
-  return `Change the workloads before the upgrade; or keep the present version: kubectl label namespace/${name} ${label}.`;
+  return `Change the workloads before the upgrade; or keep the current version: kubectl label namespace/${name} ${label}.`;
 }
 
 /** Counts the namespaces by verdict. */

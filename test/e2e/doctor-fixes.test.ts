@@ -1,4 +1,4 @@
-/** The fixes that `doctor` prints, executed by a shell: they change only what is wrong in a customised installation. */
+/** The fixes that `doctor` prints, executed by a shell: they change only what is wrong in a customized installation. */
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
 import { chmod, mkdir, writeFile } from 'node:fs/promises';
@@ -38,7 +38,7 @@ const LABELS = { 'example.com/team': 'platform' };
 const PLAIN = 'psa.portcullis.dev';
 
 /** The objects of an installation with another image and number of replicas, and with labels and annotations of its owner. */
-function customised(objects: readonly JsonObject[]): readonly JsonObject[] {
+function customized(objects: readonly JsonObject[]): readonly JsonObject[] {
   return objects.map((object) => {
     const { labels, annotations, ...metadata } = objectMetadata(object);
     if (metadata['name'] === PLAIN) return object;
@@ -164,7 +164,7 @@ suite('fixes for webhooks at a URL', { skip: needed }, () => {
   before(async () => {
     shell = await startShell();
     plane = shell.plane;
-    const objectsFor = (port: number): readonly JsonObject[] => customised(localObjects(port, { policy: SPEC }));
+    const objectsFor = (port: number): readonly JsonObject[] => customized(localObjects(port, { policy: SPEC }));
     system = await createSystem(plane, { objectsFor });
     await eventually(() => system.install(), 30_000);
     await system.scale(2);
@@ -360,7 +360,7 @@ suite('fixes for webhooks of the Service', { skip: needed }, () => {
   };
   before(async () => {
     shell = await startShell();
-    objects = customised(JSON.parse(JSON.stringify(buildManifests(SETTINGS))) as JsonObject[]);
+    objects = customized(JSON.parse(JSON.stringify(buildManifests(SETTINGS))) as JsonObject[]);
     await eventually(() => apply(shell.plane.admin, objects), 30_000);
   });
   after(() => shell.plane.stop());

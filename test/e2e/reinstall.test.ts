@@ -1,4 +1,4 @@
-/** `install` and `upgrade` keep what was customised in an installation. */
+/** `install` and `upgrade` keep what was customized in an installation. */
 import assert from 'node:assert/strict';
 import { after, before, suite, test } from 'node:test';
 import { VERSION } from '../../src/cli/command.ts';
@@ -28,7 +28,7 @@ const CUSTOMISATION = {
   },
 };
 
-suite('a customised installation', { skip: !hasKubectl && 'no kubectl' }, () => {
+suite('a customized installation', { skip: !hasKubectl && 'no kubectl' }, () => {
   let plane: ControlPlane;
   let kubeconfig: string;
   before(async () => {
@@ -80,7 +80,7 @@ suite('a customised installation', { skip: !hasKubectl && 'no kubectl' }, () => 
     const { spec } = (await read(DEPLOYMENT)) as { readonly spec: { readonly template: { readonly spec: PodSpec } } };
     return spec.template.spec;
   };
-  const assertCustomised = async (image: string, replicas: number): Promise<void> => {
+  const assertCustomized = async (image: string, replicas: number): Promise<void> => {
     const { tolerations, containers } = await readPod();
     const [container] = containers;
     assert.deepEqual(tolerations, TOLERATIONS);
@@ -105,7 +105,7 @@ suite('a customised installation', { skip: !hasKubectl && 'no kubectl' }, () => 
     const { generation: before } = generation as { readonly generation: number };
     const { generation: now } = (await read(DEPLOYMENT))['metadata'] as { readonly generation: number };
     assert.equal(now, before);
-    await assertCustomised(IMAGE, 5);
+    await assertCustomized(IMAGE, 5);
   });
 
   test('only the named option changes', async () => {
@@ -123,7 +123,7 @@ suite('a customised installation', { skip: !hasKubectl && 'no kubectl' }, () => 
       await applyOutput(await run('install', '--replicas=7')),
       /^changed: replicas: 5 -> 7\nnew: nothing\n$/m,
     );
-    await assertCustomised(IMAGE, 7);
+    await assertCustomized(IMAGE, 7);
   });
 
   const weaker: readonly (readonly [args: readonly string[], reason: string])[] = [
@@ -181,7 +181,7 @@ suite('a customised installation', { skip: !hasKubectl && 'no kubectl' }, () => 
     const summary = await applyOutput(await run('upgrade'));
     assert.match(summary, new RegExp(`^changed: image: ${IMAGE} -> ${next}\\nnew: nothing\\n$`, 'm'));
     await applyAsLeader();
-    await assertCustomised(next, 7);
+    await assertCustomized(next, 7);
     assert.deepEqual((await read(SETTINGS))['spec'], before);
   });
 

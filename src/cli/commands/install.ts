@@ -19,7 +19,7 @@ import {
   divideSettings,
   findIncompatibility,
   findWeakenings,
-  keepCustomised,
+  keepCustomized,
   KUBECTL,
   listSettings,
   lostVersions,
@@ -323,7 +323,7 @@ Prints the manifests of an installation for the cluster of the kubeconfig, and t
 summary. The command changes nothing: apply the output with kubectl. With --profile it does not read a cluster.
 
 If Portcullis is installed, everything that the options do not name keeps its value: settings, features, and
-customised fields of the Deployment, the namespace, the quota and the network policy. Settings that enforce
+customized fields of the Deployment, the namespace, the quota and the network policy. Settings that enforce
 less require --allow-weaker. --dry-run prints a diff in place of the manifests.
 
 The leader registers the webhooks when a replica is ready, and they fail closed for exactly what the
@@ -394,7 +394,7 @@ export async function printForCluster(
 interface PlannedObject {
   readonly manifest: Manifest;
   readonly live: AnyObject | undefined;
-  /** Customised fields that keep their values. */
+  /** Customized fields that keep their values. */
   readonly fields: readonly string[];
 }
 
@@ -427,7 +427,7 @@ async function combine(
   const replacements = { initial, replacesCertificate: certificates !== settings.certificates };
   const objects = manifests.map((manifest, index) => ({
     live: live[index],
-    ...keepCustomised(manifest, live[index], replacements),
+    ...keepCustomized(manifest, live[index], replacements),
   }));
   return { objects, conflicts };
 }

@@ -73,7 +73,7 @@ export const command = defineCommand({
   },
 });
 
-/** The versions to compare. Without a cluster, the present version is the one before. */
+/** The versions to compare. Without a cluster, the current version is the one before. */
 function compare({ emulationVersion }: Store, to: Version | undefined) {
   if (to === undefined) return undefined;
   const minor = Number(latestVersion(to).slice('v1.'.length));
@@ -82,7 +82,7 @@ function compare({ emulationVersion }: Store, to: Version | undefined) {
   return {
     versions: { from, to: to === 'latest' ? newestVersion : to },
     assumptions: [
-      ...(emulationVersion === undefined ? [`Kubernetes ${from} as the present version`] : []),
+      ...(emulationVersion === undefined ? [`Kubernetes ${from} as the current version`] : []),
       ...(isNewer ? [`${to} as ${newestVersion}, whose Pod Security Standards are the newest known`] : []),
     ],
   };

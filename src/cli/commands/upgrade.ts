@@ -6,7 +6,7 @@ import { planOptions, printForCluster } from './install.ts';
 
 const DETAILS = `
 Prints the manifests of this version for the installation in the cluster of the kubeconfig, and to stderr a
-summary. Settings and customised fields keep their values as with install. Without --image, the image keeps
+summary. Settings and customized fields keep their values as with install. Without --image, the image keeps
 its name and gets the tag of this version. The command changes nothing: apply the output with kubectl.
 
 The command refuses a version that cannot run together with the installed one, a cluster that is too old,

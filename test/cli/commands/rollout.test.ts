@@ -131,7 +131,7 @@ describe('plan --kubernetes-version', () => {
   test('lists the workloads that this version denies and the version before admits', async () => {
     const { code, stdout } = await plan('--kubernetes-version=v1.34', '-o', 'wide');
     const [assumed = '', ...rest] = stdout.split('\n\n');
-    assert.match(assumed, /; Kubernetes v1\.33 as the present version\.$/);
+    assert.match(assumed, /; Kubernetes v1\.33 as the current version\.$/);
     assert.equal(
       rest.join('\n\n'),
       `NAMESPACE   CURRENT              PLANNED      VERDICT         DENIED   REASON
@@ -144,7 +144,7 @@ shop (baseline)
     hostProbesAndHostLifecycle: probe or lifecycle host (container "c" uses probe or lifecycle host "10.0.0.1")
       spec.template.spec.containers[0].livenessProbe.tcpSocket.host
       Fix: Remove host from httpGet and tcpSocket in probes and lifecycle hooks: without it, they are sent to the pod.
-  Next: Change the workloads before the upgrade; or keep the present version: kubectl label namespace/shop pod-security.kubernetes.io/enforce-version=v1.33.
+  Next: Change the workloads before the upgrade; or keep the current version: kubectl label namespace/shop pod-security.kubernetes.io/enforce-version=v1.33.
 
 3 namespaces: 2 no violations, 1 violating; 1 workload (0 running pods) would be denied by Kubernetes v1.34 and not by v1.33
 `,
@@ -156,7 +156,7 @@ shop (baseline)
     const { code, stdout } = await plan('--kubernetes-version', 'v1.50', '-n', 'shop');
     assert.match(
       stdout,
-      /; Kubernetes v1\.36 as the present version; v1\.50 as v1\.37, whose Pod Security Standards are the newest known\.\n/,
+      /; Kubernetes v1\.36 as the current version; v1\.50 as v1\.37, whose Pod Security Standards are the newest known\.\n/,
     );
     assert.match(stdout, /; no workload would be denied by Kubernetes v1\.50 and not by v1\.36\n$/);
     assert.equal(code, 0);
@@ -169,7 +169,7 @@ shop (baseline)
     await writeFile(file, formatSettings({ podSecurity: { emulationVersion: 'v1.34' } }));
     const { stdout } = await plan('--kubernetes-version=v1.35', '--config', file);
     assert.match(stdout, /no workload would be denied by Kubernetes v1\.35 and not by v1\.34\n$/);
-    assert.doesNotMatch(stdout, /present version/);
+    assert.doesNotMatch(stdout, /current version/);
   });
 });
 
