@@ -424,7 +424,7 @@ interface Upgrade {
 
 /**
  * Computes which workloads a Kubernetes version denies and the current version admits, by the policies of the namespaces, or
- * by those that enforcement would apply. Otherwise as `planNamespaces`.
+ * by those that enforcement would apply. All other rules are those of `planNamespaces`.
  */
 export async function planUpgrade(
   facts: RolloutFacts,

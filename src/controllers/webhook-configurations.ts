@@ -70,7 +70,7 @@ export const webhookConfigurations: ControllerDefinition = {
 
 // The configurations that the settings require.
 
-/** What the installation reviews and enforces. */
+/** The scope of reviews and of enforcement in an installation. */
 export interface Enforcement {
   /** True if namespaces without Pod Security labels have a level that denies pods. */
   readonly podSecurity: boolean;

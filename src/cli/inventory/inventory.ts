@@ -145,7 +145,7 @@ function checkSource({ filename, kubeconfig, context }: InventoryValues): void {
 export type SubjectValues = Values<typeof subjectOptions> & Pick<InventoryValues, 'namespace'>;
 
 /**
- * Reads the manifests that a command evaluates, and their inventory: the cluster, or without one the manifests themselves.
+ * Reads the manifests that a command evaluates, and their inventory: the cluster, or the same manifests if there is no cluster.
  * @throws {UserError} for a source that cannot be read
  */
 export async function readSubjects(

@@ -476,7 +476,7 @@ describe('uninstall', () => {
 describe('uninstall deletes nothing', () => {
   const [hook] = INSTALLED.filter(({ kind }) => kind === 'ValidatingWebhookConfiguration');
   const KEPT = 'All other objects are kept: without them, API servers would deny requests that match the webhooks.\n';
-  /** Answers lists of validating webhook configurations, and refuses every change. */
+  /** Answers lists of validating webhook configurations, and rejects every change. */
   const respond: Responder = (response, request) => {
     const isHook = request.url?.includes('/validatingwebhookconfigurations') === true;
     const answer =
