@@ -1,4 +1,5 @@
-import { CONFIGURATION_NAME, SETTINGS_GENERATION_ANNOTATION } from '../kube/well-known.ts';
+import { createHash } from 'node:crypto';
+import { CONFIGURATION_NAME, INITIAL_SETTINGS_ANNOTATION, SETTINGS_GENERATION_ANNOTATION } from '../kube/well-known.ts';
 import { ApiError } from '../kube/status.ts';
 import { withTransitionTimes, type ConditionState } from '../kube/conditions.ts';
 import { deepEqual } from '../kube/equality.ts';
@@ -48,17 +49,22 @@ function createReconciler(controllerContext: ControllerContext): Reconciler {
   const { settings, settingsStatus, service, date, initialSettings: spec } = controllerContext;
   const { namespace } = service;
   const observeReplicas = createReplicaObserver();
-  let isApplied = false;
+  const digest = createHash('sha256').update(JSON.stringify(spec)).digest('hex').slice(0, 16);
+  let isRejected = false;
 
-  /** Creates the object, or applies the initial settings to fields that no other client has changed. */
+  /** The object has these initial settings, or had them before other clients changed it. */
+  const isApplied = ({ metadata }: PortcullisConfiguration): boolean =>
+    metadata?.annotations?.[INITIAL_SETTINGS_ANNOTATION] === digest;
+
+  /** Creates the object, or applies changed initial settings, unless other clients have changed their fields. */
   const applyInitial = async ({ cluster, logger }: ReconcileContext): Promise<void> => {
     try {
-      const metadata = { name: CONFIGURATION_NAME };
+      const metadata = { name: CONFIGURATION_NAME, annotations: { [INITIAL_SETTINGS_ANNOTATION]: digest } };
       // Until the definition is installed, the API server responds with 404.
-      isApplied = (await orUndefined(cluster.apply(KIND, { metadata, spec }, OPTIONS))) !== undefined;
+      await orUndefined(cluster.apply(KIND, { metadata, spec }, OPTIONS));
     } catch (error) {
       if (!(error instanceof ApiError) || error.status.code !== 409) throw error;
-      isApplied = true;
+      isRejected = true;
       logger.warn({ reason: error.message }, 'initial settings not applied: other clients have changed their fields');
     }
   };
@@ -83,7 +89,7 @@ function createReconciler(controllerContext: ControllerContext): Reconciler {
     async reconcile(name, context) {
       const { cluster } = context;
       const object = cluster.store.get(KIND, name);
-      if (!object || !isApplied) await applyInitial(context);
+      if (!object || (!isApplied(object) && !isRejected)) await applyInitial(context);
       if (!object) return CHECK;
       const generation = object.metadata?.generation ?? 0;
       const replicas = readReplicas(context);

@@ -164,6 +164,26 @@ suite('the PortcullisConfiguration of a live cluster', () => {
     await reported(/^generation 4, replicas 4$/, VALID, APPLIED);
     assert.deepEqual(await ask(running, 'strict'), { status: 200, verdict: false });
   });
+
+  test('receives initial settings when these change, and keeps later changes', async () => {
+    const restart = async (mode: string): Promise<void> => {
+      await running.stop();
+      const initial = `--initial-settings={"scc":{"mode":"${mode}"}}`;
+      running = await serve([`--kubeconfig=${await cluster.kubeconfig()}`, initial, ...certificate]);
+    };
+    const mode = async (): Promise<unknown> => {
+      const { spec } = (await cluster.admin.send('GET', CONFIGURATION)).body as PortcullisConfiguration;
+      return (spec?.['scc'] as { mode?: unknown } | undefined)?.mode;
+    };
+    await restart('enforce');
+    await until('the initial settings are applied', async () => (await mode()) === 'enforce');
+    await change({});
+    await restart('enforce');
+    await reported(/^generation 6, replicas 6$/, VALID, APPLIED);
+    assert.equal(await mode(), undefined);
+    await restart('report');
+    await until('changed initial settings are applied', async () => (await mode()) === 'report');
+  });
 });
 
 const CONFIGURATION = '/apis/config.portcullis.dev/v1alpha1/portcullisconfigurations/cluster';

@@ -46,7 +46,7 @@ suite('an installation with default settings', () => {
     await system.stop().finally(() => plane.stop());
   });
 
-  test('changes no label or annotation of any namespace', async () => {
+  test('changes no label or annotation of any namespace, by default and in phase Evaluate', async () => {
     const merge = { 'content-type': 'application/merge-patch+json' };
     for (const name of ['default', 'kube-public']) {
       const change = { metadata: { labels: { [ENFORCE]: 'restricted' } } };
@@ -57,6 +57,7 @@ suite('an installation with default settings', () => {
     const initial = await namespaces();
     await system.install();
     await system.scale(2);
+    await system.configure({ rollout: { phase: 'Evaluate' } });
     await eventually(async () => {
       const { status } = responseObject(await plane.admin.send('GET', CONFIG));
       assert.ok((status as JsonObject | undefined)?.['lastEvaluationTime']);

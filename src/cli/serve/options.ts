@@ -31,7 +31,7 @@ export const serveOptions = withEnvironment('PORTCULLIS', {
     help: 'File with the policy settings: a PortcullisConfiguration, or a PodSecurityConfiguration, alone or in an AdmissionConfiguration. Reloaded when it changes',
   }),
   'initial-settings': option('JSON', jsonObject, undefined, {
-    help: 'Fields of the spec of the PortcullisConfiguration, as JSON. The leader applies them, except for fields that other clients have changed',
+    help: 'Fields of the spec of the PortcullisConfiguration, as JSON. The leader applies them when they change, unless other clients have changed one of the fields',
     conflicts: ['config'],
   }),
   kubeconfig: option('FILE', text, undefined, {
