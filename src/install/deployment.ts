@@ -13,7 +13,7 @@ import type {
   V1TopologySpreadConstraint,
 } from '@kubernetes/client-node';
 import type { JsonObject, Wire } from '../kube/types.ts';
-import { INSTALLATION } from '../kube/well-known.ts';
+import { FEATURES_ANNOTATION, INSTALLATION } from '../kube/well-known.ts';
 import {
   LABELS,
   namespacedMetadata,
@@ -190,12 +190,17 @@ function serveArguments(settings: ManifestSettings): readonly string[] {
 /** Longer than a replica takes to stop: see `--shutdown-delay-duration`. */
 const GRACE_SECONDS = 60;
 
+const FEATURES = ['scc', 'rollout'] as const;
+
 /** The Deployment. A rolling update starts a replica before it stops another. */
 export function deployment(settings: ManifestSettings): ManifestOf<V1Deployment> {
   return {
     apiVersion: 'apps/v1',
     kind: 'Deployment',
-    metadata: namespacedMetadata(settings.namespace, INSTALLATION.name),
+    metadata: {
+      ...namespacedMetadata(settings.namespace, INSTALLATION.name),
+      annotations: { [FEATURES_ANNOTATION]: FEATURES.filter((name) => settings.features[name]).join() },
+    },
     spec: {
       replicas: settings.replicas,
       revisionHistoryLimit: 3,

@@ -170,6 +170,7 @@ const LABELS: Readonly<Record<string, string>> = {
 /** Expressions for annotations of objects of a kind, in addition to the common annotations. */
 const ANNOTATIONS: Readonly<Record<string, string>> = {
   CustomResourceDefinition: parsed('crdAnnotations'),
+  Deployment: parsed('featureAnnotations'),
   MutatingWebhookConfiguration: parsed('webhookAnnotations'),
   ServiceAccount: '.Values.serviceAccount.annotations',
   ValidatingWebhookConfiguration: parsed('webhookAnnotations'),

@@ -82,6 +82,9 @@ export const SERVING_CERTIFICATE_ANNOTATION = 'portcullis.dev/serving-certificat
 /** On the Lease of a replica: the generation of the PortcullisConfiguration that it applies. */
 export const SETTINGS_GENERATION_ANNOTATION = 'portcullis.dev/settings-generation';
 
+/** On the Deployment: the features of the installation, such as `scc,rollout`. */
+export const FEATURES_ANNOTATION = 'portcullis.dev/features';
+
 /** On the PortcullisConfiguration: a digest of the initial settings that the leader last applied. */
 export const INITIAL_SETTINGS_ANNOTATION = 'portcullis.dev/initial-settings';
 

@@ -27,6 +27,7 @@ import type {
 import { hasCaInjection, isPartOfPortcullis } from '../../kube/webhooks.ts';
 import {
   CONFIGURATION_NAME,
+  FEATURES_ANNOTATION,
   INJECT_CA_ANNOTATION,
   INSTALLATION,
   PART_OF,
@@ -380,14 +381,17 @@ function deriveSettings(installed: InstalledObjects): ManifestSettings {
   const own = configurations.filter(isPartOfPortcullis);
   const registered = own.flatMap(({ webhooks }) => webhooks.map(({ clientConfig }) => clientConfig.url)).find(Boolean);
   const url = deploymentArgument(deployment, 'webhook-url') ?? registered;
-  const serves = (group: string): boolean => groups.includes(group) && !groups.includes(OPENSHIFT);
+  const listed = deployment?.metadata?.annotations?.[FEATURES_ANNOTATION]?.split(',');
+  // Definitions may remain from other settings.
+  const has = (feature: 'scc' | 'rollout', group: string): boolean =>
+    listed?.includes(feature) ?? (groups.includes(group) && !groups.includes(OPENSHIFT));
   const policy = object?.spec ?? {};
   return {
     ...defaultSettings(VERSION),
     namespace,
     features: {
-      scc: serves(RESOURCES.RangeAllocation.group),
-      rollout: serves(RESOURCES.PSAEnforcementConfig.group),
+      scc: has('scc', RESOURCES.RangeAllocation.group),
+      rollout: has('rollout', RESOURCES.PSAEnforcementConfig.group),
     },
     policy: invalidReason(policy, namespace) === undefined ? policy : {},
     certificates: certificateSource(own),

@@ -121,6 +121,13 @@ helm.sh/resource-policy: keep
 {{- end }}
 {{- end }}
 
+{{/* The annotation of the Deployment with the features of the installation. */}}
+{{- define "portcullis.featureAnnotations" -}}
+{{- $features := list }}
+{{- range list "scc" "rollout" }}{{ if index $.Values.features . }}{{ $features = append $features . }}{{ end }}{{ end }}
+portcullis.dev/features: {{ join "," $features | quote }}
+{{- end }}
+
 {{/* The initial policy settings, as JSON. Without its definitions, SCC admission is off. */}}
 {{- define "portcullis.settings" -}}
 {{- $required := ternary (dict) (dict "scc" (dict "mode" "off")) .Values.features.scc }}
