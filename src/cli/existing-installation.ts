@@ -13,7 +13,13 @@ import { ENFORCEMENT_GATE } from '../policy/rollout/enforcement.ts';
 import { ROLLOUT_PHASES } from '../policy/rollout/settings.ts';
 import { resolveCompatibility, SCC_MODES } from '../policy/scc/mode.ts';
 import { VERSION } from './command.ts';
-import { deploymentArgument, ignoreNotFound, type AnyObject, type ClusterClient } from './installation.ts';
+import {
+  deploymentArgument,
+  deploymentFeatures,
+  ignoreNotFound,
+  type AnyObject,
+  type ClusterClient,
+} from './installation.ts';
 import { serveOptions } from './serve/options.ts';
 
 type Deployment = Kinds['Deployment'];
@@ -63,9 +69,8 @@ async function deriveSettings(
 ): Promise<Partial<ManifestSettings>> {
   const { name } = INSTALLATION;
   const monitoring = { group: 'monitoring.coreos.com', version: 'v1' };
-  const [scc, rollout, monitor, rules] = await Promise.all([
-    client.get(RESOURCES.ClusterRole, `${name}-scc`),
-    client.get(RESOURCES.ClusterRole, `${name}-rollout`),
+  const features = deploymentFeatures(deployment);
+  const [monitor, rules] = await Promise.all([
     client.get({ ...monitoring, resource: 'servicemonitors' }, name, namespace),
     client.get({ ...monitoring, resource: 'prometheusrules' }, name, namespace),
   ]);
@@ -74,9 +79,9 @@ async function deriveSettings(
   const [, runbook] = /"runbook_url":"([^#"]+)/.exec(JSON.stringify(rules ?? {})) ?? [];
   return {
     replicas: deployment.spec?.replicas ?? 1,
-    features: { scc: scc !== undefined, rollout: rollout !== undefined },
     certificates: certificateSource(deployment),
     monitoring: monitor ? 'prometheus-operator' : 'none',
+    ...(features ? { features } : {}),
     ...(image == null ? {} : { image }),
     ...(runbook === undefined ? {} : { runbook }),
     ...(url === undefined ? {} : { webhooks: { url } }),

@@ -5,6 +5,7 @@ import { posix } from 'node:path';
 import { connect, type ApiRequest, type Connection } from '../cluster/connection.ts';
 import { readPages } from '../cluster/lists.ts';
 import { UserError } from '../config/files.ts';
+import type { ManifestSettings } from '../install/index.ts';
 import type { JsonPatchOp } from '../kube/json-patch.ts';
 import { clusterScoped, objectPath, resourcePath, RESOURCES } from '../kube/resources.ts';
 import { ApiError } from '../kube/status.ts';
@@ -19,7 +20,7 @@ import {
   type ObjectMeta,
 } from '../kube/types.ts';
 import { CONFIGURATION_KINDS, type ConfigurationKind, type WebhookConfiguration } from '../kube/webhooks.ts';
-import { INSTALLATION } from '../kube/well-known.ts';
+import { FEATURES_ANNOTATION, INSTALLATION } from '../kube/well-known.ts';
 import { PROGRAM, VERSION, type Io } from './command.ts';
 import { inventoryOptions } from './inventory/inventory.ts';
 import { nonEmpty, oneOf, option, text, type Values } from './options.ts';
@@ -240,6 +241,16 @@ export function deploymentArgument(deployment: Deployment | undefined, option: s
   const arg = args[index];
   return arg === `--${option}` ? args[index + 1] : arg?.slice(option.length + 3);
 }
+
+/** The features of an installation; `undefined` if its Deployment does not name them. */
+export function deploymentFeatures(deployment: Deployment | undefined): ManifestSettings['features'] | undefined {
+  const names = deployment?.metadata?.annotations?.[FEATURES_ANNOTATION]?.split(',');
+  return names && { scc: names.includes('scc'), rollout: names.includes('rollout') };
+}
+
+/** The consequence of SCC definitions without enforcement. Charts detect OpenShift by the API group of SCCs. */
+export const CHART_CONSEQUENCE =
+  'charts that detect OpenShift by this group omit runAsUser and fsGroup, which only enforced SCCs complete';
 
 /** The object that a file of the replicas is mounted from. */
 interface FileSource {

@@ -32,6 +32,7 @@ import {
   type SettingChange,
 } from '../existing-installation.ts';
 import {
+  CHART_CONSEQUENCE,
   clusterOptions,
   DEFINITIONS,
   dryRunOption,
@@ -291,16 +292,13 @@ function isTooOld(version: string): boolean {
   return minor !== undefined && Number(minor) < MINIMUM_MINOR;
 }
 
-/** Charts omit fields that only OpenShift completes. */
-const CHART_CONSEQUENCE =
-  'the cluster will serve security.openshift.io: charts that detect OpenShift by this group omit runAsUser and fsGroup, which only enforced SCCs complete; --scc=false does not install it';
-
 function formatNotes(facts: ClusterFacts, settings: ManifestSettings): readonly string[] {
   const { server, version, groups, sccDefinition } = facts;
   const notes = [`Kubernetes ${version} at ${server}`];
   if (groups.includes(OPENSHIFT)) notes.push('detected OpenShift, which manages SCCs, their definitions and ranges');
   else if (settings.features.scc) {
-    if (!groups.includes(RESOURCES.SecurityContextConstraints.group)) notes.push(CHART_CONSEQUENCE);
+    if (!groups.includes(RESOURCES.SecurityContextConstraints.group))
+      notes.push(`the cluster will serve security.openshift.io: ${CHART_CONSEQUENCE}; --scc=false does not install it`);
     if (sccDefinition === 'others') notes.push('the definition of SCCs belongs to another product and is replaced');
     if (sccDefinition === 'unknown')
       notes.push('cannot read whether SCCs are defined: the output contains their definition');

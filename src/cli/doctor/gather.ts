@@ -2,6 +2,8 @@ import { connect } from 'node:tls';
 import { reviewAccess } from '../../cluster/access.ts';
 import { networkError } from '../../cluster/network-error.ts';
 import { UserError } from '../../config/files.ts';
+import { decodeSettings } from '../../config/portcullis-configuration.ts';
+import { CONTROLLER_NAMES } from '../../controllers/index.ts';
 import {
   buildManifests,
   decodePolicy,
@@ -10,6 +12,7 @@ import {
   type ManifestSettings,
 } from '../../install/index.ts';
 import { deepEqual } from '../../kube/equality.ts';
+import { formatFieldError } from '../../kube/field-error.ts';
 import { namespaced, resourcePath, RESOURCES } from '../../kube/resources.ts';
 import { ApiError } from '../../kube/status.ts';
 import type {
@@ -27,7 +30,6 @@ import type {
 import { hasCaInjection, isPartOfPortcullis } from '../../kube/webhooks.ts';
 import {
   CONFIGURATION_NAME,
-  FEATURES_ANNOTATION,
   INJECT_CA_ANNOTATION,
   INSTALLATION,
   PART_OF,
@@ -38,6 +40,7 @@ import { STANDARD_SCCS } from '../../policy/scc/standard.ts';
 import { VERSION } from '../command.ts';
 import {
   deploymentArgument,
+  deploymentFeatures,
   deploymentFile,
   readConfigurations,
   readServer,
@@ -381,17 +384,15 @@ function deriveSettings(installed: InstalledObjects): ManifestSettings {
   const own = configurations.filter(isPartOfPortcullis);
   const registered = own.flatMap(({ webhooks }) => webhooks.map(({ clientConfig }) => clientConfig.url)).find(Boolean);
   const url = deploymentArgument(deployment, 'webhook-url') ?? registered;
-  const listed = deployment?.metadata?.annotations?.[FEATURES_ANNOTATION]?.split(',');
-  // Definitions may remain from other settings.
-  const has = (feature: 'scc' | 'rollout', group: string): boolean =>
-    listed?.includes(feature) ?? (groups.includes(group) && !groups.includes(OPENSHIFT));
+  const serves = (group: string): boolean => groups.includes(group) && !groups.includes(OPENSHIFT);
   const policy = object?.spec ?? {};
   return {
     ...defaultSettings(VERSION),
     namespace,
-    features: {
-      scc: has('scc', RESOURCES.RangeAllocation.group),
-      rollout: has('rollout', RESOURCES.PSAEnforcementConfig.group),
+    // Definitions may remain from other settings.
+    features: deploymentFeatures(deployment) ?? {
+      scc: serves(RESOURCES.RangeAllocation.group),
+      rollout: serves(RESOURCES.PSAEnforcementConfig.group),
     },
     policy: invalidReason(policy, namespace) === undefined ? policy : {},
     certificates: certificateSource(own),
@@ -406,14 +407,9 @@ function certificateSource(own: readonly Configuration[]): ManifestSettings['cer
 }
 
 /** The reason why a spec of the PortcullisConfiguration is invalid. */
-export function invalidReason(policy: JsonObject, namespace: string): string | undefined {
-  try {
-    decodePolicy({ namespace, policy });
-    return undefined;
-  } catch (error) {
-    if (error instanceof UserError) return error.message;
-    throw error;
-  }
+export function invalidReason(spec: JsonObject, namespace: string): string | undefined {
+  const decoded = decodeSettings({ spec }, { controllers: CONTROLLER_NAMES, namespace });
+  return 'errors' in decoded ? decoded.errors.map(formatFieldError).join('; ') : undefined;
 }
 
 async function readUrlCertificates(

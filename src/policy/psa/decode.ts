@@ -56,7 +56,7 @@ export interface LocatedTemplate {
   readonly decoded: DecodedPod;
 }
 
-/** A decoded workload. An object of a resource that the settings name has any number of templates. */
+/** A decoded workload. An object of a resource that the settings name may have several templates. */
 export type Workload =
   | Decoded
   | {

@@ -1,3 +1,4 @@
+import { CHART_CONSEQUENCE } from '../../installation.ts';
 import { decodePolicy, MINIMUM_MINOR } from '../../../install/index.ts';
 import { latestVersion } from '../../../policy/pss/evaluate.ts';
 import type { Version } from '../../../policy/pss/policy.ts';
@@ -36,12 +37,9 @@ function describeLatest(server: Version | undefined, emulationVersion: Version |
   return info(object, `${meaning}, the newest known version`, `upgrade Portcullis for the checks of ${server}`);
 }
 
-/** Charts detect OpenShift by an API group that is installed with SCCs. */
 function describeGroups(settings: Facts['settings']): readonly CheckResult[] {
   const { mode } = decodePolicy(settings).scc;
   if (!settings.features.scc || mode === 'enforce') return [];
-  const impact =
-    'charts that detect OpenShift by this group omit runAsUser and fsGroup, which only enforced SCCs complete';
   const fix = 'portcullis scc plan # shows what spec.scc.mode=enforce would change';
-  return [info('security.openshift.io', `is served, and spec.scc.mode is ${mode}`, impact, fix)];
+  return [info('security.openshift.io', `is served, and spec.scc.mode is ${mode}`, CHART_CONSEQUENCE, fix)];
 }
