@@ -25,7 +25,7 @@ export interface WebhooksOptions {
   /** Returns the Pod Security configuration in force. */
   podSecurity(): PodSecurity;
   /** Returns the resources of other API groups that the settings name. */
-  workloadResources?(): readonly WorkloadResource[];
+  readonly workloadResources?: (() => readonly WorkloadResource[]) | undefined;
   /** Returns the settings of SCC admission in force. */
   scc(): SccSettings & { readonly authorization: Authorization };
   /** The rollout of Pod Security enforcement; absent if there is none. */
@@ -53,10 +53,11 @@ interface WebhookEntry {
 const WEBHOOKS: readonly WebhookEntry[] = [
   {
     registrations: [PSA, PSA_ADVISORY],
-    create: ({ rollout, scc, review: { waitingRoom }, metrics: { podSecurity: metrics }, ...settings }) =>
+    create: ({ podSecurity, workloadResources, rollout, scc, review: { waitingRoom }, metrics }) =>
       createPsaWebhook({
-        ...settings,
-        metrics,
+        podSecurity,
+        workloadResources,
+        metrics: metrics.podSecurity,
         waitingRoom,
         scc,
         workloads: createWorkloadAdmission(scc),

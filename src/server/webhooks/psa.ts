@@ -66,7 +66,7 @@ interface PsaWebhookOptions {
   /** Returns the configuration in force. */
   podSecurity(): PodSecurity;
   /** Returns the resources of other API groups that are reviewed as workloads. */
-  workloadResources?(): readonly WorkloadResource[];
+  readonly workloadResources?: (() => readonly WorkloadResource[]) | undefined;
   readonly metrics: Metrics['podSecurity'];
   readonly waitingRoom: WaitingRoom;
   /** Validates the SCC mode label of namespaces; absent: such labels have no meaning. */
