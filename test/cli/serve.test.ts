@@ -105,9 +105,8 @@ suite('a running server', () => {
     async (t) => {
       const folder = await mkdtemp(join(tmpdir(), 'portcullis-terminal-'));
       t.after(() => rm(folder, { recursive: true }));
-      const command = [process.execPath, MAIN, 'serve', '--dev-cluster', ...FREE_PORTS, `--cert-dir=${folder}`].join(
-        ' ',
-      );
+      // Without `exec`, some shells stay as the parent and report Ctrl-C as exit code 130.
+      const command = `exec ${[process.execPath, MAIN, 'serve', '--dev-cluster', ...FREE_PORTS, `--cert-dir=${folder}`].join(' ')}`;
       const child = spawn('script', ['-qefc', command, '/dev/null'], { stdio: ['pipe', 'pipe', 'ignore'] });
       let output = '';
       child.stdout.on('data', (chunk: Buffer) => (output += chunk.toString()));
