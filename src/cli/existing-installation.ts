@@ -259,6 +259,8 @@ const STRICTNESS: readonly (readonly [path: string, read: (settings: Settings) =
     ['scc.brokenSCC', ({ scc }) => resolveCompatibility(scc.compatibility).brokenScc, ['skip', 'deny']],
     ['scc.unprocessedPods', ({ scc }) => resolveCompatibility(scc.compatibility).unprocessedPods, ['pass', 'evaluate']],
     ['rollout.phase', ({ rollout }) => rollout.phase, ROLLOUT_PHASES],
+    ['kubelet.authorizer.mode', ({ kubelet }) => kubelet.authorizer.mode, ['recoverable', 'strict']],
+    ['olm.hardening.mode', ({ olm }) => olm.hardening.mode, ['off', 'report', 'fill', 'force']],
     [
       `featureGates.${ENFORCEMENT_GATE}`,
       ({ rollout }) => String(rollout.featureGates.get(ENFORCEMENT_GATE) ?? true),

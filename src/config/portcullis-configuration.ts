@@ -2,11 +2,19 @@
  * The PortcullisConfiguration: every policy setting, as an object of the cluster or as a document in a file. The schema is
  * the one of the CRD; rules that a schema cannot express are checked here.
  */
-import { duplicateValue, forbiddenField, invalidValue, notSupported, type FieldError } from '../kube/field-error.ts';
+import type { V1LabelSelector } from '@kubernetes/client-node';
+import {
+  duplicateValue,
+  forbiddenField,
+  invalidValue,
+  notSupported,
+  requiredField,
+  type FieldError,
+} from '../kube/field-error.ts';
 import { dnsLabelErrors, dnsSubdomainErrors } from '../kube/names.ts';
 import { withoutNulls } from '../kube/equality.ts';
 import { findKind, RESOURCES } from '../kube/resources.ts';
-import type { Result } from '../kube/types.ts';
+import type { Result, Wire } from '../kube/types.ts';
 import { parseDurationMs } from '../kube/units.ts';
 import type { WorkloadResource } from '../policy/pod/templates.ts';
 import {
@@ -18,6 +26,7 @@ import {
 } from '../policy/psa/configuration.ts';
 import { parseVersion, type Version } from '../policy/pss/policy.ts';
 import { ENFORCEMENT_GATE } from '../policy/rollout/enforcement.ts';
+import { UNMANAGED_NAMESPACES } from '../policy/rollout/label-sync.ts';
 import { DEFAULT_ROLLOUT, type RolloutSettings } from '../policy/rollout/settings.ts';
 import { defaultExemptNamespaces, type Compatibility, type SccSettings } from '../policy/scc/mode.ts';
 import {
@@ -29,6 +38,8 @@ import {
 } from '../policy/uid-range/ranges.ts';
 import { compileFields } from './ajv.ts';
 import schema from './portcullis-configuration.schema.json' with { type: 'json' };
+
+type LabelSelector = Wire<V1LabelSelector>;
 
 /** The JSON schema of the document, in the form of a CRD. Objects with other fields are rejected, too. */
 export const CONFIGURATION_SCHEMA = schema;
@@ -44,6 +55,8 @@ export interface Settings {
   readonly rollout: RolloutSettings;
   readonly scc: SccAdmissionSettings;
   readonly ranges: RangeSettings;
+  readonly kubelet: KubeletSettings;
+  readonly olm: OlmSettings;
   readonly disabledControllers: readonly string[];
   readonly webhooks: WebhookSettings;
 }
@@ -62,6 +75,36 @@ export interface SccAdmissionSettings extends SccSettings {
   readonly authorization: 'rbac' | 'sar';
   /** `install`: the standard SCCs are created and restored. */
   readonly standardSccs: 'install' | 'ignore';
+}
+
+/** The minimum version of kubelets, and how it is enforced. */
+export interface KubeletSettings {
+  /** Absent: no minimum. A minimum of `nodes.config.openshift.io` takes precedence. */
+  readonly minimumVersion?: string;
+  readonly authorizer: { readonly mode: 'recoverable' | 'strict' };
+  readonly admission: {
+    /** True if updates that keep the minimum pass while nodes are below it. */
+    readonly ratchet: boolean;
+    /** True if nodes that have reported no version deny a minimum. */
+    readonly strictNodes: boolean;
+    /** True if certificate requests of nodes below the minimum are denied. */
+    readonly certificates: boolean;
+    /** True if Leases and mirror pods of nodes below the minimum are denied. */
+    readonly nodeWrites: boolean;
+  };
+  /** True if nodes below the minimum are tainted. */
+  readonly taint: boolean;
+  /** LabelSelector of the nodes to which the minimum does not apply. Absent: it applies to all nodes. */
+  readonly exemptNodes?: LabelSelector;
+}
+
+/** The namespaces and pods of the Operator Lifecycle Manager. */
+export interface OlmSettings {
+  readonly autoLabeler: {
+    readonly mode: 'managed' | 'shipped' | 'seed' | 'off';
+    readonly exemptNamespaces: readonly string[];
+  };
+  readonly hardening: { readonly mode: 'off' | 'report' | 'fill' | 'force' };
 }
 
 /** Names that the settings may contain, and the namespace of the installation, which SCC admission exempts by default. */
@@ -122,6 +165,17 @@ interface Spec {
       Readonly<Record<'evaluationInterval' | 'maxEvaluationAge' | 'raiseSettleTime', string>> &
       Readonly<Record<'clientQPS' | 'clientBurst', number>>
   >;
+  readonly kubelet?: {
+    readonly minimumVersion?: string;
+    readonly authorizer?: Partial<KubeletSettings['authorizer']>;
+    readonly admission?: Partial<KubeletSettings['admission']>;
+    readonly taint?: boolean;
+    readonly exemptNodes?: LabelSelector;
+  };
+  readonly olm?: {
+    readonly autoLabeler?: Partial<OlmSettings['autoLabeler']>;
+    readonly hardening?: Partial<OlmSettings['hardening']>;
+  };
   readonly controllers?: { readonly disabled?: readonly string[] };
   readonly webhooks?: Partial<WebhookSettings>;
   readonly featureGates?: Readonly<Record<string, boolean>>;
@@ -152,6 +206,8 @@ function toSettings(spec: Spec, options: DecodeOptions, errors: FieldError[]): S
     rollout,
     scc: toScc(spec.scc, options, errors),
     ranges: toRanges(spec.namespaceRanges, errors),
+    kubelet: toKubelet(spec.kubelet, errors),
+    olm: toOlm(spec.olm, errors),
     disabledControllers,
     webhooks: { management: 'Managed', ...spec.webhooks },
   };
@@ -252,6 +308,49 @@ function toRanges(ranges: Spec['namespaceRanges'] = {}, errors: FieldError[]): R
   const problem = validateRangeSettings(settings);
   if (problem !== undefined) errors.push(invalidValue('spec.namespaceRanges', ranges, problem));
   return settings;
+}
+
+const MINIMUM_VERSION = /^(?:(?:0|[1-9]\d*)\.){2}(?:0|[1-9]\d*)$/;
+
+/** The message of OpenShift, with its misspelling. */
+const VERSION_FORMAT = 'minmumKubeletVersion must be in a semver compatible format of x.y.z, or empty';
+
+function toKubelet(kubelet: Spec['kubelet'] = {}, errors: FieldError[]): KubeletSettings {
+  const { minimumVersion = '', exemptNodes, authorizer, admission, taint = false } = kubelet;
+  if (minimumVersion !== '' && !MINIMUM_VERSION.test(minimumVersion)) {
+    errors.push(invalidValue('spec.kubelet.minimumVersion', minimumVersion, VERSION_FORMAT));
+  }
+  if (exemptNodes) errors.push(...findSelectorErrors('spec.kubelet.exemptNodes', exemptNodes));
+  return {
+    ...(minimumVersion === '' ? {} : { minimumVersion }),
+    authorizer: { mode: 'recoverable', ...authorizer },
+    admission: { ratchet: true, strictNodes: false, certificates: false, nodeWrites: false, ...admission },
+    taint,
+    ...(exemptNodes ? { exemptNodes } : {}),
+  };
+}
+
+/** The errors that no schema expresses. An empty selector would match all nodes. */
+function findSelectorErrors(path: string, selector: LabelSelector): FieldError[] {
+  const { matchLabels = {}, matchExpressions = [] } = selector;
+  if (Object.keys(matchLabels).length + matchExpressions.length === 0) {
+    return [invalidValue(path, selector, 'must have a requirement: an empty selector exempts all nodes')];
+  }
+  return matchExpressions.flatMap(({ operator, values = [] }, index) => {
+    const at = `${path}.matchExpressions[${index}].values`;
+    const needsValues = operator === 'In' || operator === 'NotIn';
+    if (needsValues && values.length === 0) {
+      return [requiredField(at, "must be specified when `operator` is 'In' or 'NotIn'")];
+    }
+    if (needsValues || values.length === 0) return [];
+    return [forbiddenField(at, "may not be specified when `operator` is 'Exists' or 'DoesNotExist'")];
+  });
+}
+
+function toOlm({ autoLabeler = {}, hardening }: Spec['olm'] = {}, errors: FieldError[]): OlmSettings {
+  const { exemptNamespaces = [...UNMANAGED_NAMESPACES], mode = 'managed' } = autoLabeler;
+  errors.push(...findNameErrors('spec.olm.autoLabeler.exemptNamespaces', autoLabeler.exemptNamespaces ?? []));
+  return { autoLabeler: { mode, exemptNamespaces }, hardening: { mode: 'off', ...hardening } };
 }
 
 const MIN_INTERVAL_MS = 60_000;

@@ -97,12 +97,19 @@ function createReconciler(controllerContext: ControllerContext): Reconciler {
       const time = `${date().toISOString().slice(0, 19)}Z`;
       const conditions = withTransitionTimes(states, object.status?.conditions, time);
       const status: Status = { observedGeneration: generation, conditions, replicas };
-      if (!deepEqual(status, object.status)) {
+      if (!deepEqual(status, ownStatus(object, states))) {
         await cluster.applyStatus(KIND, { metadata: { name }, status }, { ...OPTIONS, force: true });
       }
       return CHECK;
     },
   };
+}
+
+/** The part of the status that this controller maintains. Controllers of features add other fields and conditions. */
+function ownStatus({ status = {} }: PortcullisConfiguration, states: readonly ConditionState[]): object {
+  const { observedGeneration, replicas, conditions = [] } = status;
+  const own = conditions.filter(({ type }) => states.some((state) => state.type === type));
+  return { observedGeneration, conditions: own, replicas };
 }
 
 /** The conditions of a generation: whether it is valid, and whether all replicas have applied it. */

@@ -188,6 +188,8 @@ export interface PortcullisConfiguration extends KubeObject {
     readonly conditions?: readonly Condition[];
     /** The generation that each replica applies. */
     readonly replicas?: readonly { readonly name: string; readonly generation: number }[];
+    /** The minimum kubelet version that is enforced, and the one from which feature gates are computed. */
+    readonly kubelet?: { readonly minimumVersion?: string; readonly renderedMinimumVersion?: string };
   };
 }
 

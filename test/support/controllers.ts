@@ -3,6 +3,7 @@ import { createAll } from '../../src/cli/serve/dev-cluster.ts';
 import type { DevCluster } from '../../src/dev-cluster/index.ts';
 import type { Store } from '../../src/cluster/store.ts';
 import { createObservable, type Observable, type Settings } from '../../src/config/settings.ts';
+import { createDefaultSettings } from '../../src/config/portcullis-configuration.ts';
 import type { Controller, ControllerContext, ControllerDefinition } from '../../src/controllers/controller.ts';
 import { createController as createFromDefinition } from '../../src/controllers/index.ts';
 import { DEFINITIONS } from '../../src/install/index.ts';
@@ -65,21 +66,13 @@ export function createTestSettings(
   exemptions = NO_EXEMPTIONS,
   ranges: RangeSettings = DEFAULT_RANGES,
 ): TestSettings {
+  const defaults = createDefaultSettings({ controllers: [], namespace: INSTALLATION.namespace });
   const settings = createObservable<Settings>({
+    ...defaults,
     podSecurity: createPodSecurity({ ...DEFAULT_CONFIGURATION, exemptions }),
-    workloadResources: [],
     rollout: { ...DEFAULT_ROLLOUT, ...rollout },
-    scc: {
-      mode: 'enforce',
-      exemptNamespaces: [INSTALLATION.namespace],
-      compatibility: {},
-      preferUserNamespaces: false,
-      authorization: 'rbac',
-      standardSccs: 'install',
-    },
+    scc: { ...defaults.scc, mode: 'enforce', exemptNamespaces: [INSTALLATION.namespace] },
     ranges,
-    disabledControllers: [],
-    webhooks: { management: 'Managed' },
   });
   return {
     get value() {

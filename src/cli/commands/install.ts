@@ -185,8 +185,8 @@ function setting(argument: string): SettingChange {
   const [error] = errors;
   if (error) throw new UserError(`${path}: ${error.message}`);
   const value = documents[0]?.value ?? null;
-  // The only mode that YAML reads as a boolean.
-  return { path: path.split('.'), value: path === 'scc.mode' && value === false ? 'off' : value };
+  // YAML reads the mode off as a boolean.
+  return { path: path.split('.'), value: /^(scc|olm\.\w+)\.mode$/.test(path) && value === false ? 'off' : value };
 }
 
 /** A flag without a default. */

@@ -105,13 +105,13 @@ const PLATFORM =
  * The namespaces that are never managed.
  * @see https://github.com/openshift/cluster-policy-controller/blob/master/pkg/psalabelsyncer/nsexemptions/nsexemptions.go
  */
-const UNMANAGED: ReadonlySet<string> = new Set([
+export const UNMANAGED_NAMESPACES: ReadonlySet<string> = new Set([
   ...['default', 'kube-node-lease', 'kube-public', 'kube-system', 'openshift'],
   ...PLATFORM.split(' ').map((name) => `openshift-${name}`),
 ]);
 
 export function managementSettings(scc: ManagementSettings['scc']): ManagementSettings {
-  return { exemptNamespaces: UNMANAGED, scc };
+  return { exemptNamespaces: UNMANAGED_NAMESPACES, scc };
 }
 
 /** True if the label of the namespace enables the syncer, which then overwrites labels of other managers too. */
