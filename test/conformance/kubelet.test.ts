@@ -3,7 +3,20 @@ import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import type { SecurityContextConstraints } from '../../src/kube/scc.ts';
 import type { JsonObject, Pod } from '../../src/kube/types.ts';
-import { parseKubeletVersion, parseVersion } from '../../src/policy/kubelet/version.ts';
+import { compareNodes, reviewNodesConfig, type NodeState } from '../../src/policy/kubelet/admission.ts';
+import {
+  accessReviewStatus,
+  authorizeKubelet,
+  type AuthorizerDecision,
+  type AuthorizerMode,
+  type ResourceAttributes,
+} from '../../src/policy/kubelet/authorizer.ts';
+import {
+  parseKubeletVersion,
+  parseMinimum,
+  parseVersion,
+  type MinimumVersion,
+} from '../../src/policy/kubelet/version.ts';
 import { psaLevel } from '../../src/policy/rollout/scc-level.ts';
 import { auditUserNamespaces } from '../../src/policy/rollout/user-namespace-audit.ts';
 import { createSccSet, findCandidates } from '../../src/policy/scc/order.ts';
@@ -18,20 +31,16 @@ import { startEmptyCluster } from '../support/dev-cluster.ts';
 import { area, readCases, skip, testAreas, type Area, type Case } from '../support/conformance/cases.ts';
 import { createPodContext, laxScc, namespaceWith, podErrors } from '../support/scc.ts';
 
-/** Areas out of scope: Portcullis does not restrict the versions of kubelets. */
+/** Areas without a check. */
 const OUT_OF_SCOPE: readonly string[] = [
-  'access-review-reply',
   'authorization-modes',
-  'authorizer',
   'config-observer',
   'crd-schema',
   'feature-gates',
-  'latency-profile',
   'nodes-config',
   'product-schema',
   'skew',
   'transition',
-  'version-list',
 ];
 
 const STORED_AREA = 'scc-user-namespace-default';
@@ -86,6 +95,79 @@ interface CheckInput {
   readonly pod: JsonObject;
 }
 
+interface ReportedNode {
+  readonly name: string;
+  readonly kubeletVersion: string;
+}
+
+/** Nodes whose kubelets run. */
+function nodeStates(nodes: readonly ReportedNode[]): readonly NodeState[] {
+  return nodes.map((node) => ({ ...node, hasReadyCondition: true, isExempt: false }));
+}
+
+function readMinimum(text: string): MinimumVersion | undefined {
+  const parsed = parseMinimum(text);
+  assert.ok('value' in parsed);
+  return parsed.value;
+}
+
+interface AuthorizerInput {
+  readonly modes: readonly AuthorizerMode[];
+  readonly minimum: string;
+  readonly cacheSynced: boolean;
+  readonly nodes: readonly ReportedNode[];
+  readonly request: {
+    readonly user: { readonly name: string; readonly groups: readonly string[] } | null;
+    readonly resource?: ResourceAttributes;
+  };
+}
+
+interface AuthorizerResult {
+  readonly decision: AuthorizerDecision['decision'];
+  readonly reason: string;
+  readonly error: string;
+}
+
+function authorize(input: AuthorizerInput, mode: AuthorizerMode): AuthorizerResult {
+  const { user, resource } = input.request;
+  const nodes = nodeStates(input.nodes);
+  const findNode = (name: string): NodeState | undefined => nodes.find((node) => node.name === name);
+  const decision = authorizeKubelet(
+    { username: user?.name ?? '', groups: user?.groups ?? [], resource },
+    { minimum: readMinimum(input.minimum), mode, findNode: input.cacheSynced ? findNode : undefined },
+  );
+  const { reason = '', error = '' } = decision.decision === 'Deny' ? decision : {};
+  return { decision: decision.decision, reason, error };
+}
+
+/** Returns the first error of a list of versions, as upstream compares them. */
+function firstVersionError(minimum: string, versions: readonly string[]): string | null {
+  const parsed = parseMinimum(minimum);
+  if ('error' in parsed) return parsed.error;
+  const nodes = nodeStates(versions.map((kubeletVersion, index) => ({ name: String(index), kubeletVersion })));
+  const violations = parsed.value ? compareNodes(nodes, parsed.value, true).violations : [];
+  return violations[0]?.problem.message ?? null;
+}
+
+interface FieldResult {
+  readonly allowed: boolean;
+  readonly field?: string;
+  readonly detail?: string;
+}
+
+function changeProfile(from: string, to: string): FieldResult {
+  const state = { name: 'cluster', minimumKubeletVersion: '' };
+  const { errors } = reviewNodesConfig({
+    config: { ...state, workerLatencyProfile: to },
+    old: { ...state, workerLatencyProfile: from },
+    nodes: [],
+    ratchet: false,
+    strictNodes: true,
+  });
+  const [error] = errors;
+  return error ? { allowed: false, field: error.path, detail: error.detail } : { allowed: true };
+}
+
 /** The errors of an SCC without its name. */
 function levelErrors({ userNamespaceLevel, hostUsers }: LevelInput): readonly string[] {
   const errors = podErrors(createPodContext(laxScc({ userNamespaceLevel }), { spec: { hostUsers } }));
@@ -93,6 +175,35 @@ function levelErrors({ userNamespaceLevel, hostUsers }: LevelInput): readonly st
 }
 
 const AREAS: Readonly<Record<string, Area>> = {
+  authorizer: area<AuthorizerInput, Omit<AuthorizerResult, 'error'> & { readonly errorContains: string }>(
+    (input, { decision, reason, errorContains }) => {
+      for (const mode of input.modes) {
+        const result = authorize(input, mode);
+        assert.deepEqual([result.decision, result.reason], [decision, reason], mode);
+        if (errorContains === '') assert.equal(result.error, '', mode);
+        else assert.ok(result.error.includes(errorContains), `${mode}: ${result.error}`);
+      }
+    },
+  ),
+  'access-review-reply': area<AuthorizerResult, { readonly http: number; readonly status: unknown }>(
+    ({ decision, reason, error }, expected) => {
+      const cause = error.includes('not synced') ? 'not-synced' : 'node-not-found';
+      const status = accessReviewStatus(
+        decision === 'NoOpinion'
+          ? { decision, cause: 'sufficient' }
+          : { decision, cause, ...(error === '' ? { reason } : { error }) },
+      );
+      assert.deepEqual({ http: status ? 200 : 503, status: status ?? null }, expected);
+    },
+  ),
+  'version-list': area<{ readonly minimum: string; readonly kubeletVersions: readonly string[] }, unknown>(
+    ({ minimum, kubeletVersions }, expected) => {
+      assert.deepEqual({ error: firstVersionError(minimum, kubeletVersions) }, expected);
+    },
+  ),
+  'latency-profile': area<{ readonly from: string; readonly to: string }, unknown>(({ from, to }, expected) => {
+    assert.deepEqual(changeProfile(from, to), expected);
+  }),
   'scc-user-namespace': area<LevelInput, { readonly error?: string }>((input, { error }) => {
     assert.deepEqual(levelErrors(input), error === undefined ? [] : [error]);
   }),

@@ -36,6 +36,37 @@ export function parseVersion(text: string): Result<KubeletVersion> {
   return error === undefined ? { value } : { error };
 }
 
+/** A minimum kubelet version as it was submitted, and its numbers. */
+export interface MinimumVersion {
+  readonly text: string;
+  readonly version: KubeletVersion;
+}
+
+/** Parses a minimum kubelet version. An empty text means that there is no minimum. */
+export function parseMinimum(text: string): Result<MinimumVersion | undefined> {
+  if (text === '') return { value: undefined };
+  const parsed = parseVersion(text);
+  if ('value' in parsed) return { value: { text, version: parsed.value } };
+  return { error: `failed to parse submitted version ${text} ${parsed.error}` };
+}
+
+/** Why a kubelet does not meet a minimum: its version is lower, or it is not a version. */
+export interface KubeletProblem {
+  readonly type: 'outdated' | 'unknown';
+  readonly message: string;
+}
+
+/** Compares the version that a node reports with a minimum. Returns undefined for a version that is not lower. */
+export function findKubeletProblem(reported: string, minimum: MinimumVersion): KubeletProblem | undefined {
+  const parsed = parseKubeletVersion(reported);
+  if ('error' in parsed) {
+    return { type: 'unknown', message: `failed to parse node version ${reported}: ${parsed.error}` };
+  }
+  if (compareKubeletVersions(parsed.value, minimum.version) >= 0) return undefined;
+  const versions = `kubelet version is ${parsed.value.join('.')}, which is lower than minimumKubeletVersion of ${minimum.text}`;
+  return { type: 'outdated', message: `kubelet version is outdated: ${versions}` };
+}
+
 /** Negative if the first is older, 0 if they are equal. */
 export function compareKubeletVersions(a: KubeletVersion, b: KubeletVersion): number {
   const index = a.findIndex((number, position) => number !== b[position]);

@@ -1,0 +1,142 @@
+/** Admission with the minimum kubelet version: of the configuration of nodes, of nodes, and of requests for certificates. */
+import { forbiddenField, invalidValue, type FieldError } from '../../kube/field-error.ts';
+import { compareBytes, quote } from '../../kube/text.ts';
+import { findKubeletProblem, parseMinimum, type KubeletProblem, type MinimumVersion } from './version.ts';
+
+/** The part of a Node that the minimum concerns. */
+export interface NodeState {
+  readonly name: string;
+  /** The kubelet version that the node reports; empty if there is none. */
+  readonly kubeletVersion: string;
+  /** True if the kubelet has reported the condition `Ready`. */
+  readonly hasReadyCondition: boolean;
+  /** True if the minimum does not apply to the node. */
+  readonly isExempt: boolean;
+}
+
+/** A node whose kubelet does not meet the minimum. */
+export interface NodeViolation {
+  readonly node: NodeState;
+  readonly problem: KubeletProblem;
+}
+
+interface NodeComparison {
+  readonly violations: readonly NodeViolation[];
+  /** Nodes that have not reported a version yet. */
+  readonly skipped: readonly NodeState[];
+}
+
+/**
+ * Compares all nodes with a minimum, in the order of their names. A node that has reported neither a version nor the
+ * condition `Ready` was created for a machine that has not started; it is skipped unless `strictNodes` is set.
+ */
+export function compareNodes(
+  nodes: readonly NodeState[],
+  minimum: MinimumVersion,
+  strictNodes: boolean,
+): NodeComparison {
+  const violations: NodeViolation[] = [];
+  const skipped: NodeState[] = [];
+  const compared = nodes.filter(({ isExempt }) => !isExempt).sort((a, b) => compareBytes(a.name, b.name));
+  for (const node of compared) {
+    const isUnreported = node.kubeletVersion === '' && !node.hasReadyCondition;
+    const problem = findKubeletProblem(node.kubeletVersion, minimum);
+    if (isUnreported && !strictNodes) skipped.push(node);
+    else if (problem !== undefined) violations.push({ node, problem });
+  }
+  return { violations, skipped };
+}
+
+/** The part of `nodes.config.openshift.io/cluster` that is reviewed. Absent texts are empty. */
+export interface NodesConfig {
+  readonly name: string;
+  readonly minimumKubeletVersion: string;
+  readonly workerLatencyProfile: string;
+}
+
+export interface NodesConfigReview {
+  readonly config: NodesConfig;
+  /** The previous state; absent for a new object. */
+  readonly old?: NodesConfig | undefined;
+  /** All nodes; absent until they are known. */
+  readonly nodes: readonly NodeState[] | undefined;
+  /** An unchanged minimum is not compared with the nodes. */
+  readonly ratchet: boolean;
+  /** Nodes that have not reported a version yet violate the minimum. */
+  readonly strictNodes: boolean;
+}
+
+interface FieldReview {
+  readonly errors: readonly FieldError[];
+  readonly warnings: readonly string[];
+}
+
+/**
+ * Reviews a write of the configuration of nodes. Its status is not reviewed.
+ * @see https://github.com/openshift/kubernetes/blob/master/openshift-kube-apiserver/admission/customresourcevalidation/node/validate_node_config.go
+ */
+export function reviewNodesConfig(review: NodesConfigReview): FieldReview {
+  const { config, old } = review;
+  const { errors, warnings } = reviewMinimum(review);
+  const first = old === undefined ? validateName(config) : validateLatencyProfile(old, config);
+  return { errors: [...first, ...errors], warnings };
+}
+
+function validateName({ name }: NodesConfig): readonly FieldError[] {
+  return name === 'cluster' ? [] : [invalidValue('metadata.name', name, 'must be cluster')];
+}
+
+const EXTREME_PROFILE = 'LowUpdateSlowReaction';
+const DEFAULT_PROFILES: readonly string[] = ['', 'Default'];
+
+function validateLatencyProfile(
+  { workerLatencyProfile: from }: NodesConfig,
+  { workerLatencyProfile: to }: NodesConfig,
+): readonly FieldError[] {
+  const isExtreme =
+    (DEFAULT_PROFILES.includes(from) && to === EXTREME_PROFILE) ||
+    (from === EXTREME_PROFILE && DEFAULT_PROFILES.includes(to));
+  if (!isExtreme) return [];
+  const change = `cannot update worker latency profile from ${quote(from)} to ${quote(to)}`;
+  const advice = 'please select any other profile with supported transition such as "MediumUpdateAverageReaction"';
+  const detail = `${change} as extreme profile transition is unsupported, ${advice}`;
+  return [invalidValue('spec.workerLatencyProfile', to, detail)];
+}
+
+const FIELD = 'spec.minimumKubeletVersion';
+
+function reviewMinimum({ config, old, nodes, ratchet, strictNodes }: NodesConfigReview): FieldReview {
+  const value = config.minimumKubeletVersion;
+  if (ratchet && old?.minimumKubeletVersion === value) return NO_FINDINGS;
+  if (nodes === undefined) {
+    const detail = 'caches not synchronized, cannot validate minimumKubeletVersion';
+    return { errors: [{ type: 'InternalError', path: FIELD, detail }], warnings: [] };
+  }
+  const parsed = parseMinimum(value);
+  if ('error' in parsed) return { errors: [invalidValue(FIELD, value, parsed.error)], warnings: [] };
+  if (parsed.value === undefined) return NO_FINDINGS;
+  const { violations, skipped } = compareNodes(nodes, parsed.value, strictNodes);
+  const [first] = violations;
+  return {
+    errors: first === undefined ? [] : [minimumError(value, first.problem)],
+    warnings: [
+      ...limitWarnings(violations.map(({ node, problem }) => `node ${quote(node.name)}: ${problem.message}`)),
+      ...limitWarnings(skipped.map(({ name }) => `node ${quote(name)}: ${NOT_REPORTED}`)),
+    ],
+  };
+}
+
+const NO_FINDINGS: FieldReview = { errors: [], warnings: [] };
+const NOT_REPORTED = 'it has not reported a kubelet version and is not compared with minimumKubeletVersion';
+
+function minimumError(value: string, { type, message }: KubeletProblem): FieldError {
+  return type === 'outdated' ? forbiddenField(FIELD, message) : invalidValue(FIELD, value, message);
+}
+
+/** API servers truncate the warnings of a response at 4096 characters. */
+const MAX_WARNINGS = 30;
+
+function limitWarnings(warnings: readonly string[]): readonly string[] {
+  const rest = warnings.length - MAX_WARNINGS;
+  return rest <= 0 ? warnings : [...warnings.slice(0, MAX_WARNINGS), `and ${rest} more nodes`];
+}

@@ -1,0 +1,126 @@
+/**
+ * The authorizer of the minimum kubelet version: it denies the requests of nodes with an older kubelet, and has no opinion
+ * about all others. It never allows a request.
+ */
+import { quote } from '../../kube/text.ts';
+import type { NodeState } from './admission.ts';
+import { findKubeletProblem, type MinimumVersion } from './version.ts';
+
+/** The attributes of a request on a resource. Absent texts are empty. */
+export interface ResourceAttributes {
+  readonly verb: string;
+  readonly group: string;
+  readonly resource: string;
+  readonly subresource: string;
+  readonly name: string;
+}
+
+/** The user and the attributes of a request to an API server. */
+export interface AccessRequest {
+  readonly username: string;
+  readonly groups: readonly string[];
+  /** Absent for a request that is not for a resource, such as `/version`. */
+  readonly resource?: ResourceAttributes | undefined;
+}
+
+/**
+ * `strict`: the decisions of OpenShift. `recoverable`: a node may also create a Node and patch its own Node, so that it can
+ * register, and report the version of its kubelet after an upgrade.
+ */
+export type AuthorizerMode = 'strict' | 'recoverable';
+
+/** The state on which decisions depend. */
+export interface AuthorizerState {
+  /** The enforced minimum; absent: none. */
+  readonly minimum: MinimumVersion | undefined;
+  readonly mode: AuthorizerMode;
+  /** Returns a node by its name. Absent until all nodes are known. */
+  readonly findNode?: ((name: string) => NodeState | undefined) | undefined;
+}
+
+/** Why the authorizer has no opinion. */
+type NoOpinionCause = 'no-minimum' | 'exempt' | 'not-a-node' | 'recoverable' | 'exempt-node' | 'sufficient';
+/** Why the authorizer denies a request. */
+type DenialCause = 'not-synced' | 'node-not-found' | 'unknown-version' | 'outdated';
+
+/** The decision. A denial has a reason, or an error if the version of the kubelet is not known. */
+export type AuthorizerDecision =
+  | { readonly decision: 'NoOpinion'; readonly cause: NoOpinionCause }
+  | { readonly decision: 'Deny'; readonly cause: DenialCause; readonly reason?: string; readonly error?: string };
+
+/**
+ * Decides about a request.
+ * @see https://github.com/openshift/kubernetes/blob/master/openshift-kube-apiserver/authorization/minimumkubeletversion/minimum_kubelet_version.go
+ */
+export function authorizeKubelet(request: AccessRequest, state: AuthorizerState): AuthorizerDecision {
+  const { minimum, mode, findNode } = state;
+  const { resource } = request;
+  if (minimum === undefined) return NO_MINIMUM;
+  if (resource !== undefined && isExempt(resource)) return EXEMPT;
+  const name = nodeName(request);
+  if (name === undefined) return NOT_A_NODE;
+  if (mode === 'recoverable' && resource !== undefined && isRecovery(resource, name)) return RECOVERABLE;
+  if (findNode === undefined) {
+    return denyWithError('not-synced', `node informer not synced, cannot check if node ${name} is new enough`);
+  }
+  const node = findNode(name);
+  if (node === undefined) return denyWithError('node-not-found', `node ${quote(name)} not found`);
+  if (node.isExempt) return EXEMPT_NODE;
+  const problem = findKubeletProblem(node.kubeletVersion, minimum);
+  if (problem === undefined) return SUFFICIENT;
+  if (problem.type === 'unknown') return denyWithError('unknown-version', problem.message);
+  return { decision: 'Deny', cause: 'outdated', reason: problem.message };
+}
+
+const NO_MINIMUM: AuthorizerDecision = { decision: 'NoOpinion', cause: 'no-minimum' };
+const EXEMPT: AuthorizerDecision = { decision: 'NoOpinion', cause: 'exempt' };
+const NOT_A_NODE: AuthorizerDecision = { decision: 'NoOpinion', cause: 'not-a-node' };
+const RECOVERABLE: AuthorizerDecision = { decision: 'NoOpinion', cause: 'recoverable' };
+const EXEMPT_NODE: AuthorizerDecision = { decision: 'NoOpinion', cause: 'exempt-node' };
+const SUFFICIENT: AuthorizerDecision = { decision: 'NoOpinion', cause: 'sufficient' };
+
+function denyWithError(cause: DenialCause, error: string): AuthorizerDecision {
+  return { decision: 'Deny', cause, error };
+}
+
+/** Requests that every user may send as far as the minimum is concerned. */
+function isExempt({ group, resource, verb }: ResourceAttributes): boolean {
+  if (group === '' && resource === 'nodes') return verb === 'get' || verb === 'update';
+  return group === 'authorization.k8s.io' && resource === 'subjectaccessreviews';
+}
+
+/** Requests with which a node registers, or reports the version of an upgraded kubelet. */
+function isRecovery({ group, resource, verb, subresource, name }: ResourceAttributes, node: string): boolean {
+  if (group !== '' || resource !== 'nodes') return false;
+  if (verb === 'create') return subresource === '';
+  return verb === 'patch' && (subresource === '' || subresource === 'status') && name === node;
+}
+
+const NODE_PREFIX = 'system:node:';
+const NODE_GROUP = 'system:nodes';
+
+/** Returns the name of the node that a user is, which may be empty, and undefined for another user. */
+export function nodeName({ username, groups }: Pick<AccessRequest, 'username' | 'groups'>): string | undefined {
+  if (!username.startsWith(NODE_PREFIX) || !groups.includes(NODE_GROUP)) return undefined;
+  return username.slice(NODE_PREFIX.length);
+}
+
+/** The status of a SubjectAccessReview. */
+export interface AccessReviewStatus {
+  readonly allowed: false;
+  readonly denied?: true;
+  readonly reason?: string;
+  readonly evaluationError?: string;
+}
+
+/**
+ * Returns the status of the reply, or undefined if the caller must try again. API servers cache statuses and ignore
+ * `evaluationError`.
+ */
+export function accessReviewStatus(decision: AuthorizerDecision): AccessReviewStatus | undefined {
+  if (decision.decision === 'NoOpinion') return { allowed: false };
+  const { cause, reason, error } = decision;
+  if (cause === 'not-synced') return undefined;
+  if (error === undefined) return { allowed: false, denied: true, ...(reason === undefined ? {} : { reason }) };
+  return { allowed: false, denied: true, reason: error, evaluationError: error };
+}
