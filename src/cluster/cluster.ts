@@ -1,5 +1,5 @@
 import type { JsonPatchOp } from '../kube/json-patch.ts';
-import type { Kind, Kinds, KubeObject, UserInfo } from '../kube/types.ts';
+import type { JsonObject, Kind, Kinds, KubeObject, UserInfo } from '../kube/types.ts';
 import type { Action } from '../policy/rbac/rules.ts';
 import type { Store } from './store.ts';
 
@@ -33,15 +33,18 @@ export interface ClusterEvent {
  */
 export interface Cluster {
   readonly store: Store;
+  /** Returns false while the cluster does not serve the kind. Its definition may be installed later. */
+  serves(kind: Kind): boolean;
   /** Reads the object from the API server. */
   get<K extends Kind>(kind: K, name: string, namespace?: string): Promise<Kinds[K]>;
   create<K extends Kind>(kind: K, object: Kinds[K], options: WriteOptions): Promise<Kinds[K]>;
   /** Replaces the object. Rejects with 409 if `metadata.resourceVersion` is set and not the current version. */
   update<K extends Kind>(kind: K, object: Kinds[K], options: WriteOptions): Promise<Kinds[K]>;
+  /** Sends operations as a JSON patch, and an object as a JSON merge patch. */
   patch<K extends Kind>(
     kind: K,
     key: { readonly name: string; readonly namespace?: string },
-    ops: readonly JsonPatchOp[],
+    patch: readonly JsonPatchOp[] | JsonObject,
     options: WriteOptions,
   ): Promise<Kinds[K]>;
   /** Server-side apply. The object contains only the fields that the field manager owns. */

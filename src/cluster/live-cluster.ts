@@ -21,6 +21,10 @@ export interface Scope {
   readonly kind: Kind;
   readonly namespace?: string;
   readonly name?: string;
+  /** Only objects with these labels. */
+  readonly labelSelector?: string;
+  /** Requests and stores only the metadata. */
+  readonly isMetadataOnly?: boolean;
 }
 
 interface LiveClusterOptions {
@@ -68,6 +72,7 @@ export function createLiveCluster(options: LiveClusterOptions): LiveCluster {
   const reflectors = new Map<Kind, Reflector>();
   const listed = new Map<Kind, PromiseWithResolvers<undefined>>();
   const unsynced = new Set<Kind>();
+  const unserved = new Set<Kind>();
   const failures = new Map<Kind, string>();
   const stopped = Promise.withResolvers<undefined>();
   let definitions: Reflector | undefined;
@@ -81,7 +86,7 @@ export function createLiveCluster(options: LiveClusterOptions): LiveCluster {
     definitions.start();
   };
   const followKind = (scope: Scope): void => {
-    const { kind, namespace, name } = scope;
+    const { kind, namespace, name, labelSelector, isMetadataOnly = false } = scope;
     const firstList = Promise.withResolvers<undefined>();
     listed.set(kind, firstList);
     unsynced.add(kind);
@@ -89,17 +94,25 @@ export function createLiveCluster(options: LiveClusterOptions): LiveCluster {
     writers.set(kind, restrictToScope(writer, scope));
     const onListed = (): void => {
       unsynced.delete(kind);
+      unserved.delete(kind);
       firstList.resolve(undefined);
     };
     const info = RESOURCES[kind];
-    const unserved = {
+    const handleUnserved = {
       confirm: (signal: AbortSignal) => isUnserved(connection, info, signal),
-      onConfirmed: watchDefinitions,
+      onConfirmed() {
+        unserved.add(kind);
+        watchDefinitions();
+      },
     };
     const reflector = createLoggingReflector(info.resource, {
       path: resourcePath(kind, namespace),
       // Permission for the one object is sufficient for a list with this field selector.
-      query: name === undefined ? {} : { fieldSelector: `metadata.name=${name}` },
+      query: {
+        ...(name === undefined ? {} : { fieldSelector: `metadata.name=${name}` }),
+        ...(labelSelector === undefined ? {} : { labelSelector }),
+      },
+      ...(isMetadataOnly ? { accept: METADATA_ONLY } : {}),
       pageSize: pageSize ?? PAGE_SIZES[kind],
       sink: writer,
       onListed,
@@ -107,7 +120,7 @@ export function createLiveCluster(options: LiveClusterOptions): LiveCluster {
         if (reason === undefined) failures.delete(kind);
         else failures.set(kind, reason);
       },
-      ...(BUILT_IN_GROUPS.has(info.group) ? {} : { unserved }),
+      ...(BUILT_IN_GROUPS.has(info.group) ? {} : { unserved: handleUnserved }),
     });
     reflectors.set(kind, reflector);
     reflector.start();
@@ -118,6 +131,7 @@ export function createLiveCluster(options: LiveClusterOptions): LiveCluster {
 
   return {
     store,
+    serves: (kind) => !unserved.has(kind),
     ...createWrites(connection, (kind) => writers.get(kind)),
     recordEvent: createEventRecorder({ connection, clock, now }),
     reviewAccess: (user, attributes) => reviewAccess(connection, user, attributes),
@@ -219,15 +233,21 @@ function objectList(object: JsonObject, name: string): readonly JsonObject[] {
   return Array.isArray(list) ? list.filter(isObject) : [];
 }
 
-/** The custom resource definitions. Only their names are needed. */
-const DEFINITIONS = {
-  path: '/apis/apiextensions.k8s.io/v1/customresourcedefinitions',
-  accept: { list: metadataOnly('PartialObjectMetadataList'), watch: metadataOnly('PartialObjectMetadata') },
+/** The accepted types of lists and watch events that contain only metadata. */
+const METADATA_ONLY = {
+  list: metadataOnly('PartialObjectMetadataList'),
+  watch: metadataOnly('PartialObjectMetadata'),
 } as const;
 
 function metadataOnly(kind: string): string {
   return `application/json;as=${kind};g=meta.k8s.io;v=v1,application/json`;
 }
+
+/** The custom resource definitions. Only their names are needed. */
+const DEFINITIONS = {
+  path: '/apis/apiextensions.k8s.io/v1/customresourcedefinitions',
+  accept: METADATA_ONLY,
+} as const;
 
 /** Calls the function for each new or changed definition of a kind that this program reads. */
 function createDefinitionSink(onDefined: (kind: Kind) => void): Sink {
@@ -278,12 +298,12 @@ export function createWrites(
     },
     update: (kind, object, options) =>
       write(kind, options, { method: 'PUT', path: pathFor(kind, object), body: withType(kind, object) }),
-    patch: (kind, { name, namespace }, ops, options) =>
+    patch: (kind, { name, namespace }, patch, options) =>
       write(kind, options, {
         method: 'PATCH',
         path: objectPath(kind, name, namespace),
-        contentType: 'application/json-patch+json',
-        body: ops,
+        contentType: `application/${Array.isArray(patch) ? 'json-patch' : 'merge-patch'}+json`,
+        body: patch,
       }),
     apply: (kind, object, options) => write(kind, options, apply(kind, object, options)),
     applyStatus: (kind, object, options) => write(kind, options, apply(kind, object, options, '/status')),

@@ -23,6 +23,8 @@ export function createProjections(): (kind: Kind) => Projection {
     if (kind === 'Pod') return { project: (object) => projectPod(object, context), isSame: isSameContent };
     const path = podTemplatePath(RESOURCES[kind].group, kind);
     if (path) return { project: (object) => projectWorkload(path, object, context), isSame: isSameContent };
+    if (kind === 'ClusterServiceVersion')
+      return { project: (object) => projectCsv(object, context), isSame: isSameContent };
     return { project: (object) => projectWhole(object, context), isSame: isSameVersion };
   };
 }
@@ -239,6 +241,13 @@ function projectMetadata(
 
 function filterMembers(object: JsonObject, isKept: (key: string) => boolean): JsonObject {
   return Object.fromEntries(Object.entries(object).filter(([key]) => isKept(key)));
+}
+
+/** Whether a ClusterServiceVersion is a copy. Its annotations contain whole manifests. */
+function projectCsv({ metadata }: JsonObject, { type, share }: Context): Kinds[Kind] {
+  const marks = (key: string): boolean => key === 'olm.copiedFrom' || key === 'olm.operatorNamespace';
+  const kept = projectMetadata(isObject(metadata) ? metadata : {}, share, ['managedFields'], marks);
+  return { ...type, metadata: kept };
 }
 
 /** Returns the pooled object that equals the value. A new object enters the pool as `onNew` returns it. */

@@ -369,12 +369,13 @@ function fence(cluster: Cluster, isLeading: () => boolean): Cluster {
   };
   return {
     store: cluster.store,
+    serves: cluster.serves,
     get: cluster.get,
     recordEvent: cluster.recordEvent,
     reviewAccess: cluster.reviewAccess,
     create: (kind, object, options) => asLeader(() => cluster.create(kind, object, options)),
     update: (kind, object, options) => asLeader(() => cluster.update(kind, object, options)),
-    patch: (kind, key, ops, options) => asLeader(() => cluster.patch(kind, key, ops, options)),
+    patch: (kind, key, patch, options) => asLeader(() => cluster.patch(kind, key, patch, options)),
     apply: (kind, object, options) => asLeader(() => cluster.apply(kind, object, options)),
     applyStatus: (kind, object, options) => asLeader(() => cluster.applyStatus(kind, object, options)),
     remove: (kind, name, namespace) => asLeader(() => cluster.remove(kind, name, namespace)),

@@ -5,7 +5,7 @@ import type { Connection } from '../cluster/connection.ts';
 import { createEventRecorder } from '../cluster/event-recorder.ts';
 import { createWrites } from '../cluster/live-cluster.ts';
 import { createStore, type Store } from '../cluster/store.ts';
-import { findKind, resourcePath } from '../kube/resources.ts';
+import { findKind, RESOURCES, resourcePath } from '../kube/resources.ts';
 import type { UserInfo } from '../kube/types.ts';
 import type { CallWebhook } from './admission/https.ts';
 import { createAdmission } from './admission/index.ts';
@@ -62,6 +62,7 @@ export function createDevCluster({ clock, call }: DevClusterOptions): DevCluster
   let controllers: Controllers | undefined;
   return {
     ...createWrites(connection),
+    serves: (kind) => registry.preferred(RESOURCES[kind]) !== undefined,
     recordEvent: createEventRecorder({ connection, clock: systemClock, now: clock }),
     store,
     reviewAccess: (user, attributes) => Promise.resolve(access(user, attributes)),

@@ -49,6 +49,7 @@ export const RESOURCES: Readonly<Record<Kind, ResourceInfo>> = {
   PSAEnforcementConfig: clusterScoped('config.openshift.io/v1alpha1', 'psaenforcementconfigs'),
   PortcullisConfiguration: clusterScoped('config.portcullis.dev/v1alpha1', 'portcullisconfigurations'),
   FeatureGate: clusterScoped('config.openshift.io/v1', 'featuregates'),
+  ClusterServiceVersion: namespaced('operators.coreos.com/v1alpha1', 'clusterserviceversions'),
   Report: namespaced('openreports.io/v1alpha1', 'reports'),
 };
 

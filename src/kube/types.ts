@@ -129,6 +129,7 @@ export interface Kinds extends WorkloadKinds {
   PSAEnforcementConfig: PSAEnforcementConfig;
   PortcullisConfiguration: PortcullisConfiguration;
   FeatureGate: FeatureGate;
+  ClusterServiceVersion: ClusterServiceVersion;
   Report: Report;
 }
 
@@ -249,6 +250,11 @@ export interface Report extends KubeObject {
   readonly scope: ReportSubject;
   readonly summary: Readonly<Record<ReportResult['result'], number>>;
   readonly results: readonly ReportResult[];
+}
+
+/** An installed operator. The store of a live cluster keeps only its metadata. */
+export interface ClusterServiceVersion extends KubeObject {
+  readonly status?: { readonly reason?: string };
 }
 
 /** A value, or the reason why there is none. */

@@ -35,6 +35,12 @@ export const FORMER_LABEL_SYNC_MANAGER = 'cluster-policy-controller';
 /** The field manager of labels of namespaces in which SCC admission is disabled. */
 export const RUN_LEVEL_ZERO_MANAGER = 'privileged-namespaces-psa-label-syncer';
 
+/** The annotation of a namespace: `"true"` if the OLM auto-labeler manages its label, `"false"` opts it out. */
+export const OLM_MANAGED_ANNOTATION = 'olm.auto-labeler.managed';
+
+/** The name of the OLM auto-labeler, also as field manager. */
+export const OLM_AUTO_LABELER = 'olm-auto-labeler';
+
 /** The name of the controller that allocates UIDs and SELinux labels, also as field manager. */
 export const RANGE_ALLOCATION_MANAGER = 'namespace-security-allocation-controller';
 

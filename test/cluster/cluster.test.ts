@@ -123,6 +123,7 @@ describe('a live cluster', () => {
 
   test('a kind is watched as soon as it is defined', async () => {
     const path = '/apis/apiextensions.k8s.io/v1/customresourcedefinitions';
+    assert.equal(live.serves('SecurityContextConstraints'), false);
     for (const definition of DEFINITIONS) await server.admin.send('POST', path, definition);
     await server.cluster.idle();
     const [standard] = STANDARD_SCCS;
@@ -134,6 +135,7 @@ describe('a live cluster', () => {
       'content-type': 'application/json-patch+json',
     });
     await found(() => live.store.get('SecurityContextConstraints', name)?.priority === 77 || undefined);
+    assert.equal(live.serves('SecurityContextConstraints'), true);
   });
 
   test('watches only the configured scope of a kind', async () => {

@@ -33,6 +33,9 @@ export function clusterContract(name: string, makeCluster: () => Promise<Contrac
       const patch = [{ op: 'add', path: '/metadata/labels', value: { a: 'b' } }] as const;
       await cluster.patch('ServiceAccount', { name: 'written', namespace: 'contract-a' }, patch, options);
       assert.deepEqual(cluster.store.get('ServiceAccount', 'written', 'contract-a')?.metadata?.labels, { a: 'b' });
+      const merge = { metadata: { labels: { a: null, c: 'd' } } };
+      await cluster.patch('ServiceAccount', { name: 'written', namespace: 'contract-a' }, merge, options);
+      assert.deepEqual(cluster.store.get('ServiceAccount', 'written', 'contract-a')?.metadata?.labels, { c: 'd' });
       await cluster.remove('ServiceAccount', 'written', 'contract-a');
       assert.equal(cluster.store.get('ServiceAccount', 'written', 'contract-a'), undefined);
     });
@@ -78,6 +81,9 @@ export function clusterContract(name: string, makeCluster: () => Promise<Contrac
       const message =
         'Operation cannot be fulfilled on serviceaccounts "stale": the object has been modified; please apply your changes to the latest version and try again';
       await rejects(cluster.update('ServiceAccount', change({ a: '2' }), options), 409, message);
+      const merge = { metadata: { resourceVersion: first.metadata?.resourceVersion, labels: { a: '3' } } };
+      const key = { name: 'stale', namespace: 'contract-a' };
+      await rejects(cluster.patch('ServiceAccount', key, merge, options), 409, message);
       assert.deepEqual(cluster.store.get('ServiceAccount', 'stale', 'contract-a')?.metadata?.labels, { a: '1' });
     });
 

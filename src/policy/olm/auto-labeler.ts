@@ -1,0 +1,148 @@
+/** Decides which namespaces of operators get the label that enables the label syncer. */
+import type { ClusterServiceVersion, JsonObject, KubeObject, Namespace } from '../../kube/types.ts';
+import { LABEL_SYNC_LABEL, OLM_MANAGED_ANNOTATION } from '../../kube/well-known.ts';
+
+/**
+ * `managed`: the decision table. `shipped`: the behavior of the labeler of OpenShift, which only adds labels. `seed`: the
+ * behavior of its design document, which reacts to events only. `off`: no writes.
+ */
+export const LABELER_MODES = ['managed', 'shipped', 'seed', 'off'] as const;
+export type LabelerMode = (typeof LABELER_MODES)[number];
+
+/** On a copy of a ClusterServiceVersion: the namespace of the original. Any value marks a copy. */
+const COPIED_FROM_LABEL = 'olm.copiedFrom';
+/** On a ClusterServiceVersion: the namespace of its operator. On a copy this is another namespace. */
+const OPERATOR_NAMESPACE_ANNOTATION = 'olm.operatorNamespace';
+const PREFIX = 'openshift-';
+
+/** OLM copies the ClusterServiceVersion of a global operator into every namespace. Copies do not count. */
+export function isCopied(csv: ClusterServiceVersion): boolean {
+  const { metadata, status } = csv;
+  const operatorNamespace = metadata?.annotations?.[OPERATOR_NAMESPACE_ANNOTATION];
+  return (
+    hasCopiedLabel(csv) ||
+    (operatorNamespace !== undefined && operatorNamespace !== metadata?.namespace) ||
+    status?.reason === 'Copied'
+  );
+}
+
+function hasCopiedLabel({ metadata }: KubeObject): boolean {
+  return metadata?.labels?.[COPIED_FROM_LABEL] !== undefined;
+}
+
+/** Why a namespace is evaluated. */
+export type LabelerTrigger = 'csv-created' | 'csv-updated' | 'csv-deleted' | 'namespace' | 'startup' | 'resync';
+
+export interface LabelerInput {
+  readonly namespace: Namespace;
+  /** All ClusterServiceVersions of the namespace that are known, copies included. */
+  readonly csvs: readonly ClusterServiceVersion[];
+  /** The events since the last decision about the namespace. */
+  readonly triggers: ReadonlySet<LabelerTrigger>;
+  readonly mode: LabelerMode;
+  readonly exemptNamespaces: readonly string[];
+}
+
+export interface LabelerDecision {
+  /** `label`: sets the label. `manage`: sets the label and the annotation. `release`: removes both. */
+  readonly action: 'none' | 'label' | 'manage' | 'release';
+  /** The row of the decision table in the mode `managed`, otherwise the mode. */
+  readonly row: string;
+  /** One clause for logs and for `olm status`. */
+  readonly reason: string;
+}
+
+export function decideLabeling(input: LabelerInput): LabelerDecision {
+  switch (input.mode) {
+    case 'managed':
+      return decideManaged(input);
+    case 'shipped':
+      return decideShipped(input);
+    case 'seed':
+      return decideSeed(input);
+    case 'off':
+      return { action: 'none', row: 'off', reason: 'the auto-labeler is off' };
+  }
+}
+
+/** The JSON merge patch of a decision, or `undefined` without changes. A concurrent change of the namespace rejects it. */
+export function labelingPatch({ metadata }: Namespace, { action }: LabelerDecision): JsonObject | undefined {
+  if (action === 'none') return undefined;
+  const value = action === 'release' ? null : 'true';
+  return {
+    metadata: {
+      ...(metadata?.resourceVersion === undefined ? {} : { resourceVersion: metadata.resourceVersion }),
+      labels: { [LABEL_SYNC_LABEL]: value },
+      ...(action === 'label' ? {} : { annotations: { [OLM_MANAGED_ANNOTATION]: value } }),
+    },
+  };
+}
+
+function readState({ namespace: { metadata }, csvs }: LabelerInput) {
+  return {
+    name: metadata?.name ?? '',
+    isTerminating: metadata?.deletionTimestamp != null,
+    label: metadata?.labels?.[LABEL_SYNC_LABEL],
+    annotation: metadata?.annotations?.[OLM_MANAGED_ANNOTATION],
+    hasOwnCsv: csvs.some((csv) => !isCopied(csv)),
+  };
+}
+
+/** Returns why a namespace is never labeled, or `undefined`. */
+function ineligibility({ namespace: { metadata }, exemptNamespaces }: LabelerInput): string | undefined {
+  const name = metadata?.name ?? '';
+  if (!name.startsWith(PREFIX)) return `the name does not start with ${PREFIX}`;
+  return exemptNamespaces.includes(name) ? 'the namespace is exempt' : undefined;
+}
+
+/** The decision table. Row 5 has precedence over rows 3, 4 and 6. */
+function decideManaged(input: LabelerInput): LabelerDecision {
+  const { isTerminating, label, annotation, hasOwnCsv } = readState(input);
+  const { triggers } = input;
+  const canRelease = triggers.has('csv-deleted') || triggers.has('startup');
+  const ineligible = isTerminating ? 'the namespace is being deleted' : ineligibility(input);
+  if (ineligible !== undefined) return row(1, 'none', ineligible);
+  if (annotation === 'false') return row(2, 'none', `opted out by the annotation ${OLM_MANAGED_ANNOTATION}`);
+  if (annotation === 'true') {
+    if (!hasOwnCsv && canRelease) return row(5, 'release', 'managed, and the last operator was removed');
+    if (label !== 'true') return row(4, 'label', 'managed, and the label was changed or removed');
+    return hasOwnCsv ? row(3, 'none', 'managed') : row(6, 'none', 'managed, without an operator');
+  }
+  if (label !== undefined) return row(7, 'none', 'not managed: the label has another owner');
+  return hasOwnCsv ? row(9, 'manage', 'an operator is installed') : row(8, 'none', 'no operator is installed');
+}
+
+function row(number: number, action: LabelerDecision['action'], reason: string): LabelerDecision {
+  return { action, row: String(number), reason };
+}
+
+/** Labels terminating namespaces too. Copies count on events of namespaces unless they have the label. */
+function decideShipped(input: LabelerInput): LabelerDecision {
+  const { label, hasOwnCsv } = readState(input);
+  const { triggers, csvs } = input;
+  const isCsvEvent = triggers.has('csv-created') || triggers.has('csv-updated');
+  const isOther = [...triggers].some((one) => !one.startsWith('csv-'));
+  const isInstalled = (isCsvEvent && hasOwnCsv) || (isOther && csvs.some((csv) => !hasCopiedLabel(csv)));
+  const none = (reason: string): LabelerDecision => ({ action: 'none', row: 'shipped', reason });
+  const ineligible = ineligibility(input);
+  if (ineligible !== undefined) return none(ineligible);
+  if (label !== undefined) return none('the label is present');
+  if (!isInstalled) return none('no operator is installed');
+  return { action: 'label', row: 'shipped', reason: 'an operator is installed' };
+}
+
+/** Reacts to the events only, with neither exempt nor terminating namespaces. Only the label marks a copy. */
+function decideSeed(input: LabelerInput): LabelerDecision {
+  const { name, label, annotation } = readState(input);
+  const { triggers } = input;
+  const isInstalled = input.csvs.some((csv) => !hasCopiedLabel(csv));
+  const decision = (action: LabelerDecision['action'], reason: string) => ({ action, row: 'seed', reason });
+  if (!name.startsWith(PREFIX)) return decision('none', `the name does not start with ${PREFIX}`);
+  if (triggers.has('csv-deleted') && annotation === 'true' && !isInstalled)
+    return decision('release', 'managed, and the last operator was removed');
+  if (triggers.has('csv-created') && isInstalled && label === undefined && annotation !== 'false')
+    return decision('manage', 'an operator was installed');
+  if (triggers.has('namespace') && annotation === 'true' && label !== 'true')
+    return decision('label', 'managed, and the label was changed or removed');
+  return decision('none', 'no event requires a change');
+}
