@@ -73,7 +73,16 @@ const PUBLIC_FILES: ReadonlyMap<string, readonly string[]> = new Map([
   ['telemetry', ['counters.ts', 'logger.ts', 'metrics.ts']],
   [
     'config',
-    ['ajv.ts', 'configuration.ts', 'files.ts', 'manifests.ts', 'portcullis-configuration.ts', 'settings.ts', 'yaml.ts'],
+    [
+      'ajv.ts',
+      'configuration.ts',
+      'files.ts',
+      'manifests.ts',
+      'portcullis-configuration.ts',
+      'setting-paths.ts',
+      'settings.ts',
+      'yaml.ts',
+    ],
   ],
   ['tls', ['certificate-pair.ts', 'files.ts', 'issue.ts', 'keyring.ts', 'protocol.ts', 'trust.ts']],
   [

@@ -1,5 +1,6 @@
 /** An installation that exists in a cluster: its settings, its enforcement, and what others customized in its objects. */
 import { UserError } from '../config/files.ts';
+import { listSettings, settingOwners, withSetting, type Setting } from '../config/setting-paths.ts';
 import type { Settings } from '../config/settings.ts';
 import { decodePolicy, INITIAL_SETTINGS, type Manifest, type ManifestSettings } from '../install/index.ts';
 import { applyDefaults } from '../kube/defaults.ts';
@@ -173,44 +174,8 @@ export function manifestPath({ apiVersion, kind, metadata: { name, namespace } }
 
 // Changes of the settings.
 
-/** A changed setting. */
-export interface SettingChange {
-  readonly path: readonly string[];
-  readonly value: unknown;
-}
-
-/** A copy of the spec with one more setting. */
-export function withSetting(spec: JsonObject, { path: [name = '', ...rest], value }: SettingChange): JsonObject {
-  const inner = spec[name];
-  const content = isObject(inner) ? inner : {};
-  return { ...spec, [name]: rest.length === 0 ? value : withSetting(content, { path: rest, value }) };
-}
-
-/** The settings of a spec. Lists are one setting. */
-export function listSettings(spec: JsonObject, parents: readonly string[] = []): readonly SettingChange[] {
-  return Object.entries(spec).flatMap(([name, value]) => {
-    const path = [...parents, name];
-    return isObject(value) && Object.keys(value).length > 0 ? listSettings(value, path) : [{ path, value }];
-  });
-}
-
-/** The value of a setting; `undefined` if it is absent. */
-export function settingAt(spec: JsonObject | undefined, path: readonly string[]): unknown {
-  return path.reduce<unknown>((value, name) => (isObject(value) ? value[name] : undefined), spec);
-}
-
 /** The field manager of `kubectl apply --server-side`. */
 export const KUBECTL = 'kubectl';
-const LEADER = 'settings-status-controller';
-
-/** The field managers of a setting, without the leader. */
-function settingOwners({ metadata }: PortcullisConfiguration, path: readonly string[]): readonly string[] {
-  const entries: readonly JsonObject[] = metadata?.managedFields ?? [];
-  const fields = ['fieldsV1', 'f:spec', ...path.map((name) => `f:${name}`)];
-  return entries
-    .filter((entry) => settingAt(entry, fields) !== undefined && entry['manager'] !== LEADER)
-    .map(({ manager, operation }) => (operation === 'Apply' ? String(manager) : `${String(manager)} (update)`));
-}
 
 /** How changed settings become effective. */
 interface DividedSettings {
@@ -228,7 +193,7 @@ interface DividedSettings {
  */
 export function divideSettings(
   { configuration, initial }: Pick<Installation, 'configuration' | 'initial'>,
-  changes: readonly SettingChange[],
+  changes: readonly Setting[],
 ): DividedSettings {
   const ownersAt = (path: readonly string[]): readonly string[] =>
     configuration ? settingOwners(configuration, path) : [];

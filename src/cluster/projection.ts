@@ -194,7 +194,11 @@ function projectWhole(object: JsonObject, context: Context): Kinds[Kind] {
 }
 
 /** Kinds whose field ownership decisions read. In other objects managedFields is the largest part. */
-export const WITH_OWNERSHIP: ReadonlySet<Kind> = new Set(['Namespace', 'PSAEnforcementConfig']);
+export const WITH_OWNERSHIP: ReadonlySet<Kind> = new Set([
+  'Namespace',
+  'PSAEnforcementConfig',
+  'PortcullisConfiguration',
+]);
 
 /** Kinds that this program never replaces, so that a dropped annotation is not lost. */
 const READ_ONLY: ReadonlySet<Kind> = new Set(['Node', 'ServiceAccount', 'Role', 'RoleBinding']);

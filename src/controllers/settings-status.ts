@@ -1,9 +1,10 @@
 import { createHash } from 'node:crypto';
+import { listSettings, settingAt, SETTINGS_MANAGER, settingOwners, withSetting } from '../config/setting-paths.ts';
 import { CONFIGURATION_NAME, INITIAL_SETTINGS_ANNOTATION, SETTINGS_GENERATION_ANNOTATION } from '../kube/well-known.ts';
 import { ApiError } from '../kube/status.ts';
 import { withTransitionTimes, type ConditionState } from '../kube/conditions.ts';
 import { deepEqual } from '../kube/equality.ts';
-import type { PortcullisConfiguration } from '../kube/types.ts';
+import type { JsonObject, PortcullisConfiguration } from '../kube/types.ts';
 import {
   orUndefined,
   rule,
@@ -17,12 +18,11 @@ import {
 } from './controller.ts';
 import { createReplicaObserver, isReplicaLease } from './replica-leases.ts';
 
-const NAME = 'settings-status-controller';
 const KIND = 'PortcullisConfiguration';
-const OPTIONS = { fieldManager: NAME };
+const OPTIONS = { fieldManager: SETTINGS_MANAGER };
 
 export const settingsStatus: ControllerDefinition = {
-  name: NAME,
+  name: SETTINGS_MANAGER,
   description: 'creates the PortcullisConfiguration, and reports in its status which replicas have applied it',
   runsOn: 'leader',
   permissions: [
@@ -50,22 +50,22 @@ function createReconciler(controllerContext: ControllerContext): Reconciler {
   const { namespace } = service;
   const observeReplicas = createReplicaObserver();
   const digest = createHash('sha256').update(JSON.stringify(spec)).digest('hex').slice(0, 16);
-  let isRejected = false;
 
   /** The object has these initial settings, or had them before other clients changed it. */
   const isApplied = ({ metadata }: PortcullisConfiguration): boolean =>
     metadata?.annotations?.[INITIAL_SETTINGS_ANNOTATION] === digest;
 
-  /** Creates the object, or applies changed initial settings, unless other clients have changed their fields. */
+  /** Creates the object, or applies changed initial settings, except those whose fields other clients have changed. */
   const applyInitial = async ({ cluster, logger }: ReconcileContext): Promise<void> => {
+    const metadata = { name: CONFIGURATION_NAME, annotations: { [INITIAL_SETTINGS_ANNOTATION]: digest } };
     try {
-      const metadata = { name: CONFIGURATION_NAME, annotations: { [INITIAL_SETTINGS_ANNOTATION]: digest } };
       // Until the definition is installed, the API server responds with 404.
       await orUndefined(cluster.apply(KIND, { metadata, spec }, OPTIONS));
     } catch (error) {
-      if (!(error instanceof ApiError) || error.status.code !== 409) throw error;
-      isRejected = true;
-      logger.warn({ reason: error.message }, 'initial settings not applied: other clients have changed their fields');
+      const conflicts = conflictingFields(error);
+      if (conflicts.length === 0) throw error;
+      await cluster.apply(KIND, { metadata, spec: withoutFields(spec, conflicts) }, OPTIONS);
+      logger.warn({ fields: conflicts }, 'initial settings not applied: other clients have changed these fields');
     }
   };
 
@@ -89,11 +89,11 @@ function createReconciler(controllerContext: ControllerContext): Reconciler {
     async reconcile(name, context) {
       const { cluster } = context;
       const object = cluster.store.get(KIND, name);
-      if (!object || (!isApplied(object) && !isRejected)) await applyInitial(context);
+      if (!object || !isApplied(object)) await applyInitial(context);
       if (!object) return CHECK;
       const generation = object.metadata?.generation ?? 0;
       const replicas = readReplicas(context);
-      const states = describe(generation, settingsStatus(), replicas);
+      const states = describe(generation, settingsStatus(), replicas, findOverridden(spec, object));
       const time = `${date().toISOString().slice(0, 19)}Z`;
       const conditions = withTransitionTimes(states, object.status?.conditions, time);
       const status: Status = { observedGeneration: generation, conditions, replicas };
@@ -112,11 +112,36 @@ function ownStatus({ status = {} }: PortcullisConfiguration, states: readonly Co
   return { observedGeneration, conditions: own, replicas };
 }
 
+/** The fields that a server-side apply does not change, since other clients have changed them, such as `.spec.scc.mode`. */
+function conflictingFields(error: unknown): readonly string[] {
+  if (!(error instanceof ApiError) || error.status.code !== 409) return [];
+  return error.status.details?.causes?.flatMap(({ field }) => field ?? []) ?? [];
+}
+
+function withoutFields(spec: JsonObject, fields: readonly string[]): JsonObject {
+  const contains = (outer: string, inner: string): boolean => `${inner}.`.startsWith(`${outer}.`);
+  const settings = listSettings(spec).filter(({ path }) => {
+    const own = `.spec.${path.join('.')}`;
+    return !fields.some((field) => contains(field, own) || contains(own, field));
+  });
+  return settings.reduce(withSetting, {});
+}
+
+/** The initial settings that other clients have changed, with these clients. */
+function findOverridden(spec: JsonObject, object: PortcullisConfiguration): readonly string[] {
+  return listSettings(spec).flatMap(({ path, value }) => {
+    const owners = settingOwners(object, path);
+    const isOverridden = owners.length > 0 && !deepEqual(settingAt(object.spec, path), value);
+    return isOverridden ? [`spec.${path.join('.')} (${owners.join(', ')})`] : [];
+  });
+}
+
 /** The conditions of a generation: whether it is valid, and whether all replicas have applied it. */
 function describe(
   observedGeneration: number,
   { generation = 0, problem }: ReturnType<ControllerContext['settingsStatus']>,
   replicas: NonNullable<Status['replicas']>,
+  overridden: readonly string[],
 ): readonly ConditionState[] {
   const inForce = generation === 0 ? 'the default settings' : `the settings of generation ${generation}`;
   const isCurrent = generation === observedGeneration;
@@ -130,8 +155,7 @@ function describe(
       ? {
           type: 'Applied',
           status: 'True',
-          reason: 'InForce',
-          message: 'all replicas have applied these settings',
+          ...describeInForce(overridden),
           observedGeneration,
         }
       : {
@@ -144,4 +168,14 @@ function describe(
           observedGeneration,
         };
   return [accepted, applied];
+}
+
+function describeInForce(overridden: readonly string[]): Pick<ConditionState, 'reason' | 'message'> {
+  const message = 'all replicas have applied these settings';
+  if (overridden.length === 0) return { reason: 'InForce', message };
+  const list = overridden.join(', ');
+  return {
+    reason: 'InitialSettingsOverridden',
+    message: `${message}; other clients have changed these initial settings of the Deployment: ${list}`,
+  };
 }

@@ -184,6 +184,20 @@ suite('the PortcullisConfiguration of a live cluster', () => {
     await restart('report');
     await until('changed initial settings are applied', async () => (await mode()) === 'report');
   });
+
+  test('keeps what other clients have changed, and gets the other initial settings', async () => {
+    await change({ scc: { mode: 'off' } });
+    await running.stop();
+    const initial = '--initial-settings={"scc":{"mode":"report"},"webhooks":{"timeoutSeconds":9}}';
+    running = await serve([`--kubeconfig=${await cluster.kubeconfig()}`, initial, ...certificate]);
+    await reported(
+      /, replicas \d+$/,
+      VALID,
+      /^Applied True InitialSettingsOverridden: all replicas have applied these settings; other clients have changed these initial settings of the Deployment: spec\.scc\.mode \(\w+ \(update\)\)$/,
+    );
+    const { spec } = (await cluster.admin.send('GET', CONFIGURATION)).body as PortcullisConfiguration;
+    assert.deepEqual(spec, { scc: { mode: 'off' }, webhooks: { timeoutSeconds: 9 } });
+  });
 });
 
 const CONFIGURATION = '/apis/config.portcullis.dev/v1alpha1/portcullisconfigurations/cluster';

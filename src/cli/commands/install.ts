@@ -1,4 +1,5 @@
 import { UserError } from '../../config/files.ts';
+import { listSettings, settingAt, withSetting, type Setting } from '../../config/setting-paths.ts';
 import { printYaml, readDocuments } from '../../config/yaml.ts';
 import {
   buildManifests,
@@ -21,15 +22,11 @@ import {
   findWeakenings,
   keepCustomized,
   KUBECTL,
-  listSettings,
   lostVersions,
   manifestPath,
   readInstallation,
   readObjects,
-  settingAt,
-  withSetting,
   type Installation,
-  type SettingChange,
 } from '../existing-installation.ts';
 import {
   CHART_CONSEQUENCE,
@@ -150,7 +147,7 @@ type FeatureValues = Pick<Values<typeof planOptions>, 'scc' | 'rollout' | 'webho
 const NO_OPTIONS: FeatureValues = { scc: undefined, rollout: undefined, webhooks: undefined, set: [] };
 
 /** The policy settings of the options. */
-function requestedChanges({ webhooks, set }: FeatureValues, hasSccs: boolean): readonly SettingChange[] {
+function requestedChanges({ webhooks, set }: FeatureValues, hasSccs: boolean): readonly Setting[] {
   return [
     ...(hasSccs ? [] : [{ path: ['scc', 'mode'], value: 'off' }]),
     ...(webhooks === undefined ? [] : [{ path: ['webhooks', 'management'], value: WEBHOOKS[webhooks] }]),
@@ -178,7 +175,7 @@ function withOptions(base: ManifestSettings, values: FeatureValues): ManifestSet
 }
 
 /** Parses an argument of `--set`. */
-function setting(argument: string): SettingChange {
+function setting(argument: string): Setting {
   const [, path = '', text = ''] = /^([\w.]+)=(.*)$/s.exec(argument) ?? [];
   if (path === '') throw new UserError(`${quote(argument)} is not a setting such as scc.mode=enforce`);
   const { documents, errors } = readDocuments(text, '--set');

@@ -14,14 +14,19 @@ export const configuration: Check = {
       if (invalid !== undefined) return [problem(OBJECT, invalid, { impact: LAST_VALID, fix: FIXES.settings })];
       const { generation } = object.metadata ?? {};
       const failed = object.status?.conditions?.find(({ status }) => status === 'False');
-      return failed
-        ? [
-            warning(OBJECT, `${failed.type} is False: ${failed.message}`, {
-              impact: LAST_VALID,
-              fix: failed.type === 'Accepted' ? FIXES.settings : FIXES.logs(namespace),
-            }),
-          ]
-        : [ok(OBJECT, `generation ${generation ?? 0} is valid and in force`)];
+      if (failed) {
+        return [
+          warning(OBJECT, `${failed.type} is False: ${failed.message}`, {
+            impact: LAST_VALID,
+            fix: failed.type === 'Accepted' ? FIXES.settings : FIXES.logs(namespace),
+          }),
+        ];
+      }
+      const overridden = object.status?.conditions?.find(({ reason }) => reason === 'InitialSettingsOverridden');
+      return [
+        ok(OBJECT, `generation ${generation ?? 0} is valid and in force`),
+        ...(overridden ? [info(OBJECT, overridden.message)] : []),
+      ];
     }),
 };
 

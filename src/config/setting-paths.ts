@@ -1,0 +1,41 @@
+/** Single settings of the spec of a PortcullisConfiguration, by their paths. */
+import { isObject, type JsonObject, type PortcullisConfiguration } from '../kube/types.ts';
+
+/** A setting and its value. */
+export interface Setting {
+  /** Names of fields, from the spec. */
+  readonly path: readonly string[];
+  readonly value: unknown;
+}
+
+/** A copy of the spec with one more setting. */
+export function withSetting(spec: JsonObject, { path: [name = '', ...rest], value }: Setting): JsonObject {
+  const inner = spec[name];
+  const content = isObject(inner) ? inner : {};
+  return { ...spec, [name]: rest.length === 0 ? value : withSetting(content, { path: rest, value }) };
+}
+
+/** The settings of a spec. Lists are one setting. */
+export function listSettings(spec: JsonObject, parents: readonly string[] = []): readonly Setting[] {
+  return Object.entries(spec).flatMap(([name, value]) => {
+    const path = [...parents, name];
+    return isObject(value) && Object.keys(value).length > 0 ? listSettings(value, path) : [{ path, value }];
+  });
+}
+
+/** The value of a setting; `undefined` if it is absent. */
+export function settingAt(spec: JsonObject | undefined, path: readonly string[]): unknown {
+  return path.reduce<unknown>((value, name) => (isObject(value) ? value[name] : undefined), spec);
+}
+
+/** The field manager of the leader, which applies the initial settings. */
+export const SETTINGS_MANAGER = 'settings-status-controller';
+
+/** The field managers of a setting, without the leader. */
+export function settingOwners({ metadata }: PortcullisConfiguration, path: readonly string[]): readonly string[] {
+  const entries: readonly JsonObject[] = metadata?.managedFields ?? [];
+  const fields = ['fieldsV1', 'f:spec', ...path.map((name) => `f:${name}`)];
+  return entries
+    .filter((entry) => settingAt(entry, fields) !== undefined && entry['manager'] !== SETTINGS_MANAGER)
+    .map(({ manager, operation }) => (operation === 'Apply' ? String(manager) : `${String(manager)} (update)`));
+}
