@@ -61,8 +61,8 @@ export interface Settings {
   readonly webhooks: WebhookSettings;
 }
 
-/** `Managed`: the leader maintains the webhook configurations. `External`: no replica changes them. */
-export type WebhookManagement = 'Managed' | 'External';
+/** `managed`: the leader maintains the webhook configurations. `static`: no replica changes them. */
+export type WebhookManagement = 'managed' | 'static';
 
 interface WebhookSettings {
   readonly management: WebhookManagement;
@@ -209,7 +209,7 @@ function toSettings(spec: Spec, options: DecodeOptions, errors: FieldError[]): S
     kubelet: toKubelet(spec.kubelet, errors),
     olm: toOlm(spec.olm, errors),
     disabledControllers,
-    webhooks: { management: 'Managed', ...spec.webhooks },
+    webhooks: { management: 'managed', ...spec.webhooks },
   };
 }
 

@@ -210,22 +210,21 @@ function portArguments({ spec }: ManifestOf<V1Deployment>): readonly Substitutio
 
 type Webhook = NonNullable<WebhookConfiguration['webhooks']>[number];
 
-/** Webhooks that fail open keep their shorter timeout. */
+/** As in `requiredConfigurations`, the timeout of the settings is the one of webhooks that fail closed. */
 function webhookSubstitutions(
   { failurePolicy, timeoutSeconds = 0, namespaceSelector }: Webhook,
   index: number,
 ): readonly Substitution[] {
   const path = `webhooks.${index}`;
-  const seconds = `.Values.webhook.timeoutSeconds | default ${timeoutSeconds}`;
   const requirements = (namespaceSelector?.matchExpressions ?? []).flatMap(({ key, operator }, requirement) => {
     const values = `${path}.namespaceSelector.matchExpressions.${requirement}.values+`;
     const isExclusion = key === NAMESPACE_NAME_LABEL && operator === 'NotIn';
     return isExclusion ? [[values, [optional('.Values.webhook.exemptNamespaces')]] as const] : [];
   });
   return failurePolicy === 'Ignore'
-    ? [[`${path}.timeoutSeconds`, print(`min ${timeoutSeconds} (${seconds})`)], ...requirements]
+    ? requirements
     : [
-        [`${path}.timeoutSeconds`, print(seconds)],
+        [`${path}.timeoutSeconds`, print(`dig "webhooks" "timeoutSeconds" ${timeoutSeconds} .Values.settings`)],
         [`${path}.failurePolicy`, print('.Values.webhook.failurePolicy')],
         ...requirements,
       ];
@@ -322,9 +321,9 @@ const REMOVALS: readonly (readonly [settings: Partial<ManifestSettings>, conditi
 /** The certificate authority of the chart is not needed if another issuer is named. */
 const OWN_ISSUER = 'not .Values.certManager.issuerRef.name';
 /** True if the release contains the webhook configurations. Otherwise, the leader registers the webhooks. */
-const STATIC_WEBHOOKS = 'eq (dig "webhooks" "management" "Managed" .Values.settings) "External"';
+const STATIC_WEBHOOKS = 'eq (dig "webhooks" "management" "managed" .Values.settings) "static"';
 const STATIC: Partial<ManifestSettings> = {
-  policy: { scc: { mode: 'enforce' }, rollout: { phase: 'Enforce' }, webhooks: { management: 'External' } },
+  policy: { scc: { mode: 'enforce' }, rollout: { phase: 'Enforce' }, webhooks: { management: 'static' } },
 };
 
 /** Conditions for objects that no setting of the other manifests removes. */

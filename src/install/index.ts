@@ -63,6 +63,6 @@ export function buildManifests(settings: ManifestSettings): readonly Manifest[] 
     ...rbacObjects(settings),
     ...replicaObjects(settings),
     ...(settings.monitoring === 'none' ? [] : monitoringObjects(settings)),
-    ...(decodePolicy(settings).webhooks.management === 'External' ? webhookConfigurations(settings) : []),
+    ...(decodePolicy(settings).webhooks.management === 'static' ? webhookConfigurations(settings) : []),
   ];
 }

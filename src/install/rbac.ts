@@ -107,7 +107,7 @@ function features(settings: ManifestSettings): Features {
     managedCertificate: settings.certificates === 'self-managed',
     settingsObject: true,
     replicas: true,
-    managedWebhooks: decodePolicy(settings).webhooks.management === 'Managed',
+    managedWebhooks: decodePolicy(settings).webhooks.management === 'managed',
   };
 }
 

@@ -67,7 +67,7 @@ export const PROFILES = {
   /** For API servers without a service network: the replicas run on the same machine. */
   local: { webhooks: { url: 'https://127.0.0.1:8443' } },
   /** For GitOps tools, which manage all objects of the installation. */
-  'static-webhooks': { policy: { webhooks: { management: 'External' } } },
+  'static-webhooks': { policy: { webhooks: { management: 'static' } } },
 } as const satisfies Readonly<Record<string, Partial<ManifestSettings>>>;
 
 export type Profile = keyof typeof PROFILES;

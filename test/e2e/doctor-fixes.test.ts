@@ -30,7 +30,7 @@ const ADMISSION = 'admissionregistration.k8s.io/v1';
 const SPEC = {
   scc: { mode: 'enforce', exemptNamespaces: ['kube-system', 'legacy'] },
   podSecurity: { defaults: { enforce: 'baseline' }, exemptions: { usernames: ['deployer'] } },
-  webhooks: { management: 'External', timeoutSeconds: 7 },
+  webhooks: { management: 'static', timeoutSeconds: 7 },
 };
 const LABELS = { 'example.com/team': 'platform' };
 
@@ -305,7 +305,7 @@ suite('fixes for webhooks at a URL', { skip: needed }, () => {
   });
 
   test('webhooks of the leader are left to the leader', async () => {
-    await system.configure({ ...SPEC, webhooks: { management: 'Managed' } });
+    await system.configure({ ...SPEC, webhooks: { management: 'managed' } });
     // The manifests have no permissions for it.
     await eventually(async () => {
       const findings = await shell.diagnose();
@@ -345,7 +345,7 @@ suite('fixes for webhooks at a URL', { skip: needed }, () => {
     assert.deepEqual(settings['spec'], {
       ...SPEC,
       scc: { ...SPEC.scc, mode: 'off' },
-      webhooks: { management: 'Managed' },
+      webhooks: { management: 'managed' },
     });
     await eventually(async () => assert.ok(!(await shell.diagnose()).some(({ object }) => object === 'SCC admission')));
   });
@@ -356,7 +356,7 @@ suite('fixes for webhooks of the Service', { skip: needed }, () => {
   let objects: readonly JsonObject[] = [];
   const SETTINGS: ManifestSettings = {
     ...defaultSettings(VERSION),
-    policy: { webhooks: { management: 'External' }, scc: { mode: 'report' } },
+    policy: { webhooks: { management: 'static' }, scc: { mode: 'report' } },
   };
   before(async () => {
     shell = await startShell();

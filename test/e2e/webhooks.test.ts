@@ -168,7 +168,7 @@ suite('webhooks', () => {
     });
     await stopLoop();
     stopLoop = createPods(plane, 'observed');
-    await system.configure({ scc: { mode: 'off' }, webhooks: { management: 'External' } });
+    await system.configure({ scc: { mode: 'off' }, webhooks: { management: 'static' } });
     await pause(2_000);
     await plane.admin.send('DELETE', `${CONFIGURATIONS}/validatingwebhookconfigurations/psa.portcullis.dev`);
     await pause(500);

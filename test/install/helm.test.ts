@@ -308,6 +308,7 @@ suite('kustomize', { skip: hasKubectl ? false : 'kubectl is not installed' }, ()
     ['openshift', 'cert-manager', 'monitoring'],
     ['cert-manager', 'openshift'],
     ['monitoring', 'high-availability', 'local'],
+    ['without-rollout', 'static-webhooks', 'high-availability'],
   ];
   for (const profiles of joined) {
     test(`components combine: ${profiles.join(', ')}`, (t) => {

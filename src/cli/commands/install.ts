@@ -85,8 +85,6 @@ function ignoreApiError(error: unknown): null {
 
 const DEFAULTS = defaultSettings(VERSION);
 
-const WEBHOOKS = { managed: 'Managed', static: 'External' } as const;
-
 /** The options of `install` and `upgrade`. */
 export const planOptions = {
   ...clusterOptions,
@@ -110,7 +108,7 @@ export const planOptions = {
     help: 'Policy setting: a field of the spec of the PortcullisConfiguration, such as scc.mode=enforce. The value is YAML. Can be repeated',
     resolve: (texts: readonly string[]) => texts.map(setting),
   },
-  webhooks: option('BY', oneOf(Object.keys(WEBHOOKS) as (keyof typeof WEBHOOKS)[]), undefined, {
+  webhooks: option('BY', oneOf(['managed', 'static'] as const), undefined, {
     help: 'managed: the leader registers the webhooks when a replica is ready. static: the output contains the webhook configurations, and no replica changes them. Default: managed',
   }),
   'cert-manager': choice({ help: 'Use a serving certificate issued by cert-manager' }),
@@ -150,7 +148,7 @@ const NO_OPTIONS: FeatureValues = { scc: undefined, rollout: undefined, webhooks
 function requestedChanges({ webhooks, set }: FeatureValues, hasSccs: boolean): readonly Setting[] {
   return [
     ...(hasSccs ? [] : [{ path: ['scc', 'mode'], value: 'off' }]),
-    ...(webhooks === undefined ? [] : [{ path: ['webhooks', 'management'], value: WEBHOOKS[webhooks] }]),
+    ...(webhooks === undefined ? [] : [{ path: ['webhooks', 'management'], value: webhooks }]),
     ...set,
   ];
 }

@@ -88,7 +88,7 @@ function serverFeatures({ values, live }: Inputs, { scc, rollout, webhooks }: Se
     managedCertificate: live && values['tls-cert-file'] === undefined,
     settingsObject: values.config === undefined,
     replicas: live || rollout.phase !== 'Disabled',
-    managedWebhooks: live && webhooks.management === 'Managed',
+    managedWebhooks: live && webhooks.management === 'managed',
   };
 }
 

@@ -24,7 +24,7 @@ const PATHS = new Set(WEBHOOK_REGISTRATIONS.map(({ path }) => path));
 /** An installation with static webhooks that enforces everything. */
 const SETTINGS: ManifestSettings = {
   ...defaultSettings('1.2.3'),
-  policy: { webhooks: { management: 'External' }, scc: { mode: 'enforce' }, rollout: { phase: 'Enforce' } },
+  policy: { webhooks: { management: 'static' }, scc: { mode: 'enforce' }, rollout: { phase: 'Enforce' } },
 };
 const INSTALLED = webhookConfigurations(SETTINGS);
 

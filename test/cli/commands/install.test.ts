@@ -32,6 +32,10 @@ describe('install without a cluster', () => {
     [['--profile=without-rollout'], { features: { scc: true, rollout: false } }],
     [['--profile=default', '--scc=false', '--rollout=false'], PROFILES.openshift],
     [['--profile=local'], { webhooks: { url: 'https://127.0.0.1:8443' } }],
+    [
+      ['--profile=local', '--webhooks=static'],
+      { webhooks: { url: 'https://127.0.0.1:8443' }, policy: { webhooks: { management: 'static' } } },
+    ],
     [['--profile=cert-manager', '--monitoring'], { certificates: 'cert-manager', monitoring: 'prometheus-operator' }],
     [['--profile=monitoring', '--monitoring=false'], {}],
     [['--profile=default', '--cert-manager=false'], {}],
@@ -42,7 +46,7 @@ describe('install without a cluster', () => {
     ],
     [
       ['--profile=default', '--set', 'scc.mode=off', '--set=scc.exemptNamespaces=[a, b]', '--webhooks=static'],
-      { policy: { webhooks: { management: 'External' }, scc: { mode: 'off', exemptNamespaces: ['a', 'b'] } } },
+      { policy: { webhooks: { management: 'static' }, scc: { mode: 'off', exemptNamespaces: ['a', 'b'] } } },
     ],
     [
       ['--profile=monitoring', '--runbook-url=https://wiki.example.com/runbook'],

@@ -55,7 +55,7 @@ const OPENSHIFT_GROUPS = ['operator.openshift.io', 'route.openshift.io'];
 /** The leader deletes the webhooks of a feature that is off. */
 function formatOff(settings: Facts['settings'], registered: readonly Configuration[]): string {
   const off = `kubectl patch portcullisconfiguration ${CONFIGURATION_NAME} --type=merge -p '{"spec":{"scc":{"mode":"off"}}}'`;
-  if (decodePolicy(settings).webhooks.management === 'Managed') return off;
+  if (decodePolicy(settings).webhooks.management === 'managed') return off;
   return `${off} && kubectl delete ${registered.map(({ kind, name }) => `${kind.toLowerCase()}/${name}`).join(' ')}`;
 }
 

@@ -53,7 +53,7 @@ function expectedConfigurations(facts: Facts): readonly Configuration[] {
 }
 
 function isManaged({ settings }: Facts): boolean {
-  return decodePolicy(settings).webhooks.management === 'Managed';
+  return decodePolicy(settings).webhooks.management === 'managed';
 }
 
 /** The leader corrects webhooks by itself. The fix is to remove what prevents it. */
@@ -127,7 +127,7 @@ function getState(facts: Facts): Parameters<typeof webhookConfigurations>[1] {
   const { settings, namespaces, configurations } = facts;
   const { scc, webhooks } = decodePolicy(settings);
   if (isDevCluster(facts)) return { podSecurity: true, rollout: true };
-  if (webhooks.management === 'External') return {};
+  if (webhooks.management === 'static') return {};
   const podSecurity = configurations.flatMap((one) => one.webhooks).find(({ name }) => name === 'psa.portcullis.dev');
   const enforces = (factValue(namespaces) ?? []).some((metadata) => sccMode({ metadata }, scc).mode === 'enforce');
   return { podSecurity: podSecurity?.failurePolicy === 'Fail', someSccs: scc.mode === 'enforce' || enforces };

@@ -19,6 +19,7 @@
 {{- end }}
 {{- end }}
 {{- include "portcullis.requireImage" . }}
+{{- include "portcullis.requireStaticWebhooks" . }}
 {{- include "portcullis.requireOwnership" . }}
 {{- end }}
 
@@ -34,6 +35,23 @@
 {{- with .Values.image }}
 {{- if and $enforced (eq .repository "portcullis") (not (or .registry .tag .digest)) }}
 {{- fail (printf "%s requires an image that the nodes can pull: set image.registry, such as registry.example.com, or image.repository. Set image.tag=%s if the image was loaded into the nodes" (join ", " $enforced) $.Chart.AppVersion) }}
+{{- end }}
+{{- end }}
+{{- end }}
+
+{{/* The release contains webhook configurations only if they are static. */}}
+{{- define "portcullis.requireStaticWebhooks" -}}
+{{- if ne (dig "webhooks" "management" "managed" .Values.settings) "static" }}
+{{- with .Values.webhook }}
+{{- if ne .failurePolicy "Fail" }}
+{{- fail "webhook.failurePolicy: the leader maintains the webhooks, which fail closed for exactly what the settings enforce: remove the value, or set settings.webhooks.management=static" }}
+{{- end }}
+{{- if .exemptNamespaces }}
+{{- fail "webhook.exemptNamespaces: the leader maintains the webhooks: use settings.scc.exemptNamespaces and settings.podSecurity.exemptions.namespaces, or set settings.webhooks.management=static" }}
+{{- end }}
+{{- if .annotations }}
+{{- fail "webhook.annotations: the leader maintains the webhooks: use --webhook-annotations in extraArgs, or set settings.webhooks.management=static" }}
+{{- end }}
 {{- end }}
 {{- end }}
 {{- end }}

@@ -19,7 +19,6 @@ certManager:
     group: cert-manager.io
 webhook:
   failurePolicy: Fail
-  timeoutSeconds: 0
   exemptNamespaces: []
   annotations: {}
 crds:
