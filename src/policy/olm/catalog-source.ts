@@ -1,0 +1,95 @@
+/** The security mode of the pods of a CatalogSource. */
+import { quote } from '../../kube/text.ts';
+import { isObject, type JsonObject, type KubeObject } from '../../kube/types.ts';
+import { POD_SECURITY_LABELS } from '../../kube/well-known.ts';
+
+/** A CatalogSource of unchecked types. */
+export interface CatalogSource extends KubeObject {
+  readonly spec?: unknown;
+}
+
+/** On a CatalogSource: `"true"` for the mode `legacy`. */
+export const DISABLE_SECURITY_ANNOTATION = 'portcullis.dev/disable-security';
+
+export interface CatalogMode {
+  readonly mode: 'legacy' | 'restricted';
+  /** The field that decides. */
+  readonly from: string;
+  /** Why the pods may not run, or why a value has no effect. */
+  readonly problems: readonly string[];
+}
+
+const CONFIG_FIELD = 'spec.grpcPodConfig.securityContextConfig';
+const ENFORCE = POD_SECURITY_LABELS.enforce;
+
+/**
+ * Returns the mode of the pods of a CatalogSource in a namespace with these labels. An invalid value is no request for
+ * `legacy`. Without a CatalogSource, the namespace decides.
+ */
+export function catalogMode(
+  catalog: CatalogSource | undefined,
+  namespaceLabels: Readonly<Record<string, string>> = {},
+): CatalogMode {
+  const level = namespaceLabels[ENFORCE];
+  const { mode, from, problem } = requestedMode(catalog) ?? {
+    mode: level === 'restricted' ? 'restricted' : 'legacy',
+    from: `namespace label ${ENFORCE}`,
+  };
+  return {
+    mode,
+    from,
+    problems: [problem, mode === 'legacy' ? legacyProblem(level) : undefined].filter((one) => one !== undefined),
+  };
+}
+
+interface RequestedMode extends Pick<CatalogMode, 'mode' | 'from'> {
+  readonly problem?: string;
+}
+
+function requestedMode(catalog: CatalogSource | undefined): RequestedMode | undefined {
+  const spec = isObject(catalog?.spec) ? catalog.spec : {};
+  const value = securityContextConfig(spec);
+  if (value === 'legacy' || value === 'restricted') return { mode: value, from: CONFIG_FIELD };
+  if (value !== undefined && value !== null && value !== '') {
+    const problem = `${CONFIG_FIELD} ${printValue(value)} must be one of "legacy", or "restricted"; its pods are treated as restricted`;
+    return { mode: 'restricted', from: CONFIG_FIELD, problem };
+  }
+  if (spec['disableSecurity'] === true) return { mode: 'legacy', from: 'spec.disableSecurity' };
+  const isDisabled = catalog?.metadata?.annotations?.[DISABLE_SECURITY_ANNOTATION] === 'true';
+  return isDisabled ? { mode: 'legacy', from: `annotation ${DISABLE_SECURITY_ANNOTATION}` } : undefined;
+}
+
+function printValue(value: unknown): string {
+  return typeof value === 'string' ? quote(value) : (JSON.stringify(value) ?? 'undefined').slice(0, 100);
+}
+
+function securityContextConfig(spec: JsonObject): unknown {
+  const { grpcPodConfig } = spec;
+  return isObject(grpcPodConfig) ? grpcPodConfig['securityContextConfig'] : undefined;
+}
+
+/** Pod Security Admission treats an invalid level as `restricted`, but OLM creates legacy pods. */
+function legacyProblem(level: string | undefined): string | undefined {
+  if (level === undefined || level === 'baseline' || level === 'privileged') return undefined;
+  const fix = 'set it to "baseline" or "privileged", or securityContextConfig to "restricted"';
+  const cause = level === 'restricted' ? '' : ', an invalid level that is enforced as "restricted"';
+  return `pods in the mode legacy are denied: the namespace has ${ENFORCE}=${level}${cause}; ${fix}`;
+}
+
+/** Returns true if OLM creates pods for the CatalogSource: it does not for a source with only an address. */
+export function hasCatalogPods({ spec }: CatalogSource): boolean {
+  if (!isObject(spec)) return false;
+  return spec['sourceType'] !== 'grpc' || Boolean(spec['image']);
+}
+
+/** Returns the spec with `disableSecurity: true` as its supported field; `undefined` if there is nothing to rewrite. */
+export function rewriteDisableSecurity({ spec }: CatalogSource): JsonObject | undefined {
+  if (!isObject(spec) || spec['disableSecurity'] !== true) return undefined;
+  const rest = Object.fromEntries(Object.entries(spec).filter(([field]) => field !== 'disableSecurity'));
+  if (securityContextConfig(spec)) return rest;
+  const { grpcPodConfig } = spec;
+  return {
+    ...rest,
+    grpcPodConfig: { ...(isObject(grpcPodConfig) ? grpcPodConfig : {}), securityContextConfig: 'legacy' },
+  };
+}

@@ -1,0 +1,291 @@
+/** The hardening of the pods of the Operator Lifecycle Manager: the profiles, and how a profile applies to a pod. */
+import { isObject, type JsonObject } from '../../kube/types.ts';
+import type { ContainerFields, PodFields } from '../pod/pod.ts';
+
+export type ProfileId = 'olm-controller' | 'catalog-source' | 'bundle-unpack' | 'run-bundle';
+
+export interface Profile {
+  /** Fields of the security context of the pod. */
+  readonly pod: {
+    readonly runAsNonRoot?: true;
+    readonly runAsUser?: number;
+    readonly seccompProfile: { readonly type: 'RuntimeDefault' };
+  };
+  /** True if programs need no write access to the root filesystem. */
+  readonly readOnlyRootFilesystem: boolean;
+  /** True if the image has a user other than root. */
+  readonly hasImageUser?: true;
+  /** The directory that must stay writable: an emptyDir is mounted there. */
+  readonly emptyDir?: string;
+}
+
+const SECCOMP_PROFILE = { type: 'RuntimeDefault' } as const;
+const NON_ROOT = { runAsNonRoot: true, runAsUser: 1001, seccompProfile: SECCOMP_PROFILE } as const;
+
+export const PROFILES: Readonly<Record<ProfileId, Profile>> = {
+  'olm-controller': {
+    pod: { runAsNonRoot: true, seccompProfile: SECCOMP_PROFILE },
+    readOnlyRootFilesystem: true,
+    hasImageUser: true,
+    emptyDir: '/tmp',
+  },
+  // Sqlite catalogs copy their database when they start.
+  'catalog-source': { pod: NON_ROOT, readOnlyRootFilesystem: false },
+  'bundle-unpack': { pod: NON_ROOT, readOnlyRootFilesystem: true },
+  // Index images may run as root.
+  'run-bundle': { pod: { seccompProfile: SECCOMP_PROFILE }, readOnlyRootFilesystem: false },
+};
+
+/** The init container of a catalog whose content is extracted. Such a catalog writes nothing outside of its volumes. */
+const EXTRACT_CONTENT = 'extract-content';
+const VOLUME = 'tmpfs';
+
+export interface HardeningInput {
+  readonly profile: ProfileId;
+  /** True if `runAsUser` and `runAsNonRoot` come from SCC admission. */
+  readonly isOpenShift: boolean;
+  /** True if less strict values are replaced. */
+  readonly isForced: boolean;
+  /** True for the template of a Job, which OLM deletes if a field that it sets differs. */
+  readonly isJob?: boolean;
+  /** True if the program writes to its root filesystem, contrary to the profile. */
+  readonly writesRootFilesystem?: boolean;
+  readonly pod: PodFields;
+}
+
+/** A less strict value that is kept. */
+export interface Conflict {
+  /** The path of the field, such as `spec.containers[0].securityContext.privileged`. */
+  readonly path: string;
+  readonly field: string;
+  readonly message: string;
+}
+
+export interface Hardened {
+  /** The pod, or the template; the same object if nothing changes. */
+  readonly pod: JsonObject;
+  /** The paths of the changed fields. */
+  readonly changes: readonly string[];
+  readonly conflicts: readonly Conflict[];
+}
+
+/** The state of one application of a profile. */
+interface Application extends HardeningInput {
+  readonly data: Profile;
+  readonly changes: string[];
+  readonly conflicts: Conflict[];
+}
+
+/** Applies a profile to a pod or a pod template. Ephemeral containers do not change. */
+export function hardenPod(input: HardeningInput): Hardened {
+  const { pod, profile, isForced, isJob = false } = input;
+  // The API server rejects these fields in Windows pods.
+  if (pod.osName === 'windows') return { pod: pod.json, changes: [], conflicts: [] };
+  const data = PROFILES[profile];
+  const state: Application = { ...input, isForced: isForced && !isJob, data, changes: [], conflicts: [] };
+  const spec = getObject(pod.json, 'spec');
+  const securityContext = hardenPodContext(state, getObject(spec, 'securityContext'));
+  const uid = readUid(securityContext);
+  const initContainers = hardenList(state, 'initContainers', uid);
+  const containers = hardenList(state, 'containers', uid);
+  const { changes, conflicts } = state;
+  if (changes.length === 0) return { pod: pod.json, changes, conflicts };
+  const hardened = { ...spec, securityContext, ...(initContainers ? { initContainers } : {}), containers };
+  return { pod: { ...pod.json, spec: addEmptyDir(state, hardened) }, changes, conflicts };
+}
+
+function getObject(parent: JsonObject, key: string): JsonObject {
+  const value = parent[key];
+  return isObject(value) ? value : {};
+}
+
+function readUid({ runAsUser }: JsonObject): number | undefined {
+  return typeof runAsUser === 'number' ? runAsUser : undefined;
+}
+
+type Context = Record<string, unknown>;
+
+/** One application of a rule to a field of a security context. */
+interface FieldChange {
+  /** The path of the security context. */
+  readonly path: string;
+  readonly field: string;
+  readonly value: unknown;
+  /** True if the existing value is less strict than that of the profile. */
+  readonly isConflict: boolean;
+  /** Why the value cannot be replaced. */
+  readonly obstacle?: string | undefined;
+}
+
+/** Sets an absent field, and reports or replaces a less strict value. */
+function applyField(state: Application, context: Context, change: FieldChange): void {
+  const { path, field, value, isConflict, obstacle } = change;
+  const current = context[field];
+  const fullPath = `${path}.${field}`;
+  if (current == null ? value !== undefined : isConflict && state.isForced && obstacle === undefined) {
+    context[field] = value;
+    state.changes.push(fullPath);
+  } else if (isConflict && current != null) {
+    const reason = obstacle ?? (state.isJob ? 'OLM deletes a Job with another value' : 'it is set explicitly');
+    const text = isObject(current) ? JSON.stringify(current['type']) : JSON.stringify(current);
+    state.conflicts.push({ path: fullPath, field, message: `${fullPath}: ${text} is kept: ${reason}` });
+  }
+}
+
+function hardenPodContext(state: Application, current: JsonObject): JsonObject {
+  const { data, isOpenShift, pod } = state;
+  const context: Context = { ...current };
+  const path = 'spec.securityContext';
+  applySeccomp(state, context, path, SECCOMP_PROFILE);
+  if (data.pod.runAsNonRoot === undefined) return context;
+  applyField(state, context, {
+    path,
+    field: 'runAsUser',
+    value: isOpenShift ? undefined : data.pod.runAsUser,
+    isConflict: pod.runAsUser === 0,
+  });
+  const uid = readUid(context);
+  const isNonRoot = uid === undefined ? data.hasImageUser === true : uid !== 0;
+  const isRootContainer = pod.containers.some(
+    ({ list, runAsUser }) => runAsUser === 0 && list !== 'ephemeralContainers' && !state.isForced,
+  );
+  const isSafe = isNonRoot && !isRootContainer;
+  applyField(state, context, {
+    path,
+    field: 'runAsNonRoot',
+    value: isSafe && (!isOpenShift || data.hasImageUser) ? true : undefined,
+    isConflict: pod.runAsNonRoot === false,
+    obstacle: isSafe ? undefined : 'the pod has no user other than root',
+  });
+  return context;
+}
+
+function applySeccomp(state: Application, context: Context, path: string, value: unknown): void {
+  const profile = context['seccompProfile'];
+  const isConflict = isObject(profile) && profile['type'] === 'Unconfined';
+  applyField(state, context, { path, field: 'seccompProfile', value, isConflict });
+}
+
+type List = 'initContainers' | 'containers';
+
+/** Returns the containers of a list; `undefined` without the list. */
+function hardenList(state: Application, list: List, uid: number | undefined): readonly JsonObject[] | undefined {
+  const containers = state.pod.containers.filter((one) => one.list === list);
+  if (containers.length === 0) return undefined;
+  return containers.map((container) => {
+    const { length } = state.changes;
+    const securityContext = hardenContainer(state, container, uid);
+    return state.changes.length === length ? container.json : { ...container.json, securityContext };
+  });
+}
+
+function hardenContainer(state: Application, container: ContainerFields, uid: number | undefined): JsonObject {
+  const { json, location, privileged, allowPrivilegeEscalation, capabilities } = container;
+  const context: Context = { ...getObject(json, 'securityContext') };
+  const path = `spec.${location}.securityContext`;
+  const added = capabilities?.add ?? [];
+  const gainsPrivileges = privileged || added.some((name) => /^(CAP_)?SYS_ADMIN$/i.test(name));
+  const obstacle = privileged ? 'a privileged container must be changed by its author' : undefined;
+  applyField(state, context, { path, field: 'privileged', value: false, isConflict: privileged, obstacle });
+  applyRootFilesystem(state, context, path);
+  if (!gainsPrivileges || allowPrivilegeEscalation !== undefined) {
+    applyField(state, context, {
+      path,
+      field: 'allowPrivilegeEscalation',
+      value: false,
+      isConflict: allowPrivilegeEscalation === true,
+      obstacle: gainsPrivileges ? 'the container is privileged or adds SYS_ADMIN' : undefined,
+    });
+  }
+  applyCapabilities(state, context, path, container);
+  if (container.hasSecurityContext) applyContainerUser(state, context, { path, container, uid });
+  return context;
+}
+
+function applyRootFilesystem(state: Application, context: Context, path: string): void {
+  const { data, pod, profile, isForced, writesRootFilesystem = false } = state;
+  const isExtracting =
+    profile === 'catalog-source' &&
+    pod.containers.some(({ list, name }) => list === 'initContainers' && name === EXTRACT_CONTENT);
+  const value = data.readOnlyRootFilesystem || isExtracting;
+  const field = 'readOnlyRootFilesystem';
+  if (writesRootFilesystem) return;
+  // A writable root filesystem violates no Pod Security Standard, so it is no conflict without force.
+  applyField(state, context, { path, field, value, isConflict: isForced && value && context[field] === false });
+}
+
+/** Drops ALL. The list of a Job is only set if it is absent. */
+function applyCapabilities(
+  state: Application,
+  context: Context,
+  path: string,
+  { capabilities }: ContainerFields,
+): void {
+  const { add = [], drop = [] } = capabilities ?? {};
+  const field = 'capabilities.drop';
+  const added = add.filter((name) => name !== 'NET_BIND_SERVICE');
+  if (added.length > 0) {
+    const message = `${path}.capabilities.add: ${JSON.stringify(added)} is kept: only NET_BIND_SERVICE complies with restricted`;
+    state.conflicts.push({ path: `${path}.capabilities.add`, field: 'capabilities.add', message });
+  }
+  if (drop.some((name) => name === 'ALL' || name === 'all')) return;
+  if (state.isJob && drop.length > 0) {
+    const message = `${path}.${field}: ${JSON.stringify(drop)} is kept: OLM deletes a Job with another value`;
+    state.conflicts.push({ path: `${path}.${field}`, field, message });
+    return;
+  }
+  context['capabilities'] = { ...getObject(context, 'capabilities'), drop: [...drop, 'ALL'] };
+  state.changes.push(`${path}.${field}`);
+}
+
+interface ContainerUser {
+  readonly path: string;
+  readonly container: ContainerFields;
+  /** The user of the pod. */
+  readonly uid: number | undefined;
+}
+
+/** The values of a container override those of the pod. Forced, they are removed, so that those of the pod apply. */
+function applyContainerUser(state: Application, context: Context, { path, container, uid }: ContainerUser): void {
+  const isRoot = container.runAsUser === 0;
+  const isRootAllowed = container.runAsNonRoot === false;
+  const isUnconfined = container.seccompProfile?.type === 'Unconfined';
+  if (isUnconfined) applySeccomp(state, context, path, SECCOMP_PROFILE);
+  if (state.data.pod.runAsNonRoot === undefined) return;
+  if (isRoot) applyField(state, context, { path, field: 'runAsUser', value: undefined, isConflict: true });
+  if (!isRootAllowed) return;
+  const isNonRoot = (readUid(context) ?? uid ?? (state.data.hasImageUser ? 1 : 0)) !== 0;
+  const obstacle = isNonRoot ? undefined : 'the container has no user other than root';
+  applyField(state, context, { path, field: 'runAsNonRoot', value: true, isConflict: true, obstacle });
+}
+
+/** Mounts an emptyDir at the directory that must stay writable, into containers whose root filesystem becomes read-only. */
+function addEmptyDir(state: Application, spec: JsonObject): JsonObject {
+  const { emptyDir } = state.data;
+  if (emptyDir === undefined) return spec;
+  const mounted = new Set<unknown>();
+  const addMount = (list: List): JsonObject => {
+    const containers = spec[list];
+    if (!Array.isArray(containers)) return {};
+    return {
+      [list]: containers.map((container: JsonObject, index) => {
+        const isChanged = state.changes.includes(`spec.${list}[${index}].securityContext.readOnlyRootFilesystem`);
+        const mounts: readonly unknown[] = Array.isArray(container['volumeMounts']) ? container['volumeMounts'] : [];
+        const hasMount = mounts.some((one) => isObject(one) && isMountedAt(one, emptyDir));
+        if (!isChanged || hasMount) return container;
+        mounted.add(container);
+        return { ...container, volumeMounts: [...mounts, { name: VOLUME, mountPath: emptyDir }] };
+      }),
+    };
+  };
+  const lists = { ...addMount('initContainers'), ...addMount('containers') };
+  if (mounted.size === 0) return spec;
+  const volumes: readonly unknown[] = Array.isArray(spec['volumes']) ? spec['volumes'] : [];
+  const hasVolume = volumes.some((one) => isObject(one) && one['name'] === VOLUME);
+  state.changes.push('spec.volumes');
+  return { ...spec, ...lists, volumes: hasVolume ? volumes : [...volumes, { name: VOLUME, emptyDir: {} }] };
+}
+
+function isMountedAt({ mountPath }: JsonObject, directory: string): boolean {
+  return typeof mountPath === 'string' && mountPath.replace(/\/+$/, '') === directory;
+}

@@ -1,0 +1,109 @@
+/** Proposed Pod Security labels for the namespaces of the Operator Lifecycle Manager (OLM). A level is never lowered. */
+import { getMetadataOwners } from '../../kube/managed-fields.ts';
+import { sortedSet } from '../../kube/text.ts';
+import type { Namespace } from '../../kube/types.ts';
+import { POD_SECURITY_LABELS } from '../../kube/well-known.ts';
+import { catalogMode, hasCatalogPods, type CatalogSource } from './catalog-source.ts';
+import { MARKETPLACE_NAMESPACE, OLM_NAMESPACES } from './recognition.ts';
+
+const LEVELS: readonly string[] = ['privileged', 'baseline', 'restricted'];
+const RESTRICTED = 2;
+
+/** The namespaces of operators. Upstream, OLM installs global operators into `operators`. */
+const OPERATOR_NAMESPACES = ['operators', 'openshift-operators'] as const;
+
+/** The namespaces for which labels are proposed, and those that operators decide about. */
+export const PROPOSED_NAMESPACES: readonly string[] = [
+  ...OLM_NAMESPACES,
+  MARKETPLACE_NAMESPACE,
+  ...OPERATOR_NAMESPACES,
+];
+
+/** The field manager of the proposed labels. */
+export const HARDENING_MANAGER = 'portcullis-olm-harden';
+
+export interface NamespaceProposal {
+  readonly namespace: string;
+  /** The labels to set; empty if nothing has to change. */
+  readonly labels: Readonly<Record<string, string>>;
+  /** Why labels are proposed or not. */
+  readonly notes: readonly string[];
+}
+
+export interface NamespaceInput {
+  readonly namespace: Namespace;
+  /** The CatalogSources in the namespace. */
+  readonly catalogs: readonly CatalogSource[];
+  /** True if labels of other field managers are replaced. */
+  readonly isForced: boolean;
+}
+
+/** Returns the labels to set in a namespace of OLM; `undefined` for any other namespace. */
+export function proposeLabels({ namespace, catalogs, isForced }: NamespaceInput): NamespaceProposal | undefined {
+  const { name = '', labels = {} } = namespace.metadata ?? {};
+  if (!PROPOSED_NAMESPACES.includes(name)) return undefined;
+  const target = targetLevel(name, labels, catalogs);
+  if ('note' in target) return { namespace: name, labels: {}, notes: [target.note] };
+  const owners = getMetadataOwners(namespace.metadata);
+  const accepted: Record<string, string> = {};
+  const notes: string[] = [];
+  for (const [key, value] of Object.entries(wantedLabels(name, target.level))) {
+    if (labels[key] === value) continue;
+    const obstacle = findObstacle({ key, value, current: labels[key], isForced, owners });
+    if (obstacle === undefined) accepted[key] = value;
+    else notes.push(obstacle);
+  }
+  return { namespace: name, labels: accepted, notes: [...notes, ...target.notes] };
+}
+
+type Target = { readonly note: string } | { readonly level: string; readonly notes: readonly string[] };
+
+function targetLevel(
+  name: string,
+  labels: Readonly<Record<string, string>>,
+  catalogs: readonly CatalogSource[],
+): Target {
+  if (name === 'openshift-operators') return { note: 'its operators decide about the level; no label is proposed' };
+  if (name === 'operators') return { level: 'baseline', notes: [] };
+  if (name !== MARKETPLACE_NAMESPACE) return { level: 'restricted', notes: [] };
+  const withPods = catalogs.filter(hasCatalogPods);
+  const legacy = withPods.filter((catalog) => catalogMode(catalog, labels).mode === 'legacy');
+  if (withPods.length > 0 && legacy.length === 0) return { level: 'restricted', notes: [] };
+  const names = legacy.map(({ metadata }) => metadata?.name ?? '');
+  const note = `restricted requires securityContextConfig "restricted" in the CatalogSources ${names.join(', ')}`;
+  return { level: 'baseline', notes: names.length === 0 ? [] : [note] };
+}
+
+/** The marketplace also audits and warns. */
+function wantedLabels(name: string, level: string): Readonly<Record<string, string>> {
+  const { enforce, enforceVersion, audit, auditVersion, warn, warnVersion } = POD_SECURITY_LABELS;
+  const enforced = { [enforce]: level, [enforceVersion]: 'latest' };
+  if (name !== MARKETPLACE_NAMESPACE) return enforced;
+  return { ...enforced, [audit]: level, [auditVersion]: 'latest', [warn]: level, [warnVersion]: 'latest' };
+}
+
+interface LabelChange {
+  readonly key: string;
+  readonly value: string;
+  readonly current: string | undefined;
+  readonly isForced: boolean;
+  readonly owners: ReturnType<typeof getMetadataOwners>;
+}
+
+/** Returns why a label stays as it is. An invalid level is enforced as `restricted`. */
+function findObstacle({ key, value, current, isForced, owners }: LabelChange): string | undefined {
+  if (current === undefined) return undefined;
+  const index = LEVELS.indexOf(current);
+  const isLevel = LEVELS.includes(value);
+  if (isLevel && index === -1 && value !== 'restricted')
+    return `${key}=${current} is kept: it is invalid and enforced as restricted; set a valid level`;
+  if (isLevel && (index === -1 ? RESTRICTED : index) > LEVELS.indexOf(value))
+    return `${key}=${current} is kept: it is stricter than ${value}`;
+  if (isForced) return undefined;
+  const managers = sortedSet(
+    (owners ?? []).filter(({ labels }) => labels.has(key)).map(({ manager }) => manager),
+  ).filter((manager) => manager !== HARDENING_MANAGER);
+  if (owners !== undefined && managers.length === 0) return undefined;
+  const manager = owners === undefined ? 'an unknown field manager' : `the field manager ${managers.join(', ')}`;
+  return `${key}=${current} is kept: ${manager} owns it; --force replaces it`;
+}

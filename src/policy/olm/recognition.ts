@@ -1,0 +1,137 @@
+/**
+ * Recognition of the workloads of the Operator Lifecycle Manager (OLM). Labels can be forged, therefore a match only ever
+ * makes a pod stricter.
+ */
+import { isObject, type JsonObject, type KubeObject } from '../../kube/types.ts';
+import type { ProfileId } from './hardening.ts';
+
+export const OLM_GROUP = 'operators.coreos.com';
+
+/** On catalog pods: the name of the CatalogSource; empty on pods that poll for updates. */
+export const CATALOG_SOURCE_LABEL = 'olm.catalogSource';
+
+/** On pods that poll for updates: the name of the CatalogSource; empty after the promotion to a serving pod. */
+export const CATALOG_UPDATE_LABEL = 'catalogsource.operators.coreos.com/update';
+export const MANAGED_LABEL = 'olm.managed';
+
+/** On unpack Jobs and their pods: the name of the ConfigMap with the bundle. */
+export const UNPACK_LABEL = 'operatorframework.io/bundle-unpack-ref';
+
+/** On Deployments that OLM creates: the name of the ClusterServiceVersion. OLM restores such Deployments. */
+export const OWNER_LABEL = 'olm.owner';
+export const OWNER_KIND_LABEL = 'olm.owner.kind';
+export const DEPLOYMENT_HASH_LABEL = 'olm.deployment-spec-hash';
+
+/** The namespaces of OLM: release manifests, Helm chart, OpenShift. */
+export const OLM_NAMESPACES: readonly string[] = [
+  'olm',
+  'operator-lifecycle-manager',
+  'openshift-operator-lifecycle-manager',
+];
+export const MARKETPLACE_NAMESPACE = 'openshift-marketplace';
+
+const COLLECT_PROFILES = 'olm-collect-profiles';
+
+/** The values of the label `app` of the controllers of OLM. */
+export const CONTROLLER_APPS: readonly string[] = [
+  'olm-operator',
+  'catalog-operator',
+  'packageserver',
+  'package-server-manager',
+  COLLECT_PROFILES,
+];
+export const MARKETPLACE_OPERATOR = 'marketplace-operator';
+
+/** The container of a catalog pod that `operator-sdk run bundle` creates. */
+const RUN_BUNDLE_CONTAINER = 'registry-grpc';
+
+/** A pod, or a workload with its pod template. */
+export interface Candidate {
+  readonly kind: string;
+  readonly metadata?: KubeObject['metadata'];
+  /** The labels of the pod template; absent for a pod. */
+  readonly templateLabels?: Readonly<Record<string, string>> | undefined;
+  readonly containers: readonly string[];
+  readonly initContainers: readonly string[];
+}
+
+export interface Recognized {
+  readonly profile: ProfileId;
+  /** True if the program writes to its root filesystem, contrary to the profile. */
+  readonly writesRootFilesystem?: boolean;
+}
+
+/** Returns the profile of a workload of OLM; `undefined` for any other workload. */
+export function recognizeWorkload(candidate: Candidate): Recognized | undefined {
+  const catalog = isCatalogPod(candidate);
+  if (catalog !== undefined) return { profile: catalog };
+  if (isUnpackWorkload(candidate)) return { profile: 'bundle-unpack' };
+  return recognizeController(candidate);
+}
+
+function isCatalogPod({ kind, metadata = {}, containers }: Candidate): ProfileId | undefined {
+  if (kind !== 'Pod') return undefined;
+  if (metadata.labels?.[CATALOG_SOURCE_LABEL] !== undefined) return 'catalog-source';
+  if (findCatalogOwner(metadata) === undefined) return undefined;
+  return containers.includes(RUN_BUNDLE_CONTAINER) ? 'run-bundle' : 'catalog-source';
+}
+
+/** Releases without the labels are recognized by the containers and by the ConfigMap that owns the Job. */
+function isUnpackWorkload({ kind, metadata = {}, templateLabels, containers, initContainers }: Candidate): boolean {
+  if (kind !== 'Pod' && kind !== 'Job') return false;
+  const isLabeled = [metadata.labels, templateLabels].some(
+    (labels) => labels?.[MANAGED_LABEL] === 'true' && Boolean(labels[UNPACK_LABEL]),
+  );
+  const isOwned = (metadata.ownerReferences ?? []).some((one) => one.apiVersion === 'v1' && one.kind === 'ConfigMap');
+  const hasContainers =
+    containers.includes('extract') && ['util', 'pull'].every((name) => initContainers.includes(name));
+  return isLabeled || (isOwned && hasContainers);
+}
+
+function recognizeController({ metadata = {}, templateLabels }: Candidate): Recognized | undefined {
+  const { namespace = '', labels } = metadata;
+  const has = (key: string, values: readonly string[]): boolean =>
+    values.includes(templateLabels?.[key] ?? '') || values.includes(labels?.[key] ?? '');
+  const isController =
+    (OLM_NAMESPACES.includes(namespace) && has('app', CONTROLLER_APPS)) ||
+    (namespace === MARKETPLACE_NAMESPACE && has('name', [MARKETPLACE_OPERATOR]));
+  if (!isController) return undefined;
+  return { profile: 'olm-controller', ...(has('app', [COLLECT_PROFILES]) ? { writesRootFilesystem: true } : {}) };
+}
+
+interface CatalogReference {
+  readonly name: string;
+  readonly uid: string;
+}
+
+/** Returns the CatalogSource among the owners. */
+function findCatalogOwner({ ownerReferences }: NonNullable<KubeObject['metadata']>): CatalogReference | undefined {
+  return ownerReferences?.find(
+    ({ apiVersion, kind }) => kind === 'CatalogSource' && apiVersion.startsWith(`${OLM_GROUP}/`),
+  );
+}
+
+/**
+ * Returns the CatalogSource of a pod: that of its owner reference, whose name and UID must match, or else that of the label
+ * that is not empty.
+ */
+export function resolveCatalogSource<T extends KubeObject>(
+  metadata: NonNullable<KubeObject['metadata']>,
+  get: (name: string) => T | undefined,
+): { readonly name: string; readonly catalog: T | undefined } {
+  const owner = findCatalogOwner(metadata);
+  const owned = owner && get(owner.name);
+  if (owner && owned?.metadata?.uid === owner.uid) return { name: owner.name, catalog: owned };
+  const { labels = {} } = metadata;
+  const labeled = labels[CATALOG_SOURCE_LABEL] || labels[CATALOG_UPDATE_LABEL];
+  if (labeled) return { name: labeled, catalog: get(labeled) };
+  return { name: owner?.name ?? '', catalog: undefined };
+}
+
+/** Returns the names of the containers of a list. */
+export function containerNames(list: unknown): readonly string[] {
+  const items: readonly unknown[] = Array.isArray(list) ? list : [];
+  return items
+    .filter((item): item is JsonObject => isObject(item))
+    .map(({ name }) => (typeof name === 'string' ? name : ''));
+}

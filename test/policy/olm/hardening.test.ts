@@ -1,0 +1,354 @@
+import assert from 'node:assert/strict';
+import { suite, test } from 'node:test';
+import type { JsonObject, Namespace } from '../../../src/kube/types.ts';
+import {
+  catalogMode,
+  hasCatalogPods,
+  rewriteDisableSecurity,
+  DISABLE_SECURITY_ANNOTATION,
+} from '../../../src/policy/olm/catalog-source.ts';
+import { hardenPod, type HardeningInput } from '../../../src/policy/olm/hardening.ts';
+import { HARDENING_MANAGER, proposeLabels } from '../../../src/policy/olm/namespaces.ts';
+import { recognizeWorkload, resolveCatalogSource } from '../../../src/policy/olm/recognition.ts';
+import { decodePod } from '../../../src/policy/pod/pod.ts';
+import { evaluatePod } from '../../../src/policy/pss/index.ts';
+import { isKeptByOlm } from '../../support/olm.ts';
+
+const ENFORCE = 'pod-security.kubernetes.io/enforce';
+const RUNTIME_DEFAULT = { type: 'RuntimeDefault' };
+const RESTRICTED = { allowPrivilegeEscalation: false, capabilities: { drop: ['ALL'] } };
+
+type Options = Partial<Omit<HardeningInput, 'pod'>>;
+
+/** Applies a profile, by default that of a catalog on Kubernetes. */
+function harden(spec: JsonObject, options: Options = {}) {
+  const { pod, error } = decodePod({ spec });
+  assert.equal(error, undefined);
+  assert.ok(pod);
+  const hardened = hardenPod({ profile: 'catalog-source', isOpenShift: false, isForced: false, ...options, pod });
+  const messages = hardened.conflicts.map(({ message }) => message);
+  return { spec: hardened.pod['spec'] as JsonObject, changes: hardened.changes, messages };
+}
+
+const contextOf = (spec: JsonObject, list = 'containers'): unknown =>
+  (spec[list] as readonly JsonObject[] | undefined)?.[0]?.['securityContext'];
+
+const root = { containers: [{ name: 'a', securityContext: { runAsUser: 0, runAsNonRoot: false } }] };
+
+suite('hardening of pods of OLM', () => {
+  const explicit = {
+    securityContext: { runAsUser: 0, runAsNonRoot: false, seccompProfile: { type: 'Unconfined' } },
+    containers: [{ name: 'a', securityContext: { allowPrivilegeEscalation: true, readOnlyRootFilesystem: true } }],
+  };
+
+  test('explicit values are kept and reported', () => {
+    const { spec, messages } = harden(explicit);
+    assert.deepEqual(spec['securityContext'], explicit.securityContext);
+    assert.deepEqual(contextOf(spec), {
+      privileged: false,
+      readOnlyRootFilesystem: true,
+      allowPrivilegeEscalation: true,
+      capabilities: { drop: ['ALL'] },
+    });
+    assert.deepEqual(messages, [
+      'spec.securityContext.seccompProfile: "Unconfined" is kept: it is set explicitly',
+      'spec.securityContext.runAsUser: 0 is kept: it is set explicitly',
+      'spec.securityContext.runAsNonRoot: false is kept: the pod has no user other than root',
+      'spec.containers[0].securityContext.allowPrivilegeEscalation: true is kept: it is set explicitly',
+    ]);
+  });
+
+  test('force replaces less strict values, and keeps stricter ones', () => {
+    const { spec, messages } = harden(explicit, { isForced: true });
+    assert.deepEqual(spec['securityContext'], {
+      runAsUser: 1001,
+      runAsNonRoot: true,
+      seccompProfile: RUNTIME_DEFAULT,
+    });
+    assert.deepEqual(contextOf(spec), { privileged: false, readOnlyRootFilesystem: true, ...RESTRICTED });
+    assert.deepEqual(messages, []);
+    assert.equal(evaluatePod({ spec } as never, { level: 'restricted', version: 'latest' }).allowed, true);
+  });
+
+  test('force keeps values that would be invalid otherwise', () => {
+    const privileged = { privileged: true, allowPrivilegeEscalation: true };
+    const admin = { allowPrivilegeEscalation: true, capabilities: { add: ['SYS_ADMIN', 'NET_BIND_SERVICE'] } };
+    const containers = [privileged, admin].map((securityContext, index) => ({ name: `c${index}`, securityContext }));
+    const { spec, messages } = harden({ containers }, { isForced: true });
+    assert.deepEqual(
+      (spec['containers'] as readonly JsonObject[]).map((one) => one['securityContext']),
+      [
+        { ...privileged, readOnlyRootFilesystem: false, capabilities: { drop: ['ALL'] } },
+        {
+          ...admin,
+          privileged: false,
+          readOnlyRootFilesystem: false,
+          capabilities: { ...admin.capabilities, drop: ['ALL'] },
+        },
+      ],
+    );
+    assert.deepEqual(messages, [
+      'spec.containers[0].securityContext.privileged: true is kept: a privileged container must be changed by its author',
+      'spec.containers[0].securityContext.allowPrivilegeEscalation: true is kept: the container is privileged or adds SYS_ADMIN',
+      'spec.containers[1].securityContext.allowPrivilegeEscalation: true is kept: the container is privileged or adds SYS_ADMIN',
+      'spec.containers[1].securityContext.capabilities.add: ["SYS_ADMIN"] is kept: only NET_BIND_SERVICE complies with restricted',
+    ]);
+  });
+
+  test('a container of root prevents runAsNonRoot, unless it is replaced', () => {
+    assert.deepEqual(harden(root).spec['securityContext'], { runAsUser: 1001, seccompProfile: RUNTIME_DEFAULT });
+    assert.deepEqual(harden(root).messages, [
+      'spec.containers[0].securityContext.runAsUser: 0 is kept: it is set explicitly',
+      'spec.containers[0].securityContext.runAsNonRoot: false is kept: the container has no user other than root',
+    ]);
+    const { spec } = harden(root, { isForced: true });
+    assert.equal(evaluatePod({ spec } as never, { level: 'restricted', version: 'latest' }).allowed, true);
+  });
+
+  test('OpenShift supplies the user', () => {
+    const { spec, messages } = harden({ ...explicit, ...root }, { isForced: true, isOpenShift: true });
+    const { runAsUser } = spec['securityContext'] as JsonObject;
+    assert.equal(runAsUser, undefined);
+    assert.deepEqual(messages, [
+      'spec.securityContext.runAsNonRoot: false is kept: the pod has no user other than root',
+      'spec.containers[0].securityContext.runAsNonRoot: false is kept: the container has no user other than root',
+    ]);
+  });
+
+  test('a controller gets a writable /tmp, except where it has one or writes elsewhere', () => {
+    const container = { name: 'olm' };
+    const bare = harden({ containers: [container] }, { profile: 'olm-controller' });
+    assert.deepEqual(bare.spec['volumes'], [{ name: 'tmpfs', emptyDir: {} }]);
+    assert.deepEqual((bare.spec['containers'] as readonly JsonObject[])[0]?.['volumeMounts'], [
+      { name: 'tmpfs', mountPath: '/tmp' },
+    ]);
+    const mounted = { ...container, volumeMounts: [{ name: 'own', mountPath: '/tmp/' }] };
+    assert.equal(harden({ containers: [mounted] }, { profile: 'olm-controller' }).spec['volumes'], undefined);
+    const writing = harden({ containers: [container] }, { profile: 'olm-controller', writesRootFilesystem: true });
+    assert.deepEqual(contextOf(writing.spec), { privileged: false, ...RESTRICTED });
+    assert.equal(writing.spec['volumes'], undefined);
+  });
+
+  test('ephemeral containers and Windows pods do not change', () => {
+    const ephemeralContainers = [{ name: 'debug', securityContext: { runAsUser: 0 } }];
+    const { spec } = harden({ containers: [{ name: 'a' }], ephemeralContainers });
+    assert.deepEqual(spec['ephemeralContainers'], ephemeralContainers);
+    assert.deepEqual(harden({ os: { name: 'windows' }, containers: [{ name: 'a' }] }).changes, []);
+  });
+
+  test('a hardened pod does not change again, whatever mode and platform', () => {
+    for (const profile of ['olm-controller', 'catalog-source', 'bundle-unpack', 'run-bundle'] as const) {
+      for (const isForced of [true, false]) {
+        const options = { profile, isForced, isOpenShift: profile === 'catalog-source' };
+        const { spec } = harden({ ...explicit, initContainers: [{ name: 'extract-content' }] }, options);
+        assert.deepEqual(harden(spec, options).changes, [], `${profile} ${isForced}`);
+      }
+    }
+  });
+});
+
+suite('Jobs of OLM', () => {
+  const OLM = { readOnlyRootFilesystem: true, ...RESTRICTED };
+  const CASES: Readonly<Record<string, JsonObject>> = {
+    'of OpenShift': {
+      securityContext: { seccompProfile: RUNTIME_DEFAULT },
+      containers: [{ name: 'extract', securityContext: OLM }],
+    },
+    'of an old release': { containers: [{ name: 'extract' }], initContainers: [{ name: 'util' }, { name: 'pull' }] },
+    'with other values': {
+      securityContext: { runAsUser: 0, runAsNonRoot: false, seccompProfile: { type: 'Unconfined' } },
+      containers: [
+        { name: 'extract', securityContext: { allowPrivilegeEscalation: true, capabilities: { drop: ['NET_RAW'] } } },
+      ],
+    },
+  };
+  for (const [name, desired] of Object.entries(CASES)) {
+    for (const isForced of [true, false]) {
+      test(`OLM keeps a hardened Job ${name}, forced: ${isForced}`, () => {
+        const { spec, changes } = harden(desired, { profile: 'bundle-unpack', isForced, isJob: true });
+        assert.ok(changes.length > 0);
+        assert.ok(isKeptByOlm({ spec: desired }, { spec }));
+      });
+    }
+  }
+
+  test('the same changes of a pod would delete the Job', () => {
+    const desired = CASES['with other values'] ?? {};
+    assert.equal(isKeptByOlm({ spec: desired }, { spec: harden(desired, { isForced: true }).spec }), false);
+    assert.deepEqual(harden(desired, { isForced: true, isJob: true, profile: 'bundle-unpack' }).messages.slice(-2), [
+      'spec.containers[0].securityContext.allowPrivilegeEscalation: true is kept: OLM deletes a Job with another value',
+      'spec.containers[0].securityContext.capabilities.drop: ["NET_RAW"] is kept: OLM deletes a Job with another value',
+    ]);
+  });
+});
+
+suite('CatalogSources', () => {
+  const config = (securityContextConfig: unknown) => ({ spec: { grpcPodConfig: { securityContextConfig } } });
+
+  const INVALID: readonly (readonly [value: unknown, printed: string])[] = [
+    ['Legacy', '"Legacy"'],
+    [true, 'true'],
+    [{ mode: 'legacy' }, '{"mode":"legacy"}'],
+  ];
+  for (const [value, printed] of INVALID) {
+    test(`securityContextConfig ${printed} does not disable the hardening`, () => {
+      assert.deepEqual(catalogMode(config(value)), {
+        mode: 'restricted',
+        from: 'spec.grpcPodConfig.securityContextConfig',
+        problems: [
+          `spec.grpcPodConfig.securityContextConfig ${printed} must be one of "legacy", or "restricted"; its pods are treated as restricted`,
+        ],
+      });
+    });
+  }
+
+  test('a legacy catalog in a restricted namespace is reported', () => {
+    const fix = 'set it to "baseline" or "privileged", or securityContextConfig to "restricted"';
+    assert.deepEqual(catalogMode(config('legacy'), { [ENFORCE]: 'restricted' }).problems, [
+      `pods in the mode legacy are denied: the namespace has ${ENFORCE}=restricted; ${fix}`,
+    ]);
+    assert.deepEqual(catalogMode({}, { [ENFORCE]: 'Restricted' }).problems, [
+      `pods in the mode legacy are denied: the namespace has ${ENFORCE}=Restricted, an invalid level that is enforced as "restricted"; ${fix}`,
+    ]);
+    assert.deepEqual(catalogMode(config('legacy'), { [ENFORCE]: 'baseline' }).problems, []);
+  });
+
+  test('only the exact value of the annotation and of disableSecurity counts', () => {
+    const labels = { [ENFORCE]: 'restricted' };
+    for (const value of ['True', 'false', '']) {
+      const metadata = { annotations: { [DISABLE_SECURITY_ANNOTATION]: value } };
+      assert.equal(catalogMode({ metadata, spec: { disableSecurity: 'true' } }, labels).mode, 'restricted');
+    }
+    for (const spec of [null, 'x', [], { grpcPodConfig: 'legacy' }])
+      assert.equal(catalogMode({ spec }, labels).mode, 'restricted');
+  });
+
+  test('disableSecurity becomes the supported field', () => {
+    assert.deepEqual(rewriteDisableSecurity({ spec: { image: 'i', disableSecurity: true } }), {
+      image: 'i',
+      grpcPodConfig: { securityContextConfig: 'legacy' },
+    });
+    assert.deepEqual(
+      rewriteDisableSecurity({
+        spec: { disableSecurity: true, grpcPodConfig: { securityContextConfig: 'restricted' } },
+      }),
+      { grpcPodConfig: { securityContextConfig: 'restricted' } },
+    );
+    assert.equal(rewriteDisableSecurity({ spec: { disableSecurity: false } }), undefined);
+  });
+
+  test('a source with only an address has no pods', () => {
+    assert.equal(hasCatalogPods({ spec: { sourceType: 'grpc', address: 'registry:50051' } }), false);
+    assert.equal(hasCatalogPods({ spec: { sourceType: 'grpc', image: 'i' } }), true);
+    assert.equal(hasCatalogPods({ spec: { sourceType: 'configmap', configMap: 'c' } }), true);
+  });
+});
+
+suite('recognition of workloads of OLM', () => {
+  const workload = { kind: 'Deployment', containers: [], initContainers: [] };
+
+  test('controllers need their namespace and their label', () => {
+    const app = { app: 'olm-operator' };
+    const inOlm = { metadata: { namespace: 'olm' } };
+    assert.deepEqual(recognizeWorkload({ ...workload, ...inOlm, templateLabels: app }), { profile: 'olm-controller' });
+    assert.equal(recognizeWorkload({ ...workload, metadata: { namespace: 'shop', labels: app } }), undefined);
+    assert.equal(recognizeWorkload({ ...workload, ...inOlm, templateLabels: { app: 'other' } }), undefined);
+    const marketplace = { namespace: 'openshift-marketplace', labels: { name: 'marketplace-operator' } };
+    assert.deepEqual(recognizeWorkload({ ...workload, metadata: marketplace }), { profile: 'olm-controller' });
+    assert.deepEqual(
+      recognizeWorkload({ ...workload, kind: 'CronJob', ...inOlm, templateLabels: { app: 'olm-collect-profiles' } }),
+      { profile: 'olm-controller', writesRootFilesystem: true },
+    );
+  });
+
+  const owner = { apiVersion: 'operators.coreos.com/v1alpha1', kind: 'CatalogSource', name: 'cat', uid: 'u1' };
+  const get = (name: string) => (name === 'gone' ? undefined : { metadata: { name, uid: `uid of ${name}` } });
+
+  test('an owner with another UID does not count, the label does', () => {
+    const update = { 'olm.catalogSource': '', 'catalogsource.operators.coreos.com/update': 'other' };
+    assert.deepEqual(resolveCatalogSource({ ownerReferences: [owner], labels: update }, get), {
+      name: 'other',
+      catalog: get('other'),
+    });
+    const unlabeled = resolveCatalogSource({ ownerReferences: [owner] }, get);
+    assert.deepEqual(unlabeled, { name: 'cat', catalog: undefined });
+    const missing = resolveCatalogSource({ labels: { 'olm.catalogSource': 'gone' } }, get);
+    assert.deepEqual(missing, { name: 'gone', catalog: undefined });
+  });
+});
+
+suite('labels of namespaces of OLM', () => {
+  const versions = { [`${ENFORCE}-version`]: 'latest' };
+  const RESTRICTED_LABELS = { [ENFORCE]: 'restricted', ...versions };
+  const marketplace = (level: string) =>
+    Object.fromEntries(
+      ['enforce', 'audit', 'warn'].flatMap((mode) => [
+        [`pod-security.kubernetes.io/${mode}`, level],
+        [`pod-security.kubernetes.io/${mode}-version`, 'latest'],
+      ]),
+    );
+
+  const managedBy = (manager: string) => ({
+    managedFields: [
+      {
+        manager,
+        operation: 'Update',
+        fieldsType: 'FieldsV1',
+        fieldsV1: { 'f:metadata': { 'f:labels': { [`f:${ENFORCE}`]: {} } } },
+      },
+    ],
+  });
+  const propose = (metadata: Namespace['metadata'], securityModes: readonly string[] = [], isForced = false) => {
+    const catalogs = securityModes.map((mode, index) => ({
+      metadata: { name: `cat-${index}` },
+      spec: { image: 'i', grpcPodConfig: { securityContextConfig: mode } },
+    }));
+    const { labels, notes } =
+      proposeLabels({ namespace: { ...(metadata ? { metadata } : {}) }, catalogs, isForced }) ?? {};
+    return { labels, notes };
+  };
+
+  test('namespaces of OLM are restricted, others are not concerned', () => {
+    assert.deepEqual(propose({ name: 'olm' }), { labels: RESTRICTED_LABELS, notes: [] });
+    assert.deepEqual(propose({ name: 'olm', labels: RESTRICTED_LABELS }), { labels: {}, notes: [] });
+    assert.deepEqual(propose({ name: 'shop' }), { labels: undefined, notes: undefined });
+    assert.deepEqual(propose({ name: 'openshift-operators' }), {
+      labels: {},
+      notes: ['its operators decide about the level; no label is proposed'],
+    });
+  });
+
+  test('the marketplace is restricted if all of its catalogs are', () => {
+    const name = 'openshift-marketplace';
+    assert.deepEqual(propose({ name }, ['restricted', 'restricted']), { labels: marketplace('restricted'), notes: [] });
+    assert.deepEqual(propose({ name }), { labels: marketplace('baseline'), notes: [] });
+    assert.deepEqual(propose({ name }, ['restricted', 'legacy']), {
+      labels: marketplace('baseline'),
+      notes: ['restricted requires securityContextConfig "restricted" in the CatalogSources cat-1'],
+    });
+  });
+
+  test('no level is lowered', () => {
+    const labels = { ...marketplace('baseline'), [ENFORCE]: 'restricted' };
+    assert.deepEqual(propose({ name: 'openshift-marketplace', labels }, [], true), {
+      labels: {},
+      notes: [`${ENFORCE}=restricted is kept: it is stricter than baseline`],
+    });
+    assert.deepEqual(propose({ name: 'operators', labels: { ...versions, [ENFORCE]: 'Privileged' } }, [], true), {
+      labels: {},
+      notes: [`${ENFORCE}=Privileged is kept: it is invalid and enforced as restricted; set a valid level`],
+    });
+  });
+
+  test('labels of other field managers are kept without force', () => {
+    const labels = { [ENFORCE]: 'baseline', ...versions };
+    const owned = { name: 'olm', labels, ...managedBy('helm') };
+    assert.deepEqual(propose(owned), {
+      labels: {},
+      notes: [`${ENFORCE}=baseline is kept: the field manager helm owns it; --force replaces it`],
+    });
+    assert.deepEqual(propose(owned, [], true), { labels: { [ENFORCE]: 'restricted' }, notes: [] });
+    const own = { ...owned, ...managedBy(HARDENING_MANAGER) };
+    assert.deepEqual(propose(own), { labels: { [ENFORCE]: 'restricted' }, notes: [] });
+  });
+});
