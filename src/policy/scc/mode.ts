@@ -24,15 +24,11 @@ export interface SccSettings {
   readonly preferUserNamespaces: boolean;
 }
 
-/** The namespaces of the cluster. Unlike on OpenShift, `default` is not exempt. */
-export const DEFAULT_EXEMPT_NAMESPACES: readonly string[] = [
-  'kube-system',
-  'kube-public',
-  'openshift',
-  'openshift-infra',
-  'openshift-node',
-  'portcullis',
-];
+/**
+ * The namespaces that exist in every cluster, and that of the installation. OpenShift also exempts `default`, and three
+ * namespaces that other clusters lack: a user who can create namespaces could create one and run any pod in it.
+ */
+export const DEFAULT_EXEMPT_NAMESPACES: readonly string[] = ['kube-system', 'kube-public', 'portcullis'];
 
 /** The default exempt namespaces of an installation in that namespace. */
 export function defaultExemptNamespaces(namespace: string): readonly string[] {
