@@ -1,6 +1,7 @@
 /** The command tree. A command is one row of `COMMANDS` and one file in `commands/`, which is loaded when it is used. */
 import { Command as CommanderCommand, CommanderError, Help, Option as CommanderOption } from 'commander';
 import { UserError } from '../config/files.ts';
+import { ConnectionError } from '../kube/status.ts';
 import { quote } from '../kube/text.ts';
 import { EXIT, PROGRAM, VERSION, type Command, type Io } from './command.ts';
 import { printFlags, resolveValues, UsageError, type Option, type Options, type Sources } from './options.ts';
@@ -178,7 +179,7 @@ export async function run(
   } catch (error) {
     // Commander has printed its error already.
     if (error instanceof CommanderError) return error.exitCode === 0 ? EXIT.passed : EXIT.usage;
-    if (!(error instanceof UserError)) throw error;
+    if (!(error instanceof UserError || error instanceof ConnectionError)) throw error;
     io.stderr.write(`error: ${error.message}\n${error instanceof UsageError ? `${usageHint(node)}\n` : ''}`);
     return EXIT.usage;
   }

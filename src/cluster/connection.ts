@@ -8,7 +8,7 @@ import { Agent as HttpsAgent, type AgentOptions, request as httpsRequest } from 
 import { setTimeout as pause } from 'node:timers/promises';
 import { createSecureContext, getCACertificates } from 'node:tls';
 import { UserError } from '../config/files.ts';
-import { ApiError, createStatus, type Status } from '../kube/status.ts';
+import { ApiError, ConnectionError, createStatus, type Status } from '../kube/status.ts';
 import { isObject, type JsonObject } from '../kube/types.ts';
 import type { Tally } from '../telemetry/counters.ts';
 import type { TokenBucket } from './clock.ts';
@@ -27,6 +27,8 @@ export interface ApiRequest {
   readonly accept?: string;
   /** Called with each warning of the response. */
   readonly onWarning?: ((text: string) => void) | undefined;
+  /** Multiplies the time limit of the connection. */
+  readonly timeoutFactor?: number;
   readonly signal?: AbortSignal;
 }
 
@@ -37,7 +39,7 @@ export interface Connection {
   readonly namespace: string;
   /**
    * Sends a request and returns the object of the response. Retries if the response has the header `Retry-After`.
-   * Rejects with an ApiError for an error status, and with a UserError if the server cannot be reached.
+   * Rejects with an ApiError for an error status, and with a ConnectionError if the server cannot be reached.
    */
   request(request: ApiRequest): Promise<JsonObject>;
   /**
@@ -80,27 +82,30 @@ export async function connect(options: ConnectOptions): Promise<Connection> {
 
   const exchange = async <T>(
     request: ApiRequest,
-    timeout: AbortSignal,
+    timeout: { readonly ms: number; readonly signal: AbortSignal },
     send: (raw: RawRequest) => Promise<T>,
   ): Promise<T> => {
     await limit?.take(request.signal);
     const credentials = await target.credentials();
     const agent = agents.get(credentials);
-    const signal = request.signal ? AbortSignal.any([request.signal, timeout]) : timeout;
+    const signal = request.signal ? AbortSignal.any([request.signal, timeout.signal]) : timeout.signal;
     const url = requestUrl(server, request);
     const headers = { 'user-agent': userAgent, ...credentials.headers };
     return await send({ ...rawRequest(request, headers), url, signal, agent }).catch((error: unknown) => {
       if (request.signal?.aborted) throw error;
       count(request.method, '<error>');
-      const reason = timeout.aborted
-        ? `no response from ${server} within ${timeoutMs / 1000} s`
+      const timedOut = timeout.signal.aborted;
+      const reason = timedOut
+        ? `no response from ${server} within ${timeout.ms / 1000} s`
         : networkError(error, serverName === undefined ? url.href : `https://${serverName}`);
-      throw new UserError(`Unable to connect to the server: ${reason}`, { cause: error });
+      throw new ConnectionError(`Unable to connect to the server: ${reason}`, { cause: error, timedOut });
     });
   };
 
   const requestOnce = async (request: ApiRequest): Promise<JsonObject> => {
-    const response = await exchange(request, AbortSignal.timeout(timeoutMs), async (raw) => readBody(await open(raw)));
+    const ms = timeoutMs * (request.timeoutFactor ?? 1);
+    const timeout = { ms, signal: AbortSignal.timeout(ms) };
+    const response = await exchange(request, timeout, async (raw) => readBody(await open(raw)));
     count(request.method, response.code);
     if (request.onWarning) parseWarnings(response.warnings).forEach(request.onWarning);
     return responseObject(response, server);
@@ -127,7 +132,7 @@ export async function connect(options: ConnectOptions): Promise<Connection> {
       const opening = new AbortController();
       const timer = setTimeout(() => opening.abort(), timeoutMs);
       try {
-        const response = await exchange(request, opening.signal, async (raw) => {
+        const response = await exchange(request, { ms: timeoutMs, signal: opening.signal }, async (raw) => {
           const message = await open(raw);
           return isSuccess(message.statusCode ?? 0) ? message : await readBody(message);
         });
@@ -135,7 +140,7 @@ export async function connect(options: ConnectOptions): Promise<Connection> {
         count(request.method, (isStream ? response.statusCode : response.code) ?? 0);
         if (isStream) return response;
         responseObject(response, server);
-        throw new UserError(`the response of ${server} is not a stream`);
+        throw new ConnectionError(`the response of ${server} is not a stream`);
       } finally {
         clearTimeout(timer);
       }
@@ -198,13 +203,19 @@ function createAgentCache(target: ClusterTarget, env: ClusterSource['env']) {
     /** @throws {UserError} for certificates or keys that TLS cannot use */
     get(credentials: Credentials): HttpAgent {
       if (current && isCurrent(credentials)) return current.agent;
-      // The previous agent is not destroyed, because its connections may be in use.
+      if (current) retire(current.agent);
       const agent = isPlain ? new HttpAgent(base) : new HttpsAgent({ ...base, ...tlsOptions(target, credentials) });
       current = { credentials, agent };
       return agent;
     },
     close: () => current?.agent.destroy(),
   };
+}
+
+/** Closes the idle connections, and the others after their responses. */
+function retire(agent: HttpAgent): void {
+  agent.maxFreeSockets = 0;
+  for (const sockets of Object.values(agent.freeSockets)) for (const socket of sockets ?? []) socket.destroy();
 }
 
 const LOOPBACK = /^(?:localhost|127(?:\.\d+){3}|\[::1\])$/;
@@ -293,12 +304,12 @@ async function readBody(response: IncomingMessage): Promise<RawResponse> {
   return { code, retryAfter: headers['retry-after'], warnings, body: Buffer.concat(chunks).toString('utf8') };
 }
 
-/** Returns the object of a response; throws an ApiError for an error status, and a UserError for anything but JSON. */
+/** Returns the object of a response; throws an ApiError for an error status, and a ConnectionError for anything but JSON. */
 function responseObject({ code, retryAfter, body }: RawResponse, server: string): JsonObject {
   const value = parseJson(body);
   if (isSuccess(code)) {
     if (isObject(value)) return value;
-    throw new UserError(`the response of ${server} is not JSON: is it a Kubernetes API server?`);
+    throw new ConnectionError(`the response of ${server} is not JSON: is it a Kubernetes API server?`);
   }
   const status = errorStatus(code, value, body);
   const retryAfterSeconds = /^\d{1,5}$/.test(retryAfter ?? '') ? Number(retryAfter) : undefined;

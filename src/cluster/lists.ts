@@ -15,9 +15,11 @@ interface PagesRequest {
   readonly accept?: string | undefined;
   readonly signal?: AbortSignal | undefined;
   readonly pageSize?: number | undefined;
+  /** Multiplies the time limit of each page. */
+  readonly timeoutFactor?: number;
 }
 
-const PAGE_SIZE = 500;
+export const PAGE_SIZE = 500;
 /** More than any cluster contains. */
 const MAX_PAGES = 10_000;
 /** A resource that changes faster than its pages can be read is then requested in one response. */
@@ -45,7 +47,7 @@ export async function readPages(
 
 async function readOnce(
   connection: Pick<Connection, 'request'>,
-  { path, query = {}, accept, signal, pageSize = 0 }: PagesRequest,
+  { path, query = {}, accept, signal, pageSize = 0, timeoutFactor = 1 }: PagesRequest,
   take: (items: readonly JsonObject[]) => void,
 ): Promise<string> {
   const tokens = new Set<string>();
@@ -61,6 +63,7 @@ async function readOnce(
       },
       ...(accept === undefined ? {} : { accept }),
       ...(signal ? { signal } : {}),
+      timeoutFactor,
     });
     const { items, resourceVersion } = parsePage(list, path);
     take(items);

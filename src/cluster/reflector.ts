@@ -2,12 +2,11 @@
  * Keeps a sink equal to one resource of the API server: a list, then a watch from its resource version, and another list
  * when the watch cannot be continued. A reflector retries forever; after a failure the last known state stays.
  */
-import { UserError } from '../config/files.ts';
-import { ApiError, type Status } from '../kube/status.ts';
+import { ApiError, ConnectionError, type Status } from '../kube/status.ts';
 import { isObject, type JsonObject } from '../kube/types.ts';
 import { sleep, type Clock } from './clock.ts';
 import { httpStatusCode, retryAfterSeconds, type Connection } from './connection.ts';
-import { readPages } from './lists.ts';
+import { PAGE_SIZE, readPages } from './lists.ts';
 
 /** The target of a reflector. */
 export interface Sink {
@@ -71,13 +70,20 @@ const UNSERVED_MS = 60_000;
 /** A CustomResourceDefinition exists shortly before its resource is served: the first lists follow at this interval. */
 const SOON_MS = 1000;
 const MAX_SOON = 10;
+/** The longest delay that a response can request; jitter adds up to a quarter. */
+const MAX_RETRY_AFTER_S = 24;
+/** The smallest page and the longest time limit, after timeouts. */
+const MIN_PAGE_SIZE = 10;
+const MAX_TIMEOUT_FACTOR = 10;
 
 /** Creates a reflector that has not been started. */
 export function createReflector(options: ReflectorOptions): Reflector {
-  const { connection, path, query = {}, accept, pageSize, sink, clock, random } = options;
+  const { connection, path, query = {}, accept, sink, clock, random } = options;
   const stopped = new AbortController();
   const { signal } = stopped;
   const backoff = createBackoff(clock, random);
+  let { pageSize = PAGE_SIZE } = options;
+  let timeoutFactor = 1;
   let lastEventMs = clock.now();
   let version: string | undefined;
   let soonRetries = 0;
@@ -94,16 +100,20 @@ export function createReflector(options: ReflectorOptions): Reflector {
 
   const list = async (): Promise<string> => {
     let uids = new Set<unknown>();
-    const resourceVersion = await readPages(connection, { path, query, accept: accept?.list, pageSize, signal }, () => {
-      uids = new Set();
-      return (items) => {
-        onAlive();
-        for (const item of items) {
-          uids.add(uid(item));
-          sink.put(item);
-        }
-      };
-    });
+    const resourceVersion = await readPages(
+      connection,
+      { path, query, accept: accept?.list, pageSize, timeoutFactor, signal },
+      () => {
+        uids = new Set();
+        return (items) => {
+          onAlive();
+          for (const item of items) {
+            uids.add(uid(item));
+            sink.put(item);
+          }
+        };
+      },
+    );
     sink.retain(uids, resourceVersion);
     return resourceVersion;
   };
@@ -135,7 +145,13 @@ export function createReflector(options: ReflectorOptions): Reflector {
       onAlive,
       onEvent: apply,
     });
-    if (clock.now() - startedMs < SHORT_MS && !signal.aborted) throw new UserError('the watch ended at once');
+    if (clock.now() - startedMs < SHORT_MS && !signal.aborted) throw new ConnectionError('the watch ended at once');
+  };
+
+  /** Large pages of a busy API server take longer than the time limit. */
+  const easeList = (): void => {
+    pageSize = Math.max(Math.min(pageSize, MIN_PAGE_SIZE), Math.ceil(pageSize / 2));
+    timeoutFactor = Math.min(MAX_TIMEOUT_FACTOR, timeoutFactor * 2);
   };
 
   const isUnserved = async (error: unknown): Promise<boolean> => {
@@ -165,7 +181,8 @@ export function createReflector(options: ReflectorOptions): Reflector {
           await waitUntilServed();
           continue;
         }
-        const delayMs = Math.max((retryAfterSeconds(error) ?? 0) * 1000, backoff.nextMs());
+        if (isListing && error instanceof ConnectionError && error.timedOut) easeList();
+        const delayMs = Math.max(requestedDelayMs(error, random), backoff.nextMs());
         isFailing = true;
         options.onFailure(error, delayMs);
         await sleep(clock, delayMs, signal);
@@ -190,10 +207,15 @@ export function createReflector(options: ReflectorOptions): Reflector {
   };
 }
 
+/** Returns the delay of the header `Retry-After`, with jitter. It is limited, since the kind is not followed until then. */
+function requestedDelayMs(error: unknown, random: () => number): number {
+  return Math.min(MAX_RETRY_AFTER_S, retryAfterSeconds(error) ?? 0) * 1000 * (1 + random() / 4);
+}
+
 /** Returns true if the watch cannot continue: the server has discarded the version (410), or an event is malformed. */
 function requiresRelist(error: unknown): boolean {
   if (error instanceof ApiError) return ![429, 503].includes(error.status.code);
-  return !(error instanceof UserError);
+  return !(error instanceof ConnectionError);
 }
 
 function uid({ metadata }: JsonObject): unknown {
@@ -251,8 +273,8 @@ const MAX_LINE_BYTES = 16 * 1024 * 1024;
 
 /**
  * Watches a resource until the server ends the watch, the connection breaks or no bytes arrive for too long. Rejects with
- * an ApiError for an error event (410: the version is too old), with a UserError if the server cannot be reached, and
- * with an Error for a malformed event.
+ * an ApiError for an error event (410: the version is too old), with a ConnectionError if the server cannot be reached,
+ * and with an Error for a malformed event.
  */
 async function watch(connection: Pick<Connection, 'stream'>, request: WatchRequest): Promise<void> {
   const { path, query, accept, resourceVersion: from, timeoutSeconds, clock, signal, onAlive, onEvent } = request;

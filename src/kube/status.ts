@@ -43,6 +43,18 @@ export class ApiError extends Error {
   }
 }
 
+/** A request to which the API server has not responded. It may succeed later. */
+export class ConnectionError extends Error {
+  override readonly name = 'ConnectionError';
+  /** True if the server was reached, or may have been reached, and did not respond in time. */
+  readonly timedOut: boolean;
+
+  constructor(message: string, { timedOut = false, ...options }: ErrorOptions & { readonly timedOut?: boolean } = {}) {
+    super(message, options);
+    this.timedOut = timedOut;
+  }
+}
+
 /** A resource as messages name it: `pods`, `deployments.apps`. */
 export interface ResourceName {
   readonly group: string;

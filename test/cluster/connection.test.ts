@@ -6,7 +6,7 @@ import { writeFile } from 'node:fs/promises';
 import { after, before, describe, test, suite } from 'node:test';
 import { parseWarnings, type Connection } from '../../src/cluster/connection.ts';
 import { UserError } from '../../src/config/files.ts';
-import { ApiError } from '../../src/kube/status.ts';
+import { ApiError, ConnectionError } from '../../src/kube/status.ts';
 import { createAuthority } from '../../src/tls/issue.ts';
 import {
   json,
@@ -197,7 +197,7 @@ describe('a server that cannot be reached', () => {
     test(name, async () => {
       const { request } = await connectTo([responder], setup);
       const error = await failure(request(GET));
-      assert.ok(error instanceof UserError);
+      assert.ok(error instanceof ConnectionError || error instanceof UserError);
       const shown = error.message.replaceAll(server.url, '<server>');
       if (typeof message === 'string') assert.equal(shown, message);
       else assert.match(shown, message);
@@ -253,6 +253,27 @@ describe('credentials', () => {
       server.requests.map(({ headers }) => headers.authorization),
       ['Bearer first', 'Bearer first', 'Bearer second'],
     );
+  });
+
+  test('the connections of a replaced authority are closed', async (t) => {
+    t.mock.timers.enable({ apis: ['Date'] });
+    const file = await server.file('ca.crt', server.authority);
+    const closed: Promise<unknown>[] = [];
+    const { request } = await connectTo(
+      [
+        (response, received) => {
+          closed.push(once(received.socket, 'close'));
+          response.end('{}');
+        },
+      ],
+      { cluster: { 'certificate-authority-data': undefined, 'certificate-authority': file } },
+    );
+    await request(GET);
+    await writeFile(file, `${server.authority}\n`);
+    t.mock.timers.tick(61_000);
+    await request(GET);
+    await closed[0];
+    assert.equal(closed.length, 2);
   });
 
   test('impersonation with UID, groups and extra fields', async () => {

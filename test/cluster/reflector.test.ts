@@ -65,7 +65,11 @@ describe('a reflector', () => {
   });
   after(() => server.stop());
 
-  const play = async (answers: readonly Responder[], act: (scene: Scene) => Promise<void>): Promise<void> => {
+  const play = async (
+    answers: readonly Responder[],
+    act: (scene: Scene) => Promise<void>,
+    { pageSize = 2, through = connection }: { pageSize?: number; through?: Connection } = {},
+  ): Promise<void> => {
     opened.length = 0;
     server.respond(
       ...[...answers, watching()].map<Responder>((answer) => (response, request) => {
@@ -81,9 +85,9 @@ describe('a reflector', () => {
       changes.push(`${type} ${metadata?.name}@${metadata?.resourceVersion}`),
     );
     const reflector = createReflector({
-      connection,
+      connection: through,
       path: '/apis/rbac.authorization.k8s.io/v1/roles',
-      pageSize: 2,
+      pageSize,
       sink: createStoreWriter({ kind: 'Role', store, projection: createProjections()('Role'), clock }),
       clock,
       random: () => 0,
@@ -181,8 +185,8 @@ describe('a reflector', () => {
       scene.clock.advance(1600);
       assert.deepEqual(await scene.requests(4), ['list', 'watch 5', 'watch 5', 'watch 5']);
       assert.deepEqual(scene.failures, [
-        'UserError: the watch ended at once +800',
-        'UserError: the watch ended at once +1600',
+        'ConnectionError: the watch ended at once +800',
+        'ConnectionError: the watch ended at once +1600',
       ]);
     }));
 
@@ -282,6 +286,40 @@ describe('a reflector', () => {
         await soon(() => recovered() === 1);
       },
     ));
+
+  test('Retry-After is limited to 24 s', () =>
+    play(
+      [status(429, 'Too many requests', { 'retry-after': '99999' }), list(5, [])],
+      async ({ requests, clock, failures, soon }) => {
+        await soon(() => failures.length === 1);
+        assert.deepEqual(failures, [
+          'ApiError: Too many requests (Retry-After is 99999 s, which exceeds the limit) +24000',
+        ]);
+        clock.advance(24_000);
+        assert.deepEqual(await requests(3), ['list', 'list', 'watch 5']);
+      },
+    ));
+
+  test('after a timeout, a list has smaller pages and more time', async () => {
+    const silent: Responder = () => undefined;
+    const through = await server.connect({ timeoutMs: 50 });
+    await play(
+      [silent, silent, list(5, [role('a', 1)])],
+      async ({ requests, clock, failures, soon }) => {
+        await soon(() => failures.length === 1);
+        clock.advance(800);
+        await soon(() => failures.length === 2);
+        clock.advance(1600);
+        await requests(4);
+        const reason = (seconds: number) =>
+          `ConnectionError: Unable to connect to the server: no response from ${server.url} within ${seconds} s`;
+        assert.deepEqual(failures, [`${reason(0.05)} +800`, `${reason(0.1)} +1600`]);
+        const limits = server.requests.map(({ url }) => new URLSearchParams(url.slice(PAGE.length)).get('limit'));
+        assert.deepEqual(limits, ['500', '250', '125', null]);
+      },
+      { pageSize: 500, through },
+    );
+  });
 
   test('temporarily missing permissions do not change the store', () => {
     const denied = status(403, 'roles is forbidden');

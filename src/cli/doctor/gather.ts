@@ -1,7 +1,6 @@
 import { connect } from 'node:tls';
 import { reviewAccess } from '../../cluster/access.ts';
 import { networkError } from '../../cluster/network-error.ts';
-import { UserError } from '../../config/files.ts';
 import { decodeSettings } from '../../config/portcullis-configuration.ts';
 import { CONTROLLER_NAMES } from '../../controllers/index.ts';
 import {
@@ -14,7 +13,7 @@ import {
 import { deepEqual } from '../../kube/equality.ts';
 import { formatFieldError } from '../../kube/field-error.ts';
 import { namespaced, resourcePath, RESOURCES } from '../../kube/resources.ts';
-import { ApiError } from '../../kube/status.ts';
+import { ApiError, ConnectionError } from '../../kube/status.ts';
 import type {
   EndpointSlice,
   GroupVersionResource,
@@ -359,8 +358,8 @@ async function runProbe(client: ClusterClient, request: ProbeRequest): Promise<P
     const object = await client.send({ method: 'POST', path, query: { dryRun: 'All' }, body: request.body });
     return { ...request, object: object as unknown as AnyObject };
   } catch (error) {
-    // The API server responded before: a UserError is a timeout of this request.
-    if (!(error instanceof ApiError || error instanceof UserError)) throw error;
+    // The API server responded before: a ConnectionError is a timeout of this request.
+    if (!(error instanceof ApiError || error instanceof ConnectionError)) throw error;
     return { ...request, refusal: error.message };
   }
 }
