@@ -177,8 +177,15 @@ export function isObject(value: unknown): value is JsonObject {
   return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
-interface GateName {
+/** The lowest version of a component; the only component is `Kubelet`. */
+interface ComponentMinimum {
+  readonly component: string;
+  readonly version: string;
+}
+
+interface Gate {
   readonly name?: string | null;
+  readonly requiredMinimumComponentVersions?: readonly ComponentMinimum[] | null;
 }
 
 /** The policy settings of an installation. The only object is named `cluster`. */
@@ -213,8 +220,9 @@ export interface FeatureGate extends KubeObject {
     readonly featureGates?:
       | readonly {
           readonly version?: string | null;
-          readonly enabled?: readonly GateName[] | null;
-          readonly disabled?: readonly GateName[] | null;
+          readonly enabled?: readonly Gate[] | null;
+          readonly disabled?: readonly Gate[] | null;
+          readonly renderedMinimumComponentVersions?: readonly ComponentMinimum[] | null;
         }[]
       | null;
   } | null;

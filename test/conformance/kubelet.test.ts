@@ -11,6 +11,8 @@ import {
   type AuthorizerMode,
   type ResourceAttributes,
 } from '../../src/policy/kubelet/authorizer.ts';
+import { renderFeatureGates, type GateLists } from '../../src/policy/kubelet/feature-gates.ts';
+import { planMinimum } from '../../src/policy/kubelet/transition.ts';
 import {
   parseKubeletVersion,
   parseMinimum,
@@ -36,11 +38,9 @@ const OUT_OF_SCOPE: readonly string[] = [
   'authorization-modes',
   'config-observer',
   'crd-schema',
-  'feature-gates',
   'nodes-config',
   'product-schema',
   'skew',
-  'transition',
 ];
 
 const STORED_AREA = 'scc-user-namespace-default';
@@ -168,6 +168,64 @@ function changeProfile(from: string, to: string): FieldResult {
   return error ? { allowed: false, field: error.path, detail: error.detail } : { allowed: true };
 }
 
+interface GatesInput {
+  readonly processVersion: string;
+  readonly historyVersions: readonly string[];
+  readonly featureSet: string;
+  readonly custom: GateLists | null;
+  readonly minimum: string;
+  readonly knownSets: Readonly<Record<string, GateLists>>;
+  readonly requirements: Readonly<Record<string, Readonly<Record<string, string>>>>;
+  readonly status: readonly (GateLists & { readonly version: string })[];
+}
+
+interface GatesExpect {
+  readonly status?: GatesInput['status'];
+  readonly writes?: number;
+  readonly warnings?: readonly string[];
+  readonly rendered?: unknown;
+  readonly error?: string;
+}
+
+/** Renders gates. Stored entries have the requirements of their gates, as the rendered ones do. */
+function renderGates({ processVersion, historyVersions, custom, knownSets, ...input }: GatesInput) {
+  const requirements = new Map(
+    Object.entries(input.requirements).map(([gate, components]) => [
+      gate,
+      Object.entries(components).map(([component, version]) => ({ component, version })),
+    ]),
+  );
+  const withRequirement = (name: string) => {
+    const required = requirements.get(name);
+    return required ? { name, requiredMinimumComponentVersions: required } : { name };
+  };
+  return renderFeatureGates({
+    version: processVersion,
+    history: historyVersions,
+    featureSet: input.featureSet,
+    custom: custom ?? undefined,
+    minimum: input.minimum,
+    sets: new Map(Object.entries(knownSets)),
+    requirements,
+    status: input.status.map(({ version, enabled, disabled }) => ({
+      version,
+      enabled: enabled.map(withRequirement),
+      disabled: disabled.map(withRequirement),
+    })),
+  });
+}
+
+interface TransitionInput {
+  readonly spec: string;
+  readonly status: string;
+  readonly kubeletVersions: readonly string[];
+  readonly poolsRolledOut: readonly boolean[];
+}
+
+function toBaseline(_isUpdated: boolean, index: number) {
+  return { name: `pool${index}`, members: ['old'] };
+}
+
 /** The errors of an SCC without its name. */
 function levelErrors({ userNamespaceLevel, hostUsers }: LevelInput): readonly string[] {
   const errors = podErrors(createPodContext(laxScc({ userNamespaceLevel }), { spec: { hostUsers } }));
@@ -220,6 +278,35 @@ const AREAS: Readonly<Record<string, Area>> = {
     const parsed =
       input.version === undefined ? parseKubeletVersion(input.kubeletVersion ?? '') : parseVersion(input.version);
     assert.deepEqual('value' in parsed ? { normalised: parsed.value.join('.') } : parsed, expected);
+  }),
+  'feature-gates': area<GatesInput, GatesExpect>((input, { status, writes, warnings, rendered, error }) => {
+    const result = renderGates(input);
+    if ('error' in result) {
+      assert.equal(result.error, error);
+      return;
+    }
+    const names = (entries: readonly { readonly name: string }[]) => entries.map(({ name }) => name);
+    const blocks = result.value.status.map(({ version, enabled, disabled }) => ({
+      version,
+      enabled: names(enabled),
+      disabled: names(disabled),
+    }));
+    assert.deepEqual({ status: blocks, writes: Number(result.value.isChanged) }, { status, writes });
+    if (warnings) assert.deepEqual(result.value.warnings, warnings);
+    const [{ renderedMinimumComponentVersions = null }] = result.value.status;
+    if (rendered !== undefined) assert.deepEqual(renderedMinimumComponentVersions, rendered);
+  }),
+  transition: area<TransitionInput, unknown>(({ spec, status, kubeletVersions, poolsRolledOut }, expected) => {
+    const plan = planMinimum({
+      requested: spec,
+      state: { enforced: status, rendered: spec, baseline: poolsRolledOut.map(toBaseline) },
+      nodes: nodeStates(kubeletVersions.map((kubeletVersion, index) => ({ name: String(index), kubeletVersion }))),
+      strictNodes: false,
+      pools: poolsRolledOut.map((isUpdated, index) => ({ name: `pool${index}`, members: [isUpdated ? 'new' : 'old'] })),
+    });
+    const { enforced: newStatus, rendered } = plan.state;
+    const reason = plan.blocking.length > 0 ? { reason: 'NodesBelowMinimum' } : {};
+    assert.deepEqual({ rendered, newStatus, ...reason }, expected);
   }),
   'scc-to-pss': area<{ readonly scc: string }, unknown>(({ scc: name }, expected) => {
     const scc = name === 'nested-container-design' ? DESIGN : STANDARD.get(name);

@@ -1,0 +1,169 @@
+/** Rendering of feature gates: a gate that needs a kubelet version is on only if the cluster enforces that version. */
+import { deepEqual } from '../../kube/equality.ts';
+import { quote, sortedSet } from '../../kube/text.ts';
+import type { FeatureGate, Result } from '../../kube/types.ts';
+import { compareKubeletVersions, parseVersion } from './version.ts';
+
+/** The lowest version of a component. */
+export interface ComponentVersion {
+  readonly component: string;
+  readonly version: string;
+}
+
+/** The names of gates by their state. */
+export interface GateLists {
+  readonly enabled: readonly string[];
+  readonly disabled: readonly string[];
+}
+
+/** A gate of a FeatureGate object. */
+export interface GateEntry {
+  readonly name: string;
+  /** Absent for a gate that is safe with every kubelet. */
+  readonly requiredMinimumComponentVersions?: readonly ComponentVersion[];
+}
+
+/** The gates of one version of the platform. */
+export interface GateBlock {
+  readonly version: string;
+  readonly enabled: readonly GateEntry[];
+  readonly disabled: readonly GateEntry[];
+  /** The minimums that the lists were computed from; absent if there was none. */
+  readonly renderedMinimumComponentVersions?: readonly ComponentVersion[];
+}
+
+export type GateRequirements = ReadonlyMap<string, readonly ComponentVersion[]>;
+
+/** The input of one rendering. */
+export interface GateInput {
+  /** The version whose block is rendered. */
+  readonly version: string;
+  /** The versions whose blocks are kept. */
+  readonly history: readonly string[];
+  /** `''` is `Default`. */
+  readonly featureSet: string;
+  /** The lists of `spec.customNoUpgrade`. */
+  readonly custom?: GateLists | undefined;
+  /** The minimum kubelet version to render; `''` for none. */
+  readonly minimum: string;
+  /** The gates of each known feature set. */
+  readonly sets: ReadonlyMap<string, GateLists>;
+  readonly requirements: GateRequirements;
+  /** The current blocks. */
+  readonly status: readonly GateBlock[];
+}
+
+export interface GateRendering {
+  /** The rendered block, and then the blocks that are kept. */
+  readonly status: readonly [GateBlock, ...GateBlock[]];
+  /** True if the status differs from the current one. */
+  readonly isChanged: boolean;
+  /** Gates that are on although kubelets may be older than they require. */
+  readonly warnings: readonly string[];
+}
+
+/** The requirements that OpenShift assigned to gates which its API does not describe. */
+export const GATE_REQUIREMENTS: GateRequirements = new Map(
+  ['ProcMountType', 'UserNamespacesPodSecurityStandards', 'UserNamespacesSupport'].map((name) => [
+    name,
+    [{ component: 'Kubelet', version: '1.30.0' }],
+  ]),
+);
+
+const CUSTOM = 'CustomNoUpgrade';
+const DEFAULT = 'Default';
+
+/** Gates of these feature sets are turned off and on by their requirements. Gates in preview are always on. */
+const FILTERED: ReadonlySet<string> = new Set([DEFAULT, 'OKD']);
+
+/** The gates of a feature set before their requirements are evaluated. */
+interface BaseGates {
+  /** Gates that are on regardless of their requirements. */
+  readonly forced: readonly string[];
+  /** Gates of which those with a requirement are on if it is met, and the others as listed. */
+  readonly filtered: GateLists;
+  /** All gates of the result. */
+  readonly known: readonly string[];
+}
+
+/** Renders the gates of a version. Returns an error for an unknown feature set and for contradictory lists. */
+export function renderFeatureGates(input: GateInput): Result<GateRendering> {
+  const { version, history, minimum, requirements, status: current } = input;
+  const base = findBase(input);
+  if ('error' in base) return base;
+  const { forced, filtered, known } = base.value;
+  const isMet = (gate: string): boolean => meetsRequirements(requirements.get(gate) ?? [], minimum);
+  const filteredOn = [...filtered.enabled, ...filtered.disabled.filter((gate) => requirements.has(gate))].filter(isMet);
+  const enabled = sortedSet([...forced, ...filteredOn]);
+  const on = new Set(enabled);
+  const disabled = sortedSet(known).filter((gate) => !on.has(gate));
+  const toEntry = (name: string): GateEntry => {
+    const required = requirements.get(name);
+    return required ? { name, requiredMinimumComponentVersions: required } : { name };
+  };
+  const block: GateBlock = {
+    version,
+    enabled: enabled.map(toEntry),
+    disabled: disabled.map(toEntry),
+    ...(minimum === '' ? {} : { renderedMinimumComponentVersions: [{ component: 'Kubelet', version: minimum }] }),
+  };
+  const kept = current.filter((other) => other.version !== version && history.includes(other.version));
+  const status: GateRendering['status'] = [block, ...kept];
+  const warnings = sortedSet(forced).filter((gate) => !isMet(gate));
+  return { value: { status, isChanged: !deepEqual(status, current), warnings } };
+}
+
+function findBase({ featureSet, custom, sets }: GateInput): Result<BaseGates> {
+  if (featureSet === CUSTOM && custom) return findCustomBase(custom, sets.get(DEFAULT));
+  const name = featureSet === '' || featureSet === CUSTOM ? DEFAULT : featureSet;
+  const set = sets.get(name);
+  if (set === undefined) return { error: `unknown feature set ${quote(name)}` };
+  const known = [...sets.values()].flatMap(({ enabled, disabled }) => [...enabled, ...disabled]);
+  return {
+    value: FILTERED.has(name)
+      ? { forced: [], filtered: set, known }
+      : { forced: set.enabled, filtered: { enabled: [], disabled: [] }, known },
+  };
+}
+
+/** The lists of the user, completed by the gates of the feature set `Default`. */
+function findCustomBase(custom: GateLists, defaults: GateLists | undefined): Result<BaseGates> {
+  const both = custom.enabled.find((gate) => custom.disabled.includes(gate));
+  if (both !== undefined) return { error: `trying to enable and disable ${quote(both)}` };
+  if (defaults === undefined) return { error: `unknown feature set ${quote(DEFAULT)}` };
+  const isInherited = (gate: string): boolean => !custom.disabled.includes(gate);
+  const filtered = { enabled: defaults.enabled.filter(isInherited), disabled: defaults.disabled.filter(isInherited) };
+  const known = [...custom.disabled, ...defaults.enabled, ...defaults.disabled];
+  return { value: { forced: custom.enabled, filtered, known } };
+}
+
+/** Without a minimum no requirement is met. Minimums exist only for kubelets. */
+export function meetsRequirements(required: readonly ComponentVersion[], minimum: string): boolean {
+  const enforced = parseVersion(minimum);
+  return required.every(({ component, version }) => {
+    const needed = parseVersion(version);
+    if (component !== 'Kubelet' || 'error' in enforced || 'error' in needed) return false;
+    return compareKubeletVersions(enforced.value, needed.value) >= 0;
+  });
+}
+
+type WireBlock = NonNullable<NonNullable<FeatureGate['status']>['featureGates']>[number];
+
+/** Reads the blocks of a FeatureGate object. Entries without a name are dropped. */
+export function readGateBlocks(object: FeatureGate): readonly GateBlock[] {
+  return (object.status?.featureGates ?? []).map((block) => {
+    const { version, enabled, disabled, renderedMinimumComponentVersions: rendered } = block;
+    return {
+      version: version ?? '',
+      enabled: readEntries(enabled),
+      disabled: readEntries(disabled),
+      ...(rendered ? { renderedMinimumComponentVersions: rendered } : {}),
+    };
+  });
+}
+
+function readEntries(entries: WireBlock['enabled']): readonly GateEntry[] {
+  return (entries ?? []).flatMap(({ name, requiredMinimumComponentVersions: required }) =>
+    name ? [{ name, ...(required ? { requiredMinimumComponentVersions: required } : {}) }] : [],
+  );
+}

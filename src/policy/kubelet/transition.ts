@@ -1,0 +1,163 @@
+/**
+ * Changes of the minimum kubelet version. Three values are kept: the requested minimum, the enforced one, and the rendered one,
+ * from which feature gates are computed. The rendered minimum never exceeds the enforced one, so that a feature that needs
+ * newer kubelets is on only while older ones are kept out. `''` is no minimum, and lower than every version.
+ */
+import type { ConditionState } from '../../kube/conditions.ts';
+import { compareBytes, summarizeNames } from '../../kube/text.ts';
+import { compareNodes, type NodeState, type NodeViolation } from './admission.ts';
+import { compareKubeletVersions, parseMinimum, parseVersion } from './version.ts';
+
+/** Negative if the first minimum is lower. A text that is not a version is no minimum. */
+export function compareMinimums(a: string, b: string): number {
+  const [first, second] = [parseVersion(a), parseVersion(b)];
+  if ('error' in first || 'error' in second) return Number('value' in first) - Number('value' in second);
+  return compareKubeletVersions(first.value, second.value);
+}
+
+/** The minimum from which feature gates are computed: the lower of both. */
+export function renderMinimum(requested: string, enforced: string): string {
+  return compareMinimums(requested, enforced) < 0 ? requested : enforced;
+}
+
+/** The minimum that nodes are reported against: the higher of both, because nodes below either one lose access. */
+export function reportedMinimum(requested: string, enforced: string): string {
+  return compareMinimums(requested, enforced) > 0 ? requested : enforced;
+}
+
+/** A group of nodes that get their configuration together. */
+export interface Pool {
+  readonly name: string;
+  /**
+   * Identifies the configuration of each node. At least one has to be new after a change of the rendered minimum. Empty for
+   * a pool without nodes.
+   */
+  readonly members: readonly string[];
+  /** True if the pool reports that it runs the current rendering. */
+  readonly isConfirmed?: boolean;
+}
+
+/** The members of a pool when the rendered minimum was lowered. */
+export type PoolBaseline = Pick<Pool, 'name' | 'members'>;
+
+/** The state of the minimum. */
+export interface MinimumState {
+  readonly enforced: string;
+  readonly rendered: string;
+  /** Present after the rendered minimum was lowered, until the enforced one follows. */
+  readonly baseline?: readonly PoolBaseline[] | undefined;
+}
+
+interface MinimumInput {
+  /** The requested minimum: `''` or a valid version. */
+  readonly requested: string;
+  readonly state: MinimumState;
+  readonly nodes: readonly NodeState[];
+  /** True if nodes that have not reported a version block a higher minimum. */
+  readonly strictNodes: boolean;
+  readonly pools: readonly Pool[];
+}
+
+/** The next state, and what a change waits for. */
+export interface MinimumPlan {
+  readonly state: MinimumState;
+  /** The nodes that do not meet a higher minimum. While there are any, it is not enforced. */
+  readonly blocking: readonly NodeViolation[];
+  /** The pools in which no node runs the lower rendered minimum yet. */
+  readonly waiting: readonly string[];
+}
+
+/** Plans one step. Each step depends on the current values only, so that a new leader continues where the last one stopped. */
+export function planMinimum(input: MinimumInput): MinimumPlan {
+  const { requested, state, nodes, strictNodes } = input;
+  const { enforced } = state;
+  const rendered = renderMinimum(requested, enforced);
+  const direction = compareMinimums(requested, enforced);
+  if (direction === 0) return { state: { enforced, rendered }, blocking: [], waiting: [] };
+  if (direction < 0) return planLowering(input, rendered);
+  const minimum = parseMinimum(requested);
+  const target = 'value' in minimum ? minimum.value : undefined;
+  const blocking = target === undefined ? [] : compareNodes(nodes, target, strictNodes).violations;
+  return { state: { enforced: blocking.length > 0 ? enforced : requested, rendered }, blocking, waiting: [] };
+}
+
+/** Features that need the higher minimum go off first. Older kubelets are admitted when each pool has picked that up. */
+function planLowering({ requested, state, pools }: MinimumInput, rendered: string): MinimumPlan {
+  const isNewRendering = compareMinimums(state.rendered, rendered) > 0;
+  const baseline = isNewRendering ? pools.map(({ name, members }) => ({ name, members })) : state.baseline;
+  const waiting = pools.filter((pool) => baseline && !hasPickedUp(pool, baseline)).map(({ name }) => name);
+  if (waiting.length === 0) return { state: { enforced: requested, rendered }, blocking: [], waiting };
+  return { state: { enforced: state.enforced, rendered, baseline }, blocking: [], waiting };
+}
+
+function hasPickedUp({ name, members, isConfirmed = false }: Pool, baseline: readonly PoolBaseline[]): boolean {
+  if (isConfirmed || members.length === 0) return true;
+  const known = new Set(baseline.find((pool) => pool.name === name)?.members);
+  return members.some((member) => !known.has(member));
+}
+
+/** Why a requested minimum is not used. */
+export type RequestProblem = 'InvalidMinimum' | 'MinimumNotFound';
+
+interface ProgressInput {
+  readonly requested: string;
+  readonly problem?: { readonly reason: RequestProblem; readonly message: string } | undefined;
+  readonly plan: MinimumPlan;
+  /** The command that confirms that all pools run the lower rendered minimum. */
+  readonly confirmation: string;
+}
+
+/** The condition `Progressing`; undefined without a minimum. */
+export function describeProgress({
+  requested,
+  problem,
+  plan,
+  confirmation,
+}: ProgressInput): ConditionState | undefined {
+  const { state, blocking, waiting } = plan;
+  if (problem) return progressing('False', problem.reason, problem.message);
+  if (blocking.length > 0) {
+    const names = summarizeNames(blocking.map(({ node }) => node.name));
+    const count = `${blocking.length} ${blocking.length === 1 ? 'node is' : 'nodes are'} below it`;
+    return progressing(
+      'False',
+      'NodesBelowMinimum',
+      `the minimum ${requested} is not enforced, because ${count}: ${names}`,
+    );
+  }
+  if (waiting.length > 0) {
+    const message = `the minimum ${state.enforced} stays enforced until a node of each pool runs the lower minimum; waiting for: ${summarizeNames(waiting)}; to confirm it: ${confirmation}`;
+    return progressing('True', 'WaitingForPools', message);
+  }
+  if (state.enforced === '' && state.rendered === '') return undefined;
+  if (state.enforced !== state.rendered) {
+    return progressing('True', 'Rendering', `the minimum ${state.enforced} is enforced; feature gates follow`);
+  }
+  return progressing('False', 'UpToDate', `the minimum ${state.enforced} is enforced`);
+}
+
+function progressing(status: 'True' | 'False', reason: string, message: string): ConditionState {
+  return { type: 'Progressing', status, reason, message };
+}
+
+/** The condition `KubeletsMeetMinimum`. */
+export function describeNodes(minimum: string, violations: readonly NodeViolation[], total: number): ConditionState {
+  const type = 'KubeletsMeetMinimum';
+  if (violations.length === 0) {
+    const message = `all ${total} nodes have kubelets of version ${minimum} or newer`;
+    return { type, status: 'True', reason: 'AllNodesMeetMinimum', message };
+  }
+  const names = summarizeNames(violations.map(({ node }) => node.name));
+  const message = `${violations.length} of ${total} nodes have kubelets below ${minimum} or of unknown version: ${names}`;
+  return { type, status: 'False', reason: 'NodesBelowMinimum', message };
+}
+
+const ROLE_PREFIX = 'node-role.kubernetes.io/';
+
+/** The names of the pools of a node by its labels, sorted; without a role `<none>`, as kubectl prints it. */
+export function nodePools(labels: Readonly<Record<string, string>> | undefined): readonly string[] {
+  const roles = Object.keys(labels ?? {})
+    .filter((key) => key.startsWith(ROLE_PREFIX))
+    .map((key) => key.slice(ROLE_PREFIX.length));
+  return roles.length === 0 ? ['<none>'] : roles.sort(compareBytes);
+}
