@@ -20,7 +20,7 @@ import {
   type ObjectMeta,
 } from '../kube/types.ts';
 import { CONFIGURATION_KINDS, type ConfigurationKind, type WebhookConfiguration } from '../kube/webhooks.ts';
-import { FEATURES_ANNOTATION, INSTALLATION } from '../kube/well-known.ts';
+import { FEATURES_ANNOTATION, INSTALLATION, type OptionalFeature } from '../kube/well-known.ts';
 import { PROGRAM, VERSION, type Io } from './command.ts';
 import { inventoryOptions } from './inventory/inventory.ts';
 import { nonEmpty, oneOf, option, text, type Values } from './options.ts';
@@ -236,16 +236,28 @@ type Deployment = Kinds['Deployment'];
 
 /** The value of an option on the command line of the replicas. */
 export function deploymentArgument(deployment: Deployment | undefined, option: string): string | undefined {
+  return deploymentArguments(deployment, option).at(-1);
+}
+
+/** All values of an option on the command line of the replicas. */
+function deploymentArguments(deployment: Deployment | undefined, option: string): readonly string[] {
   const args = deploymentContainers(deployment).flatMap((container) => container.args ?? []);
-  const index = args.findLastIndex((arg) => arg === `--${option}` || arg.startsWith(`--${option}=`));
-  const arg = args[index];
-  return arg === `--${option}` ? args[index + 1] : arg?.slice(option.length + 3);
+  return args.flatMap((arg, index) => {
+    if (arg === `--${option}`) return args[index + 1] ?? [];
+    return arg.startsWith(`--${option}=`) ? arg.slice(option.length + 3) : [];
+  });
 }
 
 /** The features of an installation; `undefined` if its Deployment does not name them. */
 export function deploymentFeatures(deployment: Deployment | undefined): ManifestSettings['features'] | undefined {
   const names = deployment?.metadata?.annotations?.[FEATURES_ANNOTATION]?.split(',');
-  return names && { scc: names.includes('scc'), rollout: names.includes('rollout') };
+  return names && { scc: names.includes('scc'), rollout: names.includes('rollout'), ...optionalFeatures(deployment) };
+}
+
+/** The optional features on the command line of the replicas. */
+export function optionalFeatures(deployment: Deployment | undefined): Readonly<Record<OptionalFeature, boolean>> {
+  const names = deploymentArguments(deployment, 'features').flatMap((value) => value.split(','));
+  return { kubelet: names.includes('kubelet'), olm: names.includes('olm') };
 }
 
 /** The consequence of SCC definitions without enforcement. Charts detect OpenShift by the API group of SCCs. */

@@ -8,7 +8,13 @@ import type { Observable, Settings, SettingsStatus } from '../config/settings.ts
 import { RESOURCES, getApiVersion } from '../kube/resources.ts';
 import { ApiError } from '../kube/status.ts';
 import type { JsonObject, Kind, Kinds, KubeObject, ObjectMeta, Wire } from '../kube/types.ts';
-import type { WebhookRegistration } from '../kube/webhooks.ts';
+import {
+  CONFIGURATION_KINDS,
+  configurationFeature,
+  INSTALLED_CONFIGURATIONS,
+  type WebhookRegistration,
+} from '../kube/webhooks.ts';
+import { OPTIONAL_FEATURES, type OptionalFeature } from '../kube/well-known.ts';
 import {
   findAffectedNamespaces,
   type AffectedNamespaces,
@@ -51,6 +57,10 @@ export interface Features {
   readonly replicas: boolean;
   /** The leader maintains the webhook configurations. */
   readonly managedWebhooks: boolean;
+  /** The minimum kubelet version is installed. */
+  readonly kubelet: boolean;
+  /** The support of the Operator Lifecycle Manager is installed. */
+  readonly olm: boolean;
 }
 
 export type PolicyRule = Wire<V1PolicyRule>;
@@ -81,6 +91,22 @@ export function rule(
     ...(names ? { resourceNames: names } : {}),
     verbs,
   };
+}
+
+/** RBAC rules for the webhook configurations of the installation whose feature satisfies the predicate. */
+export function configurationRules(
+  verbs: readonly string[],
+  includes: (feature: string | undefined) => boolean,
+): readonly PolicyRule[] {
+  return CONFIGURATION_KINDS.flatMap((kind) => {
+    const names = INSTALLED_CONFIGURATIONS[kind].filter((name) => includes(configurationFeature(name)));
+    return names.length === 0 ? [] : [rule(verbs, [kind], names)];
+  });
+}
+
+/** True for the features that only some installations have: their permissions are separate roles. */
+export function isOptionalFeature(feature: string | undefined): feature is OptionalFeature {
+  return OPTIONAL_FEATURES.some((one) => one === feature);
 }
 
 /** An RBAC rule for the status subresource of a kind. */
@@ -116,6 +142,8 @@ export interface ControllerContext {
     /** Annotations of the webhook configurations. */
     readonly annotations: Readonly<Record<string, string>>;
   };
+  /** The optional features of the installation. */
+  readonly features: Pick<Features, OptionalFeature>;
   readonly metrics: Metrics;
   readonly date: () => Date;
   /** Returns a number from 0 to less than 1. */

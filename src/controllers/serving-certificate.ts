@@ -1,5 +1,12 @@
 import type { Store } from '../cluster/store.ts';
-import { COMPONENT_LABEL, INSTALLATION, PART_OF, PART_OF_LABEL, ROTATE_ANNOTATION } from '../kube/well-known.ts';
+import {
+  COMPONENT_LABEL,
+  INSTALLATION,
+  OPTIONAL_FEATURES,
+  PART_OF,
+  PART_OF_LABEL,
+  ROTATE_ANNOTATION,
+} from '../kube/well-known.ts';
 import type { JsonObject, Secret } from '../kube/types.ts';
 import {
   isInstalled,
@@ -7,7 +14,6 @@ import {
   CONFIGURATION_KINDS,
   enforcingWebhooks,
   caSecretReference,
-  INSTALLED_CONFIGURATIONS,
   getWebhooks,
   type ConfigurationKind,
   type RegisteredWebhook,
@@ -27,7 +33,9 @@ import {
   type KeyringStep,
 } from '../tls/keyring.ts';
 import {
+  configurationRules,
   createStopwatch,
+  isOptionalFeature,
   WATCH_VERBS,
   isNotFound,
   orUndefined,
@@ -35,7 +43,7 @@ import {
   watch,
   type ControllerContext,
   type ControllerDefinition,
-  type PolicyRule,
+  type Features,
   type ReconcileContext,
   type Reconciler,
 } from './controller.ts';
@@ -50,34 +58,22 @@ export const servingCertificate: ControllerDefinition = {
   permissions: [
     {
       role: 'serving-certificate',
-      clusterRules: patchConfigurations((name) => !isSccConfiguration(name)),
+      clusterRules: configurationRules(['patch'], (feature) => feature !== 'scc' && !isOptionalFeature(feature)),
       namespaceRules: [
         // Resource names and types cannot limit create: this permits Secrets with a token of any service account here.
         rule(['create'], ['Secret']),
         rule([...WATCH_VERBS, 'get', 'update', 'delete'], ['Secret'], [INSTALLATION.certificateSecret]),
       ],
     },
-    {
-      role: 'serving-certificate-scc',
-      clusterRules: patchConfigurations(isSccConfiguration),
-      isNeeded: ({ scc }) => scc,
-    },
+    ...(['scc', ...OPTIONAL_FEATURES] as const).map((name) => ({
+      role: `serving-certificate-${name}`,
+      clusterRules: configurationRules(['patch'], (feature) => feature === name),
+      isNeeded: (features: Features) => features[name],
+    })),
   ],
   isEnabled: ({ managedCertificate }) => managedCertificate,
   create: createReconciler,
 };
-
-function isSccConfiguration(name: string): boolean {
-  return name.endsWith('scc.portcullis.dev');
-}
-
-/** The rules for patching `caBundle` in the webhook configurations of the installation. */
-function patchConfigurations(includes: (name: string) => boolean): readonly PolicyRule[] {
-  return CONFIGURATION_KINDS.toReversed().flatMap((kind) => {
-    const names = INSTALLED_CONFIGURATIONS[kind].filter(includes);
-    return names.length === 0 ? [] : [rule(['patch'], [kind], names)];
-  });
-}
 
 /** Namespace and name of the Secret that holds the certificates. */
 export interface SecretRef {

@@ -1,6 +1,12 @@
 import { createHash } from 'node:crypto';
 import { listSettings, settingAt, SETTINGS_MANAGER, settingOwners, withSetting } from '../config/setting-paths.ts';
-import { CONFIGURATION_NAME, INITIAL_SETTINGS_ANNOTATION, SETTINGS_GENERATION_ANNOTATION } from '../kube/well-known.ts';
+import {
+  CONFIGURATION_NAME,
+  INITIAL_SETTINGS_ANNOTATION,
+  OPTIONAL_FEATURES,
+  SETTINGS_GENERATION_ANNOTATION,
+  type OptionalFeature,
+} from '../kube/well-known.ts';
 import { ApiError } from '../kube/status.ts';
 import { withTransitionTimes, type ConditionState } from '../kube/conditions.ts';
 import { deepEqual } from '../kube/equality.ts';
@@ -46,7 +52,7 @@ type Status = NonNullable<PortcullisConfiguration['status']>;
 const CHECK = { requeueAfterMs: 30_000 };
 
 function createReconciler(controllerContext: ControllerContext): Reconciler {
-  const { settings, settingsStatus, service, date, initialSettings: spec } = controllerContext;
+  const { settings, settingsStatus, service, date, features, initialSettings: spec } = controllerContext;
   const { namespace } = service;
   const observeReplicas = createReplicaObserver();
   const digest = createHash('sha256').update(JSON.stringify(spec)).digest('hex').slice(0, 16);
@@ -93,7 +99,9 @@ function createReconciler(controllerContext: ControllerContext): Reconciler {
       if (!object) return CHECK;
       const generation = object.metadata?.generation ?? 0;
       const replicas = readReplicas(context);
-      const states = describe(generation, settingsStatus(), replicas, findOverridden(spec, object));
+      const missing = OPTIONAL_FEATURES.filter((feature) => !features[feature] && object.spec?.[feature] != null);
+      const overridden = findOverridden(spec, object);
+      const states = describe({ generation, missing, replicas, overridden }, settingsStatus());
       const time = `${date().toISOString().slice(0, 19)}Z`;
       const conditions = withTransitionTimes(states, object.status?.conditions, time);
       const status: Status = { observedGeneration: generation, conditions, replicas };
@@ -136,37 +144,34 @@ function findOverridden(spec: JsonObject, object: PortcullisConfiguration): read
   });
 }
 
+/** The facts from which the conditions are derived. */
+interface Facts {
+  readonly generation: number;
+  readonly replicas: NonNullable<Status['replicas']>;
+  /** Features that the settings configure and that the installation lacks. */
+  readonly missing: readonly OptionalFeature[];
+  /** Initial settings that other clients have changed. */
+  readonly overridden: readonly string[];
+}
+
 /** The conditions of a generation: whether it is valid, and whether all replicas have applied it. */
-function describe(
-  observedGeneration: number,
-  { generation = 0, problem }: ReturnType<ControllerContext['settingsStatus']>,
-  replicas: NonNullable<Status['replicas']>,
-  overridden: readonly string[],
-): readonly ConditionState[] {
-  const inForce = generation === 0 ? 'the default settings' : `the settings of generation ${generation}`;
-  const isCurrent = generation === observedGeneration;
+function describe(facts: Facts, status: ReturnType<ControllerContext['settingsStatus']>): readonly ConditionState[] {
+  const { generation: observedGeneration } = facts;
+  const { generation = 0, problem } = status;
   const accepted: ConditionState =
-    isCurrent || problem === undefined
+    generation === observedGeneration || problem === undefined
       ? { type: 'Accepted', status: 'True', reason: 'Valid', message: 'the settings are valid', observedGeneration }
       : { type: 'Accepted', status: 'False', reason: 'Invalid', message: problem, observedGeneration };
-  const behind = replicas.filter((one) => one.generation !== observedGeneration).map(({ name }) => name);
+  const [reason, message] = findObstacle(facts, generation) ?? [];
   const applied: ConditionState =
-    isCurrent && behind.length === 0
+    reason === undefined || message === undefined
       ? {
           type: 'Applied',
           status: 'True',
-          ...describeInForce(overridden),
+          ...describeInForce(facts.overridden),
           observedGeneration,
         }
-      : {
-          type: 'Applied',
-          status: 'False',
-          reason: isCurrent ? 'Progressing' : 'NotInForce',
-          message: isCurrent
-            ? `these replicas have not applied the settings yet: ${behind.join(', ')}`
-            : `the leader applies ${inForce}`,
-          observedGeneration,
-        };
+      : { type: 'Applied', status: 'False', reason, message, observedGeneration };
   return [accepted, applied];
 }
 
@@ -178,4 +183,26 @@ function describeInForce(overridden: readonly string[]): Pick<ConditionState, 'r
     reason: 'InitialSettingsOverridden',
     message: `${message}; other clients have changed these initial settings of the Deployment: ${list}`,
   };
+}
+
+/** The reason and message of settings that not all replicas have applied. `applied` is the generation of the leader. */
+function findObstacle(
+  { generation, replicas, missing }: Facts,
+  applied: number,
+): readonly [reason: string, message: string] | undefined {
+  if (applied !== generation) {
+    const inForce = applied === 0 ? 'the default settings' : `the settings of generation ${applied}`;
+    return ['NotInForce', `the leader applies ${inForce}`];
+  }
+  const behind = replicas.filter((one) => one.generation !== generation).map(({ name }) => name);
+  if (behind.length > 0) {
+    return ['Progressing', `these replicas have not applied the settings yet: ${behind.join(', ')}`];
+  }
+  const [feature] = missing;
+  if (feature === undefined) return undefined;
+  const fix = `install it with portcullis install --${feature}`;
+  return [
+    'FeatureNotInstalled',
+    `spec.${feature} has no effect, because the feature ${feature} is not installed: ${fix}`,
+  ];
 }

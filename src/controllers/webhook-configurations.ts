@@ -25,20 +25,25 @@ import {
   FAIL_OPEN,
   INSTALLATION,
   NAMESPACE_NAME_LABEL,
+  OPTIONAL_FEATURES,
   TIER_LABEL,
   WEBHOOK_LABELS,
+  type OptionalFeature,
 } from '../kube/well-known.ts';
 import type { WorkloadResource } from '../policy/pod/templates.ts';
 import { DISABLE_LABEL, RUN_LEVEL_LABEL, SCC_MODE_LABEL, sccMode, type SccSettings } from '../policy/scc/mode.ts';
 import { findTrustProblems, type Service } from '../tls/trust.ts';
 import {
+  configurationRules,
   createStopwatch,
+  isOptionalFeature,
   orUndefined,
   rule,
   watch,
   watchValue,
   type ControllerContext,
   type ControllerDefinition,
+  type Features,
   type ReconcileContext,
   type Reconciler,
 } from './controller.ts';
@@ -59,10 +64,15 @@ export const webhookConfigurations: ControllerDefinition = {
       clusterRules: [
         // Resource names cannot limit create.
         rule(['create'], ['MutatingWebhookConfiguration', 'ValidatingWebhookConfiguration']),
-        ...CONFIGURATION_KINDS.map((kind) => rule(['update', 'delete'], [kind], INSTALLED_CONFIGURATIONS[kind])),
+        ...configurationRules(['update', 'delete'], (feature) => !isOptionalFeature(feature)),
         rule(['get'], ['ClusterRole'], [OWNER]),
       ],
     },
+    ...OPTIONAL_FEATURES.map((name) => ({
+      role: `webhook-configurations-${name}`,
+      clusterRules: configurationRules(['update', 'delete'], (feature) => feature === name),
+      isNeeded: (features: Features) => features[name],
+    })),
   ],
   isEnabled: ({ managedWebhooks }) => managedWebhooks,
   create: createReconciler,
@@ -76,6 +86,10 @@ export interface Enforcement {
   readonly podSecurity: boolean;
   /** True if the rollout is not `Disabled`. */
   readonly rollout: boolean;
+  /** True if the feature is installed. */
+  readonly kubelet: boolean;
+  /** True if the feature is installed, and the hardening of pods is not `off`. */
+  readonly olm: boolean;
   readonly scc: Pick<SccSettings, 'mode' | 'exemptNamespaces'>;
   /** True if SCCs are enforced in a namespace, or may be at any time. */
   readonly someSccs: boolean;
@@ -103,7 +117,8 @@ export function requiredConfigurations(
   enforcement: Enforcement,
   target: WebhookTarget,
 ): readonly RequiredConfiguration[] {
-  const features = { psa: true, rollout: enforcement.rollout, scc: enforcement.scc.mode !== 'off' };
+  const { rollout, kubelet, olm } = enforcement;
+  const features = { psa: true, rollout, kubelet, olm, scc: enforcement.scc.mode !== 'off' };
   const enabled = registrations.filter(({ feature }) => features[feature]);
   const byConfiguration = Map.groupBy(enabled, ({ configuration: { kind, name } }) => `${kind} ${name}`);
   return [...byConfiguration.values()].flatMap((group) =>
@@ -112,6 +127,14 @@ export function requiredConfigurations(
       webhooks: group.flatMap((one) => createWebhooks(one, enforcement, target)),
     })),
   );
+}
+
+/** The optional features whose webhooks are registered with the settings. */
+export function enabledOptionalFeatures(
+  { kubelet, olm }: ControllerContext['features'],
+  settings: Settings,
+): Pick<Enforcement, OptionalFeature> {
+  return { kubelet, olm: olm && settings.olm.hardening.mode !== 'off' };
 }
 
 type Requirement = Wire<V1LabelSelectorRequirement>;
@@ -313,18 +336,22 @@ function listInstalled(store: Store): readonly WebhookConfiguration[] {
 }
 
 /** Creates the function that returns the configurations that the settings require; none without the namespace. */
-function createRequirements({ settings, service, version, webhooks }: ControllerContext) {
+function createRequirements({ settings, service, version, webhooks, features }: ControllerContext) {
   return (store: Store): readonly RequiredConfiguration[] => {
     const namespace = store.get('Namespace', service.namespace);
     if (!namespace || namespace.metadata?.deletionTimestamp != null) return [];
     const { timeoutSeconds } = settings.value.webhooks;
     const scope = { store, namespace: service.namespace, version };
-    const enforcement = getEnforcement(settings.value, scope);
+    const optional = enabledOptionalFeatures(features, settings.value);
+    const enforcement = { ...getEnforcement(settings.value, scope), ...optional };
     return requiredConfigurations(webhooks.registrations, enforcement, { service, url: webhooks.url, timeoutSeconds });
   };
 }
 
-function getEnforcement(settings: Settings, scope: Parameters<typeof createEffectivePodSecurity>[0]): Enforcement {
+function getEnforcement(
+  settings: Settings,
+  scope: Parameters<typeof createEffectivePodSecurity>[0],
+): Omit<Enforcement, OptionalFeature> {
   const { rollout, scc, podSecurity, workloadResources: workloads } = settings;
   const effective = createEffectivePodSecurity(
     scope,

@@ -13,7 +13,7 @@ import type {
   V1TopologySpreadConstraint,
 } from '@kubernetes/client-node';
 import type { JsonObject, Wire } from '../kube/types.ts';
-import { FEATURES_ANNOTATION, INSTALLATION } from '../kube/well-known.ts';
+import { FEATURES_ANNOTATION, INSTALLATION, OPTIONAL_FEATURES, type OptionalFeature } from '../kube/well-known.ts';
 import {
   LABELS,
   namespacedMetadata,
@@ -184,13 +184,19 @@ function serveArguments(settings: ManifestSettings): readonly string[] {
     `--health-probe-bind-address=0.0.0.0:${PORTS.probes.port}`,
     ...certificateArguments(settings),
     ...(settings.webhooks === 'service' ? [] : [`--webhook-url=${settings.webhooks.url}`]),
+    ...OPTIONAL_FEATURES.filter((name) => settings.features[name]).map(featureArgument),
   ];
+}
+
+/** One argument for each feature: the components of kustomize combine. */
+export function featureArgument(feature: OptionalFeature): string {
+  return `--features=${feature}`;
 }
 
 /** Longer than a replica takes to stop: see `--shutdown-delay-duration`. */
 const GRACE_SECONDS = 60;
 
-const FEATURES = ['scc', 'rollout'] as const;
+const DEFAULT_FEATURES = ['scc', 'rollout'] as const;
 
 /** The Deployment. A rolling update starts a replica before it stops another. */
 export function deployment(settings: ManifestSettings): ManifestOf<V1Deployment> {
@@ -199,7 +205,7 @@ export function deployment(settings: ManifestSettings): ManifestOf<V1Deployment>
     kind: 'Deployment',
     metadata: {
       ...namespacedMetadata(settings.namespace, INSTALLATION.name),
-      annotations: { [FEATURES_ANNOTATION]: FEATURES.filter((name) => settings.features[name]).join() },
+      annotations: { [FEATURES_ANNOTATION]: DEFAULT_FEATURES.filter((name) => settings.features[name]).join() },
     },
     spec: {
       replicas: settings.replicas,

@@ -6,13 +6,14 @@ import { CONFIGURATION_SCHEMA } from '../config/portcullis-configuration.ts';
 import { printYaml, readDocuments } from '../config/yaml.ts';
 import { draft, isObject, type JsonObject } from '../kube/types.ts';
 import { INSTALLED_CONFIGURATIONS } from '../kube/webhooks.ts';
-import { INSTALLATION, NAMESPACE_NAME_LABEL, WEBHOOK_LABELS } from '../kube/well-known.ts';
+import { INSTALLATION, NAMESPACE_NAME_LABEL, OPTIONAL_FEATURES, WEBHOOK_LABELS } from '../kube/well-known.ts';
 import {
   AUTHORITY,
   CERTIFICATE,
   certificateArguments,
   certificateMounts,
   certificateVolumes,
+  featureArgument,
   PORTS,
   probeRequest,
 } from './deployment.ts';
@@ -131,7 +132,11 @@ const DEPLOYMENT: readonly Substitution[] = [
   [`${CONTAINER}.imagePullPolicy`, print('.Values.image.pullPolicy')],
   [
     `${CONTAINER}.args+`,
-    [...when(CERT_MANAGER, certificateArguments(CERT_MANAGER_SETTINGS)), optional('.Values.extraArgs')],
+    [
+      ...when(CERT_MANAGER, certificateArguments(CERT_MANAGER_SETTINGS)),
+      ...OPTIONAL_FEATURES.flatMap((name) => when(`.Values.features.${name}`, [featureArgument(name)])),
+      optional('.Values.extraArgs'),
+    ],
   ],
   [`${CONTAINER}.env.1.value`, print('include "portcullis.settings" . | quote')],
   [`${CONTAINER}.env+`, [optional('.Values.extraEnv')]],
@@ -310,10 +315,13 @@ function preDeleteHook(): string {
   return `{{- if include "portcullis.isRelease" . }}\n---\n${toTemplate(printYaml([binding, ...hooks]))}{{- end }}\n`;
 }
 
+const ALL_FEATURES = { scc: true, rollout: true, kubelet: true, olm: true } as const;
+
 /** Settings that remove objects, and the template condition of these objects. */
 const REMOVALS: readonly (readonly [settings: Partial<ManifestSettings>, condition: string])[] = [
-  [{ features: { scc: false, rollout: true } }, '.Values.features.scc'],
-  [{ features: { scc: true, rollout: false } }, '.Values.features.rollout'],
+  ...(['scc', 'rollout', ...OPTIONAL_FEATURES] as const).map(
+    (name) => [{ features: { ...ALL_FEATURES, [name]: false } }, `.Values.features.${name}`] as const,
+  ),
   [{ certificates: 'cert-manager' }, `not ${CERT_MANAGER}`],
   [{ certificates: 'self-managed' }, CERT_MANAGER],
 ];
@@ -347,7 +355,7 @@ interface ConditionalManifest {
 
 /** Every object that the chart can create. Helm creates the namespace. */
 function conditionalManifests(settings: ManifestSettings): readonly ConditionalManifest[] {
-  const everything = { ...settings, ...PROFILES.monitoring } as const;
+  const everything = { ...settings, ...PROFILES.monitoring, features: ALL_FEATURES } as const;
   const defaults = new Map(buildManifests(settings).map((manifest) => [identity(manifest), manifest]));
   const results = new Map<string, ConditionalManifest>();
   for (const all of [everything, { ...everything, ...PROFILES['cert-manager'] }, { ...everything, ...STATIC }]) {

@@ -7,7 +7,7 @@ import type {
 } from '@kubernetes/client-node';
 import { WATCH_VERBS, rule, type Features, type PolicyRule } from '../controllers/controller.ts';
 import { CONTROLLERS, enabledControllers } from '../controllers/index.ts';
-import { INSTALLATION, POD_SECURITY_CONFIG_MAP } from '../kube/well-known.ts';
+import { INSTALLATION, OPTIONAL_FEATURES, POD_SECURITY_CONFIG_MAP, type OptionalFeature } from '../kube/well-known.ts';
 import {
   decodePolicy,
   type ManifestSettings,
@@ -92,18 +92,23 @@ const ROLLOUT_RULES: readonly PolicyRule[] = [
   rule(WATCH_VERBS, ['SecurityContextConstraints']),
 ];
 
+/** Rules of every replica with the optional features: the kinds that webhooks and controllers read from the store. */
+const OPTIONAL_RULES: Readonly<Record<OptionalFeature, readonly PolicyRule[]>> = {
+  kubelet: [rule(WATCH_VERBS, ['Node']), DEFINITION_RULE],
+  olm: [DEFINITION_RULE],
+};
+
 /** The default level that the leader publishes to the replicas. */
 const PUBLISHED_RULES: readonly PolicyRule[] = [rule(WATCH_VERBS, ['ConfigMap'], [POD_SECURITY_CONFIG_MAP])];
 
 const { name } = INSTALLATION;
 
 /** The features that an installation can have. Its settings decide at run time which of their controllers run. */
-function features(settings: ManifestSettings): Features {
-  const { scc, rollout } = settings.features;
+function installedFeatures(settings: ManifestSettings): Features {
+  const { features } = settings;
   return {
-    scc,
-    rollout,
-    standardSccs: scc,
+    ...features,
+    standardSccs: features.scc,
     managedCertificate: settings.certificates === 'self-managed',
     settingsObject: true,
     replicas: true,
@@ -114,13 +119,13 @@ function features(settings: ManifestSettings): Features {
 /** The roles of the controllers that may run: one pair for each permission set of the registry. */
 export function controllerRoles(settings: ManifestSettings, registry = CONTROLLERS): readonly Manifest[] {
   const { namespace } = settings;
-  const enabled = features(settings);
+  const enabled = installedFeatures(settings);
   return enabledControllers(enabled, [], registry)
     .flatMap(({ permissions }) => permissions)
     .filter((set) => set.isNeeded?.(enabled) ?? true)
     .flatMap(({ role: suffix, clusterRules, namespaceRules }) => [
-      ...(namespaceRules ? role(`${name}-${suffix}`, namespaceRules, namespace) : []),
-      ...(clusterRules ? clusterRole(`${name}-${suffix}`, clusterRules, namespace) : []),
+      ...(namespaceRules?.length ? role(`${name}-${suffix}`, namespaceRules, namespace) : []),
+      ...(clusterRules?.length ? clusterRole(`${name}-${suffix}`, clusterRules, namespace) : []),
     ]);
 }
 
@@ -148,6 +153,9 @@ export function rbacObjects(settings: ManifestSettings): readonly Manifest[] {
           VIEW_ENFORCEMENT,
         ]
       : []),
+    ...OPTIONAL_FEATURES.filter((feature) => installed[feature]).flatMap((feature) =>
+      clusterRole(`${name}-${feature}`, OPTIONAL_RULES[feature], namespace),
+    ),
     ...controllerRoles(settings),
   ];
 }

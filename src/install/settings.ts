@@ -1,4 +1,11 @@
-import { CONFIGURATION_NAME, INSTALLATION, COMPONENT_LABEL, PART_OF, PART_OF_LABEL } from '../kube/well-known.ts';
+import {
+  CONFIGURATION_NAME,
+  INSTALLATION,
+  COMPONENT_LABEL,
+  PART_OF,
+  PART_OF_LABEL,
+  type OptionalFeature,
+} from '../kube/well-known.ts';
 import { settingsFromObject } from '../config/configuration.ts';
 import type { Settings } from '../config/settings.ts';
 import { CONTROLLER_NAMES } from '../controllers/index.ts';
@@ -15,8 +22,8 @@ export interface ManifestSettings {
   /** Image with registry and tag or digest. */
   readonly image: string;
   readonly replicas: number;
-  /** The features whose definitions and permissions are generated: SCC admission and the rollout of enforcement. */
-  readonly features: { readonly scc: boolean; readonly rollout: boolean };
+  /** The features whose definitions and permissions are generated. */
+  readonly features: Readonly<Record<'scc' | 'rollout' | OptionalFeature, boolean>>;
   /** The spec of the PortcullisConfiguration that the leader creates. */
   readonly policy: JsonObject;
   /** Source of the serving certificate and of the caBundle. `others`: neither the replicas nor cert-manager. */
@@ -38,6 +45,8 @@ export function decodePolicy({ namespace, policy: spec }: Pick<ManifestSettings,
   return settingsFromObject(object, { controllers: CONTROLLER_NAMES, namespace });
 }
 
+const FEATURES = { scc: true, rollout: true, kubelet: false, olm: false } as const;
+
 /** The settings of a default installation. */
 export function defaultSettings(version: string): ManifestSettings {
   return {
@@ -45,7 +54,7 @@ export function defaultSettings(version: string): ManifestSettings {
     version,
     image: `${INSTALLATION.name}:${version}`,
     replicas: 3,
-    features: { scc: true, rollout: true },
+    features: FEATURES,
     policy: {},
     certificates: 'self-managed',
     spread: 'preferred',
@@ -59,8 +68,10 @@ export function defaultSettings(version: string): ManifestSettings {
 export const PROFILES = {
   default: {},
   /** OpenShift has its own SCC admission, label syncer and readiness controller. */
-  openshift: { features: { scc: false, rollout: false }, policy: { scc: { mode: 'off' } } },
-  'without-rollout': { features: { scc: true, rollout: false } },
+  openshift: { features: { ...FEATURES, scc: false, rollout: false }, policy: { scc: { mode: 'off' } } },
+  'without-rollout': { features: { ...FEATURES, rollout: false } },
+  kubelet: { features: { ...FEATURES, kubelet: true } },
+  olm: { features: { ...FEATURES, olm: true } },
   'cert-manager': { certificates: 'cert-manager' },
   'high-availability': { replicas: 5, spread: 'required' },
   monitoring: { monitoring: 'prometheus-operator' },

@@ -1,5 +1,10 @@
 import type { V1MutatingWebhookConfiguration, V1ValidatingWebhookConfiguration } from '@kubernetes/client-node';
-import { AKS_ANNOTATIONS, requiredConfigurations, type Enforcement } from '../controllers/webhook-configurations.ts';
+import {
+  AKS_ANNOTATIONS,
+  enabledOptionalFeatures,
+  requiredConfigurations,
+  type Enforcement,
+} from '../controllers/webhook-configurations.ts';
 import { caInjection } from '../kube/webhooks.ts';
 import { INSTALLATION, WEBHOOK_LABELS } from '../kube/well-known.ts';
 import { WEBHOOK_REGISTRATIONS } from '../server/webhooks/index.ts';
@@ -28,6 +33,7 @@ export function webhookConfigurations(
   const enforcement: Enforcement = {
     podSecurity: rollout.phase === 'Enforce' || podSecurity.configuration.defaults.enforce !== 'privileged',
     rollout: rollout.phase !== 'Disabled',
+    ...enabledOptionalFeatures(settings.features, policy),
     scc,
     someSccs: true,
     workloads: workloadResources,

@@ -1,5 +1,5 @@
 import type { V1MatchCondition, V1RuleWithOperations } from '@kubernetes/client-node';
-import { INJECT_CA_ANNOTATION, INSTALLATION, PART_OF, PART_OF_LABEL } from './well-known.ts';
+import { INJECT_CA_ANNOTATION, INSTALLATION, PART_OF, PART_OF_LABEL, type OptionalFeature } from './well-known.ts';
 import {
   type MutatingWebhookConfiguration,
   type ValidatingWebhookConfiguration,
@@ -35,7 +35,7 @@ export interface WebhookRegistration {
   readonly path: string;
   readonly configuration: InstalledConfiguration;
   /** The webhook is registered while its feature is on. */
-  readonly feature: 'psa' | 'rollout' | 'scc';
+  readonly feature: 'psa' | 'rollout' | 'scc' | OptionalFeature;
   readonly rules: readonly Wire<V1RuleWithOperations>[];
   /** True if the webhook also reviews the workload resources of the settings. */
   readonly reviewsWorkloadResources?: boolean;
@@ -67,6 +67,11 @@ export function isPartOfPortcullis({ metadata }: WebhookConfiguration): boolean 
 export function isInstalled(kind: ConfigurationKind, name: string | undefined): boolean {
   const names: readonly (string | undefined)[] = INSTALLED_CONFIGURATIONS[kind];
   return names.includes(name);
+}
+
+/** Returns the feature of a configuration of the installation: `scc` for `objects.scc.portcullis.dev`. */
+export function configurationFeature(name: string): string | undefined {
+  return name.split('.').at(-3);
 }
 
 /** Returns `<namespace>/<name>` of the Secret whose authorities are to be injected. */

@@ -88,7 +88,14 @@ export const SERVING_CERTIFICATE_ANNOTATION = 'portcullis.dev/serving-certificat
 /** On the Lease of a replica: the generation of the PortcullisConfiguration that it applies. */
 export const SETTINGS_GENERATION_ANNOTATION = 'portcullis.dev/settings-generation';
 
-/** On the Deployment: the features of the installation, such as `scc,rollout`. */
+/**
+ * The features that an installation has only on request: without them, it lacks their permissions, webhooks and controllers.
+ * The replicas receive their names by `--features`.
+ */
+export const OPTIONAL_FEATURES = ['kubelet', 'olm'] as const;
+export type OptionalFeature = (typeof OPTIONAL_FEATURES)[number];
+
+/** On the Deployment: the features whose definitions are installed by default, such as `scc,rollout`. */
 export const FEATURES_ANNOTATION = 'portcullis.dev/features';
 
 /** On the PortcullisConfiguration: a digest of the initial settings that the leader last applied. */

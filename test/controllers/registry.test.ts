@@ -26,6 +26,8 @@ const ALL: Features = {
   settingsObject: true,
   replicas: true,
   managedWebhooks: true,
+  kubelet: true,
+  olm: true,
 };
 
 const DEVELOPMENT = { managedCertificate: false, replicas: false, managedWebhooks: false };
@@ -111,7 +113,7 @@ suite('the enabled controllers', () => {
         .map(({ kind, metadata }) => `${kind} ${metadata.name}`)
         .filter((one) => one.includes('example'));
     assert.equal(roles({}).length, 4);
-    assert.deepEqual(roles({ features: { scc: true, rollout: false } }), [
+    assert.deepEqual(roles(PROFILES['without-rollout']), [
       'ClusterRole portcullis-example',
       'ClusterRoleBinding portcullis-example',
     ]);

@@ -6,6 +6,7 @@ import assert from 'node:assert/strict';
 import { after, before, suite, test } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { readSeed } from '../../src/cli/serve/dev-cluster.ts';
+import { PROFILES } from '../../src/install/index.ts';
 import type { JsonObject } from '../../src/kube/types.ts';
 import { createAuthority } from '../../src/tls/issue.ts';
 import { objectMetadata, responseMessage, responseObject } from '../support/answers.ts';
@@ -97,8 +98,7 @@ suite('an installation', () => {
     runProgram(['doctor', `--kubeconfig=${await plane.kubeconfigFor('admin', ['system:masters'])}`]);
   before(async () => {
     plane = await startControlPlane();
-    const features = { scc: true, rollout: false };
-    system = await createSystem(plane, { objectsFor: (port) => localObjects(port, { features }) });
+    system = await createSystem(plane, { objectsFor: (port) => localObjects(port, PROFILES['without-rollout']) });
   });
   after(async () => {
     await system.stop().finally(() => plane.stop());

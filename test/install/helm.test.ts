@@ -145,7 +145,12 @@ suite('helm', { skip: withoutHelm }, () => {
       { policy: { scc: { mode: 'enforce' } }, image: 'portcullis:v9' },
     ],
     ['access reviews', ['settings.scc.authorization=sar'], { policy: { scc: { authorization: 'sar' } } }],
-    ['without the rollout', ['features.rollout=false'], { features: { scc: true, rollout: false } }],
+    ['without the rollout', ['features.rollout=false'], PROFILES['without-rollout']],
+    [
+      'all features',
+      ['features.kubelet=true', 'features.olm=true'],
+      { features: { scc: true, rollout: true, kubelet: true, olm: true } },
+    ],
     ['Pod Security alone', ['features.rollout=false', 'features.scc=false'], PROFILES.openshift],
     [
       'enforcement',

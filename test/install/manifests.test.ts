@@ -59,10 +59,10 @@ test('the definition of PSAEnforcementConfig uses the constants of the program',
 });
 
 test('replicas manage the installed webhook configurations', () => {
-  const installed = buildManifests({ ...DEFAULTS, ...PROFILES['static-webhooks'] }).map(({ kind, metadata }) => [
-    kind,
-    metadata.name,
-  ]);
+  const features = { scc: true, rollout: true, kubelet: true, olm: true };
+  const policy = { ...PROFILES['static-webhooks'].policy, olm: { hardening: { mode: 'force' } } };
+  const manifests = buildManifests({ ...DEFAULTS, features, policy });
+  const installed = manifests.map(({ kind, metadata }) => [kind, metadata.name]);
   for (const [kind, names] of Object.entries(INSTALLED_CONFIGURATIONS)) {
     const found = installed.filter(([one]) => one === kind).map(([, name]) => name);
     assert.deepEqual(found.toSorted(), names.toSorted());
@@ -154,8 +154,9 @@ suite('the roles of the replicas', () => {
     ...['portcullis-readiness', 'portcullis-readiness-dry-run'],
   ];
   const both = ['portcullis-label-syncer', 'portcullis-run-level-zero-labeler', 'portcullis-serving-certificate-scc'];
+  const byDefault = [...base, ...webhooks, ...certificate, ...scc, ...rollout, ...both];
   const cases: readonly (readonly [string, Partial<ManifestSettings>, readonly string[]])[] = [
-    ['by default', {}, [...base, ...webhooks, ...certificate, ...scc, ...rollout, ...both]],
+    ['by default', {}, byDefault],
     [
       'without the rollout',
       PROFILES['without-rollout'],
@@ -163,9 +164,11 @@ suite('the roles of the replicas', () => {
     ],
     [
       'without SCC admission',
-      { features: { scc: false, rollout: true } },
+      { features: { ...DEFAULTS.features, scc: false } },
       [...base, ...webhooks, ...certificate, ...rollout],
     ],
+    ['with kubelet', PROFILES.kubelet, [...byDefault, 'portcullis-kubelet']],
+    ['with OLM', PROFILES.olm, [...byDefault, 'portcullis-olm']],
     ['on OpenShift', PROFILES.openshift, [...base, ...webhooks, ...certificate]],
     [
       'static webhooks',

@@ -205,7 +205,8 @@ const SERVICE = { namespace: 'portcullis', name: 'portcullis' };
 
 /** What is enforced by SCCs. */
 function buildEnforcement(mode: SccMode, someSccs: boolean, exemptNamespaces = DEFAULT_EXEMPT_NAMESPACES) {
-  return { podSecurity: false, rollout: false, scc: { mode, exemptNamespaces }, someSccs, workloads: [] };
+  const features = { podSecurity: false, rollout: false, kubelet: false, olm: false };
+  return { ...features, scc: { mode, exemptNamespaces }, someSccs, workloads: [] };
 }
 
 suite('tiers', () => {

@@ -15,6 +15,7 @@ import { ApiError } from '../../kube/status.ts';
 import { quote } from '../../kube/text.ts';
 import { isObject, type JsonObject, type KubeObject } from '../../kube/types.ts';
 import { isPartOfPortcullis } from '../../kube/webhooks.ts';
+import { OPTIONAL_FEATURES } from '../../kube/well-known.ts';
 import { defineCommand, EXIT, VERSION, type Io } from '../command.ts';
 import {
   divideSettings,
@@ -103,6 +104,12 @@ export const planOptions = {
   rollout: choice({
     help: 'Install the definitions and permissions of the rollout of enforcement. Default: true; false on OpenShift',
   }),
+  kubelet: choice({
+    help: 'Install the webhooks, controllers and permissions of the minimum kubelet version. Default: false',
+  }),
+  olm: choice({
+    help: 'Install the webhooks, controllers and permissions for the Operator Lifecycle Manager. Default: false',
+  }),
   set: {
     value: 'PATH=VALUE',
     help: 'Policy setting: a field of the spec of the PortcullisConfiguration, such as scc.mode=enforce. The value is YAML. Can be repeated',
@@ -140,9 +147,16 @@ function requestedSettings(values: Values<typeof planOptions>): Partial<Manifest
   };
 }
 
-type FeatureValues = Pick<Values<typeof planOptions>, 'scc' | 'rollout' | 'webhooks' | 'set'>;
+type FeatureValues = Pick<Values<typeof planOptions>, keyof ManifestSettings['features'] | 'webhooks' | 'set'>;
 
-const NO_OPTIONS: FeatureValues = { scc: undefined, rollout: undefined, webhooks: undefined, set: [] };
+const NO_OPTIONS: FeatureValues = {
+  scc: undefined,
+  rollout: undefined,
+  kubelet: undefined,
+  olm: undefined,
+  webhooks: undefined,
+  set: [],
+};
 
 /** The policy settings of the options. */
 function requestedChanges({ webhooks, set }: FeatureValues, hasSccs: boolean): readonly Setting[] {
@@ -155,9 +169,11 @@ function requestedChanges({ webhooks, set }: FeatureValues, hasSccs: boolean): r
 
 /** The features and policy settings: those of the options, else those of the profile or of the cluster. */
 function withOptions(base: ManifestSettings, values: FeatureValues): ManifestSettings {
-  const { scc = base.features.scc, rollout = base.features.rollout } = values;
+  const { features: given } = base;
+  const { scc = given.scc, rollout = given.rollout, kubelet = given.kubelet, olm = given.olm } = values;
   const policy = requestedChanges(values, scc).reduce(withSetting, base.policy);
-  const settings = { ...base, features: { scc, rollout }, policy };
+  const features = { scc, rollout, kubelet, olm };
+  const settings = { ...base, features, policy };
   const { scc: admission, rollout: phases } = decodePolicy(settings);
   if (!scc && admission.mode !== 'off') {
     throw new UserError(
@@ -168,6 +184,10 @@ function withOptions(base: ManifestSettings, values: FeatureValues): ManifestSet
     throw new UserError(
       `--set=rollout.phase=${phases.phase} requires the definitions of the rollout: remove --rollout=false`,
     );
+  }
+  const missing = OPTIONAL_FEATURES.find((feature) => !features[feature] && policy[feature] != null);
+  if (missing !== undefined) {
+    throw new UserError(`spec.${missing} has an effect only with the feature ${missing}: add --${missing}`);
   }
   return settings;
 }

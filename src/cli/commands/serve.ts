@@ -16,7 +16,7 @@ import type { Controller, ControllerContext, Features } from '../../controllers/
 import { CONTROLLER_NAMES, createControllerSelector, enabledControllers } from '../../controllers/index.ts';
 import { standardSccs } from '../../controllers/standard-sccs.ts';
 import { caInjection } from '../../kube/webhooks.ts';
-import { CONFIGURATION_NAME, INSTALLATION } from '../../kube/well-known.ts';
+import { CONFIGURATION_NAME, INSTALLATION, type OptionalFeature } from '../../kube/well-known.ts';
 import { managementSettings } from '../../policy/rollout/label-sync.ts';
 import { latestVersion } from '../../policy/pss/evaluate.ts';
 import { buildProbes, type HealthCheck } from '../../server/probes.ts';
@@ -79,6 +79,12 @@ async function readInputs({ values, loaded, decode }: ServeInput, env: Io['env']
 
 type Inputs = Awaited<ReturnType<typeof readInputs>>;
 
+/** The optional features of the installation. The development cluster has all of them. */
+function optionalFeatures({ values, live }: Pick<Inputs, 'values' | 'live'>): Pick<Features, OptionalFeature> {
+  const has = (name: OptionalFeature): boolean => !live || values.features.includes(name);
+  return { kubelet: has('kubelet'), olm: has('olm') };
+}
+
 /** The features that decide which controllers run. */
 function serverFeatures({ values, live }: Inputs, { scc, rollout, webhooks }: Settings): Features {
   return {
@@ -89,6 +95,7 @@ function serverFeatures({ values, live }: Inputs, { scc, rollout, webhooks }: Se
     settingsObject: values.config === undefined,
     replicas: live || rollout.phase !== 'Disabled',
     managedWebhooks: live && webhooks.management === 'managed',
+    ...optionalFeatures({ values, live }),
   };
 }
 
@@ -370,6 +377,7 @@ function createSelector(
         ...Object.fromEntries(values['webhook-annotations']),
       },
     },
+    features: optionalFeatures(context),
     metrics,
     date: () => new Date(),
     random: Math.random,

@@ -40,6 +40,7 @@ import { VERSION } from '../command.ts';
 import {
   deploymentArgument,
   deploymentFeatures,
+  optionalFeatures,
   deploymentFile,
   readConfigurations,
   readServer,
@@ -392,6 +393,7 @@ function deriveSettings(installed: InstalledObjects): ManifestSettings {
     features: deploymentFeatures(deployment) ?? {
       scc: serves(RESOURCES.RangeAllocation.group),
       rollout: serves(RESOURCES.PSAEnforcementConfig.group),
+      ...optionalFeatures(deployment),
     },
     policy: invalidReason(policy, namespace) === undefined ? policy : {},
     certificates: certificateSource(own),

@@ -100,7 +100,9 @@ const ROOT = HERE.slice(0, Math.max(HERE.lastIndexOf(`${sep}src${sep}`), HERE.la
  */
 async function readClusterManifests(folder: string | undefined, { scc, workloadResources }: Settings) {
   const seed = await readSeed(folder ?? join(ROOT, 'examples/cluster'));
-  const installation: ManifestSettings = { ...defaultSettings(VERSION), certificates: 'others' };
+  const defaults = defaultSettings(VERSION);
+  const features = { ...defaults.features, kubelet: true, olm: true };
+  const installation: ManifestSettings = { ...defaults, features, certificates: 'others' };
   // The phase of the rollout may change at run time.
   const enforcement = { podSecurity: true, rollout: true, scc, workloads: workloadResources };
   return {

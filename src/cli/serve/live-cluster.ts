@@ -10,7 +10,7 @@ import type { Settings } from '../../config/settings.ts';
 import type { Controller } from '../../controllers/controller.ts';
 import { runWithLeadership, checkLeaseTimes } from '../../controllers/leadership.ts';
 import { startControllers, type RunningControllers } from '../../controllers/runtime.ts';
-import { INSTALLATION, POD_SECURITY_CONFIG_MAP } from '../../kube/well-known.ts';
+import { INSTALLATION, POD_SECURITY_CONFIG_MAP, type OptionalFeature } from '../../kube/well-known.ts';
 import type { Kind } from '../../kube/types.ts';
 import { RBAC_KINDS } from '../../policy/rbac/rules.ts';
 import { createAuthority, createServing } from '../../tls/issue.ts';
@@ -131,6 +131,9 @@ function createRunningCluster(
 /** Other kinds than workloads that only the rollout of enforcement needs. */
 const ROLLOUT_KINDS = ['ServiceAccount', 'PodTemplate', 'PSAEnforcementConfig', 'FeatureGate'] as const;
 
+/** The kinds that only the optional features need. */
+const OPTIONAL_KINDS: Readonly<Record<OptionalFeature, readonly Kind[]>> = { kubelet: ['Node'], olm: [] };
+
 /** The kinds that webhooks and controllers need with the settings; without settings, those of every installation. */
 function watchedKinds(values: ServeValues, namespace: string, settings?: Settings): readonly (Kind | Scope)[] {
   const published: Scope = { kind: 'ConfigMap', namespace, name: POD_SECURITY_CONFIG_MAP };
@@ -147,6 +150,7 @@ function watchedKinds(values: ServeValues, namespace: string, settings?: Setting
     { kind: 'Lease', namespace },
     ...(values['webhook-url'] === undefined ? [{ kind: 'EndpointSlice', namespace } as const] : []),
     ...(isScc || isRollout ? (['SecurityContextConstraints', ...RBAC_KINDS] as const) : []),
+    ...values.features.flatMap((feature) => OPTIONAL_KINDS[feature]),
     ...(isRollout ? [...ROLLOUT_KINDS, ...POD_SOURCES.filter((kind) => kind !== 'Pod'), published] : []),
   ];
 }

@@ -3,7 +3,7 @@ import { UserError } from '../../config/files.ts';
 import { quote } from '../../kube/text.ts';
 import { isObject, type JsonObject } from '../../kube/types.ts';
 import { dnsSubdomainErrors } from '../../kube/names.ts';
-import { INSTALLATION } from '../../kube/well-known.ts';
+import { INSTALLATION, OPTIONAL_FEATURES } from '../../kube/well-known.ts';
 import { LOG_FORMATS, LOG_LEVELS, type LogLevel } from '../../telemetry/logger.ts';
 import { TLS_CIPHER_SUITES, TLS_VERSIONS } from '../../tls/protocol.ts';
 import {
@@ -48,6 +48,9 @@ export const serveOptions = withEnvironment('PORTCULLIS', {
   }),
   namespace: option('NAME', namespaceName, undefined, {
     help: `Namespace of the installation, with its Leases and certificates. Default: the namespace of the pod, else ${INSTALLATION.namespace}`,
+  }),
+  features: list('NAME', oneOf(OPTIONAL_FEATURES), {
+    help: `Optional features of the installation: ${OPTIONAL_FEATURES.join(', ')}. The development cluster has all of them`,
   }),
   'service-name': option('NAME', nonEmpty, INSTALLATION.name, {
     help: 'Name of the Service of the webhooks',

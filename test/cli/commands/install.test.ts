@@ -29,8 +29,17 @@ describe('install without a cluster', () => {
   const cases: readonly (readonly [args: readonly string[], settings: Partial<ManifestSettings>])[] = [
     [['--profile=default'], {}],
     [['--profile=openshift'], PROFILES.openshift],
-    [['--profile=without-rollout'], { features: { scc: true, rollout: false } }],
+    [['--profile=without-rollout'], PROFILES['without-rollout']],
     [['--profile=default', '--scc=false', '--rollout=false'], PROFILES.openshift],
+    [['--profile=default', '--kubelet'], PROFILES.kubelet],
+    [['--profile=kubelet', '--kubelet=false', '--olm'], PROFILES.olm],
+    [
+      ['--profile=olm', '--kubelet', '--set=kubelet.minimumVersion=1.33.0', '--set=olm.hardening.mode=off'],
+      {
+        features: { ...PROFILES.kubelet.features, olm: true },
+        policy: { kubelet: { minimumVersion: '1.33.0' }, olm: { hardening: { mode: 'off' } } },
+      },
+    ],
     [['--profile=local'], { webhooks: { url: 'https://127.0.0.1:8443' } }],
     [
       ['--profile=local', '--webhooks=static'],
@@ -65,7 +74,7 @@ describe('install without a cluster', () => {
   const wrong: readonly (readonly [args: readonly string[], message: string])[] = [
     [
       ['--profile=production'],
-      'invalid argument "production" for "--profile" flag: must be one of default, openshift, without-rollout, cert-manager, high-availability, monitoring, local, static-webhooks',
+      'invalid argument "production" for "--profile" flag: must be one of default, openshift, without-rollout, kubelet, olm, cert-manager, high-availability, monitoring, local, static-webhooks',
     ],
     [
       ['--profile=default', '--kubeconfig=x'],
@@ -83,6 +92,14 @@ describe('install without a cluster', () => {
     [
       ['--profile=default', '--runbook-url=runbook.md#x'],
       'invalid argument "runbook.md#x" for "--runbook-url" flag: must be the URL of a page, such as https://example.com/runbook.md',
+    ],
+    [
+      ['--profile=default', '--set=kubelet.minimumVersion=1.33.0'],
+      'spec.kubelet has an effect only with the feature kubelet: add --kubelet',
+    ],
+    [
+      ['--profile=kubelet', '--set=kubelet.minimumVersion=v1.33'],
+      'PortcullisConfiguration "cluster" is invalid: spec.kubelet.minimumVersion: Invalid value: "v1.33": minmumKubeletVersion must be in a semver compatible format of x.y.z, or empty',
     ],
     [['--profile=default', '--image='], 'invalid argument "" for "--image" flag: must not be empty'],
     [['extra'], "too many arguments for 'install'. Expected 0 arguments but got 1: extra."],

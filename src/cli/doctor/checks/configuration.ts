@@ -1,4 +1,4 @@
-import { CONFIGURATION_NAME } from '../../../kube/well-known.ts';
+import { CONFIGURATION_NAME, OPTIONAL_FEATURES } from '../../../kube/well-known.ts';
 import { evaluateFact, FIXES, info, ok, problem, warning, type Check } from '../facts.ts';
 import { invalidReason } from '../gather.ts';
 
@@ -7,13 +7,23 @@ const OBJECT = `PortcullisConfiguration ${CONFIGURATION_NAME}`;
 /** The policy settings are valid and in force. */
 export const configuration: Check = {
   name: 'configuration',
-  evaluate: ({ configuration: fact, namespace }) =>
+  evaluate: ({ configuration: fact, namespace, settings }) =>
     evaluateFact(fact, 'configuration', (object) => {
       if (!object) return [info(OBJECT, 'does not exist; the leader creates it')];
       const invalid = invalidReason(object.spec ?? {}, namespace);
       if (invalid !== undefined) return [problem(OBJECT, invalid, { impact: LAST_VALID, fix: FIXES.settings })];
+      const missing = OPTIONAL_FEATURES.find((one) => !settings.features[one] && object.spec?.[one] != null);
+      if (missing !== undefined) {
+        return [
+          warning(OBJECT, `spec.${missing} is set, and the feature ${missing} is not installed`, {
+            impact: 'these settings have no effect',
+            fix: `portcullis install --${missing} | kubectl apply --server-side -f -`,
+          }),
+        ];
+      }
       const { generation } = object.metadata ?? {};
-      const failed = object.status?.conditions?.find(({ status }) => status === 'False');
+      const { conditions = [] } = object.status ?? {};
+      const failed = conditions.find(({ type, status }) => status === 'False' && CONDITIONS.includes(type));
       if (failed) {
         return [
           warning(OBJECT, `${failed.type} is False: ${failed.message}`, {
@@ -22,13 +32,16 @@ export const configuration: Check = {
           }),
         ];
       }
-      const overridden = object.status?.conditions?.find(({ reason }) => reason === 'InitialSettingsOverridden');
+      const overridden = conditions.find(({ reason }) => reason === 'InitialSettingsOverridden');
       return [
         ok(OBJECT, `generation ${generation ?? 0} is valid and in force`),
         ...(overridden ? [info(OBJECT, overridden.message)] : []),
       ];
     }),
 };
+
+/** The conditions of the settings themselves. Features add their own. */
+const CONDITIONS = ['Accepted', 'Applied'];
 
 const LAST_VALID =
   'replicas keep the last valid settings; a replica that starts with invalid settings does not become ready';

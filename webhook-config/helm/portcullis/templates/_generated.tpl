@@ -10,6 +10,8 @@ imagePullSecrets: []
 features:
   scc: true
   rollout: true
+  kubelet: false
+  olm: false
 settings: {}
 certManager:
   enabled: false
