@@ -10,11 +10,12 @@ const isOld = Number.parseInt(process.versions.node) < NODE_VERSION;
 if (isOld)
   process.stderr.write(`error: portcullis requires Node ${NODE_VERSION} or newer; this is Node ${process.version}\n`);
 
+let outputFailed = false;
 const stopping = new AbortController();
 // Only the first signal stops gracefully. A second signal has its default effect.
 for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => stopping.abort(signal));
 // The reader of a pipe may exit at any time, as `head` does.
-for (const stream of [process.stdout, process.stderr]) stream.on('error', ignoreBrokenPipe);
+for (const stream of [process.stdout, process.stderr]) stream.on('error', handleOutputError);
 
 const io: Io = {
   // Reading the property opens the standard input.
@@ -42,6 +43,10 @@ async function start(): Promise<number> {
   return run(args, io, { file: basename(path) });
 }
 
-function ignoreBrokenPipe(error: Error): void {
-  if (!('code' in error) || error.code !== 'EPIPE') throw error;
+/** Reports the first output that cannot be written, such as to a full disk. The program continues and fails in the end. */
+function handleOutputError(error: Error): void {
+  if (outputFailed || ('code' in error && error.code === 'EPIPE')) return;
+  outputFailed = true;
+  process.stderr.write(`error: cannot write the output: ${error.message}\n`);
+  process.once('exit', () => (process.exitCode ||= EXIT.usage));
 }

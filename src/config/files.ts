@@ -49,6 +49,8 @@ const REASONS: ReadonlyMap<unknown, string> = new Map([
   ['ENOTDIR', 'there is no such file'],
   ['EISDIR', 'it is a folder'],
   ['EACCES', 'permission denied'],
+  ['ENOSPC', 'no space is left'],
+  ['EROFS', 'the file system is read-only'],
   [NOT_REGULAR, 'it is not a regular file'],
 ]);
 

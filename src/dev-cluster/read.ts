@@ -182,22 +182,28 @@ function bookmark(info: ResourceInfo, revision: number): WatchEvent {
   return { type: 'BOOKMARK', object: { kind: info.kind, apiVersion: formatApiVersion(info), metadata } };
 }
 
+/** The maximum number of changes that one watch has not read yet. API servers end slower watches, too. */
+const MAX_PENDING = 1000;
+
 function createQueue(signal: AbortSignal) {
   let pending: StoredChange[] = [];
+  let hasOverflowed = false;
   let woken = Promise.withResolvers<undefined>();
   const wake = (): void => woken.resolve(undefined);
   signal.addEventListener('abort', wake, { once: true });
   return {
     push(change: StoredChange): void {
-      pending.push(change);
+      hasOverflowed ||= pending.length >= MAX_PENDING;
+      if (hasOverflowed) pending = [];
+      else pending.push(change);
       wake();
     },
     /** Makes `next` resolve even if there is no change. */
     wake,
-    /** Resolves to the changes since the last call; to `undefined` after an abort. */
+    /** Resolves to the changes since the last call; to `undefined` after an abort or an overflow. */
     async next(): Promise<readonly StoredChange[] | undefined> {
-      if (pending.length === 0 && !signal.aborted) await woken.promise;
-      if (signal.aborted) return undefined;
+      if (pending.length === 0 && !signal.aborted && !hasOverflowed) await woken.promise;
+      if (signal.aborted || hasOverflowed) return undefined;
       woken = Promise.withResolvers<undefined>();
       const changes = pending;
       pending = [];

@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict';
 import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
+import { closeSync, existsSync, openSync } from 'node:fs';
 import { cp, mkdtemp, readFile, rename, rm, stat, writeFile } from 'node:fs/promises';
 import { createServer, type AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
@@ -73,7 +74,26 @@ suite('an address that is not available is explained', () => {
   });
 });
 
+test('a folder that cannot contain certificates is explained', async () => {
+  const { code, stdout, stderr } = await start([...FREE_PORTS, `--cert-dir=${MAIN}`]).finished;
+  assert.deepEqual([code, stdout, stderr], [2, '', `error: --cert-dir: cannot write to ${MAIN}: it is not a folder\n`]);
+});
+
 suite('a running server', () => {
+  test(
+    'continues if its greeting cannot be written',
+    { skip: !existsSync('/dev/full') && 'no /dev/full' },
+    async () => {
+      const full = openSync('/dev/full', 'w');
+      const running = await serve([], {}, undefined, { stdout: full });
+      closeSync(full);
+      assert.equal(await ask(running), true);
+      const { code, stderr } = await running.stop();
+      assert.equal(code, 2);
+      assert.match(stderr, /^error: cannot write the output: ENOSPC: no space left on device, write$/m);
+    },
+  );
+
   test('serves reviews, probes and metrics, protects its keys, and stops immediately after Ctrl-C', async () => {
     const running = await serve([]);
     assert.equal(await ask(running), true);

@@ -32,6 +32,7 @@ export interface RunningServer {
   authority(): Promise<string>;
   /** Waits for a log line with a message. */
   logged(message: string): Promise<Record<string, unknown>>;
+  output(): { readonly stdout: string; readonly stderr: string };
   stop(signal?: NodeJS.Signals): Promise<FinishedProcess>;
 }
 
@@ -43,20 +44,32 @@ export function formatSettings(spec: object): string {
 
 export const FREE_PORTS = ['--secure-port=0', '--cluster-port=0', '--health-probe-bind-address=127.0.0.1:0'];
 
+/** The environment of a process. */
+export interface ProcessOptions {
+  /** The maximum number of file descriptors. */
+  readonly openFiles?: number;
+  /** The file descriptor of the standard output. */
+  readonly stdout?: number;
+}
+
 /** Starts the program with arguments of `serve`. */
 export function start(
   args: readonly string[],
   env: Readonly<Record<string, string>> = {},
   main: string = MAIN,
+  { openFiles, stdout: output }: ProcessOptions = {},
 ): StartedProcess {
-  const child = spawn(process.execPath, [main, 'serve', ...args], {
+  const program = [process.execPath, main, 'serve', ...args];
+  const [file = '', ...rest] =
+    openFiles === undefined ? program : ['/bin/sh', '-c', `ulimit -n ${openFiles}; exec "$@"`, 'sh', ...program];
+  const child = spawn(file, rest, {
     env: { ...process.env, KUBECONFIG: '', ...env },
-    stdio: ['ignore', 'pipe', 'pipe'],
+    stdio: ['ignore', output ?? 'pipe', 'pipe'],
   });
   let stdout = '';
   let stderr = '';
-  child.stdout.on('data', (chunk: Buffer) => (stdout += chunk.toString()));
-  child.stderr.on('data', (chunk: Buffer) => (stderr += chunk.toString()));
+  child.stdout?.on('data', (chunk: Buffer) => (stdout += chunk.toString()));
+  child.stderr?.on('data', (chunk: Buffer) => (stderr += chunk.toString()));
   const finished = new Promise<FinishedProcess>((resolve) => {
     child.once('close', (code) => resolve({ code, stdout, stderr }));
   });
@@ -89,9 +102,10 @@ export async function serve(
   args: readonly string[],
   env: Readonly<Record<string, string>> = {},
   main: string = MAIN,
+  options: ProcessOptions = {},
 ): Promise<RunningServer> {
   const folder = await mkdtemp(join(tmpdir(), 'portcullis-serve-'));
-  const started = start([...FREE_PORTS, `--cert-dir=${folder}`, ...args], env, main);
+  const started = start([...FREE_PORTS, `--cert-dir=${folder}`, ...args], env, main, options);
   const { child, finished } = started;
   const logged = (message: string): Promise<Record<string, unknown>> => waitForLog(started, message);
   const { port, probesPort } = await logged('serving');
@@ -103,6 +117,7 @@ export async function serve(
     kubeconfig: join(folder, 'kubeconfig'),
     authority: () => readFile(join(folder, 'ca.crt'), 'utf8'),
     logged,
+    output: started.output,
     async stop(signal = 'SIGINT') {
       child.kill(signal);
       const result = await finished;

@@ -140,12 +140,23 @@ async function serve(given: ServeInput, io: Io): Promise<number> {
     // The greeting is printed after the log lines of the start.
     await flush();
     io.stdout.write(served.greeting());
-    await aborted(io.signal);
+    // A start that fails stops the server.
+    await Promise.race([aborted(io.signal), started.then(() => aborted(io.signal))]);
     logger.info({ signal: io.signal.reason as unknown }, 'stopping');
     await drain(server, io.signal.reason === 'SIGTERM' ? values['shutdown-delay-duration'] : 0);
     return EXIT.passed;
   } finally {
-    for (const close of closing.reverse()) await close();
+    // The log is closed last.
+    for (const close of closing.reverse()) await closeLogged(close, logger);
+  }
+}
+
+/** Closes one part. A part that cannot be closed does not keep the others open. */
+async function closeLogged(close: () => unknown, logger: Context['logger']): Promise<void> {
+  try {
+    await close();
+  } catch (err) {
+    logger.error({ err }, 'cannot close a part of the server');
   }
 }
 

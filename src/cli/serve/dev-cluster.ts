@@ -2,7 +2,7 @@ import { join, sep, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { isIP } from 'node:net';
 import { readManifests } from '../../config/manifests.ts';
-import { UserError } from '../../config/files.ts';
+import { failureReason, UserError } from '../../config/files.ts';
 import { createObservable } from '../../config/settings.ts';
 import type { Version } from '../../policy/pss/policy.ts';
 import type { ApiObject, DevCluster } from '../../dev-cluster/index.ts';
@@ -137,13 +137,16 @@ export async function startDevCluster(options: ClusterOptions): Promise<RunningC
   const { definitions, seed, configurations, sccs } = await readClusterManifests(values.manifests, settings);
   // A certificate contains no zone.
   const [address = ''] = values['bind-address'].split('%');
-  const certificates = await ensureCertificates({
+  const certificates = await explainFolderError(
     folder,
-    dnsNames: ['localhost', `${SERVICE.name}.${SERVICE.namespace}.svc`],
-    ipAddresses: [HOST, '::1', ...(isIP(address) === 0 ? [] : [address])],
-    clients: new Map([['admin', ADMIN]]),
-    now: () => new Date(),
-  });
+    ensureCertificates({
+      folder,
+      dnsNames: ['localhost', `${SERVICE.name}.${SERVICE.namespace}.svc`],
+      ipAddresses: [HOST, '::1', ...(isIP(address) === 0 ? [] : [address])],
+      clients: new Map([['admin', ADMIN]]),
+      now: () => new Date(),
+    }),
+  );
 
   let running: RunningControllers | undefined;
   let webhook = { host: HOST, port: 0 };
@@ -166,11 +169,9 @@ export async function startDevCluster(options: ClusterOptions): Promise<RunningC
   const kubeconfigFile = join(folder, 'kubeconfig');
   const client = certificates.clients.get('admin');
   if (!client) throw new Error('no client certificate was made');
-  await writeKubeconfig(kubeconfigFile, {
-    server: `https://${HOST}:${port}`,
-    authority: certificates.authority.cert,
-    client,
-  });
+  const authority = certificates.authority.cert;
+  const writing = writeKubeconfig(kubeconfigFile, { server: `https://${HOST}:${port}`, authority, client });
+  await explainFolderError(folder, writing);
 
   return {
     cluster,
@@ -210,6 +211,19 @@ export async function startDevCluster(options: ClusterOptions): Promise<RunningC
       caller.close();
     },
   };
+}
+
+/** Converts system errors about the folder of the certificates into a UserError with its path. */
+async function explainFolderError<T>(folder: string, done: Promise<T>): Promise<T> {
+  try {
+    return await done;
+  } catch (error) {
+    const code = error instanceof Error && 'code' in error ? error.code : undefined;
+    if (typeof code !== 'string') throw error;
+    const isFile = code === 'EEXIST' || code === 'ENOTDIR';
+    const reason = isFile ? 'it is not a folder' : failureReason(error);
+    throw new UserError(`--cert-dir: cannot write to ${folder}: ${reason}`, { cause: error });
+  }
 }
 
 /** The webhook configuration with the authority as caBundle. */
