@@ -1,6 +1,7 @@
 /** A Kubernetes API server in memory, for a first trial and for tests. It stores and admits objects, but runs no pods. */
 export { createHttpsCaller } from './admission/https.ts';
 export { createDevCluster, type DevCluster } from './cluster.ts';
+export { default as OLM_DEFINITIONS } from './olm-definitions.json' with { type: 'json' };
 export { KUBERNETES_VERSION } from './discovery.ts';
 export { createApiServer, writeKubeconfig } from './server.ts';
 export type { ApiObject, ResourceKey } from './types.ts';

@@ -1,5 +1,6 @@
 /** The manifests of an installation, generated from its settings and the registries of webhooks and controllers. */
 import { CONFIGURATION_SCHEMA } from '../config/portcullis-configuration.ts';
+import nodes from './definitions/nodes.json' with { type: 'json' };
 import portcullisConfigurations from './definitions/portcullisconfigurations.json' with { type: 'json' };
 import psaEnforcementConfigs from './definitions/psaenforcementconfigs.json' with { type: 'json' };
 import rangeAllocations from './definitions/rangeallocations.json' with { type: 'json' };
@@ -46,8 +47,11 @@ const ENFORCEMENT_DEFINITION = withLabels(psaEnforcementConfigs);
  */
 const SCC_DEFINITIONS = [rangeAllocations, securityContextConstraints].map(withLabels);
 
+/** The definition of the object with the minimum kubelet version. OpenShift has its own. */
+const NODES_DEFINITION = withLabels(nodes);
+
 /** The CustomResourceDefinitions of Portcullis. */
-export const DEFINITIONS = [SETTINGS_DEFINITION, ENFORCEMENT_DEFINITION, ...SCC_DEFINITIONS];
+export const DEFINITIONS = [SETTINGS_DEFINITION, ENFORCEMENT_DEFINITION, ...SCC_DEFINITIONS, NODES_DEFINITION];
 
 function withLabels<T extends Manifest>(definition: T): T {
   return { ...definition, metadata: clusterMetadata(definition.metadata.name) };

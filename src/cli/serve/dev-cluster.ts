@@ -98,7 +98,11 @@ const ROOT = HERE.slice(0, Math.max(HERE.lastIndexOf(`${sep}src${sep}`), HERE.la
  * Reads the initial objects in the order of creation: a folder of manifests, by default the examples, and the objects of an
  * installation. Rejects with a UserError with file and line of invalid documents.
  */
-async function readClusterManifests(folder: string | undefined, { scc, workloadResources }: Settings) {
+async function readClusterManifests(
+  folder: string | undefined,
+  { scc, workloadResources }: Settings,
+  olmDefinitions: readonly Manifest[],
+) {
   const seed = await readSeed(folder ?? join(ROOT, 'examples/cluster'));
   const defaults = defaultSettings(VERSION);
   const features = { ...defaults.features, kubelet: true, olm: true };
@@ -106,7 +110,7 @@ async function readClusterManifests(folder: string | undefined, { scc, workloadR
   // The phase of the rollout may change at run time.
   const enforcement = { podSecurity: true, rollout: true, scc, workloads: workloadResources };
   return {
-    definitions: DEFINITIONS.map(seedObject),
+    definitions: [...DEFINITIONS, ...olmDefinitions].map(seedObject).filter((one) => !seed.some(isSameObject(one))),
     // Objects that are created before the webhooks are not reviewed.
     seed: seed.filter((one) => !isScc(one)),
     configurations: webhookConfigurations(installation, enforcement).map(seedObject),
@@ -117,6 +121,12 @@ async function readClusterManifests(folder: string | undefined, { scc, workloadR
 
 function seedObject(value: Manifest): SeedObject {
   return { value, origin: `${value.kind} ${value.metadata.name}` };
+}
+
+/** True for objects of the same kind and name: the manifests may contain a definition, such as that of OLM itself. */
+function isSameObject({ value: { kind, metadata } }: SeedObject): (other: SeedObject) => boolean {
+  const name = isObject(metadata) ? metadata['name'] : undefined;
+  return ({ value }) => value['kind'] === kind && isObject(value['metadata']) && value['metadata']['name'] === name;
 }
 
 function isScc({ value }: SeedObject): boolean {
@@ -131,10 +141,14 @@ const ADMIN = { username: 'portcullis-admin', groups: ['system:masters'] };
 export async function startDevCluster(options: ClusterOptions): Promise<RunningCluster> {
   const { values, settings, logger, metrics } = options;
   const { rollout } = settings;
-  const { createApiServer, createDevCluster, createHttpsCaller, KUBERNETES_VERSION, writeKubeconfig } =
+  const { createApiServer, createDevCluster, createHttpsCaller, KUBERNETES_VERSION, OLM_DEFINITIONS, writeKubeconfig } =
     await import('../../dev-cluster/index.ts');
   const folder = values['cert-dir'];
-  const { definitions, seed, configurations, sccs } = await readClusterManifests(values.manifests, settings);
+  const { definitions, seed, configurations, sccs } = await readClusterManifests(
+    values.manifests,
+    settings,
+    OLM_DEFINITIONS,
+  );
   // A certificate contains no zone.
   const [address = ''] = values['bind-address'].split('%');
   const certificates = await explainFolderError(
