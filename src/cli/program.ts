@@ -20,6 +20,7 @@ const SERVER = 'Server:';
 const MANIFESTS = 'Manifests, workloads and namespaces:';
 const SCCS = 'Security context constraints (SCCs):';
 const ROLLOUT = 'Rollout of enforcement:';
+const OLM = 'Operators (Operator Lifecycle Manager):';
 const INSTALLATION = 'Installation:';
 
 /** All commands, in the order of the help. */
@@ -91,6 +92,12 @@ export const COMMANDS: readonly CommandEntry[] = [
     ROLLOUT,
     'Simulate an enforcement mode without applying it',
     () => import('./commands/rollout-simulate.ts'),
+  ),
+  entry(
+    'olm status',
+    OLM,
+    'Show the namespaces of operators, and their label for the label syncer',
+    () => import('./commands/olm-status.ts'),
   ),
   entry(
     'install',

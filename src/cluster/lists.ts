@@ -8,6 +8,16 @@ import type { Connection } from './connection.ts';
 import { WITH_OWNERSHIP } from './projection.ts';
 import { createStore, type WritableStore } from './store.ts';
 
+/** The accepted types of lists and watch events that contain only metadata. */
+export const METADATA_ONLY = {
+  list: metadataOnly('PartialObjectMetadataList'),
+  watch: metadataOnly('PartialObjectMetadata'),
+} as const;
+
+function metadataOnly(kind: string): string {
+  return `application/json;as=${kind};g=meta.k8s.io;v=v1,application/json`;
+}
+
 interface PagesRequest {
   /** The path of the resource, for example `/api/v1/pods`. */
   readonly path: string;
@@ -98,6 +108,9 @@ interface ListRequest {
   readonly kind: Kind;
   /** Restricts namespaced kinds to a namespace, and namespaces to the one of this name. */
   readonly namespace?: string | undefined;
+  readonly labelSelector?: string | undefined;
+  /** Lists only the metadata. */
+  readonly isMetadataOnly?: boolean | undefined;
   readonly signal?: AbortSignal | undefined;
   readonly pageSize?: number | undefined;
   /** Called with the number of objects of each page. */
@@ -107,13 +120,16 @@ interface ListRequest {
 /** Lists all objects of a kind. Rejects as `request` does, and with a UserError for metadata of wrong types. */
 export async function listAll(
   connection: Connection,
-  { kind, namespace, signal, pageSize, onPage }: ListRequest,
+  { kind, namespace, labelSelector, isMetadataOnly = false, signal, pageSize, onPage }: ListRequest,
 ): Promise<readonly Kinds[Kind][]> {
   const type = { apiVersion: getApiVersion(kind), kind };
-  const query: Record<string, string> =
-    kind === 'Namespace' && namespace !== undefined ? { fieldSelector: `metadata.name=${namespace}` } : {};
+  const query = {
+    ...(kind === 'Namespace' && namespace !== undefined ? { fieldSelector: `metadata.name=${namespace}` } : {}),
+    ...(labelSelector === undefined ? {} : { labelSelector }),
+  };
+  const accept = isMetadataOnly ? METADATA_ONLY.list : undefined;
   let objects: Kinds[Kind][] = [];
-  await readPages(connection, { path: resourcePath(kind, namespace), query, signal, pageSize }, () => {
+  await readPages(connection, { path: resourcePath(kind, namespace), query, accept, signal, pageSize }, () => {
     objects = [];
     return (items) => {
       for (const item of items) objects.push(withoutManagedFields(kind, { ...item, ...type }));

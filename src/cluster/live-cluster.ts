@@ -11,6 +11,7 @@ import type { Clock } from './clock.ts';
 import type { ApplyOptions, Cluster, WriteOptions } from './cluster.ts';
 import { httpStatusCode, type ApiRequest, type Connection } from './connection.ts';
 import { createEventRecorder } from './event-recorder.ts';
+import { METADATA_ONLY } from './lists.ts';
 import { createProjections } from './projection.ts';
 import { createReflector, type Reflector, type ReflectorOptions, type Sink } from './reflector.ts';
 import { createStore } from './store.ts';
@@ -26,6 +27,13 @@ export interface Scope {
   /** Requests and stores only the metadata. */
   readonly isMetadataOnly?: boolean;
 }
+
+/** The operators that are installed, without copies. Whether the namespace has an operator follows from the metadata. */
+export const CSV_SCOPE: Scope = {
+  kind: 'ClusterServiceVersion',
+  labelSelector: '!olm.copiedFrom',
+  isMetadataOnly: true,
+};
 
 interface LiveClusterOptions {
   /** Stopping the cluster does not close it. */
@@ -231,16 +239,6 @@ async function isUnserved(
 function objectList(object: JsonObject, name: string): readonly JsonObject[] {
   const list = object[name];
   return Array.isArray(list) ? list.filter(isObject) : [];
-}
-
-/** The accepted types of lists and watch events that contain only metadata. */
-const METADATA_ONLY = {
-  list: metadataOnly('PartialObjectMetadataList'),
-  watch: metadataOnly('PartialObjectMetadata'),
-} as const;
-
-function metadataOnly(kind: string): string {
-  return `application/json;as=${kind};g=meta.k8s.io;v=v1,application/json`;
 }
 
 /** The custom resource definitions. Only their names are needed. */

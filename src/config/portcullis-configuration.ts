@@ -16,6 +16,7 @@ import { withoutNulls } from '../kube/equality.ts';
 import { findKind, RESOURCES } from '../kube/resources.ts';
 import type { Result, Wire } from '../kube/types.ts';
 import { parseDurationMs } from '../kube/units.ts';
+import type { LabelerMode } from '../policy/olm/auto-labeler.ts';
 import type { WorkloadResource } from '../policy/pod/templates.ts';
 import {
   createPodSecurity,
@@ -101,7 +102,8 @@ export interface KubeletSettings {
 /** The namespaces and pods of the Operator Lifecycle Manager. */
 export interface OlmSettings {
   readonly autoLabeler: {
-    readonly mode: 'managed' | 'shipped' | 'seed' | 'off';
+    /** Absent: `managed`, or `off` beside the labeler of OpenShift. */
+    readonly mode?: LabelerMode;
     readonly exemptNamespaces: readonly string[];
   };
   readonly hardening: { readonly mode: 'off' | 'report' | 'fill' | 'force' };
@@ -348,9 +350,11 @@ function findSelectorErrors(path: string, selector: LabelSelector): FieldError[]
 }
 
 function toOlm({ autoLabeler = {}, hardening }: Spec['olm'] = {}, errors: FieldError[]): OlmSettings {
-  const { exemptNamespaces = [...UNMANAGED_NAMESPACES], mode = 'managed' } = autoLabeler;
   errors.push(...findNameErrors('spec.olm.autoLabeler.exemptNamespaces', autoLabeler.exemptNamespaces ?? []));
-  return { autoLabeler: { mode, exemptNamespaces }, hardening: { mode: 'off', ...hardening } };
+  return {
+    autoLabeler: { exemptNamespaces: [...UNMANAGED_NAMESPACES], ...autoLabeler },
+    hardening: { mode: 'off', ...hardening },
+  };
 }
 
 const MIN_INTERVAL_MS = 60_000;

@@ -4,6 +4,7 @@ import { deepEqual } from '../kube/equality.ts';
 import { configObserver } from './config-observer.ts';
 import type { Controller, ControllerContext, ControllerDefinition, Features } from './controller.ts';
 import { labelSyncer } from './label-syncer.ts';
+import { olmAutoLabeler } from './olm-auto-labeler.ts';
 import { readiness } from './readiness.ts';
 import { replica } from './replica.ts';
 import { runLevelZeroLabeler } from './run-level-zero-labeler.ts';
@@ -26,6 +27,7 @@ export const CONTROLLERS: readonly ControllerDefinition[] = [
   runLevelZeroLabeler,
   configObserver,
   readiness,
+  olmAutoLabeler,
 ];
 
 /** The names that `spec.controllers.disabled` of the settings accepts. */

@@ -84,6 +84,13 @@ export function createMetrics(build: { readonly version: string }) {
     },
     certificates: createCertificateMetrics(create),
     rollout: createRolloutMetrics(create),
+    olm: {
+      labelChanges: create.tally(
+        'portcullis_olm_label_changes_total',
+        'Changes of the label that enables the label syncer, by the row of the decision table or by the mode shipped or seed.',
+        'row',
+      ),
+    },
   };
 }
 

@@ -27,7 +27,7 @@ const ALL: Features = {
   replicas: true,
   managedWebhooks: true,
   kubelet: true,
-  olm: true,
+  olm: false,
 };
 
 const DEVELOPMENT = { managedCertificate: false, replicas: false, managedWebhooks: false };
@@ -43,6 +43,7 @@ const LABELS = 'pod-security-admission-label-synchronization-controller';
 const RUN_LEVEL_ZERO = 'privileged-namespaces-psa-label-syncer';
 const OBSERVER = 'pod-security-config-observer';
 const READINESS = 'PodSecurityReadinessController';
+const OLM = 'olm-auto-labeler';
 
 suite('the enabled controllers', () => {
   const cases: readonly (readonly [
@@ -53,9 +54,22 @@ suite('the enabled controllers', () => {
   ])[] = [
     [
       'all features',
-      {},
+      { olm: true },
       [],
-      [CERTIFICATE, REPLICA, SETTINGS, WEBHOOKS, RANGES, STANDBY, SCCS, LABELS, RUN_LEVEL_ZERO, OBSERVER, READINESS],
+      [
+        CERTIFICATE,
+        REPLICA,
+        SETTINGS,
+        WEBHOOKS,
+        RANGES,
+        STANDBY,
+        SCCS,
+        LABELS,
+        RUN_LEVEL_ZERO,
+        OBSERVER,
+        READINESS,
+        OLM,
+      ],
     ],
     ['SCC admission off', { scc: false }, [], [CERTIFICATE, REPLICA, SETTINGS, WEBHOOKS, OBSERVER, READINESS]],
     ['rollout disabled', { rollout: false }, [], [CERTIFICATE, REPLICA, SETTINGS, WEBHOOKS, RANGES, STANDBY, SCCS]],

@@ -168,7 +168,7 @@ suite('the roles of the replicas', () => {
       [...base, ...webhooks, ...certificate, ...rollout],
     ],
     ['with kubelet', PROFILES.kubelet, [...byDefault, 'portcullis-kubelet']],
-    ['with OLM', PROFILES.olm, [...byDefault, 'portcullis-olm']],
+    ['with OLM', PROFILES.olm, [...byDefault, 'portcullis-olm', 'portcullis-olm-auto-labeler']],
     ['on OpenShift', PROFILES.openshift, [...base, ...webhooks, ...certificate]],
     [
       'static webhooks',

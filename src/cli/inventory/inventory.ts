@@ -110,8 +110,7 @@ export interface Inventory {
 
 export interface InventoryNeeds {
   /**
-   * The kinds to read from a cluster. Manifests are read completely; missing namespaces and service accounts are assumed if they
-   * are among the kinds, and with service accounts the UID ranges, because only pods that are created need them.
+   * The kinds to read from a cluster. Manifests are read completely; missing objects are assumed if their kinds are among these, and with service accounts the UID ranges, because only pods that are created need them.
    */
   readonly kinds: readonly Kind[];
   /** The only namespace to read from a cluster, besides cluster-scoped objects. */
@@ -240,7 +239,7 @@ async function readOptional(
       try {
         const objects =
           name === undefined
-            ? await listAll(connection, { kind, namespace, signal })
+            ? await listAll(connection, { ...scope, signal })
             : [await connection.request({ method: 'GET', path: objectPath(kind, name, namespace), signal })];
         for (const object of objects) store.put(kind, object);
       } catch (error) {
@@ -255,7 +254,8 @@ async function readOptional(
 }
 
 function describeUnread({ kind, namespace, name }: Scope): string {
-  if (name === undefined) return `no ${kind}s of namespace ${namespace ?? ''}: the user may not list them`;
+  const where = namespace === undefined ? '' : ` of namespace ${namespace}`;
+  if (name === undefined) return `no ${kind}s${where}: the user may not list them`;
   return `no ${kind} ${namespace === undefined ? name : `${namespace}/${name}`}: the user may not read it`;
 }
 
@@ -273,8 +273,8 @@ function createInventory(
   const { customSources, assumptions: unknown } = findCustomSources(objects, namespace);
   const used = customSources.map(({ object }) => object.metadata?.namespace ?? namespace);
   const assumptions = [
-    ...assumeStandardSccs(store),
-    ...assumeClusterAdmin(store),
+    ...(kinds.includes('SecurityContextConstraints') ? assumeStandardSccs(store) : []),
+    ...(kinds.includes('ClusterRole') ? assumeClusterAdmin(store) : []),
     ...(kinds.includes('Namespace') ? assumeNamespaces(store, [...used, ...(namespaces ?? [])]) : []),
     ...(kinds.includes('ServiceAccount')
       ? [...assumeServiceAccounts(store, customSources), ...assumeRanges(store)]

@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { hostname } from 'node:os';
 import { systemClock, createTokenBucket } from '../../cluster/clock.ts';
 import { connect, type Connection } from '../../cluster/connection.ts';
-import { createLiveCluster, type LiveCluster, type Scope } from '../../cluster/live-cluster.ts';
+import { createLiveCluster, CSV_SCOPE, type LiveCluster, type Scope } from '../../cluster/live-cluster.ts';
 import { createServerVersion, type ServerVersion } from '../../cluster/server-version.ts';
 import { POD_SOURCES } from '../../cluster/workloads.ts';
 import { UserError } from '../../config/files.ts';
@@ -132,7 +132,10 @@ function createRunningCluster(
 const ROLLOUT_KINDS = ['ServiceAccount', 'PodTemplate', 'PSAEnforcementConfig', 'FeatureGate'] as const;
 
 /** The kinds that only the optional features need. */
-const OPTIONAL_KINDS: Readonly<Record<OptionalFeature, readonly Kind[]>> = { kubelet: ['Node'], olm: [] };
+const OPTIONAL_KINDS: Readonly<Record<OptionalFeature, readonly (Kind | Scope)[]>> = {
+  kubelet: ['Node'],
+  olm: [CSV_SCOPE],
+};
 
 /** The kinds that webhooks and controllers need with the settings; without settings, those of every installation. */
 function watchedKinds(values: ServeValues, namespace: string, settings?: Settings): readonly (Kind | Scope)[] {

@@ -6,14 +6,26 @@ import { LABEL_SYNC_LABEL, OLM_MANAGED_ANNOTATION } from '../../kube/well-known.
  * `managed`: the decision table. `shipped`: the behavior of the labeler of OpenShift, which only adds labels. `seed`: the
  * behavior of its design document, which reacts to events only. `off`: no writes.
  */
-export const LABELER_MODES = ['managed', 'shipped', 'seed', 'off'] as const;
-export type LabelerMode = (typeof LABELER_MODES)[number];
+export type LabelerMode = 'managed' | 'shipped' | 'seed' | 'off';
+
+/** The Deployment whose existence shows that the labeler of OpenShift runs. */
+export const OPENSHIFT_OLM = { namespace: 'openshift-operator-lifecycle-manager', name: 'olm-operator' } as const;
+
+/** The mode of the settings. Without one, the auto-labeler does not run beside the labeler of OpenShift. */
+export function labelerMode(mode: LabelerMode | undefined, hasOpenShiftLabeler: boolean): LabelerMode {
+  return mode ?? (hasOpenShiftLabeler ? 'off' : 'managed');
+}
 
 /** On a copy of a ClusterServiceVersion: the namespace of the original. Any value marks a copy. */
 const COPIED_FROM_LABEL = 'olm.copiedFrom';
 /** On a ClusterServiceVersion: the namespace of its operator. On a copy this is another namespace. */
 const OPERATOR_NAMESPACE_ANNOTATION = 'olm.operatorNamespace';
+/** Outside these namespaces, the label syncer needs no label. */
 const PREFIX = 'openshift-';
+
+export function hasLabelerPrefix(namespace: string): boolean {
+  return namespace.startsWith(PREFIX);
+}
 
 /** OLM copies the ClusterServiceVersion of a global operator into every namespace. Copies do not count. */
 export function isCopied(csv: ClusterServiceVersion): boolean {
@@ -91,7 +103,7 @@ function readState({ namespace: { metadata }, csvs }: LabelerInput) {
 /** Returns why a namespace is never labeled, or `undefined`. */
 function ineligibility({ namespace: { metadata }, exemptNamespaces }: LabelerInput): string | undefined {
   const name = metadata?.name ?? '';
-  if (!name.startsWith(PREFIX)) return `the name does not start with ${PREFIX}`;
+  if (!hasLabelerPrefix(name)) return `the name does not start with ${PREFIX}`;
   return exemptNamespaces.includes(name) ? 'the namespace is exempt' : undefined;
 }
 
@@ -122,7 +134,7 @@ function decideShipped(input: LabelerInput): LabelerDecision {
   const { triggers, csvs } = input;
   const isCsvEvent = triggers.has('csv-created') || triggers.has('csv-updated');
   const isOther = [...triggers].some((one) => !one.startsWith('csv-'));
-  const isInstalled = (isCsvEvent && hasOwnCsv) || (isOther && csvs.some((csv) => !hasCopiedLabel(csv)));
+  const isInstalled = isOther ? csvs.some((csv) => !hasCopiedLabel(csv)) : isCsvEvent && hasOwnCsv;
   const none = (reason: string): LabelerDecision => ({ action: 'none', row: 'shipped', reason });
   const ineligible = ineligibility(input);
   if (ineligible !== undefined) return none(ineligible);
@@ -134,15 +146,16 @@ function decideShipped(input: LabelerInput): LabelerDecision {
 /** Reacts to the events only, with neither exempt nor terminating namespaces. Only the label marks a copy. */
 function decideSeed(input: LabelerInput): LabelerDecision {
   const { name, label, annotation } = readState(input);
-  const { triggers } = input;
   const isInstalled = input.csvs.some((csv) => !hasCopiedLabel(csv));
+  // At the start, all objects are reported as new.
+  const sees = (event: LabelerTrigger): boolean => input.triggers.has(event) || input.triggers.has('startup');
   const decision = (action: LabelerDecision['action'], reason: string) => ({ action, row: 'seed', reason });
-  if (!name.startsWith(PREFIX)) return decision('none', `the name does not start with ${PREFIX}`);
-  if (triggers.has('csv-deleted') && annotation === 'true' && !isInstalled)
+  if (!hasLabelerPrefix(name)) return decision('none', `the name does not start with ${PREFIX}`);
+  if (input.triggers.has('csv-deleted') && annotation === 'true' && !isInstalled)
     return decision('release', 'managed, and the last operator was removed');
-  if (triggers.has('csv-created') && isInstalled && label === undefined && annotation !== 'false')
+  if (sees('csv-created') && isInstalled && label === undefined && annotation !== 'false')
     return decision('manage', 'an operator was installed');
-  if (triggers.has('namespace') && annotation === 'true' && label !== 'true')
+  if (sees('namespace') && annotation === 'true' && label !== 'true')
     return decision('label', 'managed, and the label was changed or removed');
   return decision('none', 'no event requires a change');
 }

@@ -1,0 +1,152 @@
+/** `portcullis olm status`: the namespaces of operators, and what the auto-labeler does about their label. */
+import { CSV_SCOPE } from '../../cluster/live-cluster.ts';
+import type { Store } from '../../cluster/store.ts';
+import { getMetadataOwners } from '../../kube/managed-fields.ts';
+import { objectName } from '../../kube/resources.ts';
+import { compareBytes } from '../../kube/text.ts';
+import type { Namespace } from '../../kube/types.ts';
+import { LABEL_SYNC_LABEL, OLM_MANAGED_ANNOTATION } from '../../kube/well-known.ts';
+import {
+  decideLabeling,
+  isCopied,
+  labelerMode,
+  OPENSHIFT_OLM,
+  type LabelerDecision,
+  type LabelerInput,
+} from '../../policy/olm/auto-labeler.ts';
+import { defineCommand, EXIT } from '../command.ts';
+import {
+  inventoryOptions,
+  listNamespaces,
+  readInventory,
+  selectedNamespace,
+  selectionOptions,
+} from '../inventory/inventory.ts';
+import {
+  assumptionBlocks,
+  DATA_AND_TABLE,
+  headersOption,
+  outputOption,
+  printReport,
+  printTable,
+  withHeader,
+} from '../output/print.ts';
+import { findSettings, sccOptions } from '../scc-options.ts';
+
+/** A namespace, and what the auto-labeler does at its next event. */
+function describeNamespace(
+  namespace: Namespace,
+  store: Store,
+  settings: Pick<LabelerInput, 'mode' | 'exemptNamespaces'>,
+) {
+  const name = objectName(namespace);
+  const csvs = store.list('ClusterServiceVersion', name);
+  const { labels, annotations } = namespace.metadata ?? {};
+  const owners = getMetadataOwners(namespace.metadata) ?? [];
+  const decision = decideLabeling({ ...settings, namespace, csvs, triggers: new Set(['namespace']) });
+  return {
+    namespace: name,
+    operators: csvs.filter((csv) => !isCopied(csv)).map(objectName),
+    label: labels?.[LABEL_SYNC_LABEL],
+    annotation: annotations?.[OLM_MANAGED_ANNOTATION],
+    labelManagers: owners.filter((owner) => owner.labels.has(LABEL_SYNC_LABEL)).map(({ manager }) => manager),
+    row: decision.row,
+    action: decision.action,
+    reason: decision.reason,
+    optOut: optOutCommands(name, decision),
+  };
+}
+
+type NamespaceStatus = ReturnType<typeof describeNamespace>;
+
+/** The commands that keep a namespace without the label. None if the auto-labeler never sets it. */
+function optOutCommands(name: string, { row }: Pick<LabelerDecision, 'row'>): readonly string[] {
+  if (['1', '2', '7', 'off'].includes(row)) return [];
+  if (row === 'shipped') return [`kubectl label namespace ${name} ${LABEL_SYNC_LABEL}=false --overwrite`];
+  return [
+    `kubectl annotate namespace ${name} ${OLM_MANAGED_ANNOTATION}=false --overwrite`,
+    `kubectl label namespace ${name} ${LABEL_SYNC_LABEL}-`,
+  ];
+}
+
+const ACTIONS: Readonly<Record<LabelerDecision['action'], string>> = {
+  none: '',
+  label: 'sets the label',
+  manage: 'sets the label and the annotation',
+  release: 'removes the label and the annotation',
+};
+
+const HEADER = ['NAMESPACE', 'OPERATORS', 'LABEL', 'SET BY', 'ROW', 'STATE', 'NEXT'];
+
+function printStatus(one: NamespaceStatus): readonly string[] {
+  const cells = [
+    one.namespace,
+    one.operators.join(','),
+    one.label === undefined ? '' : JSON.stringify(one.label),
+    one.labelManagers.join(','),
+    one.row,
+    one.reason,
+    ACTIONS[one.action],
+  ];
+  return cells.map((cell) => cell || '<none>');
+}
+
+function printOptOut(statuses: readonly NamespaceStatus[]): readonly string[] {
+  const [first] = statuses.filter(({ optOut }) => optOut.length > 0);
+  if (!first) return [];
+  return [
+    `To opt out, for example the namespace ${first.namespace}:\n${first.optOut.map((one) => `  ${one}\n`).join('')}`,
+  ];
+}
+
+const DETAILS = `
+Lists the namespaces of the operators that the Operator Lifecycle Manager has installed, with the label
+${LABEL_SYNC_LABEL}, which enables the label syncer in namespaces openshift-*: the
+field managers that set the label, the row of the decision table that applies (see docs/olm.md), and what
+the auto-labeler does next. Copied ClusterServiceVersions do not count.
+
+Examples:
+  portcullis olm status
+  portcullis olm status -n openshift-logging -o yaml
+  portcullis olm status -f namespaces.yaml,operators.yaml
+`;
+
+export const command = defineCommand({
+  details: DETAILS,
+  options: {
+    ...inventoryOptions,
+    ...selectionOptions,
+    config: sccOptions.config,
+    ...headersOption,
+    output: outputOption(DATA_AND_TABLE),
+  },
+  async run(options, _operands, io) {
+    const only = selectedNamespace(options);
+    const csvs = { ...CSV_SCOPE, ...(only === undefined ? {} : { namespace: only }) };
+    const inventory = await readInventory(options, io, {
+      kinds: ['Namespace'],
+      only,
+      optional: [csvs, { kind: 'Deployment', ...OPENSHIFT_OLM }],
+    });
+    const { store, assumptions } = inventory;
+    const { settings, source } = await findSettings({ config: options.config, store });
+    const { mode: requested, exemptNamespaces } = settings.olm.autoLabeler;
+    const labeler = store.get('Deployment', OPENSHIFT_OLM.name, OPENSHIFT_OLM.namespace);
+    const mode = labelerMode(requested, labeler !== undefined);
+    const namespaces = listNamespaces(store, only)
+      .map((namespace) => describeNamespace(namespace, store, { mode, exemptNamespaces }))
+      .filter(
+        (one) =>
+          only !== undefined || one.operators.length > 0 || one.label !== undefined || one.annotation !== undefined,
+      )
+      .sort((a, b) => compareBytes(a.namespace, b.namespace));
+    const rows = withHeader(HEADER, namespaces.map(printStatus), options);
+    printReport(io, options.output, { mode, namespaces, settings: source, assumptions }, () => [
+      namespaces.length === 0 ? 'No namespaces of operators found.\n' : printTable(rows),
+      ...printOptOut(namespaces),
+      `Mode of the auto-labeler: ${mode}.\n`,
+      ...assumptionBlocks(assumptions, source),
+    ]);
+    return EXIT.passed;
+  },
+});

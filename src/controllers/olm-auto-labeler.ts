@@ -1,0 +1,248 @@
+import { select } from '../config/settings.ts';
+import { withTransitionTimes, type ConditionState } from '../kube/conditions.ts';
+import { deepEqual } from '../kube/equality.ts';
+import { getMetadataOwners } from '../kube/managed-fields.ts';
+import { resourceName } from '../kube/resources.ts';
+import type { Namespace } from '../kube/types.ts';
+import {
+  CONFIGURATION_NAME,
+  LABEL_SYNC_LABEL,
+  LABEL_SYNC_MANAGER,
+  OLM_AUTO_LABELER,
+  OLM_MANAGED_ANNOTATION,
+  POD_SECURITY_LABELS,
+} from '../kube/well-known.ts';
+import {
+  decideLabeling,
+  hasLabelerPrefix,
+  isCopied,
+  labelerMode,
+  labelingPatch,
+  OPENSHIFT_OLM,
+  type LabelerDecision,
+  type LabelerInput,
+  type LabelerMode,
+  type LabelerTrigger,
+} from '../policy/olm/auto-labeler.ts';
+import {
+  isNotFound,
+  orUndefined,
+  rule,
+  statusRule,
+  watch,
+  watchChanges,
+  watchValue,
+  type ControllerContext,
+  type ControllerDefinition,
+  type ControllerEvent,
+  type ReconcileContext,
+  type Reconciler,
+  type ReconcileResult,
+} from './controller.ts';
+
+const KIND = 'ClusterServiceVersion';
+const OPTIONS = { fieldManager: OLM_AUTO_LABELER };
+
+/** @see https://github.com/openshift/operator-framework-olm */
+export const olmAutoLabeler: ControllerDefinition = {
+  name: OLM_AUTO_LABELER,
+  description: 'enables the label syncer in namespaces openshift-* with operators of the Operator Lifecycle Manager',
+  runsOn: 'leader',
+  permissions: [
+    {
+      role: 'olm-auto-labeler',
+      clusterRules: [
+        rule(['get', 'patch'], ['Namespace']),
+        rule(['get'], ['Deployment'], [OPENSHIFT_OLM.name]),
+        statusRule(['patch'], 'PortcullisConfiguration'),
+      ],
+    },
+  ],
+  isEnabled: ({ olm }) => olm,
+  create: createReconciler,
+};
+
+/** The key of all namespaces; other keys are names of namespaces. */
+const ALL = '*';
+/** Interval between checks whether the Operator Lifecycle Manager is installed. */
+const CHECK_MS = 30_000;
+const RESYNC_MS = 600_000;
+/** An upgrade may delete an operator shortly before it creates the next version. */
+const SETTLE_MS = 10_000;
+
+type Active = Pick<LabelerInput, 'mode' | 'exemptNamespaces'>;
+
+function createReconciler({ settings, date, metrics }: ControllerContext): Reconciler {
+  const triggers = createTriggers();
+  /** The times from which the labels of namespaces without operators are removed. */
+  const releases = new Map<string, number>();
+  /** The settings with which all namespaces have been evaluated. Absent: the controller is idle. */
+  let active: Active | undefined;
+
+  /** Evaluates all namespaces as at a start, as soon as the Operator Lifecycle Manager is installed or the mode changes. */
+  const checkAll = async (context: ReconcileContext): Promise<ReconcileResult> => {
+    const { cluster, logger, enqueue } = context;
+    const isInstalled = cluster.serves(KIND);
+    const { mode, exemptNamespaces } = settings.value.olm.autoLabeler;
+    const hasLabeler = isInstalled && mode === undefined && (await hasOpenShiftLabeler(context));
+    const next = isInstalled ? { mode: labelerMode(mode, hasLabeler), exemptNamespaces } : undefined;
+    const isChanged = !deepEqual(next, active);
+    if (isChanged) logger.info({ mode: next?.mode ?? 'idle', isInstalled }, 'auto-labeler mode');
+    if (next && isChanged) {
+      for (const { metadata: { name = '' } = {} } of cluster.store.list('Namespace')) {
+        if (hasLabelerPrefix(name)) enqueue(triggers.add(name, 'startup'));
+      }
+    }
+    active = next;
+    await applyCondition(context, describeCondition(next?.mode, hasLabeler));
+    return { requeueAfterMs: CHECK_MS };
+  };
+
+  const applyCondition = async ({ cluster }: ReconcileContext, state: ConditionState): Promise<void> => {
+    const object = cluster.store.get('PortcullisConfiguration', CONFIGURATION_NAME);
+    if (!object) return;
+    const current = object.status?.conditions?.filter(({ type }) => type === state.type);
+    const conditions = withTransitionTimes([state], current, `${date().toISOString().slice(0, 19)}Z`);
+    if (deepEqual(conditions, current)) return;
+    const metadata = { name: CONFIGURATION_NAME };
+    await cluster.applyStatus('PortcullisConfiguration', { metadata, status: { conditions } }, OPTIONS);
+  };
+
+  const label = async (name: string, context: ReconcileContext): Promise<ReconcileResult> => {
+    const { cluster, logger, recordEvent, now } = context;
+    // The event of an operator may arrive before that of its namespace.
+    const namespace = cluster.store.get('Namespace', name) ?? (await orUndefined(cluster.get('Namespace', name)));
+    if (!namespace || !active) {
+      triggers.take(name);
+      releases.delete(name);
+      return undefined;
+    }
+    const { mode } = active;
+    const decision = decideLabeling({
+      ...active,
+      namespace,
+      csvs: cluster.store.list(KIND, name),
+      triggers: triggers.get(name),
+    });
+    const { action, row, reason } = decision;
+    const dueMs = action === 'release' ? (releases.get(name) ?? now() + SETTLE_MS) : undefined;
+    if (dueMs === undefined) releases.delete(name);
+    else releases.set(name, dueMs);
+    if (dueMs !== undefined && now() < dueMs) {
+      logger.debug({ name, mode, row, reason, delayMs: dueMs - now() }, 'label is removed after a delay');
+      return { requeueAfterMs: dueMs - now() };
+    }
+    const patch = labelingPatch(namespace, decision);
+    const taken = triggers.take(name);
+    try {
+      if (patch) await cluster.patch('Namespace', { name }, patch, OPTIONS);
+    } catch (error) {
+      if (!isNotFound(error)) triggers.restore(name, taken);
+      throw error;
+    }
+    releases.delete(name);
+    logger[patch ? 'info' : 'debug']({ name, mode, row, action, reason }, 'namespace evaluated');
+    if (!patch) return undefined;
+    metrics.olm.labelChanges.cell({ row }).count++;
+    recordEvent('Namespace', namespace, describeEvent(namespace, decision, mode));
+    return undefined;
+  };
+
+  return {
+    initialKeys: [ALL],
+    resyncMs: RESYNC_MS,
+    sources: [
+      watchValue(
+        select(settings, ({ olm }) => olm.autoLabeler),
+        () => [ALL],
+      ),
+      watchChanges(KIND, (csv, _store, { type, before }) => {
+        const name = csv.metadata?.namespace ?? '';
+        if (!hasLabelerPrefix(name) || (isCopied(csv) && (before === undefined || isCopied(before)))) return [];
+        const isGone = type === 'remove' || isCopied(csv);
+        return [triggers.add(name, isGone ? 'csv-deleted' : before ? 'csv-updated' : 'csv-created')];
+      }),
+      watch('Namespace', ({ metadata: { name = '' } = {} }, _store, { type }) => {
+        if (!hasLabelerPrefix(name) || type === 'remove') return [];
+        return [triggers.add(name, type === 'sync' ? 'resync' : 'namespace')];
+      }),
+    ],
+    onStop() {
+      active = undefined;
+      releases.clear();
+      return Promise.resolve();
+    },
+    async reconcile(key, context) {
+      const isIdle = active === undefined;
+      if (key === ALL || isIdle === context.cluster.serves(KIND)) {
+        const result = await checkAll(context);
+        if (key === ALL) return result;
+      }
+      return label(key, context);
+    },
+  };
+}
+
+/** The events of each namespace since its last decision. */
+function createTriggers() {
+  const byNamespace = new Map<string, ReadonlySet<LabelerTrigger>>();
+  const get = (name: string): ReadonlySet<LabelerTrigger> => byNamespace.get(name) ?? new Set();
+  return {
+    get,
+    /** Returns the name. */
+    add(name: string, trigger: LabelerTrigger): string {
+      byNamespace.set(name, new Set([...get(name), trigger]));
+      return name;
+    },
+    take(name: string): ReadonlySet<LabelerTrigger> {
+      const taken = get(name);
+      byNamespace.delete(name);
+      return taken;
+    },
+    restore(name: string, taken: ReadonlySet<LabelerTrigger>): void {
+      byNamespace.set(name, get(name).union(taken));
+    },
+  };
+}
+
+async function hasOpenShiftLabeler({ cluster }: ReconcileContext): Promise<boolean> {
+  const { name, namespace } = OPENSHIFT_OLM;
+  return (await orUndefined(cluster.get('Deployment', name, namespace))) !== undefined;
+}
+
+function describeCondition(mode: LabelerMode | undefined, hasLabeler: boolean): ConditionState {
+  const type = 'OLMAvailable';
+  if (mode === undefined) {
+    const message = `the cluster does not serve ${resourceName(KIND)}: the auto-labeler is idle`;
+    return { type, status: 'False', reason: 'OLMNotInstalled', message };
+  }
+  const { namespace, name } = OPENSHIFT_OLM;
+  const message = hasLabeler
+    ? `the auto-labeler is off, because the Deployment ${name} in ${namespace} labels namespaces: set spec.olm.autoLabeler.mode to run it nevertheless`
+    : `the mode of the auto-labeler is ${mode}`;
+  return { type, status: 'True', reason: 'Installed', message };
+}
+
+/** The event about a change. The label makes the label syncer overwrite labels of other managers. */
+function describeEvent(
+  { metadata }: Namespace,
+  { action, reason }: LabelerDecision,
+  mode: LabelerMode,
+): ControllerEvent {
+  const event = { type: 'Normal', action: 'LabelNamespace' } as const;
+  const message = `${action === 'release' ? 'removed' : 'set'} the label ${LABEL_SYNC_LABEL}: ${reason}`;
+  if (action === 'release') return { ...event, reason: 'LabelSyncReleased', message };
+  if (action === 'label' && mode !== 'shipped') return { ...event, reason: 'LabelSyncRestored', message };
+  const optOut =
+    mode === 'shipped'
+      ? 'set the label to "false"'
+      : `set the annotation ${OLM_MANAGED_ANNOTATION} to "false" and remove the label`;
+  const advised = `${message}. To opt out, ${optOut}`;
+  const level = metadata?.labels?.[POD_SECURITY_LABELS.enforce];
+  const owners = getMetadataOwners(metadata)?.filter(({ labels }) => labels.has(POD_SECURITY_LABELS.enforce)) ?? [];
+  if (level === undefined || owners.some(({ manager }) => manager === LABEL_SYNC_MANAGER))
+    return { ...event, reason: 'LabelSyncEnabled', message: advised };
+  const by = owners.length === 0 ? '' : ` of ${owners.map(({ manager }) => manager).join(', ')}`;
+  const overwritten = `the label syncer overwrites ${POD_SECURITY_LABELS.enforce}=${level}${by}`;
+  return { ...event, type: 'Warning', reason: 'LabelSyncEnabled', message: `${advised}; ${overwritten}` };
+}

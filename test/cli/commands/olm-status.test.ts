@@ -1,0 +1,100 @@
+import assert from 'node:assert/strict';
+import { after, before, describe, test } from 'node:test';
+import { createAll } from '../../../src/cli/serve/dev-cluster.ts';
+import type { JsonObject } from '../../../src/kube/types.ts';
+import { startCluster, type TestCluster } from '../../support/dev-cluster.ts';
+import { readFixture } from '../../support/fixtures.ts';
+import { runProgram } from '../../support/memory-io.ts';
+
+const FILES = ['-f', 'test/fixtures/olm-namespaces.yaml'];
+const LABEL = 'security.openshift.io/scc.podSecurityLabelSync';
+
+describe('olm status prints', () => {
+  test('the namespaces of operators, their rows and the way to opt out', async () => {
+    const stdout = `\
+NAMESPACE             OPERATORS      LABEL     SET BY             ROW   STATE                                      NEXT
+openshift-logging     logging.v5     <none>    <none>             9     an operator is installed                   sets the label and the annotation
+openshift-mine        <none>         "false"   <none>             7     not managed: the label has another owner   <none>
+openshift-pipelines   pipelines.v1   "true"    olm-auto-labeler   3     managed                                    <none>
+shop                  shop.v1        <none>    <none>             1     the name does not start with openshift-    <none>
+
+To opt out, for example the namespace openshift-logging:
+  kubectl annotate namespace openshift-logging olm.auto-labeler.managed=false --overwrite
+  kubectl label namespace openshift-logging ${LABEL}-
+
+Mode of the auto-labeler: managed.
+`;
+    assert.deepEqual(await runProgram(['olm', 'status', ...FILES]), { code: 0, stdout, stderr: '' });
+  });
+
+  test('one namespace as data', async () => {
+    const { stdout } = await runProgram(['olm', 'status', ...FILES, '-n', 'openshift-copies', '-o', 'json']);
+    assert.deepEqual(JSON.parse(stdout), {
+      mode: 'managed',
+      namespaces: [
+        {
+          namespace: 'openshift-copies',
+          operators: [],
+          labelManagers: [],
+          row: '8',
+          action: 'none',
+          reason: 'no operator is installed',
+          optOut: [
+            'kubectl annotate namespace openshift-copies olm.auto-labeler.managed=false --overwrite',
+            `kubectl label namespace openshift-copies ${LABEL}-`,
+          ],
+        },
+      ],
+      assumptions: [],
+    });
+  });
+
+  test('the mode of the settings, and the namespaces that it leaves alone', async () => {
+    const config = 'test/fixtures/config/olm-shipped.yaml';
+    const { stdout } = await runProgram(['olm', 'status', ...FILES, '--config', config, '-n', 'openshift-logging']);
+    assert.equal(
+      stdout,
+      `\
+NAMESPACE           OPERATORS    LABEL    SET BY   ROW       STATE                      NEXT
+openshift-logging   logging.v5   <none>   <none>   shipped   an operator is installed   sets the label
+
+To opt out, for example the namespace openshift-logging:
+  kubectl label namespace openshift-logging ${LABEL}=false --overwrite
+
+Mode of the auto-labeler: shipped.
+
+Settings: ${config}.
+`,
+    );
+  });
+
+  test('the error of a namespace that does not exist', async () => {
+    assert.deepEqual(await runProgram(['olm', 'status', ...FILES, '-n', 'nowhere']), {
+      code: 2,
+      stdout: '',
+      stderr: 'error: namespace "nowhere" not found\n',
+    });
+  });
+});
+
+describe('olm status of a cluster', () => {
+  let started: TestCluster;
+  before(async () => void (started = await startCluster()));
+  after(() => started.stop());
+
+  const status = async (): Promise<string> => {
+    const { stdout, stderr } = await runProgram(['olm', 'status', '--kubeconfig', await started.kubeconfig()]);
+    assert.equal(stderr, '');
+    return stdout;
+  };
+
+  test('reads the metadata of operators, with and without the Operator Lifecycle Manager', async () => {
+    assert.equal(await status(), 'No namespaces of operators found.\n\nMode of the auto-labeler: managed.\n');
+    const { cluster } = started;
+    await createAll(cluster, [{ value: readFixture<JsonObject>('olm-definitions.yaml'), origin: 'olm' }]);
+    const by = { fieldManager: 'test' };
+    await cluster.create('Namespace', { metadata: { name: 'openshift-demo' } }, by);
+    await cluster.create('ClusterServiceVersion', { metadata: { name: 'a.v1', namespace: 'openshift-demo' } }, by);
+    assert.match(await status(), /^openshift-demo {3}a\.v1 .* 9 {5}an operator is installed/m);
+  });
+});

@@ -1,0 +1,315 @@
+/** The label syncer is enabled in namespaces with operators. */
+import assert from 'node:assert/strict';
+import { afterEach, beforeEach, suite, test } from 'node:test';
+import type { DevCluster } from '../../src/dev-cluster/index.ts';
+import { createAll } from '../../src/cli/serve/dev-cluster.ts';
+import { createDefaultSettings } from '../../src/config/portcullis-configuration.ts';
+import { createObservable, type Observable, type Settings } from '../../src/config/settings.ts';
+import { labelSyncer } from '../../src/controllers/label-syncer.ts';
+import { olmAutoLabeler } from '../../src/controllers/olm-auto-labeler.ts';
+import type { JsonObject, ObjectMeta } from '../../src/kube/types.ts';
+import { LABEL_SYNC_LABEL, OLM_MANAGED_ANNOTATION } from '../../src/kube/well-known.ts';
+import {
+  createController,
+  createTestSettings,
+  installCrds,
+  installStandardSccs,
+  RANGES,
+  runController,
+  type ControllerRun,
+} from '../support/controllers.ts';
+import { startCluster, type TestCluster } from '../support/dev-cluster.ts';
+import { readFixture } from '../support/fixtures.ts';
+
+type AutoLabeler = Settings['olm']['autoLabeler'];
+
+const BY_TEST = { fieldManager: 'test' };
+const NAME = 'openshift-demo';
+const SETTLE_MS = 10_000;
+const CHECK_MS = 30_000;
+const DEFINITION = { group: 'apiextensions.k8s.io', resource: 'customresourcedefinitions' };
+const DEFINITION_NAME = 'clusterserviceversions.operators.coreos.com';
+
+suite('the OLM auto-labeler', () => {
+  let started: TestCluster;
+  let cluster: DevCluster;
+  let running: ControllerRun;
+  let settings: Observable<Settings> & { set(value: Settings): void };
+
+  beforeEach(async () => {
+    started = await startCluster();
+    ({ cluster } = started);
+    await installCrds(cluster);
+    await cluster.idle();
+    settings = createObservable(createDefaultSettings({ controllers: [], namespace: 'portcullis' }));
+    await cluster.create('PortcullisConfiguration', { metadata: { name: 'cluster' }, spec: {} }, BY_TEST);
+  });
+  afterEach(async () => {
+    assert.deepEqual(running.errors(), []);
+    await running.stop();
+    await started.stop();
+    assert.deepEqual(started.errors, []);
+  });
+
+  const installOlm = async (): Promise<void> => {
+    await createAll(cluster, [{ value: readFixture<JsonObject>('olm-definitions.yaml'), origin: 'olm' }]);
+    await cluster.idle();
+  };
+  const setMode = (autoLabeler: Partial<AutoLabeler>): void => {
+    const { olm } = settings.value;
+    settings.set({ ...settings.value, olm: { ...olm, autoLabeler: { ...olm.autoLabeler, ...autoLabeler } } });
+  };
+  const settle = async (): Promise<void> => {
+    await cluster.idle();
+    await running.idle();
+  };
+  const run = async (mode?: AutoLabeler['mode']): Promise<void> => {
+    if (mode) setMode({ mode });
+    running = runController(createController(olmAutoLabeler, { settings }), cluster);
+    await settle();
+  };
+  const createNamespace = async (name: string, metadata: ObjectMeta = {}): Promise<void> => {
+    await cluster.create('Namespace', { metadata: { ...metadata, name } }, BY_TEST);
+  };
+  const createCsv = async (name: string, namespace: string, metadata: ObjectMeta = {}): Promise<void> => {
+    await cluster.create('ClusterServiceVersion', { metadata: { ...metadata, name, namespace } }, BY_TEST);
+  };
+  const change = async (metadata: object, name = NAME): Promise<void> => {
+    await cluster.patch('Namespace', { name }, { metadata }, { fieldManager: 'kubectl' });
+    await settle();
+  };
+  /** The label and the annotation; `-` for absent ones. */
+  const state = (name = NAME): string => {
+    const { labels, annotations } = cluster.store.get('Namespace', name)?.metadata ?? {};
+    return `${labels?.[LABEL_SYNC_LABEL] ?? '-'} ${annotations?.[OLM_MANAGED_ANNOTATION] ?? '-'}`;
+  };
+  const events = async (): Promise<readonly string[]> => {
+    await running.idle();
+    return cluster.storage
+      .list({ group: '', resource: 'events' })
+      .map(({ type, reason, message, note }) => `${String(type)} ${String(reason)}: ${String(message ?? note)}`)
+      .sort();
+  };
+  const condition = () => {
+    const [found] = cluster.store.get('PortcullisConfiguration', 'cluster')?.status?.conditions ?? [];
+    return found && `${found.type}=${found.status} ${found.reason}: ${found.message}`;
+  };
+  const rows = (): unknown[] => running.log.flatMap(({ msg, row }) => (msg === 'namespace evaluated' ? [row] : []));
+
+  test('labels the namespace of an operator, and releases it a while after the last one', async () => {
+    await installOlm();
+    await createNamespace(NAME);
+    await run();
+    await createCsv('a.v1', NAME);
+    await settle();
+    assert.equal(state(), 'true true');
+    await cluster.remove('ClusterServiceVersion', 'a.v1', NAME);
+    await settle();
+    await running.pass(SETTLE_MS - 1);
+    assert.equal(state(), 'true true');
+    await running.pass(1);
+    assert.equal(state(), '- -');
+    const owners = cluster.store.get('Namespace', NAME)?.metadata?.managedFields?.map(({ manager }) => manager);
+    assert.deepEqual(owners?.includes('olm-auto-labeler'), false);
+    assert.deepEqual(
+      running.log.filter(({ level, msg }) => level === 30 && msg === 'namespace evaluated').map(({ row }) => row),
+      ['9', '5'],
+    );
+    assert.deepEqual(await events(), [
+      'Normal LabelSyncEnabled: set the label security.openshift.io/scc.podSecurityLabelSync: an operator is installed. To opt out, set the annotation olm.auto-labeler.managed to "false" and remove the label',
+      'Normal LabelSyncReleased: removed the label security.openshift.io/scc.podSecurityLabelSync: managed, and the last operator was removed',
+    ]);
+  });
+
+  test('an upgrade that deletes the old version first does not remove the label', async () => {
+    await installOlm();
+    await createNamespace(NAME);
+    await createCsv('a.v1', NAME);
+    await run();
+    const { resourceVersion } = cluster.store.get('Namespace', NAME)?.metadata ?? {};
+    await cluster.remove('ClusterServiceVersion', 'a.v1', NAME);
+    await settle();
+    await running.pass(SETTLE_MS - 1);
+    await createCsv('a.v2', NAME);
+    await running.pass(SETTLE_MS);
+    assert.equal(cluster.store.get('Namespace', NAME)?.metadata?.resourceVersion, resourceVersion);
+  });
+
+  test('a change during the delay does not restore the label of a namespace that is released', async () => {
+    await installOlm();
+    await createNamespace(NAME);
+    await createCsv('a.v1', NAME);
+    await run();
+    await cluster.remove('ClusterServiceVersion', 'a.v1', NAME);
+    await change({ labels: { [LABEL_SYNC_LABEL]: 'false' } });
+    assert.equal(state(), 'false true');
+    await running.pass(SETTLE_MS);
+    assert.equal(state(), '- -');
+  });
+
+  test('releases at the start what lost its operators while no replica ran', async () => {
+    await installOlm();
+    const managed = { labels: { [LABEL_SYNC_LABEL]: 'true' }, annotations: { [OLM_MANAGED_ANNOTATION]: 'true' } };
+    await createNamespace(NAME, managed);
+    await createNamespace('openshift-by-admin', { labels: managed.labels });
+    await run();
+    await running.pass(SETTLE_MS);
+    assert.deepEqual([state(), state('openshift-by-admin')], ['- -', 'true -']);
+  });
+
+  test('copies, exempt namespaces and other names are ignored', async () => {
+    await installOlm();
+    await run();
+    const names = ['openshift-copies', 'openshift-old-copies', 'openshift-marketplace', 'openshiftx', 'shop'];
+    for (const name of names) {
+      await createNamespace(name);
+      const copy: ObjectMeta =
+        name === 'openshift-copies'
+          ? { labels: { 'olm.copiedFrom': '' } }
+          : name === 'openshift-old-copies'
+            ? { annotations: { 'olm.operatorNamespace': 'operators' } }
+            : {};
+      await createCsv('global.v1', name, copy);
+    }
+    await settle();
+    assert.deepEqual(new Set(names.map((name) => state(name))), new Set(['- -']));
+    setMode({ exemptNamespaces: [] });
+    await settle();
+    assert.equal(state('openshift-marketplace'), 'true true');
+  });
+
+  test('an operator that becomes a copy counts as removed', async () => {
+    await installOlm();
+    await createNamespace(NAME);
+    await createCsv('a.v1', NAME);
+    await run();
+    const copied = { metadata: { labels: { 'olm.copiedFrom': 'operators' } } };
+    await cluster.patch('ClusterServiceVersion', { name: 'a.v1', namespace: NAME }, copied, BY_TEST);
+    await settle();
+    await running.pass(SETTLE_MS);
+    assert.equal(state(), '- -');
+  });
+
+  test('restores the label of a managed namespace, until the namespace opts out', async () => {
+    await installOlm();
+    await createNamespace(NAME);
+    await createCsv('a.v1', NAME);
+    await run();
+    await change({ labels: { [LABEL_SYNC_LABEL]: 'False' } });
+    assert.equal(state(), 'true true');
+    await change({ labels: { [LABEL_SYNC_LABEL]: null }, annotations: { [OLM_MANAGED_ANNOTATION]: null } });
+    assert.equal(state(), 'true true');
+    await change({ labels: { [LABEL_SYNC_LABEL]: 'false' }, annotations: { [OLM_MANAGED_ANNOTATION]: null } });
+    assert.equal(state(), 'false -');
+    await change({ labels: { [LABEL_SYNC_LABEL]: null }, annotations: { [OLM_MANAGED_ANNOTATION]: 'false' } });
+    assert.equal(state(), '- false');
+    assert.deepEqual(rows().slice(-1), ['2']);
+  });
+
+  test('the event mentions the owner of an enforce label that the label syncer overwrites', async () => {
+    await installOlm();
+    const labels = { 'pod-security.kubernetes.io/enforce': 'restricted' };
+    await cluster.apply('Namespace', { metadata: { name: NAME, labels } }, { fieldManager: 'argocd' });
+    await createCsv('a.v1', NAME);
+    await run();
+    assert.deepEqual(await events(), [
+      'Warning LabelSyncEnabled: set the label security.openshift.io/scc.podSecurityLabelSync: an operator is installed. To opt out, set the annotation olm.auto-labeler.managed to "false" and remove the label; the label syncer overwrites pod-security.kubernetes.io/enforce=restricted of argocd',
+    ]);
+  });
+
+  test('the mode shipped only adds labels; off changes nothing', async () => {
+    await installOlm();
+    await createNamespace(NAME);
+    await createCsv('a.v1', NAME);
+    await run('off');
+    assert.deepEqual(
+      [state(), condition()],
+      ['- -', 'OLMAvailable=True Installed: the mode of the auto-labeler is off'],
+    );
+    setMode({ mode: 'shipped' });
+    await settle();
+    await cluster.remove('ClusterServiceVersion', 'a.v1', NAME);
+    await running.pass(SETTLE_MS);
+    assert.equal(state(), 'true -');
+    await change({ labels: { [LABEL_SYNC_LABEL]: null } });
+    assert.equal(state(), '- -');
+  });
+
+  test('without a mode, it does not run beside the labeler of OpenShift', async () => {
+    await installOlm();
+    await createNamespace(NAME);
+    await createCsv('a.v1', NAME);
+    const namespace = 'openshift-operator-lifecycle-manager';
+    await createNamespace(namespace);
+    const labels = { app: 'olm-operator' };
+    const template = { metadata: { labels }, spec: { containers: [{ name: 'olm', image: 'olm' }] } };
+    const spec = { selector: { matchLabels: labels }, template };
+    await cluster.create('Deployment', { metadata: { name: 'olm-operator', namespace }, spec }, BY_TEST);
+    await run();
+    assert.equal(state(), '- -');
+    assert.equal(
+      condition(),
+      'OLMAvailable=True Installed: the auto-labeler is off, because the Deployment olm-operator in openshift-operator-lifecycle-manager labels namespaces: set spec.olm.autoLabeler.mode to run it nevertheless',
+    );
+    setMode({ mode: 'managed' });
+    await settle();
+    assert.equal(state(), 'true true');
+  });
+
+  test('is idle without the Operator Lifecycle Manager, also if it is removed later', async () => {
+    const managed = { labels: { [LABEL_SYNC_LABEL]: 'true' }, annotations: { [OLM_MANAGED_ANNOTATION]: 'true' } };
+    await createNamespace(NAME, managed);
+    await run();
+    const missing =
+      'OLMAvailable=False OLMNotInstalled: the cluster does not serve clusterserviceversions.operators.coreos.com: the auto-labeler is idle';
+    assert.deepEqual([state(), condition()], ['true true', missing]);
+    await installOlm();
+    await createNamespace('openshift-other');
+    await createCsv('a.v1', 'openshift-other');
+    await running.pass(CHECK_MS);
+    await running.pass(SETTLE_MS);
+    assert.deepEqual([state(), state('openshift-other')], ['- -', 'true true']);
+    assert.equal(condition(), 'OLMAvailable=True Installed: the mode of the auto-labeler is managed');
+    await cluster.writer.remove(DEFINITION, '', DEFINITION_NAME);
+    await cluster.idle();
+    await running.pass(SETTLE_MS);
+    await running.pass(CHECK_MS);
+    assert.deepEqual([state('openshift-other'), condition()], ['true true', missing]);
+  });
+
+  test('a namespace that is being deleted or that is gone needs no work', async () => {
+    await installOlm();
+    await createNamespace(NAME, { finalizers: ['example.org/hold'] });
+    await createCsv('a.v1', NAME);
+    await run();
+    await cluster.remove('Namespace', NAME);
+    await settle();
+    await running.pass(SETTLE_MS);
+    assert.deepEqual([cluster.store.list('ClusterServiceVersion').length, state()], [0, 'true true']);
+    assert.equal(rows().at(-1), '1');
+  });
+
+  test('enables the label syncer, which then sets the Pod Security labels', async () => {
+    await installOlm();
+    await installStandardSccs(cluster);
+    await createNamespace(NAME, { annotations: RANGES });
+    await run();
+    const syncer = createController(labelSyncer, { settings: createTestSettings({ phase: 'Enforce' }) });
+    const syncing = runController(syncer, cluster);
+    const settleBoth = async (): Promise<void> => {
+      for (let round = 0; round < 3; round++) {
+        await settle();
+        await syncing.idle();
+      }
+    };
+    const level = (): string | undefined =>
+      cluster.store.get('Namespace', NAME)?.metadata?.labels?.['pod-security.kubernetes.io/audit'];
+    await settleBoth();
+    assert.equal(level(), undefined);
+    await createCsv('a.v1', NAME);
+    await settleBoth();
+    assert.equal(level(), 'restricted');
+    await syncing.stop();
+    assert.deepEqual(syncing.errors(), []);
+  });
+});
