@@ -230,7 +230,7 @@ const FAIL_OPEN_SECONDS = 5;
 
 /** A webhook with all fields that API servers would otherwise set to a default. */
 function createWebhook(
-  { name, path, configuration, rules, matchConditions, timeoutSeconds }: WebhookRegistration,
+  { name, path, configuration, rules, matchConditions, objectSelector = {}, timeoutSeconds }: WebhookRegistration,
   { prefix, failurePolicy, namespaces }: Tier,
   { service, url, timeoutSeconds: closedSeconds = timeoutSeconds }: WebhookTarget,
 ): Webhook {
@@ -240,7 +240,7 @@ function createWebhook(
     clientConfig: url === undefined ? { service: { ...service, path, port: 443 } } : { url: `${url}${path}` },
     rules,
     namespaceSelector: namespaces.length === 0 ? {} : { matchExpressions: namespaces },
-    objectSelector: {},
+    objectSelector,
     ...(matchConditions ? { matchConditions } : {}),
     matchPolicy: 'Equivalent',
     sideEffects: 'None',

@@ -95,7 +95,11 @@ const ROLLOUT_RULES: readonly PolicyRule[] = [
 /** Rules of every replica with the optional features: the kinds that webhooks and controllers read from the store. */
 const OPTIONAL_RULES: Readonly<Record<OptionalFeature, readonly PolicyRule[]>> = {
   kubelet: [rule(WATCH_VERBS, ['Node']), DEFINITION_RULE],
-  olm: [rule(WATCH_VERBS, ['ClusterServiceVersion']), DEFINITION_RULE],
+  olm: [
+    rule(WATCH_VERBS, ['ClusterServiceVersion', 'CatalogSource']),
+    rule(WATCH_VERBS, ['SecurityContextConstraints']),
+    DEFINITION_RULE,
+  ],
 };
 
 /** The default level that the leader publishes to the replicas. */

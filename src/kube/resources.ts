@@ -50,6 +50,7 @@ export const RESOURCES: Readonly<Record<Kind, ResourceInfo>> = {
   PortcullisConfiguration: clusterScoped('config.portcullis.dev/v1alpha1', 'portcullisconfigurations'),
   FeatureGate: clusterScoped('config.openshift.io/v1', 'featuregates'),
   ClusterServiceVersion: namespaced('operators.coreos.com/v1alpha1', 'clusterserviceversions'),
+  CatalogSource: namespaced('operators.coreos.com/v1alpha1', 'catalogsources'),
   Report: namespaced('openreports.io/v1alpha1', 'reports'),
 };
 

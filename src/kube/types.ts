@@ -130,6 +130,7 @@ export interface Kinds extends WorkloadKinds {
   PortcullisConfiguration: PortcullisConfiguration;
   FeatureGate: FeatureGate;
   ClusterServiceVersion: ClusterServiceVersion;
+  CatalogSource: CatalogSource;
   Report: Report;
 }
 
@@ -263,6 +264,11 @@ export interface Report extends KubeObject {
 /** An installed operator. The store of a live cluster keeps only its metadata. */
 export interface ClusterServiceVersion extends KubeObject {
   readonly status?: { readonly reason?: string };
+}
+
+/** A catalog of operators. Its spec has not been validated: fields that the CRD does not have may be in files. */
+export interface CatalogSource extends KubeObject {
+  readonly spec?: unknown;
 }
 
 /** A value, or the reason why there is none. */

@@ -1,4 +1,4 @@
-import type { V1MatchCondition, V1RuleWithOperations } from '@kubernetes/client-node';
+import type { V1LabelSelector, V1MatchCondition, V1RuleWithOperations } from '@kubernetes/client-node';
 import { INJECT_CA_ANNOTATION, INSTALLATION, PART_OF, PART_OF_LABEL, type OptionalFeature } from './well-known.ts';
 import {
   type MutatingWebhookConfiguration,
@@ -19,7 +19,7 @@ export type ConfigurationKind = (typeof CONFIGURATION_KINDS)[number];
  */
 export const INSTALLED_CONFIGURATIONS = {
   ValidatingWebhookConfiguration: ['psa.portcullis.dev', 'scc.portcullis.dev'],
-  MutatingWebhookConfiguration: ['zz.scc.portcullis.dev', 'objects.scc.portcullis.dev'],
+  MutatingWebhookConfiguration: ['zz.scc.portcullis.dev', 'objects.scc.portcullis.dev', 'olm.portcullis.dev'],
 } as const satisfies Readonly<Record<ConfigurationKind, readonly string[]>>;
 /** The kind and name of a configuration of an installation. */
 export type InstalledConfiguration = {
@@ -40,6 +40,8 @@ export interface WebhookRegistration {
   /** True if the webhook also reviews the workload resources of the settings. */
   readonly reviewsWorkloadResources?: boolean;
   readonly matchConditions?: readonly Wire<V1MatchCondition>[];
+  /** The labels of the reviewed objects. Absent: all objects. */
+  readonly objectSelector?: Wire<V1LabelSelector>;
   readonly timeoutSeconds: number;
   /** True if requests fail closed while the feature enforces. A webhook that only warns always fails open. */
   readonly isEnforcing: boolean;

@@ -90,6 +90,12 @@ export function createMetrics(build: { readonly version: string }) {
         'Changes of the label that enables the label syncer, by the row of the decision table or by the mode shipped or seed.',
         'row',
       ),
+      hardening: create.tally(
+        'portcullis_olm_hardening_total',
+        'Reviewed pods of the Operator Lifecycle Manager by profile: hardened; reported in mode report; compliant; conflict, with values that are kept; legacy.',
+        'profile',
+        'result',
+      ),
     },
   };
 }

@@ -117,7 +117,8 @@ suite('the webhook configurations', () => {
     await cluster.update('EndpointSlice', slice(true), TEST_MANAGER);
     await running.idle();
     const installed = CONFIGURATION_KINDS.flatMap((kind) => INSTALLED_CONFIGURATIONS[kind]);
-    assert.deepEqual(names().sort(), installed.toSorted());
+    // The hardening of OLM's pods is off.
+    assert.deepEqual(names().sort(), installed.filter((name) => name !== 'olm.portcullis.dev').sort());
     await trust();
     await running.pass(60_000);
     assert.deepEqual(closed(), []);
@@ -153,6 +154,21 @@ suite('the webhook configurations', () => {
     assert.deepEqual(names(), ['psa.portcullis.dev']);
     await change({}, { podSecurity: createPodSecurity(DEFAULT_CONFIGURATION) });
     assert.deepEqual(closed(), []);
+  });
+
+  test('exist for the hardening of pods of OLM while its mode is not off, and fail open', async () => {
+    start('https://127.0.0.1:8443');
+    await running.idle();
+    const { olm } = settings.value;
+    for (const mode of ['report', 'fill', 'force'] as const) {
+      await change({}, { olm: { ...olm, hardening: { mode } } });
+      assert.ok(names().includes('olm.portcullis.dev'), mode);
+      await trust();
+      await running.pass(60_000);
+      assert.deepEqual(closed(), []);
+      await change({}, { olm: { ...olm, hardening: { mode: 'off' } } });
+      assert.ok(!names().includes('olm.portcullis.dev'));
+    }
   });
 
   test('stay closed while the trust is interrupted', async () => {

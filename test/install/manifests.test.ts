@@ -168,7 +168,17 @@ suite('the roles of the replicas', () => {
       [...base, ...webhooks, ...certificate, ...rollout],
     ],
     ['with kubelet', PROFILES.kubelet, [...byDefault, 'portcullis-kubelet']],
-    ['with OLM', PROFILES.olm, [...byDefault, 'portcullis-olm', 'portcullis-olm-auto-labeler']],
+    [
+      'with OLM',
+      PROFILES.olm,
+      [
+        ...byDefault,
+        'portcullis-olm',
+        'portcullis-olm-auto-labeler',
+        'portcullis-serving-certificate-olm',
+        'portcullis-webhook-configurations-olm',
+      ],
+    ],
     ['on OpenShift', PROFILES.openshift, [...base, ...webhooks, ...certificate]],
     [
       'static webhooks',

@@ -44,7 +44,8 @@ interface Configuration {
 /** With everything enforced, each webhook has all its tiers. */
 const ENFORCING = {
   ...defaultSettings('0.0.0'),
-  policy: { scc: { mode: 'enforce' }, rollout: { phase: 'Enforce' } },
+  features: { scc: true, rollout: true, kubelet: true, olm: true },
+  policy: { scc: { mode: 'enforce' }, rollout: { phase: 'Enforce' }, olm: { hardening: { mode: 'fill' } } },
 };
 const configurations = webhookConfigurations(ENFORCING) as unknown as readonly Configuration[];
 const hooks = configurations.flatMap(({ webhooks }) => webhooks);
@@ -77,6 +78,7 @@ const never = (): Promise<never> => Promise.reject(new Error('not used in this t
 const webhooks = createWebhooks({
   podSecurity: () => createPodSecurity(DEFAULT_CONFIGURATION),
   scc: () => ({ ...SETTINGS, authorization: 'rbac' }),
+  olmHardening: () => 'off',
   cluster: { get: never, reviewAccess: never },
   logger: createLogger({ level: 'silent', format: 'json' }).logger,
   metrics: createMetrics({ version: '0.0.0' }),
@@ -91,6 +93,8 @@ suite('names and paths', () => {
       ),
     );
     assert.deepEqual(configured.sort(), [
+      '/olm/harden: harden.olm.portcullis.dev of Mutating olm.portcullis.dev',
+      '/olm/harden: unlabeled.harden.olm.portcullis.dev of Mutating olm.portcullis.dev',
       '/psa/enforcement: enforcement.psa.portcullis.dev of Validating psa.portcullis.dev',
       '/psa/validate: advise.psa.portcullis.dev of Validating psa.portcullis.dev',
       '/psa/validate: fail-open.psa.portcullis.dev of Validating psa.portcullis.dev',
@@ -120,10 +124,12 @@ suite('names and paths', () => {
       'fail-open.mutate.scc.portcullis.dev',
       'fail-open.psa.portcullis.dev',
       'fail-open.validate.scc.portcullis.dev',
+      'harden.olm.portcullis.dev',
       'kube-system.psa.portcullis.dev',
       'report.exec.scc.portcullis.dev',
       'report.mutate.scc.portcullis.dev',
       'report.validate.scc.portcullis.dev',
+      'unlabeled.harden.olm.portcullis.dev',
     ]);
     for (const { failurePolicy } of hooks) assert.match(failurePolicy, /^(?:Fail|Ignore)$/);
   });
@@ -137,7 +143,7 @@ suite('names and paths', () => {
 
   test('tiers differ only in name, namespaceSelector, failurePolicy and timeoutSeconds', () => {
     for (const path of new Set(hooks.map(getPath))) {
-      if (path.startsWith('/scc/objects/')) continue;
+      if (path.startsWith('/scc/objects/') || path === '/olm/harden') continue;
       const [first, ...others] = hooksAt(path)
         .filter(({ name }) => name !== 'advise.psa.portcullis.dev')
         .map((hook) => ({ ...hook, name: '', namespaceSelector: {}, failurePolicy: '', timeoutSeconds: 0 }));

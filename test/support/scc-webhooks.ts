@@ -42,6 +42,8 @@ export interface SccRigOptions {
   readonly settings?: Partial<SccSettings>;
   readonly authorization?: ReturnType<WebhooksOptions['scc']>['authorization'];
   readonly workloadResources?: ReturnType<NonNullable<WebhooksOptions['workloadResources']>>;
+  /** The mode of the hardening of OLM's pods; `off` if absent. */
+  readonly olmHardening?: ReturnType<WebhooksOptions['olmHardening']>;
   readonly cluster?: Partial<WebhooksOptions['cluster']>;
   /** A monotonic clock, in milliseconds. */
   readonly now?: () => number;
@@ -58,6 +60,7 @@ export function createSccTestWebhooks({
   settings,
   authorization = 'rbac',
   workloadResources = [],
+  olmHardening = 'off',
   cluster,
   now,
 }: SccRigOptions = {}): SccTestWebhooks {
@@ -70,6 +73,7 @@ export function createSccTestWebhooks({
     podSecurity: () => createPodSecurity(DEFAULT_CONFIGURATION),
     workloadResources: () => workloadResources,
     scc: () => ({ ...SETTINGS, ...settings, authorization }),
+    olmHardening: () => olmHardening,
     cluster: {
       get: (_kind, name) => Promise.reject(new ApiError(notFound({ group: '', resource: 'pods' }, name))),
       reviewAccess: () => Promise.reject(new Error('no SubjectAccessReviews in this test')),

@@ -284,6 +284,7 @@ function createAdmission(context: Context, { served, settings, certificate }: Pa
     podSecurity: createEffectivePodSecurity(place, rollout, () => settings.value.podSecurity),
     workloadResources: () => settings.value.workloadResources,
     scc,
+    olmHardening: () => settings.value.olm.hardening.mode,
     rollout: {
       place,
       settings: rollout,

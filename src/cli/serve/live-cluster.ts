@@ -137,11 +137,16 @@ const OPTIONAL_KINDS: Readonly<Record<OptionalFeature, readonly (Kind | Scope)[]
   olm: [CSV_SCOPE],
 };
 
+/** The hardening of OLM's pods reads their CatalogSources. SCCs exist where SCC admission supplies the users of pods. */
+const HARDENING_KINDS = ['CatalogSource', 'SecurityContextConstraints'] as const;
+
 /** The kinds that webhooks and controllers need with the settings; without settings, those of every installation. */
 function watchedKinds(values: ServeValues, namespace: string, settings?: Settings): readonly (Kind | Scope)[] {
   const published: Scope = { kind: 'ConfigMap', namespace, name: POD_SECURITY_CONFIG_MAP };
   const certificate: Scope = { kind: 'Secret', namespace, name: INSTALLATION.certificateSecret };
   const isRollout = settings !== undefined && settings.rollout.phase !== 'Disabled';
+  const isHardening =
+    values.features.includes('olm') && settings !== undefined && settings.olm.hardening.mode !== 'off';
   const isScc = settings !== undefined && settings.scc.mode !== 'off';
   return [
     ...(values.config === undefined ? (['PortcullisConfiguration'] as const) : []),
@@ -154,6 +159,7 @@ function watchedKinds(values: ServeValues, namespace: string, settings?: Setting
     ...(values['webhook-url'] === undefined ? [{ kind: 'EndpointSlice', namespace } as const] : []),
     ...(isScc || isRollout ? (['SecurityContextConstraints', ...RBAC_KINDS] as const) : []),
     ...values.features.flatMap((feature) => OPTIONAL_KINDS[feature]),
+    ...(isHardening ? HARDENING_KINDS : []),
     ...(isRollout ? [...ROLLOUT_KINDS, ...POD_SOURCES.filter((kind) => kind !== 'Pod'), published] : []),
   ];
 }

@@ -1,12 +1,7 @@
 /** The security mode of the pods of a CatalogSource. */
 import { quote } from '../../kube/text.ts';
-import { isObject, type JsonObject, type KubeObject } from '../../kube/types.ts';
+import { isObject, type CatalogSource, type JsonObject } from '../../kube/types.ts';
 import { POD_SECURITY_LABELS } from '../../kube/well-known.ts';
-
-/** A CatalogSource of unchecked types. */
-export interface CatalogSource extends KubeObject {
-  readonly spec?: unknown;
-}
 
 /** On a CatalogSource: `"true"` for the mode `legacy`. */
 export const DISABLE_SECURITY_ANNOTATION = 'portcullis.dev/disable-security';

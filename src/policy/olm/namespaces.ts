@@ -1,9 +1,9 @@
 /** Proposed Pod Security labels for the namespaces of the Operator Lifecycle Manager (OLM). A level is never lowered. */
 import { getMetadataOwners } from '../../kube/managed-fields.ts';
 import { sortedSet } from '../../kube/text.ts';
-import type { Namespace } from '../../kube/types.ts';
+import type { CatalogSource, Namespace } from '../../kube/types.ts';
 import { POD_SECURITY_LABELS } from '../../kube/well-known.ts';
-import { catalogMode, hasCatalogPods, type CatalogSource } from './catalog-source.ts';
+import { catalogMode, hasCatalogPods } from './catalog-source.ts';
 import { MARKETPLACE_NAMESPACE, OLM_NAMESPACES } from './recognition.ts';
 
 const LEVELS: readonly string[] = ['privileged', 'baseline', 'restricted'];

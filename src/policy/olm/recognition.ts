@@ -6,21 +6,21 @@ import { isObject, type JsonObject, type KubeObject } from '../../kube/types.ts'
 import type { ProfileId } from './hardening.ts';
 
 export const OLM_GROUP = 'operators.coreos.com';
+const OLM_API = /^operators\.coreos\.com\//;
 
 /** On catalog pods: the name of the CatalogSource; empty on pods that poll for updates. */
 export const CATALOG_SOURCE_LABEL = 'olm.catalogSource';
 
 /** On pods that poll for updates: the name of the CatalogSource; empty after the promotion to a serving pod. */
-export const CATALOG_UPDATE_LABEL = 'catalogsource.operators.coreos.com/update';
-export const MANAGED_LABEL = 'olm.managed';
+const CATALOG_UPDATE_LABEL = 'catalogsource.operators.coreos.com/update';
+const MANAGED_LABEL = 'olm.managed';
 
 /** On unpack Jobs and their pods: the name of the ConfigMap with the bundle. */
 export const UNPACK_LABEL = 'operatorframework.io/bundle-unpack-ref';
 
 /** On Deployments that OLM creates: the name of the ClusterServiceVersion. OLM restores such Deployments. */
-export const OWNER_LABEL = 'olm.owner';
-export const OWNER_KIND_LABEL = 'olm.owner.kind';
-export const DEPLOYMENT_HASH_LABEL = 'olm.deployment-spec-hash';
+const OWNER_LABEL = 'olm.owner';
+const OWNER_KIND_LABEL = 'olm.owner.kind';
 
 /** The namespaces of OLM: release manifests, Helm chart, OpenShift. */
 export const OLM_NAMESPACES: readonly string[] = [
@@ -33,14 +33,14 @@ export const MARKETPLACE_NAMESPACE = 'openshift-marketplace';
 const COLLECT_PROFILES = 'olm-collect-profiles';
 
 /** The values of the label `app` of the controllers of OLM. */
-export const CONTROLLER_APPS: readonly string[] = [
+const CONTROLLER_APPS: readonly string[] = [
   'olm-operator',
   'catalog-operator',
   'packageserver',
   'package-server-manager',
   COLLECT_PROFILES,
 ];
-export const MARKETPLACE_OPERATOR = 'marketplace-operator';
+const MARKETPLACE_OPERATOR = 'marketplace-operator';
 
 /** The container of a catalog pod that `operator-sdk run bundle` creates. */
 const RUN_BUNDLE_CONTAINER = 'registry-grpc';
@@ -99,6 +99,13 @@ function recognizeController({ metadata = {}, templateLabels }: Candidate): Reco
   return { profile: 'olm-controller', ...(has('app', [COLLECT_PROFILES]) ? { writesRootFilesystem: true } : {}) };
 }
 
+/** Returns the ClusterServiceVersion of a Deployment that OLM restores; `undefined` for any other object. */
+export function findOwningCsv({ metadata }: KubeObject): string | undefined {
+  const { labels = {} } = metadata ?? {};
+  const kind = labels[OWNER_KIND_LABEL] ?? 'ClusterServiceVersion';
+  return kind === 'ClusterServiceVersion' ? labels[OWNER_LABEL] || undefined : undefined;
+}
+
 interface CatalogReference {
   readonly name: string;
   readonly uid: string;
@@ -106,9 +113,7 @@ interface CatalogReference {
 
 /** Returns the CatalogSource among the owners. */
 function findCatalogOwner({ ownerReferences }: NonNullable<KubeObject['metadata']>): CatalogReference | undefined {
-  return ownerReferences?.find(
-    ({ apiVersion, kind }) => kind === 'CatalogSource' && apiVersion.startsWith(`${OLM_GROUP}/`),
-  );
+  return ownerReferences?.find(({ apiVersion, kind }) => kind === 'CatalogSource' && OLM_API.test(apiVersion));
 }
 
 /**

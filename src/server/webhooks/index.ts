@@ -1,4 +1,5 @@
 import type { Cluster } from '../../cluster/cluster.ts';
+import type { OlmSettings } from '../../config/settings.ts';
 import type { WebhookRegistration } from '../../kube/webhooks.ts';
 import type { WorkloadResource } from '../../policy/pod/templates.ts';
 import type { PodSecurity } from '../../policy/psa/configuration.ts';
@@ -10,6 +11,7 @@ import { createEnforcementPreview, createLabelPreview, type RolloutInForce } fro
 import { createSccRecorder, createWorkloadAdmission, type SccReviewDeps, type WithAccess } from '../scc-review.ts';
 import { createWaitingRoom } from '../waiting-room.ts';
 import type { Webhook } from '../webhook.ts';
+import { createOlmHardenWebhook, OLM_HARDEN, OLM_HARDEN_UNLABELED } from './olm-harden.ts';
 import { createPsaWebhook, PSA, PSA_ADVISORY } from './psa.ts';
 import { createPsaEnforcementWebhook, PSA_ENFORCEMENT } from './psa-enforcement.ts';
 import { createSccExecWebhook, SCC_EXEC } from './scc-exec.ts';
@@ -28,6 +30,8 @@ export interface WebhooksOptions {
   readonly workloadResources?: (() => readonly WorkloadResource[]) | undefined;
   /** Returns the settings of SCC admission in force. */
   scc(): SccSettings & { readonly authorization: Authorization };
+  /** Returns the mode of the hardening of OLM's pods. */
+  olmHardening(): OlmSettings['hardening']['mode'];
   /** The rollout of Pod Security enforcement; absent if there is none. */
   readonly rollout?: RolloutInForce | undefined;
   /** True if a controller restores the standard SCCs after changes. */
@@ -66,6 +70,10 @@ const WEBHOOKS: readonly WebhookEntry[] = [
       }),
   },
   { registrations: [PSA_ENFORCEMENT], create: createPsaEnforcementWebhook },
+  {
+    registrations: [OLM_HARDEN, OLM_HARDEN_UNLABELED],
+    create: ({ olmHardening: mode, metrics }) => createOlmHardenWebhook({ mode, metrics: metrics.olm }),
+  },
   {
     registrations: [SCC_MUTATE],
     create: ({ review, metrics }) =>

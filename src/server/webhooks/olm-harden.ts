@@ -1,0 +1,174 @@
+import type { Store } from '../../cluster/store.ts';
+import type { OlmSettings } from '../../config/settings.ts';
+import { allow, type AdmissionRequest } from '../../kube/admission.ts';
+import { metadataProblem } from '../../kube/names.ts';
+import { quote } from '../../kube/text.ts';
+import { isObject, type Pod } from '../../kube/types.ts';
+import type { WebhookRegistration } from '../../kube/webhooks.ts';
+import { catalogMode } from '../../policy/olm/catalog-source.ts';
+import { hardenPod, type Hardened, type ProfileId } from '../../policy/olm/hardening.ts';
+import {
+  CATALOG_SOURCE_LABEL,
+  MARKETPLACE_NAMESPACE,
+  OLM_GROUP,
+  OLM_NAMESPACES,
+  type Recognized,
+  recognizeWorkload,
+  resolveCatalogSource,
+  UNPACK_LABEL,
+} from '../../policy/olm/recognition.ts';
+import { decodePod, type PodFields } from '../../policy/pod/pod.ts';
+import type { Metrics } from '../../telemetry/metrics.ts';
+import { isPodRequest } from '../scc-review.ts';
+import { rule, type Webhook } from '../webhook.ts';
+
+/** A pod cannot change its security context later. `olm` precedes `zz.scc`: SCC admission completes the hardened pod. */
+const PODS: Omit<WebhookRegistration, 'name' | 'objectSelector'> = {
+  path: '/olm/harden',
+  configuration: { kind: 'MutatingWebhookConfiguration', name: 'olm.portcullis.dev' },
+  feature: 'olm',
+  rules: [rule(['CREATE'], '', ['pods'])],
+  timeoutSeconds: 5,
+  isEnforcing: false,
+  isNamespaced: true,
+};
+
+export const OLM_HARDEN: WebhookRegistration = {
+  ...PODS,
+  name: 'harden.olm.portcullis.dev',
+  objectSelector: { matchExpressions: [{ key: CATALOG_SOURCE_LABEL, operator: 'Exists' }] },
+};
+
+const CATALOG_OWNER = `has(object.metadata.ownerReferences) && object.metadata.ownerReferences.exists(owner, owner.kind == 'CatalogSource' && owner.apiVersion.startsWith('${OLM_GROUP}/'))`;
+const UNPACK_POD = `has(object.metadata.labels) && '${UNPACK_LABEL}' in object.metadata.labels`;
+const CONTROLLER_NAMESPACES = JSON.stringify([...OLM_NAMESPACES, MARKETPLACE_NAMESPACE]);
+
+/** Pods of `operator-sdk run bundle`, of unpack Jobs and of the controllers of OLM lack the label of catalogs. */
+export const OLM_HARDEN_UNLABELED: WebhookRegistration = {
+  ...PODS,
+  name: 'unlabeled.harden.olm.portcullis.dev',
+  objectSelector: { matchExpressions: [{ key: CATALOG_SOURCE_LABEL, operator: 'DoesNotExist' }] },
+  matchConditions: [
+    {
+      name: 'olm-pod',
+      expression: `(${CATALOG_OWNER}) || (${UNPACK_POD}) || request.namespace in ${CONTROLLER_NAMESPACES}`,
+    },
+  ],
+};
+
+type Mode = OlmSettings['hardening']['mode'];
+
+interface HardeningDeps {
+  /** Returns the mode in force. */
+  mode(): Mode;
+  readonly metrics: Metrics['olm'];
+}
+
+/** Creates the webhook that hardens the pods of OLM when they are created. It never denies a pod. */
+export function createOlmHardenWebhook({ mode: currentMode, metrics }: HardeningDeps): Webhook {
+  return {
+    path: PODS.path,
+    decide(request, { store }) {
+      const mode = currentMode();
+      const pod = mode === 'off' ? undefined : readNewPod(request);
+      const recognized = pod && recognizePod(pod);
+      if (pod === undefined || recognized === undefined) return allow();
+      const review = reviewPod(pod, { ...recognized, mode, store });
+      metrics.hardening.cell({ profile: recognized.profile, result: review.result }).count++;
+      return toDecision(review, { mode, profile: recognized.profile });
+    },
+  };
+}
+
+interface NewPod {
+  readonly metadata: NonNullable<Pod['metadata']>;
+  readonly pod: PodFields;
+}
+
+/** Returns the pod of a request that creates it; `undefined` for a pod that no API server accepts. */
+function readNewPod(request: AdmissionRequest): NewPod | undefined {
+  const { operation, subResource, object, namespace } = request;
+  if (!isPodRequest(request) || operation !== 'CREATE' || subResource || !isObject(object)) return undefined;
+  const metadata = object['metadata'] ?? {};
+  if (!isObject(metadata) || metadataProblem(metadata)) return undefined;
+  const { pod } = decodePod(object);
+  return pod && { metadata: { ...metadata, ...(namespace === undefined ? {} : { namespace }) }, pod };
+}
+
+function recognizePod({ metadata, pod }: NewPod): Recognized | undefined {
+  const names = (list: string): readonly string[] =>
+    pod.containers.filter((one) => one.list === list).map(({ name }) => name);
+  return recognizeWorkload({
+    kind: 'Pod',
+    metadata,
+    containers: names('containers'),
+    initContainers: names('initContainers'),
+  });
+}
+
+interface Review {
+  readonly result: 'hardened' | 'reported' | 'compliant' | 'conflict' | 'legacy';
+  readonly problems: readonly string[];
+  readonly hardened?: Hardened;
+}
+
+interface ReviewContext extends Recognized {
+  readonly mode: Mode;
+  readonly store: Store;
+}
+
+function reviewPod({ metadata, pod }: NewPod, { mode, store, ...recognized }: ReviewContext): Review {
+  const { profile } = recognized;
+  const catalog = isCatalog(profile) ? reviewCatalog(metadata, profile, store) : { isLegacy: false, problems: [] };
+  const { problems } = catalog;
+  if (catalog.isLegacy) return { result: 'legacy', problems };
+  const isOpenShift = store.list('SecurityContextConstraints').length > 0;
+  const hardened = hardenPod({ ...recognized, isOpenShift, isForced: mode === 'force', pod });
+  const changed = mode === 'report' ? 'reported' : 'hardened';
+  const unchanged = hardened.conflicts.length > 0 ? 'conflict' : 'compliant';
+  return { result: hardened.changes.length > 0 ? changed : unchanged, problems, hardened };
+}
+
+function isCatalog(profile: ProfileId): boolean {
+  return profile === 'catalog-source' || profile === 'run-bundle';
+}
+
+/** The CatalogSource decides about the exception: the labels of a pod can be forged. */
+function reviewCatalog(metadata: NewPod['metadata'], profile: ProfileId, store: Store) {
+  const { namespace = '' } = metadata;
+  const { name, catalog } = resolveCatalogSource(metadata, (one) => store.get('CatalogSource', one, namespace));
+  const { mode, problems } = catalogMode(catalog, store.get('Namespace', namespace)?.metadata?.labels);
+  const isLegacy = mode === 'legacy';
+  return {
+    isLegacy,
+    problems: [
+      ...(catalog ? [] : [`CatalogSource ${quote(name)} not found in namespace ${quote(namespace)}; ${BY_NAMESPACE}`]),
+      ...(isLegacy && profile === 'run-bundle' ? [LEGACY_BUNDLE] : []),
+      ...problems,
+    ],
+  };
+}
+
+const BY_NAMESPACE = `the enforce label of the namespace decides about the security context of its pods`;
+const LEGACY_BUNDLE =
+  'catalog pod runs without a restricted security context; set --security-context-config=restricted or rebuild the catalog';
+
+function toDecision({ result, problems, hardened }: Review, { mode, profile }: { mode: Mode; profile: ProfileId }) {
+  const { pod, changes = [], conflicts = [] } = hardened ?? {};
+  const fields = [...new Set(changes.map(fieldName))].join(', ');
+  const warnings = [
+    ...(mode === 'report' && changes.length > 0 ? [`the profile ${profile} would set ${fields}`] : []),
+    ...conflicts.map(({ message }) => message),
+    ...problems,
+  ].map((text) => (text === LEGACY_BUNDLE ? text : `OLM hardening: ${text}`));
+  return allow({
+    ...(mode === 'report' || changes.length === 0 ? {} : { object: pod }),
+    ...(warnings.length === 0 ? {} : { warnings }),
+    facts: { profile, hardening: result, ...(fields === '' ? {} : { fields }) },
+  });
+}
+
+/** `spec.containers[0].securityContext.capabilities.drop` is `capabilities.drop`. */
+function fieldName(path: string): string {
+  return path.replace(/^.*securityContext\./, '');
+}

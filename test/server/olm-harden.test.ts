@@ -1,0 +1,247 @@
+/** The hardening of OLM's pods by a webhook: modes, recognition, exceptions, and the order with SCC admission. */
+import assert from 'node:assert/strict';
+import { suite, test } from 'node:test';
+import { matchesConditions } from '../../src/dev-cluster/match-conditions.ts';
+import { diff } from '../../src/kube/json-patch.ts';
+import type { JsonObject } from '../../src/kube/types.ts';
+import { OLM_HARDEN, OLM_HARDEN_UNLABELED } from '../../src/server/webhooks/olm-harden.ts';
+import { SCC_MUTATE } from '../../src/server/webhooks/scc-pods.ts';
+import { ALICE, createSccTestWebhooks, type SccRigOptions } from '../support/scc-webhooks.ts';
+
+type Mode = NonNullable<SccRigOptions['olmHardening']>;
+
+const PATH = OLM_HARDEN.path;
+const ENFORCE = 'pod-security.kubernetes.io/enforce';
+const OWNER = { apiVersion: 'operators.coreos.com/v1alpha1', kind: 'CatalogSource', name: 'cat', uid: 'u1' };
+
+interface Cluster {
+  readonly mode?: Mode;
+  readonly isOpenShift?: boolean;
+  readonly namespaceLevel?: string;
+  readonly catalog?: JsonObject | null;
+}
+
+/** A cluster whose namespace `shop` contains the CatalogSource `cat`. */
+function startWebhooks({ mode = 'fill', isOpenShift = false, namespaceLevel = 'baseline', catalog }: Cluster = {}) {
+  const rig = createSccTestWebhooks({ olmHardening: mode });
+  rig.putNamespace({ [ENFORCE]: namespaceLevel });
+  if (!isOpenShift) {
+    for (const { metadata } of rig.store.list('SecurityContextConstraints'))
+      rig.store.remove('SecurityContextConstraints', metadata?.name ?? '');
+  }
+  const spec = { sourceType: 'grpc', image: 'i', grpcPodConfig: { securityContextConfig: 'restricted' } };
+  const metadata = { name: 'cat', namespace: 'shop', uid: 'u1' };
+  if (catalog !== null) rig.store.put('CatalogSource', { metadata, spec, ...catalog });
+  return rig;
+}
+
+const request = (object: unknown, path: object = {}) => ({
+  uid: 'u',
+  kind: { group: '', version: 'v1', kind: 'Pod' },
+  resource: { group: '', version: 'v1', resource: 'pods' },
+  operation: 'CREATE' as const,
+  namespace: 'shop',
+  userInfo: ALICE,
+  object,
+  ...path,
+});
+
+const catalogPod = (metadata: JsonObject = {}, spec: JsonObject = {}): JsonObject => ({
+  apiVersion: 'v1',
+  kind: 'Pod',
+  metadata: {
+    generateName: 'cat-',
+    labels: { 'olm.catalogSource': 'cat', 'olm.pod-spec-hash': 'abc', 'olm.managed': 'true' },
+    ownerReferences: [OWNER],
+    ...metadata,
+  },
+  spec: { containers: [{ name: 'registry-server', image: 'i' }], ...spec },
+});
+
+/** Returns the changed fields, the warnings and the counted result of a review. */
+async function review(cluster: Cluster, pod: unknown, path: object = {}) {
+  const rig = startWebhooks(cluster);
+  const decision = rig.decide(PATH, request(pod, path));
+  assert.ok(decision.allowed);
+  const { object, warnings = [] } = decision;
+  const patch =
+    object === undefined
+      ? []
+      : diff(pod, object)
+          .map((operation) => operation.path)
+          .sort();
+  const series = await rig.series('portcullis_olm_hardening_total');
+  return { patch, warnings, counted: series.map((line) => /result="(\w+)"/.exec(line)?.[1]).join() };
+}
+
+const HARDENED = ['/spec/containers/0/securityContext', '/spec/securityContext'];
+const CONFLICT = 'OLM hardening: spec.securityContext.runAsUser: 0 is kept: it is set explicitly';
+const root = catalogPod({}, { securityContext: { runAsUser: 0 } });
+const REPORT =
+  'OLM hardening: the profile catalog-source would set seccompProfile, runAsUser, runAsNonRoot, privileged, readOnlyRootFilesystem, allowPrivilegeEscalation, capabilities.drop';
+
+suite('hardening of pods of OLM by the webhook', () => {
+  test('off ignores the pod', async () => {
+    assert.deepEqual(await review({ mode: 'off' }, catalogPod()), { patch: [], warnings: [], counted: '' });
+  });
+
+  test('report only warns', async () => {
+    assert.deepEqual(await review({ mode: 'report' }, catalogPod()), {
+      patch: [],
+      warnings: [REPORT],
+      counted: 'reported',
+    });
+  });
+
+  test('fill changes security contexts only, and keeps explicit values', async () => {
+    assert.deepEqual(await review({}, catalogPod()), { patch: HARDENED, warnings: [], counted: 'hardened' });
+    const { warnings, patch } = await review({}, root);
+    assert.deepEqual(warnings, [CONFLICT]);
+    assert.deepEqual(patch, ['/spec/containers/0/securityContext', '/spec/securityContext/seccompProfile']);
+  });
+
+  test('force replaces explicit values', async () => {
+    const { warnings, patch } = await review({ mode: 'force' }, root);
+    assert.deepEqual(warnings, []);
+    assert.deepEqual(patch, [
+      '/spec/containers/0/securityContext',
+      '/spec/securityContext/runAsNonRoot',
+      '/spec/securityContext/runAsUser',
+      '/spec/securityContext/seccompProfile',
+    ]);
+  });
+
+  test('a pod that complies does not change, and conflicts alone are counted', async () => {
+    const rig = startWebhooks();
+    const first = rig.decide(PATH, request(catalogPod()));
+    assert.ok(first.allowed);
+    assert.deepEqual(await review({}, first.object), { patch: [], warnings: [], counted: 'compliant' });
+    const privileged = { privileged: true, allowPrivilegeEscalation: true };
+    const kept = { ...privileged, readOnlyRootFilesystem: false, capabilities: { drop: ['ALL'] } };
+    const spec = (first.object as { readonly spec: JsonObject }).spec;
+    const conflicting = catalogPod({}, { ...spec, containers: [{ name: 'registry-server', securityContext: kept }] });
+    assert.equal((await review({ mode: 'force' }, conflicting)).counted, 'conflict');
+  });
+
+  test('a pod that polls for updates has an empty label', async () => {
+    const labels = { 'olm.catalogSource': '', 'catalogsource.operators.coreos.com/update': 'cat' };
+    assert.deepEqual((await review({}, catalogPod({ labels, ownerReferences: [] }))).patch, HARDENED);
+  });
+
+  const LEGACY = { spec: { image: 'i', grpcPodConfig: { securityContextConfig: 'legacy' } } };
+
+  test('the CatalogSource decides about legacy, and a legacy pod is not hardened silently', async () => {
+    assert.deepEqual(await review({ catalog: LEGACY }, catalogPod()), { patch: [], warnings: [], counted: 'legacy' });
+    assert.deepEqual((await review({ catalog: LEGACY, namespaceLevel: 'restricted' }, catalogPod())).warnings, [
+      `OLM hardening: pods in the mode legacy are denied: the namespace has ${ENFORCE}=restricted; set it to "baseline" or "privileged", or securityContextConfig to "restricted"`,
+    ]);
+    const metadata = {
+      name: 'cat',
+      namespace: 'shop',
+      uid: 'u1',
+      annotations: { 'portcullis.dev/disable-security': 'true' },
+    };
+    assert.equal((await review({ catalog: { metadata, spec: {} } }, catalogPod())).counted, 'legacy');
+  });
+
+  test('a pod cannot claim the exception', async () => {
+    const annotations = { 'portcullis.dev/disable-security': 'true' };
+    const forged = catalogPod({ annotations }, { grpcPodConfig: { securityContextConfig: 'legacy' } });
+    assert.deepEqual((await review({}, forged)).patch, HARDENED);
+  });
+
+  test('junk in securityContextConfig is no exception', async () => {
+    const catalog = { spec: { image: 'i', grpcPodConfig: { securityContextConfig: 'Legacy' } } };
+    assert.deepEqual(await review({ catalog }, catalogPod()), {
+      patch: HARDENED,
+      warnings: [
+        'OLM hardening: spec.grpcPodConfig.securityContextConfig "Legacy" must be one of "legacy", or "restricted"; its pods are treated as restricted',
+      ],
+      counted: 'hardened',
+    });
+  });
+
+  test('without the CatalogSource or its CRD, the namespace decides', async () => {
+    const missing =
+      'OLM hardening: CatalogSource "cat" not found in namespace "shop"; the enforce label of the namespace decides about the security context of its pods';
+    const restricted = await review({ catalog: null, namespaceLevel: 'restricted' }, catalogPod());
+    assert.deepEqual(restricted, { patch: HARDENED, warnings: [missing], counted: 'hardened' });
+    assert.deepEqual(await review({ catalog: null }, catalogPod()), {
+      patch: [],
+      warnings: [missing],
+      counted: 'legacy',
+    });
+  });
+
+  test('an owner with another UID is not the CatalogSource', async () => {
+    const ownerReferences = [{ ...OWNER, uid: 'other' }];
+    const { warnings } = await review({ namespaceLevel: 'restricted' }, catalogPod({ ownerReferences, labels: {} }));
+    assert.match(warnings.join(), /CatalogSource "cat" not found/);
+  });
+
+  test('run bundle never gets a user, and warns in the mode legacy', async () => {
+    const bundle = catalogPod({ labels: {} }, { containers: [{ name: 'registry-grpc' }] });
+    const rig = startWebhooks();
+    const decision = rig.decide(PATH, request(bundle));
+    assert.ok(decision.allowed);
+    const { spec } = decision.object as { readonly spec: JsonObject };
+    assert.deepEqual(spec['securityContext'], { seccompProfile: { type: 'RuntimeDefault' } });
+    assert.deepEqual((await review({ catalog: LEGACY }, bundle)).warnings, [
+      'catalog pod runs without a restricted security context; set --security-context-config=restricted or rebuild the catalog',
+    ]);
+  });
+
+  test('other pods, updates and malformed pods are ignored', async () => {
+    const ignored = { patch: [], warnings: [], counted: '' };
+    assert.deepEqual(await review({}, { ...catalogPod(), metadata: { labels: { 'olm.managed': 'true' } } }), ignored);
+    assert.deepEqual(await review({}, catalogPod(), { operation: 'UPDATE' }), ignored);
+    for (const junk of [null, 'x', { metadata: [] }, catalogPod({ labels: { 'olm.catalogSource': 1 } })])
+      assert.deepEqual(await review({}, junk), ignored);
+    assert.deepEqual(await review({}, catalogPod({}, { containers: [{ securityContext: 'x' }] })), ignored);
+    assert.deepEqual(
+      await review({}, catalogPod({ labels: {}, ownerReferences: [{ kind: 'CatalogSource', apiVersion: 1 }] })),
+      ignored,
+    );
+  });
+
+  test('OLM keeps hardened pods: labels, images and the number of containers do not change', () => {
+    const pod = catalogPod({}, { initContainers: [{ name: 'extract-utilities' }, { name: 'extract-content' }] });
+    const decision = startWebhooks({ mode: 'force' }).decide(PATH, request(pod));
+    assert.ok(decision.allowed);
+    for (const { path } of diff(pod, decision.object)) assert.match(path, /securityContext$/);
+  });
+
+  test('hardening precedes SCC admission, and its result does not change when it runs again', () => {
+    const rig = startWebhooks({ isOpenShift: true });
+    let pod: unknown = catalogPod();
+    const applied: string[][] = [];
+    for (const path of [PATH, '/scc/mutate', PATH, '/scc/mutate']) {
+      const decision = rig.decide(path, request(pod));
+      assert.ok(decision.allowed, JSON.stringify(decision));
+      const next = decision.object ?? pod;
+      applied.push(diff(pod, next).map((operation) => operation.path));
+      pod = next;
+    }
+    const [hardened, completed = [], ...again] = applied;
+    assert.deepEqual(hardened, HARDENED);
+    // Users come from the SCC only.
+    assert.ok(completed.includes('/spec/containers/0/securityContext/runAsUser'));
+    assert.deepEqual(again, [[], []]);
+    // The API server calls mutating webhooks in the order of the names of their configurations.
+    assert.ok(OLM_HARDEN.configuration.name < SCC_MUTATE.configuration.name);
+  });
+});
+
+suite('requests that the API server sends', () => {
+  const matches = (object: JsonObject, namespace = 'shop'): unknown =>
+    matchesConditions(OLM_HARDEN_UNLABELED.matchConditions as readonly JsonObject[], request(object, { namespace }));
+
+  test('pods without the label are selected by their owner, the label of unpack pods or the namespace of OLM', () => {
+    assert.equal(matches(catalogPod({ labels: {} })), true);
+    assert.equal(matches({ metadata: { labels: { 'operatorframework.io/bundle-unpack-ref': 'a' } } }), true);
+    assert.equal(matches({ metadata: {} }, 'olm'), true);
+    assert.equal(matches({ metadata: { labels: { app: 'web' } } }), false);
+    const ownerReferences = [{ ...OWNER, apiVersion: 'example.com/v1' }];
+    assert.equal(matches(catalogPod({ labels: {}, ownerReferences })), false);
+  });
+});
