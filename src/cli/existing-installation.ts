@@ -8,6 +8,7 @@ import { deepEqual } from '../kube/equality.ts';
 import { getApiVersion, objectPath, RESOURCES } from '../kube/resources.ts';
 import { quote } from '../kube/text.ts';
 import { isObject, type JsonObject, type Kinds, type PortcullisConfiguration } from '../kube/types.ts';
+import { isPartOfPortcullis } from '../kube/webhooks.ts';
 import { CONFIGURATION_NAME, INSTALLATION } from '../kube/well-known.ts';
 import { LEVELS } from '../policy/pss/policy.ts';
 import { ENFORCEMENT_GATE } from '../policy/rollout/enforcement.ts';
@@ -15,9 +16,11 @@ import { ROLLOUT_PHASES } from '../policy/rollout/settings.ts';
 import { resolveCompatibility, SCC_MODES } from '../policy/scc/mode.ts';
 import { VERSION } from './command.ts';
 import {
+  DEFINITIONS,
   deploymentArgument,
   deploymentFeatures,
   ignoreNotFound,
+  NODES_CONFIG,
   type AnyObject,
   type ClusterClient,
 } from './installation.ts';
@@ -71,9 +74,10 @@ async function deriveSettings(
   const { name } = INSTALLATION;
   const monitoring = { group: 'monitoring.coreos.com', version: 'v1' };
   const features = deploymentFeatures(deployment);
-  const [monitor, rules] = await Promise.all([
+  const [monitor, rules, nodes] = await Promise.all([
     client.get({ ...monitoring, resource: 'servicemonitors' }, name, namespace),
     client.get({ ...monitoring, resource: 'prometheusrules' }, name, namespace),
+    client.get(DEFINITIONS, NODES_CONFIG),
   ]);
   const url = deploymentArgument(deployment, 'webhook-url');
   const image = replicaContainer(deployment)?.image;
@@ -82,6 +86,7 @@ async function deriveSettings(
     replicas: deployment.spec?.replicas ?? 1,
     certificates: certificateSource(deployment),
     monitoring: monitor ? 'prometheus-operator' : 'none',
+    nodesConfig: nodes !== undefined && isPartOfPortcullis(nodes),
     ...(features ? { features } : {}),
     ...(image == null ? {} : { image }),
     ...(runbook === undefined ? {} : { runbook }),

@@ -64,6 +64,9 @@ export const namespaceOption = {
 
 export const DEFINITIONS = clusterScoped('apiextensions.k8s.io/v1', 'customresourcedefinitions');
 
+/** The name of the definition of the object with the minimum kubelet version. */
+export const NODES_CONFIG = 'nodes.config.openshift.io';
+
 /** An object of any kind. */
 export interface AnyObject extends KubeObject {
   readonly metadata: ObjectMeta & { readonly name: string };

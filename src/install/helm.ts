@@ -322,6 +322,7 @@ const REMOVALS: readonly (readonly [settings: Partial<ManifestSettings>, conditi
   ...(['scc', 'rollout', ...OPTIONAL_FEATURES] as const).map(
     (name) => [{ features: { ...ALL_FEATURES, [name]: false } }, `.Values.features.${name}`] as const,
   ),
+  [{ nodesConfig: false }, '.Values.crds.nodesConfig'],
   [{ certificates: 'cert-manager' }, `not ${CERT_MANAGER}`],
   [{ certificates: 'self-managed' }, CERT_MANAGER],
 ];
@@ -355,7 +356,7 @@ interface ConditionalManifest {
 
 /** Every object that the chart can create. Helm creates the namespace. */
 function conditionalManifests(settings: ManifestSettings): readonly ConditionalManifest[] {
-  const everything = { ...settings, ...PROFILES.monitoring, features: ALL_FEATURES } as const;
+  const everything = { ...settings, ...PROFILES.monitoring, features: ALL_FEATURES, nodesConfig: true } as const;
   const defaults = new Map(buildManifests(settings).map((manifest) => [identity(manifest), manifest]));
   const results = new Map<string, ConditionalManifest>();
   for (const all of [everything, { ...everything, ...PROFILES['cert-manager'] }, { ...everything, ...STATIC }]) {

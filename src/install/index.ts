@@ -63,6 +63,7 @@ export function buildManifests(settings: ManifestSettings): readonly Manifest[] 
     SETTINGS_DEFINITION,
     ...(settings.features.rollout ? [ENFORCEMENT_DEFINITION] : []),
     ...(settings.features.scc ? SCC_DEFINITIONS : []),
+    ...(settings.nodesConfig ? [NODES_DEFINITION] : []),
     ...namespaceObjects(settings),
     ...rbacObjects(settings),
     ...replicaObjects(settings),

@@ -24,6 +24,8 @@ export interface ManifestSettings {
   readonly replicas: number;
   /** The features whose definitions and permissions are generated. */
   readonly features: Readonly<Record<'scc' | 'rollout' | OptionalFeature, boolean>>;
+  /** Whether the definition of `nodes.config.openshift.io` is installed. */
+  readonly nodesConfig: boolean;
   /** The spec of the PortcullisConfiguration that the leader creates. */
   readonly policy: JsonObject;
   /** Source of the serving certificate and of the caBundle. `others`: neither the replicas nor cert-manager. */
@@ -55,6 +57,7 @@ export function defaultSettings(version: string): ManifestSettings {
     image: `${INSTALLATION.name}:${version}`,
     replicas: 3,
     features: FEATURES,
+    nodesConfig: false,
     policy: {},
     certificates: 'self-managed',
     spread: 'preferred',

@@ -148,8 +148,8 @@ suite('helm', { skip: withoutHelm }, () => {
     ['without the rollout', ['features.rollout=false'], PROFILES['without-rollout']],
     [
       'all features',
-      ['features.kubelet=true', 'features.olm=true'],
-      { features: { scc: true, rollout: true, kubelet: true, olm: true } },
+      ['features.kubelet=true', 'features.olm=true', 'crds.nodesConfig=true'],
+      { features: { scc: true, rollout: true, kubelet: true, olm: true }, nodesConfig: true },
     ],
     ['Pod Security alone', ['features.rollout=false', 'features.scc=false'], PROFILES.openshift],
     [

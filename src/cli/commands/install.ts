@@ -34,6 +34,7 @@ import {
   clusterOptions,
   DEFINITIONS,
   dryRunOption,
+  NODES_CONFIG,
   readServer,
   withCluster,
   type AnyObject,
@@ -60,22 +61,24 @@ const NODE_LIMIT = '5';
 
 /** Reads the properties of a cluster. Rejects with an ApiError or a UserError if its version cannot be read. */
 async function gatherFacts(client: ClusterClient): Promise<ClusterFacts> {
-  const [server, definition, nodes] = await Promise.all([
+  const [server, definition, nodesDefinition, nodes] = await Promise.all([
     readServer(client),
     client.get(DEFINITIONS, 'securitycontextconstraints.security.openshift.io').catch(ignoreApiError),
+    client.get(DEFINITIONS, NODES_CONFIG).catch(ignoreApiError),
     client.send({ method: 'GET', path: '/api/v1/nodes', query: { limit: NODE_LIMIT } }).catch(ignoreApiError),
   ]);
   const items: readonly KubeObject[] = Array.isArray(nodes?.['items']) ? nodes['items'] : [];
   return {
     ...server,
     server: client.connection.server,
-    sccDefinition: definition === null ? 'unknown' : definitionOwner(definition),
+    sccDefinition: definitionOwner(definition),
+    nodesDefinition: definitionOwner(nodesDefinition),
     nodeLabels: [...new Set(items.flatMap(({ metadata }) => Object.keys(metadata?.labels ?? {})))],
   };
 }
 
-function definitionOwner(definition: KubeObject | undefined): ClusterFacts['sccDefinition'] {
-  if (!definition) return 'none';
+function definitionOwner(definition: KubeObject | null | undefined): DefinitionOwner {
+  if (!definition) return definition === null ? 'unknown' : 'none';
   return isPartOfPortcullis(definition) ? 'portcullis' : 'others';
 }
 
@@ -110,6 +113,9 @@ export const planOptions = {
   olm: choice({
     help: 'Install the webhooks, controllers and permissions for the Operator Lifecycle Manager. Default: false',
   }),
+  'nodes-config': choice({
+    help: `Install the definition of ${NODES_CONFIG}, whose object contains the minimum kubelet version. Default: false`,
+  }),
   set: {
     value: 'PATH=VALUE',
     help: 'Policy setting: a field of the spec of the PortcullisConfiguration, such as scc.mode=enforce. The value is YAML. Can be repeated',
@@ -136,11 +142,13 @@ const installOptions = {
 
 /** The settings in the options. Absent options depend on the profile or on the cluster. */
 function requestedSettings(values: Values<typeof planOptions>): Partial<ManifestSettings> {
-  const { namespace, image, replicas, monitoring, 'cert-manager': certManager, 'runbook-url': runbook } = values;
+  const { namespace, image, replicas, monitoring } = values;
+  const { 'cert-manager': certManager, 'runbook-url': runbook, 'nodes-config': nodesConfig } = values;
   return {
     namespace,
     ...(image === undefined ? {} : { image }),
     ...(runbook === undefined ? {} : { runbook }),
+    ...(nodesConfig === undefined ? {} : { nodesConfig }),
     ...(replicas === undefined ? {} : { replicas }),
     ...(certManager === undefined ? {} : { certificates: certManager ? 'cert-manager' : 'self-managed' }),
     ...(monitoring === undefined ? {} : { monitoring: monitoring ? 'prometheus-operator' : 'none' }),
@@ -188,6 +196,9 @@ function withOptions(base: ManifestSettings, values: FeatureValues): ManifestSet
   const missing = OPTIONAL_FEATURES.find((feature) => !features[feature] && policy[feature] != null);
   if (missing !== undefined) {
     throw new UserError(`spec.${missing} has an effect only with the feature ${missing}: add --${missing}`);
+  }
+  if (base.nodesConfig && !kubelet) {
+    throw new UserError('--nodes-config has an effect only with the feature kubelet: add --kubelet');
   }
   return settings;
 }
@@ -286,12 +297,18 @@ export function planForCluster(
   return { settings, notes: formatNotes(facts, settings) };
 }
 
-function findProblem({ server, version, groups }: ClusterFacts, settings: ManifestSettings): string | undefined {
+function findProblem(
+  { server, version, groups, nodesDefinition }: ClusterFacts,
+  settings: ManifestSettings,
+): string | undefined {
   if (isTooOld(version)) {
     return `${server} runs Kubernetes ${version}: v1.${MINIMUM_MINOR} or newer is required for match conditions`;
   }
   if (groups.includes(OPENSHIFT) && settings.features.scc) {
     return '--scc: OpenShift has its own SCC admission, which conflicts with that of Portcullis: use --scc=false';
+  }
+  if (settings.nodesConfig && nodesDefinition === 'others') {
+    return `--nodes-config: another product has defined ${NODES_CONFIG}, and Portcullis reads its object: remove the option`;
   }
   if (settings.certificates === 'cert-manager' && !groups.includes(CERT_MANAGER)) {
     return `--cert-manager: ${server} does not serve ${CERT_MANAGER}: install cert-manager first, or remove the option`;
@@ -308,7 +325,7 @@ function isTooOld(version: string): boolean {
 }
 
 function formatNotes(facts: ClusterFacts, settings: ManifestSettings): readonly string[] {
-  const { server, version, groups, sccDefinition } = facts;
+  const { server, version, groups, sccDefinition, nodesDefinition } = facts;
   const notes = [`Kubernetes ${version} at ${server}`];
   if (groups.includes(OPENSHIFT)) notes.push('detected OpenShift, which manages SCCs, their definitions and ranges');
   else if (settings.features.scc) {
@@ -317,6 +334,11 @@ function formatNotes(facts: ClusterFacts, settings: ManifestSettings): readonly 
     if (sccDefinition === 'others') notes.push('the definition of SCCs belongs to another product and is replaced');
     if (sccDefinition === 'unknown')
       notes.push('cannot read whether SCCs are defined: the output contains their definition');
+  }
+  if (settings.nodesConfig && nodesDefinition !== 'portcullis') {
+    notes.push(
+      'the cluster will serve config.openshift.io/v1: programs that detect OpenShift by this group take the cluster for OpenShift',
+    );
   }
   if (settings.monitoring === 'prometheus-operator') {
     notes.push(
@@ -540,19 +562,23 @@ function describeSettings(settings: Partial<ManifestSettings>): readonly (readon
     rest[name] === undefined || (name === 'runbook' && !isMonitored) ? [] : [[name, String(rest[name])] as const],
   );
   const address = webhooks === undefined || webhooks === 'service' ? [] : [['webhook-url', webhooks.url] as const];
+  const definitions = settings.nodesConfig === true ? [[NODES_CONFIG, 'true'] as const] : [];
   const installed = Object.entries(features ?? {}).map(([name, value]) => [name, String(value)] as const);
   const policies = listSettings(policy).map(
     ({ path, value }) => [`spec.${path.join('.')}`, JSON.stringify(value)] as const,
   );
-  return [...named, ...address, ...installed, ...policies];
+  return [...named, ...address, ...installed, ...definitions, ...policies];
 }
+
+/** The owner of the definition of a kind; `unknown` if it cannot be read. */
+type DefinitionOwner = 'none' | 'portcullis' | 'others' | 'unknown';
 
 /** The properties of a cluster that affect its installation. */
 export interface ClusterFacts extends Server {
   /** Address of the API server. */
   readonly server: string;
-  /** Owner of the definition of SCCs; `unknown` if it cannot be read. */
-  readonly sccDefinition: 'none' | 'portcullis' | 'others' | 'unknown';
+  readonly sccDefinition: DefinitionOwner;
+  readonly nodesDefinition: DefinitionOwner;
   /** Labels of some nodes; empty if nodes cannot be read. */
   readonly nodeLabels: readonly string[];
 }

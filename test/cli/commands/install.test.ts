@@ -33,6 +33,7 @@ describe('install without a cluster', () => {
     [['--profile=default', '--scc=false', '--rollout=false'], PROFILES.openshift],
     [['--profile=default', '--kubelet'], PROFILES.kubelet],
     [['--profile=kubelet', '--kubelet=false', '--olm'], PROFILES.olm],
+    [['--profile=kubelet', '--nodes-config'], { ...PROFILES.kubelet, nodesConfig: true }],
     [
       ['--profile=olm', '--kubelet', '--set=kubelet.minimumVersion=1.33.0', '--set=olm.hardening.mode=off'],
       {
@@ -100,6 +101,10 @@ describe('install without a cluster', () => {
     [
       ['--profile=kubelet', '--set=kubelet.minimumVersion=v1.33'],
       'PortcullisConfiguration "cluster" is invalid: spec.kubelet.minimumVersion: Invalid value: "v1.33": minmumKubeletVersion must be in a semver compatible format of x.y.z, or empty',
+    ],
+    [
+      ['--profile=default', '--nodes-config'],
+      '--nodes-config has an effect only with the feature kubelet: add --kubelet',
     ],
     [['--profile=default', '--image='], 'invalid argument "" for "--image" flag: must not be empty'],
     [['extra'], "too many arguments for 'install'. Expected 0 arguments but got 1: extra."],
@@ -228,6 +233,7 @@ const PLAIN: ClusterFacts = {
   version: 'v1.36.3',
   groups: ['apps', 'batch'],
   sccDefinition: 'none',
+  nodesDefinition: 'none',
   nodeLabels: ['kubernetes.io/os'],
 };
 

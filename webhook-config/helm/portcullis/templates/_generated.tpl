@@ -26,6 +26,7 @@ webhook:
 crds:
   install: true
   keep: true
+  nodesConfig: false
 commonLabels: {}
 commonAnnotations: {}
 serviceAccount:
@@ -89,5 +90,8 @@ extraVolumeMounts: []
 {{- end }}
 {{- if and .Values.crds.install .Values.features.scc }}
 - securitycontextconstraints.security.openshift.io
+{{- end }}
+{{- if and .Values.crds.install .Values.crds.nodesConfig }}
+- nodes.config.openshift.io
 {{- end }}
 {{- end }}
