@@ -100,6 +100,12 @@ export const COMMANDS: readonly CommandEntry[] = [
     () => import('./commands/olm-status.ts'),
   ),
   entry(
+    'olm harden',
+    OLM,
+    'Propose hardened security contexts and labels for the Operator Lifecycle Manager',
+    () => import('./commands/olm-harden.ts'),
+  ),
+  entry(
     'install',
     INSTALLATION,
     'Print the manifests of an installation for a cluster',
