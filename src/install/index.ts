@@ -11,6 +11,7 @@ import { rbacObjects } from './rbac.ts';
 import { clusterMetadata, decodePolicy, type Manifest, type ManifestSettings } from './settings.ts';
 import { webhookConfigurations } from './webhooks.ts';
 
+export { CONTROL_PLANE_CERTIFICATES, controlPlaneFiles } from './control-plane.ts';
 export { INITIAL_SETTINGS } from './deployment.ts';
 export {
   decodePolicy,

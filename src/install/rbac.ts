@@ -29,7 +29,7 @@ const COMMON_RULES: readonly PolicyRule[] = [
 ];
 
 /** The watch of CustomResourceDefinitions detects kinds that become available. */
-const DEFINITION_RULE: PolicyRule = {
+export const DEFINITION_RULE: PolicyRule = {
   apiGroups: ['apiextensions.k8s.io'],
   resources: ['customresourcedefinitions'],
   verbs: WATCH_VERBS,

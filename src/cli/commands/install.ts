@@ -1,8 +1,12 @@
-import { UserError } from '../../config/files.ts';
+import { mkdir, writeFile } from 'node:fs/promises';
+import { dirname, join } from 'node:path';
+import { failureReason, UserError } from '../../config/files.ts';
 import { listSettings, settingAt, withSetting, type Setting } from '../../config/setting-paths.ts';
 import { printYaml, readDocuments } from '../../config/yaml.ts';
 import {
   buildManifests,
+  CONTROL_PLANE_CERTIFICATES,
+  controlPlaneFiles,
   decodePolicy,
   defaultSettings,
   type Manifest,
@@ -16,6 +20,7 @@ import { quote } from '../../kube/text.ts';
 import { isObject, type JsonObject, type KubeObject } from '../../kube/types.ts';
 import { isPartOfPortcullis } from '../../kube/webhooks.ts';
 import { OPTIONAL_FEATURES } from '../../kube/well-known.ts';
+import { ensureCertificates } from '../../tls/files.ts';
 import { defineCommand, EXIT, VERSION, type Io } from '../command.ts';
 import {
   divideSettings,
@@ -51,6 +56,7 @@ import {
   type Option,
   option,
   type OptionText,
+  type Sources,
   type Values,
 } from '../options.ts';
 import { printable, printDiff } from '../output/print.ts';
@@ -133,10 +139,16 @@ export const planOptions = {
   }),
 };
 
+/** The profile with the static pod of the authorization webhook, which is no installation in the cluster. */
+const CONTROL_PLANE = 'control-plane' as const;
+
 const installOptions = {
   ...planOptions,
-  profile: option('NAME', oneOf(Object.keys(PROFILES) as Profile[]), undefined, {
-    help: `Print a profile without reading a cluster: one of ${Object.keys(PROFILES).join(', ')}`,
+  profile: option('NAME', oneOf([...(Object.keys(PROFILES) as Profile[]), CONTROL_PLANE]), undefined, {
+    help: `Print a profile without reading a cluster: one of ${Object.keys(PROFILES).join(', ')}; or ${CONTROL_PLANE}: the authorization webhook beside each API server`,
+  }),
+  'output-dir': option('DIR', nonEmpty, undefined, {
+    help: `Write the files of --profile=${CONTROL_PLANE} and the certificates of the webhook to a folder, in place of stdout`,
   }),
 };
 
@@ -371,6 +383,7 @@ Examples:
 
   portcullis install --set=scc.mode=enforce --dry-run=client
   portcullis install --profile=openshift > portcullis.yaml
+  portcullis install --profile=control-plane --output-dir=authorizer
 
 Exit codes:
   0  success
@@ -380,8 +393,10 @@ Exit codes:
 export const command = defineCommand({
   details: DETAILS,
   options: installOptions,
-  async run(options, _operands, io) {
+  async run(options, _operands, io, sources) {
     const { profile, kubeconfig, context } = options;
+    if (profile === CONTROL_PLANE) return await writeControlPlane(options, io, sources);
+    if (options['output-dir'] !== undefined) throw new UserError(`--output-dir requires --profile=${CONTROL_PLANE}`);
     if (profile === undefined) return await printForCluster(options, io);
     if (kubeconfig !== undefined || context !== undefined || options['dry-run'] !== 'none') {
       throw new UserError('--profile cannot be combined with --kubeconfig, --context and --dry-run');
@@ -393,6 +408,37 @@ export const command = defineCommand({
     return EXIT.passed;
   },
 });
+
+const CONTROL_PLANE_OPTIONS: readonly string[] = ['profile', 'image', 'output-dir'];
+
+/** Prints the files of the authorization webhook, or writes them to a folder with its certificates. */
+async function writeControlPlane(
+  { image = DEFAULTS.image, 'output-dir': folder }: Values<typeof installOptions>,
+  { stdout, stderr }: Io,
+  { typed }: Sources,
+): Promise<number> {
+  const other = [...typed.keys()].find((name) => !CONTROL_PLANE_OPTIONS.includes(name));
+  if (other !== undefined) throw new UserError(`--profile=${CONTROL_PLANE} cannot be combined with --${other}`);
+  const files = controlPlaneFiles(image);
+  if (folder === undefined) {
+    stdout.write(files.map(({ path, purpose, text }) => `# ${path}: ${purpose}\n${text}`).join('---\n'));
+    stderr.write('The files also need certificates, which --output-dir creates.\n');
+    return EXIT.passed;
+  }
+  try {
+    const certificates = join(folder, 'authz');
+    await ensureCertificates({ folder: certificates, ...CONTROL_PLANE_CERTIFICATES, now: () => new Date() });
+    for (const { path, purpose, text } of files) {
+      await mkdir(dirname(join(folder, path)), { recursive: true });
+      await writeFile(join(folder, path), text);
+      stdout.write(`${printable(join(folder, path))}: ${purpose}\n`);
+    }
+    stdout.write(`${printable(certificates)}/*.crt, *.key: certificates of the webhook, valid for a year\n`);
+  } catch (error) {
+    throw new UserError(`cannot write to ${folder}: ${failureReason(error)}`, { cause: error });
+  }
+  return EXIT.passed;
+}
 
 type PlanValues = Values<typeof planOptions>;
 

@@ -82,7 +82,7 @@ type Inputs = Awaited<ReturnType<typeof readInputs>>;
 /** The optional features of the installation. The development cluster has all of them. */
 function optionalFeatures({ values, live }: Pick<Inputs, 'values' | 'live'>): Pick<Features, OptionalFeature> {
   const has = (name: OptionalFeature): boolean => !live || values.features.includes(name);
-  return { kubelet: has('kubelet'), olm: has('olm') };
+  return { kubelet: has('kubelet') || values.authorizer, olm: has('olm') };
 }
 
 /** The features that decide which controllers run. */
@@ -271,16 +271,14 @@ interface Parts {
   readonly certificate: ReturnType<typeof createCertificate>;
 }
 
-/** The HTTPS server with all webhooks. */
-function createAdmission(context: Context, { served, settings, certificate }: Parts): AdmissionServer {
-  const { values, logger, metrics } = context;
+/** All webhooks, which read the settings in force at each review. */
+function createAdmissionWebhooks(context: Context, { served, settings }: Pick<Parts, 'served' | 'settings'>) {
+  const { logger, metrics } = context;
   const { cluster, service } = served;
-  const { store } = cluster;
-  const now = (): number => performance.now();
   const scc = () => settings.value.scc;
   const rollout = () => settings.value.rollout;
-  const place = { store, namespace: service.namespace, version: VERSION };
-  const webhooks = createWebhooks({
+  const place = { store: cluster.store, namespace: service.namespace, version: VERSION };
+  return createWebhooks({
     podSecurity: createEffectivePodSecurity(place, rollout, () => settings.value.podSecurity),
     workloadResources: () => settings.value.workloadResources,
     scc,
@@ -298,11 +296,17 @@ function createAdmission(context: Context, { served, settings, certificate }: Pa
     cluster,
     logger,
     metrics,
-    now,
+    now: () => performance.now(),
   });
+}
 
+/** The HTTPS server with all webhooks. */
+function createAdmission(context: Context, { served, settings, certificate }: Parts): AdmissionServer {
+  const { values, logger, metrics } = context;
+  const { store } = served.cluster;
+  const now = (): number => performance.now();
   const server = createServer({
-    webhooks,
+    webhooks: values.authorizer ? [] : createAdmissionWebhooks(context, { served, settings }),
     store,
     logger,
     metrics,
@@ -319,7 +323,7 @@ const PING: HealthCheck = { name: 'ping', check: () => undefined };
 
 /** The HTTP server for probes and metrics. */
 function createProbes(
-  { live, logger, metrics, defer }: Context,
+  { values, live, logger, metrics, defer }: Context,
   { served, settings, certificate, server }: Parts & { readonly server: AdmissionServer },
 ) {
   const { store } = served.cluster;
@@ -334,7 +338,9 @@ function createProbes(
     readyz: [
       PING,
       ...served.checks,
-      ...(live ? [trustCheck({ store, served: certificate, service, logger, metrics, date })] : []),
+      ...(live && !values.authorizer
+        ? [trustCheck({ store, served: certificate, service, logger, metrics, date })]
+        : []),
       { name: 'settings', check: () => (store.synced() ? undefined : settingsProblem()), note: settingsProblem },
       { name: 'scc', check: () => undefined, note: () => sccProblems.summary() },
       { name: 'shutdown', check: () => (connections.isDraining() ? 'the server is draining' : undefined) },
@@ -367,6 +373,7 @@ function createSelector(
   { served, settings, certificate, port }: Parts & { readonly port: number },
 ): () => readonly Controller[] {
   const { values, metrics } = context;
+  if (values.authorizer) return () => [];
   const { service } = served;
   const features = (value: Settings): Features => serverFeatures(context, value);
   const controllerContext: ControllerContext = {

@@ -32,6 +32,10 @@ export function isLive(values: ServeValues, env: ClusterOptions['env']): boolean
   const live = !isDevelopment && (isNamed || inCluster);
   if (live && manifests !== undefined)
     throw new UserError('--manifests requires --dev-cluster: apply manifests to a live cluster with kubectl');
+  if (values.authorizer && !live) throw new UserError('--authorizer requires --kubeconfig, KUBECONFIG or --in-cluster');
+  // Controllers, which do not run, create the managed certificate.
+  if (values.authorizer && values['tls-cert-file'] === undefined)
+    throw new UserError('--authorizer requires --tls-cert-file');
   return live;
 }
 
@@ -66,7 +70,7 @@ export async function connectLiveCluster(options: ClusterOptions): Promise<Runni
   });
   const run: Run = (controllers) => {
     const services = { cluster, logger, metrics, clock: systemClock };
-    if (!values['leader-elect']) return startControllers(controllers, services);
+    if (!values['leader-elect'] || values.authorizer) return startControllers(controllers, services);
     const name = values['leader-elect-resource-name'];
     const identity = `${hostname()}_${randomUUID()}`;
     return runWithLeadership(controllers, { ...services, ...times, name, namespace, identity });
@@ -148,8 +152,10 @@ function watchedKinds(values: ServeValues, namespace: string, settings?: Setting
   const isHardening =
     values.features.includes('olm') && settings !== undefined && settings.olm.hardening.mode !== 'off';
   const isScc = settings !== undefined && settings.scc.mode !== 'off';
+  const configuration = values.config === undefined ? (['PortcullisConfiguration'] as const) : [];
+  if (values.authorizer) return [...configuration, ...OPTIONAL_KINDS.kubelet];
   return [
-    ...(values.config === undefined ? (['PortcullisConfiguration'] as const) : []),
+    ...configuration,
     'Namespace',
     'Pod',
     'MutatingWebhookConfiguration',

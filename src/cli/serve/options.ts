@@ -52,6 +52,10 @@ export const serveOptions = withEnvironment('PORTCULLIS', {
   features: list('NAME', oneOf(OPTIONAL_FEATURES), {
     help: `Optional features of the installation: ${OPTIONAL_FEATURES.join(', ')}. The development cluster has all of them`,
   }),
+  authorizer: flag({
+    help: 'Serve only the authorization webhook of the minimum kubelet version: no other webhooks and no controllers. Requires a live cluster',
+    conflicts: ['dev-cluster', 'features'],
+  }),
   'service-name': option('NAME', nonEmpty, INSTALLATION.name, {
     help: 'Name of the Service of the webhooks',
   }),

@@ -1,12 +1,19 @@
 import assert from 'node:assert/strict';
+import { X509Certificate } from 'node:crypto';
 import { readFileSync } from 'node:fs';
+import { mkdtemp, readFile, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { after, before, describe, test, suite } from 'node:test';
 import { parse } from 'yaml';
 import { readDocuments } from '../../../src/config/yaml.ts';
 import { defaultSettings, DEFINITIONS, buildManifests } from '../../../src/install/index.ts';
 import { PROFILES } from '../../../src/install/settings.ts';
 import type { ManifestSettings } from '../../../src/install/settings.ts';
+import type { JsonObject } from '../../../src/kube/types.ts';
 import { VERSION } from '../../../src/cli/command.ts';
+import { resolveValues } from '../../../src/cli/options.ts';
+import { serveOptions } from '../../../src/cli/serve/options.ts';
 import { startCluster, type TestCluster } from '../../support/dev-cluster.ts';
 import { createKubectl, hasKubectl } from '../../support/kubectl.ts';
 import { runProgram } from '../../support/memory-io.ts';
@@ -75,7 +82,7 @@ describe('install without a cluster', () => {
   const wrong: readonly (readonly [args: readonly string[], message: string])[] = [
     [
       ['--profile=production'],
-      'invalid argument "production" for "--profile" flag: must be one of default, openshift, without-rollout, kubelet, olm, cert-manager, high-availability, monitoring, local, static-webhooks',
+      'invalid argument "production" for "--profile" flag: must be one of default, openshift, without-rollout, kubelet, olm, cert-manager, high-availability, monitoring, local, static-webhooks, control-plane',
     ],
     [
       ['--profile=default', '--kubeconfig=x'],
@@ -102,6 +109,9 @@ describe('install without a cluster', () => {
       ['--profile=kubelet', '--set=kubelet.minimumVersion=v1.33'],
       'PortcullisConfiguration "cluster" is invalid: spec.kubelet.minimumVersion: Invalid value: "v1.33": minmumKubeletVersion must be in a semver compatible format of x.y.z, or empty',
     ],
+    [['--profile=control-plane', '--scc'], '--profile=control-plane cannot be combined with --scc'],
+    [['--profile=default', '--output-dir=x'], '--output-dir requires --profile=control-plane'],
+    [['--profile=control-plane', '--output-dir=/proc/x'], 'cannot write to /proc/x: there is no such file'],
     [
       ['--profile=default', '--nodes-config'],
       '--nodes-config has an effect only with the feature kubelet: add --kubelet',
@@ -124,6 +134,63 @@ describe('install without a cluster', () => {
       stderr,
       /^error: invalid argument "A_b" for "-n, --namespace" flag: "A_b" is not a valid namespace name: /,
     );
+  });
+});
+
+describe('the authorization webhook of a control plane', () => {
+  const IMAGE = '--image=r.example.com/portcullis:1';
+
+  test('all files are printed', async () => {
+    const { code, stdout, stderr } = await runProgram(['install', '--profile=control-plane', IMAGE]);
+    assert.deepEqual([code, stderr], [0, 'The files also need certificates, which --output-dir creates.\n']);
+    const documents = read(stdout) as readonly JsonObject[];
+    assert.deepEqual(
+      documents.map(({ kind }) => kind),
+      ['Pod', 'AuthorizationConfiguration', 'Config', 'ClusterRole', 'ClusterRoleBinding'],
+    );
+    const [pod, authorization] = documents;
+    const [container] = (pod as { spec: { containers: readonly { image: string; args: readonly string[] }[] } }).spec
+      .containers;
+    assert.equal(container?.image, 'r.example.com/portcullis:1');
+    const typed = container.args.slice(1).map((arg) => {
+      const [, name = '', value = 'true'] = /^--([^=]+)(?:=(.*))?$/.exec(arg) ?? [];
+      assert.ok(name in serveOptions, arg);
+      return [name, [value]] as const;
+    });
+    const values = resolveValues(serveOptions, { typed: new Map(typed), env: {} });
+    assert.deepEqual([values.authorizer, values['bind-address'], values['secure-port']], [true, '127.0.0.1', 9444]);
+    const authorizers = (authorization?.['authorizers'] ?? []) as readonly JsonObject[];
+    assert.deepEqual(
+      authorizers.map(({ name }) => name),
+      ['minimum-kubelet-version', 'node', 'rbac'],
+    );
+  });
+
+  test('a folder also gets the certificates, which a second run keeps', async () => {
+    const folder = await mkdtemp(join(tmpdir(), 'portcullis-test-'));
+    const args = ['install', '--profile=control-plane', IMAGE, `--output-dir=${folder}`];
+    const readText = (name: string): Promise<string> => readFile(join(folder, name), 'utf8');
+    try {
+      const first = await runProgram(args);
+      const certificate = await readText('authz/tls.crt');
+      const second = await runProgram(args);
+      assert.deepEqual(second, first);
+      assert.equal(
+        first.stdout.replaceAll(folder, 'DIR'),
+        [
+          'DIR/manifests/portcullis-authorizer.yaml: for /etc/kubernetes/manifests of each control plane node',
+          'DIR/authz/authorization.yaml: for /etc/kubernetes/authz: the file of --authorization-config of kube-apiserver',
+          'DIR/authz/minimum-kubelet-version.kubeconfig: for /etc/kubernetes/authz: how kube-apiserver calls the webhook',
+          'DIR/rbac.yaml: for kubectl apply: what the webhook reads',
+          'DIR/authz/*.crt, *.key: certificates of the webhook, valid for a year',
+          '',
+        ].join('\n'),
+      );
+      assert.equal(await readText('authz/tls.crt'), certificate);
+      assert.equal(new X509Certificate(certificate).checkIP('127.0.0.1'), '127.0.0.1');
+    } finally {
+      await rm(folder, { recursive: true });
+    }
   });
 });
 

@@ -83,6 +83,8 @@ const CASES: readonly (readonly [args: string, message: string])[] = [
     'serve --kubeconfig=a --manifests=b',
     '--manifests requires --dev-cluster: apply manifests to a live cluster with kubectl',
   ],
+  ['serve --authorizer', '--authorizer requires --kubeconfig, KUBECONFIG or --in-cluster'],
+  ['serve --authorizer --kubeconfig=a', '--authorizer requires --tls-cert-file'],
   ['serve --in-cluster', 'not in a pod of a cluster: KUBERNETES_SERVICE_HOST is not set'],
   [
     'serve --in-cluster --leader-elect-lease-duration=5s',
