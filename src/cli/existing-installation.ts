@@ -5,7 +5,7 @@ import type { Settings } from '../config/settings.ts';
 import { decodePolicy, INITIAL_SETTINGS, type Manifest, type ManifestSettings } from '../install/index.ts';
 import { applyDefaults } from '../kube/defaults.ts';
 import { deepEqual } from '../kube/equality.ts';
-import { getApiVersion, objectPath, RESOURCES } from '../kube/resources.ts';
+import { clusterScoped, getApiVersion, objectPath, RESOURCES } from '../kube/resources.ts';
 import { quote } from '../kube/text.ts';
 import { isObject, type JsonObject, type Kinds, type PortcullisConfiguration } from '../kube/types.ts';
 import { isPartOfPortcullis } from '../kube/webhooks.ts';
@@ -66,6 +66,8 @@ export async function readInstallation(client: ClusterClient, namespace: string)
   return { deployment, configuration, initial, settings: { ...settings, ...policy } };
 }
 
+const NAMESPACE_POLICIES = clusterScoped('admissionregistration.k8s.io/v1', 'validatingadmissionpolicies');
+
 async function deriveSettings(
   client: ClusterClient,
   deployment: Deployment,
@@ -74,7 +76,8 @@ async function deriveSettings(
   const { name } = INSTALLATION;
   const monitoring = { group: 'monitoring.coreos.com', version: 'v1' };
   const features = deploymentFeatures(deployment);
-  const [monitor, rules, nodes] = await Promise.all([
+  const [policy, monitor, rules, nodes] = await Promise.all([
+    client.get(NAMESPACE_POLICIES, INSTALLATION.namespacePolicy),
     client.get({ ...monitoring, resource: 'servicemonitors' }, name, namespace),
     client.get({ ...monitoring, resource: 'prometheusrules' }, name, namespace),
     client.get(DEFINITIONS, NODES_CONFIG),
@@ -85,6 +88,7 @@ async function deriveSettings(
   return {
     replicas: deployment.spec?.replicas ?? 1,
     certificates: certificateSource(deployment),
+    namespacePolicy: policy ? 'installed' : 'none',
     monitoring: monitor ? 'prometheus-operator' : 'none',
     nodesConfig: nodes !== undefined && isPartOfPortcullis(nodes),
     ...(features ? { features } : {}),

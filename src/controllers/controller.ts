@@ -72,6 +72,8 @@ export interface PermissionSet {
   readonly clusterRules?: readonly PolicyRule[];
   /** Rules for the namespace of the installation. */
   readonly namespaceRules?: readonly PolicyRule[];
+  /** The labels and annotations that a permission to patch namespaces is used for. RBAC cannot limit it to these. */
+  readonly namespaceMarks?: readonly string[];
   /** If absent, the rules are needed whenever the controller is enabled. */
   isNeeded?(features: Features): boolean;
 }

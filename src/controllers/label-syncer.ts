@@ -1,7 +1,12 @@
 import { createLabelPlanner, getRolloutView } from '../cluster/rollout.ts';
 import type { Store } from '../cluster/store.ts';
 import { select } from '../config/settings.ts';
-import { POD_SECURITY_CONFIG_MAP, LABEL_SYNC_MANAGER, POD_SECURITY_LABELS } from '../kube/well-known.ts';
+import {
+  POD_SECURITY_CONFIG_MAP,
+  LABEL_SYNC_MANAGER,
+  POD_SECURITY_LABELS,
+  SUFFICIENT_LEVEL_ANNOTATION,
+} from '../kube/well-known.ts';
 import { ApiError } from '../kube/status.ts';
 import type { Namespace } from '../kube/types.ts';
 import { LEVELS, type Level } from '../policy/pss/policy.ts';
@@ -25,7 +30,13 @@ export const labelSyncer: ControllerDefinition = {
   name: LABEL_SYNC_MANAGER,
   description: 'sets the Pod Security labels of namespaces to the level that the SCCs of their service accounts need',
   runsOn: 'leader',
-  permissions: [{ role: 'label-syncer', clusterRules: [rule(['patch'], ['Namespace'])] }],
+  permissions: [
+    {
+      role: 'label-syncer',
+      clusterRules: [rule(['patch'], ['Namespace'])],
+      namespaceMarks: [...Object.values(POD_SECURITY_LABELS), SUFFICIENT_LEVEL_ANNOTATION],
+    },
+  ],
   isEnabled: ({ scc, rollout }) => scc && rollout,
   create: createReconciler,
 };

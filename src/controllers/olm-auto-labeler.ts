@@ -56,6 +56,7 @@ export const olmAutoLabeler: ControllerDefinition = {
         rule(['get'], ['Deployment'], [OPENSHIFT_OLM.name]),
         statusRule(['patch'], 'PortcullisConfiguration'),
       ],
+      namespaceMarks: [LABEL_SYNC_LABEL, OLM_MANAGED_ANNOTATION],
     },
   ],
   isEnabled: ({ olm }) => olm,

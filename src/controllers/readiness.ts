@@ -8,7 +8,7 @@ import {
   type PSAEnforcementConfig,
 } from '../kube/psa-enforcement-config.ts';
 import { parseTimestamp } from '../kube/units.ts';
-import { EVALUATE_ANNOTATION, INSTALLATION } from '../kube/well-known.ts';
+import { EVALUATE_ANNOTATION, INSTALLATION, POD_SECURITY_LABELS } from '../kube/well-known.ts';
 import type { Exemptions } from '../policy/psa/configuration.ts';
 import type { AffectedNamespaces, AffectingKind } from '../policy/rollout/affected-namespaces.ts';
 import { ROLLOUT_MANAGER } from '../policy/rollout/enforcement.ts';
@@ -68,6 +68,7 @@ export const readiness: ControllerDefinition = {
       // A dry run is authorized like the write: this permits changing the labels of namespaces.
       role: 'readiness-dry-run',
       clusterRules: [rule(['patch'], ['Namespace'])],
+      namespaceMarks: Object.values(POD_SECURITY_LABELS),
     },
   ],
   isEnabled: ({ rollout }) => rollout,

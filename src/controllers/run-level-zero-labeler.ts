@@ -1,4 +1,4 @@
-import { RUN_LEVEL_ZERO_MANAGER } from '../kube/well-known.ts';
+import { POD_SECURITY_LABELS, RUN_LEVEL_ZERO_MANAGER } from '../kube/well-known.ts';
 import { planRunLevelZero, RUN_LEVEL_ZERO_NAMESPACES } from '../policy/rollout/label-sync.ts';
 import { rule, watch, watchValue, type ControllerDefinition } from './controller.ts';
 
@@ -12,7 +12,11 @@ export const runLevelZeroLabeler: ControllerDefinition = {
   description: `labels ${RUN_LEVEL_ZERO_NAMESPACES.join(' and ')} as privileged while SCCs are enforced`,
   runsOn: 'leader',
   permissions: [
-    { role: 'run-level-zero-labeler', clusterRules: [rule(['patch'], ['Namespace'], RUN_LEVEL_ZERO_NAMESPACES)] },
+    {
+      role: 'run-level-zero-labeler',
+      clusterRules: [rule(['patch'], ['Namespace'], RUN_LEVEL_ZERO_NAMESPACES)],
+      namespaceMarks: Object.values(POD_SECURITY_LABELS),
+    },
   ],
   isEnabled: ({ scc, rollout }) => scc && rollout,
   create: ({ settings }) => ({

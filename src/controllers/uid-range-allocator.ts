@@ -1,7 +1,7 @@
 import type { Cluster } from '../cluster/cluster.ts';
 import { select } from '../config/settings.ts';
 import { getApiVersion } from '../kube/resources.ts';
-import type { RangeAllocation } from '../kube/scc.ts';
+import { NAMESPACE_RANGE_ANNOTATIONS, type RangeAllocation } from '../kube/scc.ts';
 import { ApiError } from '../kube/status.ts';
 import type { Namespace } from '../kube/types.ts';
 import { truncate } from '../kube/text.ts';
@@ -55,6 +55,7 @@ export const uidRangeAllocator: ControllerDefinition = {
         rule(['patch'], ['Namespace']),
         rule(['get', 'create', 'update'], [KIND]),
       ],
+      namespaceMarks: Object.values(NAMESPACE_RANGE_ANNOTATIONS),
     },
   ],
   isEnabled: ({ scc }) => scc,

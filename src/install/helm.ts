@@ -20,7 +20,9 @@ import {
 import schema from './chart/values.schema.json' with { type: 'json' };
 import { buildManifests } from './index.ts';
 import { DASHBOARD } from './monitoring.ts';
+import { namespaceMarks, printCelStrings } from './rbac.ts';
 import {
+  ALL_FEATURES,
   defaultSettings,
   MINIMUM_MINOR,
   PROFILES,
@@ -160,6 +162,7 @@ const SUBSTITUTIONS: Readonly<Record<string, readonly Substitution[]>> = {
     ['spec.maxUnavailable', undefined],
     ['spec+', more(parsed('disruptionBudget'))],
   ],
+  ValidatingAdmissionPolicy: [['spec.variables.0.expression', print('include "portcullis.namespaceMarks" . | quote')]],
   ResourceQuota: [
     ['spec.hard.pods', print('.Values.resourceQuota.pods | quote')],
     ['spec.scopeSelector.matchExpressions.0.values', [print('.Values.priorityClassName | quote')]],
@@ -276,10 +279,24 @@ function templateFiles(version: string): Files {
     ...files,
     [
       'templates/_generated.tpl',
-      `${define('defaults', printYaml([defaults()]))}\n${define('definitions', names.join(''))}`,
+      `${define('defaults', printYaml([defaults()]))}\n${define('definitions', names.join(''))}\n${define('namespaceMarks', marksTemplate(settings))}`,
     ],
     ['templates/pre-delete-hook.yaml', preDeleteHook()],
   ];
+}
+
+/** The list of `namespaceMarks` in CEL, which depends on the features. */
+function marksTemplate(settings: ManifestSettings): string {
+  const names = Object.keys(ALL_FEATURES) as readonly (keyof typeof ALL_FEATURES)[];
+  const without = names.map((name) => {
+    const features = { ...ALL_FEATURES, [name]: false };
+    return [name, namespaceMarks({ ...settings, features })] as const;
+  });
+  const parts = namespaceMarks({ ...settings, features: ALL_FEATURES }).map((mark) => {
+    const needed = without.filter(([, marks]) => !marks.includes(mark)).map(([name]) => `.Values.features.${name}`);
+    return `{{ if and true ${needed.join(' ')} }}${printCelStrings([mark])}{{ end }}`;
+  });
+  return `[${parts.join('')}]`;
 }
 
 function define(name: string, text: string): string {
@@ -315,8 +332,6 @@ function preDeleteHook(): string {
   return `{{- if include "portcullis.isRelease" . }}\n---\n${toTemplate(printYaml([binding, ...hooks]))}{{- end }}\n`;
 }
 
-const ALL_FEATURES = { scc: true, rollout: true, kubelet: true, olm: true } as const;
-
 /** Settings that remove objects, and the template condition of these objects. */
 const REMOVALS: readonly (readonly [settings: Partial<ManifestSettings>, condition: string])[] = [
   ...(['scc', 'rollout', ...OPTIONAL_FEATURES] as const).map(
@@ -335,6 +350,8 @@ const STATIC: Partial<ManifestSettings> = {
   policy: { scc: { mode: 'enforce' }, rollout: { phase: 'Enforce' }, webhooks: { management: 'static' } },
 };
 
+const NAMESPACE_POLICY = '.Values.namespacePolicy.enabled';
+
 /** Conditions for objects that no setting of the other manifests removes. */
 const KIND_CONDITIONS: Readonly<Record<string, string>> = {
   CustomResourceDefinition: '.Values.crds.install',
@@ -345,6 +362,8 @@ const KIND_CONDITIONS: Readonly<Record<string, string>> = {
   PrometheusRule: '.Values.prometheusRule.enabled',
   ResourceQuota: 'and .Values.resourceQuota.enabled .Values.priorityClassName',
   ServiceMonitor: '.Values.serviceMonitor.enabled',
+  ValidatingAdmissionPolicy: NAMESPACE_POLICY,
+  ValidatingAdmissionPolicyBinding: NAMESPACE_POLICY,
   ValidatingWebhookConfiguration: STATIC_WEBHOOKS,
 };
 
@@ -356,7 +375,8 @@ interface ConditionalManifest {
 
 /** Every object that the chart can create. Helm creates the namespace. */
 function conditionalManifests(settings: ManifestSettings): readonly ConditionalManifest[] {
-  const everything = { ...settings, ...PROFILES.monitoring, features: ALL_FEATURES, nodesConfig: true } as const;
+  const optionalObjects = { ...PROFILES.monitoring, ...PROFILES['namespace-policy'], nodesConfig: true };
+  const everything = { ...settings, ...optionalObjects, features: ALL_FEATURES } as const;
   const defaults = new Map(buildManifests(settings).map((manifest) => [identity(manifest), manifest]));
   const results = new Map<string, ConditionalManifest>();
   for (const all of [everything, { ...everything, ...PROFILES['cert-manager'] }, { ...everything, ...STATIC }]) {

@@ -7,7 +7,7 @@ import rangeAllocations from './definitions/rangeallocations.json' with { type: 
 import securityContextConstraints from './definitions/securitycontextconstraints.json' with { type: 'json' };
 import { namespaceObjects, replicaObjects } from './deployment.ts';
 import { monitoringObjects } from './monitoring.ts';
-import { rbacObjects } from './rbac.ts';
+import { namespacePolicy, rbacObjects } from './rbac.ts';
 import { clusterMetadata, decodePolicy, type Manifest, type ManifestSettings } from './settings.ts';
 import { webhookConfigurations } from './webhooks.ts';
 
@@ -67,6 +67,7 @@ export function buildManifests(settings: ManifestSettings): readonly Manifest[] 
     ...(settings.nodesConfig ? [NODES_DEFINITION] : []),
     ...namespaceObjects(settings),
     ...rbacObjects(settings),
+    ...namespacePolicy(settings),
     ...replicaObjects(settings),
     ...(settings.monitoring === 'none' ? [] : monitoringObjects(settings)),
     ...(decodePolicy(settings).webhooks.management === 'static' ? webhookConfigurations(settings) : []),

@@ -32,6 +32,11 @@ export interface ManifestSettings {
   readonly certificates: 'self-managed' | 'cert-manager' | 'others';
   /** Whether replicas may share a node if no other node has capacity. */
   readonly spread: 'preferred' | 'required';
+  /**
+   * The ValidatingAdmissionPolicy that limits what the replicas may change of namespaces: to the labels and annotations of
+   * the installed features, or, for components that are combined, of all features.
+   */
+  readonly namespacePolicy: 'none' | 'installed' | 'all';
   readonly monitoring: 'none' | 'prometheus-operator';
   /** URL of the runbook. Alerts link to its sections. */
   readonly runbook: string;
@@ -47,6 +52,9 @@ export function decodePolicy({ namespace, policy: spec }: Pick<ManifestSettings,
   return settingsFromObject(object, { controllers: CONTROLLER_NAMES, namespace });
 }
 
+/** Every feature, for what installations with different features share. */
+export const ALL_FEATURES = { scc: true, rollout: true, kubelet: true, olm: true } as const;
+
 const FEATURES = { scc: true, rollout: true, kubelet: false, olm: false } as const;
 
 /** The settings of a default installation. */
@@ -61,6 +69,7 @@ export function defaultSettings(version: string): ManifestSettings {
     policy: {},
     certificates: 'self-managed',
     spread: 'preferred',
+    namespacePolicy: 'none',
     monitoring: 'none',
     runbook: 'https://portcullis.dev/docs/runbook.md',
     webhooks: 'service',
@@ -78,6 +87,7 @@ export const PROFILES = {
   'cert-manager': { certificates: 'cert-manager' },
   'high-availability': { replicas: 5, spread: 'required' },
   monitoring: { monitoring: 'prometheus-operator' },
+  'namespace-policy': { namespacePolicy: 'all' },
   /** For API servers without a service network: the replicas run on the same machine. */
   local: { webhooks: { url: 'https://127.0.0.1:8443' } },
   /** For GitOps tools, which manage all objects of the installation. */

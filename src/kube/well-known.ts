@@ -56,6 +56,8 @@ export const INSTALLATION = {
   certificateSecret: 'portcullis-serving-certificate',
   /** The ClusterRole with the permission to maintain the webhook configurations, and its binding. */
   webhookRole: 'portcullis-webhook-configurations',
+  /** The ValidatingAdmissionPolicy that limits what the replicas may change of namespaces, and its binding. */
+  namespacePolicy: 'portcullis-namespaces',
 } as const;
 
 /** The label of all objects of this program. */

@@ -107,6 +107,15 @@ suite('the enabled controllers', () => {
     }
   });
 
+  test('permissions to patch namespaces name the labels and annotations that they are used for', () => {
+    const sets = CONTROLLERS.flatMap(({ permissions }) => permissions);
+    const patches = sets.filter(({ clusterRules = [] }) =>
+      clusterRules.some(({ resources, verbs }) => resources?.includes('namespaces') && verbs.includes('patch')),
+    );
+    assert.ok(patches.length > 3);
+    for (const { role, namespaceMarks = [] } of patches) assert.ok(namespaceMarks.length > 0, role);
+  });
+
   test('a new controller needs one registry entry: it runs, and its permissions are in the manifests', () => {
     const example: ControllerDefinition = {
       name: 'example-controller',

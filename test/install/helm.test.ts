@@ -164,6 +164,12 @@ suite('helm', { skip: withoutHelm }, () => {
       { monitoring: 'prometheus-operator' },
     ],
     [
+      'namespace policy',
+      ['namespacePolicy.enabled=true', 'features.scc=false', 'features.rollout=false', 'features.olm=true'],
+      { ...PROFILES.openshift, features: { ...PROFILES.openshift.features, olm: true }, namespacePolicy: 'installed' },
+    ],
+    ['namespace policy of the default features', ['namespacePolicy.enabled=true'], { namespacePolicy: 'installed' }],
+    [
       'another runbook',
       [
         'serviceMonitor.enabled=true',
@@ -314,6 +320,7 @@ suite('kustomize', { skip: hasKubectl ? false : 'kubectl is not installed' }, ()
     ['cert-manager', 'openshift'],
     ['monitoring', 'high-availability', 'local'],
     ['without-rollout', 'static-webhooks', 'high-availability'],
+    ['olm', 'namespace-policy'],
   ];
   for (const profiles of joined) {
     test(`components combine: ${profiles.join(', ')}`, (t) => {

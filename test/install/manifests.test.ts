@@ -10,6 +10,7 @@ import { INSTALLATION, PART_OF, PART_OF_LABEL } from '../../src/kube/well-known.
 import { INSTALLED_CONFIGURATIONS } from '../../src/kube/webhooks.ts';
 import { DEFAULT_ROLLOUT } from '../../src/policy/rollout/settings.ts';
 import { defaultSettings, buildManifests, type Manifest, type ManifestOf } from '../../src/install/index.ts';
+import { namespacePolicy } from '../../src/install/rbac.ts';
 import { type ManifestSettings, PROFILES } from '../../src/install/settings.ts';
 import { evaluatePod } from '../../src/policy/pss/index.ts';
 import alerts from '../../src/install/monitoring/alerts.json' with { type: 'json' };
@@ -193,6 +194,27 @@ suite('the roles of the replicas', () => {
       assert.deepEqual([...new Set(found.map(({ metadata }) => metadata.name))].toSorted(), roles.toSorted());
     });
   }
+});
+
+test('the namespace policy permits what the installed features write', () => {
+  const olm = { ...PROFILES.openshift, features: { ...PROFILES.openshift.features, olm: true } };
+  const [policy] = namespacePolicy({ ...DEFAULTS, ...olm, namespacePolicy: 'installed' });
+  assert.partialDeepStrictEqual(policy, {
+    metadata: { name: 'portcullis-namespaces' },
+    spec: {
+      failurePolicy: 'Fail',
+      matchConditions: [
+        { expression: "request.userInfo.username == 'system:serviceaccount:portcullis:portcullis'", name: 'replicas' },
+      ],
+      variables: [
+        {
+          name: 'permitted',
+          expression: "['olm.auto-labeler.managed', 'security.openshift.io/scc.podSecurityLabelSync', ]",
+        },
+      ],
+    },
+  });
+  assert.deepEqual(namespacePolicy(DEFAULTS), []);
 });
 
 test('aggregated roles grant read access only', () => {

@@ -131,6 +131,9 @@ export const planOptions = {
     help: 'managed: the leader registers the webhooks when a replica is ready. static: the output contains the webhook configurations, and no replica changes them. Default: managed',
   }),
   'cert-manager': choice({ help: 'Use a serving certificate issued by cert-manager' }),
+  'namespace-policy': choice({
+    help: 'Install a ValidatingAdmissionPolicy that limits which labels and annotations of namespaces the replicas may change. Default: false',
+  }),
   monitoring: choice({
     help: 'Print a ServiceMonitor, alerts and a dashboard. Default: true if the cluster has the Prometheus operator',
   }),
@@ -154,7 +157,7 @@ const installOptions = {
 
 /** The settings in the options. Absent options depend on the profile or on the cluster. */
 function requestedSettings(values: Values<typeof planOptions>): Partial<ManifestSettings> {
-  const { namespace, image, replicas, monitoring } = values;
+  const { namespace, image, replicas, monitoring, 'namespace-policy': hasPolicy } = values;
   const { 'cert-manager': certManager, 'runbook-url': runbook, 'nodes-config': nodesConfig } = values;
   return {
     namespace,
@@ -163,6 +166,7 @@ function requestedSettings(values: Values<typeof planOptions>): Partial<Manifest
     ...(nodesConfig === undefined ? {} : { nodesConfig }),
     ...(replicas === undefined ? {} : { replicas }),
     ...(certManager === undefined ? {} : { certificates: certManager ? 'cert-manager' : 'self-managed' }),
+    ...(hasPolicy === undefined ? {} : { namespacePolicy: hasPolicy ? 'installed' : 'none' }),
     ...(monitoring === undefined ? {} : { monitoring: monitoring ? 'prometheus-operator' : 'none' }),
   };
 }
@@ -604,8 +608,9 @@ function summarize(
 function describeSettings(settings: Partial<ManifestSettings>): readonly (readonly [name: string, value: string])[] {
   const { features, policy = {}, webhooks, ...rest } = settings;
   const isMonitored = settings.monitoring === 'prometheus-operator';
-  const named = (['image', 'replicas', 'certificates', 'monitoring', 'runbook'] as const).flatMap((name) =>
-    rest[name] === undefined || (name === 'runbook' && !isMonitored) ? [] : [[name, String(rest[name])] as const],
+  const named = (['image', 'replicas', 'certificates', 'namespacePolicy', 'monitoring', 'runbook'] as const).flatMap(
+    (name) =>
+      rest[name] === undefined || (name === 'runbook' && !isMonitored) ? [] : [[name, String(rest[name])] as const],
   );
   const address = webhooks === undefined || webhooks === 'service' ? [] : [['webhook-url', webhooks.url] as const];
   const definitions = settings.nodesConfig === true ? [[NODES_CONFIG, 'true'] as const] : [];

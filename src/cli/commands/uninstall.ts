@@ -4,6 +4,7 @@ import { UserError } from '../../config/files.ts';
 import { escapeKey } from '../../kube/json-patch.ts';
 import {
   getApiVersion,
+  clusterScoped,
   namespaced,
   objectName,
   objectPath,
@@ -198,6 +199,8 @@ const DEPENDENCIES = [
   namespaced('monitoring.coreos.com/v1', 'prometheusrules'),
   namespaced('cert-manager.io/v1', 'certificates'),
   namespaced('cert-manager.io/v1', 'issuers'),
+  clusterScoped('admissionregistration.k8s.io/v1', 'validatingadmissionpolicybindings'),
+  clusterScoped('admissionregistration.k8s.io/v1', 'validatingadmissionpolicies'),
   RESOURCES.ConfigMap,
   namespaced('v1', 'resourcequotas'),
   RESOURCES.ClusterRoleBinding,

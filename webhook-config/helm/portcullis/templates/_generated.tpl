@@ -63,6 +63,8 @@ podDisruptionBudget:
   minAvailable: ""
 networkPolicy:
   enabled: true
+namespacePolicy:
+  enabled: false
 serviceMonitor:
   enabled: false
   labels: {}
@@ -95,3 +97,6 @@ extraVolumeMounts: []
 - nodes.config.openshift.io
 {{- end }}
 {{- end }}
+
+{{- define "portcullis.namespaceMarks" -}}
+[{{ if and true .Values.features.olm }}'olm.auto-labeler.managed', {{ end }}{{ if and true .Values.features.scc }}'openshift.io/sa.scc.mcs', {{ end }}{{ if and true .Values.features.scc }}'openshift.io/sa.scc.supplemental-groups', {{ end }}{{ if and true .Values.features.scc }}'openshift.io/sa.scc.uid-range', {{ end }}{{ if and true .Values.features.rollout }}'pod-security.kubernetes.io/audit', {{ end }}{{ if and true .Values.features.rollout }}'pod-security.kubernetes.io/audit-version', {{ end }}{{ if and true .Values.features.rollout }}'pod-security.kubernetes.io/enforce', {{ end }}{{ if and true .Values.features.rollout }}'pod-security.kubernetes.io/enforce-version', {{ end }}{{ if and true .Values.features.rollout }}'pod-security.kubernetes.io/warn', {{ end }}{{ if and true .Values.features.rollout }}'pod-security.kubernetes.io/warn-version', {{ end }}{{ if and true .Values.features.scc .Values.features.rollout }}'security.openshift.io/MinimallySufficientPodSecurityStandard', {{ end }}{{ if and true .Values.features.olm }}'security.openshift.io/scc.podSecurityLabelSync', {{ end }}]{{- end }}

@@ -1,0 +1,140 @@
+/** From an operator to the Pod Security labels of its namespace. Each test continues from the state of the previous test. */
+import assert from 'node:assert/strict';
+import { after, before, suite, test } from 'node:test';
+import type { JsonObject } from '../../src/kube/types.ts';
+import { objectMetadata, responseMessage, responseObject } from '../support/answers.ts';
+import type { ApiResponse } from '../support/api-client.ts';
+import {
+  createSystem,
+  REPLICA_USER,
+  startControlPlane,
+  type ControlPlane,
+  type System,
+} from '../support/control-plane/index.ts';
+import { create, localObjects, remove } from '../support/control-plane/installation.ts';
+import { refusedCalls } from '../support/control-plane/replica.ts';
+import { eventually } from '../support/eventually.ts';
+import { readFixture } from '../support/fixtures.ts';
+
+const MERGE = { 'content-type': 'application/merge-patch+json' };
+const NAME = 'openshift-demo';
+const PATH = `/api/v1/namespaces/${NAME}`;
+const SETTINGS = '/apis/config.portcullis.dev/v1alpha1/portcullisconfigurations/cluster';
+const SYNC = 'security.openshift.io/scc.podSecurityLabelSync';
+const MANAGED = 'olm.auto-labeler.managed';
+const AUDIT = 'pod-security.kubernetes.io/audit';
+const FEATURES = { scc: true, rollout: true, kubelet: false, olm: true };
+
+function csv(name: string, namespace: string, labels: JsonObject = {}): JsonObject {
+  return {
+    apiVersion: 'operators.coreos.com/v1alpha1',
+    kind: 'ClusterServiceVersion',
+    metadata: { name, namespace, labels },
+  };
+}
+
+suite('an operator and the labels of its namespace', () => {
+  let plane: ControlPlane;
+  let system: System;
+
+  const read = async (path: string): Promise<JsonObject> => responseObject(await plane.admin.send('GET', path));
+  const succeeds = async (object: JsonObject): Promise<void> =>
+    eventually(async () => {
+      const answer = await create(plane.admin, object);
+      assert.equal(answer.status, 201, answer.text);
+    });
+  const marks = async (path = PATH): Promise<readonly unknown[]> => {
+    const { labels = {}, annotations = {} } = objectMetadata(await read(path)) as {
+      readonly labels?: JsonObject;
+      readonly annotations?: JsonObject;
+    };
+    return [labels[SYNC], annotations[MANAGED], labels[AUDIT]];
+  };
+  const condition = async (): Promise<string> => {
+    const { status } = (await read(SETTINGS)) as {
+      readonly status?: { readonly conditions?: readonly Readonly<Record<string, string>>[] };
+    };
+    const found = status?.conditions?.find(({ type }) => type === 'OLMAvailable');
+    return `${found?.['status'] ?? ''} ${found?.['reason'] ?? ''}`;
+  };
+  const patchAsReplica = (change: JsonObject): Promise<ApiResponse> =>
+    plane.admin.send('PATCH', PATH, change, { ...MERGE, 'impersonate-user': REPLICA_USER });
+
+  before(async () => {
+    plane = await startControlPlane();
+    // The development cluster does not evaluate ValidatingAdmissionPolicies.
+    const namespacePolicy = plane.which === 'kube-apiserver' ? 'installed' : 'none';
+    system = await createSystem(plane, {
+      objectsFor: (port) => localObjects(port, { features: FEATURES, namespacePolicy }),
+    });
+    await system.install();
+    await system.configure({ rollout: { phase: 'Enforce' }, scc: { mode: 'enforce' } });
+    await system.scale(2);
+  });
+  after(async () => {
+    await system.stop().finally(() => plane.stop());
+  });
+
+  test('the replicas are ready without the Operator Lifecycle Manager', async (t) => {
+    t.diagnostic(`ran against: ${plane.title}`);
+    await eventually(async () => assert.equal(await condition(), 'False OLMNotInstalled'));
+  });
+
+  test('an operator enables the label syncer in its namespace, and its copies do not', async () => {
+    for (const name of [NAME, 'openshift-copies'])
+      await succeeds({ apiVersion: 'v1', kind: 'Namespace', metadata: { name } });
+    await succeeds(readFixture<JsonObject>('olm-definitions.yaml'));
+    await succeeds(csv('demo.v1', 'openshift-copies', { 'olm.copiedFrom': NAME }));
+    await succeeds(csv('demo.v1', NAME));
+    await eventually(async () => assert.deepEqual(await marks(), ['true', 'true', 'restricted']), 40_000);
+    assert.deepEqual(await marks('/api/v1/namespaces/openshift-copies'), [undefined, undefined, undefined]);
+    await eventually(async () => assert.equal(await condition(), 'True Installed'), 40_000);
+  });
+
+  test('the policy denies other changes of namespaces to the replicas', async (t) => {
+    if (plane.which !== 'kube-apiserver') {
+      t.skip('needs ValidatingAdmissionPolicies');
+      return;
+    }
+    const permitted =
+      'the replicas of Portcullis may change only these labels and annotations of namespaces: olm.auto-labeler.managed, openshift.io/sa.scc.mcs, openshift.io/sa.scc.supplemental-groups, openshift.io/sa.scc.uid-range, pod-security.kubernetes.io/audit, pod-security.kubernetes.io/audit-version, pod-security.kubernetes.io/enforce, pod-security.kubernetes.io/enforce-version, pod-security.kubernetes.io/warn, pod-security.kubernetes.io/warn-version, security.openshift.io/MinimallySufficientPodSecurityStandard, security.openshift.io/scc.podSecurityLabelSync';
+    const cases: readonly (readonly [change: JsonObject, message: string])[] = [
+      [{ labels: { a: 'b' } }, permitted],
+      [{ labels: { 'kubernetes.io/metadata.name': null, [SYNC]: 'true' }, annotations: { a: 'b' } }, permitted],
+      [
+        { finalizers: ['example.org/hold'] },
+        'the replicas of Portcullis may not change finalizers, owners or the spec of a namespace',
+      ],
+    ];
+    for (const [metadata, message] of cases) {
+      const answer = await patchAsReplica({ metadata });
+      assert.equal(
+        responseMessage(answer),
+        `namespaces "${NAME}" is forbidden: ValidatingAdmissionPolicy 'portcullis-namespaces' with binding 'portcullis-namespaces' denied request: ${message}`,
+      );
+    }
+    assert.equal((await plane.admin.send('PATCH', PATH, { metadata: { labels: { a: 'b' } } }, MERGE)).status, 200);
+  });
+
+  test('the label is restored, and removed with the last operator, by whichever replica leads', async () => {
+    await plane.admin.send('PATCH', PATH, { metadata: { labels: { [SYNC]: 'false' } } }, MERGE);
+    await eventually(async () => assert.deepEqual((await marks())[0], 'true'));
+    const leader = system.replicas.find((replica) => replica.log().some(({ msg }) => msg === 'leadership begins'));
+    assert.ok(leader);
+    await system.retire(leader);
+    assert.equal((await remove(plane.admin, csv('demo.v1', NAME))).status, 200);
+    await eventually(async () => assert.deepEqual((await marks()).slice(0, 2), [undefined, undefined]), 40_000);
+    assert.deepEqual(refusedCalls(await plane.calls()), []);
+  });
+
+  test('without the Operator Lifecycle Manager, the auto-labeler is idle again', async () => {
+    assert.equal((await remove(plane.admin, readFixture<JsonObject>('olm-definitions.yaml'))).status, 200);
+    let count = 0;
+    await eventually(async () => {
+      // The controller checks at each change of a namespace, and twice a minute.
+      await plane.admin.send('PATCH', PATH, { metadata: { labels: { count: String(count++) } } }, MERGE);
+      assert.equal(await condition(), 'False OLMNotInstalled');
+    });
+    await Promise.all(system.replicas.map((replica) => replica.ready()));
+  });
+});
