@@ -153,11 +153,16 @@ function hardenPodContext(state: Application, current: JsonObject): JsonObject {
   applyField(state, context, {
     path,
     field: 'runAsNonRoot',
-    value: isSafe && (!isOpenShift || data.hasImageUser) ? true : undefined,
+    value: isSafe && !isUserSupplied(state) ? true : undefined,
     isConflict: pod.runAsNonRoot === false,
-    obstacle: isSafe ? undefined : 'the pod has no user other than root',
+    obstacle: isSafe || isUserSupplied(state) ? undefined : 'the pod has no user other than root',
   });
   return context;
+}
+
+/** True if SCC admission sets the user of the pod, so that neither `runAsUser` nor `runAsNonRoot` are set. */
+function isUserSupplied({ isOpenShift, data }: Application): boolean {
+  return isOpenShift && data.hasImageUser !== true;
 }
 
 function applySeccomp(state: Application, context: Context, path: string, value: unknown): void {
@@ -255,8 +260,9 @@ function applyContainerUser(state: Application, context: Context, { path, contai
   if (isRoot) applyField(state, context, { path, field: 'runAsUser', value: undefined, isConflict: true });
   if (!isRootAllowed) return;
   const isNonRoot = (readUid(context) ?? uid ?? (state.data.hasImageUser ? 1 : 0)) !== 0;
-  const obstacle = isNonRoot ? undefined : 'the container has no user other than root';
-  applyField(state, context, { path, field: 'runAsNonRoot', value: true, isConflict: true, obstacle });
+  const obstacle = isNonRoot || isUserSupplied(state) ? undefined : 'the container has no user other than root';
+  const value = isUserSupplied(state) ? undefined : true;
+  applyField(state, context, { path, field: 'runAsNonRoot', value, isConflict: true, obstacle });
 }
 
 /** Mounts an emptyDir at the directory that must stay writable, into containers whose root filesystem becomes read-only. */

@@ -105,14 +105,12 @@ suite('hardening of pods of OLM', () => {
     assert.equal(evaluatePod({ spec } as never, { level: 'restricted', version: 'latest' }).allowed, true);
   });
 
-  test('OpenShift supplies the user', () => {
+  test('on OpenShift, root users are removed, because SCC admission supplies the user', () => {
     const { spec, messages } = harden({ ...explicit, ...root }, { isForced: true, isOpenShift: true });
-    const { runAsUser } = spec['securityContext'] as JsonObject;
-    assert.equal(runAsUser, undefined);
-    assert.deepEqual(messages, [
-      'spec.securityContext.runAsNonRoot: false is kept: the pod has no user other than root',
-      'spec.containers[0].securityContext.runAsNonRoot: false is kept: the container has no user other than root',
-    ]);
+    const removed = { runAsUser: undefined, runAsNonRoot: undefined };
+    assert.deepEqual(spec['securityContext'], { ...removed, seccompProfile: RUNTIME_DEFAULT });
+    assert.deepEqual(contextOf(spec), { ...removed, privileged: false, readOnlyRootFilesystem: false, ...RESTRICTED });
+    assert.deepEqual(messages, []);
   });
 
   test('a controller gets a writable /tmp, except where it has one or writes elsewhere', () => {

@@ -1,0 +1,112 @@
+/** The hardening of OLM's pods in an installation without SCCs: before OLM is installed, with and without the label of catalogs. */
+import assert from 'node:assert/strict';
+import { after, before, suite, test } from 'node:test';
+import { OLM_DEFINITIONS } from '../../src/dev-cluster/index.ts';
+import type { JsonObject } from '../../src/kube/types.ts';
+import { objectMetadata, responseObject } from '../support/answers.ts';
+import { createSystem, startControlPlane, type ControlPlane, type System } from '../support/control-plane/index.ts';
+import { apply, create, localObjects } from '../support/control-plane/installation.ts';
+import { refusedCalls } from '../support/control-plane/replica.ts';
+import { eventually } from '../support/eventually.ts';
+
+const CONFIGURATION = '/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations/olm.portcullis.dev';
+const PODS = '/api/v1/namespaces/catalogs/pods?dryRun=All';
+const SETTINGS = '/apis/config.portcullis.dev/v1alpha1/portcullisconfigurations/cluster';
+const MERGE = { 'content-type': 'application/merge-patch+json' };
+const CATALOG = { apiVersion: 'operators.coreos.com/v1alpha1', kind: 'CatalogSource' };
+const RUNTIME_DEFAULT = { type: 'RuntimeDefault' };
+const CONTAINER = {
+  privileged: false,
+  readOnlyRootFilesystem: false,
+  allowPrivilegeEscalation: false,
+  capabilities: { drop: ['ALL'] },
+};
+
+const catalogPod = (name: string, container: string, metadata: JsonObject): JsonObject => ({
+  apiVersion: 'v1',
+  kind: 'Pod',
+  metadata: { name, namespace: 'catalogs', ...metadata },
+  spec: { containers: [{ name: container, image: 'registry.example.com/c:1' }] },
+});
+
+suite('hardening of the pods of OLM', () => {
+  let plane: ControlPlane;
+  let system: System;
+  before(async () => {
+    plane = await startControlPlane();
+    system = await createSystem(plane, {
+      objectsFor: (port) =>
+        localObjects(port, {
+          features: { scc: false, rollout: false, kubelet: false, olm: true },
+          policy: { scc: { mode: 'off' }, olm: { hardening: { mode: 'fill' } } },
+        }),
+    });
+    await system.install();
+    await system.scale(1);
+    await system.settled(1);
+  });
+  after(async () => {
+    await system.stop().finally(() => plane.stop());
+  });
+
+  const contexts = async (pod: JsonObject) => {
+    const answer = await plane.admin.send('POST', PODS, pod);
+    assert.equal(answer.status, 201, answer.text);
+    const { securityContext, containers } = responseObject(answer)['spec'] as {
+      readonly securityContext: JsonObject;
+      readonly containers: readonly { readonly securityContext?: JsonObject }[];
+    };
+    return { pod: securityContext, container: containers[0]?.securityContext, warnings: answer.warnings };
+  };
+
+  test('environment', (t) => t.diagnostic(`ran against: ${plane.title}`));
+
+  test('without OLM, replicas are ready and the webhooks fail open', async () => {
+    await eventually(async () => {
+      const { webhooks } = responseObject(await plane.admin.send('GET', CONFIGURATION));
+      assert.deepEqual(
+        (webhooks as readonly JsonObject[]).map(({ name, failurePolicy }) => [name, failurePolicy]),
+        [
+          ['harden.olm.portcullis.dev', 'Ignore'],
+          ['unlabeled.harden.olm.portcullis.dev', 'Ignore'],
+        ],
+      );
+    }, 30_000);
+  });
+
+  test('catalog pods are hardened, with the label and with an owner only', async () => {
+    await apply(plane.admin, OLM_DEFINITIONS);
+    await create(plane.admin, { apiVersion: 'v1', kind: 'Namespace', metadata: { name: 'catalogs' } });
+    const spec = { sourceType: 'grpc', image: 'i', grpcPodConfig: { securityContextConfig: 'restricted' } };
+    const source = { ...CATALOG, metadata: { name: 'cat', namespace: 'catalogs' }, spec };
+    await eventually(async () => assert.equal((await create(plane.admin, source)).status, 201));
+    const { uid } = objectMetadata(
+      responseObject(
+        await plane.admin.send('GET', '/apis/operators.coreos.com/v1alpha1/namespaces/catalogs/catalogsources/cat'),
+      ),
+    );
+    const serving = catalogPod('serving', 'registry-server', { labels: { 'olm.catalogSource': 'cat' } });
+    await eventually(async () => {
+      assert.deepEqual(await contexts(serving), {
+        pod: { runAsUser: 1001, runAsNonRoot: true, seccompProfile: RUNTIME_DEFAULT },
+        container: CONTAINER,
+        warnings: [],
+      });
+    }, 30_000);
+    const bundle = catalogPod('bundle', 'registry-grpc', { ownerReferences: [{ ...CATALOG, name: 'cat', uid }] });
+    assert.deepEqual(await contexts(bundle), {
+      pod: { seccompProfile: RUNTIME_DEFAULT },
+      container: CONTAINER,
+      warnings: [],
+    });
+    const other = await contexts(catalogPod('other', 'web', { labels: { app: 'web' } }));
+    assert.deepEqual(other, { pod: {}, container: undefined, warnings: [] });
+  });
+
+  test('the webhooks are removed when the mode is off, and no request was denied', async () => {
+    const body = { spec: { olm: { hardening: { mode: 'off' } } } };
+    assert.equal((await plane.admin.send('PATCH', SETTINGS, body, MERGE)).status, 200);
+    await eventually(async () => assert.equal((await plane.admin.send('GET', CONFIGURATION)).status, 404), 15_000);
+    assert.deepEqual(refusedCalls(await plane.calls()), []);
+  });
+});
