@@ -94,6 +94,7 @@ const PUBLIC_FILES: ReadonlyMap<string, readonly string[]> = new Map([
       'cluster.ts',
       'connection.ts',
       'event-recorder.ts',
+      'kubelet.ts',
       'lists.ts',
       'live-cluster.ts',
       'network-error.ts',

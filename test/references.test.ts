@@ -103,7 +103,8 @@ suite('the documents describe valid settings', () => {
   test('docs/reference.md lists the defaults of all fields', () => {
     const [all = assert.fail('no example')] = findSettings(reference);
     // Explicit values of these fields are recorded as such.
-    const explicit = { spec: { scc: { identity: 'accurate', brokenSCC: 'skip', unprocessedPods: 'pass' } } };
+    const scc = { identity: 'accurate', brokenSCC: 'skip', unprocessedPods: 'pass' };
+    const explicit = { spec: { scc, kubelet: {} } };
     const [listed, expected] = [all, explicit].map((one) => JSON.stringify(decodeSettings(one, options), undefined, 2));
     assert.equal(listed, expected);
     const sections = (all as { readonly spec: Readonly<Record<string, object>> }).spec;

@@ -1,7 +1,7 @@
 /** Complete lists of resources, page by page, and a snapshot of several kinds. */
 import { UserError } from '../config/files.ts';
 import { metadataProblem } from '../kube/names.ts';
-import { getApiVersion, resourceName, resourcePath, RESOURCES } from '../kube/resources.ts';
+import { resourceName, resourcePath, RESOURCES, typeMeta } from '../kube/resources.ts';
 import { ApiError } from '../kube/status.ts';
 import { isObject, type JsonObject, type Kind, type Kinds } from '../kube/types.ts';
 import type { Connection } from './connection.ts';
@@ -122,7 +122,7 @@ export async function listAll(
   connection: Connection,
   { kind, namespace, labelSelector, isMetadataOnly = false, signal, pageSize, onPage }: ListRequest,
 ): Promise<readonly Kinds[Kind][]> {
-  const type = { apiVersion: getApiVersion(kind), kind };
+  const type = typeMeta(kind);
   const query = {
     ...(kind === 'Namespace' && namespace !== undefined ? { fieldSelector: `metadata.name=${namespace}` } : {}),
     ...(labelSelector === undefined ? {} : { labelSelector }),

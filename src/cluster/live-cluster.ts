@@ -2,7 +2,7 @@
  * A cluster that is reached through its API server. Reflectors keep the store up to date; writes go to the API server.
  * While the API server is unavailable, the store keeps its last state.
  */
-import { findKind, getApiVersion, objectPath, resourcePath, RESOURCES, type ResourceInfo } from '../kube/resources.ts';
+import { findKind, objectPath, resourcePath, RESOURCES, typeMeta, type ResourceInfo } from '../kube/resources.ts';
 import { isObject, type JsonObject, type Kind, type Kinds, type KubeObject } from '../kube/types.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
 import type { Logger } from '../telemetry/logger.ts';
@@ -320,7 +320,7 @@ function pathFor(kind: Kind, { metadata }: KubeObject): string {
 
 /** Objects of the store may lack apiVersion and kind, which request bodies need. */
 function withType(kind: Kind, object: KubeObject): KubeObject {
-  return { apiVersion: getApiVersion(kind), kind, ...object };
+  return { ...typeMeta(kind), ...object };
 }
 
 /** Returns true if the result of a deletion is an object that exists until its finalizers or grace period end. */

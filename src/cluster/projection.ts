@@ -4,8 +4,9 @@
  */
 import { deepEqual } from '../kube/equality.ts';
 import { podTemplatePath } from '../kube/pod.ts';
-import { getApiVersion, RESOURCES } from '../kube/resources.ts';
+import { getApiVersion, RESOURCES, typeMeta } from '../kube/resources.ts';
 import { isObject, type JsonObject, type Kind, type Kinds } from '../kube/types.ts';
+import { KUBELET_CONDITION } from '../kube/well-known.ts';
 
 /** The projection of one kind. */
 export interface Projection {
@@ -19,7 +20,8 @@ export interface Projection {
 export function createProjections(): (kind: Kind) => Projection {
   const share = createObjectPool();
   return (kind) => {
-    const context = { type: { apiVersion: getApiVersion(kind), kind }, share };
+    const context = { kind, type: typeMeta(kind), share };
+    if (kind === 'Node') return { project: (object) => projectNode(object, context), isSame: isSameContent };
     if (kind === 'Pod') return { project: (object) => projectPod(object, context), isSame: isSameContent };
     const path = podTemplatePath(RESOURCES[kind].group, kind);
     if (path) return { project: (object) => projectWorkload(path, object, context), isSame: isSameContent };
@@ -30,7 +32,8 @@ export function createProjections(): (kind: Kind) => Projection {
 }
 
 interface Context {
-  readonly type: { readonly apiVersion: string; readonly kind: Kind };
+  readonly kind: Kind;
+  readonly type: { readonly apiVersion: string; readonly kind: string };
   readonly share: Share;
 }
 
@@ -58,10 +61,39 @@ function projectPod({ metadata, spec, status }: JsonObject, context: Context): K
   return pod;
 }
 
+/** The conditions of a node that are kept, without the time of their last heartbeat, and its fields about the kubelet. */
+const NODE_CONDITIONS: readonly unknown[] = ['Ready', KUBELET_CONDITION];
+const NODE_STATUS: Selection = {
+  members: {
+    nodeInfo: { members: { kubeletVersion: 'all', bootID: 'all' } },
+    conditions: {
+      items: { members: { type: 'all', status: 'all', reason: 'all', message: 'all', lastTransitionTime: 'all' } },
+    },
+  },
+};
+
+/** A node reports its status several times a minute. Only the part about its kubelet is kept. */
+function projectNode({ metadata, spec, status }: JsonObject, { type, share }: Context): Kinds[Kind] {
+  const node: JsonObject = {
+    ...type,
+    metadata: isObject(metadata) ? projectMetadata(metadata, share, ['managedFields'], isRead) : {},
+    ...(isObject(spec) ? { spec: select(spec, { members: { taints: 'all' } }) } : {}),
+    ...(isObject(status) ? { status: select(withoutOtherConditions(status), NODE_STATUS) } : {}),
+  };
+  return node;
+}
+
+function withoutOtherConditions(status: JsonObject): JsonObject {
+  const { conditions } = status;
+  if (!Array.isArray(conditions)) return status;
+  const isKept = (one: unknown): boolean => isObject(one) && NODE_CONDITIONS.includes(one['type']);
+  return { ...status, conditions: conditions.filter(isKept) };
+}
+
 /** Keeps the template of a workload at its path. A workload that belongs to another stored workload is not stored. */
 function projectWorkload(path: readonly string[], object: JsonObject, context: Context): Kinds[Kind] | undefined {
-  const { type, share } = context;
-  if (hasStoredOwner(type.kind, object)) return undefined;
+  const { kind, type, share } = context;
+  if (hasStoredOwner(kind, object)) return undefined;
   const workload: JsonObject = {
     ...type,
     metadata: partialMetadata(object['metadata'], context),
@@ -185,9 +217,9 @@ const COMMON_MEMBERS: Partial<Readonly<Record<Kind, readonly string[]>>> = {
 };
 
 function projectWhole(object: JsonObject, context: Context): Kinds[Kind] {
-  const { type, share } = context;
+  const { kind, type, share } = context;
   const whole: Record<string, unknown> = { ...object, ...type };
-  for (const name of COMMON_MEMBERS[type.kind] ?? []) if (whole[name] != null) whole[name] = share(whole[name]);
+  for (const name of COMMON_MEMBERS[kind] ?? []) if (whole[name] != null) whole[name] = share(whole[name]);
   if (isObject(object['metadata'])) whole['metadata'] = wholeMetadata(object['metadata'], context);
   else delete whole['metadata'];
   return whole;
@@ -201,11 +233,11 @@ export const WITH_OWNERSHIP: ReadonlySet<Kind> = new Set([
 ]);
 
 /** Kinds that this program never replaces, so that a dropped annotation is not lost. */
-const READ_ONLY: ReadonlySet<Kind> = new Set(['Node', 'ServiceAccount', 'Role', 'RoleBinding']);
+const READ_ONLY: ReadonlySet<Kind> = new Set(['ServiceAccount', 'Role', 'RoleBinding']);
 
 const LAST_APPLIED = 'kubectl.kubernetes.io/last-applied-configuration';
 
-function wholeMetadata(metadata: JsonObject, { type: { kind }, share }: Context): JsonObject {
+function wholeMetadata(metadata: JsonObject, { kind, share }: Context): JsonObject {
   if (!WITH_OWNERSHIP.has(kind)) {
     return projectMetadata(metadata, share, ['managedFields'], (key) => !READ_ONLY.has(kind) || key !== LAST_APPLIED);
   }
@@ -223,9 +255,12 @@ const UNREAD: readonly string[] = ['managedFields', 'labels', 'generateName', 'c
 /** The domains of annotations that decisions read. Other annotations, such as those of networks, differ in each pod. */
 const READ_DOMAIN = /^(?:[^/]*\.)?(?:kubernetes\.io|k8s\.io|openshift\.io|portcullis\.dev)\//;
 
+function isRead(annotation: string): boolean {
+  return annotation !== LAST_APPLIED && (!annotation.includes('/') || READ_DOMAIN.test(annotation));
+}
+
 function partialMetadata(metadata: unknown, { share }: Context): JsonObject {
   if (!isObject(metadata)) return {};
-  const isRead = (key: string): boolean => key !== LAST_APPLIED && (!key.includes('/') || READ_DOMAIN.test(key));
   return projectMetadata(metadata, share, UNREAD, isRead);
 }
 

@@ -80,6 +80,8 @@ export interface SccAdmissionSettings extends SccSettings {
 
 /** The minimum version of kubelets, and how it is enforced. */
 export interface KubeletSettings {
+  /** True if the document has the section `spec.kubelet`, which may be empty. */
+  readonly isOn: boolean;
   /** Absent: no minimum. A minimum of `nodes.config.openshift.io` takes precedence. */
   readonly minimumVersion?: string;
   readonly authorizer: { readonly mode: 'recoverable' | 'strict' };
@@ -317,13 +319,14 @@ const MINIMUM_VERSION = /^(?:(?:0|[1-9]\d*)\.){2}(?:0|[1-9]\d*)$/;
 /** The message of OpenShift, with its misspelling. */
 const VERSION_FORMAT = 'minmumKubeletVersion must be in a semver compatible format of x.y.z, or empty';
 
-function toKubelet(kubelet: Spec['kubelet'] = {}, errors: FieldError[]): KubeletSettings {
-  const { minimumVersion = '', exemptNodes, authorizer, admission, taint = false } = kubelet;
+function toKubelet(kubelet: Spec['kubelet'], errors: FieldError[]): KubeletSettings {
+  const { minimumVersion = '', exemptNodes, authorizer, admission, taint = false } = kubelet ?? {};
   if (minimumVersion !== '' && !MINIMUM_VERSION.test(minimumVersion)) {
     errors.push(invalidValue('spec.kubelet.minimumVersion', minimumVersion, VERSION_FORMAT));
   }
   if (exemptNodes) errors.push(...findSelectorErrors('spec.kubelet.exemptNodes', exemptNodes));
   return {
+    isOn: kubelet !== undefined,
     ...(minimumVersion === '' ? {} : { minimumVersion }),
     authorizer: { mode: 'recoverable', ...authorizer },
     admission: { ratchet: true, strictNodes: false, certificates: false, nodeWrites: false, ...admission },

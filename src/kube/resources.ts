@@ -3,6 +3,8 @@ import type { GroupVersionResource, Kind, KubeObject } from './types.ts';
 
 export interface ResourceInfo extends GroupVersionResource {
   readonly scope: 'Cluster' | 'Namespaced';
+  /** The kind in objects, if it is not the name in `Kinds`. */
+  readonly kind?: string;
   /** The path of the pod template in an object of the kind. */
   readonly podTemplate?: readonly string[];
 }
@@ -51,6 +53,8 @@ export const RESOURCES: Readonly<Record<Kind, ResourceInfo>> = {
   FeatureGate: clusterScoped('config.openshift.io/v1', 'featuregates'),
   ClusterServiceVersion: namespaced('operators.coreos.com/v1alpha1', 'clusterserviceversions'),
   CatalogSource: namespaced('operators.coreos.com/v1alpha1', 'catalogsources'),
+  NodesConfig: { ...clusterScoped('config.openshift.io/v1', 'nodes'), kind: 'Node' },
+  MachineConfigPool: clusterScoped('machineconfiguration.openshift.io/v1', 'machineconfigpools'),
   Report: namespaced('openreports.io/v1alpha1', 'reports'),
 };
 
@@ -67,6 +71,16 @@ export function findKind({ group, resource }: Pick<ResourceInfo, 'group' | 'reso
 export function getApiVersion(kind: Kind): string {
   const { group, version } = RESOURCES[kind];
   return group === '' ? version : `${group}/${version}`;
+}
+
+/** Returns the apiVersion and the kind of objects. */
+export function typeMeta(kind: Kind): { readonly apiVersion: string; readonly kind: string } {
+  return { apiVersion: getApiVersion(kind), kind: RESOURCES[kind].kind ?? kind };
+}
+
+/** Returns the kinds whose objects have the kind: several if API groups share the name. */
+export function findKindsNamed(name: string): readonly Kind[] {
+  return [...KINDS.values()].filter((kind) => typeMeta(kind).kind === name);
 }
 
 /** A kind of this program, or any resource. */

@@ -131,6 +131,8 @@ export interface Kinds extends WorkloadKinds {
   FeatureGate: FeatureGate;
   ClusterServiceVersion: ClusterServiceVersion;
   CatalogSource: CatalogSource;
+  NodesConfig: NodesConfig;
+  MachineConfigPool: MachineConfigPool;
   Report: Report;
 }
 
@@ -198,7 +200,14 @@ export interface PortcullisConfiguration extends KubeObject {
     /** The generation that each replica applies. */
     readonly replicas?: readonly { readonly name: string; readonly generation: number }[];
     /** The minimum kubelet version that is enforced, and the one from which feature gates are computed. */
-    readonly kubelet?: { readonly minimumVersion?: string; readonly renderedMinimumVersion?: string };
+    readonly kubelet?: {
+      readonly minimumVersion?: string;
+      readonly renderedMinimumVersion?: string;
+      /** The object that requests the minimum. */
+      readonly source?: string;
+      /** While a lower minimum waits for nodes: the configuration of each node before, by pool. */
+      readonly pools?: readonly { readonly name: string; readonly members: readonly string[] }[];
+    };
   };
 }
 
@@ -227,6 +236,31 @@ export interface FeatureGate extends KubeObject {
         }[]
       | null;
   } | null;
+}
+
+/**
+ * The configuration of the nodes of a cluster: the kind `Node` of the group `config.openshift.io`. The only object is named
+ * `cluster`.
+ * @see https://github.com/openshift/api/blob/master/config/v1/types_node.go
+ */
+export interface NodesConfig extends KubeObject {
+  readonly spec?: {
+    /** `''`: no minimum. */
+    readonly minimumKubeletVersion?: string | null;
+    readonly workerLatencyProfile?: string | null;
+  } | null;
+}
+
+/**
+ * A group of nodes with one configuration.
+ * @see https://github.com/openshift/api/blob/master/machineconfiguration/v1/types.go
+ */
+export interface MachineConfigPool extends KubeObject {
+  readonly status?: {
+    readonly observedGeneration?: number;
+    readonly machineCount?: number;
+    readonly updatedMachineCount?: number;
+  };
 }
 
 /** The object that a report or a result refers to. */

@@ -130,3 +130,18 @@ export const POD_SECURITY_GENERATION_ANNOTATION = 'portcullis.dev/pod-security-g
 /** On the ConfigMap: the handling of enforce labels (`Enforce`, `Hold` or `Advise`), and the time of the last raise. */
 export const LABEL_SYNC_MODE_ANNOTATION = 'portcullis.dev/label-sync-mode';
 export const RAISED_AT_ANNOTATION = 'portcullis.dev/raised-at';
+
+/** The condition of nodes whose kubelet is below the minimum version. */
+export const KUBELET_CONDITION = 'KubeletVersionBelowMinimum';
+
+/** On a node whose status cannot be written, in place of the condition: `ok`, `outdated` or `unknown`. */
+export const KUBELET_STATE_ANNOTATION = 'portcullis.dev/kubelet-version-state';
+
+/** The optional taint of nodes whose kubelet is below the minimum version. */
+export const KUBELET_TAINT = 'portcullis.dev/kubelet-outdated';
+
+/**
+ * The rendered minimum, or `none`. On a node: its kubelet was configured for it. On the PortcullisConfiguration: a kubelet of
+ * each pool was.
+ */
+export const RENDERED_MINIMUM_ANNOTATION = 'portcullis.dev/rendered-minimum-kubelet-version';

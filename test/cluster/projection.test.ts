@@ -214,3 +214,44 @@ describe('metadata', () => {
     assert.equal(a.metadata?.name, 'a');
   });
 });
+
+test('a node is kept with its labels, its taints and the state of its kubelet', () => {
+  const heartbeat = { lastHeartbeatTime: '2026-01-02T03:04:05Z' };
+  const ready = { type: 'Ready', status: 'True', reason: 'KubeletReady', lastTransitionTime: '2026-01-01T00:00:00Z' };
+  const metadata = { name: 'node-1', uid: 'u', labels: { type: 'kwok' } };
+  const taints = [{ key: 'a', effect: 'NoSchedule' }];
+  const nodeInfo = { kubeletVersion: 'v1.33.0', bootID: 'b' };
+  const node = {
+    metadata: { ...metadata, managedFields: [{ manager: 'kubelet' }], annotations: { 'csi.volume/ids': 'x' } },
+    spec: { taints, podCIDR: '10.0.0.0/24' },
+    status: {
+      nodeInfo: { ...nodeInfo, machineID: 'm' },
+      images: [{ names: ['web:1'] }],
+      conditions: [
+        { type: 'MemoryPressure', status: 'False' },
+        { ...ready, ...heartbeat },
+      ],
+    },
+  };
+  const expected = {
+    apiVersion: 'v1',
+    kind: 'Node',
+    metadata: { ...metadata, annotations: {} },
+    spec: { taints },
+    status: { nodeInfo, conditions: [ready] },
+  };
+  assert.deepEqual(keep('Node', node), expected);
+  const odd = { metadata, spec: 7, status: { nodeInfo: null, conditions: 'x' } };
+  const kept = { apiVersion: 'v1', kind: 'Node', metadata, status: odd.status };
+  assert.deepEqual(keep('Node', odd), kept);
+});
+
+test('the configuration of nodes has the kind of its API group', () => {
+  const spec = { minimumKubeletVersion: '1.33.0' };
+  assert.deepEqual(keep('NodesConfig', { metadata: { name: 'cluster' }, spec }), {
+    apiVersion: 'config.openshift.io/v1',
+    kind: 'Node',
+    metadata: { name: 'cluster' },
+    spec,
+  });
+});

@@ -13,7 +13,7 @@ import { completePod, type CustomPodSource } from '../../kube/controller-pod.ts'
 import { applyDefaults } from '../../kube/defaults.ts';
 import { matchesLabelSelector, parseLabelSelector } from '../../kube/label-selector.ts';
 import { metadataProblem } from '../../kube/names.ts';
-import { getApiVersion, objectName, objectPath, RESOURCES } from '../../kube/resources.ts';
+import { findKindsNamed, getApiVersion, objectName, objectPath, RESOURCES } from '../../kube/resources.ts';
 import { ApiError } from '../../kube/status.ts';
 import { CONFIGURATION_NAME } from '../../kube/well-known.ts';
 import { compareBytes, quote } from '../../kube/text.ts';
@@ -314,10 +314,11 @@ function fillStore(store: WritableStore, objects: readonly ManifestObject[], nam
   const ordered = objects.toSorted((a, b) => Number(a.kind === 'Pod') - Number(b.kind === 'Pod'));
   return ordered.flatMap((object) => {
     const { apiVersion, kind: name, value } = object;
-    const kind = Object.hasOwn(RESOURCES, name) ? (name as Kind) : undefined;
+    const kinds = findKindsNamed(name);
+    const kind = kinds.find((one) => getApiVersion(one) === apiVersion) ?? kinds[0];
     if (kind === undefined || SERVER_KINDS.has(kind)) return [];
     if (apiVersion !== getApiVersion(kind)) {
-      const message = `no kind ${quote(kind)} is registered for version ${quote(apiVersion)}`;
+      const message = `no kind ${quote(name)} is registered for version ${quote(apiVersion)}`;
       return GROUPS.has(apiGroup(apiVersion)) ? [errorAt(object, ['apiVersion'], message)] : [];
     }
     const result = readMetadata(value, RESOURCES[kind].scope === 'Cluster' ? undefined : namespace);
