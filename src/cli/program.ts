@@ -21,6 +21,7 @@ const MANIFESTS = 'Manifests, workloads and namespaces:';
 const SCCS = 'Security context constraints (SCCs):';
 const ROLLOUT = 'Rollout of enforcement:';
 const OLM = 'Operators (Operator Lifecycle Manager):';
+const KUBELETS = 'Minimum kubelet version:';
 const INSTALLATION = 'Installation:';
 
 /** All commands, in the order of the help. */
@@ -104,6 +105,24 @@ export const COMMANDS: readonly CommandEntry[] = [
     OLM,
     'Propose hardened security contexts and labels for the Operator Lifecycle Manager',
     () => import('./commands/olm-harden.ts'),
+  ),
+  entry(
+    'kubelet status',
+    KUBELETS,
+    'Show the minimum kubelet version, and the nodes below it',
+    () => import('./commands/kubelet-status.ts'),
+  ),
+  entry(
+    'kubelet plan',
+    KUBELETS,
+    'List the nodes that a minimum kubelet version would keep out',
+    () => import('./commands/kubelet-plan.ts'),
+  ),
+  entry(
+    'kubelet gates',
+    KUBELETS,
+    'Render feature gates by the minimum kubelet version',
+    () => import('./commands/kubelet-gates.ts'),
   ),
   entry(
     'install',

@@ -1,0 +1,159 @@
+import { readObjects } from '../inventory/manifests.ts';
+import { readInventory } from '../inventory/inventory.ts';
+import { UserError } from '../../config/files.ts';
+import { getApiVersion } from '../../kube/resources.ts';
+import type { FeatureGate, Result } from '../../kube/types.ts';
+import {
+  GATE_REQUIREMENTS,
+  readGateBlocks,
+  renderFeatureGates,
+  type ComponentVersion,
+  type GateBlock,
+  type GateLists,
+  type GateRendering,
+} from '../../policy/kubelet/feature-gates.ts';
+import { defineCommand, EXIT, type Io } from '../command.ts';
+import { gatherKubelets, kubeletOptions, minimumVersion } from '../kubelet.ts';
+import { option, text, type Values } from '../options.ts';
+import { printReport, printTable, withHeader } from '../output/print.ts';
+
+const DETAILS = `
+Renders the feature gates of OpenShift for a minimum kubelet version: a gate that requires a version is on only
+if the minimum is that version or newer. Gates of preview feature sets and gates of spec.customNoUpgrade.enabled
+stay on, with a warning. The command changes nothing.
+
+The gates are those of FeatureGate objects, of a cluster or of manifests. The entry of each object is the list of
+its feature set; several manifests complete each other. Gates without requiredMinimumComponentVersions have the
+requirements that OpenShift assigned: ${[...GATE_REQUIREMENTS.keys()].join(', ')}: 1.30.0.
+
+The table lists the gates with a requirement; -o json and -o yaml print the complete status.
+
+Exit codes:
+  0  success
+  1  a gate is on although kubelets may be older than it requires
+  2  wrong usage, or the input cannot be read
+
+Examples:
+  portcullis kubelet gates
+  portcullis kubelet gates --minimum 1.33.0
+  portcullis kubelet gates -f featuregate.yaml --minimum 1.30.0 -o yaml
+`;
+
+const options = {
+  ...kubeletOptions,
+  minimum: option('VERSION', (value) => minimumVersion(value).text, undefined, {
+    help: 'The minimum to render; by default the rendered minimum of the cluster',
+  }),
+  version: option('VERSION', text, undefined, {
+    help: 'The version whose entry in status.featureGates is rendered; by default the first',
+  }),
+};
+
+/** Renders feature gates by the minimum kubelet version. */
+export const command = defineCommand({
+  details: DETAILS,
+  options,
+  async run(values, _operands, io) {
+    const { gates, minimum } = await gatherGates(values, io);
+    const sets = new Map(gates.map(({ set, lists }) => [set, lists]));
+    const rendered = gates.map((subject) => ({ ...subject, ...unwrap(render(subject, { sets, minimum }), subject) }));
+    const featureGates = rendered.map(({ object, status, warnings }) => ({
+      metadata: { name: object.metadata?.name },
+      spec: object.spec ?? {},
+      status: { featureGates: status },
+      warnings,
+    }));
+    printReport(io, values.output, { minimum, featureGates }, (style) =>
+      rendered.flatMap(({ set, status: [block], warnings }) => [
+        printGates(block, set, values),
+        ...warnings.map((gate) => `${style('yellow', 'Warning:')} ${gate} is on, and kubelets may be older\n`),
+      ]),
+    );
+    return rendered.every(({ warnings }) => warnings.length === 0) ? EXIT.passed : EXIT.violations;
+  },
+});
+
+/** A FeatureGate and the entry of its status that is rendered. */
+interface Subject {
+  readonly object: FeatureGate;
+  readonly block: GateBlock;
+  /** The feature set whose lists the entry contains. */
+  readonly set: string;
+  readonly lists: GateLists;
+}
+
+/** Without `--minimum`, manifests have the minimum of the settings among them. */
+async function gatherGates(values: Values<typeof options>, io: Io) {
+  const isCluster = values.filename.length === 0;
+  const facts = values.minimum === undefined ? await gatherKubelets(values, io, ['FeatureGate']) : undefined;
+  const store =
+    facts?.store ?? (isCluster ? (await readInventory(values, io, { kinds: ['FeatureGate'] })).store : undefined);
+  const objects = isCluster ? (store?.list('FeatureGate') ?? []) : await readGates(values.filename, io);
+  if (objects.length === 0) {
+    const fix = isCluster ? 'the cluster serves none: name a manifest with -f' : 'the manifests contain none';
+    throw new UserError(`no FeatureGate of ${getApiVersion('FeatureGate')}: ${fix}`);
+  }
+  const { requested = '', rendered = '' } = facts?.minimums ?? {};
+  const minimum = values.minimum ?? (isCluster ? rendered : requested);
+  return { minimum, gates: objects.map((object) => toSubject(object, values.version)) };
+}
+
+/** All objects have the name `cluster`: the store would keep one only. */
+async function readGates(paths: readonly string[], io: Io): Promise<readonly FeatureGate[]> {
+  const objects = await readObjects(paths, io);
+  const isGate = ({ kind, apiVersion }: (typeof objects)[number]): boolean =>
+    kind === 'FeatureGate' && apiVersion === getApiVersion('FeatureGate');
+  return objects.filter(isGate).map(({ value }): FeatureGate => value);
+}
+
+function toSubject(object: FeatureGate, version: string | undefined): Subject {
+  const blocks = readGateBlocks(object);
+  const block = version === undefined ? blocks[0] : blocks.find((one) => one.version === version);
+  const featureSet = object.spec?.featureSet ?? '';
+  if (block === undefined) {
+    const which = version === undefined ? 'no entry' : `no entry of version ${version}`;
+    throw new UserError(`FeatureGate of the feature set ${featureSet || 'Default'}: status.featureGates has ${which}`);
+  }
+  // The lists of custom gates are those of the feature set Default, with the changes of the user.
+  const set = featureSet === '' || featureSet === 'CustomNoUpgrade' ? 'Default' : featureSet;
+  const names = (entries: GateBlock['enabled']): readonly string[] => entries.map(({ name }) => name);
+  return { object, block, set, lists: { enabled: names(block.enabled), disabled: names(block.disabled) } };
+}
+
+function render(
+  { object, block }: Subject,
+  { sets, minimum }: { readonly sets: ReadonlyMap<string, GateLists>; readonly minimum: string },
+): Result<GateRendering> {
+  const { featureSet, customNoUpgrade: custom } = object.spec ?? {};
+  const described = [...block.enabled, ...block.disabled].flatMap(
+    ({ name, requiredMinimumComponentVersions: required }): [string, readonly ComponentVersion[]][] =>
+      required ? [[name, required]] : [],
+  );
+  const status = readGateBlocks(object);
+  return renderFeatureGates({
+    version: block.version,
+    history: status.map(({ version }) => version),
+    featureSet: featureSet ?? '',
+    custom: custom ? { enabled: custom.enabled ?? [], disabled: custom.disabled ?? [] } : undefined,
+    minimum,
+    sets,
+    requirements: new Map([...GATE_REQUIREMENTS, ...described]),
+    status,
+  });
+}
+
+function unwrap(result: Result<GateRendering>, { set }: Subject): GateRendering {
+  if ('value' in result) return result.value;
+  throw new UserError(`FeatureGate of the feature set ${set}: ${result.error}`);
+}
+
+function printGates({ version, enabled, disabled }: GateBlock, set: string, values: Values<typeof options>): string {
+  const rows = [...enabled, ...disabled].flatMap((entry) => {
+    const { name, requiredMinimumComponentVersions: required } = entry;
+    if (!required) return [];
+    const needs = required.map((one) => `${one.component} ${one.version}`).join(', ');
+    return [[name, enabled.includes(entry) ? 'on' : 'off', needs, set, version]];
+  });
+  const header = ['GATE', 'STATE', 'REQUIRES', 'FEATURE SET', 'VERSION'];
+  return rows.length === 0 ? `No gate of ${set} requires a version.\n` : printTable(withHeader(header, rows, values));
+}

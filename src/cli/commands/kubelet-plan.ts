@@ -1,0 +1,82 @@
+import type { Pod } from '../../kube/types.ts';
+import { compareMinimums } from '../../policy/kubelet/transition.ts';
+import { defineCommand, EXIT } from '../command.ts';
+import { gatherKubelets, isBelow, kubeletOptions, minimumVersion, printNodes, reportNodes } from '../kubelet.ts';
+import { mapped, option, UsageError } from '../options.ts';
+import { assumptionBlocks, printCount, printReport } from '../output/print.ts';
+
+const DETAILS = `
+Lists the nodes that a minimum kubelet version would keep out, and the pods on them. The command changes
+nothing. An enforced minimum denies a node with an older kubelet all requests except those for its own Node
+and for access reviews: it is lost until its kubelet is upgraded. In mode strict, an upgraded kubelet cannot report
+its version either: upgrade first.
+
+Exit codes:
+  0  no node would be kept out
+  1  some nodes would be kept out: upgrade or remove them first
+  2  wrong usage, or the input cannot be read
+
+Examples:
+  portcullis kubelet plan --minimum 1.33.0
+  portcullis kubelet plan --minimum 1.33.0 -o json
+  portcullis kubelet plan --minimum 1.33.0 -f nodes.yaml
+`;
+
+/** What a node below the minimum cannot do, in the order of the consequences. */
+const EFFECTS = [
+  'Leases are not renewed: the node becomes NotReady, and its pods are evicted.',
+  'Pods are not read: no pod starts on the node, and the status of its pods is not updated.',
+  'Secrets and config maps are not read: running pods keep their old values.',
+  'Certificates are not renewed, and tokens of service accounts are not issued.',
+];
+
+const CONTROL_PLANE = ['control-plane', 'master'];
+
+/** Lists the nodes that a minimum kubelet version would keep out. */
+export const command = defineCommand({
+  details: DETAILS,
+  options: {
+    ...kubeletOptions,
+    minimum: mapped(
+      option('VERSION', minimumVersion, undefined, { help: 'The minimum to plan: 1.33.0' }),
+      (minimum) => {
+        if (minimum === undefined) throw new UsageError('--minimum is required: a Kubernetes version such as 1.33.0');
+        return minimum;
+      },
+    ),
+  },
+  async run({ minimum, ...options }, _operands, io) {
+    const facts = await gatherKubelets(options, io, ['Node', 'Pod']);
+    const { assumptions, minimums, store } = facts;
+    const pods = Map.groupBy(store.list('Pod').filter(isRunning), ({ spec }) => spec?.nodeName);
+    const nodes = reportNodes(facts, minimum).map((node) => ({ ...node, pods: pods.get(node.name)?.length ?? 0 }));
+    const lost = nodes.filter(isBelow);
+    const lostPods = lost.reduce((sum, one) => sum + one.pods, 0);
+    const controlPlane = lost.filter(({ roles }) => roles.some((role) => CONTROL_PLANE.includes(role)));
+    const notes = [
+      ...(controlPlane.length === 0
+        ? []
+        : [`Control plane nodes are among them: ${controlPlane.map(({ name }) => name).join(', ')}.`]),
+      ...(compareMinimums(minimum.text, minimums.enforced) < 0
+        ? [`The minimum ${minimums.enforced} is enforced: ${minimum.text} is lower, and admits older kubelets.`]
+        : []),
+    ];
+    const effects = lost.length === 0 ? [] : EFFECTS;
+    const summary = { nodes: nodes.length, lost: lost.length, pods: lostPods };
+    const data = { minimum: minimum.text, enforced: minimums.enforced, summary, nodes, effects, notes, assumptions };
+    printReport(io, options.output, data, (style) => [
+      ...(nodes.length === 0 ? [] : [printNodes(nodes, options, style, { PODS: ({ pods }) => String(pods) })]),
+      ...(effects.length === 0
+        ? []
+        : [`On nodes below the minimum:\n${effects.map((line) => `  ${line}\n`).join('')}`]),
+      ...notes.map((note) => `${note}\n`),
+      ...assumptionBlocks(assumptions),
+      `${style('bold', `${lost.length} of ${printCount(nodes.length, 'node')} would be kept out by the minimum ${minimum.text}, with ${printCount(lostPods, 'pod')}`)}\n`,
+    ]);
+    return lost.length === 0 ? EXIT.passed : EXIT.violations;
+  },
+});
+
+function isRunning({ status }: Pod): boolean {
+  return status?.phase !== 'Succeeded' && status?.phase !== 'Failed';
+}

@@ -1,0 +1,136 @@
+/** The minimum kubelet version of a cluster or of manifests, for the commands about kubelets. */
+import {
+  enforcedMinimum,
+  listNodeStates,
+  NODES_CONFIG_NAME,
+  requestedMinimum,
+  type KubeletScope,
+} from '../cluster/kubelet.ts';
+import type { Store } from '../cluster/store.ts';
+import { UserError } from '../config/files.ts';
+import type { KubeletSettings } from '../config/settings.ts';
+import type { Kind } from '../kube/types.ts';
+import { CONFIGURATION_NAME } from '../kube/well-known.ts';
+import type { NodeState } from '../policy/kubelet/admission.ts';
+import { nodePools, renderMinimum } from '../policy/kubelet/transition.ts';
+import { findKubeletProblem, parseVersion, type MinimumVersion } from '../policy/kubelet/version.ts';
+import type { Io } from './command.ts';
+import { inventoryOptions, readInventory } from './inventory/inventory.ts';
+import { nonEmpty, option, text, type Values } from './options.ts';
+import { DATA_AND_TABLE, headersOption, outputOption, printTable, withHeader, type Style } from './output/print.ts';
+import { findSettings } from './scc-options.ts';
+
+/** The options of all commands about kubelets. */
+export const kubeletOptions = {
+  ...inventoryOptions,
+  config: option('FILE', text, undefined, {
+    help: 'Configuration file of the server; by default the PortcullisConfiguration of the cluster',
+  }),
+  ...headersOption,
+  output: outputOption(DATA_AND_TABLE),
+};
+
+/** Parses the value of `--minimum`. */
+export function minimumVersion(value: string): MinimumVersion {
+  const parsed = parseVersion(nonEmpty(value));
+  if ('value' in parsed && /^[\d.]+$/.test(value)) return { text: value, version: parsed.value };
+  throw new UserError('must be a Kubernetes version x.y.z such as 1.33.0');
+}
+
+/** The three minimums of a cluster; `''` is no minimum. */
+export interface Minimums {
+  readonly requested: string;
+  /** The object or the file that requests it. */
+  readonly source: string;
+  readonly enforced: string;
+  readonly rendered: string;
+}
+
+export interface KubeletFacts {
+  readonly store: Store;
+  readonly settings: KubeletSettings;
+  readonly minimums: Minimums;
+  readonly nodes: readonly NodeState[];
+  readonly assumptions: readonly string[];
+}
+
+/** Reads the objects of the kinds, the settings and the minimums. Manifests have no status: nothing is enforced there. */
+export async function gatherKubelets(
+  options: Values<typeof kubeletOptions>,
+  io: Io,
+  kinds: readonly Kind[],
+): Promise<KubeletFacts> {
+  const optional = [{ kind: 'NodesConfig', name: NODES_CONFIG_NAME }] as const;
+  const { store, assumptions } = await readInventory(options, io, { kinds, optional });
+  const { settings } = await findSettings({ config: options.config, store });
+  const hasSettingsObject = options.config === undefined;
+  const scope: KubeletScope = { store, settings: () => settings.kubelet, hasSettingsObject };
+  const enforced = enforcedMinimum(scope);
+  const requested = requestedMinimum(scope);
+  const stored = store.get('PortcullisConfiguration', CONFIGURATION_NAME)?.status?.kubelet?.renderedMinimumVersion;
+  const hasConfig = store.get('NodesConfig', NODES_CONFIG_NAME) !== undefined;
+  const minimums: Minimums = {
+    requested,
+    source: hasConfig ? `nodes.config.openshift.io/${NODES_CONFIG_NAME}` : (options.config ?? 'spec.kubelet'),
+    enforced,
+    rendered: hasSettingsObject ? (stored ?? '') : renderMinimum(requested, enforced),
+  };
+  return { store, settings: settings.kubelet, minimums, nodes: listNodeStates(scope), assumptions };
+}
+
+/** A node compared with a minimum. */
+export interface NodeReport {
+  readonly name: string;
+  readonly roles: readonly string[];
+  /** As the node reports it; `''` if it has not. */
+  readonly kubeletVersion: string;
+  readonly state: 'sufficient' | 'outdated' | 'unknown' | 'exempt' | 'unregistered';
+  readonly message?: string;
+}
+
+/** Compares all nodes with a minimum, in the order of their names. */
+export function reportNodes({ store, settings, nodes }: KubeletFacts, minimum: MinimumVersion): readonly NodeReport[] {
+  return nodes
+    .map((node) => {
+      const { name, kubeletVersion } = node;
+      const roles = nodePools(store.get('Node', name)?.metadata?.labels);
+      return { name, roles, kubeletVersion, ...compareNode(node, minimum, settings.admission.strictNodes) };
+    })
+    .toSorted((a, b) => (a.name < b.name ? -1 : 1));
+}
+
+function compareNode(
+  { isExempt, kubeletVersion, hasReadyCondition }: NodeState,
+  minimum: MinimumVersion,
+  strictNodes: boolean,
+): Pick<NodeReport, 'state' | 'message'> {
+  if (isExempt) return { state: 'exempt' };
+  const problem = findKubeletProblem(kubeletVersion, minimum);
+  if (problem === undefined) return { state: 'sufficient' };
+  const isUnregistered = kubeletVersion === '' && !hasReadyCondition && !strictNodes;
+  return isUnregistered ? { state: 'unregistered' } : { state: problem.type, message: problem.message };
+}
+
+/** True for a node that an enforced minimum keeps out. */
+export function isBelow({ state }: NodeReport): boolean {
+  return state === 'outdated' || state === 'unknown';
+}
+
+/** The table of nodes, with additional columns. */
+export function printNodes<T extends NodeReport>(
+  nodes: readonly T[],
+  options: Values<typeof headersOption>,
+  style: Style,
+  columns: Readonly<Record<string, (node: T) => string>> = {},
+): string {
+  const header = ['NODE', 'ROLES', 'KUBELET', ...Object.keys(columns), 'STATE', 'REASON'];
+  const rows = nodes.map((node) => [
+    node.name,
+    node.roles.join(','),
+    node.kubeletVersion,
+    ...Object.values(columns).map((print) => print(node)),
+    isBelow(node) ? ([node.state, 'red'] as const) : node.state,
+    node.message ?? '',
+  ]);
+  return printTable(withHeader(header, rows, options), { style });
+}

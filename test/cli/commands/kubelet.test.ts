@@ -1,0 +1,48 @@
+import assert from 'node:assert/strict';
+import { readFile } from 'node:fs/promises';
+import { describe, test } from 'node:test';
+import { runProgram } from '../../support/memory-io.ts';
+
+const NODES = 'test/fixtures/kubelets/nodes.yaml';
+const GATES = 'test/fixtures/kubelets/feature-gates.yaml';
+
+describe('the commands about kubelets print', () => {
+  const cases: readonly (readonly [args: string, code: number, expected: string])[] = [
+    [`kubelet status -f ${NODES}`, 1, 'status.txt'],
+    [`kubelet status -f ${NODES} -o yaml`, 1, 'status.yaml.txt'],
+    [`kubelet plan --minimum 1.33.0 -f ${NODES}`, 1, 'plan.txt'],
+    [`kubelet plan --minimum 1.30.0 -f ${NODES} --no-headers`, 1, 'plan-lower.txt'],
+    [`kubelet gates --minimum 1.30.0 -f ${GATES}`, 1, 'gates.txt'],
+    [`kubelet gates --minimum 1.33.0 -f ${GATES} -o json`, 0, 'gates.json.txt'],
+  ];
+  for (const [args, code, expected] of cases) {
+    test(args, async () => {
+      const stdout = await readFile(`test/fixtures/kubelets/${expected}`, 'utf8');
+      assert.deepEqual(await runProgram(args.split(' ')), { code, stdout, stderr: '' });
+    });
+  }
+});
+
+describe('the commands about kubelets deny', () => {
+  const hint = (name: string): string => `See 'portcullis kubelet ${name} --help' for usage.\n`;
+  const cases: readonly (readonly [args: string, stderr: string])[] = [
+    [`kubelet plan -f ${NODES}`, `error: --minimum is required: a Kubernetes version such as 1.33.0\n${hint('plan')}`],
+    [
+      `kubelet plan --minimum v1.33.0 -f ${NODES}`,
+      `error: invalid argument "v1.33.0" for "--minimum" flag: must be a Kubernetes version x.y.z such as 1.33.0\n${hint('plan')}`,
+    ],
+    [`kubelet gates -f ${NODES}`, 'error: no FeatureGate of config.openshift.io/v1: the manifests contain none\n'],
+    [
+      `kubelet gates -f ${GATES} --minimum 1.30.0 --version 4.19.0`,
+      'error: FeatureGate of the feature set Default: status.featureGates has no entry of version 4.19.0\n',
+    ],
+  ];
+  for (const [args, stderr] of cases) {
+    test(args, async () => assert.deepEqual(await runProgram(args.split(' ')), { code: 2, stdout: '', stderr }));
+  }
+
+  test('status without a minimum', async () => {
+    const stdout = 'No minimum kubelet version is set in spec.kubelet.\n';
+    assert.deepEqual(await runProgram(['kubelet', 'status', '-f', GATES]), { code: 0, stdout, stderr: '' });
+  });
+});
