@@ -5,7 +5,7 @@ import type { Clock } from '../cluster/clock.ts';
 import type { Cluster, ClusterEvent, WriteOptions } from '../cluster/cluster.ts';
 import type { Store } from '../cluster/store.ts';
 import type { Observable, Settings, SettingsStatus } from '../config/settings.ts';
-import { RESOURCES, getApiVersion } from '../kube/resources.ts';
+import { RESOURCES, typeMeta } from '../kube/resources.ts';
 import { ApiError } from '../kube/status.ts';
 import type { JsonObject, Kind, Kinds, KubeObject, ObjectMeta, Wire } from '../kube/types.ts';
 import {
@@ -59,6 +59,8 @@ export interface Features {
   readonly managedWebhooks: boolean;
   /** The minimum kubelet version is installed. */
   readonly kubelet: boolean;
+  /** Nodes with a kubelet below the minimum are tainted (`spec.kubelet.taint`). */
+  readonly kubeletTaint: boolean;
   /** The support of the Operator Lifecycle Manager is installed. */
   readonly olm: boolean;
 }
@@ -289,7 +291,7 @@ export function createEventRecorder(
       ...(namespace === undefined ? {} : { namespace }),
       ...(uid === undefined ? {} : { uid }),
     };
-    const regarding = { apiVersion: getApiVersion(kind), kind, metadata: identity };
+    const regarding = { ...typeMeta(kind), metadata: identity };
     const note = message.length > MAX_EVENT_MESSAGE ? `${message.slice(0, MAX_EVENT_MESSAGE - 1)}…` : message;
     const written = cluster.recordEvent({ ...event, note, regarding, reportingController });
     track(written.catch((err: unknown) => logger.debug({ err, reason: event.reason }, 'event not recorded')));

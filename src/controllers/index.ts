@@ -3,6 +3,8 @@ import type { Settings } from '../config/settings.ts';
 import { deepEqual } from '../kube/equality.ts';
 import { configObserver } from './config-observer.ts';
 import type { Controller, ControllerContext, ControllerDefinition, Features } from './controller.ts';
+import { kubeletMinimum } from './kubelet-minimum.ts';
+import { kubeletReporter } from './kubelet-reporter.ts';
 import { labelSyncer } from './label-syncer.ts';
 import { olmAutoLabeler } from './olm-auto-labeler.ts';
 import { readiness } from './readiness.ts';
@@ -28,6 +30,8 @@ export const CONTROLLERS: readonly ControllerDefinition[] = [
   configObserver,
   readiness,
   olmAutoLabeler,
+  kubeletMinimum,
+  kubeletReporter,
 ];
 
 /** The names that `spec.controllers.disabled` of the settings accepts. */

@@ -352,6 +352,9 @@ const STATIC: Partial<ManifestSettings> = {
 
 const NAMESPACE_POLICY = '.Values.namespacePolicy.enabled';
 
+/** The ClusterRole with the permission to taint nodes, and its binding. */
+const TAINT_ROLE = `${INSTALLATION.name}-kubelet-taint`;
+
 /** Conditions for objects that no setting of the other manifests removes. */
 const KIND_CONDITIONS: Readonly<Record<string, string>> = {
   CustomResourceDefinition: '.Values.crds.install',
@@ -376,15 +379,16 @@ interface ConditionalManifest {
 /** Every object that the chart can create. Helm creates the namespace. */
 function conditionalManifests(settings: ManifestSettings): readonly ConditionalManifest[] {
   const optionalObjects = { ...PROFILES.monitoring, ...PROFILES['namespace-policy'], nodesConfig: true };
-  const everything = { ...settings, ...optionalObjects, features: ALL_FEATURES } as const;
+  const policy = { ...settings.policy, kubelet: { taint: true } };
+  const everything = { ...settings, ...optionalObjects, policy, features: ALL_FEATURES } as const;
   const defaults = new Map(buildManifests(settings).map((manifest) => [identity(manifest), manifest]));
   const results = new Map<string, ConditionalManifest>();
-  for (const all of [everything, { ...everything, ...PROFILES['cert-manager'] }, { ...everything, ...STATIC }]) {
+  for (const one of [everything, { ...everything, ...PROFILES['cert-manager'] }, { ...everything, ...STATIC }]) {
     const removals = REMOVALS.map(([change, condition]) => {
-      const kept = new Set(buildManifests({ ...all, ...change }).map(identity));
+      const kept = new Set(buildManifests({ ...one, ...change }).map(identity));
       return { kept, condition };
     });
-    for (const manifest of buildManifests(all)) {
+    for (const manifest of buildManifests(one)) {
       const key = identity(manifest);
       if (manifest.kind === 'Namespace' || results.has(key)) continue;
       const removing = removals.filter(({ kept }) => !kept.has(key)).map(({ condition }) => condition);
@@ -400,6 +404,7 @@ function identity({ kind, metadata: { name } }: Manifest): string {
 }
 
 function valueConditions({ kind, metadata }: Manifest): readonly string[] {
+  if (metadata.name === TAINT_ROLE) return ['dig "kubelet" "taint" false .Values.settings'];
   if (metadata.name === DASHBOARD) return ['.Values.grafana.enabled'];
   if (kind === 'Certificate' && metadata.name === AUTHORITY) return [OWN_ISSUER];
   const condition = Object.hasOwn(KIND_CONDITIONS, kind) ? KIND_CONDITIONS[kind] : undefined;

@@ -98,7 +98,12 @@ const ROLLOUT_RULES: readonly PolicyRule[] = [
 
 /** Rules of every replica with the optional features: the kinds that webhooks and controllers read from the store. */
 const OPTIONAL_RULES: Readonly<Record<OptionalFeature, readonly PolicyRule[]>> = {
-  kubelet: [rule(WATCH_VERBS, ['Node']), DEFINITION_RULE],
+  kubelet: [
+    rule(WATCH_VERBS, ['Node']),
+    rule(WATCH_VERBS, ['NodesConfig']),
+    rule(WATCH_VERBS, ['MachineConfigPool']),
+    DEFINITION_RULE,
+  ],
   olm: [
     rule(WATCH_VERBS, ['ClusterServiceVersion', 'CatalogSource']),
     rule(WATCH_VERBS, ['SecurityContextConstraints']),
@@ -118,6 +123,7 @@ function installedFeatures(settings: ManifestSettings): Features {
     ...features,
     standardSccs: features.scc,
     managedCertificate: settings.certificates === 'self-managed',
+    kubeletTaint: decodePolicy(settings).kubelet.taint,
     settingsObject: true,
     replicas: true,
     managedWebhooks: decodePolicy(settings).webhooks.management === 'managed',

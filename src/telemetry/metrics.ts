@@ -97,6 +97,7 @@ export function createMetrics(build: { readonly version: string }) {
         'result',
       ),
     },
+    kubelet: createKubeletMetrics(create),
   };
 }
 
@@ -301,6 +302,30 @@ function createCertificateMetrics({ gauge, tally }: Factory) {
       'certificate',
     ),
     reloads: tally('portcullis_serving_certificate_reloads_total', 'Changes of the serving certificate in use.'),
+  };
+}
+
+// Minimum kubelet version
+
+function createKubeletMetrics({ gauge }: Factory) {
+  return {
+    nodes: gauge(
+      'portcullis_kubelet_nodes',
+      'Nodes by the state of their kubelet (sufficient, outdated, unknown, exempt). Only with a minimum kubelet version.',
+      'state',
+    ),
+    minimum: gauge(
+      'portcullis_kubelet_minimum_info',
+      'A constant 1, labeled by the requested, the enforced and the rendered minimum kubelet version; an empty label is no minimum.',
+      'requested',
+      'enforced',
+      'rendered',
+    ),
+    waiting: gauge(
+      'portcullis_kubelet_minimum_waiting',
+      'Nodes that block a higher minimum kubelet version, and pools that a lower one waits for.',
+      'for',
+    ),
   };
 }
 

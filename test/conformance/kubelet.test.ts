@@ -302,7 +302,10 @@ const AREAS: Readonly<Record<string, Area>> = {
       state: { enforced: status, rendered: spec, baseline: poolsRolledOut.map(toBaseline) },
       nodes: nodeStates(kubeletVersions.map((kubeletVersion, index) => ({ name: String(index), kubeletVersion }))),
       strictNodes: false,
-      pools: poolsRolledOut.map((isUpdated, index) => ({ name: `pool${index}`, members: [isUpdated ? 'new' : 'old'] })),
+      pools: poolsRolledOut.map((isUpdated, index) => ({
+        name: `pool${index}`,
+        members: [{ id: isUpdated ? 'new' : 'old', isReady: true }],
+      })),
     });
     const { enforced: newStatus, rendered } = plan.state;
     const reason = plan.blocking.length > 0 ? { reason: 'NodesBelowMinimum' } : {};

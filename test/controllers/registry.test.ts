@@ -26,7 +26,8 @@ const ALL: Features = {
   settingsObject: true,
   replicas: true,
   managedWebhooks: true,
-  kubelet: true,
+  kubelet: false,
+  kubeletTaint: false,
   olm: false,
 };
 
@@ -54,7 +55,7 @@ suite('the enabled controllers', () => {
   ])[] = [
     [
       'all features',
-      { olm: true },
+      { kubelet: true, olm: true },
       [],
       [
         CERTIFICATE,
@@ -69,6 +70,8 @@ suite('the enabled controllers', () => {
         OBSERVER,
         READINESS,
         OLM,
+        'kubelet-minimum-controller',
+        'kubelet-reporter',
       ],
     ],
     ['SCC admission off', { scc: false }, [], [CERTIFICATE, REPLICA, SETTINGS, WEBHOOKS, OBSERVER, READINESS]],

@@ -156,6 +156,7 @@ suite('the roles of the replicas', () => {
   ];
   const both = ['portcullis-label-syncer', 'portcullis-run-level-zero-labeler', 'portcullis-serving-certificate-scc'];
   const byDefault = [...base, ...webhooks, ...certificate, ...scc, ...rollout, ...both];
+  const kubelet = [...byDefault, ...['', '-minimum', '-reporter'].map((suffix) => `portcullis-kubelet${suffix}`)];
   const cases: readonly (readonly [string, Partial<ManifestSettings>, readonly string[]])[] = [
     ['by default', {}, byDefault],
     [
@@ -168,7 +169,12 @@ suite('the roles of the replicas', () => {
       { features: { ...DEFAULTS.features, scc: false } },
       [...base, ...webhooks, ...certificate, ...rollout],
     ],
-    ['with kubelet', PROFILES.kubelet, [...byDefault, 'portcullis-kubelet']],
+    ['with kubelet', PROFILES.kubelet, kubelet],
+    [
+      'with a taint',
+      { ...PROFILES.kubelet, policy: { kubelet: { taint: true } } },
+      [...kubelet, 'portcullis-kubelet-taint'],
+    ],
     [
       'with OLM',
       PROFILES.olm,

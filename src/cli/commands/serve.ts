@@ -86,7 +86,7 @@ function optionalFeatures({ values, live }: Pick<Inputs, 'values' | 'live'>): Pi
 }
 
 /** The features that decide which controllers run. */
-function serverFeatures({ values, live }: Inputs, { scc, rollout, webhooks }: Settings): Features {
+function serverFeatures({ values, live }: Inputs, { scc, rollout, kubelet, webhooks }: Settings): Features {
   return {
     scc: scc.mode !== 'off',
     rollout: rollout.phase !== 'Disabled',
@@ -95,6 +95,7 @@ function serverFeatures({ values, live }: Inputs, { scc, rollout, webhooks }: Se
     settingsObject: values.config === undefined,
     replicas: live || rollout.phase !== 'Disabled',
     managedWebhooks: live && webhooks.management === 'managed',
+    kubeletTaint: kubelet.taint,
     ...optionalFeatures({ values, live }),
   };
 }

@@ -137,7 +137,7 @@ const ROLLOUT_KINDS = ['ServiceAccount', 'PodTemplate', 'PSAEnforcementConfig', 
 
 /** The kinds that only the optional features need. */
 const OPTIONAL_KINDS: Readonly<Record<OptionalFeature, readonly (Kind | Scope)[]>> = {
-  kubelet: ['Node'],
+  kubelet: ['Node', 'NodesConfig', 'MachineConfigPool'],
   olm: [CSV_SCOPE],
 };
 

@@ -28,17 +28,17 @@ export function reportedMinimum(requested: string, enforced: string): string {
 /** A group of nodes that get their configuration together. */
 export interface Pool {
   readonly name: string;
-  /**
-   * Identifies the configuration of each node. At least one has to be new after a change of the rendered minimum. Empty for
-   * a pool without nodes.
-   */
-  readonly members: readonly string[];
-  /** True if the pool reports that it runs the current rendering. */
+  /** Identify the configuration of each node, or of the pool. After a restart or an update the identity is another one. */
+  readonly members: readonly { readonly id: string; readonly isReady: boolean }[];
+  /** True if the pool is known to run the rendered minimum. */
   readonly isConfirmed?: boolean;
 }
 
 /** The members of a pool when the rendered minimum was lowered. */
-export type PoolBaseline = Pick<Pool, 'name' | 'members'>;
+export interface PoolBaseline {
+  readonly name: string;
+  readonly members: readonly string[];
+}
 
 /** The state of the minimum. */
 export interface MinimumState {
@@ -84,16 +84,21 @@ export function planMinimum(input: MinimumInput): MinimumPlan {
 /** Features that need the higher minimum go off first. Older kubelets are admitted when each pool has picked that up. */
 function planLowering({ requested, state, pools }: MinimumInput, rendered: string): MinimumPlan {
   const isNewRendering = compareMinimums(state.rendered, rendered) > 0;
-  const baseline = isNewRendering ? pools.map(({ name, members }) => ({ name, members })) : state.baseline;
+  const baseline = isNewRendering ? pools.map(toBaseline) : state.baseline;
   const waiting = pools.filter((pool) => baseline && !hasPickedUp(pool, baseline)).map(({ name }) => name);
   if (waiting.length === 0) return { state: { enforced: requested, rendered }, blocking: [], waiting };
   return { state: { enforced: state.enforced, rendered, baseline }, blocking: [], waiting };
 }
 
+function toBaseline({ name, members }: Pool): PoolBaseline {
+  return { name, members: members.map(({ id }) => id) };
+}
+
+/** True for a pool without nodes, and if a ready node has a configuration that is newer than the baseline. */
 function hasPickedUp({ name, members, isConfirmed = false }: Pool, baseline: readonly PoolBaseline[]): boolean {
   if (isConfirmed || members.length === 0) return true;
   const known = new Set(baseline.find((pool) => pool.name === name)?.members);
-  return members.some((member) => !known.has(member));
+  return members.some(({ id, isReady }) => isReady && !known.has(id));
 }
 
 /** Why a requested minimum is not used. */

@@ -1,0 +1,262 @@
+/** Raises and lowers the minimum kubelet version in steps that are safe, and reports the nodes below it. */
+import {
+  enforcedMinimum,
+  listNodeStates,
+  NODES_CONFIG_NAME,
+  requestedMinimum,
+  type KubeletScope,
+} from '../cluster/kubelet.ts';
+import type { Store } from '../cluster/store.ts';
+import { withTransitionTimes, type ConditionState } from '../kube/conditions.ts';
+import { deepEqual } from '../kube/equality.ts';
+import { matchesLabelSelector } from '../kube/label-selector.ts';
+import { objectName } from '../kube/resources.ts';
+import { compareBytes } from '../kube/text.ts';
+import type { Node, PortcullisConfiguration } from '../kube/types.ts';
+import { CONFIGURATION_NAME, RENDERED_MINIMUM_ANNOTATION } from '../kube/well-known.ts';
+import { compareNodes, type NodeState } from '../policy/kubelet/admission.ts';
+import {
+  describeNodes,
+  describeProgress,
+  nodePools,
+  planMinimum,
+  renderMinimum,
+  reportedMinimum,
+  type MinimumPlan,
+  type Pool,
+  type RequestProblem,
+} from '../policy/kubelet/transition.ts';
+import { findKubeletProblem, parseMinimum } from '../policy/kubelet/version.ts';
+import type { Metrics } from '../telemetry/metrics.ts';
+import {
+  statusRule,
+  watch,
+  watchValue,
+  type ControllerContext,
+  type ControllerDefinition,
+  type ReconcileContext,
+  type Reconciler,
+} from './controller.ts';
+
+const NAME = 'kubelet-minimum-controller';
+const KIND = 'PortcullisConfiguration';
+const OPTIONS = { fieldManager: NAME };
+
+export const kubeletMinimum: ControllerDefinition = {
+  name: NAME,
+  description: 'raises and lowers the enforced minimum kubelet version, and reports the nodes below it',
+  runsOn: 'leader',
+  permissions: [{ role: 'kubelet-minimum', clusterRules: [statusRule(['patch'], KIND)] }],
+  isEnabled: ({ kubelet, settingsObject }) => kubelet && settingsObject,
+  create: createReconciler,
+};
+
+type Status = NonNullable<PortcullisConfiguration['status']>;
+
+/** Interval of checks while a change is in progress, in addition to those after each change of a node. */
+const CHECK = { requeueAfterMs: 30_000 };
+const CONDITIONS: readonly string[] = ['KubeletsMeetMinimum', 'Progressing'];
+
+function createReconciler({ settings, metrics, date }: ControllerContext): Reconciler {
+  const key = (): readonly string[] => [CONFIGURATION_NAME];
+  return {
+    initialKeys: key(),
+    sources: [
+      watch(KIND, key),
+      watch('NodesConfig', key),
+      watch('Node', key),
+      watch('MachineConfigPool', key),
+      watchValue(settings, key),
+    ],
+    async reconcile(name, context) {
+      const { store } = context.cluster;
+      const object = store.get(KIND, name);
+      if (!object) return undefined;
+      const scope = { store, settings: () => settings.value.kubelet, hasSettingsObject: true };
+      const review = reviewMinimum(object, scope);
+      publish(review, metrics.kubelet);
+      await write(object, review, { ...context, time: `${date().toISOString().slice(0, 19)}Z` });
+      const { blocking, waiting } = review.plan;
+      return blocking.length + waiting.length > 0 ? CHECK : undefined;
+    },
+    onStop() {
+      resetMetrics(metrics.kubelet);
+      return Promise.resolve();
+    },
+  };
+}
+
+interface Review {
+  readonly requested: string;
+  readonly plan: MinimumPlan;
+  readonly nodes: readonly NodeState[];
+  readonly source: string | undefined;
+  readonly conditions: readonly ConditionState[];
+}
+
+/** Plans the next step from the objects of the store. */
+function reviewMinimum(object: PortcullisConfiguration, scope: KubeletScope): Review {
+  const { store } = scope;
+  const kubelet = scope.settings();
+  const enforced = enforcedMinimum(scope);
+  const { source, ...request } = readRequest(object, enforced, scope);
+  const state = {
+    enforced,
+    rendered: kubelet.isOn ? (object.status?.kubelet?.renderedMinimumVersion ?? '') : '',
+    baseline: object.status?.kubelet?.pools,
+  };
+  const nodes = kubelet.isOn ? listNodeStates(scope) : [];
+  const pools = listPools(store, {
+    rendered: renderMinimum(request.requested, enforced),
+    exemptNodes: kubelet.exemptNodes,
+    confirmed: object.metadata?.annotations?.[RENDERED_MINIMUM_ANNOTATION],
+  });
+  const plan = planMinimum({ ...request, state, nodes, strictNodes: kubelet.admission.strictNodes, pools });
+  const progress = describeProgress({ ...request, plan, confirmation: confirmation(plan.state.rendered) });
+  const conditions = [
+    ...describeKubelets(reportedMinimum(request.requested, plan.state.enforced), nodes),
+    ...(progress ? [progress] : []),
+  ];
+  return { requested: request.requested, plan, nodes, source, conditions };
+}
+
+function describeKubelets(minimum: string, nodes: readonly NodeState[]): readonly ConditionState[] {
+  const parsed = parseMinimum(minimum);
+  if ('error' in parsed || !parsed.value) return [];
+  const compared = nodes.filter(({ isExempt }) => !isExempt);
+  return [describeNodes(minimum, compareNodes(compared, parsed.value, true).violations, compared.length)];
+}
+
+interface Request {
+  readonly requested: string;
+  readonly problem?: { readonly reason: RequestProblem; readonly message: string };
+  /** The object of the last request; absent without a minimum. */
+  readonly source: string | undefined;
+}
+
+const NODES_CONFIG = `nodes.config.openshift.io/${NODES_CONFIG_NAME}`;
+const SETTINGS = `portcullisconfiguration/${CONFIGURATION_NAME}`;
+
+/** An invalid request, and one whose object was deleted, keep the enforced minimum: no node is admitted by mistake. */
+function readRequest(object: PortcullisConfiguration, enforced: string, scope: KubeletScope): Request {
+  const { isOn, minimumVersion } = scope.settings();
+  if (!isOn) return { requested: '', source: undefined };
+  const hasConfig = scope.store.get('NodesConfig', NODES_CONFIG_NAME) !== undefined;
+  const source = hasConfig ? NODES_CONFIG : SETTINGS;
+  const requested = requestedMinimum(scope);
+  const parsed = parseMinimum(requested);
+  if ('error' in parsed) {
+    const message = `${source}: ${parsed.error}; ${describeKept(enforced)}`;
+    return { requested: enforced, source, problem: { reason: 'InvalidMinimum', message } };
+  }
+  const previous = object.status?.kubelet?.source;
+  if (previous === NODES_CONFIG && !hasConfig && enforced !== '' && minimumVersion === undefined) {
+    const message = `${NODES_CONFIG} was deleted; ${describeKept(enforced)}; to end it, create the object without a minimum, or remove spec.kubelet of the settings`;
+    return { requested: enforced, source: previous, problem: { reason: 'MinimumNotFound', message } };
+  }
+  return { requested, source: requested === '' && enforced === '' ? undefined : source };
+}
+
+function describeKept(enforced: string): string {
+  return enforced === '' ? 'no minimum is enforced' : `the minimum ${enforced} stays enforced`;
+}
+
+/** The value of the annotation that confirms a rendered minimum. */
+function confirmedValue(rendered: string): string {
+  return rendered === '' ? 'none' : rendered;
+}
+
+function confirmation(rendered: string): string {
+  return `kubectl annotate ${SETTINGS} --overwrite ${RENDERED_MINIMUM_ANNOTATION}=${confirmedValue(rendered)}`;
+}
+
+interface PoolOptions {
+  readonly rendered: string;
+  readonly exemptNodes: unknown;
+  /** The rendered minimum that an administrator has confirmed for all pools. */
+  readonly confirmed: string | undefined;
+}
+
+/** The MachineConfigPools of OpenShift, and in other clusters the nodes by their roles. */
+function listPools(store: Store, { rendered, exemptNodes, confirmed }: PoolOptions): readonly Pool[] {
+  const isConfirmed = confirmed === confirmedValue(rendered);
+  const machinePools = store.list('MachineConfigPool');
+  if (machinePools.length > 0) {
+    return machinePools.map((pool) => {
+      const { observedGeneration = 0, machineCount = 0, updatedMachineCount = 0 } = pool.status ?? {};
+      const member = { id: String(observedGeneration), isReady: updatedMachineCount > 0 };
+      return { name: objectName(pool), members: machineCount > 0 ? [member] : [], isConfirmed };
+    });
+  }
+  const nodes = store.list('Node').filter(({ metadata }) => !matchesLabelSelector(exemptNodes, metadata?.labels));
+  const pools = Map.groupBy(
+    nodes.flatMap((node) => nodePools(node.metadata?.labels).map((name) => ({ name, node }))),
+    ({ name }) => name,
+  );
+  const isMarked = ({ metadata }: Node): boolean =>
+    metadata?.annotations?.[RENDERED_MINIMUM_ANNOTATION] === confirmedValue(rendered);
+  return [...pools].map(([name, members]) => ({
+    name,
+    members: members.map(({ node }) => ({ id: bootIdentity(node), isReady: isReady(node) })),
+    isConfirmed: isConfirmed || members.some(({ node }) => isMarked(node)),
+  }));
+}
+
+/** Changes when a machine registers again or boots. A beginning of both random identifiers is unique enough for a pool. */
+function bootIdentity({ metadata, status }: Node): string {
+  return `${metadata?.uid?.slice(0, 8) ?? ''}/${status?.nodeInfo?.bootID.slice(0, 8) ?? ''}`;
+}
+
+function isReady({ status }: Node): boolean {
+  return status?.conditions?.some(({ type, status }) => type === 'Ready' && status === 'True') === true;
+}
+
+interface WriteContext extends Pick<ReconcileContext, 'cluster' | 'logger'> {
+  readonly time: string;
+}
+
+/** Writes the status if it differs. A request that changed in between is a conflict, and planned again. */
+async function write(object: PortcullisConfiguration, review: Review, context: WriteContext): Promise<void> {
+  const { state, blocking } = review.plan;
+  const { kubelet: before = {}, conditions: previous = [] } = object.status ?? {};
+  const kubelet: NonNullable<Status['kubelet']> = {
+    ...(state.enforced === '' ? {} : { minimumVersion: state.enforced }),
+    ...(state.rendered === '' ? {} : { renderedMinimumVersion: state.rendered }),
+    ...(state.baseline ? { pools: state.baseline } : {}),
+    ...(review.source === undefined ? {} : { source: review.source }),
+  };
+  const own = previous.filter(({ type }) => CONDITIONS.includes(type));
+  const conditions = withTransitionTimes(review.conditions, own, context.time);
+  if (deepEqual(kubelet, before) && deepEqual(byType(conditions), byType(own))) return;
+  const { name, resourceVersion } = object.metadata ?? {};
+  const metadata = { ...(name === undefined ? {} : { name }), ...(resourceVersion ? { resourceVersion } : {}) };
+  await context.cluster.applyStatus(KIND, { metadata, status: { kubelet, conditions } }, { ...OPTIONS, force: true });
+  const { minimumVersion: enforced = '', renderedMinimumVersion: rendered = '' } = before;
+  if (enforced === state.enforced && rendered === state.rendered) return;
+  const fields = { requested: review.requested, ...state, blocking: blocking.length };
+  context.logger.info(fields, 'minimum kubelet version changed');
+}
+
+/** The API server keeps the conditions of all managers in the order of their creation. */
+function byType(conditions: readonly ConditionState[]): readonly ConditionState[] {
+  return conditions.toSorted((a, b) => compareBytes(a.type, b.type));
+}
+
+function publish({ requested, plan, nodes }: Review, metrics: Metrics['kubelet']): void {
+  resetMetrics(metrics);
+  const { enforced, rendered } = plan.state;
+  metrics.waiting.set({ for: 'nodes' }, plan.blocking.length);
+  metrics.waiting.set({ for: 'pools' }, plan.waiting.length);
+  const parsed = parseMinimum(reportedMinimum(requested, enforced));
+  if ('error' in parsed || !parsed.value) return;
+  metrics.minimum.set({ requested, enforced, rendered }, 1);
+  for (const state of ['sufficient', 'outdated', 'unknown', 'exempt'] as const) metrics.nodes.set({ state }, 0);
+  for (const { isExempt, kubeletVersion } of nodes) {
+    const state = isExempt ? 'exempt' : (findKubeletProblem(kubeletVersion, parsed.value)?.type ?? 'sufficient');
+    metrics.nodes.inc({ state });
+  }
+}
+
+function resetMetrics({ nodes, minimum, waiting }: Metrics['kubelet']): void {
+  for (const gauge of [nodes, minimum, waiting]) gauge.reset();
+}

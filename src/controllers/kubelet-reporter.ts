@@ -1,0 +1,159 @@
+/** Reports on each node whether its kubelet meets the minimum version. */
+import { enforcedMinimum, nodeState, requestedMinimum } from '../cluster/kubelet.ts';
+import type { KubeletSettings } from '../config/settings.ts';
+import { ApiError } from '../kube/status.ts';
+import type { ConditionState } from '../kube/conditions.ts';
+import { objectName } from '../kube/resources.ts';
+import type { Node } from '../kube/types.ts';
+import { KUBELET_CONDITION, KUBELET_STATE_ANNOTATION, KUBELET_TAINT } from '../kube/well-known.ts';
+import { reportedMinimum } from '../policy/kubelet/transition.ts';
+import { findKubeletProblem, parseMinimum, type MinimumVersion } from '../policy/kubelet/version.ts';
+import {
+  rule,
+  statusRule,
+  watch,
+  watchChanges,
+  watchValue,
+  type ControllerContext,
+  type ControllerDefinition,
+  type ControllerEvent,
+  type ReconcileContext,
+  type Reconciler,
+} from './controller.ts';
+
+const NAME = 'kubelet-reporter';
+const OPTIONS = { fieldManager: NAME };
+
+export const kubeletReporter: ControllerDefinition = {
+  name: NAME,
+  description: `reports nodes with a kubelet below the minimum version: condition ${KUBELET_CONDITION}, events, optional taint`,
+  runsOn: 'leader',
+  permissions: [
+    { role: 'kubelet-reporter', clusterRules: [statusRule(['patch'], 'Node')] },
+    {
+      role: 'kubelet-taint',
+      clusterRules: [rule(['get', 'patch'], ['Node'])],
+      isNeeded: ({ kubeletTaint }) => kubeletTaint,
+    },
+  ],
+  isEnabled: ({ kubelet }) => kubelet,
+  create: createReconciler,
+};
+
+/** The key after which all nodes are compared again. */
+const ALL = '';
+
+function createReconciler({ settings, date }: ControllerContext): Reconciler {
+  return {
+    concurrency: 4,
+    sources: [
+      watch('Node', ({ metadata }) => (metadata?.name === undefined ? [] : [metadata.name])),
+      watchChanges('PortcullisConfiguration', () => [ALL]),
+      watchChanges('NodesConfig', () => [ALL]),
+      watchValue(settings, () => [ALL]),
+    ],
+    async reconcile(name, context) {
+      const { store } = context.cluster;
+      if (name === ALL) store.list('Node').forEach((node) => context.enqueue(objectName(node)));
+      const node = store.get('Node', name);
+      if (!node) return undefined;
+      const kubelet = settings.value.kubelet;
+      const scope = { store, settings: () => kubelet, hasSettingsObject: true };
+      const minimum = parseMinimum(reportedMinimum(requestedMinimum(scope), enforcedMinimum(scope)));
+      const report = describeNode(node, 'value' in minimum ? minimum.value : undefined, kubelet);
+      await writeReport(node, report, { ...context, time: `${date().toISOString().slice(0, 19)}Z` });
+      await writeTaint(node, kubelet.taint && report?.status === 'True', context);
+      return undefined;
+    },
+  };
+}
+
+/** The reports of a node: the reason of the condition by its status, and the value of the annotation. */
+const REPORTS = {
+  True: { reason: 'KubeletOutdated', state: 'outdated' },
+  False: { reason: 'KubeletVersionSufficient', state: 'ok' },
+  Unknown: { reason: 'KubeletVersionUnknown', state: 'unknown' },
+} as const;
+
+/** The condition of a node; undefined without a minimum, and for exempt nodes. */
+function describeNode(
+  node: Node,
+  minimum: MinimumVersion | undefined,
+  kubelet: KubeletSettings,
+): ConditionState | undefined {
+  const { isExempt, kubeletVersion } = nodeState(node, kubelet);
+  if (!kubelet.isOn || minimum === undefined || isExempt) return undefined;
+  const problem = findKubeletProblem(kubeletVersion, minimum);
+  const status = problem === undefined ? 'False' : problem.type === 'outdated' ? 'True' : 'Unknown';
+  const message = problem?.message ?? `kubelet version ${kubeletVersion} is not lower than ${minimum.text}`;
+  return { type: KUBELET_CONDITION, status, reason: REPORTS[status].reason, message };
+}
+
+interface WriteContext extends Pick<ReconcileContext, 'cluster' | 'logger' | 'recordEvent'> {
+  readonly time: string;
+}
+
+/** Writes the condition if it differs, and records an event when the kubelet falls below the minimum or meets it again. */
+async function writeReport(node: Node, report: ConditionState | undefined, context: WriteContext): Promise<void> {
+  const condition = node.status?.conditions?.find(({ type }) => type === KUBELET_CONDITION);
+  const annotation = node.metadata?.annotations?.[KUBELET_STATE_ANNOTATION];
+  const state = report && REPORTS[report.status].state;
+  const isReported = condition?.status === report?.status && condition?.message === report?.message;
+  if (annotation === (isReported ? undefined : state)) {
+    if (isReported || condition === undefined) return;
+  }
+  try {
+    if (!isReported) await writeCondition(node, report, context);
+    if (annotation !== undefined) await writeAnnotation(node, undefined, context);
+  } catch (error) {
+    if (!(error instanceof ApiError) || error.status.code !== 403) throw error;
+    await writeAnnotation(node, state, context);
+    context.logger.warn({ node: node.metadata?.name, state }, 'node status not permitted: annotation written instead');
+  }
+  const wasOutdated = condition?.status === 'True' || annotation === REPORTS.True.state;
+  const event = report && describeTransition(wasOutdated, report);
+  if (event) context.recordEvent('Node', node, event);
+}
+
+function describeTransition(wasOutdated: boolean, report: ConditionState): ControllerEvent | undefined {
+  const { status, reason, message } = report;
+  const event = { reason, message, action: 'CompareVersion' };
+  if (status === 'True' && !wasOutdated) return { ...event, type: 'Warning' };
+  return status === 'False' && wasOutdated ? { ...event, type: 'Normal' } : undefined;
+}
+
+/** Without a report, the condition is removed: this field manager no longer applies it. */
+async function writeCondition(node: Node, report: ConditionState | undefined, context: WriteContext): Promise<void> {
+  const { name = '' } = node.metadata ?? {};
+  const before = node.status?.conditions?.find(({ type }) => type === KUBELET_CONDITION);
+  const since = before?.status === report?.status ? before?.lastTransitionTime : undefined;
+  const conditions = report ? [{ ...report, lastTransitionTime: since ?? context.time }] : [];
+  await context.cluster.applyStatus(
+    'Node',
+    { metadata: { name }, status: { conditions } },
+    { ...OPTIONS, force: true },
+  );
+  context.logger.info({ node: name, status: report?.status }, 'node condition written');
+}
+
+async function writeAnnotation(node: Node, state: string | undefined, { cluster }: WriteContext): Promise<void> {
+  const { name = '' } = node.metadata ?? {};
+  const annotations = state === undefined ? {} : { [KUBELET_STATE_ANNOTATION]: state };
+  await cluster.apply('Node', { metadata: { name, annotations } }, { ...OPTIONS, force: true });
+}
+
+/** Taints are one list of all managers: the write fails with a conflict if the node has changed. */
+async function writeTaint(node: Node, isTainted: boolean, { cluster, logger }: ReconcileContext): Promise<void> {
+  const { name = '' } = node.metadata ?? {};
+  const isOwn = ({ key }: { readonly key: string }): boolean => key === KUBELET_TAINT;
+  if ((node.spec?.taints?.some(isOwn) ?? false) === isTainted) return;
+  const { metadata, spec } = await cluster.get('Node', name);
+  const others = spec?.taints?.filter((taint) => !isOwn(taint)) ?? [];
+  const value = isTainted ? [...others, { key: KUBELET_TAINT, effect: 'NoSchedule' }] : others;
+  const ops = [
+    { op: 'replace', path: '/metadata/resourceVersion', value: metadata?.resourceVersion ?? '' },
+    { op: 'add', path: '/spec/taints', value },
+  ] as const;
+  await cluster.patch('Node', { name }, ops, OPTIONS);
+  logger.info({ node: name, isTainted }, 'node taint written');
+}

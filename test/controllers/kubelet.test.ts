@@ -1,0 +1,193 @@
+/** The minimum kubelet version: how it is raised and lowered, and what nodes report. */
+import assert from 'node:assert/strict';
+import { afterEach, beforeEach, suite, test } from 'node:test';
+import type { Cluster } from '../../src/cluster/cluster.ts';
+import { createObservable, type KubeletSettings, type Settings } from '../../src/config/settings.ts';
+import { kubeletMinimum } from '../../src/controllers/kubelet-minimum.ts';
+import { kubeletReporter } from '../../src/controllers/kubelet-reporter.ts';
+import type { ControllerDefinition } from '../../src/controllers/controller.ts';
+import { startController, type RunningController } from '../../src/controllers/runtime.ts';
+import type { DevCluster } from '../../src/dev-cluster/index.ts';
+import { ApiError, forbidden } from '../../src/kube/status.ts';
+import { createMetrics } from '../../src/telemetry/metrics.ts';
+import { createController, createRecorder, createTestSettings, installCrds } from '../support/controllers.ts';
+import { startEmptyCluster, type TestCluster } from '../support/dev-cluster.ts';
+import { createFakeClock } from '../support/fake-clock.ts';
+
+const BY_TEST = { fieldManager: 'test' };
+const RENDERED = 'portcullis.dev/rendered-minimum-kubelet-version';
+
+suite('the minimum kubelet version', () => {
+  let started: TestCluster;
+  let cluster: DevCluster;
+  let runs: RunningController[];
+  const metrics = createMetrics({ version: '0.0.0' });
+  const defaults = createTestSettings({}).value;
+  const settings = createObservable<Settings>(defaults);
+
+  beforeEach(async () => {
+    started = await startEmptyCluster();
+    ({ cluster } = started);
+    runs = [];
+    await installCrds(cluster);
+    await cluster.create('Namespace', { metadata: { name: 'default' } }, BY_TEST);
+    await cluster.create('PortcullisConfiguration', { metadata: { name: 'cluster' }, spec: {} }, BY_TEST);
+  });
+  afterEach(async () => {
+    await Promise.all(runs.map((run) => run.stop()));
+    await started.stop();
+    assert.deepEqual(started.errors, []);
+  });
+
+  const request = (kubelet: Partial<KubeletSettings>): void =>
+    settings.set({ ...defaults, kubelet: { ...defaults.kubelet, isOn: true, ...kubelet } });
+  const addNode = async (name: string, kubeletVersion: string, labels = {}): Promise<void> => {
+    const nodeInfo = { kubeletVersion, bootID: `${name}-1` };
+    const conditions = [{ type: 'Ready', status: 'True' }];
+    await started.admin.send('POST', '/api/v1/nodes', {
+      metadata: { name, labels },
+      spec: {},
+      status: { nodeInfo, conditions },
+    });
+  };
+  const setStatus = async (name: string, nodeInfo: object): Promise<void> => {
+    const type = { 'content-type': 'application/merge-patch+json' };
+    const answer = await started.admin.send('PATCH', `/api/v1/nodes/${name}/status`, { status: { nodeInfo } }, type);
+    assert.equal(answer.status, 200, answer.text);
+  };
+  const run = async (definition: ControllerDefinition, on: Cluster = cluster) => {
+    const recorder = createRecorder();
+    const options = { ...recorder, metrics, cluster: on, clock: createFakeClock() };
+    const running = startController(createController(definition, { settings, metrics }), options);
+    runs.push(running);
+    await running.idle();
+    return { ...recorder, ...running };
+  };
+  const minimum = () => {
+    const { kubelet = {}, conditions = [] } = cluster.store.get('PortcullisConfiguration', 'cluster')?.status ?? {};
+    const states = conditions.map(({ type, status, reason, message }) => `${type}=${status} ${reason}: ${message}`);
+    const { minimumVersion: enforced, renderedMinimumVersion: rendered } = kubelet;
+    return { enforced, rendered, conditions: states.sort() };
+  };
+  const nodeCondition = (name: string) => {
+    const condition = cluster.store
+      .get('Node', name)
+      ?.status?.conditions?.find(({ type }) => type === 'KubeletVersionBelowMinimum');
+    return condition && `${condition.status} ${condition.reason}: ${condition.message}`;
+  };
+  const eventReasons = async (): Promise<readonly unknown[]> => {
+    const { body } = await started.admin.send('GET', '/apis/events.k8s.io/v1/events');
+    const events = (body as { items: readonly { type: string; reason: string }[] }).items;
+    return events.map(({ type, reason }) => `${type} ${reason}`).sort();
+  };
+
+  test('a raise waits for all nodes, and is rendered after it is enforced', async () => {
+    await addNode('old', 'v1.29.0');
+    await addNode('new', 'v1.30.1');
+    request({ minimumVersion: '1.30.0' });
+    const { idle } = await run(kubeletMinimum);
+    assert.deepEqual(minimum(), {
+      enforced: undefined,
+      rendered: undefined,
+      conditions: [
+        'KubeletsMeetMinimum=False NodesBelowMinimum: 1 of 2 nodes have kubelets below 1.30.0 or of unknown version: old',
+        'Progressing=False NodesBelowMinimum: the minimum 1.30.0 is not enforced, because 1 node is below it: old',
+      ],
+    });
+    assert.match(await metrics.expose(), /portcullis_kubelet_nodes\{state="outdated"\} 1\n/);
+    await cluster.remove('Node', 'old');
+    await idle();
+    assert.deepEqual(minimum(), {
+      enforced: '1.30.0',
+      rendered: '1.30.0',
+      conditions: [
+        'KubeletsMeetMinimum=True AllNodesMeetMinimum: all 1 nodes have kubelets of version 1.30.0 or newer',
+        'Progressing=False UpToDate: the minimum 1.30.0 is enforced',
+      ],
+    });
+  });
+
+  test('a lower minimum is rendered at once, and enforced after a node of each pool has restarted', async () => {
+    await addNode('a', 'v1.30.0', { 'node-role.kubernetes.io/worker': '' });
+    await addNode('b', 'v1.30.0', { 'node-role.kubernetes.io/control-plane': '' });
+    request({ minimumVersion: '1.30.0' });
+    const { idle } = await run(kubeletMinimum);
+    request({});
+    await idle();
+    const waiting = (pools: string): string =>
+      `Progressing=True WaitingForPools: the minimum 1.30.0 stays enforced until a node of each pool runs the lower minimum; waiting for: ${pools}; to confirm it: kubectl annotate portcullisconfiguration/cluster --overwrite ${RENDERED}=none`;
+    assert.deepEqual([minimum().enforced, minimum().rendered], ['1.30.0', undefined]);
+    assert.equal(minimum().conditions[1], waiting('control-plane, worker'));
+    await setStatus('a', { bootID: 'a-2' });
+    await idle();
+    assert.equal(minimum().conditions[1], waiting('control-plane'));
+    const annotations = { [RENDERED]: 'none' };
+    await cluster.apply('PortcullisConfiguration', { metadata: { name: 'cluster', annotations } }, BY_TEST);
+    await idle();
+    assert.deepEqual(minimum(), { enforced: undefined, rendered: undefined, conditions: [] });
+  });
+
+  test('an invalid and a deleted request keep the enforced minimum', async () => {
+    const apply = (minimumKubeletVersion: string) => {
+      const config = { metadata: { name: 'cluster' }, spec: { minimumKubeletVersion } };
+      return cluster.apply('NodesConfig', config, BY_TEST);
+    };
+    request({});
+    await apply('1.30.0');
+    const { idle } = await run(kubeletMinimum);
+    assert.equal(minimum().enforced, '1.30.0');
+    await apply('ab');
+    await idle();
+    const invalid =
+      'Progressing=False InvalidMinimum: nodes.config.openshift.io/cluster: failed to parse submitted version ab No Major.Minor.Patch elements found; the minimum 1.30.0 stays enforced';
+    assert.deepEqual([minimum().enforced, minimum().conditions[1]], ['1.30.0', invalid]);
+    await cluster.remove('NodesConfig', 'cluster');
+    await idle();
+    const deleted =
+      'Progressing=False MinimumNotFound: nodes.config.openshift.io/cluster was deleted; the minimum 1.30.0 stays enforced; to end it, create the object without a minimum, or remove spec.kubelet of the settings';
+    assert.deepEqual([minimum().enforced, minimum().conditions[1]], ['1.30.0', deleted]);
+    request({ isOn: false });
+    await idle();
+    assert.deepEqual(minimum(), { enforced: undefined, rendered: undefined, conditions: [] });
+  });
+
+  test('nodes get a condition, one event for each transition, and a taint', async () => {
+    await addNode('n', 'v1.29.0');
+    await addNode('odd', 'dev');
+    await addNode('virtual', 'dev', { type: 'virtual' });
+    request({ minimumVersion: '1.30.0', taint: true, exemptNodes: { matchLabels: { type: 'virtual' } } });
+    const { idle } = await run(kubeletReporter);
+    assert.deepEqual(['n', 'odd', 'virtual'].map(nodeCondition), [
+      'True KubeletOutdated: kubelet version is outdated: kubelet version is 1.29.0, which is lower than minimumKubeletVersion of 1.30.0',
+      'Unknown KubeletVersionUnknown: failed to parse node version dev: No Major.Minor.Patch elements found',
+      undefined,
+    ]);
+    const taints = () => cluster.store.get('Node', 'n')?.spec?.taints;
+    assert.deepEqual(taints(), [{ key: 'portcullis.dev/kubelet-outdated', effect: 'NoSchedule' }]);
+    await setStatus('n', { kubeletVersion: 'v1.31.0' });
+    await idle();
+    assert.equal(
+      nodeCondition('n'),
+      'False KubeletVersionSufficient: kubelet version v1.31.0 is not lower than 1.30.0',
+    );
+    assert.deepEqual(taints() ?? [], []);
+    assert.deepEqual(await eventReasons(), ['Normal KubeletVersionSufficient', 'Warning KubeletOutdated']);
+    request({ isOn: false });
+    await idle();
+    assert.deepEqual(['n', 'odd'].map(nodeCondition), [undefined, undefined]);
+  });
+
+  test('without permission for the status, nodes get an annotation', async () => {
+    await addNode('n', 'v1.29.0');
+    request({ minimumVersion: '1.30.0' });
+    const denied = new ApiError(forbidden({ group: '', resource: 'nodes' }, 'n', 'not permitted'));
+    const { idle } = await run(kubeletReporter, { ...cluster, applyStatus: () => Promise.reject(denied) });
+    const annotation = () =>
+      cluster.store.get('Node', 'n')?.metadata?.annotations?.['portcullis.dev/kubelet-version-state'];
+    assert.equal(annotation(), 'outdated');
+    await setStatus('n', { kubeletVersion: 'v1.30.0' });
+    await idle();
+    assert.equal(annotation(), 'ok');
+    assert.deepEqual(await eventReasons(), ['Normal KubeletVersionSufficient', 'Warning KubeletOutdated']);
+  });
+});
