@@ -1,17 +1,19 @@
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
-import type { JsonObject, Namespace } from '../../../src/kube/types.ts';
+import fc from 'fast-check';
+import type { JsonObject, Namespace, PodLike } from '../../../src/kube/types.ts';
 import {
   catalogMode,
   hasCatalogPods,
   rewriteDisableSecurity,
   DISABLE_SECURITY_ANNOTATION,
 } from '../../../src/policy/olm/catalog-source.ts';
-import { hardenPod, type HardeningInput } from '../../../src/policy/olm/hardening.ts';
+import { hardenPod, type HardeningInput, type ProfileId } from '../../../src/policy/olm/hardening.ts';
 import { HARDENING_MANAGER, proposeLabels } from '../../../src/policy/olm/namespaces.ts';
 import { recognizeWorkload, resolveCatalogSource } from '../../../src/policy/olm/recognition.ts';
 import { decodePod } from '../../../src/policy/pod/pod.ts';
 import { evaluatePod } from '../../../src/policy/pss/index.ts';
+import { pods } from '../pss/arbitrary.ts';
 import { isKeptByOlm } from '../../support/olm.ts';
 
 const ENFORCE = 'pod-security.kubernetes.io/enforce';
@@ -143,6 +145,23 @@ suite('hardening of pods of OLM', () => {
       }
     }
   });
+});
+
+test('a hardened pod violates no check that the pod does not violate', () => {
+  const profiles = fc.constantFrom<ProfileId[]>('olm-controller', 'catalog-source', 'bundle-unpack', 'run-bundle');
+  const findViolations = (pod: PodLike): readonly string[] =>
+    evaluatePod(pod, { level: 'restricted', version: 'latest' }).violations.map(({ check }) => check);
+  const run = (given: PodLike, profile: ProfileId, isForced: boolean, isOpenShift: boolean): void => {
+    const { pod } = decodePod(given);
+    if (pod === undefined) return;
+    const hardened = hardenPod({ profile, isForced, isOpenShift, pod }).pod as PodLike;
+    const before = findViolations(given);
+    assert.deepEqual(
+      findViolations(hardened).filter((check) => !before.includes(check)),
+      [],
+    );
+  };
+  fc.assert(fc.property(pods(), profiles, fc.boolean(), fc.boolean(), run), { numRuns: 500 });
 });
 
 suite('Jobs of OLM', () => {
