@@ -5,7 +5,7 @@ import { withStoredAccess } from '../src/server/access-reviews.ts';
 import { createSccRecorder } from '../src/server/scc-review.ts';
 import { createWaitingRoom } from '../src/server/waiting-room.ts';
 import { createSccMutateWebhook } from '../src/server/webhooks/scc-pods.ts';
-import type { Webhook } from '../src/server/webhook.ts';
+import { isPostponed, type Webhook } from '../src/server/webhook.ts';
 import { fill, objectsOf, SMALL } from './cluster.ts';
 
 const SETTINGS = { mode: 'enforce', exemptNamespaces: [], compatibility: {}, preferUserNamespaces: false } as const;
@@ -28,7 +28,8 @@ export function createDecide(store: Store): Decide {
   const context = { store, now: () => performance.now() };
   return (request) => {
     const decision = webhook.decide(request, context);
-    if (decision instanceof Promise || !decision.allowed) throw new Error('the pod was not admitted without waiting');
+    if (decision instanceof Promise || isPostponed(decision) || !decision.allowed)
+      throw new Error('the pod was not admitted without waiting');
     return decision;
   };
 }

@@ -1,6 +1,7 @@
-/** The bodies of reviews: their size limit, and the memory that large bodies share. */
-import type { IncomingMessage, ServerResponse } from 'node:http';
+/** The bodies of reviews: their size limit, the memory that they share, and the turns of large ones. */
+import type { IncomingMessage } from 'node:http';
 import type { FastifyRequest } from 'fastify';
+import { MAX_KEYS } from '../kube/pod.ts';
 
 const MIB = 1024 * 1024;
 /**
@@ -8,35 +9,20 @@ const MIB = 1024 * 1024;
  * and `&` in it to six bytes.
  */
 const MAX_BYTES = 40 * MIB;
-/** Bodies up to this size never wait. */
-const SMALL_BYTES = 128 * 1024;
-/** The memory for all larger bodies that are received or reviewed at the same time. */
-const BUDGET_BYTES = 64 * MIB;
+/** Bodies up to this size are reviewed as soon as they are received. */
+export const SMALL_BYTES = 128 * 1024;
+/** The received bytes of larger bodies, until each is reviewed. Only the oldest unfinished body may exceed this limit. */
+const LARGE_BUDGET = 32 * MIB;
+/** The received bytes of unfinished smaller bodies. */
+const SMALL_BUDGET = 24 * MIB;
+/** While memory is short, a body that receives fewer bytes in two intervals is rejected. */
+const MIN_PROGRESS = 64 * 1024;
+const CHECK_INTERVAL_MS = 500;
+
+const TOO_LARGE = `request entity is too large; limit is ${MAX_BYTES} bytes`;
+const NO_PROGRESS = 'the memory for reviews is in use, and the body did not arrive in time; try again';
 
 type BodyDone = (error: Error | null, body?: Buffer) => void;
-
-/** Reads a body as bytes. A body that arrives as one chunk, as most reviews do, is not copied. */
-export function readBody(request: FastifyRequest, payload: IncomingMessage, done: BodyDone): void {
-  const tooLarge = (): Error => withStatus(new Error(`request entity is too large; limit is ${MAX_BYTES} bytes`), 413);
-  if (maxLength(request.raw) > MAX_BYTES) {
-    done(tooLarge());
-    return;
-  }
-  const chunks: Buffer[] = [];
-  let length = 0;
-  const finish = (error: Error | null, body?: Buffer): void => {
-    payload.off('data', onData).off('end', onEnd).off('error', onError);
-    done(error, body);
-  };
-  const onData = (chunk: Buffer): void => {
-    chunks.push(chunk);
-    length += chunk.length;
-    if (length > MAX_BYTES) finish(tooLarge());
-  };
-  const onEnd = (): void => finish(null, chunks.length === 1 ? chunks[0] : Buffer.concat(chunks, length));
-  const onError = (error: Error): void => finish(withStatus(error, 400));
-  payload.on('data', onData).on('end', onEnd).on('error', onError);
-}
 
 /** Returns the error with the HTTP status of its response. */
 export function withStatus(error: Error, statusCode: number): Error {
@@ -49,64 +35,220 @@ function maxLength({ headers }: IncomingMessage): number {
   return Number(headers['content-length'] ?? 0);
 }
 
-/** A request whose body has not been read. */
-export interface UnreadRequest {
-  readonly request: IncomingMessage;
-  readonly response: ServerResponse;
-  /** Called before a body that may have to wait. Returns the longest wait in milliseconds. */
-  beforeWait(): number;
-  /** Reads the body. */
-  start(): void;
-  /** Responds without the body, after the longest wait. */
-  reject(): void;
+/** A body of which a part has been received. */
+interface UnfinishedBody {
+  readonly payload: IncomingMessage;
+  bytes: number;
+  /** The value of `bytes` at the last check, and the number of checks without progress since then. */
+  checkedBytes: number;
+  slowChecks: number;
+  reject(error: Error): void;
+}
+
+export type BodyReader = ReturnType<typeof createBodyReader>;
+
+/** Creates the reader of all bodies. It counts received bytes, since clients may declare more than they send. */
+export function createBodyReader() {
+  const small = createSmallBodies();
+  const large = createLargeBodies();
+  /** Reads a body as bytes. A body that arrives as one chunk, as most reviews do, is not counted. */
+  const read = ({ raw, is404 }: FastifyRequest, payload: IncomingMessage, done: BodyDone): void => {
+    const length = maxLength(raw);
+    if (length > MAX_BYTES) {
+      done(withStatus(new Error(TOO_LARGE), 413));
+      return;
+    }
+    const memory = length > SMALL_BYTES ? large : small;
+    const chunks: Buffer[] = [];
+    let body: UnfinishedBody | undefined;
+    let received = 0;
+    const finish = (error: Error | null): void => {
+      payload.off('data', onData).off('end', onEnd).off('error', onError);
+      if (body) memory.remove(body);
+      const bytes = error ? undefined : chunks.length === 1 ? chunks[0] : Buffer.concat(chunks, received);
+      chunks.length = 0;
+      if (bytes && memory === large && !is404) large.hold(bytes, raw);
+      done(error, bytes);
+    };
+    const onData = (chunk: Buffer): void => {
+      chunks.push(chunk);
+      received += chunk.length;
+      if (received > MAX_BYTES) {
+        finish(withStatus(new Error(TOO_LARGE), 413));
+      } else if (received < length) {
+        body ??= { payload, bytes: 0, checkedBytes: 0, slowChecks: 0, reject: finish };
+        memory.add(body, chunk.length);
+      }
+    };
+    const onEnd = (): void => finish(null);
+    const onError = (error: Error): void => finish(withStatus(error, 400));
+    payload.on('data', onData).on('end', onEnd).on('error', onError);
+  };
+  return { read, release: large.release };
+}
+
+/** Counts unfinished small bodies. Beyond the limit, the oldest are rejected: API servers send such a body at once. */
+function createSmallBodies() {
+  const bodies = new Set<UnfinishedBody>();
+  let used = 0;
+  const remove = (body: UnfinishedBody): void => {
+    if (bodies.delete(body)) used -= body.bytes;
+  };
+  return {
+    remove,
+    add(body: UnfinishedBody, bytes: number): void {
+      bodies.add(body);
+      body.bytes += bytes;
+      used += bytes;
+      const [oldest] = bodies;
+      if (used > SMALL_BUDGET) oldest?.reject(withStatus(new Error(NO_PROGRESS), 503));
+    },
+  };
 }
 
 /**
- * Creates the budget of memory for large bodies. A request takes the length of its body until the response is sent or its
- * connection closes. Requests that exceed the remaining budget wait, unread, in the order of their arrival. Small bodies are not counted.
+ * Counts large bodies until they are released. Beyond the limit, only the oldest unfinished body is read, so that one
+ * after another is complete, and bodies without progress are rejected.
  */
-export function createBodyBudget(): (unread: UnreadRequest) => void {
-  let free = BUDGET_BYTES;
-  const waiting = new Map<UnreadRequest, { readonly bytes: number; start(): void }>();
-  const startNext = (): void => {
-    for (const [unread, { bytes, start }] of waiting) {
-      if (bytes > free) return;
-      waiting.delete(unread);
-      free -= bytes;
-      start();
+function createLargeBodies() {
+  const bodies = new Set<UnfinishedBody>();
+  /** Complete bodies, with the function that removes the listener of their connection. */
+  const held = new Map<Buffer, () => void>();
+  let used = 0;
+  let timer: NodeJS.Timeout | undefined;
+  const check = (): void => {
+    const readable = [...bodies].filter(({ payload }) => !payload.isPaused());
+    for (const body of readable) {
+      body.slowChecks = body.bytes - body.checkedBytes < MIN_PROGRESS ? body.slowChecks + 1 : 0;
+      body.checkedBytes = body.bytes;
+      if (body.slowChecks > 1) body.reject(withStatus(new Error(NO_PROGRESS), 503));
     }
   };
-  const enqueue = (unread: UnreadRequest, bytes: number): void => {
-    const { request, response } = unread;
-    let taken = 0;
-    const timer = setTimeout(() => {
-      waiting.delete(unread);
-      unread.reject();
-      startNext();
-    }, unread.beforeWait());
-    const end = (): void => {
-      response.off('close', end);
-      request.socket.off('close', end);
-      clearTimeout(timer);
-      waiting.delete(unread);
-      free += taken;
-      startNext();
-    };
-    // A response that was pipelined behind another does not report that its connection closed.
-    response.once('close', end);
-    request.socket.once('close', end);
-    const start = (): void => {
-      clearTimeout(timer);
-      taken = bytes;
-      unread.start();
-    };
-    waiting.set(unread, { bytes, start });
-    startNext();
+  const update = (): void => {
+    const isFull = used > LARGE_BUDGET;
+    const [oldest] = bodies;
+    for (const body of bodies) {
+      const { payload } = body;
+      if (isFull && body !== oldest) payload.pause();
+      else if (payload.isPaused()) payload.resume();
+    }
+    if (!isFull || bodies.size === 0) {
+      clearInterval(timer);
+      timer = undefined;
+    } else timer ??= setInterval(check, CHECK_INTERVAL_MS).unref();
   };
-  return (unread) => {
-    const bytes = maxLength(unread.request);
-    // The reader rejects a body over the limit.
-    if (bytes <= SMALL_BYTES || bytes > MAX_BYTES) unread.start();
-    else enqueue(unread, bytes);
+  const subtract = (bytes: number): void => {
+    const wasFull = used > LARGE_BUDGET;
+    used -= bytes;
+    if (wasFull) update();
+  };
+  const release = (bytes: Buffer): void => {
+    const stopListening = held.get(bytes);
+    if (!stopListening) return;
+    held.delete(bytes);
+    stopListening();
+    subtract(bytes.length);
+  };
+  return {
+    release,
+    add(body: UnfinishedBody, bytes: number): void {
+      bodies.add(body);
+      body.bytes += bytes;
+      used += bytes;
+      if (used > LARGE_BUDGET) update();
+    },
+    remove(body: UnfinishedBody): void {
+      if (bodies.delete(body)) subtract(body.bytes);
+    },
+    /** Counts a complete body until it is released or its connection closes. */
+    hold(bytes: Buffer, { socket }: IncomingMessage): void {
+      const onClose = (): void => release(bytes);
+      socket.once('close', onClose);
+      held.set(bytes, () => socket.off('close', onClose));
+      used += bytes.length;
+    },
+  };
+}
+
+/** Far more than any object that etcd can store. Parsing millions of empty objects takes 0.5 s and 500 MiB. */
+export const MAX_VALUES = 1_000_000;
+
+const [QUOTE, BACKSLASH, COLON, COMMA] = Buffer.from('"\\:,');
+const [OPEN_BRACE, CLOSE_BRACE, OPEN_BRACKET, CLOSE_BRACKET] = Buffer.from('{}[]');
+
+/**
+ * Shortens maps of more than MAX_KEYS keys to one key more than that, since parsing 200,000 different keys takes 100 ms. Decoders
+ * report such a map where they read it. Returns `undefined` for more than MAX_VALUES objects and lists.
+ */
+export function limitValues(json: Buffer): Buffer | undefined {
+  const parts: Buffer[] = [];
+  /** The number of keys of the innermost open object, and of those around it; 0 for lists. */
+  let keys = 0;
+  const outer: number[] = [];
+  let values = 0;
+  let partStart = 0;
+  let cutDepth = 0;
+  for (let index = 0; index < json.length; index++) {
+    switch (json[index]) {
+      case QUOTE:
+        index = findStringEnd(json, index);
+        break;
+      case COLON:
+        keys++;
+        break;
+      case COMMA:
+        if (cutDepth > 0 || keys <= MAX_KEYS) break;
+        cutDepth = outer.length;
+        parts.push(json.subarray(partStart, index));
+        break;
+      case OPEN_BRACE:
+      case OPEN_BRACKET:
+        if (++values > MAX_VALUES) return undefined;
+        outer.push(keys);
+        keys = 0;
+        break;
+      case CLOSE_BRACE:
+      case CLOSE_BRACKET:
+        if (cutDepth > 0 && cutDepth === outer.length) {
+          cutDepth = 0;
+          partStart = index;
+        }
+        keys = outer.pop() ?? 0;
+    }
+  }
+  if (parts.length === 0) return json;
+  return Buffer.concat(cutDepth > 0 ? parts : [...parts, json.subarray(partStart)]);
+}
+
+/** Returns the index of the closing quote; the length of the text if there is none. */
+function findStringEnd(json: Buffer, start: number): number {
+  let index = start + 1;
+  while (index < json.length && json[index] !== QUOTE) index += json[index] === BACKSLASH ? 2 : 1;
+  return index;
+}
+
+const MAX_PAUSE_MS = 50;
+
+export type Turns = ReturnType<typeof createTurns>;
+
+/**
+ * Creates the queue of the work on large bodies. One is processed at a time, and for as long again, up to 50 ms, the event
+ * loop is free for small reviews.
+ */
+export function createTurns(now: () => number): <T>(work: () => T | Promise<T>) => Promise<T> {
+  let last: Promise<unknown> = Promise.resolve();
+  let pauseMs = 0;
+  const pause = (): Promise<void> => new Promise((resolve) => setTimeout(resolve, pauseMs));
+  return async (work) => {
+    const turn = last.then(pause).then(async () => {
+      const startMs = now();
+      try {
+        return await work();
+      } finally {
+        pauseMs = Math.min(now() - startMs, MAX_PAUSE_MS);
+      }
+    });
+    last = turn.catch(() => undefined);
+    return await turn;
   };
 }

@@ -1,7 +1,7 @@
 /** The path of one review: bytes, AdmissionReview, decision, AdmissionReview; then metrics and a log line. */
 import { isUtf8 } from 'node:buffer';
 import type { ServerResponse } from 'node:http';
-import type { FastifyInstance, FastifyReply, FastifyRequest, preParsingHookHandler } from 'fastify';
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import type { Store } from '../cluster/store.ts';
 import { compileSchema } from '../config/ajv.ts';
 import type { AdmissionRequest, Decision } from '../kube/admission.ts';
@@ -11,9 +11,17 @@ import { truncate } from '../kube/text.ts';
 import { isObject } from '../kube/types.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
-import { createBodyBudget } from './body.ts';
+import {
+  createBodyReader,
+  createTurns,
+  limitValues,
+  MAX_VALUES,
+  SMALL_BYTES,
+  type BodyReader,
+  type Turns,
+} from './body.ts';
 import type { Connections } from './server.ts';
-import type { Webhook, WebhookContext } from './webhook.ts';
+import { isPostponed, type MaybePromise, type Postponed, type Webhook, type WebhookContext } from './webhook.ts';
 
 export interface ReviewDeps {
   readonly webhooks: readonly Webhook[];
@@ -26,58 +34,45 @@ export interface ReviewDeps {
 
 /** Registers one route for each webhook. */
 export function registerReviews(app: FastifyInstance, deps: ReviewDeps, connections: Connections): void {
-  const budget = createBodyBudget();
-  for (const webhook of deps.webhooks) {
-    const { preParsing, handler } = createRoute(webhook, deps, { connections, budget });
-    app.post(webhook.path, { preParsing }, handler);
-  }
+  const bodies = createBodyReader();
+  app.addContentTypeParser('application/json', bodies.read);
+  const shared = { connections, bodies, turns: createTurns(deps.now) };
+  for (const webhook of deps.webhooks) app.post(webhook.path, createHandler(webhook, deps, shared));
 }
 
-interface Route {
-  readonly preParsing: preParsingHookHandler;
-  readonly handler: (request: FastifyRequest, reply: FastifyReply) => void | Promise<void>;
-}
+type Handler = (request: FastifyRequest, reply: FastifyReply) => void | Promise<void>;
 
-/** The longest timeout of API servers. It limits the wait of a request that names none. */
-const MAX_TIMEOUT_MS = 30_000;
-/** The share of its timeout that a request may wait for memory. The rest is for the response. */
+/** The share of its timeout that a large review may wait for its turn. The rest is for the response. */
 const WAIT_SHARE = 0.9;
 
-const NO_MEMORY =
-  'too many large reviews at the same time; the memory for them was in use until the timeout of the request';
+const TOO_BUSY = 'too many large reviews at the same time; this one was not reviewed within its timeout';
 
 const NO_BODY = Buffer.alloc(0);
 
 interface Shared {
   readonly connections: Connections;
-  readonly budget: ReturnType<typeof createBodyBudget>;
+  readonly bodies: BodyReader;
+  readonly turns: Turns;
 }
 
-/** Creates the route of a webhook. Its handler is synchronous where the webhook is. */
-function createRoute(webhook: Webhook, deps: ReviewDeps, { connections, budget }: Shared): Route {
+/** A request and the bytes of its review. */
+interface Job {
+  readonly request: FastifyRequest;
+  readonly reply: FastifyReply;
+  readonly body: Buffer;
+  readonly arrivedMs: number;
+  /** True after a wait. */
+  readonly isRepeated: boolean;
+}
+
+/** Creates the handler of a webhook. It is synchronous where the webhook is, except for large bodies. */
+function createHandler(webhook: Webhook, deps: ReviewDeps, { connections, bodies, turns }: Shared): Handler {
   const { store, logger, metrics, now } = deps;
   const respond = createResponder(webhook, metrics, connections);
   const log = logger.child({ logger: 'webhook', webhook: webhook.path });
   const duration = metrics.webhook.duration(webhook.path);
   const parseTimeout = createTimeoutParser();
-  /** Arrival times of requests whose bodies may have to wait. */
-  const arrivals = new WeakMap<FastifyRequest, number>();
 
-  const preParsing: Route['preParsing'] = (request, reply, payload, done) => {
-    budget({
-      request: request.raw,
-      response: reply.raw,
-      start: () => done(null, payload),
-      beforeWait() {
-        arrivals.set(request, now());
-        return (parseTimeout(request) ?? MAX_TIMEOUT_MS) * WAIT_SHARE;
-      },
-      reject() {
-        log.warn({ reason: NO_MEMORY, remoteAddress: request.ip }, 'review rejected');
-        respond(reply, 503, `${NO_MEMORY}\n`);
-      },
-    });
-  };
   const respondDecision = (
     reply: FastifyReply,
     review: AdmissionRequest,
@@ -94,56 +89,105 @@ function createRoute(webhook: Webhook, deps: ReviewDeps, { connections, budget }
     log.error({ ...requestFields(review), err }, 'review failed');
     respond(reply, 500, 'internal server error\n');
   };
+  const respondLater = async (
+    reply: FastifyReply,
+    review: AdmissionRequest,
+    decision: Promise<Decision | Postponed>,
+    startMs: number,
+  ): Promise<Postponed | undefined> => {
+    metrics.webhook.inFlight.inc();
+    try {
+      const outcome = await decision;
+      if (isPostponed(outcome)) return outcome;
+      if (isDisconnected(reply, { ...requestFields(review), durationMs: now() - startMs })) return undefined;
+      respondDecision(reply, review, outcome, startMs);
+    } catch (error) {
+      respondDefect(reply, review, error);
+    } finally {
+      metrics.webhook.inFlight.dec();
+    }
+    return undefined;
+  };
+  const isDisconnected = (reply: FastifyReply, fields: Fields): boolean => {
+    if (!reply.raw.destroyed) return false;
+    log.info(fields, 'client disconnected before the response');
+    reply.hijack();
+    return true;
+  };
 
-  const handler: Route['handler'] = (request, reply) => {
-    // A POST without content type and body bypasses the content type parsers.
-    const body = (request.body as Buffer | undefined) ?? NO_BODY;
-    const bodyBytes = body.length;
-    // The request object outlives the review. Its bytes are released here.
-    request.body = undefined;
+  /** Parses and answers a review, or returns how long it has to wait. */
+  const answer = ({ request, reply, body, arrivedMs, isRepeated }: Job): MaybePromise<Postponed | undefined> => {
     const envelope = readReview(body);
     if ('error' in envelope) {
-      log.warn({ reason: envelope.error, remoteAddress: request.ip }, 'malformed review');
-      respond(reply, 400, `${envelope.error}\n`);
-      return;
+      const reason = truncate(envelope.error, MAX_REASON);
+      log.warn({ reason, remoteAddress: request.ip }, 'malformed review');
+      respond(reply, 400, `${reason}\n`);
+      return undefined;
     }
     // An unsynced replica answers with an error, so that failurePolicy decides and a cold cluster can start.
     if (!store.synced()) {
       respond(reply, 503, 'the replica has not read the cluster completely yet; try again\n');
-      return;
+      return undefined;
     }
     const review = envelope.request;
-    const startMs = now();
-    const arrivedMs = arrivals.get(request) ?? startMs;
+    const startMs = isRepeated ? arrivedMs : now();
     try {
-      const decision = webhook.decide(
+      const timeoutMs = parseTimeout(request);
+      const outcome = webhook.decide(
         review,
-        createContext({ reply, deps, arrivedMs, bodyBytes, timeoutMs: parseTimeout(request) }),
+        createContext({ reply, deps, arrivedMs, bodyBytes: body.length, timeoutMs, isRepeated }),
       );
-      if (!(decision instanceof Promise)) {
-        respondDecision(reply, review, decision, startMs);
-        return;
-      }
-      metrics.webhook.inFlight.inc();
-      return decision
-        .then((decided) => {
-          if (!reply.raw.destroyed) {
-            respondDecision(reply, review, decided, startMs);
-            return;
-          }
-          log.info(
-            { ...requestFields(review), durationMs: now() - startMs },
-            'client disconnected before the response',
-          );
-          reply.hijack();
-        })
-        .catch((error: unknown) => respondDefect(reply, review, error))
-        .finally(() => metrics.webhook.inFlight.dec());
+      if (outcome instanceof Promise) return respondLater(reply, review, outcome, startMs);
+      if (isPostponed(outcome)) return outcome;
+      respondDecision(reply, review, outcome, startMs);
     } catch (error) {
       respondDefect(reply, review, error);
     }
+    return undefined;
   };
-  return { preParsing, handler };
+
+  const answerInTurn = async (job: Job): Promise<Postponed | undefined> =>
+    await turns(() => {
+      const { request, reply, arrivedMs, isRepeated } = job;
+      if (isDisconnected(reply, { remoteAddress: request.ip })) return undefined;
+      const timeoutMs = parseTimeout(request) ?? Infinity;
+      if (isRepeated || now() - arrivedMs <= timeoutMs * WAIT_SHARE) return answer(job);
+      log.warn({ reason: TOO_BUSY, remoteAddress: request.ip }, 'review rejected');
+      respond(reply, 503, `${TOO_BUSY}\n`);
+      return undefined;
+    });
+
+  /** Answers a review again after its wait, during which only its bytes are kept. */
+  const answerAgain = async (job: Job, { until }: Postponed): Promise<void> => {
+    metrics.webhook.inFlight.inc();
+    try {
+      await until;
+      const { request, reply, body, arrivedMs } = job;
+      if (isDisconnected(reply, { remoteAddress: request.ip, durationMs: now() - arrivedMs })) return;
+      const repeated = { ...job, isRepeated: true };
+      await (body.length > SMALL_BYTES ? answerInTurn(repeated) : answer(repeated));
+    } finally {
+      metrics.webhook.inFlight.dec();
+    }
+  };
+  const answerLarge = async (job: Job): Promise<void> => {
+    const postponed = await answerInTurn(job).finally(() => bodies.release(job.body));
+    if (postponed) await answerAgain(job, postponed);
+  };
+
+  return (request, reply) => {
+    // A POST without content type and body bypasses the content type parsers.
+    const body = (request.body as Buffer | undefined) ?? NO_BODY;
+    // The request object outlives the review. Its bytes are released here.
+    request.body = undefined;
+    const job = { request, reply, body, arrivedMs: now(), isRepeated: false };
+    if (body.length > SMALL_BYTES) return answerLarge(job);
+    const outcome = answer(job);
+    if (outcome === undefined) return;
+    return outcome instanceof Promise
+      ? outcome.then((postponed) => postponed && answerAgain(job, postponed))
+      : answerAgain(job, outcome);
+  };
 }
 
 type Respond = (reply: FastifyReply, status: number, body: string) => void;
@@ -187,15 +231,19 @@ interface ContextInput {
   readonly arrivedMs: number;
   readonly bodyBytes: number;
   readonly timeoutMs: number | undefined;
+  readonly isRepeated: boolean;
 }
 
-function createContext({ reply, deps: { store, now }, arrivedMs, bodyBytes, timeoutMs }: ContextInput): WebhookContext {
+function createContext(input: ContextInput): WebhookContext {
+  const { reply, deps, arrivedMs, bodyBytes, timeoutMs, isRepeated } = input;
+  const { store, now } = deps;
   let signal: AbortSignal | undefined;
   return {
     store,
     now,
     deadlineMs: timeoutMs === undefined ? undefined : arrivedMs + timeoutMs,
     bodyBytes,
+    isRepeated,
     // Created on demand: only reviews that wait use it.
     get signal() {
       return (signal ??= disconnectSignal(reply.raw));
@@ -213,7 +261,10 @@ function disconnectSignal(response: ServerResponse): AbortSignal {
 
 // AdmissionReview in
 
-const string = { type: 'string' };
+/** Longer than all names of the API. Names are part of messages and log lines. */
+const string = { type: 'string', maxLength: 1024 };
+/** Identity providers may send long names and claims. */
+const longString = { type: 'string', maxLength: 16 * 1024 };
 const nullable = (schema: object): object => ({ ...schema, nullable: true });
 const kind = { type: 'object', properties: { group: string, version: string, kind: string }, required: ['kind'] };
 const resource = {
@@ -227,7 +278,7 @@ const request = {
   type: 'object',
   required: ['uid', 'kind', 'resource', 'operation'],
   properties: {
-    uid: { type: 'string', minLength: 1 },
+    uid: { ...string, minLength: 1 },
     kind,
     resource,
     subResource: string,
@@ -240,16 +291,19 @@ const request = {
     userInfo: {
       type: 'object',
       properties: {
-        username: string,
-        uid: string,
-        groups: nullable({ type: 'array', items: string }),
-        extra: nullable({ type: 'object', additionalProperties: nullable({ type: 'array', items: string }) }),
+        username: longString,
+        uid: longString,
+        groups: nullable({ type: 'array', items: longString }),
+        extra: nullable({ type: 'object', additionalProperties: nullable({ type: 'array', items: longString }) }),
       },
     },
     dryRun: nullable({ type: 'boolean' }),
   },
 };
 const validateReview = compileSchema({ type: 'object', required: ['request'], properties: { request } });
+
+/** Limit of the reason why a review is malformed, in characters. It may contain any part of the review. */
+const MAX_REASON = 1024;
 
 const API_VERSION = 'admission.k8s.io/v1';
 const KIND = 'AdmissionReview';
@@ -263,11 +317,12 @@ type Envelope = { readonly request: AdmissionRequest } | { readonly error: strin
 function readReview(body: Buffer): Envelope {
   if (body.length === 0) return { error: 'request body is empty' };
   if (!isUtf8(body)) return undecodable('the body is not valid UTF-8');
-  if (hasTooManyValues(body)) return undecodable(`the body has more than ${MAX_VALUES} objects and lists`);
+  const json = body.length > SMALL_BYTES ? limitValues(body) : body;
+  if (!json) return undecodable(`the body has more than ${MAX_VALUES} objects and lists`);
   let review: unknown;
   try {
     // JSON.parse treats a map key named `__proto__`, which is legal, as an ordinary property.
-    review = JSON.parse(body.toString());
+    review = JSON.parse(json.toString());
   } catch (error) {
     return undecodable(error instanceof Error ? error.message : String(error));
   }
@@ -291,18 +346,6 @@ function formatKind(value: unknown): string {
   return typeof value === 'string' ? `${API_VERSION}, Kind=${value}` : 'kind must be a string';
 }
 
-/** Far more than any object that etcd can store. Parsing millions of empty objects takes 0.5 s and 500 MiB. */
-const MAX_VALUES = 1_000_000;
-const BRACE = '{'.charCodeAt(0);
-const BRACKET = '['.charCodeAt(0);
-
-function hasTooManyValues(body: Buffer): boolean {
-  if (body.length < 2 * MAX_VALUES) return false;
-  let count = 0;
-  for (const byte of body) if (byte === BRACE || byte === BRACKET) count++;
-  return count > MAX_VALUES;
-}
-
 // AdmissionReview out
 
 /**
@@ -321,7 +364,7 @@ function formatReview(request: AdmissionRequest, decision: Decision): string {
   } else if (decision.object !== undefined) {
     text += formatPatch(request.object, decision.object);
   }
-  if (auditAnnotations) text += `,"auditAnnotations":${JSON.stringify(limitValues(auditAnnotations))}`;
+  if (auditAnnotations) text += `,"auditAnnotations":${JSON.stringify(limitTexts(auditAnnotations))}`;
   if (warnings.length > 0) text += `,"warnings":${JSON.stringify(warnings.map(limitText))}`;
   return `${text}}}`;
 }
@@ -337,7 +380,7 @@ function limitText(text: string): string {
 }
 
 /** Truncates audit annotations from the point at which they exceed the limit together. */
-function limitValues(annotations: Readonly<Record<string, string>>): Readonly<Record<string, string>> {
+function limitTexts(annotations: Readonly<Record<string, string>>): Readonly<Record<string, string>> {
   const length = Object.values(annotations).reduce((sum, value) => sum + value.length, 0);
   if (length <= MAX_TEXT) return annotations;
   let left = MAX_TEXT;
@@ -352,6 +395,9 @@ function limitValues(annotations: Readonly<Record<string, string>>): Readonly<Re
 
 // Log line
 
+/** Limit of the reason of a denial in the log, in characters. */
+export const MAX_LOGGED_TEXT = 16 * 1024;
+
 type Fields = Readonly<Record<string, string | number | boolean | undefined>>;
 
 function decisionFields(request: AdmissionRequest, decision: Decision, durationMs: number): Fields {
@@ -359,7 +405,7 @@ function decisionFields(request: AdmissionRequest, decision: Decision, durationM
     ...requestFields(request),
     durationMs: Math.round(durationMs * 1000) / 1000,
     decision: decision.allowed ? 'allow' : 'deny',
-    reason: decision.allowed ? undefined : limitText(decision.status.message),
+    reason: decision.allowed ? undefined : truncate(decision.status.message, MAX_LOGGED_TEXT),
     ...decision.facts,
   };
 }

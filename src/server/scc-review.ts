@@ -17,7 +17,7 @@ import { DEFAULT_RANGES } from '../policy/uid-range/ranges.ts';
 import type { Cell } from '../telemetry/counters.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
 import type { WaitingRoom } from './waiting-room.ts';
-import { whenAvailable, type MaybePromise, type WebhookContext } from './webhook.ts';
+import { isPostponed, whenAvailable, type MaybePromise, type Postponed, type WebhookContext } from './webhook.ts';
 
 /** Calls a decision with an access check: the RBAC index, or SubjectAccessReviews. */
 export type WithAccess = (
@@ -60,9 +60,9 @@ export function isPodRequest({ resource }: Pick<AdmissionRequest, 'resource'>): 
 }
 
 /** Reviews a pod, records the outcome and returns the response. Returns undefined if the webhook does not apply. */
-export function reviewPod(review: SccReview, deps: SccReviewDeps): MaybePromise<Decision | undefined> {
+export function reviewPod(review: SccReview, deps: SccReviewDeps): MaybePromise<Decision | Postponed | undefined> {
   return whenAvailable(decideOrWait(review, deps), (outcome) => {
-    if (outcome === undefined) return undefined;
+    if (outcome === undefined || isPostponed(outcome)) return outcome;
     const { mode } = outcome;
     const decision = review.adapt ? review.adapt(outcome.decision) : outcome.decision;
     deps.record(review.request, { mode, decision });
@@ -90,18 +90,20 @@ function withDetails(decision: SccDecision, { name, object }: AdmissionRequest):
  * waiting room is full, the pod is denied at once. An HTTP error would admit it under `failurePolicy: Ignore`. Controllers
  * retry in either case.
  */
-function decideOrWait(review: SccReview, deps: SccReviewDeps): MaybePromise<SccOutcome | undefined> {
+function decideOrWait(review: SccReview, deps: SccReviewDeps): MaybePromise<SccOutcome | Postponed | undefined> {
   return whenAvailable(decideNow(review, deps), (first) => {
     if (first?.mode.mode !== 'enforce' || !first.mayChange) return first;
-    const { request, context } = review;
-    const { namespace: name = '' } = request;
-    const waiting = deps.waitingRoom.wait(name, context, (namespace) => isReady(namespace, deps.settings()));
-    if (!waiting) return first;
-    return waiting.then(() => {
-      const isUnchanged = context.store.get('Namespace', name) === first.namespace;
-      return isUnchanged || context.signal?.aborted ? first : decideNow(review, deps);
-    });
+    return waitForRanges(review.request.namespace ?? '', review.context, deps) ?? first;
   });
+}
+
+/** A function of its own, so that the condition does not keep the review in memory. */
+function waitForRanges(
+  name: string,
+  context: WebhookContext,
+  { waitingRoom, settings }: SccReviewDeps,
+): Postponed | undefined {
+  return waitingRoom.wait(name, context, (namespace) => isReady(namespace, settings()));
 }
 
 /** True if decisions about the namespace do not have to wait for its ranges. */
@@ -110,8 +112,6 @@ function isReady(namespace: Namespace, settings: SccSettings): boolean {
 }
 
 interface FirstOutcome extends SccOutcome {
-  /** The namespace of the decision; undefined if the store did not contain it. */
-  readonly namespace: Namespace | undefined;
   /** True if the decision may be different once the namespace is in the store and has its ranges. */
   readonly mayChange: boolean;
 }
@@ -138,7 +138,7 @@ function decideNow(review: SccReview, deps: SccReviewDeps): MaybePromise<FirstOu
     (decision) => {
       const mayChange =
         !decision.allowed && (!namespace || decision.status.message === readNamespaceRanges(namespace).problem);
-      return { mode, namespace, mayChange, decision: namespace ? decision : namespaceNotFound(decision, name) };
+      return { mode, mayChange, decision: namespace ? decision : namespaceNotFound(decision, name) };
     },
   );
 }

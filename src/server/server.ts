@@ -1,4 +1,5 @@
 /** The admission server: Fastify over TLS. It reads the store and answers reviews. It never writes to the cluster. */
+import { readFileSync } from 'node:fs';
 import { STATUS_CODES } from 'node:http';
 import type { Socket } from 'node:net';
 import { type SecureContextOptions, type Server, TLSSocket } from 'node:tls';
@@ -10,7 +11,7 @@ import Fastify, {
   type FastifyRequest,
 } from 'fastify';
 import { quote } from '../kube/text.ts';
-import { readBody, withStatus } from './body.ts';
+import { withStatus } from './body.ts';
 import { registerReviews, type ReviewDeps } from './review.ts';
 
 export interface ServerDeps extends ReviewDeps {
@@ -43,7 +44,7 @@ export function createServer(deps: ServerDeps): AdmissionServer {
       handshakeTimeout: 10_000,
       headersTimeout: 32_000,
       connectionsCheckingInterval: 5_000,
-      maxHeaderSize: 1024 * 1024,
+      maxHeaderSize: 16 * 1024,
     },
     // Longer than the 90 s after which API servers close idle connections, so that the server never closes first.
     keepAliveTimeout: 100_000,
@@ -58,7 +59,6 @@ export function createServer(deps: ServerDeps): AdmissionServer {
   }) as unknown as FastifyInstance;
   const connections = trackConnections(app);
   app.removeAllContentTypeParsers();
-  app.addContentTypeParser('application/json', readBody);
   app.addContentTypeParser('*', (_request, _payload, done) => done(withStatus(new Error(NOT_JSON), 400)));
   if (deps.clientNames) requireClientCertificate(app, new Set(deps.clientNames));
   registerReviews(app, deps, connections);
@@ -108,7 +108,7 @@ function recordError(error: FastifyError, request: FastifyRequest, { webhooks, l
     metrics.webhook.requests.cell({ webhook, code: String(status) }).count++;
   }
   const fields = { logger: 'webhook', webhook, remoteAddress: request.ip };
-  if (status >= 500) logger.error({ ...fields, err: error }, 'request failed');
+  if (isDefect(status)) logger.error({ ...fields, err: error }, 'request failed');
   else
     logger.warn(
       { ...fields, reason: errorText(error) },
@@ -130,9 +130,14 @@ function errorStatus({ code, statusCode = 500 }: FastifyError): number {
   return code === INVALID_MEDIA_TYPE ? 400 : statusCode;
 }
 
+/** True for errors that clients do not cause. */
+function isDefect(status: number): boolean {
+  return status >= 500 && status !== 503;
+}
+
 function errorText(error: FastifyError): string {
   if (error.code === INVALID_MEDIA_TYPE) return NOT_JSON;
-  return errorStatus(error) >= 500 ? 'internal server error' : error.message;
+  return isDefect(errorStatus(error)) ? 'internal server error' : error.message;
 }
 
 // Invalid requests
@@ -174,13 +179,23 @@ function trackConnections(app: FastifyInstance) {
   /** TCP connections before their TLS handshake, by peer. */
   const connecting = new Map<string, Socket>();
   const open = new Set<Socket>();
+  const limit = findConnectionLimit();
   app.server.on('connection', (socket: Socket) => {
     const peer = peerAddress(socket);
     connecting.set(peer, socket);
     socket.once('close', () => {
       if (connecting.get(peer) === socket) connecting.delete(peer);
     });
+    if (connecting.size + open.size > limit) closeSilent();
   });
+  /** Closes the oldest connection that has not sent a request. The newest is one of them. */
+  const closeSilent = (): void => {
+    const [oldest] = connecting.size > 1 ? connecting.values() : open.values().filter(isSilent);
+    const [newest] = connecting.values();
+    (oldest ?? newest)?.destroy();
+  };
+  // A connection whose handshake fails cannot carry a response and would stay open.
+  app.server.on('tlsClientError', (_error: Error, socket: Socket) => socket.destroy());
   app.server.on('secureConnection', (socket: Socket) => {
     connecting.delete(peerAddress(socket));
     open.add(socket);
@@ -200,11 +215,33 @@ function trackConnections(app: FastifyInstance) {
     /** Closes the connections that have not received any byte. */
     closeUnused(): void {
       for (const socket of connecting.values()) socket.destroy();
-      for (const socket of open) if (socket.bytesRead === 0) socket.destroy();
+      for (const socket of open) if (isSilent(socket)) socket.destroy();
     },
     /** Reports whether the connection closes after its next response. */
     shouldClose: (socket: Socket) => draining || (generation > 0 && generations.get(socket) !== generation),
   };
+}
+
+/** More than the concurrent requests of three API servers. 2000 idle connections take about 110 MiB. */
+const MAX_CONNECTIONS = 2000;
+/** The file descriptors for everything except connections to the server. */
+const OTHER_DESCRIPTORS = 100;
+
+/** Returns the maximum number of connections: fewer than the process may have file descriptors. */
+function findConnectionLimit(): number {
+  try {
+    const limits = readFileSync('/proc/self/limits', 'utf8');
+    const descriptors = Number(/^Max open files\s+(\d+)/m.exec(limits)?.[1] ?? Infinity);
+    return Math.min(MAX_CONNECTIONS, Math.max(descriptors - OTHER_DESCRIPTORS, 1));
+  } catch {
+    // Other systems than Linux.
+    return MAX_CONNECTIONS;
+  }
+}
+
+/** True for a connection that has not sent anything after its handshake. */
+function isSilent({ bytesRead }: Socket): boolean {
+  return bytesRead === 0;
 }
 
 /** Identifies a connection by its peer, since the TCP socket and the TLS socket of a connection are different objects. */

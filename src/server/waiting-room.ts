@@ -1,9 +1,9 @@
 import type { Namespace } from '../kube/types.ts';
-import type { WebhookContext } from './webhook.ts';
+import type { Postponed, WebhookContext } from './webhook.ts';
 
 /**
  * Default limits of the reviews that wait at the same time, and of the bytes of their request bodies. They exceed the
- * default concurrency limits of three API servers. In memory a review takes about eight times as much as its body.
+ * default concurrency limits of three API servers.
  */
 const DEFAULT_LIMITS = { reviews: 2000, bytes: 32 * 1024 * 1024 };
 
@@ -18,19 +18,22 @@ export function createWaitingRoom(limits = DEFAULT_LIMITS) {
   const turn = (): Promise<void> => (last = last.then(() => new Promise((resolve) => setImmediate(resolve))));
   return {
     /**
-     * Resolves when the namespace is ready, at the deadline of the review, or when the client disconnects. Each review
-     * continues in a separate turn of the event loop, so that many do not block it. Returns undefined if there is no room.
+     * Postpones a review until the namespace is ready, to the deadline of the review, or until the client disconnects. Each
+     * review continues in a separate turn of the event loop, so that many do not block it. Returns undefined if there is no
+     * room, or if the review has waited before.
      */
-    wait(name: string, context: WebhookContext, isReady: IsReady): Promise<void> | undefined {
-      const { bodyBytes: bytes = 0 } = context;
+    wait(name: string, context: WebhookContext, isReady: IsReady): Postponed | undefined {
+      const { bodyBytes: bytes = 0, isRepeated = false } = context;
+      if (isRepeated) return undefined;
       if (used.reviews >= limits.reviews || used.bytes + bytes > limits.bytes) return undefined;
       used.reviews++;
       used.bytes += bytes;
       const ready = untilReady(context, name, isReady).then(turn);
-      return ready.finally(() => {
+      const until = ready.finally(() => {
         used.reviews--;
         used.bytes -= bytes;
       });
+      return { until };
     },
   };
 }

@@ -12,6 +12,8 @@ export interface WebhookContext {
   readonly signal?: AbortSignal;
   /** Length of the request body. */
   readonly bodyBytes?: number;
+  /** True for the decision after a wait. It does not wait again. */
+  readonly isRepeated?: boolean;
   /** Monotonic clock in milliseconds. */
   now(): number;
 }
@@ -21,7 +23,16 @@ export interface Webhook {
   /** The URL path, as in the webhook configurations. */
   readonly path: string;
   /** Decides. A denial is a value; an exception is a defect and results in HTTP 500. */
-  decide(request: AdmissionRequest, context: WebhookContext): MaybePromise<Decision>;
+  decide(request: AdmissionRequest, context: WebhookContext): MaybePromise<Decision | Postponed>;
+}
+
+/** The decision has to wait. Until then only the bytes of the review are kept; then it is parsed and decided again. */
+export interface Postponed {
+  readonly until: Promise<void>;
+}
+
+export function isPostponed(outcome: object | undefined): outcome is Postponed {
+  return outcome !== undefined && 'until' in outcome;
 }
 
 /** A value, or a promise of it. Most reviews are answered without waiting. */

@@ -14,6 +14,7 @@ import { STANDARD_CLUSTER_ROLE_BINDINGS, STANDARD_SCCS } from '../../src/policy/
 import { createMetrics, type Metrics } from '../../src/telemetry/metrics.ts';
 import { createPsaWebhook } from '../../src/server/webhooks/psa.ts';
 import { createWaitingRoom } from '../../src/server/waiting-room.ts';
+import { decide } from '../support/decide.ts';
 import { startVerdictWebhook, type VerdictWebhook } from '../support/verdict-webhook.ts';
 import {
   createController,
@@ -475,7 +476,7 @@ suite('readiness', () => {
       asked.length = 0;
       return startVerdictWebhook(cluster, ['namespaces'], (request) => {
         if (request.dryRun === true) asked.push(request.name ?? '');
-        return webhook.decide(request, { store: cluster.store, now: () => 0 });
+        return decide(webhook, request, { store: cluster.store, now: () => 0 });
       });
     };
 

@@ -8,7 +8,7 @@ import type { AddressInfo } from 'node:net';
 import { createServedCertificate, type ServedCertificate } from '../../src/cli/serve/certificates.ts';
 import type { KeyPair } from '../../src/tls/certificate-pair.ts';
 import { protocolSettings } from '../../src/tls/protocol.ts';
-import { MAX_TEXT } from '../../src/server/review.ts';
+import { MAX_LOGGED_TEXT, MAX_TEXT } from '../../src/server/review.ts';
 import { createRecorder, type Recorder } from '../support/controllers.ts';
 import { createMetrics } from '../../src/telemetry/metrics.ts';
 import { buildProbes } from '../../src/server/probes.ts';
@@ -245,7 +245,7 @@ test('long texts of responses and log lines are truncated', async () => {
   const allowed = await getResponse('/allow');
   await server.stop();
   assert.deepEqual(denied.status, { ...status, message: truncated });
-  assert.equal(server.log[0]?.['reason'], truncated);
+  assert.equal(server.log[0]?.['reason'], `${'x'.repeat(MAX_LOGGED_TEXT)}…`);
   assert.deepEqual(allowed, {
     uid: UID,
     allowed: true,

@@ -9,6 +9,7 @@ import { createPodSecurity, DEFAULT_CONFIGURATION } from '../../src/policy/psa/c
 import { managementSettings } from '../../src/policy/rollout/label-sync.ts';
 import { DEFAULT_ROLLOUT, type RolloutSettings } from '../../src/policy/rollout/settings.ts';
 import type { SccMode } from '../../src/policy/scc/mode.ts';
+import { decide } from '../support/decide.ts';
 import { createWaitingRoom } from '../../src/server/waiting-room.ts';
 import { createPsaEnforcementWebhook } from '../../src/server/webhooks/psa-enforcement.ts';
 import { createEnforcementPreview, createLabelPreview } from '../../src/server/enforcement-preview.ts';
@@ -60,7 +61,7 @@ function createRig(labels: Labels = {}, options: WebhookOptions = {}): Rig {
     store,
     metrics,
     decide: (request) => webhook.decide(request, context) as Decision,
-    decideWithin: (deadlineMs, request) => Promise.resolve(webhook.decide(request, { ...context, deadlineMs })),
+    decideWithin: (deadlineMs, request) => Promise.resolve(decide(webhook, request, { ...context, deadlineMs })),
     exempt(change) {
       const exemptions = { ...DEFAULT_CONFIGURATION.exemptions, ...change };
       podSecurity = createPodSecurity({ ...DEFAULT_CONFIGURATION, exemptions });

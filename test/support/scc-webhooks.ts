@@ -13,6 +13,7 @@ import {
 } from '../../src/policy/scc/standard.ts';
 import { createWebhooks, type WebhooksOptions } from '../../src/server/webhooks/index.ts';
 import type { WebhookContext } from '../../src/server/webhook.ts';
+import { decide } from './decide.ts';
 import { createRecorder, type Recorder } from './recorder.ts';
 
 export const RANGES = {
@@ -87,7 +88,7 @@ export function createSccTestWebhooks({
     const webhook = webhooks.find((candidate) => candidate.path === path);
     if (!webhook) throw new RangeError(`no webhook at ${path}`);
     const deadlineMs = timeoutMs === undefined ? {} : { deadlineMs: clock() + timeoutMs };
-    return webhook.decide(request, { store, now: clock, ...deadlineMs, ...client });
+    return decide(webhook, request, { store, now: clock, ...deadlineMs, ...client });
   };
   return {
     store,

@@ -119,8 +119,7 @@ export function createPsaWebhook(options: PsaWebhookOptions): Webhook {
     ].filter((warning) => warning !== undefined);
     return added.length === 0 ? decision : { ...decision, warnings: [...(decision.warnings ?? []), ...added] };
   };
-  const isReady = (request: AdmissionRequest) => (namespace: Namespace) =>
-    workloads === undefined || !isWorkload(request) || workloads.isReady(namespace);
+  const isReady = (namespace: Namespace): boolean => workloads === undefined || workloads.isReady(namespace);
 
   return {
     path: COMMON.path,
@@ -128,12 +127,13 @@ export function createPsaWebhook(options: PsaWebhookOptions): Webhook {
       const { store } = context;
       const first = review(request, context);
       if (first.awaited === undefined) return conclude(request, first, store);
-      const waiting = waitingRoom.wait(first.awaited, context, isReady(request));
-      if (!waiting) return conclude(request, first, store);
-      return waiting.then(() => conclude(request, review(request, context), store));
+      const postponed = waitingRoom.wait(first.awaited, context, isWorkload(request) ? isReady : isPresent);
+      return postponed ?? conclude(request, first, store);
     },
   };
 }
+
+const isPresent = (): boolean => true;
 
 interface Review extends PodSecurityReview {
   /** Absent for pods and namespaces, and where SCCs do not apply. */

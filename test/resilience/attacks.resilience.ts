@@ -1,0 +1,324 @@
+/** Clients that try to exhaust a replica: descriptors, memory, the event loop and the log. Each suite attacks one process. */
+import assert from 'node:assert/strict';
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { connect as connectTcp, type Socket } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { after, before, suite, test, type TestContext } from 'node:test';
+import { setTimeout as pause } from 'node:timers/promises';
+import { connect as connectTls } from 'node:tls';
+import { eventually } from '../support/eventually.ts';
+import { readUsage } from '../support/process-usage.ts';
+import { podReview } from '../support/reviews.ts';
+import { serve, type RunningServer } from '../support/serve-process.ts';
+import { startLoad, type ExpectedReview, type LoadReport } from '../support/steady-load.ts';
+import { createWebhookClient, type WebhookClient } from '../support/webhook-client.ts';
+import { assertNoFailures, buildSpec, formatReport, NAMESPACE, REVIEWS } from './stage.ts';
+
+/** The memory limit of the Deployment, for which Node chooses this size of the heap. */
+const MAX_RSS_MIB = 512;
+const HEAP_MIB = 256;
+const PSA = '/psa/validate';
+const MUTATE = '/scc/mutate';
+
+interface Target {
+  readonly server: RunningServer;
+  readonly client: WebhookClient;
+  readonly pid: number;
+  stop(): Promise<void>;
+}
+
+/** Starts a replica with the heap of a container of 512 MiB, and a namespace that enforces both policies. */
+async function startTarget(openFiles?: number): Promise<Target> {
+  const folder = await mkdtemp(join(tmpdir(), 'portcullis-attacks-'));
+  const labels = { 'pod-security.kubernetes.io/enforce': 'restricted', 'portcullis.dev/scc': 'enforce' };
+  const namespace = { apiVersion: 'v1', kind: 'Namespace', metadata: { name: NAMESPACE, labels } };
+  await writeFile(join(folder, 'namespace.yaml'), JSON.stringify(namespace));
+  const limit = openFiles === undefined ? {} : { openFiles };
+  const env = { NODE_OPTIONS: `--max-old-space-size=${HEAP_MIB}` };
+  const server = await serve(['--dev-cluster', `--manifests=${folder}`], env, undefined, limit);
+  const { port } = server;
+  const client = createWebhookClient({ port, serverName: 'localhost', authority: 'any', timeoutSeconds: 15 });
+  await eventually(async () => {
+    for (const { path, review, allowed } of REVIEWS) assert.equal(await client.call(path, review), allowed, path);
+  }, 30_000);
+  return {
+    server,
+    client,
+    pid: server.child.pid ?? 0,
+    async stop() {
+      client.close();
+      await server.stop('SIGKILL');
+      await rm(folder, { recursive: true, force: true });
+    },
+  };
+}
+
+/** Opens a connection. Its errors are ignored, since the server may close it at any time. */
+function open({ server: { port } }: Target, protocol: 'tcp' | 'tls'): Promise<Socket> {
+  const host = '127.0.0.1';
+  return new Promise((resolve) => {
+    const socket: Socket =
+      protocol === 'tcp' ? connectTcp(port, host) : connectTls({ host, port, rejectUnauthorized: false });
+    socket.once(protocol === 'tcp' ? 'connect' : 'secureConnect', () => resolve(socket));
+    socket.on('error', () => socket.destroy());
+    socket.once('close', () => resolve(socket));
+  });
+}
+
+async function openMany(target: Target, protocol: 'tcp' | 'tls', count: number, sent?: string): Promise<Socket[]> {
+  const sockets: Socket[] = [];
+  while (sockets.length < count) {
+    const batch = Math.min(50, count - sockets.length);
+    const opened = await Promise.all(Array.from({ length: batch }, () => open(target, protocol)));
+    if (sent !== undefined) for (const socket of opened) if (!socket.destroyed) socket.write(sent);
+    sockets.push(...opened);
+  }
+  return sockets;
+}
+
+function formatHead(path: string, length: number): string {
+  return `POST ${path}?timeout=10s HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: ${length}\r\n\r\n`;
+}
+
+/** Sends other reviews during an attack. */
+async function underAttack(t: TestContext, { client, pid }: Target, attack: () => Promise<void>): Promise<LoadReport> {
+  const load = startLoad({ client, reviews: REVIEWS, perSecond: 50 });
+  try {
+    await attack();
+  } finally {
+    await load.stop();
+  }
+  const { rssMiB, peakMiB, openFiles } = await readUsage(pid);
+  t.diagnostic(
+    `others: ${formatReport(load.report())}; RSS ${rssMiB} MiB, peak ${peakMiB} MiB; ${openFiles} descriptors`,
+  );
+  return load.report();
+}
+
+for (const openFiles of [undefined, 600]) {
+  const limit = openFiles === undefined ? '' : ` with ${openFiles} descriptors`;
+  suite(`silent connections${limit}`, { timeout: 120_000 }, () => {
+    let target: Target;
+    before(async () => {
+      target = await startTarget(openFiles);
+    });
+    after(() => target.stop());
+
+    test('5000 leave no descriptors and no memory, and others are served', async (t) => {
+      const before = await readUsage(target.pid);
+      t.diagnostic(`before: RSS ${before.rssMiB} MiB; ${before.openFiles} descriptors`);
+      const report = await underAttack(t, target, async () => {
+        const sockets = await openMany(target, 'tcp', 5000);
+        await pause(15_000);
+        for (const socket of sockets) socket.pause();
+      });
+      assertNoFailures(report);
+      await eventually(async () => {
+        const { openFiles: now, rssMiB } = await readUsage(target.pid);
+        assert.ok(now < before.openFiles + 50, `${now} descriptors after ${before.openFiles}`);
+        assert.ok(rssMiB < before.rssMiB + 64, `RSS ${rssMiB} MiB after ${before.rssMiB} MiB`);
+      }, 30_000);
+    });
+  });
+}
+
+suite('reviews that wait', { timeout: 120_000 }, () => {
+  let target: Target;
+  before(async () => {
+    target = await startTarget();
+  });
+  after(() => target.stop());
+
+  test('100 of 900,000 objects do not exhaust a heap of 256 MiB', async (t) => {
+    const review = podReview({ namespace: 'missing', spec: { containers: Array(900_000).fill({}) } });
+    const body = JSON.stringify(review);
+    const report = await underAttack(t, target, async () => {
+      const sockets = await openMany(target, 'tls', 100, formatHead(PSA, body.length) + body);
+      await pause(12_000);
+      for (const socket of sockets) socket.destroy();
+    });
+    assert.equal(target.server.child.exitCode, null);
+    assertNoFailures(report);
+  });
+});
+
+interface Unfinished {
+  readonly name: string;
+  readonly connections: number;
+  readonly sent: string;
+}
+
+const MIB = 1024 * 1024;
+const UNFINISHED: readonly Unfinished[] = [
+  { name: 'bodies of 6 MiB', connections: 100, sent: formatHead(PSA, 7 * MIB) + ' '.repeat(6 * MIB) },
+  { name: 'bodies of 127 KiB', connections: 2500, sent: formatHead(PSA, 128 * 1024) + ' '.repeat(127 * 1024) },
+  {
+    name: 'headers of 0.94 MiB',
+    connections: 400,
+    sent: `POST ${PSA} HTTP/1.1\r\nHost: x\r\nX: ${'x'.repeat(0.94 * MIB)}`,
+  },
+  { name: 'headers of 15 KiB', connections: 2500, sent: `POST ${PSA} HTTP/1.1\r\nHost: x\r\nX: ${'x'.repeat(15_000)}` },
+];
+
+for (const { name, connections, sent } of UNFINISHED) {
+  suite(`unfinished requests: ${connections} with ${name}`, { timeout: 120_000 }, () => {
+    let target: Target;
+    before(async () => {
+      target = await startTarget();
+    });
+    after(() => target.stop());
+
+    test(`less than ${MAX_RSS_MIB} MiB, and others are served`, async (t) => {
+      const report = await underAttack(t, target, async () => {
+        const sockets = await openMany(target, 'tls', connections, sent);
+        await pause(5000);
+        for (const socket of sockets) socket.destroy();
+      });
+      assertNoFailures(report);
+      const { peakMiB } = await readUsage(target.pid);
+      assert.ok(peakMiB < MAX_RSS_MIB, `${peakMiB} MiB`);
+    });
+  });
+}
+
+function buildMap(length: number): Readonly<Record<string, string>> {
+  return Object.fromEntries(Array.from({ length }, (_, index) => [`k${index.toString(36)}`, '']));
+}
+
+function authorReview(change: { readonly metadata?: object; readonly spec?: object }): string {
+  const { request, ...review } = podReview({
+    namespace: NAMESPACE,
+    spec: { ...buildSpec('restricted'), ...change.spec },
+  });
+  const object = request.object as { readonly metadata: object };
+  const metadata = { ...object.metadata, ...change.metadata };
+  return JSON.stringify({ ...review, request: { ...request, object: { ...object, metadata } } });
+}
+
+const [CONTAINER] = buildSpec('restricted')['containers'] as readonly object[];
+const env = Array.from({ length: 200_000 }, (_, index) => ({ name: `k${index.toString(36)}` }));
+const AUTHORS: readonly { readonly name: string; readonly body: string }[] = [
+  { name: '190,000 annotations', body: authorReview({ metadata: { annotations: buildMap(190_000) } }) },
+  { name: '200,000 environment variables', body: authorReview({ spec: { containers: [{ ...CONTAINER, env }] } }) },
+  { name: '200,000 keys of a nodeSelector', body: authorReview({ spec: { nodeSelector: buildMap(200_000) } }) },
+];
+
+suite('authors of large pods', { timeout: 300_000 }, () => {
+  let target: Target;
+  before(async () => {
+    target = await startTarget();
+  });
+  after(() => target.stop());
+
+  for (const { name, body } of AUTHORS) {
+    test(`eight with ${name} do not delay others`, async (t) => {
+      let isDone = false;
+      const statuses = new Map<string, number>();
+      const author = async (index: number): Promise<void> => {
+        const path = index % 2 === 0 ? PSA : MUTATE;
+        while (!isDone) {
+          const status = await exchange(target, formatHead(path, body.length) + body);
+          statuses.set(status, (statuses.get(status) ?? 0) + 1);
+        }
+      };
+      const report = await underAttack(t, target, async () => {
+        const authors = Array.from({ length: 8 }, (_, index) => author(index));
+        await pause(15_000);
+        isDone = true;
+        await Promise.all(authors);
+      });
+      t.diagnostic(`the large reviews: ${[...statuses].map(([status, count]) => `${count} × ${status}`).join(', ')}`);
+      assertNoFailures(report);
+      assert.ok(report.p99Ms < 250, `${report.p99Ms} ms`);
+    });
+  }
+});
+
+/** Sends a request. Resolves to the first line of the response and the beginning of its status. */
+async function exchange(target: Target, request: string): Promise<string> {
+  const socket = await open(target, 'tls');
+  return await new Promise((resolve) => {
+    let received = '';
+    socket.on('data', (chunk: Buffer) => {
+      received += chunk.toString('latin1');
+      const [, line, allowed] = /^HTTP\/1.1 (\d+) [^]*?\r\n\r\n(?:[^]*?"allowed":(\w+))?/.exec(received) ?? [];
+      if (line === undefined || (line === '200' && allowed === undefined)) return;
+      socket.destroy();
+      resolve(`${line} ${allowed ?? ''}`.trim());
+    });
+    socket.once('close', () => resolve('closed'));
+    socket.write(request);
+  });
+}
+
+suite('large bodies that stop', { timeout: 120_000 }, () => {
+  let target: Target;
+  before(async () => {
+    target = await startTarget();
+  });
+  after(() => target.stop());
+
+  const args = ['x'.repeat(200_000)];
+  const large: ExpectedReview = {
+    path: PSA,
+    allowed: true,
+    review: podReview({
+      namespace: NAMESPACE,
+      spec: { ...buildSpec('restricted'), initContainers: [{ ...CONTAINER, name: 'large', args }] },
+    }),
+  };
+
+  for (const { name, connections, bytes } of [
+    { name: 'two that declare 32 MiB and send one byte', connections: 2, bytes: 1 },
+    { name: '100 that declare 32 MiB and send one byte', connections: 100, bytes: 1 },
+    { name: '20 that declare 32 MiB and send 8 MiB', connections: 20, bytes: 8 * MIB },
+  ]) {
+    test(`${name} do not block large reviews`, async (t) => {
+      const sockets = await openMany(target, 'tls', connections, formatHead(PSA, 31 * MIB) + ' '.repeat(bytes));
+      // The server has received what the connections sent.
+      await pause(1000);
+      const startMs = performance.now();
+      const allowed = await target.client.call(large.path, large.review).catch((error: unknown) => String(error));
+      t.diagnostic(`a large review took ${Math.round(performance.now() - startMs)} ms: ${allowed}`);
+      for (const socket of sockets) socket.destroy();
+      assert.equal(allowed, true);
+    });
+  }
+});
+
+suite('long texts', { timeout: 120_000 }, () => {
+  let target: Target;
+  before(async () => {
+    target = await startTarget();
+  });
+  after(() => target.stop());
+
+  const text = 'x'.repeat(6 * MIB);
+  const { request, ...review } = podReview({ namespace: NAMESPACE });
+  for (const [field, body] of [
+    ['kind of the review', { ...review, kind: text, request }],
+    ['apiVersion of the review', { ...review, apiVersion: text, request }],
+    ['kind', { ...review, request: { ...request, kind: { ...request.kind, kind: text } } }],
+    ['uid', { ...review, request: { ...request, uid: text } }],
+    ['name', { ...review, request: { ...request, name: text } }],
+    ['namespace', { ...review, request: { ...request, namespace: text } }],
+    ['user', { ...review, request: { ...request, userInfo: { username: text } } }],
+    ['operation', { ...review, request: { ...request, operation: text } }],
+    ['image', { ...review, request: { ...request, object: { ...(request.object as object), kind: text } } }],
+  ] as const) {
+    test(`${field}: the response and the log are bounded`, async (t) => {
+      const sent = JSON.stringify(body);
+      const before = target.server.output().stderr.length;
+      const socket = await open(target, 'tls');
+      let received = 0;
+      socket.on('data', (chunk: Buffer) => (received += chunk.length));
+      socket.write(formatHead(PSA, sent.length) + sent);
+      await pause(1500);
+      socket.destroy();
+      const logged = target.server.output().stderr.length - before;
+      t.diagnostic(`${received} bytes of response, ${logged} bytes of log`);
+      assert.ok(received > 0 && received < 300_000 && logged < 40_000, `${received} and ${logged}`);
+    });
+  }
+});
