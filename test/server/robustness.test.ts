@@ -779,7 +779,7 @@ function largeReview(operation: 'CREATE' | 'UPDATE', container: object = {}): st
 }
 
 suite('large reviews', () => {
-  const blocked = { started: Promise.withResolvers<void>(), end: Promise.withResolvers<void>() };
+  const blocked = { started: Promise.withResolvers<undefined>(), end: Promise.withResolvers<undefined>() };
   let server: TestServer;
   let heldBytes = 0;
   let mostHeldBytes = 0;
@@ -797,7 +797,7 @@ suite('large reviews', () => {
     const block = {
       path: '/blocked',
       async decide(): Promise<Decision> {
-        blocked.started.resolve();
+        blocked.started.resolve(undefined);
         await blocked.end.promise;
         return allow();
       },
@@ -841,7 +841,7 @@ suite('large reviews', () => {
     await blocked.started.promise;
     const second = post(server, '/allow?timeout=1ms', body, JSON_TYPE);
     assert.equal((await post(server, '/allow?timeout=1ms', REVIEW, JSON_TYPE)).status, 200);
-    blocked.end.resolve();
+    blocked.end.resolve(undefined);
     assert.equal((await first).status, 200);
     const { status, body: text } = await second;
     const reason = 'too many large reviews at the same time; this one was not reviewed within its timeout';

@@ -1,0 +1,71 @@
+/** A worker thread that attacks a server, so that the attack does not delay the reviews of the test. */
+import { connect as connectTcp, type Socket } from 'node:net';
+import { connect as connectTls } from 'node:tls';
+import { parentPort, workerData } from 'node:worker_threads';
+
+export interface Attack {
+  readonly port: number;
+  readonly protocol: 'tcp' | 'tls';
+  readonly connections: number;
+  /** Sent on each connection. */
+  readonly sent?: string;
+  /** Sends the request again on a new connection after each response, until the end of the attack. */
+  readonly isRepeated?: boolean;
+}
+
+const { port, protocol, connections, sent, isRepeated = false } = workerData as Attack;
+const sockets = new Set<Socket>();
+const responses: string[] = [];
+let isDone = false;
+
+/** Opens a connection. The server may close it at any time. */
+function open(): Promise<Socket> {
+  const host = '127.0.0.1';
+  return new Promise((resolve) => {
+    const socket: Socket =
+      protocol === 'tcp' ? connectTcp(port, host) : connectTls({ host, port, rejectUnauthorized: false });
+    sockets.add(socket);
+    socket.once(protocol === 'tcp' ? 'connect' : 'secureConnect', () => resolve(socket));
+    socket.on('error', () => socket.destroy());
+    socket.once('close', () => {
+      sockets.delete(socket);
+      resolve(socket);
+    });
+    if (!isRepeated) socket.resume();
+  });
+}
+
+async function sendRepeatedly(): Promise<void> {
+  while (!isDone) {
+    const socket = await open();
+    const response = readResponse(socket);
+    socket.write(sent ?? '');
+    responses.push(await response);
+    socket.destroy();
+  }
+}
+
+/** Resolves to the status, and to the decision of a review. */
+function readResponse(socket: Socket): Promise<string> {
+  return new Promise((resolve) => {
+    let received = '';
+    socket.on('data', (chunk: Buffer) => {
+      received += chunk.toString('latin1');
+      const [, status, allowed] = /^HTTP\/1.1 (\d+) [^]*?\r\n\r\n(?:[^]*?"allowed":(\w+))?/.exec(received) ?? [];
+      if (status !== undefined && (status !== '200' || allowed !== undefined)) resolve(`${status} ${allowed ?? ''}`);
+    });
+    socket.once('close', () => resolve('closed'));
+  });
+}
+
+parentPort?.once('message', () => {
+  isDone = true;
+  for (const socket of sockets) socket.destroy();
+  parentPort?.postMessage(responses);
+});
+if (isRepeated) for (let index = 0; index < connections; index++) void sendRepeatedly();
+for (let opened = 0; opened < connections && !isRepeated; opened += 50) {
+  const batch = await Promise.all(Array.from({ length: Math.min(50, connections - opened) }, open));
+  if (sent !== undefined) for (const socket of batch) if (!socket.destroyed) socket.write(sent);
+}
+parentPort?.postMessage('sent');
