@@ -1,13 +1,13 @@
 /** The label syncer is enabled in namespaces with operators. */
 import assert from 'node:assert/strict';
 import { afterEach, beforeEach, suite, test } from 'node:test';
-import type { DevCluster } from '../../src/dev-cluster/index.ts';
+import { OLM_DEFINITIONS, type DevCluster } from '../../src/dev-cluster/index.ts';
 import { createAll } from '../../src/cli/serve/dev-cluster.ts';
 import { createDefaultSettings } from '../../src/config/portcullis-configuration.ts';
 import { createObservable, type Observable, type Settings } from '../../src/config/settings.ts';
 import { labelSyncer } from '../../src/controllers/label-syncer.ts';
 import { olmAutoLabeler } from '../../src/controllers/olm-auto-labeler.ts';
-import type { JsonObject, ObjectMeta } from '../../src/kube/types.ts';
+import type { ObjectMeta } from '../../src/kube/types.ts';
 import { LABEL_SYNC_LABEL, OLM_MANAGED_ANNOTATION } from '../../src/kube/well-known.ts';
 import {
   createController,
@@ -19,7 +19,6 @@ import {
   type ControllerRun,
 } from '../support/controllers.ts';
 import { startCluster, type TestCluster } from '../support/dev-cluster.ts';
-import { readFixture } from '../support/fixtures.ts';
 
 type AutoLabeler = Settings['olm']['autoLabeler'];
 
@@ -52,7 +51,10 @@ suite('the OLM auto-labeler', () => {
   });
 
   const installOlm = async (): Promise<void> => {
-    await createAll(cluster, [{ value: readFixture<JsonObject>('olm-definitions.yaml'), origin: 'olm' }]);
+    await createAll(
+      cluster,
+      OLM_DEFINITIONS.map((value) => ({ value, origin: 'olm' })),
+    );
     await cluster.idle();
   };
   const setMode = (autoLabeler: Partial<AutoLabeler>): void => {
@@ -72,7 +74,11 @@ suite('the OLM auto-labeler', () => {
     await cluster.create('Namespace', { metadata: { ...metadata, name } }, BY_TEST);
   };
   const createCsv = async (name: string, namespace: string, metadata: ObjectMeta = {}): Promise<void> => {
-    await cluster.create('ClusterServiceVersion', { metadata: { ...metadata, name, namespace } }, BY_TEST);
+    const csv = {
+      metadata: { ...metadata, name, namespace },
+      spec: { displayName: 'Demo', install: { strategy: 'deployment' } },
+    };
+    await cluster.create('ClusterServiceVersion', csv, BY_TEST);
   };
   const change = async (metadata: object, name = NAME): Promise<void> => {
     await cluster.patch('Namespace', { name }, { metadata }, { fieldManager: 'kubectl' });

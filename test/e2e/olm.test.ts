@@ -1,6 +1,7 @@
 /** From an operator to the Pod Security labels of its namespace. Each test continues from the state of the previous test. */
 import assert from 'node:assert/strict';
 import { after, before, suite, test } from 'node:test';
+import { OLM_DEFINITIONS } from '../../src/dev-cluster/index.ts';
 import type { JsonObject } from '../../src/kube/types.ts';
 import { objectMetadata, responseMessage, responseObject } from '../support/answers.ts';
 import type { ApiResponse } from '../support/api-client.ts';
@@ -14,7 +15,6 @@ import {
 import { create, localObjects, remove } from '../support/control-plane/installation.ts';
 import { refusedCalls } from '../support/control-plane/replica.ts';
 import { eventually } from '../support/eventually.ts';
-import { readFixture } from '../support/fixtures.ts';
 
 const MERGE = { 'content-type': 'application/merge-patch+json' };
 const NAME = 'openshift-demo';
@@ -30,6 +30,7 @@ function csv(name: string, namespace: string, labels: JsonObject = {}): JsonObje
     apiVersion: 'operators.coreos.com/v1alpha1',
     kind: 'ClusterServiceVersion',
     metadata: { name, namespace, labels },
+    spec: { displayName: 'Demo', install: { strategy: 'deployment' } },
   };
 }
 
@@ -83,7 +84,7 @@ suite('an operator and the labels of its namespace', () => {
   test('an operator enables the label syncer in its namespace, and its copies do not', async () => {
     for (const name of [NAME, 'openshift-copies'])
       await succeeds({ apiVersion: 'v1', kind: 'Namespace', metadata: { name } });
-    await succeeds(readFixture<JsonObject>('olm-definitions.yaml'));
+    for (const definition of OLM_DEFINITIONS) await succeeds(definition);
     await succeeds(csv('demo.v1', 'openshift-copies', { 'olm.copiedFrom': NAME }));
     await succeeds(csv('demo.v1', NAME));
     await eventually(async () => assert.deepEqual(await marks(), ['true', 'true', 'restricted']), 40_000);
@@ -128,7 +129,7 @@ suite('an operator and the labels of its namespace', () => {
   });
 
   test('without the Operator Lifecycle Manager, the auto-labeler is idle again', async () => {
-    assert.equal((await remove(plane.admin, readFixture<JsonObject>('olm-definitions.yaml'))).status, 200);
+    for (const definition of OLM_DEFINITIONS) assert.equal((await remove(plane.admin, definition)).status, 200);
     let count = 0;
     await eventually(async () => {
       // The controller checks at each change of a namespace, and twice a minute.

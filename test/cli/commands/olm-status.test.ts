@@ -1,9 +1,8 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { createAll } from '../../../src/cli/serve/dev-cluster.ts';
-import type { JsonObject } from '../../../src/kube/types.ts';
+import { OLM_DEFINITIONS } from '../../../src/dev-cluster/index.ts';
 import { startCluster, type TestCluster } from '../../support/dev-cluster.ts';
-import { readFixture } from '../../support/fixtures.ts';
 import { runProgram } from '../../support/memory-io.ts';
 
 const FILES = ['-f', 'test/fixtures/olm-namespaces.yaml'];
@@ -91,10 +90,15 @@ describe('olm status of a cluster', () => {
   test('reads the metadata of operators, with and without the Operator Lifecycle Manager', async () => {
     assert.equal(await status(), 'No namespaces of operators found.\n\nMode of the auto-labeler: managed.\n');
     const { cluster } = started;
-    await createAll(cluster, [{ value: readFixture<JsonObject>('olm-definitions.yaml'), origin: 'olm' }]);
+    await createAll(
+      cluster,
+      OLM_DEFINITIONS.map((value) => ({ value, origin: 'olm' })),
+    );
     const by = { fieldManager: 'test' };
     await cluster.create('Namespace', { metadata: { name: 'openshift-demo' } }, by);
-    await cluster.create('ClusterServiceVersion', { metadata: { name: 'a.v1', namespace: 'openshift-demo' } }, by);
+    const metadata = { name: 'a.v1', namespace: 'openshift-demo' };
+    const csv = { metadata, spec: { install: { strategy: 'deployment' } } };
+    await cluster.create('ClusterServiceVersion', csv, by);
     assert.match(await status(), /^openshift-demo {3}a\.v1 .* 9 {5}an operator is installed/m);
   });
 });
