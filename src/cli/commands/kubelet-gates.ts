@@ -9,6 +9,7 @@ import {
   renderFeatureGates,
   type ComponentVersion,
   type GateBlock,
+  type GateInput,
   type GateLists,
   type GateRendering,
 } from '../../policy/kubelet/feature-gates.ts';
@@ -55,8 +56,12 @@ export const command = defineCommand({
   options,
   async run(values, _operands, io) {
     const { gates, minimum } = await gatherGates(values, io);
-    const sets = new Map(gates.map(({ set, lists }) => [set, lists]));
-    const rendered = gates.map((subject) => ({ ...subject, ...unwrap(render(subject, { sets, minimum }), subject) }));
+    // The lists of a custom set replace those of the feature set Default only without an object of that.
+    const ordered = gates.toSorted((a, b) => Number(isCustom(b.object)) - Number(isCustom(a.object)));
+    const sets = new Map(ordered.map(({ set, lists }) => [set, lists]));
+    const requirements = new Map([...GATE_REQUIREMENTS, ...gates.flatMap(({ block }) => describedRequirements(block))]);
+    const known = { sets, requirements, minimum };
+    const rendered = gates.map((subject) => ({ ...subject, ...unwrap(render(subject, known), subject) }));
     const featureGates = rendered.map(({ object, status, warnings }) => ({
       metadata: { name: object.metadata?.name },
       spec: object.spec ?? {},
@@ -64,8 +69,8 @@ export const command = defineCommand({
       warnings,
     }));
     printReport(io, values.output, { minimum, featureGates }, (style) =>
-      rendered.flatMap(({ set, status: [block], warnings }) => [
-        printGates(block, set, values),
+      rendered.flatMap(({ object, set, status: [block], warnings }) => [
+        printGates(block, object.spec?.featureSet || set, values),
         ...warnings.map((gate) => `${style('yellow', 'Warning:')} ${gate} is on, and kubelets may be older\n`),
       ]),
     );
@@ -80,6 +85,10 @@ interface Subject {
   /** The feature set whose lists the entry contains. */
   readonly set: string;
   readonly lists: GateLists;
+}
+
+function isCustom({ spec }: FeatureGate): boolean {
+  return spec?.featureSet === 'CustomNoUpgrade';
 }
 
 /** Without `--minimum`, manifests have the minimum of the settings among them. */
@@ -115,29 +124,30 @@ function toSubject(object: FeatureGate, version: string | undefined): Subject {
     throw new UserError(`FeatureGate of the feature set ${featureSet || 'Default'}: status.featureGates has ${which}`);
   }
   // The lists of custom gates are those of the feature set Default, with the changes of the user.
-  const set = featureSet === '' || featureSet === 'CustomNoUpgrade' ? 'Default' : featureSet;
+  const set = featureSet === '' || isCustom(object) ? 'Default' : featureSet;
   const names = (entries: GateBlock['enabled']): readonly string[] => entries.map(({ name }) => name);
   return { object, block, set, lists: { enabled: names(block.enabled), disabled: names(block.disabled) } };
 }
 
-function render(
-  { object, block }: Subject,
-  { sets, minimum }: { readonly sets: ReadonlyMap<string, GateLists>; readonly minimum: string },
-): Result<GateRendering> {
-  const { featureSet, customNoUpgrade: custom } = object.spec ?? {};
-  const described = [...block.enabled, ...block.disabled].flatMap(
+function describedRequirements({ enabled, disabled }: GateBlock): readonly [string, readonly ComponentVersion[]][] {
+  return [...enabled, ...disabled].flatMap(
     ({ name, requiredMinimumComponentVersions: required }): [string, readonly ComponentVersion[]][] =>
       required ? [[name, required]] : [],
   );
+}
+
+function render(
+  { object, block }: Subject,
+  known: Pick<GateInput, 'sets' | 'requirements' | 'minimum'>,
+): Result<GateRendering> {
+  const { featureSet, customNoUpgrade: custom } = object.spec ?? {};
   const status = readGateBlocks(object);
   return renderFeatureGates({
+    ...known,
     version: block.version,
     history: status.map(({ version }) => version),
     featureSet: featureSet ?? '',
     custom: custom ? { enabled: custom.enabled ?? [], disabled: custom.disabled ?? [] } : undefined,
-    minimum,
-    sets,
-    requirements: new Map([...GATE_REQUIREMENTS, ...described]),
     status,
   });
 }
