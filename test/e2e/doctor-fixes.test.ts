@@ -34,14 +34,14 @@ const SPEC = {
 };
 const LABELS = { 'example.com/team': 'platform' };
 
-/** The case in which it is deleted has no manifest with these labels. */
-const PLAIN = 'psa.portcullis.dev';
+/** The cases that delete these objects have no manifests with the labels. */
+const PLAIN: readonly unknown[] = ['psa.portcullis.dev', 'psaenforcementconfigs.config.openshift.io'];
 
 /** The objects of an installation with another image and number of replicas, and with labels and annotations of its owner. */
 function customized(objects: readonly JsonObject[]): readonly JsonObject[] {
   return objects.map((object) => {
     const { labels, annotations, ...metadata } = objectMetadata(object);
-    if (metadata['name'] === PLAIN) return object;
+    if (PLAIN.includes(metadata['name'])) return object;
     const extra = {
       labels: { ...(isObject(labels) ? labels : {}), ...LABELS },
       annotations: { ...(isObject(annotations) ? annotations : {}), 'example.com/ticket': 'OPS-1' },
@@ -266,6 +266,14 @@ suite('fixes for webhooks at a URL', { skip: needed }, () => {
         const { rules } = responseObject(await plane.admin.send('GET', target));
         await send('PATCH', target, { rules: (rules as readonly JsonObject[]).slice(1) });
         await send('PATCH', rbac('clusterrolebinding', 'portcullis'), { subjects: [] });
+      },
+    },
+    {
+      name: 'a missing definition',
+      fix: /^printf %s .*psaenforcementconfigs.* \| kubectl apply --server-side -f -$/m,
+      damage() {
+        shell.execute('kubectl delete crd psaenforcementconfigs.config.openshift.io');
+        return Promise.resolve();
       },
     },
     {

@@ -2,7 +2,7 @@
  * The facts that `doctor` gathers about an installation, and the results of its checks. Checks are pure functions of the
  * facts. A fact that cannot be read does not prevent other checks.
  */
-import type { ManifestSettings } from '../../install/index.ts';
+import type { Manifest, ManifestSettings } from '../../install/index.ts';
 import { shellQuote } from '../../kube/text.ts';
 import { CONFIGURATION_NAME } from '../../kube/well-known.ts';
 import type { EndpointSlice, Kinds, Lease, Node, Pod, PortcullisConfiguration } from '../../kube/types.ts';
@@ -76,6 +76,8 @@ export interface Facts {
   /** The certificates served at the URLs of webhooks, by origin. */
   readonly urlCertificates: ReadonlyMap<string, Fact<ServedCertificate>>;
   readonly configuration: Fact<PortcullisConfiguration | undefined>;
+  /** The CustomResourceDefinitions of the installation that the cluster lacks. */
+  readonly missingDefinitions: Fact<readonly Manifest[]>;
   /** Permissions that the service account lacks. */
   readonly missingAccess: Fact<readonly NeededAccess[]>;
   /** Roles and bindings of Portcullis that the settings do not require, such as `clusterroles/portcullis-scc`. */

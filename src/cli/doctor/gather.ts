@@ -38,6 +38,7 @@ import {
 import { STANDARD_SCCS } from '../../policy/scc/standard.ts';
 import { VERSION } from '../command.ts';
 import {
+  DEFINITIONS,
   deploymentArgument,
   deploymentFeatures,
   optionalFeatures,
@@ -96,9 +97,10 @@ export async function gatherFacts(client: ClusterClient, { namespace, now }: Gat
   const known = (factValue(namespaces) ?? []).map(({ metadata: { name, labels = {} } }) => ({ name, labels }));
   const requests = planProbes({ installation: namespace, configurations, namespaces: known, groups });
   const account = running?.spec?.template.spec?.serviceAccountName ?? INSTALLATION.name;
-  const [certificate, urlCertificates, missingAccess, unusedRoles, probes] = await Promise.all([
+  const [certificate, urlCertificates, missingDefinitions, missingAccess, unusedRoles, probes] = await Promise.all([
     readSecretCertificate(client, namespace, running),
     readUrlCertificates(configurations, settings),
+    readFact(() => readMissingDefinitions(client, settings)),
     readFact(() => readMissingAccess(client, settings, account)),
     readFact(() => readUnusedRoles(client, settings)),
     Promise.all(requests.map((request) => runProbe(client, request))),
@@ -120,6 +122,7 @@ export async function gatherFacts(client: ClusterClient, { namespace, now }: Gat
     certificate,
     urlCertificates,
     configuration,
+    missingDefinitions,
     missingAccess,
     unusedRoles,
     probes,
@@ -134,6 +137,15 @@ async function readFact<T>(action: () => Promise<T>): Promise<Fact<T>> {
     if (!(error instanceof ApiError)) throw error;
     return { unknown: error.message };
   }
+}
+
+/** The CustomResourceDefinitions of the manifests that the cluster lacks. */
+async function readMissingDefinitions(client: ClusterClient, settings: ManifestSettings): Promise<readonly Manifest[]> {
+  const definitions = buildManifests(settings).filter(({ kind }) => kind === 'CustomResourceDefinition');
+  const missing = definitions.map(async (definition) =>
+    (await client.get(DEFINITIONS, definition.metadata.name)) === undefined ? [definition] : [],
+  );
+  return (await Promise.all(missing)).flat();
 }
 
 /** Number of concurrent access reviews. */

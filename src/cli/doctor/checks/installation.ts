@@ -1,6 +1,7 @@
+import { shellQuote } from '../../../kube/text.ts';
 import { isPartOfPortcullis } from '../../../kube/webhooks.ts';
 import { webhookConfigurations } from '../../../install/index.ts';
-import { factValue, info, problem, type Check, type Facts } from '../facts.ts';
+import { evaluateFact, factValue, info, problem, type Check, type CheckResult, type Facts } from '../facts.ts';
 
 /** False if there is neither a Deployment nor a webhook configuration. */
 export function isInstalled({ configurations, deployment, settings }: Facts): boolean {
@@ -21,7 +22,7 @@ export function isDevCluster({ server, deployment, leases, certificate }: Facts)
   );
 }
 
-/** Portcullis is installed. */
+/** Portcullis is installed, with the definitions that its features need. */
 export const installation: Check = {
   name: 'installation',
   evaluate(facts) {
@@ -31,6 +32,18 @@ export const installation: Check = {
     }
     const message =
       'is the development cluster of portcullis serve, without a Deployment, certificates, Lease or roles';
-    return isDevCluster(facts) ? [info('API server', message)] : [];
+    return isDevCluster(facts) ? [info('API server', message)] : checkDefinitions(facts);
   },
 };
+
+function checkDefinitions({ missingDefinitions }: Facts): readonly CheckResult[] {
+  return evaluateFact(missingDefinitions, 'CustomResourceDefinitions', (missing) =>
+    missing.map((definition) =>
+      problem(`CustomResourceDefinition ${definition.metadata.name}`, 'does not exist', {
+        impact: 'the features that need it do not work, and enforcement may not take effect',
+        // Not `kubectl create`: its ownership of the fields would conflict with the next server-side apply.
+        fix: `printf %s ${shellQuote(JSON.stringify(definition))} | kubectl apply --server-side -f -`,
+      }),
+    ),
+  );
+}
