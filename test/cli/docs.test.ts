@@ -1,26 +1,250 @@
+/**
+ * The commands of README.md and docs/: the program parses all invocations, and the code blocks are executed against the
+ * development cluster, except for the commands of `SKIPPED`.
+ */
 import assert from 'node:assert/strict';
-import { readdir, readFile } from 'node:fs/promises';
-import { join } from 'node:path';
-import { describe, test } from 'node:test';
+import { execFile } from 'node:child_process';
+import { mkdtemp, readdir, readFile, rm, symlink, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join, resolve } from 'node:path';
+import { after, before, suite, test } from 'node:test';
+import { COMMANDS, type CommandEntry } from '../../src/cli/program.ts';
+import { hasKubectl } from '../support/kubectl.ts';
 import { runProgram } from '../support/memory-io.ts';
+import { serve, type RunningServer } from '../support/serve-process.ts';
 
-// Examples in documents are run where users run them.
-process.chdir(join(import.meta.dirname, '../..'));
+const ROOT = resolve(import.meta.dirname, '../..');
+const PAGES = (await readdir(join(ROOT, 'docs'))).filter((name) => name.endsWith('.md')).map((name) => `docs/${name}`);
+const DOCUMENTS = new Map(
+  await Promise.all(
+    ['README.md', ...PAGES].map(async (page) => {
+      const text = await readFile(join(ROOT, page), 'utf8');
+      return [page, text.replaceAll(/ *\\\n */g, ' ')] as const;
+    }),
+  ),
+);
 
-/** Commands of the program in a document, each with its output and, if the document contains it, its exit code. */
-const BLOCK = /```console\n\$ portcullis (.*)\n([^]*?)(?:\$ echo \$\?\n(\d)\n)?```/g;
+/** Commands that are not executed here, with the reason. */
+const SKIPPED: readonly (readonly [command: RegExp, reason: string])[] = [
+  [/^npm (?:ci|run bench|exec)/, 'installs packages, measures for minutes, or runs other tests'],
+  [/^docker |^kind load/, 'needs a container engine'],
+  [/^helm |^kubectl kustomize overlays/, 'needs a chart or an overlay of the reader; test/e2e/helm-kustomize.test.ts'],
+  [/^gcloud /, 'needs an account of a cloud provider'],
+  [/enforce=privileged --overwrite$/, 'is for pods in the network of the host'],
+  [/rollout status deployment| logs | get lease /, 'needs running pods'],
+  [/^kubectl explain/, 'the development cluster does not serve OpenAPI documents'],
+  [/ -w$|^portcullis serve/, 'does not end'],
+  [/^curl /, 'reads the probes of a process; test/server'],
+  [/overlays\/cert-manager$/, 'needs cert-manager; test/e2e/helm-kustomize.test.ts'],
+  [/create token|token\.new/, 'the development cluster issues no tokens; test/e2e/process-credentials.test.ts'],
+  [/KUBECTL_APPLYSET|create namespace portcullis$/, 'needs kube-apiserver; test/e2e/helm-kustomize.test.ts'],
+  [/secret portcullis-serving-certificate/, 'needs a Secret; test/controllers/serving-certificate.test.ts'],
+  [/conflicts -f static\.yaml$/, 'the webhooks of the development cluster have URLs; test/e2e/webhooks.test.ts'],
+  [/^kubectl apply -f bindings\.yaml$/, 'the plan of the development cluster has no bindings'],
+  [/^for |^ |^done|^kubectl delete validating.*portcullis$/, 'test/cli/runbook.test.ts executes the commands'],
+];
 
-for (const file of (await readdir('docs')).filter((name) => name.endsWith('.md'))) {
-  const text = await readFile(join('docs', file), 'utf8');
-  const blocks = [...text.matchAll(BLOCK)];
-  if (blocks.length === 0) continue;
-  describe(`docs/${file} shows the output of the program`, () => {
-    for (const [, command = '', output, code] of blocks) {
-      test(`portcullis ${command}`, async () => {
-        const outcome = await runProgram(command.split(' '));
-        assert.equal(outcome.stdout, output);
-        if (code !== undefined) assert.equal(outcome.code, Number(code));
-      });
-    }
-  });
+/** Pages whose blocks other tests execute: test/e2e/uninstall.test.ts and test/cli/commands/uninstall.test.ts. */
+const OTHER_TESTS: ReadonlySet<string> = new Set(['docs/uninstall.md']);
+
+/** Commands that prepare the cluster for a page. */
+const PREPARATIONS: Readonly<Record<string, readonly string[]>> = {
+  'docs/scc.md': [
+    'portcullis break-glass off',
+    'kubectl -n payments delete pod web',
+    'kubectl delete clusterrolebinding portcullis-standard-sccs',
+    'kubectl -n shop create deployment server --image=nginx',
+  ],
+  'docs/rollout.md': ['kubectl create namespace openshift-example'],
+  'docs/install.md': [
+    'kubectl create namespace calico-system',
+    `kubectl patch portcullis cluster --type=merge -p '{"spec":{"rollout":{"phase":"Disabled"}}}'`,
+  ],
+};
+
+/** A command in a code block. The output follows a command with a prompt. */
+interface Command {
+  readonly text: string;
+  readonly output?: string;
 }
+
+/** The code blocks of a page. */
+function findBlocks(page: string): readonly string[] {
+  const blocks = (DOCUMENTS.get(page) ?? '').matchAll(/^( *)```(?:sh|console)\n([^]*?)^ *```/gm);
+  return [...blocks].map(([, indent = '', block = '']) =>
+    block.replaceAll(new RegExp(`^${indent}`, 'gm'), '').replaceAll('npm run -s portcullis --', 'portcullis'),
+  );
+}
+
+/** The commands of a block. A block without prompts and without this program is one script. */
+function readCommands(block: string): readonly Command[] {
+  if (block.startsWith('$ ')) {
+    return block
+      .split(/^\$ /m)
+      .slice(1)
+      .map((text) => {
+        const end = text.indexOf('\n');
+        return { text: text.slice(0, end), output: text.slice(end + 1) };
+      });
+  }
+  const executed = block
+    .split('\n')
+    .filter((line) => !SKIPPED.some(([command]) => command.test(line.replace(/ *#.*/, ''))));
+  const isScript = !executed.some((line) => line.includes('portcullis '));
+  return (isScript ? [executed.join('\n')] : executed).map((text) => ({ text })).filter(({ text }) => /\S/.test(text));
+}
+
+/** Exit codes of commands that report findings. */
+const REPORTS = /^(?:check|explain|doctor|scc plan|scc review|rollout|audit|break-glass status)\b/;
+
+interface Outcome {
+  readonly code: number;
+  readonly stdout: string;
+  readonly stderr: string;
+}
+
+function splitWords(text: string): readonly string[] {
+  return [...text.matchAll(/(?:'[^']*'|"[^"]*"|[^\s'"])+/g)].map(([word]) => word.replaceAll(/['"]/g, ''));
+}
+
+suite('the program parses its invocations', () => {
+  /** Commands that only parse their arguments. */
+  const parsing: readonly CommandEntry[] = COMMANDS.map((entry) => ({
+    ...entry,
+    load: async () => ({ command: { ...(await entry.load()).command, run: () => Promise.resolve(0) } }),
+  }));
+  const INVOCATION =
+    /(?:^ *(?:\$ |run: )?|[|;&(`] ?)(?:npm run -s portcullis --|kubectl (?=scc )|portcullis(?= )|.*\/app\/dist\/main\.js)((?: [^`\n|>;&#)]| \|(?! )|[^`\n|>;&#) ]|\\?\|(?=\w))*)(`?)/gm;
+
+  /** One invocation for each alternative of `on|off`. */
+  function expandAlternatives(words: readonly string[]): readonly (readonly string[])[] {
+    return words.reduce<readonly (readonly string[])[]>(
+      (lists, word) => word.split(/\\?\|/).flatMap((one) => lists.map((list) => [...list, one])),
+      [[]],
+    );
+  }
+
+  for (const [page, text] of DOCUMENTS) {
+    test(page, async () => {
+      for (const [, rest = '', inline] of text.matchAll(INVOCATION)) {
+        if (/^ (?:COMMAND|…)|\[options\]|=[A-Z]+$/.test(rest)) continue;
+        for (const words of expandAlternatives(splitWords(rest))) {
+          const { code, stderr } = await runProgram(words, { commands: parsing });
+          // Text may name a command without its operands, and an option without its value.
+          const isMention = inline !== '' && /missing required argument|argument missing|^Usage/.test(stderr);
+          assert.ok(code === 0 || isMention, `portcullis ${words.join(' ')}\n${stderr}`);
+        }
+      }
+    });
+  }
+});
+
+suite('the code blocks are executed', { skip: !hasKubectl && 'there is no kubectl' }, () => {
+  let server: RunningServer;
+  let folder = '';
+  before(async () => {
+    server = await serve(['--dev-cluster', `--manifests=${join(ROOT, 'examples/cluster')}`]);
+    folder = await mkdtemp(join(tmpdir(), 'portcullis-docs-'));
+    const files = { examples: 'examples', 'webhook-config': 'webhook-config', deploy: 'examples/check' };
+    const manifests = { 'pod.yaml': 'examples/scc/root.yaml', 'deployment.yaml': 'examples/pods/deployment.yaml' };
+    for (const [name, target] of Object.entries({ ...files, ...manifests })) {
+      await symlink(join(ROOT, target), join(folder, name));
+    }
+    process.chdir(folder);
+  });
+  after(async () => {
+    process.chdir(ROOT);
+    await rm(folder, { recursive: true });
+    await server.stop();
+  });
+
+  /** `kubectl edit` changes nothing with this editor. */
+  const variables = () => ({ KUBECONFIG: server.kubeconfig, KUBE_EDITOR: 'true' });
+
+  function runShell(script: string, stdin = ''): Promise<Outcome> {
+    return new Promise((done) => {
+      const options = { env: { ...process.env, ...variables() }, timeout: 60_000 };
+      const child = execFile('sh', ['-ec', `sleep() { :; }\n${script}`], options, (_error, stdout, stderr) =>
+        done({ code: child.exitCode ?? -1, stdout, stderr }),
+      );
+      child.stdin?.on('error', () => undefined).end(stdin);
+    });
+  }
+
+  /** Runs a line of a shell. This program runs in this process: `COMMAND | portcullis … | COMMAND`, or `> FILE`. */
+  async function runLine(line: string, env: Readonly<Record<string, string>>): Promise<Outcome> {
+    const [, source, args = '', file, sink] =
+      /^(?:(.*?) \| )?portcullis ([^|>#]*)(?:> (\S+)|\| (.*))?/.exec(line) ?? [];
+    if (args === '') return await runShell(line);
+    const input = source === undefined ? undefined : await runShell(source);
+    if (input && input.code !== 0) return input;
+    const outcome = await runProgram(splitWords(args), { env, stdin: input?.stdout ?? '' });
+    if (file !== undefined) await writeFile(file, outcome.stdout);
+    return sink === undefined ? outcome : await runShell(sink, outcome.stdout);
+  }
+
+  /** Text without times. The server prints ages and times that differ at each run. */
+  const withoutTimes = (text: string): string =>
+    text
+      .replaceAll(/\b\d+s\b/g, 'AGE')
+      .replaceAll(/\d{4}-\d\d-\d\dT[\d:]+Z/g, 'TIME')
+      .replaceAll(/ +/g, ' ')
+      .replaceAll(/ $/gm, '')
+      .trimEnd();
+
+  /** In the output of a document, `…` replaces text. */
+  function assertOutput(actual: string, expected: string): void {
+    if (!expected.includes('…')) {
+      assert.equal(withoutTimes(actual), withoutTimes(expected));
+      return;
+    }
+    let rest = withoutTimes(actual);
+    for (const part of withoutTimes(expected).split(/\s*…\s*/)) {
+      const index = rest.indexOf(part);
+      assert.ok(index >= 0, `${part}\n${actual}`);
+      rest = rest.slice(index + part.length);
+    }
+  }
+
+  async function checkCommands(block: string): Promise<void> {
+    // Without a kubeconfig, commands read files only.
+    const usesCluster = !block.startsWith('$ portcullis');
+    let code: number | undefined;
+    for (const { text, output } of readCommands(block)) {
+      if (/^export KUBECONFIG|^curl /.test(text)) continue;
+      if (text === 'echo $?') {
+        assert.equal(output, `${code}\n`);
+        continue;
+      }
+      const outcome = await runLine(text, usesCluster ? variables() : {});
+      code = outcome.code;
+      if (output === undefined) {
+        const isReport = REPORTS.test(/portcullis (.*)/.exec(text)?.[1] ?? '');
+        assert.ok(code === 0 || (isReport && code === 1), `${text}\n${outcome.stdout}${outcome.stderr}`);
+      } else assertOutput(`${outcome.stderr}${outcome.stdout}`, output);
+    }
+  }
+
+  // The first pages show the initial objects.
+  const pages = [...new Set(['README.md', 'docs/scc.md', ...DOCUMENTS.keys()])];
+  for (const page of pages.filter((one) => !OTHER_TESTS.has(one))) {
+    suite(page, () => {
+      before(async () => {
+        for (const line of PREPARATIONS[page] ?? []) assert.equal((await runLine(line, variables())).code, 0, line);
+      });
+      for (const block of findBlocks(page)) test(block, () => checkCommands(block));
+    });
+  }
+
+  test('each reason for skipping a command applies to one', () => {
+    const lines = [...DOCUMENTS.keys()]
+      .flatMap((page) => findBlocks(page))
+      .join('')
+      .split('\n');
+    for (const [command, reason] of SKIPPED)
+      assert.ok(
+        lines.some((line) => command.test(line)),
+        reason,
+      );
+  });
+});
