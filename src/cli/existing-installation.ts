@@ -90,7 +90,8 @@ async function deriveSettings(
     certificates: certificateSource(deployment),
     namespacePolicy: policy ? 'installed' : 'none',
     monitoring: monitor ? 'prometheus-operator' : 'none',
-    nodesConfig: nodes !== undefined && isPartOfPortcullis(nodes),
+    // The definition may remain from an installation with the feature.
+    nodesConfig: features?.kubelet === true && nodes !== undefined && isPartOfPortcullis(nodes),
     ...(features ? { features } : {}),
     ...(image == null ? {} : { image }),
     ...(runbook === undefined ? {} : { runbook }),

@@ -171,13 +171,17 @@ function requestedSettings(values: Values<typeof planOptions>): Partial<Manifest
   };
 }
 
-type FeatureValues = Pick<Values<typeof planOptions>, keyof ManifestSettings['features'] | 'webhooks' | 'set'>;
+type FeatureValues = Pick<
+  Values<typeof planOptions>,
+  keyof ManifestSettings['features'] | 'nodes-config' | 'webhooks' | 'set'
+>;
 
 const NO_OPTIONS: FeatureValues = {
   scc: undefined,
   rollout: undefined,
   kubelet: undefined,
   olm: undefined,
+  'nodes-config': undefined,
   webhooks: undefined,
   set: [],
 };
@@ -197,7 +201,7 @@ function withOptions(base: ManifestSettings, values: FeatureValues): ManifestSet
   const { scc = given.scc, rollout = given.rollout, kubelet = given.kubelet, olm = given.olm } = values;
   const policy = requestedChanges(values, scc).reduce(withSetting, base.policy);
   const features = { scc, rollout, kubelet, olm };
-  const settings = { ...base, features, policy };
+  const settings = { ...base, features, policy, nodesConfig: base.nodesConfig && kubelet };
   const { scc: admission, rollout: phases } = decodePolicy(settings);
   if (!scc && admission.mode !== 'off') {
     throw new UserError(
@@ -213,7 +217,7 @@ function withOptions(base: ManifestSettings, values: FeatureValues): ManifestSet
   if (missing !== undefined) {
     throw new UserError(`spec.${missing} has an effect only with the feature ${missing}: add --${missing}`);
   }
-  if (base.nodesConfig && !kubelet) {
+  if (values['nodes-config'] === true && !kubelet) {
     throw new UserError('--nodes-config has an effect only with the feature kubelet: add --kubelet');
   }
   return settings;
