@@ -56,6 +56,8 @@ const PREPARATIONS: Readonly<Record<string, readonly string[]>> = {
     'kubectl delete clusterrolebinding portcullis-standard-sccs',
     'kubectl -n shop create deployment server --image=nginx',
   ],
+  'docs/olm.md': [`kubectl patch portcullis cluster --type=merge -p '{"spec":{"scc":{"mode":"off"}}}'`],
+  'docs/upgrade.md': [`kubectl patch portcullis cluster --type=merge -p '{"spec":{"olm":null}}'`],
   'docs/rollout.md': ['kubectl create namespace openshift-example'],
   'docs/install.md': [
     'kubectl create namespace calico-system',
@@ -63,7 +65,7 @@ const PREPARATIONS: Readonly<Record<string, readonly string[]>> = {
   ],
 };
 
-/** A command in a code block. The output follows a command with a prompt. */
+/** A command in a code block. The output, unless it is omitted, follows a command with a prompt. */
 interface Command {
   readonly text: string;
   readonly output?: string;
@@ -89,7 +91,8 @@ function readCommands(block: string): readonly Command[] {
       .slice(1)
       .map((text) => {
         const end = text.indexOf('\n');
-        return { text: text.slice(0, end), output: text.slice(end + 1) };
+        const output = text.slice(end + 1);
+        return { text: text.slice(0, end), ...(output === '' ? {} : { output }) };
       });
   }
   const executed = block.split('\n').filter((line) => !isSkipped(line.replace(/ *#.*/, '')));
@@ -195,8 +198,9 @@ suite('the code blocks are executed', { skip: !hasKubectl && 'there is no kubect
       .replaceAll(/ $/gm, '')
       .trimEnd();
 
-  /** In the output of a document, `…` replaces text. */
-  function assertOutput(actual: string, expected: string): void {
+  /** In the output of a document, `…` or a line `...` replaces text. */
+  function assertOutput(actual: string, documented: string): void {
+    const expected = documented.replaceAll(/^\.\.\.$/gm, '…');
     if (!expected.includes('…')) {
       assert.equal(withoutTimes(actual), withoutTimes(expected));
       return;
@@ -211,7 +215,7 @@ suite('the code blocks are executed', { skip: !hasKubectl && 'there is no kubect
 
   async function checkCommands(block: string): Promise<void> {
     // Without a kubeconfig, commands read files only.
-    const usesCluster = !block.startsWith('$ portcullis');
+    const usesCluster = !/^\$ portcullis .*-f /.test(block);
     let code: number | undefined;
     for (const { text, output } of readCommands(block)) {
       if (/^export KUBECONFIG/.test(text) || isSkipped(text)) continue;
