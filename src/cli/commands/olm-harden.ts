@@ -3,14 +3,14 @@ import type { Store } from '../../cluster/store.ts';
 import { diff, escapeKey, type JsonPatchOp } from '../../kube/json-patch.ts';
 import { getPodTemplate, podTemplatePath } from '../../kube/pod.ts';
 import { objectName, RESOURCES } from '../../kube/resources.ts';
-import { compareBytes, shellQuote } from '../../kube/text.ts';
+import { compareBytes, quote, shellQuote } from '../../kube/text.ts';
 import { isObject, type CatalogSource, type JsonObject, type KubeObject } from '../../kube/types.ts';
 import { isCopied } from '../../policy/olm/auto-labeler.ts';
 import { catalogMode, hasCatalogPods, rewriteDisableSecurity } from '../../policy/olm/catalog-source.ts';
 import { hardenPod, type HardeningInput } from '../../policy/olm/hardening.ts';
 import { HARDENING_MANAGER, proposeLabels, type NamespaceProposal } from '../../policy/olm/namespaces.ts';
 import { containerNames, findOwningCsv, recognizeWorkload, type Candidate } from '../../policy/olm/recognition.ts';
-import { decodePod } from '../../policy/pod/pod.ts';
+import { decodePod, findCompletionError } from '../../policy/pod/pod.ts';
 import { printFieldPath, type FieldPath } from '../../policy/pod/templates.ts';
 import { findChanges, type Change } from '../../policy/scc/advice/changes.ts';
 import { defineCommand, EXIT } from '../command.ts';
@@ -71,7 +71,7 @@ interface Template {
 /** Hardens a template of a workload of OLM; `undefined` for any other workload. */
 function hardenTemplate({ kind, object, path, metadata = object.metadata }: Template, context: Context) {
   const template = getPodTemplate(object, path);
-  const { pod, error } = decodePod(template ?? {});
+  const decoded = decodePod(template ?? {});
   const spec: JsonObject = isObject(template?.spec) ? { ...template.spec } : {};
   const candidate: Candidate = {
     kind,
@@ -82,7 +82,12 @@ function hardenTemplate({ kind, object, path, metadata = object.metadata }: Temp
   };
   const recognized = recognizeWorkload(candidate);
   if (recognized === undefined || template === undefined) return undefined;
-  if (error) return { profile: recognized.profile, changes: [], notes: [`${error.field.path} ${error.field.detail}`] };
+  const problem = decoded.error ? decoded.error.field : findCompletionError(decoded.pod);
+  if (decoded.error !== undefined || problem !== undefined) {
+    const note = `${printFieldPath(path)}.${problem?.path ?? ''} ${problem?.detail ?? ''}`;
+    return { profile: recognized.profile, changes: [], notes: [note] };
+  }
+  const { pod } = decoded;
   const { isOpenShift, isForced } = context;
   const hardened = hardenPod({ ...recognized, isOpenShift, isForced, isJob: kind === 'Job', pod });
   return {
@@ -274,6 +279,57 @@ Examples:
   portcullis olm harden namespaces -n openshift-marketplace
 `;
 
+interface Report {
+  /** The output as JSON or YAML. */
+  readonly data: object;
+  blocks(style: Style): readonly string[];
+  readonly changed: number;
+}
+
+function reportNamespaces(
+  { store, isForced }: Context,
+  assumptions: readonly string[],
+  only: string | undefined,
+): Report {
+  const namespaces = store
+    .list('Namespace')
+    .filter((one) => only === undefined || objectName(one) === only)
+    .flatMap((namespace) => {
+      const catalogs = store.list('CatalogSource', objectName(namespace));
+      return proposeLabels({ namespace, catalogs, isForced }) ?? [];
+    })
+    .sort((a, b) => compareBytes(a.namespace, b.namespace));
+  return {
+    data: { namespaces, assumptions },
+    blocks: (style) => [
+      ...namespaces.map((one) => printNamespace(one, style)),
+      ...assumptionBlocks(assumptions),
+      ...(namespaces.length === 0 ? ['No namespaces of OLM found.\n'] : []),
+    ],
+    changed: namespaces.filter(({ labels }) => Object.keys(labels).length > 0).length,
+  };
+}
+
+function reportWorkloads(context: Context, assumptions: readonly string[], only: string | undefined): Report {
+  const objects = [
+    ...WORKLOADS.flatMap((kind) => hardenWorkloads(kind, context)),
+    ...hardenCsvs(context),
+    ...hardenCatalogs(context),
+  ]
+    .filter(({ namespace }) => only === undefined || namespace === only)
+    .sort(compareObjects);
+  const changed = objects.filter(({ changes }) => changes.length > 0).length;
+  return {
+    data: { platform: context.isOpenShift ? 'openshift' : 'kubernetes', objects, assumptions },
+    blocks: (style) => [
+      ...objects.map((one) => printObject(one, style)),
+      ...assumptionBlocks(assumptions),
+      `${printCount(objects.length, 'object')} of OLM, ${changed} to change\n`,
+    ],
+    changed,
+  };
+}
+
 /** Proposes changes of the workloads and namespaces of OLM. */
 export const command = defineCommand({
   operands: '[namespaces]',
@@ -287,52 +343,21 @@ export const command = defineCommand({
   },
   async run(values, [operand], io) {
     if (operand !== undefined && operand !== 'namespaces') {
-      throw new UsageError(`unknown operand "${operand}": must be namespaces, or absent`);
+      throw new UsageError(`unknown operand ${quote(operand)}: must be namespaces, or absent`);
     }
     const namespace = selectedNamespace(values);
     const operators = { ...CSV_SCOPE, ...(namespace === undefined ? {} : { namespace }), isMetadataOnly: false };
-    const inventory = await readInventory(values, io, {
+    const { store, source, assumptions } = await readInventory(values, io, {
       kinds: values.filename.length === 0 ? [...KINDS, 'SecurityContextConstraints'] : KINDS,
       only: namespace,
       optional: [operators],
     });
-    const { store, source, assumptions } = inventory;
     if (namespace !== undefined) findNamespace(store, namespace);
-    const isSelected = (one: { readonly namespace: string }): boolean => one.namespace === (namespace ?? one.namespace);
-    if (operand === 'namespaces') {
-      const namespaces = proposeNamespaces(store, values.force).filter(isSelected);
-      const blocks = (style: Style): readonly string[] => [
-        ...namespaces.map((one) => printNamespace(one, style)),
-        ...assumptionBlocks(assumptions),
-        ...(namespaces.length === 0 ? ['No namespaces of OLM found.\n'] : []),
-      ];
-      printReport(io, values.output, { namespaces, assumptions }, blocks);
-      return namespaces.some(({ labels }) => Object.keys(labels).length > 0) ? EXIT.violations : EXIT.passed;
-    }
-    const isOpenShift =
-      values.openshift || (source === 'cluster' && store.list('SecurityContextConstraints').length > 0);
-    const context: Context = { store, source, isOpenShift, isForced: values.force };
-    const objects = [
-      ...WORKLOADS.flatMap((kind) => hardenWorkloads(kind, context)),
-      ...hardenCsvs(context),
-      ...hardenCatalogs(context),
-    ]
-      .filter(isSelected)
-      .sort(compareObjects);
-    const changed = objects.filter(({ changes }) => changes.length > 0).length;
-    const platform = isOpenShift ? 'openshift' : 'kubernetes';
-    printReport(io, values.output, { platform, objects, assumptions }, (style) => [
-      ...objects.map((one) => printObject(one, style)),
-      ...assumptionBlocks(assumptions),
-      `${printCount(objects.length, 'object')} of OLM, ${changed} to change\n`,
-    ]);
+    const hasSccs = source === 'cluster' && store.list('SecurityContextConstraints').length > 0;
+    const context: Context = { store, source, isOpenShift: values.openshift || hasSccs, isForced: values.force };
+    const report = operand === 'namespaces' ? reportNamespaces : reportWorkloads;
+    const { data, blocks, changed } = report(context, assumptions, namespace);
+    printReport(io, values.output, data, blocks);
     return changed === 0 ? EXIT.passed : EXIT.violations;
   },
 });
-
-function proposeNamespaces(store: Store, isForced: boolean): readonly NamespaceProposal[] {
-  return store.list('Namespace').flatMap((namespace) => {
-    const catalogs = store.list('CatalogSource', objectName(namespace));
-    return proposeLabels({ namespace, catalogs, isForced }) ?? [];
-  });
-}

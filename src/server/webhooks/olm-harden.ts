@@ -17,7 +17,7 @@ import {
   resolveCatalogSource,
   UNPACK_LABEL,
 } from '../../policy/olm/recognition.ts';
-import { decodePod, type PodFields } from '../../policy/pod/pod.ts';
+import { decodePod, findCompletionError, type PodFields } from '../../policy/pod/pod.ts';
 import type { Metrics } from '../../telemetry/metrics.ts';
 import { isPodRequest } from '../scc-review.ts';
 import { rule, type Webhook } from '../webhook.ts';
@@ -92,7 +92,8 @@ function readNewPod(request: AdmissionRequest): NewPod | undefined {
   const metadata = object['metadata'] ?? {};
   if (!isObject(metadata) || metadataProblem(metadata)) return undefined;
   const { pod } = decodePod(object);
-  return pod && { metadata: { ...metadata, ...(namespace === undefined ? {} : { namespace }) }, pod };
+  if (pod === undefined || findCompletionError(pod)) return undefined;
+  return { metadata: { ...metadata, ...(namespace === undefined ? {} : { namespace }) }, pod };
 }
 
 function recognizePod({ metadata, pod }: NewPod): Recognized | undefined {

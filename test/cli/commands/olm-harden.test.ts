@@ -17,6 +17,8 @@ const FILES = ['00-namespaces', 'catalogs', 'operators', 'controllers', 'unpack-
 const readObjects = (): readonly KubeObject[] =>
   FILES.flatMap((file) => parseAllDocuments(readFileSync(file, 'utf8')).map((one) => one.toJS() as KubeObject));
 
+const CATALOG = { apiVersion: 'operators.coreos.com/v1alpha1', kind: 'CatalogSource' };
+
 interface Report {
   readonly platform: string;
   readonly objects: readonly {
@@ -142,6 +144,50 @@ olm
 openshift-marketplace
   restricted requires securityContextConfig "restricted" in the CatalogSources sqlite
   ${label} openshift-marketplace ${options} ${pss}/enforce=baseline ${pss}/enforce-version=latest ${pss}/audit=baseline ${pss}/audit-version=latest ${pss}/warn=baseline ${pss}/warn-version=latest
+`,
+    );
+  });
+
+  test('fields of wrong types', async () => {
+    const labels = { app: 'olm-operator' };
+    const deployment = (name: string, containers: unknown): JsonObject => ({
+      apiVersion: 'apps/v1',
+      kind: 'Deployment',
+      metadata: { name, namespace: 'olm', labels },
+      spec: { template: { spec: { containers } } },
+    });
+    const template = { metadata: { labels }, spec: { containers: [null] } };
+    const deployments = [1, { name: 5, label: { app: 3 }, spec: { template: 7 } }, { spec: { template } }];
+    const junk = [
+      deployment('a', [{ name: 'x', securityContext: { privileged: 7 } }]),
+      { ...CATALOG, metadata: { name: 'c', namespace: 'olm' }, spec: 'text' },
+      {
+        ...CATALOG,
+        kind: 'ClusterServiceVersion',
+        metadata: { name: 'd', namespace: 'olm' },
+        spec: { install: { spec: { deployments } } },
+      },
+    ];
+    const { stdout, code } = await runProgram(['olm', 'harden', '-f', '-'], {
+      stdin: junk.map((one) => stringify(one)).join('---\n'),
+    });
+    assert.equal(code, 0);
+    const path = 'spec.template.spec.containers[0]';
+    assert.equal(
+      stdout,
+      `\
+CatalogSource olm/c: no pods
+  complies
+
+ClusterServiceVersion olm/d (spec.install.spec.deployments[2]): olm-controller
+  spec.install.spec.deployments[2].${path} must be an object
+
+Deployment olm/a: olm-controller
+  ${path}.securityContext.privileged must be a boolean
+
+Assumed: namespaces: olm.
+
+3 objects of OLM, 0 to change
 `,
     );
   });
