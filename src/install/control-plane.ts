@@ -167,12 +167,7 @@ const RBAC: readonly [ManifestOf<V1ClusterRole>, ManifestOf<V1ClusterRoleBinding
     apiVersion: `${apiGroup}/v1`,
     kind: 'ClusterRole',
     metadata,
-    rules: [
-      rule(WATCH_VERBS, ['Node']),
-      { apiGroups: ['config.openshift.io'], resources: ['nodes'], verbs: WATCH_VERBS },
-      rule(WATCH_VERBS, ['PortcullisConfiguration']),
-      DEFINITION_RULE,
-    ],
+    rules: [rule(WATCH_VERBS, ['Node']), rule(WATCH_VERBS, ['PortcullisConfiguration']), DEFINITION_RULE],
   },
   {
     apiVersion: `${apiGroup}/v1`,

@@ -10,8 +10,10 @@ import Fastify, {
   type FastifyReply,
   type FastifyRequest,
 } from 'fastify';
+import type { KubeletScope } from '../cluster/kubelet.ts';
 import { quote } from '../kube/text.ts';
 import { withStatus } from './body.ts';
+import { registerKubeletAuthorizer } from './kubelet-authorizer.ts';
 import { registerReviews, type ReviewDeps } from './review.ts';
 
 export interface ServerDeps extends ReviewDeps {
@@ -22,6 +24,8 @@ export interface ServerDeps extends ReviewDeps {
    * absent: every client.
    */
   readonly clientNames?: readonly string[] | undefined;
+  /** The input of the authorization webhook; absent: the server has none. */
+  readonly kubelet?: KubeletScope | undefined;
 }
 
 export interface AdmissionServer {
@@ -62,6 +66,7 @@ export function createServer(deps: ServerDeps): AdmissionServer {
   app.addContentTypeParser('*', (_request, _payload, done) => done(withStatus(new Error(NOT_JSON), 400)));
   if (deps.clientNames) requireClientCertificate(app, new Set(deps.clientNames));
   registerReviews(app, deps, connections);
+  if (deps.kubelet) registerKubeletAuthorizer(app, { ...deps, kubelet: deps.kubelet });
   registerOtherRoutes(app, deps, connections);
   return {
     app,

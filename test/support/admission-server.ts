@@ -1,5 +1,6 @@
 /** The admission server over TLS on a free port of loopback. */
 import type { AddressInfo } from 'node:net';
+import type { KubeletScope } from '../../src/cluster/kubelet.ts';
 import { createStore, type WritableStore } from '../../src/cluster/store.ts';
 import { createAuthority, createServing } from '../../src/tls/issue.ts';
 import type { KeyPair } from '../../src/tls/certificate-pair.ts';
@@ -17,7 +18,10 @@ export interface TestServer extends Endpoint, AdmissionServer, Recorder {
 export const NAMES = { dnsNames: ['localhost'], ipAddresses: ['127.0.0.1'] };
 
 /** Starts a server with webhooks over an empty synced store. */
-export async function startAdmissionServer(webhooks: readonly Webhook[]): Promise<TestServer> {
+export async function startAdmissionServer(
+  webhooks: readonly Webhook[],
+  createScope?: (store: WritableStore) => KubeletScope,
+): Promise<TestServer> {
   const store = createStore();
   store.markSynced();
   const validity = { now: new Date(), days: 1 };
@@ -26,6 +30,7 @@ export async function startAdmissionServer(webhooks: readonly Webhook[]): Promis
   const server = createServer({
     webhooks,
     store,
+    kubelet: createScope?.(store),
     ...recorder,
     now: () => performance.now(),
     tls: createServing(authority, NAMES, validity),

@@ -308,6 +308,9 @@ function createAdmission(context: Context, { served, settings, certificate }: Pa
   const now = (): number => performance.now();
   const server = createServer({
     webhooks: values.authorizer ? [] : createAdmissionWebhooks(context, { served, settings }),
+    kubelet: optionalFeatures(context).kubelet
+      ? { store, settings: () => settings.value.kubelet, hasSettingsObject: values.config === undefined }
+      : undefined,
     store,
     logger,
     metrics,

@@ -153,7 +153,8 @@ function watchedKinds(values: ServeValues, namespace: string, settings?: Setting
     values.features.includes('olm') && settings !== undefined && settings.olm.hardening.mode !== 'off';
   const isScc = settings !== undefined && settings.scc.mode !== 'off';
   const configuration = values.config === undefined ? (['PortcullisConfiguration'] as const) : [];
-  if (values.authorizer) return [...configuration, ...OPTIONAL_KINDS.kubelet];
+  // The status of the settings contains the enforced minimum.
+  if (values.authorizer) return [...configuration, 'Node'];
   return [
     ...configuration,
     'Namespace',

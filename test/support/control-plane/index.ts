@@ -22,6 +22,8 @@ export interface RecordedCall {
 export interface ControlPlaneOptions {
   /** The PodSecurity plugin of kube-apiserver. The development cluster has none. Default: off. */
   readonly podSecurityPlugin?: 'on' | 'off';
+  /** The file of `--authorization-config` of kube-apiserver. Default: RBAC only. The development cluster has only RBAC. */
+  readonly authorizationConfig?: string;
 }
 
 /** An API server on loopback without nodes. */

@@ -162,7 +162,7 @@ async function readAuditLog(path: string): Promise<RecordedCall[]> {
 /** Starts etcd and kube-apiserver, and a replacement of the controllers that tests depend on. */
 export async function startKubeApiserver(
   assets: string,
-  { podSecurityPlugin = 'off' }: ControlPlaneOptions,
+  { podSecurityPlugin = 'off', authorizationConfig }: ControlPlaneOptions,
 ): Promise<ControlPlane> {
   const credentials = await createCredentials();
   const [port = 0, etcdPort = 0, peerPort = 0] = await freePorts(3);
@@ -171,7 +171,9 @@ export async function startKubeApiserver(
     throw error;
   });
   const plugins = podSecurityPlugin === 'off' ? ['--disable-admission-plugins=PodSecurity'] : [];
-  const args = [...(await apiserverArgs(credentials, port, etcdPort)), ...plugins];
+  const authorization =
+    authorizationConfig === undefined ? '--authorization-mode=RBAC' : `--authorization-config=${authorizationConfig}`;
+  const args = [...(await apiserverArgs(credentials, port, etcdPort)), authorization, ...plugins];
   const admin = credentials.administrator(port);
   const log = join(credentials.folder, 'kube-apiserver.log');
   const start = async (): Promise<Daemon> => {
@@ -251,7 +253,6 @@ async function apiserverArgs(credentials: Credentials, port: number, etcdPort: n
     `--service-account-key-file=${accountPublicKey}`,
     `--service-account-signing-key-file=${accountKey}`,
     '--service-cluster-ip-range=10.0.0.0/24',
-    '--authorization-mode=RBAC',
     '--allow-privileged=true',
     `--audit-policy-file=${await write('audit-policy.yaml', AUDIT_POLICY)}`,
     `--audit-log-path=${join(folder, 'audit.log')}`,

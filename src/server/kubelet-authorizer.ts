@@ -1,0 +1,148 @@
+/** The authorization webhook of the minimum kubelet version: API servers send SubjectAccessReviews before they permit a request. */
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
+import { createMinimumReader, findNodeState, type KubeletScope } from '../cluster/kubelet.ts';
+import { quote } from '../kube/text.ts';
+import { isObject, type JsonObject } from '../kube/types.ts';
+import {
+  accessReviewStatus,
+  authorizeKubelet,
+  type AccessRequest,
+  type AuthorizerDecision,
+  type ResourceAttributes,
+} from '../policy/kubelet/authorizer.ts';
+import type { Logger } from '../telemetry/logger.ts';
+import type { Metrics } from '../telemetry/metrics.ts';
+import { withStatus } from './body.ts';
+
+const PATH = '/authorize/minimum-kubelet-version';
+
+/** API servers send far smaller reviews: attributes, and the groups and extra fields of the user. */
+const MAX_BYTES = 64 * 1024;
+
+/** Reviews per second. API servers cache decisions, and try again after the status 429. */
+const MAX_RATE = 5_000;
+
+interface AuthorizerDeps {
+  readonly kubelet: KubeletScope;
+  readonly logger: Logger;
+  readonly metrics: Pick<Metrics, 'webhook'>;
+  /** Monotonic clock in milliseconds. */
+  now(): number;
+}
+
+/** Adds the route. It has its own limits of the size and of the rate of reviews. */
+export function registerKubeletAuthorizer(app: FastifyInstance, deps: AuthorizerDeps): void {
+  const { kubelet, metrics } = deps;
+  const log = deps.logger.child({ logger: 'authorizer' });
+  const getMinimum = createMinimumReader(kubelet);
+  const isWithinRate = createRateLimit(deps.now);
+  const decide = (request: AccessRequest): AuthorizerDecision =>
+    authorizeKubelet(request, {
+      minimum: getMinimum(),
+      mode: kubelet.settings().authorizer.mode,
+      findNode: (name) => findNodeState(kubelet, name),
+    });
+  const handle = (request: FastifyRequest, reply: FastifyReply): FastifyReply => {
+    const { type, access } = parseReview(request.body);
+    if (!kubelet.store.synced()) return askAgain(reply, 503, 'the nodes and the settings are not known yet');
+    const decision = decide(access);
+    const status = accessReviewStatus(decision);
+    if (!status) return askAgain(reply, 503, 'the nodes are not known yet');
+    if (status.denied) log.info({ user: access.username, ...access.resource, reason: status.reason }, 'request denied');
+    return reply.send({ ...type, status });
+  };
+  void app.register((scope, _options, done) => {
+    scope.removeAllContentTypeParsers();
+    scope.addContentTypeParser(
+      'application/json',
+      { parseAs: 'string', bodyLimit: MAX_BYTES },
+      (_request, body, parsed) => parsed(null, body),
+    );
+    scope.addHook('onRequest', (_request, reply, next) => {
+      if (isWithinRate()) next();
+      else void askAgain(reply, 429, `more than ${MAX_RATE} reviews in a second`);
+    });
+    scope.addHook('onResponse', (_request, { statusCode }, next) => {
+      metrics.webhook.requests.cell({ webhook: PATH, code: String(statusCode) }).count++;
+      next();
+    });
+    scope.post(PATH, handle);
+    done();
+  });
+}
+
+/** API servers try again after a status with this header, and do not cache it. */
+function askAgain(reply: FastifyReply, status: 429 | 503, reason: string): FastifyReply {
+  return reply.code(status).header('retry-after', '1').type('text/plain; charset=utf-8').send(`${reason}\n`);
+}
+
+/** Counts the reviews of the current second. */
+function createRateLimit(now: () => number): () => boolean {
+  let endMs = 0;
+  let count = 0;
+  return () => {
+    if (now() >= endMs) [endMs, count] = [now() + 1000, 0];
+    count++;
+    return count <= MAX_RATE;
+  };
+}
+
+const GROUP = 'authorization.k8s.io';
+const KIND = 'SubjectAccessReview';
+/** The field with the groups of the user, by API version. */
+const GROUPS_FIELD: Readonly<Record<string, string>> = { [`${GROUP}/v1`]: 'groups', [`${GROUP}/v1beta1`]: 'group' };
+
+interface Review {
+  /** Repeated in the response. */
+  readonly type: { readonly apiVersion: string; readonly kind: string };
+  readonly access: AccessRequest;
+}
+
+/** @throws an error with the status 400 for anything but a complete review */
+function parseReview(body: unknown): Review {
+  const review = parseJson(body);
+  const { apiVersion, kind, spec } = review;
+  const field =
+    typeof apiVersion === 'string' && Object.hasOwn(GROUPS_FIELD, apiVersion) ? GROUPS_FIELD[apiVersion] : undefined;
+  if (kind !== KIND || field === undefined || typeof apiVersion !== 'string') {
+    throw malformed(`must be a ${KIND} of ${Object.keys(GROUPS_FIELD).join(' or ')}`);
+  }
+  if (!isObject(spec)) throw malformed('spec must be an object');
+  const { user, resourceAttributes, nonResourceAttributes } = spec;
+  const groups = spec[field] ?? [];
+  if (user !== undefined && typeof user !== 'string') throw malformed('spec.user must be a string');
+  if (!Array.isArray(groups) || !groups.every((group) => typeof group === 'string')) {
+    throw malformed(`spec.${field} must be a list of strings`);
+  }
+  if (isObject(resourceAttributes) === isObject(nonResourceAttributes)) {
+    throw malformed('spec must have either resourceAttributes or nonResourceAttributes');
+  }
+  const resource = isObject(resourceAttributes) ? parseResource(resourceAttributes) : undefined;
+  return { type: { apiVersion, kind }, access: { username: user ?? '', groups, resource } };
+}
+
+function parseJson(body: unknown): JsonObject {
+  try {
+    const value: unknown = JSON.parse(String(body));
+    if (isObject(value)) return value;
+  } catch {
+    // Reported below.
+  }
+  throw malformed('the body must be a JSON object');
+}
+
+function parseResource(attributes: JsonObject): ResourceAttributes {
+  const read = (name: keyof ResourceAttributes): string => {
+    const value = attributes[name] ?? '';
+    if (typeof value === 'string') return value;
+    throw malformed(
+      `spec.resourceAttributes.${name} must be a string, not ${quote(JSON.stringify(value).slice(0, 100))}`,
+    );
+  };
+  const [verb, group, resource] = [read('verb'), read('group'), read('resource')];
+  return { verb, group, resource, subresource: read('subresource'), name: read('name') };
+}
+
+function malformed(reason: string): Error {
+  return withStatus(new Error(`invalid ${KIND}: ${reason}`), 400);
+}

@@ -1,0 +1,126 @@
+/** The authorization webhook of the minimum kubelet version over TLS: complete answers, and reviews that are not accepted. */
+import assert from 'node:assert/strict';
+import { after, before, suite, test } from 'node:test';
+import { createDefaultSettings } from '../../src/config/portcullis-configuration.ts';
+import { startAdmissionServer, type TestServer } from '../support/admission-server.ts';
+import { post as send, type Response } from '../support/https.ts';
+
+const PATH = '/authorize/minimum-kubelet-version';
+const { kubelet } = createDefaultSettings({ controllers: [], namespace: 'portcullis' });
+const settings = { ...kubelet, isOn: true, minimumVersion: '1.33.0' };
+const OUTDATED =
+  'kubelet version is outdated: kubelet version is 1.29.8, which is lower than minimumKubeletVersion of 1.33.0';
+
+const post = (server: TestServer, path: string, body: string): Promise<Response> =>
+  send(server, path, body, 'application/json');
+const PODS = { verb: 'list', resource: 'pods' };
+const as = (node: string) => ({ user: `system:node:${node}`, groups: ['system:nodes'] });
+
+suite('the authorization webhook', () => {
+  let server: TestServer;
+  before(async () => {
+    server = await startAdmissionServer([], (store) => ({ store, settings: () => settings, hasSettingsObject: false }));
+    for (const [name, kubeletVersion] of Object.entries({ old: 'v1.29.8', new: 'v1.33.0', odd: 'v1.33' })) {
+      server.store.put('Node', { metadata: { name }, status: { nodeInfo: { kubeletVersion } } } as never);
+    }
+  });
+  after(() => server.stop());
+
+  const review = (spec: object, version = 'v1'): object => ({
+    apiVersion: `authorization.k8s.io/${version}`,
+    kind: 'SubjectAccessReview',
+    spec,
+  });
+
+  const answers: readonly (readonly [name: string, review: object, status: object])[] = [
+    ['a new kubelet', review({ ...as('new'), resourceAttributes: PODS }), { allowed: false }],
+    [
+      'an old kubelet',
+      review({ ...as('old'), resourceAttributes: PODS }),
+      { allowed: false, denied: true, reason: OUTDATED },
+    ],
+    [
+      'an old kubelet in v1beta1',
+      review({ user: 'system:node:old', group: ['system:nodes'], resourceAttributes: PODS }, 'v1beta1'),
+      { allowed: false, denied: true, reason: OUTDATED },
+    ],
+    [
+      'a request for no resource',
+      review({ ...as('old'), nonResourceAttributes: { path: '/version', verb: 'get' } }),
+      { allowed: false, denied: true, reason: OUTDATED },
+    ],
+    [
+      'an unknown version',
+      review({ ...as('odd'), resourceAttributes: PODS }),
+      {
+        allowed: false,
+        denied: true,
+        reason: 'failed to parse node version v1.33: No Major.Minor.Patch elements found',
+        evaluationError: 'failed to parse node version v1.33: No Major.Minor.Patch elements found',
+      },
+    ],
+    ['another user', review({ user: 'alice', resourceAttributes: PODS }), { allowed: false }],
+  ];
+  for (const [name, body, status] of answers) {
+    test(name, async () => {
+      const answer = await post(server, `${PATH}?timeout=3s`, JSON.stringify(body));
+      assert.equal(answer.status, 200, answer.body);
+      const { apiVersion, kind } = body as { readonly apiVersion: string; readonly kind: string };
+      assert.deepEqual(JSON.parse(answer.body), { apiVersion, kind, status });
+    });
+  }
+
+  const OTHER = 'must be a SubjectAccessReview of authorization.k8s.io/v1 or authorization.k8s.io/v1beta1';
+  const EITHER = 'spec must have either resourceAttributes or nonResourceAttributes';
+  const malformed: readonly (readonly [body: string, reason: string])[] = [
+    ['{', 'the body must be a JSON object'],
+    ['[]', 'the body must be a JSON object'],
+    [JSON.stringify({ ...review({}), kind: 'TokenReview' }), OTHER],
+    [JSON.stringify(review({}, 'v2')), OTHER],
+    [JSON.stringify({ ...review({}), spec: 'x' }), 'spec must be an object'],
+    [JSON.stringify(review({ user: 7, resourceAttributes: PODS })), 'spec.user must be a string'],
+    [
+      JSON.stringify(review({ groups: 'system:nodes', resourceAttributes: PODS })),
+      'spec.groups must be a list of strings',
+    ],
+    [JSON.stringify(review(as('old'))), EITHER],
+    [JSON.stringify(review({ ...as('old'), resourceAttributes: PODS, nonResourceAttributes: {} })), EITHER],
+    [
+      JSON.stringify(review({ ...as('old'), resourceAttributes: { verb: ['get'] } })),
+      'spec.resourceAttributes.verb must be a string, not "[\\"get\\"]"',
+    ],
+  ];
+  for (const [body, reason] of malformed) {
+    test(`${body} is malformed`, async () => {
+      const { status, body: text } = await post(server, PATH, body);
+      assert.deepEqual([status, text], [400, `invalid SubjectAccessReview: ${reason}\n`]);
+    });
+  }
+
+  test('a review of more than 64 KiB is rejected', async () => {
+    const body = JSON.stringify(review({ ...as('new'), resourceAttributes: PODS, extra: 'x'.repeat(70_000) }));
+    assert.equal((await post(server, PATH, body)).status, 413);
+  });
+});
+
+test('before the nodes are known, API servers ask again', async () => {
+  const server = await startAdmissionServer([], (store) => ({
+    store: { ...store, synced: () => false },
+    settings: () => settings,
+    hasSettingsObject: false,
+  }));
+  try {
+    const review = {
+      apiVersion: 'authorization.k8s.io/v1',
+      kind: 'SubjectAccessReview',
+      spec: { ...as('x'), resourceAttributes: PODS },
+    };
+    const { status, headers, body: text } = await post(server, PATH, JSON.stringify(review));
+    assert.deepEqual(
+      [status, headers['retry-after'], text],
+      [503, '1', 'the nodes and the settings are not known yet\n'],
+    );
+  } finally {
+    await server.stop();
+  }
+});
