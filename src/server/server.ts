@@ -227,8 +227,8 @@ function trackConnections(app: FastifyInstance) {
   };
 }
 
-/** More than the concurrent requests of three API servers. 2000 idle connections take about 110 MiB. */
-const MAX_CONNECTIONS = 2000;
+/** More than the concurrent writes of three API servers. 1000 connections take about 100 MiB. */
+const MAX_CONNECTIONS = 1000;
 /** The file descriptors for everything except connections to the server. */
 const OTHER_DESCRIPTORS = 100;
 
