@@ -86,7 +86,7 @@ export interface Enforcement {
   readonly podSecurity: boolean;
   /** True if the rollout is not `Disabled`. */
   readonly rollout: boolean;
-  /** True if the feature is installed. */
+  /** True if the feature is installed, and the settings have the section `kubelet`. */
   readonly kubelet: boolean;
   /** True if the feature is installed, and the hardening of pods is not `off`. */
   readonly olm: boolean;
@@ -134,7 +134,7 @@ export function enabledOptionalFeatures(
   { kubelet, olm }: ControllerContext['features'],
   settings: Settings,
 ): Pick<Enforcement, OptionalFeature> {
-  return { kubelet, olm: olm && settings.olm.hardening.mode !== 'off' };
+  return { kubelet: kubelet && settings.kubelet.isOn, olm: olm && settings.olm.hardening.mode !== 'off' };
 }
 
 type Requirement = Wire<V1LabelSelectorRequirement>;

@@ -1,8 +1,12 @@
 /** User namespaces and versions of kubelets, compared with the platform. */
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
+import { createStore } from '../../src/cluster/store.ts';
+import { decodeSettings } from '../../src/config/portcullis-configuration.ts';
+import type { Decision, Denied } from '../../src/kube/admission.ts';
+import type { FieldError } from '../../src/kube/field-error.ts';
 import type { SecurityContextConstraints } from '../../src/kube/scc.ts';
-import type { JsonObject, Pod } from '../../src/kube/types.ts';
+import type { JsonObject, Node, Pod } from '../../src/kube/types.ts';
 import { compareNodes, reviewNodesConfig, type NodeState } from '../../src/policy/kubelet/admission.ts';
 import {
   accessReviewStatus,
@@ -28,20 +32,14 @@ import {
   STANDARD_CLUSTER_ROLES,
   STANDARD_SCCS,
 } from '../../src/policy/scc/standard.ts';
+import { createKubeletConfigWebhook } from '../../src/server/webhooks/kubelet-config.ts';
 import { installCrds } from '../support/controllers.ts';
 import { startEmptyCluster } from '../support/dev-cluster.ts';
 import { area, readCases, skip, testAreas, type Area, type Case } from '../support/conformance/cases.ts';
 import { createPodContext, laxScc, namespaceWith, podErrors } from '../support/scc.ts';
 
 /** Areas without a check. */
-const OUT_OF_SCOPE: readonly string[] = [
-  'authorization-modes',
-  'config-observer',
-  'crd-schema',
-  'nodes-config',
-  'product-schema',
-  'skew',
-];
+const OUT_OF_SCOPE: readonly string[] = ['authorization-modes', 'config-observer', 'crd-schema', 'skew'];
 
 const STORED_AREA = 'scc-user-namespace-default';
 const SCCS_PATH = '/apis/security.openshift.io/v1/securitycontextconstraints';
@@ -226,6 +224,74 @@ function toBaseline(_isUpdated: boolean, index: number) {
   return { name: `pool${index}`, members: ['old'] };
 }
 
+interface ConfigInput {
+  readonly operation: 'CREATE' | 'UPDATE';
+  readonly objectName?: string;
+  readonly version: string;
+  readonly oldVersion: string | null;
+  readonly subresource: string;
+  readonly featureEnabled: boolean;
+  readonly cacheReady: boolean;
+  readonly ratchet: boolean;
+  readonly nodes: readonly ReportedNode[];
+}
+
+interface ConfigExpect {
+  readonly allowed: boolean;
+  readonly code?: number;
+  readonly reason?: string;
+  readonly message?: string;
+  readonly field?: string;
+  readonly type?: string;
+  readonly detailContains?: string;
+}
+
+const OPTIONS = { controllers: [], namespace: 'portcullis' };
+
+/** Reviews the configuration of nodes with the webhook. A server that has not synced does not call it. */
+function reviewConfig(input: ConfigInput): Decision {
+  const { objectName: name = 'cluster', ratchet } = input;
+  const kubelet = input.featureEnabled ? { admission: { ratchet, strictNodes: true } } : undefined;
+  const decoded = decodeSettings({ spec: { kubelet } }, OPTIONS);
+  assert.ok('settings' in decoded);
+  const store = createStore();
+  for (const { name: node, kubeletVersion } of input.nodes) {
+    store.put('Node', { metadata: { name: node }, status: { nodeInfo: { kubeletVersion } } } as Node);
+  }
+  const scope = { store, settings: () => decoded.settings.kubelet, hasSettingsObject: true };
+  const object = (minimumKubeletVersion: string | null) => ({ metadata: { name }, spec: { minimumKubeletVersion } });
+  const decision = createKubeletConfigWebhook(scope).decide(
+    {
+      uid: 'u',
+      kind: { group: 'config.openshift.io', version: 'v1', kind: 'Node' },
+      resource: { group: 'config.openshift.io', version: 'v1', resource: 'nodes' },
+      subResource: input.subresource,
+      operation: input.operation,
+      userInfo: {},
+      object: object(input.version),
+      oldObject: input.operation === 'UPDATE' ? object(input.oldVersion) : null,
+    },
+    { store, now: () => 0 },
+  );
+  assert.ok(!(decision instanceof Promise) && 'allowed' in decision);
+  return decision;
+}
+
+/** The first error of a review before the nodes are known. */
+function findUnsyncedError({ version }: ConfigInput): FieldError | undefined {
+  const config = { name: 'cluster', minimumKubeletVersion: version, workerLatencyProfile: '' };
+  return reviewNodesConfig({ config, nodes: undefined, ratchet: false, strictNodes: true }).errors[0];
+}
+
+function assertDenied({ status }: Denied, expected: ConfigExpect): void {
+  const { code = 422, reason = 'Invalid', message = status.message, field, type = '', detailContains = '' } = expected;
+  assert.deepEqual([status.code, status.reason, status.message], [code, reason, message]);
+  const [cause, ...others] = status.details?.causes ?? [];
+  assert.deepEqual(others, []);
+  assert.deepEqual([cause?.field, cause?.reason], [field, `FieldValue${type}`]);
+  assert.ok(cause?.message?.includes(detailContains), cause?.message);
+}
+
 /** The errors of an SCC without its name. */
 function levelErrors({ userNamespaceLevel, hostUsers }: LevelInput): readonly string[] {
   const errors = podErrors(createPodContext(laxScc({ userNamespaceLevel }), { spec: { hostUsers } }));
@@ -257,6 +323,22 @@ const AREAS: Readonly<Record<string, Area>> = {
   'version-list': area<{ readonly minimum: string; readonly kubeletVersions: readonly string[] }, unknown>(
     ({ minimum, kubeletVersions }, expected) => {
       assert.deepEqual({ error: firstVersionError(minimum, kubeletVersions) }, expected);
+    },
+  ),
+  'nodes-config': area<ConfigInput, ConfigExpect>((input, expected) => {
+    if (!input.cacheReady) {
+      const error = findUnsyncedError(input);
+      assert.deepEqual([error?.path, error?.type], [expected.field, `${expected.type}Error`]);
+      assert.equal(error?.detail, expected.detailContains);
+      return;
+    }
+    const decision = reviewConfig(input);
+    assert.equal(decision.allowed, expected.allowed);
+    if (!decision.allowed) assertDenied(decision, expected);
+  }),
+  'product-schema': area<{ readonly minimumKubeletVersion: string }, { readonly valid: boolean }>(
+    ({ minimumKubeletVersion: minimumVersion }, { valid }) => {
+      assert.equal('settings' in decodeSettings({ spec: { kubelet: { minimumVersion } } }, OPTIONS), valid);
     },
   ),
   'latency-profile': area<{ readonly from: string; readonly to: string }, unknown>(({ from, to }, expected) => {

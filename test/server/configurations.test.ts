@@ -45,7 +45,12 @@ interface Configuration {
 const ENFORCING = {
   ...defaultSettings('0.0.0'),
   features: { scc: true, rollout: true, kubelet: true, olm: true },
-  policy: { scc: { mode: 'enforce' }, rollout: { phase: 'Enforce' }, olm: { hardening: { mode: 'fill' } } },
+  policy: {
+    scc: { mode: 'enforce' },
+    kubelet: {},
+    rollout: { phase: 'Enforce' },
+    olm: { hardening: { mode: 'fill' } },
+  },
 };
 const configurations = webhookConfigurations(ENFORCING) as unknown as readonly Configuration[];
 const hooks = configurations.flatMap(({ webhooks }) => webhooks);
@@ -93,6 +98,8 @@ suite('names and paths', () => {
       ),
     );
     assert.deepEqual(configured.sort(), [
+      '/kubelet/validate-config: nodes.config.openshift.io of Validating psa.portcullis.dev',
+      '/kubelet/validate-node: nodes.kubelet.portcullis.dev of Validating psa.portcullis.dev',
       '/olm/harden: harden.olm.portcullis.dev of Mutating olm.portcullis.dev',
       '/olm/harden: unlabeled.harden.olm.portcullis.dev of Mutating olm.portcullis.dev',
       '/psa/enforcement: enforcement.psa.portcullis.dev of Validating psa.portcullis.dev',
@@ -126,6 +133,8 @@ suite('names and paths', () => {
       'fail-open.validate.scc.portcullis.dev',
       'harden.olm.portcullis.dev',
       'kube-system.psa.portcullis.dev',
+      'nodes.config.openshift.io',
+      'nodes.kubelet.portcullis.dev',
       'report.exec.scc.portcullis.dev',
       'report.mutate.scc.portcullis.dev',
       'report.validate.scc.portcullis.dev',

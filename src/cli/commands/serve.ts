@@ -1,6 +1,7 @@
 /** The composition root of the server: connects the cluster, the webhooks, the controllers, the files and the sockets. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { canUseScc } from '../../cluster/access.ts';
+import type { KubeletScope } from '../../cluster/kubelet.ts';
 import { createEffectivePodSecurity } from '../../cluster/rollout.ts';
 import type { DecodeOptions } from '../../config/portcullis-configuration.ts';
 import { settingsFromObject } from '../../config/configuration.ts';
@@ -283,6 +284,7 @@ function createAdmissionWebhooks(context: Context, { served, settings }: Pick<Pa
     podSecurity: createEffectivePodSecurity(place, rollout, () => settings.value.podSecurity),
     workloadResources: () => settings.value.workloadResources,
     scc,
+    kubelet: kubeletScope(context, { served, settings }),
     olmHardening: () => settings.value.olm.hardening.mode,
     rollout: {
       place,
@@ -301,6 +303,16 @@ function createAdmissionWebhooks(context: Context, { served, settings }: Pick<Pa
   });
 }
 
+/** The input of decisions about kubelets; undefined without the feature. */
+function kubeletScope(
+  context: Context,
+  { served, settings }: Pick<Parts, 'served' | 'settings'>,
+): KubeletScope | undefined {
+  if (!optionalFeatures(context).kubelet) return undefined;
+  const { store } = served.cluster;
+  return { store, settings: () => settings.value.kubelet, hasSettingsObject: context.values.config === undefined };
+}
+
 /** The HTTPS server with all webhooks. */
 function createAdmission(context: Context, { served, settings, certificate }: Parts): AdmissionServer {
   const { values, logger, metrics } = context;
@@ -308,9 +320,7 @@ function createAdmission(context: Context, { served, settings, certificate }: Pa
   const now = (): number => performance.now();
   const server = createServer({
     webhooks: values.authorizer ? [] : createAdmissionWebhooks(context, { served, settings }),
-    kubelet: optionalFeatures(context).kubelet
-      ? { store, settings: () => settings.value.kubelet, hasSettingsObject: values.config === undefined }
-      : undefined,
+    kubelet: kubeletScope(context, { served, settings }),
     store,
     logger,
     metrics,

@@ -1,4 +1,5 @@
 import type { Cluster } from '../../cluster/cluster.ts';
+import type { KubeletScope } from '../../cluster/kubelet.ts';
 import type { OlmSettings } from '../../config/settings.ts';
 import type { WebhookRegistration } from '../../kube/webhooks.ts';
 import type { WorkloadResource } from '../../policy/pod/templates.ts';
@@ -11,6 +12,8 @@ import { createEnforcementPreview, createLabelPreview, type RolloutInForce } fro
 import { createSccRecorder, createWorkloadAdmission, type SccReviewDeps, type WithAccess } from '../scc-review.ts';
 import { createWaitingRoom } from '../waiting-room.ts';
 import type { Webhook } from '../webhook.ts';
+import { createKubeletConfigWebhook, KUBELET_CONFIG } from './kubelet-config.ts';
+import { createKubeletNodeWebhook, KUBELET_NODE } from './kubelet-node.ts';
 import { createOlmHardenWebhook, OLM_HARDEN, OLM_HARDEN_UNLABELED } from './olm-harden.ts';
 import { createPsaWebhook, PSA, PSA_ADVISORY } from './psa.ts';
 import { createPsaEnforcementWebhook, PSA_ENFORCEMENT } from './psa-enforcement.ts';
@@ -30,6 +33,8 @@ export interface WebhooksOptions {
   readonly workloadResources?: (() => readonly WorkloadResource[]) | undefined;
   /** Returns the settings of SCC admission in force. */
   scc(): SccSettings & { readonly authorization: Authorization };
+  /** The input of the webhooks of the minimum kubelet version; absent without the feature. */
+  readonly kubelet?: KubeletScope | undefined;
   /** Returns the mode of the hardening of OLM's pods. */
   olmHardening(): OlmSettings['hardening']['mode'];
   /** The rollout of Pod Security enforcement; absent if there is none. */
@@ -70,6 +75,8 @@ const WEBHOOKS: readonly WebhookEntry[] = [
       }),
   },
   { registrations: [PSA_ENFORCEMENT], create: createPsaEnforcementWebhook },
+  { registrations: [KUBELET_CONFIG], create: ({ kubelet }) => createKubeletConfigWebhook(kubelet) },
+  { registrations: [KUBELET_NODE], create: ({ kubelet }) => createKubeletNodeWebhook(kubelet) },
   {
     registrations: [OLM_HARDEN, OLM_HARDEN_UNLABELED],
     create: ({ olmHardening: mode, metrics }) => createOlmHardenWebhook({ mode, metrics: metrics.olm }),

@@ -1,0 +1,66 @@
+import { listNodeStates, type KubeletScope } from '../../cluster/kubelet.ts';
+import { allow, deny, type AdmissionRequest, type Decision } from '../../kube/admission.ts';
+import { RESOURCES, typeMeta } from '../../kube/resources.ts';
+import { invalid } from '../../kube/status.ts';
+import { isObject, type JsonObject } from '../../kube/types.ts';
+import type { WebhookRegistration } from '../../kube/webhooks.ts';
+import { reviewNodesConfig, type NodesConfig } from '../../policy/kubelet/admission.ts';
+import { rule, WRITES, type Webhook } from '../webhook.ts';
+
+const { group, resource } = RESOURCES.NodesConfig;
+const { kind } = typeMeta('NodesConfig');
+
+export const KUBELET_CONFIG: WebhookRegistration = {
+  name: 'nodes.config.openshift.io',
+  path: '/kubelet/validate-config',
+  configuration: { kind: 'ValidatingWebhookConfiguration', name: 'psa.portcullis.dev' },
+  feature: 'kubelet',
+  rules: [rule(WRITES, group, [resource], { scope: 'Cluster' })],
+  timeoutSeconds: 5,
+  isEnforcing: false,
+  isNamespaced: false,
+};
+
+/**
+ * Creates the webhook that denies a minimum kubelet version that nodes do not meet, and changes of the worker latency profile
+ * that are too large.
+ * @param kubelet absent without the feature: the webhook allows all requests
+ */
+export function createKubeletConfigWebhook(kubelet: KubeletScope | undefined): Webhook {
+  return {
+    path: KUBELET_CONFIG.path,
+    decide: (request) => (kubelet?.settings().isOn && isConfigWrite(request) ? decide(request, kubelet) : allow()),
+  };
+}
+
+function isConfigWrite({ operation, resource: requested, subResource = '' }: AdmissionRequest): boolean {
+  const isConfig = requested.group === group && requested.resource === resource && subResource === '';
+  return isConfig && (operation === 'CREATE' || operation === 'UPDATE');
+}
+
+function decide(request: AdmissionRequest, kubelet: KubeletScope): Decision {
+  const config = readConfig(request.object);
+  const { ratchet, strictNodes } = kubelet.settings().admission;
+  const { errors, warnings } = reviewNodesConfig({
+    config,
+    old: request.operation === 'UPDATE' ? readConfig(request.oldObject) : undefined,
+    nodes: listNodeStates(kubelet),
+    ratchet,
+    strictNodes,
+  });
+  return errors.length > 0 ? deny(invalid({ group, kind }, config.name, errors), { warnings }) : allow({ warnings });
+}
+
+/** Reads an object of unchecked types. The schema of the API server has rejected fields of other types. */
+function readConfig(object: unknown): NodesConfig {
+  const { metadata, spec }: JsonObject = isObject(object) ? object : {};
+  const read = (holder: unknown, field: string): string => {
+    const value = isObject(holder) ? holder[field] : undefined;
+    return typeof value === 'string' ? value : '';
+  };
+  return {
+    name: read(metadata, 'name'),
+    minimumKubeletVersion: read(spec, 'minimumKubeletVersion'),
+    workerLatencyProfile: read(spec, 'workerLatencyProfile'),
+  };
+}
