@@ -10,7 +10,7 @@ import { quote } from '../kube/text.ts';
 import { isObject, type JsonObject, type Kinds, type PortcullisConfiguration } from '../kube/types.ts';
 import { isPartOfPortcullis } from '../kube/webhooks.ts';
 import { CONFIGURATION_NAME, INSTALLATION } from '../kube/well-known.ts';
-import { LEVELS } from '../policy/pss/policy.ts';
+import { compareVersions, LEVELS, parseVersion, type Version } from '../policy/pss/policy.ts';
 import { ENFORCEMENT_GATE } from '../policy/rollout/enforcement.ts';
 import { ROLLOUT_PHASES } from '../policy/rollout/settings.ts';
 import { resolveCompatibility, SCC_MODES } from '../policy/scc/mode.ts';
@@ -256,6 +256,10 @@ const EXEMPTIONS: readonly (readonly [path: string, read: (settings: Settings) =
 export function findWeakenings(namespace: string, before: JsonObject, after: JsonObject): readonly string[] {
   const from = decodePolicy({ namespace, policy: before });
   const to = decodePolicy({ namespace, policy: after });
+  const [oldVersion, newVersion] = [enforcedVersion(from), enforcedVersion(to)];
+  const isLower = oldVersion && newVersion && compareVersions(newVersion, oldVersion) < 0;
+  const kept = requiredSccs(to);
+  const dropped = requiredSccs(from).filter((name) => !kept.includes(name));
   return [
     ...STRICTNESS.flatMap(([path, read, order]) =>
       order.indexOf(read(to)) < order.indexOf(read(from)) ? [`${path} from ${read(from)} to ${read(to)}`] : [],
@@ -264,7 +268,19 @@ export function findWeakenings(namespace: string, before: JsonObject, after: Jso
       const added = read(to).filter((name) => !read(from).includes(name));
       return added.length === 0 ? [] : [`${path} with ${added.join(', ')} in addition`];
     }),
+    ...(isLower ? [`podSecurity.defaults.enforceVersion from ${oldVersion} to ${newVersion}`] : []),
+    ...(dropped.length === 0 ? [] : [`scc.requiredSCCs without ${dropped.join(', ')}`]),
   ];
+}
+
+/** The version of the level that denies pods by default; `undefined` if that level denies none. */
+function enforcedVersion({ podSecurity }: Settings): Version | undefined {
+  const { defaults } = podSecurity.configuration;
+  return defaults.enforce === 'privileged' ? undefined : parseVersion(defaults['enforce-version']);
+}
+
+function requiredSccs({ scc }: Settings): readonly string[] {
+  return resolveCompatibility(scc.compatibility).requiredSccs;
 }
 
 // Customized objects.

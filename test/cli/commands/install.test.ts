@@ -18,6 +18,7 @@ import { startCluster, type TestCluster } from '../../support/dev-cluster.ts';
 import { createKubectl, hasKubectl } from '../../support/kubectl.ts';
 import { runProgram } from '../../support/memory-io.ts';
 import { type ClusterFacts, planForCluster } from '../../../src/cli/commands/install.ts';
+import { findWeakenings } from '../../../src/cli/existing-installation.ts';
 
 function printed(settings: Partial<ManifestSettings>): readonly unknown[] {
   return buildManifests({ ...defaultSettings(VERSION), ...settings });
@@ -328,6 +329,27 @@ suite('the plan for a cluster', () => {
       const seen = `Kubernetes ${cluster.version} at ${cluster.server}`;
       const expected = { settings: { ...defaultSettings(VERSION), ...settings }, notes: [seen, ...notes] };
       assert.deepEqual(planForCluster(cluster, requested), expected);
+    });
+  }
+});
+
+describe('weaker settings', () => {
+  const cases: readonly (readonly [before: JsonObject, after: JsonObject, expected: readonly string[]])[] = [
+    [
+      { podSecurity: { defaults: { enforce: 'baseline' } } },
+      { podSecurity: { defaults: { enforce: 'baseline', enforceVersion: 'v1.30' } } },
+      ['podSecurity.defaults.enforceVersion from latest to v1.30'],
+    ],
+    [
+      { podSecurity: { defaults: { enforceVersion: 'v1.36' } } },
+      { podSecurity: { defaults: { enforce: 'restricted', enforceVersion: 'v1.30' } } },
+      [],
+    ],
+    [{ scc: { requiredSCCs: ['a', 'b'] } }, { scc: { requiredSCCs: ['b', 'c'] } }, ['scc.requiredSCCs without a']],
+  ];
+  for (const [before, after, expected] of cases) {
+    test(`${JSON.stringify(before)} to ${JSON.stringify(after)}`, () => {
+      assert.deepEqual(findWeakenings('portcullis', before, after), expected);
     });
   }
 });
