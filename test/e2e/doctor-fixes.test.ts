@@ -69,7 +69,7 @@ async function startShell() {
     assert.equal(status, 0, `${command}\n${stderr}`);
   };
   const diagnose = async (): Promise<readonly Finding[]> => {
-    const { stdout, stderr } = await runProgram(['doctor', '-o', 'json', `--kubeconfig=${kubeconfig}`]);
+    const { stdout, stderr } = await runProgram(['doctor', '-o', 'json'], { env: { KUBECONFIG: kubeconfig } });
     assert.equal(stderr, '');
     const { findings } = JSON.parse(stdout) as { readonly findings: readonly Finding[] };
     return findings.filter(({ severity }) => severity === 'problem' || severity === 'warning');

@@ -1,3 +1,4 @@
+import { shellQuote } from '../../kube/text.ts';
 import { isPartOfPortcullis } from '../../kube/webhooks.ts';
 import { breakGlassStatus, type BreakGlassStatus } from '../break-glass.ts';
 import { defineCommand, EXIT } from '../command.ts';
@@ -7,6 +8,7 @@ import { formatNames, type Facts, type Finding, type Severity } from '../doctor/
 import { gatherFacts } from '../doctor/gather.ts';
 import { namespaceTier, requestTier, withoutBreakGlass, type Request, type Tier } from '../doctor/matching.ts';
 import { clusterOptions, namespaceOption, withCluster } from '../installation.ts';
+import type { Values } from '../options.ts';
 import {
   printTable,
   DATA_AND_TABLE,
@@ -51,7 +53,7 @@ export const command = defineCommand({
       return {
         server: client.connection.server,
         breakGlass,
-        findings: evaluateChecks(facts),
+        findings: evaluateChecks(facts).map((finding) => withClusterFlags(finding, options)),
         outage: simulateOutage(facts),
       };
     });
@@ -59,6 +61,18 @@ export const command = defineCommand({
     return diagnosis.findings.some(({ severity }) => severity === 'problem') ? EXIT.violations : EXIT.passed;
   },
 });
+
+/** The finding with a fix for the cluster that the flags of this command select. */
+function withClusterFlags(finding: Finding, { kubeconfig, context }: Values<typeof clusterOptions>): Finding {
+  const flags = Object.entries({ kubeconfig, context })
+    .map(([name, value]) => (value === undefined ? '' : ` --${name}=${shellQuote(value)}`))
+    .join('');
+  if (finding.fix === undefined || flags === '') return finding;
+  const fix = finding.fix
+    .replaceAll(/(^|\| |&& )kubectl /g, (_all, separator: string) => `${separator}kubectl${flags} `)
+    .replace(/^portcullis [^#]*[^# ]/, (command) => `${command}${flags}`);
+  return { ...finding, fix };
+}
 
 interface Diagnosis {
   readonly server: string;

@@ -113,6 +113,16 @@ excluded      unaffected                unaffected                unaffected    
     assert.deepEqual({ code, stderr }, { code: 0, stderr: '' });
   });
 
+  test('prints fixes for the cluster that its flags select', async () => {
+    const namespaces = '/api/v1/namespaces';
+    await cluster.admin.send('POST', namespaces, { metadata: { name: 'calico-system' } });
+    const kubeconfig = await cluster.kubeconfig();
+    const { stdout } = await runProgram(['doctor', `--kubeconfig=${kubeconfig}`]);
+    const fix = `kubectl --kubeconfig=${kubeconfig} label namespace calico-system portcullis.dev/admission=fail-open --overwrite`;
+    assert.ok(stdout.includes(`Fix: ${fix}\n`), stdout);
+    await cluster.admin.send('DELETE', `${namespaces}/calico-system`);
+  });
+
   test('prints data, and stores nothing', async () => {
     const { stdout } = await run(['-o', 'json']);
     const { findings, outage } = JSON.parse(stdout) as {
