@@ -65,6 +65,11 @@ const PREPARATIONS: Readonly<Record<string, readonly string[]>> = {
   ],
 };
 
+/** Settings take effect after the response to their change. */
+const WAIT_FOR_SETTINGS = `generation=$(kubectl get portcullis cluster -o jsonpath='{.metadata.generation}')
+kubectl wait portcullis cluster --for=jsonpath='{.status.observedGeneration}'=$generation --timeout=30s
+kubectl wait portcullis cluster --for=condition=Applied --timeout=30s`;
+
 /** A command in a code block. The output, unless it is omitted, follows a command with a prompt. */
 interface Command {
   readonly text: string;
@@ -227,6 +232,7 @@ suite('the code blocks are executed', { skip: !hasKubectl && 'there is no kubect
       }
       const outcome = await runLine(text, usesCluster ? variables() : {});
       code = outcome.code;
+      if (text.startsWith('kubectl patch portcullis ')) assert.equal((await runShell(WAIT_FOR_SETTINGS)).code, 0);
       if (output === undefined) {
         const isReport = REPORTS.test(/portcullis (.*)/.exec(text)?.[1] ?? '');
         assert.ok(code === 0 || (isReport && code === 1), `${text}\n${outcome.stdout}${outcome.stderr}`);
