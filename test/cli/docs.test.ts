@@ -31,7 +31,7 @@ const SKIPPED: readonly (readonly [command: RegExp, reason: string])[] = [
   [/^helm |^kubectl kustomize overlays/, 'needs a chart or an overlay of the reader; test/e2e/helm-kustomize.test.ts'],
   [
     /^kubeadm |--as=system:node:/,
-    'needs kube-apiserver with the authorization webhook; test/install/control-plane.test.ts',
+    'needs kube-apiserver with the authorization webhook; test/e2e/kubelet-authorizer.test.ts',
   ],
   [/^gcloud /, 'needs an account of a cloud provider'],
   [/enforce=privileged --overwrite$/, 'is for pods in the network of the host'],
