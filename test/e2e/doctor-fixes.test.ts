@@ -18,6 +18,7 @@ import {
   type System,
 } from '../support/control-plane/index.ts';
 import { apply, create, localObjects, remove, resolvePaths } from '../support/control-plane/installation.ts';
+import { isReplicaLease } from '../../src/controllers/replica-leases.ts';
 import { eventually } from '../support/eventually.ts';
 import { hasKubectl } from '../support/kubectl.ts';
 import { runProgram } from '../support/memory-io.ts';
@@ -33,6 +34,26 @@ const SPEC = {
   webhooks: { management: 'static', timeoutSeconds: 7 },
 };
 const LABELS = { 'example.com/team': 'platform' };
+const CONFIGURATION = '/apis/config.portcullis.dev/v1alpha1/portcullisconfigurations/cluster';
+const NAMESPACE = '/api/v1/namespaces/portcullis';
+const LEASES = '/apis/coordination.k8s.io/v1/namespaces/portcullis/leases';
+
+/** A webhook that matches the pods of the replicas, and fails closed. */
+const OTHER_PRODUCT = {
+  apiVersion: ADMISSION,
+  kind: 'ValidatingWebhookConfiguration',
+  metadata: { name: 'policy' },
+  webhooks: [
+    {
+      name: 'policy.example.com',
+      clientConfig: { url: 'https://127.0.0.1:1' },
+      rules: [{ apiGroups: [''], apiVersions: ['v1'], operations: ['CREATE'], resources: ['pods'] }],
+      namespaceSelector: { matchLabels: LABELS },
+      admissionReviewVersions: ['v1'],
+      sideEffects: 'None',
+    },
+  ],
+};
 
 /** The cases that delete these objects have no manifests with the labels. */
 const PLAIN: readonly unknown[] = ['psa.portcullis.dev', 'psaenforcementconfigs.config.openshift.io'];
@@ -63,7 +84,12 @@ async function startShell() {
   await mkdir(folder);
   await writeFile(join(folder, 'portcullis'), `#!/bin/sh\nexec '${process.execPath}' '${MAIN}' "$@"\n`);
   await chmod(join(folder, 'portcullis'), 0o755);
-  const env = { ...process.env, KUBECONFIG: kubeconfig, PATH: `${folder}${delimiter}${process.env['PATH'] ?? ''}` };
+  const env = {
+    ...process.env,
+    KUBECONFIG: kubeconfig,
+    KUBE_EDITOR: 'sed -i "/^  rollout:/,/phase:/d"',
+    PATH: `${folder}${delimiter}${process.env['PATH'] ?? ''}`,
+  };
   const execute = (command: string): void => {
     const { status, stderr } = spawnSync('sh', ['-c', command], { env, encoding: 'utf8', timeout: 60_000 });
     assert.equal(status, 0, `${command}\n${stderr}`);
@@ -137,10 +163,16 @@ interface Repair {
   /** What the fix contains. */
   readonly fix: RegExp;
   damage(): Promise<unknown>;
+  /** Checks the result of the fix, and removes the other objects of the case. */
+  verify?(): Promise<unknown>;
 }
 
 /** Damages, executes all fixes until there are none, and compares with the objects before. */
-async function checkRepair(shell: Shell, objects: readonly JsonObject[], { fix, damage }: Repair): Promise<void> {
+async function checkRepair(
+  shell: Shell,
+  objects: readonly JsonObject[],
+  { fix, damage, verify }: Repair,
+): Promise<void> {
   const before = await readAll(shell.plane, objects);
   await damage();
   const executed: string[] = [];
@@ -153,6 +185,7 @@ async function checkRepair(shell: Shell, objects: readonly JsonObject[], { fix, 
     }
   }
   assert.match(executed.join('\n'), fix);
+  await verify?.();
   assert.deepEqual(await shell.diagnose(), []);
   assert.deepEqual(await readAll(shell.plane, objects), before);
 }
@@ -190,6 +223,7 @@ suite('fixes for webhooks at a URL', { skip: needed }, () => {
   };
   const changeFirst = (target: string, fields: JsonObject): Promise<void> =>
     change(target, ([first, ...rest]) => [{ ...first, ...fields }, ...rest]);
+  const POLICY = path('ValidatingWebhookConfiguration', 'policy');
   const rbac = (kind: string, name: string): string => `/apis/rbac.authorization.k8s.io/v1/${kind}s/${name}`;
 
   test('the installation has no problems', async () => {
@@ -285,6 +319,52 @@ suite('fixes for webhooks at a URL', { skip: needed }, () => {
           kind: 'ClusterRole',
           metadata: { name: 'portcullis-old', labels: { 'app.kubernetes.io/part-of': 'portcullis' } },
         }),
+    },
+    {
+      name: 'invalid entries of settings',
+      fix: /^kubectl patch portcullisconfiguration cluster --type=json -p \S+"remove","path":"\/spec\/scc\/exemptNamespaces\/2"/m,
+      damage: () =>
+        send('PATCH', CONFIGURATION, {
+          spec: { scc: { exemptNamespaces: [...SPEC.scc.exemptNamespaces, 'A_B', 'legacy'] } },
+        }),
+    },
+    {
+      name: 'other invalid settings',
+      fix: /^kubectl edit portcullisconfiguration cluster$/m,
+      damage: () => send('PATCH', CONFIGURATION, { spec: { rollout: { phase: 'Evaluate' } } }),
+    },
+    {
+      name: 'a webhook of another product that prevents the replicas from starting',
+      fix: /^kubectl patch validatingwebhookconfiguration policy --type=json -p \S+"values":\["portcullis"\]/m,
+      damage: () => create(plane.admin, OTHER_PRODUCT),
+      async verify() {
+        const { webhooks } = responseObject(await plane.admin.send('GET', POLICY));
+        const [webhook] = webhooks as readonly JsonObject[];
+        const matchExpressions = [{ key: 'kubernetes.io/metadata.name', operator: 'NotIn', values: ['portcullis'] }];
+        assert.deepEqual(webhook?.['namespaceSelector'], { matchLabels: LABELS, matchExpressions });
+        await send('DELETE', POLICY);
+      },
+    },
+    {
+      name: 'a pod with another certificate',
+      fix: /^kubectl -n portcullis delete pod outdated$/m,
+      async damage() {
+        const containers = [{ name: 'portcullis', image: 'registry.example.com/p:9' }];
+        await send('POST', `${NAMESPACE}/pods`, { metadata: { name: 'outdated' }, spec: { containers } });
+        const { metadata, spec } = responseItems(await plane.admin.send('GET', LEASES)).find(isReplicaLease) ?? {};
+        const { labels } = metadata as JsonObject;
+        const annotations = { 'portcullis.dev/serving-certificate': 'another' };
+        const lease = {
+          metadata: { name: 'outdated', labels, annotations },
+          spec: { ...(spec as JsonObject), holderIdentity: 'outdated' },
+        };
+        await send('POST', LEASES, lease);
+      },
+      async verify() {
+        assert.equal((await plane.admin.send('GET', `${NAMESPACE}/pods/outdated`)).status, 404);
+        // A replica deletes its Lease when it stops.
+        await send('DELETE', `${LEASES}/outdated`);
+      },
     },
     {
       name: 'a namespace for networking',

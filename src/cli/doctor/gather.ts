@@ -11,7 +11,7 @@ import {
   type ManifestSettings,
 } from '../../install/index.ts';
 import { deepEqual } from '../../kube/equality.ts';
-import { formatFieldError } from '../../kube/field-error.ts';
+import { formatFieldError, type FieldError } from '../../kube/field-error.ts';
 import { namespaced, resourcePath, RESOURCES } from '../../kube/resources.ts';
 import { ApiError, ConnectionError } from '../../kube/status.ts';
 import type {
@@ -421,8 +421,13 @@ function certificateSource(own: readonly Configuration[]): ManifestSettings['cer
 
 /** The reason why a spec of the PortcullisConfiguration is invalid. */
 export function invalidReason(spec: JsonObject, namespace: string): string | undefined {
+  const errors = settingErrors(spec, namespace);
+  return errors.length > 0 ? errors.map(formatFieldError).join('; ') : undefined;
+}
+
+export function settingErrors(spec: JsonObject, namespace: string): readonly FieldError[] {
   const decoded = decodeSettings({ spec }, { controllers: CONTROLLER_NAMES, namespace });
-  return 'errors' in decoded ? decoded.errors.map(formatFieldError).join('; ') : undefined;
+  return 'errors' in decoded ? decoded.errors : [];
 }
 
 async function readUrlCertificates(

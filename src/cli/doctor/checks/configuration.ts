@@ -1,6 +1,9 @@
+import { settingAt } from '../../../config/setting-paths.ts';
+import { shellQuote } from '../../../kube/text.ts';
+import type { JsonObject } from '../../../kube/types.ts';
 import { CONFIGURATION_NAME, OPTIONAL_FEATURES } from '../../../kube/well-known.ts';
 import { evaluateFact, FIXES, info, ok, problem, warning, type Check } from '../facts.ts';
-import { invalidReason } from '../gather.ts';
+import { invalidReason, settingErrors } from '../gather.ts';
 
 const OBJECT = `PortcullisConfiguration ${CONFIGURATION_NAME}`;
 
@@ -11,7 +14,10 @@ export const configuration: Check = {
     evaluateFact(fact, 'configuration', (object) => {
       if (!object) return [info(OBJECT, 'does not exist; the leader creates it')];
       const invalid = invalidReason(object.spec ?? {}, namespace);
-      if (invalid !== undefined) return [problem(OBJECT, invalid, { impact: LAST_VALID, fix: FIXES.settings })];
+      if (invalid !== undefined) {
+        const fix = removeEntries(object.spec ?? {}, namespace) ?? FIXES.settings;
+        return [problem(OBJECT, invalid, { impact: LAST_VALID, fix })];
+      }
       const missing = OPTIONAL_FEATURES.find((one) => !settings.features[one] && object.spec?.[one] != null);
       if (missing !== undefined) {
         return [
@@ -45,3 +51,26 @@ const CONDITIONS = ['Accepted', 'Applied'];
 
 const LAST_VALID =
   'replicas keep the last valid settings; a replica that starts with invalid settings does not become ready';
+
+/**
+ * The command that removes the invalid entries of lists. It fails if the settings changed after they were read. `undefined`
+ * if a decision is needed, since other values are invalid too.
+ */
+function removeEntries(spec: JsonObject, namespace: string): string | undefined {
+  const paths = new Set(settingErrors(spec, namespace).map(({ path }) => path));
+  const entries = [...paths].flatMap((path) => {
+    const [, field = '', index = ''] = /^spec\.([\w.]+)\[(\d+)\]$/.exec(path) ?? [];
+    const list = settingAt(spec, field.split('.'));
+    return Array.isArray(list)
+      ? [{ path: `/spec/${field.replaceAll('.', '/')}/${index}`, value: list[Number(index)] as unknown }]
+      : [];
+  });
+  if (entries.length < paths.size) return undefined;
+  // The last entry of a list is removed first, so that the indexes of the others stay valid.
+  const operations = entries.toReversed().flatMap(({ path, value }) => [
+    { op: 'test', path, value },
+    { op: 'remove', path },
+  ]);
+  const patch = shellQuote(JSON.stringify(operations));
+  return `kubectl patch portcullisconfiguration ${CONFIGURATION_NAME} --type=json -p ${patch}`;
+}

@@ -1,5 +1,7 @@
 import { isPartOfPortcullis } from '../../../kube/webhooks.ts';
-import { INSTALLATION } from '../../../kube/well-known.ts';
+import type { JsonPatchOp } from '../../../kube/json-patch.ts';
+import { INSTALLATION, NAMESPACE_NAME_LABEL } from '../../../kube/well-known.ts';
+import type { Webhook } from '../../installation.ts';
 import {
   evaluateFact,
   factValue,
@@ -22,7 +24,7 @@ import {
   type RegisteredWebhook,
   type Request,
 } from '../matching.ts';
-import { excludeNamespace } from './webhooks.ts';
+import { excludeNamespace, patchCommand } from './webhooks.ts';
 
 /** No webhook that fails closed prevents the replicas from starting. */
 export const deadlocks: Check = {
@@ -65,11 +67,18 @@ function evaluateWebhook(registered: RegisteredWebhook, own: NamespaceFact, fact
   const serviceNamespace = factValue(facts.namespaces)?.find(
     ({ name }) => name === webhook.clientConfig.service?.namespace,
   );
-  const fix = `kubectl edit ${configuration.kind.toLowerCase()} ${configuration.name} # exclude namespace ${own.name} by the namespaceSelector`;
+  const fix = patchCommand(configuration, webhook.name, excludeOwn(webhook, own));
   const object = `${webhook.name} (${configuration.name})`;
   if (serviceNamespace === undefined || namespaceTier(facts.configurations, serviceNamespace) !== 'fail-closed') {
     return [warning(object, message, { impact: 'no replica can start while this webhook does not respond', fix })];
   }
   const impact = `it runs in namespace ${serviceNamespace.name}, where Portcullis fails closed: if both are down, neither can start`;
   return [problem(object, message, { impact, fix })];
+}
+
+/** Excludes a namespace in addition to the namespaces that the webhook excludes already. */
+function excludeOwn({ namespaceSelector }: Webhook, { name }: NamespaceFact): JsonPatchOp {
+  const excluded = { key: NAMESPACE_NAME_LABEL, operator: 'NotIn', values: [name] };
+  const matchExpressions = [...(namespaceSelector?.matchExpressions ?? []), excluded];
+  return { op: 'add', path: '/namespaceSelector', value: { ...namespaceSelector, matchExpressions } };
 }

@@ -78,7 +78,7 @@ function externalFix(facts: Facts, command: string): string {
 type PatchTarget = Pick<Configuration, 'kind' | 'name' | 'webhooks'>;
 
 /** The command that changes one field of a webhook. It fails if the webhook was moved after it was read. */
-function patchCommand({ kind, name, webhooks }: PatchTarget, webhook: string, change: JsonPatchOp): string {
+export function patchCommand({ kind, name, webhooks }: PatchTarget, webhook: string, change: JsonPatchOp): string {
   const index = webhooks.findIndex((one) => one.name === webhook);
   const path = `/webhooks/${index}`;
   const operations = [
