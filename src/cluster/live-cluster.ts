@@ -102,6 +102,7 @@ export function createLiveCluster(options: LiveClusterOptions): LiveCluster {
     writers.set(kind, restrictToScope(writer, scope));
     const onListed = (): void => {
       unsynced.delete(kind);
+      store.markSynced(kind);
       unserved.delete(kind);
       firstList.resolve(undefined);
     };

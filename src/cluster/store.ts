@@ -25,15 +25,16 @@ export interface Store {
    * it is unknown: the newest known standards apply.
    */
   emulationVersion?: Version | undefined;
-  /** True when every kind has been read completely once. */
-  synced(): boolean;
+  /** True when the kinds that reviews read, or the one kind, have been read completely once. */
+  synced(kind?: Kind): boolean;
 }
 
 /** The store as its cluster writes it. */
 export interface WritableStore extends Store {
   put<K extends Kind>(kind: K, object: Kinds[K]): void;
   remove(kind: Kind, name: string, namespace?: string): void;
-  markSynced(): void;
+  /** Declares one kind complete, or the store. A store whose kinds are never declared is complete as a whole. */
+  markSynced(kind?: Kind): void;
 }
 
 type ObjectsByName = Map<string, Kinds[Kind]>;
@@ -47,6 +48,7 @@ export function createStore(onError: (error: unknown) => void = reportUncaught):
   const lists = new Map<Kind, { revision: number; all: readonly Kinds[Kind][] }>();
   const revisions = new Map<Kind, number>();
   const listeners = new Set<(change: Change) => void>();
+  const complete = new Set<Kind>();
   let synced = false;
 
   const namespaces = (kind: Kind): Map<string, ObjectsByName> => {
@@ -86,7 +88,7 @@ export function createStore(onError: (error: unknown) => void = reportUncaught):
       listeners.add(listener);
       return () => listeners.delete(listener);
     },
-    synced: () => synced,
+    synced: (kind) => (kind === undefined || complete.size === 0 ? synced : complete.has(kind)),
     put(kind, object) {
       const { name = '', namespace = CLUSTER_SCOPE } = object.metadata ?? {};
       const table = namespaces(kind);
@@ -105,8 +107,9 @@ export function createStore(onError: (error: unknown) => void = reportUncaught):
       if (objects.size === 0) table.delete(namespace);
       notify({ kind, type: 'remove', object: before, before });
     },
-    markSynced() {
-      synced = true;
+    markSynced(kind) {
+      if (kind === undefined) synced = true;
+      else complete.add(kind);
     },
   };
 }

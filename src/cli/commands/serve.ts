@@ -120,7 +120,7 @@ async function serve(given: ServeInput, io: Io): Promise<number> {
   const format = values['logging-format'] ?? (io.stderr.isTTY === true ? 'text' : 'json');
   const { logger, flush, close } = createLogger({ level: logLevel(values), format });
   const stopping = new AbortController();
-  const closing: (() => unknown)[] = [close, () => stopping.abort()];
+  const closing: (() => unknown)[] = [close];
   const metrics = createMetrics({ version: VERSION });
   const { signal } = stopping;
   const defer = (close: () => unknown): void => void closing.push(close);
@@ -148,6 +148,8 @@ async function serve(given: ServeInput, io: Io): Promise<number> {
     await drain(server, io.signal.reason === 'SIGTERM' ? values['shutdown-delay-duration'] : 0);
     return EXIT.passed;
   } finally {
+    // What waits for the cluster does not continue while the parts close.
+    stopping.abort();
     // The log is closed last.
     for (const close of closing.reverse()) await closeLogged(close, logger);
   }
@@ -222,10 +224,17 @@ async function start(context: Context, parts: Parts & { readonly port: number })
   followSettings(context, served, settings);
   await settings.loaded;
   if (signal.aborted) return;
+  served.markSynced();
   logger.info({ durationMs: Math.round(performance.now() - startedMs) }, 'cluster synced');
+  await served.complete();
+  if (signal.aborted) return;
   const select = createSelector(context, parts);
   const running = await served.run(select());
-  const update = (): void => running.update(select());
+  const update = (): void => {
+    void served.complete().then(() => {
+      if (!signal.aborted) running.update(select());
+    });
+  };
   settings.subscribe(update);
   update();
 }

@@ -46,11 +46,15 @@ export interface RunningCluster {
   /** Registers the webhooks of the development cluster, which listen at the address, and creates its objects. */
   open(address: WebhookAddress): Promise<void>;
   /**
-   * Keeps the kinds in the store that the settings need; without settings, those of every installation. Resolves when they
-   * are in the store.
+   * Keeps the kinds in the store that the settings need; without settings, those of every installation. Resolves when those
+   * that reviews read are in the store.
    */
   follow(settings?: Settings): Promise<void>;
-  /** Declares the store complete and starts the controllers. */
+  /** Declares that the store is complete for reviews. */
+  markSynced(): void;
+  /** Resolves when all kinds that are followed are in the store. */
+  complete(): Promise<void>;
+  /** Starts the controllers. */
   run(controllers: readonly Controller[]): Promise<Pick<RunningControllers, 'update'>>;
   /** Sets the caBundle of the webhooks, from PEM. */
   trust(authority: string): Promise<void>;

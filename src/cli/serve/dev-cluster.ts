@@ -203,6 +203,8 @@ export async function startDevCluster(options: ClusterOptions): Promise<RunningC
       for (const objects of [definitions, seed, trusted, sccs]) await createAll(cluster, objects);
     },
     follow: () => Promise.resolve(),
+    markSynced() {},
+    complete: () => Promise.resolve(),
     async run(controllers) {
       running = startControllers(controllers, { cluster, logger, metrics, clock: systemClock });
       await running.idle();

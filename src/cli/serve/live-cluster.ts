@@ -101,6 +101,7 @@ function createRunningCluster(
   let running: ReturnType<Run> | undefined;
   const stopping = new AbortController();
   let address: WebhookAddress | undefined;
+  let followed: ReturnType<typeof watchedKinds> = [];
   return {
     cluster,
     version,
@@ -113,9 +114,14 @@ function createRunningCluster(
       void version.follow(stopping.signal);
       return Promise.resolve();
     },
-    follow: (settings) => cluster.follow(watchedKinds(values, service.namespace, settings)),
+    follow(settings) {
+      followed = watchedKinds(values, service.namespace, settings);
+      void cluster.follow(followed);
+      return cluster.follow(followed.filter((one) => !CONTROLLER_KINDS.has(typeof one === 'string' ? one : one.kind)));
+    },
+    markSynced: () => cluster.markSynced(),
+    complete: () => cluster.follow(followed),
     run(controllers) {
-      cluster.markSynced();
       return Promise.resolve((running = run(controllers)));
     },
     trust: () => Promise.resolve(),
@@ -143,6 +149,17 @@ const OPTIONAL_KINDS: Readonly<Record<OptionalFeature, readonly (Kind | Scope)[]
 
 /** The hardening of OLM's pods reads their CatalogSources. SCCs exist where SCC admission supplies the users of pods. */
 const HARDENING_KINDS = ['CatalogSource', 'SecurityContextConstraints'] as const;
+
+/** The kinds that only controllers read. Reviews do not wait for them. */
+const CONTROLLER_KINDS: ReadonlySet<Kind> = new Set([
+  'MutatingWebhookConfiguration',
+  'ValidatingWebhookConfiguration',
+  'Secret',
+  'Lease',
+  'EndpointSlice',
+  'PodTemplate',
+  ...POD_SOURCES.filter((kind) => kind !== 'Pod'),
+]);
 
 /** The kinds that webhooks and controllers need with the settings; without settings, those of every installation. */
 function watchedKinds(values: ServeValues, namespace: string, settings?: Settings): readonly (Kind | Scope)[] {
@@ -195,18 +212,21 @@ function temporaryCertificate(service: Service): RunningCluster['certificate'] {
   };
 }
 
-/** Readiness check: all kinds were listed once. A later outage of the API server does not affect it. */
+/** Readiness check: the kinds that reviews read were listed once. A later outage of the API server does not affect it. */
 function syncCheck({
   store,
   unsyncedKinds,
   failures,
 }: Pick<LiveCluster, 'store' | 'unsyncedKinds' | 'failures'>): HealthCheck {
+  const format = (kinds: readonly Kind[]): string => printKinds(kinds.map((kind) => [kind, failures().get(kind)]));
+  const note = (): string | undefined =>
+    store.synced() && unsyncedKinds().length > 0 ? `the controllers wait for ${format(unsyncedKinds())}` : undefined;
   const check = (): string | undefined => {
     if (store.synced()) return undefined;
-    if (unsyncedKinds().length === 0) return 'the settings are not in force';
-    return `not synced: ${printKinds(unsyncedKinds().map((kind) => [kind, failures().get(kind)]))}`;
+    const missing = unsyncedKinds().filter((kind) => !CONTROLLER_KINDS.has(kind));
+    return missing.length === 0 ? 'the settings are not in force' : `not synced: ${format(missing)}`;
   };
-  return { name: 'informer-sync', check };
+  return { name: 'informer-sync', check, note };
 }
 
 /** The API server sends a bookmark for each watch at least once a minute. */

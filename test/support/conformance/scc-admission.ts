@@ -289,7 +289,9 @@ interface ExecInput {
 export const SCOPE_AREAS: Readonly<Record<string, Area>> = {
   'admission.namespaceSkip': area<NamespaceInput, { readonly skipped: boolean }>(
     ({ namespace: name, labels }, { skipped }) => {
-      const exemptNamespaces = [...DEFAULT_EXEMPT_NAMESPACES, 'default'];
+      // These namespaces are exempt on OpenShift only.
+      const openshift = ['default', 'openshift', 'openshift-infra', 'openshift-node'];
+      const exemptNamespaces = [...DEFAULT_EXEMPT_NAMESPACES, ...openshift];
       const { mode } = sccMode({ metadata: { name, labels } }, { mode: 'enforce', exemptNamespaces });
       assert.equal(mode, skipped ? 'off' : 'enforce');
     },
