@@ -83,6 +83,7 @@ export function createLiveCluster(options: LiveClusterOptions): LiveCluster {
   const unserved = new Set<Kind>();
   const failures = new Map<Kind, string>();
   const stopped = Promise.withResolvers<undefined>();
+  let isStopping = false;
   let definitions: Reflector | undefined;
 
   const createLoggingReflector = (resource: string, specific: SpecificOptions): Reflector =>
@@ -146,12 +147,14 @@ export function createLiveCluster(options: LiveClusterOptions): LiveCluster {
     reviewAccess: (user, attributes) => reviewAccess(connection, user, attributes),
     async follow(kinds) {
       const scopes = kinds.map((one): Scope => (typeof one === 'string' ? { kind: one } : one));
-      for (const scope of scopes) if (!reflectors.has(scope.kind)) followKind(scope);
+      const added = isStopping ? [] : scopes.filter(({ kind }) => !reflectors.has(kind));
+      added.forEach(followKind);
       const firstLists = scopes.flatMap(({ kind }) => listed.get(kind)?.promise ?? []);
       await Promise.race([stopped.promise, Promise.all(firstLists)]);
     },
     markSynced: () => store.markSynced(),
     async stop() {
+      isStopping = true;
       await Promise.all([...reflectors.values(), ...(definitions ? [definitions] : [])].map((one) => one.stop()));
       stopped.resolve(undefined);
     },
