@@ -7,8 +7,7 @@ export type SchemaCheck = (value: unknown) => string | undefined;
 
 /** Compiles a JSON schema. The check does not change the value: nothing is coerced, defaulted or removed. */
 export function compileSchema(schema: SchemaObject): SchemaCheck {
-  // Lengths are in UTF-16 code units, which need not be counted.
-  const validate = new Ajv2020({ strict: true, allErrors: false, unicode: false }).compile(schema);
+  const validate = new Ajv2020({ strict: true, allErrors: false }).compile(schema);
   return (value) => (validate(value) ? undefined : describeError(validate.errors?.[0]));
 }
 
