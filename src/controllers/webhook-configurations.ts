@@ -88,6 +88,10 @@ export interface Enforcement {
   readonly rollout: boolean;
   /** True if the feature is installed, and the settings have the section `kubelet`. */
   readonly kubelet: boolean;
+  /** True if, in addition, certificate requests of nodes are reviewed. */
+  readonly kubeletCertificates: boolean;
+  /** True if, in addition, Leases and mirror pods of nodes are reviewed. */
+  readonly kubeletNodeWrites: boolean;
   /** True if the feature is installed, and the hardening of pods is not `off`. */
   readonly olm: boolean;
   readonly scc: Pick<SccSettings, 'mode' | 'exemptNamespaces'>;
@@ -117,8 +121,7 @@ export function requiredConfigurations(
   enforcement: Enforcement,
   target: WebhookTarget,
 ): readonly RequiredConfiguration[] {
-  const { rollout, kubelet, olm } = enforcement;
-  const features = { psa: true, rollout, kubelet, olm, scc: enforcement.scc.mode !== 'off' };
+  const features = { ...enforcement, psa: true, scc: enforcement.scc.mode !== 'off' };
   const enabled = registrations.filter(({ feature }) => features[feature]);
   const byConfiguration = Map.groupBy(enabled, ({ configuration: { kind, name } }) => `${kind} ${name}`);
   return [...byConfiguration.values()].flatMap((group) =>
@@ -129,12 +132,21 @@ export function requiredConfigurations(
   );
 }
 
+type OptionalEnforcement = Pick<Enforcement, OptionalFeature | 'kubeletCertificates' | 'kubeletNodeWrites'>;
+
 /** The optional features whose webhooks are registered with the settings. */
 export function enabledOptionalFeatures(
-  { kubelet, olm }: ControllerContext['features'],
+  features: ControllerContext['features'],
   settings: Settings,
-): Pick<Enforcement, OptionalFeature> {
-  return { kubelet: kubelet && settings.kubelet.isOn, olm: olm && settings.olm.hardening.mode !== 'off' };
+): OptionalEnforcement {
+  const { isOn, admission } = settings.kubelet;
+  const kubelet = features.kubelet && isOn;
+  return {
+    kubelet,
+    kubeletCertificates: kubelet && admission.certificates,
+    kubeletNodeWrites: kubelet && admission.nodeWrites,
+    olm: features.olm && settings.olm.hardening.mode !== 'off',
+  };
 }
 
 type Requirement = Wire<V1LabelSelectorRequirement>;
@@ -351,7 +363,7 @@ function createRequirements({ settings, service, version, webhooks, features }: 
 function getEnforcement(
   settings: Settings,
   scope: Parameters<typeof createEffectivePodSecurity>[0],
-): Omit<Enforcement, OptionalFeature> {
+): Omit<Enforcement, keyof OptionalEnforcement> {
   const { rollout, scc, podSecurity, workloadResources: workloads } = settings;
   const effective = createEffectivePodSecurity(
     scope,

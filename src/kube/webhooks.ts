@@ -35,7 +35,7 @@ export interface WebhookRegistration {
   readonly path: string;
   readonly configuration: InstalledConfiguration;
   /** The webhook is registered while its feature is on. */
-  readonly feature: 'psa' | 'rollout' | 'scc' | OptionalFeature;
+  readonly feature: 'psa' | 'rollout' | 'scc' | OptionalFeature | 'kubeletCertificates' | 'kubeletNodeWrites';
   readonly rules: readonly Wire<V1RuleWithOperations>[];
   /** True if the webhook also reviews the workload resources of the settings. */
   readonly reviewsWorkloadResources?: boolean;

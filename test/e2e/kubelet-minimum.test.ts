@@ -1,8 +1,17 @@
 /** The minimum kubelet version with two replicas. Each test continues from the state of the previous test. */
 import assert from 'node:assert/strict';
+import { generateKeyPairSync } from 'node:crypto';
 import { after, before, suite, test } from 'node:test';
+import forge from 'node-forge';
 import type { JsonObject, Node, PortcullisConfiguration } from '../../src/kube/types.ts';
-import { createSystem, startControlPlane, type ControlPlane, type System } from '../support/control-plane/index.ts';
+import { responseMessage } from '../support/answers.ts';
+import {
+  ASSETS,
+  createSystem,
+  startControlPlane,
+  type ControlPlane,
+  type System,
+} from '../support/control-plane/index.ts';
 import { create, localObjects } from '../support/control-plane/installation.ts';
 import { refusedCalls } from '../support/control-plane/replica.ts';
 import { eventually } from '../support/eventually.ts';
@@ -23,6 +32,35 @@ function nodeInfo(kubeletVersion: string): JsonObject {
   const names = ['machineID', 'systemUUID', 'bootID', 'kernelVersion', 'osImage', 'containerRuntimeVersion'];
   const others = [...names, 'kubeProxyVersion', 'operatingSystem', 'architecture'].map((name) => [name, 'test']);
   return { ...(Object.fromEntries(others) as JsonObject), kubeletVersion };
+}
+
+const OUTDATED =
+  'kubelet version is outdated: kubelet version is 1.29.9, which is lower than minimumKubeletVersion of 1.30.0';
+/** The path of a collection, and an object for it. */
+type Request = readonly [path: string, object: JsonObject];
+
+const LEASE: Request = [
+  '/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases',
+  { apiVersion: 'coordination.k8s.io/v1', kind: 'Lease', metadata: { name: 'old' } },
+];
+
+function certificateRequest(): Request {
+  const { publicKey, privateKey } = generateKeyPairSync('rsa', {
+    modulusLength: 2048,
+    publicKeyEncoding: { type: 'spki', format: 'pem' },
+    privateKeyEncoding: { type: 'pkcs8', format: 'pem' },
+  });
+  const request = forge.pki.createCertificationRequest();
+  request.publicKey = forge.pki.publicKeyFromPem(publicKey);
+  request.setSubject([{ name: 'commonName', value: 'system:node:old' }]);
+  request.sign(forge.pki.privateKeyFromPem(privateKey), forge.md.sha256.create());
+  const spec = {
+    request: Buffer.from(forge.pki.certificationRequestToPem(request)).toString('base64'),
+    signerName: 'kubernetes.io/kubelet-serving',
+    usages: ['digital signature', 'server auth'],
+  };
+  const type = { apiVersion: 'certificates.k8s.io/v1', kind: 'CertificateSigningRequest' };
+  return ['/apis/certificates.k8s.io/v1/certificatesigningrequests', { ...type, metadata: { name: 'old' }, spec }];
 }
 
 suite('the minimum kubelet version of an installation', () => {
@@ -84,6 +122,34 @@ suite('the minimum kubelet version of an installation', () => {
     const { items } = body as { readonly items: readonly { readonly reason: string }[] };
     const reasons = items.map(({ reason }) => reason).filter((reason) => reason.startsWith('Kubelet'));
     assert.deepEqual(reasons.sort(), ['KubeletOutdated', 'KubeletVersionSufficient']);
+  });
+
+  test('writes of a node that falls below it are denied while the settings require it', async () => {
+    const downgrade = { status: { nodeInfo: nodeInfo('v1.29.9') } };
+    assert.equal((await plane.admin.send('PATCH', '/api/v1/nodes/old/status', downgrade, MERGE)).status, 200);
+    const api = 'rbac.authorization.k8s.io';
+    const binding = { apiVersion: `${api}/v1`, kind: 'ClusterRoleBinding', metadata: { name: 'nodes' } };
+    const roleRef = { apiGroup: api, kind: 'ClusterRole', name: 'cluster-admin' };
+    const subjects = [{ apiGroup: api, kind: 'Group', name: 'system:nodes' }];
+    assert.equal((await create(plane.admin, { ...binding, roleRef, subjects })).status, 201);
+    await create(plane.admin, { apiVersion: 'v1', kind: 'Namespace', metadata: { name: 'kube-node-lease' } });
+    await request({ minimumVersion: '1.30.0', admission: { nodeWrites: true, certificates: true } });
+    for (const [path, object] of ASSETS === undefined ? [LEASE] : [LEASE, certificateRequest()]) {
+      const write = (name: string) =>
+        plane.admin.send('POST', `${path}?dryRun=All`, object, {
+          'Impersonate-User': `system:node:${name}`,
+          'Impersonate-Group': 'system:nodes',
+        });
+      await eventually(async () => {
+        const answer = await write('old');
+        assert.equal(answer.status, 403, answer.text);
+        assert.ok(String(responseMessage(answer)).endsWith(OUTDATED), answer.text);
+      });
+      const answer = await write('new');
+      assert.equal(answer.status, 201, answer.text);
+    }
+    const upgrade = { status: { nodeInfo: nodeInfo('v1.30.2') } };
+    assert.equal((await plane.admin.send('PATCH', '/api/v1/nodes/old/status', upgrade, MERGE)).status, 200);
   });
 
   test('it ends when the pools have picked up the rendered minimum', async () => {

@@ -47,7 +47,7 @@ const ENFORCING = {
   features: { scc: true, rollout: true, kubelet: true, olm: true },
   policy: {
     scc: { mode: 'enforce' },
-    kubelet: {},
+    kubelet: { admission: { certificates: true, nodeWrites: true } },
     rollout: { phase: 'Enforce' },
     olm: { hardening: { mode: 'fill' } },
   },
@@ -100,6 +100,8 @@ suite('names and paths', () => {
     assert.deepEqual(configured.sort(), [
       '/kubelet/validate-config: nodes.config.openshift.io of Validating psa.portcullis.dev',
       '/kubelet/validate-node: nodes.kubelet.portcullis.dev of Validating psa.portcullis.dev',
+      '/kubelet/validate-write: certificates.kubelet.portcullis.dev of Validating psa.portcullis.dev',
+      '/kubelet/validate-write: writes.kubelet.portcullis.dev of Validating psa.portcullis.dev',
       '/olm/harden: harden.olm.portcullis.dev of Mutating olm.portcullis.dev',
       '/olm/harden: unlabeled.harden.olm.portcullis.dev of Mutating olm.portcullis.dev',
       '/psa/enforcement: enforcement.psa.portcullis.dev of Validating psa.portcullis.dev',
@@ -122,10 +124,28 @@ suite('names and paths', () => {
     assert.deepEqual(new Set(webhooks.map(({ path }) => path)), new Set(hooks.map(getPath)));
   });
 
+  test('the checks of writes of nodes are registered only while their settings are on', () => {
+    const cases: readonly (readonly [admission: JsonObject, names: readonly string[]])[] = [
+      [{}, []],
+      [{ certificates: true }, ['certificates.kubelet.portcullis.dev']],
+      [{ nodeWrites: true }, ['writes.kubelet.portcullis.dev']],
+    ];
+    for (const [admission, names] of cases) {
+      const configured = webhookConfigurations({ ...ENFORCING, policy: { kubelet: { admission } } });
+      const webhooks = (configured as unknown as readonly Configuration[]).flatMap((one) => one.webhooks);
+      const registered = webhooks.filter((hook) => getPath(hook) === '/kubelet/validate-write');
+      assert.deepEqual(
+        registered.map(({ name }) => name),
+        names,
+      );
+    }
+  });
+
   test('failurePolicy', () => {
     const open = hooks.filter(({ failurePolicy }) => failurePolicy === 'Ignore').map(({ name }) => name);
     assert.deepEqual(open.sort(), [
       'advise.psa.portcullis.dev',
+      'certificates.kubelet.portcullis.dev',
       'enforcement.psa.portcullis.dev',
       'fail-open.exec.scc.portcullis.dev',
       'fail-open.mutate.scc.portcullis.dev',
@@ -139,6 +159,7 @@ suite('names and paths', () => {
       'report.mutate.scc.portcullis.dev',
       'report.validate.scc.portcullis.dev',
       'unlabeled.harden.olm.portcullis.dev',
+      'writes.kubelet.portcullis.dev',
     ]);
     for (const { failurePolicy } of hooks) assert.match(failurePolicy, /^(?:Fail|Ignore)$/);
   });
@@ -152,7 +173,7 @@ suite('names and paths', () => {
 
   test('tiers differ only in name, namespaceSelector, failurePolicy and timeoutSeconds', () => {
     for (const path of new Set(hooks.map(getPath))) {
-      if (path.startsWith('/scc/objects/') || path === '/olm/harden') continue;
+      if (path.startsWith('/scc/objects/') || ['/kubelet/validate-write', '/olm/harden'].includes(path)) continue;
       const [first, ...others] = hooksAt(path)
         .filter(({ name }) => name !== 'advise.psa.portcullis.dev')
         .map((hook) => ({ ...hook, name: '', namespaceSelector: {}, failurePolicy: '', timeoutSeconds: 0 }));
@@ -220,8 +241,9 @@ const SERVICE = { namespace: 'portcullis', name: 'portcullis' };
 
 /** What is enforced by SCCs. */
 function buildEnforcement(mode: SccMode, someSccs: boolean, exemptNamespaces = DEFAULT_EXEMPT_NAMESPACES) {
-  const features = { podSecurity: false, rollout: false, kubelet: false, olm: false };
-  return { ...features, scc: { mode, exemptNamespaces }, someSccs, workloads: [] };
+  const features = { podSecurity: false, rollout: false, olm: false };
+  const kubelets = { kubelet: false, kubeletCertificates: false, kubeletNodeWrites: false };
+  return { ...features, ...kubelets, scc: { mode, exemptNamespaces }, someSccs, workloads: [] };
 }
 
 suite('tiers', () => {

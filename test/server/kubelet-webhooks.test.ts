@@ -6,6 +6,7 @@ import { decodeSettings } from '../../src/config/portcullis-configuration.ts';
 import type { JsonObject, Node } from '../../src/kube/types.ts';
 import { createKubeletConfigWebhook } from '../../src/server/webhooks/kubelet-config.ts';
 import { createKubeletNodeWebhook } from '../../src/server/webhooks/kubelet-node.ts';
+import { createKubeletWritesWebhook } from '../../src/server/webhooks/kubelet-writes.ts';
 import { startAdmissionServer, type TestServer } from '../support/admission-server.ts';
 import { post } from '../support/https.ts';
 
@@ -13,16 +14,22 @@ function reportedNode(name: string, kubeletVersion: string, labels = {}): Node {
   return { metadata: { name, labels }, status: { nodeInfo: { kubeletVersion } } } as unknown as Node;
 }
 
-/** Starts the webhooks with a minimum and an exemption in a file of settings, over three nodes. */
-async function start(): Promise<TestServer> {
-  const kubelet = { minimumVersion: '1.33.0', exemptNodes: { matchLabels: { type: 'kwok' } } };
+/** Starts the webhooks with a minimum and an exemption in a file of settings, over five nodes. */
+async function start(admission: JsonObject = {}): Promise<TestServer> {
+  const kubelet = { minimumVersion: '1.33.0', exemptNodes: { matchLabels: { type: 'kwok' } }, admission };
   const decoded = decodeSettings({ spec: { kubelet } }, { controllers: [], namespace: 'portcullis' });
   assert.ok('settings' in decoded);
   const store = createStore();
   for (const name of ['old-b', 'old-a']) store.put('Node', reportedNode(name, 'v1.29.0'));
   store.put('Node', { metadata: { name: 'created' } });
+  store.put('Node', reportedNode('new', 'v1.33.0'));
+  store.put('Node', reportedNode('exempt', 'v1.29.0', { type: 'kwok' }));
   const scope = { store, settings: () => decoded.settings.kubelet, hasSettingsObject: false };
-  return startAdmissionServer([createKubeletConfigWebhook(scope), createKubeletNodeWebhook(scope)]);
+  return startAdmissionServer([
+    createKubeletConfigWebhook(scope),
+    createKubeletNodeWebhook(scope),
+    createKubeletWritesWebhook(scope),
+  ]);
 }
 
 let server: TestServer;
@@ -31,9 +38,9 @@ before(async () => {
 });
 after(() => server.stop());
 
-async function send(path: string, request: JsonObject): Promise<JsonObject> {
+async function send(path: string, request: JsonObject, to: TestServer = server): Promise<JsonObject> {
   const review = { apiVersion: 'admission.k8s.io/v1', kind: 'AdmissionReview', request: { uid: 'u', ...request } };
-  const reply = await post(server, path, JSON.stringify(review), 'application/json');
+  const reply = await post(to, path, JSON.stringify(review), 'application/json');
   assert.equal(reply.status, 200, reply.body);
   const { response } = JSON.parse(reply.body) as { readonly response: JsonObject };
   return response;
@@ -118,6 +125,71 @@ suite('writes of nodes', () => {
       const { status } = response as { readonly status?: { readonly code: number; readonly message: string } };
       assert.deepEqual([response['allowed'], status?.message], [message === undefined, message]);
       assert.equal(status?.code, message === undefined ? undefined : 403);
+    });
+  }
+});
+
+suite('writes of registered nodes', () => {
+  let checking: TestServer;
+  before(async () => {
+    checking = await start({ certificates: true, nodeWrites: true });
+  });
+  after(() => checking.stop());
+
+  const outdated =
+    'kubelet version is outdated: kubelet version is 1.29.0, which is lower than minimumKubeletVersion of 1.33.0';
+  const by = (node: string) => ({ username: `system:node:${node}`, groups: ['system:nodes'] });
+  const request = (group: string, resource: string, node = 'old-a'): JsonObject => ({
+    kind: { group, version: 'v1', kind: 'Any' },
+    resource: { group, version: 'v1', resource },
+    operation: 'CREATE',
+    name: 'x',
+    userInfo: by(node),
+  });
+  const certificate = (signer: unknown, node?: string): JsonObject => ({
+    ...request('certificates.k8s.io', 'certificatesigningrequests', node),
+    object: { spec: { signerName: signer } },
+  });
+  const lease = (node?: string): JsonObject => ({
+    ...request('coordination.k8s.io', 'leases', node),
+    operation: 'UPDATE',
+    namespace: 'kube-node-lease',
+  });
+  const pod: JsonObject = { ...request('', 'pods'), namespace: 'shop' };
+  const [CLIENT, SERVING] = ['kubernetes.io/kube-apiserver-client-kubelet', 'kubernetes.io/kubelet-serving'];
+
+  const denied: readonly (readonly [name: string, request: JsonObject, object: string])[] = [
+    ['a client certificate', certificate(CLIENT), 'certificatesigningrequests.certificates.k8s.io "x"'],
+    ['a serving certificate', certificate(SERVING), 'certificatesigningrequests.certificates.k8s.io "x"'],
+    ['a heartbeat', lease(), 'leases.coordination.k8s.io "x"'],
+    ['a mirror pod', pod, 'pods "x"'],
+  ];
+  for (const [name, body, object] of denied) {
+    test(`${name} of a node below the minimum is denied, unless the check is off`, async () => {
+      const { allowed, status } = await send('/kubelet/validate-write', body, checking);
+      const { code, message } = status as { readonly code: number; readonly message: string };
+      assert.deepEqual([allowed, code, message], [false, 403, `${object} is forbidden: ${outdated}`]);
+      assert.equal((await send('/kubelet/validate-write', body))['allowed'], true);
+    });
+  }
+
+  const allowed: readonly (readonly [name: string, request: JsonObject])[] = [
+    ['a heartbeat of a new kubelet', lease('new')],
+    ['a heartbeat of an exempt node', lease('exempt')],
+    ['a heartbeat of a node that has not reported a version', lease('created')],
+    ['a heartbeat of a node without a Node object', lease('absent')],
+    ['a certificate of another signer', certificate('example.com/signer')],
+    ['a certificate request without a valid signer', certificate(null)],
+    ['a Lease in another namespace', { ...lease(), namespace: 'default' }],
+    ['the status of a pod', { ...pod, operation: 'UPDATE', subResource: 'status' }],
+    ['the deletion of a pod', { ...pod, operation: 'DELETE' }],
+    ['another object', request('', 'events')],
+    ['a pod of another user', { ...pod, userInfo: { username: 'alice', groups: ['system:nodes'] } }],
+    ['a pod of a user without groups', { ...pod, userInfo: { username: 'system:node:old-a' } }],
+  ];
+  for (const [name, body] of allowed) {
+    test(`${name} is allowed`, async () => {
+      assert.equal((await send('/kubelet/validate-write', body, checking))['allowed'], true);
     });
   }
 });

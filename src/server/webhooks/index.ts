@@ -14,6 +14,7 @@ import { createWaitingRoom } from '../waiting-room.ts';
 import type { Webhook } from '../webhook.ts';
 import { createKubeletConfigWebhook, KUBELET_CONFIG } from './kubelet-config.ts';
 import { createKubeletNodeWebhook, KUBELET_NODE } from './kubelet-node.ts';
+import { createKubeletWritesWebhook, KUBELET_CERTIFICATES, KUBELET_NODE_WRITES } from './kubelet-writes.ts';
 import { createOlmHardenWebhook, OLM_HARDEN, OLM_HARDEN_UNLABELED } from './olm-harden.ts';
 import { createPsaWebhook, PSA, PSA_ADVISORY } from './psa.ts';
 import { createPsaEnforcementWebhook, PSA_ENFORCEMENT } from './psa-enforcement.ts';
@@ -77,6 +78,10 @@ const WEBHOOKS: readonly WebhookEntry[] = [
   { registrations: [PSA_ENFORCEMENT], create: createPsaEnforcementWebhook },
   { registrations: [KUBELET_CONFIG], create: ({ kubelet }) => createKubeletConfigWebhook(kubelet) },
   { registrations: [KUBELET_NODE], create: ({ kubelet }) => createKubeletNodeWebhook(kubelet) },
+  {
+    registrations: [KUBELET_CERTIFICATES, KUBELET_NODE_WRITES],
+    create: ({ kubelet }) => createKubeletWritesWebhook(kubelet),
+  },
   {
     registrations: [OLM_HARDEN, OLM_HARDEN_UNLABELED],
     create: ({ olmHardening: mode, metrics }) => createOlmHardenWebhook({ mode, metrics: metrics.olm }),

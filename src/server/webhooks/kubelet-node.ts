@@ -12,6 +12,12 @@ function reportedVersion(object: string): string {
   return `(has(${object}.status) && has(${object}.status.nodeInfo) ? ${object}.status.nodeInfo.kubeletVersion : '')`;
 }
 
+/** The condition of requests by nodes. */
+export const BY_NODE = {
+  name: 'by-node',
+  expression: "request.userInfo.username.startsWith('system:node:') && 'system:nodes' in request.userInfo.groups",
+};
+
 export const KUBELET_NODE: WebhookRegistration = {
   name: 'nodes.kubelet.portcullis.dev',
   path: '/kubelet/validate-node',
@@ -22,10 +28,7 @@ export const KUBELET_NODE: WebhookRegistration = {
     rule(['UPDATE'], '', ['nodes/status'], { scope: 'Cluster' }),
   ],
   matchConditions: [
-    {
-      name: 'by-node',
-      expression: "request.userInfo.username.startsWith('system:node:') && 'system:nodes' in request.userInfo.groups",
-    },
+    BY_NODE,
     {
       name: 'version-changed',
       expression: `request.operation != 'UPDATE' || ${reportedVersion('object')} != ${reportedVersion('oldObject')}`,

@@ -1,0 +1,99 @@
+import { createMinimumReader, findNodeState, type KubeletScope } from '../../cluster/kubelet.ts';
+import { allow, deny, type AdmissionRequest, type Decision } from '../../kube/admission.ts';
+import { forbidden } from '../../kube/status.ts';
+import { isObject } from '../../kube/types.ts';
+import type { WebhookRegistration } from '../../kube/webhooks.ts';
+import { compareNodes } from '../../policy/kubelet/admission.ts';
+import { nodeName } from '../../policy/kubelet/authorizer.ts';
+import type { MinimumVersion } from '../../policy/kubelet/version.ts';
+import { rule, WRITES, type Webhook } from '../webhook.ts';
+import { BY_NODE } from './kubelet-node.ts';
+
+const PATH = '/kubelet/validate-write';
+const CONFIGURATION = { kind: 'ValidatingWebhookConfiguration', name: 'psa.portcullis.dev' } as const;
+
+const SIGNERS: readonly string[] = ['kubernetes.io/kube-apiserver-client-kubelet', 'kubernetes.io/kubelet-serving'];
+const LEASES = 'kube-node-lease';
+
+/** The check of certificate requests. Their signer is immutable. */
+export const KUBELET_CERTIFICATES: WebhookRegistration = {
+  name: 'certificates.kubelet.portcullis.dev',
+  path: PATH,
+  configuration: CONFIGURATION,
+  feature: 'kubeletCertificates',
+  rules: [rule(['CREATE'], 'certificates.k8s.io', ['certificatesigningrequests'], { scope: 'Cluster' })],
+  matchConditions: [
+    BY_NODE,
+    { name: 'signer', expression: `object.spec.signerName in [${SIGNERS.map((one) => `'${one}'`).join(', ')}]` },
+  ],
+  timeoutSeconds: 5,
+  isEnforcing: false,
+  isNamespaced: false,
+};
+
+/** The check of heartbeats and mirror pods. A node cannot create other pods. */
+export const KUBELET_NODE_WRITES: WebhookRegistration = {
+  name: 'writes.kubelet.portcullis.dev',
+  path: PATH,
+  configuration: CONFIGURATION,
+  feature: 'kubeletNodeWrites',
+  rules: [rule(WRITES, 'coordination.k8s.io', ['leases']), rule(['CREATE'], '', ['pods'])],
+  matchConditions: [
+    BY_NODE,
+    {
+      name: 'heartbeat-or-pod',
+      expression: `request.resource.resource == 'pods' || request.namespace == '${LEASES}'`,
+    },
+  ],
+  timeoutSeconds: 5,
+  isEnforcing: false,
+  isNamespaced: true,
+};
+
+/**
+ * Creates the webhook that denies writes of nodes with a kubelet below the minimum: requests for certificates, and where API
+ * servers cannot have an authorization webhook, Leases and mirror pods. A node without a Node object is not judged.
+ * @param kubelet absent without the feature: the webhook allows all requests
+ */
+export function createKubeletWritesWebhook(kubelet: KubeletScope | undefined): Webhook {
+  const getMinimum = kubelet && createMinimumReader(kubelet);
+  return {
+    path: PATH,
+    decide(request) {
+      const minimum = getMinimum?.();
+      return kubelet && minimum && isChecked(request, kubelet) ? decide(request, minimum, kubelet) : allow();
+    },
+  };
+}
+
+/** The conditions of the registrations, and the settings, which may have changed since the registration. */
+function isChecked(request: AdmissionRequest, kubelet: KubeletScope): boolean {
+  const { resource, operation, namespace, subResource = '', object } = request;
+  const { certificates, nodeWrites } = kubelet.settings().admission;
+  if (subResource !== '' || (operation !== 'CREATE' && operation !== 'UPDATE')) return false;
+  switch (`${resource.resource}.${resource.group}`) {
+    case 'certificatesigningrequests.certificates.k8s.io': {
+      const spec = isObject(object) && isObject(object['spec']) ? object['spec'] : {};
+      return certificates && operation === 'CREATE' && SIGNERS.includes(String(spec['signerName']));
+    }
+    case 'leases.coordination.k8s.io':
+      return nodeWrites && namespace === LEASES;
+    case 'pods.':
+      return nodeWrites && operation === 'CREATE';
+    default:
+      return false;
+  }
+}
+
+function decide(request: AdmissionRequest, minimum: MinimumVersion, kubelet: KubeletScope): Decision {
+  const { resource, name = '' } = request;
+  const { username = '', groups } = request.userInfo ?? {};
+  const user = nodeName({ username, groups: groups ?? [] });
+  const node = user === undefined ? undefined : findNodeState(kubelet, user);
+  if (node === undefined) return allow();
+  const { violations } = compareNodes([node], minimum, kubelet.settings().admission.strictNodes);
+  const [violation] = violations;
+  if (violation === undefined) return allow();
+  const { type, message } = violation.problem;
+  return deny(forbidden(resource, name, message), { facts: { node: node.name, kubelet: type } });
+}
