@@ -110,9 +110,10 @@ suite('a running server', () => {
       assert.equal((await stat(join(running.folder, file))).mode & 0o777, 0o600, file);
     }
     const startMs = performance.now();
-    const { code, stdout } = await running.stop();
+    const { code, stdout, stderr } = await running.stop();
     assert.equal(code, 0);
     assert.ok(performance.now() - startMs < 3000);
+    assert.doesNotMatch(stderr, /^[^{]/m, 'only log lines');
     assert.match(
       stdout,
       /^Portcullis serves reviews at https:\/\/127\.0\.0\.1:\d+ of a development cluster at https:\/\/127\.0\.0\.1:\d+\n\n {2}export KUBECONFIG=/,
