@@ -202,9 +202,10 @@ function listPools(store: Store, { rendered, exemptNodes, confirmed }: PoolOptio
   }));
 }
 
-/** Changes when a machine registers again or boots. A beginning of both random identifiers is unique enough for a pool. */
+/** Changes when a machine registers again or boots; simulated nodes report no boot. A beginning of both random identifiers is unique enough for a pool. */
 function bootIdentity({ metadata, status }: Node): string {
-  return `${metadata?.uid?.slice(0, 8) ?? ''}/${status?.nodeInfo?.bootID.slice(0, 8) ?? ''}`;
+  const { bootID }: { readonly bootID?: string } = status?.nodeInfo ?? {};
+  return `${metadata?.uid?.slice(0, 8) ?? ''}/${bootID?.slice(0, 8) ?? ''}`;
 }
 
 function isReady({ status }: Node): boolean {

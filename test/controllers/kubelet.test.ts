@@ -41,8 +41,13 @@ suite('the minimum kubelet version', () => {
 
   const request = (kubelet: Partial<KubeletSettings>): void =>
     settings.set({ ...defaults, kubelet: { ...defaults.kubelet, isOn: true, ...kubelet } });
-  const addNode = async (name: string, kubeletVersion: string, labels = {}): Promise<void> => {
-    const nodeInfo = { kubeletVersion, bootID: `${name}-1` };
+  const addNode = async (
+    name: string,
+    kubeletVersion: string,
+    labels = {},
+    boot: object = { bootID: `${name}-1` },
+  ): Promise<void> => {
+    const nodeInfo = { kubeletVersion, ...boot };
     const conditions = [{ type: 'Ready', status: 'True' }];
     await started.admin.send('POST', '/api/v1/nodes', {
       metadata: { name, labels },
@@ -83,7 +88,7 @@ suite('the minimum kubelet version', () => {
 
   test('a raise waits for all nodes, and is rendered after it is enforced', async () => {
     await addNode('old', 'v1.29.0');
-    await addNode('new', 'v1.30.1');
+    await addNode('new', 'v1.30.1', {}, {});
     request({ minimumVersion: '1.30.0' });
     const { idle } = await run(kubeletMinimum);
     assert.deepEqual(minimum(), {
