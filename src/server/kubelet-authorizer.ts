@@ -1,4 +1,6 @@
 /** The authorization webhook of the minimum kubelet version: API servers send SubjectAccessReviews before they permit a request. */
+import { once } from 'node:events';
+import type { IncomingMessage } from 'node:http';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { createMinimumReader, findNodeState, type KubeletScope } from '../cluster/kubelet.ts';
 import { quote } from '../kube/text.ts';
@@ -7,6 +9,7 @@ import {
   accessReviewStatus,
   authorizeKubelet,
   type AccessRequest,
+  type AccessReviewStatus,
   type AuthorizerDecision,
   type ResourceAttributes,
 } from '../policy/kubelet/authorizer.ts';
@@ -16,8 +19,17 @@ import { withStatus } from './body.ts';
 
 const PATH = '/authorize/minimum-kubelet-version';
 
-/** API servers send far smaller reviews: attributes, and the groups and extra fields of the user. */
+/**
+ * Requests of nodes have far smaller reviews. Larger ones, such as those of long selectors, are denied: an API server permits
+ * what it cannot have reviewed, unless its failure policy is `Deny`.
+ */
 const MAX_BYTES = 64 * 1024;
+const TOO_LARGE: AccessReviewStatus = {
+  allowed: false,
+  denied: true,
+  reason: `the review has more than ${MAX_BYTES} bytes`,
+};
+const NO_OPINION: AccessReviewStatus = { allowed: false };
 
 /** Reviews per second. API servers cache decisions, and try again after the status 429. */
 const MAX_RATE = 5_000;
@@ -42,9 +54,14 @@ export function registerKubeletAuthorizer(app: FastifyInstance, deps: Authorizer
       mode: kubelet.settings().authorizer.mode,
       findNode: (name) => findNodeState(kubelet, name),
     });
-  const handle = (request: FastifyRequest, reply: FastifyReply): FastifyReply => {
-    const { type, access } = parseReview(request.body);
+  const handle = ({ body }: FastifyRequest<{ Body: ReviewBody | undefined }>, reply: FastifyReply): FastifyReply => {
+    const review = body?.isTooLarge ? undefined : parseReview(body?.text);
     if (!kubelet.store.synced()) return askAgain(reply, 503, 'the nodes and the settings are not known yet');
+    if (!review) {
+      log.warn({ reason: TOO_LARGE.reason }, 'request denied');
+      return reply.send({ ...findType(body?.text), status: getMinimum() ? TOO_LARGE : NO_OPINION });
+    }
+    const { type, access } = review;
     const decision = decide(access);
     const status = accessReviewStatus(decision);
     if (!status) return askAgain(reply, 503, 'the nodes are not known yet');
@@ -53,10 +70,8 @@ export function registerKubeletAuthorizer(app: FastifyInstance, deps: Authorizer
   };
   void app.register((scope, _options, done) => {
     scope.removeAllContentTypeParsers();
-    scope.addContentTypeParser(
-      'application/json',
-      { parseAs: 'string', bodyLimit: MAX_BYTES },
-      (_request, body, parsed) => parsed(null, body),
+    scope.addContentTypeParser('application/json', (_request: FastifyRequest, payload: IncomingMessage) =>
+      readBody(payload),
     );
     scope.addHook('onRequest', (_request, reply, next) => {
       if (isWithinRate()) next();
@@ -69,6 +84,27 @@ export function registerKubeletAuthorizer(app: FastifyInstance, deps: Authorizer
     scope.post(PATH, handle);
     done();
   });
+}
+
+interface ReviewBody {
+  /** The beginning of a body that is too large. */
+  readonly text: string;
+  readonly isTooLarge: boolean;
+}
+
+async function readBody(payload: IncomingMessage): Promise<ReviewBody> {
+  const chunks: Buffer[] = [];
+  let bytes = 0;
+  payload.on('data', (chunk: Buffer) => {
+    if (bytes <= MAX_BYTES) chunks.push(chunk);
+    bytes += chunk.length;
+  });
+  try {
+    await once(payload, 'end');
+  } catch {
+    throw malformed('the body is not complete');
+  }
+  return { text: Buffer.concat(chunks).toString(), isTooLarge: bytes > MAX_BYTES };
 }
 
 /** API servers try again after a status with this header, and do not cache it. */
@@ -96,6 +132,12 @@ interface Review {
   /** Repeated in the response. */
   readonly type: { readonly apiVersion: string; readonly kind: string };
   readonly access: AccessRequest;
+}
+
+/** The type of a review whose end is missing. API servers write the type first. */
+function findType(text = ''): Review['type'] {
+  const [start = ''] = text.split('"spec"', 1);
+  return { apiVersion: start.includes(`"${GROUP}/v1beta1"`) ? `${GROUP}/v1beta1` : `${GROUP}/v1`, kind: KIND };
 }
 
 /** @throws an error with the status 400 for anything but a complete review */

@@ -142,6 +142,18 @@ suite(
       }
     });
 
+    test('a node with an old kubelet gains no access by a request whose review is too large', async () => {
+      const selector = Array.from({ length: 5000 }, (_, index) => `!k${index}`).join();
+      const answer = await send(
+        'GET',
+        `/api/v1/namespaces/default/secrets?fieldSelector=metadata.name%3Dold&labelSelector=${selector}`,
+        undefined,
+        'old',
+      );
+      assert.equal(answer.status, 403, answer.text);
+      assert.ok(String(responseMessage(answer)).endsWith('the review has more than 65536 bytes'), answer.text);
+    });
+
     test('a node with an old kubelet still reads its own node', async () => {
       assert.equal((await send('GET', '/api/v1/nodes/old', undefined, 'old')).status, 200);
     });
