@@ -105,7 +105,18 @@ const PUBLIC_FILES: ReadonlyMap<string, readonly string[]> = new Map([
     ],
   ],
   ['dev-cluster', ['index.ts']],
-  ['server', ['access-reviews.ts', 'probes.ts', 'scc-health.ts', 'server.ts', 'webhook.ts', 'webhooks/index.ts']],
+  [
+    'server',
+    [
+      'access-reviews.ts',
+      'caller-tokens.ts',
+      'probes.ts',
+      'scc-health.ts',
+      'server.ts',
+      'webhook.ts',
+      'webhooks/index.ts',
+    ],
+  ],
   [
     'controllers',
     [
@@ -128,6 +139,7 @@ const PACKAGE_IMPORTERS: ReadonlyMap<string, readonly string[]> = new Map([
   ['fastify', ['server/', 'dev-cluster/server.ts']],
   ['node-forge', ['tls/']],
   ['commander', ['cli/program.ts']],
+  ['jose', ['server/caller-tokens.ts']],
   ['pino', ['telemetry/']],
   ['prom-client', ['telemetry/']],
   ['ajv', ['config/ajv.ts', 'dev-cluster/objects/custom-resources.ts']],

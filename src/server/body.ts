@@ -1,6 +1,6 @@
 /** The bodies of reviews: their size limit, the memory that they share, and the turns of large ones. */
 import type { IncomingMessage } from 'node:http';
-import type { FastifyRequest } from 'fastify';
+import type { FastifyReply, FastifyRequest } from 'fastify';
 import { MAX_KEYS } from '../kube/pod.ts';
 
 const MIB = 1024 * 1024;
@@ -27,6 +27,26 @@ type BodyDone = (error: Error | null, body?: Buffer) => void;
 /** Returns the error with the HTTP status of its response. */
 export function withStatus(error: Error, statusCode: number): Error {
   return Object.assign(error, { statusCode });
+}
+
+/** Why a client may not send reviews. */
+export interface ClientRejection {
+  readonly status: number;
+  readonly reason: string;
+}
+
+/** Continues a request, or rejects it before its body is read. The body follows on the connection, which is closed. */
+export function continueOrReject(
+  reply: FastifyReply,
+  rejection: ClientRejection | undefined,
+  done: (error?: Error) => void,
+): void {
+  if (!rejection) {
+    done();
+    return;
+  }
+  reply.header('connection', 'close');
+  done(withStatus(new Error(rejection.reason), rejection.status));
 }
 
 /** The length of a body: at most the limit if the request does not declare it. */

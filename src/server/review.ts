@@ -1,7 +1,7 @@
 /** The path of one review: bytes, AdmissionReview, decision, AdmissionReview; then metrics and a log line. */
 import { isUtf8 } from 'node:buffer';
 import type { ServerResponse } from 'node:http';
-import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
+import type { FastifyInstance, FastifyReply, FastifyRequest, onRequestHookHandler } from 'fastify';
 import type { Store } from '../cluster/store.ts';
 import { compileSchema } from '../config/ajv.ts';
 import type { AdmissionRequest, Decision } from '../kube/admission.ts';
@@ -12,6 +12,7 @@ import { isObject } from '../kube/types.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
 import {
+  continueOrReject,
   createBodyReader,
   createTurns,
   limitValues,
@@ -20,6 +21,7 @@ import {
   type BodyReader,
   type Turns,
 } from './body.ts';
+import type { CallerTokens } from './caller-tokens.ts';
 import type { Connections } from './server.ts';
 import { isPostponed, type MaybePromise, type Postponed, type Webhook, type WebhookContext } from './webhook.ts';
 
@@ -28,6 +30,8 @@ export interface ReviewDeps {
   readonly store: Store;
   readonly logger: Logger;
   readonly metrics: Metrics;
+  /** Authenticates API servers by their tokens; absent: clients need no token. */
+  readonly callers?: CallerTokens | undefined;
   /** Monotonic clock in milliseconds. */
   now(): number;
 }
@@ -37,7 +41,20 @@ export function registerReviews(app: FastifyInstance, deps: ReviewDeps, connecti
   const bodies = createBodyReader();
   app.addContentTypeParser('application/json', bodies.read);
   const shared = { connections, bodies, turns: createTurns(deps.now) };
-  for (const webhook of deps.webhooks) app.post(webhook.path, createHandler(webhook, deps, shared));
+  for (const webhook of deps.webhooks) {
+    const options = deps.callers ? { onRequest: createTokenHook(deps.callers, webhook) } : {};
+    app.post(webhook.path, options, createHandler(webhook, deps, shared));
+  }
+}
+
+/** Rejects reviews of callers without a valid token. */
+function createTokenHook(callers: CallerTokens, { path }: Webhook): onRequestHookHandler {
+  const check = callers.createCheck(path);
+  return (request, reply, done) => {
+    const rejection = check(request);
+    if (rejection instanceof Promise) rejection.then((result) => continueOrReject(reply, result, done), done);
+    else continueOrReject(reply, rejection, done);
+  };
 }
 
 type Handler = (request: FastifyRequest, reply: FastifyReply) => void | Promise<void>;
@@ -67,7 +84,7 @@ interface Job {
 
 /** Creates the handler of a webhook. It is synchronous where the webhook is, except for large bodies. */
 function createHandler(webhook: Webhook, deps: ReviewDeps, { connections, bodies, turns }: Shared): Handler {
-  const { store, logger, metrics, now } = deps;
+  const { store, logger, metrics, callers, now } = deps;
   const respond = createResponder(webhook, metrics, connections);
   const log = logger.child({ logger: 'webhook', webhook: webhook.path });
   const duration = metrics.webhook.duration(webhook.path);
@@ -83,10 +100,10 @@ function createHandler(webhook: Webhook, deps: ReviewDeps, { connections, bodies
     respond(reply, 200, formatReview(review, decision));
     duration.observe(durationMs / 1000);
     const level = decision.allowed ? 'debug' : 'info';
-    if (log.isLevelEnabled(level)) log[level](decisionFields(review, decision, durationMs), 'reviewed');
+    if (log.isLevelEnabled(level)) log[level](decisionFields(reply, { review, decision, durationMs }), 'reviewed');
   };
   const respondDefect = (reply: FastifyReply, review: AdmissionRequest, err: unknown): void => {
-    log.error({ ...requestFields(review), err }, 'review failed');
+    log.error({ ...requestFields(reply, review), err }, 'review failed');
     respond(reply, 500, 'internal server error\n');
   };
   const respondLater = async (
@@ -99,7 +116,7 @@ function createHandler(webhook: Webhook, deps: ReviewDeps, { connections, bodies
     try {
       const outcome = await decision;
       if (isPostponed(outcome)) return outcome;
-      if (isDisconnected(reply, { ...requestFields(review), durationMs: now() - startMs })) return undefined;
+      if (isDisconnected(reply, { ...requestFields(reply, review), durationMs: now() - startMs })) return undefined;
       respondDecision(reply, review, outcome, startMs);
     } catch (error) {
       respondDefect(reply, review, error);
@@ -130,6 +147,12 @@ function createHandler(webhook: Webhook, deps: ReviewDeps, { connections, bodies
       return undefined;
     }
     const review = envelope.request;
+    const rejection = callers?.rejectGroup(request, review.resource.group ?? '');
+    if (rejection) {
+      log.warn({ reason: rejection.reason, remoteAddress: request.ip }, 'client rejected');
+      respond(reply, rejection.status, `${rejection.reason}\n`);
+      return undefined;
+    }
     const startMs = isRepeated ? arrivedMs : now();
     try {
       const timeoutMs = parseTimeout(request);
@@ -400,9 +423,15 @@ export const MAX_LOGGED_TEXT = 16 * 1024;
 
 type Fields = Readonly<Record<string, string | number | boolean | undefined>>;
 
-function decisionFields(request: AdmissionRequest, decision: Decision, durationMs: number): Fields {
+interface Reviewed {
+  readonly review: AdmissionRequest;
+  readonly decision: Decision;
+  readonly durationMs: number;
+}
+
+function decisionFields(reply: FastifyReply, { review, decision, durationMs }: Reviewed): Fields {
   return {
-    ...requestFields(request),
+    ...requestFields(reply, review),
     durationMs: Math.round(durationMs * 1000) / 1000,
     decision: decision.allowed ? 'allow' : 'deny',
     reason: decision.allowed ? undefined : truncate(decision.status.message, MAX_LOGGED_TEXT),
@@ -411,13 +440,27 @@ function decisionFields(request: AdmissionRequest, decision: Decision, durationM
 }
 
 /** Identifies a review in the log. The object is never logged, since its environment may contain secrets. */
-function requestFields(request: AdmissionRequest): Fields {
+function requestFields({ request }: FastifyReply, review: AdmissionRequest): Fields {
   return {
-    uid: request.uid,
-    operation: request.operation,
-    kind: request.kind.kind,
-    namespace: request.namespace,
-    name: request.name,
-    user: request.userInfo?.username,
+    uid: review.uid,
+    traceId: parseTraceId(request.headers['traceparent']),
+    operation: review.operation,
+    kind: review.kind.kind,
+    namespace: review.namespace,
+    name: review.name,
+    user: review.userInfo?.username,
   };
+}
+
+/** Version, trace ID, parent ID and flags. IDs of zeros are invalid. Later versions may append fields. */
+const TRACEPARENT = /^(?!ff)([\da-f]{2})-(?!0{32})([\da-f]{32})-(?!0{16})[\da-f]{16}-[\da-f]{2}(-.*)?$/;
+
+/**
+ * Returns the trace ID of a request, which API servers with tracing send.
+ * @see https://www.w3.org/TR/trace-context/#traceparent-header
+ */
+function parseTraceId(header: string | readonly string[] | undefined): string | undefined {
+  if (typeof header !== 'string') return undefined;
+  const [, version, id, more] = TRACEPARENT.exec(header) ?? [];
+  return version === '00' && more !== undefined ? undefined : id;
 }

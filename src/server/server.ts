@@ -12,7 +12,7 @@ import Fastify, {
 } from 'fastify';
 import type { KubeletScope } from '../cluster/kubelet.ts';
 import { quote } from '../kube/text.ts';
-import { withStatus } from './body.ts';
+import { continueOrReject, withStatus, type ClientRejection } from './body.ts';
 import { registerKubeletAuthorizer } from './kubelet-authorizer.ts';
 import { registerReviews, type ReviewDeps } from './review.ts';
 
@@ -105,6 +105,9 @@ function registerOtherRoutes(app: FastifyInstance, deps: ServerDeps, connections
   });
 }
 
+/** The statuses of clients that may not send reviews, or not as many. */
+const REJECTIONS: ReadonlySet<number> = new Set([401, 403, 429]);
+
 /** Counts and logs a request that fails before its body becomes a review. `registerReviews` does so for all others. */
 function recordError(error: FastifyError, request: FastifyRequest, { webhooks, logger, metrics }: ServerDeps): void {
   const status = errorStatus(error);
@@ -117,7 +120,7 @@ function recordError(error: FastifyError, request: FastifyRequest, { webhooks, l
   else
     logger.warn(
       { ...fields, reason: errorText(error) },
-      status === 401 || status === 403 ? 'client rejected' : 'malformed review',
+      REJECTIONS.has(status) ? 'client rejected' : 'malformed review',
     );
 }
 
@@ -256,12 +259,6 @@ function peerAddress({ remoteAddress, remotePort }: Socket): string {
 
 // Client certificates
 
-/** Why a client may not send reviews. */
-interface ClientRejection {
-  readonly status: 401 | 403;
-  readonly reason: string;
-}
-
 function rejectClient(socket: Socket, allowed: ReadonlySet<string>): ClientRejection | undefined {
   if (!(socket instanceof TLSSocket) || !socket.getPeerX509Certificate()) {
     return { status: 401, reason: 'a client certificate is required' };
@@ -304,13 +301,6 @@ function requireClientCertificate(app: FastifyInstance, names: ReadonlySet<strin
   };
   app.addHook('onRequest', (request, reply, done) => {
     const isReview = request.method === 'POST' && !request.is404;
-    const rejection = isReview ? findRejection(request.raw.socket) : undefined;
-    if (!rejection) {
-      done();
-      return;
-    }
-    // The unread body follows on this connection.
-    reply.header('connection', 'close');
-    done(withStatus(new Error(rejection.reason), rejection.status));
+    continueOrReject(reply, isReview ? findRejection(request.raw.socket) : undefined, done);
   });
 }

@@ -153,6 +153,11 @@ function createWebhookMetrics({ gauge, tally, timings }: Factory) {
       'webhook',
       DURATION_BUCKETS,
     ),
+    callerTokens: tally(
+      'portcullis_webhook_caller_tokens_total',
+      'Checks of the service account tokens of API servers: valid; absent, which optional accepts; other results are reasons of rejections.',
+      'result',
+    ),
     inFlight: gauge('portcullis_webhook_requests_in_flight', 'Admission reviews that wait for their decision.'),
   };
 }

@@ -226,6 +226,29 @@ suite('log', () => {
   });
 });
 
+const TRACE = '4bf92f3577b34da6a3ce929d0e0e4736';
+const SPAN = '00f067aa0ba902b7';
+const TRACES: readonly (readonly [traceparent: string, traceId: string | undefined])[] = [
+  [`00-${TRACE}-${SPAN}-01`, TRACE],
+  [`cc-${TRACE}-${SPAN}-00-later`, TRACE],
+  [`00-${TRACE}-${SPAN}-01-more`, undefined],
+  [`ff-${TRACE}-${SPAN}-01`, undefined],
+  [`00-${'0'.repeat(32)}-${SPAN}-01`, undefined],
+  [`00-${TRACE}-${'0'.repeat(16)}-01`, undefined],
+  [`00-${TRACE.toUpperCase()}-${SPAN}-01`, undefined],
+  [`00-${TRACE}\t-${SPAN}-01`, undefined],
+  ['', undefined],
+];
+
+test('the log line contains the trace ID of a valid traceparent', async (t) => {
+  const server = await start(t, () => deny(forbidden({ group: '', resource: 'pods' }, 'web', 'no')));
+  for (const [traceparent] of TRACES) await post({ ...server, headers: { traceparent } }, '/x', BODY, JSON_TYPE);
+  assert.deepEqual(
+    server.log.map(({ traceId }) => traceId),
+    TRACES.map(([, traceId]) => traceId),
+  );
+});
+
 test('long texts of responses and log lines are truncated', async () => {
   const long = 'x'.repeat(MAX_TEXT + 1);
   const truncated = `${'x'.repeat(MAX_TEXT)}…`;

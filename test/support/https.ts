@@ -1,5 +1,5 @@
 /** HTTPS requests and raw TLS connections to a server on loopback. */
-import type { IncomingHttpHeaders } from 'node:http';
+import type { IncomingHttpHeaders, OutgoingHttpHeaders } from 'node:http';
 import { type Agent, request } from 'node:https';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { connect } from 'node:tls';
@@ -11,6 +11,8 @@ export interface Endpoint {
   /** Client certificate in PEM. */
   readonly cert?: string;
   readonly key?: string;
+  /** Additional headers of requests. */
+  readonly headers?: OutgoingHttpHeaders;
 }
 
 export interface Response {
@@ -21,7 +23,7 @@ export interface Response {
 
 /** Sends a POST request. An undefined content type omits the header. */
 export function post(
-  { port, ca, cert, key }: Endpoint,
+  { port, ca, cert, key, headers: more }: Endpoint,
   path: string,
   body: string | Buffer,
   contentType: string | undefined,
@@ -29,6 +31,7 @@ export function post(
 ): Promise<Response> {
   const bytes = Buffer.from(body);
   const headers = {
+    ...more,
     'content-length': bytes.length,
     ...(contentType === undefined ? {} : { 'content-type': contentType }),
   };

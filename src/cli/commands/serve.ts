@@ -1,6 +1,7 @@
 /** The composition root of the server: connects the cluster, the webhooks, the controllers, the files and the sockets. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { canUseScc } from '../../cluster/access.ts';
+import { systemClock } from '../../cluster/clock.ts';
 import type { KubeletScope } from '../../cluster/kubelet.ts';
 import { createEffectivePodSecurity } from '../../cluster/rollout.ts';
 import type { DecodeOptions } from '../../config/portcullis-configuration.ts';
@@ -20,6 +21,7 @@ import { caInjection } from '../../kube/webhooks.ts';
 import { CONFIGURATION_NAME, INSTALLATION, type OptionalFeature } from '../../kube/well-known.ts';
 import { managementSettings } from '../../policy/rollout/label-sync.ts';
 import { latestVersion } from '../../policy/pss/evaluate.ts';
+import type { CallerTokens } from '../../server/caller-tokens.ts';
 import { buildProbes, type HealthCheck } from '../../server/probes.ts';
 import { watchSccHealth } from '../../server/scc-health.ts';
 import { createServer, type AdmissionServer } from '../../server/server.ts';
@@ -130,8 +132,9 @@ async function serve(given: ServeInput, io: Io): Promise<number> {
     const settings = createCurrentSettings(context, served);
     followVersion(context, { served, settings });
     const certificate = createCertificate(context, served);
-    const server = createAdmission(context, { served, settings, certificate });
-    const probes = createProbes(context, { served, settings, certificate, server });
+    const callers = await createCallers(context, served);
+    const server = createAdmission(context, { served, settings, certificate, callers });
+    const probes = createProbes(context, { served, settings, certificate, callers, server });
     const addresses = await listenAll(context, { server, probes });
     const authority = context.certificates.serving?.pair.cert ?? served.certificate.authority;
     await served.open({ host: clientHost(addresses.host), port: addresses.port, authority });
@@ -282,6 +285,34 @@ interface Parts {
   readonly certificate: ReturnType<typeof createCertificate>;
 }
 
+interface ReviewParts extends Parts {
+  readonly callers: CallerTokens | undefined;
+}
+
+/** The authentication of API servers by their tokens; undefined if it is off. */
+async function createCallers(
+  { values, logger, metrics, signal }: Context,
+  { connection, service }: RunningCluster,
+): Promise<CallerTokens | undefined> {
+  const mode = values['caller-tokens'];
+  if (mode === 'off' || !connection) return undefined;
+  const { createCallerTokens } = await import('../../server/caller-tokens.ts');
+  const base = values['webhook-url'] ?? `https://${service.name}.${service.namespace}.svc:443`;
+  const audiences = values['caller-token-audience'];
+  const callers = createCallerTokens({
+    mode,
+    connection,
+    issuer: values['caller-token-issuer'],
+    audiences: (path) => (audiences.length > 0 ? audiences : [`${base}${path}`]),
+    clock: systemClock,
+    date: () => new Date(),
+    logger: logger.child({ logger: 'caller-tokens' }),
+    metrics,
+  });
+  void callers.follow(signal);
+  return callers;
+}
+
 /** All webhooks, which read the settings in force at each review. */
 function createAdmissionWebhooks(context: Context, { served, settings }: Pick<Parts, 'served' | 'settings'>) {
   const { logger, metrics } = context;
@@ -323,7 +354,7 @@ function kubeletScope(
 }
 
 /** The HTTPS server with all webhooks. */
-function createAdmission(context: Context, { served, settings, certificate }: Parts): AdmissionServer {
+function createAdmission(context: Context, { served, settings, certificate, callers }: ReviewParts): AdmissionServer {
   const { values, logger, metrics } = context;
   const { store } = served.cluster;
   const now = (): number => performance.now();
@@ -333,6 +364,7 @@ function createAdmission(context: Context, { served, settings, certificate }: Pa
     store,
     logger,
     metrics,
+    callers,
     now,
     tls: certificate.tls(),
     clientNames: values['client-ca-file'] === undefined ? undefined : values['client-allowed-names'],
@@ -347,7 +379,7 @@ const PING: HealthCheck = { name: 'ping', check: () => undefined };
 /** The HTTP server for probes and metrics. */
 function createProbes(
   { values, live, logger, metrics, defer }: Context,
-  { served, settings, certificate, server }: Parts & { readonly server: AdmissionServer },
+  { served, settings, certificate, callers, server }: ReviewParts & { readonly server: AdmissionServer },
 ) {
   const { store } = served.cluster;
   const { service } = served;
@@ -365,6 +397,7 @@ function createProbes(
         ? [trustCheck({ store, served: certificate, service, logger, metrics, date })]
         : []),
       { name: 'settings', check: () => (store.synced() ? undefined : settingsProblem()), note: settingsProblem },
+      ...(callers ? [{ name: 'caller-tokens', check: () => callers.problem() }] : []),
       { name: 'scc', check: () => undefined, note: () => sccProblems.summary() },
       { name: 'shutdown', check: () => (connections.isDraining() ? 'the server is draining' : undefined) },
     ],

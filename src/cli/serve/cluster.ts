@@ -1,5 +1,6 @@
 import type { AddressInfo } from 'node:net';
 import type { Cluster } from '../../cluster/cluster.ts';
+import type { Connection } from '../../cluster/connection.ts';
 import type { Controller } from '../../controllers/controller.ts';
 import type { RunningControllers } from '../../controllers/runtime.ts';
 import type { KeyPair } from '../../tls/certificate-pair.ts';
@@ -33,6 +34,8 @@ export interface ClusterOptions {
 /** The live cluster or the development cluster that the server serves. */
 export interface RunningCluster {
   readonly cluster: Cluster;
+  /** The connection to the API server of a live cluster. */
+  readonly connection?: Connection;
   /** The version of its API server; `undefined` until it is known. */
   readonly version: Observable<Version | undefined>;
   /** The service of the webhooks. */
