@@ -1,4 +1,4 @@
-/** The minimum kubelet version of a cluster or of manifests, for the commands about kubelets. */
+/** Options, input and output that the commands `portcullis kubelet …` share. */
 import {
   enforcedMinimum,
   listNodeStates,
@@ -20,7 +20,7 @@ import { nonEmpty, option, text, type Values } from './options.ts';
 import { DATA_AND_TABLE, headersOption, outputOption, printTable, withHeader, type Style } from './output/print.ts';
 import { findSettings } from './scc-options.ts';
 
-/** The options of all commands about kubelets. */
+/** The options that all commands `portcullis kubelet …` have. */
 export const kubeletOptions = {
   ...inventoryOptions,
   config: option('FILE', text, undefined, {
@@ -37,7 +37,7 @@ export function minimumVersion(value: string): MinimumVersion {
   throw new UserError('must be a Kubernetes version x.y.z such as 1.33.0');
 }
 
-/** The three minimums of a cluster; `''` is no minimum. */
+/** The three minimums of a cluster; the empty string means no minimum. */
 export interface Minimums {
   readonly requested: string;
   /** The object or the file that requests it. */
@@ -54,7 +54,7 @@ export interface KubeletFacts {
   readonly assumptions: readonly string[];
 }
 
-/** Reads the objects of the kinds, the settings and the minimums. Manifests have no status: nothing is enforced there. */
+/** Reads the objects of the kinds, the settings and the minimums. */
 export async function gatherKubelets(
   options: Values<typeof kubeletOptions>,
   io: Io,
@@ -82,7 +82,7 @@ export async function gatherKubelets(
 export interface NodeReport {
   readonly name: string;
   readonly roles: readonly string[];
-  /** As the node reports it; `''` if it has not. */
+  /** Empty if the node has not reported a version. */
   readonly kubeletVersion: string;
   readonly state: 'sufficient' | 'outdated' | 'unknown' | 'exempt' | 'unregistered';
   readonly message?: string;
@@ -111,12 +111,12 @@ function compareNode(
   return isUnregistered ? { state: 'unregistered' } : { state: problem.type, message: problem.message };
 }
 
-/** True for a node that an enforced minimum keeps out. */
+/** True for a node whose requests the minimum denies when it is enforced. */
 export function isBelow({ state }: NodeReport): boolean {
   return state === 'outdated' || state === 'unknown';
 }
 
-/** The table of nodes, with additional columns. */
+/** Prints the table of nodes, with additional columns. */
 export function printNodes<T extends NodeReport>(
   nodes: readonly T[],
   options: Values<typeof headersOption>,

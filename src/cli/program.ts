@@ -115,7 +115,7 @@ export const COMMANDS: readonly CommandEntry[] = [
   entry(
     'kubelet plan',
     KUBELETS,
-    'List the nodes that a minimum kubelet version would keep out',
+    'List the nodes that would lose access with a minimum kubelet version',
     () => import('./commands/kubelet-plan.ts'),
   ),
   entry(

@@ -1,4 +1,4 @@
-/** The minimum kubelet version according to the store: the same for the server, controllers and commands. */
+/** Reads the minimum kubelet version and the nodes from the store, for the server, controllers and commands. */
 import type { KubeletSettings } from '../config/portcullis-configuration.ts';
 import { matchesLabelSelector } from '../kube/label-selector.ts';
 import { objectName } from '../kube/resources.ts';
@@ -16,12 +16,12 @@ export interface KubeletScope {
   readonly hasSettingsObject: boolean;
 }
 
-/** The name of the only configuration of nodes. */
+/** The name of the only object of `nodes.config.openshift.io`. */
 export const NODES_CONFIG_NAME = 'cluster';
 
 /**
  * Returns the requested minimum: that of `nodes.config.openshift.io/cluster` if it exists, otherwise that of the settings.
- * `''`: none.
+ * The empty string means no minimum.
  */
 export function requestedMinimum({ store, settings }: Pick<KubeletScope, 'store' | 'settings'>): string {
   const config = store.get('NodesConfig', NODES_CONFIG_NAME);
@@ -29,8 +29,8 @@ export function requestedMinimum({ store, settings }: Pick<KubeletScope, 'store'
 }
 
 /**
- * Returns the enforced minimum; `''`: none. A controller raises and lowers it in the status of the PortcullisConfiguration.
- * Without that object, the settings are enforced at once.
+ * Returns the enforced minimum; the empty string means no minimum. `kubelet-minimum-controller` maintains it in the status of
+ * the PortcullisConfiguration. Without that object, the minimum of the settings is enforced.
  */
 export function enforcedMinimum({ store, settings, hasSettingsObject }: KubeletScope): string {
   if (!settings().isOn) return '';
@@ -38,7 +38,7 @@ export function enforcedMinimum({ store, settings, hasSettingsObject }: KubeletS
   return store.get('PortcullisConfiguration', CONFIGURATION_NAME)?.status?.kubelet?.minimumVersion ?? '';
 }
 
-/** Creates the function that returns the enforced minimum. A text that is not a version is no minimum. */
+/** Creates a function that returns the enforced minimum, parsed. An invalid version counts as no minimum. */
 export function createMinimumReader(scope: KubeletScope): () => MinimumVersion | undefined {
   let last: { readonly text: string; readonly minimum: MinimumVersion | undefined } = { text: '', minimum: undefined };
   return () => {
@@ -51,7 +51,7 @@ export function createMinimumReader(scope: KubeletScope): () => MinimumVersion |
   };
 }
 
-/** Returns the state of a node. Fields of wrong types count as absent. */
+/** Returns the state of a node. Fields of a wrong type count as absent. */
 export function nodeState(node: Node, { exemptNodes }: Pick<KubeletSettings, 'exemptNodes'>): NodeState {
   const { conditions, nodeInfo } = node.status ?? {};
   const version: unknown = nodeInfo?.kubeletVersion;
@@ -68,7 +68,7 @@ export function listNodeStates({ store, settings }: Pick<KubeletScope, 'store' |
   return store.list('Node').map((node) => nodeState(node, settings()));
 }
 
-/** Returns the state of a node, or undefined if it does not exist. */
+/** Returns the state of a node; `undefined` if the node does not exist. */
 export function findNodeState(
   { store, settings }: Pick<KubeletScope, 'store' | 'settings'>,
   name: string,

@@ -1,4 +1,4 @@
-/** Raises and lowers the minimum kubelet version in steps that are safe, and reports the nodes below it. */
+/** Raises and lowers the enforced minimum kubelet version in safe steps, and reports the nodes below it. */
 import {
   enforcedMinimum,
   listNodeStates,
@@ -53,7 +53,7 @@ export const kubeletMinimum: ControllerDefinition = {
 
 type Status = NonNullable<PortcullisConfiguration['status']>;
 
-/** Interval of checks while a change is in progress, in addition to those after each change of a node. */
+/** Interval of checks while a change is in progress, in addition to the checks after each change of a Node. */
 const CHECK = { requeueAfterMs: 30_000 };
 const CONDITIONS: readonly string[] = ['KubeletsMeetMinimum', 'Progressing'];
 
@@ -130,14 +130,14 @@ function describeKubelets(minimum: string, nodes: readonly NodeState[]): readonl
 interface Request {
   readonly requested: string;
   readonly problem?: { readonly reason: RequestProblem; readonly message: string };
-  /** The object of the last request; absent without a minimum. */
+  /** The object that requests the minimum; absent without a minimum. */
   readonly source: string | undefined;
 }
 
 const NODES_CONFIG = `nodes.config.openshift.io/${NODES_CONFIG_NAME}`;
 const SETTINGS = `portcullisconfiguration/${CONFIGURATION_NAME}`;
 
-/** An invalid request, and one whose object was deleted, keep the enforced minimum: no node is admitted by mistake. */
+/** An invalid minimum, and the deletion of the object with the minimum, leave the enforced minimum unchanged. */
 function readRequest(object: PortcullisConfiguration, enforced: string, scope: KubeletScope): Request {
   const { isOn, minimumVersion } = scope.settings();
   if (!isOn) return { requested: '', source: undefined };
@@ -161,7 +161,7 @@ function describeKept(enforced: string): string {
   return enforced === '' ? 'no minimum is enforced' : `the minimum ${enforced} stays enforced`;
 }
 
-/** The value of the annotation that confirms a rendered minimum. */
+/** Returns the value of the annotation that confirms a rendered minimum. */
 function confirmedValue(rendered: string): string {
   return rendered === '' ? 'none' : rendered;
 }
@@ -177,7 +177,7 @@ interface PoolOptions {
   readonly confirmed: string | undefined;
 }
 
-/** The MachineConfigPools of OpenShift, and in other clusters the nodes by their roles. */
+/** Returns the MachineConfigPools of OpenShift; in other clusters, the nodes by role. */
 function listPools(store: Store, { rendered, exemptNodes, confirmed }: PoolOptions): readonly Pool[] {
   const isConfirmed = confirmed === confirmedValue(rendered);
   const machinePools = store.list('MachineConfigPool');
@@ -216,7 +216,7 @@ interface WriteContext extends Pick<ReconcileContext, 'cluster' | 'logger'> {
   readonly time: string;
 }
 
-/** Writes the status if it differs. A request that changed in between is a conflict, and planned again. */
+/** Writes the status if it differs. If the object has changed since it was read, the write conflicts and is retried. */
 async function write(object: PortcullisConfiguration, review: Review, context: WriteContext): Promise<void> {
   const { state, blocking } = review.plan;
   const { kubelet: before = {}, conditions: previous = [] } = object.status ?? {};
@@ -238,7 +238,7 @@ async function write(object: PortcullisConfiguration, review: Review, context: W
   context.logger.info(fields, 'minimum kubelet version changed');
 }
 
-/** The API server keeps the conditions of all managers in the order of their creation. */
+/** The order in which the API server returns conditions depends on their creation. */
 function byType(conditions: readonly ConditionState[]): readonly ConditionState[] {
   return conditions.toSorted((a, b) => compareBytes(a.type, b.type));
 }

@@ -1,4 +1,4 @@
-/** Reports on each node whether its kubelet meets the minimum version. */
+/** Reports for each node whether its kubelet meets the minimum version. */
 import { enforcedMinimum, nodeState, requestedMinimum } from '../cluster/kubelet.ts';
 import type { KubeletSettings } from '../config/settings.ts';
 import { ApiError } from '../kube/status.ts';
@@ -40,7 +40,7 @@ export const kubeletReporter: ControllerDefinition = {
   create: createReconciler,
 };
 
-/** The key after which all nodes are compared again. */
+/** The key that enqueues all nodes. */
 const ALL = '';
 
 function createReconciler({ settings, date }: ControllerContext): Reconciler {
@@ -68,14 +68,14 @@ function createReconciler({ settings, date }: ControllerContext): Reconciler {
   };
 }
 
-/** The reports of a node: the reason of the condition by its status, and the value of the annotation. */
+/** The reason of the condition and the value of the annotation, by the status of the condition. */
 const REPORTS = {
   True: { reason: 'KubeletOutdated', state: 'outdated' },
   False: { reason: 'KubeletVersionSufficient', state: 'ok' },
   Unknown: { reason: 'KubeletVersionUnknown', state: 'unknown' },
 } as const;
 
-/** The condition of a node; undefined without a minimum, and for exempt nodes. */
+/** Returns the condition of a node; `undefined` without a minimum, and for exempt nodes. */
 function describeNode(
   node: Node,
   minimum: MinimumVersion | undefined,
@@ -122,7 +122,7 @@ function describeTransition(wasOutdated: boolean, report: ConditionState): Contr
   return status === 'False' && wasOutdated ? { ...event, type: 'Normal' } : undefined;
 }
 
-/** Without a report, the condition is removed: this field manager no longer applies it. */
+/** Without a report, the condition is not applied, and the API server removes it. */
 async function writeCondition(node: Node, report: ConditionState | undefined, context: WriteContext): Promise<void> {
   const { name = '' } = node.metadata ?? {};
   const before = node.status?.conditions?.find(({ type }) => type === KUBELET_CONDITION);
@@ -142,7 +142,7 @@ async function writeAnnotation(node: Node, state: string | undefined, { cluster 
   await cluster.apply('Node', { metadata: { name, annotations } }, { ...OPTIONS, force: true });
 }
 
-/** Taints are one list of all managers: the write fails with a conflict if the node has changed. */
+/** All managers share one list of taints: the write fails with a conflict if the node has changed since it was read. */
 async function writeTaint(node: Node, isTainted: boolean, { cluster, logger }: ReconcileContext): Promise<void> {
   const { name = '' } = node.metadata ?? {};
   const isOwn = ({ key }: { readonly key: string }): boolean => key === KUBELET_TAINT;

@@ -1,5 +1,5 @@
 /**
- * The authorization webhook beside each API server: a static pod, and the configuration with which the API server calls it.
+ * The files of the authorization webhook: a static pod on each control plane node, and the configuration of the API server.
  * @see https://kubernetes.io/docs/reference/access-authn-authz/authorization/#using-configuration-file-for-authorization
  */
 import type { V1ClusterRole, V1ClusterRoleBinding, V1Pod } from '@kubernetes/client-node';
@@ -9,13 +9,13 @@ import type { JsonObject } from '../kube/types.ts';
 import { DEFINITION_RULE } from './rbac.ts';
 import type { ManifestOf } from './settings.ts';
 
-/** The webhook listens on the loopback address: no service and no network is needed to authorize. */
+/** The webhook listens on the loopback address, so that authorization does not depend on a Service or the network. */
 const ADDRESS = '127.0.0.1';
 const PORT = 9444;
 const PROBES_PORT = 9445;
 
 const NAME = 'portcullis-authorizer';
-/** The folder on the control plane node, the same in both pods. */
+/** The folder on the control plane node. The API server and the webhook mount it at the same path. */
 const FOLDER = '/etc/kubernetes/authz';
 
 /** The certificates in the folder: those of the webhook, and the client certificate of the API server. */
@@ -25,7 +25,7 @@ export const CONTROL_PLANE_CERTIFICATES = {
   clients: new Map([['kube-apiserver', { username: 'kube-apiserver', groups: [] }]]),
 } as const;
 
-/** A file, its place on the control plane node, and its content. */
+/** A file, its purpose, and its content. */
 interface ControlPlaneFile {
   /** Path in the output folder. */
   readonly path: string;
@@ -33,7 +33,7 @@ interface ControlPlaneFile {
   readonly text: string;
 }
 
-/** The files of the arrangement. The folder `authz` also needs the certificates and a kubeconfig of the cluster. */
+/** Returns the files. The folder `authz` also needs the certificates and a kubeconfig of the cluster. */
 export function controlPlaneFiles(image: string): readonly ControlPlaneFile[] {
   return [
     {
@@ -51,11 +51,11 @@ export function controlPlaneFiles(image: string): readonly ControlPlaneFile[] {
       purpose: `for ${FOLDER}: how kube-apiserver calls the webhook`,
       text: printYaml([WEBHOOK_KUBECONFIG]),
     },
-    { path: 'rbac.yaml', purpose: 'for kubectl apply: what the webhook reads', text: printYaml(RBAC) },
+    { path: 'rbac.yaml', purpose: 'for kubectl apply: the permissions of the webhook', text: printYaml(RBAC) },
   ];
 }
 
-/** Root owns the files of the folder, and kubelets do not change the owner of files of the node. */
+/** Runs as root, since root owns the files of the folder. */
 function staticPod(image: string): ManifestOf<V1Pod> {
   const probe = (path: string) => ({ httpGet: { host: ADDRESS, path, port: PROBES_PORT, scheme: 'HTTP' } });
   return {
@@ -100,7 +100,7 @@ function staticPod(image: string): ManifestOf<V1Pod> {
   };
 }
 
-/** The requests that the webhook never denies. The webhook checks the same conditions. */
+/** Exclude requests that the webhook never denies. The webhook checks the same conditions. */
 const MATCH_CONDITIONS = [
   "request.user.startsWith('system:node:')",
   "'system:nodes' in request.groups",
@@ -108,7 +108,7 @@ const MATCH_CONDITIONS = [
   "!has(request.resourceAttributes) || !(request.resourceAttributes.group == '' && request.resourceAttributes.resource == 'nodes' && request.resourceAttributes.verb in ['get', 'update'])",
 ];
 
-const FAILURE_POLICIES = `# failurePolicy while the webhook does not answer: NoOpinion permits requests of kubelets below the minimum,
+const FAILURE_POLICIES = `# failurePolicy, while the webhook does not respond: NoOpinion permits requests of nodes below the minimum,
 # Deny denies the requests of all nodes.
 `;
 

@@ -1,4 +1,4 @@
-/** The authorization webhook of the minimum kubelet version: API servers send SubjectAccessReviews before they permit a request. */
+/** The authorization webhook of the minimum kubelet version, which answers SubjectAccessReviews of API servers. */
 import { once } from 'node:events';
 import type { IncomingMessage } from 'node:http';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
@@ -31,7 +31,7 @@ const TOO_LARGE: AccessReviewStatus = {
 };
 const NO_OPINION: AccessReviewStatus = { allowed: false };
 
-/** Reviews per second. API servers cache decisions, and try again after the status 429. */
+/** Limit of reviews per second. API servers cache decisions, and retry after the status 429. */
 const MAX_RATE = 5_000;
 
 interface AuthorizerDeps {
@@ -42,7 +42,7 @@ interface AuthorizerDeps {
   now(): number;
 }
 
-/** Adds the route. It has its own limits of the size and of the rate of reviews. */
+/** Adds the route, with its own limits for the size and the rate of reviews. */
 export function registerKubeletAuthorizer(app: FastifyInstance, deps: AuthorizerDeps): void {
   const { kubelet, metrics } = deps;
   const log = deps.logger.child({ logger: 'authorizer' });
@@ -56,7 +56,7 @@ export function registerKubeletAuthorizer(app: FastifyInstance, deps: Authorizer
     });
   const handle = ({ body }: FastifyRequest<{ Body: ReviewBody | undefined }>, reply: FastifyReply): FastifyReply => {
     const review = body?.isTooLarge ? undefined : parseReview(body?.text);
-    if (!kubelet.store.synced()) return askAgain(reply, 503, 'the nodes and the settings are not known yet');
+    if (!kubelet.store.synced()) return requestRetry(reply, 503, 'the nodes and the settings have not been read yet');
     if (!review) {
       log.warn({ reason: TOO_LARGE.reason }, 'request denied');
       return reply.send({ ...findType(body?.text), status: getMinimum() ? TOO_LARGE : NO_OPINION });
@@ -64,7 +64,7 @@ export function registerKubeletAuthorizer(app: FastifyInstance, deps: Authorizer
     const { type, access } = review;
     const decision = decide(access);
     const status = accessReviewStatus(decision);
-    if (!status) return askAgain(reply, 503, 'the nodes are not known yet');
+    if (!status) return requestRetry(reply, 503, 'the nodes have not been read yet');
     if (status.denied) log.info({ user: access.username, ...access.resource, reason: status.reason }, 'request denied');
     return reply.send({ ...type, status });
   };
@@ -75,7 +75,7 @@ export function registerKubeletAuthorizer(app: FastifyInstance, deps: Authorizer
     );
     scope.addHook('onRequest', (_request, reply, next) => {
       if (isWithinRate()) next();
-      else void askAgain(reply, 429, `more than ${MAX_RATE} reviews in a second`);
+      else void requestRetry(reply, 429, `more than ${MAX_RATE} reviews per second`);
     });
     scope.addHook('onResponse', (_request, { statusCode }, next) => {
       metrics.webhook.requests.cell({ webhook: PATH, code: String(statusCode) }).count++;
@@ -107,8 +107,8 @@ async function readBody(payload: IncomingMessage): Promise<ReviewBody> {
   return { text: Buffer.concat(chunks).toString(), isTooLarge: bytes > MAX_BYTES };
 }
 
-/** API servers try again after a status with this header, and do not cache it. */
-function askAgain(reply: FastifyReply, status: 429 | 503, reason: string): FastifyReply {
+/** API servers retry after a response with this header, and do not cache it. */
+function requestRetry(reply: FastifyReply, status: 429 | 503, reason: string): FastifyReply {
   return reply.code(status).header('retry-after', '1').type('text/plain; charset=utf-8').send(`${reason}\n`);
 }
 
@@ -125,7 +125,7 @@ function createRateLimit(now: () => number): () => boolean {
 
 const GROUP = 'authorization.k8s.io';
 const KIND = 'SubjectAccessReview';
-/** The field with the groups of the user, by API version. */
+/** The name of the field with the groups of the user, by API version. */
 const GROUPS_FIELD: Readonly<Record<string, string>> = { [`${GROUP}/v1`]: 'groups', [`${GROUP}/v1beta1`]: 'group' };
 
 interface Review {
@@ -140,7 +140,7 @@ function findType(text = ''): Review['type'] {
   return { apiVersion: start.includes(`"${GROUP}/v1beta1"`) ? `${GROUP}/v1beta1` : `${GROUP}/v1`, kind: KIND };
 }
 
-/** @throws an error with the status 400 for anything but a complete review */
+/** @throws an error with the status 400 for a malformed review */
 function parseReview(body: unknown): Review {
   const review = parseJson(body);
   const { apiVersion, kind, spec } = review;

@@ -127,7 +127,7 @@ test('before the nodes are known, API servers ask again', async () => {
     const { status, headers, body: text } = await post(server, PATH, JSON.stringify(review));
     assert.deepEqual(
       [status, headers['retry-after'], text],
-      [503, '1', 'the nodes and the settings are not known yet\n'],
+      [503, '1', 'the nodes and the settings have not been read yet\n'],
     );
   } finally {
     await server.stop();

@@ -77,7 +77,7 @@ test('a minimum above the kubelets is denied with all nodes by name', async () =
     warnings: [
       `node "old-a": ${outdated}`,
       `node "old-b": ${outdated}`,
-      'node "created": it has not reported a kubelet version and is not compared with minimumKubeletVersion',
+      'node "created": no kubelet version reported yet; not compared with minimumKubeletVersion',
     ],
   });
 });

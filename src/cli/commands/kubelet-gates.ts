@@ -19,19 +19,19 @@ import { option, text, type Values } from '../options.ts';
 import { printReport, printTable, withHeader } from '../output/print.ts';
 
 const DETAILS = `
-Renders the feature gates of OpenShift for a minimum kubelet version: a gate that requires a version is on only
-if the minimum is that version or newer. Gates of preview feature sets and gates of spec.customNoUpgrade.enabled
-stay on, with a warning. The command changes nothing.
+Renders the feature gates of OpenShift for a minimum kubelet version: a gate that requires a kubelet version is
+enabled only if the minimum is that version or newer. Gates of preview feature sets and gates in
+spec.customNoUpgrade.enabled stay enabled, with a warning. The command changes nothing.
 
-The gates are those of FeatureGate objects, of a cluster or of manifests. The entry of each object is the list of
-its feature set; several manifests complete each other. Gates without requiredMinimumComponentVersions have the
-requirements that OpenShift assigned: ${[...GATE_REQUIREMENTS.keys()].join(', ')}: 1.30.0.
+The gates are read from FeatureGate objects of a cluster or of manifests. Each object provides the gates of its
+feature set; several manifests can provide several feature sets. Gates without requiredMinimumComponentVersions
+have the requirements that OpenShift assigned: ${[...GATE_REQUIREMENTS.keys()].join(', ')}: 1.30.0.
 
 The table lists the gates with a requirement; -o json and -o yaml print the complete status.
 
 Exit codes:
   0  success
-  1  a gate is on although kubelets may be older than it requires
+  1  a gate is enabled, and its required kubelet version is not enforced
   2  wrong usage, or the input cannot be read
 
 Examples:
@@ -50,13 +50,13 @@ const options = {
   }),
 };
 
-/** Renders feature gates by the minimum kubelet version. */
+/** Renders feature gates for a minimum kubelet version. */
 export const command = defineCommand({
   details: DETAILS,
   options,
   async run(values, _operands, io) {
     const { gates, minimum } = await gatherGates(values, io);
-    // The lists of a custom set replace those of the feature set Default only without an object of that.
+    // The lists of a custom object are used as the feature set Default only if no object has that feature set.
     const ordered = gates.toSorted((a, b) => Number(isCustom(b.object)) - Number(isCustom(a.object)));
     const sets = new Map(ordered.map(({ set, lists }) => [set, lists]));
     const requirements = new Map([...GATE_REQUIREMENTS, ...gates.flatMap(({ block }) => describedRequirements(block))]);
@@ -71,7 +71,9 @@ export const command = defineCommand({
     printReport(io, values.output, { minimum, featureGates }, (style) =>
       rendered.flatMap(({ object, set, status: [block], warnings }) => [
         printGates(block, object.spec?.featureSet || set, values),
-        ...warnings.map((gate) => `${style('yellow', 'Warning:')} ${gate} is on, and kubelets may be older\n`),
+        ...warnings.map(
+          (gate) => `${style('yellow', 'Warning:')} ${gate} is enabled, and kubelets may be older than it requires\n`,
+        ),
       ]),
     );
     return rendered.every(({ warnings }) => warnings.length === 0) ? EXIT.passed : EXIT.violations;
@@ -91,7 +93,7 @@ function isCustom({ spec }: FeatureGate): boolean {
   return spec?.featureSet === 'CustomNoUpgrade';
 }
 
-/** Without `--minimum`, manifests have the minimum of the settings among them. */
+/** Without `--minimum`, the minimum of manifests is that of the settings in the manifests. */
 async function gatherGates(values: Values<typeof options>, io: Io) {
   const isCluster = values.filename.length === 0;
   const facts = values.minimum === undefined ? await gatherKubelets(values, io, ['FeatureGate']) : undefined;
@@ -107,7 +109,7 @@ async function gatherGates(values: Values<typeof options>, io: Io) {
   return { minimum, gates: objects.map((object) => toSubject(object, values.version)) };
 }
 
-/** All objects have the name `cluster`: the store would keep one only. */
+/** All objects have the name `cluster`, so that the store would keep only one. */
 async function readGates(paths: readonly string[], io: Io): Promise<readonly FeatureGate[]> {
   const objects = await readObjects(paths, io);
   const isGate = ({ kind, apiVersion }: (typeof objects)[number]): boolean =>
@@ -161,8 +163,8 @@ function printGates({ version, enabled, disabled }: GateBlock, set: string, valu
   const rows = [...enabled, ...disabled].flatMap((entry) => {
     const { name, requiredMinimumComponentVersions: required } = entry;
     if (!required) return [];
-    const needs = required.map((one) => `${one.component} ${one.version}`).join(', ');
-    return [[name, enabled.includes(entry) ? 'on' : 'off', needs, set, version]];
+    const requirement = required.map((one) => `${one.component} ${one.version}`).join(', ');
+    return [[name, enabled.includes(entry) ? 'on' : 'off', requirement, set, version]];
   });
   const header = ['GATE', 'STATE', 'REQUIRES', 'FEATURE SET', 'VERSION'];
   return rows.length === 0 ? `No gate of ${set} requires a version.\n` : printTable(withHeader(header, rows, values));

@@ -6,14 +6,14 @@ import { mapped, option, UsageError } from '../options.ts';
 import { assumptionBlocks, printCount, printReport } from '../output/print.ts';
 
 const DETAILS = `
-Lists the nodes that a minimum kubelet version would keep out, and the pods on them. The command changes
-nothing. An enforced minimum denies a node with an older kubelet all requests except those for its own Node
-and for access reviews: it is lost until its kubelet is upgraded. In mode strict, an upgraded kubelet cannot report
-its version either: upgrade first.
+Lists the nodes that would lose access to the API server with a minimum kubelet version, and the number of
+pods on them. The command changes nothing. An enforced minimum denies all requests of nodes with an older
+kubelet, except reading and updating Nodes and access reviews, until the kubelet is upgraded. In the mode
+strict, an upgraded kubelet cannot report its version either: upgrade kubelets before you raise the minimum.
 
 Exit codes:
-  0  no node would be kept out
-  1  some nodes would be kept out: upgrade or remove them first
+  0  no node would lose access
+  1  some nodes would lose access: upgrade or remove them first
   2  wrong usage, or the input cannot be read
 
 Examples:
@@ -22,17 +22,17 @@ Examples:
   portcullis kubelet plan --minimum 1.33.0 -f nodes.yaml
 `;
 
-/** What a node below the minimum cannot do, in the order of the consequences. */
+/** The effects of an enforced minimum on nodes below it. */
 const EFFECTS = [
   'Leases are not renewed: the node becomes NotReady, and its pods are evicted.',
   'Pods are not read: no pod starts on the node, and the status of its pods is not updated.',
-  'Secrets and config maps are not read: running pods keep their old values.',
-  'Certificates are not renewed, and tokens of service accounts are not issued.',
+  'Secrets and ConfigMaps are not read: running pods keep their old values.',
+  'Certificates are not renewed, and service account tokens are not issued.',
 ];
 
 const CONTROL_PLANE = ['control-plane', 'master'];
 
-/** Lists the nodes that a minimum kubelet version would keep out. */
+/** Lists the nodes that would lose access with a minimum kubelet version. */
 export const command = defineCommand({
   details: DETAILS,
   options: {
@@ -58,7 +58,7 @@ export const command = defineCommand({
         ? []
         : [`Control plane nodes are among them: ${controlPlane.map(({ name }) => name).join(', ')}.`]),
       ...(compareMinimums(minimum.text, minimums.enforced) < 0
-        ? [`The minimum ${minimums.enforced} is enforced: ${minimum.text} is lower, and admits older kubelets.`]
+        ? [`The minimum ${minimums.enforced} is enforced: ${minimum.text} is lower and permits older kubelets.`]
         : []),
     ];
     const effects = lost.length === 0 ? [] : EFFECTS;
@@ -71,7 +71,7 @@ export const command = defineCommand({
         : [`On nodes below the minimum:\n${effects.map((line) => `  ${line}\n`).join('')}`]),
       ...notes.map((note) => `${note}\n`),
       ...assumptionBlocks(assumptions),
-      `${style('bold', `${lost.length} of ${printCount(nodes.length, 'node')} would be kept out by the minimum ${minimum.text}, with ${printCount(lostPods, 'pod')}`)}\n`,
+      `${style('bold', `${lost.length} of ${printCount(nodes.length, 'node')} (${printCount(lostPods, 'pod')}) would lose access with the minimum ${minimum.text}`)}\n`,
     ]);
     return lost.length === 0 ? EXIT.passed : EXIT.violations;
   },

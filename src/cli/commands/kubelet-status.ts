@@ -10,10 +10,10 @@ const DETAILS = `
 Shows the minimum kubelet version and the nodes with older kubelets:
 
   requested  the minimum in nodes.config.openshift.io/cluster, or in the settings
-  enforced   the minimum of the authorization webhook. It follows a higher request when all nodes meet it
-  rendered   the minimum from which feature gates are computed. It is never higher than the enforced one
+  enforced   the minimum that is enforced. It is raised to the requested minimum when all nodes meet that
+  rendered   the minimum from which feature gates are computed. It never exceeds the enforced minimum
 
-Nodes are compared with the higher one of the requested and the enforced minimum.
+Nodes are compared with the higher of the requested and the enforced minimum.
 
 Exit codes:
   0  no minimum is set, or all nodes meet it
@@ -26,7 +26,7 @@ Examples:
   portcullis kubelet status -f cluster-dump/
 `;
 
-/** Shows the minimum kubelet version, and which nodes meet it. */
+/** Shows the minimum kubelet version and the nodes below it. */
 export const command = defineCommand({
   details: DETAILS,
   options: kubeletOptions,

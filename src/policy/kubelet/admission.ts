@@ -1,12 +1,12 @@
-/** Admission with the minimum kubelet version: of the configuration of nodes, of nodes, and of requests for certificates. */
+/** Compares nodes with the minimum kubelet version, and reviews writes of `nodes.config.openshift.io`. */
 import { forbiddenField, invalidValue, type FieldError } from '../../kube/field-error.ts';
 import { compareBytes, quote } from '../../kube/text.ts';
 import { findKubeletProblem, parseMinimum, type KubeletProblem, type MinimumVersion } from './version.ts';
 
-/** The part of a Node that the minimum concerns. */
+/** The fields of a Node that are compared with the minimum. */
 export interface NodeState {
   readonly name: string;
-  /** The kubelet version that the node reports; empty if there is none. */
+  /** The kubelet version that the node reports; empty if the node reports none. */
   readonly kubeletVersion: string;
   /** True if the kubelet has reported the condition `Ready`. */
   readonly hasReadyCondition: boolean;
@@ -47,7 +47,7 @@ export function compareNodes(
   return { violations, skipped };
 }
 
-/** The part of `nodes.config.openshift.io/cluster` that is reviewed. Absent texts are empty. */
+/** The reviewed fields of `nodes.config.openshift.io/cluster`. Absent fields are empty strings. */
 export interface NodesConfig {
   readonly name: string;
   readonly minimumKubeletVersion: string;
@@ -56,13 +56,13 @@ export interface NodesConfig {
 
 export interface NodesConfigReview {
   readonly config: NodesConfig;
-  /** The previous state; absent for a new object. */
+  /** The stored object; absent on CREATE. */
   readonly old?: NodesConfig | undefined;
-  /** All nodes; absent until they are known. */
+  /** All nodes; absent until the store has read them. */
   readonly nodes: readonly NodeState[] | undefined;
-  /** An unchanged minimum is not compared with the nodes. */
+  /** True if an unchanged minimum is not compared with the nodes. */
   readonly ratchet: boolean;
-  /** Nodes that have not reported a version yet violate the minimum. */
+  /** True if nodes that have not reported a version violate the minimum. */
   readonly strictNodes: boolean;
 }
 
@@ -72,7 +72,7 @@ interface FieldReview {
 }
 
 /**
- * Reviews a write of the configuration of nodes. Its status is not reviewed.
+ * Reviews a write of `nodes.config.openshift.io`. Writes of its status are not reviewed.
  * @see https://github.com/openshift/kubernetes/blob/master/openshift-kube-apiserver/admission/customresourcevalidation/node/validate_node_config.go
  */
 export function reviewNodesConfig(review: NodesConfigReview): FieldReview {
@@ -127,7 +127,7 @@ function reviewMinimum({ config, old, nodes, ratchet, strictNodes }: NodesConfig
 }
 
 const NO_FINDINGS: FieldReview = { errors: [], warnings: [] };
-const NOT_REPORTED = 'it has not reported a kubelet version and is not compared with minimumKubeletVersion';
+const NOT_REPORTED = 'no kubelet version reported yet; not compared with minimumKubeletVersion';
 
 function minimumError(value: string, { type, message }: KubeletProblem): FieldError {
   return type === 'outdated' ? forbiddenField(FIELD, message) : invalidValue(FIELD, value, message);

@@ -1,12 +1,12 @@
 /**
- * The authorizer of the minimum kubelet version: it denies the requests of nodes with an older kubelet, and has no opinion
- * about all others. It never allows a request.
+ * The authorizer of the minimum kubelet version. It denies requests of nodes with an older kubelet and has no opinion on all
+ * other requests. It never allows a request.
  */
 import { quote } from '../../kube/text.ts';
 import type { NodeState } from './admission.ts';
 import { findKubeletProblem, type MinimumVersion } from './version.ts';
 
-/** The attributes of a request on a resource. Absent texts are empty. */
+/** The attributes of a resource request. Absent attributes are empty strings. */
 export interface ResourceAttributes {
   readonly verb: string;
   readonly group: string;
@@ -19,22 +19,22 @@ export interface ResourceAttributes {
 export interface AccessRequest {
   readonly username: string;
   readonly groups: readonly string[];
-  /** Absent for a request that is not for a resource, such as `/version`. */
+  /** Absent for a non-resource request, such as `/version`. */
   readonly resource?: ResourceAttributes | undefined;
 }
 
 /**
- * `strict`: the decisions of OpenShift. `recoverable`: a node may also create a Node and patch its own Node, so that it can
- * register, and report the version of its kubelet after an upgrade.
+ * `strict`: the decisions of OpenShift. `recoverable`: nodes may also create Nodes and patch their own Node, so that they can
+ * register, and report a new kubelet version after an upgrade.
  */
 export type AuthorizerMode = 'strict' | 'recoverable';
 
-/** The state on which decisions depend. */
+/** The input of a decision in addition to the request. */
 export interface AuthorizerState {
-  /** The enforced minimum; absent: none. */
+  /** The enforced minimum; absent if none is enforced. */
   readonly minimum: MinimumVersion | undefined;
   readonly mode: AuthorizerMode;
-  /** Returns a node by its name. Absent until all nodes are known. */
+  /** Returns a node by its name. Absent until the store has read all nodes. */
   readonly findNode?: ((name: string) => NodeState | undefined) | undefined;
 }
 
@@ -43,13 +43,13 @@ type NoOpinionCause = 'no-minimum' | 'exempt' | 'not-a-node' | 'recoverable' | '
 /** Why the authorizer denies a request. */
 type DenialCause = 'not-synced' | 'node-not-found' | 'unknown-version' | 'outdated';
 
-/** The decision. A denial has a reason, or an error if the version of the kubelet is not known. */
+/** A denial has a reason, or an error if the kubelet version is not known. */
 export type AuthorizerDecision =
   | { readonly decision: 'NoOpinion'; readonly cause: NoOpinionCause }
   | { readonly decision: 'Deny'; readonly cause: DenialCause; readonly reason?: string; readonly error?: string };
 
 /**
- * Decides about a request.
+ * Decides whether the minimum kubelet version denies a request.
  * @see https://github.com/openshift/kubernetes/blob/master/openshift-kube-apiserver/authorization/minimumkubeletversion/minimum_kubelet_version.go
  */
 export function authorizeKubelet(request: AccessRequest, state: AuthorizerState): AuthorizerDecision {
@@ -83,13 +83,13 @@ function denyWithError(cause: DenialCause, error: string): AuthorizerDecision {
   return { decision: 'Deny', cause, error };
 }
 
-/** Requests that every user may send as far as the minimum is concerned. */
+/** True for requests that are never denied, whatever the kubelet version. */
 function isExempt({ group, resource, verb }: ResourceAttributes): boolean {
   if (group === '' && resource === 'nodes') return verb === 'get' || verb === 'update';
   return group === 'authorization.k8s.io' && resource === 'subjectaccessreviews';
 }
 
-/** Requests with which a node registers, or reports the version of an upgraded kubelet. */
+/** True for requests by which a node registers, or reports the version of an upgraded kubelet. */
 function isRecovery({ group, resource, verb, subresource, name }: ResourceAttributes, node: string): boolean {
   if (group !== '' || resource !== 'nodes') return false;
   if (verb === 'create') return subresource === '';
@@ -99,7 +99,7 @@ function isRecovery({ group, resource, verb, subresource, name }: ResourceAttrib
 const NODE_PREFIX = 'system:node:';
 const NODE_GROUP = 'system:nodes';
 
-/** Returns the name of the node that a user is, which may be empty, and undefined for another user. */
+/** Returns the node name of a node user, which may be empty; `undefined` for other users. */
 export function nodeName({ username, groups }: Pick<AccessRequest, 'username' | 'groups'>): string | undefined {
   if (!username.startsWith(NODE_PREFIX) || !groups.includes(NODE_GROUP)) return undefined;
   return username.slice(NODE_PREFIX.length);
@@ -114,8 +114,8 @@ export interface AccessReviewStatus {
 }
 
 /**
- * Returns the status of the reply, or undefined if the caller must try again. API servers cache statuses and ignore
- * `evaluationError`.
+ * Returns the status of the response, or `undefined` if the API server must retry. API servers cache the status and ignore
+ * `evaluationError`, so that `reason` contains the error, too.
  */
 export function accessReviewStatus(decision: AuthorizerDecision): AccessReviewStatus | undefined {
   if (decision.decision === 'NoOpinion') return { allowed: false };

@@ -1,16 +1,16 @@
-/** Rendering of feature gates: a gate that needs a kubelet version is on only if the cluster enforces that version. */
+/** Renders feature gates: a gate that requires a kubelet version is enabled only if the cluster enforces that version. */
 import { deepEqual } from '../../kube/equality.ts';
 import { quote, sortedSet } from '../../kube/text.ts';
 import type { FeatureGate, Result } from '../../kube/types.ts';
 import { compareKubeletVersions, parseVersion } from './version.ts';
 
-/** The lowest version of a component. */
+/** The minimum version of a component. */
 export interface ComponentVersion {
   readonly component: string;
   readonly version: string;
 }
 
-/** The names of gates by their state. */
+/** Names of gates by state. */
 export interface GateLists {
   readonly enabled: readonly string[];
   readonly disabled: readonly string[];
@@ -23,7 +23,7 @@ export interface GateEntry {
   readonly requiredMinimumComponentVersions?: readonly ComponentVersion[];
 }
 
-/** The gates of one version of the platform. */
+/** The gates of one OpenShift version. */
 export interface GateBlock {
   readonly version: string;
   readonly enabled: readonly GateEntry[];
@@ -38,13 +38,13 @@ export type GateRequirements = ReadonlyMap<string, readonly ComponentVersion[]>;
 export interface GateInput {
   /** The version whose block is rendered. */
   readonly version: string;
-  /** The versions whose blocks are kept. */
+  /** The other versions whose blocks are kept. */
   readonly history: readonly string[];
-  /** `''` is `Default`. */
+  /** The empty string means `Default`. */
   readonly featureSet: string;
   /** The lists of `spec.customNoUpgrade`. */
   readonly custom?: GateLists | undefined;
-  /** The minimum kubelet version to render; `''` for none. */
+  /** The minimum kubelet version to render; empty if there is none. */
   readonly minimum: string;
   /** The gates of each known feature set. */
   readonly sets: ReadonlyMap<string, GateLists>;
@@ -54,15 +54,15 @@ export interface GateInput {
 }
 
 export interface GateRendering {
-  /** The rendered block, and then the blocks that are kept. */
+  /** The rendered block, followed by the blocks that are kept. */
   readonly status: readonly [GateBlock, ...GateBlock[]];
   /** True if the status differs from the current one. */
   readonly isChanged: boolean;
-  /** Gates that are on although kubelets may be older than they require. */
+  /** Enabled gates whose required kubelet version is not enforced. */
   readonly warnings: readonly string[];
 }
 
-/** The requirements that OpenShift assigned to gates which its API does not describe. */
+/** The requirements that OpenShift assigned to gates without `requiredMinimumComponentVersions`. */
 export const GATE_REQUIREMENTS: GateRequirements = new Map(
   ['ProcMountType', 'UserNamespacesPodSecurityStandards', 'UserNamespacesSupport'].map((name) => [
     name,
@@ -73,20 +73,20 @@ export const GATE_REQUIREMENTS: GateRequirements = new Map(
 const CUSTOM = 'CustomNoUpgrade';
 const DEFAULT = 'Default';
 
-/** Gates of these feature sets are turned off and on by their requirements. Gates in preview are always on. */
+/** The feature sets whose gates depend on their requirements. The gates of preview feature sets are always enabled. */
 const FILTERED: ReadonlySet<string> = new Set([DEFAULT, 'OKD']);
 
 /** The gates of a feature set before their requirements are evaluated. */
 interface BaseGates {
-  /** Gates that are on regardless of their requirements. */
+  /** Gates that are enabled regardless of their requirements. */
   readonly forced: readonly string[];
-  /** Gates of which those with a requirement are on if it is met, and the others as listed. */
+  /** Gates with a requirement are enabled if it is met; the others keep their listed state. */
   readonly filtered: GateLists;
   /** All gates of the result. */
   readonly known: readonly string[];
 }
 
-/** Renders the gates of a version. Returns an error for an unknown feature set and for contradictory lists. */
+/** Renders the gates of a version. Returns an error for an unknown feature set and for a gate in both custom lists. */
 export function renderFeatureGates(input: GateInput): Result<GateRendering> {
   const { version, history, minimum, requirements, status: current } = input;
   const base = findBase(input);
@@ -126,7 +126,7 @@ function findBase({ featureSet, custom, sets }: GateInput): Result<BaseGates> {
   };
 }
 
-/** The lists of the user, completed by the gates of the feature set `Default`. */
+/** The custom lists, completed by the gates of the feature set `Default`. */
 function findCustomBase(custom: GateLists, defaults: GateLists | undefined): Result<BaseGates> {
   const both = custom.enabled.find((gate) => custom.disabled.includes(gate));
   if (both !== undefined) return { error: `trying to enable and disable ${quote(both)}` };
@@ -137,7 +137,7 @@ function findCustomBase(custom: GateLists, defaults: GateLists | undefined): Res
   return { value: { forced: custom.enabled, filtered, known } };
 }
 
-/** Without a minimum no requirement is met. Minimums exist only for kubelets. */
+/** Without a minimum, no requirement is met. Only kubelets have a minimum. */
 export function meetsRequirements(required: readonly ComponentVersion[], minimum: string): boolean {
   const enforced = parseVersion(minimum);
   return required.every(({ component, version }) => {

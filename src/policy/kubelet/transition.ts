@@ -1,14 +1,15 @@
 /**
  * Changes of the minimum kubelet version. Three values are kept: the requested minimum, the enforced one, and the rendered one,
- * from which feature gates are computed. The rendered minimum never exceeds the enforced one, so that a feature that needs
- * newer kubelets is on only while older ones are kept out. `''` is no minimum, and lower than every version.
+ * from which feature gates are computed. The rendered minimum never exceeds the enforced one, so that a feature that requires
+ * newer kubelets is enabled only while older kubelets are denied. The empty string means no minimum; it compares as lower
+ * than every version.
  */
 import type { ConditionState } from '../../kube/conditions.ts';
 import { compareBytes, summarizeNames } from '../../kube/text.ts';
 import { compareNodes, type NodeState, type NodeViolation } from './admission.ts';
 import { compareKubeletVersions, parseMinimum, parseVersion } from './version.ts';
 
-/** Negative if the first minimum is lower. A text that is not a version is no minimum. */
+/** Negative if the first minimum is lower. An invalid version counts as no minimum. */
 export function compareMinimums(a: string, b: string): number {
   const [first, second] = [parseVersion(a), parseVersion(b)];
   if ('error' in first || 'error' in second) return Number('value' in first) - Number('value' in second);
@@ -20,17 +21,17 @@ export function renderMinimum(requested: string, enforced: string): string {
   return compareMinimums(requested, enforced) < 0 ? requested : enforced;
 }
 
-/** The minimum that nodes are reported against: the higher of both, because nodes below either one lose access. */
+/** The minimum with which reports compare nodes: the higher of both, since nodes below either one lose access. */
 export function reportedMinimum(requested: string, enforced: string): string {
   return compareMinimums(requested, enforced) > 0 ? requested : enforced;
 }
 
-/** A group of nodes that get their configuration together. */
+/** A group of nodes that share a configuration. */
 export interface Pool {
   readonly name: string;
   /** Identify the configuration of each node, or of the pool. After a restart or an update the identity is another one. */
   readonly members: readonly { readonly id: string; readonly isReady: boolean }[];
-  /** True if the pool is known to run the rendered minimum. */
+  /** True if an administrator has confirmed that the pool runs the rendered minimum. */
   readonly isConfirmed?: boolean;
 }
 
@@ -58,16 +59,16 @@ interface MinimumInput {
   readonly pools: readonly Pool[];
 }
 
-/** The next state, and what a change waits for. */
+/** The next state, and the nodes and pools that delay a change. */
 export interface MinimumPlan {
   readonly state: MinimumState;
-  /** The nodes that do not meet a higher minimum. While there are any, it is not enforced. */
+  /** The nodes that do not meet the requested higher minimum, which is enforced only when there are none. */
   readonly blocking: readonly NodeViolation[];
   /** The pools in which no node runs the lower rendered minimum yet. */
   readonly waiting: readonly string[];
 }
 
-/** Plans one step. Each step depends on the current values only, so that a new leader continues where the last one stopped. */
+/** Plans one step. A step depends on the current state only, so that a new leader continues a change. */
 export function planMinimum(input: MinimumInput): MinimumPlan {
   const { requested, state, nodes, strictNodes } = input;
   const { enforced } = state;
@@ -81,7 +82,7 @@ export function planMinimum(input: MinimumInput): MinimumPlan {
   return { state: { enforced: blocking.length > 0 ? enforced : requested, rendered }, blocking, waiting: [] };
 }
 
-/** Features that need the higher minimum go off first. Older kubelets are admitted when each pool has picked that up. */
+/** Features that require the higher minimum are disabled first. The enforced minimum follows when every pool runs without them. */
 function planLowering({ requested, state, pools }: MinimumInput, rendered: string): MinimumPlan {
   const isNewRendering = compareMinimums(state.rendered, rendered) > 0;
   const baseline = isNewRendering ? pools.map(toBaseline) : state.baseline;
@@ -94,14 +95,14 @@ function toBaseline({ name, members }: Pool): PoolBaseline {
   return { name, members: members.map(({ id }) => id) };
 }
 
-/** True for a pool without nodes, and if a ready node has a configuration that is newer than the baseline. */
+/** True for a pool without nodes, and for a pool with a ready node whose configuration is newer than the baseline. */
 function hasPickedUp({ name, members, isConfirmed = false }: Pool, baseline: readonly PoolBaseline[]): boolean {
   if (isConfirmed || members.length === 0) return true;
   const known = new Set(baseline.find((pool) => pool.name === name)?.members);
   return members.some(({ id, isReady }) => isReady && !known.has(id));
 }
 
-/** Why a requested minimum is not used. */
+/** The reason why a requested minimum is not used. */
 export type RequestProblem = 'InvalidMinimum' | 'MinimumNotFound';
 
 interface ProgressInput {
@@ -112,7 +113,7 @@ interface ProgressInput {
   readonly confirmation: string;
 }
 
-/** The condition `Progressing`; undefined without a minimum. */
+/** Returns the condition `Progressing`; `undefined` without a minimum. */
 export function describeProgress({
   requested,
   problem,
@@ -145,7 +146,7 @@ function progressing(status: 'True' | 'False', reason: string, message: string):
   return { type: 'Progressing', status, reason, message };
 }
 
-/** The condition `KubeletsMeetMinimum`. */
+/** Returns the condition `KubeletsMeetMinimum`. */
 export function describeNodes(minimum: string, violations: readonly NodeViolation[], total: number): ConditionState {
   const type = 'KubeletsMeetMinimum';
   if (violations.length === 0) {
@@ -159,7 +160,7 @@ export function describeNodes(minimum: string, violations: readonly NodeViolatio
 
 const ROLE_PREFIX = 'node-role.kubernetes.io/';
 
-/** The names of the pools of a node by its labels, sorted; without a role `<none>`, as kubectl prints it. */
+/** Returns the sorted roles of a node; `<none>` for a node without a role, as kubectl prints it. */
 export function nodePools(labels: Readonly<Record<string, string>> | undefined): readonly string[] {
   const roles = Object.keys(labels ?? {})
     .filter((key) => key.startsWith(ROLE_PREFIX))

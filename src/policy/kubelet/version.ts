@@ -2,7 +2,7 @@
 import { quote } from '../../kube/text.ts';
 import type { Result } from '../../kube/types.ts';
 
-/** Major, minor and patch. The pre-release and the build are validated only. */
+/** Major, minor and patch. Pre-release and build metadata are validated, but not compared. */
 export type KubeletVersion = readonly bigint[];
 
 const MAX_UINT64 = 2n ** 64n - 1n;
@@ -36,13 +36,13 @@ export function parseVersion(text: string): Result<KubeletVersion> {
   return error === undefined ? { value } : { error };
 }
 
-/** A minimum kubelet version as it was submitted, and its numbers. */
+/** A minimum kubelet version as submitted, and parsed. */
 export interface MinimumVersion {
   readonly text: string;
   readonly version: KubeletVersion;
 }
 
-/** Parses a minimum kubelet version. An empty text means that there is no minimum. */
+/** Parses a minimum kubelet version. The empty string means no minimum. */
 export function parseMinimum(text: string): Result<MinimumVersion | undefined> {
   if (text === '') return { value: undefined };
   const parsed = parseVersion(text);
@@ -50,13 +50,13 @@ export function parseMinimum(text: string): Result<MinimumVersion | undefined> {
   return { error: `failed to parse submitted version ${text} ${parsed.error}` };
 }
 
-/** Why a kubelet does not meet a minimum: its version is lower, or it is not a version. */
+/** The reason why a kubelet does not meet a minimum. `unknown`: its version cannot be parsed. */
 export interface KubeletProblem {
   readonly type: 'outdated' | 'unknown';
   readonly message: string;
 }
 
-/** Compares the version that a node reports with a minimum. Returns undefined for a version that is not lower. */
+/** Compares a reported version with a minimum. Returns `undefined` if it is not lower. */
 export function findKubeletProblem(reported: string, minimum: MinimumVersion): KubeletProblem | undefined {
   const parsed = parseKubeletVersion(reported);
   if ('error' in parsed) {
@@ -87,7 +87,7 @@ function parseNumber(name: string, text: string): bigint | string {
 
 function parseUint(text: string): bigint | string {
   if (text === '') return 'strconv.ParseUint: parsing "": invalid syntax';
-  // Numbers of 64 bits have at most 20 digits. Longer texts are slow to convert.
+  // 64-bit numbers have at most 20 digits. Converting much longer strings is slow.
   const value = text.length > 20 ? undefined : BigInt(text);
   return value !== undefined && value <= MAX_UINT64
     ? value

@@ -22,8 +22,8 @@ export const KUBELET_CONFIG: WebhookRegistration = {
 };
 
 /**
- * Creates the webhook that denies a minimum kubelet version that nodes do not meet, and changes of the worker latency profile
- * that are too large.
+ * Creates the webhook that denies a minimum kubelet version that nodes do not meet, and changes between the extreme worker
+ * latency profiles.
  * @param kubelet absent without the feature: the webhook allows all requests
  */
 export function createKubeletConfigWebhook(kubelet: KubeletScope | undefined): Webhook {
@@ -51,7 +51,7 @@ function decide(request: AdmissionRequest, kubelet: KubeletScope): Decision {
   return errors.length > 0 ? deny(invalid({ group, kind }, config.name, errors), { warnings }) : allow({ warnings });
 }
 
-/** Reads an object of unchecked types. The schema of the API server has rejected fields of other types. */
+/** Reads the fields of an object that is not validated. API servers reject other types by the schema. */
 function readConfig(object: unknown): NodesConfig {
   const { metadata, spec }: JsonObject = isObject(object) ? object : {};
   const read = (holder: unknown, field: string): string => {

@@ -7,7 +7,7 @@ import { nodeName } from '../../policy/kubelet/authorizer.ts';
 import { findKubeletProblem, type MinimumVersion } from '../../policy/kubelet/version.ts';
 import { rule, type Webhook } from '../webhook.ts';
 
-/** A CEL expression of the reported version. */
+/** Returns the CEL expression for the kubelet version that a Node reports. */
 function reportedVersion(object: string): string {
   return `(has(${object}.status) && has(${object}.status.nodeInfo) ? ${object}.status.nodeInfo.kubeletVersion : '')`;
 }
@@ -66,7 +66,7 @@ function decide(request: AdmissionRequest, minimum: MinimumVersion, kubelet: Kub
   const node = nodeState(isObject(object) ? object : {}, kubelet.settings());
   const problem = node.isExempt ? undefined : findKubeletProblem(node.kubeletVersion, minimum);
   const facts = { node: user, kubelet: problem?.type ?? (node.isExempt ? 'exempt' : 'sufficient') };
-  // A node must be able to report its version.
+  // Reports are never denied: an upgraded kubelet must be able to report its version.
   if (problem === undefined || isReport) return allow({ facts });
   return deny(forbidden(resource, node.name, problem.message), { facts });
 }

@@ -15,7 +15,7 @@ const CONFIGURATION = { kind: 'ValidatingWebhookConfiguration', name: 'psa.portc
 const SIGNERS: readonly string[] = ['kubernetes.io/kube-apiserver-client-kubelet', 'kubernetes.io/kubelet-serving'];
 const LEASES = 'kube-node-lease';
 
-/** The check of certificate requests. Their signer is immutable. */
+/** The review of certificate requests. Their signer is immutable. */
 export const KUBELET_CERTIFICATES: WebhookRegistration = {
   name: 'certificates.kubelet.portcullis.dev',
   path: PATH,
@@ -31,7 +31,7 @@ export const KUBELET_CERTIFICATES: WebhookRegistration = {
   isNamespaced: false,
 };
 
-/** The check of heartbeats and mirror pods. A node cannot create other pods. */
+/** The review of node Leases and mirror pods. A node cannot create other pods. */
 export const KUBELET_NODE_WRITES: WebhookRegistration = {
   name: 'writes.kubelet.portcullis.dev',
   path: PATH,
@@ -51,8 +51,8 @@ export const KUBELET_NODE_WRITES: WebhookRegistration = {
 };
 
 /**
- * Creates the webhook that denies writes of nodes with a kubelet below the minimum: requests for certificates, and where API
- * servers cannot have an authorization webhook, Leases and mirror pods. A node without a Node object is not judged.
+ * Creates the webhook that denies writes of nodes with a kubelet below the minimum: certificate requests, and, for API servers
+ * without the authorization webhook, Leases and mirror pods. Requests of nodes without a Node object are allowed.
  * @param kubelet absent without the feature: the webhook allows all requests
  */
 export function createKubeletWritesWebhook(kubelet: KubeletScope | undefined): Webhook {
@@ -66,7 +66,7 @@ export function createKubeletWritesWebhook(kubelet: KubeletScope | undefined): W
   };
 }
 
-/** The conditions of the registrations, and the settings, which may have changed since the registration. */
+/** Checks the match conditions of the registrations again, and the settings, which may have changed since. */
 function isChecked(request: AdmissionRequest, kubelet: KubeletScope): boolean {
   const { resource, operation, namespace, subResource = '', object } = request;
   const { certificates, nodeWrites } = kubelet.settings().admission;
