@@ -1,6 +1,7 @@
-/** The life cycle of Helm releases and of overlays on a cluster without nodes: the replicas never start. */
+/** The life cycle of Helm releases and of overlays on a cluster without nodes: replicas run only as processes of a test. */
 import assert from 'node:assert/strict';
 import { cp, readFile, writeFile } from 'node:fs/promises';
+import { createServer } from 'node:net';
 import { join } from 'node:path';
 import { after, before, suite, test } from 'node:test';
 import { VERSION } from '../../src/cli/command.ts';
@@ -11,8 +12,10 @@ import {
   webhookConfigurations,
   type Profile,
 } from '../../src/install/index.ts';
-import { ASSETS, startControlPlane, type ControlPlane } from '../support/control-plane/index.ts';
-import { create } from '../support/control-plane/installation.ts';
+import type { JsonObject } from '../../src/kube/types.ts';
+import { responseObject } from '../support/answers.ts';
+import { ASSETS, createSystem, startControlPlane, type ControlPlane } from '../support/control-plane/index.ts';
+import { create, replicaArguments } from '../support/control-plane/installation.ts';
 import { eventually } from '../support/eventually.ts';
 import { CHART, runHelm, withoutHelm } from '../support/helm.ts';
 import { createKubectl, hasKubectl } from '../support/kubectl.ts';
@@ -38,6 +41,19 @@ function names(kind: string, profile: Profile): readonly string[] {
 }
 
 const DEFINITIONS = names('CustomResourceDefinition', 'default').join(' ');
+
+const CONFIGURATIONS = 'validatingwebhookconfigurations,mutatingwebhookconfigurations';
+const DEPLOYMENTS = '/apis/apps/v1/%/deployments';
+
+interface Service {
+  readonly spec?: { readonly clusterIP: string };
+}
+
+/** A reason to skip tests of the Service, at whose port this process has to listen on loopback. */
+const withoutPort = await new Promise<string | false>((resolve) => {
+  const server = createServer().once('error', () => resolve('this process may not listen at the port 443 of loopback'));
+  server.listen(443, `127.1.${process.pid & 255}.1`, () => server.close(() => resolve(false)));
+});
 
 suite('a Helm release', { skip: withoutHelm === false ? needed : withoutHelm }, () => {
   let plane: ControlPlane;
@@ -82,7 +98,7 @@ suite('a Helm release', { skip: withoutHelm === false ? needed : withoutHelm }, 
     assert.equal(status, 1);
     assert.match(stderr, /release first failed, and has been uninstalled due to atomic being set/);
     assert.equal(succeeds('list', '--all', '--namespace=security', '--short'), '');
-    assert.deepEqual(await list('validatingwebhookconfigurations,mutatingwebhookconfigurations'), []);
+    assert.deepEqual(await list(CONFIGURATIONS), []);
   });
 
   test('an uninstall deletes the webhooks, although no replica ever started', async () => {
@@ -96,7 +112,7 @@ suite('a Helm release', { skip: withoutHelm === false ? needed : withoutHelm }, 
     }
     const output = succeeds('uninstall', 'first', '--namespace=security');
     assert.match(output, /These resources were kept due to the resource policy:/);
-    assert.deepEqual(await list('validatingwebhookconfigurations,mutatingwebhookconfigurations'), []);
+    assert.deepEqual(await list(CONFIGURATIONS), []);
     await eventually(async () => {
       const { status, text } = await create(plane.admin, POD);
       assert.equal(status, 201, text);
@@ -153,6 +169,67 @@ Or let the other tool update them: --set crds.install=false`,
     succeeds('uninstall', 'second', '--namespace=other');
     assert.deepEqual(await list('customresourcedefinitions'), []);
   });
+
+  const read = async (path: string): Promise<JsonObject> => responseObject(await plane.admin.send('GET', path));
+  const installed = (resource: string): Promise<JsonObject> =>
+    read(`${resource.replace('%', 'namespaces/portcullis')}/portcullis`);
+
+  test('an upgrade changes settings while replicas run behind the Service', { skip: withoutPort }, async (t) => {
+    const values = ['--namespace=portcullis', '--create-namespace', '--set=image.registry=registry.example.com'];
+    succeeds('install', 'third', chart, ...values);
+    const { spec } = (await installed('/api/v1/%/services')) as Service;
+    const deployment = await installed(DEPLOYMENTS);
+    const system = await createSystem(plane, {
+      host: spec?.clusterIP ?? '',
+      port: 443,
+      objectsFor: () => [deployment],
+    });
+    t.after(() => system.stop());
+    await create(plane.admin, {
+      apiVersion: 'discovery.k8s.io/v1',
+      kind: 'EndpointSlice',
+      metadata: {
+        name: 'portcullis-1',
+        namespace: 'portcullis',
+        labels: { 'kubernetes.io/service-name': 'portcullis' },
+      },
+      addressType: 'IPv4',
+      endpoints: [{ addresses: ['10.0.0.7'] }],
+      ports: [],
+    });
+    await system.scale(1);
+    await eventually(async () => assert.equal((await list(CONFIGURATIONS)).length, 4), 30_000);
+    const patch = '{"spec":{"podSecurity":{"defaults":{"warn":"restricted"}}}}';
+    const patched = await kubectl(['patch', 'portcullisconfiguration', 'cluster', '--type=merge', '-p', patch]);
+    assert.equal(patched.code, 0, patched.stderr);
+
+    const levels = 'settings.podSecurity.defaults.enforce=baseline,settings.podSecurity.defaults.warn=privileged';
+    succeeds('upgrade', 'third', chart, '--namespace=portcullis', '--reuse-values', `--set=${levels}`);
+    const [old] = system.replicas;
+    await system.scale(1, { args: replicaArguments([await installed(DEPLOYMENTS)]) });
+    if (old) await system.retire(old);
+    await eventually(async () => {
+      const settings = await read('/apis/config.portcullis.dev/v1alpha1/portcullisconfigurations/cluster');
+      assert.deepEqual(settings['spec'], { podSecurity: { defaults: { enforce: 'baseline', warn: 'restricted' } } });
+      const { status, text } = await create(plane.admin, { ...POD, spec: { ...POD.spec, hostNetwork: true } });
+      assert.equal(status, 403, text);
+      assert.match(text, /admission webhook \\"psa\.portcullis\.dev\\" denied the request: /);
+      const path = '{.webhooks[?(@.failurePolicy=="Fail")].name}';
+      const { stdout } = await kubectl([
+        'get',
+        'validatingwebhookconfiguration',
+        'psa.portcullis.dev',
+        `-o=jsonpath=${path}`,
+      ]);
+      assert.equal(stdout, 'psa.portcullis.dev');
+    }, 30_000);
+    const kubeconfig = await plane.kubeconfigFor('admin', ['system:masters']);
+    const { stdout } = await runProgram(['doctor', '-o', 'json', `--kubeconfig=${kubeconfig}`]);
+    const { findings } = JSON.parse(stdout) as { readonly findings: readonly Record<string, string>[] };
+    const problems = findings.filter(({ severity }) => severity === 'problem' || severity === 'warning');
+    // The Deployment has no pods.
+    assert.deepEqual([...new Set(problems.map(({ check }) => check))], ['replicas']);
+  });
 });
 
 suite('a change to another overlay', { skip: needed }, () => {
@@ -180,7 +257,6 @@ suite('a change to another overlay', { skip: needed }, () => {
     return lines.filter((line) => line !== '').map((name) => name.replace(/^.*\//, ''));
   };
 
-  const WEBHOOKS = 'validatingwebhookconfigurations,mutatingwebhookconfigurations';
   const ROLES = names('ClusterRole', 'openshift').toSorted();
   const REGISTERED = [
     ...names('ValidatingWebhookConfiguration', 'openshift'),
@@ -200,7 +276,7 @@ suite('a change to another overlay', { skip: needed }, () => {
     for (const { fix } of findings) await kubectl(...fix.replace(/^kubectl /, '').split(' '));
     assert.deepEqual(await remaining(), []);
     assert.deepEqual(await list('clusterroles'), ROLES);
-    assert.deepEqual(await list(WEBHOOKS), REGISTERED);
+    assert.deepEqual(await list(CONFIGURATIONS), REGISTERED);
   });
 
   test('deletes them with an ApplySet, as docs/install.md describes', async () => {
@@ -209,7 +285,7 @@ suite('a change to another overlay', { skip: needed }, () => {
     assert.ok((await list('clusterroles')).length > ROLES.length);
     await apply('openshift', ...set);
     assert.deepEqual(await list('clusterroles'), ROLES);
-    assert.deepEqual(await list(WEBHOOKS), REGISTERED);
+    assert.deepEqual(await list(CONFIGURATIONS), REGISTERED);
     const definitions = names('CustomResourceDefinition', 'openshift').toSorted();
     assert.deepEqual(await list('customresourcedefinitions'), definitions);
   });

@@ -2,14 +2,17 @@
 import assert from 'node:assert/strict';
 import { after, afterEach, before, beforeEach, suite, test } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
+import { readDocuments } from '../../src/config/yaml.ts';
 import { isObject, type JsonObject } from '../../src/kube/types.ts';
 import { responseMessage, responseObject } from '../support/answers.ts';
 import { createSystem, startControlPlane, type ControlPlane, type System } from '../support/control-plane/index.ts';
-import { apply, create, localObjects, remove } from '../support/control-plane/installation.ts';
+import { apply, create, find, remove, replicaArguments } from '../support/control-plane/installation.ts';
 import { eventually } from '../support/eventually.ts';
 import { runProgram } from '../support/memory-io.ts';
 
 const CONFIGURATIONS = '/apis/admissionregistration.k8s.io/v1';
+const SETTINGS = '/apis/config.portcullis.dev/v1alpha1/portcullisconfigurations/cluster';
+const DEPLOYMENT = '/apis/apps/v1/namespaces/portcullis/deployments/portcullis';
 const MERGE = { 'content-type': 'application/merge-patch+json' };
 const POD = { metadata: { name: 'loop' }, spec: { containers: [{ name: 'c', image: 'registry.example.com/c:1' }] } };
 
@@ -129,11 +132,28 @@ suite('webhooks', () => {
     assert.deepEqual(await stopLoop(), []);
   });
 
-  test('an upgrade denies nothing but what the settings deny', async () => {
+  test('an upgrade keeps settings and webhooks, and denies nothing but what the settings deny', async () => {
+    const readState = async () => [
+      responseObject(await plane.admin.send('GET', SETTINGS))['spec'],
+      await readWebhooks(),
+    ];
+    const deployment = JSON.stringify(find(system.objects, 'Deployment', 'portcullis'));
+    await apply(plane.admin, [
+      JSON.parse(deployment.replace(/"image":"[^"]+"/, '"image":"example.com/old:1"')) as JsonObject,
+    ]);
+    const before = await readState();
     const stopEnforced = createPods(plane, 'enforced');
-    await apply(plane.admin, localObjects(system.port));
+    const kubeconfig = await plane.kubeconfigFor('admin', ['system:masters']);
+    const { code, stdout, stderr } = await runProgram(['upgrade', `--kubeconfig=${kubeconfig}`]);
+    assert.equal(code, 0, stderr);
+    assert.match(stderr, /^changed: image: example\.com\/old:1 -> \S+\nnew: nothing$/m);
+    await apply(
+      plane.admin,
+      readDocuments(stdout, 'upgrade').documents.map(({ value }) => value as JsonObject),
+    );
+    const args = replicaArguments([responseObject(await plane.admin.send('GET', DEPLOYMENT))]);
     for (const old of system.replicas) {
-      await system.scale(1);
+      await system.scale(1, { args });
       await system.retire(old);
     }
     await system.settled(2);
@@ -143,6 +163,7 @@ suite('webhooks', () => {
       denials.join('\n'),
     );
     assert.deepEqual(await stopLoop(), []);
+    assert.deepEqual(await readState(), before);
   });
 
   test('without a replica, only enforced namespaces fail closed', async () => {

@@ -25,6 +25,8 @@ export interface Balancer {
 }
 
 export interface BalancerOptions {
+  /** Default: 127.0.0.1. */
+  readonly host?: string;
   /** Default: a free port. */
   readonly port?: number;
   /** Period of the readiness probes. */
@@ -34,7 +36,7 @@ export interface BalancerOptions {
 /** Starts a balancer. Backends receive connections after their first successful probe. */
 export async function startBalancer(
   replicas: readonly Backend[] = [],
-  { port = 0, periodMs = 200 }: BalancerOptions = {},
+  { host = '127.0.0.1', port = 0, periodMs = 200 }: BalancerOptions = {},
 ): Promise<Balancer> {
   let backends: readonly Backend[] = [];
   let ready: readonly Backend[] = [];
@@ -87,7 +89,7 @@ export async function startBalancer(
   };
   use(replicas);
 
-  await new Promise<void>((resolve) => server.listen(port, '127.0.0.1', resolve));
+  await new Promise<void>((resolve, reject) => server.once('error', reject).listen(port, host, resolve));
   return {
     port: (server.address() as AddressInfo).port,
     use,

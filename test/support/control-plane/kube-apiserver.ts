@@ -252,7 +252,8 @@ async function apiserverArgs(credentials: Credentials, port: number, etcdPort: n
     '--service-account-issuer=https://kubernetes.default.svc',
     `--service-account-key-file=${accountPublicKey}`,
     `--service-account-signing-key-file=${accountKey}`,
-    '--service-cluster-ip-range=10.0.0.0/24',
+    // Addresses of loopback that no other control plane uses, where tests can listen.
+    `--service-cluster-ip-range=127.${port >> 8}.${port & 255}.0/24`,
     '--allow-privileged=true',
     `--audit-policy-file=${await write('audit-policy.yaml', AUDIT_POLICY)}`,
     `--audit-log-path=${join(folder, 'audit.log')}`,

@@ -203,6 +203,8 @@ const QUICK = [
 ];
 
 export interface SystemOptions {
+  /** Address of the load balancer. Default: 127.0.0.1. */
+  readonly host?: string;
   /** Port of the load balancer. Default: a free port. */
   readonly port?: number;
   /** Additional arguments of each replica. Default: short delays. */
@@ -227,7 +229,7 @@ export async function createSystem(plane: ControlPlane, options: SystemOptions =
     await balancer?.waitForReady(count);
   };
   const start: System['start'] = async (more, given = {}) => {
-    balancer ??= await startBalancer([], { port });
+    balancer ??= await startBalancer([], { host: options.host ?? '127.0.0.1', port });
     const all = { ...given, args: [...args, ...(given.args ?? [])] };
     const started = await Promise.all(Array.from({ length: more }, () => startReplica(plane, all)));
     use([...replicas, ...started]);
