@@ -111,19 +111,14 @@ function hasStatus(version: JsonObject): boolean {
 function customRules(version: JsonObject): KindRules {
   const schema = versionSchema(version);
   const validate = compileSchema(schema);
-  const rules = itemsAt(schema, 'x-kubernetes-validations').map(({ rule, message }) => ({
-    program: compileExpression(String(rule), ['self']),
-    message: String(message),
-  }));
+  const rules = compileRules(schema);
   const customErrors = (object: ApiObject): FieldError[] => {
     const isValid = validate(object);
     const errors = isValid ? [] : (validate.errors ?? []).filter(({ schemaPath }) => !IN_BRANCH.test(schemaPath));
     if (errors.length > 0) return errors.map(toFieldError);
     // In CEL, a member that is null counts as absent.
-    const self = toCelValue(withoutNulls(object));
-    return rules
-      .filter(({ program }) => !program.ok || program.run({ self }) !== true)
-      .map(({ message }): FieldError => ({ type: 'FieldValueInvalid', path: '<nil>', detail: message }));
+    const present = withoutNulls(object);
+    return rules.flatMap((rule) => applyRule(rule, present));
   };
   return {
     generation: 'counted',
@@ -139,6 +134,34 @@ function customRules(version: JsonObject): KindRules {
     validateCreate: customErrors,
     validateUpdate: customErrors,
   };
+}
+
+interface Rule {
+  /** The fields to the value of the rule; empty for the object itself. */
+  readonly path: readonly string[];
+  readonly program: ReturnType<typeof compileExpression>;
+  readonly message: string;
+}
+
+/** The rules of a schema and of its fields. Rules of items of lists and of values of maps are not evaluated. */
+function compileRules(schema: JsonObject, path: readonly string[] = []): readonly Rule[] {
+  const own = itemsAt(schema, 'x-kubernetes-validations').map(({ rule, message }) => ({
+    path,
+    program: compileExpression(String(rule), ['self']),
+    message: String(message),
+  }));
+  const fields = Object.keys(objectAt(schema, 'properties')).flatMap((name) =>
+    compileRules(objectAt(schema, 'properties', name), [...path, name]),
+  );
+  return [...own, ...fields];
+}
+
+/** A rule of an absent field is not evaluated. */
+function applyRule({ path, program, message }: Rule, object: unknown): readonly FieldError[] {
+  const value = at(object, ...path);
+  if (value === undefined || (program.ok && program.run({ self: toCelValue(value) }) === true)) return [];
+  if (path.length > 0) return [invalidValue(path.join('.'), value, message)];
+  return [{ type: 'FieldValueInvalid', path: '<nil>', detail: message }];
 }
 
 /** Removes the fields that the schema does not contain, and returns their paths. */
