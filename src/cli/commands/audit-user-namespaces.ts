@@ -5,6 +5,7 @@ import {
   type AuditFinding,
   type Severity,
   auditUserNamespaces,
+  SKEW_RELEASES,
 } from '../../policy/rollout/user-namespace-audit.ts';
 import {
   assumptionBlocks,
@@ -25,7 +26,7 @@ import {
   selectedNamespace,
   selectionOptions,
 } from '../inventory/inventory.ts';
-import { flag } from '../options.ts';
+import { flag, oneOf, option } from '../options.ts';
 import { rbacObjects } from '../scc-grants.ts';
 
 /** Controllers come before their pods, because they would create the pods again, and pods before grants. */
@@ -92,9 +93,12 @@ export const command = defineCommand({
     ...selectionOptions,
     'include-completed': flag({ help: 'Include completed pods' }),
     'include-mirror': flag({ help: 'Include mirror pods of static pods' }),
+    target: option('RELEASE', oneOf(SKEW_RELEASES), undefined, {
+      help: `OpenShift release of the API servers after the change: ${SKEW_RELEASES.join(', ')}. Nodes are findings only if these API servers rely on user namespaces that the kubelet ignores`,
+    }),
     output: outputOption(DATA_AND_TABLE),
   },
-  async run({ output, ...options }, _operands, io) {
+  async run({ output, target, ...options }, _operands, io) {
     const only = selectedNamespace(options);
     const { store, assumptions } = await readInventory(options, io, { kinds: KINDS, only });
     if (only !== undefined) findNamespace(store, only);
@@ -108,6 +112,7 @@ export const command = defineCommand({
       nodes: store.list('Node'),
       rbac: rbacObjects(store),
       include,
+      target,
     });
     const findings = all.filter(({ namespace = only }) => only === undefined || namespace === only);
     const summary = summarizeFindings(findings);

@@ -5,7 +5,7 @@ import { NAMESPACE_RANGE_ANNOTATIONS, POD_SCC_ANNOTATIONS, type SecurityContextC
 import { compareBytes, quote } from '../../kube/text.ts';
 import type { Kind, KubeObject, Namespace, Node, Pod, PodLike } from '../../kube/types.ts';
 import { INSTALLATION, PART_OF, PART_OF_LABEL } from '../../kube/well-known.ts';
-import { compareKubeletVersions, parseKubeletVersion } from '../kubelet/version.ts';
+import { compareKubeletVersions, parseKubeletVersion, type KubeletVersion } from '../kubelet/version.ts';
 import { decodePod, fieldPath, type ContainerFields, type PodFields } from '../pod/pod.ts';
 import { printPolicy, resolvePolicies } from '../psa/policy.ts';
 import { evaluatePod } from '../pss/evaluate.ts';
@@ -62,6 +62,8 @@ export interface AuditInput {
   readonly rbac: RbacObjects;
   /** Pods that are skipped by default: completed pods, and mirror pods of static pods. */
   readonly include: readonly ('completed' | 'mirror')[];
+  /** The OpenShift release of the API servers after the change. Absent: all kubelets before 1.30 are findings. */
+  readonly target?: string | undefined;
 }
 
 /**
@@ -80,7 +82,9 @@ export function auditUserNamespaces(input: AuditInput): readonly AuditFinding[] 
       .flatMap((pod) => auditPod(pod, guarded, byName.get(pod.metadata?.namespace))),
     ...sources.flatMap((source) => auditSource(source, guarded)),
     ...auditGrants(guarded, input.rbac),
-    ...(namespaces.length === 0 || namespaces.some(isRelaxed) ? input.nodes.flatMap(auditNode) : []),
+    ...(namespaces.length === 0 || namespaces.some(isRelaxed)
+      ? input.nodes.flatMap((node) => auditNode(node, input.target))
+      : []),
   ].sort(compareFindings);
 }
 
@@ -310,14 +314,46 @@ function printSubject({ kind, name, namespace }: SubjectName): string {
 /** The oldest kubelet that rejects a pod instead of running it without its user namespace. */
 const OLDEST_SAFE_KUBELET = '1.30.0';
 
-function auditNode(node: Node): readonly AuditFinding[] {
+/** How a kubelet and an API server handle user namespaces together. `bad`: the kubelet ignores what the API server relies on. */
+type Skew = 'ok' | 'ok-no relaxation' | 'ok-no idmap in kernel' | 'bad' | 'N/A';
+
+/** The OpenShift releases whose API servers are compared with kubelets. Release 4.14 has Kubernetes 1.27. */
+export const SKEW_RELEASES = ['4.14', '4.15', '4.16', '4.17', '4.18'] as const;
+
+/** The skew of each release of kubelets with the API servers of `SKEW_RELEASES`. */
+const SKEW: Readonly<Record<string, readonly Skew[]>> = {
+  '4.14': ['ok-no relaxation', 'ok-no relaxation', 'bad', 'bad', 'N/A'],
+  '4.15': ['ok-no relaxation', 'ok-no relaxation', ...Array<Skew>(3).fill('ok-no idmap in kernel')],
+  '4.16': ['ok-no relaxation', 'ok-no relaxation', 'ok', 'ok-no idmap in kernel', 'ok-no idmap in kernel'],
+  '4.17': ['ok-no relaxation', 'ok', 'ok', 'ok', 'ok'],
+  '4.18': ['N/A', 'ok', 'ok', 'ok', 'ok'],
+};
+
+/** Returns the skew of two OpenShift releases, and whether it is safe; `undefined`: the pair is not supported. */
+export function findSkew(
+  kubelet: string,
+  apiServer: string,
+): { readonly skew: Skew; readonly isSafe: boolean | undefined } {
+  const column = SKEW_RELEASES.findIndex((release) => release === apiServer);
+  const skew = SKEW[kubelet]?.[column] ?? 'N/A';
+  return { skew, isSafe: skew === 'N/A' ? undefined : skew !== 'bad' };
+}
+
+/** The OpenShift 4 release of a kubelet, whose minor version is 13 less than that of Kubernetes. */
+function openshiftRelease([, minor = 0n]: KubeletVersion): string {
+  return `4.${minor - 13n}`;
+}
+
+function auditNode(node: Node, target: string | undefined): readonly AuditFinding[] {
   const version: unknown = node.status?.nodeInfo?.kubeletVersion;
   // A node that has not registered yet runs no pods.
   if (typeof version !== 'string' || version === '') return [];
   const minimum = parseKubeletVersion(OLDEST_SAFE_KUBELET);
   const kubelet = parseKubeletVersion(version);
   const isSafe = 'value' in kubelet && 'value' in minimum && compareKubeletVersions(kubelet.value, minimum.value) >= 0;
-  if (isSafe) return [];
+  const hasSafeSkew =
+    target !== undefined && 'value' in kubelet && findSkew(openshiftRelease(kubelet.value), target).isSafe === true;
+  if (isSafe || hasSafeSkew) return [];
   const problem = 'error' in kubelet ? `${version} cannot be parsed (${kubelet.error})` : `is ${version}`;
   const reason = `kubelets before ${OLDEST_SAFE_KUBELET} run pods without the user namespace that they request`;
   return [finding('UN006', { kind: 'Node', object: node }, `kubelet version ${problem}; ${reason}`)];

@@ -18,7 +18,7 @@ import { pod as anyPod } from '../scc/arbitrary.ts';
 type Labels = Readonly<Record<string, string>>;
 
 /** The objects of a cluster in addition to the standard ones. */
-interface Given extends Partial<Pick<AuditInput, 'sources' | 'include'>> {
+interface Given extends Partial<Pick<AuditInput, 'sources' | 'include' | 'target'>> {
   readonly pods?: readonly {
     readonly name?: string;
     readonly namespace?: string;
@@ -37,11 +37,12 @@ interface Given extends Partial<Pick<AuditInput, 'sources' | 'include'>> {
 const STANDARD = STANDARD_SCCS.map(({ scc }) => scc);
 
 /** One line for each finding. */
-function audit({ pods = [], namespaces = [], kubelet, rbac = {}, sccs, sources = [], include = [] }: Given) {
+function audit({ pods = [], namespaces = [], kubelet, rbac = {}, sccs, sources = [], include = [], target }: Given) {
   const node = { metadata: { name: 'n1' }, status: { nodeInfo: { kubeletVersion: kubelet } } } as unknown as Node;
   const findings = auditUserNamespaces({
     sources,
     include,
+    target,
     sccs: sccs?.map(sccWith) ?? STANDARD,
     namespaces: namespaces.map(namespaceWith),
     pods: pods.map(
