@@ -2,6 +2,11 @@
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import { createStore } from '../../src/cluster/store.ts';
+import { createObservable } from '../../src/config/settings.ts';
+import { readDocuments } from '../../src/config/yaml.ts';
+import { kubeletMinimum } from '../../src/controllers/kubelet-minimum.ts';
+import type { DevCluster } from '../../src/dev-cluster/index.ts';
+import { controlPlaneFiles } from '../../src/install/control-plane.ts';
 import { decodeSettings } from '../../src/config/portcullis-configuration.ts';
 import type { Decision, Denied } from '../../src/kube/admission.ts';
 import type { FieldError } from '../../src/kube/field-error.ts';
@@ -24,7 +29,7 @@ import {
   type MinimumVersion,
 } from '../../src/policy/kubelet/version.ts';
 import { psaLevel } from '../../src/policy/rollout/scc-level.ts';
-import { auditUserNamespaces } from '../../src/policy/rollout/user-namespace-audit.ts';
+import { auditUserNamespaces, findSkew } from '../../src/policy/rollout/user-namespace-audit.ts';
 import { createSccSet, findCandidates } from '../../src/policy/scc/order.ts';
 import { evaluatePod, type Version } from '../../src/policy/pss/index.ts';
 import {
@@ -33,15 +38,12 @@ import {
   STANDARD_SCCS,
 } from '../../src/policy/scc/standard.ts';
 import { createKubeletConfigWebhook } from '../../src/server/webhooks/kubelet-config.ts';
-import { installCrds } from '../support/controllers.ts';
+import { createController, createTestSettings, installCrds, runController } from '../support/controllers.ts';
 import { startEmptyCluster } from '../support/dev-cluster.ts';
 import { area, readCases, skip, testAreas, type Area, type Case } from '../support/conformance/cases.ts';
 import { createPodContext, laxScc, namespaceWith, podErrors } from '../support/scc.ts';
 
-/** Areas without a check. */
-const OUT_OF_SCOPE: readonly string[] = ['authorization-modes', 'config-observer', 'crd-schema', 'skew'];
-
-const STORED_AREA = 'scc-user-namespace-default';
+const NODES_CONFIG_PATH = '/apis/config.openshift.io/v1/nodes';
 const SCCS_PATH = '/apis/security.openshift.io/v1/securitycontextconstraints';
 
 const STANDARD = new Map(STANDARD_SCCS.map(({ scc }) => [scc.metadata?.name, scc]));
@@ -298,6 +300,34 @@ function levelErrors({ userNamespaceLevel, hostUsers }: LevelInput): readonly st
   return errors.map((error) => error.replace(/^\./, ''));
 }
 
+interface ModesExpect {
+  readonly config: { readonly apiServerArguments: { readonly 'authorization-mode': readonly string[] } };
+}
+
+/**
+ * The authorizers that `install --profile=control-plane` configures, without the webhook if it has no opinion about an old
+ * node. OpenShift's operator writes its list of modes in the same order. The product never writes the configuration of
+ * OpenShift's API servers, which the operator would restore, so that the other fields of its configuration are not compared.
+ */
+function effectiveAuthorizers(hasMinimum: boolean): readonly string[] {
+  const { text = '' } = controlPlaneFiles('image').find(({ path }) => path === 'authz/authorization.yaml') ?? {};
+  const [document] = readDocuments(text, 'authorization.yaml').documents;
+  const { authorizers } = document?.value as { readonly authorizers: readonly { readonly type: string }[] };
+  const old = { name: 'old', kubeletVersion: '1.29.0' };
+  const { decision } = authorize(
+    {
+      modes: [],
+      minimum: hasMinimum ? '1.30.0' : '',
+      cacheSynced: true,
+      nodes: [old],
+      request: { user: { name: 'system:node:old', groups: ['system:nodes'] } },
+    },
+    'strict',
+  );
+  const types = authorizers.map(({ type }) => (type === 'Webhook' ? 'MinimumKubeletVersion' : type));
+  return types.filter((type) => type !== 'MinimumKubeletVersion' || decision === 'Deny');
+}
+
 const AREAS: Readonly<Record<string, Area>> = {
   authorizer: area<AuthorizerInput, Omit<AuthorizerResult, 'error'> & { readonly errorContains: string }>(
     (input, { decision, reason, errorContains }) => {
@@ -408,6 +438,19 @@ const AREAS: Readonly<Record<string, Area>> = {
     const { reason = '', detail = '' } = found ?? {};
     assert.deepEqual({ allowed: found === undefined, reason, detail }, expected);
   }),
+  skew: area<{ readonly kubelet: string; readonly apiServer: string }, unknown>(({ kubelet, apiServer }, expected) => {
+    const { skew, isSafe = null } = findSkew(kubelet, apiServer);
+    assert.deepEqual({ cell: skew, relaxationSafe: isSafe }, expected);
+  }),
+  'authorization-modes': area<{ readonly featureOn: boolean }, ModesExpect>(({ featureOn }, { config }) => {
+    const modes = config.apiServerArguments['authorization-mode'];
+    const isShared = (mode: string): boolean => mode === 'MinimumKubeletVersion' || mode === 'Node';
+    assert.deepEqual(effectiveAuthorizers(featureOn).filter(isShared), modes.filter(isShared));
+    // Group system:masters and scopes are no authorizers of a plain API server.
+    const others = ['MinimumKubeletVersion', 'Scope', 'SystemMasters'];
+    const required = modes.filter((mode) => !others.includes(mode));
+    assert.deepEqual(new Set(required).difference(new Set(effectiveAuthorizers(featureOn))), new Set());
+  }),
   'downgrade-audit': area<{ readonly pod: JsonObject }, unknown>(({ pod }, expected) => {
     const one = buildPod(pod);
     const findings = auditUserNamespaces({
@@ -430,26 +473,93 @@ const AREAS: Readonly<Record<string, Area>> = {
 
 const cases = readCases<readonly Case[]>('kubelet/cases.json', []);
 
+/** Areas that are compared with the controllers and the schemas of a development cluster. */
+const CLUSTER_AREAS = ['scc-user-namespace-default', 'crd-schema', 'config-observer'] as const;
+const isClusterArea = (area: string): boolean => CLUSTER_AREAS.some((one) => one === area);
+
+interface ObserverInput {
+  readonly existing: { readonly minimumKubeletVersion?: string } | null;
+  readonly specMinimum: string;
+  readonly featureOn: boolean;
+}
+
+const BY_TEST = { fieldManager: 'test' };
+
+/** Requests a minimum in `nodes.config.openshift.io/cluster`, and returns the minimum that the controller enforces. */
+async function observeMinimum(cluster: DevCluster, { existing, specMinimum, featureOn }: ObserverInput) {
+  const { value: defaults } = createTestSettings({});
+  const settings = createObservable({ ...defaults, kubelet: { ...defaults.kubelet, isOn: featureOn } });
+  const { minimumKubeletVersion: minimumVersion } = existing ?? {};
+  const metadata = { name: 'cluster' };
+  await cluster.create('PortcullisConfiguration', { metadata, spec: {} }, BY_TEST);
+  const status = { kubelet: minimumVersion === undefined ? {} : { minimumVersion } };
+  await cluster.applyStatus('PortcullisConfiguration', { metadata, status }, { fieldManager: kubeletMinimum.name });
+  await cluster.create('NodesConfig', { metadata, spec: { minimumKubeletVersion: specMinimum } }, BY_TEST);
+  const running = runController(createController(kubeletMinimum, { settings }), cluster);
+  await running.idle();
+  await running.stop();
+  assert.deepEqual(running.errors(), []);
+  return cluster.store.get('PortcullisConfiguration', 'cluster')?.status?.kubelet?.minimumVersion;
+}
+
 suite('kubelets and user namespaces', { skip }, () => {
   testAreas(
-    cases.filter((one) => one.area !== STORED_AREA && !OUT_OF_SCOPE.includes(one.area)),
+    cases.filter(({ area }) => !isClusterArea(area)),
     AREAS,
   );
+  const casesOf = <I, E>(name: (typeof CLUSTER_AREAS)[number]) =>
+    cases.filter(({ area }) => area === name) as readonly (Case & { readonly input: I; readonly expect: E })[];
 
-  const defaults = cases.filter((one) => one.area === STORED_AREA);
-  test(`${STORED_AREA}: ${defaults.length} cases, compared with the CRD of SCCs`, async (t) => {
+  const defaults = casesOf<LevelInput, unknown>('scc-user-namespace-default');
+  test(`scc-user-namespace-default: ${defaults.length} cases, compared with the CRD of SCCs`, async (t) => {
     const { cluster, admin, stop } = await startEmptyCluster();
     t.after(stop);
     await installCrds(cluster);
     for (const [index, { name, input, expect }] of defaults.entries()) {
       await t.test(name, async () => {
-        const { userNamespaceLevel, ...fields } = { ...STANDARD.get('restricted-v2'), ...(input as LevelInput) };
+        const { userNamespaceLevel, ...fields } = { ...STANDARD.get('restricted-v2'), ...input };
         const level = userNamespaceLevel === null ? {} : { userNamespaceLevel };
         const scc = { ...fields, ...level, metadata: { name: `scc-${index}` } };
         const { status, body } = await admin.send('POST', SCCS_PATH, scc);
         assert.equal(status, 201);
         const stored = (body as SecurityContextConstraints).userNamespaceLevel;
         assert.deepEqual({ stored }, expect);
+      });
+    }
+  });
+
+  const schemas = casesOf<{ minimumKubeletVersion: string | null }, { valid: boolean; messageContains?: string }>(
+    'crd-schema',
+  );
+  test(`crd-schema: ${schemas.length} cases, compared with the CRD of --nodes-config`, async (t) => {
+    const { cluster, admin, stop } = await startEmptyCluster();
+    t.after(stop);
+    await installCrds(cluster);
+    for (const { name, input, expect } of schemas) {
+      await t.test(name, async () => {
+        const { minimumKubeletVersion } = input;
+        const spec = minimumKubeletVersion === null ? {} : { minimumKubeletVersion };
+        const answer = await admin.send('POST', `${NODES_CONFIG_PATH}?dryRun=All`, {
+          metadata: { name: 'cluster' },
+          spec,
+        });
+        assert.equal(answer.status, expect.valid ? 201 : 422, answer.text);
+        assert.ok(answer.text.includes(expect.messageContains ?? ''), answer.text);
+      });
+    }
+  });
+
+  const observed = casesOf<ObserverInput, { readonly observed: { readonly minimumKubeletVersion?: string } }>(
+    'config-observer',
+  );
+  test(`config-observer: ${observed.length} cases, compared with the controller of the minimum`, async (t) => {
+    const { cluster, stop } = await startEmptyCluster();
+    t.after(stop);
+    await installCrds(cluster);
+    for (const { name, input, expect } of observed) {
+      await t.test(name, async () => {
+        assert.equal(await observeMinimum(cluster, input), expect.observed.minimumKubeletVersion);
+        for (const kind of ['PortcullisConfiguration', 'NodesConfig'] as const) await cluster.remove(kind, 'cluster');
       });
     }
   });
