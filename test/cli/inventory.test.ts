@@ -245,6 +245,10 @@ describe('a cluster', () => {
       'no psaenforcementconfigs.config.openshift.io: the cluster does not serve them',
       'no portcullisconfigurations.config.portcullis.dev: the cluster does not serve them',
       'no featuregates.config.openshift.io: the cluster does not serve them',
+      'no clusterserviceversions.operators.coreos.com: the cluster does not serve them',
+      'no catalogsources.operators.coreos.com: the cluster does not serve them',
+      'no nodes.config.openshift.io: the cluster does not serve them',
+      'no machineconfigpools.machineconfiguration.openshift.io: the cluster does not serve them',
       'no reports.openreports.io: the cluster does not serve them',
     ]);
     assert.equal(store.list('SecurityContextConstraints').length, 13);

@@ -70,7 +70,7 @@ function withClusterFlags(finding: Finding, { kubeconfig, context }: Values<type
   if (finding.fix === undefined || flags === '') return finding;
   const fix = finding.fix
     .replaceAll(/(^|\| |&& )kubectl /g, (_all, separator: string) => `${separator}kubectl${flags} `)
-    .replace(/^portcullis [^#]*[^# ]/, (command) => `${command}${flags}`);
+    .replace(/^portcullis (?!.*--help)[^#]*[^# ]/, (command) => `${command}${flags}`);
   return { ...finding, fix };
 }
 
