@@ -1,5 +1,6 @@
 /**
- * `npm run bench [-- --only evaluate|assign|serve|scale|rollout] [--peer URL] [--json FILE]` runs benchmarks.
+ * `npm run bench [-- --only evaluate|assign|serve|scale|rollout] [--peer URL [--peer-pid PID]]
+ * [--json FILE]` runs benchmarks.
  */
 import { writeFile } from 'node:fs/promises';
 import { cpus } from 'node:os';
@@ -12,13 +13,18 @@ import { benchScale } from './scale.ts';
 import { benchServe } from './serve.ts';
 
 const { values } = parseArgs({
-  options: { only: { type: 'string' }, peer: { type: 'string' }, json: { type: 'string' } },
+  options: {
+    only: { type: 'string' },
+    peer: { type: 'string' },
+    'peer-pid': { type: 'string' },
+    json: { type: 'string' },
+  },
 });
 
 const parts: Readonly<Record<string, () => Promise<Row[]>>> = {
   evaluate: benchEvaluate,
   assign: benchAssign,
-  serve: () => benchServe(values.peer),
+  serve: () => benchServe({ peer: values.peer, peerPid: values['peer-pid'] ? Number(values['peer-pid']) : undefined }),
   scale: benchScale,
   rollout: benchRollout,
 };

@@ -33,7 +33,7 @@ async function overTls(): Promise<readonly Row[]> {
       ...(await Promise.all(subjects.map(readMemory))).flat(),
     ];
   } finally {
-    for (const { process: child } of subjects) child?.kill('SIGINT');
+    for (const { stop } of subjects) stop?.();
   }
 }
 

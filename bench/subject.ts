@@ -1,8 +1,10 @@
 /** The servers under load, and their CPU time and memory. */
-import { spawn, type ChildProcess } from 'node:child_process';
-import { open, readFile } from 'node:fs/promises';
+import { execFile, spawn, type ChildProcess } from 'node:child_process';
+import { open } from 'node:fs/promises';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { promisify } from 'node:util';
+import { readUsage } from '../test/support/process-usage.ts';
 import type { Target } from './load.ts';
 import type { Row } from './row.ts';
 
@@ -11,15 +13,28 @@ export interface Subject {
   readonly name: string;
   /** Returns the address for reviews of a path. */
   target(path: string): Target;
+  /** Absent for a peer whose process is unknown. */
+  readonly pid?: number | undefined;
   /** Absent for a peer. */
-  readonly process?: ChildProcess;
+  stop?(): void;
 }
 
 const HOST = '127.0.0.1';
 
+/** Builds the bundle in a folder. Returns the path of its script. */
+export async function buildBundle(folder: string): Promise<string> {
+  const dist = join(folder, 'dist');
+  const cwd = fileURLToPath(new URL('..', import.meta.url));
+  await promisify(execFile)(process.execPath, ['scripts/build.ts', dist], { cwd });
+  return join(dist, 'main.js');
+}
+
 /** Starts `portcullis serve` with the manifests of a folder and a log file in it. */
-export async function startServe(name: string, folder: string, level: string): Promise<Subject> {
-  const log = await open(join(folder, `${level}.log`), 'w');
+export async function startServe(
+  name: string,
+  { folder, main }: { readonly folder: string; readonly main: string },
+): Promise<Subject> {
+  const log = await open(join(folder, 'server.log'), 'w');
   const options = [
     '--dev-cluster',
     '--secure-port=0',
@@ -27,41 +42,42 @@ export async function startServe(name: string, folder: string, level: string): P
     '--health-probe-bind-address=127.0.0.1:0',
     `--cert-dir=${join(folder, 'certs')}`,
     `--manifests=${join(folder, 'cluster.yaml')}`,
-    `--log-level=${level}`,
   ];
-  const child = start(['../src/main.ts', 'serve', ...options], log.fd);
+  const child = start([main, 'serve', ...options], log.fd);
   const greeting = await firstOutput(child);
   await log.close();
   const port = /reviews at https:\/\/127\.0\.0\.1:(\d+)/.exec(greeting)?.[1];
   if (port === undefined) throw new Error(`the output contains no address: ${greeting}`);
-  return { name, target: (path) => ({ host: HOST, port: Number(port), path }), process: child };
+  return createSubject(name, child, Number(port));
 }
 
 /** Starts the bare server with the certificate of `portcullis serve`. */
 export async function startBare(folder: string): Promise<Subject> {
   const certs = join(folder, 'certs');
-  const child = start(['bare.ts', join(certs, 'tls.crt'), join(certs, 'tls.key')]);
-  const port = Number(await firstOutput(child));
-  return { name: 'bare Fastify', target: () => ({ host: HOST, port, path: '/' }), process: child };
+  const bare = await startServer('bare Fastify', ['bare.ts', join(certs, 'tls.crt'), join(certs, 'tls.key')]);
+  return { ...bare, target: () => bare.target('/') };
 }
 
 /** Starts a script of this folder that prints its port. */
-export async function startServer(name: string, args: readonly string[]): Promise<Subject> {
-  const child = start(args);
-  const port = Number(await firstOutput(child));
-  return { name, target: (path) => ({ host: HOST, port, path }), process: child };
+export async function startServer(name: string, [script = '', ...args]: readonly string[]): Promise<Subject> {
+  const child = start([fileURLToPath(new URL(script, import.meta.url)), ...args]);
+  return createSubject(name, child, Number(await firstOutput(child)));
+}
+
+function createSubject(name: string, child: ChildProcess, port: number): Subject {
+  const target = (path: string): Target => ({ host: HOST, port, path });
+  return { name, target, pid: child.pid, stop: () => child.kill('SIGINT') };
 }
 
 /** Returns another admission server at the URL of its webhook. */
-export function createPeer(url: string): Subject {
+export function createPeer(url: string, pid: number | undefined): Subject {
   const { hostname, port, pathname } = new URL(url);
   const target = { host: hostname, port: port === '' ? 443 : Number(port), path: pathname };
-  return { name: `peer ${url}`, target: () => target };
+  return { name: `peer ${url}`, target: () => target, pid };
 }
 
-function start([script = '', ...args]: readonly string[], stderr: number | 'inherit' = 'inherit'): ChildProcess {
-  const file = fileURLToPath(new URL(script, import.meta.url));
-  return spawn(process.execPath, [file, ...args], { stdio: ['ignore', 'pipe', stderr] });
+function start(args: readonly string[], stderr: number | 'inherit' = 'inherit'): ChildProcess {
+  return spawn(process.execPath, args, { stdio: ['ignore', 'pipe', stderr] });
 }
 
 function firstOutput(child: ChildProcess): Promise<string> {
@@ -72,17 +88,13 @@ function firstOutput(child: ChildProcess): Promise<string> {
 }
 
 /** Returns the CPU time of all threads of a process in microseconds; `undefined` if the system is not Linux. */
-export async function readCpuMicros({ process: child }: Subject): Promise<number | undefined> {
-  if (child?.pid === undefined || process.platform !== 'linux') return undefined;
-  const stat = await readFile(`/proc/${child.pid}/stat`, 'utf8');
-  const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
-  // Linux counts ticks of 10 ms.
-  return (Number(fields[11]) + Number(fields[12])) * 10_000;
+export async function readCpuMicros({ pid }: Subject): Promise<number | undefined> {
+  if (pid === undefined || process.platform !== 'linux') return undefined;
+  return (await readUsage(pid)).cpuSeconds * 1e6;
 }
 
 /** Returns a row with the resident memory of a process; no row if the system is not Linux. */
-export async function readMemory({ name, process: child }: Subject): Promise<readonly Row[]> {
-  if (child?.pid === undefined || process.platform !== 'linux') return [];
-  const status = await readFile(`/proc/${child.pid}/status`, 'utf8');
-  return [{ name: `${name}, RSS`, value: Number(/VmRSS:\s+(\d+)/.exec(status)?.[1]) / 1024, unit: 'MiB' }];
+export async function readMemory({ name, pid }: Subject): Promise<readonly Row[]> {
+  if (pid === undefined || process.platform !== 'linux') return [];
+  return [{ name: `${name}, RSS`, value: (await readUsage(pid)).rssMiB, unit: 'MiB' }];
 }
