@@ -23,7 +23,8 @@ export function withReviewedAccess(review: ReviewAccess): WithAccess {
   return async (decide: (canUse: CanUse) => SccDecision, context) => {
     const answers = new Map<string, boolean>();
     const untilMs = context.now() + remainingMs(context);
-    const leftMs = (): number => (context.signal?.aborted ? 0 : untilMs - context.now());
+    const signal = context.getSignal?.();
+    const leftMs = (): number => (signal?.aborted ? 0 : untilMs - context.now());
     do {
       const step = decideWithKnownAccess(decide, (question) => answers.get(accessQuestionKey(question)));
       if ('decision' in step) return step.decision;

@@ -23,7 +23,7 @@ import {
 } from './body.ts';
 import type { CallerTokens } from './caller-tokens.ts';
 import type { Connections } from './server.ts';
-import { isPostponed, type MaybePromise, type Postponed, type Webhook, type WebhookContext } from './webhook.ts';
+import { isPostponed, type MaybePromise, type Postponed, type Webhook } from './webhook.ts';
 
 export interface ReviewDeps {
   readonly webhooks: readonly Webhook[];
@@ -156,10 +156,15 @@ function createHandler(webhook: Webhook, deps: ReviewDeps, { connections, bodies
     const startMs = isRepeated ? arrivedMs : now();
     try {
       const timeoutMs = parseTimeout(request);
-      const outcome = webhook.decide(
-        review,
-        createContext({ reply, deps, arrivedMs, bodyBytes: body.length, timeoutMs, isRepeated }),
-      );
+      const outcome = webhook.decide(review, {
+        store,
+        now,
+        deadlineMs: timeoutMs === undefined ? undefined : arrivedMs + timeoutMs,
+        bodyBytes: body.length,
+        isRepeated,
+        // Not a getter: V8 keeps the closure of a getter, and thus the review, until the next full garbage collection.
+        getSignal: () => disconnectSignal(reply.raw),
+      });
       if (outcome instanceof Promise) return respondLater(reply, review, outcome, startMs);
       if (isPostponed(outcome)) return outcome;
       respondDecision(reply, review, outcome, startMs);
@@ -245,32 +250,6 @@ function createTimeoutParser(): (request: FastifyRequest) => number | undefined 
     if (typeof timeout !== 'string') return undefined;
     if (timeout !== last.text) last = { text: timeout, ms: parseDurationMs(timeout) || undefined };
     return last.ms;
-  };
-}
-
-interface ContextInput {
-  readonly reply: FastifyReply;
-  readonly deps: Pick<ReviewDeps, 'store' | 'now'>;
-  readonly arrivedMs: number;
-  readonly bodyBytes: number;
-  readonly timeoutMs: number | undefined;
-  readonly isRepeated: boolean;
-}
-
-function createContext(input: ContextInput): WebhookContext {
-  const { reply, deps, arrivedMs, bodyBytes, timeoutMs, isRepeated } = input;
-  const { store, now } = deps;
-  let signal: AbortSignal | undefined;
-  return {
-    store,
-    now,
-    deadlineMs: timeoutMs === undefined ? undefined : arrivedMs + timeoutMs,
-    bodyBytes,
-    isRepeated,
-    // Created on demand: only reviews that wait use it.
-    get signal() {
-      return (signal ??= disconnectSignal(reply.raw));
-    },
   };
 }
 

@@ -40,7 +40,8 @@ export function createWaitingRoom(limits = DEFAULT_LIMITS) {
 
 /** Does not poll: evaluates the condition after each change of the namespace. */
 function untilReady(context: WebhookContext, name: string, isReady: IsReady): Promise<void> {
-  const { store, signal } = context;
+  const { store } = context;
+  const signal = context.getSignal?.();
   return new Promise((resolve, reject) => {
     const end = (): void => {
       clearTimeout(timer);

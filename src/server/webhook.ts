@@ -8,8 +8,8 @@ export interface WebhookContext {
   readonly store: Store;
   /** When the API server stops waiting, in milliseconds of `now()`; absent if the request has no timeout. */
   readonly deadlineMs?: number | undefined;
-  /** Aborted when the connection closes before the response. */
-  readonly signal?: AbortSignal;
+  /** Creates a signal that is aborted when the connection closes before the response. */
+  getSignal?(): AbortSignal;
   /** Length of the request body. */
   readonly bodyBytes?: number;
   /** True for the decision after a wait. It does not wait again. */

@@ -288,7 +288,7 @@ suite('failed reviews deny access', () => {
     test('no further review after the client disconnects', async () => {
       const rig = createSlowRig('none');
       const controller = new AbortController();
-      const decision = rig.send('/scc/mutate', podRequest(PRIVILEGED), 15_000, { signal: controller.signal });
+      const decision = rig.send('/scc/mutate', podRequest(PRIVILEGED), 15_000, { getSignal: () => controller.signal });
       controller.abort();
       assert.equal((await decision).allowed, false);
       assert.ok(rig.reviews.length <= 16, `${rig.reviews.length}`);

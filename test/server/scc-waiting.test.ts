@@ -185,7 +185,7 @@ suite('limits of waiting reviews', () => {
   const MIB = 1024 * 1024;
   const cases: readonly {
     readonly name: string;
-    readonly client: Omit<SccClient, 'signal'>;
+    readonly client: Omit<SccClient, 'getSignal'>;
     /** Number of reviews that may wait. */
     readonly limit: number;
     readonly namespace?: Namespace;
@@ -208,7 +208,7 @@ suite('limits of waiting reviews', () => {
       if (namespace) rig.store.put('Namespace', namespace);
       const controller = new AbortController();
       const waiting = Array.from({ length: limit }, () =>
-        rig.send('/scc/mutate', CREATE, 15_000, { ...client, signal: controller.signal }),
+        rig.send('/scc/mutate', CREATE, 15_000, { ...client, getSignal: () => controller.signal }),
       );
       assert.ok(waiting.every((decision) => decision instanceof Promise));
       for (const path of ['/scc/mutate', '/scc/validate']) {
@@ -241,7 +241,9 @@ suite('limits of waiting reviews', () => {
 suite('disconnected clients', () => {
   test('end the wait', async () => {
     const controller = new AbortController();
-    const decision = createSccTestWebhooks().send('/scc/mutate', CREATE, 15_000, { signal: controller.signal });
+    const decision = createSccTestWebhooks().send('/scc/mutate', CREATE, 15_000, {
+      getSignal: () => controller.signal,
+    });
     const startMs = performance.now();
     controller.abort();
     assert.equal(denial(await decision), NOT_FOUND);

@@ -37,7 +37,7 @@ export interface SccTestWebhooks extends Omit<Recorder, 'logger'> {
 }
 
 /** The properties of a client connection. */
-export type SccClient = Pick<WebhookContext, 'signal' | 'bodyBytes'>;
+export type SccClient = Pick<WebhookContext, 'getSignal' | 'bodyBytes'>;
 
 export interface SccRigOptions {
   readonly settings?: Partial<SccSettings>;
