@@ -148,6 +148,8 @@ suite('hardening of pods of OLM by the webhook', () => {
     const annotations = { 'portcullis.dev/disable-security': 'true' };
     const forged = catalogPod({ annotations }, { grpcPodConfig: { securityContextConfig: 'legacy' } });
     assert.deepEqual((await review({}, forged)).patch, HARDENED);
+    const labels = { 'olm.catalogSource': 'cat', 'olm.managed': 'true', 'operatorframework.io/bundle-unpack-ref': 'b' };
+    assert.equal((await review({ catalog: LEGACY }, catalogPod({ labels }))).counted, 'hardened');
   });
 
   test('junk in securityContextConfig is no exception', async () => {

@@ -270,6 +270,8 @@ function addEmptyDir(state: Application, spec: JsonObject): JsonObject {
   const { emptyDir } = state.data;
   if (emptyDir === undefined) return spec;
   const mounted = new Set<unknown>();
+  const volumes: readonly unknown[] = Array.isArray(spec['volumes']) ? spec['volumes'] : [];
+  const name = volumeName(volumes);
   const addMount = (list: List): JsonObject => {
     const containers = spec[list];
     if (!Array.isArray(containers)) return {};
@@ -280,16 +282,22 @@ function addEmptyDir(state: Application, spec: JsonObject): JsonObject {
         const hasMount = mounts.some((one) => isObject(one) && isMountedAt(one, emptyDir));
         if (!isChanged || hasMount) return container;
         mounted.add(container);
-        return { ...container, volumeMounts: [...mounts, { name: VOLUME, mountPath: emptyDir }] };
+        return { ...container, volumeMounts: [...mounts, { name, mountPath: emptyDir }] };
       }),
     };
   };
   const lists = { ...addMount('initContainers'), ...addMount('containers') };
   if (mounted.size === 0) return spec;
-  const volumes: readonly unknown[] = Array.isArray(spec['volumes']) ? spec['volumes'] : [];
-  const hasVolume = volumes.some((one) => isObject(one) && one['name'] === VOLUME);
+  const hasVolume = volumes.some((one) => isObject(one) && one['name'] === name);
   state.changes.push('spec.volumes');
-  return { ...spec, ...lists, volumes: hasVolume ? volumes : [...volumes, { name: VOLUME, emptyDir: {} }] };
+  return { ...spec, ...lists, volumes: hasVolume ? volumes : [...volumes, { name, emptyDir: {} }] };
+}
+
+/** Returns the name of an emptyDir, or one that no volume has: a volume of another type may be shared, or not writable. */
+function volumeName(volumes: readonly unknown[]): string {
+  let name = VOLUME;
+  while (volumes.some((one) => isObject(one) && one['name'] === name && !isObject(one['emptyDir']))) name += '-0';
+  return name;
 }
 
 function isMountedAt({ mountPath }: JsonObject, directory: string): boolean {

@@ -61,12 +61,16 @@ export interface Recognized {
   readonly writesRootFilesystem?: boolean;
 }
 
-/** Returns the profile of a workload of OLM; `undefined` for any other workload. */
+/**
+ * Returns the profile of a workload of OLM; `undefined` for any other workload. The label of catalogs is last, since it can
+ * name a catalog whose pods are not hardened.
+ */
 export function recognizeWorkload(candidate: Candidate): Recognized | undefined {
-  const catalog = isCatalogPod(candidate);
-  if (catalog !== undefined) return { profile: catalog };
+  const controller = recognizeController(candidate);
+  if (controller !== undefined) return controller;
   if (isUnpackWorkload(candidate)) return { profile: 'bundle-unpack' };
-  return recognizeController(candidate);
+  const catalog = isCatalogPod(candidate);
+  return catalog && { profile: catalog };
 }
 
 function isCatalogPod({ kind, metadata = {}, containers }: Candidate): ProfileId | undefined {

@@ -122,6 +122,9 @@ suite('hardening of pods of OLM', () => {
     assert.deepEqual((bare.spec['containers'] as readonly JsonObject[])[0]?.['volumeMounts'], [
       { name: 'tmpfs', mountPath: '/tmp' },
     ]);
+    const volumes = [{ name: 'tmpfs', secret: { secretName: 's' } }];
+    const taken = harden({ containers: [container], volumes }, { profile: 'olm-controller' });
+    assert.deepEqual(taken.spec['volumes'], [...volumes, { name: 'tmpfs-0', emptyDir: {} }]);
     const mounted = { ...container, volumeMounts: [{ name: 'own', mountPath: '/tmp/' }] };
     assert.equal(harden({ containers: [mounted] }, { profile: 'olm-controller' }).spec['volumes'], undefined);
     const writing = harden({ containers: [container] }, { profile: 'olm-controller', writesRootFilesystem: true });
