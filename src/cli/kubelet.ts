@@ -6,6 +6,7 @@ import {
   requestedMinimum,
   type KubeletScope,
 } from '../cluster/kubelet.ts';
+import type { Scope } from '../cluster/live-cluster.ts';
 import type { Store } from '../cluster/store.ts';
 import { UserError } from '../config/files.ts';
 import type { KubeletSettings } from '../config/settings.ts';
@@ -54,13 +55,14 @@ export interface KubeletFacts {
   readonly assumptions: readonly string[];
 }
 
-/** Reads the objects of the kinds, the settings and the minimums. */
+/** Reads the objects of the kinds and of the optional scopes, the settings and the minimums. */
 export async function gatherKubelets(
   options: Values<typeof kubeletOptions>,
   io: Io,
   kinds: readonly Kind[],
+  scopes: readonly Scope[] = [],
 ): Promise<KubeletFacts> {
-  const optional = [{ kind: 'NodesConfig', name: NODES_CONFIG_NAME }] as const;
+  const optional = [{ kind: 'NodesConfig', name: NODES_CONFIG_NAME } as const, ...scopes];
   const { store, assumptions } = await readInventory(options, io, { kinds, optional });
   const { settings } = await findSettings({ config: options.config, store });
   const hasSettingsObject = options.config === undefined;

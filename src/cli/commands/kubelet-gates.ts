@@ -93,15 +93,18 @@ function isCustom({ spec }: FeatureGate): boolean {
   return spec?.featureSet === 'CustomNoUpgrade';
 }
 
+/** Optional, because most clusters do not serve the kind. */
+const GATES = [{ kind: 'FeatureGate' }] as const;
+
 /** Without `--minimum`, the minimum of manifests is that of the settings in the manifests. */
 async function gatherGates(values: Values<typeof options>, io: Io) {
   const isCluster = values.filename.length === 0;
-  const facts = values.minimum === undefined ? await gatherKubelets(values, io, ['FeatureGate']) : undefined;
-  const store =
-    facts?.store ?? (isCluster ? (await readInventory(values, io, { kinds: ['FeatureGate'] })).store : undefined);
-  const objects = isCluster ? (store?.list('FeatureGate') ?? []) : await readGates(values.filename, io);
+  const facts = values.minimum === undefined ? await gatherKubelets(values, io, [], GATES) : undefined;
+  const cluster = facts ?? (isCluster ? await readInventory(values, io, { kinds: [], optional: GATES }) : undefined);
+  const objects = isCluster ? (cluster?.store.list('FeatureGate') ?? []) : await readGates(values.filename, io);
   if (objects.length === 0) {
-    const fix = isCluster ? 'the cluster serves none: name a manifest with -f' : 'the manifests contain none';
+    const problem = cluster?.assumptions.join('; ') || 'the cluster has none';
+    const fix = isCluster ? `${problem}; name a manifest with -f` : 'the manifests contain none';
     throw new UserError(`no FeatureGate of ${getApiVersion('FeatureGate')}: ${fix}`);
   }
   const { requested = '', rendered = '' } = facts?.minimums ?? {};

@@ -3,9 +3,9 @@ import { CSV_SCOPE } from '../../cluster/live-cluster.ts';
 import type { Store } from '../../cluster/store.ts';
 import { getMetadataOwners } from '../../kube/managed-fields.ts';
 import { objectName } from '../../kube/resources.ts';
-import { compareBytes } from '../../kube/text.ts';
+import { compareBytes, summarizeNames } from '../../kube/text.ts';
 import type { Namespace } from '../../kube/types.ts';
-import { LABEL_SYNC_LABEL, OLM_MANAGED_ANNOTATION } from '../../kube/well-known.ts';
+import { CONFIGURATION_NAME, LABEL_SYNC_LABEL, OLM_MANAGED_ANNOTATION } from '../../kube/well-known.ts';
 import {
   decideLabeling,
   isCopied,
@@ -81,7 +81,7 @@ const HEADER = ['NAMESPACE', 'OPERATORS', 'LABEL', 'SET BY', 'ROW', 'STATE', 'NE
 function printStatus(one: NamespaceStatus): readonly string[] {
   const cells = [
     one.namespace,
-    one.operators.join(','),
+    summarizeNames(one.operators, 3),
     one.label === undefined ? '' : JSON.stringify(one.label),
     one.labelManagers.join(','),
     one.row,
@@ -97,6 +97,13 @@ function printOptOut(statuses: readonly NamespaceStatus[]): readonly string[] {
   return [
     `To opt out, for example the namespace ${first.namespace}:\n${first.optOut.map((one) => `  ${one}\n`).join('')}`,
   ];
+}
+
+/** Returns why the auto-labeler is idle, according to the replicas. */
+function explainIdle(store: Store): string {
+  const { conditions = [] } = store.get('PortcullisConfiguration', CONFIGURATION_NAME)?.status ?? {};
+  const condition = conditions.find(({ type, reason }) => type === 'OLMAvailable' && reason !== 'Installed');
+  return condition ? `${condition.reason}: ${condition.message}.\n` : '';
 }
 
 const DETAILS = `
@@ -133,6 +140,10 @@ export const command = defineCommand({
     const { mode: requested, exemptNamespaces } = settings.olm.autoLabeler;
     const labeler = store.get('Deployment', OPENSHIFT_OLM.name, OPENSHIFT_OLM.namespace);
     const mode = labelerMode(requested, labeler !== undefined);
+    const cause =
+      requested === undefined && labeler
+        ? `, because the Deployment ${OPENSHIFT_OLM.name} in ${OPENSHIFT_OLM.namespace} labels namespaces`
+        : '';
     const namespaces = listNamespaces(store, only)
       .map((namespace) => describeNamespace(namespace, store, { mode, exemptNamespaces }))
       .filter(
@@ -144,7 +155,7 @@ export const command = defineCommand({
     printReport(io, options.output, { mode, namespaces, settings: source, assumptions }, () => [
       namespaces.length === 0 ? 'No namespaces of operators found.\n' : printTable(rows),
       ...printOptOut(namespaces),
-      `Mode of the auto-labeler: ${mode}.\n`,
+      `Mode of the auto-labeler: ${mode}${cause}.\n${explainIdle(store)}`,
       ...assumptionBlocks(assumptions, source),
     ]);
     return EXIT.passed;

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { readFile } from 'node:fs/promises';
 import { describe, test } from 'node:test';
+import { startCluster } from '../../support/dev-cluster.ts';
 import { runProgram } from '../../support/memory-io.ts';
 
 const NODES = 'test/fixtures/kubelets/nodes.yaml';
@@ -45,4 +46,19 @@ describe('the commands about kubelets deny', () => {
     const stdout = 'No minimum kubelet version is set in spec.kubelet.\n';
     assert.deepEqual(await runProgram(['kubelet', 'status', '-f', GATES]), { code: 0, stdout, stderr: '' });
   });
+
+  for (const args of [[], ['--minimum=1.30.0']]) {
+    test(`gates ${args.join()} of a cluster without the kind`, async () => {
+      const started = await startCluster();
+      try {
+        assert.deepEqual(await runProgram(['kubelet', 'gates', ...args, '--kubeconfig', await started.kubeconfig()]), {
+          code: 2,
+          stdout: '',
+          stderr: 'error: no FeatureGate of config.openshift.io/v1: the cluster has none; name a manifest with -f\n',
+        });
+      } finally {
+        await started.stop();
+      }
+    });
+  }
 });

@@ -67,6 +67,31 @@ Settings: ${config}.
     );
   });
 
+  test('why the auto-labeler is off or idle', async () => {
+    const metadata = { name: 'olm-operator', namespace: 'openshift-operator-lifecycle-manager' };
+    const lastTransitionTime = '2026-01-01T00:00:00Z';
+    const condition = { type: 'OLMAvailable', status: 'False', reason: 'OLMNotInstalled', message: 'it is idle' };
+    const conditions = [{ ...condition, lastTransitionTime }];
+    const apiVersion = 'config.portcullis.dev/v1alpha1';
+    const items = [
+      { apiVersion: 'v1', kind: 'Namespace', metadata: { name: metadata.namespace } },
+      { apiVersion: 'apps/v1', kind: 'Deployment', metadata },
+      { apiVersion, kind: 'PortcullisConfiguration', metadata: { name: 'cluster' }, spec: {}, status: { conditions } },
+    ];
+    const stdin = JSON.stringify({ apiVersion: 'v1', kind: 'List', items });
+    const { stdout } = await runProgram(['olm', 'status', '-f', '-'], { stdin });
+    assert.equal(
+      stdout,
+      `No namespaces of operators found.
+
+Mode of the auto-labeler: off, because the Deployment olm-operator in ${metadata.namespace} labels namespaces.
+OLMNotInstalled: it is idle.
+
+Settings: PortcullisConfiguration "cluster".
+`,
+    );
+  });
+
   test('the error of a namespace that does not exist', async () => {
     assert.deepEqual(await runProgram(['olm', 'status', ...FILES, '-n', 'nowhere']), {
       code: 2,
@@ -96,9 +121,12 @@ describe('olm status of a cluster', () => {
     );
     const by = { fieldManager: 'test' };
     await cluster.create('Namespace', { metadata: { name: 'openshift-demo' } }, by);
-    const metadata = { name: 'a.v1', namespace: 'openshift-demo' };
-    const csv = { metadata, spec: { install: { strategy: 'deployment' } } };
-    await cluster.create('ClusterServiceVersion', csv, by);
-    assert.match(await status(), /^openshift-demo {3}a\.v1 .* 9 {5}an operator is installed/m);
+    const metadata = { namespace: 'openshift-demo' };
+    const spec = { install: { strategy: 'deployment' } };
+    for (const name of ['a.v1', 'b.v1', 'c.v1', 'd.v1', 'e.v1']) {
+      const csv = { metadata: { ...metadata, name }, spec };
+      await cluster.create('ClusterServiceVersion', csv, by);
+    }
+    assert.match(await status(), /^openshift-demo {3}a\.v1, b\.v1, c\.v1 and 2 more .* 9 {5}an operator is installed/m);
   });
 });
