@@ -1,5 +1,5 @@
 /**
- * Starts a control plane and replicas for manual tests of an installation:
+ * Starts a control plane and replicas for manual tests of an installation with all features:
  *
  *     KUBEBUILDER_ASSETS=<folder with etcd and kube-apiserver> npm run control-plane -- --replicas=3
  *
@@ -7,7 +7,9 @@
  */
 import { once } from 'node:events';
 import { parseArgs } from 'node:util';
+import { ALL_FEATURES } from '../src/install/settings.ts';
 import { createSystem, startControlPlane } from '../test/support/control-plane/index.ts';
+import { localObjects } from '../test/support/control-plane/installation.ts';
 
 const USAGE = `Usage: npm run control-plane -- [--replicas=N] [--port=PORT] [--pod-security] [--bare] [-- FLAG OF serve...]
 
@@ -34,7 +36,9 @@ if (values.help || !Number.isInteger(replicas) || replicas < 0 || !Number.isInte
 } else {
   const interrupted = Promise.race([once(process, 'SIGINT'), once(process, 'SIGTERM')]);
   const plane = await startControlPlane(values['pod-security'] ? { podSecurityPlugin: 'on' } : {});
-  const system = await createSystem(plane, { port, args: positionals });
+  const features = values.bare ? {} : { features: ALL_FEATURES };
+  const objectsFor = (reviewPort: number) => localObjects(reviewPort, features);
+  const system = await createSystem(plane, { port, args: positionals, objectsFor });
   try {
     const kubeconfig = await plane.kubeconfigFor('admin', ['system:masters']);
     if (!values.bare) await system.install();
