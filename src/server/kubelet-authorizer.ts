@@ -14,10 +14,11 @@ import {
   type ResourceAttributes,
 } from '../policy/kubelet/authorizer.ts';
 import type { Logger } from '../telemetry/logger.ts';
+import type { Cell } from '../telemetry/counters.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
 import { withStatus } from './body.ts';
 
-const PATH = '/authorize/minimum-kubelet-version';
+export const AUTHORIZER_PATH = '/authorize/minimum-kubelet-version';
 
 /**
  * Requests of nodes have far smaller reviews. Larger ones, such as those of long selectors, are denied: an API server permits
@@ -29,6 +30,7 @@ const TOO_LARGE: AccessReviewStatus = {
   denied: true,
   reason: `the review has more than ${MAX_BYTES} bytes`,
 };
+const UNSYNCED = 'the nodes and the settings have not been read yet';
 const NO_OPINION: AccessReviewStatus = { allowed: false };
 
 /** Limit of reviews per second. API servers cache decisions, and retry after the status 429. */
@@ -37,7 +39,7 @@ const MAX_RATE = 5_000;
 interface AuthorizerDeps {
   readonly kubelet: KubeletScope;
   readonly logger: Logger;
-  readonly metrics: Pick<Metrics, 'webhook'>;
+  readonly metrics: Pick<Metrics, 'webhook' | 'kubelet'>;
   /** Monotonic clock in milliseconds. */
   now(): number;
 }
@@ -50,21 +52,28 @@ export function registerKubeletAuthorizer(app: FastifyInstance, deps: Authorizer
   const isWithinRate = createRateLimit(deps.now);
   const decide = (request: AccessRequest): AuthorizerDecision =>
     authorizeKubelet(request, {
-      minimum: getMinimum(),
+      minimum: kubelet.store.synced() ? getMinimum() : 'unknown',
       mode: kubelet.settings().authorizer.mode,
       findNode: (name) => findNodeState(kubelet, name),
     });
+  const cells = new Map<string, Cell>();
+  const count = ({ decision, cause }: Pick<AuthorizerDecision, 'decision' | 'cause'>): void => {
+    const cell = cells.get(cause) ?? metrics.kubelet.authorizations.cell({ decision, cause });
+    cells.set(cause, cell);
+    cell.count++;
+  };
   const handle = ({ body }: FastifyRequest<{ Body: ReviewBody | undefined }>, reply: FastifyReply): FastifyReply => {
     const review = body?.isTooLarge ? undefined : parseReview(body?.text);
-    if (!kubelet.store.synced()) return requestRetry(reply, 503, 'the nodes and the settings have not been read yet');
     if (!review) {
+      if (!kubelet.store.synced()) return requestRetry(reply, 503, UNSYNCED);
       log.warn({ reason: TOO_LARGE.reason }, 'request denied');
       return reply.send({ ...findType(body?.text), status: getMinimum() ? TOO_LARGE : NO_OPINION });
     }
     const { type, access } = review;
     const decision = decide(access);
+    count(decision);
     const status = accessReviewStatus(decision);
-    if (!status) return requestRetry(reply, 503, 'the nodes have not been read yet');
+    if (!status) return requestRetry(reply, 503, UNSYNCED);
     if (status.denied) log.info({ user: access.username, ...access.resource, reason: status.reason }, 'request denied');
     return reply.send({ ...type, status });
   };
@@ -78,10 +87,10 @@ export function registerKubeletAuthorizer(app: FastifyInstance, deps: Authorizer
       else void requestRetry(reply, 429, `more than ${MAX_RATE} reviews per second`);
     });
     scope.addHook('onResponse', (_request, { statusCode }, next) => {
-      metrics.webhook.requests.cell({ webhook: PATH, code: String(statusCode) }).count++;
+      metrics.webhook.requests.cell({ webhook: AUTHORIZER_PATH, code: String(statusCode) }).count++;
       next();
     });
-    scope.post(PATH, handle);
+    scope.post(AUTHORIZER_PATH, handle);
     done();
   });
 }

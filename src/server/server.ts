@@ -13,7 +13,7 @@ import Fastify, {
 import type { KubeletScope } from '../cluster/kubelet.ts';
 import { quote } from '../kube/text.ts';
 import { continueOrReject, withStatus, type ClientRejection } from './body.ts';
-import { registerKubeletAuthorizer } from './kubelet-authorizer.ts';
+import { AUTHORIZER_PATH, registerKubeletAuthorizer } from './kubelet-authorizer.ts';
 import { registerReviews, type ReviewDeps } from './review.ts';
 
 export interface ServerDeps extends ReviewDeps {
@@ -82,18 +82,19 @@ const NOT_JSON = 'unable to process a request with a non-json content type';
 
 function registerOtherRoutes(app: FastifyInstance, deps: ServerDeps, connections: Connections): void {
   const paths = deps.webhooks.map(({ path }) => path);
-  const list = paths.map((path) => `  ${path}\n`).join('');
-  app.get('/', (_request, reply) =>
-    sendText(
-      reply,
-      200,
-      `Portcullis pod security admission. Kubernetes API servers POST AdmissionReviews to:\n${list}`,
-    ),
-  );
+  const reviews: readonly (readonly [kind: string, paths: readonly string[]])[] = [
+    ['an AdmissionReview', paths],
+    ['a SubjectAccessReview', deps.kubelet ? [AUTHORIZER_PATH] : []],
+  ];
+  const served = reviews.filter(([, at]) => at.length > 0);
+  const lists = served.map(([kind, at]) => `${kind} to:\n${at.map((path) => `  ${path}\n`).join('')}`);
+  const text = `Portcullis pod security admission. Kubernetes API servers POST ${lists.join('and ')}`;
+  app.get('/', (_request, reply) => sendText(reply, 200, text));
+  const expected = served.map(([kind, at]) => `${kind} to ${at.join(' or ')}`);
   const sendNotFound = (request: FastifyRequest, reply: FastifyReply): FastifyReply => {
     const [path = ''] = request.url.split('?');
     const target = `${request.method} ${path}`;
-    return sendText(reply, 404, `no webhook at ${target}; POST an AdmissionReview to ${paths.join(' or ')}\n`);
+    return sendText(reply, 404, `no webhook at ${target}; POST ${expected.join(', or ')}\n`);
   };
   app.setNotFoundHandler(sendNotFound);
   app.setErrorHandler<FastifyError>((error, request, reply) => {

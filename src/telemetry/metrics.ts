@@ -312,8 +312,14 @@ function createCertificateMetrics({ gauge, tally }: Factory) {
 
 // Minimum kubelet version
 
-function createKubeletMetrics({ gauge }: Factory) {
+function createKubeletMetrics({ gauge, tally }: Factory) {
   return {
+    authorizations: tally(
+      'portcullis_kubelet_authorizations_total',
+      'Decisions of the authorization webhook, NoOpinion or Deny, by cause. Reviews with the cause not-synced are answered with the status 503.',
+      'decision',
+      'cause',
+    ),
     nodes: gauge(
       'portcullis_kubelet_nodes',
       'Nodes by the state of their kubelet (sufficient, outdated, unknown, exempt). Only with a minimum kubelet version.',

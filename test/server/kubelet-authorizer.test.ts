@@ -112,23 +112,71 @@ suite('the authorization webhook', () => {
   }
 });
 
-test('before the nodes are known, API servers ask again', async () => {
-  const server = await startAdmissionServer([], (store) => ({
-    store: { ...store, synced: () => false },
-    settings: () => settings,
-    hasSettingsObject: false,
-  }));
+const reviewOf = (user: object, resourceAttributes: object): string =>
+  JSON.stringify({
+    apiVersion: 'authorization.k8s.io/v1',
+    kind: 'SubjectAccessReview',
+    spec: { ...user, resourceAttributes },
+  });
+
+suite('before the nodes and the settings are known', () => {
+  let server: TestServer;
+  before(async () => {
+    server = await startAdmissionServer([], (store) => ({
+      store: { ...store, synced: () => false },
+      settings: () => settings,
+      hasSettingsObject: false,
+    }));
+  });
+  after(() => server.stop());
+
+  const RETRY = 'the nodes and the settings have not been read yet\n';
+  const cases: readonly (readonly [name: string, body: string, retries: boolean])[] = [
+    ['a request of a node', reviewOf(as('x'), PODS), true],
+    // The mode is not known.
+    ['a registration', reviewOf(as('x'), { verb: 'create', resource: 'nodes' }), true],
+    ['a review that is too large', reviewOf({ ...as('x'), extra: 'x'.repeat(70_000) }, PODS), true],
+    ['a node that reads a node', reviewOf(as('x'), { verb: 'get', resource: 'nodes' }), false],
+    ['another user', reviewOf({ user: 'alice' }, PODS), false],
+  ];
+  for (const [name, body, retries] of cases) {
+    test(`${name} ${retries ? 'is retried' : 'is answered'}`, async () => {
+      const { status, headers, body: text } = await post(server, PATH, body);
+      assert.deepEqual([status, headers['retry-after']], retries ? [503, '1'] : [200, undefined]);
+      if (retries) assert.equal(text, RETRY);
+      else assert.match(text, /"status":\{"allowed":false\}/);
+    });
+  }
+
+  test('decisions are counted by cause', async () => {
+    const lines = (await server.metrics.expose()).match(/^portcullis_kubelet_authorizations_total.*$/gm);
+    assert.deepEqual(lines?.sort(), [
+      'portcullis_kubelet_authorizations_total{decision="Deny",cause="not-synced"} 2',
+      'portcullis_kubelet_authorizations_total{decision="NoOpinion",cause="exempt"} 1',
+      'portcullis_kubelet_authorizations_total{decision="NoOpinion",cause="not-a-node"} 1',
+    ]);
+  });
+
+  test('other paths are explained', async () => {
+    const { status, body } = await post(server, '/authorize', '{}');
+    assert.deepEqual([status, body], [404, `no webhook at POST /authorize; POST a SubjectAccessReview to ${PATH}\n`]);
+  });
+});
+
+test('API servers retry more than 5000 reviews in a second', async () => {
+  let time = 0;
+  const scope = (store: TestServer['store']) => ({ store, settings: () => settings, hasSettingsObject: false });
+  const server = await startAdmissionServer([], scope, () => time);
   try {
-    const review = {
-      apiVersion: 'authorization.k8s.io/v1',
-      kind: 'SubjectAccessReview',
-      spec: { ...as('x'), resourceAttributes: PODS },
-    };
-    const { status, headers, body: text } = await post(server, PATH, JSON.stringify(review));
+    const inject = () => server.app.inject({ method: 'POST', url: PATH });
+    for (let count = 0; count < 5000; count++) await inject();
+    const limited = await inject();
     assert.deepEqual(
-      [status, headers['retry-after'], text],
-      [503, '1', 'the nodes and the settings have not been read yet\n'],
+      [limited.statusCode, limited.headers['retry-after'], limited.body],
+      [429, '1', 'more than 5000 reviews per second\n'],
     );
+    time += 1000;
+    assert.equal((await post(server, PATH, reviewOf(as('x'), PODS))).status, 200);
   } finally {
     await server.stop();
   }

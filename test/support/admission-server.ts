@@ -21,6 +21,7 @@ export const NAMES = { dnsNames: ['localhost'], ipAddresses: ['127.0.0.1'] };
 export async function startAdmissionServer(
   webhooks: readonly Webhook[],
   createScope?: (store: WritableStore) => KubeletScope,
+  now: () => number = () => performance.now(),
 ): Promise<TestServer> {
   const store = createStore();
   store.markSynced();
@@ -32,7 +33,7 @@ export async function startAdmissionServer(
     store,
     kubelet: createScope?.(store),
     ...recorder,
-    now: () => performance.now(),
+    now,
     tls: createServing(authority, NAMES, validity),
   });
   await server.app.listen({ host: '127.0.0.1', port: 0 });

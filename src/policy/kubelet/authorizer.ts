@@ -32,7 +32,7 @@ export type AuthorizerMode = 'strict' | 'recoverable';
 /** The input of a decision in addition to the request. */
 export interface AuthorizerState {
   /** The enforced minimum; absent if none is enforced. */
-  readonly minimum: MinimumVersion | undefined;
+  readonly minimum: MinimumVersion | 'unknown' | undefined;
   readonly mode: AuthorizerMode;
   /** Returns a node by its name. Absent until the store has read all nodes. */
   readonly findNode?: ((name: string) => NodeState | undefined) | undefined;
@@ -59,8 +59,9 @@ export function authorizeKubelet(request: AccessRequest, state: AuthorizerState)
   if (resource !== undefined && isExempt(resource)) return EXEMPT;
   const name = nodeName(request);
   if (name === undefined) return NOT_A_NODE;
-  if (mode === 'recoverable' && resource !== undefined && isRecovery(resource, name)) return RECOVERABLE;
-  if (findNode === undefined) {
+  const isRecoverable = mode === 'recoverable' && minimum !== 'unknown';
+  if (isRecoverable && resource !== undefined && isRecovery(resource, name)) return RECOVERABLE;
+  if (findNode === undefined || minimum === 'unknown') {
     return denyWithError('not-synced', `node informer not synced, cannot check if node ${name} is new enough`);
   }
   const node = findNode(name);
