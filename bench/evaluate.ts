@@ -1,10 +1,14 @@
-/** In-process time of a Pod Security evaluation. Also a program: `node bench/evaluate.ts`. */
+/** In-process time of a Pod Security evaluation, and of a decision about a request of a node. Also a program: `node bench/evaluate.ts`. */
 import { existsSync } from 'node:fs';
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { gunzipSync } from 'node:zlib';
 import fc from 'fast-check';
-import type { Draft, Pod, PodLike } from '../src/kube/types.ts';
+import { createMinimumReader, findNodeState } from '../src/cluster/kubelet.ts';
+import { createStore } from '../src/cluster/store.ts';
+import { createDefaultSettings } from '../src/config/portcullis-configuration.ts';
+import type { Draft, Node, Pod, PodLike } from '../src/kube/types.ts';
+import { authorizeKubelet, type AccessRequest } from '../src/policy/kubelet/authorizer.ts';
 import { evaluatePod } from '../src/policy/pss/index.ts';
 import { pods } from '../test/policy/pss/arbitrary.ts';
 import { restrictedPodReviews } from './reviews.ts';
@@ -18,20 +22,54 @@ const EVALUATIONS_PER_ROUND = 3_000;
 export async function benchEvaluate(): Promise<Row[]> {
   const passing = deploymentPods();
   return [
-    ...measure('passing', passing, 1),
-    ...measure('failing', passing.map(withoutSecurity)),
-    ...measure('random', await randomPods(), 2),
+    ...measure('passing', passing, evaluate, 1),
+    ...measure('failing', passing.map(withoutSecurity), evaluate),
+    ...measure('random', await randomPods(), evaluate, 2),
+    ...measureAuthorizer(),
   ];
 }
 
+const evaluate = (pod: PodLike): unknown => evaluatePod(pod, POLICY);
+
+const NODES = 1000;
+
+/** Measures decisions about the requests of a node with a new and of a node with an old kubelet. */
+function measureAuthorizer(): Row[] {
+  const store = createStore();
+  for (let index = 0; index < NODES; index++) {
+    const nodeInfo = { kubeletVersion: index % 2 === 0 ? 'v1.33.4-eks-1a2b3c4' : 'v1.29.8' };
+    store.put('Node', { metadata: { name: `node-${index}` }, status: { nodeInfo } } as Node);
+  }
+  const { kubelet } = createDefaultSettings({ controllers: [], namespace: 'portcullis' });
+  const scope = {
+    store,
+    settings: () => ({ ...kubelet, isOn: true, minimumVersion: '1.33.0' }),
+    hasSettingsObject: false,
+  };
+  const getMinimum = createMinimumReader(scope);
+  const decide = (request: AccessRequest): unknown =>
+    authorizeKubelet(request, {
+      minimum: getMinimum(),
+      mode: 'recoverable',
+      findNode: (name) => findNodeState(scope, name),
+    });
+  const resource = { verb: 'get', group: '', resource: 'secrets', subresource: '', name: 'x' };
+  const requests = Array.from({ length: NODES }, (_, index) => ({
+    username: `system:node:node-${index}`,
+    groups: ['system:nodes', 'system:authenticated'],
+    resource,
+  }));
+  return measure('authorizer', requests, decide, 5);
+}
+
 /** Returns the fastest round, since other load on the machine only makes rounds slower. */
-function measure(name: string, given: readonly PodLike[], atMostMicros?: number): Row[] {
+function measure<T>(name: string, given: readonly T[], decide: (one: T) => unknown, atMostMicros?: number): Row[] {
   const repetitions = Math.ceil(EVALUATIONS_PER_ROUND / given.length);
   let micros = Infinity;
   for (let round = 0; round < ROUNDS; round++) {
     const start = performance.now();
     for (let repetition = 0; repetition < repetitions; repetition++) {
-      for (const pod of given) evaluatePod(pod, POLICY);
+      for (const one of given) decide(one);
     }
     micros = Math.min(micros, ((performance.now() - start) * 1000) / (repetitions * given.length));
   }
