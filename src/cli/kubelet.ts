@@ -57,7 +57,7 @@ export interface KubeletFacts {
 
 /** Reads the objects of the kinds and of the optional scopes, the settings and the minimums. */
 export async function gatherKubelets(
-  options: Values<typeof kubeletOptions>,
+  options: Omit<Values<typeof kubeletOptions>, 'output'>,
   io: Io,
   kinds: readonly Kind[],
   scopes: readonly Scope[] = [],

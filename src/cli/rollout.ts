@@ -93,7 +93,7 @@ export const rolloutOptions = {
   output: outputOption([...DATA_AND_TABLE, 'wide']),
 };
 
-type RolloutValues = Values<typeof rolloutOptions> & { readonly namespace?: string | undefined };
+type RolloutValues = Omit<Values<typeof rolloutOptions>, 'output'> & { readonly namespace?: string | undefined };
 
 /** The kinds that these commands read from a cluster. */
 const ROLLOUT_COMMAND_KINDS: readonly Kind[] = [
@@ -567,6 +567,11 @@ export function namespaceSections(
     `${printNamespaceTable(sorted.slice(0, MAX_ROWS), values)}${omitted.length === 0 ? '' : `... ${rest}\n`}`,
     ...(sorted.some(isBlocking) ? ['Details and next steps: add -o wide.\n'] : []),
   ];
+}
+
+/** The namespaces as objects of a list. */
+export function listedNamespaces(namespaces: readonly PlannedNamespace[]) {
+  return namespaces.map(({ name }) => ({ kind: 'Namespace', name }));
 }
 
 /** The table of namespaces. */

@@ -1,11 +1,11 @@
 /** Predicts the decisions of SCC admission about existing workloads, and the bindings that would admit denied workloads. */
 import { canUseScc, USE_SCC } from '../cluster/access.ts';
 import type { Store } from '../cluster/store.ts';
-import { listPodSources } from '../cluster/workloads.ts';
+import { listPodCreators } from '../cluster/workloads.ts';
 import type { CustomPodSource, PodCreator } from '../kube/controller-pod.ts';
 import { objectName } from '../kube/resources.ts';
 import { compareBytes } from '../kube/text.ts';
-import type { ClusterRole, Namespace, RoleBinding } from '../kube/types.ts';
+import type { ClusterRole, Namespace, ObjectMeta, RoleBinding } from '../kube/types.ts';
 import { readRules, ruleAllows } from '../policy/rbac/rules.ts';
 import { printFieldPath } from '../policy/pod/templates.ts';
 import { planPod, type PlannedPod } from '../policy/scc/advice/explain.ts';
@@ -65,6 +65,8 @@ export interface PlanInput {
   readonly settings: ExpectedSettings;
   /** Pod templates of kinds that the store does not have. */
   readonly customSources?: readonly CustomPodSource[];
+  /** Selects workloads by their labels. By default, all are selected. */
+  isSelected?(labels: ObjectMeta['labels']): boolean;
   /** By default, the grants in the store. */
   readonly canUse?: CanUse;
 }
@@ -72,8 +74,9 @@ export interface PlanInput {
 /** Returns the decisions about all workloads of a namespace; `undefined` for a namespace without workloads. */
 export function planNamespace(namespace: Namespace, input: PlanInput): PlannedNamespace | undefined {
   const name = objectName(namespace);
-  const custom = (input.customSources ?? []).filter(({ object }) => object.metadata?.namespace === name);
-  const sources: readonly PodCreator[] = [...listPodSources(input.store, name), ...custom];
+  const sources = listPodCreators(input.store, name, input.customSources ?? []).filter(
+    ({ object }) => input.isSelected?.(object.metadata?.labels) ?? true,
+  );
   if (sources.length === 0) return undefined;
   const mode = expectedMode(namespace, input.settings);
   const workloads = sources.map((source): PlannedWorkload => {
@@ -104,14 +107,21 @@ function planWorkload(
   return { ...account, result: planPod({ ...input, object: pod, namespace, userInfo: requester }) };
 }
 
-/** Returns the grants that admit denied workloads, sorted by namespace, service account and SCC. */
-export function planGrants(namespaces: readonly PlannedNamespace[], input: PlanInput): readonly PlannedGrant[] {
+/**
+ * Returns the grants that admit denied workloads, sorted by namespace, service account and SCC. A grant may also move
+ * workloads that are not selected.
+ */
+export function planGrants(
+  namespaces: readonly PlannedNamespace[],
+  { isSelected, ...input }: PlanInput,
+): readonly PlannedGrant[] {
   return namespaces.flatMap((namespace) => {
     const grants = neededGrants(namespace);
     const object = input.store.get('Namespace', namespace.name);
     if (grants.length === 0 || object === undefined) return [];
+    const current = (isSelected && planNamespace(object, input)) ?? namespace;
     const granted = planNamespace(object, { ...input, canUse: withGrants(input.store, grants) });
-    return grants.map((grant) => ({ ...grant, moves: findMoves(grant, namespace, granted) }));
+    return grants.map((grant) => ({ ...grant, moves: findMoves(grant, current, granted) }));
   });
 }
 

@@ -1,3 +1,4 @@
+import type { CustomPodSource, PodCreator } from '../kube/controller-pod.ts';
 import { getApiVersion, objectName } from '../kube/resources.ts';
 import { compareBytes } from '../kube/text.ts';
 import type { Kind, Kinds } from '../kube/types.ts';
@@ -41,11 +42,38 @@ export function listPodSources(
   );
 }
 
-function hasPodSourceOwner(store: Store, { metadata }: Kinds[PodSourceKind], namespace: string): boolean {
+/**
+ * Lists the same objects and the pod templates of custom resources. ReplicaSets and pods that a listed custom resource
+ * controls are omitted. Its other objects may have other templates.
+ */
+export function listPodCreators(
+  store: Store,
+  namespace: string,
+  customSources: readonly CustomPodSource[],
+  kinds?: readonly PodSourceKind[],
+): readonly PodCreator[] {
+  const custom = customSources.filter(({ object }) => object.metadata?.namespace === namespace);
+  const listed = new Set(custom.map(({ kind, object }) => ownerKey(object.apiVersion, kind, objectName(object))));
+  const isControlled = ({ kind, object }: PodSource): boolean => {
+    const owner = findController(object);
+    const isCopy = kind === 'ReplicaSet' || kind === 'Pod';
+    return isCopy && owner !== undefined && listed.has(ownerKey(owner.apiVersion, owner.kind, owner.name));
+  };
+  return [...listPodSources(store, namespace, kinds).filter((source) => !isControlled(source)), ...custom];
+}
+
+/** The version of the group may differ. */
+function ownerKey(apiVersion: string | undefined, kind: string, name: string): string {
+  return `${apiVersion?.split('/')[0]} ${kind} ${name}`;
+}
+
+function findController({ metadata }: Kinds[PodSourceKind]) {
   const owners: unknown = metadata?.ownerReferences;
-  const owner = Array.isArray(owners)
-    ? metadata?.ownerReferences?.find(({ controller }) => controller === true)
-    : undefined;
+  return Array.isArray(owners) ? metadata?.ownerReferences?.find(({ controller }) => controller === true) : undefined;
+}
+
+function hasPodSourceOwner(store: Store, object: Kinds[PodSourceKind], namespace: string): boolean {
+  const owner = findController(object);
   const kind = POD_SOURCES.find((one) => one === owner?.kind);
   if (owner === undefined || kind === undefined || owner.apiVersion !== getApiVersion(kind)) return false;
   return store.get(kind, owner.name, namespace) !== undefined;

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { createStore } from '../../src/cluster/store.ts';
-import { listPodSources } from '../../src/cluster/workloads.ts';
+import { listPodCreators, listPodSources } from '../../src/cluster/workloads.ts';
 import type { Kind, Kinds } from '../../src/kube/types.ts';
 
 const APPS = 'apps/v1';
@@ -49,5 +49,23 @@ test('objects of other workloads are omitted, objects of other owners are includ
       'Pod task',
       'ReplicaSet canary',
     ],
+  );
+});
+
+test('ReplicaSets and pods of a listed custom resource are omitted, its other objects are included', () => {
+  const owner = ownedBy('argoproj.io/v1alpha1', 'Rollout', 'web');
+  const store = createStore();
+  const objects: readonly (readonly [Kind, Kinds[Kind]])[] = [
+    ['ReplicaSet', object('web-1', owner)],
+    ['Pod', object('web-2', owner)],
+    ['StatefulSet', object('web-3', owner)],
+    ['ReplicaSet', object('api-1', ownedBy('argoproj.io/v1alpha1', 'Rollout', 'api'))],
+  ];
+  for (const [kind, one] of objects) store.put(kind, one);
+  const rollout = { apiVersion: 'argoproj.io/v1beta1', metadata: { name: 'web', namespace: 'shop' } };
+  const custom = [{ kind: 'Rollout', object: rollout, template: ['spec', 'template'] }];
+  assert.deepEqual(
+    listPodCreators(store, 'shop', custom).map((source) => `${source.kind} ${source.object.metadata?.name ?? ''}`),
+    ['ReplicaSet api-1', 'StatefulSet web-3', 'Rollout web'],
   );
 });

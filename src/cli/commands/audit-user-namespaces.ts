@@ -10,10 +10,10 @@ import {
 import {
   assumptionBlocks,
   type Cell,
-  DATA_AND_TABLE,
-  outputOption,
-  printReport,
+  listOptions,
+  printListing,
   printTable,
+  withHeader,
   type Style,
 } from '../output/print.ts';
 import { EXIT, defineCommand } from '../command.ts';
@@ -26,7 +26,7 @@ import {
   selectedNamespace,
   selectionOptions,
 } from '../inventory/inventory.ts';
-import { flag, oneOf, option } from '../options.ts';
+import { flag, oneOf, option, type Values } from '../options.ts';
 import { rbacObjects } from '../scc-grants.ts';
 
 /** Controllers come before their pods, because they would create the pods again, and pods before grants. */
@@ -43,9 +43,15 @@ function summarizeFindings(findings: readonly AuditFinding[]): Readonly<Record<S
   return { high: count('high'), medium: count('medium'), info: count('info') };
 }
 
+const HEADER = ['CODE', 'SEVERITY', 'OBJECT', 'FINDING'];
 const TONES = { high: 'red', medium: 'yellow', info: 'dim' } as const;
 
-function printAudit(findings: readonly AuditFinding[], assumptions: readonly string[], style: Style): string[] {
+interface Audit {
+  readonly findings: readonly AuditFinding[];
+  readonly assumptions: readonly string[];
+}
+
+function printAudit({ findings, assumptions }: Audit, options: Values<typeof listOptions>, style: Style): string[] {
   const { high, medium, info } = summarizeFindings(findings);
   const rows = findings.map(({ code, severity, kind, namespace, name, message }): readonly Cell[] => {
     const subject = `${kind} ${namespace === undefined ? '' : `${namespace}/`}${name}`;
@@ -53,7 +59,7 @@ function printAudit(findings: readonly AuditFinding[], assumptions: readonly str
   });
   const fixes = orderedFixes(findings).map(({ code, fix }, index) => `  ${index + 1}. ${code}: ${fix}\n`);
   return [
-    ...(rows.length === 0 ? [] : [printTable(rows, { style, gap: '  ' })]),
+    ...(rows.length === 0 ? [] : [printTable(withHeader(HEADER, rows, options), { style, gap: '  ' })]),
     ...assumptionBlocks(assumptions),
     `${style('bold', `${high} high, ${medium} medium, ${info} info`)}\n${
       fixes.length === 0
@@ -96,9 +102,10 @@ export const command = defineCommand({
     target: option('RELEASE', oneOf(SKEW_RELEASES), undefined, {
       help: `OpenShift release of the API servers after the change: ${SKEW_RELEASES.join(', ')}. Nodes are findings only if these API servers rely on user namespaces that the kubelet ignores`,
     }),
-    output: outputOption(DATA_AND_TABLE),
+    ...listOptions,
   },
-  async run({ output, target, ...options }, _operands, io) {
+  async run(options, _operands, io) {
+    const { output, target } = options;
     const only = selectedNamespace(options);
     const { store, assumptions } = await readInventory(options, io, { kinds: KINDS, only });
     if (only !== undefined) findNamespace(store, only);
@@ -113,11 +120,12 @@ export const command = defineCommand({
       rbac: rbacObjects(store),
       include,
       target,
+      emulationVersion: store.emulationVersion,
     });
     const findings = all.filter(({ namespace = only }) => only === undefined || namespace === only);
     const summary = summarizeFindings(findings);
     const data = { summary, findings, fixes: orderedFixes(findings), assumptions };
-    printReport(io, output, data, (style) => printAudit(findings, assumptions, style));
+    printListing(io, output, { data, objects: findings }, (style) => printAudit(data, options, style));
     return summary.high + summary.medium === 0 ? EXIT.passed : EXIT.violations;
   },
 });

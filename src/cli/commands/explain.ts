@@ -3,6 +3,7 @@ import { POD_SOURCES } from '../../cluster/workloads.ts';
 import { UserError } from '../../config/files.ts';
 import { impersonatedUser } from '../../kube/admission.ts';
 import { formatFieldErrors } from '../../kube/field-error.ts';
+import type { PodCreator } from '../../kube/controller-pod.ts';
 import { getMetadataOwners } from '../../kube/managed-fields.ts';
 import { getApiVersion } from '../../kube/resources.ts';
 import type { Kind, Namespace, PodLike, ServiceAccount, UserInfo } from '../../kube/types.ts';
@@ -17,6 +18,7 @@ import {
   type Mode,
   type Policies,
 } from '../../policy/psa/policy.ts';
+import { printFieldPath } from '../../policy/pod/templates.ts';
 import { evaluatePod, LEVELS, type Level } from '../../policy/pss/index.ts';
 import { getSyncState } from '../../policy/rollout/label-sync.ts';
 import { findChanges } from '../../policy/scc/advice/changes.ts';
@@ -24,6 +26,7 @@ import { explainScc } from '../../policy/scc/advice/explain.ts';
 import { sccMode, type SccMode } from '../../policy/scc/mode.ts';
 import { defineCommand, EXIT, type Io } from '../command.ts';
 import { findNamespace } from '../inventory/inventory.ts';
+import { findCustomSources } from '../inventory/custom-resources.ts';
 import { parseReference, readWorkloads, type Reference, type Subject } from '../inventory/references.ts';
 import { manifestName, manifestNamespace } from '../inventory/manifests.ts';
 import { list, option, text, UsageError, type Values } from '../options.ts';
@@ -135,17 +138,36 @@ interface ExplainContext {
   findAccount(name: string, namespace: string): ServiceAccount | undefined;
 }
 
+/** An object that creates pods, with its name and namespace. */
+interface SubjectSource {
+  readonly source: PodCreator;
+  readonly name: string;
+  readonly namespace: string;
+}
+
+/** Lists the workloads, the pods, and the pod templates of custom resources. */
+function listSources(subjects: readonly Subject[], fallback: string): readonly SubjectSource[] {
+  return subjects.flatMap((subject): readonly SubjectSource[] => {
+    const { apiVersion, value } = subject;
+    const name = manifestName(value);
+    const kind = POD_SOURCES.find((one) => one === subject.kind && getApiVersion(one) === apiVersion);
+    if (kind) return [{ source: { kind, object: value }, name, namespace: manifestNamespace(value) ?? fallback }];
+    return findCustomSources([subject], fallback).customSources.map((source) => ({
+      source,
+      name,
+      namespace: source.object.metadata?.namespace ?? fallback,
+    }));
+  });
+}
+
 /**
  * Explains the decision about the pods of an object; returns `undefined` for objects without pods.
  * @throws {UserError} for a namespace that does not exist
  */
-function explainObject({ apiVersion, kind, value }: Subject, context: ExplainContext) {
+function explainSource({ source, name, namespace: namespaceName }: SubjectSource, context: ExplainContext) {
   const { store, settings, creator } = context;
-  const source = POD_SOURCES.find((one) => one === kind && getApiVersion(one) === apiVersion);
-  const namespaceName = manifestNamespace(value) ?? context.namespace;
-  const findAccount = (name: string) => context.findAccount(name, namespaceName);
-  const created =
-    source && createPod({ kind: source, object: value }, { namespace: namespaceName, creator, findAccount });
+  const findAccount = (account: string) => context.findAccount(account, namespaceName);
+  const created = createPod(source, { namespace: namespaceName, creator, findAccount });
   if (created === undefined) return undefined;
   const { pod, requester, serviceAccount, denial } = created;
   const namespace = findNamespace(store, namespaceName);
@@ -159,8 +181,10 @@ function explainObject({ apiVersion, kind, value }: Subject, context: ExplainCon
   const message = denial ?? (decision.allowed ? undefined : decision.status.message);
   const mode = expectedMode(namespace, settings);
   const explained = {
-    kind,
-    name: manifestName(value),
+    kind: source.kind,
+    name,
+    /** The path of the pod template of a custom resource. */
+    template: source.template && printFieldPath(source.template),
     namespace: namespaceName,
     createdBy: requester.username ?? 'any authenticated user (set --as)',
     /** Absent if the pod has none. */
@@ -182,7 +206,7 @@ function explainObject({ apiVersion, kind, value }: Subject, context: ExplainCon
   return { outcome: explanation.chosen === undefined ? 'ignored' : 'admitted', explained } as const;
 }
 
-type ExplainedObject = NonNullable<ReturnType<typeof explainObject>>['explained'];
+type ExplainedObject = NonNullable<ReturnType<typeof explainSource>>['explained'];
 
 /** Returns the strictest level that the pod satisfies, in the latest version. */
 function strictestLevel(pod: PodLike, { emulationVersion }: Store): Level {
@@ -210,14 +234,15 @@ function printObject(object: ExplainedObject, outcome: Outcome, style: Style): s
 }
 
 function printTitle(object: ExplainedObject, outcome: Outcome): string {
-  const { kind, namespace, name, chosen, allowed } = object;
+  const { kind, namespace, name, template, chosen, allowed } = object;
+  const path = template === undefined ? '' : ` (${template})`;
   const results: Readonly<Record<Outcome, string>> = {
     admitted: `admitted by SCC ${chosen ?? ''}`,
     denied: specificDenial(object) === undefined ? 'no SCC admits it' : 'denied',
     ignored: 'exempt from SCC admission',
     off: `SCC admission is off in its namespace; otherwise it would be ${allowed ? 'admitted' : 'denied'}`,
   };
-  return `${kind} ${namespace}/${name === '' ? '(no name)' : name}: ${results[outcome]}`;
+  return `${kind} ${namespace}/${name === '' ? '(no name)' : name}${path}: ${results[outcome]}`;
 }
 
 const MODE_EFFECTS: Readonly<Record<SccMode, string>> = {
@@ -294,7 +319,8 @@ For a pod, it explains the decision of SCC admission before the pod is created. 
 (SecurityContextConstraints), in the order in which SCCs are tried, it prints the subjects that may use it,
 whether the pod fits or the reasons why not, and the changes to the pod; also the chosen SCC, and the
 level of the Pod Security Standards that the result satisfies. For a workload, it explains the pods that
-its controller would create.
+its controller would create. In manifests, it also explains the pod templates of custom resources, such as
+Rollouts, which are found by their shape.
 
 Roles, bindings, SCCs and namespaces come from the cluster of the kubeconfig. Without a cluster, and with
 --offline, they come from the manifests; manifests without SCCs are evaluated with the standard SCCs and
@@ -335,7 +361,8 @@ async function explainWorkloads(references: readonly Reference[], options: Value
           (manifestNamespace(value) ?? namespace) === scope,
       )?.value,
   };
-  const results = subjects.map((object) => explainObject(object, context)).filter((one) => one !== undefined);
+  const sources = listSources(subjects, namespace);
+  const results = sources.map((one) => explainSource(one, context)).filter((one) => one !== undefined);
   if (results.length === 0) throw new UserError('no pods or workloads in the manifests');
   return { results, assumptions, settings: settings.source };
 }

@@ -4,7 +4,7 @@ import { reportedMinimum } from '../../policy/kubelet/transition.ts';
 import { parseMinimum } from '../../policy/kubelet/version.ts';
 import { defineCommand, EXIT } from '../command.ts';
 import { gatherKubelets, isBelow, kubeletOptions, printNodes, reportNodes, type Minimums } from '../kubelet.ts';
-import { assumptionBlocks, printCount, printReport, printTable } from '../output/print.ts';
+import { assumptionBlocks, listOptions, printCount, printListing, printTable } from '../output/print.ts';
 
 const DETAILS = `
 Shows the minimum kubelet version and the nodes with older kubelets:
@@ -29,7 +29,7 @@ Examples:
 /** Shows the minimum kubelet version and the nodes below it. */
 export const command = defineCommand({
   details: DETAILS,
-  options: kubeletOptions,
+  options: { ...kubeletOptions, ...listOptions },
   async run(options, _operands, io) {
     const facts = await gatherKubelets(options, io, ['Node']);
     const { minimums, assumptions, store } = facts;
@@ -42,7 +42,9 @@ export const command = defineCommand({
     const summary = isSet
       ? `${printCount(nodes.length, 'node')}, ${below} below the minimum or of unknown version`
       : `No minimum kubelet version is set in ${minimums.source}.`;
-    printReport(io, options.output, { ...minimums, below, nodes, conditions, assumptions }, (style) => [
+    const data = { ...minimums, below, nodes, conditions, assumptions };
+    const objects = nodes.map(({ name }) => ({ kind: 'Node', name }));
+    printListing(io, options.output, { data, objects }, (style) => [
       ...(isSet ? [printMinimums(minimums)] : []),
       ...(conditions.length === 0 ? [] : [printConditions(conditions)]),
       ...(nodes.length === 0 ? [] : [printNodes(nodes, options, style)]),

@@ -22,15 +22,7 @@ import {
   selectedNamespace,
   selectionOptions,
 } from '../inventory/inventory.ts';
-import {
-  assumptionBlocks,
-  DATA_AND_TABLE,
-  headersOption,
-  outputOption,
-  printReport,
-  printTable,
-  withHeader,
-} from '../output/print.ts';
+import { assumptionBlocks, listOptions, printListing, printTable, withHeader } from '../output/print.ts';
 import { findSettings, sccOptions } from '../scc-options.ts';
 
 /** A namespace, and what the auto-labeler does at its next event. */
@@ -124,8 +116,7 @@ export const command = defineCommand({
     ...inventoryOptions,
     ...selectionOptions,
     config: sccOptions.config,
-    ...headersOption,
-    output: outputOption(DATA_AND_TABLE),
+    ...listOptions,
   },
   async run(options, _operands, io) {
     const only = selectedNamespace(options);
@@ -152,7 +143,9 @@ export const command = defineCommand({
       )
       .sort((a, b) => compareBytes(a.namespace, b.namespace));
     const rows = withHeader(HEADER, namespaces.map(printStatus), options);
-    printReport(io, options.output, { mode, namespaces, settings: source, assumptions }, () => [
+    const data = { mode, namespaces, settings: source, assumptions };
+    const objects = namespaces.map(({ namespace: name }) => ({ kind: 'Namespace', name }));
+    printListing(io, options.output, { data, objects }, () => [
       namespaces.length === 0 ? 'No namespaces of operators found.\n' : printTable(rows),
       ...printOptOut(namespaces),
       `Mode of the auto-labeler: ${mode}${cause}.\n${explainIdle(store)}`,

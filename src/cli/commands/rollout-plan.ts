@@ -4,11 +4,12 @@ import type { Version } from '../../policy/pss/policy.ts';
 import { defineCommand, EXIT } from '../command.ts';
 import { selectedNamespace, selectionOptions, selectorOption } from '../inventory/inventory.ts';
 import { option, policyVersion } from '../options.ts';
-import { assumptionBlocks, headersOption, printReport } from '../output/print.ts';
+import { assumptionBlocks, listOptions, printListing } from '../output/print.ts';
 import {
   planUpgrade,
   countNamespaces,
   gatherRollout,
+  listedNamespaces,
   namespaceSections,
   planNamespaces,
   printNamespaceCounts,
@@ -48,7 +49,7 @@ export const command = defineCommand({
     ...rolloutOptions,
     ...selectionOptions,
     ...selectorOption,
-    ...headersOption,
+    ...listOptions,
     'kubernetes-version': option('VERSION', policyVersion, undefined, {
       help: 'Show what this Kubernetes version would newly deny: v1.N',
     }),
@@ -64,7 +65,8 @@ export const command = defineCommand({
     const namespaces = selectNamespaces(planned, facts.store, { ...options, namespace: only });
     const counts = countNamespaces(namespaces);
     const denial = versions && `would be denied by Kubernetes ${versions.to} and not by ${versions.from}`;
-    printReport(io, options.output, { summary: counts, versions, namespaces, settings, assumptions }, (style) => [
+    const data = { summary: counts, versions, namespaces, settings, assumptions };
+    printListing(io, options.output, { data, objects: listedNamespaces(namespaces) }, (style) => [
       ...assumptionBlocks(assumptions, settings),
       ...namespaceSections(namespaces, { ...options, namespace: only }, style),
       `${style('bold', printNamespaceCounts(counts, denial))}\n`,

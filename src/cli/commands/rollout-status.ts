@@ -2,10 +2,12 @@ import { EVALUATE_ANNOTATION } from '../../kube/well-known.ts';
 import { ENFORCEMENT_MODES, isEnforcementMode, PSA_ENFORCEMENT_CONFIG } from '../../kube/psa-enforcement-config.ts';
 import { quote, summarizeNames } from '../../kube/text.ts';
 import { ENFORCEMENT_GATE, type EvaluationResult } from '../../policy/rollout/enforcement.ts';
+import type { Values } from '../options.ts';
 import { selectedNamespace, selectionOptions, selectorOption } from '../inventory/inventory.ts';
 import {
   countNamespaces,
   gatherRollout,
+  listedNamespaces,
   isBlocking,
   namespaceSections,
   type NamespaceCounts,
@@ -15,7 +17,7 @@ import {
   type RolloutState,
   selectNamespaces,
 } from '../rollout.ts';
-import { assumptionBlocks, headersOption, printable, printCount, printReport, printTable } from '../output/print.ts';
+import { assumptionBlocks, listOptions, printable, printCount, printListing, printTable } from '../output/print.ts';
 import { defineCommand, EXIT, type Io } from '../command.ts';
 
 /** The causes that block enforcement, and the next steps, one sentence each. */
@@ -231,19 +233,19 @@ Examples:
 
 export const command = defineCommand({
   details: DETAILS,
-  options: { ...rolloutOptions, ...selectionOptions, ...selectorOption, ...headersOption },
+  options: { ...rolloutOptions, ...selectionOptions, ...selectorOption, ...listOptions },
   async run(options, _operands, io) {
     const only = selectedNamespace(options);
     const facts = await gatherRollout(options, io, new Date());
     const { state, assumptions, settingsSource: settings, isInstalled } = facts;
-    if (!isInstalled) return printMissing(options.output, io);
+    if (!isInstalled) return printMissing(options, io);
     const planned = await planNamespaces(facts, io);
     const counts = countNamespaces(planned);
     const selected = selectNamespaces(planned, facts.store, { ...options, namespace: only });
     const namespaces = only === undefined ? selected.filter(isBlocking) : selected;
     const { blockers, next } = rolloutBlockers(state, counts);
     const data = { isInstalled, ...state, blockers, next, summary: counts, namespaces, settings, assumptions };
-    printReport(io, options.output, data, (style) => [
+    printListing(io, options.output, { data, objects: listedNamespaces(namespaces) }, (style) => [
       ...assumptionBlocks(assumptions, settings),
       printState(state),
       ...namespaceSections(namespaces, { ...options, namespace: only }, style),
@@ -259,11 +261,9 @@ export const command = defineCommand({
 const NOT_INSTALLED =
   'Portcullis is not installed in this cluster: there is no PortcullisConfiguration "cluster", and no Deployment or Lease of a replica.';
 
-function printMissing(output: 'table' | 'wide' | 'json' | 'yaml', io: Io): number {
+function printMissing({ output }: Values<typeof listOptions>, io: Io): number {
   const next = ['Install it: portcullis install --help.', 'Evaluate the cluster before: portcullis rollout plan.'];
-  printReport(io, output, { isInstalled: false, blockers: [NOT_INSTALLED], next }, () => [
-    `${NOT_INSTALLED}\n`,
-    printList('Next', next),
-  ]);
+  const data = { isInstalled: false, blockers: [NOT_INSTALLED], next };
+  printListing(io, output, { data, objects: [] }, () => [`${NOT_INSTALLED}\n`, printList('Next', next)]);
   return EXIT.violations;
 }

@@ -14,6 +14,7 @@ import {
   readInventory,
   selectedNamespace,
   selectionOptions,
+  selectorOption,
 } from '../inventory/inventory.ts';
 import { option, text } from '../options.ts';
 import {
@@ -24,7 +25,7 @@ import {
   printable,
   printChanges,
   printCount,
-  printReport,
+  printListing,
   type Style,
 } from '../output/print.ts';
 import { SCC_INPUT_KINDS } from '../scc-input.ts';
@@ -261,10 +262,11 @@ export const command = defineCommand({
   options: {
     ...inventoryOptions,
     ...selectionOptions,
+    ...selectorOption,
     bindings: option('FILE', text, undefined, {
       help: 'File for the bindings that admit denied workloads; - prints them instead of the plan',
     }),
-    output: outputOption(DATA_AND_TABLE),
+    output: outputOption([...DATA_AND_TABLE, 'wide', 'name']),
     ...sccOptions,
   },
   async run(options, _operands, io) {
@@ -283,7 +285,8 @@ export const command = defineCommand({
       workloadResources: async (store) =>
         (await findSettings({ config: options.config, store })).settings.workloadResources,
     });
-    const input = { store, customSources, settings: await sccSettings(options, store) };
+    const settings = await sccSettings(options, store);
+    const input = { store, customSources, settings, isSelected: options.selector };
     const selected = listNamespaces(store, namespace);
     const planned = await mapNamespaces(selected, (one) => planNamespace(one, input), { verb: 'Planning', io });
     const namespaces = planned.filter((one) => one !== undefined);
@@ -292,14 +295,17 @@ export const command = defineCommand({
       namespaces,
       grants,
       bindings: grantBindings(grants, store),
-      settings: input.settings.source,
+      settings: settings.source,
       assumptions,
     };
     if (file !== undefined && file !== '-') await writeBindings(file, plan);
     if (file === '-') {
       io.stdout.write(printBindingManifests(plan));
       io.stderr.write(`${printPlanSummary(plan)}\n${printNextStep(plan, '-')}\n`);
-    } else printReport(io, output, planData(plan), (style) => printPlan(plan, style, file));
+    } else {
+      const list = { data: planData(plan), objects: namespaces.flatMap(({ workloads }) => workloads) };
+      printListing(io, output, list, (style) => printPlan(plan, style, file));
+    }
     return summarizePlan(namespaces).denied === 0 ? EXIT.passed : EXIT.violations;
   },
 });

@@ -20,9 +20,9 @@ import { list, oneOf, option, text } from '../options.ts';
 import {
   DATA_AND_TABLE,
   assumptionBlocks,
-  headersOption,
+  listOptions,
   outputOption,
-  printReport,
+  printListing,
   printTable,
   withHeader,
 } from '../output/print.ts';
@@ -175,7 +175,7 @@ export const command = defineCommand({
       help: 'Only pods that were admitted by the permissions of their creator (user) or of their service account',
     }),
     ...sccOptions,
-    ...headersOption,
+    ...listOptions,
     output: outputOption([...DATA_AND_TABLE, 'wide', 'name', 'csv']),
   },
   async run(options, _operands, io) {
@@ -196,7 +196,6 @@ export const command = defineCommand({
       .sort((a, b) => compareBytes(a.namespace, b.namespace) || compareBytes(a.name, b.name));
     const assumptions = [...missing, ...(settings.modeFrom === undefined ? [] : [MODE_ASSUMPTION])];
     if (output === 'csv') io.stdout.write(printCsv(pods));
-    else if (output === 'name') for (const { name } of pods) io.stdout.write(`pod/${name}\n`);
     else {
       const isWide = output === 'wide';
       const rows = pods.map((pod) => (isWide ? printWidePod(pod) : printPod(pod)).map((cell) => cell || '<none>'));
@@ -204,7 +203,8 @@ export const command = defineCommand({
       const table = pods.length === 0 ? 'No pods found.\n' : printTable(headed);
       const data = { pods, settings: settings.source, assumptions };
       const blocks = [table, ...assumptionBlocks(assumptions, settings.source)];
-      printReport(io, isWide ? 'table' : output, data, () => blocks);
+      const objects = pods.map(({ name }) => ({ kind: 'Pod', name }));
+      printListing(io, output, { data, objects }, () => blocks);
     }
     return EXIT.passed;
   },

@@ -2,15 +2,7 @@ import { RBAC_KINDS } from '../../policy/rbac/rules.ts';
 import { defineCommand, EXIT } from '../command.ts';
 import { findNamespace, inventoryOptions, readInventory } from '../inventory/inventory.ts';
 import { nonEmpty, option } from '../options.ts';
-import {
-  DATA_AND_TABLE,
-  assumptionBlocks,
-  headersOption,
-  outputOption,
-  printReport,
-  printTable,
-  withHeader,
-} from '../output/print.ts';
+import { assumptionBlocks, listOptions, printListing, printTable, withHeader } from '../output/print.ts';
 import { findScc, printGrantSource, sccGrants } from '../scc-grants.ts';
 
 const DETAILS = `
@@ -37,8 +29,7 @@ export const command = defineCommand({
       short: 'n',
       help: 'Only grants in this namespace; for manifests, also the namespace of objects without one',
     }),
-    ...headersOption,
-    output: outputOption(DATA_AND_TABLE),
+    ...listOptions,
   },
   async run(options, [name = ''], io) {
     const { namespace, output } = options;
@@ -53,7 +44,8 @@ export const command = defineCommand({
       return [`${subject.kind} ${prefix}${subject.name}`, scope, printGrantSource(through)];
     });
     const data = { scc: name, ...(namespace === undefined ? {} : { namespace }), grants, assumptions };
-    printReport(io, output, data, () => [
+    const objects = grants.map(({ subject }) => subject);
+    printListing(io, output, { data, objects }, () => [
       printTable(withHeader(['SUBJECT', 'NAMESPACE', 'GRANTED THROUGH'], rows, options)),
       ...assumptionBlocks(assumptions),
     ]);

@@ -2,9 +2,10 @@
 import type { Connection } from '../../cluster/connection.ts';
 import { readPages } from '../../cluster/lists.ts';
 import type { CustomPodSource } from '../../kube/controller-pod.ts';
+import { metadataProblem } from '../../kube/names.ts';
 import { ApiError } from '../../kube/status.ts';
 import { summarizeNames } from '../../kube/text.ts';
-import { isObject, type JsonObject } from '../../kube/types.ts';
+import { isObject, type JsonObject, type ObjectMeta } from '../../kube/types.ts';
 import { findPodTemplates, printFieldPath, type WorkloadResource } from '../../policy/pod/templates.ts';
 import { isKnownKind } from '../../policy/psa/decode.ts';
 import { fieldNamespace, manifestName, manifestNamespace } from './manifests.ts';
@@ -32,8 +33,9 @@ export function findCustomSources(objects: readonly CustomObject[], namespace: s
     if (isKnownKind(apiVersion, kind)) continue;
     const found = findPodTemplates(value, templatePath);
     const name = manifestName(value);
+    const labels = readLabels(value);
     for (const template of found.templates) {
-      const metadata = { name, namespace: fieldNamespace(value, template) ?? namespace };
+      const metadata = { ...labels, name, namespace: fieldNamespace(value, template) ?? namespace };
       customSources.push({ kind, object: { ...value, metadata }, template });
     }
     const scope = manifestNamespace(value) ?? namespace;
@@ -41,6 +43,12 @@ export function findCustomSources(objects: readonly CustomObject[], namespace: s
   }
   const missed = `no pods of containers outside of pod templates: ${summarizeNames(unknown, MAX_SHOWN)}`;
   return { customSources, assumptions: unknown.length === 0 ? [] : [missed] };
+}
+
+/** The labels of an object, which are valid only if its metadata are. */
+function readLabels({ metadata }: JsonObject): Pick<ObjectMeta, 'labels'> {
+  if (!isObject(metadata) || metadataProblem(metadata)) return {};
+  return Object.fromEntries(Object.entries(metadata).filter(([field, value]) => field === 'labels' && value !== null));
 }
 
 interface ReadOptions {

@@ -28,7 +28,7 @@ import {
   type ObjectMeta,
   type UserInfo,
 } from '../../kube/types.ts';
-import type { WorkloadResource } from '../../policy/pod/templates.ts';
+import { findPodTemplates, type WorkloadResource } from '../../policy/pod/templates.ts';
 import { defaultScc } from '../../policy/scc/objects.ts';
 import { REVIEW_KINDS } from '../../policy/scc/review.ts';
 import { PROGRAM, VERSION, type Io } from '../command.ts';
@@ -170,10 +170,10 @@ function subjectNamespaces(
   objects: readonly ManifestObject[],
   fallback: string | undefined,
 ): readonly (string | undefined)[] {
-  const namespaced = objects.filter(({ kind }) =>
+  const namespaced = objects.filter(({ kind, value }) =>
     Object.hasOwn(RESOURCES, kind)
       ? RESOURCES[kind as Kind].scope === 'Namespaced'
-      : REVIEW_KINDS.some((one) => one === kind),
+      : REVIEW_KINDS.some((one) => one === kind) || findPodTemplates(value).templates.length > 0,
   );
   return [...new Set(namespaced.map(({ value }) => manifestNamespace(value) ?? fallback))];
 }

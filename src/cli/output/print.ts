@@ -117,6 +117,29 @@ function referenceName({ apiVersion = '', kind = '', metadata }: KubeObject): st
 /** The option that omits the header of tables. */
 export const headersOption = { 'no-headers': flag({ help: 'Print tables without headers' }) };
 
+/** The options of commands that list objects. */
+export const listOptions = { ...headersOption, output: outputOption([...DATA_AND_TABLE, 'wide', 'name']) };
+
+/** An object of a list. */
+interface ListedObject {
+  readonly kind: string;
+  readonly name: string;
+}
+
+/** Prints a list as a report, or as names such as `pod/web`, each once. */
+export function printListing(
+  io: Io,
+  output: Parameters<typeof printReport>[1] | 'name',
+  { data, objects }: { readonly data: object; readonly objects: readonly ListedObject[] },
+  blocks: (style: Style) => readonly string[],
+): void {
+  if (output !== 'name') printReport(io, output, data, blocks);
+  else {
+    const names = new Set(objects.map(({ kind, name }) => printable(`${kind.toLowerCase()}/${name}`)));
+    for (const name of names) io.stdout.write(`${name}\n`);
+  }
+}
+
 /** Returns the rows of a table with its header, unless `--no-headers` is given. */
 export function withHeader(
   header: readonly string[],

@@ -8,7 +8,7 @@ import { INSTALLATION, PART_OF, PART_OF_LABEL } from '../../kube/well-known.ts';
 import { compareKubeletVersions, parseKubeletVersion, type KubeletVersion } from '../kubelet/version.ts';
 import { decodePod, fieldPath, type ContainerFields, type PodFields } from '../pod/pod.ts';
 import { printPolicy, resolvePolicies } from '../psa/policy.ts';
-import { evaluatePod } from '../pss/evaluate.ts';
+import { evaluatePod, latestVersion } from '../pss/evaluate.ts';
 import { compareVersions, type Policy, type Version } from '../pss/policy.ts';
 import type { RbacObjects } from '../rbac/rules.ts';
 import { findGrants, whoCan, type RbacGrant, type SubjectName } from '../rbac/who-can.ts';
@@ -64,6 +64,8 @@ export interface AuditInput {
   readonly include: readonly ('completed' | 'mirror')[];
   /** The OpenShift release of the API servers after the change. Absent: all kubelets before 1.30 are findings. */
   readonly target?: string | undefined;
+  /** The Kubernetes version whose standards `latest` means. Default: the newest. */
+  readonly emulationVersion?: Version | undefined;
 }
 
 /**
@@ -72,17 +74,17 @@ export interface AuditInput {
  * @see https://kubernetes.io/docs/concepts/workloads/pods/user-namespaces/
  */
 export function auditUserNamespaces(input: AuditInput): readonly AuditFinding[] {
-  const { namespaces, include } = input;
+  const { namespaces, include, emulationVersion } = input;
   const guarded = findGuardedSccs(input.sccs);
   const byName = new Map(namespaces.map((namespace) => [namespace.metadata?.name, namespace]));
   const sources = input.sources.filter(({ kind, object }) => kind !== 'Pod' || isIncluded(object, include));
   return [
     ...input.pods
       .filter((pod) => isIncluded(pod, include))
-      .flatMap((pod) => auditPod(pod, guarded, byName.get(pod.metadata?.namespace))),
+      .flatMap((pod) => auditPod(pod, byName.get(pod.metadata?.namespace), { guarded, emulationVersion })),
     ...sources.flatMap((source) => auditSource(source, guarded)),
     ...auditGrants(guarded, input.rbac),
-    ...(namespaces.length === 0 || namespaces.some(isRelaxed)
+    ...(namespaces.length === 0 || namespaces.some((one) => isRelaxed(enforcedPolicy(one, emulationVersion)))
       ? input.nodes.flatMap((node) => auditNode(node, input.target))
       : []),
   ].sort(compareFindings);
@@ -151,14 +153,23 @@ function findGuardedSccs(sccs: readonly SecurityContextConstraints[]): GuardedSc
 
 // The pods and templates.
 
-function auditPod(pod: Pod, sccs: GuardedSccs, namespace: Namespace | undefined): readonly AuditFinding[] {
+interface PodContext {
+  readonly guarded: GuardedSccs;
+  readonly emulationVersion: Version | undefined;
+}
+
+function auditPod(
+  pod: Pod,
+  namespace: Namespace | undefined,
+  { guarded: sccs, emulationVersion }: PodContext,
+): readonly AuditFinding[] {
   const subject = { kind: 'Pod', object: pod };
   const guarded = sccs.get(pod.metadata?.annotations?.[POD_SCC_ANNOTATIONS.scc] ?? '');
   const findings = guarded?.isAtRisk === true ? [auditAdmission(pod, guarded, namespace)] : [];
   if (pod.spec?.hostUsers !== false) return findings;
   const fields = findPermissions(pod);
   if (fields.length > 0) findings.push(finding('UN004', subject, `spec.hostUsers=false with ${fields.join(', ')}`));
-  const hidden = describeHiddenViolations(pod, namespace);
+  const hidden = describeHiddenViolations(pod, enforcedPolicy(namespace, emulationVersion));
   if (hidden !== undefined) findings.push(finding('UN005', subject, hidden));
   if (guarded?.isAtRisk === false) {
     const message = `SCC ${quote(guarded.name)} admitted it, which allows no more without the user namespace`;
@@ -206,20 +217,26 @@ const PRIVILEGED: Policy = { level: 'privileged', version: 'latest' };
 const LAST_STRICT_VERSION: Version = 'v1.34';
 const RELAXED_CHECKS: ReadonlySet<string> = new Set(['procMount', 'runAsNonRoot', 'runAsUser']);
 
-/** The level of a namespace without a label is unknown, and does not count as enforced. */
-function enforcedPolicy(namespace: Namespace | undefined): Policy {
-  const defaults = { enforce: PRIVILEGED, audit: PRIVILEGED, warn: PRIVILEGED };
-  return resolvePolicies(namespace?.metadata?.labels, defaults).enforce;
+interface EnforcedPolicy extends Policy {
+  /** The version that is evaluated. */
+  readonly effective: Version;
 }
 
-function isRelaxed(namespace: Namespace | undefined): boolean {
-  return compareVersions(enforcedPolicy(namespace).version, LAST_STRICT_VERSION) > 0;
+/** The level of a namespace without a label is unknown, and does not count as enforced. */
+function enforcedPolicy(namespace: Namespace | undefined, emulationVersion: Version | undefined): EnforcedPolicy {
+  const defaults = { enforce: PRIVILEGED, audit: PRIVILEGED, warn: PRIVILEGED };
+  const { enforce } = resolvePolicies(namespace?.metadata?.labels, defaults);
+  const newest = latestVersion(emulationVersion);
+  return { ...enforce, effective: compareVersions(enforce.version, newest) > 0 ? newest : enforce.version };
+}
+
+function isRelaxed({ effective }: EnforcedPolicy): boolean {
+  return compareVersions(effective, LAST_STRICT_VERSION) > 0;
 }
 
 /** Evaluates the relaxed checks at the level of the namespace without taking the user namespace into account. */
-function describeHiddenViolations(pod: Pod, namespace: Namespace | undefined): string | undefined {
-  const enforced = enforcedPolicy(namespace);
-  const version = isRelaxed(namespace) ? LAST_STRICT_VERSION : enforced.version;
+function describeHiddenViolations(pod: Pod, enforced: EnforcedPolicy): string | undefined {
+  const version = isRelaxed(enforced) ? LAST_STRICT_VERSION : enforced.effective;
   const { violations } = evaluatePod(pod, { level: enforced.level, version });
   const hidden = violations.filter(({ check }) => RELAXED_CHECKS.has(check));
   if (hidden.length === 0) return undefined;

@@ -19,7 +19,13 @@ describe('findings are printed', () => {
 
   test('with completed pods', async () => {
     const { stdout } = await audit(['--include-completed']);
-    assert.match(stdout, /^UN001 {2}high {4}Pod ci\/done {2,}SCC "nested-container" admitted it/m);
+    assert.match(stdout, /^UN001 {2}high {6}Pod ci\/done {2,}SCC "nested-container" admitted it/m);
+  });
+
+  test('as names and without headers', async () => {
+    const { stdout } = await audit(['-o', 'name']);
+    assert.equal(stdout, 'node/old\ndeployment/builder\npod/builder-1-a\npod/web\nrolebinding/builders\n');
+    assert.match((await audit(['-o', 'wide', '--no-headers'])).stdout, /^UN006 /);
   });
 
   test('of one namespace, and of objects without one', async () => {
@@ -34,7 +40,7 @@ describe('findings are printed', () => {
       stdin: cluster,
       terminals: ['stdout'],
     });
-    assert.ok(stdout.startsWith('UN006  \u001b[31mhigh\u001b[39m    Node old'), stdout);
+    assert.ok(stdout.includes('\nUN006  \u001b[31mhigh\u001b[39m      Node old'), stdout);
   });
 
   test('with control characters in names escaped', async () => {
@@ -59,7 +65,7 @@ describe('the exit code', () => {
       'findings of severity info',
       JSON.stringify(harmless),
       0,
-      'UN007  info  Pod default/p  SCC "restricted-v3" admitted it, which allows no more without the user namespace\n\n' +
+      'CODE   SEVERITY  OBJECT         FINDING\nUN007  info      Pod default/p  SCC "restricted-v3" admitted it, which allows no more without the user namespace\n\n' +
         `${assumed}; namespaces: default.\n\n0 high, 0 medium, 1 info\nNo action is needed.\n`,
     ],
   ];

@@ -36,6 +36,16 @@ describe('explanations of pods', () => {
       /^Pod shop\/root: admitted by SCC root\n {2}Created by {7}system:serviceaccount:shop:builder\n/,
     );
   });
+  test('for the pod templates of custom resources', async () => {
+    const { code, stdout } = await explain('-f ../check/custom.yaml --offline');
+    assert.equal(code, 1);
+    assert.deepEqual(stdout.match(/^\S+ shop\/.*$/gm), [
+      'Rollout shop/web (spec.template): no SCC admits it',
+      'Service shop/hello (spec.template): admitted by SCC restricted-v2',
+      'AdvancedCronJob shop/report (spec.template.broadcastJobTemplate.spec.template): no SCC admits it',
+      'Template shop/bundle (objects[0]): no SCC admits it',
+    ]);
+  });
   test('without other objects: standard SCCs and other assumptions', async () => {
     const { code, stdout } = await explain('-f root.yaml');
     assert.equal(code, 1);

@@ -79,6 +79,15 @@ describe('the plan is printed', () => {
     ]);
   });
 
+  test('of the workloads with labels, as names', async () => {
+    const labeled = shop.replace(
+      '{ name: web, namespace: shop }',
+      '{ name: web, namespace: shop, labels: { app: web } }',
+    );
+    const { stdout } = await plan(['-l', 'app=web', '-o', 'name'], labeled);
+    assert.equal(stdout, 'deployment/web\n');
+  });
+
   test('in colors and with progress on a terminal', async () => {
     const { stdout, stderr } = await runProgram(['scc', 'plan', '-f', '-'], {
       stdin: shop,

@@ -18,7 +18,7 @@ import { pod as anyPod } from '../scc/arbitrary.ts';
 type Labels = Readonly<Record<string, string>>;
 
 /** The objects of a cluster in addition to the standard ones. */
-interface Given extends Partial<Pick<AuditInput, 'sources' | 'include' | 'target'>> {
+interface Given extends Partial<Pick<AuditInput, 'sources' | 'include' | 'target' | 'emulationVersion'>> {
   readonly pods?: readonly {
     readonly name?: string;
     readonly namespace?: string;
@@ -37,12 +37,23 @@ interface Given extends Partial<Pick<AuditInput, 'sources' | 'include' | 'target
 const STANDARD = STANDARD_SCCS.map(({ scc }) => scc);
 
 /** One line for each finding. */
-function audit({ pods = [], namespaces = [], kubelet, rbac = {}, sccs, sources = [], include = [], target }: Given) {
+function audit({
+  pods = [],
+  namespaces = [],
+  kubelet,
+  rbac = {},
+  sccs,
+  sources = [],
+  include = [],
+  target,
+  emulationVersion,
+}: Given) {
   const node = { metadata: { name: 'n1' }, status: { nodeInfo: { kubeletVersion: kubelet } } } as unknown as Node;
   const findings = auditUserNamespaces({
     sources,
     include,
     target,
+    emulationVersion,
     sccs: sccs?.map(sccWith) ?? STANDARD,
     namespaces: namespaces.map(namespaceWith),
     pods: pods.map(
