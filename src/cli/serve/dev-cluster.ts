@@ -107,8 +107,9 @@ async function readClusterManifests(
   const defaults = defaultSettings(VERSION);
   const features = { ...defaults.features, kubelet: true, olm: true };
   const installation: ManifestSettings = { ...defaults, features, certificates: 'others' };
-  // The phase of the rollout and the mode of the hardening may change at run time.
-  const enforcement = { podSecurity: true, rollout: true, olm: true, scc, workloads: workloadResources };
+  // These settings may change at run time.
+  const kubelet = { kubelet: true, kubeletCertificates: true, kubeletNodeWrites: true };
+  const enforcement = { podSecurity: true, rollout: true, ...kubelet, olm: true, scc, workloads: workloadResources };
   return {
     definitions: [...DEFINITIONS, ...olmDefinitions].map(seedObject).filter((one) => !seed.some(isSameObject(one))),
     // Objects that are created before the webhooks are not reviewed.
