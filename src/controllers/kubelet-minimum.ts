@@ -141,7 +141,8 @@ const SETTINGS = `portcullisconfiguration/${CONFIGURATION_NAME}`;
 function readRequest(object: PortcullisConfiguration, enforced: string, scope: KubeletScope): Request {
   const { isOn, minimumVersion } = scope.settings();
   if (!isOn) return { requested: '', source: undefined };
-  const hasConfig = scope.store.get('NodesConfig', NODES_CONFIG_NAME) !== undefined;
+  const config = scope.store.get('NodesConfig', NODES_CONFIG_NAME);
+  const hasConfig = config !== undefined;
   const source = hasConfig ? NODES_CONFIG : SETTINGS;
   const requested = requestedMinimum(scope);
   const parsed = parseMinimum(requested);
@@ -154,7 +155,16 @@ function readRequest(object: PortcullisConfiguration, enforced: string, scope: K
     const message = `${NODES_CONFIG} was deleted; ${describeKept(enforced)}; to end it, create the object without a minimum, or remove spec.kubelet of the settings`;
     return { requested: enforced, source: previous, problem: { reason: 'MinimumNotFound', message } };
   }
-  return { requested, source: requested === '' && enforced === '' ? undefined : source };
+  if (requested !== '' || enforced !== '') return { requested, source };
+  if (!hasConfig || config.spec?.minimumKubeletVersion === '') return { requested, source: undefined };
+  const problem = { reason: 'MinimumNotSet', message: describeUnset(minimumVersion) } as const;
+  return { requested, source: undefined, problem };
+}
+
+/** API servers drop the field of an object whose definition lacks it: the administrator may have set a minimum. */
+function describeUnset(ignored: string | undefined): string {
+  const unset = `${NODES_CONFIG} has no spec.minimumKubeletVersion: no minimum is requested, or its definition lacks the field (OpenShift: feature gate MinimumKubeletVersion)`;
+  return ignored === undefined ? unset : `${unset}; spec.kubelet.minimumVersion ${ignored} has no effect`;
 }
 
 function describeKept(enforced: string): string {

@@ -156,6 +156,22 @@ suite('the minimum kubelet version', () => {
     assert.deepEqual(minimum(), { enforced: undefined, rendered: undefined, conditions: [] });
   });
 
+  test('a request without the field is reported', async () => {
+    request({ minimumVersion: '1.30.0' });
+    await cluster.apply('NodesConfig', { metadata: { name: 'cluster' }, spec: {} }, BY_TEST);
+    const { idle } = await run(kubeletMinimum);
+    const unset =
+      'Progressing=False MinimumNotSet: nodes.config.openshift.io/cluster has no spec.minimumKubeletVersion: no minimum is requested, or its definition lacks the field (OpenShift: feature gate MinimumKubeletVersion)';
+    const ignored = `${unset}; spec.kubelet.minimumVersion 1.30.0 has no effect`;
+    assert.deepEqual(minimum(), { enforced: undefined, rendered: undefined, conditions: [ignored] });
+    request({});
+    await idle();
+    assert.deepEqual(minimum().conditions, [unset]);
+    await cluster.apply('NodesConfig', { metadata: { name: 'cluster' }, spec: { minimumKubeletVersion: '' } }, BY_TEST);
+    await idle();
+    assert.deepEqual(minimum().conditions, []);
+  });
+
   test('nodes get a condition, one event for each transition, and a taint', async () => {
     await addNode('n', 'v1.29.0');
     await addNode('odd', 'dev');

@@ -103,7 +103,7 @@ function hasPickedUp({ name, members, isConfirmed = false }: Pool, baseline: rea
 }
 
 /** The reason why a requested minimum is not used. */
-export type RequestProblem = 'InvalidMinimum' | 'MinimumNotFound';
+export type RequestProblem = 'InvalidMinimum' | 'MinimumNotFound' | 'MinimumNotSet';
 
 interface ProgressInput {
   readonly requested: string;
