@@ -13,8 +13,17 @@ import {
   type ResourceInfo,
 } from '../../kube/resources.ts';
 import { ApiError } from '../../kube/status.ts';
-import type { Kinds } from '../../kube/types.ts';
-import { COMPONENT_LABEL, INSTALLATION, PART_OF, PART_OF_LABEL, REPLICA } from '../../kube/well-known.ts';
+import type { JsonObject, Kinds, Node } from '../../kube/types.ts';
+import {
+  COMPONENT_LABEL,
+  INSTALLATION,
+  KUBELET_CONDITION,
+  KUBELET_STATE_ANNOTATION,
+  KUBELET_TAINT,
+  PART_OF,
+  PART_OF_LABEL,
+  REPLICA,
+} from '../../kube/well-known.ts';
 import { isPartOfPortcullis } from '../../kube/webhooks.ts';
 import { STANDARD_SCCS } from '../../policy/scc/standard.ts';
 import { defineCommand, EXIT, type Io } from '../command.ts';
@@ -49,8 +58,8 @@ Shows which enforcement ends, and fails while something is enforced, unless --fo
 then ends enforcement before it stops the replicas, so that no pod is denied because of the uninstallation:
 it revokes the permission of the leader to restore them, and deletes the validating webhooks, the Pod Security
 labels that Portcullis set, and the mutating webhooks. After each step, it waits until API servers have
-observed it. It then deletes the Deployment, Service, roles, Leases, Secret, and the namespace if it contains
-nothing else, and lists what remains.
+observed it. It then deletes the Deployment, Service, roles, Leases, Secret, the reports about kubelet versions
+on nodes, and the namespace if it contains nothing else, and lists what remains.
 
 The command deletes only objects with the label app.kubernetes.io/part-of=portcullis, and the Secret and the
 Leases that the replicas write. In namespaces, it removes the labels and annotations that managedFields
@@ -225,6 +234,7 @@ async function uninstall(context: Context, scope: UninstallScope): Promise<void>
   if (!keepsLabels && context.dryRun === 'none') await removeLabels(context);
   await deleteOwnObjects(context, DEPENDENCIES);
   await deleteReports(context);
+  await removeNodeReports(context);
   await purge(context, scope, isForeign);
   await deleteNamespace(context);
 }
@@ -453,6 +463,48 @@ async function removeLabels(context: Context): Promise<void> {
         });
       await reportChange(context, `namespaces/${name} labels of ${manager}`, 'removed', send);
     }
+  }
+}
+
+const { Node: NODES } = RESOURCES;
+/** The field manager of the reports on nodes. */
+const NODE_REPORTER = 'kubelet-reporter';
+
+/** Removes the condition, the annotation and the taint about the kubelet version from all nodes. */
+async function removeNodeReports(context: Context): Promise<void> {
+  const { client, dryRun } = context;
+  const query = { fieldManager: NODE_REPORTER, ...(dryRun === 'server' ? { dryRun: 'All' } : {}) };
+  for (const node of (await client.list(NODES)) as readonly (AnyObject & Node)[]) {
+    const { name, annotations } = node.metadata;
+    // The API server removes the fields of the last apply, as from namespaces.
+    const release = (path: string, status: JsonObject) => () =>
+      client.send({
+        method: 'PATCH',
+        path,
+        query,
+        contentType: 'application/apply-patch+yaml',
+        body: { apiVersion: 'v1', kind: 'Node', metadata: { name }, ...status },
+      });
+    const path = objectPath(NODES, name);
+    if (node.status?.conditions?.some(({ type }) => type === KUBELET_CONDITION)) {
+      await reportChange(
+        context,
+        `nodes/${name} condition ${KUBELET_CONDITION}`,
+        'removed',
+        release(`${path}/status`, { status: { conditions: [] } }),
+      );
+    }
+    if (annotations?.[KUBELET_STATE_ANNOTATION] !== undefined) {
+      await reportChange(context, `nodes/${name} annotation ${KUBELET_STATE_ANNOTATION}`, 'removed', release(path, {}));
+    }
+    const index = node.spec?.taints?.findIndex(({ key }) => key === KUBELET_TAINT) ?? -1;
+    if (index < 0) continue;
+    const operations = [
+      { op: 'test', path: `/spec/taints/${index}/key`, value: KUBELET_TAINT },
+      { op: 'remove', path: `/spec/taints/${index}` },
+    ] as const;
+    const send = () => client.patch(NODES, name, { operations, dryRun: dryRun === 'server' });
+    await reportChange(context, `nodes/${name} taint ${KUBELET_TAINT}`, 'removed', send);
   }
 }
 

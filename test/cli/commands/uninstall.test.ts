@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { after, before, beforeEach, describe, test } from 'node:test';
 import { buildManifests, defaultSettings, webhookConfigurations } from '../../../src/install/index.ts';
-import type { KubeObject } from '../../../src/kube/types.ts';
+import type { KubeObject, Node } from '../../../src/kube/types.ts';
 import { STANDARD_SCCS } from '../../../src/policy/scc/standard.ts';
 import { startCluster, type TestCluster } from '../../support/dev-cluster.ts';
 import { readCommands, runScript } from '../../support/documented.ts';
@@ -221,6 +221,35 @@ describe('uninstall', () => {
       ['securitycontextconstraints.security.openshift.io/mine is deleted with its definition (server dry run)'],
     );
     for (const name of ['mine', 'restricted-v2']) await cluster.admin.send('DELETE', `${path}/${name}`);
+  });
+
+  test('reports about kubelet versions are removed from nodes', async () => {
+    const other = { key: 'team', effect: 'NoSchedule' };
+    const taints = [{ key: 'portcullis.dev/kubelet-outdated', effect: 'NoSchedule' }, other];
+    const metadata = { name: 'old', annotations: { 'example.com/a': 'b' } };
+    const path = '/api/v1/nodes';
+    const node = { apiVersion: 'v1', kind: 'Node', metadata, spec: { taints } };
+    assert.equal((await cluster.admin.send('POST', path, node)).status, 201);
+    const applied = async (at: string, fields: object): Promise<void> => {
+      const object = { apiVersion: 'v1', kind: 'Node', metadata: { name: 'old' }, ...fields };
+      const type = { 'content-type': 'application/apply-patch+yaml' };
+      const answer = await cluster.admin.send('PATCH', `${at}?fieldManager=kubelet-reporter`, object, type);
+      assert.ok(answer.status < 300, answer.text);
+    };
+    const condition = { type: 'KubeletVersionBelowMinimum', status: 'True' };
+    await applied(`${path}/old/status`, { status: { conditions: [condition] } });
+    const annotations = { 'portcullis.dev/kubelet-version-state': 'outdated' };
+    await applied(`${path}/old`, { metadata: { name: 'old', annotations } });
+    const { stdout } = await run(['--yes', '--force']);
+    assert.deepEqual(stdout.match(/^nodes\/.*$/gm), [
+      'nodes/old condition KubeletVersionBelowMinimum removed',
+      'nodes/old annotation portcullis.dev/kubelet-version-state removed',
+      'nodes/old taint portcullis.dev/kubelet-outdated removed',
+    ]);
+    const { metadata: after, spec, status = {} } = (await cluster.admin.send('GET', `${path}/old`)).body as Node;
+    assert.deepEqual([after?.annotations, spec?.taints], [metadata.annotations, [other]]);
+    assert.deepEqual(status.conditions?.filter(({ type }) => type === condition.type) ?? [], []);
+    await cluster.admin.send('DELETE', `${path}/old`);
   });
 
   describe('labels and annotations of namespaces', () => {
