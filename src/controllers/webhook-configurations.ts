@@ -32,7 +32,7 @@ import {
 } from '../kube/well-known.ts';
 import type { WorkloadResource } from '../policy/pod/templates.ts';
 import { DISABLE_LABEL, RUN_LEVEL_LABEL, SCC_MODE_LABEL, sccMode, type SccSettings } from '../policy/scc/mode.ts';
-import { findTrustProblems, type Service } from '../tls/trust.ts';
+import { findOtherTrustProblems, findTrustProblems, type Service } from '../tls/trust.ts';
 import {
   configurationRules,
   createStopwatch,
@@ -314,9 +314,11 @@ function createReconciler(context: ControllerContext): Reconciler {
       const { store } = cluster;
       const id = parseKey(key);
       const current = store.get(id.kind, id.name);
-      const required = getRequired(store).find(({ kind, name }) => kind === id.kind && name === id.name);
+      const all = getRequired(store);
+      const required = all.find(({ kind, name }) => kind === id.kind && name === id.name);
       if (!required) {
-        if (!current) return undefined;
+        // The notes of break-glass are kept while the feature is off, unless the installation is deleted.
+        if (!current || (all.length > 0 && isBreakGlass(current))) return undefined;
         await cluster.remove(id.kind, id.name);
         logger.info(id, 'webhook configuration deleted');
         return undefined;
@@ -401,7 +403,7 @@ function isTrustedBy(current: WebhookConfiguration, { certificate, service, date
   const { webhooks = [] } = current;
   if (webhooks.some(({ clientConfig }) => !clientConfig.caBundle)) return false;
   const trust = { pair: certificate.served.current(), configurations: [current], service, now: date() };
-  return findTrustProblems(trust).length === 0;
+  return findTrustProblems(trust).length + findOtherTrustProblems(trust, []).length === 0;
 }
 
 /** Opens the webhooks that do not fail closed already. Returns the argument if no webhook is opened. */

@@ -171,6 +171,21 @@ suite('the webhook configurations', () => {
     }
   });
 
+  test('stay open with the caBundle of another authority, beside webhooks that fail closed', async () => {
+    start('https://127.0.0.1:8443');
+    await running.idle();
+    await trust();
+    await label('enforce');
+    await running.pass(10_000);
+    const caBundle = Buffer.from(createAuthority({ now: START_DATE, days: 365 }).cert).toString('base64');
+    await edit(({ webhooks = [] }) => {
+      for (const { name, clientConfig } of webhooks) if (name.startsWith('objects.')) clientConfig.caBundle = caBundle;
+    });
+    await change({ mode: 'enforce' });
+    await running.pass(60_000);
+    assert.deepEqual(closed(), PODS);
+  });
+
   test('stay closed while the trust is interrupted', async () => {
     start('https://127.0.0.1:8443');
     await running.idle();
@@ -225,6 +240,9 @@ suite('the webhook configurations', () => {
     await change({ mode: 'enforce' });
     await running.pass(60_000);
     assert.deepEqual(list(), before);
+    await change({ mode: 'off' });
+    assert.deepEqual(list(), before);
+    await change({ mode: 'enforce' });
     await edit((one) => delete one.metadata?.annotations);
     assert.ok(list().every(({ webhooks = [] }) => !JSON.stringify(webhooks).includes('break-glass')));
   });
