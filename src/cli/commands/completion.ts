@@ -25,7 +25,7 @@ _portcullis() {
     _files
     return
   fi
-  candidates=("\${(@)\${(@)lines[1,-2]//:/\\\\:}/$'\\t'/:}")
+  candidates=("\${(@)\${(@)\${(@)lines[1,-2]%$'\\t'}//:/\\\\:}/$'\\t'/:}")
   _describe portcullis candidates
 }
 compdef _portcullis portcullis
