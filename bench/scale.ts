@@ -30,7 +30,7 @@ async function overTls(): Promise<readonly Row[]> {
     return [
       ...createRows(results, load),
       { name: 'time per review, large / small', value: percent, unit: '%', target: { atMost: 120 } },
-      ...(await Promise.all(subjects.map(readMemory))).flat(),
+      ...(await Promise.all(subjects.map((subject) => readMemory(subject, 'after load')))).flat(),
     ];
   } finally {
     for (const { stop } of subjects) stop?.();

@@ -2,13 +2,14 @@
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { setTimeout as pause } from 'node:timers/promises';
 import { NAMESPACE, objectsOf, SMALL } from './cluster.ts';
 import { computeRatio, createRows, measureInTurns, type Load } from './compare.ts';
 import { send } from './load.ts';
 import { plainPodReviews, restrictedPodReviews } from './reviews.ts';
 import type { Row } from './row.ts';
 import { admitted } from './scc.ts';
-import { buildBundle, createPeer, readMemory, startBare, startServe, type Subject } from './subject.ts';
+import { buildBundle, createPeer, readMemory, startBare, startCluster, startReplica, type Subject } from './subject.ts';
 
 /** A load, and the limit of its CPU time relative to the bare server in percent. */
 interface Measure extends Load {
@@ -26,30 +27,39 @@ export interface ServeOptions {
 export async function benchServe({ peer, peerPid }: ServeOptions): Promise<Row[]> {
   const folder = await mkdtemp(join(tmpdir(), 'portcullis-bench-'));
   const subjects: Subject[] = [];
+  let cluster: Subject | undefined;
   try {
     await writeFile(join(folder, 'cluster.yaml'), manifest());
-    subjects.push(await startServe('portcullis', { folder, main: await buildBundle(folder) }));
-    subjects.push(await startBare(folder));
-    const rows: Row[] = [];
+    const main = await buildBundle(folder);
+    cluster = await startCluster(folder, main);
+    subjects.push(await startReplica('portcullis', folder, main), await startBare(folder));
+    for (const subject of subjects) await waitUntilAllowed(subject, podSecurity());
+    const rows: Row[] = (await Promise.all(subjects.map((subject) => readMemory(subject, 'idle')))).flat();
     const peers = peer === undefined ? [] : [createPeer(peer, peerPid)];
     rows.push(...(await compare([...subjects, ...peers], podSecurity())));
     for (const measure of securityContextConstraints()) rows.push(...(await compare(subjects, measure)));
-    for (const subject of [...subjects, ...peers]) rows.push(...(await readMemory(subject)));
-    return rows;
+    for (const subject of [...subjects, ...peers]) rows.push(...(await readMemory(subject, 'after load')));
+    return rows.map((row) =>
+      row.name.startsWith('portcullis, RSS') ? { ...row, target: { atMost: MAX_RSS_MIB } } : row,
+    );
   } finally {
     for (const { stop } of subjects) stop?.();
+    cluster?.stop?.();
     await rm(folder, { recursive: true });
   }
 }
 
-/** Returns the namespace of the reviews, which enforces both policies. */
+/** Returns 1,000 namespaces. That of the reviews enforces both policies. */
 function manifest(): string {
-  const [, namespace] = objectsOf(SMALL).find(([kind]) => kind === 'Namespace') ?? [];
   const labels = { 'pod-security.kubernetes.io/enforce': 'restricted', 'portcullis.dev/scc': 'enforce' };
-  return JSON.stringify({ ...namespace, metadata: { ...namespace?.metadata, labels } });
+  const namespaces = objectsOf({ ...SMALL, namespaces: 1000 }).flatMap(([kind, object]) =>
+    kind === 'Namespace' ? [{ ...object, metadata: { ...object.metadata, labels } }] : [],
+  );
+  return namespaces.map((namespace) => JSON.stringify(namespace)).join('\n---\n');
 }
 
 const CONNECTIONS = 8;
+const MAX_RSS_MIB = 150;
 
 function podSecurity(): Measure {
   const bodies = restrictedPodReviews(NAMESPACE);
@@ -71,15 +81,19 @@ function securityContextConstraints(): readonly Measure[] {
 }
 
 async function compare(subjects: readonly Subject[], measure: Measure): Promise<readonly Row[]> {
-  for (const subject of subjects) await expectAllowed(subject, measure);
+  for (const subject of subjects) await waitUntilAllowed(subject, measure);
   const results = await measureInTurns(subjects, measure);
   const value = computeRatio(results, ['portcullis', 'bare Fastify'], ({ cpuMicros = NaN }) => cpuMicros);
   const name = `${measure.name}: CPU per review, portcullis / bare`;
   return [...createRows(results, measure), { name, value, unit: '%', target: { atMost: measure.atMost } }];
 }
 
-/** Denials have another cost than the measured decisions. */
-async function expectAllowed({ name, target }: Subject, { path, bodies: [body = ''] }: Load): Promise<void> {
-  const response = await send(target(path), body);
-  if (!response.includes('"allowed":true')) throw new Error(`${name} did not allow a pod: ${response}`);
+/** Waits until the server has read the cluster. Denials have another cost than the measured decisions. */
+async function waitUntilAllowed({ name, target }: Subject, { path, bodies: [body = ''] }: Load): Promise<void> {
+  for (let attempt = 0; ; attempt++) {
+    const response = await send(target(path), body);
+    if (response.includes('"allowed":true')) return;
+    if (attempt === 100) throw new Error(`${name} did not allow a pod: ${response}`);
+    await pause(200);
+  }
 }

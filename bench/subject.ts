@@ -29,24 +29,26 @@ export async function buildBundle(folder: string): Promise<string> {
   return join(dist, 'main.js');
 }
 
-/** Starts `portcullis serve` with the manifests of a folder and a log file in it. */
-export async function startServe(
-  name: string,
-  { folder, main }: { readonly folder: string; readonly main: string },
-): Promise<Subject> {
-  const log = await open(join(folder, 'server.log'), 'w');
-  const options = [
-    '--dev-cluster',
-    '--secure-port=0',
-    '--cluster-port=0',
-    '--health-probe-bind-address=127.0.0.1:0',
-    `--cert-dir=${join(folder, 'certs')}`,
-    `--manifests=${join(folder, 'cluster.yaml')}`,
-  ];
-  const child = start([main, 'serve', ...options], log.fd);
+const SERVE = ['serve', '--secure-port=0', '--health-probe-bind-address=127.0.0.1:0'];
+
+/** Starts an API server in memory with the manifest `cluster.yaml` of a folder. */
+export async function startCluster(folder: string, main: string): Promise<Subject> {
+  const dev = ['--dev-cluster', '--cluster-port=0', `--manifests=${join(folder, 'cluster.yaml')}`];
+  return await startServe('API server', [main, ...SERVE, ...dev, `--cert-dir=${join(folder, 'certs')}`], folder);
+}
+
+/** Starts `portcullis serve` for the API server of a folder, with its default log in a file. */
+export async function startReplica(name: string, folder: string, main: string): Promise<Subject> {
+  const kubeconfig = join(folder, 'certs', 'kubeconfig');
+  return await startServe(name, [main, ...SERVE, `--kubeconfig=${kubeconfig}`], folder);
+}
+
+async function startServe(name: string, args: readonly string[], folder: string): Promise<Subject> {
+  const log = await open(join(folder, `${name}.log`), 'w');
+  const child = start(args, log.fd);
   const greeting = await firstOutput(child);
   await log.close();
-  const port = /reviews at https:\/\/127\.0\.0\.1:(\d+)/.exec(greeting)?.[1];
+  const port = /https:\/\/[\d.]+:(\d+)/.exec(/reviews at .*/i.exec(greeting)?.[0] ?? '')?.[1];
   if (port === undefined) throw new Error(`the output contains no address: ${greeting}`);
   return createSubject(name, child, Number(port));
 }
@@ -94,7 +96,7 @@ export async function readCpuMicros({ pid }: Subject): Promise<number | undefine
 }
 
 /** Returns a row with the resident memory of a process; no row if the system is not Linux. */
-export async function readMemory({ name, pid }: Subject): Promise<readonly Row[]> {
+export async function readMemory({ name, pid }: Subject, moment: string): Promise<readonly Row[]> {
   if (pid === undefined || process.platform !== 'linux') return [];
-  return [{ name: `${name}, RSS`, value: (await readUsage(pid)).rssMiB, unit: 'MiB' }];
+  return [{ name: `${name}, RSS ${moment}`, value: (await readUsage(pid)).rssMiB, unit: 'MiB' }];
 }
