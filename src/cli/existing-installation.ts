@@ -273,7 +273,7 @@ export function findWeakenings(namespace: string, before: JsonObject, after: Jso
   ];
 }
 
-/** The version of the level that denies pods by default; `undefined` if that level denies none. */
+/** Returns the version of the default enforced level; `undefined` if the level is `privileged`. */
 function enforcedVersion({ podSecurity }: Settings): Version | undefined {
   const { defaults } = podSecurity.configuration;
   return defaults.enforce === 'privileged' ? undefined : parseVersion(defaults['enforce-version']);

@@ -242,7 +242,7 @@ export function deploymentArgument(deployment: Deployment | undefined, option: s
   return deploymentArguments(deployment, option).at(-1);
 }
 
-/** All values of an option on the command line of the replicas. */
+/** Returns all values of an option on the command line of the replicas. */
 function deploymentArguments(deployment: Deployment | undefined, option: string): readonly string[] {
   const args = deploymentContainers(deployment).flatMap((container) => container.args ?? []);
   return args.flatMap((arg, index) => {
@@ -257,7 +257,7 @@ export function deploymentFeatures(deployment: Deployment | undefined): Manifest
   return names && { scc: names.includes('scc'), rollout: names.includes('rollout'), ...optionalFeatures(deployment) };
 }
 
-/** The optional features on the command line of the replicas. */
+/** Returns the optional features on the command line of the replicas. */
 export function optionalFeatures(deployment: Deployment | undefined): Readonly<Record<OptionalFeature, boolean>> {
   const names = deploymentArguments(deployment, 'features').flatMap((value) => value.split(','));
   return { kubelet: names.includes('kubelet'), olm: names.includes('olm') };

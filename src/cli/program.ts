@@ -97,19 +97,19 @@ export const COMMANDS: readonly CommandEntry[] = [
   entry(
     'olm status',
     OLM,
-    'Show the namespaces of operators, and their label for the label syncer',
+    'Show the namespaces with operators and the state of the auto-labeler',
     () => import('./commands/olm-status.ts'),
   ),
   entry(
     'olm harden',
     OLM,
-    'Propose hardened security contexts and labels for the Operator Lifecycle Manager',
+    'Propose hardened security contexts and Pod Security labels for the Operator Lifecycle Manager',
     () => import('./commands/olm-harden.ts'),
   ),
   entry(
     'kubelet status',
     KUBELETS,
-    'Show the minimum kubelet version, and the nodes below it',
+    'Show the minimum kubelet version and the nodes below it',
     () => import('./commands/kubelet-status.ts'),
   ),
   entry(
@@ -121,7 +121,7 @@ export const COMMANDS: readonly CommandEntry[] = [
   entry(
     'kubelet gates',
     KUBELETS,
-    'Render feature gates by the minimum kubelet version',
+    'Render feature gates for a minimum kubelet version',
     () => import('./commands/kubelet-gates.ts'),
   ),
   entry(

@@ -212,7 +212,7 @@ function createAgentCache(target: ClusterTarget, env: ClusterSource['env']) {
   };
 }
 
-/** Closes the idle connections, and the others after their responses. */
+/** Closes idle connections at once and the others after their responses. */
 function retire(agent: HttpAgent): void {
   agent.maxFreeSockets = 0;
   for (const sockets of Object.values(agent.freeSockets)) for (const socket of sockets ?? []) socket.destroy();

@@ -28,7 +28,7 @@ export interface Scope {
   readonly isMetadataOnly?: boolean;
 }
 
-/** The operators that are installed, without copies. Whether the namespace has an operator follows from the metadata. */
+/** The ClusterServiceVersions that are not copies, without their spec. */
 export const CSV_SCOPE: Scope = {
   kind: 'ClusterServiceVersion',
   labelSelector: '!olm.copiedFrom',

@@ -61,7 +61,7 @@ function projectPod({ metadata, spec, status }: JsonObject, context: Context): K
   return pod;
 }
 
-/** The conditions of a node that are kept, without the time of their last heartbeat, and its fields about the kubelet. */
+/** The stored conditions of a Node. The time of the last heartbeat is omitted. */
 const NODE_CONDITIONS: readonly unknown[] = ['Ready', KUBELET_CONDITION];
 const NODE_STATUS: Selection = {
   members: {
@@ -72,7 +72,7 @@ const NODE_STATUS: Selection = {
   },
 };
 
-/** A node reports its status several times a minute. Only the part about its kubelet is kept. */
+/** A node reports its status several times a minute. Only the fields that change with its kubelet are stored. */
 function projectNode({ metadata, spec, status }: JsonObject, { type, share }: Context): Kinds[Kind] {
   const node: JsonObject = {
     ...type,
@@ -282,7 +282,7 @@ function filterMembers(object: JsonObject, isKept: (key: string) => boolean): Js
   return Object.fromEntries(Object.entries(object).filter(([key]) => isKept(key)));
 }
 
-/** Whether a ClusterServiceVersion is a copy. Its annotations contain whole manifests. */
+/** Only the marks of copies are stored. The other annotations contain whole manifests. */
 function projectCsv({ metadata }: JsonObject, { type, share }: Context): Kinds[Kind] {
   const marks = (key: string): boolean => key === 'olm.copiedFrom' || key === 'olm.operatorNamespace';
   const kept = projectMetadata(isObject(metadata) ? metadata : {}, share, ['managedFields'], marks);

@@ -70,9 +70,9 @@ const UNSERVED_MS = 60_000;
 /** A CustomResourceDefinition exists shortly before its resource is served: the first lists follow at this interval. */
 const SOON_MS = 1000;
 const MAX_SOON = 10;
-/** The longest delay that a response can request; jitter adds up to a quarter. */
+/** Limit of the delay that a response requests, in seconds. Jitter adds up to a quarter. */
 const MAX_RETRY_AFTER_S = 24;
-/** The smallest page and the longest time limit, after timeouts. */
+/** Limits of the page size, in objects, and of the factor of the time limit after timeouts. */
 const MIN_PAGE_SIZE = 10;
 const MAX_TIMEOUT_FACTOR = 10;
 
@@ -148,7 +148,7 @@ export function createReflector(options: ReflectorOptions): Reflector {
     if (clock.now() - startedMs < SHORT_MS && !signal.aborted) throw new ConnectionError('the watch ended at once');
   };
 
-  /** Large pages of a busy API server take longer than the time limit. */
+  /** Halves the pages and doubles the time limit, since large pages of a busy API server may take longer. */
   const easeList = (): void => {
     pageSize = Math.max(Math.min(pageSize, MIN_PAGE_SIZE), Math.ceil(pageSize / 2));
     timeoutFactor = Math.min(MAX_TIMEOUT_FACTOR, timeoutFactor * 2);
@@ -207,7 +207,7 @@ export function createReflector(options: ReflectorOptions): Reflector {
   };
 }
 
-/** Returns the delay of the header `Retry-After`, with jitter. It is limited, since the kind is not followed until then. */
+/** Returns the delay of the header `Retry-After`, with jitter. It is limited, since the kind is not watched in the meantime. */
 function requestedDelayMs(error: unknown, random: () => number): number {
   return Math.min(MAX_RETRY_AFTER_S, retryAfterSeconds(error) ?? 0) * 1000 * (1 + random() / 4);
 }

@@ -25,7 +25,7 @@ export interface Store {
    * it is unknown: the newest known standards apply.
    */
   emulationVersion?: Version | undefined;
-  /** True when the kinds that reviews read, or the one kind, have been read completely once. */
+  /** True when the kind, or without a kind all kinds that reviews need, have been read completely once. */
   synced(kind?: Kind): boolean;
 }
 
@@ -33,7 +33,7 @@ export interface Store {
 export interface WritableStore extends Store {
   put<K extends Kind>(kind: K, object: Kinds[K]): void;
   remove(kind: Kind, name: string, namespace?: string): void;
-  /** Declares one kind complete, or the store. A store whose kinds are never declared is complete as a whole. */
+  /** Marks a kind as read completely; without a kind, all kinds that reviews need. A store without marked kinds has one state for all kinds. */
   markSynced(kind?: Kind): void;
 }
 

@@ -78,17 +78,17 @@ export interface SccAdmissionSettings extends SccSettings {
   readonly standardSccs: 'install' | 'ignore';
 }
 
-/** The minimum version of kubelets, and how it is enforced. */
+/** The minimum kubelet version and its enforcement. */
 export interface KubeletSettings {
   /** True if the document has the section `spec.kubelet`, which may be empty. */
   readonly isOn: boolean;
-  /** Absent: no minimum. A minimum of `nodes.config.openshift.io` takes precedence. */
+  /** Absent: no minimum. The object of `nodes.config.openshift.io`, if it exists, takes precedence. */
   readonly minimumVersion?: string;
   readonly authorizer: { readonly mode: 'recoverable' | 'strict' };
   readonly admission: {
-    /** True if updates that keep the minimum pass while nodes are below it. */
+    /** True if updates of `nodes.config.openshift.io` that keep the minimum are allowed while nodes are below it. */
     readonly ratchet: boolean;
-    /** True if nodes that have reported no version deny a minimum. */
+    /** True if nodes that have not reported a version count as below the minimum. */
     readonly strictNodes: boolean;
     /** True if certificate requests of nodes below the minimum are denied. */
     readonly certificates: boolean;
@@ -104,7 +104,7 @@ export interface KubeletSettings {
 /** The namespaces and pods of the Operator Lifecycle Manager. */
 export interface OlmSettings {
   readonly autoLabeler: {
-    /** Absent: `managed`, or `off` beside the labeler of OpenShift. */
+    /** Absent: `managed`; `off` in clusters with the labeler of OpenShift. */
     readonly mode?: LabelerMode;
     readonly exemptNamespaces: readonly string[];
   };
@@ -335,7 +335,7 @@ function toKubelet(kubelet: Spec['kubelet'], errors: FieldError[]): KubeletSetti
   };
 }
 
-/** The errors that no schema expresses. An empty selector would match all nodes. */
+/** Returns the errors that the schema cannot express. */
 function findSelectorErrors(path: string, selector: LabelSelector): FieldError[] {
   const { matchLabels = {}, matchExpressions = [] } = selector;
   if (Object.keys(matchLabels).length + matchExpressions.length === 0) {

@@ -1,21 +1,21 @@
-/** Single settings of the spec of a PortcullisConfiguration, by their paths. */
+/** Reads and changes single settings of the spec of a PortcullisConfiguration by their paths. */
 import { isObject, type JsonObject, type PortcullisConfiguration } from '../kube/types.ts';
 
 /** A setting and its value. */
 export interface Setting {
-  /** Names of fields, from the spec. */
+  /** Names of fields, starting below the spec. */
   readonly path: readonly string[];
   readonly value: unknown;
 }
 
-/** A copy of the spec with one more setting. */
+/** Returns a copy of the spec with one setting changed. */
 export function withSetting(spec: JsonObject, { path: [name = '', ...rest], value }: Setting): JsonObject {
   const inner = spec[name];
   const content = isObject(inner) ? inner : {};
   return { ...spec, [name]: rest.length === 0 ? value : withSetting(content, { path: rest, value }) };
 }
 
-/** The settings of a spec. Lists are one setting. */
+/** Returns the settings of a spec. A list is one setting. */
 export function listSettings(spec: JsonObject, parents: readonly string[] = []): readonly Setting[] {
   return Object.entries(spec).flatMap(([name, value]) => {
     const path = [...parents, name];
@@ -23,7 +23,7 @@ export function listSettings(spec: JsonObject, parents: readonly string[] = []):
   });
 }
 
-/** The value of a setting; `undefined` if it is absent. */
+/** Returns the value of a setting; `undefined` if it is absent. */
 export function settingAt(spec: JsonObject | undefined, path: readonly string[]): unknown {
   return path.reduce<unknown>((value, name) => (isObject(value) ? value[name] : undefined), spec);
 }
@@ -31,7 +31,7 @@ export function settingAt(spec: JsonObject | undefined, path: readonly string[])
 /** The field manager of the leader, which applies the initial settings. */
 export const SETTINGS_MANAGER = 'settings-status-controller';
 
-/** The field managers of a setting, without the leader. */
+/** Returns the field managers of a setting other than the leader. */
 export function settingOwners({ metadata }: PortcullisConfiguration, path: readonly string[]): readonly string[] {
   const entries: readonly JsonObject[] = metadata?.managedFields ?? [];
   const fields = ['fieldsV1', 'f:spec', ...path.map((name) => `f:${name}`)];

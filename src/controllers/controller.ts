@@ -61,7 +61,7 @@ export interface Features {
   readonly kubelet: boolean;
   /** Nodes with a kubelet below the minimum are tainted (`spec.kubelet.taint`). */
   readonly kubeletTaint: boolean;
-  /** The support of the Operator Lifecycle Manager is installed. */
+  /** The support for the Operator Lifecycle Manager is installed. */
   readonly olm: boolean;
 }
 
@@ -74,8 +74,8 @@ export interface PermissionSet {
   readonly clusterRules?: readonly PolicyRule[];
   /** Rules for the namespace of the installation. */
   readonly namespaceRules?: readonly PolicyRule[];
-  /** The labels and annotations that a permission to patch namespaces is used for. RBAC cannot limit it to these. */
-  readonly namespaceMarks?: readonly string[];
+  /** The labels and annotations of namespaces that the controller writes. RBAC cannot limit patches to these. */
+  readonly namespaceKeys?: readonly string[];
   /** If absent, the rules are needed whenever the controller is enabled. */
   isNeeded?(features: Features): boolean;
 }
@@ -108,7 +108,7 @@ export function configurationRules(
   });
 }
 
-/** True for the features that only some installations have: their permissions are separate roles. */
+/** True for features that are off by default. Their permissions are separate roles. */
 export function isOptionalFeature(feature: string | undefined): feature is OptionalFeature {
   return OPTIONAL_FEATURES.some((one) => one === feature);
 }

@@ -34,7 +34,7 @@ export const labelSyncer: ControllerDefinition = {
     {
       role: 'label-syncer',
       clusterRules: [rule(['patch'], ['Namespace'])],
-      namespaceMarks: [...Object.values(POD_SECURITY_LABELS), SUFFICIENT_LEVEL_ANNOTATION],
+      namespaceKeys: [...Object.values(POD_SECURITY_LABELS), SUFFICIENT_LEVEL_ANNOTATION],
     },
   ],
   isEnabled: ({ scc, rollout }) => scc && rollout,

@@ -56,31 +56,31 @@ export const olmAutoLabeler: ControllerDefinition = {
         rule(['get'], ['Deployment'], [OPENSHIFT_OLM.name]),
         statusRule(['patch'], 'PortcullisConfiguration'),
       ],
-      namespaceMarks: [LABEL_SYNC_LABEL, OLM_MANAGED_ANNOTATION],
+      namespaceKeys: [LABEL_SYNC_LABEL, OLM_MANAGED_ANNOTATION],
     },
   ],
   isEnabled: ({ olm }) => olm,
   create: createReconciler,
 };
 
-/** The key of all namespaces; other keys are names of namespaces. */
+/** The key for the mode and the condition. Other keys are names of namespaces. */
 const ALL = '*';
-/** Interval between checks whether the Operator Lifecycle Manager is installed. */
+/** Interval of checks whether the Operator Lifecycle Manager is installed. */
 const CHECK_MS = 30_000;
 const RESYNC_MS = 600_000;
-/** An upgrade may delete an operator shortly before it creates the next version. */
+/** Delay of the removal of labels: an upgrade may delete an operator shortly before it creates the next version. */
 const SETTLE_MS = 10_000;
 
 type Active = Pick<LabelerInput, 'mode' | 'exemptNamespaces'>;
 
 function createReconciler({ settings, date, metrics }: ControllerContext): Reconciler {
   const triggers = createTriggers();
-  /** The times from which the labels of namespaces without operators are removed. */
+  /** For each namespace without operators, the time in milliseconds at which its label is removed. */
   const releases = new Map<string, number>();
-  /** The settings with which all namespaces have been evaluated. Absent: the controller is idle. */
+  /** The settings of the last evaluation of all namespaces. Absent while the controller is idle. */
   let active: Active | undefined;
 
-  /** Evaluates all namespaces as at a start, as soon as the Operator Lifecycle Manager is installed or the mode changes. */
+  /** Enqueues all namespaces, as after a start, when the Operator Lifecycle Manager is installed or the settings change. */
   const checkAll = async (context: ReconcileContext): Promise<ReconcileResult> => {
     const { cluster, logger, enqueue } = context;
     const isInstalled = cluster.serves(KIND);
@@ -111,7 +111,7 @@ function createReconciler({ settings, date, metrics }: ControllerContext): Recon
 
   const label = async (name: string, context: ReconcileContext): Promise<ReconcileResult> => {
     const { cluster, logger, recordEvent, now } = context;
-    // The event of an operator may arrive before that of its namespace.
+    // The event of an operator may arrive before the event of its namespace.
     const namespace = cluster.store.get('Namespace', name) ?? (await orUndefined(cluster.get('Namespace', name)));
     if (!namespace || !active) {
       triggers.take(name);
@@ -224,7 +224,7 @@ function describeCondition(mode: LabelerMode | undefined, hasLabeler: boolean): 
   return { type, status: 'True', reason: 'Installed', message };
 }
 
-/** The event about a change. The label makes the label syncer overwrite labels of other managers. */
+/** Returns the event of a change. With the label, the label syncer overwrites labels of other managers. */
 function describeEvent(
   { metadata }: Namespace,
   { action, reason }: LabelerDecision,

@@ -68,7 +68,7 @@ export const readiness: ControllerDefinition = {
       // A dry run is authorized like the write: this permits changing the labels of namespaces.
       role: 'readiness-dry-run',
       clusterRules: [rule(['patch'], ['Namespace'])],
-      namespaceMarks: Object.values(POD_SECURITY_LABELS),
+      namespaceKeys: Object.values(POD_SECURITY_LABELS),
     },
   ],
   isEnabled: ({ rollout }) => rollout,

@@ -15,7 +15,7 @@ export const runLevelZeroLabeler: ControllerDefinition = {
     {
       role: 'run-level-zero-labeler',
       clusterRules: [rule(['patch'], ['Namespace'], RUN_LEVEL_ZERO_NAMESPACES)],
-      namespaceMarks: Object.values(POD_SECURITY_LABELS),
+      namespaceKeys: Object.values(POD_SECURITY_LABELS),
     },
   ],
   isEnabled: ({ scc, rollout }) => scc && rollout,

@@ -61,7 +61,7 @@ function createReconciler(controllerContext: ControllerContext): Reconciler {
   const isApplied = ({ metadata }: PortcullisConfiguration): boolean =>
     metadata?.annotations?.[INITIAL_SETTINGS_ANNOTATION] === digest;
 
-  /** Creates the object, or applies changed initial settings, except those whose fields other clients have changed. */
+  /** Creates the object, or applies changed initial settings, except fields that other clients have changed. */
   const applyInitial = async ({ cluster, logger }: ReconcileContext): Promise<void> => {
     const metadata = { name: CONFIGURATION_NAME, annotations: { [INITIAL_SETTINGS_ANNOTATION]: digest } };
     try {
@@ -113,14 +113,14 @@ function createReconciler(controllerContext: ControllerContext): Reconciler {
   };
 }
 
-/** The part of the status that this controller maintains. Controllers of features add other fields and conditions. */
+/** Returns the part of the status that this controller maintains. Other controllers maintain other fields and conditions. */
 function ownStatus({ status = {} }: PortcullisConfiguration, states: readonly ConditionState[]): object {
   const { observedGeneration, replicas, conditions = [] } = status;
   const own = conditions.filter(({ type }) => states.some((state) => state.type === type));
   return { observedGeneration, conditions: own, replicas };
 }
 
-/** The fields that a server-side apply does not change, since other clients have changed them, such as `.spec.scc.mode`. */
+/** Returns the fields of other field managers that a server-side apply conflicts with, such as `.spec.scc.mode`. */
 function conflictingFields(error: unknown): readonly string[] {
   if (!(error instanceof ApiError) || error.status.code !== 409) return [];
   return error.status.details?.causes?.flatMap(({ field }) => field ?? []) ?? [];
@@ -135,7 +135,7 @@ function withoutFields(spec: JsonObject, fields: readonly string[]): JsonObject 
   return settings.reduce(withSetting, {});
 }
 
-/** The initial settings that other clients have changed, with these clients. */
+/** Returns the initial settings that other clients have changed, each with the field managers. */
 function findOverridden(spec: JsonObject, object: PortcullisConfiguration): readonly string[] {
   return listSettings(spec).flatMap(({ path, value }) => {
     const owners = settingOwners(object, path);
@@ -144,7 +144,7 @@ function findOverridden(spec: JsonObject, object: PortcullisConfiguration): read
   });
 }
 
-/** The facts from which the conditions are derived. */
+/** The input of the conditions. */
 interface Facts {
   readonly generation: number;
   readonly replicas: NonNullable<Status['replicas']>;
@@ -185,7 +185,7 @@ function describeInForce(overridden: readonly string[]): Pick<ConditionState, 'r
   };
 }
 
-/** The reason and message of settings that not all replicas have applied. `applied` is the generation of the leader. */
+/** Returns the reason and message of `Applied=False`. `applied` is the generation that the leader has applied. */
 function findObstacle(
   { generation, replicas, missing }: Facts,
   applied: number,

@@ -55,7 +55,7 @@ export const uidRangeAllocator: ControllerDefinition = {
         rule(['patch'], ['Namespace']),
         rule(['get', 'create', 'update'], [KIND]),
       ],
-      namespaceMarks: Object.values(NAMESPACE_RANGE_ANNOTATIONS),
+      namespaceKeys: Object.values(NAMESPACE_RANGE_ANNOTATIONS),
     },
   ],
   isEnabled: ({ scc }) => scc,

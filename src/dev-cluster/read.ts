@@ -182,7 +182,7 @@ function bookmark(info: ResourceInfo, revision: number): WatchEvent {
   return { type: 'BOOKMARK', object: { kind: info.kind, apiVersion: formatApiVersion(info), metadata } };
 }
 
-/** The maximum number of changes that one watch has not read yet. API servers end slower watches, too. */
+/** Limit of changes that a watch has not sent yet. Slower watches are ended, as by API servers. */
 const MAX_PENDING = 1000;
 
 function createQueue(signal: AbortSignal) {

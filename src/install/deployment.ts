@@ -188,7 +188,7 @@ function serveArguments(settings: ManifestSettings): readonly string[] {
   ];
 }
 
-/** One argument for each feature: the components of kustomize combine. */
+/** Returns the argument of one feature. Each feature has its own argument, so that kustomize components can be combined. */
 export function featureArgument(feature: OptionalFeature): string {
   return `--features=${feature}`;
 }

@@ -20,7 +20,7 @@ import {
 import schema from './chart/values.schema.json' with { type: 'json' };
 import { buildManifests } from './index.ts';
 import { DASHBOARD } from './monitoring.ts';
-import { namespaceMarks, printCelStrings } from './rbac.ts';
+import { namespaceKeys, printCelStrings } from './rbac.ts';
 import {
   ALL_FEATURES,
   defaultSettings,
@@ -162,7 +162,7 @@ const SUBSTITUTIONS: Readonly<Record<string, readonly Substitution[]>> = {
     ['spec.maxUnavailable', undefined],
     ['spec+', more(parsed('disruptionBudget'))],
   ],
-  ValidatingAdmissionPolicy: [['spec.variables.0.expression', print('include "portcullis.namespaceMarks" . | quote')]],
+  ValidatingAdmissionPolicy: [['spec.variables.0.expression', print('include "portcullis.namespaceKeys" . | quote')]],
   ResourceQuota: [
     ['spec.hard.pods', print('.Values.resourceQuota.pods | quote')],
     ['spec.scopeSelector.matchExpressions.0.values', [print('.Values.priorityClassName | quote')]],
@@ -279,22 +279,22 @@ function templateFiles(version: string): Files {
     ...files,
     [
       'templates/_generated.tpl',
-      `${define('defaults', printYaml([defaults()]))}\n${define('definitions', names.join(''))}\n${define('namespaceMarks', marksTemplate(settings))}`,
+      `${define('defaults', printYaml([defaults()]))}\n${define('definitions', names.join(''))}\n${define('namespaceKeys', keysTemplate(settings))}`,
     ],
     ['templates/pre-delete-hook.yaml', preDeleteHook()],
   ];
 }
 
-/** The list of `namespaceMarks` in CEL, which depends on the features. */
-function marksTemplate(settings: ManifestSettings): string {
+/** Returns the template of the CEL list of `namespaceKeys`, which depends on the features. */
+function keysTemplate(settings: ManifestSettings): string {
   const names = Object.keys(ALL_FEATURES) as readonly (keyof typeof ALL_FEATURES)[];
   const without = names.map((name) => {
     const features = { ...ALL_FEATURES, [name]: false };
-    return [name, namespaceMarks({ ...settings, features })] as const;
+    return [name, namespaceKeys({ ...settings, features })] as const;
   });
-  const parts = namespaceMarks({ ...settings, features: ALL_FEATURES }).map((mark) => {
-    const needed = without.filter(([, marks]) => !marks.includes(mark)).map(([name]) => `.Values.features.${name}`);
-    return `{{ if and true ${needed.join(' ')} }}${printCelStrings([mark])}{{ end }}`;
+  const parts = namespaceKeys({ ...settings, features: ALL_FEATURES }).map((key) => {
+    const needed = without.filter(([, keys]) => !keys.includes(key)).map(([name]) => `.Values.features.${name}`);
+    return `{{ if and true ${needed.join(' ')} }}${printCelStrings([key])}{{ end }}`;
   });
   return `[${parts.join('')}]`;
 }

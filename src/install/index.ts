@@ -48,7 +48,7 @@ const ENFORCEMENT_DEFINITION = withLabels(psaEnforcementConfigs);
  */
 const SCC_DEFINITIONS = [rangeAllocations, securityContextConstraints].map(withLabels);
 
-/** The definition of the object with the minimum kubelet version. OpenShift has its own. */
+/** The definition of `nodes.config.openshift.io`. On OpenShift, the platform installs its own. */
 const NODES_DEFINITION = withLabels(nodes);
 
 /** The CustomResourceDefinitions of Portcullis. */

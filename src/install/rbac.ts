@@ -96,7 +96,7 @@ const ROLLOUT_RULES: readonly PolicyRule[] = [
   rule(WATCH_VERBS, ['SecurityContextConstraints']),
 ];
 
-/** Rules of every replica with the optional features: the kinds that webhooks and controllers read from the store. */
+/** The rules of all replicas of an installation with an optional feature: the kinds that they watch. */
 const OPTIONAL_RULES: Readonly<Record<OptionalFeature, readonly PolicyRule[]>> = {
   kubelet: [
     rule(WATCH_VERBS, ['Node']),
@@ -206,17 +206,17 @@ function viewRole(name: string, ...rules: readonly PolicyRule[]): ManifestOf<V1C
   };
 }
 
-/** The labels and annotations of namespaces that the controllers of the installed features write. */
-export function namespaceMarks(settings: ManifestSettings): readonly string[] {
-  return sortedSet(permissionSets(settings).flatMap(({ namespaceMarks = [] }) => namespaceMarks));
+/** Returns the labels and annotations of namespaces that the controllers of the installed features write. */
+export function namespaceKeys(settings: ManifestSettings): readonly string[] {
+  return sortedSet(permissionSets(settings).flatMap(({ namespaceKeys = [] }) => namespaceKeys));
 }
 
-/** Prints strings as items of a list in CEL, with a comma after each. */
+/** Prints strings as items of a CEL list, each followed by a comma. */
 export function printCelStrings(texts: readonly string[]): string {
   return texts.map((text) => `'${text}', `).join('');
 }
 
-/** An expression in CEL: two maps differ only in the permitted keys. */
+/** Returns the CEL expression that is true if two maps differ in permitted keys only. */
 function onlyPermitted(before: string, after: string): string {
   const isKept = `(key in ${before} && ${before}[key] == ${after}[key])`;
   return `${after}.all(key, key in variables.permitted || ${isKept}) && ${before}.all(key, key in variables.permitted || key in ${after})`;
@@ -224,11 +224,11 @@ function onlyPermitted(before: string, after: string): string {
 
 const ADMISSION = 'admissionregistration.k8s.io/v1';
 
-/** Limits the permission to patch namespaces, which in RBAC includes all labels, annotations and finalizers. */
+/** Limits the permission to patch namespaces, which RBAC cannot limit to labels and annotations. */
 export function namespacePolicy(settings: ManifestSettings): readonly Manifest[] {
   if (settings.namespacePolicy === 'none') return [];
   const features = settings.namespacePolicy === 'all' ? ALL_FEATURES : settings.features;
-  const marks = namespaceMarks({ ...settings, features });
+  const keys = namespaceKeys({ ...settings, features });
   const map = (object: string, field: string): string =>
     `has(${object}.metadata.${field}) ? ${object}.metadata.${field} : {}`;
   const permitted =
@@ -247,7 +247,7 @@ export function namespacePolicy(settings: ManifestSettings): readonly Manifest[]
       },
     ],
     variables: [
-      { name: 'permitted', expression: `[${printCelStrings(marks)}]` },
+      { name: 'permitted', expression: `[${printCelStrings(keys)}]` },
       { name: 'labels', expression: map('object', 'labels') },
       { name: 'oldLabels', expression: map('oldObject', 'labels') },
       { name: 'annotations', expression: map('object', 'annotations') },

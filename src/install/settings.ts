@@ -33,8 +33,8 @@ export interface ManifestSettings {
   /** Whether replicas may share a node if no other node has capacity. */
   readonly spread: 'preferred' | 'required';
   /**
-   * The ValidatingAdmissionPolicy that limits what the replicas may change of namespaces: to the labels and annotations of
-   * the installed features, or, for components that are combined, of all features.
+   * The ValidatingAdmissionPolicy that limits which labels and annotations of namespaces the replicas may change: those of
+   * the installed features; for components, which are combined with others, those of all features.
    */
   readonly namespacePolicy: 'none' | 'installed' | 'all';
   readonly monitoring: 'none' | 'prometheus-operator';
@@ -52,7 +52,7 @@ export function decodePolicy({ namespace, policy: spec }: Pick<ManifestSettings,
   return settingsFromObject(object, { controllers: CONTROLLER_NAMES, namespace });
 }
 
-/** Every feature, for what installations with different features share. */
+/** All features, for manifests that installations with different features share. */
 export const ALL_FEATURES = { scc: true, rollout: true, kubelet: true, olm: true } as const;
 
 const FEATURES = { scc: true, rollout: true, kubelet: false, olm: false } as const;

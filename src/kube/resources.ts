@@ -3,7 +3,7 @@ import type { GroupVersionResource, Kind, KubeObject } from './types.ts';
 
 export interface ResourceInfo extends GroupVersionResource {
   readonly scope: 'Cluster' | 'Namespaced';
-  /** The kind in objects, if it is not the name in `Kinds`. */
+  /** The `kind` of objects, if it differs from the name in `Kinds`. */
   readonly kind?: string;
   /** The path of the pod template in an object of the kind. */
   readonly podTemplate?: readonly string[];
@@ -78,7 +78,7 @@ export function typeMeta(kind: Kind): { readonly apiVersion: string; readonly ki
   return { apiVersion: getApiVersion(kind), kind: RESOURCES[kind].kind ?? kind };
 }
 
-/** Returns the kinds whose objects have the kind: several if API groups share the name. */
+/** Returns the kinds whose objects have the `kind`: several if API groups share the name. */
 export function findKindsNamed(name: string): readonly Kind[] {
   return [...KINDS.values()].filter((kind) => typeMeta(kind).kind === name);
 }

@@ -46,7 +46,7 @@ export class ApiError extends Error {
 /** A request to which the API server has not responded. It may succeed later. */
 export class ConnectionError extends Error {
   override readonly name = 'ConnectionError';
-  /** True if the server was reached, or may have been reached, and did not respond in time. */
+  /** True if the server did not respond within the time limit. It may have processed the request. */
   readonly timedOut: boolean;
 
   constructor(message: string, { timedOut = false, ...options }: ErrorOptions & { readonly timedOut?: boolean } = {}) {

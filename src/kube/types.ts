@@ -180,7 +180,7 @@ export function isObject(value: unknown): value is JsonObject {
   return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
-/** The lowest version of a component; the only component is `Kubelet`. */
+/** The minimum version of a component. The only component is `Kubelet`. */
 interface ComponentMinimum {
   readonly component: string;
   readonly version: string;
@@ -199,13 +199,13 @@ export interface PortcullisConfiguration extends KubeObject {
     readonly conditions?: readonly Condition[];
     /** The generation that each replica applies. */
     readonly replicas?: readonly { readonly name: string; readonly generation: number }[];
-    /** The minimum kubelet version that is enforced, and the one from which feature gates are computed. */
+    /** The enforced minimum kubelet version, and the rendered one, from which feature gates are computed. */
     readonly kubelet?: {
       readonly minimumVersion?: string;
       readonly renderedMinimumVersion?: string;
       /** The object that requests the minimum. */
       readonly source?: string;
-      /** While a lower minimum waits for nodes: the configuration of each node before, by pool. */
+      /** While a lower minimum waits for pools: the nodes of each pool when it was rendered. */
       readonly pools?: readonly { readonly name: string; readonly members: readonly string[] }[];
     };
   };
@@ -245,7 +245,7 @@ export interface FeatureGate extends KubeObject {
  */
 export interface NodesConfig extends KubeObject {
   readonly spec?: {
-    /** `''`: no minimum. */
+    /** The empty string means no minimum. */
     readonly minimumKubeletVersion?: string | null;
     readonly workerLatencyProfile?: string | null;
   } | null;
@@ -300,7 +300,7 @@ export interface ClusterServiceVersion extends KubeObject {
   readonly status?: { readonly reason?: string };
 }
 
-/** A catalog of operators. Its spec has not been validated: fields that the CRD does not have may be in files. */
+/** A catalog of operators. The spec is not validated: manifests may contain fields that the CRD does not have. */
 export interface CatalogSource extends KubeObject {
   readonly spec?: unknown;
 }

@@ -71,7 +71,7 @@ export function isInstalled(kind: ConfigurationKind, name: string | undefined): 
   return names.includes(name);
 }
 
-/** Returns the feature of a configuration of the installation: `scc` for `objects.scc.portcullis.dev`. */
+/** Returns the feature of a webhook configuration, such as `scc` for `objects.scc.portcullis.dev`. */
 export function configurationFeature(name: string): string | undefined {
   return name.split('.').at(-3);
 }

@@ -1,4 +1,4 @@
-/** The bodies of reviews: their size limit, the memory that they share, and the turns of large ones. */
+/** Reads the bodies of reviews within limits of size and memory, and queues the work on large bodies. */
 import type { IncomingMessage } from 'node:http';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { MAX_KEYS } from '../kube/pod.ts';
@@ -11,11 +11,11 @@ const MIB = 1024 * 1024;
 const MAX_BYTES = 40 * MIB;
 /** Bodies up to this size are reviewed as soon as they are received. */
 export const SMALL_BYTES = 128 * 1024;
-/** The received bytes of larger bodies, until each is reviewed. Only the oldest unfinished body may exceed this limit. */
+/** Limit of the received bytes of larger bodies that are not reviewed yet. Only the oldest unfinished body may exceed it. */
 const LARGE_BUDGET = 32 * MIB;
-/** The received bytes of unfinished smaller bodies. */
+/** Limit of the received bytes of unfinished smaller bodies. */
 const SMALL_BUDGET = 24 * MIB;
-/** While memory is short, a body that receives fewer bytes in two intervals is rejected. */
+/** While the memory limit is exceeded, a body is rejected that receives fewer bytes in each of two successive intervals. */
 const MIN_PROGRESS = 64 * 1024;
 const CHECK_INTERVAL_MS = 500;
 
@@ -55,7 +55,7 @@ function maxLength({ headers }: IncomingMessage): number {
   return Number(headers['content-length'] ?? 0);
 }
 
-/** A body of which a part has been received. */
+/** A partially received body. */
 interface UnfinishedBody {
   readonly payload: IncomingMessage;
   bytes: number;
@@ -67,11 +67,11 @@ interface UnfinishedBody {
 
 export type BodyReader = ReturnType<typeof createBodyReader>;
 
-/** Creates the reader of all bodies. It counts received bytes, since clients may declare more than they send. */
+/** Creates the reader of all bodies. It counts received bytes, since the declared length may be larger. */
 export function createBodyReader() {
   const small = createSmallBodies();
   const large = createLargeBodies();
-  /** Reads a body as bytes. A body that arrives as one chunk, as most reviews do, is not counted. */
+  /** Reads a body as bytes. A small body that arrives in one chunk, as most reviews do, does not count. */
   const read = ({ raw, is404 }: FastifyRequest, payload: IncomingMessage, done: BodyDone): void => {
     const length = maxLength(raw);
     if (length > MAX_BYTES) {
@@ -107,7 +107,7 @@ export function createBodyReader() {
   return { read, release: large.release };
 }
 
-/** Counts unfinished small bodies. Beyond the limit, the oldest are rejected: API servers send such a body at once. */
+/** Counts unfinished small bodies. Beyond the limit, the oldest is rejected, since API servers send small bodies at once. */
 function createSmallBodies() {
   const bodies = new Set<UnfinishedBody>();
   let used = 0;
@@ -127,8 +127,8 @@ function createSmallBodies() {
 }
 
 /**
- * Counts large bodies until they are released. Beyond the limit, only the oldest unfinished body is read, so that one
- * after another is complete, and bodies without progress are rejected.
+ * Counts large bodies until they are released. Beyond the limit, only the oldest unfinished body is read, so that bodies
+ * complete one after another, and bodies without progress are rejected.
  */
 function createLargeBodies() {
   const bodies = new Set<UnfinishedBody>();
@@ -190,7 +190,10 @@ function createLargeBodies() {
   };
 }
 
-/** Far more than any object that etcd can store. Parsing millions of empty objects takes 0.5 s and 500 MiB. */
+/**
+ * Limit of objects and lists in a review. Objects that etcd can store have far fewer. Parsing millions of empty objects takes
+ * 0.5 s and 500 MiB.
+ */
 export const MAX_VALUES = 1_000_000;
 
 const [QUOTE, BACKSLASH, COLON, COMMA] = Buffer.from('"\\:,');
@@ -252,8 +255,8 @@ const MAX_PAUSE_MS = 50;
 export type Turns = ReturnType<typeof createTurns>;
 
 /**
- * Creates the queue of the work on large bodies. One is processed at a time, and for as long again, up to 50 ms, the event
- * loop is free for small reviews.
+ * Creates the queue of the work on large bodies. One body is processed at a time. After each, the event loop is free for
+ * smaller reviews for the time that the body took, up to 50 ms.
  */
 export function createTurns(now: () => number): <T>(work: () => T | Promise<T>) => Promise<T> {
   let last: Promise<unknown> = Promise.resolve();

@@ -21,8 +21,8 @@ import { withStatus } from './body.ts';
 export const AUTHORIZER_PATH = '/authorize/minimum-kubelet-version';
 
 /**
- * Requests of nodes have far smaller reviews. Larger ones, such as those of long selectors, are denied: an API server permits
- * what it cannot have reviewed, unless its failure policy is `Deny`.
+ * Limit of a review. Reviews of kubelets are far smaller. A larger review, such as one with a long selector, is denied: with
+ * an error, an API server would permit the request unless its failure policy is `Deny`.
  */
 const MAX_BYTES = 64 * 1024;
 const TOO_LARGE: AccessReviewStatus = {

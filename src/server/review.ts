@@ -59,7 +59,7 @@ function createTokenHook(callers: CallerTokens, { path }: Webhook): onRequestHoo
 
 type Handler = (request: FastifyRequest, reply: FastifyReply) => void | Promise<void>;
 
-/** The share of its timeout that a large review may wait for its turn. The rest is for the response. */
+/** The share of its timeout that a large review may wait in the queue. The rest is for the decision and the response. */
 const WAIT_SHARE = 0.9;
 
 const TOO_BUSY = 'too many large reviews at the same time; this one was not reviewed within its timeout';
@@ -78,7 +78,7 @@ interface Job {
   readonly reply: FastifyReply;
   readonly body: Buffer;
   readonly arrivedMs: number;
-  /** True after a wait. */
+  /** True for the second attempt, after a wait. */
   readonly isRepeated: boolean;
 }
 
@@ -132,7 +132,7 @@ function createHandler(webhook: Webhook, deps: ReviewDeps, { connections, bodies
     return true;
   };
 
-  /** Parses and answers a review, or returns how long it has to wait. */
+  /** Parses and decides a review, or returns what its decision waits for. */
   const answer = ({ request, reply, body, arrivedMs, isRepeated }: Job): MaybePromise<Postponed | undefined> => {
     const envelope = readReview(body);
     if ('error' in envelope) {
@@ -185,7 +185,7 @@ function createHandler(webhook: Webhook, deps: ReviewDeps, { connections, bodies
       return undefined;
     });
 
-  /** Answers a review again after its wait, during which only its bytes are kept. */
+  /** Parses and decides a review again after a wait, during which only its bytes are kept. */
   const answerAgain = async (job: Job, { until }: Postponed): Promise<void> => {
     metrics.webhook.inFlight.inc();
     try {
@@ -206,7 +206,7 @@ function createHandler(webhook: Webhook, deps: ReviewDeps, { connections, bodies
   return (request, reply) => {
     // A POST without content type and body bypasses the content type parsers.
     const body = (request.body as Buffer | undefined) ?? NO_BODY;
-    // The request object outlives the review. Its bytes are released here.
+    // The request object outlives the review, so that the bytes are released here.
     request.body = undefined;
     const job = { request, reply, body, arrivedMs: now(), isRepeated: false };
     if (body.length > SMALL_BYTES) return answerLarge(job);
@@ -263,7 +263,7 @@ function disconnectSignal(response: ServerResponse): AbortSignal {
 
 // AdmissionReview in
 
-/** Longer than all names of the API. Names are part of messages and log lines. */
+/** Exceeds all names in the API. Names are part of messages and log lines. */
 const string = { type: 'string', maxLength: 1024 };
 /** Identity providers may send long names and claims. */
 const longString = { type: 'string', maxLength: 16 * 1024 };

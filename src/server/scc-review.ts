@@ -97,7 +97,7 @@ function decideOrWait(review: SccReview, deps: SccReviewDeps): MaybePromise<SccO
   });
 }
 
-/** A function of its own, so that the condition does not keep the review in memory. */
+/** A separate function, so that the closure does not keep the review in memory. */
 function waitForRanges(
   name: string,
   context: WebhookContext,

@@ -24,7 +24,7 @@ export interface ServerDeps extends ReviewDeps {
    * absent: every client.
    */
   readonly clientNames?: readonly string[] | undefined;
-  /** The input of the authorization webhook; absent: the server has none. */
+  /** The input of the authorization webhook; absent without the feature `kubelet`. */
   readonly kubelet?: KubeletScope | undefined;
 }
 
@@ -139,7 +139,7 @@ function errorStatus({ code, statusCode = 500 }: FastifyError): number {
   return code === INVALID_MEDIA_TYPE ? 400 : statusCode;
 }
 
-/** True for errors that clients do not cause. */
+/** True for internal errors. 503 is the result of a limit or of a store that has not synced. */
 function isDefect(status: number): boolean {
   return status >= 500 && status !== 503;
 }
@@ -197,7 +197,7 @@ function trackConnections(app: FastifyInstance) {
     });
     if (connecting.size + open.size > limit) closeSilent();
   });
-  /** Closes the oldest connection that has not sent a request. The newest is one of them. */
+  /** Closes the oldest connection without a request. The newest connection has none, so that one can always be closed. */
   const closeSilent = (): void => {
     const [oldest] = connecting.size > 1 ? connecting.values() : open.values().filter(isSilent);
     const [newest] = connecting.values();
@@ -231,24 +231,24 @@ function trackConnections(app: FastifyInstance) {
   };
 }
 
-/** More than the concurrent writes of three API servers. 1000 connections take about 100 MiB. */
+/** Exceeds the concurrent writes of three API servers. 1000 connections need about 100 MiB. */
 const MAX_CONNECTIONS = 1000;
-/** The file descriptors for everything except connections to the server. */
+/** File descriptors reserved for everything except connections to the server. */
 const OTHER_DESCRIPTORS = 100;
 
-/** Returns the maximum number of connections: fewer than the process may have file descriptors. */
+/** Returns the maximum number of connections, which is below the limit of file descriptors of the process. */
 function findConnectionLimit(): number {
   try {
     const limits = readFileSync('/proc/self/limits', 'utf8');
     const descriptors = Number(/^Max open files\s+(\d+)/m.exec(limits)?.[1] ?? Infinity);
     return Math.min(MAX_CONNECTIONS, Math.max(descriptors - OTHER_DESCRIPTORS, 1));
   } catch {
-    // Other systems than Linux.
+    // Only Linux has this file.
     return MAX_CONNECTIONS;
   }
 }
 
-/** True for a connection that has not sent anything after its handshake. */
+/** True for a connection that has not sent data after its handshake. */
 function isSilent({ bytesRead }: Socket): boolean {
   return bytesRead === 0;
 }

@@ -18,9 +18,9 @@ export function createWaitingRoom(limits = DEFAULT_LIMITS) {
   const turn = (): Promise<void> => (last = last.then(() => new Promise((resolve) => setImmediate(resolve))));
   return {
     /**
-     * Postpones a review until the namespace is ready, to the deadline of the review, or until the client disconnects. Each
-     * review continues in a separate turn of the event loop, so that many do not block it. Returns undefined if there is no
-     * room, or if the review has waited before.
+     * Postpones a review until the namespace is ready, its deadline is reached, or the client disconnects. Each review
+     * continues in a separate turn of the event loop, so that many reviews do not block it. Returns `undefined` if a limit is
+     * exceeded, or if the review has waited before.
      */
     wait(name: string, context: WebhookContext, isReady: IsReady): Postponed | undefined {
       const { bodyBytes: bytes = 0, isRepeated = false } = context;

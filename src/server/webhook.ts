@@ -12,7 +12,7 @@ export interface WebhookContext {
   getSignal?(): AbortSignal;
   /** Length of the request body. */
   readonly bodyBytes?: number;
-  /** True for the decision after a wait. It does not wait again. */
+  /** True for the second attempt, after a wait. It does not wait again. */
   readonly isRepeated?: boolean;
   /** Monotonic clock in milliseconds. */
   now(): number;
@@ -26,7 +26,7 @@ export interface Webhook {
   decide(request: AdmissionRequest, context: WebhookContext): MaybePromise<Decision | Postponed>;
 }
 
-/** The decision has to wait. Until then only the bytes of the review are kept; then it is parsed and decided again. */
+/** A decision that must wait. In the meantime, only the bytes of the review are kept; afterwards, it is parsed and decided again. */
 export interface Postponed {
   readonly until: Promise<void>;
 }

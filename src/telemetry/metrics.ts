@@ -92,7 +92,7 @@ export function createMetrics(build: { readonly version: string }) {
       ),
       hardening: create.tally(
         'portcullis_olm_hardening_total',
-        'Reviewed pods of the Operator Lifecycle Manager by profile: hardened; reported in mode report; compliant; conflict, with values that are kept; legacy.',
+        'Reviewed pods of the Operator Lifecycle Manager by profile and result (hardened; reported, in the mode report; compliant; conflict, if less strict values are kept; legacy).',
         'profile',
         'result',
       ),
@@ -334,7 +334,7 @@ function createKubeletMetrics({ gauge, tally }: Factory) {
     ),
     waiting: gauge(
       'portcullis_kubelet_minimum_waiting',
-      'Nodes that block a higher minimum kubelet version, and pools that a lower one waits for.',
+      'Nodes that block a higher minimum kubelet version (for="nodes"), and pools that a lower one waits for (for="pools").',
       'for',
     ),
   };

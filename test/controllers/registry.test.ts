@@ -116,7 +116,7 @@ suite('the enabled controllers', () => {
       clusterRules.some(({ resources, verbs }) => resources?.includes('namespaces') && verbs.includes('patch')),
     );
     assert.ok(patches.length > 3);
-    for (const { role, namespaceMarks = [] } of patches) assert.ok(namespaceMarks.length > 0, role);
+    for (const { role, namespaceKeys = [] } of patches) assert.ok(namespaceKeys.length > 0, role);
   });
 
   test('a new controller needs one registry entry: it runs, and its permissions are in the manifests', () => {

@@ -165,7 +165,7 @@ suite('hardening of pods of OLM by the webhook', () => {
 
   test('without the CatalogSource or its CRD, the namespace decides', async () => {
     const missing =
-      'OLM hardening: CatalogSource "cat" not found in namespace "shop"; the enforce label of the namespace decides about the security context of its pods';
+      'OLM hardening: CatalogSource "cat" not found in namespace "shop"; the enforce label of the namespace determines the security context of its pods';
     const restricted = await review({ catalog: null, namespaceLevel: 'restricted' }, catalogPod());
     assert.deepEqual(restricted, { patch: HARDENED, warnings: [missing], counted: 'hardened' });
     assert.deepEqual(await review({ catalog: null }, catalogPod()), {

@@ -62,7 +62,7 @@ export const command = defineCommand({
   },
 });
 
-/** The finding with a fix for the cluster that the flags of this command select. */
+/** Adds the flags that select the cluster to the commands of the fix. */
 function withClusterFlags(finding: Finding, { kubeconfig, context }: Values<typeof clusterOptions>): Finding {
   const flags = Object.entries({ kubeconfig, context })
     .map(([name, value]) => (value === undefined ? '' : ` --${name}=${shellQuote(value)}`))

@@ -142,16 +142,16 @@ export const planOptions = {
   }),
 };
 
-/** The profile with the static pod of the authorization webhook, which is no installation in the cluster. */
+/** The profile of the authorization webhook. It contains static pods and no installation in the cluster. */
 const CONTROL_PLANE = 'control-plane' as const;
 
 const installOptions = {
   ...planOptions,
   profile: option('NAME', oneOf([...(Object.keys(PROFILES) as Profile[]), CONTROL_PLANE]), undefined, {
-    help: `Print a profile without reading a cluster: one of ${Object.keys(PROFILES).join(', ')}; or ${CONTROL_PLANE}: the authorization webhook beside each API server`,
+    help: `Print a profile without reading a cluster: one of ${Object.keys(PROFILES).join(', ')}; or ${CONTROL_PLANE}: static pods of the authorization webhook for control plane nodes`,
   }),
   'output-dir': option('DIR', nonEmpty, undefined, {
-    help: `Write the files of --profile=${CONTROL_PLANE} and the certificates of the webhook to a folder, in place of stdout`,
+    help: `Write the files of --profile=${CONTROL_PLANE} and the certificates of the webhook to a folder instead of stdout`,
   }),
 };
 
@@ -357,7 +357,7 @@ function formatNotes(facts: ClusterFacts, settings: ManifestSettings): readonly 
   }
   if (settings.nodesConfig && nodesDefinition !== 'portcullis') {
     notes.push(
-      'the cluster will serve config.openshift.io/v1: programs that detect OpenShift by this group take the cluster for OpenShift',
+      'the cluster will serve config.openshift.io/v1: programs that detect OpenShift by this group treat the cluster as OpenShift',
     );
   }
   if (settings.monitoring === 'prometheus-operator') {

@@ -34,18 +34,18 @@ import {
   type Style,
 } from '../output/print.ts';
 
-/** An object of OLM, and the patch that hardens it. */
+/** An object of OLM and the patch that hardens it. */
 interface HardenedObject {
   readonly kind: string;
   readonly namespace: string;
   readonly name: string;
-  /** The field with the pod template or the deployment, if the object has several. */
+  /** The field of the deployment in a ClusterServiceVersion. */
   readonly path?: string;
   readonly profile?: string;
-  /** For a CatalogSource, the mode of its pods. */
+  /** The mode of the pods of a CatalogSource. */
   readonly mode?: string;
   readonly changes: readonly Change[];
-  /** Values that are kept, and why an object is not patched. */
+  /** The values that are kept, and the reason why an object is not patched. */
   readonly notes: readonly string[];
   /** A JSON patch; absent if nothing changes, or if the object cannot be patched. */
   readonly patch?: readonly JsonPatchOp[];
@@ -64,7 +64,7 @@ interface Template {
   readonly kind: string;
   readonly object: KubeObject;
   readonly path: FieldPath;
-  /** The metadata and labels by which the workload is recognized, if they are not those of the object. */
+  /** The metadata by which the workload is recognized, if it is not that of the object. */
   readonly metadata?: KubeObject['metadata'];
 }
 
@@ -103,7 +103,7 @@ function hardenTemplate({ kind, object, path, metadata = object.metadata }: Temp
 
 const PATCHED_FIELDS = ['securityContext', 'volumes', 'volumeMounts'] as const;
 
-/** Whole fields are replaced, because their members are absent in manifests that the API server has not completed. */
+/** Replaces whole fields, since their parents may be absent in manifests. */
 function templatePatch(path: FieldPath, before: JsonObject, after: JsonObject): readonly JsonPatchOp[] {
   const base = ['', ...path.map((step) => escapeKey(String(step))), 'spec'].join('/');
   const [old, next] = [before['spec'], after['spec']].map((spec) => (isObject(spec) ? spec : {}));
@@ -146,7 +146,7 @@ function hardenWorkloads(kind: (typeof WORKLOADS)[number], context: Context): re
   });
 }
 
-/** Returns why an object cannot be patched. */
+/** Returns the reason why an object cannot be patched. */
 function findObstacle(kind: string, object: KubeObject, { store, source }: Context): string | undefined {
   const csv = findOwningCsv(object);
   if (csv !== undefined) {
@@ -216,7 +216,7 @@ function hardenCatalogs({ store }: Context): readonly HardenedObject[] {
 }
 
 const REWRITTEN =
-  'the CRD of OLM drops spec.disableSecurity, which no release reads; spec.grpcPodConfig.securityContextConfig replaces it';
+  'the CRD of OLM drops spec.disableSecurity, and no release reads it; spec.grpcPodConfig.securityContextConfig replaces it';
 
 function catalogPatch({ spec }: CatalogSource, rewritten: JsonObject): readonly JsonPatchOp[] {
   return diff({ spec }, { spec: rewritten });
@@ -240,7 +240,7 @@ function printObject(object: HardenedObject, style: Style): string {
     ...(changes.length === 0 && notes.length === 0 ? ['complies'] : []),
     ...printChanges(changes).map(printable),
     ...notes.map((note) => style('yellow', printable(note))),
-    // An API server rejects changes of the pods of a Job: the patch is for its manifest.
+    // API servers reject changes of the pod template of a Job: the patch is for its manifest.
     ...(patch.length === 0 || kind === 'Job' ? [] : [`${target} --type=json -p ${shellQuote(JSON.stringify(patch))}`]),
   ];
   return `${[style('bold', printable(title)), ...lines.map((line) => `  ${line}`)].join('\n')}\n`;
@@ -266,12 +266,12 @@ the Deployments of a ClusterServiceVersion: their patch changes the ClusterServi
 "portcullis olm harden namespaces" proposes Pod Security labels for the namespaces of OLM. It lowers no
 level, and keeps labels of other field managers, unless --force replaces them.
 
-Nothing is written: review the printed commands, and run them.
+The command changes nothing: review the printed commands and run them.
 
 Exit codes:
   0  nothing has to change
   1  changes are proposed
-  2  wrong usage, or sources that cannot be read
+  2  wrong usage, or the input cannot be read
 
 Examples:
   portcullis olm harden

@@ -1,4 +1,4 @@
-/** `portcullis olm status`: the namespaces of operators, and what the auto-labeler does about their label. */
+/** `portcullis olm status`: the namespaces with operators, and the next action of the auto-labeler. */
 import { CSV_SCOPE } from '../../cluster/live-cluster.ts';
 import type { Store } from '../../cluster/store.ts';
 import { getMetadataOwners } from '../../kube/managed-fields.ts';
@@ -25,7 +25,7 @@ import {
 import { assumptionBlocks, listOptions, printListing, printTable, withHeader } from '../output/print.ts';
 import { findSettings, sccOptions } from '../scc-options.ts';
 
-/** A namespace, and what the auto-labeler does at its next event. */
+/** Describes a namespace and the action of the auto-labeler at the next event. */
 function describeNamespace(
   namespace: Namespace,
   store: Store,
@@ -51,7 +51,7 @@ function describeNamespace(
 
 type NamespaceStatus = ReturnType<typeof describeNamespace>;
 
-/** The commands that keep a namespace without the label. None if the auto-labeler never sets it. */
+/** Returns the commands that opt a namespace out; empty if the auto-labeler never sets its label. */
 function optOutCommands(name: string, { row }: Pick<LabelerDecision, 'row'>): readonly string[] {
   if (['1', '2', '7', 'off'].includes(row)) return [];
   if (row === 'shipped') return [`kubectl label namespace ${name} ${LABEL_SYNC_LABEL}=false --overwrite`];
@@ -99,10 +99,10 @@ function explainIdle(store: Store): string {
 }
 
 const DETAILS = `
-Lists the namespaces of the operators that the Operator Lifecycle Manager has installed, with the label
-${LABEL_SYNC_LABEL}, which enables the label syncer in namespaces openshift-*: the
-field managers that set the label, the row of the decision table that applies (see docs/olm.md), and what
-the auto-labeler does next. Copied ClusterServiceVersions do not count.
+Lists the namespaces with operators of the Operator Lifecycle Manager. The label
+${LABEL_SYNC_LABEL} enables the label syncer in namespaces openshift-*. For each
+namespace, the output contains the label, the field managers that set it, the row of the decision table that
+applies (see docs/olm.md), and the next action of the auto-labeler. Copied ClusterServiceVersions do not count.
 
 Examples:
   portcullis olm status
@@ -146,7 +146,7 @@ export const command = defineCommand({
     const data = { mode, namespaces, settings: source, assumptions };
     const objects = namespaces.map(({ namespace: name }) => ({ kind: 'Namespace', name }));
     printListing(io, options.output, { data, objects }, () => [
-      namespaces.length === 0 ? 'No namespaces of operators found.\n' : printTable(rows),
+      namespaces.length === 0 ? 'No namespaces with operators found.\n' : printTable(rows),
       ...printOptOut(namespaces),
       `Mode of the auto-labeler: ${mode}${cause}.\n${explainIdle(store)}`,
       ...assumptionBlocks(assumptions, source),

@@ -82,7 +82,7 @@ async function readInputs({ values, loaded, decode }: ServeInput, env: Io['env']
 
 type Inputs = Awaited<ReturnType<typeof readInputs>>;
 
-/** The optional features of the installation. The development cluster has all of them. */
+/** Returns the installed optional features. The development cluster has all of them. */
 function optionalFeatures({ values, live }: Pick<Inputs, 'values' | 'live'>): Pick<Features, OptionalFeature> {
   const has = (name: OptionalFeature): boolean => !live || values.features.includes(name);
   return { kubelet: has('kubelet') || values.authorizer, olm: has('olm') };
@@ -151,14 +151,14 @@ async function serve(given: ServeInput, io: Io): Promise<number> {
     await drain(server, io.signal.reason === 'SIGTERM' ? values['shutdown-delay-duration'] : 0);
     return EXIT.passed;
   } finally {
-    // What waits for the cluster does not continue while the parts close.
+    // Parts that wait for the cluster must not continue while others are closed.
     stopping.abort();
     // The log is closed last.
     for (const close of closing.reverse()) await closeLogged(close, logger);
   }
 }
 
-/** Closes one part. A part that cannot be closed does not keep the others open. */
+/** Closes one part. Failures are logged, so that the other parts are closed, too. */
 async function closeLogged(close: () => unknown, logger: Context['logger']): Promise<void> {
   try {
     await close();
@@ -289,7 +289,7 @@ interface ReviewParts extends Parts {
   readonly callers: CallerTokens | undefined;
 }
 
-/** The authentication of API servers by their tokens; undefined if it is off. */
+/** Creates the authentication of API servers by tokens; `undefined` if it is off. */
 async function createCallers(
   { values, logger, metrics, signal }: Context,
   { connection, service }: RunningCluster,
@@ -313,7 +313,7 @@ async function createCallers(
   return callers;
 }
 
-/** All webhooks, which read the settings in force at each review. */
+/** Creates all webhooks. They read the current settings at each review. */
 function createAdmissionWebhooks(context: Context, { served, settings }: Pick<Parts, 'served' | 'settings'>) {
   const { logger, metrics } = context;
   const { cluster, service } = served;
@@ -343,7 +343,7 @@ function createAdmissionWebhooks(context: Context, { served, settings }: Pick<Pa
   });
 }
 
-/** The input of decisions about kubelets; undefined without the feature. */
+/** Returns the input of decisions about kubelets; `undefined` without the feature. */
 function kubeletScope(
   context: Context,
   { served, settings }: Pick<Parts, 'served' | 'settings'>,
@@ -353,7 +353,7 @@ function kubeletScope(
   return { store, settings: () => settings.value.kubelet, hasSettingsObject: context.values.config === undefined };
 }
 
-/** The HTTPS server with all webhooks. */
+/** Creates the HTTPS server with all webhooks. */
 function createAdmission(context: Context, { served, settings, certificate, callers }: ReviewParts): AdmissionServer {
   const { values, logger, metrics } = context;
   const { store } = served.cluster;

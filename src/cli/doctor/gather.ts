@@ -139,7 +139,7 @@ async function readFact<T>(action: () => Promise<T>): Promise<Fact<T>> {
   }
 }
 
-/** The CustomResourceDefinitions of the manifests that the cluster lacks. */
+/** Returns the CustomResourceDefinitions of the manifests that the cluster lacks. */
 async function readMissingDefinitions(client: ClusterClient, settings: ManifestSettings): Promise<readonly Manifest[]> {
   const definitions = buildManifests(settings).filter(({ kind }) => kind === 'CustomResourceDefinition');
   const missing = definitions.map(async (definition) =>
@@ -371,7 +371,7 @@ async function runProbe(client: ClusterClient, request: ProbeRequest): Promise<P
     const object = await client.send({ method: 'POST', path, query: { dryRun: 'All' }, body: request.body });
     return { ...request, object: object as unknown as AnyObject };
   } catch (error) {
-    // The API server responded before: a ConnectionError is a timeout of this request.
+    // The API server responded to earlier requests, so that a ConnectionError is a timeout of this request.
     if (!(error instanceof ApiError || error instanceof ConnectionError)) throw error;
     return { ...request, refusal: error.message };
   }

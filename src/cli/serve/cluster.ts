@@ -53,9 +53,9 @@ export interface RunningCluster {
    * that reviews read are in the store.
    */
   follow(settings?: Settings): Promise<void>;
-  /** Declares that the store is complete for reviews. */
+  /** Marks the store as complete for reviews. */
   markSynced(): void;
-  /** Resolves when all kinds that are followed are in the store. */
+  /** Resolves when all watched kinds are in the store. */
   complete(): Promise<void>;
   /** Starts the controllers. */
   run(controllers: readonly Controller[]): Promise<Pick<RunningControllers, 'update'>>;

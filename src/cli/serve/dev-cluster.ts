@@ -124,7 +124,7 @@ function seedObject(value: Manifest): SeedObject {
   return { value, origin: `${value.kind} ${value.metadata.name}` };
 }
 
-/** True for objects of the same kind and name: the manifests may contain a definition, such as that of OLM itself. */
+/** True for objects of the same kind and name. Manifests may contain their own definitions, such as those of OLM. */
 function isSameObject({ value: { kind, metadata } }: SeedObject): (other: SeedObject) => boolean {
   const name = isObject(metadata) ? metadata['name'] : undefined;
   return ({ value }) => value['kind'] === kind && isObject(value['metadata']) && value['metadata']['name'] === name;

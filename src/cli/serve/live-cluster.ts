@@ -33,7 +33,7 @@ export function isLive(values: ServeValues, env: ClusterOptions['env']): boolean
   if (live && manifests !== undefined)
     throw new UserError('--manifests requires --dev-cluster: apply manifests to a live cluster with kubectl');
   if (values.authorizer && !live) throw new UserError('--authorizer requires --kubeconfig, KUBECONFIG or --in-cluster');
-  // Controllers, which do not run, create the managed certificate.
+  // With --authorizer, no controllers run, and only they create a managed certificate.
   if (values.authorizer && values['tls-cert-file'] === undefined)
     throw new UserError('--authorizer requires --tls-cert-file');
   checkCallerTokens(values, live);
@@ -156,13 +156,13 @@ function createRunningCluster(
 /** Other kinds than workloads that only the rollout of enforcement needs. */
 const ROLLOUT_KINDS = ['ServiceAccount', 'PodTemplate', 'PSAEnforcementConfig', 'FeatureGate'] as const;
 
-/** The kinds that only the optional features need. */
+/** The kinds that are watched only for optional features. */
 const OPTIONAL_KINDS: Readonly<Record<OptionalFeature, readonly (Kind | Scope)[]>> = {
   kubelet: ['Node', 'NodesConfig', 'MachineConfigPool'],
   olm: [CSV_SCOPE],
 };
 
-/** The hardening of OLM's pods reads their CatalogSources. SCCs exist where SCC admission supplies the users of pods. */
+/** The kinds that the hardening of pods of OLM needs. SCCs exist where SCC admission sets the users of pods. */
 const HARDENING_KINDS = ['CatalogSource', 'SecurityContextConstraints'] as const;
 
 /** The kinds that only controllers read. Reviews do not wait for them. */

@@ -1,4 +1,4 @@
-/** Decides which namespaces of operators get the label that enables the label syncer. */
+/** Decides which namespaces with operators get the label that enables the label syncer. */
 import type { ClusterServiceVersion, JsonObject, KubeObject, Namespace } from '../../kube/types.ts';
 import { LABEL_SYNC_LABEL, OLM_MANAGED_ANNOTATION } from '../../kube/well-known.ts';
 
@@ -8,26 +8,26 @@ import { LABEL_SYNC_LABEL, OLM_MANAGED_ANNOTATION } from '../../kube/well-known.
  */
 export type LabelerMode = 'managed' | 'shipped' | 'seed' | 'off';
 
-/** The Deployment whose existence shows that the labeler of OpenShift runs. */
+/** The Deployment that contains the labeler of OpenShift. */
 export const OPENSHIFT_OLM = { namespace: 'openshift-operator-lifecycle-manager', name: 'olm-operator' } as const;
 
-/** The mode of the settings. Without one, the auto-labeler does not run beside the labeler of OpenShift. */
+/** Returns the mode of the settings. By default, the auto-labeler is off in clusters with the labeler of OpenShift. */
 export function labelerMode(mode: LabelerMode | undefined, hasOpenShiftLabeler: boolean): LabelerMode {
   return mode ?? (hasOpenShiftLabeler ? 'off' : 'managed');
 }
 
-/** On a copy of a ClusterServiceVersion: the namespace of the original. Any value marks a copy. */
+/** Label of a copied ClusterServiceVersion: the namespace of the original. A CSV with this label is a copy, whatever its value. */
 const COPIED_FROM_LABEL = 'olm.copiedFrom';
-/** On a ClusterServiceVersion: the namespace of its operator. On a copy this is another namespace. */
+/** Annotation of a ClusterServiceVersion: the namespace of its operator, which for a copy is another namespace. */
 const OPERATOR_NAMESPACE_ANNOTATION = 'olm.operatorNamespace';
-/** Outside these namespaces, the label syncer needs no label. */
+/** In namespaces without this prefix, the label syncer does not require the label. */
 const PREFIX = 'openshift-';
 
 export function hasLabelerPrefix(namespace: string): boolean {
   return namespace.startsWith(PREFIX);
 }
 
-/** OLM copies the ClusterServiceVersion of a global operator into every namespace. Copies do not count. */
+/** True for a copy. OLM copies the ClusterServiceVersion of a global operator to every namespace. */
 export function isCopied(csv: ClusterServiceVersion): boolean {
   const { metadata, status } = csv;
   const operatorNamespace = metadata?.annotations?.[OPERATOR_NAMESPACE_ANNOTATION];
@@ -42,12 +42,12 @@ function hasCopiedLabel({ metadata }: KubeObject): boolean {
   return metadata?.labels?.[COPIED_FROM_LABEL] !== undefined;
 }
 
-/** Why a namespace is evaluated. */
+/** The reason why a namespace is evaluated. */
 export type LabelerTrigger = 'csv-created' | 'csv-updated' | 'csv-deleted' | 'namespace' | 'startup' | 'resync';
 
 export interface LabelerInput {
   readonly namespace: Namespace;
-  /** All ClusterServiceVersions of the namespace that are known, copies included. */
+  /** All known ClusterServiceVersions of the namespace, including copies. */
   readonly csvs: readonly ClusterServiceVersion[];
   /** The events since the last decision about the namespace. */
   readonly triggers: ReadonlySet<LabelerTrigger>;
@@ -77,7 +77,7 @@ export function decideLabeling(input: LabelerInput): LabelerDecision {
   }
 }
 
-/** The JSON merge patch of a decision, or `undefined` without changes. A concurrent change of the namespace rejects it. */
+/** Returns the JSON merge patch of a decision; `undefined` without changes. It conflicts with concurrent changes. */
 export function labelingPatch({ metadata }: Namespace, { action }: LabelerDecision): JsonObject | undefined {
   if (action === 'none') return undefined;
   const value = action === 'release' ? null : 'true';
@@ -100,7 +100,7 @@ function readState({ namespace: { metadata }, csvs }: LabelerInput) {
   };
 }
 
-/** Returns why a namespace is never labeled, or `undefined`. */
+/** Returns the reason why a namespace is never labeled; `undefined` if it can be labeled. */
 function ineligibility({ namespace: { metadata }, exemptNamespaces }: LabelerInput): string | undefined {
   const name = metadata?.name ?? '';
   if (!hasLabelerPrefix(name)) return `the name does not start with ${PREFIX}`;
@@ -143,19 +143,19 @@ function decideShipped(input: LabelerInput): LabelerDecision {
   return { action: 'label', row: 'shipped', reason: 'an operator is installed' };
 }
 
-/** Reacts to the events only, with neither exempt nor terminating namespaces. Only the label marks a copy. */
+/** Reacts to events only, and labels exempt and terminating namespaces, too. Only the label marks a copy. */
 function decideSeed(input: LabelerInput): LabelerDecision {
   const { name, label, annotation } = readState(input);
   const isInstalled = input.csvs.some((csv) => !hasCopiedLabel(csv));
-  // At the start, all objects are reported as new.
-  const sees = (event: LabelerTrigger): boolean => input.triggers.has(event) || input.triggers.has('startup');
+  // At the start, every object counts as created.
+  const hasEvent = (event: LabelerTrigger): boolean => input.triggers.has(event) || input.triggers.has('startup');
   const decision = (action: LabelerDecision['action'], reason: string) => ({ action, row: 'seed', reason });
   if (!hasLabelerPrefix(name)) return decision('none', `the name does not start with ${PREFIX}`);
   if (input.triggers.has('csv-deleted') && annotation === 'true' && !isInstalled)
     return decision('release', 'managed, and the last operator was removed');
-  if (sees('csv-created') && isInstalled && label === undefined && annotation !== 'false')
+  if (hasEvent('csv-created') && isInstalled && label === undefined && annotation !== 'false')
     return decision('manage', 'an operator was installed');
-  if (sees('namespace') && annotation === 'true' && label !== 'true')
+  if (hasEvent('namespace') && annotation === 'true' && label !== 'true')
     return decision('label', 'managed, and the label was changed or removed');
   return decision('none', 'no event requires a change');
 }

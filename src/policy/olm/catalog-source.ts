@@ -3,14 +3,14 @@ import { quote } from '../../kube/text.ts';
 import { isObject, type CatalogSource, type JsonObject } from '../../kube/types.ts';
 import { POD_SECURITY_LABELS } from '../../kube/well-known.ts';
 
-/** On a CatalogSource: `"true"` for the mode `legacy`. */
+/** Annotation of a CatalogSource. The value `"true"` requests the mode `legacy`. */
 export const DISABLE_SECURITY_ANNOTATION = 'portcullis.dev/disable-security';
 
 export interface CatalogMode {
   readonly mode: 'legacy' | 'restricted';
-  /** The field that decides. */
+  /** The field from which the mode is derived. */
   readonly from: string;
-  /** Why the pods may not run, or why a value has no effect. */
+  /** The reasons why the pods are denied, or why a value has no effect. */
   readonly problems: readonly string[];
 }
 
@@ -18,8 +18,8 @@ const CONFIG_FIELD = 'spec.grpcPodConfig.securityContextConfig';
 const ENFORCE = POD_SECURITY_LABELS.enforce;
 
 /**
- * Returns the mode of the pods of a CatalogSource in a namespace with these labels. An invalid value is no request for
- * `legacy`. Without a CatalogSource, the namespace decides.
+ * Returns the mode of the pods of a CatalogSource in a namespace with these labels. An invalid value means `restricted`.
+ * Without a CatalogSource, the mode is derived from the namespace.
  */
 export function catalogMode(
   catalog: CatalogSource | undefined,
@@ -63,7 +63,7 @@ function securityContextConfig(spec: JsonObject): unknown {
   return isObject(grpcPodConfig) ? grpcPodConfig['securityContextConfig'] : undefined;
 }
 
-/** Pod Security Admission treats an invalid level as `restricted`, but OLM creates legacy pods. */
+/** Pod Security Admission enforces an invalid level as `restricted`; OLM creates legacy pods for it. */
 function legacyProblem(level: string | undefined): string | undefined {
   if (level === undefined || level === 'baseline' || level === 'privileged') return undefined;
   const fix = 'set it to "baseline" or "privileged", or securityContextConfig to "restricted"';
@@ -71,13 +71,13 @@ function legacyProblem(level: string | undefined): string | undefined {
   return `pods in the mode legacy are denied: the namespace has ${ENFORCE}=${level}${cause}; ${fix}`;
 }
 
-/** Returns true if OLM creates pods for the CatalogSource: it does not for a source with only an address. */
+/** True if OLM creates pods for the CatalogSource. It creates none for a source that has only an address. */
 export function hasCatalogPods({ spec }: CatalogSource): boolean {
   if (!isObject(spec)) return false;
   return spec['sourceType'] !== 'grpc' || Boolean(spec['image']);
 }
 
-/** Returns the spec with `disableSecurity: true` as its supported field; `undefined` if there is nothing to rewrite. */
+/** Returns the spec with the supported field in place of `disableSecurity: true`; `undefined` without that field. */
 export function rewriteDisableSecurity({ spec }: CatalogSource): JsonObject | undefined {
   if (!isObject(spec) || spec['disableSecurity'] !== true) return undefined;
   const rest = Object.fromEntries(Object.entries(spec).filter(([field]) => field !== 'disableSecurity'));

@@ -1,4 +1,4 @@
-/** The hardening of the pods of the Operator Lifecycle Manager: the profiles, and how a profile applies to a pod. */
+/** Hardens the security contexts of the pods of the Operator Lifecycle Manager (OLM) by profiles. */
 import { isObject, type JsonObject } from '../../kube/types.ts';
 import type { ContainerFields, PodFields } from '../pod/pod.ts';
 
@@ -11,11 +11,11 @@ export interface Profile {
     readonly runAsUser?: number;
     readonly seccompProfile: { readonly type: 'RuntimeDefault' };
   };
-  /** True if programs need no write access to the root filesystem. */
+  /** True if the containers do not write to the root filesystem. */
   readonly readOnlyRootFilesystem: boolean;
-  /** True if the image has a user other than root. */
+  /** True if the image sets a user other than root. */
   readonly hasImageUser?: true;
-  /** The directory that must stay writable: an emptyDir is mounted there. */
+  /** The directory at which an emptyDir is mounted, since it must stay writable. */
   readonly emptyDir?: string;
 }
 
@@ -36,24 +36,24 @@ export const PROFILES: Readonly<Record<ProfileId, Profile>> = {
   'run-bundle': { pod: { seccompProfile: SECCOMP_PROFILE }, readOnlyRootFilesystem: false },
 };
 
-/** The init container of a catalog whose content is extracted. Such a catalog writes nothing outside of its volumes. */
+/** The init container of a catalog with `extractContent`. The pods of such a catalog write only to volumes. */
 const EXTRACT_CONTENT = 'extract-content';
 const VOLUME = 'tmpfs';
 
 export interface HardeningInput {
   readonly profile: ProfileId;
-  /** True if `runAsUser` and `runAsNonRoot` come from SCC admission. */
+  /** True if SCC admission sets `runAsUser` and `runAsNonRoot`. */
   readonly isOpenShift: boolean;
   /** True if less strict values are replaced. */
   readonly isForced: boolean;
-  /** True for the template of a Job, which OLM deletes if a field that it sets differs. */
+  /** True for the template of a Job. OLM deletes a Job in which a field that OLM sets has another value. */
   readonly isJob?: boolean;
-  /** True if the program writes to its root filesystem, contrary to the profile. */
+  /** True if the containers write to the root filesystem, contrary to the profile. */
   readonly writesRootFilesystem?: boolean;
   readonly pod: PodFields;
 }
 
-/** A less strict value that is kept. */
+/** A field that keeps a value less strict than the profile. */
 export interface Conflict {
   /** The path of the field, such as `spec.containers[0].securityContext.privileged`. */
   readonly path: string;
@@ -62,21 +62,21 @@ export interface Conflict {
 }
 
 export interface Hardened {
-  /** The pod, or the template; the same object if nothing changes. */
+  /** The pod or the template; the original object if nothing changes. */
   readonly pod: JsonObject;
   /** The paths of the changed fields. */
   readonly changes: readonly string[];
   readonly conflicts: readonly Conflict[];
 }
 
-/** The state of one application of a profile. */
+/** The input and the collected results of applying a profile. */
 interface Application extends HardeningInput {
   readonly data: Profile;
   readonly changes: string[];
   readonly conflicts: Conflict[];
 }
 
-/** Applies a profile to a pod or a pod template. Ephemeral containers do not change. */
+/** Applies a profile to a pod or a pod template. Ephemeral containers are not changed. */
 export function hardenPod(input: HardeningInput): Hardened {
   const { pod, profile, isForced, isJob = false } = input;
   // The API server rejects these fields in Windows pods.
@@ -105,7 +105,7 @@ function readUid({ runAsUser }: JsonObject): number | undefined {
 
 type Context = Record<string, unknown>;
 
-/** One application of a rule to a field of a security context. */
+/** A field of a security context, and its value in the profile. */
 interface FieldChange {
   /** The path of the security context. */
   readonly path: string;
@@ -113,7 +113,7 @@ interface FieldChange {
   readonly value: unknown;
   /** True if the existing value is less strict than that of the profile. */
   readonly isConflict: boolean;
-  /** Why the value cannot be replaced. */
+  /** The reason why the value cannot be replaced. */
   readonly obstacle?: string | undefined;
 }
 
@@ -215,11 +215,11 @@ function applyRootFilesystem(state: Application, context: Context, path: string)
   const value = data.readOnlyRootFilesystem || isExtracting;
   const field = 'readOnlyRootFilesystem';
   if (writesRootFilesystem) return;
-  // A writable root filesystem violates no Pod Security Standard, so it is no conflict without force.
+  // A writable root filesystem complies with all Pod Security Standards, so that only the mode force replaces it.
   applyField(state, context, { path, field, value, isConflict: isForced && value && context[field] === false });
 }
 
-/** Drops ALL. The list of a Job is only set if it is absent. */
+/** Drops ALL. An existing list of a Job is kept. */
 function applyCapabilities(
   state: Application,
   context: Context,
@@ -250,7 +250,7 @@ interface ContainerUser {
   readonly uid: number | undefined;
 }
 
-/** The values of a container override those of the pod. Forced, they are removed, so that those of the pod apply. */
+/** Values of a container override those of the pod. In the mode force, they are removed, so that those of the pod apply. */
 function applyContainerUser(state: Application, context: Context, { path, container, uid }: ContainerUser): void {
   const isRoot = container.runAsUser === 0;
   const isRootAllowed = container.runAsNonRoot === false;

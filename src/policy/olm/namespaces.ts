@@ -1,4 +1,4 @@
-/** Proposed Pod Security labels for the namespaces of the Operator Lifecycle Manager (OLM). A level is never lowered. */
+/** Proposes Pod Security labels for the namespaces of the Operator Lifecycle Manager (OLM). Levels are never lowered. */
 import { getMetadataOwners } from '../../kube/managed-fields.ts';
 import { sortedSet } from '../../kube/text.ts';
 import type { CatalogSource, Namespace } from '../../kube/types.ts';
@@ -9,10 +9,10 @@ import { MARKETPLACE_NAMESPACE, OLM_NAMESPACES } from './recognition.ts';
 const LEVELS: readonly string[] = ['privileged', 'baseline', 'restricted'];
 const RESTRICTED = 2;
 
-/** The namespaces of operators. Upstream, OLM installs global operators into `operators`. */
+/** The namespaces of global operators: upstream `operators`, on OpenShift `openshift-operators`. */
 const OPERATOR_NAMESPACES = ['operators', 'openshift-operators'] as const;
 
-/** The namespaces for which labels are proposed, and those that operators decide about. */
+/** The namespaces that are evaluated. For `openshift-operators`, no label is proposed. */
 export const PROPOSED_NAMESPACES: readonly string[] = [
   ...OLM_NAMESPACES,
   MARKETPLACE_NAMESPACE,
@@ -26,7 +26,7 @@ export interface NamespaceProposal {
   readonly namespace: string;
   /** The labels to set; empty if nothing has to change. */
   readonly labels: Readonly<Record<string, string>>;
-  /** Why labels are proposed or not. */
+  /** The reasons why labels are kept, and the requirements of a stricter level. */
   readonly notes: readonly string[];
 }
 
@@ -47,7 +47,7 @@ export function proposeLabels({ namespace, catalogs, isForced }: NamespaceInput)
   const owners = getMetadataOwners(namespace.metadata);
   const accepted: Record<string, string> = {};
   const notes: string[] = [];
-  for (const [key, value] of Object.entries(wantedLabels(name, target.level))) {
+  for (const [key, value] of Object.entries(targetLabels(name, target.level))) {
     if (labels[key] === value) continue;
     const obstacle = findObstacle({ key, value, current: labels[key], isForced, owners });
     if (obstacle === undefined) accepted[key] = value;
@@ -63,7 +63,8 @@ function targetLevel(
   labels: Readonly<Record<string, string>>,
   catalogs: readonly CatalogSource[],
 ): Target {
-  if (name === 'openshift-operators') return { note: 'its operators decide about the level; no label is proposed' };
+  if (name === 'openshift-operators')
+    return { note: 'the level depends on the installed operators; no label is proposed' };
   if (name === 'operators') return { level: 'baseline', notes: [] };
   if (name !== MARKETPLACE_NAMESPACE) return { level: 'restricted', notes: [] };
   const withPods = catalogs.filter(hasCatalogPods);
@@ -74,8 +75,8 @@ function targetLevel(
   return { level: 'baseline', notes: names.length === 0 ? [] : [note] };
 }
 
-/** The marketplace also audits and warns. */
-function wantedLabels(name: string, level: string): Readonly<Record<string, string>> {
+/** Returns all labels for a level. Only the marketplace gets labels for audit and warn, too. */
+function targetLabels(name: string, level: string): Readonly<Record<string, string>> {
   const { enforce, enforceVersion, audit, auditVersion, warn, warnVersion } = POD_SECURITY_LABELS;
   const enforced = { [enforce]: level, [enforceVersion]: 'latest' };
   if (name !== MARKETPLACE_NAMESPACE) return enforced;
@@ -90,7 +91,7 @@ interface LabelChange {
   readonly owners: ReturnType<typeof getMetadataOwners>;
 }
 
-/** Returns why a label stays as it is. An invalid level is enforced as `restricted`. */
+/** Returns the reason why a label is kept. An invalid level is enforced as `restricted`. */
 function findObstacle({ key, value, current, isForced, owners }: LabelChange): string | undefined {
   if (current === undefined) return undefined;
   const index = LEVELS.indexOf(current);

@@ -1,6 +1,6 @@
 /**
- * Recognition of the workloads of the Operator Lifecycle Manager (OLM). Labels can be forged, therefore a match only ever
- * makes a pod stricter.
+ * Recognizes the workloads of the Operator Lifecycle Manager (OLM). Users can forge the labels, so that a match must only
+ * make a pod stricter.
  */
 import { isObject, type JsonObject, type KubeObject } from '../../kube/types.ts';
 import type { ProfileId } from './hardening.ts';
@@ -8,21 +8,21 @@ import type { ProfileId } from './hardening.ts';
 export const OLM_GROUP = 'operators.coreos.com';
 const OLM_API = /^operators\.coreos\.com\//;
 
-/** On catalog pods: the name of the CatalogSource; empty on pods that poll for updates. */
+/** Label of catalog pods: the name of the CatalogSource; empty on pods that poll for updates. */
 export const CATALOG_SOURCE_LABEL = 'olm.catalogSource';
 
-/** On pods that poll for updates: the name of the CatalogSource; empty after the promotion to a serving pod. */
+/** Label of pods that poll for updates: the name of the CatalogSource; empty after the promotion to a serving pod. */
 const CATALOG_UPDATE_LABEL = 'catalogsource.operators.coreos.com/update';
 const MANAGED_LABEL = 'olm.managed';
 
-/** On unpack Jobs and their pods: the name of the ConfigMap with the bundle. */
+/** Label of unpack Jobs and their pods: the name of the ConfigMap with the bundle. */
 export const UNPACK_LABEL = 'operatorframework.io/bundle-unpack-ref';
 
-/** On Deployments that OLM creates: the name of the ClusterServiceVersion. OLM restores such Deployments. */
+/** Label of Deployments that OLM creates and restores: the name of the ClusterServiceVersion. */
 const OWNER_LABEL = 'olm.owner';
 const OWNER_KIND_LABEL = 'olm.owner.kind';
 
-/** The namespaces of OLM: release manifests, Helm chart, OpenShift. */
+/** The namespaces of OLM in its release manifests, in its Helm chart, and on OpenShift. */
 export const OLM_NAMESPACES: readonly string[] = [
   'olm',
   'operator-lifecycle-manager',
@@ -57,7 +57,7 @@ export interface Candidate {
 
 export interface Recognized {
   readonly profile: ProfileId;
-  /** True if the program writes to its root filesystem, contrary to the profile. */
+  /** True if the containers write to the root filesystem, contrary to the profile. */
   readonly writesRootFilesystem?: boolean;
 }
 
@@ -80,7 +80,7 @@ function isCatalogPod({ kind, metadata = {}, containers }: Candidate): ProfileId
   return containers.includes(RUN_BUNDLE_CONTAINER) ? 'run-bundle' : 'catalog-source';
 }
 
-/** Releases without the labels are recognized by the containers and by the ConfigMap that owns the Job. */
+/** Jobs of releases that set no labels are recognized by their containers and by the ConfigMap that owns the Job. */
 function isUnpackWorkload({ kind, metadata = {}, templateLabels, containers, initContainers }: Candidate): boolean {
   if (kind !== 'Pod' && kind !== 'Job') return false;
   const isLabeled = [metadata.labels, templateLabels].some(
@@ -115,13 +115,13 @@ interface CatalogReference {
   readonly uid: string;
 }
 
-/** Returns the CatalogSource among the owners. */
+/** Returns the owner reference to a CatalogSource. */
 function findCatalogOwner({ ownerReferences }: NonNullable<KubeObject['metadata']>): CatalogReference | undefined {
   return ownerReferences?.find(({ apiVersion, kind }) => kind === 'CatalogSource' && OLM_API.test(apiVersion));
 }
 
 /**
- * Returns the CatalogSource of a pod: that of its owner reference, whose name and UID must match, or else that of the label
+ * Returns the CatalogSource of a pod: that of its owner reference, if name and UID match; otherwise that of the first label
  * that is not empty.
  */
 export function resolveCatalogSource<T extends KubeObject>(

@@ -36,7 +36,7 @@ export interface WebhooksOptions {
   scc(): SccSettings & { readonly authorization: Authorization };
   /** The input of the webhooks of the minimum kubelet version; absent without the feature. */
   readonly kubelet?: KubeletScope | undefined;
-  /** Returns the mode of the hardening of OLM's pods. */
+  /** Returns the hardening mode for pods of the Operator Lifecycle Manager. */
   olmHardening(): OlmSettings['hardening']['mode'];
   /** The rollout of Pod Security enforcement; absent if there is none. */
   readonly rollout?: RolloutInForce | undefined;

@@ -22,7 +22,10 @@ import type { Metrics } from '../../telemetry/metrics.ts';
 import { isPodRequest } from '../scc-review.ts';
 import { rule, type Webhook } from '../webhook.ts';
 
-/** A pod cannot change its security context later. `olm` precedes `zz.scc`: SCC admission completes the hardened pod. */
+/**
+ * Only CREATE is reviewed, since security contexts are immutable. The name `olm` precedes `zz.scc` alphabetically, so that
+ * SCC admission completes the hardened pod.
+ */
 const PODS: Omit<WebhookRegistration, 'name' | 'objectSelector'> = {
   path: '/olm/harden',
   configuration: { kind: 'MutatingWebhookConfiguration', name: 'olm.portcullis.dev' },
@@ -43,7 +46,7 @@ const CATALOG_OWNER = `has(object.metadata.ownerReferences) && object.metadata.o
 const UNPACK_POD = `has(object.metadata.labels) && '${UNPACK_LABEL}' in object.metadata.labels`;
 const CONTROLLER_NAMESPACES = JSON.stringify([...OLM_NAMESPACES, MARKETPLACE_NAMESPACE]);
 
-/** Pods of `operator-sdk run bundle`, of unpack Jobs and of the controllers of OLM lack the label of catalogs. */
+/** Matches the pods without the label of catalogs: of `operator-sdk run bundle`, of unpack Jobs, of the controllers of OLM. */
 export const OLM_HARDEN_UNLABELED: WebhookRegistration = {
   ...PODS,
   name: 'unlabeled.harden.olm.portcullis.dev',
@@ -59,7 +62,7 @@ export const OLM_HARDEN_UNLABELED: WebhookRegistration = {
 type Mode = OlmSettings['hardening']['mode'];
 
 interface HardeningDeps {
-  /** Returns the mode in force. */
+  /** Returns the current mode of the settings. */
   mode(): Mode;
   readonly metrics: Metrics['olm'];
 }
@@ -85,7 +88,7 @@ interface NewPod {
   readonly pod: PodFields;
 }
 
-/** Returns the pod of a request that creates it; `undefined` for a pod that no API server accepts. */
+/** Returns the pod of a CREATE request; `undefined` for other requests, and for pods that API servers reject. */
 function readNewPod(request: AdmissionRequest): NewPod | undefined {
   const { operation, subResource, object, namespace } = request;
   if (!isPodRequest(request) || operation !== 'CREATE' || subResource || !isObject(object)) return undefined;
@@ -134,7 +137,7 @@ function isCatalog(profile: ProfileId): boolean {
   return profile === 'catalog-source' || profile === 'run-bundle';
 }
 
-/** The CatalogSource decides about the exception: the labels of a pod can be forged. */
+/** The mode is read from the CatalogSource, since users can forge the labels of pods. */
 function reviewCatalog(metadata: NewPod['metadata'], profile: ProfileId, store: Store) {
   const { namespace = '' } = metadata;
   const { name, catalog } = resolveCatalogSource(metadata, (one) => store.get('CatalogSource', one, namespace));
@@ -150,7 +153,7 @@ function reviewCatalog(metadata: NewPod['metadata'], profile: ProfileId, store: 
   };
 }
 
-const BY_NAMESPACE = `the enforce label of the namespace decides about the security context of its pods`;
+const BY_NAMESPACE = 'the enforce label of the namespace determines the security context of its pods';
 const LEGACY_BUNDLE =
   'catalog pod runs without a restricted security context; set --security-context-config=restricted or rebuild the catalog';
 
@@ -169,7 +172,7 @@ function toDecision({ result, problems, hardened }: Review, { mode, profile }: {
   });
 }
 
-/** `spec.containers[0].securityContext.capabilities.drop` is `capabilities.drop`. */
+/** Returns the field of a path, such as `capabilities.drop` for `spec.containers[0].securityContext.capabilities.drop`. */
 function fieldName(path: string): string {
   return path.replace(/^.*securityContext\./, '');
 }

@@ -113,7 +113,7 @@ describe('olm status of a cluster', () => {
   };
 
   test('reads the metadata of operators, with and without the Operator Lifecycle Manager', async () => {
-    assert.equal(await status(), 'No namespaces of operators found.\n\nMode of the auto-labeler: managed.\n');
+    assert.equal(await status(), 'No namespaces with operators found.\n\nMode of the auto-labeler: managed.\n');
     const { cluster } = started;
     await createAll(
       cluster,

@@ -334,7 +334,7 @@ suite('labels of namespaces of OLM', () => {
     assert.deepEqual(propose({ name: 'shop' }), { labels: undefined, notes: undefined });
     assert.deepEqual(propose({ name: 'openshift-operators' }), {
       labels: {},
-      notes: ['its operators decide about the level; no label is proposed'],
+      notes: ['the level depends on the installed operators; no label is proposed'],
     });
   });
 

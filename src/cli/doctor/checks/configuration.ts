@@ -46,15 +46,15 @@ export const configuration: Check = {
     }),
 };
 
-/** The conditions of the settings themselves. Features add their own. */
+/** The conditions of the settings. Features have other conditions. */
 const CONDITIONS = ['Accepted', 'Applied'];
 
 const LAST_VALID =
   'replicas keep the last valid settings; a replica that starts with invalid settings does not become ready';
 
 /**
- * The command that removes the invalid entries of lists. It fails if the settings changed after they were read. `undefined`
- * if a decision is needed, since other values are invalid too.
+ * Returns the command that removes the invalid entries of lists; `undefined` if other values are invalid, too, since no
+ * command can choose their replacement. The command fails if the settings have changed since they were read.
  */
 function removeEntries(spec: JsonObject, namespace: string): string | undefined {
   const paths = new Set(settingErrors(spec, namespace).map(({ path }) => path));

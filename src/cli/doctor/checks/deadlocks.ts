@@ -76,7 +76,7 @@ function evaluateWebhook(registered: RegisteredWebhook, own: NamespaceFact, fact
   return [problem(object, message, { impact, fix })];
 }
 
-/** Excludes a namespace in addition to the namespaces that the webhook excludes already. */
+/** Returns the operation that excludes a namespace in addition to those that the webhook excludes already. */
 function excludeOwn({ namespaceSelector }: Webhook, { name }: NamespaceFact): JsonPatchOp {
   const excluded = { key: NAMESPACE_NAME_LABEL, operator: 'NotIn', values: [name] };
   const matchExpressions = [...(namespaceSelector?.matchExpressions ?? []), excluded];

@@ -41,7 +41,7 @@ function checkDefinitions({ missingDefinitions }: Facts): readonly CheckResult[]
     missing.map((definition) =>
       problem(`CustomResourceDefinition ${definition.metadata.name}`, 'does not exist', {
         impact: 'the features that need it do not work, and enforcement may not take effect',
-        // Not `kubectl create`: its ownership of the fields would conflict with the next server-side apply.
+        // With `kubectl create`, the ownership of fields would conflict with the next server-side apply.
         fix: `printf %s ${shellQuote(JSON.stringify(definition))} | kubectl apply --server-side -f -`,
       }),
     ),
