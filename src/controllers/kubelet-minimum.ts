@@ -14,6 +14,7 @@ import { objectName } from '../kube/resources.ts';
 import { compareBytes } from '../kube/text.ts';
 import type { Node, PortcullisConfiguration } from '../kube/types.ts';
 import { CONFIGURATION_NAME, RENDERED_MINIMUM_ANNOTATION } from '../kube/well-known.ts';
+import { formatTimestamp } from '../kube/units.ts';
 import { compareNodes, type NodeState } from '../policy/kubelet/admission.ts';
 import {
   describeNodes,
@@ -75,7 +76,7 @@ function createReconciler({ settings, metrics, date }: ControllerContext): Recon
       const scope = { store, settings: () => settings.value.kubelet, hasSettingsObject: true };
       const review = reviewMinimum(object, scope);
       publish(review, metrics.kubelet);
-      await write(object, review, { ...context, time: `${date().toISOString().slice(0, 19)}Z` });
+      await write(object, review, { ...context, time: formatTimestamp(date().getTime()) });
       const { blocking, waiting } = review.plan;
       return blocking.length + waiting.length > 0 ? CHECK : undefined;
     },

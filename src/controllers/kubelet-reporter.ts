@@ -6,6 +6,7 @@ import type { ConditionState } from '../kube/conditions.ts';
 import { objectName } from '../kube/resources.ts';
 import type { Node } from '../kube/types.ts';
 import { KUBELET_CONDITION, KUBELET_STATE_ANNOTATION, KUBELET_TAINT } from '../kube/well-known.ts';
+import { formatTimestamp } from '../kube/units.ts';
 import { reportedMinimum } from '../policy/kubelet/transition.ts';
 import { findKubeletProblem, parseMinimum, type MinimumVersion } from '../policy/kubelet/version.ts';
 import {
@@ -61,7 +62,7 @@ function createReconciler({ settings, date }: ControllerContext): Reconciler {
       const scope = { store, settings: () => kubelet, hasSettingsObject: true };
       const minimum = parseMinimum(reportedMinimum(requestedMinimum(scope), enforcedMinimum(scope)));
       const report = describeNode(node, 'value' in minimum ? minimum.value : undefined, kubelet);
-      await writeReport(node, report, { ...context, time: `${date().toISOString().slice(0, 19)}Z` });
+      await writeReport(node, report, { ...context, time: formatTimestamp(date().getTime()) });
       await writeTaint(node, kubelet.taint && report?.status === 'True', context);
       return undefined;
     },

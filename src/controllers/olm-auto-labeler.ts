@@ -12,6 +12,7 @@ import {
   OLM_MANAGED_ANNOTATION,
   POD_SECURITY_LABELS,
 } from '../kube/well-known.ts';
+import { formatTimestamp } from '../kube/units.ts';
 import {
   decideLabeling,
   hasLabelerPrefix,
@@ -103,7 +104,7 @@ function createReconciler({ settings, date, metrics }: ControllerContext): Recon
     const object = cluster.store.get('PortcullisConfiguration', CONFIGURATION_NAME);
     if (!object) return;
     const current = object.status?.conditions?.filter(({ type }) => type === state.type);
-    const conditions = withTransitionTimes([state], current, `${date().toISOString().slice(0, 19)}Z`);
+    const conditions = withTransitionTimes([state], current, formatTimestamp(date().getTime()));
     if (deepEqual(conditions, current)) return;
     const metadata = { name: CONFIGURATION_NAME };
     await cluster.applyStatus('PortcullisConfiguration', { metadata, status: { conditions } }, OPTIONS);

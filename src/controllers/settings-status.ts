@@ -11,6 +11,7 @@ import { ApiError } from '../kube/status.ts';
 import { withTransitionTimes, type ConditionState } from '../kube/conditions.ts';
 import { deepEqual } from '../kube/equality.ts';
 import type { JsonObject, PortcullisConfiguration } from '../kube/types.ts';
+import { formatTimestamp } from '../kube/units.ts';
 import {
   orUndefined,
   rule,
@@ -102,7 +103,7 @@ function createReconciler(controllerContext: ControllerContext): Reconciler {
       const missing = OPTIONAL_FEATURES.filter((feature) => !features[feature] && object.spec?.[feature] != null);
       const overridden = findOverridden(spec, object);
       const states = describe({ generation, missing, replicas, overridden }, settingsStatus());
-      const time = `${date().toISOString().slice(0, 19)}Z`;
+      const time = formatTimestamp(date().getTime());
       const conditions = withTransitionTimes(states, object.status?.conditions, time);
       const status: Status = { observedGeneration: generation, conditions, replicas };
       if (!deepEqual(status, ownStatus(object, states))) {
