@@ -184,7 +184,7 @@ describe('the authorization webhook of a control plane', () => {
           'DIR/manifests/portcullis-authorizer.yaml: for /etc/kubernetes/manifests of each control plane node',
           'DIR/authz/authorization.yaml: for /etc/kubernetes/authz: the file of --authorization-config of kube-apiserver',
           'DIR/authz/minimum-kubelet-version.kubeconfig: for /etc/kubernetes/authz: how kube-apiserver calls the webhook',
-          'DIR/rbac.yaml: for kubectl apply: what the webhook reads',
+          'DIR/rbac.yaml: for kubectl apply: the permissions of the webhook',
           'DIR/authz/*.crt, *.key: certificates of the webhook, valid for a year',
           '',
         ].join('\n'),

@@ -82,7 +82,7 @@ Settings: ${config}.
     const { stdout } = await runProgram(['olm', 'status', '-f', '-'], { stdin });
     assert.equal(
       stdout,
-      `No namespaces of operators found.
+      `No namespaces with operators found.
 
 Mode of the auto-labeler: off, because the Deployment olm-operator in ${metadata.namespace} labels namespaces.
 OLMNotInstalled: it is idle.
