@@ -24,6 +24,8 @@ export interface ControlPlaneOptions {
   readonly podSecurityPlugin?: 'on' | 'off';
   /** The file of `--authorization-config` of kube-apiserver. Default: RBAC only. The development cluster has only RBAC. */
   readonly authorizationConfig?: string;
+  /** The file of `--admission-control-config-file` of kube-apiserver, which the development cluster does not have. */
+  readonly admissionConfig?: string;
 }
 
 /** An API server on loopback without nodes. */
