@@ -30,12 +30,12 @@ describe('completion', () => {
     ],
     [
       ['scc', 'plan', '-o', ''],
-      ['table', 'json', 'yaml'],
+      ['table', 'json', 'yaml', 'wide', 'name'],
     ],
     [['scc', 'plan', '--output', '=', 'j'], ['json']],
     [
       ['scc', 'plan', '--output', '='],
-      ['table', 'json', 'yaml'],
+      ['table', 'json', 'yaml', 'wide', 'name'],
     ],
     [['scc', 'plan', '--output=y'], ['--output=yaml']],
     [['scc', 'grant', '--user', ''], []],

@@ -121,7 +121,11 @@ const CASES: readonly (readonly [args: string, message: string])[] = [
 
 /** Mistakes after which the help is named: the command, its arguments, and the message. */
 const OPTIONS: readonly (readonly [command: string, args: string, message: string])[] = [
-  ['scc plan', '-o xml', 'invalid argument "xml" for "-o, --output" flag: must be one of table, json, yaml'],
+  [
+    'scc plan',
+    '-o xml',
+    'invalid argument "xml" for "-o, --output" flag: must be one of table, json, yaml, wide, name',
+  ],
   ['scc plan', 'shop', "too many arguments for 'plan'. Expected 0 arguments but got 1: shop."],
   ['scc plan', '--namespace=', 'invalid argument "" for "-n, --namespace" flag: must not be empty'],
   ['scc pods', '--subject=group', 'invalid argument "group" for "--subject" flag: must be one of user, serviceaccount'],
