@@ -44,8 +44,15 @@ export function isLegalReview(review: unknown): boolean {
     hasName(at(review, 'request', 'requestKind'), 'kind') &&
     hasName(at(review, 'request', 'requestResource'), 'resource') &&
     ['CREATE', 'UPDATE', 'DELETE', 'CONNECT'].includes(textAt(review, 'request', 'operation')) &&
-    !hasNullText(at(review, 'request'))
+    !hasNullText(at(review, 'request')) &&
+    !hasLongText(at(review, 'request'))
   );
+}
+
+/** Names have at most 253 characters. The server accepts 1,024 characters, and more only for users. */
+function hasLongText(request: unknown): boolean {
+  const envelope = isObject(request) ? { ...request, object: null, oldObject: null, options: null } : {};
+  return /"(?:[^"\\]|\\.){1025,}"/.test(JSON.stringify(envelope));
 }
 
 function hasName(value: unknown, field: string): boolean {
