@@ -12,6 +12,8 @@ export interface Load {
   readonly path: string;
   readonly bodies: readonly string[];
   readonly connections: number;
+  /** The measured requests of a round. */
+  readonly requests?: number;
 }
 
 interface Measured extends LoadResult {
@@ -21,11 +23,14 @@ interface Measured extends LoadResult {
 /** The measurements of each round by the name of the server. */
 export type Results = ReadonlyMap<string, readonly Measured[]>;
 
+/** A server and its load. */
+export type Turn = readonly [subject: Subject, load: Load];
+
 /** Measures each server in several rounds after a warm-up round. */
-export async function measureInTurns(subjects: readonly Subject[], given: Load): Promise<Results> {
-  const results = new Map<string, Measured[]>(subjects.map(({ name }) => [name, []]));
+export async function measureInTurns(turns: readonly Turn[]): Promise<Results> {
+  const results = new Map<string, Measured[]>(turns.map(([{ name }]) => [name, []]));
   for (let round = 0; round <= ROUNDS; round++) {
-    for (const subject of subjects) {
+    for (const [subject, given] of turns) {
       const measured = await measure(subject, given);
       if (round > 0) results.get(subject.name)?.push(measured);
     }
@@ -33,9 +38,9 @@ export async function measureInTurns(subjects: readonly Subject[], given: Load):
   return results;
 }
 
-async function measure(subject: Subject, { path, bodies, connections }: Load): Promise<Measured> {
+async function measure(subject: Subject, { path, bodies, connections, requests = REQUESTS }: Load): Promise<Measured> {
   const before = await readCpuMicros(subject);
-  const result = await load(subject.target(path), bodies, { connections, requests: REQUESTS });
+  const result = await load(subject.target(path), bodies, { connections, requests });
   const after = await readCpuMicros(subject);
   const used = before === undefined || after === undefined ? undefined : after - before;
   return { ...result, cpuMicros: used === undefined ? undefined : used / (result.requests + result.warmup) };

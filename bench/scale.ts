@@ -25,7 +25,7 @@ async function overTls(): Promise<readonly Row[]> {
       bodies: plainPodReviews(() => NAMESPACE),
       connections: 8,
     };
-    const results = await measureInTurns(subjects, load);
+    const results = await measureInTurns(subjects.map((subject) => [subject, load]));
     const percent = computeRatio(results, ['large', 'small'], ({ perSecond }) => 1 / perSecond);
     return [
       ...createRows(results, load),

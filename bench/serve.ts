@@ -3,6 +3,7 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
+import { AUTHORIZER_PATH } from '../src/server/kubelet-authorizer.ts';
 import { NAMESPACE, objectsOf, SMALL } from './cluster.ts';
 import { computeRatio, createRows, measureInTurns, type Load } from './compare.ts';
 import { send } from './load.ts';
@@ -37,6 +38,7 @@ export async function benchServe({ peer, peerPid }: ServeOptions): Promise<Row[]
     const rows: Row[] = (await Promise.all(subjects.map((subject) => readMemory(subject, 'idle')))).flat();
     const peers = peer === undefined ? [] : [createPeer(peer, peerPid)];
     rows.push(...(await compare([...subjects, ...peers], podSecurity())));
+    rows.push(...(await compareAuthorizer(subjects[0])));
     for (const measure of securityContextConstraints()) rows.push(...(await compare(subjects, measure)));
     for (const subject of [...subjects, ...peers]) rows.push(...(await readMemory(subject, 'after load')));
     return rows.map((row) =>
@@ -49,15 +51,28 @@ export async function benchServe({ peer, peerPid }: ServeOptions): Promise<Row[]
   }
 }
 
-/** Returns 1,000 namespaces. That of the reviews enforces both policies. */
+/** Returns 1,000 namespaces, a node and the minimum kubelet version. The namespace of the reviews enforces both policies. */
 function manifest(): string {
   const labels = { 'pod-security.kubernetes.io/enforce': 'restricted', 'portcullis.dev/scc': 'enforce' };
   const namespaces = objectsOf({ ...SMALL, namespaces: 1000 }).flatMap(([kind, object]) =>
     kind === 'Namespace' ? [{ ...object, metadata: { ...object.metadata, labels } }] : [],
   );
-  return namespaces.map((namespace) => JSON.stringify(namespace)).join('\n---\n');
+  const node = {
+    apiVersion: 'v1',
+    kind: 'Node',
+    metadata: { name: NODE },
+    status: { nodeInfo: { kubeletVersion: 'v1.34.0' } },
+  };
+  const settings = {
+    apiVersion: 'config.portcullis.dev/v1alpha1',
+    kind: 'PortcullisConfiguration',
+    metadata: { name: 'cluster' },
+    spec: { kubelet: { minimumVersion: '1.33.0' } },
+  };
+  return [...namespaces, node, settings].map((object) => JSON.stringify(object)).join('\n---\n');
 }
 
+const NODE = 'worker-1';
 const CONNECTIONS = 8;
 const MAX_RSS_MIB = 150;
 
@@ -82,10 +97,39 @@ function securityContextConstraints(): readonly Measure[] {
 
 async function compare(subjects: readonly Subject[], measure: Measure): Promise<readonly Row[]> {
   for (const subject of subjects) await waitUntilAllowed(subject, measure);
-  const results = await measureInTurns(subjects, measure);
+  const results = await measureInTurns(subjects.map((subject) => [subject, measure]));
   const value = computeRatio(results, ['portcullis', 'bare Fastify'], ({ cpuMicros = NaN }) => cpuMicros);
   const name = `${measure.name}: CPU per review, portcullis / bare`;
   return [...createRows(results, measure), { name, value, unit: '%', target: { atMost: measure.atMost } }];
+}
+
+/** The requests of a round, with their warm-up, stay below the rate limit of the authorization webhook. */
+const ONE_BY_ONE = { connections: 1, requests: 4000 };
+
+/** Compares the authorization webhook with the Pod Security webhook of one server. */
+async function compareAuthorizer(subject: Subject | undefined): Promise<readonly Row[]> {
+  if (!subject) return [];
+  const authorizer = { ...subject, name: 'authorizer' };
+  const response = await send(subject.target(AUTHORIZER_PATH), accessReview());
+  if (!response.includes('"status":{"allowed":false}')) throw new Error(`the node is not permitted: ${response}`);
+  const load = { ...ONE_BY_ONE, name: 'One by one', path: AUTHORIZER_PATH, bodies: [accessReview()] };
+  const results = await measureInTurns([
+    [authorizer, load],
+    [subject, { ...podSecurity(), ...ONE_BY_ONE }],
+  ]);
+  const value = computeRatio(results, ['authorizer', subject.name], ({ cpuMicros = NaN }) => cpuMicros);
+  const name = 'CPU per review, authorizer / Pod Security';
+  return [...createRows(results, load), { name, value, unit: '%', target: { atMost: 100 } }];
+}
+
+/** Returns the request of a node whose kubelet is new enough. */
+function accessReview(): string {
+  const spec = {
+    user: `system:node:${NODE}`,
+    groups: ['system:nodes', 'system:authenticated'],
+    resourceAttributes: { namespace: NAMESPACE, verb: 'get', version: 'v1', resource: 'secrets', name: 'token' },
+  };
+  return JSON.stringify({ apiVersion: 'authorization.k8s.io/v1', kind: 'SubjectAccessReview', spec });
 }
 
 /** Waits until the server has read the cluster. Denials have another cost than the measured decisions. */

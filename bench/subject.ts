@@ -40,7 +40,7 @@ export async function startCluster(folder: string, main: string): Promise<Subjec
 /** Starts `portcullis serve` for the API server of a folder, with its default log in a file. */
 export async function startReplica(name: string, folder: string, main: string): Promise<Subject> {
   const kubeconfig = join(folder, 'certs', 'kubeconfig');
-  return await startServe(name, [main, ...SERVE, `--kubeconfig=${kubeconfig}`], folder);
+  return await startServe(name, [main, ...SERVE, `--kubeconfig=${kubeconfig}`, '--features=kubelet'], folder);
 }
 
 async function startServe(name: string, args: readonly string[], folder: string): Promise<Subject> {
