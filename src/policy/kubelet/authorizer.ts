@@ -100,9 +100,14 @@ function isRecovery({ group, resource, verb, subresource, name }: ResourceAttrib
 const NODE_PREFIX = 'system:node:';
 const NODE_GROUP = 'system:nodes';
 
+interface User {
+  readonly username?: string | undefined;
+  readonly groups?: readonly string[] | null | undefined;
+}
+
 /** Returns the node name of a node user, which may be empty; `undefined` for other users. */
-export function nodeName({ username, groups }: Pick<AccessRequest, 'username' | 'groups'>): string | undefined {
-  if (!username.startsWith(NODE_PREFIX) || !groups.includes(NODE_GROUP)) return undefined;
+export function nodeName({ username = '', groups }: User): string | undefined {
+  if (!username.startsWith(NODE_PREFIX) || !groups?.includes(NODE_GROUP)) return undefined;
   return username.slice(NODE_PREFIX.length);
 }
 
