@@ -18,26 +18,29 @@ for (const [file, expected] of await references()) {
   });
 }
 
-const reference = await readFile('docs/reference.md', 'utf8');
+const reference = await readFile('docs/reference/reference.md', 'utf8');
 
 for (const { name } of COMMANDS) {
-  test(`docs/reference.md has a row for the command ${name}`, () => {
+  test(`docs/reference/reference.md has a row for the command ${name}`, () => {
     const [first = '', second = ''] = name.split(' ');
     assert.match(reference, new RegExp(`^\\| \`portcullis ${first}[ \`][^\`]*${second}.* \\|$`, 'm'));
   });
 }
 
 for (const path of new Set(WEBHOOK_REGISTRATIONS.map((webhook) => webhook.path))) {
-  test(`docs/reference.md has a row for the endpoint ${path}`, () => {
+  test(`docs/reference/reference.md has a row for the endpoint ${path}`, () => {
     assert.match(reference, new RegExp(`^\\| .*\`POST ${path}\`.* \\|$`, 'm'));
   });
 }
 
 for (const name of CONTROLLER_NAMES) {
-  test(`docs/reference.md describes the controller ${name}`, () => assert.ok(reference.includes(`**\`${name}\`**`)));
+  test(`docs/reference/reference.md describes the controller ${name}`, () =>
+    assert.ok(reference.includes(`**\`${name}\`**`)));
 }
 
-const pages = (await readdir('docs')).filter((name) => name.endsWith('.md')).map((name) => `docs/${name}`);
+const pages = (await readdir('docs', { recursive: true }))
+  .filter((name) => name.endsWith('.md'))
+  .map((name) => `docs/${name}`);
 const documents = new Map(
   await Promise.all(['README.md', ...pages].map(async (path) => [path, await readFile(path, 'utf8')] as const)),
 );
@@ -64,6 +67,13 @@ suite('every link within the documents has a target', () => {
       }
     });
   }
+});
+
+test('docs/README.md lists every page', () => {
+  const index = documents.get('docs/README.md') ?? '';
+  const listed = [...index.matchAll(/^- \[[^\]]*\]\(([^)]*)\): /gm)].map(([, file = '']) => join('docs', file));
+  const expected = pages.filter((page) => page !== 'docs/README.md' && !page.startsWith('docs/reference/checks/'));
+  assert.deepEqual(listed.toSorted(), expected.toSorted());
 });
 
 suite('the documents describe valid settings', () => {
@@ -100,7 +110,7 @@ suite('the documents describe valid settings', () => {
     }
   });
 
-  test('docs/reference.md lists the defaults of all fields', () => {
+  test('docs/reference/reference.md lists the defaults of all fields', () => {
     const [all = assert.fail('no example')] = findSettings(reference);
     // Explicit values of these fields are recorded as such.
     const scc = { identity: 'accurate', brokenSCC: 'skip', unprocessedPods: 'pass' };

@@ -6,7 +6,7 @@ import { formatMetricReference } from './metrics.ts';
 /** Returns the generated documents by their paths. */
 export async function references(): Promise<ReadonlyMap<string, string>> {
   return new Map([
-    ['docs/flags.md', await printFlagReference(COMMANDS)],
-    ['docs/metrics.md', formatMetricReference(await createMetrics({ version: '' }).describe())],
+    ['docs/reference/commands.md', await printFlagReference(COMMANDS)],
+    ['docs/reference/metrics.md', formatMetricReference(await createMetrics({ version: '' }).describe())],
   ]);
 }

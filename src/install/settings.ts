@@ -71,7 +71,7 @@ export function defaultSettings(version: string): ManifestSettings {
     spread: 'preferred',
     namespacePolicy: 'none',
     monitoring: 'none',
-    runbook: 'https://portcullis.dev/docs/runbook.md',
+    runbook: 'https://portcullis.dev/docs/how-to/runbook.md',
     webhooks: 'service',
   };
 }

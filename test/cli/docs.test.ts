@@ -6,7 +6,7 @@ import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
 import { mkdtemp, readdir, readFile, rm, symlink, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
-import { join, resolve } from 'node:path';
+import { basename, join, resolve } from 'node:path';
 import { after, before, suite, test } from 'node:test';
 import { COMMANDS, type CommandEntry } from '../../src/cli/program.ts';
 import { hasKubectl } from '../support/kubectl.ts';
@@ -14,7 +14,11 @@ import { runProgram } from '../support/memory-io.ts';
 import { serve, type RunningServer } from '../support/serve-process.ts';
 
 const ROOT = resolve(import.meta.dirname, '../..');
-const PAGES = (await readdir(join(ROOT, 'docs'))).filter((name) => name.endsWith('.md')).map((name) => `docs/${name}`);
+const FILES = await readdir(join(ROOT, 'docs'), { recursive: true });
+/** By file name: a page relies on the state of the cluster that the pages before it leave. */
+const PAGES = FILES.filter((name) => name.endsWith('.md'))
+  .toSorted((a, b) => (basename(a) < basename(b) ? -1 : 1))
+  .map((name) => `docs/${name}`);
 const DOCUMENTS = new Map(
   await Promise.all(
     ['README.md', ...PAGES].map(async (page) => {
@@ -50,20 +54,20 @@ const SKIPPED: readonly (readonly [command: RegExp, reason: string])[] = [
 ];
 
 /** Pages whose blocks other tests execute: test/e2e/uninstall.test.ts and test/cli/commands/uninstall.test.ts. */
-const OTHER_TESTS: ReadonlySet<string> = new Set(['docs/uninstall.md']);
+const OTHER_TESTS: ReadonlySet<string> = new Set(['docs/how-to/uninstall.md']);
 
 /** Commands that prepare the cluster for a page. */
 const PREPARATIONS: Readonly<Record<string, readonly string[]>> = {
-  'docs/scc.md': [
+  'docs/how-to/scc.md': [
     'portcullis break-glass off',
     'kubectl -n payments delete pod web',
     'kubectl delete clusterrolebinding portcullis-standard-sccs',
     'kubectl -n shop create deployment server --image=nginx',
   ],
-  'docs/olm.md': [`kubectl patch portcullis cluster --type=merge -p '{"spec":{"scc":{"mode":"off"}}}'`],
-  'docs/upgrade.md': [`kubectl patch portcullis cluster --type=merge -p '{"spec":{"olm":null,"kubelet":null}}'`],
-  'docs/rollout.md': ['kubectl create namespace openshift-example'],
-  'docs/install.md': [
+  'docs/how-to/olm.md': [`kubectl patch portcullis cluster --type=merge -p '{"spec":{"scc":{"mode":"off"}}}'`],
+  'docs/how-to/upgrade.md': [`kubectl patch portcullis cluster --type=merge -p '{"spec":{"olm":null,"kubelet":null}}'`],
+  'docs/how-to/rollout.md': ['kubectl create namespace openshift-example'],
+  'docs/how-to/install.md': [
     'kubectl create namespace calico-system',
     `kubectl patch portcullis cluster --type=merge -p '{"spec":{"rollout":{"phase":"Disabled"}}}'`,
   ],
@@ -245,7 +249,7 @@ suite('the code blocks are executed', { skip: !hasKubectl && 'there is no kubect
   }
 
   // The first pages show the initial objects.
-  const pages = [...new Set(['README.md', 'docs/scc.md', ...DOCUMENTS.keys()])];
+  const pages = [...new Set(['README.md', 'docs/how-to/scc.md', ...DOCUMENTS.keys()])];
   for (const page of pages.filter((one) => !OTHER_TESTS.has(one))) {
     suite(page, () => {
       before(async () => {

@@ -11,7 +11,7 @@ import { defaultSettings, webhookConfigurations } from '../../src/install/index.
 import { startCluster } from '../support/dev-cluster.ts';
 import { hasKubectl } from '../support/kubectl.ts';
 
-const TEXT = await readFile('docs/runbook.md', 'utf8');
+const TEXT = await readFile('docs/how-to/runbook.md', 'utf8');
 const HEADINGS = [...TEXT.matchAll(/^#{1,3} (.*)$/gm)].map(([, heading = '']) => getAnchor(heading));
 
 /** The anchor of a heading on GitHub. */

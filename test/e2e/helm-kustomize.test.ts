@@ -279,7 +279,7 @@ suite('a change to another overlay', { skip: needed }, () => {
     assert.deepEqual(await list(CONFIGURATIONS), REGISTERED);
   });
 
-  test('deletes them with an ApplySet, as docs/install.md describes', async () => {
+  test('deletes them with an ApplySet, as docs/how-to/install.md describes', async () => {
     const set = ['--namespace=portcullis', '--prune', '--applyset=portcullis-objects'];
     await apply('default', ...set);
     assert.ok((await list('clusterroles')).length > ROLES.length);

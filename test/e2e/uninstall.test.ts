@@ -23,7 +23,7 @@ const WAIT_MS = 60_000;
 
 /** The commands of a section, with the confirmation and a short wait. */
 function documented(heading: string): string {
-  const [block = ''] = readCommands('docs/uninstall.md', heading);
+  const [block = ''] = readCommands('docs/how-to/uninstall.md', heading);
   assert.notEqual(block, '', heading);
   return block.replaceAll('portcullis uninstall', 'portcullis uninstall --yes --wait=500ms');
 }

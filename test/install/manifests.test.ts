@@ -278,6 +278,6 @@ test('each alert links to its section of the runbook', () => {
   const urls = [...JSON.stringify(rule).matchAll(/"runbook_url":"([^"]*)"/g)].map(([, url]) => url);
   assert.deepEqual(
     urls,
-    alerts.map(({ alert }) => `https://portcullis.dev/docs/runbook.md#${alert.toLowerCase()}`),
+    alerts.map(({ alert }) => `https://portcullis.dev/docs/how-to/runbook.md#${alert.toLowerCase()}`),
   );
 });

@@ -138,7 +138,7 @@ export const planOptions = {
     help: 'Print a ServiceMonitor, alerts and a dashboard. Default: true if the cluster has the Prometheus operator',
   }),
   'runbook-url': option('URL', webAddress, undefined, {
-    help: `URL of your copy of docs/runbook.md, which the alerts link to. Default: ${DEFAULTS.runbook}`,
+    help: `URL of your copy of docs/how-to/runbook.md, which the alerts link to. Default: ${DEFAULTS.runbook}`,
   }),
 };
 

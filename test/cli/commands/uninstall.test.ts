@@ -444,7 +444,7 @@ describe('uninstall', () => {
 
   describe('documented commands', { skip: !hasKubectl && 'there is no kubectl' }, () => {
     const commands = (heading: string): string => {
-      const script = readCommands('docs/uninstall.md', heading).join('');
+      const script = readCommands('docs/how-to/uninstall.md', heading).join('');
       return script.replaceAll('portcullis uninstall', 'portcullis uninstall --yes --wait=0s').replace('sleep 5', '');
     };
     const cases: readonly (readonly [heading: string, left: readonly string[]])[] = [

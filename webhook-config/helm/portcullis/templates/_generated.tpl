@@ -71,7 +71,7 @@ serviceMonitor:
 prometheusRule:
   enabled: false
   labels: {}
-  runbookUrl: https://portcullis.dev/docs/runbook.md
+  runbookUrl: https://portcullis.dev/docs/how-to/runbook.md
 grafana:
   enabled: false
 extraArgs: []
