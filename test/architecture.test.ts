@@ -78,6 +78,7 @@ const PUBLIC_FILES: ReadonlyMap<string, readonly string[]> = new Map([
       'configuration.ts',
       'files.ts',
       'manifests.ts',
+      'objects.ts',
       'portcullis-configuration.ts',
       'setting-paths.ts',
       'settings.ts',

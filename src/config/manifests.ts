@@ -5,75 +5,9 @@ import { join, resolve } from 'node:path';
 import { addAbortSignal, Readable } from 'node:stream';
 import { setImmediate } from 'node:timers/promises';
 import { compareBytes, quote } from '../kube/text.ts';
-import { isObject, type JsonObject } from '../kube/types.ts';
 import { failureReason, NOT_REGULAR, openRegularFile, UserError } from './files.ts';
-import {
-  readSteps,
-  type Documents,
-  type ManifestDocument,
-  type ManifestError,
-  type Path,
-  type Position,
-} from './yaml.ts';
-
-/** An object of the Kubernetes API in a document: the whole document, or an item of a list. */
-export interface ManifestObject extends Position {
-  readonly document: ManifestDocument;
-  /** The path of the object in the document; empty for the whole document. */
-  readonly path: Path;
-  readonly apiVersion: string;
-  readonly kind: string;
-  readonly value: JsonObject;
-  /** The position of a field of the object, or of its nearest ancestor that exists. */
-  locate(path: Path): Position;
-}
-
-interface ManifestObjects {
-  readonly objects: readonly ManifestObject[];
-  readonly errors: readonly ManifestError[];
-}
-
-/** Returns the objects of a document. Items of a list are separate objects; any other value is an error. */
-export function manifestObjects(document: ManifestDocument): ManifestObjects {
-  const objects: ManifestObject[] = [];
-  const errors: ManifestError[] = [];
-  const add = (value: unknown, path: Path, inherited: TypeMeta): void => {
-    const typed = readTypeMeta(value, inherited);
-    if ('message' in typed) {
-      errors.push({ file: document.file, ...document.locate([...path, ...typed.path]), message: typed.message });
-      return;
-    }
-    const { apiVersion, kind } = typed;
-    const items = kind.endsWith('List') ? typed.value['items'] : undefined;
-    if (Array.isArray(items)) {
-      const itemType = kind === 'List' ? {} : { apiVersion, kind: kind.slice(0, -'List'.length) };
-      items.forEach((item, index) => add(item, [...path, 'items', index], itemType));
-      return;
-    }
-    const locate = (below: Path): Position => document.locate([...path, ...below]);
-    objects.push({ ...typed, document, path, ...locate([]), locate });
-  };
-  add(document.value, [], {});
-  return { objects, errors };
-}
-
-/** The type of the items of, for example, a PodList, which the API server omits in each item. */
-interface TypeMeta {
-  readonly apiVersion?: string;
-  readonly kind?: string;
-}
-
-type Typed = Pick<ManifestObject, 'apiVersion' | 'kind' | 'value'> | { readonly path: Path; readonly message: string };
-
-function readTypeMeta(value: unknown, inherited: TypeMeta): Typed {
-  if (!isObject(value)) return { path: [], message: 'expected an object with apiVersion and kind' };
-  const { apiVersion, kind } = value['apiVersion'] == null && value['kind'] == null ? inherited : value;
-  if (kind == null || kind === '') return { path: [], message: "Object 'Kind' is missing" };
-  if (apiVersion == null || apiVersion === '') return { path: [], message: "Object 'apiVersion' is missing" };
-  if (typeof kind !== 'string') return { path: ['kind'], message: 'kind must be a string' };
-  if (typeof apiVersion !== 'string') return { path: ['apiVersion'], message: 'apiVersion must be a string' };
-  return { apiVersion, kind, value: value['kind'] == null ? { ...value, apiVersion, kind } : value };
-}
+import { manifestObjects, type ManifestObjects } from './objects.ts';
+import { readSteps, type Documents, type ManifestDocument, type Position } from './yaml.ts';
 
 /** The documents and objects of several files, in order. */
 export interface Manifests extends Documents, ManifestObjects {}
@@ -106,8 +40,8 @@ const MAX_FILE_BYTES = 256 * 1024 * 1024;
  */
 export async function readManifests(paths: readonly string[], options: ReadOptions): Promise<Manifests> {
   const documents: ManifestDocument[] = [];
-  const objects: ManifestObject[] = [];
-  const errors: ManifestError[] = [];
+  const objects: ManifestObjects['objects'][number][] = [];
+  const errors: ManifestObjects['errors'][number][] = [];
   const files = await listManifestFiles(paths);
   for (const [index, path] of files.entries()) {
     const file = path === STDIN.path ? STDIN.name : path;

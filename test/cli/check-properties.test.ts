@@ -3,7 +3,8 @@ import { test } from 'node:test';
 import fc from 'fast-check';
 import { checkManifests } from '../../src/cli/check/manifests.ts';
 import { FINDING_FORMATS, printFindingTable } from '../../src/cli/output/findings.ts';
-import { manifestObjects, type Manifests } from '../../src/config/manifests.ts';
+import type { Manifests } from '../../src/config/manifests.ts';
+import { manifestObjects } from '../../src/config/objects.ts';
 import { readDocuments } from '../../src/config/yaml.ts';
 
 const FIELDS =

@@ -8,7 +8,8 @@ import { join } from 'node:path';
 import { Readable } from 'node:stream';
 import { describe, test, type TestContext } from 'node:test';
 import fc from 'fast-check';
-import { manifestObjects, readManifests } from '../../src/config/manifests.ts';
+import { readManifests } from '../../src/config/manifests.ts';
+import { manifestObjects } from '../../src/config/objects.ts';
 import { printYaml, readDocuments, type Path } from '../../src/config/yaml.ts';
 
 /** The scalars that kubectl (sigs.k8s.io/yaml v1.6.0) reads as a JSON value. */

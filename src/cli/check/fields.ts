@@ -1,11 +1,10 @@
 /** Findings about fields of manifests: their positions, and fields that do not exist. */
-import type { ManifestObject } from '../../config/manifests.ts';
+import { apiGroup, type ManifestObject } from '../../config/objects.ts';
 import type { Path } from '../../config/yaml.ts';
 import { quote } from '../../kube/text.ts';
 import { isObject } from '../../kube/types.ts';
 import { printFieldPath } from '../../policy/pod/templates.ts';
 import type { Mode } from '../../policy/psa/policy.ts';
-import { apiGroup } from '../inventory/manifests.ts';
 import { UNKNOWN_FIELD, type FieldPosition, type Finding } from '../output/findings.ts';
 
 /** A field of an object with its position in the file. */

@@ -1,17 +1,22 @@
 /** Checks manifests against the Pod Security Standards, without a cluster. */
 import { POD_SOURCES } from '../../cluster/workloads.ts';
-import type { ManifestObject, Manifests } from '../../config/manifests.ts';
-import { parsePath, type ManifestError, type Path } from '../../config/yaml.ts';
-import { applyDefaults } from '../../kube/defaults.ts';
+import type { Manifests } from '../../config/manifests.ts';
+import {
+  apiGroup,
+  fieldNamespace,
+  manifestLabels,
+  manifestName,
+  readPod,
+  type ManifestObject,
+} from '../../config/objects.ts';
+import { parsePath, type ManifestError } from '../../config/yaml.ts';
 import { formatFieldError, invalidValue } from '../../kube/field-error.ts';
 import { quote } from '../../kube/text.ts';
-import { draft, isObject, type PodLike } from '../../kube/types.ts';
 import { findPodTemplates, printFieldPath, type FieldPath } from '../../policy/pod/templates.ts';
 import { isKnownKind } from '../../policy/psa/decode.ts';
 import { printPolicy, resolvePolicies, type Labels, type NamespacePolicy } from '../../policy/psa/policy.ts';
-import { checkFix, decodeError, evaluatePod, type Level, type Version } from '../../policy/pss/index.ts';
+import { checkFix, evaluatePod, type Level, type Version } from '../../policy/pss/index.ts';
 import { SCC_MODE_LABEL, SCC_MODES, sccMode } from '../../policy/scc/mode.ts';
-import { apiGroup, fieldNamespace, manifestLabels, manifestName } from '../inventory/manifests.ts';
 import { MODES_BY_STRENGTH, type CheckedObject, type Finding, type Report } from '../output/findings.ts';
 import { createFinding, fieldPosition } from './fields.ts';
 import { isScc, sccFindings } from './scc.ts';
@@ -157,12 +162,11 @@ function unknownVersion({ apiVersion, kind, document, locate }: ManifestObject):
 
 /** Returns each violation of the pod or pod template once, in the strongest mode in which it counts. */
 function podFindings(object: ManifestObject, path: FieldPath, policies: NamespacePolicy): Finding[] {
-  const template = findPod(object.value, path);
-  const pod = withDefaults(template.pod);
+  const template = readPod(object.value, path);
   const findings = new Map<string, Finding>();
   for (const mode of MODES_BY_STRENGTH) {
     const policy = printPolicy(policies[mode]);
-    const { violations } = evaluatePod(pod, { ...policies[mode], fields: true });
+    const { violations } = evaluatePod(template.pod, { ...policies[mode], fields: true });
     for (const { check, reason, detail, fields = [] } of violations) {
       const key = JSON.stringify([check, detail]);
       if (findings.has(key)) continue;
@@ -172,29 +176,6 @@ function podFindings(object: ManifestObject, path: FieldPath, policies: Namespac
     }
   }
   return [...findings.values()];
-}
-
-/**
- * Returns the pod or pod template of an object with its path. A missing template is an empty pod. A value that is no object
- * on the way to the template is returned itself, and fails to decode.
- */
-function findPod(object: unknown, path: FieldPath): { readonly pod: PodLike; readonly path: Path } {
-  let value: unknown = object;
-  for (const [depth, step] of path.entries()) {
-    if (typeof step === 'number') value = Array.isArray(value) ? (value[step] as unknown) : undefined;
-    else if (isObject(value)) value = value[step] ?? {};
-    else return { pod: value as PodLike, path: path.slice(0, depth) };
-  }
-  return { pod: value as PodLike, path };
-}
-
-/** Returns the pod with the defaults of the API server. A pod that cannot be decoded is returned unchanged. */
-function withDefaults(pod: PodLike): PodLike {
-  if (decodeError(pod) !== undefined) return pod;
-  const { metadata, spec } = draft(pod);
-  const complete: Record<string, unknown> = { apiVersion: 'v1', kind: 'Pod', metadata, spec };
-  applyDefaults(complete);
-  return complete;
 }
 
 /** Returns the invalid Pod Security labels of a Namespace, which the API server rejects. */

@@ -1,5 +1,5 @@
 /** Checks SecurityContextConstraints in manifests against the validation of the API server. */
-import type { ManifestObject } from '../../config/manifests.ts';
+import type { ManifestObject } from '../../config/objects.ts';
 import { parsePath, type Path } from '../../config/yaml.ts';
 import { formatFieldError, invalidValue, notSupported, type FieldError } from '../../kube/field-error.ts';
 import { findShapeErrors, isList, type FieldShape } from '../../kube/field-shape.ts';

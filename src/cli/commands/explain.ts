@@ -1,6 +1,7 @@
 import type { Store } from '../../cluster/store.ts';
 import { POD_SOURCES } from '../../cluster/workloads.ts';
 import { UserError } from '../../config/files.ts';
+import { manifestName, manifestNamespace } from '../../config/objects.ts';
 import { impersonatedUser } from '../../kube/admission.ts';
 import { formatFieldErrors } from '../../kube/field-error.ts';
 import type { PodCreator } from '../../kube/controller-pod.ts';
@@ -28,7 +29,6 @@ import { defineCommand, EXIT, type Io } from '../command.ts';
 import { findNamespace } from '../inventory/inventory.ts';
 import { findCustomSources } from '../inventory/custom-resources.ts';
 import { parseReference, readWorkloads, type Reference, type Subject } from '../inventory/references.ts';
-import { manifestName, manifestNamespace } from '../inventory/manifests.ts';
 import { list, option, text, UsageError, type Values } from '../options.ts';
 import { assumptionBlocks, printable, printChanges, printReport, printTable, type Style } from '../output/print.ts';
 import { gatherRollout, rolloutOptions, type RolloutFacts } from '../rollout.ts';

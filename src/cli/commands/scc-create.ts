@@ -1,4 +1,5 @@
 import { UserError } from '../../config/files.ts';
+import { manifestNamespace } from '../../config/objects.ts';
 import { getApiVersion, resourceName } from '../../kube/resources.ts';
 import { quote, shellQuote } from '../../kube/text.ts';
 import { createCustomScc, planPod, type PlannedPod } from '../../policy/scc/advice/explain.ts';
@@ -6,7 +7,6 @@ import { defineCommand, EXIT } from '../command.ts';
 import { dryRunOption, dryRunSuffix, withCluster, writeObject } from '../installation.ts';
 import { findNamespace } from '../inventory/inventory.ts';
 import { parseReference, readWorkloads } from '../inventory/references.ts';
-import { manifestNamespace } from '../inventory/manifests.ts';
 import { UsageError } from '../options.ts';
 import { printObjects, writtenOutputOption } from '../output/print.ts';
 import { createPod, sccInput } from '../scc-input.ts';

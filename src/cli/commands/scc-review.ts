@@ -1,5 +1,5 @@
 import { UserError } from '../../config/files.ts';
-import type { ManifestObject } from '../../config/manifests.ts';
+import { fieldNamespace, manifestName, manifestNamespace, type ManifestObject } from '../../config/objects.ts';
 import { printYaml } from '../../config/yaml.ts';
 import { getPodTemplate } from '../../kube/pod.ts';
 import { getApiVersion } from '../../kube/resources.ts';
@@ -10,7 +10,6 @@ import type { SccSettings } from '../../policy/scc/mode.ts';
 import { answerReview, REVIEW_KINDS } from '../../policy/scc/review.ts';
 import { defineCommand, EXIT } from '../command.ts';
 import { readSubjects, type Inventory } from '../inventory/inventory.ts';
-import { fieldNamespace, manifestName, manifestNamespace } from '../inventory/manifests.ts';
 import { list, nonEmpty, option, text, type Values } from '../options.ts';
 import { printPosition } from '../output/findings.ts';
 import { assumptionBlocks, headersOption, printable, printData, printTable, withHeader } from '../output/print.ts';

@@ -1,4 +1,5 @@
 /** Pod templates of custom resources, in manifests and in a cluster. */
+import { fieldNamespace, manifestName, manifestNamespace } from '../../config/objects.ts';
 import type { Connection } from '../../cluster/connection.ts';
 import { readPages } from '../../cluster/lists.ts';
 import type { CustomPodSource } from '../../kube/controller-pod.ts';
@@ -8,7 +9,6 @@ import { summarizeNames } from '../../kube/text.ts';
 import { isObject, type JsonObject, type ObjectMeta } from '../../kube/types.ts';
 import { findPodTemplates, printFieldPath, type WorkloadResource } from '../../policy/pod/templates.ts';
 import { isKnownKind } from '../../policy/psa/decode.ts';
-import { fieldNamespace, manifestName, manifestNamespace } from './manifests.ts';
 
 /** An object of any kind, and the path of its pod template if the settings name it. */
 interface CustomObject extends Pick<WorkloadResource, 'templatePath'> {

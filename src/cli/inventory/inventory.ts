@@ -7,7 +7,7 @@ import type { Scope } from '../../cluster/live-cluster.ts';
 import { readServerVersion } from '../../cluster/server-version.ts';
 import { createStore, type Store, type WritableStore } from '../../cluster/store.ts';
 import { UserError } from '../../config/files.ts';
-import type { ManifestObject } from '../../config/manifests.ts';
+import { apiGroup, manifestName, manifestNamespace, type ManifestObject } from '../../config/objects.ts';
 import type { ManifestError, Path } from '../../config/yaml.ts';
 import { completePod, type CustomPodSource } from '../../kube/controller-pod.ts';
 import { applyDefaults } from '../../kube/defaults.ts';
@@ -42,7 +42,7 @@ import {
   assumeStandardSccs,
 } from './assumptions.ts';
 import { findCustomSources, readCustomSources } from './custom-resources.ts';
-import { apiGroup, failOnErrors, filenameOption, manifestName, manifestNamespace, readObjects } from './manifests.ts';
+import { failOnErrors, filenameOption, readObjects } from './manifests.ts';
 
 /** The source of the objects: manifests or a cluster. */
 export const inventoryOptions = {

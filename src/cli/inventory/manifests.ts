@@ -1,10 +1,8 @@
-/** Reading of manifests, and the parts of an object that may be missing or invalid in manifests. */
+/** Reading of the manifests of `--filename`. */
 import { UserError } from '../../config/files.ts';
-import { readManifests, type ManifestObject, type Manifests } from '../../config/manifests.ts';
+import { readManifests, type Manifests } from '../../config/manifests.ts';
+import type { ManifestObject } from '../../config/objects.ts';
 import type { ManifestError } from '../../config/yaml.ts';
-import { isObject, type JsonObject } from '../../kube/types.ts';
-import type { FieldPath } from '../../policy/pod/templates.ts';
-import type { Labels } from '../../policy/psa/policy.ts';
 import type { Io } from '../command.ts';
 import { list, text, UsageError, type Option } from '../options.ts';
 import { printPosition } from '../output/findings.ts';
@@ -49,45 +47,4 @@ export async function readObjects(paths: readonly string[], io: Io): Promise<rea
 export function failOnErrors(errors: readonly ManifestError[]): void {
   if (errors.length === 0) return;
   throw new UserError(errors.map((error) => `${printPosition(error)}: ${error.message}`).join('\n'));
-}
-
-/** Returns the name of an object; for `generateName`, the prefix with an asterisk. */
-export function manifestName(object: JsonObject): string {
-  const { name, generateName } = objectMetadata(object);
-  if (typeof name === 'string' && name !== '') return name;
-  return typeof generateName === 'string' && generateName !== '' ? `${generateName}*` : '';
-}
-
-/** Returns the namespace of an object; `undefined` if the manifest does not set it. */
-export function manifestNamespace(object: JsonObject): string | undefined {
-  const { namespace } = objectMetadata(object);
-  return typeof namespace === 'string' && namespace !== '' ? namespace : undefined;
-}
-
-/** Returns the namespace of a field: that of the innermost enclosing object that has one. */
-export function fieldNamespace(object: JsonObject, path: FieldPath): string | undefined {
-  let namespace = manifestNamespace(object);
-  let value: unknown = object;
-  for (const step of path) {
-    if (typeof step === 'number') value = Array.isArray(value) ? value[step] : undefined;
-    else value = isObject(value) ? value[step] : undefined;
-    if (isObject(value) && typeof value['kind'] === 'string') namespace = manifestNamespace(value) ?? namespace;
-  }
-  return namespace;
-}
-
-/** Returns the labels of an object; no labels if the field has another type. */
-export function manifestLabels(object: JsonObject): Labels {
-  const { labels } = objectMetadata(object);
-  return isObject(labels) ? labels : {};
-}
-
-function objectMetadata(object: JsonObject): JsonObject {
-  return isObject(object.metadata) ? object.metadata : {};
-}
-
-/** Returns the API group of an apiVersion; the core group is empty. */
-export function apiGroup(apiVersion: string): string {
-  const slash = apiVersion.indexOf('/');
-  return slash < 0 ? '' : apiVersion.slice(0, slash);
 }

@@ -2,7 +2,7 @@
 import { findCluster } from '../../cluster/cluster-source.ts';
 import { POD_SOURCES, type PodSourceKind } from '../../cluster/workloads.ts';
 import { UserError } from '../../config/files.ts';
-import type { ManifestObject } from '../../config/manifests.ts';
+import { manifestName, manifestNamespace, type ManifestObject } from '../../config/objects.ts';
 import { getApiVersion, resourceName, RESOURCES } from '../../kube/resources.ts';
 import { quote } from '../../kube/text.ts';
 import type { Kind } from '../../kube/types.ts';
@@ -10,7 +10,6 @@ import type { Io } from '../command.ts';
 import { UsageError } from '../options.ts';
 import { SCC_INPUT_KINDS } from '../scc-input.ts';
 import { readInventory, readSubjects, type SubjectValues } from './inventory.ts';
-import { manifestName, manifestNamespace } from './manifests.ts';
 
 /** A resource among the arguments. */
 export interface Reference {

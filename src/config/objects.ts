@@ -1,0 +1,131 @@
+/** Objects of the Kubernetes API in manifests, and the parts of an object that may be missing or invalid there. */
+import { applyDefaults } from '../kube/defaults.ts';
+import { draft, isObject, type JsonObject, type PodLike } from '../kube/types.ts';
+import type { FieldPath } from '../policy/pod/templates.ts';
+import type { Labels } from '../policy/psa/policy.ts';
+import { decodeError } from '../policy/pss/index.ts';
+import type { ManifestDocument, ManifestError, Path, Position } from './yaml.ts';
+
+/** An object of the Kubernetes API in a document: the whole document, or an item of a list. */
+export interface ManifestObject extends Position {
+  readonly document: ManifestDocument;
+  /** The path of the object in the document; empty for the whole document. */
+  readonly path: Path;
+  readonly apiVersion: string;
+  readonly kind: string;
+  readonly value: JsonObject;
+  /** The position of a field of the object, or of its nearest ancestor that exists. */
+  locate(path: Path): Position;
+}
+
+/** The objects of a document or of several, and the values that are no objects. */
+export interface ManifestObjects {
+  readonly objects: readonly ManifestObject[];
+  readonly errors: readonly ManifestError[];
+}
+
+/** Returns the objects of a document. Items of a list are separate objects; any other value is an error. */
+export function manifestObjects(document: ManifestDocument): ManifestObjects {
+  const objects: ManifestObject[] = [];
+  const errors: ManifestError[] = [];
+  const add = (value: unknown, path: Path, inherited: TypeMeta): void => {
+    const typed = readTypeMeta(value, inherited);
+    if ('message' in typed) {
+      errors.push({ file: document.file, ...document.locate([...path, ...typed.path]), message: typed.message });
+      return;
+    }
+    const { apiVersion, kind } = typed;
+    const items = kind.endsWith('List') ? typed.value['items'] : undefined;
+    if (Array.isArray(items)) {
+      const itemType = kind === 'List' ? {} : { apiVersion, kind: kind.slice(0, -'List'.length) };
+      items.forEach((item, index) => add(item, [...path, 'items', index], itemType));
+      return;
+    }
+    const locate = (below: Path): Position => document.locate([...path, ...below]);
+    objects.push({ ...typed, document, path, ...locate([]), locate });
+  };
+  add(document.value, [], {});
+  return { objects, errors };
+}
+
+/** The type of the items of, for example, a PodList, which the API server omits in each item. */
+interface TypeMeta {
+  readonly apiVersion?: string;
+  readonly kind?: string;
+}
+
+type Typed = Pick<ManifestObject, 'apiVersion' | 'kind' | 'value'> | { readonly path: Path; readonly message: string };
+
+function readTypeMeta(value: unknown, inherited: TypeMeta): Typed {
+  if (!isObject(value)) return { path: [], message: 'expected an object with apiVersion and kind' };
+  const { apiVersion, kind } = value['apiVersion'] == null && value['kind'] == null ? inherited : value;
+  if (kind == null || kind === '') return { path: [], message: "Object 'Kind' is missing" };
+  if (apiVersion == null || apiVersion === '') return { path: [], message: "Object 'apiVersion' is missing" };
+  if (typeof kind !== 'string') return { path: ['kind'], message: 'kind must be a string' };
+  if (typeof apiVersion !== 'string') return { path: ['apiVersion'], message: 'apiVersion must be a string' };
+  return { apiVersion, kind, value: value['kind'] == null ? { ...value, apiVersion, kind } : value };
+}
+
+/** Returns the name of an object; for `generateName`, the prefix with an asterisk. */
+export function manifestName(object: JsonObject): string {
+  const { name, generateName } = objectMetadata(object);
+  if (typeof name === 'string' && name !== '') return name;
+  return typeof generateName === 'string' && generateName !== '' ? `${generateName}*` : '';
+}
+
+/** Returns the namespace of an object; `undefined` if the manifest does not set it. */
+export function manifestNamespace(object: JsonObject): string | undefined {
+  const { namespace } = objectMetadata(object);
+  return typeof namespace === 'string' && namespace !== '' ? namespace : undefined;
+}
+
+/** Returns the namespace of a field: that of the innermost enclosing object that has one. */
+export function fieldNamespace(object: JsonObject, path: FieldPath): string | undefined {
+  let namespace = manifestNamespace(object);
+  let value: unknown = object;
+  for (const step of path) {
+    if (typeof step === 'number') value = Array.isArray(value) ? value[step] : undefined;
+    else value = isObject(value) ? value[step] : undefined;
+    if (isObject(value) && typeof value['kind'] === 'string') namespace = manifestNamespace(value) ?? namespace;
+  }
+  return namespace;
+}
+
+/** Returns the labels of an object; no labels if the field has another type. */
+export function manifestLabels(object: JsonObject): Labels {
+  const { labels } = objectMetadata(object);
+  return isObject(labels) ? labels : {};
+}
+
+function objectMetadata(object: JsonObject): JsonObject {
+  return isObject(object.metadata) ? object.metadata : {};
+}
+
+/** Returns the API group of an apiVersion; the core group is empty. */
+export function apiGroup(apiVersion: string): string {
+  const slash = apiVersion.indexOf('/');
+  return slash < 0 ? '' : apiVersion.slice(0, slash);
+}
+
+/**
+ * Returns the pod or pod template of an object as the API server would evaluate it, with its path. A missing template is an
+ * empty pod. A value that is no object on the way to the template is returned itself, and fails to decode.
+ */
+export function readPod(object: unknown, path: FieldPath): { readonly pod: PodLike; readonly path: Path } {
+  let value: unknown = object;
+  for (const [depth, step] of path.entries()) {
+    if (typeof step === 'number') value = Array.isArray(value) ? (value[step] as unknown) : undefined;
+    else if (isObject(value)) value = value[step] ?? {};
+    else return { pod: value as PodLike, path: path.slice(0, depth) };
+  }
+  return { pod: withDefaults(value as PodLike), path };
+}
+
+/** Returns the pod with the defaults of the API server. A pod that cannot be decoded is returned unchanged. */
+function withDefaults(pod: PodLike): PodLike {
+  if (decodeError(pod) !== undefined) return pod;
+  const { metadata, spec } = draft(pod);
+  const complete: Record<string, unknown> = { apiVersion: 'v1', kind: 'Pod', metadata, spec };
+  applyDefaults(complete);
+  return complete;
+}
