@@ -1,7 +1,7 @@
 import js from '@eslint/js';
 import tseslint from 'typescript-eslint';
 
-export default tseslint.config({ ignores: ['dist', 'certs', 'node_modules'] }, js.configs.recommended, {
+export default tseslint.config({ ignores: ['dist', 'certs', 'node_modules', 'examples'] }, js.configs.recommended, {
   files: ['**/*.ts'],
   extends: [tseslint.configs.strictTypeChecked],
   languageOptions: { parserOptions: { projectService: true } },

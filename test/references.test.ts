@@ -67,6 +67,17 @@ test('docs/README.md lists every page', () => {
   assert.deepEqual(listed.toSorted(), expected.toSorted());
 });
 
+test('docs/reference/labels-and-annotations.md lists the labels and annotations of the sources, and no others', async () => {
+  const names =
+    /(?<=['`])(?:[a-z.]+\.)?(?:portcullis\.dev|openshift\.io|pod-security\.kubernetes\.io)\/[\w.-]+(?=['`])/g;
+  const isVersion = /\/(?:v\d\w*|cluster)$/;
+  const files = (await readdir('src', { recursive: true })).filter((name) => name.endsWith('.ts'));
+  const sources = await Promise.all(files.map((name) => readFile(join('src', name), 'utf8')));
+  const find = (text: string): string[] => (text.match(names) ?? []).filter((name) => !isVersion.test(name));
+  const page = documents.get('docs/reference/labels-and-annotations.md') ?? '';
+  assert.deepEqual([...new Set(find(page))].sort(), [...new Set(sources.flatMap(find))].sort());
+});
+
 suite('the documents describe valid settings', () => {
   const validate = new Ajv({ strict: false }).compile(schema);
   const options = { controllers: CONTROLLER_NAMES, namespace: 'portcullis' };

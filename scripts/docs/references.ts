@@ -1,12 +1,21 @@
+import packageJson from '../../package.json' with { type: 'json' };
 import { COMMANDS } from '../../src/cli/program.ts';
 import { createMetrics } from '../../src/telemetry/metrics.ts';
+import { formatAlertReference } from './alerts.ts';
+import { formatResourceReference } from './custom-resources.ts';
 import { printFlagReference } from './flags.ts';
+import { formatLibraryReference } from './library.ts';
 import { formatMetricReference } from './metrics.ts';
+import { formatWebhookReference } from './webhooks.ts';
 
 /** Returns the generated documents by their paths. */
 export async function references(): Promise<ReadonlyMap<string, string>> {
   return new Map([
     ['docs/reference/commands.md', await printFlagReference(COMMANDS)],
     ['docs/reference/metrics.md', formatMetricReference(await createMetrics({ version: '' }).describe())],
+    ['docs/reference/webhooks.md', formatWebhookReference(packageJson.version)],
+    ['docs/reference/alerts.md', formatAlertReference()],
+    ['docs/reference/custom-resources.md', formatResourceReference()],
+    ['docs/reference/library.md', formatLibraryReference()],
   ]);
 }
