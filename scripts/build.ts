@@ -1,9 +1,10 @@
 /** Builds `dist/` or the folder of the first argument: the bundled program, and the public exports with declarations. */
 import { readFileSync } from 'node:fs';
-import { chmod, readFile, rm, writeFile } from 'node:fs/promises';
+import { rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import ts from 'typescript';
-import { build, type BuildOptions, type Plugin } from 'esbuild';
+import { build } from 'esbuild';
+import { bundleProgram } from './bundle.ts';
 import { collectLicenses } from './licenses.ts';
 
 const OUT = process.argv[2] ?? 'dist';
@@ -21,62 +22,23 @@ const SOURCE_NAME = /(\bfrom |\bimport\()('\.[^']*)\.ts(')/g;
 const CLIENT_NODE = /^import type \{ ([^}]+) \} from '@kubernetes\/client-node';\n/m;
 const DATE_TYPE = 'T extends Date ? string :';
 
-const COMMON = {
-  bundle: true,
-  format: 'esm',
-  outdir: OUT,
-  legalComments: 'none',
-  logLevel: 'warning',
-} as const satisfies BuildOptions;
-
-/** The imports of client-node's KubeConfig for typed clients and proxies. The program has its own transport. */
-const UNUSED_IMPORTS = /^(?:undici|socks|socks-proxy-agent|hpagent|\.\/gen\/index\.js|\.\/middleware\.js)$/;
-
-/** Replaces imports that KubeConfig does not use here by empty modules. They occupy 30 MB of memory. */
-const withoutTypedClients: Plugin = {
-  name: 'without-typed-clients',
-  setup({ onResolve, onLoad }) {
-    onResolve({ filter: UNUSED_IMPORTS }, ({ importer, path }) =>
-      importer.endsWith('client-node/dist/config.js') ? { path, namespace: 'unused' } : undefined,
-    );
-    onLoad({ filter: /.*/, namespace: 'unused' }, () => ({ contents: 'module.exports = {};', loader: 'js' }));
-  },
-};
-
 await rm(OUT, { recursive: true, force: true });
-await writeFile(join(OUT, 'LICENSES.txt'), await collectLicenses(await bundleProgram()));
+await writeFile(join(OUT, 'LICENSES.txt'), await collectLicenses(await bundleProgram(OUT)));
 await bundleLibraries();
 emitDeclarations(Object.values(LIBRARIES));
 
-/**
- * Bundles the program with its dependencies, so that an image needs no node_modules. Commands are separate chunks that
- * load on demand. Returns the folders of the bundled packages.
- */
-async function bundleProgram(): Promise<string[]> {
-  const { metafile } = await build({
-    ...COMMON,
-    entryPoints: { main: 'src/main.ts' },
-    plugins: [withoutTypedClients],
-    chunkNames: 'chunks/[name]-[hash]',
-    platform: 'node',
-    target: 'node24',
-    splitting: true,
-    minifySyntax: true,
-    minifyWhitespace: true,
-    metafile: true,
-    // CommonJS packages load Node modules by require().
-    banner: { js: `import{createRequire as makeRequire}from'node:module';const require=makeRequire(import.meta.url);` },
-  });
-  const main = join(OUT, 'main.js');
-  await writeFile(main, `#!/usr/bin/env node\n${await readFile(main, 'utf8')}`);
-  await chmod(main, 0o755);
-  const folders = Object.keys(metafile.inputs).map((path) => /^.*node_modules\/(@[^/]+\/)?[^/]+/.exec(path)?.[0]);
-  return [...new Set(folders)].filter((folder) => folder !== undefined);
-}
-
 /** Bundles the libraries for any JavaScript runtime, without imports. */
 async function bundleLibraries(): Promise<void> {
-  await build({ ...COMMON, entryPoints: LIBRARIES, platform: 'neutral', target: 'es2022' });
+  await build({
+    entryPoints: LIBRARIES,
+    outdir: OUT,
+    bundle: true,
+    format: 'esm',
+    platform: 'neutral',
+    target: 'es2022',
+    legalComments: 'none',
+    logLevel: 'warning',
+  });
 }
 
 function emitDeclarations(entries: readonly string[]): void {

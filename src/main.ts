@@ -28,19 +28,25 @@ const io: Io = {
   signal: stopping.signal,
 };
 
-process.exitCode = isOld
-  ? EXIT.usage
-  : await start().catch((error: unknown) => {
-      if (stopping.signal.aborted) return INTERRUPTED;
-      console.error(error);
-      return EXIT.usage;
-    });
+// A command that never ends has failed. Single executables are CommonJS modules, which have no top-level await.
+process.exitCode = EXIT.usage;
+if (!isOld) void start().catch(reportError).then(exitWith);
 
 /** The program is loaded here, because old versions of Node cannot parse it. */
 async function start(): Promise<number> {
   const { run } = await import('./cli/program.ts');
   const [, path = '', ...args] = process.argv;
   return run(args, io, { file: basename(path) });
+}
+
+function reportError(error: unknown): number {
+  if (stopping.signal.aborted) return INTERRUPTED;
+  console.error(error);
+  return EXIT.usage;
+}
+
+function exitWith(code: number): void {
+  process.exitCode = code;
 }
 
 /** Reports the first output that cannot be written, such as to a full disk. The program continues and fails in the end. */

@@ -1,6 +1,8 @@
 import { join, sep, resolve } from 'node:path';
+import { Readable } from 'node:stream';
 import { fileURLToPath } from 'node:url';
 import { isIP } from 'node:net';
+import { getAsset, isSea } from 'node:sea';
 import { readManifests } from '../../config/manifests.ts';
 import { failureReason, UserError } from '../../config/files.ts';
 import { createObservable } from '../../config/settings.ts';
@@ -49,12 +51,21 @@ interface SeedObject {
 
 const FIELD_MANAGER = 'portcullis-seed';
 
+const HERE = fileURLToPath(import.meta.url);
+/** The folder that contains `src` or `dist`, and `examples`. */
+const ROOT = HERE.slice(0, Math.max(HERE.lastIndexOf(`${sep}src${sep}`), HERE.lastIndexOf(`${sep}dist${sep}`)));
+
+/** The examples in a single executable, which has no files beside it. */
+const EXAMPLES_ASSET = 'examples.yaml';
+
 /**
- * Reads the manifests of a folder or file, in the order of creation.
+ * Reads the manifests of a folder or file, by default the examples, in the order of creation.
  * Rejects with a UserError with file and line of invalid documents.
  */
-export async function readSeed(path: string): Promise<readonly SeedObject[]> {
-  const { objects, errors } = await readManifests([path], { stdin: emptyInput() });
+export async function readSeed(path?: string): Promise<readonly SeedObject[]> {
+  const embedded = path === undefined && isSea() ? [getAsset(EXAMPLES_ASSET, 'utf8')] : [];
+  const source = embedded.length === 0 ? (path ?? join(ROOT, 'examples/cluster')) : '-';
+  const { objects, errors } = await readManifests([source], { stdin: Readable.from(embedded) });
   failOnErrors(errors);
   const rank = ({ value }: SeedObject): number => {
     const index = CREATION_ORDER.indexOf((value as ApiObject).kind ?? '');
@@ -88,12 +99,6 @@ export async function createAll(cluster: DevCluster, objects: readonly SeedObjec
   }
 }
 
-async function* emptyInput(): AsyncGenerator<string> {}
-
-const HERE = fileURLToPath(import.meta.url);
-/** The folder that contains `src` or `dist`, and `examples`. */
-const ROOT = HERE.slice(0, Math.max(HERE.lastIndexOf(`${sep}src${sep}`), HERE.lastIndexOf(`${sep}dist${sep}`)));
-
 /**
  * Reads the initial objects in the order of creation: a folder of manifests, by default the examples, and the objects of an
  * installation. Rejects with a UserError with file and line of invalid documents.
@@ -103,7 +108,7 @@ async function readClusterManifests(
   { scc, workloadResources }: Settings,
   olmDefinitions: readonly Manifest[],
 ) {
-  const seed = await readSeed(folder ?? join(ROOT, 'examples/cluster'));
+  const seed = await readSeed(folder);
   const defaults = defaultSettings(VERSION);
   const features = { ...defaults.features, kubelet: true, olm: true };
   const installation: ManifestSettings = { ...defaults, features, certificates: 'others' };

@@ -1,0 +1,57 @@
+/** The single executable: Node with the program, which needs no other file. */
+import { execFile } from 'node:child_process';
+import { chmod, copyFile, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { promisify } from 'node:util';
+import { bundleSingleFile } from './bundle.ts';
+
+const run = promisify(execFile);
+
+/** The marker in the executable of Node that is changed when an application is added. */
+const FUSE = 'NODE_SEA_FUSE_fce680ab2cc467b6e072b8b5df1996b2';
+const EXAMPLES = 'examples/cluster';
+
+/**
+ * Builds the executable for the platform of this process. Returns the folders of the bundled packages.
+ * @see https://nodejs.org/docs/latest-v24.x/api/single-executable-applications.html
+ */
+export async function buildExecutable(file: string): Promise<readonly string[]> {
+  const folder = await mkdtemp(join(tmpdir(), 'portcullis-executable-'));
+  try {
+    const packages = await bundleSingleFile(folder);
+    const config = {
+      main: join(folder, 'main.cjs'),
+      output: join(folder, 'blob'),
+      disableExperimentalSEAWarning: true,
+      useCodeCache: true,
+      assets: { 'examples.yaml': await writeExamples(folder) },
+    };
+    await writeFile(join(folder, 'config.json'), JSON.stringify(config));
+    await run(process.execPath, ['--experimental-sea-config', join(folder, 'config.json')]);
+    await copyFile(process.execPath, file);
+    await chmod(file, 0o755);
+    // The signature of Node does not cover the application. macOS runs only signed executables.
+    const isApple = process.platform === 'darwin';
+    if (isApple) await run('codesign', ['--remove-signature', file]);
+    const options = [`--sentinel-fuse=${FUSE}`, ...(isApple ? ['--macho-segment-name=NODE_SEA'] : [])];
+    await run(process.execPath, [
+      'node_modules/postject/dist/cli.js',
+      ...[file, 'NODE_SEA_BLOB', config.output],
+      ...options,
+    ]);
+    if (isApple) await run('codesign', ['--sign', '-', file]);
+    return packages;
+  } finally {
+    await rm(folder, { recursive: true });
+  }
+}
+
+/** Writes the initial objects of the development cluster into one file. */
+async function writeExamples(folder: string): Promise<string> {
+  const names = (await readdir(EXAMPLES)).sort();
+  const texts = await Promise.all(names.map((name) => readFile(join(EXAMPLES, name), 'utf8')));
+  const file = join(folder, 'examples.yaml');
+  await writeFile(file, texts.join('\n---\n'));
+  return file;
+}
