@@ -46,6 +46,12 @@ export const COMMANDS: readonly CommandEntry[] = [
     () => import('./commands/audit-user-namespaces.ts'),
   ),
   entry(
+    'audit exemptions',
+    MANIFESTS,
+    'List the namespaces, users, runtime classes and SCC grants that are outside the policy',
+    () => import('./commands/audit-exemptions.ts'),
+  ),
+  entry(
     'scc plan',
     SCCS,
     'Plan which pods SCC admission would admit, change and deny',

@@ -1,11 +1,13 @@
 import { createHash } from 'node:crypto';
 import { withTimeout } from '../cluster/clock.ts';
 import type { Cluster } from '../cluster/cluster.ts';
+import { formatExemptionUses } from '../cluster/exemptions.ts';
 import { replicaAnnotations, ROLLOUT_KINDS, getRolloutView } from '../cluster/rollout.ts';
 import type { Store } from '../cluster/store.ts';
 import type { SettingsStatus } from '../config/settings.ts';
 import {
   COMPONENT_LABEL,
+  EXEMPTION_USES_ANNOTATION,
   INSTALLATION,
   PART_OF,
   PART_OF_LABEL,
@@ -14,6 +16,7 @@ import {
   SETTINGS_GENERATION_ANNOTATION,
 } from '../kube/well-known.ts';
 import type { Lease, Secret } from '../kube/types.ts';
+import { formatTimestamp } from '../kube/units.ts';
 import {
   isInstalled,
   type WebhookConfiguration,
@@ -22,6 +25,7 @@ import {
   isPartOfPortcullis,
   getWebhooks,
 } from '../kube/webhooks.ts';
+import type { Metrics } from '../telemetry/metrics.ts';
 import { keyPairProblem, pemFingerprint, type KeyPair } from '../tls/certificate-pair.ts';
 import { findTrustProblems, type Service } from '../tls/trust.ts';
 import {
@@ -77,7 +81,8 @@ const LABELS = { 'app.kubernetes.io/name': PART_OF, [PART_OF_LABEL]: PART_OF, [C
  * enforces. The certificate of the Secret is served as soon as all API servers trust it.
  */
 function createReconciler(context: ControllerContext): Reconciler {
-  const { settings, settingsStatus, service, version, certificate, date } = context;
+  const { settings, settingsStatus, service, version, certificate, date, metrics } = context;
+  const startTime = formatTimestamp(date().getTime());
   const { name, identity } = context.replica;
   const { namespace } = service;
   const { served } = certificate;
@@ -132,6 +137,7 @@ function createReconciler(context: ControllerContext): Reconciler {
         ...known?.metadata?.annotations,
         ...rollout,
         ...settingsAnnotation(settingsStatus()),
+        [EXEMPTION_USES_ANNOTATION]: formatExemptionUses(startTime, exemptionUses(metrics)),
         [SERVING_CERTIFICATE_ANNOTATION]: pemFingerprint(served.current().cert),
       },
     };
@@ -181,6 +187,18 @@ function createReconciler(context: ControllerContext): Reconciler {
 
 function settingsAnnotation({ generation }: SettingsStatus): Readonly<Record<string, string>> {
   return generation === undefined ? {} : { [SETTINGS_GENERATION_ANNOTATION]: String(generation) };
+}
+
+/** The uses of exemptions, and of SCCs by created pods, since the start of the process. */
+function* exemptionUses({ podSecurity, scc }: Metrics): Generator<readonly [name: string, count: number]> {
+  for (const { labels, count } of podSecurity.exemptionUses.all()) yield [`${labels.exemption}/${labels.name}`, count];
+  const byScc = new Map<string, number>();
+  for (const { labels, count } of scc.validations.all()) {
+    const { operation, mode, decision } = labels;
+    if (operation !== 'create' || mode !== 'enforce' || decision !== 'allow') continue;
+    byScc.set(labels.scc, (byScc.get(labels.scc) ?? 0) + count);
+  }
+  for (const [name, count] of byScc) yield [`scc/${name}`, count];
 }
 
 async function writeLease(cluster: Cluster, lease: Lease, exists: boolean): Promise<void> {

@@ -90,6 +90,9 @@ export const SERVING_CERTIFICATE_ANNOTATION = 'portcullis.dev/serving-certificat
 /** On the Lease of a replica: the generation of the PortcullisConfiguration that it applies. */
 export const SETTINGS_GENERATION_ANNOTATION = 'portcullis.dev/settings-generation';
 
+/** On the Lease of a replica: how often it applied each exemption since its start, in JSON. */
+export const EXEMPTION_USES_ANNOTATION = 'portcullis.dev/exemption-uses';
+
 /**
  * The features that an installation has only on request: without them, it lacks their permissions, webhooks and controllers.
  * The replicas receive their names by `--features`.

@@ -19,6 +19,8 @@ export interface Cell {
 export interface Tally<Label extends string> {
   /** Returns the series with these labels. Keep it and increment its `count`. */
   cell(labels: Readonly<Record<Label, string>>): Cell;
+  /** Returns all series. */
+  all(): Iterable<Readonly<Cell> & { readonly labels: Readonly<Record<Label, string>> }>;
 }
 
 /** Creates a counter whose series are cells. */
@@ -42,6 +44,7 @@ export function createCounterCells<Label extends string>(description: Descriptio
       cells.set(key, cell);
       return cell;
     },
+    all: () => cells.values(),
   };
 }
 

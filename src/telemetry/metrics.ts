@@ -126,6 +126,12 @@ function createPodSecurityMetrics({ tally }: Factory) {
       '[ALPHA] Number of exempt requests, not counting ignored or out of scope requests.',
       ...request,
     ),
+    exemptionUses: tally(
+      'portcullis_exemption_uses_total',
+      'Pods that were admitted without evaluation, by the kind of the exemption (namespace, user, runtimeClass) and its name. Names beyond 200 are counted as other.',
+      'exemption',
+      'name',
+    ),
     errors: tally(
       'pod_security_errors_total',
       '[ALPHA] Number of errors preventing normal evaluation. Non-fatal errors may result in the latest restricted profile being used for evaluation.',

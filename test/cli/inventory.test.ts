@@ -4,7 +4,7 @@ import { after, before, describe, test } from 'node:test';
 import fc from 'fast-check';
 import { readInventory, type Inventory, type InventoryValues } from '../../src/cli/inventory/inventory.ts';
 import type { Io } from '../../src/cli/command.ts';
-import { sccGrants } from '../../src/cli/scc-grants.ts';
+import { sccGrants } from '../../src/cluster/scc-grants.ts';
 import { getApiVersion, RESOURCES } from '../../src/kube/resources.ts';
 import type { Kind, KubeObject } from '../../src/kube/types.ts';
 import { eventually } from '../support/eventually.ts';

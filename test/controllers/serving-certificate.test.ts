@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { afterEach, beforeEach, suite, test } from 'node:test';
+import { readExemptionUses } from '../../src/cluster/exemptions.ts';
 import { REPLICA_LEASE_MS } from '../../src/controllers/replica-leases.ts';
 import { servingCertificate } from '../../src/controllers/serving-certificate.ts';
 import { draft, isObject, type ValidatingWebhookConfiguration } from '../../src/kube/types.ts';
@@ -430,12 +431,24 @@ suite('the Lease of a replica', () => {
     });
     assert.deepEqual(lease()?.metadata?.annotations, {
       'portcullis.dev/serving-certificate': sha256Fingerprint(replica.current().cert),
+      'portcullis.dev/exemption-uses': `{"since":"${START_DATE.toISOString().replace('.000', '')}","uses":{}}`,
     });
+    replica.metrics.podSecurity.exemptionUses.cell({ exemption: 'user', name: 'alice' }).count += 2;
+    const validation = { operation: 'create', mode: 'enforce', decision: 'allow', scc: 'privileged' };
+    for (const subject_type of ['user', 'serviceaccount']) {
+      replica.metrics.scc.validations.cell({ ...validation, subject_type }).count++;
+      replica.metrics.scc.validations.cell({ ...validation, operation: 'update', subject_type }).count++;
+    }
     assert.equal(lease()?.spec?.leaseDurationSeconds, 60);
     assert.equal(lease()?.spec?.holderIdentity, 'r_1');
     const { renewTime } = lease()?.spec ?? {};
     await stage.pass(16_000, 1_000);
     assert.notEqual(lease()?.spec?.renewTime, renewTime);
+    assert.deepEqual(readExemptionUses(stage.cluster.store.list('Lease', NAMESPACE)), {
+      since: START_DATE.toISOString().replace('.000', ''),
+      replicas: 1,
+      counts: new Map(Object.entries({ 'user/alice': 2, 'scc/privileged': 2 })),
+    });
     await stage.cluster.remove('Lease', 'portcullis-replica-r', NAMESPACE);
     await stage.pass(1_000);
     assert.ok(lease());

@@ -72,7 +72,9 @@ function createRig(labels: Labels = {}, options: WebhookOptions = {}): Rig {
 /** Returns the Pod Security series that are not 0. */
 async function series(metrics: Metrics): Promise<string[]> {
   const text = await metrics.expose();
-  return text.split('\n').filter((line) => line.startsWith('pod_security_') && !line.endsWith(' 0'));
+  return text
+    .split('\n')
+    .filter((line) => /^(?:pod_security|portcullis_exemption)_/.test(line) && !line.endsWith(' 0'));
 }
 
 test('initial series', async () => {
@@ -161,6 +163,16 @@ const COUNTS: readonly CountCase[] = [
     exemptNamespaces: ['ns'],
     request: deploymentRequest({}),
     expected: [`pod_security_exemptions_total{${CREATE_CONTROLLER}} 1`],
+  },
+  {
+    name: 'an exempt pod',
+    labels: {},
+    exemptNamespaces: ['ns'],
+    request: podRequest(hostNetworkPod()),
+    expected: [
+      `pod_security_exemptions_total{${CREATE_POD}} 1`,
+      'portcullis_exemption_uses_total{exemption="namespace",name="ns"} 1',
+    ],
   },
   {
     name: 'a pod that cannot be decoded',

@@ -60,7 +60,7 @@ const UNUSED: ServedPair = {
 };
 
 /** A replica: the certificate that it serves, and its readiness. */
-export interface StagedReplica {
+export interface StagedReplica extends Pick<Recorder, 'metrics'> {
   readonly name: string;
   current(): KeyPair;
   isReady(): boolean;
@@ -166,6 +166,7 @@ export async function createStage(namespace: 'there' | 'absent' = 'there'): Prom
           for (const call of listeners) call(staged);
         },
       };
+      const recorder = createRecorder();
       let isDead = false;
       const seen: Cluster = {
         ...view.cluster,
@@ -178,10 +179,12 @@ export async function createStage(namespace: 'there' | 'absent' = 'there'): Prom
         replica: { name: `portcullis-replica-${name}`, identity: `${name}_1` },
         certificate: { served, names: NAMES, source: 'managed' },
         date,
+        metrics: recorder.metrics,
       });
-      const stop = run(controller, { ...createRecorder(), cluster: seen, clock });
+      const stop = run(controller, { ...recorder, cluster: seen, clock });
       const staged: StagedReplica = {
         name,
+        metrics: recorder.metrics,
         current: () => pair,
         isReady: () =>
           findTrustProblems({

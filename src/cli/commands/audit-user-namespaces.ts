@@ -27,7 +27,7 @@ import {
   selectionOptions,
 } from '../inventory/inventory.ts';
 import { flag, oneOf, option, type Values } from '../options.ts';
-import { rbacObjects } from '../scc-grants.ts';
+import { rbacObjects } from '../../cluster/scc-grants.ts';
 
 /** Controllers come before their pods, because they would create the pods again, and pods before grants. */
 const FIX_ORDER: readonly AuditCode[] = ['UN002', 'UN001', 'UN004', 'UN005', 'UN003', 'UN006'];

@@ -26,7 +26,7 @@ import {
   printTable,
   withHeader,
 } from '../output/print.ts';
-import { findScc, printGrantSource, sccGrants, type GrantSource, type SccGrant } from '../scc-grants.ts';
+import { findScc, printGrantSource, sccGrants, type GrantSource, type SccGrant } from '../../cluster/scc-grants.ts';
 import { DEFAULT_SCC_MODE, sccOptions, sccSettings } from '../scc-options.ts';
 
 interface AuditContext {

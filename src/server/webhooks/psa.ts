@@ -1,6 +1,6 @@
 import type { Store } from '../../cluster/store.ts';
 import type { AdmissionRequest, Decision } from '../../kube/admission.ts';
-import type { Namespace } from '../../kube/types.ts';
+import { isObject, type Namespace } from '../../kube/types.ts';
 import type { WebhookRegistration } from '../../kube/webhooks.ts';
 import type { WorkloadResource } from '../../policy/pod/templates.ts';
 import type { PodSecurity } from '../../policy/psa/configuration.ts';
@@ -85,6 +85,7 @@ const NO_RESOURCES: readonly WorkloadResource[] = [];
 export function createPsaWebhook(options: PsaWebhookOptions): Webhook {
   const { waitingRoom, scc, workloads, preview, previewLabels } = options;
   const record = createRecorder(options.metrics);
+  const recordUse = createUseRecorder(options.metrics);
 
   const review = (request: AdmissionRequest, { store, now, deadlineMs }: WebhookContext): Review => {
     let missing: string | undefined;
@@ -111,6 +112,7 @@ export function createPsaWebhook(options: PsaWebhookOptions): Webhook {
   };
   const conclude = (request: AdmissionRequest, { decision, counts, workload }: Review, store: Store): Decision => {
     record(request, counts);
+    if (decision.auditAnnotations?.['exempt'] !== undefined) recordUse(request, decision.auditAnnotations['exempt']);
     const added = [
       ...(workload?.warnings ?? []),
       scc && modeLabelWarning(request, scc()),
@@ -195,6 +197,33 @@ function createRecorder(metrics: Metrics['podSecurity']): (request: AdmissionReq
     if (!cells) byRequest.set(key, (cells = counts.map((count) => findCell(metrics, labels, count))));
     for (const cell of cells) cell.count++;
   };
+}
+
+/** Names of exemptions with a series of their own. The settings may change, and a series is never removed. */
+const MAX_EXEMPTIONS = 200;
+
+/** Creates the recorder of the uses of exemptions by pods. */
+function createUseRecorder({ exemptionUses }: Metrics['podSecurity']) {
+  const cells = new Map<string, Cell>();
+  return (request: AdmissionRequest, exemption: string): void => {
+    if (request.resource.group || request.resource.resource !== 'pods') return;
+    const name = exemptName(request, exemption);
+    const key = `${exemption}/${name}`;
+    let cell = cells.get(key);
+    if (!cell) {
+      const isFull = cells.size >= MAX_EXEMPTIONS;
+      cell = exemptionUses.cell({ exemption, name: isFull ? 'other' : name });
+      if (!isFull) cells.set(key, cell);
+    }
+    cell.count++;
+  };
+}
+
+function exemptName({ namespace, userInfo, object }: AdmissionRequest, exemption: string): string {
+  if (exemption === 'namespace') return namespace ?? '';
+  if (exemption === 'user') return userInfo.username ?? '';
+  const spec = isObject(object) ? object['spec'] : undefined;
+  return isObject(spec) && typeof spec['runtimeClassName'] === 'string' ? spec['runtimeClassName'] : '';
 }
 
 type RequestLabels = ReturnType<typeof requestLabels>;

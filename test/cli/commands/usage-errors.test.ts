@@ -42,6 +42,7 @@ const CASES: readonly (readonly [args: string, message: string])[] = [
   [`scc who-can anyuid -n gone ${ACCESS}`, 'namespace "gone" not found'],
   ['scc who-can anyuid', 'no cluster to read: KUBECONFIG and HOME are not set; name a kubeconfig with --kubeconfig'],
   ['audit user-namespaces -f -', YAML_ERROR],
+  ['audit exemptions -f -', YAML_ERROR],
   ['check -f no/such/path', 'the path "no/such/path" does not exist'],
   ['check -f check/empty.yaml', 'no objects in check/empty.yaml'],
   ['explain -f -', YAML_ERROR],

@@ -1,6 +1,6 @@
 /** The grants of the use of an SCC: by the SCC itself, and by roles and bindings. */
-import { USE_SCC } from '../cluster/access.ts';
-import type { Store } from '../cluster/store.ts';
+import { USE_SCC } from './access.ts';
+import type { Store } from './store.ts';
 import { UserError } from '../config/files.ts';
 import { objectName } from '../kube/resources.ts';
 import type { SecurityContextConstraints } from '../kube/scc.ts';

@@ -1,0 +1,372 @@
+/** The inventory of exemptions for auditors: what the policies do not apply to, since when, and how much it is used. */
+import { getMetadataOwners } from '../kube/managed-fields.ts';
+import { objectName } from '../kube/resources.ts';
+import { POD_SCC_ANNOTATIONS, type SecurityContextConstraints } from '../kube/scc.ts';
+import { compareBytes } from '../kube/text.ts';
+import { isObject, type JsonObject, type KubeObject, type Lease, type Namespace, type Pod } from '../kube/types.ts';
+import { impersonatedUser } from '../kube/admission.ts';
+import {
+  CONFIGURATION_NAME,
+  EXEMPTION_USES_ANNOTATION,
+  FAIL_OPEN,
+  POD_SECURITY_LABELS,
+  TIER_LABEL,
+} from '../kube/well-known.ts';
+import type { PodSecurity } from '../policy/psa/configuration.ts';
+import { resolvePolicies } from '../policy/psa/policy.ts';
+import type { Level } from '../policy/pss/policy.ts';
+import { matchesUser } from '../policy/rbac/who-can.ts';
+import { psaLevel } from '../policy/rollout/scc-level.ts';
+import { DISABLE_LABEL, RUN_LEVEL_LABEL, SCC_MODE_LABEL, sccMode, type SccSettings } from '../policy/scc/mode.ts';
+import { printGrantSource, sccGrants, type GrantSource } from './scc-grants.ts';
+import type { Store } from './store.ts';
+
+/** The input of the inventory. All of it is plain data: nothing is requested from an API server. */
+export interface ExemptionsInput {
+  /** Namespaces, pods, SCCs, roles and bindings. ReplicaSets and other workloads are not read. */
+  readonly store: Store;
+  /** The Pod Security configuration in force. */
+  readonly podSecurity: Pick<PodSecurity, 'configuration' | 'defaults'>;
+  readonly scc: Pick<SccSettings, 'mode' | 'exemptNamespaces'>;
+  /** True if these settings come from a file: the times of the PortcullisConfiguration do not apply to them. */
+  readonly isFromFile?: boolean;
+  /** The counts of the replicas; absent if they are unknown. */
+  readonly uses?: ExemptionUses | undefined;
+}
+
+/**
+ * One exemption. `default`: the level or mode of namespaces without a label. `namespace`, `user`, `runtimeClass`: an exempt
+ * name. `scc`: an SCC that admits pods which the level restricted denies. `grant`: a subject that may use such an SCC.
+ */
+export interface PolicyExemption {
+  readonly kind: 'default' | 'namespace' | 'user' | 'runtimeClass' | 'scc' | 'grant';
+  /** The name of the exempt object. For a grant, the subject: `ServiceAccount shop/builder`. */
+  readonly name: string;
+  /** The policy that does not apply. `webhook`: no policy applies while no replica responds. */
+  readonly policy: 'Pod Security' | 'SCC' | 'webhook';
+  /** The setting, label or binding that defines the exemption. */
+  readonly source: string;
+  /** The SCC of a grant. */
+  readonly scc?: string;
+  /** The only namespace of a grant. */
+  readonly namespace?: string;
+  /** The level of the Pod Security Standards that pods of the SCC satisfy. */
+  readonly level?: Level;
+  /** Number of namespaces of a default. */
+  readonly namespaces?: number;
+  /** RFC 3339. */
+  readonly since?: string;
+  /**
+   * The source of the time. `managedFields`: the last change of the field, which may have had the same effect before.
+   * `creationTimestamp`: the creation of the object, before which the exemption cannot exist.
+   */
+  readonly sinceSource?: 'managedFields' | 'creationTimestamp';
+  /** Number of running pods that the exemption concerns; absent if pods do not show it, as for users. */
+  readonly pods?: number;
+  /** Number of admitted requests since the start of the replicas; absent if they are not counted. */
+  readonly uses?: number;
+}
+
+/**
+ * Lists all exemptions: defaults first, then namespaces, users, runtime classes, and SCCs with their grants; each sorted by
+ * name. The group `system:masters` is omitted, since the API server permits it everything.
+ */
+export function listExemptions(input: ExemptionsInput): readonly PolicyExemption[] {
+  const pods = input.store.list('Pod').filter(isActive);
+  const podsByNamespace = new Map<string, number>();
+  for (const { metadata } of pods) increment(podsByNamespace, metadata?.namespace ?? '');
+  const context = { ...input, pods, podsByNamespace };
+  return [
+    ...listDefaults(context),
+    ...listNamespaces(context),
+    ...listUsers(context),
+    ...listRuntimeClasses(context),
+    ...listSccs(context),
+  ];
+}
+
+interface Context extends ExemptionsInput {
+  /** The pods that are not completed. */
+  readonly pods: readonly Pod[];
+  readonly podsByNamespace: ReadonlyMap<string, number>;
+}
+
+function isActive({ status }: Pod): boolean {
+  return status?.phase !== 'Succeeded' && status?.phase !== 'Failed';
+}
+
+function increment<K>(counts: Map<K, number>, key: K): void {
+  counts.set(key, (counts.get(key) ?? 0) + 1);
+}
+
+// The settings.
+
+type Since = Pick<PolicyExemption, 'since' | 'sinceSource'>;
+
+function createdAt({ metadata }: KubeObject): Since {
+  const since = metadata?.creationTimestamp;
+  return since == null ? {} : { since, sinceSource: 'creationTimestamp' };
+}
+
+/** The time of the last change of a field of the settings, else the creation of the object. */
+function settingSince({ store, isFromFile = false }: Context, path: readonly string[]): Since {
+  const object = store.get('PortcullisConfiguration', CONFIGURATION_NAME);
+  if (isFromFile || object === undefined) return {};
+  const entries: readonly JsonObject[] = object.metadata?.managedFields ?? [];
+  const isOwner = ({ fieldsV1 }: JsonObject): boolean =>
+    ['spec', ...path].reduce<unknown>(
+      (fields, name) => (isObject(fields) ? fields[`f:${name}`] : undefined),
+      fieldsV1,
+    ) !== undefined;
+  return latest(entries.filter(isOwner).map(({ time }) => time)) ?? createdAt(object);
+}
+
+function latest(times: readonly unknown[]): Since | undefined {
+  const [since] = times
+    .filter((time) => typeof time === 'string' && time !== '')
+    .sort()
+    .reverse();
+  return typeof since === 'string' ? { since, sinceSource: 'managedFields' } : undefined;
+}
+
+function listDefaults(context: Context): readonly PolicyExemption[] {
+  const { store, podSecurity, scc, podsByNamespace } = context;
+  const count = (namespaces: readonly Namespace[]) => ({
+    namespaces: namespaces.length,
+    pods: namespaces.reduce((sum, one) => sum + (podsByNamespace.get(objectName(one)) ?? 0), 0),
+  });
+  const all = store.list('Namespace');
+  const unlabeled = all.filter(({ metadata }) => metadata?.labels?.[POD_SECURITY_LABELS.enforce] === undefined);
+  const unset = all.filter(
+    (namespace) => sccMode(namespace, { ...scc, mode: 'enforce' }).mode !== sccMode(namespace, scc).mode,
+  );
+  return [
+    ...(podSecurity.defaults.enforce.level !== 'privileged'
+      ? []
+      : [
+          {
+            kind: 'default',
+            name: 'privileged',
+            policy: 'Pod Security',
+            source: 'default level of namespaces without an enforce label',
+            ...settingSince(context, ['podSecurity', 'defaults', 'enforce']),
+            ...count(unlabeled),
+          } as const,
+        ]),
+    ...(scc.mode === 'enforce'
+      ? []
+      : [
+          {
+            kind: 'default',
+            name: scc.mode,
+            policy: 'SCC',
+            source: 'spec.scc.mode',
+            ...settingSince(context, ['scc', 'mode']),
+            ...count(unset),
+          } as const,
+        ]),
+  ];
+}
+
+/** One entry for each cause: a namespace may be exempt from several policies. */
+function listNamespaces(context: Context): readonly PolicyExemption[] {
+  const { store, podSecurity, scc, podsByNamespace, uses } = context;
+  const exempt = podSecurity.configuration.exemptions.namespaces;
+  const setting = ['podSecurity', 'exemptions', 'namespaces'];
+  const listed = (name: string, policy: 'Pod Security' | 'SCC', path: readonly string[]): PolicyExemption => ({
+    kind: 'namespace',
+    name,
+    policy,
+    source: `spec.${path.join('.')}`,
+    ...settingSince(context, path),
+    pods: podsByNamespace.get(name) ?? 0,
+    ...(policy === 'SCC' ? {} : countUses(uses, 'namespace', name)),
+  });
+  return [
+    ...exempt.map((name) => listed(name, 'Pod Security', setting)),
+    ...(scc.mode === 'off' ? [] : scc.exemptNamespaces)
+      .filter((name) => store.get('Namespace', name) !== undefined)
+      .map((name) => listed(name, 'SCC', ['scc', 'exemptNamespaces'])),
+    ...store.list('Namespace').flatMap((namespace): readonly PolicyExemption[] =>
+      exemptingLabels(namespace, context).map(({ policy, key }) => ({
+        kind: 'namespace',
+        name: objectName(namespace),
+        policy,
+        source: `label ${key}=${namespace.metadata?.labels?.[key]}`,
+        ...labelSince(namespace, key),
+        pods: podsByNamespace.get(objectName(namespace)) ?? 0,
+      })),
+    ),
+  ].sort((a, b) => compareBytes(a.name, b.name));
+}
+
+/** The labels by which a namespace is exempt, each with the policy. Labels of exempt namespaces have no effect. */
+function exemptingLabels(
+  namespace: Namespace,
+  { podSecurity, scc }: Context,
+): readonly (Pick<PolicyExemption, 'policy'> & { readonly key: string })[] {
+  const name = objectName(namespace);
+  const { labels } = namespace.metadata ?? {};
+  const enforced = resolvePolicies(labels, podSecurity.defaults).enforce.level;
+  const isLabeled = labels?.[POD_SECURITY_LABELS.enforce] !== undefined;
+  const isExempt = podSecurity.configuration.exemptions.namespaces.includes(name);
+  const isSccOff = scc.mode === 'off' || scc.exemptNamespaces.includes(name);
+  const sccLabel = [RUN_LEVEL_LABEL, DISABLE_LABEL, SCC_MODE_LABEL].find((key) => {
+    const alone = { metadata: { name, labels: { [key]: labels?.[key] ?? '' } } };
+    return labels?.[key] !== undefined && sccMode(alone, { ...scc, mode: 'enforce' }).mode !== 'enforce';
+  });
+  return [
+    ...(isLabeled && !isExempt && enforced === 'privileged'
+      ? [{ policy: 'Pod Security', key: POD_SECURITY_LABELS.enforce } as const]
+      : []),
+    ...(!isSccOff && sccLabel !== undefined ? [{ policy: 'SCC', key: sccLabel } as const] : []),
+    ...(labels?.[TIER_LABEL] === FAIL_OPEN ? [{ policy: 'webhook', key: TIER_LABEL } as const] : []),
+  ];
+}
+
+/** The time of the last change of a label, else the creation of the namespace. */
+function labelSince(namespace: Namespace, key: string): Since {
+  const owners = getMetadataOwners(namespace.metadata)?.filter(({ labels }) => labels.has(key)) ?? [];
+  return latest(owners.map(({ time }) => time)) ?? createdAt(namespace);
+}
+
+function listUsers(context: Context): readonly PolicyExemption[] {
+  const path = ['podSecurity', 'exemptions', 'usernames'];
+  const since = settingSince(context, path);
+  return context.podSecurity.configuration.exemptions.usernames.toSorted(compareBytes).map((name) => ({
+    kind: 'user',
+    name,
+    policy: 'Pod Security',
+    source: `spec.${path.join('.')}`,
+    ...since,
+    ...countUses(context.uses, 'user', name),
+  }));
+}
+
+function listRuntimeClasses(context: Context): readonly PolicyExemption[] {
+  const path = ['podSecurity', 'exemptions', 'runtimeClasses'];
+  const since = settingSince(context, path);
+  return context.podSecurity.configuration.exemptions.runtimeClasses.toSorted(compareBytes).map((name) => ({
+    kind: 'runtimeClass',
+    name,
+    policy: 'Pod Security',
+    source: `spec.${path.join('.')}`,
+    ...since,
+    pods: context.pods.filter(({ spec }) => spec?.runtimeClassName === name).length,
+    ...countUses(context.uses, 'runtimeClass', name),
+  }));
+}
+
+// SCCs and their grants.
+
+/** The level of an SCC does not depend on other parts of the namespace than its UID range. */
+const EXAMPLE: Namespace = { metadata: { name: 'any', annotations: { 'openshift.io/sa.scc.uid-range': '1/1' } } };
+
+/** Each SCC with grants that is less strict than the level restricted, followed by its grants. */
+function listSccs(context: Context): readonly PolicyExemption[] {
+  const { store, pods, uses } = context;
+  const options = { profile: 'accurate', version: store.emulationVersion } as const;
+  return store
+    .list('SecurityContextConstraints')
+    .toSorted((a, b) => compareBytes(objectName(a), objectName(b)))
+    .flatMap((scc): readonly PolicyExemption[] => {
+      const name = objectName(scc);
+      const { level = 'privileged' } = psaLevel(scc, EXAMPLE, options);
+      if (level === 'restricted') return [];
+      const admitted = pods.filter(({ metadata }) => metadata?.annotations?.[POD_SCC_ANNOTATIONS.scc] === name);
+      const grants = listGrants(scc, admitted, store);
+      if (grants.length === 0) return [];
+      const own = { kind: 'scc', name, policy: 'SCC', source: 'SecurityContextConstraints', level } as const;
+      return [{ ...own, ...createdAt(scc), pods: admitted.length, ...countUses(uses, 'scc', name) }, ...grants];
+    });
+}
+
+function listGrants(
+  scc: SecurityContextConstraints,
+  admitted: readonly Pod[],
+  store: Store,
+): readonly PolicyExemption[] {
+  const accounts = new Map<string, number>();
+  for (const { metadata, spec } of admitted) {
+    increment(accounts, `${metadata?.namespace ?? ''}:${spec?.serviceAccountName ?? 'default'}`);
+  }
+  const users = [...accounts].map(([account, count]) => ({
+    namespace: account.split(':')[0],
+    user: impersonatedUser(`system:serviceaccount:${account}`, []),
+    count,
+  }));
+  return sccGrants(store, scc)
+    .filter(({ subject }) => !(subject.kind === 'Group' && subject.name === 'system:masters'))
+    .map(({ subject, namespace, through }) => ({
+      kind: 'grant',
+      name: `${subject.kind} ${subject.namespace === undefined ? '' : `${subject.namespace}/`}${subject.name}`,
+      policy: 'SCC',
+      source: printGrantSource(through),
+      scc: objectName(scc),
+      ...(namespace === undefined ? {} : { namespace }),
+      ...grantSince(through, scc, store),
+      pods: users
+        .filter((one) => (namespace ?? one.namespace) === one.namespace && matchesUser(subject, one.user))
+        .reduce((sum, { count }) => sum + count, 0),
+    }));
+}
+
+function grantSince(through: GrantSource, scc: SecurityContextConstraints, store: Store): Since {
+  if (!('binding' in through)) return createdAt(scc);
+  const { name, namespace } = through.binding;
+  const binding =
+    namespace === undefined ? store.get('ClusterRoleBinding', name) : store.get('RoleBinding', name, namespace);
+  return binding ? createdAt(binding) : {};
+}
+
+// Counts of use.
+
+/** The number of admitted requests of each exemption, as counted by the replicas since their start. */
+export interface ExemptionUses {
+  /** The start of the first replica, in RFC 3339. */
+  readonly since: string;
+  /** Number of replicas that publish counts. */
+  readonly replicas: number;
+  /** By kind and name: `user/alice`, `scc/privileged`. */
+  readonly counts: ReadonlyMap<string, number>;
+}
+
+function countUses(uses: ExemptionUses | undefined, kind: string, name: string): Pick<PolicyExemption, 'uses'> {
+  return uses ? { uses: uses.counts.get(`${kind}/${name}`) ?? 0 } : {};
+}
+
+/** The largest annotation: 200 names of at most 253 characters are 56 KB. */
+const MAX_PUBLISHED = 200;
+
+/** Formats the counts of one replica for the annotation of its Lease. Names beyond 200 are omitted, the least used first. */
+export function formatExemptionUses(since: string, counts: Iterable<readonly [name: string, count: number]>): string {
+  const used = [...counts].filter(([, count]) => count > 0).sort(([, a], [, b]) => b - a);
+  return JSON.stringify({ since, uses: Object.fromEntries(used.slice(0, MAX_PUBLISHED)) });
+}
+
+/** Adds up the counts of the Leases of the replicas; `undefined` if no replica publishes any. */
+export function readExemptionUses(leases: readonly Lease[]): ExemptionUses | undefined {
+  const published = leases.flatMap(
+    ({ metadata }) => parseUses(metadata?.annotations?.[EXEMPTION_USES_ANNOTATION]) ?? [],
+  );
+  const [since] = published.map((one) => one.since).sort();
+  if (since === undefined) return undefined;
+  const counts = new Map<string, number>();
+  for (const { uses } of published) {
+    for (const [name, count] of Object.entries(uses)) {
+      if (typeof count === 'number') counts.set(name, (counts.get(name) ?? 0) + count);
+    }
+  }
+  return { since, replicas: published.length, counts };
+}
+
+function parseUses(text: string | undefined): { readonly since: string; readonly uses: JsonObject } | undefined {
+  if (text === undefined) return undefined;
+  try {
+    const value: unknown = JSON.parse(text);
+    if (!isObject(value) || typeof value['since'] !== 'string' || !isObject(value['uses'])) return undefined;
+    return { since: value['since'], uses: value['uses'] };
+  } catch {
+    return undefined;
+  }
+}

@@ -1,0 +1,111 @@
+import assert from 'node:assert/strict';
+import { readFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { describe, test } from 'node:test';
+import type { PolicyExemption } from '../../../src/cluster/exemptions.ts';
+import { runProgram } from '../../support/memory-io.ts';
+
+const fixtures = join(import.meta.dirname, '../../fixtures/exemptions');
+const cluster = await readFile(join(fixtures, 'cluster.yaml'), 'utf8');
+const audit = (args: readonly string[], stdin = cluster) =>
+  runProgram(['audit', 'exemptions', '-f', '-', ...args], { stdin });
+
+const list = async (args: readonly string[], stdin?: string): Promise<readonly PolicyExemption[]> =>
+  (JSON.parse((await audit(['-o', 'json', ...args], stdin)).stdout) as { exemptions: readonly PolicyExemption[] })
+    .exemptions;
+
+describe('the exemptions are listed', () => {
+  test('as a table', async () => {
+    const expected = await readFile(join(fixtures, 'expected/table.txt'), 'utf8');
+    assert.deepEqual(await audit([]), { code: 0, stdout: expected, stderr: '' });
+  });
+
+  test('as names and without headers', async () => {
+    const { stdout } = await audit(['-o', 'name']);
+    assert.match(stdout, /^default\/privileged\nnamespace\/kube-system\n(?:.+\n)+grant\/User system:admin\n/);
+    assert.match((await audit(['--no-headers'])).stdout, /\n\ndefault {2}/);
+  });
+
+  test('as data', async () => {
+    const grant = (await list([])).find(({ name }) => name === 'ServiceAccount shop/builder');
+    assert.deepEqual(grant, {
+      kind: 'grant',
+      name: 'ServiceAccount shop/builder',
+      policy: 'SCC',
+      source: 'RoleBinding builders, ClusterRole use-privileged',
+      scc: 'privileged',
+      namespace: 'shop',
+      since: '2026-05-06T07:08:09Z',
+      sinceSource: 'creationTimestamp',
+      pods: 1,
+    });
+  });
+
+  test('with control characters in names escaped', async () => {
+    const { stdout } = await audit([], cluster.replace('"alice"', '"al\\e[31mice"'));
+    assert.ok(stdout.includes('al\\u001b[31mice'), stdout);
+  });
+});
+
+const config = `kind: PortcullisConfiguration
+apiVersion: config.portcullis.dev/v1alpha1
+metadata: { name: cluster }
+spec: { podSecurity: { defaults: { enforce: restricted }, exemptions: { usernames: [bob] } }, scc: { mode: 'off' } }
+`;
+
+interface Case {
+  readonly name: string;
+  readonly stdin: string;
+  readonly expected: readonly string[];
+}
+
+/** Each exemption as `kind name policy since sinceSource uses`. */
+const CASES: readonly Case[] = [
+  {
+    name: 'a cluster that enforces everything has none of its own',
+    stdin: config.replace(', exemptions: { usernames: [bob] }', '').replace("mode: 'off'", 'mode: enforce'),
+    expected: [],
+  },
+  {
+    name: 'without managed fields, creation times and Leases',
+    stdin: config,
+    expected: ['default off SCC', 'user bob Pod Security'],
+  },
+  {
+    name: 'an exempt namespace is listed once, and its labels have no effect',
+    stdin: `${config.replace('usernames: [bob]', 'namespaces: [one]')}---
+apiVersion: v1
+kind: Namespace
+metadata: { name: one, labels: { pod-security.kubernetes.io/enforce: privileged, openshift.io/run-level: "0" } }
+`,
+    expected: ['default off SCC', 'namespace one Pod Security'],
+  },
+  {
+    name: 'labels that exempt from SCCs, and an invalid label, which does not',
+    stdin: ['openshift.io/run-level: "1"', 'portcullis.dev/scc: none', 'portcullis.dev/scc: report']
+      .map(
+        (label, index) => `---\napiVersion: v1\nkind: Namespace\nmetadata: { name: n${index}, labels: { ${label} } }\n`,
+      )
+      .reduce((text, one) => text + one, config.replace("mode: 'off'", 'mode: enforce')),
+    expected: ['namespace n0 SCC', 'namespace n2 SCC', 'user bob Pod Security'],
+  },
+];
+
+describe('listed are', () => {
+  for (const { name, stdin, expected } of CASES) {
+    test(name, async () => {
+      const exemptions = (await list([], stdin)).filter(({ kind }) => kind !== 'scc' && kind !== 'grant');
+      const shown = exemptions.map(({ kind, name, policy, since, uses }) =>
+        [kind, name, policy, since, uses].filter((one) => one !== undefined).join(' '),
+      );
+      assert.deepEqual(shown, expected);
+    });
+  }
+
+  test('the standard SCCs that the level restricted does not contain, without the grants to system:masters', async () => {
+    const exemptions = await list([], config);
+    const sccs = exemptions.filter(({ kind }) => kind === 'scc').map(({ name, level }) => `${name} ${level}`);
+    assert.deepEqual(sccs, ['anyuid baseline', 'hostmount-anyuid privileged', 'privileged privileged']);
+    assert.ok(!exemptions.some(({ name }) => name.includes('system:masters')));
+  });
+});
