@@ -38,6 +38,8 @@ const SKIPPED: readonly (readonly [command: RegExp, reason: string])[] = [
     'needs kube-apiserver with the authorization webhook; test/e2e/kubelet-authorizer.test.ts',
   ],
   [/^gcloud /, 'needs an account of a cloud provider'],
+  [/^oc get /, 'needs OpenShift'],
+  [/^kubectl debug node/, 'the development cluster has no nodes'],
   [/enforce=privileged --overwrite$/, 'is for pods in the network of the host'],
   [/rollout status deployment| logs | get lease /, 'needs running pods'],
   [/^kubectl explain/, 'the development cluster does not serve OpenAPI documents'],
