@@ -7,7 +7,7 @@ import { manifestFiles } from '../src/install/kustomize.ts';
 const OUT = process.argv[2] ?? 'webhook-config';
 
 await rm(OUT, { recursive: true, force: true });
-for (const [path, text] of manifestFiles(packageJson.version)) {
+for (const [path, text] of manifestFiles(packageJson)) {
   const file = join(OUT, path);
   await mkdir(dirname(file), { recursive: true });
   await writeFile(file, text);

@@ -17,6 +17,7 @@ import {
   PORTS,
   probeRequest,
 } from './deployment.ts';
+import { chartMetadata, chartReadme, type Product } from './chart.ts';
 import schema from './chart/values.schema.json' with { type: 'json' };
 import { buildManifests } from './index.ts';
 import { DASHBOARD } from './monitoring.ts';
@@ -24,7 +25,6 @@ import { namespaceKeys, printCelStrings } from './rbac.ts';
 import {
   ALL_FEATURES,
   defaultSettings,
-  MINIMUM_MINOR,
   PROFILES,
   type Manifest,
   type ManifestOf,
@@ -113,11 +113,15 @@ function parsed(helper: string, parser = 'fromYaml'): string {
 
 const DEPLOYMENT: readonly Substitution[] = [
   ['spec.replicas', print('.Values.replicaCount')],
+  ['spec.revisionHistoryLimit', print('.Values.revisionHistoryLimit')],
   // The ports of a node are free only after another replica stops.
   ['spec.strategy.rollingUpdate.maxUnavailable', print('ternary 1 0 .Values.hostNetwork')],
   ['spec.template.metadata.labels+', more(merged('.Values.commonLabels', '.Values.podLabels'))],
   ['spec.template.metadata.annotations+', more('.Values.podAnnotations')],
   [`${POD}+`, more(parsed('network'))],
+  [`${POD}.dnsConfig`, optional('.Values.dnsConfig')],
+  [`${POD}.hostAliases`, optional('.Values.hostAliases')],
+  [`${POD}.runtimeClassName`, optional('.Values.runtimeClassName')],
   [`${POD}.imagePullSecrets`, optional(parsed('imagePullSecrets', 'fromYamlArray'))],
   [`${POD}.priorityClassName`, optional('.Values.priorityClassName')],
   [`${POD}.terminationGracePeriodSeconds`, print('.Values.terminationGracePeriodSeconds')],
@@ -142,6 +146,7 @@ const DEPLOYMENT: readonly Substitution[] = [
   ],
   [`${CONTAINER}.env.1.value`, print('include "portcullis.settings" . | quote')],
   [`${CONTAINER}.env+`, [optional('.Values.extraEnv')]],
+  [`${CONTAINER}.envFrom`, optional('.Values.extraEnvFrom')],
   [`${CONTAINER}.ports.0.containerPort`, print('.Values.ports.reviews')],
   [`${CONTAINER}.ports.1.containerPort`, print('.Values.ports.probes')],
   [`${CONTAINER}.startupProbe`, { ...probeRequest('/livez'), ...more('.Values.startupProbe') }],
@@ -153,6 +158,8 @@ const DEPLOYMENT: readonly Substitution[] = [
     `${CONTAINER}.volumeMounts+`,
     [...when(CERT_MANAGER, certificateMounts(CERT_MANAGER_SETTINGS)), optional('.Values.extraVolumeMounts')],
   ],
+  [`${POD}.initContainers`, optional('.Values.initContainers')],
+  [`${POD}.containers+`, [optional('.Values.extraContainers')]],
 ];
 
 /** The fields of manifests that depend on values, by kind. */
@@ -161,6 +168,10 @@ const SUBSTITUTIONS: Readonly<Record<string, readonly Substitution[]>> = {
   PodDisruptionBudget: [
     ['spec.maxUnavailable', undefined],
     ['spec+', more(parsed('disruptionBudget'))],
+  ],
+  ServiceMonitor: [
+    ['spec.endpoints.0.interval', print('.Values.serviceMonitor.interval')],
+    ['spec.endpoints.0.scrapeTimeout', optional('.Values.serviceMonitor.scrapeTimeout')],
   ],
   ValidatingAdmissionPolicy: [['spec.variables.0.expression', print('include "portcullis.namespaceKeys" . | quote')]],
   ResourceQuota: [
@@ -180,6 +191,7 @@ const ANNOTATIONS: Readonly<Record<string, string>> = {
   CustomResourceDefinition: parsed('crdAnnotations'),
   Deployment: parsed('featureAnnotations'),
   MutatingWebhookConfiguration: parsed('webhookAnnotations'),
+  Service: '.Values.service.annotations',
   ServiceAccount: '.Values.serviceAccount.annotations',
   ValidatingWebhookConfiguration: parsed('webhookAnnotations'),
 };
@@ -202,8 +214,21 @@ function contentSubstitutions(manifest: Manifest): readonly Substitution[] {
     return [['spec.issuerRef', optional(parsed('issuer'))]];
   }
   if (kind === 'Deployment') return portArguments(manifest);
+  if (kind === 'PrometheusRule') return runbookLinks(manifest as RuleManifest);
   const { webhooks = [] } = manifest as Partial<WebhookConfiguration>;
   return webhooks.flatMap(webhookSubstitutions);
+}
+
+type RuleManifest = Manifest & {
+  readonly spec: { readonly groups: readonly { readonly rules: readonly { readonly alert: string }[] }[] };
+};
+
+function runbookLinks({ spec }: RuleManifest): readonly Substitution[] {
+  return (spec.groups[0]?.rules ?? []).map(({ alert }, index) => {
+    const values = `dict "url" .Values.prometheusRule.runbookUrl "section" "${alert.toLowerCase()}"`;
+    const link = more(`include "portcullis.runbook" (${values}) | fromYaml`);
+    return [`spec.groups.0.rules.${index}.annotations+`, link];
+  });
 }
 
 function portArguments({ spec }: ManifestOf<V1Deployment>): readonly Substitution[] {
@@ -263,8 +288,7 @@ const PREPARE = '{{- include "portcullis.prepare" . }}\n';
 
 /** The templates: one file for each kind. */
 function templateFiles(version: string): Files {
-  const runbook = print('.Values.prometheusRule.runbookUrl');
-  const settings = { ...defaultSettings(version), namespace: print('.Release.Namespace'), runbook };
+  const settings = { ...defaultSettings(version), namespace: print('.Release.Namespace') };
   const files = new Map<string, string>();
   const manifests = conditionalManifests(settings);
   for (const { manifest, conditions } of manifests) {
@@ -364,6 +388,7 @@ const KIND_CONDITIONS: Readonly<Record<string, string>> = {
   PodDisruptionBudget: '.Values.podDisruptionBudget.enabled',
   PrometheusRule: '.Values.prometheusRule.enabled',
   ResourceQuota: 'and .Values.resourceQuota.enabled .Values.priorityClassName',
+  ServiceAccount: '.Values.serviceAccount.create',
   ServiceMonitor: '.Values.serviceMonitor.enabled',
   ValidatingAdmissionPolicy: NAMESPACE_POLICY,
   ValidatingAdmissionPolicyBinding: NAMESPACE_POLICY,
@@ -432,21 +457,13 @@ const CHART_LABELS = {
 } as const;
 
 /** The files of the Helm chart. */
-export function chartFiles(version: string): Files {
-  const chart = {
-    apiVersion: 'v2',
-    name: 'portcullis',
-    description: 'Pod security admission for any Kubernetes cluster',
-    type: 'application',
-    version,
-    appVersion: version,
-    kubeVersion: `>= 1.${MINIMUM_MINOR}.0-0`,
-  };
+export function chartFiles(product: Product): Files {
   return [
-    ['Chart.yaml', printYaml([chart])],
+    ['Chart.yaml', chartMetadata(product, readChartFile('icon.svg'))],
+    ['README.md', chartReadme(product, readChartFile('values.yaml'))],
     ['values.schema.json', `${JSON.stringify(valuesSchema(), undefined, 2)}\n`],
     ...CHART_FILES.map((path) => [path, readChartFile(path)] as const),
-    ...templateFiles(version),
+    ...templateFiles(product.version),
   ];
 }
 

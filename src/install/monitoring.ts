@@ -14,6 +14,9 @@ import {
 /** The name of the ConfigMap with the dashboard. */
 export const DASHBOARD = 'portcullis-dashboard';
 
+/** The runbook in the repository and in the npm package. */
+export const RUNBOOK = 'docs/how-to/runbook.md';
+
 /** Replaces the placeholder of the namespace in the expressions of alerts and of the dashboard. */
 function replaceNamespace(text: string, { namespace }: ManifestSettings): string {
   return text.replaceAll('NAMESPACE', namespace);
@@ -31,16 +34,18 @@ function dashboardConfigMap(settings: ManifestSettings): ManifestOf<V1ConfigMap>
 }
 
 /**
- * The alerts for the Prometheus operator, by decreasing urgency, each with the URL of its section in the runbook.
+ * The alerts for the Prometheus operator, by decreasing urgency, each with its section in the runbook: the path in the
+ * released files, and the URL if one is set.
  * Severity `critical` requires immediate action, `warning` action in working hours, `info` no urgent action. No alert
  * about the rollout is critical: enforcement waits and reports the reason.
  */
 function prometheusRule(settings: ManifestSettings): CustomManifest {
-  const rules = alerts.map((rule) => ({
-    ...rule,
-    expr: replaceNamespace(rule.expr, settings),
-    annotations: { ...rule.annotations, runbook_url: `${settings.runbook}#${rule.alert.toLowerCase()}` },
-  }));
+  const rules = alerts.map((rule) => {
+    const section = rule.alert.toLowerCase();
+    const link = settings.runbook === '' ? {} : { runbook_url: `${settings.runbook}#${section}` };
+    const annotations = { ...rule.annotations, runbook: `${RUNBOOK}#${section}`, ...link };
+    return { ...rule, expr: replaceNamespace(rule.expr, settings), annotations };
+  });
   return {
     apiVersion: 'monitoring.coreos.com/v1',
     kind: 'PrometheusRule',

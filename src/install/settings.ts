@@ -38,7 +38,7 @@ export interface ManifestSettings {
    */
   readonly namespacePolicy: 'none' | 'installed' | 'all';
   readonly monitoring: 'none' | 'prometheus-operator';
-  /** URL of the runbook. Alerts link to its sections. */
+  /** URL of the runbook, to whose sections alerts link; empty: alerts have no link. */
   readonly runbook: string;
   readonly webhooks: WebhookAddress;
 }
@@ -71,7 +71,7 @@ export function defaultSettings(version: string): ManifestSettings {
     spread: 'preferred',
     namespacePolicy: 'none',
     monitoring: 'none',
-    runbook: 'https://portcullis.dev/docs/how-to/runbook.md',
+    runbook: '',
     webhooks: 'service',
   };
 }

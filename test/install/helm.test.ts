@@ -63,7 +63,7 @@ function parsed([file, text]: readonly [string, unknown]): unknown {
   return [file, ...readDocuments(String(text), file).documents.map(({ value }) => value)];
 }
 
-const files = new Map(manifestFiles(version));
+const files = new Map(manifestFiles(packageJson));
 const chartFile = (path: string): string => files.get(`helm/portcullis/${path}`) ?? assert.fail(path);
 const schema = JSON.parse(chartFile('values.schema.json')) as {
   readonly properties: JsonObject;
@@ -90,6 +90,7 @@ test('the default values are those of the manifests, and match the schema', () =
   const { replicas, runbook } = DEFAULTS;
   assert.partialDeepStrictEqual(values, {
     replicaCount: replicas,
+    revisionHistoryLimit: deployment(DEFAULTS).spec?.revisionHistoryLimit,
     features: DEFAULTS.features,
     settings: DEFAULTS.policy,
     image: { repository: 'portcullis', pullPolicy: container?.imagePullPolicy },
@@ -203,6 +204,11 @@ suite('helm', { skip: withoutHelm }, () => {
       for (const key of absent) assert.ok(!found.has(key), key);
     });
   }
+
+  test('the chart passes the strict linter', () => {
+    const { status, stdout } = runHelm(['lint', CHART, '--strict', '--set=image.registry=registry.example.com']);
+    assert.equal(status, 0, stdout);
+  });
 
   test('values that a new version adds may be absent, as after helm upgrade --reuse-values', () => {
     const removed = Object.keys(values ?? {}).filter((name) => !OWN_DEFAULTS.includes(name));

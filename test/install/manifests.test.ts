@@ -1,5 +1,6 @@
 /** Invariants of the manifests for every profile, and of alerts and dashboard panels. */
 import assert from 'node:assert/strict';
+import { existsSync } from 'node:fs';
 import { suite, test } from 'node:test';
 import type { V1ClusterRole, V1Deployment } from '@kubernetes/client-node';
 import { resolveValues } from '../../src/cli/options.ts';
@@ -273,11 +274,19 @@ test('an evaluation is old after twice the default interval between evaluations'
   assert.equal(expr.split(' > ').at(-1), String((2 * DEFAULT_ROLLOUT.evaluationIntervalMs) / 1000));
 });
 
-test('each alert links to its section of the runbook', () => {
-  const rule = find<object>(buildManifests({ ...DEFAULTS, ...PROFILES.monitoring }), 'PrometheusRule', 'portcullis');
-  const urls = [...JSON.stringify(rule).matchAll(/"runbook_url":"([^"]*)"/g)].map(([, url]) => url);
+test('each alert names its section of the runbook, and links to it if the runbook has a URL', () => {
+  const linksTo = (annotation: string, settings: Partial<ManifestSettings>): readonly unknown[] => {
+    const manifests = buildManifests({ ...DEFAULTS, ...PROFILES.monitoring, ...settings });
+    const rule = find<object>(manifests, 'PrometheusRule', 'portcullis');
+    return [...JSON.stringify(rule).matchAll(new RegExp(`"${annotation}":"([^"]*)"`, 'g'))].map(([, link]) => link);
+  };
+  const sections = alerts.map(({ alert }) => alert.toLowerCase());
+  const inRepository = sections.map((section) => `docs/how-to/runbook.md#${section}`);
+  assert.ok(existsSync('docs/how-to/runbook.md'));
+  assert.deepEqual([linksTo('runbook', {}), linksTo('runbook_url', {})], [inRepository, []]);
+  const url = 'https://wiki.example.com/runbook';
   assert.deepEqual(
-    urls,
-    alerts.map(({ alert }) => `https://portcullis.dev/docs/how-to/runbook.md#${alert.toLowerCase()}`),
+    linksTo('runbook_url', { runbook: url }),
+    sections.map((section) => `${url}#${section}`),
   );
 });

@@ -138,7 +138,7 @@ export const planOptions = {
     help: 'Print a ServiceMonitor, alerts and a dashboard. Default: true if the cluster has the Prometheus operator',
   }),
   'runbook-url': option('URL', webAddress, undefined, {
-    help: `URL of your copy of docs/how-to/runbook.md, which the alerts link to. Default: ${DEFAULTS.runbook}`,
+    help: 'URL of your copy of docs/how-to/runbook.md, which the alerts link to',
   }),
 };
 
@@ -614,7 +614,9 @@ function describeSettings(settings: Partial<ManifestSettings>): readonly (readon
   const isMonitored = settings.monitoring === 'prometheus-operator';
   const named = (['image', 'replicas', 'certificates', 'namespacePolicy', 'monitoring', 'runbook'] as const).flatMap(
     (name) =>
-      rest[name] === undefined || (name === 'runbook' && !isMonitored) ? [] : [[name, String(rest[name])] as const],
+      rest[name] === undefined || (name === 'runbook' && !(isMonitored && rest.runbook))
+        ? []
+        : [[name, String(rest[name])] as const],
   );
   const address = webhooks === undefined || webhooks === 'service' ? [] : [['webhook-url', webhooks.url] as const];
   const definitions = settings.nodesConfig === true ? [[NODES_CONFIG, 'true'] as const] : [];

@@ -18,9 +18,19 @@
 {{- end }}
 {{- end }}
 {{- end }}
+{{- include "portcullis.requireNames" . }}
 {{- include "portcullis.requireImage" . }}
 {{- include "portcullis.requireStaticWebhooks" . }}
 {{- include "portcullis.requireOwnership" . }}
+{{- end }}
+
+{{/* The names of the objects are fixed. */}}
+{{- define "portcullis.requireNames" -}}
+{{- range $value, $name := dict "nameOverride" .Values.nameOverride "fullnameOverride" .Values.fullnameOverride "serviceAccount.name" .Values.serviceAccount.name }}
+{{- if not (has $name (list "" "portcullis")) }}
+{{- fail (printf "%s=%s: API servers, roles and commands find the objects by the name portcullis, and a cluster has one installation: remove the value" $value $name) }}
+{{- end }}
+{{- end }}
 {{- end }}
 
 {{/* The default image is in no registry. While something is enforced, replicas that do not start would deny requests. */}}
@@ -144,6 +154,16 @@ helm.sh/resource-policy: keep
 {{- $features := list }}
 {{- range list "scc" "rollout" }}{{ if index $.Values.features . }}{{ $features = append $features . }}{{ end }}{{ end }}
 portcullis.dev/features: {{ join "," $features | quote }}
+{{- with .Values.deploymentAnnotations }}
+{{ toYaml . }}
+{{- end }}
+{{- end }}
+
+{{/* The annotation of an alert with the URL of its section in the runbook, if the values contain the URL of the runbook. */}}
+{{- define "portcullis.runbook" -}}
+{{- with .url }}
+runbook_url: {{ . }}#{{ $.section }}
+{{- end }}
 {{- end }}
 
 {{/* The initial policy settings, as JSON. Without its definitions, SCC admission is off. */}}

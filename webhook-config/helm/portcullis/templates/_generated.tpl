@@ -1,5 +1,8 @@
 {{- define "portcullis.defaults" -}}
+nameOverride: ""
+fullnameOverride: ""
 replicaCount: 3
+revisionHistoryLimit: 3
 image:
   registry: ""
   repository: portcullis
@@ -30,7 +33,12 @@ crds:
 commonLabels: {}
 commonAnnotations: {}
 serviceAccount:
+  create: true
+  name: ""
   annotations: {}
+service:
+  annotations: {}
+deploymentAnnotations: {}
 podAnnotations: {}
 podLabels: {}
 tolerations: []
@@ -41,6 +49,9 @@ resourceQuota:
   pods: 20
 hostNetwork: false
 dnsPolicy: ""
+dnsConfig: {}
+hostAliases: []
+runtimeClassName: ""
 ports:
   reviews: 8443
   probes: 8081
@@ -68,16 +79,21 @@ namespacePolicy:
 serviceMonitor:
   enabled: false
   labels: {}
+  interval: "30s"
+  scrapeTimeout: ""
 prometheusRule:
   enabled: false
   labels: {}
-  runbookUrl: https://portcullis.dev/docs/how-to/runbook.md
+  runbookUrl: ""
 grafana:
   enabled: false
 extraArgs: []
 extraEnv: []
+extraEnvFrom: []
 extraVolumes: []
 extraVolumeMounts: []
+initContainers: []
+extraContainers: []
 {{- end }}
 
 {{- define "portcullis.definitions" -}}
