@@ -2,7 +2,7 @@
 import { canUseScc, USE_SCC } from '../cluster/access.ts';
 import type { Store } from '../cluster/store.ts';
 import { listPodCreators } from '../cluster/workloads.ts';
-import type { CustomPodSource, PodCreator } from '../kube/controller-pod.ts';
+import { createPod, type CustomPodSource, type PodCreator } from '../kube/controller-pod.ts';
 import { objectName } from '../kube/resources.ts';
 import { compareBytes } from '../kube/text.ts';
 import type { ClusterRole, Namespace, ObjectMeta, RoleBinding } from '../kube/types.ts';
@@ -11,7 +11,7 @@ import { printFieldPath } from '../policy/pod/templates.ts';
 import { planPod, type PlannedPod } from '../policy/scc/advice/explain.ts';
 import type { CanUse } from '../policy/scc/access.ts';
 import { grantObjects, useRoleName } from '../policy/scc/standard.ts';
-import { createPod, sccInput } from './scc-input.ts';
+import { sccInput } from './scc-input.ts';
 import { expectedMode, type ExpectedMode, type ExpectedSettings } from './scc-options.ts';
 
 /** A namespace with its workloads, sorted by kind and name. */

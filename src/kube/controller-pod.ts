@@ -9,7 +9,8 @@ import {
   type ServiceAccount,
   type UserInfo,
 } from './types.ts';
-import { getPodTemplate, podTemplatePath } from './pod.ts';
+import { getPodTemplate, podTemplatePath, withoutEphemeralContainers } from './pod.ts';
+import { quote } from './text.ts';
 import { RESOURCES } from './resources.ts';
 
 const PREFIX = 'kube-api-access-';
@@ -188,4 +189,45 @@ function withClaims(spec: JsonObject, claims: readonly string[]): JsonObject {
   const others = given.filter((volume) => !isObject(volume) || !claims.some((name) => name === volume['name']));
   const volumes = claims.map((name) => ({ name, persistentVolumeClaim: { claimName: name } }));
   return { ...spec, volumes: [...volumes, ...others] };
+}
+
+/** A pod as the API server would receive it, with its creator. */
+interface CreatedPod extends ControllerPod {
+  /** Absent for mirror pods. */
+  readonly serviceAccount?: string;
+  /** The error of the API server for a pod whose service account does not exist. */
+  readonly denial?: string;
+}
+
+interface CreatePodOptions {
+  readonly namespace: string;
+  /** The creator of a pod without a controller that is no mirror pod. */
+  readonly creator: UserInfo;
+  readonly findAccount: FindServiceAccount;
+}
+
+/**
+ * Returns a pod, or the pod that the controller of a workload would create, with the API server's defaults; `undefined` for a
+ * workload without a pod template.
+ * @see https://github.com/kubernetes/kubernetes/blob/v1.36.0/plugin/pkg/admission/serviceaccount/admission.go
+ */
+export function createPod(
+  source: PodCreator,
+  { namespace, creator, findAccount }: CreatePodOptions,
+): CreatedPod | undefined {
+  const created =
+    source.kind === 'Pod' && source.template === undefined
+      ? directPod(source.object, creator, findAccount)
+      : getControllerPod(source, findAccount);
+  const account: unknown = created?.pod.spec?.serviceAccountName;
+  if (created === undefined || typeof account !== 'string') return created;
+  const isMissing = !isMirrorPod(created.pod) && findAccount(account) === undefined;
+  const denial = `error looking up service account ${namespace}/${account}: serviceaccount ${quote(account)} not found`;
+  return { ...created, ...(account === '' ? {} : { serviceAccount: account }), ...(isMissing ? { denial } : {}) };
+}
+
+function directPod(object: KubeObject, creator: UserInfo, findAccount: FindServiceAccount): ControllerPod {
+  const pod = withoutEphemeralContainers(object);
+  const requester = isMirrorPod(pod) ? nodeUser(pod.spec?.nodeName ?? '') : creator;
+  return { pod: completePod(pod, findAccount), requester };
 }

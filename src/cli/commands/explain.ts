@@ -4,7 +4,7 @@ import { UserError } from '../../config/files.ts';
 import { manifestName, manifestNamespace } from '../../config/objects.ts';
 import { impersonatedUser } from '../../kube/admission.ts';
 import { formatFieldErrors } from '../../kube/field-error.ts';
-import type { PodCreator } from '../../kube/controller-pod.ts';
+import { createPod, type PodCreator } from '../../kube/controller-pod.ts';
 import { getMetadataOwners } from '../../kube/managed-fields.ts';
 import { getApiVersion } from '../../kube/resources.ts';
 import type { Kind, Namespace, PodLike, ServiceAccount, UserInfo } from '../../kube/types.ts';
@@ -32,7 +32,7 @@ import { parseReference, readWorkloads, type Reference, type Subject } from '../
 import { list, option, text, UsageError, type Values } from '../options.ts';
 import { assumptionBlocks, printable, printChanges, printReport, printTable, type Style } from '../output/print.ts';
 import { gatherRollout, rolloutOptions, type RolloutFacts } from '../rollout.ts';
-import { createPod, sccInput } from '../scc-input.ts';
+import { sccInput } from '../scc-input.ts';
 import { expectedMode, sccSettings, sccReviewOptions, type ExpectedSettings } from '../scc-options.ts';
 
 /** The kinds that the levels of a namespace depend on. */

@@ -1,5 +1,6 @@
 import { UserError } from '../../config/files.ts';
 import { manifestNamespace } from '../../config/objects.ts';
+import { createPod } from '../../kube/controller-pod.ts';
 import { getApiVersion, resourceName } from '../../kube/resources.ts';
 import { quote, shellQuote } from '../../kube/text.ts';
 import { createCustomScc, planPod, type PlannedPod } from '../../policy/scc/advice/explain.ts';
@@ -9,7 +10,7 @@ import { findNamespace } from '../inventory/inventory.ts';
 import { parseReference, readWorkloads } from '../inventory/references.ts';
 import { UsageError } from '../options.ts';
 import { printObjects, writtenOutputOption } from '../output/print.ts';
-import { createPod, sccInput } from '../scc-input.ts';
+import { sccInput } from '../scc-input.ts';
 import { sccReviewOptions, sccSettings } from '../scc-options.ts';
 
 const DETAILS = `
