@@ -2,7 +2,7 @@ import js from '@eslint/js';
 import tseslint from 'typescript-eslint';
 
 export default tseslint.config({ ignores: ['dist', 'certs', 'node_modules', 'examples'] }, js.configs.recommended, {
-  files: ['**/*.ts'],
+  files: ['**/*.{ts,tsx}'],
   extends: [tseslint.configs.strictTypeChecked],
   languageOptions: { parserOptions: { projectService: true } },
   rules: {

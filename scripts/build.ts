@@ -1,10 +1,12 @@
-/** Builds `dist/` or the folder of the first argument: the bundled program, and the public exports with declarations. */
+/** Builds `dist/` or the folder of the first argument: the bundled program, the playground, and the public exports with declarations. */
 import { readFileSync } from 'node:fs';
-import { rm, writeFile } from 'node:fs/promises';
+import { mkdir, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import ts from 'typescript';
 import { build } from 'esbuild';
-import { bundleProgram } from './bundle.ts';
+import { bundlePage } from '../src/cli/page/bundle.ts';
+import { renderPage } from '../src/cli/page/html.ts';
+import { bundleProgram, packageFolders } from './bundle.ts';
 import { collectLicenses } from './licenses.ts';
 
 const OUT = process.argv[2] ?? 'dist';
@@ -23,9 +25,18 @@ const CLIENT_NODE = /^import type \{ ([^}]+) \} from '@kubernetes\/client-node';
 const DATE_TYPE = 'T extends Date ? string :';
 
 await rm(OUT, { recursive: true, force: true });
-await writeFile(join(OUT, 'LICENSES.txt'), await collectLicenses(await bundleProgram(OUT)));
+const packages = new Set([...(await bundleProgram(OUT)), ...(await buildPlayground())]);
+await writeFile(join(OUT, 'LICENSES.txt'), await collectLicenses([...packages]));
 await bundleLibraries();
 emitDeclarations(Object.values(LIBRARIES));
+
+/** Writes the playground: one file, which needs no server. Returns the folders of the bundled packages. */
+async function buildPlayground(): Promise<readonly string[]> {
+  const page = await bundlePage('playground');
+  await mkdir(join(OUT, 'playground'));
+  await writeFile(join(OUT, 'playground/index.html'), renderPage(page, { title: 'Portcullis playground' }));
+  return packageFolders(page.inputs);
+}
 
 /** Bundles the libraries for any JavaScript runtime, without imports. */
 async function bundleLibraries(): Promise<void> {

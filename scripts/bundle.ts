@@ -2,6 +2,7 @@
 import { chmod, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { build, type BuildOptions, type Metafile, type Plugin } from 'esbuild';
+import { bundlePage } from '../src/cli/page/bundle.ts';
 
 /** The imports of client-node's KubeConfig for typed clients and proxies. The program has its own transport. */
 const UNUSED_IMPORTS = /^(?:undici|socks|socks-proxy-agent|hpagent|\.\/gen\/index\.js|\.\/middleware\.js)$/;
@@ -17,9 +18,20 @@ const withoutTypedClients: Plugin = {
   },
 };
 
+/** Embeds the page of reports, so that the program needs neither its sources nor a bundler. */
+const embeddedPage: Plugin = {
+  name: 'embedded-page',
+  setup({ onLoad }) {
+    onLoad({ filter: /src\/cli\/page\/bundle\.ts$/ }, async () => {
+      const page = JSON.stringify({ ...(await bundlePage('report')), inputs: [] });
+      return { contents: `export const bundlePage = () => Promise.resolve(${page});` };
+    });
+  },
+};
+
 const PROGRAM = {
   entryPoints: { main: 'src/main.ts' },
-  plugins: [withoutTypedClients],
+  plugins: [withoutTypedClients, embeddedPage],
   bundle: true,
   platform: 'node',
   target: 'node24',
@@ -47,7 +59,7 @@ export async function bundleProgram(outdir: string): Promise<readonly string[]> 
   const main = join(outdir, 'main.js');
   await writeFile(main, `#!/usr/bin/env node\n${await readFile(main, 'utf8')}`);
   await chmod(main, 0o755);
-  return packageFolders(metafile);
+  return await programPackages(metafile);
 }
 
 /**
@@ -63,10 +75,17 @@ export async function bundleSingleFile(outdir: string): Promise<readonly string[
     // The program has no files beside it: the executable contains them as assets.
     define: { 'import.meta.url': '"file:///"' },
   });
-  return packageFolders(metafile);
+  return await programPackages(metafile);
 }
 
-function packageFolders({ inputs }: Metafile): readonly string[] {
-  const folders = Object.keys(inputs).map((path) => /^.*node_modules\/(@[^/]+\/)?[^/]+/.exec(path)?.[0]);
+/** Returns the folders of the packages of the program and of its page. */
+async function programPackages({ inputs }: Metafile): Promise<readonly string[]> {
+  const page = await bundlePage('report');
+  return packageFolders([...Object.keys(inputs), ...page.inputs]);
+}
+
+/** Returns the folders of the packages that contain the files. */
+export function packageFolders(files: readonly string[]): readonly string[] {
+  const folders = files.map((path) => /^.*node_modules\/(@[^/]+\/)?[^/]+/.exec(path)?.[0]);
   return [...new Set(folders)].filter((folder) => folder !== undefined);
 }

@@ -19,6 +19,7 @@ const LAYERS: readonly (readonly string[])[] = [
   ['telemetry'],
   ['config', 'tls'],
   ['cluster'],
+  ['web'],
   ['dev-cluster', 'server', 'controllers'],
   ['install'],
   ['cli'],
@@ -108,6 +109,7 @@ const PUBLIC_FILES: ReadonlyMap<string, readonly string[]> = new Map([
       'workloads.ts',
     ],
   ],
+  ['web', ['report-data.ts']],
   ['dev-cluster', ['index.ts']],
   [
     'server',
@@ -148,6 +150,15 @@ const PACKAGE_IMPORTERS: ReadonlyMap<string, readonly string[]> = new Map([
   ['prom-client', ['telemetry/']],
   ['ajv', ['config/ajv.ts', 'dev-cluster/objects/custom-resources.ts']],
   ['yaml', ['config/yaml.ts']],
+  ['esbuild', ['cli/page/bundle.ts']],
+  ['preact', ['web/']],
+  ['@codemirror/commands', ['web/editor.ts']],
+  ['@codemirror/lang-yaml', ['web/editor.ts']],
+  ['@codemirror/language', ['web/editor.ts']],
+  ['@codemirror/lint', ['web/editor.ts']],
+  ['@codemirror/state', ['web/editor.ts']],
+  ['@codemirror/view', ['web/editor.ts']],
+  ['@lezer/highlight', ['web/editor.ts']],
   ['rfc6902', ['dev-cluster/json-patch.ts']],
   ['@marcbachmann/cel-js', ['dev-cluster/']],
   ['@kubernetes/client-node', ['cluster/', 'cli/check/fields.ts']],
@@ -234,7 +245,10 @@ function importViolations(sources: Sources, path: string, { specifier, typeOnly 
   if (specifier === undefined) return ['imports a computed specifier'];
   if (specifier.startsWith('.')) return fileViolations(sources, path, specifier);
   const isPure = layerIndex(findPart(path) ?? '') < PURE_LAYERS;
-  if (specifier.startsWith('node:')) return isPure ? [`imports ${specifier}, but its layer is pure`] : [];
+  if (specifier.startsWith('node:')) {
+    if (findPart(path) === 'web') return [`imports ${specifier}, but browsers have no Node modules`];
+    return isPure ? [`imports ${specifier}, but its layer is pure`] : [];
+  }
   return packageViolations(path, packageName(specifier), isPure, typeOnly);
 }
 
@@ -324,8 +338,12 @@ function listNodes(root: ts.Node): ts.Node[] {
 }
 
 test('the sources have no violations', () => {
-  const paths = readdirSync('src', { recursive: true, encoding: 'utf8' }).filter((path) => /\.(ts|json)$/.test(path));
-  const sources = new Map(paths.sort().map((path) => [path, readFileSync(join('src', path), 'utf8')]));
+  const paths = readdirSync('src', { recursive: true, encoding: 'utf8' }).filter((path) =>
+    /\.(tsx?|json|css)$/.test(path),
+  );
+  const sources = new Map(
+    paths.sort().map((path) => [path, path.endsWith('.css') ? '' : readFileSync(join('src', path), 'utf8')]),
+  );
   assert.ok(sources.has('main.ts'));
   assert.deepEqual(findViolations(sources), []);
 });
@@ -424,6 +442,12 @@ describe('violations', () => {
       'policy/pss/a.ts',
       `import { join } from 'node:path';`,
       'imports node:path, but its layer is pure',
+    ],
+    [
+      'a Node module in a page',
+      'web/a.tsx',
+      `import { join } from 'node:path';`,
+      'imports node:path, but browsers have no Node modules',
     ],
     [
       'an async function in a pure layer',

@@ -1,0 +1,30 @@
+/** Bundles the pages of `src/web` from their sources. The build of the program replaces this file by its results. */
+import { fileURLToPath } from 'node:url';
+import { build } from 'esbuild';
+
+/** The script and the style sheet of a page. */
+export interface PageBundle {
+  readonly script: string;
+  readonly style: string;
+  /** The bundled source files. */
+  readonly inputs: readonly string[];
+}
+
+export async function bundlePage(name: 'playground' | 'report'): Promise<PageBundle> {
+  const { outputFiles, metafile } = await build({
+    entryPoints: [fileURLToPath(new URL(`../../web/${name}.tsx`, import.meta.url))],
+    bundle: true,
+    outdir: '.',
+    write: false,
+    metafile: true,
+    minify: true,
+    format: 'esm',
+    target: 'es2022',
+    jsx: 'automatic',
+    jsxImportSource: 'preact',
+    legalComments: 'none',
+    logLevel: 'silent',
+  });
+  const text = (extension: string): string => outputFiles.find(({ path }) => path.endsWith(extension))?.text ?? '';
+  return { script: text('.js'), style: text('.css'), inputs: Object.keys(metafile.inputs) };
+}

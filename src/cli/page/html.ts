@@ -1,0 +1,53 @@
+/** One page as a single HTML file: its script, its style and its data are in the file, and nothing else is loaded. */
+import { createHash } from 'node:crypto';
+import type { PageBundle } from './bundle.ts';
+
+interface PageOptions {
+  readonly title: string;
+  /** The data of the page, which must be JSON values. */
+  readonly data?: unknown;
+  /** True for a page that follows changes of its server. */
+  readonly isLive?: boolean;
+}
+
+/** Returns the HTML. The content policy permits this script and this style only, by their hashes. */
+export function renderPage({ script, style }: PageBundle, { title, data, isLive = false }: PageOptions): string {
+  // Ends of elements in strings would end the elements of the page.
+  const safeScript = script.replaceAll('</script', '<\\/script').replaceAll('<!--', '<\\!--');
+  const policy = [
+    "default-src 'none'",
+    `script-src ${hash(safeScript)}`,
+    `style-src ${hash(style)}`,
+    // The icon, and the underlines of the editor.
+    'img-src data:',
+    ...(isLive ? ["connect-src 'self'"] : []),
+    "base-uri 'none'",
+    "form-action 'none'",
+  ].join('; ');
+  return `<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta http-equiv="Content-Security-Policy" content="${policy}">
+<meta name="viewport" content="width=device-width">
+<meta name="referrer" content="no-referrer">
+<title>${title}</title>
+<link rel="icon" href="data:,">
+<style>${style}</style>
+</head>
+<body>
+<div id="app"></div>
+${data === undefined ? '' : `<script type="application/json" id="data">${escapeJson(data)}</script>\n`}<script type="module">${safeScript}</script>
+</body>
+</html>
+`;
+}
+
+/** Without `<`, no text can end the element that contains the JSON. */
+function escapeJson(data: unknown): string {
+  return JSON.stringify(data).replaceAll('<', '\\u003c');
+}
+
+function hash(text: string): string {
+  return `'sha256-${createHash('sha256').update(text).digest('base64')}'`;
+}

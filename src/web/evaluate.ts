@@ -1,0 +1,263 @@
+/** Evaluates the manifests of the playground: Pod Security at every level, and the selection of an SCC. */
+import { USE_SCC } from '../cluster/access.ts';
+import {
+  fieldNamespace,
+  manifestLabels,
+  manifestName,
+  manifestObjects,
+  readPod,
+  type ManifestObject,
+} from '../config/objects.ts';
+import { parsePath, readDocuments, type ManifestError, type Path, type Position } from '../config/yaml.ts';
+import { createPod, type PodCreator } from '../kube/controller-pod.ts';
+import type { SecurityContextConstraints } from '../kube/scc.ts';
+import { quote } from '../kube/text.ts';
+import {
+  isObject,
+  type ClusterRoleBinding,
+  type JsonObject,
+  type Kind,
+  type KubeObject,
+  type Namespace,
+  type RoleBinding,
+} from '../kube/types.ts';
+import { findPodTemplates, printFieldPath, type FieldPath } from '../policy/pod/templates.ts';
+import { isKnownKind } from '../policy/psa/decode.ts';
+import { checkFix, evaluatePod, LEVELS, type Level, type Version } from '../policy/pss/index.ts';
+import { createAuthorizer } from '../policy/rbac/index.ts';
+import type { CanUse } from '../policy/scc/access.ts';
+import { findChanges } from '../policy/scc/advice/changes.ts';
+import { explainScc } from '../policy/scc/advice/explain.ts';
+import { formatDisallowedField } from '../policy/scc/advice/suggestion.ts';
+import { defaultScc, validateSccObject } from '../policy/scc/objects.ts';
+import { STANDARD_CLUSTER_ROLE_BINDINGS, STANDARD_CLUSTER_ROLES, STANDARD_SCCS } from '../policy/scc/standard.ts';
+import { blockAnnotations } from '../policy/uid-range/allocation.ts';
+import { DEFAULT_RANGES } from '../policy/uid-range/ranges.ts';
+
+/** The size limit of the text: an evaluation must not block the page. */
+export const MAX_TEXT = 256 * 1024;
+
+/** A field of a finding, at its own position or at that of its nearest ancestor that exists. */
+export interface FieldPosition extends Position {
+  readonly path: string;
+}
+
+/** A violation of one check. */
+export interface Finding {
+  readonly check: string;
+  readonly reason: string;
+  readonly detail: string;
+  readonly fix: string;
+  readonly fields: readonly FieldPosition[];
+}
+
+/** One SCC and its result for a pod. */
+export interface SccCandidate {
+  readonly name: string;
+  readonly isUsable: boolean;
+  readonly fits: boolean;
+  readonly errors: readonly string[];
+}
+
+/** The decision of SCC admission about the pods of an object. */
+export interface SccResult {
+  /** The SCC that admits the pods; absent if they are denied, or if SCCs do not apply to them. */
+  readonly scc?: string;
+  readonly isDenied: boolean;
+  /** One sentence or the message of the denial. */
+  readonly text: string;
+  /** The fields that the SCC sets. */
+  readonly changes: readonly string[];
+  /** All SCCs in the order of evaluation. */
+  readonly candidates: readonly SccCandidate[];
+  /** The fields that the closest SCC does not allow. */
+  readonly fields: readonly FieldPosition[];
+}
+
+/** An object that creates pods, or one of its pod templates. */
+export interface EvaluatedObject extends Position {
+  readonly kind: string;
+  readonly name: string;
+  readonly namespace: string;
+  readonly findings: Readonly<Record<Level, readonly Finding[]>>;
+  readonly scc: SccResult;
+}
+
+export interface Evaluation {
+  readonly objects: readonly EvaluatedObject[];
+  /** The number of objects of other kinds. */
+  readonly otherKinds: number;
+  /** Documents that cannot be read, and objects that cannot be evaluated. */
+  readonly errors: readonly ManifestError[];
+}
+
+const NAMESPACE = 'default';
+
+/** Evaluates all objects of a text. Namespaces, SCCs and RBAC of the text are in effect; all else is as in a new cluster. */
+export function evaluateManifests(text: string, version: Version): Evaluation {
+  if (text.length > MAX_TEXT) {
+    const message = `the manifests have ${text.length} characters, and the limit is ${MAX_TEXT}: use portcullis check -f`;
+    return { objects: [], otherKinds: 0, errors: [{ file: '', line: 1, column: 1, message }] };
+  }
+  const { documents, errors: unreadable } = readDocuments(text, '');
+  const read = documents.map(manifestObjects);
+  const objects = read.flatMap((one) => one.objects);
+  const cluster = createSurroundings(objects);
+  const results = objects.map((object) => evaluateObject(object, version, cluster));
+  return {
+    objects: results.flatMap((one) => one.objects),
+    otherKinds: results.filter((one) => one.objects.length + one.errors.length === 0).length,
+    errors: [...unreadable, ...read.flatMap((one) => one.errors), ...results.flatMap((one) => one.errors)],
+  };
+}
+
+/** The objects of the cluster that decisions about SCCs depend on. */
+interface Surroundings {
+  readonly sccs: readonly SecurityContextConstraints[];
+  readonly canUse: CanUse;
+  namespace(name: string): Namespace;
+}
+
+function createSurroundings(objects: readonly ManifestObject[]): Surroundings {
+  const ofKind = (kind: string): readonly JsonObject[] =>
+    objects.filter((object) => object.kind === kind).map(({ value }) => value);
+  const authorize = createAuthorizer({
+    roles: ofKind('Role'),
+    clusterRoles: [...STANDARD_CLUSTER_ROLES, ...ofKind('ClusterRole')],
+    roleBindings: ofKind('RoleBinding') as readonly RoleBinding[],
+    clusterRoleBindings: [
+      ...STANDARD_CLUSTER_ROLE_BINDINGS,
+      ...(ofKind('ClusterRoleBinding') as readonly ClusterRoleBinding[]),
+    ],
+  });
+  const own = ofKind('SecurityContextConstraints').map(defaultScc);
+  const named = new Map(STANDARD_SCCS.map(({ scc }) => [scc.metadata?.name, scc]));
+  for (const scc of own.filter((one) => validateSccObject(one).length === 0)) named.set(scc.metadata?.name, scc);
+  const namespaces = new Map(ofKind('Namespace').map((value) => [manifestName(value), value]));
+  return {
+    sccs: [...named.values()],
+    canUse: (subject, name, namespace) => authorize(subject, { ...USE_SCC, name, namespace }),
+    namespace(name) {
+      const value = namespaces.get(name) ?? {};
+      const { annotations } = isObject(value['metadata']) ? value['metadata'] : {};
+      const namespace = {
+        metadata: { name, labels: textMap(manifestLabels(value)), annotations: textMap(annotations) },
+      };
+      const ranges = blockAnnotations(0, namespace, DEFAULT_RANGES);
+      return { metadata: { ...namespace.metadata, annotations: { ...namespace.metadata.annotations, ...ranges } } };
+    },
+  };
+}
+
+function textMap(value: unknown): Readonly<Record<string, string>> {
+  const entries = Object.entries(isObject(value) ? value : {});
+  return Object.fromEntries(entries.filter((entry): entry is [string, string] => typeof entry[1] === 'string'));
+}
+
+interface ObjectEvaluation {
+  readonly objects: readonly EvaluatedObject[];
+  readonly errors: readonly ManifestError[];
+}
+
+function evaluateObject(object: ManifestObject, version: Version, cluster: Surroundings): ObjectEvaluation {
+  const { templates, unknown } = findPodTemplates(object.value);
+  return {
+    objects: templates.map((path) => evaluateTemplate(object, path, { version, cluster })),
+    errors: unknown.map((path) => ({
+      file: '',
+      ...object.locate(path),
+      message: `${printFieldPath(path)} contains containers outside of the known pod templates of ${object.kind}`,
+    })),
+  };
+}
+
+function evaluateTemplate(
+  object: ManifestObject,
+  path: FieldPath,
+  { version, cluster }: { readonly version: Version; readonly cluster: Surroundings },
+): EvaluatedObject {
+  const { kind, value } = object;
+  const template = readPod(value, path);
+  const namespace = fieldNamespace(value, path) ?? NAMESPACE;
+  const locate = (field: string): FieldPosition => fieldPosition(object, [...template.path, ...parsePath(field)]);
+  const findings = (level: Level): readonly Finding[] =>
+    evaluatePod(template.pod, { level, version, fields: true }).violations.map(
+      ({ check, reason, detail, fields = [] }) => ({
+        check,
+        reason,
+        detail,
+        fix: checkFix(check),
+        fields: (fields.length === 0 ? [''] : fields.map((field) => field.path)).map(locate),
+      }),
+    );
+  return {
+    kind,
+    name: manifestName(value),
+    namespace,
+    ...object.locate(path.length === 0 ? ['kind'] : path),
+    findings: Object.fromEntries(LEVELS.map((level) => [level, findings(level)])) as EvaluatedObject['findings'],
+    scc: selectScc(podCreator(object, path), { namespace: cluster.namespace(namespace), cluster, locate }),
+  };
+}
+
+function fieldPosition(object: ManifestObject, path: Path): FieldPosition {
+  return { path: printFieldPath(path), ...object.locate(path) };
+}
+
+function podCreator({ apiVersion, kind, value }: ManifestObject, template: FieldPath): PodCreator {
+  const object = value as KubeObject;
+  return isKnownKind(apiVersion, kind) ? { kind: kind as Kind, object } : { kind, object, template };
+}
+
+interface Selection {
+  readonly namespace: Namespace;
+  readonly cluster: Surroundings;
+  locate(field: string): FieldPosition;
+}
+
+const NOT_APPLICABLE: SccResult = {
+  isDenied: false,
+  text: 'SCCs do not apply to these pods.',
+  changes: [],
+  candidates: [],
+  fields: [],
+};
+
+/** The service accounts of the text need not exist; the creator of a pod without a controller has no grants. */
+function selectScc(source: PodCreator, { namespace, cluster, locate }: Selection): SccResult {
+  const name = namespace.metadata?.name ?? '';
+  const created = createPod(source, { namespace: name, creator: {}, findAccount: () => ({}) });
+  if (created === undefined) return NOT_APPLICABLE;
+  const { pod, requester, serviceAccount = 'default' } = created;
+  const { sccs, canUse } = cluster;
+  const input = { operation: 'CREATE', object: pod, namespace, userInfo: requester, sccs, canUse } as const;
+  const { decision, chosen, reason, closest, ...explanation } = explainScc(input);
+  const candidates = explanation.sccs.map((scc) => ({
+    name: scc.name,
+    isUsable: scc.usableBy.length > 0,
+    fits: scc.fits && scc.broken === undefined,
+    errors: [...(scc.broken === undefined ? [] : [scc.broken]), ...scc.errors],
+  }));
+  if (decision.allowed) {
+    if (chosen === undefined) return NOT_APPLICABLE;
+    const changes = findChanges(pod, decision.object).map(({ path, after }) => `${path}: ${JSON.stringify(after)}`);
+    return { scc: chosen, isDenied: false, text: reason ?? '', changes, candidates, fields: [] };
+  }
+  const disallowed = explanation.sccs.find((scc) => scc.name === closest)?.disallowedFields ?? [];
+  const { grantable } = explanation;
+  const suggestion =
+    grantable === undefined
+      ? []
+      : [`SCC ${grantable} would admit them if service account ${quote(serviceAccount)} were granted its use.`];
+  const cause =
+    closest === undefined
+      ? decision.status.message
+      : `The closest SCC is ${closest}. It does not allow ${disallowed.map(formatDisallowedField).join(', ')}.`;
+  return {
+    isDenied: true,
+    text: [cause, ...suggestion].join(' '),
+    changes: [],
+    candidates,
+    fields: disallowed.map(({ path }) => locate(path)),
+  };
+}

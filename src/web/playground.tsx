@@ -1,0 +1,341 @@
+/** The playground: manifests on the left, the decisions about them on the right. Everything is computed in the page. */
+import { render } from 'preact';
+import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
+import type { Position } from '../config/yaml.ts';
+import { LEVELS, newestVersion, parseVersion, type Level, type Version } from '../policy/pss/index.ts';
+import { createEditor, type Editor, type Marker } from './editor.ts';
+import { evaluateManifests, type EvaluatedObject, type Evaluation, type Finding, type SccResult } from './evaluate.ts';
+import { EXAMPLES } from './examples.ts';
+import { decodeState, encodeState, type SharedState } from './share.ts';
+import { Chip, count, Header, Table, useLimit } from './ui.tsx';
+import './style.css';
+
+const NEWEST_MINOR = Number(newestVersion.slice('v1.'.length));
+const VERSIONS: readonly Version[] = [
+  'latest',
+  ...Array.from({ length: NEWEST_MINOR }, (_, index) => `v1.${NEWEST_MINOR - index}` as const),
+];
+
+/** The delay between typing and the evaluation. */
+const DELAY_MS = 150;
+
+interface Props {
+  readonly initial: SharedState;
+  readonly problem: string | undefined;
+}
+
+function Playground({ initial, problem: initialProblem }: Props) {
+  const [text, setText] = useState(initial.text);
+  const [level, setLevel] = useState(initial.level);
+  const [version, setVersion] = useState(initial.version);
+  const [message, setMessage] = useState(initialProblem);
+  const editor = useRef<Editor>(undefined);
+  const evaluated = useDelayed(text);
+  const evaluation = useMemo(() => evaluateManifests(evaluated, version), [evaluated, version]);
+
+  const attach = (host: HTMLElement | null): void => {
+    if (host && !editor.current) editor.current = createEditor(host, { text, onChange: setText });
+  };
+  useEffect(() => editor.current?.setMarkers(findMarkers(evaluation, level)), [evaluation, level]);
+  const replace = (next: string): void => {
+    editor.current?.setText(next);
+    setMessage(undefined);
+  };
+  const open = async (files: Iterable<File>): Promise<void> => {
+    const texts = await Promise.all(Array.from(files, (file) => file.text()));
+    if (texts.length > 0) replace(texts.join('\n---\n'));
+  };
+  const share = async (): Promise<void> => {
+    history.replaceState(null, '', await encodeState({ text, level, version }));
+    const isCopied = await navigator.clipboard?.writeText(location.href).then(
+      () => true,
+      () => false,
+    );
+    setMessage(
+      isCopied ? 'The link was copied. It contains the manifests.' : 'The address of this page contains the manifests.',
+    );
+  };
+
+  return (
+    <div
+      class="playground"
+      onDragOver={(event) => event.preventDefault()}
+      onDrop={(event) => {
+        event.preventDefault();
+        void open(event.dataTransfer?.files ?? []);
+      }}
+    >
+      <Header title="Portcullis playground">
+        <div class="controls">
+          <label>
+            Example{' '}
+            <select
+              onChange={({ currentTarget }) => {
+                const example = EXAMPLES[currentTarget.selectedIndex - 1];
+                if (example) replace(example.text);
+                currentTarget.selectedIndex = 0;
+              }}
+            >
+              <option>Choose</option>
+              {EXAMPLES.map(({ title }) => (
+                <option>{title}</option>
+              ))}
+            </select>
+          </label>
+          <label>
+            Version{' '}
+            <select
+              value={version}
+              onChange={({ currentTarget }) => setVersion(parseVersion(currentTarget.value) ?? 'latest')}
+            >
+              {VERSIONS.map((one) => (
+                <option value={one}>{one === 'latest' ? `latest (${newestVersion})` : one}</option>
+              ))}
+            </select>
+          </label>
+          <label class="button">
+            Open files
+            <input
+              type="file"
+              class="hidden"
+              accept=".yaml,.yml,.json"
+              multiple
+              onChange={({ currentTarget }) => void open(currentTarget.files ?? [])}
+            />
+          </label>
+          <button type="button" onClick={() => void share()}>
+            Share
+          </button>
+        </div>
+      </Header>
+      {message !== undefined && (
+        <p class="message" role="status">
+          {message}
+        </p>
+      )}
+      <main class="panes">
+        <div class="editor" ref={attach} />
+        <div class="results">
+          <LevelPicker evaluation={evaluation} level={level} onPick={setLevel} />
+          <Results evaluation={evaluation} level={level} goTo={(position) => editor.current?.goTo(position)} />
+        </div>
+      </main>
+    </div>
+  );
+}
+
+function useDelayed<T>(value: T): T {
+  const [delayed, setDelayed] = useState(value);
+  useEffect(() => {
+    const timer = setTimeout(() => setDelayed(value), DELAY_MS);
+    return () => clearTimeout(timer);
+  }, [value]);
+  return delayed;
+}
+
+/** The findings at a level, the fields that block the closest SCC, and the errors. */
+function findMarkers({ objects, errors }: Evaluation, level: Level): readonly Marker[] {
+  return [
+    ...errors.map(({ line, column, message }) => ({ line, column, message, severity: 'error' as const })),
+    ...objects.flatMap(({ findings, scc }) => [
+      ...findings[level].flatMap((finding) =>
+        finding.fields.map(({ line, column, path }) => {
+          const message = `${level}: ${path}: ${finding.reason}. ${finding.fix}`;
+          return { line, column, message, severity: 'error' as const };
+        }),
+      ),
+      ...scc.fields.map(({ line, column, path }) => {
+        return { line, column, message: `SCC: ${path}: ${scc.text}`, severity: 'warning' as const };
+      }),
+    ]),
+  ];
+}
+
+const LEVEL_TITLES: Readonly<Record<Level, string>> = {
+  privileged: 'Privileged',
+  baseline: 'Baseline',
+  restricted: 'Restricted',
+};
+
+interface LevelPickerProps {
+  readonly evaluation: Evaluation;
+  readonly level: Level;
+  onPick(level: Level): void;
+}
+
+/** The verdict of each level, as radio buttons that select the level of the findings. */
+function LevelPicker({ evaluation: { objects }, level, onPick }: LevelPickerProps) {
+  return (
+    <fieldset class="levels">
+      <legend class="hidden">Level</legend>
+      {LEVELS.map((one) => {
+        const denied = objects.filter(({ findings }) => findings[one].length > 0).length;
+        return (
+          <label class={denied > 0 ? 'bad' : 'ok'}>
+            <input type="radio" name="level" checked={one === level} onChange={() => onPick(one)} />
+            <span class="level">{LEVEL_TITLES[one]}</span>
+            <span class="verdict">
+              {objects.length === 0
+                ? 'no pods'
+                : denied === 0
+                  ? '✓ admitted'
+                  : `✗ ${denied} of ${objects.length} denied`}
+            </span>
+          </label>
+        );
+      })}
+    </fieldset>
+  );
+}
+
+interface ResultsProps {
+  readonly evaluation: Evaluation;
+  readonly level: Level;
+  goTo(position: Position): void;
+}
+
+/** The number of objects that are shown at first. */
+const MAX_OBJECTS = 50;
+
+function Results({ evaluation, level, goTo }: ResultsProps) {
+  const { objects, otherKinds, errors } = evaluation;
+  const { shown, more } = useLimit(objects, MAX_OBJECTS, 'objects');
+  return (
+    <div aria-live="polite">
+      {errors.map((error) => (
+        <p class="error">
+          <PositionLink position={error} goTo={goTo} /> {error.message}
+        </p>
+      ))}
+      {objects.length + errors.length === 0 && (
+        <p class="note">
+          {otherKinds > 0
+            ? 'No object creates pods.'
+            : 'Paste manifests, drop files on the page, or choose an example.'}
+        </p>
+      )}
+      {shown.map((object) => (
+        <ObjectResult object={object} level={level} goTo={goTo} />
+      ))}
+      {more}
+    </div>
+  );
+}
+
+interface PositionLinkProps {
+  readonly position: Position;
+  readonly path?: string;
+  goTo(position: Position): void;
+}
+
+function PositionLink({ position, path, goTo }: PositionLinkProps) {
+  return (
+    <button type="button" class="link" title={path} onClick={() => goTo(position)}>
+      line {position.line}
+    </button>
+  );
+}
+
+interface ObjectProps {
+  readonly object: EvaluatedObject;
+  readonly level: Level;
+  goTo(position: Position): void;
+}
+
+function ObjectResult({ object, level, goTo }: ObjectProps) {
+  const { kind, namespace, name, findings, scc } = object;
+  const violations = findings[level];
+  return (
+    <article class="card">
+      <h2>
+        <span class="kind">{kind}</span> {namespace}/{name || '(no name)'}{' '}
+        <Chip tone={violations.length > 0 ? 'bad' : 'ok'}>{violations.length > 0 ? 'denied' : 'admitted'}</Chip>
+      </h2>
+      {violations.length > 0 && (
+        <ul class="findings">
+          {violations.map((finding) => (
+            <FindingItem finding={finding} goTo={goTo} />
+          ))}
+        </ul>
+      )}
+      <SccItem result={scc} goTo={goTo} />
+    </article>
+  );
+}
+
+/** The number of fields that are shown for one finding. */
+const MAX_FIELDS = 20;
+
+function FindingItem({ finding, goTo }: { readonly finding: Finding; goTo(position: Position): void }) {
+  const { check, reason, detail, fix, fields } = finding;
+  return (
+    <li>
+      <strong>{check}</strong> <FieldLinks fields={fields} goTo={goTo} />
+      <p>{detail || reason}</p>
+      <p class="note">{fix}</p>
+    </li>
+  );
+}
+
+function FieldLinks({ fields, goTo }: { readonly fields: Finding['fields']; goTo(position: Position): void }) {
+  const rest = fields.length - MAX_FIELDS;
+  return (
+    <span class="positions">
+      {fields.slice(0, MAX_FIELDS).map((field) => (
+        <PositionLink position={field} path={field.path} goTo={goTo} />
+      ))}
+      {rest > 0 && `and ${count(rest, 'more field')}`}
+    </span>
+  );
+}
+
+function SccItem({ result, goTo }: { readonly result: SccResult; goTo(position: Position): void }) {
+  const { scc, isDenied, text, changes, candidates, fields } = result;
+  if (candidates.length === 0 && !isDenied) return <p class="note">{text}</p>;
+  return (
+    <div class="scc">
+      <h3>
+        SCC admission <Chip tone={isDenied ? 'bad' : 'ok'}>{scc ?? 'denied'}</Chip>{' '}
+        <FieldLinks fields={fields} goTo={goTo} />
+      </h3>
+      <p>{text}</p>
+      {changes.length > 0 && (
+        <details>
+          <summary>{count(changes.length, 'field')} set by the SCC</summary>
+          <ul class="code">
+            {changes.map((change) => (
+              <li>{change}</li>
+            ))}
+          </ul>
+        </details>
+      )}
+      {candidates.length > 0 && (
+        <details>
+          <summary>{count(candidates.length, 'SCC')} in the order of evaluation</summary>
+          <Table
+            caption="SCCs in the order of evaluation"
+            head={['SCC', 'Usable', 'Fits', 'Errors']}
+            rows={candidates.map(({ name, isUsable, fits, errors }) => [
+              name,
+              isUsable ? 'yes' : 'no',
+              fits ? 'yes' : 'no',
+              errors.join('; '),
+            ])}
+          />
+        </details>
+      )}
+    </div>
+  );
+}
+
+async function start(): Promise<void> {
+  const initial: SharedState = { text: EXAMPLES[0].text, level: 'restricted', version: 'latest' };
+  const shared = location.hash === '' ? initial : await decodeState(location.hash);
+  const isShared = !('problem' in shared);
+  const root = document.getElementById('app');
+  if (root)
+    render(<Playground initial={isShared ? shared : initial} problem={isShared ? undefined : shared.problem} />, root);
+}
+
+addEventListener('hashchange', () => location.reload());
+void start();

@@ -1,0 +1,69 @@
+/** The state of the playground as a URL fragment: compressed JSON. Fragments of strangers are untrusted input. */
+import { isObject } from '../kube/types.ts';
+import { isLevel, parseVersion, type Level, type Version } from '../policy/pss/index.ts';
+import { MAX_TEXT } from './evaluate.ts';
+
+/** What a link contains. */
+export interface SharedState {
+  readonly text: string;
+  readonly level: Level;
+  readonly version: Version;
+}
+
+/** Starts a fragment of this format. */
+const PREFIX = '#v1.';
+
+const MAX_FRAGMENT = 512 * 1024;
+
+/** Returns the fragment for a state, with the leading `#`. */
+export async function encodeState(state: SharedState): Promise<string> {
+  const bytes = new TextEncoder().encode(JSON.stringify(state));
+  const chunks = await readAll(new Blob([bytes]).stream().pipeThrough(new CompressionStream('deflate-raw')));
+  const base64 = btoa(chunks.flatMap((chunk) => Array.from(chunk, (byte) => String.fromCharCode(byte))).join(''));
+  return PREFIX + base64.replaceAll('+', '-').replaceAll('/', '_').replace(/=+$/, '');
+}
+
+/** Returns the state of a fragment, or why it cannot be read. */
+export async function decodeState(fragment: string): Promise<SharedState | { readonly problem: string }> {
+  if (!fragment.startsWith(PREFIX)) return invalid('it has another format');
+  if (fragment.length > MAX_FRAGMENT) return invalid('it is too long');
+  let value: unknown;
+  try {
+    const base64 = fragment.slice(PREFIX.length).replaceAll('-', '+').replaceAll('_', '/');
+    const bytes = Uint8Array.from(atob(base64), (character) => character.charCodeAt(0));
+    const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream('deflate-raw'));
+    // A character of the text has up to six bytes in JSON, such as \u0000.
+    const chunks = await readAll(stream, 6 * MAX_TEXT);
+    value = JSON.parse(await new Blob(chunks).text());
+  } catch {
+    return invalid('it is damaged or incomplete');
+  }
+  const { text, level, version } = isObject(value) ? value : {};
+  const known = typeof version === 'string' ? parseVersion(version) : undefined;
+  if (typeof text !== 'string' || text.length > MAX_TEXT) return invalid('it contains no manifests, or too many');
+  if (!isLevel(level) || known === undefined) return invalid('its level or its version is unknown');
+  return { text, level, version: known };
+}
+
+function invalid(reason: string): { readonly problem: string } {
+  return { problem: `The link cannot be read: ${reason}.` };
+}
+
+/** Reads a stream. Rejects if it has more bytes than `limit`: a few compressed bytes can expand to gigabytes. */
+async function readAll(
+  stream: ReadableStream<Uint8Array<ArrayBuffer>>,
+  limit = Infinity,
+): Promise<Uint8Array<ArrayBuffer>[]> {
+  const chunks: Uint8Array<ArrayBuffer>[] = [];
+  const reader = stream.getReader();
+  let length = 0;
+  for (let read = await reader.read(); !read.done; read = await reader.read()) {
+    length += read.value.length;
+    if (length > limit) {
+      await reader.cancel();
+      throw new RangeError('too long');
+    }
+    chunks.push(read.value);
+  }
+  return chunks;
+}

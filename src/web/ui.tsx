@@ -1,0 +1,95 @@
+/** The elements that all pages share. */
+import type { ComponentChildren } from 'preact';
+import { useState } from 'preact/hooks';
+
+type Tone = 'ok' | 'bad' | 'warn' | 'plain';
+
+/** A short word with a color. The word alone carries the meaning. */
+export function Chip({ tone, children }: { readonly tone: Tone; readonly children: ComponentChildren }) {
+  return <span class={`chip ${tone}`}>{children}</span>;
+}
+
+interface HeaderProps {
+  readonly title: string;
+  readonly children?: ComponentChildren;
+}
+
+/** The header of a page, with its controls. */
+export function Header({ title, children }: HeaderProps) {
+  return (
+    <header class="page-header">
+      <svg class="logo" viewBox="0 0 24 24" width="28" height="28" aria-hidden="true">
+        <path d="M4 22V9a8 8 0 0 1 16 0v13M8 22V4.5M12 22V3M16 22V4.5M4 10h16M4 15h16" />
+      </svg>
+      <h1>{title}</h1>
+      {children}
+    </header>
+  );
+}
+
+interface SectionProps {
+  readonly title: string;
+  /** One sentence below the title. */
+  readonly note?: ComponentChildren;
+  readonly children: ComponentChildren;
+}
+
+export function Section({ title, note, children }: SectionProps) {
+  return (
+    <section aria-label={title}>
+      <h2>{title}</h2>
+      {note !== undefined && <p class="note">{note}</p>}
+      {children}
+    </section>
+  );
+}
+
+interface TableProps {
+  readonly caption: string;
+  readonly head: readonly string[];
+  readonly rows: readonly (readonly ComponentChildren[])[];
+}
+
+/** A table that scrolls sideways on narrow screens. The first cell of a row is its header. */
+export function Table({ caption, head, rows }: TableProps) {
+  return (
+    <div class="scroll" tabIndex={0} role="region" aria-label={caption}>
+      <table>
+        <thead>
+          <tr>
+            {head.map((title) => (
+              <th scope="col">{title}</th>
+            ))}
+          </tr>
+        </thead>
+        <tbody>
+          {rows.map(([first, ...cells]) => (
+            <tr>
+              <th scope="row">{first}</th>
+              {cells.map((cell) => (
+                <td>{cell}</td>
+              ))}
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </div>
+  );
+}
+
+/** Shows the first items of a long list, and the others on request. */
+export function useLimit<T>(items: readonly T[], limit: number, noun: string) {
+  const [isComplete, setComplete] = useState(false);
+  const shown = isComplete ? items : items.slice(0, limit);
+  const more = shown.length < items.length && (
+    <button type="button" class="more" onClick={() => setComplete(true)}>
+      Show all {items.length.toLocaleString('en')} {noun}
+    </button>
+  );
+  return { shown, more };
+}
+
+/** `1 workload`, `2 workloads` */
+export function count(number: number, noun: string): string {
+  return `${number.toLocaleString('en')} ${noun}${number === 1 ? '' : 's'}`;
+}

@@ -1,0 +1,110 @@
+/** A headless Chromium from an npm package, and checks of pages in it. */
+import { readFile, mkdir, rename, rm } from 'node:fs/promises';
+import { existsSync } from 'node:fs';
+import { createRequire } from 'node:module';
+import { dirname, join, resolve } from 'node:path';
+import puppeteer, { type Page } from 'puppeteer-core';
+
+const require = createRequire(import.meta.url);
+
+export interface Browser {
+  /** Opens an address. `requests` are the addresses that the page has requested since. */
+  open(url: string, options?: OpenOptions): Promise<TestPage>;
+  close(): Promise<void>;
+}
+
+interface OpenOptions {
+  readonly colors?: 'light' | 'dark';
+  readonly width?: number;
+}
+
+export interface TestPage {
+  readonly page: Page;
+  readonly requests: readonly string[];
+  /** The errors of scripts and the violations of the content policy. */
+  readonly errors: readonly string[];
+  /** Returns the visible texts of the elements that a selector finds. */
+  texts(selector: string): Promise<readonly string[]>;
+}
+
+/** The reason to skip browser tests; `false` if a browser is available. */
+export const noBrowser =
+  process.env['CHROMIUM'] === undefined && `${process.platform} ${process.arch}` !== 'linux x64'
+    ? 'the package has a Chromium for linux x64 only: set CHROMIUM to the path of a browser'
+    : false;
+
+export async function launchBrowser(): Promise<Browser> {
+  const folder = await extractChromium();
+  const browser = await puppeteer.launch({
+    executablePath: process.env['CHROMIUM'] ?? join(folder, 'chromium'),
+    headless: 'shell',
+    // A container has no user namespaces for the sandbox. The pages are those of this repository.
+    args: ['--no-sandbox', '--no-zygote', '--disable-gpu', '--disable-dev-shm-usage', '--hide-scrollbars'],
+    env: {
+      ...process.env,
+      FONTCONFIG_PATH: join(folder, 'fonts'),
+      // For machines without the libraries. Those of the system take precedence.
+      LD_LIBRARY_PATH: `/lib/x86_64-linux-gnu:/usr/lib64:${join(folder, 'al2023/lib')}`,
+    },
+  });
+  return {
+    async open(url, { colors = 'light', width = 1280 } = {}) {
+      const page = await browser.newPage();
+      const requests: string[] = [];
+      const errors: string[] = [];
+      page.on('request', (request) => requests.push(request.url()));
+      page.on('pageerror', (error) => errors.push(String(error)));
+      page.on('console', (message) => {
+        if (message.type() === 'error') errors.push(message.text());
+      });
+      await page.emulateMediaFeatures([{ name: 'prefers-color-scheme', value: colors }]);
+      await page.setViewport({ width, height: 800 });
+      await page.goto(url);
+      const texts = async (selector: string): Promise<readonly string[]> =>
+        (await page.evaluate(
+          `Array.from(document.querySelectorAll(${JSON.stringify(selector)}), (one) => one.innerText)`,
+        )) as readonly string[];
+      return { page, requests, errors, texts };
+    },
+    close: () => browser.close(),
+  };
+}
+
+/** Extracts the browser once for each version of its package. Returns the folder. */
+async function extractChromium(): Promise<string> {
+  const root = resolve(dirname(require.resolve('@sparticuz/chromium')), '..');
+  const { version } = JSON.parse(await readFile(join(root, 'package.json'), 'utf8')) as { version: string };
+  const folder = resolve(`node_modules/.cache/chromium-${version}`);
+  if (existsSync(folder) || process.env['CHROMIUM'] !== undefined) return folder;
+  const temporary = `${folder}.${process.pid}`;
+  await mkdir(temporary, { recursive: true });
+  // The package extracts to the folder for temporary files.
+  const { TMPDIR } = process.env;
+  process.env['TMPDIR'] = temporary;
+  const { default: chromium, inflate } = await import('@sparticuz/chromium');
+  await Promise.all([chromium.executablePath(), inflate(join(root, 'bin/al2023.tar.br'))]);
+  if (TMPDIR === undefined) delete process.env['TMPDIR'];
+  else process.env['TMPDIR'] = TMPDIR;
+  await rename(temporary, folder).catch(() => rm(temporary, { recursive: true }));
+  return folder;
+}
+
+/** Returns the findings of axe-core that are serious or critical: rule, and the selectors of the elements. */
+export async function findAccessibilityProblems(page: Page): Promise<readonly string[]> {
+  await page.evaluate(await readFile(require.resolve('axe-core/axe.min.js'), 'utf8'));
+  const problems =
+    await page.evaluate(`axe.run(document, { resultTypes: ['violations'] }).then(({ violations }) => violations
+    .filter(({ impact }) => impact === 'serious' || impact === 'critical')
+    .map(({ id, nodes }) => id + ': ' + nodes.map(({ target }) => target.join(' ')).join(', ')))`);
+  return problems as readonly string[];
+}
+
+/** Returns the requests to other addresses than this machine, files and data. */
+export function findForeignRequests(requests: readonly string[]): readonly string[] {
+  return requests.filter((url) => !/^(?:file:|data:|blob:|http:\/\/127\.0\.0\.1:)/.test(url));
+}
+
+/** Writes an image for the documentation, if `SCREENSHOTS` is set. */
+export async function saveScreenshot(page: Page, name: string): Promise<void> {
+  if (process.env['SCREENSHOTS'] !== undefined) await page.screenshot({ path: `docs/images/${name}.png` });
+}

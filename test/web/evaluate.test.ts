@@ -1,0 +1,124 @@
+/** The decisions of the playground, and its links. */
+import assert from 'node:assert/strict';
+import { deflateRawSync } from 'node:zlib';
+import { describe, test } from 'node:test';
+import { evaluateManifests, MAX_TEXT } from '../../src/web/evaluate.ts';
+import { decodeState, encodeState } from '../../src/web/share.ts';
+
+const POD = `apiVersion: v1
+kind: Pod
+metadata: { name: a, namespace: shop }
+spec:
+  containers:
+    - name: c
+      image: i
+`;
+
+/** One line for each object and each error. */
+function summarize(text: string): readonly string[] {
+  const { objects, otherKinds, errors } = evaluateManifests(text, 'latest');
+  return [
+    ...objects.map(({ kind, namespace, name, line, findings, scc }) => {
+      const denied = Object.entries(findings).map(([level, { length }]) => `${level} ${length}`);
+      return `${line}: ${kind} ${namespace}/${name}: ${denied.join(', ')}; SCC ${scc.scc ?? (scc.isDenied ? 'denied' : 'none')}`;
+    }),
+    ...errors.map(({ line, column, message }) => `${line}:${column}: ${message}`),
+    ...(otherKinds > 0 ? [`${otherKinds} of other kinds`] : []),
+  ];
+}
+
+describe('evaluateManifests', () => {
+  const cases: readonly (readonly [name: string, text: string, ...expected: string[]])[] = [
+    ['nothing', ''],
+    ['broken YAML', 'a: [', '1:5: Flow sequence in block collection must be sufficiently indented and end with a ]'],
+    ['no object', '- a', '1:1: expected an object with apiVersion and kind'],
+    [
+      'a text over the limit',
+      ' '.repeat(MAX_TEXT + 1),
+      `1:1: the manifests have ${MAX_TEXT + 1} characters, and the limit is ${MAX_TEXT}: use portcullis check -f`,
+    ],
+    [
+      'a wrong type',
+      POD.replace('name: c', 'name: 5'),
+      '2: Pod shop/a: privileged 0, baseline 1, restricted 1; SCC denied',
+    ],
+    [
+      'metadata, labels and annotations of wrong types',
+      `{ apiVersion: v1, kind: Namespace, metadata: { name: shop, labels: 5, annotations: [1] } }\n---\n${POD}`,
+      '4: Pod shop/a: privileged 0, baseline 0, restricted 4; SCC restricted-v2',
+      '1 of other kinds',
+    ],
+    [
+      'an invalid SCC and an invalid binding, which have no effect',
+      `${POD}---\n{ apiVersion: security.openshift.io/v1, kind: SecurityContextConstraints, metadata: { name: restricted-v2 }, runAsUser: 5 }\n---\n{ apiVersion: rbac.authorization.k8s.io/v1, kind: RoleBinding, metadata: 5 }`,
+      '2: Pod shop/a: privileged 0, baseline 0, restricted 4; SCC restricted-v2',
+      '2 of other kinds',
+    ],
+    ['a pod', POD, '2: Pod shop/a: privileged 0, baseline 0, restricted 4; SCC restricted-v2'],
+    [
+      'a pod that its service account may not create',
+      POD.replace('image: i', 'image: i\n      securityContext: { runAsUser: 0 }'),
+      '2: Pod shop/a: privileged 0, baseline 0, restricted 5; SCC denied',
+    ],
+    [
+      'a pod with a granted SCC',
+      `${POD.replace('image: i', 'image: i\n      securityContext: { runAsUser: 0 }')}---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: RoleBinding
+metadata: { name: b, namespace: shop }
+roleRef: { apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: 'system:openshift:scc:anyuid' }
+subjects: [{ kind: ServiceAccount, name: default, namespace: shop }]
+`,
+      '2: Pod shop/a: privileged 0, baseline 0, restricted 5; SCC anyuid',
+      '1 of other kinds',
+    ],
+    [
+      'a custom workload',
+      'apiVersion: argoproj.io/v1alpha1\nkind: Rollout\nmetadata: { name: r }\nspec:\n  template:\n    spec: { hostNetwork: true, containers: [] }\n',
+      '5: Rollout default/r: privileged 0, baseline 1, restricted 1; SCC denied',
+    ],
+  ];
+  for (const [name, text, ...expected] of cases) test(name, () => assert.deepEqual(summarize(text), expected));
+
+  test('findings have the positions of their fields, and the version selects the checks', () => {
+    const findings = (version: 'latest' | 'v1.7') =>
+      evaluateManifests(POD, version).objects.flatMap((object) =>
+        object.findings.restricted.map(({ check, fields }) => [
+          check,
+          ...fields.map(({ line, path }) => `${line} ${path}`),
+        ]),
+      );
+    assert.deepEqual(findings('v1.7'), [['runAsNonRoot', '6 spec.containers[0].securityContext.runAsNonRoot']]);
+    assert.equal(findings('latest').length, 4);
+  });
+});
+
+describe('links', () => {
+  const state = { text: 'kind: Pod # ü €\u0000', level: 'baseline', version: 'v1.30' } as const;
+
+  test('a link contains the state', async () => {
+    const fragment = await encodeState(state);
+    assert.match(fragment, /^#v1\.[\w-]+$/);
+    assert.deepEqual(await decodeState(fragment), state);
+  });
+
+  const pack = (value: unknown): string => `#v1.${deflateRawSync(JSON.stringify(value)).toString('base64url')}`;
+  const cases: readonly (readonly [name: string, fragment: string, reason: string])[] = [
+    ['another format', '#v2.AAAA', 'it has another format'],
+    ['no base64', '#v1.<script>', 'it is damaged or incomplete'],
+    ['no compressed data', '#v1.AAAA', 'it is damaged or incomplete'],
+    ['a part of a link', pack(state).slice(0, -6), 'it is damaged or incomplete'],
+    ['a long link', `#v1.${'A'.repeat(600_000)}`, 'it is too long'],
+    ['data that expand without end', pack({ ...state, text: 'a'.repeat(50_000_000) }), 'it is damaged or incomplete'],
+    ['a long text', pack({ ...state, text: 'a'.repeat(MAX_TEXT + 1) }), 'it contains no manifests, or too many'],
+    ['no text', pack({ ...state, text: { a: 1 } }), 'it contains no manifests, or too many'],
+    ['null', pack(null), 'it contains no manifests, or too many'],
+    ['a wrong level', pack({ ...state, level: '<b>' }), 'its level or its version is unknown'],
+    ['a wrong version', pack({ ...state, version: 'v2' }), 'its level or its version is unknown'],
+  ];
+  for (const [name, fragment, reason] of cases) {
+    test(name, async () => {
+      assert.deepEqual(await decodeState(fragment), { problem: `The link cannot be read: ${reason}.` });
+    });
+  }
+});

@@ -1,0 +1,127 @@
+/** The playground in a browser, from one file without a server. */
+import assert from 'node:assert/strict';
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { pathToFileURL } from 'node:url';
+import { after, before, describe, test } from 'node:test';
+import { bundlePage } from '../../src/cli/page/bundle.ts';
+import { renderPage } from '../../src/cli/page/html.ts';
+import { decodeState, encodeState } from '../../src/web/share.ts';
+import {
+  findAccessibilityProblems,
+  findForeignRequests,
+  launchBrowser,
+  noBrowser,
+  saveScreenshot,
+  type Browser,
+} from '../support/browser.ts';
+
+const NAME = `<img src=x onerror="document.title='run'">`;
+const HOSTILE = `apiVersion: v1
+kind: Pod
+metadata: { name: ${JSON.stringify(NAME)}, namespace: ${JSON.stringify(`</script>${NAME}`)} }
+spec:
+  hostNetwork: true
+  containers: [{ name: ${JSON.stringify(NAME)}, image: i }]
+---
+apiVersion: v1
+kind: ${JSON.stringify(NAME)}
+`;
+
+describe('playground', { skip: noBrowser }, () => {
+  let browser: Browser;
+  let folder = '';
+  let url = '';
+  before(async () => {
+    folder = await mkdtemp(join(tmpdir(), 'portcullis-'));
+    const html = renderPage(await bundlePage('playground'), { title: 'Portcullis playground' });
+    await writeFile(join(folder, 'index.html'), html);
+    url = pathToFileURL(join(folder, 'index.html')).href;
+    browser = await launchBrowser();
+  });
+  after(async () => {
+    await browser.close();
+    await rm(folder, { recursive: true });
+  });
+
+  test('shows the decisions, without errors, other hosts and barriers', async () => {
+    const { page, errors, requests, texts } = await browser.open(url);
+    await page.waitForSelector('.card');
+    assert.deepEqual(await texts('.levels label'), [
+      'Privileged\n✓ admitted',
+      'Baseline\n✓ admitted',
+      'Restricted\n✗ 1 of 1 denied',
+    ]);
+    assert.deepEqual(await texts('.findings strong'), [
+      'allowPrivilegeEscalation',
+      'capabilities_restricted',
+      'runAsNonRoot',
+      'seccompProfile_restricted',
+    ]);
+    assert.deepEqual(await texts('.scc p'), [
+      'The closest SCC is restricted-v2. It does not allow spec.containers[0].securityContext.runAsUser=1001. SCC nonroot-v2 would admit them if service account "default" were granted its use.',
+    ]);
+    await saveScreenshot(page, 'playground');
+    await page.click('.scc summary');
+    assert.deepEqual(await findAccessibilityProblems(page), []);
+    assert.deepEqual([errors, findForeignRequests(requests)], [[], []]);
+  });
+
+  test('typing evaluates again, and the levels are radio buttons for the keyboard', async () => {
+    const { page, texts } = await browser.open(url);
+    await page.waitForSelector('.card');
+    const content = await page.waitForSelector('.editor >>> .cm-content');
+    await content?.focus();
+    await page.keyboard.down('Control');
+    await page.keyboard.press('a');
+    await page.keyboard.up('Control');
+    await page.keyboard.type('kind: Pod');
+    await page.waitForSelector('.error');
+    assert.deepEqual(await texts('.error'), ["line 1 Object 'apiVersion' is missing"]);
+    assert.equal((await page.$$('.editor >>> .cm-lint-marker-error')).length, 1);
+    await page.focus('.levels input:checked');
+    await page.keyboard.press('ArrowLeft');
+    assert.deepEqual(await texts('.levels label:has(:checked)'), ['Baseline\nno pods']);
+  });
+
+  test('files that are dropped replace the manifests, and the link contains them', async () => {
+    const { page } = await browser.open(url);
+    await page.waitForSelector('.card');
+    await page.evaluate(`{
+      const dataTransfer = new DataTransfer();
+      for (const name of ['a', 'b']) dataTransfer.items.add(new File(['{apiVersion: v1, kind: Pod, metadata: {name: ' + name + '}}'], name));
+      document.querySelector('.playground').dispatchEvent(new DragEvent('drop', { dataTransfer, bubbles: true }));
+    }`);
+    await page.waitForFunction('document.querySelectorAll(".card").length === 2');
+    await page.locator('button ::-p-text(Share)').click();
+    await page.waitForSelector('.message');
+    const state = await decodeState(new URL(page.url()).hash);
+    assert.deepEqual(state, {
+      text: '{apiVersion: v1, kind: Pod, metadata: {name: a}}\n---\n{apiVersion: v1, kind: Pod, metadata: {name: b}}',
+      level: 'restricted',
+      version: 'latest',
+    });
+  });
+
+  test('a hostile link is text', async () => {
+    const fragment = await encodeState({ text: HOSTILE, level: 'baseline', version: 'v1.20' });
+    const { page, errors, texts } = await browser.open(`${url}${fragment}`);
+    await page.waitForSelector('.findings');
+    assert.deepEqual(await texts('.card h2'), [`Pod </script>${NAME}/${NAME} denied`]);
+    assert.deepEqual([await texts('img'), await page.title(), errors], [[], 'Portcullis playground', []]);
+  });
+
+  test('a damaged link is reported', async () => {
+    const { page, texts } = await browser.open(`${url}#v1.<img src=x>`);
+    await page.waitForSelector('.message');
+    assert.deepEqual(await texts('.message'), ['The link cannot be read: it is damaged or incomplete.']);
+  });
+
+  test('narrow and dark: no sideways scrolling, and no barriers', async () => {
+    const { page } = await browser.open(url, { colors: 'dark', width: 400 });
+    await page.waitForSelector('.card');
+    assert.equal(await page.evaluate('document.documentElement.scrollWidth'), 400);
+    assert.deepEqual(await findAccessibilityProblems(page), []);
+  });
+});
