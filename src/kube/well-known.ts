@@ -75,6 +75,9 @@ export const WEBHOOK_LABELS = {
   [COMPONENT_LABEL]: 'webhooks',
 } as const;
 
+/** Labels of generated ValidatingAdmissionPolicies and their bindings, by which `kubectl apply --prune` selects them. */
+export const POLICY_LABELS = { ...WEBHOOK_LABELS, [COMPONENT_LABEL]: 'policies' } as const;
+
 /** On a webhook configuration: `<namespace>/<name>` of the Secret whose authorities are injected. */
 export const INJECT_CA_ANNOTATION = 'portcullis.dev/inject-ca-from';
 

@@ -51,7 +51,8 @@ export interface NamespacePolicy extends Policies {
   readonly errors: readonly FieldError[];
 }
 
-const LABELS: Readonly<Record<Mode, { readonly level: string; readonly version: string }>> = {
+/** The names of the labels of each mode. */
+export const LABELS: Readonly<Record<Mode, { readonly level: string; readonly version: string }>> = {
   enforce: { level: POD_SECURITY_LABELS.enforce, version: POD_SECURITY_LABELS.enforceVersion },
   audit: { level: POD_SECURITY_LABELS.audit, version: POD_SECURITY_LABELS.auditVersion },
   warn: { level: POD_SECURITY_LABELS.warn, version: POD_SECURITY_LABELS.warnVersion },

@@ -2,6 +2,7 @@
 import { forbiddenField, requiredField, type FieldError } from '../../kube/field-error.ts';
 import { sortedSet } from '../../kube/text.ts';
 import { fieldPath, type ContainerFields, type PodFields, type SecurityContextFields } from '../pod/pod.ts';
+import type { CelRule } from './cel.ts';
 import type { Level, Version } from './policy.ts';
 
 /** A named rule of the Pod Security Standards. */
@@ -18,6 +19,8 @@ export interface Check {
 export interface Revision {
   readonly since: Version;
   readonly check: Rule;
+  /** The same rule for policies in the API server. */
+  readonly cel: CelRule;
   /** Ids of the baseline checks that this revision replaces at level restricted. */
   readonly overrides?: readonly string[];
 }

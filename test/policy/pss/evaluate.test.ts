@@ -210,5 +210,5 @@ function check(id: string, level: Check['level'], versions: readonly Revision[])
 }
 
 function revision(since: Version, reason = 'r'): Revision {
-  return { since, check: () => ({ reason, detail: '', fields: () => [] }) };
+  return { since, check: () => ({ reason, detail: '', fields: () => [] }), cel: { passes: 'false', text: '""' } };
 }

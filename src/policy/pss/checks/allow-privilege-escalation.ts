@@ -1,7 +1,15 @@
 import type { ContainerFields, PodFields } from '../../pod/pod.ts';
+import { celNames, offendingNames, WINDOWS, type CelRule } from '../cel.ts';
 import { findContainers, forbidden, formatNames, missing, unlessWindows, type Check, type Finding } from '../check.ts';
 
 const FIELD = 'securityContext.allowPrivilegeEscalation';
+
+const PASSES = '!c.?securityContext.?allowPrivilegeEscalation.orValue(true)';
+const CEL: CelRule = {
+  variables: { escalatingContainers: offendingNames(PASSES) },
+  passes: `variables.containers.all(c, ${PASSES})`,
+  text: `"allowPrivilegeEscalation != false (" + ${celNames('variables.escalatingContainers')} + " must set ${FIELD}=false)"`,
+};
 
 /**
  * Each container must forbid privilege escalation, for example by setuid binaries.
@@ -15,8 +23,8 @@ export const allowPrivilegeEscalation: Check = {
   level: 'restricted',
   fix: 'Set securityContext.allowPrivilegeEscalation to false in each container.',
   versions: [
-    { since: 'v1.8', check: mustBeFalse },
-    { since: 'v1.25', check: unlessWindows(mustBeFalse) },
+    { since: 'v1.8', check: mustBeFalse, cel: CEL },
+    { since: 'v1.25', check: unlessWindows(mustBeFalse), cel: { ...CEL, unless: WINDOWS } },
   ],
 };
 

@@ -1,5 +1,6 @@
 import { quote } from '../../../kube/text.ts';
 import type { PodFields, SecurityContextFields } from '../../pod/pod.ts';
+import { celList, celString, celPlural, celQuotedList, setterRule, type CelRule } from '../cel.ts';
 import {
   distinct,
   findAnnotations,
@@ -16,6 +17,26 @@ import {
 
 const FIELD = 'securityContext.appArmorProfile.type';
 const ANNOTATION_PREFIX = 'container.apparmor.security.beta.kubernetes.io/';
+const ALLOWED_TYPES = ['RuntimeDefault', 'Localhost'];
+const ALLOWED_ANNOTATIONS = ['', 'runtime/default'];
+const ALLOWED_ANNOTATION_PREFIX = 'localhost/';
+
+/** Profiles of the API server always have a type, so that an absent type means that there is no profile. */
+const profileTypeOf = (owner: string): string => `${owner}.?securityContext.?appArmorProfile.?type`;
+const SETTERS = setterRule({
+  name: 'appArmor',
+  passes: (owner) => `${profileTypeOf(owner)}.orValue("Localhost") in ${celList(ALLOWED_TYPES)}`,
+});
+const isSafeAnnotation = `!key.startsWith(${celString(ANNOTATION_PREFIX)}) || variables.annotations[key] in ${celList(ALLOWED_ANNOTATIONS)} || variables.annotations[key].startsWith(${celString(ALLOWED_ANNOTATION_PREFIX)})`;
+const CEL: CelRule = {
+  variables: {
+    ...SETTERS.variables,
+    appArmorAnnotations: `variables.annotations.filter(key, !(${isSafeAnnotation})).map(key, key + "=" + strings.quote(variables.annotations[key])).sort()`,
+    appArmorValues: `(size(${SETTERS.setters}) == 0 ? [] : ${SETTERS.values((owner) => `${profileTypeOf(owner)}.orValue("")`)}) + variables.appArmorAnnotations`,
+  },
+  passes: `${SETTERS.passes} && variables.annotations.all(key, ${isSafeAnnotation})`,
+  text: `"forbidden AppArmor profile" + (size(variables.appArmorValues) == 1 ? " (" : "s (") + (${SETTERS.setters} + (size(variables.appArmorAnnotations) == 0 ? [] : [${celPlural('variables.appArmorAnnotations', 'annotation', 'annotations')}])).join(" and ") + " must not set AppArmor profile type to " + ${celQuotedList('variables.appArmorValues')} + ")"`,
+};
 
 /**
  * The AppArmor profile of the runtime must not be disabled or replaced by an arbitrary one.
@@ -30,7 +51,7 @@ export const appArmorProfile: Check = {
   id: 'appArmorProfile',
   level: 'baseline',
   fix: 'Set securityContext.appArmorProfile.type to RuntimeDefault or Localhost, or remove it and the AppArmor annotations.',
-  versions: [{ since: 'v1.0', check: onlySafeProfiles }],
+  versions: [{ since: 'v1.0', check: onlySafeProfiles, cel: CEL }],
 };
 
 function onlySafeProfiles(pod: PodFields): Finding | undefined {
@@ -54,7 +75,7 @@ function onlySafeProfiles(pod: PodFields): Finding | undefined {
 }
 
 function isUnsafe({ appArmorProfile: type }: SecurityContextFields): boolean {
-  return type !== undefined && type !== 'RuntimeDefault' && type !== 'Localhost';
+  return type !== undefined && !ALLOWED_TYPES.includes(type);
 }
 
 function profileType(setter: SecurityContextFields): string {
@@ -64,5 +85,5 @@ function profileType(setter: SecurityContextFields): string {
 /** Annotations for containers that do not exist count too. */
 function isUnsafeAnnotation(key: string, value: string): boolean {
   if (!key.startsWith(ANNOTATION_PREFIX)) return false;
-  return value !== '' && value !== 'runtime/default' && !value.startsWith('localhost/');
+  return !ALLOWED_ANNOTATIONS.includes(value) && !value.startsWith(ALLOWED_ANNOTATION_PREFIX);
 }

@@ -1,4 +1,5 @@
 import type { ContainerFields, PodFields } from '../../pod/pod.ts';
+import { celList, celNames, offendingNames, celQuotedList, sortedSet, type CelRule } from '../cel.ts';
 import { distinct, findContainers, forbidden, formatNames, quotedList, type Check, type Finding } from '../check.ts';
 
 const FIELD = 'securityContext.capabilities.add';
@@ -20,6 +21,29 @@ const DEFAULT_CAPABILITIES: ReadonlySet<string> = new Set([
   'SYS_CHROOT',
 ]);
 
+/** The expressions for added capabilities. The prefix of the names of variables precedes `Names` and `Containers`. */
+export function addedCapabilitiesCel(allowed: Iterable<string>, prefix: string) {
+  const added = 'c.?securityContext.?capabilities.?add.orValue([])';
+  const isAllowed = `name in ${celList(allowed)}`;
+  const passes = `${added}.all(name, ${isAllowed})`;
+  return {
+    variables: {
+      [`${prefix}Names`]: sortedSet(`variables.containers.map(c, ${added}.filter(name, !(${isAllowed})))`),
+      [`${prefix}Containers`]: offendingNames(passes),
+    },
+    /** Reads the container `c`. */
+    passes,
+    detail: `${celNames(`variables.${prefix}Containers`)} + " must not include " + ${celQuotedList(`variables.${prefix}Names`)} + " in ${FIELD}"`,
+  };
+}
+
+const { variables, passes, detail } = addedCapabilitiesCel(DEFAULT_CAPABILITIES, 'nonDefaultCapabilities');
+const CEL: CelRule = {
+  variables,
+  passes: `variables.containers.all(c, ${passes})`,
+  text: `"non-default capabilities (" + ${detail} + ")"`,
+};
+
 /**
  * Only default capabilities of container runtimes may be added.
  *
@@ -31,7 +55,7 @@ export const capabilitiesBaseline: Check = {
   id: 'capabilities_baseline',
   level: 'baseline',
   fix: 'Remove capabilities from securityContext.capabilities.add that container runtimes do not grant by default.',
-  versions: [{ since: 'v1.0', check: onlyDefaultCapabilities }],
+  versions: [{ since: 'v1.0', check: onlyDefaultCapabilities, cel: CEL }],
 };
 
 function onlyDefaultCapabilities(pod: PodFields): Finding | undefined {

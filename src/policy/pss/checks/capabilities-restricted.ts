@@ -1,5 +1,6 @@
 import type { FieldError } from '../../../kube/field-error.ts';
 import type { ContainerFields, PodFields } from '../../pod/pod.ts';
+import { celNames, offendingNames, WINDOWS, type CelRule } from '../cel.ts';
 import {
   distinct,
   findContainers,
@@ -11,11 +12,23 @@ import {
   type Check,
   type Finding,
 } from '../check.ts';
-import { findAddedCapabilities } from './capabilities-baseline.ts';
+import { addedCapabilitiesCel, findAddedCapabilities } from './capabilities-baseline.ts';
 
 const DROP = 'securityContext.capabilities.drop';
 const ALLOWED: ReadonlySet<string> = new Set(['NET_BIND_SERVICE']);
 const overrides = ['capabilities_baseline'];
+
+const DROPS_ALL = '"ALL" in c.?securityContext.?capabilities.?drop.orValue([])';
+const ADDED = addedCapabilitiesCel(ALLOWED, 'addedCapabilities');
+const CEL: CelRule = {
+  variables: {
+    ...ADDED.variables,
+    keepingContainers: offendingNames(DROPS_ALL),
+    capabilitiesDetails: `(size(variables.keepingContainers) == 0 ? [] : [${celNames('variables.keepingContainers')} + " must set ${DROP}=[\\"ALL\\"]"]) + (size(variables.addedCapabilitiesContainers) == 0 ? [] : [${ADDED.detail}])`,
+  },
+  passes: `variables.containers.all(c, ${DROPS_ALL} && ${ADDED.passes})`,
+  text: '"unrestricted capabilities (" + variables.capabilitiesDetails.join("; ") + ")"',
+};
 
 /**
  * Each container must drop all capabilities. It may add NET_BIND_SERVICE.
@@ -30,8 +43,8 @@ export const capabilitiesRestricted: Check = {
   level: 'restricted',
   fix: 'Set securityContext.capabilities.drop to ["ALL"] in each container, and add nothing but NET_BIND_SERVICE.',
   versions: [
-    { since: 'v1.22', check: mustDropAll, overrides },
-    { since: 'v1.25', check: unlessWindows(mustDropAll), overrides },
+    { since: 'v1.22', check: mustDropAll, cel: CEL, overrides },
+    { since: 'v1.25', check: unlessWindows(mustDropAll), cel: { ...CEL, unless: WINDOWS }, overrides },
   ],
 };
 

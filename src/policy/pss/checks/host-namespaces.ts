@@ -1,7 +1,13 @@
 import type { PodFields } from '../../pod/pod.ts';
+import type { CelRule } from '../cel.ts';
 import { forbidden, type Check, type Finding } from '../check.ts';
 
 const FIELDS = ['hostNetwork', 'hostPID', 'hostIPC'] as const;
+
+const CEL: CelRule = {
+  passes: FIELDS.map((field) => `!variables.spec.?${field}.orValue(false)`).join(' && '),
+  text: `"host namespaces (" + [${FIELDS.map((field) => `variables.spec.?${field}.orValue(false) ? "${field}=true" : ""`).join(', ')}].filter(field, field != "").join(", ") + ")"`,
+};
 
 /**
  * Namespaces of the host must not be shared.
@@ -14,7 +20,7 @@ export const hostNamespaces: Check = {
   id: 'hostNamespaces',
   level: 'baseline',
   fix: 'Remove hostNetwork, hostPID and hostIPC from the pod spec, or set them to false.',
-  versions: [{ since: 'v1.0', check: noHostNamespaces }],
+  versions: [{ since: 'v1.0', check: noHostNamespaces, cel: CEL }],
 };
 
 function noHostNamespaces(pod: PodFields): Finding | undefined {

@@ -1,5 +1,12 @@
 import type { PodFields } from '../../pod/pod.ts';
+import { celNames, type CelRule } from '../cel.ts';
 import { forbidden, formatNames, type Check, type Finding } from '../check.ts';
+
+const CEL: CelRule = {
+  variables: { hostPaths: 'variables.volumes.filter(v, has(v.hostPath)).map(v, v.name)' },
+  passes: 'variables.volumes.all(v, !has(v.hostPath))',
+  text: `"hostPath volumes (" + ${celNames('variables.hostPaths', 'volume')} + ")"`,
+};
 
 /**
  * Directories and files of the host must not be mounted.
@@ -12,7 +19,7 @@ export const hostPathVolumes: Check = {
   id: 'hostPathVolumes',
   level: 'baseline',
   fix: 'Replace hostPath in spec.volumes with a persistentVolumeClaim, an emptyDir or another source.',
-  versions: [{ since: 'v1.0', check: noHostPaths }],
+  versions: [{ since: 'v1.0', check: noHostPaths, cel: CEL }],
 };
 
 function noHostPaths(pod: PodFields): Finding | undefined {

@@ -1,5 +1,18 @@
 import type { PodFields } from '../../pod/pod.ts';
+import { celNames, offendingNames, celPlural, sortedSet, type CelRule } from '../cel.ts';
 import { distinct, forbidden, formatNames, plural, type Check, type Finding } from '../check.ts';
+
+const CONTAINER_PASSES = 'c.?ports.orValue([]).all(port, port.?hostPort.orValue(0) == 0)';
+const CEL: CelRule = {
+  variables: {
+    hostPortContainers: offendingNames(CONTAINER_PASSES),
+    hostPortNumbers: sortedSet(
+      'variables.containers.map(c, c.?ports.orValue([]).filter(port, port.?hostPort.orValue(0) != 0).map(port, string(port.hostPort)))',
+    ),
+  },
+  passes: `variables.containers.all(c, ${CONTAINER_PASSES})`,
+  text: `"hostPort (" + ${celNames('variables.hostPortContainers')} + ${celPlural('variables.hostPortContainers', ' uses ', ' use ')} + ${celPlural('variables.hostPortNumbers', 'hostPort ', 'hostPorts ')} + variables.hostPortNumbers.join(", ") + ")"`,
+};
 
 /**
  * Ports of the host must not be used.
@@ -12,7 +25,7 @@ export const hostPorts: Check = {
   id: 'hostPorts',
   level: 'baseline',
   fix: 'Remove hostPort from the ports of the containers, and reach them through a Service.',
-  versions: [{ since: 'v1.0', check: noHostPorts }],
+  versions: [{ since: 'v1.0', check: noHostPorts, cel: CEL }],
 };
 
 function noHostPorts({ hostPorts: offenders }: PodFields): Finding | undefined {

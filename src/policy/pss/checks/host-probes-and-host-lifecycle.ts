@@ -1,5 +1,22 @@
 import type { PodFields } from '../../pod/pod.ts';
+import { celNames, offendingNames, celPlural, celQuotedList, sortedSet, type CelRule } from '../cel.ts';
 import { distinct, forbidden, plural, quotedList, type Check, type Finding } from '../check.ts';
+
+const HANDLERS = ['livenessProbe', 'readinessProbe', 'startupProbe', 'lifecycle.?postStart', 'lifecycle.?preStop'];
+const HOSTS = HANDLERS.flatMap((handler) =>
+  ['httpGet', 'tcpSocket'].map((action) => `c.?${handler}.?${action}.?host.orValue("")`),
+);
+
+/** Terms instead of a list, which is more expensive. */
+const CONTAINER_PASSES = HOSTS.map((host) => `${host} == ""`).join(' && ');
+const CEL: CelRule = {
+  variables: {
+    handlerContainers: sortedSet(`[${offendingNames(CONTAINER_PASSES)}]`),
+    handlerHosts: sortedSet(`variables.containers.map(c, [${HOSTS.join(', ')}].filter(host, host != ""))`),
+  },
+  passes: `variables.containers.all(c, ${CONTAINER_PASSES})`,
+  text: `"probe or lifecycle host (" + ${celNames('variables.handlerContainers')} + ${celPlural('variables.handlerContainers', ' uses ', ' use ')} + ${celPlural('variables.handlerHosts', 'probe or lifecycle host ', 'probe or lifecycle hosts ')} + ${celQuotedList('variables.handlerHosts')} + ")"`,
+};
 
 /**
  * Probes and lifecycle hooks must not make the kubelet send requests to arbitrary hosts.
@@ -13,7 +30,7 @@ export const hostProbesAndHostLifecycle: Check = {
   id: 'hostProbesAndHostLifecycle',
   level: 'baseline',
   fix: 'Remove host from httpGet and tcpSocket in probes and lifecycle hooks: without it, they are sent to the pod.',
-  versions: [{ since: 'v1.34', check: noHosts }],
+  versions: [{ since: 'v1.34', check: noHosts, cel: CEL }],
 };
 
 /** Unlike in other checks, the names of containers are distinct and sorted, as upstream. */

@@ -1,7 +1,15 @@
 import type { PodFields } from '../../pod/pod.ts';
+import { celNames, offendingNames, type CelRule } from '../cel.ts';
 import { findContainers, forbidden, formatNames, type Check, type Finding } from '../check.ts';
 
 const FIELD = 'securityContext.privileged';
+
+const PASSES = '!c.?securityContext.?privileged.orValue(false)';
+const CEL: CelRule = {
+  variables: { privilegedContainers: offendingNames(PASSES) },
+  passes: `variables.containers.all(c, ${PASSES})`,
+  text: `"privileged (" + ${celNames('variables.privilegedContainers')} + " must not set ${FIELD}=true)"`,
+};
 
 /**
  * Containers must not run in privileged mode.
@@ -14,7 +22,7 @@ export const privileged: Check = {
   id: 'privileged',
   level: 'baseline',
   fix: 'Remove securityContext.privileged from the containers, or set it to false.',
-  versions: [{ since: 'v1.0', check: notPrivileged }],
+  versions: [{ since: 'v1.0', check: notPrivileged, cel: CEL }],
 };
 
 function notPrivileged(pod: PodFields): Finding | undefined {

@@ -1,5 +1,5 @@
 import type { Check } from '../check.ts';
-import { onlyDefaultProcMount } from './proc-mount.ts';
+import { onlyDefaultProcMount, PROC_MOUNT_CEL } from './proc-mount.ts';
 
 /**
  * The masked paths of /proc must stay masked, also in user namespaces.
@@ -12,5 +12,12 @@ export const procMountRestricted: Check = {
   id: 'procMount_restricted',
   level: 'restricted',
   fix: 'Remove securityContext.procMount from the containers, or set it to Default.',
-  versions: [{ since: 'v1.35', check: onlyDefaultProcMount, overrides: ['procMount'] }],
+  versions: [
+    {
+      since: 'v1.35',
+      check: onlyDefaultProcMount,
+      cel: PROC_MOUNT_CEL,
+      overrides: ['procMount'],
+    },
+  ],
 };

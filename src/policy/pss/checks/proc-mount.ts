@@ -1,4 +1,5 @@
 import type { ContainerFields, PodFields } from '../../pod/pod.ts';
+import { celString, celNames, offendingNames, celQuotedList, sortedSet, USER_NAMESPACE, type CelRule } from '../cel.ts';
 import {
   distinct,
   findContainers,
@@ -11,6 +12,18 @@ import {
 } from '../check.ts';
 
 const FIELD = 'securityContext.procMount';
+const ALLOWED = 'Default';
+
+const TYPE = `c.?securityContext.?procMount.orValue(${celString(ALLOWED)})`;
+const PASSES = `${TYPE} == ${celString(ALLOWED)}`;
+export const PROC_MOUNT_CEL: CelRule = {
+  variables: {
+    procMountContainers: offendingNames(PASSES),
+    procMountTypes: sortedSet(`[variables.containers.filter(c, !(${PASSES})).map(c, ${TYPE})]`),
+  },
+  passes: `variables.containers.all(c, ${PASSES})`,
+  text: `"procMount (" + ${celNames('variables.procMountContainers')} + " must not set ${FIELD} to " + ${celQuotedList('variables.procMountTypes')} + ")"`,
+};
 
 /**
  * The masked paths of /proc must stay masked, except in user namespaces, where they show nothing of the host.
@@ -24,8 +37,12 @@ export const procMount: Check = {
   level: 'baseline',
   fix: 'Remove securityContext.procMount from the containers, or set it to Default.',
   versions: [
-    { since: 'v1.0', check: onlyDefaultProcMount },
-    { since: 'v1.35', check: unlessUserNamespace(onlyDefaultProcMount) },
+    { since: 'v1.0', check: onlyDefaultProcMount, cel: PROC_MOUNT_CEL },
+    {
+      since: 'v1.35',
+      check: unlessUserNamespace(onlyDefaultProcMount),
+      cel: { ...PROC_MOUNT_CEL, unless: USER_NAMESPACE },
+    },
   ],
 };
 
@@ -42,5 +59,5 @@ export function onlyDefaultProcMount(pod: PodFields): Finding | undefined {
 }
 
 function isNotDefault({ procMount: type }: ContainerFields): boolean {
-  return type !== undefined && type !== 'Default';
+  return type !== undefined && type !== ALLOWED;
 }

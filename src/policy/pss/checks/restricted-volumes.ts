@@ -1,4 +1,5 @@
-import type { PodFields, VolumeFields } from '../../pod/pod.ts';
+import { VOLUME_SOURCES, type PodFields, type VolumeFields } from '../../pod/pod.ts';
+import { celList, celNames, celPlural, celQuotedList, sortedSet, type CelRule } from '../cel.ts';
 import { distinct, forbidden, formatNames, plural, quotedList, type Check, type Finding } from '../check.ts';
 
 const ALLOWED_SOURCES: ReadonlySet<string> = new Set([
@@ -13,6 +14,19 @@ const ALLOWED_SOURCES: ReadonlySet<string> = new Set([
   'secret',
 ]);
 
+const VOLUME_PASSES = `v.exists(field, field in ${celList(ALLOWED_SOURCES)})`;
+const RESTRICTED_SOURCES = VOLUME_SOURCES.filter((source) => !ALLOWED_SOURCES.has(source));
+const CEL: CelRule = {
+  variables: {
+    restrictedVolumesNames: `variables.volumes.filter(v, !${VOLUME_PASSES}).map(v, v.name)`,
+    restrictedVolumesTypes: sortedSet(
+      `[variables.volumes.filter(v, !${VOLUME_PASSES}).map(v, (${celList(RESTRICTED_SOURCES)}.filter(source, source in v) + ["unknown"])[0])]`,
+    ),
+  },
+  passes: `variables.volumes.all(v, ${VOLUME_PASSES})`,
+  text: `"restricted volume types (" + ${celNames('variables.restrictedVolumesNames', 'volume')} + ${celPlural('variables.restrictedVolumesNames', ' uses ', ' use ')} + ${celPlural('variables.restrictedVolumesTypes', 'restricted volume type ', 'restricted volume types ')} + ${celQuotedList('variables.restrictedVolumesTypes')} + ")"`,
+};
+
 /**
  * Only volumes of certain sources may be mounted. One allowed source makes a volume pass, whatever other sources it has.
  *
@@ -24,7 +38,7 @@ export const restrictedVolumes: Check = {
   id: 'restrictedVolumes',
   level: 'restricted',
   fix: 'Use configMap, csi, downwardAPI, emptyDir, ephemeral, image, persistentVolumeClaim, projected or secret in spec.volumes.',
-  versions: [{ since: 'v1.0', check: onlyAllowedSources, overrides: ['hostPathVolumes'] }],
+  versions: [{ since: 'v1.0', check: onlyAllowedSources, cel: CEL, overrides: ['hostPathVolumes'] }],
 };
 
 function onlyAllowedSources(pod: PodFields): Finding | undefined {

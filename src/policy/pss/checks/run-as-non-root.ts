@@ -1,4 +1,5 @@
 import type { PodFields } from '../../pod/pod.ts';
+import { celNames, offendingNames, setterRule, USER_NAMESPACE, type CelRule } from '../cel.ts';
 import {
   findContainers,
   findSetters,
@@ -14,6 +15,18 @@ import {
 const REASON = 'runAsNonRoot != true';
 const FIELD = 'securityContext.runAsNonRoot';
 
+const valueOf = (owner: string): string => `${owner}.?securityContext.?runAsNonRoot`;
+const EXPLICIT = setterRule({ name: 'runAsRoot', passes: (owner) => `${valueOf(owner)}.orValue(true)` });
+const CEL: CelRule = {
+  variables: {
+    ...EXPLICIT.variables,
+    runAsNonRootMissing: offendingNames(`${valueOf('c')}.hasValue()`),
+  },
+  // A container without a value passes only if the pod sets true.
+  passes: `${valueOf('variables.spec')}.orValue(true) && variables.containers.all(c, ${valueOf('c')}.orValue(${valueOf('variables.spec')}.orValue(false)))`,
+  text: `"${REASON} (" + (size(${EXPLICIT.setters}) > 0 ? ${EXPLICIT.setters}.join(" and ") + " must not set ${FIELD}=false" : "pod or " + ${celNames('variables.runAsNonRootMissing')} + " must set ${FIELD}=true") + ")"`,
+};
+
 /**
  * The kubelet must reject images that run as root, except in user namespaces, where root has no rights on the host.
  *
@@ -27,8 +40,8 @@ export const runAsNonRoot: Check = {
   level: 'restricted',
   fix: 'Set runAsNonRoot: true, and do not set it to false in any container.',
   versions: [
-    { since: 'v1.0', check: mustRunAsNonRoot },
-    { since: 'v1.35', check: unlessUserNamespace(mustRunAsNonRoot) },
+    { since: 'v1.0', check: mustRunAsNonRoot, cel: CEL },
+    { since: 'v1.35', check: unlessUserNamespace(mustRunAsNonRoot), cel: { ...CEL, unless: USER_NAMESPACE } },
   ],
 };
 

@@ -1,5 +1,16 @@
 import type { PodFields } from '../../pod/pod.ts';
+import { setterRule, USER_NAMESPACE, type CelRule } from '../cel.ts';
 import { findSetters, forbidden, formatSetters, unlessUserNamespace, type Check, type Finding } from '../check.ts';
+
+const SETTERS = setterRule({
+  name: 'runAsUser',
+  passes: (owner) => `${owner}.?securityContext.?runAsUser.orValue(1) != 0`,
+});
+const CEL: CelRule = {
+  variables: SETTERS.variables,
+  passes: SETTERS.passes,
+  text: `"runAsUser=0 (" + ${SETTERS.setters}.join(" and ") + " must not set runAsUser=0)"`,
+};
 
 /**
  * User 0 must not be set, except in user namespaces, where it has no rights on the host.
@@ -14,8 +25,8 @@ export const runAsUser: Check = {
   level: 'restricted',
   fix: 'Set securityContext.runAsUser to a number other than 0, or remove it.',
   versions: [
-    { since: 'v1.23', check: notUserZero },
-    { since: 'v1.35', check: unlessUserNamespace(notUserZero) },
+    { since: 'v1.23', check: notUserZero, cel: CEL },
+    { since: 'v1.35', check: unlessUserNamespace(notUserZero), cel: { ...CEL, unless: USER_NAMESPACE } },
   ],
 };
 

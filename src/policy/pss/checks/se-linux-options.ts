@@ -1,5 +1,6 @@
 import type { FieldError } from '../../../kube/field-error.ts';
 import type { SecurityContextFields } from '../../pod/pod.ts';
+import { celList, celPlural, celQuotedList, setterRule, type CelRule } from '../cel.ts';
 import {
   distinct,
   findSetters,
@@ -31,8 +32,8 @@ export const seLinuxOptions: Check = {
   level: 'baseline',
   fix: 'Remove user and role from securityContext.seLinuxOptions, and use the type container_t or none.',
   versions: [
-    { since: 'v1.0', check: onlyTypes(TYPES_V1_0) },
-    { since: 'v1.31', check: onlyTypes(TYPES_V1_31) },
+    { since: 'v1.0', check: onlyTypes(TYPES_V1_0), cel: typesCel(TYPES_V1_0) },
+    { since: 'v1.31', check: onlyTypes(TYPES_V1_31), cel: typesCel(TYPES_V1_31) },
   ],
 };
 
@@ -75,4 +76,28 @@ function setsUser({ seLinuxOptions: options }: SecurityContextFields): boolean {
 
 function setsRole({ seLinuxOptions: options }: SecurityContextFields): boolean {
   return options !== undefined && options.role !== '';
+}
+
+function typesCel(allowedTypes: readonly string[]): CelRule {
+  const value = (owner: string, field: string): string =>
+    `${owner}.?securityContext.?seLinuxOptions.?${field}.orValue("")`;
+  const hasGoodType = (owner: string): string => `${value(owner, 'type')} in variables.seLinuxTypes`;
+  const setters = setterRule({
+    name: 'seLinux',
+    passes: (owner) => `${hasGoodType(owner)} && ${value(owner, 'user')} == "" && ${value(owner, 'role')} == ""`,
+  });
+  const types = setterRule({ name: 'seLinuxType', passes: hasGoodType });
+  const isSet = (field: string): string =>
+    `${value('variables.spec', field)} != "" || variables.containers.exists(c, ${value('c', field)} != "")`;
+  return {
+    variables: {
+      seLinuxTypes: celList(allowedTypes),
+      ...setters.variables,
+      seLinuxBadTypes: types.values((owner) => value(owner, 'type')),
+      // Without a bad type, the function that replaces \`flatten\` on older API servers returns an empty string.
+      seLinuxData: `(variables.seLinuxBadTypes in [[], [""]] ? [] : [${celPlural('variables.seLinuxBadTypes', 'type ', 'types ')} + ${celQuotedList('variables.seLinuxBadTypes')}]) + (${isSet('user')} ? ["user may not be set"] : []) + (${isSet('role')} ? ["role may not be set"] : [])`,
+    },
+    passes: setters.passes,
+    text: `"seLinuxOptions (" + ${setters.setters}.join(" and ") + " set forbidden ${FIELD}: " + variables.seLinuxData.join("; ") + ")"`,
+  };
 }

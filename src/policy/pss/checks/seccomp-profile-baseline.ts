@@ -1,6 +1,7 @@
 import { SECCOMP_CONTAINER_ANNOTATION_PREFIX, SECCOMP_POD_ANNOTATION } from '../../../kube/scc.ts';
 import { quote } from '../../../kube/text.ts';
 import type { PodFields, SecurityContextFields } from '../../pod/pod.ts';
+import { celList, celString, celPlural, celQuotedList, setterRule, type CelRule } from '../cel.ts';
 import {
   distinct,
   findAnnotations,
@@ -15,6 +16,31 @@ import {
 } from '../check.ts';
 
 const FIELD = 'securityContext.seccompProfile.type';
+const ALLOWED_TYPES = ['RuntimeDefault', 'Localhost'];
+const ALLOWED_ANNOTATIONS = ['runtime/default', 'docker/default'];
+const ALLOWED_ANNOTATION_PREFIX = 'localhost/';
+
+const isSafeAnnotation = `!(key in variables.annotations) || variables.annotations[key] in ${celList(ALLOWED_ANNOTATIONS)} || variables.annotations[key].startsWith(${celString(ALLOWED_ANNOTATION_PREFIX)})`;
+const ANNOTATIONS_CEL: CelRule = {
+  variables: {
+    seccompKeys: `[${celString(SECCOMP_POD_ANNOTATION)}] + variables.containers.map(c, ${celString(SECCOMP_CONTAINER_ANNOTATION_PREFIX)} + c.name)`,
+    seccompAnnotations: `variables.seccompKeys.filter(key, !(${isSafeAnnotation})).map(key, key + "=" + strings.quote(variables.annotations[key])).distinct().sort()`,
+  },
+  passes: `variables.seccompKeys.all(key, ${isSafeAnnotation})`,
+  text: `"seccompProfile (" + ${celPlural('variables.seccompAnnotations', 'forbidden annotation ', 'forbidden annotations ')} + variables.seccompAnnotations.join(", ") + ")"`,
+};
+
+/** Profiles of the API server always have a type, so that an absent type means that there is no profile. */
+const typeOf = (owner: string): string => `${owner}.?securityContext.?seccompProfile.?type`;
+const SETTERS = setterRule({
+  name: 'seccomp',
+  passes: (owner) => `${typeOf(owner)}.orValue("Localhost") in ${celList(ALLOWED_TYPES)}`,
+});
+export const SECCOMP_PROFILES_CEL: CelRule = {
+  variables: { ...SETTERS.variables, seccompTypes: SETTERS.values((owner) => `${typeOf(owner)}.orValue("")`) },
+  passes: SETTERS.passes,
+  text: `"seccompProfile (" + ${SETTERS.setters}.join(" and ") + " must not set ${FIELD} to " + ${celQuotedList('variables.seccompTypes')} + ")"`,
+};
 
 /**
  * Seccomp must not be disabled. Before v1.19, profiles were set by annotations.
@@ -31,8 +57,8 @@ export const seccompProfileBaseline: Check = {
   level: 'baseline',
   fix: 'Set securityContext.seccompProfile.type to RuntimeDefault or Localhost, or remove it and the seccomp annotations.',
   versions: [
-    { since: 'v1.0', check: onlySafeAnnotations },
-    { since: 'v1.19', check: onlySafeSeccompProfiles },
+    { since: 'v1.0', check: onlySafeAnnotations, cel: ANNOTATIONS_CEL },
+    { since: 'v1.19', check: onlySafeSeccompProfiles, cel: SECCOMP_PROFILES_CEL },
   ],
 };
 
@@ -49,7 +75,7 @@ function onlySafeAnnotations(pod: PodFields): Finding | undefined {
 
 /** The empty string is unsafe too. */
 function isUnsafeValue(value: string): boolean {
-  return value !== 'runtime/default' && value !== 'docker/default' && !value.startsWith('localhost/');
+  return !ALLOWED_ANNOTATIONS.includes(value) && !value.startsWith(ALLOWED_ANNOTATION_PREFIX);
 }
 
 /** Annotations for containers that do not exist are ignored. */
@@ -73,5 +99,5 @@ export function onlySafeSeccompProfiles(pod: PodFields): Finding | undefined {
 }
 
 function isUnsafe({ seccompProfile: profile }: SecurityContextFields): boolean {
-  return profile !== undefined && profile.type !== 'RuntimeDefault' && profile.type !== 'Localhost';
+  return profile !== undefined && !ALLOWED_TYPES.includes(profile.type);
 }

@@ -1,9 +1,17 @@
 import type { PodFields } from '../../pod/pod.ts';
+import { celNames, offendingNames, WINDOWS, type CelRule } from '../cel.ts';
 import { findContainers, formatNames, missing, unlessWindows, type Check, type Finding } from '../check.ts';
-import { onlySafeSeccompProfiles } from './seccomp-profile-baseline.ts';
+import { onlySafeSeccompProfiles, SECCOMP_PROFILES_CEL } from './seccomp-profile-baseline.ts';
 
 const FIELD = 'securityContext.seccompProfile.type';
 const overrides = ['seccompProfile_baseline'];
+
+const hasProfile = (owner: string): string => `${owner}.?securityContext.?seccompProfile.hasValue()`;
+const CEL: CelRule = {
+  variables: { ...SECCOMP_PROFILES_CEL.variables, seccompMissing: offendingNames(hasProfile('c')) },
+  passes: `${SECCOMP_PROFILES_CEL.passes} && (${hasProfile('variables.spec')} || variables.containers.all(c, ${hasProfile('c')}))`,
+  text: `size(variables.seccompSetters) > 0 ? ${SECCOMP_PROFILES_CEL.text} : "seccompProfile (pod or " + ${celNames('variables.seccompMissing')} + " must set ${FIELD} to \\"RuntimeDefault\\" or \\"Localhost\\")"`,
+};
 
 /**
  * Each container must have a seccomp profile, its own or that of the pod.
@@ -18,8 +26,8 @@ export const seccompProfileRestricted: Check = {
   level: 'restricted',
   fix: 'Set spec.securityContext.seccompProfile.type to RuntimeDefault, and no other type in containers but Localhost.',
   versions: [
-    { since: 'v1.19', check: mustHaveProfile, overrides },
-    { since: 'v1.25', check: unlessWindows(mustHaveProfile), overrides },
+    { since: 'v1.19', check: mustHaveProfile, cel: CEL, overrides },
+    { since: 'v1.25', check: unlessWindows(mustHaveProfile), cel: { ...CEL, unless: WINDOWS }, overrides },
   ],
 };
 

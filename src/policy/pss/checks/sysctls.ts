@@ -1,5 +1,6 @@
 import { SAFE_SYSCTLS } from '../../pod/safe-sysctls.ts';
 import type { PodFields } from '../../pod/pod.ts';
+import { celList } from '../cel.ts';
 import { forbidden, type Check, type Finding, type Revision } from '../check.ts';
 import { compareVersions, type Version } from '../policy.ts';
 
@@ -23,7 +24,17 @@ export const sysctls: Check = {
 function revision(version: Version): Revision {
   const names = SAFE_SYSCTLS.filter(({ since }) => compareVersions(since, version) <= 0).map(({ name }) => name);
   const safe: ReadonlySet<string> = new Set(names);
-  return { since: version, check: (pod) => onlySysctls(pod, safe) };
+  const given = 'variables.spec.?securityContext.?sysctls.orValue([])';
+  const cel = {
+    variables: {
+      safeSysctls: celList(names),
+      forbiddenSysctls: `${given}.filter(sysctl, !(sysctl.name in variables.safeSysctls)).map(sysctl, sysctl.name)`,
+    },
+    passes: `${given}.all(sysctl, sysctl.name in variables.safeSysctls)`,
+    // An empty name is the only detail that is empty.
+    text: '"forbidden sysctls" + (variables.forbiddenSysctls == [""] ? "" : " (" + variables.forbiddenSysctls.join(", ") + ")")',
+  };
+  return { since: version, check: (pod) => onlySysctls(pod, safe), cel };
 }
 
 function onlySysctls(pod: PodFields, safe: ReadonlySet<string>): Finding | undefined {

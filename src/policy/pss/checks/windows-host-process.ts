@@ -1,7 +1,18 @@
 import type { PodFields } from '../../pod/pod.ts';
+import { setterRule, type CelRule } from '../cel.ts';
 import { findSetters, forbidden, formatSetters, type Check, type Finding } from '../check.ts';
 
 const FIELD = 'securityContext.windowsOptions.hostProcess';
+
+const SETTERS = setterRule({
+  name: 'hostProcess',
+  passes: (owner) => `!${owner}.?securityContext.?windowsOptions.?hostProcess.orValue(false)`,
+});
+const CEL: CelRule = {
+  variables: SETTERS.variables,
+  passes: SETTERS.passes,
+  text: `"hostProcess (" + ${SETTERS.setters}.join(" and ") + " must not set ${FIELD}=true)"`,
+};
 
 /**
  * Containers must not run as processes of a Windows host.
@@ -15,7 +26,7 @@ export const windowsHostProcess: Check = {
   id: 'windowsHostProcess',
   level: 'baseline',
   fix: 'Remove securityContext.windowsOptions.hostProcess, or set it to false.',
-  versions: [{ since: 'v1.0', check: noHostProcess }],
+  versions: [{ since: 'v1.0', check: noHostProcess, cel: CEL }],
 };
 
 function noHostProcess(pod: PodFields): Finding | undefined {

@@ -1,0 +1,449 @@
+/**
+ * Generates ValidatingAdmissionPolicies that enforce the Pod Security Standards in the API server, without a webhook. Their
+ * expressions are those of the checks of the evaluator.
+ * @see https://kubernetes.io/docs/reference/access-authn-authz/validating-admission-policy/
+ */
+import { RESOURCES } from '../../kube/resources.ts';
+import { NAMESPACE_NAME_LABEL, POD_SECURITY_LABELS, POLICY_LABELS } from '../../kube/well-known.ts';
+import { celList, celString } from '../pss/cel.ts';
+import { buildCelChecks, latestMinor, type CelScope, type CelVariable } from '../pss/cel-policy.ts';
+import { LEVELS, type Level, type Policy, type Version } from '../pss/policy.ts';
+import type { PodSecurity } from './configuration.ts';
+import { isStricter, LEVEL_RULE, LABELS, VERSION_RULE, type Mode } from './policy.ts';
+
+/** The settings that the policies contain. */
+export interface PolicySettings {
+  readonly podSecurity: PodSecurity;
+  /** The version that `latest` means. Without it, `latest` is the version of the oldest API server. */
+  readonly emulationVersion?: Version;
+}
+
+export interface PolicyOptions {
+  readonly modes: readonly Mode[];
+  /** The policy of all namespaces that are not exempt. Without it, the labels of each namespace select the policy. */
+  readonly fixed?: Policy | undefined;
+  /** The minor version of the oldest API server that evaluates the policies. */
+  readonly kubernetesMinor: number;
+  /** True for files of `staticManifestsDir`, whose objects have the suffix `.static.k8s.io`. */
+  readonly isStatic: boolean;
+}
+
+/** The oldest minor version of Kubernetes 1 with ValidatingAdmissionPolicies of version v1. */
+export const MIN_POLICY_MINOR = 30;
+
+/** The oldest minor version whose API servers accept policies with `flatten`, `distinct` and `sort`. */
+export const LIST_FUNCTIONS_MINOR = 35;
+
+/**
+ * The largest number of containers that the policies evaluate; pods with more containers violate them. The time of the
+ * API server grows with the square of the number.
+ */
+export const MAX_POLICY_CONTAINERS = 1000;
+
+/** A ValidatingAdmissionPolicy or its binding. */
+export interface PolicyObject {
+  readonly apiVersion: 'admissionregistration.k8s.io/v1';
+  readonly kind: 'ValidatingAdmissionPolicy' | 'ValidatingAdmissionPolicyBinding';
+  readonly metadata: {
+    readonly name: string;
+    readonly labels: Readonly<Record<string, string>>;
+    readonly annotations: Readonly<Record<string, string>>;
+  };
+  readonly spec: Readonly<Record<string, unknown>>;
+}
+
+/**
+ * Generates the policies of the modes and their bindings, each policy before its bindings. The result depends on the
+ * arguments alone. Namespaces, users and runtime classes that are exempt in the settings pass. The settings must be valid.
+ */
+export function generatePolicies(settings: PolicySettings, options: PolicyOptions): readonly PolicyObject[] {
+  const context = { settings, options };
+  return options.modes.flatMap((mode) => {
+    const { fixed } = options;
+    if (mode === 'audit') return auditPolicy(context);
+    const levels = fixed === undefined ? (['baseline', 'restricted'] as const) : [fixed.level];
+    return levels.flatMap((level) => levelPolicy(context, mode, level));
+  });
+}
+
+interface Context {
+  readonly settings: PolicySettings;
+  readonly options: PolicyOptions;
+}
+
+type BlockingMode = Exclude<Mode, 'audit'>;
+
+const ACTIONS: Readonly<Record<Mode, string>> = { enforce: 'Deny', warn: 'Warn', audit: 'Audit' };
+
+/** The policy of one level in mode enforce or warn, with its bindings. */
+function levelPolicy(context: Context, mode: BlockingMode, level: Level): PolicyObject[] {
+  const { settings, options } = context;
+  const { fixed } = options;
+  const { exemptions } = settings.podSecurity.configuration;
+  const isWarning = mode === 'warn';
+  const isEnforced = isWarning && options.modes.includes('enforce');
+  const resolution = fixed === undefined ? modeVariables(context, mode, level) : [];
+  const { variables, policy, violations } = evaluation(context, [level], {
+    resolution,
+    pod: isWarning ? POD_OR_TEMPLATE : 'dyn(object)',
+  });
+  const pass = [
+    ...(exemptions.runtimeClasses.length === 0 ? [] : [isExemptRuntimeClass(exemptions.runtimeClasses)]),
+    // The denial of the same policy has the same text.
+    ...(isEnforced && fixed === undefined ? [`${IS_POD} && variables.enforcePolicy == ${policy}`] : []),
+    'variables.passes',
+  ].join(' || ');
+  const verb = isWarning ? 'would violate' : 'violates';
+  const name = policyName(`${mode}-${level}`, options);
+  const spec = {
+    failurePolicy: isWarning ? 'Ignore' : 'Fail',
+    matchConstraints: {
+      ...namespaceSelector(exclude(NAMESPACE_NAME_LABEL, exemptions.namespaces)),
+      resourceRules: [...(isEnforced && fixed !== undefined ? [] : [POD_RULE]), ...(isWarning ? WORKLOAD_RULES : [])],
+    },
+    matchConditions: [...exceptUsers(exemptions.usernames), SIGNIFICANT_UPDATES],
+    variables: [...variables, { name: 'allowed', expression: pass }],
+    validations: [
+      {
+        expression: 'variables.allowed',
+        reason: 'Forbidden',
+        message: `${verb} PodSecurity ${celString(fixed === undefined ? level : `${level}:${fixed.version}`)}`,
+        messageExpression: `variables.allowed ? "" : "${verb} PodSecurity \\"" + ${policy} + "\\": " + ${violations}`,
+      },
+    ],
+  };
+  const what = fixed === undefined ? `level ${level} in namespaces with that level` : `${level}:${fixed.version}`;
+  const effect = isWarning ? 'Warns about pods and pod templates that would violate' : 'Denies pods that violate';
+  const bindings = fixed === undefined ? selectNamespaces(context, mode, level) : [{ suffix: '', selector: [] }];
+  return [
+    createObject('ValidatingAdmissionPolicy', name, `${effect} Pod Security ${what}.`, spec),
+    ...bindings.map(({ suffix, selector }) =>
+      createObject(
+        'ValidatingAdmissionPolicyBinding',
+        policyName(`${mode}-${level}${suffix}`, options),
+        describeSelector(fixed, mode, suffix),
+        {
+          policyName: name,
+          validationActions: [ACTIONS[mode]],
+          ...(selector.length === 0 ? {} : { matchResources: namespaceSelector(selector) }),
+        },
+      ),
+    ),
+  ];
+}
+
+function describeSelector(fixed: Policy | undefined, mode: Mode, suffix: string): string {
+  if (fixed !== undefined) return 'All namespaces.';
+  return suffix === ''
+    ? `Namespaces with the label ${LABELS[mode].level}.`
+    : `Namespaces without the label ${LABELS[mode].level}.`;
+}
+
+/**
+ * The policy of mode audit. One policy has both levels, because its name is the prefix of the keys of its annotations.
+ */
+function auditPolicy(context: Context): PolicyObject[] {
+  const { options, settings } = context;
+  const { fixed } = options;
+  const { usernames, namespaces, runtimeClasses } = settings.podSecurity.configuration.exemptions;
+  const levels = fixed === undefined ? (['baseline', 'restricted'] as const) : [fixed.level];
+  const resolution = fixed === undefined ? auditVariables(context) : [];
+  const { variables, policy, violations } = evaluation(context, levels, { resolution, pod: POD_OR_TEMPLATE });
+  // Without requirements, the runtime class is not read.
+  const unlessPrivileged = fixed === undefined ? '!variables.isPrivileged && ' : '';
+  const exemption = [
+    { reason: 'namespace', test: `request.namespace in ${celList(namespaces)}`, names: namespaces },
+    { reason: 'user', test: `request.userInfo.username in ${celList(usernames)}`, names: usernames },
+    {
+      reason: 'runtimeClass',
+      test: `${unlessPrivileged}${isExemptRuntimeClass(runtimeClasses)}`,
+      names: runtimeClasses,
+    },
+  ].flatMap(({ reason, test, names }) => (names.length === 0 ? [] : [`${test} ? "${reason}" : `]));
+  const enforced = fixed === undefined ? ENFORCE_POLICY : policy;
+  const isPrivileged = fixed === undefined ? 'variables.level == "privileged" || ' : '';
+  const unlessExempt = (text: string): string => `variables.exemption == "" ? ${text} : ""`;
+  const name = options.isStatic ? `pod-security${STATIC_SUFFIX}` : 'pod-security.kubernetes.io';
+  const spec = {
+    failurePolicy: 'Ignore',
+    matchConstraints: { resourceRules: [POD_RULE, ...WORKLOAD_RULES] },
+    matchConditions: [SIGNIFICANT_UPDATES],
+    variables: [
+      ...variables,
+      { name: 'exemption', expression: `${exemption.join('')}""` },
+      {
+        name: 'auditViolations',
+        expression: unlessExempt(
+          `(${isPrivileged}variables.passes ? "" : "would violate PodSecurity \\"" + ${policy} + "\\": " + ${violations})`,
+        ),
+      },
+    ],
+    auditAnnotations: [
+      ...(options.modes.includes('enforce')
+        ? [{ key: 'enforce-policy', valueExpression: unlessExempt(`(${IS_POD} ? ${enforced} : "")`) }]
+        : []),
+      { key: 'audit-violations', valueExpression: 'variables.auditViolations' },
+      ...(exemption.length === 0 ? [] : [{ key: 'exempt', valueExpression: 'variables.exemption' }]),
+      ...(fixed === undefined ? [{ key: 'error', valueExpression: unlessExempt('variables.error') }] : []),
+    ],
+  };
+  return [
+    createObject(
+      'ValidatingAdmissionPolicy',
+      name,
+      'Records the violations of pods and pod templates in the audit log. The name is the prefix of the keys.',
+      spec,
+    ),
+    createObject('ValidatingAdmissionPolicyBinding', name, 'All namespaces.', {
+      policyName: name,
+      validationActions: [ACTIONS.audit],
+    }),
+  ];
+}
+
+const STATIC_SUFFIX = '.static.k8s.io';
+
+function policyName(name: string, { isStatic }: PolicyOptions): string {
+  return `${name}.psa.portcullis.dev${isStatic ? STATIC_SUFFIX : ''}`;
+}
+
+function createObject(
+  kind: PolicyObject['kind'],
+  name: string,
+  description: string,
+  spec: PolicyObject['spec'],
+): PolicyObject {
+  const metadata = { name, labels: POLICY_LABELS, annotations: { 'kubernetes.io/description': description } };
+  return { apiVersion: 'admissionregistration.k8s.io/v1', kind, metadata, spec };
+}
+
+interface Rule {
+  readonly apiGroups: readonly string[];
+  readonly apiVersions: readonly string[];
+  readonly operations: readonly string[];
+  readonly resources: readonly string[];
+}
+
+function createRule(apiVersion: string, resources: readonly string[]): Rule {
+  const [version = '', group = ''] = apiVersion.split('/').toReversed();
+  return { apiGroups: [group], apiVersions: [version], operations: ['CREATE', 'UPDATE'], resources };
+}
+
+const POD_RULE = createRule('v1', ['pods', 'pods/ephemeralcontainers', 'pods/resize']);
+
+const WORKLOADS = Object.entries(RESOURCES).filter(([, { podTemplate }]) => podTemplate !== undefined);
+
+const WORKLOAD_RULES: readonly Rule[] = [
+  ...Map.groupBy(WORKLOADS, ([, { group, version }]) => (group === '' ? version : `${group}/${version}`)),
+].map(([apiVersion, entries]) =>
+  createRule(
+    apiVersion,
+    entries.map(([, { resource }]) => resource),
+  ),
+);
+
+const IS_POD = 'request.resource.resource == "pods"';
+
+/** The pod, or the pod template of a workload; empty in a ReplicationController without a template. */
+const POD_OR_TEMPLATE = [
+  `${IS_POD} ? dyn(object) : `,
+  ...[...Map.groupBy(WORKLOADS, ([, { podTemplate = [] }]) => podTemplate.join('.?'))]
+    .toSorted(([, a], [, b]) => a.length - b.length)
+    .map(([path, kinds], index, all) => {
+      const template = `dyn(object).?${path}.orValue({})`;
+      return index === all.length - 1
+        ? template
+        : `request.resource.resource in ${celList(kinds.map(([, { resource }]) => resource))} ? ${template} : `;
+    }),
+].join('');
+
+/**
+ * The updates of pods that are evaluated: those that add containers or change images. The subresource `resize` and
+ * updates of metadata pass.
+ */
+const SIGNIFICANT_UPDATES = {
+  name: 'significant-updates',
+  expression: [
+    'request.operation != "UPDATE"',
+    `!(${IS_POD})`,
+    ...['containers', 'initContainers'].map((list) => {
+      const images = (pod: string): string => `dyn(${pod}).spec.?${list}.orValue([]).map(c, c.?image.orValue(""))`;
+      return `${images('object')} != ${images('oldObject')}`;
+    }),
+    '!dyn(object).spec.?ephemeralContainers.orValue([]).all(c, dyn(oldObject).spec.?ephemeralContainers.orValue([]).exists(old, old.name == c.name && old.?image.orValue("") == c.?image.orValue("")))',
+  ].join(' || '),
+};
+
+function exceptUsers(usernames: readonly string[]) {
+  if (usernames.length === 0) return [];
+  return [{ name: 'exempt-users', expression: `!(request.userInfo.username in ${celList(usernames)})` }];
+}
+
+function isExemptRuntimeClass(names: readonly string[]): string {
+  return `variables.spec.?runtimeClassName.orValue("") in ${celList(names)}`;
+}
+
+/** A requirement of a LabelSelector. */
+interface Requirement {
+  readonly key: string;
+  readonly operator: 'In' | 'NotIn' | 'Exists' | 'DoesNotExist';
+  readonly values?: readonly string[];
+}
+
+function exclude(key: string, values: readonly string[]): readonly Requirement[] {
+  return values.length === 0 ? [] : [{ key, operator: 'NotIn', values }];
+}
+
+function namespaceSelector(matchExpressions: readonly Requirement[]) {
+  return matchExpressions.length === 0 ? {} : { namespaceSelector: { matchExpressions } };
+}
+
+interface NamespaceSelection {
+  /** The suffix of the name of the binding. */
+  readonly suffix: '' | '-unlabeled';
+  readonly selector: readonly Requirement[];
+}
+
+/** The namespaces whose policy has a level: those with the label, and those without it whose default is the level. */
+function selectNamespaces({ settings }: Context, mode: BlockingMode, level: Level): NamespaceSelection[] {
+  const { defaults } = settings.podSecurity;
+  const key = LABELS[mode].level;
+  const others = LEVELS.filter((one) => one !== level);
+  // An invalid label means restricted in mode enforce.
+  const takesInvalid = mode === 'enforce' && level === 'restricted';
+  const labelled: Requirement[] = takesInvalid
+    ? [{ key, operator: 'Exists' }, ...exclude(key, others)]
+    : [{ key, operator: 'In', values: [level] }];
+  const unlabelled: Requirement[] = [{ key, operator: 'DoesNotExist' }];
+  const selections: NamespaceSelection[] = [{ suffix: '', selector: labelled }];
+  const fallback = defaults[mode].level;
+  if (mode === 'enforce') {
+    if (fallback === level) selections.push({ suffix: '-unlabeled', selector: unlabelled });
+    return selections;
+  }
+  // Without a warn label, warn is at least as strict as a valid enforce label.
+  const stricter = LEVELS.filter((one) => isStricter(one, fallback));
+  if (fallback === level) {
+    selections.push({ suffix: '-unlabeled', selector: [...unlabelled, ...exclude(LABELS.enforce.level, stricter)] });
+  } else if (stricter.includes(level)) {
+    const raised: Requirement = { key: LABELS.enforce.level, operator: 'In', values: [level] };
+    selections.push({ suffix: '-unlabeled', selector: [...unlabelled, raised] });
+  }
+  return selections;
+}
+
+const LABELS_VARIABLE = { name: 'labels', expression: 'namespaceObject.metadata.?labels.orValue({})' };
+
+function label(key: string, fallback: string): string {
+  return `variables.labels[?${celString(key)}].orValue(${celString(fallback)})`;
+}
+
+const IS_LEVEL = celList(LEVELS);
+
+/** A bool: true if a string is a version of the labels. The number fits a 64-bit signed integer. */
+function isVersion(text: string): string {
+  return `(${text} == "latest" || ${text}.matches("^v1[.](0|[1-9][0-9]{0,18})$") && (size(${text}) < 22 || ${text}.substring(3) <= "9223372036854775807"))`;
+}
+
+/** A version of a label, and `latest` for an invalid one. */
+function versionVariables(name: string, expression: string): CelVariable[] {
+  return [
+    { name: `${name}Label`, expression },
+    { name, expression: `${isVersion(`variables.${name}Label`)} ? variables.${name}Label : "latest"` },
+  ];
+}
+
+/** The policy of mode enforce. */
+function enforceVariables({ settings }: Context): CelVariable[] {
+  const { enforce } = settings.podSecurity.defaults;
+  return [
+    { name: 'enforceLabel', expression: label(POD_SECURITY_LABELS.enforce, enforce.level) },
+    {
+      name: 'enforceLevel',
+      expression: `variables.enforceLabel in ${IS_LEVEL} ? variables.enforceLabel : "restricted"`,
+    },
+    ...versionVariables('enforceVersion', label(POD_SECURITY_LABELS.enforceVersion, enforce.version)),
+    { name: 'enforcePolicy', expression: 'variables.enforceLevel + ":" + variables.enforceVersion' },
+  ];
+}
+
+/** The version of a mode in a namespace with a level in that mode. */
+function modeVariables(context: Context, mode: BlockingMode, level: Level): CelVariable[] {
+  const { defaults } = context.settings.podSecurity;
+  const own = label(LABELS[mode].version, defaults[mode].version);
+  if (mode === 'enforce') return [LABELS_VARIABLE, ...versionVariables('version', own)];
+  const isRaised = `!(${celString(LABELS.warn.level)} in variables.labels) && !(${celString(LABELS.warn.version)} in variables.labels)`;
+  const version = isStricter(level, defaults.warn.level) ? `${isRaised} ? variables.enforceVersion : ${own}` : own;
+  return [LABELS_VARIABLE, ...enforceVariables(context), ...versionVariables('version', version)];
+}
+
+const ENFORCE_POLICY = '(variables.isPrivileged ? "privileged:latest" : variables.enforcePolicy)';
+
+/** The policies of modes enforce and audit, and the errors of all labels. */
+function auditVariables(context: Context): CelVariable[] {
+  const { audit, warn } = context.settings.podSecurity.defaults;
+  const errors = Object.values(POD_SECURITY_LABELS).map((key) => {
+    const isLevelLabel = !key.endsWith('-version');
+    const value = `variables.labels[${celString(key)}]`;
+    const isValid = isLevelLabel ? `${value} in ${IS_LEVEL}` : isVersion(value);
+    const rule = isLevelLabel ? LEVEL_RULE : VERSION_RULE;
+    const prefix = `metadata.labels[${key}]: Invalid value: "`;
+    return `!(${celString(key)} in variables.labels) || ${isValid} ? "" : ${celString(prefix)} + ${value} + ${celString(`": ${rule}`)}`;
+  });
+  return [
+    LABELS_VARIABLE,
+    ...enforceVariables(context),
+    { name: 'auditLabel', expression: label(POD_SECURITY_LABELS.audit, audit.level) },
+    { name: 'level', expression: `variables.auditLabel in ${IS_LEVEL} ? variables.auditLabel : "privileged"` },
+    ...versionVariables('version', label(POD_SECURITY_LABELS.auditVersion, audit.version)),
+    { name: 'errors', expression: `[${errors.join(', ')}].filter(error, error != "")` },
+    {
+      name: 'error',
+      expression:
+        'size(variables.errors) == 0 ? "" : "Failed to parse policy: " + (size(variables.errors) == 1 ? variables.errors[0] : "[" + variables.errors.join(", ") + "]")',
+    },
+    {
+      name: 'isPrivileged',
+      expression: `[variables.enforceLevel, variables.level, ${label(POD_SECURITY_LABELS.warn, warn.level)}].all(level, level == "privileged") && variables.error == ""`,
+    },
+  ];
+}
+
+interface Evaluation {
+  readonly variables: readonly CelVariable[];
+  /** A string such as `restricted:latest`. */
+  readonly policy: string;
+  readonly violations: string;
+}
+
+/** The variables of a policy up to `variables.passes`. The levels are those of `variables.level` if there are several. */
+function evaluation(
+  { settings, options }: Context,
+  levels: readonly Level[],
+  { resolution, pod }: { readonly resolution: readonly CelVariable[]; readonly pod: string },
+): Evaluation {
+  const { fixed, kubernetesMinor } = options;
+  const emulationVersion = settings.emulationVersion ?? (`v1.${kubernetesMinor}` as const);
+  const scope: CelScope = {
+    levels,
+    version: fixed?.version,
+    emulationVersion,
+    hasListFunctions: kubernetesMinor >= LIST_FUNCTIONS_MINOR,
+  };
+  const checks = buildCelChecks(scope);
+  const minor = `variables.version == "latest" ? ${latestMinor(scope)} : int(variables.version.substring(3))`;
+  const [level = ''] = levels;
+  const prefix = levels.length === 1 ? celString(`${level}:`) : 'variables.level + ":"';
+  return {
+    variables: [
+      ...resolution,
+      ...(fixed === undefined ? [{ name: 'minor', expression: minor }] : []),
+      { name: 'pod', expression: pod },
+      ...checks.variables,
+      { name: 'isSmall', expression: `size(variables.containers) <= ${MAX_POLICY_CONTAINERS}` },
+      { name: 'passes', expression: `variables.isSmall && ${checks.passes}` },
+    ],
+    policy: fixed === undefined ? `${prefix} + variables.version` : celString(`${level}:${fixed.version}`),
+    violations: `(variables.isSmall ? ${checks.violations} : "too many containers (policies in the API server evaluate at most ${MAX_POLICY_CONTAINERS})")`,
+  };
+}

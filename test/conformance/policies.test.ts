@@ -1,0 +1,198 @@
+/**
+ * The recorded verdicts and texts of Pod Security, evaluated by the generated policies. `PORTCULLIS_ALL_POLICY_CASES=1`
+ * evaluates all cases instead of a sample (`npm run test:policies`).
+ */
+import assert from 'node:assert/strict';
+import { globSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { after, test } from 'node:test';
+import { parse } from 'yaml';
+import { POD_SECURITY_LABELS } from '../../src/kube/well-known.ts';
+import { generatePolicies, type PolicyOptions } from '../../src/policy/psa/admission-policies.ts';
+import { createPodSecurity, DEFAULT_CONFIGURATION } from '../../src/policy/psa/configuration.ts';
+import { buildCelChecks } from '../../src/policy/pss/cel-policy.ts';
+import { checks, evaluatePod, newestVersion, type Level, type Version } from '../../src/policy/pss/index.ts';
+import { asStored, compilePolicy, compileVariables } from '../support/cel.ts';
+import { readLines, skip } from '../support/conformance/cases.ts';
+
+const ALL = process.env['PORTCULLIS_ALL_POLICY_CASES'] !== undefined;
+
+/** A sample takes one of this number of lines. */
+const SAMPLE = 20;
+
+type PolicyLevel = Exclude<Level, 'privileged'>;
+
+/** The policies of mode enforce, by labels or fixed. */
+function enforcePolicies(options: Partial<PolicyOptions>): ReadonlyMap<Level, ReturnType<typeof compilePolicy>> {
+  const generated = generatePolicies(
+    { podSecurity: createPodSecurity(DEFAULT_CONFIGURATION), emulationVersion: newestVersion },
+    { modes: ['enforce'], kubernetesMinor: 37, isStatic: false, ...options },
+  );
+  const find = (level: Level) => {
+    const name = `enforce-${level}.psa.portcullis.dev`;
+    const policy = generated.find(({ kind, metadata }) => !kind.endsWith('Binding') && metadata.name === name);
+    return policy ? [[level, compilePolicy(policy, (options.kubernetesMinor ?? 37) >= 35)] as const] : [];
+  };
+  return new Map([...find('baseline'), ...find('restricted')]);
+}
+
+const byLabels = enforcePolicies({});
+const onOldServers = enforcePolicies({ kubernetesMinor: 30 });
+
+interface Expectation {
+  readonly level: Level;
+  readonly version: Version;
+  /** The reasons with their details; empty if the pod passes. */
+  readonly text: string;
+}
+
+const fixedPolicies = new Map<string, ReturnType<typeof compilePolicy>>();
+
+const counts = { verdicts: 0, texts: 0 };
+
+/** Compares the message of the policies with the recorded text; old API servers have the same verdict. */
+function verify(pod: unknown, { level, version, text }: Expectation, name: string): void {
+  const request = { object: pod, labels: { [POD_SECURITY_LABELS.enforceVersion]: version } };
+  const expected = text === '' ? undefined : `violates PodSecurity "${level}:${version}": ${text}`;
+  assert.equal(byLabels.get(level)?.(request).message, expected, name);
+  if (counts.verdicts % SAMPLE === 0) {
+    assert.equal(onOldServers.get(level)?.(request).message === undefined, text === '', `${name}, on old API servers`);
+    const key = `${level}:${version}`;
+    const fixed = fixedPolicies.get(key) ?? enforcePolicies({ fixed: { level, version } }).get(level);
+    if (fixed) fixedPolicies.set(key, fixed);
+    assert.equal(fixed?.({ object: pod }).message, expected, `${name}, fixed`);
+  }
+  counts.verdicts++;
+  if (text !== '') counts.texts++;
+}
+
+const FIXTURES = join(import.meta.dirname, '../fixtures');
+
+function readFixture(file: string): unknown {
+  return parse(readFileSync(join(FIXTURES, file), 'utf8'));
+}
+
+test('the pods of test/fixtures/pss', () => {
+  const files = globSync('pss/**/*.yaml', { cwd: FIXTURES });
+  assert.ok(files.length > 80);
+  for (const file of files) {
+    const [, level, version, verdict] = file.split('/') as [string, PolicyLevel, Version, string];
+    const pod = readFixture(file) as object;
+    const { detail: text } = evaluatePod(pod, { level, version });
+    assert.equal(text === '', verdict === 'pass', file);
+    verify(pod, { level, version, text }, file);
+  }
+});
+
+/** The variables of the checks of a level, for the version of the request. */
+const compiledChecks = new Map(
+  (['baseline', 'restricted'] as const).map((level) => {
+    const { variables } = buildCelChecks({ levels: [level], hasListFunctions: true });
+    const inputs = [
+      { name: 'pod', expression: 'dyn(object)' },
+      { name: 'minor', expression: 'request.minor' },
+    ];
+    return [level, compileVariables([...inputs, ...variables])] as const;
+  }),
+);
+
+/** Compares the verdict and the text of one check. */
+function verifyCheck(id: string, pod: unknown, { version, text }: Omit<Expectation, 'level'>, name: string): void {
+  const level = checks.find((check) => check.id === id)?.level ?? 'restricted';
+  const minor = Number((version === 'latest' ? newestVersion : version).slice('v1.'.length));
+  const run = compiledChecks.get(level)?.({ object: asStored(pod), request: { minor } });
+  const results = [run?.(`variables.${id}`), run?.(`variables.${id}Text`)];
+  assert.deepEqual(results, [text === '', text], `${id} ${version}: ${name}`);
+  counts.verdicts++;
+  if (text !== '') counts.texts++;
+}
+
+interface CheckFixture {
+  readonly name: string;
+  readonly version?: Version;
+  readonly pod: unknown;
+  readonly expected: string;
+}
+
+for (const { id } of checks) {
+  test(`the pods of test/fixtures/pss-checks/${id}.yaml`, () => {
+    for (const { name, version = 'latest', pod, expected } of readFixture(`pss-checks/${id}.yaml`) as CheckFixture[]) {
+      verifyCheck(id, pod, { version, text: expected }, name);
+    }
+  });
+}
+
+/** One test for the lines of a file, or for a sample of them. */
+function testSample<T>(file: string, compare: (given: T) => void): void {
+  test(file, { skip }, () => {
+    for (const [index, line] of readLines<T>(file).entries()) if (ALL || index % SAMPLE === 0) compare(line);
+  });
+}
+
+interface PodCase {
+  readonly level: Level;
+  readonly version: Version;
+  readonly expect: 'pass' | 'fail';
+  readonly name: string;
+  readonly reasons?: readonly string[];
+  readonly details?: readonly string[];
+  readonly defaulting?: readonly string[];
+  readonly pod: { readonly spec?: { readonly volumes?: readonly object[] } };
+}
+
+testSample<PodCase>('pss/pods.ndjson', ({ level, version, name, reasons = [], details = [], defaulting, pod }) => {
+  const text = reasons.map((reason, index) => (details[index] ? `${reason} (${details[index]})` : reason)).join(', ');
+  // API servers give volumes without a source an emptyDir.
+  const volumes = pod.spec?.volumes?.map((volume) => ({
+    ...(Object.keys(volume).length < 2 && { emptyDir: {} }),
+    ...volume,
+  }));
+  const object = defaulting && volumes ? { ...pod, spec: { ...pod.spec, volumes } } : pod;
+  verify(object, { level, version, text }, `${level}:${version} ${name}`);
+});
+
+interface CheckCase {
+  readonly check: string;
+  readonly case: string;
+  readonly version: Version;
+  readonly pod: unknown;
+  readonly reason: string;
+  readonly detail: string;
+}
+
+testSample<CheckCase>('pss/checks.ndjson', ({ check, case: name, version, pod, reason, detail }) => {
+  verifyCheck(check, pod, { version, text: detail === '' ? reason : `${reason} (${detail})` }, name);
+});
+
+interface AggregateCase {
+  readonly level: Level;
+  readonly version: Version;
+  readonly case: string;
+  readonly emulationVersion?: Version;
+  readonly pod: unknown;
+  readonly message: string;
+}
+
+testSample<AggregateCase>('pss/aggregate.ndjson', ({ level, version, case: name, emulationVersion, pod, message }) => {
+  if (level !== 'privileged' && emulationVersion === undefined) verify(pod, { level, version, text: message }, name);
+});
+
+interface RandomCase {
+  readonly id: string;
+  readonly pod: unknown;
+  readonly expect: readonly {
+    readonly level: Level;
+    readonly versions: readonly Version[];
+    readonly detail?: string;
+  }[];
+}
+
+testSample<RandomCase>('random/pss-random.ndjson.gz', ({ id, pod, expect }) => {
+  for (const { level, versions, detail: text = '' } of expect) {
+    for (const version of versions) verify(pod, { level, version, text }, `${id} ${level}:${version}`);
+  }
+});
+
+after(() => {
+  if (ALL) console.log(`${counts.verdicts} verdicts and ${counts.texts} texts are equal`);
+});

@@ -1,0 +1,290 @@
+/** The generated policies answer requests as the reviews of the webhook do. */
+import assert from 'node:assert/strict';
+import { describe, test } from 'node:test';
+import fc from 'fast-check';
+import {
+  generatePolicies,
+  MAX_POLICY_CONTAINERS,
+  type PolicyOptions,
+} from '../../../src/policy/psa/admission-policies.ts';
+import {
+  createPodSecurity,
+  DEFAULT_CONFIGURATION,
+  type PodSecurityConfiguration,
+} from '../../../src/policy/psa/configuration.ts';
+import { MODES } from '../../../src/policy/psa/policy.ts';
+import { createPolicyAdmission, type Admission } from '../../support/cel.ts';
+import {
+  compliantPod,
+  deploymentRequest,
+  hostNetworkPod,
+  namespaceWith,
+  PLAIN_DETAILS,
+  plainPod,
+  podRequest,
+  review,
+  type Labels,
+} from '../../support/pod-security.ts';
+import { pods } from '../pss/arbitrary.ts';
+
+const OPTIONS: PolicyOptions = { modes: MODES, kubernetesMinor: 37, isStatic: false };
+
+interface Configuration {
+  readonly defaults?: Partial<PodSecurityConfiguration['defaults']>;
+  readonly exemptions?: Partial<PodSecurityConfiguration['exemptions']>;
+}
+
+function generate({ defaults, exemptions }: Configuration = {}, options: Partial<PolicyOptions> = {}) {
+  const podSecurity = createPodSecurity({
+    defaults: { ...DEFAULT_CONFIGURATION.defaults, ...defaults },
+    exemptions: { ...DEFAULT_CONFIGURATION.exemptions, ...exemptions },
+  });
+  return generatePolicies({ podSecurity }, { ...OPTIONS, ...options });
+}
+
+type Request = ReturnType<typeof podRequest>;
+
+/** Admits a request in the namespace `ns` with labels without their domain. */
+function admit(
+  policies: ReturnType<typeof createPolicyAdmission>,
+  { object, oldObject, ...request }: Request,
+  labels: Labels,
+) {
+  return policies({ object, oldObject, labels: namespaceWith(labels).metadata?.labels ?? {}, request: { ...request } });
+}
+
+/** The denial, the warnings and the audit annotations. An API server adds a prefix to the texts. */
+function describeAdmission({ messages, annotations }: Admission) {
+  const [denial] = messages.Deny;
+  return { denial, warnings: denial === undefined ? messages.Warn : [], annotations };
+}
+
+/** The same of the webhook. */
+function describeReview(given: Configuration, request: Request, labels: Labels) {
+  const { decision } = review({ ...given, request, labels });
+  const { auditAnnotations = {}, warnings = [] } = decision;
+  const denial = decision.allowed ? undefined : decision.status.message?.replace(/^.* is forbidden: /, '');
+  return { denial, warnings, annotations: auditAnnotations };
+}
+
+const DEFAULTS: readonly NonNullable<Configuration['defaults']>[] = [
+  {},
+  { enforce: 'baseline', 'enforce-version': 'v1.20', warn: 'restricted', audit: 'baseline', 'audit-version': 'v1.34' },
+  { enforce: 'restricted', warn: 'baseline', 'warn-version': 'v1.36', audit: 'restricted' },
+];
+
+const level = fc.constantFrom('privileged', 'baseline', 'restricted', 'restricted', 'Baseline', '');
+const version = fc.constantFrom(
+  'latest',
+  'v1.0',
+  'v1.18',
+  'v1.24',
+  'v1.34',
+  'v1.37',
+  'v1.999',
+  'v1.05',
+  'v1.9223372036854775807',
+  'v1.9223372036854775808',
+  '1.30',
+  '',
+);
+const labels = fc.record(
+  {
+    enforce: level,
+    'enforce-version': version,
+    audit: level,
+    'audit-version': version,
+    warn: level,
+    'warn-version': version,
+  },
+  { requiredKeys: [] },
+);
+
+for (const defaults of DEFAULTS) {
+  test(`pods and workloads of arbitrary namespaces with the defaults ${JSON.stringify(defaults)}`, () => {
+    const given = {
+      defaults,
+      exemptions: { usernames: ['root'], namespaces: ['kube-system'], runtimeClasses: ['kata'] },
+    };
+    const policies = createPolicyAdmission(generate(given));
+    const scene = fc.record({
+      labels,
+      pod: fc.oneof(
+        pods(),
+        fc.constantFrom(
+          compliantPod(),
+          plainPod(),
+          hostNetworkPod(),
+          compliantPod({ runtimeClassName: 'kata', hostPID: true }),
+        ),
+      ),
+      isWorkload: fc.boolean(),
+      username: fc.constantFrom('alice', 'alice', 'alice', 'root'),
+      namespace: fc.constantFrom('ns', 'ns', 'ns', 'kube-system'),
+    });
+    const seen = { denials: 0, warnings: 0, exemptions: 0, errors: 0 };
+    fc.assert(
+      fc.property(scene, ({ labels: own, pod, isWorkload, username, namespace }) => {
+        const change = { userInfo: { username }, namespace };
+        const request = isWorkload
+          ? deploymentRequest({ apiVersion: 'apps/v1', kind: 'Deployment', spec: { template: pod } }, change)
+          : podRequest({ apiVersion: 'v1', kind: 'Pod', ...pod }, change);
+        const expected = describeReview(given, request, own);
+        const actual = describeAdmission(admit(policies, request, own));
+        if (expected.denial !== undefined) seen.denials++;
+        if (expected.warnings.length > 0) seen.warnings++;
+        if (expected.annotations['exempt'] !== undefined) seen.exemptions++;
+        if (expected.annotations['error'] !== undefined) seen.errors++;
+        // The policy publishes this exemption of a workload also where nothing is evaluated.
+        const isExempt = isWorkload && actual.annotations['exempt'] === 'runtimeClass';
+        assert.deepEqual(
+          isExempt ? { ...actual, annotations: {} } : actual,
+          isExempt ? { ...expected, annotations: {} } : expected,
+        );
+      }),
+      { numRuns: 400, seed: 1 },
+    );
+    for (const [name, count] of Object.entries(seen)) assert.ok(count >= 20, `${name}: ${count}`);
+  });
+}
+
+const RESTRICTED: Labels = { enforce: 'restricted' };
+const DENIAL = `violates PodSecurity "restricted:latest": ${PLAIN_DETAILS}`;
+const WARNING = `would violate PodSecurity "restricted:latest": ${PLAIN_DETAILS}`;
+
+function update(change: object, subResource = ''): Request {
+  const oldObject = plainPod();
+  const object = {
+    ...oldObject,
+    ...change,
+    spec: { ...oldObject.spec, ...('spec' in change ? (change.spec as object) : {}) },
+  };
+  return podRequest(object, { operation: 'UPDATE', oldObject, subResource });
+}
+
+const EPHEMERAL = { name: 'debug', image: 'i:1' };
+
+/** Updates of a pod that violates level restricted, and the denial. */
+const UPDATES: readonly (readonly [name: string, request: Request, denial: string | undefined])[] = [
+  ['metadata', update({ metadata: { name: 'p', labels: { a: 'b' } } }), undefined],
+  ['a renamed container', update({ spec: { containers: [{ name: 'd', image: 'i:1' }] } }), undefined],
+  ['a resize', update({ spec: { containers: [{ name: 'c', image: 'i:1', resources: {} }] } }, 'resize'), undefined],
+  ['another image', update({ spec: { containers: [{ name: 'c', image: 'i:2' }] } }), DENIAL],
+  ['another number of containers', update({ spec: { containers: [] } }), ''],
+  [
+    'an init container',
+    update({ spec: { initContainers: [{ name: 'c', image: 'i:1' }] } }),
+    DENIAL.replaceAll('container "c"', 'containers "c", "c"'),
+  ],
+  [
+    'an ephemeral container',
+    update({ spec: { ephemeralContainers: [EPHEMERAL] } }, 'ephemeralcontainers'),
+    DENIAL.replaceAll('container "c"', 'containers "c", "debug"'),
+  ],
+];
+
+describe('an update is evaluated if it adds containers or changes images', () => {
+  const policies = createPolicyAdmission(generate());
+  for (const [name, request, denial] of UPDATES) {
+    test(name, () => {
+      const { denial: actual } = describeAdmission(admit(policies, request, RESTRICTED));
+      assert.equal(actual, denial === '' ? undefined : denial);
+      assert.equal(actual, describeReview({}, request, RESTRICTED).denial);
+    });
+  }
+});
+
+describe('all kinds with a pod template get warnings', () => {
+  const policies = createPolicyAdmission(generate());
+  const template = plainPod();
+  const kinds = {
+    podtemplates: { template },
+    replicationcontrollers: { spec: { template } },
+    replicasets: { spec: { template } },
+    deployments: { spec: { template } },
+    statefulsets: { spec: { template } },
+    daemonsets: { spec: { template } },
+    jobs: { spec: { template } },
+    cronjobs: { spec: { jobTemplate: { spec: { template } } } },
+  };
+  const groups: Readonly<Record<string, string>> = {
+    podtemplates: '',
+    replicationcontrollers: '',
+    jobs: 'batch',
+    cronjobs: 'batch',
+  };
+  for (const [resource, object] of Object.entries(kinds)) {
+    test(resource, () => {
+      const change = { resource: { group: groups[resource] ?? 'apps', version: 'v1', resource } };
+      const create = deploymentRequest(object, change);
+      assert.deepEqual(describeAdmission(admit(policies, create, RESTRICTED)).warnings, [WARNING]);
+      const scale = { ...create, subResource: 'scale' };
+      assert.deepEqual(describeAdmission(admit(policies, scale, RESTRICTED)).warnings, []);
+    });
+  }
+  test('a ReplicationController without a template has none', () => {
+    const change = { resource: { group: '', version: 'v1', resource: 'replicationcontrollers' } };
+    const { messages } = admit(policies, deploymentRequest({ spec: {} }, change), RESTRICTED);
+    assert.deepEqual(messages.Warn, []);
+  });
+});
+
+test('pods with too many containers are denied without an evaluation', () => {
+  const policies = createPolicyAdmission(generate());
+  const [container] = compliantPod().spec?.containers ?? [];
+  const pod = (count: number) =>
+    podRequest(compliantPod({ containers: Array.from({ length: count }, () => container) }));
+  const denial =
+    'violates PodSecurity "restricted:latest": too many containers (policies in the API server evaluate at most 1000)';
+  assert.equal(describeAdmission(admit(policies, pod(MAX_POLICY_CONTAINERS), RESTRICTED)).denial, undefined);
+  assert.equal(describeAdmission(admit(policies, pod(MAX_POLICY_CONTAINERS + 1), RESTRICTED)).denial, denial);
+});
+
+test('a fixed policy ignores labels, and respects exemptions', () => {
+  const fixed = { level: 'baseline', version: 'v1.30' } as const;
+  const exemptions = { usernames: ['root'], namespaces: ['kube-system'], runtimeClasses: ['kata'] };
+  const policies = createPolicyAdmission(generate({ exemptions }, { fixed }));
+  const text = 'PodSecurity "baseline:v1.30": host namespaces (hostNetwork=true)';
+  const labels = { enforce: 'privileged', 'enforce-version': 'x' };
+  const deny = (request: Request) => describeAdmission(admit(policies, request, labels));
+  assert.deepEqual(deny(podRequest(hostNetworkPod())), {
+    denial: `violates ${text}`,
+    warnings: [],
+    annotations: { 'enforce-policy': 'baseline:v1.30', 'audit-violations': `would violate ${text}` },
+  });
+  const deployment = deploymentRequest({ spec: { template: hostNetworkPod() } });
+  assert.deepEqual(deny(deployment).warnings, [`would violate ${text}`]);
+  assert.equal(deny(podRequest(plainPod())).denial, undefined);
+  const exempt: readonly (readonly [string, Request])[] = [
+    ['user', podRequest(hostNetworkPod(), { userInfo: { username: 'root' } })],
+    ['namespace', podRequest(hostNetworkPod(), { namespace: 'kube-system' })],
+    ['runtimeClass', podRequest(compliantPod({ hostNetwork: true, runtimeClassName: 'kata' }))],
+  ];
+  for (const [reason, request] of exempt) {
+    assert.deepEqual(deny(request), { denial: undefined, warnings: [], annotations: { exempt: reason } });
+  }
+});
+
+test('names of static policies have the suffix that API servers require', () => {
+  for (const fixed of [undefined, { level: 'restricted', version: 'latest' } as const]) {
+    for (const { metadata, spec } of generate({ defaults: { enforce: 'baseline' } }, { fixed, isStatic: true })) {
+      assert.match(metadata.name, /\.static\.k8s\.io$/);
+      assert.match(String(spec['policyName'] ?? metadata.name), /\.static\.k8s\.io$/);
+    }
+  }
+});
+
+test('expressions are within the limits of the API server', () => {
+  for (const kubernetesMinor of [30, 37]) {
+    for (const { kind, metadata, spec } of generate({}, { kubernetesMinor })) {
+      const size = JSON.stringify(spec).length;
+      assert.ok(size < (kind.endsWith('Binding') ? 1_000 : 40_000), `${metadata.name}: ${size}`);
+      const { validations = [], auditAnnotations = [] } = spec as Readonly<Record<string, Record<string, string>[]>>;
+      for (const { messageExpression = '', valueExpression = '' } of [...validations, ...auditAnnotations]) {
+        assert.ok(messageExpression.length + valueExpression.length <= 5 * 1024);
+      }
+      const text = JSON.stringify(spec);
+      assert.equal(/\.(?:flatten|distinct|sort)\(\)/.test(text), kubernetesMinor >= 35 && !kind.endsWith('Binding'));
+    }
+  }
+});

@@ -1,0 +1,215 @@
+/** Evaluates generated ValidatingAdmissionPolicies without an API server. */
+import { Environment } from '@marcbachmann/cel-js';
+import { matchesLabelSelector } from '../../src/kube/label-selector.ts';
+import { compareBytes, quote } from '../../src/kube/text.ts';
+import { isObject, type JsonObject } from '../../src/kube/types.ts';
+import { NAMESPACE_NAME_LABEL } from '../../src/kube/well-known.ts';
+import type { PolicyObject } from '../../src/policy/psa/admission-policies.ts';
+import type { CelVariable } from '../../src/policy/pss/cel-policy.ts';
+
+type Program = (values: Readonly<Record<string, unknown>>) => unknown;
+
+const INPUTS = ['object', 'oldObject', 'request', 'namespaceObject', 'variables'];
+
+/** CEL with the functions that API servers add to it; `withListFunctions` adds those of Kubernetes 1.34. */
+function createEnvironment(withListFunctions: boolean): Environment {
+  const environment = new Environment({ enableOptionalTypes: true, homogeneousAggregateLiterals: false });
+  class Strings {}
+  environment.registerType('Strings', Strings);
+  environment.registerConstant('strings', 'Strings', new Strings());
+  environment.registerFunction('Strings.quote(string): string', (_: Strings, text: string) => quote(text));
+  if (withListFunctions) {
+    environment.registerFunction('list.flatten(): list', (items: unknown[]) => items.flat());
+    environment.registerFunction('list.distinct(): list', (items: unknown[]) => [...new Set(items)]);
+    environment.registerFunction('list.sort(): list', (items: string[]) => items.toSorted(compareBytes));
+  }
+  for (const name of INPUTS) environment.registerVariable(name, 'dyn');
+  return environment;
+}
+
+const programs = new Map<string, Program>();
+const environments = { true: createEnvironment(true), false: createEnvironment(false) };
+
+function compile(expression: string, withListFunctions: boolean): Program {
+  const key = `${withListFunctions} ${expression}`;
+  const known = programs.get(key);
+  if (known) return known;
+  const environment = environments[`${withListFunctions}`];
+  const { valid, error } = environment.check(expression);
+  if (!valid) throw new Error(`${expression}: ${String(error)}`);
+  const program = environment.parse(expression) as Program;
+  programs.set(key, program);
+  return program;
+}
+
+/** The input of expressions, as CEL values. */
+type Values = Readonly<Record<string, unknown>>;
+
+/** Variables that are evaluated once, when they are read, as by API servers. The interpreter accepts no subclass of Map. */
+function createVariables(expressions: ReadonlyMap<string, Program>, values: Values): Map<string, unknown> {
+  const results = new Map<string, unknown>();
+  const variables = new Map<string, unknown>();
+  variables.get = (name) => {
+    if (!results.has(name)) {
+      const program = expressions.get(name);
+      if (!program) throw new Error(`no variable ${name}`);
+      results.set(name, program({ ...values, variables }));
+    }
+    return results.get(name);
+  };
+  return variables;
+}
+
+/** Compiles variables; the result evaluates expressions that read them. */
+export function compileVariables(variables: readonly CelVariable[], withListFunctions = true) {
+  const compiled = new Map(
+    variables.map(({ name, expression }) => [name, compile(expression, withListFunctions)] as const),
+  );
+  return (input: Readonly<Record<string, unknown>>) => {
+    const values = Object.fromEntries(Object.entries(input).map(([name, value]) => [name, toCelValue(value)]));
+    const all = { ...values, variables: createVariables(compiled, values) };
+    return (expression: string): unknown => compile(expression, withListFunctions)(all);
+  };
+}
+
+/** A request for a policy. Missing members of `request` are those of the creation of a pod by alice. */
+export interface PolicyRequest {
+  readonly object: unknown;
+  readonly oldObject?: unknown;
+  /** The labels of the namespace. */
+  readonly labels?: Readonly<Record<string, unknown>>;
+  readonly request?: JsonObject;
+}
+
+/** The effects of a policy on a request: the message of its validation, and its audit annotations. */
+export interface PolicyAnswer {
+  readonly message?: string;
+  readonly annotations: Readonly<Record<string, string>>;
+}
+
+interface PolicySpec {
+  readonly matchConstraints: Matching & {
+    readonly resourceRules: readonly Readonly<Record<'apiGroups' | 'operations' | 'resources', readonly string[]>>[];
+  };
+  readonly variables: readonly CelVariable[];
+  readonly matchConditions: readonly { readonly expression: string }[];
+  readonly validations?: readonly { readonly expression: string; readonly messageExpression: string }[];
+  readonly auditAnnotations?: readonly { readonly key: string; readonly valueExpression: string }[];
+}
+
+interface Matching {
+  readonly namespaceSelector?: unknown;
+}
+
+interface BindingSpec {
+  readonly policyName: string;
+  readonly validationActions: readonly string[];
+  readonly matchResources?: Matching;
+}
+
+const CREATION = {
+  operation: 'CREATE',
+  namespace: 'ns',
+  subResource: '',
+  userInfo: { username: 'alice' },
+  resource: { group: '', version: 'v1', resource: 'pods' },
+};
+
+/** Compiles a policy. The result does not read the constraints of the policy and its bindings. */
+export function compilePolicy({ spec }: PolicyObject, withListFunctions = true) {
+  const { variables, matchConditions, validations = [], auditAnnotations = [] } = spec as unknown as PolicySpec;
+  const evaluate = compileVariables(variables, withListFunctions);
+  return ({ object, oldObject = null, labels = {}, request }: PolicyRequest): PolicyAnswer => {
+    const run = evaluate({
+      object: asStored(object),
+      oldObject: asStored(oldObject),
+      namespaceObject: { metadata: { name: 'ns', labels } },
+      request: { ...CREATION, ...request },
+    });
+    if (!matchConditions.every(({ expression }) => run(expression) === true)) return { annotations: {} };
+    const annotations = auditAnnotations.map(
+      ({ key, valueExpression }) => [key, String(run(valueExpression))] as const,
+    );
+    const failed = validations.find(({ expression }) => run(expression) !== true);
+    return {
+      ...(failed && { message: String(run(failed.messageExpression)) }),
+      annotations: Object.fromEntries(annotations.filter(([, value]) => value !== '')),
+    };
+  };
+}
+
+/** The messages of each action of all policies on a request, and their audit annotations. */
+export interface Admission {
+  readonly messages: Readonly<Record<'Deny' | 'Warn' | 'Audit', readonly string[]>>;
+  readonly annotations: Readonly<Record<string, string>>;
+}
+
+/** Admits requests as an API server with policies and bindings. */
+export function createPolicyAdmission(objects: readonly PolicyObject[]) {
+  const bindings = objects
+    .filter(({ kind }) => kind.endsWith('Binding'))
+    .map(({ spec }) => spec as unknown as BindingSpec);
+  const policies = objects
+    .filter(({ kind }) => !kind.endsWith('Binding'))
+    .map((policy) => ({
+      constraints: (policy.spec as unknown as PolicySpec).matchConstraints,
+      bindings: bindings.filter(({ policyName }) => policyName === policy.metadata.name),
+      evaluate: compilePolicy(policy),
+    }));
+  return (given: PolicyRequest): Admission => {
+    const request = { ...CREATION, ...given.request };
+    const { group, resource } = request.resource;
+    const name = request.subResource === '' ? resource : `${resource}/${request.subResource}`;
+    const labels = { ...given.labels, [NAMESPACE_NAME_LABEL]: request.namespace };
+    const selects = ({ namespaceSelector }: Matching = {}): boolean =>
+      namespaceSelector === undefined || matchesLabelSelector(namespaceSelector, labels);
+    const messages = { Deny: [] as string[], Warn: [] as string[], Audit: [] as string[] };
+    let annotations = {};
+    for (const { constraints, bindings: own, evaluate } of policies) {
+      const isMatched = constraints.resourceRules.some(
+        ({ apiGroups, operations, resources }) =>
+          apiGroups.includes(group) && operations.includes(request.operation) && resources.includes(name),
+      );
+      const active = own.filter(({ matchResources }) => isMatched && selects(constraints) && selects(matchResources));
+      if (active.length === 0) continue;
+      const answer = evaluate({ ...given, labels });
+      annotations = { ...annotations, ...answer.annotations };
+      for (const { validationActions } of active) {
+        if (answer.message !== undefined) messages[validationActions[0] as 'Deny' | 'Warn'].push(answer.message);
+      }
+    }
+    return { messages, annotations };
+  };
+}
+
+/** Types of which the API server serializes members that are absent. */
+const SERIALIZED: Readonly<Record<string, JsonObject>> = {
+  seccompProfile: { type: '' },
+  appArmorProfile: { type: '' },
+  sysctls: { name: '' },
+  containers: { name: '' },
+  initContainers: { name: '' },
+  ephemeralContainers: { name: '' },
+  volumes: { name: '' },
+};
+
+/** The fields whose items or members are strings. In them, null is the empty string. */
+const STRINGS = ['add', 'drop', 'annotations'];
+
+/** The object as policies get it: without nulls, and with the members that the API server serializes always. */
+export function asStored(value: unknown, field = ''): unknown {
+  const isText = STRINGS.includes(field);
+  if (Array.isArray(value)) return value.map((item) => (item === null && isText ? '' : asStored(item ?? {}, field)));
+  if (!isObject(value)) return value;
+  const members = Object.entries({ ...SERIALIZED[field], ...value })
+    .filter(([, member]) => member !== null || isText)
+    .map(([name, member]) => [name, asStored(member ?? '', name)] as const);
+  return Object.fromEntries(members);
+}
+
+function toCelValue(value: unknown): unknown {
+  if (typeof value === 'number') return Number.isInteger(value) ? BigInt(value) : value;
+  if (Array.isArray(value)) return value.map(toCelValue);
+  if (!isObject(value)) return value ?? null;
+  return new Map(Object.entries(value).map(([key, item]) => [key, toCelValue(item)]));
+}
