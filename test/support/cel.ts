@@ -14,10 +14,14 @@ const INPUTS = ['object', 'oldObject', 'request', 'namespaceObject', 'variables'
 /** CEL with the functions that API servers add to it; `withListFunctions` adds those of Kubernetes 1.34. */
 function createEnvironment(withListFunctions: boolean): Environment {
   const environment = new Environment({ enableOptionalTypes: true, homogeneousAggregateLiterals: false });
-  class Strings {}
+  class Strings {
+    readonly quote = quote;
+  }
   environment.registerType('Strings', Strings);
   environment.registerConstant('strings', 'Strings', new Strings());
-  environment.registerFunction('Strings.quote(string): string', (_: Strings, text: string) => quote(text));
+  environment.registerFunction('Strings.quote(string): string', (strings: Strings, text: string) =>
+    strings.quote(text),
+  );
   if (withListFunctions) {
     environment.registerFunction('list.flatten(): list', (items: unknown[]) => items.flat());
     environment.registerFunction('list.distinct(): list', (items: unknown[]) => [...new Set(items)]);

@@ -52,7 +52,7 @@ export const command = defineCommand({
       help: 'File with defaults and exemptions: a PortcullisConfiguration, or a PodSecurityConfiguration, alone or in an AdmissionConfiguration',
     }),
     level: option('LEVEL', oneOf(['baseline', 'restricted'] as const), undefined, {
-      help: 'The level of all namespaces, in place of their labels: baseline, restricted',
+      help: 'The level of all namespaces, in place of their labels',
     }),
     'kubernetes-version': option('VERSION', policyVersion, undefined, {
       help: 'The version of --level: latest, v1.N. Default: latest',

@@ -1,4 +1,5 @@
 /** The public surface of the package export `./pss`. */
+export type { CelRule } from './cel.ts';
 export type { Check, Finding, Revision, Rule } from './check.ts';
 export { checks } from './checks/index.ts';
 export {

@@ -60,11 +60,11 @@ async function generate(settings: string, ...args: readonly string[]) {
 const INVALID: readonly (readonly [string, string])[] = [
   [
     `${SETTINGS}  podSecurity: { exemptions: { namespaces: [kube-system, a.b] } }\n`,
-    'invalid configuration: spec.podSecurity.exemptions.namespaces[1]: Invalid value: "a.b": must not contain dots (settings.yaml:4:62, spec.podSecurity.exemptions.namespaces[1])',
+    'invalid configuration: spec.podSecurity.exemptions.namespaces[1]: Invalid value: "a.b": must not contain dots (settings.yaml:4:58, spec.podSecurity.exemptions.namespaces[1])',
   ],
   [
     `${UPSTREAM}defaults: { enforce: strict }\n`,
-    'configuration error: enforce: must be one of privileged, baseline, restricted (settings.yaml:3:22, defaults.enforce)',
+    'configuration error: enforce: must be one of privileged, baseline, restricted (settings.yaml:3:13, defaults.enforce)',
   ],
 ];
 

@@ -269,7 +269,7 @@ test('names of static policies have the suffix that API servers require', () => 
   for (const fixed of [undefined, { level: 'restricted', version: 'latest' } as const]) {
     for (const { metadata, spec } of generate({ defaults: { enforce: 'baseline' } }, { fixed, isStatic: true })) {
       assert.match(metadata.name, /\.static\.k8s\.io$/);
-      assert.match(String(spec['policyName'] ?? metadata.name), /\.static\.k8s\.io$/);
+      assert.match((spec['policyName'] as string | undefined) ?? metadata.name, /\.static\.k8s\.io$/);
     }
   }
 });
