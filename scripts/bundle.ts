@@ -29,8 +29,9 @@ const embeddedPage: Plugin = {
   },
 };
 
+const WORKER = 'src/server/review-worker.ts';
+
 const PROGRAM = {
-  entryPoints: { main: 'src/main.ts' },
   plugins: [withoutTypedClients, embeddedPage],
   bundle: true,
   platform: 'node',
@@ -49,6 +50,8 @@ const PROGRAM = {
 export async function bundleProgram(outdir: string): Promise<readonly string[]> {
   const { metafile } = await build({
     ...PROGRAM,
+    // The program finds the worker beside the chunk that starts it.
+    entryPoints: { main: 'src/main.ts', 'chunks/review-worker': WORKER },
     outdir,
     chunkNames: 'chunks/[name]-[hash]',
     format: 'esm',
@@ -63,12 +66,13 @@ export async function bundleProgram(outdir: string): Promise<readonly string[]> 
 }
 
 /**
- * Bundles the program as one CommonJS file, which is the only format that single executables support. Returns the folders
- * of the bundled packages.
+ * Bundles the program and its worker as one CommonJS file each, which is the only format that single executables support.
+ * Returns the folders of the bundled packages.
  */
 export async function bundleSingleFile(outdir: string): Promise<readonly string[]> {
   const { metafile } = await build({
     ...PROGRAM,
+    entryPoints: { main: 'src/main.ts', 'review-worker': WORKER },
     outdir,
     outExtension: { '.js': '.cjs' },
     format: 'cjs',

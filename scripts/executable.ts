@@ -25,7 +25,10 @@ export async function buildExecutable(file: string): Promise<readonly string[]> 
       output: join(folder, 'blob'),
       disableExperimentalSEAWarning: true,
       useCodeCache: true,
-      assets: { 'examples.yaml': await writeExamples(folder) },
+      assets: {
+        'examples.yaml': await writeExamples(folder),
+        'review-worker.cjs': join(folder, 'review-worker.cjs'),
+      },
     };
     await writeFile(join(folder, 'config.json'), JSON.stringify(config));
     await run(process.execPath, ['--experimental-sea-config', join(folder, 'config.json')]);

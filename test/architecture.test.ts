@@ -31,7 +31,7 @@ const PURE_LAYERS = 5;
 
 /** The files of a part that other parts may import. All others are private. Every file of `kube` is public. */
 const PUBLIC_FILES: ReadonlyMap<string, readonly string[]> = new Map([
-  ['policy/pod', ['pod.ts', 'reader.ts', 'safe-sysctls.ts', 'templates.ts']],
+  ['policy/pod', ['pod.ts', 'reader.ts', 'safe-sysctls.ts', 'selection.ts', 'templates.ts']],
   ['policy/pss', ['cel.ts', 'cel-policy.ts', 'evaluate.ts', 'index.ts', 'policy.ts']],
   ['policy/psa', ['admission-policies.ts', 'configuration.ts', 'decode.ts', 'policy.ts', 'review.ts']],
   [

@@ -7,6 +7,7 @@ import { podTemplatePath } from '../kube/pod.ts';
 import { getApiVersion, RESOURCES, typeMeta } from '../kube/resources.ts';
 import { isObject, type JsonObject, type Kind, type Kinds } from '../kube/types.ts';
 import { KUBELET_CONDITION } from '../kube/well-known.ts';
+import { isReadDomain, POD_SPEC, select, type Selection, type Share } from '../policy/pod/selection.ts';
 
 /** The projection of one kind. */
 export interface Projection {
@@ -132,65 +133,6 @@ function hasStoredOwner(kind: Kind, { metadata }: JsonObject): boolean {
   );
 }
 
-/** The part of a value that is kept: all of it, members of an object, or parts of list items; `shared` parts are pooled. */
-type Selection =
-  | 'all'
-  | { readonly items: Selection }
-  | { readonly members: Readonly<Record<string, Selection>> }
-  | { readonly shared: Selection };
-
-const SHARED: Selection = { shared: 'all' };
-const HANDLER: Selection = {
-  shared: { members: { httpGet: { members: { host: 'all' } }, tcpSocket: { members: { host: 'all' } } } },
-};
-const CONTAINERS: Selection = {
-  items: {
-    members: {
-      name: 'all',
-      image: 'all',
-      securityContext: SHARED,
-      ports: { shared: { items: { members: { hostPort: 'all' } } } },
-      livenessProbe: HANDLER,
-      readinessProbe: HANDLER,
-      startupProbe: HANDLER,
-      lifecycle: { shared: { members: { postStart: HANDLER, preStop: HANDLER } } },
-    },
-  },
-};
-
-/** The fields of a pod spec that Pod Security checks, SCCs and exemptions read. */
-const POD_SPEC: Selection = {
-  members: {
-    initContainers: CONTAINERS,
-    containers: CONTAINERS,
-    ephemeralContainers: CONTAINERS,
-    volumes: { shared: { items: SHARED } },
-    securityContext: SHARED,
-    serviceAccountName: 'all',
-    hostNetwork: 'all',
-    hostPID: 'all',
-    hostIPC: 'all',
-    hostUsers: 'all',
-    os: { members: { name: 'all' } },
-    runtimeClassName: 'all',
-  },
-};
-
-/** Returns the selected part of a value, with its members in their order. A value of another type stays as it is. */
-function select(value: unknown, selection: Selection, share?: Share): unknown {
-  if (selection === 'all') return value;
-  if ('shared' in selection) {
-    const selected = select(value, selection.shared, share);
-    return share ? share(selected) : selected;
-  }
-  if ('items' in selection)
-    return Array.isArray(value) ? value.map((item) => select(item, selection.items, share)) : value;
-  if (!isObject(value)) return value;
-  const { members } = selection;
-  const kept = Object.entries(value).filter(([key]) => Object.hasOwn(members, key));
-  return Object.fromEntries(kept.map(([key, member]) => [key, select(member, members[key] ?? 'all', share)]));
-}
-
 /** Pools the whole spec, which is equal for the pods of one controller, and its parts, which are equal for many pods. */
 function projectPodSpec(spec: unknown, share: Share): unknown {
   return share(withoutTokenSuffixes(select(spec, POD_SPEC)), (created) => select(created, POD_SPEC, share) as object);
@@ -252,11 +194,8 @@ function wholeMetadata(metadata: JsonObject, { kind, share }: Context): JsonObje
 /** Metadata of pods and workloads that no decision reads. */
 const UNREAD: readonly string[] = ['managedFields', 'labels', 'generateName', 'creationTimestamp', 'selfLink'];
 
-/** The domains of annotations that decisions read. Other annotations, such as those of networks, differ in each pod. */
-const READ_DOMAIN = /^(?:[^/]*\.)?(?:kubernetes\.io|k8s\.io|openshift\.io|portcullis\.dev)\//;
-
 function isRead(annotation: string): boolean {
-  return annotation !== LAST_APPLIED && (!annotation.includes('/') || READ_DOMAIN.test(annotation));
+  return annotation !== LAST_APPLIED && (!annotation.includes('/') || isReadDomain(annotation));
 }
 
 function partialMetadata(metadata: unknown, { share }: Context): JsonObject {
@@ -288,9 +227,6 @@ function projectCsv({ metadata }: JsonObject, { type, share }: Context): Kinds[K
   const kept = projectMetadata(isObject(metadata) ? metadata : {}, share, ['managedFields'], marks);
   return { ...type, metadata: kept };
 }
-
-/** Returns the pooled object that equals the value. A new object enters the pool as `onNew` returns it. */
-type Share = (value: unknown, onNew?: (value: object) => object) => unknown;
 
 /** The number of old entries that are checked for each new entry. */
 const SWEPT = 2;

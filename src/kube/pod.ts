@@ -40,12 +40,6 @@ export const MAX_CONTAINERS = 5000;
 /** The maximum number of all other list items, such as volumes, ports and capabilities. */
 export const MAX_ITEMS = 20_000;
 
-/** The maximum number of keys of one map, such as labels. */
-export const MAX_KEYS = 10_000;
-
-/** The maximum number of fields of a struct. */
-export const MAX_FIELDS = 1000;
-
 /**
  * The maximum size of all keys and values of annotations, in bytes.
  * @see https://kubernetes.io/docs/concepts/overview/working-with-objects/annotations/

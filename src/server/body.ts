@@ -1,7 +1,6 @@
 /** Reads the bodies of reviews within limits of size and memory, and queues the work on large bodies. */
 import type { IncomingMessage } from 'node:http';
 import type { FastifyReply, FastifyRequest } from 'fastify';
-import { MAX_KEYS } from '../kube/pod.ts';
 
 const MIB = 1024 * 1024;
 /**
@@ -87,7 +86,7 @@ export function createBodyReader() {
       if (body) memory.remove(body);
       const bytes = error ? undefined : chunks.length === 1 ? chunks[0] : Buffer.concat(chunks, received);
       chunks.length = 0;
-      if (bytes && memory === large && !is404) large.hold(bytes, raw);
+      if (bytes && memory === large && !is404) large.hold(bytes.length, raw);
       done(error, bytes);
     };
     const onData = (chunk: Buffer): void => {
@@ -132,8 +131,8 @@ function createSmallBodies() {
  */
 function createLargeBodies() {
   const bodies = new Set<UnfinishedBody>();
-  /** Complete bodies, with the function that removes the listener of their connection. */
-  const held = new Map<Buffer, () => void>();
+  /** The functions that release complete bodies, by request. */
+  const held = new Map<IncomingMessage, () => void>();
   let used = 0;
   let timer: NodeJS.Timeout | undefined;
   const check = (): void => {
@@ -162,13 +161,7 @@ function createLargeBodies() {
     used -= bytes;
     if (wasFull) update();
   };
-  const release = (bytes: Buffer): void => {
-    const stopListening = held.get(bytes);
-    if (!stopListening) return;
-    held.delete(bytes);
-    stopListening();
-    subtract(bytes.length);
-  };
+  const release = (request: IncomingMessage): void => held.get(request)?.();
   return {
     release,
     add(body: UnfinishedBody, bytes: number): void {
@@ -181,73 +174,17 @@ function createLargeBodies() {
       if (bodies.delete(body)) subtract(body.bytes);
     },
     /** Counts a complete body until it is released or its connection closes. */
-    hold(bytes: Buffer, { socket }: IncomingMessage): void {
-      const onClose = (): void => release(bytes);
-      socket.once('close', onClose);
-      held.set(bytes, () => socket.off('close', onClose));
-      used += bytes.length;
+    hold(bytes: number, request: IncomingMessage): void {
+      const end = (): void => {
+        if (!held.delete(request)) return;
+        request.socket.off('close', end);
+        subtract(bytes);
+      };
+      request.socket.once('close', end);
+      held.set(request, end);
+      used += bytes;
     },
   };
-}
-
-/**
- * Limit of objects and lists in a review. Objects that etcd can store have far fewer. Parsing millions of empty objects takes
- * 0.5 s and 500 MiB.
- */
-export const MAX_VALUES = 1_000_000;
-
-const [QUOTE, BACKSLASH, COLON, COMMA] = Buffer.from('"\\:,');
-const [OPEN_BRACE, CLOSE_BRACE, OPEN_BRACKET, CLOSE_BRACKET] = Buffer.from('{}[]');
-
-/**
- * Shortens maps of more than MAX_KEYS keys to one key more than that, since parsing 200,000 different keys takes 100 ms. Decoders
- * report such a map where they read it. Returns `undefined` for more than MAX_VALUES objects and lists.
- */
-export function limitValues(json: Buffer): Buffer | undefined {
-  const parts: Buffer[] = [];
-  /** The number of keys of the innermost open object, and of those around it; 0 for lists. */
-  let keys = 0;
-  const outer: number[] = [];
-  let values = 0;
-  let partStart = 0;
-  let cutDepth = 0;
-  for (let index = 0; index < json.length; index++) {
-    switch (json[index]) {
-      case QUOTE:
-        index = findStringEnd(json, index);
-        break;
-      case COLON:
-        keys++;
-        break;
-      case COMMA:
-        if (cutDepth > 0 || keys <= MAX_KEYS) break;
-        cutDepth = outer.length;
-        parts.push(json.subarray(partStart, index));
-        break;
-      case OPEN_BRACE:
-      case OPEN_BRACKET:
-        if (++values > MAX_VALUES) return undefined;
-        outer.push(keys);
-        keys = 0;
-        break;
-      case CLOSE_BRACE:
-      case CLOSE_BRACKET:
-        if (cutDepth > 0 && cutDepth === outer.length) {
-          cutDepth = 0;
-          partStart = index;
-        }
-        keys = outer.pop() ?? 0;
-    }
-  }
-  if (parts.length === 0) return json;
-  return Buffer.concat(cutDepth > 0 ? parts : [...parts, json.subarray(partStart)]);
-}
-
-/** Returns the index of the closing quote; the length of the text if there is none. */
-function findStringEnd(json: Buffer, start: number): number {
-  let index = start + 1;
-  while (index < json.length && json[index] !== QUOTE) index += json[index] === BACKSLASH ? 2 : 1;
-  return index;
 }
 
 const MAX_PAUSE_MS = 50;
@@ -255,23 +192,26 @@ const MAX_PAUSE_MS = 50;
 export type Turns = ReturnType<typeof createTurns>;
 
 /**
- * Creates the queue of the work on large bodies. One body is processed at a time. After each, the event loop is free for
- * smaller reviews for the time that the body took, up to 50 ms.
+ * Creates the queue of the work on large bodies. One body is processed at a time. After the decision about it, the event loop is
+ * free for smaller reviews for the time that the decision took, up to 50 ms.
  */
-export function createTurns(now: () => number): <T>(work: () => T | Promise<T>) => Promise<T> {
+export function createTurns(now: () => number) {
   let last: Promise<unknown> = Promise.resolve();
   let pauseMs = 0;
   const pause = (): Promise<void> => new Promise((resolve) => setTimeout(resolve, pauseMs));
-  return async (work) => {
-    const turn = last.then(pause).then(async () => {
+  return {
+    async take<T>(work: () => T | Promise<T>): Promise<T> {
+      const turn = last.then(pause).then(work);
+      last = turn.catch(() => undefined);
+      return await turn;
+    },
+    async decide<T>(work: () => T | Promise<T>): Promise<T> {
       const startMs = now();
       try {
         return await work();
       } finally {
         pauseMs = Math.min(now() - startMs, MAX_PAUSE_MS);
       }
-    });
-    last = turn.catch(() => undefined);
-    return await turn;
+    },
   };
 }

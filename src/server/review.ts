@@ -1,27 +1,17 @@
 /** The path of one review: bytes, AdmissionReview, decision, AdmissionReview; then metrics and a log line. */
-import { isUtf8 } from 'node:buffer';
 import type { ServerResponse } from 'node:http';
 import type { FastifyInstance, FastifyReply, FastifyRequest, onRequestHookHandler } from 'fastify';
 import type { Store } from '../cluster/store.ts';
-import { compileSchema } from '../config/ajv.ts';
 import type { AdmissionRequest, Decision } from '../kube/admission.ts';
 import { parseDurationMs } from '../kube/units.ts';
 import { diff } from '../kube/json-patch.ts';
 import { truncate } from '../kube/text.ts';
-import { isObject } from '../kube/types.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
-import {
-  continueOrReject,
-  createBodyReader,
-  createTurns,
-  limitValues,
-  MAX_VALUES,
-  SMALL_BYTES,
-  type BodyReader,
-  type Turns,
-} from './body.ts';
+import { continueOrReject, createBodyReader, createTurns, SMALL_BYTES, type BodyReader, type Turns } from './body.ts';
 import type { CallerTokens } from './caller-tokens.ts';
+import { readReview, type Envelope } from './envelope.ts';
+import { createReviewReader, type ReviewReader } from './review-reader.ts';
 import type { Connections } from './server.ts';
 import { isPostponed, type MaybePromise, type Postponed, type Webhook } from './webhook.ts';
 
@@ -40,7 +30,8 @@ export interface ReviewDeps {
 export function registerReviews(app: FastifyInstance, deps: ReviewDeps, connections: Connections): void {
   const bodies = createBodyReader();
   app.addContentTypeParser('application/json', bodies.read);
-  const shared = { connections, bodies, turns: createTurns(deps.now) };
+  const shared = { connections, bodies, turns: createTurns(deps.now), reader: createReviewReader() };
+  app.addHook('onClose', shared.reader.close);
   for (const webhook of deps.webhooks) {
     const options = deps.callers ? { onRequest: createTokenHook(deps.callers, webhook) } : {};
     app.post(webhook.path, options, createHandler(webhook, deps, shared));
@@ -62,6 +53,9 @@ type Handler = (request: FastifyRequest, reply: FastifyReply) => void | Promise<
 /** The share of its timeout that a large review may wait in the queue. The rest is for the decision and the response. */
 const WAIT_SHARE = 0.9;
 
+/** Limit of the reason why a review is malformed, in characters. It may contain any part of the review. */
+const MAX_REASON = 1024;
+
 const TOO_BUSY = 'too many large reviews at the same time; this one was not reviewed within its timeout';
 
 const NO_BODY = Buffer.alloc(0);
@@ -70,20 +64,24 @@ interface Shared {
   readonly connections: Connections;
   readonly bodies: BodyReader;
   readonly turns: Turns;
+  readonly reader: ReviewReader;
 }
 
 /** A request and the bytes of its review. */
 interface Job {
   readonly request: FastifyRequest;
   readonly reply: FastifyReply;
-  readonly body: Buffer;
+  /** Empty while the worker reads a large review. */
+  body: Buffer;
+  readonly bytes: number;
   readonly arrivedMs: number;
   /** True for the second attempt, after a wait. */
   readonly isRepeated: boolean;
 }
 
 /** Creates the handler of a webhook. It is synchronous where the webhook is, except for large bodies. */
-function createHandler(webhook: Webhook, deps: ReviewDeps, { connections, bodies, turns }: Shared): Handler {
+function createHandler(webhook: Webhook, deps: ReviewDeps, shared: Shared): Handler {
+  const { connections, bodies, turns, reader } = shared;
   const { store, logger, metrics, callers, now } = deps;
   const respond = createResponder(webhook, metrics, connections);
   const log = logger.child({ logger: 'webhook', webhook: webhook.path });
@@ -132,13 +130,13 @@ function createHandler(webhook: Webhook, deps: ReviewDeps, { connections, bodies
     return true;
   };
 
-  /** Parses and decides a review, or returns what its decision waits for. */
-  const answer = ({ request, reply, body, arrivedMs, isRepeated }: Job): MaybePromise<Postponed | undefined> => {
-    const envelope = readReview(body);
+  /** Decides a review, or returns what its decision waits for. */
+  const answer = (job: Job, envelope: Envelope): MaybePromise<Postponed | undefined> => {
+    const { request, reply, bytes, arrivedMs, isRepeated } = job;
     if ('error' in envelope) {
       const reason = truncate(envelope.error, MAX_REASON);
       log.warn({ reason, remoteAddress: request.ip }, 'malformed review');
-      respond(reply, 400, `${reason}\n`);
+      respond(reply, envelope.status, `${reason}\n`);
       return undefined;
     }
     // An unsynced replica answers with an error, so that failurePolicy decides and a cold cluster can start.
@@ -160,7 +158,7 @@ function createHandler(webhook: Webhook, deps: ReviewDeps, { connections, bodies
         store,
         now,
         deadlineMs: timeoutMs === undefined ? undefined : arrivedMs + timeoutMs,
-        bodyBytes: body.length,
+        bodyBytes: bytes,
         isRepeated,
         // Not a getter: V8 keeps the closure of a getter, and thus the review, until the next full garbage collection.
         getSignal: () => disconnectSignal(reply.raw),
@@ -174,32 +172,47 @@ function createHandler(webhook: Webhook, deps: ReviewDeps, { connections, bodies
     return undefined;
   };
 
+  /** Reads a large review in the worker, and decides it. */
+  const answerLarge = async (job: Job): Promise<Postponed | undefined> => {
+    const { request, reply } = job;
+    const remoteAddress = request.ip;
+    try {
+      const { envelope, body } = await reader.read(job.body, webhook.readsWholeObjects === true);
+      job.body = body;
+      return isDisconnected(reply, { remoteAddress }) ? undefined : await turns.decide(() => answer(job, envelope));
+    } catch (err) {
+      log.error({ err, remoteAddress }, 'review failed');
+      respond(reply, 500, 'internal server error\n');
+      return undefined;
+    }
+  };
   const answerInTurn = async (job: Job): Promise<Postponed | undefined> =>
-    await turns(() => {
+    await turns.take(() => {
       const { request, reply, arrivedMs, isRepeated } = job;
       if (isDisconnected(reply, { remoteAddress: request.ip })) return undefined;
       const timeoutMs = parseTimeout(request) ?? Infinity;
-      if (isRepeated || now() - arrivedMs <= timeoutMs * WAIT_SHARE) return answer(job);
+      if (isRepeated || now() - arrivedMs <= timeoutMs * WAIT_SHARE) return answerLarge(job);
       log.warn({ reason: TOO_BUSY, remoteAddress: request.ip }, 'review rejected');
       respond(reply, 503, `${TOO_BUSY}\n`);
       return undefined;
     });
+  const start = (job: Job): MaybePromise<Postponed | undefined> =>
+    job.bytes > SMALL_BYTES ? answerInTurn(job) : answer(job, readReview(job.body));
 
-  /** Parses and decides a review again after a wait, during which only its bytes are kept. */
+  /** Reads and decides a review again after a wait, during which only its bytes are kept. */
   const answerAgain = async (job: Job, { until }: Postponed): Promise<void> => {
     metrics.webhook.inFlight.inc();
     try {
       await until;
-      const { request, reply, body, arrivedMs } = job;
+      const { request, reply, arrivedMs } = job;
       if (isDisconnected(reply, { remoteAddress: request.ip, durationMs: now() - arrivedMs })) return;
-      const repeated = { ...job, isRepeated: true };
-      await (body.length > SMALL_BYTES ? answerInTurn(repeated) : answer(repeated));
+      await start({ ...job, isRepeated: true });
     } finally {
       metrics.webhook.inFlight.dec();
     }
   };
-  const answerLarge = async (job: Job): Promise<void> => {
-    const postponed = await answerInTurn(job).finally(() => bodies.release(job.body));
+  const answerFirst = async (job: Job): Promise<void> => {
+    const postponed = await answerInTurn(job).finally(() => bodies.release(job.request.raw));
     if (postponed) await answerAgain(job, postponed);
   };
 
@@ -208,9 +221,9 @@ function createHandler(webhook: Webhook, deps: ReviewDeps, { connections, bodies
     const body = (request.body as Buffer | undefined) ?? NO_BODY;
     // The request object outlives the review, so that the bytes are released here.
     request.body = undefined;
-    const job = { request, reply, body, arrivedMs: now(), isRepeated: false };
-    if (body.length > SMALL_BYTES) return answerLarge(job);
-    const outcome = answer(job);
+    const job = { request, reply, body, bytes: body.length, arrivedMs: now(), isRepeated: false };
+    if (body.length > SMALL_BYTES) return answerFirst(job);
+    const outcome = start(job);
     if (outcome === undefined) return;
     return outcome instanceof Promise
       ? outcome.then((postponed) => postponed && answerAgain(job, postponed))
@@ -259,93 +272,6 @@ function disconnectSignal(response: ServerResponse): AbortSignal {
   const controller = new AbortController();
   response.once('close', () => controller.abort());
   return controller.signal;
-}
-
-// AdmissionReview in
-
-/** Exceeds all names in the API. Names are part of messages and log lines. */
-const string = { type: 'string', maxLength: 1024 };
-/** Identity providers may send long names and claims. */
-const longString = { type: 'string', maxLength: 16 * 1024 };
-const nullable = (schema: object): object => ({ ...schema, nullable: true });
-const kind = { type: 'object', properties: { group: string, version: string, kind: string }, required: ['kind'] };
-const resource = {
-  type: 'object',
-  properties: { group: string, version: string, resource: string },
-  required: ['resource'],
-};
-
-/** The schema of the envelope. `object` and `oldObject` are decoded by the policies. */
-const request = {
-  type: 'object',
-  required: ['uid', 'kind', 'resource', 'operation'],
-  properties: {
-    uid: { ...string, minLength: 1 },
-    kind,
-    resource,
-    subResource: string,
-    requestKind: nullable(kind),
-    requestResource: nullable(resource),
-    requestSubResource: string,
-    name: string,
-    namespace: string,
-    operation: { type: 'string', enum: ['CREATE', 'UPDATE', 'DELETE', 'CONNECT'] },
-    userInfo: {
-      type: 'object',
-      properties: {
-        username: longString,
-        uid: longString,
-        groups: nullable({ type: 'array', items: longString }),
-        extra: nullable({ type: 'object', additionalProperties: nullable({ type: 'array', items: longString }) }),
-      },
-    },
-    dryRun: nullable({ type: 'boolean' }),
-  },
-};
-const validateReview = compileSchema({ type: 'object', required: ['request'], properties: { request } });
-
-/** Limit of the reason why a review is malformed, in characters. It may contain any part of the review. */
-const MAX_REASON = 1024;
-
-const API_VERSION = 'admission.k8s.io/v1';
-const KIND = 'AdmissionReview';
-
-type Envelope = { readonly request: AdmissionRequest } | { readonly error: string };
-
-/**
- * Reads an AdmissionReview of `admission.k8s.io/v1`. The messages begin with those of the upstream webhook server.
- * @see https://github.com/kubernetes/pod-security-admission/blob/v0.36.0/cmd/webhook/server/server.go
- */
-function readReview(body: Buffer): Envelope {
-  if (body.length === 0) return { error: 'request body is empty' };
-  if (!isUtf8(body)) return undecodable('the body is not valid UTF-8');
-  const json = body.length > SMALL_BYTES ? limitValues(body) : body;
-  if (!json) return undecodable(`the body has more than ${MAX_VALUES} objects and lists`);
-  let review: unknown;
-  try {
-    // JSON.parse treats a map key named `__proto__`, which is legal, as an ordinary property.
-    review = JSON.parse(json.toString());
-  } catch (error) {
-    return undecodable(error instanceof Error ? error.message : String(error));
-  }
-  if (!isObject(review)) return undecodable(`the body must be a JSON object of kind ${KIND}`);
-  // As upstream: apiVersion and kind may be absent.
-  const apiVersion = review.apiVersion ?? API_VERSION;
-  const reviewKind = review.kind ?? KIND;
-  if (apiVersion !== API_VERSION) {
-    return undecodable(`apiVersion: must be "${API_VERSION}"; set admissionReviewVersions: ["v1"] in the webhook`);
-  }
-  if (reviewKind !== KIND) return { error: `unexpected AdmissionReview kind: ${formatKind(reviewKind)}` };
-  const problem = validateReview(review);
-  return problem === undefined ? { request: review.request as AdmissionRequest } : undecodable(problem);
-}
-
-function undecodable(reason: string): Envelope {
-  return { error: `unable to decode the request: ${reason}` };
-}
-
-function formatKind(value: unknown): string {
-  return typeof value === 'string' ? `${API_VERSION}, Kind=${value}` : 'kind must be a string';
 }
 
 // AdmissionReview out

@@ -22,6 +22,8 @@ export interface WebhookContext {
 export interface Webhook {
   /** The URL path, as in the webhook configurations. */
   readonly path: string;
+  /** True if decisions depend on all members of the objects. Otherwise, large objects contain what `POD_SPEC` selects. */
+  readonly readsWholeObjects?: boolean;
   /** Decides. A denial is a value; an exception is a defect and results in HTTP 500. */
   decide(request: AdmissionRequest, context: WebhookContext): MaybePromise<Decision | Postponed>;
 }

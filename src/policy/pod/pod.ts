@@ -3,9 +3,9 @@
  * absent, zero values are filled in where Go has them, and unknown fields are ignored. A policy cannot read a field that
  * is not listed here, so it never reads a value of an unverified type.
  */
-import { tooLong, tooMany, unmarshalError, type FieldError } from '../../kube/field-error.ts';
+import { tooLong, unmarshalError, type FieldError } from '../../kube/field-error.ts';
 import { SECCOMP_CONTAINER_ANNOTATION_PREFIX, SECCOMP_POD_ANNOTATION } from '../../kube/scc.ts';
-import { MAX_ANNOTATIONS_BYTES, MAX_CONTAINERS, MAX_FIELDS, MAX_KEYS, type CONTAINER_LISTS } from '../../kube/pod.ts';
+import { MAX_ANNOTATIONS_BYTES, MAX_CONTAINERS, type CONTAINER_LISTS } from '../../kube/pod.ts';
 import { isObject, type JsonObject } from '../../kube/types.ts';
 import {
   booleanAt,
@@ -126,7 +126,7 @@ export interface PodFields extends SecurityContextFields {
   readonly hostPorts: readonly HostPort[];
   /** The hosts in handlers of all containers. */
   readonly handlerHosts: readonly HandlerHost[];
-  /** The path of the first null in a list, which counts as the zero value; see `findCompletionError`. */
+  /** The path of the first null in a list of objects, which counts as an empty object; see `findCompletionError`. */
   readonly nullElement: string | undefined;
 }
 
@@ -157,60 +157,23 @@ export function fieldPath({ location }: SecurityContextFields, field: string): s
   return location === '' ? `spec.${field}` : `spec.${location}.${field}`;
 }
 
-/** True if a pod has more annotations or labels than SCC admission reads. */
-export function hasTooManyKeys({ metadata }: JsonObject): boolean {
-  return isObject(metadata) && findTooManyKeys(metadata) !== undefined;
-}
-
 /**
- * Returns why SCC admission cannot copy and complete a pod that has been decoded: an element of a list is null, or an
- * object has more members than any object of the API. Pod Security Admission evaluates such pods.
+ * Returns why SCC admission cannot copy and complete a pod that has been decoded: an item of a list of objects is null, or the
+ * annotations are larger than the API allows. Pod Security Admission evaluates such pods.
  */
-export function findCompletionError({ json, nullElement, annotations, containers }: PodFields): FieldError | undefined {
-  const { metadata, spec } = json;
-  const { securityContext } = isObject(spec) ? spec : {};
+export function findCompletionError({ nullElement, annotations }: PodFields): FieldError | undefined {
   return (
-    (isObject(metadata) ? findTooManyKeys(metadata) : undefined) ??
     findTooLong(annotations) ??
-    findTooManyFields(json, 'pod') ??
-    findTooManyFields(metadata, 'metadata') ??
-    findTooManyFields(spec, 'spec') ??
-    findTooManyFields(securityContext, 'spec.securityContext') ??
-    findTooManyContainerFields(containers) ??
     (nullElement === undefined
       ? undefined
       : { type: 'FieldValueInvalid', path: nullElement, value: null, detail: 'must be an object' })
   );
 }
 
-function findTooManyKeys(metadata: JsonObject): FieldError | undefined {
-  for (const key of ['annotations', 'labels']) {
-    const map = metadata[key];
-    const count = isObject(map) ? Object.keys(map).length : 0;
-    if (count > MAX_KEYS) return tooMany(`metadata.${key}`, count, MAX_KEYS);
-  }
-  return undefined;
-}
-
 function findTooLong(annotations: PodFields['annotations']): FieldError | undefined {
   let length = 0;
   for (const name in annotations) length += name.length + (annotations[name] ?? '').length;
   return length > MAX_ANNOTATIONS_BYTES ? tooLong('metadata.annotations', MAX_ANNOTATIONS_BYTES) : undefined;
-}
-
-function findTooManyFields(value: unknown, path: string): FieldError | undefined {
-  const count = isObject(value) ? Object.keys(value).length : 0;
-  return count > MAX_FIELDS ? tooMany(path, count, MAX_FIELDS) : undefined;
-}
-
-function findTooManyContainerFields(containers: readonly ContainerFields[]): FieldError | undefined {
-  for (const { json, location } of containers) {
-    const error =
-      findTooManyFields(json, `spec.${location}`) ??
-      findTooManyFields(json['securityContext'], `spec.${location}.securityContext`);
-    if (error) return error;
-  }
-  return undefined;
 }
 
 /** A record that a reader fills, field by field in the order of the JSON: most of the fields are absent in most pods. */

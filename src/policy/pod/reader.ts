@@ -3,7 +3,7 @@
  * a field error, and reading continues with the zero value, so that decoders need no error handling.
  */
 import { invalidValue, formatFieldError, tooMany, unmarshalError, type FieldError } from '../../kube/field-error.ts';
-import { MAX_ITEMS, MAX_KEYS } from '../../kube/pod.ts';
+import { MAX_ITEMS } from '../../kube/pod.ts';
 import { isObject, type JsonObject } from '../../kube/types.ts';
 
 /** A field whose value has another type than in the API, or a list with too many elements. */
@@ -163,7 +163,7 @@ function listAt(source: Source, key: string, type: string): readonly unknown[] {
   return NO_ITEMS;
 }
 
-/** Returns a map of at most MAX_KEYS strings, such as labels or annotations. A null value is read as an empty string. */
+/** Returns a map of strings, such as labels or annotations. A null value is read as an empty string. */
 export function stringMapAt(source: Source, key: string): Readonly<Record<string, string>> {
   const map = source.json[key];
   if (!isObject(map)) {
@@ -171,15 +171,12 @@ export function stringMapAt(source: Source, key: string): Readonly<Record<string
     return NO_STRINGS;
   }
   let isPlain = true;
-  let count = 0;
   for (const name in map) {
     const value = map[name];
-    count++;
     if (typeof value === 'string') continue;
     isPlain = false;
     if (value != null) reportType(source, key, value, STRING, name);
   }
-  if (count > MAX_KEYS) reportTooMany(source, key, { count, max: MAX_KEYS });
   if (isPlain) return map as Readonly<Record<string, string>>;
   return Object.fromEntries(Object.entries(map).map(([name, value]) => [name, typeof value === 'string' ? value : '']));
 }

@@ -5,7 +5,8 @@ import { formatFieldError } from '../../kube/field-error.ts';
 import { POD_SCC_ANNOTATIONS, type SecurityContextConstraints } from '../../kube/scc.ts';
 import { printJson } from '../../kube/text.ts';
 import { isObject, type JsonObject, type Namespace, type UserInfo } from '../../kube/types.ts';
-import { findCompletionError, hasTooManyKeys, type PodFields } from '../pod/pod.ts';
+import { findCompletionError, type PodFields } from '../pod/pod.ts';
+import { POD_NETWORKS_ANNOTATION } from '../pod/selection.ts';
 import type { CanUse } from './access.ts';
 import type { Compatibility } from './mode.ts';
 import type { SccSet } from './order.ts';
@@ -67,8 +68,6 @@ export function readRequest({ operation, subResource, object, oldObject }: SccIn
   if (getObject(getObject(object, 'spec'), 'os')['name'] === 'windows') return { verdict: 'ignore' };
   if (!isUpdate) return decode(object, undefined);
   if (!isObject(oldObject)) return cannotConvert(oldObject);
-  // The comparison takes long, and the pod is denied anyway.
-  if (hasTooManyKeys(object) || hasTooManyKeys(oldObject)) return decode(object, oldObject);
   return isIgnoredUpdate(object, oldObject) ? { verdict: 'ignore' } : decode(object, oldObject);
 }
 
@@ -93,8 +92,7 @@ function deny(cause: string): ReadRequest {
   return { verdict: 'deny', message: `object was marked as kind pod but was unable to be converted: ${cause}` };
 }
 
-/** The network plugin sets this annotation while the pod runs. */
-const IGNORED_ANNOTATIONS = new Set(['k8s.ovn.org/pod-networks']);
+const IGNORED_ANNOTATIONS = new Set([POD_NETWORKS_ANNOTATION]);
 /** Fields that the garbage collector and the API server change. Annotations are compared separately. */
 const IGNORED_METADATA = new Set(['annotations', 'ownerReferences', 'finalizers', 'selfLink', 'managedFields']);
 const COMPARED_SEPARATELY = new Set(['metadata', 'spec']);

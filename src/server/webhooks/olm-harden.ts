@@ -71,6 +71,8 @@ interface HardeningDeps {
 export function createOlmHardenWebhook({ mode: currentMode, metrics }: HardeningDeps): Webhook {
   return {
     path: PODS.path,
+    // The patch replaces lists of volumes and mounts.
+    readsWholeObjects: true,
     decide(request, { store }) {
       const mode = currentMode();
       const pod = mode === 'off' ? undefined : readNewPod(request);

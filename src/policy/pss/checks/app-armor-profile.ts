@@ -1,5 +1,6 @@
 import { quote } from '../../../kube/text.ts';
 import type { PodFields, SecurityContextFields } from '../../pod/pod.ts';
+import { APP_ARMOR_ANNOTATION_PREFIX } from '../../pod/selection.ts';
 import { celList, celString, celPlural, celQuotedList, setterRule, type CelRule } from '../cel.ts';
 import {
   distinct,
@@ -16,7 +17,6 @@ import {
 } from '../check.ts';
 
 const FIELD = 'securityContext.appArmorProfile.type';
-const ANNOTATION_PREFIX = 'container.apparmor.security.beta.kubernetes.io/';
 const ALLOWED_TYPES = ['RuntimeDefault', 'Localhost'];
 const ALLOWED_ANNOTATIONS = ['', 'runtime/default'];
 const ALLOWED_ANNOTATION_PREFIX = 'localhost/';
@@ -27,7 +27,7 @@ const SETTERS = setterRule({
   name: 'appArmor',
   passes: (owner) => `${profileTypeOf(owner)}.orValue("Localhost") in ${celList(ALLOWED_TYPES)}`,
 });
-const isSafeAnnotation = `!key.startsWith(${celString(ANNOTATION_PREFIX)}) || variables.annotations[key] in ${celList(ALLOWED_ANNOTATIONS)} || variables.annotations[key].startsWith(${celString(ALLOWED_ANNOTATION_PREFIX)})`;
+const isSafeAnnotation = `!key.startsWith(${celString(APP_ARMOR_ANNOTATION_PREFIX)}) || variables.annotations[key] in ${celList(ALLOWED_ANNOTATIONS)} || variables.annotations[key].startsWith(${celString(ALLOWED_ANNOTATION_PREFIX)})`;
 const CEL: CelRule = {
   variables: {
     ...SETTERS.variables,
@@ -84,6 +84,6 @@ function profileType(setter: SecurityContextFields): string {
 
 /** Annotations for containers that do not exist count too. */
 function isUnsafeAnnotation(key: string, value: string): boolean {
-  if (!key.startsWith(ANNOTATION_PREFIX)) return false;
+  if (!key.startsWith(APP_ARMOR_ANNOTATION_PREFIX)) return false;
   return !ALLOWED_ANNOTATIONS.includes(value) && !value.startsWith(ALLOWED_ANNOTATION_PREFIX);
 }

@@ -1,0 +1,216 @@
+/** The fields of pods and pod templates that decisions read. Stores keep only these, and large reviews are reduced to them. */
+import { MAX_ANNOTATIONS_BYTES, MAX_CONTAINERS } from '../../kube/pod.ts';
+import { POD_SCC_ANNOTATIONS, SECCOMP_CONTAINER_ANNOTATION_PREFIX, SECCOMP_POD_ANNOTATION } from '../../kube/scc.ts';
+import { isObject } from '../../kube/types.ts';
+import { VOLUME_SOURCES } from './pod.ts';
+
+/** The part of a value that is kept. A value of another type than the selection expects is kept as it is. */
+export type Selection =
+  | 'all'
+  /** The parts of the items of a list. `most` is the number above which no decision reads the items. */
+  | { readonly items: Selection; readonly most?: number }
+  /** The parts of members of an object, and with `others` all members that are not listed. */
+  | { readonly members: Readonly<Record<string, Selection>>; readonly others?: 'all' }
+  /** The members of a map that the function accepts. `maxBytes` is the size above which API servers reject the map. */
+  | { readonly entries: (key: string, value: unknown) => boolean; readonly maxBytes?: number }
+  /** The part of a value that is equal in many objects. */
+  | { readonly shared: Selection };
+
+const SHARED: Selection = { shared: 'all' };
+const HANDLER: Selection = {
+  shared: { members: { httpGet: { members: { host: 'all' } }, tcpSocket: { members: { host: 'all' } } } },
+};
+const CONTAINERS: Selection = {
+  items: {
+    members: {
+      name: 'all',
+      image: 'all',
+      securityContext: SHARED,
+      ports: { shared: { items: { members: { hostPort: 'all' } } } },
+      livenessProbe: HANDLER,
+      readinessProbe: HANDLER,
+      startupProbe: HANDLER,
+      lifecycle: { shared: { members: { postStart: HANDLER, preStop: HANDLER } } },
+    },
+  },
+  most: MAX_CONTAINERS,
+};
+
+/** Far above the number of sources that API servers inject for a service account. */
+const MAX_SOURCES = 1000;
+
+function sourceItems(members: Readonly<Record<string, Selection>>): Selection {
+  return { members: { name: 'all', items: { items: { members }, most: MAX_SOURCES } } };
+}
+
+/** The fields of a projected volume by which the volume of a service account is recognized. */
+const PROJECTED: Selection = {
+  members: {
+    sources: {
+      items: {
+        members: {
+          serviceAccountToken: { members: { path: 'all', audience: 'all' } },
+          configMap: sourceItems({ key: 'all', path: 'all' }),
+          downwardAPI: sourceItems({
+            path: 'all',
+            fieldRef: { members: { apiVersion: 'all', fieldPath: 'all' } },
+          }),
+        },
+      },
+      most: MAX_SOURCES,
+    },
+  },
+};
+
+/** Of most volume sources, only the presence is read. A volume without a known source is printed. */
+const VOLUME: Selection = {
+  members: {
+    ...Object.fromEntries(VOLUME_SOURCES.map((source) => [source, { members: {} }])),
+    hostPath: { members: { path: 'all' } },
+    flexVolume: { members: { driver: 'all' } },
+    projected: PROJECTED,
+  },
+  others: 'all',
+};
+
+/** The fields of a pod spec that Pod Security checks, SCCs and exemptions read. */
+export const POD_SPEC: Selection = {
+  members: {
+    initContainers: CONTAINERS,
+    containers: CONTAINERS,
+    ephemeralContainers: CONTAINERS,
+    volumes: { shared: { items: { shared: VOLUME } } },
+    securityContext: SHARED,
+    serviceAccountName: 'all',
+    hostNetwork: 'all',
+    hostPID: 'all',
+    hostIPC: 'all',
+    hostUsers: 'all',
+    os: { members: { name: 'all' } },
+    runtimeClassName: 'all',
+  },
+};
+
+/** The network plugin sets this annotation while the pod runs. SCC admission ignores its changes. */
+export const POD_NETWORKS_ANNOTATION = 'k8s.ovn.org/pod-networks';
+export const APP_ARMOR_ANNOTATION_PREFIX = 'container.apparmor.security.beta.kubernetes.io/';
+
+const POD_ANNOTATIONS: ReadonlySet<string> = new Set([
+  ...Object.values(POD_SCC_ANNOTATIONS),
+  SECCOMP_POD_ANNOTATION,
+  POD_NETWORKS_ANNOTATION,
+]);
+const POD_ANNOTATION_PREFIXES = [SECCOMP_CONTAINER_ANNOTATION_PREFIX, APP_ARMOR_ANNOTATION_PREFIX];
+
+function isPodAnnotation(key: string): boolean {
+  return POD_ANNOTATIONS.has(key) || POD_ANNOTATION_PREFIXES.some((prefix) => key.startsWith(prefix));
+}
+
+/** A value of a wrong type is kept too, since decoders report it. */
+function isMistyped(value: unknown): boolean {
+  return typeof value !== 'string';
+}
+
+/** Far above the number of owners of any object. */
+const MAX_OWNERS = 1000;
+
+/** The metadata of pods, pod templates and objects with pod templates. */
+const POD_METADATA = {
+  members: {
+    name: 'all',
+    generateName: 'all',
+    namespace: 'all',
+    annotations: {
+      entries: (key, value) => isPodAnnotation(key) || isMistyped(value),
+      maxBytes: MAX_ANNOTATIONS_BYTES,
+    },
+    ownerReferences: { items: { members: { controller: 'all' } }, most: MAX_OWNERS },
+  },
+} as const satisfies Selection;
+
+/** A pod or a pod template. */
+export const POD = {
+  members: { apiVersion: 'all', kind: 'all', metadata: POD_METADATA, spec: POD_SPEC },
+} as const satisfies Selection;
+
+const WORKLOAD_METADATA: Selection = {
+  members: { ...POD_METADATA.members, labels: { entries: (_key, value) => isMistyped(value) } },
+};
+
+/** An object of a built-in kind with a pod template at a path. */
+export function selectWorkload(path: readonly string[]): Selection {
+  return {
+    members: {
+      apiVersion: 'all',
+      kind: 'all',
+      metadata: WORKLOAD_METADATA,
+      ...path.reduceRight<Readonly<Record<string, Selection>>>(
+        (members, key) => ({ [key]: { members: { ...members, replicas: 'all' } } }),
+        POD.members,
+      ),
+    },
+  };
+}
+
+/** The domains of labels and annotations that decisions read. Others, such as those of networks, differ in each pod. */
+const READ_DOMAIN = /^(?:[^/]*\.)?(?:kubernetes\.io|k8s\.io|openshift\.io|portcullis\.dev)\//;
+
+export function isReadDomain(key: string): boolean {
+  return READ_DOMAIN.test(key);
+}
+
+const READ_ENTRIES: Selection = { entries: (key, value) => isReadDomain(key) || isMistyped(value) };
+/** Field managers own the fields `f:` and the key. */
+const OWNED_ENTRIES: Selection = { entries: (key) => isReadDomain(key.slice('f:'.length)) };
+
+/** A namespace, with the owners of its labels and annotations. */
+export const NAMESPACE: Selection = {
+  members: {
+    metadata: {
+      members: {
+        labels: READ_ENTRIES,
+        annotations: READ_ENTRIES,
+        managedFields: {
+          items: {
+            members: {
+              fieldsV1: {
+                members: { 'f:metadata': { members: { 'f:labels': OWNED_ENTRIES, 'f:annotations': OWNED_ENTRIES } } },
+              },
+            },
+            others: 'all',
+          },
+        },
+      },
+      others: 'all',
+    },
+  },
+  others: 'all',
+};
+
+/** Returns the pooled object that equals the value. A new object enters the pool as `onNew` returns it. */
+export type Share = (value: unknown, onNew?: (value: object) => object) => unknown;
+
+/** Returns the selected part of a value, with its members in their order. */
+export function select(value: unknown, selection: Selection, share?: Share): unknown {
+  if (selection === 'all') return value;
+  if ('shared' in selection) {
+    const selected = select(value, selection.shared, share);
+    return share ? share(selected) : selected;
+  }
+  if (Array.isArray(value)) {
+    return 'items' in selection ? value.map((item) => select(item, selection.items, share)) : value;
+  }
+  if (!isObject(value)) return value;
+  const kept = Object.entries(value).flatMap(([key, member]) => {
+    const selected = selectMember(selection, key, member);
+    return selected === undefined ? [] : [[key, select(member, selected, share)] as const];
+  });
+  return Object.fromEntries(kept);
+}
+
+/** Returns the selection of a member of an object; `undefined` for a member that is dropped. */
+export function selectMember(selection: Selection, key: string, value: unknown): Selection | undefined {
+  if (selection === 'all' || 'items' in selection || 'shared' in selection) return 'all';
+  if ('entries' in selection) return selection.entries(key, value) ? 'all' : undefined;
+  return Object.hasOwn(selection.members, key) ? selection.members[key] : selection.others;
+}

@@ -1,0 +1,90 @@
+/** The envelope of reviews: bytes in, a checked AdmissionRequest out. */
+import { isUtf8 } from 'node:buffer';
+import { compileSchema } from '../config/ajv.ts';
+import type { AdmissionRequest } from '../kube/admission.ts';
+import { isObject } from '../kube/types.ts';
+
+/** Exceeds all names in the API. Names are part of messages and log lines. */
+const string = { type: 'string', maxLength: 1024 };
+/** Identity providers may send long names and claims. */
+const longString = { type: 'string', maxLength: 16 * 1024 };
+const nullable = (schema: object): object => ({ ...schema, nullable: true });
+const kind = { type: 'object', properties: { group: string, version: string, kind: string }, required: ['kind'] };
+const resource = {
+  type: 'object',
+  properties: { group: string, version: string, resource: string },
+  required: ['resource'],
+};
+
+/** The schema of the envelope. `object` and `oldObject` are decoded by the policies. */
+const request = {
+  type: 'object',
+  required: ['uid', 'kind', 'resource', 'operation'],
+  properties: {
+    uid: { ...string, minLength: 1 },
+    kind,
+    resource,
+    subResource: string,
+    requestKind: nullable(kind),
+    requestResource: nullable(resource),
+    requestSubResource: string,
+    name: string,
+    namespace: string,
+    operation: { type: 'string', enum: ['CREATE', 'UPDATE', 'DELETE', 'CONNECT'] },
+    userInfo: {
+      type: 'object',
+      properties: {
+        username: longString,
+        uid: longString,
+        groups: nullable({ type: 'array', items: longString }),
+        extra: nullable({ type: 'object', additionalProperties: nullable({ type: 'array', items: longString }) }),
+      },
+    },
+    dryRun: nullable({ type: 'boolean' }),
+  },
+};
+const validateReview = compileSchema({ type: 'object', required: ['request'], properties: { request } });
+
+const API_VERSION = 'admission.k8s.io/v1';
+const KIND = 'AdmissionReview';
+
+/** A request, or the reason why there is none, with the HTTP status of its response. */
+export type Envelope = { readonly request: AdmissionRequest } | { readonly error: string; readonly status: 400 | 413 };
+
+/**
+ * Reads an AdmissionReview of `admission.k8s.io/v1`. The messages begin with those of the upstream webhook server.
+ * @see https://github.com/kubernetes/pod-security-admission/blob/v0.36.0/cmd/webhook/server/server.go
+ */
+export function readReview(body: Buffer): Envelope {
+  if (body.length === 0) return malformed('request body is empty');
+  if (!isUtf8(body)) return undecodable('the body is not valid UTF-8');
+  let review: unknown;
+  try {
+    // JSON.parse treats a map key named `__proto__`, which is legal, as an ordinary property.
+    review = JSON.parse(body.toString());
+  } catch (error) {
+    return undecodable(error instanceof Error ? error.message : String(error));
+  }
+  if (!isObject(review)) return undecodable(`the body must be a JSON object of kind ${KIND}`);
+  // As upstream: apiVersion and kind may be absent.
+  const apiVersion = review.apiVersion ?? API_VERSION;
+  const reviewKind = review.kind ?? KIND;
+  if (apiVersion !== API_VERSION) {
+    return undecodable(`apiVersion: must be "${API_VERSION}"; set admissionReviewVersions: ["v1"] in the webhook`);
+  }
+  if (reviewKind !== KIND) return malformed(`unexpected AdmissionReview kind: ${formatKind(reviewKind)}`);
+  const problem = validateReview(review);
+  return problem === undefined ? { request: review.request as AdmissionRequest } : undecodable(problem);
+}
+
+function malformed(error: string): Envelope {
+  return { error, status: 400 };
+}
+
+function undecodable(reason: string): Envelope {
+  return malformed(`unable to decode the request: ${reason}`);
+}
+
+function formatKind(value: unknown): string {
+  return typeof value === 'string' ? `${API_VERSION}, Kind=${value}` : 'kind must be a string';
+}
