@@ -127,7 +127,7 @@ export interface PodFields extends SecurityContextFields {
   /** The hosts in handlers of all containers. */
   readonly handlerHosts: readonly HandlerHost[];
   /** The path of the first null in a list of objects, which counts as an empty object; see `findCompletionError`. */
-  readonly nullElement: string | undefined;
+  readonly nullObject: string | undefined;
 }
 
 export type DecodedPod =
@@ -161,12 +161,12 @@ export function fieldPath({ location }: SecurityContextFields, field: string): s
  * Returns why SCC admission cannot copy and complete a pod that has been decoded: an item of a list of objects is null, or the
  * annotations are larger than the API allows. Pod Security Admission evaluates such pods.
  */
-export function findCompletionError({ nullElement, annotations }: PodFields): FieldError | undefined {
+export function findCompletionError({ nullObject, annotations }: PodFields): FieldError | undefined {
   return (
     findTooLong(annotations) ??
-    (nullElement === undefined
+    (nullObject === undefined
       ? undefined
-      : { type: 'FieldValueInvalid', path: nullElement, value: null, detail: 'must be an object' })
+      : { type: 'FieldValueInvalid', path: nullObject, value: null, detail: 'must be an object' })
   );
 }
 
@@ -214,12 +214,12 @@ function readPod(source: Source): PodFields {
     containers: [],
     hostPorts: [],
     handlerHosts: [],
-    nullElement: undefined,
+    nullObject: undefined,
   };
   const spec = objectAt(source, 'spec', 'PodSpec');
   if (spec) readPodSpec(spec, pod);
   if (hasKeyWith(annotations, SECCOMP_CONTAINER_ANNOTATION_PREFIX)) readSeccompAnnotations(pod);
-  pod.nullElement = source.state.nullElement;
+  pod.nullObject = source.state.nullObject;
   return pod;
 }
 

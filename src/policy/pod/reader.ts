@@ -20,6 +20,8 @@ export interface DecodeState {
   error: DecodeError | undefined;
   /** The path of the first null in a list of objects, strings or integers; it is read as the zero value, as in Go. */
   nullElement: string | undefined;
+  /** The path of the first null in a list of objects. */
+  nullObject: string | undefined;
   /** The number of elements of all lists that have been read; more than MAX_ITEMS is an error. */
   items: number;
 }
@@ -50,15 +52,16 @@ const NO_STRINGS: Readonly<Record<string, string>> = {};
 const NO_ITEMS: readonly never[] = [];
 const MAX_INT64 = 2 ** 63;
 
+const OBJECT = 'an object';
 const BOOLEAN: ExpectedType = { go: 'bool', text: 'a boolean' };
 const STRING: ExpectedType = { go: 'string', text: 'a string' };
 const INT32: ExpectedType = { go: 'int32', text: 'an integer' };
 const INT64: ExpectedType = { go: 'int64', text: 'an integer' };
-const STRING_MAP: ExpectedType = { go: 'map[string]string', text: 'an object' };
+const STRING_MAP: ExpectedType = { go: 'map[string]string', text: OBJECT };
 
 /** Starts reading an object, with a new state. */
 export function createSource(json: JsonObject, struct: string): Source {
-  const state: DecodeState = { error: undefined, nullElement: undefined, items: 0 };
+  const state: DecodeState = { error: undefined, nullElement: undefined, nullObject: undefined, items: 0 };
   return { json, state, struct, parent: undefined, key: '', index: undefined };
 }
 
@@ -109,7 +112,7 @@ function isInt64(value: unknown): value is number {
 export function objectAt(source: Source, key: string, struct: string): Source | undefined {
   const value = source.json[key];
   if (isObject(value)) return { json: value, state: source.state, struct, parent: source, key, index: undefined };
-  if (value != null) reportType(source, key, value, { go: struct, text: 'an object' });
+  if (value != null) reportType(source, key, value, { go: struct, text: OBJECT });
   return undefined;
 }
 
@@ -120,7 +123,7 @@ export function objectsAt(source: Source, key: string, struct: string): readonly
   const sources: Source[] = [];
   for (const item of list) {
     const index = sources.length;
-    if (!isObject(item)) reportElement(source, { key, item, index }, { go: struct, text: 'an object' });
+    if (!isObject(item)) reportElement(source, { key, item, index }, { go: struct, text: OBJECT });
     const json = isObject(item) ? item : NO_FIELDS;
     sources.push({ json, state: source.state, struct, parent: source, key, index });
   }
@@ -198,8 +201,13 @@ function reportElement(
   { key, item, index }: { key: string; item: unknown; index: number },
   type: ExpectedType,
 ): void {
-  if (item == null) source.state.nullElement ??= elementPath(source, key, index);
-  else reportType(source, key, item, type, index);
+  const { state } = source;
+  if (item != null) {
+    reportType(source, key, item, type, index);
+    return;
+  }
+  state.nullElement ??= elementPath(source, key, index);
+  if (type.text === OBJECT) state.nullObject ??= elementPath(source, key, index);
 }
 
 /** Records a value of a wrong type, unless the object has an earlier error. `element` is its index or key in the field. */

@@ -41,6 +41,15 @@ test('names of built-in properties have no special meaning', () => {
   assert.ok(Object.hasOwn(decision.object as object, '__proto__'));
 });
 
+test('null in a list of strings is an empty string, as in Go', () => {
+  const object = podWith({ containers: [{ securityContext: { capabilities: { drop: [null] } } }] });
+  const dropsAll = laxScc({ name: 'drops', requiredDropCapabilities: ['KILL'] });
+  const decision = assignScc(request({ object, canUse: () => true, sccs: [dropsAll] }));
+  assert.ok(decision.allowed, denialMessage(decision));
+  const { spec } = decision.object as { spec: { containers: readonly JsonObject[] } };
+  assert.deepEqual(spec.containers[0]?.['securityContext'], { capabilities: { drop: ['', 'KILL'] } });
+});
+
 suite('pods that cause many errors', () => {
   const many = <T>(count: number, make: (index: number) => T): T[] =>
     Array.from({ length: count }, (_, index) => make(index));
