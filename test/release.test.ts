@@ -1,0 +1,361 @@
+/** The build and the files of a release: the image, the package, the executable, the chart. All are built once. */
+import assert from 'node:assert/strict';
+import { execFile } from 'node:child_process';
+import { cp, mkdir, mkdtemp, readdir, readFile, realpath, rm, symlink, writeFile } from 'node:fs/promises';
+import { createHash } from 'node:crypto';
+import { tmpdir } from 'node:os';
+import { basename, dirname, join, resolve } from 'node:path';
+import { after, before, describe, suite, test } from 'node:test';
+import { promisify } from 'node:util';
+import ts from 'typescript';
+import packageJson from '../package.json' with { type: 'json' };
+import { instructions, parseCopy, readDockerfile, type Instruction, type Stage } from './support/dockerfile.ts';
+import { runHelm, withoutHelm } from './support/helm.ts';
+import { serve } from './support/serve-process.ts';
+
+const run = promisify(execFile);
+
+/** A program that imports the package. The tests compile and run it. */
+const CONSUMER = `
+import { evaluatePod, type Evaluation, type Level } from 'portcullis/pss';
+import { createAuthorizer, type Action, type RbacObjects } from 'portcullis/rbac';
+
+declare const console: { log(text: string): void };
+const level: Level = 'baseline';
+const evaluation: Evaluation = evaluatePod({ spec: { hostNetwork: true, containers: [] } }, { level, version: 'v1.30' });
+const objects: RbacObjects = {
+  roles: [],
+  clusterRoles: [{ metadata: { name: 'view' }, rules: [{ verbs: ['get'], apiGroups: [''], resources: ['pods'] }] }],
+  roleBindings: [],
+  clusterRoleBindings: [
+    { subjects: [{ kind: 'User', name: 'alice' }], roleRef: { kind: 'ClusterRole', name: 'view' } },
+  ],
+};
+const action: Action = { verb: 'get', resource: 'pods', namespace: 'shop' };
+const access: boolean = createAuthorizer(objects)({ username: 'alice', groups: [] }, action);
+console.log(JSON.stringify({ ...evaluation, access }));
+`;
+
+/** A program that passes models of client-node, which may be instances of its classes. */
+const CLIENT_NODE_CONSUMER = `
+import { V1Namespace, V1Pod, type V1ClusterRole, type V1RoleBinding } from '@kubernetes/client-node';
+import { evaluatePod } from 'portcullis/pss';
+import { psaLevel } from 'portcullis/psa';
+import { createAuthorizer } from 'portcullis/rbac';
+import { assignScc, type SccInput, type SecurityContextConstraints } from 'portcullis/scc';
+
+declare const model: { pod: V1Pod; namespace: V1Namespace; role: V1ClusterRole; binding: V1RoleBinding };
+declare const scc: SecurityContextConstraints;
+declare const input: Omit<SccInput, 'object' | 'namespace'>;
+export const results = (): unknown[] => [
+  evaluatePod(model.pod, { level: 'baseline', version: 'latest' }),
+  evaluatePod(model.pod.spec === undefined ? {} : { spec: model.pod.spec }, { level: 'baseline', version: 'latest' }),
+  assignScc({ ...input, object: model.pod, namespace: model.namespace }),
+  psaLevel(scc, model.namespace, { profile: 'accurate' }),
+  createAuthorizer({ roles: [], clusterRoles: [model.role], roleBindings: [model.binding], clusterRoleBindings: [] }),
+];
+const pod = new V1Pod();
+pod.metadata = { name: 'p', creationTimestamp: new Date(0) };
+pod.spec = { hostNetwork: true, containers: [] };
+console.log(evaluatePod(pod, { level: 'baseline', version: 'latest' }).detail);
+`;
+
+const { version } = packageJson;
+const [build, image] = readDockerfile(await readFile('Dockerfile', 'utf8')).stages as [Stage, Stage];
+
+/** The exit code and the output of a program. */
+function execute(file: string, args: readonly string[], options: object = {}) {
+  return new Promise<{ code: unknown; stdout: string; stderr: string }>((done) => {
+    execFile(file, args, options, (error, stdout, stderr) => done({ code: error?.code ?? 0, stdout, stderr }));
+  });
+}
+
+let root = '';
+let printed = '';
+const sources = (): string => join(root, 'src');
+const released = (name: string): string => join(sources(), 'dist/release', name);
+
+/** Executes a `COPY` instruction. */
+async function copy(one: Instruction, into: string): Promise<void> {
+  const { sources: named, target } = parseCopy(one);
+  for (const source of named) {
+    const from = one.flags.has('from') ? source.replace(/^\/src/, sources()) : resolve(source);
+    const to = target.endsWith('/') ? join(into, target, basename(source)) : join(into, target);
+    await mkdir(dirname(to), { recursive: true });
+    await cp(from, to, { recursive: true });
+  }
+}
+
+before(async () => {
+  root = await realpath(await mkdtemp(join(tmpdir(), 'portcullis-release-')));
+  for (const one of instructions('COPY', build)) await copy(one, sources());
+  // Replaces npm ci, which needs the network.
+  await symlink(resolve('node_modules'), join(sources(), 'node_modules'));
+  await run('npm', ['run', 'build'], { cwd: sources() });
+  for (const one of instructions('COPY', image)) await copy(one, join(root, 'image'));
+  for (const name of ['CHANGELOG.md', 'LICENSE', 'README.md', 'docs', 'examples', 'webhook-config'])
+    await cp(name, join(sources(), name), { recursive: true });
+  const options = ['--image=registry.example.com/portcullis:0.1.0-rc.1'];
+  ({ stdout: printed } = await run(process.execPath, ['scripts/release.ts', ...options], { cwd: sources() }));
+});
+after(() => rm(root, { recursive: true }));
+
+describe('image', () => {
+  const main = (): string => join(root, 'image/dist/main.js');
+
+  test('contains the program, examples and licenses', async () => {
+    assert.deepEqual((await readdir(join(root, 'image'))).sort(), ['LICENSE', 'dist', 'examples', 'package.json']);
+    assert.deepEqual((await readdir(dirname(main()))).sort(), ['LICENSES.txt', 'chunks', 'main.js']);
+  });
+
+  test('serves the development cluster without packages', async () => {
+    const server = await serve([], {}, main());
+    assert.equal((await fetch(`${server.probes}/readyz`)).status, 200);
+    const { code, stderr } = await server.stop('SIGINT');
+    assert.equal(code, 0, stderr);
+  });
+});
+
+describe('package', () => {
+  let folder = '';
+  const packaged = (...path: string[]): string => join(folder, 'node_modules/portcullis', ...path);
+  const program = (...args: readonly string[]) => {
+    // The programs are scripts for the Node of the PATH.
+    const env = { PATH: `${resolve('node_modules/.bin')}:${process.env['PATH'] ?? ''}` };
+    return execute(join(folder, 'node_modules/.bin/portcullis'), args, { cwd: folder, env });
+  };
+
+  before(async () => {
+    folder = join(root, 'consumer');
+    await mkdir(folder);
+    await writeFile(join(folder, 'package.json'), '{"type":"module"}');
+    await writeFile(join(folder, 'consumer.ts'), CONSUMER);
+    const file = released(`portcullis-${version}.tgz`);
+    await run('npm', ['install', '--offline', '--ignore-scripts', '--no-audit', file], { cwd: folder });
+  });
+
+  test('exports resolve by name', async () => {
+    const { stdout } = await run(process.execPath, ['consumer.ts'], { cwd: folder });
+    assert.deepEqual(JSON.parse(stdout), {
+      allowed: false,
+      violations: [{ check: 'hostNamespaces', reason: 'host namespaces', detail: 'hostNetwork=true' }],
+      reason: 'host namespaces',
+      detail: 'host namespaces (hostNetwork=true)',
+      access: true,
+    });
+  });
+
+  test('the installation has no other packages', async () => {
+    const names = await readdir(join(folder, 'node_modules'));
+    assert.deepEqual(
+      names.filter((name) => !name.startsWith('.')),
+      ['portcullis'],
+    );
+  });
+
+  const compile = (file: string, skipLibCheck: boolean): readonly string[] => {
+    const program = ts.createProgram([join(folder, file)], {
+      target: ts.ScriptTarget.ES2022,
+      module: ts.ModuleKind.NodeNext,
+      moduleResolution: ts.ModuleResolutionKind.NodeNext,
+      strict: true,
+      exactOptionalPropertyTypes: true,
+      skipLibCheck,
+      noEmit: true,
+      types: skipLibCheck ? ['node'] : [],
+      typeRoots: [resolve('node_modules/@types')],
+    });
+    return ts.getPreEmitDiagnostics(program).map(({ file: { fileName } = { fileName: '' }, messageText }) => {
+      return `${fileName}: ${ts.flattenDiagnosticMessageText(messageText, '\n')}`;
+    });
+  };
+
+  test('exports have types, which need no other package', () => {
+    assert.deepEqual(compile('consumer.ts', false), []);
+  });
+
+  test('models of client-node are accepted', async () => {
+    await mkdir(join(folder, 'node_modules/@kubernetes'));
+    const target = 'node_modules/@kubernetes/client-node';
+    await symlink(resolve(target), join(folder, target));
+    await writeFile(join(folder, 'client-node.ts'), CLIENT_NODE_CONSUMER);
+    assert.deepEqual(compile('client-node.ts', true), []);
+    const { stdout } = await run(process.execPath, ['client-node.ts'], { cwd: folder });
+    assert.equal(stdout, 'host namespaces (hostNetwork=true)\n');
+    await rm(join(folder, 'node_modules/@kubernetes'), { recursive: true });
+  });
+
+  test('libraries have no imports', async () => {
+    for (const name of ['pss.js', 'rbac.js']) {
+      assert.doesNotMatch(await readFile(packaged('dist', name), 'utf8'), /^import\b|\bimport\(|\brequire\(/m);
+    }
+  });
+
+  test('the commands are installed', async () => {
+    const names = (await readdir(join(folder, 'node_modules/.bin'))).sort();
+    assert.deepEqual(names, Object.keys(packageJson.bin).sort());
+    assert.deepEqual(await program('version'), { code: 0, stdout: `portcullis v${version}\n`, stderr: '' });
+  });
+
+  test('checks the examples of the package', async () => {
+    const { code, stdout } = await program('check', '-f', packaged('examples/check/backup.yaml'));
+    assert.match(stdout, /^CronJob shop\/backup violates PodSecurity "restricted:latest"\n[^]*\n0 passed, 1 failed\n$/);
+    assert.equal(code, 1);
+  });
+
+  test('serves the development cluster', async () => {
+    const server = await serve(['--dev-cluster'], {}, packaged('dist/main.js'));
+    assert.equal((await fetch(`${server.probes}/readyz`)).status, 200);
+    const { code, stderr } = await server.stop();
+    assert.equal(code, 0, stderr);
+  });
+
+  test('contains documents, manifests and the licenses of bundled packages', async () => {
+    for (const path of [
+      'docs/how-to/runbook.md',
+      'webhook-config/install.yaml',
+      'CHANGELOG.md',
+      'README.md',
+      'LICENSE',
+    ])
+      assert.notEqual(await readFile(packaged(path), 'utf8'), '', path);
+    const licenses = await readFile(packaged('dist/LICENSES.txt'), 'utf8');
+    for (const line of [/^yaml \d/m, /^preact \d/m, /^@codemirror\/view \d/m]) assert.match(licenses, line);
+  });
+});
+
+describe('executable', () => {
+  let folder = '';
+  const file = (): string => join(folder, 'portcullis');
+
+  before(async () => {
+    folder = join(root, 'executable');
+    await mkdir(folder);
+    const platform = `${process.platform}-${process.arch === 'x64' ? 'amd64' : process.arch}`;
+    await run('tar', ['-xzf', released(`portcullis-${platform}.tar.gz`), '-C', folder]);
+  });
+
+  test('is packed with the licenses of the program, of its packages and of Node', async () => {
+    const names = ['LICENSE', 'LICENSE-node.txt', 'LICENSES.txt', 'portcullis'];
+    assert.deepEqual((await readdir(folder)).sort(), names);
+    assert.match(await readFile(join(folder, 'LICENSE-node.txt'), 'utf8'), /^Node\.js is licensed/);
+  });
+
+  test('prints its version without a Node in the PATH', async () => {
+    const outcome = await execute(file(), ['version'], { env: {} });
+    assert.deepEqual(outcome, { code: 0, stdout: `portcullis v${version}\n`, stderr: '' });
+  });
+
+  test('checks manifests', async () => {
+    const { code, stdout } = await execute(file(), ['check', '--strict', '-f', 'examples/check/backup.yaml'], {
+      env: {},
+    });
+    assert.match(stdout, /^CronJob shop\/backup violates PodSecurity "restricted:latest"\n/);
+    assert.equal(code, 1);
+    const { code: absent, stderr } = await execute(file(), ['check', '-f', 'absent.yaml']);
+    assert.deepEqual([absent, stderr], [2, 'error: the path "absent.yaml" does not exist\n']);
+  });
+
+  test('is a kubectl plugin under its other names', async () => {
+    await symlink(file(), join(folder, 'kubectl-scc'));
+    const { stdout } = await execute(join(folder, 'kubectl-scc'), ['--help'], { env: {} });
+    assert.match(stdout, /^Usage: kubectl scc /);
+  });
+
+  test('serves the development cluster with its examples', async () => {
+    const server = await serve(['--dev-cluster'], {}, file());
+    assert.equal((await fetch(`${server.probes}/readyz`)).status, 200);
+    const { code, stderr } = await server.stop();
+    assert.equal(code, 0, stderr);
+    assert.match(stderr, /"namespace":"payments"/);
+  });
+});
+
+describe('files of a release', () => {
+  test('have checksums', async () => {
+    const names = (await readdir(released('.'))).sort();
+    const sums = (await readFile(released('SHA256SUMS'), 'utf8')).trim().split('\n');
+    assert.deepEqual(
+      sums.map((line) => line.slice(66)),
+      names.filter((name) => name !== 'SHA256SUMS'),
+    );
+    for (const line of sums) {
+      const hash = createHash('sha256').update(await readFile(released(line.slice(66))));
+      assert.equal(hash.digest('hex'), line.slice(0, 64), line);
+    }
+    assert.deepEqual(
+      names.filter((name) => !name.startsWith('portcullis-')),
+      [
+        ...['LICENSES.txt', 'RELEASE_NOTES.md', 'SHA256SUMS', 'alerts.yaml', 'crds.yaml', 'dashboard.json'],
+        ...['install.yaml', 'playground.html', 'sbom.cdx.json', 'values.schema.json'],
+      ],
+    );
+  });
+
+  test('the bill of materials names the bundled packages and Node', async () => {
+    const licenses = await readFile(released('LICENSES.txt'), 'utf8');
+    const packages = [...licenses.matchAll(/(?:^|-{80}\n\n)(\S+) (\S+)\n/g)].map(([, name, one]) => `${name}@${one}`);
+    const materials = JSON.parse(await readFile(released('sbom.cdx.json'), 'utf8')) as {
+      readonly bomFormat: string;
+      readonly metadata: { readonly component: { readonly name: string } };
+      readonly components: readonly { readonly 'bom-ref': string }[];
+    };
+    const found = materials.components.map((one) => one['bom-ref']);
+    assert.deepEqual(found.toSorted(), [...new Set(packages), `node@${process.versions.node}`].toSorted());
+    assert.deepEqual([materials.bomFormat, materials.metadata.component.name], ['CycloneDX', 'portcullis']);
+  });
+
+  test('manifests contain the image of the release', async () => {
+    const manifests = await readFile(released('install.yaml'), 'utf8');
+    assert.match(manifests, /^ +image: registry\.example\.com\/portcullis:0\.1\.0-rc\.1$/m);
+    assert.match(await readFile(released('crds.yaml'), 'utf8'), /^kind: CustomResourceDefinition$/m);
+    assert.match(await readFile(released('alerts.yaml'), 'utf8'), /^kind: PrometheusRule$/m);
+    const dashboard = JSON.parse(await readFile(released('dashboard.json'), 'utf8')) as { readonly uid: string };
+    assert.equal(dashboard.uid, 'portcullis');
+  });
+
+  test('the chart is a package of Helm', { skip: withoutHelm }, () => {
+    const chart = released(`portcullis-chart-${version}.tgz`);
+    const { status, stdout, stderr } = runHelm(['template', 'any', chart, '--kube-version=1.36.0']);
+    assert.equal(status, 0, stderr);
+    assert.match(stdout, /^ +image: "registry\.example\.com\/portcullis:0\.1\.0-rc\.1"$/m);
+  });
+
+  test('the commands that publish them are printed', () => {
+    const [, commands = ''] = printed.split('\nNothing is published. --publish=npm,image,chart,github executes:\n');
+    const repository = 'https://github.example.com/portcullis/portcullis';
+    assert.equal(
+      commands.replace(/(REVISION|SOURCE_DATE_EPOCH)=\w+/g, '$1=X').replace(/(RELEASE_NOTES\.md).*/, '$1'),
+      `
+npm:
+  npm publish dist/release/portcullis-${version}.tgz --access=public
+
+image:
+  docker buildx build --platform=linux/amd64,linux/arm64 --sbom=true --provenance=mode=max --build-arg=REVISION=X --build-arg=SOURCE_DATE_EPOCH=X --label=org.opencontainers.image.source=${repository} --tag=registry.example.com/portcullis:0.1.0-rc.1 --metadata-file=dist/image.json --push .
+
+chart:
+  helm push dist/release/portcullis-chart-${version}.tgz oci://registry.example.com/charts
+
+github:
+  gh release create v${version} --verify-tag --notes-file=dist/release/RELEASE_NOTES.md
+`,
+    );
+  });
+});
+
+suite('a release is not built with wrong options', () => {
+  const repository =
+    'package.json: repository.url is an example: set it to the URL of your repository, and run npm run manifests';
+  const cases: readonly (readonly [args: readonly string[], message: string])[] = [
+    [['--publish=pypi'], '--publish=pypi: must be a list of npm, image, chart, github'],
+    [['--publish=npm'], repository],
+    [['--publish=image'], '--publish of the image or the chart requires --image=REGISTRY/NAME:TAG'],
+    [['--image=portcullis'], '--image=portcullis: must be REGISTRY/NAME:TAG'],
+  ];
+  for (const [args, message] of cases) {
+    test(args.join(' '), { concurrency: true }, async () => {
+      const outcome = await execute(process.execPath, ['scripts/release.ts', ...args]);
+      assert.deepEqual(outcome, { code: 2, stdout: '', stderr: `error: ${message}\n` });
+    });
+  }
+});
