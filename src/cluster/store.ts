@@ -77,7 +77,7 @@ export function createStore(onError: (error: unknown) => void = reportUncaught):
 
   return {
     get<K extends Kind>(kind: K, name: string, namespace = CLUSTER_SCOPE) {
-      return namespaces(kind).get(namespace)?.get(name) as Kinds[K] | undefined;
+      return tables.get(kind)?.get(namespace)?.get(name) as Kinds[K] | undefined;
     },
     list<K extends Kind>(kind: K, namespace?: string) {
       const objects = namespace === undefined ? listAll(kind) : [...(namespaces(kind).get(namespace)?.values() ?? [])];
@@ -128,8 +128,10 @@ function reportUncaught(error: unknown): void {
 export function memoize<K extends object, V>(derive: (key: K) => V): (key: K) => V {
   const values = new WeakMap<K, { readonly value: V }>();
   return (key) => {
-    const known = values.get(key) ?? { value: derive(key) };
-    values.set(key, known);
-    return known.value;
+    const known = values.get(key);
+    if (known) return known.value;
+    const value = derive(key);
+    values.set(key, { value });
+    return value;
   };
 }

@@ -37,18 +37,20 @@ function compare(before: unknown, after: unknown, path: string, ops: JsonPatchOp
 }
 
 function compareObjects(before: JsonObject, after: JsonObject, path: string, ops: JsonPatchOp[]): void {
-  let shared = 0;
+  const keys = Object.keys(after);
+  /** The number of first keys that both objects have in the same order, as copies with changed members do. */
+  let common = 0;
   for (const key of Object.keys(before)) {
     const was = before[key];
+    if (key === keys[common] && was !== undefined) common++;
     // Most members are shared. An inherited property never equals a member.
-    if (was === after[key] && was !== undefined) shared++;
-    else compareMember(was, member(after, key), `${path}/${escapeKey(key)}`, ops);
+    if (was !== after[key] || was === undefined)
+      compareMember(was, member(after, key), `${path}/${escapeKey(key)}`, ops);
   }
-  const keys = Object.keys(after);
-  if (keys.length === shared) return;
-  for (const key of keys) {
+  for (let index = common; index < keys.length; index++) {
+    const key = keys[index] ?? '';
     const value = after[key];
-    if (value === before[key] || value === undefined || member(before, key) !== undefined) continue;
+    if (value === undefined || member(before, key) !== undefined) continue;
     ops.push({ op: 'add', path: `${path}/${escapeKey(key)}`, value });
   }
 }

@@ -1,6 +1,6 @@
 /** SCC admission in webhooks: mode, access, waiting for new namespaces, metrics, and the templates of workloads. */
 import { canUseScc, getSccSet } from '../cluster/access.ts';
-import type { Store } from '../cluster/store.ts';
+import { memoize, type Store } from '../cluster/store.ts';
 import type { AdmissionRequest, Decision } from '../kube/admission.ts';
 import { quote } from '../kube/text.ts';
 import { isObject, type Namespace } from '../kube/types.ts';
@@ -35,7 +35,10 @@ export interface SccReviewDeps {
 
 /** Decides on one pod with the gathered state of the cluster. */
 export type DecidePod = (
-  cluster: Pick<SccInput, 'namespace' | 'sccs' | 'canUse' | 'compatibility' | 'preferUserNamespaces'>,
+  cluster: Pick<
+    SccInput,
+    'namespace' | 'namespaceRanges' | 'sccs' | 'canUse' | 'compatibility' | 'preferUserNamespaces'
+  >,
 ) => SccDecision;
 
 export interface SccReview {
@@ -108,7 +111,7 @@ function waitForRanges(
 
 /** True if decisions about the namespace do not have to wait for its ranges. */
 function isReady(namespace: Namespace, settings: SccSettings): boolean {
-  return sccMode(namespace, settings).mode !== 'enforce' || readNamespaceRanges(namespace).problem === undefined;
+  return sccMode(namespace, settings).mode !== 'enforce' || getRanges(namespace).problem === undefined;
 }
 
 interface FirstOutcome extends SccOutcome {
@@ -125,10 +128,12 @@ function decideNow(review: SccReview, deps: SccReviewDeps): MaybePromise<FirstOu
   const mode = namespaceMode(store, name, settings);
   if (!modes.includes(mode.mode)) return undefined;
   const { compatibility, preferUserNamespaces } = settings;
-  const current = namespace ?? { metadata: { name } };
+  const stored = namespace ?? { metadata: { name } };
+  // Only namespaces with enforced SCCs receive ranges.
+  const current = mode.mode === 'report' ? withExampleRanges(stored, DEFAULT_RANGES) : stored;
   const cluster = {
-    // Only namespaces with enforced SCCs receive ranges.
-    namespace: mode.mode === 'report' ? withExampleRanges(current, DEFAULT_RANGES) : current,
+    namespace: current,
+    namespaceRanges: getRanges(current),
     sccs: getSccSet(store),
     compatibility,
     preferUserNamespaces,
@@ -136,12 +141,14 @@ function decideNow(review: SccReview, deps: SccReviewDeps): MaybePromise<FirstOu
   return whenAvailable(
     deps.withAccess((canUse) => decide({ ...cluster, canUse }), context),
     (decision) => {
-      const mayChange =
-        !decision.allowed && (!namespace || decision.status.message === readNamespaceRanges(namespace).problem);
+      const mayChange = !decision.allowed && (!namespace || decision.status.message === getRanges(namespace).problem);
       return { mode, mayChange, decision: namespace ? decision : namespaceNotFound(decision, name) };
     },
   );
 }
+
+/** The ranges of a namespace are read once for each of its states. */
+const getRanges = memoize((namespace: Namespace) => readNamespaceRanges(namespace));
 
 /** Returns the SCC mode of a namespace. A namespace that the store lacks is enforced unless its name is exempt. */
 export function namespaceMode(store: Store, name: string, settings: SccSettings): NamespaceMode {
@@ -189,6 +196,7 @@ export function createWorkloadAdmission(settings: () => SccSettings): WorkloadAd
       const { compatibility, preferUserNamespaces } = current;
       const input = {
         namespace,
+        namespaceRanges: getRanges(namespace),
         sccs: getSccSet(store),
         canUse: canUseScc(store),
         compatibility,
@@ -200,7 +208,7 @@ export function createWorkloadAdmission(settings: () => SccSettings): WorkloadAd
         if (denial) denials.push(denial);
         return mode === 'enforce' ? pod : template;
       });
-      const { problem } = readNamespaceRanges(namespace);
+      const { problem } = getRanges(namespace);
       const isPending = denials.some(({ status }) => status.message === problem);
       const reported = isPending && mode === 'report' ? [] : denials;
       const warnings = new Set(reported.flatMap((denial) => templateWarnings(denial, mode)));

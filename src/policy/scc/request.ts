@@ -9,6 +9,7 @@ import { findCompletionError, type PodFields } from '../pod/pod.ts';
 import { POD_NETWORKS_ANNOTATION } from '../pod/selection.ts';
 import type { CanUse } from './access.ts';
 import type { Compatibility } from './mode.ts';
+import type { NamespaceRanges } from './namespace.ts';
 import type { SccSet } from './order.ts';
 import { decodeSccPod } from './pod.ts';
 
@@ -20,6 +21,8 @@ export interface SccInput {
   readonly object: unknown;
   readonly oldObject?: unknown;
   readonly namespace: Namespace;
+  /** The ranges of the namespace, if they are kept between decisions. By default, they are read from its annotations. */
+  readonly namespaceRanges?: NamespaceRanges | undefined;
   readonly userInfo: UserInfo;
   /** All SCCs of the cluster. A set that is kept between decisions saves their preparation. */
   readonly sccs: readonly SecurityContextConstraints[] | SccSet;

@@ -35,7 +35,7 @@ interface SearchOptions extends Omit<CandidatesInput, 'preferUserNamespaces'> {
 export function createSearch(input: SccInput, pod: PodFields, { mutable, ...options }: SearchOptions): Search {
   const { userInfo, canUse } = input;
   const compatibility = resolveCompatibility(input.compatibility);
-  const namespace = readNamespaceRanges(input.namespace);
+  const namespace = input.namespaceRanges ?? readNamespaceRanges(input.namespace);
   const { serviceAccountName } = pod;
   const { identity } = compatibility;
   const preferUserNamespaces = input.preferUserNamespaces === true && pod.hostUsers === false;
@@ -124,7 +124,12 @@ export function searchScc(search: Search): SearchResult {
 
 /** Returns the next SCC after the chosen one that would admit the pod; `'unknown'` if the budget does not suffice. */
 export function findNextAdmitting(search: Search, chosen: PreparedScc): PreparedScc | 'unknown' | undefined {
-  for (const scc of search.candidates.slice(search.candidates.indexOf(chosen) + 1)) {
+  let isNext = false;
+  for (const scc of search.candidates) {
+    if (!isNext) {
+      isNext = scc === chosen;
+      continue;
+    }
     if (subjectType(scc, search) === undefined) continue;
     if (!spendEvaluation(search.budget, scc, search)) return 'unknown';
     if (allowsPod(scc, search)) return scc;
