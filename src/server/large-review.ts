@@ -33,10 +33,10 @@ function tooLarge(error: string): Envelope {
 
 const MIB = 1024 * 1024;
 /**
- * Limit of the memory of a parsed review with its text. The largest objects that API servers accept need about half of it. The
- * heap of the worker is larger, since V8 ends the process if the heap of a worker is exhausted.
+ * Limit of the estimated memory of a review with its text. Objects that etcd can store need less. The heap of the worker is twice
+ * as large, since V8 may end the process if the heap of a worker is exhausted.
  */
-const MAX_MEMORY = 160 * MIB;
+const MAX_MEMORY = 96 * MIB;
 
 /** Upper limits of the memory of values in V8, in bytes. */
 const OBJECT_BYTES = 64;
@@ -46,7 +46,7 @@ const MEMBER_BYTES = 160;
 /** A string or number, and its position in the list. */
 const ITEM_BYTES = 32;
 
-const [QUOTE, BACKSLASH, COLON, COMMA] = Buffer.from('"\\:,');
+const [QUOTE, BACKSLASH, COLON, COMMA, UNICODE_ESCAPE] = Buffer.from('"\\:,u');
 const [OPEN_BRACE, OPEN_BRACKET] = Buffer.from('{[');
 
 /** Estimates the memory of a text and of its values, without parsing it. */
@@ -56,13 +56,12 @@ export function estimateMemory(json: Buffer): number {
   for (let index = 0; index < json.length; index++) {
     const byte = json[index] ?? 0;
     if (byte === QUOTE) {
-      const start = index;
       for (index++; index < json.length && json[index] !== QUOTE; index++) {
         const inner = json[index] ?? 0;
-        if (inner === BACKSLASH) index++;
+        if (inner === BACKSLASH) index += json[index + 1] === UNICODE_ESCAPE ? 5 : 1;
         else if (inner >= 0x80) isAscii = false;
+        bytes++;
       }
-      bytes += index - start;
     } else if (byte === COLON) bytes += MEMBER_BYTES;
     else if (byte === COMMA) bytes += ITEM_BYTES;
     else if (byte === OPEN_BRACE) bytes += OBJECT_BYTES;

@@ -18,7 +18,7 @@ interface ReadReview {
  * Limits of the heap of the worker in MiB. Reviews that need more than half of it are rejected before they are parsed, since V8
  * may end the process if the heap of a worker is exhausted.
  */
-const HEAP_LIMITS = { maxOldGenerationSizeMb: 320, maxYoungGenerationSizeMb: 16 };
+const HEAP_LIMITS = { maxOldGenerationSizeMb: 192, maxYoungGenerationSizeMb: 16 };
 /** The worker ends after this time without reviews, so that its memory is free. */
 const IDLE_MS = 30_000;
 

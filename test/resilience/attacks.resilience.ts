@@ -1,8 +1,8 @@
 /** Clients that try to exhaust a replica: descriptors, memory, the event loop and the log. Each suite attacks one process. */
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
-import { mkdtemp, rm, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { loadavg, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, suite, test, type TestContext } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
@@ -20,6 +20,8 @@ import { assertNoFailures, buildSpec, formatReport, NAMESPACE, REVIEWS } from '.
 /** The memory limit of the Deployment, for which Node chooses this size of the heap. */
 const MAX_RSS_MIB = 512;
 const HEAP_MIB = 256;
+/** The longest turn of the event loop. */
+const MAX_TURN_MS = 50;
 const PSA = '/psa/validate';
 const MUTATE = '/scc/mutate';
 
@@ -27,6 +29,8 @@ interface Target {
   readonly server: RunningServer;
   readonly client: WebhookClient;
   readonly pid: number;
+  /** Reads the longest turn of the event loop since the start in milliseconds. */
+  longestTurnMs(): Promise<number>;
   stop(): Promise<void>;
 }
 
@@ -37,7 +41,12 @@ async function startTarget(openFiles?: number): Promise<Target> {
   const namespace = { apiVersion: 'v1', kind: 'Namespace', metadata: { name: NAMESPACE, labels } };
   await writeFile(join(folder, 'namespace.yaml'), JSON.stringify(namespace));
   const limit = openFiles === undefined ? {} : { openFiles };
-  const env = { NODE_OPTIONS: `--max-old-space-size=${HEAP_MIB}` };
+  const turns = join(folder, 'turns');
+  const measure = new URL('loop-delay.ts', import.meta.url).href;
+  const env = {
+    NODE_OPTIONS: `--max-old-space-size=${HEAP_MIB} --import=${measure}`,
+    LOOP_DELAY_FILE: turns,
+  };
   const server = await serve(['--dev-cluster', `--manifests=${folder}`], env, undefined, limit);
   const { port } = server;
   const client = createWebhookClient({ port, serverName: 'localhost', authority: 'any', timeoutSeconds: 15 });
@@ -48,6 +57,7 @@ async function startTarget(openFiles?: number): Promise<Target> {
     server,
     client,
     pid: server.child.pid ?? 0,
+    longestTurnMs: async () => Number(await readFile(turns, 'utf8')),
     async stop() {
       client.close();
       await server.stop('SIGKILL');
@@ -80,7 +90,8 @@ function formatHead(path: string, length: number): string {
 }
 
 /** Sends other reviews during an attack. */
-async function underAttack(t: TestContext, { client, pid }: Target, attack: () => Promise<void>): Promise<LoadReport> {
+async function underAttack(t: TestContext, target: Target, attack: () => Promise<void>): Promise<LoadReport> {
+  const { client, pid } = target;
   const load = startLoad({ client, reviews: REVIEWS, perSecond: 50 });
   try {
     await attack();
@@ -89,7 +100,7 @@ async function underAttack(t: TestContext, { client, pid }: Target, attack: () =
   }
   const { rssMiB, peakMiB, openFiles } = await readUsage(pid);
   t.diagnostic(
-    `others: ${formatReport(load.report())}; RSS ${rssMiB} MiB, peak ${peakMiB} MiB; ${openFiles} descriptors`,
+    `others: ${formatReport(load.report())}; RSS ${rssMiB} MiB, peak ${peakMiB} MiB; ${openFiles} descriptors; longest turn ${await target.longestTurnMs()} ms; load ${loadavg()[0]?.toFixed(1)}`,
   );
   return load.report();
 }
@@ -139,6 +150,10 @@ suite('reviews that wait', { timeout: 120_000 }, () => {
     });
     assert.equal(target.server.child.exitCode, null);
     assertNoFailures(report);
+    const { peakMiB } = await readUsage(target.pid);
+    assert.ok(peakMiB < MAX_RSS_MIB, `${peakMiB} MiB`);
+    const turnMs = await target.longestTurnMs();
+    assert.ok(turnMs <= MAX_TURN_MS, `a turn of ${turnMs} ms`);
   });
 });
 
@@ -228,6 +243,8 @@ suite('authors of large pods', { timeout: 300_000 }, () => {
       );
       assertNoFailures(report);
       assert.ok(report.p99Ms < 250, `${report.p99Ms} ms`);
+      const turnMs = await target.longestTurnMs();
+      assert.ok(turnMs <= MAX_TURN_MS, `a turn of ${turnMs} ms`);
     });
   }
 });

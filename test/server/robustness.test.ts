@@ -515,7 +515,7 @@ const REJECTED: readonly RejectedBody[] = [
     name: '2,000,000 objects',
     body: buildRequest({ object: { spec: { containers: Array(2_000_000).fill({}) } } }),
     status: 413,
-    text: 'the review would take more than 160 MiB of memory\n',
+    text: 'the review would take more than 96 MiB of memory\n',
   },
   {
     name: 'truncated JSON',
