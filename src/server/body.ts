@@ -11,7 +11,7 @@ const MAX_BYTES = 40 * MIB;
 /** Bodies up to this size are reviewed as soon as they are received. */
 export const SMALL_BYTES = 128 * 1024;
 /** Limit of the received bytes of larger bodies that are not reviewed yet. Only the oldest unfinished body may exceed it. */
-const LARGE_BUDGET = 32 * MIB;
+const LARGE_BUDGET = 16 * MIB;
 /** Limit of the received bytes of unfinished smaller bodies. */
 const SMALL_BUDGET = 24 * MIB;
 /** While the memory limit is exceeded, a body is rejected that receives fewer bytes in each of two successive intervals. */

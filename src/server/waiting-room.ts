@@ -5,7 +5,7 @@ import type { Postponed, WebhookContext } from './webhook.ts';
  * Default limits of the reviews that wait at the same time, and of the bytes of their request bodies. They exceed the
  * default concurrency limits of three API servers.
  */
-const DEFAULT_LIMITS = { reviews: 2000, bytes: 32 * 1024 * 1024 };
+const DEFAULT_LIMITS = { reviews: 2000, bytes: 16 * 1024 * 1024 };
 
 type IsReady = (namespace: Namespace) => boolean;
 

@@ -192,8 +192,8 @@ suite('limits of waiting reviews', () => {
     readonly message: string;
   }[] = [
     { name: '2000 small reviews, no namespace', client: { bodyBytes: 2000 }, limit: 2000, message: NOT_FOUND },
-    { name: '32 MiB, no namespace', client: { bodyBytes: 3 * MIB }, limit: 10, message: NOT_FOUND },
-    { name: '32 MiB to the byte', client: { bodyBytes: 16 * MIB }, limit: 2, message: NOT_FOUND },
+    { name: '16 MiB, no namespace', client: { bodyBytes: 3 * MIB }, limit: 5, message: NOT_FOUND },
+    { name: '16 MiB to the byte', client: { bodyBytes: 8 * MIB }, limit: 2, message: NOT_FOUND },
     {
       name: '2000 small reviews, no ranges',
       client: { bodyBytes: 2000 },
