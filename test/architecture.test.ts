@@ -67,6 +67,7 @@ const PUBLIC_FILES: ReadonlyMap<string, readonly string[]> = new Map([
       'observed-config.ts',
       'preview.ts',
       'readiness.ts',
+      'reports.ts',
       'scc-level.ts',
       'settings.ts',
       'user-namespace-audit.ts',
@@ -106,6 +107,7 @@ const PUBLIC_FILES: ReadonlyMap<string, readonly string[]> = new Map([
       'scc-grants.ts',
       'server-version.ts',
       'store.ts',
+      'workload-events.ts',
       'workloads.ts',
     ],
   ],
@@ -116,6 +118,7 @@ const PUBLIC_FILES: ReadonlyMap<string, readonly string[]> = new Map([
     [
       'access-reviews.ts',
       'caller-tokens.ts',
+      'denial-events.ts',
       'probes.ts',
       'scc-health.ts',
       'server.ts',

@@ -1,13 +1,15 @@
-/** Writes the decisions, events and reports of the readiness controller. */
-import type { Cluster } from '../cluster/cluster.ts';
+/** Writes the decisions and events of the readiness controller. */
+import { refusalEvent } from '../cluster/workload-events.ts';
+import { POD_SOURCES } from '../cluster/workloads.ts';
 import { deepEqual } from '../kube/equality.ts';
 import { PSA_ENFORCEMENT_CONFIG, type PSAEnforcementConfig } from '../kube/psa-enforcement-config.ts';
+import { typeMeta } from '../kube/resources.ts';
 import { ApiError } from '../kube/status.ts';
 import type { Namespace } from '../kube/types.ts';
 import type { Condition } from '../kube/conditions.ts';
 import { summarizeNames } from '../kube/text.ts';
 import { forcedWarning, ROLLOUT_MANAGER } from '../policy/rollout/enforcement.ts';
-import { buildReport, REPORT_NAME, type NamespaceEvaluation } from '../policy/rollout/evaluation.ts';
+import type { NamespaceEvaluation, ViolatingWorkload } from '../policy/rollout/evaluation.ts';
 import { decidedConditions, type Decision } from '../policy/rollout/readiness.ts';
 import { orUndefined, type ControllerEvent, type ReconcileContext } from './controller.ts';
 
@@ -92,6 +94,32 @@ export function recordViolations(
   });
 }
 
+/** A workload whose pods enforcement would refuse. */
+export interface WorkloadRefusal extends Pick<NamespaceEvaluation, 'level'> {
+  readonly namespace: string;
+  readonly workload: ViolatingWorkload;
+}
+
+/** Records the effect that enforcement would have on a workload. */
+export function recordRefusal(
+  { namespace, level, workload: { kind, name, violations } }: WorkloadRefusal,
+  { cluster, recordEvent }: ReconcileContext,
+): void {
+  const source = POD_SOURCES.find((one) => one === kind && one !== 'Pod');
+  const object = source && cluster.store.get(source, name, namespace);
+  if (!object) return;
+  const reasons = violations.map(({ reason, detail }) => `${reason}${detail === '' ? '' : ` (${detail})`}`);
+  const text = `pods would violate PodSecurity "${level}:latest": ${reasons.join(', ')}`;
+  const workload = { ...typeMeta(source), metadata: { name, namespace } };
+  const { note, ...event } = refusalEvent(workload, {
+    policy: 'PodSecurity',
+    action: 'EvaluatePodSecurity',
+    text,
+    level,
+  });
+  recordEvent(source, object, { ...event, message: note });
+}
+
 /** Records that the deletion of the object has ended enforcement. */
 export function recordDeletion(created: PSAEnforcementConfig, { recordEvent }: ReconcileContext): void {
   recordEvent('PSAEnforcementConfig', created, {
@@ -119,60 +147,4 @@ export function recordDecision(
   if (status.enforcementMode !== (object.status?.enforcementMode ?? '')) {
     record('Normal', 'EnforcementDecided', `status.enforcementMode is set to "${status.enforcementMode ?? ''}"`);
   }
-}
-
-type FindEvaluation = (name: string) => NamespaceEvaluation | undefined;
-
-const REPORTS_PER_BATCH = 20;
-
-/** Creates the writer that keeps one Report in each violating namespace, if the cluster serves Reports. */
-export function createReportWriter() {
-  const queue = new Set<string>();
-  const written = new Map<string, NamespaceEvaluation>();
-  let isServed = true;
-
-  const write = async (name: string, cluster: Cluster, seconds: number, find: FindEvaluation): Promise<void> => {
-    const evaluation = find(name);
-    // The last report is kept while the verdict is unknown.
-    if (evaluation?.verdict === 'inconclusive') return;
-    if (evaluation?.verdict !== 'violating') {
-      await cluster.remove('Report', REPORT_NAME, name);
-      written.delete(name);
-      return;
-    }
-    if (deepEqual(written.get(name)?.workloads, evaluation.workloads)) return;
-    await cluster.apply('Report', buildReport(evaluation, { seconds }), { ...OPTIONS, force: true });
-    written.set(name, evaluation);
-  };
-  return {
-    /** Enqueues a namespace. Nothing is written if its report is up to date. */
-    enqueue: (name: string): void => void queue.add(name),
-    /** Tries again whether the cluster serves Reports. */
-    retryUnserved: (): void => void (isServed = true),
-    /** Writes a batch. `seconds` is the current time. Resolves to true if another batch remains. */
-    async writeBatch(cluster: Cluster, seconds: number, find: FindEvaluation): Promise<boolean> {
-      for (const name of [...queue].slice(0, REPORTS_PER_BATCH)) {
-        if (!isServed) break;
-        try {
-          await write(name, cluster, seconds, find);
-        } catch (error) {
-          if (!isConflict(error)) throw error;
-          written.delete(name);
-          isServed = !isUnserved(error);
-        }
-        queue.delete(name);
-      }
-      if (!isServed) queue.clear();
-      return queue.size > 0;
-    },
-  };
-}
-
-function isConflict(error: unknown): error is ApiError {
-  return error instanceof ApiError && (error.status.code === 404 || error.status.code === 403);
-}
-
-/** True if Reports cannot be written at all. A 404 for one missing object has its name. */
-function isUnserved({ status }: ApiError): boolean {
-  return status.code === 403 || (status.details?.name ?? '') === '';
 }

@@ -12,7 +12,7 @@ import { EVALUATE_ANNOTATION, INSTALLATION, POD_SECURITY_LABELS } from '../kube/
 import type { Exemptions } from '../policy/psa/configuration.ts';
 import type { AffectedNamespaces, AffectingKind } from '../policy/rollout/affected-namespaces.ts';
 import { ROLLOUT_MANAGER } from '../policy/rollout/enforcement.ts';
-import { REPORT_NAME, type NamespaceEvaluation } from '../policy/rollout/evaluation.ts';
+import type { NamespaceEvaluation } from '../policy/rollout/evaluation.ts';
 import type { Version } from '../policy/pss/policy.ts';
 import { managementSettings } from '../policy/rollout/label-sync.ts';
 import {
@@ -23,6 +23,7 @@ import {
   summarize,
   type CompletedSweep,
 } from '../policy/rollout/readiness.ts';
+import { REPORT_APIS, REPORT_NAME } from '../policy/rollout/reports.ts';
 import type { RolloutSettings } from '../policy/rollout/settings.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
 import {
@@ -40,13 +41,15 @@ import {
   type Source,
 } from './controller.ts';
 import { continueSweep, evaluateNamespaces, listNamespaces, type RunningSweep } from './readiness-evaluator.ts';
+import { createReportWriter, removeReports } from './readiness-reports.ts';
 import {
   createConfig,
-  createReportWriter,
   recordDecision,
   recordDeletion,
+  recordRefusal,
   recordViolations,
   writeDecision,
+  type WorkloadRefusal,
 } from './readiness-writes.ts';
 
 export const readiness: ControllerDefinition = {
@@ -60,8 +63,10 @@ export const readiness: ControllerDefinition = {
       clusterRules: [
         rule(['create', 'patch'], ['PSAEnforcementConfig']),
         statusRule(['patch'], 'PSAEnforcementConfig'),
-        rule(['create'], ['Report']),
-        rule(['patch', 'delete'], ['Report'], [REPORT_NAME]),
+        ...REPORT_APIS.flatMap(({ namespaced, cluster }) => [
+          rule(['create'], [namespaced, cluster]),
+          rule(['patch', 'delete'], [namespaced, cluster], [REPORT_NAME]),
+        ]),
       ],
     },
     {
@@ -109,16 +114,17 @@ function createReconciler(controllerContext: ControllerContext): Reconciler {
     getRolloutView({ store, namespace: service.namespace, version }, settings.value.rollout);
   const getConfig = (store: Store): PSAEnforcementConfig | undefined =>
     store.get('PSAEnforcementConfig', PSA_ENFORCEMENT_CONFIG);
-  let state = createState(() => undefined);
+  let state = createState({ getConfig: () => undefined, exemptions, nowMs });
 
   const onEvaluation = (name: string, evaluation: NamespaceEvaluation | undefined): void => {
     const before = state.findings.get(name);
+    if (evaluation?.verdict === 'violating') state.refusals.add(evaluation, before);
     if (before || evaluation) state.findings.set(name, evaluation, nowMs());
-    if (evaluation?.verdict === 'violating' || before?.verdict === 'violating') state.reports.enqueue(name);
+    state.reports.enqueue(name);
   };
 
   const start = ({ cluster, signal, enqueue }: ReconcileContext): void => {
-    state = createState(() => getConfig(cluster.store));
+    state = createState({ getConfig: () => getConfig(cluster.store), exemptions, nowMs });
     signal.addEventListener('abort', () => resetMetrics(metrics), { once: true });
     enqueue(CONFIG);
   };
@@ -130,6 +136,7 @@ function createReconciler(controllerContext: ControllerContext): Reconciler {
     if (state.findings.get(name)) state.evaluatedMs.set(name, context.now());
     else state.evaluatedMs.delete(name);
     context.enqueue(REPORTS);
+    context.enqueue(EVENTS);
     return undefined;
   };
 
@@ -140,7 +147,9 @@ function createReconciler(controllerContext: ControllerContext): Reconciler {
     state.allMs = context.now();
     state.isAllStale = false;
     await evaluateNamespaces(evaluation, listNamespaces(context.cluster.store), context, onEvaluation);
+    state.reports.refresh();
     context.enqueue(REPORTS);
+    context.enqueue(EVENTS);
     return undefined;
   };
 
@@ -162,17 +171,13 @@ function createReconciler(controllerContext: ControllerContext): Reconciler {
   };
 
   const completeSweep = (running: RunningSweep, current: RolloutSettings, context: ReconcileContext): void => {
-    const { cluster, logger, enqueue } = context;
+    const { logger, enqueue } = context;
     const { startMs } = running;
     const endMs = nowMs();
     const evaluations = [...running.evaluations.values()];
     for (const { name } of state.findings.all()) if (!running.evaluations.has(name)) onEvaluation(name, undefined);
     for (const evaluation of evaluations) onEvaluation(evaluation.name, evaluation);
     state.findings.compareWith(evaluations, endMs);
-    // Reports of an earlier process may be outdated.
-    if (!state.sweep) {
-      for (const { name } of getConfig(cluster.store)?.status?.violatingNamespaces ?? []) state.reports.enqueue(name);
-    }
     state.sweep = { evaluations, startMs, endMs };
     state.sweptGeneration = running.generation;
     state.running = undefined;
@@ -181,8 +186,9 @@ function createReconciler(controllerContext: ControllerContext): Reconciler {
     state.failures = isIncomplete && current.inconclusivePolicy === 'Block' ? state.failures + 1 : 0;
     metrics.evaluationDuration.set((endMs - startMs) / 1000);
     logger.info({ namespaces: evaluations.length, durationMs: endMs - startMs }, 'namespaces evaluated');
-    state.reports.retryUnserved();
+    state.reports.refresh();
     enqueue(REPORTS);
+    enqueue(EVENTS);
     enqueue(CONFIG);
   };
 
@@ -212,6 +218,7 @@ function createReconciler(controllerContext: ControllerContext): Reconciler {
     });
     if (delayMs === 0 && !state.running) context.enqueue(SWEEP);
     else if (state.isAllStale) context.enqueue(ALL);
+    if (state.reports.isRetryDue(context.now())) context.enqueue(REPORTS);
     const view = getView(store);
     if (!isAwaited) await decide(object, current, view, context);
     setStatusMetrics(metrics, getConfig(store) ?? object, view);
@@ -256,13 +263,13 @@ function createReconciler(controllerContext: ControllerContext): Reconciler {
       const evaluation = state.findings.get(name);
       if (namespace && evaluation?.verdict === 'violating') recordViolations(namespace, evaluation, context);
     }
-    return state.unrecorded.length > 0 ? { requeueAfterMs: BATCH_MS } : undefined;
+    for (const refusal of state.refusals.take(EVENTS_PER_BATCH)) recordRefusal(refusal, context);
+    return state.unrecorded.length + state.refusals.size() > 0 ? { requeueAfterMs: BATCH_MS } : undefined;
   };
 
-  const writeReports = async ({ cluster }: ReconcileContext): Promise<ReconcileResult> => {
-    const seconds = Math.floor(nowMs() / 1000);
-    const hasMore = await state.reports.writeBatch(cluster, seconds, (name) => state.findings.get(name));
-    return hasMore ? { requeueAfterMs: BATCH_MS } : undefined;
+  const writeReports = async (context: ReconcileContext): Promise<ReconcileResult> => {
+    const requeueAfterMs = await state.reports.writeBatch(context);
+    return requeueAfterMs === undefined ? undefined : { requeueAfterMs };
   };
 
   const onAffected = (affected: AffectedNamespaces): readonly string[] => {
@@ -306,20 +313,37 @@ function createReconciler(controllerContext: ControllerContext): Reconciler {
       if (current.evaluator === 'DryRun') return undefined;
       return key === ALL ? evaluateAll(context) : evaluateOne(key, context);
     },
+    async onStop({ cluster, logger }) {
+      const { rollout, disabledControllers } = settings.value;
+      if (rollout.phase !== 'Disabled' && !disabledControllers.includes(ROLLOUT_MANAGER)) return;
+      try {
+        await removeReports(cluster);
+      } catch (err) {
+        logger.warn({ err }, 'the reports are not deleted');
+      }
+    },
   };
 }
 
+interface StateOptions {
+  getConfig(): PSAEnforcementConfig | undefined;
+  exemptions(): Exemptions;
+  nowMs(): number;
+}
+
 /** The state of the controller while this process is the leader. Times of `…Ms` fields are those of the runtime's clock. */
-function createState(getConfig: () => PSAEnforcementConfig | undefined) {
+function createState({ getConfig, exemptions, nowMs }: StateOptions) {
   const wasViolating = (name: string): boolean =>
     getConfig()?.status?.violatingNamespaces?.some((one) => one.name === name && one.state !== 'Previous') === true;
+  const findings = createFindings(wasViolating);
   return {
-    findings: createFindings(wasViolating),
-    reports: createReportWriter(),
+    findings,
+    reports: createReportWriter({ evaluations: findings.all, findEvaluation: findings.get, exemptions, nowMs }),
     requestedMs: createRequestReader(),
     settling: createSettling(),
     /** Violating namespaces whose event is not recorded yet. */
     unrecorded: [] as string[],
+    refusals: createRefusals(wasViolating),
     evaluatedMs: new Map<string, number>(),
     allMs: -Infinity,
     /** True if all namespaces have to be evaluated again. */
@@ -334,6 +358,29 @@ function createState(getConfig: () => PSAEnforcementConfig | undefined) {
     deniedGeneration: undefined as number | undefined,
     /** Revision of the findings in the metrics. */
     measured: -1,
+  };
+}
+
+/** Events about workloads that wait at a time. Further ones are dropped: reports contain all workloads. */
+const MAX_REFUSALS = 500;
+
+/**
+ * The workloads that violate the level for the first time, whose events are not recorded yet.
+ * @param wasViolating the result of an earlier process, which has recorded its events
+ */
+function createRefusals(wasViolating: (name: string) => boolean) {
+  const waiting: WorkloadRefusal[] = [];
+  return {
+    add({ name: namespace, level, workloads }: NamespaceEvaluation, before: NamespaceEvaluation | undefined): void {
+      if (before === undefined && wasViolating(namespace)) return;
+      const known = new Set(before?.workloads.map(({ kind, name }) => `${kind}/${name}`));
+      const added = workloads.filter(({ kind, name }) => !known.has(`${kind}/${name}`));
+      waiting.push(
+        ...added.slice(0, MAX_REFUSALS - waiting.length).map((workload) => ({ namespace, level, workload })),
+      );
+    },
+    take: (count: number) => waiting.splice(0, count),
+    size: () => waiting.length,
   };
 }
 

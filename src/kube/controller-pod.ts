@@ -89,6 +89,17 @@ const CONTROLLERS: Readonly<Partial<Record<Kind, string>>> = {
   CronJob: 'job-controller',
 };
 
+/** The users that create the pods of workloads: the service accounts of the controllers, or all of them in one process. */
+const CONTROLLER_USERS: ReadonlySet<string | undefined> = new Set([
+  'system:kube-controller-manager',
+  ...Object.values(CONTROLLERS).map((name) => `system:serviceaccount:kube-system:${name}`),
+]);
+
+/** Returns true for the user of a controller that creates the pods of workloads. */
+export function isWorkloadController({ username }: UserInfo): boolean {
+  return CONTROLLER_USERS.has(username);
+}
+
 /** An object of a kind that is not built in, with the path of a pod template. Its controller is unknown. */
 export interface CustomPodSource {
   readonly kind: string;

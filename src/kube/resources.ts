@@ -21,6 +21,8 @@ export function clusterScoped(apiVersion: string, resource: string): ResourceInf
 const TEMPLATE = ['spec', 'template'] as const;
 const RBAC = 'rbac.authorization.k8s.io/v1';
 const WEBHOOKS = 'admissionregistration.k8s.io/v1';
+const OPENREPORTS = 'openreports.io/v1alpha1';
+const WGPOLICY = 'wgpolicyk8s.io/v1alpha2';
 
 /** The resource of each kind. To read another kind, add a row here and its type to `Kinds`. */
 export const RESOURCES: Readonly<Record<Kind, ResourceInfo>> = {
@@ -55,7 +57,10 @@ export const RESOURCES: Readonly<Record<Kind, ResourceInfo>> = {
   CatalogSource: namespaced('operators.coreos.com/v1alpha1', 'catalogsources'),
   NodesConfig: { ...clusterScoped('config.openshift.io/v1', 'nodes'), kind: 'Node' },
   MachineConfigPool: clusterScoped('machineconfiguration.openshift.io/v1', 'machineconfigpools'),
-  Report: namespaced('openreports.io/v1alpha1', 'reports'),
+  Report: namespaced(OPENREPORTS, 'reports'),
+  ClusterReport: clusterScoped(OPENREPORTS, 'clusterreports'),
+  PolicyReport: namespaced(WGPOLICY, 'policyreports'),
+  ClusterPolicyReport: clusterScoped(WGPOLICY, 'clusterpolicyreports'),
 };
 
 const KINDS: ReadonlyMap<string, Kind> = new Map(

@@ -134,6 +134,9 @@ export interface Kinds extends WorkloadKinds {
   NodesConfig: NodesConfig;
   MachineConfigPool: MachineConfigPool;
   Report: Report;
+  ClusterReport: Report;
+  PolicyReport: Report;
+  ClusterPolicyReport: Report;
 }
 
 export type Kind = keyof Kinds;
@@ -264,18 +267,20 @@ export interface MachineConfigPool extends KubeObject {
 }
 
 /** The object that a report or a result refers to. */
-interface ReportSubject {
+export interface ReportSubject {
   readonly apiVersion?: string;
   readonly kind: string;
   readonly namespace?: string;
   readonly name: string;
+  readonly uid?: string;
 }
 
 export interface ReportResult {
+  readonly source: string;
   readonly policy: string;
   readonly rule: string;
   readonly category: string;
-  readonly severity: 'high' | 'medium' | 'low';
+  readonly severity: 'high' | 'medium' | 'low' | 'info';
   readonly result: 'pass' | 'fail' | 'warn' | 'error' | 'skip';
   readonly scored: boolean;
   readonly message: string;
@@ -285,12 +290,14 @@ export interface ReportResult {
 }
 
 /**
- * The policy violations of a namespace, in a format of several policy engines.
+ * The policy results of a namespace or of the cluster, in a format of several policy engines.
  * @see https://github.com/openreports/reports-api/blob/main/docs/api-docs.md
+ * @see https://github.com/kubernetes-sigs/wg-policy-prototypes/blob/master/policy-report/pkg/api/wgpolicyk8s.io/v1alpha2/policyreport_types.go
  */
 export interface Report extends KubeObject {
-  readonly source: string;
-  readonly scope: ReportSubject;
+  /** Absent in wgpolicyk8s.io, where each result has a source. */
+  readonly source?: string;
+  readonly scope?: ReportSubject;
   readonly summary: Readonly<Record<ReportResult['result'], number>>;
   readonly results: readonly ReportResult[];
 }

@@ -2,7 +2,7 @@
 import type { ServerResponse } from 'node:http';
 import type { FastifyInstance, FastifyReply, FastifyRequest, onRequestHookHandler } from 'fastify';
 import type { Store } from '../cluster/store.ts';
-import type { AdmissionRequest, Decision } from '../kube/admission.ts';
+import type { AdmissionRequest, Decision, Denied } from '../kube/admission.ts';
 import { parseDurationMs } from '../kube/units.ts';
 import { diff } from '../kube/json-patch.ts';
 import { truncate } from '../kube/text.ts';
@@ -22,6 +22,8 @@ export interface ReviewDeps {
   readonly metrics: Metrics;
   /** Authenticates API servers by their tokens; absent: clients need no token. */
   readonly callers?: CallerTokens | undefined;
+  /** Called with each denial after its response. It must not throw. */
+  onDenied?(request: AdmissionRequest, denial: Denied): void;
   /** Monotonic clock in milliseconds. */
   now(): number;
 }
@@ -99,6 +101,7 @@ function createHandler(webhook: Webhook, deps: ReviewDeps, shared: Shared): Hand
     duration.observe(durationMs / 1000);
     const level = decision.allowed ? 'debug' : 'info';
     if (log.isLevelEnabled(level)) log[level](decisionFields(reply, { review, decision, durationMs }), 'reviewed');
+    if (!decision.allowed) deps.onDenied?.(review, decision);
   };
   const respondDefect = (reply: FastifyReply, review: AdmissionRequest, err: unknown): void => {
     log.error({ ...requestFields(reply, review), err }, 'review failed');

@@ -250,6 +250,9 @@ describe('a cluster', () => {
       'no nodes.config.openshift.io: the cluster does not serve them',
       'no machineconfigpools.machineconfiguration.openshift.io: the cluster does not serve them',
       'no reports.openreports.io: the cluster does not serve them',
+      'no clusterreports.openreports.io: the cluster does not serve them',
+      'no policyreports.wgpolicyk8s.io: the cluster does not serve them',
+      'no clusterpolicyreports.wgpolicyk8s.io: the cluster does not serve them',
     ]);
     assert.equal(store.list('SecurityContextConstraints').length, 13);
   });

@@ -7,6 +7,7 @@ import { after, before, suite, test } from 'node:test';
 import { CONFIGURATION_KINDS } from '../../src/kube/webhooks.ts';
 import { WEBHOOK_REGISTRATIONS } from '../../src/server/webhooks/index.ts';
 import type { ApiResponse, ApiClient } from '../support/api-client.ts';
+import { eventually } from '../support/eventually.ts';
 import { connect } from '../support/kubeconfig.ts';
 import { formatSettings, serve, type RunningServer } from '../support/serve-process.ts';
 
@@ -16,7 +17,7 @@ before(async () => {
 });
 after(() => rm(folder, { recursive: true }));
 
-/** A short SCC, an invalid SCC, and the roles of Alice. */
+/** A short SCC, an invalid SCC, and the roles of Alice and of the controller of ReplicaSets. */
 const MANIFESTS = `apiVersion: v1
 kind: Namespace
 metadata: {name: before}
@@ -39,7 +40,9 @@ apiVersion: rbac.authorization.k8s.io/v1
 kind: ClusterRoleBinding
 metadata: {name: alice}
 roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: admin}
-subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: alice}]
+subjects:
+- {apiGroup: rbac.authorization.k8s.io, kind: User, name: alice}
+- {kind: ServiceAccount, name: replicaset-controller, namespace: kube-system}
 ---
 apiVersion: v1
 kind: Pod
@@ -116,6 +119,33 @@ for (const authorization of ['rbac', 'sar']) {
         message,
         /^admission webhook "mutate\.scc\.portcullis\.dev" denied the request: unable to validate against any security context constraint: \[provider short: \.containers\[0\]\.privileged: Invalid value: true: Privileged containers are not allowed, provider "anyuid": Forbidden: not usable by user or serviceaccount, /,
       );
+    });
+
+    test('a denied pod of a ReplicaSet is an event on its Deployment', async () => {
+      const { client } = started;
+      const template = { metadata: { labels: { app: 'web' } }, spec: { containers: [{ name: 'c', image: 'i' }] } };
+      const deployment = {
+        apiVersion: 'apps/v1',
+        kind: 'Deployment',
+        metadata: { name: 'web' },
+        spec: { selector: { matchLabels: { app: 'web' } }, template },
+      };
+      const created = await client.send('POST', '/apis/apps/v1/namespaces/before/deployments', deployment);
+      assert.equal(created.status, 201, created.text);
+      const controller = { apiVersion: 'apps/v1', kind: 'ReplicaSet', name: 'web-5d4f', uid: 'u1', controller: true };
+      const spec = { containers: [{ name: 'c', image: 'i', securityContext: { privileged: true } }] };
+      const metadata = { generateName: 'web-5d4f-', ownerReferences: [controller] };
+      const pod = { apiVersion: 'v1', kind: 'Pod', metadata, spec };
+      const user = { 'Impersonate-User': 'system:serviceaccount:kube-system:replicaset-controller' };
+      const denied = await client.send('POST', '/api/v1/namespaces/before/pods', pod, user);
+      assert.equal(denied.status, 403, denied.text);
+      await eventually(async () => {
+        const { text } = await client.send('GET', '/apis/events.k8s.io/v1/namespaces/before/events');
+        const { items } = JSON.parse(text) as { items: readonly { reason: string; note: string; regarding: object }[] };
+        const { reason, note, regarding } = items.find((one) => one.reason === 'SCCViolation') ?? {};
+        assert.deepEqual([reason, (regarding as { name?: string } | undefined)?.name], ['SCCViolation', 'web']);
+        assert.match(note ?? '', /^unable to validate .*To fix: portcullis explain deployment\/web -n before$/);
+      });
     });
 
     test('an invalid SCC is reported by readiness, a metric and a log line', async () => {

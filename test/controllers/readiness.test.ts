@@ -4,7 +4,7 @@ import { afterEach, beforeEach, suite, test } from 'node:test';
 import type { DevCluster } from '../../src/dev-cluster/index.ts';
 import { readiness } from '../../src/controllers/readiness.ts';
 import type { PSAEnforcementConfig } from '../../src/kube/psa-enforcement-config.ts';
-import type { Kind, Kinds, Namespace, Pod } from '../../src/kube/types.ts';
+import type { Kind, Kinds, Namespace, Pod, Report } from '../../src/kube/types.ts';
 import {
   DEFAULT_CONFIGURATION,
   type PodSecurityConfiguration,
@@ -26,6 +26,7 @@ import {
   type ControllerRun,
 } from '../support/controllers.ts';
 import { startCluster, type TestCluster } from '../support/dev-cluster.ts';
+import { readFixture } from '../support/fixtures.ts';
 
 const INSTALLATION = 'portcullis';
 const BY_TEST = { fieldManager: 'test' };
@@ -48,6 +49,56 @@ const GOOD = {
 };
 
 const EXEMPTIONS = { usernames: [], namespaces: ['exempt'], runtimeClasses: ['kata'] };
+
+/** Creates the published definitions of an API group for reports. The cluster-scoped kinds have the same schemas. */
+async function installReportDefinitions(cluster: DevCluster, group: string): Promise<void> {
+  const { [group]: definition } = readFixture<Record<string, ReportDefinition>>('reports/crds.yaml');
+  assert.ok(definition);
+  const { names } = definition.spec;
+  const clusterScoped = {
+    ...definition,
+    metadata: { name: `cluster${definition.metadata.name}` },
+    spec: {
+      ...definition.spec,
+      scope: 'Cluster',
+      names: { kind: `Cluster${names.kind}`, plural: `cluster${names.plural}`, singular: `cluster${names.singular}` },
+    },
+  };
+  for (const one of [definition, clusterScoped]) {
+    await cluster.writer.create({ group: 'apiextensions.k8s.io', resource: 'customresourcedefinitions' }, { ...one });
+  }
+  await cluster.idle();
+}
+
+interface ReportDefinition {
+  readonly apiVersion: string;
+  readonly kind: string;
+  readonly metadata: { readonly name: string };
+  readonly spec: { readonly names: Readonly<Record<'kind' | 'plural' | 'singular', string>> };
+}
+
+/**
+ * Reads a report as Policy Reporter does: the first resource, else the scope, and an identity of each result.
+ * @see https://github.com/kyverno/policy-reporter/blob/main/pkg/report/result/id_generator.go
+ */
+function readAsConsumer({ source, scope, summary, results, metadata }: Report): void {
+  const identities = new Set<string>();
+  const counts: Record<string, number> = { pass: 0, fail: 0, warn: 0, error: 0, skip: 0 };
+  for (const result of results) {
+    const { policy, rule, category, severity, message } = result;
+    const resource = result.resources?.[0] ?? scope;
+    assert.equal(result.source || source, 'portcullis');
+    assert.ok(['critical', 'high', 'medium', 'low', 'info'].includes(severity), severity);
+    for (const text of [policy, rule, category, message, resource?.kind, resource?.apiVersion, resource?.uid])
+      assert.ok(text, JSON.stringify(result));
+    identities.add(
+      JSON.stringify([resource?.uid, metadata?.namespace, policy, rule, result.result, category, message]),
+    );
+    counts[result.result] = (counts[result.result] ?? NaN) + 1;
+  }
+  assert.equal(identities.size, results.length);
+  assert.deepEqual(counts, summary);
+}
 
 suite('readiness', () => {
   let started: TestCluster;
@@ -194,6 +245,14 @@ suite('readiness', () => {
       'cluster LegacyProposed: workloads would be denied: spec.enforcementMode is set to Legacy',
       'shop PodSecurityViolations: enforcement would apply the level restricted to this namespace and deny 1 workload: Deployment/web',
     ];
+    const refusal = (name: string, namespace: string): string =>
+      `${name} PodSecurityViolation: pods would violate PodSecurity "restricted:latest": host namespaces (hostNetwork=true), ` +
+      'allowPrivilegeEscalation != false (container "app" must set securityContext.allowPrivilegeEscalation=false), ' +
+      'unrestricted capabilities (container "app" must set securityContext.capabilities.drop=["ALL"]), ' +
+      'runAsNonRoot != true (pod or container "app" must set securityContext.runAsNonRoot=true), ' +
+      'seccompProfile (pod or container "app" must set securityContext.seccompProfile.type to "RuntimeDefault" or "Localhost"). ' +
+      `To fix: kubectl get deployment/${name} -n ${namespace} -o yaml | portcullis check --level=restricted -f -`;
+    told.push(refusal('till', 'bank'), refusal('web', 'shop'));
     assert.deepEqual([...events()].sort(), told);
     assert.deepEqual(conditions(), {
       Evaluated: `True Completed: all namespaces were evaluated at ${config().status?.lastEvaluationTime}`,
@@ -218,6 +277,9 @@ suite('readiness', () => {
     await restart();
     await minute();
     assert.deepEqual([...events()].sort(), told, 'a new process records no further events');
+    await deploy('shop', 'api', ON_HOST);
+    await settle();
+    assert.deepEqual([...events()].sort(), [refusal('api', 'shop'), ...told], 'an event for another workload');
   });
 
   test('a cleared mode leads to another evaluation and to enforcement', async () => {
@@ -528,55 +590,142 @@ suite('readiness', () => {
   });
 
   suite('reports', () => {
-    const REPORTS = { group: 'openreports.io', resource: 'reports' };
-    const serveReports = async (): Promise<void> => {
-      const schema = { openAPIV3Schema: { type: 'object', 'x-kubernetes-preserve-unknown-fields': true } };
-      await cluster.writer.create(
-        { group: 'apiextensions.k8s.io', resource: 'customresourcedefinitions' },
-        {
-          apiVersion: 'apiextensions.k8s.io/v1',
-          kind: 'CustomResourceDefinition',
-          metadata: { name: 'reports.openreports.io' },
-          spec: {
-            group: REPORTS.group,
-            scope: 'Namespaced',
-            names: { kind: 'Report', listKind: 'ReportList', plural: 'reports', singular: 'report' },
-            versions: [{ name: 'v1alpha1', served: true, storage: true, schema }],
-          },
-        },
-      );
-      await cluster.idle();
-    };
+    const NAME = 'portcullis-pod-security';
+    /** Installs the published definitions of an API group for reports. */
+    const serve = (group: string) => installReportDefinitions(cluster, group);
+    const count = (...kinds: readonly Kind[]): readonly number[] =>
+      kinds.map((kind) => cluster.store.list(kind).length);
+    const messages = (): readonly unknown[] =>
+      running.log.map(({ msg }) => msg).filter((msg) => String(msg).includes('reports are'));
 
-    test('one Report exists for each violating namespace', async () => {
-      await serveReports();
+    test('each evaluated namespace has a Report, which the ClusterReport owns', async () => {
+      await serve('openreports.io');
       for (const name of ['shop', 'bank']) await create(name);
+      await create('own', { labels: { 'pod-security.kubernetes.io/enforce': 'baseline' } });
       await deploy('shop', 'web', ON_HOST);
-      await deploy('bank', 'till');
+      await deploy('shop', 'sandbox', { ...ON_HOST, runtimeClassName: 'kata' });
+      const pod = { containers: GOOD.containers };
+      const controller = { apiVersion: 'example.com/v1', kind: 'Machine', name: 'till', uid: 'u1', controller: true };
+      for (const name of ['a', 'b']) await runPod('bank', name, pod, { ownerReferences: [controller] });
       await run();
-      const report = cluster.store.get('Report', 'portcullis-pod-security', 'shop');
+      const uid = (kind: Kind, name: string, namespace?: string) =>
+        cluster.store.get(kind, name, namespace)?.metadata?.uid ?? '';
+      const report = cluster.store.get('Report', NAME, 'shop');
+      const whole = cluster.store.get('ClusterReport', NAME);
+      const timestamp = { seconds: Math.floor(date().getTime() / 1000), nanos: 0 };
+      const common = { source: 'portcullis', category: 'Pod Security Standards', timestamp };
+      const api = { apiVersion: 'openreports.io/v1alpha1', kind: 'ClusterReport' };
+      assert.deepEqual(report?.metadata?.ownerReferences, [{ ...api, name: NAME, uid: uid('ClusterReport', NAME) }]);
+      assert.equal(whole?.metadata?.ownerReferences?.[0]?.uid, uid('PSAEnforcementConfig', 'cluster'));
+      assert.deepEqual(report.scope, {
+        apiVersion: 'v1',
+        kind: 'Namespace',
+        name: 'shop',
+        uid: uid('Namespace', 'shop'),
+      });
       // No SCC admits the pod, so its template is evaluated unchanged.
-      assert.deepEqual(report?.summary, { pass: 0, fail: 5, warn: 0, error: 0, skip: 0 });
+      assert.deepEqual(report.summary, { pass: 0, fail: 5, warn: 0, error: 0, skip: 1 });
+      const deployment = { apiVersion: 'apps/v1', kind: 'Deployment', namespace: 'shop' };
+      const restricted = { ...common, policy: 'pod-security-restricted' };
       assert.deepEqual(report.results[0], {
-        policy: 'pod-security-restricted',
+        ...restricted,
         rule: 'hostNamespaces',
-        category: 'Pod Security Standards',
-        severity: 'medium',
+        severity: 'high',
         result: 'fail',
         scored: true,
         message:
           'host namespaces (hostNetwork=true). Remove hostNetwork, hostPID and hostIPC from the pod spec, or set them to false.',
-        timestamp: { seconds: Math.floor(date().getTime() / 1000), nanos: 0 },
-        resources: [{ kind: 'Deployment', namespace: 'shop', name: 'web' }],
+        resources: [{ ...deployment, name: 'web', uid: uid('Deployment', 'web', 'shop') }],
         properties: { pods: '0', causes: 'serviceAccount', fields: 'spec.template.spec.hostNetwork' },
       });
-      assert.equal(cluster.store.list('Report').length, 1);
-      const writes = await getChanges('Report', minute);
-      assert.equal(writes, 0, 'no change');
+      assert.equal(report.results[1]?.severity, 'medium');
+      assert.deepEqual(report.results[5], {
+        ...restricted,
+        rule: 'restricted',
+        severity: 'info',
+        result: 'skip',
+        scored: false,
+        message: 'The runtime class kata is exempt.',
+        resources: [{ ...deployment, name: 'sandbox', uid: uid('Deployment', 'sandbox', 'shop') }],
+      });
+      assert.deepEqual(cluster.store.get('Report', NAME, 'bank')?.results, [
+        {
+          ...restricted,
+          rule: 'restricted',
+          severity: 'info',
+          result: 'pass',
+          scored: true,
+          message: 'The workload satisfies the level restricted.',
+          resources: [{ apiVersion: 'example.com/v1', kind: 'Machine', namespace: 'bank', name: 'till', uid: 'u1' }],
+        },
+      ]);
+      assert.deepEqual(count('Report', 'ClusterReport'), [7, 1], 'the namespace with a label has none');
+      assert.deepEqual(whole.summary, { pass: 6, fail: 1, warn: 0, error: 0, skip: 0 });
+      assert.deepEqual(whole.results[0], {
+        ...restricted,
+        rule: 'namespace',
+        severity: 'high',
+        result: 'fail',
+        scored: true,
+        message: '1 workload violates the level restricted.',
+        resources: [report.scope],
+        properties: { workloads: '1', categories: 'unknown' },
+      });
+      for (const one of [...cluster.store.list('Report'), whole]) readAsConsumer(one);
+      assert.equal(await getChanges('Report', minute), 0, 'no change');
+      assert.equal(await getChanges('ClusterReport', minute), 0, 'no change');
+    });
+
+    test('reports follow the namespaces and the phase', async () => {
+      await serve('openreports.io');
+      for (const name of ['shop', 'bank']) await create(name);
+      await deploy('shop', 'web', ON_HOST);
+      await run();
+      const before = count('Report')[0] ?? 0;
       await restart();
-      await deploy('shop', 'web');
+      await deploy('shop', 'web', GOOD);
+      const metadata = { name: 'bank', labels: { 'pod-security.kubernetes.io/enforce': 'baseline' } };
+      await cluster.apply('Namespace', { metadata }, { ...BY_TEST, force: true });
       await settle();
-      assert.equal(cluster.store.list('Report').length, 0);
+      await minute();
+      assert.deepEqual(cluster.store.get('Report', NAME, 'shop')?.summary, {
+        pass: 1,
+        fail: 0,
+        warn: 0,
+        error: 0,
+        skip: 0,
+      });
+      assert.equal(cluster.store.get('ClusterReport', NAME)?.summary.fail, 0);
+      assert.deepEqual(count('Report'), [before - 1]);
+      await cluster.remove('ClusterReport', NAME);
+      for (const { metadata } of cluster.store.list('Report'))
+        await cluster.remove('Report', NAME, metadata?.namespace);
+      for (let half = 0; half < 9; half++) await running.pass(1_800_000);
+      assert.deepEqual(count('Report', 'ClusterReport'), [before - 1, 1], 'restored after a sweep');
+      settings.rollout = { ...settings.rollout, phase: 'Disabled' };
+      await running.stop();
+      assert.deepEqual(count('ClusterReport'), [0], 'its owner is gone, so Kubernetes deletes the others');
+    });
+
+    test('the API is that which the cluster serves, also if it is installed later', async () => {
+      await create('shop');
+      await run();
+      await minute();
+      assert.deepEqual(messages(), ['no reports are written: install the definitions of openreports.io']);
+      await serve('wgpolicyk8s.io');
+      await minute();
+      await minute();
+      const report = cluster.store.get('PolicyReport', NAME, 'shop');
+      assert.deepEqual([report?.apiVersion, report?.kind], ['wgpolicyk8s.io/v1alpha2', 'PolicyReport']);
+      const whole = cluster.store.get('ClusterPolicyReport', NAME);
+      assert.ok(report && whole && !('source' in report));
+      for (const one of [report, whole]) readAsConsumer(one);
+      assert.equal(report.metadata?.ownerReferences?.[0]?.uid, whole.metadata?.uid);
+      await serve('openreports.io');
+      for (let half = 0; half < 9; half++) await running.pass(1_800_000);
+      assert.deepEqual(count('ClusterPolicyReport', 'ClusterReport'), [0, 1]);
+      assert.ok(cluster.store.get('Report', NAME, 'shop'));
+      assert.deepEqual(messages().slice(1), ['reports are written', 'reports are written']);
     });
   });
 

@@ -24,6 +24,7 @@ import { latestVersion } from '../../policy/pss/evaluate.ts';
 import type { CallerTokens } from '../../server/caller-tokens.ts';
 import { buildProbes, type HealthCheck } from '../../server/probes.ts';
 import { watchSccHealth } from '../../server/scc-health.ts';
+import { createDenialEvents } from '../../server/denial-events.ts';
 import { createServer, type AdmissionServer } from '../../server/server.ts';
 import { createWebhooks, WEBHOOK_REGISTRATIONS } from '../../server/webhooks/index.ts';
 import { createLogger } from '../../telemetry/logger.ts';
@@ -365,6 +366,9 @@ function createAdmission(context: Context, { served, settings, certificate, call
     logger,
     metrics,
     callers,
+    ...(values.authorizer
+      ? {}
+      : { onDenied: createDenialEvents({ cluster: served.cluster, clock: systemClock, logger }) }),
     now,
     tls: certificate.tls(),
     clientNames: values['client-ca-file'] === undefined ? undefined : values['client-allowed-names'],

@@ -106,6 +106,15 @@ export function checkFix(id: string): string {
   return FIXES.get(id) ?? '';
 }
 
+const BASELINE_CHECKS: ReadonlySet<string> = new Set(
+  checks.flatMap(({ id, level }) => (level === 'baseline' ? id : [])),
+);
+
+/** True for the checks of the level baseline, which the level restricted contains. */
+export function isBaselineCheck(id: string): boolean {
+  return BASELINE_CHECKS.has(id);
+}
+
 /** Runs all checks, without an early exit. */
 function runChecks(selection: readonly SelectedCheck[], pod: PodFields, options: EvaluateOptions): Evaluation {
   let violations: Violation[] | undefined;

@@ -6,17 +6,11 @@
 import { getControllerPod, type FindServiceAccount, type PodCreator } from '../../kube/controller-pod.ts';
 import { getMetadataOwners } from '../../kube/managed-fields.ts';
 import { podTemplatePath } from '../../kube/pod.ts';
-import { getApiVersion, RESOURCES } from '../../kube/resources.ts';
+import { RESOURCES } from '../../kube/resources.ts';
 import { POD_SCC_ANNOTATIONS } from '../../kube/scc.ts';
 import { compareBytes } from '../../kube/text.ts';
-import { type Namespace, type Pod, type Report, type ReportResult } from '../../kube/types.ts';
-import {
-  LABEL_SYNC_LABEL,
-  PART_OF,
-  PART_OF_LABEL,
-  POD_SECURITY_LABELS,
-  SUFFICIENT_LEVEL_ANNOTATION,
-} from '../../kube/well-known.ts';
+import type { Namespace, Pod } from '../../kube/types.ts';
+import { LABEL_SYNC_LABEL, POD_SECURITY_LABELS, SUFFICIENT_LEVEL_ANNOTATION } from '../../kube/well-known.ts';
 import { decodePod, type DecodedPod } from '../pod/pod.ts';
 import { printFieldPath } from '../pod/templates.ts';
 import type { Exemptions } from '../psa/configuration.ts';
@@ -138,7 +132,8 @@ export function classify(
   ];
 }
 
-interface Owner {
+/** The outermost known controller of a pod. */
+export interface Owner {
   readonly kind: string;
   readonly name: string;
 }
@@ -149,8 +144,8 @@ const OWNER_KINDS: ReadonlyMap<string, 'Deployment' | 'CronJob'> = new Map([
   ['Job', 'CronJob'],
 ]);
 
-/** The outermost controller of a pod; the pod itself if it has none. */
-function podOwner(pod: Pod, exists: NamespaceInput['exists']): Owner {
+/** Returns the outermost controller of a pod; the pod itself if it has none. */
+export function podOwner(pod: Pod, exists: NamespaceInput['exists']): Owner {
   const controller = pod.metadata?.ownerReferences?.find((reference) => reference.controller === true);
   if (controller === undefined) return { kind: 'Pod', name: pod.metadata?.name ?? '' };
   const { kind, name } = controller;
@@ -335,53 +330,4 @@ export function getTemplatePod(source: PodCreator, context: TemplateContext): Te
   const decoded = decodePod(created.pod);
   const pod = decoded.pod && context.sccMode === 'enforce' ? { pod: admitTemplate(decoded.pod, context).pod } : decoded;
   return { kind, name, path: printFieldPath(path), pod };
-}
-
-/** Name of the Report in each violating namespace. */
-export const REPORT_NAME = 'portcullis-pod-security';
-
-const MAX_RESULTS = 200;
-const MAX_MESSAGE = 1024;
-const MAX_FIELDS = 20;
-
-/** The report of a namespace. Results beyond the maximum are only counted. `seconds` is the time of the evaluation. */
-export function buildReport(evaluation: NamespaceEvaluation, { seconds }: { readonly seconds: number }): Report {
-  const { name: namespace, workloads } = evaluation;
-  const results = workloads.flatMap((workload) =>
-    workload.violations.map((violation) => reportResult(violation, workload, evaluation, seconds)),
-  );
-  return {
-    apiVersion: getApiVersion('Report'),
-    kind: 'Report',
-    metadata: { name: REPORT_NAME, namespace, labels: { [PART_OF_LABEL]: PART_OF } },
-    source: PART_OF,
-    scope: { apiVersion: 'v1', kind: 'Namespace', name: namespace },
-    summary: { pass: 0, fail: results.length, warn: 0, error: 0, skip: 0 },
-    results: results.slice(0, MAX_RESULTS),
-  };
-}
-
-function reportResult(
-  { check, reason, detail, fields, fix }: FixableViolation,
-  { kind, name, pods, causes }: ViolatingWorkload,
-  { name: namespace, level }: NamespaceEvaluation,
-  seconds: number,
-): ReportResult {
-  const text = `${reason}${detail === '' ? '' : ` (${detail})`}. ${fix}`;
-  return {
-    policy: `pod-security-${level}`,
-    rule: check,
-    category: 'Pod Security Standards',
-    severity: level === 'baseline' ? 'high' : 'medium',
-    result: 'fail',
-    scored: true,
-    message: text.length > MAX_MESSAGE ? `${text.slice(0, MAX_MESSAGE - 1)}…` : text,
-    timestamp: { seconds, nanos: 0 },
-    resources: [{ kind, namespace, name }],
-    properties: {
-      pods: String(pods),
-      causes: causes.join(', '),
-      ...(fields.length === 0 ? {} : { fields: fields.slice(0, MAX_FIELDS).join(', ') }),
-    },
-  };
 }

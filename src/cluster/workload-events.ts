@@ -1,0 +1,66 @@
+/** Events about the workloads whose pods are refused, or would be refused with enforcement. */
+import { POD_SOURCES } from './workloads.ts';
+import { getApiVersion } from '../kube/resources.ts';
+import { truncate } from '../kube/text.ts';
+import type { KubeObject, Pod } from '../kube/types.ts';
+import { podOwner } from '../policy/rollout/evaluation.ts';
+import type { ClusterEvent } from './cluster.ts';
+import type { Store } from './store.ts';
+
+/** The identity of a workload: type, name, namespace and uid. */
+export type WorkloadReference = Required<Pick<KubeObject, 'apiVersion' | 'kind' | 'metadata'>>;
+
+/**
+ * Returns the outermost controller of a pod, or the pod itself. The store does not contain the ReplicaSets of Deployments and
+ * the Jobs of CronJobs: their owners are found by the name, without a request.
+ */
+export function findPodWorkload(pod: Pod, store: Store): WorkloadReference {
+  const { namespace = '' } = pod.metadata ?? {};
+  const { kind, name } = podOwner(pod, (ownerKind, owner) => store.get(ownerKind, owner, namespace) !== undefined);
+  const direct = pod.metadata?.ownerReferences?.find((owner) => owner.controller === true && owner.kind === kind);
+  const source = POD_SOURCES.find((one) => one === kind);
+  const isSource = source !== undefined && (direct?.apiVersion ?? getApiVersion(source)) === getApiVersion(source);
+  const stored = isSource ? store.get(source, name, namespace) : undefined;
+  const uid = stored?.metadata?.uid ?? direct?.uid;
+  return {
+    apiVersion: direct?.apiVersion ?? (source ? getApiVersion(source) : ''),
+    kind,
+    metadata: { name, namespace, ...(uid === undefined ? {} : { uid }) },
+  };
+}
+
+/** Which policy refuses the pods. */
+type Policy = 'PodSecurity' | 'SCC';
+
+const REASONS: Readonly<Record<Policy, string>> = { PodSecurity: 'PodSecurityViolation', SCC: 'SCCViolation' };
+
+/** The API server accepts no longer notes. */
+const MAX_NOTE = 1000;
+
+interface Refusal {
+  readonly policy: Policy;
+  readonly action: string;
+  /** The text of the policy, as upstream. */
+  readonly text: string;
+  /** The level that the pods violate; absent for SCCs. */
+  readonly level?: string | undefined;
+}
+
+/** Creates an event about refused pods of a workload. The note is the text of the policy and the command that explains it. */
+export function refusalEvent(
+  { kind, metadata }: WorkloadReference,
+  { policy, action, text, level = 'restricted' }: Refusal,
+): Pick<ClusterEvent, 'type' | 'reason' | 'action' | 'note'> {
+  const target = `${kind.toLowerCase()}/${metadata.name ?? ''} -n ${metadata.namespace ?? ''}`;
+  const command =
+    policy === 'SCC'
+      ? `portcullis explain ${target}`
+      : `kubectl get ${target} -o yaml | portcullis check --level=${level} -f -`;
+  const suffix = `. To fix: ${command}`;
+  return {
+    type: 'Warning',
+    reason: REASONS[policy],
+    action,
+    note: `${truncate(text, MAX_NOTE - suffix.length - 1)}${suffix}`,
+  };
+}

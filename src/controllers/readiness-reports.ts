@@ -1,0 +1,224 @@
+/** Keeps the reports of the readiness controller up to date, in the API for reports that the cluster serves. */
+import { createHash } from 'node:crypto';
+import type { Cluster } from '../cluster/cluster.ts';
+import type { Store } from '../cluster/store.ts';
+import { findPodWorkload, type WorkloadReference } from '../cluster/workload-events.ts';
+import { listPodSources, POD_SOURCES } from '../cluster/workloads.ts';
+import { getPodTemplate, podTemplatePath } from '../kube/pod.ts';
+import { PSA_ENFORCEMENT_CONFIG } from '../kube/psa-enforcement-config.ts';
+import { objectName, resourceName, RESOURCES, typeMeta } from '../kube/resources.ts';
+import { ApiError } from '../kube/status.ts';
+import type { Kind, KubeObject, PodLike, Report, ReportSubject } from '../kube/types.ts';
+import type { Exemptions } from '../policy/psa/configuration.ts';
+import { ROLLOUT_MANAGER } from '../policy/rollout/enforcement.ts';
+import type { NamespaceEvaluation } from '../policy/rollout/evaluation.ts';
+import {
+  buildClusterReport,
+  buildReport,
+  REPORT_APIS,
+  REPORT_NAME,
+  type ReportApi,
+  type ReportedWorkload,
+  type ReportOwner,
+} from '../policy/rollout/reports.ts';
+import { isNotFound, orUndefined, type ReconcileContext } from './controller.ts';
+
+const TEMPLATE_KINDS = POD_SOURCES.filter((kind) => kind !== 'Pod');
+
+const OPTIONS = { fieldManager: ROLLOUT_MANAGER, force: true };
+const REPORTS_PER_BATCH = 20;
+/** Interval between batches. */
+const BATCH_MS = 1_000;
+/** Shortest interval between writes of the report of the cluster. */
+const CLUSTER_MS = 10_000;
+/** Interval between attempts while the cluster serves no API for reports. */
+const UNSERVED_MS = 60_000;
+
+interface ReportWriterOptions {
+  /** Returns the current evaluations. */
+  evaluations(): readonly NamespaceEvaluation[];
+  findEvaluation(name: string): NamespaceEvaluation | undefined;
+  exemptions(): Pick<Exemptions, 'runtimeClass'>;
+  /** Returns the time of day in milliseconds since 1970. */
+  nowMs(): number;
+}
+
+/**
+ * Creates the writer of the reports. The report of the cluster owns the reports of the namespaces: its deletion deletes all
+ * of them. It belongs to the PSAEnforcementConfig.
+ */
+export function createReportWriter({ evaluations, findEvaluation, exemptions, nowMs }: ReportWriterOptions) {
+  const queue = new Set<string>();
+  /** Digests of the written reports by namespace. */
+  const written = new Map<string, string>();
+  let api: ReportApi | undefined;
+  let owner: ReportOwner | undefined;
+  /** True if the report of the cluster may be outdated. */
+  let isStale = true;
+  /** When the report of the cluster may be written again; `Infinity` before all namespaces are evaluated. */
+  let dueMs = Infinity;
+  let isUnserved = false;
+
+  const common = ({ store }: Cluster) => ({
+    owner: reference('PSAEnforcementConfig', store.get('PSAEnforcementConfig', PSA_ENFORCEMENT_CONFIG)),
+    namespaceSubject: (name: string) => subject('Namespace', store.get('Namespace', name) ?? { metadata: { name } }),
+    seconds: Math.floor(nowMs() / 1000),
+  });
+
+  /** Writes the report of the cluster in the first API that is served. */
+  const writeCluster = async ({ cluster, logger, now }: ReconcileContext): Promise<void> => {
+    const failures: string[] = [];
+    for (const candidate of REPORT_APIS) {
+      const report = buildClusterReport(evaluations(), { ...common(cluster), api: candidate });
+      try {
+        const object = await cluster.apply(candidate.cluster, report, OPTIONS);
+        if (candidate !== api || object.metadata?.uid !== owner?.uid) {
+          if (api && candidate !== api) await orUndefined(cluster.remove(api.cluster, REPORT_NAME));
+          written.clear();
+          for (const namespace of cluster.store.list('Namespace')) queue.add(objectName(namespace));
+          logger.info({ resource: resourceName(candidate.namespaced) }, 'reports are written');
+        }
+        api = candidate;
+        owner = reference(candidate.cluster, object);
+        dueMs = now() + CLUSTER_MS;
+        isStale = false;
+        isUnserved = false;
+        return;
+      } catch (error) {
+        if (!isUnavailable(error)) throw error;
+        failures.push(`${resourceName(candidate.cluster)}: ${error.message}`);
+      }
+    }
+    if (!isUnserved) logger.info({ failures }, 'no reports are written: install the definitions of openreports.io');
+    isUnserved = true;
+    api = undefined;
+    owner = undefined;
+    dueMs = now() + UNSERVED_MS;
+  };
+
+  const write = async (name: string, current: ReportApi, cluster: Cluster): Promise<void> => {
+    const evaluation = findEvaluation(name);
+    // The last report is kept while the verdict is unknown.
+    if (evaluation?.verdict === 'inconclusive') return;
+    if (!evaluation) {
+      // A deleted namespace has no report.
+      const exists = cluster.store.get('Namespace', name) !== undefined;
+      if (exists && written.get(name) !== ABSENT) {
+        await orUndefined(cluster.remove(current.namespaced, REPORT_NAME, name));
+        written.set(name, ABSENT);
+      } else if (!exists) written.delete(name);
+      return;
+    }
+    const { namespaceSubject, seconds } = common(cluster);
+    const report = buildReport(evaluation, {
+      ...{ api: current, owner, seconds, namespace: namespaceSubject(name) },
+      workloads: listReportedWorkloads(cluster.store, name, exemptions()),
+    });
+    const digest = reportDigest(report);
+    if (written.get(name) === digest) return;
+    await cluster.apply(current.namespaced, report, OPTIONS);
+    written.set(name, digest);
+  };
+
+  return {
+    /** Enqueues the report of a namespace. Nothing is written if it is up to date. */
+    enqueue(name: string): void {
+      queue.add(name);
+      isStale = true;
+    },
+    /** Called after an evaluation of all namespaces: the next batch restores a deleted report of the cluster. */
+    refresh(): void {
+      isStale = true;
+      dueMs = -Infinity;
+    },
+    /** True if another attempt to find an API for reports is due. */
+    isRetryDue: (now: number): boolean => isUnserved && now >= dueMs,
+    /** Writes a batch. Resolves to the delay of the next one; `undefined` if all reports are up to date. */
+    async writeBatch(context: ReconcileContext): Promise<number | undefined> {
+      const { cluster, now } = context;
+      if (isStale && now() >= dueMs) await writeCluster(context);
+      if (api === undefined) {
+        queue.clear();
+        return undefined;
+      }
+      for (const name of [...queue].slice(0, REPORTS_PER_BATCH)) {
+        try {
+          await write(name, api, cluster);
+        } catch (error) {
+          if (!isUnavailable(error)) throw error;
+          // The namespace was deleted, or the API is not served any more.
+          isStale = true;
+          dueMs = -Infinity;
+        }
+        queue.delete(name);
+      }
+      if (queue.size > 0) return BATCH_MS;
+      return isStale ? Math.max(BATCH_MS, dueMs - now()) : undefined;
+    },
+  };
+}
+
+/** In place of a digest: the namespace has no report. */
+const ABSENT = '';
+
+/** Deletes the reports of the cluster. Kubernetes deletes the reports of the namespaces, which they own. */
+export async function removeReports(cluster: Pick<Cluster, 'remove'>): Promise<void> {
+  for (const api of REPORT_APIS) await orUndefined(cluster.remove(api.cluster, REPORT_NAME));
+}
+
+function isUnavailable(error: unknown): error is ApiError {
+  return isNotFound(error) || (error instanceof ApiError && error.status.code === 403);
+}
+
+/** A digest of everything but the time of the evaluation. */
+function reportDigest(report: Report): string {
+  const text = JSON.stringify(report, (key, value: unknown) => (key === 'timestamp' ? undefined : value));
+  return createHash('sha256').update(text).digest('base64');
+}
+
+function reference(kind: Kind, object: KubeObject | undefined): ReportOwner | undefined {
+  const uid = object?.metadata?.uid;
+  return object && uid !== undefined ? { ...typeMeta(kind), name: objectName(object), uid } : undefined;
+}
+
+function subject(kind: Kind, { metadata = {} }: KubeObject): ReportSubject {
+  return workloadSubject({ ...typeMeta(kind), metadata });
+}
+
+function workloadSubject({
+  apiVersion,
+  kind,
+  metadata: { name = '', namespace, uid },
+}: WorkloadReference): ReportSubject {
+  return {
+    apiVersion,
+    kind,
+    ...(namespace === undefined ? {} : { namespace }),
+    name,
+    ...(uid === undefined ? {} : { uid }),
+  };
+}
+
+/** The workloads of a namespace, and the pods without one, by the objects of the store. Completed pods are omitted. */
+function listReportedWorkloads(
+  store: Store,
+  namespace: string,
+  { runtimeClass }: Pick<Exemptions, 'runtimeClass'>,
+): readonly ReportedWorkload[] {
+  const found = new Map<string, ReportedWorkload>();
+  const add = (one: ReportSubject, pod: PodLike | undefined): void => {
+    const name = pod?.spec?.runtimeClassName;
+    const exempt = runtimeClass(name) ? { exemptRuntimeClass: name } : {};
+    const key = `${one.kind}/${one.name}`;
+    if (!found.has(key)) found.set(key, { subject: one, ...exempt });
+  };
+  for (const { kind, object } of listPodSources(store, namespace, TEMPLATE_KINDS)) {
+    const path = podTemplatePath(RESOURCES[kind].group, kind);
+    add(subject(kind, object), path && getPodTemplate(object, path));
+  }
+  for (const pod of store.list('Pod', namespace)) {
+    const { phase } = pod.status ?? {};
+    if (phase !== 'Succeeded' && phase !== 'Failed') add(workloadSubject(findPodWorkload(pod, store)), pod);
+  }
+  return [...found.values()];
+}

@@ -1,0 +1,199 @@
+/** Reports about evaluations, in the formats of openreports.io and wgpolicyk8s.io. */
+import { typeMeta } from '../../kube/resources.ts';
+import { truncate } from '../../kube/text.ts';
+import type { Kind, ObjectMeta, Report, ReportResult, ReportSubject } from '../../kube/types.ts';
+import { PART_OF, PART_OF_LABEL } from '../../kube/well-known.ts';
+import { isBaselineCheck } from '../pss/evaluate.ts';
+import type { FixableViolation, NamespaceEvaluation, ViolatingWorkload } from './evaluation.ts';
+
+/** Name of the report of the cluster, and of the report in each evaluated namespace. */
+export const REPORT_NAME = 'portcullis-pod-security';
+
+/** The kinds of an API for reports, the preferred API first. */
+export const REPORT_APIS = [
+  { namespaced: 'Report', cluster: 'ClusterReport' },
+  { namespaced: 'PolicyReport', cluster: 'ClusterPolicyReport' },
+] as const satisfies readonly { readonly namespaced: Kind; readonly cluster: Kind }[];
+
+export type ReportApi = (typeof REPORT_APIS)[number];
+
+/** A report contains at most this many results, failures first, and this many bytes of results. */
+const MAX_RESULTS = 200;
+const MAX_CLUSTER_RESULTS = 500;
+const MAX_BYTES = 256 * 1024;
+const MAX_MESSAGE = 1024;
+const MAX_FIELDS = 20;
+
+const NO_CHECKS = 'The level privileged has no checks.';
+
+/** The object that owns a report. If it is deleted, Kubernetes deletes the report. */
+export type ReportOwner = NonNullable<ObjectMeta['ownerReferences']>[number];
+
+/** A workload of a namespace, or a pod without one. */
+export interface ReportedWorkload {
+  readonly subject: ReportSubject;
+  /** The exempt runtime class of its pods. */
+  readonly exemptRuntimeClass?: string | undefined;
+}
+
+interface ReportInput {
+  readonly api: ReportApi;
+  readonly owner: ReportOwner | undefined;
+  /** Time of the evaluation. */
+  readonly seconds: number;
+}
+
+interface NamespaceReportInput extends ReportInput {
+  readonly namespace: ReportSubject;
+  /** All workloads of the namespace. */
+  readonly workloads: readonly ReportedWorkload[];
+}
+
+/** The report of a namespace: a failure for each violation, and a pass or skip for each other workload. */
+export function buildReport(evaluation: NamespaceEvaluation, input: NamespaceReportInput): Report {
+  const { api, namespace, workloads } = input;
+  const subjects = new Map(workloads.map(({ subject }) => [`${subject.kind}/${subject.name}`, subject]));
+  const failed = new Set<ReportSubject>();
+  const failures = evaluation.workloads.flatMap((workload) => {
+    const { kind, name } = workload;
+    const subject = subjects.get(`${kind}/${name}`) ?? { kind, namespace: evaluation.name, name };
+    failed.add(subject);
+    return workload.violations.map((violation) => failure(violation, { workload, subject, evaluation }, input));
+  });
+  const others = workloads
+    .filter(({ subject }) => !failed.has(subject))
+    .map((workload) => otherResult(workload, evaluation, input));
+  return {
+    ...typeMeta(api.namespaced),
+    metadata: metadata(input.owner, evaluation.name),
+    scope: namespace,
+    ...content(api, [...failures, ...others], MAX_RESULTS),
+  };
+}
+
+/** The report of the cluster: one result for each evaluated namespace. */
+export function buildClusterReport(
+  evaluations: readonly NamespaceEvaluation[],
+  input: ReportInput & { namespaceSubject(name: string): ReportSubject },
+): Report {
+  const results = evaluations.map((evaluation) => namespaceResult(evaluation, input));
+  const order = ['fail', 'error', 'skip', 'pass'];
+  const sorted = results.toSorted((a, b) => order.indexOf(a.result) - order.indexOf(b.result));
+  return {
+    ...typeMeta(input.api.cluster),
+    metadata: metadata(input.owner),
+    ...content(input.api, sorted, MAX_CLUSTER_RESULTS),
+  };
+}
+
+function metadata(owner: ReportOwner | undefined, namespace?: string): ObjectMeta {
+  return {
+    name: REPORT_NAME,
+    ...(namespace === undefined ? {} : { namespace }),
+    labels: { [PART_OF_LABEL]: PART_OF },
+    ...(owner ? { ownerReferences: [owner] } : {}),
+  };
+}
+
+/** The summary counts all results. The report contains those within the limits. */
+function content(api: ReportApi, results: readonly ReportResult[], maxResults: number) {
+  const summary = { pass: 0, fail: 0, warn: 0, error: 0, skip: 0 };
+  for (const { result } of results) summary[result]++;
+  let bytes = 0;
+  const kept = results
+    .slice(0, maxResults)
+    .filter((result) => (bytes += Buffer.byteLength(JSON.stringify(result))) <= MAX_BYTES);
+  return { ...(api.namespaced === 'Report' ? { source: PART_OF } : {}), summary, results: kept };
+}
+
+function baseResult({ level }: NamespaceEvaluation, { seconds }: ReportInput) {
+  return {
+    source: PART_OF,
+    policy: `pod-security-${level}`,
+    category: 'Pod Security Standards',
+    timestamp: { seconds, nanos: 0 },
+  } as const;
+}
+
+interface Failure {
+  readonly workload: ViolatingWorkload;
+  readonly subject: ReportSubject;
+  readonly evaluation: NamespaceEvaluation;
+}
+
+function failure(
+  { check, reason, detail, fields, fix }: FixableViolation,
+  { workload: { pods, causes }, subject, evaluation }: Failure,
+  input: ReportInput,
+): ReportResult {
+  return {
+    ...baseResult(evaluation, input),
+    rule: check,
+    severity: isBaselineCheck(check) ? 'high' : 'medium',
+    result: 'fail',
+    scored: true,
+    message: truncate(`${reason}${detail === '' ? '' : ` (${detail})`}. ${fix}`, MAX_MESSAGE - 1),
+    resources: [subject],
+    properties: {
+      pods: String(pods),
+      causes: causes.join(', '),
+      ...(fields.length === 0 ? {} : { fields: fields.slice(0, MAX_FIELDS).join(', ') }),
+    },
+  };
+}
+
+/** The result of a workload without violations. Exempt workloads and those of privileged namespaces are not evaluated. */
+function otherResult(
+  { subject, exemptRuntimeClass }: ReportedWorkload,
+  evaluation: NamespaceEvaluation,
+  input: ReportInput,
+): ReportResult {
+  const { level } = evaluation;
+  const exemption = exemptRuntimeClass && `The runtime class ${exemptRuntimeClass} is exempt.`;
+  const skipped = level === 'privileged' ? NO_CHECKS : exemption;
+  return {
+    ...baseResult(evaluation, input),
+    rule: level,
+    severity: 'info',
+    ...(skipped === undefined
+      ? { result: 'pass', scored: true, message: `The workload satisfies the level ${level}.` }
+      : { result: 'skip', scored: false, message: skipped }),
+    resources: [subject],
+  };
+}
+
+function namespaceResult(
+  evaluation: NamespaceEvaluation,
+  input: ReportInput & { namespaceSubject(name: string): ReportSubject },
+): ReportResult {
+  const { name, workloads, categories, verdict } = evaluation;
+  const outcome = namespaceOutcome(evaluation);
+  return {
+    ...baseResult(evaluation, input),
+    rule: 'namespace',
+    scored: outcome.result !== 'skip',
+    ...outcome,
+    resources: [input.namespaceSubject(name)],
+    ...(verdict === 'violating'
+      ? { properties: { workloads: String(workloads.length), categories: categories.join(', ') } }
+      : {}),
+  };
+}
+
+function namespaceOutcome({
+  level,
+  verdict,
+  workloads,
+  error = '',
+}: NamespaceEvaluation): Pick<ReportResult, 'result' | 'severity' | 'message'> {
+  if (verdict === 'inconclusive') {
+    return { result: 'error', severity: 'medium', message: truncate(error, MAX_MESSAGE - 1) };
+  }
+  if (verdict === 'violating') {
+    const isHigh = workloads.some(({ violations }) => violations.some(({ check }) => isBaselineCheck(check)));
+    const failures = workloads.length === 1 ? '1 workload violates' : `${workloads.length} workloads violate`;
+    return { result: 'fail', severity: isHigh ? 'high' : 'medium', message: `${failures} the level ${level}.` };
+  }
+  if (level === 'privileged') return { result: 'skip', severity: 'info', message: NO_CHECKS };
+  return { result: 'pass', severity: 'info', message: `All workloads satisfy the level ${level}.` };
+}

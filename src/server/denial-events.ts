@@ -1,0 +1,59 @@
+/** Events about workloads whose pods the webhooks deny, so that `kubectl describe deployment` shows the reason. */
+import { createTokenBucket, type Clock } from '../cluster/clock.ts';
+import type { Cluster } from '../cluster/cluster.ts';
+import { findPodWorkload, refusalEvent } from '../cluster/workload-events.ts';
+import type { AdmissionRequest, Denied } from '../kube/admission.ts';
+import { isWorkloadController } from '../kube/controller-pod.ts';
+import { isObject, type Pod } from '../kube/types.ts';
+import { INSTALLATION } from '../kube/well-known.ts';
+import type { Logger } from '../telemetry/logger.ts';
+
+interface DenialEventsOptions {
+  readonly cluster: Pick<Cluster, 'store' | 'recordEvent'>;
+  readonly clock: Clock;
+  readonly logger: Logger;
+}
+
+/** The rate limit of a replica. The recorder limits the events of each object, and counts equal ones. */
+const RATE = { burst: 50, perSecond: 5 };
+
+/** The name of the pod differs between equal denials. */
+const POD = /^pods "[^"]*" is forbidden: /;
+const LEVEL = /^violates PodSecurity "([a-z]+):/;
+
+/**
+ * Creates a function that records a denied creation of a pod by a controller as an event on the workload. It returns at once
+ * and does not throw: it finds the workload in the store, and events are written in the background.
+ */
+export function createDenialEvents({ cluster, clock, logger }: DenialEventsOptions) {
+  const bucket = createTokenBucket(RATE, clock);
+  return (request: AdmissionRequest, { status }: Denied): void => {
+    const pod = isRecorded(request) ? readControlledPod(request) : undefined;
+    if (pod === undefined || !bucket.tryTake()) return;
+    const workload = findPodWorkload(pod, cluster.store);
+    const text = (status.message ?? '').replace(POD, '');
+    const [, level] = LEVEL.exec(text) ?? [];
+    const policy = level === undefined ? 'SCC' : 'PodSecurity';
+    const event = refusalEvent(workload, { policy, action: 'CreatePod', text, level });
+    cluster
+      .recordEvent({ ...event, regarding: workload, reportingController: INSTALLATION.name })
+      .catch((err: unknown) => logger.debug({ err, reason: event.reason }, 'event not recorded'));
+  };
+}
+
+function isRecorded({ operation, resource, requestSubResource, dryRun, userInfo }: AdmissionRequest): boolean {
+  const isPod = !resource.group && resource.resource === 'pods' && !requestSubResource;
+  return operation === 'CREATE' && isPod && dryRun !== true && isWorkloadController(userInfo);
+}
+
+/** Returns the owners of a pod that has a controller. The object of a request is not validated. */
+function readControlledPod({ namespace = '', object }: AdmissionRequest): Pod | undefined {
+  const metadata = isObject(object) ? object['metadata'] : undefined;
+  const owners = isObject(metadata) ? metadata['ownerReferences'] : undefined;
+  if (!Array.isArray(owners)) return undefined;
+  const controller: unknown = owners.find((owner: unknown) => isObject(owner) && owner['controller'] === true);
+  if (!isObject(controller)) return undefined;
+  const { apiVersion, kind, name, uid } = controller;
+  if ([apiVersion, kind, name, uid].some((field) => typeof field !== 'string')) return undefined;
+  return { metadata: { namespace, ownerReferences: [{ apiVersion, kind, name, uid, controller: true }] } } as Pod;
+}

@@ -1,0 +1,134 @@
+/** The limits and formats of reports. test/controllers/readiness.test.ts validates them against the published schemas. */
+import assert from 'node:assert/strict';
+import { suite, test } from 'node:test';
+import type { Report } from '../../../src/kube/types.ts';
+import type { NamespaceEvaluation, ViolatingWorkload } from '../../../src/policy/rollout/evaluation.ts';
+import {
+  buildClusterReport,
+  buildReport,
+  REPORT_APIS,
+  type ReportedWorkload,
+} from '../../../src/policy/rollout/reports.ts';
+
+const [OPENREPORTS, WGPOLICY] = REPORT_APIS;
+const COMMON = { api: OPENREPORTS, owner: undefined, seconds: 1 };
+const NAMESPACE = { apiVersion: 'v1', kind: 'Namespace', name: 'ns' };
+const CLEAN: NamespaceEvaluation = { name: 'ns', level: 'baseline', verdict: 'clean', categories: [], workloads: [] };
+
+const violating = (count: number, detail = ''): NamespaceEvaluation => {
+  const violation = {
+    check: 'hostPorts',
+    reason: 'hostPort',
+    detail,
+    fields: Array<string>(30).fill('a'),
+    fix: 'Fix.',
+  };
+  const workload = (_: unknown, index: number): ViolatingWorkload => ({
+    ...{ kind: 'Pod', name: `p${index}`, pods: 1, causes: ['serviceAccount'], violations: [violation] },
+  });
+  return {
+    ...CLEAN,
+    verdict: 'violating',
+    categories: ['unknown'],
+    workloads: Array.from({ length: count }, workload),
+  };
+};
+
+const passed = (count: number): readonly ReportedWorkload[] =>
+  Array.from({ length: count }, (_, index) => ({
+    subject: { kind: 'Deployment', namespace: 'ns', name: `d${index}` },
+  }));
+
+interface Case {
+  readonly name: string;
+  readonly report: () => Report;
+  readonly summary: Partial<Report['summary']>;
+  /** Number of results by their value, in their order. */
+  readonly results: string;
+}
+
+const namespaced = (evaluation: NamespaceEvaluation, workloads: readonly ReportedWorkload[] = []) =>
+  buildReport(evaluation, { ...COMMON, namespace: NAMESPACE, workloads });
+const cluster = (...evaluations: readonly NamespaceEvaluation[]) =>
+  buildClusterReport(evaluations, { ...COMMON, namespaceSubject: (name) => ({ ...NAMESPACE, name }) });
+
+const CASES: readonly Case[] = [
+  { name: 'an empty namespace', report: () => namespaced(CLEAN), summary: {}, results: '' },
+  { name: 'an empty cluster', report: () => cluster(), summary: {}, results: '' },
+  {
+    name: 'failures precede passes, and 200 results are kept',
+    report: () => namespaced(violating(150), passed(100)),
+    summary: { fail: 150, pass: 100 },
+    results: '150 fail, 50 pass',
+  },
+  {
+    name: '256 KiB of results are kept',
+    report: () => namespaced(violating(200, 'ä'.repeat(2000))),
+    summary: { fail: 200 },
+    results: '107 fail',
+  },
+  {
+    name: 'a privileged namespace is skipped',
+    report: () => namespaced({ ...CLEAN, level: 'privileged' }, passed(1)),
+    summary: { skip: 1 },
+    results: '1 skip',
+  },
+  {
+    name: 'namespaces of a cluster, the worst first',
+    report: () =>
+      cluster(
+        CLEAN,
+        { ...CLEAN, level: 'privileged' },
+        { ...CLEAN, verdict: 'inconclusive', error: 'no ranges' },
+        violating(2),
+      ),
+    summary: { pass: 1, skip: 1, error: 1, fail: 1 },
+    results: '1 fail, 1 error, 1 skip, 1 pass',
+  },
+  {
+    name: '500 namespaces of a cluster are kept',
+    report: () => cluster(...Array.from({ length: 600 }, (_, index) => ({ ...CLEAN, name: `n${index}` }))),
+    summary: { pass: 600 },
+    results: '500 pass',
+  },
+];
+
+suite('reports', () => {
+  for (const { name, report, summary, results } of CASES) {
+    test(name, () => {
+      const built = report();
+      assert.deepEqual(built.summary, { pass: 0, fail: 0, warn: 0, error: 0, skip: 0, ...summary });
+      const counts = [...Map.groupBy(built.results, ({ result }) => result)];
+      assert.equal(counts.map(([result, all]) => `${all.length} ${result}`).join(', '), results);
+      assert.ok(JSON.stringify(built.results).length <= 256 * 1024 + 500);
+    });
+  }
+
+  test('messages and fields are limited', () => {
+    const [result] = namespaced(violating(1, 'x'.repeat(2000))).results;
+    assert.equal(result?.message.length, 1024);
+    assert.equal(result.properties?.['fields'], Array(20).fill('a').join(', '));
+  });
+
+  test('the messages of namespaces', () => {
+    const error = { ...CLEAN, verdict: 'inconclusive', error: 'annotation x is missing' } as const;
+    const { results } = cluster(violating(2), error, { ...CLEAN, level: 'privileged' }, CLEAN);
+    assert.deepEqual(
+      results.map(({ severity, scored, message }) => `${severity} ${scored} ${message}`),
+      [
+        'high true 2 workloads violate the level baseline.',
+        'medium true annotation x is missing',
+        'info false The level privileged has no checks.',
+        'info true All workloads satisfy the level baseline.',
+      ],
+    );
+  });
+
+  test('reports of wgpolicyk8s.io have a source in each result only', () => {
+    const report = buildReport(CLEAN, { ...COMMON, api: WGPOLICY, namespace: NAMESPACE, workloads: passed(1) });
+    assert.deepEqual(
+      [report.source, report.results[0]?.source, report.kind],
+      [undefined, 'portcullis', 'PolicyReport'],
+    );
+  });
+});

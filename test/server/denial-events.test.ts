@@ -1,0 +1,128 @@
+/** Denied creations of pods are events on the workloads. test/cli/serve-scc.test.ts sends such reviews to a server. */
+import assert from 'node:assert/strict';
+import { suite, test } from 'node:test';
+import type { ClusterEvent } from '../../src/cluster/cluster.ts';
+import { createStore } from '../../src/cluster/store.ts';
+import { deny, type AdmissionRequest } from '../../src/kube/admission.ts';
+import { forbidden } from '../../src/kube/status.ts';
+import { createDenialEvents } from '../../src/server/denial-events.ts';
+import { createFakeClock } from '../support/fake-clock.ts';
+import { createRecorder } from '../support/recorder.ts';
+import { podReview } from '../support/reviews.ts';
+
+const CONTROLLER = 'system:serviceaccount:kube-system:replicaset-controller';
+const CAUSE = 'violates PodSecurity "baseline:v1.30": host namespaces (hostNetwork=true)';
+const DENIAL = deny(forbidden({ group: '', resource: 'pods' }, 'web-5d4f-abcde', CAUSE));
+const owner = (apiVersion: string, kind: string, name: string) => ({
+  apiVersion,
+  kind,
+  name,
+  uid: 'u1',
+  controller: true,
+});
+const REPLICA_SET = owner('apps/v1', 'ReplicaSet', 'web-5d4f');
+
+const request = (owners: unknown, change: Partial<AdmissionRequest> = {}, username = CONTROLLER): AdmissionRequest => ({
+  ...podReview({}).request,
+  object: { metadata: { generateName: 'web-5d4f-', ownerReferences: owners } },
+  userInfo: { username },
+  ...change,
+});
+
+function createRig() {
+  const store = createStore();
+  const clock = createFakeClock();
+  store.put('Deployment', { metadata: { name: 'web', namespace: 'shop', uid: 'deployment' } });
+  store.put('StatefulSet', { metadata: { name: 'db', namespace: 'shop', uid: 'statefulset' } });
+  const events: ClusterEvent[] = [];
+  const recordEvent = (event: ClusterEvent): Promise<void> => {
+    events.push(event);
+    return Promise.reject(new Error('the API server is away'));
+  };
+  return { clock, events, record: createDenialEvents({ cluster: { store, recordEvent }, clock, ...createRecorder() }) };
+}
+
+interface Case {
+  readonly name: string;
+  readonly request: AdmissionRequest;
+  /** The workload; `undefined` without an event. */
+  readonly expected: string | undefined;
+}
+
+const CASES: readonly Case[] = [
+  {
+    name: 'a ReplicaSet of a Deployment',
+    request: request([REPLICA_SET]),
+    expected: 'apps/v1 Deployment web deployment',
+  },
+  {
+    name: 'a ReplicaSet without a Deployment',
+    request: request([owner('apps/v1', 'ReplicaSet', 'api-1')]),
+    expected: 'apps/v1 ReplicaSet api-1 u1',
+  },
+  {
+    name: 'a StatefulSet, by a controller manager with one identity',
+    request: request([owner('apps/v1', 'StatefulSet', 'db')], {}, 'system:kube-controller-manager'),
+    expected: 'apps/v1 StatefulSet db statefulset',
+  },
+  {
+    name: 'a kind of the same name in another group',
+    request: request([owner('apps.kruise.io/v1', 'StatefulSet', 'db')]),
+    expected: 'apps.kruise.io/v1 StatefulSet db u1',
+  },
+  { name: 'a user', request: request([REPLICA_SET], {}, 'alice'), expected: undefined },
+  { name: 'a dry run', request: request([REPLICA_SET], { dryRun: true }), expected: undefined },
+  { name: 'an update', request: request([REPLICA_SET], { operation: 'UPDATE' }), expected: undefined },
+  {
+    name: 'a pod without a controller',
+    request: request([{ ...REPLICA_SET, controller: false }]),
+    expected: undefined,
+  },
+  { name: 'owners that are no list', request: request('x'), expected: undefined },
+  { name: 'an owner with a wrong type', request: request([null, { ...REPLICA_SET, name: 1 }]), expected: undefined },
+  { name: 'no object', request: request([], { object: null }), expected: undefined },
+];
+
+suite('the event about a denied pod of', () => {
+  for (const { name, request, expected } of CASES) {
+    test(name, () => {
+      const { record, events } = createRig();
+      record(request, DENIAL);
+      const shown = events.map(({ regarding: { apiVersion, kind, metadata } }) =>
+        [apiVersion, kind, metadata?.name, metadata?.uid].join(' '),
+      );
+      assert.deepEqual(shown, expected === undefined ? [] : [expected]);
+    });
+  }
+});
+
+test('the note contains the cause and a command', () => {
+  const { record, events } = createRig();
+  record(request([REPLICA_SET]), DENIAL);
+  record(request([REPLICA_SET]), deny(forbidden({ group: '', resource: 'pods' }, 'x', 'no SCC '.repeat(300))));
+  const [first, second] = events;
+  assert.deepEqual(first, {
+    regarding: {
+      apiVersion: 'apps/v1',
+      kind: 'Deployment',
+      metadata: { name: 'web', namespace: 'shop', uid: 'deployment' },
+    },
+    type: 'Warning',
+    reason: 'PodSecurityViolation',
+    action: 'CreatePod',
+    note: `${CAUSE}. To fix: kubectl get deployment/web -n shop -o yaml | portcullis check --level=baseline -f -`,
+    reportingController: 'portcullis',
+  });
+  assert.equal(second?.reason, 'SCCViolation');
+  assert.equal(second.note.length, 1000);
+  assert.match(second.note, /^no SCC .*…\. To fix: portcullis explain deployment\/web -n shop$/);
+});
+
+test('a replica records at most 50 events at once, and then 5 in a second', () => {
+  const { record, events, clock } = createRig();
+  for (let count = 0; count < 200; count++) record(request([REPLICA_SET]), DENIAL);
+  assert.equal(events.length, 50);
+  clock.advance(2_000);
+  for (let count = 0; count < 200; count++) record(request([REPLICA_SET]), DENIAL);
+  assert.equal(events.length, 60);
+});
