@@ -42,6 +42,7 @@ const SKIPPED: readonly (readonly [command: RegExp, reason: string])[] = [
   [/^kubectl debug node/, 'the development cluster has no nodes'],
   [/enforce=privileged --overwrite$/, 'is for pods in the network of the host'],
   [/rollout status deployment| logs | get lease /, 'needs running pods'],
+  [/^kubectl get (?:cluster)?reports/, 'needs the definitions of openreports.io; test/controllers/readiness.test.ts'],
   [/^kubectl explain/, 'the development cluster does not serve OpenAPI documents'],
   [/ -w$|^portcullis serve/, 'does not end'],
   [/^curl /, 'reads the probes of a process; test/server'],
