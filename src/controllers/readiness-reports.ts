@@ -49,7 +49,7 @@ interface ReportWriterOptions {
  */
 export function createReportWriter({ evaluations, findEvaluation, exemptions, nowMs }: ReportWriterOptions) {
   const queue = new Set<string>();
-  /** Digests of the written reports by namespace. */
+  /** Digests of the written reports by namespace, and that of the report of the cluster. */
   const written = new Map<string, string>();
   let api: ReportApi | undefined;
   let owner: ReportOwner | undefined;
@@ -70,6 +70,11 @@ export function createReportWriter({ evaluations, findEvaluation, exemptions, no
     const failures: string[] = [];
     for (const candidate of REPORT_APIS) {
       const report = buildClusterReport(evaluations(), { ...common(cluster), api: candidate });
+      const digest = reportDigest(report);
+      if (candidate === api && written.get(CLUSTER) === digest) {
+        isStale = false;
+        return;
+      }
       try {
         const object = await cluster.apply(candidate.cluster, report, OPTIONS);
         if (candidate !== api || object.metadata?.uid !== owner?.uid) {
@@ -80,6 +85,7 @@ export function createReportWriter({ evaluations, findEvaluation, exemptions, no
         }
         api = candidate;
         owner = reference(candidate.cluster, object);
+        written.set(CLUSTER, digest);
         dueMs = now() + CLUSTER_MS;
         isStale = false;
         isUnserved = false;
@@ -120,17 +126,24 @@ export function createReportWriter({ evaluations, findEvaluation, exemptions, no
     written.set(name, digest);
   };
 
+  const refresh = (): void => {
+    written.delete(CLUSTER);
+    isStale = true;
+    dueMs = -Infinity;
+  };
+
   return {
     /** Enqueues the report of a namespace. Nothing is written if it is up to date. */
     enqueue(name: string): void {
       queue.add(name);
       isStale = true;
     },
-    /** Called after an evaluation of all namespaces: the next batch restores a deleted report of the cluster. */
-    refresh(): void {
-      isStale = true;
-      dueMs = -Infinity;
+    /** Called after an evaluation of all namespaces. Before the first one, nothing is written. */
+    start(): void {
+      if (dueMs === Infinity) dueMs = -Infinity;
     },
+    /** Requests that the next batch writes the report of the cluster, also if it is deleted or in another API. */
+    refresh,
     /** True if another attempt to find an API for reports is due. */
     isRetryDue: (now: number): boolean => isUnserved && now >= dueMs,
     /** Writes a batch. Resolves to the delay of the next one; `undefined` if all reports are up to date. */
@@ -147,8 +160,7 @@ export function createReportWriter({ evaluations, findEvaluation, exemptions, no
         } catch (error) {
           if (!isUnavailable(error)) throw error;
           // The namespace was deleted, or the API is not served any more.
-          isStale = true;
-          dueMs = -Infinity;
+          refresh();
         }
         queue.delete(name);
       }
@@ -160,6 +172,8 @@ export function createReportWriter({ evaluations, findEvaluation, exemptions, no
 
 /** In place of a digest: the namespace has no report. */
 const ABSENT = '';
+/** In place of a namespace: the report of the cluster. */
+const CLUSTER = '';
 
 /** Deletes the reports of the cluster. Kubernetes deletes the reports of the namespaces, which they own. */
 export async function removeReports(cluster: Pick<Cluster, 'remove'>): Promise<void> {

@@ -147,7 +147,7 @@ function createReconciler(controllerContext: ControllerContext): Reconciler {
     state.allMs = context.now();
     state.isAllStale = false;
     await evaluateNamespaces(evaluation, listNamespaces(context.cluster.store), context, onEvaluation);
-    state.reports.refresh();
+    state.reports.start();
     context.enqueue(REPORTS);
     context.enqueue(EVENTS);
     return undefined;
