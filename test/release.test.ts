@@ -11,6 +11,8 @@ import ts from 'typescript';
 import packageJson from '../package.json' with { type: 'json' };
 import { instructions, parseCopy, readDockerfile, type Instruction, type Stage } from './support/dockerfile.ts';
 import { runHelm, withoutHelm } from './support/helm.ts';
+import { post } from './support/https.ts';
+import { podReview } from './support/reviews.ts';
 import { serve } from './support/serve-process.ts';
 
 const run = promisify(execFile);
@@ -264,7 +266,12 @@ describe('executable', () => {
 
   test('serves the development cluster with its examples', async () => {
     const server = await serve(['--dev-cluster'], {}, file());
-    assert.equal((await fetch(`${server.probes}/readyz`)).status, 200);
+    const spec = { hostNetwork: true, containers: [{ name: 'web', image: 'web:1', args: ['x'.repeat(300_000)] }] };
+    // Another thread reads large reviews.
+    const review = JSON.stringify(podReview({ namespace: 'shop', spec }));
+    const endpoint = { port: server.port, ca: await server.authority() };
+    const { status, body } = await post(endpoint, '/psa/validate', review, 'application/json');
+    assert.deepEqual([status, /"allowed":(true|false)/.test(body)], [200, true], body.slice(0, 1000));
     const { code, stderr } = await server.stop();
     assert.equal(code, 0, stderr);
     assert.match(stderr, /"namespace":"payments"/);

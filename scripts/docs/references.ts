@@ -4,8 +4,10 @@ import { createMetrics } from '../../src/telemetry/metrics.ts';
 import { formatAlertReference } from './alerts.ts';
 import { formatResourceReference } from './custom-resources.ts';
 import { printFlagReference } from './flags.ts';
+import { formatKrewManifest } from './krew.ts';
 import { formatLibraryReference } from './library.ts';
 import { formatMetricReference } from './metrics.ts';
+import { formatSupportReference } from './support.ts';
 import { formatWebhookReference } from './webhooks.ts';
 
 /** Returns the generated documents by their paths. */
@@ -17,5 +19,7 @@ export async function references(): Promise<ReadonlyMap<string, string>> {
     ['docs/reference/alerts.md', formatAlertReference()],
     ['docs/reference/custom-resources.md', formatResourceReference()],
     ['docs/reference/library.md', formatLibraryReference()],
+    ['docs/reference/support.md', formatSupportReference()],
+    ['.krew.yaml', formatKrewManifest()],
   ]);
 }

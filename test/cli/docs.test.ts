@@ -31,6 +31,7 @@ const DOCUMENTS = new Map(
 /** Commands that are not executed here, with the reason. */
 const SKIPPED: readonly (readonly [command: RegExp, reason: string])[] = [
   [/^npm (?:ci|run bench|exec)/, 'installs packages, measures for minutes, or runs other tests'],
+  [/^npm run release/, 'builds all files and pushes an image; test/release.test.ts'],
   [/^docker |^kind load/, 'needs a container engine'],
   [/^helm |^kubectl kustomize overlays/, 'needs a chart or an overlay of the reader; test/e2e/helm-kustomize.test.ts'],
   [

@@ -1,0 +1,149 @@
+/** The files by which other tools use the program: the GitHub action, the hook of pre-commit, workflows, the krew plugin. */
+import assert from 'node:assert/strict';
+import { execFile, spawnSync } from 'node:child_process';
+import { mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join, resolve } from 'node:path';
+import { after, before, suite, test } from 'node:test';
+import packageJson from '../package.json' with { type: 'json' };
+import { PLATFORMS } from '../scripts/docs/krew.ts';
+import { TESTED_KUBECTL } from '../scripts/docs/support.ts';
+import { readDocuments } from '../src/config/yaml.ts';
+import { hasKubectl } from './support/kubectl.ts';
+
+/** Reads a YAML file with one document. */
+async function readYaml<T>(file: string): Promise<T> {
+  const { documents, errors } = readDocuments(await readFile(file, 'utf8'), file);
+  assert.deepEqual([errors, documents.length], [[], 1]);
+  return documents[0]?.value as T;
+}
+
+/** Runs a script as runners of GitHub do, or a program. */
+function execute(file: string, args: readonly string[], env: Readonly<Record<string, string>> = {}) {
+  const path = `${resolve('node_modules/.bin')}:${process.env['PATH'] ?? ''}`;
+  return new Promise<{ code: unknown; stdout: string; stderr: string }>((done) => {
+    execFile(file, args, { env: { ...process.env, ...env, PATH: path } }, (error, stdout, stderr) =>
+      done({ code: error?.code ?? 0, stdout, stderr }),
+    );
+  });
+}
+
+interface Step {
+  readonly id?: string;
+  readonly name?: string;
+  readonly run?: string;
+  readonly uses?: string;
+}
+
+interface Action {
+  readonly inputs: Readonly<Record<string, object>>;
+  readonly runs: { readonly steps: readonly Step[] };
+}
+
+suite('the GitHub action', () => {
+  let folder = '';
+  before(async () => void (folder = await mkdtemp(join(tmpdir(), 'portcullis-action-'))));
+  after(() => rm(folder, { recursive: true }));
+
+  /** Runs the step that checks, and then the one that sets the result. */
+  async function runAction(inputs: Readonly<Record<string, string>>) {
+    const { runs } = await readYaml<Action>('action.yml');
+    const script = (match: (step: Step) => boolean): string => runs.steps.find(match)?.run ?? assert.fail('no step');
+    const output = join(folder, 'output');
+    await writeFile(output, '');
+    const env = { ACTION: resolve('.'), GITHUB_OUTPUT: output, RUNNER_TEMP: folder, ARGUMENTS: '', ...inputs };
+    const bash = (text: string, variables: object) =>
+      execute('bash', ['--noprofile', '--norc', '-eo', 'pipefail', '-c', text], { ...env, ...variables });
+    const { code, stdout, stderr } = await bash(
+      script(({ id }) => id === 'check'),
+      {},
+    );
+    const values = Object.fromEntries(
+      [...(await readFile(output, 'utf8')).matchAll(/^(\w+)=(.*)$/gm)].map(([, ...pair]) => pair),
+    ) as Record<string, string>;
+    const result = await bash(
+      script(({ name }) => name === 'Result'),
+      { CODE: values['code'] },
+    );
+    return { code, stdout, stderr, sarif: values['sarif'] ?? '', result: result.code };
+  }
+
+  test('fails for violations, with annotations and SARIF', async () => {
+    const inputs = { FILES: 'examples/check/backup.yaml\nexamples/pods/restricted.yaml\n', LEVEL: 'baseline' };
+    const { code, stdout, sarif, result } = await runAction(inputs);
+    assert.match(stdout, /^::error file=examples\/check\/backup\.yaml,line=27,/);
+    assert.deepEqual([code, result], [0, 1]);
+    const { version, runs } = JSON.parse(await readFile(sarif, 'utf8')) as { version: string; runs: { results: [] }[] };
+    assert.deepEqual([version, runs[0]?.results.length], ['2.1.0', 1]);
+  });
+
+  test('passes without violations', async () => {
+    const inputs = { FILES: 'examples/pods/restricted.yaml', LEVEL: 'restricted', ARGUMENTS: '--strict\n' };
+    const { code, result } = await runAction(inputs);
+    assert.deepEqual([code, result], [0, 0]);
+  });
+
+  test('fails for files that cannot be read', async () => {
+    const { code, stderr } = await runAction({ FILES: 'absent; echo injected', LEVEL: 'restricted' });
+    assert.deepEqual([code, stderr], [2, 'error: the path "absent; echo injected" does not exist\n']);
+  });
+});
+
+test('the hook of pre-commit checks the files of a commit', async () => {
+  const [hook] = await readYaml<readonly { readonly entry: string }[]>('.pre-commit-hooks.yaml');
+  const [, shell = '', script = ''] = /^(sh) -c '([^']+)' --$/.exec(hook?.entry ?? '') ?? [];
+  const program = `portcullis() { "${process.execPath}" src/main.ts "$@"; }\n`;
+  const run = (...args: readonly string[]) =>
+    execute(shell, ['-c', program + script.replace('exec portcullis', 'portcullis'), '--', ...args]);
+  const passed = await run('examples/pods/restricted.yaml');
+  assert.deepEqual([passed.code, passed.stdout], [0, '1 passed, 0 failed\n']);
+  const failed = await run('--level=baseline', 'examples/pods/restricted.yaml', 'examples/pods/privileged.yaml');
+  assert.equal(failed.code, 1);
+  assert.match(failed.stdout, /\n1 passed, 1 failed\n$/);
+});
+
+interface Workflow {
+  readonly jobs: Readonly<
+    Record<
+      string,
+      {
+        readonly steps?: readonly Step[];
+        readonly strategy?: { readonly matrix: { readonly runner: readonly string[] } };
+      }
+    >
+  >;
+}
+
+suite('workflows', async () => {
+  for (const file of (await readdir('.github/workflows')).map((name) => `.github/workflows/${name}`)) {
+    test(`${file} uses existing scripts and fixed versions of actions`, async () => {
+      const { jobs } = await readYaml<Workflow>(file);
+      for (const { run = '', uses = './' } of Object.values(jobs).flatMap(({ steps = [] }) => steps)) {
+        for (const [, script = ''] of run.matchAll(/npm run ([\w:-]+)/g))
+          assert.ok(Object.hasOwn(packageJson.scripts, script), script);
+        assert.match(uses, /^\.\/|@v\d+(\.\d+)*$/);
+      }
+    });
+  }
+
+  test('build the executables of all platforms', async () => {
+    const { jobs } = await readYaml<Workflow>('.github/workflows/release.yml');
+    // The job that publishes runs on linux-amd64.
+    const runners = ['ubuntu-24.04', ...(jobs['executables']?.strategy?.matrix.runner ?? [])];
+    const platforms = runners.map((runner) =>
+      runner.startsWith('macos') ? 'darwin-arm64' : runner.endsWith('-arm') ? 'linux-arm64' : 'linux-amd64',
+    );
+    assert.deepEqual(platforms, PLATFORMS);
+  });
+});
+
+test('kubectl is not older than the tested versions', { skip: !hasKubectl && 'there is no kubectl' }, () => {
+  const { stdout } = spawnSync('kubectl', ['version', '--client'], { encoding: 'utf8' });
+  const [, minor = ''] = /v1\.(\d+)/.exec(stdout) ?? [];
+  assert.ok(Number(minor) >= Math.min(...TESTED_KUBECTL), `v1.${minor}: add it to scripts/docs/support.ts`);
+});
+
+test('no file refers to a page of the product that does not exist', async () => {
+  const files = ['README.md', 'action.yml', 'CHANGELOG.md', 'webhook-config/helm/portcullis/values.yaml'];
+  for (const file of files) assert.doesNotMatch(await readFile(file, 'utf8'), /https?:\/\/portcullis\.dev/, file);
+});
