@@ -45,6 +45,7 @@ COPY examples/cluster examples/cluster
 # A numeric user, so that Kubernetes can verify runAsNonRoot. It owns no file and writes none.
 USER 65532:65532
 EXPOSE 8443 8081
-ENTRYPOINT ["/nodejs/bin/node", "/app/dist/main.js"]
+# Space for new objects in MiB. At a memory limit of 512Mi, Node would choose 1 MiB, and reviews would take more CPU time.
+ENTRYPOINT ["/nodejs/bin/node", "--max-semi-space-size=8", "/app/dist/main.js"]
 # By default the development cluster. An installation sets its own arguments.
 CMD ["serve", "--bind-address=0.0.0.0", "--health-probe-bind-address=0.0.0.0:8081", "--cert-dir=/tmp/certs"]
