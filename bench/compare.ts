@@ -1,10 +1,13 @@
 /** Applies the same load to several servers in turns, so that other load of the machine affects all of them. */
-import { load, type LoadResult } from './load.ts';
+import { openClient, type Client, type LoadResult } from './load.ts';
 import type { Row } from './row.ts';
 import { readCpuMicros, type Subject } from './subject.ts';
 
-const ROUNDS = 7;
-const REQUESTS = 7_000;
+/** Short rounds, so that other load of the machine affects the servers of a round alike. */
+const ROUNDS = 31;
+const REQUESTS = 2_000;
+/** The first rounds do not count: the code is not optimized yet. */
+const WARM_UP_ROUNDS = 8;
 
 /** The bodies and the path of reviews, and the number of concurrent connections. */
 export interface Load {
@@ -12,8 +15,6 @@ export interface Load {
   readonly path: string;
   readonly bodies: readonly string[];
   readonly connections: number;
-  /** The measured requests of a round. */
-  readonly requests?: number;
 }
 
 interface Measured extends LoadResult {
@@ -26,24 +27,34 @@ export type Results = ReadonlyMap<string, readonly Measured[]>;
 /** A server and its load. */
 export type Turn = readonly [subject: Subject, load: Load];
 
-/** Measures each server in several rounds after a warm-up round. */
+/** Measures each server in several rounds after a warm-up. */
 export async function measureInTurns(turns: readonly Turn[]): Promise<Results> {
-  const results = new Map<string, Measured[]>(turns.map(([{ name }]) => [name, []]));
-  for (let round = 0; round <= ROUNDS; round++) {
-    for (const [subject, given] of turns) {
-      const measured = await measure(subject, given);
-      if (round > 0) results.get(subject.name)?.push(measured);
+  const measuring = await Promise.all(
+    turns.map(async ([subject, { path, bodies, connections }]) => ({
+      subject,
+      client: await openClient(subject.target(path), bodies, connections),
+      results: [] as Measured[],
+    })),
+  );
+  try {
+    for (let round = -WARM_UP_ROUNDS; round < ROUNDS; round++) {
+      for (const { subject, client, results } of measuring) {
+        const measured = await measure(subject, client);
+        if (round >= 0) results.push(measured);
+      }
     }
+  } finally {
+    for (const { client } of measuring) client.close();
   }
-  return results;
+  return new Map(measuring.map(({ subject, results }) => [subject.name, results]));
 }
 
-async function measure(subject: Subject, { path, bodies, connections, requests = REQUESTS }: Load): Promise<Measured> {
+async function measure(subject: Subject, client: Client): Promise<Measured> {
   const before = await readCpuMicros(subject);
-  const result = await load(subject.target(path), bodies, { connections, requests });
+  const result = await client.load(REQUESTS);
   const after = await readCpuMicros(subject);
   const used = before === undefined || after === undefined ? undefined : after - before;
-  return { ...result, cpuMicros: used === undefined ? undefined : used / (result.requests + result.warmup) };
+  return { ...result, cpuMicros: used === undefined ? undefined : used / result.requests };
 }
 
 /** Returns the medians of each server. */

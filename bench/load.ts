@@ -3,8 +3,6 @@ import { connect, type TLSSocket } from 'node:tls';
 /** One measured load. Times in milliseconds. */
 export interface LoadResult {
   readonly requests: number;
-  /** Requests before the measurement. */
-  readonly warmup: number;
   readonly perSecond: number;
   readonly p50Ms: number;
   readonly p99Ms: number;
@@ -16,36 +14,37 @@ export interface Target {
   readonly path: string;
 }
 
-export interface LoadOptions {
-  readonly connections: number;
-  /** Measured requests. A tenth as many warm up the server before. */
-  readonly requests: number;
+/** Open connections to a server. */
+export interface Client {
+  /** Sends this number of requests. */
+  load(requests: number): Promise<LoadResult>;
+  close(): void;
 }
 
 /**
- * Sends the bodies in turn over keep-alive TLS connections without pipelining, as an API server does. The client is raw
+ * Opens keep-alive TLS connections that send the bodies in turn without pipelining, as an API server does. The client is raw
  * because an HTTP library would use more CPU than the server under test.
  */
-export async function load(target: Target, bodies: readonly string[], options: LoadOptions): Promise<LoadResult> {
+export async function openClient(target: Target, bodies: readonly string[], connections: number): Promise<Client> {
   const messages = bodies.map((body) => formatRequest(target, body));
-  const sockets = await Promise.all(Array.from({ length: options.connections }, () => dial(target)));
-  try {
-    const warmup = Math.ceil(options.requests / 10);
-    await run(sockets, messages, warmup);
-    const startMs = performance.now();
-    const latencies = await run(sockets, messages, options.requests);
-    const seconds = (performance.now() - startMs) / 1000;
-    latencies.sort();
-    return {
-      requests: options.requests,
-      warmup,
-      perSecond: options.requests / seconds,
-      p50Ms: latencies[Math.floor(latencies.length * 0.5)] ?? 0,
-      p99Ms: latencies[Math.floor(latencies.length * 0.99)] ?? 0,
-    };
-  } finally {
-    for (const socket of sockets) socket.destroy();
-  }
+  const sockets = await Promise.all(Array.from({ length: connections }, () => dial(target)));
+  return {
+    async load(requests) {
+      const startMs = performance.now();
+      const latencies = await run(sockets, messages, requests);
+      const seconds = (performance.now() - startMs) / 1000;
+      latencies.sort();
+      return {
+        requests,
+        perSecond: requests / seconds,
+        p50Ms: latencies[Math.floor(latencies.length * 0.5)] ?? 0,
+        p99Ms: latencies[Math.floor(latencies.length * 0.99)] ?? 0,
+      };
+    },
+    close() {
+      for (const socket of sockets) socket.destroy();
+    },
+  };
 }
 
 /** Sends one body. Returns the response with its headers. */

@@ -1,6 +1,6 @@
 /** The servers under load, and their CPU time and memory. */
 import { execFile, spawn, type ChildProcess } from 'node:child_process';
-import { open } from 'node:fs/promises';
+import { open, readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
@@ -92,7 +92,10 @@ function firstOutput(child: ChildProcess): Promise<string> {
 /** Returns the CPU time of all threads of a process in microseconds; `undefined` if the system is not Linux. */
 export async function readCpuMicros({ pid }: Subject): Promise<number | undefined> {
   if (pid === undefined || process.platform !== 'linux') return undefined;
-  return (await readUsage(pid)).cpuSeconds * 1e6;
+  const threads = await readdir(`/proc/${pid}/task`);
+  const files = threads.map((thread) => readFile(`/proc/${pid}/task/${thread}/schedstat`, 'utf8'));
+  // The first number is the time on a CPU in nanoseconds. The times of a process are only multiples of 10 ms.
+  return (await Promise.all(files)).reduce((sum, text) => sum + Number(text.split(' ')[0]) / 1000, 0);
 }
 
 /** Returns a row with the resident memory of a process; no row if the system is not Linux. */
