@@ -22,6 +22,7 @@ function createEnvironment(withListFunctions: boolean): Environment {
   environment.registerFunction('Strings.quote(string): string', (strings: Strings, text: string) =>
     strings.quote(text),
   );
+  environment.registerFunction('list.sum(): int', (items: bigint[]) => items.reduce((sum, item) => sum + item, 0n));
   if (withListFunctions) {
     environment.registerFunction('list.flatten(): list', (items: unknown[]) => items.flat());
     environment.registerFunction('list.distinct(): list', (items: unknown[]) => [...new Set(items)]);

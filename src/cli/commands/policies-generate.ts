@@ -6,7 +6,7 @@ import { INSTALLATION, POLICY_LABELS } from '../../kube/well-known.ts';
 import {
   generatePolicies,
   LIST_FUNCTIONS_MINOR,
-  MAX_POLICY_CONTAINERS,
+  MAX_POLICY_ITEMS,
   MIN_POLICY_MINOR,
   type PolicyOptions,
 } from '../../policy/psa/admission-policies.ts';
@@ -115,7 +115,7 @@ function header({ fixed, kubernetesMinor: minor, isStatic }: PolicyOptions): str
         ]),
     '',
     'Differences to the plugin PodSecurity:',
-    `- Pods with more than ${MAX_POLICY_CONTAINERS} containers are denied.`,
+    `- Pods with more than ${MAX_POLICY_ITEMS} containers, volumes, ports, added capabilities, sysctls and annotations are denied.`,
     '- Pods that exist are not reviewed when the labels of their namespace change, and the labels are not validated.',
     '- There are no metrics pod_security_*.',
     '- Texts over 5 KiB or with a line break are replaced by the name of the policy.',

@@ -24,7 +24,7 @@ export interface CelRule {
 export const SHARED_VARIABLES: Readonly<Record<string, string>> = {
   spec: 'variables.pod.?spec.orValue({})',
   annotations: 'variables.pod.?metadata.?annotations.orValue({})',
-  // Only `containers` may be null: it is serialized even if it is absent, and policies precede validation.
+  // Only `containers` may be null: it is serialized even if it is absent.
   containers:
     'variables.spec.?initContainers.orValue([]) + (variables.spec.?containers.orValue(null) == null ? [] : variables.spec.containers) + variables.spec.?ephemeralContainers.orValue([])',
   volumes: 'variables.spec.?volumes.orValue([])',
@@ -70,11 +70,14 @@ export function sortedSet(lists: string): string {
 
 /**
  * Returns a text for API servers without the functions on lists that Kubernetes 1.34 added: values are neither sorted nor
- * distinct.
+ * distinct, and empty values are missing.
  */
 export function withoutListFunctions(text: string): string {
   return text
-    .replaceAll('.flatten()', '.filter(l, size(l) > 0).map(l, l.join("\\n")).join("\\n").split("\\n")')
+    .replaceAll(
+      '.flatten()',
+      '.filter(l, size(l) > 0).map(l, l.join("\\n")).join("\\n").split("\\n").filter(text, text != "")',
+    )
     .replaceAll('.distinct()', '')
     .replaceAll('.sort()', '');
 }

@@ -4,7 +4,7 @@ import { describe, test } from 'node:test';
 import fc from 'fast-check';
 import {
   generatePolicies,
-  MAX_POLICY_CONTAINERS,
+  MAX_POLICY_ITEMS as MAX,
   type PolicyOptions,
 } from '../../../src/policy/psa/admission-policies.ts';
 import {
@@ -229,15 +229,35 @@ describe('all kinds with a pod template get warnings', () => {
   });
 });
 
-test('pods with too many containers are denied without an evaluation', () => {
+describe('pods with too many items are denied without an evaluation', () => {
   const policies = createPolicyAdmission(generate());
   const [container] = compliantPod().spec?.containers ?? [];
-  const pod = (count: number) =>
-    podRequest(compliantPod({ containers: Array.from({ length: count }, () => container) }));
+  const repeat = <T>(count: number, item: T): T[] => Array.from({ length: count }, () => item);
+  const securityContext = {
+    ...container?.securityContext,
+    capabilities: { drop: ['ALL'], add: repeat(MAX, 'NET_BIND_SERVICE') },
+  };
+  const sysctls = repeat(MAX, { name: 'net.ipv4.tcp_syncookies', value: '1' });
+  const compliant = compliantPod();
+  const { securityContext: podSecurityContext } = compliant.spec ?? {};
+  const annotations = Object.fromEntries(Array.from({ length: MAX }, (_, index) => [`a${index}`, '']));
+  const large: Readonly<Record<string, object>> = {
+    containers: compliantPod({ containers: repeat(MAX + 1, container) }),
+    volumes: compliantPod({ volumes: repeat(MAX, { name: 'v', emptyDir: {} }) }),
+    ports: compliantPod({}, { ports: repeat(MAX, { containerPort: 80 }) }),
+    capabilities: compliantPod({}, { securityContext }),
+    sysctls: compliantPod({ securityContext: { ...podSecurityContext, sysctls } }),
+    annotations: { ...compliant, metadata: { annotations } },
+  };
   const denial =
-    'violates PodSecurity "restricted:latest": too many containers (policies in the API server evaluate at most 1000)';
-  assert.equal(describeAdmission(admit(policies, pod(MAX_POLICY_CONTAINERS), RESTRICTED)).denial, undefined);
-  assert.equal(describeAdmission(admit(policies, pod(MAX_POLICY_CONTAINERS + 1), RESTRICTED)).denial, denial);
+    'violates PodSecurity "restricted:latest": too many containers, volumes, ports, capabilities, sysctls and annotations (policies in the API server evaluate at most 500)';
+  for (const [name, pod] of Object.entries(large)) {
+    test(name, () => assert.equal(describeAdmission(admit(policies, podRequest(pod), RESTRICTED)).denial, denial));
+  }
+  test('the largest pod that is evaluated', () => {
+    const pod = compliantPod({ containers: repeat(MAX, container) });
+    assert.equal(describeAdmission(admit(policies, podRequest(pod), RESTRICTED)).denial, undefined);
+  });
 });
 
 test('a fixed policy ignores labels, and respects exemptions', () => {

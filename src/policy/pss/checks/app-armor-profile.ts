@@ -32,7 +32,7 @@ const CEL: CelRule = {
   variables: {
     ...SETTERS.variables,
     appArmorAnnotations: `variables.annotations.filter(key, !(${isSafeAnnotation})).map(key, key + "=" + strings.quote(variables.annotations[key])).sort()`,
-    appArmorValues: `(size(${SETTERS.setters}) == 0 ? [] : ${SETTERS.values((owner) => `${profileTypeOf(owner)}.orValue("")`)}) + variables.appArmorAnnotations`,
+    appArmorValues: `${SETTERS.values((owner) => `${owner}.securityContext.appArmorProfile.type`)} + variables.appArmorAnnotations`,
   },
   passes: `${SETTERS.passes} && variables.annotations.all(key, ${isSafeAnnotation})`,
   text: `"forbidden AppArmor profile" + (size(variables.appArmorValues) == 1 ? " (" : "s (") + (${SETTERS.setters} + (size(variables.appArmorAnnotations) == 0 ? [] : [${celPlural('variables.appArmorAnnotations', 'annotation', 'annotations')}])).join(" and ") + " must not set AppArmor profile type to " + ${celQuotedList('variables.appArmorValues')} + ")"`,

@@ -19,7 +19,7 @@ const PASSES = `${TYPE} == ${celString(ALLOWED)}`;
 export const PROC_MOUNT_CEL: CelRule = {
   variables: {
     procMountContainers: offendingNames(PASSES),
-    procMountTypes: sortedSet(`[variables.containers.filter(c, !(${PASSES})).map(c, ${TYPE})]`),
+    procMountTypes: sortedSet(`[variables.containers.filter(c, !(${PASSES})).map(c, c.securityContext.procMount)]`),
   },
   passes: `variables.containers.all(c, ${PASSES})`,
   text: `"procMount (" + ${celNames('variables.procMountContainers')} + " must not set ${FIELD} to " + ${celQuotedList('variables.procMountTypes')} + ")"`,

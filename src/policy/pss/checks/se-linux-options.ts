@@ -93,9 +93,8 @@ function typesCel(allowedTypes: readonly string[]): CelRule {
     variables: {
       seLinuxTypes: celList(allowedTypes),
       ...setters.variables,
-      seLinuxBadTypes: types.values((owner) => value(owner, 'type')),
-      // Without a bad type, the function that replaces \`flatten\` on older API servers returns an empty string.
-      seLinuxData: `(variables.seLinuxBadTypes in [[], [""]] ? [] : [${celPlural('variables.seLinuxBadTypes', 'type ', 'types ')} + ${celQuotedList('variables.seLinuxBadTypes')}]) + (${isSet('user')} ? ["user may not be set"] : []) + (${isSet('role')} ? ["role may not be set"] : [])`,
+      seLinuxBadTypes: types.values((owner) => `${owner}.securityContext.seLinuxOptions.type`),
+      seLinuxData: `(size(variables.seLinuxBadTypes) == 0 ? [] : [${celPlural('variables.seLinuxBadTypes', 'type ', 'types ')} + ${celQuotedList('variables.seLinuxBadTypes')}]) + (${isSet('user')} ? ["user may not be set"] : []) + (${isSet('role')} ? ["role may not be set"] : [])`,
     },
     passes: setters.passes,
     text: `"seLinuxOptions (" + ${setters.setters}.join(" and ") + " set forbidden ${FIELD}: " + variables.seLinuxData.join("; ") + ")"`,

@@ -37,7 +37,10 @@ const SETTERS = setterRule({
   passes: (owner) => `${typeOf(owner)}.orValue("Localhost") in ${celList(ALLOWED_TYPES)}`,
 });
 export const SECCOMP_PROFILES_CEL: CelRule = {
-  variables: { ...SETTERS.variables, seccompTypes: SETTERS.values((owner) => `${typeOf(owner)}.orValue("")`) },
+  variables: {
+    ...SETTERS.variables,
+    seccompTypes: SETTERS.values((owner) => `${owner}.securityContext.seccompProfile.type`),
+  },
   passes: SETTERS.passes,
   text: `"seccompProfile (" + ${SETTERS.setters}.join(" and ") + " must not set ${FIELD} to " + ${celQuotedList('variables.seccompTypes')} + ")"`,
 };
