@@ -53,6 +53,10 @@ const SKIPPED: readonly (readonly [command: RegExp, reason: string])[] = [
   [/secret portcullis-serving-certificate/, 'needs a Secret; test/controllers/serving-certificate.test.ts'],
   [/conflicts -f static\.yaml$/, 'the webhooks of the development cluster have URLs; test/e2e/webhooks.test.ts'],
   [/ olm status$| get csv /, 'needs operators; test/cli/commands/olm-status.test.ts'],
+  [
+    /^kubectl apply -f policies\.yaml$/,
+    'the development cluster has no ValidatingAdmissionPolicy; test/e2e/policies.test.ts',
+  ],
   [/^kubectl apply -f bindings\.yaml$/, 'the plan of the development cluster has no bindings'],
   [/^for |^ |^done|^kubectl delete validating.*portcullis$/, 'test/cli/runbook.test.ts executes the commands'],
 ];

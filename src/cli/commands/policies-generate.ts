@@ -123,7 +123,7 @@ function header({ fixed, kubernetesMinor: minor, isStatic }: PolicyOptions): str
       ? []
       : [
           `- Before Kubernetes 1.${LIST_FUNCTIONS_MINOR}, the values in texts (capabilities, ports, hosts, types, annotations) are neither sorted nor`,
-          '  distinct, and their number selects the plural. Verdicts are the same.',
+          '  distinct, empty ones are missing, and their number selects the plural. Verdicts are the same.',
         ]),
   ];
   return `${lines.map((line) => `# ${line}`.trimEnd()).join('\n')}\n`;

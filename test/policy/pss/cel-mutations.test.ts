@@ -62,10 +62,14 @@ function readPods(id: string): PodLike[] {
   return [...pods, ...pairs, ...pods.map((pod) => merge(pod, all))] as PodLike[];
 }
 
-/** The versions at the borders of revisions. */
-const VERSIONS = [...new Set(checks.flatMap(({ versions }) => versions.map(({ since }) => since)))].flatMap(
-  (since): Version[] => (since === 'v1.0' ? [since] : [`v1.${minorOf(since) - 1}`, since]),
-);
+/** The versions at the borders of the revisions of a check, and of those that override it. */
+function listVersions(id: string): Version[] {
+  const related = checks.flatMap(({ id: own, versions }) =>
+    versions.filter(({ overrides = [] }) => own === id || overrides.includes(id)),
+  );
+  const borders = related.map(({ since }) => minorOf(since)).flatMap((minor) => [Math.max(minor - 1, 0), minor]);
+  return [...new Set(borders)].map((minor): Version => `v1.${minor}`);
+}
 
 function minorOf(version: Version): number {
   return Number(version.slice('v1.'.length));
@@ -82,7 +86,7 @@ function createScenes(id: string, level: 'baseline' | 'restricted'): Scene[] {
   const check = checks.filter((one) => one.id === id);
   const { evaluatePod } = createEvaluator(check);
   return readPods(id).flatMap((pod) =>
-    VERSIONS.map((version) => {
+    listVersions(id).map((version) => {
       const runs = checksAt({ level, version }).some((one) => one.id === id);
       const text = runs ? evaluatePod(pod, { level: check[0]?.level ?? level, version }).detail : '';
       return { pod: asStored(pod), minor: minorOf(version), text };

@@ -26,6 +26,8 @@ export interface ControlPlaneOptions {
   readonly authorizationConfig?: string;
   /** The file of `--admission-control-config-file` of kube-apiserver, which the development cluster does not have. */
   readonly admissionConfig?: string;
+  /** The value of `--feature-gates` of kube-apiserver. */
+  readonly featureGates?: string;
 }
 
 /** An API server on loopback without nodes. */

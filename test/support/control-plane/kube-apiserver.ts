@@ -162,7 +162,7 @@ async function readAuditLog(path: string): Promise<RecordedCall[]> {
 /** Starts etcd and kube-apiserver, and a replacement of the controllers that tests depend on. */
 export async function startKubeApiserver(
   assets: string,
-  { podSecurityPlugin = 'off', authorizationConfig, admissionConfig }: ControlPlaneOptions,
+  { podSecurityPlugin = 'off', authorizationConfig, admissionConfig, featureGates }: ControlPlaneOptions,
 ): Promise<ControlPlane> {
   const credentials = await createCredentials();
   const [port = 0, etcdPort = 0, peerPort = 0] = await freePorts(3);
@@ -174,7 +174,14 @@ export async function startKubeApiserver(
   const authorization =
     authorizationConfig === undefined ? '--authorization-mode=RBAC' : `--authorization-config=${authorizationConfig}`;
   const admission = admissionConfig === undefined ? [] : [`--admission-control-config-file=${admissionConfig}`];
-  const args = [...(await apiserverArgs(credentials, port, etcdPort)), authorization, ...plugins, ...admission];
+  const gates = featureGates === undefined ? [] : [`--feature-gates=${featureGates}`];
+  const args = [
+    ...(await apiserverArgs(credentials, port, etcdPort)),
+    authorization,
+    ...plugins,
+    ...admission,
+    ...gates,
+  ];
   const admin = credentials.administrator(port);
   const log = join(credentials.folder, 'kube-apiserver.log');
   const start = async (): Promise<Daemon> => {
