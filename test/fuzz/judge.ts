@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { applyPatch, type Operation } from 'rfc6902';
 import type { Response } from '../support/https.ts';
-import { at, isObject, listAt, mapAt, textAt, type JsonObject } from '../support/oracle/json.ts';
+import { at, copy, isObject, listAt, mapAt, textAt, type JsonObject } from '../support/oracle/json.ts';
 import { hasNullItem, isUndecodable } from '../support/oracle/object-schema.ts';
 import { evaluatePodSecurity, type PodSecurityVerdict } from '../support/oracle/pod-security-admission.ts';
 import {
@@ -182,7 +182,7 @@ function applyResponsePatch(response: JsonObject, object: unknown): unknown {
   assert.equal(response['patchType'], 'JSONPatch');
   const operations = JSON.parse(Buffer.from(patch, 'base64').toString()) as Operation[];
   assert.notEqual(operations.length, 0);
-  const patched = structuredClone(object);
+  const patched = copy(object);
   for (const error of applyPatch(patched, operations)) assert.ifError(error);
   return patched;
 }

@@ -1,6 +1,6 @@
 /** Random mutations of JSON objects. */
 import fc, { type Arbitrary } from 'fast-check';
-import type { JsonObject } from '../support/oracle/json.ts';
+import { copy, type JsonObject } from '../support/oracle/json.ts';
 
 /** `where` is an index of all members of the object, modulo their number. */
 export type Mutation =
@@ -96,15 +96,15 @@ type Holder = Record<string, unknown> | unknown[];
 
 /** Returns a mutated copy. */
 export function mutate(object: JsonObject, changes: readonly Mutation[]): JsonObject {
-  const copy = structuredClone(object) as Record<string, unknown>;
+  const mutated = copy(object) as Record<string, unknown>;
   for (const change of changes) {
     if ('member' in change) {
-      const holders = holdersIn(copy);
-      const holder = holders[change.where % holders.length] ?? copy;
-      setMember(holder, change.member[0], structuredClone(change.member[1]));
-    } else changeMember(copy, change);
+      const holders = holdersIn(mutated);
+      const holder = holders[change.where % holders.length] ?? mutated;
+      setMember(holder, change.member[0], copy(change.member[1]));
+    } else changeMember(mutated, change);
   }
-  return copy;
+  return mutated;
 }
 
 function changeMember(root: Record<string, unknown>, change: Exclude<Mutation, { member: unknown }>): void {
@@ -112,9 +112,9 @@ function changeMember(root: Record<string, unknown>, change: Exclude<Mutation, {
   const place = places[change.where % Math.max(1, places.length)];
   if (place === undefined) return;
   const [holder, key] = place;
-  if ('value' in change) setMember(holder, key, structuredClone(change.value));
+  if ('value' in change) setMember(holder, key, copy(change.value));
   else if ('repeat' in change) {
-    if (Array.isArray(holder)) holder.push(structuredClone(holder[Number(key)]));
+    if (Array.isArray(holder)) holder.push(copy(holder[Number(key)]));
   } else if (Array.isArray(holder)) holder.splice(Number(key), 1);
   else Reflect.deleteProperty(holder, key);
 }

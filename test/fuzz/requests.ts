@@ -67,6 +67,15 @@ export function creates(pods: Arbitrary<JsonObject>): Arbitrary<JsonObject> {
   );
 }
 
+/** Returns the request, and the same request in each other namespace by another user. */
+export function inOtherNamespaces(request: JsonObject): readonly JsonObject[] {
+  const others = NAMESPACES.filter((name) => name !== request['namespace']);
+  return [
+    request,
+    ...others.map((name, index) => ({ ...request, namespace: name, userInfo: USERS[index % USERS.length] })),
+  ];
+}
+
 /** The changes of an update. `anything` includes changes that an API server would reject. */
 interface Change {
   readonly subResource: string;

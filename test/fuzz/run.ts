@@ -1,15 +1,17 @@
 /** Runs all targets against one server and reports failures. */
-import fc from 'fast-check';
+import fc, { type IAsyncProperty } from 'fast-check';
 import { createJudge } from './judge.ts';
 import { readSeeds } from './pods.ts';
-import { startFuzzServer } from './server.ts';
-import { TRANSPORT, DECISIONS, type Context, type Target } from './targets.ts';
+import { startFuzzServer, startInProcess } from './server.ts';
+import { createConnections, DAMAGE, DECISIONS, type Context, type Target } from './targets.ts';
 import { world } from './world.ts';
 
 export interface FuzzOptions {
   /** Seed of all generated values. */
   readonly seed: number;
   readonly timeMs: number;
+  /** Sends the reviews to an application in this process, without connections. */
+  readonly isInProcess?: boolean;
   /** Name of the only target. Default: all targets. */
   readonly only?: string | undefined;
   /** The first round. */
@@ -28,8 +30,9 @@ export interface FuzzReport {
   readonly seed: number;
   readonly responses: number;
   readonly failures: readonly Failure[];
-  /** Resident memory at half time and at the end. */
-  readonly residentMiB: readonly [warm: number, end: number];
+  readonly seconds: number;
+  /** Resident memory at the start, at half time and at the end. */
+  readonly residentMiB: readonly [start: number, warm: number, end: number];
   /** Error lines in the log of the server. */
   readonly serverErrors: readonly string[];
   readonly exitCode: number | null;
@@ -38,10 +41,10 @@ export interface FuzzReport {
 /** Concurrent rounds of each target. */
 const LANES = 3;
 
-export async function fuzz({ seed, timeMs, only, round = 0 }: FuzzOptions): Promise<FuzzReport> {
+export async function fuzz({ seed, timeMs, isInProcess = false, only, round = 0 }: FuzzOptions): Promise<FuzzReport> {
   const [generated] = fc.sample(world, { seed, numRuns: 1 });
   if (generated === undefined) throw new Error('no world was generated');
-  const server = await startFuzzServer(generated);
+  const server = await (isInProcess ? startInProcess : startFuzzServer)(generated);
   let responses = 0;
   const context: Context = {
     server,
@@ -49,28 +52,33 @@ export async function fuzz({ seed, timeMs, only, round = 0 }: FuzzOptions): Prom
     seeds: await readSeeds(),
     count: () => (responses += 1),
   };
+  const initialMiB = await server.residentMiB();
   const startMs = performance.now();
   const end = startMs + timeMs;
   const failures: Failure[] = [];
   let warmMiB: number | undefined;
   const lane = async (target: Target, first: number): Promise<void> => {
+    const property = target.property(context);
     for (let current = first; performance.now() < end && failures.length === 0; current += LANES) {
-      const failure = await runRound(target, { seed, round: current }, context);
+      const failure = await runRound(target, property, { seed, round: current });
       if (failure) failures.push(failure);
       if (performance.now() - startMs > timeMs / 2) warmMiB ??= await server.residentMiB();
     }
   };
-  const targets = [...DECISIONS, ...TRANSPORT].filter(({ name }) => only === undefined || name === only);
+  const all = [...DECISIONS, DAMAGE, ...(server.endpoint ? [createConnections(server.endpoint)] : [])];
+  const targets = all.filter(({ name }) => only === undefined || name === only);
   await Promise.all(
     targets.flatMap((target) => Array.from({ length: LANES }, (_, index) => lane(target, round + index))),
   );
+  const seconds = Math.round((performance.now() - startMs) / 1000);
   const endMiB = await server.residentMiB();
   const { code, errors } = await server.stop();
   return {
     seed,
     responses,
     failures,
-    residentMiB: [warmMiB ?? endMiB, endMiB],
+    seconds,
+    residentMiB: [initialMiB, warmMiB ?? endMiB, endMiB],
     serverErrors: errors,
     exitCode: code,
   };
@@ -78,10 +86,10 @@ export async function fuzz({ seed, timeMs, only, round = 0 }: FuzzOptions): Prom
 
 async function runRound(
   target: Target,
+  property: IAsyncProperty<unknown>,
   { seed, round }: { readonly seed: number; readonly round: number },
-  context: Context,
 ): Promise<Failure | undefined> {
-  const details = await fc.check(target.property(context), {
+  const details = await fc.check(property, {
     seed: (Math.imul(seed, 0x9e3779b1) + round) | 0,
     numRuns: target.runs,
   });
@@ -95,7 +103,7 @@ async function runRound(
 const GROWTH_MIB = 128;
 
 /** Returns the problems of the server: its exit code, memory growth, errors in its log. */
-export function findProblems({ residentMiB: [middle, end], serverErrors, exitCode }: FuzzReport): readonly string[] {
+export function findProblems({ residentMiB: [, middle, end], serverErrors, exitCode }: FuzzReport): readonly string[] {
   return [
     ...(exitCode === 0 ? [] : [`the server exited with ${exitCode}`]),
     ...(end - middle <= GROWTH_MIB ? [] : [`the server grew from ${middle} MiB to ${end} MiB in the second half`]),
@@ -105,19 +113,22 @@ export function findProblems({ residentMiB: [middle, end], serverErrors, exitCod
 
 /** Formats a report: the number of checked responses, and each failure with the command that reproduces it. */
 export function formatReport(report: FuzzReport): string {
-  const { seed, responses, failures, residentMiB } = report;
-  const [middle, end] = residentMiB;
+  const { seed, responses, seconds, failures, residentMiB } = report;
   const lines = [
-    `seed ${seed}: ${responses} responses checked; the server used ${middle} MiB at half time, ${end} MiB at the end`,
+    `seed ${seed}: ${responses} responses checked in ${seconds} s; the server used ${residentMiB.join(', ')} MiB at the start, half time and end`,
   ];
   for (const { target, round, counterexample, error } of failures) {
     lines.push(
       '',
       `FAILED: ${target}`,
       error,
-      JSON.stringify(counterexample, undefined, 1),
+      JSON.stringify(counterexample, shorten, 1),
       `reproduce: npm run test:fuzz -- --seed=${seed} --only='${target}' --round=${round}`,
     );
   }
   return `${[...lines, ...findProblems(report)].join('\n')}\n`;
+}
+
+function shorten(_key: string, value: unknown): unknown {
+  return typeof value === 'string' && value.length > 500 ? `${value.slice(0, 500)}… (${value.length})` : value;
 }

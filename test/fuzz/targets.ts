@@ -1,8 +1,9 @@
 /** Fuzz targets: properties of the server over generated requests. */
 import assert from 'node:assert/strict';
 import fc, { type IAsyncProperty } from 'fast-check';
+import { SMALL_BYTES } from '../../src/server/body.ts';
 import * as requests from './requests.ts';
-import { type Response, sendRaw } from '../support/https.ts';
+import { type Endpoint, type Response, sendRaw } from '../support/https.ts';
 import { isObject, type JsonObject } from '../support/oracle/json.ts';
 import { isLegalReview } from '../support/oracle/review.ts';
 import { damage, maxDepth, applyDamages } from './bytes.ts';
@@ -26,7 +27,7 @@ export interface Target {
 }
 
 /** Limit of the response time. The timeout in the query limits waits to half a second. */
-const MAX_RESPONSE_MS = 10_000;
+const MAX_RESPONSE_MS = 60_000;
 const QUERY = '?timeout=1s';
 
 function formatReview(request: JsonObject): string {
@@ -34,15 +35,14 @@ function formatReview(request: JsonObject): string {
 }
 
 async function withTimeLimit(answer: Promise<Response>, { count }: Context): Promise<Response> {
-  const timer = new AbortController();
+  let timeout: NodeJS.Timeout | undefined;
   const late = new Promise<never>((_resolve, reject) => {
-    const timeout = setTimeout(() => reject(new Error(`no response within ${MAX_RESPONSE_MS} ms`)), MAX_RESPONSE_MS);
-    timer.signal.addEventListener('abort', () => clearTimeout(timeout));
+    timeout = setTimeout(() => reject(new Error(`no response within ${MAX_RESPONSE_MS} ms`)), MAX_RESPONSE_MS);
   });
   try {
     return await Promise.race([answer, late]);
   } finally {
-    timer.abort();
+    clearTimeout(timeout);
     count();
   }
 }
@@ -63,6 +63,11 @@ async function admit(request: JsonObject, context: Context): Promise<void> {
   await send('/scc/validate', after, context);
   await send('/scc/mutate', after, context);
   await send('/psa/validate', after, context);
+}
+
+/** Decisions differ between namespaces and users, so that one generated pod makes many different reviews. */
+async function admitEverywhere(request: JsonObject, context: Context): Promise<void> {
+  for (const placed of requests.inOtherNamespaces(request)) await admit(placed, context);
 }
 
 const createTarget = (
@@ -109,11 +114,13 @@ async function checkDamaged(path: string, body: Buffer, contentType: string, con
     body: text,
     ...answer
   } = await withTimeLimit(context.server.post(path + QUERY, body, contentType), context);
-  assert.ok([200, 400, 413].includes(status), `${status}: ${text.slice(0, 300)}`);
+  // Large reviews are decided one after another, and may time out.
+  const isLate = status === 503 && body.length > SMALL_BYTES;
+  assert.ok([200, 400, 413].includes(status) || isLate, `${status}: ${text.slice(0, 300)}`);
   const review = parse(body);
   const isLegal =
     contentType.startsWith('application/json') && isLegalReview(review) && maxDepth(body.toString()) <= MAX_DEPTH;
-  if (isLegal) assert.equal(status, 200, text);
+  if (isLegal && !isLate) assert.equal(status, 200, text);
   if (status !== 200 || !isObject(review) || maxDepth(body.toString()) > MAX_DEPTH) return;
   context.judge.check(path, review['request'] as JsonObject, { status, body: text, ...answer });
 }
@@ -126,7 +133,8 @@ function parse(body: Buffer): unknown {
   }
 }
 
-const damaged: Target = {
+/** Reviews with damaged bytes. */
+export const DAMAGE: Target = {
   name: 'damaged reviews',
   runs: 60,
   property: (context) =>
@@ -151,7 +159,7 @@ const damaged: Target = {
 };
 
 /** Valid reviews over raw connections: in chunks, pipelined, interrupted. */
-const framed: Target = {
+export const createConnections = (endpoint: Endpoint): Target => ({
   name: 'connections',
   runs: 6,
   property: (context) =>
@@ -168,7 +176,7 @@ const framed: Target = {
         );
         const whole = texts.join('');
         const size = Math.max(chunkBytes, Math.ceil(whole.length / 40));
-        const received = await sendRaw(context.server.endpoint, whole.slice(0, Math.ceil(whole.length * part)), {
+        const received = await sendRaw(endpoint, whole.slice(0, Math.ceil(whole.length * part)), {
           chunkBytes: size,
           pauseMs: 0,
           end: part < 1,
@@ -188,7 +196,7 @@ const framed: Target = {
         );
       },
     ),
-};
+});
 
 const head = (more: string): string =>
   `POST /psa/validate${QUERY} HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n${more}\r\n`;
@@ -219,13 +227,20 @@ function inChunks(request: JsonObject, chunkBytes: number, isLast: boolean): str
 
 /** Targets for decisions. */
 export const DECISIONS: readonly Target[] = [
-  createTarget('new pods', 40, ({ seeds }) => requests.creates(podsFrom(seeds)), admit),
-  createTarget('changed pods', 40, ({ seeds, judge }) => requests.updates(podsFrom(seeds), judge.complete), admit),
+  createTarget('new pods', 3, ({ seeds }) => requests.creates(podsFrom(seeds)), admitEverywhere),
+  createTarget(
+    'changed pods',
+    3,
+    ({ seeds, judge }) => requests.updates(podsFrom(seeds), judge.complete),
+    admitEverywhere,
+  ),
   createTarget(
     'workloads',
-    20,
+    5,
     ({ seeds }) => requests.workloads(podsFrom(seeds)),
-    (request, context) => send('/psa/validate', request, context),
+    async (request, context) => {
+      for (const placed of requests.inOtherNamespaces(request)) await send('/psa/validate', placed, context);
+    },
   ),
   createTarget(
     'namespaces',
@@ -252,6 +267,3 @@ export const DECISIONS: readonly Target[] = [
     for (const path of PATHS) await send(path, request, context);
   }),
 ];
-
-/** Targets for HTTP. */
-export const TRANSPORT: readonly Target[] = [damaged, framed];

@@ -9,6 +9,29 @@ export function isObject(value: unknown): value is JsonObject {
   return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
+/** Returns a deep copy, several times as fast as structuredClone. */
+export function copy<T>(value: T): T {
+  if (typeof value !== 'object' || value === null) return value;
+  if (Array.isArray(value)) return value.map(copy) as T;
+  const copied: Record<string, unknown> = {};
+  for (const [key, member] of Object.entries(value)) {
+    if (key !== '__proto__') copied[key] = copy(member);
+    else
+      Object.defineProperty(copied, key, { value: copy(member), writable: true, enumerable: true, configurable: true });
+  }
+  return copied as T;
+}
+
+/** Computes a value once for each object, which must not change afterwards. */
+export function memoize<V>(compute: (object: object) => V): (object: object) => V {
+  const known = new WeakMap<object, { readonly value: V }>();
+  return (object) => {
+    const found = known.get(object) ?? { value: compute(object) };
+    known.set(object, found);
+    return found.value;
+  };
+}
+
 /** Returns the value at a path; `undefined` if it or an object on the path is absent or null. */
 export function at(value: unknown, ...path: readonly (string | number)[]): unknown {
   let found = value;

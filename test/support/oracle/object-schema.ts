@@ -1,5 +1,5 @@
 /** The types of the fields of pods and namespaces that decisions read (6.6). */
-import { at, isObject, textAt } from './json.ts';
+import { at, isObject, memoize, textAt } from './json.ts';
 
 export type Type =
   | 'text'
@@ -77,6 +77,7 @@ const NAMED_TYPES: Readonly<Record<string, Type>> = {
   object: some,
   map: { map: 'scalar' },
   texts,
+  integers: { list: 'int64' },
   objects: getList({}),
 };
 
@@ -222,11 +223,12 @@ const OTHER_FIELDS: ReadonlyMap<string, Type> = new Map(
     boolean: `tty stdin readOnly optional controller automountServiceAccountToken shareProcessNamespace enableServiceLinks
       readOnlyRootFilesystem`,
     int32: 'mode containerPort periodSeconds timeoutSeconds priority replicas',
-    int64: `generation runAsGroup fsGroup expirationSeconds terminationGracePeriodSeconds activeDeadlineSeconds
+    int64: `generation runAsUser runAsGroup fsGroup expirationSeconds terminationGracePeriodSeconds activeDeadlineSeconds
       tolerationSeconds`,
     object: 'metadata spec status template jobTemplate resources exec fieldRef',
     map: 'labels annotations nodeSelector limits requests',
     texts: 'finalizers command args',
+    integers: 'supplementalGroups',
     objects: 'ownerReferences env items volumeMounts tolerations schedulingGates sources',
     time: 'creationTimestamp deletionTimestamp',
     quantity: 'sizeLimit cpu memory',
@@ -238,17 +240,19 @@ const OTHER_FIELDS: ReadonlyMap<string, Type> = new Map(
 export function isUndecodable(request: unknown): boolean {
   return ['object', 'oldObject'].some((key) => {
     const object = at(request, key);
-    if (object === undefined) return false;
-    const kind = `${textAt(object, 'apiVersion')} ${textAt(object, 'kind')}`;
-    if (hasNullItem(object) || hasWrongField(object)) return true;
-    if (kind === 'v1 Namespace') return false;
-    const path = kind === 'v1 Pod' ? [] : TEMPLATES[kind];
-    return (
-      path === undefined ||
-      ![POD_SECURITY_SCHEMA, SCC_POD_SCHEMA].every((type) => matchesType(at(object, ...path), type))
-    );
+    return object !== undefined && (typeof object !== 'object' || object === null || isUndecodableObject(object));
   });
 }
+
+const isUndecodableObject = memoize((object): boolean => {
+  const kind = `${textAt(object, 'apiVersion')} ${textAt(object, 'kind')}`;
+  if (hasNullItem(object) || hasWrongField(object)) return true;
+  if (kind === 'v1 Namespace') return false;
+  const path = kind === 'v1 Pod' ? [] : TEMPLATES[kind];
+  return (
+    path === undefined || ![POD_SECURITY_SCHEMA, SCC_POD_SCHEMA].every((type) => matchesType(at(object, ...path), type))
+  );
+});
 
 function hasWrongField(value: unknown): boolean {
   if (Array.isArray(value)) return value.some(hasWrongField);

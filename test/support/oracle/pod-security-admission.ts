@@ -1,6 +1,6 @@
 /** Pod Security Admission: the decision, and the violations of the audit and warn policies. */
-import { at, isObject, listAt, mapAt, textAt, type JsonObject } from './json.ts';
-import { matchesType, POD_SECURITY_SCHEMA, NAMESPACE_SCHEMA, TEMPLATES, type Type } from './object-schema.ts';
+import { at, isObject, listAt, mapAt, memoize, textAt, type JsonObject } from './json.ts';
+import { matchesType, POD_SECURITY_SCHEMA, NAMESPACE_SCHEMA, TEMPLATES } from './object-schema.ts';
 import { findReasons } from './pod-security-standards.ts';
 
 interface Policy {
@@ -64,9 +64,9 @@ function judgePod(request: JsonObject, subresource: string, namespaceLabels: Nam
   const levels = [policies.enforce.level, policies.audit.level, policies.warn.level];
   if (policies.errors.length === 0 && levels.every((level) => level === 'privileged')) return ALLOWED;
   // 6, 7
-  if (!decodesAs(POD_SECURITY_SCHEMA, 'v1 Pod', request, 'object')) return { allowed: false, code: 400 };
+  if (!decodesAs(matchesPod, 'v1 Pod', request, 'object')) return { allowed: false, code: 400 };
   const isUpdate = request['operation'] === 'UPDATE';
-  if (isUpdate && !decodesAs(POD_SECURITY_SCHEMA, 'v1 Pod', request, 'oldObject')) return { allowed: false, code: 400 };
+  if (isUpdate && !decodesAs(matchesPod, 'v1 Pod', request, 'oldObject')) return { allowed: false, code: 400 };
   // 8
   const pod = request['object'];
   if (isUpdate && !isSignificant(pod, request['oldObject'])) return ALLOWED;
@@ -93,10 +93,11 @@ function judgeWorkload(
   const isAdvised = policies.warn.level !== 'privileged' || policies.audit.level !== 'privileged';
   if (policies.errors.length === 0 && !isAdvised) return ALLOWED;
   // 6, 7
-  const path = TEMPLATES[getKind(request, 'object')];
+  const kind = getKind(request, 'object');
+  const path = kind === 'v1 Pod' ? [] : TEMPLATES[kind];
   if (path === undefined || !isObject(request['object'])) return ALLOWED;
   // 8
-  const isController = getKind(request, 'object') === 'v1 ReplicationController';
+  const isController = kind === 'v1 ReplicationController';
   const template = at(request['object'], ...path);
   if (isController && template === undefined) return ALLOWED;
   // 10
@@ -110,12 +111,12 @@ function judgeWorkload(
 function judgeNamespace(request: JsonObject): PodSecurityVerdict {
   const operation = request['operation'];
   if (operation !== 'CREATE' && operation !== 'UPDATE') return ALLOWED;
-  if (!decodesAs(NAMESPACE_SCHEMA, 'v1 Namespace', request, 'object')) return { allowed: false, code: 400 };
+  if (!decodesAs(matchesNamespace, 'v1 Namespace', request, 'object')) return { allowed: false, code: 400 };
   const getErrors = (key: string): readonly string[] =>
     resolvePolicies(mapAt(request, key, 'metadata', 'labels')).errors;
   const errors = getErrors('object');
   if (operation === 'CREATE') return errors.length > 0 ? { allowed: false, code: 422 } : ALLOWED;
-  if (!decodesAs(NAMESPACE_SCHEMA, 'v1 Namespace', request, 'oldObject')) return { allowed: false, code: 400 };
+  if (!decodesAs(matchesNamespace, 'v1 Namespace', request, 'oldObject')) return { allowed: false, code: 400 };
   const isAsBefore = JSON.stringify(getErrors('oldObject')) === JSON.stringify(errors);
   return errors.length > 0 && !isAsBefore ? { allowed: false, code: 422 } : ALLOWED;
 }
@@ -142,8 +143,12 @@ function getKind(request: JsonObject, key: string): string {
   return `${apiVersion} ${textAt(request, key, 'kind') || textAt(request, 'kind', 'kind')}`;
 }
 
-function decodesAs(type: Type, kind: string, request: JsonObject, key: string): boolean {
-  return getKind(request, key) === kind && isObject(request[key]) && matchesType(request[key], type);
+const matchesPod = memoize((object) => matchesType(object, POD_SECURITY_SCHEMA));
+const matchesNamespace = memoize((object) => matchesType(object, NAMESPACE_SCHEMA));
+
+function decodesAs(matches: typeof matchesPod, kind: string, request: JsonObject, key: string): boolean {
+  const object = request[key];
+  return getKind(request, key) === kind && isObject(object) && matches(object);
 }
 
 /** 5 */

@@ -1,11 +1,22 @@
 /** The Pod Security Standards: the checks of each version, and the rule of each check. */
-import { at, listAt, mapAt, textAt, textsAt } from './json.ts';
+import { at, isObject, listAt, mapAt, memoize, textAt, textsAt } from './json.ts';
 
 /** The newest version for which a rule changes (4.1). */
 const NEWEST = 37;
 
 /** The reasons why a pod does not satisfy a level at a version (`latest` or `v1.N`), in their order. */
 export function findReasons(pod: unknown, level: string, version: string): readonly string[] {
+  if (!isObject(pod)) return computeReasons(pod, level, version);
+  const known = reasonsByPolicy(pod);
+  const key = `${level} ${version}`;
+  const reasons = known.get(key) ?? computeReasons(pod, level, version);
+  known.set(key, reasons);
+  return reasons;
+}
+
+const reasonsByPolicy = memoize(() => new Map<string, readonly string[]>());
+
+function computeReasons(pod: unknown, level: string, version: string): readonly string[] {
   // 4.1
   if (level === 'privileged') return [];
   const minor = version === 'latest' ? NEWEST : Math.min(Number(version.slice('v1.'.length)), NEWEST);

@@ -1,5 +1,5 @@
 /** Admission by security context constraints (2). */
-import { at, isObject, mapAt, textAt, type JsonObject } from './json.ts';
+import { at, copy, isObject, mapAt, memoize, textAt, type JsonObject } from './json.ts';
 import { matchesType, SCC_POD_SCHEMA } from './object-schema.ts';
 import { annotate, fill } from './scc-fill.ts';
 import { sortSccs, serviceAccountSubject, subjectTypeFor, type Authorizer, type Subject } from './scc-order.ts';
@@ -80,8 +80,10 @@ function isUnprocessedUpdate({ operation, object, oldObject }: JsonObject): bool
 
 function isPod(request: JsonObject): boolean {
   const { object } = request;
-  return isObject(object) && matchesType(object, SCC_POD_SCHEMA);
+  return isObject(object) && matchesPod(object);
 }
+
+const matchesPod = memoize((object) => matchesType(object, SCC_POD_SCHEMA));
 
 /** 2.3, rule 5 */
 function isSpecUnchanged(pod: unknown, old: unknown): boolean {
@@ -118,7 +120,7 @@ export function firstPass(request: JsonObject, surroundings: SccEnvironment): Sc
   const verdict = evaluate(request, surroundings, { mutation, required, recorded: '' });
   if (!verdict.allowed) return verdict;
   // 4
-  const completed = structuredClone(verdict.pod) as Record<string, unknown>;
+  const completed = copy(verdict.pod) as Record<string, unknown>;
   annotate(completed, RECORDED_SCC, verdict.scc ?? '');
   annotate(completed, SUBJECT_TYPE, verdict.subjectType ?? '');
   return { ...verdict, pod: completed };
@@ -170,8 +172,6 @@ function evaluate(request: JsonObject, surroundings: SccEnvironment, pass: Pass)
 
   const candidates = listCandidates(sccs, pass);
   if (candidates.length === 0) return deny('no SCC');
-  // A deviation: SCCs that cannot be bound to the namespace are skipped.
-  const providers = candidates.flatMap((scc) => createProvider(scc, namespace) ?? []);
 
   const namespaceName = textAt(request, 'namespace');
   const access = {
@@ -181,13 +181,16 @@ function evaluate(request: JsonObject, surroundings: SccEnvironment, pass: Pass)
     authorizer: surroundings.authorizer,
   };
   const reasons: string[] = [];
-  for (const provider of providers) {
+  for (const scc of candidates) {
     // 1
-    const subjectType = subjectTypeFor(provider.scc, access);
+    const subjectType = subjectTypeFor(scc, access);
     if (subjectType === undefined) {
-      reasons.push(`${provider.name}: not usable`);
+      reasons.push(`${textAt(scc, 'metadata', 'name')}: not usable`);
       continue;
     }
+    // A deviation: SCCs that cannot be bound to the namespace are skipped.
+    const provider = createProvider(scc, namespace);
+    if (!provider) continue;
     // 2
     const filled = fill(pod, provider);
     const problems = findProblems(filled, provider);

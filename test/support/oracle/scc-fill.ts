@@ -1,5 +1,5 @@
 /** The values that an SCC writes into a pod (3), field by field. */
-import { at, isObject, listAt, mapAt, textAt, textsAt, type JsonObject } from './json.ts';
+import { at, copy, isObject, listAt, mapAt, textAt, textsAt, type JsonObject } from './json.ts';
 import type { Provider } from './scc-ranges.ts';
 
 type Changeable = Record<string, unknown>;
@@ -11,7 +11,7 @@ const CONTAINER_SECCOMP = 'container.seccomp.security.alpha.kubernetes.io/';
 
 /** Returns a completed copy of the pod. */
 export function fill(pod: JsonObject, provider: Provider): JsonObject {
-  const filled = structuredClone(pod) as Changeable;
+  const filled = copy(pod) as Changeable;
   const spec = (isObject(filled['spec']) ? filled['spec'] : {}) as Changeable;
   fillGroups(spec, provider);
   fillPodSeccomp(filled, spec, provider);

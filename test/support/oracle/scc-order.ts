@@ -1,16 +1,16 @@
 /** The order in which SCCs are tried (2.7), and the subjects that may use them (2.6.1). */
-import { at, textAt, textsAt, type JsonObject } from './json.ts';
+import { at, memoize, textAt, textsAt, type JsonObject } from './json.ts';
 
 /** 2.7 */
-export function sortSccs(sccs: readonly JsonObject[]): readonly JsonObject[] {
-  return sccs.toSorted((a, b) => {
+export const sortSccs = memoize((sccs) =>
+  (sccs as readonly JsonObject[]).toSorted((a, b) => {
     const priorities = getPriority(b) - getPriority(a);
     if (priorities !== 0) return priorities;
     const points = computePoints(a) - computePoints(b);
     if (points !== 0) return points;
     return Buffer.compare(Buffer.from(textAt(a, 'metadata', 'name')), Buffer.from(textAt(b, 'metadata', 'name')));
-  });
-}
+  }),
+);
 
 function getPriority(scc: JsonObject): number {
   return (at(scc, 'priority') ?? 0) as number;

@@ -2,7 +2,7 @@
  * Semantic equality of the API server (scc.md 2.3): an absent field equals an empty list or map, and differs from an empty
  * object. False values need no rule, since the API server omits them.
  */
-import { isObject, type JsonObject } from './json.ts';
+import { isObject, memoize, type JsonObject } from './json.ts';
 
 /** Maps, and the members of every object. */
 const EMPTY_IS_ABSENT = [
@@ -24,6 +24,12 @@ export function areEqual(a: unknown, b: unknown): boolean {
 
 /** A text that is identical for equal values. */
 export function canonical(value: unknown): string {
+  return isObject(value) ? formatObject(value) : formatValue(value);
+}
+
+const formatObject = memoize(formatValue);
+
+function formatValue(value: unknown): string {
   return JSON.stringify(normal(value)) ?? 'absent';
 }
 
