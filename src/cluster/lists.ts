@@ -95,7 +95,8 @@ function parsePage(list: JsonObject, path: string): { items: readonly JsonObject
   const resourceVersion = metadataText(list, 'resourceVersion');
   // An empty list may omit its items.
   const found: unknown = items ?? (typeof kind === 'string' && kind.endsWith('List') ? [] : undefined);
-  if (Array.isArray(found) && resourceVersion !== undefined) return { items: found.filter(isObject), resourceVersion };
+  if (Array.isArray(found) && found.every(isObject) && resourceVersion !== undefined)
+    return { items: found, resourceVersion };
   throw new UserError(`the response to ${path} is not a list: is it a Kubernetes API server?`);
 }
 

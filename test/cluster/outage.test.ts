@@ -128,6 +128,13 @@ describe('an outage of the API server', () => {
   ])[] = [
     ['an empty object', 'Namespace', [json({})], true, NO_LIST],
     ['a Status', 'Namespace', [json({ kind: 'Status', status: 'Success' })], true, NO_LIST],
+    [
+      'a list of null',
+      'Namespace',
+      [json({ kind: 'NamespaceList', metadata: { resourceVersion: '9' }, items: [null] })],
+      true,
+      NO_LIST,
+    ],
     ['a list without a version', 'Namespace', [json({ kind: 'NamespaceList', items: [] })], true, NO_LIST],
     [
       'a list that is empty',
