@@ -52,7 +52,11 @@ export function createReviewReader(start = startWorker) {
   };
   const close = async (): Promise<void> => {
     clearTimeout(idle);
-    await worker?.terminate();
+    const ended = worker;
+    // A review that arrives before the worker has ended needs another one.
+    worker = undefined;
+    pending?.reject(new Error('the worker ended'));
+    await ended?.terminate();
   };
   return {
     close,

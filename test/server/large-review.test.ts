@@ -241,13 +241,20 @@ suite('limits of a large review', () => {
 suite('the worker of large reviews', () => {
   test('starts again after a failure', async () => {
     const failing = (): Worker => new Worker('throw new Error("failed")', { eval: true });
-    const starts = [failing, startWorker];
+    const starts = [failing, startWorker, startWorker];
     const reader = createReviewReader(() => starts.shift()?.() ?? failing());
     const body = Buffer.from(JSON.stringify(podReview({ uid: 'u' })));
     await assert.rejects(reader.read(Buffer.from(body), false), { message: 'failed' });
     const { envelope, body: returned } = await reader.read(Buffer.from(body), false);
     assert.equal('request' in envelope && envelope.request.uid, 'u');
     assert.deepEqual(returned, body);
+    const closing = reader.close();
+    const again = await reader.read(Buffer.from(body), false);
+    assert.deepEqual(again.body, body, 'a review during the end of the worker');
+    await closing;
+    const unanswered = reader.read(Buffer.from(body), false);
+    const rejected = assert.rejects(unanswered, { message: 'the worker ended' });
     await reader.close();
+    await rejected;
   });
 });
