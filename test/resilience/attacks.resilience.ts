@@ -1,6 +1,7 @@
 /** Clients that try to exhaust a replica: descriptors, memory, the event loop and the log. Each suite attacks one process. */
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
+import { openSync } from 'node:fs';
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { loadavg, tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -8,14 +9,15 @@ import { after, before, suite, test, type TestContext } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
 import { connect } from 'node:tls';
 import { Worker } from 'node:worker_threads';
+import { freePorts } from '../support/control-plane/process.ts';
 import { eventually } from '../support/eventually.ts';
 import { readUsage } from '../support/process-usage.ts';
 import { podReview } from '../support/reviews.ts';
-import { serve, type RunningServer } from '../support/serve-process.ts';
+import { serve, start, type RunningServer } from '../support/serve-process.ts';
 import { startLoad, type ExpectedReview, type LoadReport } from '../support/steady-load.ts';
 import { createWebhookClient, type WebhookClient } from '../support/webhook-client.ts';
 import type { Attack } from './attacker.ts';
-import { assertNoFailures, buildSpec, formatReport, NAMESPACE, REVIEWS } from './stage.ts';
+import { assertNoFailures, buildSpec, NAMESPACE, recordFault, REVIEWS } from './stage.ts';
 
 /** The memory limit of the Deployment, for which Node chooses this size of the heap. */
 const MAX_RSS_MIB = 512;
@@ -24,6 +26,19 @@ const HEAP_MIB = 256;
 const MAX_TURN_MS = 50;
 const PSA = '/psa/validate';
 const MUTATE = '/scc/mutate';
+
+const LABELS = { 'pod-security.kubernetes.io/enforce': 'restricted', 'portcullis.dev/scc': 'enforce' };
+const MANIFEST = JSON.stringify({
+  apiVersion: 'v1',
+  kind: 'Namespace',
+  metadata: { name: NAMESPACE, labels: LABELS },
+});
+
+function waitForDecisions(client: WebhookClient): Promise<void> {
+  return eventually(async () => {
+    for (const { path, review, allowed } of REVIEWS) assert.equal(await client.call(path, review), allowed, path);
+  }, 60_000);
+}
 
 interface Target {
   readonly server: RunningServer;
@@ -37,9 +52,7 @@ interface Target {
 /** Starts a replica with the heap of a container of 512 MiB, and a namespace that enforces both policies. */
 async function startTarget(openFiles?: number): Promise<Target> {
   const folder = await mkdtemp(join(tmpdir(), 'portcullis-attacks-'));
-  const labels = { 'pod-security.kubernetes.io/enforce': 'restricted', 'portcullis.dev/scc': 'enforce' };
-  const namespace = { apiVersion: 'v1', kind: 'Namespace', metadata: { name: NAMESPACE, labels } };
-  await writeFile(join(folder, 'namespace.yaml'), JSON.stringify(namespace));
+  await writeFile(join(folder, 'namespace.yaml'), MANIFEST);
   const limit = openFiles === undefined ? {} : { openFiles };
   const turns = join(folder, 'turns');
   const measure = new URL('loop-delay.ts', import.meta.url).href;
@@ -50,9 +63,7 @@ async function startTarget(openFiles?: number): Promise<Target> {
   const server = await serve(['--dev-cluster', `--manifests=${folder}`], env, undefined, limit);
   const { port } = server;
   const client = createWebhookClient({ port, serverName: 'localhost', authority: 'any', timeoutSeconds: 15 });
-  await eventually(async () => {
-    for (const { path, review, allowed } of REVIEWS) assert.equal(await client.call(path, review), allowed, path);
-  }, 30_000);
+  await waitForDecisions(client);
   return {
     server,
     client,
@@ -100,8 +111,9 @@ async function underAttack(t: TestContext, target: Target, attack: () => Promise
   }
   const { rssMiB, peakMiB, openFiles } = await readUsage(pid);
   t.diagnostic(
-    `others: ${formatReport(load.report())}; RSS ${rssMiB} MiB, peak ${peakMiB} MiB; ${openFiles} descriptors; longest turn ${await target.longestTurnMs()} ms; load ${loadavg()[0]?.toFixed(1)}`,
+    `RSS ${rssMiB} MiB, peak ${peakMiB} MiB; ${openFiles} descriptors; longest turn ${await target.longestTurnMs()} ms; load ${loadavg()[0]?.toFixed(1)}`,
   );
+  recordFault(t, load.report(), undefined, t.fullName);
   return load.report();
 }
 
@@ -318,6 +330,42 @@ suite('long texts', { timeout: 120_000 }, () => {
       const logged = target.server.output().stderr.length - before;
       t.diagnostic(`${received} bytes of response, ${logged} bytes of log`);
       assert.ok(received > 0 && received < 300_000 && logged < 40_000, `${received} and ${logged}`);
+    });
+  }
+});
+
+suite('logs that cannot be written', { timeout: 120_000 }, () => {
+  let folder: string;
+  before(async () => {
+    folder = await mkdtemp(join(tmpdir(), 'portcullis-logs-'));
+    await writeFile(join(folder, 'namespace.yaml'), MANIFEST);
+  });
+  after(() => rm(folder, { recursive: true, force: true }));
+
+  for (const [name, stderr] of [
+    ['closed log', 'pipe'],
+    ['full disk', openSync('/dev/full', 'w')],
+  ] as const) {
+    test(name, async (t) => {
+      const [port = 0, probes = 0] = await freePorts(2);
+      const args = [`--secure-port=${port}`, '--cluster-port=0', `--health-probe-bind-address=127.0.0.1:${probes}`];
+      const dirs = [`--cert-dir=${join(folder, name)}`, `--manifests=${folder}`];
+      const started = start(['--dev-cluster', ...args, ...dirs], {}, undefined, { stderr });
+      const client = createWebhookClient({ port, serverName: 'localhost', authority: 'any', timeoutSeconds: 15 });
+      t.after(async () => {
+        client.close();
+        started.child.kill('SIGKILL');
+        await started.finished;
+      });
+      await waitForDecisions(client);
+      started.child.stdout?.destroy();
+      started.child.stderr?.destroy();
+      const load = startLoad({ client, reviews: REVIEWS, perSecond: 100 });
+      await pause(10_000);
+      const report = await load.stop();
+      recordFault(t, report);
+      assertNoFailures(report);
+      assert.equal(started.child.exitCode, null);
     });
   }
 });

@@ -1,7 +1,9 @@
 /** The setup of resilience tests: an installation, a proxy with faults to its API server, and a load of reviews. */
 import assert from 'node:assert/strict';
+import type { TestContext } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
 import { connect } from 'node:tls';
+import type { ManifestSettings } from '../../src/install/index.ts';
 import { INSTALLATION } from '../../src/kube/well-known.ts';
 import { isObject, type JsonObject } from '../../src/kube/types.ts';
 import type { ApiClient } from '../support/api-client.ts';
@@ -14,6 +16,7 @@ import {
   type ReplicaOptions,
   type System,
 } from '../support/control-plane/index.ts';
+import { localObjects } from '../support/control-plane/installation.ts';
 import { startFaultProxy, type FaultProxy } from '../support/fault-proxy.ts';
 import { eventually } from '../support/eventually.ts';
 import { podReview } from '../support/reviews.ts';
@@ -44,6 +47,8 @@ export interface Stage {
   waitForLeader(timeoutMs: number): Promise<void>;
   /** Returns the holder of the lease and the number of transitions. */
   lease(): Promise<{ readonly holder: unknown; readonly transitions: unknown }>;
+  /** Returns the replica that holds the lease. */
+  leader(): Promise<Replica>;
   /** Returns the fingerprints of served certificates and the trusted authorities in PEM. */
   certificates(): Promise<{ readonly served: ReadonlySet<string>; readonly trusted: readonly string[] }>;
   stop(): Promise<void>;
@@ -65,6 +70,8 @@ export interface StageOptions {
   /** Drain time of a terminated replica. */
   readonly drainSeconds?: number;
   readonly perSecond?: number;
+  /** Settings of the manifests. */
+  readonly manifests?: Partial<ManifestSettings>;
 }
 
 /** The namespace whose level changes during faults. */
@@ -78,9 +85,13 @@ export async function setUpStage({
   args = SHORT_LEASE,
   drainSeconds = 3,
   perSecond = 25,
+  manifests,
 }: StageOptions = {}): Promise<Stage> {
   const plane = await startControlPlane();
-  const system = await createSystem(plane, { args: [...args, `--shutdown-delay-duration=${drainSeconds}s`] });
+  const system = await createSystem(plane, {
+    args: [...args, `--shutdown-delay-duration=${drainSeconds}s`],
+    objectsFor: (port) => localObjects(port, manifests),
+  });
   const bundle = watchBundle(plane.admin);
   let level: Level = 'privileged';
   await enforce(plane.admin, NAMESPACE, 'restricted');
@@ -166,6 +177,14 @@ export async function setUpStage({
     async lease() {
       const { holderIdentity: holder, leaseTransitions: transitions } = await getLeaseSpec(plane.admin);
       return { holder, transitions };
+    },
+    async leader() {
+      const { holderIdentity } = await getLeaseSpec(plane.admin);
+      const found = system.replicas.find((replica) =>
+        replica.log().some(({ msg, identity }) => msg === 'leadership begins' && identity === holderIdentity),
+      );
+      assert.ok(found, `no replica is ${String(holderIdentity)}`);
+      return found;
     },
     async certificates() {
       const served = await Promise.all(system.replicas.map(({ port }) => getServedFingerprint(port)));
@@ -258,6 +277,17 @@ function watchBundle(admin: ApiClient): Bundle {
   // The bundle does not change while the API server is unreachable.
   const timer = setInterval(() => void poll().catch(() => undefined), POLL_MS);
   return { current: () => current, stop: () => clearInterval(timer) };
+}
+
+/**
+ * Prints the row of a fault. The reporter of `npm run test:resilience` collects all rows into one table.
+ * @param convergedMs the time until the system was as before: `undefined` if the fault requires no reaction
+ */
+export function recordFault(t: TestContext, report: LoadReport, convergedMs?: number, fault = t.name): void {
+  const { sent, failures, wrong } = report;
+  const seconds = convergedMs === undefined ? '–' : `${(convergedMs / 1000).toFixed(1)} s`;
+  t.diagnostic(formatReport(report));
+  t.diagnostic(`| ${fault} | ${sent} | ${failures.length} | ${wrong} | ${seconds} |`);
 }
 
 /** Formats a report as one line. */

@@ -2,9 +2,11 @@
  * A proxy to an API server with injected faults of networks and busy servers. It forwards all requests with the
  * credentials of one kubeconfig.
  */
+import { writeFile } from 'node:fs/promises';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { createServer } from 'node:https';
 import type { AddressInfo, Socket } from 'node:net';
+import { dirname, join } from 'node:path';
 import type { KeyPair } from '../../src/tls/certificate-pair.ts';
 import { createAuthority, createServing } from '../../src/tls/issue.ts';
 import { headersToPass, openUpstream, writeOpenKubeconfig } from './api-upstream.ts';
@@ -15,15 +17,29 @@ export type Fault =
   | 'unreachable'
   /** Open connections stay open without data, also after the fault. New connections get no response. */
   | 'half-open'
+  /** Watches stay open without data, also after the fault. Other requests are forwarded. */
+  | 'silent watches'
+  /** Watches have no bookmarks. */
+  | 'no bookmarks'
   /** Responses are interrupted. */
   | 'resets'
+  /** Responses with status 200 that are no responses of an API server. */
+  | 'garbage'
   /** Resource versions expire: watches and continued lists get 410. */
   | 'expired'
   /** Each request and each chunk of its response is delayed. */
   | { readonly slowMs: number }
+  /** Each page of a list is delayed. Open watches end with 410. */
+  | { readonly slowListMs: number }
   /** Each request is rejected, optionally with `Retry-After`. */
-  | { readonly code: 403 | 429 | 500 | 503; readonly retryAfterSeconds?: number }
-  | { readonly certificate: 'untrusted' | 'expired' | 'for another name' };
+  | { readonly code: Code; readonly retryAfterSeconds?: number }
+  /** The first writes of each verb and resource are rejected with these codes, one after another. */
+  | { readonly rejectedWrites: readonly Code[] }
+  | { readonly certificate: 'untrusted' | 'expired' | 'for another name' }
+  /** The credentials of the client are not valid any more. At the end of the fault its files contain valid ones. */
+  | { readonly replaced: 'token' | 'authority' };
+
+type Code = 403 | 409 | 422 | 429 | 500 | 503;
 
 export interface FaultProxy {
   readonly url: string;
@@ -32,14 +48,20 @@ export interface FaultProxy {
   set(fault: Fault): Promise<void>;
   /** Returns the number of received requests. */
   requests(): number;
+  /** Returns the codes of rejected writes by verb and resource, such as `PATCH namespaces`. */
+  rejectedWrites(): ReadonlyMap<string, readonly number[]>;
   stop(): Promise<void>;
 }
 
 /** Starts a proxy to the API server of a kubeconfig. */
 export async function startFaultProxy(kubeconfig: string): Promise<FaultProxy> {
   const upstream = await openUpstream(kubeconfig);
-  const certificates = createCertificates();
+  let certificates = createCertificates();
+  let token = 'token-0';
   const sockets = new Set<Socket>();
+  /** Watches that stay without data. */
+  const silent = new WeakSet<ServerResponse>();
+  const rejectedWrites = new Map<string, number[]>();
   /** Half-open connections. */
   const dead = new WeakSet<Socket>();
   const watches = new Set<ServerResponse>();
@@ -53,12 +75,39 @@ export async function startFaultProxy(kubeconfig: string): Promise<FaultProxy> {
       incoming.resume();
       return;
     }
-    if (typeof fault === 'object' && 'code' in fault) reject(response, fault.code, fault.retryAfterSeconds);
+    const code = rejectionCode(incoming);
+    const delayMs = requestDelayMs(incoming);
+    if (code !== undefined) reject(response, code, retryAfterSeconds(code));
     else if (fault === 'expired' && isExpired(incoming)) expire(incoming, response);
-    else if (typeof fault === 'object' && 'slowMs' in fault)
-      setTimeout(() => forward(incoming, response), fault.slowMs);
+    else if (fault === 'garbage') respondWithGarbage(incoming, response, requests);
+    else if (delayMs > 0) setTimeout(() => forward(incoming, response), delayMs);
     else forward(incoming, response);
   });
+  const rejectionCode = (incoming: IncomingMessage): Code | 401 | undefined => {
+    if (incoming.headers.authorization !== `Bearer ${token}`) return 401;
+    if (typeof fault !== 'object') return undefined;
+    if ('code' in fault) return fault.code;
+    return 'rejectedWrites' in fault ? nextRejection(incoming, fault.rejectedWrites) : undefined;
+  };
+  const nextRejection = (incoming: IncomingMessage, codes: readonly Code[]): Code | undefined => {
+    const write = describeWrite(incoming);
+    if (write === undefined) return undefined;
+    const sent = rejectedWrites.get(write) ?? [];
+    rejectedWrites.set(write, sent);
+    const code = codes[sent.length];
+    if (code !== undefined) sent.push(code);
+    return code;
+  };
+  const retryAfterSeconds = (code: number): number | undefined => {
+    if (typeof fault === 'object' && 'code' in fault) return fault.retryAfterSeconds;
+    // As priority and fairness of an API server.
+    return code === 429 ? 1 : undefined;
+  };
+  const requestDelayMs = (incoming: IncomingMessage): number => {
+    if (typeof fault !== 'object') return 0;
+    if ('slowMs' in fault) return fault.slowMs;
+    return 'slowListMs' in fault && isList(incoming) ? fault.slowListMs : 0;
+  };
   server.on('secureConnection', (socket: Socket) => {
     sockets.add(socket);
     socket.once('close', () => sockets.delete(socket));
@@ -69,6 +118,7 @@ export async function startFaultProxy(kubeconfig: string): Promise<FaultProxy> {
   const forward = (incoming: IncomingMessage, response: ServerResponse): void => {
     const sent = upstream.send(incoming, (received) => {
       if (isWatch(incoming)) watches.add(response);
+      if (isWatch(incoming) && fault === 'silent watches') silent.add(response);
       relay(received, incoming, response);
     });
     sent.on('error', () => incoming.socket.destroy());
@@ -79,18 +129,22 @@ export async function startFaultProxy(kubeconfig: string): Promise<FaultProxy> {
   };
 
   const relay = (received: IncomingMessage, { socket }: IncomingMessage, response: ServerResponse): void => {
-    /** Runs a step with the current delay. */
+    let dueMs = 0;
+    /** Runs a step with the current delay, and not before the previous step. */
     const delayed = (act: () => void): void => {
       const delayMs = typeof fault === 'object' && 'slowMs' in fault ? fault.slowMs : 0;
       const pass = (): void => {
         if (!dead.has(socket)) act();
       };
-      if (delayMs === 0) pass();
-      else setTimeout(pass, delayMs);
+      const nowMs = performance.now();
+      dueMs = Math.max(dueMs, nowMs + delayMs);
+      if (dueMs <= nowMs) pass();
+      else setTimeout(pass, Math.ceil(dueMs - nowMs));
     };
     delayed(() => response.writeHead(received.statusCode ?? 500, headersToPass(received)).flushHeaders());
     received.on('data', (chunk: Buffer) =>
       delayed(() => {
+        if (silent.has(response) || (fault === 'no bookmarks' && isBookmark(chunk))) return;
         if (fault !== 'resets') response.write(chunk);
         else response.write(chunk.subarray(0, chunk.length / 2), () => socket.destroy());
       }),
@@ -105,17 +159,31 @@ export async function startFaultProxy(kubeconfig: string): Promise<FaultProxy> {
   const { port } = server.address() as AddressInfo;
   const url = `https://127.0.0.1:${port}`;
   const file = await writeOpenKubeconfig(url, certificates.authority);
+  const folder = dirname(file.path);
+  const writeCredentials = async (): Promise<void> => {
+    await writeFile(join(folder, 'ca.crt'), certificates.authority);
+    await writeFile(join(folder, 'token'), token);
+  };
+  await writeCredentials();
+  await writeFile(file.path, formatKubeconfig(url));
 
   return {
     url,
     kubeconfig: file.path,
     async set(next) {
       const wasUnreachable = fault === 'unreachable';
+      if (typeof next === 'object' && 'rejectedWrites' in next) rejectedWrites.clear();
       fault = next;
       if (next === 'half-open') for (const socket of sockets) dead.add(socket);
-      else if (next === 'expired') for (const response of watches) response.end(GONE_EVENT);
-      else if (next !== 'none' && !(typeof next === 'object' && 'slowMs' in next))
-        for (const socket of sockets) socket.destroy();
+      else if (next === 'silent watches') for (const response of watches) silent.add(response);
+      else if (next === 'expired' || (typeof next === 'object' && 'slowListMs' in next))
+        for (const response of watches) response.end(GONE_EVENT);
+      else if (interrupts(next)) for (const socket of sockets) socket.destroy();
+      if (typeof next === 'object' && 'replaced' in next) {
+        if (next.replaced === 'token') token = `token-${requests}`;
+        else certificates = createCertificates();
+      }
+      if (next === 'none') await writeCredentials();
       server.setSecureContext(
         typeof next === 'object' && 'certificate' in next ? certificates.bad[next.certificate] : certificates.good,
       );
@@ -123,6 +191,7 @@ export async function startFaultProxy(kubeconfig: string): Promise<FaultProxy> {
       else if (wasUnreachable) await listen(port);
     },
     requests: () => requests,
+    rejectedWrites: () => rejectedWrites,
     async stop() {
       for (const socket of sockets) socket.destroy();
       upstream.close();
@@ -157,6 +226,66 @@ function createCertificates(): Certificates {
   };
 }
 
+/** True for faults that begin with closed connections. */
+function interrupts(fault: Fault): boolean {
+  if (typeof fault === 'string') return fault !== 'none' && fault !== 'no bookmarks';
+  return !('slowMs' in fault || 'rejectedWrites' in fault);
+}
+
+/** A kubeconfig whose authority and token are files, which the proxy replaces. */
+function formatKubeconfig(server: string): string {
+  return JSON.stringify({
+    apiVersion: 'v1',
+    kind: 'Config',
+    clusters: [{ name: 'c', cluster: { server, 'certificate-authority': 'ca.crt' } }],
+    users: [{ name: 'u', user: { tokenFile: 'token' } }],
+    contexts: [{ name: 'x', context: { cluster: 'c', user: 'u' } }],
+    'current-context': 'x',
+  });
+}
+
+/** Returns the method and the resource of a write, with its subresource. */
+function describeWrite({ method = '', url = '' }: IncomingMessage): string | undefined {
+  if (method === 'GET') return undefined;
+  const [path = ''] = url.split('?');
+  const parts = /^\/(?:api\/v1|apis\/[^/]+\/[^/]+)(?:\/namespaces\/[^/]+(?=\/))?\/([^/]+)(?:\/[^/]+(\/.+)?)?$/.exec(
+    path,
+  );
+  return parts ? `${method} ${parts[1] ?? ''}${parts[2] ?? ''}` : undefined;
+}
+
+function isList({ method, url = '' }: IncomingMessage): boolean {
+  return method === 'GET' && url.includes('limit=');
+}
+
+function isBookmark(chunk: Buffer): boolean {
+  return chunk.subarray(0, 18).toString() === '{"type":"BOOKMARK"';
+}
+
+/** Bodies that an API server does not send: pages of other servers, other types, and malformed objects. */
+const GARBAGE: readonly string[] = [
+  '<html>Sign in to the network</html>',
+  '{"kind":"Status","status":"Success"}',
+  '{"metadata":{"resourceVersion":"1"},"items":[null]}',
+  '{"metadata":{"resourceVersion":"1"},"items":{"a":{}}}',
+  '{"metadata":{"resourceVersion":"1"},"items":',
+  '[]',
+  'null',
+  '\u0000\u0001\u00ff{{{',
+];
+const GARBAGE_EVENTS: readonly string[] = [
+  '{"type":"ADDED"}',
+  '{"type":"ADDED","object":null}',
+  '{"type":"CREATED","object":{}}',
+  '{"type":"ERROR","object":{"code":"x"}}',
+  ...GARBAGE,
+];
+
+function respondWithGarbage(incoming: IncomingMessage, response: ServerResponse, turn: number): void {
+  const bodies = isWatch(incoming) ? GARBAGE_EVENTS : GARBAGE;
+  response.writeHead(200, { 'content-type': 'application/json' }).end(`${bodies[turn % bodies.length] ?? ''}\n`);
+}
+
 function isWatch({ url = '' }: IncomingMessage): boolean {
   return url.includes('watch=true');
 }
@@ -173,7 +302,15 @@ function expire(incoming: IncomingMessage, response: ServerResponse): void {
   else response.writeHead(410, { 'content-type': 'application/json' }).end(JSON.stringify(GONE));
 }
 
-const REASONS = { 403: 'Forbidden', 429: 'TooManyRequests', 500: 'InternalError', 503: 'ServiceUnavailable' } as const;
+const REASONS = {
+  401: 'Unauthorized',
+  403: 'Forbidden',
+  409: 'Conflict',
+  422: 'Invalid',
+  429: 'TooManyRequests',
+  500: 'InternalError',
+  503: 'ServiceUnavailable',
+} as const;
 
 function reject(response: ServerResponse, code: keyof typeof REASONS, retryAfterSeconds: number | undefined): void {
   const reason = REASONS[code];

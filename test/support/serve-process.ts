@@ -50,6 +50,8 @@ export interface ProcessOptions {
   readonly openFiles?: number;
   /** The file descriptor of the standard output. */
   readonly stdout?: number;
+  /** The file descriptor of the standard error. Default: a pipe that the log is read from. */
+  readonly stderr?: number | 'pipe';
 }
 
 /** Starts the program with arguments of `serve`: a script, or an executable. */
@@ -57,14 +59,14 @@ export function start(
   args: readonly string[],
   env: Readonly<Record<string, string>> = {},
   main: string = MAIN,
-  { openFiles, stdout: output }: ProcessOptions = {},
+  { openFiles, stdout: output, stderr: log }: ProcessOptions = {},
 ): StartedProcess {
   const program = [...(/\.[jt]s$/.test(main) ? [process.execPath] : []), main, 'serve', ...args];
   const [file = '', ...rest] =
     openFiles === undefined ? program : ['/bin/sh', '-c', `ulimit -n ${openFiles}; exec "$@"`, 'sh', ...program];
   const child = spawn(file, rest, {
     env: { ...process.env, KUBECONFIG: '', ...env },
-    stdio: ['ignore', output ?? 'pipe', 'pipe'],
+    stdio: ['ignore', output ?? 'pipe', log ?? 'pipe'],
   });
   let stdout = '';
   let stderr = '';
