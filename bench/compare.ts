@@ -15,6 +15,8 @@ export interface Load {
   readonly path: string;
   readonly bodies: readonly string[];
   readonly connections: number;
+  /** The requests of a round. */
+  readonly requests?: number;
 }
 
 interface Measured extends LoadResult {
@@ -30,16 +32,17 @@ export type Turn = readonly [subject: Subject, load: Load];
 /** Measures each server in several rounds after a warm-up. */
 export async function measureInTurns(turns: readonly Turn[]): Promise<Results> {
   const measuring = await Promise.all(
-    turns.map(async ([subject, { path, bodies, connections }]) => ({
+    turns.map(async ([subject, { path, bodies, connections, requests = REQUESTS }]) => ({
       subject,
+      requests,
       client: await openClient(subject.target(path), bodies, connections),
       results: [] as Measured[],
     })),
   );
   try {
     for (let round = -WARM_UP_ROUNDS; round < ROUNDS; round++) {
-      for (const { subject, client, results } of measuring) {
-        const measured = await measure(subject, client);
+      for (const { subject, client, requests, results } of measuring) {
+        const measured = await measure(subject, client, requests);
         if (round >= 0) results.push(measured);
       }
     }
@@ -49,9 +52,9 @@ export async function measureInTurns(turns: readonly Turn[]): Promise<Results> {
   return new Map(measuring.map(({ subject, results }) => [subject.name, results]));
 }
 
-async function measure(subject: Subject, client: Client): Promise<Measured> {
+async function measure(subject: Subject, client: Client, requests: number): Promise<Measured> {
   const before = await readCpuMicros(subject);
-  const result = await client.load(REQUESTS);
+  const result = await client.load(requests);
   const after = await readCpuMicros(subject);
   const used = before === undefined || after === undefined ? undefined : after - before;
   return { ...result, cpuMicros: used === undefined ? undefined : used / result.requests };
