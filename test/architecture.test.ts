@@ -31,7 +31,7 @@ const PURE_LAYERS = 5;
 
 /** The files of a part that other parts may import. All others are private. Every file of `kube` is public. */
 const PUBLIC_FILES: ReadonlyMap<string, readonly string[]> = new Map([
-  ['policy/pod', ['pod.ts', 'reader.ts', 'safe-sysctls.ts', 'selection.ts', 'templates.ts']],
+  ['policy/pod', ['pod.ts', 'reader.ts', 'repair.ts', 'safe-sysctls.ts', 'selection.ts', 'templates.ts']],
   ['policy/pss', ['cel.ts', 'cel-policy.ts', 'evaluate.ts', 'index.ts', 'policy.ts']],
   ['policy/psa', ['admission-policies.ts', 'configuration.ts', 'decode.ts', 'policy.ts', 'review.ts']],
   [
@@ -51,6 +51,7 @@ const PUBLIC_FILES: ReadonlyMap<string, readonly string[]> = new Map([
       'review.ts',
       'scc.ts',
       'standard.ts',
+      'strategies/index.ts',
     ],
   ],
   ['policy/rbac', ['authorizer.ts', 'index.ts', 'rules.ts', 'who-can.ts']],
@@ -80,9 +81,11 @@ const PUBLIC_FILES: ReadonlyMap<string, readonly string[]> = new Map([
       'ajv.ts',
       'configuration.ts',
       'files.ts',
+      'fix.ts',
       'manifests.ts',
       'objects.ts',
       'portcullis-configuration.ts',
+      'rewrite.ts',
       'setting-paths.ts',
       'settings.ts',
       'yaml.ts',
@@ -152,7 +155,8 @@ const PACKAGE_IMPORTERS: ReadonlyMap<string, readonly string[]> = new Map([
   ['pino', ['telemetry/']],
   ['prom-client', ['telemetry/']],
   ['ajv', ['config/ajv.ts', 'dev-cluster/objects/custom-resources.ts']],
-  ['yaml', ['config/yaml.ts']],
+  ['diff', ['cli/check/fix.ts']],
+  ['yaml', ['config/rewrite.ts', 'config/yaml.ts']],
   ['esbuild', ['cli/page/bundle.ts']],
   ['preact', ['web/']],
   ['@codemirror/commands', ['web/editor.ts']],

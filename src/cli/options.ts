@@ -27,6 +27,8 @@ export interface OptionText {
   readonly env?: string;
   /** The default as the help shows it, if it differs from the value: `10s` for 10000. */
   readonly shown?: string;
+  /** The value of an option with a value that is given as `--name` alone. Another value must be given as `--name=value`. */
+  readonly bare?: string;
   /** Names of options that cannot be combined with this one. */
   readonly conflicts?: readonly string[];
 }

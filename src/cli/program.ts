@@ -244,6 +244,8 @@ function normalize(args: readonly string[], options: Options): readonly string[]
   const normalized = args.slice(0, end).flatMap((arg) => {
     const [, short, name, value = ''] = /^(?:(-[^-])|--([^=]+))=(.*)$/s.exec(arg) ?? [];
     if (short !== undefined) return [short, value];
+    const bare = Object.hasOwn(options, arg.slice(2)) ? options[arg.slice(2)]?.bare : undefined;
+    if (bare !== undefined && arg.startsWith('--')) return [`${arg}=${bare}`];
     if (name === undefined) return [arg];
     const one = Object.hasOwn(options, name) ? options[name] : undefined;
     if (one === undefined) return [`--${name}`];

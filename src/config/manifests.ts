@@ -15,6 +15,8 @@ export interface Manifests extends Documents, ManifestObjects {}
 interface ReadOptions {
   readonly stdin: AsyncIterable<Uint8Array | string>;
   readonly signal?: AbortSignal;
+  /** Called with the text of each file. */
+  readonly onText?: (file: string, text: string) => void;
   /** Called at each percent of each file. */
   readonly onProgress?: (progress: ReadProgress) => void;
 }
@@ -28,7 +30,7 @@ interface ReadProgress {
 }
 
 /** The argument that stands for the standard input, and its name in messages. */
-const STDIN = { path: '-', name: 'stdin' } as const;
+export const STDIN = { path: '-', name: 'stdin' } as const;
 
 /** The size limit of one file. */
 const MAX_FILE_BYTES = 256 * 1024 * 1024;
@@ -54,6 +56,7 @@ export async function readManifests(paths: readonly string[], options: ReadOptio
     await report();
     const content = await readText(path, options);
     if ('message' in content) errors.push({ file, ...content });
+    else options.onText?.(file, content.text);
     for (const { document, error, share } of 'text' in content ? readSteps(content.text, file) : []) {
       const read = document && manifestObjects(document);
       if (document) documents.push(document);
@@ -97,7 +100,7 @@ async function filesAt(path: string): Promise<string[]> {
   throw new UserError(`no .yaml, .yml or .json file in ${path}`);
 }
 
-const URL_PATTERN = /^https?:\/\//;
+export const URL_PATTERN = /^https?:\/\//;
 const EXTENSIONS = /\.(?:ya?ml|json)$/i;
 
 async function filesBelow(folder: string): Promise<string[]> {

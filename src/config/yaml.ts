@@ -1,4 +1,4 @@
-/** YAML and JSON text as kubectl reads it, with the position of every field. Only this file uses the YAML library. */
+/** YAML and JSON text as kubectl reads it, with the position of every field. */
 import {
   isAlias,
   isMap,
@@ -39,10 +39,18 @@ export interface ManifestDocument {
   /** The first line of the value, from 1. */
   readonly line: number;
   readonly value: unknown;
+  readonly source: DocumentSource;
   /** The position of a field (of a member: its key), or of its nearest ancestor that exists. */
   locate(path: Path): Position;
   /** Keys that an object contains more than once. The last value is in effect. */
   readonly duplicateKeys: readonly (Position & { readonly path: Path })[];
+}
+
+/** The part of a text that contains a document: its offsets, and the number of the document in it. */
+export interface DocumentSource {
+  readonly start: number;
+  readonly end: number;
+  readonly index: number;
 }
 
 /** A syntax error of a document, or a file that cannot be read. */
@@ -89,7 +97,11 @@ export function* readSteps(text: string, file: string): Generator<ReadStep, void
       if (parsed instanceof ReadError) {
         yield { error: { file, ...positionAt(parsed.offset), message: shorten(parsed.message) }, share };
       } else if (parsed.value === null) continue;
-      else yield { document: createDocument({ file, index }, parsed, positionAt), share };
+      else
+        yield {
+          document: createDocument({ file, index }, parsed, positionAt, start + text.length - body.length),
+          share,
+        };
       index++;
     }
   }
@@ -115,13 +127,15 @@ function shorten(message: string): string {
 
 function createDocument(
   identity: Pick<ManifestDocument, 'file' | 'index'>,
-  { value, location, duplicateKeys }: Parsed,
+  { value, source, location, duplicateKeys }: Parsed,
   positionAt: (offset: number) => Position,
+  base: number,
 ): ManifestDocument {
   return {
     ...identity,
     line: positionAt(location.offset).line,
     value,
+    source: { start: base + source.start, end: base + source.end, index: source.index },
     locate: (path) => positionAt(findOffset(location, path)),
     duplicateKeys: duplicateKeys.map(({ path, offset }) => ({ path, ...positionAt(offset) })),
   };
@@ -151,6 +165,7 @@ function findOffset(root: Location, path: Path): number {
 
 interface Parsed {
   readonly value: unknown;
+  readonly source: DocumentSource;
   readonly location: Location;
   readonly duplicateKeys: readonly { readonly path: Path; readonly offset: number }[];
 }
@@ -254,7 +269,8 @@ function locateJson(text: string, base: number, value: unknown): Parsed {
   };
   JSON_TOKEN.lastIndex = 0;
   advance();
-  return { value, location: locate(), duplicateKeys };
+  const source = { start: base, end: base + text.length, index: 0 };
+  return { value, source, location: locate(), duplicateKeys };
 }
 
 /** The YAML library has recursed too deeply. */
@@ -279,7 +295,7 @@ function kubectlTags(tags: Tags): Tags {
   return [...tags.filter(isUsed), FLOAT];
 }
 
-const READ_OPTIONS = {
+export const READ_OPTIONS = {
   schema: 'yaml-1.1',
   merge: true,
   customTags: kubectlTags,
@@ -289,12 +305,19 @@ const READ_OPTIONS = {
   logLevel: 'error',
 } as const;
 
+const TEMPLATE = 'A template must be rendered first: helm template CHART | portcullis check -f -';
+
 function readYaml(text: string, base: number): readonly (Parsed | ReadError)[] {
   const tooDeep = new ReadError(base + Math.max(text.search(/\S/), 0), TOO_DEEP);
   try {
     const documents: Document.Parsed[] = parseAllDocuments(text, READ_OPTIONS);
     if (documents.some(({ errors }) => errors.some(({ message }) => STACK_OVERFLOW.test(message)))) return [tooDeep];
-    return documents.map((document) => attempt(() => readContents(document, base)));
+    const part = { start: base, end: base + text.length };
+    return documents.map((document, index) => {
+      const parsed = attempt(() => readContents(document, { ...part, index }));
+      if (!(parsed instanceof ReadError) || !text.includes('{{')) return parsed;
+      return new ReadError(parsed.offset, `${parsed.message}. ${TEMPLATE}`);
+    });
   } catch (error) {
     if (error instanceof RangeError && STACK_OVERFLOW.test(error.message)) return [tooDeep];
     throw error;
@@ -305,7 +328,8 @@ function readYaml(text: string, base: number): readonly (Parsed | ReadError)[] {
 const MAX_ALIASED_NODES = 10_000;
 
 /** Reads a document with aliases expanded and keys merged. A merged field is located where its anchor is. */
-function readContents(document: Document.Parsed, base: number): Parsed {
+function readContents(document: Document.Parsed, source: DocumentSource): Parsed {
+  const { start: base } = source;
   const [error] = document.errors;
   if (error) throw new ReadError(base + error.pos[0], error.message);
   const duplicateKeys: { path: Path; offset: number }[] = [];
@@ -335,6 +359,7 @@ function readContents(document: Document.Parsed, base: number): Parsed {
     const members: Members = new Map();
     const merged: Members = new Map();
     for (const { key, value } of items) {
+      if (isMap(key) || isSeq(key)) throw new ReadError(nodeOffset(key), 'a key must be a string');
       const name = isScalar(key) ? String(key.value) : '';
       const location = below(name, value);
       if (isScalar(key) && key.source === '<<' && key.type === 'PLAIN') {
@@ -350,7 +375,7 @@ function readContents(document: Document.Parsed, base: number): Parsed {
   };
   const nodeOffset = (node: Node | null): number => base + (node?.range?.[0] ?? 0);
   const location = locate(document.contents);
-  return { value: toValue(document, location.offset), location, duplicateKeys };
+  return { value: toValue(document, location.offset), source, location, duplicateKeys };
 }
 
 function toValue(document: Document.Parsed, offset: number): unknown {

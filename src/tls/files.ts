@@ -110,7 +110,7 @@ async function readIfExists(path: string): Promise<string | undefined> {
 }
 
 /** Replaces a file atomically: readers see the old content or the new one. */
-async function replaceFile(path: string, content: string, mode: number): Promise<void> {
+export async function replaceFile(path: string, content: string, mode: number): Promise<void> {
   const temporary = `${path}.${randomUUID()}`;
   try {
     await writeFile(temporary, content, { mode, flag: 'wx' });

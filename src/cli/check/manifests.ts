@@ -9,19 +9,26 @@ import {
   readPod,
   type ManifestObject,
 } from '../../config/objects.ts';
+import {
+  podSecurityViolations,
+  type FindViolations,
+  type LocatedPod,
+  type RepairableViolation,
+} from '../../config/fix.ts';
 import { parsePath, type ManifestError } from '../../config/yaml.ts';
 import { formatFieldError, invalidValue } from '../../kube/field-error.ts';
 import { quote } from '../../kube/text.ts';
+import type { PodLike } from '../../kube/types.ts';
 import { findPodTemplates, printFieldPath, type FieldPath } from '../../policy/pod/templates.ts';
 import { isKnownKind } from '../../policy/psa/decode.ts';
-import { printPolicy, resolvePolicies, type Labels, type NamespacePolicy } from '../../policy/psa/policy.ts';
-import { checkFix, evaluatePod, type Level, type Version } from '../../policy/pss/index.ts';
+import { printPolicy, resolvePolicies, type Labels, type Mode, type NamespacePolicy } from '../../policy/psa/policy.ts';
+import type { Level, Version } from '../../policy/pss/index.ts';
 import { SCC_MODE_LABEL, SCC_MODES, sccMode } from '../../policy/scc/mode.ts';
 import { MODES_BY_STRENGTH, type CheckedObject, type Finding, type Report } from '../output/findings.ts';
 import { createFinding, fieldPosition } from './fields.ts';
 import { isScc, sccFindings } from './scc.ts';
 
-interface CheckSettings {
+export interface CheckSettings {
   /** The enforced level of namespaces without the label. */
   readonly level: Level;
   /** The version of every mode without the label. */
@@ -34,19 +41,23 @@ interface CheckSettings {
   readonly failOn: Report['failOn'];
   /** Kinds of other API groups that are not checked, as `KIND.GROUP`. */
   readonly skippedKinds: readonly string[];
+  /** Absent: SCC admission is not evaluated. */
+  readonly reviewScc?: SccReviewer;
   /** Absent: unknown fields are not reported. */
   readonly findUnknownFields?: (object: ManifestObject) => readonly Finding[];
 }
 
+/** Decides on a pod of the manifests as SCC admission would, in a namespace of that name. */
+export type SccReviewer = (pod: PodLike, located: LocatedPod, namespace: string) => SccReview;
+
+/** The denial of a pod, or the pod as SCC admission completes it. */
+export type SccReview =
+  { readonly denial: RepairableViolation; readonly mode: Mode } | { readonly pod: PodLike; readonly denial?: never };
+
 /** Checks all manifests. Other kinds are counted; objects that no API server accepts are errors. */
 export function checkManifests(manifests: Manifests, settings: CheckSettings): Report {
-  // If several Namespace objects have the same name, the last one counts, as if all were applied in order.
-  const namespaces = new Map(manifests.objects.filter(isNamespace).map(({ value }) => [manifestName(value), value]));
-  const getNamespaceLabels = (name: string): Labels => {
-    const namespace = namespaces.get(name);
-    return namespace ? manifestLabels(namespace) : settings.namespaceLabels;
-  };
-  const results = manifests.objects.map((object) => checkObject(object, { ...settings, getNamespaceLabels }));
+  const context = createContext(manifests, settings);
+  const results = manifests.objects.map((object) => checkObject(object, context));
   return {
     objects: results.flat().filter((result) => 'findings' in result),
     otherKinds: results.filter((result) => result.length === 0).length,
@@ -60,6 +71,28 @@ export function checkManifests(manifests: Manifests, settings: CheckSettings): R
     errors: manifests.errors,
     failOn: settings.failOn,
   };
+}
+
+/** Returns the function that finds the violations that fail the check, for a fix of the same manifests. */
+export function createFailureFinder(manifests: Manifests, settings: CheckSettings): FindViolations {
+  const context = createContext(manifests, settings);
+  const failing = MODES_BY_STRENGTH.slice(0, MODES_BY_STRENGTH.indexOf(settings.failOn) + 1);
+  return (pod, located) => {
+    const { apiVersion, kind } = located.object;
+    if (settings.skippedKinds.includes(`${kind}.${apiGroup(apiVersion)}`)) return [];
+    const namespace = fieldNamespace(located.object.value, located.path) ?? settings.namespace;
+    return findViolations(pod, located, { namespace, context }).filter(({ mode }) => failing.includes(mode));
+  };
+}
+
+function createContext(manifests: Manifests, settings: CheckSettings): CheckContext {
+  // If several Namespace objects have the same name, the last one counts, as if all were applied in order.
+  const namespaces = new Map(manifests.objects.filter(isNamespace).map(({ value }) => [manifestName(value), value]));
+  const getNamespaceLabels = (name: string): Labels => {
+    const namespace = namespaces.get(name);
+    return namespace ? manifestLabels(namespace) : settings.namespaceLabels;
+  };
+  return { ...settings, getNamespaceLabels };
 }
 
 function isNamespace({ apiVersion, kind }: ManifestObject): boolean {
@@ -103,7 +136,13 @@ function checkTemplate(
 ): CheckedObject {
   const namespace = fieldNamespace(object.value, path) ?? context.namespace;
   const policies = resolvePolicyLabels(context.getNamespaceLabels(namespace), context);
-  const findings = podFindings(object, path, policies);
+  const template = readPod(object.value, path);
+  const findings = findViolations(template.pod, { object, path }, { namespace, context }).map((violation): Finding => {
+    const { mode, policy, check, reason, detail, fix, fields } = violation;
+    const paths = fields.length === 0 ? [''] : fields.map((field) => field.path);
+    const positions = paths.map((field) => fieldPosition(object, [...template.path, ...parsePath(field)]));
+    return { mode, ...(policy === undefined ? {} : { policy }), check, reason, detail, fix, fields: positions };
+  });
   if (!isBuiltIn) return checkedObject(object, findings, { namespace, policies, path });
   return checkedObject(object, [...findings, ...(context.findUnknownFields?.(object) ?? [])], { namespace, policies });
 }
@@ -160,22 +199,30 @@ function unknownVersion({ apiVersion, kind, document, locate }: ManifestObject):
   return { file: document.file, ...locate([correctKind === kind ? 'apiVersion' : 'kind']), message };
 }
 
-/** Returns each violation of the pod or pod template once, in the strongest mode in which it counts. */
-function podFindings(object: ManifestObject, path: FieldPath, policies: NamespacePolicy): Finding[] {
-  const template = readPod(object.value, path);
-  const findings = new Map<string, Finding>();
+/** A violation in the strongest mode in which it counts. A denial of SCC admission has no policy. */
+interface CountedViolation extends RepairableViolation {
+  readonly mode: Mode;
+  readonly policy?: string;
+}
+
+/** Returns each violation of a pod once. A pod that SCC admission admits is evaluated as it completes the pod. */
+function findViolations(
+  pod: PodLike,
+  located: LocatedPod,
+  { namespace, context }: { readonly namespace: string; readonly context: CheckContext },
+): readonly CountedViolation[] {
+  const review = context.reviewScc?.(pod, located, namespace) ?? { pod };
+  if (review.denial) return [{ ...review.denial, mode: review.mode }];
+  const policies = resolvePolicyLabels(context.getNamespaceLabels(namespace), context);
+  const found = new Map<string, CountedViolation>();
   for (const mode of MODES_BY_STRENGTH) {
     const policy = printPolicy(policies[mode]);
-    const { violations } = evaluatePod(template.pod, { ...policies[mode], fields: true });
-    for (const { check, reason, detail, fields = [] } of violations) {
-      const key = JSON.stringify([check, detail]);
-      if (findings.has(key)) continue;
-      const paths = fields.length === 0 ? [''] : fields.map((field) => field.path);
-      const positions = paths.map((field) => fieldPosition(object, [...template.path, ...parsePath(field)]));
-      findings.set(key, { mode, policy, check, reason, detail, fix: checkFix(check), fields: positions });
+    for (const violation of podSecurityViolations(review.pod, policies[mode])) {
+      const key = JSON.stringify([violation.check, violation.detail]);
+      if (!found.has(key)) found.set(key, { ...violation, mode, policy });
     }
   }
-  return [...findings.values()];
+  return [...found.values()];
 }
 
 /** Returns the invalid Pod Security labels of a Namespace, which the API server rejects. */

@@ -1,15 +1,50 @@
+import { execFile } from 'node:child_process';
+import { Readable } from 'node:stream';
+import { promisify } from 'node:util';
 import { UserError } from '../../config/files.ts';
+import { STDIN, URL_PATTERN, type Manifests } from '../../config/manifests.ts';
+import { fieldNamespace } from '../../config/objects.ts';
+import { findPodTemplates } from '../../policy/pod/templates.ts';
 import { formatFieldErrors } from '../../kube/field-error.ts';
 import { podTemplatePath } from '../../kube/pod.ts';
 import { POD_SECURITY_LABELS } from '../../kube/well-known.ts';
 import { LEVEL_RULE, MODES, resolvePolicies, type Labels } from '../../policy/psa/policy.ts';
 import { isLevel, type Level } from '../../policy/pss/index.ts';
 import { createUnknownFieldFinder } from '../check/fields.ts';
-import { checkManifests } from '../check/manifests.ts';
-import { defineCommand } from '../command.ts';
-import { filenameOption, readAllManifests } from '../inventory/manifests.ts';
-import { flag, keyValue, list, mapped, nonEmpty, oneOf, option, policyVersion } from '../options.ts';
-import { exitCode, FINDING_FORMATS, printFindingTable, printPosition, problems } from '../output/findings.ts';
+import {
+  FIX_MODES,
+  fixedManifests,
+  fixTexts,
+  printChanges,
+  printDiff,
+  printPatches,
+  writeFixes,
+} from '../check/fix.ts';
+import { checkManifests, createFailureFinder, type CheckSettings } from '../check/manifests.ts';
+import { createSccReviewer } from '../check/scc-admission.ts';
+import { defineCommand, type Io } from '../command.ts';
+import { filenameOption, readAllManifests, readObjects } from '../inventory/manifests.ts';
+import {
+  flag,
+  keyValue,
+  list,
+  mapped,
+  nonEmpty,
+  oneOf,
+  option,
+  policyVersion,
+  text,
+  UsageError,
+  type Values,
+} from '../options.ts';
+import {
+  exitCode,
+  FINDING_FORMATS,
+  printFindingTable,
+  printPosition,
+  problems,
+  type Report,
+} from '../output/findings.ts';
 import { outputOption, printable, outputStyle } from '../output/print.ts';
 
 function level(value: string): Level {
@@ -49,6 +84,14 @@ In kinds of other API groups, such as Rollout and CloneSet, pod templates are fo
 shape, and are checked like Deployments. Containers outside of a template are an error, unless --skip-kind
 names the kind.
 
+--fix changes the files so that they pass, and reports what it cannot fix with the choices. Comments, order
+and style remain. It prints the fixed stream for the standard input and for -k, --fix=diff a unified diff,
+and --fix=patch the patches of a kustomization. The exit code is that of the fixed manifests.
+
+--platform=openshift, --sccs and --config evaluate SCC admission, too: a pod that no SCC admits for its
+service account is a violation, and the others are evaluated as an SCC completes them. Grants in the
+manifests count.
+
 Exit codes:
   0  no violation in the mode of --fail-on or in a stronger mode (enforce, warn, audit)
   1  violations, or an invalid SCC
@@ -58,47 +101,173 @@ Examples:
   portcullis check -f deploy/
   helm template shop ./chart | portcullis check --level baseline -f -
   portcullis check -f deploy/ --kubernetes-version v1.30 -o sarif > portcullis.sarif
+  portcullis check -f deploy/ --fix
+  helm template shop ./chart | portcullis check -f - --platform=openshift
   portcullis check -f pod.yaml --namespace-labels pod-security.kubernetes.io/enforce=baseline
 `;
+
+const options = {
+  filename: filenameOption('Manifests'),
+  level: option('LEVEL', level, undefined, {
+    help: 'Enforced level: privileged, baseline, restricted. With --platform=openshift, privileged',
+    shown: 'restricted',
+  }),
+  'kubernetes-version': option('VERSION', policyVersion, 'latest', {
+    help: 'Kubernetes version of the policies: latest, v1.N',
+  }),
+  'namespace-labels': mapped(
+    list('KEY=VALUE', keyValue, { help: 'Labels of namespaces that are not among the manifests' }),
+    podSecurityLabels,
+  ),
+  namespace: option('NAME', nonEmpty, 'default', { short: 'n', help: 'Namespace of objects without one' }),
+  'fail-on': option('MODE', oneOf(MODES), 'enforce', { help: 'Weakest mode in which a violation fails the check' }),
+  'skip-kind': list('KIND.GROUP', customKind, { help: 'Kinds of other API groups that are not checked' }),
+  fix: option('MODE', oneOf(FIX_MODES), undefined, {
+    bare: 'write',
+    help: 'Fix violations that fail the check: --fix changes the files, --fix=diff and --fix=patch print the changes',
+  }),
+  kustomize: option('DIR', nonEmpty, undefined, { short: 'k', help: 'Folder with a kustomization to check' }),
+  platform: option('PLATFORM', oneOf(['openshift']), undefined, {
+    help: 'Evaluate SCC admission with the standard SCCs of this platform',
+  }),
+  sccs: list('PATH', text, {
+    help: 'Manifests with SCCs and their grants for SCC admission, such as those of a cluster',
+  }),
+  config: option('FILE', text, undefined, {
+    help: 'PortcullisConfiguration whose settings of SCC admission (spec.scc) apply',
+  }),
+  strict: flag({ help: 'Report unknown fields of pods, workloads and namespaces' }),
+  output: outputOption(['table', ...(Object.keys(FINDING_FORMATS) as (keyof typeof FINDING_FORMATS)[])]),
+};
 
 /** Checks manifests against the Pod Security Standards, and SCCs against their validation, without a cluster. */
 export const command = defineCommand({
   details: DETAILS,
-  options: {
-    filename: filenameOption('Manifests'),
-    level: option('LEVEL', level, 'restricted', { help: 'Enforced level: privileged, baseline, restricted' }),
-    'kubernetes-version': option('VERSION', policyVersion, 'latest', {
-      help: 'Kubernetes version of the policies: latest, v1.N',
-    }),
-    'namespace-labels': mapped(
-      list('KEY=VALUE', keyValue, { help: 'Labels of namespaces that are not among the manifests' }),
-      podSecurityLabels,
-    ),
-    namespace: option('NAME', nonEmpty, 'default', { short: 'n', help: 'Namespace of objects without one' }),
-    'fail-on': option('MODE', oneOf(MODES), 'enforce', { help: 'Weakest mode in which a violation fails the check' }),
-    'skip-kind': list('KIND.GROUP', customKind, { help: 'Kinds of other API groups that are not checked' }),
-    strict: flag({ help: 'Report unknown fields of pods, workloads and namespaces' }),
-    output: outputOption(['table', ...(Object.keys(FINDING_FORMATS) as (keyof typeof FINDING_FORMATS)[])]),
-  },
-  async run(options, _operands, io) {
-    const report = checkManifests(await readAllManifests(options.filename, io), {
-      level: options.level,
-      version: options['kubernetes-version'],
-      namespaceLabels: options['namespace-labels'],
-      namespace: options.namespace,
-      failOn: options['fail-on'],
-      skippedKinds: options['skip-kind'],
-      ...(options.strict ? { findUnknownFields: await createUnknownFieldFinder() } : {}),
-    });
-    if (options.output === 'table') {
-      const messages = [
-        ...problems(report).map((error) => ['error', error] as const),
-        ...report.warnings.map((warning) => ['warning', warning] as const),
-      ];
-      for (const [severity, one] of messages)
-        io.stderr.write(`${severity}: ${printable(`${printPosition(one)}: ${one.message}`)}\n`);
-      io.stdout.write(printFindingTable(report, outputStyle(io)));
-    } else io.stdout.write(FINDING_FORMATS[options.output](report));
+  options,
+  async run(values, _operands, io) {
+    const { filename, fix, kustomize, output } = values;
+    checkFixOptions(values);
+    const texts = new Map<string, string>();
+    const onText = (file: string, content: string): void => {
+      if (fix !== undefined) texts.set(file, content);
+    };
+    const manifests =
+      kustomize === undefined
+        ? await readAllManifests(filename, io, onText)
+        : await readAllManifests([STDIN.path], { ...io, stdin: await buildKustomization(kustomize, io) }, onText);
+    const settings: CheckSettings = {
+      level: values.level ?? (values.platform === undefined ? 'restricted' : 'privileged'),
+      version: values['kubernetes-version'],
+      namespaceLabels: values['namespace-labels'],
+      namespace: values.namespace,
+      failOn: values['fail-on'],
+      skippedKinds: values['skip-kind'],
+      ...(values.strict ? { findUnknownFields: await createUnknownFieldFinder() } : {}),
+      ...(await sccReview(values, manifests, io)),
+    };
+    if (fix === undefined) {
+      const report = checkManifests(manifests, settings);
+      printReport(report, output, io);
+      return exitCode(report);
+    }
+    const fixes = fixTexts(texts, createFailureFinder(manifests, settings));
+    const fixed = fixedManifests(fixes, manifests);
+    const report = checkManifests(fixed, settings);
+    printChanges(io.stderr, fixes);
+    const [stream] = isStream(values) ? fixes.values() : [];
+    if (fix === 'write' && stream === undefined) {
+      await writeFixes(fixes);
+      printReport(report, output, io);
+      return exitCode(report);
+    }
+    const printed = {
+      diff: () => printDiff(fixes),
+      patch: () => printPatches(fixes, manifests, fixed),
+      write: () => stream?.text ?? '',
+    };
+    io.stdout.write(printed[fix]());
+    printReport(report, 'table', { ...io, stdout: io.stderr });
     return exitCode(report);
   },
 });
+
+type CheckValues = Pick<
+  Values<typeof options>,
+  'filename' | 'fix' | 'kustomize' | 'output' | 'platform' | 'sccs' | 'config' | 'namespace'
+>;
+
+/** True if the manifests are one stream and no files. */
+function isStream({ filename, kustomize }: Pick<CheckValues, 'filename' | 'kustomize'>): boolean {
+  return kustomize !== undefined || (filename.length === 1 && filename[0] === STDIN.path);
+}
+
+/** @throws {UsageError} for options that cannot be combined */
+function checkFixOptions(values: CheckValues): void {
+  const { filename, fix, kustomize, output } = values;
+  if (kustomize !== undefined && filename.length > 0) throw new UsageError('-f and -k cannot be combined');
+  if (fix === undefined) return;
+  if (output !== 'table' && (fix !== 'write' || isStream(values))) {
+    throw new UsageError(
+      `-o ${output} cannot be combined with --fix if the changes are printed to the standard output`,
+    );
+  }
+  const stream = filename.find((path) => path === STDIN.path || URL_PATTERN.test(path));
+  if (fix === 'write' && stream !== undefined && !isStream(values)) {
+    throw new UsageError(`--fix cannot write ${stream === STDIN.path ? 'the standard input' : stream}: use --fix=diff`);
+  }
+}
+
+const runFile = promisify(execFile);
+const MAX_KUSTOMIZATION_BYTES = 256 * 1024 * 1024;
+
+/** @throws {UserError} if there is no kubectl, or it rejects the kustomization */
+async function buildKustomization(folder: string, { env, signal }: Io): Promise<AsyncIterable<string>> {
+  const options = { env: { ...env }, signal, maxBuffer: MAX_KUSTOMIZATION_BYTES };
+  try {
+    return Readable.from([(await runFile('kubectl', ['kustomize', folder], options)).stdout]);
+  } catch (error) {
+    if (signal.aborted || !(error instanceof Error)) throw error;
+    const isMissing = 'code' in error && error.code === 'ENOENT';
+    const reason = isMissing
+      ? 'kubectl, which builds it, is not in the PATH'
+      : 'stderr' in error
+        ? String(error.stderr).trim()
+        : error.message;
+    throw new UserError(`cannot build the kustomization in ${folder}: ${reason}`, { cause: error });
+  }
+}
+
+/** Returns the review of SCC admission if an option requests it. */
+async function sccReview(
+  { platform, sccs, config, namespace }: CheckValues,
+  { objects }: Manifests,
+  io: Io,
+): Promise<Pick<CheckSettings, 'reviewScc'>> {
+  if (platform === undefined && sccs.length === 0 && config === undefined) return {};
+  const others = sccs.length === 0 ? [] : await readObjects(sccs, io);
+  const pods = objects.flatMap((object) =>
+    findPodTemplates(object.value).templates.map((path) => fieldNamespace(object.value, path) ?? namespace),
+  );
+  const reviewScc = await createSccReviewer({
+    objects: [...objects, ...others],
+    namespace,
+    namespaces: [...new Set(pods)],
+    config,
+    isOpenShift: platform === 'openshift',
+  });
+  return { reviewScc };
+}
+
+function printReport(report: Report, output: CheckValues['output'], io: Io): void {
+  if (output !== 'table') {
+    io.stdout.write(FINDING_FORMATS[output](report));
+    return;
+  }
+  const messages = [
+    ...problems(report).map((error) => ['error', error] as const),
+    ...report.warnings.map((warning) => ['warning', warning] as const),
+  ];
+  for (const [severity, one] of messages)
+    io.stderr.write(`${severity}: ${printable(`${printPosition(one)}: ${one.message}`)}\n`);
+  io.stdout.write(printFindingTable(report, outputStyle(io)));
+}

@@ -263,7 +263,7 @@ function describeUnread({ kind, namespace, name }: Scope): string {
  * Returns an inventory of the objects alone, completed by assumptions.
  * @throws {UserError} for objects that no API server accepts
  */
-function createInventory(
+export function createInventory(
   objects: readonly ManifestObject[],
   namespace = 'default',
   { kinds, namespaces, optional = [] }: InventoryNeeds,

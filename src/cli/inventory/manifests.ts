@@ -19,12 +19,17 @@ export function filenameOption(help: string): Option<readonly string[]> {
  * Reads all objects of the manifests of `--filename`. Shows the progress on a terminal.
  * @throws {UserError} without manifests, for a path that does not exist, and if there are no objects
  */
-export async function readAllManifests(paths: readonly string[], { stdin, stderr, signal }: Io): Promise<Manifests> {
+export async function readAllManifests(
+  paths: readonly string[],
+  { stdin, stderr, signal }: Io,
+  onText: (file: string, text: string) => void = () => undefined,
+): Promise<Manifests> {
   if (paths.length === 0) throw new UsageError(`-f is required: ${MANIFESTS}`);
   const manifests = await withProgress(stderr, (show) =>
     readManifests(paths, {
       stdin,
       signal,
+      onText,
       onProgress: ({ file, number, files, percent }) =>
         show(`Reading ${printable(file)} (${number} of ${files}): ${percent} %`),
     }),

@@ -126,6 +126,7 @@ function printReason({ reason, detail }: Finding): string {
 const RESULTS: ReadonlyMap<string, string> = new Map([
   ['labels', 'has invalid labels'],
   ['scc-label', 'has an invalid SCC mode'],
+  ['scc-admission', 'is denied by SCC admission'],
   [UNKNOWN_FIELD, 'has unknown fields'],
   ['unusable', 'cannot admit any pod (warn)'],
   ['mistyped', 'has values that match nothing (warn)'],

@@ -3,6 +3,7 @@ import { forbiddenField, requiredField, type FieldError } from '../../kube/field
 import { sortedSet } from '../../kube/text.ts';
 import { fieldPath, type ContainerFields, type PodFields, type SecurityContextFields } from '../pod/pod.ts';
 import type { CelRule } from './cel.ts';
+import type { Repair } from '../pod/repair.ts';
 import type { Level, Version } from './policy.ts';
 
 /** A named rule of the Pod Security Standards. */
@@ -11,6 +12,8 @@ export interface Check {
   readonly level: Exclude<Level, 'privileged'>;
   /** How to fix a violation, in one sentence. */
   readonly fix?: string;
+  /** How `check --fix` changes the offending fields. */
+  readonly repairs?: readonly Repair[];
   /** In ascending order. */
   readonly versions: readonly Revision[];
 }
@@ -47,6 +50,10 @@ export function unlessWindows(rule: Rule): Rule {
 export function unlessUserNamespace(rule: Rule): Rule {
   return (pod) => (pod.hostUsers === false ? undefined : rule(pod));
 }
+
+/** The note of repairs that make the kubelet reject images that run as root. */
+export const IMAGE_USER =
+  'the kubelet rejects an image whose USER is missing, root or a name: use an image with a numeric USER other than 0, or set runAsUser to the UID of a user of the image';
 
 const NONE: readonly never[] = [];
 

@@ -7,6 +7,7 @@ import type { FieldError } from '../../kube/field-error.ts';
 import { compareBytes } from '../../kube/text.ts';
 import { decodePod, type DecodedPod, type PodFields } from '../pod/pod.ts';
 import type { DecodeError } from '../pod/reader.ts';
+import type { Repair } from '../pod/repair.ts';
 import { joinTexts, type Check, type Revision } from './check.ts';
 import { checks } from './checks/index.ts';
 import { compareVersions, parseVersion, type Level, type Policy, type Version } from './policy.ts';
@@ -97,6 +98,13 @@ export function latestVersion(emulationVersion: Version = 'latest'): Version {
 /** The error of decoding a pod or pod template, in the words of the API server. */
 export function decodeError(podLike: unknown): string | undefined {
   return decodePod(podLike).error?.message;
+}
+
+const REPAIRS: ReadonlyMap<string, readonly Repair[]> = new Map(checks.map(({ id, repairs = [] }) => [id, repairs]));
+
+/** The repairs of a check; empty for unknown checks, and for pods that cannot be decoded. */
+export function checkRepairs(id: string): readonly Repair[] {
+  return REPAIRS.get(id) ?? [];
 }
 
 const FIXES: ReadonlyMap<string, string> = new Map([...checks, DECODE].map(({ id, fix = '' }) => [id, fix]));

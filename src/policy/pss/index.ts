@@ -1,5 +1,6 @@
 /** The public surface of the package export `./pss`. */
 export type { CelRule } from './cel.ts';
+export type { Repair } from '../pod/repair.ts';
 export type { Check, Finding, Revision, Rule } from './check.ts';
 export { checks } from './checks/index.ts';
 export {

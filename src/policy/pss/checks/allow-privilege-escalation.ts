@@ -22,6 +22,7 @@ export const allowPrivilegeEscalation: Check = {
   id: 'allowPrivilegeEscalation',
   level: 'restricted',
   fix: 'Set securityContext.allowPrivilegeEscalation to false in each container.',
+  repairs: [{ set: false }],
   versions: [
     { since: 'v1.8', check: mustBeFalse, cel: CEL },
     { since: 'v1.25', check: unlessWindows(mustBeFalse), cel: { ...CEL, unless: WINDOWS } },

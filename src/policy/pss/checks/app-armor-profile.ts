@@ -51,6 +51,7 @@ export const appArmorProfile: Check = {
   id: 'appArmorProfile',
   level: 'baseline',
   fix: 'Set securityContext.appArmorProfile.type to RuntimeDefault or Localhost, or remove it and the AppArmor annotations.',
+  repairs: [{ field: /^(spec\..*appArmorProfile)\.type$/, remove: 'field' }, { remove: 'field' }],
   versions: [{ since: 'v1.0', check: onlySafeProfiles, cel: CEL }],
 };
 

@@ -55,6 +55,7 @@ export const capabilitiesBaseline: Check = {
   id: 'capabilities_baseline',
   level: 'baseline',
   fix: 'Remove capabilities from securityContext.capabilities.add that container runtimes do not grant by default.',
+  repairs: [{ remove: 'values' }],
   versions: [{ since: 'v1.0', check: onlyDefaultCapabilities, cel: CEL }],
 };
 

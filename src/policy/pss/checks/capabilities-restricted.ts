@@ -42,6 +42,7 @@ export const capabilitiesRestricted: Check = {
   id: 'capabilities_restricted',
   level: 'restricted',
   fix: 'Set securityContext.capabilities.drop to ["ALL"] in each container, and add nothing but NET_BIND_SERVICE.',
+  repairs: [{ field: /\.drop$/, append: 'ALL' }, { remove: 'values' }],
   versions: [
     { since: 'v1.22', check: mustDropAll, cel: CEL, overrides },
     { since: 'v1.25', check: unlessWindows(mustDropAll), cel: { ...CEL, unless: WINDOWS }, overrides },

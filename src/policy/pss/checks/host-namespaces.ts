@@ -20,6 +20,7 @@ export const hostNamespaces: Check = {
   id: 'hostNamespaces',
   level: 'baseline',
   fix: 'Remove hostNetwork, hostPID and hostIPC from the pod spec, or set them to false.',
+  repairs: [{ set: false }],
   versions: [{ since: 'v1.0', check: noHostNamespaces, cel: CEL }],
 };
 

@@ -1,3 +1,4 @@
+import { VOLUME_CHOICES } from '../../pod/repair.ts';
 import type { PodFields } from '../../pod/pod.ts';
 import { celNames, type CelRule } from '../cel.ts';
 import { forbidden, formatNames, type Check, type Finding } from '../check.ts';
@@ -19,6 +20,7 @@ export const hostPathVolumes: Check = {
   id: 'hostPathVolumes',
   level: 'baseline',
   fix: 'Replace hostPath in spec.volumes with a persistentVolumeClaim, an emptyDir or another source.',
+  repairs: [{ choices: VOLUME_CHOICES }],
   versions: [{ since: 'v1.0', check: noHostPaths, cel: CEL }],
 };
 

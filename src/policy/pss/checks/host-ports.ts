@@ -25,6 +25,7 @@ export const hostPorts: Check = {
   id: 'hostPorts',
   level: 'baseline',
   fix: 'Remove hostPort from the ports of the containers, and reach them through a Service.',
+  repairs: [{ remove: 'field' }],
   versions: [{ since: 'v1.0', check: noHostPorts, cel: CEL }],
 };
 

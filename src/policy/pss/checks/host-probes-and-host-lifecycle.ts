@@ -30,6 +30,7 @@ export const hostProbesAndHostLifecycle: Check = {
   id: 'hostProbesAndHostLifecycle',
   level: 'baseline',
   fix: 'Remove host from httpGet and tcpSocket in probes and lifecycle hooks: without it, they are sent to the pod.',
+  repairs: [{ remove: 'field' }],
   versions: [{ since: 'v1.34', check: noHosts, cel: CEL }],
 };
 

@@ -22,6 +22,7 @@ export const privileged: Check = {
   id: 'privileged',
   level: 'baseline',
   fix: 'Remove securityContext.privileged from the containers, or set it to false.',
+  repairs: [{ set: false }],
   versions: [{ since: 'v1.0', check: notPrivileged, cel: CEL }],
 };
 

@@ -12,6 +12,7 @@ export const procMountRestricted: Check = {
   id: 'procMount_restricted',
   level: 'restricted',
   fix: 'Remove securityContext.procMount from the containers, or set it to Default.',
+  repairs: [{ remove: 'field' }],
   versions: [
     {
       since: 'v1.35',

@@ -36,6 +36,7 @@ export const procMount: Check = {
   id: 'procMount',
   level: 'baseline',
   fix: 'Remove securityContext.procMount from the containers, or set it to Default.',
+  repairs: [{ remove: 'field' }],
   versions: [
     { since: 'v1.0', check: onlyDefaultProcMount, cel: PROC_MOUNT_CEL },
     {

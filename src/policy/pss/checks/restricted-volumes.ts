@@ -1,3 +1,4 @@
+import { VOLUME_CHOICES } from '../../pod/repair.ts';
 import { VOLUME_SOURCES, type PodFields, type VolumeFields } from '../../pod/pod.ts';
 import { celList, celNames, celPlural, celQuotedList, sortedSet, type CelRule } from '../cel.ts';
 import { distinct, forbidden, formatNames, plural, quotedList, type Check, type Finding } from '../check.ts';
@@ -38,6 +39,7 @@ export const restrictedVolumes: Check = {
   id: 'restrictedVolumes',
   level: 'restricted',
   fix: 'Use configMap, csi, downwardAPI, emptyDir, ephemeral, image, persistentVolumeClaim, projected or secret in spec.volumes.',
+  repairs: [{ choices: VOLUME_CHOICES }],
   versions: [{ since: 'v1.0', check: onlyAllowedSources, cel: CEL, overrides: ['hostPathVolumes'] }],
 };
 

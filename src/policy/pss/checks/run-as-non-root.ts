@@ -8,6 +8,7 @@ import {
   formatSetters,
   missing,
   unlessUserNamespace,
+  IMAGE_USER,
   type Check,
   type Finding,
 } from '../check.ts';
@@ -39,6 +40,10 @@ export const runAsNonRoot: Check = {
   id: 'runAsNonRoot',
   level: 'restricted',
   fix: 'Set runAsNonRoot: true, and do not set it to false in any container.',
+  repairs: [
+    { missing: true, path: 'spec.securityContext.runAsNonRoot', set: true, note: IMAGE_USER },
+    { set: true, note: IMAGE_USER },
+  ],
   versions: [
     { since: 'v1.0', check: mustRunAsNonRoot, cel: CEL },
     { since: 'v1.35', check: unlessUserNamespace(mustRunAsNonRoot), cel: { ...CEL, unless: USER_NAMESPACE } },

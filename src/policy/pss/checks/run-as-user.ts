@@ -1,6 +1,14 @@
 import type { PodFields } from '../../pod/pod.ts';
 import { setterRule, USER_NAMESPACE, type CelRule } from '../cel.ts';
-import { findSetters, forbidden, formatSetters, unlessUserNamespace, type Check, type Finding } from '../check.ts';
+import {
+  findSetters,
+  forbidden,
+  formatSetters,
+  unlessUserNamespace,
+  IMAGE_USER,
+  type Check,
+  type Finding,
+} from '../check.ts';
 
 const SETTERS = setterRule({
   name: 'runAsUser',
@@ -24,6 +32,7 @@ export const runAsUser: Check = {
   id: 'runAsUser',
   level: 'restricted',
   fix: 'Set securityContext.runAsUser to a number other than 0, or remove it.',
+  repairs: [{ remove: 'field', note: IMAGE_USER }],
   versions: [
     { since: 'v1.23', check: notUserZero, cel: CEL },
     { since: 'v1.35', check: unlessUserNamespace(notUserZero), cel: { ...CEL, unless: USER_NAMESPACE } },

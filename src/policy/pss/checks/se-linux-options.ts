@@ -31,6 +31,7 @@ export const seLinuxOptions: Check = {
   id: 'seLinuxOptions',
   level: 'baseline',
   fix: 'Remove user and role from securityContext.seLinuxOptions, and use the type container_t or none.',
+  repairs: [{ remove: 'field' }],
   versions: [
     { since: 'v1.0', check: onlyTypes(TYPES_V1_0), cel: typesCel(TYPES_V1_0) },
     { since: 'v1.31', check: onlyTypes(TYPES_V1_31), cel: typesCel(TYPES_V1_31) },

@@ -59,6 +59,7 @@ export const seccompProfileBaseline: Check = {
   id: 'seccompProfile_baseline',
   level: 'baseline',
   fix: 'Set securityContext.seccompProfile.type to RuntimeDefault or Localhost, or remove it and the seccomp annotations.',
+  repairs: [{ field: /^metadata\./, set: 'runtime/default' }, { set: 'RuntimeDefault' }],
   versions: [
     { since: 'v1.0', check: onlySafeAnnotations, cel: ANNOTATIONS_CEL },
     { since: 'v1.19', check: onlySafeSeccompProfiles, cel: SECCOMP_PROFILES_CEL },

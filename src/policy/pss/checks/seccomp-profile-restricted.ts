@@ -25,6 +25,10 @@ export const seccompProfileRestricted: Check = {
   id: 'seccompProfile_restricted',
   level: 'restricted',
   fix: 'Set spec.securityContext.seccompProfile.type to RuntimeDefault, and no other type in containers but Localhost.',
+  repairs: [
+    { missing: true, path: 'spec.securityContext.seccompProfile.type', set: 'RuntimeDefault' },
+    { set: 'RuntimeDefault' },
+  ],
   versions: [
     { since: 'v1.19', check: mustHaveProfile, cel: CEL, overrides },
     { since: 'v1.25', check: unlessWindows(mustHaveProfile), cel: { ...CEL, unless: WINDOWS }, overrides },

@@ -17,6 +17,7 @@ export const sysctls: Check = {
   id: 'sysctls',
   level: 'baseline',
   fix: 'Remove unsafe sysctls from spec.securityContext.sysctls.',
+  repairs: [{ field: /^(spec\.securityContext\.sysctls\[\d+\])\.name$/, remove: 'field' }],
   versions: VERSIONS.map(revision),
 };
 

@@ -26,6 +26,7 @@ export const windowsHostProcess: Check = {
   id: 'windowsHostProcess',
   level: 'baseline',
   fix: 'Remove securityContext.windowsOptions.hostProcess, or set it to false.',
+  repairs: [{ set: false }],
   versions: [{ since: 'v1.0', check: noHostProcess, cel: CEL }],
 };
 

@@ -38,6 +38,7 @@ export const GROUPS: ReadonlyMap<string, GroupStrategy> = new Map<string, GroupS
 ]);
 
 export const fsGroup: PodStrategy = {
+  repairs: [{ field: /\.fsGroup$/, remove: 'field' }],
   generate({ scc, bound, podValues }) {
     podValues.fsGroup ??= GROUPS.get(scc.fsGroup.type)?.generate(bound.fsGroup);
   },
@@ -49,6 +50,7 @@ export const fsGroup: PodStrategy = {
 };
 
 export const supplementalGroups: PodStrategy = {
+  repairs: [{ field: /\.supplementalGroups$/, remove: 'field' }],
   generate({ scc, bound, podValues }) {
     if (podValues.supplementalGroups !== undefined) return;
     const group = GROUPS.get(scc.supplementalGroups.type)?.generate(bound.supplementalGroups);

@@ -25,6 +25,7 @@ function validateShared({ scc, pod }: PodContext, { field, path, errors }: Share
 
 /** A shared namespace is an error of the pod and of each container. */
 export const hostNamespacesOfPod: PodStrategy = {
+  repairs: [{ field: /\.host(?:Network|PID|IPC)$/, set: false }],
   validate(context, errors) {
     for (const field of ['hostNetwork', 'hostPID', 'hostIPC'] as const) {
       validateShared(context, { field, path: '.spec', errors });
@@ -34,6 +35,7 @@ export const hostNamespacesOfPod: PodStrategy = {
 
 /** OpenShift reports the ports of all containers for each container. */
 export const hostNamespacesAndPortsOfContainer: ContainerStrategy = {
+  repairs: [{ field: /\.hostPort$/, remove: 'field' }],
   validate(context, errors) {
     const { scc, pod, container, maxErrors } = context;
     const path = `.${container.location}`;
@@ -49,6 +51,7 @@ export const hostNamespacesAndPortsOfContainer: ContainerStrategy = {
 
 /** The SCC may require a user namespace, but it does not set `hostUsers`. */
 export const userNamespaceLevel: PodStrategy = {
+  repairs: [{ field: /\.hostUsers$/, choices: ['set hostUsers to false, if the nodes support user namespaces'] }],
   validate({ scc, pod: { hostUsers } }, errors) {
     if (scc.userNamespaceLevel !== 'RequirePodLevel' || hostUsers === false) return;
     errors.push(invalidValue('.spec.hostUsers', hostUsers, 'Host Users must be set to false'));
@@ -61,6 +64,7 @@ const SAFE: ReadonlySet<string> = new Set(
 
 /** @see https://github.com/openshift/apiserver-library-go/blob/master/pkg/securitycontextconstraints/sysctl/mustmatchpatterns.go */
 export const sysctls: PodStrategy = {
+  repairs: [{ field: /^(spec\.securityContext\.sysctls\[\d+\])/, remove: 'field' }],
   validate({ scc, pod, maxErrors }, errors) {
     for (const [index, name] of pod.sysctls.entries()) {
       if (errors.length >= maxErrors) return;

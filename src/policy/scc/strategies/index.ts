@@ -1,6 +1,7 @@
 /** The registry of strategies, which apply the fields of an SCC to pods. */
 import type { FieldError } from '../../../kube/field-error.ts';
 import type { ContainerFields, PodFields } from '../../pod/pod.ts';
+import type { Repair } from '../../pod/repair.ts';
 import type { SccFields } from '../scc.ts';
 import { fsGroup, supplementalGroups } from './groups.ts';
 import { hostNamespacesAndPortsOfContainer, hostNamespacesOfPod, sysctls, userNamespaceLevel } from './host.ts';
@@ -54,13 +55,18 @@ export interface ContainerContext extends PodContext {
   readonly values: ContainerValues;
 }
 
+interface Repairable {
+  /** How a fix changes the fields that the strategy does not allow. Each repair has the paths of its fields. */
+  readonly repairs?: readonly Repair[];
+}
+
 /** `generate` sets values that the pod does not set, `validate` reports the values that the SCC does not allow. */
-export interface PodStrategy {
+export interface PodStrategy extends Repairable {
   readonly generate?: (context: PodContext) => void;
   readonly validate?: (context: PodContext, errors: FieldError[]) => void;
 }
 
-export interface ContainerStrategy {
+export interface ContainerStrategy extends Repairable {
   readonly generate?: (context: ContainerContext) => void;
   readonly validate?: (context: ContainerContext, errors: FieldError[]) => void;
 }
@@ -89,3 +95,8 @@ export const CONTAINER_STRATEGIES: readonly ContainerStrategy[] = [
   readOnlyRootFilesystem,
   allowPrivilegeEscalation,
 ];
+
+/** The repairs of all strategies. */
+export const SCC_REPAIRS: readonly Repair[] = [...POD_STRATEGIES, ...CONTAINER_STRATEGIES].flatMap(
+  ({ repairs = [] }) => repairs,
+);

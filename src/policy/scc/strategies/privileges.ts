@@ -6,6 +6,7 @@ import type { SccFields } from '../scc.ts';
 import type { ContainerStrategy } from './index.ts';
 
 export const allowPrivilegedContainer: ContainerStrategy = {
+  repairs: [{ field: /\.privileged$/, set: false }],
   validate({ scc, container: { privileged, location } }, errors) {
     if (!privileged || scc.allowPrivilegedContainer) return;
     errors.push(invalidValue(`.${location}.privileged`, true, 'Privileged containers are not allowed'));
@@ -16,6 +17,7 @@ const NO_CAPABILITIES: Capabilities = { add: [], drop: [] };
 
 /** Names of capabilities are compared literally: letter case, the prefix `CAP_` and `ALL` have no meaning. */
 export const capabilities: ContainerStrategy = {
+  repairs: [{ field: /\.capabilities\.add$/, remove: 'values' }],
   generate({ scc, values }) {
     values.capabilities = completeCapabilities(scc, values.capabilities);
   },
@@ -72,6 +74,7 @@ function validateCapabilities(
 }
 
 export const readOnlyRootFilesystem: ContainerStrategy = {
+  repairs: [{ field: /\.readOnlyRootFilesystem$/, set: true }],
   generate({ scc, values }) {
     if (scc.readOnlyRootFilesystem) values.readOnlyRootFilesystem ??= true;
   },
@@ -84,6 +87,7 @@ export const readOnlyRootFilesystem: ContainerStrategy = {
 
 /** The default of the SCC does not apply to privileged containers and to those that add `CAP_SYS_ADMIN`. */
 export const allowPrivilegeEscalation: ContainerStrategy = {
+  repairs: [{ field: /\.allowPrivilegeEscalation$/, set: false }],
   generate({ scc, container, values }) {
     if (values.allowPrivilegeEscalation !== undefined) return;
     const isAdministrator = values.capabilities?.add.includes('CAP_SYS_ADMIN') ?? false;

@@ -61,6 +61,10 @@ export const RUN_AS_USER: ReadonlyMap<string, RunAsUserStrategy> = new Map<strin
 
 /** Under every strategy, a container with a user other than root gets `runAsNonRoot: true`. */
 export const runAsUser: ContainerStrategy = {
+  repairs: [
+    { field: /\.runAsUser$/, remove: 'field' },
+    { field: /\.runAsNonRoot$/, set: true },
+  ],
   generate({ scc, pod, bound, values }) {
     const { type } = scc.runAsUser;
     if (pod.runAsUser === undefined) values.runAsUser ??= RUN_AS_USER.get(type)?.generate(bound.runAsUser);

@@ -36,6 +36,7 @@ export const SE_LINUX_CONTEXT: ReadonlyMap<string, SeLinuxStrategy> = new Map<st
 ]);
 
 export const seLinuxContextOfPod: PodStrategy = {
+  repairs: [{ field: /^(.*\.seLinuxOptions)(?:\.|$)/, remove: 'field' }],
   generate({ scc, bound, podValues }) {
     podValues.seLinuxOptions ??= SE_LINUX_CONTEXT.get(scc.seLinuxContext.type)?.generate(bound.seLinuxContext);
   },

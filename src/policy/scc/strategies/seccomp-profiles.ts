@@ -11,6 +11,10 @@ const LOCALHOST_PREFIX = 'localhost/';
 
 /** The annotation of the pod overrides its field. Both are set to the same profile. */
 export const seccompProfilesOfPod: PodStrategy = {
+  repairs: [
+    { field: /^(spec\..*seccompProfile)\.type$/, remove: 'field' },
+    { field: /seccomp/, remove: 'field' },
+  ],
   generate({ scc, podValues }) {
     const { seccompAnnotation, seccompProfile } = podValues;
     const profile = seccompProfile ? toAnnotation(seccompProfile) : (scc.seccompProfiles[0] ?? '');

@@ -1,10 +1,12 @@
 import { invalidValue } from '../../../kube/field-error.ts';
 import { printJson, truncate } from '../../../kube/text.ts';
+import { VOLUME_CHOICES } from '../../pod/repair.ts';
 import { createLookup, isServiceAccountVolume, sccVolumeType } from '../pod.ts';
 import type { PodStrategy } from './index.ts';
 
 /** The volume that the API server injects for the service account is allowed with `secret`. */
 export const volumes: PodStrategy = {
+  repairs: [{ field: /^spec\.volumes\[/, choices: VOLUME_CHOICES }],
   validate({ scc: { volumes: types }, pod, maxErrors }, errors) {
     if (pod.volumes.length === 0 || types.includes('*')) return;
     const isAllowed = createLookup(types, pod.volumes.length);

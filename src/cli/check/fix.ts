@@ -1,0 +1,114 @@
+/** Fixes of manifests for `check --fix`: written to the files, or printed as a diff or as patches. */
+import { realpath, stat } from 'node:fs/promises';
+import { createTwoFilesPatch } from 'diff';
+import { failureReason, UserError } from '../../config/files.ts';
+import { fixText, type FieldChange, type FindViolations, type FixedText } from '../../config/fix.ts';
+import type { Manifests } from '../../config/manifests.ts';
+import { manifestName, manifestNamespace, manifestObjects, type ManifestObject } from '../../config/objects.ts';
+import { printYaml, readDocuments } from '../../config/yaml.ts';
+import { diff } from '../../kube/json-patch.ts';
+import { printFieldPath } from '../../policy/pod/templates.ts';
+import { replaceFile } from '../../tls/files.ts';
+import type { Output } from '../command.ts';
+import { printPosition } from '../output/findings.ts';
+import { printable } from '../output/print.ts';
+
+/** `write`: change the files. The others print the changes. */
+export const FIX_MODES = ['write', 'diff', 'patch'] as const;
+
+/** The texts of manifests by file, with their fixes. */
+export type Fixes = ReadonlyMap<string, FixedText & { readonly before: string }>;
+
+export function fixTexts(texts: ReadonlyMap<string, string>, findViolations: FindViolations): Fixes {
+  return new Map(Array.from(texts, ([file, before]) => [file, { before, ...fixText(before, file, findViolations) }]));
+}
+
+/** Returns the manifests of the fixed texts. Files that cannot be read keep their errors. */
+export function fixedManifests(fixes: Fixes, { errors }: Manifests): Manifests {
+  const read = Array.from(fixes, ([file, { text }]) => readDocuments(text, file));
+  const documents = read.flatMap((one) => one.documents);
+  const objects = documents.map(manifestObjects);
+  return {
+    documents,
+    objects: objects.flatMap((one) => one.objects),
+    errors: [
+      ...errors.filter(({ file }) => !fixes.has(file)),
+      ...read.flatMap((one) => one.errors),
+      ...objects.flatMap((one) => one.errors),
+    ],
+  };
+}
+
+/**
+ * Replaces the changed files atomically, one by one. A symbolic link remains, and its target is replaced.
+ * @throws {UserError} for a file that cannot be written
+ */
+export async function writeFixes(fixes: Fixes): Promise<void> {
+  for (const [file, { before, text }] of fixes) {
+    if (text === before) continue;
+    try {
+      const path = await realpath(file);
+      await replaceFile(path, text, (await stat(path)).mode);
+    } catch (error) {
+      throw new UserError(`cannot write ${file}: ${failureReason(error)}`, { cause: error });
+    }
+  }
+}
+
+/** Prints the changes as unified diffs, which `git apply` and `patch -p1` accept. */
+export function printDiff(fixes: Fixes): string {
+  return Array.from(fixes, ([file, { before, text }]) => {
+    if (text === before) return '';
+    const name = file.replace(/^\.?\/+/, '');
+    const patch = createTwoFilesPatch(`a/${name}`, `b/${name}`, before, text);
+    return patch.slice(patch.indexOf('--- '));
+  }).join('');
+}
+
+/** Prints the changes as `patches` of a kustomization: a JSON patch for each changed object. */
+export function printPatches(fixes: Fixes, manifests: Manifests, fixed: Manifests): string {
+  const after = new Map(fixed.objects.map((object) => [objectKey(object), object]));
+  const patches = manifests.objects.flatMap((object) => {
+    const operations = diff(object.value, after.get(objectKey(object))?.value ?? object.value);
+    if (operations.length === 0) return [];
+    const { apiVersion, kind, value } = object;
+    const [version = '', group] = apiVersion.split('/').reverse();
+    const namespace = manifestNamespace(value);
+    const target = {
+      ...(group === undefined ? {} : { group }),
+      version,
+      kind,
+      name: manifestName(value),
+      ...(namespace === undefined ? {} : { namespace }),
+    };
+    return [{ target, patch: printYaml([operations]) }];
+  });
+  const hasChanges = [...fixes.values()].some(({ before, text }) => text !== before);
+  return hasChanges ? printYaml([{ patches }]) : '';
+}
+
+function objectKey({ document: { file, index }, path }: ManifestObject): string {
+  return JSON.stringify([file, index, path]);
+}
+
+/** Prints a line for each change, for each condition to verify, and for what a person has to decide. */
+export function printChanges(stderr: Output, fixes: Fixes): void {
+  const line = (title: string, { object, field }: Pick<FieldChange, 'object' | 'field'>, text: string): void => {
+    const position = printPosition({ file: object.document.file, ...object.locate(field) });
+    stderr.write(printable(`${title}: ${position}: ${text}`) + '\n');
+  };
+  for (const { changes, unfixed } of fixes.values()) {
+    for (const change of changes)
+      line('fixed', change, `${change.check}: ${printFieldPath(change.field)} ${change.change}`);
+    const notes = new Map(
+      changes.flatMap((change) =>
+        change.note === undefined ? [] : [[`${change.note} ${printPosition({ file: '', ...change.object })}`, change]],
+      ),
+    );
+    for (const change of notes.values()) line('verify', change, change.note ?? '');
+    for (const one of unfixed) {
+      const choices = one.choices.length === 1 ? one.choices.join() : `choose: ${one.choices.join('; ')}`;
+      line('not fixed', one, `${one.check}: ${one.detail}: ${choices}`);
+    }
+  }
+}

@@ -1,0 +1,129 @@
+/** Decisions of SCC admission about the pods in manifests, with the SCCs and grants of a cluster or the standard ones. */
+import type { SccReview, SccReviewer } from './manifests.ts';
+import { POD_SOURCES } from '../../cluster/workloads.ts';
+import type { LocatedPod } from '../../config/fix.ts';
+import { manifestName, type ManifestObject } from '../../config/objects.ts';
+import { withField } from '../../config/rewrite.ts';
+import { createPod, type PodCreator } from '../../kube/controller-pod.ts';
+import { getApiVersion } from '../../kube/resources.ts';
+import type { JsonObject, Kind, PodLike, UserInfo } from '../../kube/types.ts';
+import { explainScc, type ExplainedScc } from '../../policy/scc/advice/explain.ts';
+import { formatDisallowedField, type DisallowedField } from '../../policy/scc/advice/suggestion.ts';
+import { sccMode } from '../../policy/scc/mode.ts';
+import { SCC_REPAIRS } from '../../policy/scc/strategies/index.ts';
+import { createInventory, findNamespace } from '../inventory/inventory.ts';
+import { SCC_INPUT_KINDS, sccInput } from '../scc-input.ts';
+import { sccSettings } from '../scc-options.ts';
+
+/** The check of denials by SCC admission. */
+export const SCC_ADMISSION = 'scc-admission';
+
+interface SccReviewOptions {
+  /** The manifests, and those of `--sccs`. */
+  readonly objects: readonly ManifestObject[];
+  /** The namespace of objects without one. */
+  readonly namespace: string;
+  /** The namespaces of the pods. */
+  readonly namespaces: readonly string[];
+  /** The file of `--config`. */
+  readonly config: string | undefined;
+  /** True for OpenShift: all denials are enforced, with the groups that OpenShift gives to service accounts. */
+  readonly isOpenShift: boolean;
+}
+
+/** The creator of pods without a controller is unknown. */
+const ANY_USER: UserInfo = { groups: ['system:authenticated'] };
+
+/**
+ * Creates the review of pods. Without SCCs among the objects, the standard SCCs apply with their grants. Service accounts may
+ * be missing: a chart may use those of its namespace.
+ * @throws {UserError} for invalid settings, and for SCCs, grants and namespaces that no API server accepts
+ */
+export async function createSccReviewer(options: SccReviewOptions): Promise<SccReviewer> {
+  const { config, isOpenShift, namespaces } = options;
+  const objects = options.objects.filter(({ kind }) => SCC_INPUT_KINDS.some((one) => one === kind));
+  const { store } = createInventory(objects, options.namespace, { kinds: SCC_INPUT_KINDS, namespaces });
+  const settings = await sccSettings({ config, 'scc-mode': config === undefined ? 'enforce' : undefined }, store);
+  const effective =
+    isOpenShift && config === undefined ? { ...settings, compatibility: 'openshift' as const } : settings;
+  return (pod, located, name) => {
+    const namespace = findNamespace(store, name);
+    const { mode } = sccMode(namespace, settings);
+    if (mode === 'off') return { pod };
+    const findAccount = (account: string) =>
+      store.get('ServiceAccount', account, name) ?? { metadata: { name: account, namespace: name } };
+    const created = createPod(podCreator(pod, located, name), { namespace: name, creator: ANY_USER, findAccount });
+    if (created === undefined) return { pod };
+    const { decision, closest, sccs, grantable } = explainScc({
+      ...sccInput(store, effective),
+      operation: 'CREATE',
+      object: created.pod,
+      namespace,
+      userInfo: created.requester,
+    });
+    if (decision.allowed) return { pod: decision.object as PodLike };
+    const target = findTarget(sccs) ?? sccs.find(({ name: scc }) => scc === closest);
+    return createDenial({
+      mode: mode === 'enforce' ? 'enforce' : 'warn',
+      message: decision.status.message,
+      closest: target?.name,
+      fields: target?.disallowedFields ?? [],
+      grant: grantable && `portcullis scc grant ${grantable} -z ${created.serviceAccount ?? 'default'} -n ${name}`,
+    });
+  };
+}
+
+/** The object with the pod in place of its own. */
+function podCreator(
+  pod: PodLike,
+  { object: { apiVersion, kind: name, value }, path }: LocatedPod,
+  namespace: string,
+): PodCreator {
+  const { metadata, spec } = pod as JsonObject;
+  const changed = withField(
+    value,
+    path,
+    path.length === 0 ? { ...value, metadata, spec } : { metadata, spec },
+  ) as JsonObject;
+  const object = { ...changed, metadata: { ...(changed.metadata as object), name: manifestName(value), namespace } };
+  const kind: Kind | undefined = POD_SOURCES.find((one) => one === name && getApiVersion(one) === apiVersion);
+  return kind ? { kind, object } : { kind: name, object, template: path };
+}
+
+/** Returns the usable SCC with the fewest fields that the pod has to change, if repairs can change them. */
+function findTarget(sccs: readonly ExplainedScc[]): ExplainedScc | undefined {
+  const canChange = ({ path }: DisallowedField): boolean => {
+    const repair = SCC_REPAIRS.find(({ field }) => field?.test(path));
+    return repair !== undefined && !('choices' in repair);
+  };
+  const [target] = sccs
+    .filter(({ isCandidate, usableBy }) => isCandidate && usableBy.length > 0)
+    .filter(({ disallowedFields: fields }) => fields.length > 0 && fields.every(canChange))
+    .sort((a, b) => a.disallowedFields.length - b.disallowedFields.length);
+  return target;
+}
+
+interface Denial {
+  readonly mode: 'enforce' | 'warn';
+  readonly message: string;
+  readonly closest: string | undefined;
+  readonly fields: readonly DisallowedField[];
+  /** The command that grants the use of an SCC that would admit the pod. */
+  readonly grant: string | undefined;
+}
+
+function createDenial({ mode, message, closest, fields, grant }: Denial): SccReview {
+  const alternative = grant === undefined ? '' : `, or grant an SCC that allows them: ${grant}`;
+  const list = fields.map(formatDisallowedField).join(', ');
+  return {
+    mode,
+    denial: {
+      check: SCC_ADMISSION,
+      reason: 'no usable SCC admits the pod',
+      detail: closest === undefined ? message : `${closest}, the closest SCC, does not allow ${list}`,
+      fix: `Remove the fields${alternative}.`,
+      repairs: SCC_REPAIRS,
+      fields: fields.map(({ path, values }) => ({ path, values, isMissing: values.length === 0 })),
+    },
+  };
+}

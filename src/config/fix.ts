@@ -1,0 +1,242 @@
+/**
+ * Fixes of the pods and pod templates in a text of manifests. Runs without Node: a page in a browser may import it.
+ */
+import { quote } from '../kube/text.ts';
+import { isObject, type PodLike } from '../kube/types.ts';
+import type { Repair } from '../policy/pod/repair.ts';
+import { findPodTemplates, type FieldPath } from '../policy/pod/templates.ts';
+import { checkRepairs } from '../policy/pss/evaluate.ts';
+import { checkFix, evaluatePod, type Policy } from '../policy/pss/index.ts';
+import { manifestObjects, readPod, type ManifestObject } from './objects.ts';
+import { rewrite, withField, type FieldValue } from './rewrite.ts';
+import { parsePath, readDocuments, type ManifestError, type Path } from './yaml.ts';
+
+/** A violation with its fields, and the repairs of its rule. */
+export interface RepairableViolation {
+  readonly check: string;
+  readonly reason: string;
+  readonly detail: string;
+  /** How to fix the violation, in one sentence. */
+  readonly fix: string;
+  readonly repairs: readonly Repair[];
+  /** Paths in the pod. */
+  readonly fields: readonly {
+    readonly path: string;
+    readonly values: readonly unknown[];
+    readonly isMissing: boolean;
+  }[];
+}
+
+/** A pod or pod template in the manifests. */
+export interface LocatedPod {
+  readonly object: ManifestObject;
+  /** The path of the pod in the object. */
+  readonly path: FieldPath;
+}
+
+/** A change of one field. */
+export interface FieldChange extends LocatedPod {
+  readonly check: string;
+  /** The path of the field in the object. */
+  readonly field: Path;
+  /** A verb phrase without the field, such as `set to false` or `removed`. */
+  readonly change: string;
+  /** A condition that the manifest does not show, and that a person has to verify. */
+  readonly note?: string;
+}
+
+/** A violation that no repair fixes. */
+export interface Unfixed extends LocatedPod {
+  readonly check: string;
+  readonly detail: string;
+  readonly field: Path;
+  /** What a person can do, each a verb phrase; at least one. */
+  readonly choices: readonly string[];
+}
+
+export interface FixedText {
+  /** The text with the changes. All text outside of the changed fields is as before. */
+  readonly text: string;
+  readonly changes: readonly FieldChange[];
+  readonly unfixed: readonly Unfixed[];
+  /** Documents that cannot be read. They are not changed. */
+  readonly errors: readonly ManifestError[];
+}
+
+/** Returns the violations of a pod, with the defaults of the API server, that the fix has to remove. */
+export type FindViolations = (pod: PodLike, located: LocatedPod) => readonly RepairableViolation[];
+
+/** Returns the violations of a policy with the repairs of their checks. */
+export function podSecurityViolations(pod: PodLike, policy: Policy): readonly RepairableViolation[] {
+  return evaluatePod(pod, { ...policy, fields: true }).violations.map(({ check, reason, detail, fields = [] }) => ({
+    check,
+    reason,
+    detail,
+    fix: checkFix(check),
+    repairs: checkRepairs(check),
+    fields: fields.map(({ type, path, value }) => ({
+      path,
+      values: Array.isArray(value) ? (value as readonly unknown[]) : [value],
+      isMissing: type === 'FieldValueRequired',
+    })),
+  }));
+}
+
+/**
+ * Changes all pods and pod templates in a text so that they pass a policy of the Pod Security Standards, as far as the
+ * repairs of the checks do so. The text is YAML or JSON, with any number of documents and lists.
+ *
+ * @example fixManifests('apiVersion: v1\nkind: Pod\n…', { level: 'restricted', version: 'latest' }).text
+ */
+export function fixManifests(text: string, policy: Policy, file = ''): FixedText {
+  return fixText(text, file, (pod) => podSecurityViolations(pod, policy));
+}
+
+/** As `fixManifests`, for violations of any rules. `file` is the name of the text in messages. */
+export function fixText(text: string, file: string, findViolations: FindViolations): FixedText {
+  const { documents, errors } = readDocuments(text, file);
+  const read = documents.map(manifestObjects);
+  const pods = read
+    .flatMap(({ objects }) => objects)
+    .flatMap((object) => findPodTemplates(object.value).templates.map((path) => ({ object, path })))
+    .map((located) => ({ located, fix: fixPod(located, findViolations) }));
+  const changed = pods.filter(({ fix }) => fix.changes.length > 0);
+  const values = changed.map(({ located: { object, path }, fix }): FieldValue => {
+    return { document: object.document, path: [...object.path, ...path], value: fix.pod };
+  });
+  const { text: fixed, refusals } = rewrite(text, values);
+  const refused = new Map([...refusals].map(([index, message]) => [changed[index]?.fix, message] as const));
+  return {
+    text: fixed,
+    changes: pods.flatMap(({ fix }) => (refused.has(fix) ? [] : fix.changes)),
+    unfixed: pods.flatMap(({ fix }) => [
+      ...fix.changes.flatMap((change) => refusedChange(change, refused.get(fix))),
+      ...fix.unfixed,
+    ]),
+    errors: [...errors, ...read.flatMap((one) => one.errors)],
+  };
+}
+
+function refusedChange({ object, path, check, field, change }: FieldChange, message?: string): readonly Unfixed[] {
+  return message === undefined ? [] : [{ object, path, check, field, detail: `not ${change}`, choices: [message] }];
+}
+
+interface FixedPod {
+  readonly pod: unknown;
+  readonly changes: readonly FieldChange[];
+  readonly unfixed: readonly Unfixed[];
+}
+
+/** A repair may uncover a violation that another one concealed. */
+const MAX_PASSES = 10;
+
+function fixPod(located: LocatedPod, findViolations: FindViolations): FixedPod {
+  const { object, path } = located;
+  let pod: unknown = readField(object.document.value, [...object.path, ...path]);
+  const changes: FieldChange[] = [];
+  let unfixed: readonly Unfixed[] = [];
+  for (let pass = 0; pass < MAX_PASSES; pass++) {
+    const complete = readPod(withField(object.value, path, pod), path);
+    const violations = findViolations(complete.pod, located);
+    const before = pod;
+    unfixed = [];
+    for (const violation of violations) {
+      const result = repairViolation(pod, violation, located);
+      pod = result.pod;
+      changes.push(...result.changes);
+      unfixed = [...unfixed, ...result.unfixed];
+    }
+    if (pod === before) break;
+  }
+  return { pod, changes, unfixed };
+}
+
+function readField(value: unknown, path: Path): unknown {
+  return path.reduce<unknown>((parent, step) => {
+    if (Array.isArray(parent)) return parent[Number(step)] as unknown;
+    return isObject(parent) ? parent[step] : undefined;
+  }, value);
+}
+
+function repairViolation(
+  pod: unknown,
+  { check, reason, detail, fix, repairs, fields }: RepairableViolation,
+  { object, path }: LocatedPod,
+): FixedPod {
+  const changes: FieldChange[] = [];
+  const unfixed: Unfixed[] = [];
+  let repaired = pod;
+  const fail = (field: string, choices: readonly string[]): void =>
+    void unfixed.unshift({
+      object,
+      path,
+      check,
+      detail: detail || reason,
+      field: [...path, ...parsePath(field)],
+      choices,
+    });
+  // The removal of an item changes the indexes of the later ones.
+  for (const { path: field, values, isMissing } of fields.toReversed()) {
+    const repair = repairs.find((one) => (one.missing ?? isMissing) === isMissing && (one.field?.test(field) ?? true));
+    if (repair === undefined || 'choices' in repair) {
+      fail(field, repair?.choices ?? [fix]);
+      continue;
+    }
+    const target = parsePath(repair.path ?? repair.field?.exec(field)?.[1] ?? field);
+    const was = readField(repaired, target);
+    const result = applyRepair(was, repair, values);
+    if (result.value === was) continue;
+    repaired = result.value === undefined ? withoutField(repaired, target) : withField(repaired, target, result.value);
+    const { note } = repair;
+    const change = { object, path, check, field: [...path, ...target], change: result.change };
+    changes.unshift(note === undefined ? change : { ...change, note });
+  }
+  if (changes.length + unfixed.length === 0) fail(fields[0]?.path ?? '', [fix]);
+  return { pod: repaired, changes, unfixed };
+}
+
+/** Returns the new value of a field, `undefined` for a removed one. */
+function applyRepair(
+  was: unknown,
+  repair: Exclude<Repair, { readonly choices: unknown }>,
+  values: readonly unknown[],
+): { readonly value: unknown; readonly change: string } {
+  const list: readonly unknown[] = Array.isArray(was) ? was : [];
+  if ('set' in repair) return { value: repair.set, change: `set to ${repair.set}` };
+  if ('append' in repair) return { value: [...list, repair.append], change: `set to include ${quote(repair.append)}` };
+  if (repair.remove === 'field') return { value: undefined, change: 'removed' };
+  const kept = list.filter((item) => !values.includes(item));
+  if (kept.length === list.length) return { value: was, change: '' };
+  const change = `set without ${values.map((value) => quote(String(value))).join(', ')}`;
+  return { value: kept.length === 0 ? undefined : kept, change };
+}
+
+/** Fields that mean the same if they are empty or absent. */
+const PRUNED: ReadonlySet<unknown> = new Set([
+  'add',
+  'annotations',
+  'capabilities',
+  'metadata',
+  'seLinuxOptions',
+  'securityContext',
+  'sysctls',
+]);
+
+/** Returns a copy of a pod without a field, and without its parents that are empty then and may be absent. */
+function withoutField(pod: unknown, path: Path): unknown {
+  const parentPath = path.slice(0, -1);
+  const step = path.at(-1);
+  const parent = readField(pod, parentPath);
+  if (Array.isArray(parent)) {
+    const rest = parent.toSpliced(Number(step), 1) as readonly unknown[];
+    return withPruned(pod, parentPath, rest);
+  }
+  if (!isObject(parent) || step === undefined || parent[step] === undefined) return pod;
+  const rest = Object.fromEntries(Object.entries(parent).filter(([key]) => key !== step));
+  return withPruned(pod, parentPath, rest);
+}
+
+function withPruned(pod: unknown, path: Path, rest: object): unknown {
+  const isPruned = Object.keys(rest).length === 0 && PRUNED.has(path.at(-1));
+  return isPruned ? withoutField(pod, path) : withField(pod, path, rest);
+}

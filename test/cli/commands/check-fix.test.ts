@@ -1,0 +1,214 @@
+/** `check --fix` and `check --platform=openshift`: files, streams, diffs, patches, and the mistakes of their options. */
+import assert from 'node:assert/strict';
+import { chmod, lstat, mkdtemp, readdir, readFile, rm, stat, symlink, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { after, before, describe, test } from 'node:test';
+import { runProgram } from '../../support/memory-io.ts';
+
+const POD = 'apiVersion: v1\nkind: Pod\nmetadata: {name: p}\nspec:\n  hostPID: true # debug\n  containers: []\n';
+const FIXED = POD.replace('true', 'false');
+const DENIED = `apiVersion: apps/v1
+kind: Deployment
+metadata: {name: db, namespace: shop}
+spec:
+  template:
+    spec:
+      serviceAccountName: db
+      securityContext:
+        fsGroup: 1001
+      containers:
+        - name: db
+          securityContext: {runAsUser: 1001}
+`;
+const GRANT = `---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: RoleBinding
+metadata: {name: db, namespace: shop}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: "system:openshift:scc:nonroot-v2"}
+subjects: [{kind: ServiceAccount, name: db, namespace: shop}]
+`;
+
+let folder = '';
+before(async () => {
+  folder = await mkdtemp(join(tmpdir(), 'portcullis-fix-'));
+});
+after(() => rm(folder, { recursive: true }));
+
+test('--fix replaces the files and keeps their modes and links', async () => {
+  const [file, link] = [join(folder, 'pod.yaml'), join(folder, 'link.yaml')];
+  await writeFile(file, POD);
+  await chmod(file, 0o640);
+  await symlink(file, link);
+  assert.deepEqual(await runProgram(['check', '-f', link, '--level=baseline', '--fix']), {
+    code: 0,
+    stdout: '1 passed, 0 failed\n',
+    stderr: `fixed: ${link}:5:3: hostNamespaces: spec.hostPID set to false\n`,
+  });
+  assert.equal(await readFile(file, 'utf8'), FIXED);
+  assert.equal((await stat(file)).mode & 0o777, 0o640);
+  assert.ok((await lstat(link)).isSymbolicLink());
+  assert.deepEqual((await readdir(folder)).sort(), ['link.yaml', 'pod.yaml']);
+});
+
+describe('the changes are printed', () => {
+  const fixed = 'fixed: stdin:5:3: hostNamespaces: spec.hostPID set to false\n';
+  const cases: readonly (readonly [
+    name: string,
+    args: string,
+    stdin: string,
+    code: number,
+    stdout: string,
+    stderr: string,
+  ])[] = [
+    [
+      'for a stream, all of it',
+      '--fix',
+      `# a\n${POD}`,
+      0,
+      `# a\n${FIXED}`,
+      `${fixed.replace(':5:', ':6:')}1 passed, 0 failed\n`,
+    ],
+    [
+      'as a diff',
+      '--fix=diff',
+      POD,
+      0,
+      `--- a/stdin\n+++ b/stdin\n@@ -1,6 +1,6 @@\n apiVersion: v1\n kind: Pod\n metadata: {name: p}\n spec:\n-  hostPID: true # debug\n+  hostPID: false # debug\n   containers: []\n`,
+      `${fixed}1 passed, 0 failed\n`,
+    ],
+    [
+      'as a patch of a kustomization',
+      '--fix=patch',
+      POD,
+      0,
+      'patches:\n  - target:\n      version: v1\n      kind: Pod\n      name: p\n    patch: |\n      - op: replace\n        path: /spec/hostPID\n        value: false\n',
+      `${fixed}1 passed, 0 failed\n`,
+    ],
+    ['as nothing without changes', '--fix=patch', FIXED, 0, '', '1 passed, 0 failed\n'],
+    [
+      'with the choices for what remains',
+      '--fix=diff',
+      FIXED.replace('containers: []', 'volumes: [{name: v, hostPath: {path: /}}]'),
+      1,
+      '',
+      `not fixed: stdin:6:23: hostPathVolumes: volume "v": choose: use a persistentVolumeClaim for data that must outlive the pod; use an emptyDir for data of one pod; use a configMap, secret, downwardAPI or projected volume for files of the cluster; keep the volume, and enforce a less strict level in a namespace of its own
+Pod default/p violates PodSecurity "baseline:latest"
+  stdin:6:23  hostPathVolumes  hostPath volumes (volume "v")
+                               Fix: Replace hostPath in spec.volumes with a persistentVolumeClaim, an emptyDir or another source.
+
+0 passed, 1 failed
+`,
+    ],
+  ];
+  for (const [name, args, stdin, code, stdout, stderr] of cases) {
+    test(name, async () => {
+      const outcome = await runProgram(['check', '-f', '-', '--level=baseline', args], { stdin });
+      assert.deepEqual(outcome, { code, stdout, stderr });
+    });
+  }
+});
+
+describe('SCC admission on OpenShift', () => {
+  const denial = `Deployment shop/db is denied by SCC admission
+  stdin:9:9    scc-admission  no usable SCC admits the pod (restricted-v2, the closest SCC, does not allow spec.securityContext.fsGroup=1001, spec.containers[0].securityContext.runAsUser=1001)
+  stdin:12:29                 Fix: Remove the fields, or grant an SCC that allows them: portcullis scc grant nonroot-v2 -z db -n shop.
+
+0 passed, 1 failed
+`;
+  const cases: readonly (readonly [
+    name: string,
+    args: readonly string[],
+    stdin: string,
+    code: number,
+    stdout: string,
+  ])[] = [
+    ['denies pinned users and groups', ['--platform=openshift'], DENIED, 1, denial],
+    [
+      'with the levels of Pod Security for a completed pod',
+      ['--platform=openshift', '--level=restricted'],
+      DENIED,
+      1,
+      denial,
+    ],
+    [
+      'with a grant among the manifests',
+      ['--platform=openshift'],
+      DENIED + GRANT,
+      0,
+      '1 passed, 0 failed, 1 of other kinds\n',
+    ],
+    [
+      'the fix removes them',
+      ['--platform=openshift', '--level=restricted', '--fix'],
+      DENIED,
+      0,
+      DENIED.replace('      securityContext:\n        fsGroup: 1001\n', '').replace(
+        '        - name: db\n          securityContext: {runAsUser: 1001}\n',
+        '        - name: db\n',
+      ),
+    ],
+  ];
+  for (const [name, args, stdin, code, stdout] of cases) {
+    test(name, async () => {
+      const outcome = await runProgram(['check', '-f', '-', ...args], { stdin });
+      assert.deepEqual([outcome.code, outcome.stdout], [code, stdout], outcome.stderr);
+    });
+  }
+
+  test('the settings of --config determine the mode', async () => {
+    const config = join(folder, 'config.yaml');
+    const type = 'apiVersion: config.portcullis.dev/v1alpha1\nkind: PortcullisConfiguration\n';
+    for (const [mode, code, summary] of [
+      ['enforce', 1, '0 passed, 1 failed'],
+      ['report', 0, '0 passed, 0 failed, 1 with warnings'],
+      ['off', 0, '1 passed, 0 failed'],
+    ] as const) {
+      await writeFile(config, `${type}spec: {scc: {mode: '${mode}'}}\n`);
+      const outcome = await runProgram(['check', '-f', '-', '--level=privileged', `--config=${config}`], {
+        stdin: DENIED,
+      });
+      assert.deepEqual([outcome.code, outcome.stdout.trim().split('\n').at(-1)], [code, summary]);
+    }
+  });
+
+  test('the SCCs of a cluster replace the standard SCCs', async () => {
+    const sccs = join(folder, 'sccs.yaml');
+    const any = '{type: RunAsAny}';
+    const strategies = ['runAsUser', 'fsGroup', 'supplementalGroups', 'seLinuxContext'].map(
+      (name) => `${name}: ${any}\n`,
+    );
+    const scc = `apiVersion: security.openshift.io/v1\nkind: SecurityContextConstraints\nmetadata: {name: own}\n${strategies.join('')}`;
+    await writeFile(sccs, `${scc}volumes: ['*']\ngroups: [system:authenticated]\n`);
+    const outcome = await runProgram(['check', '-f', '-', '--platform=openshift', `--sccs=${sccs}`], { stdin: DENIED });
+    assert.deepEqual(outcome, { code: 0, stdout: '1 passed, 0 failed\n', stderr: '' });
+  });
+});
+
+describe('options that cannot be combined, and missing programs', () => {
+  const cases: readonly (readonly [name: string, args: readonly string[], message: string])[] = [
+    [
+      'a stream and a file',
+      ['-f', '-', '-f', 'package.json', '--fix'],
+      '--fix cannot write the standard input: use --fix=diff',
+    ],
+    [
+      'another format for a stream',
+      ['-f', '-', '--fix', '-o', 'json'],
+      '-o json cannot be combined with --fix if the changes are printed to the standard output',
+    ],
+    ['a kustomization and files', ['-f', '-', '-k', 'deploy'], '-f and -k cannot be combined'],
+    [
+      'a kustomization without kubectl',
+      ['-k', 'deploy'],
+      'cannot build the kustomization in deploy: kubectl, which builds it, is not in the PATH',
+    ],
+  ];
+  for (const [name, args, message] of cases) {
+    test(name, async () => {
+      const { code, stderr } = await runProgram(['check', ...args], { stdin: POD, env: { PATH: folder } });
+      assert.equal(stderr.split('\n')[0], `error: ${message}`);
+      assert.equal(code, 2);
+    });
+  }
+});

@@ -1,0 +1,204 @@
+/** Fixes of manifests: the exact text of each form of YAML and JSON, and what holds for every pod. */
+import assert from 'node:assert/strict';
+import { describe, test } from 'node:test';
+import { build } from 'esbuild';
+import fc from 'fast-check';
+import { stringify } from 'yaml';
+import { fixManifests, type FixedText } from '../../src/config/fix.ts';
+import { readPod } from '../../src/config/objects.ts';
+import { readDocuments } from '../../src/config/yaml.ts';
+import { diff, escapeKey } from '../../src/kube/json-patch.ts';
+import { printFieldPath } from '../../src/policy/pod/templates.ts';
+import { evaluatePod } from '../../src/policy/pss/index.ts';
+import { pods, versions } from '../policy/pss/arbitrary.ts';
+
+const RESTRICTED = { level: 'restricted', version: 'latest' } as const;
+const BASELINE = { level: 'baseline', version: 'latest' } as const;
+const HEAD = 'apiVersion: v1\nkind: Pod\n';
+
+function printUnfixed({ unfixed }: FixedText): readonly string[] {
+  return unfixed.map(({ check, field, detail, choices }) => {
+    return `${check} ${printFieldPath(field)}: ${detail}: ${choices.join(' | ')}`;
+  });
+}
+
+describe('values of unfixable form are listed with the reason', () => {
+  const shared = 'is used for other fields, too: replace its aliases by copies';
+  const cases: readonly (readonly [name: string, text: string, ...unfixed: string[]])[] = [
+    [
+      'an anchor and its alias',
+      `${HEAD}spec:\n  initContainers:\n  - &c\n    name: a\n    securityContext: {privileged: true}\n  containers:\n  - *c\n`,
+      `privileged spec.initContainers[0].securityContext.privileged: not set to false: the anchor "c" ${shared}`,
+      `privileged spec.containers[0].securityContext.privileged: not set to false: the anchor "c" ${shared}`,
+    ],
+    [
+      'a merged field',
+      `x: &x {hostPID: true}\n${HEAD}spec:\n  <<: *x\n  containers: []\n`,
+      'hostNamespaces spec.hostPID: not set to false: the field is merged from the anchor "x", which other fields use, too: replace the merge key by a copy',
+    ],
+    [
+      'a volume of the host',
+      `${HEAD}spec: {containers: [], volumes: [{name: v, hostPath: {path: /}}]}\n`,
+      'hostPathVolumes spec.volumes[0].hostPath: volume "v": use a persistentVolumeClaim for data that must outlive the pod | use an emptyDir for data of one pod | use a configMap, secret, downwardAPI or projected volume for files of the cluster | keep the volume, and enforce a less strict level in a namespace of its own',
+    ],
+    [
+      'a field of a wrong type',
+      `${HEAD}spec: {hostPID: "true"}\n`,
+      'decode spec.hostPID: json: cannot unmarshal string into Go struct field PodSpec.spec.hostPID of type bool: Give the field a value of the type that the Kubernetes API documents.',
+    ],
+  ];
+  for (const [name, text, ...unfixed] of cases) {
+    test(name, () => {
+      const fixed = fixManifests(text, BASELINE);
+      assert.deepEqual(printUnfixed(fixed), unfixed);
+      assert.equal(fixed.text, text);
+    });
+  }
+});
+
+describe('text that cannot be read', () => {
+  const template = 'A template must be rendered first: helm template CHART | portcullis check -f -';
+  const cases: readonly (readonly [name: string, text: string, message: string])[] = [
+    [
+      'a template in a value',
+      `${HEAD}spec:\n  hostPID: {{ .Values.hostPID }}\n`,
+      `a key must be a string. ${template}`,
+    ],
+    [
+      'a template in a line of its own',
+      `${HEAD}{{- if .Values.x }}\nspec: {}\n{{- end }}\n`,
+      `Implicit keys need to be on a single line. ${template}`,
+    ],
+    ['no object', '- a\n', 'expected an object with apiVersion and kind'],
+    ['a broken document', 'a: [\n', 'Flow sequence in block collection must be sufficiently indented and end with a ]'],
+  ];
+  for (const [name, text, message] of cases) {
+    test(name, () => {
+      const other = `${HEAD}spec:\n  hostPID: true\n`;
+      const fixed = fixManifests(`${text}---\n${other}`, BASELINE);
+      assert.deepEqual(
+        fixed.errors.map((error) => error.message),
+        [message],
+      );
+      assert.equal(fixed.text, `${text}---\n${other.replace('true', 'false')}`);
+    });
+  }
+});
+
+describe('the text of a fix', () => {
+  const container = 'allowPrivilegeEscalation: false';
+  const pod = 'runAsNonRoot: true';
+  const cases: readonly (readonly [name: string, before: string, after: string])[] = [
+    [
+      'block YAML with comments, CRLF, four spaces, and no line end at the end',
+      `${HEAD}spec:\n    # c1\n    containers:\n      - securityContext:\n            privileged: true # why\n        name: a # tail\nmetadata:\n    name: p`,
+      `${HEAD}spec:\n    # c1\n    containers:\n      - securityContext:\n            privileged: false # why\n            ${container}\n            capabilities:\n                drop: ["ALL"]\n        name: a # tail\n    securityContext:\n        ${pod}\n        seccompProfile:\n            type: RuntimeDefault\nmetadata:\n    name: p`,
+    ],
+    [
+      'a spec at the end of a text without a last line end',
+      `${HEAD}spec:\n  containers:\n  - name: a\n    securityContext:`,
+      `${HEAD}spec:\n  containers:\n  - name: a\n    securityContext:\n      ${container}\n      capabilities:\n        drop: ["ALL"]\n  securityContext:\n    ${pod}\n    seccompProfile:\n      type: RuntimeDefault`,
+    ],
+    [
+      'removed fields: the first of an item, the last, items of lists, and empty parents',
+      `${HEAD}spec:\n  containers:\n  - name: a\n    ports:\n    - hostPort: 80\n      containerPort: 80\n    - containerPort: 81\n      hostPort: 81 # x\n    securityContext: {runAsUser: 0, capabilities: {add: [NET_ADMIN, 'NET_BIND_SERVICE'], drop: ['x']}, ${container}}\n  securityContext:\n    ${pod}\n    seccompProfile: {type: Unconfined}\n    sysctls:\n    - name: kernel.x\n      value: "1"\n    # next\n    - {name: net.ipv4.tcp_syncookies, value: "1"}\n    - name: kernel.y\n    seLinuxOptions:\n      user: a\n`,
+      `${HEAD}spec:\n  containers:\n  - name: a\n    ports:\n    - containerPort: 80\n    - containerPort: 81\n    securityContext: {capabilities: {add: ['NET_BIND_SERVICE'], drop: ['x', 'ALL']}, ${container}}\n  securityContext:\n    ${pod}\n    seccompProfile: {type: RuntimeDefault}\n    sysctls:\n    # next\n    - {name: net.ipv4.tcp_syncookies, value: "1"}\n`,
+    ],
+    [
+      'an annotation, and a block scalar before a new field',
+      `${HEAD}metadata:\n  annotations:\n    container.apparmor.security.beta.kubernetes.io/a: unconfined\nspec:\n  securityContext: {${pod}, seccompProfile: {type: RuntimeDefault}}\n  containers:\n  - name: a\n    securityContext: {capabilities: {drop: [ALL]}}\n  - args:\n    - |+\n      x\n\n---\na: b\n`,
+      `${HEAD}spec:\n  securityContext: {${pod}, seccompProfile: {type: RuntimeDefault}}\n  containers:\n  - name: a\n    securityContext: {capabilities: {drop: [ALL]}, ${container}}\n  - args:\n    - |+\n      x\n\n    securityContext:\n      ${container}\n      capabilities:\n        drop: ["ALL"]\n---\na: b\n`,
+    ],
+    [
+      'a key of its own overrides a merged one',
+      `x: &x {securityContext: {runAsUser: 1}}\n${HEAD}spec:\n  containers:\n  - <<: *x\n    hostPort: 1\n    securityContext: {${container}, capabilities: {drop: [ALL]}}\n  securityContext: {${pod}}\n`,
+      `x: &x {securityContext: {runAsUser: 1}}\n${HEAD}spec:\n  containers:\n  - <<: *x\n    hostPort: 1\n    securityContext: {${container}, capabilities: {drop: [ALL]}}\n  securityContext: {${pod}, seccompProfile: {type: RuntimeDefault}}\n`,
+    ],
+    [
+      'JSON with tabs',
+      '{\n\t"apiVersion": "v1",\n\t"kind": "Pod",\n\t"spec": {\n\t\t"containers": [\n\t\t\t{"name": "c"}\n\t\t],\n\t\t"hostIPC": true\n\t}\n}\n',
+      '{\n\t"apiVersion": "v1",\n\t"kind": "Pod",\n\t"spec": {\n\t\t"containers": [\n\t\t\t{"name": "c", "securityContext": {"allowPrivilegeEscalation": false, "capabilities": {"drop": ["ALL"]}}}\n\t\t],\n\t\t"hostIPC": false,\n\t\t"securityContext": {\n\t\t\t"runAsNonRoot": true,\n\t\t\t"seccompProfile": {\n\t\t\t\t"type": "RuntimeDefault"\n\t\t\t}\n\t\t}\n\t}\n}\n',
+    ],
+    [
+      'a sequence of JSON objects on one line',
+      '{"apiVersion":"v1","kind":"Pod","spec":{"hostPID":true}}{"apiVersion":"v1","kind":"List","items":[{"apiVersion":"v1","kind":"Pod","spec":{"containers":[{}]}}]}',
+      '{"apiVersion":"v1","kind":"Pod","spec":{"hostPID":false}}{"apiVersion":"v1","kind":"List","items":[{"apiVersion":"v1","kind":"Pod","spec":{"containers":[{"securityContext":{"allowPrivilegeEscalation":false,"capabilities":{"drop":["ALL"]}}}],"securityContext":{"runAsNonRoot":true,"seccompProfile":{"type":"RuntimeDefault"}}}}]}',
+    ],
+  ];
+  for (const [name, before, after] of cases) {
+    for (const eol of ['\n', '\r\n']) {
+      test(`${name} (${JSON.stringify(eol)})`, () => {
+        const [text, expected] = [before, after].map((one) => one.replaceAll('\n', eol));
+        const fixed = fixManifests(text ?? '', RESTRICTED);
+        assert.deepEqual(printUnfixed(fixed), []);
+        assert.equal(fixed.text, expected);
+      });
+    }
+  }
+});
+
+test('the fix runs in a browser', async () => {
+  const { warnings } = await build({
+    entryPoints: ['src/config/fix.ts'],
+    bundle: true,
+    format: 'esm',
+    platform: 'browser',
+    write: false,
+  });
+  assert.deepEqual(warnings, []);
+});
+
+/** Prints a value in the style of a number, with a comment at the end of each line of YAML. */
+function printStyled(value: object, style: number): string {
+  if (style % 3 === 0) return `${JSON.stringify(value, undefined, [0, 2, '\t'][(style % 4) % 3])}\n`;
+  const yaml = stringify(value, {
+    indent: 2 + (style % 2) * 2,
+    indentSeq: style % 4 < 2,
+    collectionStyle: style % 5 === 0 ? 'flow' : 'any',
+    lineWidth: 0,
+  });
+  return style % 5 === 0 ? yaml : yaml.replaceAll(/$(?=\n)/gm, () => ' # comment');
+}
+
+/** Every line remains, in its order, unless it has the name of a changed field or an item of a changed list. */
+function assertLinesKept(before: string, after: string, { changes }: FixedText): void {
+  const names = new Set(changes.flatMap(({ field }) => field.map(String)));
+  const lines = after.split('\n');
+  let position = -1;
+  for (const line of before.split('\n')) {
+    if ([...names].some((name) => line.includes(name)) || /- (?:name: \w+\.|[A-Z])|type:/.test(line)) continue;
+    position = lines.indexOf(line, position + 1);
+    assert.ok(position >= 0, `${line} of ${before} in ${after}`);
+  }
+}
+
+test('after the fix the checks pass, and nothing else has changed', () => {
+  let changed = 0;
+  const other = '# other\na:   {b: "c"}  # d\n\n';
+  fc.assert(
+    fc.property(pods(), versions(), fc.nat(59), (pod, version, style) => {
+      const policy = { level: style % 2 === 0 ? 'baseline' : 'restricted', version } as const;
+      const text = printStyled({ apiVersion: 'v1', kind: 'Pod', ...pod }, style);
+      const fixed = fixManifests(`${other}---\n${text}---\n${other}`, policy);
+      const result = fixed.text.slice(other.length + 4, -other.length - 4);
+      assert.equal(fixed.text, `${other}---\n${result}---\n${other}`);
+      const unfixed = new Set(fixed.unfixed.map(({ check }) => check));
+      const [before, after] = [text, result].map((one) => readDocuments(one, '').documents[0]?.value);
+      const left = evaluatePod(readPod(after, []).pod, policy).violations.map(({ check }) => check);
+      assert.deepEqual(left, [...unfixed], result);
+      for (const check of unfixed) assert.match(check, /olumes$/);
+      const pointers = fixed.changes.map(({ field }) => `/${field.map((step) => escapeKey(String(step))).join('/')}`);
+      for (const { path } of diff(before, after)) {
+        assert.ok(
+          pointers.some((one) => one.startsWith(path) || path.startsWith(one)),
+          `${path} of ${text}`,
+        );
+      }
+      if (text.includes('# comment')) assertLinesKept(text, result, fixed);
+      assert.equal(fixManifests(fixed.text, policy).text, fixed.text);
+      if (fixed.changes.length > 0) changed++;
+    }),
+    { numRuns: 400 },
+  );
+  assert.ok(changed > 100, String(changed));
+});
