@@ -2,6 +2,7 @@ import packageJson from '../../package.json' with { type: 'json' };
 import { COMMANDS } from '../../src/cli/program.ts';
 import { createMetrics } from '../../src/telemetry/metrics.ts';
 import { formatAlertReference } from './alerts.ts';
+import { formatCheckPages } from './checks.ts';
 import { formatResourceReference } from './custom-resources.ts';
 import { printFlagReference } from './flags.ts';
 import { formatKrewManifest } from './krew.ts';
@@ -21,5 +22,6 @@ export async function references(): Promise<ReadonlyMap<string, string>> {
     ['docs/reference/library.md', formatLibraryReference()],
     ['docs/reference/support.md', formatSupportReference()],
     ['.krew.yaml', formatKrewManifest()],
+    ...formatCheckPages(),
   ]);
 }

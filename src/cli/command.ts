@@ -29,6 +29,12 @@ export const PROGRAM = 'portcullis';
 /** The version of the program, without a leading `v`. */
 export const VERSION = packageJson.version;
 
+/** Returns the URL of a page of the documentation of this version. */
+export function docsUrl(page: string): string {
+  const repository = packageJson.repository.url.replace(/^git\+/, '').replace(/\.git$/, '');
+  return `${repository}/blob/v${VERSION}/docs/${page}`;
+}
+
 /** A command without its name, summary and group, which are in the registry of `program.ts`. */
 export interface Command<O extends Options = Options> {
   /** The operands in commander's syntax: `<path...>` is required, `[path...]` is optional. */

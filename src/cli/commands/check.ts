@@ -137,7 +137,7 @@ const options = {
     help: 'PortcullisConfiguration whose settings of SCC admission (spec.scc) apply',
   }),
   strict: flag({ help: 'Report unknown fields of pods, workloads and namespaces' }),
-  output: outputOption(['table', ...(Object.keys(FINDING_FORMATS) as (keyof typeof FINDING_FORMATS)[])]),
+  output: outputOption(['table', 'wide', ...(Object.keys(FINDING_FORMATS) as (keyof typeof FINDING_FORMATS)[])]),
 };
 
 /** Checks manifests against the Pod Security Standards, and SCCs against their validation, without a cluster. */
@@ -206,7 +206,7 @@ function checkFixOptions(values: CheckValues): void {
   const { filename, fix, kustomize, output } = values;
   if (kustomize !== undefined && filename.length > 0) throw new UsageError('-f and -k cannot be combined');
   if (fix === undefined) return;
-  if (output !== 'table' && (fix !== 'write' || isStream(values))) {
+  if (output !== 'table' && output !== 'wide' && (fix !== 'write' || isStream(values))) {
     throw new UsageError(
       `-o ${output} cannot be combined with --fix if the changes are printed to the standard output`,
     );
@@ -259,7 +259,7 @@ async function sccReview(
 }
 
 function printReport(report: Report, output: CheckValues['output'], io: Io): void {
-  if (output !== 'table') {
+  if (output !== 'table' && output !== 'wide') {
     io.stdout.write(FINDING_FORMATS[output](report));
     return;
   }
@@ -269,5 +269,5 @@ function printReport(report: Report, output: CheckValues['output'], io: Io): voi
   ];
   for (const [severity, one] of messages)
     io.stderr.write(`${severity}: ${printable(`${printPosition(one)}: ${one.message}`)}\n`);
-  io.stdout.write(printFindingTable(report, outputStyle(io)));
+  io.stdout.write(printFindingTable(report, outputStyle(io), output === 'wide'));
 }

@@ -5,7 +5,7 @@ import type { ManifestError, Position } from '../../config/yaml.ts';
 import { quote } from '../../kube/text.ts';
 import type { Mode } from '../../policy/psa/policy.ts';
 import { checks } from '../../policy/pss/index.ts';
-import { EXIT, PROGRAM, VERSION } from '../command.ts';
+import { docsUrl, EXIT, PROGRAM, VERSION } from '../command.ts';
 import { printable, printData, printTable, type Cell, type Style } from './print.ts';
 
 /** A position in a file. Line and column count from 1. */
@@ -141,11 +141,11 @@ function printResult({ mode, policy, check }: Finding): string {
 }
 
 /** Prints each object with its findings, their positions and fixes, and the summary. */
-export function printFindingTable(report: Report, style: Style): string {
+export function printFindingTable(report: Report, style: Style, isWide = false): string {
   const blocks = report.objects.flatMap((object) =>
     [...Map.groupBy(object.findings, printResult)].map(([result, findings]) => {
       const title = style('bold', printable(`${printObject(object)} ${result}`));
-      const rows = findings.flatMap((finding) => findingRows(finding, report));
+      const rows = findings.flatMap((finding) => findingRows(finding, report, isWide));
       return `${title}\n${printTable(rows, { style, indent: '  ', gap: '  ' })}`;
     }),
   );
@@ -161,12 +161,13 @@ function templateBlocks({ objects }: Report, style: Style): readonly string[] {
   return [`${title}\n${printTable(rows, { style, indent: '  ', gap: '  ' })}`];
 }
 
-/** One row with the reason, one with the fix, and more rows if the finding has more positions. */
-function findingRows(finding: Finding, report: Report): readonly (readonly Cell[])[] {
+/** One row with the reason, one with the fix, in the wide form one with the page of the check, and more rows if the finding has more positions. */
+function findingRows(finding: Finding, report: Report, isWide: boolean): readonly (readonly Cell[])[] {
   const positions = [...new Set(finding.fields.map(printPosition))];
   const texts: readonly Cell[] = [
     [printReason(finding), 'bold'],
     [`Fix: ${finding.fix}`, 'dim'],
+    ...(isWide ? [[`See: ${checkUrl(finding.check)}`, 'dim'] as const] : []),
   ];
   return Array.from({ length: Math.max(positions.length, texts.length) }, (_, index) => [
     positions[index] ?? '',
@@ -302,9 +303,16 @@ const HELP: ReadonlyMap<string, string> = new Map([
   ['scc-label', 'https://kubernetes.io/docs/concepts/overview/working-with-objects/labels/'],
   [UNKNOWN_FIELD, 'https://kubernetes.io/docs/reference/using-api/api-concepts/#field-validation'],
   ['scc', SCCS],
+  ['scc-admission', SCCS],
   ['unusable', SCCS],
   ['mistyped', SCCS],
 ]);
+
+/** The page about a check: that of the documentation for the Pod Security Standards. */
+export function checkUrl(check: string): string {
+  const isStandard = checks.some(({ id }) => id === check);
+  return isStandard ? docsUrl(`reference/checks/${check}.md`) : (HELP.get(check) ?? STANDARDS);
+}
 
 /**
  * Prints SARIF for code scanning: a rule for each violated check, and a result for each violating field.
@@ -337,7 +345,7 @@ function sarifRule({ check, reason, fix }: Finding) {
     id: check,
     shortDescription: { text: level === undefined ? reason : `Pod Security Standards, level ${level}: ${check}` },
     help: { text: fix },
-    helpUri: HELP.get(check) ?? (level === undefined ? STANDARDS : `${STANDARDS}#${level}`),
+    helpUri: checkUrl(check),
     defaultConfiguration: { level: 'error' },
   };
 }
@@ -370,7 +378,11 @@ function physicalLocation({ file, line, column }: FilePosition) {
 
 function reportData(report: Report) {
   const { objects, notEvaluated, warnings, errors, failOn } = report;
-  return { summary: summarize(report), failOn, objects, notEvaluated, warnings, errors };
+  const linked = objects.map((object) => ({
+    ...object,
+    findings: object.findings.map((finding) => ({ ...finding, url: checkUrl(finding.check) })),
+  }));
+  return { summary: summarize(report), failOn, objects: linked, notEvaluated, warnings, errors };
 }
 
 /** The formats for programs, which include errors and warnings. */
