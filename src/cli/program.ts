@@ -40,6 +40,12 @@ export const COMMANDS: readonly CommandEntry[] = [
     () => import('./commands/explain.ts'),
   ),
   entry(
+    'report',
+    MANIFESTS,
+    'Write a report of a cluster or of manifests as an HTML page',
+    () => import('./commands/report.ts'),
+  ),
+  entry(
     'audit user-namespaces',
     MANIFESTS,
     'Find pods and SCCs that depend on user namespaces, before a downgrade',

@@ -13,6 +13,7 @@ import {
   inventoryOptions,
   listNamespaces,
   readInventory,
+  type Inventory,
   type InventoryNeeds,
   type selectorOption,
 } from './inventory/inventory.ts';
@@ -93,10 +94,10 @@ export const rolloutOptions = {
   output: outputOption([...DATA_AND_TABLE, 'wide']),
 };
 
-type RolloutValues = Omit<Values<typeof rolloutOptions>, 'output'> & { readonly namespace?: string | undefined };
+export type RolloutValues = Omit<Values<typeof rolloutOptions>, 'output'> & { readonly namespace?: string | undefined };
 
 /** The kinds that these commands read from a cluster. */
-const ROLLOUT_COMMAND_KINDS: readonly Kind[] = [
+export const ROLLOUT_COMMAND_KINDS: readonly Kind[] = [
   'Namespace',
   'ServiceAccount',
   ...POD_SOURCES,
@@ -169,7 +170,10 @@ export interface RolloutState extends Pick<RolloutSettings, 'phase' | 'raiseSett
 }
 
 /** Reads the settings of the server. Options take precedence. Rejects with a UserError for invalid settings. */
-async function readSettings(store: Store, values: RolloutValues) {
+async function readSettings(
+  store: Store,
+  values: Pick<RolloutValues, 'config' | 'installation-namespace' | 'scc-mode'>,
+) {
   const { config, 'installation-namespace': namespace, 'scc-mode': sccMode } = values;
   const { settings, source } = await findSettings({ config, store, namespace });
   const { podSecurity, rollout, scc } = settings;
@@ -208,10 +212,19 @@ export async function gatherRollout(
   values: RolloutValues,
   io: Io,
   date: Date,
-  needs: Pick<InventoryNeeds, 'kinds' | 'only'> = { kinds: ROLLOUT_COMMAND_KINDS },
+  needs?: Pick<InventoryNeeds, 'kinds' | 'only'>,
 ): Promise<RolloutFacts> {
+  return await computeRollout(await readRolloutInventory(values, io, needs), values, date);
+}
+
+/** Reads the objects of a cluster or of manifests on which the rollout depends. */
+export async function readRolloutInventory(
+  values: RolloutValues,
+  io: Io,
+  needs: Pick<InventoryNeeds, 'kinds' | 'only'> = { kinds: ROLLOUT_COMMAND_KINDS },
+): Promise<Inventory> {
   const namespace = values['installation-namespace'];
-  const inventory = await readInventory(values, io, {
+  return await readInventory(values, io, {
     ...needs,
     // Namespaces have no ranges yet where SCCs are not enforced.
     ...(values['scc-mode'] === 'enforce' ? { gaps: 'fill' as const } : {}),
@@ -222,6 +235,15 @@ export async function gatherRollout(
     workloadResources: async (store) =>
       (await findSettings({ config: values.config, store, namespace })).settings.workloadResources,
   });
+}
+
+/** Computes the state of the rollout from an inventory. Rejects with a UserError for invalid settings. */
+export async function computeRollout(
+  inventory: Pick<Inventory, 'store' | 'source' | 'customSources' | 'assumptions' | 'unread'>,
+  values: Pick<RolloutValues, 'config' | 'installation-namespace' | 'scc-mode'>,
+  date: Date,
+): Promise<RolloutFacts> {
+  const namespace = values['installation-namespace'];
   const { store, customSources } = inventory;
   const { rollout, podSecurity, scc, source, assumptions } = await readSettings(store, values);
   const management = managementSettings(scc);
@@ -464,7 +486,7 @@ function compareVersions(planned: PlannedNamespace, facts: RolloutFacts, { from,
   };
 }
 
-function evaluationSettings({ podSecurity, management, customSources }: RolloutFacts): EvaluationSettings {
+export function evaluationSettings({ podSecurity, management, customSources }: RolloutFacts): EvaluationSettings {
   return { exemptions: () => podSecurity.exemptions, management, customSources };
 }
 

@@ -119,10 +119,11 @@ function outlook(blocker: string, next: readonly string[]): Outlook {
   return { blockers: [blocker], next };
 }
 
-function printState(state: RolloutState): string {
+/** The state as titles and texts. */
+export function describeState(state: RolloutState): readonly (readonly [title: string, text: string])[] {
   const { phase, enforcementDate, gate, conditions, replicas } = state;
   const isAnnounced = enforcementDate !== undefined && phase !== 'Disabled' && !isEnforcing(state);
-  const rows: readonly (readonly [string, string])[] = [
+  return [
     ['Phase', `${phase}${isAnnounced ? `, enforcement announced for ${enforcementDate}` : ''}`],
     ...(replicas === undefined ? [] : [['Replicas', printReplicas(replicas)] as const]),
     ...(phase === 'Enforce' ? [['Feature', `${ENFORCEMENT_GATE} ${gate ? 'on' : 'off'}`] as const] : []),
@@ -137,7 +138,6 @@ function printState(state: RolloutState): string {
       ]),
     ...outdatedRow(state),
   ];
-  return printTable(rows, { gap: '  ' });
 }
 
 function printReplicas({ running, leader }: NonNullable<RolloutState['replicas']>): string {
@@ -247,7 +247,7 @@ export const command = defineCommand({
     const data = { isInstalled, ...state, blockers, next, summary: counts, namespaces, settings, assumptions };
     printListing(io, options.output, { data, objects: listedNamespaces(namespaces) }, (style) => [
       ...assumptionBlocks(assumptions, settings),
-      printState(state),
+      printTable(describeState(state), { gap: '  ' }),
       ...namespaceSections(namespaces, { ...options, namespace: only }, style),
       `${style('bold', printNamespaceCounts(counts))}\n`,
       ...(blockers.length === 0 ? [] : [printList('Blocked by', blockers)]),

@@ -1,0 +1,177 @@
+/** Computes the data of a report: the results of the commands about the rollout, SCCs and exemptions for one state. */
+import { listExemptions, readExemptionUses } from '../cluster/exemptions.ts';
+import { printGrantSource, sccGrants } from '../cluster/scc-grants.ts';
+import { objectName } from '../kube/resources.ts';
+import { POD_SCC_ANNOTATIONS } from '../kube/scc.ts';
+import { compareBytes, quote } from '../kube/text.ts';
+import type { Namespace } from '../kube/types.ts';
+import { evaluateFromStore } from '../controllers/readiness-evaluator.ts';
+import type { Level } from '../policy/pss/policy.ts';
+import { finishEvaluation } from '../policy/rollout/evaluation.ts';
+import { formatDisallowedField } from '../policy/scc/advice/suggestion.ts';
+import { blockAnnotations } from '../policy/uid-range/allocation.ts';
+import { DEFAULT_RANGES } from '../policy/uid-range/ranges.ts';
+import { formatTimestamp } from '../kube/units.ts';
+import type { ReportData, ReportScc, RolloutStep, SccDenial } from '../web/report-data.ts';
+import { VERSION, type Io } from './command.ts';
+import { describeState, rolloutBlockers } from './commands/rollout-status.ts';
+import { listNamespaces } from './inventory/inventory.ts';
+import { mapNamespaces, printCount } from './output/print.ts';
+import {
+  countNamespaces,
+  evaluationSettings,
+  planNamespaces,
+  type NamespaceCounts,
+  type RolloutFacts,
+  type RolloutState,
+} from './rollout.ts';
+import { grantableScc, planNamespace, type PlannedNamespace, type PlannedWorkload } from './scc-plan.ts';
+
+interface ReportInput {
+  readonly facts: RolloutFacts;
+  readonly date: Date;
+  /** The address of the API server, or the manifests. */
+  readonly source: string;
+  /** The namespace of the installation, with the Leases of the replicas. */
+  readonly namespace: string;
+  /** True if the settings come from a file. */
+  readonly isFromFile: boolean;
+}
+
+/** Computes the report. Prints the progress to a terminal. Rejects if the signal is aborted. */
+export async function computeReport(input: ReportInput, io: Io): Promise<ReportData> {
+  const { facts, date, source, namespace, isFromFile } = input;
+  const { store, state, podSecurity, management, settingsSource, isInstalled } = facts;
+  const planned = await planNamespaces(facts, io);
+  const summary = countNamespaces(planned);
+  const objects = listNamespaces(store);
+  const denied = new Map(
+    await mapNamespaces(objects, (one) => [objectName(one), countDenied(one, facts)] as const, {
+      verb: 'Evaluating all levels of',
+      io,
+    }),
+  );
+  const sccPlans = await mapNamespaces(objects, (one) => planSccs(one, facts), { verb: 'Planning SCCs of', io });
+  const uses = readExemptionUses(store.list('Lease', namespace));
+  return {
+    source,
+    time: formatTimestamp(date.getTime()),
+    version: VERSION,
+    settings: settingsSource,
+    assumptions: facts.assumptions,
+    summary,
+    rollout: {
+      isInstalled,
+      steps: rolloutSteps(state, summary),
+      facts: describeState(state),
+      ...rolloutBlockers(state, summary),
+    },
+    namespaces: planned.map(({ name, current, currentSource, verdict, error, workloads, steps, ...one }) => {
+      return {
+        ...{ name, current, currentSource, planned: one.planned, verdict, denied: denied.get(name) },
+        ...{ error, workloads, steps },
+      };
+    }),
+    sccs: listSccs(facts, sccPlans.flat()),
+    sccDenials: sccPlans.flat().flatMap(listDenials),
+    exemptions: listExemptions({ store, podSecurity, scc: management.scc, isFromFile, uses }),
+    uses: uses && { since: uses.since, replicas: uses.replicas },
+  };
+}
+
+/** Returns the number of workloads that each level denies; `undefined` if the evaluation fails. */
+function countDenied(namespace: Namespace, facts: RolloutFacts): Readonly<Record<Level, number>> | undefined {
+  const { store } = facts;
+  const evaluate = (level: Level): number | undefined => {
+    const policy = { level, version: 'latest', emulationVersion: store.emulationVersion } as const;
+    const { error, workloads } = finishEvaluation(
+      evaluateFromStore(namespace, store, { ...evaluationSettings(facts), policy }),
+    );
+    return error === undefined ? workloads.length : undefined;
+  };
+  const restricted = evaluate('restricted');
+  // A workload that restricted admits is admitted by baseline, too.
+  const baseline = restricted === 0 ? 0 : evaluate('baseline');
+  return restricted === undefined || baseline === undefined ? undefined : { privileged: 0, baseline, restricted };
+}
+
+/** Plans SCC admission. A namespace without UID ranges is planned with those of another: the allocator adds them. */
+function planSccs(
+  namespace: Namespace,
+  { store, customSources, management }: RolloutFacts,
+): readonly PlannedNamespace[] {
+  if (store.list('SecurityContextConstraints').length === 0) return [];
+  const ranges = blockAnnotations(0, namespace, DEFAULT_RANGES);
+  const metadata = { ...namespace.metadata, annotations: { ...namespace.metadata?.annotations, ...ranges } };
+  const planned = planNamespace({ ...namespace, metadata }, { store, customSources, settings: management.scc });
+  return planned === undefined ? [] : [planned];
+}
+
+function listSccs({ store }: RolloutFacts, plans: readonly PlannedNamespace[]): readonly ReportScc[] {
+  const workloads = Map.groupBy(
+    plans.flatMap((plan) => plan.workloads),
+    ({ result }) => (result.outcome === 'admitted' ? result.scc : ''),
+  );
+  const pods = Map.groupBy(store.list('Pod'), ({ metadata }) => metadata?.annotations?.[POD_SCC_ANNOTATIONS.scc] ?? '');
+  return store
+    .list('SecurityContextConstraints')
+    .map((scc) => ({
+      name: objectName(scc),
+      priority: scc.priority ?? 0,
+      pods: pods.get(objectName(scc))?.length ?? 0,
+      workloads: workloads.get(objectName(scc))?.length ?? 0,
+      grants: sccGrants(store, scc).map(({ subject, namespace, through }) => ({
+        subject: `${subject.kind} ${subject.namespace === undefined ? '' : `${subject.namespace}/`}${subject.name}`,
+        namespace,
+        through: printGrantSource(through),
+      })),
+    }))
+    .sort((a, b) => b.pods + b.workloads - a.pods - a.workloads || compareBytes(a.name, b.name));
+}
+
+function listDenials({ name: namespace, mode, workloads }: PlannedNamespace): readonly SccDenial[] {
+  return workloads.flatMap((workload) => {
+    const { kind, name, result, serviceAccount = '' } = workload;
+    if (mode === 'off' || result.outcome !== 'denied') return [];
+    const scc = grantableScc(workload);
+    const command = `portcullis scc grant ${scc ?? ''} -z ${serviceAccount} -n ${namespace}`;
+    return [
+      { namespace, kind, name, mode, reason: denialReason(workload), ...(scc === undefined ? {} : { fix: command }) },
+    ];
+  });
+}
+
+function denialReason({ result, denial }: PlannedWorkload): string {
+  if (denial !== undefined || result.outcome !== 'denied') return denial ?? '';
+  const { closest, message } = result;
+  if (closest === undefined) return message;
+  const fields = closest.disallowedFields.map(formatDisallowedField).join(', ');
+  return `The closest SCC is ${quote(closest.scc)}. It does not allow: ${fields}`;
+}
+
+/** Returns the steps of the rollout. The first step that is not done is the current one. */
+function rolloutSteps(state: RolloutState, counts: NamespaceCounts): readonly RolloutStep[] {
+  const { phase, decided, requested, unlabeled, conditions } = state;
+  const isEnforcing = conditions.some(({ type, status }) => type === 'Enforcing' && status === 'True');
+  const isDecided = phase === 'Enforce' && decided === 'Restricted';
+  const blocked = `${printCount(counts.workloads, 'workload')} in ${printCount(counts.violating, 'namespace')}`;
+  const steps: readonly (readonly [name: string, isDone: boolean, detail: string])[] = [
+    [
+      'Evaluate',
+      phase !== 'Disabled' && counts.inconclusive === 0,
+      counts.inconclusive === 0 ? printCount(counts.namespaces, 'namespace') : `${counts.inconclusive} inconclusive`,
+    ],
+    ['Resolve', counts.violating === 0, counts.violating === 0 ? 'no violations' : blocked],
+    ['Decide', isDecided, isDecided ? 'Restricted' : requested === 'Legacy' ? 'Legacy requested' : `phase ${phase}`],
+    [
+      'Label',
+      isDecided && unlabeled.length === 0,
+      unlabeled.length === 0 ? 'no label missing' : `${printCount(unlabeled.length, 'namespace')} without`,
+    ],
+    ['Enforce', isEnforcing, `default ${state.default}`],
+  ];
+  const current = steps.findIndex(([, isDone]) => !isDone);
+  return steps.map(([name, isDone, detail], index) => {
+    return { name, detail, state: isDone ? 'done' : index === current ? 'current' : 'waiting' };
+  });
+}

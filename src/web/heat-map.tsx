@@ -1,0 +1,92 @@
+/** Namespaces × levels: how many workloads each level would deny. */
+import { useMemo, useState } from 'preact/hooks';
+import { LEVELS, type Level } from '../policy/pss/policy.ts';
+import type { ReportNamespace } from './report-data.ts';
+import { Chip, Section, useLimit } from './ui.tsx';
+
+/** The number of namespaces that are shown at first. */
+const MAX_ROWS = 100;
+
+const VERDICTS: Readonly<
+  Record<ReportNamespace['verdict'], readonly [text: string, tone: 'ok' | 'bad' | 'warn' | 'plain']>
+> = {
+  clean: ['no violations', 'ok'],
+  violating: ['violating', 'bad'],
+  inconclusive: ['inconclusive', 'warn'],
+  labeled: ['own label', 'plain'],
+  exempt: ['exempt', 'plain'],
+};
+
+export function HeatMap({ namespaces }: { readonly namespaces: readonly ReportNamespace[] }) {
+  const [filter, setFilter] = useState('');
+  const sorted = useMemo(() => namespaces.toSorted(compareNamespaces), [namespaces]);
+  const found = filter === '' ? sorted : sorted.filter(({ name }) => name.includes(filter));
+  const { shown, more } = useLimit(found, MAX_ROWS, 'namespaces');
+  return (
+    <Section
+      title="Namespaces by level"
+      note="Each number is the count of workloads that the level would deny. The outlined level applies now, the underlined level with enforcement."
+    >
+      <input
+        type="search"
+        class="filter"
+        placeholder="Filter by name"
+        aria-label="Filter namespaces by name"
+        value={filter}
+        onInput={({ currentTarget }) => setFilter(currentTarget.value)}
+      />
+      <div class="scroll" tabIndex={0} role="region" aria-label="Namespaces by level">
+        <table class="heat-map">
+          <thead>
+            <tr>
+              <th scope="col">Namespace</th>
+              {LEVELS.map((level) => (
+                <th scope="col">{level}</th>
+              ))}
+              <th scope="col">Verdict</th>
+            </tr>
+          </thead>
+          <tbody>
+            {shown.map((namespace) => (
+              <NamespaceRow key={namespace.name} namespace={namespace} />
+            ))}
+          </tbody>
+        </table>
+      </div>
+      {found.length === 0 && <p class="empty">No namespaces.</p>}
+      {more}
+    </Section>
+  );
+}
+
+/** Namespaces with most denied workloads come first. */
+function compareNamespaces(a: ReportNamespace, b: ReportNamespace): number {
+  const weight = ({ verdict, workloads, denied }: ReportNamespace): number =>
+    (verdict === 'violating' ? 1e12 : verdict === 'inconclusive' ? 1e11 : 0) +
+    workloads.length * 1e6 +
+    (denied?.restricted ?? 0);
+  return weight(b) - weight(a) || (a.name < b.name ? -1 : 1);
+}
+
+function NamespaceRow({ namespace }: { readonly namespace: ReportNamespace }) {
+  const { name, denied, verdict } = namespace;
+  const [text, tone] = VERDICTS[verdict];
+  return (
+    <tr>
+      <th scope="row">{name}</th>
+      {LEVELS.map((level) => (
+        <td class={cellClass(level, namespace)}>{denied === undefined ? '?' : denied[level]}</td>
+      ))}
+      <td>
+        <Chip tone={tone}>{text}</Chip>
+      </td>
+    </tr>
+  );
+}
+
+/** The color grows with the logarithm of the count: 1, 2 to 4, 5 to 14, 15 and more. */
+function cellClass(level: Level, { denied, current, planned }: ReportNamespace): string {
+  const number = denied?.[level];
+  const heat = number === undefined ? 'unknown' : `heat-${Math.min(4, Math.ceil(Math.log(number + 1)))}`;
+  return `${heat}${level === current ? ' current' : ''}${level === planned ? ' planned' : ''}`;
+}
