@@ -121,6 +121,7 @@ const PUBLIC_FILES: ReadonlyMap<string, readonly string[]> = new Map([
     [
       'access-reviews.ts',
       'caller-tokens.ts',
+      'dashboard.ts',
       'denial-events.ts',
       'probes.ts',
       'scc-health.ts',

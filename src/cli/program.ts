@@ -46,6 +46,12 @@ export const COMMANDS: readonly CommandEntry[] = [
     () => import('./commands/report.ts'),
   ),
   entry(
+    'dashboard',
+    MANIFESTS,
+    'Show the live report of a cluster in a browser on this machine',
+    () => import('./commands/dashboard.ts'),
+  ),
+  entry(
     'audit user-namespaces',
     MANIFESTS,
     'Find pods and SCCs that depend on user namespaces, before a downgrade',

@@ -159,7 +159,11 @@ function rolloutSteps(state: RolloutState, counts: NamespaceCounts): readonly Ro
     [
       'Evaluate',
       phase !== 'Disabled' && counts.inconclusive === 0,
-      counts.inconclusive === 0 ? printCount(counts.namespaces, 'namespace') : `${counts.inconclusive} inconclusive`,
+      phase === 'Disabled'
+        ? 'phase Disabled'
+        : counts.inconclusive === 0
+          ? printCount(counts.namespaces, 'namespace')
+          : `${counts.inconclusive} inconclusive`,
     ],
     ['Resolve', counts.violating === 0, counts.violating === 0 ? 'no violations' : blocked],
     ['Decide', isDecided, isDecided ? 'Restricted' : requested === 'Legacy' ? 'Legacy requested' : `phase ${phase}`],

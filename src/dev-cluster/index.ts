@@ -1,5 +1,5 @@
 /** A Kubernetes API server in memory, for a first trial and for tests. It stores and admits objects, but runs no pods. */
-export { createHttpsCaller } from './admission/https.ts';
+export { createHttpsCaller, type CallWebhook, type WebhookReply } from './admission/https.ts';
 export { createDevCluster, type DevCluster } from './cluster.ts';
 export { default as OLM_DEFINITIONS } from './olm-definitions.json' with { type: 'json' };
 export { KUBERNETES_VERSION } from './discovery.ts';

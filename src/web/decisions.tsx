@@ -17,7 +17,7 @@ export function Decisions({ decisions }: { readonly decisions: readonly Decision
   return (
     <Section
       title="Admission decisions"
-      note="The reviews of the development cluster, as they happen. Try: kubectl run shell --image=busybox --privileged"
+      note="The reviews of the development cluster, as they happen. Try: kubectl run shell --image=busybox --privileged -n restricted"
     >
       <label class="check">
         <input

@@ -267,7 +267,7 @@ function Grants({ scc: { grants } }: { readonly scc: ReportScc }): ComponentChil
   const [first, ...others] = grants.map(
     ({ subject, namespace, through }) => `${subject}${namespace === undefined ? '' : ` in ${namespace}`}: ${through}`,
   );
-  if (first === undefined) return 'nobody';
+  if (first === undefined) return 'no grants';
   if (others.length === 0) return first;
   const rest = grants.length - MAX_GRANTS;
   return (

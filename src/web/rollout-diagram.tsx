@@ -4,7 +4,6 @@ import type { RolloutStep } from './report-data.ts';
 const WIDTH = 160;
 const HEIGHT = 84;
 
-const SYMBOLS: Readonly<Record<RolloutStep['state'], string>> = { done: '✓', current: '●', waiting: '' };
 const STATES: Readonly<Record<RolloutStep['state'], string>> = {
   done: 'done',
   current: 'current step',
@@ -35,9 +34,13 @@ export function RolloutDiagram({ steps }: { readonly steps: readonly RolloutStep
         {steps.map(({ name, state, detail }, index) => (
           <g class={state} transform={`translate(${WIDTH * (index + 0.5)} 20)`}>
             <circle r={14} />
-            <text class="symbol" y={5}>
-              {SYMBOLS[state] || index + 1}
-            </text>
+            {state === 'done' ? (
+              <path class="symbol" d="M-5 0l4 4 7-8" />
+            ) : (
+              <text class="symbol" y={5}>
+                {index + 1}
+              </text>
+            )}
             <text class="name" y={36}>
               {name}
             </text>

@@ -30,7 +30,7 @@ const DOCUMENTS = new Map(
 
 /** Commands that are not executed here, with the reason. */
 const SKIPPED: readonly (readonly [command: RegExp, reason: string])[] = [
-  [/^npm (?:ci|run bench|exec)/, 'installs packages, measures for minutes, or runs other tests'],
+  [/^npm (?:ci|run bench|run screenshots|exec)/, 'installs packages, measures for minutes, or runs other tests'],
   [/^npm run release/, 'builds all files and pushes an image; test/release.test.ts'],
   [/^docker |^kind load/, 'needs a container engine'],
   [/^helm |^kubectl kustomize overlays/, 'needs a chart or an overlay of the reader; test/e2e/helm-kustomize.test.ts'],
@@ -45,7 +45,7 @@ const SKIPPED: readonly (readonly [command: RegExp, reason: string])[] = [
   [/rollout status deployment| logs | get lease /, 'needs running pods'],
   [/^kubectl get (?:cluster)?reports/, 'needs the definitions of openreports.io; test/controllers/readiness.test.ts'],
   [/^kubectl explain/, 'the development cluster does not serve OpenAPI documents'],
-  [/ -w$|^portcullis serve/, 'does not end'],
+  [/ -w$|^portcullis (?:serve|dashboard)/, 'does not end'],
   [/^curl /, 'reads the probes of a process; test/server'],
   [/overlays\/cert-manager$/, 'needs cert-manager; test/e2e/helm-kustomize.test.ts'],
   [/create token|token\.new/, 'the development cluster issues no tokens; test/e2e/process-credentials.test.ts'],

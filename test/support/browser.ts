@@ -42,8 +42,8 @@ export async function launchBrowser(): Promise<Browser> {
     args: ['--no-sandbox', '--no-zygote', '--disable-gpu', '--disable-dev-shm-usage', '--hide-scrollbars'],
     env: {
       ...process.env,
-      FONTCONFIG_PATH: join(folder, 'fonts'),
-      // For machines without the libraries. Those of the system take precedence.
+      // For machines without fonts and libraries. Those of the system take precedence.
+      ...(existsSync('/etc/fonts/fonts.conf') ? {} : { FONTCONFIG_PATH: join(folder, 'fonts') }),
       LD_LIBRARY_PATH: `/lib/x86_64-linux-gnu:/usr/lib64:${join(folder, 'al2023/lib')}`,
     },
   });

@@ -147,6 +147,9 @@ const ADMIN = { username: 'portcullis-admin', groups: ['system:masters'] };
 export async function startDevCluster(options: ClusterOptions): Promise<RunningCluster> {
   const { values, settings, logger, metrics } = options;
   const { rollout } = settings;
+  // A live cluster needs none of these modules.
+  const { openDashboard } = await import('../dashboard.ts');
+  const { recordDecisions } = await import('./decisions.ts');
   const { createApiServer, createDevCluster, createHttpsCaller, KUBERNETES_VERSION, OLM_DEFINITIONS, writeKubeconfig } =
     await import('../../dev-cluster/index.ts');
   const folder = values['cert-dir'];
@@ -173,7 +176,8 @@ export async function startDevCluster(options: ClusterOptions): Promise<RunningC
   const caller = createHttpsCaller(({ namespace, name }) =>
     namespace === SERVICE.namespace && name === SERVICE.name ? webhook : undefined,
   );
-  const cluster = createDevCluster({ clock: () => new Date(), call: caller.call });
+  const { call, decisions } = recordDecisions(caller.call);
+  const cluster = createDevCluster({ clock: () => new Date(), call });
   const log = logger.child({ logger: 'cluster' });
   await cluster.start({
     rootCertificate: certificates.authority.cert,
@@ -192,6 +196,23 @@ export async function startDevCluster(options: ClusterOptions): Promise<RunningC
   const authority = certificates.authority.cert;
   const writing = writeKubeconfig(kubeconfigFile, { server: `https://${HOST}:${port}`, authority, client });
   await explainFolderError(folder, writing);
+
+  const stopping = new AbortController();
+  const inventory = {
+    store: cluster.store,
+    source: 'cluster',
+    customSources: [],
+    assumptions: [],
+    unread: [],
+  } as const;
+  const dashboard = await openDashboard({
+    port: 0,
+    server: `https://${HOST}:${port}`,
+    inventory: () => inventory,
+    values: { config: values.config, 'installation-namespace': SERVICE.namespace, 'scc-mode': undefined },
+    decisions,
+    signal: stopping.signal,
+  });
 
   return {
     cluster,
@@ -225,8 +246,10 @@ export async function startDevCluster(options: ClusterOptions): Promise<RunningC
       }
     },
     greeting: () =>
-      `Portcullis serves reviews at https://${urlHost(webhook.host)}:${webhook.port} of a development cluster at https://${HOST}:${port}\n\n  export KUBECONFIG=${resolve(kubeconfigFile)}\n  kubectl get namespaces --show-labels\n\n`,
+      `Portcullis serves reviews at https://${urlHost(webhook.host)}:${webhook.port} of a development cluster at https://${HOST}:${port}\n\n  export KUBECONFIG=${resolve(kubeconfigFile)}\n  kubectl get namespaces --show-labels\n\nDashboard: ${dashboard.url}\n\n`,
     async stop() {
+      stopping.abort();
+      await dashboard.close();
       await running?.stop();
       cluster.stop();
       await server.close();

@@ -1,0 +1,81 @@
+import { once } from 'node:events';
+import { systemClock } from '../../cluster/clock.ts';
+import { connect } from '../../cluster/connection.ts';
+import { createLiveCluster, type Scope } from '../../cluster/live-cluster.ts';
+import { CONFIGURATION_NAME, POD_SECURITY_CONFIG_MAP } from '../../kube/well-known.ts';
+import { defineCommand, EXIT, PROGRAM, VERSION } from '../command.ts';
+import { openDashboard } from '../dashboard.ts';
+import { integer, option } from '../options.ts';
+import { readRolloutInventory, ROLLOUT_COMMAND_KINDS, rolloutOptions } from '../rollout.ts';
+import { explainAddressError } from '../serve/cluster.ts';
+
+const { kubeconfig, context, config, 'installation-namespace': installation, 'scc-mode': sccMode } = rolloutOptions;
+
+const DETAILS = `
+Shows the report of a cluster in a browser, and updates it while the cluster changes. The command reads the
+cluster with the permissions of the kubeconfig, and changes nothing.
+
+The page is served on 127.0.0.1 only. The printed address contains a token, which works once: the browser
+receives a cookie in exchange. Ctrl-C ends the command.
+
+Examples:
+  portcullis dashboard
+  portcullis dashboard --context production --port 8090
+`;
+
+/** Shows the live report of a cluster. */
+export const command = defineCommand({
+  details: DETAILS,
+  options: {
+    ...{ kubeconfig, context, config, 'installation-namespace': installation, 'scc-mode': sccMode },
+    port: option('PORT', integer(0, 65_535), 0, { help: 'Port on 127.0.0.1. 0: a free port' }),
+  },
+  async run(options, _operands, io) {
+    const { port, 'installation-namespace': namespace } = options;
+    // This first list reports missing permissions, which watches would retry.
+    const inventory = await readRolloutInventory({ ...options, filename: [] }, io);
+    const { env, signal } = io;
+    const connection = await connect({ ...options, env, userAgent: `${PROGRAM}/${VERSION}` });
+    const cluster = createLiveCluster({
+      connection,
+      clock: systemClock,
+      random: Math.random,
+      now: () => new Date(),
+    });
+    const { store } = cluster;
+    store.emulationVersion = inventory.store.emulationVersion;
+    const scopes: readonly Scope[] = [
+      ...ROLLOUT_COMMAND_KINDS.map((kind) => ({ kind })),
+      { kind: 'PortcullisConfiguration', name: CONFIGURATION_NAME },
+      { kind: 'ConfigMap', namespace, name: POD_SECURITY_CONFIG_MAP },
+      { kind: 'Lease', namespace },
+    ];
+    try {
+      const isUnread = ({ kind }: Scope): boolean => inventory.unread.some((one) => one.kind === kind);
+      await Promise.race([cluster.follow(scopes.filter((scope) => !isUnread(scope))), aborted(signal)]);
+      const outages = (): readonly string[] =>
+        [...cluster.failures()].map(
+          ([kind, reason]) => `the last known state of ${kind}, whose watch fails: ${reason}`,
+        );
+      const opening = openDashboard({
+        port,
+        server: connection.server,
+        inventory: () => ({ ...inventory, store, assumptions: [...inventory.assumptions, ...outages()] }),
+        values: options,
+        signal,
+      });
+      const dashboard = await explainAddressError(opening, { host: '127.0.0.1', port, option: 'port' });
+      io.stdout.write(`Portcullis shows the cluster at ${connection.server}\n\n  Dashboard: ${dashboard.url}\n\n`);
+      await aborted(signal);
+      await dashboard.close();
+    } finally {
+      await cluster.stop();
+      connection.close();
+    }
+    return EXIT.passed;
+  },
+});
+
+async function aborted(signal: AbortSignal): Promise<void> {
+  if (!signal.aborted) await once(signal, 'abort');
+}

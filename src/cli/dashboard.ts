@@ -1,0 +1,142 @@
+/** The live report: computed again after changes of the cluster, while a page shows it. */
+import type { Store } from '../cluster/store.ts';
+import { UserError } from '../config/files.ts';
+import { startDashboard, type Dashboard, type DashboardEvent, type SubscribeEvents } from '../server/dashboard.ts';
+import type { Decision, ReportData } from '../web/report-data.ts';
+import type { Inventory } from './inventory/inventory.ts';
+import type { RolloutValues } from './rollout.ts';
+
+/** The decisions of webhooks, the newest first. */
+export interface DecisionLog {
+  list(): readonly Decision[];
+  /** Calls the listener after each decision. Returns a function that ends the subscription. */
+  subscribe(listener: () => void): () => void;
+}
+
+export interface DashboardSource {
+  readonly port: number;
+  /** The address of the API server. */
+  readonly server: string;
+  /** Returns the objects of the cluster, whose store is kept up to date. */
+  inventory(): Pick<Inventory, 'store' | 'source' | 'customSources' | 'assumptions' | 'unread'>;
+  readonly values: Pick<RolloutValues, 'config' | 'installation-namespace' | 'scc-mode'>;
+  /** Absent for a cluster whose decisions are not known. */
+  readonly decisions?: DecisionLog;
+  /** Aborts computations. */
+  readonly signal: AbortSignal;
+}
+
+/** Starts the dashboard of a cluster. Nothing is loaded and computed while no page is open. */
+export async function openDashboard({ port, decisions, signal, ...source }: DashboardSource): Promise<Dashboard> {
+  const { values } = source;
+  const io = { stdin: emptyInput(), stdout: SILENT, stderr: SILENT, env: {}, signal };
+  const compute = async (): Promise<ReportData> => {
+    const [{ computeRollout }, { computeReport }] = await Promise.all([import('./rollout.ts'), import('./report.ts')]);
+    const date = new Date();
+    const facts = await computeRollout(source.inventory(), values, date);
+    const namespace = values['installation-namespace'];
+    const isFromFile = values.config !== undefined;
+    return await computeReport({ facts, date, source: source.server, namespace, isFromFile }, io);
+  };
+  const reports = createReportFeed(source.inventory().store, compute);
+  return await startDashboard({
+    port,
+    async page() {
+      const [{ bundlePage }, { renderPage }] = await Promise.all([
+        import('./page/bundle.ts'),
+        import('./page/html.ts'),
+      ]);
+      return renderPage(await bundlePage('report'), { title: 'Portcullis dashboard', isLive: true });
+    },
+    subscribe: decisions ? merge(reports, createDecisionFeed(decisions)) : reports,
+  });
+}
+
+const SILENT = { write: () => undefined };
+
+async function* emptyInput(): AsyncGenerator<string> {}
+
+function merge(...feeds: readonly SubscribeEvents[]): SubscribeEvents {
+  return (listener) => {
+    const subscriptions = feeds.map((subscribe) => subscribe(listener));
+    return () => subscriptions.forEach((unsubscribe) => unsubscribe());
+  };
+}
+
+/** The shortest time between two computations. Computations take at most a third of the time. */
+const MIN_INTERVAL_MS = 500;
+const DURATIONS_PER_INTERVAL = 2;
+
+/** Leases change all the time, and times pass: the state of the replicas is computed this often. */
+const REFRESH_MS = 30_000;
+
+/** Computes a report for the first subscriber, and after changes of the store. Equal reports are published once. */
+function createReportFeed(store: Store, compute: () => Promise<ReportData>): SubscribeEvents {
+  const listeners = new Set<(event: DashboardEvent) => void>();
+  let last: { readonly key: string; readonly event: DashboardEvent } | undefined;
+  let timer: NodeJS.Timeout | undefined;
+  let isRunning = false;
+  let isStale = false;
+  let durationMs = 0;
+  const run = async (): Promise<void> => {
+    timer = undefined;
+    isRunning = true;
+    isStale = false;
+    const startMs = performance.now();
+    const next = await computeEvent(compute);
+    durationMs = performance.now() - startMs;
+    isRunning = false;
+    if (next.key !== last?.key) for (const listener of listeners) listener(next.event);
+    last = next;
+    if (isStale) schedule();
+  };
+  const schedule = (): void => {
+    isStale = true;
+    if (isRunning || timer !== undefined || listeners.size === 0) return;
+    const delayMs = last === undefined ? 0 : Math.max(MIN_INTERVAL_MS, DURATIONS_PER_INTERVAL * durationMs);
+    timer = setTimeout(() => void run(), delayMs).unref();
+  };
+  store.subscribe(({ kind }) => {
+    if (kind !== 'Lease') schedule();
+  });
+  setInterval(schedule, REFRESH_MS).unref();
+  return (listener) => {
+    listeners.add(listener);
+    if (last) listener(last.event);
+    schedule();
+    return () => void listeners.delete(listener);
+  };
+}
+
+/** Returns the report or the error as an event. Events with the same key show the same state. */
+async function computeEvent(
+  compute: () => Promise<ReportData>,
+): Promise<{ readonly key: string; readonly event: DashboardEvent }> {
+  try {
+    const data = await compute();
+    return { key: JSON.stringify({ ...data, time: '' }), event: { event: 'report', data: JSON.stringify(data) } };
+  } catch (error) {
+    const message = error instanceof Error ? error.message : String(error);
+    const data = JSON.stringify(error instanceof UserError ? message : `the report cannot be computed: ${message}`);
+    return { key: data, event: { event: 'problem', data } };
+  }
+}
+
+/** The delay after which decisions are published together. */
+const DECISIONS_MS = 200;
+
+function createDecisionFeed(decisions: DecisionLog): SubscribeEvents {
+  return (listener) => {
+    let timer: NodeJS.Timeout | undefined;
+    const send = (): void => {
+      timer = undefined;
+      listener({ event: 'decisions', data: JSON.stringify(decisions.list()) });
+    };
+    send();
+    const unsubscribe = decisions.subscribe(() => (timer ??= setTimeout(send, DECISIONS_MS).unref()));
+    return () => {
+      clearTimeout(timer);
+      unsubscribe();
+    };
+  };
+}

@@ -1,0 +1,116 @@
+/** The HTTP server of the dashboard: one page for one person on this machine, and its events. It only reads. */
+import { randomBytes, timingSafeEqual } from 'node:crypto';
+import type { AddressInfo } from 'node:net';
+import Fastify, { type FastifyReply, type FastifyRequest } from 'fastify';
+
+/** An event of the page; `data` is JSON on one line. */
+export interface DashboardEvent {
+  readonly event: 'report' | 'problem' | 'decisions';
+  readonly data: string;
+}
+
+/** Calls the listener with the current state and with each later event. Returns a function that ends the subscription. */
+export type SubscribeEvents = (listener: (event: DashboardEvent) => void) => () => void;
+
+export interface DashboardOptions {
+  /** 0: a free port. */
+  readonly port: number;
+  /** Returns the HTML of the page. */
+  page(): Promise<string>;
+  readonly subscribe: SubscribeEvents;
+}
+
+export interface Dashboard {
+  /** The address with the token, which works once. */
+  readonly url: string;
+  close(): Promise<void>;
+}
+
+const HOST = '127.0.0.1';
+
+const HEADERS = {
+  'cache-control': 'no-store',
+  'content-security-policy': "frame-ancestors 'none'",
+  'cross-origin-opener-policy': 'same-origin',
+  'cross-origin-resource-policy': 'same-origin',
+  'referrer-policy': 'no-referrer',
+  'x-content-type-options': 'nosniff',
+};
+
+const NO_TOKEN =
+  'The dashboard requires the address with the token that the program printed at its start. The token works once: for another browser, start the program again.\n';
+
+/** A client that does not read is disconnected at this size of unread events, and connects again for the current state. */
+const MAX_UNREAD_BYTES = 32 * 1024 * 1024;
+
+/** Comments keep idle connections open. */
+const HEARTBEAT_MS = 15_000;
+
+/**
+ * Starts the server on the loopback interface. The token is exchanged for a cookie, which other sites cannot send. A page
+ * of another site that resolves its name to this machine is rejected by the header `Host`.
+ */
+export async function startDashboard({ port, page, subscribe }: DashboardOptions): Promise<Dashboard> {
+  const app = Fastify({ logger: false, exposeHeadRoutes: false, forceCloseConnections: true });
+  const session = randomBytes(32).toString('base64url');
+  let token: string | undefined = randomBytes(32).toString('base64url');
+  let cookieName = '';
+  let hosts: readonly string[] = [];
+  const hasSession = ({ headers: { cookie = '' } }: FastifyRequest): boolean =>
+    cookie.split(/; */).some((one) => equals(one, `${cookieName}=${session}`));
+
+  app.addHook('onRequest', async ({ headers: { host = '', origin } }, reply) => {
+    reply.headers(HEADERS);
+    if (!hosts.includes(host)) return sendText(reply, 421, `The dashboard is at http://${hosts[0] ?? ''}/\n`);
+    if (origin !== undefined && origin !== `http://${host}`)
+      return sendText(reply, 403, 'Requests of other sites are rejected.\n');
+  });
+  app.get<{ Querystring: { token?: unknown } }>('/', async (request, reply) => {
+    const given = request.query.token;
+    if (token !== undefined && typeof given === 'string' && equals(given, token)) {
+      token = undefined;
+      reply.header('set-cookie', `${cookieName}=${session}; Path=/; HttpOnly; SameSite=Strict`);
+    } else if (!hasSession(request)) return sendText(reply, 403, NO_TOKEN);
+    return reply.type('text/html; charset=utf-8').send(await page());
+  });
+  app.get('/events', (request, reply) => {
+    if (!hasSession(request)) return sendText(reply, 403, NO_TOKEN);
+    return streamEvents(reply, subscribe);
+  });
+  app.setNotFoundHandler((_request, reply) => sendText(reply, 404, 'The dashboard has one page: /\n'));
+
+  await app.listen({ host: HOST, port });
+  const { port: used } = app.server.address() as AddressInfo;
+  hosts = [`${HOST}:${used}`, `localhost:${used}`];
+  // Cookies do not depend on the port: each dashboard of this machine has its own.
+  cookieName = `portcullis-${used}`;
+  return { url: `http://${HOST}:${used}/?token=${token}`, close: () => app.close() };
+}
+
+function equals(given: string, expected: string): boolean {
+  const [a, b] = [Buffer.from(given), Buffer.from(expected)];
+  return a.length === b.length && timingSafeEqual(a, b);
+}
+
+function sendText(reply: FastifyReply, code: number, text: string): FastifyReply {
+  return reply.code(code).type('text/plain; charset=utf-8').send(text);
+}
+
+/** @see https://html.spec.whatwg.org/multipage/server-sent-events.html */
+function streamEvents(reply: FastifyReply, subscribe: SubscribeEvents): FastifyReply {
+  reply.hijack();
+  const { raw } = reply;
+  raw.writeHead(200, { ...HEADERS, 'content-type': 'text/event-stream' });
+  raw.flushHeaders();
+  const send = (text: string): void => {
+    raw.write(text);
+    if (raw.writableLength > MAX_UNREAD_BYTES) raw.destroy();
+  };
+  const heartbeat = setInterval(() => send(':\n\n'), HEARTBEAT_MS);
+  const unsubscribe = subscribe(({ event, data }) => send(`event: ${event}\ndata: ${data}\n\n`));
+  raw.on('close', () => {
+    clearInterval(heartbeat);
+    unsubscribe();
+  });
+  return reply;
+}

@@ -1,0 +1,190 @@
+/** The dashboard: who may read it, and what it shows of a changing cluster. */
+import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { writeFile } from 'node:fs/promises';
+import { request, type IncomingHttpHeaders, type IncomingMessage } from 'node:http';
+import { createServer, type AddressInfo } from 'node:net';
+import { join } from 'node:path';
+import { after, before, describe, test } from 'node:test';
+import { connect, type Connection } from '../../src/cluster/connection.ts';
+import { run } from '../../src/cli/program.ts';
+import { startDashboard, type Dashboard } from '../../src/server/dashboard.ts';
+import {
+  findAccessibilityProblems,
+  findForeignRequests,
+  launchBrowser,
+  noBrowser,
+  saveScreenshot,
+  type Browser,
+} from '../support/browser.ts';
+import { runProgram } from '../support/memory-io.ts';
+import { FREE_PORTS, formatSettings, serve, type RunningServer } from '../support/serve-process.ts';
+
+describe('access to the dashboard', () => {
+  let dashboard: Dashboard;
+  before(async () => {
+    dashboard = await startDashboard({
+      port: 0,
+      page: () => Promise.resolve('<!doctype html>'),
+      subscribe(listener) {
+        listener({ event: 'report', data: '{}' });
+        return () => undefined;
+      },
+    });
+  });
+  after(() => dashboard.close());
+
+  interface Answer {
+    readonly status: number | undefined;
+    readonly text: string;
+    readonly headers: IncomingHttpHeaders;
+  }
+  /** Sends a request; an event stream is read up to its first event. */
+  const send = async (path: string, headers: Record<string, string> = {}, method = 'GET'): Promise<Answer> => {
+    const { port } = new URL(dashboard.url);
+    const sent = request({ host: '127.0.0.1', port, path, method, headers, agent: false }).end();
+    const [response] = (await once(sent, 'response')) as [IncomingMessage];
+    let text = '';
+    for await (const chunk of response) {
+      text += String(chunk);
+      if (response.headers['content-type'] === 'text/event-stream') break;
+    }
+    return { status: response.statusCode, text, headers: response.headers };
+  };
+
+  const NO_TOKEN =
+    'The dashboard requires the address with the token that the program printed at its start. The token works once: for another browser, start the program again.\n';
+  const denials: readonly (readonly [name: string, Parameters<typeof send>, status: number, text: string])[] = [
+    ['no token', ['/'], 403, NO_TOKEN],
+    ['a wrong token', ['/?token=x'], 403, NO_TOKEN],
+    ['two tokens', ['/?token=x&token=y'], 403, NO_TOKEN],
+    ['a wrong cookie', ['/', { cookie: 'portcullis-1=x' }], 403, NO_TOKEN],
+    ['events without a cookie', ['/events'], 403, NO_TOKEN],
+    ['another path', ['/../etc/passwd'], 404, 'The dashboard has one page: /\n'],
+    ['another method', ['/', {}, 'POST'], 404, 'The dashboard has one page: /\n'],
+    ['another site', ['/', { origin: 'https://example.com' }], 403, 'Requests of other sites are rejected.\n'],
+    ['a page from a file', ['/', { origin: 'null' }], 403, 'Requests of other sites are rejected.\n'],
+  ];
+  for (const [name, args, status, text] of denials) {
+    test(`${name} is rejected`, async () => {
+      const answer = await send(...args);
+      assert.deepEqual([answer.status, answer.text], [status, text]);
+    });
+  }
+
+  test('the token works once, for a cookie that other sites cannot send', async () => {
+    const { pathname, search, host, port } = new URL(dashboard.url);
+    // A site whose name resolves to this machine does not use the token up.
+    const rebound = await send(pathname + search, { host: 'example.com' });
+    assert.deepEqual([rebound.status, rebound.text], [421, `The dashboard is at http://${host}/\n`]);
+    const first = await send(pathname + search);
+    const [cookie = ''] = first.headers['set-cookie'] ?? [];
+    assert.deepEqual([first.status, first.text, first.headers['cache-control']], [200, '<!doctype html>', 'no-store']);
+    assert.match(cookie, new RegExp(`^portcullis-${port}=[\\w-]{43}; Path=/; HttpOnly; SameSite=Strict$`));
+    assert.equal((await send(pathname + search)).status, 403);
+    const session = { cookie: `other=1; ${cookie.split(';')[0] ?? ''}` };
+    assert.equal((await send('/', session)).status, 200);
+    assert.equal((await send('/events', { ...session, origin: 'http://127.0.0.1:1' })).status, 403);
+    assert.equal((await send('/events', { ...session, origin: `http://${host}` })).text, 'event: report\ndata: {}\n\n');
+  });
+});
+
+describe('dashboard in a browser', { skip: noBrowser }, () => {
+  let browser: Browser;
+  let server: RunningServer;
+  let connection: Connection;
+  before(async () => {
+    [browser, server] = await Promise.all([launchBrowser(), serve(FREE_PORTS)]);
+    connection = await connect({ kubeconfig: server.kubeconfig, env: {}, userAgent: 'test' });
+  });
+  after(async () => {
+    connection.close();
+    await Promise.all([browser.close(), server.stop()]);
+  });
+
+  const createPod = async (namespace: string, name: string, spec: object): Promise<unknown> =>
+    await connection
+      .request({
+        method: 'POST',
+        path: `/api/v1/namespaces/${namespace}/pods`,
+        body: {
+          apiVersion: 'v1',
+          kind: 'Pod',
+          metadata: { name },
+          spec: { containers: [{ name: 'c', image: 'i' }], ...spec },
+        },
+      })
+      .catch((error: unknown) => error);
+
+  test('bad input is reported', async () => {
+    const busy = createServer().listen(0, '127.0.0.1');
+    await once(busy, 'listening');
+    const { port } = busy.address() as AddressInfo;
+    const outcomes = [
+      await runProgram(['dashboard'], { env: { KUBECONFIG: 'missing' } }),
+      await runProgram(['dashboard', '--kubeconfig', server.kubeconfig, `--port=${port}`]),
+    ];
+    busy.close();
+    assert.deepEqual(
+      outcomes.map(({ code, stdout, stderr }) => [code, stdout, stderr]),
+      [
+        [2, '', 'error: no cluster to read: there is no missing; name a kubeconfig with --kubeconfig\n'],
+        [2, '', `error: cannot listen on 127.0.0.1:${port}: the port is in use; set another with --port\n`],
+      ],
+    );
+  });
+
+  test('shows the decisions of the development cluster as they happen', async () => {
+    const [url = ''] = /http:\/\/127\.0\.0\.1:\d+\/\?token=\S+/.exec(server.output().stdout) ?? [];
+    const { page, errors, requests, texts } = await browser.open(url);
+    await page.waitForSelector('.report');
+    assert.equal(page.url(), url.replace(/\?.*/, ''));
+    await createPod('restricted', 'shell', { hostPID: true });
+    await createPod('shop', 'batch', {});
+    await page.waitForFunction('document.querySelectorAll(".decisions tbody tr").length === 2');
+    assert.deepEqual(
+      (await texts('.decisions tbody tr')).map((row) => row.split('\t').slice(1, 5)),
+      [
+        ['warned', 'create Pod shop/batch', 'portcullis-admin', '/psa/validate'],
+        ['denied', 'create Pod restricted/shell', 'portcullis-admin', '/psa/validate'],
+      ],
+    );
+    await page.click('.check');
+    await page.waitForFunction('document.querySelectorAll(".decisions tbody tr").length > 2');
+    await page.click('.check');
+    assert.deepEqual(await findAccessibilityProblems(page), []);
+    assert.deepEqual([errors, findForeignRequests(requests)], [[], []]);
+    await saveScreenshot(page, 'decisions');
+  });
+
+  test('shows a cluster, and updates while it changes', async () => {
+    const config = join(server.folder, 'settings.json');
+    await writeFile(config, formatSettings({ rollout: { phase: 'Evaluate' } }));
+    const stopping = new AbortController();
+    const opened = Promise.withResolvers<string>();
+    const io = {
+      stdin: (async function* (): AsyncGenerator<string> {})(),
+      stdout: { write: (text: string) => opened.resolve(/http:\S+/.exec(text)?.[0] ?? '') },
+      stderr: { write: (text: string) => opened.reject(new Error(text)) },
+      env: {},
+      signal: stopping.signal,
+    };
+    const ended = run(['dashboard', '--kubeconfig', server.kubeconfig, '--config', config], io);
+    const { page, errors, texts } = await browser.open(await opened.promise);
+    await page.waitForSelector('.report');
+    const denied = 'document.querySelector(".tile:nth-child(3) strong").innerText';
+    assert.equal(await page.evaluate(denied), '4');
+    assert.deepEqual(await texts('.decisions'), []);
+    assert.deepEqual(await findAccessibilityProblems(page), []);
+    await saveScreenshot(page, 'dashboard');
+    await createPod('legacy', 'agent', { hostNetwork: true });
+    await page.waitForFunction(`${denied} === '5'`);
+    stopping.abort('SIGINT');
+    assert.equal(await ended, 0);
+    await page.waitForFunction('document.querySelector("[role=status]").innerText === "reconnecting"');
+    assert.deepEqual(
+      errors.filter((error) => !error.includes('net::')),
+      [],
+    );
+  });
+});
