@@ -1,6 +1,8 @@
 /** The playground: manifests on the left, the decisions about them on the right. Everything is computed in the page. */
 import { render } from 'preact';
 import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
+import { fixManifests, type FixedText } from '../config/fix.ts';
+import { manifestName } from '../config/objects.ts';
 import type { Position } from '../config/yaml.ts';
 import { LEVELS, newestVersion, parseVersion, type Level, type Version } from '../policy/pss/index.ts';
 import { createEditor, type Editor, type Marker } from './editor.ts';
@@ -29,6 +31,7 @@ function Playground({ initial, problem: initialProblem }: Props) {
   const [level, setLevel] = useState(initial.level);
   const [version, setVersion] = useState(initial.version);
   const [message, setMessage] = useState(initialProblem);
+  const [fixed, setFixed] = useState<FixedText>();
   const editor = useRef<Editor>(undefined);
   const evaluated = useDelayed(text);
   const evaluation = useMemo(() => evaluateManifests(evaluated, version), [evaluated, version]);
@@ -40,6 +43,12 @@ function Playground({ initial, problem: initialProblem }: Props) {
   const replace = (next: string): void => {
     editor.current?.setText(next);
     setMessage(undefined);
+    setFixed(undefined);
+  };
+  const fix = (): void => {
+    const result = fixManifests(text, { level, version });
+    replace(result.text);
+    setFixed(result);
   };
   const open = async (files: Iterable<File>): Promise<void> => {
     const texts = await Promise.all(Array.from(files, (file) => file.text()));
@@ -117,6 +126,12 @@ function Playground({ initial, problem: initialProblem }: Props) {
         <div class="editor" ref={attach} />
         <div class="results">
           <LevelPicker evaluation={evaluation} level={level} onPick={setLevel} />
+          {level !== 'privileged' && evaluation.objects.some(({ findings }) => findings[level].length > 0) && (
+            <button type="button" class="primary" onClick={fix}>
+              Fix for {level}
+            </button>
+          )}
+          {fixed && <FixResult result={fixed} />}
           <Results evaluation={evaluation} level={level} goTo={(position) => editor.current?.goTo(position)} />
         </div>
       </main>
@@ -185,6 +200,27 @@ function LevelPicker({ evaluation: { objects }, level, onPick }: LevelPickerProp
         );
       })}
     </fieldset>
+  );
+}
+
+/** The number of fields that the fix changed, and what a person has to decide. */
+function FixResult({ result: { changes, unfixed } }: { readonly result: FixedText }) {
+  const notes = new Set([
+    ...changes.flatMap(({ note }) => (note === undefined ? [] : `Verify: ${note}.`)),
+    ...unfixed.map(({ object, check, detail, choices }) => {
+      const name = manifestName(object.value);
+      return `${object.kind} ${name}: ${check} is not fixed (${detail}). Choices: ${choices.join('; ')}.`;
+    }),
+  ]);
+  return (
+    <div class="fixed" role="status">
+      <h2>{count(changes.length, 'field')} changed</h2>
+      <ul class="plain">
+        {Array.from(notes, (note) => (
+          <li>{note}</li>
+        ))}
+      </ul>
+    </div>
   );
 }
 

@@ -106,5 +106,6 @@ export function findForeignRequests(requests: readonly string[]): readonly strin
 
 /** Writes an image for the documentation, if `SCREENSHOTS` is set. */
 export async function saveScreenshot(page: Page, name: string): Promise<void> {
-  if (process.env['SCREENSHOTS'] !== undefined) await page.screenshot({ path: `docs/images/${name}.png` });
+  if (process.env['SCREENSHOTS'] === undefined) return;
+  await page.screenshot({ path: `docs/images/${name}.png`, clip: { x: 0, y: 0, width: 1280, height: 700 } });
 }

@@ -29,6 +29,14 @@ apiVersion: v1
 kind: ${JSON.stringify(NAME)}
 `;
 
+const HOST_PATH = `apiVersion: v1
+kind: Pod
+metadata: { name: a }
+spec:
+  containers: [{ name: c, image: i }]
+  volumes: [{ name: v, hostPath: { path: /var } }]
+`;
+
 describe('playground', { skip: noBrowser }, () => {
   let browser: Browser;
   let folder = '';
@@ -66,6 +74,21 @@ describe('playground', { skip: noBrowser }, () => {
     await page.click('.scc summary');
     assert.deepEqual(await findAccessibilityProblems(page), []);
     assert.deepEqual([errors, findForeignRequests(requests)], [[], []]);
+  });
+
+  test('one click fixes what can be fixed, and lists the choices for the rest', async () => {
+    const text = `# A comment.\n${HOST_PATH}`;
+    const { page, texts } = await browser.open(
+      `${url}${await encodeState({ text, level: 'restricted', version: 'latest' })}`,
+    );
+    await page.locator('button ::-p-text(Fix for restricted)').click();
+    await page.waitForSelector('.fixed');
+    await page.waitForFunction('document.querySelectorAll(".findings strong").length === 1');
+    assert.deepEqual((await texts('.fixed'))[0]?.split('\n'), [
+      '4 fields changed',
+      'Verify: the kubelet rejects an image whose USER is missing, root or a name: use an image with a numeric USER other than 0, or set runAsUser to the UID of a user of the image.',
+      'Pod a: restrictedVolumes is not fixed (volume "v" uses restricted volume type "hostPath"). Choices: use a persistentVolumeClaim for data that must outlive the pod; use an emptyDir for data of one pod; use a configMap, secret, downwardAPI or projected volume for files of the cluster; keep the volume, and enforce a less strict level in a namespace of its own.',
+    ]);
   });
 
   test('typing evaluates again, and the levels are radio buttons for the keyboard', async () => {
