@@ -65,6 +65,9 @@ console.log(evaluatePod(pod, { level: 'baseline', version: 'latest' }).detail);
 const { version } = packageJson;
 const [build, image] = readDockerfile(await readFile('Dockerfile', 'utf8')).stages as [Stage, Stage];
 
+/** A page with its data and its script. */
+const PAGE = /<script type="application\/json" id="data">[^]*<script type="module">[^]{20000,}<\/script>\n<\/body>/;
+
 /** The exit code and the output of a program. */
 function execute(file: string, args: readonly string[], options: object = {}) {
   return new Promise<{ code: unknown; stdout: string; stderr: string }>((done) => {
@@ -205,6 +208,12 @@ describe('package', () => {
     assert.equal(code, 1);
   });
 
+  test('writes reports', async () => {
+    const { code, stdout } = await program('report', '-f', packaged('examples/pods'));
+    assert.match(stdout, PAGE);
+    assert.equal(code, 0);
+  });
+
   test('serves the development cluster', async () => {
     const server = await serve(['--dev-cluster'], {}, packaged('dist/main.js'));
     assert.equal((await fetch(`${server.probes}/readyz`)).status, 200);
@@ -256,6 +265,12 @@ describe('executable', () => {
     assert.equal(code, 1);
     const { code: absent, stderr } = await execute(file(), ['check', '-f', 'absent.yaml']);
     assert.deepEqual([absent, stderr], [2, 'error: the path "absent.yaml" does not exist\n']);
+  });
+
+  test('writes reports', async () => {
+    const { code, stdout } = await execute(file(), ['report', '-f', 'examples/pods'], { env: {} });
+    assert.match(stdout, PAGE);
+    assert.equal(code, 0);
   });
 
   test('is a kubectl plugin under its other names', async () => {
