@@ -312,6 +312,11 @@ function Exemptions({ data: { exemptions, uses } }: { readonly data: ReportData 
   );
 }
 
+// Printed pages contain what a reader would open.
+addEventListener('beforeprint', () => {
+  for (const details of document.querySelectorAll('details')) details.open = true;
+});
+
 const root = document.getElementById('app');
 const data = document.getElementById('data')?.textContent;
 if (root) render(data == null ? <LiveReport /> : <Report data={JSON.parse(data) as ReportData} />, root);
