@@ -1,25 +1,26 @@
-/** The pages of the checks: why each exists, an example before and after the fix, and references. */
+/** The pages of the findings of `check`: why each exists, an example before and after the fix, and references. */
+import { OTHER_RESULTS, type OtherCheck } from '../../src/cli/output/findings.ts';
 import { fixManifests } from '../../src/config/fix.ts';
 import { withField } from '../../src/config/rewrite.ts';
 import { parsePath, printYaml } from '../../src/config/yaml.ts';
 import { checks } from '../../src/policy/pss/index.ts';
 
-/** The text of a page that does not follow from the check. */
+/** A page about a finding of `portcullis check`. */
 export interface CheckPage {
   readonly id: string;
-  readonly level: 'baseline' | 'restricted';
+  /** What the check applies to, in the index. */
+  readonly scope: string;
+  /** The level and the versions, or the objects with the finding. */
+  readonly summary: string;
   /** Why the check exists. */
   readonly why: string;
   readonly before: string;
   readonly after: string;
   readonly fix: string;
-  /** The versions of the Pod Security Standards with a change of the check. */
-  readonly versions: readonly string[];
-  readonly upstream: string;
-  /** Recommendations of the CIS Kubernetes Benchmark v1.9. */
-  readonly cis: string;
-  /** The section of the Kubernetes Hardening Guide of NSA and CISA, v1.2. */
-  readonly nsa: string;
+  /** The options with which the example before the fix has this finding. */
+  readonly options: readonly string[];
+  /** Links and names of recommendations. */
+  readonly references: readonly string[];
 }
 
 const SECURITY_CONTEXT = {
@@ -39,9 +40,6 @@ const POD = {
 const CONTAINER = 'spec.containers[0]';
 const CONTEXT = `${CONTAINER}.securityContext`;
 
-const POD_SECURITY = 'Pod security enforcement';
-const NON_ROOT = 'Non-root containers and rootless container engines';
-
 /** The violating field of a pod that passes otherwise, and its value. */
 type Violation = readonly [path: string, value: unknown];
 
@@ -50,8 +48,10 @@ interface Prose {
   readonly before: Violation;
   /** Absent: what `check --fix` changes. */
   readonly after?: Violation;
-  readonly cis: string;
-  readonly nsa: string;
+  /** Recommendations of the CIS Kubernetes Benchmark v1.9, if any. */
+  readonly cis?: string;
+  /** The recommended setting in the Kubernetes Hardening Guide of NSA and CISA, if any. */
+  readonly nsa?: string;
 }
 
 const HOST_PATH = [{ name: 'data', hostPath: { path: '/var/lib/data' } }];
@@ -62,155 +62,260 @@ const PROSE: Readonly<Record<string, Prose>> = {
     why: 'Setuid programs and file capabilities give a process more rights than its parent. With `false`, the kernel sets `no_new_privs`, and a process that is taken over keeps the rights of the container.',
     before: [`${CONTEXT}.allowPrivilegeEscalation`, true],
     cis: '5.2.6',
-    nsa: POD_SECURITY,
+    nsa: 'no privilege escalation',
   },
   appArmorProfile: {
     why: 'The default AppArmor profile of the container runtime denies mounts and writes to /proc and /sys. Without it, a flaw in the kernel or the runtime is easier to use.',
     before: [`${CONTEXT}.appArmorProfile`, { type: 'Unconfined' }],
     cis: '5.7.3',
-    nsa: POD_SECURITY,
+    nsa: 'AppArmor profiles',
   },
   capabilities_baseline: {
     why: 'Capabilities beyond those of the container runtime reach the host: NET_ADMIN changes the network, SYS_ADMIN mounts file systems, SYS_PTRACE reads other processes.',
     before: [`${CONTEXT}.capabilities.add`, ['NET_ADMIN']],
     cis: '5.2.9',
-    nsa: POD_SECURITY,
+    nsa: 'no insecure capabilities',
   },
   capabilities_restricted: {
     why: 'Most programs need no capability at all. The default capabilities of container runtimes, such as CHOWN and NET_RAW, help an attacker in the container and in the network.',
     before: [`${CONTEXT}.capabilities`, { add: ['CHOWN'] }],
     cis: '5.2.8, 5.2.9, 5.2.10',
-    nsa: POD_SECURITY,
+    nsa: 'no insecure capabilities',
   },
   hostNamespaces: {
     why: 'In the namespaces of the host, a container sees all processes, the network interfaces of the node and services on its loopback address, which often have no authentication.',
     before: ['spec.hostPID', true],
     cis: '5.2.3, 5.2.4, 5.2.5',
-    nsa: POD_SECURITY,
+    nsa: 'no namespaces of the host',
   },
   hostPathVolumes: {
     why: 'A volume of the host exposes files of the node, such as credentials of the kubelet and the sockets of the container runtime, and their owner can take over the node.',
     before: ['spec.volumes', HOST_PATH],
     after: ['spec.volumes', CLAIM],
     cis: '5.2.12',
-    nsa: POD_SECURITY,
   },
   hostPorts: {
     why: 'A host port is reachable at the address of the node, outside of network policies, and only one pod of a node can use it.',
     before: [`${CONTAINER}.ports`, [{ containerPort: 8080, hostPort: 80 }]],
     cis: '5.2.13',
-    nsa: POD_SECURITY,
+    nsa: 'no host ports',
   },
   hostProbesAndHostLifecycle: {
     why: 'The kubelet sends probes and lifecycle requests from the network of the node. With a host, a pod makes it send requests to addresses that the pod itself cannot reach.',
     before: [`${CONTAINER}.livenessProbe`, { httpGet: { host: '169.254.169.254', port: 80 } }],
-    cis: '5.7.3',
-    nsa: POD_SECURITY,
   },
   privileged: {
     why: 'A privileged container has all capabilities and all devices of the node. A process in it can take over the node.',
     before: [`${CONTEXT}.privileged`, true],
     cis: '5.2.2',
-    nsa: POD_SECURITY,
+    nsa: 'no privileged containers',
   },
   procMount: {
     why: 'The container runtime masks paths of /proc that show or change the kernel of the node. An unmasked /proc exposes them.',
     before: [`${CONTEXT}.procMount`, 'Unmasked'],
     cis: '5.7.3',
-    nsa: POD_SECURITY,
   },
   procMount_restricted: {
     why: 'As `procMount`, also for pods in user namespaces, for which the level baseline permits an unmasked /proc.',
     before: [`${CONTEXT}.procMount`, 'Unmasked'],
     cis: '5.7.3',
-    nsa: POD_SECURITY,
   },
   restrictedVolumes: {
     why: 'Volumes of other types give a pod direct access to storage outside of the cluster, without the checks of a PersistentVolume.',
     before: ['spec.volumes', [{ name: 'data', nfs: { server: 'nfs.example', path: '/data' } }]],
     after: ['spec.volumes', CLAIM],
-    cis: '5.7.3',
-    nsa: POD_SECURITY,
   },
   runAsNonRoot: {
     why: 'A process that runs as root in a container is root on the node if it escapes. With `true`, the kubelet starts no image that runs as root.',
     before: ['spec.securityContext.runAsNonRoot', false],
     cis: '5.2.7',
-    nsa: NON_ROOT,
+    nsa: 'non-root containers',
   },
   runAsUser: {
     why: 'User 0 is root, whatever the image sets. A process that escapes from the container is root on the node.',
     before: ['spec.securityContext.runAsUser', 0],
     cis: '5.2.7',
-    nsa: NON_ROOT,
+    nsa: 'non-root containers',
   },
   seLinuxOptions: {
     why: 'SELinux separates containers from the node and from each other by the type and level of their processes. Other types, users and roles remove this separation.',
     before: [`${CONTEXT}.seLinuxOptions`, { type: 'spc_t' }],
     cis: '5.7.3',
-    nsa: POD_SECURITY,
+    nsa: 'SELinux options',
   },
   seccompProfile_baseline: {
     why: 'The default seccomp profile of the container runtime denies rarely used system calls, in which most flaws of the kernel are. `Unconfined` permits all of them.',
     before: [`${CONTEXT}.seccompProfile`, { type: 'Unconfined' }],
     cis: '5.7.2',
-    nsa: POD_SECURITY,
+    nsa: 'seccomp profiles',
   },
   seccompProfile_restricted: {
     why: 'Without a profile, all system calls are permitted, unless the kubelet sets a default. The default profile of the container runtime denies rarely used system calls, in which most flaws of the kernel are.',
     before: ['spec.securityContext', { runAsNonRoot: true }],
     cis: '5.7.2',
-    nsa: POD_SECURITY,
+    nsa: 'seccomp profiles',
   },
   sysctls: {
     why: 'Sysctls that the kernel does not isolate change the node for all pods, and may exhaust its memory.',
     before: ['spec.securityContext.sysctls', [{ name: 'kernel.msgmax', value: '65536' }]],
     cis: '5.7.3',
-    nsa: POD_SECURITY,
   },
   windowsHostProcess: {
     why: 'A HostProcess container runs as a process of the Windows node with its rights.',
     before: [`${CONTEXT}.windowsOptions`, { hostProcess: true }],
     cis: '5.2.11',
-    nsa: POD_SECURITY,
   },
 };
 
 const STANDARDS = 'https://kubernetes.io/docs/concepts/security/pod-security-standards/';
 
-/** Returns the pages of the checks of the Pod Security Standards, in their order. */
+/** The texts of findings outside of the Pod Security Standards. */
+interface OtherProse extends Omit<CheckPage, 'id' | 'options' | 'references'> {
+  readonly options?: readonly string[];
+  readonly upstream: readonly [title: string, url: string];
+}
+
+const SCC_API: OtherProse['upstream'] = [
+  'API of SecurityContextConstraints',
+  'https://github.com/openshift/api/blob/master/security/v1/types.go',
+];
+const LABELS = 'https://kubernetes.io/docs/concepts/overview/working-with-objects/labels/';
+
+function printNamespace(label: string, value: string): string {
+  return printYaml([{ apiVersion: 'v1', kind: 'Namespace', metadata: { name: 'shop', labels: { [label]: value } } }]);
+}
+
+/** An SCC that admits pods, and has no findings. */
+function printScc(change: object): string {
+  const scc = { apiVersion: 'security.openshift.io/v1', kind: 'SecurityContextConstraints', metadata: { name: 'web' } };
+  const any = { type: 'RunAsAny' };
+  const rules = { runAsUser: any, seLinuxContext: any, fsGroup: any, supplementalGroups: any, volumes: ['*'] };
+  return printYaml([{ ...scc, ...rules, ...change }]);
+}
+
+const OTHERS: Readonly<Record<OtherCheck, OtherProse>> = {
+  labels: {
+    scope: 'namespaces',
+    summary: 'Namespaces with invalid Pod Security labels.',
+    why: 'The API server rejects a Namespace whose Pod Security labels have other values than levels and versions. The policy of its author would never apply.',
+    before: printNamespace('pod-security.kubernetes.io/enforce', 'Restricted'),
+    after: printNamespace('pod-security.kubernetes.io/enforce', 'restricted'),
+    fix: 'Use a level (`privileged`, `baseline`, `restricted`) or a version (`latest`, `v1.N`), in lower case.',
+    upstream: ['Pod Security Admission', 'https://kubernetes.io/docs/concepts/security/pod-security-admission/'],
+  },
+  'scc-label': {
+    scope: 'namespaces',
+    summary: 'Namespaces with an invalid SCC mode.',
+    why: 'API servers accept any string in a label. A mode that does not exist counts as `enforce`, so pods may be denied that the author of the label meant to be reported.',
+    before: printNamespace('portcullis.dev/scc', 'Report'),
+    after: printNamespace('portcullis.dev/scc', 'report'),
+    fix: 'Use `enforce`, `report` or `off`, in lower case and, for `off`, in quotes.',
+    upstream: ['Labels', LABELS],
+  },
+  unknownField: {
+    scope: 'fields',
+    summary:
+      'Fields that the kind does not have: in SecurityContextConstraints, and with `--strict` in pods, workloads and namespaces.',
+    why: 'API servers may drop an unknown field silently. A misspelled security setting then has no effect.',
+    before: printPod([`${CONTAINER}.securityContex`, { readOnlyRootFilesystem: true }]),
+    after: printPod([`${CONTEXT}.readOnlyRootFilesystem`, true]),
+    fix: 'Correct the name, or remove the field.',
+    options: ['--strict'],
+    upstream: ['Field validation', 'https://kubernetes.io/docs/reference/using-api/api-concepts/#field-validation'],
+  },
+  decode: {
+    scope: 'fields',
+    summary: 'Values of a wrong type in pods, workloads and SecurityContextConstraints.',
+    why: 'API servers reject an object with a value of a wrong type, and no policy can evaluate it.',
+    before: printPod(['spec.hostNetwork', 'false']),
+    after: printPod(['spec.hostNetwork', false]),
+    fix: 'Give the field a value of the type that the Kubernetes API documents: remove quotes from numbers and booleans.',
+    upstream: ['Pod', 'https://kubernetes.io/docs/reference/kubernetes-api/workload-resources/pod-v1/'],
+  },
+  scc: {
+    scope: 'SCCs',
+    summary: 'SecurityContextConstraints that violate the validation of the API.',
+    why: 'OpenShift and the webhook for SCCs reject an invalid SCC.',
+    before: printScc({ allowedCapabilities: ['KILL'], requiredDropCapabilities: ['KILL'] }),
+    after: printScc({ requiredDropCapabilities: ['KILL'] }),
+    fix: 'Correct the field that the finding names. The finding contains the rule of the field.',
+    upstream: SCC_API,
+  },
+  unusable: {
+    scope: 'SCCs',
+    summary: 'Valid SecurityContextConstraints whose strategies are incomplete.',
+    why: 'An SCC with an incomplete strategy is valid, but admits no pod.',
+    before: printScc({ runAsUser: { type: 'MustRunAs' } }),
+    after: printScc({ runAsUser: { type: 'MustRunAs', uid: 1000 } }),
+    fix: 'Set a `uid` for `MustRunAs`. For `MustRunAsRange`, set both bounds in order, or none.',
+    upstream: SCC_API,
+  },
+  mistyped: {
+    scope: 'SCCs',
+    summary: 'Values in lists of SecurityContextConstraints that match no value of a pod.',
+    why: 'The API accepts any string in these lists. A misspelled value permits or drops nothing.',
+    before: printScc({ requiredDropCapabilities: ['CAP_KILL'] }),
+    after: printScc({ requiredDropCapabilities: ['KILL'] }),
+    fix: 'Write capabilities as `NET_ADMIN`, volume types as in pods, seccomp profiles as `runtime/default` or `localhost/FILE`, and service accounts as `system:serviceaccount:NAMESPACE:NAME`.',
+    upstream: SCC_API,
+  },
+  'scc-admission': {
+    scope: 'SCCs',
+    summary: 'Pods and workloads that no SCC admits, with `--platform=openshift`, `--sccs` or `--config`.',
+    why: 'A pod needs an SCC that its service account may use and that allows all its fields. Otherwise it is denied, and the workload has no pods.',
+    before: printPod(['spec.securityContext', { runAsUser: 1001, fsGroup: 1001 }]),
+    after: printPod(['spec.securityContext', {}]),
+    fix: 'Remove the fields, so that the SCC sets IDs of the range of the namespace, or grant an SCC that allows them: `portcullis scc grant`. `portcullis check --fix` removes IDs.',
+    options: ['--platform=openshift'],
+    upstream: [
+      'Managing security context constraints',
+      'https://docs.redhat.com/en/documentation/openshift_container_platform/4.18/html/authentication_and_authorization/managing-pod-security-policies',
+    ],
+  },
+};
+
+/** Returns a page for each finding: those of the Pod Security Standards in their order, then the others. */
 export function checkPages(): readonly CheckPage[] {
-  return checks.map(({ id, level, fix = '', versions }) => {
-    const prose = PROSE[id];
-    if (prose === undefined) throw new Error(`scripts/docs/checks.ts has no text for the check ${id}`);
-    const [before, given] = [prose.before, prose.after].map((violation) => violation && printPod(violation));
-    const after = given ?? fixManifests(before ?? '', { level, version: 'latest' }).text;
-    const { why, cis, nsa } = prose;
-    const since = versions.map((one) => one.since);
-    return {
-      id,
-      level,
-      why,
-      before: before ?? '',
-      after,
-      fix,
-      versions: since,
-      upstream: `${STANDARDS}#${level}`,
-      cis,
-      nsa,
-    };
+  const others = (Object.keys(OTHER_RESULTS) as OtherCheck[]).map((id): CheckPage => {
+    const { upstream, options = [], ...page } = OTHERS[id];
+    return { id, ...page, options, references: [`[${upstream[0]}](${upstream[1]})`] };
   });
+  return [...checks.map(standardPage), ...others];
+}
+
+function standardPage({ id, level, fix = '', versions }: (typeof checks)[number]): CheckPage {
+  const prose = PROSE[id];
+  if (prose === undefined) throw new Error(`scripts/docs/checks.ts has no text for the check ${id}`);
+  const { why, cis, nsa } = prose;
+  const before = printPod(prose.before);
+  const [first = '', ...changes] = versions.map(({ since }) => since);
+  const later = changes.length === 0 ? '' : `, changed in ${changes.join(', ')}`;
+  return {
+    id,
+    scope: level,
+    summary: `Level ${level}, since ${first}${later}.`,
+    why,
+    before,
+    after: prose.after ? printPod(prose.after) : fixManifests(before, { level, version: 'latest' }).text,
+    fix: `${fix} \`portcullis check --fix\` makes this change where it does not depend on the application.`,
+    options: [`--level=${level}`],
+    references: [
+      `[Pod Security Standards](${STANDARDS}#${level})`,
+      ...(cis === undefined ? [] : [`CIS Kubernetes Benchmark v1.9: ${cis}`]),
+      ...(nsa === undefined ? [] : [`NSA and CISA, Kubernetes Hardening Guide: ${nsa}`]),
+    ],
+  };
 }
 
 function printPod([path, value]: Violation): string {
   return printYaml([withField(POD, parsePath(path), value)]);
 }
 
-/** Returns the page of each check, and their list, by path. */
+/** Returns the page of each finding, and their list, by path. */
 export function formatCheckPages(): readonly (readonly [path: string, text: string])[] {
   const pages = checkPages();
   const rows = pages.map(
-    ({ id, level, why }) => `- [\`${id}\`](checks/${id}.md) (${level}): ${/^[^.]*\./.exec(why)?.[0] ?? why}\n`,
+    ({ id, scope, why }) => `- [\`${id}\`](checks/${id}.md) (${scope}): ${/^[^.]*\./.exec(why)?.[0] ?? why}\n`,
   );
   const head =
     '# Checks\n\nGenerated by `npm run docs`. Findings of `portcullis check` have the id of their check as code, and link to its page.\n\n';
@@ -220,12 +325,10 @@ export function formatCheckPages(): readonly (readonly [path: string, text: stri
   ];
 }
 
-function formatPage({ id, level, why, before, after, fix, versions, upstream, cis, nsa }: CheckPage): string {
-  const [first = '', ...changes] = versions;
-  const later = changes.length === 0 ? '' : `, changed in ${changes.join(', ')}`;
+function formatPage({ id, summary, why, before, after, fix, references }: CheckPage): string {
   return `# ${id}
 
-Level ${level}, since ${first}${later}.
+${summary}
 
 ## Why
 
@@ -233,7 +336,7 @@ ${why}
 
 ## How to fix it
 
-${fix} \`portcullis check --fix\` makes this change where it does not depend on the application.
+${fix}
 
 Before:
 
@@ -247,9 +350,6 @@ ${after}\`\`\`
 
 ## References
 
-- [Pod Security Standards](${upstream})
-- CIS Kubernetes Benchmark v1.9: ${cis}
-- NSA and CISA, Kubernetes Hardening Guide v1.2: ${nsa}
-- [All checks](../checks.md)
+${[...references, '[All checks](../checks.md)'].map((reference) => `- ${reference}`).join('\n')}
 `;
 }

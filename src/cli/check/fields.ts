@@ -5,18 +5,23 @@ import { quote } from '../../kube/text.ts';
 import { isObject } from '../../kube/types.ts';
 import { printFieldPath } from '../../policy/pod/templates.ts';
 import type { Mode } from '../../policy/psa/policy.ts';
-import { UNKNOWN_FIELD, type FieldPosition, type Finding } from '../output/findings.ts';
+import type { FieldPosition, Finding, OtherCheck } from '../output/findings.ts';
 
 /** A field of an object with its position in the file. */
 export function fieldPosition(object: ManifestObject, path: Path): FieldPosition {
   return { path: printFieldPath(path), file: object.document.file, ...object.locate(path) };
 }
 
+interface NewFinding extends Pick<Finding, 'reason' | 'detail' | 'fix'> {
+  readonly mode?: Mode;
+  readonly check: OtherCheck;
+}
+
 /** Creates a finding about one field, by default in the mode `enforce`. */
 export function createFinding(
   object: ManifestObject,
   path: Path,
-  { mode = 'enforce', check, reason, detail, fix }: Omit<Finding, 'mode' | 'fields'> & { readonly mode?: Mode },
+  { mode = 'enforce', check, reason, detail, fix }: NewFinding,
 ): Finding {
   return { mode, check, reason, detail, fix, fields: [fieldPosition(object, path)] };
 }
@@ -26,7 +31,7 @@ const UNKNOWN_FIELD_FIX = 'Correct the name or remove the field: API servers may
 /** A field that is not in the schema of the API server. It rejects the object or drops the field. */
 export function unknownField(object: ManifestObject, path: Path, fix = UNKNOWN_FIELD_FIX): Finding {
   const detail = quote(printFieldPath(path));
-  return createFinding(object, path, { check: UNKNOWN_FIELD, reason: 'unknown field', detail, fix });
+  return createFinding(object, path, { check: 'unknownField', reason: 'unknown field', detail, fix });
 }
 
 type Models = Readonly<Record<string, unknown>>;

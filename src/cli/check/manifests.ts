@@ -242,7 +242,7 @@ function sccModeFindings(object: ManifestObject): Finding[] {
   const path = ['metadata', 'labels', SCC_MODE_LABEL];
   const label = manifestLabels(object.value)[SCC_MODE_LABEL];
   const fix = `Use one of ${SCC_MODES.join(', ')}, in lower case.`;
-  const finding = { check: 'scc-label', reason: 'invalid label', fix };
+  const finding = { check: 'scc-label', reason: 'invalid label', fix } as const;
   if (label == null) return [];
   // YAML 1.1 reads unquoted words such as off as booleans.
   if (typeof label !== 'string') {

@@ -12,11 +12,9 @@ import { formatDisallowedField, type DisallowedField } from '../../policy/scc/ad
 import { sccMode } from '../../policy/scc/mode.ts';
 import { SCC_REPAIRS } from '../../policy/scc/strategies/index.ts';
 import { createInventory, findNamespace } from '../inventory/inventory.ts';
+import type { OtherCheck } from '../output/findings.ts';
 import { SCC_INPUT_KINDS, sccInput } from '../scc-input.ts';
 import { sccSettings } from '../scc-options.ts';
-
-/** The check of denials by SCC admission. */
-export const SCC_ADMISSION = 'scc-admission';
 
 interface SccReviewOptions {
   /** The manifests, and those of `--sccs`. */
@@ -118,7 +116,7 @@ function createDenial({ mode, message, closest, fields, grant }: Denial): SccRev
   return {
     mode,
     denial: {
-      check: SCC_ADMISSION,
+      check: 'scc-admission' satisfies OtherCheck,
       reason: 'no usable SCC admits the pod',
       detail: closest === undefined ? message : `${closest}, the closest SCC, does not allow ${list}`,
       fix: `Remove the fields${alternative}.`,

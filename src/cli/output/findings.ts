@@ -63,9 +63,6 @@ export interface Report {
 /** The modes from the strongest to the weakest. */
 export const MODES_BY_STRENGTH: readonly Mode[] = ['enforce', 'warn', 'audit'];
 
-/** The check for fields that a kind does not have. */
-export const UNKNOWN_FIELD = 'unknownField';
-
 /** Returns the number of objects by result. `warned`: objects with findings in modes weaker than `failOn` only. */
 function summarize(report: Report) {
   const { objects, notEvaluated, otherKinds, errors } = report;
@@ -122,19 +119,23 @@ function printReason({ reason, detail }: Finding): string {
   return detail === '' ? reason : `${reason} (${detail})`;
 }
 
-/** The results of checks that belong to no policy. */
-const RESULTS: ReadonlyMap<string, string> = new Map([
-  ['labels', 'has invalid labels'],
-  ['scc-label', 'has an invalid SCC mode'],
-  ['scc-admission', 'is denied by SCC admission'],
-  [UNKNOWN_FIELD, 'has unknown fields'],
-  ['unusable', 'cannot admit any pod (warn)'],
-  ['mistyped', 'has values that match nothing (warn)'],
-]);
+/** The checks outside of the Pod Security Standards, with the results of findings that belong to no policy. */
+export const OTHER_RESULTS = {
+  labels: 'has invalid labels',
+  'scc-label': 'has an invalid SCC mode',
+  unknownField: 'has unknown fields',
+  decode: 'is invalid',
+  scc: 'is invalid',
+  unusable: 'cannot admit any pod (warn)',
+  mistyped: 'has values that match nothing (warn)',
+  'scc-admission': 'is denied by SCC admission',
+} as const;
+
+export type OtherCheck = keyof typeof OTHER_RESULTS;
 
 /** `violates PodSecurity "restricted:latest"`, in the words of the mode. */
 function printResult({ mode, policy, check }: Finding): string {
-  if (policy === undefined) return RESULTS.get(check) ?? 'is invalid';
+  if (policy === undefined) return OTHER_RESULTS[check as OtherCheck];
   return mode === 'enforce'
     ? `violates PodSecurity ${quote(policy)}`
     : `would violate PodSecurity ${quote(policy)} (${mode})`;
@@ -294,24 +295,10 @@ function printFindings(findings: readonly Finding[]): string {
 }
 
 const SARIF_LEVELS: Readonly<Record<Mode, string>> = { enforce: 'error', warn: 'warning', audit: 'note' };
-const STANDARDS = 'https://kubernetes.io/docs/concepts/security/pod-security-standards/';
-const SCCS = 'https://github.com/openshift/api/blob/master/security/v1/types.go';
 
-/** The documentation of checks outside of the Pod Security Standards. */
-const HELP: ReadonlyMap<string, string> = new Map([
-  ['labels', 'https://kubernetes.io/docs/concepts/security/pod-security-admission/'],
-  ['scc-label', 'https://kubernetes.io/docs/concepts/overview/working-with-objects/labels/'],
-  [UNKNOWN_FIELD, 'https://kubernetes.io/docs/reference/using-api/api-concepts/#field-validation'],
-  ['scc', SCCS],
-  ['scc-admission', SCCS],
-  ['unusable', SCCS],
-  ['mistyped', SCCS],
-]);
-
-/** The page about a check: that of the documentation for the Pod Security Standards. */
-export function checkUrl(check: string): string {
-  const isStandard = checks.some(({ id }) => id === check);
-  return isStandard ? docsUrl(`reference/checks/${check}.md`) : (HELP.get(check) ?? STANDARDS);
+/** The page about a check. */
+function checkUrl(check: string): string {
+  return docsUrl(`reference/checks/${check}.md`);
 }
 
 /**
