@@ -46,7 +46,7 @@ interface Refusal {
   readonly level?: string | undefined;
 }
 
-/** Creates an event about refused pods of a workload. The note is the text of the policy and the command that explains it. */
+/** Creates an event about refused pods of a workload. The note is the text of the policy and the command that prints the fix or the reason. */
 export function refusalEvent(
   { kind, metadata }: WorkloadReference,
   { policy, action, text, level = 'restricted' }: Refusal,
@@ -55,7 +55,7 @@ export function refusalEvent(
   const command =
     policy === 'SCC'
       ? `portcullis explain ${target}`
-      : `kubectl get ${target} -o yaml | portcullis check --level=${level} -f -`;
+      : `kubectl get ${target} -o yaml | portcullis check --level=${level} --fix=diff -f -`;
   const suffix = `. To fix: ${command}`;
   return {
     type: 'Warning',

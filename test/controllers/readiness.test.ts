@@ -251,7 +251,7 @@ suite('readiness', () => {
       'unrestricted capabilities (container "app" must set securityContext.capabilities.drop=["ALL"]), ' +
       'runAsNonRoot != true (pod or container "app" must set securityContext.runAsNonRoot=true), ' +
       'seccompProfile (pod or container "app" must set securityContext.seccompProfile.type to "RuntimeDefault" or "Localhost"). ' +
-      `To fix: kubectl get deployment/${name} -n ${namespace} -o yaml | portcullis check --level=restricted -f -`;
+      `To fix: kubectl get deployment/${name} -n ${namespace} -o yaml | portcullis check --level=restricted --fix=diff -f -`;
     told.push(refusal('till', 'bank'), refusal('web', 'shop'));
     assert.deepEqual([...events()].sort(), told);
     assert.deepEqual(conditions(), {
