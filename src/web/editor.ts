@@ -1,4 +1,4 @@
-/** The YAML editor of the playground. It lives in a shadow root: its styles need no exception in the content policy. */
+/** The YAML editor of the playground. It is in a shadow root: its styles need no exception in the content policy. */
 import { defaultKeymap, history, historyKeymap } from '@codemirror/commands';
 import { yaml } from '@codemirror/lang-yaml';
 import { HighlightStyle, syntaxHighlighting } from '@codemirror/language';

@@ -102,7 +102,7 @@ export function evaluateManifests(text: string, version: Version): Evaluation {
   const { documents, errors: unreadable } = readDocuments(text, '');
   const read = documents.map(manifestObjects);
   const objects = read.flatMap((one) => one.objects);
-  const cluster = createSurroundings(objects);
+  const cluster = collectClusterObjects(objects);
   const results = objects.map((object) => evaluateObject(object, version, cluster));
   return {
     objects: results.flatMap((one) => one.objects),
@@ -112,13 +112,13 @@ export function evaluateManifests(text: string, version: Version): Evaluation {
 }
 
 /** The objects of the cluster that decisions about SCCs depend on. */
-interface Surroundings {
+interface ClusterObjects {
   readonly sccs: readonly SecurityContextConstraints[];
   readonly canUse: CanUse;
   namespace(name: string): Namespace;
 }
 
-function createSurroundings(objects: readonly ManifestObject[]): Surroundings {
+function collectClusterObjects(objects: readonly ManifestObject[]): ClusterObjects {
   const ofKind = (kind: string): readonly JsonObject[] =>
     objects.filter((object) => object.kind === kind).map(({ value }) => value);
   const authorize = createAuthorizer({
@@ -159,7 +159,7 @@ interface ObjectEvaluation {
   readonly errors: readonly ManifestError[];
 }
 
-function evaluateObject(object: ManifestObject, version: Version, cluster: Surroundings): ObjectEvaluation {
+function evaluateObject(object: ManifestObject, version: Version, cluster: ClusterObjects): ObjectEvaluation {
   const { templates, unknown } = findPodTemplates(object.value);
   return {
     objects: templates.map((path) => evaluateTemplate(object, path, { version, cluster })),
@@ -174,7 +174,7 @@ function evaluateObject(object: ManifestObject, version: Version, cluster: Surro
 function evaluateTemplate(
   object: ManifestObject,
   path: FieldPath,
-  { version, cluster }: { readonly version: Version; readonly cluster: Surroundings },
+  { version, cluster }: { readonly version: Version; readonly cluster: ClusterObjects },
 ): EvaluatedObject {
   const { kind, value } = object;
   const template = readPod(value, path);
@@ -211,7 +211,7 @@ function podCreator({ apiVersion, kind, value }: ManifestObject, template: Field
 
 interface Selection {
   readonly namespace: Namespace;
-  readonly cluster: Surroundings;
+  readonly cluster: ClusterObjects;
   locate(field: string): FieldPosition;
 }
 

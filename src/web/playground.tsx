@@ -1,4 +1,4 @@
-/** The playground: manifests on the left, the decisions about them on the right. Everything is computed in the page. */
+/** The playground: manifests, and the decisions about them, which are computed in the page. */
 import { render } from 'preact';
 import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
 import { fixManifests, type FixedText } from '../config/fix.ts';

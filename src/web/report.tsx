@@ -312,7 +312,7 @@ function Exemptions({ data: { exemptions, uses } }: { readonly data: ReportData 
   );
 }
 
-// Printed pages contain what a reader would open.
+// Printed pages contain all details.
 addEventListener('beforeprint', () => {
   for (const details of document.querySelectorAll('details')) details.open = true;
 });

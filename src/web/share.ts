@@ -1,4 +1,4 @@
-/** The state of the playground as a URL fragment: compressed JSON. Fragments of strangers are untrusted input. */
+/** The state of the playground as a URL fragment: compressed JSON. Fragments are untrusted input. */
 import { isObject } from '../kube/types.ts';
 import { isLevel, parseVersion, type Level, type Version } from '../policy/pss/index.ts';
 import { MAX_TEXT } from './evaluate.ts';
