@@ -132,7 +132,7 @@ const PROSE: Readonly<Record<string, Prose>> = {
     nsa: 'non-root containers',
   },
   runAsUser: {
-    why: 'User 0 is root, whatever the image sets. A process that escapes from the container is root on the node.',
+    why: 'User 0 is root, regardless of the user of the image. A process that escapes from the container is root on the node.',
     before: ['spec.securityContext.runAsUser', 0],
     cis: '5.2.7',
     nsa: 'non-root containers',

@@ -67,7 +67,7 @@ function merge(...feeds: readonly SubscribeEvents[]): SubscribeEvents {
 const MIN_INTERVAL_MS = 500;
 const DURATIONS_PER_INTERVAL = 2;
 
-/** Leases change all the time, and times pass: the state of the replicas is computed this often. */
+/** Interval of the computation of the state of the replicas: changes of their Leases alone start no computation. */
 const REFRESH_MS = 30_000;
 
 /** Computes a report for the first subscriber, and after changes of the store. Equal reports are published once. */

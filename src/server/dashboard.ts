@@ -1,4 +1,4 @@
-/** The HTTP server of the dashboard: one page for one person on this machine, and its events. It only reads. */
+/** The HTTP server of the dashboard: one page for one user of this machine, and its events. The server changes nothing. */
 import { randomBytes, timingSafeEqual } from 'node:crypto';
 import type { AddressInfo } from 'node:net';
 import Fastify, { type FastifyReply, type FastifyRequest } from 'fastify';

@@ -1,6 +1,6 @@
 /**
- * Reads a large review in the worker: its envelope, and the parts of its objects that decisions read. What the main thread
- * receives is small, whatever the size of the review.
+ * Reads a large review in the worker: its envelope, and the parts of its objects that decisions read. The result for the main
+ * thread has a limited size.
  */
 import type { AdmissionRequest } from '../kube/admission.ts';
 import { semanticEqual } from '../kube/equality.ts';
@@ -78,7 +78,7 @@ const MAX_VALUES = 250_000;
 /** API servers accept deeper objects, but the fields that decisions read are not deeper. Deeper values become null. */
 const MAX_DEPTH = 200;
 
-/** What the objects of a request may still take. */
+/** Remaining budget of the objects of a request. */
 interface Budget {
   values: number;
   depth: number;
@@ -188,7 +188,7 @@ function projectList(list: readonly unknown[], selection: Selection, projection:
 
 const ALL_ITEMS = { items: 'all', most: undefined } as const;
 
-/** In the place of what differs in the old object. */
+/** Replaces a member of the old object that differs from the new object. */
 const MARK = 'changed';
 
 /**

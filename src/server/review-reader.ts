@@ -3,7 +3,7 @@ import { getAsset, isSea } from 'node:sea';
 import { Worker } from 'node:worker_threads';
 import type { Envelope } from './envelope.ts';
 
-/** What the worker receives. It owns the bytes until it responds. */
+/** A message to the worker. The worker owns the bytes until it responds. */
 export interface LargeReview {
   readonly bytes: Uint8Array<ArrayBuffer>;
   readonly isWhole: boolean;
@@ -22,7 +22,7 @@ const HEAP_LIMITS = { maxOldGenerationSizeMb: 192, maxYoungGenerationSizeMb: 16 
 /** The worker ends after this time without reviews, so that its memory is free. */
 const IDLE_MS = 30_000;
 
-/** Starts the worker: its file is beside this one, and a single executable contains it. */
+/** Starts the worker. Its file is in the folder of this file; a single executable contains it. */
 export function startWorker(): Worker {
   const options = { resourceLimits: HEAP_LIMITS };
   if (isSea()) return new Worker(getAsset('review-worker.cjs', 'utf8'), { ...options, eval: true });
@@ -53,7 +53,7 @@ export function createReviewReader(start = startWorker) {
   const close = async (): Promise<void> => {
     clearTimeout(idle);
     const ended = worker;
-    // A review that arrives before the worker has ended needs another one.
+    // A review that arrives before the worker has ended requires another worker.
     worker = undefined;
     pending?.reject(new Error('the worker ended'));
     await ended?.terminate();

@@ -91,7 +91,7 @@ function objectKey({ document: { file, index }, path }: ManifestObject): string 
   return JSON.stringify([file, index, path]);
 }
 
-/** Prints a line for each change, for each condition to verify, and for what a person has to decide. */
+/** Prints a line for each change, for each condition to verify, and for each finding that requires a decision of the user. */
 export function printChanges(stderr: Output, fixes: Fixes): void {
   const line = (title: string, { object, field }: Pick<FieldChange, 'object' | 'field'>, text: string): void => {
     const position = printPosition({ file: object.document.file, ...object.locate(field) });

@@ -134,7 +134,7 @@ const options = {
     help: 'Manifests with SCCs and their grants for SCC admission, such as those of a cluster',
   }),
   config: option('FILE', text, undefined, {
-    help: 'PortcullisConfiguration whose settings of SCC admission (spec.scc) apply',
+    help: 'PortcullisConfiguration with the settings of SCC admission (spec.scc)',
   }),
   strict: flag({ help: 'Report unknown fields of pods, workloads and namespaces' }),
   output: outputOption(['table', 'wide', ...(Object.keys(FINDING_FORMATS) as (keyof typeof FINDING_FORMATS)[])]),

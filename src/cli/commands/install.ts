@@ -120,7 +120,7 @@ export const planOptions = {
     help: 'Install the webhooks, controllers and permissions for the Operator Lifecycle Manager. Default: false',
   }),
   'nodes-config': choice({
-    help: `Install the definition of ${NODES_CONFIG}, whose object contains the minimum kubelet version. Default: false`,
+    help: `Install the definition of ${NODES_CONFIG}, which contains the minimum kubelet version. Default: false`,
   }),
   set: {
     value: 'PATH=VALUE',

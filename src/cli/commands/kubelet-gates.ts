@@ -46,7 +46,7 @@ const options = {
     help: 'The minimum to render; by default the rendered minimum of the cluster',
   }),
   version: option('VERSION', text, undefined, {
-    help: 'The version whose entry in status.featureGates is rendered; by default the first',
+    help: 'Version of the entry in status.featureGates to render; by default the first',
   }),
 };
 

@@ -63,7 +63,7 @@ export const command = defineCommand({
       shown: NEWEST,
     }),
     static: flag({
-      help: 'Names for files of staticManifestsDir of the API server, whose objects cannot be changed through the API',
+      help: 'Generate files for staticManifestsDir of the API server. Their objects cannot be changed through the API',
     }),
   },
   async run(values, _operands, io) {
@@ -114,7 +114,7 @@ function header({ fixed, kubernetesMinor: minor, isStatic }: PolicyOptions): str
           `    ${allowlist.join(' ')}`,
         ]),
     '',
-    'Differences to the plugin PodSecurity:',
+    'Differences from the plugin PodSecurity:',
     `- Pods with more than ${MAX_POLICY_ITEMS} containers, volumes, ports, added capabilities, sysctls and annotations are denied.`,
     '- Pods that exist are not reviewed when the labels of their namespace change, and the labels are not validated.',
     '- There are no metrics pod_security_*.',

@@ -55,7 +55,7 @@ const HERE = fileURLToPath(import.meta.url);
 /** The folder that contains `src` or `dist`, and `examples`. */
 const ROOT = HERE.slice(0, Math.max(HERE.lastIndexOf(`${sep}src${sep}`), HERE.lastIndexOf(`${sep}dist${sep}`)));
 
-/** The examples in a single executable, which has no files beside it. */
+/** The examples in a single executable, which has no separate files. */
 const EXAMPLES_ASSET = 'examples.yaml';
 
 /**

@@ -31,7 +31,7 @@ export interface Revision {
 /** Evaluates a pod; `undefined` means that the pod passes. */
 export type Rule = (pod: PodFields) => Finding | undefined;
 
-/** The violation of one check. A check returns at most one finding, whatever the number of offending containers. */
+/** The violation of one check. A check returns at most one finding for all offending containers. */
 export interface Finding {
   /** Short, without names and values. */
   readonly reason: string;
