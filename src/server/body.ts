@@ -10,7 +10,10 @@ const MIB = 1024 * 1024;
 const MAX_BYTES = 40 * MIB;
 /** Bodies up to this size are reviewed as soon as they are received. */
 export const SMALL_BYTES = 128 * 1024;
-/** Limit of the received bytes of larger bodies that are not reviewed yet. Only the oldest unfinished body may exceed it. */
+/**
+ * Limit of the received bytes of larger bodies that are not reviewed yet. The oldest unfinished body may exceed it while the
+ * complete bodies do not.
+ */
 const LARGE_BUDGET = 16 * MIB;
 /** Limit of the received bytes of unfinished smaller bodies. */
 const SMALL_BUDGET = 24 * MIB;
@@ -127,13 +130,14 @@ function createSmallBodies() {
 
 /**
  * Counts large bodies until they are released. Beyond the limit, only the oldest unfinished body is read, so that bodies
- * complete one after another, and bodies without progress are rejected.
+ * complete one after another, and bodies without progress are rejected. If complete bodies exceed the limit, no body is read.
  */
 function createLargeBodies() {
   const bodies = new Set<UnfinishedBody>();
   /** The functions that release complete bodies, by request. */
   const held = new Map<IncomingMessage, () => void>();
   let used = 0;
+  let heldBytes = 0;
   let timer: NodeJS.Timeout | undefined;
   const check = (): void => {
     const readable = [...bodies].filter(({ payload }) => !payload.isPaused());
@@ -146,9 +150,10 @@ function createLargeBodies() {
   const update = (): void => {
     const isFull = used > LARGE_BUDGET;
     const [oldest] = bodies;
+    const readable = heldBytes > LARGE_BUDGET ? undefined : oldest;
     for (const body of bodies) {
       const { payload } = body;
-      if (isFull && body !== oldest) payload.pause();
+      if (isFull && body !== readable) payload.pause();
       else if (payload.isPaused()) payload.resume();
     }
     if (!isFull || bodies.size === 0) {
@@ -178,11 +183,14 @@ function createLargeBodies() {
       const end = (): void => {
         if (!held.delete(request)) return;
         request.socket.off('close', end);
+        heldBytes -= bytes;
         subtract(bytes);
       };
       request.socket.once('close', end);
       held.set(request, end);
+      heldBytes += bytes;
       used += bytes;
+      if (used > LARGE_BUDGET) update();
     },
   };
 }
