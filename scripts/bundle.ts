@@ -50,7 +50,7 @@ const PROGRAM = {
 export async function bundleProgram(outdir: string): Promise<readonly string[]> {
   const { metafile } = await build({
     ...PROGRAM,
-    // The program finds the worker beside the chunk that starts it.
+    // The chunk that starts the worker and the file of the worker are in one folder.
     entryPoints: { main: 'src/main.ts', 'chunks/review-worker': WORKER },
     outdir,
     chunkNames: 'chunks/[name]-[hash]',
@@ -76,7 +76,7 @@ export async function bundleSingleFile(outdir: string): Promise<readonly string[
     outdir,
     outExtension: { '.js': '.cjs' },
     format: 'cjs',
-    // The program has no files beside it: the executable contains them as assets.
+    // The executable contains the other files of the program as assets.
     define: { 'import.meta.url': '"file:///"' },
   });
   return await programPackages(metafile);

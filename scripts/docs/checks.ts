@@ -8,7 +8,7 @@ import { checks } from '../../src/policy/pss/index.ts';
 /** A page about a finding of `portcullis check`. */
 export interface CheckPage {
   readonly id: string;
-  /** What the check applies to, in the index. */
+  /** The scope of the check, in the index. */
   readonly scope: string;
   /** The level and the versions, or the objects with the finding. */
   readonly summary: string;

@@ -1,4 +1,4 @@
-/** The inventory of exemptions for auditors: what the policies do not apply to, since when, and how much it is used. */
+/** The inventory of exemptions for auditors: the objects to which policies do not apply, the start and the uses of each exemption. */
 import { getMetadataOwners } from '../kube/managed-fields.ts';
 import { objectName } from '../kube/resources.ts';
 import { POD_SCC_ANNOTATIONS, type SecurityContextConstraints } from '../kube/scc.ts';

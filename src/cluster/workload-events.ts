@@ -1,4 +1,4 @@
-/** Events about the workloads whose pods are refused, or would be refused with enforcement. */
+/** Events about workloads with pods that are denied, or that enforcement would deny. */
 import { POD_SOURCES } from './workloads.ts';
 import { getApiVersion } from '../kube/resources.ts';
 import { truncate } from '../kube/text.ts';
@@ -29,7 +29,7 @@ export function findPodWorkload(pod: Pod, store: Store): WorkloadReference {
   };
 }
 
-/** Which policy refuses the pods. */
+/** The policy that denies the pods. */
 type Policy = 'PodSecurity' | 'SCC';
 
 const REASONS: Readonly<Record<Policy, string>> = { PodSecurity: 'PodSecurityViolation', SCC: 'SCCViolation' };
@@ -40,13 +40,13 @@ const MAX_NOTE = 1000;
 interface Refusal {
   readonly policy: Policy;
   readonly action: string;
-  /** The text of the policy, as upstream. */
+  /** The message of the policy, as upstream. */
   readonly text: string;
   /** The level that the pods violate; absent for SCCs. */
   readonly level?: string | undefined;
 }
 
-/** Creates an event about refused pods of a workload. The note is the text of the policy and the command that prints the fix or the reason. */
+/** Creates an event about denied pods of a workload. The note is the message of the policy and the command that prints the fix or the reason. */
 export function refusalEvent(
   { kind, metadata }: WorkloadReference,
   { policy, action, text, level = 'restricted' }: Refusal,

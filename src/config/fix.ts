@@ -41,7 +41,7 @@ export interface FieldChange extends LocatedPod {
   readonly field: Path;
   /** A verb phrase without the field, such as `set to false` or `removed`. */
   readonly change: string;
-  /** A condition that the manifest does not show, and that a person has to verify. */
+  /** A condition that the manifest does not show, and that the user has to verify. */
   readonly note?: string;
 }
 
@@ -50,7 +50,7 @@ export interface Unfixed extends LocatedPod {
   readonly check: string;
   readonly detail: string;
   readonly field: Path;
-  /** What a person can do, each a verb phrase; at least one. */
+  /** The possible changes, each as a verb phrase; at least one. */
   readonly choices: readonly string[];
 }
 

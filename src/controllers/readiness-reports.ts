@@ -170,9 +170,9 @@ export function createReportWriter({ evaluations, findEvaluation, exemptions, no
   };
 }
 
-/** In place of a digest: the namespace has no report. */
+/** The digest of a namespace without a report. */
 const ABSENT = '';
-/** In place of a namespace: the report of the cluster. */
+/** The key of the report of the cluster. Other keys are names of namespaces. */
 const CLUSTER = '';
 
 /** Deletes the reports of the cluster. Kubernetes deletes the reports of the namespaces, which they own. */

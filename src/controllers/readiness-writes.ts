@@ -94,7 +94,7 @@ export function recordViolations(
   });
 }
 
-/** A workload whose pods enforcement would refuse. */
+/** A workload with pods that enforcement would deny. */
 export interface WorkloadRefusal extends Pick<NamespaceEvaluation, 'level'> {
   readonly namespace: string;
   readonly workload: ViolatingWorkload;

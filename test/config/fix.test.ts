@@ -1,4 +1,4 @@
-/** Fixes of manifests: the exact text of each form of YAML and JSON, and what holds for every pod. */
+/** Fixes of manifests: the exact text of each form of YAML and JSON, and properties of all fixed pods. */
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { build } from 'esbuild';

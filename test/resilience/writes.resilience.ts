@@ -1,4 +1,4 @@
-/** Every kind of write of the controllers fails with each code. Replicas keep deciding, and all objects are written in the end. */
+/** Every kind of write of the controllers fails with each code. Replicas continue to decide, and all objects are finally written. */
 import assert from 'node:assert/strict';
 import { after, before, suite, test } from 'node:test';
 import { OLM_DEFINITIONS } from '../../src/dev-cluster/index.ts';
@@ -17,7 +17,7 @@ const SCCS = '/apis/security.openshift.io/v1/securitycontextconstraints';
 const SECRET = `/api/v1/namespaces/${INSTALLATION.namespace}/secrets/${INSTALLATION.certificateSecret}`;
 const METHODS: Readonly<Record<string, string>> = { create: 'POST', update: 'PUT', patch: 'PATCH', delete: 'DELETE' };
 
-/** Reports, and removals at a shutdown or after the end of a feature, need other circumstances. */
+/** The kinds of writes in this test. It causes neither reports nor removals at a shutdown or after the end of a feature. */
 const EXPECTED = [
   ...['namespaces', 'nodes', 'nodes/status', 'portcullisconfigurations', 'portcullisconfigurations/status'].map(
     (resource) => `PATCH ${resource}`,

@@ -1,4 +1,4 @@
-/** Large reviews are reduced to what decisions read: equal decisions, limits, legal pods of any size. */
+/** Large reviews are reduced to the fields that decisions read: equal decisions, limits, legal pods of any size. */
 import assert from 'node:assert/strict';
 import { before, suite, test } from 'node:test';
 import { Worker } from 'node:worker_threads';

@@ -1,4 +1,4 @@
-/** The dashboard: who may read it, and what it shows of a changing cluster. */
+/** The dashboard: the access to it, and its updates after changes of the cluster. */
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { writeFile } from 'node:fs/promises';

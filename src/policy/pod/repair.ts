@@ -1,6 +1,6 @@
 /** The type of repairs: how `check --fix` changes the fields of a pod that a rule does not allow. */
 
-/** A repair, as data beside its rule. The first repair of a rule that applies to an offending field is used. */
+/** A repair of a rule, as data. The first repair of a rule that applies to an offending field is used. */
 export type Repair = {
   /** The paths of the fields in the pod; by default all fields that the rule reports. The first group is the path to change. */
   readonly field?: RegExp;
@@ -8,7 +8,7 @@ export type Repair = {
   readonly missing?: true;
   /** The path to change, if it is not the offending one. */
   readonly path?: string;
-  /** A condition that the manifest does not show, and that a person has to verify. */
+  /** A condition that the manifest does not show, and that the user has to verify. */
   readonly note?: string;
 } & RepairAction;
 

@@ -36,7 +36,7 @@ const CONTAINERS: Selection = {
   most: MAX_CONTAINERS,
 };
 
-/** Far above the number of sources that API servers inject for a service account. */
+/** Items of a list of sources that are kept. API servers inject far fewer for a service account. */
 const MAX_SOURCES = 1000;
 
 function sourceItems(members: Readonly<Record<string, Selection>>): Selection {
@@ -111,7 +111,7 @@ function isMistyped(value: unknown): boolean {
   return typeof value !== 'string';
 }
 
-/** Far above the number of owners of any object. */
+/** Owner references that are kept. Objects have far fewer. */
 const MAX_OWNERS = 1000;
 
 /** The metadata of pods, pod templates and objects with pod templates. */

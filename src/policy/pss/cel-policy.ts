@@ -109,7 +109,7 @@ function combine(selections: readonly Selection[], { levels }: CelScope): Combin
 
 interface Choice {
   readonly since: Version;
-  /** Empty where it does not matter. */
+  /** Empty if any expression is correct from this version on. */
   readonly expression: string;
 }
 

@@ -98,7 +98,7 @@ interface SetterRule {
 /** The expressions for a rule of security contexts. */
 interface SetterExpressions {
   readonly passes: string;
-  /** The list of `pod` and `container "a"`, as far as they offend. */
+  /** A list of the offending owners, such as `pod` and `container "a"`. */
   readonly setters: string;
   readonly variables: Readonly<Record<string, string>>;
   /** Returns the sorted set of a string of each offending owner. */
