@@ -24,6 +24,10 @@ export interface ManifestObjects {
   readonly errors: readonly ManifestError[];
 }
 
+/** The type of a file of that name, which kustomize adds. */
+const KUSTOMIZATION_FILE = /(?:^|\/)kustomization\.ya?ml$/;
+const KUSTOMIZATION: TypeMeta = { apiVersion: 'kustomize.config.k8s.io/v1beta1', kind: 'Kustomization' };
+
 /** Returns the objects of a document. Items of a list are separate objects; any other value is an error. */
 export function manifestObjects(document: ManifestDocument): ManifestObjects {
   const objects: ManifestObject[] = [];
@@ -44,7 +48,7 @@ export function manifestObjects(document: ManifestDocument): ManifestObjects {
     const locate = (below: Path): Position => document.locate([...path, ...below]);
     objects.push({ ...typed, document, path, ...locate([]), locate });
   };
-  add(document.value, [], {});
+  add(document.value, [], KUSTOMIZATION_FILE.test(document.file) ? KUSTOMIZATION : {});
   return { objects, errors };
 }
 

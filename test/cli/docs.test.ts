@@ -33,7 +33,8 @@ const SKIPPED: readonly (readonly [command: RegExp, reason: string])[] = [
   [/^npm (?:ci|run bench|run screenshots|exec)/, 'installs packages, measures for minutes, or runs other tests'],
   [/^npm run release/, 'builds all files and pushes an image; test/release.test.ts'],
   [/^docker |^kind load/, 'needs a container engine'],
-  [/^helm |^kubectl kustomize overlays/, 'needs a chart or an overlay of the reader; test/e2e/helm-kustomize.test.ts'],
+  [/^helm /, 'needs a chart of the reader; test/e2e/helm-kustomize.test.ts'],
+  [/^portcullis check -k overlays/, 'needs an overlay of the reader; test/cli/commands/check-fix.test.ts'],
   [
     /^kubeadm |--as=system:node:/,
     'needs kube-apiserver with the authorization webhook; test/e2e/kubelet-authorizer.test.ts',

@@ -1,4 +1,5 @@
 /** Checks manifests against the Pod Security Standards, without a cluster. */
+import { dirname } from 'node:path';
 import { POD_SOURCES } from '../../cluster/workloads.ts';
 import type { Manifests } from '../../config/manifests.ts';
 import {
@@ -122,6 +123,7 @@ function checkObject(object: ManifestObject, context: CheckContext): readonly (C
   const error = isBuiltIn ? undefined : unknownVersion(object);
   if (error) return [error];
   if (context.skippedKinds.includes(`${kind}.${apiGroup(apiVersion)}`)) return [];
+  if (kind === 'Kustomization' && apiGroup(apiVersion) === 'kustomize.config.k8s.io') return [unbuilt(object)];
   const { templates, unknown } = findPodTemplates(value);
   return [
     ...templates.map((path) => checkTemplate(object, path, { context, isBuiltIn })),
@@ -152,6 +154,11 @@ function unknownContainers(object: ManifestObject, path: FieldPath): ManifestErr
   const name = `${kind}.${apiGroup(apiVersion)}`;
   const message = `not evaluated: ${printFieldPath(path)} contains containers outside of the known pod templates of ${name}; to skip this kind, set --skip-kind=${name}`;
   return { file: document.file, ...locate(path), message };
+}
+
+function unbuilt({ apiVersion, kind, document: { file }, line, column }: ManifestObject): ManifestError {
+  const message = `not evaluated: a kustomization changes the manifests that it lists: check its result with -k ${dirname(file)}; to skip this kind, set --skip-kind=${kind}.${apiGroup(apiVersion)}`;
+  return { file, line, column, message };
 }
 
 function resolvePolicyLabels(labels: Labels, { level, version }: CheckSettings): NamespacePolicy {

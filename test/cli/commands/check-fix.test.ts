@@ -1,9 +1,10 @@
 /** `check --fix` and `check --platform=openshift`: files, streams, diffs, patches, and the mistakes of their options. */
 import assert from 'node:assert/strict';
-import { chmod, lstat, mkdtemp, readdir, readFile, rm, stat, symlink, writeFile } from 'node:fs/promises';
+import { chmod, lstat, mkdir, mkdtemp, readdir, readFile, rm, stat, symlink, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
-import { after, before, describe, test } from 'node:test';
+import { dirname, join } from 'node:path';
+import { after, before, describe, suite, test } from 'node:test';
+import { hasKubectl } from '../../support/kubectl.ts';
 import { runProgram } from '../../support/memory-io.ts';
 
 const POD = 'apiVersion: v1\nkind: Pod\nmetadata: {name: p}\nspec:\n  hostPID: true # debug\n  containers: []\n';
@@ -209,6 +210,71 @@ describe('options that cannot be combined, and missing programs', () => {
       const { code, stderr } = await runProgram(['check', ...args], { stdin: POD, env: { PATH: folder } });
       assert.equal(stderr.split('\n')[0], `error: ${message}`);
       assert.equal(code, 2);
+    });
+  }
+});
+
+suite('a kustomization', { skip: !hasKubectl && 'there is no kubectl' }, () => {
+  const DEPLOYMENT = `apiVersion: apps/v1
+kind: Deployment
+metadata: {name: web}
+spec:
+  selector: {matchLabels: {app: web}}
+  template:
+    metadata: {labels: {app: web}}
+    spec:
+      containers:
+        - {name: web, image: "web:1", securityContext: {privileged: true}}
+`;
+  const files: Readonly<Record<string, string>> = {
+    'base/kustomization.yaml': 'resources: [web.yaml]\n',
+    'base/web.yaml': DEPLOYMENT,
+    'overlay/kustomization.yaml': `apiVersion: kustomize.config.k8s.io/v1beta1
+kind: Kustomization
+namespace: shop
+resources: [../base]
+patches:
+  - target: {kind: Deployment}
+    patch: '[{"op": "add", "path": "/spec/template/spec/hostPID", "value": true}]'
+`,
+  };
+  const env = { PATH: process.env['PATH'] };
+  before(async () => {
+    for (const [name, text] of Object.entries(files)) {
+      await mkdir(join(folder, dirname(name)), { recursive: true });
+      await writeFile(join(folder, name), text);
+    }
+  });
+
+  test('with an overlay is built and evaluated', async () => {
+    const { code, stdout } = await runProgram(['check', '-k', join(folder, 'overlay'), '--level=baseline'], { env });
+    assert.match(stdout, /^Deployment shop\/web violates .*\n.* hostNamespaces .*\n.*\n.* privileged /);
+    assert.equal(code, 1);
+  });
+
+  test('passes with the patches of --fix=patch', async () => {
+    const { code, stdout } = await runProgram(['check', '-k', join(folder, 'overlay'), '--fix=patch'], { env });
+    assert.equal(code, 0);
+    await mkdir(join(folder, 'fixed'));
+    await writeFile(join(folder, 'fixed/kustomization.yaml'), `resources: [../overlay]\n${stdout}`);
+    const fixed = await runProgram(['check', '-k', join(folder, 'fixed')], { env });
+    assert.deepEqual(fixed, { code: 0, stdout: '1 passed, 0 failed\n', stderr: '' });
+  });
+
+  for (const name of ['base', 'overlay']) {
+    test(`is not evaluated as a file: ${name}`, async () => {
+      const path = join(folder, name);
+      const { code, stderr } = await runProgram(['check', '-f', path], { env });
+      assert.equal(
+        stderr,
+        `error: ${path}/kustomization.yaml:1:1: not evaluated: a kustomization changes the manifests that it lists: check its result with -k ${path}; to skip this kind, set --skip-kind=Kustomization.kustomize.config.k8s.io\n`,
+      );
+      assert.equal(code, 2);
+      const skipped = await runProgram(
+        ['check', '-f', path, '--level=privileged', '--skip-kind=Kustomization.kustomize.config.k8s.io'],
+        { env },
+      );
+      assert.deepEqual([skipped.code, skipped.stderr], [0, '']);
     });
   }
 });
