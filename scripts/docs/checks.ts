@@ -89,7 +89,7 @@ const PROSE: Readonly<Record<string, Prose>> = {
     nsa: 'no namespaces of the host',
   },
   hostPathVolumes: {
-    why: 'A volume of the host exposes files of the node, such as credentials of the kubelet and the sockets of the container runtime, and their owner can take over the node.',
+    why: 'A volume of the host exposes files of the node, such as credentials of the kubelet and the sockets of the container runtime. A process with access to these can take over the node.',
     before: ['spec.volumes', HOST_PATH],
     after: ['spec.volumes', CLAIM],
     cis: '5.2.12',

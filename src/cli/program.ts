@@ -60,7 +60,7 @@ export const COMMANDS: readonly CommandEntry[] = [
   entry(
     'audit exemptions',
     MANIFESTS,
-    'List the namespaces, users, runtime classes and SCC grants that are outside the policy',
+    'List the exemptions: namespaces, users, runtime classes and SCC grants',
     () => import('./commands/audit-exemptions.ts'),
   ),
   entry(

@@ -109,7 +109,7 @@ Examples:
 const options = {
   filename: filenameOption('Manifests'),
   level: option('LEVEL', level, undefined, {
-    help: 'Enforced level: privileged, baseline, restricted. With --platform=openshift, privileged',
+    help: 'Enforced level: privileged, baseline, restricted. With --platform=openshift, the default is privileged',
     shown: 'restricted',
   }),
   'kubernetes-version': option('VERSION', policyVersion, 'latest', {

@@ -118,11 +118,11 @@ function header({ fixed, kubernetesMinor: minor, isStatic }: PolicyOptions): str
     `- Pods with more than ${MAX_POLICY_ITEMS} containers, volumes, ports, added capabilities, sysctls and annotations are denied.`,
     '- Pods that exist are not reviewed when the labels of their namespace change, and the labels are not validated.',
     '- There are no metrics pod_security_*.',
-    '- Texts over 5 KiB or with a line break are replaced by the name of the policy.',
+    '- Messages over 5 KiB or with a line break are replaced by the name of the policy.',
     ...(minor >= LIST_FUNCTIONS_MINOR
       ? []
       : [
-          `- Before Kubernetes 1.${LIST_FUNCTIONS_MINOR}, the values in texts (capabilities, ports, hosts, types, annotations) are neither sorted nor`,
+          `- Before Kubernetes 1.${LIST_FUNCTIONS_MINOR}, the values in messages (capabilities, ports, hosts, types, annotations) are neither sorted nor`,
           '  distinct, empty ones are missing, and their number selects the plural. Verdicts are the same.',
         ]),
   ];
