@@ -203,7 +203,7 @@ function LevelPicker({ evaluation: { objects }, level, onPick }: LevelPickerProp
   );
 }
 
-/** The number of fields that the fix changed, and what a person has to decide. */
+/** The number of fields that the fix changed, and the findings that require a decision of the user. */
 function FixResult({ result: { changes, unfixed } }: { readonly result: FixedText }) {
   const notes = new Set([
     ...changes.flatMap(({ note }) => (note === undefined ? [] : `Verify: ${note}.`)),

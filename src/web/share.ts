@@ -3,7 +3,7 @@ import { isObject } from '../kube/types.ts';
 import { isLevel, parseVersion, type Level, type Version } from '../policy/pss/index.ts';
 import { MAX_TEXT } from './evaluate.ts';
 
-/** What a link contains. */
+/** The content of a link. */
 export interface SharedState {
   readonly text: string;
   readonly level: Level;
@@ -23,7 +23,7 @@ export async function encodeState(state: SharedState): Promise<string> {
   return PREFIX + base64.replaceAll('+', '-').replaceAll('/', '_').replace(/=+$/, '');
 }
 
-/** Returns the state of a fragment, or why it cannot be read. */
+/** Returns the state of a fragment, or the reason why it cannot be read. */
 export async function decodeState(fragment: string): Promise<SharedState | { readonly problem: string }> {
   if (!fragment.startsWith(PREFIX)) return invalid('it has another format');
   if (fragment.length > MAX_FRAGMENT) return invalid('it is too long');

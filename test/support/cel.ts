@@ -201,7 +201,7 @@ const SERIALIZED: Readonly<Record<string, JsonObject>> = {
 /** The fields whose items or members are strings. In them, null is the empty string. */
 const STRINGS = ['add', 'drop', 'annotations'];
 
-/** The object as policies get it: without nulls, and with the members that the API server serializes always. */
+/** The object as policies receive it: without nulls, and with the members that the API server always serializes. */
 export function asStored(value: unknown, field = ''): unknown {
   const isText = STRINGS.includes(field);
   if (Array.isArray(value)) return value.map((item) => (item === null && isText ? '' : asStored(item ?? {}, field)));

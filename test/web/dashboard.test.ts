@@ -74,7 +74,7 @@ describe('access to the dashboard', () => {
 
   test('the token works once, for a cookie that other sites cannot send', async () => {
     const { pathname, search, host, port } = new URL(dashboard.url);
-    // A site whose name resolves to this machine does not use the token up.
+    // A request with the name of another site does not consume the token.
     const rebound = await send(pathname + search, { host: 'example.com' });
     assert.deepEqual([rebound.status, rebound.text], [421, `The dashboard is at http://${host}/\n`]);
     const first = await send(pathname + search);

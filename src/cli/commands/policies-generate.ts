@@ -19,7 +19,7 @@ const NEWEST = newestVersion.slice(1);
 
 const DETAILS = `
 Prints ValidatingAdmissionPolicies and bindings that enforce the Pod Security Standards in the API server,
-without a server or the plugin PodSecurity. Verdicts and texts are those of the plugin.
+without a server or the plugin PodSecurity. Verdicts and messages are those of the plugin.
 
 Without --level, the labels of each namespace select the policy (pod-security.kubernetes.io/enforce and so
 on), and the defaults of --config apply to namespaces without labels. With --level, the policy is the same
