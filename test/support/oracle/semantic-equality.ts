@@ -18,6 +18,9 @@ const EMPTY_IS_ABSENT = [
   'matchLabels',
 ];
 
+/** Maps of strings, in which null is the empty string. */
+const STRING_MAPS = ['labels', 'annotations', 'nodeSelector', 'matchLabels'];
+
 export function areEqual(a: unknown, b: unknown): boolean {
   return canonical(a) === canonical(b);
 }
@@ -38,8 +41,13 @@ function normal(value: unknown): unknown {
   if (!isObject(value)) return value;
   const members = Object.entries(value)
     .filter(([key, member]) => !isAbsent(key, member))
+    .map(([key, member]) => [key, STRING_MAPS.includes(key) ? withoutNulls(member) : member] as const)
     .sort(([a], [b]) => (a < b ? -1 : 1));
   return members.map(([key, member]) => [key, isObject(member) ? { object: normal(member) } : normal(member)]);
+}
+
+function withoutNulls(map: unknown): unknown {
+  return isObject(map) ? Object.fromEntries(Object.entries(map).map(([key, text]) => [key, text ?? ''])) : map;
 }
 
 function isAbsent(key: string, value: unknown): boolean {

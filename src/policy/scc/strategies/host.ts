@@ -33,7 +33,7 @@ export const hostNamespacesOfPod: PodStrategy = {
   },
 };
 
-/** OpenShift reports the ports of all containers for each container. */
+/** OpenShift reports the ports of all containers for each container, and ignores negative ones, which the API does not accept. */
 export const hostNamespacesAndPortsOfContainer: ContainerStrategy = {
   repairs: [{ field: /\.hostPort$/, remove: 'field' }],
   validate(context, errors) {
@@ -42,6 +42,7 @@ export const hostNamespacesAndPortsOfContainer: ContainerStrategy = {
     validateShared(context, { field: 'hostNetwork', path, errors });
     for (const { container: owner, port } of scc.allowHostPorts ? [] : pod.hostPorts) {
       if (errors.length >= maxErrors) break;
+      if (port < 0) continue;
       errors.push(invalidValue(`${path}.${owner.location}.hostPort`, port, 'Host ports are not allowed to be used'));
     }
     validateShared(context, { field: 'hostPID', path, errors });
