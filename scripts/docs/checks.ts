@@ -206,7 +206,7 @@ const OTHERS: Readonly<Record<OtherCheck, OtherProse>> = {
   'scc-label': {
     scope: 'namespaces',
     summary: 'Namespaces with an invalid SCC mode.',
-    why: 'API servers accept any string in a label. A mode that does not exist counts as `enforce`, so pods may be denied that the author of the label meant to be reported.',
+    why: 'A mode that does not exist counts as `enforce`, and API servers accept any string in a label. With `Report`, pods are denied instead of reported.',
     before: printNamespace('portcullis.dev/scc', 'Report'),
     after: printNamespace('portcullis.dev/scc', 'report'),
     fix: 'Use `enforce`, `report` or `off`, in lower case and, for `off`, in quotes.',
@@ -253,7 +253,7 @@ const OTHERS: Readonly<Record<OtherCheck, OtherProse>> = {
   mistyped: {
     scope: 'SCCs',
     summary: 'Values in lists of SecurityContextConstraints that match no value of a pod.',
-    why: 'The API accepts any string in these lists. A misspelled value permits or drops nothing.',
+    why: 'A misspelled value in a list of an SCC permits or drops nothing. The API accepts any string there.',
     before: printScc({ requiredDropCapabilities: ['CAP_KILL'] }),
     after: printScc({ requiredDropCapabilities: ['KILL'] }),
     fix: 'Write capabilities as `NET_ADMIN`, volume types as in pods, seccomp profiles as `runtime/default` or `localhost/FILE`, and service accounts as `system:serviceaccount:NAMESPACE:NAME`.',
@@ -263,8 +263,8 @@ const OTHERS: Readonly<Record<OtherCheck, OtherProse>> = {
     scope: 'SCCs',
     summary: 'Pods and workloads that no SCC admits, with `--platform=openshift`, `--sccs` or `--config`.',
     why: 'A pod needs an SCC that its service account may use and that allows all its fields. Otherwise it is denied, and the workload has no pods.',
-    before: printPod(['spec.securityContext', { runAsUser: 1001, fsGroup: 1001 }]),
-    after: printPod(['spec.securityContext', {}]),
+    before: printPod(['spec.securityContext.fsGroup', 1001]),
+    after: printYaml([POD]),
     fix: 'Remove the fields, so that the SCC sets IDs of the range of the namespace, or grant an SCC that allows them: `portcullis scc grant`. `portcullis check --fix` removes IDs.',
     options: ['--platform=openshift'],
     upstream: [
