@@ -49,7 +49,9 @@ function rewritePart(text: string, entries: readonly Entry[], refusals: Map<numb
   const { start = 0, end = 0 } = entries[0]?.[1].document.source ?? {};
   const part = text.slice(start, end);
   const documents: Document.Parsed[] = parseAllDocuments(part, READ_OPTIONS);
-  const results = entries.map((entry) => ({ entry, splices: findSplices(part, documents, entry[1]) }));
+  // Creating a rewriter visits the whole document.
+  const rewriters = documents.map((document) => createRewriter(part, document));
+  const results = entries.map((entry) => ({ entry, splices: findSplices(rewriters, entry[1]) }));
   const found = results.flatMap(({ entry, splices }) => (typeof splices === 'string' ? [] : [{ entry, splices }]));
   const isVerified = readsAs(part, found);
   const accepted = isVerified ? found : found.filter((one) => readsAs(part, [one]));
@@ -63,16 +65,11 @@ function rewritePart(text: string, entries: readonly Entry[], refusals: Map<numb
 }
 
 function findSplices(
-  part: string,
-  documents: readonly Document.Parsed[],
+  rewriters: readonly ReturnType<typeof createRewriter>[],
   { document: { source, value: before }, path, value }: FieldValue,
 ): readonly Splice[] | string {
-  const document = documents[source.index];
-  if (document === undefined) return AMBIGUOUS;
-  const rewriter = createRewriter(part, document);
   try {
-    rewriter.change(document.contents, before, withField(before, path, value));
-    return rewriter.splices;
+    return rewriters[source.index]?.(before, withField(before, path, value)) ?? AMBIGUOUS;
   } catch (error) {
     if (error instanceof Refusal) return error.message;
     throw error;
@@ -126,8 +123,9 @@ type Member = Pair<Node, Node | null>;
 type Mapping = YAMLMap<Node, Node | null>;
 type Sequence = YAMLSeq<Node | null>;
 
+/** Returns a function that returns the splices of a change of the document. It throws a `Refusal`. */
 function createRewriter(text: string, document: Document.Parsed) {
-  const splices: Splice[] = [];
+  let splices: Splice[] = [];
   const eol = /\r?\n/.exec(text)?.[0] ?? '\n';
   const referenced = new Set<string>();
   visit(document, { Alias: (_key, { source }) => void referenced.add(source) });
@@ -196,7 +194,8 @@ function createRewriter(text: string, document: Document.Parsed) {
     }
     if (removed.size === node.items.length && removed.size > 0) {
       const { start, end } = extent(node);
-      splice(start, end, Object.keys(after).length === 0 ? '{}' : printInline(after));
+      const isBlock = node.flow !== true && added.length > 0;
+      splice(start, end, isBlock ? printMembers(after, column(start)).join(eol).trimStart() : printInline(after));
     } else if (node.flow === true)
       changeFlow(
         node,
@@ -377,7 +376,11 @@ function createRewriter(text: string, document: Document.Parsed) {
   const endLine = (node: Mapping | Sequence): number => nextLine(endOf(node));
   const extent = (node: Mapping | Sequence) => ({ start: offsetOf(node), end: endOf(node) });
 
-  return { splices, change };
+  return (before: unknown, after: unknown): readonly Splice[] => {
+    splices = [];
+    change(document.contents, before, after);
+    return splices;
+  };
 }
 
 /** The indentation of the first nested map; two spaces if there is none. */

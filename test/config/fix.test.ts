@@ -105,6 +105,11 @@ describe('the text of a fix', () => {
       `${HEAD}spec:\n  containers:\n  - name: a\n    ports:\n    - containerPort: 80\n    - containerPort: 81\n    securityContext: {capabilities: {add: ['NET_BIND_SERVICE'], drop: ['x', 'ALL']}, ${container}}\n  securityContext:\n    ${pod}\n    seccompProfile: {type: RuntimeDefault}\n    sysctls:\n    # next\n    - {name: net.ipv4.tcp_syncookies, value: "1"}\n`,
     ],
     [
+      'the only field of a block map is replaced by others',
+      `${HEAD}spec:\n  containers:\n  - securityContext:\n      runAsUser: 0\n    name: a\n  securityContext: {${pod}, seccompProfile: {type: RuntimeDefault}}\n`,
+      `${HEAD}spec:\n  containers:\n  - securityContext:\n      ${container}\n      capabilities:\n        drop: ["ALL"]\n    name: a\n  securityContext: {${pod}, seccompProfile: {type: RuntimeDefault}}\n`,
+    ],
+    [
       'an annotation, and a block scalar before a new field',
       `${HEAD}metadata:\n  annotations:\n    container.apparmor.security.beta.kubernetes.io/a: unconfined\nspec:\n  securityContext: {${pod}, seccompProfile: {type: RuntimeDefault}}\n  containers:\n  - name: a\n    securityContext: {capabilities: {drop: [ALL]}}\n  - args:\n    - |+\n      x\n\n---\na: b\n`,
       `${HEAD}spec:\n  securityContext: {${pod}, seccompProfile: {type: RuntimeDefault}}\n  containers:\n  - name: a\n    securityContext: {capabilities: {drop: [ALL]}, ${container}}\n  - args:\n    - |+\n      x\n\n    securityContext:\n      ${container}\n      capabilities:\n        drop: ["ALL"]\n---\na: b\n`,
