@@ -160,7 +160,7 @@ const OPTIONS: readonly (readonly [command: string, args: string, message: strin
   [
     'check',
     '-o xml -f -',
-    'invalid argument "xml" for "-o, --output" flag: must be one of table, json, yaml, sarif, junit, github',
+    'invalid argument "xml" for "-o, --output" flag: must be one of table, wide, json, yaml, sarif, junit, github',
   ],
   [
     'check',
