@@ -37,10 +37,14 @@ export async function startCluster(folder: string, main: string): Promise<Subjec
   return await startServe('API server', [main, ...SERVE, ...dev, `--cert-dir=${join(folder, 'certs')}`], folder);
 }
 
-/** Starts `portcullis serve` for the API server of a folder, with its default log in a file. */
+/** The option that the image passes to Node. */
+const IMAGE_OPTION = '--max-semi-space-size=8';
+
+/** Starts `portcullis serve` for the API server of a folder as the image does, with its default log in a file. */
 export async function startReplica(name: string, folder: string, main: string): Promise<Subject> {
   const kubeconfig = join(folder, 'certs', 'kubeconfig');
-  return await startServe(name, [main, ...SERVE, `--kubeconfig=${kubeconfig}`, '--features=kubelet'], folder);
+  const args = [IMAGE_OPTION, main, ...SERVE, `--kubeconfig=${kubeconfig}`, '--features=kubelet'];
+  return await startServe(name, args, folder);
 }
 
 async function startServe(name: string, args: readonly string[], folder: string): Promise<Subject> {
