@@ -25,6 +25,7 @@ import { findPodTemplates, printFieldPath, type FieldPath } from '../policy/pod/
 import { isKnownKind } from '../policy/psa/decode.ts';
 import { checkFix, evaluatePod, LEVELS, type Level, type Version } from '../policy/pss/index.ts';
 import { createAuthorizer } from '../policy/rbac/index.ts';
+import type { FixableViolation } from '../policy/rollout/evaluation.ts';
 import type { CanUse } from '../policy/scc/access.ts';
 import { findChanges } from '../policy/scc/advice/changes.ts';
 import { explainScc } from '../policy/scc/advice/explain.ts';
@@ -42,12 +43,8 @@ export interface FieldPosition extends Position {
   readonly path: string;
 }
 
-/** A violation of one check. */
-export interface Finding {
-  readonly check: string;
-  readonly reason: string;
-  readonly detail: string;
-  readonly fix: string;
+/** A violation of one check, with the positions of its fields. */
+export interface Finding extends Omit<FixableViolation, 'fields'> {
   readonly fields: readonly FieldPosition[];
 }
 
