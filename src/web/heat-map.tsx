@@ -2,7 +2,7 @@
 import { useMemo, useState } from 'preact/hooks';
 import { LEVELS, type Level } from '../policy/pss/policy.ts';
 import type { ReportNamespace } from './report-data.ts';
-import { Chip, Section, useLimit } from './ui.tsx';
+import { Chip, ScrollRegion, Section, useLimit } from './ui.tsx';
 
 /** The number of namespaces that are shown at first. */
 const MAX_ROWS = 100;
@@ -35,7 +35,7 @@ export function HeatMap({ namespaces }: { readonly namespaces: readonly ReportNa
         value={filter}
         onInput={({ currentTarget }) => setFilter(currentTarget.value)}
       />
-      <div class="scroll" tabIndex={0} role="region" aria-label="Namespaces by level">
+      <ScrollRegion label="Namespaces by level">
         <table class="heat-map">
           <thead>
             <tr>
@@ -52,7 +52,7 @@ export function HeatMap({ namespaces }: { readonly namespaces: readonly ReportNa
             ))}
           </tbody>
         </table>
-      </div>
+      </ScrollRegion>
       {found.length === 0 && <p class="empty">No namespaces.</p>}
       {more}
     </Section>

@@ -350,6 +350,7 @@ function SccItem({ result, goTo }: { readonly result: SccResult; goTo(position: 
           <summary>{count(candidates.length, 'SCC')} in the order of evaluation</summary>
           <Table
             caption="SCCs in the order of evaluation"
+            isWide
             head={['SCC', 'Usable', 'Fits', 'Errors']}
             rows={candidates.map(({ name, isUsable, fits, errors }) => [
               name,

@@ -86,7 +86,7 @@ function Report({ data, live }: ReportProps) {
             isBad
             note={`${summary.inconclusive} inconclusive`}
           />
-          <Tile title="Denied workloads" value={summary.workloads} isBad note={count(summary.pods, 'running pod')} />
+          <Tile title="Denied workloads" value={summary.workloads} isBad note={count(summary.pods, 'pod')} />
           <Tile title="Denied by SCCs" value={data.sccDenials.length} isBad note={count(data.sccs.length, 'SCC')} />
           <Tile title="Exemptions" value={data.exemptions.length} note={`${summary.exempt} exempt namespaces`} />
         </dl>
@@ -200,13 +200,13 @@ function BlockingNamespace({ namespace, isOpen }: { readonly namespace: ReportNa
         <div class="workload">
           <h3>
             <span class="kind">{kind}</span> {workload}
-            {pods > 0 && kind !== 'Pod' && <span class="note"> {count(pods, 'running pod')}</span>}
+            {pods > 0 && kind !== 'Pod' && <span class="note"> {count(pods, 'pod')}</span>}
           </h3>
           <ul class="plain">
             {violations.map(({ check, reason, detail, fix }) => (
               <li>
                 <strong>{check}</strong>: {detail || reason}
-                <span class="note"> {fix}</span>
+                <div class="note">Fix: {fix}</div>
               </li>
             ))}
           </ul>
@@ -227,7 +227,7 @@ function SccUsage({ data: { sccs, sccDenials } }: { readonly data: ReportData })
   return (
     <Section
       title="Security context constraints"
-      note="Pods: running pods that the SCC admitted. Workloads: workloads whose pods it would admit now."
+      note="Pods: pods that the SCC admitted. Workloads: workloads whose pods it would admit now."
     >
       {used.length === 0 ? (
         <p class="empty">The cluster has no SCCs, or none is used.</p>
@@ -243,6 +243,7 @@ function SccUsage({ data: { sccs, sccDenials } }: { readonly data: ReportData })
           <h3 class="subtitle">Denied workloads</h3>
           <Table
             caption="Workloads that SCC admission denies"
+            isWide
             head={['Workload', 'Mode', 'Reason', 'Fix']}
             rows={denials.shown.map(({ namespace, kind, name, mode, reason, fix }) => [
               <>
@@ -295,13 +296,14 @@ function Exemptions({ data: { exemptions, uses } }: { readonly data: ReportData 
       ) : (
         <Table
           caption="Exemptions"
+          isWide
           head={['Name', 'Kind', 'Policy', 'Source', 'Since', 'Pods', 'Uses']}
           rows={shown.map(({ name, kind, policy, source, scc, namespace, since, pods, uses: used }) => [
             `${scc === undefined ? '' : `${scc}: `}${name}`,
             kind,
-            policy,
+            <span class="nowrap">{policy}</span>,
             `${source}${namespace === undefined ? '' : `, in namespace ${namespace}`}`,
-            since ?? '–',
+            <span class="nowrap">{since ?? '–'}</span>,
             pods ?? '–',
             used ?? '–',
           ])}

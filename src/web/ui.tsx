@@ -1,6 +1,6 @@
 /** The elements that all pages share. */
 import type { ComponentChildren } from 'preact';
-import { useState } from 'preact/hooks';
+import { useEffect, useRef, useState } from 'preact/hooks';
 
 type Tone = 'ok' | 'bad' | 'warn' | 'plain';
 
@@ -44,17 +44,65 @@ export function Section({ title, note, children }: SectionProps) {
   );
 }
 
+interface ScrollRegionProps {
+  /** The accessible name. */
+  readonly label: string;
+  readonly children: ComponentChildren;
+}
+
+/** By the direction in which content is cut. At the end, an empty line keeps the place of the hint. */
+const SCROLL_HINTS = {
+  right: 'Scroll sideways to see all columns →',
+  down: 'Scroll down to see all rows ↓',
+  end: '\u00a0',
+};
+
+/** A region that scrolls if its content is too wide or too high. Only then it can be focused, and a hint is shown. */
+export function ScrollRegion({ label, children }: ScrollRegionProps) {
+  const region = useRef<HTMLDivElement>(null);
+  const [state, setState] = useState<keyof typeof SCROLL_HINTS>();
+  const update = (): void => {
+    if (!region.current) return;
+    const { scrollWidth, clientWidth, scrollLeft, scrollHeight, clientHeight, scrollTop } = region.current;
+    const [width, height] = [scrollWidth - clientWidth, scrollHeight - clientHeight];
+    const end = width > 1 || height > 1 ? 'end' : undefined;
+    setState(width - scrollLeft > 1 ? 'right' : height - scrollTop > 1 ? 'down' : end);
+  };
+  useEffect(() => {
+    const observer = new ResizeObserver(update);
+    for (const element of [region.current, region.current?.firstElementChild]) if (element) observer.observe(element);
+    return () => observer.disconnect();
+  }, []);
+  return (
+    <>
+      {state && <p class="scroll-hint">{SCROLL_HINTS[state]}</p>}
+      <div
+        class={`scroll ${state ?? ''}`}
+        ref={region}
+        onScroll={update}
+        tabIndex={state && 0}
+        role="region"
+        aria-label={label}
+      >
+        {children}
+      </div>
+    </>
+  );
+}
+
 interface TableProps {
   readonly caption: string;
   readonly head: readonly string[];
   readonly rows: readonly (readonly ComponentChildren[])[];
+  /** True if cells contain sentences: the columns remain readable on narrow screens. */
+  readonly isWide?: boolean;
 }
 
 /** A table that scrolls sideways on narrow screens. The first cell of a row is its header. */
-export function Table({ caption, head, rows }: TableProps) {
+export function Table({ caption, head, rows, isWide = false }: TableProps) {
   return (
-    <div class="scroll" tabIndex={0} role="region" aria-label={caption}>
-      <table>
+    <ScrollRegion label={caption}>
+      <table class={isWide ? 'wide' : ''}>
         <thead>
           <tr>
             {head.map((title) => (
@@ -73,7 +121,7 @@ export function Table({ caption, head, rows }: TableProps) {
           ))}
         </tbody>
       </table>
-    </div>
+    </ScrollRegion>
   );
 }
 

@@ -105,7 +105,7 @@ export function findForeignRequests(requests: readonly string[]): readonly strin
 }
 
 /** Writes an image for the documentation, if `SCREENSHOTS` is set. */
-export async function saveScreenshot(page: Page, name: string): Promise<void> {
+export async function saveScreenshot(page: Page, name: string, height = 700): Promise<void> {
   if (process.env['SCREENSHOTS'] === undefined) return;
-  await page.screenshot({ path: `docs/images/${name}.png`, clip: { x: 0, y: 0, width: 1280, height: 700 } });
+  await page.screenshot({ path: `docs/images/${name}.png`, clip: { x: 0, y: 0, width: 1280, height } });
 }

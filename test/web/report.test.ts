@@ -52,7 +52,7 @@ describe('report', { skip: noBrowser }, () => {
       assert.deepEqual(await texts('.tile'), [
         'Namespaces\n8\n3 clean, 4 labeled',
         'Violating namespaces\n1\n0 inconclusive',
-        'Denied workloads\n4\n4 running pods',
+        'Denied workloads\n4\n4 pods',
         'Denied by SCCs\n0\n13 SCCs',
         'Exemptions\n19\n0 exempt namespaces',
       ]);
@@ -62,9 +62,13 @@ describe('report', { skip: noBrowser }, () => {
       ]);
       assert.deepEqual((await texts('.workload h3')).slice(0, 1), ['Pod backup']);
       assert.equal(await page.evaluate('document.documentElement.scrollWidth'), view.width ?? 1280);
+      const hints = view.width === undefined ? [] : Array<string>(2).fill('Scroll sideways to see all columns →');
+      assert.deepEqual(await texts('.scroll-hint'), hints);
+      assert.deepEqual(await texts('.scroll[tabindex="0"][role="region"][aria-label]'), await texts('.scroll.right'));
+      assert.equal((await texts('.scroll.right')).length, hints.length);
       assert.deepEqual(await findAccessibilityProblems(page), []);
       assert.deepEqual([errors, findForeignRequests(requests)], [[], []]);
-      if (view.width === undefined) await saveScreenshot(page, 'report');
+      if (view.width === undefined) await saveScreenshot(page, 'report', 1000);
     }
   });
 
