@@ -112,7 +112,7 @@ export function createLiveCluster(options: LiveClusterOptions): LiveCluster {
       confirm: (signal: AbortSignal) => isUnserved(connection, info, signal),
       onConfirmed() {
         unserved.add(kind);
-        watchDefinitions();
+        if (!BUILT_IN_GROUPS.has(info.group)) watchDefinitions();
       },
     };
     const reflector = createLoggingReflector(info.resource, {
@@ -130,7 +130,7 @@ export function createLiveCluster(options: LiveClusterOptions): LiveCluster {
         if (reason === undefined) failures.delete(kind);
         else failures.set(kind, reason);
       },
-      ...(BUILT_IN_GROUPS.has(info.group) ? {} : { unserved: handleUnserved }),
+      ...(isAlwaysServed(kind) ? {} : { unserved: handleUnserved }),
     });
     reflectors.set(kind, reflector);
     reflector.start();
@@ -221,6 +221,18 @@ const BUILT_IN_GROUPS: ReadonlySet<string> = new Set([
   'coordination.k8s.io',
   'rbac.authorization.k8s.io',
 ]);
+
+/** Built-in kinds that older API servers do not serve. */
+const RECENT_KINDS: ReadonlySet<Kind> = new Set([
+  'ValidatingAdmissionPolicy',
+  'ValidatingAdmissionPolicyBinding',
+  'MutatingAdmissionPolicy',
+  'MutatingAdmissionPolicyBinding',
+]);
+
+function isAlwaysServed(kind: Kind): boolean {
+  return BUILT_IN_GROUPS.has(RESOURCES[kind].group) && !RECENT_KINDS.has(kind);
+}
 
 /**
  * Resolves to true if the discovery of the API server does not contain the resource. A 404 of the list is not sufficient,

@@ -25,7 +25,7 @@ import {
   type PodSecurity,
   type PodSecurityConfiguration,
 } from '../policy/psa/configuration.ts';
-import { parseVersion, type Version } from '../policy/pss/policy.ts';
+import { parseVersion, type Level, type Version } from '../policy/pss/policy.ts';
 import { ENFORCEMENT_GATE } from '../policy/rollout/enforcement.ts';
 import { UNMANAGED_NAMESPACES } from '../policy/rollout/label-sync.ts';
 import { DEFAULT_ROLLOUT, type RolloutSettings } from '../policy/rollout/settings.ts';
@@ -60,6 +60,14 @@ export interface Settings {
   readonly olm: OlmSettings;
   readonly disabledControllers: readonly string[];
   readonly webhooks: WebhookSettings;
+  readonly floor: FloorSettings;
+}
+
+/** The policies that API servers evaluate even if no replica answers. */
+export interface FloorSettings {
+  readonly mode: 'off' | 'enforce';
+  /** The level of pods without a known SCC in namespaces with SCC enforcement. A label of the namespace takes precedence. */
+  readonly fallbackLevel: Level;
 }
 
 /** `managed`: the leader maintains the webhook configurations. `static`: no replica changes them. */
@@ -69,6 +77,8 @@ interface WebhookSettings {
   readonly management: WebhookManagement;
   /** Timeout of the webhooks that fail closed. If absent, each webhook has its own default. */
   readonly timeoutSeconds?: number | undefined;
+  /** `Ignore`: pods are admitted without a review while no replica answers and the policies of the floor are in force. */
+  readonly failurePolicy: 'Fail' | 'Ignore';
 }
 
 export interface SccAdmissionSettings extends SccSettings {
@@ -182,6 +192,7 @@ interface Spec {
   };
   readonly controllers?: { readonly disabled?: readonly string[] };
   readonly webhooks?: Partial<WebhookSettings>;
+  readonly floor?: Partial<FloorSettings>;
   readonly featureGates?: Readonly<Record<string, boolean>>;
 }
 
@@ -213,8 +224,23 @@ function toSettings(spec: Spec, options: DecodeOptions, errors: FieldError[]): S
     kubelet: toKubelet(spec.kubelet, errors),
     olm: toOlm(spec.olm, errors),
     disabledControllers,
-    webhooks: { management: 'managed', ...spec.webhooks },
+    webhooks: toWebhooks(spec, errors),
+    floor: { mode: 'off', fallbackLevel: 'restricted', ...spec.floor },
   };
+}
+
+/** Webhooks fail open only where the leader maintains both them and the policies that then decide. */
+function toWebhooks({ webhooks, floor }: Spec, errors: FieldError[]): WebhookSettings {
+  const settings: WebhookSettings = { management: 'managed', failurePolicy: 'Fail', ...webhooks };
+  const missing = [
+    ...(floor?.mode === 'enforce' ? [] : ['spec.floor.mode enforce']),
+    ...(settings.management === 'managed' ? [] : ['spec.webhooks.management managed']),
+  ];
+  if (settings.failurePolicy === 'Ignore' && missing.length > 0) {
+    const detail = `Ignore requires ${missing.join(' and ')}: otherwise, nothing is enforced while no replica answers`;
+    errors.push(forbiddenField('spec.webhooks.failurePolicy', detail));
+  }
+  return settings;
 }
 
 /** A rollout manages the defaults, so that the document must not set them. */

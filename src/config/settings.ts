@@ -8,7 +8,13 @@ import { parseSettings, readPodSecuritySource } from './configuration.ts';
 import { type Source, UserError, watchFile } from './files.ts';
 import type { DecodeOptions, Settings } from './portcullis-configuration.ts';
 
-export type { KubeletSettings, OlmSettings, Settings, WebhookManagement } from './portcullis-configuration.ts';
+export type {
+  FloorSettings,
+  KubeletSettings,
+  OlmSettings,
+  Settings,
+  WebhookManagement,
+} from './portcullis-configuration.ts';
 
 /** A value that changes over time. Readers take the current value at each use and may subscribe to changes. */
 export interface Observable<T> {

@@ -99,6 +99,8 @@ const BUILT_IN: readonly ResourceInfo[] = [
   namespaced(RBAC, 'Role'),
 
   clusterScoped(WEBHOOKS, 'MutatingWebhookConfiguration', { categories: ['api-extensions'] }),
+  clusterScoped(WEBHOOKS, 'ValidatingAdmissionPolicy', { categories: ['api-extensions'], ...STATUS }),
+  clusterScoped(WEBHOOKS, 'ValidatingAdmissionPolicyBinding', { categories: ['api-extensions'] }),
   clusterScoped(WEBHOOKS, 'ValidatingWebhookConfiguration', { categories: ['api-extensions'] }),
   clusterScoped('apiextensions.k8s.io', 'CustomResourceDefinition', {
     shortNames: ['crd', 'crds'],

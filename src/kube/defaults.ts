@@ -225,6 +225,14 @@ const WEBHOOK: Table = {
   'clientConfig?': { 'service?': { port: 443 } },
 };
 
+const MATCH_RESOURCES: Table = {
+  matchPolicy: 'Equivalent',
+  namespaceSelector: {},
+  objectSelector: {},
+  'resourceRules[]': { scope: '*' },
+  'excludeResourceRules[]': { scope: '*' },
+};
+
 const RBAC_GROUP = 'rbac.authorization.k8s.io';
 
 const BINDING = compile({
@@ -316,6 +324,12 @@ const DEFAULTS: Readonly<Record<string, Defaulter>> = {
     'webhooks[]': { ...WEBHOOK, reinvocationPolicy: 'Never' },
   }),
   'admissionregistration.k8s.io/ValidatingWebhookConfiguration': compile({ 'webhooks[]': WEBHOOK }),
+  'admissionregistration.k8s.io/ValidatingAdmissionPolicy': compile({
+    'spec!': { failurePolicy: 'Fail', 'matchConstraints?': MATCH_RESOURCES },
+  }),
+  'admissionregistration.k8s.io/ValidatingAdmissionPolicyBinding': compile({
+    'spec?': { 'matchResources?': MATCH_RESOURCES },
+  }),
   'apiextensions.k8s.io/CustomResourceDefinition': compile({
     'spec!': {
       'names!': {

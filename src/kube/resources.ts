@@ -20,7 +20,7 @@ export function clusterScoped(apiVersion: string, resource: string): ResourceInf
 
 const TEMPLATE = ['spec', 'template'] as const;
 const RBAC = 'rbac.authorization.k8s.io/v1';
-const WEBHOOKS = 'admissionregistration.k8s.io/v1';
+const ADMISSION = 'admissionregistration.k8s.io/v1';
 const OPENREPORTS = 'openreports.io/v1alpha1';
 const WGPOLICY = 'wgpolicyk8s.io/v1alpha2';
 
@@ -48,8 +48,12 @@ export const RESOURCES: Readonly<Record<Kind, ResourceInfo>> = {
   EndpointSlice: namespaced('discovery.k8s.io/v1', 'endpointslices'),
   ConfigMap: namespaced('v1', 'configmaps'),
   Secret: namespaced('v1', 'secrets'),
-  MutatingWebhookConfiguration: clusterScoped(WEBHOOKS, 'mutatingwebhookconfigurations'),
-  ValidatingWebhookConfiguration: clusterScoped(WEBHOOKS, 'validatingwebhookconfigurations'),
+  MutatingWebhookConfiguration: clusterScoped(ADMISSION, 'mutatingwebhookconfigurations'),
+  ValidatingWebhookConfiguration: clusterScoped(ADMISSION, 'validatingwebhookconfigurations'),
+  ValidatingAdmissionPolicy: clusterScoped(ADMISSION, 'validatingadmissionpolicies'),
+  ValidatingAdmissionPolicyBinding: clusterScoped(ADMISSION, 'validatingadmissionpolicybindings'),
+  MutatingAdmissionPolicy: clusterScoped(ADMISSION, 'mutatingadmissionpolicies'),
+  MutatingAdmissionPolicyBinding: clusterScoped(ADMISSION, 'mutatingadmissionpolicybindings'),
   PSAEnforcementConfig: clusterScoped('config.openshift.io/v1alpha1', 'psaenforcementconfigs'),
   PortcullisConfiguration: clusterScoped('config.portcullis.dev/v1alpha1', 'portcullisconfigurations'),
   FeatureGate: clusterScoped('config.openshift.io/v1', 'featuregates'),

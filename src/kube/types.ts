@@ -10,6 +10,8 @@ import type {
   V1EphemeralContainer,
   V1Job,
   V1Lease,
+  V1MutatingAdmissionPolicy,
+  V1MutatingAdmissionPolicyBinding,
   V1MutatingWebhookConfiguration,
   V1Namespace,
   V1Node,
@@ -25,6 +27,8 @@ import type {
   V1Secret,
   V1ServiceAccount,
   V1StatefulSet,
+  V1ValidatingAdmissionPolicy,
+  V1ValidatingAdmissionPolicyBinding,
   V1ValidatingWebhookConfiguration,
 } from '@kubernetes/client-node';
 import type { Condition } from './conditions.ts';
@@ -126,6 +130,10 @@ export interface Kinds extends WorkloadKinds {
   ConfigMap: ConfigMap;
   MutatingWebhookConfiguration: MutatingWebhookConfiguration;
   ValidatingWebhookConfiguration: ValidatingWebhookConfiguration;
+  ValidatingAdmissionPolicy: Wire<V1ValidatingAdmissionPolicy>;
+  ValidatingAdmissionPolicyBinding: Wire<V1ValidatingAdmissionPolicyBinding>;
+  MutatingAdmissionPolicy: Wire<V1MutatingAdmissionPolicy>;
+  MutatingAdmissionPolicyBinding: Wire<V1MutatingAdmissionPolicyBinding>;
   PSAEnforcementConfig: PSAEnforcementConfig;
   PortcullisConfiguration: PortcullisConfiguration;
   FeatureGate: FeatureGate;

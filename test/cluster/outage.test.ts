@@ -156,6 +156,12 @@ describe('an outage of the API server', () => {
       [notServed, groups('security.openshift.io'), resources('others')],
       false,
     ],
+    [
+      'not found, of a kind that older API servers do not serve',
+      'ValidatingAdmissionPolicy',
+      [notServed, groups('admissionregistration.k8s.io'), resources('others')],
+      false,
+    ],
     ['404 of a group that is not served', 'SecurityContextConstraints', [notServed, groups('apps')], false],
   ];
   for (const [name, kind, answers, known, told] of MISTAKEN) {
@@ -166,7 +172,7 @@ describe('an outage of the API server', () => {
           await said(2);
           clock.advance(800);
           // An unserved resource starts the watch of definitions.
-          const isFollowed = !known && kind !== 'Namespace';
+          const isFollowed = !known && kind === 'SecurityContextConstraints';
           const lines = await said(2 + answers.length + (isFollowed ? 1 : 0));
           assert.equal(live.store.get(kind, 'shop') !== undefined, known);
           if (told !== undefined) assert.ok(lines.includes(told), lines.join('\n'));
