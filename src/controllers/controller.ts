@@ -5,7 +5,7 @@ import type { Clock } from '../cluster/clock.ts';
 import type { Cluster, ClusterEvent, WriteOptions } from '../cluster/cluster.ts';
 import type { Store } from '../cluster/store.ts';
 import type { Observable, Settings, SettingsStatus } from '../config/settings.ts';
-import { RESOURCES, typeMeta } from '../kube/resources.ts';
+import { getApiVersion, RESOURCES, typeMeta } from '../kube/resources.ts';
 import { ApiError } from '../kube/status.ts';
 import type { JsonObject, Kind, Kinds, KubeObject, ObjectMeta, Wire } from '../kube/types.ts';
 import {
@@ -20,6 +20,7 @@ import {
   type AffectedNamespaces,
   type AffectingKind,
 } from '../policy/rollout/affected-namespaces.ts';
+import type { Version } from '../policy/pss/policy.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
 import type { KeyPair } from '../tls/certificate-pair.ts';
@@ -130,6 +131,8 @@ export interface ControllerContext {
   readonly service: Service;
   /** Version of the program: selects the entry of a FeatureGate. */
   readonly version: string;
+  /** The version of the API server; `undefined` until it is known. */
+  readonly apiServerVersion: Observable<Version | undefined>;
   readonly replica: ReplicaIdentity;
   readonly certificate: {
     readonly served: ServedPair;
@@ -353,6 +356,19 @@ export async function orUndefined<T>(result: Promise<T>): Promise<T | undefined>
     if (isNotFound(error)) return undefined;
     throw error;
   }
+}
+
+/**
+ * Makes a ClusterRole of the installation the owner of an object. The garbage collector deletes the object with the role:
+ * without it, no replica could delete the object. A replica outside of the cluster may have no ClusterRole.
+ */
+export async function withOwner(metadata: ObjectMeta, role: string, cluster: Cluster): Promise<ObjectMeta> {
+  const owner = await orUndefined(cluster.get('ClusterRole', role));
+  const uid = owner?.metadata?.uid;
+  if (uid === undefined) return metadata;
+  const others = (metadata.ownerReferences ?? []).filter(({ name }) => name !== role);
+  const own = { apiVersion: getApiVersion('ClusterRole'), kind: 'ClusterRole', name: role, uid };
+  return { ...metadata, ownerReferences: [...others, own] };
 }
 
 export type Stopwatch = ReturnType<typeof createStopwatch>;

@@ -1,6 +1,7 @@
 /** The registry of controllers. A new controller is one file in this folder and one line in this array. */
 import type { Settings } from '../config/settings.ts';
 import { deepEqual } from '../kube/equality.ts';
+import { admissionPolicies } from './admission-policies.ts';
 import { configObserver } from './config-observer.ts';
 import type { Controller, ControllerContext, ControllerDefinition, Features } from './controller.ts';
 import { kubeletMinimum } from './kubelet-minimum.ts';
@@ -22,6 +23,7 @@ export const CONTROLLERS: readonly ControllerDefinition[] = [
   replica,
   settingsStatus,
   webhookConfigurations,
+  admissionPolicies,
   uidRangeAllocator,
   uidRangeStandby,
   standardSccs,

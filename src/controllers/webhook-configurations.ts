@@ -2,11 +2,12 @@
  * The webhook configurations: which webhooks API servers call, for which namespaces, and which of them fail closed. They
  * follow from the settings, so that nothing fails closed that is not enforced.
  */
-import type { V1LabelSelectorRequirement, V1OwnerReference, V1ValidatingWebhook } from '@kubernetes/client-node';
+import type { V1LabelSelectorRequirement, V1ValidatingWebhook } from '@kubernetes/client-node';
+import { ROLLOUT_KINDS, type RolloutScope } from '../cluster/rollout.ts';
 import type { Cluster } from '../cluster/cluster.ts';
-import { createEffectivePodSecurity, ROLLOUT_KINDS } from '../cluster/rollout.ts';
 import type { Store } from '../cluster/store.ts';
 import type { Settings } from '../config/settings.ts';
+import { isFloorPolicy, POLICY_KINDS } from '../kube/admission-policies.ts';
 import { deepEqual } from '../kube/equality.ts';
 import type { EndpointSlice, ObjectMeta, Wire } from '../kube/types.ts';
 import {
@@ -33,14 +34,15 @@ import {
 import type { WorkloadResource } from '../policy/pod/templates.ts';
 import { DISABLE_LABEL, RUN_LEVEL_LABEL, SCC_MODE_LABEL, sccMode, type SccSettings } from '../policy/scc/mode.ts';
 import { findOtherTrustProblems, findTrustProblems, type Service } from '../tls/trust.ts';
+import { createFloorState, effectivePodSecurity, type FloorFeature } from './admission-policies.ts';
 import {
   configurationRules,
   createStopwatch,
   isOptionalFeature,
-  orUndefined,
   rule,
   watch,
   watchValue,
+  withOwner,
   type ControllerContext,
   type ControllerDefinition,
   type Features,
@@ -97,6 +99,8 @@ export interface Enforcement {
   readonly scc: Pick<SccSettings, 'mode' | 'exemptNamespaces'>;
   /** True if SCCs are enforced in a namespace, or may be at any time. */
   readonly someSccs: boolean;
+  /** The features whose pods the policies of the floor decide about while no replica answers: their webhooks fail open. */
+  readonly floor: Readonly<Record<FloorFeature, boolean>>;
   /** Resources that the advising webhook reviews in addition to its own. */
   readonly workloads: readonly WorkloadResource[];
 }
@@ -217,7 +221,7 @@ function createWebhooks(
   enforcement: Enforcement,
   target: WebhookTarget,
 ): readonly Webhook[] {
-  const { feature, isEnforcing, isNamespaced, reviewsWorkloadResources = false } = registration;
+  const { feature, isEnforcing, isNamespaced, hasFloor = false, reviewsWorkloadResources = false } = registration;
   if (!isNamespaced) {
     const isClosed = isEnforcing && feature === 'scc' && enforcement.scc.mode === 'enforce';
     const tier: Tier = { prefix: '', failurePolicy: isClosed ? 'Fail' : 'Ignore', namespaces: [] };
@@ -229,7 +233,10 @@ function createWebhooks(
       : podSecurityTiers(isEnforcing && enforcement.podSecurity, target.service);
   const added = reviewsWorkloadResources ? enforcement.workloads.map(workloadRule) : [];
   const rules = [...registration.rules, ...added];
-  return tiers.map((tier) => createWebhook({ ...registration, rules }, tier, target));
+  const isOpen = hasFloor && (feature === 'psa' || feature === 'scc') && enforcement.floor[feature];
+  return tiers.map((tier) =>
+    createWebhook({ ...registration, rules }, isOpen ? { ...tier, failurePolicy: 'Ignore' } : tier, target),
+  );
 }
 
 function workloadRule({ group, version, resource }: WorkloadResource): WebhookRegistration['rules'][number] {
@@ -271,7 +278,10 @@ export const AKS_ANNOTATIONS: Readonly<Record<string, string>> = { 'admissions.e
 
 // The configurations in the cluster.
 
-/** Time for which a replica must have been ready and trusted before its webhooks fail closed, since API servers observe changes later. */
+/**
+ * Time for which a replica must have been ready and trusted before its webhooks fail closed, and for which policies must
+ * have been in force before webhooks fail open for them, since API servers observe changes later.
+ */
 const SETTLE_MS = 5_000;
 /** Interval between checks until a replica is ready. */
 const CHECK_AGAIN = { requeueAfterMs: 1_000 };
@@ -283,7 +293,7 @@ const KEYS: readonly string[] = CONFIGURATION_KINDS.flatMap((kind) =>
 
 /**
  * A configuration is created when a replica is ready, and fails closed after API servers trust the certificate. From then
- * on, only the settings open it again. Other components maintain `caBundle`. All other fields of the webhooks are corrected,
+ * on, only the settings open it again, or the floor that they permit. Other components maintain `caBundle`. All other fields of the webhooks are corrected,
  * except while break-glass is on. An update is used instead of server-side apply, which cannot remove a webhook whose caBundle
  * has another manager.
  */
@@ -291,6 +301,7 @@ function createReconciler(context: ControllerContext): Reconciler {
   const { settings, service, webhooks } = context;
   const getRequired = createRequirements(context);
   const trusted = new Map(KEYS.map((key) => [key, createStopwatch()]));
+  const getFloor = createFloorObserver(context);
 
   return {
     initialKeys: KEYS,
@@ -307,6 +318,8 @@ function createReconciler(context: ControllerContext): Reconciler {
       ),
       watch('EndpointSlice', (slice) => (belongsTo(slice, service) ? KEYS : [])),
       ...ROLLOUT_KINDS.map((kind) => watch(kind, () => KEYS)),
+      ...POLICY_KINDS.map((kind) => watch(kind, ({ metadata }) => (isFloorPolicy(kind, metadata?.name) ? KEYS : []))),
+      watchValue(context.apiServerVersion, () => KEYS),
     ],
     maxRetryMs: MAX_RETRY_MS,
     async reconcile(key, reconcileContext) {
@@ -314,7 +327,8 @@ function createReconciler(context: ControllerContext): Reconciler {
       const { store } = cluster;
       const id = parseKey(key);
       const current = store.get(id.kind, id.name);
-      const all = getRequired(store);
+      const floor = getFloor(cluster, now());
+      const all = getRequired(store, floor.settled);
       const required = all.find(({ kind, name }) => kind === id.kind && name === id.name);
       if (!required) {
         // The notes of break-glass are kept while the feature is off, unless the installation is deleted.
@@ -335,7 +349,7 @@ function createReconciler(context: ControllerContext): Reconciler {
         installed,
       });
       if (!deepEqual(merged, current)) await write(next, merged, reconcileContext);
-      return next === required ? undefined : CHECK_AGAIN;
+      return next === required && !floor.isSettling ? undefined : CHECK_AGAIN;
     },
   };
 }
@@ -351,29 +365,41 @@ function listInstalled(store: Store): readonly WebhookConfiguration[] {
 
 /** Creates the function that returns the configurations that the settings require; none without the namespace. */
 function createRequirements({ settings, service, version, webhooks, features }: ControllerContext) {
-  return (store: Store): readonly RequiredConfiguration[] => {
+  return (store: Store, floor: Enforcement['floor']): readonly RequiredConfiguration[] => {
     const namespace = store.get('Namespace', service.namespace);
     if (!namespace || namespace.metadata?.deletionTimestamp != null) return [];
     const { timeoutSeconds } = settings.value.webhooks;
     const scope = { store, namespace: service.namespace, version };
     const optional = enabledOptionalFeatures(features, settings.value);
-    const enforcement = { ...getEnforcement(settings.value, scope), ...optional };
+    const enforcement = { ...getEnforcement(settings.value, scope), ...optional, floor };
     return requiredConfigurations(webhooks.registrations, enforcement, { service, url: webhooks.url, timeoutSeconds });
+  };
+}
+
+/** Creates the function that returns for which features the policies of the floor may replace webhooks that fail closed. */
+function createFloorObserver(context: ControllerContext) {
+  const getState = createFloorState(context);
+  const watches = { psa: createStopwatch(), scc: createStopwatch() };
+  return (cluster: Cluster, nowMs: number) => {
+    const isPermitted = context.settings.value.webhooks.failurePolicy === 'Ignore';
+    const elapsedMs = (feature: FloorFeature): number | undefined =>
+      watches[feature].elapsedMs(isPermitted ? getState(feature, cluster) : undefined, nowMs);
+    const [psa, scc] = [elapsedMs('psa'), elapsedMs('scc')];
+    const isSettled = (ms: number | undefined): boolean => ms !== undefined && ms >= SETTLE_MS;
+    return {
+      settled: { psa: isSettled(psa), scc: isSettled(scc) },
+      isSettling: [psa, scc].some((ms) => ms !== undefined && !isSettled(ms)),
+    };
   };
 }
 
 function getEnforcement(
   settings: Settings,
-  scope: Parameters<typeof createEffectivePodSecurity>[0],
-): Omit<Enforcement, keyof OptionalEnforcement> {
-  const { rollout, scc, podSecurity, workloadResources: workloads } = settings;
-  const effective = createEffectivePodSecurity(
-    scope,
-    () => rollout,
-    () => podSecurity,
-  )();
+  scope: RolloutScope,
+): Omit<Enforcement, keyof OptionalEnforcement | 'floor'> {
+  const { rollout, scc, workloadResources: workloads } = settings;
   return {
-    podSecurity: effective.configuration.defaults.enforce !== 'privileged',
+    podSecurity: effectivePodSecurity(settings, scope).configuration.defaults.enforce !== 'privileged',
     rollout: rollout.phase !== 'Disabled',
     scc,
     someSccs:
@@ -468,28 +494,11 @@ async function write(
   object: WebhookConfiguration,
   { cluster, logger }: ReconcileContext,
 ): Promise<void> {
-  const metadata = withOwner(object.metadata, await getOwner(cluster));
+  const metadata = await withOwner(object.metadata ?? { name }, OWNER, cluster);
   const isNew = object.metadata?.resourceVersion === undefined;
   await (isNew
     ? cluster.create(kind, { ...object, metadata }, OPTIONS)
     : cluster.update(kind, { ...object, metadata }, OPTIONS));
   const closed = webhooks.flatMap((one) => (one.failurePolicy === 'Fail' ? one.name : []));
   logger.info({ kind, name, failClosed: closed }, `webhook configuration ${isNew ? 'created' : 'updated'}`);
-}
-
-/**
- * The garbage collector deletes the configurations with the ClusterRole: without it, no replica could delete a webhook that
- * fails closed. A replica outside of the cluster may have no ClusterRole.
- */
-async function getOwner(cluster: Cluster): Promise<Wire<V1OwnerReference> | undefined> {
-  const owner = await orUndefined(cluster.get('ClusterRole', OWNER));
-  const uid = owner?.metadata?.uid;
-  return uid === undefined
-    ? undefined
-    : { apiVersion: 'rbac.authorization.k8s.io/v1', kind: 'ClusterRole', name: OWNER, uid };
-}
-
-function withOwner(metadata: ObjectMeta = {}, owner: Wire<V1OwnerReference> | undefined): ObjectMeta {
-  const others = (metadata.ownerReferences ?? []).filter(({ name }) => name !== OWNER);
-  return owner ? { ...metadata, ownerReferences: [...others, owner] } : metadata;
 }

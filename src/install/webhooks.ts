@@ -36,6 +36,7 @@ export function webhookConfigurations(
     ...enabledOptionalFeatures(settings.features, policy),
     scc,
     someSccs: true,
+    floor: { psa: false, scc: false },
     workloads: workloadResources,
     ...state,
   };

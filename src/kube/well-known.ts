@@ -56,6 +56,8 @@ export const INSTALLATION = {
   certificateSecret: 'portcullis-serving-certificate',
   /** The ClusterRole with the permission to maintain the webhook configurations, and its binding. */
   webhookRole: 'portcullis-webhook-configurations',
+  /** The ClusterRole with the permission to maintain the policies of the floor, and its binding. */
+  policyRole: 'portcullis-admission-policies',
   /** The ValidatingAdmissionPolicy that limits what the replicas may change of namespaces, and its binding. */
   namespacePolicy: 'portcullis-namespaces',
 } as const;
@@ -78,10 +80,13 @@ export const WEBHOOK_LABELS = {
 /** Labels of generated ValidatingAdmissionPolicies and their bindings, by which `kubectl apply --prune` selects them. */
 export const POLICY_LABELS = { ...WEBHOOK_LABELS, [COMPONENT_LABEL]: 'policies' } as const;
 
+/** Labels of the policies that the leader maintains. */
+export const FLOOR_LABELS = { ...WEBHOOK_LABELS, [COMPONENT_LABEL]: 'floor' } as const;
+
 /** On a webhook configuration: `<namespace>/<name>` of the Secret whose authorities are injected. */
 export const INJECT_CA_ANNOTATION = 'portcullis.dev/inject-ca-from';
 
-/** The time since which break-glass is on for a webhook configuration. Controllers do not change such a configuration. */
+/** The time since which break-glass is on for a webhook configuration or policy. Controllers do not change such an object. */
 export const BREAK_GLASS_ANNOTATION = 'portcullis.dev/break-glass-since';
 
 /** On the Secret of the certificates: `ca` or `serving` requests a new authority or serving certificate. */

@@ -37,6 +37,7 @@ const CERTIFICATE = 'serving-certificate-controller';
 const REPLICA = 'replica-controller';
 const SETTINGS = 'settings-status-controller';
 const WEBHOOKS = 'webhook-configuration-controller';
+const POLICIES = 'admission-policy-controller';
 const RANGES = 'namespace-security-allocation-controller';
 const STANDBY = 'namespace-security-allocation-standby';
 const SCCS = 'standard-scc-controller';
@@ -62,6 +63,7 @@ suite('the enabled controllers', () => {
         REPLICA,
         SETTINGS,
         WEBHOOKS,
+        POLICIES,
         RANGES,
         STANDBY,
         SCCS,
@@ -74,22 +76,32 @@ suite('the enabled controllers', () => {
         'kubelet-reporter',
       ],
     ],
-    ['SCC admission off', { scc: false }, [], [CERTIFICATE, REPLICA, SETTINGS, WEBHOOKS, OBSERVER, READINESS]],
-    ['rollout disabled', { rollout: false }, [], [CERTIFICATE, REPLICA, SETTINGS, WEBHOOKS, RANGES, STANDBY, SCCS]],
+    [
+      'SCC admission off',
+      { scc: false },
+      [],
+      [CERTIFICATE, REPLICA, SETTINGS, WEBHOOKS, POLICIES, OBSERVER, READINESS],
+    ],
+    [
+      'rollout disabled',
+      { rollout: false },
+      [],
+      [CERTIFICATE, REPLICA, SETTINGS, WEBHOOKS, POLICIES, RANGES, STANDBY, SCCS],
+    ],
     [
       'standard SCCs ignored',
       { standardSccs: false, rollout: false },
       [],
-      [CERTIFICATE, REPLICA, SETTINGS, WEBHOOKS, RANGES, STANDBY],
+      [CERTIFICATE, REPLICA, SETTINGS, WEBHOOKS, POLICIES, RANGES, STANDBY],
     ],
     [
       'settings from a file, static webhooks',
       { settingsObject: false, managedCertificate: false, managedWebhooks: false, rollout: false },
       [],
-      [REPLICA, RANGES, STANDBY, SCCS],
+      [REPLICA, POLICIES, RANGES, STANDBY, SCCS],
     ],
-    ['development cluster', { ...DEVELOPMENT, rollout: false }, [], [SETTINGS, RANGES, SCCS]],
-    ['one disabled', { rollout: false }, [RANGES], [CERTIFICATE, REPLICA, SETTINGS, WEBHOOKS, STANDBY, SCCS]],
+    ['development cluster', { ...DEVELOPMENT, rollout: false }, [], [SETTINGS, POLICIES, RANGES, SCCS]],
+    ['one disabled', { rollout: false }, [RANGES], [CERTIFICATE, REPLICA, SETTINGS, WEBHOOKS, POLICIES, STANDBY, SCCS]],
   ];
   for (const [name, features, disabled, expected] of cases) {
     test(name, () => {

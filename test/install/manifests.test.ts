@@ -134,8 +134,8 @@ const SETTINGS = 'portcullisconfigurations.config.portcullis.dev';
 
 test('without SCCs and the rollout no manifest mentions SCCs', () => {
   const manifests = buildManifests({ ...DEFAULTS, ...PROFILES.openshift });
-  // The leader deletes the webhook configurations of features that are off.
-  const others = ['portcullis-webhook-configurations', SETTINGS];
+  // The leader deletes the webhook configurations and policies of features that are off.
+  const others = ['portcullis-webhook-configurations', 'portcullis-admission-policies', SETTINGS];
   const named = ['Deployment', 'ConfigMap'];
   const text = JSON.stringify(
     manifests.filter(({ kind, metadata }) => !named.includes(kind) && !others.includes(metadata.name)),
@@ -144,7 +144,7 @@ test('without SCCs and the rollout no manifest mentions SCCs', () => {
 });
 
 suite('the roles of the replicas', () => {
-  const base = ['portcullis', 'portcullis-settings-status', 'portcullis-view-settings'];
+  const base = ['', '-settings-status', '-view-settings', '-admission-policies'].map((role) => `portcullis${role}`);
   const webhooks = ['portcullis-webhook-configurations'];
   const certificate = ['portcullis-serving-certificate', 'portcullis-replica-certificate'];
   const scc = [

@@ -241,9 +241,10 @@ const SERVICE = { namespace: 'portcullis', name: 'portcullis' };
 
 /** What is enforced by SCCs. */
 function buildEnforcement(mode: SccMode, someSccs: boolean, exemptNamespaces = DEFAULT_EXEMPT_NAMESPACES) {
+  const floor = { psa: false, scc: false };
   const features = { podSecurity: false, rollout: false, olm: false };
   const kubelets = { kubelet: false, kubeletCertificates: false, kubeletNodeWrites: false };
-  return { ...features, ...kubelets, scc: { mode, exemptNamespaces }, someSccs, workloads: [] };
+  return { ...features, ...kubelets, scc: { mode, exemptNamespaces }, someSccs, floor, workloads: [] };
 }
 
 suite('tiers', () => {
@@ -289,6 +290,22 @@ suite('tiers', () => {
       for (const hook of among) assert.ok(hook.failurePolicy === 'Fail' || hook.timeoutSeconds <= 5, hook.name);
     });
   }
+
+  test('webhooks with policies of the floor fail open, and others stay closed', () => {
+    const enforcement = { ...buildEnforcement('enforce', true), podSecurity: true };
+    const closed = (floor: typeof enforcement.floor): readonly string[] =>
+      requiredConfigurations(WEBHOOK_REGISTRATIONS, { ...enforcement, floor }, { service: SERVICE })
+        .flatMap(({ webhooks }) => webhooks)
+        .flatMap(({ name, failurePolicy }) => (failurePolicy === 'Fail' ? name.replace('.portcullis.dev', '') : []))
+        .sort();
+    const others = ['exec.scc', 'objects.scc', 'objects.scc'];
+    assert.deepEqual(closed({ psa: true, scc: true }), others);
+    assert.deepEqual(closed({ psa: false, scc: true }), [...others, 'psa']);
+    assert.deepEqual(
+      closed({ psa: true, scc: false }),
+      ['exec.scc', 'mutate.scc', ...others.slice(1), 'validate.scc'].sort(),
+    );
+  });
 
   test('the timeout of the settings applies to webhooks that fail closed', () => {
     const target = { service: SERVICE, timeoutSeconds: 20 };

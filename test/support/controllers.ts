@@ -18,6 +18,7 @@ import { createMetrics } from '../../src/telemetry/metrics.ts';
 import { INSTALLATION } from '../../src/kube/well-known.ts';
 import { DEFAULT_CONFIGURATION, type PodSecurityConfiguration } from '../../src/policy/psa/configuration.ts';
 import { createPodSecurity } from '../../src/policy/psa/configuration.ts';
+import type { Version } from '../../src/policy/pss/policy.ts';
 import { DEFAULT_ROLLOUT, type RolloutSettings } from '../../src/policy/rollout/settings.ts';
 import type { SccMode } from '../../src/policy/scc/mode.ts';
 import { DEFAULT_RANGES, type RangeSettings } from '../../src/policy/uid-range/ranges.ts';
@@ -113,6 +114,7 @@ export function createContext(context: Partial<ControllerContext>): ControllerCo
     settings: createTestSettings({ phase: 'Enforce' }),
     service: { namespace, name },
     version: '0.0.0',
+    apiServerVersion: createObservable<Version | undefined>('v1.36'),
     settingsStatus: () => ({}),
     initialSettings: {},
     replica: { name: 'portcullis-replica-test', identity: 'test' },

@@ -442,6 +442,7 @@ function createSelector(
     initialSettings: values['initial-settings'] ?? {},
     service,
     version: VERSION,
+    apiServerVersion: served.version,
     replica: replicaIdentity(values, port),
     certificate: {
       served: certificate,

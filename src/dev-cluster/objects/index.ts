@@ -101,6 +101,8 @@ const KINDS: Readonly<Record<string, KindRules>> = {
   },
   'admissionregistration.k8s.io/MutatingWebhookConfiguration': webhookConfigurationRules,
   'admissionregistration.k8s.io/ValidatingWebhookConfiguration': webhookConfigurationRules,
+  'admissionregistration.k8s.io/ValidatingAdmissionPolicy': { generation: 'counted', initialStatus: () => ({}) },
+  'admissionregistration.k8s.io/ValidatingAdmissionPolicyBinding': { generation: 'counted' },
   'apiextensions.k8s.io/CustomResourceDefinition': definitionRules,
   'apps/DaemonSet': workload('daemonset'),
   'apps/Deployment': workload('deployment'),

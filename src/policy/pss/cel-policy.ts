@@ -147,6 +147,7 @@ function whereAbsent(selections: readonly Selection[]): string {
   return conditions.length === 0 ? 'false' : conditions.join(' || ');
 }
 
-function minorVersion(version: Version): number {
+/** Returns the minor version of Kubernetes 1. */
+export function minorVersion(version: Version): number {
   return Number(version.slice('v1.'.length));
 }

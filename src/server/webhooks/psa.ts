@@ -47,6 +47,7 @@ export const PSA: WebhookRegistration = {
     ),
   ],
   isEnforcing: true,
+  hasFloor: true,
 };
 
 /** Warns and audits only; as upstream, a separate webhook that never blocks a request. */

@@ -24,6 +24,7 @@ const PODS: Omit<WebhookRegistration, 'name' | 'path' | 'configuration'> = {
   // Longer than the wait of 10 s for the ranges of a new namespace, so that the requester receives the reason.
   timeoutSeconds: 15,
   isEnforcing: true,
+  hasFloor: true,
   isNamespaced: true,
 };
 

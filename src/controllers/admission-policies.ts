@@ -1,0 +1,301 @@
+/**
+ * The floor: ValidatingAdmissionPolicies in the cluster that API servers evaluate even if no replica answers. They follow
+ * from the settings in force, and deny no request that a replica admits.
+ */
+import type { V1LabelSelectorRequirement } from '@kubernetes/client-node';
+import type { Cluster } from '../cluster/cluster.ts';
+import { createEffectivePodSecurity, ROLLOUT_KINDS, type RolloutScope } from '../cluster/rollout.ts';
+import type { Store } from '../cluster/store.ts';
+import type { Settings } from '../config/settings.ts';
+import {
+  FLOOR_POLICIES,
+  FLOOR_PREFIX,
+  isFloorPolicy,
+  POLICY_KINDS,
+  type AdmissionPolicy,
+  type PolicyKind,
+} from '../kube/admission-policies.ts';
+import { applyDefaults } from '../kube/defaults.ts';
+import { deepEqual } from '../kube/equality.ts';
+import { draft, type Wire } from '../kube/types.ts';
+import { CONFIGURATION_KINDS, isInstalled } from '../kube/webhooks.ts';
+import {
+  BREAK_GLASS_ANNOTATION,
+  CONFIGURATION_NAME,
+  FAIL_OPEN,
+  FLOOR_LABELS,
+  INSTALLATION,
+  NAMESPACE_NAME_LABEL,
+  TIER_LABEL,
+} from '../kube/well-known.ts';
+import { generatePolicies, MIN_POLICY_MINOR, type PolicyObject } from '../policy/psa/admission-policies.ts';
+import type { PodSecurity } from '../policy/psa/configuration.ts';
+import { minorVersion } from '../policy/pss/cel-policy.ts';
+import type { Version } from '../policy/pss/policy.ts';
+import {
+  rule,
+  watch,
+  watchValue,
+  withOwner,
+  type ControllerContext,
+  type ControllerDefinition,
+  type ReconcileContext,
+  type Reconciler,
+} from './controller.ts';
+
+const NAME = 'admission-policy-controller';
+const OPTIONS = { fieldManager: NAME };
+
+export const admissionPolicies: ControllerDefinition = {
+  name: NAME,
+  description: 'maintains the policies of the floor, which API servers evaluate even if no replica answers',
+  runsOn: 'leader',
+  permissions: [
+    {
+      role: 'admission-policies',
+      clusterRules: [
+        // Resource names cannot limit create.
+        rule(['create'], POLICY_KINDS),
+        ...POLICY_KINDS.map((kind) => rule(['update', 'delete'], [kind], FLOOR_POLICIES[kind])),
+        rule(['get'], ['ClusterRole'], [INSTALLATION.policyRole]),
+      ],
+    },
+  ],
+  // Policies that the settings no longer require are deleted after a restart, too.
+  isEnabled: () => true,
+  create: createReconciler,
+};
+
+// The policies that the settings require.
+
+/** The features with policies. */
+export type FloorFeature = 'psa' | 'scc';
+
+interface FloorInput {
+  /** The settings, with the defaults of a rollout. */
+  readonly podSecurity: PodSecurity;
+  /** The version that `latest` means in reviews. */
+  readonly emulationVersion: Version;
+  readonly serverVersion: Version;
+  /** The namespace of the installation. */
+  readonly namespace: string;
+}
+
+/** A policy or binding with the defaults of the API server. */
+export type FloorPolicy = PolicyObject & { readonly feature: FloorFeature };
+
+/** Returns the policies of the floor, each before its bindings. */
+export function requiredPolicies(input: FloorInput): readonly FloorPolicy[] {
+  const { podSecurity, emulationVersion, serverVersion, namespace } = input;
+  const options = { modes: ['enforce'], kubernetesMinor: minorVersion(serverVersion), isStatic: false } as const;
+  return generatePolicies({ podSecurity, emulationVersion }, options).map((object) =>
+    toFloorPolicy('psa', object, closedNamespaces(namespace)),
+  );
+}
+
+type Requirement = Wire<V1LabelSelectorRequirement>;
+
+/**
+ * Selects the namespaces in which Pod Security fails closed. A cluster without running pods starts with those of
+ * `kube-system` and of namespaces with the label for networking, DNS and storage.
+ */
+export function closedNamespaces(namespace: string): readonly Requirement[] {
+  return [
+    { key: NAMESPACE_NAME_LABEL, operator: 'NotIn', values: ['kube-system', namespace] },
+    { key: TIER_LABEL, operator: 'NotIn', values: [FAIL_OPEN] },
+  ];
+}
+
+/** Names a generated object as one of the floor, and restricts a policy to namespaces. */
+function toFloorPolicy(
+  feature: FloorFeature,
+  { kind, metadata, spec, ...object }: PolicyObject,
+  namespaces: readonly Requirement[],
+): FloorPolicy {
+  const named = draft({
+    ...object,
+    kind,
+    metadata: { ...metadata, name: `${FLOOR_PREFIX}${metadata.name}`, labels: FLOOR_LABELS },
+    spec: kind === 'ValidatingAdmissionPolicy' ? restrict(spec, namespaces) : rename(spec),
+  });
+  applyDefaults(named);
+  return { ...named, feature };
+}
+
+type Spec = PolicyObject['spec'];
+
+function rename(spec: Spec): Spec {
+  return { ...spec, policyName: `${FLOOR_PREFIX}${String(spec['policyName'])}` };
+}
+
+function restrict(spec: Spec, namespaces: readonly Requirement[]): Spec {
+  const { namespaceSelector, ...constraints } = spec['matchConstraints'] as {
+    readonly namespaceSelector?: { readonly matchExpressions?: readonly Requirement[] };
+  };
+  const matchExpressions = [...(namespaceSelector?.matchExpressions ?? []), ...namespaces];
+  return { ...spec, matchConstraints: { ...constraints, namespaceSelector: { matchExpressions } } };
+}
+
+/** Returns the effective configuration of Pod Security: that of the settings, or that of the rollout. */
+export function effectivePodSecurity({ rollout, podSecurity }: Settings, scope: RolloutScope): PodSecurity {
+  return createEffectivePodSecurity(
+    scope,
+    () => rollout,
+    () => podSecurity,
+  )();
+}
+
+type RequirementContext = Pick<ControllerContext, 'settings' | 'service' | 'version' | 'apiServerVersion'>;
+
+/**
+ * Creates the function that returns the policies that the settings require: none if the floor is off, or without the
+ * namespace of the installation; `undefined` while the version of the API server is unknown.
+ */
+export function createFloorRequirements({ settings, service, version, apiServerVersion }: RequirementContext) {
+  let cached: { readonly input: FloorInput; readonly policies: readonly FloorPolicy[] } | undefined;
+  return ({ store }: Pick<Cluster, 'store'>): readonly FloorPolicy[] | undefined => {
+    const { namespace } = service;
+    const { floor, emulationVersion } = settings.value;
+    const installation = store.get('Namespace', namespace);
+    if (floor.mode === 'off' || !installation || installation.metadata?.deletionTimestamp != null) return [];
+    const serverVersion = apiServerVersion.value;
+    if (serverVersion === undefined) return undefined;
+    const input: FloorInput = {
+      podSecurity: effectivePodSecurity(settings.value, { store, namespace, version }),
+      emulationVersion: emulationVersion ?? serverVersion,
+      serverVersion,
+      namespace,
+    };
+    if (!deepEqual(cached?.input, input)) cached = { input, policies: requiredPolicies(input) };
+    return cached?.policies;
+  };
+}
+
+// The policies in the cluster.
+
+/**
+ * Creates the function that returns a text for the policies of a feature that are in the cluster, which changes whenever
+ * one of them is written; `undefined` unless the settings require some and all of them are as required.
+ */
+export function createFloorState(context: RequirementContext) {
+  const getRequired = createFloorRequirements(context);
+  return (feature: FloorFeature, cluster: Pick<Cluster, 'store'>): string | undefined => {
+    const required = getRequired(cluster)?.filter((one) => one.feature === feature) ?? [];
+    const versions = required.map((policy) => {
+      const current = cluster.store.get(policy.kind, policy.metadata.name);
+      return isCurrent(policy, current) ? `${current.metadata?.uid} ${current.metadata?.generation}` : undefined;
+    });
+    return versions.length === 0 || versions.includes(undefined) ? undefined : versions.join();
+  };
+}
+
+/** True if API servers evaluate the object as it is required. */
+function isCurrent({ spec }: FloorPolicy, current: AdmissionPolicy | undefined): current is AdmissionPolicy {
+  return current?.metadata?.deletionTimestamp == null && deepEqual(current?.spec, spec);
+}
+
+const ALL = '*';
+const MAX_RETRY_MS = 30_000;
+/** Interval between checks whether the API server serves policies. */
+const CHECK_AGAIN = { requeueAfterMs: 30_000 };
+
+/** Creates, corrects and deletes the policies. While break-glass is on, none is created or corrected. */
+function createReconciler(context: ControllerContext): Reconciler {
+  const { settings, service, apiServerVersion } = context;
+  const getRequired = createFloorRequirements(context);
+  const report = createProblemReporter();
+  return {
+    initialKeys: [ALL],
+    sources: [
+      watchValue(settings, () => [ALL]),
+      watchValue(apiServerVersion, () => [ALL]),
+      ...POLICY_KINDS.map((kind) => watch(kind, ({ metadata }) => (isFloorPolicy(kind, metadata?.name) ? [ALL] : []))),
+      ...CONFIGURATION_KINDS.map((kind) =>
+        watch(kind, ({ metadata }) => (isInstalled(kind, metadata?.name) ? [ALL] : [])),
+      ),
+      watch('Namespace', ({ metadata }) => (metadata?.name === service.namespace ? [ALL] : [])),
+      ...ROLLOUT_KINDS.map((kind) => watch(kind, () => [ALL])),
+    ],
+    maxRetryMs: MAX_RETRY_MS,
+    async reconcile(_key, reconcileContext) {
+      const { cluster } = reconcileContext;
+      const required = getRequired(cluster);
+      if (!required) return undefined;
+      const isTooOld = required.length > 0 && POLICY_KINDS.some((kind) => !cluster.serves(kind));
+      report(isTooOld ? describeTooOld(apiServerVersion.value) : undefined, reconcileContext);
+      if (isTooOld) return CHECK_AGAIN;
+      await removeOthers(required, reconcileContext);
+      if (isBreakGlass(cluster.store)) return undefined;
+      for (const policy of required) await write(policy, reconcileContext);
+      return undefined;
+    },
+  };
+}
+
+function describeTooOld(version: Version | undefined): string {
+  return `spec.floor has no effect: ValidatingAdmissionPolicies require Kubernetes 1.${MIN_POLICY_MINOR}, and the version of the API server is ${version ?? 'unknown'}`;
+}
+
+/** Creates the function that logs each change of the problem, and records it as an event of the settings. */
+function createProblemReporter() {
+  let reported: string | undefined;
+  return (problem: string | undefined, { cluster, logger, recordEvent }: ReconcileContext): void => {
+    if (problem === reported) return;
+    reported = problem;
+    if (problem === undefined) {
+      logger.info('the API server serves the policies of the floor');
+      return;
+    }
+    logger.error(problem);
+    const object = cluster.store.get('PortcullisConfiguration', CONFIGURATION_NAME);
+    const event = { type: 'Warning', reason: 'FloorNotEnforced', action: 'Reconcile', message: problem } as const;
+    if (object) recordEvent('PortcullisConfiguration', object, event);
+  };
+}
+
+/** True if break-glass is on for a webhook configuration or a policy of the installation. */
+function isBreakGlass(store: Store): boolean {
+  return [
+    ...CONFIGURATION_KINDS.flatMap((kind) =>
+      store.list(kind).filter(({ metadata }) => isInstalled(kind, metadata?.name)),
+    ),
+    ...listFloorPolicies(store).map(({ object }) => object),
+  ].some(({ metadata }) => metadata?.annotations?.[BREAK_GLASS_ANNOTATION] !== undefined);
+}
+
+function listFloorPolicies(store: Store) {
+  return POLICY_KINDS.flatMap((kind) =>
+    FLOOR_POLICIES[kind].flatMap((name) => {
+      const object = store.get(kind, name);
+      return object ? [{ kind, name, object }] : [];
+    }),
+  );
+}
+
+/** Deletes the policies that are not required, bindings first: a binding without a policy has no effect. */
+async function removeOthers(required: readonly FloorPolicy[], { cluster, logger }: ReconcileContext): Promise<void> {
+  const others = listFloorPolicies(cluster.store).filter(
+    ({ kind, name }) => !required.some((one) => one.kind === kind && one.metadata.name === name),
+  );
+  for (const { kind, name } of others.toReversed()) {
+    await cluster.remove(kind, name);
+    logger.info({ kind, name }, 'admission policy deleted');
+  }
+}
+
+async function write(policy: FloorPolicy, { cluster, logger }: ReconcileContext): Promise<void> {
+  const { metadata, spec } = policy;
+  const kind: PolicyKind = policy.kind;
+  const { name } = metadata;
+  const current = cluster.store.get(kind, name);
+  const merged = {
+    ...current?.metadata,
+    name,
+    labels: { ...current?.metadata?.labels, ...metadata.labels },
+    annotations: { ...current?.metadata?.annotations, ...metadata.annotations },
+  };
+  if (isCurrent(policy, current) && deepEqual(merged, current.metadata)) return;
+  const object = { ...current, metadata: await withOwner(merged, INSTALLATION.policyRole, cluster), spec };
+  await (current ? cluster.update(kind, object, OPTIONS) : cluster.create(kind, object, OPTIONS));
+  logger.info({ kind, name }, `admission policy ${current ? 'updated' : 'created'}`);
+}

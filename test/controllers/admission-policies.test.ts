@@ -1,0 +1,285 @@
+/** The policies of the floor follow the settings, and webhooks fail open only while they are in force. */
+import assert from 'node:assert/strict';
+import { afterEach, beforeEach, suite, test } from 'node:test';
+import { createObservable, type Settings } from '../../src/config/settings.ts';
+import { admissionPolicies } from '../../src/controllers/admission-policies.ts';
+import { webhookConfigurations } from '../../src/controllers/webhook-configurations.ts';
+import { createDevCluster, type DevCluster } from '../../src/dev-cluster/index.ts';
+import { FLOOR_POLICIES, POLICY_KINDS, type AdmissionPolicy } from '../../src/kube/admission-policies.ts';
+import { draft, isObject } from '../../src/kube/types.ts';
+import { CONFIGURATION_KINDS } from '../../src/kube/webhooks.ts';
+import { createPodSecurity, DEFAULT_CONFIGURATION } from '../../src/policy/psa/configuration.ts';
+import type { Level, Version } from '../../src/policy/pss/policy.ts';
+import { WEBHOOK_REGISTRATIONS } from '../../src/server/webhooks/index.ts';
+import { createAuthority, createServing } from '../../src/tls/issue.ts';
+import { NAMES, NAMESPACE, START_DATE, TEST_MANAGER } from '../support/certificates.ts';
+import {
+  createController,
+  createTestSettings,
+  installCrds,
+  runController,
+  type ControllerRun,
+} from '../support/controllers.ts';
+
+const BASELINE = 'floor.enforce-baseline.psa.portcullis.dev';
+const UNLABELED = 'floor.enforce-baseline-unlabeled.psa.portcullis.dev';
+const RESTRICTED = 'floor.enforce-restricted.psa.portcullis.dev';
+const ROLE = 'portcullis-admission-policies';
+const BREAK_GLASS = { 'portcullis.dev/break-glass-since': '2026-01-01T00:00:00Z' };
+
+const AUTHORITY = createAuthority({ now: START_DATE, days: 365 });
+const PAIR = createServing(AUTHORITY, NAMES, { now: START_DATE, days: 30 });
+
+/** A JSON object with its members in alphabetical order. */
+function sorted(value: unknown): unknown {
+  return isObject(value) ? Object.fromEntries(Object.entries(value).sort(([a], [b]) => (a < b ? -1 : 1))) : value;
+}
+
+suite('the policies of the floor', () => {
+  let cluster: DevCluster;
+  let running: ControllerRun[];
+  let settings: ReturnType<typeof createObservable<Settings>>;
+  let version: ReturnType<typeof createObservable<Version | undefined>>;
+
+  beforeEach(async () => {
+    cluster = createDevCluster({
+      clock: () => START_DATE,
+      call: () => Promise.resolve({ ok: false, error: 'unavailable' }),
+    });
+    await installCrds(cluster);
+    await cluster.create('Namespace', { metadata: { name: NAMESPACE } }, TEST_MANAGER);
+    const { value } = createTestSettings({ phase: 'Disabled' });
+    settings = createObservable<Settings>({ ...value, floor: { ...value.floor, mode: 'enforce' } });
+    version = createObservable<Version | undefined>('v1.36');
+    running = [];
+  });
+  afterEach(async () => {
+    for (const one of running) {
+      assert.deepEqual(one.errors(), []);
+      await one.stop();
+    }
+  });
+
+  const start = async (definition = admissionPolicies, serving: DevCluster = cluster): Promise<ControllerRun> => {
+    const controller = createController(definition, {
+      settings,
+      apiServerVersion: version,
+      date: () => START_DATE,
+      certificate: {
+        served: { current: () => PAIR, isTemporary: () => false, use: () => undefined },
+        names: NAMES,
+        source: 'provided',
+      },
+      webhooks: { registrations: WEBHOOK_REGISTRATIONS, url: 'https://127.0.0.1:8443', annotations: {} },
+    });
+    const run = runController(controller, serving);
+    running.push(run);
+    await run.idle();
+    return run;
+  };
+  const idle = async (): Promise<void> => {
+    for (const one of running) await one.idle();
+  };
+  const change = (others: Partial<Settings>): Promise<void> => {
+    settings.set({ ...settings.value, ...others });
+    return idle();
+  };
+  const setLevel = (enforce: Level): Promise<void> =>
+    change({
+      podSecurity: createPodSecurity({
+        defaults: { ...DEFAULT_CONFIGURATION.defaults, enforce },
+        exemptions: { usernames: ['admin'], runtimeClasses: [], namespaces: ['legacy'] },
+      }),
+    });
+  const list = (): readonly AdmissionPolicy[] => POLICY_KINDS.flatMap((kind) => [...cluster.store.list(kind)]);
+  const names = (): readonly string[] => list().map(({ metadata }) => metadata?.name ?? '');
+  /** The specs as text, in the order of the names. */
+  const specs = (): readonly string[] =>
+    list()
+      .map(({ metadata, spec }) => `${metadata?.name} ${JSON.stringify(spec, (_key, value: unknown) => sorted(value))}`)
+      .sort();
+  const edit = async (
+    kind: (typeof POLICY_KINDS)[number],
+    name: string,
+    modify: (one: ReturnType<typeof draft<AdmissionPolicy>>) => void,
+  ): Promise<void> => {
+    const object = draft<AdmissionPolicy>(cluster.store.get(kind, name) ?? {});
+    modify(object);
+    await cluster.update(kind, object, TEST_MANAGER);
+    await idle();
+  };
+
+  test('exist while the mode is enforce', async () => {
+    await start();
+    assert.deepEqual(names(), [BASELINE, RESTRICTED, BASELINE, RESTRICTED]);
+    await setLevel('baseline');
+    assert.deepEqual(names(), [BASELINE, RESTRICTED, BASELINE, RESTRICTED, UNLABELED]);
+    const seen = new Set(names());
+    await setLevel('restricted');
+    assert.deepEqual(
+      names().map((name) => name.replace('-unlabeled', '')),
+      [BASELINE, RESTRICTED, BASELINE, RESTRICTED, RESTRICTED],
+    );
+    for (const name of [...names(), ...seen]) assert.ok(FLOOR_POLICIES.ValidatingAdmissionPolicyBinding.includes(name));
+    await change({ floor: { ...settings.value.floor, mode: 'off' } });
+    assert.deepEqual(names(), []);
+  });
+
+  test('apply to the namespaces in which webhooks fail closed, without exemptions', async () => {
+    await start();
+    await setLevel('baseline');
+    const policy = cluster.store.get('ValidatingAdmissionPolicy', BASELINE);
+    assert.deepEqual(policy?.spec?.matchConstraints?.namespaceSelector?.matchExpressions, [
+      { key: 'kubernetes.io/metadata.name', operator: 'NotIn', values: ['legacy'] },
+      { key: 'kubernetes.io/metadata.name', operator: 'NotIn', values: ['kube-system', NAMESPACE] },
+      { key: 'portcullis.dev/admission', operator: 'NotIn', values: ['fail-open'] },
+    ]);
+    const binding = cluster.store.get('ValidatingAdmissionPolicyBinding', UNLABELED);
+    assert.deepEqual([binding?.spec?.policyName, binding?.spec?.validationActions], [BASELINE, ['Deny']]);
+  });
+
+  test('follow the version of the API server, and that of the settings', async () => {
+    version.set(undefined);
+    await start();
+    assert.deepEqual(names(), []);
+    version.set('v1.30');
+    await idle();
+    assert.ok(!specs().join().includes('.distinct()'));
+    const before = specs();
+    await change({ emulationVersion: 'v1.24' });
+    assert.notDeepEqual(specs(), before);
+    version.set('v1.36');
+    await idle();
+    assert.ok(specs().join().includes('.distinct()'));
+  });
+
+  test('are restored after changes by others', async () => {
+    await start();
+    const before = specs();
+    await edit('ValidatingAdmissionPolicy', BASELINE, (one) => {
+      one.metadata = { ...one.metadata, labels: {}, annotations: { note: 'kept' } };
+      Object.assign(one.spec ?? {}, { matchConditions: [{ name: 'none', expression: 'false' }] });
+    });
+    await edit('ValidatingAdmissionPolicyBinding', RESTRICTED, (one) => {
+      Object.assign(one.spec ?? {}, { validationActions: ['Audit'] });
+    });
+    await cluster.remove('ValidatingAdmissionPolicyBinding', BASELINE);
+    await idle();
+    assert.deepEqual(specs(), before);
+    const { metadata } = cluster.store.get('ValidatingAdmissionPolicy', BASELINE) ?? {};
+    assert.equal(metadata?.labels?.['app.kubernetes.io/component'], 'floor');
+    assert.equal(metadata.annotations?.['note'], 'kept');
+  });
+
+  test('are the only policies that change', async () => {
+    await start();
+    const { spec, metadata } = cluster.store.get('ValidatingAdmissionPolicy', BASELINE) ?? {};
+    for (const name of ['enforce-baseline.psa.portcullis.dev', 'floor.copy']) {
+      await cluster.create(
+        'ValidatingAdmissionPolicy',
+        { metadata: { name, labels: metadata?.labels ?? {} }, ...(spec ? { spec } : {}) },
+        TEST_MANAGER,
+      );
+    }
+    await change({ floor: { ...settings.value.floor, mode: 'off' } });
+    assert.deepEqual(names(), ['enforce-baseline.psa.portcullis.dev', 'floor.copy']);
+  });
+
+  test('are neither created nor corrected while break-glass is on', async () => {
+    await start();
+    await cluster.create(
+      'ValidatingWebhookConfiguration',
+      { metadata: { name: 'psa.portcullis.dev', annotations: BREAK_GLASS } },
+      TEST_MANAGER,
+    );
+    await edit('ValidatingAdmissionPolicyBinding', RESTRICTED, (one) => {
+      Object.assign(one.spec ?? {}, { validationActions: ['Audit'] });
+    });
+    const before = specs();
+    await setLevel('baseline');
+    assert.deepEqual(specs(), before);
+    await cluster.remove('ValidatingWebhookConfiguration', 'psa.portcullis.dev');
+    await idle();
+    assert.equal(names().length, 5);
+    assert.ok(!specs().join().includes('Audit'));
+    // The note on a policy is sufficient, for example beside static webhooks.
+    await edit('ValidatingAdmissionPolicy', BASELINE, (one) => {
+      one.metadata = { ...one.metadata, annotations: BREAK_GLASS };
+    });
+    await cluster.remove('ValidatingAdmissionPolicyBinding', BASELINE);
+    await idle();
+    assert.equal(names().length, 4);
+    await change({ floor: { ...settings.value.floor, mode: 'off' } });
+    assert.deepEqual(names(), []);
+  });
+
+  test('belong to the ClusterRole of the controller, and are deleted with the namespace of the installation', async () => {
+    const role = await cluster.create('ClusterRole', { metadata: { name: ROLE }, rules: [] }, TEST_MANAGER);
+    await start();
+    for (const { metadata } of list()) assert.equal(metadata?.ownerReferences?.[0]?.uid, role.metadata?.uid);
+    await cluster.remove('Namespace', NAMESPACE);
+    await idle();
+    assert.deepEqual(names(), []);
+  });
+
+  test('that the API server does not serve are reported once', async () => {
+    await cluster.create('Namespace', { metadata: { name: 'default' } }, TEST_MANAGER);
+    version.set('v1.29');
+    const configuration = { metadata: { name: 'cluster' }, spec: { floor: { mode: 'enforce' } } };
+    await cluster.create('PortcullisConfiguration', configuration, TEST_MANAGER);
+    let serves = false;
+    const run = await start(admissionPolicies, { ...cluster, serves: () => serves });
+    const problem =
+      'spec.floor has no effect: ValidatingAdmissionPolicies require Kubernetes 1.30, and the version of the API server is v1.29';
+    assert.deepEqual(run.errors(), [problem]);
+    await run.pass(60_000);
+    assert.deepEqual([run.errors(), names()], [[], []]);
+    assert.deepEqual(
+      cluster.storage.list({ group: '', resource: 'events' }).map(({ reason, message }) => [reason, message]),
+      [['FloorNotEnforced', problem]],
+    );
+    serves = true;
+    await run.pass(30_000);
+    assert.equal(names().length, 4);
+  });
+
+  test('open webhooks after they have settled, and close them again as soon as one changes', async () => {
+    const policies = await start();
+    const run = await start(webhookConfigurations);
+    await setLevel('baseline');
+    const caBundle = Buffer.from(AUTHORITY.cert).toString('base64');
+    for (const kind of CONFIGURATION_KINDS) {
+      for (const one of cluster.store.list(kind)) {
+        const trusted = draft(one);
+        trusted.webhooks?.forEach(({ clientConfig }: { clientConfig: { caBundle?: string } }) => {
+          clientConfig.caBundle = caBundle;
+        });
+        await cluster.update(kind, trusted, TEST_MANAGER);
+      }
+    }
+    await idle();
+    const policy = (): unknown =>
+      cluster.store
+        .get('ValidatingWebhookConfiguration', 'psa.portcullis.dev')
+        ?.webhooks?.find(({ name }) => name === 'psa.portcullis.dev')?.failurePolicy;
+    await run.pass(5_000);
+    assert.equal(policy(), 'Fail');
+    await change({ webhooks: { ...settings.value.webhooks, failurePolicy: 'Ignore' } });
+    await run.pass(4_000);
+    assert.equal(policy(), 'Fail', 'before API servers have observed the policies');
+    await run.pass(1_000);
+    assert.equal(policy(), 'Ignore');
+    await run.pass(60_000);
+    assert.equal(policy(), 'Ignore');
+    await policies.stop();
+    await cluster.remove('ValidatingAdmissionPolicyBinding', UNLABELED);
+    await run.idle();
+    assert.equal(policy(), 'Fail');
+    await start();
+    await idle();
+    await run.pass(5_000);
+    assert.equal(policy(), 'Ignore');
+    await change({ webhooks: { ...settings.value.webhooks, failurePolicy: 'Fail' } });
+    assert.equal(policy(), 'Fail');
+  });
+});
