@@ -32,7 +32,13 @@ import {
   type OptionalFeature,
 } from '../kube/well-known.ts';
 import type { WorkloadResource } from '../policy/pod/templates.ts';
-import { DISABLE_LABEL, RUN_LEVEL_LABEL, SCC_MODE_LABEL, sccMode, type SccSettings } from '../policy/scc/mode.ts';
+import {
+  SCC_MODE_LABEL,
+  sccMode,
+  selectEnforcedNamespaces,
+  selectSccNamespaces,
+  type SccSettings,
+} from '../policy/scc/mode.ts';
 import { findOtherTrustProblems, findTrustProblems, type Service } from '../tls/trust.ts';
 import { createFloorState, effectivePodSecurity, type FloorFeature } from './admission-policies.ts';
 import {
@@ -199,17 +205,12 @@ function podSecurityTiers(isEnforced: boolean, { namespace }: Service): readonly
 
 /** The server ignores the same namespaces. As in `sccMode`, an unknown value of the label enforces. */
 function sccTiers({ scc, someSccs }: Enforcement, { namespace }: Service): readonly Tier[] {
-  const reviewed = [
-    isNot(NAMESPACE_NAME_LABEL, ...new Set([...scc.exemptNamespaces, namespace])),
-    isNot(RUN_LEVEL_LABEL, '0', '1'),
-    isNot(DISABLE_LABEL, 'true'),
-  ];
+  const reviewed = selectSccNamespaces(scc, namespace);
   if (!someSccs) return [openTier('', [...reviewed, isNot(SCC_MODE_LABEL, 'off')])];
-  const labeled: Requirement = { key: SCC_MODE_LABEL, operator: 'Exists' };
   const unlabeled: Requirement = { key: SCC_MODE_LABEL, operator: 'DoesNotExist' };
   const byDefault = scc.mode === 'enforce';
   return [
-    ...closedTiers([...reviewed, ...(byDefault ? [] : [labeled]), isNot(SCC_MODE_LABEL, 'off', 'report')]),
+    ...closedTiers(selectEnforcedNamespaces(scc, namespace)),
     openTier('report.', [...reviewed, isIn(SCC_MODE_LABEL, 'report')]),
     ...(byDefault ? [] : [openTier('unlabeled.', [...reviewed, unlabeled])]),
   ];

@@ -1,4 +1,5 @@
 /** Evaluates generated ValidatingAdmissionPolicies without an API server. */
+import assert from 'node:assert/strict';
 import { Environment } from '@marcbachmann/cel-js';
 import { matchesLabelSelector } from '../../src/kube/label-selector.ts';
 import { compareBytes, quote } from '../../src/kube/text.ts';
@@ -9,7 +10,43 @@ import type { CelVariable } from '../../src/policy/pss/cel-policy.ts';
 
 type Program = (values: Readonly<Record<string, unknown>>) => unknown;
 
-const INPUTS = ['object', 'oldObject', 'request', 'namespaceObject', 'variables'];
+const INPUTS = ['object', 'oldObject', 'request', 'namespaceObject', 'params', 'variables'];
+
+/** The subject of a check of the authorizer. */
+export interface Subject {
+  readonly username: string;
+  readonly groups: readonly string[];
+}
+
+/** Returns whether a subject may use an SCC in a namespace. */
+type MayUse = (subject: Subject, sccName: string, namespace: string) => boolean;
+
+/** The authorizer of API servers, for SCCs. */
+class Authorizer {
+  readonly #mayUse: MayUse;
+  readonly #subject: Subject;
+  readonly #path: Readonly<Record<string, string>>;
+  constructor(mayUse: MayUse, subject: Subject, path: Readonly<Record<string, string>> = {}) {
+    this.#mayUse = mayUse;
+    this.#subject = subject;
+    this.#path = path;
+  }
+  with(key: string, value: string): Authorizer {
+    return new Authorizer(this.#mayUse, this.#subject, { ...this.#path, [key]: value });
+  }
+  /** API servers do not add the group `system:authenticated`. */
+  serviceAccount(namespace: string, name: string): Authorizer {
+    assert.match(name, /^[a-z0-9]/, 'the name of a service account');
+    const groups = ['system:serviceaccounts', `system:serviceaccounts:${namespace}`];
+    return new Authorizer(this.#mayUse, { username: `system:serviceaccount:${namespace}:${name}`, groups });
+  }
+  allowed(): boolean {
+    const { name = '', namespace = '', ...path } = this.#path;
+    const resource = 'securitycontextconstraints';
+    assert.deepEqual(path, { group: 'security.openshift.io', resource, check: 'use' });
+    return this.#mayUse(this.#subject, name, namespace);
+  }
+}
 
 /** CEL with the functions that API servers add to it; `withListFunctions` adds those of Kubernetes 1.34. */
 function createEnvironment(withListFunctions: boolean): Environment {
@@ -22,6 +59,20 @@ function createEnvironment(withListFunctions: boolean): Environment {
   environment.registerFunction('Strings.quote(string): string', (strings: Strings, text: string) =>
     strings.quote(text),
   );
+  environment.registerFunction('string.find(string): string', (text: string, pattern: string) => {
+    return new RegExp(pattern).exec(text)?.[0] ?? '';
+  });
+  environment.registerType('Authorizer', Authorizer);
+  environment.registerVariable('authorizer', 'Authorizer');
+  for (const step of ['group', 'resource', 'namespace', 'name', 'check']) {
+    const signature = `Authorizer.${step}(string): Authorizer`;
+    environment.registerFunction(signature, (authorizer: Authorizer, value: string) => authorizer.with(step, value));
+  }
+  environment.registerFunction(
+    'Authorizer.serviceAccount(string, string): Authorizer',
+    (authorizer: Authorizer, namespace: string, name: string) => authorizer.serviceAccount(namespace, name),
+  );
+  environment.registerFunction('Authorizer.allowed(): bool', (authorizer: Authorizer) => authorizer.allowed());
   environment.registerFunction('list.sum(): int', (items: bigint[]) => items.reduce((sum, item) => sum + item, 0n));
   if (withListFunctions) {
     environment.registerFunction('list.flatten(): list', (items: unknown[]) => items.flat());
@@ -83,7 +134,12 @@ export interface PolicyRequest {
   readonly oldObject?: unknown;
   /** The labels of the namespace. */
   readonly labels?: Readonly<Record<string, unknown>>;
+  /** The annotations of the namespace. */
+  readonly annotations?: Readonly<Record<string, unknown>>;
   readonly request?: JsonObject;
+  /** The objects of the kind of the parameters. */
+  readonly params?: readonly object[];
+  readonly mayUse?: MayUse;
 }
 
 /** The effects of a policy on a request: the message of its validation, and its audit annotations. */
@@ -110,6 +166,7 @@ interface BindingSpec {
   readonly policyName: string;
   readonly validationActions: readonly string[];
   readonly matchResources?: Matching;
+  readonly paramRef?: object;
 }
 
 const CREATION = {
@@ -124,21 +181,25 @@ const CREATION = {
 export function compilePolicy({ spec }: PolicyObject, withListFunctions = true) {
   const { variables, matchConditions, validations = [], auditAnnotations = [] } = spec as unknown as PolicySpec;
   const evaluate = compileVariables(variables, withListFunctions);
-  return ({ object, oldObject = null, labels = {}, request }: PolicyRequest): PolicyAnswer => {
+  return (
+    { object, oldObject = null, labels = {}, annotations = {}, request, mayUse }: PolicyRequest,
+    param?: object,
+  ): PolicyAnswer => {
+    const complete = { ...CREATION, ...request };
     const run = evaluate({
       object: asStored(object),
       oldObject: asStored(oldObject),
-      namespaceObject: { metadata: { name: 'ns', labels } },
-      request: { ...CREATION, ...request },
+      namespaceObject: { metadata: { name: 'ns', labels, annotations } },
+      request: complete,
+      params: param,
+      authorizer: new Authorizer(mayUse ?? (() => false), { groups: [], ...complete.userInfo }),
     });
     if (!matchConditions.every(({ expression }) => run(expression) === true)) return { annotations: {} };
-    const annotations = auditAnnotations.map(
-      ({ key, valueExpression }) => [key, String(run(valueExpression))] as const,
-    );
+    const published = auditAnnotations.map(({ key, valueExpression }) => [key, String(run(valueExpression))] as const);
     const failed = validations.find(({ expression }) => run(expression) !== true);
     return {
       ...(failed && { message: String(run(failed.messageExpression)) }),
-      annotations: Object.fromEntries(annotations.filter(([, value]) => value !== '')),
+      annotations: Object.fromEntries(published.filter(([, value]) => value !== '')),
     };
   };
 }
@@ -177,10 +238,12 @@ export function createPolicyAdmission(objects: readonly PolicyObject[]) {
       );
       const active = own.filter(({ matchResources }) => isMatched && selects(constraints) && selects(matchResources));
       if (active.length === 0) continue;
-      const answer = evaluate({ ...given, labels });
-      annotations = { ...annotations, ...answer.annotations };
-      for (const { validationActions } of active) {
-        if (answer.message !== undefined) messages[validationActions[0] as 'Deny' | 'Warn'].push(answer.message);
+      for (const { validationActions, paramRef } of active) {
+        for (const param of paramRef ? (given.params ?? []) : [undefined]) {
+          const answer = evaluate({ ...given, labels }, param);
+          annotations = { ...annotations, ...answer.annotations };
+          if (answer.message !== undefined) messages[validationActions[0] as 'Deny' | 'Warn'].push(answer.message);
+        }
       }
     }
     return { messages, annotations };
@@ -215,6 +278,7 @@ export function asStored(value: unknown, field = ''): unknown {
 function toCelValue(value: unknown): unknown {
   if (typeof value === 'number') return Number.isInteger(value) ? BigInt(value) : value;
   if (Array.isArray(value)) return value.map(toCelValue);
+  if (value instanceof Authorizer) return value;
   if (!isObject(value)) return value ?? null;
   return new Map(Object.entries(value).map(([key, item]) => [key, toCelValue(item)]));
 }

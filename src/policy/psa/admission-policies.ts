@@ -3,9 +3,9 @@
  * expressions are those of the checks of the evaluator.
  * @see https://kubernetes.io/docs/reference/access-authn-authz/validating-admission-policy/
  */
+import { celList, celString } from '../../kube/cel.ts';
 import { RESOURCES } from '../../kube/resources.ts';
 import { NAMESPACE_NAME_LABEL, POD_SECURITY_LABELS, POLICY_LABELS } from '../../kube/well-known.ts';
-import { celList, celString } from '../pss/cel.ts';
 import { buildCelChecks, latestMinor, type CelScope, type CelVariable } from '../pss/cel-policy.ts';
 import { LEVELS, type Level, type Policy, type Version } from '../pss/policy.ts';
 import type { PodSecurity } from './configuration.ts';
@@ -41,8 +41,9 @@ export const LIST_FUNCTIONS_MINOR = 35;
  */
 export const MAX_POLICY_ITEMS = 500;
 
-const IS_SMALL = `size(variables.containers) <= ${MAX_POLICY_ITEMS} && size(variables.containers) + size(variables.volumes) + size(variables.annotations) + size(variables.spec.?securityContext.?sysctls.orValue([])) + variables.containers.map(c, size(c.?ports.orValue([])) + size(c.?securityContext.?capabilities.?add.orValue([]))).sum() <= ${MAX_POLICY_ITEMS}`;
-const TOO_LARGE = `too many containers, volumes, ports, capabilities, sysctls and annotations (policies in the API server evaluate at most ${MAX_POLICY_ITEMS})`;
+/** A bool: false for pods with more items. */
+export const IS_SMALL = `size(variables.containers) <= ${MAX_POLICY_ITEMS} && size(variables.containers) + size(variables.volumes) + size(variables.annotations) + size(variables.spec.?securityContext.?sysctls.orValue([])) + variables.containers.map(c, size(c.?ports.orValue([])) + size(c.?securityContext.?capabilities.?add.orValue([]))).sum() <= ${MAX_POLICY_ITEMS}`;
+export const TOO_LARGE = `too many containers, volumes, ports, capabilities, sysctls and annotations (policies in the API server evaluate at most ${MAX_POLICY_ITEMS})`;
 
 /** A ValidatingAdmissionPolicy or its binding. */
 export interface PolicyObject {
@@ -211,7 +212,8 @@ function policyName(name: string, { isStatic }: PolicyOptions): string {
   return `${name}.psa.portcullis.dev${isStatic ? STATIC_SUFFIX : ''}`;
 }
 
-function createObject(
+/** A ValidatingAdmissionPolicy or its binding with the labels of all generated policies. */
+export function createObject(
   kind: PolicyObject['kind'],
   name: string,
   description: string,
@@ -233,7 +235,8 @@ function createRule(apiVersion: string, resources: readonly string[]): Rule {
   return { apiGroups: [group], apiVersions: [version], operations: ['CREATE', 'UPDATE'], resources };
 }
 
-const POD_RULE = createRule('v1', ['pods', 'pods/ephemeralcontainers', 'pods/resize']);
+/** The requests that may change the spec of a pod. */
+export const POD_RULE = createRule('v1', ['pods', 'pods/ephemeralcontainers', 'pods/resize']);
 
 const WORKLOADS = Object.entries(RESOURCES).filter(([, { podTemplate }]) => podTemplate !== undefined);
 
@@ -265,7 +268,7 @@ const POD_OR_TEMPLATE = [
  * The updates of pods that are evaluated: those that add containers or change images. The subresource `resize` and
  * updates of metadata pass.
  */
-const SIGNIFICANT_UPDATES = {
+export const SIGNIFICANT_UPDATES = {
   name: 'significant-updates',
   expression: [
     'request.operation != "UPDATE"',

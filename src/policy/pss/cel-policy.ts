@@ -1,5 +1,6 @@
 /** Combines the CEL of the checks into the variables of a ValidatingAdmissionPolicy. */
-import { celString, SHARED_VARIABLES, withoutListFunctions, type CelRule } from './cel.ts';
+import { celString } from '../../kube/cel.ts';
+import { SHARED_VARIABLES, withoutListFunctions, type CelRule } from './cel.ts';
 import { checks } from './checks/index.ts';
 import { checksAt, latestVersion } from './evaluate.ts';
 import { compareVersions, type Level, type Version } from './policy.ts';

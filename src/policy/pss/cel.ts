@@ -4,6 +4,7 @@
  * of `SHARED_VARIABLES`. Their objects are those of the API server: defaulted, without nulls and unknown fields.
  * @see https://kubernetes.io/docs/reference/using-api/cel/
  */
+import { celString } from '../../kube/cel.ts';
 
 /** The expressions of a check at one revision. Equal expressions of several revisions are generated once. */
 export interface CelRule {
@@ -21,7 +22,7 @@ export interface CelRule {
 }
 
 /** The variables that the expressions of all checks may read, in order. `variables.pod` is the pod or pod template. */
-export const SHARED_VARIABLES: Readonly<Record<string, string>> = {
+export const SHARED_VARIABLES = {
   spec: 'variables.pod.?spec.orValue({})',
   annotations: 'variables.pod.?metadata.?annotations.orValue({})',
   // Only `containers` may be null: it is serialized even if it is absent.
@@ -30,23 +31,13 @@ export const SHARED_VARIABLES: Readonly<Record<string, string>> = {
   volumes: 'variables.spec.?volumes.orValue([])',
   isWindows: 'variables.spec.?os.?name.orValue("") == "windows"',
   hasUserNamespace: '!variables.spec.?hostUsers.orValue(true)',
-};
+} as const;
 
 /** The `unless` of revisions that pass pods with `spec.os.name` windows. */
 export const WINDOWS = 'variables.isWindows';
 
 /** The `unless` of revisions that pass pods with a user namespace. */
 export const USER_NAMESPACE = 'variables.hasUserNamespace';
-
-/** A literal string. */
-export function celString(text: string): string {
-  return JSON.stringify(text);
-}
-
-/** A literal list of strings. */
-export function celList(items: Iterable<string>): string {
-  return `[${[...items].map(celString).join(', ')}]`;
-}
 
 /** The names of the containers for which `passes`, an expression that reads the container `c`, is false. */
 export function offendingNames(passes: string): string {

@@ -1,7 +1,9 @@
 /** The SCC mode of namespaces, and the settings of SCC admission. */
+import type { V1LabelSelectorRequirement } from '@kubernetes/client-node';
 import type { AdmissionRequest } from '../../kube/admission.ts';
 import { quote } from '../../kube/text.ts';
-import { isObject, type Namespace } from '../../kube/types.ts';
+import { isObject, type Namespace, type Wire } from '../../kube/types.ts';
+import { NAMESPACE_NAME_LABEL } from '../../kube/well-known.ts';
 
 /** Whether decisions are enforced, only reported, or not made, in descending strictness. */
 export const SCC_MODES = ['enforce', 'report', 'off'] as const;
@@ -62,6 +64,31 @@ export function sccMode(namespace: Namespace, settings: ModeSettings): Namespace
   if (mode !== undefined) return { mode };
   const problem = `label ${SCC_MODE_LABEL}: unknown mode ${quote(label)}, "enforce" applies; must be one of ${SCC_MODES.join(', ')}`;
   return { mode: 'enforce', problem };
+}
+
+type Requirement = Wire<V1LabelSelectorRequirement>;
+
+/** Selects the namespaces that have a mode other than `off`, and those with the label `off`. */
+export function selectSccNamespaces(
+  { exemptNamespaces }: Pick<SccSettings, 'exemptNamespaces'>,
+  installation: string,
+): readonly Requirement[] {
+  const names = [...new Set([...exemptNamespaces, installation])];
+  return [
+    { key: NAMESPACE_NAME_LABEL, operator: 'NotIn', values: names },
+    { key: RUN_LEVEL_LABEL, operator: 'NotIn', values: ['0', '1'] },
+    { key: DISABLE_LABEL, operator: 'NotIn', values: ['true'] },
+  ];
+}
+
+/** Selects the namespaces with the mode `enforce`, for a default mode other than `off`. */
+export function selectEnforcedNamespaces(settings: ModeSettings, installation: string): readonly Requirement[] {
+  return [
+    ...selectSccNamespaces(settings, installation),
+    ...(settings.mode === 'enforce' ? [] : [{ key: SCC_MODE_LABEL, operator: 'Exists' }]),
+    // An unknown value enforces.
+    { key: SCC_MODE_LABEL, operator: 'NotIn', values: ['off', 'report'] },
+  ];
 }
 
 /** Returns the warning for a request that gives a namespace an invalid mode label. */

@@ -1,4 +1,5 @@
 /** The UID range, groups and SELinux level of a namespace, and their use for an SCC that leaves these values open. */
+import { celString } from '../../kube/cel.ts';
 import { NAMESPACE_RANGE_ANNOTATIONS, parseIdBlock, parseIdBlocks, type IdBlock } from '../../kube/scc.ts';
 import { isObject, type JsonObject, type Result } from '../../kube/types.ts';
 import type { PreparedScc } from './scc.ts';
@@ -34,6 +35,30 @@ export function readNamespaceRanges(namespace: unknown): NamespaceRanges {
     groupRanges: parseGroups(name, groups ?? ids),
   };
 }
+
+function celAnnotation(key: string): string {
+  return `variables.namespaceAnnotations[?${celString(key)}]`;
+}
+
+/** A list of the blocks in the texts, as lists of two integers; empty if one of them is invalid. See `parseIdBlock`. */
+function celBlocks(texts: string): string {
+  const scan = (separator: string): string => celString(`^\\s*[0-9]+${separator}\\s*[0-9]+`);
+  const blocks = `${texts}.map(text, text.find(text.contains("/") ? ${scan('/')} : ${scan('-')})).map(text, [text.contains("/") ? 1 : 0] + text.split(text.contains("/") ? "/" : "-").filter(id, id != "").map(id, int(id.trim())))`;
+  const isValid = `all(block, size(block) == 3 && block[1] <= ${MAX_ID} && block[2] <= ${MAX_ID})`;
+  const end = `block[0] == 0 ? block[2] : (block[1] + block[2] + ${MAX_ID}) % ${MAX_ID + 1}`;
+  return `[${blocks}].map(blocks, blocks.${isValid} ? blocks.map(block, [block[1], ${end}]) : [])[0]`;
+}
+
+const MAX_ID = 0xffffffff;
+
+/** The ranges as variables of a ValidatingAdmissionPolicy. Blocks and the level are empty if they are invalid. */
+export const NAMESPACE_RANGES_CEL: Readonly<Record<string, string>> = {
+  namespaceAnnotations: 'namespaceObject.metadata.?annotations.orValue({})',
+  namespaceProblem: `[${[uidRange, mcs].map(celString).join(', ')}].filter(key, !(key in variables.namespaceAnnotations))`,
+  uidBlocks: celBlocks(`[${celAnnotation(uidRange)}.orValue("")]`),
+  groupBlocks: celBlocks(`${celAnnotation(supplementalGroups)}.or(${celAnnotation(uidRange)}).orValue("").split(",")`),
+  seLinuxLevelOfNamespace: `${celAnnotation(mcs)}.orValue("")`,
+};
 
 function getObject(owner: unknown, key: string): JsonObject {
   const value = isObject(owner) ? owner[key] : undefined;

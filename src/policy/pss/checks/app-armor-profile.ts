@@ -1,7 +1,8 @@
+import { celList, celString } from '../../../kube/cel.ts';
 import { quote } from '../../../kube/text.ts';
 import type { PodFields, SecurityContextFields } from '../../pod/pod.ts';
 import { APP_ARMOR_ANNOTATION_PREFIX } from '../../pod/selection.ts';
-import { celList, celString, celPlural, celQuotedList, setterRule, type CelRule } from '../cel.ts';
+import { celPlural, celQuotedList, setterRule, type CelRule } from '../cel.ts';
 import {
   distinct,
   findAnnotations,

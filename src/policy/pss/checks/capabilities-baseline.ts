@@ -1,5 +1,6 @@
+import { celList } from '../../../kube/cel.ts';
 import type { ContainerFields, PodFields } from '../../pod/pod.ts';
-import { celList, celNames, offendingNames, celQuotedList, sortedSet, type CelRule } from '../cel.ts';
+import { celNames, offendingNames, celQuotedList, sortedSet, type CelRule } from '../cel.ts';
 import { distinct, findContainers, forbidden, formatNames, quotedList, type Check, type Finding } from '../check.ts';
 
 const FIELD = 'securityContext.capabilities.add';

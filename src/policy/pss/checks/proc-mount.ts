@@ -1,5 +1,6 @@
+import { celString } from '../../../kube/cel.ts';
 import type { ContainerFields, PodFields } from '../../pod/pod.ts';
-import { celString, celNames, offendingNames, celQuotedList, sortedSet, USER_NAMESPACE, type CelRule } from '../cel.ts';
+import { celNames, offendingNames, celQuotedList, sortedSet, USER_NAMESPACE, type CelRule } from '../cel.ts';
 import {
   distinct,
   findContainers,

@@ -1,6 +1,7 @@
+import { celList } from '../../../kube/cel.ts';
 import { VOLUME_CHOICES } from '../../pod/repair.ts';
 import { VOLUME_SOURCES, type PodFields, type VolumeFields } from '../../pod/pod.ts';
-import { celList, celNames, celPlural, celQuotedList, sortedSet, type CelRule } from '../cel.ts';
+import { celNames, celPlural, celQuotedList, sortedSet, type CelRule } from '../cel.ts';
 import { distinct, forbidden, formatNames, plural, quotedList, type Check, type Finding } from '../check.ts';
 
 const ALLOWED_SOURCES: ReadonlySet<string> = new Set([

@@ -1,6 +1,7 @@
+import { celList } from '../../../kube/cel.ts';
 import type { FieldError } from '../../../kube/field-error.ts';
 import type { SecurityContextFields } from '../../pod/pod.ts';
-import { celList, celPlural, celQuotedList, setterRule, type CelRule } from '../cel.ts';
+import { celPlural, celQuotedList, setterRule, type CelRule } from '../cel.ts';
 import {
   distinct,
   findSetters,

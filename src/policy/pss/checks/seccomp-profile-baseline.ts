@@ -1,7 +1,8 @@
+import { celList, celString } from '../../../kube/cel.ts';
 import { SECCOMP_CONTAINER_ANNOTATION_PREFIX, SECCOMP_POD_ANNOTATION } from '../../../kube/scc.ts';
 import { quote } from '../../../kube/text.ts';
 import type { PodFields, SecurityContextFields } from '../../pod/pod.ts';
-import { celList, celString, celPlural, celQuotedList, setterRule, type CelRule } from '../cel.ts';
+import { celPlural, celQuotedList, setterRule, type CelRule } from '../cel.ts';
 import {
   distinct,
   findAnnotations,

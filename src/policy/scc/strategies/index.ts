@@ -3,6 +3,7 @@ import type { FieldError } from '../../../kube/field-error.ts';
 import type { ContainerFields, PodFields } from '../../pod/pod.ts';
 import type { Repair } from '../../pod/repair.ts';
 import type { SccFields } from '../scc.ts';
+import type { SccCel } from './cel.ts';
 import { fsGroup, supplementalGroups } from './groups.ts';
 import { hostNamespacesAndPortsOfContainer, hostNamespacesOfPod, sysctls, userNamespaceLevel } from './host.ts';
 import {
@@ -55,18 +56,20 @@ export interface ContainerContext extends PodContext {
   readonly values: ContainerValues;
 }
 
-interface Repairable {
+interface Strategy {
   /** How a fix changes the fields that the strategy does not allow. Each repair has the paths of its fields. */
   readonly repairs?: readonly Repair[];
+  /** The rule as CEL, for each of its fields; empty if the rules of other strategies include it. */
+  readonly cel: readonly SccCel[];
 }
 
 /** `generate` sets values that the pod does not set, `validate` reports the values that the SCC does not allow. */
-export interface PodStrategy extends Repairable {
+export interface PodStrategy extends Strategy {
   readonly generate?: (context: PodContext) => void;
   readonly validate?: (context: PodContext, errors: FieldError[]) => void;
 }
 
-export interface ContainerStrategy extends Repairable {
+export interface ContainerStrategy extends Strategy {
   readonly generate?: (context: ContainerContext) => void;
   readonly validate?: (context: ContainerContext, errors: FieldError[]) => void;
 }

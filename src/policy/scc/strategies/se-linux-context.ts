@@ -2,6 +2,7 @@ import { invalidValue, requiredField, type FieldError } from '../../../kube/fiel
 import { compareBytes } from '../../../kube/text.ts';
 import type { SeLinuxFields } from '../../pod/pod.ts';
 import type { SeLinuxContextFields } from '../scc.ts';
+import { celContext, celMember } from './cel.ts';
 import type { ContainerStrategy, PodStrategy } from './index.ts';
 
 interface SeLinuxStrategy {
@@ -35,8 +36,35 @@ export const SE_LINUX_CONTEXT: ReadonlyMap<string, SeLinuxStrategy> = new Map<st
   ['RunAsAny', { findDefect: () => undefined, generate: () => undefined, validate: () => undefined }],
 ]);
 
+/** A bool: true if options are the expected ones. The number of each category must be equal. */
+function celIsExpected(options: string): string {
+  const [expected, actual] = ['variables.seLinuxLevel', `${options}.?level.orValue("")`];
+  const parts = `[${expected}, ${actual}].map(level, level.split(":", 2))`;
+  const count = (list: string): string => `size(${list}.filter(other, other == category))`;
+  return [
+    'variables.seLinuxType == "MustRunAs"',
+    `${expected} != ""`,
+    `[${['role', 'type', 'user'].map((member) => `${options}.?${member}.orValue("")`).join(', ')}] == variables.seLinuxLabel`,
+    `(${actual} == ${expected} || size(${actual}) == size(${expected}) && [${parts}].all(parts, parts.all(part, size(part) == 2) && parts[0][0] == parts[1][0] && [parts.map(part, part[1].split(","))].all(lists, size(lists[0]) == size(lists[1]) && lists[0].all(category, ${count('lists[0]')} == ${count('lists[1]')}))))`,
+  ].join(' && ');
+}
+
 export const seLinuxContextOfPod: PodStrategy = {
   repairs: [{ field: /^(.*\.seLinuxOptions)(?:\.|$)/, remove: 'field' }],
+  cel: [
+    {
+      field: '.spec.securityContext.seLinuxOptions',
+      variables: {
+        seLinuxContext: celMember('params', 'seLinuxContext', '{}'),
+        seLinuxType: 'variables.seLinuxContext.?type.orValue("")',
+        seLinuxOptions: celMember('variables.seLinuxContext', 'seLinuxOptions', '{}'),
+        seLinuxOwnLevel: celMember('variables.seLinuxOptions', 'level', '""'),
+        seLinuxLevel: 'variables.seLinuxOwnLevel == "" ? variables.seLinuxLevelOfNamespace : variables.seLinuxOwnLevel',
+        seLinuxLabel: `[${['role', 'type', 'user'].map((member) => celMember('variables.seLinuxOptions', member, '""')).join(', ')}]`,
+      },
+      passes: `variables.seLinuxType == "RunAsAny" || ${celContext('variables.spec', 'seLinuxOptions')}.hasValue() && ${celIsExpected('variables.spec.securityContext.seLinuxOptions')}`,
+    },
+  ],
   generate({ scc, bound, podValues }) {
     podValues.seLinuxOptions ??= SE_LINUX_CONTEXT.get(scc.seLinuxContext.type)?.generate(bound.seLinuxContext);
   },
@@ -49,6 +77,12 @@ export const seLinuxContextOfPod: PodStrategy = {
 
 /** The options of a container replace those of the pod as a whole. */
 export const seLinuxContextOfContainer: ContainerStrategy = {
+  cel: [
+    {
+      field: 'seLinuxOptions',
+      passes: `variables.seLinuxType == "RunAsAny" || !${celContext('c', 'seLinuxOptions')}.hasValue() || ${celIsExpected('c.securityContext.seLinuxOptions')}`,
+    },
+  ],
   validate({ scc, bound, podValues, container, values }, errors) {
     const strategy = SE_LINUX_CONTEXT.get(scc.seLinuxContext.type);
     const actual = values.seLinuxOptions ?? podValues.seLinuxOptions;

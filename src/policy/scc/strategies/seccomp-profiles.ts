@@ -1,7 +1,9 @@
+import { celList, celString } from '../../../kube/cel.ts';
 import { forbiddenField, type FieldError } from '../../../kube/field-error.ts';
 import { SECCOMP_CONTAINER_ANNOTATION_PREFIX, SECCOMP_POD_ANNOTATION } from '../../../kube/scc.ts';
 import type { SccFields } from '../scc.ts';
 import type { SeccompProfile } from '../../pod/pod.ts';
+import { celContext, sccList } from './cel.ts';
 import type { ContainerStrategy, PodStrategy } from './index.ts';
 
 const RUNTIME_DEFAULT = 'runtime/default';
@@ -9,11 +11,46 @@ const DOCKER_DEFAULT = 'docker/default';
 const UNCONFINED = 'unconfined';
 const LOCALHOST_PREFIX = 'localhost/';
 
+/** The string `toAnnotation` of the profile of a security context; empty without a profile. */
+function celProfile(owner: 'variables.spec' | 'c'): string {
+  const [type, localhostProfile] = ['type', 'localhostProfile'].map(
+    (member) => `${celContext(owner, 'seccompProfile')}.?${member}`,
+  );
+  return `(${type}.orValue("") == "Unconfined" ? ${celString(UNCONFINED)} : ${type}.orValue("") == "RuntimeDefault" ? ${celString(RUNTIME_DEFAULT)} : ${type}.orValue("") == "Localhost" && ${localhostProfile}.hasValue() ? ${celString(LOCALHOST_PREFIX)} + ${localhostProfile}.value() : "")`;
+}
+
+/** A bool: true if the field of a security context is the one for the annotation. */
+function celAgrees(annotation: string, owner: 'variables.spec' | 'c'): string {
+  const isDefault = `${annotation} in ${celList([RUNTIME_DEFAULT, DOCKER_DEFAULT])}`;
+  const isOther = `${annotation} == ${celString(UNCONFINED)} || ${annotation}.startsWith(${celString(LOCALHOST_PREFIX)}) && ${annotation} != ${celString(LOCALHOST_PREFIX)}`;
+  const profile = celProfile(owner);
+  return `(${isDefault} ? ${profile} == ${celString(RUNTIME_DEFAULT)} : ${isOther} ? ${profile} == ${annotation} : !${celContext(owner, 'seccompProfile')}.hasValue())`;
+}
+
+/** A bool: true if the SCC allows a profile. */
+function celIsAllowed(profile: string): string {
+  const isDefault = (text: string): string => `${text} in ${celList([RUNTIME_DEFAULT, DOCKER_DEFAULT])}`;
+  return `[${profile}].all(profile, "*" in variables.seccompProfiles || profile == "" && size(variables.seccompProfiles) == 0 || profile in variables.seccompProfiles || ${isDefault('profile')} && variables.seccompProfiles.exists(other, ${isDefault('other')}))`;
+}
+
 /** The annotation of the pod overrides its field. Both are set to the same profile. */
 export const seccompProfilesOfPod: PodStrategy = {
   repairs: [
     { field: /^(spec\..*seccompProfile)\.type$/, remove: 'field' },
     { field: /seccomp/, remove: 'field' },
+  ],
+  cel: [
+    {
+      field: '.spec.securityContext.seccompProfile',
+      variables: {
+        seccompProfiles: sccList('seccompProfiles'),
+        // An SCC without its own default sets none.
+        seccompDefaults: 'variables.seccompProfiles.filter(profile, profile != "*")',
+        seccompAnnotation: `variables.annotations[?${celString(SECCOMP_POD_ANNOTATION)}].orValue("")`,
+        seccompOfPod: `${celContext('variables.spec', 'seccompProfile')}.hasValue() ? ${celProfile('variables.spec')} : variables.seccompAnnotation`,
+      },
+      passes: `(variables.seccompAnnotation != "" ? ${celAgrees('variables.seccompAnnotation', 'variables.spec')} : variables.seccompOfPod == "" && (${celContext('variables.spec', 'seccompProfile')}.hasValue() || size(variables.seccompDefaults) == 0 || variables.seccompDefaults[0] == "")) && ${celIsAllowed('variables.seccompOfPod')}`,
+    },
   ],
   generate({ scc, podValues }) {
     const { seccompAnnotation, seccompProfile } = podValues;
@@ -29,8 +66,16 @@ export const seccompProfilesOfPod: PodStrategy = {
   },
 };
 
+const CEL_ANNOTATION = `variables.annotations[?${celString(SECCOMP_CONTAINER_ANNOTATION_PREFIX)} + c.name]`;
+
 /** The profile of a container is its field, its annotation, or the profile of the pod, in this order. */
 export const seccompProfilesOfContainer: ContainerStrategy = {
+  cel: [
+    {
+      field: 'seccompProfile',
+      passes: `(!${CEL_ANNOTATION}.hasValue() || ${celAgrees(`${CEL_ANNOTATION}.value()`, 'c')}) && ${celIsAllowed(`${celContext('c', 'seccompProfile')}.hasValue() ? ${celProfile('c')} : ${CEL_ANNOTATION}.orValue(variables.seccompOfPod)`)}`,
+    },
+  ],
   generate({ container, values }) {
     if (container.seccompAnnotation === undefined) return;
     values.seccompProfile = keepIfEqual(values.seccompProfile, toProfile(container.seccompAnnotation));
