@@ -46,7 +46,7 @@ suite('the floor', { skip }, () => {
   const createPod = async (namespace: string, pod: Pod): Promise<string> => {
     const object = { ...pod, metadata: { ...pod.metadata, namespace: undefined } };
     const answer = await plane.admin.send('POST', `/api/v1/namespaces/${namespace}/pods?dryRun=All`, object);
-    return answer.status === 201 ? '' : `${answer.status} ${responseMessage(answer)}`;
+    return answer.status === 201 ? '' : `${answer.status} ${String(responseMessage(answer))}`;
   };
   const policies = async (): Promise<readonly JsonObject[]> =>
     (
