@@ -5,7 +5,7 @@ import type { Settings } from '../config/settings.ts';
 import { decodePolicy, INITIAL_SETTINGS, type Manifest, type ManifestSettings } from '../install/index.ts';
 import { applyDefaults } from '../kube/defaults.ts';
 import { deepEqual } from '../kube/equality.ts';
-import { clusterScoped, getApiVersion, objectPath, RESOURCES } from '../kube/resources.ts';
+import { getApiVersion, objectPath, RESOURCES } from '../kube/resources.ts';
 import { quote } from '../kube/text.ts';
 import { isObject, type JsonObject, type Kinds, type PortcullisConfiguration } from '../kube/types.ts';
 import { isPartOfPortcullis } from '../kube/webhooks.ts';
@@ -25,6 +25,7 @@ import {
   type ClusterClient,
 } from './installation.ts';
 import { serveOptions } from './serve/options.ts';
+import { POLICIES, POLICY_SELECTOR, readServerless, type ServerlessSettings } from './serverless.ts';
 
 type Deployment = Kinds['Deployment'];
 
@@ -37,6 +38,8 @@ export interface Installation {
   readonly settings: Partial<ManifestSettings>;
   /** The settings that the leader applies. */
   readonly initial: JsonObject;
+  /** The settings of policies that were installed without a server. */
+  readonly serverless: ServerlessSettings | undefined;
 }
 
 /**
@@ -45,11 +48,13 @@ export interface Installation {
  */
 export async function readInstallation(client: ClusterClient, namespace: string): Promise<Installation> {
   const { name } = INSTALLATION;
-  const [deployment, configuration, binding] = await Promise.all([
+  const [deployment, configuration, binding, policies] = await Promise.all([
     client.get(RESOURCES.Deployment, name, namespace) as Promise<Deployment | undefined>,
     client.get(RESOURCES.PortcullisConfiguration, CONFIGURATION_NAME) as Promise<PortcullisConfiguration | undefined>,
     client.get(RESOURCES.ClusterRoleBinding, name) as Promise<Kinds['ClusterRoleBinding'] | undefined>,
+    client.list(POLICIES, { labels: POLICY_SELECTOR }),
   ]);
+  const serverless = readServerless(policies);
   const other = binding?.subjects?.[0]?.namespace ?? namespace;
   if (!deployment && other !== namespace && (await client.get(RESOURCES.Deployment, name, other))) {
     throw new UserError(`Portcullis is installed in the namespace ${other}: use --namespace=${other}`);
@@ -62,11 +67,10 @@ export async function readInstallation(client: ClusterClient, namespace: string)
   }
   const initial = deployment ? readInitialSettings(deployment) : {};
   const settings = deployment ? await deriveSettings(client, deployment, namespace) : {};
-  const policy = deployment || configuration ? { policy: configuration?.spec ?? initial } : {};
-  return { deployment, configuration, initial, settings: { ...settings, ...policy } };
+  const existing = configuration?.spec ?? (deployment ? initial : serverless?.spec);
+  const policy = existing ? { policy: existing } : {};
+  return { deployment, configuration, initial, serverless, settings: { ...settings, ...policy } };
 }
-
-const NAMESPACE_POLICIES = clusterScoped('admissionregistration.k8s.io/v1', 'validatingadmissionpolicies');
 
 async function deriveSettings(
   client: ClusterClient,
@@ -77,7 +81,7 @@ async function deriveSettings(
   const monitoring = { group: 'monitoring.coreos.com', version: 'v1' };
   const features = deploymentFeatures(deployment);
   const [policy, monitor, rules, nodes] = await Promise.all([
-    client.get(NAMESPACE_POLICIES, INSTALLATION.namespacePolicy),
+    client.get(POLICIES, INSTALLATION.namespacePolicy),
     client.get({ ...monitoring, resource: 'servicemonitors' }, name, namespace),
     client.get({ ...monitoring, resource: 'prometheusrules' }, name, namespace),
     client.get(DEFINITIONS, NODES_CONFIG),

@@ -1,5 +1,6 @@
 import type { ConfigMap, Kind, Lease, Namespace } from '../kube/types.ts';
 import {
+  CONFIGURATION_NAME,
   INSTALLATION,
   POD_SECURITY_CONFIG_MAP,
   LABEL_SYNC_LABEL,
@@ -30,6 +31,7 @@ import {
   type Style,
 } from './output/print.ts';
 import { findSettings, sccOptions } from './scc-options.ts';
+import { isServerless } from './serverless.ts';
 import type { Condition, ConditionState } from '../kube/conditions.ts';
 import { formatTimestamp, parseTimestamp } from '../kube/units.ts';
 import {
@@ -53,7 +55,7 @@ import {
   type ViolatingWorkload,
 } from '../policy/rollout/evaluation.ts';
 import { resolvePolicies } from '../policy/psa/policy.ts';
-import { type Level, isLevel, type Version } from '../policy/pss/policy.ts';
+import { type Level, isLevel, type Policy, type Version } from '../policy/pss/policy.ts';
 import type { Store } from '../cluster/store.ts';
 import {
   createEffectivePodSecurity,
@@ -205,6 +207,8 @@ export interface RolloutFacts {
   readonly settingsSource: string | undefined;
   /** False for a cluster without any object of an installation. */
   readonly isInstalled: boolean;
+  /** The settings of policies in the API server; absent if the cluster has none, or a server. */
+  readonly serverless: PodSecurity | undefined;
 }
 
 /** Reads a cluster or manifests, and the state of the rollout. Rejects with a UserError if something cannot be read. */
@@ -245,6 +249,8 @@ export async function computeRollout(
 ): Promise<RolloutFacts> {
   const namespace = values['installation-namespace'];
   const { store, customSources } = inventory;
+  const configuration = store.get('PortcullisConfiguration', CONFIGURATION_NAME);
+  const serverless = isServerless(configuration) ? await findSettings({ config: undefined, store }) : undefined;
   const { rollout, podSecurity, scc, source, assumptions } = await readSettings(store, values);
   const management = managementSettings(scc);
   const scope = { store, namespace, version: VERSION };
@@ -269,6 +275,7 @@ export async function computeRollout(
     }),
     assumptions: [...inventory.assumptions, ...assumptions],
     settingsSource: source,
+    serverless: serverless?.settings.podSecurity,
     isInstalled:
       source !== undefined ||
       inventory.source === 'manifests' ||
@@ -417,13 +424,24 @@ function labelCommand(name: string, weaker: string): string {
   return `kubectl label namespace/${name} ${POD_SECURITY_LABELS.enforce}=${weaker}${choice}`;
 }
 
+interface PlanScope {
+  /** The only namespace. */
+  readonly only?: string | undefined;
+  /** The default of namespaces without a label; absent: that of the rollout. */
+  readonly policy?: Policy | undefined;
+}
+
 /**
  * Computes the effect of enforcement on each namespace, or on one, except on terminating ones. Prints the progress to a
  * terminal. Rejects if the signal is aborted.
  */
-export async function planNamespaces(facts: RolloutFacts, io: Io, only?: string): Promise<readonly PlannedNamespace[]> {
+export async function planNamespaces(
+  facts: RolloutFacts,
+  io: Io,
+  { only, policy }: PlanScope = {},
+): Promise<readonly PlannedNamespace[]> {
   const namespaces = listNamespaces(facts.store, only).filter((namespace) => !isTerminating(namespace));
-  return await mapNamespaces(namespaces, createNamespacePlanner(facts), { verb: 'Evaluating', io });
+  return await mapNamespaces(namespaces, createNamespacePlanner(facts, policy), { verb: 'Evaluating', io });
 }
 
 /** Returns the planned namespaces that `-n` and `-l` select. */
@@ -451,9 +469,9 @@ interface Upgrade {
 export async function planUpgrade(
   facts: RolloutFacts,
   upgrade: Upgrade,
-  { io, only }: { readonly io: Io; readonly only: string | undefined },
+  { io, ...scope }: PlanScope & { readonly io: Io },
 ): Promise<readonly PlannedNamespace[]> {
-  const namespaces = await planNamespaces(facts, io, only);
+  const namespaces = await planNamespaces(facts, io, scope);
   return namespaces.map((planned) => {
     const isUnknown = planned.verdict === 'exempt' || planned.verdict === 'inconclusive';
     return isUnknown ? planned : compareVersions(planned, facts, upgrade);
@@ -515,7 +533,7 @@ export function countNamespaces(namespaces: readonly PlannedNamespace[]): Namesp
   };
 }
 
-function createNamespacePlanner(facts: RolloutFacts): (namespace: Namespace) => PlannedNamespace {
+function createNamespacePlanner(facts: RolloutFacts, policy?: Policy): (namespace: Namespace) => PlannedNamespace {
   const { store, podSecurity, management, state } = facts;
   const settings = evaluationSettings(facts);
   const planLabels = createLabelPlanner(store, { mode: 'Enforce', settings: management });
@@ -533,13 +551,15 @@ function createNamespacePlanner(facts: RolloutFacts): (namespace: Namespace) => 
       const current = isLevel(label) ? label : 'restricted';
       return { ...kept(current, isLevel(planned) ? planned : current), currentSource: 'label', verdict: 'labeled' };
     }
-    const evaluation = finishEvaluation(evaluateFromStore(namespace, store, settings));
+    const evaluation = finishEvaluation(
+      evaluateFromStore(namespace, store, { ...settings, ...(policy && { policy }) }),
+    );
     const { verdict, categories, workloads, error } = evaluation;
     return {
       name,
       current: state.default,
       currentSource: 'default',
-      planned: predictNamespaceLevel(namespace, store, management),
+      planned: policy?.level ?? predictNamespaceLevel(namespace, store, management),
       verdict,
       categories,
       reason: violationReason(categories),

@@ -9,6 +9,7 @@ import { CONFIGURATION_NAME, INSTALLATION } from '../kube/well-known.ts';
 import type { Namespace } from '../kube/types.ts';
 import { SCC_MODES, sccMode, type NamespaceMode, type SccMode, type SccSettings } from '../policy/scc/mode.ts';
 import { oneOf, option, text, type Values, nonEmpty } from './options.ts';
+import { describeSource } from './serverless.ts';
 import { subjectOptions } from './inventory/inventory.ts';
 import { DATA_AND_TABLE, outputOption } from './output/print.ts';
 
@@ -51,15 +52,14 @@ interface SettingsLocation {
 }
 
 /**
- * Returns the settings of the file of `--config`, else of the PortcullisConfiguration, else the defaults.
+ * Returns the settings of the file of `--config`, else of the policies or the PortcullisConfiguration, else the defaults.
  * @throws {UserError} for invalid settings
  */
 export async function findSettings({ config, store, namespace }: SettingsLocation): Promise<FoundSettings> {
   const decode = { controllers: CONTROLLER_NAMES, namespace: namespace ?? INSTALLATION.namespace };
   if (config !== undefined) return { settings: (await loadSettings(config, decode)).settings, source: config };
   const object = store.get('PortcullisConfiguration', CONFIGURATION_NAME);
-  const source = object && `PortcullisConfiguration ${quote(CONFIGURATION_NAME)}`;
-  return { settings: settingsFromObject(object, decode), source };
+  return { settings: settingsFromObject(object, decode), source: object && describeSource(object) };
 }
 
 /** The settings of SCC admission that `serve` is expected to have. */

@@ -14,6 +14,7 @@ import type { Namespace } from '../kube/types.ts';
 import { CONFIGURATION_KINDS, isPartOfPortcullis, type WebhookConfiguration } from '../kube/webhooks.ts';
 import {
   CONFIGURATION_NAME,
+  INSTALLATION,
   LABEL_SYNC_MANAGER,
   POD_SECURITY_CONFIG_MAP,
   POD_SECURITY_LABELS,
@@ -21,10 +22,12 @@ import {
   RUN_LEVEL_ZERO_MANAGER,
   TIER_LABEL,
 } from '../kube/well-known.ts';
+import { printPolicy } from '../policy/psa/policy.ts';
 import { isTerminating } from '../policy/rollout/label-sync.ts';
 import { SCC_MODE_LABEL, sccMode } from '../policy/scc/mode.ts';
 import { STANDARD_CLUSTER_ROLE_BINDINGS, STANDARD_CLUSTER_ROLES } from '../policy/scc/standard.ts';
 import { VERSION } from './command.ts';
+import { POLICIES, POLICY_SELECTOR, readServerless, serverlessConfiguration } from './serverless.ts';
 import { DEFINITIONS, type AnyObject, type ClusterClient } from './installation.ts';
 
 const SCCS = RESOURCES.SecurityContextConstraints;
@@ -91,7 +94,8 @@ interface Installation {
  */
 export async function findEnforcement(
   client: ClusterClient,
-  { namespace, keepsLabels }: { readonly namespace: string; readonly keepsLabels: boolean },
+  namespace: string,
+  { keepsLabels, keepsPolicies }: Pick<UninstallScope, 'keepsLabels' | 'keepsPolicies'>,
 ): Promise<readonly string[]> {
   const { store } = await readCluster(
     client.connection,
@@ -105,7 +109,20 @@ export async function findEnforcement(
   ).filter(isPartOfPortcullis);
   const byWebhooks = configurations.length === 0 ? [] : describeWebhooks({ store, namespace, configurations });
   const byLabels = keepsLabels || (await hasForeignSccs(client)) ? [] : describeLabels(store);
-  return [...byWebhooks, ...byLabels];
+  const byPolicies = keepsPolicies ? [] : await describePolicies(client);
+  return [...byWebhooks, ...byLabels, ...byPolicies];
+}
+
+/** The policies deny by labels, too, unless the plugin PodSecurity does. */
+async function describePolicies(client: ClusterClient): Promise<readonly string[]> {
+  const settings = readServerless(await client.list(POLICIES, { labels: POLICY_SELECTOR }));
+  if (!settings) return [];
+  const { enforce } = settingsFromObject(serverlessConfiguration(settings), {
+    controllers: CONTROLLER_NAMES,
+    namespace: INSTALLATION.namespace,
+  }).podSecurity.defaults;
+  const byDefault = enforce.level === 'privileged' ? '' : `, and ${printPolicy(enforce)} in all others`;
+  return [`policies in the API server: the levels of namespaces with the label ${ENFORCE_LABEL}${byDefault}`];
 }
 
 function describeWebhooks(installation: Installation): readonly string[] {
@@ -190,6 +207,8 @@ export interface UninstallScope {
   readonly purgesNamespaces: boolean;
   /** Keeps the Pod Security labels that Portcullis set. */
   readonly keepsLabels: boolean;
+  /** Keeps the policies in the API server. */
+  readonly keepsPolicies: boolean;
 }
 
 /** Describes the objects, labels and annotations that remain. A dry run describes those that would remain. */
@@ -199,6 +218,7 @@ export async function findRemains(client: ClusterClient, scope: UninstallScope):
   const namespaces = all.filter((one) => !isTerminating(one) && !isPartOfPortcullis(one));
   return [
     ...(scope.purgesDefinitions ? [] : await describeDefinitions(client, isForeign)),
+    ...(scope.keepsPolicies ? await describePolicies(client) : []),
     ...(isForeign ? [] : describeNamespaceFields(namespaces, scope)),
     ...describeNamespaces(
       namespaces.filter((one) => getRemainingLevel(one, scope.keepsLabels || isForeign) !== undefined),

@@ -55,6 +55,10 @@ const SKIPPED: readonly (readonly [command: RegExp, reason: string])[] = [
   [/conflicts -f static\.yaml$/, 'the webhooks of the development cluster have URLs; test/e2e/webhooks.test.ts'],
   [/ olm status$| get csv /, 'needs operators; test/cli/commands/olm-status.test.ts'],
   [
+    /--without-server |--keep-policies$|^portcullis upgrade \| kubectl apply -f -$|^kubectl delete validatingadmissionpolic/,
+    'needs a cluster without a server; test/e2e/policies.test.ts',
+  ],
+  [
     /^kubectl apply -f policies\.yaml$/,
     'the development cluster has no ValidatingAdmissionPolicy; test/e2e/policies.test.ts',
   ],

@@ -14,8 +14,9 @@ import { readLines } from '../support/conformance/cases.ts';
 import { ASSETS, startControlPlane, type ControlPlane } from '../support/control-plane/index.ts';
 import { create } from '../support/control-plane/installation.ts';
 import { eventually } from '../support/eventually.ts';
-import { runProgram } from '../support/memory-io.ts';
-import { compliantPod, hostNetworkPod } from '../support/pod-security.ts';
+import { createKubectl } from '../support/kubectl.ts';
+import { runProgram, type Outcome } from '../support/memory-io.ts';
+import { compliantPod, hostNetworkPod, plainPod } from '../support/pod-security.ts';
 
 const skip = ASSETS === undefined && 'the development cluster has no ValidatingAdmissionPolicy';
 
@@ -67,11 +68,11 @@ async function send(
   plane: ControlPlane,
   path: string,
   { metadata, ...object }: object & { readonly metadata?: object },
+  user?: string,
 ) {
-  const answer = await plane.admin.send('POST', `${path}?dryRun=All`, {
-    ...object,
-    metadata: { ...metadata, namespace: undefined },
-  });
+  const body = { ...object, metadata: { ...metadata, namespace: undefined } };
+  const as = user === undefined ? {} : { 'impersonate-user': user, 'impersonate-group': 'system:masters' };
+  const answer = await plane.admin.send('POST', `${path}?dryRun=All`, body, as);
   const plain = (text: string): string =>
     text
       .replaceAll(/ValidatingAdmissionPolicy '[^']+' with binding '[^']+'(?: denied request)?: /g, '')
@@ -274,9 +275,192 @@ suite('static policies', { skip }, () => {
     }
   });
 
+  test('a broken file keeps the policies of a running API server', async () => {
+    const generate = ['policies', 'generate', '--static', '--for-kubernetes', '1.36', '--level'];
+    const [baseline, restricted] = await Promise.all(
+      ['baseline', 'restricted'].map(async (level) => (await runProgram([...generate, level])).stdout),
+    );
+    const plane = await start(baseline ?? '');
+    const file = join(folder, 'manifests/policies.yaml');
+    const isDenied = async (pod: object): Promise<boolean> =>
+      (await send(plane, '/api/v1/namespaces/default/pods', pod)).status === 403;
+    const hasFailedReload = async (): Promise<boolean> => {
+      const { text } = await plane.admin.send('GET', '/metrics');
+      return /^apiserver_manifest_admission_config_\w+_reloads_total\{.*status="failure"\} 1$/m.test(text);
+    };
+    try {
+      await eventually(async () => assert.ok(await isDenied(hostNetworkPod())));
+      await writeFile(file, `${baseline}---\nspec: {`);
+      await eventually(async () => assert.ok(await hasFailedReload()));
+      assert.ok(await isDenied(hostNetworkPod()));
+      await writeFile(file, restricted ?? '');
+      await eventually(async () => assert.ok(await isDenied(plainPod())));
+    } finally {
+      await plane.stop();
+    }
+  });
+
   test('a broken file stops an API server that starts', async () => {
     await assert.rejects(
       start('apiVersion: admissionregistration.k8s.io/v1\nkind: ValidatingAdmissionPolicy\nspec: {'),
     );
+  });
+});
+
+suite('an installation without a server', { skip }, () => {
+  let plane: ControlPlane;
+  let kubectl: ReturnType<typeof createKubectl>;
+  let program: (...args: readonly string[]) => Promise<Outcome>;
+  before(async () => {
+    plane = await startControlPlane();
+    const kubeconfig = await plane.kubeconfigFor('admin', ['system:masters']);
+    kubectl = createKubectl(kubeconfig);
+    program = (...args) => runProgram([...args, `--kubeconfig=${kubeconfig}`]);
+    for (const [name, labels] of Object.entries(NAMESPACES)) {
+      const answer = await create(plane.admin, { apiVersion: 'v1', kind: 'Namespace', metadata: { name, labels } });
+      assert.ok([201, 409].includes(answer.status), answer.text);
+    }
+    const kata = { apiVersion: 'node.k8s.io/v1', kind: 'RuntimeClass', metadata: { name: 'kata' }, handler: 'kata' };
+    assert.equal((await plane.admin.send('POST', '/apis/node.k8s.io/v1/runtimeclasses', kata)).status, 201);
+  });
+  after(() => plane.stop());
+
+  const NAMESPACES = { default: {}, strict: { 'pod-security.kubernetes.io/enforce': 'restricted' } };
+  const DENIED = 'violates PodSecurity "baseline:latest": host namespaces (hostNetwork=true)';
+  const SETTINGS = [
+    '--set=podSecurity.defaults.enforce=baseline',
+    '--set=podSecurity.exemptions={namespaces: [kube-system], usernames: [root], runtimeClasses: [kata]}',
+  ];
+
+  async function apply(manifests: string): Promise<void> {
+    const { code, stderr } = await kubectl(['apply', '-f', '-'], manifests);
+    assert.equal(code, 0, stderr);
+  }
+
+  async function run(...args: readonly string[]): Promise<Outcome> {
+    const { stdout, ...rest } = await program(...args);
+    const plain = (text: string): string =>
+      text
+        .replaceAll(plane.server, 'SERVER')
+        .replaceAll(/ --kubeconfig=\S+/g, '')
+        .replaceAll(/v\d+\.\d+\.\d[^\s:]*/g, 'VERSION');
+    return { ...rest, stdout: plain(stdout), stderr: plain(rest.stderr) };
+  }
+
+  const post = (namespace: string, pod: object, user?: string) =>
+    send(plane, `/api/v1/namespaces/${namespace}/pods`, pod, user);
+  const isDenied = async (pod: object): Promise<boolean> => (await post('default', pod)).status === 403;
+
+  test('enforces the default and the exemptions', async () => {
+    const refused = await run('install', '--without-server', '--set=podSecurity.defaults.enforce=baseline');
+    assert.deepEqual(refused, {
+      code: 2,
+      stdout: '',
+      stderr:
+        "error: podSecurity.defaults.enforce=baseline would deny pods of the cluster itself in the namespace kube-system: exempt it with --set='podSecurity.exemptions.namespaces=[kube-system]', or label it: kubectl label namespace kube-system pod-security.kubernetes.io/enforce=privileged\n",
+    });
+    const { code, stdout, stderr } = await program('install', '--without-server', ...SETTINGS);
+    assert.equal(code, 0, stderr);
+    await apply(stdout);
+    await eventually(async () => assert.ok(await isDenied(hostNetworkPod())));
+    assert.equal((await post('default', hostNetworkPod())).message, `pods "p" is forbidden: ${DENIED}`);
+    assert.match(
+      (await post('strict', plainPod())).message,
+      /violates PodSecurity "restricted:latest": allowPrivilege/,
+    );
+    for (const answer of [
+      await post('default', plainPod()),
+      await post('kube-system', hostNetworkPod()),
+      await post('default', { ...hostNetworkPod(), spec: { ...hostNetworkPod().spec, runtimeClassName: 'kata' } }),
+      await post('default', hostNetworkPod(), 'root'),
+    ]) {
+      assert.deepEqual(answer, { ...answer, status: 201 });
+    }
+    assert.equal((await post('default', hostNetworkPod(), 'alice')).status, 403);
+  });
+
+  const HEALTHY = `info  installation     installation: policies without a server: no review of namespaces, no metrics, no SCC admission and no rollout of enforcement
+ok    api-server       Kubernetes VERSION: the policies are for this version
+ok    policies         policies: 13 objects exist, as their settings generate them
+ok    enforcement      namespace default: a violating pod is denied by the default baseline:latest
+ok    other-admission  PodSecurity plugin: is disabled: only the policies evaluate pods
+
+0 problems, 0 warnings
+`;
+  const DAMAGED = `info     installation     installation: policies without a server: no review of namespaces, no metrics, no SCC admission and no rollout of enforcement
+ok       api-server       Kubernetes VERSION: the policies are for this version
+problem  policies         ValidatingAdmissionPolicyBinding/enforce-baseline-unlabeled.psa.portcullis.dev: does not exist
+                          Impact: pods are not evaluated as the settings require
+                          Fix: portcullis install --without-server | kubectl apply -f -
+problem  policies         ValidatingAdmissionPolicy/enforce-restricted.psa.portcullis.dev: differs from what its settings generate
+                          Impact: pods are not evaluated as the settings require
+                          Fix: portcullis install --without-server | kubectl apply -f -
+problem  enforcement      namespace default: a violating pod is admitted
+                          Impact: the default baseline:latest is not enforced
+                          Fix: portcullis install --without-server | kubectl apply -f -
+ok       other-admission  PodSecurity plugin: is disabled: only the policies evaluate pods
+
+3 problems, 0 warnings
+`;
+
+  test('doctor reports a policy that is deleted or changed, and its fix repairs it', async () => {
+    assert.deepEqual(await run('doctor'), { code: 0, stdout: HEALTHY, stderr: '' });
+    const base = '/apis/admissionregistration.k8s.io/v1/validatingadmissionpolic';
+    await plane.admin.send('DELETE', `${base}ybindings/enforce-baseline-unlabeled.psa.portcullis.dev`);
+    const changed = `${base}ies/enforce-restricted.psa.portcullis.dev`;
+    const type = { 'content-type': 'application/merge-patch+json' };
+    await plane.admin.send('PATCH', changed, { spec: { failurePolicy: 'Ignore' } }, type);
+    await eventually(async () => assert.ok(!(await isDenied(hostNetworkPod()))));
+    assert.deepEqual(await run('doctor'), { code: 1, stdout: DAMAGED, stderr: '' });
+    await apply((await program('install', '--without-server')).stdout);
+    await eventually(async () => assert.ok(await isDenied(hostNetworkPod())));
+    assert.deepEqual(await run('doctor'), { code: 0, stdout: HEALTHY, stderr: '' });
+  });
+
+  test('other commands evaluate as the policies do', async () => {
+    assert.match((await run('explain', 'namespace/default')).stdout, /^Namespace default: enforces baseline:latest\n/);
+    const plan = await run('rollout', 'plan', '--level=restricted');
+    assert.match(
+      plan.stdout,
+      /^Settings: annotation portcullis\.dev\/policy-settings of the policies in the API server\. There is no server: /,
+    );
+    assert.match(plan.stdout, /\ndefault +baseline \(default\) +restricted +no violations/);
+  });
+
+  test('settings change without a gap, and the uninstallation removes all policies', async () => {
+    const weaker = await run('install', '--without-server', '--set=podSecurity.defaults.enforce=privileged');
+    const refusal =
+      'error: the enforcement would become weaker: podSecurity.defaults.enforce from baseline to privileged: add --allow-weaker to accept this\n';
+    assert.deepEqual(weaker, { code: 2, stdout: '', stderr: refusal });
+    const restrict = ['install', '--without-server', '--set=podSecurity.defaults.enforce=restricted'];
+    const diff = await run(...restrict, '--dry-run=server');
+    assert.match(diff.stdout, /\n\+ +portcullis\.dev\/policy-settings: .*"enforce":"restricted"/);
+    const { stdout, stderr } = await run(...restrict);
+    assert.equal(
+      stderr,
+      `Assumed: Kubernetes VERSION at SERVER
+kept: spec.podSecurity.exemptions.namespaces=["kube-system"], spec.podSecurity.exemptions.usernames=["root"], spec.podSecurity.exemptions.runtimeClasses=["kata"]
+changed: spec.podSecurity.defaults.enforce: "baseline" -> "restricted"
+new: ValidatingAdmissionPolicyBinding/enforce-restricted-unlabeled.psa.portcullis.dev
+obsolete: kubectl delete validatingadmissionpolicybindings enforce-baseline-unlabeled.psa.portcullis.dev
+`,
+    );
+    await apply(stdout);
+    await eventually(async () => assert.ok(await isDenied(plainPod())));
+    assert.match((await run('upgrade')).stderr, /\nchanged: nothing\nnew: nothing\nobsolete: kubectl delete /);
+    const kept = await run('uninstall');
+    const enforced =
+      'Enforcement that ends:\n- policies in the API server: the levels of namespaces with the label pod-security.kubernetes.io/enforce, and restricted:latest in all others\n';
+    assert.deepEqual([kept.code, kept.stdout], [2, enforced]);
+    const remaining = await run('uninstall', '--force', '--yes', '--wait=0s', '--keep-policies');
+    assert.deepEqual(
+      [remaining.code, remaining.stdout.includes(enforced.replace('Enforcement that ends', 'These remain'))],
+      [0, true],
+    );
+    assert.ok(await isDenied(plainPod()));
+    const removed = await run('uninstall', '--force', '--yes', '--wait=0s');
+    assert.equal(removed.code, 0);
+    assert.equal(removed.stdout.match(/^validatingadmissionpolic\S+ deleted$/gm)?.length, 14);
+    await eventually(async () => assert.ok(!(await isDenied(hostNetworkPod()))));
   });
 });

@@ -1,4 +1,5 @@
 import { shellQuote } from '../../kube/text.ts';
+import { ApiError } from '../../kube/status.ts';
 import { isPartOfPortcullis } from '../../kube/webhooks.ts';
 import { breakGlassStatus, type BreakGlassStatus } from '../break-glass.ts';
 import { defineCommand, EXIT } from '../command.ts';
@@ -6,6 +7,7 @@ import { evaluateChecks } from '../doctor/checks/index.ts';
 import { isInstalled } from '../doctor/checks/installation.ts';
 import { formatNames, type Facts, type Finding, type Severity } from '../doctor/facts.ts';
 import { gatherFacts } from '../doctor/gather.ts';
+import { BESIDE_SERVER, diagnosePolicies, hasServer, readPolicyObjects } from '../doctor/policies.ts';
 import { namespaceTier, requestTier, withoutBreakGlass, type Request, type Tier } from '../doctor/matching.ts';
 import { clusterOptions, namespaceOption, withCluster } from '../installation.ts';
 import type { Values } from '../options.ts';
@@ -23,7 +25,8 @@ const DETAILS = `
 Inspects an installation and its cluster. For each problem, it prints the impact and a command that fixes
 it. It checks whether webhooks are registered, reachable and trusted; certificates, permissions, replicas
 and configuration; other admission plugins for pods; and whether the cluster can start if all replicas
-are down.
+are down. Without a server, it checks whether the policies in the API server are complete, unchanged, for the
+version of the API server, and enforced.
 
 The command reads objects and sends server-side dry runs. It changes nothing. If it lacks permissions, it
 reports what it could not read.
@@ -48,12 +51,20 @@ export const command = defineCommand({
   async run({ output, namespace, ...options }, _operands, io) {
     const { stdout } = io;
     const diagnosis = await withCluster(options, io, async (client): Promise<Diagnosis> => {
+      const { server } = client.connection;
+      const policies = await readPolicyObjects(client).catch(ignoreApiError);
+      if (policies.length > 0 && !(await hasServer(client, namespace))) {
+        const results = await diagnosePolicies(client, policies);
+        const findings = results.map((finding) => withClusterFlags(finding, options));
+        return { server, breakGlass: 'off', findings, outage: [] };
+      }
       const facts = await gatherFacts(client, { namespace, now: new Date() });
+      const beside = policies.length === 0 ? [] : [BESIDE_SERVER];
       const { breakGlass } = breakGlassStatus(facts.configurations.filter(isPartOfPortcullis));
       return {
-        server: client.connection.server,
+        server,
         breakGlass,
-        findings: evaluateChecks(facts).map((finding) => withClusterFlags(finding, options)),
+        findings: [...evaluateChecks(facts), ...beside].map((finding) => withClusterFlags(finding, options)),
         outage: simulateOutage(facts),
       };
     });
@@ -61,6 +72,12 @@ export const command = defineCommand({
     return diagnosis.findings.some(({ severity }) => severity === 'problem') ? EXIT.violations : EXIT.passed;
   },
 });
+
+/** The policies are not required: without a permission to list them, the command inspects the server. */
+function ignoreApiError(error: unknown): [] {
+  if (error instanceof ApiError) return [];
+  throw error;
+}
 
 /** Adds the flags that select the cluster to the commands of the fix. */
 function withClusterFlags(finding: Finding, { kubeconfig, context }: Values<typeof clusterOptions>): Finding {
@@ -70,7 +87,7 @@ function withClusterFlags(finding: Finding, { kubeconfig, context }: Values<type
   if (finding.fix === undefined || flags === '') return finding;
   const fix = finding.fix
     .replaceAll(/(^|\| |&& )kubectl /g, (_all, separator: string) => `${separator}kubectl${flags} `)
-    .replace(/^portcullis (?!.*--help)[^#]*[^# ]/, (command) => `${command}${flags}`);
+    .replace(/^portcullis (?!.*--help)[^#|]*[^#| ]/, (command) => `${command}${flags}`);
   return { ...finding, fix };
 }
 

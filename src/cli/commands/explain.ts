@@ -8,7 +8,7 @@ import { createPod, type PodCreator } from '../../kube/controller-pod.ts';
 import { getMetadataOwners } from '../../kube/managed-fields.ts';
 import { getApiVersion } from '../../kube/resources.ts';
 import type { Kind, Namespace, PodLike, ServiceAccount, UserInfo } from '../../kube/types.ts';
-import { POD_SECURITY_LABELS } from '../../kube/well-known.ts';
+import { CONFIGURATION_NAME, POD_SECURITY_LABELS } from '../../kube/well-known.ts';
 import {
   isSamePolicy,
   MODES,
@@ -26,6 +26,7 @@ import { findChanges } from '../../policy/scc/advice/changes.ts';
 import { explainScc } from '../../policy/scc/advice/explain.ts';
 import { sccMode, type SccMode } from '../../policy/scc/mode.ts';
 import { defineCommand, EXIT, type Io } from '../command.ts';
+import { explainPolicies, printPolicyDecision } from '../explain-policies.ts';
 import { findNamespace } from '../inventory/inventory.ts';
 import { findCustomSources } from '../inventory/custom-resources.ts';
 import { parseReference, readWorkloads, type Reference, type Subject } from '../inventory/references.ts';
@@ -33,7 +34,8 @@ import { list, option, text, UsageError, type Values } from '../options.ts';
 import { assumptionBlocks, printable, printChanges, printReport, printTable, type Style } from '../output/print.ts';
 import { gatherRollout, rolloutOptions, type RolloutFacts } from '../rollout.ts';
 import { sccInput } from '../scc-input.ts';
-import { expectedMode, sccSettings, sccReviewOptions, type ExpectedSettings } from '../scc-options.ts';
+import { expectedMode, findSettings, sccSettings, sccReviewOptions, type ExpectedSettings } from '../scc-options.ts';
+import { isServerless } from '../serverless.ts';
 
 /** The kinds that the levels of a namespace depend on. */
 const NAMESPACE_KINDS: readonly Kind[] = ['Namespace', 'PSAEnforcementConfig', 'FeatureGate', 'Deployment'];
@@ -319,7 +321,7 @@ For a pod, it explains the decision of SCC admission before the pod is created. 
 (SecurityContextConstraints), in the order in which SCCs are tried, it prints the subjects that may use it,
 whether the pod fits or the reasons why not, and the changes to the pod; also the chosen SCC, and the
 level of the Pod Security Standards that the result satisfies. For a workload, it explains the pods that
-its controller would create. In manifests, it also explains the pod templates of custom resources, such as
+its controller would create. Without a server, it explains the decision of the policies in the API server. In manifests, it also explains the pod templates of custom resources, such as
 Rollouts, which are found by their shape.
 
 Roles, bindings, SCCs and namespaces come from the cluster of the kubeconfig. Without a cluster, and with
@@ -362,9 +364,24 @@ async function explainWorkloads(references: readonly Reference[], options: Value
       )?.value,
   };
   const sources = listSources(subjects, namespace);
-  const results = sources.map((one) => explainSource(one, context)).filter((one) => one !== undefined);
+  const found = isServerless(store.get('PortcullisConfiguration', CONFIGURATION_NAME));
+  const policies = found ? { ...context, ...(await findSettings({ config: options.config, store })) } : undefined;
+  const results = sources
+    .map((one) => (policies ? describePolicies(one, policies) : describeSccs(one, context)))
+    .filter((one) => one !== undefined);
   if (results.length === 0) throw new UserError('no pods or workloads in the manifests');
   return { results, assumptions, settings: settings.source };
+}
+
+/** An explanation, and how it is printed. */
+function describeSccs(one: SubjectSource, context: ExplainContext) {
+  const result = explainSource(one, context);
+  return result && { ...result, print: (style: Style) => printObject(result.explained, result.outcome, style) };
+}
+
+function describePolicies(one: SubjectSource, context: Parameters<typeof explainPolicies>[1]) {
+  const result = explainPolicies(one, context);
+  return result && { ...result, print: (style: Style) => printPolicyDecision(result.explained, style) };
 }
 
 async function explainNamespaces(names: readonly string[], options: Values<typeof explainOptions>, io: Io) {
@@ -414,7 +431,7 @@ export const command = defineCommand({
     };
     printReport(io, output, data, (style) => [
       ...namespaces.map((namespace) => printNamespace(namespace, style)),
-      ...results.map((one) => printObject(one.explained, one.outcome, style)),
+      ...results.map(({ print }) => print(style)),
       ...(results.length > 1 ? [`${style('bold', printSummary(outcomes))}\n`] : []),
       ...assumptionBlocks(assumptions, settings),
     ]);

@@ -1,7 +1,7 @@
 import { mkdir, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { failureReason, UserError } from '../../config/files.ts';
-import { listSettings, settingAt, withSetting, type Setting } from '../../config/setting-paths.ts';
+import { settingAt, withSetting, type Setting } from '../../config/setting-paths.ts';
 import { printYaml, readDocuments } from '../../config/yaml.ts';
 import {
   buildManifests,
@@ -9,7 +9,6 @@ import {
   controlPlaneFiles,
   decodePolicy,
   defaultSettings,
-  type Manifest,
   type ManifestSettings,
 } from '../../install/index.ts';
 import { MINIMUM_MINOR, PROFILES, type Profile } from '../../install/settings.ts';
@@ -17,7 +16,7 @@ import { deepEqual } from '../../kube/equality.ts';
 import { RESOURCES } from '../../kube/resources.ts';
 import { ApiError } from '../../kube/status.ts';
 import { quote } from '../../kube/text.ts';
-import { isObject, type JsonObject, type KubeObject } from '../../kube/types.ts';
+import type { KubeObject } from '../../kube/types.ts';
 import { isPartOfPortcullis } from '../../kube/webhooks.ts';
 import { OPTIONAL_FEATURES } from '../../kube/well-known.ts';
 import { ensureCertificates } from '../../tls/files.ts';
@@ -27,9 +26,7 @@ import {
   findIncompatibility,
   findWeakenings,
   keepCustomized,
-  KUBECTL,
   lostVersions,
-  manifestPath,
   readInstallation,
   readObjects,
   type Installation,
@@ -42,9 +39,7 @@ import {
   NODES_CONFIG,
   readServer,
   withCluster,
-  type AnyObject,
   type ClusterClient,
-  type DryRun,
   type Server,
 } from '../installation.ts';
 import {
@@ -59,8 +54,12 @@ import {
   type Sources,
   type Values,
 } from '../options.ts';
-import { printable, printDiff } from '../output/print.ts';
+import { compareSettings, objectPathName, printDiffs, type LiveManifest } from '../manifest-diff.ts';
+import { printable } from '../output/print.ts';
 import { namespaceName } from '../scc-options.ts';
+import { DELETE_POLICIES } from '../serverless.ts';
+import { checkServerless, printForVersion, printPolicies } from '../serverless-install.ts';
+import { kubernetesMinor } from './policies-generate.ts';
 
 /** Nodes of a managed cluster have the same labels. */
 const NODE_LIMIT = '5';
@@ -149,6 +148,12 @@ const installOptions = {
   ...planOptions,
   profile: option('NAME', oneOf([...(Object.keys(PROFILES) as Profile[]), CONTROL_PLANE]), undefined, {
     help: `Print a profile without reading a cluster: one of ${Object.keys(PROFILES).join(', ')}; or ${CONTROL_PLANE}: static pods of the authorization webhook for control plane nodes`,
+  }),
+  'without-server': flag({
+    help: 'Print policies that API servers evaluate, and nothing that runs. Their settings are those of --set, and of the policies in the cluster',
+  }),
+  'for-kubernetes': option('VERSION', kubernetesMinor, undefined, {
+    help: 'With --without-server: print the policies for this version, or the oldest of several API servers, without reading a cluster',
   }),
   'output-dir': option('DIR', nonEmpty, undefined, {
     help: `Write the files of --profile=${CONTROL_PLANE} and the certificates of the webhook to a folder instead of stdout`,
@@ -385,6 +390,9 @@ The leader registers the webhooks when a replica is ready, and they fail closed 
 settings enforce. With --webhooks=static, apply the objects with the label
 app.kubernetes.io/component=webhooks after the replicas are ready: until then, API servers deny pods.
 
+With --without-server, the output is only policies that API servers evaluate, with the defaults and exemptions
+of Pod Security. An option or a setting that needs a server is refused.
+
 Examples:
   portcullis install --image=registry.example.com/portcullis:0.1.0 | kubectl apply --server-side -f -
   kubectl -n portcullis rollout status deployment/portcullis
@@ -392,6 +400,8 @@ Examples:
   portcullis install --set=scc.mode=enforce --dry-run=client
   portcullis install --profile=openshift > portcullis.yaml
   portcullis install --profile=control-plane --output-dir=authorizer
+  portcullis install --without-server --set='podSecurity.exemptions.namespaces=[kube-system]' \
+    --set=podSecurity.defaults.enforce=baseline | kubectl apply -f -
 
 Exit codes:
   0  success
@@ -403,6 +413,8 @@ export const command = defineCommand({
   options: installOptions,
   async run(options, _operands, io, sources) {
     const { profile, kubeconfig, context } = options;
+    if (options['without-server']) return await writeServerless(options, io, sources);
+    if (options['for-kubernetes'] !== undefined) throw new UserError('--for-kubernetes requires --without-server');
     if (profile === CONTROL_PLANE) return await writeControlPlane(options, io, sources);
     if (options['output-dir'] !== undefined) throw new UserError(`--output-dir requires --profile=${CONTROL_PLANE}`);
     if (profile === undefined) return await printForCluster(options, io);
@@ -416,6 +428,17 @@ export const command = defineCommand({
     return EXIT.passed;
   },
 });
+
+/** Prints the policies of an installation without a server. */
+async function writeServerless(options: Values<typeof installOptions>, io: Io, sources: Sources): Promise<number> {
+  const { kubeconfig, context, 'dry-run': dryRun, 'for-kubernetes': minor } = options;
+  checkServerless(options, sources);
+  if (minor === undefined) await withCluster(options, io, (client) => printPolicies(client, options, io));
+  else if (kubeconfig === undefined && context === undefined && dryRun === 'none') {
+    await printForVersion(`v1.${minor}`, options, io);
+  } else throw new UserError('--for-kubernetes cannot be combined with --kubeconfig, --context and --dry-run');
+  return EXIT.passed;
+}
 
 const CONTROL_PLANE_OPTIONS: readonly string[] = ['profile', 'image', 'output-dir'];
 
@@ -450,28 +473,37 @@ async function writeControlPlane(
 
 type PlanValues = Values<typeof planOptions>;
 
-/** Prints the manifests for a cluster, or the diff, and the summary. `findImage` selects the image of an upgrade. */
-export async function printForCluster(
-  options: PlanValues,
-  io: Io,
-  findImage?: (installation: Installation) => string,
-): Promise<number> {
+interface Upgrade {
+  readonly sources: Sources;
+  /** Selects the image of the new version. */
+  findImage(installation: Installation): string;
+}
+
+/** Prints the manifests for a cluster, or the diff, and the summary. */
+export async function printForCluster(options: PlanValues, io: Io, upgrade?: Upgrade): Promise<number> {
   return await withCluster(options, io, async (client) => {
     const installation = await readInstallation(client, options.namespace);
-    const image = findImage?.(installation) ?? options.image;
-    const problem = findIncompatibility(installation, findImage !== undefined);
+    const { deployment, serverless } = installation;
+    if (upgrade && !deployment && serverless) {
+      checkServerless(options, upgrade.sources);
+      await printPolicies(client, options, io);
+      return EXIT.passed;
+    }
+    const image = upgrade?.findImage(installation) ?? options.image;
+    const problem = findIncompatibility(installation, upgrade !== undefined);
     if (problem !== undefined) throw new UserError(problem);
     const requested = { ...installation.settings, ...requestedSettings({ ...options, image }) };
     const plan = planForCluster(await gatherFacts(client), requested, options);
-    const before = installation.settings.policy;
-    const weaker = before ? findWeakenings(options.namespace, before, plan.settings.policy) : [];
+    const enforced = [installation.settings.policy, serverless?.spec].filter((spec) => spec !== undefined);
+    const weaker = enforced.flatMap((before) => findWeakenings(options.namespace, before, plan.settings.policy));
     if (weaker.length > 0 && !options['allow-weaker']) {
       throw new UserError(
         `the enforcement would become weaker: ${weaker.join('; ')}: add --allow-weaker to accept this`,
       );
     }
     const result = await combine(client, installation, plan.settings, options);
-    const diff = options['dry-run'] === 'none' ? undefined : await printDiffs(client, result, options['dry-run']);
+    const diff =
+      options['dry-run'] === 'none' ? undefined : await printDiffs(client, result.objects, options['dry-run']);
     io.stdout.write(diff ?? printYaml(result.objects.map(({ manifest }) => manifest)));
     for (const note of plan.notes) io.stderr.write(`Assumed: ${printable(note)}\n`);
     for (const line of summarize(installation, plan.settings, result)) io.stderr.write(`${printable(line)}\n`);
@@ -479,10 +511,7 @@ export async function printForCluster(
   });
 }
 
-/** An object to apply, with the one in the cluster. */
-interface PlannedObject {
-  readonly manifest: Manifest;
-  readonly live: AnyObject | undefined;
+interface PlannedObject extends LiveManifest {
   /** Customized fields that keep their values. */
   readonly fields: readonly string[];
 }
@@ -521,83 +550,14 @@ async function combine(
   return { objects, conflicts };
 }
 
-/** The differences to the cluster: as the API server computes them, or of the fields in the manifests. */
-async function printDiffs(client: ClusterClient, { objects }: Combination, dryRun: DryRun): Promise<string> {
-  const diffs: string[] = [];
-  for (const { manifest, live } of objects) {
-    const after = dryRun === 'server' && live ? await applyDryRun(client, manifest) : manifest;
-    const before = dryRun === 'server' ? live : live && selectFields(live, manifest);
-    const [from, to] = [before, after].map((one) => (one ? printYaml([sortFields(withoutBookkeeping(one))]) : ''));
-    diffs.push(printDiff(objectPathName(manifest), from ?? '', to ?? ''));
-  }
-  return diffs.join('');
-}
-
-async function applyDryRun({ send }: ClusterClient, manifest: Manifest): Promise<JsonObject> {
-  return await send({
-    method: 'PATCH',
-    path: manifestPath(manifest),
-    query: { fieldManager: KUBECTL, dryRun: 'All' },
-    contentType: 'application/apply-patch+yaml',
-    body: manifest,
-  });
-}
-
-function objectPathName({ kind, metadata: { name, namespace } }: Manifest): string {
-  return namespace === undefined ? `${kind}/${name}` : `${kind}/${namespace}/${name}`;
-}
-
-/** The fields of a value that a manifest contains, in its order. Objects in lists are matched by name. */
-function selectFields(live: unknown, manifest: unknown): unknown {
-  if (Array.isArray(live) && Array.isArray(manifest)) {
-    return live.map((item, index) => selectFields(item, findItem(manifest, item) ?? manifest[index] ?? item));
-  }
-  if (!isObject(live) || !isObject(manifest)) return live;
-  // API servers do not store empty lists.
-  const complete = Object.entries(manifest).map(([name, value]) => {
-    const isEmptyList = Array.isArray(value) && value.length === 0;
-    return [name, selectFields(live[name] ?? (isEmptyList ? value : undefined), value)] as const;
-  });
-  return Object.fromEntries(complete.filter(([, value]) => value !== undefined));
-}
-
-function findItem(items: readonly unknown[], item: unknown): unknown {
-  const name = isObject(item) ? item['name'] : undefined;
-  return items.find((one) => name !== undefined && isObject(one) && one['name'] === name);
-}
-
-/** An object without the fields that API servers maintain. */
-function withoutBookkeeping(object: unknown): unknown {
-  if (!isObject(object)) return object;
-  const content = Object.fromEntries(Object.entries(object).filter(([name]) => name !== 'status'));
-  const { metadata } = content;
-  if (!isObject(metadata)) return content;
-  const names = ['managedFields', 'resourceVersion', 'generation', 'uid', 'creationTimestamp'];
-  const kept = Object.entries(metadata).filter(([name]) => !names.includes(name));
-  return { ...content, metadata: Object.fromEntries(kept) };
-}
-
-/** The value with the fields of all objects in alphabetical order. */
-function sortFields(value: unknown): unknown {
-  if (Array.isArray(value)) return value.map(sortFields);
-  if (!isObject(value)) return value;
-  const names = Object.keys(value).toSorted();
-  return Object.fromEntries(names.map((name) => [name, sortFields(value[name])]));
-}
-
 /** The summary: what keeps its value, what changes, and which objects are new. */
 function summarize(
-  { deployment, settings: before }: Installation,
+  { deployment, serverless, settings: before }: Installation,
   after: ManifestSettings,
   { objects, conflicts }: Combination,
 ): readonly string[] {
   const added = objects.filter(({ live }) => !live).map(({ manifest }) => objectPathName(manifest));
-  const old = new Map(describeSettings(before));
-  const next = describeSettings(after);
-  const kept = next.filter(([name, value]) => old.get(name) === value).map(([name, value]) => `${name}=${value}`);
-  const changed = next
-    .filter(([name, value]) => old.size > 0 && old.get(name) !== value)
-    .map(([name, value]) => `${name}: ${old.get(name) ?? 'unset'} -> ${value}`);
+  const { kept, changed } = compareSettings(before, after);
   const fields = objects.flatMap(({ manifest, fields: names }) =>
     names.map((name) => `${name} of ${objectPathName(manifest)}`),
   );
@@ -605,26 +565,9 @@ function summarize(
   return [
     ...(deployment ? [`kept: ${none([...kept, ...fields])}`, `changed: ${none(changed)}`] : []),
     `new: ${deployment ? none(added) : `${added.length} objects`}`,
+    ...(serverless ? [`policies: they remain; when portcullis doctor reports no problem: ${DELETE_POLICIES}`] : []),
     ...conflicts.map((one) => `conflict: ${one}: kubectl replaces it only with --force-conflicts`),
   ];
-}
-
-function describeSettings(settings: Partial<ManifestSettings>): readonly (readonly [name: string, value: string])[] {
-  const { features, policy = {}, webhooks, ...rest } = settings;
-  const isMonitored = settings.monitoring === 'prometheus-operator';
-  const named = (['image', 'replicas', 'certificates', 'namespacePolicy', 'monitoring', 'runbook'] as const).flatMap(
-    (name) =>
-      rest[name] === undefined || (name === 'runbook' && !(isMonitored && rest.runbook))
-        ? []
-        : [[name, String(rest[name])] as const],
-  );
-  const address = webhooks === undefined || webhooks === 'service' ? [] : [['webhook-url', webhooks.url] as const];
-  const definitions = settings.nodesConfig === true ? [[NODES_CONFIG, 'true'] as const] : [];
-  const installed = Object.entries(features ?? {}).map(([name, value]) => [name, String(value)] as const);
-  const policies = listSettings(policy).map(
-    ({ path, value }) => [`spec.${path.join('.')}`, JSON.stringify(value)] as const,
-  );
-  return [...named, ...address, ...installed, ...definitions, ...policies];
 }
 
 /** The owner of the definition of a kind; `unknown` if it cannot be read. */

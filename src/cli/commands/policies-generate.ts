@@ -2,7 +2,7 @@ import { UserError } from '../../config/files.ts';
 import { loadSettings } from '../../config/settings.ts';
 import { printYaml } from '../../config/yaml.ts';
 import { CONTROLLER_NAMES } from '../../controllers/index.ts';
-import { INSTALLATION, POLICY_LABELS } from '../../kube/well-known.ts';
+import { INSTALLATION } from '../../kube/well-known.ts';
 import {
   generatePolicies,
   LIST_FUNCTIONS_MINOR,
@@ -14,6 +14,7 @@ import { MODES } from '../../policy/psa/policy.ts';
 import { newestVersion, type Level } from '../../policy/pss/index.ts';
 import { defineCommand, EXIT, PROGRAM, VERSION } from '../command.ts';
 import { flag, list, oneOf, option, policyVersion, text, UsageError } from '../options.ts';
+import { POLICY_SELECTOR } from '../serverless.ts';
 
 const NEWEST = newestVersion.slice(1);
 
@@ -37,7 +38,7 @@ Examples:
 `;
 
 /** A minor version of Kubernetes 1, such as 30 for `1.30` and `v1.30.2`. */
-function kubernetesMinor(value: string): number {
+export function kubernetesMinor(value: string): number {
   const minor = Number(/^v?1\.(\d{1,4})(?:\.\d+)?$/.exec(value)?.[1] ?? NaN);
   if (minor >= MIN_POLICY_MINOR) return minor;
   const older = Number.isNaN(minor) ? '' : `, because older API servers have no ValidatingAdmissionPolicy v1`;
@@ -83,17 +84,14 @@ export const command = defineCommand({
       ...(settings.rollout.phase === 'Disabled' ? [] : ['spec.rollout: it changes the defaults at run time']),
       ...(settings.workloadResources.length === 0 ? [] : ['spec.podSecurity.workloadResources']),
     ];
-    io.stdout.write(`${header(options)}${printYaml(generatePolicies(settings, options))}`);
+    io.stdout.write(`${policyHeader(options)}${printYaml(generatePolicies(settings, options))}`);
     for (const setting of ignored) io.stderr.write(`Not part of the policies: ${setting}\n`);
     return EXIT.passed;
   },
 });
 
 /** The comment above the manifests: what applies them, and where they differ from the plugin. */
-function header({ fixed, kubernetesMinor: minor, isStatic }: PolicyOptions): string {
-  const selector = Object.entries(POLICY_LABELS)
-    .map((label) => label.join('='))
-    .join(',');
+export function policyHeader({ fixed, kubernetesMinor: minor, isStatic }: PolicyOptions): string {
   const kinds = ['ValidatingAdmissionPolicy', 'ValidatingAdmissionPolicyBinding'];
   const allowlist = kinds.map((kind) => `--prune-allowlist=admissionregistration.k8s.io/v1/${kind}`);
   const policy = fixed
@@ -110,7 +108,7 @@ function header({ fixed, kubernetesMinor: minor, isStatic }: PolicyOptions): str
         ]
       : [
           'Apply, and delete the policies of earlier calls:',
-          `  kubectl apply -f - --prune -l ${selector} \\`,
+          `  kubectl apply -f - --prune -l ${POLICY_SELECTOR} \\`,
           `    ${allowlist.join(' ')}`,
         ]),
     '',

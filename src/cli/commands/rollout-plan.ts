@@ -1,10 +1,12 @@
 import type { Store } from '../../cluster/store.ts';
+import { deepEqual } from '../../kube/equality.ts';
+import { shellQuote } from '../../kube/text.ts';
 import { latestVersion, newestVersion } from '../../policy/pss/evaluate.ts';
 import type { Version } from '../../policy/pss/policy.ts';
 import { defineCommand, EXIT } from '../command.ts';
 import { selectedNamespace, selectionOptions, selectorOption } from '../inventory/inventory.ts';
-import { option, policyVersion } from '../options.ts';
-import { assumptionBlocks, listOptions, printListing } from '../output/print.ts';
+import { oneOf, option, policyVersion, UsageError, type Values } from '../options.ts';
+import { assumptionBlocks, listOptions, printable, printListing } from '../output/print.ts';
 import {
   planUpgrade,
   countNamespaces,
@@ -15,6 +17,7 @@ import {
   printNamespaceCounts,
   rolloutOptions,
   selectNamespaces,
+  type RolloutFacts,
 } from '../rollout.ts';
 
 const DETAILS = `
@@ -28,6 +31,10 @@ their labels. Otherwise it is restricted.
 With --kubernetes-version, only the workloads that this version would deny and the version of the
 cluster admits are listed, in all namespaces: prepare an upgrade of the cluster with it.
 
+--level plans another default level, such as a change of spec.podSecurity.defaults.enforce. In a cluster whose
+policies were installed without a server, the command that applies the change is printed. There, --config
+plans the defaults and exemptions of a file.
+
 The namespaces with most denied workloads are listed first, up to 20 namespaces. -o wide lists all of them
 with the denied workloads, the reasons and the next steps; -n does so for one namespace.
 
@@ -40,40 +47,75 @@ Examples:
   portcullis rollout plan
   portcullis rollout plan -n shop -o json
   portcullis rollout plan --kubernetes-version v1.37
+  portcullis rollout plan --level baseline
   portcullis rollout plan -f exported/ --scc-mode enforce
 `;
 
+const options = {
+  ...rolloutOptions,
+  ...selectionOptions,
+  ...selectorOption,
+  ...listOptions,
+  level: option('LEVEL', oneOf(['baseline', 'restricted'] as const), undefined, {
+    help: 'Plan this default level of namespaces without a label. Default: that of the rollout; without a server, that of --config, else restricted',
+  }),
+  'kubernetes-version': option('VERSION', policyVersion, undefined, {
+    help: 'Show what this Kubernetes version would newly deny: v1.N',
+  }),
+};
+
 export const command = defineCommand({
   details: DETAILS,
-  options: {
-    ...rolloutOptions,
-    ...selectionOptions,
-    ...selectorOption,
-    ...listOptions,
-    'kubernetes-version': option('VERSION', policyVersion, undefined, {
-      help: 'Show what this Kubernetes version would newly deny: v1.N',
-    }),
-  },
-  async run(options, _operands, io) {
-    const only = selectedNamespace(options);
-    const facts = await gatherRollout(options, io, new Date());
+  options,
+  async run(values, _operands, io) {
+    if (values.level !== undefined && values['kubernetes-version'] !== undefined) {
+      throw new UsageError('--level and --kubernetes-version cannot be combined');
+    }
+    const only = selectedNamespace(values);
+    const facts = await gatherRollout(values, io, new Date());
     const { settingsSource: settings } = facts;
-    const comparison = compare(facts.store, options['kubernetes-version']);
+    const comparison = compare(facts.store, values['kubernetes-version']);
     const { versions } = comparison ?? {};
     const assumptions = [...facts.assumptions, ...(comparison?.assumptions ?? [])];
-    const planned = versions ? await planUpgrade(facts, versions, { io, only }) : await planNamespaces(facts, io, only);
-    const namespaces = selectNamespaces(planned, facts.store, { ...options, namespace: only });
+    const change = planChange(facts, values);
+    const scope = { only, policy: versions ? facts.serverless?.defaults.enforce : change.policy };
+    const planned = versions
+      ? await planUpgrade(facts, versions, { io, ...scope })
+      : await planNamespaces(facts, io, scope);
+    const namespaces = selectNamespaces(planned, facts.store, { ...values, namespace: only });
     const counts = countNamespaces(namespaces);
     const denial = versions && `would be denied by Kubernetes ${versions.to} and not by ${versions.from}`;
-    const data = { summary: counts, versions, namespaces, settings, assumptions };
-    printListing(io, options.output, { data, objects: listedNamespaces(namespaces) }, (style) => [
+    const apply = versions ? undefined : change.command;
+    const data = { summary: counts, versions, namespaces, apply, settings, assumptions };
+    printListing(io, values.output, { data, objects: listedNamespaces(namespaces) }, (style) => [
       ...assumptionBlocks(assumptions, settings),
-      ...namespaceSections(namespaces, { ...options, namespace: only }, style),
+      ...namespaceSections(namespaces, { ...values, namespace: only }, style),
       `${style('bold', printNamespaceCounts(counts, denial))}\n`,
+      ...(apply === undefined ? [] : [`Apply: ${printable(apply)}\n`]),
     ]);
     return counts.violating + counts.inconclusive === 0 ? EXIT.passed : EXIT.violations;
   },
 });
+
+/** The default to plan, and for policies without a server the command that sets it, with all changes of `--config`. */
+function planChange({ serverless, podSecurity }: RolloutFacts, { level, config }: Values<typeof options>) {
+  if (!serverless) return { policy: level && ({ level, version: 'latest' } as const) };
+  const { enforce } = podSecurity.defaults;
+  const isFile = config !== undefined;
+  const policy = { ...enforce, level: level ?? (isFile ? enforce.level : 'restricted') };
+  const { defaults, exemptions } = (isFile ? podSecurity : serverless).configuration;
+  const next = { defaults: { ...defaults, enforce: policy.level }, exemptions };
+  const changes = (['defaults', 'exemptions'] as const).flatMap((part) =>
+    Object.entries(next[part]).flatMap(([field, value]) => {
+      const current = new Map(Object.entries<string | readonly string[]>(serverless.configuration[part])).get(field);
+      if (deepEqual(current, value)) return [];
+      const text = Array.isArray(value) ? `[${value.join(', ')}]` : String(value);
+      return shellQuote(`--set=podSecurity.${part}.${field.replace('-version', 'Version')}=${text}`);
+    }),
+  );
+  const command = `portcullis install --without-server ${changes.join(' ')} | kubectl apply -f -`;
+  return { policy, command: changes.length === 0 ? undefined : command };
+}
 
 /** The versions to compare. Without a cluster, the current version is the one before. */
 function compare({ emulationVersion }: Store, to: Version | undefined) {

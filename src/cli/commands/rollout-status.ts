@@ -71,6 +71,10 @@ export function rolloutBlockers(state: RolloutState, counts: NamespaceCounts): O
   return { blockers: [...blockers, blocker], next: [next] };
 }
 
+const SERVERLESS = outlook('no server is installed: the policies in the API server have a constant default', [
+  'Plan another default: portcullis rollout plan --level baseline, or --level restricted.',
+]);
+
 const TO_ENFORCE = 'Set spec.rollout.phase of the PortcullisConfiguration to Enforce.';
 
 function isEnforcing({ conditions }: RolloutState): boolean {
@@ -243,7 +247,7 @@ export const command = defineCommand({
     const counts = countNamespaces(planned);
     const selected = selectNamespaces(planned, facts.store, { ...options, namespace: only });
     const namespaces = only === undefined ? selected.filter(isBlocking) : selected;
-    const { blockers, next } = rolloutBlockers(state, counts);
+    const { blockers, next } = facts.serverless ? SERVERLESS : rolloutBlockers(state, counts);
     const data = { isInstalled, ...state, blockers, next, summary: counts, namespaces, settings, assumptions };
     printListing(io, options.output, { data, objects: listedNamespaces(namespaces) }, (style) => [
       ...assumptionBlocks(assumptions, settings),

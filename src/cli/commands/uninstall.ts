@@ -22,6 +22,7 @@ import {
   KUBELET_TAINT,
   PART_OF,
   PART_OF_LABEL,
+  POLICY_LABELS,
   REPLICA,
 } from '../../kube/well-known.ts';
 import { isPartOfPortcullis } from '../../kube/webhooks.ts';
@@ -65,6 +66,9 @@ The command deletes only objects with the label app.kubernetes.io/part-of=portcu
 Leases that the replicas write. In namespaces, it removes the labels and annotations that managedFields
 attribute to a controller of Portcullis only. It does not affect running pods, and can be repeated.
 
+The policies of an installation without a server are deleted, too. With --keep-policies they remain, and
+enforce when the server is gone.
+
 Remove a Helm release with 'helm uninstall'. If a GitOps tool (Argo CD, Flux) manages the installation,
 remove it there: otherwise the tool restores it.
 
@@ -72,6 +76,7 @@ Examples:
   portcullis uninstall --dry-run=server
   portcullis uninstall
   portcullis uninstall --force --keep-labels
+  portcullis uninstall --force --keep-policies
   portcullis uninstall --yes --purge-crds --purge-namespaces
 
 Exit codes:
@@ -93,6 +98,9 @@ export const command = defineCommand({
       shown: '5s',
     }),
     'keep-labels': flag({ help: 'Keep the Pod Security labels of namespaces that Portcullis set' }),
+    'keep-policies': flag({
+      help: 'Keep the policies in the API server: the change from a server to an installation without one',
+    }),
     'purge-crds': flag({
       help: 'Also delete the CustomResourceDefinitions of Portcullis with all their objects (settings, SCCs), and the roles for the use of SCCs',
     }),
@@ -104,12 +112,13 @@ export const command = defineCommand({
     const { namespace, 'dry-run': dryRun, wait: waitMs, 'keep-labels': keepsLabels } = options;
     const scope: UninstallScope = {
       keepsLabels,
+      keepsPolicies: options['keep-policies'],
       purgesDefinitions: options['purge-crds'],
       purgesNamespaces: options['purge-namespaces'],
     };
     return await withCluster(options, io, async (client) => {
       const { printList, ...reporter } = createReporter(io.stdout);
-      const enforcement = await findEnforcement(client, { namespace, keepsLabels });
+      const enforcement = await findEnforcement(client, namespace, scope);
       printList('Enforcement that ends:', enforcement);
       if (dryRun === 'none') await checkPermission(enforcement, { ...options, scope, client, io });
       await uninstall({ client, namespace, dryRun, waitMs, ...reporter }, scope);
@@ -221,6 +230,9 @@ const DEPENDENCIES = [
   RESOURCES.Secret,
 ];
 
+/** The component of policies and their bindings. */
+const POLICIES = POLICY_LABELS[COMPONENT_LABEL];
+
 /** Deletes an installation. Rejects only if the server cannot be reached. */
 async function uninstall(context: Context, scope: UninstallScope): Promise<void> {
   const isForeign = await hasForeignSccs(context.client);
@@ -232,7 +244,8 @@ async function uninstall(context: Context, scope: UninstallScope): Promise<void>
   await deleteReplicas(context);
   // The leader may have labeled a new namespace before it lost the permission.
   if (!keepsLabels && context.dryRun === 'none') await removeLabels(context);
-  await deleteOwnObjects(context, DEPENDENCIES);
+  const isPolicy = ({ metadata }: AnyObject): boolean => metadata.labels?.[COMPONENT_LABEL] === POLICIES;
+  await deleteOwnObjects(context, DEPENDENCIES, (object) => !(scope.keepsPolicies && isPolicy(object)));
   await deleteReports(context);
   await removeNodeReports(context);
   await purge(context, scope, isForeign);
@@ -397,10 +410,15 @@ function isOwnObject({ resource }: ResourceInfo, object: AnyObject): boolean {
   return resource === 'leases' && (name === INSTALLATION.name || labels[COMPONENT_LABEL] === REPLICA);
 }
 
-async function deleteOwnObjects(context: Context, resources: readonly ResourceInfo[]): Promise<boolean> {
+async function deleteOwnObjects(
+  context: Context,
+  resources: readonly ResourceInfo[],
+  isDeleted: (object: AnyObject) => boolean = () => true,
+): Promise<boolean> {
   const { targets, errors } = await findOwnObjects(context, resources);
   for (const message of errors) context.fail(`Cannot be listed: ${message}`);
-  return (await deleteObjects(context, targets)) && errors.length === 0;
+  const deleted = targets.filter(({ object }) => isDeleted(object));
+  return (await deleteObjects(context, deleted)) && errors.length === 0;
 }
 
 /** Deletes objects one after another, unless they were replaced. Resolves to true if all are deleted. */

@@ -9,6 +9,9 @@ Prints the manifests of this version for the installation in the cluster of the 
 summary. Settings and customized fields keep their values as with install. Without --image, the image keeps
 its name and gets the tag of this version. The command changes nothing: apply the output with kubectl.
 
+The policies of an installation without a server are printed with their settings, for the version of the
+API server.
+
 The command refuses a version that cannot run together with the installed one, a cluster that is too old,
 arguments of the replicas and settings that this version does not have, and stored versions of objects that
 it does not define.
@@ -26,8 +29,11 @@ Exit codes:
 export const command = defineCommand({
   details: DETAILS,
   options: planOptions,
-  run: (options, _operands, io) =>
-    printForCluster(options, io, (installation) => options.image ?? nextImage(installation, options.namespace)),
+  run: (options, _operands, io, sources) =>
+    printForCluster(options, io, {
+      sources,
+      findImage: (installation) => options.image ?? nextImage(installation, options.namespace),
+    }),
 });
 
 /** The installed image with the tag of this version. */

@@ -346,7 +346,7 @@ const RESTRICTED_POD = {
 };
 
 /** Violates the levels baseline and restricted. */
-const VIOLATING_POD = { ...RESTRICTED_POD, hostPID: true };
+export const VIOLATING_POD = { ...RESTRICTED_POD, hostPID: true };
 
 const SCC_PROBE: ProbeRequest = {
   id: 'an SCC',
@@ -357,7 +357,7 @@ const SCC_PROBE: ProbeRequest = {
   }),
 };
 
-function podProbe(id: ProbeRequest['id'], namespace: NamespaceFact, spec: object): ProbeRequest {
+export function podProbe(id: ProbeRequest['id'], namespace: NamespaceFact, spec: object): ProbeRequest {
   return { id, namespace, group: '', resource: 'pods', body: probe('v1', 'Pod', { spec }) };
 }
 
@@ -365,7 +365,7 @@ function probe(apiVersion: string, kind: string, content: object): object {
   return { ...content, apiVersion, kind, metadata: { generateName: `${NAME}-` } };
 }
 
-async function runProbe(client: ClusterClient, request: ProbeRequest): Promise<Probe> {
+export async function runProbe(client: ClusterClient, request: ProbeRequest): Promise<Probe> {
   const path = resourcePath({ ...request, version: 'v1' }, request.namespace?.name);
   try {
     const object = await client.send({ method: 'POST', path, query: { dryRun: 'All' }, body: request.body });

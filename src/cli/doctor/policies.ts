@@ -1,0 +1,225 @@
+/** The diagnosis of an installation without a server: policies in the API server. */
+import { reviewSelf } from '../../cluster/access.ts';
+import { UserError } from '../../config/files.ts';
+import { settingsFromObject } from '../../config/configuration.ts';
+import type { Settings } from '../../config/settings.ts';
+import { CONTROLLER_NAMES } from '../../controllers/index.ts';
+import { semanticEqual } from '../../kube/equality.ts';
+import { RESOURCES } from '../../kube/resources.ts';
+import { isObject, type JsonObject } from '../../kube/types.ts';
+import { isPartOfPortcullis } from '../../kube/webhooks.ts';
+import { INSTALLATION, POD_SECURITY_LABELS } from '../../kube/well-known.ts';
+import { printPolicy, resolvePolicies } from '../../policy/psa/policy.ts';
+import { compareVersions } from '../../policy/pss/policy.ts';
+import { VERSION } from '../command.ts';
+import { readConfigurations, readServer, type AnyObject, type ClusterClient, type Server } from '../installation.ts';
+import { objectPathName } from '../manifest-diff.ts';
+import {
+  DELETE_POLICIES,
+  deleteCommand,
+  LACKS,
+  POLICIES,
+  POLICY_BINDINGS,
+  POLICY_SELECTOR,
+  readServerless,
+  serverlessConfiguration,
+  serverlessPolicies,
+  type ServerlessSettings,
+} from '../serverless.ts';
+import { info, ok, problem, unknown, warning, type CheckResult, type Finding, type Probe } from './facts.ts';
+import { podProbe, runProbe, VIOLATING_POD } from './gather.ts';
+
+const INSTALL = 'portcullis install --without-server | kubectl apply -f -';
+
+/** The policies of an installation without a server, and their bindings. Rejects as `request` does. */
+export async function readPolicyObjects(client: ClusterClient): Promise<readonly AnyObject[]> {
+  const lists = [POLICIES, POLICY_BINDINGS].map(async (resource) => {
+    const kind = resource === POLICIES ? 'ValidatingAdmissionPolicy' : 'ValidatingAdmissionPolicyBinding';
+    const objects = await client.list(resource, { labels: POLICY_SELECTOR });
+    // The items of a list have no kind.
+    return objects.map((object) => ({ ...object, kind }));
+  });
+  return (await Promise.all(lists)).flat();
+}
+
+/** True if the webhooks or the Deployment of a server exist. Rejects as `request` does. */
+export async function hasServer(client: ClusterClient, namespace: string): Promise<boolean> {
+  if ((await readConfigurations(client)).some(isPartOfPortcullis)) return true;
+  return (await client.get(RESOURCES.Deployment, INSTALLATION.name, namespace)) !== undefined;
+}
+
+/** The result for a cluster with a server whose policies were installed without one. */
+export const BESIDE_SERVER: Finding = {
+  check: 'policies',
+  ...warning('policies', 'of an installation without a server exist besides the server', {
+    impact: 'they enforce the settings in their annotation, in addition to those of the server',
+    fix: `${DELETE_POLICIES} # when the checks of the server report no problem`,
+  }),
+};
+
+interface PolicyFacts {
+  readonly server: Server;
+  readonly objects: readonly AnyObject[];
+  readonly settings: ServerlessSettings;
+  readonly podSecurity: Settings['podSecurity'];
+  /** Violating pods in a namespace with a level by label, and by default. */
+  readonly probes: { readonly label: Probe | undefined; readonly default: Probe | undefined };
+  /** True if the user of the command is exempt. */
+  readonly isExempt: boolean;
+}
+
+/** Inspects the policies. Rejects as `request` does. */
+export async function diagnosePolicies(
+  client: ClusterClient,
+  objects: readonly AnyObject[],
+): Promise<readonly Finding[]> {
+  const toFinding = (check: string) => (result: CheckResult) => ({ check, ...result });
+  let settings;
+  try {
+    settings = readServerless(objects);
+  } catch (error) {
+    if (!(error instanceof UserError)) throw error;
+    return [problem('settings', error.message, {})].map(toFinding('policies'));
+  }
+  if (!settings) {
+    const message = 'bindings exist, and no policy has the settings that it was generated from';
+    return [problem('policies', message, { impact: 'Pod Security is not enforced', fix: INSTALL })].map(
+      toFinding('policies'),
+    );
+  }
+  const { podSecurity } = settingsFromObject(serverlessConfiguration(settings), {
+    controllers: CONTROLLER_NAMES,
+    namespace: INSTALLATION.namespace,
+  });
+  const server = await readServer(client);
+  const probes = await probeNamespaces(client, podSecurity);
+  const user = await reviewSelf(client.connection, client.signal);
+  const isExempt = user?.username !== undefined && podSecurity.exemptions.user(user.username);
+  const facts = { server, objects, settings, podSecurity, probes, isExempt };
+  return [
+    ...[info('installation', `policies without a server: ${LACKS}`)].map(toFinding('installation')),
+    ...checkVersion(facts).map(toFinding('api-server')),
+    ...checkObjects(facts).map(toFinding('policies')),
+    ...checkEnforcement(facts).map(toFinding('enforcement')),
+    ...checkPlugin(facts).map(toFinding('other-admission')),
+  ];
+}
+
+/** Sends violating pods to a namespace with a level by label, and to one with the default level, as dry runs. */
+async function probeNamespaces(
+  client: ClusterClient,
+  { defaults, exemptions }: Settings['podSecurity'],
+): Promise<PolicyFacts['probes']> {
+  const all = (await client.list(RESOURCES.Namespace)).flatMap(({ metadata: { name, labels = {} } }) => {
+    const isEnforced = resolvePolicies(labels, defaults).enforce.level !== 'privileged';
+    return isEnforced && !exemptions.namespace(name) ? [{ name, labels }] : [];
+  });
+  const isLabelled = ({ labels }: (typeof all)[number]): boolean => POD_SECURITY_LABELS.enforce in labels;
+  const run = async (namespace: (typeof all)[number] | undefined): Promise<Probe | undefined> =>
+    namespace && (await runProbe(client, podProbe('a violating pod', namespace, VIOLATING_POD)));
+  const unlabelled = all.filter((one) => !isLabelled(one));
+  const [label, byDefault] = await Promise.all([
+    run(all.find(isLabelled)),
+    run(unlabelled.find(({ name }) => name === 'default') ?? unlabelled[0]),
+  ]);
+  return { label, default: byDefault };
+}
+
+function checkVersion({ server: { version, minor }, settings: { kubernetes } }: PolicyFacts): readonly CheckResult[] {
+  const object = `Kubernetes ${version}`;
+  if (minor === undefined) return [unknown(object, `the policies are for ${kubernetes}, and the version is unknown`)];
+  const order = compareVersions(kubernetes, minor);
+  if (order > 0) {
+    return [
+      problem(object, `the policies are for ${kubernetes}`, {
+        impact: 'the API server may reject functions of the policies, and then denies pods',
+        fix: INSTALL,
+      }),
+    ];
+  }
+  if (order === 0) return [ok(object, 'the policies are for this version')];
+  const impact = `latest means ${kubernetes}: requirements of newer versions are not enforced`;
+  return [info(object, `the policies are for ${kubernetes}`, impact, 'portcullis upgrade | kubectl apply -f -')];
+}
+
+/** Each generated object exists and is unchanged, and there are no others. */
+function checkObjects({ objects, settings }: PolicyFacts): readonly CheckResult[] {
+  const { program, kubernetes, spec } = settings;
+  if (program !== VERSION) {
+    const message = `were generated by version ${program}, and this program has version ${VERSION}: they are not compared`;
+    return [info('policies', message, undefined, 'portcullis upgrade | kubectl apply -f -')];
+  }
+  const expected = serverlessPolicies(spec, kubernetes);
+  const name = ({ kind = '', metadata }: AnyObject): string => objectPathName({ apiVersion: '', kind, metadata });
+  const live = new Map(objects.map((object) => [name(object), object]));
+  const impact = 'pods are not evaluated as the settings require';
+  const results = expected.flatMap((object): readonly CheckResult[] => {
+    const found = live.get(name(object));
+    live.delete(name(object));
+    if (!found) return [problem(name(object), 'does not exist', { impact, fix: INSTALL })];
+    const actual = withDefaults('spec' in found ? found.spec : undefined);
+    return semanticEqual(actual, withDefaults(object.spec))
+      ? []
+      : [problem(name(object), 'differs from what its settings generate', { impact, fix: INSTALL })];
+  });
+  const others = [...live.values()].map((object) =>
+    warning(name(object), 'is not part of the settings', {
+      impact: 'it enforces former settings',
+      fix: deleteCommand(object),
+    }),
+  );
+  const all = [...results, ...others];
+  return all.length > 0 ? all : [ok('policies', `${expected.length} objects exist, as their settings generate them`)];
+}
+
+/** The spec with the defaults that the API server sets. */
+function withDefaults(spec: unknown): unknown {
+  if (!isObject(spec)) return spec;
+  const complete = (matching: unknown): JsonObject | undefined => {
+    if (!isObject(matching)) return undefined;
+    const rules: readonly unknown[] = Array.isArray(matching['resourceRules']) ? matching['resourceRules'] : [];
+    const resourceRules = rules.map((rule) => (isObject(rule) ? { scope: '*', ...rule } : rule));
+    return { matchPolicy: 'Equivalent', namespaceSelector: {}, objectSelector: {}, ...matching, resourceRules };
+  };
+  const { matchConstraints, matchResources } = spec;
+  return { ...spec, matchConstraints: complete(matchConstraints), matchResources: complete(matchResources) };
+}
+
+const DENIAL = /violates PodSecurity "/;
+const POLICY = 'ValidatingAdmissionPolicy';
+
+/** A violating pod is denied by default. */
+function checkEnforcement({ probes, podSecurity, isExempt }: PolicyFacts): readonly CheckResult[] {
+  const { enforce } = podSecurity.defaults;
+  if (enforce.level === 'privileged') return [info('default', 'namespaces without a label are not restricted')];
+  const probe = probes.default;
+  const level = printPolicy(enforce);
+  if (!probe) return [info('default', `${level}; no namespace without a label is evaluated`)];
+  const object = `namespace ${probe.namespace?.name}`;
+  if (probe.refusal !== undefined) {
+    return DENIAL.test(probe.refusal)
+      ? [ok(object, `a violating pod is denied by the default ${level}`)]
+      : [unknown(object, `the default ${level} was not tested: ${probe.refusal}`)];
+  }
+  if (isExempt) return [unknown(object, `the default ${level} was not tested: the user of this command is exempt`)];
+  const impact = `the default ${level} is not enforced`;
+  return [problem(object, 'a violating pod is admitted', { impact, fix: INSTALL })];
+}
+
+const PLUGIN = 'PodSecurity plugin';
+
+/** The denial of the plugin does not name a policy, and comes first. */
+function checkPlugin({ probes: { label }, isExempt }: PolicyFacts): readonly CheckResult[] {
+  const reason = label ? label.refusal : `no evaluated namespace has the label ${POD_SECURITY_LABELS.enforce}`;
+  if (reason === undefined || !DENIAL.test(reason)) {
+    return [
+      unknown(
+        PLUGIN,
+        `cannot detect whether it is enabled: ${reason ?? (isExempt ? 'the user of this command is exempt' : 'a violating pod is admitted')}`,
+      ),
+    ];
+  }
+  if (reason.includes(POLICY)) return [ok(PLUGIN, 'is disabled: only the policies evaluate pods')];
+  const impact = 'the exemptions and defaults of the policies do not apply to the plugin';
+  return [info(PLUGIN, 'is enabled: it evaluates the labels of namespaces before the policies', impact)];
+}

@@ -1,0 +1,464 @@
+/** An installation without a server: its output, and the commands that read the settings of its policies. */
+import assert from 'node:assert/strict';
+import { after, before, describe, test } from 'node:test';
+import { readDocuments } from '../../../src/config/yaml.ts';
+import { webhookConfigurations, defaultSettings } from '../../../src/install/index.ts';
+import type { JsonObject, KubeObject } from '../../../src/kube/types.ts';
+import { runProgram, type Outcome } from '../../support/memory-io.ts';
+import {
+  json,
+  list,
+  refusal,
+  startScriptedServer,
+  type Responder,
+  type ScriptedServer,
+} from '../../support/scripted-server.ts';
+
+const INSTALL = ['install', '--without-server'];
+const SETTINGS = [
+  '--set=podSecurity.exemptions.namespaces=[kube-system]',
+  '--set=podSecurity.defaults.enforce=baseline',
+];
+const LACKS = 'an installation without a server has';
+
+/** Arguments, and the error. */
+const MISTAKES: readonly (readonly [args: readonly string[], error: string])[] = [
+  [['--image=a'], `--image: ${LACKS} no replicas`],
+  [['--replicas=2'], `--replicas: ${LACKS} no replicas`],
+  [['--namespace=a'], `--namespace: ${LACKS} no namespace`],
+  [['--cert-manager'], `--cert-manager: ${LACKS} no serving certificate`],
+  [['--monitoring=false'], `--monitoring: ${LACKS} no metrics`],
+  [['--scc=false'], `--scc: ${LACKS} no SCC admission`],
+  [['--rollout'], `--rollout: ${LACKS} no rollout of enforcement`],
+  [['--kubelet'], `--kubelet: ${LACKS} no minimum kubelet version`],
+  [['--olm'], `--olm: ${LACKS} no controllers for the Operator Lifecycle Manager`],
+  [['--webhooks=static'], `--webhooks: ${LACKS} no webhooks`],
+  [['--namespace-policy'], `--namespace-policy: ${LACKS} no replicas, whose changes the policy limits`],
+  [['--profile=default'], `--profile: ${LACKS} no features`],
+  [['--set=scc.mode=enforce'], `--set=scc.mode: ${LACKS} no SCC admission`],
+  [['--set=rollout.phase=Enforce'], `--set=rollout.phase: ${LACKS} no rollout of enforcement`],
+  [['--set=floor.mode=enforce'], `--set=floor.mode: ${LACKS} no server whose outage the floor covers`],
+  [['--set=webhooks={failurePolicy: Ignore}'], `--set=webhooks.failurePolicy: ${LACKS} no webhooks`],
+  [['--set=colour=red'], `--set=colour: ${LACKS} no such setting`],
+  [
+    ['--set=podSecurity={workloadResources: []}'],
+    `--set=podSecurity.workloadResources: ${LACKS} only spec.podSecurity.{defaults,exemptions,emulationVersion}`,
+  ],
+  [['--context=a'], '--for-kubernetes cannot be combined with --kubeconfig, --context and --dry-run'],
+  [
+    ['--set=podSecurity.defaults.enforce=strict'],
+    'PortcullisConfiguration "cluster" is invalid: spec.podSecurity.defaults.enforce: Unsupported value: "strict": supported values: "privileged", "baseline", "restricted"',
+  ],
+  [
+    ['--set=podSecurity={defaults: {enforce: restricted}, exemptions: {namespaces: [a]}}'],
+    "podSecurity.defaults.enforce=restricted would deny pods of the cluster itself in the namespace kube-system: exempt it with --set='podSecurity.exemptions.namespaces=[a, kube-system]'",
+  ],
+  [
+    [
+      `--set=podSecurity.exemptions.usernames=[${Array.from({ length: 500 }, (_, index) => `system:serviceaccount:${'a'.repeat(63)}:${index}`).join()}]`,
+    ],
+    'the settings have 45984 bytes, and an annotation of the policies has at most 32768: exempt fewer users, namespaces or classes',
+  ],
+];
+
+describe('mistakes', () => {
+  for (const [args, error] of MISTAKES) {
+    test(args.join(' ').slice(0, 80), async () => {
+      const outcome = await runProgram([...INSTALL, '--for-kubernetes=1.36', ...args]);
+      assert.deepEqual(outcome, { code: 2, stdout: '', stderr: `error: ${error}\n` });
+    });
+  }
+  test('a version without policies', async () => {
+    const { code, stderr } = await runProgram(['install', '--for-kubernetes=1.36']);
+    assert.deepEqual([code, stderr], [2, 'error: --for-kubernetes requires --without-server\n']);
+  });
+});
+
+type Policy = JsonObject & KubeObject & { readonly metadata: { readonly name: string } };
+
+async function generate(
+  ...args: readonly string[]
+): Promise<{ readonly stdout: string; readonly objects: readonly Policy[] }> {
+  const { code, stdout, stderr } = await runProgram([...INSTALL, '--for-kubernetes=1.36', ...SETTINGS, ...args]);
+  assert.deepEqual([code, stderr], [0, 'Assumed: Kubernetes v1.36 or newer; no cluster was read\n']);
+  return { stdout, objects: readDocuments(stdout, 'policies').documents.map(({ value }) => value as Policy) };
+}
+
+const ANNOTATION = 'portcullis.dev/policy-settings';
+const CONTENT =
+  '{"program":"0.1.0","kubernetes":"v1.36","spec":{"podSecurity":{"exemptions":{"namespaces":["kube-system"]},"defaults":{"enforce":"baseline"}}}}';
+
+test('each policy contains its settings, and the output is always the same', async () => {
+  const [first, second] = [await generate(), await generate()];
+  assert.equal(first.stdout, second.stdout);
+  const policies = first.objects.filter(({ kind }) => kind === 'ValidatingAdmissionPolicy');
+  assert.deepEqual(
+    policies.map(({ metadata }) => [metadata.name, metadata.annotations?.[ANNOTATION]]),
+    [
+      'enforce-baseline.psa.portcullis.dev',
+      'enforce-restricted.psa.portcullis.dev',
+      'pod-security.kubernetes.io',
+      'warn-baseline.psa.portcullis.dev',
+      'warn-restricted.psa.portcullis.dev',
+    ].map((name) => [name, CONTENT]),
+  );
+});
+
+const WORKLOADS = `
+apiVersion: v1
+kind: Namespace
+metadata: { name: shop }
+---
+apiVersion: apps/v1
+kind: Deployment
+metadata: { name: web, namespace: shop }
+spec: { selector: { matchLabels: { a: b } }, template: { metadata: { labels: { a: b } }, spec: { containers: [{ name: c, image: i }] } } }
+---
+apiVersion: v1
+kind: Pod
+metadata: { name: host, namespace: shop }
+spec: { hostNetwork: true, containers: [{ name: c, image: i }] }
+`;
+const SOURCE =
+  'Settings: annotation portcullis.dev/policy-settings of the policies in the API server. There is no server: no review of namespaces, no metrics, no SCC admission and no rollout of enforcement.\n';
+
+describe('commands evaluate as the policies do', () => {
+  let server: ScriptedServer;
+  let file: string;
+  before(async () => {
+    server = await startScriptedServer();
+    file = await server.file(
+      'config.yaml',
+      'apiVersion: config.portcullis.dev/v1alpha1\nkind: PortcullisConfiguration\nspec: { podSecurity: { defaults: { enforce: restricted, warn: restricted } } }\n',
+    );
+  });
+  after(() => server.stop());
+
+  /** Runs a command on the policies and workloads, without the assumptions about objects that manifests lack. */
+  async function run(args: readonly string[], change: (policies: string) => string = (text) => text): Promise<Outcome> {
+    const { stdout: policies } = await generate();
+    const outcome = await runProgram([...args, '-f', '-'], { stdin: `${change(policies)}---${WORKLOADS}` });
+    return { ...outcome, stdout: outcome.stdout.replace(/\nAssumed: .*\n/, '') };
+  }
+
+  const cases: readonly (readonly [args: readonly string[], code: number, stdout: string])[] = [
+    [
+      ['explain'],
+      1,
+      `Deployment shop/web: admitted by the policies in the API server
+  Created by       system:serviceaccount:kube-system:replicaset-controller
+  Service account  default
+  Policy           baseline:latest
+
+Pod shop/host: denied by the policies in the API server
+  Created by       any authenticated user (set --as)
+  Service account  default
+  Policy           baseline:latest
+  Denied because   violates PodSecurity "baseline:latest": host namespaces (hostNetwork=true)
+
+1 admitted, 1 denied
+
+${SOURCE}`,
+    ],
+    [
+      ['rollout', 'plan'],
+      1,
+      `${SOURCE}
+NAMESPACE   CURRENT              PLANNED      VERDICT     DENIED   REASON
+shop        baseline (default)   restricted   violating   2
+
+Details and next steps: add -o wide.
+
+1 namespace: 1 violating; 2 workloads (1 running pod) would be denied
+
+Apply: portcullis install --without-server --set=podSecurity.defaults.enforce=restricted | kubectl apply -f -
+`,
+    ],
+    [
+      ['rollout', 'plan', '--level=baseline'],
+      1,
+      `${SOURCE}
+NAMESPACE   CURRENT              PLANNED    VERDICT     DENIED   REASON
+shop        baseline (default)   baseline   violating   1
+
+Details and next steps: add -o wide.
+
+1 namespace: 1 violating; 1 workload (1 running pod) would be denied
+`,
+    ],
+  ];
+  for (const [args, code, stdout] of cases) {
+    test(args.join(' '), async () => assert.deepEqual(await run(args), { code, stdout, stderr: '' }));
+  }
+
+  test('a file takes precedence', async () => {
+    const { stdout } = await run(['rollout', 'plan', '--config', file]);
+    assert.match(stdout, /^Settings: \S+config\.yaml\.\n/);
+    assert.match(stdout, /\nshop +restricted \(default\) +restricted +violating +2\n/);
+    const changes = 'enforce=restricted --set=podSecurity.defaults.warn=restricted';
+    assert.ok(
+      stdout.endsWith(
+        `\nApply: portcullis install --without-server --set=podSecurity.defaults.${changes} '--set=podSecurity.exemptions.namespaces=[]' | kubectl apply -f -\n`,
+      ),
+      stdout,
+    );
+    assert.match((await run(['explain', '--config', file])).stdout, /Policy +restricted:latest\n/);
+  });
+
+  test('rollout status reports that there is no rollout', async () => {
+    const { code, stdout } = await run(['rollout', 'status']);
+    assert.equal(code, 0);
+    assert.ok(
+      stdout.endsWith(
+        '\nBlocked by:\n  no server is installed: the policies in the API server have a constant default\n\nNext:\n  Plan another default: portcullis rollout plan --level baseline, or --level restricted.\n',
+      ),
+      stdout,
+    );
+  });
+
+  const damages: readonly (readonly [change: (text: string) => string, error: string])[] = [
+    [
+      (text) => text.replaceAll('"kubernetes":"v1.36"', '"kubernetes":"latest"'),
+      'annotation portcullis.dev/policy-settings of a policy is invalid',
+    ],
+    [
+      (text) => text.replaceAll('{"program"', '"program"'),
+      'annotation portcullis.dev/policy-settings of a policy is invalid',
+    ],
+    [
+      (text) => text.replace('"v1.36"', '"v1.35"'),
+      'the policies have different settings in their annotations portcullis.dev/policy-settings',
+    ],
+  ];
+  for (const [change, error] of damages) {
+    test(error, async () => {
+      const repair =
+        'apply the complete output of portcullis install --without-server --for-kubernetes with all settings';
+      assert.deepEqual(await run(['explain'], change), { code: 2, stdout: '', stderr: `error: ${error}: ${repair}\n` });
+    });
+  }
+});
+
+interface Cluster {
+  readonly minor?: string;
+  readonly objects?: readonly KubeObject[];
+  /** The spec of the PortcullisConfiguration. */
+  readonly spec?: JsonObject;
+  readonly configurations?: readonly KubeObject[];
+  readonly namespaces?: readonly KubeObject[];
+  /** The response to a dry run of a pod. */
+  readonly pod?: Responder;
+}
+
+const NOT_FOUND = refusal(404, 'not found');
+
+/** Responds as an API server with these objects. */
+function respond({
+  minor = '36',
+  objects = [],
+  spec,
+  configurations = [],
+  namespaces = [],
+  pod = json({ metadata: { name: 'p' } }, 201),
+}: Cluster): Responder {
+  const items = (kind: string) => list(...objects.filter((one) => one.kind === kind));
+  const routes: readonly (readonly [path: RegExp, responder: Responder])[] = [
+    [/^\/version$/, json({ major: '1', minor, gitVersion: `v1.${minor}.2` })],
+    [/^\/apis$/, json({ groups: [] })],
+    [/\/validatingadmissionpolicies\?/, items('ValidatingAdmissionPolicy')],
+    [/\/validatingadmissionpolicybindings\?/, items('ValidatingAdmissionPolicyBinding')],
+    [/\/validatingwebhookconfigurations\?/, list(...configurations)],
+    [/\/portcullisconfigurations\/cluster$/, spec ? json({ metadata: { name: 'cluster' }, spec }) : NOT_FOUND],
+    [/\/namespaces\?/, list(...namespaces)],
+    [/\/pods\?dryRun=All$/, pod],
+    [/\/selfsubjectreviews$/, json({ status: { userInfo: { username: 'alice' } } }, 201)],
+  ];
+  return (response, request) => {
+    const [, responder = NOT_FOUND] = routes.find(([path]) => path.test(request.url ?? '')) ?? [];
+    responder(response, request);
+  };
+}
+
+describe('a cluster', () => {
+  let server: ScriptedServer;
+  let kubeconfig: string;
+  let objects: readonly Policy[];
+  before(async () => {
+    server = await startScriptedServer();
+    kubeconfig = await server.kubeconfig();
+    ({ objects } = await generate());
+  });
+  after(() => server.stop());
+
+  async function run(cluster: Cluster, ...args: readonly string[]): Promise<Outcome> {
+    server.respond(respond(cluster));
+    const { code, stdout, stderr } = await runProgram([...args, '--kubeconfig', kubeconfig]);
+    const plain = (text: string): string =>
+      text.replaceAll(server.url, 'SERVER').replaceAll(` --kubeconfig=${kubeconfig}`, '');
+    return { code, stdout: plain(stdout), stderr: plain(stderr) };
+  }
+  const EXEMPT = SETTINGS[0] ?? '';
+
+  test('an API server that is too old', async () => {
+    const error =
+      'error: SERVER runs Kubernetes v1.29.2: v1.30 or newer is required for ValidatingAdmissionPolicy v1\n';
+    assert.deepEqual(await run({ minor: '29' }, ...INSTALL), { code: 2, stdout: '', stderr: error });
+  });
+
+  test('a server passes its settings on', async () => {
+    const spec = {
+      podSecurity: { defaults: { enforce: 'baseline' } },
+      scc: { mode: 'enforce' },
+      floor: { mode: 'off' },
+    };
+    const { code, stdout, stderr } = await run({ spec }, ...INSTALL, EXEMPT, '--allow-weaker');
+    assert.equal(
+      stderr,
+      `Assumed: Kubernetes v1.36.2 at SERVER
+Not part of the policies: spec.scc.mode, spec.floor.mode
+kept: spec.podSecurity.defaults.enforce="baseline"
+changed: spec.podSecurity.exemptions.namespaces: unset -> ["kube-system"]
+new: 13 objects
+`,
+    );
+    assert.equal(code, 0);
+    assert.match(
+      stdout,
+      /"spec":\{"podSecurity":\{"defaults":\{"enforce":"baseline"\},"exemptions":\{"namespaces":\["kube-system"\]\}\}\}/,
+    );
+  });
+
+  test('a rollout of enforcement does not continue', async () => {
+    const error =
+      'spec.rollout.phase is Enforce: the server sets the default level at run time, and policies contain a constant: add --set=podSecurity.defaults.enforce=restricted, or another level';
+    const { stderr } = await run({ spec: { rollout: { phase: 'Enforce' } } }, ...INSTALL);
+    assert.equal(stderr, `error: ${error}\n`);
+  });
+
+  test('a server takes the settings over, and the policies remain', async () => {
+    const { code, stdout, stderr } = await run({ objects }, 'install');
+    assert.equal(code, 0, stderr);
+    assert.match(
+      stdout,
+      /\{"podSecurity":\{"exemptions":\{"namespaces":\["kube-system"\]\},"defaults":\{"enforce":"baseline"\}\}\}/,
+    );
+    assert.match(
+      stderr,
+      /\npolicies: they remain; when portcullis doctor reports no problem: kubectl delete validatingadmissionpolicies,validatingadmissionpolicybindings -l app\.kubernetes\.io\/name=portcullis,\S+component=policies\n/,
+    );
+    const weaker = await run({ objects }, 'install', '--set=podSecurity.defaults.enforce=privileged');
+    assert.match(
+      weaker.stderr,
+      /^error: the enforcement would become weaker: podSecurity\.defaults\.enforce from baseline to privileged/,
+    );
+  });
+
+  test('an upgrade has no options of a server', async () => {
+    const { stderr } = await run({ objects }, 'upgrade', '--replicas=2');
+    assert.equal(stderr, `error: --replicas: ${LACKS} no replicas\n`);
+  });
+
+  const namespaces = [
+    { metadata: { name: 'default' } },
+    { metadata: { name: 'kube-system' } },
+    { metadata: { name: 'shop', labels: { 'pod-security.kubernetes.io/enforce': 'baseline' } } },
+  ];
+  const pod = refusal(
+    403,
+    'pods "p" is forbidden: violates PodSecurity "baseline:latest": host namespaces (hostPID=true)',
+  );
+  const withProgram = (program: string): readonly KubeObject[] =>
+    objects.map(
+      (one) =>
+        JSON.parse(
+          JSON.stringify(one).replace('\\"program\\":\\"0.1.0\\"', `\\"program\\":\\"${program}\\"`),
+        ) as KubeObject,
+    );
+
+  /** The findings that differ from those of a healthy installation with the plugin. */
+  const findings: readonly (readonly [name: string, cluster: () => Cluster, code: number, lines: readonly string[]])[] =
+    [
+      ['healthy', () => ({}), 0, []],
+      [
+        'newer API server',
+        () => ({ minor: '37' }),
+        0,
+        [
+          'info api-server Kubernetes v1.37.2: the policies are for v1.36',
+          'Impact: latest means v1.36: requirements of newer versions are not enforced',
+          'Fix: portcullis upgrade | kubectl apply -f -',
+        ],
+      ],
+      [
+        'older API server',
+        () => ({ minor: '34' }),
+        1,
+        [
+          'problem api-server Kubernetes v1.34.2: the policies are for v1.36',
+          'Impact: the API server may reject functions of the policies, and then denies pods',
+          'Fix: portcullis install --without-server | kubectl apply -f -',
+        ],
+      ],
+      [
+        'policies of another version of the program',
+        () => ({ objects: withProgram('0.0.9') }),
+        0,
+        [
+          'info policies policies: were generated by version 0.0.9, and this program has version 0.1.0: they are not compared',
+          'Fix: portcullis upgrade | kubectl apply -f -',
+        ],
+      ],
+      [
+        'bindings without policies',
+        () => ({ objects: objects.filter(({ kind = '' }) => kind.endsWith('Binding')) }),
+        1,
+        [
+          'problem policies policies: bindings exist, and no policy has the settings that it was generated from',
+          'Impact: Pod Security is not enforced',
+          'Fix: portcullis install --without-server | kubectl apply -f -',
+        ],
+      ],
+      [
+        'no permission for pods',
+        () => ({ pod: refusal(403, 'pods is forbidden: User "alice" cannot create resource "pods"') }),
+        0,
+        [
+          'unknown enforcement namespace default: the default baseline:latest was not tested: pods is forbidden: User "alice" cannot create resource "pods"',
+          'unknown other-admission PodSecurity plugin: cannot detect whether it is enabled: pods is forbidden: User "alice" cannot create resource "pods"',
+        ],
+      ],
+    ];
+  const HEALTHY = [
+    'info installation installation: policies without a server: no review of namespaces, no metrics, no SCC admission and no rollout of enforcement',
+    'ok api-server Kubernetes v1.36.2: the policies are for this version',
+    'ok policies policies: 13 objects exist, as their settings generate them',
+    'ok enforcement namespace default: a violating pod is denied by the default baseline:latest',
+    'info other-admission PodSecurity plugin: is enabled: it evaluates the labels of namespaces before the policies',
+    'Impact: the exemptions and defaults of the policies do not apply to the plugin',
+  ];
+  describe('doctor', () => {
+    for (const [name, cluster, code, lines] of findings) {
+      test(name, async () => {
+        const outcome = await run({ objects, namespaces, pod, ...cluster() }, 'doctor');
+        const seen = outcome.stdout
+          .trimEnd()
+          .split('\n')
+          .map((line) => line.trim().replaceAll(/ {2,}/g, ' '))
+          .slice(0, -2);
+        assert.deepEqual(
+          seen.filter((line) => !HEALTHY.includes(line)),
+          lines,
+        );
+        assert.equal(outcome.code, code);
+        if (lines.length === 0) assert.deepEqual(seen, HEALTHY);
+      });
+    }
+    test('policies beside a server', async () => {
+      const configurations = webhookConfigurations(defaultSettings('0.1.0'));
+      const { stdout } = await run({ objects, namespaces, configurations }, 'doctor', '-o', 'json');
+      const { findings: all } = JSON.parse(stdout) as { readonly findings: readonly JsonObject[] };
+      const finding = all.find(({ check }) => check === 'policies');
+      assert.equal(finding?.['message'], 'of an installation without a server exist besides the server');
+    });
+  });
+});
