@@ -1,14 +1,40 @@
 /**
- * Break-glass: a match condition that is always false stops API servers from calling a webhook. The rest of the webhook
- * configuration does not change, so that the removal of the condition restores it.
+ * Break-glass: a match condition that is always false stops API servers from calling a webhook, and a requirement that no
+ * namespace meets stops them from evaluating a policy of the floor. The rest of the object does not change, so that the
+ * removal of the condition or requirement restores it.
  */
+import type { V1LabelSelectorRequirement } from '@kubernetes/client-node';
 import { deepEqual } from '../kube/equality.ts';
 import { escapeKey, type JsonPatchOp } from '../kube/json-patch.ts';
-import { BREAK_GLASS_ANNOTATION } from '../kube/well-known.ts';
+import type { Kinds, ObjectMeta, Wire } from '../kube/types.ts';
+import { BREAK_GLASS_ANNOTATION, NAMESPACE_NAME_LABEL } from '../kube/well-known.ts';
 import type { Configuration, Webhook } from './installation.ts';
 
 /** The match condition that is always false. */
 const BREAK_GLASS = { name: 'break-glass', expression: 'false' } as const;
+
+/**
+ * The requirement that no namespace meets: the API server sets this label. A match condition would not be sufficient: without
+ * the definition of its parameters, a policy denies the requests of all namespaces that it selects.
+ */
+const NO_NAMESPACE = { key: NAMESPACE_NAME_LABEL, operator: 'DoesNotExist' } as const;
+
+/** A policy of the floor. */
+export interface FloorPolicy {
+  readonly kind: 'ValidatingAdmissionPolicy';
+  readonly name: string;
+  readonly metadata: ObjectMeta;
+  /** The requirements for namespaces. */
+  readonly namespaces: readonly Wire<V1LabelSelectorRequirement>[];
+}
+
+export function parseFloorPolicy({ metadata = {}, spec }: Kinds['ValidatingAdmissionPolicy']): FloorPolicy {
+  const { matchExpressions = [] } = spec?.matchConstraints?.namespaceSelector ?? {};
+  return { kind: 'ValidatingAdmissionPolicy', name: metadata.name ?? '', metadata, namespaces: matchExpressions };
+}
+
+/** An object that break-glass changes. */
+export type Target = Configuration | FloorPolicy;
 
 const ANNOTATIONS = {
   since: BREAK_GLASS_ANNOTATION,
@@ -37,7 +63,22 @@ export function webhookState({ matchConditions }: Webhook): WebhookState {
   return condition.expression === BREAK_GLASS.expression ? 'off' : 'conflict';
 }
 
-function breakGlassNote({ metadata }: Configuration): Note {
+function policyState({ namespaces }: FloorPolicy): WebhookState {
+  return namespaces.some((one) => deepEqual(one, NO_NAMESPACE)) ? 'off' : 'active';
+}
+
+/** The names of the webhooks of a configuration, or of a policy, with their states. */
+export function targetStates(target: Target): readonly { readonly name: string; readonly state: WebhookState }[] {
+  return isConfiguration(target)
+    ? target.webhooks.map((webhook) => ({ name: webhook.name, state: webhookState(webhook) }))
+    : [{ name: target.name, state: policyState(target) }];
+}
+
+function isConfiguration(target: Target): target is Configuration {
+  return target.kind !== 'ValidatingAdmissionPolicy';
+}
+
+function breakGlassNote({ metadata }: Target): Note {
   const annotations = metadata.annotations ?? {};
   return {
     since: annotations[ANNOTATIONS.since],
@@ -51,23 +92,44 @@ export function formatNote({ since = '', by, reason }: Note): string {
   return `since ${since}${by === undefined ? '' : ` by ${by}`}${reason === undefined ? '' : `: ${reason}`}`;
 }
 
-/** The patch that switches all webhooks of a configuration off; empty if they are off, as the annotations record. */
-export function planOn(configuration: Configuration, note: Note): JsonPatchOp[] {
-  const operations = configuration.webhooks.flatMap((webhook, index) =>
-    webhookState(webhook) === 'active'
-      ? setConditions(webhook, index, [...(webhook.matchConditions ?? []), BREAK_GLASS])
-      : [],
-  );
-  const isUnmarked = breakGlassNote(configuration).since === undefined && configuration.webhooks.some(isOff);
-  return operations.length === 0 && !isUnmarked ? [] : [...operations, ...addNote(configuration, note)];
+/** The patch that switches all webhooks of a configuration, or a policy, off; empty if they are off, as the annotations record. */
+export function planOn(target: Target, note: Note): JsonPatchOp[] {
+  const operations = isConfiguration(target)
+    ? target.webhooks.flatMap((webhook, index) =>
+        webhookState(webhook) === 'active'
+          ? setConditions(webhook, index, [...(webhook.matchConditions ?? []), BREAK_GLASS])
+          : [],
+      )
+    : policyState(target) === 'active'
+      ? setNamespaces(target, [...target.namespaces, NO_NAMESPACE])
+      : [];
+  const isUnmarked =
+    breakGlassNote(target).since === undefined && targetStates(target).some(({ state }) => state === 'off');
+  return operations.length === 0 && !isUnmarked ? [] : [...operations, ...addNote(target, note)];
 }
 
 /** The patch that reverts `planOn`; empty if there is nothing to revert. */
-export function planOff(configuration: Configuration): JsonPatchOp[] {
-  const operations = configuration.webhooks.flatMap((webhook, index) =>
-    isOff(webhook) ? setConditions(webhook, index, otherConditions(webhook)) : [],
-  );
-  return [...operations, ...removeNote(configuration)];
+export function planOff(target: Target): JsonPatchOp[] {
+  const operations = isConfiguration(target)
+    ? target.webhooks.flatMap((webhook, index) =>
+        isOff(webhook) ? setConditions(webhook, index, otherConditions(webhook)) : [],
+      )
+    : policyState(target) === 'off'
+      ? setNamespaces(
+          target,
+          target.namespaces.filter((one) => !deepEqual(one, NO_NAMESPACE)),
+        )
+      : [];
+  return [...operations, ...removeNote(target)];
+}
+
+/** Operations that set the requirements for namespaces. They reject the patch if these changed after they were read. */
+function setNamespaces({ namespaces }: FloorPolicy, value: FloorPolicy['namespaces']): JsonPatchOp[] {
+  const path = '/spec/matchConstraints/namespaceSelector/matchExpressions';
+  return [
+    { op: 'test', path, value: namespaces },
+    { op: 'add', path, value },
+  ];
 }
 
 function isOff(webhook: Webhook): boolean {
@@ -89,7 +151,7 @@ function setConditions(webhook: Webhook, index: number, conditions: readonly obj
   ];
 }
 
-function addNote({ metadata }: Configuration, note: Note): JsonPatchOp[] {
+function addNote({ metadata }: Target, note: Note): JsonPatchOp[] {
   const entries = (['since', 'by', 'reason'] as const).flatMap((key): [string, string][] => {
     const value = note[key];
     return value === undefined ? [] : [[ANNOTATIONS[key], value]];
@@ -103,17 +165,17 @@ function addNote({ metadata }: Configuration, note: Note): JsonPatchOp[] {
   return entries.map(([key, value]) => ({ op: 'add', path: `/metadata/annotations/${escapeKey(key)}`, value }));
 }
 
-function removeNote({ metadata }: Configuration): JsonPatchOp[] {
+function removeNote({ metadata }: Target): JsonPatchOp[] {
   const annotations = metadata.annotations ?? {};
   return Object.values(ANNOTATIONS)
     .filter((key) => Object.hasOwn(annotations, key))
     .map((key) => ({ op: 'remove', path: `/metadata/annotations/${escapeKey(key)}` }));
 }
 
-/** A webhook with its state, as `break-glass status` reports it. */
+/** A webhook or policy with its state, as `break-glass status` reports it. */
 interface WebhookStatus {
   readonly configuration: string;
-  readonly phase: 'validating' | 'mutating';
+  readonly phase: 'policy' | 'validating' | 'mutating';
   readonly webhook: string;
   readonly state: WebhookState;
   readonly failurePolicy: string;
@@ -126,27 +188,28 @@ export interface BreakGlassStatus {
   readonly webhooks: readonly WebhookStatus[];
 }
 
-export function breakGlassStatus(configurations: readonly Configuration[]): BreakGlassStatus {
-  const webhooks = configurations.flatMap((configuration) =>
-    configuration.webhooks.map((webhook) => ({
-      configuration: configuration.name,
-      phase: webhookPhase(configuration),
-      webhook: webhook.name,
-      state: webhookState(webhook),
-      failurePolicy: webhook.failurePolicy ?? 'Fail',
+export function breakGlassStatus(targets: readonly Target[]): BreakGlassStatus {
+  const webhooks = targets.flatMap((target) =>
+    targetStates(target).map(({ name, state }, index) => ({
+      configuration: target.name,
+      phase: targetPhase(target),
+      webhook: name,
+      state,
+      failurePolicy: (isConfiguration(target) ? target.webhooks[index]?.failurePolicy : undefined) ?? 'Fail',
     })),
   );
   const isSomeOff = webhooks.some(({ state }) => state === 'off');
   const isAllOff = webhooks.every(({ state }) => state === 'off');
   return {
     breakGlass: isSomeOff ? (isAllOff ? 'on' : 'partly') : 'off',
-    notes: configurations
-      .map((configuration) => ({ configuration: configuration.name, ...breakGlassNote(configuration) }))
+    notes: targets
+      .map((target) => ({ configuration: target.name, ...breakGlassNote(target) }))
       .filter(({ since }) => since !== undefined),
     webhooks,
   };
 }
 
-export function webhookPhase({ kind }: Pick<Configuration, 'kind'>): WebhookStatus['phase'] {
+export function targetPhase({ kind }: Pick<Target, 'kind'>): WebhookStatus['phase'] {
+  if (kind === 'ValidatingAdmissionPolicy') return 'policy';
   return kind === 'ValidatingWebhookConfiguration' ? 'validating' : 'mutating';
 }

@@ -86,6 +86,9 @@ export const FLOOR_LABELS = { ...WEBHOOK_LABELS, [COMPONENT_LABEL]: 'floor' } as
 /** On the policies of an installation without a server: what they were generated from, in JSON. */
 export const POLICY_SETTINGS_ANNOTATION = 'portcullis.dev/policy-settings';
 
+/** Selects the policies that the leader maintains. */
+export const FLOOR_SELECTOR = `${PART_OF_LABEL}=${PART_OF},${COMPONENT_LABEL}=floor`;
+
 /** On a webhook configuration: `<namespace>/<name>` of the Secret whose authorities are injected. */
 export const INJECT_CA_ANNOTATION = 'portcullis.dev/inject-ca-from';
 

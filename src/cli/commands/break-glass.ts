@@ -4,15 +4,19 @@ import type { JsonPatchOp } from '../../kube/json-patch.ts';
 import { RESOURCES } from '../../kube/resources.ts';
 import { ApiError } from '../../kube/status.ts';
 import { quote } from '../../kube/text.ts';
+import type { KubeObject } from '../../kube/types.ts';
 import { isPartOfPortcullis } from '../../kube/webhooks.ts';
+import { FLOOR_SELECTOR } from '../../kube/well-known.ts';
 import {
   breakGlassStatus,
   formatNote,
   planOff,
   planOn,
-  webhookPhase,
-  webhookState,
+  parseFloorPolicy,
+  targetPhase,
+  targetStates,
   type BreakGlassStatus,
+  type Target,
   type WebhookState,
 } from '../break-glass.ts';
 import { defineCommand, EXIT, type Io } from '../command.ts';
@@ -22,7 +26,6 @@ import {
   readConfigurations,
   withCluster,
   type ClusterClient,
-  type Configuration,
   dryRunOption,
   dryRunSuffix,
   type DryRun,
@@ -35,18 +38,19 @@ Stops all enforcement in an emergency, and restores it.
 
   on      adds a match condition that is always false to every webhook of Portcullis. API servers apply
           it within seconds and then send no request to Portcullis, so that a server that does not respond
-          delays no request. Annotations record the user, the time and the reason
-  off     removes these conditions and annotations
-  status  shows the state of each webhook
+          delays no request. The policies of the floor get a requirement that no namespace meets.
+          Annotations record the user, the time and the reason
+  off     removes these conditions, requirements and annotations
+  status  shows the state of each webhook and policy
 
-No replica of Portcullis has to run. The command changes nothing else in the webhook configurations, does
-not overwrite concurrent changes, and can be repeated. Pods that start while break-glass is on keep
+No replica of Portcullis has to run. The command changes nothing else in these objects, does not overwrite
+concurrent changes, and can be repeated. Pods that start while break-glass is on keep
 running: find violations with 'portcullis check' and 'portcullis scc plan'.
 
 GitOps tools (Argo CD, Flux) may revert the change: suspend them first.
 
-Required verbs: get, list and patch on validatingwebhookconfigurations and mutatingwebhookconfigurations
-of admissionregistration.k8s.io. For status, list is sufficient.
+Required verbs: get, list and patch on validatingwebhookconfigurations, mutatingwebhookconfigurations and
+validatingadmissionpolicies of admissionregistration.k8s.io. For status, list is sufficient.
 
 Examples:
   portcullis break-glass on --reason "INC-1234: pods do not start"
@@ -75,31 +79,52 @@ export const command = defineCommand({
     if (action !== 'on' && options.reason !== undefined) throw new UserError('--reason requires the action "on"');
     return await withCluster(options, io, async (client) => {
       const configurations = (await readConfigurations(client)).filter(isPartOfPortcullis);
-      if (configurations.length === 0) {
+      const { policies, problem } = await readPolicies(client);
+      const targets = [...policies, ...configurations];
+      if (targets.length === 0) {
         throw new UserError('there are no webhook configurations with the label app.kubernetes.io/part-of=portcullis');
       }
-      const run = { client, configurations, options, stdout: io.stdout };
-      if (action === 'status') return showStatus(run);
-      return action === 'on' ? await switchOn(run) : await changeAll(run, configurations.toReversed(), planOff);
+      if (problem !== undefined) io.stderr.write(`policies not read: ${printable(problem)}\n`);
+      const run = { client, targets, options, stdout: io.stdout };
+      const code = await perform(action, run);
+      return problem === undefined ? code : EXIT.violations;
     });
   },
 });
 
+function perform(action: Action, run: Run): Promise<number> {
+  if (action === 'status') return Promise.resolve(showStatus(run));
+  return action === 'on' ? switchOn(run) : changeAll(run, run.targets.toReversed(), planOff);
+}
+
+/** Reads the policies of the floor. Without the permission, break-glass still switches the webhooks off. */
+async function readPolicies(client: ClusterClient): Promise<{ policies: readonly Target[]; problem?: string }> {
+  try {
+    const objects = await client.list(RESOURCES.ValidatingAdmissionPolicy, { labels: FLOOR_SELECTOR });
+    return { policies: objects.map(parseFloorPolicy) };
+  } catch (error) {
+    if (!(error instanceof ApiError)) throw error;
+    return { policies: [], problem: error.status.message };
+  }
+}
+
 interface Run {
   readonly client: ClusterClient;
-  /** The webhook configurations of Portcullis. */
-  readonly configurations: readonly Configuration[];
+  /** The policies and webhook configurations of Portcullis. */
+  readonly targets: readonly Target[];
   readonly options: Values<typeof OPTIONS>;
   readonly stdout: Io['stdout'];
 }
 
-function parseAction([action]: readonly string[]): 'on' | 'off' | 'status' {
+type Action = 'on' | 'off' | 'status';
+
+function parseAction([action]: readonly string[]): Action {
   if (action === 'on' || action === 'off' || action === 'status') return action;
   throw new UserError(`unknown action ${quote(action ?? '')}: must be on, off or status`);
 }
 
-function showStatus({ configurations, options: { output }, stdout }: Run): number {
-  const status = breakGlassStatus(configurations);
+function showStatus({ targets, options: { output }, stdout }: Run): number {
+  const status = breakGlassStatus(targets);
   stdout.write(output === 'table' ? formatStatus(status) : printData(output, status));
   return status.breakGlass === 'off' ? EXIT.passed : EXIT.violations;
 }
@@ -130,12 +155,12 @@ function formatStatus({ webhooks, notes, breakGlass }: BreakGlassStatus): string
   return `${table}\n${[...new Set(lines)].join('')}${SUMMARIES[breakGlass]}\n`;
 }
 
-/** Changes validating webhooks first: they would deny pods that the mutating webhooks no longer complete. */
+/** Changes policies and validating webhooks first: they would deny pods that the mutating webhooks no longer complete. */
 async function switchOn(run: Run): Promise<number> {
   const { connection, signal } = run.client;
   const by = (await reviewSelf(connection, signal))?.username;
   const note = { since: new Date().toISOString().replace(/\.\d+Z$/, 'Z'), by, reason: run.options.reason };
-  return await changeAll(run, run.configurations, (configuration) => planOn(configuration, note));
+  return await changeAll(run, run.targets, (target) => planOn(target, note));
 }
 
 const SWITCHED_ON = `
@@ -148,27 +173,27 @@ const SWITCHED_OFF = `
 API servers apply the change within seconds. Portcullis then enforces again. Pods that started meanwhile keep running.
 `;
 
-/** Computes the patch for the current state of a configuration. */
-type Plan = (configuration: Configuration) => readonly JsonPatchOp[];
+/** Computes the patch for the current state of an object. */
+type Plan = (target: Target) => readonly JsonPatchOp[];
 
-/** The result of a change. `planned`: it was not sent. `deleted`: the configuration was deleted meanwhile. */
+/** The result of a change. `planned`: it was not sent. `deleted`: the object was deleted meanwhile. */
 type Outcome =
-  | { readonly kind: 'changed' | 'planned' | 'unchanged'; readonly configuration: Configuration }
+  | { readonly kind: 'changed' | 'planned' | 'unchanged'; readonly target: Target }
   | { readonly kind: 'deleted' }
   | { readonly kind: 'rejected'; readonly message: string };
 
-/** Changes the configurations one after another and prints each step. Resolves to the exit code. */
+/** Changes the objects one after another and prints each step. Resolves to the exit code. */
 async function changeAll(
   { client, options: { 'dry-run': dryRun }, stdout }: Run,
-  configurations: readonly Configuration[],
+  targets: readonly Target[],
   plan: Plan,
 ): Promise<number> {
   let failures = 0;
   let isChanged = false;
-  for (const configuration of configurations) {
-    const outcome = await change(client, configuration, { plan, dryRun });
+  for (const target of targets) {
+    const outcome = await change(client, target, { plan, dryRun });
     const suffix = outcome.kind === 'changed' || outcome.kind === 'planned' ? dryRunSuffix(dryRun) : '';
-    const title = `${webhookPhase(configuration)} ${configuration.name}`;
+    const title = `${targetPhase(target)} ${target.name}`;
     stdout.write(`${printable(`${title}: ${formatOutcome(outcome)}${suffix}`)}\n`);
     if (isIncomplete(outcome)) failures++;
     isChanged ||= outcome.kind !== 'unchanged';
@@ -183,38 +208,40 @@ function formatOutcome(outcome: Outcome): string {
   if (outcome.kind === 'deleted') return 'was deleted meanwhile';
   if (outcome.kind === 'rejected') return `not changed: ${outcome.message}`;
   if (outcome.kind === 'planned')
-    return `changed: ${outcome.configuration.webhooks.map(({ name }) => name).join(', ')}`;
-  const states = Map.groupBy(outcome.configuration.webhooks, webhookState);
+    return `changed: ${targetStates(outcome.target)
+      .map(({ name }) => name)
+      .join(', ')}`;
+  const states = Map.groupBy(targetStates(outcome.target), ({ state }) => state);
   const parts = [...states].map(([state, all]) => `${all.map(({ name }) => name).join(', ')} ${STATES[state]}`);
   return `${outcome.kind}: ${parts.join('; ')}`;
 }
 
 function isIncomplete(outcome: Outcome): boolean {
   if (outcome.kind === 'rejected') return true;
-  return outcome.kind !== 'deleted' && outcome.configuration.webhooks.some((one) => webhookState(one) === 'conflict');
+  return outcome.kind !== 'deleted' && targetStates(outcome.target).some(({ state }) => state === 'conflict');
 }
 
 const MAX_ATTEMPTS = 5;
 
 /**
- * Patches a configuration. The patch fails if the webhooks changed after they were read; the configuration is then read
+ * Patches an object. The patch fails if its webhooks or requirements changed after they were read; the object is then read
  * and patched again. Rejects only if the server cannot be reached.
  */
 async function change(
   client: ClusterClient,
-  initial: Configuration,
+  initial: Target,
   { plan, dryRun }: { readonly plan: Plan; readonly dryRun: DryRun },
 ): Promise<Outcome> {
   const { kind, name } = initial;
   const resource = RESOURCES[kind];
-  let configuration = initial;
+  let target = initial;
   for (let attempt = 1; ; attempt++) {
-    const operations = plan(configuration);
-    if (operations.length === 0) return { kind: 'unchanged', configuration };
-    if (dryRun === 'client') return { kind: 'planned', configuration };
+    const operations = plan(target);
+    if (operations.length === 0) return { kind: 'unchanged', target };
+    if (dryRun === 'client') return { kind: 'planned', target };
     try {
       const patched = await client.patch(resource, name, { operations, dryRun: dryRun === 'server' });
-      return { kind: 'changed', configuration: parseWebhookConfiguration(kind, patched) };
+      return { kind: 'changed', target: parseTarget(kind, patched) };
     } catch (error) {
       if (!(error instanceof ApiError)) throw error;
       const { code, message } = error.status;
@@ -222,10 +249,14 @@ async function change(
       const current = mayRetry ? await client.get(resource, name) : undefined;
       if (code === 404 || (mayRetry && !current)) return { kind: 'deleted' };
       // A patch that fails without a concurrent change would fail again.
-      if (!current || current.metadata.resourceVersion === configuration.metadata.resourceVersion) {
+      if (!current || current.metadata.resourceVersion === target.metadata.resourceVersion) {
         return { kind: 'rejected', message };
       }
-      configuration = parseWebhookConfiguration(kind, current);
+      target = parseTarget(kind, current);
     }
   }
+}
+
+function parseTarget(kind: Target['kind'], object: KubeObject): Target {
+  return kind === 'ValidatingAdmissionPolicy' ? parseFloorPolicy(object) : parseWebhookConfiguration(kind, object);
 }

@@ -6,7 +6,7 @@ import { planOff, planOn, webhookState } from '../../../src/cli/break-glass.ts';
 import { parseWebhookConfiguration } from '../../../src/cli/installation.ts';
 import { readDocuments } from '../../../src/config/yaml.ts';
 import { applyJsonPatch } from '../../../src/dev-cluster/json-patch.ts';
-import type { JsonObject, ValidatingWebhookConfiguration } from '../../../src/kube/types.ts';
+import type { JsonObject, Kinds, ValidatingWebhookConfiguration } from '../../../src/kube/types.ts';
 import { startCluster, type TestCluster } from '../../support/dev-cluster.ts';
 import { runProgram, type Outcome } from '../../support/memory-io.ts';
 import { json, list, refusal, startScriptedServer, type Responder } from '../../support/scripted-server.ts';
@@ -14,6 +14,7 @@ import { json, list, refusal, startScriptedServer, type Responder } from '../../
 const ROOT = '/apis/admissionregistration.k8s.io/v1';
 const VALIDATING = `${ROOT}/validatingwebhookconfigurations`;
 const MUTATING = `${ROOT}/mutatingwebhookconfigurations`;
+const POLICIES = `${ROOT}/validatingadmissionpolicies`;
 const JSON_PATCH = { 'content-type': 'application/json-patch+json' };
 
 const fixture = 'test/fixtures/installation/webhooks.yaml';
@@ -179,6 +180,28 @@ mutating zz.scc.portcullis.dev: changed: mutate.scc.portcullis.dev (dry run)
     assert.equal(metadata?.annotations?.['portcullis.dev/break-glass-by'], 'admin');
   });
 
+  test('on switches the policies of the floor off first, off restores them last', async () => {
+    const name = 'floor.enforce-baseline.psa.portcullis.dev';
+    const labels = { 'app.kubernetes.io/part-of': 'portcullis', 'app.kubernetes.io/component': 'floor' };
+    const key = 'kubernetes.io/metadata.name';
+    const matchExpressions = [{ key, operator: 'NotIn', values: ['portcullis'] }];
+    const policy = {
+      metadata: { name, labels },
+      spec: { matchConstraints: { namespaceSelector: { matchExpressions } } },
+    };
+    assert.equal((await cluster.admin.send('POST', POLICIES, policy)).status, 201);
+    const requirements = async (): Promise<unknown> => {
+      const { body } = await cluster.admin.send('GET', `${POLICIES}/${name}`);
+      return (body as Kinds['ValidatingAdmissionPolicy']).spec?.matchConstraints?.namespaceSelector?.matchExpressions;
+    };
+    assert.match((await run('on')).stdout, new RegExp(`^policy ${name}: changed: ${name} off\nvalidating `));
+    assert.deepEqual(await requirements(), [...matchExpressions, { key, operator: 'DoesNotExist' }]);
+    assert.match((await run('status')).stdout, new RegExp(`^policy +${name} +${name} +Fail +off$`, 'm'));
+    assert.match((await run('off')).stdout, new RegExp(`\npolicy ${name}: changed: ${name} active\n`));
+    assert.deepEqual(await requirements(), matchExpressions);
+    await cluster.admin.send('DELETE', `${POLICIES}/${name}`);
+  });
+
   test('a different condition with the same name is reported and kept', async () => {
     const value = [{ name: 'break-glass', expression: 'request.userInfo.username == "root"' }];
     const ops = [{ op: 'add', path: '/webhooks/0/matchConditions', value }];
@@ -247,7 +270,7 @@ describe('break-glass reports', () => {
     ],
     [
       'a cluster without Portcullis',
-      [list(foreign), list()],
+      [list(foreign), list(), list()],
       {
         code: 2,
         stdout: '',
@@ -256,7 +279,7 @@ describe('break-glass reports', () => {
     ],
     [
       'missing permission to patch',
-      [list(psa), list(), self, refusal(403, 'User "jo" cannot patch it')],
+      [list(psa), list(), list(), self, refusal(403, 'User "jo" cannot patch it')],
       {
         code: 1,
         stdout: 'validating psa.portcullis.dev: not changed: User "jo" cannot patch it\n',
@@ -264,8 +287,17 @@ describe('break-glass reports', () => {
       },
     ],
     [
+      'missing permission to list policies',
+      [list(psa), list(), refusal(403, 'User "jo" cannot list policies'), self, json(psa)],
+      {
+        code: 1,
+        stdout: `validating psa.portcullis.dev: changed: psa.portcullis.dev, fail-open.psa.portcullis.dev, advise.psa.portcullis.dev active\n${WHEN_ON}`,
+        stderr: 'policies not read: User "jo" cannot list policies\n',
+      },
+    ],
+    [
       'a configuration that is deleted meanwhile',
-      [list(psa), list(), self, refusal(404, 'not found')],
+      [list(psa), list(), list(), self, refusal(404, 'not found')],
       {
         code: 0,
         stdout: `validating psa.portcullis.dev: was deleted meanwhile\n${WHEN_ON}`,
@@ -274,7 +306,7 @@ describe('break-glass reports', () => {
     ],
     [
       'an invalid change',
-      [list(psa), list(), self, refusal(422, 'too many conditions'), json(psa)],
+      [list(psa), list(), list(), self, refusal(422, 'too many conditions'), json(psa)],
       {
         code: 1,
         stdout: 'validating psa.portcullis.dev: not changed: too many conditions\n',
@@ -283,7 +315,7 @@ describe('break-glass reports', () => {
     ],
     [
       'a change after a conflict',
-      [list(psa), list(), self, refusal(422, 'testing value failed'), again, json(psa)],
+      [list(psa), list(), list(), self, refusal(422, 'testing value failed'), again, json(psa)],
       {
         code: 0,
         stdout: `validating psa.portcullis.dev: changed: psa.portcullis.dev, fail-open.psa.portcullis.dev, advise.psa.portcullis.dev active\n${WHEN_ON}`,

@@ -1,0 +1,173 @@
+/** The policies of the floor on a kube-apiserver: together with replicas, and after all replicas are killed. */
+import assert from 'node:assert/strict';
+import { after, before, suite, test } from 'node:test';
+import { FLOOR_POLICIES, POLICY_KINDS } from '../../src/kube/admission-policies.ts';
+import { RESOURCES, objectPath } from '../../src/kube/resources.ts';
+import type { JsonObject, Pod } from '../../src/kube/types.ts';
+import { objectMetadata, responseItems, responseMessage, responseObject } from '../support/answers.ts';
+import {
+  ASSETS,
+  createSystem,
+  startControlPlane,
+  type ControlPlane,
+  type System,
+} from '../support/control-plane/index.ts';
+import { create } from '../support/control-plane/installation.ts';
+import { refusedCalls } from '../support/control-plane/replica.ts';
+import { eventually } from '../support/eventually.ts';
+import { compliantPod, hostNetworkPod, PLAIN_DETAILS, plainPod } from '../support/pod-security.ts';
+
+const skip = ASSETS === undefined && 'the development cluster has no kube-apiserver';
+
+const CONFIGURATIONS = '/apis/admissionregistration.k8s.io/v1';
+const PSA = `${CONFIGURATIONS}/validatingwebhookconfigurations/psa.portcullis.dev`;
+const SPEC = {
+  podSecurity: { defaults: { enforce: 'baseline' }, exemptions: { namespaces: ['legacy'] } },
+  scc: { mode: 'report' },
+  floor: { mode: 'enforce' },
+  webhooks: { failurePolicy: 'Ignore' },
+};
+
+/** The denial by a policy of the floor. */
+function denial(name: string, text: string, binding = name): string {
+  return `403 pods "p" is forbidden: ValidatingAdmissionPolicy 'floor.${name}.psa.portcullis.dev' with binding 'floor.${binding}.psa.portcullis.dev' denied request: ${text}`;
+}
+
+const DENIED_IN_SHOP = denial(
+  'enforce-baseline',
+  'violates PodSecurity "baseline:latest": host namespaces (hostNetwork=true)',
+  'enforce-baseline-unlabeled',
+);
+
+suite('the floor', { skip }, () => {
+  let plane: ControlPlane;
+  let system: System;
+  /** Creates a pod as a dry run. Returns the denial, or an empty text. */
+  const createPod = async (namespace: string, pod: Pod): Promise<string> => {
+    const object = { ...pod, metadata: { ...pod.metadata, namespace: undefined } };
+    const answer = await plane.admin.send('POST', `/api/v1/namespaces/${namespace}/pods?dryRun=All`, object);
+    return answer.status === 201 ? '' : `${answer.status} ${String(responseMessage(answer))}`;
+  };
+  const policies = async (): Promise<readonly JsonObject[]> =>
+    (
+      await Promise.all(
+        POLICY_KINDS.map(async (kind) =>
+          responseItems(await plane.admin.send('GET', `${CONFIGURATIONS}/${RESOURCES[kind].resource}`)),
+        ),
+      )
+    ).flat();
+  const failurePolicies = async (): Promise<readonly string[]> => {
+    const { webhooks = [] } = responseObject(await plane.admin.send('GET', PSA)) as {
+      readonly webhooks?: readonly { readonly name: string; readonly failurePolicy: string }[];
+    };
+    return webhooks.filter(({ name }) => name === 'psa.portcullis.dev').map((one) => one.failurePolicy);
+  };
+  const isOpen = () => eventually(async () => assert.deepEqual(await failurePolicies(), ['Ignore']), 30_000);
+
+  before(async () => {
+    plane = await startControlPlane();
+    system = await createSystem(plane);
+    for (const [name, labels] of [
+      ['shop', {}],
+      ['legacy', {}],
+      ['secure', { 'pod-security.kubernetes.io/enforce': 'restricted' }],
+      ['storage', { 'portcullis.dev/admission': 'fail-open' }],
+    ] as const) {
+      await create(plane.admin, { apiVersion: 'v1', kind: 'Namespace', metadata: { name, labels } });
+    }
+    await system.install();
+    await system.configure(SPEC);
+    await system.scale(2);
+    // API servers evaluate policies before they call validating webhooks.
+    await eventually(async () => {
+      assert.equal(await createPod('shop', hostNetworkPod()), DENIED_IN_SHOP);
+      assert.match(await createPod('secure', plainPod('p')), /ValidatingAdmissionPolicy/);
+    }, 30_000);
+    await isOpen();
+  });
+  after(async () => {
+    await system.stop().finally(() => plane.stop());
+  });
+
+  test('environment', (t) => t.diagnostic(`ran against: ${plane.title}`));
+
+  test('is created once, with the permissions of the manifests', async () => {
+    const names = (await policies()).map((object) => String(objectMetadata(object)['name'])).sort();
+    const expected = POLICY_KINDS.flatMap((kind) => FLOOR_POLICIES[kind]).filter(
+      (name) => !name.includes('.scc.') && name !== 'floor.enforce-restricted-unlabeled.psa.portcullis.dev',
+    );
+    assert.deepEqual(names, expected.sort());
+    const messages = system.replicas.flatMap((replica) => replica.log().map(({ msg }) => String(msg)));
+    assert.equal(messages.filter((msg) => msg === 'admission policy created').length, names.length);
+    assert.equal(messages.includes('admission policy updated'), false);
+    assert.deepEqual(
+      (await policies()).map((object) => objectMetadata(object)['generation']),
+      names.map(() => 1),
+    );
+    assert.deepEqual(refusedCalls(await plane.calls()), []);
+  });
+
+  test('is restored after a policy is deleted by hand', async () => {
+    const path = objectPath('ValidatingAdmissionPolicy', 'floor.enforce-baseline.psa.portcullis.dev');
+    const { uid } = objectMetadata(responseObject(await plane.admin.send('GET', path)));
+    assert.equal((await plane.admin.send('DELETE', path)).status, 200);
+    await eventually(async () => {
+      const answer = await plane.admin.send('GET', path);
+      assert.equal(answer.status, 200);
+      assert.notEqual(objectMetadata(responseObject(answer))['uid'], uid);
+    });
+    await isOpen();
+  });
+
+  test('admits and denies as replicas do while these are killed and started', async () => {
+    const wrong = new Set<string>();
+    let count = 0;
+    let isStopped = false;
+    const loop = (async () => {
+      while (!isStopped) {
+        for (const [namespace, pod, isDenied] of [
+          ['shop', hostNetworkPod(), true],
+          ['shop', plainPod('p'), false],
+          ['secure', plainPod('p'), true],
+          ['secure', compliantPod(), false],
+          ['legacy', hostNetworkPod(), false],
+        ] as const) {
+          const text = await createPod(namespace, pod);
+          if ((text !== '') !== isDenied) wrong.add(`${namespace}: ${text}`);
+          count++;
+        }
+      }
+    })();
+    for (let round = 0; round < 2; round++) {
+      const [first] = system.replicas;
+      assert.ok(first);
+      await first.stop('SIGKILL');
+      await system.retire(first);
+      await system.scale(1);
+    }
+    isStopped = true;
+    await loop;
+    assert.deepEqual([...wrong], []);
+    assert.ok(count > 20, String(count));
+  });
+
+  test('holds after all replicas are killed', async () => {
+    await isOpen();
+    for (const replica of system.replicas) await replica.stop('SIGKILL');
+    assert.equal(await createPod('shop', hostNetworkPod()), DENIED_IN_SHOP);
+    assert.equal(
+      await createPod('secure', plainPod('p')),
+      denial('enforce-restricted', `violates PodSecurity "restricted:latest": ${PLAIN_DETAILS}`),
+    );
+    for (const [namespace, pod] of [
+      ['shop', plainPod('p')],
+      ['secure', compliantPod()],
+      ['legacy', hostNetworkPod()],
+      ['storage', hostNetworkPod()],
+      ['kube-system', hostNetworkPod()],
+      ['portcullis', hostNetworkPod()],
+    ] as const) {
+      assert.equal(await createPod(namespace, pod), '', namespace);
+    }
+  });
+});
