@@ -2,6 +2,9 @@ import { Ajv2020, type ErrorObject, type SchemaObject } from 'ajv/dist/2020.js';
 import { forbiddenField, invalidValue, notSupported, requiredField, type FieldError } from '../kube/field-error.ts';
 import { isObject } from '../kube/types.ts';
 
+/** The schemas are part of the program: their validation would take most of the time of the compilation. */
+const OPTIONS = { strict: true, validateSchema: false } as const;
+
 /** Returns the first error of a value in one line, or `undefined` if the value is valid. */
 export type SchemaCheck = (value: unknown) => string | undefined;
 
@@ -11,7 +14,7 @@ export type SchemaCheck = (value: unknown) => string | undefined;
  */
 export function compileSchema(schema: SchemaObject): SchemaCheck {
   // Ajv logs that the option for lengths is deprecated.
-  const validate = new Ajv2020({ strict: true, allErrors: false, unicode: false, logger: false }).compile(schema);
+  const validate = new Ajv2020({ ...OPTIONS, allErrors: false, unicode: false, logger: false }).compile(schema);
   return (value) => (validate(value) ? undefined : describeError(validate.errors?.[0]));
 }
 
@@ -33,7 +36,7 @@ const CRD_PREFIX = 'x-kubernetes-';
  * server rejects under strict validation.
  */
 export function compileFields(schema: SchemaObject): (value: unknown) => readonly FieldError[] {
-  const ajv = new Ajv2020({ strict: true, strictTypes: false, allErrors: true, verbose: true, validateFormats: false });
+  const ajv = new Ajv2020({ ...OPTIONS, strictTypes: false, allErrors: true, verbose: true, validateFormats: false });
   const validate = ajv.compile(closeObjects(schema) as SchemaObject);
   return (value) => {
     if (validate(value)) return [];

@@ -193,18 +193,27 @@ const FORMATS = {
   int64: true,
 } as const;
 
+const ajv = new Ajv2020({
+  strict: false,
+  allErrors: true,
+  verbose: true,
+  logger: false,
+  useDefaults: true,
+  formats: FORMATS,
+});
+
+/** Compiled schemas by their text. A compilation takes longer than all other work of a new definition. */
+const compiled = new Map<string, ValidateFunction>();
+
 /** Compiles an `openAPIV3Schema`. The returned function changes the object. Throws an Error for an invalid schema. */
 function compileSchema(schema: JsonObject): ValidateFunction {
-  const ajv = new Ajv2020({
-    strict: false,
-    allErrors: true,
-    verbose: true,
-    logger: false,
-    useDefaults: true,
-    formats: FORMATS,
-  });
+  const text = JSON.stringify(schema);
+  const known = compiled.get(text);
+  if (known !== undefined) return known;
   const typeMeta = { apiVersion: {}, kind: {}, metadata: {} };
-  return ajv.compile({ ...schema, properties: { ...objectAt(schema, 'properties'), ...typeMeta } });
+  const validate = ajv.compile({ ...schema, properties: { ...objectAt(schema, 'properties'), ...typeMeta } });
+  compiled.set(text, validate);
+  return validate;
 }
 
 /**
