@@ -131,8 +131,13 @@ export function createApiServer({ cluster, tls, onError }: ApiServerOptions): Ap
   };
 }
 
+/** The users of connections with a trusted client certificate. */
+const users = new WeakMap<Socket, UserInfo>();
+
 /** Returns the user of a client certificate, or the anonymous user. Throws ApiError 401 for other credentials. */
 function authenticate(socket: Socket, authorization: string | undefined): UserInfo {
+  const known = users.get(socket);
+  if (known !== undefined) return known;
   const certificate = socket instanceof TLSSocket ? socket.getPeerCertificate() : undefined;
   // A client without a certificate has an empty object. The server issues no tokens, so that no token is valid.
   const hasCertificate = certificate !== undefined && Object.keys(certificate).length > 0;
@@ -143,11 +148,13 @@ function authenticate(socket: Socket, authorization: string | undefined): UserIn
   const { subject, raw } = certificate;
   const organizations = [subject.O].flat().filter((name) => name !== undefined);
   const digest = createHash('sha256').update(raw).digest('hex');
-  return {
+  const user = {
     username: [subject.CN].flat()[0] ?? '',
     groups: [...organizations, 'system:authenticated'],
     extra: { 'authentication.kubernetes.io/credential-id': [`X509SHA256=${digest}`] },
   };
+  users.set(socket, user);
+  return user;
 }
 
 function readContent(contentType: string, body: unknown): Pick<ApiRequest, 'contentType' | 'body'> {

@@ -544,7 +544,7 @@ describe('definitions of custom resources', () => {
   testCreate([
     ...DEFINITIONS.map((one): Case => [
       `the project's ${one.spec.names.kind}`,
-      make(one.apiVersion, one.kind, { spec: one.spec }, { ...CLUSTER, name: one.metadata.name }),
+      make(one.apiVersion, one.kind, { spec: structuredClone(one.spec) }, { ...CLUSTER, name: one.metadata.name }),
     ]),
     ['a valid one', definition({})],
     [

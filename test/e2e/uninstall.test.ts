@@ -98,7 +98,7 @@ suite('uninstall', { skip: !hasKubectl && 'there is no kubectl' }, () => {
           const answer = await plane.admin.send('POST', path, pod(one), { 'Impersonate-User': 'alice' });
           if (answer.status !== 201) denials.add(`${one.namespace}: ${String(responseMessage(answer))}`);
         }
-        await pause(10);
+        await pause(30);
       }
     })();
     return async (): Promise<readonly string[]> => {

@@ -36,7 +36,7 @@ function createPods(plane: ControlPlane, namespace: string) {
           denials.add(String(responseMessage(answer)).replace(/: failed to call webhook: .*/, ''));
         count++;
       }
-      await pause(10);
+      await pause(30);
     }
   })();
   return async (): Promise<readonly string[]> => {

@@ -6,7 +6,9 @@ import { startCluster, type TestCluster } from '../../support/dev-cluster.ts';
 import { installStandardSccs, RANGES } from '../../support/controllers.ts';
 import { runProgram, type Environment } from '../../support/memory-io.ts';
 
-process.chdir(join(import.meta.dirname, '../../fixtures/explain'));
+const folder = process.cwd();
+before(() => process.chdir(join(import.meta.dirname, '../../fixtures/explain')));
+after(() => process.chdir(folder));
 
 const explain = (args: string, surroundings?: Environment) =>
   runProgram(['explain', ...args.split(' ').filter((arg) => arg !== '')], surroundings);

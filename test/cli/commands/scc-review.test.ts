@@ -7,7 +7,9 @@ import { startCluster, type TestCluster } from '../../support/dev-cluster.ts';
 import { installStandardSccs, RANGES } from '../../support/controllers.ts';
 import { runProgram } from '../../support/memory-io.ts';
 
-process.chdir(join(import.meta.dirname, '../../fixtures/explain'));
+const folder = process.cwd();
+before(() => process.chdir(join(import.meta.dirname, '../../fixtures/explain')));
+after(() => process.chdir(folder));
 
 const review = (args: string, stdin = '') =>
   runProgram(['scc', 'review', ...args.split(' ').filter((arg) => arg !== '')], { stdin });

@@ -1,10 +1,12 @@
 /** Mistakes in the arguments and the manifests of the commands. */
 import assert from 'node:assert/strict';
 import { join } from 'node:path';
-import { describe, test } from 'node:test';
+import { after, before, describe, test } from 'node:test';
 import { runProgram } from '../../support/memory-io.ts';
 
-process.chdir(join(import.meta.dirname, '../../fixtures'));
+const folder = process.cwd();
+before(() => process.chdir(join(import.meta.dirname, '../../fixtures')));
+after(() => process.chdir(folder));
 
 const SCCS =
   'anyuid, hostaccess, hostmount-anyuid, hostmount-anyuid-v2, hostnetwork, hostnetwork-v2, nested-container, nonroot, nonroot-v2, privileged, restricted, restricted-v2, restricted-v3';
