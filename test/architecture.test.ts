@@ -35,7 +35,15 @@ const PUBLIC_FILES: ReadonlyMap<string, readonly string[]> = new Map([
   ['policy/pss', ['cel.ts', 'cel-policy.ts', 'evaluate.ts', 'index.ts', 'policy.ts']],
   [
     'policy/psa',
-    ['admission-policies.ts', 'configuration.ts', 'decode.ts', 'policy.ts', 'review.ts', 'scc-policies.ts'],
+    [
+      'admission-policies.ts',
+      'configuration.ts',
+      'decode.ts',
+      'defaults.ts',
+      'policy.ts',
+      'review.ts',
+      'scc-policies.ts',
+    ],
   ],
   [
     'policy/scc',

@@ -18,6 +18,7 @@ export function formatWebhookReference(version: string): string {
     scc: { mode: 'enforce' },
     kubelet: { admission: { certificates: true, nodeWrites: true } },
     olm: { hardening: { mode: 'fill' } },
+    defaults: { mode: 'apply' },
     rollout: { phase: 'Enforce' },
   };
   const sections = webhookConfigurations({ ...defaultSettings(version), features: ALL_FEATURES, policy }).map(

@@ -11,7 +11,7 @@ import {
   requiredField,
   type FieldError,
 } from '../kube/field-error.ts';
-import { dnsLabelErrors, dnsSubdomainErrors } from '../kube/names.ts';
+import { dnsLabelErrors, dnsSubdomainErrors, labelKeyErrors, labelValueErrors } from '../kube/names.ts';
 import { withoutNulls } from '../kube/equality.ts';
 import { findKind, RESOURCES } from '../kube/resources.ts';
 import type { Result, Wire } from '../kube/types.ts';
@@ -25,6 +25,7 @@ import {
   type PodSecurity,
   type PodSecurityConfiguration,
 } from '../policy/psa/configuration.ts';
+import { DEFAULT_FIELDS, type PodDefaults } from '../policy/psa/defaults.ts';
 import { parseVersion, type Level, type Version } from '../policy/pss/policy.ts';
 import { ENFORCEMENT_GATE } from '../policy/rollout/enforcement.ts';
 import { UNMANAGED_NAMESPACES } from '../policy/rollout/label-sync.ts';
@@ -54,6 +55,8 @@ export interface Settings {
   /** The Kubernetes version as which Pod Security is evaluated; absent: that of the API server. */
   readonly emulationVersion?: Version;
   readonly rollout: RolloutSettings;
+  /** Defaults for the security contexts of new pods. */
+  readonly defaults: PodDefaults;
   readonly scc: SccAdmissionSettings;
   readonly ranges: RangeSettings;
   readonly kubelet: KubeletSettings;
@@ -157,6 +160,7 @@ interface Spec {
     readonly workloadResources?: readonly (Omit<WorkloadResource, 'version'> & { readonly version?: string })[];
     readonly emulationVersion?: string;
   };
+  readonly defaults?: Partial<PodDefaults>;
   readonly scc?: {
     readonly mode?: SccSettings['mode'];
     readonly exemptNamespaces?: readonly string[];
@@ -219,6 +223,7 @@ function toSettings(spec: Spec, options: DecodeOptions, errors: FieldError[]): S
     workloadResources: toWorkloadResources(spec.podSecurity, errors),
     ...(emulationVersion === undefined ? {} : { emulationVersion }),
     rollout,
+    defaults: toDefaults(spec.defaults, options, errors),
     scc: toScc(spec.scc, options, errors),
     ranges: toRanges(spec.namespaceRanges, errors),
     kubelet: toKubelet(spec.kubelet, errors),
@@ -282,6 +287,24 @@ function toWorkloadResources(
     } else if (names.indexOf(name) < index) errors.push(duplicateValue(path, name));
   }
   return workloadResources.map((resource) => ({ version: '*', ...resource }));
+}
+
+function toDefaults(given: Partial<PodDefaults> = {}, { namespace }: DecodeOptions, errors: FieldError[]): PodDefaults {
+  const { fields = [], namespaceSelector = {}, exemptNamespaces } = given;
+  errors.push(
+    ...fields.flatMap((field, index) =>
+      fields.indexOf(field) < index ? [duplicateValue(`spec.defaults.fields[${index}]`, field)] : [],
+    ),
+    ...findSelectorErrors('spec.defaults.namespaceSelector', namespaceSelector),
+    ...findNameErrors('spec.defaults.exemptNamespaces', exemptNamespaces ?? []),
+  );
+  return {
+    mode: 'off',
+    fields: DEFAULT_FIELDS,
+    namespaceSelector: {},
+    exemptNamespaces: ['kube-system', namespace],
+    ...given,
+  };
 }
 
 /** The fields of deviations from OpenShift, which `compatibility: openshift` excludes. */
@@ -350,7 +373,14 @@ function toKubelet(kubelet: Spec['kubelet'], errors: FieldError[]): KubeletSetti
   if (minimumVersion !== '' && !MINIMUM_VERSION.test(minimumVersion)) {
     errors.push(invalidValue('spec.kubelet.minimumVersion', minimumVersion, VERSION_FORMAT));
   }
-  if (exemptNodes) errors.push(...findSelectorErrors('spec.kubelet.exemptNodes', exemptNodes));
+  if (exemptNodes) {
+    const isEmpty = Object.values(exemptNodes).every((requirements) => Object.keys(requirements).length === 0);
+    const detail = 'must have a requirement: an empty selector exempts all nodes';
+    errors.push(
+      ...(isEmpty ? [invalidValue('spec.kubelet.exemptNodes', exemptNodes, detail)] : []),
+      ...findSelectorErrors('spec.kubelet.exemptNodes', exemptNodes),
+    );
+  }
   return {
     isOn: kubelet !== undefined,
     ...(minimumVersion === '' ? {} : { minimumVersion }),
@@ -362,20 +392,29 @@ function toKubelet(kubelet: Spec['kubelet'], errors: FieldError[]): KubeletSetti
 }
 
 /** Returns the errors that the schema cannot express. */
-function findSelectorErrors(path: string, selector: LabelSelector): FieldError[] {
-  const { matchLabels = {}, matchExpressions = [] } = selector;
-  if (Object.keys(matchLabels).length + matchExpressions.length === 0) {
-    return [invalidValue(path, selector, 'must have a requirement: an empty selector exempts all nodes')];
-  }
-  return matchExpressions.flatMap(({ operator, values = [] }, index) => {
-    const at = `${path}.matchExpressions[${index}].values`;
-    const needsValues = operator === 'In' || operator === 'NotIn';
-    if (needsValues && values.length === 0) {
-      return [requiredField(at, "must be specified when `operator` is 'In' or 'NotIn'")];
-    }
-    if (needsValues || values.length === 0) return [];
-    return [forbiddenField(at, "may not be specified when `operator` is 'Exists' or 'DoesNotExist'")];
-  });
+function findSelectorErrors(path: string, { matchLabels = {}, matchExpressions = [] }: LabelSelector): FieldError[] {
+  const check = (at: string, value: string, [problem]: readonly string[]): FieldError[] =>
+    problem === undefined ? [] : [invalidValue(at, value, problem)];
+  return [
+    ...Object.entries(matchLabels).flatMap(([key, value]) => [
+      ...check(`${path}.matchLabels`, key, labelKeyErrors(key)),
+      ...check(`${path}.matchLabels[${key}]`, value, labelValueErrors(value)),
+    ]),
+    ...matchExpressions.flatMap(({ key, operator, values = [] }, index) => {
+      const at = `${path}.matchExpressions[${index}]`;
+      const needsValues = operator === 'In' || operator === 'NotIn';
+      return [
+        ...check(`${at}.key`, key, labelKeyErrors(key)),
+        ...values.flatMap((value, position) => check(`${at}.values[${position}]`, value, labelValueErrors(value))),
+        ...(needsValues && values.length === 0
+          ? [requiredField(`${at}.values`, "must be specified when `operator` is 'In' or 'NotIn'")]
+          : []),
+        ...(!needsValues && values.length > 0
+          ? [forbiddenField(`${at}.values`, "may not be specified when `operator` is 'Exists' or 'DoesNotExist'")]
+          : []),
+      ];
+    }),
+  ];
 }
 
 function toOlm({ autoLabeler = {}, hardening }: Spec['olm'] = {}, errors: FieldError[]): OlmSettings {

@@ -32,6 +32,7 @@ import {
   type OptionalFeature,
 } from '../kube/well-known.ts';
 import type { WorkloadResource } from '../policy/pod/templates.ts';
+import { selectedNamespaces } from '../policy/psa/defaults.ts';
 import {
   SCC_MODE_LABEL,
   sccMode,
@@ -102,6 +103,8 @@ export interface Enforcement {
   readonly kubeletNodeWrites: boolean;
   /** True if the feature is installed, and the hardening of pods is not `off`. */
   readonly olm: boolean;
+  /** The namespaces whose new pods get defaults from the webhook; absent: none. */
+  readonly defaults?: readonly Requirement[] | undefined;
   readonly scc: Pick<SccSettings, 'mode' | 'exemptNamespaces'>;
   /** True if SCCs are enforced in a namespace, or may be at any time. */
   readonly someSccs: boolean;
@@ -228,16 +231,23 @@ function createWebhooks(
     const tier: Tier = { prefix: '', failurePolicy: isClosed ? 'Fail' : 'Ignore', namespaces: [] };
     return [createWebhook(registration, tier, target)];
   }
-  const tiers =
-    feature === 'scc'
-      ? sccTiers(enforcement, target.service)
-      : podSecurityTiers(isEnforcing && enforcement.podSecurity, target.service);
+  const tiers = namespaceTiers(registration, enforcement, target);
   const added = reviewsWorkloadResources ? enforcement.workloads.map(workloadRule) : [];
   const rules = [...registration.rules, ...added];
   const isOpen = hasFloor && (feature === 'psa' || feature === 'scc') && enforcement.floor[feature];
   return tiers.map((tier) =>
     createWebhook({ ...registration, rules }, isOpen ? { ...tier, failurePolicy: 'Ignore' } : tier, target),
   );
+}
+
+function namespaceTiers(
+  { feature, isEnforcing }: WebhookRegistration,
+  enforcement: Enforcement,
+  { service }: WebhookTarget,
+): readonly Tier[] {
+  if (feature === 'scc') return sccTiers(enforcement, service);
+  if (feature !== 'defaults') return podSecurityTiers(isEnforcing && enforcement.podSecurity, service);
+  return [openTier('', [...(enforcement.defaults ?? []), isNot(NAMESPACE_NAME_LABEL, service.namespace)])];
 }
 
 function workloadRule({ group, version, resource }: WorkloadResource): WebhookRegistration['rules'][number] {
@@ -398,10 +408,11 @@ function getEnforcement(
   settings: Settings,
   scope: RolloutScope,
 ): Omit<Enforcement, keyof OptionalEnforcement | 'floor'> {
-  const { rollout, scc, workloadResources: workloads } = settings;
+  const { rollout, scc, defaults, workloadResources: workloads } = settings;
   return {
     podSecurity: effectivePodSecurity(settings, scope).configuration.defaults.enforce !== 'privileged',
     rollout: rollout.phase !== 'Disabled',
+    defaults: selectedNamespaces(defaults),
     scc,
     someSccs:
       scc.mode === 'enforce' || scope.store.list('Namespace').some((one) => sccMode(one, scc).mode === 'enforce'),

@@ -7,6 +7,7 @@ import {
 } from '../controllers/webhook-configurations.ts';
 import { caInjection } from '../kube/webhooks.ts';
 import { INSTALLATION, WEBHOOK_LABELS } from '../kube/well-known.ts';
+import { selectedNamespaces } from '../policy/psa/defaults.ts';
 import { WEBHOOK_REGISTRATIONS } from '../server/webhooks/index.ts';
 import { CERTIFICATE } from './deployment.ts';
 import { decodePolicy, type ManifestOf, type ManifestSettings } from './settings.ts';
@@ -29,11 +30,12 @@ export function webhookConfigurations(
 ): readonly WebhookConfiguration[] {
   const { namespace, webhooks } = settings;
   const policy = decodePolicy(settings);
-  const { rollout, scc, podSecurity, workloadResources } = policy;
+  const { rollout, scc, podSecurity, workloadResources, defaults } = policy;
   const enforcement: Enforcement = {
     podSecurity: rollout.phase === 'Enforce' || podSecurity.configuration.defaults.enforce !== 'privileged',
     rollout: rollout.phase !== 'Disabled',
     ...enabledOptionalFeatures(settings.features, policy),
+    defaults: selectedNamespaces(defaults),
     scc,
     someSccs: true,
     floor: { psa: false, scc: false },

@@ -19,7 +19,12 @@ export type ConfigurationKind = (typeof CONFIGURATION_KINDS)[number];
  */
 export const INSTALLED_CONFIGURATIONS = {
   ValidatingWebhookConfiguration: ['psa.portcullis.dev', 'scc.portcullis.dev'],
-  MutatingWebhookConfiguration: ['zz.scc.portcullis.dev', 'objects.scc.portcullis.dev', 'olm.portcullis.dev'],
+  MutatingWebhookConfiguration: [
+    'defaults.portcullis.dev',
+    'zz.scc.portcullis.dev',
+    'objects.scc.portcullis.dev',
+    'olm.portcullis.dev',
+  ],
 } as const satisfies Readonly<Record<ConfigurationKind, readonly string[]>>;
 /** The kind and name of a configuration of an installation. */
 export type InstalledConfiguration = {
@@ -35,7 +40,8 @@ export interface WebhookRegistration {
   readonly path: string;
   readonly configuration: InstalledConfiguration;
   /** The webhook is registered while its feature is on. */
-  readonly feature: 'psa' | 'rollout' | 'scc' | OptionalFeature | 'kubeletCertificates' | 'kubeletNodeWrites';
+  readonly feature:
+    'psa' | 'defaults' | 'rollout' | 'scc' | OptionalFeature | 'kubeletCertificates' | 'kubeletNodeWrites';
   readonly rules: readonly Wire<V1RuleWithOperations>[];
   /** True if the webhook also reviews the workload resources of the settings. */
   readonly reviewsWorkloadResources?: boolean;

@@ -62,7 +62,11 @@ test('the definition of PSAEnforcementConfig uses the constants of the program',
 
 test('replicas manage the installed webhook configurations', () => {
   const features = { scc: true, rollout: true, kubelet: true, olm: true };
-  const policy = { ...PROFILES['static-webhooks'].policy, olm: { hardening: { mode: 'force' } } };
+  const policy = {
+    ...PROFILES['static-webhooks'].policy,
+    olm: { hardening: { mode: 'force' } },
+    defaults: { mode: 'apply' },
+  };
   const manifests = buildManifests({ ...DEFAULTS, features, policy });
   const installed = manifests.map(({ kind, metadata }) => [kind, metadata.name]);
   for (const [kind, names] of Object.entries(INSTALLED_CONFIGURATIONS)) {

@@ -50,6 +50,7 @@ const ENFORCING = {
     kubelet: { admission: { certificates: true, nodeWrites: true } },
     rollout: { phase: 'Enforce' },
     olm: { hardening: { mode: 'fill' } },
+    defaults: { mode: 'apply', namespaceSelector: { matchLabels: { team: 'a' } } },
   },
 };
 const configurations = webhookConfigurations(ENFORCING) as unknown as readonly Configuration[];
@@ -98,6 +99,7 @@ suite('names and paths', () => {
       ),
     );
     assert.deepEqual(configured.sort(), [
+      '/defaults/pods: pods.defaults.portcullis.dev of Mutating defaults.portcullis.dev',
       '/kubelet/validate-config: nodes.config.openshift.io of Validating psa.portcullis.dev',
       '/kubelet/validate-node: nodes.kubelet.portcullis.dev of Validating psa.portcullis.dev',
       '/kubelet/validate-write: certificates.kubelet.portcullis.dev of Validating psa.portcullis.dev',
@@ -155,6 +157,7 @@ suite('names and paths', () => {
       'kube-system.psa.portcullis.dev',
       'nodes.config.openshift.io',
       'nodes.kubelet.portcullis.dev',
+      'pods.defaults.portcullis.dev',
       'report.exec.scc.portcullis.dev',
       'report.mutate.scc.portcullis.dev',
       'report.validate.scc.portcullis.dev',

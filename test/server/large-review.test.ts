@@ -8,6 +8,7 @@ import type { AdmissionRequest, Decision } from '../../src/kube/admission.ts';
 import { diff } from '../../src/kube/json-patch.ts';
 import { isObject, type JsonObject, type Kind } from '../../src/kube/types.ts';
 import { createPodSecurity, DEFAULT_CONFIGURATION } from '../../src/policy/psa/configuration.ts';
+import { DEFAULT_FIELDS } from '../../src/policy/psa/defaults.ts';
 import { decodePod } from '../../src/policy/pod/pod.ts';
 import { estimateMemory, projectRequest, readLargeReview } from '../../src/server/large-review.ts';
 import { createReviewReader, startWorker } from '../../src/server/review-reader.ts';
@@ -46,6 +47,7 @@ function createAll(): { readonly webhooks: readonly Webhook[]; readonly decide: 
       preferUserNamespaces: false,
       authorization: 'rbac',
     }),
+    podDefaults: () => ({ mode: 'apply', fields: DEFAULT_FIELDS, namespaceSelector: {}, exemptNamespaces: [] }),
     olmHardening: () => 'fill',
     cluster: {
       get: () => Promise.reject(new Error('no pod')),

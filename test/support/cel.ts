@@ -1,11 +1,13 @@
-/** Evaluates generated ValidatingAdmissionPolicies without an API server. */
+/** Evaluates generated admission policies without an API server. */
 import assert from 'node:assert/strict';
 import { Environment } from '@marcbachmann/cel-js';
+import { applyPatch, type Operation } from 'rfc6902';
 import { matchesLabelSelector } from '../../src/kube/label-selector.ts';
 import { compareBytes, quote } from '../../src/kube/text.ts';
 import { isObject, type JsonObject } from '../../src/kube/types.ts';
 import { NAMESPACE_NAME_LABEL } from '../../src/kube/well-known.ts';
 import type { PolicyObject } from '../../src/policy/psa/admission-policies.ts';
+import type { MutatingPolicyObject } from '../../src/policy/psa/defaults.ts';
 import type { CelVariable } from '../../src/policy/pss/cel-policy.ts';
 
 type Program = (values: Readonly<Record<string, unknown>>) => unknown;
@@ -75,6 +77,12 @@ function createEnvironment(withListFunctions: boolean): Environment {
   environment.registerFunction('Authorizer.allowed(): bool', (authorizer: Authorizer) => authorizer.allowed());
   environment.registerFunction('list.sum(): int', (items: bigint[]) => items.reduce((sum, item) => sum + item, 0n));
   if (withListFunctions) {
+    class Lists {
+      readonly range = (size: bigint): bigint[] => Array.from({ length: Number(size) }, (_, index) => BigInt(index));
+    }
+    environment.registerType('Lists', Lists);
+    environment.registerConstant('lists', 'Lists', new Lists());
+    environment.registerFunction('Lists.range(int): list', (lists: Lists, size: bigint) => lists.range(size));
     environment.registerFunction('list.flatten(): list', (items: unknown[]) => items.flat());
     environment.registerFunction('list.distinct(): list', (items: unknown[]) => [...new Set(items)]);
     environment.registerFunction('list.sort(): list', (items: string[]) => items.toSorted(compareBytes));
@@ -204,6 +212,38 @@ export function compilePolicy({ spec }: PolicyObject, withListFunctions = true) 
   };
 }
 
+interface MutationSpec {
+  readonly variables: readonly CelVariable[];
+  readonly matchConditions: readonly { readonly expression: string }[];
+  readonly mutations: readonly { readonly jsonPatch: { readonly expression: string } }[];
+}
+
+/**
+ * Compiles a MutatingAdmissionPolicy with JSON patches. The result returns the changed object. It does not read the constraints
+ * of the policy. The interpreter has no messages: patches are maps.
+ */
+export function compileMutation({ spec }: MutatingPolicyObject) {
+  const { variables, matchConditions, mutations } = spec as unknown as MutationSpec;
+  const evaluate = compileVariables(variables);
+  const patches = mutations.map(({ jsonPatch: { expression } }) =>
+    expression
+      .replaceAll('JSONPatch{op: ', '{"op": ')
+      .replaceAll(', path: ', ', "path": ')
+      .replaceAll(', value: ', ', "value": '),
+  );
+  return (object: unknown, labels: Readonly<Record<string, string>> = {}): unknown => {
+    const namespaceObject = { metadata: { name: 'ns', labels: { ...labels, [NAMESPACE_NAME_LABEL]: 'ns' } } };
+    const run = evaluate({ object, request: CREATION, namespaceObject });
+    if (!matchConditions.every(({ expression }) => run(expression) === true)) return object;
+    const changed = structuredClone(object);
+    for (const patch of patches) {
+      const errors = applyPatch(changed, fromCelValue(run(patch)) as Operation[]).filter((error) => error !== null);
+      if (errors.length > 0) throw new Error(errors.map(String).join());
+    }
+    return changed;
+  };
+}
+
 /** The messages of each action of all policies on a request, and their audit annotations. */
 export interface Admission {
   readonly messages: Readonly<Record<'Deny' | 'Warn' | 'Audit', readonly string[]>>;
@@ -281,4 +321,13 @@ function toCelValue(value: unknown): unknown {
   if (value instanceof Authorizer) return value;
   if (!isObject(value)) return value ?? null;
   return new Map(Object.entries(value).map(([key, item]) => [key, toCelValue(item)]));
+}
+
+function fromCelValue(value: unknown): unknown {
+  if (typeof value === 'bigint') return Number(value);
+  if (Array.isArray(value)) return value.map(fromCelValue);
+  const entries = value instanceof Map ? [...value] : isObject(value) ? Object.entries(value) : undefined;
+  return entries
+    ? Object.fromEntries(entries.map(([key, item]: [string, unknown]) => [key, fromCelValue(item)]))
+    : value;
 }

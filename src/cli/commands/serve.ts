@@ -324,6 +324,7 @@ function createAdmissionWebhooks(context: Context, { served, settings }: Pick<Pa
   return createWebhooks({
     podSecurity: createEffectivePodSecurity(place, rollout, () => settings.value.podSecurity),
     workloadResources: () => settings.value.workloadResources,
+    podDefaults: () => settings.value.defaults,
     scc,
     kubelet: kubeletScope(context, { served, settings }),
     olmHardening: () => settings.value.olm.hardening.mode,

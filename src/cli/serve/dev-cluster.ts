@@ -114,7 +114,8 @@ async function readClusterManifests(
   const installation: ManifestSettings = { ...defaults, features, certificates: 'others' };
   // These settings may change at run time.
   const kubelet = { kubelet: true, kubeletCertificates: true, kubeletNodeWrites: true };
-  const enforcement = { podSecurity: true, rollout: true, ...kubelet, olm: true, scc, workloads: workloadResources };
+  const others = { podSecurity: true, rollout: true, olm: true, defaults: [] };
+  const enforcement = { ...others, ...kubelet, scc, workloads: workloadResources };
   return {
     definitions: [...DEFINITIONS, ...olmDefinitions].map(seedObject).filter((one) => !seed.some(isSameObject(one))),
     // Objects that are created before the webhooks are not reviewed.

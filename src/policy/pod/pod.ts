@@ -56,6 +56,8 @@ export interface SecurityContextFields {
   /** The type of the profile: empty in a profile without one, `undefined` without a profile. */
   readonly appArmorProfile: string | undefined;
   readonly hostProcess: boolean;
+  /** The `runAsUserName` of Windows. */
+  readonly userName: string | undefined;
 }
 
 export interface ContainerFields extends SecurityContextFields {
@@ -198,6 +200,7 @@ function readPod(source: Source): PodFields {
     seccompProfile: undefined,
     appArmorProfile: undefined,
     hostProcess: false,
+    userName: undefined,
     annotations,
     seccompAnnotation: annotations[SECCOMP_POD_ANNOTATION] ?? '',
     serviceAccountName: '',
@@ -330,6 +333,7 @@ function readSharedField(context: Source, key: string, into: Filled<SecurityCont
     case 'windowsOptions': {
       const options = objectAt(context, key, 'WindowsSecurityContextOptions');
       into.hostProcess = (options && booleanAt(options, 'hostProcess')) ?? false;
+      into.userName = options && optionalStringAt(options, 'runAsUserName');
     }
   }
 }
@@ -369,6 +373,7 @@ function readContainer(source: Source, pod: PodBuilder): void {
     seccompProfile: undefined,
     appArmorProfile: undefined,
     hostProcess: false,
+    userName: undefined,
     name: '',
     image: '',
     privileged: false,

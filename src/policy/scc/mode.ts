@@ -71,9 +71,9 @@ type Requirement = Wire<V1LabelSelectorRequirement>;
 /** Selects the namespaces that have a mode other than `off`, and those with the label `off`. */
 export function selectSccNamespaces(
   { exemptNamespaces }: Pick<SccSettings, 'exemptNamespaces'>,
-  installation: string,
+  installation?: string,
 ): readonly Requirement[] {
-  const names = [...new Set([...exemptNamespaces, installation])];
+  const names = [...new Set([...exemptNamespaces, ...(installation === undefined ? [] : [installation])])];
   return [
     { key: NAMESPACE_NAME_LABEL, operator: 'NotIn', values: names },
     { key: RUN_LEVEL_LABEL, operator: 'NotIn', values: ['0', '1'] },
@@ -82,7 +82,7 @@ export function selectSccNamespaces(
 }
 
 /** Selects the namespaces with the mode `enforce`, for a default mode other than `off`. */
-export function selectEnforcedNamespaces(settings: ModeSettings, installation: string): readonly Requirement[] {
+export function selectEnforcedNamespaces(settings: ModeSettings, installation?: string): readonly Requirement[] {
   return [
     ...selectSccNamespaces(settings, installation),
     ...(settings.mode === 'enforce' ? [] : [{ key: SCC_MODE_LABEL, operator: 'Exists' }]),

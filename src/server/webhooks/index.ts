@@ -4,6 +4,7 @@ import type { OlmSettings } from '../../config/settings.ts';
 import type { WebhookRegistration } from '../../kube/webhooks.ts';
 import type { WorkloadResource } from '../../policy/pod/templates.ts';
 import type { PodSecurity } from '../../policy/psa/configuration.ts';
+import type { PodDefaults } from '../../policy/psa/defaults.ts';
 import type { SccSettings } from '../../policy/scc/mode.ts';
 import type { Logger } from '../../telemetry/logger.ts';
 import type { Metrics } from '../../telemetry/metrics.ts';
@@ -16,6 +17,7 @@ import { createKubeletConfigWebhook, KUBELET_CONFIG } from './kubelet-config.ts'
 import { createKubeletNodeWebhook, KUBELET_NODE } from './kubelet-node.ts';
 import { createKubeletWritesWebhook, KUBELET_CERTIFICATES, KUBELET_NODE_WRITES } from './kubelet-writes.ts';
 import { createOlmHardenWebhook, OLM_HARDEN, OLM_HARDEN_UNLABELED } from './olm-harden.ts';
+import { createPodDefaultsWebhook, POD_DEFAULTS } from './pod-defaults.ts';
 import { createPsaWebhook, PSA, PSA_ADVISORY } from './psa.ts';
 import { createPsaEnforcementWebhook, PSA_ENFORCEMENT } from './psa-enforcement.ts';
 import { createSccExecWebhook, SCC_EXEC } from './scc-exec.ts';
@@ -32,6 +34,8 @@ export interface WebhooksOptions {
   podSecurity(): PodSecurity;
   /** Returns the resources of other API groups that the settings name. */
   readonly workloadResources?: (() => readonly WorkloadResource[]) | undefined;
+  /** Returns the settings of the defaults of pods. If absent, there are none. */
+  readonly podDefaults?: (() => PodDefaults) | undefined;
   /** Returns the settings of SCC admission in force. */
   scc(): SccSettings & { readonly authorization: Authorization };
   /** The input of the webhooks of the minimum kubelet version; absent without the feature. */
@@ -74,6 +78,11 @@ const WEBHOOKS: readonly WebhookEntry[] = [
         preview: rollout && createEnforcementPreview(rollout),
         previewLabels: rollout && createLabelPreview(rollout),
       }),
+  },
+  {
+    registrations: [POD_DEFAULTS],
+    create: ({ podDefaults, scc }) =>
+      createPodDefaultsWebhook(podDefaults && (() => ({ defaults: podDefaults(), scc: scc() }))),
   },
   { registrations: [PSA_ENFORCEMENT], create: createPsaEnforcementWebhook },
   { registrations: [KUBELET_CONFIG], create: ({ kubelet }) => createKubeletConfigWebhook(kubelet) },

@@ -1,0 +1,338 @@
+/**
+ * Safe defaults for the security contexts of new pods, so that a pod without a security context complies with the level
+ * restricted. A default is set where the field is absent; an explicit value is never changed. Each default exists in
+ * TypeScript, for the webhook, and in CEL, for a MutatingAdmissionPolicy.
+ * @see https://kubernetes.io/docs/reference/access-authn-authz/mutating-admission-policy/
+ */
+import type { V1LabelSelector, V1LabelSelectorRequirement } from '@kubernetes/client-node';
+import { celList, celString } from '../../kube/cel.ts';
+import { matchesLabelSelector } from '../../kube/label-selector.ts';
+import { SECCOMP_CONTAINER_ANNOTATION_PREFIX, SECCOMP_POD_ANNOTATION } from '../../kube/scc.ts';
+import { isObject, type JsonObject, type Namespace, type Wire } from '../../kube/types.ts';
+import { NAMESPACE_NAME_LABEL, POLICY_LABELS } from '../../kube/well-known.ts';
+import type { ContainerFields, PodFields, SecurityContextFields } from '../pod/pod.ts';
+import type { CelVariable } from '../pss/cel-policy.ts';
+import { sccMode, selectEnforcedNamespaces, type SccSettings } from '../scc/mode.ts';
+
+/** The fields of security contexts that have a default. */
+export const DEFAULT_FIELDS = ['seccompProfile', 'capabilities', 'allowPrivilegeEscalation', 'runAsNonRoot'] as const;
+export type DefaultField = (typeof DEFAULT_FIELDS)[number];
+
+/** The settings of the defaults. */
+export interface PodDefaults {
+  readonly mode: 'off' | 'apply';
+  readonly fields: readonly DefaultField[];
+  /** LabelSelector of the namespaces. An empty one selects all namespaces. */
+  readonly namespaceSelector: Wire<V1LabelSelector>;
+  readonly exemptNamespaces: readonly string[];
+}
+
+/** The settings of the defaults, and those of SCC admission that exclude namespaces. */
+export interface DefaultsSettings {
+  readonly defaults: PodDefaults;
+  readonly scc: Pick<SccSettings, 'mode' | 'exemptNamespaces'>;
+}
+
+/** A pod, or one of its containers. A pod has no fields of containers. */
+type Target = SecurityContextFields & Partial<Pick<ContainerFields, 'name' | 'privileged' | 'capabilities'>>;
+
+/**
+ * The default of a field. The expressions read `c`, whose member `fields` is a container or the spec of the pod, and whose
+ * member `path` is its JSON pointer.
+ */
+interface PodDefault {
+  /** The path of the value in the security context. */
+  readonly path: readonly [DefaultField, ...string[]];
+  readonly value: unknown;
+  /** True if the pod has the field, too, and containers inherit it. */
+  readonly isInherited: boolean;
+  /** True for an explicit value. */
+  isSet(target: Target): boolean;
+  /** True if the value would be invalid, or would change what the pod requests explicitly. */
+  isExcepted(target: Target, pod: PodFields): boolean;
+  readonly cel: Readonly<Record<'isSet' | 'isExcepted', string>>;
+}
+
+const CONTEXT = 'c.fields.?securityContext';
+const POD_CONTEXT = 'object.spec.?securityContext';
+const ANNOTATIONS = 'object.metadata.?annotations.orValue({})';
+const IS_WINDOWS = 'object.spec.?os.?name.orValue("") == "windows"';
+
+/** `ALL` includes `SYS_ADMIN`. The API server rejects only `CAP_SYS_ADMIN`. */
+const SYS_ADMIN = /(?i:^(?:(?:CAP_)?SYS_ADMIN|ALL)$)/;
+const ALL = /(?i:^ALL$)/;
+/** The user of Windows that the kubelet refuses with `runAsNonRoot`. */
+const WINDOWS_ROOT = /(?i:^ContainerAdministrator$)/;
+
+function addsCapability({ capabilities }: Target, pattern: RegExp): boolean {
+  return capabilities?.add.some((name) => pattern.test(name)) ?? false;
+}
+
+function celAddsCapability(pattern: RegExp): string {
+  return `${CONTEXT}.?capabilities.?add.orValue([]).exists(name, name.matches(${celString(pattern.source)}))`;
+}
+
+const DEFAULTS: Readonly<Record<DefaultField, PodDefault>> = {
+  seccompProfile: {
+    path: ['seccompProfile'],
+    value: { type: 'RuntimeDefault' },
+    isInherited: true,
+    isSet: ({ seccompProfile }) => seccompProfile !== undefined,
+    isExcepted: ({ name = '' }, { osName, annotations }) =>
+      osName === 'windows' ||
+      Object.hasOwn(annotations, SECCOMP_POD_ANNOTATION) ||
+      Object.hasOwn(annotations, SECCOMP_CONTAINER_ANNOTATION_PREFIX + name),
+    cel: {
+      isSet: `${CONTEXT}.?seccompProfile.hasValue()`,
+      isExcepted: `${IS_WINDOWS} || ${celString(SECCOMP_POD_ANNOTATION)} in ${ANNOTATIONS} || (${celString(SECCOMP_CONTAINER_ANNOTATION_PREFIX)} + c.fields.?name.orValue("")) in ${ANNOTATIONS}`,
+    },
+  },
+  capabilities: {
+    path: ['capabilities', 'drop'],
+    value: ['ALL'],
+    isInherited: false,
+    isSet: ({ capabilities }) => capabilities !== undefined && capabilities.drop.length > 0,
+    isExcepted: (target, { osName }) => osName === 'windows' || addsCapability(target, ALL),
+    cel: {
+      isSet: `${CONTEXT}.?capabilities.?drop.orValue([]) != []`,
+      isExcepted: `${IS_WINDOWS} || ${celAddsCapability(ALL)}`,
+    },
+  },
+  allowPrivilegeEscalation: {
+    path: ['allowPrivilegeEscalation'],
+    value: false,
+    isInherited: false,
+    isSet: ({ allowPrivilegeEscalation }: Partial<ContainerFields>) => allowPrivilegeEscalation !== undefined,
+    isExcepted: (target, { osName }) => osName === 'windows' || addsCapability(target, SYS_ADMIN),
+    cel: {
+      isSet: `${CONTEXT}.?allowPrivilegeEscalation.hasValue()`,
+      isExcepted: `${IS_WINDOWS} || ${celAddsCapability(SYS_ADMIN)}`,
+    },
+  },
+  runAsNonRoot: {
+    path: ['runAsNonRoot'],
+    value: true,
+    isInherited: true,
+    isSet: ({ runAsNonRoot }) => runAsNonRoot !== undefined,
+    isExcepted: ({ runAsUser, userName }, pod) =>
+      (runAsUser ?? pod.runAsUser) === 0 || WINDOWS_ROOT.test(userName ?? pod.userName ?? ''),
+    cel: {
+      isSet: `${CONTEXT}.?runAsNonRoot.hasValue()`,
+      isExcepted: `${CONTEXT}.?runAsUser.or(${POD_CONTEXT}.?runAsUser).orValue(1) == 0 || ${CONTEXT}.?windowsOptions.?runAsUserName.or(${POD_CONTEXT}.?windowsOptions.?runAsUserName).orValue("").matches(${celString(WINDOWS_ROOT.source)})`,
+    },
+  },
+};
+
+function selectDefaults(fields: readonly DefaultField[]): readonly PodDefault[] {
+  return DEFAULT_FIELDS.filter((field) => fields.includes(field)).map((field) => DEFAULTS[field]);
+}
+
+/** Privileged containers and HostProcess containers keep their meaning. */
+function isPrivileged({ privileged = false, hostProcess }: Target, pod: PodFields): boolean {
+  return privileged || hostProcess || pod.hostProcess;
+}
+
+const IS_PRIVILEGED = [
+  `${CONTEXT}.?privileged`,
+  `${CONTEXT}.?windowsOptions.?hostProcess`,
+  `${POD_CONTEXT}.?windowsOptions.?hostProcess`,
+]
+  .map((flag) => `${flag}.orValue(false)`)
+  .join(' || ');
+
+// Which namespaces have defaults.
+
+/** True if new pods of the namespace get the defaults. SCC admission completes the pods of namespaces that it enforces. */
+export function hasDefaults(namespace: Namespace, { defaults, scc }: DefaultsSettings): boolean {
+  const { name = '', labels } = namespace.metadata ?? {};
+  return (
+    defaults.mode === 'apply' &&
+    !defaults.exemptNamespaces.includes(name) &&
+    matchesLabelSelector(defaults.namespaceSelector, labels) &&
+    sccMode(namespace, scc).mode !== 'enforce'
+  );
+}
+
+type Requirement = Wire<V1LabelSelectorRequirement>;
+
+/** Returns the requirements of the namespaces that the settings select; `undefined` if the defaults are off. */
+export function selectedNamespaces({ mode, namespaceSelector, exemptNamespaces }: PodDefaults) {
+  if (mode === 'off') return undefined;
+  const { matchLabels = {}, matchExpressions = [] } = namespaceSelector;
+  const requirements: readonly Requirement[] = [
+    ...Object.entries(matchLabels).map(([key, value]) => ({ key, operator: 'In', values: [value] })),
+    ...matchExpressions,
+    ...(exemptNamespaces.length === 0
+      ? []
+      : [{ key: NAMESPACE_NAME_LABEL, operator: 'NotIn', values: exemptNamespaces }]),
+  ];
+  return requirements;
+}
+
+/** Excludes the pods that represent static pods, which run with the security context of their file. */
+export const NOT_MIRROR = {
+  name: 'not-mirror',
+  expression: "!has(object.metadata.annotations) || !('kubernetes.io/config.mirror' in object.metadata.annotations)",
+} as const;
+
+// In TypeScript.
+
+/** Returns the pod with the defaults of the fields; the original object if nothing changes. */
+export function applyDefaults(pod: PodFields, fields: readonly DefaultField[]): JsonObject {
+  const containers = pod.containers.filter(({ list }) => list !== 'ephemeralContainers');
+  const changes = new Map<Target, readonly PodDefault[]>();
+  for (const one of selectDefaults(fields)) {
+    for (const target of findTargets(one, pod, containers)) changes.set(target, [...(changes.get(target) ?? []), one]);
+  }
+  if (changes.size === 0) return pod.json;
+  const change = (target: Target, json: JsonObject): JsonObject => {
+    const securityContext = (changes.get(target) ?? []).reduce(
+      (context, { path, value }) => setAt(context, path, value),
+      objectAt(json, 'securityContext'),
+    );
+    return changes.has(target) ? { ...json, securityContext } : json;
+  };
+  const changed = (list: ContainerFields['list']) => {
+    const members = containers.filter((one) => one.list === list);
+    return members.length === 0 ? {} : { [list]: members.map((one) => change(one, one.json)) };
+  };
+  const spec = change(pod, objectAt(pod.json, 'spec'));
+  return { ...pod.json, spec: { ...spec, ...changed('initContainers'), ...changed('containers') } };
+}
+
+/** The pod if all containers inherit the default that lack the field; otherwise the containers that get it. */
+function findTargets(
+  { isInherited, isSet, isExcepted }: PodDefault,
+  pod: PodFields,
+  containers: readonly ContainerFields[],
+): readonly Target[] {
+  if (isInherited && isSet(pod)) return [];
+  const isKept = (target: Target): boolean => isPrivileged(target, pod) || isExcepted(target, pod);
+  const absent = containers.filter((one) => !isSet(one));
+  const isForAll = isInherited && absent.length > 0 && ![pod, ...absent].some(isKept);
+  return isForAll ? [pod] : absent.filter((one) => !isKept(one));
+}
+
+function setAt(object: JsonObject, [name = '', ...rest]: readonly string[], value: unknown): JsonObject {
+  return { ...object, [name]: rest.length === 0 ? value : setAt(objectAt(object, name), rest, value) };
+}
+
+function objectAt(parent: JsonObject, key: string): JsonObject {
+  const value = parent[key];
+  return isObject(value) ? value : {};
+}
+
+// In CEL.
+
+/** A MutatingAdmissionPolicy or its binding. */
+export interface MutatingPolicyObject {
+  readonly apiVersion: 'admissionregistration.k8s.io/v1';
+  readonly kind: 'MutatingAdmissionPolicy' | 'MutatingAdmissionPolicyBinding';
+  readonly metadata: {
+    readonly name: string;
+    readonly labels: Readonly<Record<string, string>>;
+    readonly annotations: Readonly<Record<string, string>>;
+  };
+  readonly spec: Readonly<Record<string, unknown>>;
+}
+
+/** The oldest minor version of Kubernetes 1 with MutatingAdmissionPolicies of version v1. */
+export const MIN_DEFAULTS_MINOR = 36;
+
+/** Generates the policy and its binding, both of that name; none if the defaults are off. */
+export function generateDefaultsPolicy(
+  { defaults, scc }: DefaultsSettings,
+  name: string,
+): readonly MutatingPolicyObject[] {
+  const matchExpressions = selectedNamespaces(defaults);
+  if (matchExpressions === undefined) return [];
+  const create = (
+    kind: MutatingPolicyObject['kind'],
+    description: string,
+    spec: MutatingPolicyObject['spec'],
+  ): MutatingPolicyObject => ({
+    apiVersion: 'admissionregistration.k8s.io/v1',
+    kind,
+    metadata: { name, labels: POLICY_LABELS, annotations: { 'kubernetes.io/description': description } },
+    spec,
+  });
+  const chosen = selectDefaults(defaults.fields);
+  const names = chosen.map(({ path: [field] }) => field).join(', ');
+  const unlessEnforced = scc.mode === 'off' ? '' : `${isSelected(selectEnforcedNamespaces(scc))} ? [] : `;
+  return [
+    create('MutatingAdmissionPolicy', `Sets absent fields of the security contexts of new pods: ${names}.`, {
+      // Without defaults, Pod Security still evaluates the pod.
+      failurePolicy: 'Ignore',
+      reinvocationPolicy: 'IfNeeded',
+      matchConstraints: {
+        namespaceSelector: { matchExpressions },
+        resourceRules: [{ apiGroups: [''], apiVersions: ['v1'], operations: ['CREATE'], resources: ['pods'] }],
+      },
+      matchConditions: [NOT_MIRROR],
+      variables: [...TARGETS, ...chosen.flatMap(targetVariables)],
+      mutations: [{ patchType: 'JSONPatch', jsonPatch: { expression: `${unlessEnforced}${patchExpression(chosen)}` } }],
+    }),
+    create('MutatingAdmissionPolicyBinding', 'All namespaces that the policy selects.', {
+      policyName: name,
+    }),
+  ];
+}
+
+/** A bool: true if the namespace satisfies the requirements, whose operators are `Exists` and `NotIn`. */
+function isSelected(requirements: readonly Requirement[]): string {
+  const labels = 'namespaceObject.metadata.?labels.orValue({})';
+  return requirements
+    .map(({ key, operator, values = [] }) =>
+      operator === 'Exists'
+        ? `${celString(key)} in ${labels}`
+        : `!(${labels}[?${celString(key)}].orValue("") in ${celList(values)})`,
+    )
+    .join(' && ');
+}
+
+const TARGETS: readonly CelVariable[] = [
+  { name: 'pod', expression: '[{"path": dyn("/spec"), "fields": dyn(object.spec)}]' },
+  {
+    name: 'containers',
+    expression: ['initContainers', 'containers']
+      .map(
+        (list) =>
+          `lists.range(size(object.spec.?${list}.orValue([]))).map(i, {"path": dyn("/spec/${list}/" + string(i)), "fields": dyn(object.spec.${list}[i])})`,
+      )
+      .join(' + '),
+  },
+];
+
+function celIsKept({ cel }: PodDefault): string {
+  return `${IS_PRIVILEGED} || ${cel.isExcepted}`;
+}
+
+/** The targets of a default, as `findTargets` returns them. */
+function targetVariables(one: PodDefault): readonly CelVariable[] {
+  const [field] = one.path;
+  const absent = `variables.containers.filter(c, !(${one.cel.isSet}))`;
+  const takers = (list: string): string => `${list}.filter(c, !(${celIsKept(one)}))`;
+  if (!one.isInherited) return [{ name: field, expression: takers(absent) }];
+  const name = `${field}Absent`;
+  const isForAll = `size(variables.${name}) > 0 && !(variables.pod + variables.${name}).exists(c, ${celIsKept(one)})`;
+  return [
+    { name, expression: `variables.pod.exists(c, ${one.cel.isSet}) ? [] : ${absent}` },
+    { name: field, expression: `${isForAll} ? variables.pod : ${takers(`variables.${name}`)}` },
+  ];
+}
+
+/** The patch. Parents are added before the values. A parent may be added twice, which has no effect. */
+function patchExpression(chosen: readonly PodDefault[]): string {
+  const add = (targets: string, path: string, value: string): string =>
+    `${targets}.map(c, JSONPatch{op: "add", path: c.path + ${celString(`/securityContext${path}`)}, value: ${value}})`;
+  const all = chosen.map(({ path: [field] }) => `variables.${field}`).join(' + ');
+  const patches = chosen.flatMap(({ path, value }) => {
+    const [field, ...members] = path;
+    const isAbsent = `!${CONTEXT}.?${field}.hasValue()`;
+    return [
+      ...(members.length === 0 ? [] : [add(`variables.${field}.filter(c, ${isAbsent})`, `/${field}`, '{}')]),
+      add(`variables.${field}`, `/${path.join('/')}`, JSON.stringify(value)),
+    ];
+  });
+  return [add(`(${all}).filter(c, !${CONTEXT}.hasValue())`, '', '{}'), ...patches].join(' + ');
+}

@@ -1,0 +1,41 @@
+import { allow } from '../../kube/admission.ts';
+import { isObject } from '../../kube/types.ts';
+import type { WebhookRegistration } from '../../kube/webhooks.ts';
+import { decodePod } from '../../policy/pod/pod.ts';
+import { applyDefaults, hasDefaults, NOT_MIRROR, type DefaultsSettings } from '../../policy/psa/defaults.ts';
+import { isPodRequest } from '../scc-review.ts';
+import { rule, type Webhook } from '../webhook.ts';
+
+/** Registered where the API server does not evaluate the MutatingAdmissionPolicy with the same defaults. */
+export const POD_DEFAULTS: WebhookRegistration = {
+  name: 'pods.defaults.portcullis.dev',
+  path: '/defaults/pods',
+  configuration: { kind: 'MutatingWebhookConfiguration', name: 'defaults.portcullis.dev' },
+  feature: 'defaults',
+  rules: [rule(['CREATE'], '', ['pods'])],
+  matchConditions: [NOT_MIRROR],
+  timeoutSeconds: 5,
+  // Without defaults, Pod Security still evaluates the pod.
+  isEnforcing: false,
+  isNamespaced: true,
+};
+
+/**
+ * Creates the webhook that sets absent fields of the security contexts of new pods. It never denies a pod. Without settings,
+ * it sets no field.
+ */
+export function createPodDefaultsWebhook(currentSettings?: () => DefaultsSettings): Webhook {
+  return {
+    path: POD_DEFAULTS.path,
+    decide(request, { store }) {
+      const { operation, subResource, object, namespace = '' } = request;
+      if (!isPodRequest(request) || operation !== 'CREATE' || subResource || !isObject(object)) return allow();
+      const settings = currentSettings?.();
+      const owner = store.get('Namespace', namespace);
+      if (!settings || !owner || !hasDefaults(owner, settings)) return allow();
+      const { pod } = decodePod(object);
+      const completed = pod && applyDefaults(pod, settings.defaults.fields);
+      return completed === undefined || completed === object ? allow() : allow({ object: completed });
+    },
+  };
+}

@@ -1,0 +1,177 @@
+/** Defaults of pods, in TypeScript and in the CEL of the MutatingAdmissionPolicy. */
+import assert from 'node:assert/strict';
+import { suite, test } from 'node:test';
+import fc from 'fast-check';
+import { isObject, type JsonObject } from '../../../src/kube/types.ts';
+import { decodePod } from '../../../src/policy/pod/pod.ts';
+import {
+  applyDefaults,
+  DEFAULT_FIELDS,
+  generateDefaultsPolicy,
+  hasDefaults,
+  type DefaultField,
+  type DefaultsSettings,
+} from '../../../src/policy/psa/defaults.ts';
+import { evaluatePod } from '../../../src/policy/pss/index.ts';
+import type { SccMode } from '../../../src/policy/scc/mode.ts';
+import { asStored, compileMutation } from '../../support/cel.ts';
+import { readLines } from '../../support/conformance/cases.ts';
+import { readFixture } from '../../support/fixtures.ts';
+import { pods } from '../pss/arbitrary.ts';
+
+const SETTINGS: DefaultsSettings = {
+  defaults: { mode: 'apply', fields: DEFAULT_FIELDS, namespaceSelector: {}, exemptNamespaces: ['kube-system'] },
+  scc: { mode: 'report', exemptNamespaces: ['without-scc'] },
+};
+
+function compile(settings: DefaultsSettings) {
+  const [policy] = generateDefaultsPolicy(settings, 'defaults.example.com');
+  assert.ok(policy);
+  return compileMutation(policy);
+}
+
+const mutateAll = compile(SETTINGS);
+
+/** Returns the pod with defaults, after a comparison of both implementations and a second application. */
+function complete(
+  pod: JsonObject,
+  { fields, mutate } = { fields: DEFAULT_FIELDS as readonly DefaultField[], mutate: mutateAll },
+): JsonObject {
+  const apply = (object: unknown): JsonObject => {
+    const { pod: decoded } = decodePod(object);
+    assert.ok(decoded);
+    return applyDefaults(decoded, fields);
+  };
+  const completed = apply(pod);
+  assert.deepEqual(mutate(pod), completed);
+  assert.equal(apply(completed), completed);
+  assert.deepEqual(mutate(completed), completed);
+  assertKept(pod, completed);
+  return completed;
+}
+
+/** The pod as API servers evaluate it. */
+function store(pod: object): JsonObject {
+  return { metadata: {}, spec: {}, ...(asStored(pod) as JsonObject) };
+}
+
+/** Each member of the first value, except for empty lists, is in the second. */
+function assertKept(before: unknown, after: unknown): void {
+  if (Array.isArray(before) && Array.isArray(after)) {
+    if (before.length > 0) assert.equal(after.length, before.length);
+    for (const [index, item] of before.entries()) assertKept(item, after[index]);
+  } else if (isObject(before) && isObject(after)) {
+    for (const [key, member] of Object.entries(before)) assertKept(member, after[key]);
+  } else assert.equal(after, before);
+}
+
+interface Case {
+  readonly name: string;
+  readonly fields?: readonly DefaultField[];
+  readonly annotations?: Readonly<Record<string, string>>;
+  readonly spec: JsonObject;
+  /** The security contexts of the pod, of init containers and of containers; absent without a change. */
+  readonly contexts?: readonly unknown[];
+}
+
+function listContexts({ spec }: JsonObject): readonly unknown[] {
+  const { securityContext, initContainers = [], containers = [] } = spec as Readonly<Record<string, JsonObject[]>>;
+  return [securityContext, ...[...initContainers, ...containers].map((one) => one['securityContext'])].map(
+    (one) => one ?? null,
+  );
+}
+
+suite('defaults of a pod', () => {
+  for (const { name, fields, annotations, spec, contexts } of readFixture<Case[]>('psa/defaults.yaml')) {
+    test(name, () => {
+      const pod = { metadata: { name: 'p', ...(annotations && { annotations }) }, spec };
+      const options = fields && {
+        fields,
+        mutate: compile({ ...SETTINGS, defaults: { ...SETTINGS.defaults, fields } }),
+      };
+      assert.deepEqual(listContexts(complete(pod, options)), contexts ?? listContexts(pod));
+    });
+  }
+
+  test('a pod without security contexts complies with restricted', () => {
+    for (const os of [{}, { os: { name: 'windows' } }]) {
+      const pod = complete({
+        metadata: {},
+        spec: { ...os, containers: [{ name: 'a' }], initContainers: [{ name: 'b' }] },
+      });
+      assert.ok(evaluatePod(pod, { level: 'restricted', version: 'latest' }).allowed);
+    }
+  });
+
+  test('arbitrary pods have the same defaults in both implementations, and keep explicit values', () => {
+    let changed = 0;
+    fc.assert(
+      fc.property(pods(), fc.subarray<string>([...DEFAULT_FIELDS]), (pod, absent) => {
+        const without = (key: string, value: unknown): unknown => (absent.includes(key) ? undefined : value);
+        const stored = store(JSON.parse(JSON.stringify(pod), without) as object);
+        if (complete(stored) !== stored) changed++;
+      }),
+      { numRuns: 1000, seed: 1 },
+    );
+    assert.ok(changed >= 400, `${changed}`);
+  });
+
+  test('recorded pods have the same defaults in both implementations', () => {
+    const recorded = readLines<{ readonly pod: JsonObject }>('random/pss-random.ndjson.gz');
+    for (const { pod } of recorded.filter((_, index) => index % 10 === 0)) {
+      complete(store(pod));
+    }
+  });
+});
+
+suite('namespaces with defaults', () => {
+  const pod = { metadata: { name: 'p' }, spec: { containers: [{ name: 'a' }] } };
+  const label = 'portcullis.dev/scc';
+  const disabled = 'security.openshift.io/disable-securitycontextconstraints';
+  type Case = readonly [name: string, SccMode, Readonly<Record<string, string>>, boolean, exempt?: readonly string[]];
+  const cases: readonly Case[] = [
+    ['SCCs are reported', 'report', {}, true],
+    ['SCCs are enforced', 'enforce', {}, false],
+    ['SCCs are enforced in other namespaces', 'enforce', {}, true, ['kube-system', 'ns']],
+    ['SCCs are off', 'off', { [label]: 'enforce' }, true],
+    ['the label enforces SCCs', 'report', { [label]: 'enforce' }, false],
+    ['an unknown mode enforces SCCs', 'report', { [label]: 'x' }, false],
+    ['the label reports SCCs', 'enforce', { [label]: 'report' }, true],
+    ['the run level disables SCCs', 'enforce', { 'openshift.io/run-level': '1' }, true],
+    ['a label disables SCCs', 'enforce', { [disabled]: 'true' }, true],
+  ];
+  for (const [name, mode, labels, expected, exemptNamespaces = []] of cases) {
+    test(name, () => {
+      const settings = { ...SETTINGS, scc: { mode, exemptNamespaces } };
+      assert.equal(hasDefaults({ metadata: { name: 'ns', labels } }, settings), expected);
+      assert.deepEqual(compile(settings)(pod, labels), expected ? complete(pod) : pod);
+    });
+  }
+
+  test('the selector and the exemptions', () => {
+    const defaults = { ...SETTINGS.defaults, namespaceSelector: { matchLabels: { tier: 'apps' } } };
+    const [policy, binding] = generateDefaultsPolicy({ ...SETTINGS, defaults }, 'defaults.example.com');
+    assert.deepEqual((policy?.spec['matchConstraints'] as JsonObject)['namespaceSelector'], {
+      matchExpressions: [
+        { key: 'tier', operator: 'In', values: ['apps'] },
+        { key: 'kubernetes.io/metadata.name', operator: 'NotIn', values: ['kube-system'] },
+      ],
+    });
+    assert.deepEqual(binding?.spec, { policyName: 'defaults.example.com' });
+    const selected = [
+      ['shop', { tier: 'apps' }],
+      ['shop', {}],
+      ['kube-system', { tier: 'apps' }],
+    ] as const;
+    const has = selected.map(([name, labels]) =>
+      hasDefaults({ metadata: { name, labels } }, { ...SETTINGS, defaults }),
+    );
+    assert.deepEqual(has, [true, false, false]);
+  });
+
+  test('the mode off', () => {
+    const off = { ...SETTINGS, defaults: { ...SETTINGS.defaults, mode: 'off' as const } };
+    assert.deepEqual(generateDefaultsPolicy(off, 'defaults.example.com'), []);
+    assert.equal(hasDefaults({ metadata: { name: 'shop' } }, off), false);
+  });
+});

@@ -1,0 +1,70 @@
+/** The webhook that sets the defaults of pods. */
+import assert from 'node:assert/strict';
+import { suite, test } from 'node:test';
+import { createStore } from '../../src/cluster/store.ts';
+import { decodeSettings } from '../../src/config/portcullis-configuration.ts';
+import { diff } from '../../src/kube/json-patch.ts';
+import type { JsonObject } from '../../src/kube/types.ts';
+import { createPodDefaultsWebhook } from '../../src/server/webhooks/pod-defaults.ts';
+import { podRequest } from '../support/pod-security.ts';
+
+const POD = { metadata: { name: 'p' }, spec: { containers: [{ name: 'a', securityContext: {} }] } };
+
+const PATCH = [
+  { op: 'add', path: '/spec/containers/0/securityContext/capabilities', value: { drop: ['ALL'] } },
+  { op: 'add', path: '/spec/containers/0/securityContext/allowPrivilegeEscalation', value: false },
+  {
+    op: 'add',
+    path: '/spec/securityContext',
+    value: { seccompProfile: { type: 'RuntimeDefault' }, runAsNonRoot: true },
+  },
+];
+
+/** Reviews a request in the namespace `ns`, which has the label `team: a`. */
+function review(spec: JsonObject | undefined, change: Parameters<typeof podRequest>[1] = {}) {
+  const store = createStore();
+  store.put('Namespace', { metadata: { name: 'ns', labels: { team: 'a' } } });
+  store.markSynced();
+  const decoded = decodeSettings({ spec }, { controllers: [], namespace: 'portcullis' });
+  const webhook = createPodDefaultsWebhook('settings' in decoded ? () => decoded.settings : undefined);
+  const decision = webhook.decide(podRequest(POD, change), { store, now: () => 0 });
+  assert.ok('allowed' in decision && decision.allowed);
+  return decision.object === undefined ? [] : diff(change.object ?? POD, decision.object);
+}
+
+const APPLY = { defaults: { mode: 'apply' } };
+
+suite('the webhook of the defaults', () => {
+  const cases: readonly (readonly [string, JsonObject | undefined, Parameters<typeof podRequest>[1]?])[] = [
+    ['no settings', undefined],
+    ['the mode off', {}],
+    ['an exempt namespace', { defaults: { mode: 'apply', exemptNamespaces: ['ns'] } }],
+    [
+      'a namespace that is not selected',
+      { defaults: { mode: 'apply', namespaceSelector: { matchLabels: { team: 'b' } } } },
+    ],
+    ['SCCs are enforced', { ...APPLY, scc: { mode: 'enforce' } }],
+    ['an unknown namespace', APPLY, { namespace: 'other' }],
+    ['an update', APPLY, { operation: 'UPDATE', oldObject: POD }],
+    ['an ephemeral container', APPLY, { operation: 'UPDATE', oldObject: POD, subResource: 'ephemeralcontainers' }],
+    [
+      'another kind',
+      APPLY,
+      {
+        kind: { group: '', version: 'v1', kind: 'Service' },
+        resource: { group: '', version: 'v1', resource: 'services' },
+      },
+    ],
+    ['a pod that cannot be decoded', APPLY, { object: { spec: { containers: 1 } } }],
+  ];
+  for (const [name, spec, change] of cases) {
+    test(`${name}: no change`, () => assert.deepEqual(review(spec, change), []));
+  }
+
+  test('a new pod', () => assert.deepEqual(review(APPLY), PATCH));
+
+  test('a selected namespace', () => {
+    const namespaceSelector = { matchExpressions: [{ key: 'team', operator: 'Exists' }] };
+    assert.deepEqual(review({ defaults: { mode: 'apply', namespaceSelector } }), PATCH);
+  });
+});
