@@ -1,7 +1,7 @@
 /** The generated policies and the plugin PodSecurity of a kube-apiserver, with the same pods. */
 import assert from 'node:assert/strict';
 import { globSync, readFileSync } from 'node:fs';
-import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { mkdir, mkdtemp, rename, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, suite, test } from 'node:test';
@@ -281,7 +281,11 @@ suite('static policies', { skip }, () => {
       ['baseline', 'restricted'].map(async (level) => (await runProgram([...generate, level])).stdout),
     );
     const plane = await start(baseline ?? '');
-    const file = join(folder, 'manifests/policies.yaml');
+    // An API server may read a file that is not completely written, and an empty file has no policies.
+    const replace = async (text: string): Promise<void> => {
+      await writeFile(join(folder, 'new.yaml'), text);
+      await rename(join(folder, 'new.yaml'), join(folder, 'manifests/policies.yaml'));
+    };
     const isDenied = async (pod: object): Promise<boolean> =>
       (await send(plane, '/api/v1/namespaces/default/pods', pod)).status === 403;
     const hasFailedReload = async (): Promise<boolean> => {
@@ -290,10 +294,10 @@ suite('static policies', { skip }, () => {
     };
     try {
       await eventually(async () => assert.ok(await isDenied(hostNetworkPod())));
-      await writeFile(file, `${baseline}---\nspec: {`);
+      await replace(`${baseline}---\nspec: {`);
       await eventually(async () => assert.ok(await hasFailedReload()));
       assert.ok(await isDenied(hostNetworkPod()));
-      await writeFile(file, restricted ?? '');
+      await replace(restricted ?? '');
       await eventually(async () => assert.ok(await isDenied(plainPod())));
     } finally {
       await plane.stop();

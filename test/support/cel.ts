@@ -331,3 +331,34 @@ function fromCelValue(value: unknown): unknown {
     ? Object.fromEntries(entries.map(([key, item]: [string, unknown]) => [key, fromCelValue(item)]))
     : value;
 }
+
+const REPLACEMENTS: Readonly<Record<string, string>> = {
+  '==': '!=',
+  '!=': '==',
+  '&&': '||',
+  '||': '&&',
+  '<': '<=',
+  '>': '>=',
+  '>=': '>',
+  '!': '',
+  all: 'exists',
+  exists: 'all',
+  true: 'false',
+  false: 'true',
+};
+
+/** The expressions that differ from one in one token: an operator, a constant, a negation or an item of a list. */
+export function* mutate(expression: string): Generator<string> {
+  for (const match of expression.matchAll(/"(?:[^"\\]|\\.)*"|[A-Za-z_]\w*|\d+|[=!<>]=|&&|\|\||\S/g)) {
+    const [token] = match;
+    const replacement = token.startsWith('"')
+      ? `${token.slice(0, -1)}~"`
+      : /^\d+$/.test(token)
+        ? String(expression.endsWith('orValue(', match.index) ? 1 - Number(token) : Number(token) + 1)
+        : Object.hasOwn(REPLACEMENTS, token)
+          ? REPLACEMENTS[token]
+          : undefined;
+    if (replacement === undefined) continue;
+    yield expression.slice(0, match.index) + replacement + expression.slice(match.index + token.length);
+  }
+}
