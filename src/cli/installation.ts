@@ -67,6 +67,17 @@ export const DEFINITIONS = clusterScoped('apiextensions.k8s.io/v1', 'customresou
 /** The name of the definition of the object with the minimum kubelet version. */
 export const NODES_CONFIG = 'nodes.config.openshift.io';
 
+/** The development cluster has the webhooks of all features, since the settings may change at run time. */
+export const DEV_CLUSTER_ENFORCEMENT = {
+  podSecurity: true,
+  rollout: true,
+  kubelet: true,
+  kubeletCertificates: true,
+  kubeletNodeWrites: true,
+  olm: true,
+  defaults: [],
+} as const;
+
 /** An object of any kind. */
 export interface AnyObject extends KubeObject {
   readonly metadata: ObjectMeta & { readonly name: string };

@@ -12,7 +12,7 @@ import { clusterMetadata, decodePolicy, type Manifest, type ManifestSettings } f
 import { webhookConfigurations } from './webhooks.ts';
 
 export { CONTROL_PLANE_CERTIFICATES, controlPlaneFiles } from './control-plane.ts';
-export { INITIAL_SETTINGS } from './deployment.ts';
+export { INITIAL_SETTINGS, namespaceObjects } from './deployment.ts';
 export {
   decodePolicy,
   defaultSettings,

@@ -146,7 +146,7 @@ suite('the program parses its invocations', () => {
     load: async () => ({ command: { ...(await entry.load()).command, run: () => Promise.resolve(0) } }),
   }));
   const INVOCATION =
-    /(?:^ *(?:\$ |run: )?|[|;&(`] ?)(?:npm run -s portcullis --|kubectl (?=scc )|portcullis(?= )|.*\/app\/dist\/main\.js)((?: [^`\n|>;&#)]| \|(?! )|[^`\n|>;&#) ]|\\?\|(?=\w))*)(`?)/gm;
+    /(?:^ *(?:\$ |run: )?|[|;&(`] ?)(?:npm run -s portcullis --|kubectl (?=scc )|portcullis(?= \S)|.*\/app\/dist\/main\.js)((?: [^`\n|>;&#)]| \|(?! )|[^`\n|>;&#) ]|\\?\|(?=\w))*)(`?)/gm;
 
   /** One invocation for each alternative of `on|off`. */
   function expandAlternatives(words: readonly string[]): readonly (readonly string[])[] {

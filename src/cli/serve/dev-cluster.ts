@@ -1,3 +1,5 @@
+import { randomUUID } from 'node:crypto';
+import { hostname } from 'node:os';
 import { join, sep, resolve } from 'node:path';
 import { Readable } from 'node:stream';
 import { fileURLToPath } from 'node:url';
@@ -15,14 +17,17 @@ import type { ConfigurationKind } from '../../kube/webhooks.ts';
 import {
   DEFINITIONS,
   defaultSettings,
+  namespaceObjects,
   webhookConfigurations,
   type Manifest,
   type ManifestSettings,
 } from '../../install/index.ts';
 import type { Settings } from '../../config/settings.ts';
-import { VERSION, PROGRAM } from '../command.ts';
+import { VERSION } from '../command.ts';
+import { DEV_CLUSTER_ENFORCEMENT } from '../installation.ts';
 import { failOnErrors } from '../inventory/manifests.ts';
 import { systemClock } from '../../cluster/clock.ts';
+import { createLeaderElection } from '../../controllers/leadership.ts';
 import { startControllers, type RunningControllers } from '../../controllers/runtime.ts';
 import { ensureCertificates } from '../../tls/files.ts';
 import { explainAddressError, urlHost, type ClusterOptions, type RunningCluster } from './cluster.ts';
@@ -112,11 +117,10 @@ async function readClusterManifests(
   const defaults = defaultSettings(VERSION);
   const features = { ...defaults.features, kubelet: true, olm: true };
   const installation: ManifestSettings = { ...defaults, features, certificates: 'others' };
-  // These settings may change at run time.
-  const kubelet = { kubelet: true, kubeletCertificates: true, kubeletNodeWrites: true };
-  const others = { podSecurity: true, rollout: true, olm: true, defaults: [] };
-  const enforcement = { ...others, ...kubelet, scc, workloads: workloadResources };
+  const enforcement = { ...DEV_CLUSTER_ENFORCEMENT, scc, workloads: workloadResources };
   return {
+    // The namespace of the Leases and of the published default.
+    namespace: namespaceObjects(installation).slice(0, 1).map(seedObject),
     definitions: [...DEFINITIONS, ...olmDefinitions].map(seedObject).filter((one) => !seed.some(isSameObject(one))),
     // Objects that are created before the webhooks are not reviewed.
     seed: seed.filter((one) => !isScc(one)),
@@ -147,14 +151,13 @@ const ADMIN = { username: 'portcullis-admin', groups: ['system:masters'] };
 /** Starts the development cluster and its API server. `open` registers the webhooks and creates the initial objects. */
 export async function startDevCluster(options: ClusterOptions): Promise<RunningCluster> {
   const { values, settings, logger, metrics } = options;
-  const { rollout } = settings;
   // A live cluster needs none of these modules.
   const { openDashboard } = await import('../dashboard.ts');
   const { recordDecisions } = await import('./decisions.ts');
   const { createApiServer, createDevCluster, createHttpsCaller, KUBERNETES_VERSION, OLM_DEFINITIONS, writeKubeconfig } =
     await import('../../dev-cluster/index.ts');
   const folder = values['cert-dir'];
-  const { definitions, seed, configurations, sccs } = await readClusterManifests(
+  const { definitions, namespace, seed, configurations, sccs } = await readClusterManifests(
     values.manifests,
     settings,
     OLM_DEFINITIONS,
@@ -173,6 +176,7 @@ export async function startDevCluster(options: ClusterOptions): Promise<RunningC
   );
 
   let running: RunningControllers | undefined;
+  let election: ReturnType<typeof createLeaderElection> | undefined;
   let webhook = { host: HOST, port: 0 };
   const caller = createHttpsCaller(({ namespace, name }) =>
     namespace === SERVICE.namespace && name === SERVICE.name ? webhook : undefined,
@@ -224,17 +228,22 @@ export async function startDevCluster(options: ClusterOptions): Promise<RunningC
     namedChecks: [{ name: 'cluster', check: () => undefined }],
     async open({ authority, ...address }) {
       webhook = address;
-      // The namespace of the Leases and of the published default.
-      if (rollout.phase !== 'Disabled')
-        await cluster.create('Namespace', { metadata: { name: SERVICE.namespace } }, { fieldManager: PROGRAM });
       const trusted = configurations.map((one) => ({ ...one, value: withBundle(one.value, authority) }));
-      for (const objects of [definitions, seed, trusted, sccs]) await createAll(cluster, objects);
+      for (const objects of [definitions, namespace, seed, trusted, sccs]) await createAll(cluster, objects);
     },
     follow: () => Promise.resolve(),
     markSynced() {},
     complete: () => Promise.resolve(),
     async run(controllers) {
-      running = startControllers(controllers, { cluster, logger, metrics, clock: systemClock });
+      const services = { cluster, logger, metrics, clock: systemClock };
+      // The Lease names the leader. There is no other candidate.
+      await new Promise<void>((onStarted) => {
+        const identity = `${hostname()}_${randomUUID()}`;
+        const onStopped = () => Promise.resolve();
+        election = createLeaderElection({ ...services, ...SERVICE, identity, onStarted, onStopped });
+        election.start();
+      });
+      running = startControllers(controllers, services);
       await running.idle();
       return running;
     },
@@ -251,6 +260,7 @@ export async function startDevCluster(options: ClusterOptions): Promise<RunningC
     async stop() {
       stopping.abort();
       await dashboard.close();
+      await election?.stop();
       await running?.stop();
       cluster.stop();
       await server.close();

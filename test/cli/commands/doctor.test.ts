@@ -6,7 +6,7 @@ import { simulateOutage } from '../../../src/cli/commands/doctor.ts';
 import { CHECKS, evaluateChecks } from '../../../src/cli/doctor/checks/index.ts';
 import type { Facts, NamespaceFact, Probe } from '../../../src/cli/doctor/facts.ts';
 import { planProbes } from '../../../src/cli/doctor/gather.ts';
-import { parseWebhookConfiguration } from '../../../src/cli/installation.ts';
+import { DEV_CLUSTER_ENFORCEMENT, parseWebhookConfiguration } from '../../../src/cli/installation.ts';
 import { buildManifests, defaultSettings, webhookConfigurations } from '../../../src/install/index.ts';
 import type { ManifestSettings } from '../../../src/install/index.ts';
 import { allow } from '../../../src/kube/admission.ts';
@@ -27,16 +27,17 @@ const SETTINGS: ManifestSettings = {
   policy: { webhooks: { management: 'static' }, scc: { mode: 'enforce' }, rollout: { phase: 'Enforce' } },
 };
 const INSTALLED = webhookConfigurations(SETTINGS);
+const DEV_CLUSTER = webhookConfigurations(SETTINGS, DEV_CLUSTER_ENFORCEMENT);
 
 /**
  * Replaces `ALL webhooks` with the number of webhooks of the configuration, and `OTHERS more` with the number of webhooks
  * that the text does not name.
  */
-function withCounts(expected: string): string {
-  const names = new Set(INSTALLED.flatMap(({ webhooks = [] }) => webhooks.map(({ name }) => name)));
+function withCounts(expected: string, installed = INSTALLED): string {
+  const names = new Set(installed.flatMap(({ webhooks = [] }) => webhooks.map(({ name }) => name)));
   const others = [...names].filter((name) => !new RegExp(` ${name}(?:,| and |: (?!ALL))`).test(expected)).length;
   return expected.replaceAll('OTHERS more', `${others} more`).replaceAll(/(\S+): ALL webhooks/g, (_, name: string) => {
-    const count = INSTALLED.find(({ metadata }) => metadata.name === name)?.webhooks?.length;
+    const count = installed.find(({ metadata }) => metadata.name === name)?.webhooks?.length;
     return `${name}: ${count} ${count === 1 ? 'webhook' : 'webhooks'}`;
   });
 }
@@ -398,7 +399,8 @@ const CHANGES: Readonly<Record<string, Partial<Facts>>> = {
   'no installation': NOTHING,
   'development cluster': {
     ...NOTHING,
-    configurations: registered(),
+    configurations: registered(undefined, DEV_CLUSTER),
+    leases: { value: [{ metadata: { name: 'portcullis' } }] },
     server: { value: { version: 'v1.36.0+portcullis-dev', minor: 'v1.36', groups: ['security.openshift.io'] } },
   },
   'maintained by the leader': MANAGED,
@@ -508,7 +510,8 @@ describe('doctor checks', () => {
           ...(impact === undefined ? [] : [`Impact: ${impact}`]),
           ...(fix === undefined ? [] : [`Fix: ${withoutContent(fix)}`]),
         ]);
-      assert.deepEqual(lines, withCounts(findings).split('\n').slice(0, -1));
+      const installed = name === 'development cluster' ? DEV_CLUSTER : INSTALLED;
+      assert.deepEqual(lines, withCounts(findings, installed).split('\n').slice(0, -1));
     });
   }
 });

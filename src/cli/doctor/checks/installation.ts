@@ -11,12 +11,11 @@ export function isInstalled({ configurations, deployment, settings }: Facts): bo
 }
 
 /** True for the development cluster of `serve`, which has webhooks but no replicas. */
-export function isDevCluster({ server, deployment, leases, certificate }: Facts): boolean {
+export function isDevCluster({ server, deployment, certificate }: Facts): boolean {
   return (
     factValue(server)?.version.endsWith('+portcullis-dev') === true &&
     'value' in deployment &&
     deployment.value === undefined &&
-    factValue(leases)?.length === 0 &&
     'value' in certificate &&
     certificate.value.chain === undefined
   );
@@ -30,8 +29,7 @@ export const installation: Check = {
       const message = 'Portcullis is not installed: there is no webhook configuration and no Deployment';
       return [problem(`namespace ${facts.namespace}`, message, { fix: 'portcullis install --help' })];
     }
-    const message =
-      'is the development cluster of portcullis serve, without a Deployment, certificates, Lease or roles';
+    const message = 'is the development cluster of portcullis serve, without a Deployment, certificates or roles';
     return isDevCluster(facts) ? [info('API server', message)] : checkDefinitions(facts);
   },
 };

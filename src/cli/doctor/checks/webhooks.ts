@@ -6,7 +6,12 @@ import { shellQuote } from '../../../kube/text.ts';
 import { BREAK_GLASS_ANNOTATION } from '../../../kube/well-known.ts';
 import { isInstalled, isPartOfPortcullis } from '../../../kube/webhooks.ts';
 import { otherConditions } from '../../break-glass.ts';
-import { parseWebhookConfiguration, type Configuration, type Webhook } from '../../installation.ts';
+import {
+  DEV_CLUSTER_ENFORCEMENT,
+  parseWebhookConfiguration,
+  type Configuration,
+  type Webhook,
+} from '../../installation.ts';
 import { isDevCluster } from './installation.ts';
 import { sccMode } from '../../../policy/scc/mode.ts';
 import {
@@ -126,7 +131,7 @@ function withAuthorities<T extends Webhook>(webhook: T, configurations: readonly
 function getState(facts: Facts): Parameters<typeof webhookConfigurations>[1] {
   const { settings, namespaces, configurations } = facts;
   const { scc, webhooks } = decodePolicy(settings);
-  if (isDevCluster(facts)) return { podSecurity: true, rollout: true };
+  if (isDevCluster(facts)) return DEV_CLUSTER_ENFORCEMENT;
   if (webhooks.management === 'static') return {};
   const podSecurity = configurations.flatMap((one) => one.webhooks).find(({ name }) => name === 'psa.portcullis.dev');
   const enforces = (factValue(namespaces) ?? []).some((metadata) => sccMode({ metadata }, scc).mode === 'enforce');
