@@ -340,6 +340,11 @@ function addDefinition(
 ): CommanderCommand {
   command.description(`${command.summary()}.`);
   if (operands !== undefined) command.arguments(operands);
+  else if (Object.hasOwn(options, 'filename') && !Object.hasOwn(options, 'kubeconfig')) {
+    const outputError = (text: string, write: (text: string) => void): void =>
+      write(text.replace(/^(error: too many arguments.*: .*)$/m, '$1 Files and folders are named with -f.'));
+    command.configureOutput({ outputError });
+  }
   if (details !== undefined) command.addHelpText('after', `\n${renameCalls(details.trim(), invocation)}`);
   for (const [name, one] of Object.entries(options)) addOption(command, name, one);
   return command;

@@ -6,8 +6,8 @@ import { addAbortSignal, Readable } from 'node:stream';
 import { setImmediate } from 'node:timers/promises';
 import { compareBytes, quote } from '../kube/text.ts';
 import { failureReason, NOT_REGULAR, openRegularFile, UserError } from './files.ts';
-import { manifestObjects, type ManifestObjects } from './objects.ts';
-import { readSteps, type Documents, type ManifestDocument, type Position } from './yaml.ts';
+import { CHART_FILE, manifestObjects, type ManifestObjects } from './objects.ts';
+import { readSteps, type Documents, type ManifestDocument, type ManifestError } from './yaml.ts';
 
 /** The documents and objects of several files, in order. */
 export interface Manifests extends Documents, ManifestObjects {}
@@ -72,7 +72,8 @@ export async function readManifests(paths: readonly string[], options: ReadOptio
 
 /**
  * Lists the files that the paths name, each once. A folder stands for its .yaml, .yml and .json files and those of its
- * subfolders, sorted by name, without hidden files and without folders behind symbolic links.
+ * subfolders, sorted by name, without hidden files and without folders behind symbolic links. The folder of a Helm chart
+ * stands for its Chart.yaml, which is reported as an error: its templates are no manifests.
  */
 async function listManifestFiles(paths: readonly string[]): Promise<string[]> {
   const files = new Map<string, string>();
@@ -105,6 +106,7 @@ const EXTENSIONS = /\.(?:ya?ml|json)$/i;
 
 async function filesBelow(folder: string): Promise<string[]> {
   const entries = await readdir(folder, { withFileTypes: true });
+  if (entries.some(({ name }) => name === CHART_FILE)) return [join(folder, CHART_FILE)];
   const files: string[] = [];
   for (const entry of entries.sort((a, b) => compareBytes(a.name, b.name))) {
     const path = join(folder, entry.name);
@@ -123,10 +125,10 @@ async function linksToFile(path: string): Promise<boolean> {
   );
 }
 
-type FileText = { readonly text: string } | (Position & { readonly message: string });
+type FileText = { readonly text: string } | Omit<ManifestError, 'file'>;
 
 async function readText(path: string, { stdin, signal }: ReadOptions): Promise<FileText> {
-  const problem = (message: string): FileText => ({ message, line: 1, column: 1 });
+  const problem = (message: string): FileText => ({ message, line: 1, column: 1, isWholeFile: true });
   try {
     const stream = await openStream(path, { stdin, signal });
     // A pipe may never end.
@@ -136,6 +138,7 @@ async function readText(path: string, { stdin, signal }: ReadOptions): Promise<F
   } catch (error) {
     if (signal?.aborted || errorCode(error) === undefined) throw error;
     if (errorCode(error) === NOT_REGULAR) return problem('not a regular file; use - to read the standard input');
+    if (URL_PATTERN.test(path)) throw new UserError(unreadableUrl(path, error), { cause: error });
     return problem(failureReason(error));
   }
 }
@@ -156,8 +159,7 @@ async function download(url: string, signal: AbortSignal | undefined): Promise<A
   const response = await fetch(url, { signal: signal ? AbortSignal.any([signal, timeout]) : timeout }).catch(
     (error: unknown) => {
       if (signal?.aborted) throw error;
-      const reason = error instanceof Error && error.cause instanceof Error ? error.cause.message : String(error);
-      throw new UserError(`unable to read URL ${quote(url)}: ${reason}`, { cause: error });
+      throw new UserError(unreadableUrl(url, error), { cause: error });
     },
   );
   if (response.ok) return response.body ?? Readable.from([]);
@@ -165,6 +167,19 @@ async function download(url: string, signal: AbortSignal | undefined): Promise<A
   throw new UserError(
     `unable to read URL ${quote(url)}, server reported ${status} ${statusText}, status code=${status}`,
   );
+}
+
+/** `fetch` reports the reason as the cause of its error. */
+function unreadableUrl(url: string, error: unknown): string {
+  const cause = error instanceof Error && error.cause instanceof Error ? error.cause : error;
+  const message = cause instanceof Error ? cause.message : String(cause);
+  const isTimeout = cause instanceof Error && cause.name === 'TimeoutError';
+  const reason = isTimeout
+    ? `no complete response within ${DOWNLOAD_TIMEOUT_MS / 1000} s`
+    : message === 'bad port'
+      ? 'HTTP clients block this port: download the file, or serve it on another port'
+      : message;
+  return `unable to read URL ${quote(url)}: ${reason}`;
 }
 
 async function readBytes(stream: AsyncIterable<unknown>): Promise<Buffer | undefined> {

@@ -28,6 +28,9 @@ export interface ManifestObjects {
 const KUSTOMIZATION_FILE = /(?:^|\/)kustomization\.ya?ml$/;
 const KUSTOMIZATION: TypeMeta = { apiVersion: 'kustomize.config.k8s.io/v1beta1', kind: 'Kustomization' };
 
+/** The description of a Helm chart, in the folder of the chart. */
+export const CHART_FILE = 'Chart.yaml';
+
 /** Returns the objects of a document. Items of a list are separate objects; any other value is an error. */
 export function manifestObjects(document: ManifestDocument): ManifestObjects {
   const objects: ManifestObject[] = [];
@@ -35,7 +38,13 @@ export function manifestObjects(document: ManifestDocument): ManifestObjects {
   const add = (value: unknown, path: Path, inherited: TypeMeta): void => {
     const typed = readTypeMeta(value, inherited);
     if ('message' in typed) {
-      errors.push({ file: document.file, ...document.locate([...path, ...typed.path]), message: typed.message });
+      const { file } = document;
+      const isChart = file === CHART_FILE || file.endsWith(`/${CHART_FILE}`);
+      errors.push(
+        isChart
+          ? { file, line: 1, column: 1, isWholeFile: true, message: chartMessage(file) }
+          : { file, ...document.locate([...path, ...typed.path]), message: typed.message },
+      );
       return;
     }
     const { apiVersion, kind } = typed;
@@ -50,6 +59,11 @@ export function manifestObjects(document: ManifestDocument): ManifestObjects {
   };
   add(document.value, [], KUSTOMIZATION_FILE.test(document.file) ? KUSTOMIZATION : {});
   return { objects, errors };
+}
+
+function chartMessage(file: string): string {
+  const folder = file.slice(0, -CHART_FILE.length).replace(/(?<=.)\/$/, '') || '.';
+  return `a Helm chart must be rendered first: helm template ${folder} | portcullis check -f -`;
 }
 
 /** The type of the items of, for example, a PodList, which the API server omits in each item. */

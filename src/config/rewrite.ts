@@ -50,7 +50,8 @@ function rewritePart(text: string, entries: readonly Entry[], refusals: Map<numb
   const part = text.slice(start, end);
   const documents: Document.Parsed[] = parseAllDocuments(part, READ_OPTIONS);
   // Creating a rewriter visits the whole document.
-  const rewriters = documents.map((document) => createRewriter(part, document));
+  const lineAt = (offset: number): number => text.slice(0, start + offset).split('\n').length;
+  const rewriters = documents.map((document) => createRewriter(part, document, lineAt));
   const results = entries.map((entry) => ({ entry, splices: findSplices(rewriters, entry[1]) }));
   const found = results.flatMap(({ entry, splices }) => (typeof splices === 'string' ? [] : [{ entry, splices }]));
   const isVerified = readsAs(part, found);
@@ -123,8 +124,11 @@ type Member = Pair<Node, Node | null>;
 type Mapping = YAMLMap<Node, Node | null>;
 type Sequence = YAMLSeq<Node | null>;
 
-/** Returns a function that returns the splices of a change of the document. It throws a `Refusal`. */
-function createRewriter(text: string, document: Document.Parsed) {
+/**
+ * Returns a function that returns the splices of a change of the document. It throws a `Refusal`. `lineAt` returns the line
+ * of an offset for messages.
+ */
+function createRewriter(text: string, document: Document.Parsed, lineAt: (offset: number) => number) {
   let splices: Splice[] = [];
   const eol = /\r?\n/.exec(text)?.[0] ?? '\n';
   const referenced = new Set<string>();
@@ -171,7 +175,13 @@ function createRewriter(text: string, document: Document.Parsed) {
   const refuseShared = (node: Node | null): void => {
     const name = isAlias(node) ? node.source : node?.anchor;
     if (name === undefined || !referenced.has(name)) return;
-    throw new Refusal(`the anchor ${quote(name)} is used for other fields, too: replace its aliases by copies`);
+    throw new Refusal(`${printAnchor(name, node)} is used for other fields, too: replace its aliases by copies`);
+  };
+
+  /** `the anchor "x" in line 3`: the last one of that name before the end of the node. */
+  const printAnchor = (name: string, node: Node | null): string => {
+    const offset = text.slice(0, node?.range?.[1]).lastIndexOf(`&${name}`);
+    return `the anchor ${quote(name)} in line ${lineAt(offset)}`;
   };
 
   const changeMap = (node: Mapping, before: JsonObject, after: JsonObject): void => {
@@ -228,10 +238,10 @@ function createRewriter(text: string, document: Document.Parsed) {
   const mergeMessage = (node: Mapping): string => {
     const merged = node.items.find(({ key }) => isScalar(key) && key.source === '<<')?.value;
     const sources = isSeq(merged) ? merged.items : [merged];
-    const names = sources.flatMap((one) => (isAlias(one) ? [quote(one.source)] : []));
+    const names = sources.flatMap((one) => (isAlias(one) ? [printAnchor(one.source, one)] : []));
     return names.length === 0
       ? AMBIGUOUS
-      : `the field is merged from the anchor ${names.join(', ')}, which other fields use, too: replace the merge key by a copy`;
+      : `the field is merged from ${names.join(', ')}, which other fields use, too: replace the merge key by a copy`;
   };
 
   const removeMembers = ({ items }: Mapping, removed: ReadonlySet<Member>): void => {

@@ -57,6 +57,8 @@ export interface DocumentSource {
 export interface ManifestError extends Position {
   readonly file: string;
   readonly message: string;
+  /** True if the error is not about a part of the file. Its position is the beginning. */
+  readonly isWholeFile?: boolean;
 }
 
 export interface Documents {
@@ -326,6 +328,7 @@ function readYaml(text: string, base: number): readonly (Parsed | ReadError)[] {
 
 /** The number of nodes that the aliases of one document may expand to. */
 const MAX_ALIASED_NODES = 10_000;
+const EXCESSIVE_ALIASING = `excessive aliasing: the aliases expand to more than ${MAX_ALIASED_NODES.toLocaleString('en')} values`;
 
 /** Reads a document with aliases expanded and keys merged. A merged field is located where its anchor is. */
 function readContents(document: Document.Parsed, source: DocumentSource): Parsed {
@@ -345,7 +348,7 @@ function readContents(document: Document.Parsed, source: DocumentSource): Parsed
   const locate = (node: Node | null): Location => {
     const offset = nodeOffset(node);
     if (path.length > MAX_DEPTH) throw new ReadError(offset, TOO_DEEP);
-    if (aliasDepth > 0 && ++aliasedNodes > MAX_ALIASED_NODES) throw new ReadError(offset, 'excessive aliasing');
+    if (aliasDepth > 0 && ++aliasedNodes > MAX_ALIASED_NODES) throw new ReadError(offset, EXCESSIVE_ALIASING);
     if (isAlias(node)) {
       aliasDepth++;
       const target = below('*', node.resolve(document) ?? null);

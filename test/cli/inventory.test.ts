@@ -145,7 +145,7 @@ roleRef: {kind: ClusterRole, name: cluster-admin}
       'stdin:2:1: Flow sequence in block collection must be sufficiently indented and end with a ]\n' +
         'stdin:3:1: expected an object with apiVersion and kind',
     ],
-    ['without anything', '', 'no objects in -'],
+    ['without anything', '', 'no objects in the standard input'],
     [
       'of an old version',
       'apiVersion: extensions/v1beta1\nkind: Deployment\n',

@@ -116,7 +116,7 @@ const broken: readonly (readonly [name: string, text: string, errors: readonly s
         'a0: &a0 [x,x,x,x,x,x,x,x,x]',
         ...Array.from({ length: 9 }, (_, n) => `a${n + 1}: &a${n + 1} [${`*a${n},`.repeat(9)}]`),
       ].join('\n'),
-      ['f:1:20: excessive aliasing'],
+      ['f:1:20: excessive aliasing: the aliases expand to more than 10,000 values'],
       [],
     ],
     ['a long message is truncated', '!'.repeat(1000), [`f:1:1: The ${'!'.repeat(196)}…`], []],
@@ -378,7 +378,29 @@ describe('readManifests', () => {
         file: join(folder, 'sub/d.yaml'),
         line: 1,
         column: 1,
+        isWholeFile: true,
         message: 'there is no such file',
+      },
+    ]);
+  });
+
+  test('the folder of a Helm chart is an error, and its files are not read', async (context) => {
+    const files = {
+      'chart/Chart.yaml': 'name: c',
+      'chart/values.yaml': 'a: 1',
+      'chart/templates/p.yaml': 'a: {{ b }}',
+    };
+    const folder = await folderWith(context, { ...files, 'pod.yaml': POD });
+    const { objects, errors } = await readManifests([folder], { stdin });
+    const [file, message] = [join(folder, 'chart/Chart.yaml'), 'a Helm chart must be rendered first: helm template'];
+    assert.equal(objects.length, 1);
+    assert.deepEqual(errors, [
+      {
+        file,
+        line: 1,
+        column: 1,
+        isWholeFile: true,
+        message: `${message} ${join(folder, 'chart')} | portcullis check -f -`,
       },
     ]);
   });
@@ -413,6 +435,10 @@ describe('readManifests', () => {
     const cases = [
       [`${origin}/gone`, `unable to read URL "${origin}/gone", server reported 404 Not Found, status code=404`],
       ['http://127.0.0.1:2/', 'unable to read URL "http://127.0.0.1:2/": connect ECONNREFUSED 127.0.0.1:2'],
+      [
+        'http://127.0.0.1:6000/',
+        'unable to read URL "http://127.0.0.1:6000/": HTTP clients block this port: download the file, or serve it on another port',
+      ],
     ] as const;
     for (const [url, message] of cases) {
       await assert.rejects(readManifests([url], { stdin }), { name: 'UserError', message });

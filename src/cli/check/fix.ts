@@ -1,6 +1,6 @@
 /** Fixes of manifests for `check --fix`: written to the files, or printed as a diff or as patches. */
 import { realpath, stat } from 'node:fs/promises';
-import { createTwoFilesPatch } from 'diff';
+import { diffLines } from 'diff';
 import { failureReason, UserError } from '../../config/files.ts';
 import { fixText, type FieldChange, type FindViolations, type FixedText } from '../../config/fix.ts';
 import type { Manifests } from '../../config/manifests.ts';
@@ -11,7 +11,7 @@ import { printFieldPath } from '../../policy/pod/templates.ts';
 import { replaceFile } from '../../tls/files.ts';
 import type { Output } from '../command.ts';
 import { printPosition } from '../output/findings.ts';
-import { printable } from '../output/print.ts';
+import { printable, printCount } from '../output/print.ts';
 
 /** `write`: change the files. The others print the changes. */
 export const FIX_MODES = ['write', 'diff', 'patch'] as const;
@@ -60,10 +60,60 @@ export function printDiff(fixes: Fixes): string {
   return Array.from(fixes, ([file, { before, text }]) => {
     if (text === before) return '';
     const name = file.replace(/^\.?\/+/, '');
-    const patch = createTwoFilesPatch(`a/${name}`, `b/${name}`, before, text);
-    return patch.slice(patch.indexOf('--- '));
+    return `--- a/${name}\n+++ b/${name}\n${formatHunks(diffDocuments(before, text))}`;
   }).join('');
 }
+
+/**
+ * Returns the lines of both texts, each after its mark. The documents are compared one by one: the time of a comparison grows
+ * with the square of the number of changes.
+ */
+function diffDocuments(before: string, after: string): readonly string[] {
+  const [old, changed] = [before, after].map((text) => text.split(/(?<=\n)(?=---)/)) as [string[], string[]];
+  if (old.length !== changed.length) return diffTexts(before, after);
+  return old.flatMap((part, index) => diffTexts(part, changed[index] ?? ''));
+}
+
+function diffTexts(before: string, after: string): readonly string[] {
+  const parts = before === after ? [{ value: before, added: false, removed: false }] : diffLines(before, after);
+  return parts.flatMap(({ value, added, removed }) => {
+    const mark = added ? '+' : removed ? '-' : ' ';
+    return (value.match(/.*\n|.+$/g) ?? []).map((line) => mark + line);
+  });
+}
+
+/** The number of unchanged lines before and after a change. */
+const CONTEXT = 4;
+
+function formatHunks(lines: readonly string[]): string {
+  const hunks: { start: number; end: number }[] = [];
+  for (const [index, line] of lines.entries()) {
+    const last = hunks.at(-1);
+    if (line.startsWith(' ')) continue;
+    const end = Math.min(index + 1 + CONTEXT, lines.length);
+    if (last && index - CONTEXT <= last.end) last.end = end;
+    else hunks.push({ start: Math.max(index - CONTEXT, 0), end });
+  }
+  const counts = { old: 0, new: 0 };
+  let position = 0;
+  const count = (side: 'old' | 'new', from: number, to: number): number =>
+    lines.slice(from, to).filter((line) => !line.startsWith(side === 'old' ? '+' : '-')).length;
+  return hunks
+    .map(({ start, end }) => {
+      const ranges = (['old', 'new'] as const).map((side) => {
+        const first = counts[side] + count(side, position, start);
+        const length = count(side, start, end);
+        counts[side] = first + length;
+        return `${length === 0 ? first : first + 1},${length}`;
+      });
+      position = end;
+      const text = lines.slice(start, end).map((line) => (line.endsWith('\n') ? line : `${line}\n${NO_LINE_END}\n`));
+      return `@@ -${ranges.join(' +')} @@\n${text.join('')}`;
+    })
+    .join('');
+}
+
+const NO_LINE_END = '\\ No newline at end of file';
 
 /** Prints the changes as `patches` of a kustomization: a JSON patch for each changed object. */
 export function printPatches(fixes: Fixes, manifests: Manifests, fixed: Manifests): string {
@@ -91,24 +141,41 @@ function objectKey({ document: { file, index }, path }: ManifestObject): string 
   return JSON.stringify([file, index, path]);
 }
 
-/** Prints a line for each change, for each condition to verify, and for each finding that requires a decision of the user. */
+/** The number of other lines that a condition names. */
+const MAX_LINES = 5;
+
+/**
+ * Prints a line for each change, for each condition to verify, and for each finding that requires a decision of the user. The
+ * last line of a file with several of them has their numbers.
+ */
 export function printChanges(stderr: Output, fixes: Fixes): void {
-  const line = (title: string, { object, field }: Pick<FieldChange, 'object' | 'field'>, text: string): void => {
-    const position = printPosition({ file: object.document.file, ...object.locate(field) });
-    stderr.write(printable(`${title}: ${position}: ${text}`) + '\n');
-  };
-  for (const { changes, unfixed } of fixes.values()) {
-    for (const change of changes)
-      line('fixed', change, `${change.check}: ${printFieldPath(change.field)} ${change.change}`);
-    const notes = new Map(
-      changes.flatMap((change) =>
-        change.note === undefined ? [] : [[`${change.note} ${printPosition({ file: '', ...change.object })}`, change]],
-      ),
+  const line = (title: string, { object, field }: Pick<FieldChange, 'object' | 'field'>, text: string): string =>
+    `${title}: ${printPosition({ file: object.document.file, ...object.locate(field) })}: ${text}`;
+  for (const [file, { changes, unfixed }] of fixes) {
+    const fixed = changes.map((change) =>
+      line('fixed', change, `${change.check}: ${printFieldPath(change.field)} ${change.change}`),
     );
-    for (const change of notes.values()) line('verify', change, change.note ?? '');
-    for (const one of unfixed) {
+    const notes = Array.from(
+      Map.groupBy(
+        changes.filter(({ note }) => note !== undefined),
+        ({ note = '' }) => note,
+      ),
+      ([note, [first, ...others]]) => {
+        if (first === undefined) return '';
+        const rest = [...new Set(others.map(({ object }) => object.line))].filter((one) => one !== first.object.line);
+        const shown = rest.slice(0, MAX_LINES).join(', ');
+        const hidden = rest.length > MAX_LINES ? ` and ${rest.length - MAX_LINES} more` : '';
+        const also = rest.length === 0 ? '' : ` (also ${rest.length === 1 ? 'line' : 'lines'} ${shown}${hidden})`;
+        return line('verify', { ...first, field: [] }, note) + also;
+      },
+    );
+    const remaining = unfixed.map((one) => {
       const choices = one.choices.length === 1 ? one.choices.join() : `choose: ${one.choices.join('; ')}`;
-      line('not fixed', one, `${one.check}: ${one.detail}: ${choices}`);
-    }
+      return line('not fixed', one, `${one.check}: ${one.detail}: ${choices}`);
+    });
+    const count = { fixed: fixed.length, remaining: new Set(remaining).size };
+    const counts = `${file}: ${printCount(count.fixed, 'field')} fixed, ${count.remaining} not fixed`;
+    const all = new Set([...fixed, ...notes, ...remaining, ...(count.fixed + count.remaining > 1 ? [counts] : [])]);
+    for (const one of all) stderr.write(`${printable(one)}\n`);
   }
 }

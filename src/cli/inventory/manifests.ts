@@ -1,6 +1,6 @@
 /** Reading of the manifests of `--filename`. */
 import { UserError } from '../../config/files.ts';
-import { readManifests, type Manifests } from '../../config/manifests.ts';
+import { readManifests, STDIN, type Manifests } from '../../config/manifests.ts';
 import type { ManifestObject } from '../../config/objects.ts';
 import type { ManifestError } from '../../config/yaml.ts';
 import type { Io } from '../command.ts';
@@ -35,7 +35,8 @@ export async function readAllManifests(
     }),
   );
   if (manifests.objects.length + manifests.errors.length > 0) return manifests;
-  throw new UserError(`no objects in ${paths.join(', ')}`);
+  const names = paths.map((path) => (path === STDIN.path ? 'the standard input' : path));
+  throw new UserError(`no objects in ${names.join(', ')}`);
 }
 
 /**

@@ -104,8 +104,13 @@ export function problems({ errors, notEvaluated }: Report): readonly ManifestErr
 }
 
 /** `web.yaml:12:7` */
-export function printPosition({ file, line, column }: FilePosition): string {
-  return `${file}:${line}:${column}`;
+export function printPosition({
+  file,
+  line,
+  column,
+  isWholeFile = false,
+}: FilePosition & Pick<ManifestError, 'isWholeFile'>): string {
+  return isWholeFile ? file : `${file}:${line}:${column}`;
 }
 
 /** `Deployment shop/web`, `Rollout shop/web (spec.template)` */

@@ -30,6 +30,20 @@ roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: "system:
 subjects: [{kind: ServiceAccount, name: db, namespace: shop}]
 `;
 
+const TWO_PODS = ['a', 'b']
+  .map(
+    (name) => `apiVersion: v1
+kind: Pod
+metadata: {name: ${name}}
+spec:
+  securityContext:
+    seccompProfile: {type: RuntimeDefault}
+  containers:
+    - {name: c, image: i, securityContext: {allowPrivilegeEscalation: false, capabilities: {drop: [ALL]}}}
+`,
+  )
+  .join('---\n');
+
 let folder = '';
 before(async () => {
   folder = await mkdtemp(join(tmpdir(), 'portcullis-fix-'));
@@ -86,6 +100,39 @@ describe('the changes are printed', () => {
       'patches:\n  - target:\n      version: v1\n      kind: Pod\n      name: p\n    patch: |\n      - op: replace\n        path: /spec/hostPID\n        value: false\n',
       `${fixed}1 passed, 0 failed\n`,
     ],
+    [
+      'with one line for a condition to verify, and the counts of the file',
+      '--fix=diff --level=restricted',
+      TWO_PODS,
+      0,
+      `--- a/stdin
++++ b/stdin
+@@ -3,8 +3,9 @@
+ metadata: {name: a}
+ spec:
+   securityContext:
+     seccompProfile: {type: RuntimeDefault}
++    runAsNonRoot: true
+   containers:
+     - {name: c, image: i, securityContext: {allowPrivilegeEscalation: false, capabilities: {drop: [ALL]}}}
+ ---
+ apiVersion: v1
+@@ -12,6 +13,7 @@
+ metadata: {name: b}
+ spec:
+   securityContext:
+     seccompProfile: {type: RuntimeDefault}
++    runAsNonRoot: true
+   containers:
+     - {name: c, image: i, securityContext: {allowPrivilegeEscalation: false, capabilities: {drop: [ALL]}}}
+`,
+      `fixed: stdin:5:3: runAsNonRoot: spec.securityContext.runAsNonRoot set to true
+fixed: stdin:14:3: runAsNonRoot: spec.securityContext.runAsNonRoot set to true
+verify: stdin:1:1: the kubelet rejects an image whose USER is missing, root or a name: use an image with a numeric USER other than 0, or set runAsUser to the UID of a user of the image (also line 10)
+stdin: 2 fields fixed, 0 not fixed
+2 passed, 0 failed
+`,
+    ],
     ['as nothing without changes', '--fix=patch', FIXED, 0, '', '1 passed, 0 failed\n'],
     [
       'with the choices for what remains',
@@ -104,7 +151,7 @@ Pod default/p violates PodSecurity "baseline:latest"
   ];
   for (const [name, args, stdin, code, stdout, stderr] of cases) {
     test(name, async () => {
-      const outcome = await runProgram(['check', '-f', '-', '--level=baseline', args], { stdin });
+      const outcome = await runProgram(['check', '-f', '-', '--level=baseline', ...args.split(' ')], { stdin });
       assert.deepEqual(outcome, { code, stdout, stderr });
     });
   }

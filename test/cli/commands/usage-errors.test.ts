@@ -140,6 +140,11 @@ const OPTIONS: readonly (readonly [command: string, args: string, message: strin
   ['scc who-can', '', "missing required argument 'scc'"],
   ['scc who-can', 'a b', "too many arguments for 'who-can'. Expected 1 argument but got 2: a, b."],
   ['audit user-namespaces', 'ci', "too many arguments for 'user-namespaces'. Expected 0 arguments but got 1: ci."],
+  [
+    'check',
+    'chart',
+    "too many arguments for 'check'. Expected 0 arguments but got 1: chart. Files and folders are named with -f.",
+  ],
   ['check', '', '-f is required: files, folders, URLs, or - for the standard input'],
   ['explain', '', 'a resource, such as deployment/web or namespace/shop, or -f is required'],
   [
