@@ -269,7 +269,7 @@ const OTHERS: Readonly<Record<OtherCheck, OtherProse>> = {
     options: ['--platform=openshift'],
     upstream: [
       'Managing security context constraints',
-      'https://docs.redhat.com/en/documentation/openshift_container_platform/4.18/html/authentication_and_authorization/managing-pod-security-policies',
+      'https://github.com/openshift/openshift-docs/blob/main/authentication/managing-security-context-constraints.adoc',
     ],
   },
 };
