@@ -74,7 +74,7 @@ export async function computeReport(input: ReportInput, io: Io): Promise<ReportD
     }),
     sccs: listSccs(facts, sccPlans.flat()),
     sccDenials: sccPlans.flat().flatMap(listDenials),
-    exemptions: listExemptions({ store, podSecurity, scc: management.scc, isFromFile, uses }),
+    exemptions: listExemptions({ store, podSecurity, scc: management.scc, namespace, isFromFile, uses }),
     uses: uses && { since: uses.since, replicas: uses.replicas },
   };
 }

@@ -28,6 +28,8 @@ export interface ExemptionsInput {
   /** The Pod Security configuration in force. */
   readonly podSecurity: Pick<PodSecurity, 'configuration' | 'defaults'>;
   readonly scc: Pick<SccSettings, 'mode' | 'exemptNamespaces'>;
+  /** The namespace of the installation. */
+  readonly namespace: string;
   /** True if these settings come from a file: the times of the PortcullisConfiguration do not apply to them. */
   readonly isFromFile?: boolean;
   /** The counts of the replicas; absent if they are unknown. */
@@ -42,7 +44,7 @@ export interface PolicyExemption {
   readonly kind: 'default' | 'namespace' | 'user' | 'runtimeClass' | 'scc' | 'grant';
   /** The name of the exempt object. For a grant, the subject: `ServiceAccount shop/builder`. */
   readonly name: string;
-  /** The policy that does not apply. `webhook`: no policy applies while no replica responds. */
+  /** The policy that does not apply. `webhook`: pods are admitted without a review, always or while no replica responds. */
   readonly policy: 'Pod Security' | 'SCC' | 'webhook';
   /** The setting, label or binding that defines the exemption. */
   readonly source: string;
@@ -168,7 +170,7 @@ function listDefaults(context: Context): readonly PolicyExemption[] {
   ];
 }
 
-/** One entry for each cause: a namespace may be exempt from several policies. */
+/** One entry for each cause: a namespace may be exempt from several policies, or by the selectors of the webhooks. */
 function listNamespaces(context: Context): readonly PolicyExemption[] {
   const { store, podSecurity, scc, podsByNamespace, uses } = context;
   const exempt = podSecurity.configuration.exemptions.namespaces;
@@ -182,7 +184,16 @@ function listNamespaces(context: Context): readonly PolicyExemption[] {
     pods: podsByNamespace.get(name) ?? 0,
     ...(policy === 'SCC' ? {} : countUses(uses, 'namespace', name)),
   });
+  const selected = [
+    { name: context.namespace, source: 'namespace of the installation: never reviewed' },
+    { name: 'kube-system', source: 'admitted without review while no replica responds' },
+  ].flatMap(({ name, source }): readonly PolicyExemption[] => {
+    const namespace = store.get('Namespace', name);
+    const pods = podsByNamespace.get(name) ?? 0;
+    return namespace ? [{ kind: 'namespace', name, policy: 'webhook', source, ...createdAt(namespace), pods }] : [];
+  });
   return [
+    ...selected,
     ...exempt.map((name) => listed(name, 'Pod Security', setting)),
     ...(scc.mode === 'off' ? [] : scc.exemptNamespaces)
       .filter((name) => store.get('Namespace', name) !== undefined)

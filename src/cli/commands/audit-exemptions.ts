@@ -14,7 +14,8 @@ const DETAILS = `
 Lists everything that the policies do not apply to, for audits:
 
   default       the level or the SCC mode of namespaces without a label, if it does not enforce
-  namespace     namespaces that the settings or their labels exempt, and those whose webhooks fail open
+  namespace     namespaces that the settings or their labels exempt, those whose webhooks fail open, and
+                that of the installation
   user          users that the settings exempt
   runtimeClass  runtime classes that the settings exempt
   scc           security context constraints (SCCs) that admit pods which the level restricted denies
@@ -51,7 +52,7 @@ export const command = defineCommand({
     const { store, podSecurity, management, assumptions, settingsSource } = facts;
     const uses = readExemptionUses(store.list('Lease', namespace));
     const isFromFile = config !== undefined;
-    const exemptions = listExemptions({ store, podSecurity, scc: management.scc, isFromFile, uses });
+    const exemptions = listExemptions({ store, podSecurity, scc: management.scc, namespace, isFromFile, uses });
     const counted = uses && { since: uses.since, replicas: uses.replicas };
     const data = { exemptions, uses: counted, settings: settingsSource, assumptions };
     const rows = exemptions.map(printExemption);

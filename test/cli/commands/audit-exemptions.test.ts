@@ -81,6 +81,15 @@ metadata: { name: one, labels: { pod-security.kubernetes.io/enforce: privileged,
     expected: ['default off SCC', 'namespace one Pod Security'],
   },
   {
+    name: 'the namespace of the installation, which the selectors of the webhooks exclude',
+    stdin: `${config.replace("mode: 'off'", 'mode: enforce')}---
+apiVersion: v1
+kind: Namespace
+metadata: { name: portcullis }
+`,
+    expected: ['namespace portcullis webhook', 'namespace portcullis SCC', 'user bob Pod Security'],
+  },
+  {
     name: 'labels that exempt from SCCs, and an invalid label, which does not',
     stdin: ['openshift.io/run-level: "1"', 'portcullis.dev/scc: none', 'portcullis.dev/scc: report']
       .map(
