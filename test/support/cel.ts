@@ -185,23 +185,27 @@ const CREATION = {
   resource: { group: '', version: 'v1', resource: 'pods' },
 };
 
+/** The values that expressions read, for a policy with an object as parameter, or without parameters. */
+export function celInput(given: PolicyRequest, param?: object): Values {
+  const { object, oldObject = null, labels = {}, annotations = {}, mayUse = () => false } = given;
+  const request = { ...CREATION, ...given.request };
+  const input = {
+    object: asStored(object),
+    oldObject: asStored(oldObject),
+    namespaceObject: { metadata: { name: 'ns', labels, annotations } },
+    request,
+    params: param,
+    authorizer: new Authorizer(mayUse, { groups: [], ...request.userInfo }),
+  };
+  return Object.fromEntries(Object.entries(input).map(([name, value]) => [name, toCelValue(value)]));
+}
+
 /** Compiles a policy. The result does not read the constraints of the policy and its bindings. */
 export function compilePolicy({ spec }: PolicyObject, withListFunctions = true) {
   const { variables, matchConditions, validations = [], auditAnnotations = [] } = spec as unknown as PolicySpec;
   const evaluate = compileVariables(variables, withListFunctions);
-  return (
-    { object, oldObject = null, labels = {}, annotations = {}, request, mayUse }: PolicyRequest,
-    param?: object,
-  ): PolicyAnswer => {
-    const complete = { ...CREATION, ...request };
-    const run = evaluate({
-      object: asStored(object),
-      oldObject: asStored(oldObject),
-      namespaceObject: { metadata: { name: 'ns', labels, annotations } },
-      request: complete,
-      params: param,
-      authorizer: new Authorizer(mayUse ?? (() => false), { groups: [], ...complete.userInfo }),
-    });
+  return (request: PolicyRequest, param?: object): PolicyAnswer => {
+    const run = evaluate(celInput(request, param));
     if (!matchConditions.every(({ expression }) => run(expression) === true)) return { annotations: {} };
     const published = auditAnnotations.map(({ key, valueExpression }) => [key, String(run(valueExpression))] as const);
     const failed = validations.find(({ expression }) => run(expression) !== true);
@@ -299,6 +303,7 @@ const SERIALIZED: Readonly<Record<string, JsonObject>> = {
   initContainers: { name: '' },
   ephemeralContainers: { name: '' },
   volumes: { name: '' },
+  flexVolume: { driver: '' },
 };
 
 /** The fields whose items or members are strings. In them, null is the empty string. */
@@ -318,7 +323,7 @@ export function asStored(value: unknown, field = ''): unknown {
 function toCelValue(value: unknown): unknown {
   if (typeof value === 'number') return Number.isInteger(value) ? BigInt(value) : value;
   if (Array.isArray(value)) return value.map(toCelValue);
-  if (value instanceof Authorizer) return value;
+  if (value instanceof Authorizer || value instanceof Map) return value;
   if (!isObject(value)) return value ?? null;
   return new Map(Object.entries(value).map(([key, item]) => [key, toCelValue(item)]));
 }
@@ -361,4 +366,13 @@ export function* mutate(expression: string): Generator<string> {
     if (replacement === undefined) continue;
     yield expression.slice(0, match.index) + replacement + expression.slice(match.index + token.length);
   }
+}
+
+/** The names of the variables that an expression reads, directly or through others. */
+export function findUsed(name: string, variables: readonly CelVariable[]): Set<string> {
+  const used = new Set([name]);
+  for (const { name: own, expression } of variables.toReversed()) {
+    if (used.has(own)) for (const [, other = ''] of expression.matchAll(/variables\.(\w+)/g)) used.add(other);
+  }
+  return used;
 }

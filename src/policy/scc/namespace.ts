@@ -1,5 +1,5 @@
 /** The UID range, groups and SELinux level of a namespace, and their use for an SCC that leaves these values open. */
-import { celString } from '../../kube/cel.ts';
+import { celString, celWith } from '../../kube/cel.ts';
 import { NAMESPACE_RANGE_ANNOTATIONS, parseIdBlock, parseIdBlocks, type IdBlock } from '../../kube/scc.ts';
 import { isObject, type JsonObject, type Result } from '../../kube/types.ts';
 import type { PreparedScc } from './scc.ts';
@@ -42,11 +42,14 @@ function celAnnotation(key: string): string {
 
 /** A list of the blocks in the texts, as lists of two integers; empty if one of them is invalid. See `parseIdBlock`. */
 function celBlocks(texts: string): string {
-  const scan = (separator: string): string => celString(`^\\s*[0-9]+${separator}\\s*[0-9]+`);
-  const blocks = `${texts}.map(text, text.find(text.contains("/") ? ${scan('/')} : ${scan('-')})).map(text, [text.contains("/") ? 1 : 0] + text.split(text.contains("/") ? "/" : "-").filter(id, id != "").map(id, int(id.trim())))`;
-  const isValid = `all(block, size(block) == 3 && block[1] <= ${MAX_ID} && block[2] <= ${MAX_ID})`;
-  const end = `block[0] == 0 ? block[2] : (block[1] + block[2] + ${MAX_ID}) % ${MAX_ID + 1}`;
-  return `[${blocks}].map(blocks, blocks.${isValid} ? blocks.map(block, [block[1], ${end}]) : [])[0]`;
+  const scan = (separator: string): string =>
+    `text.find(${celString(`^\\s*[0-9]+${separator}\\s*[0-9]+`)}).split(${celString(separator)})`;
+  const ids = `${texts}.map(text, text.contains("/") ? ${scan('/')} + [text] : ${scan('-')})`;
+  const numbers = `texts.map(ids, [int(ids[0].trim()), int(ids[1].trim()), size(ids) - 2])`;
+  const isValid = `blocks.all(block, block[0] <= ${MAX_ID} && block[1] <= ${MAX_ID})`;
+  const end = `block[2] == 1 ? (block[0] + block[1] + ${MAX_ID}) % ${MAX_ID + 1} : block[1]`;
+  const blocks = celWith('blocks', numbers, `${isValid} ? blocks.map(block, [block[0], ${end}]) : []`);
+  return celWith('texts', ids, `texts.all(ids, ids[0] != "") ? ${blocks} : []`);
 }
 
 const MAX_ID = 0xffffffff;

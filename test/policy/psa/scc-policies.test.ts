@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import fc from 'fast-check';
 import { matchesLabelSelector } from '../../../src/kube/label-selector.ts';
-import { POD_SCC_ANNOTATIONS, type SecurityContextConstraints as Scc } from '../../../src/kube/scc.ts';
+import type { SecurityContextConstraints as Scc } from '../../../src/kube/scc.ts';
 import type { JsonObject } from '../../../src/kube/types.ts';
 import { NAMESPACE_NAME_LABEL } from '../../../src/kube/well-known.ts';
 import { generateSccPolicies } from '../../../src/policy/psa/scc-policies.ts';
@@ -12,14 +12,8 @@ import { sccMode, SCC_MODES } from '../../../src/policy/scc/mode.ts';
 import { canUseBy, laxScc } from '../../support/scc.ts';
 import { createSccPolicies } from '../../support/scc-policies.ts';
 import { create, type ListedInput } from '../scc/arbitrary.ts';
-import { ALICE, podWith, readCases, request } from '../scc/requests.ts';
-
-/** The pod with the annotation that names an SCC. */
-function naming(scc: string, pod: JsonObject): JsonObject {
-  const metadata = (pod['metadata'] ?? {}) as JsonObject;
-  const annotations = metadata['annotations'] as JsonObject | undefined;
-  return { ...pod, metadata: { ...metadata, annotations: { ...annotations, [POD_SCC_ANNOTATIONS.scc]: scc } } };
-}
+import { DENIALS, FALLBACK_LEVELS, FORBIDDEN, listScenes, OLD, UPDATES } from './scc-policy-scenes.ts';
+import { ALICE, naming, podWith, request, strategyInputs } from '../scc/requests.ts';
 
 const review = createSccPolicies();
 
@@ -33,35 +27,10 @@ function compare(input: ListedInput, scc: Scc, name?: string): boolean {
   return allowed;
 }
 
-interface StrategyCase {
-  readonly name: string;
-  readonly scc: JsonObject;
-  readonly pod?: JsonObject;
-  readonly container?: JsonObject;
-  readonly spec?: JsonObject;
-  readonly annotations?: JsonObject;
-}
-
-test('the pods of test/fixtures/scc-cases/strategies.yaml, before and after completion', () => {
+test('pods at the borders of what an SCC allows', () => {
   const counts = { allowed: 0, denied: 0 };
-  for (const { name, scc, pod, container, spec, annotations } of readCases<readonly StrategyCase[]>(
-    'strategies.yaml',
-  )) {
-    const one = laxScc({ name: 'some', groups: ['system:authenticated'], ...scc });
-    const object = podWith(
-      {
-        containers: [{ name: 'app', ...(container && { securityContext: container }) }],
-        ...spec,
-        ...(pod && { securityContext: pod }),
-      },
-      { annotations: annotations ?? {} },
-    );
-    const input = request({ object, sccs: [one] });
-    const decision = assignScc(input);
-    for (const each of [object, ...(decision.allowed ? [decision.object as JsonObject] : [])]) {
-      counts[compare({ ...input, object: each }, one, name) ? 'allowed' : 'denied']++;
-    }
-  }
+  for (const { name, input, scc } of [...strategyInputs(), ...listScenes()])
+    counts[compare(input, scc, name) ? 'allowed' : 'denied']++;
   assert.ok(counts.allowed > 50 && counts.denied > 50, JSON.stringify(counts));
 });
 
@@ -84,80 +53,6 @@ test('arbitrary pods: what SCC admission admits passes, and what the named SCC d
   );
   for (const [name, count] of Object.entries(counts)) assert.ok(count >= 20, `${name}: ${count}`);
 });
-
-const FORBIDDEN = 'unable to validate against any security context constraint: [provider';
-const TOO_LARGE =
-  'too many containers, volumes, ports, capabilities, sysctls and groups (policies in the API server evaluate at most 500)';
-const HOST_NETWORK = 'the pod violates PodSecurity "baseline:latest": host namespaces (hostNetwork=true)';
-
-/** A pod that restricted-v2 has admitted, with changes. */
-function admitted(spec: JsonObject = {}, annotations: JsonObject = {}): JsonObject {
-  const decision = assignScc(request({}));
-  const pod = (decision.allowed ? decision.object : {}) as { readonly metadata: JsonObject; readonly spec: JsonObject };
-  const { metadata } = pod;
-  const all = { ...(metadata['annotations'] as JsonObject), ...annotations };
-  return { ...pod, metadata: { ...metadata, annotations: all }, spec: { ...pod.spec, ...spec } };
-}
-
-const groups = (count: number): JsonObject => ({ supplementalGroups: Array.from({ length: count }, () => 5) });
-const containers = (count: number): JsonObject => ({
-  containers: Array.from({ length: count }, (_, index) => ({ name: `c${index}`, image: 'i:1' })),
-});
-
-/** The requests of alice, and the denial. */
-const DENIALS: readonly (readonly [name: string, given: Partial<ListedInput>, denial: string | undefined])[] = [
-  ['an SCC that the pod fits', { object: admitted() }, undefined],
-  [
-    'an SCC that is not usable',
-    { object: naming('privileged', podWith({})) },
-    `${FORBIDDEN} "privileged": Forbidden: not usable by user or serviceaccount]`,
-  ],
-  [
-    'several fields of the pod and of containers',
-    {
-      object: admitted({
-        hostNetwork: true,
-        containers: [
-          { name: 'a', image: 'i:1', securityContext: { privileged: true } },
-          { name: 'b', image: 'i:1' },
-        ],
-      }),
-    },
-    `${FORBIDDEN} restricted-v2: Forbidden: .spec.hostNetwork, runAsUser of containers "a", "b", privileged of container "a", capabilities of containers "a", "b", allowPrivilegeEscalation of containers "a", "b"]`,
-  ],
-  [
-    'a namespace without ranges',
-    { object: admitted(), namespace: { metadata: { name: 'demo' } } },
-    'error fetching namespace "demo": unable to find annotation openshift.io/sa.scc.uid-range',
-  ],
-  [
-    'another SCC than the required one',
-    { object: admitted({}, { [POD_SCC_ANNOTATIONS.requiredScc]: 'nonroot-v2' }) },
-    'required scc/nonroot-v2 does not match the suggested scc/restricted-v2',
-  ],
-  [
-    'too many items',
-    { object: admitted({ securityContext: groups(500) }) },
-    `${FORBIDDEN} restricted-v2: Forbidden: ${TOO_LARGE}]`,
-  ],
-  [
-    'too many containers',
-    { object: admitted(containers(501)) },
-    `${FORBIDDEN} restricted-v2: Forbidden: ${TOO_LARGE}]`,
-  ],
-  [
-    'no annotation',
-    { object: podWith({ hostNetwork: true }) },
-    `annotation openshift.io/scc names no SCC, and ${HOST_NETWORK}`,
-  ],
-  [
-    'an unknown SCC',
-    { object: naming('nope', podWith({ hostNetwork: true })) },
-    `annotation openshift.io/scc names the unknown SCC "nope", and ${HOST_NETWORK}`,
-  ],
-  ['a pod of the fallback level', { object: podWith({}) }, undefined],
-  ['a Windows pod', { object: naming('privileged', podWith({ os: { name: 'windows' } })) }, undefined],
-];
 
 const atBaseline = createSccPolicies({ fallbackLevel: 'baseline' });
 
@@ -191,16 +86,7 @@ test('the groups of service accounts include system:authenticated, except in Ope
 describe('the level of pods that name no SCC is that of the namespace', () => {
   const plain = podWith({});
   const hostPod = podWith({ hostNetwork: true });
-  const levels: readonly (readonly [labels: Readonly<Record<string, string>>, plain: boolean, hostPod: boolean])[] = [
-    [{}, true, false],
-    [{ 'scc.portcullis.dev/fallback-level': 'restricted' }, false, false],
-    [{ 'scc.portcullis.dev/fallback-level': 'privileged' }, true, true],
-    [{ 'scc.portcullis.dev/fallback-level': 'Privileged' }, false, false],
-    [{ 'portcullis.dev/admission': 'fail-open' }, true, true],
-    [{ 'portcullis.dev/admission': 'other' }, true, false],
-    [{ 'portcullis.dev/admission': 'fail-open', 'scc.portcullis.dev/fallback-level': 'baseline' }, true, false],
-  ];
-  for (const [labels, ...expected] of levels) {
+  for (const [labels, ...expected] of FALLBACK_LEVELS) {
     test(JSON.stringify(labels), () => {
       const namespace = { metadata: { name: 'demo', labels } };
       const allowed = [plain, hostPod].map((object) => atBaseline(request({ object, namespace })).length === 0);
@@ -208,63 +94,6 @@ describe('the level of pods that name no SCC is that of the namespace', () => {
     });
   }
 });
-
-const OLD: JsonObject = {
-  metadata: { name: 'p', labels: { a: 'b' }, annotations: { x: 'y' }, finalizers: ['f/f'] },
-  spec: { ...(podWith({ hostNetwork: true })['spec'] as JsonObject), schedulingGates: [{ name: 'g' }] },
-};
-
-function changed(part: 'metadata' | 'spec', change: JsonObject): JsonObject {
-  return { ...OLD, [part]: { ...(OLD[part] as JsonObject), ...change } };
-}
-
-/** Updates of a pod: whether SCC admission evaluates them, and whether the level of pods without an SCC applies. */
-const UPDATES: readonly (readonly [
-  name: string,
-  pod: JsonObject,
-  named: boolean,
-  unnamed: boolean,
-  subResource?: string,
-])[] = [
-  ['nothing', OLD, false, false],
-  ['a status', { ...OLD, status: { phase: 'Running' } }, false, false],
-  ['finalizers', changed('metadata', { finalizers: [] }), false, false],
-  ['a removed scheduling gate', changed('spec', { schedulingGates: [] }), false, false],
-  [
-    'the annotation of the network',
-    changed('metadata', { annotations: { x: 'y', 'k8s.ovn.org/pod-networks': '' } }),
-    false,
-    false,
-  ],
-  ['another annotation', changed('metadata', { annotations: { x: 'z' } }), true, false],
-  ['a removed annotation', changed('metadata', { annotations: {} }), true, false],
-  ['labels', changed('metadata', { labels: {} }), true, false],
-  [
-    'a removed field',
-    {
-      ...OLD,
-      spec: { schedulingGates: [{ name: 'g' }], containers: [{ name: 'app', image: 'app:1' }], hostNetwork: true },
-    },
-    true,
-    false,
-  ],
-  ['tolerations', changed('spec', { tolerations: [{ operator: 'Exists' }] }), true, false],
-  [
-    'resources',
-    changed('spec', { containers: [{ name: 'app', image: 'app:1', resources: { limits: { cpu: '1' } } }] }),
-    true,
-    false,
-    'resize',
-  ],
-  ['an image', changed('spec', { containers: [{ name: 'app', image: 'app:2' }] }), true, true],
-  [
-    'an ephemeral container',
-    changed('spec', { ephemeralContainers: [{ name: 'e', image: 'e' }] }),
-    true,
-    true,
-    'ephemeralcontainers',
-  ],
-];
 
 describe('updates are evaluated as by the server', () => {
   for (const [name, object, named, unnamed, subResource] of UPDATES) {

@@ -11,7 +11,7 @@ import type { PodLike } from '../../../src/kube/types.ts';
 import { VOLUME_SOURCES } from '../../../src/policy/pod/pod.ts';
 import { buildCelChecks, type CelVariable } from '../../../src/policy/pss/cel-policy.ts';
 import { checks, checksAt, createEvaluator, type Version } from '../../../src/policy/pss/index.ts';
-import { asStored, compileVariables, mutate } from '../../support/cel.ts';
+import { asStored, compileVariables, findUsed, mutate } from '../../support/cel.ts';
 
 const ALL = process.env['PORTCULLIS_ALL_POLICY_CASES'] !== undefined;
 
@@ -113,15 +113,6 @@ function isDetected(id: string, variables: readonly CelVariable[], scenes: reado
   } catch {
     return true;
   }
-}
-
-/** The names of the variables that an expression reads, directly or through others. */
-function findUsed(name: string, variables: readonly CelVariable[]): Set<string> {
-  const used = new Set([name]);
-  for (const { name: own, expression } of variables.toReversed()) {
-    if (used.has(own)) for (const [, other = ''] of expression.matchAll(/variables\.(\w+)/g)) used.add(other);
-  }
-  return used;
 }
 
 const counts = { mutants: 0 };

@@ -2,7 +2,7 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { parse } from 'yaml';
-import type { SecurityContextConstraints } from '../../../src/kube/scc.ts';
+import { POD_SCC_ANNOTATIONS, type SecurityContextConstraints } from '../../../src/kube/scc.ts';
 import type { JsonObject, UserInfo } from '../../../src/kube/types.ts';
 import { assignScc, type SccDecision, type SccInput } from '../../../src/policy/scc/index.ts';
 import { STANDARD_SCCS } from '../../../src/policy/scc/standard.ts';
@@ -51,6 +51,13 @@ export function podWith(spec: JsonObject, metadata: JsonObject = {}): JsonObject
     metadata: { name: 'web', namespace: 'demo', ...metadata },
     spec: { serviceAccountName: 'default', containers: [{ name: 'app', image: 'app:1' }], ...spec },
   };
+}
+
+/** The pod with the annotation that names an SCC. */
+export function naming(scc: string, pod: JsonObject): JsonObject {
+  const metadata = (pod['metadata'] ?? {}) as JsonObject;
+  const annotations = metadata['annotations'] as JsonObject | undefined;
+  return { ...pod, metadata: { ...metadata, annotations: { ...annotations, [POD_SCC_ANNOTATIONS.scc]: scc } } };
 }
 
 /** Reads the rows of a file in test/fixtures/scc-cases. */
@@ -115,4 +122,31 @@ export function decisionAnnotations(decision: SccDecision): JsonObject | undefin
   if (!decision.allowed) return undefined;
   const { metadata } = decision.object as { readonly metadata: { readonly annotations?: JsonObject } };
   return metadata.annotations;
+}
+
+/** A row of `strategies.yaml`: a pod under an SCC. */
+interface StrategyRow {
+  readonly name: string;
+  /** The SCC allows everything except for these fields. */
+  readonly scc: JsonObject;
+  /** The security context of the pod, and that of its container `app`. */
+  readonly pod?: JsonObject;
+  readonly container?: JsonObject;
+  /** Other fields of the pod spec, and annotations. */
+  readonly spec?: JsonObject;
+  readonly annotations?: JsonObject;
+}
+
+/** The pods of `strategies.yaml` with their SCC, which is usable, before and after completion. */
+export function strategyInputs() {
+  return readCases<readonly StrategyRow[]>('strategies.yaml').flatMap((row) => {
+    const { name, pod, container, spec, annotations = {} } = row;
+    const scc = laxScc({ name: 'some', groups: ['system:authenticated'], ...row.scc });
+    const app = { name: 'app', ...(container && { securityContext: container }) };
+    const object = podWith({ containers: [app], ...spec, ...(pod && { securityContext: pod }) }, { annotations });
+    const input = request({ object, sccs: [scc] });
+    const decision = assignScc(input);
+    const completed = decision.allowed ? [{ ...input, object: decision.object }] : [];
+    return [input, ...completed].map((one) => ({ name, input: one, scc }));
+  });
 }

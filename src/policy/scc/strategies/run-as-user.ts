@@ -80,7 +80,7 @@ export const runAsUser: ContainerStrategy = {
         userRanges:
           'variables.userBounds.all(bound, bound != null) ? [variables.userBounds] : variables.userType == "MustRunAsRange" && variables.userBounds.all(bound, bound == null) ? variables.uidBlocks : []',
       },
-      passes: `(${CEL_NON_ROOT}.hasValue() || ${CEL_USER}.orValue(0) <= 0) && (variables.userType == "RunAsAny" || variables.userType in ["MustRunAs", "MustRunAsRange"] && ${CEL_USER}.hasValue() && ${isInRanges('variables.userRanges', `${CEL_USER}.value()`)} || variables.userType == "MustRunAsNonRoot" && ${CEL_NON_ROOT}.orValue(true) && ${CEL_USER}.orValue(1) != 0 && (${CEL_NON_ROOT}.hasValue() || ${CEL_USER}.hasValue()))`,
+      passes: `(${CEL_NON_ROOT}.hasValue() || ${CEL_USER}.orValue(0) <= 0) && (variables.userType == "RunAsAny" || variables.userType in ["MustRunAs", "MustRunAsRange"] && ${CEL_USER}.hasValue() && ${isInRanges('variables.userRanges', `${CEL_USER}.value()`)} || variables.userType == "MustRunAsNonRoot" && ${CEL_NON_ROOT}.orValue(false) && ${CEL_USER}.orValue(1) != 0)`,
     },
   ],
   generate({ scc, pod, bound, values }) {

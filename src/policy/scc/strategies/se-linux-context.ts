@@ -1,3 +1,4 @@
+import { celWith } from '../../../kube/cel.ts';
 import { invalidValue, requiredField, type FieldError } from '../../../kube/field-error.ts';
 import { compareBytes } from '../../../kube/text.ts';
 import type { SeLinuxFields } from '../../pod/pod.ts';
@@ -38,14 +39,21 @@ export const SE_LINUX_CONTEXT: ReadonlyMap<string, SeLinuxStrategy> = new Map<st
 
 /** A bool: true if options are the expected ones. The number of each category must be equal. */
 function celIsExpected(options: string): string {
-  const [expected, actual] = ['variables.seLinuxLevel', `${options}.?level.orValue("")`];
-  const parts = `[${expected}, ${actual}].map(level, level.split(":", 2))`;
+  const label = ['role', 'type', 'user'].map((member) => `${options}.?${member}.orValue("")`);
   const count = (list: string): string => `size(${list}.filter(other, other == category))`;
+  // Levels of the same length with these categories have no others.
+  const isSame = `lists[0].all(category, ${count('lists[0]')} == ${count('lists[1]')})`;
+  const isReordered = celWith(
+    'parts',
+    '[variables.seLinuxLevel, level].map(text, text.split(":", 2))',
+    `size(parts[0]) == 2 && parts[0][0] == parts[1][0] && ${celWith('lists', 'parts.map(part, part[1].split(","))', isSame)}`,
+  );
+  const isSameLevel = `level == variables.seLinuxLevel || size(level) == size(variables.seLinuxLevel) && ${isReordered}`;
   return [
     'variables.seLinuxType == "MustRunAs"',
-    `${expected} != ""`,
-    `[${['role', 'type', 'user'].map((member) => `${options}.?${member}.orValue("")`).join(', ')}] == variables.seLinuxLabel`,
-    `(${actual} == ${expected} || size(${actual}) == size(${expected}) && [${parts}].all(parts, parts.all(part, size(part) == 2) && parts[0][0] == parts[1][0] && [parts.map(part, part[1].split(","))].all(lists, size(lists[0]) == size(lists[1]) && lists[0].all(category, ${count('lists[0]')} == ${count('lists[1]')}))))`,
+    'variables.seLinuxLevel != ""',
+    `[${label.join(', ')}] == variables.seLinuxLabel`,
+    celWith('level', `${options}.?level.orValue("")`, isSameLevel),
   ].join(' && ');
 }
 

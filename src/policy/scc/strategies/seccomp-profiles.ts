@@ -1,4 +1,4 @@
-import { celList, celString } from '../../../kube/cel.ts';
+import { celList, celString, celWith } from '../../../kube/cel.ts';
 import { forbiddenField, type FieldError } from '../../../kube/field-error.ts';
 import { SECCOMP_CONTAINER_ANNOTATION_PREFIX, SECCOMP_POD_ANNOTATION } from '../../../kube/scc.ts';
 import type { SccFields } from '../scc.ts';
@@ -21,16 +21,23 @@ function celProfile(owner: 'variables.spec' | 'c'): string {
 
 /** A bool: true if the field of a security context is the one for the annotation. */
 function celAgrees(annotation: string, owner: 'variables.spec' | 'c'): string {
-  const isDefault = `${annotation} in ${celList([RUNTIME_DEFAULT, DOCKER_DEFAULT])}`;
-  const isOther = `${annotation} == ${celString(UNCONFINED)} || ${annotation}.startsWith(${celString(LOCALHOST_PREFIX)}) && ${annotation} != ${celString(LOCALHOST_PREFIX)}`;
-  const profile = celProfile(owner);
-  return `(${isDefault} ? ${profile} == ${celString(RUNTIME_DEFAULT)} : ${isOther} ? ${profile} == ${annotation} : !${celContext(owner, 'seccompProfile')}.hasValue())`;
+  const value = `${annotation} == ${celString(DOCKER_DEFAULT)} ? ${celString(RUNTIME_DEFAULT)} : ${annotation}`;
+  const isKnown = `value in ${celList([UNCONFINED, RUNTIME_DEFAULT])} || value.startsWith(${celString(LOCALHOST_PREFIX)}) && value != ${celString(LOCALHOST_PREFIX)}`;
+  return celWith(
+    'value',
+    value,
+    `${isKnown} ? ${celProfile(owner)} == value : !${celContext(owner, 'seccompProfile')}.hasValue()`,
+  );
 }
 
-/** A bool: true if the SCC allows a profile. */
+/** A bool: true if the SCC allows a profile of a field, which is never `docker/default`. */
 function celIsAllowed(profile: string): string {
-  const isDefault = (text: string): string => `${text} in ${celList([RUNTIME_DEFAULT, DOCKER_DEFAULT])}`;
-  return `[${profile}].all(profile, "*" in variables.seccompProfiles || profile == "" && size(variables.seccompProfiles) == 0 || profile in variables.seccompProfiles || ${isDefault('profile')} && variables.seccompProfiles.exists(other, ${isDefault('other')}))`;
+  const isDefault = `profile == ${celString(RUNTIME_DEFAULT)} && ${celString(DOCKER_DEFAULT)} in variables.seccompProfiles`;
+  return celWith(
+    'profile',
+    profile,
+    `"*" in variables.seccompProfiles || profile == "" && size(variables.seccompProfiles) == 0 || profile in variables.seccompProfiles || ${isDefault}`,
+  );
 }
 
 /** The annotation of the pod overrides its field. Both are set to the same profile. */

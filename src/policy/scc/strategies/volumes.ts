@@ -45,7 +45,7 @@ export const allowedFlexVolumes: PodStrategy = {
       field: '.spec.volumes.flexVolume.driver',
       variables: { flexDrivers: `${sccList('allowedFlexVolumes')}.map(one, one.driver)` },
       passes:
-        'size(variables.flexDrivers) == 0 || !variables.volumeTypes.exists(type, type in ["flexVolume", "*"]) || variables.volumes.all(volume, !has(volume.flexVolume) || volume.flexVolume.?driver.orValue("") in variables.flexDrivers)',
+        'size(variables.flexDrivers) == 0 || !variables.volumeTypes.exists(type, type in ["flexVolume", "*"]) || variables.volumes.all(volume, !has(volume.flexVolume) || volume.flexVolume.driver in variables.flexDrivers)',
     },
   ],
   validate({ scc, pod, maxErrors }, errors) {
