@@ -17,6 +17,7 @@ import {
 } from '../kube/admission-policies.ts';
 import { applyDefaults } from '../kube/defaults.ts';
 import { deepEqual } from '../kube/equality.ts';
+import { objectName } from '../kube/resources.ts';
 import { draft, type Wire } from '../kube/types.ts';
 import { CONFIGURATION_KINDS, isInstalled } from '../kube/webhooks.ts';
 import {
@@ -31,7 +32,8 @@ import {
 import { generatePolicies, MIN_POLICY_MINOR, type PolicyObject } from '../policy/psa/admission-policies.ts';
 import type { PodSecurity } from '../policy/psa/configuration.ts';
 import { minorVersion } from '../policy/pss/cel-policy.ts';
-import type { Version } from '../policy/pss/policy.ts';
+import { generateSccPolicies, type SccPolicySettings } from '../policy/psa/scc-policies.ts';
+import type { Level, Version } from '../policy/pss/policy.ts';
 import {
   rule,
   watch,
@@ -60,6 +62,12 @@ export const admissionPolicies: ControllerDefinition = {
         rule(['get'], ['ClusterRole'], [INSTALLATION.policyRole]),
       ],
     },
+    {
+      role: 'admission-policies-scc',
+      // The author of a policy needs permission to read its parameters.
+      clusterRules: [rule(['get'], ['SecurityContextConstraints'])],
+      isNeeded: ({ scc }) => scc,
+    },
   ],
   // Policies that the settings no longer require are deleted after a restart, too.
   isEnabled: () => true,
@@ -79,6 +87,10 @@ interface FloorInput {
   readonly serverVersion: Version;
   /** The namespace of the installation. */
   readonly namespace: string;
+  readonly scc: SccPolicySettings['scc'];
+  readonly fallbackLevel: Level;
+  /** The names of all SCCs; `undefined` if the cluster does not serve SCCs, so that policies with SCCs would deny all pods. */
+  readonly sccNames: readonly string[] | undefined;
 }
 
 /** A policy or binding with the defaults of the API server. */
@@ -86,11 +98,19 @@ export type FloorPolicy = PolicyObject & { readonly feature: FloorFeature };
 
 /** Returns the policies of the floor, each before its bindings. */
 export function requiredPolicies(input: FloorInput): readonly FloorPolicy[] {
-  const { podSecurity, emulationVersion, serverVersion, namespace } = input;
-  const options = { modes: ['enforce'], kubernetesMinor: minorVersion(serverVersion), isStatic: false } as const;
-  return generatePolicies({ podSecurity, emulationVersion }, options).map((object) =>
-    toFloorPolicy('psa', object, closedNamespaces(namespace)),
-  );
+  const { podSecurity, emulationVersion, serverVersion, namespace, scc, fallbackLevel, sccNames } = input;
+  const kubernetesMinor = minorVersion(serverVersion);
+  const options = { modes: ['enforce'], kubernetesMinor, isStatic: false } as const;
+  const psa = generatePolicies({ podSecurity, emulationVersion }, options);
+  const sccs =
+    sccNames === undefined
+      ? []
+      : generateSccPolicies({ scc, fallbackLevel, emulationVersion }, { sccNames, namespace, kubernetesMinor });
+  return [
+    ...psa.map((object) => toFloorPolicy('psa', object, closedNamespaces(namespace))),
+    // The generated policies select the namespaces in which SCCs are enforced.
+    ...sccs.map((object) => toFloorPolicy('scc', object, [])),
+  ];
 }
 
 type Requirement = Wire<V1LabelSelectorRequirement>;
@@ -145,6 +165,9 @@ export function effectivePodSecurity({ rollout, podSecurity }: Settings, scope: 
   )();
 }
 
+const SCC = 'SecurityContextConstraints';
+
+type RequirementCluster = Pick<Cluster, 'store' | 'serves'>;
 type RequirementContext = Pick<ControllerContext, 'settings' | 'service' | 'version' | 'apiServerVersion'>;
 
 /**
@@ -153,9 +176,9 @@ type RequirementContext = Pick<ControllerContext, 'settings' | 'service' | 'vers
  */
 export function createFloorRequirements({ settings, service, version, apiServerVersion }: RequirementContext) {
   let cached: { readonly input: FloorInput; readonly policies: readonly FloorPolicy[] } | undefined;
-  return ({ store }: Pick<Cluster, 'store'>): readonly FloorPolicy[] | undefined => {
+  return ({ store, serves }: RequirementCluster): readonly FloorPolicy[] | undefined => {
     const { namespace } = service;
-    const { floor, emulationVersion } = settings.value;
+    const { floor, scc, emulationVersion } = settings.value;
     const installation = store.get('Namespace', namespace);
     if (floor.mode === 'off' || !installation || installation.metadata?.deletionTimestamp != null) return [];
     const serverVersion = apiServerVersion.value;
@@ -165,6 +188,9 @@ export function createFloorRequirements({ settings, service, version, apiServerV
       emulationVersion: emulationVersion ?? serverVersion,
       serverVersion,
       namespace,
+      scc: { mode: scc.mode, exemptNamespaces: scc.exemptNamespaces, compatibility: scc.compatibility },
+      fallbackLevel: floor.fallbackLevel,
+      sccNames: serves(SCC) ? store.list(SCC).map(objectName).sort() : undefined,
     };
     if (!deepEqual(cached?.input, input)) cached = { input, policies: requiredPolicies(input) };
     return cached?.policies;
@@ -174,18 +200,18 @@ export function createFloorRequirements({ settings, service, version, apiServerV
 // The policies in the cluster.
 
 /**
- * Creates the function that returns a text for the policies of a feature that are in the cluster, which changes whenever
- * one of them is written; `undefined` unless the settings require some and all of them are as required.
+ * Creates the function that returns the UIDs of the policies of a feature: they change when one of them is created again.
+ * `undefined` unless the settings require policies and all of them are as required.
  */
 export function createFloorState(context: RequirementContext) {
   const getRequired = createFloorRequirements(context);
-  return (feature: FloorFeature, cluster: Pick<Cluster, 'store'>): string | undefined => {
+  return (feature: FloorFeature, cluster: RequirementCluster): string | undefined => {
     const required = getRequired(cluster)?.filter((one) => one.feature === feature) ?? [];
-    const versions = required.map((policy) => {
+    const uids = required.map((policy) => {
       const current = cluster.store.get(policy.kind, policy.metadata.name);
-      return isCurrent(policy, current) ? `${current.metadata?.uid} ${current.metadata?.generation}` : undefined;
+      return isCurrent(policy, current) ? current.metadata?.uid : undefined;
     });
-    return versions.length === 0 || versions.includes(undefined) ? undefined : versions.join();
+    return uids.length === 0 || uids.includes(undefined) ? undefined : uids.join();
   };
 }
 
@@ -196,7 +222,7 @@ function isCurrent({ spec }: FloorPolicy, current: AdmissionPolicy | undefined):
 
 const ALL = '*';
 const MAX_RETRY_MS = 30_000;
-/** Interval between checks whether the API server serves policies. */
+/** Interval between checks whether the API server serves policies and SCCs. */
 const CHECK_AGAIN = { requeueAfterMs: 30_000 };
 
 /** Creates, corrects and deletes the policies. While break-glass is on, none is created or corrected. */
@@ -213,6 +239,7 @@ function createReconciler(context: ControllerContext): Reconciler {
       ...CONFIGURATION_KINDS.map((kind) =>
         watch(kind, ({ metadata }) => (isInstalled(kind, metadata?.name) ? [ALL] : [])),
       ),
+      watch(SCC, (_object, _store, { before, type }) => (before === undefined || type === 'remove' ? [ALL] : [])),
       watch('Namespace', ({ metadata }) => (metadata?.name === service.namespace ? [ALL] : [])),
       ...ROLLOUT_KINDS.map((kind) => watch(kind, () => [ALL])),
     ],
@@ -227,7 +254,8 @@ function createReconciler(context: ControllerContext): Reconciler {
       await removeOthers(required, reconcileContext);
       if (isBreakGlass(cluster.store)) return undefined;
       for (const policy of required) await write(policy, reconcileContext);
-      return undefined;
+      // The definition of SCCs may be created at any time.
+      return required.length > 0 && !cluster.serves(SCC) ? CHECK_AGAIN : undefined;
     },
   };
 }

@@ -15,12 +15,12 @@ import {
 import { create } from '../support/control-plane/installation.ts';
 import { refusedCalls } from '../support/control-plane/replica.ts';
 import { eventually } from '../support/eventually.ts';
+import { runProgram } from '../support/memory-io.ts';
 import { compliantPod, hostNetworkPod, PLAIN_DETAILS, plainPod } from '../support/pod-security.ts';
 
 const skip = ASSETS === undefined && 'the development cluster has no kube-apiserver';
 
 const CONFIGURATIONS = '/apis/admissionregistration.k8s.io/v1';
-const PSA = `${CONFIGURATIONS}/validatingwebhookconfigurations/psa.portcullis.dev`;
 const SPEC = {
   podSecurity: { defaults: { enforce: 'baseline' }, exemptions: { namespaces: ['legacy'] } },
   scc: { mode: 'report' },
@@ -39,13 +39,28 @@ const DENIED_IN_SHOP = denial(
   'enforce-baseline-unlabeled',
 );
 
+/** The policies and bindings of the settings. */
+const EXPECTED = POLICY_KINDS.flatMap((kind) => FLOOR_POLICIES[kind])
+  .filter((name) => name !== 'floor.enforce-restricted-unlabeled.psa.portcullis.dev')
+  .sort();
+
+/** The labels of namespaces in which SCCs decide. */
+const SCCS = { 'pod-security.kubernetes.io/enforce': 'privileged', 'portcullis.dev/scc': 'enforce' };
+
+/** A pod that names an SCC which alice may not use. */
+const FORGED: Pod = {
+  ...hostNetworkPod(),
+  metadata: { name: 'p', annotations: { 'openshift.io/scc': 'privileged' } },
+};
+
 suite('the floor', { skip }, () => {
   let plane: ControlPlane;
   let system: System;
-  /** Creates a pod as a dry run. Returns the denial, or an empty text. */
+  /** Creates a pod of alice as a dry run. Returns the denial, or an empty text. */
   const createPod = async (namespace: string, pod: Pod): Promise<string> => {
     const object = { ...pod, metadata: { ...pod.metadata, namespace: undefined } };
-    const answer = await plane.admin.send('POST', `/api/v1/namespaces/${namespace}/pods?dryRun=All`, object);
+    const path = `/api/v1/namespaces/${namespace}/pods?dryRun=All`;
+    const answer = await plane.admin.send('POST', path, object, { 'Impersonate-User': 'alice' });
     return answer.status === 201 ? '' : `${answer.status} ${String(responseMessage(answer))}`;
   };
   const policies = async (): Promise<readonly JsonObject[]> =>
@@ -56,13 +71,15 @@ suite('the floor', { skip }, () => {
         ),
       )
     ).flat();
-  const failurePolicies = async (): Promise<readonly string[]> => {
-    const { webhooks = [] } = responseObject(await plane.admin.send('GET', PSA)) as {
-      readonly webhooks?: readonly { readonly name: string; readonly failurePolicy: string }[];
-    };
-    return webhooks.filter(({ name }) => name === 'psa.portcullis.dev').map((one) => one.failurePolicy);
+  /** The failure policies of the webhooks of Pod Security and of `exec`, which policies do not cover. */
+  const failurePolicies = async (): Promise<readonly unknown[]> => {
+    const items = responseItems(await plane.admin.send('GET', `${CONFIGURATIONS}/validatingwebhookconfigurations`));
+    const webhooks = items.flatMap((one) => (one['webhooks'] ?? []) as readonly JsonObject[]);
+    return ['psa.portcullis.dev', 'exec.scc.portcullis.dev'].map(
+      (name) => webhooks.find((one) => one['name'] === name)?.['failurePolicy'],
+    );
   };
-  const isOpen = () => eventually(async () => assert.deepEqual(await failurePolicies(), ['Ignore']), 30_000);
+  const isOpen = () => eventually(async () => assert.deepEqual(await failurePolicies(), ['Ignore', 'Fail']), 30_000);
 
   before(async () => {
     plane = await startControlPlane();
@@ -72,9 +89,23 @@ suite('the floor', { skip }, () => {
       ['legacy', {}],
       ['secure', { 'pod-security.kubernetes.io/enforce': 'restricted' }],
       ['storage', { 'portcullis.dev/admission': 'fail-open' }],
+      ['guarded', SCCS],
+      ['lenient', { ...SCCS, 'scc.portcullis.dev/fallback-level': 'baseline' }],
     ] as const) {
       await create(plane.admin, { apiVersion: 'v1', kind: 'Namespace', metadata: { name, labels } });
     }
+    const type = { apiVersion: 'rbac.authorization.k8s.io/v1', metadata: { name: 'creator' } };
+    await create(plane.admin, {
+      ...type,
+      kind: 'ClusterRole',
+      rules: [{ apiGroups: [''], resources: ['pods'], verbs: ['create'] }],
+    });
+    await create(plane.admin, {
+      ...type,
+      kind: 'ClusterRoleBinding',
+      roleRef: { apiGroup: 'rbac.authorization.k8s.io', kind: 'ClusterRole', name: 'creator' },
+      subjects: [{ apiGroup: 'rbac.authorization.k8s.io', kind: 'User', name: 'alice' }],
+    });
     await system.install();
     await system.configure(SPEC);
     await system.scale(2);
@@ -82,6 +113,9 @@ suite('the floor', { skip }, () => {
     await eventually(async () => {
       assert.equal(await createPod('shop', hostNetworkPod()), DENIED_IN_SHOP);
       assert.match(await createPod('secure', plainPod('p')), /ValidatingAdmissionPolicy/);
+      // The namespace has ranges, and the SCCs exist.
+      assert.equal(await createPod('guarded', plainPod('p')), '');
+      assert.equal((await policies()).length, EXPECTED.length);
     }, 30_000);
     await isOpen();
   });
@@ -93,21 +127,18 @@ suite('the floor', { skip }, () => {
 
   test('is created once, with the permissions of the manifests', async () => {
     const names = (await policies()).map((object) => String(objectMetadata(object)['name'])).sort();
-    const expected = POLICY_KINDS.flatMap((kind) => FLOOR_POLICIES[kind]).filter(
-      (name) => !name.includes('.scc.') && name !== 'floor.enforce-restricted-unlabeled.psa.portcullis.dev',
-    );
-    assert.deepEqual(names, expected.sort());
+    assert.deepEqual(names, EXPECTED);
     const messages = system.replicas.flatMap((replica) => replica.log().map(({ msg }) => String(msg)));
     assert.equal(messages.filter((msg) => msg === 'admission policy created').length, names.length);
-    assert.equal(messages.includes('admission policy updated'), false);
-    assert.deepEqual(
-      (await policies()).map((object) => objectMetadata(object)['generation']),
-      names.map(() => 1),
+    // The standard SCCs are created one after another.
+    const updates = system.replicas.flatMap((replica) =>
+      replica.log().filter(({ msg }) => msg === 'admission policy updated'),
     );
+    assert.deepEqual(new Set(updates.map(({ name }) => name)), new Set(['floor.unnamed.scc.portcullis.dev']));
     assert.deepEqual(refusedCalls(await plane.calls()), []);
   });
 
-  test('is restored after a policy is deleted by hand', async () => {
+  test('is restored after a policy is deleted by hand, and webhooks fail closed until it is in force', async () => {
     const path = objectPath('ValidatingAdmissionPolicy', 'floor.enforce-baseline.psa.portcullis.dev');
     const { uid } = objectMetadata(responseObject(await plane.admin.send('GET', path)));
     assert.equal((await plane.admin.send('DELETE', path)).status, 200);
@@ -116,6 +147,7 @@ suite('the floor', { skip }, () => {
       assert.equal(answer.status, 200);
       assert.notEqual(objectMetadata(responseObject(answer))['uid'], uid);
     });
+    await eventually(async () => assert.deepEqual(await failurePolicies(), ['Fail', 'Fail']));
     await isOpen();
   });
 
@@ -131,6 +163,8 @@ suite('the floor', { skip }, () => {
           ['secure', plainPod('p'), true],
           ['secure', compliantPod(), false],
           ['legacy', hostNetworkPod(), false],
+          ['guarded', hostNetworkPod(), true],
+          ['guarded', compliantPod(), false],
         ] as const) {
           const text = await createPod(namespace, pod);
           if ((text !== '') !== isDenied) wrong.add(`${namespace}: ${text}`);
@@ -166,8 +200,37 @@ suite('the floor', { skip }, () => {
       ['storage', hostNetworkPod()],
       ['kube-system', hostNetworkPod()],
       ['portcullis', hostNetworkPod()],
+      ['guarded', compliantPod()],
+      ['lenient', plainPod('p')],
     ] as const) {
       assert.equal(await createPod(namespace, pod), '', namespace);
     }
+    for (const [namespace, level, details] of [
+      ['guarded', 'restricted', PLAIN_DETAILS],
+      ['lenient', 'baseline', 'host namespaces (hostNetwork=true)'],
+    ] as const) {
+      assert.equal(
+        await createPod(namespace, level === 'baseline' ? hostNetworkPod() : plainPod('p')),
+        `403 pods "p" is forbidden: ValidatingAdmissionPolicy 'floor.unnamed.scc.portcullis.dev' with binding 'floor.unnamed.scc.portcullis.dev' denied request: annotation openshift.io/scc names no SCC, and the pod violates PodSecurity "${level}:latest": ${details}`,
+      );
+    }
+    assert.match(
+      await createPod('guarded', FORGED),
+      /denied request: unable to validate .*Forbidden: not usable by user/,
+    );
+  });
+
+  test('is paused by break-glass, without any replica', async () => {
+    const kubeconfig = await plane.kubeconfigFor('admin', ['system:masters']);
+    const breakGlass = (action: string) => runProgram(['break-glass', action, `--kubeconfig=${kubeconfig}`]);
+    assert.equal((await breakGlass('on')).code, 0);
+    await eventually(async () => {
+      for (const namespace of ['shop', 'guarded']) assert.equal(await createPod(namespace, FORGED), '', namespace);
+    });
+    assert.match((await breakGlass('status')).stdout, /^Break-glass is on: /m);
+    assert.equal((await breakGlass('off')).code, 0);
+    await eventually(async () => {
+      for (const namespace of ['shop', 'guarded']) assert.match(await createPod(namespace, FORGED), /^403 /);
+    });
   });
 });

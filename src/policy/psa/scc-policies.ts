@@ -12,7 +12,7 @@ import { POD_NETWORKS_ANNOTATION } from '../pod/selection.ts';
 import { celNames, offendingNames, SHARED_VARIABLES } from '../pss/cel.ts';
 import { buildCelChecks, type CelVariable } from '../pss/cel-policy.ts';
 import { LEVELS, type Level, type Version } from '../pss/policy.ts';
-import { resolveCompatibility, selectEnforcedNamespaces, type SccSettings } from '../scc/mode.ts';
+import { FALLBACK_LEVEL_LABEL, resolveCompatibility, selectEnforcedNamespaces, type SccSettings } from '../scc/mode.ts';
 import { NAMESPACE_RANGES_CEL } from '../scc/namespace.ts';
 import { celMember, type SccCel } from '../scc/strategies/cel.ts';
 import { CONTAINER_STRATEGIES, POD_STRATEGIES } from '../scc/strategies/index.ts';
@@ -45,9 +45,6 @@ export interface SccPolicyOptions {
   /** The minor version of the oldest API server that evaluates the policies. */
   readonly kubernetesMinor: number;
 }
-
-/** The label of a namespace with the level of pods that name no SCC of the cluster. An invalid level means restricted. */
-export const FALLBACK_LEVEL_LABEL = 'scc.portcullis.dev/fallback-level';
 
 /**
  * Generates both policies, each before its binding; none if SCCs apply nowhere. The result depends on the arguments alone.

@@ -12,7 +12,7 @@ export type SccMode = (typeof SCC_MODES)[number];
 /** The label of a namespace with its mode. */
 export const SCC_MODE_LABEL = 'portcullis.dev/scc';
 
-/** The label of a namespace with the Pod Security level of pods without a known SCC, for the policies of the floor. */
+/** The label of a namespace with the Pod Security level of pods that name no SCC of the cluster. An invalid level means restricted. */
 export const FALLBACK_LEVEL_LABEL = 'scc.portcullis.dev/fallback-level';
 
 export const RUN_LEVEL_LABEL = 'openshift.io/run-level';
