@@ -136,9 +136,10 @@ async function readText(path: string, { stdin, signal }: ReadOptions): Promise<F
     const bytes = await readBytes(stream);
     return bytes === undefined ? problem(`larger than ${MAX_FILE_BYTES / 1024 / 1024} MiB`) : decode(bytes);
   } catch (error) {
-    if (signal?.aborted || errorCode(error) === undefined) throw error;
-    if (errorCode(error) === NOT_REGULAR) return problem('not a regular file; use - to read the standard input');
+    if (signal?.aborted || error instanceof UserError) throw error;
     if (URL_PATTERN.test(path)) throw new UserError(unreadableUrl(path, error), { cause: error });
+    if (errorCode(error) === undefined) throw error;
+    if (errorCode(error) === NOT_REGULAR) return problem('not a regular file; use - to read the standard input');
     return problem(failureReason(error));
   }
 }

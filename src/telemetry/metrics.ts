@@ -87,7 +87,7 @@ export function createMetrics(build: { readonly version: string }) {
     olm: {
       labelChanges: create.tally(
         'portcullis_olm_label_changes_total',
-        'Changes of the label that enables the label syncer, by the row of the decision table or by the mode shipped or seed.',
+        'Changes of the label that enables the label syncer, by the row of the decision table, or by the mode (shipped, seed).',
         'row',
       ),
       hardening: create.tally(
@@ -161,7 +161,7 @@ function createWebhookMetrics({ gauge, tally, timings }: Factory) {
     ),
     callerTokens: tally(
       'portcullis_webhook_caller_tokens_total',
-      'Checks of the service account tokens of API servers: valid; absent, which optional accepts; other results are reasons of rejections.',
+      'Verified service account tokens of API servers by result: valid, absent (accepted in the mode optional), or the reason of the rejection.',
       'result',
     ),
     inFlight: gauge('portcullis_webhook_requests_in_flight', 'Admission reviews that wait for their decision.'),
@@ -328,7 +328,7 @@ function createKubeletMetrics({ gauge, tally }: Factory) {
     ),
     nodes: gauge(
       'portcullis_kubelet_nodes',
-      'Nodes by the state of their kubelet (sufficient, outdated, unknown, exempt). Only with a minimum kubelet version.',
+      'Nodes by the state of their kubelet (sufficient, outdated, unknown, exempt). The metric exists only with a minimum kubelet version.',
       'state',
     ),
     minimum: gauge(

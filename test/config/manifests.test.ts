@@ -420,6 +420,10 @@ describe('readManifests', () => {
 
   test('URLs', async (context) => {
     const server = createServer((request, response) => {
+      if (request.url === '/interrupted') {
+        response.writeHead(200, { 'content-length': 1000 }).write(POD, () => void response.destroy());
+        return;
+      }
       const isFound = request.url === '/pod.yaml';
       response.writeHead(isFound ? 200 : 404).end(isFound ? POD : '');
     });
@@ -434,6 +438,7 @@ describe('readManifests', () => {
     );
     const cases = [
       [`${origin}/gone`, `unable to read URL "${origin}/gone", server reported 404 Not Found, status code=404`],
+      [`${origin}/interrupted`, `unable to read URL "${origin}/interrupted": other side closed`],
       ['http://127.0.0.1:2/', 'unable to read URL "http://127.0.0.1:2/": connect ECONNREFUSED 127.0.0.1:2'],
       [
         'http://127.0.0.1:6000/',
