@@ -78,7 +78,7 @@ function diffTexts(before: string, after: string): readonly string[] {
   const parts = before === after ? [{ value: before, added: false, removed: false }] : diffLines(before, after);
   return parts.flatMap(({ value, added, removed }) => {
     const mark = added ? '+' : removed ? '-' : ' ';
-    return (value.match(/.*\n|.+$/g) ?? []).map((line) => mark + line);
+    return (value.match(/[^\n]*\n|[^\n]+$/g) ?? []).map((line) => mark + line);
   });
 }
 

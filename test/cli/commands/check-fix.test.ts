@@ -93,6 +93,14 @@ describe('the changes are printed', () => {
       `${fixed}1 passed, 0 failed\n`,
     ],
     [
+      'as a diff with the line ends of the file',
+      '--fix=diff',
+      POD.replaceAll('\n', '\r\n').trimEnd(),
+      0,
+      `--- a/stdin\n+++ b/stdin\n@@ -1,6 +1,6 @@\n apiVersion: v1\r\n kind: Pod\r\n metadata: {name: p}\r\n spec:\r\n-  hostPID: true # debug\r\n+  hostPID: false # debug\r\n   containers: []\n\\ No newline at end of file\n`,
+      `${fixed}1 passed, 0 failed\n`,
+    ],
+    [
       'as a patch of a kustomization',
       '--fix=patch',
       POD,
