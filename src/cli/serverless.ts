@@ -5,7 +5,7 @@
 import { UserError } from '../config/files.ts';
 import { settingAt } from '../config/setting-paths.ts';
 import { decodePolicy } from '../install/index.ts';
-import { clusterScoped, getApiVersion } from '../kube/resources.ts';
+import { getApiVersion, RESOURCES } from '../kube/resources.ts';
 import { quote } from '../kube/text.ts';
 import { isObject, type JsonObject, type KubeObject, type PortcullisConfiguration } from '../kube/types.ts';
 import {
@@ -20,8 +20,8 @@ import { parseVersion, type Version } from '../policy/pss/policy.ts';
 import { VERSION } from './command.ts';
 import type { AnyObject } from './installation.ts';
 
-export const POLICIES = clusterScoped('admissionregistration.k8s.io/v1', 'validatingadmissionpolicies');
-export const POLICY_BINDINGS = clusterScoped('admissionregistration.k8s.io/v1', 'validatingadmissionpolicybindings');
+export const POLICIES = RESOURCES.ValidatingAdmissionPolicy;
+export const POLICY_BINDINGS = RESOURCES.ValidatingAdmissionPolicyBinding;
 
 /** The selector of the generated policies and bindings. */
 export const POLICY_SELECTOR = Object.entries(POLICY_LABELS)
