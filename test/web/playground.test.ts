@@ -102,7 +102,7 @@ describe('playground', { skip: noBrowser }, () => {
     await page.keyboard.type('kind: Pod');
     await page.waitForSelector('.error');
     assert.deepEqual(await texts('.error'), ["line 1 Object 'apiVersion' is missing"]);
-    assert.equal((await page.$$('.editor >>> .cm-lint-marker-error')).length, 1);
+    await page.waitForSelector('.editor >>> .cm-lint-marker-error');
     await page.focus('.levels input:checked');
     await page.keyboard.press('ArrowLeft');
     assert.deepEqual(await texts('.levels label:has(:checked)'), ['Baseline\nno pods']);
