@@ -2,7 +2,7 @@
 import { UserError } from '../config/files.ts';
 import { listSettings, settingAt, withSetting, type Setting } from '../config/setting-paths.ts';
 import { printYaml } from '../config/yaml.ts';
-import { decodePolicy, MINIMUM_MINOR, type ManifestSettings } from '../install/index.ts';
+import { decodePolicy, MINIMUM_MINOR } from '../install/index.ts';
 import { RESOURCES } from '../kube/resources.ts';
 import type { JsonObject, PortcullisConfiguration } from '../kube/types.ts';
 import { CONFIGURATION_NAME, INSTALLATION, POD_SECURITY_LABELS } from '../kube/well-known.ts';
@@ -132,9 +132,7 @@ export async function printPolicies(client: ClusterClient, values: ServerlessVal
   const obsolete = [...bindings, ...policies].filter(
     ({ metadata: { name } }) => !objects.some(({ metadata }) => metadata.name === name),
   );
-  const { kept, changed } = compareSettings({ policy: before ?? {} }, {
-    policy: spec,
-  } satisfies Partial<ManifestSettings>);
+  const { kept, changed } = compareSettings({ policy: before ?? {} }, { policy: spec });
   const added = all.filter((one) => !one.live).map(({ manifest }) => objectPathName(manifest));
   const lines = [
     `Assumed: Kubernetes ${version} at ${server}`,

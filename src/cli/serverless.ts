@@ -78,6 +78,11 @@ function isBinding({ kind }: KubeObject): boolean {
   return kind === 'ValidatingAdmissionPolicyBinding';
 }
 
+/** True for a policy of an installation without a server. */
+export function hasSettings({ metadata }: KubeObject): boolean {
+  return metadata?.annotations?.[ANNOTATION] !== undefined;
+}
+
 /**
  * Returns the settings in the annotations of policies; `undefined` if there are none.
  * @throws {UserError} if an annotation is invalid, or if they differ

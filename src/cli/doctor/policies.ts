@@ -80,12 +80,7 @@ export async function diagnosePolicies(
     if (!(error instanceof UserError)) throw error;
     return [problem('settings', error.message, {})].map(toFinding('policies'));
   }
-  if (!settings) {
-    const message = 'bindings exist, and no policy has the settings that it was generated from';
-    return [problem('policies', message, { impact: 'Pod Security is not enforced', fix: INSTALL })].map(
-      toFinding('policies'),
-    );
-  }
+  if (!settings) return [checkWithoutSettings(objects)].map(toFinding('policies'));
   const { podSecurity } = settingsFromObject(serverlessConfiguration(settings), {
     controllers: CONTROLLER_NAMES,
     namespace: INSTALLATION.namespace,
@@ -102,6 +97,21 @@ export async function diagnosePolicies(
     ...checkEnforcement(facts).map(toFinding('enforcement')),
     ...checkPlugin(facts).map(toFinding('other-admission')),
   ];
+}
+
+/** The output of `policies generate` has no settings to compare with. */
+function checkWithoutSettings(objects: readonly AnyObject[]): CheckResult {
+  const isGenerated = objects.some(({ kind }) => kind === 'ValidatingAdmissionPolicy');
+  if (!isGenerated)
+    return problem('policies', 'do not exist, only their bindings', {
+      impact: 'Pod Security is not enforced',
+      fix: INSTALL,
+    });
+  const fix = 'portcullis install --without-server --help';
+  return warning('policies', 'have no settings to compare with: portcullis policies generate printed them', {
+    impact: 'it is unknown whether they are complete and unchanged, and other commands assume the default settings',
+    fix,
+  });
 }
 
 /** Sends violating pods to a namespace with a level by label, and to one with the default level, as dry runs. */

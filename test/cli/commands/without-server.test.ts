@@ -419,9 +419,19 @@ new: 13 objects
         () => ({ objects: objects.filter(({ kind = '' }) => kind.endsWith('Binding')) }),
         1,
         [
-          'problem policies policies: bindings exist, and no policy has the settings that it was generated from',
+          'problem policies policies: do not exist, only their bindings',
           'Impact: Pod Security is not enforced',
           'Fix: portcullis install --without-server | kubectl apply -f -',
+        ],
+      ],
+      [
+        'policies of policies generate',
+        () => ({ objects: objects.map((one) => ({ ...one, metadata: { ...one.metadata, annotations: {} } })) }),
+        0,
+        [
+          'warning policies policies: have no settings to compare with: portcullis policies generate printed them',
+          'Impact: it is unknown whether they are complete and unchanged, and other commands assume the default settings',
+          'Fix: portcullis install --without-server --help',
         ],
       ],
       [
