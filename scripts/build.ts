@@ -80,7 +80,8 @@ function emitDeclarations(entries: readonly string[]): void {
 function withModels(declarations: string): string {
   const [line, names = ''] = CLIENT_NODE.exec(declarations) ?? [];
   if (line === undefined) return declarations;
-  if (!declarations.includes(DATE_TYPE)) throw new Error(`no declaration contains "${DATE_TYPE}"`);
+  const hasDates = declarations.includes(DATE_TYPE);
+  if (!hasDates && declarations.includes('type Wire<')) throw new Error(`Wire does not contain "${DATE_TYPE}"`);
   const models = new Map([
     ['IntOrString', 'type IntOrString = number | string;\n'],
     ['V1MicroTime', 'type V1MicroTime = Date;\n'],
