@@ -73,18 +73,15 @@ export async function diagnosePolicies(
   objects: readonly AnyObject[],
 ): Promise<readonly Finding[]> {
   const toFinding = (check: string) => (result: CheckResult) => ({ check, ...result });
-  let settings;
+  let read;
   try {
-    settings = readServerless(objects);
+    read = readSettings(objects);
   } catch (error) {
     if (!(error instanceof UserError)) throw error;
     return [problem('settings', error.message, {})].map(toFinding('policies'));
   }
-  if (!settings) return [checkWithoutSettings(objects)].map(toFinding('policies'));
-  const { podSecurity } = settingsFromObject(serverlessConfiguration(settings), {
-    controllers: CONTROLLER_NAMES,
-    namespace: INSTALLATION.namespace,
-  });
+  if (!read) return [checkWithoutSettings(objects)].map(toFinding('policies'));
+  const { settings, podSecurity } = read;
   const server = await readServer(client);
   const probes = await probeNamespaces(client, podSecurity);
   const user = await reviewSelf(client.connection, client.signal);
@@ -99,14 +96,21 @@ export async function diagnosePolicies(
   ];
 }
 
+/** @throws {UserError} for annotations without valid settings */
+function readSettings(objects: readonly AnyObject[]): Pick<PolicyFacts, 'settings' | 'podSecurity'> | undefined {
+  const settings = readServerless(objects);
+  if (!settings) return undefined;
+  const decode = { controllers: CONTROLLER_NAMES, namespace: INSTALLATION.namespace };
+  return { settings, podSecurity: settingsFromObject(serverlessConfiguration(settings), decode).podSecurity };
+}
+
 /** The output of `policies generate` has no settings to compare with. */
 function checkWithoutSettings(objects: readonly AnyObject[]): CheckResult {
   const isGenerated = objects.some(({ kind }) => kind === 'ValidatingAdmissionPolicy');
-  if (!isGenerated)
-    return problem('policies', 'do not exist, only their bindings', {
-      impact: 'Pod Security is not enforced',
-      fix: INSTALL,
-    });
+  if (!isGenerated) {
+    const impact = 'Pod Security is not enforced';
+    return problem('policies', 'do not exist, only their bindings', { impact, fix: INSTALL });
+  }
   const fix = 'portcullis install --without-server --help';
   return warning('policies', 'have no settings to compare with: portcullis policies generate printed them', {
     impact: 'it is unknown whether they are complete and unchanged, and other commands assume the default settings',
