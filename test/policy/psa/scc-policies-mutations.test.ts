@@ -78,11 +78,10 @@ const NAMED: readonly (() => Values)[] = [
     const input = request(given);
     return input.sccs.map((scc) => () => celInput(policyRequest(input), scc));
   }),
-  ...UPDATES.map(
-    ([, object]) =>
-      () =>
-        createValues(request({ operation: 'UPDATE', object, oldObject: OLD }), privileged),
-  ),
+  ...UPDATES.map(({ change }) => () => {
+    const object = { ...OLD, ...change };
+    return createValues(request({ operation: 'UPDATE', object, oldObject: OLD }), privileged);
+  }),
   ...ACCESS.flatMap((scc) =>
     ['default', undefined].map((serviceAccountName) => () => {
       const input = request({ object: podWith({ serviceAccountName }), userInfo: anonymous, canUse: () => false });

@@ -96,8 +96,9 @@ describe('the level of pods that name no SCC is that of the namespace', () => {
 });
 
 describe('updates are evaluated as by the server', () => {
-  for (const [name, object, named, unnamed, subResource] of UPDATES) {
+  for (const { name, change, subResource, named = false, unnamed = false } of UPDATES) {
     test(name, () => {
+      const object = { ...OLD, ...change };
       const update = request({ operation: 'UPDATE', subResource, object, oldObject: OLD });
       assert.equal(atBaseline(update).length, Number(unnamed));
       const isAnnotated = { ...update, object: naming('privileged', object), oldObject: naming('privileged', OLD) };

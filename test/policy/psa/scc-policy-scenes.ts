@@ -96,73 +96,58 @@ export const FALLBACK_LEVELS: readonly (readonly [
   [{ 'portcullis.dev/admission': 'fail-open', 'scc.portcullis.dev/fallback-level': 'baseline' }, true, false],
 ];
 
-export const OLD: JsonObject = {
-  metadata: {
-    name: 'p',
-    labels: { a: 'b' },
-    annotations: { x: 'y', 'k8s.ovn.org/pod-networks': '{}' },
-    finalizers: ['f/f'],
-  },
-  spec: { ...(podWith({ hostNetwork: true })['spec'] as JsonObject), schedulingGates: [{ name: 'g' }] },
-};
+const OLD_METADATA = { name: 'p', labels: { a: 'b' }, annotations: { x: 'y', 'k8s.ovn.org/pod-networks': '{}' } };
+const { spec: SPEC } = podWith({ hostNetwork: true }) as { readonly spec: JsonObject };
+const GATED = { ...SPEC, schedulingGates: [{ name: 'g' }] };
+export const OLD: JsonObject = { metadata: { ...OLD_METADATA, finalizers: ['f/f'] }, spec: GATED };
 
-function changed(part: 'metadata' | 'spec', change: JsonObject): JsonObject {
-  return { ...OLD, [part]: { ...(OLD[part] as JsonObject), ...change } };
+function withAnnotations(annotations: JsonObject): JsonObject {
+  return { metadata: { ...OLD_METADATA, annotations } };
 }
 
-/** Updates of a pod: whether SCC admission evaluates them, and whether the level of pods without an SCC applies. */
-export const UPDATES: readonly (readonly [
-  name: string,
-  pod: JsonObject,
-  named: boolean,
-  unnamed: boolean,
-  subResource?: string,
-])[] = [
-  ['nothing', OLD, false, false],
-  ['a status', { ...OLD, status: { phase: 'Running' } }, false, false],
-  ['finalizers', changed('metadata', { finalizers: [] }), false, false],
-  ['a removed scheduling gate', { ...OLD, spec: podWith({ hostNetwork: true })['spec'] }, false, false],
-  [
-    'the annotation of the network',
-    changed('metadata', { annotations: { x: 'y', 'k8s.ovn.org/pod-networks': '' } }),
-    false,
-    false,
-  ],
-  ['another scheduling gate', changed('spec', { schedulingGates: [{ name: 'h' }] }), false, false],
-  ['no annotation of the network', changed('metadata', { annotations: { x: 'y' } }), false, false],
-  [
-    'another annotation',
-    changed('metadata', { annotations: { x: 'z', 'k8s.ovn.org/pod-networks': '{}' } }),
-    true,
-    false,
-  ],
-  ['a removed annotation', changed('metadata', { annotations: {} }), true, false],
-  ['labels', changed('metadata', { labels: {} }), true, false],
-  [
-    'a removed field',
-    {
-      ...OLD,
-      spec: { schedulingGates: [{ name: 'g' }], containers: [{ name: 'app', image: 'app:1' }], hostNetwork: true },
-    },
-    true,
-    false,
-  ],
-  ['tolerations', changed('spec', { tolerations: [{ operator: 'Exists' }] }), true, false],
-  [
-    'resources',
-    changed('spec', { containers: [{ name: 'app', image: 'app:1', resources: { limits: { cpu: '1' } } }] }),
-    true,
-    false,
-    'resize',
-  ],
-  ['an image', changed('spec', { containers: [{ name: 'app', image: 'app:2' }] }), true, true],
-  [
-    'an ephemeral container',
-    changed('spec', { ephemeralContainers: [{ name: 'e', image: 'e' }] }),
-    true,
-    true,
-    'ephemeralcontainers',
-  ],
+function withContainer(container: JsonObject): JsonObject {
+  return { spec: { ...GATED, containers: [{ name: 'app', image: 'app:1', ...container }] } };
+}
+
+interface Update {
+  readonly name: string;
+  /** The changed parts of the pod. */
+  readonly change: JsonObject;
+  readonly subResource?: string;
+  /** Whether SCC admission evaluates it. */
+  readonly named?: true;
+  /** Whether the level of pods without an SCC applies. */
+  readonly unnamed?: true;
+}
+
+/** Updates of a pod. */
+export const UPDATES: readonly Update[] = [
+  { name: 'nothing', change: {} },
+  { name: 'a status', change: { status: { phase: 'Running' } } },
+  { name: 'finalizers', change: { metadata: OLD_METADATA } },
+  { name: 'no scheduling gate', change: { spec: SPEC } },
+  { name: 'another scheduling gate', change: { spec: { ...SPEC, schedulingGates: [{ name: 'h' }] } } },
+  { name: 'the network', change: withAnnotations({ x: 'y', 'k8s.ovn.org/pod-networks': '' }) },
+  { name: 'no network', change: withAnnotations({ x: 'y' }) },
+  { name: 'an annotation', change: withAnnotations({ x: 'z', 'k8s.ovn.org/pod-networks': '{}' }), named: true },
+  { name: 'no annotation', change: withAnnotations({}), named: true },
+  { name: 'no labels', change: { metadata: { ...OLD_METADATA, labels: {} } }, named: true },
+  { name: 'a removed field', change: { spec: { containers: SPEC['containers'], hostNetwork: true } }, named: true },
+  { name: 'tolerations', change: { spec: { ...GATED, tolerations: [{ operator: 'Exists' }] } }, named: true },
+  {
+    name: 'resources',
+    change: withContainer({ resources: { limits: { cpu: '1' } } }),
+    subResource: 'resize',
+    named: true,
+  },
+  { name: 'an image', change: withContainer({ image: 'app:2' }), named: true, unnamed: true },
+  {
+    name: 'an ephemeral container',
+    change: { spec: { ...GATED, ephemeralContainers: [{ name: 'e', image: 'e' }] } },
+    subResource: 'ephemeralcontainers',
+    named: true,
+    unnamed: true,
+  },
 ];
 
 /** A pod under an SCC that is usable, with the decision of the validating pass. */
@@ -172,25 +157,27 @@ export interface Scene {
   readonly scc: ListedInput['sccs'][number];
 }
 
-function createScenes(
-  name: string,
-  fields: JsonObject,
-  pods: readonly JsonObject[],
-  ranges?: string,
-  mcs = 's0:c26,c5',
-): Scene[] {
-  const scc = laxScc({ name: 'some', groups: ['system:authenticated'], ...fields });
+interface Ranges {
+  readonly ids?: string | undefined;
+  readonly level?: string;
+}
+
+/** Each pod spec under each SCC, which allows everything except for the given fields, in a namespace with ranges. */
+function combine(sccs: readonly JsonObject[], specs: readonly JsonObject[], ranges: Ranges = {}): Scene[] {
+  const { ids, level = 's0:c26,c5' } = ranges;
   const annotations = {
-    'openshift.io/sa.scc.uid-range': ranges?.split(',')[0] ?? '1000/10',
-    'openshift.io/sa.scc.mcs': mcs,
-    ...(ranges !== undefined && { 'openshift.io/sa.scc.supplemental-groups': ranges }),
+    'openshift.io/sa.scc.uid-range': ids?.split(',')[0] ?? '5/10',
+    'openshift.io/sa.scc.mcs': level,
+    ...(ids !== undefined && { 'openshift.io/sa.scc.supplemental-groups': ids }),
   };
   const namespace = { metadata: { name: 'demo', annotations } };
-  return pods.map((spec) => ({
-    name: `${name} ${JSON.stringify(spec)}`,
-    input: request({ object: podWith(spec), sccs: [scc], namespace }),
-    scc,
-  }));
+  return sccs.flatMap((fields) => {
+    const scc = laxScc({ name: 'some', groups: ['system:authenticated'], ...fields });
+    return specs.map((spec) => {
+      const name = JSON.stringify({ fields, spec, ranges });
+      return { name, input: request({ object: podWith(spec), sccs: [scc], namespace }), scc };
+    });
+  });
 }
 
 const both = (context: JsonObject): JsonObject[] => [
@@ -199,87 +186,48 @@ const both = (context: JsonObject): JsonObject[] => [
   { securityContext: context, containers: [{ name: 'a', image: 'i:1', securityContext: context }] },
 ];
 
-const LEVELS = [
-  's0:c26,c5',
-  's0:c5,c26',
-  's0:c26,c26',
-  's0:c5,c5',
-  's1:c26,c5',
-  's0,c26:c5',
-  's0:c26,c6',
-  's0:c26:c5',
-  's0:c26:c1,c5',
-  's0:c5,c26:c1',
-  's0:c1,c2,c3',
-  's0:c3,c2,c1',
-  's0',
-  'c26,c5',
-  '',
+const LEVELS =
+  's0:c26,c5|s0:c5,c26|s0:c26,c26|s0:c5,c5|s1:c26,c5|s0,c26:c5|s0:c26,c6|s0:c26:c5|s0:c26:c1,c5|s0:c5,c26:c1|s0:c1,c2,c3|s0:c3,c2,c1|s0|c26,c5|'.split(
+    '|',
+  );
+
+const BLOCKS =
+  '5/10|5-10| 5/ 10 x|0/0|5/0|4294967295/2|4294967296/1|1/4294967296|0-4294967296|0/4294967295|5/|5|5-7/3|5/10,20-21|5/10,x|5/10,4294967296/1|x|'.split(
+    '|',
+  );
+
+const TOKEN = { serviceAccountToken: { path: 'token', audience: '' } };
+const configMap = (name: string, key: string): JsonObject => ({ configMap: { name, items: [{ key, path: key }] } });
+const NAMESPACE_ITEM = { path: 'namespace', fieldRef: { apiVersion: 'v1', fieldPath: 'metadata.namespace' } };
+/** What the API server injects. */
+const INJECTED: readonly object[] = [
+  TOKEN,
+  configMap('kube-root-ca.crt', 'ca.crt'),
+  configMap('openshift-service-ca.crt', 'service-ca.crt'),
+  { downwardAPI: { items: [NAMESPACE_ITEM] } },
 ];
 
-const BLOCKS = [
-  '5/10',
-  '5-10',
-  ' 5/ 10 x',
-  '0/0',
-  '5/0',
-  '4294967295/2',
-  '4294967296/1',
-  '1/4294967296',
-  '0-4294967296',
-  '0/4294967295',
-  '5/',
-  '5',
-  '5-7/3',
-  '5/10,20-21',
-  '5/10,x',
-  '5/10,4294967296/1',
-  'x',
-  '',
-];
+/** The copies of a JSON text with one string value replaced, or one list repeated. */
+function alter(sources: readonly object[]): unknown[] {
+  const text = JSON.stringify(sources);
+  return [...text.matchAll(/:"[^"]*"|(?<="items":\[)(?=({[^\]]*}))/g)].map((match) => {
+    const altered = match[1] === undefined ? ':"other"' : `${match[1]},`;
+    return JSON.parse(text.slice(0, match.index) + altered + text.slice(match.index + match[0].length)) as unknown;
+  });
+}
 
-const TOKEN = { serviceAccountToken: { path: 'token' } };
-const configMap = (name: string, key: string, path = key, ...more: JsonObject[]): JsonObject => ({
-  configMap: { name, items: [{ key, path }, ...more] },
-});
-const downward = (path: string, apiVersion: string, fieldPath: string): JsonObject => ({
-  path,
-  fieldRef: { apiVersion, fieldPath },
-});
-const NAMESPACE_ITEM = downward('namespace', 'v1', 'metadata.namespace');
-const SOURCES: readonly JsonObject[][] = [
+const SOURCES: readonly unknown[] = [
   [],
-  [
-    TOKEN,
-    configMap('kube-root-ca.crt', 'ca.crt'),
-    configMap('openshift-service-ca.crt', 'service-ca.crt'),
-    { downwardAPI: { items: [NAMESPACE_ITEM] } },
-  ],
-  [{ serviceAccountToken: { path: 'other' } }],
-  [{ serviceAccountToken: { path: 'token', audience: 'vault' } }],
-  [{ secret: { name: 's' } }],
-  [{ configMap: { name: 'kube-root-ca.crt' } }],
-  [configMap('other', 'ca.crt')],
-  [configMap('kube-root-ca.crt', 'other', 'ca.crt')],
-  [configMap('kube-root-ca.crt', 'ca.crt', 'other')],
-  [configMap('kube-root-ca.crt', 'ca.crt', 'ca.crt', { key: 'ca.crt', path: 'ca.crt' })],
-  [configMap('openshift-service-ca.crt', 'other', 'service-ca.crt')],
-  [configMap('openshift-service-ca.crt', 'service-ca.crt', 'other')],
-  [
-    configMap('openshift-service-ca.crt', 'service-ca.crt', 'service-ca.crt', {
-      key: 'service-ca.crt',
-      path: 'service-ca.crt',
-    }),
-  ],
+  INJECTED,
+  ...alter(INJECTED),
   [{ downwardAPI: {} }],
-  [{ downwardAPI: { items: [downward('other', 'v1', 'metadata.namespace')] } }],
-  [{ downwardAPI: { items: [downward('namespace', 'v2', 'metadata.namespace')] } }],
-  [{ downwardAPI: { items: [downward('namespace', 'v1', 'metadata.name')] } }],
-  [{ downwardAPI: { items: [NAMESPACE_ITEM, downward('other', 'v1', 'metadata.name')] } }],
+  [{ downwardAPI: { items: [NAMESPACE_ITEM, { path: 'other' }] } }],
   [{ downwardAPI: { items: [{ path: 'namespace' }] } }],
+  [{ configMap: { name: 'kube-root-ca.crt' } }],
   [TOKEN, { secret: { name: 's' } }],
 ];
-const RENAMED = [undefined, 'cephfs', 'vsphereVolume', 'storageos'].map((type) => ({
+const RENAMED_SOURCES = ['cephfs', 'vsphereVolume', 'storageos'];
+const RENAMED = [undefined, ...RENAMED_SOURCES].map((type) => ({
   volumes: [{ name: 'v', ...(type && { [type]: {} }) }],
 }));
 const FLEX = ['a/a', 'b/b'].map((driver) => ({ volumes: [{ name: 'v', flexVolume: { driver } }] }));
@@ -304,120 +252,83 @@ function seccompScenes(): Scene[] {
     ['docker/default'],
   ];
   const keys = ['seccomp.security.alpha.kubernetes.io/pod', 'container.seccomp.security.alpha.kubernetes.io/a'];
-  return lists.flatMap((seccompProfiles) => {
-    const [scene] = createScenes('seccomp', { seccompProfiles }, [{}]);
-    return FIELDS.flatMap((seccompProfile) =>
-      both(seccompProfile ? { seccompProfile } : {}).flatMap((spec) =>
-        [[], ...PROFILES.flatMap((profile) => keys.map((key) => [[key, profile]]))].flatMap((annotations) => {
-          if (!scene) return [];
-          const object = podWith(spec, { annotations: Object.fromEntries(annotations) });
-          const name = JSON.stringify([seccompProfiles, object]);
-          return [{ ...scene, name, input: { ...scene.input, object } }];
-        }),
-      ),
-    );
-  });
+  const annotations = [{}, ...PROFILES.flatMap((profile) => keys.map((key) => ({ [key]: profile })))];
+  const specs = FIELDS.flatMap((seccompProfile) => both(seccompProfile ? { seccompProfile } : {}));
+  const sccs = lists.map((seccompProfiles) => ({ seccompProfiles }));
+  return combine(sccs, specs).flatMap(({ name, input, scc }) =>
+    annotations.map((all) => {
+      const object = { ...(input.object as JsonObject), metadata: { annotations: all } };
+      return { name: `${name} ${JSON.stringify(all)}`, input: { ...input, object }, scc };
+    }),
+  );
 }
+
+const MUST_RUN_AS = { type: 'MustRunAs' };
+
+/** Pods with two valid groups, one of which is replaced. */
+function groupSpecs(valid: number): JsonObject[] {
+  return [0, 1, 4, 5, 6, 10, 14, 20, 21, 22].flatMap((id) =>
+    [{ fsGroup: id }, { supplementalGroups: [id] }, { supplementalGroups: [id, valid] }].map((groups) => ({
+      securityContext: { fsGroup: valid, supplementalGroups: [valid], ...groups },
+    })),
+  );
+}
+
+const withPorts = (name: string, hostPort: number, more: JsonObject = {}): JsonObject => ({
+  name,
+  ports: [{ hostPort }],
+  ...more,
+});
 
 /** The pods of each strategy at the borders of what an SCC allows. */
 export function listScenes(): readonly Scene[] {
   const users = [4, 5, 10, 14, 15, 21, 4294967295].map((runAsUser) => ({ runAsUser, runAsNonRoot: true }));
-  const groups = [0, 1, 4, 5, 6, 10, 14, 20, 21, 22].flatMap((id) => [
-    { fsGroup: id },
-    { supplementalGroups: [id] },
-    { supplementalGroups: [id, 5] },
-  ]);
-  const mustRunAs = { type: 'MustRunAs' };
+  const ranges = [{ max: 5 }, { min: 0 }, {}].map((range) => ({ ...MUST_RUN_AS, ranges: [range] }));
+  const userTypes = [
+    ...['', 'MustRunAs', 'MustRunAsNonRoot', 'RunAsAny'].map((type) => ({ type })),
+    { type: 'MustRunAsRange', uidRangeMin: 1 },
+    { type: 'MustRunAsRange', uidRangeMax: 2000 },
+  ];
+  const roots = [{ runAsUser: 0, runAsNonRoot: true }, { runAsNonRoot: true }, { runAsUser: 1 }, { runAsUser: 7 }];
+  const sysctls = [...SAFE_SYSCTLS.map(({ name }) => name), 'a', 'ab', 'abc', 'abcd', 'x', 'xx'];
+  const flexTypes = [['flexVolume'], ['*'], ['flexVolume', 'secret'], ['secret']];
+  const privileged = { securityContext: { privileged: true } };
   return [
-    ...LEVELS.flatMap((level) =>
-      createScenes(
-        level,
-        { seLinuxContext: { type: 'MustRunAs', seLinuxOptions: { level } } },
-        LEVELS.flatMap((own) => both({ seLinuxOptions: { level: own } })),
-      ),
+    ...combine(
+      LEVELS.map((level) => ({ seLinuxContext: { ...MUST_RUN_AS, seLinuxOptions: { level } } })),
+      LEVELS.flatMap((level) => both({ seLinuxOptions: { level } })),
     ),
-    ...BLOCKS.flatMap((ranges) =>
-      createScenes(ranges, { runAsUser: { type: 'MustRunAsRange' } }, users.flatMap(both), ranges),
-    ),
-    ...[...BLOCKS, undefined].flatMap((ranges) =>
-      createScenes(
-        ranges ?? '',
-        { fsGroup: mustRunAs, supplementalGroups: mustRunAs },
-        groups.map((one) => ({ securityContext: { fsGroup: 5, supplementalGroups: [5], ...one } })),
-        ranges,
-      ),
-    ),
-    ...[{ max: 5 }, { min: 0 }, {}].flatMap((range) =>
-      createScenes(
-        JSON.stringify(range),
-        { fsGroup: { ...mustRunAs, ranges: [range] }, supplementalGroups: { ...mustRunAs, ranges: [range] } },
-        groups.map((securityContext) => ({
-          securityContext: { fsGroup: 0, supplementalGroups: [0], ...securityContext },
-        })),
-      ),
-    ),
-    ...[
-      { type: 'MustRunAs' },
-      { type: 'MustRunAsRange', uidRangeMin: 1 },
-      { type: 'MustRunAsRange', uidRangeMax: 2000 },
-      { type: '' },
-      { type: 'MustRunAsNonRoot' },
-      { type: 'RunAsAny' },
-    ].flatMap((runAsUser) =>
-      createScenes(
-        runAsUser.type,
-        { runAsUser },
-        [
-          { runAsUser: 1 },
-          { runAsUser: 1001 },
-          { runAsUser: 0, runAsNonRoot: true },
-          { runAsUser: 1001, runAsNonRoot: true },
-          { runAsNonRoot: true },
-        ].flatMap(both),
-      ),
-    ),
-    ...[['secret'], ['*'], ['emptyDir']].flatMap((volumes) =>
-      createScenes(
-        volumes.join(),
-        { volumes },
-        SOURCES.map((sources) => ({ volumes: [{ name: 'v', projected: { sources } }] })),
-      ),
-    ),
-    ...[
-      ['cephFS', 'vsphere', 'storageOS'],
-      ['cephfs', 'vsphereVolume', 'storageos'],
-    ].flatMap((volumes) => createScenes(volumes.join(), { volumes }, RENAMED)),
-    ...[['flexVolume'], ['*'], ['flexVolume', 'secret'], ['secret']].flatMap((volumes) =>
-      [[], [{ driver: 'a/a' }]].flatMap((allowedFlexVolumes) =>
-        createScenes(volumes.join(), { volumes, allowedFlexVolumes }, FLEX),
-      ),
-    ),
-    ...createScenes(
-      'sysctls',
-      { allowedUnsafeSysctls: ['ab*'], forbiddenSysctls: ['abc*', 'x'] },
-      [...SAFE_SYSCTLS.map(({ name }) => name), 'a', 'ab', 'abc', 'abcd', 'x', 'xx'].map((name) => ({
-        securityContext: { sysctls: [{ name, value: '1' }] },
-      })),
-    ),
-    ...[false, true].flatMap((allowHostPorts) =>
-      createScenes(
-        'ports',
-        { allowHostPorts },
-        [0, 1, 80].map((hostPort) => ({
-          containers: [{ name: 'a', image: 'i:1', ports: [{ containerPort: 80, hostPort }] }],
-        })),
-      ),
-    ),
-    ...createScenes('no level', { seLinuxContext: mustRunAs }, both({ seLinuxOptions: {} }), '1000/10', ''),
-    ...createScenes('two containers', {}, [
-      {
-        containers: ['a', 'b'].map((name) => ({
-          name,
-          securityContext: { privileged: true },
-          ports: [{ hostPort: 80 }],
-        })),
-      },
+    ...combine([{ seLinuxContext: MUST_RUN_AS }], both({ seLinuxOptions: {} }), { level: '' }),
+    ...[...BLOCKS, undefined].flatMap((ids) => [
+      ...combine([{ runAsUser: { type: 'MustRunAsRange' } }], users.flatMap(both), { ids }),
+      ...combine([{ fsGroup: MUST_RUN_AS, supplementalGroups: MUST_RUN_AS }], groupSpecs(5), { ids }),
     ]),
+    ...combine(
+      ranges.map((range) => ({ fsGroup: range, supplementalGroups: range })),
+      groupSpecs(0),
+    ),
+    ...combine(
+      userTypes.map((runAsUser) => ({ runAsUser })),
+      [...roots, ...users].flatMap(both),
+    ),
+    ...combine(
+      [{ volumes: ['secret'] }, { volumes: ['*'] }, { volumes: ['emptyDir'] }],
+      SOURCES.map((sources) => ({ volumes: [{ name: 'v', projected: { sources } }] })),
+    ),
+    ...combine([{ volumes: ['cephFS', 'vsphere', 'storageOS'] }, { volumes: RENAMED_SOURCES }], RENAMED),
+    ...combine(
+      flexTypes.flatMap((volumes) => [{ volumes }, { volumes, allowedFlexVolumes: [{ driver: 'a/a' }] }]),
+      FLEX,
+    ),
+    ...combine(
+      [{ allowedUnsafeSysctls: ['ab*'], forbiddenSysctls: ['abc*', 'x'] }],
+      sysctls.map((name) => ({ securityContext: { sysctls: [{ name, value: '1' }] } })),
+    ),
+    ...combine(
+      [{}, { allowHostPorts: true }],
+      [0, 1, 80].map((port) => ({ containers: [withPorts('a', port)] })),
+    ),
+    ...combine([{}], [{ containers: [withPorts('a', 80, privileged), withPorts('b', 80, privileged)] }]),
     ...seccompScenes(),
   ];
 }
