@@ -303,7 +303,8 @@ function packageName(specifier: string): string {
 function styleViolations(path: string, node: ts.Node): string[] {
   if (ts.isEnumDeclaration(node)) return [`has an enum, ${node.name.text}`];
   if (isDefaultExport(node)) return ['has a default export'];
-  if (ts.isClassDeclaration(node) && !isErrorClass(node))
+  // The interpreter of CEL registers classes as types.
+  if (ts.isClassDeclaration(node) && !isErrorClass(node) && path !== 'dev-cluster/cel.ts')
     return [`has a class that is not an error, ${node.name?.text}`];
   if (ts.isPropertyAccessExpression(node) && node.expression.getText() === 'process') {
     if (node.name.text === 'exit') return ['calls process.exit'];

@@ -1,5 +1,5 @@
-import { Environment } from '@marcbachmann/cel-js';
 import type { JsonObject } from '../kube/types.ts';
+import { createEnvironment, firstLine, toCelValue } from './cel.ts';
 import { objectAt, textAt } from './types.ts';
 
 /** The value of a CEL expression; `error` if the expression cannot be evaluated. */
@@ -12,10 +12,7 @@ type Program =
 
 const programs = new Map<string, Program>();
 
-/**
- * Compiles a CEL expression of type bool. The functions that Kubernetes adds to CEL are not available, so expressions
- * that use them are rejected when they are written.
- */
+/** Compiles a CEL expression of type bool. */
 export function compileExpression(expression: string, variables: readonly string[]): Program {
   const key = `${variables.join()} ${expression}`;
   const program = programs.get(key) ?? createProgram(expression, variables);
@@ -24,8 +21,7 @@ export function compileExpression(expression: string, variables: readonly string
 }
 
 function createProgram(expression: string, variables: readonly string[]): Program {
-  const environment = new Environment({ enableOptionalTypes: true, homogeneousAggregateLiterals: false });
-  for (const name of variables) environment.registerVariable(name, 'dyn');
+  const environment = createEnvironment(variables);
   const { valid, type, error } = environment.check(expression);
   if (!valid) return { ok: false, error: `compilation failed: ${firstLine(error)}` };
   if (type !== 'bool' && type !== 'dyn') return { ok: false, error: 'must evaluate to bool' };
@@ -43,20 +39,6 @@ function createProgram(expression: string, variables: readonly string[]): Progra
   };
 }
 
-/** The other lines of the interpreter's messages show the position in the expression. */
-function firstLine(error: unknown): string {
-  const message = error instanceof Error ? error.message : String(error);
-  return message.split('\n', 1)[0] ?? '';
-}
-
-/** Converts JSON to CEL values: whole numbers become integers, objects become maps. */
-export function toCelValue(value: unknown): unknown {
-  if (typeof value === 'number') return Number.isInteger(value) ? BigInt(value) : value;
-  if (Array.isArray(value)) return value.map(toCelValue);
-  if (typeof value !== 'object' || value === null) return value ?? null;
-  return new Map(Object.entries(value).map(([key, item]) => [key, toCelValue(item)]));
-}
-
 const VARIABLES = ['object', 'oldObject', 'request'];
 
 /** The reason why a match condition cannot be evaluated; `undefined` if it can. */
@@ -65,20 +47,25 @@ export function conditionError(expression: string): string | undefined {
   return program.ok ? undefined : program.error;
 }
 
+/** The variable `request` of a request of an AdmissionReview: absent strings are empty in CEL. */
+export function completeRequest(request: JsonObject): JsonObject {
+  const members = Object.entries(request).filter(([name]) => name !== 'object' && name !== 'oldObject');
+  const defaults = { subResource: '', requestSubResource: '', name: '', namespace: '' };
+  const userInfo = { username: '', uid: '', groups: [], extra: {}, ...objectAt(request, 'userInfo') };
+  return { ...defaults, ...Object.fromEntries(members), userInfo };
+}
+
 /**
  * True if all conditions hold for the request of an AdmissionReview. A condition that is false decides even if another
  * one fails.
  * @see https://github.com/kubernetes/apiserver/blob/v0.36.0/pkg/admission/plugin/webhook/matchconditions/matcher.go
  */
 export function matchesConditions(conditions: readonly JsonObject[], request: JsonObject): Outcome {
-  const { object, oldObject, ...rest } = request;
-  // Absent strings of the request are empty in CEL.
-  const defaults = { subResource: '', requestSubResource: '', name: '', namespace: '' };
-  const userInfo = { username: '', uid: '', groups: [], extra: {}, ...objectAt(request, 'userInfo') };
+  const { object, oldObject } = request;
   const values = {
     object: toCelValue(object),
     oldObject: toCelValue(oldObject),
-    request: toCelValue({ ...defaults, ...rest, userInfo }),
+    request: toCelValue(completeRequest(request)),
   };
   const errors: string[] = [];
   for (const condition of conditions) {

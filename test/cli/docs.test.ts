@@ -55,12 +55,8 @@ const SKIPPED: readonly (readonly [command: RegExp, reason: string])[] = [
   [/conflicts -f static\.yaml$/, 'the webhooks of the development cluster have URLs; test/e2e/webhooks.test.ts'],
   [/ olm status$| get csv /, 'needs operators; test/cli/commands/olm-status.test.ts'],
   [
-    /--without-server |--keep-policies$|^portcullis upgrade \| kubectl apply -f -$|^kubectl delete validatingadmissionpolic/,
+    /--without-server |--keep-policies$|^portcullis upgrade \| kubectl apply -f -$|^kubectl delete validatingadmissionpolicybindings/,
     'needs a cluster without a server; test/e2e/policies.test.ts',
-  ],
-  [
-    /^kubectl apply -f policies\.yaml$/,
-    'the development cluster has no ValidatingAdmissionPolicy; test/e2e/policies.test.ts',
   ],
   [/^kubectl apply -f bindings\.yaml$/, 'the plan of the development cluster has no bindings'],
   [/^for |^ |^done|^kubectl delete validating.*portcullis$/, 'test/cli/runbook.test.ts executes the commands'],

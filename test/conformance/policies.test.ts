@@ -12,7 +12,8 @@ import { generatePolicies, type PolicyOptions } from '../../src/policy/psa/admis
 import { createPodSecurity, DEFAULT_CONFIGURATION } from '../../src/policy/psa/configuration.ts';
 import { buildCelChecks } from '../../src/policy/pss/cel-policy.ts';
 import { checks, evaluatePod, newestVersion, type Level, type Version } from '../../src/policy/pss/index.ts';
-import { asStored, compilePolicy, compileVariables } from '../support/cel.ts';
+import { asStored, compileVariables } from '../../src/dev-cluster/cel.ts';
+import { compilePolicy } from '../support/cel.ts';
 import { readLines, skip } from '../support/conformance/cases.ts';
 
 const ALL = process.env['PORTCULLIS_ALL_POLICY_CASES'] !== undefined;

@@ -1,18 +1,13 @@
 /** Evaluates generated admission policies without an API server. */
 import assert from 'node:assert/strict';
-import { Environment } from '@marcbachmann/cel-js';
 import { applyPatch, type Operation } from 'rfc6902';
+import { asStored, Authorizer, compileVariables, toCelValue, type CelVariable } from '../../src/dev-cluster/cel.ts';
 import { matchesLabelSelector } from '../../src/kube/label-selector.ts';
-import { compareBytes, quote } from '../../src/kube/text.ts';
-import { isObject, type JsonObject } from '../../src/kube/types.ts';
+import { isObject, type JsonObject, type UserInfo } from '../../src/kube/types.ts';
 import { NAMESPACE_NAME_LABEL } from '../../src/kube/well-known.ts';
 import type { PolicyObject } from '../../src/policy/psa/admission-policies.ts';
 import type { MutatingPolicyObject } from '../../src/policy/psa/defaults.ts';
-import type { CelVariable } from '../../src/policy/pss/cel-policy.ts';
-
-type Program = (values: Readonly<Record<string, unknown>>) => unknown;
-
-const INPUTS = ['object', 'oldObject', 'request', 'namespaceObject', 'params', 'variables'];
+import type { Action } from '../../src/policy/rbac/rules.ts';
 
 /** The subject of a check of the authorizer. */
 export interface Subject {
@@ -24,116 +19,16 @@ export interface Subject {
 type MayUse = (subject: Subject, sccName: string, namespace: string) => boolean;
 
 /** The authorizer of API servers, for SCCs. */
-class Authorizer {
-  readonly #mayUse: MayUse;
-  readonly #subject: Subject;
-  readonly #path: Readonly<Record<string, string>>;
-  constructor(mayUse: MayUse, subject: Subject, path: Readonly<Record<string, string>> = {}) {
-    this.#mayUse = mayUse;
-    this.#subject = subject;
-    this.#path = path;
-  }
-  with(key: string, value: string): Authorizer {
-    return new Authorizer(this.#mayUse, this.#subject, { ...this.#path, [key]: value });
-  }
-  /** API servers do not add the group `system:authenticated`. */
-  serviceAccount(namespace: string, name: string): Authorizer {
-    assert.match(name, /^[a-z0-9]/, 'the name of a service account');
-    const groups = ['system:serviceaccounts', `system:serviceaccounts:${namespace}`];
-    return new Authorizer(this.#mayUse, { username: `system:serviceaccount:${namespace}:${name}`, groups });
-  }
-  allowed(): boolean {
-    const { name = '', namespace = '', ...path } = this.#path;
+function createAuthorizer(mayUse: MayUse, user: UserInfo): Authorizer {
+  const authorize = (
+    { username = '', groups }: UserInfo,
+    { name = '', namespace = '', ...action }: Action,
+  ): boolean => {
     const resource = 'securitycontextconstraints';
-    assert.deepEqual(path, { group: 'security.openshift.io', resource, check: 'use' });
-    return this.#mayUse(this.#subject, name, namespace);
-  }
-}
-
-/** CEL with the functions that API servers add to it; `withListFunctions` adds those of Kubernetes 1.34. */
-function createEnvironment(withListFunctions: boolean): Environment {
-  const environment = new Environment({ enableOptionalTypes: true, homogeneousAggregateLiterals: false });
-  class Strings {
-    readonly quote = quote;
-  }
-  environment.registerType('Strings', Strings);
-  environment.registerConstant('strings', 'Strings', new Strings());
-  environment.registerFunction('Strings.quote(string): string', (strings: Strings, text: string) =>
-    strings.quote(text),
-  );
-  environment.registerFunction('string.find(string): string', (text: string, pattern: string) => {
-    return new RegExp(pattern).exec(text)?.[0] ?? '';
-  });
-  environment.registerType('Authorizer', Authorizer);
-  environment.registerVariable('authorizer', 'Authorizer');
-  for (const step of ['group', 'resource', 'namespace', 'name', 'check']) {
-    const signature = `Authorizer.${step}(string): Authorizer`;
-    environment.registerFunction(signature, (authorizer: Authorizer, value: string) => authorizer.with(step, value));
-  }
-  environment.registerFunction(
-    'Authorizer.serviceAccount(string, string): Authorizer',
-    (authorizer: Authorizer, namespace: string, name: string) => authorizer.serviceAccount(namespace, name),
-  );
-  environment.registerFunction('Authorizer.allowed(): bool', (authorizer: Authorizer) => authorizer.allowed());
-  environment.registerFunction('list.sum(): int', (items: bigint[]) => items.reduce((sum, item) => sum + item, 0n));
-  if (withListFunctions) {
-    class Lists {
-      readonly range = (size: bigint): bigint[] => Array.from({ length: Number(size) }, (_, index) => BigInt(index));
-    }
-    environment.registerType('Lists', Lists);
-    environment.registerConstant('lists', 'Lists', new Lists());
-    environment.registerFunction('Lists.range(int): list', (lists: Lists, size: bigint) => lists.range(size));
-    environment.registerFunction('list.flatten(): list', (items: unknown[]) => items.flat());
-    environment.registerFunction('list.distinct(): list', (items: unknown[]) => [...new Set(items)]);
-    environment.registerFunction('list.sort(): list', (items: string[]) => items.toSorted(compareBytes));
-  }
-  for (const name of INPUTS) environment.registerVariable(name, 'dyn');
-  return environment;
-}
-
-const programs = new Map<string, Program>();
-const environments = { true: createEnvironment(true), false: createEnvironment(false) };
-
-function compile(expression: string, withListFunctions: boolean): Program {
-  const key = `${withListFunctions} ${expression}`;
-  const known = programs.get(key);
-  if (known) return known;
-  const environment = environments[`${withListFunctions}`];
-  const { valid, error } = environment.check(expression);
-  if (!valid) throw new Error(`${expression}: ${String(error)}`);
-  const program = environment.parse(expression) as Program;
-  programs.set(key, program);
-  return program;
-}
-
-/** The input of expressions, as CEL values. */
-type Values = Readonly<Record<string, unknown>>;
-
-/** Variables that are evaluated once, when they are read, as by API servers. The interpreter accepts no subclass of Map. */
-function createVariables(expressions: ReadonlyMap<string, Program>, values: Values): Map<string, unknown> {
-  const results = new Map<string, unknown>();
-  const variables = new Map<string, unknown>();
-  variables.get = (name) => {
-    if (!results.has(name)) {
-      const program = expressions.get(name);
-      if (!program) throw new Error(`no variable ${name}`);
-      results.set(name, program({ ...values, variables }));
-    }
-    return results.get(name);
+    assert.deepEqual(action, { verb: 'use', apiGroup: 'security.openshift.io', resource });
+    return mayUse({ username, groups: groups ?? [] }, name, namespace);
   };
-  return variables;
-}
-
-/** Compiles variables; the result evaluates expressions that read them. */
-export function compileVariables(variables: readonly CelVariable[], withListFunctions = true) {
-  const compiled = new Map(
-    variables.map(({ name, expression }) => [name, compile(expression, withListFunctions)] as const),
-  );
-  return (input: Readonly<Record<string, unknown>>) => {
-    const values = Object.fromEntries(Object.entries(input).map(([name, value]) => [name, toCelValue(value)]));
-    const all = { ...values, variables: createVariables(compiled, values) };
-    return (expression: string): unknown => compile(expression, withListFunctions)(all);
-  };
+  return new Authorizer(authorize, user);
 }
 
 /** A request for a policy. Missing members of `request` are those of the creation of a pod by alice. */
@@ -186,7 +81,7 @@ const CREATION = {
 };
 
 /** The values that expressions read, for a policy with an object as parameter, or without parameters. */
-export function celInput(given: PolicyRequest, param?: object): Values {
+export function celInput(given: PolicyRequest, param?: object): Readonly<Record<string, unknown>> {
   const { object, oldObject = null, labels = {}, annotations = {}, mayUse = () => false } = given;
   const request = { ...CREATION, ...given.request };
   const input = {
@@ -195,7 +90,7 @@ export function celInput(given: PolicyRequest, param?: object): Values {
     namespaceObject: { metadata: { name: 'ns', labels, annotations } },
     request,
     params: param,
-    authorizer: new Authorizer(mayUse, { groups: [], ...request.userInfo }),
+    authorizer: createAuthorizer(mayUse, request.userInfo),
   };
   return Object.fromEntries(Object.entries(input).map(([name, value]) => [name, toCelValue(value)]));
 }
@@ -292,40 +187,6 @@ export function createPolicyAdmission(objects: readonly PolicyObject[]) {
     }
     return { messages, annotations };
   };
-}
-
-/** Types of which the API server serializes members that are absent. */
-const SERIALIZED: Readonly<Record<string, JsonObject>> = {
-  seccompProfile: { type: '' },
-  appArmorProfile: { type: '' },
-  sysctls: { name: '' },
-  containers: { name: '' },
-  initContainers: { name: '' },
-  ephemeralContainers: { name: '' },
-  volumes: { name: '' },
-  flexVolume: { driver: '' },
-};
-
-/** The fields whose items or members are strings. In them, null is the empty string. */
-const STRINGS = ['add', 'drop', 'annotations'];
-
-/** The object as policies receive it: without nulls, and with the members that the API server always serializes. */
-export function asStored(value: unknown, field = ''): unknown {
-  const isText = STRINGS.includes(field);
-  if (Array.isArray(value)) return value.map((item) => (item === null && isText ? '' : asStored(item ?? {}, field)));
-  if (!isObject(value)) return value;
-  const members = Object.entries({ ...SERIALIZED[field], ...value })
-    .filter(([, member]) => member !== null || isText)
-    .map(([name, member]) => [name, asStored(member ?? '', name)] as const);
-  return Object.fromEntries(members);
-}
-
-function toCelValue(value: unknown): unknown {
-  if (typeof value === 'number') return Number.isInteger(value) ? BigInt(value) : value;
-  if (Array.isArray(value)) return value.map(toCelValue);
-  if (value instanceof Authorizer || value instanceof Map) return value;
-  if (!isObject(value)) return value ?? null;
-  return new Map(Object.entries(value).map(([key, item]) => [key, toCelValue(item)]));
 }
 
 function fromCelValue(value: unknown): unknown {

@@ -6,16 +6,17 @@ import { quote } from '../../kube/text.ts';
 import type { Attributes, RequestContext } from '../request.ts';
 import { itemsAt, getMetadata, numberAt, objectAt, textAt, type ApiObject, type ObjectReader } from '../types.ts';
 import { randomSuffix } from '../write.ts';
+import { validateWithPolicies, type PolicyOptions } from './policies.ts';
 import { createMutatingWebhooks, validateWithWebhooks, type WebhookOptions } from './webhooks.ts';
 
-/** The admission chain: built-in plugins, then webhooks. Both steps reject with an ApiError to deny the request. */
+/** The admission chain: built-in plugins, then policies and webhooks. Both steps reject with an ApiError to deny the request. */
 export interface Admission {
   /** Returns the object with the changes of plugins and mutating webhooks. The given object is not changed. */
   mutate(attributes: Attributes, context: RequestContext): Promise<ApiObject | undefined>;
   validate(attributes: Attributes, context: RequestContext): Promise<void>;
 }
 
-export function createAdmission(options: WebhookOptions): Admission {
+export function createAdmission(options: WebhookOptions & PolicyOptions): Admission {
   const plugins = createPlugins(options.reader, randomSuffix);
   return {
     async mutate(attributes, context) {
@@ -37,6 +38,7 @@ export function createAdmission(options: WebhookOptions): Admission {
         const denial = validate?.(attributes);
         if (denial) throw new ApiError(denial);
       }
+      validateWithPolicies(options, attributes, context);
       await validateWithWebhooks(options, attributes, context);
     },
   };

@@ -46,7 +46,7 @@ type Outcome =
  * Returns the request of an AdmissionReview. Objects are not converted to another version for a webhook.
  * @see https://github.com/kubernetes/apiserver/blob/v0.36.0/pkg/admission/plugin/webhook/request/admissionreview.go
  */
-function reviewRequest(uid: string, attributes: Attributes): JsonObject {
+export function reviewRequest(uid: string, attributes: Attributes): JsonObject {
   const { subresource, name, namespace, operation, user, dryRun, object, oldObject } = attributes;
   const { group, version, kind, resource } = attributes.resource;
   // A subresource can have its own kind, such as PodExecOptions.
@@ -273,8 +273,8 @@ export async function validateWithWebhooks(
   if (denial) throw new ApiError(denial);
 }
 
-/** Webhooks do not receive webhook configurations, so that a broken configuration can be repaired. */
-function isExempt({ resource }: Attributes): boolean {
+/** Webhooks and policies do not receive their own configurations, so that a broken configuration can be repaired. */
+export function isExempt({ resource }: Attributes): boolean {
   return resource.group === 'admissionregistration.k8s.io';
 }
 
@@ -312,7 +312,7 @@ function isSelected(webhook: Webhook, attributes: Attributes, { reader }: Webhoo
 type Labels = Readonly<Record<string, string>>;
 
 /** Returns the labels that the namespace selector applies to, or `all` if the request matches in any case. */
-function namespaceLabels(
+export function namespaceLabels(
   definition: JsonObject,
   attributes: Attributes,
   reader: ObjectReader,
@@ -325,7 +325,7 @@ function namespaceLabels(
   return stored ? (getMetadata(stored).labels ?? {}) : 'missing';
 }
 
-function matchesObject(definition: JsonObject, { object, oldObject }: Attributes): boolean {
+export function matchesObject(definition: JsonObject, { object, oldObject }: Attributes): boolean {
   const objectSelector = objectAt(definition, 'objectSelector');
   if (isEmptySelector(objectSelector)) return true;
   return [object, oldObject].some(

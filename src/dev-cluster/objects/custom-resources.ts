@@ -16,7 +16,8 @@ import {
 import { quote } from '../../kube/text.ts';
 import { isObject, type JsonObject } from '../../kube/types.ts';
 import { customResourceSchema } from '../fields/schema.ts';
-import { compileExpression, toCelValue } from '../match-conditions.ts';
+import { toCelValue } from '../cel.ts';
+import { compileExpression } from '../match-conditions.ts';
 import { age, ageColumn, nameColumn } from '../tables.ts';
 import {
   at,

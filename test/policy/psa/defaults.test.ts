@@ -14,7 +14,8 @@ import {
 } from '../../../src/policy/psa/defaults.ts';
 import { evaluatePod } from '../../../src/policy/pss/index.ts';
 import type { SccMode } from '../../../src/policy/scc/mode.ts';
-import { asStored, compileMutation } from '../../support/cel.ts';
+import { asStored } from '../../../src/dev-cluster/cel.ts';
+import { compileMutation } from '../../support/cel.ts';
 import { readLines } from '../../support/conformance/cases.ts';
 import { readFixture } from '../../support/fixtures.ts';
 import { pods } from '../pss/arbitrary.ts';

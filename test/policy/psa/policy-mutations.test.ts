@@ -19,7 +19,8 @@ import {
 } from '../../../src/policy/psa/configuration.ts';
 import { MODES } from '../../../src/policy/psa/policy.ts';
 import { buildCelChecks, type CelVariable } from '../../../src/policy/pss/cel-policy.ts';
-import { asStored, compileVariables, createPolicyAdmission, mutate, type PolicyRequest } from '../../support/cel.ts';
+import { asStored, compileVariables } from '../../../src/dev-cluster/cel.ts';
+import { createPolicyAdmission, mutate, type PolicyRequest } from '../../support/cel.ts';
 import {
   compliantPod,
   deploymentRequest,

@@ -11,7 +11,8 @@ import type { PodLike } from '../../../src/kube/types.ts';
 import { VOLUME_SOURCES } from '../../../src/policy/pod/pod.ts';
 import { buildCelChecks, type CelVariable } from '../../../src/policy/pss/cel-policy.ts';
 import { checks, checksAt, createEvaluator, type Version } from '../../../src/policy/pss/index.ts';
-import { asStored, compileVariables, findUsed, mutate } from '../../support/cel.ts';
+import { asStored, compileVariables } from '../../../src/dev-cluster/cel.ts';
+import { findUsed, mutate } from '../../support/cel.ts';
 
 const ALL = process.env['PORTCULLIS_ALL_POLICY_CASES'] !== undefined;
 

@@ -1,0 +1,196 @@
+import { matchesLabelSelector } from '../../kube/label-selector.ts';
+import { RESOURCES } from '../../kube/resources.ts';
+import { ApiError, createStatus, forbidden, type Status } from '../../kube/status.ts';
+import type { JsonObject } from '../../kube/types.ts';
+import { matchesRule } from '../../kube/webhooks.ts';
+import type { Access } from '../../cluster/access.ts';
+import { asStored, Authorizer, compileVariables, firstLine, type CelVariable } from '../cel.ts';
+import { completeRequest } from '../match-conditions.ts';
+import type { Attributes, RequestContext } from '../request.ts';
+import { at, getMetadata, itemsAt, objectAt, textAt, textsAt, type ApiObject, type ObjectReader } from '../types.ts';
+import type { Registry } from '../resources.ts';
+import { isExempt, matchesObject, namespaceLabels, reviewRequest } from './webhooks.ts';
+
+export interface PolicyOptions {
+  readonly reader: ObjectReader;
+  readonly registry: Pick<Registry, 'list'>;
+  readonly access: Access;
+}
+
+/** A violation of a policy, or an error that the failure policy turns into one. */
+interface Violation {
+  readonly message: string;
+  readonly reason: string;
+}
+
+/** The status codes of the reasons that a validation can have. */
+const CODES: Readonly<Record<string, number>> = {
+  Unauthorized: 401,
+  Forbidden: 403,
+  RequestEntityTooLarge: 413,
+  Invalid: 422,
+};
+
+/** The maximum length of the result of a `messageExpression`. */
+const MAX_MESSAGE = 5 * 1024;
+
+/**
+ * Evaluates ValidatingAdmissionPolicies. Warnings are added to the response; audit annotations are not evaluated. Throws an
+ * ApiError for the first violation whose binding denies.
+ * @see https://github.com/kubernetes/apiserver/blob/v0.36.0/pkg/admission/plugin/policy/validating/dispatcher.go
+ */
+export function validateWithPolicies(options: PolicyOptions, attributes: Attributes, context: RequestContext): void {
+  if (isExempt(attributes)) return;
+  const policies = options.reader.list(RESOURCES.ValidatingAdmissionPolicy);
+  const bindings = policies.length === 0 ? [] : options.reader.list(RESOURCES.ValidatingAdmissionPolicyBinding);
+  let denial: Status | undefined;
+  for (const policy of policies) {
+    const name = getMetadata(policy).name ?? '';
+    const own = bindings.filter((binding) => textAt(binding, 'spec', 'policyName') === name);
+    if (own.length === 0 || !isSelected(objectAt(policy, 'spec', 'matchConstraints'), attributes, options)) continue;
+    for (const binding of own) {
+      const resources = objectAt(binding, 'spec', 'matchResources');
+      if (!isSelected({ resourceRules: ANY_RULE, ...resources }, attributes, options)) continue;
+      const bound = `ValidatingAdmissionPolicy '${name}' with binding '${getMetadata(binding).name}'`;
+      const actions = textsAt(objectAt(binding, 'spec'), 'validationActions');
+      for (const { message, reason } of findViolations(policy, binding, attributes, options)) {
+        if (actions.includes('Warn')) context.warn(`Validation failed for ${bound}: ${message}`);
+        if (actions.includes('Deny')) denial ??= deny(attributes, `${bound} denied request: ${message}`, reason);
+      }
+    }
+  }
+  if (denial) throw new ApiError(denial);
+}
+
+function deny({ resource, name, object }: Attributes, message: string, reason: string): Status {
+  const { name: own = '', generateName = '' } = getMetadata(object);
+  const status = forbidden(resource, name || own || generateName || 'Unknown', message);
+  return createStatus(CODES[reason] ?? 422, reason, status.message ?? '', { ...status.details, causes: [{ message }] });
+}
+
+const ANY_RULE = [{ operations: ['*'], apiGroups: ['*'], apiVersions: ['*'], resources: ['*/*'] }];
+
+/** Returns true if the constraints of a policy or a binding select the request. */
+function isSelected(constraints: JsonObject, attributes: Attributes, { reader }: PolicyOptions): boolean {
+  const matches = (rule: JsonObject): boolean => {
+    const names = textsAt(rule, 'resourceNames');
+    return (
+      (names.length === 0 || names.includes(attributes.name)) && matchesRule(rule, attributes, attributes.resource)
+    );
+  };
+  if (!itemsAt(constraints, 'resourceRules').some(matches)) return false;
+  if (itemsAt(constraints, 'excludeResourceRules').some(matches)) return false;
+  const labels = namespaceLabels(constraints, attributes, reader);
+  if (typeof labels === 'object' && !matchesLabelSelector(constraints['namespaceSelector'], labels)) return false;
+  return matchesObject(constraints, attributes);
+}
+
+function isNamespace({ resource }: Attributes): boolean {
+  return resource.group === '' && resource.resource === 'namespaces';
+}
+
+/** @see https://github.com/kubernetes/apiserver/blob/v0.36.0/pkg/admission/plugin/policy/validating/validator.go */
+function* findViolations(
+  policy: ApiObject,
+  binding: ApiObject,
+  attributes: Attributes,
+  options: PolicyOptions,
+): Generator<Violation> {
+  const spec = objectAt(policy, 'spec');
+  const failed = (message: string): readonly Violation[] =>
+    spec['failurePolicy'] === 'Ignore' ? [] : [{ message, reason: 'Invalid' }];
+  const params = findParams(spec, objectAt(binding, 'spec'), attributes, options);
+  if (typeof params === 'string') return yield* failed(`failed to configure binding: ${params}`);
+  for (const param of params) {
+    let run: ReturnType<typeof evaluatorFor>;
+    try {
+      run = evaluatorFor(spec, attributes, param, options);
+    } catch (error) {
+      return yield* failed(firstLine(error));
+    }
+    const conditions = itemsAt(spec, 'matchConditions').map((one) => run(textAt(one, 'expression')));
+    if (conditions.some(({ value }) => value === false)) continue;
+    const broken = conditions.find(({ error }) => error !== undefined);
+    if (broken) {
+      yield* failed(broken.error ?? '');
+      continue;
+    }
+    for (const validation of itemsAt(spec, 'validations')) {
+      const { value, error } = run(textAt(validation, 'expression'));
+      if (error !== undefined) yield* failed(error);
+      else if (value !== true)
+        yield { message: failureMessage(validation, run), reason: textAt(validation, 'reason') || 'Invalid' };
+    }
+  }
+}
+
+/** The outcome of an expression: its value, or the error of the evaluation. */
+interface Result {
+  readonly value?: unknown;
+  readonly error?: string;
+}
+
+/** Throws an Error if a variable of the policy cannot be compiled. */
+function evaluatorFor(
+  spec: JsonObject,
+  attributes: Attributes,
+  params: ApiObject | undefined,
+  { reader, access }: PolicyOptions,
+): (expression: string) => Result {
+  const { namespace, user } = attributes;
+  const stored = isNamespace(attributes) ? undefined : reader.get(RESOURCES.Namespace, '', namespace);
+  const evaluate = compileVariables(itemsAt(spec, 'variables') as unknown as readonly CelVariable[])({
+    object: asStored(attributes.object),
+    oldObject: asStored(attributes.oldObject),
+    request: completeRequest(reviewRequest('', attributes)),
+    namespaceObject: stored,
+    params,
+    authorizer: new Authorizer(access, user),
+  });
+  return (expression) => {
+    try {
+      return { value: evaluate(expression) };
+    } catch (cause) {
+      return { error: `expression '${expression}' resulted in error: ${firstLine(cause)}` };
+    }
+  };
+}
+
+function failureMessage(validation: JsonObject, run: (expression: string) => Result): string {
+  const expression = textAt(validation, 'messageExpression');
+  const { value } = expression === '' ? {} : run(expression);
+  const text = typeof value === 'string' ? value.trim() : '';
+  const message = Buffer.byteLength(text) > MAX_MESSAGE || text.includes('\n') ? '' : text;
+  return (
+    message || textAt(validation, 'message').trim() || `failed expression: ${textAt(validation, 'expression').trim()}`
+  );
+}
+
+/** The parameters of a binding, or the reason why there are none. A policy without parameters is evaluated once. */
+function findParams(
+  policy: JsonObject,
+  binding: JsonObject,
+  { namespace }: Attributes,
+  { reader, registry }: PolicyOptions,
+): readonly (ApiObject | undefined)[] | string {
+  const kind = objectAt(policy, 'paramKind');
+  const reference = objectAt(binding, 'paramRef');
+  if (at(policy, 'paramKind') === undefined || at(binding, 'paramRef') === undefined) return [undefined];
+  const [version = '', group = ''] = textAt(kind, 'apiVersion').split('/').reverse();
+  const resource = registry
+    .list()
+    .find((one) => one.kind === kind['kind'] && one.group === group && one.version === version);
+  if (!resource)
+    return `failed to find resource referenced by paramKind: '${group}/${version}, Kind=${textAt(kind, 'kind')}'`;
+  const from = resource.namespaced ? textAt(reference, 'namespace') || namespace : '';
+  const name = textAt(reference, 'name');
+  const named = name === '' ? undefined : reader.get(resource, from, name);
+  const found =
+    name === ''
+      ? reader
+          .list(resource, resource.namespaced ? from : undefined)
+          .filter((one) => matchesLabelSelector(reference['selector'], getMetadata(one).labels ?? {}))
+      : [named].filter((one) => one !== undefined);
+  if (found.length > 0 || reference['parameterNotFoundAction'] === 'Allow') return found;
+  return 'no params found for policy binding with `Deny` parameterNotFoundAction';
+}

@@ -1,0 +1,183 @@
+/**
+ * CEL as API servers evaluate it in admission policies.
+ * @see https://kubernetes.io/docs/reference/using-api/cel/
+ */
+import { Environment } from '@marcbachmann/cel-js';
+import { compareBytes, quote } from '../kube/text.ts';
+import { isObject, type JsonObject, type UserInfo } from '../kube/types.ts';
+import type { Action } from '../policy/rbac/rules.ts';
+
+/** A compiled expression. It throws if it cannot be evaluated. */
+export type Program = (values: Readonly<Record<string, unknown>>) => unknown;
+
+/** Returns true if a user may perform an action. */
+type Authorize = (user: UserInfo, action: Action) => boolean;
+
+/** The variable `authorizer`: each call adds a part of the action. */
+export class Authorizer {
+  readonly #authorize: Authorize;
+  readonly #user: UserInfo;
+  readonly #action: Action;
+  constructor(authorize: Authorize, user: UserInfo, action: Action = { verb: '' }) {
+    this.#authorize = authorize;
+    this.#user = user;
+    this.#action = action;
+  }
+  with(change: Partial<Action>): Authorizer {
+    return new Authorizer(this.#authorize, this.#user, { ...this.#action, ...change });
+  }
+  /** API servers do not add the group `system:authenticated`. */
+  serviceAccount(namespace: string, name: string): Authorizer {
+    if (!/^[a-z0-9]/.test(name)) throw new Error('Invalid service account name');
+    const groups = ['system:serviceaccounts', `system:serviceaccounts:${namespace}`];
+    return new Authorizer(this.#authorize, { username: `system:serviceaccount:${namespace}:${name}`, groups });
+  }
+  allowed(): boolean {
+    return this.#authorize(this.#user, this.#action);
+  }
+}
+
+class Strings {
+  readonly quote = quote;
+}
+
+class Lists {
+  readonly range = (size: bigint): bigint[] => Array.from({ length: Number(size) }, (_, index) => BigInt(index));
+}
+
+/** The methods of the authorizer that take the value of a field of the action. */
+const ACTION_FIELDS = {
+  group: 'apiGroup',
+  resource: 'resource',
+  subresource: 'subresource',
+  namespace: 'namespace',
+  name: 'name',
+  check: 'verb',
+} as const;
+
+/** CEL with the functions that API servers add to it; `withListFunctions` adds those of Kubernetes 1.34. */
+export function createEnvironment(variables: readonly string[], withListFunctions = true): Environment {
+  const environment = new Environment({ enableOptionalTypes: true, homogeneousAggregateLiterals: false });
+  environment.registerType('Strings', Strings);
+  environment.registerConstant('strings', 'Strings', new Strings());
+  environment.registerFunction('Strings.quote(string): string', (strings: Strings, text: string) =>
+    strings.quote(text),
+  );
+  environment.registerFunction('string.find(string): string', (text: string, pattern: string) => {
+    return new RegExp(pattern).exec(text)?.[0] ?? '';
+  });
+  environment.registerType('Authorizer', Authorizer);
+  for (const [step, field] of Object.entries(ACTION_FIELDS)) {
+    const signature = `Authorizer.${step}(string): Authorizer`;
+    environment.registerFunction(signature, (one: Authorizer, value: string) => one.with({ [field]: value }));
+  }
+  environment.registerFunction(
+    'Authorizer.serviceAccount(string, string): Authorizer',
+    (authorizer: Authorizer, namespace: string, name: string) => authorizer.serviceAccount(namespace, name),
+  );
+  environment.registerFunction('Authorizer.allowed(): bool', (authorizer: Authorizer) => authorizer.allowed());
+  environment.registerFunction('list.sum(): int', (items: bigint[]) => items.reduce((sum, item) => sum + item, 0n));
+  if (withListFunctions) {
+    environment.registerType('Lists', Lists);
+    environment.registerConstant('lists', 'Lists', new Lists());
+    environment.registerFunction('Lists.range(int): list', (lists: Lists, size: bigint) => lists.range(size));
+    environment.registerFunction('list.flatten(): list', (items: unknown[]) => items.flat());
+    environment.registerFunction('list.distinct(): list', (items: unknown[]) => [...new Set(items)]);
+    environment.registerFunction('list.sort(): list', (items: string[]) => items.toSorted(compareBytes));
+  }
+  for (const name of variables) environment.registerVariable(name, name === 'authorizer' ? 'Authorizer' : 'dyn');
+  return environment;
+}
+
+/** The inputs of the expressions of a policy. */
+const INPUTS = ['object', 'oldObject', 'request', 'namespaceObject', 'params', 'variables', 'authorizer'];
+const environments = { true: createEnvironment(INPUTS), false: createEnvironment(INPUTS, false) };
+const programs = new Map<string, Program>();
+
+function compile(expression: string, withListFunctions: boolean): Program {
+  const key = `${withListFunctions} ${expression}`;
+  const known = programs.get(key);
+  if (known) return known;
+  const environment = environments[`${withListFunctions}`];
+  const { valid, error } = environment.check(expression);
+  if (!valid) throw new Error(`compilation failed: ${firstLine(error)}`);
+  const program = environment.parse(expression) as Program;
+  programs.set(key, program);
+  return program;
+}
+
+/** The other lines of the interpreter's messages show the position in the expression. */
+export function firstLine(error: unknown): string {
+  const message = error instanceof Error ? error.message : String(error);
+  return message.split('\n', 1)[0] ?? '';
+}
+
+/** A variable of a policy. */
+export interface CelVariable {
+  readonly name: string;
+  readonly expression: string;
+}
+
+/** The input of expressions, as CEL values. */
+type Values = Readonly<Record<string, unknown>>;
+
+/** Variables that are evaluated once, when they are read, as by API servers. The interpreter accepts no subclass of Map. */
+function createVariables(expressions: ReadonlyMap<string, Program>, values: Values): Map<string, unknown> {
+  const results = new Map<string, unknown>();
+  const variables = new Map<string, unknown>();
+  variables.get = (name) => {
+    if (!results.has(name)) {
+      const program = expressions.get(name);
+      if (!program) throw new Error(`no variable ${name}`);
+      results.set(name, program({ ...values, variables }));
+    }
+    return results.get(name);
+  };
+  return variables;
+}
+
+/** Compiles variables; the result evaluates expressions that read them. */
+export function compileVariables(variables: readonly CelVariable[], withListFunctions = true) {
+  const compiled = new Map(
+    variables.map(({ name, expression }) => [name, compile(expression, withListFunctions)] as const),
+  );
+  return (input: Readonly<Record<string, unknown>>) => {
+    const values = Object.fromEntries(Object.entries(input).map(([name, value]) => [name, toCelValue(value)]));
+    const all = { ...values, variables: createVariables(compiled, values) };
+    return (expression: string): unknown => compile(expression, withListFunctions)(all);
+  };
+}
+
+/** Converts JSON to CEL values: whole numbers become integers, objects become maps. */
+export function toCelValue(value: unknown): unknown {
+  if (typeof value === 'number') return Number.isInteger(value) ? BigInt(value) : value;
+  if (Array.isArray(value)) return value.map(toCelValue);
+  if (value instanceof Authorizer || value instanceof Map || !isObject(value)) return value ?? null;
+  return new Map(Object.entries(value).map(([key, item]) => [key, toCelValue(item)]));
+}
+
+/** Types of which the API server serializes members that are absent. */
+const SERIALIZED: Readonly<Record<string, JsonObject>> = {
+  seccompProfile: { type: '' },
+  appArmorProfile: { type: '' },
+  sysctls: { name: '' },
+  containers: { name: '' },
+  initContainers: { name: '' },
+  ephemeralContainers: { name: '' },
+  volumes: { name: '' },
+  flexVolume: { driver: '' },
+};
+
+/** The fields whose items or members are strings. In them, null is the empty string. */
+const STRINGS = ['add', 'drop', 'annotations'];
+
+/** The object as policies receive it: without nulls, and with the members that the API server always serializes. */
+export function asStored(value: unknown, field = ''): unknown {
+  const isText = STRINGS.includes(field);
+  if (Array.isArray(value)) return value.map((item) => (item === null && isText ? '' : asStored(item ?? {}, field)));
+  if (!isObject(value)) return value;
+  const members = Object.entries({ ...SERIALIZED[field], ...value })
+    .filter(([, member]) => member !== null || isText)
+    .map(([name, member]) => [name, asStored(member ?? '', name)] as const);
+  return Object.fromEntries(members);
+}

@@ -1,0 +1,207 @@
+/** ValidatingAdmissionPolicies: messages, actions, selection, failures and parameters. */
+import assert from 'node:assert/strict';
+import { describe, test } from 'node:test';
+import { validateWithPolicies } from '../../../src/dev-cluster/admission/policies.ts';
+import type { Attributes } from '../../../src/dev-cluster/request.ts';
+import { createRegistry } from '../../../src/dev-cluster/resources.ts';
+import { createStorage } from '../../../src/dev-cluster/storage.ts';
+import { attributes, createRequestContext, object, rejectionStatus, resource } from './support.ts';
+
+const RULE = { operations: ['CREATE'], apiGroups: [''], apiVersions: ['v1'], resources: ['pods'] };
+const POD = object('Pod', 'p', { spec: { containers: [{ image: 'i' }], volumes: null } }, 'a');
+const BOUND = "ValidatingAdmissionPolicy 'policy' with binding 'binding'";
+
+interface Case {
+  readonly name: string;
+  readonly policy?: object;
+  readonly binding?: object;
+  readonly validation?: object;
+  readonly given?: Partial<Omit<Attributes, 'resource'>>;
+  /** The message of the denial after the policy and the binding; absent if the request is allowed. */
+  readonly denied?: string;
+  readonly warnings?: readonly string[];
+}
+
+const BROKEN = 'object.spec.hostNetwork';
+const EVALUATION = `expression '${BROKEN}' resulted in error: No such key: hostNetwork`;
+const broken = (failurePolicy: string): object => ({ failurePolicy, validations: [{ expression: BROKEN }] });
+const PARAMS = { paramKind: { apiVersion: 'v1', kind: 'ConfigMap' } };
+const limited = { expression: "params.data.image == 'i'", messageExpression: "'wants ' + params.data.image" };
+const paramRef = (reference: object): object => ({
+  paramRef: { namespace: 'a', parameterNotFoundAction: 'Deny', ...reference },
+});
+
+const CASES: readonly Case[] = [
+  { name: 'an expression that is true', validation: { expression: 'has(object.spec)' } },
+  { name: 'an expression without a message', denied: 'failed expression: false' },
+  { name: 'a message', validation: { message: ' no ' }, denied: 'no' },
+  {
+    name: 'a message expression takes precedence',
+    validation: { message: 'no', messageExpression: "'user ' + request.userInfo.username" },
+    denied: 'user alice',
+  },
+  {
+    name: 'a message expression with a line break',
+    validation: { message: 'no', messageExpression: "'a\\nb'" },
+    denied: 'no',
+  },
+  {
+    name: 'a message expression that fails',
+    validation: { messageExpression: BROKEN },
+    denied: 'failed expression: false',
+  },
+  {
+    name: 'absent names of containers are empty, and null is absent',
+    validation: { expression: "object.spec.containers[0].name == '' && !has(object.spec.volumes)" },
+  },
+  {
+    name: 'variables read variables and the namespace',
+    policy: {
+      variables: [
+        { name: 'team', expression: "namespaceObject.metadata.labels['team']" },
+        { name: 'text', expression: "'team ' + variables.team" },
+      ],
+    },
+    validation: { messageExpression: 'variables.text' },
+    denied: 'team blue',
+  },
+  { name: 'Warn', binding: { validationActions: ['Warn', 'Audit'] }, warnings: ['failed expression: false'] },
+  {
+    name: 'Warn and Deny',
+    binding: { validationActions: ['Warn', 'Deny'] },
+    warnings: ['failed expression: false'],
+    denied: 'failed expression: false',
+  },
+  {
+    name: 'a match condition that is false',
+    policy: { matchConditions: [{ name: 'c', expression: "request.userInfo.username != 'alice'" }] },
+  },
+  {
+    name: 'a match condition that fails',
+    policy: { matchConditions: [{ name: 'c', expression: BROKEN }] },
+    denied: EVALUATION,
+  },
+  { name: 'failurePolicy Fail', policy: broken('Fail'), denied: EVALUATION },
+  { name: 'failurePolicy Ignore', policy: broken('Ignore') },
+  {
+    name: 'an expression that cannot be compiled',
+    validation: { expression: 'nothing' },
+    denied: "expression 'nothing' resulted in error: compilation failed: Unknown variable: nothing",
+  },
+  { name: 'other operations', given: { operation: 'UPDATE' } },
+  { name: 'other subresources', given: { subresource: 'status' } },
+  { name: 'excluded resources', policy: { matchConstraints: { resourceRules: [RULE], excludeResourceRules: [RULE] } } },
+  { name: 'names of resources', policy: { matchConstraints: { resourceRules: [{ ...RULE, resourceNames: ['q'] }] } } },
+  {
+    name: 'the namespace selector of the binding',
+    binding: { matchResources: { namespaceSelector: { matchLabels: { team: 'red' } } } },
+  },
+  {
+    name: 'the object selector of the policy',
+    policy: { matchConstraints: { resourceRules: [RULE], objectSelector: { matchLabels: { team: 'red' } } } },
+  },
+  { name: 'another policy', binding: { policyName: 'other' } },
+  { name: 'a parameter', policy: PARAMS, binding: paramRef({ name: 'i' }), validation: limited },
+  {
+    name: 'a parameter that is violated',
+    policy: PARAMS,
+    binding: paramRef({ selector: {} }),
+    validation: limited,
+    denied: 'wants j',
+  },
+  {
+    name: 'no parameter',
+    policy: PARAMS,
+    binding: paramRef({ name: 'none' }),
+    denied: 'failed to configure binding: no params found for policy binding with `Deny` parameterNotFoundAction',
+  },
+  {
+    name: 'no parameter, allowed',
+    policy: PARAMS,
+    binding: paramRef({ name: 'none', parameterNotFoundAction: 'Allow' }),
+  },
+  {
+    name: 'an unknown kind of parameters',
+    policy: { paramKind: { apiVersion: 'example.com/v1', kind: 'Limit' } },
+    binding: paramRef({ name: 'none' }),
+    denied:
+      "failed to configure binding: failed to find resource referenced by paramKind: 'example.com/v1, Kind=Limit'",
+  },
+  {
+    name: 'the authorizer',
+    validation: { expression: "authorizer.group('').resource('pods').namespace('a').check('delete').allowed()" },
+  },
+  {
+    name: 'the authorizer of a service account',
+    validation: { expression: "authorizer.serviceAccount('a', 'b').resource('pods').check('get').allowed()" },
+    denied: "failed expression: authorizer.serviceAccount('a', 'b').resource('pods').check('get').allowed()",
+  },
+];
+
+describe('ValidatingAdmissionPolicies', () => {
+  const storage = createStorage();
+  storage.create(resource('namespaces'), {
+    ...object('Namespace', 'a'),
+    metadata: { name: 'a', labels: { team: 'blue' } },
+  });
+  for (const name of ['i', 'j']) {
+    storage.create(resource('configmaps'), object('ConfigMap', name, { data: { image: name } }, 'a'));
+  }
+  const policies = resource('validatingadmissionpolicies');
+  const bindings = resource('validatingadmissionpolicybindings');
+  const options = {
+    reader: storage,
+    registry: createRegistry(),
+    access: ({ username }: { readonly username?: string }) => username === 'alice',
+  };
+
+  const evaluate = async ({ policy, binding, validation, given }: Omit<Case, 'name'>) => {
+    const spec = { matchConstraints: { resourceRules: [RULE] }, validations: [{ expression: 'false', ...validation }] };
+    const bound = { policyName: 'policy', validationActions: ['Deny'], ...binding };
+    const stored = storage.create(
+      policies,
+      object('ValidatingAdmissionPolicy', 'policy', { spec: { ...spec, ...policy } }),
+    );
+    const storedBinding = storage.create(
+      bindings,
+      object('ValidatingAdmissionPolicyBinding', 'binding', { spec: bound }),
+    );
+    const { context, warnings } = createRequestContext();
+    const request = attributes({ resource: 'pods', object: POD, user: { username: 'alice' }, ...given });
+    const status = await rejectionStatus(async () => {
+      await Promise.resolve();
+      validateWithPolicies(options, request, context);
+    });
+    assert.ok(stored && storedBinding);
+    storage.remove(policies, stored);
+    storage.remove(bindings, storedBinding);
+    return { status, warnings };
+  };
+
+  for (const { name, denied, warnings = [], ...given } of CASES) {
+    test(name, async () => {
+      const result = await evaluate(given);
+      const message = denied === undefined ? undefined : `pods "p" is forbidden: ${BOUND} denied request: ${denied}`;
+      assert.equal(result.status?.message, message);
+      assert.deepEqual(
+        result.warnings,
+        warnings.map((text) => `Validation failed for ${BOUND}: ${text}`),
+      );
+    });
+  }
+
+  test('a reason determines the code', async () => {
+    const results: unknown[] = [];
+    for (const reason of [undefined, 'Forbidden', 'RequestEntityTooLarge', 'Unauthorized']) {
+      const { status } = await evaluate({ validation: reason === undefined ? {} : { reason } });
+      results.push([status?.reason, status?.code, status?.details?.causes]);
+    }
+    const causes = [{ message: `${BOUND} denied request: failed expression: false` }];
+    assert.deepEqual(results, [
+      ['Invalid', 422, causes],
+      ['Forbidden', 403, causes],
+      ['RequestEntityTooLarge', 413, causes],
+      ['Unauthorized', 401, causes],
+    ]);
+  });
+});
