@@ -56,8 +56,9 @@ function rewritePart(text: string, entries: readonly Entry[], refusals: Map<numb
   const found = results.flatMap(({ entry, splices }) => (typeof splices === 'string' ? [] : [{ entry, splices }]));
   const isVerified = readsAs(part, found);
   const accepted = isVerified ? found : found.filter((one) => readsAs(part, [one]));
+  const rewritten = new Set(accepted.map(({ entry }) => entry));
   for (const { entry, splices } of results) {
-    if (accepted.some((one) => one.entry === entry)) continue;
+    if (rewritten.has(entry)) continue;
     refusals.set(entry[0], typeof splices === 'string' ? splices : AMBIGUOUS);
   }
   return accepted
@@ -95,9 +96,8 @@ function readsAs(
   );
   const { documents, errors } = readDocuments(changed, '');
   if (errors.length > readDocuments(part, '').errors.length) return false;
-  return [...expected].every(([index, value]) => {
-    return deepEqual(documents.find(({ source }) => source.index === index)?.value, value);
-  });
+  const read = new Map(documents.map((document) => [document.source.index, document.value]));
+  return [...expected].every(([index, value]) => deepEqual(read.get(index), value));
 }
 
 /** Returns a copy of a value with another value of one field. Missing objects on the way are created. */

@@ -101,6 +101,10 @@ export function createJudge(world: World, { namespaces, sccs, pods }: Stored): J
       return undefined;
     },
     '/scc/objects/default': (request, response) => {
+      if (request['object'] == null) {
+        assert.deepEqual([response['allowed'], response['patch']], [true, undefined]);
+        return undefined;
+      }
       const object = getWrittenScc(request);
       if (response['allowed'] === false && hasNullItem(object)) return undefined;
       if (object === undefined || !decodesAsScc(object)) {

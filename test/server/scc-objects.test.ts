@@ -128,6 +128,13 @@ suite('defaults', () => {
     assert.deepEqual(await send(server, DEFAULT, defaultScc(SHORT)), { allowed: true });
   });
 
+  test('a review without an object gets no patch, and is denied by the validating webhook', async () => {
+    for (const object of [undefined, null]) {
+      assert.deepEqual(await send(server, DEFAULT, object), { allowed: true });
+      assert.equal((await send(server, VALIDATE, object)).allowed, false);
+    }
+  });
+
   test('unknown fields are unchanged', async () => {
     const object = { ...SHORT, ['__proto__x']: 1, extra: { a: [] } };
     assert.deepEqual(patched(object, await send(server, DEFAULT, object)), defaultScc(object));

@@ -44,7 +44,8 @@ export function createSccObjectsDefaultWebhook({ settings }: Pick<SccObjectsDeps
   return {
     path: SCC_OBJECTS_DEFAULT.path,
     decide(request) {
-      const scc = settings().mode === 'off' ? undefined : requestedScc(request);
+      // The validating webhook denies a review without an object, to which no patch applies.
+      const scc = settings().mode === 'off' || request.object == null ? undefined : requestedScc(request);
       if (scc === undefined) return allow();
       const error = findSccTypeError(scc);
       return error ? deny(invalidScc(request, [error])) : allow({ object: defaultScc(scc) });
