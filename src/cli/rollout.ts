@@ -1,5 +1,6 @@
 import type { ConfigMap, Kind, Lease, Namespace } from '../kube/types.ts';
 import {
+  CONFIGURATION_NAME,
   INSTALLATION,
   POD_SECURITY_CONFIG_MAP,
   LABEL_SYNC_LABEL,
@@ -30,6 +31,7 @@ import {
   type Style,
 } from './output/print.ts';
 import { findSettings, sccOptions } from './scc-options.ts';
+import { isServerless } from './serverless.ts';
 import type { Condition, ConditionState } from '../kube/conditions.ts';
 import { formatTimestamp, parseTimestamp } from '../kube/units.ts';
 import {
@@ -175,13 +177,12 @@ async function readSettings(
   values: Pick<RolloutValues, 'config' | 'installation-namespace' | 'scc-mode'>,
 ) {
   const { config, 'installation-namespace': namespace, 'scc-mode': sccMode } = values;
-  const { settings, source, isServerless } = await findSettings({ config, store, namespace });
+  const { settings, source } = await findSettings({ config, store, namespace });
   const { podSecurity, rollout, scc } = settings;
   store.emulationVersion = settings.emulationVersion ?? store.emulationVersion;
   return {
     podSecurity,
     source,
-    isServerless,
     rollout: source === undefined ? { ...rollout, phase: 'Evaluate' as const } : rollout,
     scc: { ...scc, mode: sccMode ?? scc.mode },
     assumptions: [
@@ -248,8 +249,9 @@ export async function computeRollout(
 ): Promise<RolloutFacts> {
   const namespace = values['installation-namespace'];
   const { store, customSources } = inventory;
-  const { rollout, podSecurity, scc, source, assumptions, isServerless } = await readSettings(store, values);
-  const policies = isServerless ? await findSettings({ config: undefined, store }) : undefined;
+  const configuration = store.get('PortcullisConfiguration', CONFIGURATION_NAME);
+  const serverless = isServerless(configuration) ? await findSettings({ config: undefined, store }) : undefined;
+  const { rollout, podSecurity, scc, source, assumptions } = await readSettings(store, values);
   const management = managementSettings(scc);
   const scope = { store, namespace, version: VERSION };
   const effective = createEffectivePodSecurity(
@@ -273,7 +275,7 @@ export async function computeRollout(
     }),
     assumptions: [...inventory.assumptions, ...assumptions],
     settingsSource: source,
-    serverless: policies?.settings.podSecurity,
+    serverless: serverless?.settings.podSecurity,
     isInstalled:
       source !== undefined ||
       inventory.source === 'manifests' ||

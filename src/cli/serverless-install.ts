@@ -54,6 +54,7 @@ const SERVER_SETTINGS: Readonly<Record<string, string>> = {
   olm: 'no controllers for the Operator Lifecycle Manager',
   controllers: 'no controllers',
   webhooks: 'no webhooks',
+  defaults: 'no defaults of pods: apply the output of portcullis policies generate',
   floor: 'no server whose outage the floor covers',
 };
 

@@ -1,6 +1,6 @@
 /**
- * The floor: ValidatingAdmissionPolicies in the cluster that API servers evaluate even if no replica answers. They follow
- * from the settings in force, and deny no request that a replica admits.
+ * The policies in the cluster that API servers evaluate even if no replica answers, by the settings in force: the floor, whose
+ * ValidatingAdmissionPolicies deny no request that a replica admits, and the MutatingAdmissionPolicy with the defaults of pods.
  */
 import type { V1LabelSelectorRequirement } from '@kubernetes/client-node';
 import type { Cluster } from '../cluster/cluster.ts';
@@ -8,17 +8,20 @@ import { createEffectivePodSecurity, ROLLOUT_KINDS, type RolloutScope } from '..
 import type { Store } from '../cluster/store.ts';
 import type { Settings } from '../config/settings.ts';
 import {
+  DEFAULTS_KINDS,
+  DEFAULTS_POLICY,
   FLOOR_POLICIES,
   FLOOR_PREFIX,
   isFloorPolicy,
   POLICY_KINDS,
   type AdmissionPolicy,
+  type DefaultsKind,
   type PolicyKind,
 } from '../kube/admission-policies.ts';
 import { applyDefaults } from '../kube/defaults.ts';
 import { deepEqual } from '../kube/equality.ts';
 import { objectName } from '../kube/resources.ts';
-import { draft, type Wire } from '../kube/types.ts';
+import { draft, type Kinds, type Wire } from '../kube/types.ts';
 import { CONFIGURATION_KINDS, isInstalled } from '../kube/webhooks.ts';
 import {
   BREAK_GLASS_ANNOTATION,
@@ -31,6 +34,7 @@ import {
 } from '../kube/well-known.ts';
 import { generatePolicies, MIN_POLICY_MINOR, type PolicyObject } from '../policy/psa/admission-policies.ts';
 import type { PodSecurity } from '../policy/psa/configuration.ts';
+import { generateDefaultsPolicy } from '../policy/psa/defaults.ts';
 import { minorVersion } from '../policy/pss/cel-policy.ts';
 import { generateSccPolicies, type SccPolicySettings } from '../policy/psa/scc-policies.ts';
 import type { Level, Version } from '../policy/pss/policy.ts';
@@ -50,15 +54,17 @@ const OPTIONS = { fieldManager: NAME };
 
 export const admissionPolicies: ControllerDefinition = {
   name: NAME,
-  description: 'maintains the policies of the floor, which API servers evaluate even if no replica answers',
+  description:
+    'maintains the policies of the floor and of defaults, which API servers evaluate even if no replica answers',
   runsOn: 'leader',
   permissions: [
     {
       role: 'admission-policies',
       clusterRules: [
         // Resource names cannot limit create.
-        rule(['create'], POLICY_KINDS),
+        rule(['create'], [...POLICY_KINDS, ...DEFAULTS_KINDS]),
         ...POLICY_KINDS.map((kind) => rule(['update', 'delete'], [kind], FLOOR_POLICIES[kind])),
+        rule(['update', 'delete'], DEFAULTS_KINDS, [DEFAULTS_POLICY]),
         rule(['get'], ['ClusterRole'], [INSTALLATION.policyRole]),
       ],
     },
@@ -179,8 +185,7 @@ export function createFloorRequirements({ settings, service, version, apiServerV
   return ({ store, serves }: RequirementCluster): readonly FloorPolicy[] | undefined => {
     const { namespace } = service;
     const { floor, scc, emulationVersion } = settings.value;
-    const installation = store.get('Namespace', namespace);
-    if (floor.mode === 'off' || !installation || installation.metadata?.deletionTimestamp != null) return [];
+    if (floor.mode === 'off' || !isRunning(store, namespace)) return [];
     const serverVersion = apiServerVersion.value;
     if (serverVersion === undefined) return undefined;
     const input: FloorInput = {
@@ -216,11 +221,16 @@ export function createFloorState(context: RequirementContext) {
 }
 
 /** True if API servers evaluate the object as it is required. */
-function isCurrent({ spec }: FloorPolicy, current: AdmissionPolicy | undefined): current is AdmissionPolicy {
+function isCurrent<T extends AdmissionPolicy | Kinds[DefaultsKind]>(
+  { spec }: Pick<MaintainedPolicy, 'spec'>,
+  current: T | undefined,
+): current is T {
   return current?.metadata?.deletionTimestamp == null && deepEqual(current?.spec, spec);
 }
 
+/** The key of the policies of the floor, and that of the policy with the defaults of pods. */
 const ALL = '*';
+const DEFAULTS = 'defaults';
 const MAX_RETRY_MS = 30_000;
 /** Interval between checks whether the API server serves policies and SCCs. */
 const CHECK_AGAIN = { requeueAfterMs: 30_000 };
@@ -231,21 +241,25 @@ function createReconciler(context: ControllerContext): Reconciler {
   const getRequired = createFloorRequirements(context);
   const report = createProblemReporter();
   return {
-    initialKeys: [ALL],
+    initialKeys: [ALL, DEFAULTS],
     sources: [
-      watchValue(settings, () => [ALL]),
+      watchValue(settings, () => [ALL, DEFAULTS]),
       watchValue(apiServerVersion, () => [ALL]),
       ...POLICY_KINDS.map((kind) => watch(kind, ({ metadata }) => (isFloorPolicy(kind, metadata?.name) ? [ALL] : []))),
+      ...DEFAULTS_KINDS.map((kind) =>
+        watch(kind, ({ metadata }) => (metadata?.name === DEFAULTS_POLICY ? [DEFAULTS] : [])),
+      ),
       ...CONFIGURATION_KINDS.map((kind) =>
-        watch(kind, ({ metadata }) => (isInstalled(kind, metadata?.name) ? [ALL] : [])),
+        watch(kind, ({ metadata }) => (isInstalled(kind, metadata?.name) ? [ALL, DEFAULTS] : [])),
       ),
       watch(SCC, (_object, _store, { before, type }) => (before === undefined || type === 'remove' ? [ALL] : [])),
-      watch('Namespace', ({ metadata }) => (metadata?.name === service.namespace ? [ALL] : [])),
+      watch('Namespace', ({ metadata }) => (metadata?.name === service.namespace ? [ALL, DEFAULTS] : [])),
       ...ROLLOUT_KINDS.map((kind) => watch(kind, () => [ALL])),
     ],
     maxRetryMs: MAX_RETRY_MS,
-    async reconcile(_key, reconcileContext) {
+    async reconcile(key, reconcileContext) {
       const { cluster } = reconcileContext;
+      if (key === DEFAULTS) return await reconcileDefaults(context, reconcileContext);
       const required = getRequired(cluster);
       if (!required) return undefined;
       const isTooOld = required.length > 0 && POLICY_KINDS.some((kind) => !cluster.serves(kind));
@@ -258,6 +272,35 @@ function createReconciler(context: ControllerContext): Reconciler {
       return required.length > 0 && !cluster.serves(SCC) ? CHECK_AGAIN : undefined;
     },
   };
+}
+
+/** Until API servers serve MutatingAdmissionPolicies, a webhook sets the defaults. */
+async function reconcileDefaults(
+  { settings, service }: ControllerContext,
+  reconcileContext: ReconcileContext,
+): ReturnType<Reconciler['reconcile']> {
+  const { cluster, logger } = reconcileContext;
+  const { store } = cluster;
+  const isOn = settings.value.defaults.mode !== 'off' && isRunning(store, service.namespace);
+  if (isOn && DEFAULTS_KINDS.some((kind) => !cluster.serves(kind))) return CHECK_AGAIN;
+  if (!isOn) {
+    for (const kind of DEFAULTS_KINDS.filter((one) => store.get(one, DEFAULTS_POLICY) !== undefined).toReversed()) {
+      await cluster.remove(kind, DEFAULTS_POLICY);
+      logger.info({ kind, name: DEFAULTS_POLICY }, 'admission policy deleted');
+    }
+  } else if (!isBreakGlass(store)) {
+    for (const policy of generateDefaultsPolicy(settings.value, DEFAULTS_POLICY).map(draft)) {
+      applyDefaults(policy);
+      await write(policy, reconcileContext);
+    }
+  }
+  return undefined;
+}
+
+/** False without the namespace of the installation, and while it is deleted. */
+function isRunning(store: Store, namespace: string): boolean {
+  const installation = store.get('Namespace', namespace);
+  return installation !== undefined && installation.metadata?.deletionTimestamp == null;
 }
 
 function describeTooOld(version: Version | undefined): string {
@@ -311,9 +354,10 @@ async function removeOthers(required: readonly FloorPolicy[], { cluster, logger 
   }
 }
 
-async function write(policy: FloorPolicy, { cluster, logger }: ReconcileContext): Promise<void> {
-  const { metadata, spec } = policy;
-  const kind: PolicyKind = policy.kind;
+type MaintainedPolicy = PolicyObject<PolicyKind | DefaultsKind>;
+
+async function write(policy: MaintainedPolicy, { cluster, logger }: ReconcileContext): Promise<void> {
+  const { kind, metadata, spec } = policy;
   const { name } = metadata;
   const current = cluster.store.get(kind, name);
   const merged = {

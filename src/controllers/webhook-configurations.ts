@@ -7,7 +7,7 @@ import { ROLLOUT_KINDS, type RolloutScope } from '../cluster/rollout.ts';
 import type { Cluster } from '../cluster/cluster.ts';
 import type { Store } from '../cluster/store.ts';
 import type { Settings } from '../config/settings.ts';
-import { isFloorPolicy, POLICY_KINDS } from '../kube/admission-policies.ts';
+import { DEFAULTS_KINDS, DEFAULTS_POLICY, isFloorPolicy, POLICY_KINDS } from '../kube/admission-policies.ts';
 import { deepEqual } from '../kube/equality.ts';
 import type { EndpointSlice, ObjectMeta, Wire } from '../kube/types.ts';
 import {
@@ -312,7 +312,7 @@ function createReconciler(context: ControllerContext): Reconciler {
   const { settings, service, webhooks } = context;
   const getRequired = createRequirements(context);
   const trusted = new Map(KEYS.map((key) => [key, createStopwatch()]));
-  const getFloor = createFloorObserver(context);
+  const observePolicies = createPolicyObserver(context);
 
   return {
     initialKeys: KEYS,
@@ -330,6 +330,7 @@ function createReconciler(context: ControllerContext): Reconciler {
       watch('EndpointSlice', (slice) => (belongsTo(slice, service) ? KEYS : [])),
       ...ROLLOUT_KINDS.map((kind) => watch(kind, () => KEYS)),
       ...POLICY_KINDS.map((kind) => watch(kind, ({ metadata }) => (isFloorPolicy(kind, metadata?.name) ? KEYS : []))),
+      ...DEFAULTS_KINDS.map((kind) => watch(kind, ({ metadata }) => (metadata?.name === DEFAULTS_POLICY ? KEYS : []))),
       watchValue(context.apiServerVersion, () => KEYS),
     ],
     maxRetryMs: MAX_RETRY_MS,
@@ -338,8 +339,8 @@ function createReconciler(context: ControllerContext): Reconciler {
       const { store } = cluster;
       const id = parseKey(key);
       const current = store.get(id.kind, id.name);
-      const floor = getFloor(cluster, now());
-      const all = getRequired(store, floor.settled);
+      const policies = observePolicies(cluster, now());
+      const all = getRequired(store, policies);
       const required = all.find(({ kind, name }) => kind === id.kind && name === id.name);
       if (!required) {
         // The notes of break-glass are kept while the feature is off, unless the installation is deleted.
@@ -360,7 +361,7 @@ function createReconciler(context: ControllerContext): Reconciler {
         installed,
       });
       if (!deepEqual(merged, current)) await write(next, merged, reconcileContext);
-      return next === required && !floor.isSettling ? undefined : CHECK_AGAIN;
+      return next === required && !policies.isSettling ? undefined : CHECK_AGAIN;
     },
   };
 }
@@ -376,30 +377,46 @@ function listInstalled(store: Store): readonly WebhookConfiguration[] {
 
 /** Creates the function that returns the configurations that the settings require; none without the namespace. */
 function createRequirements({ settings, service, version, webhooks, features }: ControllerContext) {
-  return (store: Store, floor: Enforcement['floor']): readonly RequiredConfiguration[] => {
+  return (store: Store, { settled: floor, hasDefaults }: ObservedPolicies): readonly RequiredConfiguration[] => {
     const namespace = store.get('Namespace', service.namespace);
     if (!namespace || namespace.metadata?.deletionTimestamp != null) return [];
     const { timeoutSeconds } = settings.value.webhooks;
     const scope = { store, namespace: service.namespace, version };
     const optional = enabledOptionalFeatures(features, settings.value);
-    const enforcement = { ...getEnforcement(settings.value, scope), ...optional, floor };
+    const defaults = hasDefaults ? undefined : selectedNamespaces(settings.value.defaults);
+    const enforcement = { ...getEnforcement(settings.value, scope), ...optional, defaults, floor };
     return requiredConfigurations(webhooks.registrations, enforcement, { service, url: webhooks.url, timeoutSeconds });
   };
 }
 
-/** Creates the function that returns for which features the policies of the floor may replace webhooks that fail closed. */
-function createFloorObserver(context: ControllerContext) {
+/** The policies in the cluster. They replace webhooks when API servers have had time to observe them. */
+interface ObservedPolicies {
+  /** The features whose webhooks may fail open. */
+  readonly settled: Enforcement['floor'];
+  /** True if API servers set the defaults of pods. A registered webhook stays until they have observed the policy. */
+  readonly hasDefaults: boolean;
+  /** True if a policy will replace a webhook soon. */
+  readonly isSettling: boolean;
+}
+
+/** Creates the function that returns which policies in the cluster replace webhooks. */
+function createPolicyObserver(context: ControllerContext) {
   const getState = createFloorState(context);
-  const watches = { psa: createStopwatch(), scc: createStopwatch() };
-  return (cluster: Cluster, nowMs: number) => {
+  const watches = { psa: createStopwatch(), scc: createStopwatch(), defaults: createStopwatch() };
+  return (cluster: Cluster, nowMs: number): ObservedPolicies => {
     const isPermitted = context.settings.value.webhooks.failurePolicy === 'Ignore';
     const elapsedMs = (feature: FloorFeature): number | undefined =>
       watches[feature].elapsedMs(isPermitted ? getState(feature, cluster) : undefined, nowMs);
     const [psa, scc] = [elapsedMs('psa'), elapsedMs('scc')];
+    const uids = DEFAULTS_KINDS.map((kind) => cluster.store.get(kind, DEFAULTS_POLICY)?.metadata?.uid);
+    const defaults = watches.defaults.elapsedMs(uids.includes(undefined) ? undefined : uids.join(), nowMs);
+    // The webhook configuration has the name of the policy.
+    const hasWebhook = cluster.store.get('MutatingWebhookConfiguration', DEFAULTS_POLICY) !== undefined;
     const isSettled = (ms: number | undefined): boolean => ms !== undefined && ms >= SETTLE_MS;
     return {
       settled: { psa: isSettled(psa), scc: isSettled(scc) },
-      isSettling: [psa, scc].some((ms) => ms !== undefined && !isSettled(ms)),
+      hasDefaults: defaults !== undefined && (isSettled(defaults) || !hasWebhook),
+      isSettling: [psa, scc, defaults].some((ms) => ms !== undefined && !isSettled(ms)),
     };
   };
 }
@@ -407,12 +424,11 @@ function createFloorObserver(context: ControllerContext) {
 function getEnforcement(
   settings: Settings,
   scope: RolloutScope,
-): Omit<Enforcement, keyof OptionalEnforcement | 'floor'> {
-  const { rollout, scc, defaults, workloadResources: workloads } = settings;
+): Omit<Enforcement, keyof OptionalEnforcement | 'defaults' | 'floor'> {
+  const { rollout, scc, workloadResources: workloads } = settings;
   return {
     podSecurity: effectivePodSecurity(settings, scope).configuration.defaults.enforce !== 'privileged',
     rollout: rollout.phase !== 'Disabled',
-    defaults: selectedNamespaces(defaults),
     scc,
     someSccs:
       scc.mode === 'enforce' || scope.store.list('Namespace').some((one) => sccMode(one, scc).mode === 'enforce'),

@@ -98,6 +98,8 @@ const BUILT_IN: readonly ResourceInfo[] = [
   namespaced(RBAC, 'RoleBinding'),
   namespaced(RBAC, 'Role'),
 
+  clusterScoped(WEBHOOKS, 'MutatingAdmissionPolicy', { categories: ['api-extensions'] }),
+  clusterScoped(WEBHOOKS, 'MutatingAdmissionPolicyBinding', { categories: ['api-extensions'] }),
   clusterScoped(WEBHOOKS, 'MutatingWebhookConfiguration', { categories: ['api-extensions'] }),
   clusterScoped(WEBHOOKS, 'ValidatingAdmissionPolicy', { categories: ['api-extensions'], ...STATUS }),
   clusterScoped(WEBHOOKS, 'ValidatingAdmissionPolicyBinding', { categories: ['api-extensions'] }),

@@ -9,7 +9,7 @@ import type {
 } from '@kubernetes/client-node';
 import { WATCH_VERBS, rule, type Features, type PermissionSet, type PolicyRule } from '../controllers/controller.ts';
 import { CONTROLLERS, enabledControllers } from '../controllers/index.ts';
-import { POLICY_KINDS } from '../kube/admission-policies.ts';
+import { DEFAULTS_KINDS, POLICY_KINDS } from '../kube/admission-policies.ts';
 import { sortedSet } from '../kube/text.ts';
 import { INSTALLATION, OPTIONAL_FEATURES, POD_SECURITY_CONFIG_MAP, type OptionalFeature } from '../kube/well-known.ts';
 import {
@@ -31,7 +31,7 @@ const COMMON_RULES: readonly PolicyRule[] = [
   // Readiness depends on whether the API servers trust the served certificate.
   rule(WATCH_VERBS, ['MutatingWebhookConfiguration', 'ValidatingWebhookConfiguration']),
   // The leader maintains policies, and webhooks fail open only while these are in force.
-  rule(WATCH_VERBS, POLICY_KINDS),
+  rule(WATCH_VERBS, [...POLICY_KINDS, ...DEFAULTS_KINDS]),
   { apiGroups: ['events.k8s.io'], resources: ['events'], verbs: ['create', 'patch'] },
 ];
 

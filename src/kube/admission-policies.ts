@@ -5,6 +5,13 @@ import type { Kinds } from './types.ts';
 export const POLICY_KINDS = ['ValidatingAdmissionPolicy', 'ValidatingAdmissionPolicyBinding'] as const;
 export type PolicyKind = (typeof POLICY_KINDS)[number];
 
+/** The kinds of the policy with the defaults of pods, and of its binding. API servers before Kubernetes 1.36 do not serve them. */
+export const DEFAULTS_KINDS = ['MutatingAdmissionPolicy', 'MutatingAdmissionPolicyBinding'] as const;
+export type DefaultsKind = (typeof DEFAULTS_KINDS)[number];
+
+/** The name of the maintained policy with the defaults of pods, and of its binding. */
+export const DEFAULTS_POLICY = 'defaults.portcullis.dev';
+
 /** An admission policy or its binding. */
 export type AdmissionPolicy = Kinds[PolicyKind];
 

@@ -327,6 +327,9 @@ const DEFAULTS: Readonly<Record<string, Defaulter>> = {
   'admissionregistration.k8s.io/ValidatingAdmissionPolicy': compile({
     'spec!': { failurePolicy: 'Fail', 'matchConstraints?': MATCH_RESOURCES },
   }),
+  'admissionregistration.k8s.io/MutatingAdmissionPolicy': compile({
+    'spec!': { failurePolicy: 'Fail', 'matchConstraints?': MATCH_RESOURCES },
+  }),
   'admissionregistration.k8s.io/ValidatingAdmissionPolicyBinding': compile({
     'spec?': { 'matchResources?': MATCH_RESOURCES },
   }),

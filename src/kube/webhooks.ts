@@ -20,10 +20,10 @@ export type ConfigurationKind = (typeof CONFIGURATION_KINDS)[number];
 export const INSTALLED_CONFIGURATIONS = {
   ValidatingWebhookConfiguration: ['psa.portcullis.dev', 'scc.portcullis.dev'],
   MutatingWebhookConfiguration: [
-    'defaults.portcullis.dev',
     'zz.scc.portcullis.dev',
     'objects.scc.portcullis.dev',
     'olm.portcullis.dev',
+    'defaults.portcullis.dev',
   ],
 } as const satisfies Readonly<Record<ConfigurationKind, readonly string[]>>;
 /** The kind and name of a configuration of an installation. */

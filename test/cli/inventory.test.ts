@@ -242,8 +242,6 @@ describe('a cluster', () => {
       'the 13 standard SecurityContextConstraints, with their ClusterRoles and ClusterRoleBindings',
       'UID ranges of namespaces: default, kube-node-lease, kube-public, kube-system',
       'no rangeallocations.security.internal.openshift.io: the cluster does not serve them',
-      'no mutatingadmissionpolicies.admissionregistration.k8s.io: the cluster does not serve them',
-      'no mutatingadmissionpolicybindings.admissionregistration.k8s.io: the cluster does not serve them',
       'no psaenforcementconfigs.config.openshift.io: the cluster does not serve them',
       'no portcullisconfigurations.config.portcullis.dev: the cluster does not serve them',
       'no featuregates.config.openshift.io: the cluster does not serve them',

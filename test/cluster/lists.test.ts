@@ -13,12 +13,8 @@ import { json, startScriptedServer, type Responder, type ScriptedServer } from '
 
 const ALL = Object.keys(RESOURCES) as readonly Kind[];
 /** The kinds that some clusters do not serve. */
-const CUSTOM: readonly Kind[] = ALL.filter(
-  (kind) =>
-    kind.startsWith('MutatingAdmissionPolicy') ||
-    /^(?:.*\.openshift|openreports)\.io$|^wgpolicyk8s\.io$|\.portcullis\.dev$|\.coreos\.com$/.test(
-      RESOURCES[kind].group,
-    ),
+const CUSTOM: readonly Kind[] = ALL.filter((kind) =>
+  /^(?:.*\.openshift|openreports)\.io$|^wgpolicyk8s\.io$|\.portcullis\.dev$|\.coreos\.com$/.test(RESOURCES[kind].group),
 ).sort();
 
 describe('a development cluster over TLS', () => {

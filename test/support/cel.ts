@@ -6,7 +6,7 @@ import { matchesLabelSelector } from '../../src/kube/label-selector.ts';
 import { isObject, type JsonObject, type UserInfo } from '../../src/kube/types.ts';
 import { NAMESPACE_NAME_LABEL } from '../../src/kube/well-known.ts';
 import type { PolicyObject } from '../../src/policy/psa/admission-policies.ts';
-import type { MutatingPolicyObject } from '../../src/policy/psa/defaults.ts';
+import type { DefaultsKind } from '../../src/kube/admission-policies.ts';
 import type { Action } from '../../src/policy/rbac/rules.ts';
 
 /** The subject of a check of the authorizer. */
@@ -121,7 +121,7 @@ interface MutationSpec {
  * Compiles a MutatingAdmissionPolicy with JSON patches. The result returns the changed object. It does not read the constraints
  * of the policy. The interpreter has no messages: patches are maps.
  */
-export function compileMutation({ spec }: MutatingPolicyObject) {
+export function compileMutation({ spec }: PolicyObject<DefaultsKind>) {
   const { variables, matchConditions, mutations } = spec as unknown as MutationSpec;
   const evaluate = compileVariables(variables);
   const patches = mutations.map(({ jsonPatch: { expression } }) =>

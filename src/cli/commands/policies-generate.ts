@@ -2,6 +2,7 @@ import { UserError } from '../../config/files.ts';
 import { loadSettings } from '../../config/settings.ts';
 import { printYaml } from '../../config/yaml.ts';
 import { CONTROLLER_NAMES } from '../../controllers/index.ts';
+import { DEFAULTS_KINDS, POLICY_KINDS } from '../../kube/admission-policies.ts';
 import { INSTALLATION } from '../../kube/well-known.ts';
 import {
   generatePolicies,
@@ -10,6 +11,7 @@ import {
   MIN_POLICY_MINOR,
   type PolicyOptions,
 } from '../../policy/psa/admission-policies.ts';
+import { generateDefaultsPolicy, MIN_DEFAULTS_MINOR } from '../../policy/psa/defaults.ts';
 import { MODES } from '../../policy/psa/policy.ts';
 import { newestVersion, type Level } from '../../policy/pss/index.ts';
 import { defineCommand, EXIT, PROGRAM, VERSION } from '../command.ts';
@@ -18,13 +20,16 @@ import { POLICY_SELECTOR } from '../serverless.ts';
 
 const NEWEST = newestVersion.slice(1);
 
+const WITHOUT_DEFAULTS = `MutatingAdmissionPolicies require Kubernetes 1.${MIN_DEFAULTS_MINOR}, and cannot be static`;
+
 const DETAILS = `
 Prints ValidatingAdmissionPolicies and bindings that enforce the Pod Security Standards in the API server,
 without a server or the plugin PodSecurity. Verdicts and messages are those of the plugin.
 
 Without --level, the labels of each namespace select the policy (pod-security.kubernetes.io/enforce and so
 on), and the defaults of --config apply to namespaces without labels. With --level, the policy is the same
-in all namespaces. Exempt users, namespaces and runtime classes of --config pass in both cases.
+in all namespaces. Exempt users, namespaces and runtime classes of --config pass in both cases. If --config
+has spec.defaults, a MutatingAdmissionPolicy sets the defaults of new pods.
 
 Exit codes:
   0  success
@@ -80,19 +85,29 @@ export const command = defineCommand({
       kubernetesMinor: minor,
       isStatic: values.static,
     };
+    const defaults =
+      minor < MIN_DEFAULTS_MINOR || values.static
+        ? []
+        : generateDefaultsPolicy(settings, 'defaults.psa.portcullis.dev');
     const ignored = [
       ...(settings.rollout.phase === 'Disabled' ? [] : ['spec.rollout: it changes the defaults at run time']),
       ...(settings.workloadResources.length === 0 ? [] : ['spec.podSecurity.workloadResources']),
+      ...(settings.defaults.mode === 'off' || defaults.length > 0 ? [] : [`spec.defaults: ${WITHOUT_DEFAULTS}`]),
     ];
-    io.stdout.write(`${policyHeader(options)}${printYaml(generatePolicies(settings, options))}`);
+    const kinds = [...POLICY_KINDS, ...(defaults.length > 0 ? DEFAULTS_KINDS : [])];
+    io.stdout.write(
+      `${policyHeader(options, kinds)}${printYaml([...generatePolicies(settings, options), ...defaults])}`,
+    );
     for (const setting of ignored) io.stderr.write(`Not part of the policies: ${setting}\n`);
     return EXIT.passed;
   },
 });
 
 /** The comment above the manifests: what applies them, and where they differ from the plugin. */
-export function policyHeader({ fixed, kubernetesMinor: minor, isStatic }: PolicyOptions): string {
-  const kinds = ['ValidatingAdmissionPolicy', 'ValidatingAdmissionPolicyBinding'];
+export function policyHeader(
+  { fixed, kubernetesMinor: minor, isStatic }: PolicyOptions,
+  kinds: readonly string[] = POLICY_KINDS,
+): string {
   const allowlist = kinds.map((kind) => `--prune-allowlist=admissionregistration.k8s.io/v1/${kind}`);
   const policy = fixed
     ? `${fixed.level satisfies Level}:${fixed.version} in all namespaces`

@@ -10,7 +10,7 @@ import type { Settings } from '../../config/settings.ts';
 import type { Controller } from '../../controllers/controller.ts';
 import { runWithLeadership, checkLeaseTimes } from '../../controllers/leadership.ts';
 import { startControllers, type RunningControllers } from '../../controllers/runtime.ts';
-import { POLICY_KINDS } from '../../kube/admission-policies.ts';
+import { DEFAULTS_KINDS, POLICY_KINDS } from '../../kube/admission-policies.ts';
 import { INSTALLATION, POD_SECURITY_CONFIG_MAP, type OptionalFeature } from '../../kube/well-known.ts';
 import type { Kind } from '../../kube/types.ts';
 import { RBAC_KINDS } from '../../policy/rbac/rules.ts';
@@ -171,6 +171,7 @@ const CONTROLLER_KINDS: ReadonlySet<Kind> = new Set([
   'MutatingWebhookConfiguration',
   'ValidatingWebhookConfiguration',
   ...POLICY_KINDS,
+  ...DEFAULTS_KINDS,
   'Secret',
   'Lease',
   'EndpointSlice',
@@ -196,6 +197,7 @@ function watchedKinds(values: ServeValues, namespace: string, settings?: Setting
     'MutatingWebhookConfiguration',
     'ValidatingWebhookConfiguration',
     ...POLICY_KINDS,
+    ...DEFAULTS_KINDS,
     ...(values['tls-cert-file'] === undefined ? [certificate] : []),
     { kind: 'Lease', namespace },
     ...(values['webhook-url'] === undefined ? [{ kind: 'EndpointSlice', namespace } as const] : []),

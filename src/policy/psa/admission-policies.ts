@@ -4,6 +4,7 @@
  * @see https://kubernetes.io/docs/reference/access-authn-authz/validating-admission-policy/
  */
 import { celList, celString } from '../../kube/cel.ts';
+import type { DefaultsKind, PolicyKind } from '../../kube/admission-policies.ts';
 import { RESOURCES } from '../../kube/resources.ts';
 import { NAMESPACE_NAME_LABEL, POD_SECURITY_LABELS, POLICY_LABELS } from '../../kube/well-known.ts';
 import { buildCelChecks, latestMinor, type CelScope, type CelVariable } from '../pss/cel-policy.ts';
@@ -45,10 +46,10 @@ export const MAX_POLICY_ITEMS = 500;
 export const IS_SMALL = `size(variables.containers) <= ${MAX_POLICY_ITEMS} && size(variables.containers) + size(variables.volumes) + size(variables.annotations) + size(variables.spec.?securityContext.?sysctls.orValue([])) + variables.containers.map(c, size(c.?ports.orValue([])) + size(c.?securityContext.?capabilities.?add.orValue([]))).sum() <= ${MAX_POLICY_ITEMS}`;
 export const TOO_LARGE = `too many containers, volumes, ports, capabilities, sysctls and annotations (policies in the API server evaluate at most ${MAX_POLICY_ITEMS})`;
 
-/** A ValidatingAdmissionPolicy or its binding. */
-export interface PolicyObject {
+/** An admission policy or its binding. */
+export interface PolicyObject<K extends PolicyKind | DefaultsKind = PolicyKind> {
   readonly apiVersion: 'admissionregistration.k8s.io/v1';
-  readonly kind: 'ValidatingAdmissionPolicy' | 'ValidatingAdmissionPolicyBinding';
+  readonly kind: K;
   readonly metadata: {
     readonly name: string;
     readonly labels: Readonly<Record<string, string>>;
@@ -212,13 +213,13 @@ function policyName(name: string, { isStatic }: PolicyOptions): string {
   return `${name}.psa.portcullis.dev${isStatic ? STATIC_SUFFIX : ''}`;
 }
 
-/** A ValidatingAdmissionPolicy or its binding with the labels of all generated policies. */
-export function createObject(
-  kind: PolicyObject['kind'],
+/** An admission policy or its binding with the labels of all generated policies. */
+export function createObject<K extends PolicyKind | DefaultsKind>(
+  kind: K,
   name: string,
   description: string,
   spec: PolicyObject['spec'],
-): PolicyObject {
+): PolicyObject<K> {
   const metadata = { name, labels: POLICY_LABELS, annotations: { 'kubernetes.io/description': description } };
   return { apiVersion: 'admissionregistration.k8s.io/v1', kind, metadata, spec };
 }

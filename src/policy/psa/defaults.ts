@@ -5,14 +5,16 @@
  * @see https://kubernetes.io/docs/reference/access-authn-authz/mutating-admission-policy/
  */
 import type { V1LabelSelector, V1LabelSelectorRequirement } from '@kubernetes/client-node';
+import type { DefaultsKind } from '../../kube/admission-policies.ts';
 import { celList, celString } from '../../kube/cel.ts';
 import { matchesLabelSelector } from '../../kube/label-selector.ts';
 import { SECCOMP_CONTAINER_ANNOTATION_PREFIX, SECCOMP_POD_ANNOTATION } from '../../kube/scc.ts';
 import { isObject, type JsonObject, type Namespace, type Wire } from '../../kube/types.ts';
-import { NAMESPACE_NAME_LABEL, POLICY_LABELS } from '../../kube/well-known.ts';
+import { NAMESPACE_NAME_LABEL } from '../../kube/well-known.ts';
 import type { ContainerFields, PodFields, SecurityContextFields } from '../pod/pod.ts';
 import type { CelVariable } from '../pss/cel-policy.ts';
 import { sccMode, selectEnforcedNamespaces, type SccSettings } from '../scc/mode.ts';
+import { createObject, type PolicyObject } from './admission-policies.ts';
 
 /** The fields of security contexts that have a default. */
 export const DEFAULT_FIELDS = ['seccompProfile', 'capabilities', 'allowPrivilegeEscalation', 'runAsNonRoot'] as const;
@@ -224,18 +226,6 @@ function objectAt(parent: JsonObject, key: string): JsonObject {
 
 // In CEL.
 
-/** A MutatingAdmissionPolicy or its binding. */
-export interface MutatingPolicyObject {
-  readonly apiVersion: 'admissionregistration.k8s.io/v1';
-  readonly kind: 'MutatingAdmissionPolicy' | 'MutatingAdmissionPolicyBinding';
-  readonly metadata: {
-    readonly name: string;
-    readonly labels: Readonly<Record<string, string>>;
-    readonly annotations: Readonly<Record<string, string>>;
-  };
-  readonly spec: Readonly<Record<string, unknown>>;
-}
-
 /** The oldest minor version of Kubernetes 1 with MutatingAdmissionPolicies of version v1. */
 export const MIN_DEFAULTS_MINOR = 36;
 
@@ -243,36 +233,33 @@ export const MIN_DEFAULTS_MINOR = 36;
 export function generateDefaultsPolicy(
   { defaults, scc }: DefaultsSettings,
   name: string,
-): readonly MutatingPolicyObject[] {
+): readonly PolicyObject<DefaultsKind>[] {
   const matchExpressions = selectedNamespaces(defaults);
   if (matchExpressions === undefined) return [];
-  const create = (
-    kind: MutatingPolicyObject['kind'],
-    description: string,
-    spec: MutatingPolicyObject['spec'],
-  ): MutatingPolicyObject => ({
-    apiVersion: 'admissionregistration.k8s.io/v1',
-    kind,
-    metadata: { name, labels: POLICY_LABELS, annotations: { 'kubernetes.io/description': description } },
-    spec,
-  });
   const chosen = selectDefaults(defaults.fields);
   const names = chosen.map(({ path: [field] }) => field).join(', ');
   const unlessEnforced = scc.mode === 'off' ? '' : `${isSelected(selectEnforcedNamespaces(scc))} ? [] : `;
   return [
-    create('MutatingAdmissionPolicy', `Sets absent fields of the security contexts of new pods: ${names}.`, {
-      // Without defaults, Pod Security still evaluates the pod.
-      failurePolicy: 'Ignore',
-      reinvocationPolicy: 'IfNeeded',
-      matchConstraints: {
-        namespaceSelector: { matchExpressions },
-        resourceRules: [{ apiGroups: [''], apiVersions: ['v1'], operations: ['CREATE'], resources: ['pods'] }],
+    createObject(
+      'MutatingAdmissionPolicy',
+      name,
+      `Sets absent fields of the security contexts of new pods: ${names}.`,
+      {
+        // Without defaults, Pod Security still evaluates the pod.
+        failurePolicy: 'Ignore',
+        reinvocationPolicy: 'IfNeeded',
+        matchConstraints: {
+          namespaceSelector: { matchExpressions },
+          resourceRules: [{ apiGroups: [''], apiVersions: ['v1'], operations: ['CREATE'], resources: ['pods'] }],
+        },
+        matchConditions: [NOT_MIRROR],
+        variables: [...TARGETS, ...chosen.flatMap(targetVariables)],
+        mutations: [
+          { patchType: 'JSONPatch', jsonPatch: { expression: `${unlessEnforced}${patchExpression(chosen)}` } },
+        ],
       },
-      matchConditions: [NOT_MIRROR],
-      variables: [...TARGETS, ...chosen.flatMap(targetVariables)],
-      mutations: [{ patchType: 'JSONPatch', jsonPatch: { expression: `${unlessEnforced}${patchExpression(chosen)}` } }],
-    }),
-    create('MutatingAdmissionPolicyBinding', 'All namespaces that the policy selects.', {
+    ),
+    createObject('MutatingAdmissionPolicyBinding', name, 'All namespaces that the policy selects.', {
       policyName: name,
     }),
   ];

@@ -121,6 +121,31 @@ test('settings that policies cannot have are reported', async () => {
   );
 });
 
+test('the defaults of pods', async () => {
+  const settings = `${SETTINGS}  defaults: { mode: apply }\n`;
+  const args = ['--modes', 'enforce', '--level', 'baseline', '--for-kubernetes'];
+  const { code, stdout, stderr } = await generate(settings, ...args, '1.36');
+  assert.deepEqual({ code, stderr }, { code: 0, stderr: '' });
+  assert.deepEqual(names(stdout), [
+    'Policy enforce-baseline.psa.portcullis.dev',
+    'PolicyBinding enforce-baseline.psa.portcullis.dev',
+    'MutatingAdmissionPolicy defaults.psa.portcullis.dev',
+    'MutatingAdmissionPolicyBinding defaults.psa.portcullis.dev',
+  ]);
+  assert.match(stdout, /--prune-allowlist=admissionregistration\.k8s\.io\/v1\/MutatingAdmissionPolicyBinding\n/);
+  for (const other of [
+    [...args, '1.35'],
+    [...args, '1.36', '--static'],
+  ]) {
+    const outcome = await generate(settings, ...other);
+    assert.equal(names(outcome.stdout).length, 2);
+    assert.equal(
+      outcome.stderr,
+      'Not part of the policies: spec.defaults: MutatingAdmissionPolicies require Kubernetes 1.36, and cannot be static\n',
+    );
+  }
+});
+
 test('a fixed level in one mode', async () => {
   const args = [
     '--level',

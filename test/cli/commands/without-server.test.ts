@@ -3,8 +3,7 @@ import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { readDocuments } from '../../../src/config/yaml.ts';
 import { webhookConfigurations, defaultSettings } from '../../../src/install/index.ts';
-import { applyDefaults } from '../../../src/kube/defaults.ts';
-import { draft, type JsonObject, type KubeObject } from '../../../src/kube/types.ts';
+import type { JsonObject, KubeObject } from '../../../src/kube/types.ts';
 import { runProgram, type Outcome } from '../../support/memory-io.ts';
 import {
   json,
@@ -40,6 +39,10 @@ const MISTAKES: readonly (readonly [args: readonly string[], error: string])[] =
   [['--set=rollout.phase=Enforce'], `--set=rollout.phase: ${LACKS} no rollout of enforcement`],
   [['--set=floor.mode=enforce'], `--set=floor.mode: ${LACKS} no server whose outage the floor covers`],
   [['--set=webhooks={failurePolicy: Ignore}'], `--set=webhooks.failurePolicy: ${LACKS} no webhooks`],
+  [
+    ['--set=defaults.mode=apply'],
+    `--set=defaults.mode: ${LACKS} no defaults of pods: apply the output of portcullis policies generate`,
+  ],
   [['--set=colour=red'], `--set=colour: ${LACKS} no such setting`],
   [
     ['--set=podSecurity={workloadResources: []}'],
@@ -287,12 +290,7 @@ describe('a cluster', () => {
   before(async () => {
     server = await startScriptedServer();
     kubeconfig = await server.kubeconfig();
-    const generated = await generate();
-    objects = generated.objects.map((object) => {
-      const stored = draft(object);
-      applyDefaults(stored);
-      return stored;
-    });
+    ({ objects } = await generate());
   });
   after(() => server.stop());
 

@@ -13,6 +13,8 @@ import {
   type Webhook,
 } from '../../installation.ts';
 import { isDevCluster } from './installation.ts';
+import { MIN_DEFAULTS_MINOR } from '../../../policy/psa/defaults.ts';
+import { minorVersion } from '../../../policy/pss/cel-policy.ts';
 import { sccMode } from '../../../policy/scc/mode.ts';
 import {
   createCommand,
@@ -129,13 +131,19 @@ function withAuthorities<T extends Webhook>(webhook: T, configurations: readonly
 
 /** The leader registers webhooks by what is enforced now. Whether a default level is in force is not read. */
 function getState(facts: Facts): Parameters<typeof webhookConfigurations>[1] {
-  const { settings, namespaces, configurations } = facts;
+  const { settings, namespaces, configurations, server } = facts;
   const { scc, webhooks } = decodePolicy(settings);
   if (isDevCluster(facts)) return DEV_CLUSTER_ENFORCEMENT;
   if (webhooks.management === 'static') return {};
   const podSecurity = configurations.flatMap((one) => one.webhooks).find(({ name }) => name === 'psa.portcullis.dev');
   const enforces = (factValue(namespaces) ?? []).some((metadata) => sccMode({ metadata }, scc).mode === 'enforce');
-  return { podSecurity: podSecurity?.failurePolicy === 'Fail', someSccs: scc.mode === 'enforce' || enforces };
+  const { minor } = factValue(server) ?? {};
+  return {
+    podSecurity: podSecurity?.failurePolicy === 'Fail',
+    someSccs: scc.mode === 'enforce' || enforces,
+    // A policy sets the defaults of pods.
+    ...(minor !== undefined && minorVersion(minor) >= MIN_DEFAULTS_MINOR ? { defaults: undefined } : {}),
+  };
 }
 
 const MISSING = 'API servers do not call Portcullis for these requests';

@@ -1,0 +1,199 @@
+/** The defaults of pods by the policy and by the webhook, with the same pods on a kube-apiserver. */
+import assert from 'node:assert/strict';
+import { after, before, suite, test } from 'node:test';
+import { DEFAULTS_KINDS, DEFAULTS_POLICY } from '../../src/kube/admission-policies.ts';
+import { objectPath } from '../../src/kube/resources.ts';
+import { isObject, type JsonObject } from '../../src/kube/types.ts';
+import { DEFAULT_FIELDS, generateDefaultsPolicy, type PodDefaults } from '../../src/policy/psa/defaults.ts';
+import { createPodDefaultsWebhook, POD_DEFAULTS } from '../../src/server/webhooks/pod-defaults.ts';
+import { startAdmissionServer, type TestServer } from '../support/admission-server.ts';
+import { objectMetadata, responseMessage, responseObject } from '../support/answers.ts';
+import { readLines } from '../support/conformance/cases.ts';
+import { ASSETS, createSystem, startControlPlane, type ControlPlane } from '../support/control-plane/index.ts';
+import { create } from '../support/control-plane/installation.ts';
+import { refusedCalls } from '../support/control-plane/replica.ts';
+import { eventually } from '../support/eventually.ts';
+import { readFixture } from '../support/fixtures.ts';
+import { plainPod } from '../support/pod-security.ts';
+
+const skip = ASSETS === undefined && 'the development cluster evaluates no MutatingAdmissionPolicy';
+
+const LEVEL = 'pod-security.kubernetes.io/enforce';
+const ENFORCED = { 'portcullis.dev/scc': 'enforce' };
+/** The namespaces, which the label `defaults` selects. */
+const NAMESPACES = {
+  none: {},
+  policy: { defaults: 'policy' },
+  webhook: { defaults: 'webhook' },
+  'policy-restricted': { defaults: 'policy', [LEVEL]: 'restricted' },
+  'webhook-restricted': { defaults: 'webhook', [LEVEL]: 'restricted' },
+  leader: { defaults: 'leader' },
+  'policy-scc': { defaults: 'policy', ...ENFORCED },
+  'webhook-scc': { defaults: 'webhook', ...ENFORCED },
+} as const;
+
+function settings(delivery: 'policy' | 'webhook') {
+  const defaults: PodDefaults = {
+    mode: 'apply',
+    fields: DEFAULT_FIELDS,
+    namespaceSelector: { matchLabels: { defaults: delivery } },
+    exemptNamespaces: ['kube-system'],
+  };
+  return { defaults, scc: { mode: 'report', exemptNamespaces: [] } } as const;
+}
+
+/** The pods of the cases, and recorded ones, with the fields that API servers require. */
+function readPods(): readonly JsonObject[] {
+  const cases = readFixture<readonly JsonObject[]>('psa/defaults.yaml').map(({ annotations, spec }) => ({
+    metadata: { annotations },
+    spec,
+  }));
+  const recorded = readLines<{ readonly pod: JsonObject }>('random/pss-random.ndjson.gz')
+    .filter((_, index) => index % 3 === 0)
+    .map(({ pod }) => pod);
+  return [...cases, ...recorded].map((pod) => {
+    const spec = (pod['spec'] ?? {}) as Readonly<Record<string, JsonObject[]>>;
+    const complete = (list: readonly JsonObject[] = []) =>
+      list.map((container) => ({ image: 'registry.example.com/i:1', ...container }));
+    const { annotations } = (pod['metadata'] ?? {}) as JsonObject;
+    const lists = { containers: complete(spec['containers']), initContainers: complete(spec['initContainers']) };
+    // Pods with ephemeral containers cannot be created. The volume of a token has a random name.
+    const others = { ephemeralContainers: undefined, automountServiceAccountToken: false };
+    return {
+      apiVersion: 'v1',
+      kind: 'Pod',
+      metadata: { name: 'p', annotations },
+      spec: { ...spec, ...lists, ...others },
+    };
+  });
+}
+
+/** Each member of the first value, except for empty lists, is in the second. */
+function isKept(before: unknown, after: unknown): boolean {
+  if (Array.isArray(before) && Array.isArray(after)) return before.every((item, index) => isKept(item, after[index]));
+  if (!isObject(before) || !isObject(after)) return Object.is(before, after);
+  return Object.entries(before).every(([key, member]) => isKept(member, after[key]));
+}
+
+suite('the defaults of pods on a kube-apiserver', { skip }, () => {
+  let plane: ControlPlane;
+  let server: TestServer;
+
+  const send = async (namespace: keyof typeof NAMESPACES, pod: object) => {
+    const answer = await plane.admin.send('POST', `/api/v1/namespaces/${namespace}/pods?dryRun=All`, pod);
+    if (answer.status !== 201) return { status: answer.status, message: String(responseMessage(answer)) };
+    return { status: answer.status, spec: responseObject(answer)['spec'] as JsonObject };
+  };
+
+  before(async () => {
+    plane = await startControlPlane({ podSecurityPlugin: 'on' });
+    server = await startAdmissionServer([createPodDefaultsWebhook(() => settings('webhook'))]);
+    for (const [name, labels] of Object.entries(NAMESPACES)) {
+      const namespace = { apiVersion: 'v1', kind: 'Namespace', metadata: { name, labels } };
+      assert.equal((await create(plane.admin, namespace)).status, 201);
+      server.store.put('Namespace', namespace);
+    }
+    const { name, path, rules, matchConditions } = POD_DEFAULTS;
+    const webhook = {
+      name,
+      clientConfig: {
+        url: `https://localhost:${server.port}${path}`,
+        caBundle: Buffer.from(server.ca).toString('base64'),
+      },
+      rules,
+      matchConditions,
+      sideEffects: 'None',
+      admissionReviewVersions: ['v1'],
+    };
+    const configuration = {
+      apiVersion: 'admissionregistration.k8s.io/v1',
+      kind: 'MutatingWebhookConfiguration',
+      metadata: { name: 'defaults' },
+      webhooks: [webhook],
+    };
+    for (const object of [...generateDefaultsPolicy(settings('policy'), 'defaults'), configuration]) {
+      const answer = await create(plane.admin, { ...object });
+      assert.equal(answer.status, 201, answer.text);
+    }
+    await eventually(async () => {
+      for (const namespace of ['policy-restricted', 'webhook-restricted'] as const) {
+        assert.equal((await send(namespace, plainPod('p'))).status, 201);
+      }
+    });
+  });
+  after(async () => {
+    // The API server keeps connections open.
+    await plane.stop();
+    await server.stop();
+  });
+
+  test('environment', (t) => t.diagnostic(`ran against: ${plane.title}`));
+
+  test('are the same by both, keep explicit values, and make no valid pod invalid', async (t) => {
+    const counts = { pods: 0, accepted: 0, changed: 0 };
+    const compare = async (pod: JsonObject): Promise<void> => {
+      const [none, byPolicy, byWebhook] = await Promise.all([
+        send('none', pod),
+        send('policy', pod),
+        send('webhook', pod),
+      ]);
+      counts.pods++;
+      assert.equal(byPolicy.status, none.status, `${byPolicy.message}: ${JSON.stringify(pod)}`);
+      if (none.spec === undefined) return;
+      assert.deepEqual(byPolicy.spec, byWebhook.spec, JSON.stringify(pod));
+      assert.ok(isKept(none.spec, byPolicy.spec), JSON.stringify(pod));
+      counts.accepted++;
+      if (!isKept(byPolicy.spec, none.spec)) counts.changed++;
+    };
+    const pods = readPods();
+    for (let index = 0; index < pods.length; index += 8) await Promise.all(pods.slice(index, index + 8).map(compare));
+    t.diagnostic(JSON.stringify(counts));
+    assert.ok(counts.accepted >= 300 && counts.changed >= 100, JSON.stringify(counts));
+  });
+
+  test('a pod without security contexts complies with restricted, unless SCC admission completes it', async () => {
+    const isDenied = async (namespace: keyof typeof NAMESPACES) => (await send(namespace, plainPod('p'))).message;
+    assert.deepEqual(
+      [await isDenied('policy-restricted'), await isDenied('webhook-restricted')],
+      [undefined, undefined],
+    );
+    const [none, ...enforced] = await Promise.all(
+      (['none', 'policy-scc', 'webhook-scc'] as const).map((namespace) => send(namespace, plainPod('p'))),
+    );
+    for (const { spec } of enforced) assert.ok(isKept(spec?.['securityContext'], none?.spec?.['securityContext']));
+  });
+
+  test('the leader maintains the policy, with the permissions of the manifests', async () => {
+    const system = await createSystem(plane);
+    try {
+      await system.install();
+      await system.configure({
+        defaults: { mode: 'apply', namespaceSelector: { matchLabels: { defaults: 'leader' } } },
+      });
+      await system.scale(1);
+      const isSet = () =>
+        eventually(async () => {
+          const { spec } = await send('leader', plainPod('p'));
+          assert.deepEqual(spec?.['securityContext'], {
+            runAsNonRoot: true,
+            seccompProfile: { type: 'RuntimeDefault' },
+          });
+        }, 30_000);
+      await isSet();
+      const path = objectPath('MutatingAdmissionPolicyBinding', DEFAULTS_POLICY);
+      assert.equal((await plane.admin.send('DELETE', path)).status, 200);
+      await eventually(async () => assert.equal((await plane.admin.send('GET', path)).status, 200));
+      await isSet();
+      for (const kind of DEFAULTS_KINDS) {
+        const answer = await plane.admin.send('GET', objectPath(kind, DEFAULTS_POLICY));
+        // The leader finds nothing to correct.
+        assert.equal(objectMetadata(responseObject(answer))['generation'], 1);
+      }
+      await system.configure({ defaults: { mode: 'off' } });
+      await eventually(async () => assert.equal((await plane.admin.send('GET', path)).status, 404));
+      assert.deepEqual(refusedCalls(await plane.calls()), []);
+    } finally {
+      await system.stop();
+    }
+  });
+});
