@@ -14,7 +14,7 @@ import { buildCelChecks, type CelVariable } from '../pss/cel-policy.ts';
 import { LEVELS, type Level, type Version } from '../pss/policy.ts';
 import { FALLBACK_LEVEL_LABEL, resolveCompatibility, selectEnforcedNamespaces, type SccSettings } from '../scc/mode.ts';
 import { NAMESPACE_RANGES_CEL } from '../scc/namespace.ts';
-import { celMember, type SccCel } from '../scc/strategies/cel.ts';
+import { sccList, type SccCel } from '../scc/strategies/cel.ts';
 import { CONTAINER_STRATEGIES, POD_STRATEGIES } from '../scc/strategies/index.ts';
 import {
   createObject,
@@ -92,6 +92,8 @@ function namedPolicy({ scc }: SccPolicySettings, options: SccPolicyOptions): Pol
   ];
   const { spec, annotations, containers, volumes } = SHARED_VARIABLES;
   const variables = toVariables({
+    // Without types: the fields may be null.
+    scc: 'dyn(params)',
     pod: 'dyn(object)',
     spec,
     annotations,
@@ -191,8 +193,8 @@ function accessVariables(isAccurate: boolean): Readonly<Record<string, string>> 
   const all = `["system:serviceaccounts", "system:serviceaccounts:" + request.namespace${isAccurate ? ', "system:authenticated"' : ''}]`;
   return {
     account: 'variables.spec.?serviceAccountName.orValue("")',
-    users: celMember('params', 'users', '[]'),
-    groups: celMember('params', 'groups', '[]'),
+    users: sccList('users'),
+    groups: sccList('groups'),
     isUsable: [
       'request.userInfo.username in variables.users',
       'request.userInfo.?groups.orValue([]).exists(group, group in variables.groups)',
@@ -232,7 +234,7 @@ function unnamedPolicy(settings: SccPolicySettings, options: SccPolicyOptions): 
     ...toVariables({
       fallbackLabel: `${labels}[?${celString(FALLBACK_LEVEL_LABEL)}].orValue(${isOpen} ? "privileged" : ${celString(fallbackLevel)})`,
       level: `variables.fallbackLabel in ${celList(LEVELS)} ? variables.fallbackLabel : "restricted"`,
-      scc: namedScc(),
+      sccName: namedScc(),
       pod: 'dyn(object)',
     }),
     ...checks.variables,
@@ -261,7 +263,7 @@ function unnamedPolicy(settings: SccPolicySettings, options: SccPolicyOptions): 
             expression: 'variables.allowed',
             reason: 'Forbidden',
             message: `${reason}no SCC of the cluster, and the pod violates the Pod Security level of such pods`,
-            messageExpression: `variables.allowed ? "" : ${celString(reason)} + (variables.scc == "" ? "no SCC" : "the unknown SCC \\"" + variables.scc + "\\"") + ", and the pod violates PodSecurity \\"" + variables.level + ":latest\\": " + (variables.isSmall ? ${checks.violations} : ${celString(TOO_LARGE)})`,
+            messageExpression: `variables.allowed ? "" : ${celString(reason)} + (variables.sccName == "" ? "no SCC" : "the unknown SCC \\"" + variables.sccName + "\\"") + ", and the pod violates PodSecurity \\"" + variables.level + ":latest\\": " + (variables.isSmall ? ${checks.violations} : ${celString(TOO_LARGE)})`,
           },
         ],
       },

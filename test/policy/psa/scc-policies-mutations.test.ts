@@ -189,7 +189,7 @@ test('each altered expression of the policy with parameters is detected', () => 
 });
 
 test('each altered expression of the policy without parameters is detected', () => {
-  const own = /^(?:fallbackLabel|level|scc|allowed|condition[01]|validation0|message0)$/;
+  const own = /^(?:fallbackLabel|level|sccName|allowed|condition[01]|validation0|message0)$/;
   const isMutated = (name: string): boolean => own.test(name);
   const { count, survivors } = mutateAll({
     expressions: unnamed,

@@ -1,8 +1,8 @@
 /**
- * The CEL form of the strategies, for ValidatingAdmissionPolicies with the SCC as `params`. The expressions read the pod by
- * `variables.spec`, `variables.containers`, `variables.volumes` and `variables.annotations`, as those of the Pod Security
- * checks, and the ranges of the namespace by the variables of `NAMESPACE_RANGES_CEL`. The fields of a stored SCC may be
- * null, those of a pod are not.
+ * The CEL form of the strategies, for ValidatingAdmissionPolicies with SCCs as parameters. The expressions read the SCC by
+ * `variables.scc`, the pod by `variables.spec`, `variables.containers`, `variables.volumes` and `variables.annotations`, as
+ * those of the Pod Security checks, and the ranges of the namespace by the variables of `NAMESPACE_RANGES_CEL`. The fields
+ * of a stored SCC may be null, those of a pod are not.
  */
 
 export interface SccCel {
@@ -21,12 +21,12 @@ export function celMember(owner: string, field: string, absent: string): string 
 
 /** A list of the SCC. */
 export function sccList(field: string): string {
-  return celMember('params', field, '[]');
+  return celMember('variables.scc', field, '[]');
 }
 
 /** A bool of the SCC that is never null. */
 export function sccAllows(field: string): string {
-  return `params.?${field}.orValue(false)`;
+  return `variables.scc.?${field}.orValue(false)`;
 }
 
 /** An optional member of the security context of `variables.spec` or of `c`. */

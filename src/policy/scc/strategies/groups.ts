@@ -45,7 +45,7 @@ function groupsCel(field: 'fsGroup' | 'supplementalGroups', groups: string, rang
   return {
     field: `.spec.securityContext.${field}`,
     variables: {
-      [options]: celMember('params', field, '{}'),
+      [options]: celMember('variables.scc', field, '{}'),
       [own]: celMember(`variables.${options}`, 'ranges', '[]'),
       [allowed]: `size(variables.${own}) == 0 ? ${ranges} : variables.${own}.map(range, [${min}, ${max}])`,
     },

@@ -68,7 +68,8 @@ export const userNamespaceLevel: PodStrategy = {
   cel: [
     {
       field: '.spec.hostUsers',
-      passes: 'params.?userNamespaceLevel.orValue("") != "RequirePodLevel" || !variables.spec.?hostUsers.orValue(true)',
+      passes:
+        'variables.scc.?userNamespaceLevel.orValue("") != "RequirePodLevel" || !variables.spec.?hostUsers.orValue(true)',
     },
   ],
   validate({ scc, pod: { hostUsers } }, errors) {

@@ -123,8 +123,8 @@ export const allowPrivilegeEscalation: ContainerStrategy = {
     {
       field: 'allowPrivilegeEscalation',
       variables: {
-        allowsEscalation: celMember('params', 'allowPrivilegeEscalation', 'true'),
-        defaultsEscalation: 'params.?defaultAllowPrivilegeEscalation.orValue(null) != null',
+        allowsEscalation: celMember('variables.scc', 'allowPrivilegeEscalation', 'true'),
+        defaultsEscalation: 'variables.scc.?defaultAllowPrivilegeEscalation.orValue(null) != null',
       },
       passes: `${celContext('c', 'allowPrivilegeEscalation')}.hasValue() ? variables.allowsEscalation || !c.securityContext.allowPrivilegeEscalation : variables.allowsEscalation && (!variables.defaultsEscalation || ${celContext('c', 'privileged')}.orValue(false) || "CAP_SYS_ADMIN" in ${CEL_ADDED})`,
     },

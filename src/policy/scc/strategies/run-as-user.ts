@@ -73,7 +73,7 @@ export const runAsUser: ContainerStrategy = {
     {
       field: 'runAsUser',
       variables: {
-        userOptions: celMember('params', 'runAsUser', '{}'),
+        userOptions: celMember('variables.scc', 'runAsUser', '{}'),
         userType: 'variables.userOptions.?type.orValue("")',
         userBounds: `variables.userType == "MustRunAs" ? [${celMember('variables.userOptions', 'uid', 'null')}, ${celMember('variables.userOptions', 'uid', 'null')}] : [${celMember('variables.userOptions', 'uidRangeMin', 'null')}, ${celMember('variables.userOptions', 'uidRangeMax', 'null')}]`,
         // No range if the SCC has only one bound.

@@ -63,7 +63,7 @@ export const seLinuxContextOfPod: PodStrategy = {
     {
       field: '.spec.securityContext.seLinuxOptions',
       variables: {
-        seLinuxContext: celMember('params', 'seLinuxContext', '{}'),
+        seLinuxContext: celMember('variables.scc', 'seLinuxContext', '{}'),
         seLinuxType: 'variables.seLinuxContext.?type.orValue("")',
         seLinuxOptions: celMember('variables.seLinuxContext', 'seLinuxOptions', '{}'),
         seLinuxOwnLevel: celMember('variables.seLinuxOptions', 'level', '""'),
