@@ -29,6 +29,8 @@ export interface Judge {
 /** The exempt namespaces in the flags of the server. */
 const EXEMPT = ['kube-system'];
 
+const NULL_OBJECT = ': Invalid value: null: must be an object';
+
 export function createJudge(world: World, { namespaces, sccs, pods }: Stored): Judge {
   const authorizer = createAuthorizer(world);
   const getSurroundings = (request: JsonObject): SccEnvironment => ({
@@ -66,7 +68,11 @@ export function createJudge(world: World, { namespaces, sccs, pods }: Stored): J
         const namespace = namespaces.get(name);
         return namespace && mapAt(namespace, 'metadata', 'labels');
       };
-      const verdict = evaluatePodSecurity(request, findLabels, completeTemplate);
+      // SCC admission denies pods with null in a list of objects. Their templates are not completed.
+      const isDeniedLater = listAt(response, 'warnings').some((one) => String(one).endsWith(NULL_OBJECT));
+      const isIncomplete = isDeniedLater && hasNullItem(request['object']);
+      const complete = isIncomplete ? (template: JsonObject) => template : completeTemplate;
+      const verdict = evaluatePodSecurity(request, findLabels, complete);
       const isDenied = response['allowed'] === false || mapAt(response, 'auditAnnotations').has('error');
       // No API server sends such an object: any denial is correct, and a workload may be skipped.
       if (isDenied && isUndecodable(request)) return undefined;
