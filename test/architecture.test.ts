@@ -145,6 +145,7 @@ const PUBLIC_FILES: ReadonlyMap<string, readonly string[]> = new Map([
   [
     'controllers',
     [
+      'admission-policies.ts',
       'controller.ts',
       'index.ts',
       'leadership.ts',

@@ -14,6 +14,7 @@ import type { Namespace } from '../kube/types.ts';
 import { CONFIGURATION_KINDS, isPartOfPortcullis, type WebhookConfiguration } from '../kube/webhooks.ts';
 import {
   CONFIGURATION_NAME,
+  FLOOR_SELECTOR,
   INSTALLATION,
   LABEL_SYNC_MANAGER,
   POD_SECURITY_CONFIG_MAP,
@@ -24,7 +25,7 @@ import {
 } from '../kube/well-known.ts';
 import { printPolicy } from '../policy/psa/policy.ts';
 import { isTerminating } from '../policy/rollout/label-sync.ts';
-import { SCC_MODE_LABEL, sccMode } from '../policy/scc/mode.ts';
+import { FALLBACK_LEVEL_LABEL, SCC_MODE_LABEL, sccMode } from '../policy/scc/mode.ts';
 import { STANDARD_CLUSTER_ROLE_BINDINGS, STANDARD_CLUSTER_ROLES } from '../policy/scc/standard.ts';
 import { VERSION } from './command.ts';
 import { POLICIES, POLICY_SELECTOR, readServerless, serverlessConfiguration } from './serverless.ts';
@@ -57,7 +58,7 @@ function getOwnLevel(namespace: Namespace): string | undefined {
 
 /** The labels for Portcullis, which users set. */
 export function findUserLabels({ metadata }: Namespace): readonly string[] {
-  return [SCC_MODE_LABEL, TIER_LABEL].filter((key) => metadata?.labels?.[key] !== undefined);
+  return [SCC_MODE_LABEL, FALLBACK_LEVEL_LABEL, TIER_LABEL].filter((key) => metadata?.labels?.[key] !== undefined);
 }
 
 /** The annotations with the ranges of the namespace, and whether Portcullis is their only owner. */
@@ -110,7 +111,15 @@ export async function findEnforcement(
   const byWebhooks = configurations.length === 0 ? [] : describeWebhooks({ store, namespace, configurations });
   const byLabels = keepsLabels || (await hasForeignSccs(client)) ? [] : describeLabels(store);
   const byPolicies = keepsPolicies ? [] : await describePolicies(client);
-  return [...byWebhooks, ...byLabels, ...byPolicies];
+  const floor = await client.list(POLICIES, { labels: FLOOR_SELECTOR });
+  const byFloor = describeNames(floor, 'policies that API servers evaluate (spec.floor.mode: enforce)');
+  return [...byWebhooks, ...byLabels, ...byPolicies, ...byFloor];
+}
+
+function describeNames(objects: readonly AnyObject[], description: string): readonly string[] {
+  return objects.length === 0
+    ? []
+    : [`${description}: ${summarizeNames(objects.map(({ metadata }) => metadata.name))}`];
 }
 
 /** The policies deny by labels, too, unless the plugin PodSecurity does. */

@@ -28,7 +28,10 @@ export function createInstaller(admin: ApiClient): Installer {
 }
 
 /** Irregular plurals. */
-const PLURALS: Readonly<Record<string, string>> = { NetworkPolicy: 'networkpolicies' };
+const PLURALS: Readonly<Record<string, string>> = {
+  NetworkPolicy: 'networkpolicies',
+  ValidatingAdmissionPolicy: 'validatingadmissionpolicies',
+};
 
 function getResource({ apiVersion = '', kind = '' }: KubeObject): GroupVersionResource {
   const [version = '', group = ''] = apiVersion.split('/').toReversed();

@@ -1,8 +1,9 @@
 import { shellQuote } from '../../kube/text.ts';
 import { ApiError } from '../../kube/status.ts';
-import { isPartOfPortcullis } from '../../kube/webhooks.ts';
 import { breakGlassStatus, type BreakGlassStatus } from '../break-glass.ts';
 import { defineCommand, EXIT } from '../command.ts';
+import { breakGlassTargets } from '../doctor/checks/break-glass.ts';
+import { isUnderFloor } from '../doctor/checks/floor.ts';
 import { evaluateChecks } from '../doctor/checks/index.ts';
 import { isInstalled } from '../doctor/checks/installation.ts';
 import { formatNames, type Facts, type Finding, type Severity } from '../doctor/facts.ts';
@@ -61,7 +62,7 @@ export const command = defineCommand({
       }
       const facts = await gatherFacts(client, { namespace, now: new Date() });
       const beside = policies.some(hasSettings) ? [BESIDE_SERVER] : [];
-      const { breakGlass } = breakGlassStatus(facts.configurations.filter(isPartOfPortcullis));
+      const { breakGlass } = breakGlassStatus(breakGlassTargets(facts));
       return {
         server,
         breakGlass,
@@ -100,7 +101,7 @@ interface Diagnosis {
   readonly breakGlass: BreakGlassStatus['breakGlass'];
 }
 
-type Effect = 'denied' | 'admitted without review' | 'unaffected';
+type Effect = 'denied' | 'admitted without review' | 'decided by the floor' | 'unaffected';
 
 /** The effect on requests in namespaces of a tier while no replica responds. */
 interface Outage {
@@ -131,13 +132,13 @@ export function simulateOutage(facts: Facts): readonly Outage[] {
     return {
       tier,
       namespace: namespace.name,
-      pods: EFFECTS[tier],
+      pods: tier === 'fail-open' && isUnderFloor(facts, namespace) ? 'decided by the floor' : EFFECTS[tier],
       namespaceLabels: EFFECTS[requestTier(configurations, update)],
       newNamespaces: EFFECTS[requestTier(configurations, { ...update, operation: 'CREATE' })],
     };
   });
-  const groups = Map.groupBy(outages, ({ tier, namespaceLabels, newNamespaces }) =>
-    [TIERS.indexOf(tier), namespaceLabels, newNamespaces].join(' '),
+  const groups = Map.groupBy(outages, ({ tier, pods, namespaceLabels, newNamespaces }) =>
+    [TIERS.indexOf(tier), pods, namespaceLabels, newNamespaces].join(' '),
   );
   return [...groups]
     .toSorted(([a], [b]) => (a < b ? -1 : 1))

@@ -12,10 +12,12 @@ import {
   RESOURCES,
   type ResourceInfo,
 } from '../../kube/resources.ts';
+import { POLICY_KINDS } from '../../kube/admission-policies.ts';
 import { ApiError } from '../../kube/status.ts';
 import type { JsonObject, Kinds, Node } from '../../kube/types.ts';
 import {
   COMPONENT_LABEL,
+  FLOOR_LABELS,
   INSTALLATION,
   KUBELET_CONDITION,
   KUBELET_STATE_ANNOTATION,
@@ -57,8 +59,8 @@ import {
 const DETAILS = `
 Shows which enforcement ends, and fails while something is enforced, unless --force is given. The command
 then ends enforcement before it stops the replicas, so that no pod is denied because of the uninstallation:
-it revokes the permission of the leader to restore them, and deletes the validating webhooks, the Pod Security
-labels that Portcullis set, and the mutating webhooks. After each step, it waits until API servers have
+it revokes the permission of the leader to restore them, and deletes the policies of the floor, the validating
+webhooks, the Pod Security labels that Portcullis set, and the mutating webhooks. After each step, it waits until API servers have
 observed it. It then deletes the Deployment, Service, roles, Leases, Secret, the reports about kubelet versions
 on nodes, and the namespace if it contains nothing else, and lists what remains.
 
@@ -253,13 +255,18 @@ async function uninstall(context: Context, scope: UninstallScope): Promise<void>
 }
 
 /**
- * Ends enforcement while the replicas still respond. Until mutating webhooks are deleted, SCCs complete pods, so that the
+ * Ends enforcement while the replicas still respond, and first that of the floor, which denies pods that no mutating webhook
+ * has completed. Until mutating webhooks are deleted, SCCs complete pods, so that the
  * Pod Security labels are removed first: they would deny pods that are not completed. Validating webhooks are deleted
  * before the labels: they would apply the default level to namespaces without a label, and deny pods that are not
  * completed. Resolves to true if no webhook of Portcullis is left.
  */
 async function endEnforcement(context: Context, keepsLabels: boolean): Promise<boolean> {
-  if (!(await revoke(context, 'create', 'webhookconfigurations'))) return false;
+  if (!(await revoke(context, 'create', ['webhookconfigurations', 'admissionpolicies']))) return false;
+  const isFloor = ({ metadata }: AnyObject): boolean =>
+    metadata.labels?.[COMPONENT_LABEL] === FLOOR_LABELS[COMPONENT_LABEL];
+  const floor = POLICY_KINDS.toReversed().map((kind) => RESOURCES[kind]);
+  if (!(await deleteOwnObjects(context, floor, isFloor))) return false;
   if (!(await deleteWebhooks(context, RESOURCES.ValidatingWebhookConfiguration))) return false;
   if (!keepsLabels) await endLabels(context);
   return await deleteWebhooks(context, RESOURCES.MutatingWebhookConfiguration);
@@ -269,7 +276,7 @@ async function endEnforcement(context: Context, keepsLabels: boolean): Promise<b
 async function endLabels(context: Context): Promise<void> {
   const namespaces = await context.client.list(RESOURCES.Namespace);
   if (!namespaces.some((one) => findLabelManagers(one).length > 0)) return;
-  await revoke(context, 'patch', 'namespaces');
+  await revoke(context, 'patch', ['namespaces']);
   await removeLabels(context);
   await observe(context, 'the change of the labels');
 }
@@ -309,16 +316,16 @@ const MAX_ROLES_DELAY_MS = 1000;
 
 /**
  * Deletes the bindings of the roles with which the leader would restore what is removed: those that permit the verb on
- * resources with that ending. Resolves to false if that is not possible.
+ * resources with one of the endings. Resolves to false if that is not possible.
  */
-async function revoke(context: Context, verb: string, ending: string): Promise<boolean> {
+async function revoke(context: Context, verb: string, endings: readonly string[]): Promise<boolean> {
   const { client, dryRun, waitMs } = context;
   // The dry run reports them with the other bindings.
   if (dryRun !== 'none') return true;
   const { store } = await readCluster(client.connection, ['ClusterRole'], { signal: client.signal });
+  const isNamed = (name: string): boolean => endings.some((ending) => name.endsWith(ending));
   const isPermitting = ({ rules }: Kinds['ClusterRole']): boolean =>
-    rules?.some(({ verbs, resources }) => verbs.includes(verb) && resources?.some((name) => name.endsWith(ending))) ??
-    false;
+    rules?.some(({ verbs, resources }) => verbs.includes(verb) && resources?.some(isNamed)) ?? false;
   // A binding has the name of its role.
   const names = store.list('ClusterRole').filter(isPermitting).map(objectName);
   const { targets } = await findOwnObjects(context, [RESOURCES.ClusterRoleBinding]);

@@ -3,6 +3,7 @@
  * facts. A fact that cannot be read does not prevent other checks.
  */
 import type { Manifest, ManifestSettings } from '../../install/index.ts';
+import type { PolicyKind } from '../../kube/admission-policies.ts';
 import { shellQuote } from '../../kube/text.ts';
 import { CONFIGURATION_NAME } from '../../kube/well-known.ts';
 import type { EndpointSlice, Kinds, Lease, Node, Pod, PortcullisConfiguration } from '../../kube/types.ts';
@@ -16,6 +17,12 @@ export type Fact<T> = { readonly value: T } | { readonly unknown: string };
 export interface NamespaceFact {
   readonly name: string;
   readonly labels: Readonly<Record<string, string>>;
+}
+
+/** A policy of the floor, or its binding. */
+export interface FloorObject extends AnyObject {
+  readonly kind: PolicyKind;
+  readonly spec?: NonNullable<Kinds['ValidatingAdmissionPolicy']['spec']>;
 }
 
 export interface ServedCertificate {
@@ -62,6 +69,10 @@ export interface Facts {
   readonly server: Fact<Server>;
   /** All webhook configurations of the cluster. */
   readonly configurations: readonly Configuration[];
+  /** The policies of the floor and their bindings. */
+  readonly policies: Fact<readonly FloorObject[]>;
+  /** The names of all SCCs; `undefined` if the cluster does not serve SCCs. */
+  readonly sccNames: Fact<readonly string[] | undefined>;
   readonly namespaces: Fact<readonly NamespaceFact[]>;
   readonly nodes: Fact<readonly Node[]>;
   readonly deployment: Fact<Kinds['Deployment'] | undefined>;

@@ -10,6 +10,7 @@ import {
   type Manifest,
   type ManifestSettings,
 } from '../../install/index.ts';
+import { POLICY_KINDS } from '../../kube/admission-policies.ts';
 import { deepEqual } from '../../kube/equality.ts';
 import { formatFieldError, type FieldError } from '../../kube/field-error.ts';
 import { namespaced, resourcePath, RESOURCES } from '../../kube/resources.ts';
@@ -29,6 +30,7 @@ import type {
 import { hasCaInjection, isPartOfPortcullis } from '../../kube/webhooks.ts';
 import {
   CONFIGURATION_NAME,
+  FLOOR_SELECTOR,
   INJECT_CA_ANNOTATION,
   INSTALLATION,
   PART_OF,
@@ -53,6 +55,7 @@ import {
   factValue,
   type Fact,
   type Facts,
+  type FloorObject,
   type NamespaceFact,
   type NeededAccess,
   type Probe,
@@ -94,6 +97,10 @@ export async function gatherFacts(client: ClusterClient, { namespace, now }: Gat
   const groups = factValue(server)?.groups ?? [];
   const object = factValue(configuration);
   const settings = deriveSettings({ namespace, configurations, groups, object, deployment: running });
+  const [policies, sccNames] = await Promise.all([
+    readFact(() => readFloor(client)),
+    readFact(() => readSccNames(client, groups)),
+  ]);
   const known = (factValue(namespaces) ?? []).map(({ metadata: { name, labels = {} } }) => ({ name, labels }));
   const requests = planProbes({ installation: namespace, configurations, namespaces: known, groups });
   const account = running?.spec?.template.spec?.serviceAccountName ?? INSTALLATION.name;
@@ -112,6 +119,8 @@ export async function gatherFacts(client: ClusterClient, { namespace, now }: Gat
     emulationVersion: decodePolicy(settings).emulationVersion,
     server,
     configurations,
+    policies,
+    sccNames,
     namespaces: 'value' in namespaces ? { value: known } : namespaces,
     nodes,
     deployment,
@@ -127,6 +136,20 @@ export async function gatherFacts(client: ClusterClient, { namespace, now }: Gat
     unusedRoles,
     probes,
   };
+}
+
+/** Reads the policies of the floor and their bindings. The items of a list have no kind. */
+async function readFloor(client: ClusterClient): Promise<readonly FloorObject[]> {
+  const lists = POLICY_KINDS.map(async (kind) =>
+    (await client.list(RESOURCES[kind], { labels: FLOOR_SELECTOR })).map((object) => ({ ...object, kind })),
+  );
+  return (await Promise.all(lists)).flat();
+}
+
+async function readSccNames(client: ClusterClient, groups: readonly string[]): Promise<readonly string[] | undefined> {
+  const resource = RESOURCES.SecurityContextConstraints;
+  if (!groups.includes(resource.group)) return undefined;
+  return (await client.list(resource)).map(({ metadata }) => metadata.name).sort();
 }
 
 /** Resolves to a fact without a value if the API server rejects the request. Rejects if it cannot be reached. */

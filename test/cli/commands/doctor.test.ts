@@ -4,10 +4,11 @@ import { after, before, describe, test } from 'node:test';
 import { parse } from 'yaml';
 import { simulateOutage } from '../../../src/cli/commands/doctor.ts';
 import { CHECKS, evaluateChecks } from '../../../src/cli/doctor/checks/index.ts';
-import type { Facts, NamespaceFact, Probe } from '../../../src/cli/doctor/facts.ts';
+import type { Facts, FloorObject, NamespaceFact, Probe } from '../../../src/cli/doctor/facts.ts';
 import { planProbes } from '../../../src/cli/doctor/gather.ts';
 import { DEV_CLUSTER_ENFORCEMENT, parseWebhookConfiguration } from '../../../src/cli/installation.ts';
-import { buildManifests, defaultSettings, webhookConfigurations } from '../../../src/install/index.ts';
+import { requiredPolicies, type FloorPolicy } from '../../../src/controllers/admission-policies.ts';
+import { buildManifests, decodePolicy, defaultSettings, webhookConfigurations } from '../../../src/install/index.ts';
 import type { ManifestSettings } from '../../../src/install/index.ts';
 import { allow } from '../../../src/kube/admission.ts';
 import type { Kinds, KubeObject } from '../../../src/kube/types.ts';
@@ -86,6 +87,7 @@ ok    webhooks         ValidatingWebhookConfiguration psa.portcullis.dev: ALL we
 ok    webhooks         MutatingWebhookConfiguration zz.scc.portcullis.dev: ALL webhooks, as expected by this version
 ok    webhooks         MutatingWebhookConfiguration objects.scc.portcullis.dev: ALL webhooks, as expected by this version
 ok    webhooks         ValidatingWebhookConfiguration scc.portcullis.dev: ALL webhooks, as expected by this version
+ok    floor            floor: is off; while no replica answers, namespaces that fail closed get no new pods
 ok    break-glass      webhooks: break-glass is off
 ok    reachability     psa.portcullis.dev: responds
 ok    reachability     validate.scc.portcullis.dev: responds
@@ -169,6 +171,7 @@ excluded      unaffected                unaffected                unaffected    
     assert.deepEqual(unknown, [
       `unknown  installation     CustomResourceDefinitions: customresourcedefinitions.apiextensions.k8s.io "portcullisconfigurations.config.portcullis.dev" is forbidden: ${denied('get', 'customresourcedefinitions', 'apiextensions.k8s.io', 'at the cluster scope')}`,
       `unknown  webhooks         webhooks: portcullisconfigurations.config.portcullis.dev "cluster" is forbidden: ${denied('get', 'portcullisconfigurations', 'config.portcullis.dev', 'at the cluster scope')}`,
+      `unknown  floor            floor: validatingadmissionpolicies.admissionregistration.k8s.io is forbidden: ${denied('list', 'validatingadmissionpolicies', 'admissionregistration.k8s.io', 'at the cluster scope')}`,
       `unknown  reachability     a namespace: the dry run failed: namespaces is forbidden: ${denied('create', 'namespaces', '', 'at the cluster scope')}`,
       `unknown  reachability     an SCC: the dry run failed: securitycontextconstraints.security.openshift.io is forbidden: ${denied('create', 'securitycontextconstraints', 'security.openshift.io', 'at the cluster scope')}`,
       `unknown  certificates     serving certificate: secrets "portcullis-serving-certificate" is forbidden: ${denied('get', 'secrets', '', 'in the namespace "portcullis"')}`,
@@ -305,6 +308,8 @@ const HEALTHY: Facts = {
   settings: SETTINGS,
   server: { value: { version: 'v1.36.3', minor: 'v1.36', groups: ['apps', 'security.openshift.io'] } },
   configurations: registered(),
+  policies: { value: [] },
+  sccNames: { value: [] },
   namespaces: { value: [namespace('default'), namespace('kube-system'), namespace('portcullis')] },
   nodes: { value: [{ metadata: { name: 'n1' } }, { metadata: { name: 'n2' } }] },
   deployment: { value: { spec: { replicas: 3 }, status: { readyReplicas: 3 } } as Kinds['Deployment'] },
@@ -394,9 +399,52 @@ function buildCopy(name: string, failurePolicy: 'Fail' | 'Ignore', url?: string)
   return parseWebhookConfiguration('ValidatingWebhookConfiguration', object);
 }
 
+/** An installation with a floor, and webhooks that fail open or closed. */
+function withFloor(failurePolicy: 'Fail' | 'Ignore', select: (all: readonly FloorPolicy[]) => readonly FloorPolicy[]) {
+  const policy = {
+    podSecurity: { defaults: { enforce: 'baseline' } },
+    scc: { mode: 'enforce' },
+    floor: { mode: 'enforce' },
+    webhooks: { failurePolicy },
+  };
+  const settings = { ...defaultSettings('1.2.3'), policy };
+  const { podSecurity, scc, floor } = decodePolicy(settings);
+  const input = { podSecurity, scc, fallbackLevel: floor.fallbackLevel, namespace: 'portcullis', sccNames: ['web'] };
+  const required = requiredPolicies({ ...input, emulationVersion: 'v1.36', serverVersion: 'v1.36' });
+  const policies = select(required);
+  const isOpen = failurePolicy === 'Ignore' && policies === required;
+  const webhooks = webhookConfigurations(settings, { rollout: false, floor: { psa: isOpen, scc: isOpen } });
+  return {
+    settings,
+    configurations: registered(undefined, webhooks),
+    policies: { value: policies as unknown as readonly FloorObject[] },
+    sccNames: { value: ['web'] },
+  };
+}
+
+const PAUSED = { 'portcullis.dev/break-glass-since': '2026-01-15T11:00:00Z' };
+
+const WITH_FLOOR = withFloor('Ignore', (all) => all);
+
 /** Changes of the cases that the fixture cannot express as data. */
 const CHANGES: Readonly<Record<string, Partial<Facts>>> = {
   'no installation': NOTHING,
+  'a floor, availability first': WITH_FLOOR,
+  'a floor, webhooks fail closed': withFloor('Fail', (all) => all),
+  'a floor, webhooks fail open by it': WITH_FLOOR,
+  'a floor on an old API server': {
+    ...withFloor('Fail', () => []),
+    server: { value: { version: 'v1.29.4', minor: 'v1.29', groups: [] } },
+  },
+  'a floor that is not in force': withFloor('Ignore', ([first, second, ...others]) =>
+    [first, second, ...others].flatMap((one): readonly FloorPolicy[] => {
+      if (!one || one === second) return [];
+      if (one === first) return [{ ...one, spec: {} }];
+      const isRestricted = one.kind === 'ValidatingAdmissionPolicy' && one.metadata.name.includes('restricted');
+      return [isRestricted ? { ...one, spec: {}, metadata: { ...one.metadata, annotations: PAUSED } } : one];
+    }),
+  ),
+  'policies without a floor': { policies: { value: WITH_FLOOR.policies.value.slice(0, 1) } },
   'development cluster': {
     ...NOTHING,
     configurations: registered(undefined, DEV_CLUSTER),
@@ -544,6 +592,14 @@ test('an outage is simulated by tier', () => {
     ],
   );
   assert.deepEqual(simulateOutage({ ...HEALTHY, configurations: SWITCHED_OFF, namespaces }), outage);
+  assert.deepEqual(
+    simulateOutage({ ...HEALTHY, ...WITH_FLOOR, namespaces }).map(({ pods, namespaces }) => [pods, ...namespaces]),
+    [
+      ['admitted without review', 'kube-system', 'network'],
+      ['decided by the floor', 'default', 'shop'],
+      ['unaffected', 'portcullis'],
+    ],
+  );
   assert.deepEqual(simulateOutage({ ...HEALTHY, ...NOTHING }), []);
   assert.deepEqual(simulateOutage({ ...HEALTHY, namespaces: { unknown: 'forbidden' } }), []);
 });

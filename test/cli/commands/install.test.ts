@@ -341,6 +341,12 @@ describe('weaker settings', () => {
       ['podSecurity.defaults.enforceVersion from latest to v1.30'],
     ],
     [
+      { floor: { mode: 'enforce' } },
+      { floor: { mode: 'enforce', fallbackLevel: 'baseline' }, webhooks: { failurePolicy: 'Ignore' } },
+      ['floor.fallbackLevel from restricted to baseline', 'webhooks.failurePolicy from Fail to Ignore'],
+    ],
+    [{ floor: { mode: 'enforce' }, webhooks: { failurePolicy: 'Ignore' } }, {}, ['floor.mode from enforce to off']],
+    [
       { podSecurity: { defaults: { enforceVersion: 'v1.36' } } },
       { podSecurity: { defaults: { enforce: 'restricted', enforceVersion: 'v1.30' } } },
       [],

@@ -1,6 +1,8 @@
 import assert from 'node:assert/strict';
 import { after, before, beforeEach, describe, test } from 'node:test';
 import { buildManifests, defaultSettings, webhookConfigurations } from '../../../src/install/index.ts';
+import { POLICY_KINDS } from '../../../src/kube/admission-policies.ts';
+import { resourceName } from '../../../src/kube/resources.ts';
 import type { KubeObject, Node } from '../../../src/kube/types.ts';
 import { STANDARD_SCCS } from '../../../src/policy/scc/standard.ts';
 import { startCluster, type TestCluster } from '../../support/dev-cluster.ts';
@@ -47,7 +49,9 @@ const REMAINS = [
   `- CustomResourceDefinitions, and the number of their objects: ${definitions.join(', ')}. A new installation uses these settings and SCCs; --purge-crds deletes them`,
 ];
 
-const MANAGEMENT = 'clusterrolebindings.rbac.authorization.k8s.io/portcullis-webhook-configurations deleted';
+const MANAGEMENT = ['admission-policies', 'webhook-configurations'].map(
+  (role) => `clusterrolebindings.rbac.authorization.k8s.io/portcullis-${role} deleted`,
+);
 
 const VALIDATING = deleted('admissionregistration.k8s.io', 'ValidatingWebhookConfiguration');
 const MUTATING = deleted('admissionregistration.k8s.io', 'MutatingWebhookConfiguration');
@@ -72,12 +76,12 @@ const PLANNED = [...VALIDATING, ...MUTATING, ...replicas(BINDINGS)];
 const WAITING = 'Waiting 0 s for API servers to observe the deletion.';
 const REMOVED = [
   ...ENFORCEMENT,
-  MANAGEMENT,
+  ...MANAGEMENT,
   ...VALIDATING,
   WAITING,
   ...MUTATING,
   WAITING,
-  ...replicas(BINDINGS.filter((line) => line !== MANAGEMENT)),
+  ...replicas(BINDINGS.filter((line) => !MANAGEMENT.includes(line))),
 ];
 
 const lines = (...texts: readonly string[]): string => texts.map((text) => `${text}\n`).join('');
@@ -383,6 +387,22 @@ describe('uninstall', () => {
       ];
       assert.deepEqual(stdout.split('\n').slice(3, 3 + steps.length), steps);
       assert.equal(stdout.split('\n')[2], '- the levels of one namespace by labels that Portcullis set: own=baseline');
+    });
+  });
+
+  test('deletes the policies of the floor before the webhooks, bindings first', async () => {
+    const apiVersion = 'admissionregistration.k8s.io/v1';
+    const name = 'floor.enforce-baseline.psa.portcullis.dev';
+    const labels = { 'app.kubernetes.io/part-of': 'portcullis', 'app.kubernetes.io/component': 'floor' };
+    for (const kind of POLICY_KINDS) await create({ apiVersion, kind, metadata: { name, labels } });
+    const floor = POLICY_KINDS.toReversed().map((kind) => `${resourceName(kind)}/${name} deleted`);
+    const [title = '', webhooks = '', ...others] = REMOVED;
+    const ending = `- policies that API servers evaluate (spec.floor.mode: enforce): ${name}`;
+    const expected = [title, webhooks, ending, ...MANAGEMENT, ...floor, ...others.slice(MANAGEMENT.length)];
+    assert.deepEqual(await run(['--yes', '--force']), {
+      code: 0,
+      stdout: lines(...expected, 'namespaces/portcullis deleted', ...REMAINS),
+      stderr: '',
     });
   });
 

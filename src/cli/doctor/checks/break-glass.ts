@@ -1,6 +1,6 @@
 import { isPartOfPortcullis } from '../../../kube/webhooks.ts';
-import { breakGlassStatus, formatNote } from '../../break-glass.ts';
-import { formatNames, ok, problem, type Check, type Facts, type Severity } from '../facts.ts';
+import { breakGlassStatus, formatNote, parseFloorPolicy, type Target } from '../../break-glass.ts';
+import { factValue, formatNames, ok, problem, type Check, type Facts, type Severity } from '../facts.ts';
 import { certificates } from './certificates.ts';
 import { leases } from './leases.ts';
 import { replicas } from './replicas.ts';
@@ -21,11 +21,17 @@ function formatFix(facts: Facts): string {
   return `${OFF} # replicas are ready, and certificates match`;
 }
 
+/** The objects that break-glass changes. */
+export function breakGlassTargets({ configurations, policies }: Facts): readonly Target[] {
+  const floor = (factValue(policies) ?? []).filter(({ kind }) => kind === 'ValidatingAdmissionPolicy');
+  return [...floor.map(parseFloorPolicy), ...configurations.filter(isPartOfPortcullis)];
+}
+
 /** Break-glass is off. */
 export const breakGlass: Check = {
   name: 'break-glass',
   evaluate(facts) {
-    const { webhooks, notes } = breakGlassStatus(facts.configurations.filter(isPartOfPortcullis));
+    const { webhooks, notes } = breakGlassStatus(breakGlassTargets(facts));
     const off = webhooks.filter(({ state }) => state === 'off');
     if (off.length === 0) return [ok('webhooks', 'break-glass is off')];
     const note = notes[0] ? `, ${formatNote(notes[0])}` : '';

@@ -4,6 +4,7 @@ import { breakGlass } from './break-glass.ts';
 import { certificates } from './certificates.ts';
 import { configuration } from './configuration.ts';
 import { deadlocks } from './deadlocks.ts';
+import { floor } from './floor.ts';
 import { installation, isDevCluster, isInstalled } from './installation.ts';
 import { leases } from './leases.ts';
 import { otherAdmission } from './other-admission.ts';
@@ -18,6 +19,7 @@ export const CHECKS: readonly Check[] = [
   installation,
   apiServer,
   webhooks,
+  floor,
   breakGlass,
   reachability,
   certificates,

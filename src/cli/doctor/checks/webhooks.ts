@@ -32,6 +32,7 @@ import {
 import { invalidReason } from '../gather.ts';
 import { type RegisteredWebhook } from '../matching.ts';
 import { configuration } from './configuration.ts';
+import { openFeatures } from './floor.ts';
 import { leases } from './leases.ts';
 import { permissions } from './permissions.ts';
 import { replicas } from './replicas.ts';
@@ -135,11 +136,16 @@ function getState(facts: Facts): Parameters<typeof webhookConfigurations>[1] {
   const { scc, webhooks } = decodePolicy(settings);
   if (isDevCluster(facts)) return DEV_CLUSTER_ENFORCEMENT;
   if (webhooks.management === 'static') return {};
-  const podSecurity = configurations.flatMap((one) => one.webhooks).find(({ name }) => name === 'psa.portcullis.dev');
+  const all = configurations.flatMap((one) => one.webhooks);
+  const podSecurity = all.find(({ name }) => name === 'psa.portcullis.dev')?.failurePolicy === 'Fail';
+  const floor = openFeatures(facts);
+  // The webhooks of the tier exist only while a default level is in force.
+  const isEnforced = podSecurity || (floor.psa && all.some(({ name }) => name === 'kube-system.psa.portcullis.dev'));
   const enforces = (factValue(namespaces) ?? []).some((metadata) => sccMode({ metadata }, scc).mode === 'enforce');
   const { minor } = factValue(server) ?? {};
   return {
-    podSecurity: podSecurity?.failurePolicy === 'Fail',
+    podSecurity: isEnforced,
+    floor,
     someSccs: scc.mode === 'enforce' || enforces,
     // A policy sets the defaults of pods.
     ...(minor !== undefined && minorVersion(minor) >= MIN_DEFAULTS_MINOR ? { defaults: undefined } : {}),

@@ -1,0 +1,155 @@
+import { requiredPolicies, type FloorFeature, type FloorPolicy } from '../../../controllers/admission-policies.ts';
+import { decodePolicy } from '../../../install/index.ts';
+import { deepEqual } from '../../../kube/equality.ts';
+import { matchesLabelSelector } from '../../../kube/label-selector.ts';
+import { BREAK_GLASS_ANNOTATION, FAIL_OPEN, TIER_LABEL } from '../../../kube/well-known.ts';
+import { MIN_POLICY_MINOR } from '../../../policy/psa/admission-policies.ts';
+import { createPodSecurity } from '../../../policy/psa/configuration.ts';
+import { minorVersion } from '../../../policy/pss/cel-policy.ts';
+import { podSecurityDefaultsFor } from '../../../policy/rollout/observed-config.ts';
+import {
+  evaluateFact,
+  factValue,
+  FIXES,
+  ok,
+  problem,
+  unknown,
+  warning,
+  type Check,
+  type CheckResult,
+  type Facts,
+  type FloorObject,
+  type NamespaceFact,
+} from '../facts.ts';
+
+const OBJECT = 'floor';
+
+/** The policies of the floor are those of the settings. */
+export const floor: Check = {
+  name: 'floor',
+  evaluate: (facts) => evaluateFact(facts.policies, OBJECT, (policies) => evaluateFloor(facts, policies)),
+};
+
+function evaluateFloor(facts: Facts, policies: readonly FloorObject[]): readonly CheckResult[] {
+  const { floor: settings, webhooks } = decodePolicy(facts.settings);
+  const logs = `${FIXES.logs(facts.namespace)} # the leader logs why it does not correct it`;
+  if (settings.mode === 'off') {
+    return policies.length === 0
+      ? [ok(OBJECT, `is off; while no replica answers, ${CLOSED}`)]
+      : policies.map((one) =>
+          warning(formatName(one), 'exists, and spec.floor.mode is off', {
+            impact: 'API servers evaluate it until the leader deletes it',
+            fix: logs,
+          }),
+        );
+  }
+  const minor = factValue(facts.server)?.minor;
+  if (minor === undefined) return [unknown(OBJECT, 'not compared with the settings: the API server has no version')];
+  if (minorVersion(minor) < MIN_POLICY_MINOR) {
+    return [
+      problem(OBJECT, `is on, and Kubernetes ${minor} is older than v1.${MIN_POLICY_MINOR}`, {
+        impact: `API servers evaluate no policy, and webhooks fail closed: while no replica answers, ${CLOSED}`,
+        fix: '# upgrade the cluster, or set spec.floor.mode to "off"',
+      }),
+    ];
+  }
+  const differences = findDifferences(facts, policies).map(({ name, message }) => {
+    const impact = 'while no replica answers, pods that it would deny are admitted, unless webhooks fail closed';
+    return problem(name, message, { impact, fix: message === PAUSED ? 'portcullis break-glass off' : logs });
+  });
+  if (differences.length > 0 && webhooks.failurePolicy === 'Ignore') {
+    const message = 'is Ignore, and the floor is not in force: webhooks fail closed until it is';
+    const fix = '# fix the problems of the floor';
+    differences.push(
+      problem('spec.webhooks.failurePolicy', message, { impact: `while no replica answers, ${CLOSED}`, fix }),
+    );
+  }
+  if (differences.length > 0) return differences;
+  const count = `${policies.filter(({ kind }) => kind === 'ValidatingAdmissionPolicy').length} policies are in force`;
+  const open = `pods are admitted that comply with them; where SCCs are enforced, pods that name no SCC need the level ${settings.fallbackLevel}, or that of their namespace`;
+  return [ok(OBJECT, `${count}; while no replica answers, ${webhooks.failurePolicy === 'Ignore' ? open : CLOSED}`)];
+}
+
+const CLOSED = 'namespaces that fail closed get no new pods';
+const PAUSED = 'is paused by break-glass';
+
+interface Difference {
+  readonly name: string;
+  readonly message: string;
+}
+
+/** Compares the policies with those of the settings. The default level of a rollout is not known: both levels count. */
+function findDifferences(facts: Facts, policies: readonly FloorObject[]): readonly Difference[] {
+  const [fewest = []] = expectedPolicies(facts)
+    .map((expected) => compare(expected, policies))
+    .toSorted((a, b) => a.length - b.length);
+  return fewest;
+}
+
+function compare(expected: readonly FloorPolicy[], policies: readonly FloorObject[]): readonly Difference[] {
+  const isSame = (a: Named, b: Named): boolean => a.kind === b.kind && a.metadata.name === b.metadata.name;
+  return [
+    ...expected.flatMap((policy): Difference[] => {
+      const found = policies.find((one) => isSame(one, policy));
+      const name = formatName(policy);
+      if (!found) return [{ name, message: 'does not exist' }];
+      if (deepEqual(found.spec, policy.spec)) return [];
+      const isPaused = found.metadata.annotations?.[BREAK_GLASS_ANNOTATION] !== undefined;
+      return [{ name, message: isPaused ? PAUSED : 'differs from the settings' }];
+    }),
+    ...policies
+      .filter((one) => !expected.some((policy) => isSame(one, policy)))
+      .map((one) => ({ name: formatName(one), message: 'is not required by the settings' })),
+  ];
+}
+
+type Named = Pick<FloorObject, 'kind' | 'metadata'>;
+
+function formatName({ kind, metadata: { name } }: Named): string {
+  return `${kind} ${name}`;
+}
+
+/** The policies of the settings; for a rollout, those of each default level. */
+function expectedPolicies(facts: Facts): readonly (readonly FloorPolicy[])[] {
+  const { settings, namespace, server, sccNames } = facts;
+  const { podSecurity, rollout, scc, floor: given, emulationVersion } = decodePolicy(settings);
+  const serverVersion = factValue(server)?.minor ?? `v1.${MIN_POLICY_MINOR}`;
+  const { exemptions } = podSecurity.configuration;
+  const candidates =
+    rollout.phase === 'Disabled'
+      ? [podSecurity]
+      : (['privileged', 'restricted'] as const).map((level) =>
+          createPodSecurity({ defaults: podSecurityDefaultsFor(level), exemptions }),
+        );
+  return candidates.map((one) =>
+    requiredPolicies({
+      podSecurity: one,
+      emulationVersion: emulationVersion ?? serverVersion,
+      serverVersion,
+      namespace,
+      scc,
+      fallbackLevel: given.fallbackLevel,
+      sccNames: factValue(sccNames),
+    }),
+  );
+}
+
+/** The features whose policies let webhooks fail open. */
+export function openFeatures(facts: Facts): Readonly<Record<FloorFeature, boolean>> {
+  const { floor: settings, webhooks } = decodePolicy(facts.settings);
+  const policies = factValue(facts.policies) ?? [];
+  const isOpen = settings.mode === 'enforce' && webhooks.failurePolicy === 'Ignore';
+  const isInForce = (feature: FloorFeature): boolean =>
+    isOpen &&
+    policies.some(({ metadata }) => metadata.name.includes(`.${feature}.`)) &&
+    !findDifferences(facts, policies).some(({ name }) => name.includes(`.${feature}.`));
+  return { psa: isInForce('psa'), scc: isInForce('scc') };
+}
+
+/** True if a policy of the floor denies pods of the namespace. Where requests fail open, the policies of SCCs deny none. */
+export function isUnderFloor({ policies }: Facts, { labels }: NamespaceFact): boolean {
+  return (factValue(policies) ?? []).some(({ kind, spec }) => {
+    if (kind !== 'ValidatingAdmissionPolicy' || labels[TIER_LABEL] === FAIL_OPEN) return false;
+    return matchesLabelSelector(spec?.matchConstraints?.namespaceSelector ?? {}, labels);
+  });
+}
