@@ -234,6 +234,7 @@ export function divideSettings(
 const STRICTNESS: readonly (readonly [path: string, read: (settings: Settings) => string, order: readonly string[]])[] =
   [
     ['podSecurity.defaults.enforce', ({ podSecurity }) => podSecurity.configuration.defaults.enforce, LEVELS],
+    ['defaults.mode', ({ defaults }) => defaults.mode, ['off', 'apply']],
     ['scc.mode', ({ scc }) => scc.mode, SCC_MODES.toReversed()],
     ['scc.brokenSCC', ({ scc }) => resolveCompatibility(scc.compatibility).brokenScc, ['skip', 'deny']],
     ['scc.unprocessedPods', ({ scc }) => resolveCompatibility(scc.compatibility).unprocessedPods, ['pass', 'evaluate']],
