@@ -34,14 +34,26 @@ test('pods at the borders of what an SCC allows', () => {
   assert.ok(counts.allowed > 50 && counts.denied > 50, JSON.stringify(counts));
 });
 
+const CAROL = { username: 'carol', groups: ['dev', 'system:authenticated'] };
+
 test('arbitrary pods: what SCC admission admits passes, and what the named SCC does not allow is denied', () => {
-  const counts = { admitted: 0, allowed: 0, denied: 0 };
+  const counts = { admitted: 0, updated: 0, allowed: 0, denied: 0 };
   fc.assert(
     fc.property(create, fc.nat({ max: 999 }), fc.boolean(), (input, index, isUsable) => {
       const decision = assignScc(input);
       if (decision.allowed) {
-        assert.deepEqual(review({ ...input, object: decision.object }), []);
+        const oldObject = decision.object as JsonObject;
+        assert.deepEqual(review({ ...input, object: oldObject }), []);
         counts.admitted++;
+        const metadata = { ...(oldObject['metadata'] as JsonObject), labels: { a: 'b' } };
+        const object = { ...oldObject, metadata };
+        const update = { ...input, operation: 'UPDATE', oldObject, object, userInfo: CAROL } as const;
+        const updated = assignScc(update);
+        // The annotation names the SCC that admits the update.
+        if (updated.allowed) {
+          assert.deepEqual(review({ ...update, object: updated.object }), []);
+          counts.updated++;
+        }
       }
       const completed = input.sccs.map((scc) => ({ scc, ...assignScc({ ...input, sccs: [scc], canUse: () => true }) }));
       const fitting = completed.filter((one) => one.allowed);
