@@ -70,7 +70,7 @@ describe('break-glass with kubectl', { skip: !hasKubectl && 'there is no kubectl
       assert.equal(await state(), 'off');
       assert.deepEqual(await webhooks(), whole);
       assert.ok((await since()).every((time) => time === undefined));
-      await run(blockWith(/^kubectl delete validating/));
+      await run(blockWith(/^kubectl delete validatingwebhook/));
       assert.deepEqual(await read(), []);
     } finally {
       await cluster.stop();
