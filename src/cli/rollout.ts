@@ -1,6 +1,5 @@
 import type { ConfigMap, Kind, Lease, Namespace } from '../kube/types.ts';
 import {
-  CONFIGURATION_NAME,
   INSTALLATION,
   POD_SECURITY_CONFIG_MAP,
   LABEL_SYNC_LABEL,
@@ -31,7 +30,6 @@ import {
   type Style,
 } from './output/print.ts';
 import { findSettings, sccOptions } from './scc-options.ts';
-import { isServerless } from './serverless.ts';
 import type { Condition, ConditionState } from '../kube/conditions.ts';
 import { formatTimestamp, parseTimestamp } from '../kube/units.ts';
 import {
@@ -177,12 +175,13 @@ async function readSettings(
   values: Pick<RolloutValues, 'config' | 'installation-namespace' | 'scc-mode'>,
 ) {
   const { config, 'installation-namespace': namespace, 'scc-mode': sccMode } = values;
-  const { settings, source } = await findSettings({ config, store, namespace });
+  const { settings, source, isServerless } = await findSettings({ config, store, namespace });
   const { podSecurity, rollout, scc } = settings;
   store.emulationVersion = settings.emulationVersion ?? store.emulationVersion;
   return {
     podSecurity,
     source,
+    isServerless,
     rollout: source === undefined ? { ...rollout, phase: 'Evaluate' as const } : rollout,
     scc: { ...scc, mode: sccMode ?? scc.mode },
     assumptions: [
@@ -249,9 +248,8 @@ export async function computeRollout(
 ): Promise<RolloutFacts> {
   const namespace = values['installation-namespace'];
   const { store, customSources } = inventory;
-  const configuration = store.get('PortcullisConfiguration', CONFIGURATION_NAME);
-  const serverless = isServerless(configuration) ? await findSettings({ config: undefined, store }) : undefined;
-  const { rollout, podSecurity, scc, source, assumptions } = await readSettings(store, values);
+  const { rollout, podSecurity, scc, source, assumptions, isServerless } = await readSettings(store, values);
+  const policies = isServerless ? await findSettings({ config: undefined, store }) : undefined;
   const management = managementSettings(scc);
   const scope = { store, namespace, version: VERSION };
   const effective = createEffectivePodSecurity(
@@ -275,7 +273,7 @@ export async function computeRollout(
     }),
     assumptions: [...inventory.assumptions, ...assumptions],
     settingsSource: source,
-    serverless: serverless?.settings.podSecurity,
+    serverless: policies?.settings.podSecurity,
     isInstalled:
       source !== undefined ||
       inventory.source === 'manifests' ||

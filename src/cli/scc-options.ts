@@ -9,7 +9,7 @@ import { CONFIGURATION_NAME, INSTALLATION } from '../kube/well-known.ts';
 import type { Namespace } from '../kube/types.ts';
 import { SCC_MODES, sccMode, type NamespaceMode, type SccMode, type SccSettings } from '../policy/scc/mode.ts';
 import { oneOf, option, text, type Values, nonEmpty } from './options.ts';
-import { describeSource } from './serverless.ts';
+import { readServerless, SERVERLESS_SOURCE, serverlessConfiguration } from './serverless.ts';
 import { subjectOptions } from './inventory/inventory.ts';
 import { DATA_AND_TABLE, outputOption } from './output/print.ts';
 
@@ -40,6 +40,8 @@ export function namespaceName(value: string): string {
 export interface FoundSettings {
   readonly settings: Settings;
   readonly source: string | undefined;
+  /** True for a cluster with policies that were installed without a server. */
+  readonly isServerless: boolean;
 }
 
 interface SettingsLocation {
@@ -57,9 +59,19 @@ interface SettingsLocation {
  */
 export async function findSettings({ config, store, namespace }: SettingsLocation): Promise<FoundSettings> {
   const decode = { controllers: CONTROLLER_NAMES, namespace: namespace ?? INSTALLATION.namespace };
-  if (config !== undefined) return { settings: (await loadSettings(config, decode)).settings, source: config };
+  const policies = readServerless(store.list('ValidatingAdmissionPolicy'));
+  const isServerless = policies !== undefined;
+  if (config !== undefined) {
+    return { settings: (await loadSettings(config, decode)).settings, source: config, isServerless };
+  }
+  // The object of a former server is not in force.
+  if (policies) {
+    const settings = settingsFromObject(serverlessConfiguration(policies), decode);
+    return { settings, source: SERVERLESS_SOURCE, isServerless };
+  }
   const object = store.get('PortcullisConfiguration', CONFIGURATION_NAME);
-  return { settings: settingsFromObject(object, decode), source: object && describeSource(object) };
+  const source = object && `PortcullisConfiguration ${quote(CONFIGURATION_NAME)}`;
+  return { settings: settingsFromObject(object, decode), source, isServerless };
 }
 
 /** The settings of SCC admission that `serve` is expected to have. */

@@ -2,11 +2,11 @@
  * An installation without a server: policies in the API server. Each policy has the settings that it was generated from
  * as an annotation, which other commands read in place of a PortcullisConfiguration.
  */
+import type { Scope } from '../cluster/live-cluster.ts';
 import { UserError } from '../config/files.ts';
 import { settingAt } from '../config/setting-paths.ts';
 import { decodePolicy } from '../install/index.ts';
-import { clusterScoped, getApiVersion } from '../kube/resources.ts';
-import { quote } from '../kube/text.ts';
+import { getApiVersion, RESOURCES } from '../kube/resources.ts';
 import { isObject, type JsonObject, type KubeObject, type PortcullisConfiguration } from '../kube/types.ts';
 import {
   CONFIGURATION_NAME,
@@ -20,13 +20,16 @@ import { parseVersion, type Version } from '../policy/pss/policy.ts';
 import { VERSION } from './command.ts';
 import type { AnyObject } from './installation.ts';
 
-export const POLICIES = clusterScoped('admissionregistration.k8s.io/v1', 'validatingadmissionpolicies');
-export const POLICY_BINDINGS = clusterScoped('admissionregistration.k8s.io/v1', 'validatingadmissionpolicybindings');
+export const POLICIES = RESOURCES.ValidatingAdmissionPolicy;
+export const POLICY_BINDINGS = RESOURCES.ValidatingAdmissionPolicyBinding;
 
 /** The selector of the generated policies and bindings. */
 export const POLICY_SELECTOR = Object.entries(POLICY_LABELS)
   .map((label) => label.join('='))
   .join(',');
+
+/** The policies among the objects of a cluster. */
+export const POLICY_SCOPE: Scope = { kind: 'ValidatingAdmissionPolicy', labelSelector: POLICY_SELECTOR };
 
 /** Deletes the policies. Bindings without a policy have no effect. */
 export const DELETE_POLICIES = `kubectl delete ${POLICIES.resource},${POLICY_BINDINGS.resource} -l ${POLICY_SELECTOR}`;
@@ -118,22 +121,13 @@ export function serverlessConfiguration({ kubernetes, spec }: ServerlessSettings
   return {
     apiVersion: getApiVersion('PortcullisConfiguration'),
     kind: 'PortcullisConfiguration',
-    metadata: { name: CONFIGURATION_NAME, annotations: { [ANNOTATION]: '' } },
+    metadata: { name: CONFIGURATION_NAME },
     spec: { ...spec, podSecurity: { ...podSecurity, emulationVersion: latest }, scc: { mode: 'off' } },
   };
-}
-
-/** True for the configuration of an installation without a server. */
-export function isServerless(configuration: PortcullisConfiguration | undefined): boolean {
-  return configuration?.metadata?.annotations?.[ANNOTATION] !== undefined;
 }
 
 /** What such an installation lacks. */
 export const LACKS = 'no review of namespaces, no metrics, no SCC admission and no rollout of enforcement';
 
-/** The source of settings, for messages. */
-export function describeSource(configuration: PortcullisConfiguration): string {
-  return isServerless(configuration)
-    ? `annotation ${ANNOTATION} of the policies in the API server. There is no server: ${LACKS}`
-    : `PortcullisConfiguration ${quote(CONFIGURATION_NAME)}`;
-}
+/** The source of the settings of policies, for messages. */
+export const SERVERLESS_SOURCE = `annotation ${ANNOTATION} of the policies in the API server. There is no server: ${LACKS}`;

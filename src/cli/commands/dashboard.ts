@@ -8,6 +8,7 @@ import { openDashboard } from '../dashboard.ts';
 import { integer, option } from '../options.ts';
 import { readRolloutInventory, ROLLOUT_COMMAND_KINDS, rolloutOptions } from '../rollout.ts';
 import { explainAddressError } from '../serve/cluster.ts';
+import { POLICY_SCOPE } from '../serverless.ts';
 
 const { kubeconfig, context, config, 'installation-namespace': installation, 'scc-mode': sccMode } = rolloutOptions;
 
@@ -47,6 +48,7 @@ export const command = defineCommand({
     const scopes: readonly Scope[] = [
       ...ROLLOUT_COMMAND_KINDS.map((kind) => ({ kind })),
       { kind: 'PortcullisConfiguration', name: CONFIGURATION_NAME },
+      POLICY_SCOPE,
       { kind: 'ConfigMap', namespace, name: POD_SECURITY_CONFIG_MAP },
       { kind: 'Lease', namespace },
     ];

@@ -8,7 +8,7 @@ import { createPod, type PodCreator } from '../../kube/controller-pod.ts';
 import { getMetadataOwners } from '../../kube/managed-fields.ts';
 import { getApiVersion } from '../../kube/resources.ts';
 import type { Kind, Namespace, PodLike, ServiceAccount, UserInfo } from '../../kube/types.ts';
-import { CONFIGURATION_NAME, POD_SECURITY_LABELS } from '../../kube/well-known.ts';
+import { POD_SECURITY_LABELS } from '../../kube/well-known.ts';
 import {
   isSamePolicy,
   MODES,
@@ -35,7 +35,6 @@ import { assumptionBlocks, printable, printChanges, printReport, printTable, typ
 import { gatherRollout, rolloutOptions, type RolloutFacts } from '../rollout.ts';
 import { sccInput } from '../scc-input.ts';
 import { expectedMode, findSettings, sccSettings, sccReviewOptions, type ExpectedSettings } from '../scc-options.ts';
-import { isServerless } from '../serverless.ts';
 
 /** The kinds that the levels of a namespace depend on. */
 const NAMESPACE_KINDS: readonly Kind[] = ['Namespace', 'PSAEnforcementConfig', 'FeatureGate', 'Deployment'];
@@ -364,8 +363,8 @@ async function explainWorkloads(references: readonly Reference[], options: Value
       )?.value,
   };
   const sources = listSources(subjects, namespace);
-  const found = isServerless(store.get('PortcullisConfiguration', CONFIGURATION_NAME));
-  const policies = found ? { ...context, ...(await findSettings({ config: options.config, store })) } : undefined;
+  const found = await findSettings({ config: options.config, store });
+  const policies = found.isServerless ? { ...context, ...found } : undefined;
   const results = sources
     .map((one) => (policies ? describePolicies(one, policies) : describeSccs(one, context)))
     .filter((one) => one !== undefined);

@@ -13,14 +13,7 @@ import { completePod, type CustomPodSource } from '../../kube/controller-pod.ts'
 import { applyDefaults } from '../../kube/defaults.ts';
 import { matchesLabelSelector, parseLabelSelector } from '../../kube/label-selector.ts';
 import { metadataProblem } from '../../kube/names.ts';
-import {
-  findKindsNamed,
-  getApiVersion,
-  objectName,
-  objectPath,
-  resourcePath,
-  RESOURCES,
-} from '../../kube/resources.ts';
+import { findKindsNamed, getApiVersion, objectName, objectPath, RESOURCES } from '../../kube/resources.ts';
 import { ApiError } from '../../kube/status.ts';
 import { CONFIGURATION_NAME } from '../../kube/well-known.ts';
 import { compareBytes, quote } from '../../kube/text.ts';
@@ -41,7 +34,7 @@ import { REVIEW_KINDS } from '../../policy/scc/review.ts';
 import { PROGRAM, VERSION, type Io } from '../command.ts';
 import { flag, nonEmpty, option, text, type Values } from '../options.ts';
 import { withProgress } from '../output/print.ts';
-import { POLICIES, POLICY_SELECTOR, readServerless, serverlessConfiguration } from '../serverless.ts';
+import { POLICY_SCOPE } from '../serverless.ts';
 import {
   assumeClusterAdmin,
   assumeNamespaces,
@@ -218,9 +211,7 @@ async function readFromCluster(
   });
   store.emulationVersion = version;
   const configuration: Scope = { kind: 'PortcullisConfiguration', name: CONFIGURATION_NAME };
-  const unread = await readOptional([configuration, ...optional], { connection, store, signal });
-  const isConfigurationUnread = unread.some(({ kind }) => kind === 'PortcullisConfiguration');
-  const arePoliciesUnread = !(await readPolicies({ connection, store, signal }));
+  const unread = await readOptional([configuration, POLICY_SCOPE, ...optional], { connection, store, signal });
   const custom = await readCustomSources((await workloadResources?.(store)) ?? [], { connection, only, signal });
   const isWithoutSccs = store.list('SecurityContextConstraints').length === 0;
   const filled = gaps !== 'fill' ? [] : [...(isWithoutSccs ? assumeStandardSccs(store) : []), ...assumeRanges(store)];
@@ -228,13 +219,13 @@ async function readFromCluster(
     .filter((kind) => gaps !== 'fill' || kind !== 'SecurityContextConstraints')
     .map((kind) => `no ${RESOURCES[kind].resource}.${RESOURCES[kind].group}: the cluster does not serve them`);
   // One note about unread settings is sufficient.
-  const policies =
-    arePoliciesUnread && !isConfigurationUnread ? [`no ${POLICIES.resource}: the user may not list them`] : [];
+  const isNoted = unread.some(({ kind }) => kind === configuration.kind);
+  const notes = unread.filter(({ kind }) => !(isNoted && kind === POLICY_SCOPE.kind)).map(describeUnread);
   return {
     store,
     source: 'cluster',
     customSources: custom.customSources,
-    assumptions: [...filled, ...unread.map(describeUnread), ...policies, ...absent, ...custom.assumptions],
+    assumptions: [...filled, ...notes, ...absent, ...custom.assumptions],
     unread,
     namespace: namespace ?? connection.namespace,
     ...(user ? { user } : {}),
@@ -266,35 +257,9 @@ async function readOptional(
   return unread.flat();
 }
 
-/**
- * Puts the settings of policies that were installed without a server into the store: they are enforced, and the object of a
- * former server is not. Resolves to false if the user may not read the policies.
- */
-async function readPolicies({
-  connection,
-  store,
-  signal,
-}: Pick<Parameters<typeof readOptional>[1], 'connection' | 'store' | 'signal'>): Promise<boolean> {
-  try {
-    const query = { labelSelector: POLICY_SELECTOR };
-    const { items } = await connection.request({ method: 'GET', path: resourcePath(POLICIES), query, signal });
-    putServerless(store, Array.isArray(items) ? (items as readonly KubeObject[]) : []);
-  } catch (error) {
-    if (!(error instanceof ApiError)) throw error;
-    if (error.status.code === 403) return false;
-    if (error.status.code !== 404) throw error;
-  }
-  return true;
-}
-
-function putServerless(store: WritableStore, policies: readonly KubeObject[]): void {
-  const settings = readServerless(policies);
-  if (settings) store.put('PortcullisConfiguration', serverlessConfiguration(settings));
-}
-
 function describeUnread({ kind, namespace, name }: Scope): string {
   const where = namespace === undefined ? '' : ` of namespace ${namespace}`;
-  if (name === undefined) return `no ${kind}s${where}: the user may not list them`;
+  if (name === undefined) return `no ${`${kind}s`.replace(/ys$/, 'ies')}${where}: the user may not list them`;
   return `no ${kind} ${namespace === undefined ? name : `${namespace}/${name}`}: the user may not read it`;
 }
 
@@ -320,10 +285,6 @@ export function createInventory(
       : []),
     ...unknown,
   ];
-  putServerless(
-    store,
-    objects.filter(({ kind }) => kind === 'ValidatingAdmissionPolicy').map(({ value }) => value),
-  );
   for (const { kind, value } of objects) {
     const isIn = (scope: Scope): boolean =>
       kind === scope.kind &&

@@ -3,7 +3,8 @@ import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { readDocuments } from '../../../src/config/yaml.ts';
 import { webhookConfigurations, defaultSettings } from '../../../src/install/index.ts';
-import type { JsonObject, KubeObject } from '../../../src/kube/types.ts';
+import { applyDefaults } from '../../../src/kube/defaults.ts';
+import { draft, type JsonObject, type KubeObject } from '../../../src/kube/types.ts';
 import { runProgram, type Outcome } from '../../support/memory-io.ts';
 import {
   json,
@@ -290,7 +291,12 @@ describe('a cluster', () => {
   before(async () => {
     server = await startScriptedServer();
     kubeconfig = await server.kubeconfig();
-    ({ objects } = await generate());
+    const generated = await generate();
+    objects = generated.objects.map((object) => {
+      const stored = draft(object);
+      applyDefaults(stored);
+      return stored;
+    });
   });
   after(() => server.stop());
 
