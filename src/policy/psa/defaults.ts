@@ -163,7 +163,8 @@ export function selectedNamespaces({ mode, namespaceSelector, exemptNamespaces }
   const { matchLabels = {}, matchExpressions = [] } = namespaceSelector;
   const requirements: readonly Requirement[] = [
     ...Object.entries(matchLabels).map(([key, value]) => ({ key, operator: 'In', values: [value] })),
-    ...matchExpressions,
+    // API servers drop empty lists.
+    ...matchExpressions.map(({ values = [], ...rest }) => (values.length === 0 ? rest : { ...rest, values })),
     ...(exemptNamespaces.length === 0
       ? []
       : [{ key: NAMESPACE_NAME_LABEL, operator: 'NotIn', values: exemptNamespaces }]),
@@ -249,7 +250,7 @@ export function generateDefaultsPolicy(
         failurePolicy: 'Ignore',
         reinvocationPolicy: 'IfNeeded',
         matchConstraints: {
-          namespaceSelector: { matchExpressions },
+          namespaceSelector: matchExpressions.length === 0 ? {} : { matchExpressions },
           resourceRules: [{ apiGroups: [''], apiVersions: ['v1'], operations: ['CREATE'], resources: ['pods'] }],
         },
         matchConditions: [NOT_MIRROR],

@@ -159,6 +159,15 @@ suite('namespaces with defaults', () => {
       ],
     });
     assert.deepEqual(binding?.spec, { policyName: 'defaults.example.com' });
+    const exists = { key: 'tier', operator: 'Exists' };
+    for (const [namespaceSelector, expected] of [
+      [{ matchExpressions: [{ ...exists, values: [] }] }, { matchExpressions: [exists] }],
+      [{ matchExpressions: [] }, {}],
+    ] as const) {
+      const all = { ...SETTINGS.defaults, namespaceSelector, exemptNamespaces: [] };
+      const [other] = generateDefaultsPolicy({ ...SETTINGS, defaults: all }, 'defaults.example.com');
+      assert.deepEqual((other?.spec['matchConstraints'] as JsonObject)['namespaceSelector'], expected);
+    }
     const selected = [
       ['shop', { tier: 'apps' }],
       ['shop', {}],
