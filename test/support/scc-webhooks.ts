@@ -45,6 +45,8 @@ export interface SccRigOptions {
   readonly workloadResources?: ReturnType<NonNullable<WebhooksOptions['workloadResources']>>;
   /** The mode of the hardening of OLM's pods; `off` if absent. */
   readonly olmHardening?: ReturnType<WebhooksOptions['olmHardening']>;
+  /** True if webhooks fail open; `false` if absent. */
+  readonly failsOpen?: boolean;
   readonly cluster?: Partial<WebhooksOptions['cluster']>;
   /** A monotonic clock, in milliseconds. */
   readonly now?: () => number;
@@ -62,6 +64,7 @@ export function createSccTestWebhooks({
   authorization = 'rbac',
   workloadResources = [],
   olmHardening = 'off',
+  failsOpen = false,
   cluster,
   now,
 }: SccRigOptions = {}): SccTestWebhooks {
@@ -75,6 +78,7 @@ export function createSccTestWebhooks({
     workloadResources: () => workloadResources,
     scc: () => ({ ...SETTINGS, ...settings, authorization }),
     olmHardening: () => olmHardening,
+    failsOpen: () => failsOpen,
     cluster: {
       get: (_kind, name) => Promise.reject(new ApiError(notFound({ group: '', resource: 'pods' }, name))),
       reviewAccess: () => Promise.reject(new Error('no SubjectAccessReviews in this test')),

@@ -1,4 +1,6 @@
+import { settingAt } from '../../config/setting-paths.ts';
 import { allow } from '../../kube/admission.ts';
+import { POD_SCC_ANNOTATIONS } from '../../kube/scc.ts';
 import type { WebhookRegistration } from '../../kube/webhooks.ts';
 import { assignScc, validateScc } from '../../policy/scc/assign.ts';
 import type { SccDecision, SccInput } from '../../policy/scc/request.ts';
@@ -50,10 +52,23 @@ export function createSccMutateWebhook(deps: SccReviewDeps): Webhook {
 
 /**
  * Creates the webhook that validates each pod after all mutations. In report mode it does not apply: the pod was not
- * completed and could only fail, and the mutating webhook has already reported on it.
+ * completed and could only fail, and the mutating webhook has already reported on it. If webhooks fail open, a new pod without
+ * an SCC was not reviewed by the mutating webhook, and a policy of the floor decides about it.
  */
-export function createSccValidateWebhook(deps: SccReviewDeps): Webhook {
-  return createPodWebhook(SCC_VALIDATE.path, ['enforce'], validateScc, deps);
+export function createSccValidateWebhook(deps: SccReviewDeps, failsOpen: () => boolean): Webhook {
+  const webhook = createPodWebhook(SCC_VALIDATE.path, ['enforce'], validateScc, deps);
+  return {
+    ...webhook,
+    decide: (request, context) =>
+      failsOpen() && request.operation === 'CREATE' && !namesScc(request.object)
+        ? allow()
+        : webhook.decide(request, context),
+  };
+}
+
+function namesScc(object: unknown): boolean {
+  const annotation = settingAt({ object }, ['object', 'metadata', 'annotations', POD_SCC_ANNOTATIONS.scc]);
+  return typeof annotation === 'string' && annotation !== '';
 }
 
 function createPodWebhook(
