@@ -25,7 +25,13 @@ import {
   type ClusterClient,
 } from './installation.ts';
 import { serveOptions } from './serve/options.ts';
-import { POLICIES, POLICY_SELECTOR, readServerless, type ServerlessSettings } from './serverless.ts';
+import {
+  POLICIES,
+  readPolicyObjects,
+  readServerless,
+  type InstalledPolicy,
+  type ServerlessSettings,
+} from './serverless.ts';
 
 type Deployment = Kinds['Deployment'];
 
@@ -40,6 +46,8 @@ export interface Installation {
   readonly initial: JsonObject;
   /** The settings of policies that were installed without a server. */
   readonly serverless: ServerlessSettings | undefined;
+  /** The generated policies and bindings. */
+  readonly policies: readonly InstalledPolicy[];
 }
 
 /**
@@ -52,7 +60,7 @@ export async function readInstallation(client: ClusterClient, namespace: string)
     client.get(RESOURCES.Deployment, name, namespace) as Promise<Deployment | undefined>,
     client.get(RESOURCES.PortcullisConfiguration, CONFIGURATION_NAME) as Promise<PortcullisConfiguration | undefined>,
     client.get(RESOURCES.ClusterRoleBinding, name) as Promise<Kinds['ClusterRoleBinding'] | undefined>,
-    client.list(POLICIES, { labels: POLICY_SELECTOR }),
+    readPolicyObjects(client),
   ]);
   const serverless = readServerless(policies);
   const other = binding?.subjects?.[0]?.namespace ?? namespace;
@@ -69,7 +77,7 @@ export async function readInstallation(client: ClusterClient, namespace: string)
   const settings = deployment ? await deriveSettings(client, deployment, namespace) : {};
   const existing = configuration?.spec ?? (deployment ? initial : serverless?.spec);
   const policy = existing ? { policy: existing } : {};
-  return { deployment, configuration, initial, serverless, settings: { ...settings, ...policy } };
+  return { deployment, configuration, initial, serverless, policies, settings: { ...settings, ...policy } };
 }
 
 async function deriveSettings(

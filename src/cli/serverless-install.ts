@@ -17,9 +17,7 @@ import type { Sources } from './options.ts';
 import { printable } from './output/print.ts';
 import {
   deleteCommand,
-  POLICIES,
-  POLICY_BINDINGS,
-  POLICY_SELECTOR,
+  readPolicyObjects,
   readServerless,
   serverlessPolicies,
   type ServerlessSettings,
@@ -54,15 +52,14 @@ const SERVER_SETTINGS: Readonly<Record<string, string>> = {
   olm: 'no controllers for the Operator Lifecycle Manager',
   controllers: 'no controllers',
   webhooks: 'no webhooks',
-  defaults: 'no defaults of pods: apply the output of portcullis policies generate',
   floor: 'no server whose outage the floor covers',
 };
 
-/** The settings that policies contain. */
-const POLICY_SETTINGS = ['defaults', 'exemptions', 'emulationVersion'];
+/** The fields of `spec.podSecurity` that policies contain. */
+const POD_SECURITY_FIELDS = ['defaults', 'exemptions', 'emulationVersion'];
 
 function isPolicySetting({ path: [part, field = ''] }: Setting): boolean {
-  return part === 'podSecurity' && POLICY_SETTINGS.includes(field);
+  return part === 'defaults' || (part === 'podSecurity' && POD_SECURITY_FIELDS.includes(field));
 }
 
 interface Changes {
@@ -84,7 +81,8 @@ export function checkServerless({ set }: Pick<Changes, 'set'>, { typed }: Pick<S
   const needing = changed.find((one) => !isPolicySetting(one));
   if (!needing) return;
   const [part = '', field] = needing.path;
-  const lacks = part === 'podSecurity' ? `only spec.podSecurity.{${POLICY_SETTINGS.join(',')}}` : SERVER_SETTINGS[part];
+  const lacks =
+    part === 'podSecurity' ? `only spec.podSecurity.{${POD_SECURITY_FIELDS.join(',')}}` : SERVER_SETTINGS[part];
   const name = part === 'podSecurity' ? `${part}.${field}` : needing.path.join('.');
   throw new UserError(`--set=${name}: an installation without a server has ${lacks ?? 'no such setting'}`);
 }
@@ -105,9 +103,8 @@ function header(kubernetes: Version): string {
 
 /** Prints the policies for a cluster, or the diff, and the summary. Settings that are not changed keep their values. */
 export async function printPolicies(client: ClusterClient, values: ServerlessValues, io: Io): Promise<void> {
-  const [policies, bindings, configuration, { version, minor }] = await Promise.all([
-    client.list(POLICIES, { labels: POLICY_SELECTOR }),
-    client.list(POLICY_BINDINGS, { labels: POLICY_SELECTOR }),
+  const [policies, configuration, { version, minor }] = await Promise.all([
+    readPolicyObjects(client),
     client.get(RESOURCES.PortcullisConfiguration, CONFIGURATION_NAME) as Promise<PortcullisConfiguration | undefined>,
     readServer(client),
   ]);
@@ -130,8 +127,8 @@ export async function printPolicies(client: ClusterClient, values: ServerlessVal
   const all = objects.map((manifest, index) => ({ manifest, live: live[index] }));
   const dryRun = values['dry-run'];
   io.stdout.write(dryRun === 'none' ? `${header(minor)}${printYaml(objects)}` : await printDiffs(client, all, dryRun));
-  const obsolete = [...bindings, ...policies].filter(
-    ({ metadata: { name } }) => !objects.some(({ metadata }) => metadata.name === name),
+  const obsolete = policies.filter(
+    ({ kind, metadata: { name } }) => !objects.some((one) => one.kind === kind && one.metadata.name === name),
   );
   const { kept, changed } = compareSettings({ policy: before ?? {} }, { policy: spec });
   const added = all.filter((one) => !one.live).map(({ manifest }) => objectPathName(manifest));

@@ -4,8 +4,8 @@
  */
 import type { Scope } from '../cluster/live-cluster.ts';
 import { UserError } from '../config/files.ts';
-import { settingAt } from '../config/setting-paths.ts';
 import { decodePolicy } from '../install/index.ts';
+import { DEFAULTS_KINDS, POLICY_KINDS, type DefaultsKind, type PolicyKind } from '../kube/admission-policies.ts';
 import { getApiVersion, RESOURCES } from '../kube/resources.ts';
 import { isObject, type JsonObject, type KubeObject, type PortcullisConfiguration } from '../kube/types.ts';
 import {
@@ -15,13 +15,13 @@ import {
   POLICY_SETTINGS_ANNOTATION as ANNOTATION,
 } from '../kube/well-known.ts';
 import { generatePolicies, type PolicyObject } from '../policy/psa/admission-policies.ts';
+import { generateDefaultsPolicy, MIN_DEFAULTS_MINOR } from '../policy/psa/defaults.ts';
 import { MODES } from '../policy/psa/policy.ts';
 import { parseVersion, type Version } from '../policy/pss/policy.ts';
 import { VERSION } from './command.ts';
-import type { AnyObject } from './installation.ts';
+import type { AnyObject, ClusterClient } from './installation.ts';
 
 export const POLICIES = RESOURCES.ValidatingAdmissionPolicy;
-export const POLICY_BINDINGS = RESOURCES.ValidatingAdmissionPolicyBinding;
 
 /** The selector of the generated policies and bindings. */
 export const POLICY_SELECTOR = Object.entries(POLICY_LABELS)
@@ -31,13 +31,36 @@ export const POLICY_SELECTOR = Object.entries(POLICY_LABELS)
 /** The policies among the objects of a cluster. */
 export const POLICY_SCOPE: Scope = { kind: 'ValidatingAdmissionPolicy', labelSelector: POLICY_SELECTOR };
 
-/** Deletes the policies. Bindings without a policy have no effect. */
-export const DELETE_POLICIES = `kubectl delete ${POLICIES.resource},${POLICY_BINDINGS.resource} -l ${POLICY_SELECTOR}`;
+type GeneratedKind = PolicyKind | DefaultsKind;
+const KINDS: readonly GeneratedKind[] = [...POLICY_KINDS, ...DEFAULTS_KINDS];
 
-/** The command that deletes a policy or a binding. */
-export function deleteCommand({ metadata: { name }, spec }: AnyObject & { readonly spec?: unknown }): string {
-  const isPolicyBinding = settingAt({ spec }, ['spec', 'policyName']) !== undefined;
-  return `kubectl delete ${(isPolicyBinding ? POLICY_BINDINGS : POLICIES).resource} ${name}`;
+/** Returns the kinds of generated policies and bindings that API servers of a version serve. */
+export function servedKinds(kubernetesMinor: number): readonly GeneratedKind[] {
+  return kubernetesMinor < MIN_DEFAULTS_MINOR ? POLICY_KINDS : KINDS;
+}
+
+/** A generated policy or binding in a cluster. */
+export type InstalledPolicy = AnyObject & { readonly kind: GeneratedKind };
+
+/** Reads the generated policies and bindings. Rejects as `request` does. */
+export async function readPolicyObjects(client: ClusterClient): Promise<readonly InstalledPolicy[]> {
+  const lists = KINDS.map(async (kind) => {
+    const objects = await client.list(RESOURCES[kind], { labels: POLICY_SELECTOR });
+    // The items of a list have no kind.
+    return objects.map((object) => ({ ...object, kind }));
+  });
+  return (await Promise.all(lists)).flat();
+}
+
+/** The command that deletes all policies and bindings. API servers may not serve the kinds that the cluster does not have. */
+export function deleteAllCommand(policies: readonly InstalledPolicy[]): string {
+  const kinds = KINDS.filter((kind) => policies.some((one) => one.kind === kind));
+  return `kubectl delete ${kinds.map((kind) => RESOURCES[kind].resource).join()} -l ${POLICY_SELECTOR}`;
+}
+
+/** The command that deletes a policy or a binding. Bindings without a policy have no effect. */
+export function deleteCommand({ kind, metadata: { name } }: InstalledPolicy): string {
+  return `kubectl delete ${RESOURCES[kind].resource} ${name}`;
 }
 
 /** What the policies were generated from: the content of the annotation. */
@@ -55,9 +78,9 @@ const MAX_SETTINGS_BYTES = 32 * 1024;
 
 /**
  * Generates the policies and bindings of an installation without a server.
- * @throws {UserError} if the settings are invalid or too large
+ * @throws {UserError} if the settings are invalid or too large, or require newer API servers
  */
-export function serverlessPolicies(spec: JsonObject, kubernetes: Version): readonly PolicyObject[] {
+export function serverlessPolicies(spec: JsonObject, kubernetes: Version): readonly PolicyObject<GeneratedKind>[] {
   const settings = decodePolicy({ namespace: INSTALLATION.namespace, policy: spec });
   const content: ServerlessSettings = { program: VERSION, kubernetes, spec };
   const text = JSON.stringify(content);
@@ -67,15 +90,21 @@ export function serverlessPolicies(spec: JsonObject, kubernetes: Version): reado
     throw new UserError(`the settings have ${bytes} bytes, and ${limit}: exempt fewer users, namespaces or classes`);
   }
   const kubernetesMinor = Number(kubernetes.slice('v1.'.length));
+  const { defaults, scc } = settings;
+  if (defaults.mode === 'apply' && kubernetesMinor < MIN_DEFAULTS_MINOR) {
+    throw new UserError(
+      `spec.defaults.mode is apply: its MutatingAdmissionPolicy requires Kubernetes v1.${MIN_DEFAULTS_MINOR} or newer, and the policies are for ${kubernetes}: upgrade the API servers, or add --set=defaults.mode=off`,
+    );
+  }
   const options = { modes: MODES, kubernetesMinor, isStatic: false };
-  return generatePolicies(settings, options).map((object) => {
+  return [
+    ...generatePolicies(settings, options),
+    ...generateDefaultsPolicy({ defaults, scc: { ...scc, mode: 'off' } }, 'defaults.psa.portcullis.dev'),
+  ].map((object) => {
     const annotations = { ...object.metadata.annotations, [ANNOTATION]: text };
-    return isBinding(object) ? object : { ...object, metadata: { ...object.metadata, annotations } };
+    const isBinding = object.kind.endsWith('Binding');
+    return isBinding ? object : { ...object, metadata: { ...object.metadata, annotations } };
   });
-}
-
-function isBinding({ kind }: KubeObject): boolean {
-  return kind === 'ValidatingAdmissionPolicyBinding';
 }
 
 /** True for a policy of an installation without a server. */
@@ -84,11 +113,13 @@ export function hasSettings({ metadata }: KubeObject): boolean {
 }
 
 /**
- * Returns the settings in the annotations of policies; `undefined` if there are none.
+ * Returns the settings in the annotations of ValidatingAdmissionPolicies; `undefined` if there are none. A policy with
+ * defaults that the settings no longer contain has former settings until it is deleted.
  * @throws {UserError} if an annotation is invalid, or if they differ
  */
 export function readServerless(policies: readonly KubeObject[]): ServerlessSettings | undefined {
-  const texts = [...new Set(policies.flatMap(({ metadata }) => metadata?.annotations?.[ANNOTATION] ?? []))];
+  const validating = policies.filter(({ kind }) => kind !== 'MutatingAdmissionPolicy');
+  const texts = [...new Set(validating.flatMap(({ metadata }) => metadata?.annotations?.[ANNOTATION] ?? []))];
   const [text, other] = texts;
   if (text === undefined) return undefined;
   const settings = parse(text);

@@ -289,7 +289,8 @@ async function reconcileDefaults(
       logger.info({ kind, name: DEFAULTS_POLICY }, 'admission policy deleted');
     }
   } else if (!isBreakGlass(store)) {
-    for (const policy of generateDefaultsPolicy(settings.value, DEFAULTS_POLICY).map(draft)) {
+    for (const { metadata, ...object } of generateDefaultsPolicy(settings.value, DEFAULTS_POLICY)) {
+      const policy = draft({ ...object, metadata: { ...metadata, labels: FLOOR_LABELS } });
       applyDefaults(policy);
       await write(policy, reconcileContext);
     }

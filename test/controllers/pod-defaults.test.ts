@@ -81,6 +81,9 @@ suite('the defaults of pods', () => {
     await start();
     await pass(10_000);
     assert.deepEqual(kinds(), DEFAULTS_KINDS);
+    // The label of policies without a server selects other objects.
+    const { labels } = cluster.store.get('MutatingAdmissionPolicy', DEFAULTS_POLICY)?.metadata ?? {};
+    assert.equal(labels?.['app.kubernetes.io/component'], 'floor');
     await setMode('off');
     assert.deepEqual(kinds(), []);
     await setMode('apply');

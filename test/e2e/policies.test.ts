@@ -329,11 +329,16 @@ suite('an installation without a server', { skip }, () => {
   });
   after(() => plane.stop());
 
-  const NAMESPACES = { default: {}, strict: { 'pod-security.kubernetes.io/enforce': 'restricted' } };
+  const NAMESPACES = {
+    default: {},
+    strict: { 'pod-security.kubernetes.io/enforce': 'restricted' },
+    completed: { defaults: 'apply' },
+  };
   const DENIED = 'violates PodSecurity "baseline:latest": host namespaces (hostNetwork=true)';
   const SETTINGS = [
     '--set=podSecurity.defaults.enforce=baseline',
     '--set=podSecurity.exemptions={namespaces: [kube-system], usernames: [root], runtimeClasses: [kata]}',
+    '--set=defaults={mode: apply, namespaceSelector: {matchLabels: {defaults: apply}}}',
   ];
 
   async function apply(manifests: string): Promise<void> {
@@ -368,9 +373,12 @@ suite('an installation without a server', { skip }, () => {
     await apply(stdout);
     await eventually(async () => assert.ok(await isDenied(hostNetworkPod())));
     assert.equal((await post('default', hostNetworkPod())).message, `pods "p" is forbidden: ${DENIED}`);
-    assert.match(
-      (await post('strict', plainPod())).message,
-      /violates PodSecurity "restricted:latest": allowPrivilege/,
+    // API servers observe one policy after another.
+    await eventually(async () =>
+      assert.match(
+        (await post('strict', plainPod())).message,
+        /violates PodSecurity "restricted:latest": allowPrivilege/,
+      ),
     );
     for (const answer of [
       await post('default', plainPod()),
@@ -385,7 +393,7 @@ suite('an installation without a server', { skip }, () => {
 
   const HEALTHY = `info  installation     installation: policies without a server: no review of namespaces, no metrics, no SCC admission and no rollout of enforcement
 ok    api-server       Kubernetes VERSION: the policies are for this version
-ok    policies         policies: 13 objects exist, as their settings generate them
+ok    policies         policies: 15 objects exist, as their settings generate them
 ok    enforcement      namespace default: a violating pod is denied by the default baseline:latest
 ok    other-admission  PodSecurity plugin: is disabled: only the policies evaluate pods
 
@@ -399,18 +407,22 @@ problem  policies         ValidatingAdmissionPolicyBinding/enforce-baseline-unla
 problem  policies         ValidatingAdmissionPolicy/enforce-restricted.psa.portcullis.dev: differs from what its settings generate
                           Impact: pods are not evaluated as the settings require
                           Fix: portcullis install --without-server | kubectl apply -f -
+problem  policies         MutatingAdmissionPolicy/defaults.psa.portcullis.dev: does not exist
+                          Impact: new pods do not get the defaults of the settings
+                          Fix: portcullis install --without-server | kubectl apply -f -
 problem  enforcement      namespace default: a violating pod is admitted
                           Impact: the default baseline:latest is not enforced
                           Fix: portcullis install --without-server | kubectl apply -f -
 ok       other-admission  PodSecurity plugin: is disabled: only the policies evaluate pods
 
-3 problems, 0 warnings
+4 problems, 0 warnings
 `;
 
   test('doctor reports a policy that is deleted or changed, and its fix repairs it', async () => {
     assert.deepEqual(await run('doctor'), { code: 0, stdout: HEALTHY, stderr: '' });
     const base = '/apis/admissionregistration.k8s.io/v1/validatingadmissionpolic';
     await plane.admin.send('DELETE', `${base}ybindings/enforce-baseline-unlabeled.psa.portcullis.dev`);
+    await plane.admin.send('DELETE', `${base.replace('validating', 'mutating')}ies/defaults.psa.portcullis.dev`);
     const changed = `${base}ies/enforce-restricted.psa.portcullis.dev`;
     const type = { 'content-type': 'application/merge-patch+json' };
     await plane.admin.send('PATCH', changed, { spec: { failurePolicy: 'Ignore' } }, type);
@@ -443,7 +455,7 @@ ok       other-admission  PodSecurity plugin: is disabled: only the policies eva
     assert.equal(
       stderr,
       `Assumed: Kubernetes VERSION at SERVER
-kept: spec.podSecurity.exemptions.namespaces=["kube-system"], spec.podSecurity.exemptions.usernames=["root"], spec.podSecurity.exemptions.runtimeClasses=["kata"]
+kept: spec.podSecurity.exemptions.namespaces=["kube-system"], spec.podSecurity.exemptions.usernames=["root"], spec.podSecurity.exemptions.runtimeClasses=["kata"], spec.defaults.mode="apply", spec.defaults.namespaceSelector.matchLabels.defaults="apply"
 changed: spec.podSecurity.defaults.enforce: "baseline" -> "restricted"
 new: ValidatingAdmissionPolicyBinding/enforce-restricted-unlabeled.psa.portcullis.dev
 obsolete: kubectl delete validatingadmissionpolicybindings enforce-baseline-unlabeled.psa.portcullis.dev
@@ -451,6 +463,18 @@ obsolete: kubectl delete validatingadmissionpolicybindings enforce-baseline-unla
     );
     await apply(stdout);
     await eventually(async () => assert.ok(await isDenied(plainPod())));
+    // In a namespace with defaults, the same pod complies with the same level.
+    const completed = async () => {
+      const answer = await plane.admin.send('POST', '/api/v1/namespaces/completed/pods?dryRun=All', plainPod());
+      assert.equal(answer.status, 201, answer.text);
+      return responseObject(answer)['spec'] as JsonObject;
+    };
+    await eventually(async () =>
+      assert.deepEqual((await completed())['securityContext'], {
+        runAsNonRoot: true,
+        seccompProfile: { type: 'RuntimeDefault' },
+      }),
+    );
     assert.match((await run('upgrade')).stderr, /\nchanged: nothing\nnew: nothing\nobsolete: kubectl delete /);
     const kept = await run('uninstall');
     const enforced =
@@ -462,9 +486,11 @@ obsolete: kubectl delete validatingadmissionpolicybindings enforce-baseline-unla
       [0, true],
     );
     assert.ok(await isDenied(plainPod()));
+    await completed();
     const removed = await run('uninstall', '--force', '--yes', '--wait=0s');
     assert.equal(removed.code, 0);
     assert.equal(removed.stdout.match(/^validatingadmissionpolic\S+ deleted$/gm)?.length, 14);
+    assert.equal(removed.stdout.match(/^mutatingadmissionpolic\S+ deleted$/gm)?.length, 2);
     await eventually(async () => assert.ok(!(await isDenied(hostNetworkPod()))));
   });
 });

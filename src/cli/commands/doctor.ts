@@ -8,8 +8,8 @@ import { evaluateChecks } from '../doctor/checks/index.ts';
 import { isInstalled } from '../doctor/checks/installation.ts';
 import { formatNames, type Facts, type Finding, type Severity } from '../doctor/facts.ts';
 import { gatherFacts } from '../doctor/gather.ts';
-import { BESIDE_SERVER, diagnosePolicies, hasServer, readPolicyObjects } from '../doctor/policies.ts';
-import { hasSettings } from '../serverless.ts';
+import { checkBesideServer, diagnosePolicies, hasServer } from '../doctor/policies.ts';
+import { readPolicyObjects } from '../serverless.ts';
 import { namespaceTier, requestTier, withoutBreakGlass, type Request, type Tier } from '../doctor/matching.ts';
 import { clusterOptions, namespaceOption, withCluster } from '../installation.ts';
 import type { Values } from '../options.ts';
@@ -61,7 +61,7 @@ export const command = defineCommand({
         return { server, breakGlass: 'off', findings, outage: [] };
       }
       const facts = await gatherFacts(client, { namespace, now: new Date() });
-      const beside = policies.some(hasSettings) ? [BESIDE_SERVER] : [];
+      const beside = checkBesideServer(policies);
       const { breakGlass } = breakGlassStatus(breakGlassTargets(facts));
       return {
         server,

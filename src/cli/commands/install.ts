@@ -57,7 +57,7 @@ import {
 import { compareSettings, objectPathName, printDiffs, type LiveManifest } from '../manifest-diff.ts';
 import { printable } from '../output/print.ts';
 import { namespaceName } from '../scc-options.ts';
-import { DELETE_POLICIES } from '../serverless.ts';
+import { deleteAllCommand } from '../serverless.ts';
 import { checkServerless, printForVersion, printPolicies } from '../serverless-install.ts';
 import { kubernetesMinor } from './policies-generate.ts';
 
@@ -237,7 +237,7 @@ function setting(argument: string): Setting {
   if (error) throw new UserError(`${path}: ${error.message}`);
   const value = documents[0]?.value ?? null;
   // YAML reads the mode off as a boolean.
-  return { path: path.split('.'), value: /^(scc|olm\.\w+)\.mode$/.test(path) && value === false ? 'off' : value };
+  return { path: path.split('.'), value: path.endsWith('.mode') && value === false ? 'off' : value };
 }
 
 /** A flag without a default. */
@@ -390,8 +390,8 @@ The leader registers the webhooks when a replica is ready, and they fail closed 
 settings enforce. With --webhooks=static, apply the objects with the label
 app.kubernetes.io/component=webhooks after the replicas are ready: until then, API servers deny pods.
 
-With --without-server, the output is only policies that API servers evaluate, with the defaults and exemptions
-of Pod Security. An option or a setting that needs a server is refused.
+With --without-server, the output is only policies that API servers evaluate: Pod Security with its defaults
+and exemptions, and spec.defaults. An option or a setting that needs a server is refused.
 
 Examples:
   portcullis install --image=registry.example.com/portcullis:0.1.0 | kubectl apply --server-side -f -
@@ -552,7 +552,7 @@ async function combine(
 
 /** The summary: what keeps its value, what changes, and which objects are new. */
 function summarize(
-  { deployment, serverless, settings: before }: Installation,
+  { deployment, serverless, policies, settings: before }: Installation,
   after: ManifestSettings,
   { objects, conflicts }: Combination,
 ): readonly string[] {
@@ -565,7 +565,9 @@ function summarize(
   return [
     ...(deployment ? [`kept: ${none([...kept, ...fields])}`, `changed: ${none(changed)}`] : []),
     `new: ${deployment ? none(added) : `${added.length} objects`}`,
-    ...(serverless ? [`policies: they remain; when portcullis doctor reports no problem: ${DELETE_POLICIES}`] : []),
+    ...(serverless
+      ? [`policies: they remain; when portcullis doctor reports no problem: ${deleteAllCommand(policies)}`]
+      : []),
     ...conflicts.map((one) => `conflict: ${one}: kubectl replaces it only with --force-conflicts`),
   ];
 }

@@ -2,7 +2,6 @@ import { UserError } from '../../config/files.ts';
 import { loadSettings } from '../../config/settings.ts';
 import { printYaml } from '../../config/yaml.ts';
 import { CONTROLLER_NAMES } from '../../controllers/index.ts';
-import { DEFAULTS_KINDS, POLICY_KINDS } from '../../kube/admission-policies.ts';
 import { INSTALLATION } from '../../kube/well-known.ts';
 import {
   generatePolicies,
@@ -16,7 +15,7 @@ import { MODES } from '../../policy/psa/policy.ts';
 import { newestVersion, type Level } from '../../policy/pss/index.ts';
 import { defineCommand, EXIT, PROGRAM, VERSION } from '../command.ts';
 import { flag, list, oneOf, option, policyVersion, text, UsageError } from '../options.ts';
-import { POLICY_SELECTOR } from '../serverless.ts';
+import { POLICY_SELECTOR, servedKinds } from '../serverless.ts';
 
 const NEWEST = newestVersion.slice(1);
 
@@ -94,21 +93,15 @@ export const command = defineCommand({
       ...(settings.workloadResources.length === 0 ? [] : ['spec.podSecurity.workloadResources']),
       ...(settings.defaults.mode === 'off' || defaults.length > 0 ? [] : [`spec.defaults: ${WITHOUT_DEFAULTS}`]),
     ];
-    const kinds = [...POLICY_KINDS, ...(defaults.length > 0 ? DEFAULTS_KINDS : [])];
-    io.stdout.write(
-      `${policyHeader(options, kinds)}${printYaml([...generatePolicies(settings, options), ...defaults])}`,
-    );
+    io.stdout.write(`${policyHeader(options)}${printYaml([...generatePolicies(settings, options), ...defaults])}`);
     for (const setting of ignored) io.stderr.write(`Not part of the policies: ${setting}\n`);
     return EXIT.passed;
   },
 });
 
 /** The comment above the manifests: what applies them, and where they differ from the plugin. */
-export function policyHeader(
-  { fixed, kubernetesMinor: minor, isStatic }: PolicyOptions,
-  kinds: readonly string[] = POLICY_KINDS,
-): string {
-  const allowlist = kinds.map((kind) => `--prune-allowlist=admissionregistration.k8s.io/v1/${kind}`);
+export function policyHeader({ fixed, kubernetesMinor: minor, isStatic }: PolicyOptions): string {
+  const allowlist = servedKinds(minor).map((kind) => `--prune-allowlist=admissionregistration.k8s.io/v1/${kind}`);
   const policy = fixed
     ? `${fixed.level satisfies Level}:${fixed.version} in all namespaces`
     : 'the levels of namespace labels';

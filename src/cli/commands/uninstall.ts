@@ -4,7 +4,6 @@ import { UserError } from '../../config/files.ts';
 import { escapeKey } from '../../kube/json-patch.ts';
 import {
   getApiVersion,
-  clusterScoped,
   namespaced,
   objectName,
   objectPath,
@@ -12,7 +11,7 @@ import {
   RESOURCES,
   type ResourceInfo,
 } from '../../kube/resources.ts';
-import { POLICY_KINDS } from '../../kube/admission-policies.ts';
+import { DEFAULTS_KINDS, POLICY_KINDS } from '../../kube/admission-policies.ts';
 import { ApiError } from '../../kube/status.ts';
 import type { JsonObject, Kinds, Node } from '../../kube/types.ts';
 import {
@@ -219,8 +218,8 @@ const DEPENDENCIES = [
   namespaced('monitoring.coreos.com/v1', 'prometheusrules'),
   namespaced('cert-manager.io/v1', 'certificates'),
   namespaced('cert-manager.io/v1', 'issuers'),
-  clusterScoped('admissionregistration.k8s.io/v1', 'validatingadmissionpolicybindings'),
-  clusterScoped('admissionregistration.k8s.io/v1', 'validatingadmissionpolicies'),
+  // The policies that deny pods without defaults are deleted before the defaults.
+  ...[...DEFAULTS_KINDS, ...POLICY_KINDS].toReversed().map((kind) => RESOURCES[kind]),
   RESOURCES.ConfigMap,
   namespaced('v1', 'resourcequotas'),
   RESOURCES.ClusterRoleBinding,

@@ -4,7 +4,6 @@ import { UserError } from '../../config/files.ts';
 import { settingsFromObject } from '../../config/configuration.ts';
 import type { Settings } from '../../config/settings.ts';
 import { CONTROLLER_NAMES } from '../../controllers/index.ts';
-import { POLICY_KINDS } from '../../kube/admission-policies.ts';
 import { applyDefaults } from '../../kube/defaults.ts';
 import { deepEqual } from '../../kube/equality.ts';
 import { RESOURCES } from '../../kube/resources.ts';
@@ -17,13 +16,14 @@ import { VERSION } from '../command.ts';
 import { readConfigurations, readServer, type AnyObject, type ClusterClient, type Server } from '../installation.ts';
 import { objectPathName } from '../manifest-diff.ts';
 import {
-  DELETE_POLICIES,
+  deleteAllCommand,
   deleteCommand,
+  hasSettings,
   LACKS,
-  POLICY_SELECTOR,
   readServerless,
   serverlessConfiguration,
   serverlessPolicies,
+  type InstalledPolicy,
   type ServerlessSettings,
 } from '../serverless.ts';
 import { info, ok, problem, unknown, warning, type CheckResult, type Finding, type Probe } from './facts.ts';
@@ -31,34 +31,25 @@ import { podProbe, runProbe, VIOLATING_POD } from './gather.ts';
 
 const INSTALL = 'portcullis install --without-server | kubectl apply -f -';
 
-/** The policies of an installation without a server, and their bindings. Rejects as `request` does. */
-export async function readPolicyObjects(client: ClusterClient): Promise<readonly AnyObject[]> {
-  const lists = POLICY_KINDS.map(async (kind) => {
-    const objects = await client.list(RESOURCES[kind], { labels: POLICY_SELECTOR });
-    // The items of a list have no kind.
-    return objects.map((object) => ({ ...object, kind }));
-  });
-  return (await Promise.all(lists)).flat();
-}
-
 /** True if the webhooks or the Deployment of a server exist. Rejects as `request` does. */
 export async function hasServer(client: ClusterClient, namespace: string): Promise<boolean> {
   if ((await readConfigurations(client)).some(isPartOfPortcullis)) return true;
   return (await client.get(RESOURCES.Deployment, INSTALLATION.name, namespace)) !== undefined;
 }
 
-/** The result for a cluster with a server whose policies were installed without one. */
-export const BESIDE_SERVER: Finding = {
-  check: 'policies',
-  ...warning('policies', 'of an installation without a server exist besides the server', {
+/** The finding for a cluster with a server and policies that were installed without one. */
+export function checkBesideServer(policies: readonly InstalledPolicy[]): readonly Finding[] {
+  if (!policies.some(hasSettings)) return [];
+  const result = warning('policies', 'of an installation without a server exist besides the server', {
     impact: 'they enforce the settings in their annotation, in addition to those of the server',
-    fix: `${DELETE_POLICIES} # when the checks of the server report no problem`,
-  }),
-};
+    fix: `${deleteAllCommand(policies)} # when the checks of the server report no problem`,
+  });
+  return [{ check: 'policies', ...result }];
+}
 
 interface PolicyFacts {
   readonly server: Server;
-  readonly objects: readonly AnyObject[];
+  readonly objects: readonly InstalledPolicy[];
   readonly settings: ServerlessSettings;
   readonly podSecurity: Settings['podSecurity'];
   /** Violating pods in a namespace with a level by label, and by default. */
@@ -70,7 +61,7 @@ interface PolicyFacts {
 /** Inspects the policies. Rejects as `request` does. */
 export async function diagnosePolicies(
   client: ClusterClient,
-  objects: readonly AnyObject[],
+  objects: readonly InstalledPolicy[],
 ): Promise<readonly Finding[]> {
   const toFinding = (check: string) => (result: CheckResult) => ({ check, ...result });
   let read;
@@ -169,10 +160,13 @@ function checkObjects({ objects, settings }: PolicyFacts): readonly CheckResult[
   });
   const name = ({ kind = '', metadata }: AnyObject): string => objectPathName({ apiVersion: '', kind, metadata });
   const live = new Map(objects.map((object) => [name(object), object]));
-  const impact = 'pods are not evaluated as the settings require';
+  const isMutating = ({ kind = '' }: AnyObject): boolean => kind.startsWith('Mutating');
   const results = expected.flatMap((object): readonly CheckResult[] => {
     const found = live.get(name(object));
     live.delete(name(object));
+    const impact = isMutating(object)
+      ? 'new pods do not get the defaults of the settings'
+      : 'pods are not evaluated as the settings require';
     if (!found) return [problem(name(object), 'does not exist', { impact, fix: INSTALL })];
     return 'spec' in found && deepEqual(found.spec, object.spec)
       ? []
@@ -180,7 +174,7 @@ function checkObjects({ objects, settings }: PolicyFacts): readonly CheckResult[
   });
   const others = [...live.values()].map((object) =>
     warning(name(object), 'is not part of the settings', {
-      impact: 'it enforces former settings',
+      impact: isMutating(object) ? 'it sets former defaults in new pods' : 'it enforces former settings',
       fix: deleteCommand(object),
     }),
   );

@@ -41,8 +41,8 @@ const MISTAKES: readonly (readonly [args: readonly string[], error: string])[] =
   [['--set=floor.mode=enforce'], `--set=floor.mode: ${LACKS} no server whose outage the floor covers`],
   [['--set=webhooks={failurePolicy: Ignore}'], `--set=webhooks.failurePolicy: ${LACKS} no webhooks`],
   [
-    ['--set=defaults.mode=apply'],
-    `--set=defaults.mode: ${LACKS} no defaults of pods: apply the output of portcullis policies generate`,
+    ['--set=defaults.mode=apply', '--for-kubernetes=1.35'],
+    'spec.defaults.mode is apply: its MutatingAdmissionPolicy requires Kubernetes v1.36 or newer, and the policies are for v1.35: upgrade the API servers, or add --set=defaults.mode=off',
   ],
   [['--set=colour=red'], `--set=colour: ${LACKS} no such setting`],
   [
@@ -107,6 +107,24 @@ test('each policy contains its settings, and the output is always the same', asy
       'warn-restricted.psa.portcullis.dev',
     ].map((name) => [name, CONTENT]),
   );
+});
+
+test('the defaults of pods', async () => {
+  const { stdout, objects } = await generate('--set=defaults={mode: apply, fields: [runAsNonRoot]}');
+  const [policy, binding] = objects.slice(-2);
+  assert.deepEqual(
+    [policy?.kind, policy?.metadata.name, binding?.kind, binding?.metadata.name],
+    ['Policy', 'PolicyBinding'].flatMap((kind) => [`MutatingAdmission${kind}`, 'defaults.psa.portcullis.dev']),
+  );
+  const settings = CONTENT.replace(/\}\}$/, ',"defaults":{"mode":"apply","fields":["runAsNonRoot"]}}}');
+  for (const { metadata } of objects.filter(({ kind = '' }) => kind.endsWith('Policy'))) {
+    assert.equal(metadata.annotations?.[ANNOTATION], settings);
+  }
+  // There is no SCC admission that completes pods.
+  assert.doesNotMatch(JSON.stringify(policy), /namespaceObject/);
+  for (const text of [stdout, (await generate()).stdout]) {
+    assert.match(text, /--prune-allowlist=admissionregistration\.k8s\.io\/v1\/MutatingAdmissionPolicy /);
+  }
 });
 
 const WORKLOADS = `
@@ -257,6 +275,11 @@ interface Cluster {
 
 const NOT_FOUND = refusal(404, 'not found');
 
+const DEFAULTS_ROUTES = [
+  [/\/mutatingadmissionpolicies\?/, 'MutatingAdmissionPolicy'],
+  [/\/mutatingadmissionpolicybindings\?/, 'MutatingAdmissionPolicyBinding'],
+] as const;
+
 /** Responds as an API server with these objects. */
 function respond({
   minor = '36',
@@ -272,6 +295,7 @@ function respond({
     [/^\/apis$/, json({ groups: [] })],
     [/\/validatingadmissionpolicies\?/, items('ValidatingAdmissionPolicy')],
     [/\/validatingadmissionpolicybindings\?/, items('ValidatingAdmissionPolicyBinding')],
+    ...(Number(minor) < 36 ? [] : DEFAULTS_ROUTES.map(([path, kind]) => [path, items(kind)] as const)),
     [/\/validatingwebhookconfigurations\?/, list(...configurations)],
     [/\/portcullisconfigurations\/cluster$/, spec ? json({ metadata: { name: 'cluster' }, spec }) : NOT_FOUND],
     [/\/namespaces\?/, list(...namespaces)],
@@ -291,7 +315,7 @@ describe('a cluster', () => {
   before(async () => {
     server = await startScriptedServer();
     kubeconfig = await server.kubeconfig();
-    const generated = await generate();
+    const generated = await generate('--set=defaults.mode=apply');
     objects = generated.objects.map((object) => {
       const stored = draft(object);
       applyDefaults(stored);
@@ -320,21 +344,27 @@ describe('a cluster', () => {
       podSecurity: { defaults: { enforce: 'baseline' } },
       scc: { mode: 'enforce' },
       floor: { mode: 'off' },
+      defaults: { mode: 'apply', namespaceSelector: { matchLabels: { 'a.b/c': 'd' } } },
     };
     const { code, stdout, stderr } = await run({ spec }, ...INSTALL, EXEMPT, '--allow-weaker');
     assert.equal(
       stderr,
       `Assumed: Kubernetes v1.36.2 at SERVER
 Not part of the policies: spec.scc.mode, spec.floor.mode
-kept: spec.podSecurity.defaults.enforce="baseline"
+kept: spec.podSecurity.defaults.enforce="baseline", spec.defaults.mode="apply", spec.defaults.namespaceSelector.matchLabels.a.b/c="d"
 changed: spec.podSecurity.exemptions.namespaces: unset -> ["kube-system"]
-new: 13 objects
+new: 15 objects
 `,
     );
     assert.equal(code, 0);
     assert.match(
       stdout,
-      /"spec":\{"podSecurity":\{"defaults":\{"enforce":"baseline"\},"exemptions":\{"namespaces":\["kube-system"\]\}\}\}/,
+      /"spec":\{"podSecurity":\{"defaults":\{"enforce":"baseline"\},"exemptions":\{"namespaces":\["kube-system"\]\}\},"defaults":\{"mode":"apply","namespaceSelector":\{"matchLabels":\{"a\.b\/c":"d"\}\}\}\}/,
+    );
+    const old = await run({ spec, minor: '35' }, ...INSTALL, EXEMPT);
+    assert.match(
+      old.stderr,
+      /^error: spec\.defaults\.mode is apply: .* the policies are for v1\.35: upgrade the API servers, or add --set=defaults\.mode=off\n/,
     );
   });
 
@@ -350,16 +380,31 @@ new: 13 objects
     assert.equal(code, 0, stderr);
     assert.match(
       stdout,
-      /\{"podSecurity":\{"exemptions":\{"namespaces":\["kube-system"\]\},"defaults":\{"enforce":"baseline"\}\}\}/,
+      /\{"podSecurity":\{"exemptions":\{"namespaces":\["kube-system"\]\},"defaults":\{"enforce":"baseline"\}\},"defaults":\{"mode":"apply"\}\}/,
     );
     assert.match(
       stderr,
-      /\npolicies: they remain; when portcullis doctor reports no problem: kubectl delete validatingadmissionpolicies,validatingadmissionpolicybindings -l app\.kubernetes\.io\/name=portcullis,\S+component=policies\n/,
+      /\npolicies: they remain; when portcullis doctor reports no problem: kubectl delete validatingadmissionpolicies,validatingadmissionpolicybindings,mutatingadmissionpolicies,mutatingadmissionpolicybindings -l app\.kubernetes\.io\/name=portcullis,\S+component=policies\n/,
     );
     const weaker = await run({ objects }, 'install', '--set=podSecurity.defaults.enforce=privileged');
     assert.match(
       weaker.stderr,
       /^error: the enforcement would become weaker: podSecurity\.defaults\.enforce from baseline to privileged/,
+    );
+  });
+
+  test('a policy with defaults that are turned off is obsolete', async () => {
+    const args = [...INSTALL, '--set=defaults.mode=off'];
+    assert.equal(
+      (await run({ objects }, ...args)).stderr,
+      'error: the enforcement would become weaker: defaults.mode from apply to off: add --allow-weaker to accept this\n',
+    );
+    const { code, stdout, stderr } = await run({ objects }, ...args, '--allow-weaker');
+    assert.equal(code, 0, stderr);
+    assert.doesNotMatch(stdout, /kind: MutatingAdmissionPolicy/);
+    assert.match(
+      stderr,
+      /\nchanged: spec\.defaults\.mode: "apply" -> "off"\nnew: .*\nobsolete: kubectl delete mutatingadmissionpolicies defaults\.psa\.portcullis\.dev\nobsolete: kubectl delete mutatingadmissionpolicybindings defaults\.psa\.portcullis\.dev\n$/,
     );
   });
 
@@ -405,6 +450,30 @@ new: 13 objects
           'problem api-server Kubernetes v1.34.2: the policies are for v1.36',
           'Impact: the API server may reject functions of the policies, and then denies pods',
           'Fix: portcullis install --without-server | kubectl apply -f -',
+          ...['Policy', 'PolicyBinding'].flatMap((kind) => [
+            `problem policies MutatingAdmission${kind}/defaults.psa.portcullis.dev: does not exist`,
+            'Impact: new pods do not get the defaults of the settings',
+            'Fix: portcullis install --without-server | kubectl apply -f -',
+          ]),
+        ],
+      ],
+      [
+        'defaults of former settings',
+        () => ({
+          objects: withText('"mode":"apply"', '"mode":"off"').map((one, index) =>
+            one.kind === 'MutatingAdmissionPolicy' ? (objects[index] ?? one) : one,
+          ),
+        }),
+        0,
+        [
+          ...['Policy mutatingadmissionpolicies', 'PolicyBinding mutatingadmissionpolicybindings'].flatMap((one) => {
+            const [kind = '', resource = ''] = one.split(' ');
+            return [
+              `warning policies MutatingAdmission${kind}/defaults.psa.portcullis.dev: is not part of the settings`,
+              'Impact: it sets former defaults in new pods',
+              `Fix: kubectl delete ${resource} defaults.psa.portcullis.dev`,
+            ];
+          }),
         ],
       ],
       [
@@ -457,7 +526,7 @@ new: 13 objects
   const HEALTHY = [
     'info installation installation: policies without a server: no review of namespaces, no metrics, no SCC admission and no rollout of enforcement',
     'ok api-server Kubernetes v1.36.2: the policies are for this version',
-    'ok policies policies: 13 objects exist, as their settings generate them',
+    'ok policies policies: 15 objects exist, as their settings generate them',
     'ok enforcement namespace default: a violating pod is denied by the default baseline:latest',
     'info other-admission PodSecurity plugin: is enabled: it evaluates the labels of namespaces before the policies',
     'Impact: the exemptions and defaults of the policies do not apply to the plugin',
