@@ -74,6 +74,7 @@ import {
   isTerminating,
 } from '../policy/rollout/label-sync.ts';
 import type { PodSecurity } from '../policy/psa/configuration.ts';
+import type { PodDefaults } from '../policy/psa/defaults.ts';
 import { type Io, VERSION } from './command.ts';
 import { violationReason } from '../policy/rollout/readiness.ts';
 import { isReplicaLease } from '../controllers/replica-leases.ts';
@@ -176,10 +177,11 @@ async function readSettings(
 ) {
   const { config, 'installation-namespace': namespace, 'scc-mode': sccMode } = values;
   const { settings, source, isServerless } = await findSettings({ config, store, namespace });
-  const { podSecurity, rollout, scc } = settings;
+  const { podSecurity, rollout, scc, defaults } = settings;
   store.emulationVersion = settings.emulationVersion ?? store.emulationVersion;
   return {
     podSecurity,
+    defaults,
     source,
     isServerless,
     rollout: source === undefined ? { ...rollout, phase: 'Evaluate' as const } : rollout,
@@ -199,6 +201,7 @@ export interface RolloutFacts {
   /** The effective configuration. */
   readonly podSecurity: PodSecurity;
   readonly management: ManagementSettings;
+  readonly defaults: PodDefaults;
   readonly state: RolloutState;
   /** Assumptions, as phrases. */
   readonly assumptions: readonly string[];
@@ -248,7 +251,7 @@ export async function computeRollout(
 ): Promise<RolloutFacts> {
   const namespace = values['installation-namespace'];
   const { store, customSources } = inventory;
-  const { rollout, podSecurity, scc, source, assumptions, isServerless } = await readSettings(store, values);
+  const { rollout, podSecurity, scc, defaults, source, assumptions, isServerless } = await readSettings(store, values);
   const policies = isServerless ? await findSettings({ config: undefined, store }) : undefined;
   const management = managementSettings(scc);
   const scope = { store, namespace, version: VERSION };
@@ -264,6 +267,7 @@ export async function computeRollout(
     customSources,
     podSecurity: podSecurityInForce,
     management,
+    defaults,
     state: getState(scope, rollout, {
       management,
       defaultLevel: podSecurityInForce.defaults.enforce.level,
@@ -502,8 +506,13 @@ function compareVersions(planned: PlannedNamespace, facts: RolloutFacts, { from,
   };
 }
 
-export function evaluationSettings({ podSecurity, management, customSources }: RolloutFacts): EvaluationSettings {
-  return { exemptions: () => podSecurity.exemptions, management, customSources };
+export function evaluationSettings({
+  podSecurity,
+  management,
+  defaults,
+  customSources,
+}: RolloutFacts): EvaluationSettings {
+  return { exemptions: () => podSecurity.exemptions, management, defaults, customSources };
 }
 
 function isSameWorkload(a: ViolatingWorkload, b: ViolatingWorkload): boolean {

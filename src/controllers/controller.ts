@@ -36,7 +36,7 @@ export interface ControllerDefinition {
   /** `leader`: runs on one replica at a time; `replica`: runs on every replica. */
   readonly runsOn: 'leader' | 'replica';
   readonly permissions: readonly PermissionSet[];
-  /** True if `create` reads the settings of SCC admission or of ranges. */
+  /** True if `create` reads the settings of SCC admission, of ranges or of defaults. */
   readonly readsSettings?: boolean;
   isEnabled(features: Features): boolean;
   create(context: ControllerContext): Reconciler;

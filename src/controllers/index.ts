@@ -56,8 +56,8 @@ export function createController(
 }
 
 /**
- * Creates the function that returns the controllers of the current settings. After a change of the settings of SCC admission
- * or of ranges, the controllers that have read them at their creation are created again.
+ * Creates the function that returns the controllers of the current settings. After a change of the settings of SCC admission,
+ * of ranges or of defaults, the controllers that have read them at their creation are created again.
  */
 export function createControllerSelector(
   context: ControllerContext,
@@ -66,10 +66,10 @@ export function createControllerSelector(
   const created = new Map<ControllerDefinition, Controller>();
   let basis: unknown;
   return () => {
-    const { scc, ranges, disabledControllers } = context.settings.value;
-    if (!deepEqual(basis, { scc, ranges })) {
+    const { scc, ranges, defaults, disabledControllers } = context.settings.value;
+    if (!deepEqual(basis, { scc, ranges, defaults })) {
       for (const one of CONTROLLERS) if (one.readsSettings) created.delete(one);
-      basis = { scc, ranges };
+      basis = { scc, ranges, defaults };
     }
     return enabledControllers(features(context.settings.value), disabledControllers).map((definition) => {
       const controller = created.get(definition) ?? createController(definition, context);

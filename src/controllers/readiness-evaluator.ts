@@ -10,6 +10,7 @@ import { NAMESPACE_RANGE_ANNOTATIONS } from '../kube/scc.ts';
 import type { Namespace } from '../kube/types.ts';
 import { POD_SECURITY_LABELS } from '../kube/well-known.ts';
 import type { Exemptions } from '../policy/psa/configuration.ts';
+import type { PodDefaults } from '../policy/psa/defaults.ts';
 import type { Level } from '../policy/pss/policy.ts';
 import type { DefaultLevel } from '../policy/rollout/enforcement.ts';
 import type { SelectOptions } from '../policy/pss/evaluate.ts';
@@ -32,6 +33,8 @@ export interface EvaluationSettings {
   /** Returns the exemptions in force. */
   exemptions(): Exemptions;
   readonly management: ManagementSettings;
+  /** The defaults of new pods; absent: none. */
+  readonly defaults?: PodDefaults;
   /** Pod templates of kinds that the store does not have. */
   readonly customSources?: readonly CustomPodSource[];
   /** The policy and the Kubernetes version to evaluate; absent: those that enforcement would apply now. */
@@ -42,7 +45,7 @@ export interface EvaluationSettings {
 export function* evaluateFromStore(
   namespace: Namespace,
   store: Store,
-  { exemptions, management, customSources = [], policy }: EvaluationSettings,
+  { exemptions, management, defaults, customSources = [], policy }: EvaluationSettings,
 ): Generator<undefined, NamespaceEvaluation> {
   const name = namespace.metadata?.name ?? '';
   const { mode } = sccMode(namespace, management.scc);
@@ -53,9 +56,18 @@ export function* evaluateFromStore(
   if (missing !== undefined && pods.length + workloads.length > 0) return inconclusive(name, missing);
   const canUse = canUseScc(store);
   const findAccount = (account: string) => store.get('ServiceAccount', account, name);
-  const { compatibility, preferUserNamespaces } = management.scc;
+  const { scc } = management;
+  const { compatibility, preferUserNamespaces } = scc;
   const deviations = { compatibility, preferUserNamespaces };
-  const context = { namespace, sccMode: mode, sccs: getSccSet(store), canUse, findAccount, ...deviations };
+  const context = {
+    namespace,
+    sccMode: mode,
+    sccs: getSccSet(store),
+    canUse,
+    findAccount,
+    defaults: defaults && { defaults, scc },
+    ...deviations,
+  };
   return yield* evaluateStepwise({
     namespace,
     level: predictNamespaceLevel(namespace, store, management),

@@ -107,7 +107,8 @@ function createReconciler(controllerContext: ControllerContext): Reconciler {
   const { settings, service, version, date } = controllerContext;
   const metrics = controllerContext.metrics.rollout.readiness;
   const exemptions = (): Exemptions => settings.value.podSecurity.exemptions;
-  const evaluation = { exemptions, management: managementSettings(settings.value.scc) };
+  const { scc, defaults } = settings.value;
+  const evaluation = { exemptions, management: managementSettings(scc), defaults };
   const jitter = controllerContext.random() * 0.2 - 0.1;
   const nowMs = (): number => date().getTime();
   const getView = (store: Store): RolloutView =>

@@ -7,6 +7,7 @@ import { isObject, type Namespace } from '../kube/types.ts';
 import type { PodFields } from '../policy/pod/pod.ts';
 import type { WorkloadResource } from '../policy/pod/templates.ts';
 import { decodeWorkload, type Workload } from '../policy/psa/decode.ts';
+import { completeTemplate, hasDefaults, type PodDefaults } from '../policy/psa/defaults.ts';
 import { admitTemplate, reportScc, templateWarnings } from '../policy/scc/assign.ts';
 import { sccMode, type NamespaceMode, type SccMode, type SccSettings } from '../policy/scc/mode.ts';
 import { readNamespaceRanges } from '../policy/scc/namespace.ts';
@@ -164,9 +165,9 @@ function namespaceNotFound(decision: SccDecision, name: string): SccDecision {
   return { ...decision, warnings: [], status: { ...decision.status, message } };
 }
 
-/** A workload in a namespace where SCCs apply. */
+/** A workload in a namespace where SCCs or defaults apply. */
 export interface AdmittedWorkload {
-  /** Where SCCs are enforced, its templates are completed. */
+  /** Its templates as SCC admission or the defaults of pods complete them. */
   readonly object: Workload;
   /** The warnings about pods that SCC admission denies. */
   readonly warnings: readonly string[];
@@ -175,24 +176,38 @@ export interface AdmittedWorkload {
 }
 
 export interface WorkloadAdmission {
-  /** Returns `undefined` where SCCs do not apply. */
+  /** Returns `undefined` where neither SCCs nor defaults apply. */
   admit(request: AdmissionRequest, resources: readonly WorkloadResource[], store: Store): AdmittedWorkload | undefined;
   /** True if `admit` does not have to wait for the ranges of the namespace. */
   isReady(namespace: Namespace): boolean;
 }
 
 /**
- * Creates SCC admission for the templates of workloads. Access is that of the roles and bindings in the store, since
+ * Creates the completion of the templates of workloads by SCC admission or by defaults. Access is that of the roles and bindings in the store, since
  * warnings do not justify requests to the API server.
  */
-export function createWorkloadAdmission(settings: () => SccSettings): WorkloadAdmission {
+export function createWorkloadAdmission(
+  settings: () => SccSettings,
+  podDefaults?: () => PodDefaults,
+): WorkloadAdmission {
   return {
     isReady: (namespace) => isReady(namespace, settings()),
     admit(request, resources, store) {
       const namespace = store.get('Namespace', request.namespace ?? '');
       const current = settings();
-      const mode = namespace ? sccMode(namespace, current).mode : 'off';
-      if (!namespace || mode === 'off') return undefined;
+      if (!namespace) return undefined;
+      const { mode } = sccMode(namespace, current);
+      const defaults = podDefaults && { defaults: podDefaults(), scc: current };
+      const withDefaults = (template: PodFields): PodFields =>
+        defaults ? completeTemplate(template, namespace, defaults) : template;
+      if (mode === 'off') {
+        if (!defaults || !hasDefaults(namespace, defaults)) return undefined;
+        return {
+          object: mapTemplates(decodeWorkload(request, resources), withDefaults),
+          warnings: [],
+          isPending: false,
+        };
+      }
       const { compatibility, preferUserNamespaces } = current;
       const input = {
         namespace,
@@ -203,7 +218,8 @@ export function createWorkloadAdmission(settings: () => SccSettings): WorkloadAd
         preferUserNamespaces,
       };
       const denials: Denial[] = [];
-      const object = mapTemplates(decodeWorkload(request, resources), (template) => {
+      const object = mapTemplates(decodeWorkload(request, resources), (original) => {
+        const template = withDefaults(original);
         const { pod, denial } = admitTemplate(template, input);
         if (denial) denials.push(denial);
         return mode === 'enforce' ? pod : template;

@@ -4,6 +4,7 @@ import { suite, test } from 'node:test';
 import type { AdmissionRequest, Decision } from '../../src/kube/admission.ts';
 import { getApiVersion, RESOURCES } from '../../src/kube/resources.ts';
 import type { JsonObject, Kind } from '../../src/kube/types.ts';
+import { DEFAULT_FIELDS, type PodDefaults } from '../../src/policy/psa/defaults.ts';
 import { PLAIN_DETAILS } from '../support/pod-security.ts';
 import { ALICE, createSccTestWebhooks, podRequest, RANGES, type SccRigOptions } from '../support/scc-webhooks.ts';
 
@@ -39,6 +40,14 @@ function workloadRequest(kind: Kind, object: unknown, change: Partial<AdmissionR
   return podRequest(object, { kind: { ...version, kind }, resource: { ...version, resource }, ...change });
 }
 
+/** The defaults of new pods. */
+const DEFAULTS: PodDefaults = {
+  mode: 'apply',
+  fields: DEFAULT_FIELDS,
+  namespaceSelector: {},
+  exemptNamespaces: ['kube-system'],
+};
+
 const LABELS = { 'pod-security.kubernetes.io/warn': 'restricted', 'pod-security.kubernetes.io/audit': 'restricted' };
 
 interface Given extends SccRigOptions {
@@ -50,8 +59,8 @@ interface Given extends SccRigOptions {
   readonly spec: JsonObject;
 }
 
-function rigFor({ labels = LABELS, scc, settings }: Omit<Given, 'spec'>) {
-  const rig = createSccTestWebhooks({ ...(settings ? { settings } : {}) });
+function rigFor({ labels = LABELS, scc, settings, podDefaults }: Omit<Given, 'spec'>) {
+  const rig = createSccTestWebhooks({ ...(settings ? { settings } : {}), ...(podDefaults ? { podDefaults } : {}) });
   rig.putNamespace(labels);
   if (scc !== undefined) {
     rig.store.put('RoleBinding', {
@@ -110,6 +119,22 @@ suite('warnings about a Deployment', () => {
     ['SCC admission is off', { settings: { mode: 'off' }, spec: HOST_NETWORK }, [RAW_HOST_NETWORK]],
     ['a namespace without SCCs', { settings: { exemptNamespaces: ['shop'] }, spec: PLAIN }, [RAW]],
     ['a namespace in mode off', { labels: { ...LABELS, 'portcullis.dev/scc': 'off' }, spec: PLAIN }, [RAW]],
+    ['defaults complete the template', { settings: { mode: 'off' }, podDefaults: DEFAULTS, spec: PLAIN }, []],
+    [
+      'defaults do not change what the template requests',
+      { settings: { mode: 'off' }, podDefaults: DEFAULTS, spec: HOST_NETWORK },
+      [wouldViolate('host namespaces (hostNetwork=true)')],
+    ],
+    [
+      'a namespace without defaults',
+      { settings: { mode: 'off' }, podDefaults: { ...DEFAULTS, exemptNamespaces: ['shop'] }, spec: PLAIN },
+      [RAW],
+    ],
+    [
+      'report mode: defaults complete the template, and every SCC would deny its pods',
+      { settings: { mode: 'report' }, podDefaults: DEFAULTS, spec: HOST_NETWORK },
+      [wouldViolate('host namespaces (hostNetwork=true)'), ...WOULD_DENY],
+    ],
     ['a privileged namespace, whose templates Pod Security ignores', { labels: {}, spec: HOST_NETWORK }, WILL_DENY],
     [
       'a service account that may use a more permissive SCC',

@@ -47,6 +47,8 @@ export interface SccRigOptions {
   readonly olmHardening?: ReturnType<WebhooksOptions['olmHardening']>;
   /** True if webhooks fail open; `false` if absent. */
   readonly failsOpen?: boolean;
+  /** The defaults of new pods; none if absent. */
+  readonly podDefaults?: ReturnType<NonNullable<WebhooksOptions['podDefaults']>>;
   readonly cluster?: Partial<WebhooksOptions['cluster']>;
   /** A monotonic clock, in milliseconds. */
   readonly now?: () => number;
@@ -65,6 +67,7 @@ export function createSccTestWebhooks({
   workloadResources = [],
   olmHardening = 'off',
   failsOpen = false,
+  podDefaults,
   cluster,
   now,
 }: SccRigOptions = {}): SccTestWebhooks {
@@ -79,6 +82,7 @@ export function createSccTestWebhooks({
     scc: () => ({ ...SETTINGS, ...settings, authorization }),
     olmHardening: () => olmHardening,
     failsOpen: () => failsOpen,
+    podDefaults: podDefaults && (() => podDefaults),
     cluster: {
       get: (_kind, name) => Promise.reject(new ApiError(notFound({ group: '', resource: 'pods' }, name))),
       reviewAccess: () => Promise.reject(new Error('no SubjectAccessReviews in this test')),

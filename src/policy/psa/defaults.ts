@@ -11,7 +11,7 @@ import { matchesLabelSelector } from '../../kube/label-selector.ts';
 import { SECCOMP_CONTAINER_ANNOTATION_PREFIX, SECCOMP_POD_ANNOTATION } from '../../kube/scc.ts';
 import { isObject, type JsonObject, type Namespace, type Wire } from '../../kube/types.ts';
 import { NAMESPACE_NAME_LABEL } from '../../kube/well-known.ts';
-import type { ContainerFields, PodFields, SecurityContextFields } from '../pod/pod.ts';
+import { decodePod, type ContainerFields, type PodFields, type SecurityContextFields } from '../pod/pod.ts';
 import type { CelVariable } from '../pss/cel-policy.ts';
 import { sccMode, selectEnforcedNamespaces, type SccSettings } from '../scc/mode.ts';
 import { createObject, type PolicyObject } from './admission-policies.ts';
@@ -201,6 +201,13 @@ export function applyDefaults(pod: PodFields, fields: readonly DefaultField[]): 
   };
   const spec = change(pod, objectAt(pod.json, 'spec'));
   return { ...pod.json, spec: { ...spec, ...changed('initContainers'), ...changed('containers') } };
+}
+
+/** Returns the pod of a template with the defaults that its namespace has. */
+export function completeTemplate(template: PodFields, namespace: Namespace, settings: DefaultsSettings): PodFields {
+  if (!hasDefaults(namespace, settings)) return template;
+  const completed = applyDefaults(template, settings.defaults.fields);
+  return completed === template.json ? template : (decodePod(completed).pod ?? template);
 }
 
 /** The pod if all containers inherit the default that lack the field; otherwise the containers that get it. */

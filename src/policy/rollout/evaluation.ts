@@ -11,9 +11,10 @@ import { POD_SCC_ANNOTATIONS } from '../../kube/scc.ts';
 import { compareBytes } from '../../kube/text.ts';
 import type { Namespace, Pod } from '../../kube/types.ts';
 import { LABEL_SYNC_LABEL, POD_SECURITY_LABELS, SUFFICIENT_LEVEL_ANNOTATION } from '../../kube/well-known.ts';
-import { decodePod, type DecodedPod } from '../pod/pod.ts';
+import { decodePod, type DecodedPod, type PodFields } from '../pod/pod.ts';
 import { printFieldPath } from '../pod/templates.ts';
 import type { Exemptions } from '../psa/configuration.ts';
+import { completeTemplate, type DefaultsSettings } from '../psa/defaults.ts';
 import { isStricter } from '../psa/policy.ts';
 import { checkFix, evaluateDecoded } from '../pss/evaluate.ts';
 import { isLevel, type Level, type Version } from '../pss/policy.ts';
@@ -310,16 +311,18 @@ export interface TemplatePod {
   readonly pod: DecodedPod;
 }
 
-/** The input of SCC admission for the pods of a template. */
+/** The input of the admission of the pods of a template. */
 export interface TemplateContext extends TemplateInput {
   /** Mode of the namespace. Unless it is `enforce`, SCC admission does not change pods. */
   readonly sccMode: SccMode;
+  /** The defaults of pods in namespaces where SCCs are not enforced; absent: none. */
+  readonly defaults?: DefaultsSettings | undefined;
   readonly findAccount?: FindServiceAccount;
 }
 
 /**
- * The pod of a workload as SCC admission completes it for its service account; unchanged if no SCC admits it. Without the
- * completion, nearly every template would violate the level. Returns `undefined` for an object without a pod template.
+ * The pod of a workload as SCC admission completes it for its service account, or as the defaults of pods do; unchanged if
+ * no SCC admits it. Without the completion, nearly every template would violate the level. Returns `undefined` for an object without a pod template.
  */
 export function getTemplatePod(source: PodCreator, context: TemplateContext): TemplatePod | undefined {
   const { kind, object } = source;
@@ -328,6 +331,12 @@ export function getTemplatePod(source: PodCreator, context: TemplateContext): Te
   if (path === undefined || created === undefined) return undefined;
   const { name = '' } = object.metadata ?? {};
   const decoded = decodePod(created.pod);
-  const pod = decoded.pod && context.sccMode === 'enforce' ? { pod: admitTemplate(decoded.pod, context).pod } : decoded;
+  const pod = decoded.pod ? { pod: completePod(decoded.pod, context) } : decoded;
   return { kind, name, path: printFieldPath(path), pod };
+}
+
+function completePod(pod: PodFields, context: TemplateContext): PodFields {
+  const { sccMode, namespace, defaults } = context;
+  if (sccMode === 'enforce') return admitTemplate(pod, context).pod;
+  return defaults ? completeTemplate(pod, namespace, defaults) : pod;
 }

@@ -69,14 +69,14 @@ interface WebhookEntry {
 const WEBHOOKS: readonly WebhookEntry[] = [
   {
     registrations: [PSA, PSA_ADVISORY],
-    create: ({ podSecurity, workloadResources, rollout, scc, review: { waitingRoom }, metrics }) =>
+    create: ({ podSecurity, workloadResources, rollout, scc, podDefaults, review: { waitingRoom }, metrics }) =>
       createPsaWebhook({
         podSecurity,
         workloadResources,
         metrics: metrics.podSecurity,
         waitingRoom,
         scc,
-        workloads: createWorkloadAdmission(scc),
+        workloads: createWorkloadAdmission(scc, podDefaults),
         preview: rollout && createEnforcementPreview(rollout),
         previewLabels: rollout && createLabelPreview(rollout),
       }),

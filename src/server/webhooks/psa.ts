@@ -72,7 +72,7 @@ interface PsaWebhookOptions {
   readonly waitingRoom: WaitingRoom;
   /** Validates the SCC mode label of namespaces; absent: such labels have no meaning. */
   scc?(): Pick<SccSettings, 'mode' | 'exemptNamespaces'>;
-  /** Completes the templates of workloads where SCCs apply; absent if they apply to no namespace. */
+  /** Completes the templates of workloads where SCCs or defaults apply; absent if they apply to no namespace. */
   readonly workloads?: WorkloadAdmission;
   /** Warns about pods that planned enforcement will deny; absent: none is planned. */
   readonly preview?: PreviewEnforcement | undefined;

@@ -6,6 +6,7 @@ import type { ViolatingNamespace } from '../../../src/kube/psa-enforcement-confi
 import type { JsonObject, Namespace, Pod } from '../../../src/kube/types.ts';
 import { decodePod } from '../../../src/policy/pod/pod.ts';
 import { createExemptions } from '../../../src/policy/psa/configuration.ts';
+import { DEFAULT_FIELDS } from '../../../src/policy/psa/defaults.ts';
 import {
   readinessCondition,
   nextViolatingNamespaces,
@@ -258,6 +259,14 @@ suite('the pod of a template', () => {
 
   test('is completed by SCCs', () => assert.equal(levelAfter({}), 'clean'));
   test('is unchanged if SCCs are not enforced', () => assert.equal(levelAfter({}, { sccMode: 'off' }), 'violating'));
+  test('is completed by defaults if SCCs are not enforced', () => {
+    const scc = { mode: 'off', exemptNamespaces: [] } as const;
+    const defaults = { mode: 'apply', fields: DEFAULT_FIELDS, namespaceSelector: {}, exemptNamespaces: [] } as const;
+    assert.equal(levelAfter({}, { sccMode: 'off', defaults: { defaults, scc } }), 'clean');
+    assert.equal(levelAfter(HOST, { sccMode: 'off', defaults: { defaults, scc } }), 'violating');
+    const exempt = { ...defaults, exemptNamespaces: ['demo'] };
+    assert.equal(levelAfter({}, { sccMode: 'off', defaults: { defaults: exempt, scc } }), 'violating');
+  });
   test('is unchanged if no SCC admits it', () => assert.equal(levelAfter(HOST), 'violating'));
 
   test('is unchanged if a broken SCC denies every pod', () => {
