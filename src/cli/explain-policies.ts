@@ -3,14 +3,16 @@ import type { Store } from '../cluster/store.ts';
 import type { Settings } from '../config/settings.ts';
 import { createPod, type PodCreator } from '../kube/controller-pod.ts';
 import type { ServiceAccount, UserInfo } from '../kube/types.ts';
+import { decodePod } from '../policy/pod/pod.ts';
 import { printFieldPath } from '../policy/pod/templates.ts';
+import { completeTemplate } from '../policy/psa/defaults.ts';
 import { DEFAULT_LIMITS, reviewPodSecurity } from '../policy/psa/review.ts';
 import { findNamespace } from './inventory/inventory.ts';
 import { printable, printTable, type Style } from './output/print.ts';
 
 interface PolicyContext {
   readonly store: Store;
-  readonly settings: Pick<Settings, 'podSecurity' | 'emulationVersion'>;
+  readonly settings: Pick<Settings, 'podSecurity' | 'emulationVersion' | 'defaults' | 'scc'>;
   /** The creator of pods without a controller. */
   readonly creator: UserInfo;
   findAccount(name: string, namespace: string): ServiceAccount | undefined;
@@ -35,9 +37,11 @@ export function explainPolicies({ source, name, namespace }: Subject, context: P
   if (created === undefined) return undefined;
   const { pod, requester: userInfo, serviceAccount, denial } = created;
   const found = findNamespace(store, namespace);
+  const decoded = decodePod(pod).pod;
+  const object = decoded ? completeTemplate(decoded, found, settings).json : pod;
   const kind = { group: '', version: 'v1', kind: 'Pod' };
   const { decision } = reviewPodSecurity({
-    request: { uid: '', operation: 'CREATE', kind, resource: PODS, namespace, userInfo, object: pod },
+    request: { uid: '', operation: 'CREATE', kind, resource: PODS, namespace, userInfo, object },
     podSecurity: settings.podSecurity,
     emulationVersion: settings.emulationVersion ?? store.emulationVersion,
     findNamespace: () => found,

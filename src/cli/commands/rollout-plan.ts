@@ -97,7 +97,7 @@ export const command = defineCommand({
   },
 });
 
-/** The default to plan, and for policies without a server the command that sets it, with all changes of `--config`. */
+/** The default to plan, and for policies without a server the command that sets it, with the changed levels and exemptions of `--config`. */
 function planChange({ serverless, podSecurity }: RolloutFacts, { level, config }: Values<typeof options>) {
   if (!serverless) return { policy: level && ({ level, version: 'latest' } as const) };
   const { enforce } = podSecurity.defaults;

@@ -214,6 +214,17 @@ Details and next steps: add -o wide.
     test(args.join(' '), async () => assert.deepEqual(await run(args), { code, stdout, stderr: '' }));
   }
 
+  test('templates are evaluated with the defaults of pods', async () => {
+    const { stdout: policies } = await generate(
+      '--set=defaults.mode=apply',
+      '--set=podSecurity.defaults.enforce=restricted',
+    );
+    const evaluate = async (...args: readonly string[]): Promise<string> =>
+      (await runProgram([...args, '-f', '-'], { stdin: `${policies}---${WORKLOADS}` })).stdout;
+    assert.match(await evaluate('explain'), /^Deployment shop\/web: admitted by the policies in the API server$/m);
+    assert.match(await evaluate('rollout', 'plan'), /^1 namespace: 1 violating; 1 workload \(1 running pod\) would/m);
+  });
+
   test('a file takes precedence', async () => {
     const { stdout } = await run(['rollout', 'plan', '--config', file]);
     assert.match(stdout, /^Settings: \S+config\.yaml\.\n/);
