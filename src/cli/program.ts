@@ -236,7 +236,9 @@ export async function run(
     // Commander has printed its error already.
     if (error instanceof CommanderError) return error.exitCode === 0 ? EXIT.passed : EXIT.usage;
     if (!(error instanceof UserError || error instanceof ConnectionError)) throw error;
-    io.stderr.write(`error: ${error.message}\n${error instanceof UsageError ? `${usageHint(node)}\n` : ''}`);
+    const { printable } = await import('./output/print.ts');
+    const lines = error.message.split('\n').map(printable);
+    io.stderr.write(`error: ${lines.join('\n')}\n${error instanceof UsageError ? `${usageHint(node)}\n` : ''}`);
     return EXIT.usage;
   }
 }

@@ -57,7 +57,12 @@ function entry(name: string, group: string, summary: string, command: Command): 
 const ENTRIES = [
   entry('paint', 'Paint:', 'Paint things', paint),
   entry('wall build', 'Walls:', 'Build a wall', build),
-  entry('wall raze', 'Walls:', 'Tear a wall down', failing(new UserError('the wall cannot be removed'))),
+  entry(
+    'wall raze',
+    'Walls:',
+    'Tear a wall down',
+    failing(new UserError('the wall cannot be removed\n- \u001b[2Jit is old')),
+  ),
   entry('fail', 'Other:', 'Fail', failing(new UserError('the wall does not exist'))),
   entry('bug', 'Other:', 'Fail with a defect', failing(new TypeError('bug'))),
 ];
@@ -245,7 +250,7 @@ describe('run', () => {
   const others: readonly (readonly [args: readonly string[], stderr: string])[] = [
     [['wall build'], "error: unknown command 'wall build'\nSee 'portcullis --help' for usage.\n"],
     [['wall'], WALL_HELP],
-    [['wall', 'raze'], 'error: the wall cannot be removed\n'],
+    [['wall', 'raze'], 'error: the wall cannot be removed\n- \\u001b[2Jit is old\n'],
     [['fail'], 'error: the wall does not exist\n'],
   ];
   for (const [args, stderr] of others) {
