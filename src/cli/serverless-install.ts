@@ -82,9 +82,13 @@ export function checkServerless({ set }: Pick<Changes, 'set'>, { typed }: Pick<S
   if (!needing) return;
   const [part = '', field] = needing.path;
   const lacks =
-    part === 'podSecurity' ? `only spec.podSecurity.{${POD_SECURITY_FIELDS.join(',')}}` : SERVER_SETTINGS[part];
+    part === 'podSecurity'
+      ? `only spec.podSecurity.{${POD_SECURITY_FIELDS.join(',')}}`
+      : Object.hasOwn(SERVER_SETTINGS, part)
+        ? SERVER_SETTINGS[part]
+        : 'no such setting';
   const name = part === 'podSecurity' ? `${part}.${field}` : needing.path.join('.');
-  throw new UserError(`--set=${name}: an installation without a server has ${lacks ?? 'no such setting'}`);
+  throw new UserError(`--set=${name}: an installation without a server has ${lacks}`);
 }
 
 /** Prints the policies for an API server that is not read. */

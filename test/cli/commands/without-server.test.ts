@@ -45,6 +45,7 @@ const MISTAKES: readonly (readonly [args: readonly string[], error: string])[] =
     'spec.defaults.mode is apply: its MutatingAdmissionPolicy requires Kubernetes v1.36 or newer, and the policies are for v1.35: upgrade the API servers, or add --set=defaults.mode=off',
   ],
   [['--set=colour=red'], `--set=colour: ${LACKS} no such setting`],
+  [['--set=constructor.name=red'], `--set=constructor.name: ${LACKS} no such setting`],
   [
     ['--set=podSecurity={workloadResources: []}'],
     `--set=podSecurity.workloadResources: ${LACKS} only spec.podSecurity.{defaults,exemptions,emulationVersion}`,
