@@ -1,5 +1,6 @@
 import { reviewSelf } from '../../cluster/access.ts';
 import { UserError } from '../../config/files.ts';
+import { isFloorPolicy } from '../../kube/admission-policies.ts';
 import type { JsonPatchOp } from '../../kube/json-patch.ts';
 import { RESOURCES } from '../../kube/resources.ts';
 import { ApiError } from '../../kube/status.ts';
@@ -101,7 +102,8 @@ function perform(action: Action, run: Run): Promise<number> {
 async function readPolicies(client: ClusterClient): Promise<{ policies: readonly Target[]; problem?: string }> {
   try {
     const objects = await client.list(RESOURCES.ValidatingAdmissionPolicy, { labels: FLOOR_SELECTOR });
-    return { policies: objects.map(parseFloorPolicy) };
+    const maintained = objects.filter(({ metadata: { name } }) => isFloorPolicy('ValidatingAdmissionPolicy', name));
+    return { policies: maintained.map(parseFloorPolicy) };
   } catch (error) {
     if (!(error instanceof ApiError)) throw error;
     return { policies: [], problem: error.status.message };

@@ -10,7 +10,7 @@ import {
   type Manifest,
   type ManifestSettings,
 } from '../../install/index.ts';
-import { POLICY_KINDS } from '../../kube/admission-policies.ts';
+import { isFloorPolicy, POLICY_KINDS } from '../../kube/admission-policies.ts';
 import { deepEqual } from '../../kube/equality.ts';
 import { formatFieldError, type FieldError } from '../../kube/field-error.ts';
 import { namespaced, resourcePath, RESOURCES } from '../../kube/resources.ts';
@@ -140,9 +140,10 @@ export async function gatherFacts(client: ClusterClient, { namespace, now }: Gat
 
 /** Reads the policies of the floor and their bindings. The items of a list have no kind. */
 async function readFloor(client: ClusterClient): Promise<readonly FloorObject[]> {
-  const lists = POLICY_KINDS.map(async (kind) =>
-    (await client.list(RESOURCES[kind], { labels: FLOOR_SELECTOR })).map((object) => ({ ...object, kind })),
-  );
+  const lists = POLICY_KINDS.map(async (kind) => {
+    const objects = await client.list(RESOURCES[kind], { labels: FLOOR_SELECTOR });
+    return objects.filter(({ metadata }) => isFloorPolicy(kind, metadata.name)).map((object) => ({ ...object, kind }));
+  });
   return (await Promise.all(lists)).flat();
 }
 

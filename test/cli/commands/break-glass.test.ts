@@ -189,7 +189,11 @@ mutating zz.scc.portcullis.dev: changed: mutate.scc.portcullis.dev (dry run)
       metadata: { name, labels },
       spec: { matchConstraints: { namespaceSelector: { matchExpressions } } },
     };
-    assert.equal((await cluster.admin.send('POST', POLICIES, policy)).status, 201);
+    // A copy with the same labels belongs to its creator.
+    const copy = { ...policy, metadata: { name: 'floor.example.com', labels } };
+    for (const object of [copy, policy]) {
+      assert.equal((await cluster.admin.send('POST', POLICIES, object)).status, 201);
+    }
     const requirements = async (): Promise<unknown> => {
       const { body } = await cluster.admin.send('GET', `${POLICIES}/${name}`);
       return (body as Kinds['ValidatingAdmissionPolicy']).spec?.matchConstraints?.namespaceSelector?.matchExpressions;
@@ -199,7 +203,9 @@ mutating zz.scc.portcullis.dev: changed: mutate.scc.portcullis.dev (dry run)
     assert.match((await run('status')).stdout, new RegExp(`^policy +${name} +${name} +Fail +off$`, 'm'));
     assert.match((await run('off')).stdout, new RegExp(`\npolicy ${name}: changed: ${name} active\n`));
     assert.deepEqual(await requirements(), matchExpressions);
-    await cluster.admin.send('DELETE', `${POLICIES}/${name}`);
+    for (const object of [copy, policy]) {
+      await cluster.admin.send('DELETE', `${POLICIES}/${object.metadata.name}`);
+    }
   });
 
   test('a different condition with the same name is reported and kept', async () => {
