@@ -235,7 +235,7 @@ const MAX_RETRY_MS = 30_000;
 /** Interval between checks whether the API server serves policies and SCCs. */
 const CHECK_AGAIN = { requeueAfterMs: 30_000 };
 
-/** Creates, corrects and deletes the policies. While break-glass is on, none is created or corrected. */
+/** Creates, corrects and deletes the policies. While break-glass is on, they stay as they are unless none is required. */
 function createReconciler(context: ControllerContext): Reconciler {
   const { settings, service, apiServerVersion } = context;
   const getRequired = createFloorRequirements(context);
@@ -265,8 +265,8 @@ function createReconciler(context: ControllerContext): Reconciler {
       const isTooOld = required.length > 0 && POLICY_KINDS.some((kind) => !cluster.serves(kind));
       report(isTooOld ? describeTooOld(apiServerVersion.value) : undefined, reconcileContext);
       if (isTooOld) return CHECK_AGAIN;
+      if (required.length > 0 && isBreakGlass(cluster.store)) return undefined;
       await removeOthers(required, reconcileContext);
-      if (isBreakGlass(cluster.store)) return undefined;
       for (const policy of required) await write(policy, reconcileContext);
       // The definition of SCCs may be created at any time.
       return required.length > 0 && !cluster.serves(SCC) ? CHECK_AGAIN : undefined;
