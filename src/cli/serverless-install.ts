@@ -23,7 +23,7 @@ import {
   type ServerlessSettings,
 } from './serverless.ts';
 
-/** The options of `install` and `upgrade` that need a server, and what an installation without a server lacks. */
+/** The options of `install` and `upgrade` that need a server, with the feature that an installation without a server lacks. */
 const SERVER_OPTIONS: Readonly<Record<string, string>> = {
   namespace: 'no namespace',
   image: 'no replicas',
@@ -42,7 +42,7 @@ const SERVER_OPTIONS: Readonly<Record<string, string>> = {
   'output-dir': 'no certificates',
 };
 
-/** What an installation without a server lacks, by the setting that needs it. */
+/** The feature that an installation without a server lacks, by the setting that needs it. */
 const SERVER_SETTINGS: Readonly<Record<string, string>> = {
   scc: 'no SCC admission',
   namespaceRanges: 'no UID ranges',

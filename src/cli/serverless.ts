@@ -63,7 +63,7 @@ export function deleteCommand({ kind, metadata: { name } }: InstalledPolicy): st
   return `kubectl delete ${RESOURCES[kind].resource} ${name}`;
 }
 
-/** What the policies were generated from: the content of the annotation. */
+/** The settings and versions from which the policies were generated: the content of the annotation. */
 export interface ServerlessSettings {
   /** The version of the program. */
   readonly program: string;
@@ -144,7 +144,7 @@ function parse(text: string): ServerlessSettings | undefined {
   }
 }
 
-/** The configuration with which other commands evaluate as the policies do, and without what only a server does. */
+/** The configuration with which other commands evaluate as the policies do, without the features of a server. */
 export function serverlessConfiguration({ kubernetes, spec }: ServerlessSettings): PortcullisConfiguration {
   const podSecurity = isObject(spec['podSecurity']) ? spec['podSecurity'] : {};
   const { emulationVersion = 'auto' } = podSecurity;
@@ -157,7 +157,7 @@ export function serverlessConfiguration({ kubernetes, spec }: ServerlessSettings
   };
 }
 
-/** What such an installation lacks. */
+/** The features that such an installation lacks. */
 export const LACKS = 'no review of namespaces, no metrics, no SCC admission and no rollout of enforcement';
 
 /** The source of the settings of policies, for messages. */

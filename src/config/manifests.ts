@@ -73,7 +73,7 @@ export async function readManifests(paths: readonly string[], options: ReadOptio
 /**
  * Lists the files that the paths name, each once. A folder stands for its .yaml, .yml and .json files and those of its
  * subfolders, sorted by name, without hidden files and without folders behind symbolic links. The folder of a Helm chart
- * stands for its Chart.yaml, which is reported as an error: its templates are no manifests.
+ * results in its Chart.yaml only, which is reported as an error: templates are not manifests.
  */
 async function listManifestFiles(paths: readonly string[]): Promise<string[]> {
   const files = new Map<string, string>();

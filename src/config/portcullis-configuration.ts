@@ -66,10 +66,10 @@ export interface Settings {
   readonly floor: FloorSettings;
 }
 
-/** The policies that API servers evaluate even if no replica answers. */
+/** The policies that API servers evaluate even if no replica responds. */
 export interface FloorSettings {
   readonly mode: 'off' | 'enforce';
-  /** The level of pods without a known SCC in namespaces with SCC enforcement. A label of the namespace takes precedence. */
+  /** The level of pods that name no SCC of the cluster, in namespaces with SCC enforcement. A label of the namespace takes precedence. */
   readonly fallbackLevel: Level;
 }
 
@@ -80,7 +80,7 @@ interface WebhookSettings {
   readonly management: WebhookManagement;
   /** Timeout of the webhooks that fail closed. If absent, each webhook has its own default. */
   readonly timeoutSeconds?: number | undefined;
-  /** `Ignore`: pods are admitted without a review while no replica answers and the policies of the floor are in force. */
+  /** `Ignore`: pods are admitted without a review while no replica responds and the policies of the floor are in force. */
   readonly failurePolicy: 'Fail' | 'Ignore';
 }
 
@@ -242,7 +242,7 @@ function toWebhooks({ webhooks, floor }: Spec, errors: FieldError[]): WebhookSet
     ...(settings.management === 'managed' ? [] : ['spec.webhooks.management managed']),
   ];
   if (settings.failurePolicy === 'Ignore' && missing.length > 0) {
-    const detail = `Ignore requires ${missing.join(' and ')}: otherwise, nothing is enforced while no replica answers`;
+    const detail = `Ignore requires ${missing.join(' and ')}: otherwise, nothing is enforced while no replica responds`;
     errors.push(forbiddenField('spec.webhooks.failurePolicy', detail));
   }
   return settings;

@@ -1,6 +1,6 @@
 /**
- * The policies in the cluster that API servers evaluate even if no replica answers, by the settings in force: the floor, whose
- * ValidatingAdmissionPolicies deny no request that a replica admits, and the MutatingAdmissionPolicy with the defaults of pods.
+ * The policies in the cluster that API servers evaluate even if no replica responds, by the settings in force: the floor, whose
+ * ValidatingAdmissionPolicies make the decisions of the webhooks, and the MutatingAdmissionPolicy with the defaults of pods.
  */
 import type { V1LabelSelectorRequirement } from '@kubernetes/client-node';
 import type { Cluster } from '../cluster/cluster.ts';
@@ -55,7 +55,7 @@ const OPTIONS = { fieldManager: NAME };
 export const admissionPolicies: ControllerDefinition = {
   name: NAME,
   description:
-    'maintains the policies of the floor and of defaults, which API servers evaluate even if no replica answers',
+    'maintains the policies of the floor and of defaults, which API servers evaluate even if no replica responds',
   runsOn: 'leader',
   permissions: [
     {
@@ -235,7 +235,7 @@ const MAX_RETRY_MS = 30_000;
 /** Interval between checks whether the API server serves policies and SCCs. */
 const CHECK_AGAIN = { requeueAfterMs: 30_000 };
 
-/** Creates, corrects and deletes the policies. While break-glass is on, they stay as they are unless none is required. */
+/** Creates, corrects and deletes the policies. While break-glass is on, they do not change unless none is required. */
 function createReconciler(context: ControllerContext): Reconciler {
   const { settings, service, apiServerVersion } = context;
   const getRequired = createFloorRequirements(context);

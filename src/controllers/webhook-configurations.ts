@@ -108,7 +108,7 @@ export interface Enforcement {
   readonly scc: Pick<SccSettings, 'mode' | 'exemptNamespaces'>;
   /** True if SCCs are enforced in a namespace, or may be at any time. */
   readonly someSccs: boolean;
-  /** The features whose pods the policies of the floor decide about while no replica answers: their webhooks fail open. */
+  /** The features whose pods the policies of the floor decide about while no replica responds: their webhooks fail open. */
   readonly floor: Readonly<Record<FloorFeature, boolean>>;
   /** Resources that the advising webhook reviews in addition to its own. */
   readonly workloads: readonly WorkloadResource[];
@@ -304,9 +304,9 @@ const KEYS: readonly string[] = CONFIGURATION_KINDS.flatMap((kind) =>
 
 /**
  * A configuration is created when a replica is ready, and fails closed after API servers trust the certificate. From then
- * on, only the settings open it again, or the floor that they permit. Other components maintain `caBundle`. All other fields of the webhooks are corrected,
- * except while break-glass is on. An update is used instead of server-side apply, which cannot remove a webhook whose caBundle
- * has another manager.
+ * on, it fails open only if the settings require it, or if they permit it and the floor is in force. Other components maintain
+ * `caBundle`. All other fields of the webhooks are corrected, except while break-glass is on. An update is used instead of
+ * server-side apply, which cannot remove a webhook whose caBundle has another manager.
  */
 function createReconciler(context: ControllerContext): Reconciler {
   const { settings, service, webhooks } = context;

@@ -51,7 +51,7 @@ export interface WebhookRegistration {
   readonly timeoutSeconds: number;
   /** True if requests fail closed while the feature enforces. A webhook that only warns always fails open. */
   readonly isEnforcing: boolean;
-  /** True if the policies of the floor decide about the requests while no replica answers. */
+  /** True if the policies of the floor decide about the requests while no replica responds. */
   readonly hasFloor?: boolean;
   /** True if the webhook matches objects in namespaces. */
   readonly isNamespaced: boolean;

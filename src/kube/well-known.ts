@@ -83,7 +83,7 @@ export const POLICY_LABELS = { ...WEBHOOK_LABELS, [COMPONENT_LABEL]: 'policies' 
 /** Labels of the policies that the leader maintains. */
 export const FLOOR_LABELS = { ...WEBHOOK_LABELS, [COMPONENT_LABEL]: 'floor' } as const;
 
-/** On the policies of an installation without a server: what they were generated from, in JSON. */
+/** The settings and versions from which the policies of an installation without a server were generated, as JSON. */
 export const POLICY_SETTINGS_ANNOTATION = 'portcullis.dev/policy-settings';
 
 /** Selects the policies that the leader maintains. */

@@ -161,7 +161,7 @@ function createWebhookMetrics({ gauge, tally, timings }: Factory) {
     ),
     callerTokens: tally(
       'portcullis_webhook_caller_tokens_total',
-      'Verified service account tokens of API servers by result: valid, absent (accepted in the mode optional), or the reason of the rejection.',
+      'Verifications of the service account tokens of API servers by result: valid, absent (accepted in the mode optional), or the reason of the rejection.',
       'result',
     ),
     inFlight: gauge('portcullis_webhook_requests_in_flight', 'Admission reviews that wait for their decision.'),

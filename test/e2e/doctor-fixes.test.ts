@@ -374,7 +374,7 @@ suite('fixes for webhooks at a URL', { skip: needed }, () => {
   ];
   for (const repair of REPAIRS) test(repair.name, () => checkRepair(shell, system.objects, repair));
 
-  test('nothing is registered while no replica answers', async () => {
+  test('nothing is registered while no replica responds', async () => {
     const before = await readAll(plane, system.objects);
     for (const replica of system.replicas) await system.retire(replica);
     await send('DELETE', PSA);

@@ -150,7 +150,7 @@ const installOptions = {
     help: `Print a profile without reading a cluster: one of ${Object.keys(PROFILES).join(', ')}; or ${CONTROL_PLANE}: static pods of the authorization webhook for control plane nodes`,
   }),
   'without-server': flag({
-    help: 'Print policies that API servers evaluate, and nothing that runs. Their settings are those of --set, and of the policies in the cluster',
+    help: 'Print policies that API servers evaluate, without a server. Their settings are those of --set and of the policies in the cluster',
   }),
   'for-kubernetes': option('VERSION', kubernetesMinor, undefined, {
     help: 'With --without-server: print the policies for this version, or the oldest of several API servers, without reading a cluster',

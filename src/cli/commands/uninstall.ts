@@ -68,7 +68,7 @@ Leases that the replicas write. In namespaces, it removes the labels and annotat
 attribute to a controller of Portcullis only. It does not affect running pods, and can be repeated.
 
 The policies of an installation without a server are deleted, too. With --keep-policies they remain, and
-enforce when the server is gone.
+enforce after the server is deleted.
 
 Remove a Helm release with 'helm uninstall'. If a GitOps tool (Argo CD, Flux) manages the installation,
 remove it there: otherwise the tool restores it.

@@ -63,7 +63,7 @@ const IS_WINDOWS = 'object.spec.?os.?name.orValue("") == "windows"';
 /** `ALL` includes `SYS_ADMIN`. The API server rejects only `CAP_SYS_ADMIN`. */
 const SYS_ADMIN = /(?i:^(?:(?:CAP_)?SYS_ADMIN|ALL)$)/;
 const ALL = /(?i:^ALL$)/;
-/** The user of Windows that the kubelet refuses with `runAsNonRoot`. */
+/** The user of Windows that the kubelet rejects with `runAsNonRoot`. */
 const WINDOWS_ROOT = /(?i:^ContainerAdministrator$)/;
 
 function addsCapability({ capabilities }: Target, pattern: RegExp): boolean {
@@ -129,7 +129,7 @@ function selectDefaults(fields: readonly DefaultField[]): readonly PodDefault[] 
   return DEFAULT_FIELDS.filter((field) => fields.includes(field)).map((field) => DEFAULTS[field]);
 }
 
-/** Privileged containers and HostProcess containers keep their meaning. */
+/** Privileged containers and HostProcess containers get no defaults. */
 function isPrivileged({ privileged = false, hostProcess }: Target, pod: PodFields): boolean {
   return privileged || hostProcess || pod.hostProcess;
 }
@@ -142,7 +142,7 @@ const IS_PRIVILEGED = [
   .map((flag) => `${flag}.orValue(false)`)
   .join(' || ');
 
-// Which namespaces have defaults.
+// The namespaces that have defaults.
 
 /** True if new pods of the namespace get the defaults. SCC admission completes the pods of namespaces that it enforces. */
 export function hasDefaults(namespace: Namespace, { defaults, scc }: DefaultsSettings): boolean {
@@ -178,7 +178,7 @@ export const NOT_MIRROR = {
   expression: "!has(object.metadata.annotations) || !('kubernetes.io/config.mirror' in object.metadata.annotations)",
 } as const;
 
-// In TypeScript.
+// The defaults in TypeScript, for the webhook and for templates.
 
 /** Returns the pod with the defaults of the fields; the original object if nothing changes. */
 export function applyDefaults(pod: PodFields, fields: readonly DefaultField[]): JsonObject {
@@ -232,7 +232,7 @@ function objectAt(parent: JsonObject, key: string): JsonObject {
   return isObject(value) ? value : {};
 }
 
-// In CEL.
+// The defaults in CEL, for the policy.
 
 /** The oldest minor version of Kubernetes 1 with MutatingAdmissionPolicies of version v1. */
 export const MIN_DEFAULTS_MINOR = 36;

@@ -87,7 +87,7 @@ ok    webhooks         ValidatingWebhookConfiguration psa.portcullis.dev: ALL we
 ok    webhooks         MutatingWebhookConfiguration zz.scc.portcullis.dev: ALL webhooks, as expected by this version
 ok    webhooks         MutatingWebhookConfiguration objects.scc.portcullis.dev: ALL webhooks, as expected by this version
 ok    webhooks         ValidatingWebhookConfiguration scc.portcullis.dev: ALL webhooks, as expected by this version
-ok    floor            floor: is off; while no replica answers, namespaces that fail closed get no new pods
+ok    floor            floor: is off; while no replica responds, namespaces that fail closed get no new pods
 ok    break-glass      webhooks: break-glass is off
 ok    reachability     psa.portcullis.dev: responds
 ok    reachability     validate.scc.portcullis.dev: responds

@@ -35,7 +35,7 @@ function evaluateFloor(facts: Facts, policies: readonly FloorObject[]): readonly
   const logs = `${FIXES.logs(facts.namespace)} # the leader logs why it does not correct it`;
   if (settings.mode === 'off') {
     return policies.length === 0
-      ? [ok(OBJECT, `is off; while no replica answers, ${CLOSED}`)]
+      ? [ok(OBJECT, `is off; while no replica responds, ${CLOSED}`)]
       : policies.map((one) =>
           warning(formatName(one), 'exists, and spec.floor.mode is off', {
             impact: 'API servers evaluate it until the leader deletes it',
@@ -48,26 +48,26 @@ function evaluateFloor(facts: Facts, policies: readonly FloorObject[]): readonly
   if (minorVersion(minor) < MIN_POLICY_MINOR) {
     return [
       problem(OBJECT, `is on, and Kubernetes ${minor} is older than v1.${MIN_POLICY_MINOR}`, {
-        impact: `API servers evaluate no policy, and webhooks fail closed: while no replica answers, ${CLOSED}`,
+        impact: `API servers evaluate no policy, and webhooks fail closed: while no replica responds, ${CLOSED}`,
         fix: '# upgrade the cluster, or set spec.floor.mode to "off"',
       }),
     ];
   }
   const differences = findDifferences(facts, policies).map(({ name, message }) => {
-    const impact = 'while no replica answers, pods that it would deny are admitted, unless webhooks fail closed';
+    const impact = 'while no replica responds, pods that it would deny are admitted, unless webhooks fail closed';
     return problem(name, message, { impact, fix: message === PAUSED ? 'portcullis break-glass off' : logs });
   });
   if (differences.length > 0 && webhooks.failurePolicy === 'Ignore') {
     const message = 'is Ignore, and the floor is not in force: webhooks fail closed until it is';
     const fix = '# fix the problems of the floor';
     differences.push(
-      problem('spec.webhooks.failurePolicy', message, { impact: `while no replica answers, ${CLOSED}`, fix }),
+      problem('spec.webhooks.failurePolicy', message, { impact: `while no replica responds, ${CLOSED}`, fix }),
     );
   }
   if (differences.length > 0) return differences;
   const count = `${policies.filter(({ kind }) => kind === 'ValidatingAdmissionPolicy').length} policies are in force`;
   const open = `pods are admitted that comply with them; where SCCs are enforced, pods that name no SCC need the level ${settings.fallbackLevel}, or that of their namespace`;
-  return [ok(OBJECT, `${count}; while no replica answers, ${webhooks.failurePolicy === 'Ignore' ? open : CLOSED}`)];
+  return [ok(OBJECT, `${count}; while no replica responds, ${webhooks.failurePolicy === 'Ignore' ? open : CLOSED}`)];
 }
 
 const CLOSED = 'namespaces that fail closed get no new pods';
