@@ -45,8 +45,8 @@ Stops all enforcement in an emergency, and restores it.
   status  shows the state of each webhook and policy
 
 No replica of Portcullis has to run. The command changes nothing else in these objects, does not overwrite
-concurrent changes, and can be repeated. Pods that start while break-glass is on keep
-running: find violations with 'portcullis check' and 'portcullis scc plan'.
+concurrent changes, and can be repeated. Pods that start while break-glass is on keep running: find violations
+with 'portcullis check' and 'portcullis scc plan'.
 
 GitOps tools (Argo CD, Flux) may revert the change: suspend them first.
 

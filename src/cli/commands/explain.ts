@@ -320,8 +320,9 @@ For a pod, it explains the decision of SCC admission before the pod is created. 
 (SecurityContextConstraints), in the order in which SCCs are tried, it prints the subjects that may use it,
 whether the pod fits or the reasons why not, and the changes to the pod; also the chosen SCC, and the
 level of the Pod Security Standards that the result satisfies. For a workload, it explains the pods that
-its controller would create. Without a server, it explains the decision of the policies in the API server. In manifests, it also explains the pod templates of custom resources, such as
-Rollouts, which are found by their shape.
+its controller would create. Without a server, it explains the decision of the policies in the API server.
+In manifests, it also explains the pod templates of custom resources, such as Rollouts, which are found by
+their shape.
 
 Roles, bindings, SCCs and namespaces come from the cluster of the kubeconfig. Without a cluster, and with
 --offline, they come from the manifests; manifests without SCCs are evaluated with the standard SCCs and

@@ -390,8 +390,8 @@ The leader registers the webhooks when a replica is ready, and they fail closed 
 settings enforce. With --webhooks=static, apply the objects with the label
 app.kubernetes.io/component=webhooks after the replicas are ready: until then, API servers deny pods.
 
-With --without-server, the output is only policies that API servers evaluate: Pod Security with its defaults
-and exemptions, and spec.defaults. An option or a setting that needs a server is refused.
+With --without-server, the output contains only policies that API servers evaluate: for Pod Security with its
+defaults and exemptions, and for spec.defaults. An option or a setting that needs a server is refused.
 
 Examples:
   portcullis install --image=registry.example.com/portcullis:0.1.0 | kubectl apply --server-side -f -
@@ -400,7 +400,7 @@ Examples:
   portcullis install --set=scc.mode=enforce --dry-run=client
   portcullis install --profile=openshift > portcullis.yaml
   portcullis install --profile=control-plane --output-dir=authorizer
-  portcullis install --without-server --set='podSecurity.exemptions.namespaces=[kube-system]' \
+  portcullis install --without-server --set='podSecurity.exemptions.namespaces=[kube-system]' \\
     --set=podSecurity.defaults.enforce=baseline | kubectl apply -f -
 
 Exit codes:

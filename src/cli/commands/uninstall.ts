@@ -58,10 +58,11 @@ import {
 const DETAILS = `
 Shows which enforcement ends, and fails while something is enforced, unless --force is given. The command
 then ends enforcement before it stops the replicas, so that no pod is denied because of the uninstallation:
-it revokes the permission of the leader to restore them, and deletes the policies of the floor, the validating
-webhooks, the Pod Security labels that Portcullis set, and the mutating webhooks. After each step, it waits until API servers have
-observed it. It then deletes the Deployment, Service, roles, Leases, Secret, the reports about kubelet versions
-on nodes, and the namespace if it contains nothing else, and lists what remains.
+it revokes the permission of the leader to restore policies and webhooks, and deletes the policies of the
+floor, the validating webhooks, the Pod Security labels that Portcullis set, and the mutating webhooks. After
+each step, it waits until API servers have observed it. It then deletes the Deployment, Service, roles, Leases,
+Secret, the reports about kubelet versions on nodes, and the namespace if it contains nothing else, and lists
+the objects that remain.
 
 The command deletes only objects with the label app.kubernetes.io/part-of=portcullis, and the Secret and the
 Leases that the replicas write. In namespaces, it removes the labels and annotations that managedFields
@@ -100,7 +101,7 @@ export const command = defineCommand({
     }),
     'keep-labels': flag({ help: 'Keep the Pod Security labels of namespaces that Portcullis set' }),
     'keep-policies': flag({
-      help: 'Keep the policies in the API server: the change from a server to an installation without one',
+      help: 'Keep the policies in the API server, for the change from a server to an installation without one',
     }),
     'purge-crds': flag({
       help: 'Also delete the CustomResourceDefinitions of Portcullis with all their objects (settings, SCCs), and the roles for the use of SCCs',

@@ -76,7 +76,7 @@ function managedFix(facts: Facts): string {
   return `${FIXES.logs(facts.namespace)} # the leader logs why it does not correct it`;
 }
 
-/** The fix of a webhook that no replica maintains. It is not registered unless a replica answers. */
+/** The fix of a webhook that no replica maintains. It is not registered unless a replica responds. */
 function externalFix(facts: Facts, command: string): string {
   const failed = replicas.evaluate(facts).some(({ severity }) => severity === 'problem');
   if (failed) return '# first fix the problems below (replicas): requests that nothing answers may be denied';
