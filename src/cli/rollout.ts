@@ -431,8 +431,6 @@ interface PlanScope {
   readonly only?: string | undefined;
   /** The default of namespaces without a label; absent: that of the rollout. */
   readonly policy?: Policy | undefined;
-  /** The level that replaces the label of a namespace; absent: the namespace keeps its label and is not evaluated. */
-  readonly newLabel?: Level | undefined;
 }
 
 /**
@@ -442,10 +440,10 @@ interface PlanScope {
 export async function planNamespaces(
   facts: RolloutFacts,
   io: Io,
-  { only, ...change }: PlanScope = {},
+  { only, policy }: PlanScope = {},
 ): Promise<readonly PlannedNamespace[]> {
   const namespaces = listNamespaces(facts.store, only).filter((namespace) => !isTerminating(namespace));
-  return await mapNamespaces(namespaces, createNamespacePlanner(facts, change), { verb: 'Evaluating', io });
+  return await mapNamespaces(namespaces, createNamespacePlanner(facts, policy), { verb: 'Evaluating', io });
 }
 
 /** Returns the planned namespaces that `-n` and `-l` select. */
@@ -542,10 +540,7 @@ export function countNamespaces(namespaces: readonly PlannedNamespace[]): Namesp
   };
 }
 
-function createNamespacePlanner(
-  facts: RolloutFacts,
-  { policy, newLabel }: Omit<PlanScope, 'only'>,
-): (namespace: Namespace) => PlannedNamespace {
+function createNamespacePlanner(facts: RolloutFacts, policy?: Policy): (namespace: Namespace) => PlannedNamespace {
   const { store, podSecurity, management, state } = facts;
   const settings = evaluationSettings(facts);
   const planLabels = createLabelPlanner(store, { mode: 'Enforce', settings: management });
@@ -561,7 +556,6 @@ function createNamespacePlanner(
       const planned = planLabels(namespace).apply?.metadata?.labels?.[POD_SECURITY_LABELS.enforce];
       // An invalid label enforces the level restricted.
       const current = isLevel(label) ? label : 'restricted';
-      if (newLabel !== undefined) return planLabelChange(facts, namespace, { current, planned: newLabel });
       return { ...kept(current, isLevel(planned) ? planned : current), currentSource: 'label', verdict: 'labeled' };
     }
     const evaluation = finishEvaluation(
@@ -581,27 +575,6 @@ function createNamespacePlanner(
       steps: nextSteps(evaluation),
     };
   };
-}
-
-/** Evaluates a namespace with another label. The label `enforce-version` keeps its value. */
-function planLabelChange(
-  facts: RolloutFacts,
-  namespace: Namespace,
-  { current, planned }: { readonly current: Level; readonly planned: Level },
-): PlannedNamespace {
-  const { store, podSecurity } = facts;
-  const { version } = resolvePolicies(namespace.metadata?.labels, podSecurity.defaults).enforce;
-  const policy = { level: planned, version };
-  const evaluation = finishEvaluation(evaluateFromStore(namespace, store, { ...evaluationSettings(facts), policy }));
-  const { name, verdict, workloads, error } = evaluation;
-  const command = `${labelCommand(name, planned)} --overwrite`;
-  const isNew = planned !== current;
-  const steps = {
-    clean: isNew ? [`Set the label: ${command}.`] : [],
-    violating: [`Change the workloads${isNew ? `, then set the label: ${command}` : ''}.`],
-    inconclusive: nextSteps(evaluation),
-  }[verdict];
-  return { name, current, currentSource: 'label', planned, verdict, categories: [], workloads, error, steps };
 }
 
 const VERDICTS: Readonly<Record<PlannedNamespace['verdict'], string>> = {
@@ -669,10 +642,9 @@ export function isBlocking({ verdict }: PlannedNamespace): boolean {
   return verdict === 'violating' || verdict === 'inconclusive';
 }
 
-/** One block for each namespace with next steps: fields, fixes and next steps. */
+/** One block for each blocking namespace: fields, fixes and next steps. */
 function namespaceBlocks(namespaces: readonly PlannedNamespace[], style: Style): readonly string[] {
-  const blocks = namespaces.filter((namespace) => isBlocking(namespace) || namespace.steps.length > 0);
-  return blocks.map((namespace) => {
+  return namespaces.filter(isBlocking).map((namespace) => {
     const { name, planned = 'unknown', workloads, error, steps } = namespace;
     const lines = [
       style('bold', printable(`${name} (${planned})`)),
@@ -702,10 +674,7 @@ function violationLines({ check, reason, detail, fields, fix }: FixableViolation
   ];
 }
 
-/**
- * `12 namespaces: 11 no violations, 1 violating; 3 workloads (7 running pods) would be denied`, with a note if some
- * namespaces were not evaluated.
- */
+/** `12 namespaces: 9 no violations, 1 violating, 2 labeled already; 3 workloads (7 running pods) would be denied` */
 export function printNamespaceCounts(counts: NamespaceCounts, denial = 'would be denied'): string {
   const { namespaces, workloads, pods } = counts;
   const parts = (['clean', 'violating', 'inconclusive', 'labeled', 'exempt'] as const)
@@ -715,6 +684,5 @@ export function printNamespaceCounts(counts: NamespaceCounts, denial = 'would be
     workloads === 0
       ? `no workload ${denial}`
       : `${printCount(workloads, 'workload')} (${printCount(pods, 'running pod')}) ${denial}`;
-  const note = counts.labeled === 0 ? '' : '; namespaces with a label keep their level and were not evaluated';
-  return `${printCount(namespaces, 'namespace')}${parts.length === 0 ? '' : `: ${parts.join(', ')}`}; ${denied}${note}`;
+  return `${printCount(namespaces, 'namespace')}${parts.length === 0 ? '' : `: ${parts.join(', ')}`}; ${denied}`;
 }

@@ -265,7 +265,7 @@ function createReconciler(context: ControllerContext): Reconciler {
       const isTooOld = required.length > 0 && POLICY_KINDS.some((kind) => !cluster.serves(kind));
       report(isTooOld ? describeTooOld(apiServerVersion.value) : undefined, reconcileContext);
       if (isTooOld) return CHECK_AGAIN;
-      if (required.length > 0 && isBreakGlass(cluster.store)) return undefined;
+      if (required.length > 0 && isBreakGlassOn(cluster.store)) return undefined;
       await removeOthers(required, reconcileContext);
       for (const policy of required) await write(policy, reconcileContext);
       // The definition of SCCs may be created at any time.
@@ -288,7 +288,7 @@ async function reconcileDefaults(
       await cluster.remove(kind, DEFAULTS_POLICY);
       logger.info({ kind, name: DEFAULTS_POLICY }, 'admission policy deleted');
     }
-  } else if (!isBreakGlass(store)) {
+  } else if (!isBreakGlassOn(store)) {
     for (const { metadata, ...object } of generateDefaultsPolicy(settings.value, DEFAULTS_POLICY)) {
       const policy = draft({ ...object, metadata: { ...metadata, labels: FLOOR_LABELS } });
       applyDefaults(policy);
@@ -326,7 +326,7 @@ function createProblemReporter() {
 }
 
 /** True if break-glass is on for a webhook configuration or a policy of the installation. */
-function isBreakGlass(store: Store): boolean {
+export function isBreakGlassOn(store: Store): boolean {
   return [
     ...CONFIGURATION_KINDS.flatMap((kind) =>
       store.list(kind).filter(({ metadata }) => isInstalled(kind, metadata?.name)),

@@ -41,7 +41,7 @@ import {
   type SccSettings,
 } from '../policy/scc/mode.ts';
 import { findOtherTrustProblems, findTrustProblems, type Service } from '../tls/trust.ts';
-import { createFloorState, effectivePodSecurity, type FloorFeature } from './admission-policies.ts';
+import { createFloorState, effectivePodSecurity, isBreakGlassOn, type FloorFeature } from './admission-policies.ts';
 import {
   configurationRules,
   createStopwatch,
@@ -227,9 +227,11 @@ function createWebhooks(
 ): readonly Webhook[] {
   const { feature, isEnforcing, isNamespaced, hasFloor = false, reviewsWorkloadResources = false } = registration;
   if (!isNamespaced) {
-    const isClosed = isEnforcing && feature === 'scc' && enforcement.scc.mode === 'enforce';
-    const tier: Tier = { prefix: '', failurePolicy: isClosed ? 'Fail' : 'Ignore', namespaces: [] };
-    return [createWebhook(registration, tier, target)];
+    const floorRules = enforcement.floor.scc ? (registration.floorRules ?? []) : [];
+    const isEnforced = isEnforcing && feature === 'scc' && enforcement.scc.mode === 'enforce';
+    const failurePolicy = isEnforced || floorRules.length > 0 ? 'Fail' : 'Ignore';
+    const rules = [...registration.rules, ...floorRules];
+    return [createWebhook({ ...registration, rules }, { prefix: '', failurePolicy, namespaces: [] }, target)];
   }
   const tiers = namespaceTiers(registration, enforcement, target);
   const added = reviewsWorkloadResources ? enforcement.workloads.map(workloadRule) : [];
@@ -350,7 +352,7 @@ function createReconciler(context: ControllerContext): Reconciler {
         return undefined;
       }
       const installed = listInstalled(store);
-      if (installed.some(isBreakGlass)) return undefined;
+      if (isBreakGlassOn(store)) return undefined;
       const isReady = !context.certificate.served.isTemporary() && hasEndpoint(store, context);
       if (!current && !isReady) return CHECK_AGAIN;
       const isTrusted = isReady && current !== undefined && isTrustedBy(current, context);

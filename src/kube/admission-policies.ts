@@ -18,7 +18,11 @@ export type AdmissionPolicy = Kinds[PolicyKind];
 /** The prefix of the names of maintained policies. Without it, they are the names of generated manifests. */
 export const FLOOR_PREFIX = 'floor.';
 
-const SCC = ['named.scc.portcullis.dev', 'unnamed.scc.portcullis.dev'];
+const UNNAMED = 'unnamed.scc.portcullis.dev';
+const SCC = ['named.scc.portcullis.dev', UNNAMED];
+
+/** The policy of the floor, and its binding, that decide about pods without an SCC. */
+export const UNNAMED_SCC_POLICY = `${FLOOR_PREFIX}${UNNAMED}`;
 
 /**
  * The maintained policies by kind and name. The leader changes only these, and its role permits only these. A copy with the

@@ -314,6 +314,17 @@ suite('the policies of the floor', () => {
     assert.equal(policy(), 'Ignore');
     await run.pass(60_000);
     assert.equal(policy(), 'Ignore');
+    const annotate = (annotations: Readonly<Record<string, string>>) =>
+      edit('ValidatingAdmissionPolicy', BASELINE, (one) => {
+        one.metadata = { ...one.metadata, annotations };
+        Object.assign(one.spec ?? {}, { failurePolicy: annotations === BREAK_GLASS ? 'Ignore' : 'Fail' });
+      });
+    await annotate(BREAK_GLASS);
+    await run.pass(10_000);
+    assert.equal(policy(), 'Ignore', 'while break-glass switches policies off before webhooks');
+    await annotate({});
+    await run.pass(10_000);
+    assert.equal(policy(), 'Ignore');
     await policies.stop();
     await cluster.remove('ValidatingAdmissionPolicyBinding', UNLABELED);
     await run.idle();

@@ -218,6 +218,12 @@ suite('the floor', { skip }, () => {
       await createPod('guarded', FORGED),
       /denied request: unable to validate .*Forbidden: not usable by user/,
     );
+    // Until a leader runs, the policies would admit pods that name a deleted SCC.
+    const deleted = await plane.admin.send(
+      'DELETE',
+      `${objectPath('SecurityContextConstraints', 'hostaccess')}?dryRun=All`,
+    );
+    assert.match(String(responseMessage(deleted)), /failed calling webhook "objects\.scc\.portcullis\.dev"/);
   });
 
   test('is paused by break-glass, without any replica', async () => {

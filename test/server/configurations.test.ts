@@ -310,6 +310,19 @@ suite('tiers', () => {
     );
   });
 
+  test('SCCs cannot be deleted without a replica while a policy of the floor lists their names', () => {
+    const rules = (scc: boolean): unknown => {
+      const enforcement = { ...buildEnforcement('report', true), floor: { psa: false, scc } };
+      const required = requiredConfigurations(WEBHOOK_REGISTRATIONS, enforcement, { service: SERVICE });
+      const { webhooks = [] } =
+        required.find(({ kind, name }) => /^Validating/.test(kind) && name === 'scc.portcullis.dev') ?? {};
+      const objects = webhooks.find(({ name }) => name === 'objects.scc.portcullis.dev');
+      return [objects?.failurePolicy, objects?.rules?.map(({ operations }) => operations)];
+    };
+    assert.deepEqual(rules(false), ['Ignore', [['CREATE', 'UPDATE']]]);
+    assert.deepEqual(rules(true), ['Fail', [['CREATE', 'UPDATE'], ['DELETE']]]);
+  });
+
   test('the timeout of the settings applies to webhooks that fail closed', () => {
     const target = { service: SERVICE, timeoutSeconds: 20 };
     const required = requiredConfigurations(WEBHOOK_REGISTRATIONS, buildEnforcement('enforce', true), target);

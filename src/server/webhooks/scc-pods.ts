@@ -52,8 +52,8 @@ export function createSccMutateWebhook(deps: SccReviewDeps): Webhook {
 
 /**
  * Creates the webhook that validates each pod after all mutations. In report mode it does not apply: the pod was not
- * completed and could only fail, and the mutating webhook has already reported on it. If webhooks fail open, a new pod without
- * an SCC was not reviewed by the mutating webhook, and a policy of the floor decides about it.
+ * completed and could only fail, and the mutating webhook has already reported on it. If webhooks fail open for the
+ * floor, a new pod without an SCC was not reviewed by the mutating webhook, and a policy of the floor decides about it.
  */
 export function createSccValidateWebhook(deps: SccReviewDeps, failsOpen: () => boolean): Webhook {
   const webhook = createPodWebhook(SCC_VALIDATE.path, ['enforce'], validateScc, deps);
