@@ -431,6 +431,8 @@ interface PlanScope {
   readonly only?: string | undefined;
   /** The default of namespaces without a label; absent: that of the rollout. */
   readonly policy?: Policy | undefined;
+  /** The level that replaces the label of a namespace; absent: the namespace keeps its label and is not evaluated. */
+  readonly newLabel?: Level | undefined;
 }
 
 /**
@@ -440,10 +442,10 @@ interface PlanScope {
 export async function planNamespaces(
   facts: RolloutFacts,
   io: Io,
-  { only, policy }: PlanScope = {},
+  { only, ...change }: PlanScope = {},
 ): Promise<readonly PlannedNamespace[]> {
   const namespaces = listNamespaces(facts.store, only).filter((namespace) => !isTerminating(namespace));
-  return await mapNamespaces(namespaces, createNamespacePlanner(facts, policy), { verb: 'Evaluating', io });
+  return await mapNamespaces(namespaces, createNamespacePlanner(facts, change), { verb: 'Evaluating', io });
 }
 
 /** Returns the planned namespaces that `-n` and `-l` select. */
@@ -540,7 +542,10 @@ export function countNamespaces(namespaces: readonly PlannedNamespace[]): Namesp
   };
 }
 
-function createNamespacePlanner(facts: RolloutFacts, policy?: Policy): (namespace: Namespace) => PlannedNamespace {
+function createNamespacePlanner(
+  facts: RolloutFacts,
+  { policy, newLabel }: Omit<PlanScope, 'only'>,
+): (namespace: Namespace) => PlannedNamespace {
   const { store, podSecurity, management, state } = facts;
   const settings = evaluationSettings(facts);
   const planLabels = createLabelPlanner(store, { mode: 'Enforce', settings: management });
@@ -556,6 +561,7 @@ function createNamespacePlanner(facts: RolloutFacts, policy?: Policy): (namespac
       const planned = planLabels(namespace).apply?.metadata?.labels?.[POD_SECURITY_LABELS.enforce];
       // An invalid label enforces the level restricted.
       const current = isLevel(label) ? label : 'restricted';
+      if (newLabel !== undefined) return planLabelChange(facts, namespace, { current, planned: newLabel });
       return { ...kept(current, isLevel(planned) ? planned : current), currentSource: 'label', verdict: 'labeled' };
     }
     const evaluation = finishEvaluation(
@@ -575,6 +581,27 @@ function createNamespacePlanner(facts: RolloutFacts, policy?: Policy): (namespac
       steps: nextSteps(evaluation),
     };
   };
+}
+
+/** Evaluates a namespace with another label. The label `enforce-version` keeps its value. */
+function planLabelChange(
+  facts: RolloutFacts,
+  namespace: Namespace,
+  { current, planned }: { readonly current: Level; readonly planned: Level },
+): PlannedNamespace {
+  const { store, podSecurity } = facts;
+  const { version } = resolvePolicies(namespace.metadata?.labels, podSecurity.defaults).enforce;
+  const policy = { level: planned, version };
+  const evaluation = finishEvaluation(evaluateFromStore(namespace, store, { ...evaluationSettings(facts), policy }));
+  const { name, verdict, workloads, error } = evaluation;
+  const command = `${labelCommand(name, planned)} --overwrite`;
+  const isNew = planned !== current;
+  const steps = {
+    clean: isNew ? [`Set the label: ${command}.`] : [],
+    violating: [`Change the workloads${isNew ? `, then set the label: ${command}` : ''}.`],
+    inconclusive: nextSteps(evaluation),
+  }[verdict];
+  return { name, current, currentSource: 'label', planned, verdict, categories: [], workloads, error, steps };
 }
 
 const VERDICTS: Readonly<Record<PlannedNamespace['verdict'], string>> = {
@@ -642,9 +669,10 @@ export function isBlocking({ verdict }: PlannedNamespace): boolean {
   return verdict === 'violating' || verdict === 'inconclusive';
 }
 
-/** One block for each blocking namespace: fields, fixes and next steps. */
+/** One block for each namespace with next steps: fields, fixes and next steps. */
 function namespaceBlocks(namespaces: readonly PlannedNamespace[], style: Style): readonly string[] {
-  return namespaces.filter(isBlocking).map((namespace) => {
+  const blocks = namespaces.filter((namespace) => isBlocking(namespace) || namespace.steps.length > 0);
+  return blocks.map((namespace) => {
     const { name, planned = 'unknown', workloads, error, steps } = namespace;
     const lines = [
       style('bold', printable(`${name} (${planned})`)),
@@ -674,7 +702,10 @@ function violationLines({ check, reason, detail, fields, fix }: FixableViolation
   ];
 }
 
-/** `12 namespaces: 9 no violations, 1 violating, 2 labeled already; 3 workloads (7 running pods) would be denied` */
+/**
+ * `12 namespaces: 11 no violations, 1 violating; 3 workloads (7 running pods) would be denied`, with a note if some
+ * namespaces were not evaluated.
+ */
 export function printNamespaceCounts(counts: NamespaceCounts, denial = 'would be denied'): string {
   const { namespaces, workloads, pods } = counts;
   const parts = (['clean', 'violating', 'inconclusive', 'labeled', 'exempt'] as const)
@@ -684,5 +715,6 @@ export function printNamespaceCounts(counts: NamespaceCounts, denial = 'would be
     workloads === 0
       ? `no workload ${denial}`
       : `${printCount(workloads, 'workload')} (${printCount(pods, 'running pod')}) ${denial}`;
-  return `${printCount(namespaces, 'namespace')}${parts.length === 0 ? '' : `: ${parts.join(', ')}`}; ${denied}`;
+  const note = counts.labeled === 0 ? '' : '; namespaces with a label keep their level and were not evaluated';
+  return `${printCount(namespaces, 'namespace')}${parts.length === 0 ? '' : `: ${parts.join(', ')}`}; ${denied}${note}`;
 }

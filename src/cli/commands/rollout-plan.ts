@@ -24,9 +24,9 @@ const DETAILS = `
 Shows the current level of each namespace, the level with enforcement, the workloads that would be denied,
 the reasons and the next steps. The command changes nothing.
 
-A namespace with its own label keeps its level and is not evaluated. The level of other namespaces follows
-from the security context constraints (SCCs) that their service accounts may use, if the server manages
-their labels. Otherwise it is restricted.
+A namespace with its own label keeps its level and is not evaluated, unless -n and --level plan another label
+for it. The level of other namespaces follows from the security context constraints (SCCs) that their
+service accounts may use, if the server manages their labels. Otherwise it is restricted.
 
 With --kubernetes-version, only the workloads that this version would deny and the version of the
 cluster admits are listed, in all namespaces: prepare an upgrade of the cluster with it.
@@ -39,7 +39,7 @@ The namespaces with most denied workloads are listed first, up to 20 namespaces.
 with the denied workloads, the reasons and the next steps; -n does so for one namespace.
 
 Exit codes:
-  0  no workload would be denied
+  0  no workload of the evaluated namespaces would be denied
   1  some workloads would be denied, or an evaluation failed
   2  wrong usage, or the input cannot be read
 
@@ -48,6 +48,7 @@ Examples:
   portcullis rollout plan -n shop -o json
   portcullis rollout plan --kubernetes-version v1.37
   portcullis rollout plan --level baseline
+  portcullis rollout plan -n shop --level restricted
   portcullis rollout plan -f exported/ --scc-mode enforce
 `;
 
@@ -57,7 +58,7 @@ const options = {
   ...selectorOption,
   ...listOptions,
   level: option('LEVEL', oneOf(['baseline', 'restricted'] as const), undefined, {
-    help: 'Plan this default level of namespaces without a label. Default: that of the rollout; without a server, that of --config, else restricted',
+    help: 'Plan this default level of namespaces without a label; with -n, also this label of the namespace. Default: that of the rollout; without a server, that of --config, else restricted',
   }),
   'kubernetes-version': option('VERSION', policyVersion, undefined, {
     help: 'Show what this Kubernetes version would newly deny: v1.N',
@@ -81,11 +82,12 @@ export const command = defineCommand({
     const scope = { only, policy: versions ? facts.serverless?.defaults.enforce : change.policy };
     const planned = versions
       ? await planUpgrade(facts, versions, { io, ...scope })
-      : await planNamespaces(facts, io, scope);
+      : await planNamespaces(facts, io, { ...scope, newLabel: only === undefined ? undefined : values.level });
     const namespaces = selectNamespaces(planned, facts.store, { ...values, namespace: only });
     const counts = countNamespaces(namespaces);
     const denial = versions && `would be denied by Kubernetes ${versions.to} and not by ${versions.from}`;
-    const apply = versions ? undefined : change.command;
+    const isLabelChange = only !== undefined && namespaces.some(({ currentSource }) => currentSource === 'label');
+    const apply = versions || isLabelChange ? undefined : change.command;
     const data = { summary: counts, versions, namespaces, apply, settings, assumptions };
     printListing(io, values.output, { data, objects: listedNamespaces(namespaces) }, (style) => [
       ...assumptionBlocks(assumptions, settings),

@@ -85,6 +85,72 @@ describe('plan', () => {
     assert.ok(assumptions.includes(unknown));
   });
 
+  describe('of a namespace with a label', () => {
+    const stdin = `
+apiVersion: v1
+kind: Namespace
+metadata:
+  name: store
+  labels: {pod-security.kubernetes.io/enforce: privileged, pod-security.kubernetes.io/enforce-version: v1.18}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: web, namespace: store}
+spec: {containers: [{name: web, image: i, securityContext: {runAsNonRoot: true, allowPrivilegeEscalation: false}}]}
+---
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: api, namespace: store}
+spec: {template: {spec: {containers: [{name: api, image: i, securityContext: {runAsNonRoot: true}}]}}}
+`;
+    const CASES: readonly (readonly [args: string, code: number, stdout: string])[] = [
+      [
+        '-n store',
+        0,
+        `NAMESPACE   CURRENT              PLANNED      VERDICT           DENIED   REASON
+store       privileged (label)   privileged   labeled already
+
+1 namespace: 1 labeled already; no workload would be denied; namespaces with a label keep their level and were not evaluated
+`,
+      ],
+      [
+        '--level restricted -n store',
+        1,
+        `NAMESPACE   CURRENT              PLANNED      VERDICT     DENIED   REASON
+store       privileged (label)   restricted   violating   1
+
+store (restricted)
+  Deployment api
+    allowPrivilegeEscalation: allowPrivilegeEscalation != false (container "api" must set securityContext.allowPrivilegeEscalation=false)
+      spec.template.spec.containers[0].securityContext.allowPrivilegeEscalation
+      Fix: Set securityContext.allowPrivilegeEscalation to false in each container.
+  Next: Change the workloads, then set the label: kubectl label namespace/store pod-security.kubernetes.io/enforce=restricted --overwrite.
+
+1 namespace: 1 violating; 1 workload (0 running pods) would be denied
+`,
+      ],
+      [
+        '--level baseline -n store',
+        0,
+        `NAMESPACE   CURRENT              PLANNED    VERDICT         DENIED   REASON
+store       privileged (label)   baseline   no violations
+
+store (baseline)
+  Next: Set the label: kubectl label namespace/store pod-security.kubernetes.io/enforce=baseline --overwrite.
+
+1 namespace: 1 no violations; no workload would be denied
+`,
+      ],
+    ];
+    for (const [args, code, expected] of CASES) {
+      test(args, async () => {
+        const outcome = await runProgram(['rollout', 'plan', '-f', '-', ...args.split(' ')], { stdin });
+        const stdout = outcome.stdout.slice(outcome.stdout.indexOf('NAMESPACE'));
+        assert.deepEqual({ ...outcome, stdout }, { code, stdout: expected, stderr: '' });
+      });
+    }
+  });
+
   test('escapes control characters in names', async () => {
     const { stdout } = await runWith(
       (text) => text.replaceAll('name: tool', 'name: "to\\e[2Jol"'),
