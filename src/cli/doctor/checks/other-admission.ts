@@ -13,6 +13,8 @@ export const otherAdmission: Check = {
 };
 
 const PLUGIN_DENIAL = /violates PodSecurity "/;
+/** The API server evaluates policies after the plugin, and names them in a denial. */
+const POLICY_DENIAL = /ValidatingAdmissionPolicy '/;
 const PLUGIN = 'PodSecurity plugin';
 
 /** The namespace of the installation is restricted, and the webhook excludes it: only the plugin denies pods there. */
@@ -28,6 +30,10 @@ function evaluatePlugin(facts: Facts): readonly CheckResult[] {
   }
   const { refusal } = probe;
   if (refusal !== undefined && !PLUGIN_DENIAL.test(refusal)) return undetected(refusal);
+  if (refusal !== undefined && POLICY_DENIAL.test(refusal)) {
+    const evaluators = isRegistered ? 'ValidatingAdmissionPolicies and Portcullis' : 'only ValidatingAdmissionPolicies';
+    return [ok(PLUGIN, `is disabled: ${evaluators} evaluate pods`)];
+  }
   if (refusal !== undefined) {
     return isRegistered
       ? [
