@@ -25,6 +25,8 @@ import { getSyncState } from '../../policy/rollout/label-sync.ts';
 import { findChanges } from '../../policy/scc/advice/changes.ts';
 import { explainScc } from '../../policy/scc/advice/explain.ts';
 import { sccMode, type SccMode } from '../../policy/scc/mode.ts';
+import { withExampleRanges } from '../../policy/uid-range/allocation.ts';
+import { DEFAULT_RANGES } from '../../policy/uid-range/ranges.ts';
 import { defineCommand, EXIT, type Io } from '../command.ts';
 import { explainPolicies, printPolicyDecision } from '../explain-policies.ts';
 import { findNamespace } from '../inventory/inventory.ts';
@@ -172,15 +174,16 @@ function explainSource({ source, name, namespace: namespaceName }: SubjectSource
   if (created === undefined) return undefined;
   const { pod, requester, serviceAccount, denial } = created;
   const namespace = findNamespace(store, namespaceName);
+  const mode = expectedMode(namespace, settings);
   const { decision, sccs, ...explanation } = explainScc({
     ...sccInput(store, settings),
     operation: 'CREATE',
     object: pod,
-    namespace,
+    // Only namespaces with enforced SCCs receive ranges.
+    namespace: mode.mode === 'report' ? withExampleRanges(namespace, DEFAULT_RANGES) : namespace,
     userInfo: requester,
   });
   const message = denial ?? (decision.allowed ? undefined : decision.status.message);
-  const mode = expectedMode(namespace, settings);
   const explained = {
     kind: source.kind,
     name,

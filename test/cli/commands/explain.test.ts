@@ -110,7 +110,7 @@ describe('with a cluster', () => {
   const denied: readonly (readonly [name: string, args: string, spec: object, reason: string])[] = [
     [
       'the namespace must have ranges',
-      '-n bare',
+      '-n bare --scc-mode enforce',
       {},
       'error fetching namespace "bare": unable to find annotation openshift.io/sa.scc.uid-range',
     ],
@@ -136,6 +136,13 @@ describe('with a cluster', () => {
       );
     });
   }
+  test('a namespace whose violations are reported needs no ranges', async () => {
+    const pod = { apiVersion: 'v1', kind: 'Pod', metadata: { name: 'web' }, spec: SPEC };
+    const args = `-f - --kubeconfig ${kubeconfig} -n bare --scc-mode report --as alice`;
+    const { code, stdout } = await explain(args, { stdin: JSON.stringify(pod) });
+    assert.equal(code, 0, stdout);
+    assert.match(stdout, /^Pod bare\/web: admitted by SCC restricted-v2\n/);
+  });
   test('the service account may be created together with the pod', async () => {
     const spec = { ...SPEC, serviceAccountName: 'builder' };
     const objects = [
