@@ -232,6 +232,7 @@ function withOptions(base: ManifestSettings, values: FeatureValues): ManifestSet
 function setting(argument: string): Setting {
   const [, path = '', text = ''] = /^([\w.]+)=(.*)$/s.exec(argument) ?? [];
   if (path === '') throw new UserError(`${quote(argument)} is not a setting such as scc.mode=enforce`);
+  if (text.trim() === '') throw new UserError(`${path} has no value: use ${path}=null for the default`);
   const { documents, errors } = readDocuments(text, '--set');
   const [error] = errors;
   if (error) throw new UserError(`${path}: ${error.message}`);

@@ -112,6 +112,10 @@ describe('install without a cluster', () => {
       ['--profile=kubelet', '--set=kubelet.minimumVersion=v1.33'],
       'PortcullisConfiguration "cluster" is invalid: spec.kubelet.minimumVersion: Invalid value: "v1.33": minmumKubeletVersion must be in a semver compatible format of x.y.z, or empty',
     ],
+    [
+      ['--profile=default', '--set=nope='],
+      'invalid argument "nope=" for "--set" flag: nope has no value: use nope=null for the default',
+    ],
     [['--profile=control-plane', '--scc'], '--profile=control-plane cannot be combined with --scc'],
     [['--profile=default', '--output-dir=x'], '--output-dir requires --profile=control-plane'],
     [['--profile=control-plane', '--output-dir=/proc/x'], 'cannot write to /proc/x: there is no such file'],
