@@ -9,7 +9,7 @@ import { CONFIGURATION_NAME, INSTALLATION, POD_SECURITY_LABELS } from '../kube/w
 import { MODES } from '../policy/psa/policy.ts';
 import type { Version } from '../policy/pss/policy.ts';
 import type { Io } from './command.ts';
-import { policyHeader } from './commands/policies-generate.ts';
+import { newerVersionNote, policyHeader, SYSTEM_NAMESPACE } from './commands/policies-generate.ts';
 import { findWeakenings, readObjects } from './existing-installation.ts';
 import { readServer, type ClusterClient, type DryRun } from './installation.ts';
 import { compareSettings, objectPathName, printDiffs } from './manifest-diff.ts';
@@ -96,7 +96,9 @@ export async function printForVersion(kubernetes: Version, { set }: Changes, io:
   const spec = set.reduce(withSetting, {});
   const objects = serverlessPolicies(spec, kubernetes);
   await checkSystemNamespace(spec);
+  const note = newerVersionNote(Number(kubernetes.slice('v1.'.length)));
   io.stderr.write(`Assumed: Kubernetes ${kubernetes} or newer; no cluster was read\n`);
+  if (note !== undefined) io.stderr.write(`${note}\n`);
   io.stdout.write(`${header(kubernetes)}${printYaml(objects)}`);
 }
 
@@ -176,8 +178,6 @@ function checkWeaker(before: JsonObject | undefined, after: JsonObject, { config
   if (weaker.length === 0 || values['allow-weaker']) return;
   throw new UserError(`the enforcement would become weaker: ${weaker.join('; ')}: add --allow-weaker to accept this`);
 }
-
-const SYSTEM_NAMESPACE = 'kube-system';
 
 /**
  * The pods of the cluster itself need privileges. Without an exemption, a default level would deny them.

@@ -1,8 +1,8 @@
 import { UserError } from '../../config/files.ts';
-import { loadSettings } from '../../config/settings.ts';
+import { loadSettings, type Settings } from '../../config/settings.ts';
 import { printYaml } from '../../config/yaml.ts';
 import { CONTROLLER_NAMES } from '../../controllers/index.ts';
-import { INSTALLATION } from '../../kube/well-known.ts';
+import { INSTALLATION, POD_SECURITY_LABELS } from '../../kube/well-known.ts';
 import {
   generatePolicies,
   LIST_FUNCTIONS_MINOR,
@@ -47,6 +47,12 @@ export function kubernetesMinor(value: string): number {
   if (minor >= MIN_POLICY_MINOR) return minor;
   const older = Number.isNaN(minor) ? '' : `, because older API servers have no ValidatingAdmissionPolicy v1`;
   throw new UserError(`must be a version of Kubernetes such as 1.36, and 1.${MIN_POLICY_MINOR} or newer${older}`);
+}
+
+/** A note for a version that is newer than the checks. */
+export function newerVersionNote(minor: number): string | undefined {
+  if (minor <= Number(NEWEST.slice(2))) return undefined;
+  return `Kubernetes 1.${minor} is newer than ${NEWEST}, the newest supported version: the checks of ${NEWEST} apply`;
 }
 
 /** Prints policies for the API server. */
@@ -94,10 +100,27 @@ export const command = defineCommand({
       ...(settings.defaults.mode === 'off' || defaults.length > 0 ? [] : [`spec.defaults: ${WITHOUT_DEFAULTS}`]),
     ];
     io.stdout.write(`${policyHeader(options)}${printYaml([...generatePolicies(settings, options), ...defaults])}`);
-    for (const setting of ignored) io.stderr.write(`Not part of the policies: ${setting}\n`);
+    const notes = [
+      ...ignored.map((setting) => `Not part of the policies: ${setting}`),
+      newerVersionNote(minor),
+      systemNamespaceNote(settings, options),
+    ];
+    for (const note of notes) if (note !== undefined) io.stderr.write(`${note}\n`);
     return EXIT.passed;
   },
 });
+
+/** The pods of the cluster itself run in this namespace. */
+export const SYSTEM_NAMESPACE = 'kube-system';
+
+/** A note if the policies deny the pods of the cluster itself, which need privileges. */
+function systemNamespaceNote({ podSecurity }: Settings, { fixed, modes }: PolicyOptions): string | undefined {
+  const { level } = fixed ?? podSecurity.defaults.enforce;
+  const isDenied = modes.includes('enforce') && level !== 'privileged';
+  if (!isDenied || podSecurity.exemptions.namespace(SYSTEM_NAMESPACE)) return undefined;
+  const label = `kubectl label namespace ${SYSTEM_NAMESPACE} ${POD_SECURITY_LABELS.enforce}=privileged`;
+  return `The level ${level} denies pods of the cluster itself in the namespace ${SYSTEM_NAMESPACE}: exempt it in spec.podSecurity.exemptions.namespaces of --config${fixed ? '' : `, or label it: ${label}`}`;
+}
 
 /** The comment above the manifests: what applies them, and where they differ from the plugin. */
 export function policyHeader({ fixed, kubernetesMinor: minor, isStatic }: PolicyOptions): string {

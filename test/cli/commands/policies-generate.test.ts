@@ -121,11 +121,41 @@ test('settings that policies cannot have are reported', async () => {
   );
 });
 
+const UNEXEMPT =
+  'The level baseline denies pods of the cluster itself in the namespace kube-system: exempt it in spec.podSecurity.exemptions.namespaces of --config\n';
+
+describe('notes', () => {
+  const enforce = (namespaces: string): string =>
+    `${SETTINGS}  podSecurity: { defaults: { enforce: baseline }, exemptions: { namespaces: [${namespaces}] } }\n`;
+  const NOTES: readonly (readonly [name: string, settings: string, args: readonly string[], stderr: string])[] = [
+    [
+      'a version without known checks',
+      enforce('kube-system'),
+      ['--for-kubernetes=1.99'],
+      'Kubernetes 1.99 is newer than 1.37, the newest supported version: the checks of 1.37 apply\n',
+    ],
+    [
+      'a default that denies pods of kube-system',
+      enforce('a'),
+      [],
+      `${UNEXEMPT.trimEnd()}, or label it: kubectl label namespace kube-system pod-security.kubernetes.io/enforce=privileged\n`,
+    ],
+    ['kube-system is exempt', enforce('kube-system'), ['--level=restricted'], ''],
+    ['no mode that denies', enforce(''), ['--level=restricted', '--modes=audit,warn'], ''],
+  ];
+  for (const [name, settings, args, stderr] of NOTES) {
+    test(name, async () => {
+      const outcome = await generate(settings, ...args);
+      assert.deepEqual([outcome.code, outcome.stderr], [0, stderr]);
+    });
+  }
+});
+
 test('the defaults of pods', async () => {
   const settings = `${SETTINGS}  defaults: { mode: apply }\n`;
   const args = ['--modes', 'enforce', '--level', 'baseline', '--for-kubernetes'];
   const { code, stdout, stderr } = await generate(settings, ...args, '1.36');
-  assert.deepEqual({ code, stderr }, { code: 0, stderr: '' });
+  assert.deepEqual({ code, stderr }, { code: 0, stderr: UNEXEMPT });
   assert.deepEqual(names(stdout), [
     'Policy enforce-baseline.psa.portcullis.dev',
     'PolicyBinding enforce-baseline.psa.portcullis.dev',
@@ -141,7 +171,7 @@ test('the defaults of pods', async () => {
     assert.equal(names(outcome.stdout).length, 2);
     assert.equal(
       outcome.stderr,
-      'Not part of the policies: spec.defaults: MutatingAdmissionPolicies require Kubernetes 1.36, and cannot be static\n',
+      `Not part of the policies: spec.defaults: MutatingAdmissionPolicies require Kubernetes 1.36, and cannot be static\n${UNEXEMPT}`,
     );
   }
 });

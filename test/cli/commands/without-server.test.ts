@@ -74,6 +74,16 @@ describe('mistakes', () => {
       assert.deepEqual(outcome, { code: 2, stdout: '', stderr: `error: ${error}\n` });
     });
   }
+  test('a version without known checks', async () => {
+    const { code, stderr } = await runProgram([...INSTALL, '--for-kubernetes=1.99']);
+    assert.deepEqual(
+      [code, stderr],
+      [
+        0,
+        'Assumed: Kubernetes v1.99 or newer; no cluster was read\nKubernetes 1.99 is newer than 1.37, the newest supported version: the checks of 1.37 apply\n',
+      ],
+    );
+  });
   test('a version without policies', async () => {
     const { code, stderr } = await runProgram(['install', '--for-kubernetes=1.36']);
     assert.deepEqual([code, stderr], [2, 'error: --for-kubernetes requires --without-server\n']);
