@@ -20,6 +20,17 @@ metadata: { name: settings, namespace: shop }
 data: { key: ${value} }
 `;
 
+const POLICY = (...variables: string[]): string => `
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicy
+metadata: { name: variables }
+spec:
+  matchConstraints:
+    resourceRules: [{ apiGroups: [''], apiVersions: [v1], operations: [CREATE], resources: [pods], scope: '*' }]
+  validations: [{ expression: 'true' }]
+  variables:
+${variables.map((name) => `  - { name: ${name}, expression: 'true' }\n`).join('')}`;
+
 interface Step {
   readonly run: string;
   readonly stdin?: string;
@@ -97,6 +108,24 @@ const steps: readonly Step[] = [
   },
   { run: 'get configmap settings -n shop -o jsonpath={.data.key}', says: 'b' },
   { run: 'replace -f -', stdin: MAP('c'), says: 'configmap/settings replaced\n' },
+
+  ...[
+    { variables: ['a', 'b', 'c'], says: 'created' },
+    { variables: ['a', 'b', 'c'], says: 'unchanged' },
+    { variables: ['d', 'b', 'e', 'a'], says: 'configured' },
+    { variables: ['d', 'b', 'e', 'a'], says: 'unchanged' },
+    { variables: ['c', 'a'], says: 'configured' },
+  ].flatMap(({ variables, says }): Step[] => [
+    {
+      run: 'apply -f -',
+      stdin: POLICY(...variables),
+      says: `validatingadmissionpolicy.admissionregistration.k8s.io/variables ${says}\n`,
+    },
+    {
+      run: 'get validatingadmissionpolicy variables -o jsonpath={.spec.variables[*].name}',
+      says: variables.join(' '),
+    },
+  ]),
 
   { run: 'create deployment api -n shop --image=nginx --replicas=2', says: 'deployment.apps/api created\n' },
   { run: 'get deployment api -n shop', says: /^NAME +READY +UP-TO-DATE +AVAILABLE +AGE\napi +0\/2 +0 +0 +\d+s\n$/ },

@@ -23,7 +23,8 @@ type Rule = Omit<Schema, 'field' | 'item'>;
 const LIST_KEYS: Readonly<Record<string, string>> = {
   uid: 'metadata.ownerReferences',
   name: `containers initContainers ephemeralContainers env resources.claims allocatedResourcesStatus spec.volumes
-    spec.resourceClaims imagePullSecrets schedulingGates resourceClaimStatuses secrets webhooks matchConditions`,
+    spec.resourceClaims imagePullSecrets schedulingGates resourceClaimStatuses secrets webhooks matchConditions
+    spec.variables`,
   'containerPort protocol': 'containers.ports initContainers.ports ephemeralContainers.ports',
   mountPath: 'volumeMounts',
   devicePath: 'volumeDevices',
@@ -35,10 +36,10 @@ const LIST_KEYS: Readonly<Record<string, string>> = {
 
 const SETS = 'metadata.finalizers podCIDRs';
 
-const ATOMIC_OBJECTS = `ownerReferences.* imagePullSecrets.* secrets.* nodeSelector selector labelSelector podSelector
-  namespaceSelector objectSelector scopeSelector required requiredDuringSchedulingIgnoredDuringExecution configMapKeyRef
-  secretKeyRef fileKeyRef fieldRef resourceFieldRef secretRef nodePublishSecretRef dataSource roleRef involvedObject
-  regarding related targetRef target`;
+const ATOMIC_OBJECTS = `ownerReferences.* imagePullSecrets.* secrets.* variables.* nodeSelector selector labelSelector
+  podSelector namespaceSelector objectSelector scopeSelector required requiredDuringSchedulingIgnoredDuringExecution
+  configMapKeyRef secretKeyRef fileKeyRef fieldRef resourceFieldRef secretRef nodePublishSecretRef dataSource roleRef
+  involvedObject regarding related targetRef target`;
 
 /**
  * Rules of the built-in kinds by the name of the field, or by the names of parent and field where kinds differ.

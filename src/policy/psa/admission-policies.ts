@@ -229,11 +229,13 @@ interface Rule {
   readonly apiVersions: readonly string[];
   readonly operations: readonly string[];
   readonly resources: readonly string[];
+  readonly scope: '*';
 }
 
+/** The scope is the default of the API server: without it, each `kubectl apply` of the same policy is a change. */
 function createRule(apiVersion: string, resources: readonly string[]): Rule {
   const [version = '', group = ''] = apiVersion.split('/').toReversed();
-  return { apiGroups: [group], apiVersions: [version], operations: ['CREATE', 'UPDATE'], resources };
+  return { apiGroups: [group], apiVersions: [version], operations: ['CREATE', 'UPDATE'], resources, scope: '*' };
 }
 
 /** The requests that may change the spec of a pod. */

@@ -14,7 +14,7 @@ import { NAMESPACE_NAME_LABEL } from '../../kube/well-known.ts';
 import { decodePod, type ContainerFields, type PodFields, type SecurityContextFields } from '../pod/pod.ts';
 import type { CelVariable } from '../pss/cel-policy.ts';
 import { sccMode, selectEnforcedNamespaces, type SccSettings } from '../scc/mode.ts';
-import { createObject, type PolicyObject } from './admission-policies.ts';
+import { createObject, POD_RULE, type PolicyObject } from './admission-policies.ts';
 
 /** The fields of security contexts that have a default. */
 export const DEFAULT_FIELDS = ['seccompProfile', 'capabilities', 'allowPrivilegeEscalation', 'runAsNonRoot'] as const;
@@ -258,7 +258,7 @@ export function generateDefaultsPolicy(
         reinvocationPolicy: 'IfNeeded',
         matchConstraints: {
           namespaceSelector: matchExpressions.length === 0 ? {} : { matchExpressions },
-          resourceRules: [{ apiGroups: [''], apiVersions: ['v1'], operations: ['CREATE'], resources: ['pods'] }],
+          resourceRules: [{ ...POD_RULE, operations: ['CREATE'], resources: ['pods'] }],
         },
         matchConditions: [NOT_MIRROR],
         variables: [...TARGETS, ...chosen.flatMap(targetVariables)],
