@@ -43,6 +43,8 @@ export interface FieldChange extends LocatedPod {
   readonly change: string;
   /** A condition that the manifest does not show, and that the user has to verify. */
   readonly note?: string;
+  /** True: the note names the container, or the pod, that sets the field. */
+  readonly explicit?: true;
 }
 
 /** A violation that no repair fixes. */
@@ -187,12 +189,26 @@ function repairViolation(
     const result = applyRepair(was, repair, values);
     if (result.value === was) continue;
     repaired = result.value === undefined ? withoutField(repaired, target) : withField(repaired, target, result.value);
-    const { note } = repair;
+    const { note, explicit } = repair;
     const change = { object, path, check, field: [...path, ...target], change: result.change };
-    changes.unshift(note === undefined ? change : { ...change, note });
+    if (note === undefined) changes.unshift(change);
+    else if (explicit) changes.unshift({ ...change, note: `${fieldOwner(pod, target)}: ${note}`, explicit });
+    else changes.unshift({ ...change, note });
   }
   if (changes.length + unfixed.length === 0) fail(fields[0]?.path ?? '', [fix]);
   return { pod: repaired, changes, unfixed };
+}
+
+const CONTAINER_TYPES: Readonly<Record<string, string>> = {
+  containers: 'container',
+  initContainers: 'init container',
+  ephemeralContainers: 'ephemeral container',
+};
+
+/** Returns the container of a field with its name, or `pod`. */
+function fieldOwner(pod: unknown, field: Path): string {
+  const type = CONTAINER_TYPES[String(field[1])];
+  return type === undefined ? 'pod' : `${type} ${quote(String(readField(pod, [...field.slice(0, 3), 'name'])))}`;
 }
 
 /** Returns the new value of a field, `undefined` for a removed one. */

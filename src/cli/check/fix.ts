@@ -158,15 +158,15 @@ export function printChanges(stderr: Output, fixes: Fixes): void {
     const notes = Array.from(
       Map.groupBy(
         changes.filter(({ note }) => note !== undefined),
-        ({ note = '' }) => note,
+        ({ note = '', explicit, object, path }) => (explicit ? JSON.stringify([objectKey(object), path, note]) : note),
       ),
-      ([note, [first, ...others]]) => {
-        if (first === undefined) return '';
+      ([, [first, ...others]]) => {
+        if (first?.note === undefined) return '';
         const rest = [...new Set(others.map(({ object }) => object.line))].filter((one) => one !== first.object.line);
         const shown = rest.slice(0, MAX_LINES).join(', ');
         const hidden = rest.length > MAX_LINES ? ` and ${rest.length - MAX_LINES} more` : '';
         const also = rest.length === 0 ? '' : ` (also ${rest.length === 1 ? 'line' : 'lines'} ${shown}${hidden})`;
-        return line('verify', { ...first, field: [] }, note) + also;
+        return line('verify', first.explicit ? first : { ...first, field: [] }, first.note) + also;
       },
     );
     const remaining = unfixed.map((one) => {

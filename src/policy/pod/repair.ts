@@ -10,6 +10,8 @@ export type Repair = {
   readonly path?: string;
   /** A condition that the manifest does not show, and that the user has to verify. */
   readonly note?: string;
+  /** True: the note concerns the container, or the pod, that sets the field. Without it, the note concerns the whole object. */
+  readonly explicit?: true;
 } & RepairAction;
 
 type RepairAction =
@@ -19,6 +21,10 @@ type RepairAction =
   | { readonly append: string }
   /** The repair depends on the application. The choices are verb phrases. */
   | { readonly choices: readonly string[] };
+
+/** The note of repairs that leave the user and the groups to an SCC. */
+export const ANY_USER =
+  'OpenShift sets the user and the groups: the image must work with any user ID; on clusters without SCCs, it runs as the USER of the image, and without the removed groups';
 
 /** The choices for volumes of a type that is not allowed. */
 export const VOLUME_CHOICES: readonly string[] = [

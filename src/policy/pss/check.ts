@@ -55,6 +55,10 @@ export function unlessUserNamespace(rule: Rule): Rule {
 export const IMAGE_USER =
   'the kubelet rejects an image whose USER is missing, root or a name: use an image with a numeric USER other than 0, or set runAsUser to the UID of a user of the image';
 
+/** The note of repairs of a container, or a pod, that runs as root explicitly. */
+export const EXPLICIT_ROOT =
+  'ran as root: the image must work as another user, its numeric USER or that of runAsUser; operations that need root or a dropped capability fail, such as chown: for the group of volumes, set fsGroup of the pod instead';
+
 const NONE: readonly never[] = [];
 
 /** Returns the offending containers. */

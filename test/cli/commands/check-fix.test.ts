@@ -44,6 +44,29 @@ spec:
   )
   .join('---\n');
 
+/** Root by the pod and by two containers. */
+const ROOT = `apiVersion: v1
+kind: Pod
+metadata: {name: db}
+spec:
+  securityContext: {runAsUser: 0, fsGroup: 999, seccompProfile: {type: RuntimeDefault}}
+  initContainers:
+    - name: chown
+      securityContext:
+        allowPrivilegeEscalation: false
+        capabilities: {drop: [ALL]}
+        runAsUser: 0
+        runAsNonRoot: false
+  containers:
+    - name: db
+      securityContext: {runAsUser: 0, allowPrivilegeEscalation: false, capabilities: {drop: [ALL]}}
+`;
+
+const RAN_AS_ROOT =
+  'ran as root: the image must work as another user, its numeric USER or that of runAsUser; operations that need root or a dropped capability fail, such as chown: for the group of volumes, set fsGroup of the pod instead';
+const ANY_USER =
+  'OpenShift sets the user and the groups: the image must work with any user ID; on clusters without SCCs, it runs as the USER of the image, and without the removed groups';
+
 let folder = '';
 before(async () => {
   folder = await mkdtemp(join(tmpdir(), 'portcullis-fix-'));
@@ -139,6 +162,74 @@ fixed: stdin:14:3: runAsNonRoot: spec.securityContext.runAsNonRoot set to true
 verify: stdin:1:1: the kubelet rejects an image whose USER is missing, root or a name: use an image with a numeric USER other than 0, or set runAsUser to the UID of a user of the image (also line 10)
 stdin: 2 fields fixed, 0 not fixed
 2 passed, 0 failed
+`,
+    ],
+    [
+      'with one line for each container and pod that ran as root',
+      '--fix=patch --level=restricted',
+      ROOT,
+      0,
+      `patches:
+  - target:
+      version: v1
+      kind: Pod
+      name: db
+    patch: |
+      - op: remove
+        path: /spec/securityContext/runAsUser
+      - op: add
+        path: /spec/securityContext/runAsNonRoot
+        value: true
+      - op: remove
+        path: /spec/initContainers/0/securityContext/runAsUser
+      - op: replace
+        path: /spec/initContainers/0/securityContext/runAsNonRoot
+        value: true
+      - op: remove
+        path: /spec/containers/0/securityContext/runAsUser
+`,
+      `fixed: stdin:12:9: runAsNonRoot: spec.initContainers[0].securityContext.runAsNonRoot set to true
+fixed: stdin:5:21: runAsUser: spec.securityContext.runAsUser removed
+fixed: stdin:11:9: runAsUser: spec.initContainers[0].securityContext.runAsUser removed
+fixed: stdin:15:25: runAsUser: spec.containers[0].securityContext.runAsUser removed
+fixed: stdin:5:3: runAsNonRoot: spec.securityContext.runAsNonRoot set to true
+verify: stdin:12:9: init container "chown": ${RAN_AS_ROOT}
+verify: stdin:5:21: pod: ${RAN_AS_ROOT}
+verify: stdin:15:25: container "db": ${RAN_AS_ROOT}
+verify: stdin:1:1: the kubelet rejects an image whose USER is missing, root or a name: use an image with a numeric USER other than 0, or set runAsUser to the UID of a user of the image
+stdin: 5 fields fixed, 0 not fixed
+1 passed, 0 failed
+`,
+    ],
+    [
+      'with one line for each container and pod whose user and groups OpenShift sets',
+      '--fix=patch --platform=openshift --level=privileged',
+      ROOT,
+      0,
+      `patches:
+  - target:
+      version: v1
+      kind: Pod
+      name: db
+    patch: |
+      - op: remove
+        path: /spec/securityContext/runAsUser
+      - op: remove
+        path: /spec/securityContext/fsGroup
+      - op: remove
+        path: /spec/initContainers/0/securityContext/runAsUser
+      - op: remove
+        path: /spec/containers/0/securityContext/runAsUser
+`,
+      `fixed: stdin:5:35: scc-admission: spec.securityContext.fsGroup removed
+fixed: stdin:11:9: scc-admission: spec.initContainers[0].securityContext.runAsUser removed
+fixed: stdin:15:25: scc-admission: spec.containers[0].securityContext.runAsUser removed
+fixed: stdin:5:21: scc-admission: spec.securityContext.runAsUser removed
+verify: stdin:5:35: pod: ${ANY_USER}
+verify: stdin:11:9: init container "chown": ${ANY_USER}
+verify: stdin:15:25: container "db": ${ANY_USER}
+stdin: 4 fields fixed, 0 not fixed
+1 passed, 0 failed
 `,
     ],
     ['as nothing without changes', '--fix=patch', FIXED, 0, '', '1 passed, 0 failed\n'],

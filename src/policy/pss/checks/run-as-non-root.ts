@@ -8,6 +8,7 @@ import {
   formatSetters,
   missing,
   unlessUserNamespace,
+  EXPLICIT_ROOT,
   IMAGE_USER,
   type Check,
   type Finding,
@@ -42,7 +43,7 @@ export const runAsNonRoot: Check = {
   fix: 'Set runAsNonRoot: true, and do not set it to false in any container.',
   repairs: [
     { missing: true, path: 'spec.securityContext.runAsNonRoot', set: true, note: IMAGE_USER },
-    { set: true, note: IMAGE_USER },
+    { set: true, note: EXPLICIT_ROOT, explicit: true },
   ],
   versions: [
     { since: 'v1.0', check: mustRunAsNonRoot, cel: CEL },

@@ -5,7 +5,7 @@ import {
   forbidden,
   formatSetters,
   unlessUserNamespace,
-  IMAGE_USER,
+  EXPLICIT_ROOT,
   type Check,
   type Finding,
 } from '../check.ts';
@@ -32,7 +32,7 @@ export const runAsUser: Check = {
   id: 'runAsUser',
   level: 'restricted',
   fix: 'Set securityContext.runAsUser to a number other than 0, or remove it.',
-  repairs: [{ remove: 'field', note: IMAGE_USER }],
+  repairs: [{ remove: 'field', note: EXPLICIT_ROOT, explicit: true }],
   versions: [
     { since: 'v1.23', check: notUserZero, cel: CEL },
     { since: 'v1.35', check: unlessUserNamespace(notUserZero), cel: { ...CEL, unless: USER_NAMESPACE } },

@@ -1,4 +1,5 @@
 import { invalidValue, type FieldError } from '../../../kube/field-error.ts';
+import { ANY_USER } from '../../pod/repair.ts';
 import type { GroupFields } from '../scc.ts';
 import { celContext, celMember, isInRanges, type SccCel } from './cel.ts';
 import type { PodStrategy } from './index.ts';
@@ -54,7 +55,7 @@ function groupsCel(field: 'fsGroup' | 'supplementalGroups', groups: string, rang
 }
 
 export const fsGroup: PodStrategy = {
-  repairs: [{ field: /\.fsGroup$/, remove: 'field' }],
+  repairs: [{ field: /\.fsGroup$/, remove: 'field', note: ANY_USER, explicit: true }],
   cel: [
     groupsCel(
       'fsGroup',
@@ -73,7 +74,7 @@ export const fsGroup: PodStrategy = {
 };
 
 export const supplementalGroups: PodStrategy = {
-  repairs: [{ field: /\.supplementalGroups$/, remove: 'field' }],
+  repairs: [{ field: /\.supplementalGroups$/, remove: 'field', note: ANY_USER, explicit: true }],
   cel: [
     groupsCel(
       'supplementalGroups',

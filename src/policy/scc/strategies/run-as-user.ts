@@ -1,4 +1,5 @@
 import { invalidValue, requiredField, type FieldError } from '../../../kube/field-error.ts';
+import { ANY_USER } from '../../pod/repair.ts';
 import type { RunAsUserFields } from '../scc.ts';
 import { celContext, celMember, isInRanges } from './cel.ts';
 import type { ContainerStrategy } from './index.ts';
@@ -66,7 +67,7 @@ const CEL_NON_ROOT = `${celContext('c', 'runAsNonRoot')}.or(${celContext('variab
 /** Under every strategy, a container with a user other than root gets `runAsNonRoot: true`. */
 export const runAsUser: ContainerStrategy = {
   repairs: [
-    { field: /\.runAsUser$/, remove: 'field' },
+    { field: /\.runAsUser$/, remove: 'field', note: ANY_USER, explicit: true },
     { field: /\.runAsNonRoot$/, set: true },
   ],
   cel: [
