@@ -38,7 +38,7 @@ const HEADERS = {
 };
 
 const NO_TOKEN =
-  'The dashboard requires the address with the token that the program printed at its start. The token works once: for another browser, start the program again.\n';
+  'The dashboard requires the address with the token that the program printed at its start. The token works once: for a new address, run portcullis dashboard with the kubeconfig of the cluster; that of the development cluster is certs/kubeconfig by default.\n';
 
 /** A client that does not read is disconnected at this size of unread events, and connects again for the current state. */
 const MAX_UNREAD_BYTES = 32 * 1024 * 1024;

@@ -53,7 +53,7 @@ describe('access to the dashboard', () => {
   };
 
   const NO_TOKEN =
-    'The dashboard requires the address with the token that the program printed at its start. The token works once: for another browser, start the program again.\n';
+    'The dashboard requires the address with the token that the program printed at its start. The token works once: for a new address, run portcullis dashboard with the kubeconfig of the cluster; that of the development cluster is certs/kubeconfig by default.\n';
   const denials: readonly (readonly [name: string, Parameters<typeof send>, status: number, text: string])[] = [
     ['no token', ['/'], 403, NO_TOKEN],
     ['a wrong token', ['/?token=x'], 403, NO_TOKEN],

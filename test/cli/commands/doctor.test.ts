@@ -432,6 +432,11 @@ const CHANGES: Readonly<Record<string, Partial<Facts>>> = {
   'a floor, availability first': WITH_FLOOR,
   'a floor, webhooks fail closed': withFloor('Fail', (all) => all),
   'a floor, webhooks fail open by it': WITH_FLOOR,
+  'a floor in a development cluster': {
+    ...NOTHING,
+    ...WITH_FLOOR,
+    server: { value: { version: 'v1.36.0+portcullis-dev', minor: 'v1.36', groups: [] } },
+  },
   'a floor on an old API server': {
     ...withFloor('Fail', () => []),
     server: { value: { version: 'v1.29.4', minor: 'v1.29', groups: [] } },

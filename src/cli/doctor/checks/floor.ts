@@ -21,6 +21,7 @@ import {
   type FloorObject,
   type NamespaceFact,
 } from '../facts.ts';
+import { isDevCluster } from './installation.ts';
 
 const OBJECT = 'floor';
 
@@ -66,6 +67,11 @@ function evaluateFloor(facts: Facts, policies: readonly FloorObject[]): readonly
   }
   if (differences.length > 0) return differences;
   const count = `${policies.filter(({ kind }) => kind === 'ValidatingAdmissionPolicy').length} policies are in force`;
+  if (webhooks.failurePolicy === 'Ignore' && isDevCluster(facts)) {
+    return [
+      ok(OBJECT, `${count}; webhooks fail closed: no replica changes the failure policy in a development cluster`),
+    ];
+  }
   const open = `pods are admitted that comply with them; where SCCs are enforced, pods that name no SCC need the level ${settings.fallbackLevel}, or that of their namespace`;
   return [ok(OBJECT, `${count}; while no replica responds, ${webhooks.failurePolicy === 'Ignore' ? open : CLOSED}`)];
 }
