@@ -63,6 +63,8 @@ describe('report', { skip: noBrowser }, () => {
       assert.deepEqual((await texts('.workload h3')).slice(0, 1), ['Pod backup']);
       assert.equal(await page.evaluate('document.documentElement.scrollWidth'), view.width ?? 1280);
       const hints = view.width === undefined ? [] : Array<string>(2).fill('Scroll sideways to see all columns →');
+      // The page measures its regions after it has been rendered.
+      await page.waitForFunction(`document.querySelectorAll('.scroll-hint').length >= ${hints.length}`);
       assert.deepEqual(await texts('.scroll-hint'), hints);
       assert.deepEqual(await texts('.scroll[tabindex="0"][role="region"][aria-label]'), await texts('.scroll.right'));
       assert.equal((await texts('.scroll.right')).length, hints.length);
