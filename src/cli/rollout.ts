@@ -56,7 +56,7 @@ import { resolvePolicies } from '../policy/psa/policy.ts';
 import { type Level, isLevel, type Policy, type Version } from '../policy/pss/policy.ts';
 import type { Store } from '../cluster/store.ts';
 import {
-  createEffectivePodSecurity,
+  effectivePodSecurity,
   createLabelPlanner,
   getRolloutView,
   predictNamespaceLevel,
@@ -255,12 +255,7 @@ export async function computeRollout(
   const policies = isServerless ? await findSettings({ config: undefined, store }) : undefined;
   const management = managementSettings(scc);
   const scope = { store, namespace, version: VERSION };
-  const effective = createEffectivePodSecurity(
-    scope,
-    () => rollout,
-    () => podSecurity,
-  );
-  const podSecurityInForce = effective();
+  const podSecurityInForce = effectivePodSecurity(scope, { rollout, podSecurity });
   const areLeasesKnown = inventory.source === 'cluster' && !inventory.unread.some(({ kind }) => kind === 'Lease');
   return {
     store,

@@ -1,6 +1,6 @@
 /** The consequences of an uninstallation: the enforcement that ends, the labels of Portcullis, and what remains. */
 import { readCluster } from '../cluster/lists.ts';
-import { createEffectivePodSecurity } from '../cluster/rollout.ts';
+import { effectivePodSecurity } from '../cluster/rollout.ts';
 import type { Store } from '../cluster/store.ts';
 import { settingsFromObject } from '../config/configuration.ts';
 import { UserError } from '../config/files.ts';
@@ -172,11 +172,7 @@ function describePodSecurity(
   if (!configurations.some(({ metadata }) => metadata?.name === 'psa.portcullis.dev')) return [];
   const { rollout, podSecurity } = settings;
   const scope = { store, namespace, version: VERSION };
-  const effective = createEffectivePodSecurity(
-    scope,
-    () => rollout,
-    () => podSecurity,
-  )();
+  const effective = effectivePodSecurity(scope, { rollout, podSecurity });
   const level = effective.configuration.defaults.enforce;
   if (level === 'privileged') return [];
   const field = rollout.phase === 'Disabled' ? 'spec.podSecurity.defaults.enforce' : 'spec.rollout';

@@ -128,6 +128,18 @@ export function replicaAnnotations(
   };
 }
 
+/** Returns the effective configuration of Pod Security at this time. */
+export function effectivePodSecurity(
+  scope: RolloutScope,
+  { rollout, podSecurity }: { readonly rollout: RolloutSettings; readonly podSecurity: PodSecurity },
+): PodSecurity {
+  return createEffectivePodSecurity(
+    scope,
+    () => rollout,
+    () => podSecurity,
+  )();
+}
+
 /**
  * Creates the function that returns the effective configuration: that of the file, with the defaults of the rollout unless
  * its phase is `Disabled`.

@@ -4,9 +4,8 @@
  */
 import type { V1LabelSelectorRequirement } from '@kubernetes/client-node';
 import type { Cluster } from '../cluster/cluster.ts';
-import { createEffectivePodSecurity, ROLLOUT_KINDS, type RolloutScope } from '../cluster/rollout.ts';
+import { effectivePodSecurity, ROLLOUT_KINDS } from '../cluster/rollout.ts';
 import type { Store } from '../cluster/store.ts';
-import type { Settings } from '../config/settings.ts';
 import {
   DEFAULTS_KINDS,
   DEFAULTS_POLICY,
@@ -125,7 +124,7 @@ type Requirement = Wire<V1LabelSelectorRequirement>;
  * Selects the namespaces in which Pod Security fails closed. A cluster without running pods starts with those of
  * `kube-system` and of namespaces with the label for networking, DNS and storage.
  */
-export function closedNamespaces(namespace: string): readonly Requirement[] {
+function closedNamespaces(namespace: string): readonly Requirement[] {
   return [
     { key: NAMESPACE_NAME_LABEL, operator: 'NotIn', values: ['kube-system', namespace] },
     { key: TIER_LABEL, operator: 'NotIn', values: [FAIL_OPEN] },
@@ -162,15 +161,6 @@ function restrict(spec: Spec, namespaces: readonly Requirement[]): Spec {
   return { ...spec, matchConstraints: { ...constraints, namespaceSelector: { matchExpressions } } };
 }
 
-/** Returns the effective configuration of Pod Security: that of the settings, or that of the rollout. */
-export function effectivePodSecurity({ rollout, podSecurity }: Settings, scope: RolloutScope): PodSecurity {
-  return createEffectivePodSecurity(
-    scope,
-    () => rollout,
-    () => podSecurity,
-  )();
-}
-
 const SCC = 'SecurityContextConstraints';
 
 type RequirementCluster = Pick<Cluster, 'store' | 'serves'>;
@@ -181,7 +171,7 @@ type RequirementContext = Pick<ControllerContext, 'settings' | 'service' | 'vers
  * namespace of the installation; `undefined` while the version of the API server is unknown.
  */
 export function createFloorRequirements({ settings, service, version, apiServerVersion }: RequirementContext) {
-  let cached: { readonly input: FloorInput; readonly policies: readonly FloorPolicy[] } | undefined;
+  let cached: { readonly key: unknown; readonly policies: readonly FloorPolicy[] } | undefined;
   return ({ store, serves }: RequirementCluster): readonly FloorPolicy[] | undefined => {
     const { namespace } = service;
     const { floor, scc, emulationVersion } = settings.value;
@@ -189,7 +179,7 @@ export function createFloorRequirements({ settings, service, version, apiServerV
     const serverVersion = apiServerVersion.value;
     if (serverVersion === undefined) return undefined;
     const input: FloorInput = {
-      podSecurity: effectivePodSecurity(settings.value, { store, namespace, version }),
+      podSecurity: effectivePodSecurity({ store, namespace, version }, settings.value),
       emulationVersion: emulationVersion ?? serverVersion,
       serverVersion,
       namespace,
@@ -197,7 +187,9 @@ export function createFloorRequirements({ settings, service, version, apiServerV
       fallbackLevel: floor.fallbackLevel,
       sccNames: serves(SCC) ? store.list(SCC).map(objectName).sort() : undefined,
     };
-    if (!deepEqual(cached?.input, input)) cached = { input, policies: requiredPolicies(input) };
+    // In a rollout, the other members of the effective Pod Security differ at each call.
+    const key = { ...input, podSecurity: input.podSecurity.configuration };
+    if (!deepEqual(cached?.key, key)) cached = { key, policies: requiredPolicies(input) };
     return cached?.policies;
   };
 }

@@ -3,7 +3,7 @@
  * follow from the settings, so that nothing fails closed that is not enforced.
  */
 import type { V1LabelSelectorRequirement, V1ValidatingWebhook } from '@kubernetes/client-node';
-import { ROLLOUT_KINDS, type RolloutScope } from '../cluster/rollout.ts';
+import { effectivePodSecurity, ROLLOUT_KINDS, type RolloutScope } from '../cluster/rollout.ts';
 import type { Cluster } from '../cluster/cluster.ts';
 import type { Store } from '../cluster/store.ts';
 import type { Settings } from '../config/settings.ts';
@@ -41,7 +41,7 @@ import {
   type SccSettings,
 } from '../policy/scc/mode.ts';
 import { findOtherTrustProblems, findTrustProblems, type Service } from '../tls/trust.ts';
-import { createFloorState, effectivePodSecurity, isBreakGlassOn, type FloorFeature } from './admission-policies.ts';
+import { createFloorState, isBreakGlassOn, type FloorFeature } from './admission-policies.ts';
 import {
   configurationRules,
   createStopwatch,
@@ -429,7 +429,7 @@ function getEnforcement(
 ): Omit<Enforcement, keyof OptionalEnforcement | 'defaults' | 'floor'> {
   const { rollout, scc, workloadResources: workloads } = settings;
   return {
-    podSecurity: effectivePodSecurity(settings, scope).configuration.defaults.enforce !== 'privileged',
+    podSecurity: effectivePodSecurity(scope, settings).configuration.defaults.enforce !== 'privileged',
     rollout: rollout.phase !== 'Disabled',
     scc,
     someSccs:

@@ -53,7 +53,7 @@ export interface WebhookRegistration {
   readonly isEnforcing: boolean;
   /** True if the policies of the floor decide about the requests while no replica responds. */
   readonly hasFloor?: boolean;
-  /** The requests that are denied without a replica while the policies of the floor replace webhooks, which depend on their objects. */
+  /** Rules that the webhook has only while webhooks fail open because of the floor. It then fails closed. */
   readonly floorRules?: readonly Wire<V1RuleWithOperations>[];
   /** True if the webhook matches objects in namespaces. */
   readonly isNamespaced: boolean;

@@ -183,8 +183,8 @@ export interface WorkloadAdmission {
 }
 
 /**
- * Creates the completion of the templates of workloads by SCC admission or by defaults. Access is that of the roles and bindings in the store, since
- * warnings do not justify requests to the API server.
+ * Creates the completion of the templates of workloads by SCC admission or by defaults. Access is that of the roles and
+ * bindings in the store, since warnings do not justify requests to the API server.
  */
 export function createWorkloadAdmission(
   settings: () => SccSettings,

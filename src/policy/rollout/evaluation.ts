@@ -322,7 +322,8 @@ export interface TemplateContext extends TemplateInput {
 
 /**
  * The pod of a workload as SCC admission completes it for its service account, or as the defaults of pods do; unchanged if
- * no SCC admits it. Without the completion, nearly every template would violate the level. Returns `undefined` for an object without a pod template.
+ * no SCC admits it. Without the completion, nearly every template would violate the level. Returns `undefined` for an object
+ * without a pod template.
  */
 export function getTemplatePod(source: PodCreator, context: TemplateContext): TemplatePod | undefined {
   const { kind, object } = source;
