@@ -132,7 +132,6 @@ const PUBLIC_FILES: ReadonlyMap<string, readonly string[]> = new Map([
     'server',
     [
       'access-reviews.ts',
-      'caller-tokens.ts',
       'dashboard.ts',
       'denial-events.ts',
       'probes.ts',
@@ -165,7 +164,6 @@ const PACKAGE_IMPORTERS: ReadonlyMap<string, readonly string[]> = new Map([
   ['fastify', ['server/', 'dev-cluster/server.ts']],
   ['node-forge', ['tls/']],
   ['commander', ['cli/program.ts']],
-  ['jose', ['server/caller-tokens.ts']],
   ['pino', ['telemetry/']],
   ['prom-client', ['telemetry/']],
   ['ajv', ['config/ajv.ts', 'dev-cluster/objects/custom-resources.ts']],

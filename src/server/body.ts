@@ -1,6 +1,6 @@
 /** Reads the bodies of reviews within limits of size and memory, and queues the work on large bodies. */
 import type { IncomingMessage } from 'node:http';
-import type { FastifyReply, FastifyRequest } from 'fastify';
+import type { FastifyRequest } from 'fastify';
 
 const MIB = 1024 * 1024;
 /**
@@ -29,26 +29,6 @@ type BodyDone = (error: Error | null, body?: Buffer) => void;
 /** Returns the error with the HTTP status of its response. */
 export function withStatus(error: Error, statusCode: number): Error {
   return Object.assign(error, { statusCode });
-}
-
-/** Why a client may not send reviews. */
-export interface ClientRejection {
-  readonly status: number;
-  readonly reason: string;
-}
-
-/** Continues a request, or rejects it before its body is read. The body follows on the connection, which is closed. */
-export function continueOrReject(
-  reply: FastifyReply,
-  rejection: ClientRejection | undefined,
-  done: (error?: Error) => void,
-): void {
-  if (!rejection) {
-    done();
-    return;
-  }
-  reply.header('connection', 'close');
-  done(withStatus(new Error(rejection.reason), rejection.status));
 }
 
 /** The length of a body: at most the limit if the request does not declare it. */

@@ -1,6 +1,6 @@
 /** The path of one review: bytes, AdmissionReview, decision, AdmissionReview; then metrics and a log line. */
 import type { ServerResponse } from 'node:http';
-import type { FastifyInstance, FastifyReply, FastifyRequest, onRequestHookHandler } from 'fastify';
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import type { Store } from '../cluster/store.ts';
 import type { AdmissionRequest, Decision, Denied } from '../kube/admission.ts';
 import { parseDurationMs } from '../kube/units.ts';
@@ -8,8 +8,7 @@ import { diff } from '../kube/json-patch.ts';
 import { truncate } from '../kube/text.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
-import { continueOrReject, createBodyReader, createTurns, SMALL_BYTES, type BodyReader, type Turns } from './body.ts';
-import type { CallerTokens } from './caller-tokens.ts';
+import { createBodyReader, createTurns, SMALL_BYTES, type BodyReader, type Turns } from './body.ts';
 import { readReview, type Envelope } from './envelope.ts';
 import { createReviewReader, type ReviewReader } from './review-reader.ts';
 import type { Connections } from './server.ts';
@@ -20,8 +19,6 @@ export interface ReviewDeps {
   readonly store: Store;
   readonly logger: Logger;
   readonly metrics: Metrics;
-  /** Authenticates API servers by their tokens; absent: clients need no token. */
-  readonly callers?: CallerTokens | undefined;
   /** Called with each denial after its response. It must not throw. */
   onDenied?(request: AdmissionRequest, denial: Denied): void;
   /** Monotonic clock in milliseconds. */
@@ -35,19 +32,8 @@ export function registerReviews(app: FastifyInstance, deps: ReviewDeps, connecti
   const shared = { connections, bodies, turns: createTurns(deps.now), reader: createReviewReader() };
   app.addHook('onClose', shared.reader.close);
   for (const webhook of deps.webhooks) {
-    const options = deps.callers ? { onRequest: createTokenHook(deps.callers, webhook) } : {};
-    app.post(webhook.path, options, createHandler(webhook, deps, shared));
+    app.post(webhook.path, createHandler(webhook, deps, shared));
   }
-}
-
-/** Rejects reviews of callers without a valid token. */
-function createTokenHook(callers: CallerTokens, { path }: Webhook): onRequestHookHandler {
-  const check = callers.createCheck(path);
-  return (request, reply, done) => {
-    const rejection = check(request);
-    if (rejection instanceof Promise) rejection.then((result) => continueOrReject(reply, result, done), done);
-    else continueOrReject(reply, rejection, done);
-  };
 }
 
 type Handler = (request: FastifyRequest, reply: FastifyReply) => void | Promise<void>;
@@ -84,7 +70,7 @@ interface Job {
 /** Creates the handler of a webhook. It is synchronous where the webhook is, except for large bodies. */
 function createHandler(webhook: Webhook, deps: ReviewDeps, shared: Shared): Handler {
   const { connections, bodies, turns, reader } = shared;
-  const { store, logger, metrics, callers, now } = deps;
+  const { store, logger, metrics, now } = deps;
   const respond = createResponder(webhook, metrics, connections);
   const log = logger.child({ logger: 'webhook', webhook: webhook.path });
   const duration = metrics.webhook.duration(webhook.path);
@@ -148,12 +134,6 @@ function createHandler(webhook: Webhook, deps: ReviewDeps, shared: Shared): Hand
       return undefined;
     }
     const review = envelope.request;
-    const rejection = callers?.rejectGroup(request, review.resource.group ?? '');
-    if (rejection) {
-      log.warn({ reason: rejection.reason, remoteAddress: request.ip }, 'client rejected');
-      respond(reply, rejection.status, `${rejection.reason}\n`);
-      return undefined;
-    }
     const startMs = isRepeated ? arrivedMs : now();
     try {
       const timeoutMs = parseTimeout(request);

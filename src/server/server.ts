@@ -12,7 +12,7 @@ import Fastify, {
 } from 'fastify';
 import type { KubeletScope } from '../cluster/kubelet.ts';
 import { quote } from '../kube/text.ts';
-import { continueOrReject, withStatus, type ClientRejection } from './body.ts';
+import { withStatus } from './body.ts';
 import { AUTHORIZER_PATH, registerKubeletAuthorizer } from './kubelet-authorizer.ts';
 import { registerReviews, type ReviewDeps } from './review.ts';
 
@@ -106,8 +106,8 @@ function registerOtherRoutes(app: FastifyInstance, deps: ServerDeps, connections
   });
 }
 
-/** The statuses of clients that may not send reviews, or not as many. */
-const REJECTIONS: ReadonlySet<number> = new Set([401, 403, 429]);
+/** The statuses of clients that may not send reviews. */
+const REJECTIONS: ReadonlySet<number> = new Set([401, 403]);
 
 /** Counts and logs a request that fails before its body becomes a review. `registerReviews` does so for all others. */
 function recordError(error: FastifyError, request: FastifyRequest, { webhooks, logger, metrics }: ServerDeps): void {
@@ -260,6 +260,12 @@ function peerAddress({ remoteAddress, remotePort }: Socket): string {
 
 // Client certificates
 
+/** Why a client may not send reviews. */
+interface ClientRejection {
+  readonly status: number;
+  readonly reason: string;
+}
+
 function rejectClient(socket: Socket, allowed: ReadonlySet<string>): ClientRejection | undefined {
   if (!(socket instanceof TLSSocket) || !socket.getPeerX509Certificate()) {
     return { status: 401, reason: 'a client certificate is required' };
@@ -302,6 +308,13 @@ function requireClientCertificate(app: FastifyInstance, names: ReadonlySet<strin
   };
   app.addHook('onRequest', (request, reply, done) => {
     const isReview = request.method === 'POST' && !request.is404;
-    continueOrReject(reply, isReview ? findRejection(request.raw.socket) : undefined, done);
+    const rejection = isReview ? findRejection(request.raw.socket) : undefined;
+    if (!rejection) {
+      done();
+      return;
+    }
+    // The body follows on the connection.
+    reply.header('connection', 'close');
+    done(withStatus(new Error(rejection.reason), rejection.status));
   });
 }

@@ -159,11 +159,6 @@ function createWebhookMetrics({ gauge, tally, timings }: Factory) {
       'webhook',
       DURATION_BUCKETS,
     ),
-    callerTokens: tally(
-      'portcullis_webhook_caller_tokens_total',
-      'Verifications of the service account tokens of API servers by result: valid, absent (accepted in the mode optional), or the reason of the rejection.',
-      'result',
-    ),
     inFlight: gauge('portcullis_webhook_requests_in_flight', 'Admission reviews that wait for their decision.'),
   };
 }

@@ -22,7 +22,6 @@ import { caInjection } from '../../kube/webhooks.ts';
 import { CONFIGURATION_NAME, INSTALLATION, type OptionalFeature } from '../../kube/well-known.ts';
 import { managementSettings } from '../../policy/rollout/label-sync.ts';
 import { latestVersion } from '../../policy/pss/evaluate.ts';
-import type { CallerTokens } from '../../server/caller-tokens.ts';
 import { buildProbes, type HealthCheck } from '../../server/probes.ts';
 import { watchSccHealth } from '../../server/scc-health.ts';
 import { createDenialEvents } from '../../server/denial-events.ts';
@@ -134,9 +133,8 @@ async function serve(given: ServeInput, io: Io): Promise<number> {
     const settings = createCurrentSettings(context, served);
     followVersion(context, { served, settings });
     const certificate = createCertificate(context, served);
-    const callers = await createCallers(context, served);
-    const server = createAdmission(context, { served, settings, certificate, callers });
-    const probes = createProbes(context, { served, settings, certificate, callers, server });
+    const server = createAdmission(context, { served, settings, certificate });
+    const probes = createProbes(context, { served, settings, certificate, server });
     const addresses = await listenAll(context, { server, probes });
     const authority = context.certificates.serving?.pair.cert ?? served.certificate.authority;
     await served.open({ host: clientHost(addresses.host), port: addresses.port, authority });
@@ -287,34 +285,6 @@ interface Parts {
   readonly certificate: ReturnType<typeof createCertificate>;
 }
 
-interface ReviewParts extends Parts {
-  readonly callers: CallerTokens | undefined;
-}
-
-/** Creates the authentication of API servers by tokens; `undefined` if it is off. */
-async function createCallers(
-  { values, logger, metrics, signal }: Context,
-  { connection, service }: RunningCluster,
-): Promise<CallerTokens | undefined> {
-  const mode = values['caller-tokens'];
-  if (mode === 'off' || !connection) return undefined;
-  const { createCallerTokens } = await import('../../server/caller-tokens.ts');
-  const base = values['webhook-url'] ?? `https://${service.name}.${service.namespace}.svc:443`;
-  const audiences = values['caller-token-audience'];
-  const callers = createCallerTokens({
-    mode,
-    connection,
-    issuer: values['caller-token-issuer'],
-    audiences: (path) => (audiences.length > 0 ? audiences : [`${base}${path}`]),
-    clock: systemClock,
-    date: () => new Date(),
-    logger: logger.child({ logger: 'caller-tokens' }),
-    metrics,
-  });
-  void callers.follow(signal);
-  return callers;
-}
-
 /** Creates all webhooks. They read the current settings at each review. */
 function createAdmissionWebhooks(context: Context, { served, settings }: Pick<Parts, 'served' | 'settings'>) {
   const { logger, metrics } = context;
@@ -360,7 +330,7 @@ function kubeletScope(
 }
 
 /** Creates the HTTPS server with all webhooks. */
-function createAdmission(context: Context, { served, settings, certificate, callers }: ReviewParts): AdmissionServer {
+function createAdmission(context: Context, { served, settings, certificate }: Parts): AdmissionServer {
   const { values, logger, metrics } = context;
   const { store } = served.cluster;
   const now = (): number => performance.now();
@@ -370,7 +340,6 @@ function createAdmission(context: Context, { served, settings, certificate, call
     store,
     logger,
     metrics,
-    callers,
     ...(values.authorizer
       ? {}
       : { onDenied: createDenialEvents({ cluster: served.cluster, clock: systemClock, logger }) }),
@@ -388,7 +357,7 @@ const PING: HealthCheck = { name: 'ping', check: () => undefined };
 /** The HTTP server for probes and metrics. */
 function createProbes(
   { values, live, logger, metrics, defer }: Context,
-  { served, settings, certificate, callers, server }: ReviewParts & { readonly server: AdmissionServer },
+  { served, settings, certificate, server }: Parts & { readonly server: AdmissionServer },
 ) {
   const { store } = served.cluster;
   const { service } = served;
@@ -406,7 +375,6 @@ function createProbes(
         ? [trustCheck({ store, served: certificate, service, logger, metrics, date })]
         : []),
       { name: 'settings', check: () => (store.synced() ? undefined : settingsProblem()), note: settingsProblem },
-      ...(callers ? [{ name: 'caller-tokens', check: () => callers.problem() }] : []),
       { name: 'scc', check: () => undefined, note: () => sccProblems.summary() },
       { name: 'shutdown', check: () => (connections.isDraining() ? 'the server is draining' : undefined) },
     ],

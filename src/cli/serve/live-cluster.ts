@@ -37,21 +37,7 @@ export function isLive(values: ServeValues, env: ClusterOptions['env']): boolean
   // With --authorizer, no controllers run, and only they create a managed certificate.
   if (values.authorizer && values['tls-cert-file'] === undefined)
     throw new UserError('--authorizer requires --tls-cert-file');
-  checkCallerTokens(values, live);
   return live;
-}
-
-function checkCallerTokens(values: ServeValues, live: boolean): void {
-  const isOff = values['caller-tokens'] === 'off';
-  if (isOff && values['caller-token-audience'].length > 0)
-    throw new UserError('--caller-token-audience requires --caller-tokens=optional or required');
-  if (isOff && values['caller-token-issuer'] !== undefined)
-    throw new UserError('--caller-token-issuer requires --caller-tokens=optional or required');
-  if (!isOff && !live) throw new UserError('--caller-tokens requires --kubeconfig, KUBECONFIG or --in-cluster');
-  if (!isOff && values.authorizer)
-    throw new UserError(
-      '--caller-tokens cannot be combined with --authorizer: API servers send tokens to admission webhooks',
-    );
 }
 
 /** Creates the client of a live cluster. It sends no request before `open`. Rejects with a UserError for an invalid kubeconfig. */

@@ -25,8 +25,6 @@ import { namespaceName } from '../scc-options.ts';
 
 const port = integer(0, 65_535);
 
-const CALLER_TOKEN_MODES = ['off', 'optional', 'required'] as const;
-
 /** The options of `serve`. Options of Kubernetes servers have the same names. */
 export const serveOptions = withEnvironment('PORTCULLIS', {
   config: option('FILE', text, undefined, {
@@ -110,15 +108,6 @@ export const serveOptions = withEnvironment('PORTCULLIS', {
   }),
   'client-allowed-names': list('NAME', nonEmpty, {
     help: 'Allowed common names of client certificates. Default: all certificates of --client-ca-file',
-  }),
-  'caller-tokens': option('MODE', oneOf(CALLER_TOKEN_MODES), 'off', {
-    help: 'Verification of the service account tokens of API servers, alpha in Kubernetes 1.37. off; optional: clients that send reviews may have a token, which must be valid; required: they need one',
-  }),
-  'caller-token-audience': list('AUDIENCE', nonEmpty, {
-    help: 'Accepted audiences of these tokens. Default: for each webhook its URL, such as https://portcullis.portcullis.svc:443/psa/validate',
-  }),
-  'caller-token-issuer': option('ISSUER', nonEmpty, undefined, {
-    help: 'Accepted issuer of these tokens. Default: the issuer of the API server',
   }),
   'tls-min-version': option('VERSION', oneOf(TLS_VERSIONS), 'VersionTLS12', {
     help: `Minimum TLS version: ${TLS_VERSIONS.join(' or ')}`,

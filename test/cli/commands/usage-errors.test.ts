@@ -102,13 +102,6 @@ const CASES: readonly (readonly [args: string, message: string])[] = [
   ['serve --client-ca-file=/nowhere/ca.crt', 'cannot read /nowhere/ca.crt: there is no such file'],
   ['serve --client-ca-file=check/empty.yaml', 'check/empty.yaml contains no PEM certificate'],
   ['serve --client-allowed-names=api', '--client-allowed-names requires --client-ca-file'],
-  ['serve --caller-tokens=required', '--caller-tokens requires --kubeconfig, KUBECONFIG or --in-cluster'],
-  ['serve --caller-token-audience=x', '--caller-token-audience requires --caller-tokens=optional or required'],
-  ['serve --caller-token-issuer=x', '--caller-token-issuer requires --caller-tokens=optional or required'],
-  [
-    'serve --caller-tokens=optional --authorizer --kubeconfig=a --tls-cert-file=x',
-    '--caller-tokens cannot be combined with --authorizer: API servers send tokens to admission webhooks',
-  ],
   ['serve --config=/nowhere/config.yaml', 'cannot read /nowhere/config.yaml: there is no such file'],
   ['serve --config=/', 'cannot read /: it is a folder'],
   [
