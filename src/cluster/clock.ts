@@ -40,7 +40,9 @@ export async function withTimeout<T>(
   const timedOut = new Promise<never>((_resolve, reject) => {
     signal.addEventListener('abort', () => reject(signal.reason as Error));
   });
-  const cancel = clock.after(limitMs, () => controller.abort(new Error(`no answer within ${limitMs / 1000} s`)));
+  const cancel = clock.after(limitMs, () =>
+    controller.abort(new Error(`no answer within ${Math.round(limitMs) / 1000} s`)),
+  );
   try {
     return await Promise.race([call(signal), timedOut]);
   } finally {

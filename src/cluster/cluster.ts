@@ -36,7 +36,7 @@ export interface Cluster {
   /** Returns false while the cluster does not serve the kind. Its definition may be installed later. */
   serves(kind: Kind): boolean;
   /** Reads the object from the API server. */
-  get<K extends Kind>(kind: K, name: string, namespace?: string): Promise<Kinds[K]>;
+  get<K extends Kind>(kind: K, name: string, namespace?: string, signal?: AbortSignal): Promise<Kinds[K]>;
   create<K extends Kind>(kind: K, object: Kinds[K], options: WriteOptions): Promise<Kinds[K]>;
   /** Replaces the object. Rejects with 409 if `metadata.resourceVersion` is set and not the current version. */
   update<K extends Kind>(kind: K, object: Kinds[K], options: WriteOptions): Promise<Kinds[K]>;

@@ -303,8 +303,9 @@ export function createWrites(
     body: withType(kind, object),
   });
   return {
-    async get<K extends Kind>(kind: K, name: string, namespace?: string) {
-      return (await connection.request({ method: 'GET', path: objectPath(kind, name, namespace) })) as Kinds[K];
+    async get<K extends Kind>(kind: K, name: string, namespace?: string, signal?: AbortSignal) {
+      const path = objectPath(kind, name, namespace);
+      return (await connection.request({ method: 'GET', path, ...(signal ? { signal } : {}) })) as Kinds[K];
     },
     create(kind, object, options) {
       const path = resourcePath(kind, object.metadata?.namespace);

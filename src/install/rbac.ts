@@ -47,7 +47,7 @@ const SCC_RULES: readonly PolicyRule[] = [
   rule(WATCH_VERBS, ['ClusterRole', 'ClusterRoleBinding', 'Role', 'RoleBinding']),
   rule(WATCH_VERBS, ['SecurityContextConstraints']),
   DEFINITION_RULE,
-  // The pod of an exec request that the store does not contain yet.
+  // The current pod of an exec or attach request.
   rule(['get'], ['Pod']),
 ];
 

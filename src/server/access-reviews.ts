@@ -1,4 +1,5 @@
 /** Whether users may use SCCs: by the RBAC index of the store, or by SubjectAccessReviews. */
+import { systemClock, withTimeout } from '../cluster/clock.ts';
 import type { Cluster } from '../cluster/cluster.ts';
 import { canUseScc } from '../cluster/access.ts';
 import { RESOURCES } from '../kube/resources.ts';
@@ -96,7 +97,7 @@ export function createAccessReviews({ cluster, logger, metrics, now }: AccessRev
     let answer = pending.get(key);
     if (!answer) pending.set(key, (answer = send(question, key)));
     try {
-      return await withTimeout(answer, timeoutMs);
+      return await withTimeout(systemClock, timeoutMs, () => answer);
     } catch (err) {
       metrics.accessReviews.cell({ result: 'error' }).count++;
       const { subject, sccName: scc, namespaceName: namespace } = question;
@@ -104,11 +105,4 @@ export function createAccessReviews({ cluster, logger, metrics, now }: AccessRev
       return false;
     }
   };
-}
-
-function withTimeout<T>(answer: Promise<T>, timeoutMs: number): Promise<T> {
-  return new Promise((resolve, reject) => {
-    const timer = setTimeout(() => reject(new Error(`no answer within ${Math.round(timeoutMs)} ms`)), timeoutMs);
-    answer.then(resolve, reject).finally(() => clearTimeout(timer));
-  });
 }

@@ -137,7 +137,11 @@ export async function startInProcess(world: World): Promise<FuzzServer> {
     scc: () => ({ ...SCC, authorization: 'rbac', compatibility: {}, preferUserNamespaces: false }),
     olmHardening: () => 'off',
     cluster: {
-      get: (_kind, name) => Promise.reject(new ApiError(notFound({ group: '', resource: 'pods' }, name))),
+      get(kind, name, namespace) {
+        const object = store.get(kind, name, namespace);
+        if (object) return Promise.resolve(object);
+        return Promise.reject(new ApiError(notFound({ group: '', resource: 'pods' }, name)));
+      },
       reviewAccess: () => Promise.reject(new Error('the authorization is by RBAC')),
     },
     logger,

@@ -1,13 +1,15 @@
 /** The SCC webhooks for pods (both passes) and for exec: modes, denials, warnings, audit annotations, metrics. */
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
+import { setTimeout as pause } from 'node:timers/promises';
 import type { AdmissionRequest, Decision } from '../../src/kube/admission.ts';
-import { ApiError, createStatus, type Status } from '../../src/kube/status.ts';
+import { ApiError, createStatus, notFound, type Status } from '../../src/kube/status.ts';
 import type { JsonObject, Pod, UserInfo } from '../../src/kube/types.ts';
 import type { SccSettings } from '../../src/policy/scc/mode.ts';
 import {
   buildPod,
   createSccTestWebhooks,
+  formatSccDenial,
   podRequest,
   RANGES,
   ROOT_DENIAL,
@@ -287,6 +289,10 @@ suite('/scc/validate', () => {
 
 suite('/scc/exec', () => {
   const root = buildPod({ runAsUser: 0 }, { name: 'root' });
+  const debugged = buildPod(
+    {},
+    { ephemeralContainers: [{ name: 'debug', image: 'i', securityContext: { privileged: true } }] },
+  );
   /** Builds the request of Alice for a stream to a container. */
   const connect = (name: string, change: Partial<AdmissionRequest> = {}): AdmissionRequest => {
     const options = { kind: 'PodExecOptions', apiVersion: 'v1', command: ['sh'] };
@@ -295,15 +301,16 @@ suite('/scc/exec', () => {
   const denial = (operation: string): string =>
     `${operation} operation is not allowed because the pod's security context exceeds your permissions: pods "root" is forbidden: ${ROOT_DENIAL}`;
   const forbidden = (message: string) => ({ code: 403, reason: 'Forbidden', message });
-  /** A store without pods, and a GET with this result. */
-  const get = (result: () => Promise<unknown>): SccRigOptions => ({
-    cluster: { get: () => result() as Promise<never> },
+  /** A GET with this result. The store contains both pods. */
+  const get = (result: (signal?: AbortSignal) => Promise<unknown>): SccRigOptions => ({
+    cluster: { get: (_kind, _name, _namespace, signal) => result(signal) as Promise<never> },
   });
   const cases: readonly {
     readonly name: string;
     readonly rig?: SccRigOptions;
     readonly labels?: Labels;
     readonly request: AdmissionRequest;
+    readonly timeoutMs?: number;
     /** The denial; absent if the request is allowed. */
     readonly status?: Pick<Status, 'code' | 'reason' | 'message'>;
     readonly warnings?: readonly string[];
@@ -318,21 +325,63 @@ suite('/scc/exec', () => {
     {
       name: 'an error of the API server',
       rig: get(() => Promise.reject(new ApiError(createStatus(500, 'InternalError', 'etcdserver: request timed out')))),
-      request: connect('none'),
+      request: connect('web'),
       status: forbidden('failed to get pod: etcdserver: request timed out'),
+    },
+    {
+      name: 'an error of the API server, label report',
+      rig: get(() => Promise.reject(new Error('connect ECONNREFUSED 127.0.0.1:6443'))),
+      labels: REPORT,
+      request: connect('web'),
     },
     {
       name: 'an unreachable API server',
       rig: get(() => Promise.reject(new Error('connect ECONNREFUSED 127.0.0.1:6443'))),
-      request: connect('none'),
+      request: connect('web'),
       status: forbidden('failed to get pod: connect ECONNREFUSED 127.0.0.1:6443'),
     },
     {
-      name: 'a pod that is missing in the store',
-      rig: get(() => Promise.resolve(root)),
-      request: connect('root'),
-      status: forbidden(denial('exec')),
-      warnings: ROOT_WARNINGS,
+      name: 'an API server that does not respond within the timeout of the review',
+      rig: get((signal) => pause(60_000, undefined, { signal })),
+      request: connect('web'),
+      timeoutMs: 800,
+      status: forbidden('failed to get pod: no answer within 0.3 s'),
+    },
+    {
+      name: 'a response that is not the pod',
+      rig: get(() => Promise.resolve({ kind: 'Status', apiVersion: 'v1', status: 'Success' })),
+      request: connect('web'),
+      status: forbidden('failed to get pod: the response is not the pod'),
+    },
+    {
+      name: 'a name that is another path of the API',
+      rig: get(() => Promise.reject(new Error('unexpected request'))),
+      request: connect('..'),
+      status: { code: 404, reason: 'NotFound', message: 'pods ".." not found' },
+    },
+    {
+      name: 'a pod that was deleted, but is in the store',
+      rig: get(() => Promise.reject(new ApiError(notFound({ group: '', resource: 'pods' }, 'web')))),
+      request: connect('web'),
+      status: { code: 404, reason: 'NotFound', message: 'pods "web" not found' },
+    },
+    {
+      name: 'a pod with an ephemeral container that is missing in the store',
+      rig: get(() => Promise.resolve(debugged)),
+      request: connect('web'),
+      status: forbidden(
+        `exec operation is not allowed because the pod's security context exceeds your permissions: pods "web" is forbidden: ${formatSccDenial(
+          [
+            'provider restricted-v2: .ephemeralContainers[0].privileged: Invalid value: true: Privileged containers are not allowed',
+            'provider restricted-v3: .spec.hostUsers: Invalid value: null: Host Users must be set to false',
+            'provider restricted-v3: .ephemeralContainers[0].privileged: Invalid value: true: Privileged containers are not allowed',
+          ],
+        )}`,
+      ),
+      warnings: [
+        'The closest usable SCC is "restricted-v2". It does not allow: spec.ephemeralContainers[0].securityContext.privileged=true.',
+        'SCC "privileged" would admit the pod if service account "default" were granted its use: bind ClusterRole "system:openshift:scc:privileged".',
+      ],
     },
     {
       name: 'exec into a pod with more permissions',
@@ -371,12 +420,12 @@ suite('/scc/exec', () => {
     { name: 'another operation', request: connect('root', { operation: 'CREATE' }) },
     { name: 'another resource', request: connect('root', OTHER_RESOURCE) },
   ];
-  for (const { name, rig: options, labels, request, status, warnings = [], facts } of cases) {
+  for (const { name, rig: options, labels, request, timeoutMs, status, warnings = [], facts } of cases) {
     test(name, async () => {
       const rig = createSccTestWebhooks(options);
       rig.putNamespace(labels);
-      for (const pod of options ? [] : [root, buildPod()]) rig.store.put('Pod', pod as unknown as Pod);
-      const decision = await rig.send('/scc/exec', request);
+      for (const pod of [root, buildPod()]) rig.store.put('Pod', pod as unknown as Pod);
+      const decision = await rig.send('/scc/exec', request, timeoutMs);
       assert.equal(decision.allowed, status === undefined);
       if (decision.allowed) assert.equal(decision.object, undefined);
       else {
@@ -388,11 +437,30 @@ suite('/scc/exec', () => {
     });
   }
 
+  test('a limited number of pods is read at the same time', async () => {
+    const pending = Promise.withResolvers<undefined>();
+    const rig = createSccTestWebhooks(get(async () => (await pending.promise, buildPod())));
+    rig.putNamespace();
+    const send = async () => rig.send('/scc/exec', connect('web'));
+    const waiting = Array.from({ length: 100 }, send);
+    const decision = await send();
+    assert.equal(
+      decision.allowed ? '' : decision.status.message,
+      'failed to get pod: too many pods are read at the same time; try again',
+    );
+    pending.resolve(undefined);
+    for (const one of waiting) assert.equal((await one).allowed, true);
+    assert.equal((await send()).allowed, true);
+  });
+
   test('metrics and audit annotations', async () => {
     const rig = createRig();
     rig.store.put('Pod', root as unknown as Pod);
-    rig.decide('/scc/exec', connect('root'));
-    const { auditAnnotations } = rig.decide('/scc/exec', connect('root', { subResource: 'attach', userInfo: ADMIN }));
+    await rig.send('/scc/exec', connect('root'));
+    const { auditAnnotations } = await rig.send(
+      '/scc/exec',
+      connect('root', { subResource: 'attach', userInfo: ADMIN }),
+    );
     assert.deepEqual(auditAnnotations, {
       denied: '',
       reason:

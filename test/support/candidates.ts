@@ -76,7 +76,7 @@ export function createMachine(clock: FakeClock, cluster: Cluster, load: Load): M
     clock: { now: () => clock.now(), after },
     cluster: {
       ...cluster,
-      get: (kind, name, namespace) => travel(() => cluster.get(kind, name, namespace)),
+      get: (...args) => travel(() => cluster.get(...args)),
       create: (kind, object, options) => travel(() => cluster.create(kind, object, options)),
       update: (kind, object, options) => travel(() => cluster.update(kind, object, options)),
       recordEvent: (note) => travel(() => cluster.recordEvent(note)),

@@ -84,7 +84,11 @@ export function createSccTestWebhooks({
     failsOpen: () => failsOpen,
     podDefaults: podDefaults && (() => podDefaults),
     cluster: {
-      get: (_kind, name) => Promise.reject(new ApiError(notFound({ group: '', resource: 'pods' }, name))),
+      get(kind, name, namespace) {
+        const object = store.get(kind, name, namespace);
+        if (object) return Promise.resolve(object);
+        return Promise.reject(new ApiError(notFound({ group: '', resource: 'pods' }, name)));
+      },
       reviewAccess: () => Promise.reject(new Error('no SubjectAccessReviews in this test')),
       ...cluster,
     },

@@ -1,14 +1,16 @@
+import { systemClock, withTimeout } from '../../cluster/clock.ts';
 import type { Cluster } from '../../cluster/cluster.ts';
-import type { Store } from '../../cluster/store.ts';
-import { allow, deny, type AdmissionRequest, type Decision } from '../../kube/admission.ts';
+import { allow, deny, type AdmissionRequest } from '../../kube/admission.ts';
+import { dnsLabelErrors, dnsSubdomainErrors } from '../../kube/names.ts';
 import { quote } from '../../kube/text.ts';
-import { ApiError, createStatus, notFound } from '../../kube/status.ts';
+import { ApiError, createStatus, notFound, type Status } from '../../kube/status.ts';
 import type { Pod } from '../../kube/types.ts';
 import type { WebhookRegistration } from '../../kube/webhooks.ts';
 import { assignScc } from '../../policy/scc/assign.ts';
 import type { SccDecision } from '../../policy/scc/request.ts';
 import { isPodRequest, namespaceMode, reviewPod, type SccReview, type SccReviewDeps } from '../scc-review.ts';
-import { whenAvailable, rule, type MaybePromise, type Webhook } from '../webhook.ts';
+import { remainingMs } from '../waiting-room.ts';
+import { whenAvailable, rule, type Webhook, type WebhookContext } from '../webhook.ts';
 
 export const SCC_EXEC: WebhookRegistration = {
   name: 'exec.scc.portcullis.dev',
@@ -22,7 +24,7 @@ export const SCC_EXEC: WebhookRegistration = {
 };
 
 export interface SccExecDeps extends SccReviewDeps {
-  /** Reads a pod that the store lacks. */
+  /** Reads the current pod. The store may lack an ephemeral container that was added just before. */
   readonly cluster: Pick<Cluster, 'get'>;
 }
 
@@ -33,11 +35,31 @@ export function isExecRequest(request: Pick<AdmissionRequest, 'operation' | 'res
   return request.operation === 'CONNECT' && isPodRequest(request) && SUBRESOURCES.includes(request.subResource ?? '');
 }
 
+/** Limit of the concurrent reads of pods. Clients other than API servers can cause reads, too. */
+const MAX_READS = 100;
+
+/** The part of the margin for the response that a read may use after a wait for the namespace. */
+const MIN_READ_MS = 250;
+
 /**
  * Creates the webhook that denies exec and attach to pods that the user could not create.
  * @see https://github.com/openshift/apiserver-library-go/blob/master/pkg/securitycontextconstraints/sccadmission/scc_exec.go
  */
 export function createSccExecWebhook(deps: SccExecDeps): Webhook {
+  let reads = 0;
+  const readPod = async ({ name = '', namespace = '' }: AdmissionRequest, context: WebhookContext): Promise<Pod> => {
+    if (dnsSubdomainErrors(name).length + dnsLabelErrors(namespace).length > 0) throw new ApiError(podNotFound(name));
+    if (reads >= MAX_READS) throw new Error('too many pods are read at the same time; try again');
+    reads++;
+    try {
+      const limitMs = Math.max(MIN_READ_MS, remainingMs(context));
+      const pod = await withTimeout(systemClock, limitMs, (signal) => deps.cluster.get('Pod', name, namespace, signal));
+      if (pod.metadata?.name === name) return pod;
+      throw new Error('the response is not the pod');
+    } finally {
+      reads--;
+    }
+  };
   return {
     path: SCC_EXEC.path,
     decide(request, context) {
@@ -45,32 +67,27 @@ export function createSccExecWebhook(deps: SccExecDeps): Webhook {
       if (!isExecRequest(request)) return allow();
       const { mode } = namespaceMode(context.store, namespace, deps.settings());
       if (mode === 'off') return allow();
-      return whenAvailable(findPod(context.store, deps.cluster, name, namespace), (found) => {
+      return readPod(request, context).then(
+        (object) => {
+          const decide: SccReview['decide'] = (cluster) =>
+            assignScc({ operation: 'CREATE', object, userInfo, ...cluster });
+          const adapt = (decision: SccDecision): SccDecision => execDecision(decision, request);
+          const review: SccReview = { request, modes: ['enforce', 'report'], context, decide, adapt };
+          return whenAvailable(reviewPod(review, deps), (decision) => decision ?? allow());
+        },
         // In report mode a missing pod is left to the API server, which will not find it either.
-        if ('decision' in found) return mode === 'report' ? allow() : found.decision;
-        const decide: SccReview['decide'] = (cluster) =>
-          assignScc({ operation: 'CREATE', object: found.pod, userInfo, ...cluster });
-        const adapt = (decision: SccDecision): SccDecision => execDecision(decision, request);
-        const review: SccReview = { request, modes: ['enforce', 'report'], context, decide, adapt };
-        return whenAvailable(reviewPod(review, deps), (decision) => decision ?? allow());
-      });
+        (error: unknown) => (mode === 'report' ? allow() : deny(readFailure(error, name))),
+      );
     },
   };
 }
 
-type FoundPod = { readonly pod: Pod } | { readonly decision: Decision };
-
-function findPod(store: Store, cluster: Pick<Cluster, 'get'>, name: string, namespace: string): MaybePromise<FoundPod> {
-  const pod = store.get('Pod', name, namespace);
-  if (pod) return { pod };
-  return cluster.get('Pod', name, namespace).then(
-    (found) => ({ pod: found }),
-    (error: unknown) => ({ decision: deny(readFailure(error, name)) }),
-  );
+function podNotFound(name: string): Status {
+  return notFound({ group: '', resource: 'pods' }, name);
 }
 
-function readFailure(error: unknown, name: string): ReturnType<typeof notFound> {
-  if (error instanceof ApiError && error.status.code === 404) return notFound({ group: '', resource: 'pods' }, name);
+function readFailure(error: unknown, name: string): Status {
+  if (error instanceof ApiError && error.status.code === 404) return podNotFound(name);
   return createStatus(403, 'Forbidden', `failed to get pod: ${error instanceof Error ? error.message : String(error)}`);
 }
 
