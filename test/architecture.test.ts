@@ -33,18 +33,7 @@ const PURE_LAYERS = 5;
 const PUBLIC_FILES: ReadonlyMap<string, readonly string[]> = new Map([
   ['policy/pod', ['pod.ts', 'reader.ts', 'repair.ts', 'safe-sysctls.ts', 'selection.ts', 'templates.ts']],
   ['policy/pss', ['cel.ts', 'cel-policy.ts', 'evaluate.ts', 'index.ts', 'policy.ts']],
-  [
-    'policy/psa',
-    [
-      'admission-policies.ts',
-      'configuration.ts',
-      'decode.ts',
-      'defaults.ts',
-      'policy.ts',
-      'review.ts',
-      'scc-policies.ts',
-    ],
-  ],
+  ['policy/psa', ['admission-policies.ts', 'configuration.ts', 'decode.ts', 'defaults.ts', 'policy.ts', 'review.ts']],
   [
     'policy/scc',
     [
@@ -62,7 +51,6 @@ const PUBLIC_FILES: ReadonlyMap<string, readonly string[]> = new Map([
       'review.ts',
       'scc.ts',
       'standard.ts',
-      'strategies/cel.ts',
       'strategies/index.ts',
     ],
   ],

@@ -249,7 +249,6 @@ const STRICTNESS: readonly (readonly [path: string, read: (settings: Settings) =
     ['rollout.phase', ({ rollout }) => rollout.phase, ROLLOUT_PHASES],
     ['kubelet.authorizer.mode', ({ kubelet }) => kubelet.authorizer.mode, ['recoverable', 'strict']],
     ['floor.mode', ({ floor }) => floor.mode, ['off', 'enforce']],
-    ['floor.fallbackLevel', ({ floor }) => floor.fallbackLevel, LEVELS],
     ['webhooks.failurePolicy', ({ webhooks }) => webhooks.failurePolicy, ['Ignore', 'Fail']],
     ['olm.hardening.mode', ({ olm }) => olm.hardening.mode, ['off', 'report', 'fill', 'force']],
     [

@@ -25,7 +25,7 @@ import {
 } from '../kube/well-known.ts';
 import { printPolicy } from '../policy/psa/policy.ts';
 import { isTerminating } from '../policy/rollout/label-sync.ts';
-import { FALLBACK_LEVEL_LABEL, SCC_MODE_LABEL, sccMode } from '../policy/scc/mode.ts';
+import { SCC_MODE_LABEL, sccMode } from '../policy/scc/mode.ts';
 import { STANDARD_CLUSTER_ROLE_BINDINGS, STANDARD_CLUSTER_ROLES } from '../policy/scc/standard.ts';
 import { VERSION } from './command.ts';
 import { POLICIES, POLICY_SELECTOR, readServerless, serverlessConfiguration } from './serverless.ts';
@@ -58,7 +58,7 @@ function getOwnLevel(namespace: Namespace): string | undefined {
 
 /** The labels for Portcullis, which users set. */
 export function findUserLabels({ metadata }: Namespace): readonly string[] {
-  return [SCC_MODE_LABEL, FALLBACK_LEVEL_LABEL, TIER_LABEL].filter((key) => metadata?.labels?.[key] !== undefined);
+  return [SCC_MODE_LABEL, TIER_LABEL].filter((key) => metadata?.labels?.[key] !== undefined);
 }
 
 /** The annotations with the ranges of the namespace, and whether Portcullis is their only owner. */

@@ -77,7 +77,7 @@ function toFieldError({ instancePath, keyword, params, data, message = 'is inval
     case 'enum':
       return notSupported(path, data, names.allowedValues ?? []);
     case 'additionalProperties':
-      return forbiddenField(join(path, names.additionalProperty ?? ''), 'unknown field');
+      return forbiddenField(join(path, names.additionalProperty ?? ''), 'unknown field; remove it');
     case 'required':
       return requiredField(join(path, names.missingProperty ?? ''), '');
     default:

@@ -26,7 +26,7 @@ import {
   type PodSecurityConfiguration,
 } from '../policy/psa/configuration.ts';
 import { DEFAULT_FIELDS, type PodDefaults } from '../policy/psa/defaults.ts';
-import { parseVersion, type Level, type Version } from '../policy/pss/policy.ts';
+import { parseVersion, type Version } from '../policy/pss/policy.ts';
 import { ENFORCEMENT_GATE } from '../policy/rollout/enforcement.ts';
 import { UNMANAGED_NAMESPACES } from '../policy/rollout/label-sync.ts';
 import { DEFAULT_ROLLOUT, type RolloutSettings } from '../policy/rollout/settings.ts';
@@ -69,8 +69,6 @@ export interface Settings {
 /** The policies that API servers evaluate even if no replica responds. */
 export interface FloorSettings {
   readonly mode: 'off' | 'enforce';
-  /** The level of pods that name no SCC of the cluster, in namespaces with SCC enforcement. A label of the namespace takes precedence. */
-  readonly fallbackLevel: Level;
 }
 
 /** `managed`: the leader maintains the webhook configurations. `static`: no replica changes them. */
@@ -230,7 +228,7 @@ function toSettings(spec: Spec, options: DecodeOptions, errors: FieldError[]): S
     olm: toOlm(spec.olm, errors),
     disabledControllers,
     webhooks: toWebhooks(spec, errors),
-    floor: { mode: 'off', fallbackLevel: 'restricted', ...spec.floor },
+    floor: { mode: 'off', ...spec.floor },
   };
 }
 

@@ -3,7 +3,6 @@
  * ValidatingAdmissionPolicies make the decisions of the webhooks, and the MutatingAdmissionPolicy with the defaults of pods.
  */
 import type { V1LabelSelectorRequirement } from '@kubernetes/client-node';
-import type { Cluster } from '../cluster/cluster.ts';
 import { effectivePodSecurity, ROLLOUT_KINDS } from '../cluster/rollout.ts';
 import type { Store } from '../cluster/store.ts';
 import {
@@ -19,7 +18,6 @@ import {
 } from '../kube/admission-policies.ts';
 import { applyDefaults } from '../kube/defaults.ts';
 import { deepEqual } from '../kube/equality.ts';
-import { objectName } from '../kube/resources.ts';
 import { draft, type Kinds, type Wire } from '../kube/types.ts';
 import { CONFIGURATION_KINDS, isInstalled } from '../kube/webhooks.ts';
 import {
@@ -35,8 +33,7 @@ import { generatePolicies, MIN_POLICY_MINOR, type PolicyObject } from '../policy
 import type { PodSecurity } from '../policy/psa/configuration.ts';
 import { generateDefaultsPolicy } from '../policy/psa/defaults.ts';
 import { minorVersion } from '../policy/pss/cel-policy.ts';
-import { generateSccPolicies, type SccPolicySettings } from '../policy/psa/scc-policies.ts';
-import type { Level, Version } from '../policy/pss/policy.ts';
+import type { Version } from '../policy/pss/policy.ts';
 import {
   rule,
   watch,
@@ -67,12 +64,6 @@ export const admissionPolicies: ControllerDefinition = {
         rule(['get'], ['ClusterRole'], [INSTALLATION.policyRole]),
       ],
     },
-    {
-      role: 'admission-policies-scc',
-      // The author of a policy needs permission to read its parameters.
-      clusterRules: [rule(['get'], ['SecurityContextConstraints'])],
-      isNeeded: ({ scc }) => scc,
-    },
   ],
   // Policies that the settings no longer require are deleted after a restart, too.
   isEnabled: () => true,
@@ -80,9 +71,6 @@ export const admissionPolicies: ControllerDefinition = {
 };
 
 // The policies that the settings require.
-
-/** The features with policies. */
-export type FloorFeature = 'psa' | 'scc';
 
 interface FloorInput {
   /** The settings, with the defaults of a rollout. */
@@ -92,30 +80,14 @@ interface FloorInput {
   readonly serverVersion: Version;
   /** The namespace of the installation. */
   readonly namespace: string;
-  readonly scc: SccPolicySettings['scc'];
-  readonly fallbackLevel: Level;
-  /** The names of all SCCs; `undefined` if the cluster does not serve SCCs, so that policies with SCCs would deny all pods. */
-  readonly sccNames: readonly string[] | undefined;
 }
 
-/** A policy or binding with the defaults of the API server. */
-export type FloorPolicy = PolicyObject & { readonly feature: FloorFeature };
-
-/** Returns the policies of the floor, each before its bindings. */
-export function requiredPolicies(input: FloorInput): readonly FloorPolicy[] {
-  const { podSecurity, emulationVersion, serverVersion, namespace, scc, fallbackLevel, sccNames } = input;
-  const kubernetesMinor = minorVersion(serverVersion);
-  const options = { modes: ['enforce'], kubernetesMinor, isStatic: false } as const;
-  const psa = generatePolicies({ podSecurity, emulationVersion }, options);
-  const sccs =
-    sccNames === undefined
-      ? []
-      : generateSccPolicies({ scc, fallbackLevel, emulationVersion }, { sccNames, namespace, kubernetesMinor });
-  return [
-    ...psa.map((object) => toFloorPolicy('psa', object, closedNamespaces(namespace))),
-    // The generated policies select the namespaces in which SCCs are enforced.
-    ...sccs.map((object) => toFloorPolicy('scc', object, [])),
-  ];
+/** Returns the policies of the floor with the defaults of the API server, each before its bindings. */
+export function requiredPolicies(input: FloorInput): readonly PolicyObject[] {
+  const { podSecurity, emulationVersion, serverVersion, namespace } = input;
+  const options = { modes: ['enforce'], kubernetesMinor: minorVersion(serverVersion), isStatic: false } as const;
+  const policies = generatePolicies({ podSecurity, emulationVersion }, options);
+  return policies.map((object) => toFloorPolicy(object, closedNamespaces(namespace)));
 }
 
 type Requirement = Wire<V1LabelSelectorRequirement>;
@@ -133,10 +105,9 @@ function closedNamespaces(namespace: string): readonly Requirement[] {
 
 /** Names a generated object as one of the floor, and restricts a policy to namespaces. */
 function toFloorPolicy(
-  feature: FloorFeature,
   { kind, metadata, spec, ...object }: PolicyObject,
   namespaces: readonly Requirement[],
-): FloorPolicy {
+): PolicyObject {
   const named = draft({
     ...object,
     kind,
@@ -144,7 +115,7 @@ function toFloorPolicy(
     spec: kind === 'ValidatingAdmissionPolicy' ? restrict(spec, namespaces) : rename(spec),
   });
   applyDefaults(named);
-  return { ...named, feature };
+  return named;
 }
 
 type Spec = PolicyObject['spec'];
@@ -161,9 +132,6 @@ function restrict(spec: Spec, namespaces: readonly Requirement[]): Spec {
   return { ...spec, matchConstraints: { ...constraints, namespaceSelector: { matchExpressions } } };
 }
 
-const SCC = 'SecurityContextConstraints';
-
-type RequirementCluster = Pick<Cluster, 'store' | 'serves'>;
 type RequirementContext = Pick<ControllerContext, 'settings' | 'service' | 'version' | 'apiServerVersion'>;
 
 /**
@@ -171,10 +139,10 @@ type RequirementContext = Pick<ControllerContext, 'settings' | 'service' | 'vers
  * namespace of the installation; `undefined` while the version of the API server is unknown.
  */
 export function createFloorRequirements({ settings, service, version, apiServerVersion }: RequirementContext) {
-  let cached: { readonly key: unknown; readonly policies: readonly FloorPolicy[] } | undefined;
-  return ({ store, serves }: RequirementCluster): readonly FloorPolicy[] | undefined => {
+  let cached: { readonly key: unknown; readonly policies: readonly PolicyObject[] } | undefined;
+  return (store: Store): readonly PolicyObject[] | undefined => {
     const { namespace } = service;
-    const { floor, scc, emulationVersion } = settings.value;
+    const { floor, emulationVersion } = settings.value;
     if (floor.mode === 'off' || !isRunning(store, namespace)) return [];
     const serverVersion = apiServerVersion.value;
     if (serverVersion === undefined) return undefined;
@@ -183,9 +151,6 @@ export function createFloorRequirements({ settings, service, version, apiServerV
       emulationVersion: emulationVersion ?? serverVersion,
       serverVersion,
       namespace,
-      scc: { mode: scc.mode, exemptNamespaces: scc.exemptNamespaces, compatibility: scc.compatibility },
-      fallbackLevel: floor.fallbackLevel,
-      sccNames: serves(SCC) ? store.list(SCC).map(objectName).sort() : undefined,
     };
     // In a rollout, the other members of the effective Pod Security differ at each call.
     const key = { ...input, podSecurity: input.podSecurity.configuration };
@@ -197,15 +162,15 @@ export function createFloorRequirements({ settings, service, version, apiServerV
 // The policies in the cluster.
 
 /**
- * Creates the function that returns the UIDs of the policies of a feature: they change when one of them is created again.
- * `undefined` unless the settings require policies and all of them are as required.
+ * Creates the function that returns the UIDs of the policies: they change when one of them is created again. `undefined`
+ * unless the settings require policies and all of them are as required.
  */
 export function createFloorState(context: RequirementContext) {
   const getRequired = createFloorRequirements(context);
-  return (feature: FloorFeature, cluster: RequirementCluster): string | undefined => {
-    const required = getRequired(cluster)?.filter((one) => one.feature === feature) ?? [];
+  return (store: Store): string | undefined => {
+    const required = getRequired(store) ?? [];
     const uids = required.map((policy) => {
-      const current = cluster.store.get(policy.kind, policy.metadata.name);
+      const current = store.get(policy.kind, policy.metadata.name);
       return isCurrent(policy, current) ? current.metadata?.uid : undefined;
     });
     return uids.length === 0 || uids.includes(undefined) ? undefined : uids.join();
@@ -224,7 +189,7 @@ function isCurrent<T extends AdmissionPolicy | Kinds[DefaultsKind]>(
 const ALL = '*';
 const DEFAULTS = 'defaults';
 const MAX_RETRY_MS = 30_000;
-/** Interval between checks whether the API server serves policies and SCCs. */
+/** Interval between checks whether the API server serves policies. */
 const CHECK_AGAIN = { requeueAfterMs: 30_000 };
 
 /** Creates, corrects and deletes the policies. While break-glass is on, they do not change unless none is required. */
@@ -244,7 +209,6 @@ function createReconciler(context: ControllerContext): Reconciler {
       ...CONFIGURATION_KINDS.map((kind) =>
         watch(kind, ({ metadata }) => (isInstalled(kind, metadata?.name) ? [ALL, DEFAULTS] : [])),
       ),
-      watch(SCC, (_object, _store, { before, type }) => (before === undefined || type === 'remove' ? [ALL] : [])),
       watch('Namespace', ({ metadata }) => (metadata?.name === service.namespace ? [ALL, DEFAULTS] : [])),
       ...ROLLOUT_KINDS.map((kind) => watch(kind, () => [ALL])),
     ],
@@ -252,7 +216,7 @@ function createReconciler(context: ControllerContext): Reconciler {
     async reconcile(key, reconcileContext) {
       const { cluster } = reconcileContext;
       if (key === DEFAULTS) return await reconcileDefaults(context, reconcileContext);
-      const required = getRequired(cluster);
+      const required = getRequired(cluster.store);
       if (!required) return undefined;
       const isTooOld = required.length > 0 && POLICY_KINDS.some((kind) => !cluster.serves(kind));
       report(isTooOld ? describeTooOld(apiServerVersion.value) : undefined, reconcileContext);
@@ -260,8 +224,7 @@ function createReconciler(context: ControllerContext): Reconciler {
       if (required.length > 0 && isBreakGlassOn(cluster.store)) return undefined;
       await removeOthers(required, reconcileContext);
       for (const policy of required) await write(policy, reconcileContext);
-      // The definition of SCCs may be created at any time.
-      return required.length > 0 && !cluster.serves(SCC) ? CHECK_AGAIN : undefined;
+      return undefined;
     },
   };
 }
@@ -337,7 +300,7 @@ function listFloorPolicies(store: Store) {
 }
 
 /** Deletes the policies that are not required, bindings first: a binding without a policy has no effect. */
-async function removeOthers(required: readonly FloorPolicy[], { cluster, logger }: ReconcileContext): Promise<void> {
+async function removeOthers(required: readonly PolicyObject[], { cluster, logger }: ReconcileContext): Promise<void> {
   const others = listFloorPolicies(cluster.store).filter(
     ({ kind, name }) => !required.some((one) => one.kind === kind && one.metadata.name === name),
   );

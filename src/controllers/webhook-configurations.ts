@@ -4,7 +4,6 @@
  */
 import type { V1LabelSelectorRequirement, V1ValidatingWebhook } from '@kubernetes/client-node';
 import { effectivePodSecurity, ROLLOUT_KINDS, type RolloutScope } from '../cluster/rollout.ts';
-import type { Cluster } from '../cluster/cluster.ts';
 import type { Store } from '../cluster/store.ts';
 import type { Settings } from '../config/settings.ts';
 import { DEFAULTS_KINDS, DEFAULTS_POLICY, isFloorPolicy, POLICY_KINDS } from '../kube/admission-policies.ts';
@@ -41,7 +40,7 @@ import {
   type SccSettings,
 } from '../policy/scc/mode.ts';
 import { findOtherTrustProblems, findTrustProblems, type Service } from '../tls/trust.ts';
-import { createFloorState, isBreakGlassOn, type FloorFeature } from './admission-policies.ts';
+import { createFloorState, isBreakGlassOn } from './admission-policies.ts';
 import {
   configurationRules,
   createStopwatch,
@@ -108,8 +107,8 @@ export interface Enforcement {
   readonly scc: Pick<SccSettings, 'mode' | 'exemptNamespaces'>;
   /** True if SCCs are enforced in a namespace, or may be at any time. */
   readonly someSccs: boolean;
-  /** The features whose pods the policies of the floor decide about while no replica responds: their webhooks fail open. */
-  readonly floor: Readonly<Record<FloorFeature, boolean>>;
+  /** True if the policies of the floor decide about pods while no replica responds: the webhooks of pods fail open. */
+  readonly floor: boolean;
   /** Resources that the advising webhook reviews in addition to its own. */
   readonly workloads: readonly WorkloadResource[];
 }
@@ -227,16 +226,14 @@ function createWebhooks(
 ): readonly Webhook[] {
   const { feature, isEnforcing, isNamespaced, hasFloor = false, reviewsWorkloadResources = false } = registration;
   if (!isNamespaced) {
-    const floorRules = enforcement.floor.scc ? (registration.floorRules ?? []) : [];
     const isEnforced = isEnforcing && feature === 'scc' && enforcement.scc.mode === 'enforce';
-    const failurePolicy = isEnforced || floorRules.length > 0 ? 'Fail' : 'Ignore';
-    const rules = [...registration.rules, ...floorRules];
-    return [createWebhook({ ...registration, rules }, { prefix: '', failurePolicy, namespaces: [] }, target)];
+    const failurePolicy = isEnforced ? 'Fail' : 'Ignore';
+    return [createWebhook(registration, { prefix: '', failurePolicy, namespaces: [] }, target)];
   }
   const tiers = namespaceTiers(registration, enforcement, target);
   const added = reviewsWorkloadResources ? enforcement.workloads.map(workloadRule) : [];
   const rules = [...registration.rules, ...added];
-  const isOpen = hasFloor && (feature === 'psa' || feature === 'scc') && enforcement.floor[feature];
+  const isOpen = hasFloor && enforcement.floor;
   return tiers.map((tier) =>
     createWebhook({ ...registration, rules }, isOpen ? { ...tier, failurePolicy: 'Ignore' } : tier, target),
   );
@@ -341,7 +338,7 @@ function createReconciler(context: ControllerContext): Reconciler {
       const { store } = cluster;
       const id = parseKey(key);
       const current = store.get(id.kind, id.name);
-      const policies = observePolicies(cluster, now());
+      const policies = observePolicies(store, now());
       const all = getRequired(store, policies);
       const required = all.find(({ kind, name }) => kind === id.kind && name === id.name);
       if (!required) {
@@ -379,7 +376,7 @@ function listInstalled(store: Store): readonly WebhookConfiguration[] {
 
 /** Creates the function that returns the configurations that the settings require; none without the namespace. */
 function createRequirements({ settings, service, version, webhooks, features }: ControllerContext) {
-  return (store: Store, { settled: floor, hasDefaults }: ObservedPolicies): readonly RequiredConfiguration[] => {
+  return (store: Store, { floor, hasDefaults }: ObservedPolicies): readonly RequiredConfiguration[] => {
     const namespace = store.get('Namespace', service.namespace);
     if (!namespace || namespace.metadata?.deletionTimestamp != null) return [];
     const { timeoutSeconds } = settings.value.webhooks;
@@ -393,8 +390,8 @@ function createRequirements({ settings, service, version, webhooks, features }: 
 
 /** The policies in the cluster. They replace webhooks when API servers have had time to observe them. */
 interface ObservedPolicies {
-  /** The features whose webhooks may fail open. */
-  readonly settled: Enforcement['floor'];
+  /** True if the webhooks of pods may fail open. */
+  readonly floor: boolean;
   /** True if API servers set the defaults of pods. A registered webhook stays until they have observed the policy. */
   readonly hasDefaults: boolean;
   /** True if a policy will replace a webhook soon. */
@@ -404,21 +401,19 @@ interface ObservedPolicies {
 /** Creates the function that returns which policies in the cluster replace webhooks. */
 function createPolicyObserver(context: ControllerContext) {
   const getState = createFloorState(context);
-  const watches = { psa: createStopwatch(), scc: createStopwatch(), defaults: createStopwatch() };
-  return (cluster: Cluster, nowMs: number): ObservedPolicies => {
+  const watches = { floor: createStopwatch(), defaults: createStopwatch() };
+  return (store: Store, nowMs: number): ObservedPolicies => {
     const isPermitted = context.settings.value.webhooks.failurePolicy === 'Ignore';
-    const elapsedMs = (feature: FloorFeature): number | undefined =>
-      watches[feature].elapsedMs(isPermitted ? getState(feature, cluster) : undefined, nowMs);
-    const [psa, scc] = [elapsedMs('psa'), elapsedMs('scc')];
-    const uids = DEFAULTS_KINDS.map((kind) => cluster.store.get(kind, DEFAULTS_POLICY)?.metadata?.uid);
+    const floor = watches.floor.elapsedMs(isPermitted ? getState(store) : undefined, nowMs);
+    const uids = DEFAULTS_KINDS.map((kind) => store.get(kind, DEFAULTS_POLICY)?.metadata?.uid);
     const defaults = watches.defaults.elapsedMs(uids.includes(undefined) ? undefined : uids.join(), nowMs);
     // The webhook configuration has the name of the policy.
-    const hasWebhook = cluster.store.get('MutatingWebhookConfiguration', DEFAULTS_POLICY) !== undefined;
+    const hasWebhook = store.get('MutatingWebhookConfiguration', DEFAULTS_POLICY) !== undefined;
     const isSettled = (ms: number | undefined): boolean => ms !== undefined && ms >= SETTLE_MS;
     return {
-      settled: { psa: isSettled(psa), scc: isSettled(scc) },
+      floor: isSettled(floor),
       hasDefaults: defaults !== undefined && (isSettled(defaults) || !hasWebhook),
-      isSettling: [psa, scc, defaults].some((ms) => ms !== undefined && !isSettled(ms)),
+      isSettling: [floor, defaults].some((ms) => ms !== undefined && !isSettled(ms)),
     };
   };
 }

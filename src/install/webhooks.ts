@@ -38,7 +38,7 @@ export function webhookConfigurations(
     defaults: selectedNamespaces(defaults),
     scc,
     someSccs: true,
-    floor: { psa: false, scc: false },
+    floor: false,
     workloads: workloadResources,
     ...state,
   };

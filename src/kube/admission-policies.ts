@@ -18,23 +18,20 @@ export type AdmissionPolicy = Kinds[PolicyKind];
 /** The prefix of the names of maintained policies. Without it, they are the names of generated manifests. */
 export const FLOOR_PREFIX = 'floor.';
 
-const UNNAMED = 'unnamed.scc.portcullis.dev';
-const SCC = ['named.scc.portcullis.dev', UNNAMED];
-
-/** The policy of the floor, and its binding, that decide about pods without an SCC. */
-export const UNNAMED_SCC_POLICY = `${FLOOR_PREFIX}${UNNAMED}`;
+/** Policies of former versions, which the leader deletes. */
+const FORMER = ['named.scc.portcullis.dev', 'unnamed.scc.portcullis.dev'];
 
 /**
  * The maintained policies by kind and name. The leader changes only these, and its role permits only these. A copy with the
  * same labels belongs to its creator.
  */
 export const FLOOR_POLICIES: Readonly<Record<PolicyKind, readonly string[]>> = {
-  ValidatingAdmissionPolicy: withPrefix(['enforce-baseline', 'enforce-restricted'].map(psaName), SCC),
+  ValidatingAdmissionPolicy: withPrefix(['enforce-baseline', 'enforce-restricted'].map(psaName), FORMER),
   ValidatingAdmissionPolicyBinding: withPrefix(
     ['enforce-baseline', 'enforce-baseline-unlabeled', 'enforce-restricted', 'enforce-restricted-unlabeled'].map(
       psaName,
     ),
-    SCC,
+    FORMER,
   ),
 };
 

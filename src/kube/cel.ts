@@ -9,8 +9,3 @@ export function celString(text: string): string {
 export function celList(items: Iterable<string>): string {
   return `[${[...items].map(celString).join(', ')}]`;
 }
-
-/** An expression that reads the value of another one by a name. */
-export function celWith(name: string, value: string, expression: string): string {
-  return `[${value}].map(${name}, ${expression})[0]`;
-}

@@ -53,8 +53,6 @@ export interface WebhookRegistration {
   readonly isEnforcing: boolean;
   /** True if the policies of the floor decide about the requests while no replica responds. */
   readonly hasFloor?: boolean;
-  /** Rules that the webhook has only while webhooks fail open because of the floor. It then fails closed. */
-  readonly floorRules?: readonly Wire<V1RuleWithOperations>[];
   /** True if the webhook matches objects in namespaces. */
   readonly isNamespaced: boolean;
 }

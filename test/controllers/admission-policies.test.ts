@@ -6,11 +6,10 @@ import { admissionPolicies } from '../../src/controllers/admission-policies.ts';
 import { webhookConfigurations } from '../../src/controllers/webhook-configurations.ts';
 import { createDevCluster, type DevCluster } from '../../src/dev-cluster/index.ts';
 import { FLOOR_POLICIES, POLICY_KINDS, type AdmissionPolicy } from '../../src/kube/admission-policies.ts';
-import { draft, isObject, type Kind } from '../../src/kube/types.ts';
+import { draft, isObject } from '../../src/kube/types.ts';
 import { CONFIGURATION_KINDS } from '../../src/kube/webhooks.ts';
 import { createPodSecurity, DEFAULT_CONFIGURATION } from '../../src/policy/psa/configuration.ts';
 import type { Level, Version } from '../../src/policy/pss/policy.ts';
-import { STANDARD_SCCS } from '../../src/policy/scc/standard.ts';
 import { WEBHOOK_REGISTRATIONS } from '../../src/server/webhooks/index.ts';
 import { createAuthority, createServing } from '../../src/tls/issue.ts';
 import { NAMES, NAMESPACE, START_DATE, TEST_MANAGER } from '../support/certificates.ts';
@@ -25,8 +24,6 @@ import {
 const BASELINE = 'floor.enforce-baseline.psa.portcullis.dev';
 const UNLABELED = 'floor.enforce-baseline-unlabeled.psa.portcullis.dev';
 const RESTRICTED = 'floor.enforce-restricted.psa.portcullis.dev';
-const NAMED = 'floor.named.scc.portcullis.dev';
-const UNNAMED = 'floor.unnamed.scc.portcullis.dev';
 const ROLE = 'portcullis-admission-policies';
 const BREAK_GLASS = { 'portcullis.dev/break-glass-since': '2026-01-01T00:00:00Z' };
 
@@ -145,35 +142,24 @@ suite('the policies of the floor', () => {
     assert.deepEqual([binding?.spec?.policyName, binding?.spec?.validationActions], [BASELINE, ['Deny']]);
   });
 
-  test('of SCCs know all SCCs, and exist only while the cluster serves SCCs', async () => {
-    const served = new Set<Kind>(['ValidatingAdmissionPolicy', 'ValidatingAdmissionPolicyBinding']);
-    const run = await start(admissionPolicies, { ...cluster, serves: (kind) => served.has(kind) });
-    await change({ scc: { ...settings.value.scc, mode: 'report' } });
-    assert.equal(names().length, 4);
-    served.add('SecurityContextConstraints');
-    await run.pass(30_000);
-    assert.deepEqual(
-      names().filter((name) => !name.includes('.psa.')),
-      [NAMED, UNNAMED, NAMED, UNNAMED],
-    );
-    const known = (): string =>
-      cluster.store.get('ValidatingAdmissionPolicy', UNNAMED)?.spec?.matchConditions?.[0]?.expression ?? '';
-    assert.doesNotMatch(known(), /"(?:web|any)"/);
-    const { scc } = STANDARD_SCCS[0] ?? {};
-    for (const name of ['web', 'any']) {
-      await cluster.create('SecurityContextConstraints', { ...scc, metadata: { name } }, TEST_MANAGER);
-      await idle();
+  test('of former versions, which apply SCCs, are deleted', async () => {
+    await start();
+    const { spec } = cluster.store.get('ValidatingAdmissionPolicy', BASELINE) ?? {};
+    const former = ['floor.named.scc.portcullis.dev', 'floor.unnamed.scc.portcullis.dev'];
+    for (const name of former) {
+      await cluster.create(
+        'ValidatingAdmissionPolicy',
+        { metadata: { name }, ...(spec ? { spec } : {}) },
+        TEST_MANAGER,
+      );
+      await cluster.create(
+        'ValidatingAdmissionPolicyBinding',
+        { metadata: { name }, spec: { policyName: name, validationActions: ['Deny'] } },
+        TEST_MANAGER,
+      );
     }
-    assert.match(known(), /\["any", "web"\]/);
-    await cluster.remove('SecurityContextConstraints', 'any');
     await idle();
-    assert.match(known(), /\["web"\]/);
-    await change({ floor: { mode: 'enforce', fallbackLevel: 'baseline' } });
-    assert.match(specs().join(), /orValue\(.*"baseline"/);
-    served.delete('SecurityContextConstraints');
-    await cluster.remove('SecurityContextConstraints', 'web');
-    await idle();
-    assert.equal(names().length, 4);
+    assert.deepEqual(names(), [BASELINE, RESTRICTED, BASELINE, RESTRICTED]);
   });
 
   test('follow the version of the API server, and that of the settings', async () => {

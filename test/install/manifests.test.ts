@@ -153,7 +153,7 @@ suite('the roles of the replicas', () => {
   const certificate = ['portcullis-serving-certificate', 'portcullis-replica-certificate'];
   const scc = [
     ...['portcullis-scc', 'portcullis-view', 'portcullis-access-reviews'],
-    ...['portcullis-uid-range-allocator', 'portcullis-standard-sccs', 'portcullis-admission-policies-scc'],
+    ...['portcullis-uid-range-allocator', 'portcullis-standard-sccs'],
   ];
   const rollout = [
     ...['portcullis-rollout', 'portcullis-view-enforcement', 'portcullis-config-observer'],

@@ -244,10 +244,9 @@ const SERVICE = { namespace: 'portcullis', name: 'portcullis' };
 
 /** What is enforced by SCCs. */
 function buildEnforcement(mode: SccMode, someSccs: boolean, exemptNamespaces = DEFAULT_EXEMPT_NAMESPACES) {
-  const floor = { psa: false, scc: false };
   const features = { podSecurity: false, rollout: false, olm: false };
   const kubelets = { kubelet: false, kubeletCertificates: false, kubeletNodeWrites: false };
-  return { ...features, ...kubelets, scc: { mode, exemptNamespaces }, someSccs, floor, workloads: [] };
+  return { ...features, ...kubelets, scc: { mode, exemptNamespaces }, someSccs, floor: false, workloads: [] };
 }
 
 suite('tiers', () => {
@@ -296,31 +295,14 @@ suite('tiers', () => {
 
   test('webhooks with policies of the floor fail open, and others stay closed', () => {
     const enforcement = { ...buildEnforcement('enforce', true), podSecurity: true };
-    const closed = (floor: typeof enforcement.floor): readonly string[] =>
+    const closed = (floor: boolean): readonly string[] =>
       requiredConfigurations(WEBHOOK_REGISTRATIONS, { ...enforcement, floor }, { service: SERVICE })
         .flatMap(({ webhooks }) => webhooks)
         .flatMap(({ name, failurePolicy }) => (failurePolicy === 'Fail' ? name.replace('.portcullis.dev', '') : []))
         .sort();
-    const others = ['exec.scc', 'objects.scc', 'objects.scc'];
-    assert.deepEqual(closed({ psa: true, scc: true }), others);
-    assert.deepEqual(closed({ psa: false, scc: true }), [...others, 'psa']);
-    assert.deepEqual(
-      closed({ psa: true, scc: false }),
-      ['exec.scc', 'mutate.scc', ...others.slice(1), 'validate.scc'].sort(),
-    );
-  });
-
-  test('SCCs cannot be deleted without a replica while a policy of the floor lists their names', () => {
-    const rules = (scc: boolean): unknown => {
-      const enforcement = { ...buildEnforcement('report', true), floor: { psa: false, scc } };
-      const required = requiredConfigurations(WEBHOOK_REGISTRATIONS, enforcement, { service: SERVICE });
-      const { webhooks = [] } =
-        required.find(({ kind, name }) => /^Validating/.test(kind) && name === 'scc.portcullis.dev') ?? {};
-      const objects = webhooks.find(({ name }) => name === 'objects.scc.portcullis.dev');
-      return [objects?.failurePolicy, objects?.rules?.map(({ operations }) => operations)];
-    };
-    assert.deepEqual(rules(false), ['Ignore', [['CREATE', 'UPDATE']]]);
-    assert.deepEqual(rules(true), ['Fail', [['CREATE', 'UPDATE'], ['DELETE']]]);
+    const others = ['exec.scc', 'mutate.scc', 'objects.scc', 'objects.scc', 'validate.scc'];
+    assert.deepEqual(closed(true), others);
+    assert.deepEqual(closed(false), [...others, 'psa'].sort());
   });
 
   test('the timeout of the settings applies to webhooks that fail closed', () => {

@@ -494,17 +494,3 @@ test('portcullis_scc_decisions_total', async () => {
     series('operation="other",mode="enforce",decision="allow",scc="restricted-v2",subject_type="serviceaccount"', 1),
   ]);
 });
-
-test('where webhooks fail open, the validating webhook admits new pods that the mutating one has not reviewed', () => {
-  const allowed = (failsOpen: boolean, request: AdmissionRequest): boolean => {
-    const rig = createSccTestWebhooks({ failsOpen });
-    rig.putNamespace();
-    return rig.decide('/scc/validate', request).allowed;
-  };
-  const unknown = { ...ROOT, metadata: { ...ROOT.metadata, annotations: { 'openshift.io/scc': 'restricted-v2' } } };
-  const update = { ...podRequest(ROOT), operation: 'UPDATE', oldObject: buildPod({}) } as const;
-  assert.equal(allowed(false, podRequest(ROOT)), false);
-  assert.equal(allowed(true, podRequest(ROOT)), true);
-  assert.equal(allowed(true, podRequest(unknown)), false);
-  assert.equal(allowed(true, update), false);
-});

@@ -1,35 +1,11 @@
 /** Evaluates generated admission policies without an API server. */
-import assert from 'node:assert/strict';
 import { applyPatch, type Operation } from 'rfc6902';
-import { asStored, Authorizer, compileVariables, toCelValue, type CelVariable } from '../../src/dev-cluster/cel.ts';
+import { asStored, compileVariables, toCelValue, type CelVariable } from '../../src/dev-cluster/cel.ts';
 import { matchesLabelSelector } from '../../src/kube/label-selector.ts';
-import { isObject, type JsonObject, type UserInfo } from '../../src/kube/types.ts';
+import { isObject, type JsonObject } from '../../src/kube/types.ts';
 import { NAMESPACE_NAME_LABEL } from '../../src/kube/well-known.ts';
 import type { PolicyObject } from '../../src/policy/psa/admission-policies.ts';
 import type { DefaultsKind } from '../../src/kube/admission-policies.ts';
-import type { Action } from '../../src/policy/rbac/rules.ts';
-
-/** The subject of a check of the authorizer. */
-export interface Subject {
-  readonly username: string;
-  readonly groups: readonly string[];
-}
-
-/** Returns whether a subject may use an SCC in a namespace. */
-type MayUse = (subject: Subject, sccName: string, namespace: string) => boolean;
-
-/** The authorizer of API servers, for SCCs. */
-function createAuthorizer(mayUse: MayUse, user: UserInfo): Authorizer {
-  const authorize = (
-    { username = '', groups }: UserInfo,
-    { name = '', namespace = '', ...action }: Action,
-  ): boolean => {
-    const resource = 'securitycontextconstraints';
-    assert.deepEqual(action, { verb: 'use', apiGroup: 'security.openshift.io', resource });
-    return mayUse({ username, groups: groups ?? [] }, name, namespace);
-  };
-  return new Authorizer(authorize, user);
-}
 
 /** A request for a policy. Missing members of `request` are those of the creation of a pod by alice. */
 export interface PolicyRequest {
@@ -37,12 +13,7 @@ export interface PolicyRequest {
   readonly oldObject?: unknown;
   /** The labels of the namespace. */
   readonly labels?: Readonly<Record<string, unknown>>;
-  /** The annotations of the namespace. */
-  readonly annotations?: Readonly<Record<string, unknown>>;
   readonly request?: JsonObject;
-  /** The objects of the kind of the parameters. */
-  readonly params?: readonly object[];
-  readonly mayUse?: MayUse;
 }
 
 /** The effects of a policy on a request: the message of its validation, and its audit annotations. */
@@ -69,7 +40,6 @@ interface BindingSpec {
   readonly policyName: string;
   readonly validationActions: readonly string[];
   readonly matchResources?: Matching;
-  readonly paramRef?: object;
 }
 
 const CREATION = {
@@ -80,17 +50,15 @@ const CREATION = {
   resource: { group: '', version: 'v1', resource: 'pods' },
 };
 
-/** The values that expressions read, for a policy with an object as parameter, or without parameters. */
-export function celInput(given: PolicyRequest, param?: object): Readonly<Record<string, unknown>> {
-  const { object, oldObject = null, labels = {}, annotations = {}, mayUse = () => false } = given;
+/** The values that expressions read. */
+function celInput(given: PolicyRequest): Readonly<Record<string, unknown>> {
+  const { object, oldObject = null, labels = {} } = given;
   const request = { ...CREATION, ...given.request };
   const input = {
     object: asStored(object),
     oldObject: asStored(oldObject),
-    namespaceObject: { metadata: { name: 'ns', labels, annotations } },
+    namespaceObject: { metadata: { name: 'ns', labels } },
     request,
-    params: param,
-    authorizer: createAuthorizer(mayUse, request.userInfo),
   };
   return Object.fromEntries(Object.entries(input).map(([name, value]) => [name, toCelValue(value)]));
 }
@@ -99,8 +67,8 @@ export function celInput(given: PolicyRequest, param?: object): Readonly<Record<
 export function compilePolicy({ spec }: PolicyObject, withListFunctions = true) {
   const { variables, matchConditions, validations = [], auditAnnotations = [] } = spec as unknown as PolicySpec;
   const evaluate = compileVariables(variables, withListFunctions);
-  return (request: PolicyRequest, param?: object): PolicyAnswer => {
-    const run = evaluate(celInput(request, param));
+  return (request: PolicyRequest): PolicyAnswer => {
+    const run = evaluate(celInput(request));
     if (!matchConditions.every(({ expression }) => run(expression) === true)) return { annotations: {} };
     const published = auditAnnotations.map(({ key, valueExpression }) => [key, String(run(valueExpression))] as const);
     const failed = validations.find(({ expression }) => run(expression) !== true);
@@ -177,12 +145,10 @@ export function createPolicyAdmission(objects: readonly PolicyObject[]) {
       );
       const active = own.filter(({ matchResources }) => isMatched && selects(constraints) && selects(matchResources));
       if (active.length === 0) continue;
-      for (const { validationActions, paramRef } of active) {
-        for (const param of paramRef ? (given.params ?? []) : [undefined]) {
-          const answer = evaluate({ ...given, labels }, param);
-          annotations = { ...annotations, ...answer.annotations };
-          if (answer.message !== undefined) messages[validationActions[0] as 'Deny' | 'Warn'].push(answer.message);
-        }
+      for (const { validationActions } of active) {
+        const answer = evaluate({ ...given, labels });
+        annotations = { ...annotations, ...answer.annotations };
+        if (answer.message !== undefined) messages[validationActions[0] as 'Deny' | 'Warn'].push(answer.message);
       }
     }
     return { messages, annotations };

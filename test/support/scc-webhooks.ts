@@ -45,8 +45,6 @@ export interface SccRigOptions {
   readonly workloadResources?: ReturnType<NonNullable<WebhooksOptions['workloadResources']>>;
   /** The mode of the hardening of OLM's pods; `off` if absent. */
   readonly olmHardening?: ReturnType<WebhooksOptions['olmHardening']>;
-  /** True if webhooks fail open; `false` if absent. */
-  readonly failsOpen?: boolean;
   /** The defaults of new pods; none if absent. */
   readonly podDefaults?: ReturnType<NonNullable<WebhooksOptions['podDefaults']>>;
   readonly cluster?: Partial<WebhooksOptions['cluster']>;
@@ -66,7 +64,6 @@ export function createSccTestWebhooks({
   authorization = 'rbac',
   workloadResources = [],
   olmHardening = 'off',
-  failsOpen = false,
   podDefaults,
   cluster,
   now,
@@ -81,7 +78,6 @@ export function createSccTestWebhooks({
     workloadResources: () => workloadResources,
     scc: () => ({ ...SETTINGS, ...settings, authorization }),
     olmHardening: () => olmHardening,
-    failsOpen: () => failsOpen,
     podDefaults: podDefaults && (() => podDefaults),
     cluster: {
       get(kind, name, namespace) {

@@ -17,7 +17,6 @@ import {
 import type { Controller, ControllerContext, Features } from '../../controllers/controller.ts';
 import { CONTROLLER_NAMES, createControllerSelector, enabledControllers } from '../../controllers/index.ts';
 import { standardSccs } from '../../controllers/standard-sccs.ts';
-import { POLICY_KINDS, UNNAMED_SCC_POLICY } from '../../kube/admission-policies.ts';
 import { caInjection } from '../../kube/webhooks.ts';
 import { CONFIGURATION_NAME, INSTALLATION, type OptionalFeature } from '../../kube/well-known.ts';
 import { managementSettings } from '../../policy/rollout/label-sync.ts';
@@ -305,9 +304,6 @@ function createAdmissionWebhooks(context: Context, { served, settings }: Pick<Pa
       management: () => managementSettings(scc()),
       disabledControllers: () => settings.value.disabledControllers,
     },
-    failsOpen: () =>
-      settings.value.webhooks.failurePolicy === 'Ignore' &&
-      POLICY_KINDS.every((kind) => cluster.store.get(kind, UNNAMED_SCC_POLICY) !== undefined),
     restoresStandardSccs: () =>
       enabledControllers(serverFeatures(context, settings.value), settings.value.disabledControllers).includes(
         standardSccs,

@@ -71,8 +71,6 @@ export interface Facts {
   readonly configurations: readonly Configuration[];
   /** The policies of the floor and their bindings. */
   readonly policies: Fact<readonly FloorObject[]>;
-  /** The names of all SCCs; `undefined` if the cluster does not serve SCCs. */
-  readonly sccNames: Fact<readonly string[] | undefined>;
   readonly namespaces: Fact<readonly NamespaceFact[]>;
   readonly nodes: Fact<readonly Node[]>;
   readonly deployment: Fact<Kinds['Deployment'] | undefined>;

@@ -97,10 +97,7 @@ export async function gatherFacts(client: ClusterClient, { namespace, now }: Gat
   const groups = factValue(server)?.groups ?? [];
   const object = factValue(configuration);
   const settings = deriveSettings({ namespace, configurations, groups, object, deployment: running });
-  const [policies, sccNames] = await Promise.all([
-    readFact(() => readFloor(client)),
-    readFact(() => readSccNames(client, groups)),
-  ]);
+  const policies = await readFact(() => readFloor(client));
   const known = (factValue(namespaces) ?? []).map(({ metadata: { name, labels = {} } }) => ({ name, labels }));
   const requests = planProbes({ installation: namespace, configurations, namespaces: known, groups });
   const account = running?.spec?.template.spec?.serviceAccountName ?? INSTALLATION.name;
@@ -120,7 +117,6 @@ export async function gatherFacts(client: ClusterClient, { namespace, now }: Gat
     server,
     configurations,
     policies,
-    sccNames,
     namespaces: 'value' in namespaces ? { value: known } : namespaces,
     nodes,
     deployment,
@@ -145,12 +141,6 @@ async function readFloor(client: ClusterClient): Promise<readonly FloorObject[]>
     return objects.filter(({ metadata }) => isFloorPolicy(kind, metadata.name)).map((object) => ({ ...object, kind }));
   });
   return (await Promise.all(lists)).flat();
-}
-
-async function readSccNames(client: ClusterClient, groups: readonly string[]): Promise<readonly string[] | undefined> {
-  const resource = RESOURCES.SecurityContextConstraints;
-  if (!groups.includes(resource.group)) return undefined;
-  return (await client.list(resource)).map(({ metadata }) => metadata.name).sort();
 }
 
 /** Resolves to a fact without a value if the API server rejects the request. Rejects if it cannot be reached. */

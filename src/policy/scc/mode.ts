@@ -12,9 +12,6 @@ export type SccMode = (typeof SCC_MODES)[number];
 /** The label of a namespace with its mode. */
 export const SCC_MODE_LABEL = 'portcullis.dev/scc';
 
-/** The label of a namespace with the Pod Security level of pods that name no SCC of the cluster. An invalid level means restricted. */
-export const FALLBACK_LEVEL_LABEL = 'scc.portcullis.dev/fallback-level';
-
 export const RUN_LEVEL_LABEL = 'openshift.io/run-level';
 export const DISABLE_LABEL = 'security.openshift.io/disable-securitycontextconstraints';
 

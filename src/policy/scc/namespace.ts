@@ -1,5 +1,4 @@
 /** The UID range, groups and SELinux level of a namespace, and their use for an SCC that leaves these values open. */
-import { celString, celWith } from '../../kube/cel.ts';
 import { NAMESPACE_RANGE_ANNOTATIONS, parseIdBlock, parseIdBlocks, type IdBlock } from '../../kube/scc.ts';
 import { isObject, type JsonObject, type Result } from '../../kube/types.ts';
 import type { PreparedScc } from './scc.ts';
@@ -35,33 +34,6 @@ export function readNamespaceRanges(namespace: unknown): NamespaceRanges {
     groupRanges: parseGroups(name, groups ?? ids),
   };
 }
-
-function celAnnotation(key: string): string {
-  return `variables.namespaceAnnotations[?${celString(key)}]`;
-}
-
-/** A list of the blocks in the texts, as lists of two integers; empty if one of them is invalid. See `parseIdBlock`. */
-function celBlocks(texts: string): string {
-  const scan = (separator: string): string =>
-    `text.find(${celString(`^\\s*[0-9]+${separator}\\s*[0-9]+`)}).split(${celString(separator)})`;
-  const ids = `${texts}.map(text, text.contains("/") ? ${scan('/')} + [text] : ${scan('-')})`;
-  const numbers = `texts.map(ids, [int(ids[0].trim()), int(ids[1].trim()), size(ids) - 2])`;
-  const isValid = `blocks.all(block, block[0] <= ${MAX_ID} && block[1] <= ${MAX_ID})`;
-  const end = `block[2] == 1 ? (block[0] + block[1] + ${MAX_ID}) % ${MAX_ID + 1} : block[1]`;
-  const blocks = celWith('blocks', numbers, `${isValid} ? blocks.map(block, [block[0], ${end}]) : []`);
-  return celWith('texts', ids, `texts.all(ids, ids[0] != "") ? ${blocks} : []`);
-}
-
-const MAX_ID = 0xffffffff;
-
-/** The ranges as variables of a ValidatingAdmissionPolicy. Blocks and the level are empty if they are invalid. */
-export const NAMESPACE_RANGES_CEL: Readonly<Record<string, string>> = {
-  namespaceAnnotations: 'namespaceObject.metadata.?annotations.orValue({})',
-  namespaceProblem: `[${[uidRange, mcs].map(celString).join(', ')}].filter(key, !(key in variables.namespaceAnnotations))`,
-  uidBlocks: celBlocks(`[${celAnnotation(uidRange)}.orValue("")]`),
-  groupBlocks: celBlocks(`${celAnnotation(supplementalGroups)}.or(${celAnnotation(uidRange)}).orValue("").split(",")`),
-  seLinuxLevelOfNamespace: `${celAnnotation(mcs)}.orValue("")`,
-};
 
 function getObject(owner: unknown, key: string): JsonObject {
   const value = isObject(owner) ? owner[key] : undefined;

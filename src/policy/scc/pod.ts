@@ -1,5 +1,4 @@
 /** Pods as SCC admission reads them: decoding, and the volume types of SCCs. */
-import { celString } from '../../kube/cel.ts';
 import type { FieldError } from '../../kube/field-error.ts';
 import { isObject, type JsonObject } from '../../kube/types.ts';
 import { decodePod, findCompletionError, VOLUME_SOURCES, type PodFields, type VolumeFields } from '../pod/pod.ts';
@@ -22,9 +21,6 @@ const RENAMED_TYPES: ReadonlyMap<string, string> = new Map([
   ['vsphereVolume', 'vsphere'],
   ['storageos', 'storageOS'],
 ]);
-
-/** The string `toSccType` of the field `source` of a volume. */
-export const VOLUME_TYPE_CEL = `{${[...RENAMED_TYPES].map(([source, type]) => `${celString(source)}: ${celString(type)}`).join(', ')}}[?source].orValue(source)`;
 
 /** Every type of volume that pods can have, as SCCs name it. */
 export const VOLUME_TYPES: readonly string[] = VOLUME_SOURCES.map(toSccType);
@@ -87,26 +83,6 @@ function isNamespaceItem({ path, fieldRef }: JsonObject): boolean {
   if (path !== 'namespace' || !isObject(fieldRef)) return false;
   return fieldRef['apiVersion'] === 'v1' && fieldRef['fieldPath'] === 'metadata.namespace';
 }
-
-/** Sources and items of the volume that are evaluated. The API server injects fewer, and their paths must differ. */
-const MAX_SOURCES_CEL = 16;
-
-/** The bool `isServiceAccountVolume` of `volume`. */
-export const SERVICE_ACCOUNT_VOLUME_CEL = [
-  'has(volume.projected)',
-  `size(volume.projected.?sources.orValue([])) <= ${MAX_SOURCES_CEL}`,
-  `volume.projected.?sources.orValue([]).all(source, ${[
-    '(has(source.serviceAccountToken) || has(source.configMap) || has(source.downwardAPI))',
-    '(!has(source.serviceAccountToken) || source.serviceAccountToken.?path.orValue("") == "token" && source.serviceAccountToken.?audience.orValue("") == "")',
-    `(!has(source.configMap) || ${[...INJECTED_CONFIG_MAPS]
-      .map(
-        ([name, key]) =>
-          `source.configMap.?name.orValue("") == ${celString(String(name))} && size(source.configMap.?items.orValue([])) == 1 && source.configMap.items.all(item, item.key == ${celString(key)} && item.path == ${celString(key)})`,
-      )
-      .join(' || ')})`,
-    `(!has(source.downwardAPI) || size(source.downwardAPI.?items.orValue([])) <= ${MAX_SOURCES_CEL} && source.downwardAPI.?items.orValue([]).all(item, item.path == "namespace" && item.?fieldRef.?apiVersion.orValue("") == "v1" && item.?fieldRef.?fieldPath.orValue("") == "metadata.namespace"))`,
-  ].join(' && ')})`,
-].join(' && ');
 
 /** Lists up to this length are searched, longer ones are indexed if they are searched more than a few times. */
 const MAX_SEARCHED = 16;

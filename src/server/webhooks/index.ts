@@ -44,8 +44,6 @@ export interface WebhooksOptions {
   olmHardening(): OlmSettings['hardening']['mode'];
   /** The rollout of Pod Security enforcement; absent if there is none. */
   readonly rollout?: RolloutInForce | undefined;
-  /** True if the webhooks of pods fail open while the policies of the floor are in force. Absent: they fail closed. */
-  failsOpen?(): boolean;
   /** True if a controller restores the standard SCCs after changes. */
   restoresStandardSccs?(): boolean;
   readonly cluster: Pick<Cluster, 'get' | 'reviewAccess'>;
@@ -105,8 +103,8 @@ const WEBHOOKS: readonly WebhookEntry[] = [
   { registrations: [SCC_OBJECTS_DEFAULT], create: ({ scc: settings }) => createSccObjectsDefaultWebhook({ settings }) },
   {
     registrations: [SCC_VALIDATE],
-    create: ({ review, metrics, failsOpen = () => false }) =>
-      createSccValidateWebhook({ ...review, record: createSccRecorder(metrics.scc.validations) }, failsOpen),
+    create: ({ review, metrics }) =>
+      createSccValidateWebhook({ ...review, record: createSccRecorder(metrics.scc.validations) }),
   },
   {
     registrations: [SCC_EXEC],

@@ -34,8 +34,6 @@ export const SCC_OBJECTS_VALIDATE: WebhookRegistration = {
   ...SCCS,
   path: '/scc/objects/validate',
   configuration: { kind: 'ValidatingWebhookConfiguration', name: 'scc.portcullis.dev' },
-  // Until the leader updates the policies, they admit every pod that names a deleted SCC.
-  floorRules: [rule(['DELETE'], group, [resource], { scope: 'Cluster' })],
 };
 
 /**

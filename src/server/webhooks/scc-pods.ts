@@ -1,6 +1,4 @@
-import { settingAt } from '../../config/setting-paths.ts';
 import { allow } from '../../kube/admission.ts';
-import { POD_SCC_ANNOTATIONS } from '../../kube/scc.ts';
 import type { WebhookRegistration } from '../../kube/webhooks.ts';
 import { assignScc, validateScc } from '../../policy/scc/assign.ts';
 import type { SccDecision, SccInput } from '../../policy/scc/request.ts';
@@ -26,7 +24,6 @@ const PODS: Omit<WebhookRegistration, 'name' | 'path' | 'configuration'> = {
   // Longer than the wait of 10 s for the ranges of a new namespace, so that the requester receives the reason.
   timeoutSeconds: 15,
   isEnforcing: true,
-  hasFloor: true,
   isNamespaced: true,
 };
 
@@ -52,23 +49,10 @@ export function createSccMutateWebhook(deps: SccReviewDeps): Webhook {
 
 /**
  * Creates the webhook that validates each pod after all mutations. In report mode it does not apply: the pod was not
- * completed and could only fail, and the mutating webhook has already reported on it. If webhooks fail open for the
- * floor, a new pod without an SCC was not reviewed by the mutating webhook, and a policy of the floor decides about it.
+ * completed and could only fail, and the mutating webhook has already reported on it.
  */
-export function createSccValidateWebhook(deps: SccReviewDeps, failsOpen: () => boolean): Webhook {
-  const webhook = createPodWebhook(SCC_VALIDATE.path, ['enforce'], validateScc, deps);
-  return {
-    ...webhook,
-    decide: (request, context) =>
-      failsOpen() && request.operation === 'CREATE' && !namesScc(request.object)
-        ? allow()
-        : webhook.decide(request, context),
-  };
-}
-
-function namesScc(object: unknown): boolean {
-  const annotation = settingAt({ object }, ['object', 'metadata', 'annotations', POD_SCC_ANNOTATIONS.scc]);
-  return typeof annotation === 'string' && annotation !== '';
+export function createSccValidateWebhook(deps: SccReviewDeps): Webhook {
+  return createPodWebhook(SCC_VALIDATE.path, ['enforce'], validateScc, deps);
 }
 
 function createPodWebhook(

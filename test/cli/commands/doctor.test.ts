@@ -7,12 +7,13 @@ import { CHECKS, evaluateChecks } from '../../../src/cli/doctor/checks/index.ts'
 import type { Facts, FloorObject, NamespaceFact, Probe } from '../../../src/cli/doctor/facts.ts';
 import { planProbes } from '../../../src/cli/doctor/gather.ts';
 import { DEV_CLUSTER_ENFORCEMENT, parseWebhookConfiguration } from '../../../src/cli/installation.ts';
-import { requiredPolicies, type FloorPolicy } from '../../../src/controllers/admission-policies.ts';
+import { requiredPolicies } from '../../../src/controllers/admission-policies.ts';
 import { buildManifests, decodePolicy, defaultSettings, webhookConfigurations } from '../../../src/install/index.ts';
 import type { ManifestSettings } from '../../../src/install/index.ts';
 import { allow } from '../../../src/kube/admission.ts';
 import type { Kinds, KubeObject } from '../../../src/kube/types.ts';
 import type { WebhookConfiguration } from '../../../src/kube/webhooks.ts';
+import type { PolicyObject } from '../../../src/policy/psa/admission-policies.ts';
 import { WEBHOOK_REGISTRATIONS } from '../../../src/server/webhooks/index.ts';
 import { createAuthority, createServing } from '../../../src/tls/issue.ts';
 import { startAdmissionServer, type TestServer } from '../../support/admission-server.ts';
@@ -309,7 +310,6 @@ const HEALTHY: Facts = {
   server: { value: { version: 'v1.36.3', minor: 'v1.36', groups: ['apps', 'security.openshift.io'] } },
   configurations: registered(),
   policies: { value: [] },
-  sccNames: { value: [] },
   namespaces: { value: [namespace('default'), namespace('kube-system'), namespace('portcullis')] },
   nodes: { value: [{ metadata: { name: 'n1' } }, { metadata: { name: 'n2' } }] },
   deployment: { value: { spec: { replicas: 3 }, status: { readyReplicas: 3 } } as Kinds['Deployment'] },
@@ -400,7 +400,10 @@ function buildCopy(name: string, failurePolicy: 'Fail' | 'Ignore', url?: string)
 }
 
 /** An installation with a floor, and webhooks that fail open or closed. */
-function withFloor(failurePolicy: 'Fail' | 'Ignore', select: (all: readonly FloorPolicy[]) => readonly FloorPolicy[]) {
+function withFloor(
+  failurePolicy: 'Fail' | 'Ignore',
+  select: (all: readonly PolicyObject[]) => readonly PolicyObject[],
+) {
   const policy = {
     podSecurity: { defaults: { enforce: 'baseline' } },
     scc: { mode: 'enforce' },
@@ -408,17 +411,16 @@ function withFloor(failurePolicy: 'Fail' | 'Ignore', select: (all: readonly Floo
     webhooks: { failurePolicy },
   };
   const settings = { ...defaultSettings('1.2.3'), policy };
-  const { podSecurity, scc, floor } = decodePolicy(settings);
-  const input = { podSecurity, scc, fallbackLevel: floor.fallbackLevel, namespace: 'portcullis', sccNames: ['web'] };
-  const required = requiredPolicies({ ...input, emulationVersion: 'v1.36', serverVersion: 'v1.36' });
+  const { podSecurity } = decodePolicy(settings);
+  const versions = { emulationVersion: 'v1.36', serverVersion: 'v1.36' } as const;
+  const required = requiredPolicies({ podSecurity, ...versions, namespace: 'portcullis' });
   const policies = select(required);
   const isOpen = failurePolicy === 'Ignore' && policies === required;
-  const webhooks = webhookConfigurations(settings, { rollout: false, floor: { psa: isOpen, scc: isOpen } });
+  const webhooks = webhookConfigurations(settings, { rollout: false, floor: isOpen });
   return {
     settings,
     configurations: registered(undefined, webhooks),
     policies: { value: policies as unknown as readonly FloorObject[] },
-    sccNames: { value: ['web'] },
   };
 }
 
@@ -442,7 +444,7 @@ const CHANGES: Readonly<Record<string, Partial<Facts>>> = {
     server: { value: { version: 'v1.29.4', minor: 'v1.29', groups: [] } },
   },
   'a floor that is not in force': withFloor('Ignore', ([first, second, ...others]) =>
-    [first, second, ...others].flatMap((one): readonly FloorPolicy[] => {
+    [first, second, ...others].flatMap((one): readonly PolicyObject[] => {
       if (!one || one === second) return [];
       if (one === first) return [{ ...one, spec: {} }];
       const isRestricted = one.kind === 'ValidatingAdmissionPolicy' && one.metadata.name.includes('restricted');
@@ -600,8 +602,8 @@ test('an outage is simulated by tier', () => {
   assert.deepEqual(
     simulateOutage({ ...HEALTHY, ...WITH_FLOOR, namespaces }).map(({ pods, namespaces }) => [pods, ...namespaces]),
     [
+      ['denied', 'default', 'shop'],
       ['admitted without review', 'kube-system', 'network'],
-      ['decided by the floor', 'default', 'shop'],
       ['unaffected', 'portcullis'],
     ],
   );

@@ -346,8 +346,8 @@ describe('weaker settings', () => {
     ],
     [
       { floor: { mode: 'enforce' } },
-      { floor: { mode: 'enforce', fallbackLevel: 'baseline' }, webhooks: { failurePolicy: 'Ignore' } },
-      ['floor.fallbackLevel from restricted to baseline', 'webhooks.failurePolicy from Fail to Ignore'],
+      { floor: { mode: 'enforce' }, webhooks: { failurePolicy: 'Ignore' } },
+      ['webhooks.failurePolicy from Fail to Ignore'],
     ],
     [{ floor: { mode: 'enforce' }, webhooks: { failurePolicy: 'Ignore' } }, {}, ['floor.mode from enforce to off']],
     [

@@ -26,7 +26,7 @@ const CASES: readonly (readonly [args: string, message: string])[] = [
   ['scc plan -f -', YAML_ERROR],
   [
     'scc plan -f scc-plan/shop.yaml --config serve/unknown-option.yaml',
-    'invalid configuration: options: Forbidden: unknown field (serve/unknown-option.yaml:4:1, options)',
+    'invalid configuration: options: Forbidden: unknown field; remove it (serve/unknown-option.yaml:4:1, options)',
   ],
   [
     'scc plan -f - --bindings - -o json',
@@ -110,7 +110,7 @@ const CASES: readonly (readonly [args: string, message: string])[] = [
   ],
   [
     'serve --config=serve/unknown-option.yaml',
-    'invalid configuration: options: Forbidden: unknown field (serve/unknown-option.yaml:4:1, options)',
+    'invalid configuration: options: Forbidden: unknown field; remove it (serve/unknown-option.yaml:4:1, options)',
   ],
   ['serve --manifests=/nowhere', 'the path "/nowhere" does not exist'],
 ];

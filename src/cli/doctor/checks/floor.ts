@@ -1,9 +1,9 @@
-import { requiredPolicies, type FloorFeature, type FloorPolicy } from '../../../controllers/admission-policies.ts';
+import { requiredPolicies } from '../../../controllers/admission-policies.ts';
 import { decodePolicy } from '../../../install/index.ts';
 import { deepEqual } from '../../../kube/equality.ts';
 import { matchesLabelSelector } from '../../../kube/label-selector.ts';
-import { BREAK_GLASS_ANNOTATION, FAIL_OPEN, TIER_LABEL } from '../../../kube/well-known.ts';
-import { MIN_POLICY_MINOR } from '../../../policy/psa/admission-policies.ts';
+import { BREAK_GLASS_ANNOTATION } from '../../../kube/well-known.ts';
+import { MIN_POLICY_MINOR, type PolicyObject } from '../../../policy/psa/admission-policies.ts';
 import { createPodSecurity } from '../../../policy/psa/configuration.ts';
 import { minorVersion } from '../../../policy/pss/cel-policy.ts';
 import { podSecurityDefaultsFor } from '../../../policy/rollout/observed-config.ts';
@@ -72,7 +72,7 @@ function evaluateFloor(facts: Facts, policies: readonly FloorObject[]): readonly
       ok(OBJECT, `${count}; webhooks fail closed: no replica changes the failure policy in a development cluster`),
     ];
   }
-  const open = `pods are admitted that comply with them; where SCCs are enforced, pods that name no SCC need the level ${settings.fallbackLevel}, or that of their namespace`;
+  const open = 'pods are admitted that comply with them, except where SCCs are enforced';
   return [ok(OBJECT, `${count}; while no replica responds, ${webhooks.failurePolicy === 'Ignore' ? open : CLOSED}`)];
 }
 
@@ -92,7 +92,7 @@ function findDifferences(facts: Facts, policies: readonly FloorObject[]): readon
   return fewest;
 }
 
-function compare(expected: readonly FloorPolicy[], policies: readonly FloorObject[]): readonly Difference[] {
+function compare(expected: readonly PolicyObject[], policies: readonly FloorObject[]): readonly Difference[] {
   const isSame = (a: Named, b: Named): boolean => a.kind === b.kind && a.metadata.name === b.metadata.name;
   return [
     ...expected.flatMap((policy): Difference[] => {
@@ -116,9 +116,9 @@ function formatName({ kind, metadata: { name } }: Named): string {
 }
 
 /** The policies of the settings; for a rollout, those of each default level. */
-function expectedPolicies(facts: Facts): readonly (readonly FloorPolicy[])[] {
-  const { settings, namespace, server, sccNames } = facts;
-  const { podSecurity, rollout, scc, floor: given, emulationVersion } = decodePolicy(settings);
+function expectedPolicies(facts: Facts): readonly (readonly PolicyObject[])[] {
+  const { settings, namespace, server } = facts;
+  const { podSecurity, rollout, emulationVersion } = decodePolicy(settings);
   const serverVersion = factValue(server)?.minor ?? `v1.${MIN_POLICY_MINOR}`;
   const { exemptions } = podSecurity.configuration;
   const candidates =
@@ -133,29 +133,22 @@ function expectedPolicies(facts: Facts): readonly (readonly FloorPolicy[])[] {
       emulationVersion: emulationVersion ?? serverVersion,
       serverVersion,
       namespace,
-      scc,
-      fallbackLevel: given.fallbackLevel,
-      sccNames: factValue(sccNames),
     }),
   );
 }
 
-/** The features whose policies let webhooks fail open. */
-export function openFeatures(facts: Facts): Readonly<Record<FloorFeature, boolean>> {
+/** True if the policies of the floor let webhooks fail open. */
+export function isFloorOpen(facts: Facts): boolean {
   const { floor: settings, webhooks } = decodePolicy(facts.settings);
   const policies = factValue(facts.policies) ?? [];
-  const isOpen = settings.mode === 'enforce' && webhooks.failurePolicy === 'Ignore';
-  const isInForce = (feature: FloorFeature): boolean =>
-    isOpen &&
-    policies.some(({ metadata }) => metadata.name.includes(`.${feature}.`)) &&
-    !findDifferences(facts, policies).some(({ name }) => name.includes(`.${feature}.`));
-  return { psa: isInForce('psa'), scc: isInForce('scc') };
+  if (settings.mode === 'off' || webhooks.failurePolicy === 'Fail') return false;
+  return policies.length > 0 && findDifferences(facts, policies).length === 0;
 }
 
-/** True if a policy of the floor denies pods of the namespace. Where requests fail open, the policies of SCCs deny none. */
+/** True if a policy of the floor denies pods of the namespace. */
 export function isUnderFloor({ policies }: Facts, { labels }: NamespaceFact): boolean {
   return (factValue(policies) ?? []).some(({ kind, spec }) => {
-    if (kind !== 'ValidatingAdmissionPolicy' || labels[TIER_LABEL] === FAIL_OPEN) return false;
+    if (kind !== 'ValidatingAdmissionPolicy') return false;
     return matchesLabelSelector(spec?.matchConstraints?.namespaceSelector ?? {}, labels);
   });
 }

@@ -32,7 +32,7 @@ import {
 import { invalidReason } from '../gather.ts';
 import { type RegisteredWebhook } from '../matching.ts';
 import { configuration } from './configuration.ts';
-import { openFeatures } from './floor.ts';
+import { isFloorOpen } from './floor.ts';
 import { leases } from './leases.ts';
 import { permissions } from './permissions.ts';
 import { replicas } from './replicas.ts';
@@ -138,9 +138,9 @@ function getState(facts: Facts): Parameters<typeof webhookConfigurations>[1] {
   if (webhooks.management === 'static') return {};
   const all = configurations.flatMap((one) => one.webhooks);
   const podSecurity = all.find(({ name }) => name === 'psa.portcullis.dev')?.failurePolicy === 'Fail';
-  const floor = openFeatures(facts);
+  const floor = isFloorOpen(facts);
   // The webhooks of the tier exist only while a default level is in force.
-  const isEnforced = podSecurity || (floor.psa && all.some(({ name }) => name === 'kube-system.psa.portcullis.dev'));
+  const isEnforced = podSecurity || (floor && all.some(({ name }) => name === 'kube-system.psa.portcullis.dev'));
   const enforces = (factValue(namespaces) ?? []).some((metadata) => sccMode({ metadata }, scc).mode === 'enforce');
   const { minor } = factValue(server) ?? {};
   return {

@@ -1,7 +1,6 @@
 import { invalidValue, type FieldError } from '../../../kube/field-error.ts';
 import { ANY_USER } from '../../pod/repair.ts';
 import type { GroupFields } from '../scc.ts';
-import { celContext, celMember, isInRanges, type SccCel } from './cel.ts';
 import type { PodStrategy } from './index.ts';
 
 interface GroupStrategy {
@@ -39,30 +38,8 @@ export const GROUPS: ReadonlyMap<string, GroupStrategy> = new Map<string, GroupS
   ['RunAsAny', { findDefect: () => undefined, generate: () => undefined, validate: () => undefined }],
 ]);
 
-/** The CEL of a field whose value is a list of groups. `ranges` are those of the namespace. */
-function groupsCel(field: 'fsGroup' | 'supplementalGroups', groups: string, ranges: string): SccCel {
-  const [options, own, allowed] = [`${field}Options`, `${field}Ranges`, `${field}Allowed`];
-  const [min, max] = [celMember('range', 'min', '0'), celMember('range', 'max', '0')];
-  return {
-    field: `.spec.securityContext.${field}`,
-    variables: {
-      [options]: celMember('variables.scc', field, '{}'),
-      [own]: celMember(`variables.${options}`, 'ranges', '[]'),
-      [allowed]: `size(variables.${own}) == 0 ? ${ranges} : variables.${own}.map(range, [${min}, ${max}])`,
-    },
-    passes: `variables.${options}.?type.orValue("") == "RunAsAny" || variables.${options}.?type.orValue("") == "MustRunAs" && size(${groups}) > 0 && ${groups}.all(group, ${isInRanges(`variables.${allowed}`, 'group')})`,
-  };
-}
-
 export const fsGroup: PodStrategy = {
   repairs: [{ field: /\.fsGroup$/, remove: 'field', note: ANY_USER, explicit: true }],
-  cel: [
-    groupsCel(
-      'fsGroup',
-      `(${celContext('variables.spec', 'fsGroup')}.hasValue() ? [variables.spec.securityContext.fsGroup] : [])`,
-      'variables.groupBlocks.map(block, [variables.groupBlocks[0][0], variables.groupBlocks[0][0]])',
-    ),
-  ],
   generate({ scc, bound, podValues }) {
     podValues.fsGroup ??= GROUPS.get(scc.fsGroup.type)?.generate(bound.fsGroup);
   },
@@ -75,13 +52,6 @@ export const fsGroup: PodStrategy = {
 
 export const supplementalGroups: PodStrategy = {
   repairs: [{ field: /\.supplementalGroups$/, remove: 'field', note: ANY_USER, explicit: true }],
-  cel: [
-    groupsCel(
-      'supplementalGroups',
-      `${celContext('variables.spec', 'supplementalGroups')}.orValue([])`,
-      'variables.groupBlocks',
-    ),
-  ],
   generate({ scc, bound, podValues }) {
     if (podValues.supplementalGroups !== undefined) return;
     const group = GROUPS.get(scc.supplementalGroups.type)?.generate(bound.supplementalGroups);

@@ -1,8 +1,6 @@
-import { celList } from '../../../kube/cel.ts';
 import { forbiddenField, invalidValue, type FieldError } from '../../../kube/field-error.ts';
 import { quote, truncate } from '../../../kube/text.ts';
 import { SAFE_SYSCTLS } from '../../pod/safe-sysctls.ts';
-import { sccAllows, sccList, type SccCel } from './cel.ts';
 import type { ContainerStrategy, PodContext, PodStrategy } from './index.ts';
 
 /** The namespaces of the node that pods may share, with their fields in SCCs and their names in messages. */
@@ -28,10 +26,6 @@ function validateShared({ scc, pod }: PodContext, { field, path, errors }: Share
 /** A shared namespace is an error of the pod and of each container. */
 export const hostNamespacesOfPod: PodStrategy = {
   repairs: [{ field: /\.host(?:Network|PID|IPC)$/, set: false }],
-  cel: Object.entries(NAMESPACES).map(([field, [allowField]]): SccCel => ({
-    field: `.spec.${field}`,
-    passes: `${sccAllows(allowField)} || !variables.spec.?${field}.orValue(false)`,
-  })),
   validate(context, errors) {
     for (const field of ['hostNetwork', 'hostPID', 'hostIPC'] as const) {
       validateShared(context, { field, path: '.spec', errors });
@@ -42,12 +36,6 @@ export const hostNamespacesOfPod: PodStrategy = {
 /** OpenShift reports the ports of all containers for each container, and ignores negative ones, which the API does not accept. */
 export const hostNamespacesAndPortsOfContainer: ContainerStrategy = {
   repairs: [{ field: /\.hostPort$/, remove: 'field' }],
-  cel: [
-    {
-      field: 'hostPort',
-      passes: `${sccAllows('allowHostPorts')} || c.?ports.orValue([]).all(port, port.?hostPort.orValue(0) <= 0)`,
-    },
-  ],
   validate(context, errors) {
     const { scc, pod, container, maxErrors } = context;
     const path = `.${container.location}`;
@@ -65,13 +53,6 @@ export const hostNamespacesAndPortsOfContainer: ContainerStrategy = {
 /** The SCC may require a user namespace, but it does not set `hostUsers`. */
 export const userNamespaceLevel: PodStrategy = {
   repairs: [{ field: /\.hostUsers$/, choices: ['set hostUsers to false, if the nodes support user namespaces'] }],
-  cel: [
-    {
-      field: '.spec.hostUsers',
-      passes:
-        'variables.scc.?userNamespaceLevel.orValue("") != "RequirePodLevel" || !variables.spec.?hostUsers.orValue(true)',
-    },
-  ],
   validate({ scc, pod: { hostUsers } }, errors) {
     if (scc.userNamespaceLevel !== 'RequirePodLevel' || hostUsers === false) return;
     errors.push(invalidValue('.spec.hostUsers', hostUsers, 'Host Users must be set to false'));
@@ -82,24 +63,9 @@ const SAFE: ReadonlySet<string> = new Set(
   SAFE_SYSCTLS.filter(({ inOpenShift }) => inOpenShift).map(({ name }) => name),
 );
 
-/** A bool: true if one of the patterns matches the name of the sysctl `one`. */
-function celMatchesAny(patterns: string): string {
-  return `${patterns}.exists(pattern, pattern.endsWith("*") ? one.name.startsWith(pattern.substring(0, size(pattern) - 1)) : one.name == pattern)`;
-}
-
 /** @see https://github.com/openshift/apiserver-library-go/blob/master/pkg/securitycontextconstraints/sysctl/mustmatchpatterns.go */
 export const sysctls: PodStrategy = {
   repairs: [{ field: /^(spec\.securityContext\.sysctls\[\d+\])/, remove: 'field' }],
-  cel: [
-    {
-      field: '.spec.securityContext.sysctls',
-      variables: {
-        forbiddenSysctls: sccList('forbiddenSysctls'),
-        allowedUnsafeSysctls: sccList('allowedUnsafeSysctls'),
-      },
-      passes: `variables.spec.?securityContext.?sysctls.orValue([]).all(one, !${celMatchesAny('variables.forbiddenSysctls')} && (one.name in ${celList(SAFE)} || ${celMatchesAny('variables.allowedUnsafeSysctls')}))`,
-    },
-  ],
   validate({ scc, pod, maxErrors }, errors) {
     for (const [index, name] of pod.sysctls.entries()) {
       if (errors.length >= maxErrors) return;

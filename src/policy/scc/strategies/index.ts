@@ -3,7 +3,6 @@ import type { FieldError } from '../../../kube/field-error.ts';
 import type { ContainerFields, PodFields } from '../../pod/pod.ts';
 import type { Repair } from '../../pod/repair.ts';
 import type { SccFields } from '../scc.ts';
-import type { SccCel } from './cel.ts';
 import { fsGroup, supplementalGroups } from './groups.ts';
 import { hostNamespacesAndPortsOfContainer, hostNamespacesOfPod, sysctls, userNamespaceLevel } from './host.ts';
 import {
@@ -59,8 +58,6 @@ export interface ContainerContext extends PodContext {
 interface Strategy {
   /** How a fix changes the fields that the strategy does not allow. Each repair has the paths of its fields. */
   readonly repairs?: readonly Repair[];
-  /** The rule as CEL, for each of its fields; empty if the rules of other strategies include it. */
-  readonly cel: readonly SccCel[];
 }
 
 /** `generate` sets values that the pod does not set, `validate` reports the values that the SCC does not allow. */

@@ -3,17 +3,10 @@ import { sortedSet } from '../../../kube/text.ts';
 import type { Capabilities } from '../../pod/pod.ts';
 import { createLookup } from '../pod.ts';
 import type { SccFields } from '../scc.ts';
-import { celContext, celMember, sccAllows, sccList } from './cel.ts';
 import type { ContainerStrategy } from './index.ts';
 
 export const allowPrivilegedContainer: ContainerStrategy = {
   repairs: [{ field: /\.privileged$/, set: false }],
-  cel: [
-    {
-      field: 'privileged',
-      passes: `${sccAllows('allowPrivilegedContainer')} || !${celContext('c', 'privileged')}.orValue(false)`,
-    },
-  ],
   validate({ scc, container: { privileged, location } }, errors) {
     if (!privileged || scc.allowPrivilegedContainer) return;
     errors.push(invalidValue(`.${location}.privileged`, true, 'Privileged containers are not allowed'));
@@ -22,27 +15,9 @@ export const allowPrivilegedContainer: ContainerStrategy = {
 
 const NO_CAPABILITIES: Capabilities = { add: [], drop: [] };
 
-const CEL_ADDED = `${celContext('c', 'capabilities')}.?add.orValue([])`;
-const CEL_DROPPED = `${celContext('c', 'capabilities')}.?drop.orValue([])`;
-
 /** Names of capabilities are compared literally: letter case, the prefix `CAP_` and `ALL` have no meaning. */
 export const capabilities: ContainerStrategy = {
   repairs: [{ field: /\.capabilities\.add$/, remove: 'values' }],
-  cel: [
-    {
-      field: 'capabilities',
-      variables: {
-        defaultAdd: sccList('defaultAddCapabilities'),
-        requiredDrop: sccList('requiredDropCapabilities'),
-        allowedAdd: sccList('allowedCapabilities'),
-      },
-      passes: [
-        `variables.requiredDrop.all(name, name in ${CEL_DROPPED})`,
-        `variables.defaultAdd.all(name, name in ${CEL_DROPPED} || name in ${CEL_ADDED})`,
-        `("*" in variables.allowedAdd || ${CEL_ADDED}.all(name, name in variables.allowedAdd || name in variables.defaultAdd))`,
-      ].join(' && '),
-    },
-  ],
   generate({ scc, values }) {
     values.capabilities = completeCapabilities(scc, values.capabilities);
   },
@@ -100,12 +75,6 @@ function validateCapabilities(
 
 export const readOnlyRootFilesystem: ContainerStrategy = {
   repairs: [{ field: /\.readOnlyRootFilesystem$/, set: true }],
-  cel: [
-    {
-      field: 'readOnlyRootFilesystem',
-      passes: `!${sccAllows('readOnlyRootFilesystem')} || ${celContext('c', 'readOnlyRootFilesystem')}.orValue(false)`,
-    },
-  ],
   generate({ scc, values }) {
     if (scc.readOnlyRootFilesystem) values.readOnlyRootFilesystem ??= true;
   },
@@ -119,16 +88,6 @@ export const readOnlyRootFilesystem: ContainerStrategy = {
 /** The default of the SCC does not apply to privileged containers and to those that add `CAP_SYS_ADMIN`. */
 export const allowPrivilegeEscalation: ContainerStrategy = {
   repairs: [{ field: /\.allowPrivilegeEscalation$/, set: false }],
-  cel: [
-    {
-      field: 'allowPrivilegeEscalation',
-      variables: {
-        allowsEscalation: celMember('variables.scc', 'allowPrivilegeEscalation', 'true'),
-        defaultsEscalation: 'variables.scc.?defaultAllowPrivilegeEscalation.orValue(null) != null',
-      },
-      passes: `${celContext('c', 'allowPrivilegeEscalation')}.hasValue() ? variables.allowsEscalation || !c.securityContext.allowPrivilegeEscalation : variables.allowsEscalation && (!variables.defaultsEscalation || ${celContext('c', 'privileged')}.orValue(false) || "CAP_SYS_ADMIN" in ${CEL_ADDED})`,
-    },
-  ],
   generate({ scc, container, values }) {
     if (values.allowPrivilegeEscalation !== undefined) return;
     const isAdministrator = values.capabilities?.add.includes('CAP_SYS_ADMIN') ?? false;

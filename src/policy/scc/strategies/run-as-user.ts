@@ -1,7 +1,6 @@
 import { invalidValue, requiredField, type FieldError } from '../../../kube/field-error.ts';
 import { ANY_USER } from '../../pod/repair.ts';
 import type { RunAsUserFields } from '../scc.ts';
-import { celContext, celMember, isInRanges } from './cel.ts';
 import type { ContainerStrategy } from './index.ts';
 
 /** The values of a container, including the inherited ones. */
@@ -61,28 +60,11 @@ export const RUN_AS_USER: ReadonlyMap<string, RunAsUserStrategy> = new Map<strin
   ['RunAsAny', { findDefect: () => undefined, generate: () => undefined, validate: () => undefined }],
 ]);
 
-const CEL_USER = `${celContext('c', 'runAsUser')}.or(${celContext('variables.spec', 'runAsUser')})`;
-const CEL_NON_ROOT = `${celContext('c', 'runAsNonRoot')}.or(${celContext('variables.spec', 'runAsNonRoot')})`;
-
 /** Under every strategy, a container with a user other than root gets `runAsNonRoot: true`. */
 export const runAsUser: ContainerStrategy = {
   repairs: [
     { field: /\.runAsUser$/, remove: 'field', note: ANY_USER, explicit: true },
     { field: /\.runAsNonRoot$/, set: true },
-  ],
-  cel: [
-    {
-      field: 'runAsUser',
-      variables: {
-        userOptions: celMember('variables.scc', 'runAsUser', '{}'),
-        userType: 'variables.userOptions.?type.orValue("")',
-        userBounds: `variables.userType == "MustRunAs" ? [${celMember('variables.userOptions', 'uid', 'null')}, ${celMember('variables.userOptions', 'uid', 'null')}] : [${celMember('variables.userOptions', 'uidRangeMin', 'null')}, ${celMember('variables.userOptions', 'uidRangeMax', 'null')}]`,
-        // No range if the SCC has only one bound.
-        userRanges:
-          'variables.userBounds.all(bound, bound != null) ? [variables.userBounds] : variables.userType == "MustRunAsRange" && variables.userBounds.all(bound, bound == null) ? variables.uidBlocks : []',
-      },
-      passes: `(${CEL_NON_ROOT}.hasValue() || ${CEL_USER}.orValue(0) <= 0) && (variables.userType == "RunAsAny" || variables.userType in ["MustRunAs", "MustRunAsRange"] && ${CEL_USER}.hasValue() && ${isInRanges('variables.userRanges', `${CEL_USER}.value()`)} || variables.userType == "MustRunAsNonRoot" && ${CEL_NON_ROOT}.orValue(false) && ${CEL_USER}.orValue(1) != 0)`,
-    },
   ],
   generate({ scc, pod, bound, values }) {
     const { type } = scc.runAsUser;

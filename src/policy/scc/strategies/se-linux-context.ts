@@ -1,9 +1,7 @@
-import { celWith } from '../../../kube/cel.ts';
 import { invalidValue, requiredField, type FieldError } from '../../../kube/field-error.ts';
 import { compareBytes } from '../../../kube/text.ts';
 import type { SeLinuxFields } from '../../pod/pod.ts';
 import type { SeLinuxContextFields } from '../scc.ts';
-import { celContext, celMember } from './cel.ts';
 import type { ContainerStrategy, PodStrategy } from './index.ts';
 
 interface SeLinuxStrategy {
@@ -37,42 +35,8 @@ export const SE_LINUX_CONTEXT: ReadonlyMap<string, SeLinuxStrategy> = new Map<st
   ['RunAsAny', { findDefect: () => undefined, generate: () => undefined, validate: () => undefined }],
 ]);
 
-/** A bool: true if options are the expected ones. The number of each category must be equal. */
-function celIsExpected(options: string): string {
-  const label = ['role', 'type', 'user'].map((member) => `${options}.?${member}.orValue("")`);
-  const count = (list: string): string => `size(${list}.filter(other, other == category))`;
-  // Levels of the same length with these categories have no others.
-  const isSame = `lists[0].all(category, ${count('lists[0]')} == ${count('lists[1]')})`;
-  const isReordered = celWith(
-    'parts',
-    '[variables.seLinuxLevel, level].map(text, text.split(":", 2))',
-    `size(parts[0]) == 2 && parts[0][0] == parts[1][0] && ${celWith('lists', 'parts.map(part, part[1].split(","))', isSame)}`,
-  );
-  const isSameLevel = `level == variables.seLinuxLevel || size(level) == size(variables.seLinuxLevel) && ${isReordered}`;
-  return [
-    'variables.seLinuxType == "MustRunAs"',
-    'variables.seLinuxLevel != ""',
-    `[${label.join(', ')}] == variables.seLinuxLabel`,
-    celWith('level', `${options}.?level.orValue("")`, isSameLevel),
-  ].join(' && ');
-}
-
 export const seLinuxContextOfPod: PodStrategy = {
   repairs: [{ field: /^(.*\.seLinuxOptions)(?:\.|$)/, remove: 'field' }],
-  cel: [
-    {
-      field: '.spec.securityContext.seLinuxOptions',
-      variables: {
-        seLinuxContext: celMember('variables.scc', 'seLinuxContext', '{}'),
-        seLinuxType: 'variables.seLinuxContext.?type.orValue("")',
-        seLinuxOptions: celMember('variables.seLinuxContext', 'seLinuxOptions', '{}'),
-        seLinuxOwnLevel: celMember('variables.seLinuxOptions', 'level', '""'),
-        seLinuxLevel: 'variables.seLinuxOwnLevel == "" ? variables.seLinuxLevelOfNamespace : variables.seLinuxOwnLevel',
-        seLinuxLabel: `[${['role', 'type', 'user'].map((member) => celMember('variables.seLinuxOptions', member, '""')).join(', ')}]`,
-      },
-      passes: `variables.seLinuxType == "RunAsAny" || ${celContext('variables.spec', 'seLinuxOptions')}.hasValue() && ${celIsExpected('variables.spec.securityContext.seLinuxOptions')}`,
-    },
-  ],
   generate({ scc, bound, podValues }) {
     podValues.seLinuxOptions ??= SE_LINUX_CONTEXT.get(scc.seLinuxContext.type)?.generate(bound.seLinuxContext);
   },
@@ -85,12 +49,6 @@ export const seLinuxContextOfPod: PodStrategy = {
 
 /** The options of a container replace those of the pod as a whole. */
 export const seLinuxContextOfContainer: ContainerStrategy = {
-  cel: [
-    {
-      field: 'seLinuxOptions',
-      passes: `variables.seLinuxType == "RunAsAny" || !${celContext('c', 'seLinuxOptions')}.hasValue() || ${celIsExpected('c.securityContext.seLinuxOptions')}`,
-    },
-  ],
   validate({ scc, bound, podValues, container, values }, errors) {
     const strategy = SE_LINUX_CONTEXT.get(scc.seLinuxContext.type);
     const actual = values.seLinuxOptions ?? podValues.seLinuxOptions;

@@ -1,9 +1,7 @@
-import { celList, celString, celWith } from '../../../kube/cel.ts';
 import { forbiddenField, type FieldError } from '../../../kube/field-error.ts';
 import { SECCOMP_CONTAINER_ANNOTATION_PREFIX, SECCOMP_POD_ANNOTATION } from '../../../kube/scc.ts';
 import type { SccFields } from '../scc.ts';
 import type { SeccompProfile } from '../../pod/pod.ts';
-import { celContext, sccList } from './cel.ts';
 import type { ContainerStrategy, PodStrategy } from './index.ts';
 
 const RUNTIME_DEFAULT = 'runtime/default';
@@ -11,53 +9,11 @@ const DOCKER_DEFAULT = 'docker/default';
 const UNCONFINED = 'unconfined';
 const LOCALHOST_PREFIX = 'localhost/';
 
-/** The string `toAnnotation` of the profile of a security context; empty without a profile. */
-function celProfile(owner: 'variables.spec' | 'c'): string {
-  const [type, localhostProfile] = ['type', 'localhostProfile'].map(
-    (member) => `${celContext(owner, 'seccompProfile')}.?${member}`,
-  );
-  return `(${type}.orValue("") == "Unconfined" ? ${celString(UNCONFINED)} : ${type}.orValue("") == "RuntimeDefault" ? ${celString(RUNTIME_DEFAULT)} : ${type}.orValue("") == "Localhost" && ${localhostProfile}.hasValue() ? ${celString(LOCALHOST_PREFIX)} + ${localhostProfile}.value() : "")`;
-}
-
-/** A bool: true if the field of a security context is the one for the annotation. */
-function celAgrees(annotation: string, owner: 'variables.spec' | 'c'): string {
-  const value = `${annotation} == ${celString(DOCKER_DEFAULT)} ? ${celString(RUNTIME_DEFAULT)} : ${annotation}`;
-  const isKnown = `value in ${celList([UNCONFINED, RUNTIME_DEFAULT])} || value.startsWith(${celString(LOCALHOST_PREFIX)}) && value != ${celString(LOCALHOST_PREFIX)}`;
-  return celWith(
-    'value',
-    value,
-    `${isKnown} ? ${celProfile(owner)} == value : !${celContext(owner, 'seccompProfile')}.hasValue()`,
-  );
-}
-
-/** A bool: true if the SCC allows a profile of a field, which is never `docker/default`. */
-function celIsAllowed(profile: string): string {
-  const isDefault = `profile == ${celString(RUNTIME_DEFAULT)} && ${celString(DOCKER_DEFAULT)} in variables.seccompProfiles`;
-  return celWith(
-    'profile',
-    profile,
-    `"*" in variables.seccompProfiles || profile == "" && size(variables.seccompProfiles) == 0 || profile in variables.seccompProfiles || ${isDefault}`,
-  );
-}
-
 /** The annotation of the pod overrides its field. Both are set to the same profile. */
 export const seccompProfilesOfPod: PodStrategy = {
   repairs: [
     { field: /^(spec\..*seccompProfile)\.type$/, remove: 'field' },
     { field: /seccomp/, remove: 'field' },
-  ],
-  cel: [
-    {
-      field: '.spec.securityContext.seccompProfile',
-      variables: {
-        seccompProfiles: sccList('seccompProfiles'),
-        // An SCC without its own default sets none.
-        seccompDefaults: 'variables.seccompProfiles.filter(profile, profile != "*")',
-        seccompAnnotation: `variables.annotations[?${celString(SECCOMP_POD_ANNOTATION)}].orValue("")`,
-        seccompOfPod: `${celContext('variables.spec', 'seccompProfile')}.hasValue() ? ${celProfile('variables.spec')} : variables.seccompAnnotation`,
-      },
-      passes: `(variables.seccompAnnotation != "" ? ${celAgrees('variables.seccompAnnotation', 'variables.spec')} : variables.seccompOfPod == "" && (${celContext('variables.spec', 'seccompProfile')}.hasValue() || size(variables.seccompDefaults) == 0 || variables.seccompDefaults[0] == "")) && ${celIsAllowed('variables.seccompOfPod')}`,
-    },
   ],
   generate({ scc, podValues }) {
     const { seccompAnnotation, seccompProfile } = podValues;
@@ -73,16 +29,8 @@ export const seccompProfilesOfPod: PodStrategy = {
   },
 };
 
-const CEL_ANNOTATION = `variables.annotations[?${celString(SECCOMP_CONTAINER_ANNOTATION_PREFIX)} + c.name]`;
-
 /** The profile of a container is its field, its annotation, or the profile of the pod, in this order. */
 export const seccompProfilesOfContainer: ContainerStrategy = {
-  cel: [
-    {
-      field: 'seccompProfile',
-      passes: `(!${CEL_ANNOTATION}.hasValue() || ${celAgrees(`${CEL_ANNOTATION}.value()`, 'c')}) && ${celIsAllowed(`${celContext('c', 'seccompProfile')}.hasValue() ? ${celProfile('c')} : ${CEL_ANNOTATION}.orValue(variables.seccompOfPod)`)}`,
-    },
-  ],
   generate({ container, values }) {
     if (container.seccompAnnotation === undefined) return;
     values.seccompProfile = keepIfEqual(values.seccompProfile, toProfile(container.seccompAnnotation));

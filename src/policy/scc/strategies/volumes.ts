@@ -1,26 +1,12 @@
 import { invalidValue } from '../../../kube/field-error.ts';
 import { printJson, truncate } from '../../../kube/text.ts';
 import { VOLUME_CHOICES } from '../../pod/repair.ts';
-import {
-  createLookup,
-  isServiceAccountVolume,
-  sccVolumeType,
-  SERVICE_ACCOUNT_VOLUME_CEL,
-  VOLUME_TYPE_CEL,
-} from '../pod.ts';
-import { sccList } from './cel.ts';
+import { createLookup, isServiceAccountVolume, sccVolumeType } from '../pod.ts';
 import type { PodStrategy } from './index.ts';
 
 /** The volume that the API server injects for the service account is allowed with `secret`. */
 export const volumes: PodStrategy = {
   repairs: [{ field: /^spec\.volumes\[/, choices: VOLUME_CHOICES }],
-  cel: [
-    {
-      field: '.spec.volumes',
-      variables: { volumeTypes: sccList('volumes') },
-      passes: `"*" in variables.volumeTypes || variables.volumes.all(volume, size(volume) > 1 && volume.all(source, source == "name" || ${VOLUME_TYPE_CEL} in variables.volumeTypes) || "secret" in variables.volumeTypes && ${SERVICE_ACCOUNT_VOLUME_CEL})`,
-    },
-  ],
   validate({ scc: { volumes: types }, pod, maxErrors }, errors) {
     if (pod.volumes.length === 0 || types.includes('*')) return;
     const isAllowed = createLookup(types, pod.volumes.length);
@@ -40,14 +26,6 @@ export const volumes: PodStrategy = {
 
 /** The list of drivers applies only if flex volumes are allowed and the list is not empty. */
 export const allowedFlexVolumes: PodStrategy = {
-  cel: [
-    {
-      field: '.spec.volumes.flexVolume.driver',
-      variables: { flexDrivers: `${sccList('allowedFlexVolumes')}.map(one, one.driver)` },
-      passes:
-        'size(variables.flexDrivers) == 0 || !variables.volumeTypes.exists(type, type in ["flexVolume", "*"]) || variables.volumes.all(volume, !has(volume.flexVolume) || volume.flexVolume.driver in variables.flexDrivers)',
-    },
-  ],
   validate({ scc, pod, maxErrors }, errors) {
     if (scc.allowedFlexVolumes.length === 0) return;
     if (!scc.volumes.includes('flexVolume') && !scc.volumes.includes('*')) return;
