@@ -2,14 +2,27 @@
 import { UserError } from '../config/files.ts';
 import { listSettings, settingOwners, withSetting, type Setting } from '../config/setting-paths.ts';
 import type { Settings } from '../config/settings.ts';
-import { decodePolicy, INITIAL_SETTINGS, type Manifest, type ManifestSettings } from '../install/index.ts';
+import {
+  buildManifests,
+  decodePolicy,
+  INITIAL_SETTINGS,
+  type Manifest,
+  type ManifestSettings,
+} from '../install/index.ts';
 import { applyDefaults } from '../kube/defaults.ts';
 import { deepEqual } from '../kube/equality.ts';
 import { getApiVersion, objectPath, RESOURCES } from '../kube/resources.ts';
-import { quote } from '../kube/text.ts';
-import { isObject, type JsonObject, type Kinds, type PortcullisConfiguration } from '../kube/types.ts';
-import { isPartOfPortcullis } from '../kube/webhooks.ts';
-import { CONFIGURATION_NAME, INSTALLATION } from '../kube/well-known.ts';
+import { quote, shellQuote } from '../kube/text.ts';
+import { isObject, type JsonObject, type Kind, type Kinds, type PortcullisConfiguration } from '../kube/types.ts';
+import { CONFIGURATION_KINDS, configurationFeature, isPartOfPortcullis } from '../kube/webhooks.ts';
+import {
+  CONFIGURATION_NAME,
+  FEATURES,
+  INSTALLATION,
+  OPTIONAL_FEATURES,
+  PART_OF,
+  PART_OF_LABEL,
+} from '../kube/well-known.ts';
 import { compareVersions, LEVELS, parseVersion, type Version } from '../policy/pss/policy.ts';
 import { ENFORCEMENT_GATE } from '../policy/rollout/enforcement.ts';
 import { ROLLOUT_PHASES } from '../policy/rollout/settings.ts';
@@ -103,8 +116,8 @@ async function deriveSettings(
     namespacePolicy: policy ? 'installed' : 'none',
     monitoring: monitor ? 'prometheus-operator' : 'none',
     // The definition may remain from an installation with the feature.
-    nodesConfig: features?.kubelet === true && nodes !== undefined && isPartOfPortcullis(nodes),
-    ...(features ? { features } : {}),
+    nodesConfig: features.kubelet && nodes !== undefined && isPartOfPortcullis(nodes),
+    features,
     ...(image == null ? {} : { image }),
     ...(runbook === undefined ? {} : { runbook }),
     ...(url === undefined ? {} : { webhooks: { url } }),
@@ -185,6 +198,33 @@ export async function readObjects(
 ): Promise<readonly (AnyObject | undefined)[]> {
   const responses = manifests.map((manifest) => ignoreNotFound(send({ method: 'GET', path: manifestPath(manifest) })));
   return (await Promise.all(responses)) as unknown as readonly (AnyObject | undefined)[];
+}
+
+const ROLE_KINDS = ['ClusterRoleBinding', 'ClusterRole', 'RoleBinding', 'Role'] as const;
+
+/**
+ * Returns the roles, bindings and webhook configurations that the settings do not require, such as
+ * `clusterroles/portcullis-olm`, in the order of their deletion: without its roles, the leader cannot restore webhooks.
+ */
+export async function findObsolete(client: ClusterClient, settings: ManifestSettings): Promise<readonly string[]> {
+  const names = new Set(buildManifests(settings).map(({ kind, metadata: { name } }) => `${kind} ${name}`));
+  const isNeeded = (kind: Kind, name: string): boolean => {
+    if (!CONFIGURATION_KINDS.some((one) => one === kind)) return names.has(`${kind} ${name}`);
+    const feature = FEATURES.find((one) => one === configurationFeature(name));
+    return feature === undefined || settings.features[feature];
+  };
+  const lists = [...ROLE_KINDS, ...CONFIGURATION_KINDS].map(async (kind) => {
+    const { namespace } = settings;
+    const objects = await client.list(RESOURCES[kind], { namespace, labels: `${PART_OF_LABEL}=${PART_OF}` });
+    const obsolete = objects.filter(({ metadata: { name } }) => !isNeeded(kind, name));
+    return obsolete.map(({ metadata: { name } }) => `${RESOURCES[kind].resource}/${name}`);
+  });
+  return (await Promise.all(lists)).flat();
+}
+
+/** The command that deletes obsolete objects. The leader may have deleted some of them. */
+export function deleteObsolete(namespace: string, obsolete: readonly string[]): string {
+  return `kubectl -n ${namespace} delete --ignore-not-found ${obsolete.map(shellQuote).join(' ')}`;
 }
 
 /** The path of the object of a manifest. The plurals of its kinds are regular. */
@@ -283,6 +323,9 @@ export function findWeakenings(namespace: string, before: JsonObject, after: Jso
       const added = read(to).filter((name) => !read(from).includes(name));
       return added.length === 0 ? [] : [`${path} with ${added.join(', ')} in addition`];
     }),
+    ...OPTIONAL_FEATURES.flatMap((name) =>
+      before[name] != null && after[name] == null ? [`spec.${name} is removed`] : [],
+    ),
     ...(isLower ? [`podSecurity.defaults.enforceVersion from ${oldVersion} to ${newVersion}`] : []),
     ...(dropped.length === 0 ? [] : [`scc.requiredSCCs without ${dropped.join(', ')}`]),
   ];
@@ -435,12 +478,23 @@ function optionName(argument: unknown): string {
   return String(argument).split('=', 1)[0] ?? '';
 }
 
-/** The arguments of the cluster, and those of the manifest that the cluster lacks. The certificate has one source. */
+/**
+ * The arguments of the cluster, and those of the manifest that the cluster lacks. The features are those of the manifest. The
+ * certificate has one source.
+ */
 function mergeArguments({ manifest, live }: Versions, replacesCertificate: boolean): readonly unknown[] {
   const isCertificate = (argument: unknown): boolean => CERTIFICATE_ARGUMENTS.test(String(argument));
-  const kept = listAt(live, 'args').filter((argument) => !replacesCertificate || !isCertificate(argument));
+  const isFeatures = (argument: unknown): boolean => optionName(argument) === '--features';
+  const generated = listAt(manifest, 'args');
+  const current = listAt(live, 'args');
+  const first = current.find(isFeatures);
+  const kept = current
+    .filter((argument) =>
+      isFeatures(argument) ? argument === first : !replacesCertificate || !isCertificate(argument),
+    )
+    .map((argument) => (isFeatures(argument) ? generated.find(isFeatures) : argument));
   const names = new Set(kept.map(optionName));
-  const added = listAt(manifest, 'args').filter((argument) => replacesCertificate || !isCertificate(argument));
+  const added = generated.filter((argument) => replacesCertificate || !isCertificate(argument));
   return [...kept, ...added.filter((argument) => !names.has(optionName(argument)))];
 }
 

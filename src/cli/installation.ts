@@ -5,7 +5,7 @@ import { posix } from 'node:path';
 import { connect, type ApiRequest, type Connection } from '../cluster/connection.ts';
 import { readPages } from '../cluster/lists.ts';
 import { UserError } from '../config/files.ts';
-import type { ManifestSettings } from '../install/index.ts';
+import { parseFeatures, type ManifestSettings } from '../install/index.ts';
 import type { JsonPatchOp } from '../kube/json-patch.ts';
 import { clusterScoped, objectPath, resourcePath, RESOURCES } from '../kube/resources.ts';
 import { ApiError } from '../kube/status.ts';
@@ -20,7 +20,7 @@ import {
   type ObjectMeta,
 } from '../kube/types.ts';
 import { CONFIGURATION_KINDS, type ConfigurationKind, type WebhookConfiguration } from '../kube/webhooks.ts';
-import { FEATURES_ANNOTATION, INSTALLATION, type OptionalFeature } from '../kube/well-known.ts';
+import { INSTALLATION } from '../kube/well-known.ts';
 import { PROGRAM, VERSION, type Io } from './command.ts';
 import { inventoryOptions } from './inventory/inventory.ts';
 import { nonEmpty, oneOf, option, text, type Values } from './options.ts';
@@ -262,16 +262,9 @@ function deploymentArguments(deployment: Deployment | undefined, option: string)
   });
 }
 
-/** The features of an installation; `undefined` if its Deployment does not name them. */
-export function deploymentFeatures(deployment: Deployment | undefined): ManifestSettings['features'] | undefined {
-  const names = deployment?.metadata?.annotations?.[FEATURES_ANNOTATION]?.split(',');
-  return names && { scc: names.includes('scc'), rollout: names.includes('rollout'), ...optionalFeatures(deployment) };
-}
-
-/** Returns the optional features on the command line of the replicas. */
-export function optionalFeatures(deployment: Deployment | undefined): Readonly<Record<OptionalFeature, boolean>> {
-  const names = deploymentArguments(deployment, 'features').flatMap((value) => value.split(','));
-  return { kubelet: names.includes('kubelet'), olm: names.includes('olm') };
+/** Returns the features of the installation, which its Deployment passes to the replicas. */
+export function deploymentFeatures(deployment: Deployment): ManifestSettings['features'] {
+  return parseFeatures(deploymentArguments(deployment, 'features'));
 }
 
 /** The consequence of SCC definitions without enforcement. Charts detect OpenShift by the API group of SCCs. */

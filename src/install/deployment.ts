@@ -13,8 +13,9 @@ import type {
   V1TopologySpreadConstraint,
 } from '@kubernetes/client-node';
 import type { JsonObject, Wire } from '../kube/types.ts';
-import { FEATURES_ANNOTATION, INSTALLATION, OPTIONAL_FEATURES, type OptionalFeature } from '../kube/well-known.ts';
+import { INSTALLATION } from '../kube/well-known.ts';
 import {
+  featuresArgument,
   LABELS,
   namespacedMetadata,
   SELECTOR_LABELS,
@@ -182,31 +183,21 @@ function serveArguments(settings: ManifestSettings): readonly string[] {
     '--bind-address=0.0.0.0',
     `--secure-port=${PORTS.reviews.port}`,
     `--health-probe-bind-address=0.0.0.0:${PORTS.probes.port}`,
+    featuresArgument(settings.features),
     ...certificateArguments(settings),
     ...(settings.webhooks === 'service' ? [] : [`--webhook-url=${settings.webhooks.url}`]),
-    ...OPTIONAL_FEATURES.filter((name) => settings.features[name]).map(featureArgument),
   ];
-}
-
-/** Returns the argument of one feature. Each feature has its own argument, so that kustomize components can be combined. */
-export function featureArgument(feature: OptionalFeature): string {
-  return `--features=${feature}`;
 }
 
 /** Longer than a replica takes to stop: see `--shutdown-delay-duration`. */
 const GRACE_SECONDS = 60;
-
-const DEFAULT_FEATURES = ['scc', 'rollout'] as const;
 
 /** The Deployment. A rolling update starts a replica before it stops another. */
 export function deployment(settings: ManifestSettings): ManifestOf<V1Deployment> {
   return {
     apiVersion: 'apps/v1',
     kind: 'Deployment',
-    metadata: {
-      ...namespacedMetadata(settings.namespace, INSTALLATION.name),
-      annotations: { [FEATURES_ANNOTATION]: DEFAULT_FEATURES.filter((name) => settings.features[name]).join() },
-    },
+    metadata: namespacedMetadata(settings.namespace, INSTALLATION.name),
     spec: {
       replicas: settings.replicas,
       revisionHistoryLimit: 3,

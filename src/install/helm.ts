@@ -6,14 +6,13 @@ import { CONFIGURATION_SCHEMA } from '../config/portcullis-configuration.ts';
 import { printYaml, readDocuments } from '../config/yaml.ts';
 import { draft, isObject, type JsonObject } from '../kube/types.ts';
 import { INSTALLED_CONFIGURATIONS } from '../kube/webhooks.ts';
-import { INSTALLATION, NAMESPACE_NAME_LABEL, OPTIONAL_FEATURES, WEBHOOK_LABELS } from '../kube/well-known.ts';
+import { FEATURES, INSTALLATION, NAMESPACE_NAME_LABEL, WEBHOOK_LABELS } from '../kube/well-known.ts';
 import {
   AUTHORITY,
   CERTIFICATE,
   certificateArguments,
   certificateMounts,
   certificateVolumes,
-  featureArgument,
   PORTS,
   probeRequest,
 } from './deployment.ts';
@@ -25,6 +24,7 @@ import { namespaceKeys, printCelStrings } from './rbac.ts';
 import {
   ALL_FEATURES,
   defaultSettings,
+  featuresArgument,
   PROFILES,
   type Manifest,
   type ManifestOf,
@@ -138,11 +138,7 @@ const DEPLOYMENT: readonly Substitution[] = [
   [`${CONTAINER}.imagePullPolicy`, print('.Values.image.pullPolicy')],
   [
     `${CONTAINER}.args+`,
-    [
-      ...when(CERT_MANAGER, certificateArguments(CERT_MANAGER_SETTINGS)),
-      ...OPTIONAL_FEATURES.flatMap((name) => when(`.Values.features.${name}`, [featureArgument(name)])),
-      optional('.Values.extraArgs'),
-    ],
+    [...when(CERT_MANAGER, certificateArguments(CERT_MANAGER_SETTINGS)), optional('.Values.extraArgs')],
   ],
   [`${CONTAINER}.env.1.value`, print('include "portcullis.settings" . | quote')],
   [`${CONTAINER}.env+`, [optional('.Values.extraEnv')]],
@@ -189,7 +185,7 @@ const LABELS: Readonly<Record<string, string>> = {
 /** Expressions for annotations of objects of a kind, in addition to the common annotations. */
 const ANNOTATIONS: Readonly<Record<string, string>> = {
   CustomResourceDefinition: parsed('crdAnnotations'),
-  Deployment: parsed('featureAnnotations'),
+  Deployment: '.Values.deploymentAnnotations',
   MutatingWebhookConfiguration: parsed('webhookAnnotations'),
   Service: '.Values.service.annotations',
   ServiceAccount: '.Values.serviceAccount.annotations',
@@ -201,10 +197,11 @@ function withCommon(common: string, more: string | undefined): string {
   return more === undefined ? common : merged(common, more);
 }
 
-/** Flags that end in a port, and the expression for the port. */
-const PORT_FLAGS = [
-  [`--secure-port=${PORTS.reviews.port}`, '.Values.ports.reviews'],
-  [`:${PORTS.probes.port}`, '.Values.ports.probes'],
+/** The ends of arguments that depend on values, and the expressions for them. */
+const ARGUMENTS = [
+  [`${PORTS.reviews.port}`, '.Values.ports.reviews'],
+  [`${PORTS.probes.port}`, '.Values.ports.probes'],
+  [featuresArgument(defaultSettings('').features).replace(/.*=/, ''), 'include "portcullis.features" .'],
 ] as const;
 
 /** Substitutions that also depend on the content of the manifest. */
@@ -213,7 +210,7 @@ function contentSubstitutions(manifest: Manifest): readonly Substitution[] {
   if (kind === 'Certificate' && metadata.name === CERTIFICATE) {
     return [['spec.issuerRef', optional(parsed('issuer'))]];
   }
-  if (kind === 'Deployment') return portArguments(manifest);
+  if (kind === 'Deployment') return substituteArguments(manifest);
   if (kind === 'PrometheusRule') return runbookLinks(manifest as RuleManifest);
   const { webhooks = [] } = manifest as Partial<WebhookConfiguration>;
   return webhooks.flatMap(webhookSubstitutions);
@@ -231,12 +228,12 @@ function runbookLinks({ spec }: RuleManifest): readonly Substitution[] {
   });
 }
 
-function portArguments({ spec }: ManifestOf<V1Deployment>): readonly Substitution[] {
+function substituteArguments({ spec }: ManifestOf<V1Deployment>): readonly Substitution[] {
   const { args = [] } = spec?.template.spec?.containers[0] ?? {};
   return args.flatMap((argument, index) =>
-    PORT_FLAGS.filter(([end]) => argument.endsWith(end)).map(([, expression]) => {
-      const flag = argument.replace(/\d+$/, '');
-      return [`${CONTAINER}.args.${index}`, `${flag}${print(expression)}`] as const;
+    ARGUMENTS.filter(([end]) => argument.endsWith(end)).map(([end, expression]) => {
+      const start = argument.slice(0, -end.length);
+      return [`${CONTAINER}.args.${index}`, `${start}${print(expression)}`] as const;
     }),
   );
 }
@@ -358,9 +355,7 @@ function preDeleteHook(): string {
 
 /** Settings that remove objects, and the template condition of these objects. */
 const REMOVALS: readonly (readonly [settings: Partial<ManifestSettings>, condition: string])[] = [
-  ...(['scc', 'rollout', ...OPTIONAL_FEATURES] as const).map(
-    (name) => [{ features: { ...ALL_FEATURES, [name]: false } }, `.Values.features.${name}`] as const,
-  ),
+  ...FEATURES.map((name) => [{ features: { ...ALL_FEATURES, [name]: false } }, `.Values.features.${name}`] as const),
   [{ nodesConfig: false }, '.Values.crds.nodesConfig'],
   [{ certificates: 'cert-manager' }, `not ${CERT_MANAGER}`],
   [{ certificates: 'self-managed' }, CERT_MANAGER],

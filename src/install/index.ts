@@ -14,9 +14,11 @@ import { webhookConfigurations } from './webhooks.ts';
 export { CONTROL_PLANE_CERTIFICATES, controlPlaneFiles } from './control-plane.ts';
 export { INITIAL_SETTINGS, namespaceObjects } from './deployment.ts';
 export {
+  ALL_FEATURES,
   decodePolicy,
   defaultSettings,
   MINIMUM_MINOR,
+  parseFeatures,
   PROFILES,
   type Manifest,
   type ManifestOf,

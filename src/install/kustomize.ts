@@ -104,6 +104,11 @@ function diff(before: unknown, after: unknown, path = ''): readonly JsonPatchOp[
       .map((value: unknown) => ({ op: 'add', value, path: `${path}/-` }) as const);
     return [...common, ...added];
   }
+  // Features are added as another argument, so components with different features combine.
+  if (/\/args\/\d+$/.test(path) && String(after).startsWith(`${String(before)},`)) {
+    const value = String(before).replace(/=.*/, `=${String(after).slice(String(before).length + 1)}`);
+    return [{ op: 'add', value, path: path.replace(/\d+$/, '-') }];
+  }
   return [{ op: 'replace', value: after, path }];
 }
 

@@ -4,7 +4,8 @@ import {
   COMPONENT_LABEL,
   PART_OF,
   PART_OF_LABEL,
-  type OptionalFeature,
+  FEATURES,
+  type Feature,
 } from '../kube/well-known.ts';
 import { settingsFromObject } from '../config/configuration.ts';
 import type { Settings } from '../config/settings.ts';
@@ -13,6 +14,9 @@ import type { JsonObject, ObjectMeta, Wire } from '../kube/types.ts';
 
 /** How API servers reach the webhooks: through the service of the installation, or by a URL such as `https://127.0.0.1:8443`. */
 type WebhookAddress = 'service' | { readonly url: string };
+
+/** Whether an installation has each feature. */
+export type InstalledFeatures = Readonly<Record<Feature, boolean>>;
 
 /** The settings of an installation, from which its manifests are generated. */
 export interface ManifestSettings {
@@ -23,7 +27,7 @@ export interface ManifestSettings {
   readonly image: string;
   readonly replicas: number;
   /** The features whose definitions and permissions are generated. */
-  readonly features: Readonly<Record<'scc' | 'rollout' | OptionalFeature, boolean>>;
+  readonly features: InstalledFeatures;
   /** Whether the definition of `nodes.config.openshift.io` is installed. */
   readonly nodesConfig: boolean;
   /** The spec of the PortcullisConfiguration that the leader creates. */
@@ -52,10 +56,23 @@ export function decodePolicy({ namespace, policy: spec }: Pick<ManifestSettings,
   return settingsFromObject(object, { controllers: CONTROLLER_NAMES, namespace });
 }
 
+const INSTALLED_BY_DEFAULT = { scc: true, rollout: true, kubelet: false, olm: false } as const;
+
+/** Formats the argument of the replicas with the features of the installation. The Deployment records them nowhere else. */
+export function featuresArgument(features: InstalledFeatures): string {
+  return `--features=${FEATURES.filter((name) => features[name]).join()}`;
+}
+
+/** Parses the values of the argument. Several values combine. Without one, the defaults apply. */
+export function parseFeatures(values: readonly string[]): InstalledFeatures {
+  if (values.length === 0) return INSTALLED_BY_DEFAULT;
+  const names = values.join().split(',');
+  const has = (name: Feature): boolean => names.includes(name);
+  return { scc: has('scc'), rollout: has('rollout'), kubelet: has('kubelet'), olm: has('olm') };
+}
+
 /** All features, for manifests that installations with different features share. */
 export const ALL_FEATURES = { scc: true, rollout: true, kubelet: true, olm: true } as const;
-
-const FEATURES = { scc: true, rollout: true, kubelet: false, olm: false } as const;
 
 /** The settings of a default installation. */
 export function defaultSettings(version: string): ManifestSettings {
@@ -64,7 +81,7 @@ export function defaultSettings(version: string): ManifestSettings {
     version,
     image: `${INSTALLATION.name}:${version}`,
     replicas: 3,
-    features: FEATURES,
+    features: INSTALLED_BY_DEFAULT,
     nodesConfig: false,
     policy: {},
     certificates: 'self-managed',
@@ -80,10 +97,10 @@ export function defaultSettings(version: string): ManifestSettings {
 export const PROFILES = {
   default: {},
   /** OpenShift has its own SCC admission, label syncer and readiness controller. */
-  openshift: { features: { ...FEATURES, scc: false, rollout: false }, policy: { scc: { mode: 'off' } } },
-  'without-rollout': { features: { ...FEATURES, rollout: false } },
-  kubelet: { features: { ...FEATURES, kubelet: true } },
-  olm: { features: { ...FEATURES, olm: true } },
+  openshift: { features: { ...INSTALLED_BY_DEFAULT, scc: false, rollout: false }, policy: { scc: { mode: 'off' } } },
+  'without-rollout': { features: { ...INSTALLED_BY_DEFAULT, rollout: false } },
+  kubelet: { features: { ...INSTALLED_BY_DEFAULT, kubelet: true } },
+  olm: { features: { ...INSTALLED_BY_DEFAULT, olm: true } },
   'cert-manager': { certificates: 'cert-manager' },
   'high-availability': { replicas: 5, spread: 'required' },
   monitoring: { monitoring: 'prometheus-operator' },

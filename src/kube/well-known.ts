@@ -107,15 +107,16 @@ export const SETTINGS_GENERATION_ANNOTATION = 'portcullis.dev/settings-generatio
 /** On the Lease of a replica: how often it applied each exemption since its start, in JSON. */
 export const EXEMPTION_USES_ANNOTATION = 'portcullis.dev/exemption-uses';
 
-/**
- * The features that an installation has only on request: without them, it lacks their permissions, webhooks and controllers.
- * The replicas receive their names by `--features`.
- */
+/** The features that an installation has by default. */
+export const DEFAULT_FEATURES = ['scc', 'rollout'] as const;
+
+/** The features that an installation has only on request: without them, it lacks their permissions, webhooks and controllers. */
 export const OPTIONAL_FEATURES = ['kubelet', 'olm'] as const;
 export type OptionalFeature = (typeof OPTIONAL_FEATURES)[number];
 
-/** On the Deployment: the features whose definitions are installed by default, such as `scc,rollout`. */
-export const FEATURES_ANNOTATION = 'portcullis.dev/features';
+/** All features of installations. The replicas receive the installed ones by `--features`. */
+export const FEATURES = [...DEFAULT_FEATURES, ...OPTIONAL_FEATURES] as const;
+export type Feature = (typeof FEATURES)[number];
 
 /** On the PortcullisConfiguration: a digest of the initial settings that the leader last applied. */
 export const INITIAL_SETTINGS_ANNOTATION = 'portcullis.dev/initial-settings';

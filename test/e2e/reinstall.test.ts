@@ -11,6 +11,7 @@ const IMAGE = 'registry.example.com/portcullis:0.0.1';
 const SETTINGS = '/apis/config.portcullis.dev/v1alpha1/portcullisconfigurations/cluster';
 const DEPLOYMENT = '/apis/apps/v1/namespaces/portcullis/deployments/portcullis';
 const APPLY = { 'content-type': 'application/apply-patch+yaml' };
+const PORTCULLIS = 'app.kubernetes.io/part-of=portcullis';
 const TOLERATIONS = [{ key: 'dedicated', operator: 'Exists' }];
 const RESOURCES = { requests: { cpu: '1', memory: '1Gi' }, limits: { memory: '2Gi' } };
 
@@ -72,6 +73,7 @@ suite('a customized installation', { skip: !hasKubectl && 'no kubectl' }, () => 
     readonly tolerations?: unknown;
     readonly containers: readonly {
       readonly image: string;
+      readonly args: readonly string[];
       readonly resources: unknown;
       readonly env: readonly { readonly name: string; readonly value?: string }[];
     }[];
@@ -124,6 +126,61 @@ suite('a customized installation', { skip: !hasKubectl && 'no kubectl' }, () => 
       /^changed: replicas: 5 -> 7\nnew: nothing\n$/m,
     );
     await assertCustomized(IMAGE, 7);
+  });
+
+  /** Applies the output, and executes the command that deletes obsolete objects. */
+  const installAndClean = async (...args: readonly string[]): Promise<void> => {
+    const summary = await applyOutput(await run('install', ...args));
+    const [, command] = /^obsolete: after the rollout: kubectl (.*)$/m.exec(summary) ?? [];
+    if (command !== undefined) await kubectl(...command.split(' '));
+  };
+  const features: readonly (readonly [args: readonly string[], features: string, roles: readonly string[]])[] = [
+    [['--kubelet'], 'scc,kubelet', ['portcullis-kubelet']],
+    [['--olm'], 'scc,kubelet,olm', ['portcullis-kubelet', 'portcullis-olm']],
+    [[], 'scc,kubelet,olm', ['portcullis-kubelet', 'portcullis-olm']],
+    [['--kubelet=false', '--rollout'], 'scc,rollout,olm', ['portcullis-olm', 'portcullis-rollout']],
+    [['--olm=false', '--rollout=false'], 'scc', []],
+  ];
+  for (const [args, expected, roles] of features) {
+    test(`${['install', ...args].join(' ')} results in the features ${expected}`, async () => {
+      await installAndClean(...args);
+      assert.deepEqual(
+        (await readPod()).containers[0]?.args.filter((one) => one.startsWith('--features')),
+        [`--features=${expected}`],
+      );
+      const names = await kubectl('get', 'clusterroles,clusterrolebindings', '-o=name', '-l', PORTCULLIS);
+      const optional = /\/(portcullis-(?:kubelet|olm|rollout))$/gm;
+      const found = [...names.matchAll(optional)].map(([, name = '']) => name).toSorted();
+      assert.deepEqual(
+        found,
+        roles.flatMap((role) => [role, role]),
+      );
+      const { stdout } = await run('doctor', '-o=json');
+      const { findings } = JSON.parse(stdout) as { readonly findings: readonly { readonly object: string }[] };
+      assert.deepEqual(
+        findings.filter(({ object }) => object === 'roles'),
+        [],
+      );
+      assert.deepEqual((await run('install', '--dry-run=client')).stdout, '');
+    });
+  }
+
+  test('a feature is not removed before its settings', async () => {
+    await applyOutput(await run('install', '--kubelet', '--set=kubelet.minimumVersion=1.30.0'));
+    await applyAsLeader();
+    assert.equal(
+      (await run('install', '--kubelet=false')).stderr,
+      'error: spec.kubelet has an effect only with the feature kubelet: remove --kubelet=false, or add --set=kubelet=null\n',
+    );
+    const args = ['--kubelet=false', '--set=kubelet=null'];
+    assert.equal(
+      (await run('install', ...args)).stderr,
+      'error: the enforcement would become weaker: spec.kubelet is removed: add --allow-weaker to accept this\n',
+    );
+    await installAndClean(...args, '--allow-weaker');
+    await applyAsLeader();
+    assert.deepEqual((await read(SETTINGS))['spec'], { scc: { mode: 'enforce' } });
+    assert.deepEqual((await run('install', '--dry-run=client')).stdout, '');
   });
 
   const weaker: readonly (readonly [args: readonly string[], reason: string])[] = [
@@ -228,7 +285,13 @@ suite('a customized installation', { skip: !hasKubectl && 'no kubectl' }, () => 
   });
 
   test('a serving certificate of others stays', async () => {
-    const args = ['serve', '--in-cluster', '--tls-cert-file=/tls/tls.crt', '--tls-private-key-file=/tls/tls.key'];
+    const args = [
+      'serve',
+      '--in-cluster',
+      '--features=scc',
+      '--tls-cert-file=/tls/tls.crt',
+      '--tls-private-key-file=/tls/tls.key',
+    ];
     const volumeMounts = [{ name: 'tls', mountPath: '/tls' }];
     const template = {
       metadata: { labels: { 'app.kubernetes.io/version': VERSION } },

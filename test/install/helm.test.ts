@@ -10,6 +10,7 @@ import packageJson from '../../package.json' with { type: 'json' };
 import { readDocuments } from '../../src/config/yaml.ts';
 import { isObject, type JsonObject } from '../../src/kube/types.ts';
 import { deployment } from '../../src/install/deployment.ts';
+import type { Feature } from '../../src/kube/well-known.ts';
 import { defaultSettings, buildManifests, type Manifest } from '../../src/install/index.ts';
 import { type ManifestSettings, PROFILES, type Profile } from '../../src/install/settings.ts';
 import { manifestFiles } from '../../src/install/kustomize.ts';
@@ -264,10 +265,16 @@ function sorted(objects: readonly unknown[]): readonly unknown[] {
   return objects.toSorted((a, b) => (getKey(a) < getKey(b) ? -1 : 1));
 }
 
-/** Sorts command-line arguments, whose order has no effect. */
+/** Sorts command-line arguments, whose order has no effect, with one argument for each feature. */
 function anyOrder(objects: readonly unknown[]): unknown {
+  const split = (argument: unknown): readonly string[] => {
+    const [name, value = ''] = String(argument).split('=');
+    return name === '--features'
+      ? value.split(',').flatMap((one) => (one === '' ? [] : `${name}=${one}`))
+      : [String(argument)];
+  };
   const sortArguments = (key: string, value: unknown): unknown =>
-    key === 'args' && Array.isArray(value) ? value.toSorted() : value;
+    key === 'args' && Array.isArray(value) ? value.flatMap(split).toSorted() : value;
   return JSON.parse(JSON.stringify(objects, sortArguments));
 }
 
@@ -295,7 +302,7 @@ test('install.yaml equals a default installation', () => {
 test('the profile local differs only in the URL of the webhooks', () => {
   const url = 'https://127.0.0.1:8443';
   const text = JSON.stringify(buildManifests(getSettings('default')))
-    .replace('"--health-probe-bind-address=0.0.0.0:8081"', (argument) => `${argument},"--webhook-url=${url}"`)
+    .replace('"--features=scc,rollout"', (argument) => `${argument},"--webhook-url=${url}"`)
     // The replicas do not read the endpoints of the service.
     .replace(',{"apiGroups":["discovery.k8s.io"],"resources":["endpointslices"],"verbs":["list","watch"]}', '');
   assert.deepEqual(buildManifests(getSettings('local')), JSON.parse(text));
@@ -315,8 +322,8 @@ suite('kustomize', { skip: hasKubectl ? false : 'kubectl is not installed' }, ()
   for (const profile of Object.keys(PROFILES) as Profile[]) {
     test(`the overlay ${profile} renders to the manifests of the profile`, () => {
       assert.deepEqual(
-        sorted(kustomize(join(FOLDER, 'overlays', profile))),
-        sorted(buildManifests(getSettings(profile))),
+        anyOrder(sorted(kustomize(join(FOLDER, 'overlays', profile)))),
+        anyOrder(sorted(buildManifests(getSettings(profile)))),
       );
     });
   }
@@ -327,6 +334,8 @@ suite('kustomize', { skip: hasKubectl ? false : 'kubectl is not installed' }, ()
     ['monitoring', 'high-availability', 'local'],
     ['without-rollout', 'static-webhooks', 'high-availability'],
     ['olm', 'namespace-policy'],
+    ['kubelet', 'olm'],
+    ['olm', 'openshift', 'kubelet'],
   ];
   for (const profiles of joined) {
     test(`components combine: ${profiles.join(', ')}`, (t) => {
@@ -340,7 +349,14 @@ suite('kustomize', { skip: hasKubectl ? false : 'kubectl is not installed' }, ()
         components: profiles.map((profile) => to(`components/${profile}`)),
       };
       writeFileSync(join(folder, 'kustomization.yaml'), JSON.stringify(content));
-      const settings = profiles.reduce((all, profile) => ({ ...all, ...PROFILES[profile] }), defaultSettings(version));
+      const base = defaultSettings(version);
+      const changes: readonly Partial<ManifestSettings>[] = profiles.map((profile) => PROFILES[profile]);
+      const settings = changes.reduce<ManifestSettings>((all, change) => {
+        const changed = Object.entries(change.features ?? {}).filter(
+          ([name, value]) => value !== base.features[name as Feature],
+        );
+        return { ...all, ...change, features: { ...all.features, ...Object.fromEntries(changed) } };
+      }, base);
       assert.deepEqual(anyOrder(sorted(kustomize(folder))), anyOrder(sorted(buildManifests(settings))));
     });
   }

@@ -22,8 +22,10 @@ import { OPTIONAL_FEATURES } from '../../kube/well-known.ts';
 import { ensureCertificates } from '../../tls/files.ts';
 import { defineCommand, EXIT, VERSION, type Io } from '../command.ts';
 import {
+  deleteObsolete,
   divideSettings,
   findIncompatibility,
+  findObsolete,
   findWeakenings,
   keepCustomized,
   lostVersions,
@@ -220,7 +222,9 @@ function withOptions(base: ManifestSettings, values: FeatureValues): ManifestSet
   }
   const missing = OPTIONAL_FEATURES.find((feature) => !features[feature] && policy[feature] != null);
   if (missing !== undefined) {
-    throw new UserError(`spec.${missing} has an effect only with the feature ${missing}: add --${missing}`);
+    const fix =
+      values[missing] === false ? `remove --${missing}=false, or add --set=${missing}=null` : `add --${missing}`;
+    throw new UserError(`spec.${missing} has an effect only with the feature ${missing}: ${fix}`);
   }
   if (values['nodes-config'] === true && !kubelet) {
     throw new UserError('--nodes-config has an effect only with the feature kubelet: add --kubelet');
@@ -520,6 +524,8 @@ interface PlannedObject extends LiveManifest {
 interface Combination {
   readonly objects: readonly PlannedObject[];
   readonly conflicts: readonly string[];
+  /** The objects that the settings no longer require. */
+  readonly obsolete: readonly string[];
 }
 
 /** Combines the manifests with the objects of the cluster. */
@@ -548,14 +554,14 @@ async function combine(
     live: live[index],
     ...keepCustomized(manifest, live[index], replacements),
   }));
-  return { objects, conflicts };
+  return { objects, conflicts, obsolete: await findObsolete(client, settings) };
 }
 
 /** The summary: what keeps its value, what changes, and which objects are new. */
 function summarize(
   { deployment, serverless, policies, settings: before }: Installation,
   after: ManifestSettings,
-  { objects, conflicts }: Combination,
+  { objects, conflicts, obsolete }: Combination,
 ): readonly string[] {
   const added = objects.filter(({ live }) => !live).map(({ manifest }) => objectPathName(manifest));
   const { kept, changed } = compareSettings(before, after);
@@ -570,6 +576,7 @@ function summarize(
       ? [`policies: they remain; when portcullis doctor reports no problem: ${deleteAllCommand(policies)}`]
       : []),
     ...conflicts.map((one) => `conflict: ${one}: kubectl replaces it only with --force-conflicts`),
+    ...(obsolete.length === 0 ? [] : [`obsolete: after the rollout: ${deleteObsolete(after.namespace, obsolete)}`]),
   ];
 }
 

@@ -89,8 +89,8 @@ export interface Facts {
   readonly missingDefinitions: Fact<readonly Manifest[]>;
   /** Permissions that the service account lacks. */
   readonly missingAccess: Fact<readonly NeededAccess[]>;
-  /** Roles and bindings of Portcullis that the settings do not require, such as `clusterroles/portcullis-scc`. */
-  readonly unusedRoles: Fact<readonly string[]>;
+  /** Roles and webhook configurations that the settings do not require, such as `clusterroles/portcullis-scc`. */
+  readonly obsolete: Fact<readonly string[]>;
   readonly probes: readonly Probe[];
 }
 

@@ -33,17 +33,15 @@ import {
   FLOOR_SELECTOR,
   INJECT_CA_ANNOTATION,
   INSTALLATION,
-  PART_OF,
-  PART_OF_LABEL,
   POD_SECURITY_LABELS,
 } from '../../kube/well-known.ts';
 import { STANDARD_SCCS } from '../../policy/scc/standard.ts';
 import { VERSION } from '../command.ts';
+import { findObsolete } from '../existing-installation.ts';
 import {
   DEFINITIONS,
   deploymentArgument,
   deploymentFeatures,
-  optionalFeatures,
   deploymentFile,
   readConfigurations,
   readServer,
@@ -101,12 +99,12 @@ export async function gatherFacts(client: ClusterClient, { namespace, now }: Gat
   const known = (factValue(namespaces) ?? []).map(({ metadata: { name, labels = {} } }) => ({ name, labels }));
   const requests = planProbes({ installation: namespace, configurations, namespaces: known, groups });
   const account = running?.spec?.template.spec?.serviceAccountName ?? INSTALLATION.name;
-  const [certificate, urlCertificates, missingDefinitions, missingAccess, unusedRoles, probes] = await Promise.all([
+  const [certificate, urlCertificates, missingDefinitions, missingAccess, obsolete, probes] = await Promise.all([
     readSecretCertificate(client, namespace, running),
     readUrlCertificates(configurations, settings),
     readFact(() => readMissingDefinitions(client, settings)),
     readFact(() => readMissingAccess(client, settings, account)),
-    readFact(() => readUnusedRoles(client, settings)),
+    readFact(() => findObsolete(client, settings)),
     Promise.all(requests.map((request) => runProbe(client, request))),
   ]);
   return {
@@ -129,7 +127,7 @@ export async function gatherFacts(client: ClusterClient, { namespace, now }: Gat
     configuration,
     missingDefinitions,
     missingAccess,
-    unusedRoles,
+    obsolete,
     probes,
   };
 }
@@ -186,21 +184,6 @@ async function readMissingAccess(
   };
   await Promise.all(Array.from({ length: CONCURRENCY }, review));
   return missing;
-}
-
-/** The roles and bindings of Portcullis that the manifests do not contain. */
-async function readUnusedRoles(client: ClusterClient, settings: ManifestSettings): Promise<readonly string[]> {
-  const manifests = buildManifests(settings);
-  const kinds = ['ClusterRoleBinding', 'ClusterRole', 'RoleBinding', 'Role'] as const;
-  const unused = kinds.map(async (kind) => {
-    const resource = RESOURCES[kind];
-    const needed = new Set(manifests.filter((one) => one.kind === kind).map(({ metadata }) => metadata.name));
-    const labels = `${PART_OF_LABEL}=${PART_OF}`;
-    const objects = await client.list(resource, { namespace: settings.namespace, labels });
-    const names = objects.map(({ metadata }) => metadata.name).filter((name) => !needed.has(name));
-    return names.map((name) => `${resource.resource}/${name}`);
-  });
-  return (await Promise.all(unused)).flat();
 }
 
 /** The permissions that the manifests grant to the service account. */
@@ -415,12 +398,15 @@ function deriveSettings(installed: InstalledObjects): ManifestSettings {
   return {
     ...defaultSettings(VERSION),
     namespace,
-    // Definitions may remain from other settings.
-    features: deploymentFeatures(deployment) ?? {
-      scc: serves(RESOURCES.RangeAllocation.group),
-      rollout: serves(RESOURCES.PSAEnforcementConfig.group),
-      ...optionalFeatures(deployment),
-    },
+    // Without a Deployment, the definitions show the features, although they may remain from other settings.
+    features: deployment
+      ? deploymentFeatures(deployment)
+      : {
+          scc: serves(RESOURCES.RangeAllocation.group),
+          rollout: serves(RESOURCES.PSAEnforcementConfig.group),
+          kubelet: false,
+          olm: false,
+        },
     policy: invalidReason(policy, namespace) === undefined ? policy : {},
     certificates: certificateSource(own),
     ...(url != null && URL.canParse(url) ? { webhooks: { url: new URL(url).origin } } : {}),

@@ -16,6 +16,7 @@ import { draft, type JsonObject, isObject } from '../../kube/types.ts';
 import type { ConfigurationKind } from '../../kube/webhooks.ts';
 import {
   DEFINITIONS,
+  ALL_FEATURES,
   defaultSettings,
   namespaceObjects,
   webhookConfigurations,
@@ -115,8 +116,7 @@ async function readClusterManifests(
 ) {
   const seed = await readSeed(folder);
   const defaults = defaultSettings(VERSION);
-  const features = { ...defaults.features, kubelet: true, olm: true };
-  const installation: ManifestSettings = { ...defaults, features, certificates: 'others' };
+  const installation: ManifestSettings = { ...defaults, features: ALL_FEATURES, certificates: 'others' };
   const enforcement = { ...DEV_CLUSTER_ENFORCEMENT, scc, workloads: workloadResources };
   return {
     // The namespace of the Leases and of the published default.

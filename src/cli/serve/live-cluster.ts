@@ -11,7 +11,12 @@ import type { Controller } from '../../controllers/controller.ts';
 import { runWithLeadership, checkLeaseTimes } from '../../controllers/leadership.ts';
 import { startControllers, type RunningControllers } from '../../controllers/runtime.ts';
 import { DEFAULTS_KINDS, POLICY_KINDS } from '../../kube/admission-policies.ts';
-import { INSTALLATION, POD_SECURITY_CONFIG_MAP, type OptionalFeature } from '../../kube/well-known.ts';
+import {
+  INSTALLATION,
+  OPTIONAL_FEATURES,
+  POD_SECURITY_CONFIG_MAP,
+  type OptionalFeature,
+} from '../../kube/well-known.ts';
 import type { Kind } from '../../kube/types.ts';
 import { RBAC_KINDS } from '../../policy/rbac/rules.ts';
 import { createAuthority, createServing } from '../../tls/issue.ts';
@@ -188,7 +193,7 @@ function watchedKinds(values: ServeValues, namespace: string, settings?: Setting
     { kind: 'Lease', namespace },
     ...(values['webhook-url'] === undefined ? [{ kind: 'EndpointSlice', namespace } as const] : []),
     ...(isScc || isRollout ? (['SecurityContextConstraints', ...RBAC_KINDS] as const) : []),
-    ...values.features.flatMap((feature) => OPTIONAL_KINDS[feature]),
+    ...OPTIONAL_FEATURES.filter((name) => values.features.includes(name)).flatMap((name) => OPTIONAL_KINDS[name]),
     ...(isHardening ? HARDENING_KINDS : []),
     ...(isRollout ? [...ROLLOUT_KINDS, ...POD_SOURCES.filter((kind) => kind !== 'Pod'), published] : []),
   ];

@@ -3,7 +3,7 @@ import { UserError } from '../../config/files.ts';
 import { quote } from '../../kube/text.ts';
 import { isObject, type JsonObject } from '../../kube/types.ts';
 import { dnsSubdomainErrors } from '../../kube/names.ts';
-import { INSTALLATION, OPTIONAL_FEATURES } from '../../kube/well-known.ts';
+import { DEFAULT_FEATURES, FEATURES, INSTALLATION } from '../../kube/well-known.ts';
 import { LOG_FORMATS, LOG_LEVELS, type LogLevel } from '../../telemetry/logger.ts';
 import { TLS_CIPHER_SUITES, TLS_VERSIONS } from '../../tls/protocol.ts';
 import {
@@ -24,6 +24,10 @@ import {
 import { namespaceName } from '../scc-options.ts';
 
 const port = integer(0, 65_535);
+
+const featureList = list('NAME', oneOf(FEATURES), {
+  help: `Features of the installation: ${FEATURES.join(', ')}, or none if empty. The development cluster has all of them`,
+});
 
 /** The options of `serve`. Options of Kubernetes servers have the same names. */
 export const serveOptions = withEnvironment('PORTCULLIS', {
@@ -49,9 +53,12 @@ export const serveOptions = withEnvironment('PORTCULLIS', {
   namespace: option('NAME', namespaceName, undefined, {
     help: `Namespace of the installation, with its Leases and certificates. Default: the namespace of the pod, else ${INSTALLATION.namespace}`,
   }),
-  features: list('NAME', oneOf(OPTIONAL_FEATURES), {
-    help: `Optional features of the installation: ${OPTIONAL_FEATURES.join(', ')}. The development cluster has all of them`,
-  }),
+  features: {
+    ...featureList,
+    fallback: DEFAULT_FEATURES.join(),
+    resolve: (texts: readonly string[]) =>
+      texts.length === 0 ? DEFAULT_FEATURES : featureList.resolve(texts.filter((one) => one !== '')),
+  },
   authorizer: flag({
     help: 'Serve only the authorization webhook of the minimum kubelet version: no other webhooks and no controllers. Requires a live cluster',
     conflicts: ['dev-cluster', 'features'],

@@ -337,7 +337,7 @@ const HEALTHY: Facts = {
   configuration: { value: { metadata: { generation: 3 }, spec: SETTINGS.policy } },
   missingAccess: { value: [] },
   missingDefinitions: { value: [] },
-  unusedRoles: { value: [] },
+  obsolete: { value: [] },
   probes: [
     dryRun('a namespace', 'namespaces'),
     dryRun('a pod', 'pods', 'default'),

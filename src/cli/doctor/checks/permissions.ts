@@ -1,5 +1,6 @@
 import { shellQuote } from '../../../kube/text.ts';
 import { evaluateFact, ok, problem, warning, type Check, type Facts, type NeededAccess } from '../facts.ts';
+import { deleteObsolete } from '../../existing-installation.ts';
 import { rolesWith } from '../gather.ts';
 
 const OBJECT = 'service account';
@@ -7,7 +8,7 @@ const OBJECT = 'service account';
 /** The service account has the permissions that the replicas need, and no roles of features that the settings do not use. */
 export const permissions: Check = {
   name: 'permissions',
-  evaluate: ({ missingAccess, unusedRoles, namespace, settings }) => [
+  evaluate: ({ missingAccess, obsolete, namespace, settings }) => [
     ...evaluateFact(missingAccess, OBJECT, (missing) =>
       missing.length === 0
         ? [ok(OBJECT, 'has all permissions that the replicas need')]
@@ -18,13 +19,13 @@ export const permissions: Check = {
             }),
           ],
     ),
-    ...evaluateFact(unusedRoles, 'roles', (unused) =>
+    ...evaluateFact(obsolete, 'roles', (unused) =>
       unused.length === 0
         ? []
         : [
             warning('roles', `${unused.join(', ')} remain from other settings`, {
               impact: 'the replicas have permissions that they do not need',
-              fix: `kubectl -n ${namespace} delete ${unused.map(shellQuote).join(' ')}`,
+              fix: deleteObsolete(namespace, unused),
             }),
           ],
     ),

@@ -149,14 +149,11 @@ helm.sh/resource-policy: keep
 {{- end }}
 {{- end }}
 
-{{/* The annotation of the Deployment with the features of the installation. */}}
-{{- define "portcullis.featureAnnotations" -}}
+{{/* The features of the installation, separated by commas. */}}
+{{- define "portcullis.features" -}}
 {{- $features := list }}
-{{- range list "scc" "rollout" }}{{ if index $.Values.features . }}{{ $features = append $features . }}{{ end }}{{ end }}
-portcullis.dev/features: {{ join "," $features | quote }}
-{{- with .Values.deploymentAnnotations }}
-{{ toYaml . }}
-{{- end }}
+{{- range list "scc" "rollout" "kubelet" "olm" }}{{ if index $.Values.features . }}{{ $features = append $features . }}{{ end }}{{ end }}
+{{- join "," $features }}
 {{- end }}
 
 {{/* The annotation of an alert with the URL of its section in the runbook, if the values contain the URL of the runbook. */}}
