@@ -237,7 +237,7 @@ export async function run(
     if (error instanceof CommanderError) return error.exitCode === 0 ? EXIT.passed : EXIT.usage;
     if (!(error instanceof UserError || error instanceof ConnectionError)) throw error;
     const { printable } = await import('./output/print.ts');
-    const lines = error.message.split('\n').map(printable);
+    const lines = renameCalls(error.message, invocation).split('\n').map(printable);
     io.stderr.write(`error: ${lines.join('\n')}\n${error instanceof UsageError ? `${usageHint(node)}\n` : ''}`);
     return EXIT.usage;
   }
@@ -352,10 +352,10 @@ function addDefinition(
   return command;
 }
 
-/** Returns the details with the name by which the program was called. */
-function renameCalls(details: string, { name, prefix }: Invocation): string {
+/** Returns a text with the name by which the program was called. */
+function renameCalls(text: string, { name, prefix }: Invocation): string {
   const words = prefix.map((word) => `${word} `).join('');
-  return details.replaceAll(new RegExp(`(^ {2}|\\| |["'(])${PROGRAM} ${words}(?=\\w)`, 'gm'), `$1${name} ${words}`);
+  return text.replaceAll(new RegExp(`(^ {2}|[|:] |["'(])${PROGRAM} ${words}(?=\\w)`, 'gm'), `$1${name} ${words}`);
 }
 
 /** Registers an option. Commander collects its texts, and `resolveValues` converts them. */

@@ -1,9 +1,14 @@
 import type { Store } from '../../cluster/store.ts';
+import { listSettings } from '../../config/setting-paths.ts';
+import type { Settings } from '../../config/settings.ts';
 import { deepEqual } from '../../kube/equality.ts';
 import { shellQuote } from '../../kube/text.ts';
+import type { JsonObject } from '../../kube/types.ts';
+import { INSTALLATION } from '../../kube/well-known.ts';
 import { latestVersion, newestVersion } from '../../policy/pss/evaluate.ts';
 import type { Version } from '../../policy/pss/policy.ts';
 import { defineCommand, EXIT } from '../command.ts';
+import { findWeakenings } from '../existing-installation.ts';
 import { selectedNamespace, selectionOptions, selectorOption } from '../inventory/inventory.ts';
 import { oneOf, option, policyVersion, UsageError, type Values } from '../options.ts';
 import { assumptionBlocks, listOptions, printable, printListing } from '../output/print.ts';
@@ -107,16 +112,25 @@ function planChange({ serverless, podSecurity }: RolloutFacts, { level, config }
   const policy = { ...enforce, level: level ?? (isFile ? enforce.level : 'restricted') };
   const { defaults, exemptions } = (isFile ? podSecurity : serverless).configuration;
   const next = { defaults: { ...defaults, enforce: policy.level }, exemptions };
-  const changes = (['defaults', 'exemptions'] as const).flatMap((part) =>
-    Object.entries(next[part]).flatMap(([field, value]) => {
-      const current = new Map(Object.entries<string | readonly string[]>(serverless.configuration[part])).get(field);
-      if (deepEqual(current, value)) return [];
-      const text = Array.isArray(value) ? `[${value.join(', ')}]` : String(value);
-      return shellQuote(`--set=podSecurity.${part}.${field.replace('-version', 'Version')}=${text}`);
-    }),
+  const [before, after] = [serverless.configuration, next].map(toSpec);
+  const current = listSettings(before ?? {});
+  const changed = listSettings(after ?? {}).filter(
+    ({ path, value }) => !current.some((one) => deepEqual(one, { path, value })),
   );
-  const command = `portcullis install --without-server ${changes.join(' ')} | kubectl apply -f -`;
+  const changes = changed.map(({ path, value }) => {
+    const text = Array.isArray(value) ? `[${value.join(', ')}]` : String(value);
+    return shellQuote(`--set=${path.join('.')}=${text}`);
+  });
+  const isWeaker = findWeakenings(INSTALLATION.namespace, before ?? {}, after ?? {}).length > 0;
+  const options = [...changes, ...(isWeaker ? ['--allow-weaker'] : [])].join(' ');
+  const command = `portcullis install --without-server ${options} | kubectl apply -f -`;
   return { policy, command: changes.length === 0 ? undefined : command };
+}
+
+/** The same configuration as the spec of a PortcullisConfiguration. */
+function toSpec({ defaults, exemptions }: Pick<Settings['podSecurity']['configuration'], 'defaults' | 'exemptions'>) {
+  const renamed = Object.entries(defaults).map(([field, value]) => [field.replace('-version', 'Version'), value]);
+  return { podSecurity: { defaults: Object.fromEntries(renamed) as JsonObject, exemptions: { ...exemptions } } };
 }
 
 /** The versions to compare. Without a cluster, the current version is the one before. */

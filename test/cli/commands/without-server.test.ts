@@ -236,6 +236,15 @@ Details and next steps: add -o wide.
     assert.match(await evaluate('rollout', 'plan'), /^1 namespace: 1 violating; 1 workload \(1 running pod\) would/m);
   });
 
+  test('the command for a weaker level accepts it', async () => {
+    const { stdout: policies } = await generate('--set=podSecurity.defaults.enforce=restricted');
+    const { stdout } = await runProgram(['rollout', 'plan', '--level=baseline', '-f', '-'], { stdin: policies });
+    assert.equal(
+      /^Apply: .*$/m.exec(stdout)?.[0],
+      'Apply: portcullis install --without-server --set=podSecurity.defaults.enforce=baseline --allow-weaker | kubectl apply -f -',
+    );
+  });
+
   test('a file takes precedence', async () => {
     const { stdout } = await run(['rollout', 'plan', '--config', file]);
     assert.match(stdout, /^Settings: \S+config\.yaml\.\n/);
