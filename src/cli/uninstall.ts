@@ -10,7 +10,7 @@ import { getMetadataOwners } from '../kube/managed-fields.ts';
 import { findKind, RESOURCES } from '../kube/resources.ts';
 import { NAMESPACE_RANGE_ANNOTATIONS } from '../kube/scc.ts';
 import { summarizeNames } from '../kube/text.ts';
-import type { Namespace } from '../kube/types.ts';
+import type { Namespace, RoleBinding as RoleBindingObject } from '../kube/types.ts';
 import { CONFIGURATION_KINDS, isPartOfPortcullis, type WebhookConfiguration } from '../kube/webhooks.ts';
 import {
   CONFIGURATION_NAME,
@@ -26,7 +26,7 @@ import {
 import { printPolicy } from '../policy/psa/policy.ts';
 import { isTerminating } from '../policy/rollout/label-sync.ts';
 import { SCC_MODE_LABEL, sccMode } from '../policy/scc/mode.ts';
-import { STANDARD_CLUSTER_ROLE_BINDINGS, STANDARD_CLUSTER_ROLES } from '../policy/scc/standard.ts';
+import { useRoleName } from '../policy/scc/standard.ts';
 import { VERSION } from './command.ts';
 import { POLICIES, POLICY_SELECTOR, readServerless, serverlessConfiguration } from './serverless.ts';
 import { DEFINITIONS, type AnyObject, type ClusterClient } from './installation.ts';
@@ -241,25 +241,30 @@ async function describeDefinitions(client: ClusterClient, isForeign: boolean): P
     return kind === undefined ? name : `${name} (${(await client.list(RESOURCES[kind])).length})`;
   });
   const names = await Promise.all(counts);
-  const roles = isForeign ? [] : await findStandardRoles(client);
+  const grants = isForeign ? [] : await findGrants(client);
   return [
     ...(names.length === 0
       ? []
       : [
           `CustomResourceDefinitions, and the number of their objects: ${summarizeNames(names)}. A new installation uses these settings and SCCs; --purge-crds deletes them`,
         ]),
-    ...(roles.length === 0
+    ...(grants.length === 0
       ? []
-      : [`${roles.length} roles and bindings system:openshift:scc:*; --purge-crds deletes them`]),
+      : [`${grants.length} roles system:openshift:scc:* and their bindings; --purge-crds deletes them`]),
   ];
 }
 
-/** The roles for the use of standard SCCs and their bindings, bindings first. */
-export async function findStandardRoles(client: ClusterClient) {
-  const names = [...STANDARD_CLUSTER_ROLE_BINDINGS, ...STANDARD_CLUSTER_ROLES].map(({ metadata }) => metadata?.name);
-  const lists = [RESOURCES.ClusterRoleBinding, RESOURCES.ClusterRole].map(async (resource) => {
-    const objects = await client.list(resource);
-    return objects.filter(({ metadata }) => names.includes(metadata.name)).map((object) => ({ resource, object }));
+/** The ClusterRoles for the use of SCCs and all their bindings, bindings first: those of `scc grant` and `scc plan`, too. */
+export async function findGrants(client: ClusterClient) {
+  const { ClusterRole, ClusterRoleBinding, RoleBinding } = RESOURCES;
+  const lists = [ClusterRoleBinding, RoleBinding, ClusterRole].map(async (resource) => {
+    const objects = (await client.list(resource)) as readonly (AnyObject &
+      Pick<Partial<RoleBindingObject>, 'roleRef'>)[];
+    const isGrant = ({ roleRef, metadata }: (typeof objects)[number]): boolean => {
+      if (roleRef !== undefined && roleRef.kind !== 'ClusterRole') return false;
+      return (roleRef?.name ?? metadata.name).startsWith(useRoleName(''));
+    };
+    return objects.filter(isGrant).map((object) => ({ resource, object }));
   });
   return (await Promise.all(lists)).flat();
 }

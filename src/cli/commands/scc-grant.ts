@@ -1,7 +1,11 @@
+import { USE_SCC } from '../../cluster/access.ts';
 import { UserError } from '../../config/files.ts';
-import { objectName, RESOURCES } from '../../kube/resources.ts';
+import { getApiVersion, objectName, resourceName, RESOURCES } from '../../kube/resources.ts';
+import type { SecurityContextConstraints } from '../../kube/scc.ts';
+import { ApiError } from '../../kube/status.ts';
 import { quote } from '../../kube/text.ts';
-import type { ClusterRoleBinding, RoleBinding } from '../../kube/types.ts';
+import type { ClusterRole, ClusterRoleBinding, RoleBinding } from '../../kube/types.ts';
+import { readRules, ruleAllows, type Rule } from '../../policy/rbac/rules.ts';
 import { createUseBinding, createUseRole, useRoleName } from '../../policy/scc/standard.ts';
 import { defineCommand, EXIT, type Command, type Io } from '../command.ts';
 import {
@@ -17,6 +21,7 @@ import { printObjects, writtenOutputOption } from '../output/print.ts';
 import { namespaceName } from '../scc-options.ts';
 
 type Binding = ClusterRoleBinding | RoleBinding;
+type Changed = Binding | SecurityContextConstraints;
 type Subject = NonNullable<Binding['subjects']>[number];
 
 const grantOptions = {
@@ -61,6 +66,21 @@ function includes(subjects: readonly Subject[], { kind, name, namespace }: Subje
   return subjects.some((one) => one.kind === kind && one.name === name && one.namespace === namespace);
 }
 
+/** Prints a warning for each service account that does not exist, as oc does. */
+async function warnAboutAccounts({ client, subjects }: Change, { stderr }: Io): Promise<void> {
+  for (const { kind, name, namespace } of subjects) {
+    if (kind !== 'ServiceAccount') continue;
+    // Without the permission to read service accounts, there is no warning.
+    const account = await client.get(RESOURCES.ServiceAccount, name, namespace).catch((error: unknown) => {
+      if (error instanceof ApiError) return null;
+      throw error;
+    });
+    if (account === undefined) {
+      stderr.write(`Warning: ServiceAccount ${quote(name)} not found in the namespace ${namespace}\n`);
+    }
+  }
+}
+
 /** @throws {UserError} for a binding of another role */
 async function readBinding({ client, scc, values: { namespace } }: Change): Promise<Binding | undefined> {
   const name = useRoleName(scc);
@@ -74,7 +94,7 @@ async function readBinding({ client, scc, values: { namespace } }: Change): Prom
 }
 
 /** Adds the subjects to the binding of the SCC, and creates what is missing. Returns the binding. */
-async function addSubjects(change: Change): Promise<Binding> {
+async function addSubjects(change: Change): Promise<readonly Changed[]> {
   const { client, scc, subjects, values } = change;
   const { 'dry-run': dryRun, namespace } = values;
   if ((await client.get(RESOURCES.SecurityContextConstraints, scc)) === undefined) {
@@ -88,42 +108,118 @@ async function addSubjects(change: Change): Promise<Binding> {
   const before = binding.subjects ?? [];
   const added = subjects.filter((subject) => !includes(before, subject));
   const kind = namespace === undefined ? 'ClusterRoleBinding' : 'RoleBinding';
-  return await writeObject(client, kind, { ...binding, subjects: [...before, ...added] }, dryRun);
+  return [await writeObject(client, kind, { ...binding, subjects: [...before, ...added] }, dryRun)];
 }
 
 const AUTO_UPDATE = 'rbac.authorization.kubernetes.io/autoupdate';
 
-/** Removes the subjects from the binding of the SCC, and deletes a binding without subjects. Returns the binding. */
-async function removeSubjects(change: Change): Promise<Binding> {
+/** Returns the rules of the role of a binding. The role for the use of the SCC is not read, because users may lack the permission. */
+async function readRole({ client, scc }: Change, { roleRef, metadata }: Binding): Promise<readonly Rule[]> {
+  const { kind, name } = roleRef;
+  if (kind === 'ClusterRole' && name === useRoleName(scc)) return readRules(createUseRole(scc).rules);
+  const resource = kind === 'ClusterRole' ? RESOURCES.ClusterRole : RESOURCES.Role;
+  const role = await client.get(resource, name, kind === 'ClusterRole' ? undefined : metadata?.namespace);
+  return readRules((role as ClusterRole | undefined)?.rules);
+}
+
+/** A binding or an SCC with a subject, and the same object without the subjects. */
+interface Removal {
+  readonly kind: 'ClusterRoleBinding' | 'RoleBinding' | 'SecurityContextConstraints';
+  readonly object: Binding | SecurityContextConstraints;
+  readonly isDeleted: boolean;
+}
+
+/**
+ * Finds the bindings that grant the use of the SCC to the subjects in the namespace, or in all namespaces.
+ * @throws {UserError} for a role that also grants other permissions, which the subjects would lose
+ */
+async function findBindings(change: Change): Promise<readonly Removal[]> {
+  const { client, scc, subjects, values } = change;
+  const { namespace } = values;
+  const kind = namespace === undefined ? 'ClusterRoleBinding' : 'RoleBinding';
+  const all = (await client.list(RESOURCES[kind], { namespace })) as unknown as readonly Binding[];
+  const removals: Removal[] = [];
+  for (const binding of all) {
+    const before = binding.subjects ?? [];
+    const after = before.filter((subject) => !includes(subjects, subject));
+    if (after.length === before.length) continue;
+    const rules = await readRole(change, binding);
+    if (!rules.some((rule) => ruleAllows(rule, { ...USE_SCC, name: scc }))) continue;
+    const { name } = binding.roleRef;
+    if (!rules.every((rule) => grantsOnly(rule, scc))) {
+      const command = `kubectl${namespace === undefined ? '' : ` -n ${namespace}`} edit ${kind.toLowerCase()} ${objectName(binding)}`;
+      throw new UserError(`role ${name} also grants other permissions: remove the subjects with ${command}`);
+    }
+    const isDeleted = after.length === 0 && binding.metadata?.annotations?.[AUTO_UPDATE] !== 'false';
+    removals.push({ kind, object: { ...binding, apiVersion: getApiVersion(kind), kind, subjects: after }, isDeleted });
+  }
+  return removals;
+}
+
+function grantsOnly({ verbs, apiGroups, resources, resourceNames, nonResourceURLs }: Rule, scc: string): boolean {
+  const isOnly = (list: readonly string[], name: string | undefined): boolean => list.every((one) => one === name);
+  const { verb, apiGroup, resource } = USE_SCC;
+  const isUse = isOnly(verbs, verb) && isOnly(apiGroups, apiGroup) && isOnly(resources, resource);
+  return isUse && nonResourceURLs.length === 0 && resourceNames.length > 0 && isOnly(resourceNames, scc);
+}
+
+/** The lists of users and groups in the SCC apply to all namespaces. */
+async function findLists({ client, scc: name, subjects }: Change): Promise<readonly Removal[]> {
+  const scc = (await client.get(RESOURCES.SecurityContextConstraints, name)) as SecurityContextConstraints | undefined;
+  if (!scc) return [];
+  const removed = subjects.map(({ kind, name, namespace = '' }) =>
+    kind === 'ServiceAccount' ? `User system:serviceaccount:${namespace}:${name}` : `${kind} ${name}`,
+  );
+  const users = (scc.users ?? []).filter((one) => !removed.includes(`User ${one}`));
+  const groups = (scc.groups ?? []).filter((one) => !removed.includes(`Group ${one}`));
+  const isChanged = users.length !== (scc.users ?? []).length || groups.length !== (scc.groups ?? []).length;
+  const kind = 'SecurityContextConstraints';
+  return isChanged ? [{ kind, object: { ...scc, users, groups }, isDeleted: false }] : [];
+}
+
+/** Removes the subjects from all grants of the SCC in the scope, and deletes bindings without subjects. Returns the changed objects. */
+async function removeSubjects(change: Change): Promise<readonly Changed[]> {
   const { client, scc, subjects, values } = change;
   const { 'dry-run': dryRun, namespace } = values;
-  const binding = await readBinding(change);
-  const before = binding?.subjects ?? [];
-  const after = before.filter((subject) => !includes(subjects, subject));
-  if (binding === undefined || after.length === before.length) {
+  const removals = [...(await findBindings(change)), ...(namespace === undefined ? await findLists(change) : [])];
+  if (removals.length === 0) {
     const names = subjects.map(({ name }) => name).join(' ');
+    const scope = namespace === undefined ? 'for all namespaces' : `in the namespace ${namespace}`;
     throw new UserError(
-      `unable to find target [${names}] in the binding ${useRoleName(scc)}; see all grants with: portcullis scc who-can ${scc}`,
+      `unable to find target [${names}] in the grants of ${scc} ${scope}; see all grants with: portcullis scc who-can ${scc}`,
     );
   }
-  const kind = namespace === undefined ? 'ClusterRoleBinding' : 'RoleBinding';
-  const isKept = after.length > 0 || binding.metadata?.annotations?.[AUTO_UPDATE] === 'false';
-  const changed = { ...binding, subjects: after };
-  if (isKept) return await writeObject(client, kind, changed, dryRun);
-  await writeObject(client, kind, changed, dryRun, 'DELETE');
+  const changed: Changed[] = [];
+  for (const { kind, object, isDeleted } of removals) {
+    const written = await writeObject(client, kind, object, dryRun, isDeleted ? 'DELETE' : undefined);
+    changed.push(isDeleted ? object : written);
+  }
   return changed;
 }
 
-/** Prints the binding, or the message of oc, which names the role. */
-function printChange(io: Io, verb: 'added' | 'removed', { scc, subjects, values }: Change, binding: Binding): void {
+/** Prints the objects, or the message of oc, which names the role, for each of them. */
+function printChange(
+  io: Io,
+  verb: 'added' | 'removed',
+  { scc, subjects, values }: Change,
+  changed: readonly Changed[],
+) {
   const { output, 'dry-run': dryRun } = values;
   if (output !== undefined) {
-    printObjects(io, output, [binding]);
+    printObjects(io, output, changed);
     return;
   }
   const names = subjects.map(({ name }) => quote(name));
   const targets = names.length === 1 ? names.join('') : `[${names.join(' ')}]`;
-  io.stdout.write(`clusterrole.${RBAC}/${useRoleName(scc)} ${verb}: ${targets}${dryRunSuffix(dryRun)}\n`);
+  for (const object of changed) {
+    const title =
+      'roleRef' in object ? formatRole(object) : `${resourceName(RESOURCES.SecurityContextConstraints)}/${scc}`;
+    io.stdout.write(`${title} ${verb}: ${targets}${dryRunSuffix(dryRun)}\n`);
+  }
+}
+
+function formatRole({ roleRef: { kind, name } }: Binding): string {
+  return `${kind.toLowerCase()}.${RBAC}/${name}`;
 }
 
 const GRANT_DETAILS = `
@@ -139,9 +235,9 @@ Examples:
 `;
 
 const REVOKE_DETAILS = `
-Removes subjects from the binding that "portcullis scc grant" writes, as "oc adm policy
-remove-scc-from-user" and "remove-scc-from-group" do. A binding without subjects is deleted.
-Other grants remain: "portcullis scc who-can SCC" lists them all.
+Removes subjects from all grants of an SCC that "portcullis scc who-can SCC" lists: with --namespace, from the
+RoleBindings of that namespace; otherwise from the ClusterRoleBindings, and from the users and groups of the
+SCC. A binding without subjects is deleted. A role that also grants other permissions is not changed.
 
 Examples:
   portcullis scc revoke anyuid -z builder -n shop
@@ -151,7 +247,7 @@ Examples:
 function defineChange(
   details: string,
   verb: 'added' | 'removed',
-  apply: (change: Change) => Promise<Binding>,
+  apply: (change: Change) => Promise<readonly Changed[]>,
 ): Command {
   return defineCommand({
     operands: '<scc>',
@@ -165,6 +261,7 @@ function defineChange(
         const namespace = values.namespace ?? client.connection.namespace;
         const change = { client, scc, subjects: readSubjects(values, namespace), values };
         printChange(io, verb, change, await apply(change));
+        if (verb === 'added') await warnAboutAccounts(change, io);
         return EXIT.passed;
       });
     },

@@ -46,10 +46,10 @@ import { durationMs, flag, option } from '../options.ts';
 import { printable } from '../output/print.ts';
 import {
   findEnforcement,
+  findGrants,
   findLabelManagers,
   findRangeAnnotations,
   findRemains,
-  findStandardRoles,
   findUserLabels,
   hasForeignSccs,
   type UninstallScope,
@@ -104,7 +104,7 @@ export const command = defineCommand({
       help: 'Keep the policies in the API server, for the change from a server to an installation without one',
     }),
     'purge-crds': flag({
-      help: 'Also delete the CustomResourceDefinitions of Portcullis with all their objects (settings, SCCs), and the roles for the use of SCCs',
+      help: 'Also delete the CustomResourceDefinitions of Portcullis with all their objects (settings, SCCs), and the roles and bindings for the use of SCCs',
     }),
     'purge-namespaces': flag({
       help: 'Also remove the labels portcullis.dev/* and the ranges of Portcullis from all namespaces',
@@ -552,13 +552,13 @@ async function purge(
   if (purgesNamespaces) await purgeNamespaces(context, isForeign);
 }
 
-/** Deletes the definitions of Portcullis with all their objects, and the roles for the standard SCCs. */
+/** Deletes the definitions of Portcullis with all their objects, and the roles and bindings for the use of SCCs. */
 async function purgeDefinitions(context: Context, isForeign: boolean): Promise<void> {
   const { client, dryRun, report } = context;
   if (isForeign) report('SCCs and their roles are kept: the definition of SCCs belongs to another product.');
-  const roles = isForeign ? [] : await findStandardRoles(client);
+  const grants = isForeign ? [] : await findGrants(client);
   const definitions = (await client.list(DEFINITIONS)).filter(isPartOfPortcullis);
-  const targets = [...roles, ...definitions.map((object) => ({ resource: DEFINITIONS, object }))];
+  const targets = [...grants, ...definitions.map((object) => ({ resource: DEFINITIONS, object }))];
   const standard = STANDARD_SCCS.map(({ scc }) => scc.metadata?.name);
   const sccs = isForeign || definitions.length === 0 ? [] : await client.list(RESOURCES.SecurityContextConstraints);
   for (const { metadata } of sccs.filter(({ metadata }) => !standard.includes(metadata.name))) {

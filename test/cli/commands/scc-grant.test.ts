@@ -20,6 +20,7 @@ describe('scc grant and scc revoke', () => {
     kubeconfig = await cluster.kubeconfig();
     await installStandardSccs(cluster.cluster);
     await cluster.admin.send('POST', '/api/v1/namespaces', { metadata: { name: 'shop', annotations: RANGES } });
+    await cluster.admin.send('POST', '/api/v1/namespaces/shop/serviceaccounts', { metadata: { name: 'builder' } });
     await cluster.admin.send('DELETE', `${RBAC}/clusterroles/${NAME}`);
   });
   after(async () => await cluster.stop());
@@ -95,6 +96,69 @@ subjects:
     ]);
   });
 
+  test('every grant that who-can lists can be revoked', async () => {
+    const metadata = { name: 'web', namespace: 'shop' };
+    const account = { kind: 'ServiceAccount', ...metadata };
+    const create = async (path: string, body: object): Promise<void> => {
+      const { status, text } = await cluster.admin.send('POST', path, body);
+      assert.equal(status, 201, text);
+    };
+    const rule = { apiGroups: ['security.openshift.io'], resources: ['securitycontextconstraints'], verbs: ['use'] };
+    const bind = (name: string, kind: string, role: string) => ({
+      metadata: { name },
+      roleRef: { apiGroup, kind, name: role },
+      subjects: [account],
+    });
+    await create('/api/v1/namespaces/shop/serviceaccounts', { metadata });
+    await create(`${RBAC}/namespaces/shop/roles`, {
+      metadata: { name: 'own' },
+      rules: [{ ...rule, resourceNames: ['anyuid'] }],
+    });
+    await create(`${RBAC}/clusterroles`, { metadata: { name: 'wide' }, rules: [{ ...rule, verbs: ['use', 'get'] }] });
+    const planned = 'portcullis:scc:anyuid:web';
+    await create(`${RBAC}/namespaces/shop/rolebindings`, bind(planned, 'ClusterRole', NAME));
+    await create(`${RBAC}/namespaces/shop/rolebindings`, bind('own', 'Role', 'own'));
+    await create(`${RBAC}/clusterrolebindings`, bind('all', 'ClusterRole', NAME));
+    const SCCS = '/apis/security.openshift.io/v1/securitycontextconstraints';
+    const users = ['system:serviceaccount:shop:web', 'carol'];
+    const merge = { 'content-type': 'application/merge-patch+json' };
+    assert.equal((await cluster.admin.send('PATCH', `${SCCS}/anyuid`, { users }, merge)).status, 200);
+    const grants = async (): Promise<readonly string[]> => {
+      const lines = (await run('who-can anyuid')).stdout
+        .split('\n')
+        .filter((line) => / (?:shop\/|system:serviceaccount:shop:)web /.test(line));
+      return lines.map((line) => line.replaceAll(/ +/g, ' ').trim());
+    };
+    assert.deepEqual((await grants()).length, 4);
+    const own = 'role.rbac.authorization.k8s.io/own removed: "web"\n';
+    assert.deepEqual(await run('revoke anyuid -z web -n shop'), {
+      code: 0,
+      stdout: `${own}${ROLE} removed: "web"\n`,
+      stderr: '',
+    });
+    assert.equal((await cluster.admin.send('GET', `${RBAC}/namespaces/shop/rolebindings/${planned}`)).status, 404);
+    const scc = 'securitycontextconstraints.security.openshift.io/anyuid';
+    assert.deepEqual(await run('revoke anyuid -u system:serviceaccount:shop:web'), {
+      code: 0,
+      stdout: `${ROLE} removed: "web"\n${scc} removed: "web"\n`,
+      stderr: '',
+    });
+    assert.deepEqual(await grants(), []);
+    await create(`${RBAC}/namespaces/shop/rolebindings`, bind('wide', 'ClusterRole', 'wide'));
+    assert.equal(
+      (await run('revoke anyuid -z web -n shop')).stderr,
+      'error: role wide also grants other permissions: remove the subjects with kubectl -n shop edit rolebinding wide\n',
+    );
+  });
+
+  test('a missing service account is named', async () => {
+    for (const mode of ['--dry-run=client', '--dry-run=none']) {
+      const { code, stderr } = await run(`grant anyuid -z nosuch -n shop ${mode}`);
+      assert.deepEqual([code, stderr], [0, 'Warning: ServiceAccount "nosuch" not found in the namespace shop\n']);
+    }
+    assert.equal((await run('revoke anyuid -z nosuch -n shop')).stderr, '');
+  });
+
   test('a grant admits the pod', async () => {
     const pod = { apiVersion: 'v1', kind: 'Pod', metadata: { name: 'a' }, spec: { containers: [] } };
     const review = async () =>
@@ -116,11 +180,11 @@ subjects:
     ],
     [
       'revoke anyuid -u bob -n shop',
-      `unable to find target [bob] in the binding ${NAME}; see all grants with: portcullis scc who-can anyuid`,
+      'unable to find target [bob] in the grants of anyuid in the namespace shop; see all grants with: portcullis scc who-can anyuid',
     ],
     [
       'revoke privileged -u bob',
-      'unable to find target [bob] in the binding system:openshift:scc:privileged; see all grants with: portcullis scc who-can privileged',
+      'unable to find target [bob] in the grants of privileged for all namespaces; see all grants with: portcullis scc who-can privileged',
     ],
     [
       'grant nonroot -u bob -n default',
@@ -134,6 +198,10 @@ subjects:
     for (const [args, message] of rejected) {
       assert.deepEqual(await run(args), { code: 2, stdout: '', stderr: `error: ${message}\n` });
     }
+    const plugin = await runProgram(['revoke', 'anyuid', '-u', 'bob', '--kubeconfig', kubeconfig], {
+      file: 'kubectl-scc',
+    });
+    assert.match(plugin.stderr, /; see all grants with: kubectl scc who-can anyuid\n$/);
     assert.match(
       (await run('grant nothing -u bob')).stderr,
       /^error: SCC "nothing" not found; existing SCCs: anyuid, /,

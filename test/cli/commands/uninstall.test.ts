@@ -227,6 +227,38 @@ describe('uninstall', () => {
     for (const name of ['mine', 'restricted-v2']) await cluster.admin.send('DELETE', `${path}/${name}`);
   });
 
+  test('grants of SCCs are listed, and deleted with the definitions', async () => {
+    const rbac = '/apis/rbac.authorization.k8s.io/v1';
+    const role = 'system:openshift:scc:anyuid';
+    const roleRef = { apiGroup: 'rbac.authorization.k8s.io', kind: 'ClusterRole', name: role };
+    const view = { ...roleRef, name: 'view' };
+    const objects: readonly (readonly [path: string, name: string, content: object])[] = [
+      ['clusterroles', role, { rules: [] }],
+      ['clusterrolebindings', role, { roleRef }],
+      ['namespaces/default/rolebindings', role, { roleRef }],
+      ['namespaces/default/rolebindings', 'portcullis:scc:anyuid:web', { roleRef }],
+      ['namespaces/default/rolebindings', 'viewer', { roleRef: view }],
+    ];
+    for (const [path, name, content] of objects) {
+      const { status, text } = await cluster.admin.send('POST', `${rbac}/${path}`, { metadata: { name }, ...content });
+      assert.equal(status, 201, text);
+    }
+    const { stdout: kept } = await run(['--dry-run=server']);
+    assert.match(kept, /^- 4 roles system:openshift:scc:\* and their bindings; --purge-crds deletes them$/m);
+    const { stdout: purged } = await run(['--dry-run=server', '--purge-crds']);
+    const suffix = ' deleted (server dry run)';
+    assert.deepEqual(
+      purged.split('\n').filter((line) => /:scc:|viewer/.test(line)),
+      [
+        `clusterrolebindings.rbac.authorization.k8s.io/${role}${suffix}`,
+        `rolebindings.rbac.authorization.k8s.io/portcullis:scc:anyuid:web in namespace default${suffix}`,
+        `rolebindings.rbac.authorization.k8s.io/${role} in namespace default${suffix}`,
+        `clusterroles.rbac.authorization.k8s.io/${role}${suffix}`,
+      ],
+    );
+    for (const [path, name] of objects) await cluster.admin.send('DELETE', `${rbac}/${path}/${name}`);
+  });
+
   test('reports about kubelet versions are removed from nodes', async () => {
     const other = { key: 'team', effect: 'NoSchedule' };
     const taints = [{ key: 'portcullis.dev/kubelet-outdated', effect: 'NoSchedule' }, other];
