@@ -5,7 +5,7 @@ import type { ReconcileContext } from '../src/controllers/controller.ts';
 import { evaluateNamespaces, listNamespaces } from '../src/controllers/readiness-evaluator.ts';
 import type { Kinds, Namespace, PodSpec } from '../src/kube/types.ts';
 import { canUseScc } from '../src/cluster/access.ts';
-import { createExemptions } from '../src/policy/psa/configuration.ts';
+import { createPodSecurity, DEFAULT_CONFIGURATION } from '../src/policy/psa/configuration.ts';
 import { createSccLevels, planLabels } from '../src/policy/rollout/label-sync.ts';
 import { fill, objectsOf, type Size } from './cluster.ts';
 import { formatTable, type Row } from './row.ts';
@@ -44,8 +44,8 @@ export async function benchRollout(): Promise<Row[]> {
   ];
 }
 
-const NO_EXEMPTIONS = createExemptions({ usernames: [], namespaces: [], runtimeClasses: [] });
-const OPTIONS = { exemptions: () => NO_EXEMPTIONS, management: MANAGEMENT };
+const POD_SECURITY = createPodSecurity(DEFAULT_CONFIGURATION);
+const OPTIONS = { podSecurity: () => POD_SECURITY, management: MANAGEMENT };
 
 function filled(size: Size): WritableStore {
   const store = fill(objectsOf(size));
@@ -96,7 +96,7 @@ async function evaluate(store: WritableStore): Promise<void> {
     now: () => performance.now(),
     signal: new AbortController().signal,
   } as ReconcileContext;
-  const verdicts = { clean: 0, violating: 0, inconclusive: 0 };
+  const verdicts = { clean: 0, restart: 0, deniedNow: 0, violating: 0, inconclusive: 0 };
   await evaluateNamespaces(OPTIONS, listNamespaces(store), context, (_name, evaluation) => {
     if (evaluation) verdicts[evaluation.verdict]++;
   });

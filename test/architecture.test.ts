@@ -66,6 +66,7 @@ const PUBLIC_FILES: ReadonlyMap<string, readonly string[]> = new Map([
       'evaluation.ts',
       'label-sync.ts',
       'observed-config.ts',
+      'plan.ts',
       'preview.ts',
       'readiness.ts',
       'reports.ts',

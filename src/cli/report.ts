@@ -1,30 +1,23 @@
 /** Computes the data of a report: the results of the commands about the rollout, SCCs and exemptions for one state. */
 import { listExemptions, readExemptionUses } from '../cluster/exemptions.ts';
 import { printGrantSource, sccGrants } from '../cluster/scc-grants.ts';
+import type { Store } from '../cluster/store.ts';
 import { objectName } from '../kube/resources.ts';
 import { POD_SCC_ANNOTATIONS } from '../kube/scc.ts';
-import { compareBytes, quote } from '../kube/text.ts';
+import { compareBytes, quote, shellQuote } from '../kube/text.ts';
 import type { Namespace } from '../kube/types.ts';
-import { evaluateFromStore } from '../controllers/readiness-evaluator.ts';
 import type { Level } from '../policy/pss/policy.ts';
-import { finishEvaluation } from '../policy/rollout/evaluation.ts';
+import { countNamespaces, type NamespaceCounts } from '../policy/rollout/plan.ts';
 import { formatDisallowedField } from '../policy/scc/advice/suggestion.ts';
 import { blockAnnotations } from '../policy/uid-range/allocation.ts';
 import { DEFAULT_RANGES } from '../policy/uid-range/ranges.ts';
 import { formatTimestamp } from '../kube/units.ts';
-import type { ReportData, ReportScc, RolloutStep, SccDenial } from '../web/report-data.ts';
+import type { ReportData, ReportScc, RolloutStep, SccDenial, SccFix } from '../web/report-data.ts';
 import { VERSION, type Io } from './command.ts';
 import { describeState, rolloutBlockers } from './commands/rollout-status.ts';
 import { listNamespaces } from './inventory/inventory.ts';
 import { mapNamespaces, printCount } from './output/print.ts';
-import {
-  countNamespaces,
-  evaluationSettings,
-  planNamespaces,
-  type NamespaceCounts,
-  type RolloutFacts,
-  type RolloutState,
-} from './rollout.ts';
+import { evaluatePolicy, planNamespaces, type RolloutFacts, type RolloutState } from './rollout.ts';
 import { grantableScc, planNamespace, type PlannedNamespace, type PlannedWorkload } from './scc-plan.ts';
 
 interface ReportInput {
@@ -66,14 +59,9 @@ export async function computeReport(input: ReportInput, io: Io): Promise<ReportD
       facts: describeState(state),
       ...rolloutBlockers(state, summary),
     },
-    namespaces: planned.map(({ name, current, currentSource, verdict, error, workloads, steps, ...one }) => {
-      return {
-        ...{ name, current, currentSource, planned: one.planned, verdict, denied: denied.get(name) },
-        ...{ error, workloads, steps },
-      };
-    }),
+    namespaces: planned.map((one) => ({ ...one, denied: denied.get(one.name) })),
     sccs: listSccs(facts, sccPlans.flat()),
-    sccDenials: sccPlans.flat().flatMap(listDenials),
+    sccDenials: sccPlans.flat().flatMap((plan) => listDenials(plan, facts)),
     exemptions: listExemptions({ store, podSecurity, scc: management.scc, namespace, isFromFile, uses }),
     uses: uses && { since: uses.since, replicas: uses.replicas },
   };
@@ -81,12 +69,8 @@ export async function computeReport(input: ReportInput, io: Io): Promise<ReportD
 
 /** Returns the number of workloads that each level denies; `undefined` if the evaluation fails. */
 function countDenied(namespace: Namespace, facts: RolloutFacts): Readonly<Record<Level, number>> | undefined {
-  const { store } = facts;
   const evaluate = (level: Level): number | undefined => {
-    const policy = { level, version: 'latest', emulationVersion: store.emulationVersion } as const;
-    const { error, workloads } = finishEvaluation(
-      evaluateFromStore(namespace, store, { ...evaluationSettings(facts), policy }),
-    );
+    const { error, workloads } = evaluatePolicy(namespace, facts, { level, version: 'latest' });
     return error === undefined ? workloads.length : undefined;
   };
   const restricted = evaluate('restricted');
@@ -129,16 +113,45 @@ function listSccs({ store }: RolloutFacts, plans: readonly PlannedNamespace[]): 
     .sort((a, b) => b.pods + b.workloads - a.pods - a.workloads || compareBytes(a.name, b.name));
 }
 
-function listDenials({ name: namespace, mode, workloads }: PlannedNamespace): readonly SccDenial[] {
+function listDenials(
+  { name: namespace, mode, workloads }: PlannedNamespace,
+  { store }: RolloutFacts,
+): readonly SccDenial[] {
   return workloads.flatMap((workload) => {
-    const { kind, name, result, serviceAccount = '' } = workload;
+    const { kind, name, result } = workload;
     if (mode === 'off' || result.outcome !== 'denied') return [];
-    const scc = grantableScc(workload);
-    const command = `portcullis scc grant ${scc ?? ''} -z ${serviceAccount} -n ${namespace}`;
-    return [
-      { namespace, kind, name, mode, reason: denialReason(workload), ...(scc === undefined ? {} : { fix: command }) },
-    ];
+    const fixes = listFixes(workload, namespace, store);
+    return [{ namespace, kind, name, mode, reason: denialReason(workload), fixes }];
   });
+}
+
+/** A change of the workload comes first, then an own SCC, and the grant of an existing SCC last. */
+function listFixes(workload: PlannedWorkload, namespace: string, store: Store): readonly SccFix[] {
+  const { kind, name, result, serviceAccount } = workload;
+  if (result.outcome !== 'denied') return [];
+  const { closest, suggestedScc } = result;
+  const fields = closest?.disallowedFields.map(({ path }) => path).join(', ');
+  const change = fields === undefined ? 'Change the workload.' : `Remove or change ${fields} of the pods.`;
+  const grant = grantableScc(workload);
+  const own = ['portcullis', 'scc', 'create', name, `${kind.toLowerCase()}/${name}`, '-n', namespace];
+  const granted = ['portcullis', 'scc', 'grant', grant ?? '', '-z', serviceAccount ?? '', '-n', namespace];
+  const isPrivileged = store.get('SecurityContextConstraints', grant ?? '')?.allowPrivilegedContainer === true;
+  const extent = isPrivileged ? 'full control of their nodes' : `everything that SCC ${quote(grant ?? '')} allows`;
+  return [
+    { text: change },
+    ...(suggestedScc
+      ? [{ text: 'Create an own SCC for what the pods need, and grant it', command: own.map(shellQuote).join(' ') }]
+      : []),
+    ...(grant === undefined
+      ? []
+      : [
+          {
+            text: isPrivileged ? 'As a last resort, grant the SCC' : 'Grant the SCC',
+            command: granted.map(shellQuote).join(' '),
+            consequence: `This permits all pods of service account ${quote(serviceAccount ?? '')} ${extent}.`,
+          },
+        ]),
+  ];
 }
 
 function denialReason({ result, denial }: PlannedWorkload): string {
@@ -154,7 +167,7 @@ function rolloutSteps(state: RolloutState, counts: NamespaceCounts): readonly Ro
   const { phase, decided, requested, unlabeled, conditions } = state;
   const isEnforcing = conditions.some(({ type, status }) => type === 'Enforcing' && status === 'True');
   const isDecided = phase === 'Enforce' && decided === 'Restricted';
-  const blocked = `${printCount(counts.workloads, 'workload')} in ${printCount(counts.violating, 'namespace')}`;
+  const blocked = `${printCount(counts.workloads.wouldBeDenied.workloads, 'workload')} in ${printCount(counts.violating, 'namespace')}`;
   const steps: readonly (readonly [name: string, isDone: boolean, detail: string])[] = [
     [
       'Evaluate',

@@ -2,7 +2,6 @@ import type { ConfigMap, Kind, Lease, Namespace } from '../kube/types.ts';
 import {
   INSTALLATION,
   POD_SECURITY_CONFIG_MAP,
-  LABEL_SYNC_LABEL,
   POD_SECURITY_LABELS,
   RAISED_AT_ANNOTATION,
 } from '../kube/well-known.ts';
@@ -46,20 +45,19 @@ import { isPastDate, type RolloutSettings } from '../policy/rollout/settings.ts'
 import type { SccMode } from '../policy/scc/mode.ts';
 import {
   finishEvaluation,
-  isSelected,
-  type Category,
+  WORKLOAD_VERDICTS,
   type FixableViolation,
   type NamespaceEvaluation,
   type ViolatingWorkload,
 } from '../policy/rollout/evaluation.ts';
-import { resolvePolicies } from '../policy/psa/policy.ts';
-import { type Level, isLevel, type Policy, type Version } from '../policy/pss/policy.ts';
+import { needsFix, planNamespace, type NamespaceCounts, type PlannedNamespace } from '../policy/rollout/plan.ts';
+import { isStricter, resolvePolicies } from '../policy/psa/policy.ts';
+import type { Level, Policy, Version } from '../policy/pss/policy.ts';
 import type { Store } from '../cluster/store.ts';
 import {
   effectivePodSecurity,
-  createLabelPlanner,
   getRolloutView,
-  predictNamespaceLevel,
+  namespacePolicies,
   publishedDefault,
   publishedGeneration,
   type RolloutScope,
@@ -76,7 +74,6 @@ import {
 import type { PodSecurity } from '../policy/psa/configuration.ts';
 import type { PodDefaults } from '../policy/psa/defaults.ts';
 import { type Io, VERSION } from './command.ts';
-import { violationReason } from '../policy/rollout/readiness.ts';
 import { isReplicaLease } from '../controllers/replica-leases.ts';
 import { evaluateFromStore, type EvaluationSettings } from '../controllers/readiness-evaluator.ts';
 import type { CustomPodSource } from '../kube/controller-pod.ts';
@@ -107,32 +104,6 @@ export const ROLLOUT_COMMAND_KINDS: readonly Kind[] = [
   'PSAEnforcementConfig',
   'FeatureGate',
 ];
-
-/**
- * The effect of enforcement on a namespace. `clean`: all workloads are admitted. `violating`: some workloads would
- * be denied. `inconclusive`: the evaluation failed. `labeled`: the namespace keeps its own label. `exempt`: the
- * namespace is exempt.
- */
-type Verdict = 'clean' | 'violating' | 'inconclusive' | 'labeled' | 'exempt';
-
-/** A namespace with its current and its planned level, and the workloads that would be denied. */
-export interface PlannedNamespace extends Pick<NamespaceEvaluation, 'name' | 'categories' | 'workloads'> {
-  /** The enforced level and its source. */
-  readonly current: Level;
-  readonly currentSource: 'label' | 'default' | 'exemption';
-  /** The level with enforcement; absent if it cannot be computed. */
-  readonly planned?: Level | undefined;
-  readonly verdict: Verdict;
-  /** Reason in the status of the PSAEnforcementConfig. */
-  readonly reason?: string | undefined;
-  /** Error of an inconclusive evaluation. */
-  readonly error?: string | undefined;
-  /** Next steps, one sentence each. */
-  readonly steps: readonly string[];
-}
-
-/** Numbers of namespaces by verdict, and of workloads and running pods that would be denied. */
-export type NamespaceCounts = Readonly<Record<Verdict | 'namespaces' | 'workloads' | 'pods', number>>;
 
 /** The replicas by their Leases. */
 interface Replicas {
@@ -398,35 +369,12 @@ function findLabels(store: Store, management: ManagementSettings, date: Date) {
   return labels;
 }
 
-/** Next steps for a namespace with violations, or with an inconclusive evaluation. */
-function nextSteps({ name, verdict, categories, level }: NamespaceEvaluation): readonly string[] {
-  if (verdict === 'inconclusive') return ['Resolve the error, so that the namespace can be evaluated.'];
-  return categories.map((category) => STEPS[category](name, level === 'baseline' ? 'privileged' : 'LEVEL'));
-}
-
-/** The next step for a namespace, and a level that is weaker than the planned level; `LEVEL` if there are two. */
-const STEPS: Readonly<Record<Category, (name: string, weaker: string) => string>> = {
-  runLevelZero: (name) => `The namespace belongs to the cluster: ${labelCommand(name, 'privileged')}.`,
-  openshift: (name, weaker) =>
-    `The namespace belongs to the platform, and its labels are not managed: ${labelCommand(name, weaker)}; or enable label management: kubectl label namespace/${name} ${LABEL_SYNC_LABEL}=true.`,
-  disabledSyncer: (name, weaker) =>
-    `Its labels are not managed: enable label management with kubectl label namespace/${name} ${LABEL_SYNC_LABEL}-; or set a level: ${labelCommand(name, weaker)}.`,
-  userSCC: (name) =>
-    `Pods were admitted only because of their creators' permissions: grant the SCC to the service account (portcullis scc plan -n ${name} --bindings FILE), or change the workloads.`,
-  unknown: (name, weaker) => `Change the workloads; or set a weaker level: ${labelCommand(name, weaker)}.`,
-};
-
-function labelCommand(name: string, weaker: string): string {
-  const choice = weaker === 'LEVEL' ? ' (LEVEL: baseline or privileged)' : '';
-  return `kubectl label namespace/${name} ${POD_SECURITY_LABELS.enforce}=${weaker}${choice}`;
-}
-
 interface PlanScope {
   /** The only namespace. */
   readonly only?: string | undefined;
   /** The default of namespaces without a label; absent: that of the rollout. */
   readonly policy?: Policy | undefined;
-  /** The level that replaces the label of a namespace; absent: the namespace keeps its label and is not evaluated. */
+  /** The level that replaces weaker labels, and with `only` any label; absent: namespaces keep their labels. */
   readonly newLabel?: Level | undefined;
 }
 
@@ -440,7 +388,10 @@ export async function planNamespaces(
   { only, ...change }: PlanScope = {},
 ): Promise<readonly PlannedNamespace[]> {
   const namespaces = listNamespaces(facts.store, only).filter((namespace) => !isTerminating(namespace));
-  return await mapNamespaces(namespaces, createNamespacePlanner(facts, change), { verb: 'Evaluating', io });
+  return await mapNamespaces(namespaces, createNamespacePlanner(facts, { only, ...change }), {
+    verb: 'Evaluating',
+    io,
+  });
 }
 
 /** Returns the planned namespaces that `-n` and `-l` select. */
@@ -482,13 +433,10 @@ function compareVersions(planned: PlannedNamespace, facts: RolloutFacts, { from,
   const namespace = findNamespace(store, planned.name);
   const { enforce } = resolvePolicies(namespace.metadata?.labels, podSecurity.defaults);
   const next = { level: planned.planned ?? 'privileged', version: 'latest' } as const;
-  const { level, version } = planned.verdict === 'labeled' ? enforce : next;
-  const evaluate = (emulationVersion: Version): NamespaceEvaluation => {
-    const policy = { level, version, emulationVersion };
-    return finishEvaluation(evaluateFromStore(namespace, store, { ...evaluationSettings(facts), policy }));
-  };
-  const before = evaluate(from);
-  const { workloads: denied, error } = evaluate(to);
+  const policy = planned.currentSource === 'label' ? enforce : next;
+  const { level } = policy;
+  const before = evaluatePolicy(namespace, facts, policy, from);
+  const { workloads: denied, error } = evaluatePolicy(namespace, facts, policy, to);
   const workloads = denied.filter((one) => !before.workloads.some((other) => isSameWorkload(one, other)));
   const isViolating = workloads.length > 0;
   return {
@@ -503,13 +451,24 @@ function compareVersions(planned: PlannedNamespace, facts: RolloutFacts, { from,
   };
 }
 
-export function evaluationSettings({
-  podSecurity,
-  management,
-  defaults,
-  customSources,
-}: RolloutFacts): EvaluationSettings {
-  return { exemptions: () => podSecurity.exemptions, management, defaults, customSources };
+const NOTHING_IN_FORCE: Policy = { level: 'privileged', version: 'latest' };
+
+/** Returns the workloads that a policy denies, regardless of the policy in force. */
+export function evaluatePolicy(
+  namespace: Namespace,
+  facts: RolloutFacts,
+  planned: Policy,
+  emulationVersion?: Version,
+): Pick<NamespaceEvaluation, 'workloads' | 'error'> {
+  const settings = { ...evaluationSettings(facts), planned, current: NOTHING_IN_FORCE };
+  const { workloads, ...evaluation } = finishEvaluation(
+    evaluateFromStore(namespace, facts.store, { ...settings, ...(emulationVersion && { emulationVersion }) }),
+  );
+  return { ...evaluation, workloads: workloads.filter(({ verdict }) => verdict === 'wouldBeDenied') };
+}
+
+function evaluationSettings({ podSecurity, management, defaults, customSources }: RolloutFacts): EvaluationSettings {
+  return { podSecurity: () => podSecurity, management, defaults, customSources };
 }
 
 function isSameWorkload(a: ViolatingWorkload, b: ViolatingWorkload): boolean {
@@ -521,89 +480,44 @@ function pinStep(name: string, version: Version): string {
   return `Change the workloads before the upgrade; or keep the current version: kubectl label namespace/${name} ${label}.`;
 }
 
-/** Counts the namespaces by verdict. */
-export function countNamespaces(namespaces: readonly PlannedNamespace[]): NamespaceCounts {
-  const count = (verdict: string): number => namespaces.filter((one) => one.verdict === verdict).length;
-  const workloads = namespaces.flatMap((one) => one.workloads);
-  return {
-    namespaces: namespaces.length,
-    clean: count('clean'),
-    violating: count('violating'),
-    inconclusive: count('inconclusive'),
-    labeled: count('labeled'),
-    exempt: count('exempt'),
-    workloads: workloads.length,
-    pods: workloads.reduce((sum, { pods }) => sum + pods, 0),
-  };
-}
-
 function createNamespacePlanner(
   facts: RolloutFacts,
-  { policy, newLabel }: Omit<PlanScope, 'only'>,
+  { only, policy, newLabel }: PlanScope,
 ): (namespace: Namespace) => PlannedNamespace {
-  const { store, podSecurity, management, state } = facts;
+  const { store, podSecurity, management, serverless } = facts;
   const settings = evaluationSettings(facts);
-  const planLabels = createLabelPlanner(store, { mode: 'Enforce', settings: management });
   return (namespace) => {
     const name = objectName(namespace);
-    const kept = (current: Level, planned = current) =>
-      ({ name, current, planned, categories: [], workloads: [], steps: [] }) as const;
     if (podSecurity.exemptions.namespace(name)) {
-      return { ...kept('privileged'), currentSource: 'exemption', verdict: 'exempt' };
+      const level = { current: 'privileged', planned: 'privileged', currentSource: 'exemption' } as const;
+      return { name, ...level, verdict: 'exempt', categories: [], workloads: [], steps: [] };
     }
-    if (!isSelected(namespace, podSecurity.exemptions)) {
-      const label = namespace.metadata?.labels?.[POD_SECURITY_LABELS.enforce];
-      const planned = planLabels(namespace).apply?.metadata?.labels?.[POD_SECURITY_LABELS.enforce];
-      // An invalid label enforces the level restricted.
-      const current = isLevel(label) ? label : 'restricted';
-      if (newLabel !== undefined) return planLabelChange(facts, namespace, { current, planned: newLabel });
-      return { ...kept(current, isLevel(planned) ? planned : current), currentSource: 'label', verdict: 'labeled' };
-    }
+    const computed = namespacePolicies(namespace, store, { podSecurity, management });
+    const { isSelected } = computed;
+    // A file plans other settings than those of the policies in the API server.
+    const current = serverless
+      ? resolvePolicies(namespace.metadata?.labels, serverless.defaults).enforce
+      : computed.current;
+    const isReplaced = newLabel !== undefined && (only !== undefined || isStricter(newLabel, current.level));
+    const label = !isSelected && isReplaced ? { level: newLabel, version: current.version } : undefined;
+    const planned = (isSelected ? policy : label) ?? computed.planned;
     const evaluation = finishEvaluation(
-      evaluateFromStore(namespace, store, { ...settings, ...(policy && { policy }) }),
+      evaluateFromStore(namespace, store, { ...settings, current, ...(planned && { planned }) }),
     );
-    const { verdict, categories, workloads, error } = evaluation;
-    return {
-      name,
-      current: state.default,
-      currentSource: 'default',
-      planned: policy?.level ?? predictNamespaceLevel(namespace, store, management),
-      verdict,
-      categories,
-      reason: violationReason(categories),
-      workloads,
-      error,
-      steps: nextSteps(evaluation),
-    };
+    return planNamespace(evaluation, {
+      currentSource: isSelected ? 'default' : 'label',
+      planned: planned?.level,
+      isNewLabel: label !== undefined,
+    });
   };
-}
-
-/** Evaluates a namespace with another label. The label `enforce-version` keeps its value. */
-function planLabelChange(
-  facts: RolloutFacts,
-  namespace: Namespace,
-  { current, planned }: { readonly current: Level; readonly planned: Level },
-): PlannedNamespace {
-  const { store, podSecurity } = facts;
-  const { version } = resolvePolicies(namespace.metadata?.labels, podSecurity.defaults).enforce;
-  const policy = { level: planned, version };
-  const evaluation = finishEvaluation(evaluateFromStore(namespace, store, { ...evaluationSettings(facts), policy }));
-  const { name, verdict, workloads, error } = evaluation;
-  const command = `${labelCommand(name, planned)} --overwrite`;
-  const isNew = planned !== current;
-  const steps = {
-    clean: isNew ? [`Set the label: ${command}.`] : [],
-    violating: [`Change the workloads${isNew ? `, then set the label: ${command}` : ''}.`],
-    inconclusive: nextSteps(evaluation),
-  }[verdict];
-  return { name, current, currentSource: 'label', planned, verdict, categories: [], workloads, error, steps };
 }
 
 const VERDICTS: Readonly<Record<PlannedNamespace['verdict'], string>> = {
-  clean: 'no violations',
   violating: 'violating',
+  deniedNow: 'denied now',
   inconclusive: 'inconclusive',
-  labeled: 'labeled already',
+  restart: 'to restart',
+  clean: 'no violations',
   exempt: 'exempt',
 };
 
@@ -629,14 +543,14 @@ export function namespaceSections(
     return [printNamespaceTable(namespaces, values), ...namespaceBlocks(namespaces, style)];
   }
   const sorted = namespaces.toSorted(
-    (a, b) => Number(isBlocking(b)) - Number(isBlocking(a)) || b.workloads.length - a.workloads.length,
+    (a, b) => Number(needsFix(b)) - Number(needsFix(a)) || b.workloads.length - a.workloads.length,
   );
   const omitted = sorted.slice(MAX_ROWS);
-  const blocking = omitted.filter(isBlocking).length;
-  const rest = `${printCount(omitted.length, 'more namespace')}, ${blocking} of them violating or inconclusive`;
+  const unresolved = omitted.filter(needsFix).length;
+  const rest = `${printCount(omitted.length, 'more namespace')}, ${unresolved} of them with denied workloads or inconclusive`;
   return [
     `${printNamespaceTable(sorted.slice(0, MAX_ROWS), values)}${omitted.length === 0 ? '' : `... ${rest}\n`}`,
-    ...(sorted.some(isBlocking) ? ['Details and next steps: add -o wide.\n'] : []),
+    ...(sorted.some(hasDetails) ? ['Details and next steps: add -o wide.\n'] : []),
   ];
 }
 
@@ -647,26 +561,30 @@ export function listedNamespaces(namespaces: readonly PlannedNamespace[]) {
 
 /** The table of namespaces. */
 function printNamespaceTable(namespaces: readonly PlannedNamespace[], values: SummaryValues): string {
-  const header = ['NAMESPACE', 'CURRENT', 'PLANNED', 'VERDICT', 'DENIED', 'REASON'];
+  const header = ['NAMESPACE', 'CURRENT', 'PLANNED', 'VERDICT', 'DENIED', 'RESTART', 'REASON'];
   const rows = namespaces.map(({ name, current, currentSource, planned, verdict, workloads, reason, error }) => [
     name,
     `${current} (${currentSource})`,
     planned ?? 'unknown',
     VERDICTS[verdict],
-    workloads.length === 0 ? '' : String(workloads.length),
+    printNumber(workloads.filter((one) => one.verdict !== 'restart').length),
+    printNumber(workloads.filter((one) => one.verdict === 'restart').length),
     error ?? reason ?? '',
   ]);
   return printTable(withHeader(header, rows, { 'no-headers': values['no-headers'] ?? false }));
 }
 
-/** True for a namespace with workloads that would be denied, or without a conclusive evaluation. */
-export function isBlocking({ verdict }: PlannedNamespace): boolean {
-  return verdict === 'violating' || verdict === 'inconclusive';
+function printNumber(value: number): string {
+  return value === 0 ? '' : String(value);
+}
+
+function hasDetails(namespace: PlannedNamespace): boolean {
+  return needsFix(namespace) || namespace.steps.length > 0;
 }
 
 /** One block for each namespace with next steps: fields, fixes and next steps. */
 function namespaceBlocks(namespaces: readonly PlannedNamespace[], style: Style): readonly string[] {
-  const blocks = namespaces.filter((namespace) => isBlocking(namespace) || namespace.steps.length > 0);
+  const blocks = namespaces.filter(hasDetails);
   return blocks.map((namespace) => {
     const { name, planned = 'unknown', workloads, error, steps } = namespace;
     const lines = [
@@ -679,14 +597,23 @@ function namespaceBlocks(namespaces: readonly PlannedNamespace[], style: Style):
   });
 }
 
-function workloadLines({ kind, name, pods, causes, violations }: ViolatingWorkload, style: Style): readonly string[] {
+/** A workload to restart has no fields to fix. */
+function workloadLines(workload: ViolatingWorkload, style: Style): readonly string[] {
+  const { kind, name, verdict, pods, causes, violations } = workload;
   const running = pods === 0 || kind === 'Pod' ? '' : ` (${pods} running ${pods === 1 ? 'pod' : 'pods'})`;
   const through = causes.includes('user') ? ", admitted only because of its creator's permissions" : '';
+  const color = verdict === 'restart' ? 'yellow' : 'red';
   return [
-    `  ${style('red', printable(`${kind} ${name}`))}${running}${through}`,
-    ...violations.flatMap((violation) => violationLines(violation, style)),
+    `  ${style(color, printable(`${kind} ${name}`))}${running}${DECISIONS[verdict]}${through}`,
+    ...(verdict === 'restart' ? [] : violations).flatMap((violation) => violationLines(violation, style)),
   ];
 }
+
+const DECISIONS: Readonly<Record<ViolatingWorkload['verdict'], string>> = {
+  deniedNow: ': denied now',
+  wouldBeDenied: '',
+  restart: ': to restart, new pods comply',
+};
 
 function violationLines({ check, reason, detail, fields, fix }: FixableViolation, style: Style): readonly string[] {
   const why = detail === '' ? reason : `${reason} (${detail})`;
@@ -697,19 +624,23 @@ function violationLines({ check, reason, detail, fields, fix }: FixableViolation
   ];
 }
 
-/**
- * `12 namespaces: 11 no violations, 1 violating; 3 workloads (7 running pods) would be denied`, with a note if some
- * namespaces were not evaluated.
- */
+/** `12 namespaces: 1 violating, 11 no violations; 3 workloads (7 running pods) would be denied` */
 export function printNamespaceCounts(counts: NamespaceCounts, denial = 'would be denied'): string {
-  const { namespaces, workloads, pods } = counts;
-  const parts = (['clean', 'violating', 'inconclusive', 'labeled', 'exempt'] as const)
+  const verdicts = (Object.keys(VERDICTS) as (keyof typeof VERDICTS)[])
     .filter((verdict) => counts[verdict] > 0)
     .map((verdict) => `${counts[verdict]} ${VERDICTS[verdict]}`);
-  const denied =
-    workloads === 0
-      ? `no workload ${denial}`
-      : `${printCount(workloads, 'workload')} (${printCount(pods, 'running pod')}) ${denial}`;
-  const note = counts.labeled === 0 ? '' : '; namespaces with a label keep their level and were not evaluated';
-  return `${printCount(namespaces, 'namespace')}${parts.length === 0 ? '' : `: ${parts.join(', ')}`}; ${denied}${note}`;
+  const parts = listFindings(counts, denial);
+  const isDenied = counts.workloads.deniedNow.workloads + counts.workloads.wouldBeDenied.workloads > 0;
+  const findings = [...(isDenied ? [] : [`no workload ${denial}`]), ...parts].join(', ');
+  const { namespaces } = counts;
+  return `${printCount(namespaces, 'namespace')}${verdicts.length === 0 ? '' : `: ${verdicts.join(', ')}`}; ${findings}`;
+}
+
+/** `3 workloads (7 running pods) would be denied` */
+function listFindings({ workloads }: NamespaceCounts, denial: string): readonly string[] {
+  const texts = { deniedNow: 'denied now', wouldBeDenied: denial, restart: 'to restart' };
+  return WORKLOAD_VERDICTS.filter((verdict) => workloads[verdict].workloads > 0).map((verdict) => {
+    const { workloads: count, pods } = workloads[verdict];
+    return `${printCount(count, 'workload')} (${printCount(pods, 'running pod')}) ${texts[verdict]}`;
+  });
 }

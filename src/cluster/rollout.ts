@@ -8,9 +8,11 @@ import {
   POD_SECURITY_CONFIG_MAP,
   POD_SECURITY_DEFAULT_ANNOTATION,
   POD_SECURITY_GENERATION_ANNOTATION,
+  POD_SECURITY_LABELS,
 } from '../kube/well-known.ts';
 import { createPodSecurity, type PodSecurity } from '../policy/psa/configuration.ts';
-import type { Level, Version } from '../policy/pss/policy.ts';
+import { resolvePolicies } from '../policy/psa/policy.ts';
+import { isLevel, type Level, type Policy, type Version } from '../policy/pss/policy.ts';
 import {
   ENFORCEMENT_GATE,
   isFeatureOn,
@@ -20,7 +22,7 @@ import {
   type DefaultLevel,
   type SyncerMode,
 } from '../policy/rollout/enforcement.ts';
-import { predictLevel } from '../policy/rollout/evaluation.ts';
+import { isSelected, predictLevel, type NamespaceInput } from '../policy/rollout/evaluation.ts';
 import {
   createSccLevels,
   getNeededLevel,
@@ -179,6 +181,26 @@ export function predictNamespaceLevel(
   const sccLevels = getSccLevels(store);
   const need = getNeededLevel({ namespace, serviceAccounts, sccLevels, canUse: canUseScc(store) });
   return predictLevel(namespace, { isManaged: true, need });
+}
+
+/**
+ * The policy in force in a namespace, and the one with enforcement. A label stays as it is, unless the label syncer manages it.
+ * @param podSecurity the configuration in force
+ */
+export function namespacePolicies(
+  namespace: Namespace,
+  store: Store,
+  { podSecurity, management }: { readonly podSecurity: PodSecurity; readonly management: ManagementSettings },
+): Pick<NamespaceInput, 'current' | 'planned' | 'isSelected'> {
+  const { enforce: current } = resolvePolicies(namespace.metadata?.labels, podSecurity.defaults);
+  if (isSelected(namespace, podSecurity.exemptions)) {
+    const level = predictNamespaceLevel(namespace, store, management);
+    return { current, planned: level && { level, version: 'latest' }, isSelected: true };
+  }
+  const { apply } = createLabelPlanner(store, { mode: 'Enforce', settings: management })(namespace);
+  const level = apply?.metadata?.labels?.[POD_SECURITY_LABELS.enforce];
+  const isChanged = isLevel(level) && level !== current.level;
+  return { current, planned: isChanged ? ({ level, version: 'latest' } satisfies Policy) : current, isSelected: false };
 }
 
 /** Creates the function that plans the labels of a namespace by the current objects of the store. */

@@ -1,7 +1,7 @@
 /** Evaluates namespaces from the store, or by dry runs of the API server. */
 import { canUseScc, getSccSet } from '../cluster/access.ts';
 import type { Cluster } from '../cluster/cluster.ts';
-import { predictNamespaceLevel } from '../cluster/rollout.ts';
+import { namespacePolicies } from '../cluster/rollout.ts';
 import type { Store } from '../cluster/store.ts';
 import { listPodCreators, POD_SOURCES } from '../cluster/workloads.ts';
 import type { CustomPodSource } from '../kube/controller-pod.ts';
@@ -9,15 +9,16 @@ import { getApiVersion } from '../kube/resources.ts';
 import { NAMESPACE_RANGE_ANNOTATIONS } from '../kube/scc.ts';
 import type { Namespace } from '../kube/types.ts';
 import { POD_SECURITY_LABELS } from '../kube/well-known.ts';
-import type { Exemptions } from '../policy/psa/configuration.ts';
+import type { PodSecurity } from '../policy/psa/configuration.ts';
 import type { PodDefaults } from '../policy/psa/defaults.ts';
-import type { Level } from '../policy/pss/policy.ts';
+import type { Level, Policy, Version } from '../policy/pss/policy.ts';
 import type { DefaultLevel } from '../policy/rollout/enforcement.ts';
-import type { SelectOptions } from '../policy/pss/evaluate.ts';
 import {
+  completePod,
   evaluateStepwise,
   getTemplatePod,
   inconclusive,
+  isEvaluated,
   isSelected,
   parseDryRunWarnings,
   type NamespaceEvaluation,
@@ -30,30 +31,42 @@ import { forEachYielding, isNotFound, type ReconcileContext } from './controller
 const TEMPLATE_KINDS = POD_SOURCES.filter((kind) => kind !== 'Pod');
 
 export interface EvaluationSettings {
-  /** Returns the exemptions in force. */
-  exemptions(): Exemptions;
+  /** Returns the configuration in force. */
+  podSecurity(): PodSecurity;
   readonly management: ManagementSettings;
   /** The defaults of new pods; absent: none. */
   readonly defaults?: PodDefaults;
   /** Pod templates of kinds that the store does not have. */
   readonly customSources?: readonly CustomPodSource[];
-  /** The policy and the Kubernetes version to evaluate; absent: those that enforcement would apply now. */
-  readonly policy?: SelectOptions;
+  /** Replaces the policy in force. */
+  readonly current?: Policy;
+  /** Replaces the policy that enforcement would apply. */
+  readonly planned?: Policy;
+  /** The Kubernetes version to evaluate; absent: that of the store. */
+  readonly emulationVersion?: Version;
 }
 
-/** Evaluates which workloads of a namespace enforcement would deny, by the objects of the store. Pauses often. */
+/** Evaluates the workloads of a namespace by the objects of the store. Pauses often. */
 export function* evaluateFromStore(
   namespace: Namespace,
   store: Store,
-  { exemptions, management, defaults, customSources = [], policy }: EvaluationSettings,
+  settings: EvaluationSettings,
 ): Generator<undefined, NamespaceEvaluation> {
+  const { management, defaults, customSources = [], emulationVersion = store.emulationVersion } = settings;
   const name = namespace.metadata?.name ?? '';
+  const podSecurity = settings.podSecurity();
+  const computed = namespacePolicies(namespace, store, { podSecurity, management });
+  const { current = computed.current, planned = computed.planned } = settings;
+  const { isSelected: isOpen } = computed;
   const { mode } = sccMode(namespace, management.scc);
   const pods = store.list('Pod', name);
   const sccs = store.list('SecurityContextConstraints');
   const missing = mode === 'enforce' ? missingPrerequisite(namespace, sccs) : undefined;
   const workloads = listPodCreators(store, name, customSources, TEMPLATE_KINDS);
-  if (missing !== undefined && pods.length + workloads.length > 0) return inconclusive(name, missing);
+  const isLimited = isOpen || current.level !== 'privileged' || planned?.level !== 'privileged';
+  if (missing !== undefined && isLimited && pods.length + workloads.length > 0) {
+    return inconclusive({ name, current: current.level, isSelected: isOpen }, missing);
+  }
   const canUse = canUseScc(store);
   const findAccount = (account: string) => store.get('ServiceAccount', account, name);
   const { scc } = management;
@@ -69,16 +82,13 @@ export function* evaluateFromStore(
     ...deviations,
   };
   return yield* evaluateStepwise({
-    namespace,
-    level: predictNamespaceLevel(namespace, store, management),
-    emulationVersion: store.emulationVersion,
-    ...policy,
-    pods,
+    ...{ namespace, current, planned, isSelected: isOpen, emulationVersion, pods },
+    complete: (pod) => completePod(pod, context),
     templates: workloads.values().flatMap((workload) => {
       const template = getTemplatePod(workload, context);
       return template ? [template] : [];
     }),
-    exemptions: exemptions(),
+    exemptions: podSecurity.exemptions,
     exists: (kind, owner) => store.get(kind, owner, name) !== undefined,
     sccMode: mode,
     mayUse(account, sccName) {
@@ -96,10 +106,10 @@ function missingPrerequisite({ metadata }: Namespace, sccs: readonly unknown[]):
   return sccs.length === 0 ? 'no SecurityContextConstraints exist' : undefined;
 }
 
-/** Called with the evaluation of a namespace; `undefined` if the namespace is gone or not selected. */
+/** Called with the evaluation of a namespace; `undefined` if the namespace is gone or exempt. */
 export type OnEvaluation = (name: string, evaluation: NamespaceEvaluation | undefined) => void;
 
-/** Evaluates the selected ones of the namespaces, and yields to other work by a time budget. */
+/** Evaluates the namespaces that are not exempt, and yields to other work by a time budget. */
 export async function evaluateNamespaces(
   settings: EvaluationSettings,
   names: readonly string[],
@@ -110,8 +120,8 @@ export async function evaluateNamespaces(
   function* steps(): Generator<undefined> {
     for (const name of names) {
       const namespace = store.get('Namespace', name);
-      const isEvaluated = namespace !== undefined && isSelected(namespace, settings.exemptions());
-      onEvaluation(name, isEvaluated ? yield* evaluateFromStore(namespace, store, settings) : undefined);
+      const isPresent = namespace !== undefined && isEvaluated(namespace, settings.podSecurity().exemptions);
+      onEvaluation(name, isPresent ? yield* evaluateFromStore(namespace, store, settings) : undefined);
       yield;
     }
   }
@@ -164,29 +174,40 @@ export async function continueSweep(
   return sweep.pending.length === 0 ? undefined : { requeueAfterMs: (batch.length / settings.clientQps) * 1000 };
 }
 
-/** The API server decides whether a namespace violates the level. The violating workloads are evaluated in process. */
+/**
+ * The API server decides whether a namespace violates the level. The violating workloads, and namespaces that keep their
+ * level, are evaluated in process.
+ */
 async function evaluateByDryRun(
   name: string,
   settings: SweepSettings,
   context: ReconcileContext,
 ): Promise<NamespaceEvaluation | undefined> {
   const { cluster } = context;
+  const podSecurity = settings.podSecurity();
+  const { exemptions } = podSecurity;
+  const evaluate = async (): Promise<NamespaceEvaluation | undefined> => {
+    let evaluation: NamespaceEvaluation | undefined;
+    await evaluateNamespaces(settings, [name], context, (_name, result) => (evaluation = result));
+    return evaluation;
+  };
   const namespace = cluster.store.get('Namespace', name);
-  if (!namespace || !isSelected(namespace, settings.exemptions())) return undefined;
-  const level = predictNamespaceLevel(namespace, cluster.store, settings.management);
-  if (level === undefined) return inconclusive(name, 'the managed fields of the namespace cannot be parsed');
-  const clean: NamespaceEvaluation = { name, level, verdict: 'clean', categories: [], workloads: [] };
+  if (!namespace || !isSelected(namespace, exemptions)) return await evaluate();
+  const { management } = settings;
+  const { current: inForce, planned } = namespacePolicies(namespace, cluster.store, { podSecurity, management });
+  const base = { name, current: inForce.level, isSelected: true } as const;
+  if (planned === undefined) return inconclusive(base, 'the managed fields of the namespace cannot be parsed');
+  const { level } = planned;
+  const clean: NamespaceEvaluation = { ...base, level, verdict: 'clean', categories: [], workloads: [] };
   if (level === 'privileged') return clean;
   const result = await dryRun(cluster, namespace, level, settings.currentEnforce);
   const current = cluster.store.get('Namespace', name);
-  const isCurrent =
-    current?.metadata?.uid === namespace.metadata?.uid && current && isSelected(current, settings.exemptions());
+  const isCurrent = current?.metadata?.uid === namespace.metadata?.uid && current && isSelected(current, exemptions);
   if (isCurrent !== true) return undefined;
   if (result !== 'violating')
     return { ...clean, ...(result === 'clean' ? {} : { verdict: 'inconclusive', ...result }) };
-  let evaluation: NamespaceEvaluation | undefined;
-  await evaluateNamespaces(settings, [name], context, (_name, result) => (evaluation = result));
-  if (evaluation?.verdict === 'violating') return evaluation;
+  const evaluation = await evaluate();
+  if (evaluation !== undefined && evaluation.workloads.length > 0) return evaluation;
   const error = 'dry run: the API server warns of violating pods, but none exist any more';
   return { ...clean, verdict: 'inconclusive', error };
 }

@@ -84,8 +84,9 @@ export function recordViolations(
   { level, workloads }: NamespaceEvaluation,
   { recordEvent }: ReconcileContext,
 ): void {
-  const count = `${workloads.length} ${workloads.length === 1 ? 'workload' : 'workloads'}`;
-  const names = summarizeNames(workloads.map(({ kind, name }) => `${kind}/${name}`));
+  const denied = workloads.filter(({ verdict }) => verdict !== 'restart');
+  const count = `${denied.length} ${denied.length === 1 ? 'workload' : 'workloads'}`;
+  const names = summarizeNames(denied.map(({ kind, name }) => `${kind}/${name}`));
   recordEvent('Namespace', namespace, {
     type: 'Warning',
     reason: 'PodSecurityViolations',
@@ -94,22 +95,22 @@ export function recordViolations(
   });
 }
 
-/** A workload with pods that enforcement would deny. */
-export interface WorkloadRefusal extends Pick<NamespaceEvaluation, 'level'> {
+/** A workload with pods that are denied, or that enforcement would deny. */
+export interface WorkloadRefusal {
   readonly namespace: string;
   readonly workload: ViolatingWorkload;
 }
 
-/** Records the effect that enforcement would have on a workload. */
+/** Records the denial of the pods of a workload. */
 export function recordRefusal(
-  { namespace, level, workload: { kind, name, violations } }: WorkloadRefusal,
+  { namespace, workload: { kind, name, verdict, level, violations } }: WorkloadRefusal,
   { cluster, recordEvent }: ReconcileContext,
 ): void {
   const source = POD_SOURCES.find((one) => one === kind && one !== 'Pod');
   const object = source && cluster.store.get(source, name, namespace);
   if (!object) return;
   const reasons = violations.map(({ reason, detail }) => `${reason}${detail === '' ? '' : ` (${detail})`}`);
-  const text = `pods would violate PodSecurity "${level}:latest": ${reasons.join(', ')}`;
+  const text = `pods ${verdict === 'deniedNow' ? '' : 'would '}violate PodSecurity "${level}:latest": ${reasons.join(', ')}`;
   const workload = { ...typeMeta(source), metadata: { name, namespace } };
   const { note, ...event } = refusalEvent(workload, {
     policy: 'PodSecurity',

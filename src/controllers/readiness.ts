@@ -1,4 +1,4 @@
-import { getRolloutView, type RolloutView } from '../cluster/rollout.ts';
+import { createEffectivePodSecurity, getRolloutView, type RolloutView } from '../cluster/rollout.ts';
 import type { Store } from '../cluster/store.ts';
 import { POD_SOURCES } from '../cluster/workloads.ts';
 import { deepEqual } from '../kube/equality.ts';
@@ -9,15 +9,16 @@ import {
 } from '../kube/psa-enforcement-config.ts';
 import { parseTimestamp } from '../kube/units.ts';
 import { EVALUATE_ANNOTATION, INSTALLATION, POD_SECURITY_LABELS } from '../kube/well-known.ts';
-import type { Exemptions } from '../policy/psa/configuration.ts';
+import type { PodSecurity } from '../policy/psa/configuration.ts';
 import type { AffectedNamespaces, AffectingKind } from '../policy/rollout/affected-namespaces.ts';
 import { ROLLOUT_MANAGER } from '../policy/rollout/enforcement.ts';
-import type { NamespaceEvaluation } from '../policy/rollout/evaluation.ts';
+import type { NamespaceEvaluation, ViolatingWorkload } from '../policy/rollout/evaluation.ts';
 import type { Version } from '../policy/pss/policy.ts';
 import { managementSettings } from '../policy/rollout/label-sync.ts';
 import {
   countFindings,
   decideReadiness,
+  isBlocking,
   newlyViolating,
   scheduleSweep,
   summarize,
@@ -106,26 +107,30 @@ const BATCH_MS = 1_000;
 function createReconciler(controllerContext: ControllerContext): Reconciler {
   const { settings, service, version, date } = controllerContext;
   const metrics = controllerContext.metrics.rollout.readiness;
-  const exemptions = (): Exemptions => settings.value.podSecurity.exemptions;
   const { scc, defaults } = settings.value;
-  const evaluation = { exemptions, management: managementSettings(scc), defaults };
+  const podSecurity = (): PodSecurity => state.podSecurity();
+  const evaluation = { podSecurity, management: managementSettings(scc), defaults };
   const jitter = controllerContext.random() * 0.2 - 0.1;
   const nowMs = (): number => date().getTime();
   const getView = (store: Store): RolloutView =>
     getRolloutView({ store, namespace: service.namespace, version }, settings.value.rollout);
   const getConfig = (store: Store): PSAEnforcementConfig | undefined =>
     store.get('PSAEnforcementConfig', PSA_ENFORCEMENT_CONFIG);
-  let state = createState({ getConfig: () => undefined, exemptions, nowMs });
+  const getPodSecurity = (): PodSecurity => settings.value.podSecurity;
+  let state = createState({ getConfig: () => undefined, podSecurity: getPodSecurity, nowMs });
 
   const onEvaluation = (name: string, evaluation: NamespaceEvaluation | undefined): void => {
     const before = state.findings.get(name);
-    if (evaluation?.verdict === 'violating') state.refusals.add(evaluation, before);
+    if (evaluation) state.refusals.add(evaluation, before);
     if (before || evaluation) state.findings.set(name, evaluation, nowMs());
     state.reports.enqueue(name);
   };
 
   const start = ({ cluster, signal, enqueue }: ReconcileContext): void => {
-    state = createState({ getConfig: () => getConfig(cluster.store), exemptions, nowMs });
+    const { store } = cluster;
+    const scope = { store, namespace: service.namespace, version };
+    const inForce = createEffectivePodSecurity(scope, () => settings.value.rollout, getPodSecurity);
+    state = createState({ getConfig: () => getConfig(store), podSecurity: inForce, nowMs });
     signal.addEventListener('abort', () => resetMetrics(metrics), { once: true });
     enqueue(CONFIG);
   };
@@ -202,8 +207,8 @@ function createReconciler(controllerContext: ControllerContext): Reconciler {
       if (created && wasEnforcing) recordDeletion(created, context);
       return { requeueAfterMs: created ? CHECK_MS : UNSERVED_MS };
     }
-    if (exemptions() !== state.exemptions || store.emulationVersion !== state.emulationVersion) {
-      state.exemptions = exemptions();
+    if (podSecurity() !== state.evaluatedPodSecurity || store.emulationVersion !== state.emulationVersion) {
+      state.evaluatedPodSecurity = podSecurity();
       state.emulationVersion = store.emulationVersion;
       state.isAllStale = true;
     }
@@ -262,7 +267,7 @@ function createReconciler(controllerContext: ControllerContext): Reconciler {
     for (const name of state.unrecorded.splice(0, EVENTS_PER_BATCH)) {
       const namespace = context.cluster.store.get('Namespace', name);
       const evaluation = state.findings.get(name);
-      if (namespace && evaluation?.verdict === 'violating') recordViolations(namespace, evaluation, context);
+      if (namespace && evaluation && isBlocking(evaluation)) recordViolations(namespace, evaluation, context);
     }
     for (const refusal of state.refusals.take(EVENTS_PER_BATCH)) recordRefusal(refusal, context);
     return state.unrecorded.length + state.refusals.size() > 0 ? { requeueAfterMs: BATCH_MS } : undefined;
@@ -328,18 +333,23 @@ function createReconciler(controllerContext: ControllerContext): Reconciler {
 
 interface StateOptions {
   getConfig(): PSAEnforcementConfig | undefined;
-  exemptions(): Exemptions;
+  /** Returns the configuration in force. */
+  podSecurity(): PodSecurity;
   nowMs(): number;
 }
 
 /** The state of the controller while this process is the leader. Times of `…Ms` fields are those of the runtime's clock. */
-function createState({ getConfig, exemptions, nowMs }: StateOptions) {
+function createState({ getConfig, podSecurity, nowMs }: StateOptions) {
   const wasViolating = (name: string): boolean =>
     getConfig()?.status?.violatingNamespaces?.some((one) => one.name === name && one.state !== 'Previous') === true;
   const findings = createFindings(wasViolating);
   return {
     findings,
-    reports: createReportWriter({ evaluations: findings.all, findEvaluation: findings.get, exemptions, nowMs }),
+    podSecurity,
+    reports: createReportWriter({
+      ...{ evaluations: findings.all, findEvaluation: findings.get, nowMs },
+      exemptions: () => podSecurity().exemptions,
+    }),
     requestedMs: createRequestReader(),
     settling: createSettling(),
     /** Violating namespaces whose event is not recorded yet. */
@@ -349,7 +359,7 @@ function createState({ getConfig, exemptions, nowMs }: StateOptions) {
     allMs: -Infinity,
     /** True if all namespaces have to be evaluated again. */
     isAllStale: true,
-    exemptions: undefined as Exemptions | undefined,
+    evaluatedPodSecurity: undefined as PodSecurity | undefined,
     emulationVersion: undefined as Version | undefined,
     /** Number of incomplete sweeps in a row. */
     failures: 0,
@@ -366,19 +376,22 @@ function createState({ getConfig, exemptions, nowMs }: StateOptions) {
 const MAX_REFUSALS = 500;
 
 /**
- * The workloads that violate the level for the first time, whose events are not recorded yet.
+ * The workloads that are denied for the first time, whose events are not recorded yet.
  * @param wasViolating the result of an earlier process, which has recorded its events
  */
 function createRefusals(wasViolating: (name: string) => boolean) {
   const waiting: WorkloadRefusal[] = [];
   return {
-    add({ name: namespace, level, workloads }: NamespaceEvaluation, before: NamespaceEvaluation | undefined): void {
-      if (before === undefined && wasViolating(namespace)) return;
-      const known = new Set(before?.workloads.map(({ kind, name }) => `${kind}/${name}`));
-      const added = workloads.filter(({ kind, name }) => !known.has(`${kind}/${name}`));
-      waiting.push(
-        ...added.slice(0, MAX_REFUSALS - waiting.length).map((workload) => ({ namespace, level, workload })),
-      );
+    add(
+      { name: namespace, isSelected, workloads }: NamespaceEvaluation,
+      before: NamespaceEvaluation | undefined,
+    ): void {
+      // The earlier events of a namespace with its own level are unknown.
+      if (before === undefined && (!isSelected || wasViolating(namespace))) return;
+      const isDenied = ({ verdict }: ViolatingWorkload): boolean => verdict !== 'restart';
+      const known = new Set(before?.workloads.filter(isDenied).map(({ kind, name }) => `${kind}/${name}`));
+      const added = workloads.filter((one) => isDenied(one) && !known.has(`${one.kind}/${one.name}`));
+      waiting.push(...added.slice(0, MAX_REFUSALS - waiting.length).map((workload) => ({ namespace, workload })));
     },
     take: (count: number) => waiting.splice(0, count),
     size: () => waiting.length,
@@ -399,7 +412,7 @@ function createFindings(wasViolating: (name: string) => boolean) {
     const evaluation = current.get(name);
     const isChanged = swept
       ? (swept.get(name) ?? 'clean') !== outcome(evaluation)
-      : wasViolating(name) !== (evaluation?.verdict === 'violating');
+      : wasViolating(name) !== (evaluation !== undefined && isBlocking(evaluation));
     if (isChanged) changedSinceMs ??= nowMs;
   };
   return {
@@ -504,7 +517,7 @@ function setFindingMetrics(
   const { namespaces, workloads } = countFindings(evaluations);
   for (const [category, count] of Object.entries(namespaces)) metrics.namespaces.set({ category }, count);
   metrics.violatingWorkloads.reset();
-  for (const { namespace, count } of workloads) metrics.violatingWorkloads.set({ namespace }, count);
+  for (const { count, ...labels } of workloads) metrics.violatingWorkloads.set(labels, count);
 }
 
 /** Only the leader exposes these metrics, so that replicas do not contradict each other. */

@@ -381,8 +381,9 @@ function createReadinessMetrics({ gauge, tally }: Factory) {
     ),
     violatingWorkloads: gauge(
       'psa_rollout_violating_workloads',
-      'Workloads that enforcement would deny, for the 100 namespaces with the most of them.',
+      'Workloads that are denied now (deniedNow), that only enforcement would deny (wouldBeDenied), or whose running pods have to be restarted (restart), for the 100 namespaces with the most of them.',
       'namespace',
+      'verdict',
     ),
     enforcementMode: gauge('psa_rollout_enforcement_mode', '1 for the decided mode, 0 for the others.', 'mode'),
     enforcing: gauge('psa_rollout_enforcing', '1 while restricted is enforced in namespaces without a label.'),

@@ -11,9 +11,10 @@ const VERDICTS: Readonly<
   Record<ReportNamespace['verdict'], readonly [text: string, tone: 'ok' | 'bad' | 'warn' | 'plain']>
 > = {
   clean: ['no violations', 'ok'],
+  restart: ['to restart', 'plain'],
+  deniedNow: ['denied now', 'bad'],
   violating: ['violating', 'bad'],
   inconclusive: ['inconclusive', 'warn'],
-  labeled: ['own label', 'plain'],
   exempt: ['exempt', 'plain'],
 };
 
@@ -59,12 +60,15 @@ export function HeatMap({ namespaces }: { readonly namespaces: readonly ReportNa
   );
 }
 
+const WEIGHTS: Readonly<Record<ReportNamespace['verdict'], number>> = {
+  ...{ deniedNow: 1e12, violating: 1e12, inconclusive: 1e11 },
+  ...{ restart: 0, clean: 0, exempt: 0 },
+};
+
 /** Namespaces with most denied workloads come first. */
 function compareNamespaces(a: ReportNamespace, b: ReportNamespace): number {
   const weight = ({ verdict, workloads, denied }: ReportNamespace): number =>
-    (verdict === 'violating' ? 1e12 : verdict === 'inconclusive' ? 1e11 : 0) +
-    workloads.length * 1e6 +
-    (denied?.restricted ?? 0);
+    WEIGHTS[verdict] + workloads.length * 1e6 + (denied?.restricted ?? 0);
   return weight(b) - weight(a) || (a.name < b.name ? -1 : 1);
 }
 

@@ -1,7 +1,7 @@
 /** The data of a report. The page renders them, and `portcullis report -o json` prints them. */
 import type { PolicyExemption } from '../cluster/exemptions.ts';
 import type { Level } from '../policy/pss/policy.ts';
-import type { ViolatingWorkload } from '../policy/rollout/evaluation.ts';
+import type { NamespaceCounts, PlannedNamespace } from '../policy/rollout/plan.ts';
 
 export interface ReportData {
   /** The address of the API server, or the manifests. */
@@ -12,7 +12,7 @@ export interface ReportData {
   /** The source of the settings; absent for defaults. */
   readonly settings?: string | undefined;
   readonly assumptions: readonly string[];
-  readonly summary: NamespaceSummary;
+  readonly summary: NamespaceCounts;
   readonly rollout: ReportRollout;
   readonly namespaces: readonly ReportNamespace[];
   readonly sccs: readonly ReportScc[];
@@ -22,11 +22,6 @@ export interface ReportData {
   /** The counts of the uses of exemptions; absent if no replica publishes any. */
   readonly uses?: { readonly since: string; readonly replicas: number } | undefined;
 }
-
-type Verdict = 'clean' | 'violating' | 'inconclusive' | 'labeled' | 'exempt';
-
-/** Numbers of namespaces by verdict, and of workloads and running pods that enforcement would deny. */
-export type NamespaceSummary = Readonly<Record<Verdict | 'namespaces' | 'workloads' | 'pods', number>>;
 
 /** A step of the rollout of enforcement. */
 export interface RolloutStep {
@@ -44,21 +39,9 @@ export interface ReportRollout {
   readonly next: readonly string[];
 }
 
-export interface ReportNamespace {
-  readonly name: string;
-  readonly current: Level;
-  readonly currentSource: string;
-  /** The level with enforcement; absent if it cannot be computed. */
-  readonly planned?: Level | undefined;
-  readonly verdict: Verdict;
+export interface ReportNamespace extends PlannedNamespace {
   /** The number of workloads that each level denies; absent if the evaluation failed. */
   readonly denied?: Readonly<Record<Level, number>> | undefined;
-  /** The error of the evaluation. */
-  readonly error?: string | undefined;
-  /** The workloads that the planned level would deny. */
-  readonly workloads: readonly ViolatingWorkload[];
-  /** Next steps, one sentence each. */
-  readonly steps: readonly string[];
 }
 
 /** The use of an SCC and the grants of its use. */
@@ -87,8 +70,16 @@ export interface SccDenial {
   /** `report`: the denial is only a warning. */
   readonly mode: 'enforce' | 'report';
   readonly reason: string;
-  /** The next step, one sentence; absent if only a change of the workload helps. */
-  readonly fix?: string | undefined;
+  /** The ways to admit the workload, the preferred one first. */
+  readonly fixes: readonly SccFix[];
+}
+
+export interface SccFix {
+  /** One sentence, or a phrase before the command. */
+  readonly text: string;
+  readonly command?: string | undefined;
+  /** What else the command permits, one sentence. */
+  readonly consequence?: string | undefined;
 }
 
 /** A review of an admission webhook. */

@@ -3,7 +3,7 @@ import { render, type ComponentChildren } from 'preact';
 import { useEffect, useState } from 'preact/hooks';
 import { Decisions } from './decisions.tsx';
 import { HeatMap } from './heat-map.tsx';
-import type { Decision, ReportData, ReportNamespace, ReportScc } from './report-data.ts';
+import type { Decision, ReportData, ReportNamespace, ReportScc, SccDenial } from './report-data.ts';
 import { RolloutDiagram } from './rollout-diagram.tsx';
 import { Chip, count, Header, Section, Table, useLimit } from './ui.tsx';
 import './style.css';
@@ -65,6 +65,7 @@ interface ReportProps {
 
 function Report({ data, live }: ReportProps) {
   const { source, time, version, settings, summary, rollout, assumptions } = data;
+  const { deniedNow, wouldBeDenied, restart } = summary.workloads;
   return (
     <>
       <Header title={live ? 'Portcullis dashboard' : 'Portcullis report'}>
@@ -78,15 +79,16 @@ function Report({ data, live }: ReportProps) {
           <Tile
             title="Namespaces"
             value={summary.namespaces}
-            note={`${summary.clean} clean, ${summary.labeled} labeled`}
+            note={`${summary.clean} without findings, ${summary.inconclusive} inconclusive`}
           />
+          <Tile title="Denied now" value={deniedNow.workloads} isBad note={count(deniedNow.pods, 'running pod')} />
           <Tile
-            title="Violating namespaces"
-            value={summary.violating}
+            title="Denied with enforcement"
+            value={wouldBeDenied.workloads}
             isBad
-            note={`${summary.inconclusive} inconclusive`}
+            note={count(wouldBeDenied.pods, 'running pod')}
           />
-          <Tile title="Denied workloads" value={summary.workloads} isBad note={count(summary.pods, 'pod')} />
+          <Tile title="To restart" value={restart.workloads} note={count(restart.pods, 'running pod')} />
           <Tile title="Denied by SCCs" value={data.sccDenials.length} isBad note={count(data.sccs.length, 'SCC')} />
           <Tile title="Exemptions" value={data.exemptions.length} note={`${summary.exempt} exempt namespaces`} />
         </dl>
@@ -108,7 +110,7 @@ function Report({ data, live }: ReportProps) {
           </dl>
         </Section>
         <HeatMap namespaces={data.namespaces} />
-        <Blocking namespaces={data.namespaces} />
+        <DeniedWorkloads namespaces={data.namespaces} />
         <SccUsage data={data} />
         <Exemptions data={data} />
         <Section title="Basis of this report">
@@ -166,44 +168,75 @@ function List({ title, items, empty }: ListProps) {
   );
 }
 
-/** The number of namespaces whose workloads are shown at first. */
-const MAX_BLOCKING = 50;
+/** The number of namespaces, and of rows of other lists, that are shown at first. */
+const MAX_NAMESPACES = 50;
 
-function Blocking({ namespaces }: { readonly namespaces: readonly ReportNamespace[] }) {
-  const blocking = namespaces
-    .filter(({ verdict }) => verdict === 'violating' || verdict === 'inconclusive')
-    .sort((a, b) => b.workloads.length - a.workloads.length);
-  const { shown, more } = useLimit(blocking, MAX_BLOCKING, 'namespaces');
+function DeniedWorkloads({ namespaces }: { readonly namespaces: readonly ReportNamespace[] }) {
+  const listed = namespaces
+    .filter(({ workloads, error }) => workloads.length > 0 || error !== undefined)
+    .sort(
+      (a, b) => countVerdict(b, 'deniedNow') - countVerdict(a, 'deniedNow') || b.workloads.length - a.workloads.length,
+    );
+  const { shown, more } = useLimit(listed, MAX_NAMESPACES, 'namespaces');
   return (
-    <Section title="Blocking workloads" note="The workloads that the planned level of their namespace would deny.">
-      {blocking.length === 0 && <p class="empty">No workload would be denied.</p>}
+    <Section
+      title="Denied workloads"
+      note="The workloads that the level of their namespace denies now, those that the planned level would deny, and those whose running pods have to be restarted."
+    >
+      {listed.length === 0 && <p class="empty">No workload is or would be denied.</p>}
       {shown.map((namespace, index) => (
-        <BlockingNamespace namespace={namespace} isOpen={index < 3} />
+        <DeniedNamespace namespace={namespace} isOpen={index < 3} />
       ))}
       {more}
     </Section>
   );
 }
 
-function BlockingNamespace({ namespace, isOpen }: { readonly namespace: ReportNamespace; readonly isOpen: boolean }) {
-  const { name, planned = 'unknown', workloads, error, steps } = namespace;
+/** The decisions about workloads, each with its text and color. */
+const DECISIONS = {
+  deniedNow: ['denied now', 'bad'],
+  wouldBeDenied: ['would be denied', 'warn'],
+  restart: ['to restart', 'plain'],
+} as const;
+
+function countVerdict({ workloads }: ReportNamespace, verdict: keyof typeof DECISIONS): number {
+  return workloads.filter((one) => one.verdict === verdict).length;
+}
+
+function DeniedNamespace({ namespace, isOpen }: { readonly namespace: ReportNamespace; readonly isOpen: boolean }) {
+  const { name, current, planned = 'unknown', workloads, error, steps } = namespace;
+  const verdicts = (['deniedNow', 'wouldBeDenied', 'restart'] as const).filter(
+    (verdict) => countVerdict(namespace, verdict) > 0,
+  );
   return (
     <details class="card" open={isOpen}>
       <summary>
-        <strong>{name}</strong> <Chip tone="plain">{planned}</Chip>{' '}
-        <Chip tone={error === undefined ? 'bad' : 'warn'}>
-          {error === undefined ? `${count(workloads.length, 'workload')} denied` : 'inconclusive'}
-        </Chip>
+        <strong>{name}</strong>{' '}
+        <Chip tone="plain">{current === planned ? current : `${current}, planned ${planned}`}</Chip>
+        {error !== undefined && (
+          <>
+            {' '}
+            <Chip tone="warn">inconclusive</Chip>
+          </>
+        )}
+        {verdicts.map((verdict) => (
+          <>
+            {' '}
+            <Chip tone={DECISIONS[verdict][1]}>{`${countVerdict(namespace, verdict)} ${DECISIONS[verdict][0]}`}</Chip>
+          </>
+        ))}
       </summary>
       {error !== undefined && <p>{error}</p>}
-      {workloads.map(({ kind, name: workload, pods, violations }) => (
+      {workloads.map(({ kind, name: workload, verdict, pods, violations }) => (
         <div class="workload">
           <h3>
             <span class="kind">{kind}</span> {workload}
-            {pods > 0 && kind !== 'Pod' && <span class="note"> {count(pods, 'pod')}</span>}
+            {pods > 0 && kind !== 'Pod' && <span class="note"> {count(pods, 'running pod')}</span>}{' '}
+            <Chip tone={DECISIONS[verdict][1]}>{DECISIONS[verdict][0]}</Chip>
           </h3>
+          {verdict === 'restart' && <p class="note">New pods comply.</p>}
           <ul class="plain">
-            {violations.map(({ check, reason, detail, fix }) => (
+            {(verdict === 'restart' ? [] : violations).map(({ check, reason, detail, fix }) => (
               <li>
                 <strong>{check}</strong>: {detail || reason}
                 <div class="note">Fix: {fix}</div>
@@ -223,7 +256,7 @@ function BlockingNamespace({ namespace, isOpen }: { readonly namespace: ReportNa
 
 function SccUsage({ data: { sccs, sccDenials } }: { readonly data: ReportData }) {
   const used = sccs.filter(({ pods, workloads, grants }) => pods + workloads + grants.length > 1);
-  const denials = useLimit(sccDenials, MAX_BLOCKING, 'denied workloads');
+  const denials = useLimit(sccDenials, MAX_NAMESPACES, 'denied workloads');
   return (
     <Section
       title="Security context constraints"
@@ -244,20 +277,38 @@ function SccUsage({ data: { sccs, sccDenials } }: { readonly data: ReportData })
           <Table
             caption="Workloads that SCC admission denies"
             isWide
-            head={['Workload', 'Mode', 'Reason', 'Fix']}
-            rows={denials.shown.map(({ namespace, kind, name, mode, reason, fix }) => [
+            head={['Workload', 'Mode', 'Reason', 'Fixes']}
+            rows={denials.shown.map(({ namespace, kind, name, mode, reason, fixes }) => [
               <>
                 <span class="kind">{kind}</span> {namespace}/{name}
               </>,
               <Chip tone={mode === 'enforce' ? 'bad' : 'warn'}>{mode}</Chip>,
               reason,
-              fix === undefined ? 'Change the workload.' : <code>{fix}</code>,
+              <Fixes fixes={fixes} />,
             ])}
           />
           {denials.more}
         </>
       )}
     </Section>
+  );
+}
+
+function Fixes({ fixes }: Pick<SccDenial, 'fixes'>) {
+  return (
+    <ol class="fixes">
+      {fixes.map(({ text, command, consequence }) => (
+        <li>
+          {text}
+          {command !== undefined && (
+            <>
+              : <code>{command}</code>
+            </>
+          )}
+          {consequence !== undefined && <div class="note">{consequence}</div>}
+        </li>
+      ))}
+    </ol>
   );
 }
 
@@ -285,7 +336,7 @@ function Grants({ scc: { grants } }: { readonly scc: ReportScc }): ComponentChil
 }
 
 function Exemptions({ data: { exemptions, uses } }: { readonly data: ReportData }) {
-  const { shown, more } = useLimit(exemptions, MAX_BLOCKING, 'exemptions');
+  const { shown, more } = useLimit(exemptions, MAX_NAMESPACES, 'exemptions');
   const counted = uses
     ? `Uses are counted by ${count(uses.replicas, 'replica')} since ${uses.since}.`
     : 'Uses are not known: no replica publishes counts.';

@@ -396,7 +396,10 @@ suite('readiness', () => {
     await deploy('shop', 'web', ON_HOST);
     await settle();
     assert.deepEqual(listed(), [], 'a short violation is not reported');
-    assert.match(await metrics.expose(), /psa_rollout_violating_workloads\{namespace="shop"\} 1/);
+    assert.match(
+      await metrics.expose(),
+      /psa_rollout_violating_workloads\{namespace="shop",verdict="wouldBeDenied"\} 1/,
+    );
     await minute();
     assert.deepEqual(listed(), ['shop Current']);
     await cluster.remove('Namespace', 'shop');
@@ -602,6 +605,10 @@ suite('readiness', () => {
       await serve('openreports.io');
       for (const name of ['shop', 'bank']) await create(name);
       await create('own', { labels: { 'pod-security.kubernetes.io/enforce': 'baseline' } });
+      await deploy('own', 'web', ON_HOST);
+      await deploy('own', 'older');
+      const owner = { apiVersion: 'apps/v1', kind: 'ReplicaSet', name: 'older-x', uid: 'u2', controller: true };
+      await runPod('own', 'older-x-y', ON_HOST, { ownerReferences: [owner] });
       await deploy('shop', 'web', ON_HOST);
       await deploy('shop', 'sandbox', { ...ON_HOST, runtimeClassName: 'kata' });
       const pod = { containers: GOOD.containers };
@@ -636,7 +643,10 @@ suite('readiness', () => {
         message:
           'host namespaces (hostNetwork=true). Remove hostNetwork, hostPID and hostIPC from the pod spec, or set them to false.',
         resources: [{ ...deployment, name: 'web', uid: uid('Deployment', 'web', 'shop') }],
-        properties: { pods: '0', causes: 'serviceAccount', fields: 'spec.template.spec.hostNetwork' },
+        properties: {
+          ...{ verdict: 'wouldBeDenied', pods: '0', causes: 'serviceAccount' },
+          fields: 'spec.template.spec.hostNetwork',
+        },
       });
       assert.equal(report.results[1]?.severity, 'medium');
       assert.deepEqual(report.results[5], {
@@ -659,9 +669,29 @@ suite('readiness', () => {
           resources: [{ apiVersion: 'example.com/v1', kind: 'Machine', namespace: 'bank', name: 'till', uid: 'u1' }],
         },
       ]);
-      assert.deepEqual(count('Report', 'ClusterReport'), [7, 1], 'the namespace with a label has none');
-      assert.deepEqual(whole.summary, { pass: 6, fail: 1, warn: 0, error: 0, skip: 0 });
-      assert.deepEqual(whole.results[0], {
+      const own = cluster.store.get('Report', NAME, 'own');
+      assert.deepEqual(own?.summary, { pass: 0, fail: 1, warn: 1, error: 0, skip: 0 });
+      const told = own.results.map(({ result, message, properties }) => [result, message, properties?.['verdict']]);
+      assert.deepEqual(told, [
+        [
+          'fail',
+          'host namespaces (hostNetwork=true). Remove hostNetwork, hostPID and hostIPC from the pod spec, or set them to false.',
+          'deniedNow',
+        ],
+        [
+          'warn',
+          'The running pods violate the level baseline, and new pods satisfy it. Restart the workload.',
+          'restart',
+        ],
+      ]);
+      assert.deepEqual(count('Report', 'ClusterReport'), [8, 1]);
+      assert.deepEqual(whole.summary, { pass: 6, fail: 2, warn: 0, error: 0, skip: 0 });
+      const resultOf = (name: string) => whole.results.find(({ resources }) => resources?.[0]?.name === name);
+      assert.equal(
+        resultOf('own')?.message,
+        '1 workload violates the level baseline, which is in force. The running pods of 1 workload have to be restarted.',
+      );
+      assert.deepEqual(resultOf('shop'), {
         ...restricted,
         rule: 'namespace',
         severity: 'high',
@@ -669,7 +699,7 @@ suite('readiness', () => {
         scored: true,
         message: '1 workload violates the level restricted.',
         resources: [report.scope],
-        properties: { workloads: '1', categories: 'unknown' },
+        properties: { verdict: 'violating', workloads: '1', categories: 'unknown' },
       });
       for (const one of [...cluster.store.list('Report'), whole]) readAsConsumer(one);
       assert.equal(await getChanges('Report', minute), 0, 'no change');
@@ -696,12 +726,12 @@ suite('readiness', () => {
         skip: 0,
       });
       assert.equal(cluster.store.get('ClusterReport', NAME)?.summary.fail, 0);
-      assert.deepEqual(count('Report'), [before - 1]);
+      assert.deepEqual(count('Report'), [before], 'the report of a namespace with a label is kept');
       await cluster.remove('ClusterReport', NAME);
       for (const { metadata } of cluster.store.list('Report'))
         await cluster.remove('Report', NAME, metadata?.namespace);
       for (let half = 0; half < 9; half++) await running.pass(1_800_000);
-      assert.deepEqual(count('Report', 'ClusterReport'), [before - 1, 1], 'restored after a sweep');
+      assert.deepEqual(count('Report', 'ClusterReport'), [before, 1], 'restored after a sweep');
       settings.rollout = { ...settings.rollout, phase: 'Disabled' };
       await running.stop();
       assert.deepEqual(count('ClusterReport'), [0], 'its owner is gone, so Kubernetes deletes the others');

@@ -50,9 +50,10 @@ describe('report', { skip: noBrowser }, () => {
       const { page, errors, requests, texts } = await browser.open(url, view);
       await page.waitForSelector('.report');
       assert.deepEqual(await texts('.tile'), [
-        'Namespaces\n8\n3 clean, 4 labeled',
-        'Violating namespaces\n1\n0 inconclusive',
-        'Denied workloads\n4\n4 pods',
+        'Namespaces\n8\n7 without findings, 0 inconclusive',
+        'Denied now\n0\n0 running pods',
+        'Denied with enforcement\n4\n4 running pods',
+        'To restart\n0\n0 running pods',
         'Denied by SCCs\n0\n13 SCCs',
         'Exemptions\n19\n0 exempt namespaces',
       ]);
@@ -60,7 +61,7 @@ describe('report', { skip: noBrowser }, () => {
         'legacy\t0\t3\t4\tviolating',
         'audited\t0\t0\t0\tno violations',
       ]);
-      assert.deepEqual((await texts('.workload h3')).slice(0, 1), ['Pod backup']);
+      assert.deepEqual((await texts('.workload h3')).slice(0, 1), ['Pod backup would be denied']);
       assert.equal(await page.evaluate('document.documentElement.scrollWidth'), view.width ?? 1280);
       const hints = view.width === undefined ? [] : Array<string>(2).fill('Scroll sideways to see all columns →');
       // The page measures its regions after it has been rendered.
@@ -109,8 +110,44 @@ describe('report', { skip: noBrowser }, () => {
     const html = await report('-f', join(folder, 'pod.json'));
     const { page, texts, errors } = await browser.open(await write('hostile.html', html));
     await page.waitForSelector('.workload');
-    assert.deepEqual(await texts('.workload h3'), [`${NAME} </script>${NAME}`]);
+    assert.deepEqual(await texts('.workload h3'), [`${NAME} </script>${NAME} would be denied`]);
     assert.deepEqual([await texts('img'), await page.title(), errors], [[], 'Portcullis report', []]);
+  });
+
+  test('marks what is denied now and what to restart, and proposes a grant of privileged last', async () => {
+    const label = { 'pod-security.kubernetes.io/enforce': 'restricted' };
+    const pod = (name: string, namespace: string, container: object): object => ({
+      apiVersion: 'v1',
+      kind: 'Pod',
+      metadata: { name, namespace },
+      spec: { containers: [{ name: 'c', image: 'i', ...container }] },
+    });
+    const items = [
+      { apiVersion: 'v1', kind: 'Namespace', metadata: { name: 'own', labels: label } },
+      pod('agent', 'own', { securityContext: { privileged: true } }),
+      pod('older', 'own', {}),
+    ];
+    const configuration = { apiVersion: 'config.portcullis.dev/v1alpha1', kind: 'PortcullisConfiguration' };
+    const settings = { ...configuration, metadata: { name: 'cluster' }, spec: { scc: { mode: 'enforce' } } };
+    await writeFile(
+      join(folder, 'own.json'),
+      JSON.stringify({ kind: 'List', apiVersion: 'v1', items: [...items, settings] }),
+    );
+    const html = await report('-f', join(folder, 'own.json'));
+    const { page, texts, errors } = await browser.open(await write('own.html', html));
+    await page.waitForSelector('.workload');
+    assert.deepEqual((await texts('.tile')).slice(1, 4), [
+      'Denied now\n1\n1 running pod',
+      'Denied with enforcement\n0\n0 running pods',
+      'To restart\n1\n1 running pod',
+    ]);
+    assert.deepEqual(await texts('.heat-map tbody tr'), ['own\t0\t1\t1\tdenied now']);
+    assert.deepEqual(await texts('.workload h3'), ['Pod agent denied now', 'Pod older to restart']);
+    assert.deepEqual(await texts('.fixes li'), [
+      'Remove or change spec.containers[0].securityContext.privileged of the pods.',
+      'As a last resort, grant the SCC: portcullis scc grant privileged -z default -n own\nThis permits all pods of service account "default" full control of their nodes.',
+    ]);
+    assert.deepEqual([await findAccessibilityProblems(page), errors], [[], []]);
   });
 
   test('renders 5,000 namespaces in less than a second of script time', async () => {
@@ -145,7 +182,10 @@ function manyNamespace(index: number): ReportNamespace {
     fields: [],
     fix: '',
   };
-  const workload = { kind: 'Deployment', name: 'web', pods: 1, causes: [], violations: [violation] };
+  const workload = {
+    ...{ kind: 'Deployment', name: 'web', pods: 1, causes: [], violations: [violation] },
+    ...({ verdict: 'wouldBeDenied', level: 'restricted' } as const),
+  };
   return {
     name: `team-${index}`,
     current: 'privileged',
@@ -153,6 +193,7 @@ function manyNamespace(index: number): ReportNamespace {
     planned: 'restricted',
     verdict: isViolating ? 'violating' : 'clean',
     denied: { privileged: 0, baseline: isViolating ? 1 : 0, restricted: isViolating ? 1 : 0 },
+    categories: [],
     workloads: isViolating ? [workload] : [],
     steps: [],
   };

@@ -12,9 +12,9 @@ import { findWeakenings } from '../existing-installation.ts';
 import { selectedNamespace, selectionOptions, selectorOption } from '../inventory/inventory.ts';
 import { oneOf, option, policyVersion, UsageError, type Values } from '../options.ts';
 import { assumptionBlocks, listOptions, printable, printListing } from '../output/print.ts';
+import { countNamespaces, needsFix } from '../../policy/rollout/plan.ts';
 import {
   planUpgrade,
-  countNamespaces,
   gatherRollout,
   listedNamespaces,
   namespaceSections,
@@ -26,33 +26,39 @@ import {
 } from '../rollout.ts';
 
 const DETAILS = `
-Shows the current level of each namespace, the level with enforcement, the workloads that would be denied,
+Shows the level in force in each namespace, the level with enforcement, the workloads that these levels deny,
 the reasons and the next steps. The command changes nothing.
 
-A namespace with its own label keeps its level and is not evaluated, unless -n and --level plan another label
-for it. The level of other namespaces follows from the security context constraints (SCCs) that their
-service accounts may use, if the server manages their labels. Otherwise it is restricted.
+"denied now" marks workloads that the level in force denies: running pods continue, but new ones are denied.
+"violating" marks namespaces with workloads that only the planned level denies. "to restart" marks workloads
+whose running pods violate the level, such as pods that are older than SCC enforcement, and whose new pods
+comply: restart them, their manifests need no change.
+
+A namespace with its own label keeps its level. The planned level of other namespaces follows from the
+security context constraints (SCCs) that their service accounts may use, if the server manages their labels.
+Otherwise it is restricted.
 
 With --kubernetes-version, only the workloads that this version would deny and the version of the
 cluster admits are listed, in all namespaces: prepare an upgrade of the cluster with it.
 
---level plans another default level, such as a change of spec.podSecurity.defaults.enforce. In a cluster whose
-policies were installed without a server, the command that applies the change is printed. There, --config
-plans the defaults and exemptions of a file.
+--level plans another default level, such as a change of spec.podSecurity.defaults.enforce, and this label in
+all namespaces with a weaker label. With -n, it also plans a weaker label. In a cluster whose policies were
+installed without a server, the command that applies the change is printed. There, --config plans the
+defaults and exemptions of a file.
 
 The namespaces with most denied workloads are listed first, up to 20 namespaces. -o wide lists all of them
 with the denied workloads, the reasons and the next steps; -n does so for one namespace.
 
 Exit codes:
-  0  no workload of the evaluated namespaces would be denied
-  1  some workloads would be denied, or an evaluation failed
+  0  no workload is or would be denied
+  1  some workloads are or would be denied, or an evaluation failed
   2  wrong usage, or the input cannot be read
 
 Examples:
   portcullis rollout plan
   portcullis rollout plan -n shop -o json
   portcullis rollout plan --kubernetes-version v1.37
-  portcullis rollout plan --level baseline
+  portcullis rollout plan --level restricted
   portcullis rollout plan -n shop --level restricted
   portcullis rollout plan -f exported/ --scc-mode enforce
 `;
@@ -63,7 +69,7 @@ const options = {
   ...selectorOption,
   ...listOptions,
   level: option('LEVEL', oneOf(['baseline', 'restricted'] as const), undefined, {
-    help: 'Plan this default level of namespaces without a label; with -n, also this label of the namespace. Default: that of the rollout; without a server, that of --config, else restricted',
+    help: 'Plan this default level of namespaces without a label, and this label of namespaces with a weaker one; with -n, also a weaker label. Default: that of the rollout; without a server, that of --config, else restricted',
   }),
   'kubernetes-version': option('VERSION', policyVersion, undefined, {
     help: 'Show what this Kubernetes version would newly deny: v1.N',
@@ -87,7 +93,7 @@ export const command = defineCommand({
     const scope = { only, policy: versions ? facts.serverless?.defaults.enforce : change.policy };
     const planned = versions
       ? await planUpgrade(facts, versions, { io, ...scope })
-      : await planNamespaces(facts, io, { ...scope, newLabel: only === undefined ? undefined : values.level });
+      : await planNamespaces(facts, io, { ...scope, newLabel: values.level });
     const namespaces = selectNamespaces(planned, facts.store, { ...values, namespace: only });
     const counts = countNamespaces(namespaces);
     const denial = versions && `would be denied by Kubernetes ${versions.to} and not by ${versions.from}`;
@@ -100,7 +106,7 @@ export const command = defineCommand({
       `${style('bold', printNamespaceCounts(counts, denial))}\n`,
       ...(apply === undefined ? [] : [`Apply: ${printable(apply)}\n`]),
     ]);
-    return counts.violating + counts.inconclusive === 0 ? EXIT.passed : EXIT.violations;
+    return namespaces.some(needsFix) ? EXIT.violations : EXIT.passed;
   },
 });
 

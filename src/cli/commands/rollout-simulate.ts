@@ -9,13 +9,11 @@ import {
 import { ROLLOUT_PHASES, type RolloutPhase } from '../../policy/rollout/settings.ts';
 import { getSyncState } from '../../policy/rollout/label-sync.ts';
 import { LEVELS } from '../../policy/pss/policy.ts';
+import { countNamespaces, type NamespaceCounts, type PlannedNamespace } from '../../policy/rollout/plan.ts';
 import {
-  countNamespaces,
   gatherRollout,
   namespaceSections,
-  type NamespaceCounts,
   planNamespaces,
-  type PlannedNamespace,
   printNamespaceCounts,
   type RolloutFacts,
   rolloutOptions,
@@ -61,8 +59,12 @@ function simulate(scenario: Scenario, facts: RolloutFacts, namespaces: readonly 
       ...decisionEvents(state, { ...scenario, ...decided }, counts),
       ...(want ? raiseEvents(facts, namespaces) : releaseEvents(facts, enforce)),
     ],
-    /** Namespaces with workloads that would be denied; empty without enforcement. */
-    denying: enforce === 'restricted' ? namespaces.filter(({ workloads }) => workloads.length > 0) : [],
+    /** Namespaces with workloads that are denied now, or with enforcement. */
+    denying: namespaces.filter(
+      ({ verdict, currentSource }) =>
+        (verdict === 'violating' && enforce === 'restricted') ||
+        (verdict === 'deniedNow' && (enforce === 'restricted' || currentSource === 'label')),
+    ),
     summary: counts,
   };
 }
@@ -121,7 +123,7 @@ function raiseEvents(
     const namespace = store.get('Namespace', name);
     return namespace !== undefined && getSyncState(namespace, management).isManaged;
   };
-  const open = namespaces.filter(({ verdict }) => verdict !== 'labeled' && verdict !== 'exempt');
+  const open = namespaces.filter(({ currentSource }) => currentSource === 'default');
   const labeled = open.filter(({ name }) => isManaged(name));
   const others = open.filter(({ name }) => !isManaged(name)).map(({ name }) => name);
   const levels = LEVELS.map((level) => ({ level, count: labeled.filter(({ planned }) => planned === level).length }))
@@ -149,8 +151,8 @@ Simulates a request for an enforcement mode: the decision, the changes of labels
 the workloads that would be denied when their pods are created again. The command changes nothing.
 
 Exit codes:
-  0  no workload would be denied
-  1  some workloads would be denied
+  0  no workload is or would be denied
+  1  some workloads are or would be denied
   2  wrong usage, or the input cannot be read
 
 Examples:
@@ -202,6 +204,7 @@ function printEvents({ mode, phase, events }: Simulation): string {
 }
 
 function printOutcome({ denying, enforce }: Simulation, style: Style): string {
-  if (enforce === 'privileged') return `${style('bold', 'No workload would be denied: enforcement is off')}\n`;
+  if (enforce === 'privileged' && denying.length === 0)
+    return `${style('bold', 'No workload would be denied: enforcement is off')}\n`;
   return `${style('bold', printNamespaceCounts(countNamespaces(denying)))}\n`;
 }

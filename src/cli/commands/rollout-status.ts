@@ -4,13 +4,11 @@ import { quote, summarizeNames } from '../../kube/text.ts';
 import { ENFORCEMENT_GATE, type EvaluationResult } from '../../policy/rollout/enforcement.ts';
 import type { Values } from '../options.ts';
 import { selectedNamespace, selectionOptions, selectorOption } from '../inventory/inventory.ts';
+import { countNamespaces, needsFix, type NamespaceCounts } from '../../policy/rollout/plan.ts';
 import {
-  countNamespaces,
   gatherRollout,
   listedNamespaces,
-  isBlocking,
   namespaceSections,
-  type NamespaceCounts,
   planNamespaces,
   printNamespaceCounts,
   rolloutOptions,
@@ -55,7 +53,8 @@ export function rolloutBlockers(state: RolloutState, counts: NamespaceCounts): O
   }
   const findings = findingsOutlook(counts);
   if (phase === 'Enforce' && decided === 'Restricted' && requested !== 'Legacy') {
-    return isEnforcing(state) ? { blockers: [], next: findings.next } : pendingOutlook(state);
+    const pending: Outlook = isEnforcing(state) ? { blockers: [], next: [] } : pendingOutlook(state);
+    return { ...pending, next: [...pending.next, ...findings.next] };
   }
   const isLegacy = requested === 'Legacy';
   const afterwards = [...(isLegacy ? [CLEAR] : []), ...(phase === 'Evaluate' ? [TO_ENFORCE] : [])];
@@ -65,10 +64,9 @@ export function rolloutBlockers(state: RolloutState, counts: NamespaceCounts): O
     ...(phase === 'Evaluate' ? ['phase Evaluate enforces nothing'] : []),
     ...(gate || phase === 'Evaluate' ? [] : [`the feature ${ENFORCEMENT_GATE} is off`]),
   ];
-  if (findings.blockers.length > 0) return { blockers, next: [...findings.next, ...afterwards] };
-  if (afterwards.length > 0) return { blockers, next: afterwards };
+  if (findings.blockers.length + afterwards.length > 0) return { blockers, next: [...findings.next, ...afterwards] };
   const [blocker, next] = EVALUATE_NEXT[requested === 'Restricted' ? 'clean' : evaluation];
-  return { blockers: [...blockers, blocker], next: [next] };
+  return { blockers: [...blockers, blocker], next: [...findings.next, next] };
 }
 
 const SERVERLESS = outlook('no server is installed: the policies in the API server have a constant default', [
@@ -100,16 +98,25 @@ function pendingOutlook({ gate, unlabeled, published, raiseSettleMs, nextRaiseTi
   ]);
 }
 
+/** Workloads that are denied now and those to restart do not block enforcement, which does not change them. */
 function findingsOutlook({ violating, inconclusive, workloads }: NamespaceCounts): Outlook {
+  const { deniedNow, wouldBeDenied, restart } = workloads;
+  const PLAN = 'portcullis rollout plan -o wide';
   return {
     blockers: [
       ...(violating === 0
         ? []
-        : [`${printCount(workloads, 'workload')} in ${printCount(violating, 'namespace')} would be denied`]),
+        : [
+            `${printCount(wouldBeDenied.workloads, 'workload')} in ${printCount(violating, 'namespace')} would be denied`,
+          ]),
       ...(inconclusive === 0 ? [] : [`${printCount(inconclusive, 'namespace')} cannot be evaluated`]),
     ],
     next: [
-      ...(violating === 0 ? [] : ['Follow the next steps of each namespace: portcullis rollout plan -o wide.']),
+      ...(violating === 0 ? [] : [`Follow the next steps of each namespace: ${PLAN}.`]),
+      ...(deniedNow.workloads === 0 ? [] : [`Fix ${printCount(deniedNow.workloads, 'workload')} denied now: ${PLAN}.`]),
+      ...(restart.workloads === 0
+        ? []
+        : [`Restart ${printCount(restart.workloads, 'workload')} whose new pods comply: ${PLAN}.`]),
       ...(inconclusive === 0 ? [] : ['Resolve the errors of the namespaces that cannot be evaluated.']),
     ],
   };
@@ -246,7 +253,7 @@ export const command = defineCommand({
     const planned = await planNamespaces(facts, io);
     const counts = countNamespaces(planned);
     const selected = selectNamespaces(planned, facts.store, { ...options, namespace: only });
-    const namespaces = only === undefined ? selected.filter(isBlocking) : selected;
+    const namespaces = only === undefined ? selected.filter(needsFix) : selected;
     const { blockers, next } = facts.serverless ? SERVERLESS : rolloutBlockers(state, counts);
     const data = { isInstalled, ...state, blockers, next, summary: counts, namespaces, settings, assumptions };
     printListing(io, options.output, { data, objects: listedNamespaces(namespaces) }, (style) => [

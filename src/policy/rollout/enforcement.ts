@@ -215,6 +215,8 @@ interface EnforcementFacts {
   /** RFC 3339. */
   readonly lastEvaluationTime?: string | undefined;
   readonly violating?: readonly string[];
+  /** Number of workloads whose running pods have to be restarted. */
+  readonly restarts?: number;
   /** Managed namespaces without their label. */
   readonly unlabeled?: readonly string[];
   /** Namespaces from which the syncer has to remove its enforce label. */
@@ -254,14 +256,18 @@ function evaluated({ input, lastEvaluationTime }: EnforcementFacts): State | und
   return no(incomplete.reason, incomplete.message);
 }
 
-function violationsDetected({ input, violating = [] }: EnforcementFacts): State | undefined {
+function violationsDetected({ input, violating = [], restarts = 0 }: EnforcementFacts): State | undefined {
   if (input.phase === 'Disabled') return undefined;
   const incomplete = INCOMPLETE[input.evaluation];
   if (incomplete) return { status: 'Unknown', ...incomplete };
-  if (input.evaluation === 'clean') return no('NoViolations', 'no workload would be denied');
+  const pods = restarts === 1 ? 'pods of 1 workload' : `pods of ${restarts} workloads`;
+  const older = restarts === 0 ? '' : `; running ${pods} violate the level, and new ones comply: restart them`;
+  if (input.evaluation === 'clean') {
+    return no(restarts === 0 ? 'NoViolations' : 'RestartsPending', `no workload would be denied${older}`);
+  }
   return yes(
     'ViolatingNamespaces',
-    `workloads in ${countNamespaces(violating)} would be denied: ${summarizeNames(violating)}`,
+    `workloads in ${countNamespaces(violating)} would be denied: ${summarizeNames(violating)}${older}`,
   );
 }
 

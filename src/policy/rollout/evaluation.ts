@@ -1,6 +1,6 @@
 /**
- * Evaluates which workloads of a namespace enforcement would deny: all pods and pod templates, at the level that
- * would apply to the namespace.
+ * Evaluates all pods and pod templates of a namespace by the policy in force and by the planned policy: which workloads are
+ * denied now, which enforcement would deny, and which only have to be restarted.
  * @see https://github.com/openshift/cluster-kube-apiserver-operator/tree/main/pkg/operator/podsecurityreadinesscontroller
  */
 import { getControllerPod, type FindServiceAccount, type PodCreator } from '../../kube/controller-pod.ts';
@@ -15,9 +15,9 @@ import { decodePod, type DecodedPod, type PodFields } from '../pod/pod.ts';
 import { printFieldPath } from '../pod/templates.ts';
 import type { Exemptions } from '../psa/configuration.ts';
 import { completeTemplate, type DefaultsSettings } from '../psa/defaults.ts';
-import { isStricter } from '../psa/policy.ts';
+import { isSamePolicy, isStricter } from '../psa/policy.ts';
 import { checkFix, evaluateDecoded } from '../pss/evaluate.ts';
-import { isLevel, type Level, type Version } from '../pss/policy.ts';
+import { isLevel, type Level, type Policy, type Version } from '../pss/policy.ts';
 import { admitTemplate, type TemplateInput } from '../scc/assign.ts';
 import type { SccMode } from '../scc/mode.ts';
 import type { DefaultLevel } from './enforcement.ts';
@@ -30,12 +30,27 @@ export type Category = (typeof CATEGORIES)[number];
 /** The subject whose permissions admitted a violating pod. */
 type Cause = 'user' | 'serviceAccount';
 
+/**
+ * The decision about a workload. `deniedNow`: the policy in force denies its pods. `wouldBeDenied`: only the planned policy
+ * denies them. `restart`: a policy denies its running pods, but admits the pods that replace them.
+ */
+export const WORKLOAD_VERDICTS = ['deniedNow', 'wouldBeDenied', 'restart'] as const;
+export type WorkloadVerdict = (typeof WORKLOAD_VERDICTS)[number];
+
+/** The verdict on a namespace: `violating` if enforcement would deny workloads, else the most severe one of its workloads. */
+type NamespaceVerdict = 'clean' | 'restart' | 'deniedNow' | 'violating' | 'inconclusive';
+
 /** The result of the evaluation of a namespace. */
 export interface NamespaceEvaluation {
   readonly name: string;
+  /** The level in force. */
+  readonly current: Level;
+  /** The planned level. */
   readonly level: Level;
-  readonly verdict: 'clean' | 'violating' | 'inconclusive';
-  /** Empty unless the verdict is `violating`. */
+  readonly verdict: NamespaceVerdict;
+  /** True if enforcement changes the level of the namespace, so that the decision to enforce depends on it. */
+  readonly isSelected: boolean;
+  /** Why the planned level denies workloads; empty if it denies none, and for namespaces that are not selected. */
   readonly categories: readonly Category[];
   /** Sorted by kind and name. */
   readonly workloads: readonly ViolatingWorkload[];
@@ -43,10 +58,13 @@ export interface NamespaceEvaluation {
   readonly error?: string;
 }
 
-/** A workload, or a pod without a controller, whose pods enforcement would deny. */
+/** A workload, or a pod without a controller, with pods or templates that violate a policy. */
 export interface ViolatingWorkload {
   readonly kind: string;
   readonly name: string;
+  readonly verdict: WorkloadVerdict;
+  /** The level that is violated: the stricter one of the level in force and the planned level. */
+  readonly level: Level;
   /** Number of running pods that violate the level. */
   readonly pods: number;
   readonly causes: readonly Cause[];
@@ -64,11 +82,15 @@ export interface FixableViolation {
   readonly fix: string;
 }
 
-/** True if enforcement would change the level of the namespace: it has no enforce label and is not exempt. */
+/** True if a level applies to new pods of the namespace: it is neither exempt nor terminating. */
+export function isEvaluated(namespace: Namespace, exemptions: Pick<Exemptions, 'namespace'>): boolean {
+  return !isTerminating(namespace) && !exemptions.namespace(namespace.metadata?.name);
+}
+
+/** True if enforcement would change the level of the namespace: it also has no enforce label. */
 export function isSelected(namespace: Namespace, exemptions: Pick<Exemptions, 'namespace'>): boolean {
-  const { name, labels } = namespace.metadata ?? {};
-  if (labels?.[POD_SECURITY_LABELS.enforce] !== undefined) return false;
-  return !isTerminating(namespace) && !exemptions.namespace(name);
+  const hasLabel = namespace.metadata?.labels?.[POD_SECURITY_LABELS.enforce] !== undefined;
+  return !hasLabel && isEvaluated(namespace, exemptions);
 }
 
 /**
@@ -109,7 +131,7 @@ const UNLISTED = 'failed to list pods while checking new PodSecurity enforce lev
 export function parseDryRunWarnings(
   warnings: readonly string[],
   currentEnforce: DefaultLevel,
-): NamespaceEvaluation['verdict'] {
+): 'clean' | 'violating' | 'inconclusive' {
   if (warnings.some((warning) => VIOLATES.test(warning))) return 'violating';
   const isPartial = warnings.some((warning) => PARTIAL.test(warning) || warning === UNLISTED);
   return currentEnforce === 'restricted' || isPartial ? 'inconclusive' : 'clean';
@@ -177,16 +199,19 @@ function isUserCaused(pod: Pod, { sccMode, mayUse }: ProvenanceContext): boolean
 /** Everything that the evaluation of a namespace needs. */
 export interface NamespaceInput extends ProvenanceContext {
   readonly namespace: Namespace;
+  readonly isSelected: boolean;
+  /** The policy in force. */
+  readonly current: Policy;
   /** Absent if it is unknown. */
-  readonly level: Level | undefined;
-  /** `latest` if absent. */
-  readonly version?: Version | undefined;
+  readonly planned: Policy | undefined;
   /** The emulated Kubernetes version. Without it, the newest known version applies. */
   readonly emulationVersion?: Version | undefined;
   readonly pods: readonly Pod[];
   /** Templates as admitted. They are created one by one, since each takes some time. */
   readonly templates: Iterable<TemplatePod>;
   readonly exemptions: Pick<Exemptions, 'runtimeClass'>;
+  /** Returns the pod as admission would default it if it were created again. */
+  complete(pod: PodFields): PodFields;
   /** True if the namespace contains an object of the kind and name. */
   exists(kind: 'Deployment' | 'CronJob', name: string): boolean;
 }
@@ -201,28 +226,69 @@ export function finishEvaluation<T>(steps: Iterator<undefined, T>): T {
 
 /** Evaluates a namespace and pauses after each pod and each template, so that the caller can yield. */
 export function* evaluateStepwise(input: NamespaceInput): Generator<undefined, NamespaceEvaluation> {
-  const { namespace, level, pods } = input;
+  const { namespace, current, planned, isSelected, pods } = input;
   const name = namespace.metadata?.name ?? '';
-  if (level === undefined) return inconclusive(name, 'the managed fields of the namespace cannot be parsed');
+  const base = { name, current: current.level, isSelected } as const;
+  if (planned === undefined) return inconclusive(base, 'the managed fields of the namespace cannot be parsed');
   const findings = new Map<string, Finding>();
-  if (level !== 'privileged') {
-    for (const pod of pods) {
-      addPod(findings, pod, input, level);
+  const policies = orderPolicies(current, planned);
+  if (policies.length > 0) {
+    for (const template of input.templates) {
+      addTemplate(findings, template, input, policies);
       yield;
     }
-    for (const template of input.templates) {
-      addTemplate(findings, template, input, level);
+    for (const pod of pods) {
+      addPod(findings, pod, input, policies);
       yield;
     }
   }
-  const workloads = [...findings.values()].flatMap(violatingWorkload).sort(compareOwners);
-  if (workloads.length === 0) return { name, level, verdict: 'clean', categories: [], workloads };
-  return { name, level, verdict: 'violating', categories: classify(namespace, workloads), workloads };
+  const results = [...findings.values()].flatMap(concludeFinding);
+  const blocking = results.filter(({ isBlocking }) => isBlocking).map(({ workload }) => workload);
+  const workloads = results.map(({ workload }) => workload).sort(compareOwners);
+  return {
+    ...base,
+    level: planned.level,
+    verdict: namespaceVerdict(workloads),
+    categories: isSelected && blocking.length > 0 ? classify(namespace, blocking) : [],
+    workloads,
+  };
+}
+
+function namespaceVerdict(workloads: readonly ViolatingWorkload[]): NamespaceVerdict {
+  const has = (verdict: WorkloadVerdict): boolean => workloads.some((one) => one.verdict === verdict);
+  if (has('wouldBeDenied')) return 'violating';
+  if (has('deniedNow')) return 'deniedNow';
+  return has('restart') ? 'restart' : 'clean';
 }
 
 /** An evaluation without a verdict. */
-export function inconclusive(name: string, error: string): NamespaceEvaluation {
-  return { name, level: 'restricted', verdict: 'inconclusive', categories: [], workloads: [], error };
+export function inconclusive(
+  base: Pick<NamespaceEvaluation, 'name' | 'current' | 'isSelected'>,
+  error: string,
+): NamespaceEvaluation {
+  return { ...base, level: 'restricted', verdict: 'inconclusive', categories: [], workloads: [], error };
+}
+
+/** A policy, and whether it is in force and planned. */
+interface EvaluatedPolicy extends Policy {
+  readonly isCurrent: boolean;
+  readonly isPlanned: boolean;
+}
+
+/** The policies that deny any pods, the stricter one first. */
+function orderPolicies(current: Policy, planned: Policy): readonly EvaluatedPolicy[] {
+  const isSame = isSamePolicy(current, planned);
+  return [
+    { ...current, isCurrent: true, isPlanned: isSame },
+    ...(isSame ? [] : [{ ...planned, isCurrent: false, isPlanned: true }]),
+  ]
+    .filter(({ level }) => level !== 'privileged')
+    .sort((a, b) => Number(isStricter(b.level, a.level)) - Number(isStricter(a.level, b.level)));
+}
+
+/** The policies that deny a pod, and its violations of the strictest one of them. */
+interface Denial extends Omit<EvaluatedPolicy, 'version'> {
+  readonly violations: readonly FixableViolation[];
 }
 
 /** The violations of one owner. */
@@ -231,71 +297,147 @@ interface Finding {
   violatingPods: number;
   userPods: number;
   readonly causes: Set<Cause>;
-  ofPods: readonly FixableViolation[];
-  readonly ofTemplates: FixableViolation[];
-}
-
-/** Completed pods are skipped, since they are not restarted. */
-function addPod(findings: Map<string, Finding>, pod: Pod, input: NamespaceInput, level: Level): void {
-  const phase = pod.status?.phase;
-  if (phase === 'Succeeded' || phase === 'Failed') return;
-  const violations = findViolations(decodePod(pod), '', input, level);
-  const isUsers = isUserCaused(pod, input);
-  if (violations.length === 0 && !isUsers) return;
-  const finding = findingFor(findings, podOwner(pod, input.exists));
-  if (isUsers) finding.userPods++;
-  if (violations.length === 0) return;
-  finding.violatingPods++;
-  finding.causes.add(isUsers ? 'user' : 'serviceAccount');
-  if (finding.ofPods.length === 0) finding.ofPods = violations;
+  readonly templates: PodFields[];
+  /** The denial of new pods. */
+  fix?: Denial;
+  /** The denial of running pods that new pods replace. */
+  restart?: Denial;
+  hasDeniedTemplate: boolean;
 }
 
 function addTemplate(
   findings: Map<string, Finding>,
   { kind, name, path, pod }: TemplatePod,
   input: NamespaceInput,
-  level: Level,
+  policies: readonly EvaluatedPolicy[],
 ): void {
-  const violations = findViolations(pod, path === '' ? '' : `${path}.`, input, level);
-  if (violations.length > 0) findingFor(findings, { kind, name }).ofTemplates.push(...violations);
+  const finding = findingFor(findings, { kind, name });
+  if (pod.pod) finding.templates.push(pod.pod);
+  const denial = findDenial(pod, path === '' ? '' : `${path}.`, input, policies);
+  if (denial === undefined) return;
+  finding.fix = merge(finding.fix, denial, true);
+  finding.hasDeniedTemplate = true;
+}
+
+/** Completed pods are skipped, since they are not restarted. */
+function addPod(
+  findings: Map<string, Finding>,
+  pod: Pod,
+  input: NamespaceInput,
+  policies: readonly EvaluatedPolicy[],
+): void {
+  const phase = pod.status?.phase;
+  if (phase === 'Succeeded' || phase === 'Failed') return;
+  const decoded = decodePod(pod);
+  const denial = findDenial(decoded, '', input, policies);
+  const isUsers = isUserCaused(pod, input);
+  if (denial === undefined && !isUsers) return;
+  const finding = findingFor(findings, podOwner(pod, input.exists));
+  if (isUsers) finding.userPods++;
+  if (denial === undefined) return;
+  finding.violatingPods++;
+  finding.causes.add(isUsers ? 'user' : 'serviceAccount');
+  const isRestart = !isUsers && !finding.hasDeniedTemplate && isReplaceable(decoded, finding, input, policies);
+  if (isRestart) finding.restart = merge(finding.restart, denial, false);
+  else finding.fix = merge(finding.fix, denial, false);
+}
+
+/** The violations of all templates are listed, but only those of one pod. */
+function merge(before: Denial | undefined, denial: Denial, isTemplate: boolean): Denial {
+  if (before === undefined) return denial;
+  return {
+    ...before,
+    isCurrent: before.isCurrent || denial.isCurrent,
+    isPlanned: before.isPlanned || denial.isPlanned,
+    violations: isTemplate ? [...before.violations, ...denial.violations] : before.violations,
+  };
+}
+
+/**
+ * True if admission would default the pod to one that the policies admit, as a pod that is older than SCC enforcement; or if
+ * the pod has no container and no volume that the template lacks, so that it is of an older template. Other pods were changed
+ * by a webhook, which changes new pods, too.
+ */
+function isReplaceable(
+  { pod }: DecodedPod,
+  { templates }: Finding,
+  input: NamespaceInput,
+  policies: readonly EvaluatedPolicy[],
+): boolean {
+  if (pod === undefined) return false;
+  if (findDenial({ pod: input.complete(pod) }, '', input, policies) === undefined) return true;
+  const parts = new Set(templates.flatMap(listParts));
+  return templates.length > 0 && listParts(pod).every((part) => parts.has(part));
+}
+
+/** The volume of the service account token has a generated name. */
+const TOKEN_VOLUME = /^kube-api-access-/;
+
+/** The containers and volumes of a pod, except for those that a new pod does not have. */
+function listParts({ containers, volumes }: PodFields): readonly string[] {
+  return [
+    ...containers.filter(({ list }) => list !== 'ephemeralContainers').map(({ name }) => `container ${name}`),
+    ...volumes.filter(({ name }) => !TOKEN_VOLUME.test(name)).map(({ name }) => `volume ${name}`),
+  ];
 }
 
 function findingFor(findings: Map<string, Finding>, owner: Owner): Finding {
   const key = `${owner.kind}/${owner.name}`;
   const known = findings.get(key);
   if (known) return known;
-  const finding = { owner, violatingPods: 0, userPods: 0, causes: new Set<Cause>(), ofPods: [], ofTemplates: [] };
+  const finding = {
+    ...{ owner, violatingPods: 0, userPods: 0, causes: new Set<Cause>() },
+    ...{ templates: [], hasDeniedTemplate: false },
+  };
   findings.set(key, finding);
   return finding;
 }
 
 /** Evaluates without fields first, since most pods satisfy the level. */
-function findViolations(
+function findDenial(
   decoded: DecodedPod,
   prefix: string,
-  { exemptions, version = 'latest', emulationVersion }: NamespaceInput,
-  level: Level,
-): readonly FixableViolation[] {
-  const policy = { level, version, emulationVersion };
-  if (exemptions.runtimeClass(decoded.pod?.runtimeClassName) || evaluateDecoded(decoded, policy).allowed) return [];
-  return evaluateDecoded(decoded, { ...policy, fields: true }).violations.map(
-    ({ check, reason, detail, fields = [] }) => ({
+  { exemptions, emulationVersion }: NamespaceInput,
+  policies: readonly EvaluatedPolicy[],
+): Denial | undefined {
+  if (exemptions.runtimeClass(decoded.pod?.runtimeClassName)) return undefined;
+  const [strictest, ...others] = policies.filter(
+    ({ level, version }) => !evaluateDecoded(decoded, { level, version, emulationVersion }).allowed,
+  );
+  if (strictest === undefined) return undefined;
+  const { level, version, isCurrent, isPlanned } = strictest;
+  const { violations } = evaluateDecoded(decoded, { level, version, emulationVersion, fields: true });
+  return {
+    level,
+    isCurrent: isCurrent || others.length > 0,
+    isPlanned: isPlanned || others.length > 0,
+    violations: violations.map(({ check, reason, detail, fields = [] }) => ({
       check,
       reason,
       detail,
       fields: fields.map(({ path }) => prefix + path),
       fix: checkFix(check),
-    }),
-  );
+    })),
+  };
+}
+
+interface Conclusion {
+  readonly workload: ViolatingWorkload;
+  /** True if the planned policy denies new pods. */
+  readonly isBlocking: boolean;
 }
 
 /** A template is caused by users only if its pods show that they need the permissions of a user. */
-function violatingWorkload(finding: Finding): readonly ViolatingWorkload[] {
-  const { owner, ofTemplates, ofPods, violatingPods, userPods, causes } = finding;
-  const violations = ofTemplates.length > 0 ? ofTemplates : ofPods;
-  if (violations.length === 0) return [];
-  if (ofTemplates.length > 0) causes.add(userPods > 0 ? 'user' : 'serviceAccount');
-  return [{ ...owner, pods: violatingPods, causes: [...causes].sort(), violations }];
+function concludeFinding(finding: Finding): readonly Conclusion[] {
+  const { owner, fix, restart, violatingPods, userPods, hasDeniedTemplate } = finding;
+  const denial = fix ?? restart;
+  if (denial === undefined) return [];
+  const { level, isCurrent, violations } = denial;
+  const ofTemplate = hasDeniedTemplate ? [userPods > 0 ? ('user' as const) : ('serviceAccount' as const)] : [];
+  const causes = [...new Set([...finding.causes, ...ofTemplate])].sort();
+  const verdict = fix === undefined ? 'restart' : isCurrent ? 'deniedNow' : 'wouldBeDenied';
+  const workload = { ...owner, verdict, level, pods: violatingPods, causes, violations } as const;
+  return [{ workload, isBlocking: fix?.isPlanned === true }];
 }
 
 function compareOwners(a: Owner, b: Owner): number {
@@ -336,7 +478,8 @@ export function getTemplatePod(source: PodCreator, context: TemplateContext): Te
   return { kind, name, path: printFieldPath(path), pod };
 }
 
-function completePod(pod: PodFields, context: TemplateContext): PodFields {
+/** The pod as admission defaults it; unchanged if no SCC admits it. */
+export function completePod(pod: PodFields, context: TemplateContext): PodFields {
   const { sccMode, namespace, defaults } = context;
   if (sccMode === 'enforce') return admitTemplate(pod, context).pod;
   return defaults ? completeTemplate(pod, namespace, defaults) : pod;

@@ -17,7 +17,13 @@ import {
   type EnforcementInput,
   type SweepSummary,
 } from './enforcement.ts';
-import { CATEGORIES, type Category, type NamespaceEvaluation } from './evaluation.ts';
+import {
+  CATEGORIES,
+  WORKLOAD_VERDICTS,
+  type Category,
+  type NamespaceEvaluation,
+  type WorkloadVerdict,
+} from './evaluation.ts';
 import type { RolloutSettings } from './settings.ts';
 
 /** Suffix of the types of all conditions about evaluations, and type of the merged condition. */
@@ -131,10 +137,16 @@ function latestTransition(conditions: readonly Condition[]): string | undefined 
 /** Number of namespaces with a metric of their own. */
 const MAX_MEASURED_NAMESPACES = 100;
 
+interface WorkloadCount {
+  readonly namespace: string;
+  readonly verdict: WorkloadVerdict;
+  readonly count: number;
+}
+
 /** Counts the findings for metrics: namespaces by category, and workloads of the namespaces with the most of them. */
 export function countFindings(evaluations: readonly NamespaceEvaluation[]): {
   readonly namespaces: Readonly<Record<Category | 'inconclusive', number>>;
-  readonly workloads: readonly { readonly namespace: string; readonly count: number }[];
+  readonly workloads: readonly WorkloadCount[];
 } {
   const counts = Object.fromEntries([...CATEGORIES, 'inconclusive'].map((category) => [category, 0]));
   const namespaces = counts as Record<Category | 'inconclusive', number>;
@@ -142,16 +154,32 @@ export function countFindings(evaluations: readonly NamespaceEvaluation[]): {
     if (verdict === 'inconclusive') namespaces.inconclusive++;
     for (const category of categories) namespaces[category]++;
   }
-  const workloads = evaluations
-    .filter(({ verdict }) => verdict === 'violating')
-    .map((evaluation) => ({ namespace: evaluation.name, count: evaluation.workloads.length }))
-    .sort((a, b) => b.count - a.count || compareBytes(a.namespace, b.namespace));
-  return { namespaces, workloads: workloads.slice(0, MAX_MEASURED_NAMESPACES) };
+  const measured = evaluations
+    .filter(({ workloads }) => workloads.length > 0)
+    .sort((a, b) => b.workloads.length - a.workloads.length || compareBytes(a.name, b.name))
+    .slice(0, MAX_MEASURED_NAMESPACES);
+  const workloads = measured.flatMap((evaluation) =>
+    WORKLOAD_VERDICTS.map((verdict) => {
+      const count = evaluation.workloads.filter((one) => one.verdict === verdict).length;
+      return { namespace: evaluation.name, verdict, count };
+    }).filter(({ count }) => count > 0),
+  );
+  return { namespaces, workloads };
 }
 
 // The status.
 
-/** An evaluation of all selected namespaces. Times are in milliseconds since 1970. */
+/** True if enforcement would deny workloads of the namespace. Workloads to restart, and denials by its own label, do not count. */
+export function isBlocking({ isSelected, categories }: NamespaceEvaluation): boolean {
+  return isSelected && categories.length > 0;
+}
+
+/** True if the effect of enforcement on the namespace is unknown. */
+function isUndecided({ isSelected, verdict }: NamespaceEvaluation): boolean {
+  return isSelected && verdict === 'inconclusive';
+}
+
+/** An evaluation of all namespaces. Times are in milliseconds since 1970. */
 export interface CompletedSweep {
   readonly evaluations: readonly NamespaceEvaluation[];
   readonly startMs: number;
@@ -187,13 +215,13 @@ export function nextViolatingNamespaces(
   const now = formatTimestamp(endMs);
   const existing = before?.filter((entry) => describes(entry, findNamespace(entry.name))) ?? [];
   const known = new Map(existing.map((entry) => [entry.name, entry]));
-  const verdicts = new Map(evaluations.map(({ name, verdict }) => [name, verdict]));
-  const current = evaluations
-    .filter(({ verdict }) => verdict === 'violating')
-    .map((evaluation) => currentEntry(evaluation, known.get(evaluation.name), now));
+  const blocking = evaluations.filter(isBlocking);
+  const current = blocking.map((evaluation) => currentEntry(evaluation, known.get(evaluation.name), now));
+  const violating = new Set(blocking.map(({ name }) => name));
+  const unknown = new Set(evaluations.filter(isUndecided).map(({ name }) => name));
   const others = [...known.values()]
-    .filter(({ name }) => verdicts.get(name) !== 'violating')
-    .map((entry) => (verdicts.get(entry.name) === 'inconclusive' ? entry : previousEntry(entry, now)));
+    .filter(({ name }) => !violating.has(name))
+    .map((entry) => (unknown.has(entry.name) ? entry : previousEntry(entry, now)));
   const kept = [...current, ...others].sort(compareRetention).slice(0, MAX_VIOLATING_NAMESPACES);
   return kept.sort(compareEntries);
 }
@@ -237,8 +265,8 @@ function isPrevious({ state }: Pick<ViolatingNamespace, 'state'>): boolean {
 
 /** The number of violating and of inconclusive namespaces. */
 export function summarize({ evaluations, endMs }: Pick<CompletedSweep, 'evaluations' | 'endMs'>): SweepSummary {
-  const count = (verdict: string): number => evaluations.filter((one) => one.verdict === verdict).length;
-  return { endMs, violating: count('violating'), inconclusive: count('inconclusive') };
+  const violating = evaluations.filter(isBlocking).length;
+  return { endMs, violating, inconclusive: evaluations.filter(isUndecided).length };
 }
 
 // The schedule.
@@ -372,14 +400,17 @@ export function decideReadiness(input: DecisionInput): Decision {
   };
   const plan = planEnforcement(given);
   const violating = sweep
-    ? sweep.evaluations.filter(({ verdict }) => verdict === 'violating')
+    ? sweep.evaluations.filter(isBlocking)
     : violatingNamespaces.filter((entry) => !isPrevious(entry));
   const own = enforcementConditions({
     input: given,
     plan,
     violating: violating.map(({ name }) => name),
+    restarts: countRestarts(sweep?.evaluations ?? []),
     lastEvaluationTime: lastEvaluationTime ?? undefined,
-  }).filter(({ type }) => OWN_CONDITIONS.has(type));
+  })
+    .filter(({ type }) => OWN_CONDITIONS.has(type))
+    .map((condition) => (sweep ? condition : withStoredReason(condition, object.status)));
   return {
     spec: plan.spec,
     status: {
@@ -396,7 +427,7 @@ function withReadiness(own: readonly ConditionState[], { object, sweep, nowMs }:
   const now = formatTimestamp(nowMs);
   const before = object.status?.conditions;
   const operator = sweep
-    ? withTransitionTimes(readinessConditions(sweep.evaluations), before, now)
+    ? withTransitionTimes(readinessConditions(sweep.evaluations.filter(({ isSelected }) => isSelected)), before, now)
     : (before?.filter(({ type }) => type.endsWith(SUFFIX) && type !== SUFFIX) ?? []);
   const merged = before?.find(({ type }) => type === SUFFIX);
   return [
@@ -404,6 +435,17 @@ function withReadiness(own: readonly ConditionState[], { object, sweep, nowMs }:
     ...operator,
     mergeReadinessConditions(operator, { before: merged, now }),
   ];
+}
+
+/** Before the first sweep of this process, the reason of the stored violations is unknown. */
+function withStoredReason(condition: ConditionState, stored: PSAEnforcementConfig['status']): ConditionState {
+  const before = stored?.conditions?.find(({ type }) => type === 'ViolationsDetected');
+  const isSame = condition.type === before?.type && condition.status === before.status;
+  return isSame ? { ...condition, reason: before.reason, message: before.message } : condition;
+}
+
+function countRestarts(evaluations: readonly NamespaceEvaluation[]): number {
+  return evaluations.flatMap(({ workloads }) => workloads).filter(({ verdict }) => verdict === 'restart').length;
 }
 
 /** The conditions of a stored status that the decision replaces or removes. */

@@ -3,7 +3,9 @@ import { typeMeta } from '../../kube/resources.ts';
 import { truncate } from '../../kube/text.ts';
 import type { Kind, ObjectMeta, Report, ReportResult, ReportSubject } from '../../kube/types.ts';
 import { PART_OF, PART_OF_LABEL } from '../../kube/well-known.ts';
+import { isStricter } from '../psa/policy.ts';
 import { isBaselineCheck } from '../pss/evaluate.ts';
+import type { Level } from '../pss/policy.ts';
 import type { FixableViolation, NamespaceEvaluation, ViolatingWorkload } from './evaluation.ts';
 
 /** Name of the report of the cluster, and of the report in each evaluated namespace. */
@@ -49,7 +51,10 @@ interface NamespaceReportInput extends ReportInput {
   readonly workloads: readonly ReportedWorkload[];
 }
 
-/** The report of a namespace: a failure for each violation, and a pass or skip for each other workload. */
+/**
+ * The report of a namespace: a failure for each violation, a warning for each workload to restart, and a pass or skip for each
+ * other workload.
+ */
 export function buildReport(evaluation: NamespaceEvaluation, input: NamespaceReportInput): Report {
   const { api, namespace, workloads } = input;
   const subjects = new Map(workloads.map(({ subject }) => [`${subject.kind}/${subject.name}`, subject]));
@@ -58,7 +63,8 @@ export function buildReport(evaluation: NamespaceEvaluation, input: NamespaceRep
     const { kind, name } = workload;
     const subject = subjects.get(`${kind}/${name}`) ?? { kind, namespace: evaluation.name, name };
     failed.add(subject);
-    return workload.violations.map((violation) => failure(violation, { workload, subject, evaluation }, input));
+    if (workload.verdict === 'restart') return [restartResult(workload, subject, input)];
+    return workload.violations.map((violation) => failure(violation, { workload, subject }, input));
   });
   const others = workloads
     .filter(({ subject }) => !failed.has(subject))
@@ -67,7 +73,7 @@ export function buildReport(evaluation: NamespaceEvaluation, input: NamespaceRep
     ...typeMeta(api.namespaced),
     metadata: metadata(input.owner, evaluation.name),
     scope: namespace,
-    ...content(api, [...failures, ...others], MAX_RESULTS),
+    ...content(api, [...failures.sort(compareResults), ...others], MAX_RESULTS),
   };
 }
 
@@ -77,13 +83,17 @@ export function buildClusterReport(
   input: ReportInput & { namespaceSubject(name: string): ReportSubject },
 ): Report {
   const results = evaluations.map((evaluation) => namespaceResult(evaluation, input));
-  const order = ['fail', 'error', 'skip', 'pass'];
-  const sorted = results.toSorted((a, b) => order.indexOf(a.result) - order.indexOf(b.result));
   return {
     ...typeMeta(input.api.cluster),
     metadata: metadata(input.owner),
-    ...content(input.api, sorted, MAX_CLUSTER_RESULTS),
+    ...content(input.api, results.sort(compareResults), MAX_CLUSTER_RESULTS),
   };
+}
+
+/** Failures come first, since the number of results is limited. */
+function compareResults(a: ReportResult, b: ReportResult): number {
+  const order = ['fail', 'error', 'warn', 'skip', 'pass'];
+  return order.indexOf(a.result) - order.indexOf(b.result);
 }
 
 function metadata(owner: ReportOwner | undefined, namespace?: string): ObjectMeta {
@@ -106,7 +116,7 @@ function content(api: ReportApi, results: readonly ReportResult[], maxResults: n
   return { ...(api.namespaced === 'Report' ? { source: PART_OF } : {}), summary, results: kept };
 }
 
-function baseResult({ level }: NamespaceEvaluation, { seconds }: ReportInput) {
+function baseResult(level: Level, { seconds }: ReportInput) {
   return {
     source: PART_OF,
     policy: `pod-security-${level}`,
@@ -118,16 +128,15 @@ function baseResult({ level }: NamespaceEvaluation, { seconds }: ReportInput) {
 interface Failure {
   readonly workload: ViolatingWorkload;
   readonly subject: ReportSubject;
-  readonly evaluation: NamespaceEvaluation;
 }
 
 function failure(
   { check, reason, detail, fields, fix }: FixableViolation,
-  { workload: { pods, causes }, subject, evaluation }: Failure,
+  { workload, subject }: Failure,
   input: ReportInput,
 ): ReportResult {
   return {
-    ...baseResult(evaluation, input),
+    ...baseResult(workload.level, input),
     rule: check,
     severity: isBaselineCheck(check) ? 'high' : 'medium',
     result: 'fail',
@@ -135,11 +144,33 @@ function failure(
     message: truncate(`${reason}${detail === '' ? '' : ` (${detail})`}. ${fix}`, MAX_MESSAGE - 1),
     resources: [subject],
     properties: {
-      pods: String(pods),
-      causes: causes.join(', '),
+      ...workloadProperties(workload),
       ...(fields.length === 0 ? {} : { fields: fields.slice(0, MAX_FIELDS).join(', ') }),
     },
   };
+}
+
+function workloadProperties({ verdict, pods, causes }: ViolatingWorkload) {
+  return { verdict, pods: String(pods), causes: causes.join(', ') };
+}
+
+function restartResult(workload: ViolatingWorkload, subject: ReportSubject, input: ReportInput): ReportResult {
+  const { level } = workload;
+  return {
+    ...baseResult(level, input),
+    rule: 'restart',
+    severity: 'low',
+    result: 'warn',
+    scored: true,
+    message: `The running pods violate the level ${level}, and new pods satisfy it. Restart the workload.`,
+    resources: [subject],
+    properties: workloadProperties(workload),
+  };
+}
+
+/** The stricter one of the level in force and the planned level. */
+function evaluatedLevel({ current, level }: NamespaceEvaluation): Level {
+  return isStricter(current, level) ? current : level;
 }
 
 /** The result of a workload without violations. Exempt workloads and those of privileged namespaces are not evaluated. */
@@ -148,11 +179,11 @@ function otherResult(
   evaluation: NamespaceEvaluation,
   input: ReportInput,
 ): ReportResult {
-  const { level } = evaluation;
+  const level = evaluatedLevel(evaluation);
   const exemption = exemptRuntimeClass && `The runtime class ${exemptRuntimeClass} is exempt.`;
   const skipped = level === 'privileged' ? NO_CHECKS : exemption;
   return {
-    ...baseResult(evaluation, input),
+    ...baseResult(level, input),
     rule: level,
     severity: 'info',
     ...(skipped === undefined
@@ -167,33 +198,47 @@ function namespaceResult(
   input: ReportInput & { namespaceSubject(name: string): ReportSubject },
 ): ReportResult {
   const { name, workloads, categories, verdict } = evaluation;
+  const isDenied = verdict === 'violating' || verdict === 'deniedNow';
   const outcome = namespaceOutcome(evaluation);
   return {
-    ...baseResult(evaluation, input),
+    ...baseResult(evaluatedLevel(evaluation), input),
     rule: 'namespace',
     scored: outcome.result !== 'skip',
     ...outcome,
     resources: [input.namespaceSubject(name)],
-    ...(verdict === 'violating'
-      ? { properties: { workloads: String(workloads.length), categories: categories.join(', ') } }
+    ...(isDenied || verdict === 'restart'
+      ? {
+          properties: {
+            ...{ verdict, workloads: String(workloads.length) },
+            ...(categories.length === 0 ? {} : { categories: categories.join(', ') }),
+          },
+        }
       : {}),
   };
 }
 
-function namespaceOutcome({
-  level,
-  verdict,
-  workloads,
-  error = '',
-}: NamespaceEvaluation): Pick<ReportResult, 'result' | 'severity' | 'message'> {
+function namespaceOutcome(evaluation: NamespaceEvaluation): Pick<ReportResult, 'result' | 'severity' | 'message'> {
+  const { verdict, workloads, error = '' } = evaluation;
+  const level = evaluatedLevel(evaluation);
   if (verdict === 'inconclusive') {
     return { result: 'error', severity: 'medium', message: truncate(error, MAX_MESSAGE - 1) };
   }
-  if (verdict === 'violating') {
-    const isHigh = workloads.some(({ violations }) => violations.some(({ check }) => isBaselineCheck(check)));
-    const failures = workloads.length === 1 ? '1 workload violates' : `${workloads.length} workloads violate`;
-    return { result: 'fail', severity: isHigh ? 'high' : 'medium', message: `${failures} the level ${level}.` };
+  const denied = workloads.filter((one) => one.verdict !== 'restart');
+  const now = denied.filter((one) => one.verdict === 'deniedNow').length;
+  const restarts = workloads.length - denied.length;
+  const failures = denied.length === 1 ? '1 workload violates' : `${denied.length} workloads violate`;
+  const restart = restarts === 0 ? [] : [`The running pods of ${countWorkloads(restarts)} have to be restarted.`];
+  if (denied.length > 0) {
+    const isHigh = denied.some(({ violations }) => violations.some(({ check }) => isBaselineCheck(check)));
+    const inForce = now === 0 ? '' : now === denied.length ? ', which is in force' : `; ${now} of them are denied now`;
+    const message = [`${failures} the level ${level}${inForce}.`, ...restart].join(' ');
+    return { result: 'fail', severity: isHigh ? 'high' : 'medium', message };
   }
+  if (restarts > 0) return { result: 'warn', severity: 'low', message: restart.join(' ') };
   if (level === 'privileged') return { result: 'skip', severity: 'info', message: NO_CHECKS };
   return { result: 'pass', severity: 'info', message: `All workloads satisfy the level ${level}.` };
+}
+
+function countWorkloads(count: number): string {
+  return count === 1 ? '1 workload' : `${count} workloads`;
 }

@@ -8,7 +8,8 @@ import { runProgram, type Outcome } from '../../support/memory-io.ts';
 import { formatSettings } from '../../support/serve-process.ts';
 import { installStandardSccs, RANGES } from '../../support/controllers.ts';
 import { rolloutBlockers } from '../../../src/cli/commands/rollout-status.ts';
-import type { NamespaceCounts, PlannedNamespace, RolloutState } from '../../../src/cli/rollout.ts';
+import type { RolloutState } from '../../../src/cli/rollout.ts';
+import type { NamespaceCounts, PlannedNamespace } from '../../../src/policy/rollout/plan.ts';
 
 const CLUSTER = 'test/fixtures/rollout/cluster.yaml';
 const cluster = await readFile(CLUSTER, 'utf8');
@@ -57,7 +58,7 @@ function withManagedLabel(text: string, level: string): string {
 describe('plan', () => {
   test('plans a new label in place of a managed label', async () => {
     const { stdout } = await runWith((text) => withManagedLabel(text, 'restricted'), 'plan');
-    assert.match(stdout, /\nagents +restricted \(label\) +privileged +labeled already\n/);
+    assert.match(stdout, /\nagents +restricted \(label\) +privileged +denied now +1\n/);
   });
 
   test('evaluates pod templates of other API groups', async () => {
@@ -107,16 +108,16 @@ spec: {template: {spec: {containers: [{name: api, image: i, securityContext: {ru
       [
         '-n store',
         0,
-        `NAMESPACE   CURRENT              PLANNED      VERDICT           DENIED   REASON
-store       privileged (label)   privileged   labeled already
+        `NAMESPACE   CURRENT              PLANNED      VERDICT         DENIED   RESTART   REASON
+store       privileged (label)   privileged   no violations
 
-1 namespace: 1 labeled already; no workload would be denied; namespaces with a label keep their level and were not evaluated
+1 namespace: 1 no violations; no workload would be denied
 `,
       ],
       [
         '--level restricted -n store',
         1,
-        `NAMESPACE   CURRENT              PLANNED      VERDICT     DENIED   REASON
+        `NAMESPACE   CURRENT              PLANNED      VERDICT     DENIED   RESTART   REASON
 store       privileged (label)   restricted   violating   1
 
 store (restricted)
@@ -132,7 +133,7 @@ store (restricted)
       [
         '--level baseline -n store',
         0,
-        `NAMESPACE   CURRENT              PLANNED    VERDICT         DENIED   REASON
+        `NAMESPACE   CURRENT              PLANNED    VERDICT         DENIED   RESTART   REASON
 store       privileged (label)   baseline   no violations
 
 store (baseline)
@@ -149,6 +150,126 @@ store (baseline)
         assert.deepEqual({ ...outcome, stdout }, { code, stdout: expected, stderr: '' });
       });
     }
+  });
+
+  describe('of levels in force', () => {
+    const label = (level: string) => ({ 'pod-security.kubernetes.io/enforce': level });
+    const deployment = (namespace: string, spec: object): object => ({
+      apiVersion: 'apps/v1',
+      kind: 'Deployment',
+      metadata: { name: 'web', namespace },
+      spec: { template: { spec: { containers: [{ name: 'c', image: 'i' }], ...spec } } },
+    });
+    const namespace = (name: string, labels: object): object => ({
+      apiVersion: 'v1',
+      kind: 'Namespace',
+      metadata: { name, labels },
+    });
+    const ofPod = (name: string, owner?: object): object => ({
+      apiVersion: 'v1',
+      kind: 'Pod',
+      metadata: { name, namespace: 'older', ...(owner && { ownerReferences: [owner] }) },
+      spec: { containers: [{ name: 'c', image: 'i' }] },
+    });
+    const replicaSet = { apiVersion: 'apps/v1', kind: 'ReplicaSet', name: 'web-1', uid: 'u', controller: true };
+    const run = (items: readonly object[], ...args: readonly string[]): Promise<Outcome> =>
+      runProgram(['rollout', 'plan', '-f', '-', ...args], {
+        stdin: JSON.stringify({ apiVersion: 'v1', kind: 'List', items }),
+      });
+    const own = [
+      namespace('a', label('baseline')),
+      deployment('a', { hostNetwork: true }),
+      namespace('b', label('baseline')),
+      deployment('b', {}),
+      namespace('c', label('restricted')),
+    ];
+
+    test('the label of a namespace denies its workloads', async () => {
+      const { code, stdout } = await run(own, '-o', 'wide');
+      assert.equal(
+        stdout.slice(stdout.indexOf('NAMESPACE')),
+        `NAMESPACE   CURRENT              PLANNED      VERDICT         DENIED   RESTART   REASON
+a           baseline (label)     baseline     denied now      1
+b           baseline (label)     baseline     no violations
+c           restricted (label)   restricted   no violations
+
+a (baseline)
+  Deployment web: denied now
+    hostNamespaces: host namespaces (hostNetwork=true)
+      spec.template.spec.hostNetwork
+      Fix: Remove hostNetwork, hostPID and hostIPC from the pod spec, or set them to false.
+  Next: Change the workloads; or set a weaker level: kubectl label namespace/a pod-security.kubernetes.io/enforce=privileged --overwrite.
+
+3 namespaces: 1 denied now, 2 no violations; 1 workload (0 running pods) denied now
+`,
+      );
+      assert.equal(code, 1);
+    });
+
+    test('134 of 323 denied workloads are in namespaces with a label', async () => {
+      const items = Array.from({ length: 323 }, (_, index) => [
+        namespace(`n${index}`, index < 134 ? label('restricted') : {}),
+        deployment(`n${index}`, { hostNetwork: true }),
+      ]).flat();
+      const { code, stdout } = await run(items, '-o', 'json');
+      const { summary } = JSON.parse(stdout) as { readonly summary: NamespaceCounts };
+      const { deniedNow, wouldBeDenied } = summary.workloads;
+      assert.deepEqual([code, deniedNow.workloads, wouldBeDenied.workloads], [1, 134, 189]);
+    });
+
+    test('--level plans the labels of all namespaces with a weaker label', async () => {
+      const { code, stdout } = await run(own, '--level=restricted', '-o', 'json');
+      const { namespaces } = JSON.parse(stdout) as { readonly namespaces: readonly PlannedNamespace[] };
+      const printed = namespaces.map(({ name, planned, verdict, workloads, steps }) =>
+        [name, planned, verdict, ...workloads.map((one) => one.verdict), ...steps].join(' '),
+      );
+      const set = (name: string) => `kubectl label namespace/${name} pod-security.kubernetes.io/enforce=restricted`;
+      assert.deepEqual(printed, [
+        `a restricted deniedNow deniedNow Change the workloads, then set the label: ${set('a')} --overwrite.`,
+        `b restricted violating wouldBeDenied Change the workloads, then set the label: ${set('b')} --overwrite.`,
+        'c restricted clean',
+      ]);
+      assert.equal(code, 1);
+    });
+
+    test('a weaker level is planned for a named namespace only', async () => {
+      const weaker = [namespace('c', label('restricted')), deployment('c', {})];
+      const planned = async (...args: readonly string[]): Promise<unknown> => {
+        const { stdout } = await run(weaker, '--level=baseline', '-o', 'json', ...args);
+        const { namespaces } = JSON.parse(stdout) as { readonly namespaces: readonly PlannedNamespace[] };
+        return namespaces.map((one) => [one.planned, one.steps.length]);
+      };
+      assert.deepEqual([await planned(), await planned('-n', 'c')], [[['restricted', 1]], [['baseline', 1]]]);
+    });
+
+    test('pods that are older than SCC enforcement have to be restarted', async () => {
+      const items = [
+        namespace('older', {}),
+        deployment('older', {}),
+        ofPod('web-1-a', replicaSet),
+        ofPod('web-1-b', replicaSet),
+        ofPod('lone', { ...replicaSet, name: 'lone' }),
+        ofPod('tool'),
+      ];
+      const { code, stdout } = await run(items, '--scc-mode=enforce', '-o', 'wide');
+      assert.equal(
+        stdout.slice(stdout.indexOf('NAMESPACE')),
+        `NAMESPACE   CURRENT                PLANNED      VERDICT      DENIED   RESTART   REASON
+older       privileged (default)   restricted   to restart            3
+
+older (restricted)
+  Deployment web (2 running pods): to restart, new pods comply
+  Pod tool: to restart, new pods comply
+  ReplicaSet lone (1 running pod): to restart, new pods comply
+  Next: Restart the workloads: kubectl rollout restart -n older deployment/web.
+  Next: Delete the running pods, which their controllers create again: replicaset/lone.
+  Next: Delete the pods and create them again from their manifests: pod/tool.
+
+1 namespace: 1 to restart; no workload would be denied, 3 workloads (4 running pods) to restart
+`,
+      );
+      assert.equal(code, 0);
+    });
   });
 
   test('escapes control characters in names', async () => {
@@ -200,7 +321,7 @@ describe('plan --kubernetes-version', () => {
     assert.match(assumed, /; Kubernetes v1\.33 as the current version\.$/);
     assert.equal(
       rest.join('\n\n'),
-      `NAMESPACE   CURRENT              PLANNED      VERDICT         DENIED   REASON
+      `NAMESPACE   CURRENT              PLANNED      VERDICT         DENIED   RESTART   REASON
 open        privileged (label)   privileged   no violations
 pinned      baseline (label)     baseline     no violations
 shop        baseline (label)     baseline     violating       1
@@ -212,7 +333,7 @@ shop (baseline)
       Fix: Remove host from httpGet and tcpSocket in probes and lifecycle hooks: without it, they are sent to the pod.
   Next: Change the workloads before the upgrade; or keep the current version: kubectl label namespace/shop pod-security.kubernetes.io/enforce-version=v1.33.
 
-3 namespaces: 2 no violations, 1 violating; 1 workload (0 running pods) would be denied by Kubernetes v1.34 and not by v1.33
+3 namespaces: 1 violating, 2 no violations; 1 workload (0 running pods) would be denied by Kubernetes v1.34 and not by v1.33
 `,
     );
     assert.equal(code, 1);
@@ -316,7 +437,7 @@ Outdated     status of psaenforcementconfig cluster, since the leader has not up
       const { stdout } = await runProgram(['rollout', command, '-f', '-'], { stdin });
       const lines = stdout.split('\n');
       assert.ok(lines.length < 50, stdout);
-      assert.ok(lines.includes('... 280 more namespaces, 280 of them violating or inconclusive'), stdout);
+      assert.ok(lines.includes('... 280 more namespaces, 280 of them with denied workloads or inconclusive'), stdout);
       assert.match(lines[lines.findIndex((line) => line.startsWith('NAMESPACE')) + 1] ?? '', /^n299 .* 9$/);
     }
     const selected = await runProgram(['rollout', 'status', '-f', '-', '-n', 'n7'], { stdin });
@@ -509,8 +630,14 @@ const STATE: RolloutState = {
   outdatedConditions: [],
   unlabeled: [],
 };
-const COUNTS = { namespaces: 3, clean: 3, violating: 0, inconclusive: 0, labeled: 0, exempt: 0, workloads: 0, pods: 0 };
-const VIOLATING = { violating: 1, workloads: 2, pods: 5 };
+const NONE = { workloads: 0, pods: 0 };
+const COUNTS = {
+  ...{ namespaces: 3, clean: 3, restart: 0, deniedNow: 0, violating: 0, inconclusive: 0, exempt: 0 },
+  workloads: { deniedNow: NONE, wouldBeDenied: NONE, restart: NONE },
+};
+const VIOLATING = { violating: 1, workloads: { ...COUNTS.workloads, wouldBeDenied: { workloads: 2, pods: 5 } } };
+const DENIED_NOW = { deniedNow: 1, workloads: { ...COUNTS.workloads, deniedNow: { workloads: 134, pods: 150 } } };
+const RESTART = { restart: 1, workloads: { ...COUNTS.workloads, restart: { workloads: 200, pods: 400 } } };
 const DECIDED = { decided: 'Restricted' } as const;
 const ENFORCING = { type: 'Enforcing', status: 'True', reason: 'Restricted', message: '' } as const;
 const RAISED = { ...DECIDED, published: 'restricted' } as const;
@@ -522,6 +649,8 @@ const EVALUATED = 'phase Evaluate enforces nothing';
 const DENIED = '2 workloads in 1 namespace would be denied';
 const UNEVALUATED = 'no complete evaluation of all namespaces exists';
 const LISTED = 'Follow the next steps of each namespace: portcullis rollout plan -o wide.';
+const FIX_NOW = 'Fix 134 workloads denied now: portcullis rollout plan -o wide.';
+const RESTARTED = 'Restart 200 workloads whose new pods comply: portcullis rollout plan -o wide.';
 const CLEAR = `Clear the request: kubectl patch psaenforcementconfig cluster --type=merge -p '{"spec":{"enforcementMode":""}}'.`;
 const TO_ENFORCE = 'Set spec.rollout.phase of the PortcullisConfiguration to Enforce.';
 const TO_EVALUATE = 'Set spec.rollout.phase of the PortcullisConfiguration to Evaluate.';
@@ -589,6 +718,20 @@ describe('the causes that block enforcement, and the next steps', () => {
     [RAISED, {}, ['not every replica enforces the default restricted yet'], ['Wait for the replicas.']],
     [ENFORCED, {}, [], []],
     [{ ...ENFORCED, requested: 'Restricted' }, VIOLATING, [], [LISTED]],
+    [ENFORCED, DENIED_NOW, [], [FIX_NOW]],
+    [
+      { ...DECIDED, gate: false },
+      DENIED_NOW,
+      [FEATURE_OFF],
+      ['Enable the feature OpenShiftPodSecurityAdmission.', FIX_NOW],
+    ],
+    [{ phase: 'Evaluate' }, RESTART, [EVALUATED], [RESTARTED, TO_ENFORCE]],
+    [
+      { evaluation: 'stale' },
+      RESTART,
+      ['the last complete evaluation of all namespaces is too old'],
+      [RESTARTED, EVALUATE],
+    ],
   ];
   for (const [state, counts, blockers, next] of CASES) {
     test(JSON.stringify({ ...state, ...counts }), () => {

@@ -198,12 +198,12 @@ ${SOURCE}`,
       ['rollout', 'plan'],
       1,
       `${SOURCE}
-NAMESPACE   CURRENT              PLANNED      VERDICT     DENIED   REASON
+NAMESPACE   CURRENT              PLANNED      VERDICT     DENIED   RESTART   REASON
 shop        baseline (default)   restricted   violating   2
 
 Details and next steps: add -o wide.
 
-1 namespace: 1 violating; 2 workloads (1 running pod) would be denied
+1 namespace: 1 violating; 1 workload (1 running pod) denied now, 1 workload (0 running pods) would be denied
 
 Apply: portcullis install --without-server --set=podSecurity.defaults.enforce=restricted | kubectl apply -f -
 `,
@@ -212,12 +212,12 @@ Apply: portcullis install --without-server --set=podSecurity.defaults.enforce=re
       ['rollout', 'plan', '--level=baseline'],
       1,
       `${SOURCE}
-NAMESPACE   CURRENT              PLANNED    VERDICT     DENIED   REASON
-shop        baseline (default)   baseline   violating   1
+NAMESPACE   CURRENT              PLANNED    VERDICT      DENIED   RESTART   REASON
+shop        baseline (default)   baseline   denied now   1
 
 Details and next steps: add -o wide.
 
-1 namespace: 1 violating; 1 workload (1 running pod) would be denied
+1 namespace: 1 denied now; 1 workload (1 running pod) denied now
 `,
     ],
   ];
@@ -233,7 +233,10 @@ Details and next steps: add -o wide.
     const evaluate = async (...args: readonly string[]): Promise<string> =>
       (await runProgram([...args, '-f', '-'], { stdin: `${policies}---${WORKLOADS}` })).stdout;
     assert.match(await evaluate('explain'), /^Deployment shop\/web: admitted by the policies in the API server$/m);
-    assert.match(await evaluate('rollout', 'plan'), /^1 namespace: 1 violating; 1 workload \(1 running pod\) would/m);
+    assert.match(
+      await evaluate('rollout', 'plan'),
+      /^1 namespace: 1 denied now; 1 workload \(1 running pod\) denied now$/m,
+    );
   });
 
   test('the command for a weaker level accepts it', async () => {
@@ -248,7 +251,7 @@ Details and next steps: add -o wide.
   test('a file takes precedence', async () => {
     const { stdout } = await run(['rollout', 'plan', '--config', file]);
     assert.match(stdout, /^Settings: \S+config\.yaml\.\n/);
-    assert.match(stdout, /\nshop +restricted \(default\) +restricted +violating +2\n/);
+    assert.match(stdout, /\nshop +baseline \(default\) +restricted +violating +2\n/);
     const changes = 'enforce=restricted --set=podSecurity.defaults.warn=restricted';
     assert.ok(
       stdout.endsWith(

@@ -17,6 +17,7 @@ import {
   scheduleSweep,
 } from '../../../src/policy/rollout/readiness.ts';
 import {
+  completePod,
   evaluateStepwise,
   finishEvaluation,
   isSelected,
@@ -80,10 +81,16 @@ function getTemplate(name: string, spec: JsonObject = {}): TemplatePod {
   return { kind: 'Deployment', name, path: 'spec.template', pod: decodePod(buildPod({ spec })) };
 }
 
+const PRIVILEGED = { level: 'privileged', version: 'latest' } as const;
+const RESTRICTED_POLICY = { level: 'restricted', version: 'latest' } as const;
+
 function inputFor(given: Partial<NamespaceInput>): NamespaceInput {
   return {
     namespace: DEMO,
-    level: 'restricted',
+    isSelected: true,
+    current: PRIVILEGED,
+    planned: RESTRICTED_POLICY,
+    complete: (pod) => pod,
     pods: [],
     templates: [],
     exemptions: createExemptions({ usernames: [], namespaces: [], runtimeClasses: ['kata'] }),
@@ -119,7 +126,7 @@ suite('a namespace', () => {
     ],
     ['completed pods', { pods: ['Succeeded', 'Failed'].map((phase) => buildPod({ phase, spec: HOST })) }, ['clean']],
     ['an exempt runtime class', { pods: [buildPod({ spec: { ...HOST, runtimeClassName: 'kata' } })] }, ['clean']],
-    ['a level that forbids nothing', { level: 'privileged', pods: [buildPod({ spec: HOST })] }, ['clean']],
+    ['a level that forbids nothing', { planned: PRIVILEGED, pods: [buildPod({ spec: HOST })] }, ['clean']],
     [
       'pods of one controller',
       {
@@ -191,7 +198,7 @@ suite('a namespace', () => {
       },
       ['violating', 'userSCC', 'Deployment/web 0 user hostNamespaces'],
     ],
-    ['an unknown level', { level: undefined }, ['inconclusive']],
+    ['an unknown level', { planned: undefined }, ['inconclusive']],
     [
       'a platform namespace',
       { namespace: { metadata: { name: 'openshift' } }, pods: [buildPod({ spec: HOST })] },
@@ -237,6 +244,119 @@ suite('a namespace', () => {
     ];
     assert.equal(steps.length, 3);
   });
+});
+
+suite('the decision about a workload', () => {
+  const BASELINE = { level: 'baseline', version: 'latest' } as const;
+  const OWN_LABEL = { isSelected: false, current: RESTRICTED_POLICY };
+  const PLAIN = { containers: [{ name: 'app', image: 'app:1' }] };
+  const DEBUGGED = {
+    ephemeralContainers: [{ name: 'debugger-x', image: 'sh', securityContext: { privileged: true } }],
+  };
+  const SIDECAR = [...PLAIN.containers, { name: 'proxy', image: 'p', securityContext: { privileged: true } }];
+  const ofWeb = (spec: JsonObject, annotations = {}): Pod =>
+    buildPod({ name: 'web-5d4f-a', owner: { kind: 'StatefulSet', name: 'web' }, spec, annotations });
+  const template: TemplatePod = { ...getTemplate('web'), kind: 'StatefulSet' };
+  const surroundings = {
+    namespace: DEMO,
+    sccMode: 'enforce',
+    sccs: STANDARD_SCCS.map(({ scc }) => scc),
+    canUse: canUseBy([{ group: 'system:authenticated', sccs: ['restricted-v2'] }]),
+  } as const;
+  const complete: NamespaceInput['complete'] = (pod) => completePod(pod, surroundings);
+  /** Workloads as `kind/name verdict level pods`. */
+  const cases: readonly (readonly [name: string, given: Partial<NamespaceInput>, expected: readonly string[]])[] = [
+    [
+      'the level in force denies it',
+      { ...OWN_LABEL, pods: [buildPod({ spec: HOST })], templates: [getTemplate('idle', HOST)] },
+      ['deniedNow', 'Deployment/idle deniedNow restricted 0', 'Pod/web deniedNow restricted 1'],
+    ],
+    [
+      'a weaker level is in force, which denies it too',
+      { current: BASELINE, pods: [buildPod({ spec: HOST }), ofWeb(PLAIN)] },
+      ['violating', 'unknown', 'Pod/web deniedNow restricted 1', 'StatefulSet/web wouldBeDenied restricted 1'],
+    ],
+    [
+      'only the level in force denies it',
+      { current: RESTRICTED_POLICY, planned: PRIVILEGED, pods: [buildPod({ spec: HOST })] },
+      ['deniedNow', 'Pod/web deniedNow restricted 1'],
+    ],
+    [
+      'the version in force does not deny it',
+      {
+        current: { level: 'baseline', version: 'v1.33' },
+        planned: BASELINE,
+        templates: [getTemplate('web', { containers: [{ name: 'app', livenessProbe: { tcpSocket: { host: 'h' } } }] })],
+      },
+      ['violating', 'unknown', 'Deployment/web wouldBeDenied baseline 0'],
+    ],
+    [
+      'pods are older than SCC enforcement',
+      { complete, pods: [ofWeb(PLAIN), ofWeb(PLAIN)], templates: [template] },
+      ['restart', 'StatefulSet/web restart restricted 2'],
+    ],
+    [
+      'the same, and the level is in force',
+      { ...OWN_LABEL, complete, pods: [ofWeb(PLAIN)], templates: [template] },
+      ['restart', 'StatefulSet/web restart restricted 1'],
+    ],
+    [
+      'a pod without a controller that is older than SCC enforcement',
+      { complete, pods: [buildPod({ spec: PLAIN })] },
+      ['restart', 'Pod/web restart restricted 1'],
+    ],
+    [
+      'no SCC admits the pods',
+      { complete, pods: [ofWeb({ ...PLAIN, ...HOST })] },
+      ['violating', 'unknown', 'StatefulSet/web wouldBeDenied restricted 1'],
+    ],
+    [
+      'the template violates, too',
+      { complete, pods: [ofWeb(PLAIN)], templates: [{ ...getTemplate('web', HOST), kind: 'StatefulSet' }] },
+      ['violating', 'unknown', 'StatefulSet/web wouldBeDenied restricted 1'],
+    ],
+    [
+      'one of its pods cannot be replaced',
+      {
+        complete,
+        pods: [ofWeb(PLAIN), ofWeb({ ...PLAIN, ...HOST, ...{ volumes: [{ name: 'v' }] } })],
+        templates: [template],
+      },
+      ['violating', 'unknown', 'StatefulSet/web wouldBeDenied restricted 2'],
+    ],
+    [
+      'pods of an older template',
+      { pods: [ofWeb(HOST)], templates: [template] },
+      ['restart', 'StatefulSet/web restart restricted 1'],
+    ],
+    [
+      'a debug container',
+      { pods: [ofWeb(DEBUGGED)], templates: [template] },
+      ['restart', 'StatefulSet/web restart restricted 1'],
+    ],
+    [
+      'a webhook adds a container',
+      { complete, pods: [ofWeb({ containers: SIDECAR })], templates: [template] },
+      ['violating', 'unknown', 'StatefulSet/web wouldBeDenied restricted 1'],
+    ],
+    [
+      'a webhook adds a volume',
+      { complete, pods: [ofWeb({ volumes: [{ name: 'apm', hostPath: { path: '/run' } }] })], templates: [template] },
+      ['violating', 'unknown', 'StatefulSet/web wouldBeDenied restricted 1'],
+    ],
+    [
+      'a user admitted the pods',
+      { complete, pods: [ofWeb(PLAIN, USER)], templates: [template] },
+      ['violating', 'userSCC', 'StatefulSet/web wouldBeDenied restricted 1'],
+    ],
+  ];
+  for (const [name, given, expected] of cases) {
+    test(name, () => {
+      const { verdict, categories, workloads } = evaluate(given);
+      const printed = workloads.map((one) => `${one.kind}/${one.name} ${one.verdict} ${one.level} ${one.pods}`);
+      assert.deepEqual([verdict, ...categories, ...printed], expected);
+    });
+  }
 });
 
 suite('the pod of a template', () => {
@@ -370,7 +490,8 @@ function found(
   category = 'unknown',
 ): NamespaceEvaluation {
   const categories = verdict === 'violating' ? [category as 'unknown'] : [];
-  return { name, level: 'restricted', verdict, categories, workloads: [] };
+  const levels = { current: 'privileged', level: 'restricted', isSelected: true } as const;
+  return { name, ...levels, verdict, categories, workloads: [] };
 }
 
 suite('the list of violating namespaces', () => {
@@ -514,18 +635,24 @@ suite('the merged condition', () => {
 });
 
 test('the counts for metrics', () => {
-  const workload = { kind: 'Pod', name: 'a', pods: 1, causes: ['user'], violations: [] } as const;
+  const counted = { kind: 'Pod', name: 'a', level: 'restricted', pods: 1, causes: ['user'], violations: [] } as const;
+  const workload = { ...counted, verdict: 'wouldBeDenied' } as const;
+  const restart = { ...counted, verdict: 'restart' } as const;
+  const deniedNow = { ...counted, verdict: 'deniedNow' } as const;
   const measures = countFindings([
     { ...found('a', 'violating', 'userSCC'), workloads: [workload] },
     { ...found('b'), workloads: [workload, workload] },
     found('c', 'clean'),
+    { ...found('e', 'deniedNow'), isSelected: false, workloads: [deniedNow, restart, deniedNow] },
     found('d', 'inconclusive'),
   ]);
   assert.deepEqual(measures, {
     namespaces: { unknown: 1, openshift: 0, runLevelZero: 0, disabledSyncer: 0, userSCC: 1, inconclusive: 1 },
     workloads: [
-      { namespace: 'b', count: 2 },
-      { namespace: 'a', count: 1 },
+      { namespace: 'e', verdict: 'deniedNow', count: 2 },
+      { namespace: 'e', verdict: 'restart', count: 1 },
+      { namespace: 'b', verdict: 'wouldBeDenied', count: 2 },
+      { namespace: 'a', verdict: 'wouldBeDenied', count: 1 },
     ],
   });
 });

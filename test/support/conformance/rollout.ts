@@ -133,7 +133,10 @@ function recordedAs({ namespace: given, pods, level }: ClassifyCase): readonly s
   const { verdict, categories } = finishEvaluation(
     evaluateStepwise({
       namespace,
-      level,
+      isSelected: true,
+      current: { level: 'privileged', version: 'latest' },
+      planned: { level, version: 'latest' },
+      complete: (pod) => pod,
       pods: pods.map(buildPod),
       templates: [],
       exemptions: NO_EXEMPTIONS,

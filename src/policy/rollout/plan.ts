@@ -1,0 +1,135 @@
+/** The plan of enforcement: what it changes for each namespace, and the next steps. Commands, reports and pages print it. */
+import { shellQuote } from '../../kube/text.ts';
+import { LABEL_SYNC_LABEL, POD_SECURITY_LABELS } from '../../kube/well-known.ts';
+import type { Level } from '../pss/policy.ts';
+import type { Category, NamespaceEvaluation, ViolatingWorkload, WorkloadVerdict } from './evaluation.ts';
+import { violationReason } from './readiness.ts';
+
+/** The verdict of an evaluation. `exempt`: no level applies to the namespace. */
+type PlanVerdict = NamespaceEvaluation['verdict'] | 'exempt';
+
+/** A namespace with its current and its planned level, and the workloads that they deny. */
+export interface PlannedNamespace extends Pick<NamespaceEvaluation, 'name' | 'current' | 'categories' | 'workloads'> {
+  /** The source of the level in force. */
+  readonly currentSource: 'label' | 'default' | 'exemption';
+  /** The level with enforcement; absent if it cannot be computed. */
+  readonly planned?: Level | undefined;
+  readonly verdict: PlanVerdict;
+  /** Reason in the status of the PSAEnforcementConfig. */
+  readonly reason?: string | undefined;
+  /** Error of an inconclusive evaluation. */
+  readonly error?: string | undefined;
+  /** Next steps, one sentence each. */
+  readonly steps: readonly string[];
+}
+
+interface PlanContext extends Pick<PlannedNamespace, 'currentSource' | 'planned'> {
+  /** True if the plan is another label of the namespace. */
+  readonly isNewLabel: boolean;
+}
+
+/** The plan for an evaluated namespace. */
+export function planNamespace(evaluation: NamespaceEvaluation, context: PlanContext): PlannedNamespace {
+  const { name, current, verdict, categories, workloads, error } = evaluation;
+  const { currentSource, planned } = context;
+  const steps = nextSteps(evaluation, context);
+  const reason = violationReason(categories);
+  return { name, current, currentSource, planned, verdict, categories, reason, workloads, error, steps };
+}
+
+/** Number of namespaces by verdict, of workloads, and of their running pods. */
+export interface NamespaceCounts extends Readonly<Record<PlanVerdict | 'namespaces', number>> {
+  readonly workloads: Readonly<Record<WorkloadVerdict, WorkloadCount>>;
+}
+
+interface WorkloadCount {
+  readonly workloads: number;
+  readonly pods: number;
+}
+
+/** Counts the namespaces and workloads by verdict. */
+export function countNamespaces(namespaces: readonly PlannedNamespace[]): NamespaceCounts {
+  const count = (verdict: PlanVerdict): number => namespaces.filter((one) => one.verdict === verdict).length;
+  const countWorkloads = (verdict: WorkloadVerdict): WorkloadCount => {
+    const found = namespaces.flatMap(({ workloads }) => workloads.filter((one) => one.verdict === verdict));
+    return { workloads: found.length, pods: found.reduce((sum, { pods }) => sum + pods, 0) };
+  };
+  return {
+    namespaces: namespaces.length,
+    clean: count('clean'),
+    restart: count('restart'),
+    deniedNow: count('deniedNow'),
+    violating: count('violating'),
+    inconclusive: count('inconclusive'),
+    exempt: count('exempt'),
+    workloads: {
+      deniedNow: countWorkloads('deniedNow'),
+      wouldBeDenied: countWorkloads('wouldBeDenied'),
+      restart: countWorkloads('restart'),
+    },
+  };
+}
+
+/** True for a namespace with workloads that are or would be denied, or without a conclusive evaluation. */
+export function needsFix({ verdict }: PlannedNamespace): boolean {
+  return verdict === 'violating' || verdict === 'deniedNow' || verdict === 'inconclusive';
+}
+
+function nextSteps(evaluation: NamespaceEvaluation, context: PlanContext): readonly string[] {
+  const { name, verdict, workloads, categories, current } = evaluation;
+  if (verdict === 'inconclusive') return ['Resolve the error, so that the namespace can be evaluated.'];
+  const restarts = restartSteps(name, workloads);
+  if (context.isNewLabel) return [...newLabelSteps(evaluation), ...restarts];
+  const weaker = evaluation.level === 'baseline' ? 'privileged' : 'LEVEL';
+  const ofCategories = categories.map((category) => STEPS[category](name, weaker));
+  if (ofCategories.length > 0 || (verdict !== 'deniedNow' && verdict !== 'violating'))
+    return [...ofCategories, ...restarts];
+  const change = labelCommand(name, current === 'baseline' ? 'privileged' : 'LEVEL', context);
+  return [`Change the workloads; or set a weaker level: ${change}.`, ...restarts];
+}
+
+/** The steps of a plan for another label of the namespace. */
+function newLabelSteps({ name, verdict, current, level }: NamespaceEvaluation): readonly string[] {
+  const command = labelCommand(name, level, { currentSource: 'label' });
+  const isDenied = verdict === 'violating' || verdict === 'deniedNow';
+  if (level === current) return isDenied ? ['Change the workloads.'] : [];
+  return [isDenied ? `Change the workloads, then set the label: ${command}.` : `Set the label: ${command}.`];
+}
+
+/** The next step for a namespace, and a level that is weaker than the planned level; `LEVEL` if there are two. */
+const STEPS: Readonly<Record<Category, (name: string, weaker: string) => string>> = {
+  runLevelZero: (name) => `The namespace belongs to the cluster: ${labelCommand(name, 'privileged')}.`,
+  openshift: (name, weaker) =>
+    `The namespace belongs to the platform, and its labels are not managed: ${labelCommand(name, weaker)}; or enable label management: kubectl label namespace/${name} ${LABEL_SYNC_LABEL}=true.`,
+  disabledSyncer: (name, weaker) =>
+    `Its labels are not managed: enable label management with kubectl label namespace/${name} ${LABEL_SYNC_LABEL}-; or set a level: ${labelCommand(name, weaker)}.`,
+  userSCC: (name) =>
+    `Pods were admitted only because of their creators' permissions: grant the SCC to the service account (portcullis scc plan -n ${name} --bindings FILE), or change the workloads.`,
+  unknown: (name, weaker) => `Change the workloads; or set a weaker level: ${labelCommand(name, weaker)}.`,
+};
+
+function labelCommand(name: string, weaker: string, { currentSource }: Partial<PlanContext> = {}): string {
+  const overwrite = currentSource === 'label' ? ' --overwrite' : '';
+  const choice = weaker === 'LEVEL' ? ' (LEVEL: baseline or privileged)' : '';
+  return `kubectl label namespace/${name} ${POD_SECURITY_LABELS.enforce}=${weaker}${overwrite}${choice}`;
+}
+
+/** The kinds that `kubectl rollout restart` supports. */
+const RESTARTABLE: ReadonlySet<string> = new Set(['DaemonSet', 'Deployment', 'StatefulSet']);
+
+/** One command for all workloads that kubectl can restart, and a sentence for the others. */
+function restartSteps(namespace: string, workloads: readonly ViolatingWorkload[]): readonly string[] {
+  const list = (isListed: (kind: string) => boolean): string =>
+    workloads
+      .filter(({ verdict, kind }) => verdict === 'restart' && isListed(kind))
+      .map(({ kind, name }) => shellQuote(`${kind.toLowerCase()}/${name}`))
+      .join(' ');
+  const restarted = list((kind) => RESTARTABLE.has(kind));
+  const controlled = list((kind) => !RESTARTABLE.has(kind) && kind !== 'Pod');
+  const pods = list((kind) => kind === 'Pod');
+  return [
+    ...(restarted === '' ? [] : [`Restart the workloads: kubectl rollout restart -n ${namespace} ${restarted}.`]),
+    ...(controlled === '' ? [] : [`Delete the running pods, which their controllers create again: ${controlled}.`]),
+    ...(pods === '' ? [] : [`Delete the pods and create them again from their manifests: ${pods}.`]),
+  ];
+}
