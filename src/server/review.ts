@@ -9,9 +9,9 @@ import { truncate } from '../kube/text.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
 import { createBodyReader, createTurns, SMALL_BYTES, type BodyReader, type Turns } from './body.ts';
+import type { Connections } from './connections.ts';
 import { readReview, type Envelope } from './envelope.ts';
 import { createReviewReader, type ReviewReader } from './review-reader.ts';
-import type { Connections } from './server.ts';
 import { isPostponed, type MaybePromise, type Postponed, type Webhook } from './webhook.ts';
 
 export interface ReviewDeps {
@@ -204,6 +204,7 @@ function createHandler(webhook: Webhook, deps: ReviewDeps, shared: Shared): Hand
     const body = (request.body as Buffer | undefined) ?? NO_BODY;
     // The request object outlives the review, so that the bytes are released here.
     request.body = undefined;
+    connections.start(request.raw.socket);
     const job = { request, reply, body, bytes: body.length, arrivedMs: now(), isRepeated: false };
     if (body.length > SMALL_BYTES) return answerFirst(job);
     const outcome = start(job);
@@ -229,7 +230,7 @@ function createResponder(webhook: Webhook, metrics: Metrics, connections: Connec
       'content-type': isSuccess ? 'application/json' : 'text/plain; charset=utf-8',
       'content-length': Buffer.byteLength(body),
     };
-    const isLast = connections.shouldClose(reply.request.raw.socket);
+    const isLast = connections.finish(reply.request.raw.socket, isSuccess);
     reply.hijack();
     reply.raw.writeHead(status, isLast ? { ...headers, connection: 'close' } : headers).end(body);
   };

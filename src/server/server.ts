@@ -1,5 +1,4 @@
 /** The admission server: Fastify over TLS. It reads the store and answers reviews. It never writes to the cluster. */
-import { readFileSync } from 'node:fs';
 import { STATUS_CODES } from 'node:http';
 import type { Socket } from 'node:net';
 import { type SecureContextOptions, type Server, TLSSocket } from 'node:tls';
@@ -13,10 +12,11 @@ import Fastify, {
 import type { KubeletScope } from '../cluster/kubelet.ts';
 import { quote } from '../kube/text.ts';
 import { withStatus } from './body.ts';
+import { trackConnections, type ConnectionDeps, type Connections } from './connections.ts';
 import { AUTHORIZER_PATH, registerKubeletAuthorizer } from './kubelet-authorizer.ts';
 import { registerReviews, type ReviewDeps } from './review.ts';
 
-export interface ServerDeps extends ReviewDeps {
+export interface ServerDeps extends ReviewDeps, ConnectionDeps {
   /** Certificate, key and protocol settings. */
   readonly tls: SecureContextOptions;
   /**
@@ -59,15 +59,26 @@ export function createServer(deps: ServerDeps): AdmissionServer {
     exposeHeadRoutes: false,
     logger: false,
     clientErrorHandler: handleClientError,
-    frameworkErrors: (error, _request, reply) => void sendError(reply, error),
+    frameworkErrors(error, request, reply) {
+      closeIfLast(request, reply, false);
+      void sendError(reply, error);
+    },
   }) as unknown as FastifyInstance;
-  const connections = trackConnections(app);
+  const connections = trackConnections(app.server, deps);
+  const closeIfLast = ({ raw }: FastifyRequest, reply: FastifyReply, isReviewed: boolean): void => {
+    if (connections.finish(raw.socket, isReviewed)) reply.header('connection', 'close');
+  };
+  // Reviews are answered without this hook.
+  app.addHook('onSend', (request, reply, _payload, done) => {
+    closeIfLast(request, reply, request.method === 'POST' && reply.statusCode === 200);
+    done();
+  });
   app.removeAllContentTypeParsers();
   app.addContentTypeParser('*', (_request, _payload, done) => done(withStatus(new Error(NOT_JSON), 400)));
   if (deps.clientNames) requireClientCertificate(app, new Set(deps.clientNames));
   registerReviews(app, deps, connections);
   if (deps.kubelet) registerKubeletAuthorizer(app, { ...deps, kubelet: deps.kubelet });
-  registerOtherRoutes(app, deps, connections);
+  registerOtherRoutes(app, deps);
   return {
     app,
     connections,
@@ -80,7 +91,7 @@ export function createServer(deps: ServerDeps): AdmissionServer {
 
 const NOT_JSON = 'unable to process a request with a non-json content type';
 
-function registerOtherRoutes(app: FastifyInstance, deps: ServerDeps, connections: Connections): void {
+function registerOtherRoutes(app: FastifyInstance, deps: ServerDeps): void {
   const paths = deps.webhooks.map(({ path }) => path);
   const reviews: readonly (readonly [kind: string, paths: readonly string[]])[] = [
     ['an AdmissionReview', paths],
@@ -101,7 +112,6 @@ function registerOtherRoutes(app: FastifyInstance, deps: ServerDeps, connections
     // Any other error of a request without a route is reported as 404, too.
     if (request.is404) return sendNotFound(request, reply);
     recordError(error, request, deps);
-    if (connections.shouldClose(request.raw.socket)) reply.header('connection', 'close');
     return sendError(reply, error);
   });
 }
@@ -174,88 +184,6 @@ function handleClientError({ code }: ConnectionError, socket: Socket): void {
     ].join('\r\n'),
   );
   socket.destroySoon();
-}
-
-// Connections
-
-export type Connections = ReturnType<typeof trackConnections>;
-
-/** Tracks the connections of a server that does not listen yet, so that they can be closed without losing a request. */
-function trackConnections(app: FastifyInstance) {
-  const generations = new WeakMap<Socket, number>();
-  let generation = 0;
-  let draining = false;
-  /** TCP connections before their TLS handshake, by peer. */
-  const connecting = new Map<string, Socket>();
-  const open = new Set<Socket>();
-  const limit = findConnectionLimit();
-  app.server.on('connection', (socket: Socket) => {
-    const peer = peerAddress(socket);
-    connecting.set(peer, socket);
-    socket.once('close', () => {
-      if (connecting.get(peer) === socket) connecting.delete(peer);
-    });
-    if (connecting.size + open.size > limit) closeSilent();
-  });
-  /** Closes the oldest connection without a request. The newest connection has none, so that one can always be closed. */
-  const closeSilent = (): void => {
-    const [oldest] = connecting.size > 1 ? connecting.values() : open.values().filter(isSilent);
-    const [newest] = connecting.values();
-    (oldest ?? newest)?.destroy();
-  };
-  // A connection whose handshake fails cannot carry a response and would stay open.
-  app.server.on('tlsClientError', (_error: Error, socket: Socket) => socket.destroy());
-  app.server.on('secureConnection', (socket: Socket) => {
-    connecting.delete(peerAddress(socket));
-    open.add(socket);
-    socket.once('close', () => open.delete(socket));
-    generations.set(socket, generation);
-  });
-  return {
-    /** Closes all present connections after their next response, so that clients reconnect. */
-    renew(): void {
-      generation++;
-    },
-    /** Closes every connection, present and future, after its next response. */
-    drain(): void {
-      draining = true;
-    },
-    isDraining: () => draining,
-    /** Closes the connections that have not received any byte. */
-    closeUnused(): void {
-      for (const socket of connecting.values()) socket.destroy();
-      for (const socket of open) if (isSilent(socket)) socket.destroy();
-    },
-    /** Reports whether the connection closes after its next response. */
-    shouldClose: (socket: Socket) => draining || (generation > 0 && generations.get(socket) !== generation),
-  };
-}
-
-/** Exceeds the concurrent writes of three API servers. 1000 connections need about 100 MiB. */
-const MAX_CONNECTIONS = 1000;
-/** File descriptors reserved for everything except connections to the server. */
-const OTHER_DESCRIPTORS = 100;
-
-/** Returns the maximum number of connections, which is below the limit of file descriptors of the process. */
-function findConnectionLimit(): number {
-  try {
-    const limits = readFileSync('/proc/self/limits', 'utf8');
-    const descriptors = Number(/^Max open files\s+(\d+)/m.exec(limits)?.[1] ?? Infinity);
-    return Math.min(MAX_CONNECTIONS, Math.max(descriptors - OTHER_DESCRIPTORS, 1));
-  } catch {
-    // Only Linux has this file.
-    return MAX_CONNECTIONS;
-  }
-}
-
-/** True for a connection that has not sent data after its handshake. */
-function isSilent({ bytesRead }: Socket): boolean {
-  return bytesRead === 0;
-}
-
-/** Identifies a connection by its peer, since the TCP socket and the TLS socket of a connection are different objects. */
-function peerAddress({ remoteAddress, remotePort }: Socket): string {
-  return `${remoteAddress}:${remotePort}`;
 }
 
 // Client certificates

@@ -145,7 +145,17 @@ function createPodSecurityMetrics({ tally }: Factory) {
 /** In seconds. A decision takes well under a millisecond; API servers wait at most 30 seconds. */
 const DURATION_BUCKETS = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10];
 
-function createWebhookMetrics({ gauge, tally, timings }: Factory) {
+/** Reads the open connections by state. */
+type ConnectionCounts = () => Iterable<readonly [state: string, count: number]>;
+
+function createWebhookMetrics({ gauge, scrapedGauge, tally, timings }: Factory) {
+  let readConnections: ConnectionCounts = () => [];
+  scrapedGauge(
+    'portcullis_webhook_connections',
+    'Open connections to the port for reviews by state: new (no valid review yet), idle, busy.',
+    'state',
+    () => readConnections(),
+  );
   return {
     requests: tally(
       'portcullis_webhook_requests_total',
@@ -160,6 +170,12 @@ function createWebhookMetrics({ gauge, tally, timings }: Factory) {
       DURATION_BUCKETS,
     ),
     inFlight: gauge('portcullis_webhook_requests_in_flight', 'Admission reviews that wait for their decision.'),
+    connections: (read: ConnectionCounts): void => void (readConnections = read),
+    displacedConnections: tally(
+      'portcullis_webhook_connections_displaced_total',
+      'Connections to the port for reviews that were closed to admit others, by state: new (no valid review yet), idle, busy.',
+      'state',
+    ),
   };
 }
 

@@ -22,6 +22,7 @@ export async function startAdmissionServer(
   webhooks: readonly Webhook[],
   createScope?: (store: WritableStore) => KubeletScope,
   now: () => number = () => performance.now(),
+  limits: { readonly maxConnections?: number } = {},
 ): Promise<TestServer> {
   const store = createStore();
   store.markSynced();
@@ -34,6 +35,7 @@ export async function startAdmissionServer(
     kubelet: createScope?.(store),
     ...recorder,
     now,
+    ...limits,
     tls: createServing(authority, NAMES, validity),
   });
   await server.app.listen({ host: '127.0.0.1', port: 0 });

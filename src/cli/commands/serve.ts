@@ -372,6 +372,7 @@ function createProbes(
         : []),
       { name: 'settings', check: () => (store.synced() ? undefined : settingsProblem()), note: settingsProblem },
       { name: 'scc', check: () => undefined, note: () => sccProblems.summary() },
+      { name: 'connections', check: () => undefined, note: () => connections.saturation() },
       { name: 'shutdown', check: () => (connections.isDraining() ? 'the server is draining' : undefined) },
     ],
     named: served.namedChecks,

@@ -1,0 +1,183 @@
+/** The connections of the admission server: their limit, and their end without a lost review. */
+import { readFileSync } from 'node:fs';
+import type { IncomingMessage } from 'node:http';
+import type { Server, Socket } from 'node:net';
+import { TLSSocket } from 'node:tls';
+import type { Logger } from '../telemetry/logger.ts';
+import type { Metrics } from '../telemetry/metrics.ts';
+
+/** `new` before the first valid review; afterwards `busy` during a request, and `idle` between requests. */
+const STATES = ['new', 'idle', 'busy'] as const;
+type State = (typeof STATES)[number];
+
+interface Connection {
+  readonly peer: string;
+  readonly address: string | undefined;
+  readonly generation: number;
+  readonly openedAt: number;
+  /** The TCP socket, and the TLS socket after the handshake. */
+  socket: Socket;
+  state: State;
+  /** True after the first valid review. */
+  isProven: boolean;
+}
+
+export interface ConnectionDeps {
+  readonly logger: Logger;
+  readonly metrics: Metrics;
+  /** Limit of the connections, if it is lower than that of the process. */
+  readonly maxConnections?: number;
+  /** Monotonic clock in milliseconds. */
+  now(): number;
+}
+
+/** Exceeds the concurrent writes of three API servers. 1000 connections need about 100 MiB. */
+const MAX_CONNECTIONS = 1000;
+/** File descriptors reserved for everything except connections to the server. */
+const OTHER_DESCRIPTORS = 100;
+/** The time from opening a connection to its first complete request: the longest timeout of an installed webhook. */
+const FIRST_REQUEST_SECONDS = 15;
+/** How long a closed connection counts as saturation, and the interval of its log line. */
+const SATURATION_MS = 60_000;
+
+export type Connections = ReturnType<typeof trackConnections>;
+
+/** Tracks the connections of a server that does not listen yet. */
+export function trackConnections(server: Server, { logger, metrics, maxConnections, now }: ConnectionDeps) {
+  const limit = Math.min(maxConnections ?? MAX_CONNECTIONS, findDescriptorLimit());
+  const states: Readonly<Record<State, Set<Connection>>> = { new: new Set(), idle: new Set(), busy: new Set() };
+  const byPeer = new Map<string, Connection>();
+  const bySocket = new WeakMap<Socket, Connection>();
+  let generation = 0;
+  let draining = false;
+  let seconds = 0;
+  let fullAt = -Infinity;
+  const count = (): number => byPeer.size;
+  metrics.webhook.connections(() => STATES.map((state) => [state, states[state].size]));
+
+  const remove = (connection: Connection): void => {
+    states[connection.state].delete(connection);
+    if (byPeer.get(connection.peer) === connection) byPeer.delete(connection.peer);
+  };
+  /** Changes the state. The connections of a state are in the order of this change. */
+  const change = (connection: Connection, state: State): void => {
+    if (!states[connection.state].delete(connection)) return;
+    connection.state = state;
+    states[state].add(connection);
+  };
+  const displace = (connection: Connection): void => {
+    if (now() - fullAt > SATURATION_MS) {
+      const { address: remoteAddress, state } = connection;
+      logger.warn({ logger: 'connections', remoteAddress, state, open: count(), limit }, 'connection limit reached');
+    }
+    fullAt = now();
+    metrics.webhook.displacedConnections.cell({ state: connection.state }).count++;
+    remove(connection);
+    connection.socket.destroy();
+  };
+  server.on('connection', (socket: Socket) => {
+    const { remoteAddress: address } = socket;
+    const peer = findPeer(socket);
+    const connection = { peer, address, generation, openedAt: seconds, socket, state: 'new' as State, isProven: false };
+    byPeer.set(peer, connection);
+    states.new.add(connection);
+    socket.once('close', () => remove(connection));
+    const excess = findExcess(states, limit, address);
+    if (excess) displace(excess);
+  });
+  // A connection whose handshake fails cannot carry a response and would stay open.
+  server.on('tlsClientError', (_error: Error, socket: Socket) => socket.destroy());
+  server.on('secureConnection', (socket: Socket) => {
+    const connection = byPeer.get(findPeer(socket));
+    if (!connection) return;
+    connection.socket = socket;
+    bySocket.set(socket, connection);
+  });
+  server.prependListener('request', ({ socket }: IncomingMessage) => {
+    const connection = bySocket.get(socket);
+    if (connection?.isProven) change(connection, 'busy');
+  });
+  // Counted time does not advance while the event loop is blocked, so that bytes that wait in the kernel are read first.
+  const timer = setInterval(() => {
+    seconds++;
+    for (const { openedAt, socket } of states.new) if (seconds - openedAt > FIRST_REQUEST_SECONDS) socket.destroy();
+  }, 1000).unref();
+  server.once('close', () => clearInterval(timer));
+  return {
+    /** Records that a complete request is being answered. */
+    start(socket: Socket): void {
+      const connection = bySocket.get(socket);
+      if (connection) change(connection, 'busy');
+    },
+    /**
+     * Records a response. Returns whether the connection closes after it: also each connection that has not sent a valid
+     * review.
+     */
+    finish(socket: Socket, isReviewed: boolean): boolean {
+      const connection = bySocket.get(socket);
+      if (!connection) return true;
+      connection.isProven ||= isReviewed;
+      change(connection, connection.isProven ? 'idle' : 'new');
+      return draining || !connection.isProven || connection.generation !== generation;
+    },
+    /** Closes all present connections after their next response, so that clients reconnect. */
+    renew(): void {
+      generation++;
+    },
+    /** Closes every connection, present and future, after its next response. */
+    drain(): void {
+      draining = true;
+    },
+    isDraining: () => draining,
+    /** Closes the connections that have not received any byte. */
+    closeUnused(): void {
+      for (const { socket } of states.new)
+        if (!(socket instanceof TLSSocket) || socket.bytesRead === 0) socket.destroy();
+    },
+    /** Describes the use of the limit; `undefined` unless connections were closed to admit others in the last minute. */
+    saturation(): string | undefined {
+      if (now() - fullAt > SATURATION_MS) return undefined;
+      return `at the limit: ${count()} of ${limit} connections are open, ${states.new.size} of them without a valid review`;
+    },
+  };
+}
+
+/**
+ * Returns the connection that closes in favor of the newest: the oldest without a valid review, if they use more than half of
+ * the limit, together or from the address of the newest. Clients that send valid reviews as well can then use the other half
+ * only, where the connection closes that was idle longest, or busy longest.
+ */
+function findExcess(
+  states: Readonly<Record<State, ReadonlySet<Connection>>>,
+  limit: number,
+  address: string | undefined,
+): Connection | undefined {
+  const share = Math.max(Math.floor(limit / 2), 1);
+  const isFull = states.new.size + states.idle.size + states.busy.size > limit;
+  const [oldest] = states.new;
+  if (states.new.size > share) {
+    const local = [...states.new].filter((connection) => connection.address === address);
+    return local.length > share ? local[0] : isFull ? oldest : undefined;
+  }
+  if (!isFull) return undefined;
+  const [idle] = states.idle;
+  const [busy] = states.busy;
+  return idle ?? busy;
+}
+
+/** Returns the limit of connections that follows from the limit of file descriptors of the process. */
+function findDescriptorLimit(): number {
+  try {
+    const limits = readFileSync('/proc/self/limits', 'utf8');
+    const descriptors = Number(/^Max open files\s+(\d+)/m.exec(limits)?.[1] ?? Infinity);
+    return Math.max(descriptors - OTHER_DESCRIPTORS, 1);
+  } catch {
+    // Only Linux has this file.
+    return Infinity;
+  }
+}
+
+/** Identifies a connection by its peer, since the TCP socket and the TLS socket of a connection are different objects. */
+function findPeer({ remoteAddress, remotePort }: Socket): string {
+  return `${remoteAddress}:${remotePort}`;
+}

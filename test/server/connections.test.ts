@@ -1,0 +1,263 @@
+/** Strangers that exhaust the connections of a replica, and API servers whose reviews must be answered meanwhile. */
+import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { connect as connectTcp, type Socket } from 'node:net';
+import { suite, test, type TestContext } from 'node:test';
+import { setImmediate as turn, setTimeout as sleep } from 'node:timers/promises';
+import { connect, createSecureContext, type SecureContext } from 'node:tls';
+import { allow } from '../../src/kube/admission.ts';
+import type { Webhook } from '../../src/server/webhook.ts';
+import { startAdmissionServer, type TestServer } from '../support/admission-server.ts';
+import { eventually } from '../support/eventually.ts';
+import { podReview } from '../support/reviews.ts';
+
+/** The limit of connections of a replica, and a lower one, for which fewer handshakes are needed. */
+const REPLICA_LIMIT = 1000;
+const LIMIT = 100;
+const API_SERVER = '127.0.0.1';
+const [STRANGER = '', ...OTHER_STRANGERS] = Array.from({ length: 5 }, (_, index) => `127.0.0.${index + 2}`);
+/** The first byte of a request. */
+const ONE_BYTE = 'P';
+
+const BODY = JSON.stringify(podReview({}));
+const formatRequest = (path: string, body = BODY): string =>
+  `POST ${path} HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: ${body.length}\r\n\r\n${body}`;
+const REVIEW = formatRequest('/allow');
+
+async function startServer(t: TestContext, maxConnections = LIMIT): Promise<TestServer> {
+  const end = Promise.withResolvers<undefined>();
+  const waiting: Webhook = { path: '/wait', decide: () => end.promise.then(() => allow()) };
+  const webhooks = [{ path: '/allow', decide: () => allow() }, waiting];
+  const server = await startAdmissionServer(webhooks, undefined, undefined, { maxConnections });
+  t.after(async () => {
+    end.resolve(undefined);
+    server.app.server.closeAllConnections();
+    await server.stop();
+  });
+  return server;
+}
+
+/** Many handshakes of one context take less time. */
+const contexts = new Map<string, SecureContext>();
+function trust(ca: string): SecureContext {
+  const context = contexts.get(ca) ?? createSecureContext({ ca });
+  contexts.set(ca, context);
+  return context;
+}
+
+/** Opens a connection. Rejects if the server closes it before the handshake is complete. */
+function open({ port, ca }: TestServer, localAddress: string): Promise<Socket> {
+  return new Promise((resolve, reject) => {
+    const tcp = connectTcp({ host: '127.0.0.1', port, localAddress });
+    const socket = connect({ socket: tcp, host: '127.0.0.1', secureContext: trust(ca) }, () => resolve(socket));
+    socket.once('close', () => reject(new Error('closed in the handshake')));
+    for (const each of [tcp, socket]) each.on('error', () => socket.destroy());
+  });
+}
+
+/** Sends a request. Resolves to the status of its response, `kept` or `closed`, and the decision. */
+function send(socket: Socket, request: string): Promise<string> {
+  return new Promise((resolve) => {
+    if (socket.destroyed) resolve('closed before the request');
+    socket.once('data', (data: Buffer) => {
+      const [, status, connection, allowed] =
+        /^HTTP\/1.1 (\d+) [^]*?\r\nconnection: ([\w-]+)[^]*?(?:"allowed":(\w+)|$)/i.exec(data.toString()) ?? [];
+      resolve([status, connection === 'close' ? 'closed' : 'kept', allowed].filter(Boolean).join(' '));
+    });
+    socket.once('close', () => resolve('closed without a response'));
+    socket.write(request);
+  });
+}
+
+/** Opens connections and sends the same bytes on each. */
+async function openMany(server: TestServer, address: string, count: number, sent: string): Promise<readonly Socket[]> {
+  const sockets: Socket[] = [];
+  for (let tried = 0; tried < count; tried += 50) {
+    const length = Math.min(50, count - tried);
+    const opened = await Promise.allSettled(Array.from({ length }, () => open(server, address)));
+    // The server may have closed some of them already.
+    const batch = opened.flatMap((result) => (result.status === 'fulfilled' ? [result.value] : []));
+    for (const socket of batch) socket.write(sent);
+    sockets.push(...batch);
+  }
+  return sockets;
+}
+
+/** Sends a review of an API server on a new connection. */
+async function reviewOnNewConnection(server: TestServer): Promise<string> {
+  try {
+    const socket = await open(server, API_SERVER);
+    const result = await send(socket, REVIEW);
+    socket.destroy();
+    return result;
+  } catch (error) {
+    return String(error);
+  }
+}
+
+const ANSWERED = '200 kept true';
+
+interface Attack {
+  readonly name: string;
+  /** How many connections each stranger opens, and what it sends. */
+  readonly strangers: readonly (readonly [address: string, connections: number, sent: string])[];
+  readonly limit?: number;
+  /** What becomes of an idle connection of the API server. */
+  readonly idle?: string;
+}
+
+const DISPLACED = 'closed before the request';
+
+const ATTACKS: readonly Attack[] = [
+  { name: 'one byte each', strangers: [[STRANGER, REPLICA_LIMIT, ONE_BYTE]], limit: REPLICA_LIMIT },
+  {
+    name: 'one byte each, from five addresses',
+    strangers: [STRANGER, ...OTHER_STRANGERS].map((address) => [address, LIMIT / 4, ONE_BYTE] as const),
+  },
+  { name: 'one byte each, from the address of the API server', strangers: [[API_SERVER, LIMIT, ONE_BYTE]] },
+  { name: 'unfinished bodies', strangers: [[STRANGER, LIMIT, REVIEW.slice(0, -1)]] },
+  { name: 'valid reviews', strangers: [[STRANGER, LIMIT, REVIEW]], idle: DISPLACED },
+  { name: 'valid reviews that wait', strangers: [[STRANGER, LIMIT, formatRequest('/wait')]], idle: DISPLACED },
+  {
+    name: 'valid reviews, then one byte each',
+    strangers: [
+      [STRANGER, LIMIT, REVIEW],
+      [STRANGER, LIMIT / 4, ONE_BYTE],
+    ],
+    idle: DISPLACED,
+  },
+];
+
+suite('the connections of strangers do not displace API servers', () => {
+  for (const { name, strangers, limit = LIMIT, idle = ANSWERED } of ATTACKS) {
+    test(`${limit} with ${name}`, async (t) => {
+      const server = await startServer(t, limit);
+      const early = await open(server, API_SERVER);
+      assert.equal(await send(early, REVIEW), ANSWERED);
+      for (const [address, connections, sent] of strangers) await openMany(server, address, connections, sent);
+      // While the strangers stay, the API server uses 20 connections at the same time.
+      const late = await Promise.all(Array.from({ length: 20 }, () => open(server, API_SERVER)));
+      const results = await Promise.all(late.map((socket) => send(socket, REVIEW)));
+      assert.deepEqual([...new Set(results)], [ANSWERED]);
+      assert.equal(await send(early, REVIEW), idle);
+    });
+  }
+
+  for (const [name, addresses, first] of [
+    ['one address', [STRANGER], ONE_BYTE],
+    ['four addresses', OTHER_STRANGERS, ONE_BYTE],
+    ['four addresses after valid reviews', OTHER_STRANGERS, REVIEW],
+  ] as const) {
+    test(`that are opened continuously from ${name}`, async (t) => {
+      const limit = 48;
+      const server = await startServer(t, limit);
+      const early = await open(server, API_SERVER);
+      assert.equal(await send(early, REVIEW), ANSWERED);
+      for (const address of addresses) await openMany(server, address, limit / addresses.length, first);
+      let isDone = false;
+      let opened = 0;
+      const attacks = addresses.map(async (address) => {
+        while (!isDone) opened += (await openMany(server, address, 8 / addresses.length, ONE_BYTE)).length;
+      });
+      const results: string[] = [];
+      while (opened < limit * 2) results.push(await reviewOnNewConnection(server));
+      isDone = true;
+      await Promise.all(attacks);
+      t.diagnostic(`${results.length} reviews, while strangers opened ${opened} connections`);
+      assert.deepEqual([...new Set(results)], [ANSWERED]);
+      assert.equal(await send(early, REVIEW), first === REVIEW ? DISPLACED : ANSWERED);
+    });
+  }
+});
+
+suite('saturation', () => {
+  test('is shown by the readiness check, metrics and one log line', async (t) => {
+    const server = await startServer(t);
+    assert.equal(server.connections.saturation(), undefined);
+    await openMany(server, STRANGER, LIMIT / 2, ONE_BYTE);
+    assert.equal(server.connections.saturation(), undefined);
+    const sockets = await openMany(server, STRANGER, 3, ONE_BYTE);
+    assert.equal(
+      server.connections.saturation(),
+      'at the limit: 50 of 100 connections are open, 50 of them without a valid review',
+    );
+    const socket = sockets.at(-1);
+    assert.ok(socket);
+    assert.equal(await send(socket, REVIEW.slice(1)), ANSWERED);
+    const text = await server.metrics.expose();
+    assert.deepEqual(text.match(/^portcullis_webhook_connections.*/gm), [
+      'portcullis_webhook_connections{state="new"} 49',
+      'portcullis_webhook_connections{state="idle"} 1',
+      'portcullis_webhook_connections{state="busy"} 0',
+      'portcullis_webhook_connections_displaced_total{state="new"} 3',
+    ]);
+    const lines = server.log.filter(({ logger }) => logger === 'connections');
+    assert.deepEqual(
+      lines.map(({ level, msg, remoteAddress, state, open: count, limit }) => [
+        level,
+        msg,
+        remoteAddress,
+        state,
+        count,
+        limit,
+      ]),
+      [[40, 'connection limit reached', STRANGER, 'new', 51, LIMIT]],
+    );
+  });
+});
+
+suite('before the first valid review', () => {
+  for (const [name, request, result] of [
+    ['a malformed review', formatRequest('/allow', '{'), '400 closed'],
+    ['another path', formatRequest('/nothing'), '404 closed'],
+    ['a malformed path', formatRequest('/%'), '400 closed'],
+    ['the list of paths', 'GET / HTTP/1.1\r\nHost: x\r\n\r\n', '200 closed'],
+  ] as const) {
+    test(`the connection closes after the response to ${name}`, async (t) => {
+      const server = await startServer(t);
+      const socket = await open(server, STRANGER);
+      assert.equal(await send(socket, request), result);
+      const proven = await open(server, STRANGER);
+      assert.equal(await send(proven, REVIEW), ANSWERED);
+      assert.equal(await send(proven, request), result.replace('closed', 'kept'));
+      assert.equal(await send(proven, REVIEW), ANSWERED);
+    });
+  }
+
+  for (const [name, sent] of [
+    ['nothing', ''],
+    ['an unfinished header', REVIEW.slice(0, 20)],
+    ['an unfinished body', REVIEW.slice(0, -1)],
+  ] as const) {
+    test(`the connection closes after 15 seconds with ${name}`, async (t) => {
+      t.mock.timers.enable({ apis: ['setInterval'] });
+      const server = await startServer(t);
+      const [proven, waiting, socket] = await Promise.all(Array.from({ length: 3 }, () => open(server, STRANGER)));
+      assert.ok(proven && waiting && socket);
+      assert.equal(await send(proven, REVIEW), ANSWERED);
+      waiting.write(formatRequest('/wait'));
+      socket.write(sent);
+      await sleep(50);
+      t.mock.timers.tick(15_000);
+      await turn();
+      assert.equal(socket.readyState, 'open');
+      const closed = once(socket, 'close');
+      t.mock.timers.tick(1000);
+      await closed;
+      assert.deepEqual([proven.readyState, waiting.readyState], ['open', 'open']);
+    });
+  }
+});
+
+test('a connection that closes frees its place', async (t) => {
+  const server = await startServer(t);
+  for (let round = 0; round < 3; round++) {
+    const sockets = await openMany(server, STRANGER, LIMIT / 2, round === 1 ? REVIEW : ONE_BYTE);
+    for (const socket of sockets) socket.destroy();
+    await eventually(async () => {
+      const text = await server.metrics.expose();
+      assert.deepEqual(text.match(/(?<=^portcullis_webhook_connections\{.*\} )\d+/gm), ['0', '0', '0']);
+    });
+  }
+  assert.equal(server.connections.saturation(), undefined);
+});
