@@ -2,6 +2,7 @@
  * The policies in the cluster that API servers evaluate even if no replica responds, by the settings in force: the floor, whose
  * ValidatingAdmissionPolicies make the decisions of the webhooks, and the MutatingAdmissionPolicy with the defaults of pods.
  */
+import { createHash } from 'node:crypto';
 import type { V1LabelSelectorRequirement } from '@kubernetes/client-node';
 import { effectivePodSecurity, ROLLOUT_KINDS } from '../cluster/rollout.ts';
 import type { Store } from '../cluster/store.ts';
@@ -23,11 +24,9 @@ import { CONFIGURATION_KINDS, isInstalled } from '../kube/webhooks.ts';
 import {
   BREAK_GLASS_ANNOTATION,
   CONFIGURATION_NAME,
-  FAIL_OPEN,
   FLOOR_LABELS,
   INSTALLATION,
   NAMESPACE_NAME_LABEL,
-  TIER_LABEL,
 } from '../kube/well-known.ts';
 import { generatePolicies, MIN_POLICY_MINOR, type PolicyObject } from '../policy/psa/admission-policies.ts';
 import type { PodSecurity } from '../policy/psa/configuration.ts';
@@ -87,32 +86,18 @@ export function requiredPolicies(input: FloorInput): readonly PolicyObject[] {
   const { podSecurity, emulationVersion, serverVersion, namespace } = input;
   const options = { modes: ['enforce'], kubernetesMinor: minorVersion(serverVersion), isStatic: false } as const;
   const policies = generatePolicies({ podSecurity, emulationVersion }, options);
-  return policies.map((object) => toFloorPolicy(object, closedNamespaces(namespace)));
+  return policies.map((object) => toFloorPolicy(object, namespace));
 }
 
 type Requirement = Wire<V1LabelSelectorRequirement>;
 
-/**
- * Selects the namespaces in which Pod Security fails closed. A cluster without running pods starts with those of
- * `kube-system` and of namespaces with the label for networking, DNS and storage.
- */
-function closedNamespaces(namespace: string): readonly Requirement[] {
-  return [
-    { key: NAMESPACE_NAME_LABEL, operator: 'NotIn', values: ['kube-system', namespace] },
-    { key: TIER_LABEL, operator: 'NotIn', values: [FAIL_OPEN] },
-  ];
-}
-
-/** Names a generated object as one of the floor, and restricts a policy to namespaces. */
-function toFloorPolicy(
-  { kind, metadata, spec, ...object }: PolicyObject,
-  namespaces: readonly Requirement[],
-): PolicyObject {
+/** Names a generated object as one of the floor. Policies exclude the namespace of the installation, as webhooks do. */
+function toFloorPolicy({ kind, metadata, spec, ...object }: PolicyObject, installation: string): PolicyObject {
   const named = draft({
     ...object,
     kind,
     metadata: { ...metadata, name: `${FLOOR_PREFIX}${metadata.name}`, labels: FLOOR_LABELS },
-    spec: kind === 'ValidatingAdmissionPolicy' ? restrict(spec, namespaces) : rename(spec),
+    spec: kind === 'ValidatingAdmissionPolicy' ? excludeNamespace(spec, installation) : rename(spec),
   });
   applyDefaults(named);
   return named;
@@ -124,11 +109,12 @@ function rename(spec: Spec): Spec {
   return { ...spec, policyName: `${FLOOR_PREFIX}${String(spec['policyName'])}` };
 }
 
-function restrict(spec: Spec, namespaces: readonly Requirement[]): Spec {
+function excludeNamespace(spec: Spec, name: string): Spec {
   const { namespaceSelector, ...constraints } = spec['matchConstraints'] as {
     readonly namespaceSelector?: { readonly matchExpressions?: readonly Requirement[] };
   };
-  const matchExpressions = [...(namespaceSelector?.matchExpressions ?? []), ...namespaces];
+  const other: Requirement = { key: NAMESPACE_NAME_LABEL, operator: 'NotIn', values: [name] };
+  const matchExpressions = [...(namespaceSelector?.matchExpressions ?? []), other];
   return { ...spec, matchConstraints: { ...constraints, namespaceSelector: { matchExpressions } } };
 }
 
@@ -162,18 +148,19 @@ export function createFloorRequirements({ settings, service, version, apiServerV
 // The policies in the cluster.
 
 /**
- * Creates the function that returns the UIDs of the policies: they change when one of them is created again. `undefined`
- * unless the settings require policies and all of them are as required.
+ * Creates the function that returns a digest of the policies, which changes when one of them is created again or changed.
+ * `undefined` unless the settings require policies and all of them are as required.
  */
 export function createFloorState(context: RequirementContext) {
   const getRequired = createFloorRequirements(context);
   return (store: Store): string | undefined => {
     const required = getRequired(store) ?? [];
-    const uids = required.map((policy) => {
+    const versions = required.flatMap((policy) => {
       const current = store.get(policy.kind, policy.metadata.name);
-      return isCurrent(policy, current) ? current.metadata?.uid : undefined;
+      return isCurrent(policy, current) ? [`${current.metadata?.uid} ${current.metadata?.generation}`] : [];
     });
-    return uids.length === 0 || uids.includes(undefined) ? undefined : uids.join();
+    if (versions.length === 0 || versions.length < required.length) return undefined;
+    return createHash('sha256').update(versions.join()).digest('hex').slice(0, 16);
   };
 }
 

@@ -2,15 +2,17 @@
  * The webhook configurations: which webhooks API servers call, for which namespaces, and which of them fail closed. They
  * follow from the settings, so that nothing fails closed that is not enforced.
  */
-import type { V1LabelSelectorRequirement, V1ValidatingWebhook } from '@kubernetes/client-node';
+import type { V1LabelSelectorRequirement, V1MatchCondition, V1ValidatingWebhook } from '@kubernetes/client-node';
 import { effectivePodSecurity, ROLLOUT_KINDS, type RolloutScope } from '../cluster/rollout.ts';
 import type { Store } from '../cluster/store.ts';
 import type { Settings } from '../config/settings.ts';
 import { DEFAULTS_KINDS, DEFAULTS_POLICY, isFloorPolicy, POLICY_KINDS } from '../kube/admission-policies.ts';
+import { celList } from '../kube/cel.ts';
 import { deepEqual } from '../kube/equality.ts';
 import type { EndpointSlice, ObjectMeta, Wire } from '../kube/types.ts';
 import {
   CONFIGURATION_KINDS,
+  EXEMPT_CONDITION,
   getWebhooks,
   INSTALLED_CONFIGURATIONS,
   isCaInjection,
@@ -26,11 +28,13 @@ import {
   INSTALLATION,
   NAMESPACE_NAME_LABEL,
   OPTIONAL_FEATURES,
+  POD_SECURITY_LABELS,
   TIER_LABEL,
   WEBHOOK_LABELS,
   type OptionalFeature,
 } from '../kube/well-known.ts';
 import type { WorkloadResource } from '../policy/pod/templates.ts';
+import type { PodSecurityConfiguration } from '../policy/psa/configuration.ts';
 import { selectedNamespaces } from '../policy/psa/defaults.ts';
 import {
   SCC_MODE_LABEL,
@@ -107,8 +111,13 @@ export interface Enforcement {
   readonly scc: Pick<SccSettings, 'mode' | 'exemptNamespaces'>;
   /** True if SCCs are enforced in a namespace, or may be at any time. */
   readonly someSccs: boolean;
-  /** True if the policies of the floor decide about pods while no replica responds: the webhooks of pods fail open. */
+  /**
+   * True if the policies of the floor decide about pods while no replica responds. The webhooks of Pod Security then fail
+   * open, and those of SCCs for pods that the baseline or restricted level applies to.
+   */
   readonly floor: boolean;
+  /** The pods that Pod Security and the floor do not evaluate. */
+  readonly exemptions: PodSecurityConfiguration['exemptions'];
   /** Resources that the advising webhook reviews in addition to its own. */
   readonly workloads: readonly WorkloadResource[];
 }
@@ -174,6 +183,7 @@ interface Tier {
   readonly prefix: string;
   readonly failurePolicy: 'Fail' | 'Ignore';
   readonly namespaces: readonly Requirement[];
+  readonly condition?: Wire<V1MatchCondition>;
 }
 
 function isNot(key: string, ...values: readonly string[]): Requirement {
@@ -206,15 +216,64 @@ function podSecurityTiers(isEnforced: boolean, { namespace }: Service): readonly
 }
 
 /** The server ignores the same namespaces. As in `sccMode`, an unknown value of the label enforces. */
-function sccTiers({ scc, someSccs }: Enforcement, { namespace }: Service): readonly Tier[] {
+function sccTiers(enforcement: Enforcement, { namespace }: Service, hasFloor: boolean): readonly Tier[] {
+  const { scc, someSccs, floor } = enforcement;
   const reviewed = selectSccNamespaces(scc, namespace);
   if (!someSccs) return [openTier('', [...reviewed, isNot(SCC_MODE_LABEL, 'off')])];
   const unlabeled: Requirement = { key: SCC_MODE_LABEL, operator: 'DoesNotExist' };
   const byDefault = scc.mode === 'enforce';
+  const tiers = closedTiers(selectEnforcedNamespaces(scc, namespace));
   return [
-    ...closedTiers(selectEnforcedNamespaces(scc, namespace)),
+    ...(floor && hasFloor ? tiers.flatMap((tier) => splitByLevel(tier, enforcement)) : tiers),
     openTier('report.', [...reviewed, isIn(SCC_MODE_LABEL, 'report')]),
     ...(byDefault ? [] : [openTier('unlabeled.', [...reviewed, unlabeled])]),
+  ];
+}
+
+/**
+ * Opens a tier for the pods that the floor denies unless they satisfy the baseline or restricted level. Pods that are exempt
+ * from Pod Security, and those of privileged namespaces, still fail closed.
+ */
+function splitByLevel(tier: Tier, { podSecurity, exemptions }: Enforcement): readonly Tier[] {
+  if (tier.failurePolicy === 'Ignore') return [tier];
+  const key = POD_SECURITY_LABELS.enforce;
+  const [limited, others] = podSecurity
+    ? [isNot(key, 'privileged'), isIn(key, 'privileged')]
+    : [isIn(key, 'baseline', 'restricted'), isNot(key, 'baseline', 'restricted')];
+  const select = (...namespaces: readonly Requirement[]): Tier => ({
+    ...tier,
+    namespaces: [...tier.namespaces, ...namespaces],
+  });
+  const closed = select(others);
+  const open: Tier = { ...select(limited), prefix: 'floor.', failurePolicy: 'Ignore' };
+  return [closed, ...exemptNamespaces(open, exemptions).flatMap((one) => exemptPods(one, exemptions))];
+}
+
+/** Splits an open tier: the exempt namespaces fail closed. */
+function exemptNamespaces(open: Tier, { namespaces: names }: Enforcement['exemptions']): readonly Tier[] {
+  if (names.length === 0) return [open];
+  const select = (requirement: Requirement): readonly Requirement[] => [...open.namespaces, requirement];
+  return [
+    { ...open, namespaces: select(isNot(NAMESPACE_NAME_LABEL, ...names)) },
+    {
+      prefix: 'exempt-namespaces.',
+      failurePolicy: 'Fail',
+      namespaces: select(isIn(NAMESPACE_NAME_LABEL, ...names)),
+    },
+  ];
+}
+
+/** Splits an open tier: pods with an exempt runtime class, and those of exempt users, fail closed. */
+function exemptPods(tier: Tier, { usernames, runtimeClasses }: Enforcement['exemptions']): readonly Tier[] {
+  const runtimeClass = 'object.spec.runtimeClassName';
+  const isExempt = [
+    ...(usernames.length === 0 ? [] : [`request.userInfo.username in ${celList(usernames)}`]),
+    ...(runtimeClasses.length === 0 ? [] : [`has(${runtimeClass}) && ${runtimeClass} in ${celList(runtimeClasses)}`]),
+  ].join(' || ');
+  if (tier.failurePolicy === 'Fail' || isExempt === '') return [tier];
+  return [
+    { ...tier, condition: { name: 'not-exempt', expression: `!(${isExempt})` } },
+    { ...tier, prefix: 'exempt.', failurePolicy: 'Fail', condition: { name: EXEMPT_CONDITION, expression: isExempt } },
   ];
 }
 
@@ -233,18 +292,18 @@ function createWebhooks(
   const tiers = namespaceTiers(registration, enforcement, target);
   const added = reviewsWorkloadResources ? enforcement.workloads.map(workloadRule) : [];
   const rules = [...registration.rules, ...added];
-  const isOpen = hasFloor && enforcement.floor;
+  const isOpen = feature === 'psa' && hasFloor && enforcement.floor;
   return tiers.map((tier) =>
     createWebhook({ ...registration, rules }, isOpen ? { ...tier, failurePolicy: 'Ignore' } : tier, target),
   );
 }
 
 function namespaceTiers(
-  { feature, isEnforcing }: WebhookRegistration,
+  { feature, isEnforcing, hasFloor = false }: WebhookRegistration,
   enforcement: Enforcement,
   { service }: WebhookTarget,
 ): readonly Tier[] {
-  if (feature === 'scc') return sccTiers(enforcement, service);
+  if (feature === 'scc') return sccTiers(enforcement, service, hasFloor);
   if (feature !== 'defaults') return podSecurityTiers(isEnforcing && enforcement.podSecurity, service);
   return [openTier('', [...(enforcement.defaults ?? []), isNot(NAMESPACE_NAME_LABEL, service.namespace)])];
 }
@@ -260,9 +319,10 @@ const FAIL_OPEN_SECONDS = 5;
 /** A webhook with all fields that API servers would otherwise set to a default. */
 function createWebhook(
   { name, path, configuration, rules, matchConditions, objectSelector = {}, timeoutSeconds }: WebhookRegistration,
-  { prefix, failurePolicy, namespaces }: Tier,
+  { prefix, failurePolicy, namespaces, condition }: Tier,
   { service, url, timeoutSeconds: closedSeconds = timeoutSeconds }: WebhookTarget,
 ): Webhook {
+  const conditions = [...(matchConditions ?? []), ...(condition ? [condition] : [])];
   return {
     name: `${prefix}${name}`,
     admissionReviewVersions: ['v1'],
@@ -270,7 +330,7 @@ function createWebhook(
     rules,
     namespaceSelector: namespaces.length === 0 ? {} : { matchExpressions: namespaces },
     objectSelector,
-    ...(matchConditions ? { matchConditions } : {}),
+    ...(conditions.length > 0 ? { matchConditions: conditions } : {}),
     matchPolicy: 'Equivalent',
     sideEffects: 'None',
     failurePolicy,
@@ -338,7 +398,7 @@ function createReconciler(context: ControllerContext): Reconciler {
       const { store } = cluster;
       const id = parseKey(key);
       const current = store.get(id.kind, id.name);
-      const policies = observePolicies(store, now());
+      const policies = observePolicies(store, current, now());
       const all = getRequired(store, policies);
       const required = all.find(({ kind, name }) => kind === id.kind && name === id.name);
       if (!required) {
@@ -356,7 +416,11 @@ function createReconciler(context: ControllerContext): Reconciler {
       const settledMs = trusted.get(key)?.elapsedMs(isTrusted ? key : undefined, now()) ?? 0;
       const next = settledMs >= SETTLE_MS ? required : openUnlessClosed(required, current);
       const merged = mergeConfiguration(next, current, {
-        annotations: { ...AKS_ANNOTATIONS, ...webhooks.annotations },
+        annotations: {
+          ...AKS_ANNOTATIONS,
+          ...webhooks.annotations,
+          ...(policies.floor === undefined ? {} : { [FLOOR_ANNOTATION]: policies.floor }),
+        },
         installed,
       });
       if (!deepEqual(merged, current)) await write(next, merged, reconcileContext);
@@ -376,13 +440,14 @@ function listInstalled(store: Store): readonly WebhookConfiguration[] {
 
 /** Creates the function that returns the configurations that the settings require; none without the namespace. */
 function createRequirements({ settings, service, version, webhooks, features }: ControllerContext) {
-  return (store: Store, { floor, hasDefaults }: ObservedPolicies): readonly RequiredConfiguration[] => {
+  return (store: Store, policies: ObservedPolicies): readonly RequiredConfiguration[] => {
     const namespace = store.get('Namespace', service.namespace);
     if (!namespace || namespace.metadata?.deletionTimestamp != null) return [];
     const { timeoutSeconds } = settings.value.webhooks;
     const scope = { store, namespace: service.namespace, version };
     const optional = enabledOptionalFeatures(features, settings.value);
-    const defaults = hasDefaults ? undefined : selectedNamespaces(settings.value.defaults);
+    const defaults = policies.hasDefaults ? undefined : selectedNamespaces(settings.value.defaults);
+    const floor = policies.floor !== undefined;
     const enforcement = { ...getEnforcement(settings.value, scope), ...optional, defaults, floor };
     return requiredConfigurations(webhooks.registrations, enforcement, { service, url: webhooks.url, timeoutSeconds });
   };
@@ -390,30 +455,40 @@ function createRequirements({ settings, service, version, webhooks, features }: 
 
 /** The policies in the cluster. They replace webhooks when API servers have had time to observe them. */
 interface ObservedPolicies {
-  /** True if the webhooks of pods may fail open. */
-  readonly floor: boolean;
+  /** The state of the policies for which webhooks may fail open; absent: they fail closed. */
+  readonly floor: string | undefined;
   /** True if API servers set the defaults of pods. A registered webhook stays until they have observed the policy. */
   readonly hasDefaults: boolean;
   /** True if a policy will replace a webhook soon. */
   readonly isSettling: boolean;
 }
 
-/** Creates the function that returns which policies in the cluster replace webhooks. */
-function createPolicyObserver(context: ControllerContext) {
-  const getState = createFloorState(context);
+/**
+ * The state of the policies for which the webhooks of the configuration fail open. A new leader reads it, so webhooks do not
+ * fail closed at each change of the leader.
+ */
+const FLOOR_ANNOTATION = 'portcullis.dev/floor';
+
+/** Creates the function that returns which policies in the cluster replace webhooks of a configuration. */
+function createPolicyObserver({ settings, apiServerVersion, ...context }: ControllerContext) {
+  const getState = createFloorState({ ...context, settings, apiServerVersion });
   const watches = { floor: createStopwatch(), defaults: createStopwatch() };
-  return (store: Store, nowMs: number): ObservedPolicies => {
-    const isPermitted = context.settings.value.webhooks.failurePolicy === 'Ignore';
-    const floor = watches.floor.elapsedMs(isPermitted ? getState(store) : undefined, nowMs);
+  return (store: Store, current: WebhookConfiguration | undefined, nowMs: number): ObservedPolicies => {
+    const recorded = current?.metadata?.annotations?.[FLOOR_ANNOTATION];
+    // Until the version of the API server is known, the policies cannot be compared with the settings.
+    const state = apiServerVersion.value === undefined ? recorded : getState(store);
+    const floor = settings.value.webhooks.failurePolicy === 'Ignore' ? state : undefined;
+    const floorMs = watches.floor.elapsedMs(floor, nowMs);
     const uids = DEFAULTS_KINDS.map((kind) => store.get(kind, DEFAULTS_POLICY)?.metadata?.uid);
     const defaults = watches.defaults.elapsedMs(uids.includes(undefined) ? undefined : uids.join(), nowMs);
     // The webhook configuration has the name of the policy.
     const hasWebhook = store.get('MutatingWebhookConfiguration', DEFAULTS_POLICY) !== undefined;
     const isSettled = (ms: number | undefined): boolean => ms !== undefined && ms >= SETTLE_MS;
+    const isOpen = floor !== undefined && (floor === recorded || isSettled(floorMs));
     return {
-      floor: isSettled(floor),
+      floor: isOpen ? floor : undefined,
       hasDefaults: defaults !== undefined && (isSettled(defaults) || !hasWebhook),
-      isSettling: [floor, defaults].some((ms) => ms !== undefined && !isSettled(ms)),
+      isSettling: (floor !== undefined && !isOpen) || (defaults !== undefined && !isSettled(defaults)),
     };
   };
 }
@@ -422,10 +497,11 @@ function getEnforcement(
   settings: Settings,
   scope: RolloutScope,
 ): Omit<Enforcement, keyof OptionalEnforcement | 'defaults' | 'floor'> {
-  const { rollout, scc, workloadResources: workloads } = settings;
+  const { rollout, scc, workloadResources: workloads, podSecurity } = settings;
   return {
     podSecurity: effectivePodSecurity(scope, settings).configuration.defaults.enforce !== 'privileged',
     rollout: rollout.phase !== 'Disabled',
+    exemptions: podSecurity.configuration.exemptions,
     scc,
     someSccs:
       scc.mode === 'enforce' || scope.store.list('Namespace').some((one) => sccMode(one, scc).mode === 'enforce'),
@@ -489,7 +565,9 @@ function mergeConfiguration(
 ): WebhookConfiguration {
   const [caBundle] = installed.flatMap((one) => getWebhooks(one).flatMap((webhook) => webhook.caBundle || []));
   const { metadata } = current ?? {};
-  const kept = Object.entries(metadata?.annotations ?? {}).filter(([key]) => !isCaInjection(key));
+  const kept = Object.entries(metadata?.annotations ?? {}).filter(
+    ([key]) => !isCaInjection(key) && key !== FLOOR_ANNOTATION,
+  );
   const merged: ObjectMeta = {
     ...(metadata ?? { name }),
     labels: { ...metadata?.labels, ...WEBHOOK_LABELS },

@@ -39,6 +39,7 @@ export function webhookConfigurations(
     scc,
     someSccs: true,
     floor: false,
+    exemptions: podSecurity.configuration.exemptions,
     workloads: workloadResources,
     ...state,
   };

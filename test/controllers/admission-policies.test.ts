@@ -129,14 +129,13 @@ suite('the policies of the floor', () => {
     assert.deepEqual(names(), []);
   });
 
-  test('apply to the namespaces in which webhooks fail closed, without exemptions', async () => {
+  test('apply to all namespaces except for exempt ones and that of the installation', async () => {
     await start();
     await setLevel('baseline');
     const policy = cluster.store.get('ValidatingAdmissionPolicy', BASELINE);
     assert.deepEqual(policy?.spec?.matchConstraints?.namespaceSelector?.matchExpressions, [
       { key: 'kubernetes.io/metadata.name', operator: 'NotIn', values: ['legacy'] },
-      { key: 'kubernetes.io/metadata.name', operator: 'NotIn', values: ['kube-system', NAMESPACE] },
-      { key: 'portcullis.dev/admission', operator: 'NotIn', values: ['fail-open'] },
+      { key: 'kubernetes.io/metadata.name', operator: 'NotIn', values: [NAMESPACE] },
     ]);
     const binding = cluster.store.get('ValidatingAdmissionPolicyBinding', UNLABELED);
     assert.deepEqual([binding?.spec?.policyName, binding?.spec?.validationActions], [BASELINE, ['Deny']]);
@@ -274,6 +273,7 @@ suite('the policies of the floor', () => {
 
   test('open webhooks after they have settled, and close them again as soon as one changes', async () => {
     const policies = await start();
+    await change({ scc: { ...settings.value.scc, mode: 'enforce' } });
     const run = await start(webhookConfigurations);
     await setLevel('baseline');
     const caBundle = Buffer.from(AUTHORITY.cert).toString('base64');
@@ -287,10 +287,16 @@ suite('the policies of the floor', () => {
       }
     }
     await idle();
-    const policy = (): unknown =>
-      cluster.store
-        .get('ValidatingWebhookConfiguration', 'psa.portcullis.dev')
-        ?.webhooks?.find(({ name }) => name === 'psa.portcullis.dev')?.failurePolicy;
+    const webhookPolicy = (configuration: string, webhook: string): unknown =>
+      cluster.store.get('ValidatingWebhookConfiguration', configuration)?.webhooks?.find(({ name }) => name === webhook)
+        ?.failurePolicy;
+    const policy = (): unknown => {
+      const psa = webhookPolicy('psa.portcullis.dev', 'psa.portcullis.dev');
+      const scc = webhookPolicy('scc.portcullis.dev', 'floor.validate.scc.portcullis.dev');
+      assert.equal(scc, psa === 'Ignore' ? 'Ignore' : undefined);
+      assert.equal(webhookPolicy('scc.portcullis.dev', 'validate.scc.portcullis.dev'), 'Fail');
+      return psa;
+    };
     await run.pass(5_000);
     assert.equal(policy(), 'Fail');
     await change({ webhooks: { ...settings.value.webhooks, failurePolicy: 'Ignore' } });
@@ -311,13 +317,29 @@ suite('the policies of the floor', () => {
     await annotate({});
     await run.pass(10_000);
     assert.equal(policy(), 'Ignore');
+    // A new leader keeps open webhooks open, even before it reads the version of the API server.
+    await run.stop();
+    const versions = () =>
+      cluster.store.list('ValidatingWebhookConfiguration').map(({ metadata }) => metadata?.resourceVersion);
+    const before = versions();
+    version.set(undefined);
+    const next = await start(webhookConfigurations);
+    await next.pass(3_000);
+    version.set('v1.36');
+    await next.pass(60_000);
+    assert.deepEqual([policy(), ...versions()], ['Ignore', ...before]);
+    await next.stop();
+    // A policy was deleted in the meantime.
     await policies.stop();
     await cluster.remove('ValidatingAdmissionPolicyBinding', UNLABELED);
-    await run.idle();
+    const last = await start(webhookConfigurations);
+    await last.pass(5_000);
     assert.equal(policy(), 'Fail');
     await start();
     await idle();
-    await run.pass(5_000);
+    await last.pass(4_000);
+    assert.equal(policy(), 'Fail');
+    await last.pass(1_000);
     assert.equal(policy(), 'Ignore');
     await change({ webhooks: { ...settings.value.webhooks, failurePolicy: 'Fail' } });
     assert.equal(policy(), 'Fail');

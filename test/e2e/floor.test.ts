@@ -33,11 +33,8 @@ function denial(name: string, text: string, binding = name): string {
   return `403 pods "p" is forbidden: ValidatingAdmissionPolicy 'floor.${name}.psa.portcullis.dev' with binding 'floor.${binding}.psa.portcullis.dev' denied request: ${text}`;
 }
 
-const DENIED_IN_SHOP = denial(
-  'enforce-baseline',
-  'violates PodSecurity "baseline:latest": host namespaces (hostNetwork=true)',
-  'enforce-baseline-unlabeled',
-);
+const VIOLATION = 'violates PodSecurity "baseline:latest": host namespaces (hostNetwork=true)';
+const DENIED_IN_SHOP = denial('enforce-baseline', VIOLATION, 'enforce-baseline-unlabeled');
 
 /** The policies and bindings of the settings. */
 const EXPECTED = POLICY_KINDS.flatMap((kind) => FLOOR_POLICIES[kind])
@@ -71,15 +68,16 @@ suite('the floor', { skip }, () => {
         ),
       )
     ).flat();
-  /** The failure policies of the webhooks of Pod Security and of `exec`, which has no policy. */
+  /** The failure policies of these webhooks. */
   const failurePolicies = async (): Promise<readonly unknown[]> => {
     const items = responseItems(await plane.admin.send('GET', `${CONFIGURATIONS}/validatingwebhookconfigurations`));
     const webhooks = items.flatMap((one) => (one['webhooks'] ?? []) as readonly JsonObject[]);
-    return ['psa.portcullis.dev', 'exec.scc.portcullis.dev'].map(
-      (name) => webhooks.find((one) => one['name'] === name)?.['failurePolicy'],
+    return ['psa', 'floor.validate.scc', 'validate.scc', 'exec.scc'].map(
+      (name) => webhooks.find((one) => one['name'] === `${name}.portcullis.dev`)?.['failurePolicy'],
     );
   };
-  const isOpen = () => eventually(async () => assert.deepEqual(await failurePolicies(), ['Ignore', 'Fail']), 30_000);
+  const OPEN = ['Ignore', 'Ignore', 'Fail', 'Fail'];
+  const isOpen = () => eventually(async () => assert.deepEqual(await failurePolicies(), OPEN), 30_000);
 
   before(async () => {
     plane = await startControlPlane();
@@ -90,6 +88,7 @@ suite('the floor', { skip }, () => {
       ['secure', { 'pod-security.kubernetes.io/enforce': 'restricted' }],
       ['storage', { 'portcullis.dev/admission': 'fail-open' }],
       ['guarded', SCCS],
+      ['ranged', { 'pod-security.kubernetes.io/enforce': 'baseline', 'portcullis.dev/scc': 'enforce' }],
     ] as const) {
       await create(plane.admin, { apiVersion: 'v1', kind: 'Namespace', metadata: { name, labels } });
     }
@@ -141,7 +140,7 @@ suite('the floor', { skip }, () => {
       assert.equal(answer.status, 200);
       assert.notEqual(objectMetadata(responseObject(answer))['uid'], uid);
     });
-    await eventually(async () => assert.deepEqual(await failurePolicies(), ['Fail', 'Fail']));
+    await eventually(async () => assert.deepEqual(await failurePolicies(), ['Fail', undefined, 'Fail', 'Fail']));
     await isOpen();
   });
 
@@ -158,7 +157,8 @@ suite('the floor', { skip }, () => {
           ['secure', compliantPod(), false],
           ['legacy', hostNetworkPod(), false],
           ['guarded', hostNetworkPod(), true],
-          ['guarded', compliantPod(), false],
+          ['ranged', compliantPod(), false],
+          ['ranged', hostNetworkPod(), true],
         ] as const) {
           const text = await createPod(namespace, pod);
           if ((text !== '') !== isDenied) wrong.add(`${namespace}: ${text}`);
@@ -179,8 +179,24 @@ suite('the floor', { skip }, () => {
     assert.ok(count > 20, String(count));
   });
 
-  test('holds after all replicas are killed', async () => {
+  test('webhooks stay open at a change of the leader, and an outage that starts then admits compliant pods', async () => {
     await isOpen();
+    const seen = new Set<string>();
+    const leads = (replica: (typeof system.replicas)[number]): boolean =>
+      replica.log().some(({ msg }) => msg === 'leadership begins');
+    const former = system.replicas.find(leads);
+    assert.ok(former);
+    await former.stop();
+    await system.retire(former);
+    await eventually(async () => {
+      seen.add(JSON.stringify(await failurePolicies()));
+      assert.ok(system.replicas.some(leads));
+    }, 30_000);
+    for (let i = 0; i < 20; i++) seen.add(JSON.stringify(await failurePolicies()));
+    assert.deepEqual([...seen], [JSON.stringify(OPEN)]);
+  });
+
+  test('holds after all replicas are killed', async () => {
     for (const replica of system.replicas) await replica.stop('SIGKILL');
     assert.equal(await createPod('shop', hostNetworkPod()), DENIED_IN_SHOP);
     assert.equal(
@@ -191,12 +207,15 @@ suite('the floor', { skip }, () => {
       ['shop', plainPod('p')],
       ['secure', compliantPod()],
       ['legacy', hostNetworkPod()],
-      ['storage', hostNetworkPod()],
-      ['kube-system', hostNetworkPod()],
       ['portcullis', hostNetworkPod()],
+      ['ranged', plainPod('p')],
     ] as const) {
       assert.equal(await createPod(namespace, pod), '', namespace);
     }
+    for (const namespace of ['storage', 'kube-system']) {
+      assert.equal(await createPod(namespace, hostNetworkPod()), DENIED_IN_SHOP, namespace);
+    }
+    assert.equal(await createPod('ranged', hostNetworkPod()), denial('enforce-baseline', VIOLATION));
     for (const pod of [compliantPod(), FORGED]) {
       assert.match(await createPod('guarded', pod), /failed calling webhook "mutate\.scc\.portcullis\.dev"/);
     }
@@ -212,7 +231,8 @@ suite('the floor', { skip }, () => {
     assert.match((await breakGlass('status')).stdout, /^Break-glass is on: /m);
     assert.equal((await breakGlass('off')).code, 0);
     await eventually(async () => {
-      for (const namespace of ['shop', 'guarded']) assert.match(await createPod(namespace, FORGED), /^403 /);
+      assert.match(await createPod('shop', FORGED), /^403 /);
+      assert.match(await createPod('guarded', FORGED), /^500 .*failed calling webhook/);
     });
   });
 });

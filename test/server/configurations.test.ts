@@ -209,6 +209,8 @@ suite('names and paths', () => {
   });
 });
 
+const ENFORCE = 'pod-security.kubernetes.io/enforce';
+
 const anyNamespace = fc
   .record({
     name: fc.constantFrom('default', 'kube-node-lease', 'shop', ...DEFAULT_EXEMPT_NAMESPACES),
@@ -218,6 +220,7 @@ const anyNamespace = fc
         'security.openshift.io/disable-securitycontextconstraints': fc.constantFrom('true', 'false', 'TRUE', ''),
         'portcullis.dev/scc': fc.constantFrom('enforce', 'report', 'off', 'OFF', 'Off', '', 'none'),
         'portcullis.dev/admission': fc.constantFrom('fail-open', 'fail-closed', ''),
+        [ENFORCE]: fc.constantFrom('privileged', 'baseline', 'restricted', 'Baseline'),
         team: fc.constantFrom('a', 'b'),
       },
       { requiredKeys: [] },
@@ -246,7 +249,16 @@ const SERVICE = { namespace: 'portcullis', name: 'portcullis' };
 function buildEnforcement(mode: SccMode, someSccs: boolean, exemptNamespaces = DEFAULT_EXEMPT_NAMESPACES) {
   const features = { podSecurity: false, rollout: false, olm: false };
   const kubelets = { kubelet: false, kubeletCertificates: false, kubeletNodeWrites: false };
-  return { ...features, ...kubelets, scc: { mode, exemptNamespaces }, someSccs, floor: false, workloads: [] };
+  const { exemptions } = DEFAULT_CONFIGURATION;
+  return {
+    ...features,
+    ...kubelets,
+    exemptions,
+    scc: { mode, exemptNamespaces },
+    someSccs,
+    floor: false,
+    workloads: [],
+  };
 }
 
 suite('tiers', () => {
@@ -293,16 +305,71 @@ suite('tiers', () => {
     });
   }
 
-  test('webhooks with policies of the floor fail open, and others stay closed', () => {
-    const enforcement = { ...buildEnforcement('enforce', true), podSecurity: true };
-    const closed = (floor: boolean): readonly string[] =>
-      requiredConfigurations(WEBHOOK_REGISTRATIONS, { ...enforcement, floor }, { service: SERVICE })
-        .flatMap(({ webhooks }) => webhooks)
-        .flatMap(({ name, failurePolicy }) => (failurePolicy === 'Fail' ? name.replace('.portcullis.dev', '') : []))
-        .sort();
-    const others = ['exec.scc', 'mutate.scc', 'objects.scc', 'objects.scc', 'validate.scc'];
-    assert.deepEqual(closed(true), others);
-    assert.deepEqual(closed(false), [...others, 'psa'].sort());
+  for (const podSecurity of [false, true]) {
+    for (const mode of ['enforce', 'report'] as const) {
+      const exemptions = { usernames: ['root'], namespaces: ['legacy', 'shop'], runtimeClasses: ['kata'] };
+      const enforcement = { ...buildEnforcement(mode, true), podSecurity, floor: true, exemptions };
+      const required = requiredConfigurations(WEBHOOK_REGISTRATIONS, enforcement, { service: SERVICE });
+      const among = required.flatMap((one) => one.webhooks) as unknown as readonly Hook[];
+      const byDefault = podSecurity ? 'baseline' : 'privileged';
+
+      test(`with a floor, default level ${byDefault}, mode ${mode}: webhooks fail open exactly for what the floor decides`, () => {
+        fc.assert(
+          fc.property(anyNamespace, fc.boolean(), (namespace, isExemptPod) => {
+            const { name, labels } = namespace.metadata;
+            const label = labels[ENFORCE];
+            const isExempt = exemptions.namespaces.includes(name) || isExemptPod;
+            // Without a default level, a namespace with an invalid label fails closed, although the floor restricts it.
+            const isLimited = podSecurity ? label !== 'privileged' : label === 'baseline' || label === 'restricted';
+            const own = name === SERVICE.namespace;
+            const { mode: actual } = sccMode(namespace, enforcement.scc);
+            const isClosed = (hasFloor: boolean): boolean =>
+              actual === 'enforce' && !isFailOpen(namespace) && !(hasFloor && isLimited && !isExempt);
+            const called = (path: string): readonly string[] => {
+              const isCalled = ({ matchConditions = [] }: Hook): boolean =>
+                !matchConditions.some((one) => one['name'] === (isExemptPod ? 'not-exempt' : 'exempt'));
+              return failurePolicies(path, namespace, among.filter(isCalled));
+            };
+            const selected = (hasFloor: boolean): readonly string[] =>
+              own || actual === 'off' ? [] : [isClosed(hasFloor) ? 'Fail' : 'Ignore'];
+            assert.deepEqual(called('/scc/mutate'), selected(true));
+            assert.deepEqual(called('/scc/validate'), selected(true));
+            assert.deepEqual(called('/scc/exec'), selected(false));
+            assert.deepEqual(called('/psa/validate'), own ? [] : ['Ignore']);
+          }),
+        );
+      });
+    }
+  }
+
+  test('pods that Pod Security exempts fail closed by a condition', () => {
+    const conditions = (exemptions: ReturnType<typeof buildEnforcement>['exemptions']): readonly string[] =>
+      requiredConfigurations(
+        WEBHOOK_REGISTRATIONS,
+        { ...buildEnforcement('enforce', true), floor: true, exemptions },
+        { service: SERVICE },
+      )
+        .flatMap((one) => one.webhooks)
+        .filter(({ name }) => name.endsWith('.mutate.scc.portcullis.dev'))
+        .flatMap(({ name, matchConditions = [] }) => [
+          name,
+          ...matchConditions.slice(2).map((one) => `${one.name}: ${one.expression}`),
+        ]);
+    const none = { usernames: [], namespaces: [], runtimeClasses: [] };
+    assert.deepEqual(conditions(none), [
+      'floor.mutate.scc.portcullis.dev',
+      'fail-open.mutate.scc.portcullis.dev',
+      'report.mutate.scc.portcullis.dev',
+    ]);
+    const isKata = 'has(object.spec.runtimeClassName) && object.spec.runtimeClassName in ["kata"]';
+    assert.deepEqual(conditions({ ...none, runtimeClasses: ['kata'] }), [
+      'floor.mutate.scc.portcullis.dev',
+      `not-exempt: !(${isKata})`,
+      'exempt.mutate.scc.portcullis.dev',
+      `exempt: ${isKata}`,
+      'fail-open.mutate.scc.portcullis.dev',
+      'report.mutate.scc.portcullis.dev',
+    ]);
   });
 
   test('the timeout of the settings applies to webhooks that fail closed', () => {

@@ -5,6 +5,11 @@ import { setTimeout as pause } from 'node:timers/promises';
 import type { AdmissionRequest, Decision } from '../../src/kube/admission.ts';
 import { ApiError, createStatus, notFound, type Status } from '../../src/kube/status.ts';
 import type { JsonObject, Pod, UserInfo } from '../../src/kube/types.ts';
+import {
+  createPodSecurity,
+  DEFAULT_CONFIGURATION,
+  type PodSecurityConfiguration,
+} from '../../src/policy/psa/configuration.ts';
 import type { SccSettings } from '../../src/policy/scc/mode.ts';
 import {
   buildPod,
@@ -493,4 +498,59 @@ test('portcullis_scc_decisions_total', async () => {
     series('operation="update",mode="enforce",decision="deny",scc="",subject_type=""', 1),
     series('operation="other",mode="enforce",decision="allow",scc="restricted-v2",subject_type="serviceaccount"', 1),
   ]);
+});
+
+suite('the validating webhook admits new pods whose mutating call failed if the floor limits them', () => {
+  const limited = { 'pod-security.kubernetes.io/enforce': 'baseline' };
+  const exemptions = { usernames: ['alice'], namespaces: [], runtimeClasses: ['kata'] };
+  const defaults = { ...DEFAULT_CONFIGURATION.defaults, enforce: 'baseline' };
+  const named = { ...ROOT, metadata: { ...ROOT.metadata, annotations: { 'openshift.io/scc': 'restricted-v2' } } };
+  const update = { ...podRequest(ROOT), operation: 'UPDATE', oldObject: buildPod({}) } as const;
+  type Case = readonly [
+    name: string,
+    options: SccRigOptions,
+    labels: Labels,
+    request: AdmissionRequest,
+    expected: boolean,
+  ];
+  const open = { failsOpen: true };
+  const exempting = (lists: Partial<PodSecurityConfiguration['exemptions']>): SccRigOptions => ({
+    ...open,
+    podSecurity: createPodSecurity({
+      ...DEFAULT_CONFIGURATION,
+      exemptions: { ...exemptions, usernames: [], ...lists },
+    }),
+  });
+  const cases: readonly Case[] = [
+    ['webhooks fail closed', {}, limited, podRequest(ROOT), false],
+    ['the label limits', open, limited, podRequest(ROOT), true],
+    [
+      'the default limits',
+      { ...open, podSecurity: createPodSecurity({ ...DEFAULT_CONFIGURATION, defaults }) },
+      {},
+      podRequest(ROOT),
+      true,
+    ],
+    ['no level limits', open, {}, podRequest(ROOT), false],
+    ['a privileged namespace', open, { 'pod-security.kubernetes.io/enforce': 'privileged' }, podRequest(ROOT), false],
+    ['the pod names an SCC', open, limited, podRequest(named), false],
+    ['an update', open, limited, update, false],
+    ['another exemption', exempting({}), limited, podRequest(ROOT), true],
+    ['an exempt user', exempting({ usernames: ['alice'] }), limited, podRequest(ROOT), false],
+    [
+      'an exempt runtime class',
+      exempting({}),
+      limited,
+      podRequest({ ...ROOT, spec: { ...ROOT.spec, runtimeClassName: 'kata' } }),
+      false,
+    ],
+    ['an exempt namespace', exempting({ namespaces: ['shop'] }), limited, podRequest(ROOT), false],
+  ];
+  for (const [name, options, labels, request, expected] of cases) {
+    test(name, () => {
+      const rig = createSccTestWebhooks(options);
+      rig.putNamespace(labels);
+      assert.equal(rig.decide('/scc/validate', request).allowed, expected);
+    });
+  }
 });

@@ -45,6 +45,9 @@ export interface SccRigOptions {
   readonly workloadResources?: ReturnType<NonNullable<WebhooksOptions['workloadResources']>>;
   /** The mode of the hardening of OLM's pods; `off` if absent. */
   readonly olmHardening?: ReturnType<WebhooksOptions['olmHardening']>;
+  /** True if webhooks fail open for what the floor decides; `false` if absent. */
+  readonly failsOpen?: boolean;
+  readonly podSecurity?: ReturnType<WebhooksOptions['podSecurity']>;
   /** The defaults of new pods; none if absent. */
   readonly podDefaults?: ReturnType<NonNullable<WebhooksOptions['podDefaults']>>;
   readonly cluster?: Partial<WebhooksOptions['cluster']>;
@@ -64,6 +67,8 @@ export function createSccTestWebhooks({
   authorization = 'rbac',
   workloadResources = [],
   olmHardening = 'off',
+  failsOpen = false,
+  podSecurity = createPodSecurity(DEFAULT_CONFIGURATION),
   podDefaults,
   cluster,
   now,
@@ -74,7 +79,8 @@ export function createSccTestWebhooks({
   const { log, logger, metrics } = createRecorder('info');
   const clock = now ?? ((): number => performance.now());
   const webhooks = createWebhooks({
-    podSecurity: () => createPodSecurity(DEFAULT_CONFIGURATION),
+    podSecurity: () => podSecurity,
+    failsOpen: () => failsOpen,
     workloadResources: () => workloadResources,
     scc: () => ({ ...SETTINGS, ...settings, authorization }),
     olmHardening: () => olmHardening,

@@ -304,6 +304,7 @@ function createAdmissionWebhooks(context: Context, { served, settings }: Pick<Pa
       management: () => managementSettings(scc()),
       disabledControllers: () => settings.value.disabledControllers,
     },
+    failsOpen: () => settings.value.webhooks.failurePolicy === 'Ignore',
     restoresStandardSccs: () =>
       enabledControllers(serverFeatures(context, settings.value), settings.value.disabledControllers).includes(
         standardSccs,

@@ -22,7 +22,8 @@ export interface NamespaceFact {
 /** A policy of the floor, or its binding. */
 export interface FloorObject extends AnyObject {
   readonly kind: PolicyKind;
-  readonly spec?: NonNullable<Kinds['ValidatingAdmissionPolicy']['spec']>;
+  readonly spec?: NonNullable<Kinds['ValidatingAdmissionPolicy']['spec']> &
+    Pick<NonNullable<Kinds['ValidatingAdmissionPolicyBinding']['spec']>, 'matchResources'>;
 }
 
 export interface ServedCertificate {

@@ -1,6 +1,6 @@
 import { isObject } from '../../kube/types.ts';
 import { matchesLabelSelector } from '../../kube/label-selector.ts';
-import { matchesRule, isPartOfPortcullis } from '../../kube/webhooks.ts';
+import { EXEMPT_CONDITION, matchesRule, isPartOfPortcullis } from '../../kube/webhooks.ts';
 import { otherConditions, webhookState } from '../break-glass.ts';
 import type { Configuration, Webhook } from '../installation.ts';
 import type { NamespaceFact } from './facts.ts';
@@ -35,14 +35,15 @@ export function ownWebhooks(configurations: readonly Configuration[]): readonly 
 }
 
 /**
- * True if API servers call the webhook for such requests. Match conditions other than that of break-glass are not
- * evaluated; they may exclude more requests.
+ * True if API servers call the webhook for such requests, which are not exempt from Pod Security. Other match conditions are
+ * not evaluated, except for that of break-glass; they may exclude more requests.
  */
 export function isCalled(webhook: Webhook, { operation, group, resource, namespace, labels = {} }: Request): boolean {
   const target = { operation, namespace: namespace?.name ?? '', subresource: '' };
   const rules: readonly unknown[] = webhook.rules ?? [];
   return (
     webhookState(webhook) !== 'off' &&
+    !webhook.matchConditions?.some(({ name }) => name === EXEMPT_CONDITION) &&
     rules.some((rule) => isObject(rule) && matchesRule(rule, target, { group, version: 'v1', resource })) &&
     (!namespace || matchesLabelSelector(webhook.namespaceSelector ?? {}, namespace.labels)) &&
     matchesLabelSelector(webhook.objectSelector ?? {}, labels)

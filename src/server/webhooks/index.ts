@@ -44,6 +44,8 @@ export interface WebhooksOptions {
   olmHardening(): OlmSettings['hardening']['mode'];
   /** The rollout of Pod Security enforcement; absent if there is none. */
   readonly rollout?: RolloutInForce | undefined;
+  /** True if the webhooks of SCCs fail open for the pods that the policies of the floor limit. Absent: they fail closed. */
+  failsOpen?(): boolean;
   /** True if a controller restores the standard SCCs after changes. */
   restoresStandardSccs?(): boolean;
   readonly cluster: Pick<Cluster, 'get' | 'reviewAccess'>;
@@ -103,8 +105,11 @@ const WEBHOOKS: readonly WebhookEntry[] = [
   { registrations: [SCC_OBJECTS_DEFAULT], create: ({ scc: settings }) => createSccObjectsDefaultWebhook({ settings }) },
   {
     registrations: [SCC_VALIDATE],
-    create: ({ review, metrics }) =>
-      createSccValidateWebhook({ ...review, record: createSccRecorder(metrics.scc.validations) }),
+    create: ({ review, metrics, podSecurity, failsOpen = () => false }) =>
+      createSccValidateWebhook(
+        { ...review, record: createSccRecorder(metrics.scc.validations) },
+        { podSecurity, failsOpen },
+      ),
   },
   {
     registrations: [SCC_EXEC],

@@ -1,7 +1,10 @@
-import { allow } from '../../kube/admission.ts';
+import { allow, type AdmissionRequest } from '../../kube/admission.ts';
+import { POD_SCC_ANNOTATIONS } from '../../kube/scc.ts';
+import { isObject } from '../../kube/types.ts';
 import type { WebhookRegistration } from '../../kube/webhooks.ts';
+import { findExemption, type PodSecurity } from '../../policy/psa/configuration.ts';
 import { assignScc, validateScc } from '../../policy/scc/assign.ts';
-import type { SccDecision, SccInput } from '../../policy/scc/request.ts';
+import { podAnnotation, type SccDecision, type SccInput } from '../../policy/scc/request.ts';
 import { isPodRequest, reviewPod, type SccReview, type SccReviewDeps } from '../scc-review.ts';
 import {
   whenAvailable,
@@ -11,6 +14,7 @@ import {
   rule,
   WRITES,
   type Webhook,
+  type WebhookContext,
 } from '../webhook.ts';
 
 const PODS: Omit<WebhookRegistration, 'name' | 'path' | 'configuration'> = {
@@ -24,6 +28,7 @@ const PODS: Omit<WebhookRegistration, 'name' | 'path' | 'configuration'> = {
   // Longer than the wait of 10 s for the ranges of a new namespace, so that the requester receives the reason.
   timeoutSeconds: 15,
   isEnforcing: true,
+  hasFloor: true,
   isNamespaced: true,
 };
 
@@ -51,8 +56,32 @@ export function createSccMutateWebhook(deps: SccReviewDeps): Webhook {
  * Creates the webhook that validates each pod after all mutations. In report mode it does not apply: the pod was not
  * completed and could only fail, and the mutating webhook has already reported on it.
  */
-export function createSccValidateWebhook(deps: SccReviewDeps): Webhook {
-  return createPodWebhook(SCC_VALIDATE.path, ['enforce'], validateScc, deps);
+export function createSccValidateWebhook(deps: SccReviewDeps, floor: FloorScope): Webhook {
+  const webhook = createPodWebhook(SCC_VALIDATE.path, ['enforce'], validateScc, deps);
+  return {
+    ...webhook,
+    decide: (request, context) => (isLeftToFloor(request, context, floor) ? allow() : webhook.decide(request, context)),
+  };
+}
+
+export interface FloorScope {
+  podSecurity(): PodSecurity;
+  /** True if the webhooks of SCCs fail open for the pods that the policies of the floor limit. */
+  failsOpen(): boolean;
+}
+
+/** True for a new pod that the mutating webhook did not review because its call failed, and that the floor limits to a level. */
+function isLeftToFloor(request: AdmissionRequest, { store }: WebhookContext, floor: FloorScope): boolean {
+  const { operation, object, namespace: name = '' } = request;
+  if (!floor.failsOpen() || operation !== 'CREATE' || !isObject(object)) return false;
+  if (podAnnotation(object, POD_SCC_ANNOTATIONS.scc) !== '') return false;
+  const namespace = store.get('Namespace', name);
+  const { namespaceRules, exemptions } = floor.podSecurity();
+  const { runtimeClassName } = isObject(object['spec']) ? object['spec'] : {};
+  const isExempt =
+    findExemption(request, exemptions) !== undefined ||
+    (typeof runtimeClassName === 'string' && exemptions.runtimeClass(runtimeClassName));
+  return namespace !== undefined && !isExempt && namespaceRules(namespace).enforce.level !== 'privileged';
 }
 
 function createPodWebhook(

@@ -431,7 +431,15 @@ const WITH_FLOOR = withFloor('Ignore', (all) => all);
 /** Changes of the cases that the fixture cannot express as data. */
 const CHANGES: Readonly<Record<string, Partial<Facts>>> = {
   'no installation': NOTHING,
-  'a floor, availability first': WITH_FLOOR,
+  'a floor, availability first': {
+    ...WITH_FLOOR,
+    namespaces: {
+      value: [
+        ...['default', 'shop', 'web', 'work', 'zoo'].map((name) => namespace(name)),
+        namespace('legacy', { 'pod-security.kubernetes.io/enforce': 'privileged' }),
+      ],
+    },
+  },
   'a floor, webhooks fail closed': withFloor('Fail', (all) => all),
   'a floor, webhooks fail open by it': WITH_FLOOR,
   'a floor in a development cluster': {
@@ -599,11 +607,16 @@ test('an outage is simulated by tier', () => {
     ],
   );
   assert.deepEqual(simulateOutage({ ...HEALTHY, configurations: SWITCHED_OFF, namespaces }), outage);
+  const legacy = namespace('legacy', { 'pod-security.kubernetes.io/enforce': 'privileged' });
+  const withLegacy = { value: [...namespaces.value, legacy] };
   assert.deepEqual(
-    simulateOutage({ ...HEALTHY, ...WITH_FLOOR, namespaces }).map(({ pods, namespaces }) => [pods, ...namespaces]),
+    simulateOutage({ ...HEALTHY, ...WITH_FLOOR, namespaces: withLegacy }).map(({ pods, namespaces }) => [
+      pods,
+      ...namespaces,
+    ]),
     [
-      ['denied', 'default', 'shop'],
-      ['admitted without review', 'kube-system', 'network'],
+      ['denied', 'legacy'],
+      ['decided by the floor', 'default', 'kube-system', 'network', 'shop'],
       ['unaffected', 'portcullis'],
     ],
   );

@@ -1,5 +1,6 @@
 import { requiredPolicies } from '../../../controllers/admission-policies.ts';
 import { decodePolicy } from '../../../install/index.ts';
+import { POLICY_KINDS } from '../../../kube/admission-policies.ts';
 import { deepEqual } from '../../../kube/equality.ts';
 import { matchesLabelSelector } from '../../../kube/label-selector.ts';
 import { BREAK_GLASS_ANNOTATION } from '../../../kube/well-known.ts';
@@ -11,6 +12,7 @@ import {
   evaluateFact,
   factValue,
   FIXES,
+  formatNames,
   ok,
   problem,
   unknown,
@@ -21,6 +23,7 @@ import {
   type FloorObject,
   type NamespaceFact,
 } from '../facts.ts';
+import { namespaceTier, withoutBreakGlass, type Tier } from '../matching.ts';
 import { isDevCluster } from './installation.ts';
 
 const OBJECT = 'floor';
@@ -72,8 +75,20 @@ function evaluateFloor(facts: Facts, policies: readonly FloorObject[]): readonly
       ok(OBJECT, `${count}; webhooks fail closed: no replica changes the failure policy in a development cluster`),
     ];
   }
-  const open = 'pods are admitted that comply with them, except where SCCs are enforced';
-  return [ok(OBJECT, `${count}; while no replica responds, ${webhooks.failurePolicy === 'Ignore' ? open : CLOSED}`)];
+  const effect = webhooks.failurePolicy === 'Ignore' ? describeOutage(facts) : CLOSED;
+  return [ok(OBJECT, `${count}; while no replica responds, ${effect}`)];
+}
+
+/** Counts the namespaces whose webhooks of pods fail open, and those that fail closed. */
+function describeOutage({ configurations, namespaces }: Facts): string {
+  const known = factValue(namespaces) ?? [];
+  const byTier = Map.groupBy(known, (one) => namespaceTier(withoutBreakGlass(configurations), one));
+  const describe = (tier: Tier): string => {
+    const names = (byTier.get(tier) ?? []).map(({ name }) => name);
+    if (names.length === 0) return 'no namespace';
+    return `${names.length} ${names.length === 1 ? 'namespace' : 'namespaces'} (${formatNames(names)})`;
+  };
+  return `compliant pods are admitted in ${describe('fail-open')} and denied in ${describe('fail-closed')}`;
 }
 
 const CLOSED = 'namespaces that fail closed get no new pods';
@@ -145,10 +160,13 @@ export function isFloorOpen(facts: Facts): boolean {
   return policies.length > 0 && findDifferences(facts, policies).length === 0;
 }
 
-/** True if a policy of the floor denies pods of the namespace. */
+/** True if a policy of the floor denies pods of the namespace. All policies exclude the same namespaces. */
 export function isUnderFloor({ policies }: Facts, { labels }: NamespaceFact): boolean {
-  return (factValue(policies) ?? []).some(({ kind, spec }) => {
-    if (kind !== 'ValidatingAdmissionPolicy') return false;
-    return matchesLabelSelector(spec?.matchConstraints?.namespaceSelector ?? {}, labels);
-  });
+  const all = factValue(policies) ?? [];
+  return POLICY_KINDS.every((one) =>
+    all.some(({ kind, spec }) => {
+      const { namespaceSelector } = spec?.matchConstraints ?? spec?.matchResources ?? {};
+      return kind === one && matchesLabelSelector(namespaceSelector ?? {}, labels);
+    }),
+  );
 }
