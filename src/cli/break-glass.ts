@@ -78,6 +78,25 @@ function isConfiguration(target: Target): target is Configuration {
   return target.kind !== 'ValidatingAdmissionPolicy';
 }
 
+/** Where API servers find the replicas: a Service, or the origin of a URL with the configuration that contains it. */
+type Backend =
+  | { readonly service: { readonly namespace: string; readonly name: string } }
+  | { readonly origin: string; readonly configuration: Configuration };
+
+/** The backends of the webhooks that are off, and fail closed when break-glass ends. */
+export function findClosedBackends(targets: readonly Target[]): readonly Backend[] {
+  const backends = targets.filter(isConfiguration).flatMap((configuration) =>
+    configuration.webhooks
+      .filter((webhook) => isOff(webhook) && webhook.failurePolicy !== 'Ignore')
+      .map(({ clientConfig: { service, url = '' } }): [string, Backend] => {
+        if (service) return [`${service.namespace}/${service.name}`, { service }];
+        const origin = URL.canParse(url) ? new URL(url).origin : url;
+        return [origin, { origin, configuration }];
+      }),
+  );
+  return [...new Map(backends).values()];
+}
+
 function breakGlassNote({ metadata }: Target): Note {
   const annotations = metadata.annotations ?? {};
   return {
@@ -181,14 +200,19 @@ interface WebhookStatus {
   readonly failurePolicy: string;
 }
 
-/** The state of an installation. `partly`: some webhooks are off, others are active. */
+/** The state of an installation. `partly`: some webhooks are off, others are active, or only enforce labels are relaxed. */
 export interface BreakGlassStatus {
   readonly breakGlass: 'on' | 'partly' | 'off';
   readonly notes: readonly (Note & { readonly configuration: string })[];
   readonly webhooks: readonly WebhookStatus[];
+  /** The names of the namespaces with a relaxed enforce label. */
+  readonly relaxedNamespaces: readonly string[];
 }
 
-export function breakGlassStatus(targets: readonly Target[]): BreakGlassStatus {
+export function breakGlassStatus(
+  targets: readonly Target[],
+  relaxedNamespaces: readonly string[] = [],
+): BreakGlassStatus {
   const webhooks = targets.flatMap((target) =>
     targetStates(target).map(({ name, state }, index) => ({
       configuration: target.name,
@@ -198,7 +222,7 @@ export function breakGlassStatus(targets: readonly Target[]): BreakGlassStatus {
       failurePolicy: (isConfiguration(target) ? target.webhooks[index]?.failurePolicy : undefined) ?? 'Fail',
     })),
   );
-  const isSomeOff = webhooks.some(({ state }) => state === 'off');
+  const isSomeOff = webhooks.some(({ state }) => state === 'off') || relaxedNamespaces.length > 0;
   const isAllOff = webhooks.every(({ state }) => state === 'off');
   return {
     breakGlass: isSomeOff ? (isAllOff ? 'on' : 'partly') : 'off',
@@ -206,6 +230,7 @@ export function breakGlassStatus(targets: readonly Target[]): BreakGlassStatus {
       .map((target) => ({ configuration: target.name, ...breakGlassNote(target) }))
       .filter(({ since }) => since !== undefined),
     webhooks,
+    relaxedNamespaces,
   };
 }
 

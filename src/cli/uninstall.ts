@@ -13,6 +13,7 @@ import { summarizeNames } from '../kube/text.ts';
 import type { Namespace, RoleBinding as RoleBindingObject } from '../kube/types.ts';
 import { CONFIGURATION_KINDS, isPartOfPortcullis, type WebhookConfiguration } from '../kube/webhooks.ts';
 import {
+  BREAK_GLASS_MANAGER,
   CONFIGURATION_NAME,
   FLOOR_SELECTOR,
   INSTALLATION,
@@ -36,8 +37,8 @@ const { enforce: ENFORCE_LABEL } = POD_SECURITY_LABELS;
 
 // The fields of namespaces that Portcullis set.
 
-/** The field managers of the controllers that maintain Pod Security labels, by server-side apply. */
-const LABEL_MANAGERS = [LABEL_SYNC_MANAGER, RUN_LEVEL_ZERO_MANAGER] as const;
+/** The field managers that set Pod Security labels by server-side apply. */
+const LABEL_MANAGERS = [LABEL_SYNC_MANAGER, RUN_LEVEL_ZERO_MANAGER, BREAK_GLASS_MANAGER] as const;
 
 /** The label managers that own fields of a namespace; none of a namespace that is being deleted. */
 export function findLabelManagers(namespace: Namespace): readonly string[] {

@@ -42,6 +42,7 @@ import {
   type ControllerDefinition,
   type ReconcileContext,
   type Reconciler,
+  type Source,
 } from './controller.ts';
 
 const NAME = 'admission-policy-controller';
@@ -189,13 +190,10 @@ function createReconciler(context: ControllerContext): Reconciler {
     sources: [
       watchValue(settings, () => [ALL, DEFAULTS]),
       watchValue(apiServerVersion, () => [ALL]),
-      ...POLICY_KINDS.map((kind) => watch(kind, ({ metadata }) => (isFloorPolicy(kind, metadata?.name) ? [ALL] : []))),
       ...DEFAULTS_KINDS.map((kind) =>
         watch(kind, ({ metadata }) => (metadata?.name === DEFAULTS_POLICY ? [DEFAULTS] : [])),
       ),
-      ...CONFIGURATION_KINDS.map((kind) =>
-        watch(kind, ({ metadata }) => (isInstalled(kind, metadata?.name) ? [ALL, DEFAULTS] : [])),
-      ),
+      ...watchBreakGlass([ALL, DEFAULTS]),
       watch('Namespace', ({ metadata }) => (metadata?.name === service.namespace ? [ALL, DEFAULTS] : [])),
       ...ROLLOUT_KINDS.map((kind) => watch(kind, () => [ALL])),
     ],
@@ -265,6 +263,16 @@ function createProblemReporter() {
     const event = { type: 'Warning', reason: 'FloorNotEnforced', action: 'Reconcile', message: problem } as const;
     if (object) recordEvent('PortcullisConfiguration', object, event);
   };
+}
+
+/** Enqueues the keys after changes of the objects that break-glass changes. */
+export function watchBreakGlass(keys: readonly string[]): readonly Source[] {
+  return [
+    ...POLICY_KINDS.map((kind) => watch(kind, ({ metadata }) => (isFloorPolicy(kind, metadata?.name) ? keys : []))),
+    ...CONFIGURATION_KINDS.map((kind) =>
+      watch(kind, ({ metadata }) => (isInstalled(kind, metadata?.name) ? keys : [])),
+    ),
+  ];
 }
 
 /** True if break-glass is on for a webhook configuration or a policy of the installation. */

@@ -5,6 +5,7 @@ import {
   POD_SECURITY_CONFIG_MAP,
   LABEL_SYNC_MANAGER,
   POD_SECURITY_LABELS,
+  RELAXED_LABEL,
   SUFFICIENT_LEVEL_ANNOTATION,
 } from '../kube/well-known.ts';
 import { ApiError } from '../kube/status.ts';
@@ -12,6 +13,7 @@ import type { Namespace } from '../kube/types.ts';
 import { LEVELS, type Level } from '../policy/pss/policy.ts';
 import type { AffectingKind } from '../policy/rollout/affected-namespaces.ts';
 import { managementSettings, type LabelSyncPlan } from '../policy/rollout/label-sync.ts';
+import { isBreakGlassOn, watchBreakGlass } from './admission-policies.ts';
 import {
   forEachYielding,
   getAffectedNamespaces,
@@ -34,7 +36,8 @@ export const labelSyncer: ControllerDefinition = {
     {
       role: 'label-syncer',
       clusterRules: [rule(['patch'], ['Namespace'])],
-      namespaceKeys: [...Object.values(POD_SECURITY_LABELS), SUFFICIENT_LEVEL_ANNOTATION],
+      // The last is for break-glass with the permissions of a replica.
+      namespaceKeys: [...Object.values(POD_SECURITY_LABELS), SUFFICIENT_LEVEL_ANNOTATION, RELAXED_LABEL],
     },
   ],
   isEnabled: ({ scc, rollout }) => scc && rollout,
@@ -111,9 +114,10 @@ function createReconciler({ settings, service, version, metrics }: ControllerCon
         watchAffected,
       ),
       watch('ConfigMap', ({ metadata }) => (metadata?.name === POD_SECURITY_CONFIG_MAP ? [ALL] : [])),
+      ...watchBreakGlass([ALL]),
     ],
     async reconcile(key, context) {
-      if (settings.value.rollout.phase === 'Disabled') return undefined;
+      if (settings.value.rollout.phase === 'Disabled' || isBreakGlassOn(context.cluster.store)) return undefined;
       try {
         await (key === ALL ? syncAll(context) : sync(key, context));
       } catch (error) {

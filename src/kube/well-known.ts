@@ -95,6 +95,15 @@ export const INJECT_CA_ANNOTATION = 'portcullis.dev/inject-ca-from';
 /** The time since which break-glass is on for a webhook configuration or policy. Controllers do not change such an object. */
 export const BREAK_GLASS_ANNOTATION = 'portcullis.dev/break-glass-since';
 
+/**
+ * The label of a namespace whose enforce label break-glass set to `privileged`: the former level. Controllers do not change
+ * the Pod Security labels of such a namespace.
+ */
+export const RELAXED_LABEL = 'portcullis.dev/break-glass-enforce';
+
+/** The field manager of the labels that break-glass sets. */
+export const BREAK_GLASS_MANAGER = 'portcullis-break-glass';
+
 /** On the Secret of the certificates: `ca` or `serving` requests a new authority or serving certificate. */
 export const ROTATE_ANNOTATION = 'portcullis.dev/rotate';
 

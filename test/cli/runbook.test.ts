@@ -5,10 +5,11 @@ import { describe, test } from 'node:test';
 import { promisify } from 'node:util';
 import { breakGlassStatus, type BreakGlassStatus } from '../../src/cli/break-glass.ts';
 import { parseWebhookConfiguration } from '../../src/cli/installation.ts';
-import type { JsonObject, ValidatingWebhookConfiguration } from '../../src/kube/types.ts';
+import type { JsonObject, Namespace, ValidatingWebhookConfiguration } from '../../src/kube/types.ts';
 import alerts from '../../src/install/monitoring/alerts.json' with { type: 'json' };
 import { defaultSettings, webhookConfigurations } from '../../src/install/index.ts';
 import { startCluster } from '../support/dev-cluster.ts';
+import { runProgram } from '../support/memory-io.ts';
 import { hasKubectl } from '../support/kubectl.ts';
 
 const TEXT = await readFile('docs/how-to/runbook.md', 'utf8');
@@ -72,6 +73,47 @@ describe('break-glass with kubectl', { skip: !hasKubectl && 'there is no kubectl
       assert.ok((await since()).every((time) => time === undefined));
       await run(blockWith(/^kubectl delete validatingwebhook/));
       assert.deepEqual(await read(), []);
+    } finally {
+      await cluster.stop();
+    }
+  });
+
+  test('the commands relax the enforce labels of the label syncer only, and restore them', async () => {
+    const cluster = await startCluster();
+    try {
+      const kubeconfig = await cluster.kubeconfig();
+      const env = { ...process.env, KUBECONFIG: kubeconfig };
+      const run = async (script: string) => await promisify(execFile)('sh', ['-ec', script], { env, timeout: 60_000 });
+      const enforce = 'pod-security.kubernetes.io/enforce';
+      const syncer = 'pod-security-admission-label-synchronization-controller';
+      const setups = {
+        ours: [syncer, 'restricted'],
+        open: [syncer, 'privileged'],
+        others: ['helm', 'baseline'],
+      } as const;
+      for (const [name, [manager, level]] of Object.entries(setups)) {
+        const labels = { [enforce]: level };
+        await cluster.admin.send('POST', `/api/v1/namespaces?fieldManager=${manager}`, { metadata: { name, labels } });
+      }
+      const levels = async (): Promise<readonly unknown[]> =>
+        await Promise.all(
+          Object.keys(setups).map(async (name) => {
+            const { body } = await cluster.admin.send('GET', `/api/v1/namespaces/${name}`);
+            const { labels = {} } = (body as Namespace).metadata ?? {};
+            return [labels[enforce], labels['portcullis.dev/break-glass-enforce']];
+          }),
+        );
+      const before = await levels();
+      const on = blockWith(/field-manager=portcullis-break-glass/);
+      const relaxed = [['privileged', 'restricted'], ...before.slice(1)];
+      await run(on);
+      assert.deepEqual(await levels(), relaxed);
+      await run(blockWith(/break-glass-enforce-$/m));
+      assert.deepEqual(await levels(), before);
+      await run(on);
+      assert.deepEqual(await levels(), relaxed);
+      assert.equal((await runProgram(['break-glass', 'off', '--kubeconfig', kubeconfig])).code, 0);
+      assert.deepEqual(await levels(), before);
     } finally {
       await cluster.stop();
     }

@@ -21,6 +21,8 @@ import { startCluster, type TestCluster } from '../support/dev-cluster.ts';
 const INSTALLATION = 'portcullis';
 const BY_TEST = { fieldManager: 'test' };
 const ANNOTATION = 'security.openshift.io/MinimallySufficientPodSecurityStandard';
+/** A policy of the floor. */
+const FLOOR = 'floor.enforce-baseline.psa.portcullis.dev';
 const RANGE = { 'openshift.io/sa.scc.uid-range': '1000000000/10000' };
 
 /** The values of the six labels and of the annotation in one line; `-` for absent ones. */
@@ -129,6 +131,45 @@ suite('the label syncer', () => {
     for (const scc of ['privileged', 'anyuid']) await cluster.remove('RoleBinding', `${scc}-default`, 'shop');
     await settle();
     assert.equal(getLabels('shop'), ALL_SIX('restricted'));
+  });
+
+  test('changes no label while break-glass is on, and labels new namespaces afterwards', async () => {
+    const annotations = { 'portcullis.dev/break-glass-since': '2026-01-01T00:00:00Z' };
+    const on = { metadata: { name: 'psa.portcullis.dev', annotations } };
+    await run();
+    await create('shop');
+    for (const kind of ['MutatingWebhookConfiguration', 'ValidatingAdmissionPolicy'] as const) {
+      const name = kind === 'MutatingWebhookConfiguration' ? 'zz.scc.portcullis.dev' : FLOOR;
+      await cluster.create(kind, { metadata: { ...on.metadata, name } }, BY_TEST);
+      await create(`new-${kind.toLowerCase()}`);
+      await grant('anyuid', 'shop', 'default');
+      assert.equal(getLabels('shop'), ALL_SIX('restricted'));
+      assert.equal(getLabels(`new-${kind.toLowerCase()}`), '-:- -:- -:- -');
+      await cluster.remove(kind, name);
+      await settle();
+      assert.equal(getLabels('shop'), ALL_SIX('baseline'));
+      assert.equal(getLabels(`new-${kind.toLowerCase()}`), ALL_SIX('restricted'));
+      await cluster.remove('RoleBinding', 'anyuid-default', 'shop');
+      await settle();
+    }
+  });
+
+  test('does not change a namespace with a relaxed label until its record is removed', async () => {
+    await run();
+    await create('shop');
+    const labels = {
+      'pod-security.kubernetes.io/enforce': 'privileged',
+      'portcullis.dev/break-glass-enforce': 'restricted',
+    };
+    const relaxed = { metadata: { name: 'shop', labels } };
+    await cluster.apply('Namespace', relaxed, { fieldManager: 'portcullis-break-glass', force: true });
+    await grant('anyuid', 'shop', 'default');
+    assert.equal(getLabels('shop'), 'privileged:latest restricted:latest restricted:latest restricted');
+    assert.deepEqual(await events(), []);
+    const released = { metadata: { name: 'shop' } };
+    await cluster.apply('Namespace', released, { fieldManager: 'portcullis-break-glass', force: true });
+    await settle();
+    assert.equal(getLabels('shop'), ALL_SIX('baseline'));
   });
 
   test('follows changes of SCCs and writes only namespaces that differ', async () => {

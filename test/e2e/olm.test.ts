@@ -98,7 +98,7 @@ suite('an operator and the labels of its namespace', () => {
       return;
     }
     const permitted =
-      'the replicas of Portcullis may change only these labels and annotations of namespaces: olm.auto-labeler.managed, openshift.io/sa.scc.mcs, openshift.io/sa.scc.supplemental-groups, openshift.io/sa.scc.uid-range, pod-security.kubernetes.io/audit, pod-security.kubernetes.io/audit-version, pod-security.kubernetes.io/enforce, pod-security.kubernetes.io/enforce-version, pod-security.kubernetes.io/warn, pod-security.kubernetes.io/warn-version, security.openshift.io/MinimallySufficientPodSecurityStandard, security.openshift.io/scc.podSecurityLabelSync';
+      'the replicas of Portcullis may change only these labels and annotations of namespaces: olm.auto-labeler.managed, openshift.io/sa.scc.mcs, openshift.io/sa.scc.supplemental-groups, openshift.io/sa.scc.uid-range, pod-security.kubernetes.io/audit, pod-security.kubernetes.io/audit-version, pod-security.kubernetes.io/enforce, pod-security.kubernetes.io/enforce-version, pod-security.kubernetes.io/warn, pod-security.kubernetes.io/warn-version, portcullis.dev/break-glass-enforce, security.openshift.io/MinimallySufficientPodSecurityStandard, security.openshift.io/scc.podSecurityLabelSync';
     const cases: readonly (readonly [change: JsonObject, message: string])[] = [
       [{ labels: { a: 'b' } }, permitted],
       [{ labels: { 'kubernetes.io/metadata.name': null, [SYNC]: 'true' }, annotations: { a: 'b' } }, permitted],

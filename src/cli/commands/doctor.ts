@@ -1,8 +1,8 @@
 import { shellQuote } from '../../kube/text.ts';
 import { ApiError } from '../../kube/status.ts';
-import { breakGlassStatus, type BreakGlassStatus } from '../break-glass.ts';
+import type { BreakGlassStatus } from '../break-glass.ts';
 import { defineCommand, EXIT } from '../command.ts';
-import { breakGlassTargets } from '../doctor/checks/break-glass.ts';
+import { readBreakGlass } from '../doctor/checks/break-glass.ts';
 import { isUnderFloor } from '../doctor/checks/floor.ts';
 import { evaluateChecks } from '../doctor/checks/index.ts';
 import { isInstalled } from '../doctor/checks/installation.ts';
@@ -62,7 +62,7 @@ export const command = defineCommand({
       }
       const facts = await gatherFacts(client, { namespace, now: new Date() });
       const beside = checkBesideServer(policies);
-      const { breakGlass } = breakGlassStatus(breakGlassTargets(facts));
+      const { breakGlass } = readBreakGlass(facts);
       return {
         server,
         breakGlass,

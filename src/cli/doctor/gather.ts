@@ -261,7 +261,7 @@ async function readSecretCertificate(
 const TIMEOUT_MS = 5000;
 
 /** Reads the certificate that a server sends, without verification: the connection sends no data. */
-function readServerCertificate(origin: string): Promise<Fact<ServedCertificate>> {
+export function readServerCertificate(origin: string): Promise<Fact<ServedCertificate>> {
   const { hostname, port } = new URL(origin);
   const host = hostname.replace(/^\[(.*)\]$/, '$1');
   return new Promise((resolve) => {

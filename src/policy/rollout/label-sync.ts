@@ -14,6 +14,7 @@ import {
   LABEL_SYNC_LABEL,
   LABEL_SYNC_MANAGER,
   POD_SECURITY_LABELS,
+  RELAXED_LABEL,
   RUN_LEVEL_ZERO_MANAGER,
   SUFFICIENT_LEVEL_ANNOTATION,
 } from '../../kube/well-known.ts';
@@ -66,7 +67,7 @@ export function getOwnFields(owners: readonly FieldOwner[]): Pick<FieldOwner, 'l
 /** `foreign`: another manager owns or co-owns the label. `unowned`: its owner is unknown, as after a restore from a backup. */
 type Ownership = 'absent' | 'foreign' | 'former' | 'own' | 'unowned';
 
-function getOwnership(key: string, namespace: Namespace, owners: readonly FieldOwner[]): Ownership {
+export function getOwnership(key: string, namespace: Namespace, owners: readonly FieldOwner[]): Ownership {
   if (namespace.metadata?.labels?.[key] === undefined) return 'absent';
   const classes = owners.filter(({ labels }) => labels.has(key)).map(classifyOwner);
   if (classes.includes('other')) return 'foreign';
@@ -122,6 +123,11 @@ function isOptedIn(namespace: Namespace): boolean {
 /** True if the name is reserved for namespaces of the platform. */
 export function isPlatformNamespace(name: string): boolean {
   return name === 'openshift' || name.startsWith('openshift-');
+}
+
+/** True while the enforce label is relaxed by break-glass. The Pod Security labels of the namespace do not change then. */
+export function isRelaxed({ metadata }: Namespace): boolean {
+  return metadata?.labels?.[RELAXED_LABEL] !== undefined;
 }
 
 export function isTerminating({ metadata, status }: Namespace): boolean {
@@ -265,7 +271,8 @@ export function planLabels(input: LabelSyncInput): LabelSyncPlan {
   const { namespace, settings, mode } = input;
   const owners = getMetadataOwners(namespace.metadata);
   const managed = isManaged(namespace, owners, settings);
-  if (owners === undefined || isTerminating(namespace)) return { isManaged: managed, events: [] };
+  if (owners === undefined || isTerminating(namespace) || isRelaxed(namespace))
+    return { isManaged: managed, events: [] };
   const need = managed ? getNeededLevel(input) : undefined;
   const state: LabelState = { namespace, owners, mode, isManaged: managed, need };
   const labels = plannedLabels(state);
@@ -343,7 +350,7 @@ function isApplied(planned: Fields, current: Fields | null | undefined, own: Rea
  * Binds an apply to the object that was read. Without the uid, the apply would create a namespace that was deleted; without
  * the resource version, it would overwrite a concurrent change.
  */
-function namespaceDocument({ metadata }: Namespace, fields: Namespace['metadata']): Namespace {
+export function namespaceDocument({ metadata }: Namespace, fields: Namespace['metadata']): Namespace {
   const { name = '', uid, resourceVersion } = metadata ?? {};
   const identity = {
     name,
@@ -479,7 +486,7 @@ export function getSyncState(namespace: Namespace, settings: ManagementSettings)
   const own = getOwnFields(owners ?? []).labels;
   return {
     isManaged: isManaged(namespace, owners, settings),
-    ownsEnforceLabel: ENFORCE_LABELS.some((key) => own.has(key)),
+    ownsEnforceLabel: isRelaxed(namespace) || ENFORCE_LABELS.some((key) => own.has(key)),
   };
 }
 

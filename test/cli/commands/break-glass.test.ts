@@ -1,12 +1,13 @@
 import assert from 'node:assert/strict';
 import { readFile } from 'node:fs/promises';
-import { after, before, beforeEach, describe, test } from 'node:test';
+import { after, afterEach, before, beforeEach, describe, test } from 'node:test';
 import fc from 'fast-check';
 import { planOff, planOn, webhookState } from '../../../src/cli/break-glass.ts';
 import { parseWebhookConfiguration } from '../../../src/cli/installation.ts';
 import { readDocuments } from '../../../src/config/yaml.ts';
 import { applyJsonPatch } from '../../../src/dev-cluster/json-patch.ts';
-import type { JsonObject, Kinds, ValidatingWebhookConfiguration } from '../../../src/kube/types.ts';
+import { getMetadataOwners } from '../../../src/kube/managed-fields.ts';
+import type { JsonObject, Kinds, Namespace, ValidatingWebhookConfiguration } from '../../../src/kube/types.ts';
 import { startCluster, type TestCluster } from '../../support/dev-cluster.ts';
 import { runProgram, type Outcome } from '../../support/memory-io.ts';
 import { json, list, refusal, startScriptedServer, type Responder } from '../../support/scripted-server.ts';
@@ -22,11 +23,15 @@ const OBJECTS = readDocuments(await readFile(fixture, 'utf8'), fixture).document
   ({ value }) => value as JsonObject,
 );
 
+const REMAINING = `
+The PodSecurity plugin of API servers, if it is enabled, continues to enforce:
+- the default level of its configuration, in namespaces without the label pod-security.kubernetes.io/enforce
+To restore: portcullis break-glass off
+`;
 const WHEN_ON = `
 API servers apply the change within seconds. They then send no request to Portcullis.
 GitOps tools (Argo CD, Flux) may revert the change: suspend them.
-To restore: portcullis break-glass off
-`;
+${REMAINING}`;
 const WHEN_OFF = `
 API servers apply the change within seconds. Portcullis then enforces again. Pods that started meanwhile keep running.
 `;
@@ -37,6 +42,7 @@ describe('break-glass', () => {
   before(async () => {
     cluster = await startCluster();
     kubeconfig = await cluster.kubeconfig();
+    await createEndpoint(cluster, true);
   });
   after(async () => {
     assert.deepEqual(cluster.errors, []);
@@ -120,7 +126,7 @@ ${WHEN_OFF}`,
 mutating zz.scc.portcullis.dev: unchanged: mutate.scc.portcullis.dev off
 
 Nothing changed: break-glass is on already.
-`,
+${REMAINING}`,
     );
     assert.deepEqual(await stored(), switched);
     await run('off');
@@ -142,13 +148,13 @@ Nothing changed: break-glass is off already.
       'server',
       `validating psa.portcullis.dev: changed: psa.portcullis.dev, fail-open.psa.portcullis.dev, advise.psa.portcullis.dev off (server dry run)
 mutating zz.scc.portcullis.dev: changed: mutate.scc.portcullis.dev off (server dry run)
-`,
+${REMAINING}`,
     ],
     [
       'client',
       `validating psa.portcullis.dev: changed: psa.portcullis.dev, fail-open.psa.portcullis.dev, advise.psa.portcullis.dev (dry run)
 mutating zz.scc.portcullis.dev: changed: mutate.scc.portcullis.dev (dry run)
-`,
+${REMAINING}`,
     ],
   ];
   for (const [mode, stdout] of dryRuns) {
@@ -165,7 +171,7 @@ mutating zz.scc.portcullis.dev: changed: mutate.scc.portcullis.dev (dry run)
     await cluster.admin.send('PATCH', `${VALIDATING}/psa.portcullis.dev`, ops, JSON_PATCH);
     const { code, stdout } = await run('status');
     assert.equal(code, 1);
-    assert.match(stdout, /\nBreak-glass is on for some webhooks only\. /);
+    assert.match(stdout, /\nBreak-glass is on for some webhooks or labels only\. /);
     assert.equal((await run('on')).code, 0);
     assert.match((await run('status', '-o', 'json')).stdout, /"breakGlass": "on"/);
   });
@@ -237,6 +243,383 @@ mutating zz.scc.portcullis.dev: changed: mutate.scc.portcullis.dev (dry run)
   });
 });
 
+/** Creates the endpoint of a replica behind the Service of the webhooks. */
+async function createEndpoint({ admin }: TestCluster, ready: boolean): Promise<void> {
+  await admin.send('POST', '/api/v1/namespaces', { metadata: { name: 'portcullis' } });
+  const path = '/apis/discovery.k8s.io/v1/namespaces/portcullis/endpointslices';
+  const labels = { 'kubernetes.io/service-name': 'portcullis' };
+  const endpoints = [{ addresses: ['192.0.2.1'], conditions: { ready } }];
+  await admin.send('DELETE', `${path}/replica`);
+  const slice = { metadata: { name: 'replica', labels }, addressType: 'IPv4', endpoints, ports: [] };
+  assert.equal((await admin.send('POST', path, slice)).status, 201);
+}
+
+const SYNCER = 'pod-security-admission-label-synchronization-controller';
+const ENFORCE = 'pod-security.kubernetes.io/enforce';
+const VERSION = 'pod-security.kubernetes.io/enforce-version';
+const WARN = 'pod-security.kubernetes.io/warn';
+const RECORD = 'portcullis.dev/break-glass-enforce';
+
+type Labels = Readonly<Record<string, string>>;
+
+/** Changes labels as `kubectl label` does, as an update, or by server-side apply. `null` removes a label. */
+interface LabelChange {
+  readonly by: string;
+  readonly labels: Readonly<Record<string, string | null>>;
+  readonly apply?: boolean;
+}
+
+const RESTRICTED: Labels = { [ENFORCE]: 'restricted', [VERSION]: 'latest', [WARN]: 'restricted' };
+const RELAXED: Labels = { ...RESTRICTED, [ENFORCE]: 'privileged', [RECORD]: 'restricted' };
+const OURS: LabelChange = { by: SYNCER, labels: RESTRICTED, apply: true };
+
+interface LabelCase {
+  readonly name: string;
+  readonly before: readonly LabelChange[];
+  /** The labels while break-glass is on. Default: those before. */
+  readonly on?: Labels;
+  /** Changes while break-glass is on. */
+  readonly meanwhile?: readonly LabelChange[];
+  /** The labels after break-glass. Default: those before, with the same owners. */
+  readonly off?: Labels;
+  /** Lines of the output of `on` and `off` about labels. */
+  readonly lines: readonly string[];
+}
+
+const SET = `labels: ${ENFORCE}=privileged set in 1 namespace`;
+const RESTORED = `labels: ${ENFORCE} restored in 1 namespace`;
+const KEPT = 'labels: kept in 1 namespace, changed by another client: shop';
+const remains = (level: string, manager: string): readonly string[] => [
+  `- ${level} in 1 namespace, by labels of ${manager}. To change them:`,
+  `  kubectl label --overwrite namespace shop ${ENFORCE}=privileged`,
+];
+
+const LABEL_CASES: readonly LabelCase[] = [
+  { name: 'of Portcullis are relaxed and restored', before: [OURS], on: RELAXED, lines: [SET, RESTORED] },
+  {
+    name: 'of an early release of the label syncer are relaxed and restored',
+    before: [{ by: 'cluster-policy-controller', labels: RESTRICTED }],
+    on: RELAXED,
+    off: RESTRICTED,
+    lines: [SET, RESTORED],
+  },
+  {
+    name: 'of Portcullis that admit all pods do not change',
+    before: [{ ...OURS, labels: { [ENFORCE]: 'privileged', [WARN]: 'restricted' } }],
+    lines: [],
+  },
+  { name: 'that only warn do not change', before: [{ ...OURS, labels: { [WARN]: 'restricted' } }], lines: [] },
+  {
+    name: 'of another client do not change',
+    before: [{ by: 'kubectl-label', labels: { [ENFORCE]: 'baseline' } }],
+    lines: remains('baseline', 'kubectl-label'),
+  },
+  {
+    name: 'of another client with an unknown level do not change',
+    before: [{ by: 'helm', labels: { [ENFORCE]: 'strict' } }],
+    lines: remains('strict', 'helm'),
+  },
+  {
+    name: 'of Portcullis and another client do not change',
+    before: [OURS, { by: 'argocd', labels: { [ENFORCE]: 'restricted' }, apply: true }],
+    lines: remains('restricted', `argocd, ${SYNCER}`),
+  },
+  {
+    name: 'of Portcullis are relaxed with the version of another client',
+    before: [
+      { ...OURS, labels: { [ENFORCE]: 'restricted' } },
+      { by: 'kubectl-label', labels: { [VERSION]: 'v1.30' } },
+    ],
+    on: { [ENFORCE]: 'privileged', [VERSION]: 'v1.30', [RECORD]: 'restricted' },
+    lines: [SET, RESTORED],
+  },
+  {
+    name: 'of another client do not change if only the version is of Portcullis',
+    before: [
+      { by: 'kubectl-label', labels: { [ENFORCE]: 'baseline' } },
+      { ...OURS, labels: { [VERSION]: 'latest' } },
+    ],
+    lines: remains('baseline', 'kubectl-label'),
+  },
+  {
+    name: 'that a user changes meanwhile keep the value of the user',
+    before: [OURS],
+    on: RELAXED,
+    meanwhile: [{ by: 'kubectl-label', labels: { [ENFORCE]: 'baseline' } }],
+    off: { ...RESTRICTED, [ENFORCE]: 'baseline' },
+    lines: [SET, KEPT],
+  },
+  {
+    name: 'that a user applies meanwhile with the same value keep it',
+    before: [OURS],
+    on: RELAXED,
+    meanwhile: [{ by: 'argocd', labels: { [ENFORCE]: 'privileged' }, apply: true }],
+    off: { ...RESTRICTED, [ENFORCE]: 'privileged' },
+    lines: [SET, KEPT],
+  },
+  {
+    name: 'that a user removes meanwhile stay removed',
+    before: [OURS],
+    on: RELAXED,
+    meanwhile: [{ by: 'kubectl-label', labels: { [ENFORCE]: null } }],
+    off: { [VERSION]: 'latest', [WARN]: 'restricted' },
+    lines: [SET, KEPT],
+  },
+  {
+    name: 'whose other labels a user changes meanwhile are restored',
+    before: [OURS],
+    on: RELAXED,
+    meanwhile: [{ by: 'kubectl-label', labels: { [WARN]: 'baseline' } }],
+    off: { ...RESTRICTED, [WARN]: 'baseline' },
+    lines: [SET, RESTORED],
+  },
+  {
+    name: 'without the former level are removed, and reported',
+    before: [OURS],
+    on: RELAXED,
+    meanwhile: [{ by: 'kubectl-label', labels: { [RECORD]: null } }],
+    off: { [VERSION]: 'latest', [WARN]: 'restricted' },
+    lines: [
+      SET,
+      'labels: not restored in 1 namespace without the former level: shop; the label was removed, and the label syncer sets it again',
+    ],
+  },
+];
+
+describe('the labels of namespaces in break-glass', () => {
+  let cluster: TestCluster;
+  let kubeconfig: string;
+  before(async () => {
+    cluster = await startCluster();
+    kubeconfig = await cluster.kubeconfig();
+    await createEndpoint(cluster, true);
+  });
+  after(async () => {
+    assert.deepEqual(cluster.errors, []);
+    await cluster.stop();
+  });
+  beforeEach(async () => {
+    for (const object of OBJECTS.slice(0, 2)) {
+      const path = object['kind'] === 'MutatingWebhookConfiguration' ? MUTATING : VALIDATING;
+      const { name } = object['metadata'] as { readonly name: string };
+      await cluster.admin.send('DELETE', `${path}/${name}`);
+      assert.equal((await cluster.admin.send('POST', path, object)).status, 201);
+    }
+  });
+  afterEach(async () => {
+    const { body } = await cluster.admin.send('GET', '/api/v1/namespaces');
+    for (const { metadata } of (body as { readonly items: readonly Namespace[] }).items) {
+      if (metadata?.name?.startsWith('shop')) await remove(metadata.name);
+    }
+  });
+
+  const run = (args: readonly string[], environment = {}): Promise<Outcome> =>
+    runProgram(['break-glass', ...args, '--kubeconfig', kubeconfig], environment);
+  const create = async (name: string): Promise<void> => {
+    const namespace = { metadata: { name } };
+    assert.equal((await cluster.admin.send('POST', '/api/v1/namespaces?fieldManager=test', namespace)).status, 201);
+  };
+  const remove = async (name: string): Promise<void> => {
+    await cluster.admin.send('DELETE', `/api/v1/namespaces/${name}`);
+    await cluster.cluster.idle();
+  };
+  const label = async (name: string, { by, labels, apply = false }: LabelChange): Promise<void> => {
+    const path = `/api/v1/namespaces/${name}?fieldManager=${by}`;
+    const type = apply ? 'application/apply-patch+yaml' : 'application/merge-patch+json';
+    const body = { apiVersion: 'v1', kind: 'Namespace', metadata: { name, labels } };
+    const answer = await cluster.admin.send('PATCH', path, body, { 'content-type': type });
+    assert.equal(answer.status, 200, answer.text);
+  };
+  /** The labels and their owners. */
+  const read = async (name: string): Promise<{ readonly labels: Labels; readonly owners: unknown }> => {
+    const { body } = await cluster.admin.send('GET', `/api/v1/namespaces/${name}`);
+    const { metadata } = body as Namespace;
+    const labels = Object.entries(metadata?.labels ?? {}).filter(([key]) => key !== 'kubernetes.io/metadata.name');
+    const owners = getMetadataOwners(metadata)
+      ?.filter((owner) => owner.labels.size > 0)
+      .map((owner) => ({ ...owner, time: '' }));
+    return { labels: Object.fromEntries(labels), owners };
+  };
+  const labelLines = ({ stdout }: Outcome): readonly string[] =>
+    stdout.split('\n').filter((line) => /^(?:labels: | |- (?!the default))/.test(line));
+
+  for (const { name, before: changes, on, meanwhile = [], off, lines } of LABEL_CASES) {
+    test(name, async () => {
+      await create('shop');
+      for (const change of changes) await label('shop', change);
+      const original = await read('shop');
+      const first = await run(['on']);
+      assert.equal(first.code, 0, first.stdout);
+      assert.deepEqual((await read('shop')).labels, on ?? original.labels);
+      for (const change of meanwhile) await label('shop', change);
+      const second = await run(['off']);
+      assert.deepEqual([...labelLines(first), ...labelLines(second)], lines);
+      assert.equal(second.code, lines.some((line) => line.includes('not restored')) ? 1 : 0);
+      const restored = await read('shop');
+      if (off) assert.deepEqual(restored.labels, off);
+      else assert.deepEqual(restored, original);
+    });
+  }
+
+  test('are kept with --keep-labels', async () => {
+    await create('shop');
+    await label('shop', OURS);
+    const { stdout } = await run(['on', '--keep-labels']);
+    assert.match(stdout, new RegExp(`\n- all labels ${ENFORCE}\nTo restore: `));
+    assert.deepEqual((await read('shop')).labels, RESTRICTED);
+  });
+
+  for (const mode of ['client', 'server']) {
+    test(`are not changed by a dry run of the ${mode}`, async () => {
+      const suffix = mode === 'server' ? ' (server dry run)' : ' (dry run)';
+      await create('shop');
+      await label('shop', OURS);
+      const original = await read('shop');
+      assert.deepEqual(labelLines(await run(['on', `--dry-run=${mode}`])), [`${SET}${suffix}`]);
+      assert.deepEqual(await read('shop'), original);
+      await run(['on']);
+      const relaxed = await read('shop');
+      assert.deepEqual(labelLines(await run(['off', `--dry-run=${mode}`])), [`${RESTORED}${suffix}`]);
+      assert.deepEqual(await read('shop'), relaxed);
+    });
+  }
+
+  test('are reported by status, and change once if on and off are repeated', async () => {
+    await create('shop');
+    await label('shop', OURS);
+    const original = await read('shop');
+    await run(['on']);
+    const relaxed = await read('shop');
+    assert.deepEqual(labelLines(await run(['on'])), [`labels: unchanged: ${ENFORCE}=privileged in 1 namespace`]);
+    assert.deepEqual(await read('shop'), relaxed);
+    const status = await run(['status']);
+    assert.match(status.stdout, /\nThe enforce labels of 1 namespace are relaxed\.\nBreak-glass is on: /);
+    assert.match((await run(['status', '-o', 'json'])).stdout, /"relaxedNamespaces": \[\s*"shop"\s*\]/);
+    await run(['off']);
+    assert.deepEqual(await read('shop'), original);
+    assert.deepEqual(labelLines(await run(['off'])), []);
+    assert.deepEqual(await read('shop'), original);
+  });
+
+  test('are relaxed without webhooks, and restored', async () => {
+    await create('shop');
+    await label('shop', OURS);
+    const original = await read('shop');
+    for (const path of [`${VALIDATING}/psa.portcullis.dev`, `${MUTATING}/zz.scc.portcullis.dev`]) {
+      await cluster.admin.send('DELETE', path);
+    }
+    assert.equal((await run(['on'])).code, 0);
+    assert.deepEqual((await read('shop')).labels, RELAXED);
+    assert.equal((await run(['status'])).code, 1);
+    assert.equal((await run(['off'])).code, 0);
+    assert.deepEqual(await read('shop'), original);
+  });
+
+  test('of many namespaces are relaxed and restored after interruptions', async () => {
+    const names = Array.from({ length: 60 }, (_, index) => `shop-${index}`);
+    for (const name of names) {
+      await create(name);
+      await label(name, OURS);
+    }
+    const original = await Promise.all(names.map(read));
+    const changed = async (): Promise<number> => {
+      const { body } = await cluster.admin.send('GET', `/api/v1/namespaces?labelSelector=${RECORD}`);
+      return (body as { readonly items: readonly unknown[] }).items.length;
+    };
+    /** Interrupts the command after some of its writes. */
+    const interrupt = async (action: string): Promise<Outcome> => {
+      const stopping = new AbortController();
+      const from = await changed();
+      const running = run([action], { signal: stopping.signal, terminals: ['stderr'] });
+      const outcome = running.catch((error: unknown) => ({ code: 130, stdout: String(error), stderr: '' }));
+      for (let times = 0; times < 500 && Math.abs((await changed()) - from) < 10; times++);
+      stopping.abort('SIGINT');
+      return outcome;
+    };
+    await interrupt('on');
+    const partly = await changed();
+    assert.ok(partly >= 10 && partly < names.length, `${partly} are relaxed`);
+    assert.deepEqual(labelLines(await run(['on'])), [
+      `labels: ${ENFORCE}=privileged set in ${names.length - partly} namespaces`,
+    ]);
+    await interrupt('off');
+    const left = await changed();
+    assert.ok(left > 0 && left <= names.length - 10, `${left} are relaxed`);
+    assert.match((await run(['status'])).stdout, /\nBreak-glass is on for some webhooks or labels only\. /);
+    await run(['on']);
+    assert.equal(await changed(), names.length);
+    await interrupt('off');
+    assert.equal((await run(['off'])).code, 0);
+    assert.deepEqual(await Promise.all(names.map(read)), original);
+  });
+
+  test('are restored only after a replica is ready, or by force', async () => {
+    await create('shop');
+    await label('shop', OURS);
+    await run(['on']);
+    await createEndpoint(cluster, false);
+    const relaxed = await read('shop');
+    assert.deepEqual(await run(['off']), {
+      code: 2,
+      stdout: '',
+      stderr:
+        "error: no replica is ready: Service portcullis/portcullis has no ready endpoint. Webhooks that fail closed would deny pods. Start the replicas (see 'portcullis doctor'), or switch the webhooks on with --force\n",
+    });
+    assert.deepEqual(await read('shop'), relaxed);
+    assert.equal((await run(['off', '--force'])).code, 0);
+    assert.deepEqual((await read('shop')).labels, RESTRICTED);
+    await createEndpoint(cluster, true);
+  });
+
+  test('are restored if replicas outside of the cluster have current Leases, or respond', async (t) => {
+    const path = `${VALIDATING}/psa.portcullis.dev`;
+    const url = [{ op: 'add', path: '/webhooks/0/clientConfig', value: { url: 'https://127.0.0.1:1/' } }];
+    await cluster.admin.send('DELETE', `${MUTATING}/zz.scc.portcullis.dev`);
+    assert.equal((await cluster.admin.send('PATCH', path, url, JSON_PATCH)).status, 200);
+    const leases = '/apis/coordination.k8s.io/v1/namespaces/portcullis/leases';
+    const labels = { 'app.kubernetes.io/part-of': 'portcullis', 'app.kubernetes.io/component': 'replica' };
+    const renew = async (renewTime: string): Promise<void> => {
+      const spec = { holderIdentity: 'a', leaseDurationSeconds: 60, renewTime };
+      await cluster.admin.send('DELETE', `${leases}/a`);
+      assert.equal((await cluster.admin.send('POST', leases, { metadata: { name: 'a', labels }, spec })).status, 201);
+    };
+    await run(['on']);
+    await renew('2020-01-01T00:00:00.000000Z');
+    assert.match(
+      (await run(['off'])).stderr,
+      /^error: no replica is ready: no replica responds at https:\/\/127\.0\.0\.1:1, and no Lease of a replica is current\. /,
+    );
+    await renew(new Date().toISOString().replace('Z', '000Z'));
+    assert.equal((await run(['off'])).code, 0);
+    await cluster.admin.send('DELETE', `${leases}/a`);
+    const server = await startScriptedServer();
+    t.after(() => server.stop());
+    const reached = [{ op: 'add', path: '/webhooks/0/clientConfig', value: { url: server.url } }];
+    assert.equal((await cluster.admin.send('PATCH', path, reached, JSON_PATCH)).status, 200);
+    await run(['on']);
+    assert.equal((await run(['off'])).code, 0);
+  });
+
+  test('of policies that break-glass does not stop are listed', async () => {
+    const part = { 'app.kubernetes.io/part-of': 'portcullis' };
+    const objects = [
+      [POLICIES, 'enforce-restricted.psa.portcullis.dev', { ...part, 'app.kubernetes.io/component': 'policies' }],
+      [`${ROOT}/mutatingadmissionpolicies`, 'defaults.portcullis.dev', { ...part }],
+      // The permissions of replicas stay limited.
+      [POLICIES, 'portcullis-namespaces', { ...part }],
+    ] as const;
+    for (const [path, name, labels] of objects) {
+      const answer = await cluster.admin.send('POST', path, { metadata: { name, labels }, spec: {} });
+      assert.equal(answer.status, 201, answer.text);
+    }
+    assert.match(
+      (await run(['on'])).stdout,
+      /\nAPI servers continue to evaluate:\n- policies of an installation without a server: enforce-restricted\.psa\.portcullis\.dev\. To stop them: kubectl delete validatingadmissionpolicybindings -l \S+=policies\n- policies that set defaults in pods: defaults\.portcullis\.dev\. To stop them: kubectl delete mutatingadmissionpolicybindings -l app\.kubernetes\.io\/part-of=portcullis\nTo restore: /,
+    );
+    for (const [path, name] of objects) await cluster.admin.send('DELETE', `${path}/${name}`);
+  });
+});
+
 describe('break-glass rejects', () => {
   const mistakes: readonly (readonly [name: string, args: readonly string[], stderr: string])[] = [
     [
@@ -251,6 +634,8 @@ describe('break-glass rejects', () => {
       "error: too many arguments for 'break-glass'. Expected 1 argument but got 2: on, off.\nSee 'portcullis break-glass --help' for usage.\n",
     ],
     ['a reason for off', ['off', '--reason=x'], 'error: --reason requires the action "on"\n'],
+    ['kept labels for off', ['off', '--keep-labels'], 'error: --keep-labels requires the action "on"\n'],
+    ['force for on', ['on', '--force'], 'error: --force requires the action "off"\n'],
     [
       'no cluster',
       ['on'],
@@ -276,7 +661,7 @@ describe('break-glass reports', () => {
     ],
     [
       'a cluster without Portcullis',
-      [list(foreign), list(), list()],
+      [list(foreign), list(), list(), list(), list()],
       {
         code: 2,
         stdout: '',
@@ -285,16 +670,16 @@ describe('break-glass reports', () => {
     ],
     [
       'missing permission to patch',
-      [list(psa), list(), list(), self, refusal(403, 'User "jo" cannot patch it')],
+      [list(psa), list(), list(), list(), list(), self, refusal(403, 'User "jo" cannot patch it')],
       {
         code: 1,
-        stdout: 'validating psa.portcullis.dev: not changed: User "jo" cannot patch it\n',
+        stdout: `validating psa.portcullis.dev: not changed: User "jo" cannot patch it\n${REMAINING}`,
         stderr: '',
       },
     ],
     [
       'missing permission to list policies',
-      [list(psa), list(), refusal(403, 'User "jo" cannot list policies'), self, json(psa)],
+      [list(psa), list(), refusal(403, 'User "jo" cannot list policies'), list(), list(), self, json(psa)],
       {
         code: 1,
         stdout: `validating psa.portcullis.dev: changed: psa.portcullis.dev, fail-open.psa.portcullis.dev, advise.psa.portcullis.dev active\n${WHEN_ON}`,
@@ -302,8 +687,17 @@ describe('break-glass reports', () => {
       },
     ],
     [
+      'missing permission to list namespaces',
+      [list(psa), list(), list(), list(), refusal(403, 'User "jo" cannot list namespaces'), self, json(psa)],
+      {
+        code: 1,
+        stdout: `validating psa.portcullis.dev: changed: psa.portcullis.dev, fail-open.psa.portcullis.dev, advise.psa.portcullis.dev active\n${WHEN_ON.replace('To restore', '- all labels pod-security.kubernetes.io/enforce\nTo restore')}`,
+        stderr: 'namespaces not read: User "jo" cannot list namespaces\n',
+      },
+    ],
+    [
       'a configuration that is deleted meanwhile',
-      [list(psa), list(), list(), self, refusal(404, 'not found')],
+      [list(psa), list(), list(), list(), list(), self, refusal(404, 'not found')],
       {
         code: 0,
         stdout: `validating psa.portcullis.dev: was deleted meanwhile\n${WHEN_ON}`,
@@ -312,16 +706,16 @@ describe('break-glass reports', () => {
     ],
     [
       'an invalid change',
-      [list(psa), list(), list(), self, refusal(422, 'too many conditions'), json(psa)],
+      [list(psa), list(), list(), list(), list(), self, refusal(422, 'too many conditions'), json(psa)],
       {
         code: 1,
-        stdout: 'validating psa.portcullis.dev: not changed: too many conditions\n',
+        stdout: `validating psa.portcullis.dev: not changed: too many conditions\n${REMAINING}`,
         stderr: '',
       },
     ],
     [
       'a change after a conflict',
-      [list(psa), list(), list(), self, refusal(422, 'testing value failed'), again, json(psa)],
+      [list(psa), list(), list(), list(), list(), self, refusal(422, 'testing value failed'), again, json(psa)],
       {
         code: 0,
         stdout: `validating psa.portcullis.dev: changed: psa.portcullis.dev, fail-open.psa.portcullis.dev, advise.psa.portcullis.dev active\n${WHEN_ON}`,

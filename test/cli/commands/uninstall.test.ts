@@ -3,7 +3,7 @@ import { after, before, beforeEach, describe, test } from 'node:test';
 import { buildManifests, defaultSettings, webhookConfigurations } from '../../../src/install/index.ts';
 import { POLICY_KINDS } from '../../../src/kube/admission-policies.ts';
 import { resourceName } from '../../../src/kube/resources.ts';
-import type { KubeObject, Node } from '../../../src/kube/types.ts';
+import type { KubeObject, Namespace, Node } from '../../../src/kube/types.ts';
 import { STANDARD_SCCS } from '../../../src/policy/scc/standard.ts';
 import { startCluster, type TestCluster } from '../../support/dev-cluster.ts';
 import { readCommands, runScript } from '../../support/documented.ts';
@@ -420,6 +420,22 @@ describe('uninstall', () => {
       assert.deepEqual(stdout.split('\n').slice(3, 3 + steps.length), steps);
       assert.equal(stdout.split('\n')[2], '- the levels of one namespace by labels that Portcullis set: own=baseline');
     });
+  });
+
+  test('removes labels that break-glass relaxed', async () => {
+    const labels = {
+      'pod-security.kubernetes.io/enforce': 'privileged',
+      'portcullis.dev/break-glass-enforce': 'restricted',
+    };
+    const relaxed = { apiVersion: 'v1', kind: 'Namespace', metadata: { name: 'relaxed', labels } };
+    const path = '/api/v1/namespaces/relaxed';
+    const apply = { 'content-type': 'application/apply-patch+yaml' };
+    await cluster.admin.send('PATCH', `${path}?fieldManager=portcullis-break-glass`, relaxed, apply);
+    const { stdout } = await run(['--yes', '--force']);
+    assert.match(stdout, /^namespaces\/relaxed labels of portcullis-break-glass removed$/m);
+    const { body } = await cluster.admin.send('GET', path);
+    assert.deepEqual((body as Namespace).metadata?.labels, { 'kubernetes.io/metadata.name': 'relaxed' });
+    await cluster.admin.send('DELETE', path);
   });
 
   test('deletes the policies of the floor before the webhooks, bindings first', async () => {

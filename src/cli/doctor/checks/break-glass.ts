@@ -1,5 +1,6 @@
 import { isPartOfPortcullis } from '../../../kube/webhooks.ts';
-import { breakGlassStatus, formatNote, parseFloorPolicy, type Target } from '../../break-glass.ts';
+import { RELAXED_LABEL } from '../../../kube/well-known.ts';
+import { breakGlassStatus, formatNote, parseFloorPolicy, type BreakGlassStatus } from '../../break-glass.ts';
 import { factValue, formatNames, ok, problem, type Check, type Facts, type Severity } from '../facts.ts';
 import { certificates } from './certificates.ts';
 import { leases } from './leases.ts';
@@ -21,25 +22,41 @@ function formatFix(facts: Facts): string {
   return `${OFF} # replicas are ready, and certificates match`;
 }
 
-/** The objects that break-glass changes. */
-export function breakGlassTargets({ configurations, policies }: Facts): readonly Target[] {
+/** The state of break-glass: of the webhooks, the floor, and the enforce labels of namespaces. */
+export function readBreakGlass({ configurations, policies, namespaces }: Facts): BreakGlassStatus {
   const floor = (factValue(policies) ?? []).filter(({ kind }) => kind === 'ValidatingAdmissionPolicy');
-  return [...floor.map(parseFloorPolicy), ...configurations.filter(isPartOfPortcullis)];
+  const relaxed = (factValue(namespaces) ?? []).filter(({ labels }) => labels[RELAXED_LABEL] !== undefined);
+  return breakGlassStatus(
+    [...floor.map(parseFloorPolicy), ...configurations.filter(isPartOfPortcullis)],
+    relaxed.map(({ name }) => name),
+  );
 }
 
 /** Break-glass is off. */
 export const breakGlass: Check = {
   name: 'break-glass',
   evaluate(facts) {
-    const { webhooks, notes } = breakGlassStatus(breakGlassTargets(facts));
+    const { webhooks, notes, relaxedNamespaces } = readBreakGlass(facts);
     const off = webhooks.filter(({ state }) => state === 'off');
-    if (off.length === 0) return [ok('webhooks', 'break-glass is off')];
     const note = notes[0] ? `, ${formatNote(notes[0])}` : '';
-    return [
-      problem('webhooks', `break-glass is on for ${formatNames(off.map(({ webhook }) => webhook))}${note}`, {
-        impact: 'these webhooks deny and change nothing',
-        fix: formatFix(facts),
-      }),
+    const results = [
+      ...(off.length === 0
+        ? []
+        : [
+            problem('webhooks', `break-glass is on for ${formatNames(off.map(({ webhook }) => webhook))}${note}`, {
+              impact: 'these webhooks deny and change nothing',
+              fix: formatFix(facts),
+            }),
+          ]),
+      ...(relaxedNamespaces.length === 0
+        ? []
+        : [
+            problem('namespaces', `break-glass relaxes the enforce labels of ${formatNames(relaxedNamespaces)}`, {
+              impact: 'these labels admit all pods, and the label syncer does not change them',
+              fix: formatFix(facts),
+            }),
+          ]),
     ];
+    return results.length === 0 ? [ok('webhooks', 'break-glass is off')] : results;
   },
 };

@@ -1,0 +1,100 @@
+/**
+ * Break-glass on namespaces. The PodSecurity plugin of API servers enforces the labels of the label syncer even while no
+ * webhook of Portcullis runs. Without SCC admission, which defaults pods, it denies ordinary pods. Break-glass therefore sets
+ * these labels to `privileged`, and records the former level in `RELAXED_LABEL`. The removal of the label would not be
+ * sufficient: the configuration of the plugin may set a default level.
+ */
+import { getMetadataOwners, type FieldOwner } from '../../kube/managed-fields.ts';
+import { sortedSet } from '../../kube/text.ts';
+import type { Namespace } from '../../kube/types.ts';
+import { BREAK_GLASS_MANAGER, LABEL_SYNC_MANAGER, POD_SECURITY_LABELS, RELAXED_LABEL } from '../../kube/well-known.ts';
+import { isLevel } from '../pss/policy.ts';
+import { getOwnFields, getOwnership, isRelaxed, isTerminating, namespaceDocument } from './label-sync.ts';
+
+const { enforce: ENFORCE } = POD_SECURITY_LABELS;
+
+/** A write of one namespace. It fails after a concurrent change. */
+export interface NamespaceWrite {
+  readonly type: 'apply' | 'merge-patch';
+  readonly fieldManager: string;
+  readonly document: object;
+}
+
+/** Returns the write that relaxes the enforce label of the label syncer; `undefined` if there is nothing to relax. */
+export function planRelaxation(namespace: Namespace): NamespaceWrite | undefined {
+  const level = denyingLevel(namespace);
+  const ownership = getOwnership(ENFORCE, namespace, getMetadataOwners(namespace.metadata) ?? []);
+  if (level === undefined || (ownership !== 'own' && ownership !== 'former')) return undefined;
+  const labels = { [ENFORCE]: 'privileged', [RELAXED_LABEL]: level };
+  return { type: 'apply', fieldManager: BREAK_GLASS_MANAGER, document: namespaceDocument(namespace, { labels }) };
+}
+
+/** The enforced level, unless it admits all pods. */
+function denyingLevel(namespace: Namespace): string | undefined {
+  const level = namespace.metadata?.labels?.[ENFORCE];
+  return level === 'privileged' || isTerminating(namespace) ? undefined : level;
+}
+
+/**
+ * Returns the next write that restores the namespace; `undefined` if nothing is left to restore. The first write makes the
+ * label syncer own its label again, with the former level. The second removes the record.
+ */
+export function planRestoration(namespace: Namespace): NamespaceWrite | undefined {
+  const { labels = {}, annotations = {} } = namespace.metadata ?? {};
+  const owners = getMetadataOwners(namespace.metadata) ?? [];
+  const level = labels[RELAXED_LABEL];
+  const isOwner = ownsEnforceLabel(owners);
+  if (isTerminating(namespace) || (level === undefined && !isOwner)) return undefined;
+  if (isOwner && isLevel(level)) {
+    // An apply removes the fields that it omits.
+    const own = getOwnFields(owners);
+    const fields = {
+      labels: { ...pick(labels, own.labels), [ENFORCE]: level },
+      annotations: pick(annotations, own.annotations),
+    };
+    return { type: 'apply', fieldManager: LABEL_SYNC_MANAGER, document: namespaceDocument(namespace, fields) };
+  }
+  // Without the former level, the label syncer sets the label again.
+  const removed = { [RELAXED_LABEL]: null, ...(isOwner ? { [ENFORCE]: null } : {}) };
+  const { uid, resourceVersion } = namespace.metadata ?? {};
+  const document = { metadata: { uid, resourceVersion, labels: removed } };
+  return { type: 'merge-patch', fieldManager: BREAK_GLASS_MANAGER, document };
+}
+
+/** True if break-glass set the label, and no other client has changed or applied it since. */
+function ownsEnforceLabel(owners: readonly FieldOwner[]): boolean {
+  const managers = enforceManagers(owners);
+  return managers.length > 0 && managers.every((manager) => manager === BREAK_GLASS_MANAGER);
+}
+
+function enforceManagers(owners: readonly FieldOwner[]): readonly string[] {
+  return sortedSet(owners.filter(({ labels }) => labels.has(ENFORCE)).map(({ manager }) => manager));
+}
+
+function pick(values: Readonly<Record<string, string>>, keys: ReadonlySet<string>): Readonly<Record<string, string>> {
+  return Object.fromEntries(Object.entries(values).filter(([key]) => keys.has(key)));
+}
+
+/** Why the restoration does not restore the label exactly; `undefined` if it does. */
+export function restorationProblem(namespace: Namespace): 'changed' | 'lost' | undefined {
+  const owners = getMetadataOwners(namespace.metadata) ?? [];
+  if (ownsEnforceLabel(owners)) return isLevel(namespace.metadata?.labels?.[RELAXED_LABEL]) ? undefined : 'lost';
+  const isRestored = enforceManagers(owners).includes(LABEL_SYNC_MANAGER);
+  return isRelaxed(namespace) && !isRestored ? 'changed' : undefined;
+}
+
+/** A label of another client that break-glass does not change. */
+export interface RemainingLabel {
+  readonly namespace: string;
+  readonly level: string;
+  /** The field managers; empty if they are unknown. */
+  readonly managers: readonly string[];
+}
+
+/** Returns the enforce label of another client that denies pods; `undefined` if there is none. */
+export function remainingLabel(namespace: Namespace): RemainingLabel | undefined {
+  const level = denyingLevel(namespace);
+  if (level === undefined || planRelaxation(namespace)) return undefined;
+  const managers = enforceManagers(getMetadataOwners(namespace.metadata) ?? []);
+  return { namespace: namespace.metadata?.name ?? '', level, managers };
+}
