@@ -1,0 +1,189 @@
+/** Break-glass with SCC enforcement and enforced Pod Security labels: ordinary pods start, and everything is restored. */
+import assert from 'node:assert/strict';
+import { execFile } from 'node:child_process';
+import { join } from 'node:path';
+import { after, before, suite, test } from 'node:test';
+import { setTimeout as pause } from 'node:timers/promises';
+import type { JsonObject, Namespace } from '../../src/kube/types.ts';
+import { responseMessage } from '../support/answers.ts';
+import {
+  ASSETS,
+  createSystem,
+  startControlPlane,
+  type ControlPlane,
+  type System,
+} from '../support/control-plane/index.ts';
+import { create, localObjects } from '../support/control-plane/installation.ts';
+import { REPLICA_USER } from '../support/control-plane/replica.ts';
+import { eventually } from '../support/eventually.ts';
+
+const MAIN = join(import.meta.dirname, '../../src/main.ts');
+const ENFORCE = 'pod-security.kubernetes.io/enforce';
+const RECORD = 'portcullis.dev/break-glass-enforce';
+const WAIT_MS = 60_000;
+const CONTROLLER = 'system:serviceaccount:kube-system:replicaset-controller';
+const NAMES = Array.from({ length: 60 }, (_, index) => `shop-${index}`);
+/** The namespaces in which pods are created. */
+const SAMPLES = [NAMES[0], NAMES[30], NAMES[59]].map(String);
+
+interface Outcome {
+  readonly code: number | null;
+  readonly stdout: string;
+  readonly stderr: string;
+}
+
+suite('break-glass', () => {
+  let plane: ControlPlane;
+  let system: System;
+  let kubeconfig = '';
+  let pods = 0;
+
+  /** Starts the program in its own process. */
+  const start = (args: readonly string[], config = kubeconfig) => {
+    let child: ReturnType<typeof execFile> | undefined;
+    const outcome = new Promise<Outcome>((resolve) => {
+      const command = [MAIN, 'break-glass', ...args, `--kubeconfig=${config}`];
+      const started = execFile(process.execPath, command, (_error, stdout, stderr) =>
+        resolve({ code: started.exitCode, stdout, stderr }),
+      );
+      child = started;
+    });
+    return { outcome, interrupt: () => child?.kill('SIGINT') };
+  };
+  const run = (...args: readonly string[]): Promise<Outcome> => start(args).outcome;
+  const list = async (labels = ''): Promise<readonly Namespace[]> => {
+    const { body } = await plane.admin.send('GET', `/api/v1/namespaces?labelSelector=${encodeURIComponent(labels)}`);
+    return (body as { readonly items: readonly Namespace[] }).items;
+  };
+  /** Labels and owners, without the fields that each write changes. */
+  const state = async (): Promise<unknown> =>
+    (await list()).map(({ metadata: { name, labels, annotations, managedFields = [] } = {} }) => ({
+      name,
+      labels,
+      annotations,
+      owners: managedFields
+        .map(({ manager, operation, fieldsV1 }) => JSON.stringify([manager, operation, fieldsV1]))
+        .sort(),
+    }));
+  const label = async (name: string): Promise<string | undefined> =>
+    (await list(`kubernetes.io/metadata.name=${name}`))[0]?.metadata?.labels?.[ENFORCE];
+  /** Creates a pod without a security context. Returns the denial. */
+  const createPod = async (namespace: string, user: string): Promise<unknown> => {
+    const object: JsonObject = {
+      metadata: { name: `plain-${pods++}` },
+      spec: { containers: [{ name: 'c', image: 'c' }] },
+    };
+    const path = `/api/v1/namespaces/${namespace}/pods`;
+    const answer = await plane.admin.send('POST', path, object, { 'Impersonate-User': user });
+    return answer.status === 201 ? undefined : responseMessage(answer);
+  };
+  const denials = async (): Promise<readonly unknown[]> => {
+    const users = ['alice', CONTROLLER];
+    const results = SAMPLES.flatMap((name) => users.map((user) => createPod(name, user)));
+    return (await Promise.all(results)).filter((denial) => denial !== undefined);
+  };
+
+  before(async () => {
+    plane = await startControlPlane(ASSETS === undefined ? {} : { podSecurityPlugin: 'on' });
+    kubeconfig = await plane.kubeconfigFor('admin', ['system:masters']);
+    system = await createSystem(plane, { objectsFor: (port) => localObjects(port) });
+    await system.install();
+    const group = { apiGroup: 'rbac.authorization.k8s.io', kind: 'Group', name: 'system:authenticated' };
+    await create(plane.admin, {
+      apiVersion: 'rbac.authorization.k8s.io/v1',
+      kind: 'ClusterRole',
+      metadata: { name: 'pod-creator' },
+      rules: [{ apiGroups: [''], resources: ['pods'], verbs: ['create'] }],
+    });
+    await create(plane.admin, {
+      apiVersion: 'rbac.authorization.k8s.io/v1',
+      kind: 'ClusterRoleBinding',
+      metadata: { name: 'pod-creator' },
+      roleRef: { apiGroup: 'rbac.authorization.k8s.io', kind: 'ClusterRole', name: 'pod-creator' },
+      subjects: [group],
+    });
+    for (const name of NAMES) await create(plane.admin, { apiVersion: 'v1', kind: 'Namespace', metadata: { name } });
+    await system.scale(2);
+    await system.configure({ rollout: { phase: 'Enforce', raiseSettleTime: '1s' }, scc: { mode: 'enforce' } });
+    await eventually(async () => {
+      const labeled = await list(`${ENFORCE}=restricted`);
+      assert.deepEqual(
+        NAMES.filter((name) => !labeled.some(({ metadata }) => metadata?.name === name)),
+        [],
+      );
+      assert.deepEqual(await denials(), []);
+    }, WAIT_MS);
+  });
+  after(async () => {
+    await system.stop().finally(() => plane.stop());
+  });
+
+  test('environment', (t) => t.diagnostic(`ran against: ${plane.title}`));
+
+  test('without labels, the PodSecurity plugin denies ordinary pods', { skip: ASSETS === undefined }, async () => {
+    assert.equal((await run('on', '--keep-labels')).code, 0);
+    await eventually(async () => {
+      const [denial, ...others] = await denials();
+      assert.match(String(denial), /^pods "plain-\d+" is forbidden: violates PodSecurity "restricted:latest": /);
+      assert.equal(others.length, 5);
+    });
+    assert.equal((await run('off')).code, 0);
+    await eventually(async () => assert.deepEqual(await denials(), []));
+  });
+
+  test('interrupted and repeated, it admits ordinary pods, and restores all labels and owners', async () => {
+    const original = await state();
+    /** Interrupts the command after the first of its writes. */
+    const interrupt = async (action: string, isStarted: () => Promise<boolean>): Promise<void> => {
+      const running = start([action]);
+      while (!(await isStarted()));
+      running.interrupt();
+      const { code, stdout } = await running.outcome;
+      assert.equal(code, 130);
+      assert.match(stdout, /^labels: interrupted: \w+ in \d+ of 60 namespaces\. To continue, repeat the command$/m);
+    };
+    await interrupt('on', async () => (await list(RECORD)).length > 0);
+    assert.equal((await run('status')).code, 1);
+    const on = await run('on');
+    assert.equal(on.code, 0, on.stderr);
+    assert.equal((await list(RECORD)).length, NAMES.length);
+    await eventually(async () => assert.deepEqual(await denials(), []));
+
+    // The replicas neither restore a label nor label a new namespace.
+    await create(plane.admin, { apiVersion: 'v1', kind: 'Namespace', metadata: { name: 'new' } });
+    await pause(3_000);
+    assert.equal(await label('new'), undefined);
+    assert.equal((await list(RECORD)).length, NAMES.length);
+
+    for (const replica of [...system.replicas]) await system.retire(replica);
+    const refused = await run('off');
+    assert.equal(refused.code, 2, refused.stdout);
+    assert.match(
+      refused.stderr,
+      /^error: no replica is ready: no replica responds at https:.*, and no Lease of a replica is current\. /,
+    );
+    assert.deepEqual(await denials(), []);
+    await system.scale(2);
+
+    await interrupt('off', async () => (await list(RECORD)).length < NAMES.length);
+    const off = await run('off');
+    assert.equal(off.code, 0, off.stderr);
+    await eventually(async () => assert.equal(await label('new'), 'restricted'));
+    await plane.admin.send('DELETE', '/api/v1/namespaces/new');
+    await eventually(async () => assert.deepEqual(await state(), original));
+    await eventually(async () => assert.deepEqual(await denials(), []));
+  });
+
+  test('runs with the permissions of a replica', async () => {
+    const config = await plane.kubeconfigFor(REPLICA_USER, [
+      'system:serviceaccounts',
+      'system:serviceaccounts:portcullis',
+    ]);
+    const original = await state();
+    for (const action of ['on', 'off']) {
+      const { code, stdout, stderr } = await start([action], config).outcome;
+      assert.deepEqual([code, stderr], [0, ''], stdout);
+    }
+    assert.deepEqual(await state(), original);
+  });
+});
