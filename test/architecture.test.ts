@@ -69,6 +69,7 @@ const PUBLIC_FILES: ReadonlyMap<string, readonly string[]> = new Map([
       'plan.ts',
       'preview.ts',
       'readiness.ts',
+      'relaxation.ts',
       'reports.ts',
       'scc-level.ts',
       'settings.ts',
