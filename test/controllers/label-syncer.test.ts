@@ -33,8 +33,9 @@ function printed(namespace: Namespace | undefined): string {
   return [...modes, annotations?.[ANNOTATION] ?? '-'].join(' ');
 }
 
-const ALL_SIX = (level: string): string => `${`${level}:latest `.repeat(3)}${level}`;
-const ADVISED = (level: string): string => `-:- ${level}:latest ${level}:latest ${level}`;
+/** The webhook warns, so the warn label is privileged. */
+const ENFORCED = (level: string): string => `${level}:latest ${level}:latest privileged:latest ${level}`;
+const ADVISED = (level: string): string => `-:- ${level}:latest privileged:latest ${level}`;
 
 suite('the label syncer', () => {
   let started: TestCluster;
@@ -115,22 +116,22 @@ suite('the label syncer', () => {
     assert.equal(getLabels('shop'), '-:- -:- -:- -');
     await cluster.apply('Namespace', { metadata: { name: 'shop', annotations: RANGE } }, { fieldManager: 'allocator' });
     await settle();
-    assert.equal(getLabels('shop'), ALL_SIX('restricted'));
+    assert.equal(getLabels('shop'), ENFORCED('restricted'));
   });
 
   test('follows the grants of service accounts and reports the level privileged', async () => {
     await run();
     await create('shop');
     await grant('anyuid', 'shop', 'default');
-    assert.equal(getLabels('shop'), ALL_SIX('baseline'));
+    assert.equal(getLabels('shop'), ENFORCED('baseline'));
     await grant('privileged', 'shop', 'default');
-    assert.equal(getLabels('shop'), ALL_SIX('privileged'));
+    assert.equal(getLabels('shop'), ENFORCED('privileged'));
     assert.deepEqual(await events(), [
       'LevelPrivileged: the level changes to privileged, because service account "default" may use SCC "privileged"',
     ]);
     for (const scc of ['privileged', 'anyuid']) await cluster.remove('RoleBinding', `${scc}-default`, 'shop');
     await settle();
-    assert.equal(getLabels('shop'), ALL_SIX('restricted'));
+    assert.equal(getLabels('shop'), ENFORCED('restricted'));
   });
 
   test('changes no label while break-glass is on, and labels new namespaces afterwards', async () => {
@@ -143,12 +144,12 @@ suite('the label syncer', () => {
       await cluster.create(kind, { metadata: { ...on.metadata, name } }, BY_TEST);
       await create(`new-${kind.toLowerCase()}`);
       await grant('anyuid', 'shop', 'default');
-      assert.equal(getLabels('shop'), ALL_SIX('restricted'));
+      assert.equal(getLabels('shop'), ENFORCED('restricted'));
       assert.equal(getLabels(`new-${kind.toLowerCase()}`), '-:- -:- -:- -');
       await cluster.remove(kind, name);
       await settle();
-      assert.equal(getLabels('shop'), ALL_SIX('baseline'));
-      assert.equal(getLabels(`new-${kind.toLowerCase()}`), ALL_SIX('restricted'));
+      assert.equal(getLabels('shop'), ENFORCED('baseline'));
+      assert.equal(getLabels(`new-${kind.toLowerCase()}`), ENFORCED('restricted'));
       await cluster.remove('RoleBinding', 'anyuid-default', 'shop');
       await settle();
     }
@@ -164,12 +165,12 @@ suite('the label syncer', () => {
     const relaxed = { metadata: { name: 'shop', labels } };
     await cluster.apply('Namespace', relaxed, { fieldManager: 'portcullis-break-glass', force: true });
     await grant('anyuid', 'shop', 'default');
-    assert.equal(getLabels('shop'), 'privileged:latest restricted:latest restricted:latest restricted');
+    assert.equal(getLabels('shop'), 'privileged:latest restricted:latest privileged:latest restricted');
     assert.deepEqual(await events(), []);
     const released = { metadata: { name: 'shop' } };
     await cluster.apply('Namespace', released, { fieldManager: 'portcullis-break-glass', force: true });
     await settle();
-    assert.equal(getLabels('shop'), ALL_SIX('baseline'));
+    assert.equal(getLabels('shop'), ENFORCED('baseline'));
   });
 
   test('follows changes of SCCs and writes only namespaces that differ', async () => {
@@ -177,13 +178,13 @@ suite('the label syncer', () => {
     await create('shop');
     await create('bank');
     await grant('nonroot', 'bank', 'default');
-    assert.equal(getLabels('bank'), ALL_SIX('baseline'));
+    assert.equal(getLabels('bank'), ENFORCED('baseline'));
     const writes = await getChanges('Namespace', async () => {
       const scc = cluster.store.get('SecurityContextConstraints', 'nonroot');
       await cluster.update('SecurityContextConstraints', { ...scc, allowHostPorts: true }, BY_TEST);
       await settle();
     });
-    assert.equal(getLabels('bank'), ALL_SIX('privileged'));
+    assert.equal(getLabels('bank'), ENFORCED('privileged'));
     assert.equal(writes, 1);
     const more = await getChanges('Namespace', async () => {
       await running.pass(600_000);
@@ -210,7 +211,7 @@ suite('the label syncer', () => {
   test('keeps labels of users and adds the others', async () => {
     await createLabeled('shop', 'privileged');
     await run();
-    assert.equal(getLabels('shop'), 'privileged:latest restricted:latest restricted:latest restricted');
+    assert.equal(getLabels('shop'), 'privileged:latest restricted:latest privileged:latest restricted');
     assert.deepEqual(await events(), [
       'LabelKept: label pod-security.kubernetes.io/enforce=privileged belongs to "kubectl" and is kept; the namespace needs restricted',
     ]);
@@ -221,7 +222,7 @@ suite('the label syncer', () => {
   test('overwrites labels of users in a namespace that opts in', async () => {
     await createLabeled('shop', 'privileged', { 'security.openshift.io/scc.podSecurityLabelSync': 'true' });
     await run();
-    assert.equal(getLabels('shop'), ALL_SIX('restricted'));
+    assert.equal(getLabels('shop'), ENFORCED('restricted'));
   });
 
   test('restores a removed label, and stops when the namespace opts out', async () => {
@@ -230,18 +231,22 @@ suite('the label syncer', () => {
     await cluster.patch(
       'Namespace',
       { name: 'shop' },
-      [{ op: 'remove', path: '/metadata/labels/pod-security.kubernetes.io~1warn' }],
+      [{ op: 'remove', path: '/metadata/labels/pod-security.kubernetes.io~1audit' }],
       BY_TEST,
     );
     await settle();
-    assert.equal(getLabels('shop'), ALL_SIX('restricted'));
+    assert.equal(getLabels('shop'), ENFORCED('restricted'));
     await cluster.apply(
       'Namespace',
       { metadata: { name: 'shop', labels: { 'security.openshift.io/scc.podSecurityLabelSync': 'false' } } },
       { fieldManager: 'kubectl' },
     );
     await settle();
-    assert.equal(getLabels('shop'), `${'restricted:latest '.repeat(3)}-`, 'labels are kept, the annotation is removed');
+    assert.equal(
+      getLabels('shop'),
+      `${'restricted:latest '.repeat(2)}privileged:latest -`,
+      'labels are kept, the annotation is removed',
+    );
   });
 
   test('keeps enforce labels in mode Hold and removes them in mode Advise', async () => {
@@ -249,7 +254,7 @@ suite('the label syncer', () => {
     await create('shop');
     await publish('Hold');
     await settle();
-    assert.equal(getLabels('shop'), ALL_SIX('restricted'));
+    assert.equal(getLabels('shop'), ENFORCED('restricted'));
     await create('late');
     assert.equal(getLabels('late'), ADVISED('restricted'), 'mode Hold adds no enforce label');
     await publish('Advise');
@@ -257,8 +262,8 @@ suite('the label syncer', () => {
     assert.equal(getLabels('shop'), ADVISED('restricted'));
     await publish('Enforce');
     await settle();
-    assert.equal(getLabels('shop'), ALL_SIX('restricted'));
-    assert.equal(getLabels('late'), ALL_SIX('restricted'));
+    assert.equal(getLabels('shop'), ENFORCED('restricted'));
+    assert.equal(getLabels('late'), ENFORCED('restricted'));
   });
 
   test('starts when the phase is no longer Disabled', async () => {
@@ -268,7 +273,7 @@ suite('the label syncer', () => {
     assert.equal(getLabels('shop'), '-:- -:- -:- -');
     settings.rollout = { ...settings.rollout, phase: 'Evaluate' };
     await running.pass(5_000);
-    assert.equal(getLabels('shop'), ALL_SIX('restricted'));
+    assert.equal(getLabels('shop'), ENFORCED('restricted'));
   });
 
   test('labels no namespace while SCCs are not enforced', async () => {
@@ -278,10 +283,10 @@ suite('the label syncer', () => {
     await create('shop', { labels: optIn });
     await create('bank', { labels: { 'portcullis.dev/scc': 'enforce' } });
     assert.equal(getLabels('shop'), '-:- -:- -:- -');
-    assert.equal(getLabels('bank'), ALL_SIX('restricted'), 'a namespace with enforced SCCs');
+    assert.equal(getLabels('bank'), ENFORCED('restricted'), 'a namespace with enforced SCCs');
     settings.sccMode = 'enforce';
     await settle();
-    assert.equal(getLabels('shop'), ALL_SIX('restricted'));
+    assert.equal(getLabels('shop'), ENFORCED('restricted'));
   });
 
   test('exposes metrics', async () => {

@@ -30,6 +30,7 @@ const REPORT = '/apis/openreports.io/v1alpha1/namespaces/legacy/reports/portcull
 const LEASES = '/apis/coordination.k8s.io/v1/namespaces/portcullis/leases';
 const ENFORCE = 'pod-security.kubernetes.io/enforce';
 const WARN = 'pod-security.kubernetes.io/warn';
+const AUDIT = 'pod-security.kubernetes.io/audit';
 const LEVEL = 'security.openshift.io/MinimallySufficientPodSecurityStandard';
 const SYNC = 'security.openshift.io/scc.podSecurityLabelSync';
 
@@ -267,7 +268,10 @@ suite('the rollout of enforcement', () => {
       { Evaluated: 'True/Completed', ViolationsDetected: 'False/NoViolations', Enforcing: 'False/PhaseNotEnforcing' },
     );
     await eventually(async () => {
-      for (const { name, level } of MANAGED) assert.equal((await getLabels(name))[WARN], level);
+      for (const { name, level } of MANAGED) {
+        const labels = await getLabels(name);
+        assert.deepEqual([labels[AUDIT], labels[WARN]], [level, 'privileged']);
+      }
     });
     await expectNotEnforced('PhaseNotEnforcing');
     verifySafety();
@@ -341,11 +345,11 @@ suite('the rollout of enforcement', () => {
     const labels = { [ENFORCE]: 'baseline', 'pod-security.kubernetes.io/enforce-version': 'v1.30' };
     await patch('/api/v1/namespaces/rooted', { metadata: { labels, annotations: { note: 'ours' } } });
     const change = { metadata: { labels: { [WARN]: null }, annotations: { [LEVEL]: 'privileged' } } };
-    const warning = `will set ${WARN}=restricted; to keep your change, also set the label ${SYNC}=false`;
+    const warning = `will set ${WARN}=privileged; to keep your change, also set the label ${SYNC}=false`;
     assert.match((await patch(path, change)).warnings.join('\n'), new RegExp(warning));
     await eventually(async () => {
       const { labels: now = {}, annotations = {} } = objectMetadata(await read(path)) as Record<string, JsonObject>;
-      assert.deepEqual([now[WARN], annotations[LEVEL]], ['restricted', 'restricted']);
+      assert.deepEqual([now[WARN], annotations[LEVEL]], ['privileged', 'restricted']);
     });
     const kept = await getLabels('rooted');
     assert.deepEqual([kept[ENFORCE], kept['pod-security.kubernetes.io/enforce-version']], ['baseline', 'v1.30']);
@@ -361,10 +365,10 @@ suite('the rollout of enforcement', () => {
     });
     await patch(path, { metadata: { labels: { [WARN]: 'baseline' } } });
     await patch(path, { metadata: { labels: { [SYNC]: 'true' } } });
-    await eventually(async () => assert.equal((await getLabels('plain'))[WARN], 'restricted'));
-    const weaker = await patch(path, { metadata: { labels: { [WARN]: 'privileged' } } });
-    assert.match(weaker.warnings.join('\n'), new RegExp(`will set ${WARN}=restricted; to keep your change`));
-    await eventually(async () => assert.equal((await getLabels('plain'))[WARN], 'restricted'));
+    await eventually(async () => assert.equal((await getLabels('plain'))[WARN], 'privileged'));
+    const other = await patch(path, { metadata: { labels: { [WARN]: 'restricted' } } });
+    assert.match(other.warnings.join('\n'), new RegExp(`will set ${WARN}=privileged; to keep your change`));
+    await eventually(async () => assert.equal((await getLabels('plain'))[WARN], 'privileged'));
     await patch('/api/v1/namespaces/rooted', { metadata: { labels: { [SYNC]: 'true' } } });
     await eventually(async () =>
       assert.equal((await getLabels('rooted'))['pod-security.kubernetes.io/enforce-version'], 'latest'),
@@ -503,12 +507,13 @@ const ROLES = /^portcullis-(rollout|config-observer|readiness|label-syncer|run-l
 
 /**
  * A server-side apply that creates an object requires both verbs; the audit log records patch only. The cluster serves one
- * API for reports.
+ * API for reports, and no namespace becomes exempt.
  */
 const UNUSED = [
   'create psaenforcementconfigs.config.openshift.io',
   'create reports.openreports.io',
   'create clusterreports.openreports.io',
+  'delete reports.openreports.io named portcullis-pod-security',
   'delete clusterreports.openreports.io named portcullis-pod-security',
   'create policyreports.wgpolicyk8s.io',
   'create clusterpolicyreports.wgpolicyk8s.io',

@@ -5,6 +5,8 @@ import type { AdmissionRequest, Decision } from '../../src/kube/admission.ts';
 import { getApiVersion, RESOURCES } from '../../src/kube/resources.ts';
 import type { JsonObject, Kind } from '../../src/kube/types.ts';
 import { DEFAULT_FIELDS, type PodDefaults } from '../../src/policy/psa/defaults.ts';
+import { LABEL_SYNC_MANAGER } from '../../src/kube/well-known.ts';
+import { managedFieldsEntry } from '../support/namespace-writes.ts';
 import { PLAIN_DETAILS } from '../support/pod-security.ts';
 import { ALICE, createSccTestWebhooks, podRequest, RANGES, type SccRigOptions } from '../support/scc-webhooks.ts';
 
@@ -208,6 +210,41 @@ suite('warnings about a Deployment', () => {
 });
 
 const TRAININGS = { group: 'example.com', version: '*', resource: 'trainings' };
+
+const WARN = 'pod-security.kubernetes.io/warn';
+
+suite('a namespace whose warn level is the level that it needs', () => {
+  const ANYUID_ROOT = { ...ROOT, serviceAccountName: 'builder' };
+  const CASES: readonly (readonly [name: string, level: string, given: Given, warnings: readonly string[]])[] = [
+    ['an SCC sets the fields', 'restricted', { labels: {}, spec: PLAIN }, []],
+    ['no SCC admits the pods', 'restricted', { labels: {}, spec: HOST_NETWORK }, [RAW_HOST_NETWORK, ...WILL_DENY]],
+    ['the SCC needs a weaker level', 'baseline', { labels: {}, scc: 'anyuid', spec: ANYUID_ROOT }, []],
+    [
+      'another level than needed',
+      'restricted',
+      { labels: {}, scc: 'anyuid', spec: ANYUID_ROOT },
+      [wouldViolate(PLAIN_DETAILS.replace('seccomp', 'runAsUser=0 (container "c" must not set runAsUser=0), seccomp'))],
+    ],
+    ['a user set the label', 'restricted', { labels: { [WARN]: 'privileged' }, spec: HOST_NETWORK }, WILL_DENY],
+    ['an invalid level', 'odd', { labels: {}, spec: HOST_NETWORK }, WILL_DENY],
+  ];
+  for (const [name, level, given, warnings] of CASES) {
+    test(name, () => {
+      const rig = rigFor(given);
+      const annotations = { ...RANGES, 'security.openshift.io/MinimallySufficientPodSecurityStandard': level };
+      const synced = { labels: [WARN], annotations: Object.keys(annotations) };
+      const managedFields = [managedFieldsEntry({ manager: LABEL_SYNC_MANAGER, ...synced })];
+      for (const isSynced of [false, true]) {
+        const labels = { ...(isSynced ? { [WARN]: 'privileged' } : {}), ...given.labels };
+        const isOwned = isSynced && given.labels?.[WARN] === undefined;
+        const metadata = { name: 'shop', annotations, labels, ...(isOwned ? { managedFields } : {}) };
+        rig.store.put('Namespace', { metadata });
+        const request = workloadRequest('Deployment', workload('Deployment', given.spec));
+        assert.deepEqual(rig.decide('/psa/validate', request).warnings ?? [], warnings);
+      }
+    });
+  }
+});
 
 test('the templates of a resource that the settings name', () => {
   const workloadResources = [{ ...TRAININGS, templatePath: 'spec.*' }];

@@ -34,9 +34,10 @@ const LEVEL_LABELS: readonly string[] = [enforce, audit, warn];
 const PSA_LABELS: readonly string[] = [enforce, enforceVersion, audit, auditVersion, warn, warnVersion];
 const ENFORCE_LABELS: readonly string[] = [enforce, enforceVersion];
 
-/** The value of a label in a namespace of the level. */
-function labelValue(key: string, level: Level): string {
-  return LEVEL_LABELS.includes(key) ? level : 'latest';
+/** The value of a label in a namespace that needs the level. */
+function labelValue(key: string, { isWarnedByWebhook }: Pick<LabelState, 'isWarnedByWebhook'>, level: Level): string {
+  if (!LEVEL_LABELS.includes(key)) return 'latest';
+  return key === warn && isWarnedByWebhook ? 'privileged' : level;
 }
 
 function isValidLabel(key: string, value: string): boolean {
@@ -262,6 +263,8 @@ interface LabelState {
   readonly mode: SyncerMode;
   readonly isManaged: boolean;
   readonly need: NeededLevel | undefined;
+  /** True if the webhook warns instead of the plugin PodSecurity of API servers. */
+  readonly isWarnedByWebhook: boolean;
 }
 
 type Fields = Readonly<Record<string, string>>;
@@ -274,7 +277,8 @@ export function planLabels(input: LabelSyncInput): LabelSyncPlan {
   if (owners === undefined || isTerminating(namespace) || isRelaxed(namespace))
     return { isManaged: managed, events: [] };
   const need = managed ? getNeededLevel(input) : undefined;
-  const state: LabelState = { namespace, owners, mode, isManaged: managed, need };
+  const isWarnedByWebhook = warnsByWebhook(namespace, settings.scc);
+  const state: LabelState = { namespace, owners, mode, isManaged: managed, need, isWarnedByWebhook };
   const labels = plannedLabels(state);
   const apply = applyDocument(state, labels);
   return {
@@ -284,6 +288,25 @@ export function planLabels(input: LabelSyncInput): LabelSyncPlan {
     patch: managed && apply === undefined ? removeFormerOwners(namespace, owners) : undefined,
     events: need ? [...levelEvents(namespace, need), ...labelEvents(state, need.level, labels)] : [],
   };
+}
+
+/**
+ * True where SCC admission defaults pods, except with the behaviour of OpenShift. The plugin PodSecurity of API servers would
+ * warn about each template to which an SCC adds fields, also without a warn label, if there is an enforce label. Therefore
+ * the label is privileged, and the webhook evaluates the template with these fields.
+ */
+function warnsByWebhook(namespace: Namespace, scc: SccSettings): boolean {
+  return scc.compatibility !== 'openshift' && sccMode(namespace, scc).mode === 'enforce';
+}
+
+/** The namespace with the warn level of the webhook: the level that it needs, unless another manager owns the label. */
+export function withWarnLevel(namespace: Namespace): Namespace {
+  const { labels, annotations } = namespace.metadata ?? {};
+  const level = annotations?.[SUFFICIENT_LEVEL_ANNOTATION];
+  const ownership = isLevel(level) && getOwnership(warn, namespace, getMetadataOwners(namespace.metadata) ?? []);
+  if (!isLevel(level) || (ownership !== 'absent' && ownership !== 'own')) return namespace;
+  const warned = { [warnVersion]: 'latest', ...labels, [warn]: level };
+  return { ...namespace, metadata: { ...namespace.metadata, labels: warned } };
 }
 
 /** The labels that the syncer owns after the apply. Labels that are omitted are released. */
@@ -303,7 +326,7 @@ function plannedLabels(state: LabelState): Fields {
 function plannedLabel(key: string, state: LabelState): string | undefined {
   const { namespace, owners, mode, need } = state;
   const isMaintained = mode === 'Enforce' || !ENFORCE_LABELS.includes(key);
-  if (isMaintained && need) return isKept(key, state, need.level) ? undefined : labelValue(key, need.level);
+  if (isMaintained && need) return isKept(key, state, need.level) ? undefined : labelValue(key, state, need.level);
   // The syncer can release a label of an early release only after it owns it.
   const isFormer = state.isManaged && getOwnership(key, namespace, owners) === 'former';
   const isOwn = getOwnFields(owners).labels.has(key) && (isMaintained || mode === 'Hold');
@@ -311,11 +334,13 @@ function plannedLabel(key: string, state: LabelState): string | undefined {
 }
 
 /** True if the label keeps its value: another manager owns it, or its owner is unknown and its value valid. */
-function isKept(key: string, { namespace, owners }: LabelState, level: Level): boolean {
+function isKept(key: string, state: LabelState, level: Level): boolean {
+  const { namespace, owners } = state;
   if (isOptedIn(namespace)) return false;
   const ownership = getOwnership(key, namespace, owners);
   const value = namespace.metadata?.labels?.[key] ?? '';
-  const isUnownedChoice = ownership === 'unowned' && isValidLabel(key, value) && value !== labelValue(key, level);
+  const isUnownedChoice =
+    ownership === 'unowned' && isValidLabel(key, value) && value !== labelValue(key, state, level);
   return ownership === 'foreign' || isUnownedChoice;
 }
 
@@ -422,15 +447,16 @@ function labelEvents(state: LabelState, level: Level, labels: Fields): readonly 
   const { namespace, owners } = state;
   const own = getOwnFields(owners).labels;
   const current = namespace.metadata?.labels;
-  const differing = PSA_LABELS.filter((key) => current?.[key] !== labelValue(key, level));
-  const kept = differing.filter((key) => isKept(key, state, level));
+  const differing = PSA_LABELS.filter((key) => current?.[key] !== labelValue(key, state, level));
+  // A warn label of another manager does not contradict the level.
+  const kept = differing.filter((key) => isKept(key, state, level) && !(key === warn && state.isWarnedByWebhook));
   const forced = differing.filter(
     (key) => labels[key] !== undefined && !own.has(key) && getOwnership(key, namespace, owners) === 'foreign',
   );
   const describe = (key: string): string => `label ${key}=${current?.[key] ?? ''} ${describeOwners(key, owners)}`;
   return [
     ...kept.map((key): LabelSyncEvent => {
-      const message = `${describe(key)} and is kept; the namespace needs ${labelValue(key, level)}`;
+      const message = `${describe(key)} and is kept; the namespace needs ${labelValue(key, state, level)}`;
       return { type: 'Normal', reason: 'LabelKept', message };
     }),
     ...forced.map((key): LabelSyncEvent => {

@@ -1,4 +1,4 @@
-import type { Store } from '../../cluster/store.ts';
+import { memoize, type Store } from '../../cluster/store.ts';
 import type { AdmissionRequest, Decision } from '../../kube/admission.ts';
 import { isObject, type Namespace } from '../../kube/types.ts';
 import type { WebhookRegistration } from '../../kube/webhooks.ts';
@@ -10,6 +10,7 @@ import {
   type PodSecurityCount,
   type PodSecurityReview,
 } from '../../policy/psa/review.ts';
+import { withWarnLevel } from '../../policy/rollout/label-sync.ts';
 import { newestVersion } from '../../policy/pss/evaluate.ts';
 import { compareVersions, type Policy } from '../../policy/pss/policy.ts';
 import { modeLabelWarning, type SccSettings } from '../../policy/scc/mode.ts';
@@ -103,7 +104,7 @@ export function createPsaWebhook(options: PsaWebhookOptions): Webhook {
         const namespace = store.get('Namespace', name);
         // A request without a namespace does not wait for one.
         if (!namespace && name !== '') missing = name;
-        return namespace;
+        return namespace && getWarned(namespace);
       },
       listPods: (namespace) => store.list('Pod', namespace),
       now,
@@ -135,6 +136,8 @@ export function createPsaWebhook(options: PsaWebhookOptions): Webhook {
     },
   };
 }
+
+const getWarned = memoize(withWarnLevel);
 
 const isPresent = (): boolean => true;
 

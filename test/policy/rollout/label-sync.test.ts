@@ -11,7 +11,8 @@ import {
 } from '../../../src/kube/well-known.ts';
 import { getMetadataOwners } from '../../../src/kube/managed-fields.ts';
 import type { Namespace } from '../../../src/kube/types.ts';
-import type { SyncerMode } from '../../../src/policy/rollout/enforcement.ts';
+import { SYNCER_MODES, type SyncerMode } from '../../../src/policy/rollout/enforcement.ts';
+import type { Compatibility } from '../../../src/policy/scc/mode.ts';
 import {
   createSccLevels,
   isAwaitingLabel,
@@ -49,6 +50,8 @@ interface Given {
   readonly grants?: readonly Grant[];
   readonly mode?: SyncerMode;
   readonly serviceAccounts?: readonly string[];
+  /** Absent: the behaviour of OpenShift, which sets all labels. */
+  readonly compatibility?: Compatibility;
 }
 
 function namespaceWith(labels: Readonly<Record<string, string>> = {}, name = 'demo'): Namespace {
@@ -67,7 +70,7 @@ function namespaceWith(labels: Readonly<Record<string, string>> = {}, name = 'de
 
 function inputFor(
   namespace: Namespace,
-  { grants = [], mode = 'Enforce', serviceAccounts }: Given = {},
+  { grants = [], mode = 'Enforce', serviceAccounts, compatibility = 'openshift' }: Given = {},
 ): LabelSyncInput {
   return {
     namespace,
@@ -77,7 +80,7 @@ function inputFor(
     mode,
     settings: {
       exemptNamespaces: new Set(['kube-system']),
-      scc: { mode: 'enforce', exemptNamespaces: [], compatibility: {}, preferUserNamespaces: false },
+      scc: { mode: 'enforce', exemptNamespaces: [], compatibility, preferUserNamespaces: false },
     },
   };
 }
@@ -111,6 +114,40 @@ function without(
 
 const ANYUID: Grant = { user: 'system:serviceaccount:demo:builder', sccs: ['anyuid'] };
 const PRIVILEGED: Grant = { user: 'system:serviceaccount:demo:deployer', sccs: ['privileged'] };
+
+suite('the warn label, where the webhook warns', () => {
+  const WARNS = { compatibility: {} };
+  const SILENT = { ...labelsFor('restricted'), [WARN]: 'privileged' };
+  /** A namespace with a label of a manager. */
+  const owned = (manager: string, labels: Readonly<Record<string, string>>): Namespace => {
+    const namespace = namespaceWith(labels);
+    const owner = managedFieldsEntry({ manager, operation: 'Update', labels: Object.keys(labels) });
+    return { ...namespace, metadata: { ...namespace.metadata, managedFields: [owner] } };
+  };
+  test('is privileged', () => {
+    assert.deepEqual(state(synced(namespaceWith(), WARNS)), SILENT);
+    assert.deepEqual(state(synced(namespaceWith(), { compatibility: { identity: 'openshift' } })), SILENT);
+  });
+  test('of an earlier version becomes privileged', () => {
+    const before = synced(namespaceWith());
+    assert.deepEqual(state(before), labelsFor('restricted'));
+    for (const mode of SYNCER_MODES) {
+      const expected = mode === 'Advise' ? without(SILENT, ENFORCE, ENFORCE_VERSION) : SILENT;
+      assert.deepEqual(state(synced(before, { ...WARNS, mode })), expected, mode);
+    }
+    const former = owned(FORMER_LABEL_SYNC_MANAGER, { [WARN]: 'baseline', [WARN_VERSION]: 'latest' });
+    assert.deepEqual(state(synced(former, WARNS)), SILENT);
+  });
+  test('of a user is kept, without an event', () => {
+    const namespace = owned('kubectl', { [WARN]: 'baseline' });
+    assert.deepEqual(state(synced(namespace, WARNS)), { ...SILENT, [WARN]: 'baseline' });
+    assert.deepEqual(planLabels(inputFor(namespace, WARNS)).events, []);
+  });
+  test('has the needed level where SCCs are not enforced', () => {
+    const namespace = namespaceWith({ 'portcullis.dev/scc': 'report', [LABEL_SYNC_LABEL]: 'true' });
+    assert.deepEqual(state(synced(namespace, WARNS)), labelsFor('restricted'));
+  });
+});
 
 suite('the labels of a managed namespace', () => {
   test('set the strictest level that admits the pods of all service accounts', () => {
@@ -584,7 +621,7 @@ function worldInput({ namespace, mode, level }: World): LabelSyncInput {
     mode,
     settings: {
       exemptNamespaces: new Set(),
-      scc: { mode: 'enforce', exemptNamespaces: [], compatibility: {}, preferUserNamespaces: false },
+      scc: { mode: 'enforce', exemptNamespaces: [], compatibility: 'openshift', preferUserNamespaces: false },
     },
   };
 }

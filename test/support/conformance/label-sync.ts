@@ -24,7 +24,7 @@ import { buildNamespace, type CaseNamespace } from './rollout.ts';
 const SETTINGS = managementSettings({
   mode: 'enforce',
   exemptNamespaces: [],
-  compatibility: {},
+  compatibility: 'openshift',
   preferUserNamespaces: false,
 });
 
