@@ -6,6 +6,7 @@ import { objectName } from '../kube/resources.ts';
 import { POD_SCC_ANNOTATIONS } from '../kube/scc.ts';
 import { compareBytes, quote, shellQuote } from '../kube/text.ts';
 import type { Namespace } from '../kube/types.ts';
+import { CONFIGURATION_NAME } from '../kube/well-known.ts';
 import type { Level } from '../policy/pss/policy.ts';
 import { countNamespaces, type NamespaceCounts } from '../policy/rollout/plan.ts';
 import { formatDisallowedField } from '../policy/scc/advice/suggestion.ts';
@@ -62,6 +63,7 @@ export async function computeReport(input: ReportInput, io: Io): Promise<ReportD
     namespaces: planned.map((one) => ({ ...one, denied: denied.get(one.name) })),
     sccs: listSccs(facts, sccPlans.flat()),
     sccDenials: sccPlans.flat().flatMap((plan) => listDenials(plan, facts)),
+    unreviewedPods: store.get('PortcullisConfiguration', CONFIGURATION_NAME)?.status?.unreviewedPods ?? [],
     exemptions: listExemptions({ store, podSecurity, scc: management.scc, namespace, isFromFile, uses }),
     uses: uses && { since: uses.since, replicas: uses.replicas },
   };

@@ -192,15 +192,16 @@ function wholeMetadata(metadata: JsonObject, { kind, share }: Context): JsonObje
 }
 
 /** Metadata of pods and workloads that no decision reads. */
-const UNREAD: readonly string[] = ['managedFields', 'labels', 'generateName', 'creationTimestamp', 'selfLink'];
+const UNREAD: readonly string[] = ['managedFields', 'labels', 'generateName', 'selfLink'];
 
 function isRead(annotation: string): boolean {
   return annotation !== LAST_APPLIED && (!annotation.includes('/') || isReadDomain(annotation));
 }
 
-function partialMetadata(metadata: unknown, { share }: Context): JsonObject {
+function partialMetadata(metadata: unknown, { kind, share }: Context): JsonObject {
   if (!isObject(metadata)) return {};
-  return projectMetadata(metadata, share, UNREAD, isRead);
+  const dropped = kind === 'Pod' ? UNREAD : [...UNREAD, 'creationTimestamp'];
+  return projectMetadata(metadata, share, dropped, isRead);
 }
 
 /** Drops members and annotations, and pools the parts that are equal in many objects. */

@@ -15,6 +15,7 @@ import { servingCertificate } from './serving-certificate.ts';
 import { settingsStatus } from './settings-status.ts';
 import { standardSccs } from './standard-sccs.ts';
 import { uidRangeAllocator, uidRangeStandby } from './uid-range-allocator.ts';
+import { unreviewedPods } from './unreviewed-pods.ts';
 import { webhookConfigurations } from './webhook-configurations.ts';
 
 /** All controllers, in the order in which they start. */
@@ -24,6 +25,7 @@ export const CONTROLLERS: readonly ControllerDefinition[] = [
   settingsStatus,
   webhookConfigurations,
   admissionPolicies,
+  unreviewedPods,
   uidRangeAllocator,
   uidRangeStandby,
   standardSccs,

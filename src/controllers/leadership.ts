@@ -1,4 +1,5 @@
-import type { Lease } from '../kube/types.ts';
+import type { Lease, ObjectMeta } from '../kube/types.ts';
+import { FORMER_LEADER_ANNOTATION } from '../kube/well-known.ts';
 import { UserError } from '../config/files.ts';
 import type { Cluster } from '../cluster/cluster.ts';
 import { ApiError } from '../kube/status.ts';
@@ -42,6 +43,15 @@ export function acquiredSpec(lease: Lease | undefined, { identity, durationMs, d
     renewTime,
     leaseTransitions: lease === undefined || isRenewed ? transitions : Math.min(transitions + 1, MAX_TRANSITIONS),
   };
+}
+
+/** The metadata after the Lease is acquired or renewed. A change of the holder records the last renewal of the former one. */
+function acquiredMetadata(lease: Lease, identity: string): ObjectMeta {
+  if (getHolder(lease) === identity) return lease.metadata ?? {};
+  // The clock of the API server, which also sets the creation times of objects.
+  const times = (lease.metadata?.managedFields ?? []).flatMap(({ time }) => time ?? []).sort();
+  const time = times.at(-1) ?? lease.spec?.renewTime ?? '';
+  return { ...lease.metadata, annotations: { ...lease.metadata?.annotations, [FORMER_LEADER_ANNOTATION]: time } };
 }
 
 /**
@@ -97,10 +107,11 @@ interface Observed {
  * @see https://github.com/kubernetes/client-go/blob/v0.36.0/tools/leaderelection/leaderelection.go
  */
 function createLeaseLock(options: LeaderElectionOptions, leaseDurationMs: number, logger: Logger) {
-  const { cluster, name, namespace, identity, clock, date = () => new Date() } = options;
+  const { cluster, name, namespace, identity, clock, date = () => new Date(), isEnded = () => false } = options;
   const by = { fieldManager: name };
   let observed: Observed | undefined;
 
+  const isReleased = (holder: string): boolean => holder === '' || holder === identity || isEnded(holder);
   const observe = (lease: Lease): void => {
     const printed = JSON.stringify(lease.spec);
     observed = { lease, printed, sinceMs: observed?.printed === printed ? observed.sinceMs : clock.now() };
@@ -121,7 +132,7 @@ function createLeaseLock(options: LeaderElectionOptions, leaseDurationMs: number
     const sentMs = clock.now();
     const spec = acquiredSpec(lease, { identity, durationMs: leaseDurationMs, date: date() });
     const written = await (lease
-      ? cluster.update('Lease', { ...lease, spec }, by)
+      ? cluster.update('Lease', { ...lease, metadata: acquiredMetadata(lease, identity), spec }, by)
       : cluster.create('Lease', { metadata: { name, namespace }, spec }, by));
     signal.throwIfAborted();
     observe(written);
@@ -143,8 +154,8 @@ function createLeaseLock(options: LeaderElectionOptions, leaseDurationMs: number
         }
       }
       const lease = await read(signal);
-      const isFree = !observed || ['', identity].includes(getHolder(observed.lease)) || !isValid(observed, startMs);
-      return isFree ? hold(lease, signal) : undefined;
+      const isHeld = observed && !isReleased(getHolder(observed.lease)) && isValid(observed, startMs);
+      return isHeld ? undefined : hold(lease, signal);
     },
     /** Releases the Lease if this candidate holds it. */
     async release(signal: AbortSignal): Promise<void> {
@@ -166,6 +177,8 @@ export interface LeaderElectionOptions extends LeaseTimes {
   readonly namespace: string;
   /** Unique for each process. A restarted process has another identity. */
   readonly identity: string;
+  /** True for the identity of a process that has ended, whose Lease is not waited for. */
+  readonly isEnded?: (identity: string) => boolean;
   readonly clock: Clock;
   /** Writes the times of the Lease. No decision depends on it. */
   readonly date?: () => Date;
@@ -322,7 +335,7 @@ async function ended(stop: () => Promise<void>, logger: Logger): Promise<void> {
 }
 
 interface LeadershipOptions
-  extends RuntimeOptions, LeaseTimes, Pick<LeaderElectionOptions, 'name' | 'namespace' | 'identity'> {
+  extends RuntimeOptions, LeaseTimes, Pick<LeaderElectionOptions, 'name' | 'namespace' | 'identity' | 'isEnded'> {
   readonly metrics: RuntimeOptions['metrics'] & Pick<Metrics, 'leading'>;
 }
 

@@ -116,6 +116,9 @@ export const SETTINGS_GENERATION_ANNOTATION = 'portcullis.dev/settings-generatio
 /** On the Lease of a replica: how often it applied each exemption since its start, in JSON. */
 export const EXEMPTION_USES_ANNOTATION = 'portcullis.dev/exemption-uses';
 
+/** On the Lease of the leader: the time of the last renewal by the former leader. */
+export const FORMER_LEADER_ANNOTATION = 'portcullis.dev/former-leader-renewed';
+
 /** The features that an installation has by default. */
 export const DEFAULT_FEATURES = ['scc', 'rollout'] as const;
 

@@ -72,6 +72,10 @@ export function createMetrics(build: { readonly version: string }) {
       "[ALPHA] Gauge of if the reporting system is master of the relevant lease, 0 indicates backup, 1 indicates master. 'name' is the string used to identify the lease. Please make sure to group by name.",
       'name',
     ),
+    unreviewedPods: create.gauge(
+      'portcullis_unreviewed_pods',
+      'Pods that were created without a review and that the policy denies. Only the leader counts them.',
+    ),
     config: {
       lastReloadSuccessful: create.gauge(
         'portcullis_config_last_reload_successful',

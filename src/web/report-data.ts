@@ -1,5 +1,6 @@
 /** The data of a report. The page renders them, and `portcullis report -o json` prints them. */
 import type { PolicyExemption } from '../cluster/exemptions.ts';
+import type { UnreviewedPod } from '../kube/types.ts';
 import type { Level } from '../policy/pss/policy.ts';
 import type { NamespaceCounts, PlannedNamespace } from '../policy/rollout/plan.ts';
 
@@ -18,6 +19,8 @@ export interface ReportData {
   readonly sccs: readonly ReportScc[];
   /** The workloads that SCC admission denies, or would deny if it were enforced. */
   readonly sccDenials: readonly SccDenial[];
+  /** Pods that were created without a review, such as during an outage, and that the policy denies. */
+  readonly unreviewedPods: readonly UnreviewedPod[];
   readonly exemptions: readonly PolicyExemption[];
   /** The counts of the uses of exemptions; absent if no replica publishes any. */
   readonly uses?: { readonly since: string; readonly replicas: number } | undefined;

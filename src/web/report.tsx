@@ -111,6 +111,7 @@ function Report({ data, live }: ReportProps) {
         </Section>
         <HeatMap namespaces={data.namespaces} />
         <DeniedWorkloads namespaces={data.namespaces} />
+        <UnreviewedPods pods={data.unreviewedPods} />
         <SccUsage data={data} />
         <Exemptions data={data} />
         <Section title="Basis of this report">
@@ -332,6 +333,28 @@ function Grants({ scc: { grants } }: { readonly scc: ReportScc }): ComponentChil
         {rest > 0 && <li>and {count(rest, 'more grant')}: portcullis scc who-can</li>}
       </ul>
     </details>
+  );
+}
+
+function UnreviewedPods({ pods }: { readonly pods: ReportData['unreviewedPods'] }) {
+  if (pods.length === 0) return null;
+  return (
+    <Section
+      title="Created without a review"
+      note="The policy denies these pods. API servers created them without a review, for example while no replica responded. No pod was deleted."
+    >
+      <Table
+        caption="Pods that were created without a review"
+        isWide
+        head={['Pod', 'Namespace', 'Created', 'Reason']}
+        rows={pods.map(({ name, namespace, created, message }) => [
+          name,
+          namespace,
+          <span class="nowrap">{created}</span>,
+          message,
+        ])}
+      />
+    </Section>
   );
 }
 

@@ -690,7 +690,11 @@ suite('replicas that share a Lease', () => {
     }
   };
   const account = (key: string) => ({ metadata: { name: `${name}-${key}`, namespace: NAMESPACE } });
-  const replica = (identity: string, controllers: readonly Controller[]): Replica => {
+  const replica = (
+    identity: string,
+    controllers: readonly Controller[],
+    others: { readonly isEnded?: (holder: string) => boolean } = {},
+  ): Replica => {
     const machine = createMachine(clock, started.cluster, load);
     const recorder = createRecorder();
     const options = {
@@ -700,6 +704,7 @@ suite('replicas that share a Lease', () => {
       identity,
       cluster: machine.cluster,
       clock: machine.clock,
+      ...others,
     };
     const made = { ...recorder, ...runWithLeadership(controllers, options), machine };
     replicas.push(made);
@@ -763,6 +768,37 @@ suite('replicas that share a Lease', () => {
     const first = replica('a', both('a'));
     await pass(10_000);
     assert.deepEqual([first.isLeading(), holder()], [true, 'a']);
+  });
+
+  test('a restarted replica does not wait for the Lease of its former process', async () => {
+    const renewTime = '2026-01-01T00:00:00.000000Z';
+    const spec = { holderIdentity: 'a_1', leaseDurationSeconds: 3_600, renewTime };
+    await started.cluster.create('Lease', { metadata: { name, namespace: NAMESPACE }, spec }, BY_TEST);
+    const other = replica('b_1', both('b'), { isEnded: (holder) => holder.startsWith('b_') });
+    await pass(30_000);
+    assert.deepEqual([other.isLeading(), holder()], [false, 'a_1']);
+    const restarted = replica('a_2', both('a'), { isEnded: (holder) => holder.startsWith('a_') });
+    await settle();
+    assert.deepEqual([restarted.isLeading(), holder()], [true, 'a_2']);
+  });
+
+  test('a new leader records the last renewal by the former one', async () => {
+    const former = () =>
+      started.cluster.store.get('Lease', name, NAMESPACE)?.metadata?.annotations?.[
+        'portcullis.dev/former-leader-renewed'
+      ];
+    const first = replica('a', both('a'));
+    await settle();
+    assert.equal(former(), undefined);
+    await pass(4_000);
+    assert.equal(former(), undefined);
+    await first.stop();
+    const written = started.cluster.store.get('Lease', name, NAMESPACE)?.metadata?.managedFields?.at(-1)?.time;
+    assert.ok(written);
+    const second = replica('b', both('b'));
+    await settle();
+    await pass(10_000);
+    assert.deepEqual([second.isLeading(), former()], [true, written]);
   });
 
   test('a stopping replica stops all its controllers, then releases the Lease', async () => {

@@ -38,6 +38,7 @@ const REPLICA = 'replica-controller';
 const SETTINGS = 'settings-status-controller';
 const WEBHOOKS = 'webhook-configuration-controller';
 const POLICIES = 'admission-policy-controller';
+const UNREVIEWED = 'unreviewed-pods-controller';
 const RANGES = 'namespace-security-allocation-controller';
 const STANDBY = 'namespace-security-allocation-standby';
 const SCCS = 'standard-scc-controller';
@@ -64,6 +65,7 @@ suite('the enabled controllers', () => {
         SETTINGS,
         WEBHOOKS,
         POLICIES,
+        UNREVIEWED,
         RANGES,
         STANDBY,
         SCCS,
@@ -80,28 +82,33 @@ suite('the enabled controllers', () => {
       'SCC admission off',
       { scc: false },
       [],
-      [CERTIFICATE, REPLICA, SETTINGS, WEBHOOKS, POLICIES, OBSERVER, READINESS],
+      [CERTIFICATE, REPLICA, SETTINGS, WEBHOOKS, POLICIES, UNREVIEWED, OBSERVER, READINESS],
     ],
     [
       'rollout disabled',
       { rollout: false },
       [],
-      [CERTIFICATE, REPLICA, SETTINGS, WEBHOOKS, POLICIES, RANGES, STANDBY, SCCS],
+      [CERTIFICATE, REPLICA, SETTINGS, WEBHOOKS, POLICIES, UNREVIEWED, RANGES, STANDBY, SCCS],
     ],
     [
       'standard SCCs ignored',
       { standardSccs: false, rollout: false },
       [],
-      [CERTIFICATE, REPLICA, SETTINGS, WEBHOOKS, POLICIES, RANGES, STANDBY],
+      [CERTIFICATE, REPLICA, SETTINGS, WEBHOOKS, POLICIES, UNREVIEWED, RANGES, STANDBY],
     ],
     [
       'settings from a file, static webhooks',
       { settingsObject: false, managedCertificate: false, managedWebhooks: false, rollout: false },
       [],
-      [REPLICA, POLICIES, RANGES, STANDBY, SCCS],
+      [REPLICA, POLICIES, UNREVIEWED, RANGES, STANDBY, SCCS],
     ],
-    ['development cluster', { ...DEVELOPMENT, rollout: false }, [], [SETTINGS, POLICIES, RANGES, SCCS]],
-    ['one disabled', { rollout: false }, [RANGES], [CERTIFICATE, REPLICA, SETTINGS, WEBHOOKS, POLICIES, STANDBY, SCCS]],
+    ['development cluster', { ...DEVELOPMENT, rollout: false }, [], [SETTINGS, POLICIES, UNREVIEWED, RANGES, SCCS]],
+    [
+      'one disabled',
+      { rollout: false },
+      [RANGES],
+      [CERTIFICATE, REPLICA, SETTINGS, WEBHOOKS, POLICIES, UNREVIEWED, STANDBY, SCCS],
+    ],
   ];
   for (const [name, features, disabled, expected] of cases) {
     test(name, () => {

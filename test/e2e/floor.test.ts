@@ -221,6 +221,33 @@ suite('the floor', { skip }, () => {
     }
   });
 
+  test('pods that were created meanwhile and that SCCs deny are reported by the next leader', async () => {
+    const pod = { ...plainPod('root'), spec: { ...plainPod('root').spec, securityContext: { runAsUser: 0 } } };
+    const path = '/api/v1/namespaces/ranged/pods';
+    const creator = { 'Impersonate-User': 'alice' };
+    for (const one of [pod, plainPod('plain')]) {
+      const answer = await plane.admin.send('POST', path, { ...one, metadata: { name: one.metadata?.name } }, creator);
+      assert.equal(answer.status, 201, JSON.stringify(answer));
+    }
+    for (const replica of [...system.replicas]) await system.retire(replica);
+    await system.scale(1);
+    await eventually(async () => {
+      const object = responseObject(await plane.admin.send('GET', objectPath('PortcullisConfiguration', 'cluster')));
+      const { unreviewedPods } = object['status'] as { readonly unreviewedPods?: readonly JsonObject[] };
+      assert.deepEqual(
+        unreviewedPods?.map(({ namespace, name, message }) => [namespace, name, String(message).slice(0, 72)]),
+        [['ranged', 'root', 'it has no SCC: unable to validate against any security context constrain']],
+      );
+    }, 60_000);
+    const events = responseItems(await plane.admin.send('GET', '/apis/events.k8s.io/v1/namespaces/ranged/events'));
+    assert.deepEqual(
+      events.map(({ reason, reportingController }) => [reason, reportingController]),
+      [['SCCViolation', 'unreviewed-pods-controller']],
+    );
+    assert.deepEqual(refusedCalls(await plane.calls()), []);
+    for (const replica of system.replicas) await replica.stop('SIGKILL');
+  });
+
   test('is paused by break-glass, without any replica', async () => {
     const kubeconfig = await plane.kubeconfigFor('admin', ['system:masters']);
     const breakGlass = (action: string) => runProgram(['break-glass', action, `--kubeconfig=${kubeconfig}`]);

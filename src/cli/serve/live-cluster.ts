@@ -78,8 +78,11 @@ export async function connectLiveCluster(options: ClusterOptions): Promise<Runni
     const services = { cluster, logger, metrics, clock: systemClock };
     if (!values['leader-elect'] || values.authorizer) return startControllers(controllers, services);
     const name = values['leader-elect-resource-name'];
-    const identity = `${hostname()}_${randomUUID()}`;
-    return runWithLeadership(controllers, { ...services, ...times, name, namespace, identity });
+    const prefix = `${hostname()}_`;
+    // The host name of a pod is unique: another process with it was an earlier container of this pod.
+    const isEnded = (holder: string): boolean => values['in-cluster'] && holder.startsWith(prefix);
+    const identity = `${prefix}${randomUUID()}`;
+    return runWithLeadership(controllers, { ...services, ...times, name, namespace, identity, isEnded });
   };
   return createRunningCluster(connection, cluster, {
     version,

@@ -1,0 +1,291 @@
+/** Reports the pods that were created without a review and that the policy denies. No pod is changed or deleted. */
+import { canUseScc, getSccSet } from '../cluster/access.ts';
+import { effectivePodSecurity } from '../cluster/rollout.ts';
+import type { Store } from '../cluster/store.ts';
+import { findPodWorkload, refusalEvent } from '../cluster/workload-events.ts';
+import { withTransitionTimes, type ConditionState } from '../kube/conditions.ts';
+import { deepEqual } from '../kube/equality.ts';
+import { POD_SCC_ANNOTATIONS } from '../kube/scc.ts';
+import { compareBytes } from '../kube/text.ts';
+import type { Pod, UnreviewedPod } from '../kube/types.ts';
+import { formatTimestamp, parseTimestamp } from '../kube/units.ts';
+import { CONFIGURATION_NAME, FORMER_LEADER_ANNOTATION } from '../kube/well-known.ts';
+import { DEFAULT_LIMITS, reviewPodSecurity } from '../policy/psa/review.ts';
+import type { Level } from '../policy/pss/policy.ts';
+import { serviceAccountSubject, type CanUse } from '../policy/scc/access.ts';
+import { assignScc, validateScc } from '../policy/scc/assign.ts';
+import { sccMode } from '../policy/scc/mode.ts';
+import { podAnnotation } from '../policy/scc/request.ts';
+import {
+  forEachYielding,
+  statusRule,
+  watchChanges,
+  type ControllerContext,
+  type ControllerDefinition,
+  type ReconcileContext,
+  type Reconciler,
+} from './controller.ts';
+
+const NAME = 'unreviewed-pods-controller';
+const KIND = 'PortcullisConfiguration';
+
+export const unreviewedPods: ControllerDefinition = {
+  name: NAME,
+  description: 'reports pods that were created without a review, such as during an outage, and that the policy denies',
+  runsOn: 'leader',
+  permissions: [
+    {
+      role: 'unreviewed-pods',
+      clusterRules: [statusRule(['patch'], KIND)],
+      isNeeded: ({ settingsObject }) => settingsObject,
+    },
+  ],
+  isEnabled: () => true,
+  create: createReconciler,
+};
+
+/** The key of all reported pods. Other keys are `<namespace>/<name>` of a new or deleted pod. */
+const ALL = '*';
+/** A denied pod is evaluated again after this time: the watches of its namespace and of SCCs may be behind that of pods. */
+const CONFIRM = { requeueAfterMs: 5_000 };
+/** Interval of evaluations of reported pods, which policies may admit later. */
+const CHECK_AGAIN = { requeueAfterMs: 60_000 };
+/** The reported pods in the status. */
+const MAX_PODS = 50;
+
+/**
+ * At the start of a leader, the pods that were created since the last renewal by the former leader are evaluated, and then
+ * each new pod. This includes pods that an API server admitted because it did not reach a running replica.
+ */
+function createReconciler(context: ControllerContext): Reconciler {
+  const { date, metrics } = context;
+  const startMs = date().getTime();
+  const reported = new Map<string, UnreviewedPod>();
+  const denied = new Set<string>();
+  let isStarted = false;
+
+  /** Adds or removes a pod. True if the reported pods change. */
+  const update = (pod: Pod, isUnreviewed: boolean, reconcileContext: ReconcileContext): boolean => {
+    const key = podKey(pod);
+    const denial = findDenial(pod, isUnreviewed, { ...context, ...reconcileContext });
+    if (!denial) return reported.delete(key);
+    const entry = toEntry(pod, denial);
+    if (deepEqual(reported.get(key), entry)) return false;
+    reported.set(key, entry);
+    recordDenial(pod, denial, reconcileContext);
+    return true;
+  };
+  /** Evaluates the reported pods, and at the start of a leader those that were created since the former leader. */
+  const updateAll = async (reconcileContext: ReconcileContext): Promise<void> => {
+    const { store } = reconcileContext.cluster;
+    const pods = new Map<Pod, boolean>();
+    if (!isStarted) {
+      const sinceMs = formerLeaderMs(store, context.service.namespace) ?? Infinity;
+      for (const pod of store.list('Pod')) {
+        // Later ones were reviewed by this replica.
+        if (createdMs(pod) >= sinceMs) pods.set(pod, createdMs(pod) <= startMs);
+      }
+      const known = store.get(KIND, CONFIGURATION_NAME)?.status?.unreviewedPods ?? [];
+      for (const one of known) reported.set(`${one.namespace}/${one.name}`, one);
+      isStarted = true;
+    }
+    for (const [key, { namespace, name, uid }] of reported) {
+      const pod = store.get('Pod', name, namespace);
+      if (pod?.metadata?.uid === uid) pods.set(pod, true);
+      else reported.delete(key);
+    }
+    await forEachYielding(
+      pods,
+      ([pod, isUnreviewed]) => void update(pod, isUnreviewed, reconcileContext),
+      reconcileContext,
+    );
+  };
+
+  return {
+    initialKeys: [ALL],
+    sources: [
+      watchChanges('Pod', (pod, _store, { type, before }) => {
+        const key = podKey(pod);
+        return type === 'remove' ? (reported.has(key) ? [key] : []) : before === undefined ? [key] : [];
+      }),
+    ],
+    async reconcile(key, reconcileContext) {
+      if (key === ALL) {
+        await updateAll(reconcileContext);
+        await publish([...reported.values()], context, reconcileContext);
+        return CHECK_AGAIN;
+      }
+      const [namespace = '', name = ''] = key.split('/');
+      const pod = reconcileContext.cluster.store.get('Pod', name, namespace);
+      const isDenied = pod !== undefined && findDenial(pod, false, { ...context, ...reconcileContext }) !== undefined;
+      if (isDenied && !denied.has(key)) {
+        denied.add(key);
+        return CONFIRM;
+      }
+      denied.delete(key);
+      const isChanged = pod ? update(pod, false, reconcileContext) : reported.delete(key);
+      if (isChanged) await publish([...reported.values()], context, reconcileContext);
+      return undefined;
+    },
+    onStop() {
+      isStarted = false;
+      reported.clear();
+      denied.clear();
+      metrics.unreviewedPods.set(0);
+      return Promise.resolve();
+    },
+  };
+}
+
+function podKey({ metadata: { namespace = '', name = '' } = {} }: Pod): string {
+  return `${namespace}/${name}`;
+}
+
+function createdMs({ metadata }: Pod): number {
+  return parseTimestamp(metadata?.creationTimestamp) ?? 0;
+}
+
+/** The time of the last renewal by the former leader; `undefined` if there was none. */
+function formerLeaderMs(store: Store, namespace: string): number | undefined {
+  const times = store.list('Lease', namespace).map(({ metadata }) => metadata?.annotations?.[FORMER_LEADER_ANNOTATION]);
+  return parseTimestamp(times.find((time) => time !== undefined));
+}
+
+function toEntry({ metadata = {} }: Pod, { message }: Denial): UnreviewedPod {
+  const { namespace = '', name = '', uid = '', creationTimestamp: created = '' } = metadata;
+  return { namespace, name, uid, created, message };
+}
+
+// The decision.
+
+interface Denial {
+  readonly policy: 'PodSecurity' | 'SCC';
+  readonly message: string;
+  /** The enforced level; absent for SCCs. */
+  readonly level?: Level;
+}
+
+type Scope = Pick<ControllerContext, 'settings' | 'service' | 'version'> & Pick<ReconcileContext, 'cluster' | 'now'>;
+
+/**
+ * Returns the denial of a pod by the current policy. The user who created the pod is not known. Unless the pod is known to be
+ * unreviewed, it may be the pod of an exempt user, or its SCC may be that of its creator: such a pod is not denied.
+ */
+function findDenial(pod: Pod, isUnreviewed: boolean, scope: Scope): Denial | undefined {
+  if (pod.metadata?.namespace === scope.service.namespace) return undefined;
+  return findPodSecurityDenial(pod, isUnreviewed, scope) ?? findSccDenial(pod, isUnreviewed, scope);
+}
+
+function findPodSecurityDenial(pod: Pod, isUnreviewed: boolean, scope: Scope): Denial | undefined {
+  const { cluster, settings, service, version, now } = scope;
+  const { store } = cluster;
+  const podSecurity = effectivePodSecurity({ store, namespace: service.namespace, version }, settings.value);
+  if (!isUnreviewed && podSecurity.configuration.exemptions.usernames.length > 0) return undefined;
+  const { name = '', namespace = '' } = pod.metadata ?? {};
+  const stored = store.get('Namespace', namespace);
+  if (!stored) return undefined;
+  const { decision } = reviewPodSecurity({
+    request: {
+      uid: '',
+      kind: { group: '', version: 'v1', kind: 'Pod' },
+      resource: { group: '', version: 'v1', resource: 'pods' },
+      operation: 'CREATE',
+      name,
+      namespace,
+      userInfo: {},
+      object: pod,
+    },
+    podSecurity,
+    emulationVersion: settings.value.emulationVersion,
+    findNamespace: () => stored,
+    listPods: () => [],
+    limits: DEFAULT_LIMITS,
+    now,
+  });
+  if (decision.allowed) return undefined;
+  const { level } = podSecurity.namespaceRules(stored).enforce;
+  return { policy: 'PodSecurity', message: withoutPrefix(decision.status.message), level };
+}
+
+function withoutPrefix(message = ''): string {
+  return message.replace(/^pods "[^"]*" is forbidden: /, '');
+}
+
+function findSccDenial(pod: Pod, isUnreviewed: boolean, { cluster: { store }, settings }: Scope): Denial | undefined {
+  const { metadata, spec } = pod;
+  const { scc: sccSettings } = settings.value;
+  const namespace = store.get('Namespace', metadata?.namespace ?? '');
+  if (!namespace || spec?.os?.name === 'windows' || sccMode(namespace, sccSettings).mode !== 'enforce')
+    return undefined;
+  const { compatibility, preferUserNamespaces } = sccSettings;
+  const account = spec?.serviceAccountName ?? 'default';
+  const userInfo = serviceAccountSubject(namespace.metadata?.name ?? '', account, 'accurate');
+  const recorded = podAnnotation(pod, POD_SCC_ANNOTATIONS.scc);
+  const byCreator = !isUnreviewed && podAnnotation(pod, POD_SCC_ANNOTATIONS.subjectType) === 'user';
+  const granted = canUseScc(store);
+  const canUse: CanUse =
+    recorded === ''
+      ? granted
+      : (subject, name, where) => name === recorded && (byCreator || granted(subject, name, where));
+  const decide = recorded === '' ? assignScc : validateScc;
+  const sccs = getSccSet(store);
+  const input = { namespace, userInfo, sccs, canUse, compatibility, preferUserNamespaces };
+  const decision = decide({ ...input, operation: 'CREATE', object: pod });
+  if (decision.allowed) return undefined;
+  const prefix =
+    recorded === '' ? 'it has no SCC' : `its annotation ${POD_SCC_ANNOTATIONS.scc} names the SCC "${recorded}"`;
+  return { policy: 'SCC', message: `${prefix}: ${withoutPrefix(decision.status.message)}` };
+}
+
+// The report.
+
+function recordDenial(pod: Pod, { policy, message, level }: Denial, { cluster, logger }: ReconcileContext): void {
+  const regarding = findPodWorkload(pod, cluster.store);
+  const text = `pod ${pod.metadata?.name ?? ''} was created without a review: ${message}`;
+  const event = refusalEvent(regarding, { policy, action: 'ReportPod', text, level });
+  logger.warn(
+    { namespace: pod.metadata?.namespace, pod: pod.metadata?.name, reason: message },
+    'unreviewed pod denied',
+  );
+  cluster
+    .recordEvent({ ...event, regarding, reportingController: NAME })
+    .catch((err: unknown) => logger.debug({ err, reason: event.reason }, 'event not recorded'));
+}
+
+/** Publishes the reported pods as a metric and in the status of the settings. */
+async function publish(
+  pods: readonly UnreviewedPod[],
+  { metrics, date }: ControllerContext,
+  { cluster }: ReconcileContext,
+): Promise<void> {
+  metrics.unreviewedPods.set(pods.length);
+  const object = cluster.store.get(KIND, CONFIGURATION_NAME);
+  if (!object) return;
+  const state = describe(pods);
+  const { conditions: all = [], unreviewedPods: before = [] } = object.status ?? {};
+  const own = all.filter(({ type }) => type === state.type);
+  const conditions = withTransitionTimes([state], own, formatTimestamp(date().getTime()));
+  const unreviewed = pods.toSorted((a, b) => compareBytes(toKey(a), toKey(b))).slice(0, MAX_PODS);
+  if (deepEqual([conditions, unreviewed], [own, before])) return;
+  const status = { conditions, unreviewedPods: unreviewed };
+  await cluster.applyStatus(
+    KIND,
+    { metadata: { name: CONFIGURATION_NAME }, status },
+    { fieldManager: NAME, force: true },
+  );
+}
+
+function toKey({ namespace, name }: UnreviewedPod): string {
+  return `${namespace}/${name}`;
+}
+
+function describe(pods: readonly UnreviewedPod[]): ConditionState {
+  const type = 'PodsReviewed';
+  if (pods.length === 0) {
+    const message = 'the policy denies no pod that was created without a review';
+    return { type, status: 'True', reason: 'NoneDenied', message };
+  }
+  const count = pods.length === 1 ? '1 pod that was' : `${pods.length} pods that were`;
+  const message = `the policy denies ${count} created without a review: portcullis report`;
+  return { type, status: 'False', reason: 'PodsDenied', message };
+}

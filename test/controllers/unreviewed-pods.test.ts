@@ -1,0 +1,196 @@
+/** Pods that were created without a review are reported if the policy denies them. */
+import assert from 'node:assert/strict';
+import { afterEach, beforeEach, suite, test } from 'node:test';
+import { unreviewedPods } from '../../src/controllers/unreviewed-pods.ts';
+import { createDevCluster, type DevCluster } from '../../src/dev-cluster/index.ts';
+import type { JsonObject } from '../../src/kube/types.ts';
+import { createMetrics, type Metrics } from '../../src/telemetry/metrics.ts';
+import { NAMESPACE, TEST_MANAGER } from '../support/certificates.ts';
+import {
+  createController,
+  createTestSettings,
+  installStandardSccs,
+  RANGES,
+  runController,
+  type ControllerRun,
+} from '../support/controllers.ts';
+
+const NO_EXEMPTIONS = { usernames: [], namespaces: [], runtimeClasses: ['kata'] };
+const BASELINE = { 'pod-security.kubernetes.io/enforce': 'baseline', 'portcullis.dev/scc': 'off' };
+const HOST_NETWORK = 'violates PodSecurity "baseline:latest": host namespaces (hostNetwork=true)';
+const HOST = { hostNetwork: true };
+const ROOT = { securityContext: { runAsUser: 0 } };
+/** As SCC admission defaults it with the SCC anyuid. */
+const BY_ANYUID = {
+  securityContext: { runAsUser: 0, seLinuxOptions: { level: RANGES['openshift.io/sa.scc.mcs'] } },
+  containers: [{ name: 'app', image: 'a', securityContext: { capabilities: { drop: ['MKNOD'] } } }],
+};
+const BY_USER = { 'openshift.io/scc': 'anyuid', 'security.openshift.io/validated-scc-subject-type': 'user' };
+
+suite('unreviewed pods', () => {
+  let cluster: DevCluster;
+  let time: string;
+  let runs: ControllerRun[];
+  let metrics: Metrics;
+
+  beforeEach(async () => {
+    time = '2026-01-01T09:00:00Z';
+    runs = [];
+    metrics = createMetrics({ version: '0.0.0' });
+    cluster = createDevCluster({
+      clock: () => new Date(time),
+      call: () => Promise.resolve({ ok: false, error: 'unavailable' }),
+    });
+    await installStandardSccs(cluster);
+    for (const [name, metadata] of Object.entries({
+      [NAMESPACE]: {},
+      default: {},
+      legacy: { labels: BASELINE },
+      limited: { labels: BASELINE },
+      shop: { annotations: RANGES },
+    })) {
+      await cluster.create('Namespace', { metadata: { ...metadata, name } }, TEST_MANAGER);
+      await cluster.create('ServiceAccount', { metadata: { namespace: name, name: 'default' } }, TEST_MANAGER);
+    }
+    await cluster.create('PortcullisConfiguration', { metadata: { name: 'cluster' }, spec: {} }, TEST_MANAGER);
+  });
+  afterEach(async () => {
+    for (const run of runs) {
+      assert.deepEqual(run.errors(), []);
+      await run.stop();
+    }
+  });
+
+  const createPod = async (path: string, spec: JsonObject, annotations: Readonly<Record<string, string>> = {}) => {
+    const [namespace = '', name = ''] = path.split('/');
+    const containers = [{ name: 'app', image: 'registry.example/app:1' }];
+    await cluster.create(
+      'Pod',
+      { metadata: { namespace, name, annotations }, spec: { serviceAccountName: 'default', containers, ...spec } },
+      TEST_MANAGER,
+    );
+  };
+  /** Starts a leader in a process that began at a time, after a former leader. */
+  const start = async (processStart: string, renewed?: string, exemptions = NO_EXEMPTIONS): Promise<ControllerRun> => {
+    if (renewed !== undefined) {
+      const annotations = { 'portcullis.dev/former-leader-renewed': renewed };
+      const lease = { metadata: { namespace: NAMESPACE, name: 'portcullis', annotations } };
+      if (cluster.store.get('Lease', 'portcullis', NAMESPACE)) await cluster.remove('Lease', 'portcullis', NAMESPACE);
+      await cluster.create('Lease', lease, TEST_MANAGER);
+    }
+    const settings = createTestSettings({ phase: 'Disabled' }, exemptions);
+    const controller = createController(unreviewedPods, { settings, metrics, date: () => new Date(processStart) });
+    const run = runController(controller, cluster);
+    runs.push(run);
+    await run.idle();
+    return run;
+  };
+  const status = () => cluster.store.get('PortcullisConfiguration', 'cluster')?.status;
+  const condition = () =>
+    status()?.conditions?.map(({ type, status: value, reason, message }) => [type, value, reason, message]);
+  const reported = () =>
+    status()?.unreviewedPods?.map(({ namespace, name, message }) => `${namespace}/${name}: ${message.slice(0, 73)}`);
+  const count = async () => /^portcullis_unreviewed_pods (\d+)$/m.exec(await metrics.expose())?.[1];
+  const events = () =>
+    cluster.storage.list({ group: '', resource: 'events' }).map(({ reason, message, involvedObject }) => {
+      const { kind, name } = involvedObject as { readonly kind: string; readonly name: string };
+      return [`${kind}/${name}`, reason, message];
+    });
+
+  test('created in an outage are evaluated when a leader starts', async () => {
+    await createPod('limited/before', HOST);
+    time = '2026-01-01T10:05:00Z';
+    await createPod('limited/host', HOST);
+    await createPod('limited/plain', {});
+    await createPod('limited/kata', { ...HOST, runtimeClassName: 'kata' });
+    await createPod(`${NAMESPACE}/replica`, HOST);
+    await createPod('shop/plain', {});
+    await createPod('shop/root', ROOT);
+    await createPod('shop/windows', { os: { name: 'windows' } });
+    await createPod('shop/forged', HOST, { 'openshift.io/scc': 'privileged' });
+    await createPod('shop/unknown', {}, { 'openshift.io/scc': 'gone' });
+    await createPod('shop/mismatch', {}, { 'openshift.io/scc': 'restricted-v2' });
+    await createPod('shop/creator', BY_ANYUID, BY_USER);
+    time = '2026-01-01T10:20:00Z';
+    const run = await start('2026-01-01T10:10:00Z', '2026-01-01T10:00:00Z');
+    const unable = 'unable to validate against any security context constraint';
+    const names = (scc: string): string =>
+      `its annotation openshift.io/scc names the SCC "${scc}": ${unable}`.slice(0, 73);
+    assert.deepEqual(reported(), [
+      `limited/host: ${HOST_NETWORK.slice(0, 73)}`,
+      `shop/creator: ${names('anyuid')}`,
+      `shop/forged: ${names('privileged')}`,
+      `shop/mismatch: ${names('restricted-v2')}`,
+      `shop/root: ${`it has no SCC: ${unable}`.slice(0, 73)}`,
+      `shop/unknown: ${names('gone')}`,
+    ]);
+    const message = 'the policy denies 6 pods that were created without a review: portcullis report';
+    assert.deepEqual(condition(), [['PodsReviewed', 'False', 'PodsDenied', message]]);
+    assert.equal(await count(), '6');
+    assert.deepEqual(events()[0], [
+      'Pod/host',
+      'PodSecurityViolation',
+      `pod host was created without a review: ${HOST_NETWORK}. To fix: kubectl get pod/host -n limited -o yaml | portcullis check --level=baseline --fix=diff -f -`,
+    ]);
+    assert.equal(events().length, 6);
+    assert.equal(cluster.store.list('Pod').length, 12);
+    // The next leader keeps the report, and repeats no event.
+    await run.stop();
+    assert.equal(await count(), '0');
+    const next = await start('2026-01-01T10:30:00Z', '2026-01-01T10:29:00Z');
+    assert.deepEqual([reported()?.length, await count(), events().length], [6, '6', 6]);
+    await cluster.remove('Pod', 'root', 'shop');
+    await next.idle();
+    assert.equal(reported()?.length, 5);
+    for (const name of ['forged', 'unknown', 'mismatch', 'creator']) await cluster.remove('Pod', name, 'shop');
+    await cluster.remove('Pod', 'host', 'limited');
+    await next.pass(60_000);
+    assert.deepEqual([reported(), await count()], [[], '0']);
+    assert.deepEqual(condition(), [
+      ['PodsReviewed', 'True', 'NoneDenied', 'the policy denies no pod that was created without a review'],
+    ]);
+  });
+
+  test('are admitted later if the policy changes', async () => {
+    time = '2026-01-01T10:05:00Z';
+    await createPod('limited/host', HOST);
+    const run = await start('2026-01-01T10:10:00Z', '2026-01-01T10:00:00Z');
+    assert.equal(reported()?.length, 1);
+    const labels = { ...BASELINE, 'pod-security.kubernetes.io/enforce': 'privileged' };
+    const limited = cluster.store.get('Namespace', 'limited');
+    await cluster.update('Namespace', { ...limited, metadata: { ...limited?.metadata, labels } }, TEST_MANAGER);
+    await run.pass(60_000);
+    assert.deepEqual(reported(), []);
+  });
+
+  test('that appear while replicas run are evaluated twice, and SCCs of their creators are trusted', async () => {
+    const run = await start('2026-01-01T08:00:00Z');
+    assert.deepEqual(condition()?.[0]?.[1], 'True');
+    await createPod('limited/host', HOST);
+    await createPod('shop/root', ROOT);
+    await createPod('shop/creator', BY_ANYUID, BY_USER);
+    await createPod('shop/forged', HOST, { 'openshift.io/scc': 'privileged' });
+    await createPod('shop/short', ROOT);
+    await run.idle();
+    assert.deepEqual(reported(), []);
+    await cluster.remove('Pod', 'short', 'shop');
+    await run.pass(5_000);
+    assert.deepEqual(
+      reported()?.map((line) => line.replace(/:.*/, '')),
+      ['limited/host', 'shop/forged', 'shop/root'],
+    );
+  });
+
+  test('of exempt users are not reported unless no replica ran', async () => {
+    time = '2026-01-01T10:05:00Z';
+    await createPod('limited/host', HOST);
+    const exemptions = { ...NO_EXEMPTIONS, usernames: ['root'] } as unknown as typeof NO_EXEMPTIONS;
+    const run = await start('2026-01-01T09:00:00Z', '2026-01-01T10:00:00Z', exemptions);
+    await createPod('limited/later', HOST);
+    await run.pass(10_000);
+    assert.deepEqual(reported(), []);
+    await run.stop();
+    await start('2026-01-01T10:10:00Z', '2026-01-01T10:00:00Z', exemptions);
+    assert.equal(reported()?.length, 2);
+  });
+});
