@@ -1,6 +1,7 @@
 /** The policies of the floor on a kube-apiserver: together with replicas, and after all replicas are killed. */
 import assert from 'node:assert/strict';
 import { after, before, suite, test } from 'node:test';
+import { setTimeout as pause } from 'node:timers/promises';
 import { FLOOR_POLICIES, POLICY_KINDS } from '../../src/kube/admission-policies.ts';
 import { RESOURCES, objectPath } from '../../src/kube/resources.ts';
 import type { JsonObject, Pod } from '../../src/kube/types.ts';
@@ -70,14 +71,22 @@ suite('the floor', { skip }, () => {
     ).flat();
   /** The failure policies of these webhooks. */
   const failurePolicies = async (): Promise<readonly unknown[]> => {
-    const items = responseItems(await plane.admin.send('GET', `${CONFIGURATIONS}/validatingwebhookconfigurations`));
-    const webhooks = items.flatMap((one) => (one['webhooks'] ?? []) as readonly JsonObject[]);
-    return ['psa', 'floor.validate.scc', 'validate.scc', 'exec.scc'].map(
+    const items = ['validatingwebhookconfigurations', 'mutatingwebhookconfigurations'].map(async (resource) =>
+      responseItems(await plane.admin.send('GET', `${CONFIGURATIONS}/${resource}`)),
+    );
+    const webhooks = (await Promise.all(items))
+      .flat()
+      .flatMap((one) => (one['webhooks'] ?? []) as readonly JsonObject[]);
+    return ['psa', 'floor.mutate.scc', 'floor.validate.scc', 'validate.scc', 'exec.scc'].map(
       (name) => webhooks.find((one) => one['name'] === `${name}.portcullis.dev`)?.['failurePolicy'],
     );
   };
-  const OPEN = ['Ignore', 'Ignore', 'Fail', 'Fail'];
-  const isOpen = () => eventually(async () => assert.deepEqual(await failurePolicies(), OPEN), 30_000);
+  const OPEN = ['Ignore', 'Ignore', 'Ignore', 'Fail', 'Fail'];
+  const isOpen = async () => {
+    await eventually(async () => assert.deepEqual(await failurePolicies(), OPEN), 30_000);
+    // The API server observes the webhook configurations.
+    await pause(1_000);
+  };
 
   before(async () => {
     plane = await startControlPlane();
@@ -140,7 +149,9 @@ suite('the floor', { skip }, () => {
       assert.equal(answer.status, 200);
       assert.notEqual(objectMetadata(responseObject(answer))['uid'], uid);
     });
-    await eventually(async () => assert.deepEqual(await failurePolicies(), ['Fail', undefined, 'Fail', 'Fail']));
+    await eventually(async () =>
+      assert.deepEqual(await failurePolicies(), ['Fail', undefined, undefined, 'Fail', 'Fail']),
+    );
     await isOpen();
   });
 

@@ -148,7 +148,9 @@ test('without SCCs and the rollout no manifest mentions SCCs', () => {
 });
 
 suite('the roles of the replicas', () => {
-  const base = ['', '-settings-status', '-view-settings', '-admission-policies', '-unreviewed-pods'].map((role) => `portcullis${role}`);
+  const base = ['', '-settings-status', '-view-settings', '-admission-policies', '-unreviewed-pods'].map(
+    (role) => `portcullis${role}`,
+  );
   const webhooks = ['portcullis-webhook-configurations'];
   const certificate = ['portcullis-serving-certificate', 'portcullis-replica-certificate'];
   const scc = [

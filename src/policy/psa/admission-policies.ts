@@ -414,7 +414,13 @@ function auditVariables(context: Context): CelVariable[] {
     },
     {
       name: 'isPrivileged',
-      expression: `[variables.enforceLevel, variables.level, ${label(POD_SECURITY_LABELS.warn, warn.level)}].all(level, level == "privileged") && variables.error == ""`,
+      expression: [
+        'variables.error == ""',
+        'variables.level == "privileged"',
+        `${label(POD_SECURITY_LABELS.warn, warn.level)} == "privileged"`,
+        // Workloads are not denied. Without a warn label, an enforce label raises the level of warnings.
+        `(variables.enforceLevel == "privileged" || !(${IS_POD}) && (${celString(LABELS.warn.level)} in variables.labels || !(${celString(LABELS.enforce.level)} in variables.labels)))`,
+      ].join(' && '),
     },
   ];
 }
