@@ -127,7 +127,7 @@ function listDenials(
   });
 }
 
-/** A change of the workload comes first, then an own SCC, and the grant of an existing SCC last. */
+/** A change of the workload comes first, then a custom SCC, and the grant of an existing SCC last. */
 function listFixes(workload: PlannedWorkload, namespace: string, store: Store): readonly SccFix[] {
   const { kind, name, result, serviceAccount } = workload;
   if (result.outcome !== 'denied') return [];
@@ -135,14 +135,19 @@ function listFixes(workload: PlannedWorkload, namespace: string, store: Store): 
   const fields = closest?.disallowedFields.map(({ path }) => path).join(', ');
   const change = fields === undefined ? 'Change the workload.' : `Remove or change ${fields} of the pods.`;
   const grant = grantableScc(workload);
-  const own = ['portcullis', 'scc', 'create', name, `${kind.toLowerCase()}/${name}`, '-n', namespace];
+  const custom = ['portcullis', 'scc', 'create', name, `${kind.toLowerCase()}/${name}`, '-n', namespace];
   const granted = ['portcullis', 'scc', 'grant', grant ?? '', '-z', serviceAccount ?? '', '-n', namespace];
   const isPrivileged = store.get('SecurityContextConstraints', grant ?? '')?.allowPrivilegedContainer === true;
   const extent = isPrivileged ? 'full control of their nodes' : `everything that SCC ${quote(grant ?? '')} allows`;
   return [
     { text: change },
     ...(suggestedScc
-      ? [{ text: 'Create an own SCC for what the pods need, and grant it', command: own.map(shellQuote).join(' ') }]
+      ? [
+          {
+            text: 'Create a custom SCC for what the pods need, and grant it',
+            command: custom.map(shellQuote).join(' '),
+          },
+        ]
       : []),
     ...(grant === undefined
       ? []
@@ -150,7 +155,7 @@ function listFixes(workload: PlannedWorkload, namespace: string, store: Store): 
           {
             text: isPrivileged ? 'As a last resort, grant the SCC' : 'Grant the SCC',
             command: granted.map(shellQuote).join(' '),
-            consequence: `This permits all pods of service account ${quote(serviceAccount ?? '')} ${extent}.`,
+            consequence: `This gives all pods of service account ${quote(serviceAccount ?? '')} ${extent}.`,
           },
         ]),
   ];

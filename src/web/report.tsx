@@ -79,18 +79,18 @@ function Report({ data, live }: ReportProps) {
           <Tile
             title="Namespaces"
             value={summary.namespaces}
-            note={`${summary.clean} without findings, ${summary.inconclusive} inconclusive`}
+            note={`${summary.clean} clean, ${summary.inconclusive} inconclusive`}
           />
           <Tile title="Denied now" value={deniedNow.workloads} isBad note={count(deniedNow.pods, 'running pod')} />
           <Tile
-            title="Denied with enforcement"
+            title="Would be denied"
             value={wouldBeDenied.workloads}
             isBad
             note={count(wouldBeDenied.pods, 'running pod')}
           />
           <Tile title="To restart" value={restart.workloads} note={count(restart.pods, 'running pod')} />
           <Tile title="Denied by SCCs" value={data.sccDenials.length} isBad note={count(data.sccs.length, 'SCC')} />
-          <Tile title="Exemptions" value={data.exemptions.length} note={`${summary.exempt} exempt namespaces`} />
+          <Tile title="Exemptions" value={data.exemptions.length} note={count(summary.exempt, 'namespace')} />
         </dl>
         {live?.decisions && <Decisions decisions={live.decisions} />}
         <Section title="Rollout of enforcement">
@@ -181,7 +181,7 @@ function DeniedWorkloads({ namespaces }: { readonly namespaces: readonly ReportN
   const { shown, more } = useLimit(listed, MAX_NAMESPACES, 'namespaces');
   return (
     <Section
-      title="Denied workloads"
+      title="Workloads denied by Pod Security"
       note="The workloads that the level of their namespace denies now, those that the planned level would deny, and those whose running pods have to be restarted."
     >
       {listed.length === 0 && <p class="empty">No workload is or would be denied.</p>}
@@ -274,7 +274,7 @@ function SccUsage({ data: { sccs, sccDenials } }: { readonly data: ReportData })
       )}
       {sccDenials.length > 0 && (
         <>
-          <h3 class="subtitle">Denied workloads</h3>
+          <h3 class="subtitle">Workloads denied by SCCs</h3>
           <Table
             caption="Workloads that SCC admission denies"
             isWide

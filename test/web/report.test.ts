@@ -50,12 +50,12 @@ describe('report', { skip: noBrowser }, () => {
       const { page, errors, requests, texts } = await browser.open(url, view);
       await page.waitForSelector('.report');
       assert.deepEqual(await texts('.tile'), [
-        'Namespaces\n8\n7 without findings, 0 inconclusive',
+        'Namespaces\n8\n7 clean, 0 inconclusive',
         'Denied now\n0\n0 running pods',
-        'Denied with enforcement\n4\n4 running pods',
+        'Would be denied\n4\n4 running pods',
         'To restart\n0\n0 running pods',
         'Denied by SCCs\n0\n13 SCCs',
-        'Exemptions\n19\n0 exempt namespaces',
+        'Exemptions\n19\n0 namespaces',
       ]);
       assert.deepEqual((await texts('.heat-map tbody tr')).slice(0, 2), [
         'legacy\t0\t3\t4\tviolating',
@@ -125,6 +125,7 @@ describe('report', { skip: noBrowser }, () => {
     const items = [
       { apiVersion: 'v1', kind: 'Namespace', metadata: { name: 'own', labels: label } },
       pod('agent', 'own', { securityContext: { privileged: true } }),
+      pod('net', 'own', { securityContext: { capabilities: { add: ['NET_ADMIN'] } } }),
       pod('older', 'own', {}),
     ];
     const configuration = { apiVersion: 'config.portcullis.dev/v1alpha1', kind: 'PortcullisConfiguration' };
@@ -137,15 +138,21 @@ describe('report', { skip: noBrowser }, () => {
     const { page, texts, errors } = await browser.open(await write('own.html', html));
     await page.waitForSelector('.workload');
     assert.deepEqual((await texts('.tile')).slice(1, 4), [
-      'Denied now\n1\n1 running pod',
-      'Denied with enforcement\n0\n0 running pods',
+      'Denied now\n2\n2 running pods',
+      'Would be denied\n0\n0 running pods',
       'To restart\n1\n1 running pod',
     ]);
-    assert.deepEqual(await texts('.heat-map tbody tr'), ['own\t0\t1\t1\tdenied now']);
-    assert.deepEqual(await texts('.workload h3'), ['Pod agent denied now', 'Pod older to restart']);
+    assert.deepEqual(await texts('.heat-map tbody tr'), ['own\t0\t2\t2\tdenied now']);
+    assert.deepEqual(await texts('.workload h3'), [
+      'Pod agent denied now',
+      'Pod net denied now',
+      'Pod older to restart',
+    ]);
     assert.deepEqual(await texts('.fixes li'), [
       'Remove or change spec.containers[0].securityContext.privileged of the pods.',
-      'As a last resort, grant the SCC: portcullis scc grant privileged -z default -n own\nThis permits all pods of service account "default" full control of their nodes.',
+      'As a last resort, grant the SCC: portcullis scc grant privileged -z default -n own\nThis gives all pods of service account "default" full control of their nodes.',
+      'Remove or change spec.containers[0].securityContext.capabilities.add of the pods.',
+      'Create a custom SCC for what the pods need, and grant it: portcullis scc create net pod/net -n own',
     ]);
     assert.deepEqual([await findAccessibilityProblems(page), errors], [[], []]);
   });
