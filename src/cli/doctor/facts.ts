@@ -161,9 +161,20 @@ export function factValue<T>(fact: Fact<T>): T | undefined {
   return 'value' in fact ? fact.value : undefined;
 }
 
+/** Returns a command about the pods of the replicas, or a comment if the replicas run outside of the cluster. */
+export function podCommand(
+  { namespace, deployment }: Pick<Facts, 'namespace' | 'deployment'>,
+  command: string,
+  elsewhere: string,
+): string {
+  const hasPods = !('value' in deployment) || deployment.value !== undefined;
+  return hasPods ? `kubectl -n ${namespace} ${command}` : `# ${elsewhere}`;
+}
+
 /** Commands that fix several problems. */
 export const FIXES = {
-  logs: (namespace: string): string => `kubectl -n ${namespace} logs -l app.kubernetes.io/name=portcullis --tail=50`,
+  logs: (facts: Pick<Facts, 'namespace' | 'deployment'>): string =>
+    podCommand(facts, 'logs -l app.kubernetes.io/name=portcullis --tail=50', 'read the logs of the replicas'),
   settings: `kubectl edit portcullisconfiguration ${CONFIGURATION_NAME}`,
 } as const;
 

@@ -522,6 +522,8 @@ const CHANGES: Readonly<Record<string, Partial<Facts>>> = {
     urlCertificates: new Map([['https://portcullis.portcullis.svc:8443', served('the URL')]]),
   },
   'no Deployment': { deployment: { value: undefined } },
+  'expired leader, no Deployment': { deployment: { value: undefined } },
+  'failing calls, no Deployment': { deployment: { value: undefined } },
   'a URL without a response': { ...AT_URL, probes: [] },
   'a URL that only API servers reach': AT_URL,
   'missing and unused': AT_URL,

@@ -11,14 +11,15 @@ export const apiServer: Check = {
   name: 'api-server',
   evaluate: ({ server, emulationVersion, settings }) =>
     evaluateFact(server, OBJECT, ({ version, minor }) => [
-      checkSupport(version),
+      checkSupport(version, minor),
       describeLatest(minor, emulationVersion),
       ...describeGroups(settings),
     ]),
 };
 
-function checkSupport(version: string): CheckResult {
-  const [, major, minor] = /^v?([1-9]\d*)\.(\d+)/.exec(version) ?? [];
+/** Development builds, such as v0.0.0-master+abc, report the version only as `major` and `minor`. */
+function checkSupport(version: string, served: Version | undefined): CheckResult {
+  const [, major, minor] = /^v?([1-9]\d*)\.(\d+)/.exec(version) ?? /^v(1)\.(\d+)$/.exec(served ?? '') ?? [];
   if (major === undefined) return unknown(OBJECT, `cannot parse version ${version}`);
   if (Number(major) > 1 || Number(minor) >= MINIMUM_MINOR) return ok(OBJECT, `Kubernetes ${version} is supported`);
   return problem(OBJECT, `Kubernetes ${version} is older than v1.${MINIMUM_MINOR}`, {

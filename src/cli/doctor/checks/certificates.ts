@@ -34,11 +34,9 @@ export const certificates: Check = {
   ],
 };
 
-function evaluateServed(
-  { source, chain }: ServedCertificate,
-  { now, namespace, settings }: Facts,
-): readonly CheckResult[] {
-  const logs = FIXES.logs(namespace);
+function evaluateServed({ source, chain }: ServedCertificate, facts: Facts): readonly CheckResult[] {
+  const { now, settings } = facts;
+  const logs = FIXES.logs(facts);
   if (chain === undefined) {
     if (settings.webhooks !== 'service') return [];
     const impact = 'replicas serve a temporary certificate that no API server trusts';
@@ -96,14 +94,14 @@ function evaluateBundle({ configuration, webhook }: RegisteredWebhook, facts: Fa
       return [unmanagedBundle(name, failurePolicy, configuration)];
     if (mismatch === undefined) return [missingBundle(name, configuration.name, facts)];
     const impact = 'API servers reject the connection, and the failure policy applies';
-    return [problem(name, `${source}: ${mismatch}`, { impact, fix: FIXES.logs(facts.namespace) })];
+    return [problem(name, `${source}: ${mismatch}`, { impact, fix: FIXES.logs(facts) })];
   });
   const areOverdue = readCertificates(authorities).every((authority) => isOverdue(authority, facts.now));
   if (authorities === '' || !areOverdue || results.length > 0) return results;
   return [
     warning(name, 'all authorities in its caBundle expire soon', {
       impact: 'their renewal is overdue',
-      fix: FIXES.logs(facts.namespace),
+      fix: FIXES.logs(facts),
     }),
   ];
 }

@@ -10,8 +10,9 @@ const OBJECT = `PortcullisConfiguration ${CONFIGURATION_NAME}`;
 /** The policy settings are valid and in force. */
 export const configuration: Check = {
   name: 'configuration',
-  evaluate: ({ configuration: fact, namespace, settings }) =>
-    evaluateFact(fact, 'configuration', (object) => {
+  evaluate: (facts) =>
+    evaluateFact(facts.configuration, 'configuration', (object) => {
+      const { namespace, settings } = facts;
       if (!object) return [info(OBJECT, 'does not exist; the leader creates it')];
       const invalid = invalidReason(object.spec ?? {}, namespace);
       if (invalid !== undefined) {
@@ -34,7 +35,7 @@ export const configuration: Check = {
         return [
           warning(OBJECT, `${failed.type} is False: ${failed.message}`, {
             impact: LAST_VALID,
-            fix: failed.type === 'Accepted' ? FIXES.settings : FIXES.logs(namespace),
+            fix: failed.type === 'Accepted' ? FIXES.settings : FIXES.logs(facts),
           }),
         ];
       }

@@ -36,7 +36,7 @@ export const floor: Check = {
 
 function evaluateFloor(facts: Facts, policies: readonly FloorObject[]): readonly CheckResult[] {
   const { floor: settings, webhooks } = decodePolicy(facts.settings);
-  const logs = `${FIXES.logs(facts.namespace)} # the leader logs why it does not correct it`;
+  const logs = `${FIXES.logs(facts)} # the leader logs why it does not correct it`;
   if (settings.mode === 'off') {
     return policies.length === 0
       ? [ok(OBJECT, `is off; while no replica responds, ${CLOSED}`)]

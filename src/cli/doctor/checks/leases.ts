@@ -29,7 +29,8 @@ export const leases: Check = {
 /** Tolerates clock skew and the time of a renewal. */
 const TOLERANCE_MS = 30_000;
 
-function evaluateLeader(lease: Lease | undefined, { now, namespace }: Facts): CheckResult {
+function evaluateLeader(lease: Lease | undefined, facts: Facts): CheckResult {
+  const { now } = facts;
   const object = `Lease ${INSTALLATION.name}`;
   const holder = lease?.spec?.holderIdentity ?? '';
   if (lease && holder !== '' && isCurrentLease(lease, now, TOLERANCE_MS)) return ok(object, `${holder} is the leader`);
@@ -40,17 +41,18 @@ function evaluateLeader(lease: Lease | undefined, { now, namespace }: Facts): Ch
       : `expired: ${holder} last renewed it at ${lease.spec?.renewTime ?? 'an unknown time'}`;
   return problem(object, message, {
     impact: 'certificates are not renewed, and namespaces get no ranges; admission continues',
-    fix: FIXES.logs(namespace),
+    fix: FIXES.logs(facts),
   });
 }
 
-function evaluateReplicas(all: readonly Lease[], { now, certificate, namespace, pods }: Facts): readonly CheckResult[] {
+function evaluateReplicas(all: readonly Lease[], facts: Facts): readonly CheckResult[] {
+  const { now, certificate, namespace, pods } = facts;
   if (all.length === 0) return [];
   const current = all.filter((lease) => isCurrentLease(lease, now, TOLERANCE_MS));
   const object = 'Leases of replicas';
   if (current.length === 0) {
     const impact = 'no replica runs, or the replicas are not allowed to write Leases';
-    return [problem(object, 'no replica renews its Lease', { impact, fix: FIXES.logs(namespace) })];
+    return [problem(object, 'no replica renews its Lease', { impact, fix: FIXES.logs(facts) })];
   }
   const chain = factValue(certificate)?.chain;
   const expected = chain === undefined ? undefined : pemFingerprint(chain);

@@ -6,6 +6,7 @@ import {
   formatNames,
   info,
   ok,
+  podCommand,
   problem,
   unknown,
   type Check,
@@ -54,10 +55,10 @@ function evaluateFailure(probe: Probe, facts: Facts): readonly CheckResult[] {
     return [problem(name, message, { impact, fix })];
   }
   const [, impact, fix] = CAUSES.find(([pattern]) => pattern.test(error)) ?? UNKNOWN_CAUSE;
-  return [problem(name, message, { impact, fix: fix(facts.namespace, facts) })];
+  return [problem(name, message, { impact, fix: fix(facts) })];
 }
 
-type Cause = readonly [pattern: RegExp, impact: string, fix: (namespace: string, facts: Facts) => string];
+type Cause = readonly [pattern: RegExp, impact: string, fix: (facts: Facts) => string];
 
 /** Errors of API servers that cannot call a webhook, with their causes and fixes. */
 const CAUSES: readonly Cause[] = [
@@ -65,23 +66,28 @@ const CAUSES: readonly Cause[] = [
   [
     /x509: certificate is (?:valid for|not valid for)|doesn't contain any IP SANs/,
     'the serving certificate lacks the name of the webhook, or another server responds at its address',
-    (namespace) => `kubectl -n ${namespace} get service portcullis -o wide`,
+    (facts) => podCommand(facts, 'get service portcullis -o wide', 'read the log of the server at this address'),
   ],
   [/x509:/, 'the caBundle of the webhook does not match the serving certificate', FIXES.logs],
   [
     /service "[^"]*" not found/,
     'the Service does not exist',
-    (_namespace, { settings }) => createCommand(buildManifests(settings).find(({ kind }) => kind === 'Service') ?? {}),
+    ({ settings }) => createCommand(buildManifests(settings).find(({ kind }) => kind === 'Service') ?? {}),
   ],
   [
     /no endpoints available|connection refused|EOF|connection reset/,
     'no replica is ready',
-    (namespace) => `kubectl -n ${namespace} get pods -o wide`,
+    (facts) => podCommand(facts, 'get pods -o wide', 'start the replicas'),
   ],
   [
     /deadline exceeded|Timeout exceeded|i\/o timeout|handshake timeout|no route to host/,
     'a firewall or a NetworkPolicy blocks connections from the API server to the pods, or the replicas hang',
-    (namespace) => `kubectl -n ${namespace} get networkpolicies,endpointslices`,
+    (facts) =>
+      podCommand(
+        facts,
+        'get networkpolicies,endpointslices',
+        'test the connection from the API servers to the replicas',
+      ),
   ],
   [
     /503|the server is currently unable/,

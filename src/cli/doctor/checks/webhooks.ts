@@ -73,7 +73,7 @@ function managedFix(facts: Facts): string {
     .filter(({ evaluate }) => evaluate(facts).some(({ severity }) => severity === 'problem'))
     .map(({ name }) => name);
   if (failed.length > 0) return `# first fix the problems below (${failed.join(', ')}): then the leader corrects it`;
-  return `${FIXES.logs(facts.namespace)} # the leader logs why it does not correct it`;
+  return `${FIXES.logs(facts)} # the leader logs why it does not correct it`;
 }
 
 /** The fix of a webhook that no replica maintains. It is not registered unless a replica responds. */
