@@ -32,6 +32,8 @@ export interface ExemptionsInput {
   readonly namespace: string;
   /** True if these settings come from a file: the times of the PortcullisConfiguration do not apply to them. */
   readonly isFromFile?: boolean;
+  /** False if no webhooks exist, as without a server. Default: true. */
+  readonly hasWebhooks?: boolean;
   /** The counts of the replicas; absent if they are unknown. */
   readonly uses?: ExemptionUses | undefined;
 }
@@ -78,9 +80,10 @@ export function listExemptions(input: ExemptionsInput): readonly PolicyExemption
   const podsByNamespace = new Map<string, number>();
   for (const { metadata } of pods) increment(podsByNamespace, metadata?.namespace ?? '');
   const context = { ...input, pods, podsByNamespace };
+  const { hasWebhooks = true } = input;
   return [
     ...listDefaults(context),
-    ...listNamespaces(context),
+    ...listNamespaces(context).filter(({ policy }) => hasWebhooks || policy !== 'webhook'),
     ...listUsers(context),
     ...listRuntimeClasses(context),
     ...listSccs(context),

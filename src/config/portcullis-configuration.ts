@@ -363,8 +363,7 @@ function toRanges(ranges: Spec['namespaceRanges'] = {}, errors: FieldError[]): R
 
 const MINIMUM_VERSION = /^(?:(?:0|[1-9]\d*)\.){2}(?:0|[1-9]\d*)$/;
 
-/** The message of OpenShift, with its misspelling. */
-const VERSION_FORMAT = 'minmumKubeletVersion must be in a semver compatible format of x.y.z, or empty';
+const VERSION_FORMAT = 'must be in a semver compatible format of x.y.z, or empty';
 
 function toKubelet(kubelet: Spec['kubelet'], errors: FieldError[]): KubeletSettings {
   const { minimumVersion = '', exemptNodes, authorizer, admission, taint = false } = kubelet ?? {};

@@ -106,7 +106,7 @@ suite('the minimum kubelet version', () => {
       enforced: '1.30.0',
       rendered: '1.30.0',
       conditions: [
-        'KubeletsMeetMinimum=True AllNodesMeetMinimum: all 1 nodes have kubelets of version 1.30.0 or newer',
+        'KubeletsMeetMinimum=True AllNodesMeetMinimum: the only node has a kubelet of version 1.30.0 or newer',
         'Progressing=False UpToDate: the minimum 1.30.0 is enforced',
       ],
     });

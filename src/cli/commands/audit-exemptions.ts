@@ -50,9 +50,11 @@ export const command = defineCommand({
     const { config, output, 'installation-namespace': namespace } = options;
     const facts = await gatherRollout(options, io, new Date(), { kinds: KINDS });
     const { store, podSecurity, management, assumptions, settingsSource } = facts;
+    const hasWebhooks = facts.isInstalled && !facts.serverless;
     const uses = readExemptionUses(store.list('Lease', namespace));
     const isFromFile = config !== undefined;
-    const exemptions = listExemptions({ store, podSecurity, scc: management.scc, namespace, isFromFile, uses });
+    const { scc } = management;
+    const exemptions = listExemptions({ store, podSecurity, scc, namespace, isFromFile, hasWebhooks, uses });
     const counted = uses && { since: uses.since, replicas: uses.replicas };
     const data = { exemptions, uses: counted, settings: settingsSource, assumptions };
     const rows = exemptions.map(printExemption);

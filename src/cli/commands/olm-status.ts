@@ -5,7 +5,7 @@ import { getMetadataOwners } from '../../kube/managed-fields.ts';
 import { objectName } from '../../kube/resources.ts';
 import { compareBytes, summarizeNames } from '../../kube/text.ts';
 import type { Namespace } from '../../kube/types.ts';
-import { CONFIGURATION_NAME, LABEL_SYNC_LABEL, OLM_MANAGED_ANNOTATION } from '../../kube/well-known.ts';
+import { CONFIGURATION_NAME, INSTALLATION, LABEL_SYNC_LABEL, OLM_MANAGED_ANNOTATION } from '../../kube/well-known.ts';
 import {
   decideLabeling,
   isCopied,
@@ -15,6 +15,7 @@ import {
   type LabelerInput,
 } from '../../policy/olm/auto-labeler.ts';
 import { defineCommand, EXIT } from '../command.ts';
+import { deploymentFeatures } from '../installation.ts';
 import {
   inventoryOptions,
   listNamespaces,
@@ -91,6 +92,17 @@ function printOptOut(statuses: readonly NamespaceStatus[]): readonly string[] {
   ];
 }
 
+/** True unless the installation lacks the feature. A replica that has it reports whether the operators can be watched. */
+function hasFeature(store: Store): boolean {
+  const deployment = store.get('Deployment', INSTALLATION.name, INSTALLATION.namespace);
+  if (deployment) return deploymentFeatures(deployment).olm;
+  const status = store.get('PortcullisConfiguration', CONFIGURATION_NAME)?.status;
+  return !status || status.conditions?.some(({ type }) => type === 'OLMAvailable') === true;
+}
+
+const NO_FEATURE =
+  'The auto-labeler does not run, because the feature olm is not installed. To install it: portcullis install --olm | kubectl apply --server-side -f -\n';
+
 /** Returns why the auto-labeler is idle, according to the replicas. */
 function explainIdle(store: Store): string {
   const { conditions = [] } = store.get('PortcullisConfiguration', CONFIGURATION_NAME)?.status ?? {};
@@ -124,10 +136,15 @@ export const command = defineCommand({
     const inventory = await readInventory(options, io, {
       kinds: ['Namespace'],
       only,
-      optional: [csvs, { kind: 'Deployment', ...OPENSHIFT_OLM }],
+      optional: [
+        csvs,
+        { kind: 'Deployment', ...OPENSHIFT_OLM },
+        { kind: 'Deployment', namespace: INSTALLATION.namespace, name: INSTALLATION.name },
+      ],
     });
     const { store, assumptions } = inventory;
     const { settings, source } = await findSettings({ config: options.config, store });
+    const isInstalled = hasFeature(store);
     const { mode: requested, exemptNamespaces } = settings.olm.autoLabeler;
     const labeler = store.get('Deployment', OPENSHIFT_OLM.name, OPENSHIFT_OLM.namespace);
     const mode = labelerMode(requested, labeler !== undefined);
@@ -137,18 +154,19 @@ export const command = defineCommand({
         : '';
     const namespaces = listNamespaces(store, only)
       .map((namespace) => describeNamespace(namespace, store, { mode, exemptNamespaces }))
+      .map((one) => (isInstalled ? one : { ...one, action: 'none' as const, optOut: [] }))
       .filter(
         (one) =>
           only !== undefined || one.operators.length > 0 || one.label !== undefined || one.annotation !== undefined,
       )
       .sort((a, b) => compareBytes(a.namespace, b.namespace));
     const rows = withHeader(HEADER, namespaces.map(printStatus), options);
-    const data = { mode, namespaces, settings: source, assumptions };
+    const data = { isInstalled, mode, namespaces, settings: source, assumptions };
     const objects = namespaces.map(({ namespace: name }) => ({ kind: 'Namespace', name }));
     printListing(io, options.output, { data, objects }, () => [
       namespaces.length === 0 ? 'No namespaces with operators found.\n' : printTable(rows),
       ...printOptOut(namespaces),
-      `Mode of the auto-labeler: ${mode}${cause}.\n${explainIdle(store)}`,
+      isInstalled ? `Mode of the auto-labeler: ${mode}${cause}.\n${explainIdle(store)}` : NO_FEATURE,
       ...assumptionBlocks(assumptions, source),
     ]);
     return EXIT.passed;

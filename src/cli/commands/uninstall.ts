@@ -122,8 +122,11 @@ export const command = defineCommand({
       const { printList, ...reporter } = createReporter(io.stdout);
       const enforcement = await findEnforcement(client, namespace, scope);
       printList('Enforcement that ends:', enforcement);
-      if (dryRun === 'none') await checkPermission(enforcement, { ...options, scope, client, io });
-      await uninstall({ client, namespace, dryRun, waitMs, ...reporter }, scope);
+      const context = { client, namespace, dryRun, waitMs, ...reporter };
+      if (dryRun === 'none' && (await hasChanges(context, scope))) {
+        await checkPermission(enforcement, { ...options, scope, client, io });
+      }
+      await uninstall(context, scope);
       const { reported, failed } = reporter.counts;
       if (reported === 0) reporter.report(`Nothing to delete: Portcullis is not installed in namespace ${namespace}.`);
       printList('These remain:', await findRemains(client, scope));
@@ -159,6 +162,16 @@ interface Permission {
   readonly scope: UninstallScope;
   readonly client: ClusterClient;
   readonly io: Io;
+}
+
+/** True if an uninstallation would change something. */
+async function hasChanges(context: Context, scope: UninstallScope): Promise<boolean> {
+  let count = 0;
+  const report = (): void => {
+    count++;
+  };
+  await uninstall({ ...context, dryRun: 'client', waitMs: 0, report, fail: report }, scope);
+  return count > 0;
 }
 
 /** Rejects with a UserError if the options and the response of the user do not permit the uninstallation. */

@@ -150,7 +150,8 @@ function progressing(status: 'True' | 'False', reason: string, message: string):
 export function describeNodes(minimum: string, violations: readonly NodeViolation[], total: number): ConditionState {
   const type = 'KubeletsMeetMinimum';
   if (violations.length === 0) {
-    const message = `all ${total} nodes have kubelets of version ${minimum} or newer`;
+    const nodes = total === 1 ? 'the only node has a kubelet' : `all ${total} nodes have kubelets`;
+    const message = `${nodes} of version ${minimum} or newer`;
     return { type, status: 'True', reason: 'AllNodesMeetMinimum', message };
   }
   const names = summarizeNames(violations.map(({ node }) => node.name));

@@ -110,7 +110,7 @@ describe('install without a cluster', () => {
     ],
     [
       ['--profile=kubelet', '--set=kubelet.minimumVersion=v1.33'],
-      'PortcullisConfiguration "cluster" is invalid: spec.kubelet.minimumVersion: Invalid value: "v1.33": minmumKubeletVersion must be in a semver compatible format of x.y.z, or empty',
+      'PortcullisConfiguration "cluster" is invalid: spec.kubelet.minimumVersion: Invalid value: "v1.33": must be in a semver compatible format of x.y.z, or empty',
     ],
     [
       ['--profile=default', '--set=nope='],

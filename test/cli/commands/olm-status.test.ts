@@ -29,6 +29,7 @@ Mode of the auto-labeler: managed.
   test('one namespace as data', async () => {
     const { stdout } = await runProgram(['olm', 'status', ...FILES, '-n', 'openshift-copies', '-o', 'json']);
     assert.deepEqual(JSON.parse(stdout), {
+      isInstalled: true,
       mode: 'managed',
       namespaces: [
         {
@@ -91,6 +92,51 @@ Settings: PortcullisConfiguration "cluster".
 `,
     );
   });
+
+  const deployment = (args: readonly string[]): object => ({
+    apiVersion: 'apps/v1',
+    kind: 'Deployment',
+    metadata: { name: 'portcullis', namespace: 'portcullis' },
+    spec: { template: { spec: { containers: [{ name: 'portcullis', args }] } } },
+  });
+  const settings = (conditions: readonly object[]): object => ({
+    apiVersion: 'config.portcullis.dev/v1alpha1',
+    kind: 'PortcullisConfiguration',
+    metadata: { name: 'cluster' },
+    spec: {},
+    status: { conditions },
+  });
+  const lastTransitionTime = '2026-01-01T00:00:00Z';
+  const accepted = { type: 'Accepted', status: 'True', reason: 'Valid', message: '', lastTransitionTime };
+  const available = { ...accepted, type: 'OLMAvailable', reason: 'Installed' };
+  const installations: readonly (readonly [name: string, object: object, isInstalled: boolean])[] = [
+    ['a Deployment without the feature', deployment(['serve', '--features=kubelet']), false],
+    ['a Deployment with the feature', deployment(['serve', '--features=kubelet,olm']), true],
+    ['replicas outside of the cluster without the feature', settings([accepted]), false],
+    ['replicas outside of the cluster with the feature', settings([accepted, available]), true],
+  ];
+  for (const [name, object, isInstalled] of installations) {
+    test(`whether the auto-labeler runs: ${name}`, async () => {
+      const namespace = { apiVersion: 'v1', kind: 'Namespace', metadata: { name: 'openshift-demo' } };
+      const owner = { apiVersion: 'v1', kind: 'Namespace', metadata: { name: 'portcullis' } };
+      const csv = {
+        apiVersion: 'operators.coreos.com/v1alpha1',
+        kind: 'ClusterServiceVersion',
+        metadata: { name: 'demo.v1', namespace: 'openshift-demo' },
+      };
+      const stdin = JSON.stringify({ apiVersion: 'v1', kind: 'List', items: [namespace, owner, csv, object] });
+      const { stdout } = await runProgram(['olm', 'status', '-f', '-'], { stdin });
+      const rows = stdout.split('\n\n')[0] ?? '';
+      assert.equal(/ sets the label and the annotation$/.test(rows), isInstalled, stdout);
+      assert.equal(/^Mode of the auto-labeler: managed\.$/m.test(stdout), isInstalled, stdout);
+      assert.equal(
+        stdout.includes(
+          'The auto-labeler does not run, because the feature olm is not installed. To install it: portcullis install --olm | kubectl apply --server-side -f -\n',
+        ),
+        !isInstalled,
+      );
+    });
+  }
 
   test('the error of a namespace that does not exist', async () => {
     assert.deepEqual(await runProgram(['olm', 'status', ...FILES, '-n', 'nowhere']), {

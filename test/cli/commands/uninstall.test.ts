@@ -130,6 +130,8 @@ describe('uninstall', () => {
     assert.equal(await get('apiextensions.k8s.io/v1', 'CustomResourceDefinition', crd), 200);
     const nothing = lines('Nothing to delete: Portcullis is not installed in namespace portcullis.', ...REMAINS);
     assert.deepEqual(await run(['--yes']), { code: 0, stdout: nothing, stderr: '' });
+    // Without anything to delete, there is no question.
+    assert.deepEqual(await run([]), { code: 0, stdout: nothing, stderr: '' });
     assert.deepEqual(await run(['--dry-run=server']), { code: 0, stdout: nothing, stderr: '' });
     assert.deepEqual(await runProgram(['doctor', '--kubeconfig', kubeconfig]), {
       code: 1,

@@ -262,6 +262,16 @@ Details and next steps: add -o wide.
     assert.match((await run(['explain', '--config', file])).stdout, /Policy +restricted:latest\n/);
   });
 
+  test('audit exemptions names no webhook', async () => {
+    const { stdout } = await run(['audit', 'exemptions', '-o', 'json']);
+    const { exemptions } = JSON.parse(stdout) as { readonly exemptions: readonly { readonly policy: string }[] };
+    assert.deepEqual(
+      exemptions.filter(({ policy }) => policy === 'webhook'),
+      [],
+    );
+    assert.ok(exemptions.length > 0);
+  });
+
   test('rollout status reports that there is no rollout', async () => {
     const { code, stdout } = await run(['rollout', 'status']);
     assert.equal(code, 0);
