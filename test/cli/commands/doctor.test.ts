@@ -377,6 +377,15 @@ function withWebhook(name: string, change: object): Pick<Facts, 'configurations'
   return { configurations: registered((webhook) => (webhook['name'] === name ? { ...webhook, ...change } : webhook)) };
 }
 
+/** Webhooks of the leader that enforce SCCs and do not fail closed yet. */
+function openSince(creationTimestamp: string): Partial<Facts> {
+  const settings = { ...SETTINGS, policy: { scc: { mode: 'enforce' } } };
+  const required = webhookConfigurations(settings, { someSccs: true });
+  const open = registered((webhook) => ({ ...webhook, failurePolicy: 'Ignore' }), required);
+  const configurations = open.map((one) => ({ ...one, metadata: { ...one.metadata, creationTimestamp } }));
+  return { settings, configurations };
+}
+
 /** The registered configurations, and one of another product. */
 function withPolicy(webhook: object): Pick<Facts, 'configurations'> {
   const policy = {
@@ -469,6 +478,8 @@ const CHANGES: Readonly<Record<string, Partial<Facts>>> = {
   'maintained by the leader': MANAGED,
   'not registered by the leader': { ...MANAGED, configurations: MANAGED.configurations.slice(1) },
   'not registered, no ready replica': { ...MANAGED, configurations: MANAGED.configurations.slice(1) },
+  'registered seconds ago': openSince('2026-01-15T11:59:55Z'),
+  'registered a minute ago': openSince('2026-01-15T11:59:00Z'),
   'SCCs without enforcement': MANAGED,
   'missing configuration, no endpoint': { configurations: registered().slice(1) },
   'missing configuration': { configurations: registered().slice(1) },
