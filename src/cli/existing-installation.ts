@@ -38,13 +38,7 @@ import {
   type ClusterClient,
 } from './installation.ts';
 import { serveOptions } from './serve/options.ts';
-import {
-  POLICIES,
-  readPolicyObjects,
-  readServerless,
-  type InstalledPolicy,
-  type ServerlessSettings,
-} from './serverless.ts';
+import { readPolicyObjects, readServerless, type InstalledPolicy, type ServerlessSettings } from './serverless.ts';
 
 type Deployment = Kinds['Deployment'];
 
@@ -101,8 +95,7 @@ async function deriveSettings(
   const { name } = INSTALLATION;
   const monitoring = { group: 'monitoring.coreos.com', version: 'v1' };
   const features = deploymentFeatures(deployment);
-  const [policy, monitor, rules, nodes] = await Promise.all([
-    client.get(POLICIES, INSTALLATION.namespacePolicy),
+  const [monitor, rules, nodes] = await Promise.all([
     client.get({ ...monitoring, resource: 'servicemonitors' }, name, namespace),
     client.get({ ...monitoring, resource: 'prometheusrules' }, name, namespace),
     client.get(DEFINITIONS, NODES_CONFIG),
@@ -113,7 +106,6 @@ async function deriveSettings(
   return {
     replicas: deployment.spec?.replicas ?? 1,
     certificates: certificateSource(deployment),
-    namespacePolicy: policy ? 'installed' : 'none',
     monitoring: monitor ? 'prometheus-operator' : 'none',
     // The definition may remain from an installation with the feature.
     nodesConfig: features.kubelet && nodes !== undefined && isPartOfPortcullis(nodes),

@@ -106,11 +106,10 @@ export function compareSettings(before: Partial<ManifestSettings>, after: Partia
 function describeSettings(settings: Partial<ManifestSettings>): readonly (readonly [name: string, value: string])[] {
   const { features, policy = {}, webhooks, ...rest } = settings;
   const isMonitored = settings.monitoring === 'prometheus-operator';
-  const named = (['image', 'replicas', 'certificates', 'namespacePolicy', 'monitoring', 'runbook'] as const).flatMap(
-    (name) =>
-      rest[name] === undefined || (name === 'runbook' && !(isMonitored && rest.runbook))
-        ? []
-        : [[name, String(rest[name])] as const],
+  const named = (['image', 'replicas', 'certificates', 'monitoring', 'runbook'] as const).flatMap((name) =>
+    rest[name] === undefined || (name === 'runbook' && !(isMonitored && rest.runbook))
+      ? []
+      : [[name, String(rest[name])] as const],
   );
   const address = webhooks === undefined || webhooks === 'service' ? [] : [['webhook-url', webhooks.url] as const];
   const definitions = settings.nodesConfig === true ? [[NODES_CONFIG, 'true'] as const] : [];

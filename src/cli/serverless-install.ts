@@ -35,7 +35,6 @@ const SERVER_OPTIONS: Readonly<Record<string, string>> = {
   'nodes-config': 'no minimum kubelet version',
   webhooks: 'no webhooks',
   'cert-manager': 'no serving certificate',
-  'namespace-policy': 'no replicas, whose changes the policy limits',
   monitoring: 'no metrics',
   'runbook-url': 'no alerts',
   profile: 'no features',

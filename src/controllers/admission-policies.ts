@@ -57,12 +57,17 @@ export const admissionPolicies: ControllerDefinition = {
     {
       role: 'admission-policies',
       clusterRules: [
-        // Resource names cannot limit create.
-        rule(['create'], [...POLICY_KINDS, ...DEFAULTS_KINDS]),
-        ...POLICY_KINDS.map((kind) => rule(['update', 'delete'], [kind], FLOOR_POLICIES[kind])),
-        rule(['update', 'delete'], DEFAULTS_KINDS, [DEFAULTS_POLICY]),
+        // Server-side apply creates an object with the permission for its name. No policy can limit writes of policies.
+        ...POLICY_KINDS.map((kind) => rule(['create', 'patch', 'update', 'delete'], [kind], FLOOR_POLICIES[kind])),
+        rule(['delete'], DEFAULTS_KINDS, [DEFAULTS_POLICY]),
         rule(['get'], ['ClusterRole'], [INSTALLATION.policyRole]),
       ],
+    },
+    {
+      // The author of a MutatingAdmissionPolicy can change any object. Without the role, the webhook sets the defaults.
+      role: 'admission-policies-defaults',
+      clusterRules: [rule(['create', 'patch', 'update'], DEFAULTS_KINDS, [DEFAULTS_POLICY])],
+      isNeeded: ({ podDefaults }) => podDefaults,
     },
   ],
   // Policies that the settings no longer require are deleted after a restart, too.
@@ -319,6 +324,6 @@ async function write(policy: MaintainedPolicy, { cluster, logger }: ReconcileCon
   };
   if (isCurrent(policy, current) && deepEqual(merged, current.metadata)) return;
   const object = { ...current, metadata: await withOwner(merged, INSTALLATION.policyRole, cluster), spec };
-  await (current ? cluster.update(kind, object, OPTIONS) : cluster.create(kind, object, OPTIONS));
+  await (current ? cluster.update(kind, object, OPTIONS) : cluster.apply(kind, object, OPTIONS));
   logger.info({ kind, name }, `admission policy ${current ? 'updated' : 'created'}`);
 }

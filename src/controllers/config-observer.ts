@@ -63,7 +63,7 @@ export const configObserver: ControllerDefinition = {
       role: 'config-observer',
       clusterRules: [statusRule(['patch'], 'PSAEnforcementConfig')],
       namespaceRules: [
-        // Resource names cannot limit create.
+        // RBAC cannot limit a POST to names. The policy of the service account does.
         rule(['create'], ['ConfigMap']),
         rule(['update'], ['ConfigMap'], [POD_SECURITY_CONFIG_MAP]),
       ],

@@ -64,6 +64,8 @@ export interface Features {
   readonly kubeletTaint: boolean;
   /** The support for the Operator Lifecycle Manager is installed. */
   readonly olm: boolean;
+  /** New pods get defaults (`spec.defaults.mode` is not `off`). */
+  readonly podDefaults: boolean;
 }
 
 export type PolicyRule = Wire<V1PolicyRule>;

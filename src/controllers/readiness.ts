@@ -62,12 +62,11 @@ export const readiness: ControllerDefinition = {
     {
       role: 'readiness',
       clusterRules: [
-        rule(['create', 'patch'], ['PSAEnforcementConfig']),
+        rule(['create', 'patch'], ['PSAEnforcementConfig'], [PSA_ENFORCEMENT_CONFIG]),
         statusRule(['patch'], 'PSAEnforcementConfig'),
-        ...REPORT_APIS.flatMap(({ namespaced, cluster }) => [
-          rule(['create'], [namespaced, cluster]),
-          rule(['patch', 'delete'], [namespaced, cluster], [REPORT_NAME]),
-        ]),
+        ...REPORT_APIS.map(({ namespaced, cluster }) =>
+          rule(['create', 'patch', 'delete'], [namespaced, cluster], [REPORT_NAME]),
+        ),
       ],
     },
     {

@@ -35,12 +35,8 @@ export const settingsStatus: ControllerDefinition = {
   permissions: [
     {
       role: 'settings-status',
-      // Server-side apply also needs create for an object that does not exist. Resource names cannot limit create.
-      clusterRules: [
-        rule(['create'], [KIND]),
-        rule(['patch'], [KIND], [CONFIGURATION_NAME]),
-        statusRule(['patch'], KIND),
-      ],
+      // Server-side apply of an object that does not exist needs create for its name.
+      clusterRules: [rule(['create', 'patch'], [KIND], [CONFIGURATION_NAME]), statusRule(['patch'], KIND)],
     },
   ],
   isEnabled: ({ settingsObject }) => settingsObject,

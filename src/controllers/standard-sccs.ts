@@ -36,7 +36,7 @@ export const standardSccs: ControllerDefinition = {
     {
       role: 'standard-sccs',
       clusterRules: [
-        // Resource names cannot limit create. RBAC limits it instead: it prevents privilege escalation.
+        // RBAC cannot limit a POST to names. The policy of the service account does, and limits the content.
         rule(['create'], ['SecurityContextConstraints']),
         rule(['update'], ['SecurityContextConstraints'], names(STANDARD_SCCS.map(({ scc }) => scc))),
         rule(

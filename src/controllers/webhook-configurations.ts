@@ -74,7 +74,7 @@ export const webhookConfigurations: ControllerDefinition = {
     {
       role: 'webhook-configurations',
       clusterRules: [
-        // Resource names cannot limit create.
+        // RBAC cannot limit a POST to names. The policy of the service account does.
         rule(['create'], ['MutatingWebhookConfiguration', 'ValidatingWebhookConfiguration']),
         ...configurationRules(['update', 'delete'], (feature) => !isOptionalFeature(feature)),
         rule(['get'], ['ClusterRole'], [OWNER]),

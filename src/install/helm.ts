@@ -20,7 +20,6 @@ import { chartMetadata, chartReadme, type Product } from './chart.ts';
 import schema from './chart/values.schema.json' with { type: 'json' };
 import { buildManifests } from './index.ts';
 import { DASHBOARD } from './monitoring.ts';
-import { namespaceKeys, printCelStrings } from './rbac.ts';
 import {
   ALL_FEATURES,
   defaultSettings,
@@ -169,7 +168,6 @@ const SUBSTITUTIONS: Readonly<Record<string, readonly Substitution[]>> = {
     ['spec.endpoints.0.interval', print('.Values.serviceMonitor.interval')],
     ['spec.endpoints.0.scrapeTimeout', optional('.Values.serviceMonitor.scrapeTimeout')],
   ],
-  ValidatingAdmissionPolicy: [['spec.variables.0.expression', print('include "portcullis.namespaceKeys" . | quote')]],
   ResourceQuota: [
     ['spec.hard.pods', print('.Values.resourceQuota.pods | quote')],
     ['spec.scopeSelector.matchExpressions.0.values', [print('.Values.priorityClassName | quote')]],
@@ -300,24 +298,10 @@ function templateFiles(version: string): Files {
     ...files,
     [
       'templates/_generated.tpl',
-      `${define('defaults', printYaml([defaults()]))}\n${define('definitions', names.join(''))}\n${define('namespaceKeys', keysTemplate(settings))}`,
+      `${define('defaults', printYaml([defaults()]))}\n${define('definitions', names.join(''))}`,
     ],
     ['templates/pre-delete-hook.yaml', preDeleteHook()],
   ];
-}
-
-/** Returns the template of the CEL list of `namespaceKeys`, which depends on the features. */
-function keysTemplate(settings: ManifestSettings): string {
-  const names = Object.keys(ALL_FEATURES) as readonly (keyof typeof ALL_FEATURES)[];
-  const without = names.map((name) => {
-    const features = { ...ALL_FEATURES, [name]: false };
-    return [name, namespaceKeys({ ...settings, features })] as const;
-  });
-  const parts = namespaceKeys({ ...settings, features: ALL_FEATURES }).map((key) => {
-    const needed = without.filter(([, keys]) => !keys.includes(key)).map(([name]) => `.Values.features.${name}`);
-    return `{{ if and true ${needed.join(' ')} }}${printCelStrings([key])}{{ end }}`;
-  });
-  return `[${parts.join('')}]`;
 }
 
 function define(name: string, text: string): string {
@@ -369,10 +353,11 @@ const STATIC: Partial<ManifestSettings> = {
   policy: { scc: { mode: 'enforce' }, rollout: { phase: 'Enforce' }, webhooks: { management: 'static' } },
 };
 
-const NAMESPACE_POLICY = '.Values.namespacePolicy.enabled';
-
-/** The ClusterRole with the permission to taint nodes, and its binding. */
-const TAINT_ROLE = `${INSTALLATION.name}-kubelet-taint`;
+/** The ClusterRoles, and their bindings, that depend on settings. */
+const SETTING_ROLES: Readonly<Record<string, string>> = {
+  [`${INSTALLATION.name}-kubelet-taint`]: 'dig "kubelet" "taint" false .Values.settings',
+  [INSTALLATION.defaultsRole]: 'ne (dig "defaults" "mode" "off" .Values.settings) "off"',
+};
 
 /** Conditions for objects that no setting of the other manifests removes. */
 const KIND_CONDITIONS: Readonly<Record<string, string>> = {
@@ -385,8 +370,6 @@ const KIND_CONDITIONS: Readonly<Record<string, string>> = {
   ResourceQuota: 'and .Values.resourceQuota.enabled .Values.priorityClassName',
   ServiceAccount: '.Values.serviceAccount.create',
   ServiceMonitor: '.Values.serviceMonitor.enabled',
-  ValidatingAdmissionPolicy: NAMESPACE_POLICY,
-  ValidatingAdmissionPolicyBinding: NAMESPACE_POLICY,
   ValidatingWebhookConfiguration: STATIC_WEBHOOKS,
 };
 
@@ -398,8 +381,8 @@ interface ConditionalManifest {
 
 /** Every object that the chart can create. Helm creates the namespace. */
 function conditionalManifests(settings: ManifestSettings): readonly ConditionalManifest[] {
-  const optionalObjects = { ...PROFILES.monitoring, ...PROFILES['namespace-policy'], nodesConfig: true };
-  const policy = { ...settings.policy, kubelet: { taint: true } };
+  const optionalObjects = { ...PROFILES.monitoring, nodesConfig: true };
+  const policy = { ...settings.policy, kubelet: { taint: true }, defaults: { mode: 'apply' } };
   const everything = { ...settings, ...optionalObjects, policy, features: ALL_FEATURES } as const;
   const defaults = new Map(buildManifests(settings).map((manifest) => [identity(manifest), manifest]));
   const results = new Map<string, ConditionalManifest>();
@@ -424,7 +407,8 @@ function identity({ kind, metadata: { name } }: Manifest): string {
 }
 
 function valueConditions({ kind, metadata }: Manifest): readonly string[] {
-  if (metadata.name === TAINT_ROLE) return ['dig "kubelet" "taint" false .Values.settings'];
+  const setting = SETTING_ROLES[metadata.name];
+  if (setting !== undefined) return [setting];
   if (metadata.name === DASHBOARD) return ['.Values.grafana.enabled'];
   if (kind === 'Certificate' && metadata.name === AUTHORITY) return [OWN_ISSUER];
   const condition = Object.hasOwn(KIND_CONDITIONS, kind) ? KIND_CONDITIONS[kind] : undefined;

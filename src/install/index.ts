@@ -5,9 +5,10 @@ import portcullisConfigurations from './definitions/portcullisconfigurations.jso
 import psaEnforcementConfigs from './definitions/psaenforcementconfigs.json' with { type: 'json' };
 import rangeAllocations from './definitions/rangeallocations.json' with { type: 'json' };
 import securityContextConstraints from './definitions/securitycontextconstraints.json' with { type: 'json' };
+import { accountPolicy } from './account-policy.ts';
 import { namespaceObjects, replicaObjects } from './deployment.ts';
 import { monitoringObjects } from './monitoring.ts';
-import { namespacePolicy, rbacObjects } from './rbac.ts';
+import { rbacObjects } from './rbac.ts';
 import { clusterMetadata, decodePolicy, type Manifest, type ManifestSettings } from './settings.ts';
 import { webhookConfigurations } from './webhooks.ts';
 
@@ -69,7 +70,7 @@ export function buildManifests(settings: ManifestSettings): readonly Manifest[] 
     ...(settings.nodesConfig ? [NODES_DEFINITION] : []),
     ...namespaceObjects(settings),
     ...rbacObjects(settings),
-    ...namespacePolicy(settings),
+    ...accountPolicy(settings),
     ...replicaObjects(settings),
     ...(settings.monitoring === 'none' ? [] : monitoringObjects(settings)),
     ...(decodePolicy(settings).webhooks.management === 'static' ? webhookConfigurations(settings) : []),

@@ -79,6 +79,8 @@ const FILES: Readonly<Record<string, string>> = {
   Role: 'rbac.yaml',
   RoleBinding: 'rbac.yaml',
   ServiceAccount: 'rbac.yaml',
+  ValidatingAdmissionPolicy: 'rbac.yaml',
+  ValidatingAdmissionPolicyBinding: 'rbac.yaml',
 };
 
 function baseFile({ kind, metadata: { name } }: Manifest): string {

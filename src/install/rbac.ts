@@ -4,16 +4,12 @@ import type {
   V1Role,
   V1RoleBinding,
   V1ServiceAccount,
-  V1ValidatingAdmissionPolicy,
-  V1ValidatingAdmissionPolicyBinding,
 } from '@kubernetes/client-node';
 import { WATCH_VERBS, rule, type Features, type PermissionSet, type PolicyRule } from '../controllers/controller.ts';
 import { CONTROLLERS, enabledControllers } from '../controllers/index.ts';
 import { DEFAULTS_KINDS, POLICY_KINDS } from '../kube/admission-policies.ts';
-import { sortedSet } from '../kube/text.ts';
 import { INSTALLATION, OPTIONAL_FEATURES, POD_SECURITY_CONFIG_MAP, type OptionalFeature } from '../kube/well-known.ts';
 import {
-  ALL_FEATURES,
   decodePolicy,
   type ManifestSettings,
   clusterMetadata,
@@ -127,6 +123,7 @@ function installedFeatures(settings: ManifestSettings): Features {
     standardSccs: features.scc,
     managedCertificate: settings.certificates === 'self-managed',
     kubeletTaint: decodePolicy(settings).kubelet.taint,
+    podDefaults: decodePolicy(settings).defaults.mode !== 'off',
     settingsObject: true,
     replicas: true,
     managedWebhooks: decodePolicy(settings).webhooks.management === 'managed',
@@ -207,68 +204,4 @@ function viewRole(name: string, ...rules: readonly PolicyRule[]): ManifestOf<V1C
     metadata: { name, labels: { ...LABELS, 'rbac.authorization.k8s.io/aggregate-to-view': 'true' } },
     rules,
   };
-}
-
-/** Returns the labels and annotations of namespaces that the controllers of the installed features write. */
-export function namespaceKeys(settings: ManifestSettings): readonly string[] {
-  return sortedSet(permissionSets(settings).flatMap(({ namespaceKeys = [] }) => namespaceKeys));
-}
-
-/** Prints strings as items of a CEL list, each followed by a comma. */
-export function printCelStrings(texts: readonly string[]): string {
-  return texts.map((text) => `'${text}', `).join('');
-}
-
-/** Returns the CEL expression that is true if two maps differ in permitted keys only. */
-function onlyPermitted(before: string, after: string): string {
-  const isKept = `(key in ${before} && ${before}[key] == ${after}[key])`;
-  return `${after}.all(key, key in variables.permitted || ${isKept}) && ${before}.all(key, key in variables.permitted || key in ${after})`;
-}
-
-const ADMISSION = 'admissionregistration.k8s.io/v1';
-
-/** Limits the permission to patch namespaces, which RBAC cannot limit to labels and annotations. */
-export function namespacePolicy(settings: ManifestSettings): readonly Manifest[] {
-  if (settings.namespacePolicy === 'none') return [];
-  const features = settings.namespacePolicy === 'all' ? ALL_FEATURES : settings.features;
-  const keys = namespaceKeys({ ...settings, features });
-  const map = (object: string, field: string): string =>
-    `has(${object}.metadata.${field}) ? ${object}.metadata.${field} : {}`;
-  const permitted =
-    "'the replicas of Portcullis may change only these labels and annotations of namespaces: ' + variables.permitted.join(', ')";
-  const isEqual = (path: string): string =>
-    `(has(object.${path}) ? has(oldObject.${path}) && object.${path} == oldObject.${path} : !has(oldObject.${path}))`;
-  const spec = {
-    failurePolicy: 'Fail',
-    matchConstraints: {
-      resourceRules: [{ apiGroups: [''], apiVersions: ['v1'], operations: ['UPDATE'], resources: ['namespaces'] }],
-    },
-    matchConditions: [
-      {
-        name: 'replicas',
-        expression: `request.userInfo.username == 'system:serviceaccount:${settings.namespace}:${name}'`,
-      },
-    ],
-    variables: [
-      { name: 'permitted', expression: `[${printCelStrings(keys)}]` },
-      { name: 'labels', expression: map('object', 'labels') },
-      { name: 'oldLabels', expression: map('oldObject', 'labels') },
-      { name: 'annotations', expression: map('object', 'annotations') },
-      { name: 'oldAnnotations', expression: map('oldObject', 'annotations') },
-    ],
-    validations: [
-      { expression: onlyPermitted('variables.oldLabels', 'variables.labels'), messageExpression: permitted },
-      { expression: onlyPermitted('variables.oldAnnotations', 'variables.annotations'), messageExpression: permitted },
-      {
-        expression: ['metadata.finalizers', 'metadata.ownerReferences', 'spec'].map(isEqual).join(' && '),
-        message: 'the replicas of Portcullis may not change finalizers, owners or the spec of a namespace',
-      },
-    ],
-  };
-  const metadata = clusterMetadata(INSTALLATION.namespacePolicy);
-  const binding = { policyName: INSTALLATION.namespacePolicy, validationActions: ['Deny'] };
-  return [
-    { apiVersion: ADMISSION, kind: 'ValidatingAdmissionPolicy', metadata, spec },
-    { apiVersion: ADMISSION, kind: 'ValidatingAdmissionPolicyBinding', metadata, spec: binding },
-  ] as readonly ManifestOf<V1ValidatingAdmissionPolicy | V1ValidatingAdmissionPolicyBinding>[];
 }

@@ -36,11 +36,6 @@ export interface ManifestSettings {
   readonly certificates: 'self-managed' | 'cert-manager' | 'others';
   /** Whether replicas may share a node if no other node has capacity. */
   readonly spread: 'preferred' | 'required';
-  /**
-   * The ValidatingAdmissionPolicy that limits which labels and annotations of namespaces the replicas may change: those of
-   * the installed features; for components, which are combined with others, those of all features.
-   */
-  readonly namespacePolicy: 'none' | 'installed' | 'all';
   readonly monitoring: 'none' | 'prometheus-operator';
   /** URL of the runbook, to whose sections alerts link; empty: alerts have no link. */
   readonly runbook: string;
@@ -86,7 +81,6 @@ export function defaultSettings(version: string): ManifestSettings {
     policy: {},
     certificates: 'self-managed',
     spread: 'preferred',
-    namespacePolicy: 'none',
     monitoring: 'none',
     runbook: '',
     webhooks: 'service',
@@ -104,7 +98,6 @@ export const PROFILES = {
   'cert-manager': { certificates: 'cert-manager' },
   'high-availability': { replicas: 5, spread: 'required' },
   monitoring: { monitoring: 'prometheus-operator' },
-  'namespace-policy': { namespacePolicy: 'all' },
   /** For API servers without a service network: the replicas run on the same machine. */
   local: { webhooks: { url: 'https://127.0.0.1:8443' } },
   /** For GitOps tools, which manage all objects of the installation. */

@@ -58,8 +58,10 @@ export const INSTALLATION = {
   webhookRole: 'portcullis-webhook-configurations',
   /** The ClusterRole with the permission to maintain the policies of the floor, and its binding. */
   policyRole: 'portcullis-admission-policies',
-  /** The ValidatingAdmissionPolicy that limits what the replicas may change of namespaces, and its binding. */
-  namespacePolicy: 'portcullis-namespaces',
+  /** The ClusterRole with the permission to maintain the policy with the defaults of pods, and its binding. */
+  defaultsRole: 'portcullis-admission-policies-defaults',
+  /** The ValidatingAdmissionPolicy that limits what the service account may write, and its binding. */
+  accountPolicy: 'portcullis-service-account',
 } as const;
 
 /** The label of all objects of this program. */

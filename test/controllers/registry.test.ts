@@ -29,6 +29,7 @@ const ALL: Features = {
   kubelet: false,
   kubeletTaint: false,
   olm: false,
+  podDefaults: false,
 };
 
 const DEVELOPMENT = { managedCertificate: false, replicas: false, managedWebhooks: false };

@@ -10,7 +10,7 @@ import { startAdmissionServer, type TestServer } from '../support/admission-serv
 import { objectMetadata, responseMessage, responseObject } from '../support/answers.ts';
 import { readLines } from '../support/conformance/cases.ts';
 import { ASSETS, createSystem, startControlPlane, type ControlPlane } from '../support/control-plane/index.ts';
-import { create } from '../support/control-plane/installation.ts';
+import { create, localObjects } from '../support/control-plane/installation.ts';
 import { refusedCalls } from '../support/control-plane/replica.ts';
 import { eventually } from '../support/eventually.ts';
 import { readFixture } from '../support/fixtures.ts';
@@ -164,12 +164,11 @@ suite('the defaults of pods on a kube-apiserver', { skip }, () => {
   });
 
   test('the leader maintains the policy, with the permissions of the manifests', async () => {
-    const system = await createSystem(plane);
+    const defaults = { mode: 'apply', namespaceSelector: { matchLabels: { defaults: 'leader' } } };
+    const objectsFor = (port: number) => localObjects(port, { policy: { defaults } });
+    const system = await createSystem(plane, { objectsFor });
     try {
       await system.install();
-      await system.configure({
-        defaults: { mode: 'apply', namespaceSelector: { matchLabels: { defaults: 'leader' } } },
-      });
       await system.scale(1);
       const isSet = () =>
         eventually(async () => {

@@ -5,6 +5,7 @@ import { setTimeout as pause } from 'node:timers/promises';
 import { FLOOR_POLICIES, POLICY_KINDS } from '../../src/kube/admission-policies.ts';
 import { RESOURCES, objectPath } from '../../src/kube/resources.ts';
 import type { JsonObject, Pod } from '../../src/kube/types.ts';
+import { FLOOR_SELECTOR } from '../../src/kube/well-known.ts';
 import { objectMetadata, responseItems, responseMessage, responseObject } from '../support/answers.ts';
 import {
   ASSETS,
@@ -65,7 +66,12 @@ suite('the floor', { skip }, () => {
     (
       await Promise.all(
         POLICY_KINDS.map(async (kind) =>
-          responseItems(await plane.admin.send('GET', `${CONFIGURATIONS}/${RESOURCES[kind].resource}`)),
+          responseItems(
+            await plane.admin.send(
+              'GET',
+              `${CONFIGURATIONS}/${RESOURCES[kind].resource}?labelSelector=${encodeURIComponent(FLOOR_SELECTOR)}`,
+            ),
+          ),
         ),
       )
     ).flat();

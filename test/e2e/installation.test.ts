@@ -397,8 +397,6 @@ suite('an installation', () => {
       'create subjectaccessreviews.authorization.k8s.io',
       // With spec.defaults, where API servers serve no MutatingAdmissionPolicies.
       'patch mutatingwebhookconfigurations.admissionregistration.k8s.io named defaults.portcullis.dev',
-      // Server-side apply needs it for an object that does not exist.
-      'create portcullisconfigurations.config.portcullis.dev',
       ...DELETIONS,
     ]);
   });

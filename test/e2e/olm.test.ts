@@ -3,15 +3,8 @@ import assert from 'node:assert/strict';
 import { after, before, suite, test } from 'node:test';
 import { OLM_DEFINITIONS } from '../../src/dev-cluster/index.ts';
 import type { JsonObject } from '../../src/kube/types.ts';
-import { objectMetadata, responseMessage, responseObject } from '../support/answers.ts';
-import type { ApiResponse } from '../support/api-client.ts';
-import {
-  createSystem,
-  REPLICA_USER,
-  startControlPlane,
-  type ControlPlane,
-  type System,
-} from '../support/control-plane/index.ts';
+import { objectMetadata, responseObject } from '../support/answers.ts';
+import { createSystem, startControlPlane, type ControlPlane, type System } from '../support/control-plane/index.ts';
 import { create, localObjects, remove } from '../support/control-plane/installation.ts';
 import { refusedCalls } from '../support/control-plane/replica.ts';
 import { eventually } from '../support/eventually.ts';
@@ -58,16 +51,9 @@ suite('an operator and the labels of its namespace', () => {
     const found = status?.conditions?.find(({ type }) => type === 'OLMAvailable');
     return `${found?.['status'] ?? ''} ${found?.['reason'] ?? ''}`;
   };
-  const patchAsReplica = (change: JsonObject): Promise<ApiResponse> =>
-    plane.admin.send('PATCH', PATH, change, { ...MERGE, 'impersonate-user': REPLICA_USER });
-
   before(async () => {
     plane = await startControlPlane();
-    // The development cluster does not evaluate ValidatingAdmissionPolicies.
-    const namespacePolicy = plane.which === 'kube-apiserver' ? 'installed' : 'none';
-    system = await createSystem(plane, {
-      objectsFor: (port) => localObjects(port, { features: FEATURES, namespacePolicy }),
-    });
+    system = await createSystem(plane, { objectsFor: (port) => localObjects(port, { features: FEATURES }) });
     await system.install();
     await system.configure({ rollout: { phase: 'Enforce' }, scc: { mode: 'enforce' } });
     await system.scale(2);
@@ -90,31 +76,6 @@ suite('an operator and the labels of its namespace', () => {
     await eventually(async () => assert.deepEqual(await marks(), ['true', 'true', 'restricted']), 40_000);
     assert.deepEqual(await marks('/api/v1/namespaces/openshift-copies'), [undefined, undefined, undefined]);
     await eventually(async () => assert.equal(await condition(), 'True Installed'), 40_000);
-  });
-
-  test('the policy denies other changes of namespaces to the replicas', async (t) => {
-    if (plane.which !== 'kube-apiserver') {
-      t.skip('needs ValidatingAdmissionPolicies');
-      return;
-    }
-    const permitted =
-      'the replicas of Portcullis may change only these labels and annotations of namespaces: olm.auto-labeler.managed, openshift.io/sa.scc.mcs, openshift.io/sa.scc.supplemental-groups, openshift.io/sa.scc.uid-range, pod-security.kubernetes.io/audit, pod-security.kubernetes.io/audit-version, pod-security.kubernetes.io/enforce, pod-security.kubernetes.io/enforce-version, pod-security.kubernetes.io/warn, pod-security.kubernetes.io/warn-version, portcullis.dev/break-glass-enforce, security.openshift.io/MinimallySufficientPodSecurityStandard, security.openshift.io/scc.podSecurityLabelSync';
-    const cases: readonly (readonly [change: JsonObject, message: string])[] = [
-      [{ labels: { a: 'b' } }, permitted],
-      [{ labels: { 'kubernetes.io/metadata.name': null, [SYNC]: 'true' }, annotations: { a: 'b' } }, permitted],
-      [
-        { finalizers: ['example.org/hold'] },
-        'the replicas of Portcullis may not change finalizers, owners or the spec of a namespace',
-      ],
-    ];
-    for (const [metadata, message] of cases) {
-      const answer = await patchAsReplica({ metadata });
-      assert.equal(
-        responseMessage(answer),
-        `namespaces "${NAME}" is forbidden: ValidatingAdmissionPolicy 'portcullis-namespaces' with binding 'portcullis-namespaces' denied request: ${message}`,
-      );
-    }
-    assert.equal((await plane.admin.send('PATCH', PATH, { metadata: { labels: { a: 'b' } } }, MERGE)).status, 200);
   });
 
   test('the label is restored, and removed with the last operator, by whichever replica leads', async () => {

@@ -505,19 +505,13 @@ suite('the rollout of enforcement', () => {
 
 const ROLES = /^portcullis-(rollout|config-observer|readiness|label-syncer|run-level-zero-labeler)$/;
 
-/**
- * A server-side apply that creates an object requires both verbs; the audit log records patch only. The cluster serves one
- * API for reports, and no namespace becomes exempt.
- */
+/** The cluster serves one API for reports, and no namespace becomes exempt. */
 const UNUSED = [
-  'create psaenforcementconfigs.config.openshift.io',
-  'create reports.openreports.io',
-  'create clusterreports.openreports.io',
   'delete reports.openreports.io named portcullis-pod-security',
   'delete clusterreports.openreports.io named portcullis-pod-security',
-  'create policyreports.wgpolicyk8s.io',
-  'create clusterpolicyreports.wgpolicyk8s.io',
+  'create policyreports.wgpolicyk8s.io named portcullis-pod-security',
   'patch policyreports.wgpolicyk8s.io named portcullis-pod-security',
   'delete policyreports.wgpolicyk8s.io named portcullis-pod-security',
+  'create clusterpolicyreports.wgpolicyk8s.io named portcullis-pod-security',
   'delete clusterpolicyreports.wgpolicyk8s.io named portcullis-pod-security',
 ];

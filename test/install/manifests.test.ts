@@ -11,7 +11,6 @@ import { INSTALLATION, PART_OF, PART_OF_LABEL } from '../../src/kube/well-known.
 import { INSTALLED_CONFIGURATIONS } from '../../src/kube/webhooks.ts';
 import { DEFAULT_ROLLOUT } from '../../src/policy/rollout/settings.ts';
 import { defaultSettings, buildManifests, type Manifest, type ManifestOf } from '../../src/install/index.ts';
-import { namespacePolicy } from '../../src/install/rbac.ts';
 import { type ManifestSettings, PROFILES } from '../../src/install/settings.ts';
 import { evaluatePod } from '../../src/policy/pss/index.ts';
 import alerts from '../../src/install/monitoring/alerts.json' with { type: 'json' };
@@ -138,8 +137,11 @@ const SETTINGS = 'portcullisconfigurations.config.portcullis.dev';
 
 test('without SCCs and the rollout no manifest mentions SCCs', () => {
   const manifests = buildManifests({ ...DEFAULTS, ...PROFILES.openshift });
-  // The leader deletes the webhook configurations and policies of features that are off.
-  const others = ['portcullis-webhook-configurations', 'portcullis-admission-policies', SETTINGS];
+  // The leader deletes the webhook configurations and policies of features that are off. The policy limits all features.
+  const others = [
+    ...['portcullis-webhook-configurations', 'portcullis-admission-policies', 'portcullis-service-account'],
+    SETTINGS,
+  ];
   const named = ['Deployment', 'ConfigMap'];
   const text = JSON.stringify(
     manifests.filter(({ kind, metadata }) => !named.includes(kind) && !others.includes(metadata.name)),
@@ -193,6 +195,11 @@ suite('the roles of the replicas', () => {
         'portcullis-webhook-configurations-olm',
       ],
     ],
+    [
+      'with defaults',
+      { policy: { defaults: { mode: 'apply' } } },
+      [...byDefault, 'portcullis-admission-policies-defaults'],
+    ],
     ['on OpenShift', PROFILES.openshift, [...base, ...webhooks, ...certificate]],
     [
       'static webhooks',
@@ -209,25 +216,25 @@ suite('the roles of the replicas', () => {
   }
 });
 
-test('the namespace policy permits what the installed features write', () => {
-  const olm = { ...PROFILES.openshift, features: { ...PROFILES.openshift.features, olm: true } };
-  const [policy] = namespacePolicy({ ...DEFAULTS, ...olm, namespacePolicy: 'installed' });
-  assert.partialDeepStrictEqual(policy, {
-    metadata: { name: 'portcullis-namespaces' },
-    spec: {
-      failurePolicy: 'Fail',
-      matchConditions: [
-        { expression: "request.userInfo.username == 'system:serviceaccount:portcullis:portcullis'", name: 'replicas' },
-      ],
-      variables: [
-        {
-          name: 'permitted',
-          expression: "['olm.auto-labeler.managed', 'security.openshift.io/scc.podSecurityLabelSync', ]",
-        },
-      ],
+test('the policy of the service account selects its requests only', () => {
+  const policies = buildManifests({ ...DEFAULTS, namespace: 'admission' }).filter(
+    ({ metadata }) => metadata.name === 'portcullis-service-account',
+  );
+  assert.partialDeepStrictEqual(policies, [
+    {
+      kind: 'ValidatingAdmissionPolicy',
+      spec: {
+        failurePolicy: 'Fail',
+        matchConditions: [
+          { expression: "request.userInfo.username == 'system:serviceaccount:admission:portcullis'", name: 'replicas' },
+        ],
+      },
     },
-  });
-  assert.deepEqual(namespacePolicy(DEFAULTS), []);
+    {
+      kind: 'ValidatingAdmissionPolicyBinding',
+      spec: { policyName: 'portcullis-service-account', validationActions: ['Deny'] },
+    },
+  ]);
 });
 
 test('aggregated roles grant read access only', () => {

@@ -132,9 +132,6 @@ export const planOptions = {
     help: 'managed: the leader registers the webhooks when a replica is ready. static: the output contains the webhook configurations, and no replica changes them. Default: managed',
   }),
   'cert-manager': choice({ help: 'Use a serving certificate issued by cert-manager' }),
-  'namespace-policy': choice({
-    help: 'Install a ValidatingAdmissionPolicy that limits which labels and annotations of namespaces the replicas may change. Default: false',
-  }),
   monitoring: choice({
     help: 'Print a ServiceMonitor, alerts and a dashboard. Default: true if the cluster has the Prometheus operator',
   }),
@@ -164,7 +161,7 @@ const installOptions = {
 
 /** The settings in the options. Absent options depend on the profile or on the cluster. */
 function requestedSettings(values: Values<typeof planOptions>): Partial<ManifestSettings> {
-  const { namespace, image, replicas, monitoring, 'namespace-policy': hasPolicy } = values;
+  const { namespace, image, replicas, monitoring } = values;
   const { 'cert-manager': certManager, 'runbook-url': runbook, 'nodes-config': nodesConfig } = values;
   return {
     namespace,
@@ -173,7 +170,6 @@ function requestedSettings(values: Values<typeof planOptions>): Partial<Manifest
     ...(nodesConfig === undefined ? {} : { nodesConfig }),
     ...(replicas === undefined ? {} : { replicas }),
     ...(certManager === undefined ? {} : { certificates: certManager ? 'cert-manager' : 'self-managed' }),
-    ...(hasPolicy === undefined ? {} : { namespacePolicy: hasPolicy ? 'installed' : 'none' }),
     ...(monitoring === undefined ? {} : { monitoring: monitoring ? 'prometheus-operator' : 'none' }),
   };
 }

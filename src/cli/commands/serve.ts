@@ -89,7 +89,8 @@ function optionalFeatures({ values, live }: Pick<Inputs, 'values' | 'live'>): Pi
 }
 
 /** The features that decide which controllers run. */
-function serverFeatures({ values, live }: Inputs, { scc, rollout, kubelet, webhooks }: Settings): Features {
+function serverFeatures({ values, live }: Inputs, settings: Settings): Features {
+  const { scc, rollout, kubelet, webhooks, defaults } = settings;
   return {
     scc: scc.mode !== 'off',
     rollout: rollout.phase !== 'Disabled',
@@ -99,6 +100,7 @@ function serverFeatures({ values, live }: Inputs, { scc, rollout, kubelet, webho
     replicas: live || rollout.phase !== 'Disabled',
     managedWebhooks: live && webhooks.management === 'managed',
     kubeletTaint: kubelet.taint,
+    podDefaults: defaults.mode !== 'off',
     ...optionalFeatures({ values, live }),
   };
 }

@@ -86,8 +86,8 @@ export interface Facts {
   /** The certificates served at the URLs of webhooks, by origin. */
   readonly urlCertificates: ReadonlyMap<string, Fact<ServedCertificate>>;
   readonly configuration: Fact<PortcullisConfiguration | undefined>;
-  /** The CustomResourceDefinitions of the installation that the cluster lacks. */
-  readonly missingDefinitions: Fact<readonly Manifest[]>;
+  /** The CustomResourceDefinitions of the installation, and the policy of its service account, that the cluster lacks. */
+  readonly missingObjects: Fact<readonly Manifest[]>;
   /** Permissions that the service account lacks. */
   readonly missingAccess: Fact<readonly NeededAccess[]>;
   /** Roles and webhook configurations that the settings do not require, such as `clusterroles/portcullis-scc`. */

@@ -11,21 +11,23 @@ import {
   type ManifestSettings,
 } from '../../install/index.ts';
 import { isFloorPolicy, POLICY_KINDS } from '../../kube/admission-policies.ts';
+import { applyDefaults } from '../../kube/defaults.ts';
 import { deepEqual } from '../../kube/equality.ts';
 import { formatFieldError, type FieldError } from '../../kube/field-error.ts';
 import { namespaced, resourcePath, RESOURCES } from '../../kube/resources.ts';
 import { ApiError, ConnectionError } from '../../kube/status.ts';
-import type {
-  EndpointSlice,
-  GroupVersionResource,
-  JsonObject,
-  Kinds,
-  Lease,
-  PortcullisConfiguration,
-  Role,
-  RoleBinding,
-  Secret,
-  UserInfo,
+import {
+  draft,
+  type EndpointSlice,
+  type GroupVersionResource,
+  type JsonObject,
+  type Kinds,
+  type Lease,
+  type PortcullisConfiguration,
+  type Role,
+  type RoleBinding,
+  type Secret,
+  type UserInfo,
 } from '../../kube/types.ts';
 import { hasCaInjection, isPartOfPortcullis } from '../../kube/webhooks.ts';
 import {
@@ -99,10 +101,10 @@ export async function gatherFacts(client: ClusterClient, { namespace, now }: Gat
   const known = (factValue(namespaces) ?? []).map(({ metadata: { name, labels = {} } }) => ({ name, labels }));
   const requests = planProbes({ installation: namespace, configurations, namespaces: known, groups });
   const account = running?.spec?.template.spec?.serviceAccountName ?? INSTALLATION.name;
-  const [certificate, urlCertificates, missingDefinitions, missingAccess, obsolete, probes] = await Promise.all([
+  const [certificate, urlCertificates, missingObjects, missingAccess, obsolete, probes] = await Promise.all([
     readSecretCertificate(client, namespace, running),
     readUrlCertificates(configurations, settings),
-    readFact(() => readMissingDefinitions(client, settings)),
+    readFact(() => readMissingObjects(client, settings)),
     readFact(() => readMissingAccess(client, settings, account)),
     readFact(() => findObsolete(client, settings)),
     Promise.all(requests.map((request) => runProbe(client, request))),
@@ -125,7 +127,7 @@ export async function gatherFacts(client: ClusterClient, { namespace, now }: Gat
     certificate,
     urlCertificates,
     configuration,
-    missingDefinitions,
+    missingObjects,
     missingAccess,
     obsolete,
     probes,
@@ -151,12 +153,19 @@ async function readFact<T>(action: () => Promise<T>): Promise<Fact<T>> {
   }
 }
 
-/** Returns the CustomResourceDefinitions of the manifests that the cluster lacks. */
-async function readMissingDefinitions(client: ClusterClient, settings: ManifestSettings): Promise<readonly Manifest[]> {
-  const definitions = buildManifests(settings).filter(({ kind }) => kind === 'CustomResourceDefinition');
-  const missing = definitions.map(async (definition) =>
-    (await client.get(DEFINITIONS, definition.metadata.name)) === undefined ? [definition] : [],
-  );
+/** Returns the definitions and policies of the manifests that the cluster lacks, and policies with another spec. */
+async function readMissingObjects(client: ClusterClient, settings: ManifestSettings): Promise<readonly Manifest[]> {
+  const missing = buildManifests(settings).map(async (manifest) => {
+    const { kind, metadata } = manifest;
+    if (kind === 'CustomResourceDefinition')
+      return (await client.get(DEFINITIONS, metadata.name)) === undefined ? [manifest] : [];
+    const policyKind = POLICY_KINDS.find((one) => one === kind);
+    if (policyKind === undefined) return [];
+    const current = (await client.get(RESOURCES[policyKind], metadata.name)) as Kinds[typeof policyKind] | undefined;
+    const required = draft(manifest as Kinds[typeof policyKind]);
+    applyDefaults(required);
+    return deepEqual(current?.spec, required.spec) ? [] : [manifest];
+  });
   return (await Promise.all(missing)).flat();
 }
 

@@ -273,8 +273,8 @@ export async function validateWithWebhooks(
   if (denial) throw new ApiError(denial);
 }
 
-/** Webhooks and policies do not receive their own configurations, so that a broken configuration can be repaired. */
-export function isExempt({ resource }: Attributes): boolean {
+/** Webhooks do not receive configurations and policies, so that a broken configuration can be repaired. */
+function isExempt({ resource }: Attributes): boolean {
   return resource.group === 'admissionregistration.k8s.io';
 }
 

@@ -170,7 +170,7 @@ excluded      unaffected                unaffected                unaffected    
     const denied = (verb: string, resource: string, group: string, where: string): string =>
       `User "viewer" cannot ${verb} resource "${resource}" in API group "${group}" ${where}`;
     assert.deepEqual(unknown, [
-      `unknown  installation     CustomResourceDefinitions: customresourcedefinitions.apiextensions.k8s.io "portcullisconfigurations.config.portcullis.dev" is forbidden: ${denied('get', 'customresourcedefinitions', 'apiextensions.k8s.io', 'at the cluster scope')}`,
+      `unknown  installation     objects of the installation: customresourcedefinitions.apiextensions.k8s.io "portcullisconfigurations.config.portcullis.dev" is forbidden: ${denied('get', 'customresourcedefinitions', 'apiextensions.k8s.io', 'at the cluster scope')}`,
       `unknown  webhooks         webhooks: portcullisconfigurations.config.portcullis.dev "cluster" is forbidden: ${denied('get', 'portcullisconfigurations', 'config.portcullis.dev', 'at the cluster scope')}`,
       `unknown  floor            floor: validatingadmissionpolicies.admissionregistration.k8s.io is forbidden: ${denied('list', 'validatingadmissionpolicies', 'admissionregistration.k8s.io', 'at the cluster scope')}`,
       `unknown  reachability     a namespace: the dry run failed: namespaces is forbidden: ${denied('create', 'namespaces', '', 'at the cluster scope')}`,
@@ -336,7 +336,7 @@ const HEALTHY: Facts = {
   urlCertificates: new Map(),
   configuration: { value: { metadata: { generation: 3 }, spec: SETTINGS.policy } },
   missingAccess: { value: [] },
-  missingDefinitions: { value: [] },
+  missingObjects: { value: [] },
   obsolete: { value: [] },
   probes: [
     dryRun('a namespace', 'namespaces'),

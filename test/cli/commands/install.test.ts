@@ -56,8 +56,6 @@ describe('install without a cluster', () => {
     ],
     [['--profile=cert-manager', '--monitoring'], { certificates: 'cert-manager', monitoring: 'prometheus-operator' }],
     [['--profile=monitoring', '--monitoring=false'], {}],
-    [['--profile=default', '--namespace-policy'], { namespacePolicy: 'installed' }],
-    [['--profile=namespace-policy', '--namespace-policy=false'], {}],
     [['--profile=default', '--cert-manager=false'], {}],
     [['--profile=high-availability', '--replicas=7'], { replicas: 7, spread: 'required' }],
     [
@@ -85,7 +83,7 @@ describe('install without a cluster', () => {
   const wrong: readonly (readonly [args: readonly string[], message: string])[] = [
     [
       ['--profile=production'],
-      'invalid argument "production" for "--profile" flag: must be one of default, openshift, without-rollout, kubelet, olm, cert-manager, high-availability, monitoring, namespace-policy, local, static-webhooks, control-plane',
+      'invalid argument "production" for "--profile" flag: must be one of default, openshift, without-rollout, kubelet, olm, cert-manager, high-availability, monitoring, local, static-webhooks, control-plane',
     ],
     [
       ['--profile=default', '--kubeconfig=x'],

@@ -62,6 +62,8 @@ const replicas = (bindings: readonly string[]): readonly string[] => [
   'poddisruptionbudgets.policy/portcullis deleted',
   'services/portcullis deleted',
   'networkpolicies.networking.k8s.io/portcullis deleted',
+  'validatingadmissionpolicybindings.admissionregistration.k8s.io/portcullis-service-account deleted',
+  'validatingadmissionpolicies.admissionregistration.k8s.io/portcullis-service-account deleted',
   'resourcequotas/portcullis deleted',
   ...bindings,
   ...deleted('rbac.authorization.k8s.io', 'RoleBinding', 'ClusterRole', 'Role'),

@@ -34,7 +34,6 @@ const MISTAKES: readonly (readonly [args: readonly string[], error: string])[] =
   [['--kubelet'], `--kubelet: ${LACKS} no minimum kubelet version`],
   [['--olm'], `--olm: ${LACKS} no controllers for the Operator Lifecycle Manager`],
   [['--webhooks=static'], `--webhooks: ${LACKS} no webhooks`],
-  [['--namespace-policy'], `--namespace-policy: ${LACKS} no replicas, whose changes the policy limits`],
   [['--profile=default'], `--profile: ${LACKS} no features`],
   [['--set=scc.mode=enforce'], `--set=scc.mode: ${LACKS} no SCC admission`],
   [['--set=rollout.phase=Enforce'], `--set=rollout.phase: ${LACKS} no rollout of enforcement`],

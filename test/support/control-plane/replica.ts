@@ -134,7 +134,7 @@ export function unusedPermissions(objects: readonly JsonObject[], calls: readonl
               const [resource = '', subresource = ''] = name.split('/');
               return !used.some(
                 (call) =>
-                  call.verb === verb &&
+                  (call.verb === verb || (verb === 'create' && call.verb === 'patch' && call.code === 201)) &&
                   call.group === group &&
                   call.resource === resource &&
                   call.subresource === subresource &&

@@ -21,7 +21,7 @@ export function isDevCluster({ server, deployment, certificate }: Facts): boolea
   );
 }
 
-/** Portcullis is installed, with the definitions that its features need. */
+/** Portcullis is installed, with the definitions that its features need and the policy of its service account. */
 export const installation: Check = {
   name: 'installation',
   evaluate(facts) {
@@ -30,18 +30,22 @@ export const installation: Check = {
       return [problem(`namespace ${facts.namespace}`, message, { fix: 'portcullis install --help' })];
     }
     const message = 'is the development cluster of portcullis serve, without a Deployment, certificates or roles';
-    return isDevCluster(facts) ? [info('API server', message)] : checkDefinitions(facts);
+    return isDevCluster(facts) ? [info('API server', message)] : checkObjects(facts);
   },
 };
 
-function checkDefinitions({ missingDefinitions }: Facts): readonly CheckResult[] {
-  return evaluateFact(missingDefinitions, 'CustomResourceDefinitions', (missing) =>
-    missing.map((definition) =>
-      problem(`CustomResourceDefinition ${definition.metadata.name}`, 'does not exist', {
-        impact: 'the features that need it do not work, and enforcement may not take effect',
+function checkObjects({ missingObjects }: Facts): readonly CheckResult[] {
+  return evaluateFact(missingObjects, 'objects of the installation', (missing) =>
+    missing.map((object) => {
+      const { kind, metadata } = object;
+      const isDefinition = kind === 'CustomResourceDefinition';
+      return problem(`${kind} ${metadata.name}`, isDefinition ? 'does not exist' : 'does not exist, or was changed', {
+        impact: isDefinition
+          ? 'the features that need it do not work, and enforcement may not take effect'
+          : 'a stolen token of the service account can write more objects',
         // With `kubectl create`, the ownership of fields would conflict with the next server-side apply.
-        fix: `printf %s ${shellQuote(JSON.stringify(definition))} | kubectl apply --server-side -f -`,
-      }),
-    ),
+        fix: `printf %s ${shellQuote(JSON.stringify(object))} | kubectl apply --server-side ${isDefinition ? '' : '--force-conflicts '}-f -`,
+      });
+    }),
   );
 }

@@ -74,8 +74,6 @@ podDisruptionBudget:
   minAvailable: ""
 networkPolicy:
   enabled: true
-namespacePolicy:
-  enabled: false
 serviceMonitor:
   enabled: false
   labels: {}
@@ -113,6 +111,3 @@ extraContainers: []
 - nodes.config.openshift.io
 {{- end }}
 {{- end }}
-
-{{- define "portcullis.namespaceKeys" -}}
-[{{ if and true .Values.features.olm }}'olm.auto-labeler.managed', {{ end }}{{ if and true .Values.features.scc }}'openshift.io/sa.scc.mcs', {{ end }}{{ if and true .Values.features.scc }}'openshift.io/sa.scc.supplemental-groups', {{ end }}{{ if and true .Values.features.scc }}'openshift.io/sa.scc.uid-range', {{ end }}{{ if and true .Values.features.rollout }}'pod-security.kubernetes.io/audit', {{ end }}{{ if and true .Values.features.rollout }}'pod-security.kubernetes.io/audit-version', {{ end }}{{ if and true .Values.features.rollout }}'pod-security.kubernetes.io/enforce', {{ end }}{{ if and true .Values.features.rollout }}'pod-security.kubernetes.io/enforce-version', {{ end }}{{ if and true .Values.features.rollout }}'pod-security.kubernetes.io/warn', {{ end }}{{ if and true .Values.features.rollout }}'pod-security.kubernetes.io/warn-version', {{ end }}{{ if and true .Values.features.scc .Values.features.rollout }}'portcullis.dev/break-glass-enforce', {{ end }}{{ if and true .Values.features.scc .Values.features.rollout }}'security.openshift.io/MinimallySufficientPodSecurityStandard', {{ end }}{{ if and true .Values.features.olm }}'security.openshift.io/scc.podSecurityLabelSync', {{ end }}]{{- end }}

@@ -1,0 +1,216 @@
+/** The ValidatingAdmissionPolicy that limits the service account of the replicas further than RBAC can. */
+import type { V1ValidatingAdmissionPolicy, V1ValidatingAdmissionPolicyBinding } from '@kubernetes/client-node';
+import { CONTROLLERS } from '../controllers/index.ts';
+import { celList, celString } from '../kube/cel.ts';
+import { RESOURCES } from '../kube/resources.ts';
+import { sortedSet } from '../kube/text.ts';
+import { isObject, type Kind, type KubeObject } from '../kube/types.ts';
+import { INSTALLED_CONFIGURATIONS, type ConfigurationKind } from '../kube/webhooks.ts';
+import { INSTALLATION, POD_SECURITY_CONFIG_MAP } from '../kube/well-known.ts';
+import { STANDARD_CLUSTER_ROLE_BINDINGS, STANDARD_CLUSTER_ROLES, STANDARD_SCCS } from '../policy/scc/standard.ts';
+import { RANGE_ALLOCATION_NAME } from '../policy/uid-range/allocation.ts';
+import { WEBHOOK_REGISTRATIONS } from '../server/webhooks/index.ts';
+import { clusterMetadata, type Manifest, type ManifestOf, type ManifestSettings } from './settings.ts';
+
+/** The objects that the replicas write with one content only. */
+const STANDARD: readonly (readonly [kind: Kind, objects: readonly KubeObject[]])[] = [
+  ['ClusterRole', STANDARD_CLUSTER_ROLES],
+  ['ClusterRoleBinding', STANDARD_CLUSTER_ROLE_BINDINGS],
+  ['SecurityContextConstraints', STANDARD_SCCS.map(({ scc }) => scc)],
+];
+
+/** The names of the objects that the replicas write, for kinds whose permissions RBAC cannot limit to names and content. */
+const NAMES: readonly (readonly [kind: Kind, names: readonly string[]])[] = [
+  ...STANDARD.map(([kind, objects]) => [kind, objects.map(({ metadata }) => metadata?.name ?? '')] as const),
+  ...Object.entries(INSTALLED_CONFIGURATIONS).map(([kind, names]) => [kind as ConfigurationKind, names] as const),
+  ['RangeAllocation', [RANGE_ALLOCATION_NAME]],
+  ['Secret', [INSTALLATION.certificateSecret]],
+  ['ConfigMap', [POD_SECURITY_CONFIG_MAP]],
+];
+
+/** RBAC limits the other verbs on these kinds to names. */
+const CREATED_ONLY: readonly Kind[] = ['Secret', 'ConfigMap'];
+
+/** The labels and annotations of namespaces that the controllers of all features write. */
+export const NAMESPACE_KEYS: readonly string[] = sortedSet(
+  CONTROLLERS.flatMap(({ permissions }) => permissions.flatMap(({ namespaceKeys = [] }) => namespaceKeys)),
+);
+
+/** Prints a value as CEL. All values of a map literal must have the same type. */
+function celValue(value: unknown): string {
+  if (Array.isArray(value)) return `[${value.map(celValue).join(', ')}]`;
+  if (!isObject(value)) return typeof value === 'string' ? celString(value) : String(value);
+  const entries = Object.entries(value).map(([key, member]) => `${celString(key)}: dyn(${celValue(member)})`);
+  return `{${entries.join(', ')}}`;
+}
+
+const METADATA: readonly string[] = ['apiVersion', 'kind', 'metadata'];
+
+/** The fields of the standard objects by resource and name. Null equals an absent field. */
+function standardFields(): Readonly<Record<string, Readonly<Record<string, unknown>>>> {
+  const isField = ([name, value]: readonly [string, unknown]): boolean => value !== null && !METADATA.includes(name);
+  return Object.fromEntries(
+    STANDARD.map(([kind, objects]) => [
+      RESOURCES[kind].resource,
+      Object.fromEntries(
+        objects.map((object) => [
+          object.metadata?.name ?? '',
+          Object.fromEntries(Object.entries(object).filter(isField)),
+        ]),
+      ),
+    ]),
+  );
+}
+
+const RESOURCE = 'request.resource.resource';
+
+/** An expression that is true for other kinds. */
+function onlyFor(kind: Kind, expression: string): string {
+  return `${RESOURCE} != ${celString(RESOURCES[kind].resource)} || (${expression})`;
+}
+
+/** An expression that is true if two maps differ in permitted keys only. */
+function onlyPermitted(field: 'Labels' | 'Annotations'): string {
+  const [before, after] = [`variables.old${field}`, `variables.new${field}`];
+  const isKept = `(key in ${before} && ${before}[key] == ${after}[key])`;
+  return `${after}.all(key, key in variables.permitted || ${isKept}) && ${before}.all(key, key in variables.permitted || key in ${after})`;
+}
+
+/** An expression that is true if a field of the old and new object is equal or absent in both. */
+function isUnchanged(path: string): string {
+  const [before, after] = [`variables.oldFields.${path}`, `variables.fields.${path}`];
+  return `(has(${after}) ? has(${before}) && ${after} == ${before} : !has(${before}))`;
+}
+
+/** An expression that is true if the rules of a webhook select only resources that webhooks of the installation review. */
+function reviewsOwn(kind: ConfigurationKind): string {
+  const rules = WEBHOOK_REGISTRATIONS.filter(({ configuration }) => configuration.kind === kind).flatMap(
+    (registration) => registration.rules,
+  );
+  const isCore = ({ apiGroups }: (typeof rules)[number]): boolean => apiGroups?.includes('') === true;
+  // The settings add workloads of other groups to the validating webhooks.
+  const isMutating = kind === 'MutatingWebhookConfiguration';
+  const reviewed = isMutating ? rules : rules.filter(isCore);
+  const resources = celList(sortedSet(reviewed.flatMap((one) => one.resources ?? [])));
+  const groups = celList(sortedSet(rules.flatMap(({ apiGroups }) => apiGroups ?? [])));
+  const isOwn = `rule.resources.all(resource, resource in ${resources})`;
+  const isPermitted = isMutating
+    ? `rule.apiGroups.all(group, group in ${groups}) && ${isOwn}`
+    : `!("*" in rule.apiGroups) && (!("" in rule.apiGroups) || ${isOwn})`;
+  return onlyFor(
+    kind,
+    `variables.webhooks.all(webhook, !has(webhook.rules) || webhook.rules.all(rule, ${isPermitted}))`,
+  );
+}
+
+/** An expression that is true if API servers send the reviews to the installation. */
+function callsReplicas({ namespace, webhooks }: ManifestSettings): string {
+  const client = 'webhook.clientConfig';
+  const isReplica =
+    webhooks === 'service'
+      ? `has(${client}.service) && ${client}.service.name == ${celString(INSTALLATION.name)} && ${client}.service.namespace == ${celString(namespace)}`
+      : `has(${client}.url) && ${client}.url.startsWith(${celString(`${webhooks.url}/`)})`;
+  return `variables.webhooks.all(webhook, ${isReplica})`;
+}
+
+type Spec = NonNullable<ManifestOf<V1ValidatingAdmissionPolicy>['spec']>;
+
+function resourceRules() {
+  const named = NAMES.map(([kind]) => ({
+    kind,
+    operations: CREATED_ONLY.includes(kind) ? ['CREATE'] : ['CREATE', 'UPDATE'],
+  }));
+  return [{ kind: 'Namespace', operations: ['UPDATE'] } as const, ...named].map(({ kind, operations }) => {
+    const { group, version, resource } = RESOURCES[kind];
+    return { apiGroups: [group], apiVersions: [version], operations, resources: [resource] };
+  });
+}
+
+function variables(): NonNullable<Spec['variables']> {
+  const map = (fields: string, name: string): string =>
+    `has(${fields}.metadata.${name}) ? ${fields}.metadata.${name} : {}`;
+  const names = Object.fromEntries(NAMES.map(([kind, list]) => [RESOURCES[kind].resource, list]));
+  return [
+    { name: 'names', expression: celValue(names) },
+    { name: 'standard', expression: celValue(standardFields()) },
+    { name: 'expected', expression: `variables.standard[${RESOURCE}][request.name]` },
+    { name: 'permitted', expression: celList(NAMESPACE_KEYS) },
+    // Without a type, expressions may read fields of each kind.
+    { name: 'fields', expression: 'dyn(object)' },
+    { name: 'oldFields', expression: 'oldObject == null ? dyn({"metadata": dyn({})}) : dyn(oldObject)' },
+    { name: 'newLabels', expression: map('variables.fields', 'labels') },
+    { name: 'oldLabels', expression: map('variables.oldFields', 'labels') },
+    { name: 'newAnnotations', expression: map('variables.fields', 'annotations') },
+    { name: 'oldAnnotations', expression: map('variables.oldFields', 'annotations') },
+    { name: 'webhooks', expression: 'has(variables.fields.webhooks) ? variables.fields.webhooks : []' },
+  ];
+}
+
+/** True for the standard content of an object. Labels of ClusterRoles are not changed: they aggregate roles. */
+const IS_STANDARD = [
+  `request.name in variables.standard[${RESOURCE}]`,
+  'variables.expected.all(field, field in variables.fields && variables.fields[field] == variables.expected[field])',
+  `variables.fields.all(field, field in variables.expected || field in ${celList(METADATA)} || variables.fields[field] == null)`,
+  `(${onlyFor('ClusterRole', 'variables.newLabels == variables.oldLabels')})`,
+].join(' && ');
+
+const REPLICAS = 'the replicas of Portcullis may';
+
+function validations(settings: ManifestSettings): NonNullable<Spec['validations']> {
+  const keys = `'${REPLICAS} change only these labels and annotations of namespaces: ' + variables.permitted.join(', ')`;
+  const namespaces = RESOURCES.Namespace.resource;
+  return [
+    {
+      expression: `${RESOURCE} == ${celString(namespaces)} || request.name in variables.names[${RESOURCE}]`,
+      messageExpression: `'${REPLICAS} write only these ' + ${RESOURCE} + ': ' + variables.names[${RESOURCE}].join(', ')`,
+    },
+    {
+      expression: `!(${RESOURCE} in variables.standard) || (${IS_STANDARD})`,
+      messageExpression: `'${REPLICAS} write ' + ${RESOURCE} + ' only with their standard content'`,
+    },
+    {
+      expression: onlyFor('Secret', 'has(variables.fields.type) && variables.fields.type == "Opaque"'),
+      message: `${REPLICAS} create only Secrets of the type Opaque`,
+    },
+    { expression: callsReplicas(settings), message: 'webhooks of Portcullis may call only its replicas' },
+    ...(['MutatingWebhookConfiguration', 'ValidatingWebhookConfiguration'] as const).map((kind) => ({
+      expression: reviewsOwn(kind),
+      message: 'webhooks of Portcullis may review only the resources of its features',
+    })),
+    { expression: onlyFor('Namespace', onlyPermitted('Labels')), messageExpression: keys },
+    { expression: onlyFor('Namespace', onlyPermitted('Annotations')), messageExpression: keys },
+    {
+      expression: onlyFor(
+        'Namespace',
+        ['metadata.finalizers', 'metadata.ownerReferences', 'spec'].map(isUnchanged).join(' && '),
+      ),
+      message: `${REPLICAS} not change finalizers, owners or the spec of a namespace`,
+    },
+  ];
+}
+
+/** The policy and its binding. They select only requests of the service account, and so deny requests of no other user. */
+export function accountPolicy(settings: ManifestSettings): readonly Manifest[] {
+  const apiVersion = 'admissionregistration.k8s.io/v1';
+  const metadata = clusterMetadata(INSTALLATION.accountPolicy);
+  const user = `system:serviceaccount:${settings.namespace}:${INSTALLATION.name}`;
+  const policy: ManifestOf<V1ValidatingAdmissionPolicy> = {
+    apiVersion,
+    kind: 'ValidatingAdmissionPolicy',
+    metadata,
+    spec: {
+      failurePolicy: 'Fail',
+      matchConstraints: { resourceRules: resourceRules() },
+      matchConditions: [{ name: 'replicas', expression: `request.userInfo.username == '${user}'` }],
+      variables: variables(),
+      validations: validations(settings),
+    },
+  };
+  const binding: ManifestOf<V1ValidatingAdmissionPolicyBinding> = {
+    apiVersion,
+    kind: 'ValidatingAdmissionPolicyBinding',
+    metadata,
+    spec: { policyName: INSTALLATION.accountPolicy, validationActions: ['Deny'] },
+  };
+  return [policy, binding];
+}
