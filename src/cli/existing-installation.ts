@@ -299,7 +299,13 @@ const EXEMPTIONS: readonly (readonly [path: string, read: (settings: Settings) =
   ['controllers.disabled', ({ disabledControllers }) => disabledControllers],
 ];
 
-/** Each way in which the enforcement of the second spec is weaker than that of the first, with its settings. */
+/** Describes the settings of optional features that the second spec lacks. */
+export function findRemovedFeatures(before: JsonObject, after: JsonObject): readonly string[] {
+  const removed = OPTIONAL_FEATURES.filter((name) => before[name] != null && after[name] == null);
+  return removed.map((name) => `spec.${name} is removed`);
+}
+
+/** Each way in which the enforcement of the second spec is weaker than that of the first. The first word is the path of a setting. */
 export function findWeakenings(namespace: string, before: JsonObject, after: JsonObject): readonly string[] {
   const from = decodePolicy({ namespace, policy: before });
   const to = decodePolicy({ namespace, policy: after });
@@ -315,12 +321,15 @@ export function findWeakenings(namespace: string, before: JsonObject, after: Jso
       const added = read(to).filter((name) => !read(from).includes(name));
       return added.length === 0 ? [] : [`${path} with ${added.join(', ')} in addition`];
     }),
-    ...OPTIONAL_FEATURES.flatMap((name) =>
-      before[name] != null && after[name] == null ? [`spec.${name} is removed`] : [],
-    ),
+    ...findRemovedFeatures(before, after),
     ...(isLower ? [`podSecurity.defaults.enforceVersion from ${oldVersion} to ${newVersion}`] : []),
     ...(dropped.length === 0 ? [] : [`scc.requiredSCCs without ${dropped.join(', ')}`]),
   ];
+}
+
+/** Each way in which a server with the second spec enforces less than policies with the first one, which contain no other settings. */
+export function findWeakerThanPolicies(namespace: string, policies: JsonObject, server: JsonObject): readonly string[] {
+  return findWeakenings(namespace, policies, server).filter((one) => /^(?:podSecurity|defaults)\./.test(one));
 }
 
 /** Returns the version of the default enforced level; `undefined` if the level is `privileged`. */

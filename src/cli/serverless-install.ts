@@ -3,14 +3,16 @@ import { UserError } from '../config/files.ts';
 import { listSettings, settingAt, withSetting, type Setting } from '../config/setting-paths.ts';
 import { printYaml } from '../config/yaml.ts';
 import { decodePolicy, MINIMUM_MINOR } from '../install/index.ts';
-import { RESOURCES } from '../kube/resources.ts';
+import { objectName, RESOURCES } from '../kube/resources.ts';
+import { summarizeNames } from '../kube/text.ts';
 import type { JsonObject, PortcullisConfiguration } from '../kube/types.ts';
 import { CONFIGURATION_NAME, INSTALLATION, POD_SECURITY_LABELS } from '../kube/well-known.ts';
+import { SCC_MODE_LABEL, sccMode } from '../policy/scc/mode.ts';
 import { MODES } from '../policy/psa/policy.ts';
 import type { Version } from '../policy/pss/policy.ts';
 import type { Io } from './command.ts';
 import { newerVersionNote, policyHeader, SYSTEM_NAMESPACE } from './commands/policies-generate.ts';
-import { findWeakenings, readObjects } from './existing-installation.ts';
+import { findRemovedFeatures, findWeakenings, readObjects } from './existing-installation.ts';
 import { readServer, type ClusterClient, type DryRun } from './installation.ts';
 import { compareSettings, objectPathName, printDiffs } from './manifest-diff.ts';
 import type { Sources } from './options.ts';
@@ -126,7 +128,8 @@ export async function printPolicies(client: ClusterClient, values: ServerlessVal
   const { before, dropped } = startingSettings(installed, configuration);
   const spec = values.set.reduce(withSetting, before ?? {});
   const objects = serverlessPolicies(spec, minor);
-  checkWeaker(before, spec, { configuration: installed ? undefined : configuration, values });
+  const ending = installed ? [] : await findEndingEnforcement(client, configuration);
+  checkWeaker(before, spec, { configuration: installed ? undefined : configuration, values, ending });
   await checkSystemNamespace(spec, client);
   const live = await readObjects(client, objects);
   const all = objects.map((manifest, index) => ({ manifest, live: live[index] }));
@@ -162,10 +165,33 @@ interface Comparison {
   /** The settings of the server that the policies replace. */
   readonly configuration: PortcullisConfiguration | undefined;
   readonly values: Changes;
+  /** The enforcement of the server that policies do not have. */
+  readonly ending: readonly string[];
+}
+
+/** Describes the enforcement of the server that policies do not have: SCCs, and the optional features. */
+async function findEndingEnforcement(
+  client: ClusterClient,
+  configuration: PortcullisConfiguration | undefined,
+): Promise<readonly string[]> {
+  if (!configuration) return [];
+  const { spec = {} } = configuration;
+  const { scc } = decodePolicy({ namespace: INSTALLATION.namespace, policy: spec });
+  const namespaces = await client.list(RESOURCES.Namespace, { labels: SCC_MODE_LABEL });
+  const labeled = namespaces.filter((one) => scc.mode !== 'enforce' && sccMode(one, scc).mode === 'enforce');
+  return [
+    ...(scc.mode === 'enforce' ? ['scc.mode from enforce to off'] : []),
+    ...(labeled.length === 0 ? [] : [`no SCCs in ${summarizeNames(labeled.map(objectName))}`]),
+    ...findRemovedFeatures(spec, {}),
+  ];
 }
 
 /** @throws {UserError} if the policies enforce less than the policies or the server of the cluster */
-function checkWeaker(before: JsonObject | undefined, after: JsonObject, { configuration, values }: Comparison): void {
+function checkWeaker(
+  before: JsonObject | undefined,
+  after: JsonObject,
+  { configuration, values, ending }: Comparison,
+): void {
   const { phase } = decodePolicy({ namespace: INSTALLATION.namespace, policy: configuration?.spec ?? {} }).rollout;
   const level = settingAt(after, ['podSecurity', 'defaults', 'enforce']);
   if (phase !== 'Disabled' && level === undefined) {
@@ -173,7 +199,7 @@ function checkWeaker(before: JsonObject | undefined, after: JsonObject, { config
       `spec.rollout.phase is ${phase}: the server sets the default level at run time, and policies contain a constant: add --set=podSecurity.defaults.enforce=restricted, or another level`,
     );
   }
-  const weaker = before ? findWeakenings(INSTALLATION.namespace, before, after) : [];
+  const weaker = [...(before ? findWeakenings(INSTALLATION.namespace, before, after) : []), ...ending];
   if (weaker.length === 0 || values['allow-weaker']) return;
   throw new UserError(`the enforcement would become weaker: ${weaker.join('; ')}: add --allow-weaker to accept this`);
 }

@@ -10,7 +10,7 @@ import { getMetadataOwners } from '../kube/managed-fields.ts';
 import { findKind, RESOURCES } from '../kube/resources.ts';
 import { NAMESPACE_RANGE_ANNOTATIONS } from '../kube/scc.ts';
 import { summarizeNames } from '../kube/text.ts';
-import type { Namespace, RoleBinding as RoleBindingObject } from '../kube/types.ts';
+import type { JsonObject, Namespace, RoleBinding as RoleBindingObject } from '../kube/types.ts';
 import { CONFIGURATION_KINDS, isPartOfPortcullis, type WebhookConfiguration } from '../kube/webhooks.ts';
 import {
   BREAK_GLASS_MANAGER,
@@ -29,6 +29,7 @@ import { isTerminating } from '../policy/rollout/label-sync.ts';
 import { SCC_MODE_LABEL, sccMode } from '../policy/scc/mode.ts';
 import { useRoleName } from '../policy/scc/standard.ts';
 import { VERSION } from './command.ts';
+import { findWeakenings } from './existing-installation.ts';
 import { POLICIES, POLICY_SELECTOR, readServerless, serverlessConfiguration } from './serverless.ts';
 import { DEFINITIONS, type AnyObject, type ClusterClient } from './installation.ts';
 
@@ -88,6 +89,8 @@ interface Installation {
   readonly store: Store;
   readonly namespace: string;
   readonly configurations: readonly WebhookConfiguration[];
+  /** The settings of policies that remain. */
+  readonly policies: JsonObject | undefined;
 }
 
 /**
@@ -109,7 +112,9 @@ export async function findEnforcement(
   const configurations = CONFIGURATION_KINDS.flatMap((kind): readonly WebhookConfiguration[] =>
     store.list(kind),
   ).filter(isPartOfPortcullis);
-  const byWebhooks = configurations.length === 0 ? [] : describeWebhooks({ store, namespace, configurations });
+  const policies = keepsPolicies ? readServerless(await client.list(POLICIES, { labels: POLICY_SELECTOR })) : undefined;
+  const installation = { store, namespace, configurations, policies: policies?.spec };
+  const byWebhooks = configurations.length === 0 ? [] : describeWebhooks(installation);
   const byLabels = keepsLabels || (await hasForeignSccs(client)) ? [] : describeLabels(store);
   const byPolicies = keepsPolicies ? [] : await describePolicies(client);
   const floor = await client.list(POLICIES, { labels: FLOOR_SELECTOR });
@@ -136,7 +141,7 @@ async function describePolicies(client: ClusterClient): Promise<readonly string[
 }
 
 function describeWebhooks(installation: Installation): readonly string[] {
-  const { store, namespace, configurations } = installation;
+  const { store, namespace, configurations, policies } = installation;
   try {
     const object = store.get('PortcullisConfiguration', CONFIGURATION_NAME);
     const settings = settingsFromObject(object, { controllers: CONTROLLER_NAMES, namespace });
@@ -147,8 +152,9 @@ function describeWebhooks(installation: Installation): readonly string[] {
     return [`the last valid settings: ${error.message}`];
   }
   // Replicas outside of the cluster may have other settings.
+  const isCovered = (name: string): boolean => policies !== undefined && name.endsWith('psa.portcullis.dev');
   const closed = configurations.flatMap(({ webhooks }) =>
-    (webhooks ?? []).flatMap(({ name, failurePolicy }) => (failurePolicy === 'Ignore' ? [] : name)),
+    (webhooks ?? []).flatMap(({ name, failurePolicy }) => (failurePolicy === 'Ignore' || isCovered(name) ? [] : name)),
   );
   return closed.length === 0 ? [] : [`webhooks with failurePolicy Fail: ${summarizeNames(closed)}`];
 }
@@ -167,7 +173,7 @@ function describeSccs({ store, configurations }: Installation, { scc }: Settings
 }
 
 function describePodSecurity(
-  { store, namespace, configurations }: Installation,
+  { store, namespace, configurations, policies }: Installation,
   settings: Settings,
 ): readonly string[] {
   if (!configurations.some(({ metadata }) => metadata?.name === 'psa.portcullis.dev')) return [];
@@ -176,6 +182,11 @@ function describePodSecurity(
   const effective = effectivePodSecurity(scope, { rollout, podSecurity });
   const level = effective.configuration.defaults.enforce;
   if (level === 'privileged') return [];
+  const { defaults, exemptions } = effective.configuration;
+  const server = {
+    podSecurity: { defaults: { enforce: level, enforceVersion: defaults['enforce-version'] }, exemptions },
+  };
+  if (policies && findWeakenings(namespace, server, policies).length === 0) return [];
   const field = rollout.phase === 'Disabled' ? 'spec.podSecurity.defaults.enforce' : 'spec.rollout';
   return [`the level ${level} in namespaces without the label ${ENFORCE_LABEL} (${field})`];
 }

@@ -312,7 +312,7 @@ suite('fixes for webhooks at a URL', { skip: needed }, () => {
     },
     {
       name: 'permissions of other settings',
-      fix: /^kubectl -n portcullis delete clusterroles\/portcullis-old/m,
+      fix: /^kubectl -n portcullis delete --ignore-not-found clusterroles\/portcullis-old/m,
       damage: () =>
         create(plane.admin, {
           apiVersion: 'rbac.authorization.k8s.io/v1',
@@ -343,6 +343,26 @@ suite('fixes for webhooks at a URL', { skip: needed }, () => {
         const matchExpressions = [{ key: 'kubernetes.io/metadata.name', operator: 'NotIn', values: ['portcullis'] }];
         assert.deepEqual(webhook?.['namespaceSelector'], { matchLabels: LABELS, matchExpressions });
         await send('DELETE', POLICY);
+      },
+    },
+    {
+      name: 'policies of an installation without a server, which enforce more',
+      fix: /^kubectl patch portcullisconfiguration cluster --type=merge -p '\{"spec":\{"podSecurity":\{"defaults":\{"enforce":"restricted"\},"exemptions":\{"usernames":null\}\}\}\}'(?:.|\n)*^kubectl delete validatingadmissionpolicies,validatingadmissionpolicybindings -l /m,
+      damage() {
+        const set =
+          "--set=podSecurity.defaults.enforce=restricted --set='podSecurity.exemptions.namespaces=[kube-system]'";
+        shell.execute(`portcullis install --without-server --for-kubernetes=1.30 ${set} | kubectl apply -f -`);
+        return Promise.resolve();
+      },
+      async verify() {
+        const { spec } = responseObject(await plane.admin.send('GET', CONFIGURATION));
+        assert.deepEqual((spec as JsonObject)['podSecurity'], {
+          defaults: { enforce: 'restricted' },
+          exemptions: {},
+        });
+        const policies = `/apis/${ADMISSION}/validatingadmissionpolicies`;
+        assert.deepEqual(responseItems(await plane.admin.send('GET', policies)), []);
+        await system.configure(SPEC);
       },
     },
     {

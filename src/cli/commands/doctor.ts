@@ -61,12 +61,13 @@ export const command = defineCommand({
         return { server, breakGlass: 'off', findings, outage: [] };
       }
       const facts = await gatherFacts(client, { namespace, now: new Date() });
-      const beside = checkBesideServer(policies);
+      const checked = evaluateChecks(facts);
+      const beside = await checkBesideServer(policies, { client, facts, findings: checked });
       const { breakGlass } = readBreakGlass(facts);
       return {
         server,
         breakGlass,
-        findings: [...evaluateChecks(facts), ...beside].map((finding) => withClusterFlags(finding, options)),
+        findings: [...checked, ...beside].map((finding) => withClusterFlags(finding, options)),
         outage: simulateOutage(facts),
       };
     });

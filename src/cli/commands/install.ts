@@ -1,7 +1,7 @@
 import { mkdir, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { failureReason, UserError } from '../../config/files.ts';
-import { settingAt, withSetting, type Setting } from '../../config/setting-paths.ts';
+import { listSettings, settingAt, withSetting, type Setting } from '../../config/setting-paths.ts';
 import { printYaml, readDocuments } from '../../config/yaml.ts';
 import {
   buildManifests,
@@ -27,6 +27,7 @@ import {
   findIncompatibility,
   findObsolete,
   findWeakenings,
+  findWeakerThanPolicies,
   keepCustomized,
   lostVersions,
   readInstallation,
@@ -59,7 +60,6 @@ import {
 import { compareSettings, objectPathName, printDiffs, type LiveManifest } from '../manifest-diff.ts';
 import { printable } from '../output/print.ts';
 import { namespaceName } from '../scc-options.ts';
-import { deleteAllCommand } from '../serverless.ts';
 import { checkServerless, printForVersion, printPolicies } from '../serverless-install.ts';
 import { kubernetesMinor } from './policies-generate.ts';
 
@@ -494,15 +494,24 @@ export async function printForCluster(options: PlanValues, io: Io, upgrade?: Upg
     const problem = findIncompatibility(installation, upgrade !== undefined);
     if (problem !== undefined) throw new UserError(problem);
     const requested = { ...installation.settings, ...requestedSettings({ ...options, image }) };
-    const plan = planForCluster(await gatherFacts(client), requested, options);
-    const enforced = [installation.settings.policy, serverless?.spec].filter((spec) => spec !== undefined);
-    const weaker = enforced.flatMap((before) => findWeakenings(options.namespace, before, plan.settings.policy));
+    // Without a Deployment, the policies enforce their settings, and an existing PortcullisConfiguration has no effect.
+    const carried = deployment ? [] : listSettings(serverless?.spec ?? {});
+    const values = { ...options, set: [...carried, ...options.set] };
+    const plan = planForCluster(await gatherFacts(client), requested, values);
+    const { policy } = plan.settings;
+    const reasons = [
+      ...(deployment || !serverless
+        ? findWeakenings(options.namespace, installation.settings.policy ?? policy, policy)
+        : []),
+      ...(serverless ? findWeakerThanPolicies(options.namespace, serverless.spec, policy) : []),
+    ];
+    const weaker = [...new Set(reasons)];
     if (weaker.length > 0 && !options['allow-weaker']) {
       throw new UserError(
         `the enforcement would become weaker: ${weaker.join('; ')}: add --allow-weaker to accept this`,
       );
     }
-    const result = await combine(client, installation, plan.settings, options);
+    const result = await combine(client, installation, plan.settings, values);
     const diff =
       options['dry-run'] === 'none' ? undefined : await printDiffs(client, result.objects, options['dry-run']);
     io.stdout.write(diff ?? printYaml(result.objects.map(({ manifest }) => manifest)));
@@ -555,7 +564,7 @@ async function combine(
 
 /** The summary: what keeps its value, what changes, and which objects are new. */
 function summarize(
-  { deployment, serverless, policies, settings: before }: Installation,
+  { deployment, serverless, settings: before }: Installation,
   after: ManifestSettings,
   { objects, conflicts, obsolete }: Combination,
 ): readonly string[] {
@@ -569,7 +578,9 @@ function summarize(
     ...(deployment ? [`kept: ${none([...kept, ...fields])}`, `changed: ${none(changed)}`] : []),
     `new: ${deployment ? none(added) : `${added.length} objects`}`,
     ...(serverless
-      ? [`policies: they remain; when portcullis doctor reports no problem: ${deleteAllCommand(policies)}`]
+      ? [
+          'policies: they remain and enforce; portcullis doctor prints the command that deletes them when the server enforces as much',
+        ]
       : []),
     ...conflicts.map((one) => `conflict: ${one}: kubectl replaces it only with --force-conflicts`),
     ...(obsolete.length === 0 ? [] : [`obsolete: after the rollout: ${deleteObsolete(after.namespace, obsolete)}`]),

@@ -68,8 +68,8 @@ The command deletes only objects with the label app.kubernetes.io/part-of=portcu
 Leases that the replicas write. In namespaces, it removes the labels and annotations that managedFields
 attribute to a controller of Portcullis only. It does not affect running pods, and can be repeated.
 
-The policies of an installation without a server are deleted, too. With --keep-policies they remain, and
-enforce after the server is deleted.
+The policies of an installation without a server are deleted, too. With --keep-policies, they and the Pod
+Security labels remain, and API servers enforce them after the server is deleted.
 
 Remove a Helm release with 'helm uninstall'. If a GitOps tool (Argo CD, Flux) manages the installation,
 remove it there: otherwise the tool restores it.
@@ -78,7 +78,7 @@ Examples:
   portcullis uninstall --dry-run=server
   portcullis uninstall
   portcullis uninstall --force --keep-labels
-  portcullis uninstall --force --keep-policies
+  portcullis uninstall --keep-policies
   portcullis uninstall --yes --purge-crds --purge-namespaces
 
 Exit codes:
@@ -101,7 +101,7 @@ export const command = defineCommand({
     }),
     'keep-labels': flag({ help: 'Keep the Pod Security labels of namespaces that Portcullis set' }),
     'keep-policies': flag({
-      help: 'Keep the policies in the API server, for the change from a server to an installation without one',
+      help: 'Keep the policies in the API server and the Pod Security labels, for the change from a server to an installation without one',
     }),
     'purge-crds': flag({
       help: 'Also delete the CustomResourceDefinitions of Portcullis with all their objects (settings, SCCs), and the roles and bindings for the use of SCCs',
@@ -111,10 +111,11 @@ export const command = defineCommand({
     }),
   },
   async run(options, _operands, io) {
-    const { namespace, 'dry-run': dryRun, wait: waitMs, 'keep-labels': keepsLabels } = options;
+    const { namespace, 'dry-run': dryRun, wait: waitMs } = options;
+    const { 'keep-labels': keepsLabels, 'keep-policies': keepsPolicies } = options;
     const scope: UninstallScope = {
-      keepsLabels,
-      keepsPolicies: options['keep-policies'],
+      keepsLabels: keepsLabels || keepsPolicies,
+      keepsPolicies,
       purgesDefinitions: options['purge-crds'],
       purgesNamespaces: options['purge-namespaces'],
     };

@@ -1,18 +1,29 @@
 /** The diagnosis of an installation without a server: policies in the API server. */
 import { reviewSelf } from '../../cluster/access.ts';
+import { readCluster } from '../../cluster/lists.ts';
+import { effectivePodSecurity } from '../../cluster/rollout.ts';
 import { UserError } from '../../config/files.ts';
 import { settingsFromObject } from '../../config/configuration.ts';
+import { settingAt, withSetting } from '../../config/setting-paths.ts';
 import type { Settings } from '../../config/settings.ts';
 import { CONTROLLER_NAMES } from '../../controllers/index.ts';
+import { decodePolicy } from '../../install/index.ts';
 import { applyDefaults } from '../../kube/defaults.ts';
 import { deepEqual } from '../../kube/equality.ts';
 import { RESOURCES } from '../../kube/resources.ts';
+import { shellQuote } from '../../kube/text.ts';
 import { draft } from '../../kube/types.ts';
 import { isPartOfPortcullis } from '../../kube/webhooks.ts';
-import { INSTALLATION, POD_SECURITY_LABELS } from '../../kube/well-known.ts';
+import {
+  CONFIGURATION_NAME,
+  INSTALLATION,
+  POD_SECURITY_CONFIG_MAP,
+  POD_SECURITY_LABELS,
+} from '../../kube/well-known.ts';
 import { printPolicy, resolvePolicies } from '../../policy/psa/policy.ts';
 import { compareVersions } from '../../policy/pss/policy.ts';
 import { VERSION } from '../command.ts';
+import { findWeakerThanPolicies } from '../existing-installation.ts';
 import { readConfigurations, readServer, type AnyObject, type ClusterClient, type Server } from '../installation.ts';
 import { objectPathName } from '../manifest-diff.ts';
 import {
@@ -26,7 +37,17 @@ import {
   type InstalledPolicy,
   type ServerlessSettings,
 } from '../serverless.ts';
-import { info, ok, problem, unknown, warning, type CheckResult, type Finding, type Probe } from './facts.ts';
+import {
+  info,
+  ok,
+  problem,
+  unknown,
+  warning,
+  type CheckResult,
+  type Facts,
+  type Finding,
+  type Probe,
+} from './facts.ts';
 import { podProbe, runProbe, VIOLATING_POD } from './gather.ts';
 
 const INSTALL = 'portcullis install --without-server | kubectl apply -f -';
@@ -37,14 +58,67 @@ export async function hasServer(client: ClusterClient, namespace: string): Promi
   return (await client.get(RESOURCES.Deployment, INSTALLATION.name, namespace)) !== undefined;
 }
 
-/** The finding for a cluster with a server and policies that were installed without one. */
-export function checkBesideServer(policies: readonly InstalledPolicy[]): readonly Finding[] {
+/** The server beside policies that were installed without one. */
+interface PolicyServer {
+  readonly client: ClusterClient;
+  readonly facts: Facts;
+  readonly findings: readonly Finding[];
+}
+
+/**
+ * The finding for a cluster with a server and policies that were installed without one. The fix deletes the policies only if
+ * the server enforces as much.
+ */
+export async function checkBesideServer(
+  policies: readonly InstalledPolicy[],
+  server: PolicyServer,
+): Promise<readonly Finding[]> {
   if (!policies.some(hasSettings)) return [];
   const result = warning('policies', 'of an installation without a server exist besides the server', {
-    impact: 'they enforce the settings in their annotation, in addition to those of the server',
-    fix: `${deleteAllCommand(policies)} # when the checks of the server report no problem`,
+    impact:
+      'they enforce the settings in their annotation, in addition to those of the server; to remove the server instead: portcullis uninstall --keep-policies',
+    fix: await besideServerFix(policies, server),
   });
   return [{ check: 'policies', ...result }];
+}
+
+async function besideServerFix(
+  policies: readonly InstalledPolicy[],
+  { client, facts, findings }: PolicyServer,
+): Promise<string> {
+  const isUnhealthy = findings.some(
+    ({ severity, check }) => severity === 'problem' || (severity === 'warning' && check === 'configuration'),
+  );
+  if (isUnhealthy || !('value' in facts.configuration)) {
+    return '# first fix the problems above: until then, only the policies may enforce';
+  }
+  const spec = readServerless(policies)?.spec ?? {};
+  const { phase, effective } = await readEffectiveSpec(client, facts);
+  const weaker = findWeakerThanPolicies(facts.namespace, spec, effective);
+  if (weaker.length === 0) return deleteAllCommand(policies);
+  if (phase !== 'Disabled') {
+    return `# the policies enforce more than the rollout (${weaker.join('; ')}): delete them when it enforces as much, see portcullis rollout status`;
+  }
+  const paths = weaker.map((one) => one.split(' ', 1).join().split('.'));
+  const patch = paths.reduce((part, path) => withSetting(part, { path, value: settingAt(spec, path) ?? null }), {});
+  return `kubectl patch portcullisconfiguration ${CONFIGURATION_NAME} --type=merge -p ${shellQuote(JSON.stringify({ spec: patch }))}`;
+}
+
+/** Reads the settings of the server, with the default level that a rollout has reached. */
+async function readEffectiveSpec(client: ClusterClient, { namespace, settings }: Facts) {
+  const { rollout, podSecurity } = decodePolicy(settings);
+  const { phase } = rollout;
+  if (phase === 'Disabled') return { phase, effective: settings.policy };
+  const { store } = await readCluster(client.connection, ['PSAEnforcementConfig', 'FeatureGate'], {
+    signal: client.signal,
+  });
+  const configMap = await client.get(RESOURCES.ConfigMap, POD_SECURITY_CONFIG_MAP, namespace);
+  if (configMap) store.put('ConfigMap', configMap);
+  const { configuration } = effectivePodSecurity({ store, namespace, version: VERSION }, { rollout, podSecurity });
+  const { enforce } = configuration.defaults;
+  const isOther = ([name]: readonly [string, unknown]): boolean => name !== 'rollout' && name !== 'featureGates';
+  const others = Object.fromEntries(Object.entries(settings.policy).filter(isOther));
+  return { phase, effective: withSetting(others, { path: ['podSecurity', 'defaults', 'enforce'], value: enforce }) };
 }
 
 interface PolicyFacts {

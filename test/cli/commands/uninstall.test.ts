@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { after, before, beforeEach, describe, test } from 'node:test';
+import { parseAllDocuments } from 'yaml';
 import { buildManifests, defaultSettings, webhookConfigurations } from '../../../src/install/index.ts';
 import { POLICY_KINDS } from '../../../src/kube/admission-policies.ts';
 import { resourceName } from '../../../src/kube/resources.ts';
@@ -231,6 +232,41 @@ describe('uninstall', () => {
     for (const name of ['mine', 'restricted-v2']) await cluster.admin.send('DELETE', `${path}/${name}`);
   });
 
+  test('--keep-policies lists only the enforcement that the policies do not have', async () => {
+    const settings = '/apis/config.portcullis.dev/v1alpha1/portcullisconfigurations';
+    const exemptions = { namespaces: ['kube-system'] };
+    const spec = { podSecurity: { defaults: { enforce: 'baseline' }, exemptions } };
+    const created = await cluster.admin.send('POST', settings, { metadata: { name: 'cluster' }, spec });
+    assert.equal(created.status, 201, created.text);
+    for (const [level, ending] of [
+      [
+        'privileged',
+        'the level baseline in namespaces without the label pod-security.kubernetes.io/enforce (spec.podSecurity.defaults.enforce)',
+      ],
+      [
+        'baseline',
+        'webhooks with failurePolicy Fail: exec.scc.portcullis.dev, mutate.scc.portcullis.dev, validate.scc.portcullis.dev',
+      ],
+    ] as const) {
+      const set = [
+        '--set=podSecurity.exemptions.namespaces=[kube-system]',
+        `--set=podSecurity.defaults.enforce=${level}`,
+      ];
+      const { stdout: policies } = await runProgram(['install', '--without-server', '--for-kubernetes=1.36', ...set]);
+      const objects = parseAllDocuments(policies).map((one) => one.toJS() as KubeObject);
+      for (const object of objects) await create(object);
+      const { stdout } = await run(['--keep-policies', '--dry-run=client']);
+      assert.deepEqual(stdout.split('\n').slice(0, 2), ['Enforcement that ends:', `- ${ending}`]);
+      const { stdout: all } = await run(['--dry-run=client']);
+      assert.match(all, /^- the level baseline in namespaces without the label/m);
+      for (const { kind = '', metadata } of objects) {
+        const resource = `${kind.toLowerCase()}s`.replace(/ys$/, 'ies');
+        await cluster.admin.send('DELETE', `/apis/admissionregistration.k8s.io/v1/${resource}/${metadata?.name ?? ''}`);
+      }
+    }
+    await cluster.admin.send('DELETE', `${settings}/cluster`);
+  });
+
   test('grants of SCCs are listed, and deleted with the definitions', async () => {
     const rbac = '/apis/rbac.authorization.k8s.io/v1';
     const role = 'system:openshift:scc:anyuid';
@@ -373,6 +409,17 @@ describe('uninstall', () => {
       {
         name: '--keep-labels keeps the Pod Security labels',
         args: ['--keep-labels'],
+        result: BEFORE,
+        remains: [
+          ...REMAINS.slice(1),
+          '- labels portcullis.dev/* of one namespace, which a new installation follows and --purge-namespaces removes: users',
+          `${RANGES} 2 namespaces, which --purge-namespaces removes if Portcullis set them: own, users`,
+          `${remain('3 namespaces')}own=baseline, shared=baseline, users=restricted`,
+        ],
+      },
+      {
+        name: '--keep-policies keeps the Pod Security labels',
+        args: ['--keep-policies'],
         result: BEFORE,
         remains: [
           ...REMAINS.slice(1),

@@ -427,7 +427,7 @@ new: 15 objects
     );
     assert.match(
       stderr,
-      /\npolicies: they remain; when portcullis doctor reports no problem: kubectl delete validatingadmissionpolicies,validatingadmissionpolicybindings,mutatingadmissionpolicies,mutatingadmissionpolicybindings -l app\.kubernetes\.io\/name=portcullis,\S+component=policies\n/,
+      /\npolicies: they remain and enforce; portcullis doctor prints the command that deletes them when the server enforces as much\n/,
     );
     const weaker = await run({ objects }, 'install', '--set=podSecurity.defaults.enforce=privileged');
     assert.match(
@@ -435,6 +435,54 @@ new: 15 objects
       /^error: the enforcement would become weaker: podSecurity\.defaults\.enforce from baseline to privileged/,
     );
   });
+
+  test('the policies take precedence over settings that remain from another server', async () => {
+    const spec = { podSecurity: { defaults: { enforce: 'privileged', warn: 'baseline' } } };
+    const { stdout, stderr } = await run({ objects, spec }, 'install');
+    const merged =
+      '{"podSecurity":{"defaults":{"enforce":"baseline","warn":"baseline"},"exemptions":{"namespaces":["kube-system"]}},"defaults":{"mode":"apply"}}';
+    assert.ok(stdout.includes(merged), stderr);
+    const weaker = await run({ objects, spec }, 'install', '--set=podSecurity.exemptions.usernames=[eve]');
+    assert.match(
+      weaker.stderr,
+      /^error: the enforcement would become weaker: podSecurity\.exemptions\.usernames with eve in addition: /,
+    );
+  });
+
+  const ending: readonly (readonly [name: string, cluster: Cluster, reason: string | undefined])[] = [
+    ['SCCs are enforced', { spec: { scc: { mode: 'enforce' } } }, 'scc.mode from enforce to off'],
+    [
+      'SCCs are enforced in some namespaces',
+      {
+        spec: {},
+        namespaces: ['shop', 'web'].map((name) => ({
+          metadata: { name, labels: { 'portcullis.dev/scc': 'enforce' } },
+        })),
+      },
+      'no SCCs in shop, web',
+    ],
+    [
+      'a minimum kubelet version exists',
+      { spec: { kubelet: { minimumVersion: '1.30.0' } } },
+      'spec.kubelet is removed',
+    ],
+    [
+      'SCCs are reported',
+      { spec: { scc: { mode: 'report' } }, namespaces: [{ metadata: { name: 'shop' } }] },
+      undefined,
+    ],
+  ];
+  for (const [name, cluster, reason] of ending) {
+    test(`policies replace a server: ${name}`, async () => {
+      const { code, stderr } = await run(cluster, ...INSTALL);
+      if (reason === undefined) assert.equal(code, 0, stderr);
+      else {
+        const error = `error: the enforcement would become weaker: ${reason}: add --allow-weaker to accept this\n`;
+        assert.deepEqual([code, stderr], [2, error]);
+        assert.equal((await run(cluster, ...INSTALL, '--allow-weaker')).code, 0);
+      }
+    });
+  }
 
   test('a policy with defaults that are turned off is obsolete', async () => {
     const args = [...INSTALL, '--set=defaults.mode=off'];
@@ -597,6 +645,7 @@ new: 15 objects
       const { findings: all } = JSON.parse(stdout) as { readonly findings: readonly JsonObject[] };
       const finding = all.find(({ check }) => check === 'policies');
       assert.equal(finding?.['message'], 'of an installation without a server exist besides the server');
+      assert.equal(finding['fix'], '# first fix the problems above: until then, only the policies may enforce');
     });
   });
 });
