@@ -216,7 +216,8 @@ export async function findObsolete(client: ClusterClient, settings: ManifestSett
 
 /** The command that deletes obsolete objects. The leader may have deleted some of them. */
 export function deleteObsolete(namespace: string, obsolete: readonly string[]): string {
-  return `kubectl -n ${namespace} delete --ignore-not-found ${obsolete.map(shellQuote).join(' ')}`;
+  const scope = obsolete.some((one) => one.startsWith('role')) ? `-n ${namespace} ` : '';
+  return `kubectl ${scope}delete --ignore-not-found ${obsolete.map(shellQuote).join(' ')}`;
 }
 
 /** The path of the object of a manifest. The plurals of its kinds are regular. */
@@ -239,6 +240,8 @@ interface DividedSettings {
   readonly object: Manifest | undefined;
   /** The changed settings that kubectl replaces only with `--force-conflicts`. */
   readonly conflicts: readonly string[];
+  /** The command that removes settings that other clients own, which server-side apply cannot do. */
+  readonly removal: string | undefined;
 }
 
 /**
@@ -251,8 +254,12 @@ export function divideSettings(
 ): DividedSettings {
   const ownersAt = (path: readonly string[]): readonly string[] =>
     configuration ? settingOwners(configuration, path) : [];
-  const own = listSettings(changes.reduce(withSetting, initial)).filter(({ path }) => ownersAt(path).length === 0);
-  const foreign = changes.filter(({ path }) => ownersAt(path).length > 0);
+  const own = listSettings(changes.reduce(withSetting, initial)).filter(
+    ({ path, value }) => value !== null && ownersAt(path).length === 0,
+  );
+  const owned = changes.filter(({ path }) => ownersAt(path).length > 0);
+  const foreign = owned.filter(({ value }) => value !== null);
+  const removed = owned.filter(({ value }) => value === null);
   const applied = listSettings(configuration?.spec ?? {}).filter(({ path }) => ownersAt(path).includes(KUBECTL));
   const object = {
     apiVersion: getApiVersion('PortcullisConfiguration'),
@@ -267,7 +274,14 @@ export function divideSettings(
       const others = ownersAt(path).filter((owner) => owner !== KUBECTL);
       return others.length === 0 ? [] : [`spec.${path.join('.')} belongs to ${others.join(', ')}`];
     }),
+    removal: removed.length === 0 ? undefined : patchSettings(removed),
   };
+}
+
+/** The command that changes settings of any owner. The value `null` removes a setting. */
+export function patchSettings(settings: readonly Setting[]): string {
+  const spec = settings.reduce(withSetting, {});
+  return `kubectl patch portcullisconfiguration ${CONFIGURATION_NAME} --type=merge -p ${shellQuote(JSON.stringify({ spec }))}`;
 }
 
 /** Settings whose values have an order of strictness: the path, the value, and the values from weak to strict. */

@@ -186,7 +186,8 @@ function describePodSecurity(
   const server = {
     podSecurity: { defaults: { enforce: level, enforceVersion: defaults['enforce-version'] }, exemptions },
   };
-  if (policies && findWeakenings(namespace, server, policies).length === 0) return [];
+  const weaker = policies ? findWeakenings(namespace, server, policies) : [];
+  if (policies) return weaker.length === 0 ? [] : [`the policies enforce less: ${weaker.join('; ')}`];
   const field = rollout.phase === 'Disabled' ? 'spec.podSecurity.defaults.enforce' : 'spec.rollout';
   return [`the level ${level} in namespaces without the label ${ENFORCE_LABEL} (${field})`];
 }

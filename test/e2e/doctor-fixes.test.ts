@@ -312,7 +312,7 @@ suite('fixes for webhooks at a URL', { skip: needed }, () => {
     },
     {
       name: 'permissions of other settings',
-      fix: /^kubectl -n portcullis delete --ignore-not-found clusterroles\/portcullis-old/m,
+      fix: /^kubectl delete --ignore-not-found clusterroles\/portcullis-old/m,
       damage: () =>
         create(plane.admin, {
           apiVersion: 'rbac.authorization.k8s.io/v1',

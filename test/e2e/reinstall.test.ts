@@ -183,6 +183,18 @@ suite('a customized installation', { skip: !hasKubectl && 'no kubectl' }, () => 
     assert.deepEqual((await run('install', '--dry-run=client')).stdout, '');
   });
 
+  test('a setting of another client is removed by the command in the summary', async () => {
+    await kubectl('patch', 'portcullisconfiguration', 'cluster', '--type=merge', '-p', '{"spec":{"olm":{}}}');
+    await applyOutput(await run('install', '--olm'));
+    const { stderr, stdout } = await run('install', '--olm=false', '--set=olm=null', '--allow-weaker');
+    assert.doesNotMatch(stdout, /^kind: PortcullisConfiguration$/m);
+    const [, patch = ''] =
+      /^settings: kubectl patch portcullisconfiguration cluster --type=merge -p '(.*)'$/m.exec(stderr) ?? [];
+    await kubectl('patch', 'portcullisconfiguration', 'cluster', '--type=merge', '-p', patch);
+    await installAndClean('--olm=false');
+    assert.deepEqual((await read(SETTINGS))['spec'], { scc: { mode: 'enforce' } });
+  });
+
   const weaker: readonly (readonly [args: readonly string[], reason: string])[] = [
     [['--set=scc.mode=report'], 'scc.mode from enforce to report'],
     [['--scc=false'], 'scc.mode from enforce to off'],

@@ -529,6 +529,8 @@ interface PlannedObject extends LiveManifest {
 interface Combination {
   readonly objects: readonly PlannedObject[];
   readonly conflicts: readonly string[];
+  /** The command that removes settings. */
+  readonly removal: string | undefined;
   /** The objects that the settings no longer require. */
   readonly obsolete: readonly string[];
 }
@@ -544,7 +546,7 @@ async function combine(
   const changes = requestedChanges(values, settings.features.scc).filter(
     ({ path, value }) => !deepEqual(settingAt(current, path), value),
   );
-  const { initial, object, conflicts } = divideSettings(installation, changes);
+  const { initial, object, conflicts, removal } = divideSettings(installation, changes);
   const manifests = [...buildManifests(settings), ...(object ? [object] : [])];
   const live = await readObjects(client, manifests);
   const lost = manifests.flatMap((manifest, index) =>
@@ -559,14 +561,14 @@ async function combine(
     live: live[index],
     ...keepCustomized(manifest, live[index], replacements),
   }));
-  return { objects, conflicts, obsolete: await findObsolete(client, settings) };
+  return { objects, conflicts, removal, obsolete: await findObsolete(client, settings) };
 }
 
 /** The summary: what keeps its value, what changes, and which objects are new. */
 function summarize(
   { deployment, serverless, settings: before }: Installation,
   after: ManifestSettings,
-  { objects, conflicts, obsolete }: Combination,
+  { objects, conflicts, removal, obsolete }: Combination,
 ): readonly string[] {
   const added = objects.filter(({ live }) => !live).map(({ manifest }) => objectPathName(manifest));
   const { kept, changed } = compareSettings(before, after);
@@ -583,6 +585,7 @@ function summarize(
         ]
       : []),
     ...conflicts.map((one) => `conflict: ${one}: kubectl replaces it only with --force-conflicts`),
+    ...(removal === undefined ? [] : [`settings: ${removal}`]),
     ...(obsolete.length === 0 ? [] : [`obsolete: after the rollout: ${deleteObsolete(after.namespace, obsolete)}`]),
   ];
 }

@@ -11,19 +11,13 @@ import { decodePolicy } from '../../install/index.ts';
 import { applyDefaults } from '../../kube/defaults.ts';
 import { deepEqual } from '../../kube/equality.ts';
 import { RESOURCES } from '../../kube/resources.ts';
-import { shellQuote } from '../../kube/text.ts';
 import { draft } from '../../kube/types.ts';
 import { isPartOfPortcullis } from '../../kube/webhooks.ts';
-import {
-  CONFIGURATION_NAME,
-  INSTALLATION,
-  POD_SECURITY_CONFIG_MAP,
-  POD_SECURITY_LABELS,
-} from '../../kube/well-known.ts';
+import { INSTALLATION, POD_SECURITY_CONFIG_MAP, POD_SECURITY_LABELS } from '../../kube/well-known.ts';
 import { printPolicy, resolvePolicies } from '../../policy/psa/policy.ts';
 import { compareVersions } from '../../policy/pss/policy.ts';
 import { VERSION } from '../command.ts';
-import { findWeakerThanPolicies } from '../existing-installation.ts';
+import { findWeakerThanPolicies, patchSettings } from '../existing-installation.ts';
 import { readConfigurations, readServer, type AnyObject, type ClusterClient, type Server } from '../installation.ts';
 import { objectPathName } from '../manifest-diff.ts';
 import {
@@ -100,8 +94,7 @@ async function besideServerFix(
     return `# the policies enforce more than the rollout (${weaker.join('; ')}): delete them when it enforces as much, see portcullis rollout status`;
   }
   const paths = weaker.map((one) => one.split(' ', 1).join().split('.'));
-  const patch = paths.reduce((part, path) => withSetting(part, { path, value: settingAt(spec, path) ?? null }), {});
-  return `kubectl patch portcullisconfiguration ${CONFIGURATION_NAME} --type=merge -p ${shellQuote(JSON.stringify({ spec: patch }))}`;
+  return patchSettings(paths.map((path) => ({ path, value: settingAt(spec, path) ?? null })));
 }
 
 /** Reads the settings of the server, with the default level that a rollout has reached. */
