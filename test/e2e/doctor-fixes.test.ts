@@ -8,7 +8,7 @@ import { after, before, suite, test } from 'node:test';
 import { VERSION } from '../../src/cli/command.ts';
 import type { Finding } from '../../src/cli/doctor/facts.ts';
 import { buildManifests, defaultSettings, type ManifestSettings } from '../../src/install/index.ts';
-import { isObject, type JsonObject } from '../../src/kube/types.ts';
+import { isObject, type JsonObject, type Kinds } from '../../src/kube/types.ts';
 import { objectMetadata, responseItems, responseObject } from '../support/answers.ts';
 import {
   ASSETS,
@@ -513,6 +513,28 @@ suite('fixes for webhooks of the Service', { skip: needed }, () => {
       .filter(([name, one]) => !isDeepStrictEqual(one, before.get(name)))
       .map(([name]) => name);
     assert.deepEqual(changed.length, 2, changed.join());
+  });
+
+  test('a feature that the settings configure is installed, and its objects are deleted after it', async () => {
+    const { admin } = shell.plane;
+    const { path } = await resolvePaths(admin, find('Deployment'));
+    const readArguments = async (): Promise<string> => {
+      const { spec } = responseObject(await admin.send('GET', path)) as Kinds['Deployment'];
+      return (spec?.template.spec?.containers[0]?.args ?? []).filter((one) => one.startsWith('--features')).join();
+    };
+    await admin.send('PATCH', CONFIGURATION, { spec: { olm: {} } }, MERGE);
+    const [fix = ''] = await fixes(/^PortcullisConfiguration/);
+    assert.equal(fix, 'portcullis install --olm | kubectl apply --server-side -f -');
+    shell.execute(fix);
+    assert.deepEqual(await fixes(/^(?:PortcullisConfiguration|roles|service account)/), []);
+    assert.equal(await readArguments(), '--features=scc,rollout,olm');
+    await admin.send('PATCH', CONFIGURATION, { spec: { olm: null } }, MERGE);
+    shell.execute('portcullis install --olm=false | kubectl apply --server-side -f -');
+    assert.equal(await readArguments(), '--features=scc,rollout');
+    const [deletion = ''] = await fixes(/^roles/);
+    assert.match(deletion, /^kubectl delete --ignore-not-found clusterrolebindings\/portcullis-olm /);
+    shell.execute(deletion);
+    assert.deepEqual(await fixes(/^roles/), []);
   });
 
   test('a missing PodDisruptionBudget is created', async () => {
