@@ -19,7 +19,12 @@ export function semanticEqual(a: unknown, b: unknown): boolean {
 type IsAbsent = (value: unknown, key: string) => boolean;
 
 const EXACT: IsAbsent = (value) => value === undefined;
-const SEMANTIC: IsAbsent = (value, key) => isEmpty(value, key, MAX_EMPTY_LEVELS);
+const SEMANTIC: IsAbsent = (value, key) => isSemanticallyAbsent(value, key);
+
+/** Returns true if the API server treats a member of an object as absent, as in `semanticEqual`. */
+export function isSemanticallyAbsent(value: unknown, key: string): boolean {
+  return isEmpty(value, key, MAX_EMPTY_LEVELS);
+}
 
 /** The deepest nesting of empty maps and structs in the API. */
 const MAX_EMPTY_LEVELS = 8;

@@ -1,6 +1,9 @@
 /** Reads the bodies of reviews within limits of size and memory, and queues the work on large bodies. */
 import type { IncomingMessage } from 'node:http';
 import type { FastifyRequest } from 'fastify';
+import { answerAfterMs, createTimeoutParser } from './deadline.ts';
+import { MAX_IDENTITY_BYTES } from './envelope.ts';
+import type { Limit } from './unreviewed.ts';
 
 const MIB = 1024 * 1024;
 /**
@@ -21,10 +24,22 @@ const SMALL_BUDGET = 24 * MIB;
 const MIN_PROGRESS = 64 * 1024;
 const CHECK_INTERVAL_MS = 500;
 
-const TOO_LARGE = `request entity is too large; limit is ${MAX_BYTES} bytes`;
-const NO_PROGRESS = 'the memory for reviews is in use, and the body did not arrive in time; try again';
+const TOO_LARGE: Limit = { code: 413, message: `request entity is too large; limit is ${MAX_BYTES} bytes` };
+const NO_PROGRESS: Limit = {
+  code: 429,
+  message: 'the memory for reviews is in use, and the body did not arrive in time; try again',
+};
 
-type BodyDone = (error: Error | null, body?: Buffer) => void;
+/** A body, or the beginning of a body that is not read completely. */
+export interface ReceivedBody {
+  readonly bytes: Buffer;
+  /** When the body began to arrive. */
+  readonly startMs: number;
+  /** Why the body is not read completely. */
+  readonly limit?: Limit | undefined;
+}
+
+type BodyDone = (error: Error | null, body?: ReceivedBody) => void;
 
 /** Returns the error with the HTTP status of its response. */
 export function withStatus(error: Error, statusCode: number): Error {
@@ -44,46 +59,63 @@ interface UnfinishedBody {
   /** The value of `bytes` at the last check, and the number of checks without progress since then. */
   checkedBytes: number;
   slowChecks: number;
-  reject(error: Error): void;
+  reject(limit: Limit): void;
 }
 
 export type BodyReader = ReturnType<typeof createBodyReader>;
 
 /** Creates the reader of all bodies. It counts received bytes, since the declared length may be larger. */
-export function createBodyReader() {
+export function createBodyReader(now: () => number) {
   const small = createSmallBodies();
   const large = createLargeBodies();
+  const parseTimeout = createTimeoutParser();
   /** Reads a body as bytes. A small body that arrives in one chunk, as most reviews do, does not count. */
-  const read = ({ raw, is404 }: FastifyRequest, payload: IncomingMessage, done: BodyDone): void => {
+  const read = ({ raw, query, is404 }: FastifyRequest, payload: IncomingMessage, done: BodyDone): void => {
     const length = maxLength(raw);
     if (length > MAX_BYTES) {
-      done(withStatus(new Error(TOO_LARGE), 413));
+      done(withStatus(new Error(TOO_LARGE.message), TOO_LARGE.code));
       return;
     }
+    const startMs = now();
     const memory = length > SMALL_BYTES ? large : small;
     const chunks: Buffer[] = [];
     let body: UnfinishedBody | undefined;
+    let timer: NodeJS.Timeout | undefined;
     let received = 0;
-    const finish = (error: Error | null): void => {
+    const end = (): void => {
       payload.off('data', onData).off('end', onEnd).off('error', onError);
+      clearTimeout(timer);
       if (body) memory.remove(body);
-      const bytes = error ? undefined : chunks.length === 1 ? chunks[0] : Buffer.concat(chunks, received);
+    };
+    const reject = (limit: Limit): void => {
+      end();
+      // The remaining bytes are discarded. The client may read the response only after it has sent them.
+      payload.resume();
+      done(null, { bytes: Buffer.concat(chunks, Math.min(received, MAX_IDENTITY_BYTES)), startMs, limit });
       chunks.length = 0;
-      if (bytes && memory === large && !is404) large.hold(bytes.length, raw);
-      done(error, bytes);
     };
     const onData = (chunk: Buffer): void => {
       chunks.push(chunk);
       received += chunk.length;
       if (received > MAX_BYTES) {
-        finish(withStatus(new Error(TOO_LARGE), 413));
+        reject(TOO_LARGE);
       } else if (received < length) {
-        body ??= { payload, bytes: 0, checkedBytes: 0, slowChecks: 0, reject: finish };
+        body ??= { payload, bytes: 0, checkedBytes: 0, slowChecks: 0, reject };
+        if (memory === large) timer ??= setTimeout(reject, answerAfterMs(parseTimeout(query)), NO_PROGRESS).unref();
         memory.add(body, chunk.length);
       }
     };
-    const onEnd = (): void => finish(null);
-    const onError = (error: Error): void => finish(withStatus(error, 400));
+    const onEnd = (): void => {
+      end();
+      const bytes = chunks.length === 1 && chunks[0] ? chunks[0] : Buffer.concat(chunks, received);
+      chunks.length = 0;
+      if (memory === large && !is404) large.hold(bytes.length, raw);
+      done(null, { bytes, startMs });
+    };
+    const onError = (error: Error): void => {
+      end();
+      done(withStatus(error, 400));
+    };
     payload.on('data', onData).on('end', onEnd).on('error', onError);
   };
   return { read, release: large.release };
@@ -103,7 +135,7 @@ function createSmallBodies() {
       body.bytes += bytes;
       used += bytes;
       const [oldest] = bodies;
-      if (used > SMALL_BUDGET) oldest?.reject(withStatus(new Error(NO_PROGRESS), 503));
+      if (used > SMALL_BUDGET) oldest?.reject(NO_PROGRESS);
     },
   };
 }
@@ -124,7 +156,7 @@ function createLargeBodies() {
     for (const body of readable) {
       body.slowChecks = body.bytes - body.checkedBytes < MIN_PROGRESS ? body.slowChecks + 1 : 0;
       body.checkedBytes = body.bytes;
-      if (body.slowChecks > 1) body.reject(withStatus(new Error(NO_PROGRESS), 503));
+      if (body.slowChecks > 1) body.reject(NO_PROGRESS);
     }
   };
   const update = (): void => {

@@ -3,6 +3,7 @@ import { isUtf8 } from 'node:buffer';
 import { compileSchema } from '../config/ajv.ts';
 import type { AdmissionRequest } from '../kube/admission.ts';
 import { isObject } from '../kube/types.ts';
+import { createCursor, nextByte, OPEN_BRACE, readName, skipMembers, skipValue } from './json-scanner.ts';
 
 /** Exceeds all names in the API. Names are part of messages and log lines. */
 const string = { type: 'string', maxLength: 1024 };
@@ -48,8 +49,8 @@ const validateReview = compileSchema({ type: 'object', required: ['request'], pr
 const API_VERSION = 'admission.k8s.io/v1';
 const KIND = 'AdmissionReview';
 
-/** A request, or the reason why there is none, with the HTTP status of its response. */
-export type Envelope = { readonly request: AdmissionRequest } | { readonly error: string; readonly status: 400 | 413 };
+/** A request, or the reason why there is none. */
+export type Envelope = { readonly request: AdmissionRequest } | { readonly error: string };
 
 /**
  * Reads an AdmissionReview of `admission.k8s.io/v1`. The messages begin with those of the upstream webhook server.
@@ -77,14 +78,49 @@ export function readReview(body: Buffer): Envelope {
   return problem === undefined ? { request: review.request as AdmissionRequest } : undecodable(problem);
 }
 
-function malformed(error: string): Envelope {
-  return { error, status: 400 };
+function malformed(error: string) {
+  return { error };
 }
 
-function undecodable(reason: string): Envelope {
+/** The error about a body that cannot be decoded. */
+export function undecodable(reason: string) {
   return malformed(`unable to decode the request: ${reason}`);
 }
 
 function formatKind(value: unknown): string {
   return typeof value === 'string' ? `${API_VERSION}, Kind=${value}` : 'kind must be a string';
+}
+
+/** The part of a review that identifies its request. API servers send it before the objects. */
+export const MAX_IDENTITY_BYTES = 64 * 1024;
+
+/**
+ * Reads the members of a request that precede its objects, from the beginning of a review. The remaining bytes may be missing or
+ * invalid. Returns `undefined` if these members do not identify the request.
+ */
+export function readIdentity(body: Buffer): AdmissionRequest | undefined {
+  const found: Record<string, unknown> = { userInfo: {} };
+  try {
+    readMembers(body.subarray(0, MAX_IDENTITY_BYTES), found);
+  } catch (error) {
+    if (!(error instanceof SyntaxError || error instanceof RangeError)) throw error;
+  }
+  return validateReview({ request: found }) === undefined ? (found as unknown as AdmissionRequest) : undefined;
+}
+
+/** @throws SyntaxError at the end of the bytes */
+function readMembers(bytes: Buffer, found: Record<string, unknown>): void {
+  const cursor = createCursor(bytes);
+  if (nextByte(cursor) !== OPEN_BRACE) return;
+  const readMember = (start: number, end: number): void => {
+    const name = readName(cursor, start, end);
+    const at = cursor.at;
+    skipValue(cursor);
+    if (Object.hasOwn(request.properties, name)) found[name] = JSON.parse(bytes.toString('utf8', at, cursor.at));
+  };
+  skipMembers(cursor, (start, end) => {
+    const isRequest = readName(cursor, start, end) === 'request' && nextByte(cursor) === OPEN_BRACE;
+    if (isRequest) skipMembers(cursor, readMember);
+    else skipValue(cursor);
+  });
 }

@@ -1,250 +1,383 @@
 /**
- * Reads a large review in the worker: its envelope, and the parts of its objects that decisions read. The result for the main
- * thread has a limited size.
+ * Reduces the bytes of a large review to the fields that decisions read. Other fields are only scanned, so their number does not
+ * cost memory. Maps and lists stay where they are, so the paths of patches are the same.
  */
-import type { AdmissionRequest } from '../kube/admission.ts';
-import { semanticEqual } from '../kube/equality.ts';
-import { getPodTemplate, MAX_ITEMS, podTemplatePath } from '../kube/pod.ts';
-import { isObject, type GroupVersionKind, type JsonObject } from '../kube/types.ts';
-import { NAMESPACE, POD, selectMember, selectWorkload, type Selection } from '../policy/pod/selection.ts';
-import { findPodTemplates } from '../policy/pod/templates.ts';
-import { readReview, type Envelope } from './envelope.ts';
+import { hash, createHash } from 'node:crypto';
+import { isUtf8 } from 'node:buffer';
+import { isSemanticallyAbsent } from '../kube/equality.ts';
+import { MAX_ITEMS, podTemplatePath } from '../kube/pod.ts';
+import { isObject } from '../kube/types.ts';
+import { NAMESPACE, OTHER_KIND, POD, selectMember, selectWorkload, type Selection } from '../policy/pod/selection.ts';
+import {
+  createCursor,
+  expectEnd,
+  nextByte,
+  OPEN_BRACE,
+  OPEN_BRACKET,
+  QUOTE,
+  readName,
+  skipItems,
+  skipMembers,
+  skipValue,
+  type Cursor,
+} from './json-scanner.ts';
 
-/** Reads a review. With `isWhole`, all members of its objects are kept. */
-export function readLargeReview(body: Buffer, isWhole: boolean): Envelope {
-  if (estimateMemory(body) > MAX_MEMORY) {
-    return tooLarge(`the review would take more than ${MAX_MEMORY / MIB} MiB of memory`);
-  }
-  const envelope = readReview(body);
-  if ('error' in envelope) return envelope;
+/** A reduced review, or the reason why there is none. `isLimit` is false for bytes that are no valid JSON. */
+export type ReducedReview =
+  { readonly review: Uint8Array<ArrayBuffer> } | { readonly error: string; readonly isLimit: boolean };
+
+/** Reduces a review. With `isWhole`, all members of its objects are kept. */
+export function reduceReview(body: Buffer, isWhole: boolean): ReducedReview {
+  if (!isUtf8(body)) return { error: 'the body is not valid UTF-8', isLimit: false };
   try {
-    return { request: projectRequest(envelope.request, isWhole) };
+    const output = createOutput();
+    writeReview(findParts(body), output, isWhole);
+    return { review: output.toBytes() };
   } catch (error) {
-    if (error instanceof RangeError) return tooLarge(error.message);
+    if (error instanceof RangeError) return { error: error.message, isLimit: true };
+    if (error instanceof SyntaxError) return { error: error.message, isLimit: false };
     throw error;
   }
 }
 
-function tooLarge(error: string): Envelope {
-  return { error, status: 413 };
-}
-
-// Memory
+// Limits of what the main thread parses
 
 const MIB = 1024 * 1024;
-/**
- * Limit of the estimated memory of a review with its text. Objects that etcd can store need less. The heap of the worker is twice
- * as large, since V8 may end the process if the heap of a worker is exhausted.
- */
-const MAX_MEMORY = 96 * MIB;
-
-/** Upper limits of the memory of values in V8, in bytes. */
-const OBJECT_BYTES = 64;
-const LIST_BYTES = 32;
-/** A member of an object with many members: its name and its entry in a hash table that has just grown. */
-const MEMBER_BYTES = 160;
-/** A string or number, and its position in the list. */
-const ITEM_BYTES = 32;
-
-const [QUOTE, BACKSLASH, COLON, COMMA, UNICODE_ESCAPE] = Buffer.from('"\\:,u');
-const [OPEN_BRACE, OPEN_BRACKET] = Buffer.from('{[');
-
-/** Estimates the memory of a text and of its values, without parsing it. */
-export function estimateMemory(json: Buffer): number {
-  let bytes = 0;
-  let isAscii = true;
-  for (let index = 0; index < json.length; index++) {
-    const byte = json[index] ?? 0;
-    if (byte === QUOTE) {
-      for (index++; index < json.length && json[index] !== QUOTE; index++) {
-        const inner = json[index] ?? 0;
-        if (inner === BACKSLASH) index += json[index + 1] === UNICODE_ESCAPE ? 5 : 1;
-        else if (inner >= 0x80) isAscii = false;
-        bytes++;
-      }
-    } else if (byte === COLON) bytes += MEMBER_BYTES;
-    else if (byte === COMMA) bytes += ITEM_BYTES;
-    else if (byte === OPEN_BRACE) bytes += OBJECT_BYTES;
-    else if (byte === OPEN_BRACKET) bytes += LIST_BYTES;
-  }
-  // A text with other characters takes two bytes for each, and so do its strings.
-  return (bytes + json.length) * (isAscii ? 1 : 2);
-}
-
-// Projection
-
-/** Limit of the values that the main thread receives. Those of the largest pods are about 100,000. */
+const MAX_OUTPUT_BYTES = 8 * MIB;
+/** The values of the largest pods are about 100,000. */
 const MAX_VALUES = 250_000;
-/** API servers accept deeper objects, but the fields that decisions read are not deeper. Deeper values become null. */
-const MAX_DEPTH = 200;
 
-/** Remaining budget of the objects of a request. */
-interface Budget {
-  values: number;
-  depth: number;
+type Output = ReturnType<typeof createOutput>;
+
+/** Creates the text of a reduced review. Its memory grows with it. */
+function createOutput() {
+  let bytes = Buffer.allocUnsafeSlow(64 * 1024);
+  let length = 0;
+  let values = 0;
+  const reserve = (more: number): void => {
+    if (length + more <= bytes.length) return;
+    if (length + more > MAX_OUTPUT_BYTES) {
+      throw new RangeError(`the fields that are read have more than ${MAX_OUTPUT_BYTES / MIB} MiB`);
+    }
+    const larger = Buffer.allocUnsafeSlow(Math.min(MAX_OUTPUT_BYTES, Math.max(2 * bytes.length, length + more)));
+    bytes.copy(larger, 0, 0, length);
+    bytes = larger;
+  };
+  return {
+    writeText(text: string): void {
+      reserve(3 * text.length);
+      length += bytes.write(text, length);
+    },
+    writeBytes(source: Buffer, start: number, end: number): void {
+      reserve(end - start);
+      length += source.copy(bytes, length, start, end);
+    },
+    /** @throws RangeError if there are too many values */
+    countValues(more: number): void {
+      values += more;
+      if (values > MAX_VALUES) throw new RangeError(`the review has more than ${MAX_VALUES} values that are read`);
+    },
+    position: () => ({ length, values }),
+    rewind(position: { readonly length: number; readonly values: number }): void {
+      ({ length, values } = position);
+    },
+    toBytes: () => Uint8Array.from(bytes.subarray(0, length)),
+  };
 }
 
-interface Projection {
-  readonly budget: Budget;
-  /** The pod templates of an object that is kept as a whole. */
-  readonly templates: ReadonlySet<object>;
+// Parts of a review
+
+/** The positions of the values of an object. A member that occurs twice has its last value, as in JSON.parse. */
+type Members = ReadonlyMap<string, number>;
+
+interface Parts {
+  readonly body: Buffer;
+  /** Absent: the body is no object. */
+  readonly review?: Members;
+  /** Absent: the request is no object. */
+  readonly request?: Members;
+  /** The members that identify the kinds of the objects of the request. */
+  readonly types: ReadonlyMap<string, Members>;
+}
+
+const TYPE_MEMBERS: ReadonlySet<string> = new Set(['apiVersion', 'kind']);
+const REVIEW_MEMBERS: ReadonlySet<string> = new Set([...TYPE_MEMBERS, 'request']);
+const OBJECTS: ReadonlySet<string> = new Set(['object', 'oldObject']);
+/** The members of requests that decisions read. */
+const REQUEST_MEMBERS: ReadonlySet<string> = new Set([
+  ...['uid', 'kind', 'resource', 'subResource', 'requestKind', 'requestResource', 'requestSubResource'],
+  ...['name', 'namespace', 'operation', 'userInfo', 'dryRun', ...OBJECTS],
+]);
+
+/** Checks the syntax of a review and finds its parts. */
+function findParts(body: Buffer): Parts {
+  const cursor = createCursor(body);
+  const types = new Map<string, Members>();
+  let request: Members | undefined;
+  const review = findMembers(cursor, REVIEW_MEMBERS, (name) => {
+    if (name !== 'request') {
+      skipValue(cursor);
+      return;
+    }
+    types.clear();
+    request = findMembers(cursor, REQUEST_MEMBERS, (key) => {
+      types.delete(key);
+      if (!OBJECTS.has(key)) {
+        skipValue(cursor);
+        return;
+      }
+      const type = findMembers(cursor, TYPE_MEMBERS);
+      if (type) types.set(key, type);
+    });
+  });
+  expectEnd(cursor);
+  return { body, types, ...(review && { review }), ...(request && { request }) };
+}
+
+/** Moves behind a value, and returns the positions of the named members if it is an object. */
+function findMembers(
+  cursor: Cursor,
+  names: ReadonlySet<string>,
+  visit: (name: string) => void = () => skipValue(cursor),
+): Members | undefined {
+  if (nextByte(cursor) !== OPEN_BRACE) {
+    skipValue(cursor);
+    return undefined;
+  }
+  const members = new Map<string, number>();
+  skipMembers(cursor, (start, end) => {
+    const name = readName(cursor, start, end);
+    if (names.has(name)) {
+      nextByte(cursor);
+      members.set(name, cursor.at);
+      visit(name);
+    } else skipValue(cursor);
+  });
+  return members;
+}
+
+/** Returns the selection of both objects. Objects of another kind than the request states are kept as a whole. */
+function findSelection({ body, request, types }: Parts): Selection {
+  const kind = readShortValue(body, request?.get('kind'));
+  if (!isObject(kind)) return OTHER_KIND;
+  const { group = '', version, kind: name } = kind;
+  if (typeof group !== 'string' || typeof version !== 'string' || typeof name !== 'string') return OTHER_KIND;
+  const apiVersion = group ? `${group}/${version}` : version;
+  const isOther = [...types.values()].some((type) => {
+    const [ownVersion, ownKind] = ['apiVersion', 'kind'].map((member) => readShortValue(body, type.get(member)));
+    return (ownVersion ?? apiVersion) !== apiVersion || (ownKind ?? name) !== name;
+  });
+  if (isOther) return 'all';
+  if (!group && name === 'Pod') return POD;
+  if (!group && name === 'Namespace') return NAMESPACE;
+  const path = podTemplatePath(group, name);
+  return path ? selectWorkload(path) : OTHER_KIND;
+}
+
+/** Reads the value at a position. A long value is read as its length, which differs from each kind and version. */
+function readShortValue(body: Buffer, at: number | undefined): unknown {
+  if (at === undefined) return undefined;
+  const cursor = createCursor(body, at);
+  skipValue(cursor);
+  const length = cursor.at - at;
+  return length > MAX_TYPE_BYTES ? length : JSON.parse(body.toString('utf8', at, cursor.at));
+}
+
+const MAX_TYPE_BYTES = 4096;
+
+// Reduction
+
+interface Reduction {
+  readonly cursor: Cursor;
+  readonly output: Output;
   /** True for pods and built-in kinds with pods, whose decoders limit the items of all lists. */
   readonly hasLimits: boolean;
+  /** True if there are two objects, which decisions compare. A value that is not read is then replaced by its digest. */
+  readonly isCompared: boolean;
+  readonly isOld: boolean;
   items: number;
   isCut: boolean;
 }
 
-/** The value that replaces a value in an update. */
-interface Next {
-  readonly value: unknown;
+function writeReview(parts: Parts, output: Output, isWhole: boolean): void {
+  const { body, review, request, types } = parts;
+  const selection = isWhole ? 'all' : findSelection(parts);
+  const isCompared = types.size === 2 && selection !== 'all';
+  const copy = (at: number): void => {
+    copyValue(createCursor(body, at), output);
+  };
+  const write = (at: number, key: string): void => {
+    const state = { hasLimits: selection !== 'all' && selection !== OTHER_KIND, items: 0, isCut: false };
+    writeValue({ cursor: createCursor(body, at), output, isCompared, isOld: key === 'oldObject', ...state }, selection);
+  };
+  if (!review) {
+    output.writeText('null');
+    return;
+  }
+  writeMembers(review, output, (name, at) => {
+    if (name !== 'request' || !request) copy(at);
+    else
+      writeMembers(request, output, (key, position) => {
+        if (OBJECTS.has(key)) write(position, key);
+        else copy(position);
+      });
+  });
 }
+
+function writeMembers(members: Members, output: Output, write: (name: string, at: number) => void): void {
+  let separator = '{';
+  for (const [name, at] of members) {
+    output.writeText(`${separator}"${name}":`);
+    separator = ',';
+    write(name, at);
+  }
+  output.writeText(separator === '{' ? '{}' : '}');
+}
+
+function writeValue(reduction: Reduction, selected: Selection): void {
+  const { cursor, output, hasLimits } = reduction;
+  const selection = typeof selected === 'object' && 'shared' in selected ? selected.shared : selected;
+  const byte = nextByte(cursor);
+  if (selection === 'presence') {
+    const start = cursor.at;
+    skipValue(cursor);
+    writeDigest(reduction, start);
+  } else if (selection === 'all' && !hasLimits) copyValue(cursor, output);
+  else if (byte === OPEN_BRACE) writeObject(reduction, selection);
+  else if (byte === OPEN_BRACKET) writeList(reduction, selection);
+  else copyValue(cursor, output);
+}
+
+function copyValue(cursor: Cursor, output: Output): void {
+  const { at, values } = cursor;
+  skipValue(cursor);
+  output.countValues(cursor.values - values);
+  output.writeBytes(cursor.bytes, at, cursor.at);
+}
+
+// Lists
+
+/** Replaces a list of the old object that exceeds its limit, so both objects differ. */
+const CUT_LIST = '"changed"';
+
+/** A list that exceeds its limit is replaced by nulls that still exceed it. Decoders report the limit. */
+function writeList(reduction: Reduction, selection: Selection): void {
+  const { cursor, output, isOld } = reduction;
+  const { items, most } = itemSelection(selection);
+  const start = { ...output.position(), items: reduction.items, isCut: reduction.isCut };
+  let count = 0;
+  let isOver = false;
+  output.countValues(1);
+  output.writeText('[');
+  skipItems(cursor, () => {
+    count++;
+    isOver ||= exceedsLimit(reduction, count, most);
+    if (isOver) {
+      skipValue(cursor);
+      return;
+    }
+    if (count > 1) output.writeText(',');
+    writeValue(reduction, items);
+  });
+  if (!isOver) {
+    output.writeText(']');
+    return;
+  }
+  output.rewind(start);
+  // Decoders limit the sum of all lists without an own limit. One list that exceeds it is sufficient.
+  reduction.items = most === undefined ? MAX_ITEMS + 1 : start.items;
+  reduction.isCut = most === undefined || start.isCut;
+  const excess = start.isCut ? 1 : MAX_ITEMS + 1;
+  const length = most === undefined ? excess : Math.min(count, MAX_ITEMS + 1);
+  output.countValues(length);
+  output.writeText(isOld ? CUT_LIST : `[${Array(length).fill('null').join()}]`);
+}
+
+interface ItemSelection {
+  readonly items: Selection;
+  readonly most?: number;
+}
+
+function itemSelection(selection: Selection): ItemSelection {
+  if (typeof selection === 'string') return { items: 'all' };
+  if ('items' in selection) return selection;
+  return { items: 'anywhere' in selection ? selection : 'all' };
+}
+
+function exceedsLimit(reduction: Reduction, count: number, most: number | undefined): boolean {
+  if (!reduction.hasLimits) return false;
+  if (most !== undefined) return count > most;
+  reduction.items++;
+  return reduction.items > MAX_ITEMS;
+}
+
+// Objects
+
+function writeObject(reduction: Reduction, selection: Selection): void {
+  const { cursor, output, isCompared } = reduction;
+  const entries =
+    isCompared && typeof selection === 'object' && 'entries' in selection ? createHash('sha256') : undefined;
+  let separator = '{';
+  let droppedEntries = 0;
+  const writeName = (nameStart: number, nameEnd: number): void => {
+    output.writeText(separator);
+    output.writeBytes(cursor.bytes, nameStart, nameEnd);
+    output.writeText(':');
+    separator = ',';
+  };
+  output.countValues(1);
+  skipMembers(cursor, (nameStart, nameEnd) => {
+    const name = readName(cursor, nameStart, nameEnd);
+    const isString = nextByte(cursor) === QUOTE;
+    const member = selectMember(selection, name, isString);
+    const start = cursor.at;
+    if (member !== undefined) {
+      writeName(nameStart, nameEnd);
+      writeValue(reduction, member);
+      return;
+    }
+    skipValue(cursor);
+    if (entries) {
+      entries.update(cursor.bytes.subarray(nameStart, cursor.at));
+      droppedEntries++;
+    } else if (isCompared && !isAbsent(cursor, start, name)) {
+      writeName(nameStart, nameEnd);
+      writeDigest(reduction, start);
+    }
+  });
+  if (entries && droppedEntries > 0) {
+    // No key of a map is empty.
+    output.writeText(`${separator}"":"${entries.digest('base64')}"`);
+    separator = ',';
+    output.countValues(1);
+  }
+  output.writeText(separator === '{' ? '{}' : '}');
+}
+
+/** True for a value that comparisons treat as absent. They ignore empty values of a few levels only, which are short. */
+function isAbsent({ bytes, at }: Cursor, start: number, name: string): boolean {
+  const first = bytes[start];
+  if (at - start > MAX_EMPTY_BYTES || (first !== OPEN_BRACE && first !== OPEN_BRACKET && at - start !== 4))
+    return false;
+  return isSemanticallyAbsent(JSON.parse(bytes.toString('utf8', start, at)), name);
+}
+
+const MAX_EMPTY_BYTES = 1024;
 
 /**
- * Returns a request with the parts of its objects that decisions read. Maps and lists stay where they are, so that the paths of
- * patches are the same. In the old object, a dropped member that differs from the new object is replaced by a mark, so that
- * comparisons of both objects have the same result.
- * @throws RangeError if the request has too many values
+ * Writes a string that represents the bytes of the last value. API servers encode equal values as equal bytes; other differences
+ * between equal values count as changes, which are evaluated.
  */
-export function projectRequest(request: AdmissionRequest, isWhole = false): AdmissionRequest {
-  const { object, oldObject, kind } = request;
-  const budget = { values: MAX_VALUES, depth: 0 };
-  const selections = [object, oldObject].filter(isObject).map((one) => findSelection(one, kind));
-  const [selection = 'all'] = isWhole || selections.includes('all') ? [] : selections;
-  const hasLimits = selection !== 'all';
-  const whole = { budget, templates: NO_TEMPLATES, hasLimits: false, items: 0, isCut: false };
-  const keep = (value: unknown, next?: Next): unknown => {
-    const templates = isWhole || hasLimits ? NO_TEMPLATES : findTemplates(value);
-    return project(value, selection, { ...whole, templates, hasLimits }, next);
-  };
-  return {
-    ...(project(pickEnvelope(request), 'all', whole) as AdmissionRequest),
-    object: keep(object),
-    oldObject: keep(oldObject, isObject(object) ? { value: object } : undefined),
-  };
+function writeDigest({ cursor, output }: Reduction, start: number): void {
+  const { bytes, at } = cursor;
+  output.countValues(1);
+  // A digest ends with `=`, unlike any JSON.
+  const text =
+    at - start <= DIGEST_LENGTH
+      ? bytes.toString('utf8', start, at)
+      : hash('sha256', bytes.subarray(start, at), 'base64');
+  output.writeText(JSON.stringify(text));
 }
 
-/** Returns the request without its objects and its options, which no decision reads. */
-function pickEnvelope(request: AdmissionRequest): JsonObject {
-  const { uid, kind, resource, subResource, requestKind, requestResource, requestSubResource } = request;
-  const { name, namespace, operation, userInfo, dryRun } = request;
-  const fields = {
-    ...{ uid, kind, resource, subResource, requestKind, requestResource, requestSubResource },
-    ...{ name, namespace, operation, userInfo, dryRun },
-  };
-  return Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined));
-}
-
-/** Objects of another kind than the request states are kept as a whole. */
-function findSelection(object: JsonObject, { group, version, kind }: GroupVersionKind): Selection {
-  const apiVersion = group ? `${group}/${version}` : version;
-  if ((object['apiVersion'] ?? apiVersion) !== apiVersion || (object['kind'] ?? kind) !== kind) return 'all';
-  if (!group && kind === 'Pod') return POD;
-  if (!group && kind === 'Namespace') return NAMESPACE;
-  const path = podTemplatePath(group ?? '', kind);
-  return path ? selectWorkload(path) : 'all';
-}
-
-const NO_TEMPLATES: ReadonlySet<object> = new Set();
-
-function findTemplates(object: unknown): ReadonlySet<object> {
-  if (!isObject(object)) return NO_TEMPLATES;
-  const templates = findPodTemplates(object).templates.map((path) => getPodTemplate(object, path));
-  return new Set(templates.filter((template) => template !== undefined));
-}
-
-function project(value: unknown, selection: Selection, projection: Projection, next?: Next): unknown {
-  const { budget, templates } = projection;
-  if (typeof selection === 'object' && 'shared' in selection) return project(value, selection.shared, projection, next);
-  spend(budget, 1);
-  if (typeof value !== 'object' || value === null) return value;
-  if (selection === 'all' && templates.has(value)) {
-    return project(value, POD, { budget, templates: NO_TEMPLATES, hasLimits: true, items: 0, isCut: false }, next);
-  }
-  if (budget.depth === MAX_DEPTH) return next ? MARK : null;
-  budget.depth++;
-  const kept = Array.isArray(value)
-    ? projectList(value, selection, projection, next)
-    : projectObject(value as JsonObject, selection, projection, next);
-  budget.depth--;
-  return kept;
-}
-
-function spend(budget: Budget, values: number): void {
-  budget.values -= values;
-  if (budget.values < 0) throw new RangeError(`the review has more than ${MAX_VALUES} values that are read`);
-}
-
-function projectList(list: readonly unknown[], selection: Selection, projection: Projection, next?: Next): unknown {
-  const { items, most } = typeof selection === 'object' && 'items' in selection ? selection : ALL_ITEMS;
-  const cut = cutList(list.length, most, projection);
-  if (cut === undefined) {
-    const nextItems: readonly unknown[] = Array.isArray(next?.value) ? next.value : [];
-    return list.map((item, index) => project(item, items, projection, next && { value: nextItems[index] }));
-  }
-  if (next && !semanticEqual(list, next.value)) return MARK;
-  spend(projection.budget, cut);
-  return Array<null>(cut).fill(null);
-}
-
-const ALL_ITEMS = { items: 'all', most: undefined } as const;
-
-/** Replaces a member of the old object that differs from the new object. */
-const MARK = 'changed';
-
-/**
- * Returns the length to which a list is cut if it exceeds its limit, so that it still exceeds it. Decoders limit the sum of all
- * lists, and report the list that exceeds it.
- */
-function cutList(length: number, most: number | undefined, projection: Projection): number | undefined {
-  if (!projection.hasLimits) return undefined;
-  if (most !== undefined) return length > most ? Math.min(length, MAX_ITEMS + 1) : undefined;
-  projection.items += length;
-  if (projection.items <= MAX_ITEMS) return undefined;
-  const cut = projection.isCut ? 1 : MAX_ITEMS + 1;
-  projection.isCut = true;
-  return cut;
-}
-
-function projectObject(object: JsonObject, selection: Selection, projection: Projection, next?: Next): JsonObject {
-  const kept: [key: string, value: unknown][] = [];
-  const nextMembers = isObject(next?.value) ? next.value : {};
-  let isMarked = next === undefined;
-  let bytes = 0;
-  const mark = (key: string): void => {
-    if (isMarked || semanticEqual(pick(object, key), pick(nextMembers, key))) return;
-    // Comparisons ignore some fields, so that each one has a mark. One mark is sufficient for a map.
-    isMarked = typeof selection === 'object' && 'entries' in selection;
-    spend(projection.budget, 1);
-    kept.push([key, MARK]);
-  };
-  // Object.entries takes three times as long for maps with many members.
-  for (const key in object) {
-    const value = object[key];
-    const member = selectMember(selection, key, value);
-    if (member === undefined || bytes > maxBytes(selection)) mark(key);
-    else {
-      if (typeof value === 'string') bytes += key.length + value.length;
-      const nextMember = next && { value: Object.hasOwn(nextMembers, key) ? nextMembers[key] : undefined };
-      kept.push([key, project(value, member, projection, nextMember)]);
-    }
-  }
-  for (const key in nextMembers) {
-    const value = nextMembers[key];
-    if (object[key] != null && Object.hasOwn(object, key)) continue;
-    const member = selectMember(selection, key, value);
-    if (member === undefined) mark(key);
-    else if (isObject(value)) {
-      const marks = project({}, member, projection, { value });
-      if (isObject(marks) && Object.keys(marks).length > 0) kept.push([key, marks]);
-    }
-  }
-  return Object.fromEntries(kept);
-}
-
-function maxBytes(selection: Selection): number {
-  return typeof selection === 'object' && 'entries' in selection ? (selection.maxBytes ?? Infinity) : Infinity;
-}
-
-function pick(object: JsonObject, key: string): JsonObject {
-  return Object.hasOwn(object, key) ? { [key]: object[key] } : {};
-}
+/** The length of a digest. A shorter value represents itself. */
+const DIGEST_LENGTH = 44;

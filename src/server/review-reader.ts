@@ -1,24 +1,16 @@
-/** Reads large reviews in a worker thread, so that their size neither blocks the event loop nor fills the heap. */
+/** Reduces large reviews in a worker thread, so that their size neither blocks the event loop nor fills the heap. */
 import { getAsset, isSea } from 'node:sea';
 import { Worker } from 'node:worker_threads';
-import type { Envelope } from './envelope.ts';
+import type { ReducedReview } from './large-review.ts';
 
-/** A message to the worker. The worker owns the bytes until it responds. */
+/** A message to the worker. The bytes are moved. */
 export interface LargeReview {
   readonly bytes: Uint8Array<ArrayBuffer>;
   readonly isWhole: boolean;
 }
 
-interface ReadReview {
-  readonly envelope: Envelope;
-  readonly bytes: Uint8Array<ArrayBuffer>;
-}
-
-/**
- * Limits of the heap of the worker in MiB. Reviews that need more than half of it are rejected before they are parsed, since V8
- * may end the process if the heap of a worker is exhausted.
- */
-const HEAP_LIMITS = { maxOldGenerationSizeMb: 192, maxYoungGenerationSizeMb: 16 };
+/** Limits of the heap of the worker in MiB. Buffers are not part of the heap, and scanning them creates few values. */
+const HEAP_LIMITS = { maxOldGenerationSizeMb: 48, maxYoungGenerationSizeMb: 8 };
 /** The worker ends after this time without reviews, so that its memory is free. */
 const IDLE_MS = 30_000;
 
@@ -30,12 +22,17 @@ export function startWorker(): Worker {
   return new Worker(new URL(`./review-worker.${extension}`, import.meta.url), options);
 }
 
+/** True if the memory of the worker did not suffice for a review. */
+export function isOutOfMemory(error: unknown): boolean {
+  return error instanceof Error && 'code' in error && error.code === 'ERR_WORKER_OUT_OF_MEMORY';
+}
+
 export type ReviewReader = ReturnType<typeof createReviewReader>;
 
 /** Creates the reader. Its worker starts with the first review, and again after a failure. */
 export function createReviewReader(start = startWorker) {
   let worker: Worker | undefined;
-  let pending: PromiseWithResolvers<ReadReview> | undefined;
+  let pending: PromiseWithResolvers<ReducedReview> | undefined;
   let idle: NodeJS.Timeout | undefined;
   const open = (): Worker => {
     const created = start();
@@ -45,7 +42,7 @@ export function createReviewReader(start = startWorker) {
       worker = undefined;
       pending?.reject(error);
     };
-    created.on('message', (read: ReadReview) => pending?.resolve(read));
+    created.on('message', (reduced: ReducedReview) => pending?.resolve(reduced));
     created.on('error', fail);
     created.on('exit', () => fail(new Error('the worker ended')));
     return created;
@@ -61,19 +58,18 @@ export function createReviewReader(start = startWorker) {
   return {
     close,
     /**
-     * Reads a review. Reviews are read one after another. The bytes are moved to the worker and back, so that the buffer is empty
-     * afterwards and the result has another one.
+     * Reduces a review. Reviews are reduced one after another. The bytes are moved to the worker, which frees them, so the
+     * buffer is empty afterwards.
      * @throws the error of a worker that failed
      */
-    async read(body: Buffer, isWhole: boolean): Promise<{ readonly envelope: Envelope; readonly body: Buffer }> {
+    async reduce(body: Buffer, isWhole: boolean): Promise<ReducedReview> {
       clearTimeout(idle);
       worker ??= open();
-      pending = Promise.withResolvers<ReadReview>();
+      pending = Promise.withResolvers<ReducedReview>();
       const bytes = ownBytes(body);
       worker.postMessage({ bytes, isWhole } satisfies LargeReview, [bytes.buffer]);
       try {
-        const read = await pending.promise;
-        return { envelope: read.envelope, body: Buffer.from(read.bytes.buffer) };
+        return await pending.promise;
       } finally {
         pending = undefined;
         idle = setTimeout(() => void close(), IDLE_MS).unref();

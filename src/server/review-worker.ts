@@ -1,10 +1,12 @@
-/** The worker thread that reads large reviews. */
+/** The worker thread that reduces large reviews. */
 import { parentPort } from 'node:worker_threads';
-import { readLargeReview } from './large-review.ts';
+import { reduceReview } from './large-review.ts';
 import type { LargeReview } from './review-reader.ts';
 
 parentPort?.on('message', ({ bytes, isWhole }: LargeReview) => {
   const { buffer, byteOffset, length } = bytes;
-  const envelope = readLargeReview(Buffer.from(buffer, byteOffset, length), isWhole);
-  parentPort?.postMessage({ envelope, bytes }, [buffer]);
+  const reduced = reduceReview(Buffer.from(buffer, byteOffset, length), isWhole);
+  // Frees the memory at once instead of with the next garbage collection.
+  buffer.transfer(0);
+  parentPort?.postMessage(reduced, 'review' in reduced ? [reduced.review.buffer] : []);
 });

@@ -3,15 +3,16 @@ import type { ServerResponse } from 'node:http';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import type { Store } from '../cluster/store.ts';
 import type { AdmissionRequest, Decision, Denied } from '../kube/admission.ts';
-import { parseDurationMs } from '../kube/units.ts';
 import { diff } from '../kube/json-patch.ts';
 import { truncate } from '../kube/text.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
-import { createBodyReader, createTurns, SMALL_BYTES, type BodyReader, type Turns } from './body.ts';
+import { createBodyReader, createTurns, SMALL_BYTES, type BodyReader, type ReceivedBody, type Turns } from './body.ts';
 import type { Connections } from './connections.ts';
-import { readReview, type Envelope } from './envelope.ts';
-import { createReviewReader, type ReviewReader } from './review-reader.ts';
+import { answerAfterMs, createTimeoutParser } from './deadline.ts';
+import { readIdentity, readReview, undecodable, type Envelope } from './envelope.ts';
+import { createReviewReader, isOutOfMemory, type ReviewReader } from './review-reader.ts';
+import { decideUnreviewed, statusOf, type Limit } from './unreviewed.ts';
 import { isPostponed, type MaybePromise, type Postponed, type Webhook } from './webhook.ts';
 
 export interface ReviewDeps {
@@ -27,7 +28,7 @@ export interface ReviewDeps {
 
 /** Registers one route for each webhook. */
 export function registerReviews(app: FastifyInstance, deps: ReviewDeps, connections: Connections): void {
-  const bodies = createBodyReader();
+  const bodies = createBodyReader(deps.now);
   app.addContentTypeParser('application/json', bodies.read);
   const shared = { connections, bodies, turns: createTurns(deps.now), reader: createReviewReader() };
   app.addHook('onClose', shared.reader.close);
@@ -38,13 +39,15 @@ export function registerReviews(app: FastifyInstance, deps: ReviewDeps, connecti
 
 type Handler = (request: FastifyRequest, reply: FastifyReply) => void | Promise<void>;
 
-/** The share of its timeout that a large review may wait in the queue. The rest is for the decision and the response. */
-const WAIT_SHARE = 0.9;
-
 /** Limit of the reason why a review is malformed, in characters. It may contain any part of the review. */
 const MAX_REASON = 1024;
 
-const TOO_BUSY = 'too many large reviews at the same time; this one was not reviewed within its timeout';
+const TOO_BUSY: Limit = {
+  code: 429,
+  message: 'too many large reviews at the same time; this one was not evaluated within its timeout; try again',
+};
+const TOO_LATE: Limit = { code: 429, message: 'the review was not evaluated within its timeout; try again' };
+const NO_MEMORY: Limit = { code: 429, message: 'the memory for large reviews does not suffice; try again' };
 
 const NO_BODY = Buffer.alloc(0);
 
@@ -59,10 +62,13 @@ interface Shared {
 interface Job {
   readonly request: FastifyRequest;
   readonly reply: FastifyReply;
-  /** Empty while the worker reads a large review. */
+  /** Empty while the worker reduces a large review. Afterwards, the reduced review. */
   body: Buffer;
-  readonly bytes: number;
-  readonly arrivedMs: number;
+  isReduced: boolean;
+  /** The members of a large review that identify its request. */
+  readonly identity: AdmissionRequest | undefined;
+  /** When the body began to arrive. */
+  readonly startMs: number;
   /** True for the second attempt, after a wait. */
   readonly isRepeated: boolean;
 }
@@ -103,7 +109,7 @@ function createHandler(webhook: Webhook, deps: ReviewDeps, shared: Shared): Hand
     try {
       const outcome = await decision;
       if (isPostponed(outcome)) return outcome;
-      if (isDisconnected(reply, { ...requestFields(reply, review), durationMs: now() - startMs })) return undefined;
+      if (isDone(reply, { ...requestFields(reply, review), durationMs: now() - startMs })) return undefined;
       respondDecision(reply, review, outcome, startMs);
     } catch (error) {
       respondDefect(reply, review, error);
@@ -112,36 +118,55 @@ function createHandler(webhook: Webhook, deps: ReviewDeps, shared: Shared): Hand
     }
     return undefined;
   };
-  const isDisconnected = (reply: FastifyReply, fields: Fields): boolean => {
+  /** True if the client has disconnected, or has received the response to a timeout. */
+  const isDone = (reply: FastifyReply, fields: Fields): boolean => {
+    if (reply.raw.writableEnded) return true;
     if (!reply.raw.destroyed) return false;
     log.info(fields, 'client disconnected before the response');
     reply.hijack();
     return true;
   };
+  const respondMalformed = ({ request, reply }: Job, error: string): void => {
+    const reason = truncate(error, MAX_REASON);
+    log.warn({ reason, remoteAddress: request.ip }, 'malformed review');
+    respond(reply, 400, `${reason}\n`);
+  };
+  const respondUnreviewed = ({ request, reply, body, identity, startMs }: Job, limit: Limit): void => {
+    const review = identity ?? readIdentity(body);
+    const fields = review ? requestFields(reply, review) : { remoteAddress: request.ip };
+    log.warn({ ...fields, reason: limit.message }, 'review not evaluated');
+    if (!store.synced()) respond(reply, 503, UNSYNCED);
+    else if (!review) respond(reply, statusOf(limit), `${limit.message}\n`);
+    else {
+      try {
+        respondDecision(reply, review, decideUnreviewed(webhook, { request: review, store }, limit), startMs);
+      } catch (error) {
+        respondDefect(reply, review, error);
+      }
+    }
+  };
 
   /** Decides a review, or returns what its decision waits for. */
   const answer = (job: Job, envelope: Envelope): MaybePromise<Postponed | undefined> => {
-    const { request, reply, bytes, arrivedMs, isRepeated } = job;
+    const { request, reply, body, startMs: receivedMs, isRepeated } = job;
     if ('error' in envelope) {
-      const reason = truncate(envelope.error, MAX_REASON);
-      log.warn({ reason, remoteAddress: request.ip }, 'malformed review');
-      respond(reply, envelope.status, `${reason}\n`);
+      respondMalformed(job, envelope.error);
       return undefined;
     }
     // An unsynced replica answers with an error, so that failurePolicy decides and a cold cluster can start.
     if (!store.synced()) {
-      respond(reply, 503, 'the replica has not read the cluster completely yet; try again\n');
+      respond(reply, 503, UNSYNCED);
       return undefined;
     }
     const review = envelope.request;
-    const startMs = isRepeated ? arrivedMs : now();
+    const startMs = isRepeated ? receivedMs : now();
     try {
-      const timeoutMs = parseTimeout(request);
+      const timeoutMs = parseTimeout(request.query);
       const outcome = webhook.decide(review, {
         store,
         now,
-        deadlineMs: timeoutMs === undefined ? undefined : arrivedMs + timeoutMs,
-        bodyBytes: bytes,
+        deadlineMs: timeoutMs === undefined ? undefined : receivedMs + timeoutMs,
+        bodyBytes: body.length,
         isRepeated,
         // Not a getter: V8 keeps the closure of a getter, and thus the review, until the next full garbage collection.
         getSignal: () => disconnectSignal(reply.raw),
@@ -155,65 +180,91 @@ function createHandler(webhook: Webhook, deps: ReviewDeps, shared: Shared): Hand
     return undefined;
   };
 
-  /** Reads a large review in the worker, and decides it. */
+  /** Reduces a large review in the worker. Returns true if it can be decided. */
+  const reduce = async (job: Job): Promise<boolean> => {
+    const { request, reply, body } = job;
+    job.body = NO_BODY;
+    const reduced = await reader.reduce(body, webhook.readsWholeObjects === true);
+    bodies.release(request.raw);
+    if (isDone(reply, { remoteAddress: request.ip })) return false;
+    if ('review' in reduced) {
+      job.body = Buffer.from(reduced.review.buffer);
+      job.isReduced = true;
+      return true;
+    }
+    if (reduced.isLimit) respondUnreviewed(job, { code: 413, message: reduced.error });
+    else respondMalformed(job, undecodable(reduced.error).error);
+    return false;
+  };
   const answerLarge = async (job: Job): Promise<Postponed | undefined> => {
     const { request, reply } = job;
     const remoteAddress = request.ip;
     try {
-      const { envelope, body } = await reader.read(job.body, webhook.readsWholeObjects === true);
-      job.body = body;
-      return isDisconnected(reply, { remoteAddress }) ? undefined : await turns.decide(() => answer(job, envelope));
+      if (isDone(reply, { remoteAddress }) || !(job.isReduced || (await reduce(job)))) return undefined;
+      return await turns.decide(() => answer(job, readReview(job.body)));
     } catch (err) {
-      log.error({ err, remoteAddress }, 'review failed');
-      respond(reply, 500, 'internal server error\n');
+      if (isDone(reply, { remoteAddress })) return undefined;
+      if (isOutOfMemory(err)) respondUnreviewed(job, NO_MEMORY);
+      else {
+        log.error({ err, remoteAddress }, 'review failed');
+        respond(reply, 500, 'internal server error\n');
+      }
       return undefined;
     }
   };
-  const answerInTurn = async (job: Job): Promise<Postponed | undefined> =>
-    await turns.take(() => {
-      const { request, reply, arrivedMs, isRepeated } = job;
-      if (isDisconnected(reply, { remoteAddress: request.ip })) return undefined;
-      const timeoutMs = parseTimeout(request) ?? Infinity;
-      if (isRepeated || now() - arrivedMs <= timeoutMs * WAIT_SHARE) return answerLarge(job);
-      log.warn({ reason: TOO_BUSY, remoteAddress: request.ip }, 'review rejected');
-      respond(reply, 503, `${TOO_BUSY}\n`);
-      return undefined;
-    });
   const start = (job: Job): MaybePromise<Postponed | undefined> =>
-    job.bytes > SMALL_BYTES ? answerInTurn(job) : answer(job, readReview(job.body));
+    job.body.length > SMALL_BYTES ? turns.take(() => answerLarge(job)) : answer(job, readReview(job.body));
 
   /** Reads and decides a review again after a wait, during which only its bytes are kept. */
   const answerAgain = async (job: Job, { until }: Postponed): Promise<void> => {
     metrics.webhook.inFlight.inc();
     try {
       await until;
-      const { request, reply, arrivedMs } = job;
-      if (isDisconnected(reply, { remoteAddress: request.ip, durationMs: now() - arrivedMs })) return;
+      const { request, reply, startMs } = job;
+      if (isDone(reply, { remoteAddress: request.ip, durationMs: now() - startMs })) return;
       await start({ ...job, isRepeated: true });
     } finally {
       metrics.webhook.inFlight.dec();
     }
   };
-  const answerFirst = async (job: Job): Promise<void> => {
-    const postponed = await answerInTurn(job).finally(() => bodies.release(job.request.raw));
-    if (postponed) await answerAgain(job, postponed);
+  /** Answers a review that is not decided at once: with its decision, or shortly before its timeout. */
+  const answerInTime = async (job: Job, outcome: Postponed | Promise<Postponed | undefined>): Promise<void> => {
+    const { request, reply, startMs, identity } = job;
+    const giveUp = (): void => {
+      if (!isDone(reply, { remoteAddress: request.ip })) respondUnreviewed(job, identity ? TOO_BUSY : TOO_LATE);
+      bodies.release(request.raw);
+      job.body = NO_BODY;
+    };
+    const leftMs = answerAfterMs(parseTimeout(request.query)) - (now() - startMs);
+    const timer = setTimeout(giveUp, leftMs).unref();
+    try {
+      const postponed = await outcome;
+      if (postponed) await answerAgain(job, postponed);
+    } finally {
+      clearTimeout(timer);
+      bodies.release(request.raw);
+    }
   };
 
   return (request, reply) => {
     // A POST without content type and body bypasses the content type parsers.
-    const body = (request.body as Buffer | undefined) ?? NO_BODY;
+    const received = (request.body as ReceivedBody | undefined) ?? { bytes: NO_BODY, startMs: now(), limit: undefined };
     // The request object outlives the review, so that the bytes are released here.
     request.body = undefined;
     connections.start(request.raw.socket);
-    const job = { request, reply, body, bytes: body.length, arrivedMs: now(), isRepeated: false };
-    if (body.length > SMALL_BYTES) return answerFirst(job);
+    const { bytes: body, startMs, limit } = received;
+    const identity = body.length > SMALL_BYTES ? readIdentity(body) : undefined;
+    const job = { request, reply, body, isReduced: false, identity, startMs, isRepeated: false };
+    if (limit) {
+      respondUnreviewed(job, limit);
+      return;
+    }
     const outcome = start(job);
-    if (outcome === undefined) return;
-    return outcome instanceof Promise
-      ? outcome.then((postponed) => postponed && answerAgain(job, postponed))
-      : answerAgain(job, outcome);
+    if (outcome !== undefined) return answerInTime(job, outcome);
   };
 }
+
+const UNSYNCED = 'the replica has not read the cluster completely yet; try again\n';
 
 type Respond = (reply: FastifyReply, status: number, body: string) => void;
 
@@ -221,6 +272,8 @@ type Respond = (reply: FastifyReply, status: number, body: string) => void;
 function createResponder(webhook: Webhook, metrics: Metrics, connections: Connections): Respond {
   const success = metrics.webhook.requests.cell({ webhook: webhook.path, code: '200' });
   return (reply, status, body) => {
+    // The review has been answered at its timeout.
+    if (reply.raw.headersSent) return;
     const isSuccess = status === 200;
     const requests = isSuccess
       ? success
@@ -233,20 +286,6 @@ function createResponder(webhook: Webhook, metrics: Metrics, connections: Connec
     const isLast = connections.finish(reply.request.raw.socket, isSuccess);
     reply.hijack();
     reply.raw.writeHead(status, isLast ? { ...headers, connection: 'close' } : headers).end(body);
-  };
-}
-
-/**
- * Creates the parser of the timeout that API servers send as `?timeout=5s`, in milliseconds. An invalid duration is ignored.
- * The last duration is cached, since API servers send the same one with each review of a webhook.
- */
-function createTimeoutParser(): (request: FastifyRequest) => number | undefined {
-  let last: { readonly text: string; readonly ms: number | undefined } = { text: '', ms: undefined };
-  return ({ query }) => {
-    const { timeout } = query as { readonly timeout?: unknown };
-    if (typeof timeout !== 'string') return undefined;
-    if (timeout !== last.text) last = { text: timeout, ms: parseDurationMs(timeout) || undefined };
-    return last.ms;
   };
 }
 

@@ -159,6 +159,11 @@ export function namespaceMode(store: Store, name: string, settings: SccSettings)
   return { mode: mode === 'off' ? 'off' : 'enforce' };
 }
 
+/** True if the namespace of a request, or the namespace that the store lacks, enforces SCCs. */
+export function enforcesSccs({ namespace = '' }: AdmissionRequest, store: Store, settings: SccSettings): boolean {
+  return namespaceMode(store, namespace, settings).mode === 'enforce';
+}
+
 function namespaceNotFound(decision: SccDecision, name: string): SccDecision {
   if (decision.allowed) return decision;
   const message = `error fetching namespace ${quote(name)}: namespace ${quote(name)} not found`;

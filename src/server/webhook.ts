@@ -24,6 +24,11 @@ export interface Webhook {
   readonly path: string;
   /** True if decisions depend on all members of the objects. Otherwise, large objects contain what `POD_SPEC` selects. */
   readonly readsWholeObjects?: boolean;
+  /**
+   * True if the webhook may deny the request, apart from its objects. It decides what happens to a request that is not evaluated.
+   * Absent: it may deny every request.
+   */
+  enforces?(request: AdmissionRequest, store: Store): boolean;
   /** Decides. A denial is a value; an exception is a defect and results in HTTP 500. */
   decide(request: AdmissionRequest, context: WebhookContext): MaybePromise<Decision | Postponed>;
 }

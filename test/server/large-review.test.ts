@@ -5,12 +5,13 @@ import { Worker } from 'node:worker_threads';
 import fc, { type Arbitrary } from 'fast-check';
 import { createStore } from '../../src/cluster/store.ts';
 import type { AdmissionRequest, Decision } from '../../src/kube/admission.ts';
+import { semanticEqual } from '../../src/kube/equality.ts';
 import { diff } from '../../src/kube/json-patch.ts';
 import { isObject, type JsonObject, type Kind } from '../../src/kube/types.ts';
 import { createPodSecurity, DEFAULT_CONFIGURATION } from '../../src/policy/psa/configuration.ts';
 import { DEFAULT_FIELDS } from '../../src/policy/psa/defaults.ts';
 import { decodePod } from '../../src/policy/pod/pod.ts';
-import { estimateMemory, projectRequest, readLargeReview } from '../../src/server/large-review.ts';
+import { reduceReview } from '../../src/server/large-review.ts';
 import { createReviewReader, startWorker } from '../../src/server/review-reader.ts';
 import type { Webhook } from '../../src/server/webhook.ts';
 import { createWebhooks } from '../../src/server/webhooks/index.ts';
@@ -133,6 +134,12 @@ function rollouts(workloads: Arbitrary<JsonObject>): Arbitrary<JsonObject> {
   }));
 }
 
+/** Returns the reduced review, or the error. */
+function reduce(json: string | Buffer, isWhole = false): JsonObject {
+  const reduced = reduceReview(Buffer.from(json), isWhole);
+  return 'review' in reduced ? (JSON.parse(Buffer.from(reduced.review).toString()) as JsonObject) : reduced;
+}
+
 suite('a reduced request', () => {
   let seeds: readonly JsonObject[] = [];
   const { webhooks, decide } = createAll();
@@ -157,8 +164,9 @@ suite('a reduced request', () => {
           fc.pre(!isObject(request.oldObject) || decodePod(request.oldObject).error === undefined);
           fc.pre([request.object, request.oldObject].every(hasType));
           for (const webhook of webhooks) {
-            const reduced = structuredClone(projectRequest(structuredClone(request), webhook.readsWholeObjects));
-            assert.deepEqual(decide(webhook, reduced), decide(webhook, request), webhook.path);
+            const reduced = reduce(JSON.stringify({ request }), webhook.readsWholeObjects)['request'];
+            const whole = structuredClone(request);
+            assert.deepEqual(decide(webhook, reduced as AdmissionRequest), decide(webhook, whole), webhook.path);
           }
         }),
         { numRuns: RUNS, seed: 1 },
@@ -171,7 +179,7 @@ suite('limits of a large review', () => {
   const read = (object: object, isWhole = false): JsonObject => {
     const review = podReview({});
     const request = { ...review.request, object };
-    return readLargeReview(Buffer.from(JSON.stringify({ ...review, request })), isWhole);
+    return reduce(JSON.stringify({ ...review, request }), isWhole);
   };
   const pod = (spec: object, metadata: object = {}): object => ({ apiVersion: 'v1', kind: 'Pod', metadata, spec });
   const keys = (count: number): JsonObject =>
@@ -223,26 +231,149 @@ suite('limits of a large review', () => {
 
   const rejected: readonly (readonly [name: string, object: object, isWhole: boolean, error: string])[] = [
     [
-      '2 million objects',
-      pod({ a: Array(2_000_000).fill({}) }),
-      false,
-      'the review would take more than 96 MiB of memory',
-    ],
-    [
       'many whole members',
       pod({ nodeSelector: keys(300_000) }),
       true,
       'the review has more than 250000 values that are read',
     ],
+    [
+      'many members of another kind',
+      { apiVersion: 'argoproj.io/v1alpha1', kind: 'Rollout', spec: keys(300_000) },
+      false,
+      'the review has more than 250000 values that are read',
+    ],
+    [
+      'a long image',
+      pod({ containers: [{ image: 'x'.repeat(9 << 20) }] }),
+      false,
+      'the fields that are read have more than 8 MiB',
+    ],
+    [
+      'deep nesting',
+      pod({ nodeSelector: JSON.parse('['.repeat(100) + ']'.repeat(100)) as unknown }),
+      false,
+      'the review has more than 100 levels of nesting',
+    ],
+    ['a long name', pod({ ['x'.repeat(5000)]: 1 }), false, 'the name of a field has more than 4096 bytes'],
   ];
   for (const [name, given, isWhole, error] of rejected) {
-    test(`${name}: rejected`, () => assert.deepEqual(read(given, isWhole), { error, status: 413 }));
+    test(`${name}: rejected`, () => assert.deepEqual(read(given, isWhole), { error, isLimit: true }));
   }
+});
 
-  test('the memory of a text is estimated with its structure', () => {
-    assert.equal(estimateMemory(Buffer.from('{"a":[1,"b{,"]}')), 64 + 1 + 160 + 32 + 32 + 3 + 15);
-    assert.equal(estimateMemory(Buffer.from('["é"]')), 2 * (32 + 2 + 6));
+suite('the syntax of a large review', () => {
+  const wrap = (value: string): string => `{"request":{"object":{"spec":{"nodeSelector":${value}}}}}`;
+  const values = fc.oneof(
+    fc.json({ maxDepth: 5 }),
+    fc
+      .json({ maxDepth: 3 })
+      .chain((json) =>
+        fc
+          .tuple(
+            fc.nat(json.length),
+            fc.nat(2),
+            fc.constantFrom('', ...Array.from('{}[]",:\\-+.eE0a\u0000\n\ufeff\u007f ')),
+          )
+          .map(([at, removed, added]) => json.slice(0, at) + added + json.slice(at + removed)),
+      ),
+    fc.constantFrom(
+      ...['01', '-', '-0', '1.', '.5', '1e', '1e+', '1E-5', '+1', 'nul', 'nullx', 'true1', 'NaN', 'Infinity', ''],
+      ...['"', '"\\x"', '"\\u12g4"', '"\\u123"', '"\\ud800"', '"\t"', '"\\', "'a'", '[1,]', '{"a":1,}', '{a:1}'],
+      ...['{"a"}', '{"a":}', '[,]', '{,}', '[1 2]', '{"a":1 "b":2}', '/**/1', '1//', '\u00a01', '1}', '1]', '[}', '{]'],
+    ),
+  );
+
+  test('is accepted and rejected as by JSON.parse, also in fields that are not read', () => {
+    fc.assert(
+      fc.property(values, (value) => {
+        const text = wrap(value);
+        let isValid = true;
+        try {
+          JSON.parse(text);
+        } catch {
+          isValid = false;
+        }
+        const reduced = reduce(text);
+        assert.equal(reduced['error'] === undefined, isValid, `${value}: ${JSON.stringify(reduced)}`);
+        assert.ok(isValid || reduced['isLimit'] === false);
+      }),
+      { numRuns: 5000, seed: 1 },
+    );
   });
+
+  const cases: readonly (readonly [name: string, json: string | Buffer, reduced: JsonObject])[] = [
+    ['no value', '', { error: 'unexpected end of JSON input', isLimit: false }],
+    ['an incomplete review', '{"request":{', { error: 'unexpected end of JSON input', isLimit: false }],
+    ['bytes after the review', '{}}', { error: 'invalid JSON at position 2', isLimit: false }],
+    ['a byte order mark', '\ufeff{}', { error: 'invalid JSON at position 0', isLimit: false }],
+    ['invalid UTF-8', Buffer.from([0x22, 0xff, 0x22]), { error: 'the body is not valid UTF-8', isLimit: false }],
+    ['white space', ' {"kind" :\t"a" }\r\n', { kind: 'a' }],
+    ['an empty review', '{}', {}],
+    ['a request that is a number', '{"request":7}', { request: 7 }],
+    [
+      'members that occur twice',
+      '{"request":{"uid":"a"},"request":{"uid":"b","kind":{"version":"v1","kind":"Pod"},"object":7,"object":{"spec":{"hostPID":false,"hostPID":true}}}}',
+      { request: { uid: 'b', kind: { version: 'v1', kind: 'Pod' }, object: { spec: { hostPID: true } } } },
+    ],
+    [
+      'names with escapes, and members before the kind',
+      '{"request":{"object":{"spec":{"host\\u0050ID":true,"x":1},"kind":"Pod"},"kind":{"version":"v1","\\u006bind":"Pod"}}}',
+      { request: { object: { spec: { hostPID: true }, kind: 'Pod' }, kind: { version: 'v1', kind: 'Pod' } } },
+    ],
+  ];
+  for (const [name, json, reduced] of cases) test(name, () => assert.deepEqual(reduce(json), reduced));
+
+  test('a member named __proto__ stays a member', () => {
+    const text =
+      '{"request":{"kind":{"version":"v1","kind":"Pod"},"object":{"spec":{"securityContext":{"__proto__":{"a":1}}}}}}';
+    assert.deepEqual(reduce(text), JSON.parse(text));
+    const dropped = text.replace('"securityContext"', '"__proto__":{"hostPID":true},"securityContext"');
+    assert.deepEqual(reduce(dropped), JSON.parse(text));
+  });
+});
+
+suite('the objects of an update', () => {
+  const update = (object: object, oldObject: object): readonly [object: JsonObject, oldObject: JsonObject] => {
+    const kind = { version: 'v1', kind: 'Pod' };
+    const { request } = reduce(JSON.stringify({ request: { kind, object, oldObject } })) as { request: JsonObject };
+    return [request['object'] as JsonObject, request['oldObject'] as JsonObject];
+  };
+  const inContainer = (container: object): object => ({ spec: { containers: [{ name: 'c', ...container }] } });
+  const annotated = (annotations: object): object => ({ metadata: { annotations } });
+  const env = Array.from({ length: 2000 }, (_, index) => ({ name: `e${index}` }));
+  const long = Object.fromEntries(env.map(({ name }) => [name, '']));
+  const cases: readonly (readonly [name: string, object: object, oldObject: object, isEqual: boolean])[] = [
+    ['the same environment', inContainer({ env }), inContainer({ env }), true],
+    ['another environment', inContainer({ env }), inContainer({ env: env.with(-1, { name: 'x' }) }), false],
+    ['another short value', inContainer({ tty: true }), inContainer({ tty: false }), false],
+    ['an empty and an absent list', inContainer({ env: [] }), inContainer({}), true],
+    ['an empty and an absent struct', inContainer({ resources: { limits: {} } }), inContainer({}), true],
+    ['null and an absent member', inContainer({ tty: null }), inContainer({}), true],
+    ['an empty pointer', inContainer({ startup: {} }), inContainer({}), false],
+    ['the same annotations', annotated(long), annotated(long), true],
+    ['another annotation', annotated(long), annotated({ ...long, e7: 'x' }), false],
+    ['a further annotation', annotated({ ...long, x: '' }), annotated(long), false],
+    [
+      'another source of a volume',
+      { spec: { volumes: [{ secret: { a: 1 } }] } },
+      { spec: { volumes: [{ secret: { a: 2 } }] } },
+      false,
+    ],
+    [
+      'a list beyond its limit',
+      { spec: { containers: Array(6000).fill({}) } },
+      { spec: { containers: Array(6000).fill({}) } },
+      false,
+    ],
+  ];
+  for (const [name, object, oldObject, isEqual] of cases) {
+    test(`${name}: ${isEqual ? 'equal' : 'different'}`, () => {
+      const [reduced, old] = update(object, oldObject);
+      assert.equal(semanticEqual(reduced, old), isEqual);
+      assert.equal(semanticEqual(object, oldObject), isEqual || name === 'a list beyond its limit');
+      assert.ok(JSON.stringify([reduced, old]).length < 200_000);
+    });
+  }
 });
 
 suite('the worker of large reviews', () => {
@@ -251,16 +382,17 @@ suite('the worker of large reviews', () => {
     const starts = [failing, startWorker, startWorker];
     const reader = createReviewReader(() => starts.shift()?.() ?? failing());
     const body = Buffer.from(JSON.stringify(podReview({ uid: 'u' })));
-    await assert.rejects(reader.read(Buffer.from(body), false), { message: 'failed' });
-    const { envelope, body: returned } = await reader.read(Buffer.from(body), false);
-    assert.equal('request' in envelope && envelope.request.uid, 'u');
-    assert.deepEqual(returned, body);
+    const read = async (): Promise<unknown> => {
+      const reduced = await reader.reduce(Buffer.from(body), false);
+      return 'review' in reduced && JSON.parse(Buffer.from(reduced.review).toString());
+    };
+    await assert.rejects(read(), { message: 'failed' });
+    const expected = reduce(body);
+    assert.deepEqual(await read(), expected);
     const closing = reader.close();
-    const again = await reader.read(Buffer.from(body), false);
-    assert.deepEqual(again.body, body, 'a review during the end of the worker');
+    assert.deepEqual(await read(), expected, 'a review during the end of the worker');
     await closing;
-    const unanswered = reader.read(Buffer.from(body), false);
-    const rejected = assert.rejects(unanswered, { message: 'the worker ended' });
+    const rejected = assert.rejects(read(), { message: 'the worker ended' });
     await reader.close();
     await rejected;
   });

@@ -17,15 +17,15 @@ export interface TestServer extends Endpoint, AdmissionServer, Recorder {
 
 export const NAMES = { dnsNames: ['localhost'], ipAddresses: ['127.0.0.1'] };
 
-/** Starts a server with webhooks over an empty synced store. */
+/** Starts a server with webhooks over an empty store. */
 export async function startAdmissionServer(
   webhooks: readonly Webhook[],
   createScope?: (store: WritableStore) => KubeletScope,
   now: () => number = () => performance.now(),
-  limits: { readonly maxConnections?: number } = {},
+  { isSynced = true, ...limits }: { readonly isSynced?: boolean; readonly maxConnections?: number } = {},
 ): Promise<TestServer> {
   const store = createStore();
-  store.markSynced();
+  if (isSynced) store.markSynced();
   const validity = { now: new Date(), days: 1 };
   const authority = createAuthority(validity);
   const recorder = createRecorder('info');

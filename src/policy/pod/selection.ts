@@ -1,5 +1,5 @@
 /** The fields of pods and pod templates that decisions read. Stores keep only these, and large reviews are reduced to them. */
-import { MAX_ANNOTATIONS_BYTES, MAX_CONTAINERS } from '../../kube/pod.ts';
+import { CONTAINER_LISTS, MAX_CONTAINERS } from '../../kube/pod.ts';
 import { POD_SCC_ANNOTATIONS, SECCOMP_CONTAINER_ANNOTATION_PREFIX, SECCOMP_POD_ANNOTATION } from '../../kube/scc.ts';
 import { isObject } from '../../kube/types.ts';
 import { VOLUME_SOURCES } from './pod.ts';
@@ -7,12 +7,16 @@ import { VOLUME_SOURCES } from './pod.ts';
 /** The part of a value that is kept. A value of another type than the selection expects is kept as it is. */
 export type Selection =
   | 'all'
+  /** Only the presence of a value is read. Stores keep the value. */
+  | 'presence'
   /** The parts of the items of a list. `most` is the number above which no decision reads the items. */
   | { readonly items: Selection; readonly most?: number }
   /** The parts of members of an object, and with `others` all members that are not listed. */
   | { readonly members: Readonly<Record<string, Selection>>; readonly others?: 'all' }
-  /** The members of a map that the function accepts. `maxBytes` is the size above which API servers reject the map. */
-  | { readonly entries: (key: string, value: unknown) => boolean; readonly maxBytes?: number }
+  /** The members of a map that the function accepts. */
+  | { readonly entries: (key: string, isString: boolean) => boolean }
+  /** The whole value, except that the selections apply to the members of these names at any depth. */
+  | { readonly anywhere: Readonly<Record<string, Selection>> }
   /** The part of a value that is equal in many objects. */
   | { readonly shared: Selection };
 
@@ -106,11 +110,6 @@ function isPodAnnotation(key: string): boolean {
   return POD_ANNOTATIONS.has(key) || POD_ANNOTATION_PREFIXES.some((prefix) => key.startsWith(prefix));
 }
 
-/** A value of a wrong type is kept too, since decoders report it. */
-function isMistyped(value: unknown): boolean {
-  return typeof value !== 'string';
-}
-
 /** Owner references that are kept. Objects have far fewer. */
 const MAX_OWNERS = 1000;
 
@@ -120,10 +119,8 @@ const POD_METADATA = {
     name: 'all',
     generateName: 'all',
     namespace: 'all',
-    annotations: {
-      entries: (key, value) => isPodAnnotation(key) || isMistyped(value),
-      maxBytes: MAX_ANNOTATIONS_BYTES,
-    },
+    // A value of a wrong type is kept too, since decoders report it.
+    annotations: { entries: (key, isString) => isPodAnnotation(key) || !isString },
     ownerReferences: { items: { members: { controller: 'all' } }, most: MAX_OWNERS },
   },
 } as const satisfies Selection;
@@ -134,7 +131,7 @@ export const POD = {
 } as const satisfies Selection;
 
 const WORKLOAD_METADATA: Selection = {
-  members: { ...POD_METADATA.members, labels: { entries: (_key, value) => isMistyped(value) } },
+  members: { ...POD_METADATA.members, labels: { entries: (_key, isString) => !isString } },
 };
 
 /** An object of a built-in kind with a pod template at a path. */
@@ -152,6 +149,20 @@ export function selectWorkload(path: readonly string[]): Selection {
   };
 }
 
+/** Fields of containers that decisions do not read. In objects of other kinds, their presence identifies a container. */
+const UNREAD_CONTAINER_FIELDS = ['args', 'command', 'env', 'envFrom', 'resources', 'volumeDevices', 'volumeMounts'];
+const OTHER_CONTAINERS: Selection = {
+  items: {
+    members: Object.fromEntries(UNREAD_CONTAINER_FIELDS.map((field) => [field, 'presence'])),
+    others: 'all',
+  },
+};
+
+/** An object of a kind that is not built in. Its pod templates may be in any member. */
+export const OTHER_KIND: Selection = {
+  anywhere: Object.fromEntries(CONTAINER_LISTS.map((list) => [list, OTHER_CONTAINERS])),
+};
+
 /** The domains of labels and annotations that decisions read. Others, such as those of networks, differ in each pod. */
 const READ_DOMAIN = /^(?:[^/]*\.)?(?:kubernetes\.io|k8s\.io|openshift\.io|portcullis\.dev)\//;
 
@@ -159,7 +170,7 @@ export function isReadDomain(key: string): boolean {
   return READ_DOMAIN.test(key);
 }
 
-const READ_ENTRIES: Selection = { entries: (key, value) => isReadDomain(key) || isMistyped(value) };
+const READ_ENTRIES: Selection = { entries: (key, isString) => isReadDomain(key) || !isString };
 /** Field managers own the fields `f:` and the key. */
 const OWNED_ENTRIES: Selection = { entries: (key) => isReadDomain(key.slice('f:'.length)) };
 
@@ -192,7 +203,7 @@ export type Share = (value: unknown, onNew?: (value: object) => object) => unkno
 
 /** Returns the selected part of a value, with its members in their order. */
 export function select(value: unknown, selection: Selection, share?: Share): unknown {
-  if (selection === 'all') return value;
+  if (selection === 'all' || selection === 'presence') return value;
   if ('shared' in selection) {
     const selected = select(value, selection.shared, share);
     return share ? share(selected) : selected;
@@ -202,15 +213,16 @@ export function select(value: unknown, selection: Selection, share?: Share): unk
   }
   if (!isObject(value)) return value;
   const kept = Object.entries(value).flatMap(([key, member]) => {
-    const selected = selectMember(selection, key, member);
+    const selected = selectMember(selection, key, typeof member === 'string');
     return selected === undefined ? [] : [[key, select(member, selected, share)] as const];
   });
   return Object.fromEntries(kept);
 }
 
 /** Returns the selection of a member of an object; `undefined` for a member that is dropped. */
-export function selectMember(selection: Selection, key: string, value: unknown): Selection | undefined {
-  if (selection === 'all' || 'items' in selection || 'shared' in selection) return 'all';
-  if ('entries' in selection) return selection.entries(key, value) ? 'all' : undefined;
+export function selectMember(selection: Selection, key: string, isString: boolean): Selection | undefined {
+  if (typeof selection === 'string' || 'items' in selection || 'shared' in selection) return 'all';
+  if ('entries' in selection) return selection.entries(key, isString) ? 'all' : undefined;
+  if ('anywhere' in selection) return Object.hasOwn(selection.anywhere, key) ? selection.anywhere[key] : selection;
   return Object.hasOwn(selection.members, key) ? selection.members[key] : selection.others;
 }

@@ -48,6 +48,7 @@ export function createKubeletNodeWebhook(kubelet: KubeletScope | undefined): Web
   const getMinimum = kubelet && createMinimumReader(kubelet);
   return {
     path: KUBELET_NODE.path,
+    enforces: ({ operation }) => operation === 'CREATE',
     decide(request) {
       const minimum = getMinimum?.();
       return kubelet && minimum ? decide(request, minimum, kubelet) : allow();

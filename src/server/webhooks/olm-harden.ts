@@ -71,6 +71,7 @@ interface HardeningDeps {
 export function createOlmHardenWebhook({ mode: currentMode, metrics }: HardeningDeps): Webhook {
   return {
     path: PODS.path,
+    enforces: () => false,
     // The patch replaces lists of volumes and mounts.
     readsWholeObjects: true,
     decide(request, { store }) {

@@ -27,6 +27,7 @@ export const POD_DEFAULTS: WebhookRegistration = {
 export function createPodDefaultsWebhook(currentSettings?: () => DefaultsSettings): Webhook {
   return {
     path: POD_DEFAULTS.path,
+    enforces: () => false,
     decide(request, { store }) {
       const { operation, subResource, object, namespace = '' } = request;
       if (!isPodRequest(request) || operation !== 'CREATE' || subResource || !isObject(object)) return allow();

@@ -20,6 +20,7 @@ export const PSA_ENFORCEMENT: WebhookRegistration = {
 export function createPsaEnforcementWebhook(): Webhook {
   return {
     path: PSA_ENFORCEMENT.path,
+    enforces: () => false,
     decide(request) {
       const warning = findWarning(request);
       return warning === undefined ? allow() : allow({ warnings: [warning] });

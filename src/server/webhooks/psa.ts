@@ -3,7 +3,7 @@ import type { AdmissionRequest, Decision } from '../../kube/admission.ts';
 import { isObject, type Namespace } from '../../kube/types.ts';
 import type { WebhookRegistration } from '../../kube/webhooks.ts';
 import type { WorkloadResource } from '../../policy/pod/templates.ts';
-import type { PodSecurity } from '../../policy/psa/configuration.ts';
+import { findExemption, type PodSecurity } from '../../policy/psa/configuration.ts';
 import {
   DEFAULT_LIMITS,
   reviewPodSecurity,
@@ -127,6 +127,7 @@ export function createPsaWebhook(options: PsaWebhookOptions): Webhook {
 
   return {
     path: COMMON.path,
+    enforces: (request, store) => enforces(request, store, options.podSecurity()),
     decide(request, context) {
       const { store } = context;
       const first = review(request, context);
@@ -146,6 +147,16 @@ interface Review extends PodSecurityReview {
   readonly workload: AdmittedWorkload | undefined;
   /** The namespace that the store lacks, or that has no ranges yet. */
   readonly awaited: string | undefined;
+}
+
+/** Pods are denied where a level other than privileged is enforced, and namespaces with an invalid level everywhere. */
+function enforces(request: AdmissionRequest, store: Store, podSecurity: PodSecurity): boolean {
+  const { group, resource } = request.resource;
+  if (group || !RESOURCES.has(resource)) return false;
+  if (resource === 'namespaces') return true;
+  if (findExemption(request, podSecurity.exemptions)) return false;
+  const namespace = store.get('Namespace', request.namespace ?? '');
+  return !namespace || podSecurity.namespaceRules(namespace).enforce.level !== 'privileged';
 }
 
 /** True for a write of an object with a pod template. */

@@ -8,7 +8,14 @@ import type { Pod } from '../../kube/types.ts';
 import type { WebhookRegistration } from '../../kube/webhooks.ts';
 import { assignScc } from '../../policy/scc/assign.ts';
 import type { SccDecision } from '../../policy/scc/request.ts';
-import { isPodRequest, namespaceMode, reviewPod, type SccReview, type SccReviewDeps } from '../scc-review.ts';
+import {
+  enforcesSccs,
+  isPodRequest,
+  namespaceMode,
+  reviewPod,
+  type SccReview,
+  type SccReviewDeps,
+} from '../scc-review.ts';
 import { remainingMs } from '../waiting-room.ts';
 import { whenAvailable, rule, type Webhook, type WebhookContext } from '../webhook.ts';
 
@@ -62,6 +69,7 @@ export function createSccExecWebhook(deps: SccExecDeps): Webhook {
   };
   return {
     path: SCC_EXEC.path,
+    enforces: (request, store) => isExecRequest(request) && enforcesSccs(request, store, deps.settings()),
     decide(request, context) {
       const { name = '', namespace = '', userInfo } = request;
       if (!isExecRequest(request)) return allow();

@@ -43,6 +43,7 @@ export const SCC_OBJECTS_VALIDATE: WebhookRegistration = {
 export function createSccObjectsDefaultWebhook({ settings }: Pick<SccObjectsDeps, 'settings'>): Webhook {
   return {
     path: SCC_OBJECTS_DEFAULT.path,
+    enforces: () => settings().mode !== 'off',
     decide(request) {
       // The validating webhook denies a review without an object, to which no patch applies.
       const scc = settings().mode === 'off' || request.object == null ? undefined : requestedScc(request);
@@ -64,6 +65,7 @@ export interface SccObjectsDeps {
 export function createSccObjectsValidateWebhook(deps: SccObjectsDeps): Webhook {
   return {
     path: SCC_OBJECTS_VALIDATE.path,
+    enforces: () => deps.settings().mode !== 'off',
     decide(request, context) {
       const scc = deps.settings().mode === 'off' ? undefined : requestedScc(request);
       if (scc === undefined) return allow();

@@ -5,7 +5,7 @@ import type { WebhookRegistration } from '../../kube/webhooks.ts';
 import { findExemption, type PodSecurity } from '../../policy/psa/configuration.ts';
 import { assignScc, validateScc } from '../../policy/scc/assign.ts';
 import { podAnnotation, type SccDecision, type SccInput } from '../../policy/scc/request.ts';
-import { isPodRequest, reviewPod, type SccReview, type SccReviewDeps } from '../scc-review.ts';
+import { enforcesSccs, isPodRequest, reviewPod, type SccReview, type SccReviewDeps } from '../scc-review.ts';
 import {
   whenAvailable,
   ANNOTATIONS_CHANGED,
@@ -92,6 +92,7 @@ function createPodWebhook(
 ): Webhook {
   return {
     path,
+    enforces: (request, store) => isPodRequest(request) && enforcesSccs(request, store, deps.settings()),
     decide(request, context) {
       if (!isPodRequest(request)) return allow();
       const { operation, subResource, object, oldObject, userInfo } = request;

@@ -1,0 +1,191 @@
+/** Scans JSON text as bytes, as strictly as JSON.parse, without creating its values. */
+
+/**
+ * Limit of the nesting of values. Objects of built-in kinds have about 20 levels. The limit permits recursion.
+ */
+export const MAX_DEPTH = 100;
+
+/** A position in a text. */
+export interface Cursor {
+  readonly bytes: Buffer;
+  at: number;
+  depth: number;
+  /** The number of values that have been scanned. */
+  values: number;
+}
+
+export function createCursor(bytes: Buffer, at = 0): Cursor {
+  return { bytes, at, depth: 0, values: 0 };
+}
+
+export const [QUOTE = 0, OPEN_BRACE = 0, OPEN_BRACKET = 0] = Buffer.from('"{[');
+const [BACKSLASH = 0, COLON = 0, COMMA = 0, MINUS = 0, PLUS = 0, DOT = 0] = Buffer.from('\\:,-+.');
+const [CLOSE_BRACE = 0, CLOSE_BRACKET = 0, UNICODE_ESCAPE = 0] = Buffer.from('}]u');
+const [ZERO = 0, NINE = 0, LOWER_E = 0, UPPER_E = 0] = Buffer.from('09eE');
+const SIMPLE_ESCAPES: ReadonlySet<number> = new Set(Buffer.from('"\\/bfnrt'));
+const HEX_DIGITS: ReadonlySet<number> = new Set(Buffer.from('0123456789abcdefABCDEF'));
+const LITERALS = ['true', 'false', 'null'].map((literal) => Buffer.from(literal));
+/** Returned at the end of the text. */
+const END = -1;
+
+/** Moves to the next byte that is no white space and returns it. */
+export function nextByte(cursor: Cursor): number {
+  const { bytes } = cursor;
+  for (; cursor.at < bytes.length; cursor.at++) {
+    const byte = bytes[cursor.at] ?? END;
+    if (byte !== 0x20 && byte !== 0x0a && byte !== 0x0d && byte !== 0x09) return byte;
+  }
+  return END;
+}
+
+/** @throws SyntaxError at the end of a text that continues */
+export function expectEnd(cursor: Cursor): void {
+  if (nextByte(cursor) !== END) fail(cursor);
+}
+
+function fail(cursor: Cursor, at = cursor.at): never {
+  const isEnd = at >= cursor.bytes.length;
+  throw new SyntaxError(isEnd ? 'unexpected end of JSON input' : `invalid JSON at position ${at}`);
+}
+
+/**
+ * Moves behind the next value.
+ * @throws SyntaxError if the text is no JSON
+ * @throws RangeError if the nesting is too deep
+ */
+export function skipValue(cursor: Cursor): void {
+  const byte = nextByte(cursor);
+  if (byte === OPEN_BRACE) skipMembers(cursor, skipMember);
+  else if (byte === OPEN_BRACKET) skipItems(cursor, skipValue);
+  else {
+    cursor.values++;
+    if (byte === QUOTE) skipString(cursor);
+    else if (byte === MINUS || isDigit(byte)) skipNumber(cursor);
+    else skipLiteral(cursor);
+  }
+}
+
+function skipMember(_start: number, _end: number, cursor: Cursor): void {
+  skipValue(cursor);
+}
+
+/**
+ * Moves behind an object. The function must move behind the value of each member.
+ * @param visit receives the range of the name with its quotes
+ */
+export function skipMembers(cursor: Cursor, visit: (nameStart: number, nameEnd: number, cursor: Cursor) => void): void {
+  open(cursor);
+  if (nextByte(cursor) !== CLOSE_BRACE) {
+    do {
+      if (nextByte(cursor) !== QUOTE) fail(cursor);
+      const start = cursor.at;
+      skipString(cursor);
+      const end = cursor.at;
+      if (nextByte(cursor) !== COLON) fail(cursor);
+      cursor.at++;
+      visit(start, end, cursor);
+    } while (hasNext(cursor, CLOSE_BRACE));
+  }
+  close(cursor);
+}
+
+/** Moves behind a list. The function must move behind each item. */
+export function skipItems(cursor: Cursor, visit: (cursor: Cursor) => void): void {
+  open(cursor);
+  if (nextByte(cursor) !== CLOSE_BRACKET) {
+    do visit(cursor);
+    while (hasNext(cursor, CLOSE_BRACKET));
+  }
+  close(cursor);
+}
+
+/** Moves behind the comma that follows a member or item. Returns false at the end of the object or list. */
+function hasNext(cursor: Cursor, closing: number): boolean {
+  const byte = nextByte(cursor);
+  if (byte === closing) return false;
+  if (byte !== COMMA) fail(cursor);
+  cursor.at++;
+  return true;
+}
+
+function open(cursor: Cursor): void {
+  if (cursor.depth === MAX_DEPTH) throw new RangeError(`the review has more than ${MAX_DEPTH} levels of nesting`);
+  cursor.values++;
+  cursor.depth++;
+  cursor.at++;
+}
+
+function close(cursor: Cursor): void {
+  cursor.depth--;
+  cursor.at++;
+}
+
+function skipString(cursor: Cursor): void {
+  const { bytes } = cursor;
+  let at = cursor.at + 1;
+  while (at < bytes.length) {
+    const byte = bytes[at++] ?? 0;
+    if (byte === QUOTE) {
+      cursor.at = at;
+      return;
+    }
+    if (byte === BACKSLASH) at = skipEscape(cursor, at);
+    else if (byte < 0x20) fail(cursor, at - 1);
+  }
+  fail(cursor, at);
+}
+
+/** Returns the position behind an escape sequence. `at` is the position behind its backslash. */
+function skipEscape(cursor: Cursor, at: number): number {
+  const { bytes } = cursor;
+  const byte = bytes[at] ?? END;
+  if (byte !== UNICODE_ESCAPE) return SIMPLE_ESCAPES.has(byte) ? at + 1 : fail(cursor, at);
+  for (let digit = at + 1; digit < at + 5; digit++) if (!HEX_DIGITS.has(bytes[digit] ?? END)) fail(cursor, digit);
+  return at + 5;
+}
+
+function isDigit(byte: number): boolean {
+  return byte >= ZERO && byte <= NINE;
+}
+
+function skipNumber(cursor: Cursor): void {
+  const { bytes } = cursor;
+  if (bytes[cursor.at] === MINUS) cursor.at++;
+  if (bytes[cursor.at] === ZERO) cursor.at++;
+  else skipDigits(cursor);
+  if (bytes[cursor.at] === DOT) {
+    cursor.at++;
+    skipDigits(cursor);
+  }
+  if (bytes[cursor.at] !== LOWER_E && bytes[cursor.at] !== UPPER_E) return;
+  cursor.at++;
+  if (bytes[cursor.at] === PLUS || bytes[cursor.at] === MINUS) cursor.at++;
+  skipDigits(cursor);
+}
+
+function skipDigits(cursor: Cursor): void {
+  const { bytes } = cursor;
+  const start = cursor.at;
+  while (isDigit(bytes[cursor.at] ?? END)) cursor.at++;
+  if (cursor.at === start) fail(cursor);
+}
+
+function skipLiteral(cursor: Cursor): void {
+  const { bytes, at } = cursor;
+  const literal = LITERALS.find((one) => bytes[at] === one[0]);
+  if (!literal?.every((byte, index) => bytes[at + index] === byte)) fail(cursor);
+  cursor.at += literal.length;
+}
+
+/** Limit of the length of a name in bytes. Names of labels and annotations have at most 317 characters. */
+const MAX_NAME = 4096;
+
+/**
+ * Reads the name between two positions, which include its quotes.
+ * @throws RangeError if the name is too long
+ */
+export function readName({ bytes }: Cursor, start: number, end: number): string {
+  if (end - start > MAX_NAME) throw new RangeError(`the name of a field has more than ${MAX_NAME} bytes`);
+  const text = bytes.toString('utf8', start, end);
+  return text.includes('\\') ? (JSON.parse(text) as string) : text.slice(1, -1);
+}

@@ -1,0 +1,354 @@
+/** A review always gets a decision: on its content, or by one rule if a limit prevents its evaluation. */
+import assert from 'node:assert/strict';
+import { readFile } from 'node:fs/promises';
+import { after, before, suite, test } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { connect } from 'node:tls';
+import { createAdmission } from '../../src/dev-cluster/admission/index.ts';
+import { createRegistry } from '../../src/dev-cluster/resources.ts';
+import { createStorage } from '../../src/dev-cluster/storage.ts';
+import { allow, type AdmissionRequest } from '../../src/kube/admission.ts';
+import type { JsonObject } from '../../src/kube/types.ts';
+import { createPodSecurity, DEFAULT_CONFIGURATION } from '../../src/policy/psa/configuration.ts';
+import { DEFAULT_FIELDS } from '../../src/policy/psa/defaults.ts';
+import { createWebhooks } from '../../src/server/webhooks/index.ts';
+import {
+  attributes,
+  createRequestContext,
+  object,
+  rejectionStatus,
+  resource,
+} from '../dev-cluster/admission/support.ts';
+import { startAdmissionServer, type TestServer } from '../support/admission-server.ts';
+import { post, sendRaw } from '../support/https.ts';
+import { createRecorder } from '../support/recorder.ts';
+import { podReview } from '../support/reviews.ts';
+import { putStandardSccs } from '../support/scc-webhooks.ts';
+
+const JSON_TYPE = 'application/json';
+const PSA = '/psa/validate';
+const MUTATE = '/scc/mutate';
+const UID = podReview({}).request.uid;
+
+/** Starts all webhooks over namespaces of several levels and SCC modes. */
+async function startAll(): Promise<TestServer> {
+  const podSecurity = createPodSecurity(DEFAULT_CONFIGURATION);
+  const server = await startAdmissionServer(
+    createWebhooks({
+      ...createRecorder('info'),
+      podSecurity: () => podSecurity,
+      scc: () => ({
+        mode: 'report',
+        exemptNamespaces: [],
+        compatibility: {},
+        preferUserNamespaces: false,
+        authorization: 'rbac',
+      }),
+      podDefaults: () => ({ mode: 'apply', fields: DEFAULT_FIELDS, namespaceSelector: {}, exemptNamespaces: [] }),
+      olmHardening: () => 'fill',
+      cluster: {
+        get: () => Promise.reject(new Error('no pod')),
+        reviewAccess: () => Promise.reject(new Error('no access')),
+      },
+      now: () => performance.now(),
+    }),
+  );
+  putStandardSccs(server.store);
+  const put = (name: string, labels: Record<string, string>): void => {
+    const annotations = {
+      'openshift.io/sa.scc.uid-range': '1000/1000',
+      'openshift.io/sa.scc.mcs': 's0:c1,c0',
+      'openshift.io/sa.scc.supplemental-groups': '1000/1000',
+    };
+    server.store.put('Namespace', { metadata: { name, labels, annotations } });
+  };
+  put('privileged', { 'pod-security.kubernetes.io/enforce': 'privileged', 'portcullis.dev/scc': 'off' });
+  put('restricted', { 'pod-security.kubernetes.io/enforce': 'restricted', 'portcullis.dev/scc': 'enforce' });
+  put('report', { 'pod-security.kubernetes.io/warn': 'restricted' });
+  return server;
+}
+
+interface Response {
+  readonly uid: string;
+  readonly allowed: boolean;
+  readonly warnings?: readonly string[];
+  readonly status?: { readonly message: string; readonly code: number };
+}
+
+async function send(server: TestServer, path: string, body: string): Promise<Response> {
+  const reply = await post(server, `${path}?timeout=10s`, body, JSON_TYPE);
+  assert.equal(reply.status, 200, reply.body.slice(0, 300));
+  return (JSON.parse(reply.body) as { readonly response: Response }).response;
+}
+
+function review(changes: Partial<AdmissionRequest>): string {
+  const { object: newPod, oldObject: oldPod, ...change } = changes;
+  const objects = { ...(newPod ? { object: newPod } : {}), ...(oldPod ? { oldObject: oldPod } : {}) };
+  const { request, ...rest } = podReview({ namespace: 'restricted' });
+  const { object: pod, oldObject, ...envelope } = request;
+  // API servers send the objects last.
+  return JSON.stringify({ ...rest, request: { ...envelope, ...change, object: pod, oldObject, ...objects } });
+}
+
+const RESTRICTED = {
+  allowPrivilegeEscalation: false,
+  runAsNonRoot: true,
+  runAsUser: 1500,
+  capabilities: { drop: ['ALL'] },
+  seccompProfile: { type: 'RuntimeDefault' },
+};
+const env = (length: number): readonly object[] => Array<object>(length).fill({ name: 'a' });
+const pod = (spec: object, annotations: object = {}): object => ({
+  apiVersion: 'v1',
+  kind: 'Pod',
+  metadata: { name: 'web', namespace: 'restricted', annotations },
+  spec,
+});
+
+suite('padded pods are decided on their content', () => {
+  let server: TestServer;
+  before(async () => {
+    server = await startAll();
+  });
+  after(() => server.stop());
+
+  const container = { name: 'c', image: 'i', securityContext: RESTRICTED };
+  const debug = { name: 'debug', image: 'i', securityContext: { privileged: true } };
+  const padded = { containers: [{ ...container, env: env(120_000) }] };
+  const maps = Object.fromEntries(Array.from({ length: 190_000 }, (_, index) => [`k${index}`, '']));
+  const cases: readonly {
+    readonly name: string;
+    readonly request: Partial<AdmissionRequest>;
+    readonly psa: RegExp | true;
+    readonly scc: RegExp | true;
+  }[] = [
+    {
+      name: 'a privileged pod with 195,000 environment variables and a character that is not ASCII',
+      request: {
+        object: pod(
+          {
+            hostNetwork: true,
+            containers: [{ ...container, securityContext: { privileged: true }, env: env(195_000) }],
+          },
+          { x: 'é' },
+        ),
+      },
+      psa: /^pods "web" is forbidden: violates PodSecurity "restricted:latest": host namespaces \(hostNetwork=true\), privileged \(container "c"/,
+      scc: /unable to validate against any security context constraint/,
+    },
+    {
+      name: 'a compliant pod with 195,000 environment variables and 190,000 annotations',
+      request: { object: pod({ containers: [{ ...container, env: env(195_000) }], nodeSelector: maps }, maps) },
+      psa: true,
+      scc: true,
+    },
+    {
+      name: 'a privileged ephemeral container in a compliant pod with 120,000 environment variables',
+      request: {
+        operation: 'UPDATE',
+        subResource: 'ephemeralcontainers',
+        requestSubResource: 'ephemeralcontainers',
+        object: pod({ ...padded, ephemeralContainers: [debug] }, { x: 'é' }),
+        oldObject: pod(padded, { x: 'é' }),
+      },
+      psa: /^pods "web" is forbidden: violates PodSecurity "restricted:latest": privileged \(container "debug"/,
+      scc: /unable to validate against any security context constraint/,
+    },
+    {
+      name: 'an update that changes no field that is read',
+      request: { operation: 'UPDATE', object: pod(padded), oldObject: pod(padded) },
+      psa: true,
+      scc: true,
+    },
+  ];
+  for (const { name, request, psa, scc } of cases) {
+    test(name, async () => {
+      for (const [path, expected] of [
+        [PSA, psa],
+        [MUTATE, scc],
+      ] as const) {
+        const response = await send(server, path, review(request));
+        if (expected === true) assert.equal(response.allowed, true, `${path}: ${response.status?.message}`);
+        else assert.match(response.status?.message ?? 'allowed', expected, path);
+      }
+    });
+  }
+});
+
+/** A review that is not evaluated: the deepest legal object has about 20 levels. */
+const TOO_DEEP = 'the review has more than 100 levels of nesting';
+function deepReview(change: Partial<AdmissionRequest>): string {
+  const more = { spec: 'DEEP', padding: 'x'.repeat(200_000) };
+  return review({ object: { ...(podReview({}).request.object as object), ...more }, ...change }).replace(
+    '"DEEP"',
+    '['.repeat(200) + ']'.repeat(200),
+  );
+}
+
+suite('a review that a limit prevents from being evaluated', () => {
+  let server: TestServer;
+  before(async () => {
+    server = await startAll();
+  });
+  after(() => server.stop());
+
+  const DEPLOYMENT = { group: 'apps', version: 'v1', resource: 'deployments' };
+  const NAMESPACES = { group: '', version: 'v1', resource: 'namespaces' };
+  const SCCS = { group: 'security.openshift.io', version: 'v1', resource: 'securitycontextconstraints' };
+  const EXEC = { operation: 'CONNECT', subResource: 'exec' } as const;
+  const routes: readonly (readonly [
+    path: string,
+    case_: string,
+    change: Partial<AdmissionRequest>,
+    allowed: boolean,
+  ])[] = [
+    [PSA, 'a pod where restricted is enforced', {}, false],
+    [PSA, 'a pod where privileged is enforced', { namespace: 'privileged' }, true],
+    [PSA, 'a pod where restricted only warns', { namespace: 'report' }, true],
+    [PSA, 'a pod in an unknown namespace', { namespace: 'missing' }, false],
+    [PSA, 'a workload', { resource: DEPLOYMENT }, true],
+    [PSA, 'a namespace', { resource: NAMESPACES }, false],
+    [MUTATE, 'a pod where SCCs are enforced', {}, false],
+    [MUTATE, 'a pod where SCCs are reported', { namespace: 'report' }, true],
+    [MUTATE, 'a pod where SCCs are off', { namespace: 'privileged' }, true],
+    [MUTATE, 'a pod in an unknown namespace', { namespace: 'missing' }, false],
+    ['/scc/validate', 'a pod where SCCs are enforced', {}, false],
+    ['/scc/validate', 'a pod where SCCs are reported', { namespace: 'report' }, true],
+    ['/scc/exec', 'exec where SCCs are enforced', EXEC, false],
+    ['/scc/exec', 'exec where SCCs are reported', { ...EXEC, namespace: 'report' }, true],
+    ['/scc/objects/default', 'an SCC', { resource: SCCS }, false],
+    ['/scc/objects/validate', 'an SCC', { resource: SCCS }, false],
+    ['/defaults/pods', 'a pod', {}, true],
+    ['/olm/harden', 'a pod', {}, true],
+    ['/psa/enforcement', 'a configuration', {}, true],
+    ['/kubelet/validate-config', 'a configuration', {}, false],
+    ['/kubelet/validate-node', 'a registration', {}, false],
+    ['/kubelet/validate-node', 'a report', { operation: 'UPDATE' }, true],
+    ['/kubelet/validate-write', 'a Lease', {}, false],
+  ];
+  for (const [path, name, change, allowed] of routes) {
+    test(`${path}: ${name} is ${allowed ? 'allowed with a warning' : 'denied'}`, async () => {
+      const response = await send(server, path, deepReview(change));
+      const status = { metadata: {}, status: 'Failure', message: TOO_DEEP, reason: 'RequestEntityTooLarge', code: 413 };
+      assert.deepEqual(response, {
+        uid: UID,
+        allowed,
+        ...(allowed ? { warnings: [TOO_DEEP] } : { status }),
+      });
+    });
+  }
+
+  const unfinished = [
+    { name: 'where restricted is enforced', namespace: 'restricted', allowed: false },
+    { name: 'where restricted only warns', namespace: 'report', allowed: true },
+  ];
+  for (const { name, namespace, allowed } of unfinished) {
+    test(`a body that does not arrive before the timeout ${name} is ${allowed ? 'allowed with a warning' : 'denied'}`, async () => {
+      const head = `POST ${PSA}?timeout=1s HTTP/1.1\r\nHost: x\r\nContent-Type: ${JSON_TYPE}\r\nContent-Length: 9000000\r\n\r\n`;
+      const socket = connect({ host: '127.0.0.1', port: server.port, ca: server.ca });
+      const startMs = performance.now();
+      socket.write(head + deepReview({ namespace }));
+      const [data] = (await Promise.race([
+        new Promise((resolve) => socket.once('data', (...received) => resolve(received))),
+        sleep(5000, ['no response'], { ref: false }),
+      ])) as [Buffer | string];
+      assert.ok(performance.now() - startMs < 1000, 'the response is late');
+      socket.destroy();
+      const message = 'the memory for reviews is in use, and the body did not arrive in time; try again';
+      assert.match(data.toString(), new RegExp(`"uid":"${UID}","allowed":${allowed}`));
+      assert.ok(data.toString().includes(message));
+    });
+  }
+});
+
+/** The documented statuses of responses to reviews, and the requests that receive them. */
+const HEAD = 'POST /allow HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Type: application/json\r\n';
+const raw =
+  (text: string) =>
+  async (server: TestServer): Promise<Answer> => {
+    const received = await sendRaw(server, text);
+    return { status: Number(/^HTTP\/1\.1 (\d+)/.exec(received)?.[1]), body: '' };
+  };
+const to = (path: string, body: string) => (server: TestServer) => post(server, path, body, JSON_TYPE);
+
+interface Answer {
+  readonly status: number;
+  readonly body: string;
+}
+type Outcome = 'admitted' | 'denied';
+
+const STATUSES: readonly (readonly [
+  status: string,
+  case_: string,
+  send: (server: TestServer) => Promise<Answer>,
+  fail: Outcome,
+  ignore: Outcome,
+])[] = [
+  ['200', 'an allowed review', to('/allow', review({})), 'admitted', 'admitted'],
+  ['200', 'a review beyond a limit', to('/allow', deepReview({})), 'denied', 'denied'],
+  ['200', 'a review beyond a limit, of a webhook that only warns', to('/warn', deepReview({})), 'admitted', 'admitted'],
+  ['400', 'no review', to('/allow', '{'), 'denied', 'admitted'],
+  ['404', 'an unknown path', to('/nothing', review({})), 'denied', 'admitted'],
+  ['413', 'more than 40 MiB', raw(`${HEAD}Content-Length: 41943041\r\n\r\n`), 'denied', 'admitted'],
+  ['413', 'a limit without a uid', to('/allow', deepReview({}).replace('"uid"', '"id"')), 'denied', 'admitted'],
+  ['417', 'an expectation', raw(`${HEAD}Expect: tea\r\nContent-Length: 0\r\n\r\n`), 'denied', 'admitted'],
+  ['431', 'long headers', raw(`${HEAD}X: ${'x'.repeat(16 << 10)}\r\n\r\n`), 'denied', 'admitted'],
+  ['500', 'a defect', to('/defect', review({})), 'denied', 'admitted'],
+  ['503', 'an unsynced replica', to('/allow', review({})), 'denied', 'admitted'],
+  ['503', 'a limit of an unsynced replica', to('/allow', deepReview({})), 'denied', 'admitted'],
+];
+/** 401 and 403 require client certificates, 408 a wait of 35 s. They are in other tests. */
+const OTHER_STATUSES = ['401', '403', '408'];
+
+/** Returns what an API server does with a pod after a response. */
+async function admit({ status, body }: Answer, failurePolicy: 'Fail' | 'Ignore'): Promise<Outcome> {
+  const storage = createStorage();
+  storage.create(resource('namespaces'), object('Namespace', 'a'));
+  const rules = [{ apiGroups: ['*'], apiVersions: ['*'], operations: ['*'], resources: ['*/*'], scope: '*' }];
+  const webhook = { name: 'w', clientConfig: { url: 'https://w' }, rules, sideEffects: 'None', failurePolicy };
+  const kind = 'ValidatingWebhookConfiguration';
+  storage.create(resource('validatingwebhookconfigurations'), object(kind, 'c', { webhooks: [webhook] }));
+  const admission = createAdmission({
+    reader: storage,
+    registry: createRegistry(),
+    access: () => false,
+    call: ({ review: { request } }) => {
+      if (status !== 200) return Promise.resolve({ ok: false, error: `status ${status}` });
+      const { uid } = request as { readonly uid: string };
+      return Promise.resolve({ ok: true, review: JSON.parse(body.replace(UID, uid)) as JsonObject });
+    },
+  });
+  const created = attributes({ resource: 'configmaps', object: object('ConfigMap', 'c', {}, 'a') });
+  const denial = await rejectionStatus(() => admission.validate(created, createRequestContext().context));
+  return denial ? 'denied' : 'admitted';
+}
+
+suite('the statuses of responses to reviews', () => {
+  for (const [status, name, sendTo, fail, ignore] of STATUSES) {
+    test(`${status} for ${name}: ${fail} under Fail, ${ignore} under Ignore`, async (t) => {
+      const webhooks = [
+        { path: '/allow', decide: () => allow() },
+        { path: '/warn', enforces: () => false, decide: () => allow() },
+        { path: '/defect', decide: () => Promise.reject(new Error('a defect')) },
+      ];
+      const server = await startAdmissionServer(webhooks, undefined, undefined, {
+        isSynced: !name.includes('unsynced'),
+      });
+      t.after(() => server.stop());
+      const answer = await sendTo(server);
+      assert.equal(String(answer.status), status, answer.body);
+      assert.deepEqual([await admit(answer, 'Fail'), await admit(answer, 'Ignore')], [fail, ignore]);
+    });
+  }
+
+  test('are documented', async () => {
+    const page = await readFile(new URL('../../docs/reference/endpoints.md', import.meta.url), 'utf8');
+    const rows = [...page.matchAll(/^\| ([\d, ]+) \|.*\| (\w+) \| (\w+) \|$/gm)];
+    const documented = rows.flatMap(([, codes = '', ...outcomes]) =>
+      codes.split(', ').map((code) => `${code} ${outcomes.join(' ')}`),
+    );
+    const tested = STATUSES.map(([status, , , fail, ignore]) => `${status} ${fail} ${ignore}`);
+    const expected = [...tested, ...OTHER_STATUSES.map((status) => `${status} denied admitted`)];
+    assert.deepEqual([...new Set(documented)].sort(), [...new Set(expected)].sort());
+  });
+});
