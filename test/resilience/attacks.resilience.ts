@@ -261,6 +261,56 @@ suite('authors of large pods', { timeout: 300_000 }, () => {
   }
 });
 
+/** Peak memory during reviews of hostile bodies, from a container with the limit of the manifests. */
+const MAX_HOSTILE_MIB = 400;
+const [BEFORE_OBJECT = '', AFTER_OBJECT = ''] = JSON.stringify(
+  podReview({ namespace: NAMESPACE, spec: { nodeSelector: 'HOSTILE' } }),
+).split('"HOSTILE"');
+/** Deep nesting is denied. The other values are in a field that no decision reads. */
+const HOSTILE: readonly { readonly name: string; readonly value: string; readonly response: string }[] = [
+  { name: '5.5 MiB of nested lists', value: '['.repeat(5.5 * MIB), response: '200 false' },
+  {
+    name: '18 MiB of empty objects',
+    value: `[${Array(6 * MIB)
+      .fill('{}')
+      .join()}]`,
+    response: '200 false',
+  },
+  {
+    name: '18 MiB of members',
+    value: `{${Array(3 * MIB)
+      .fill('"a":1')
+      .join()}}`,
+    response: '200 false',
+  },
+];
+
+suite('hostile bodies', { timeout: 300_000 }, () => {
+  let target: Target;
+  before(async () => {
+    target = await startTarget();
+  });
+  after(() => target.stop());
+
+  for (const { name, value, response } of HOSTILE) {
+    test(`twelve with ${name} take less than ${MAX_HOSTILE_MIB} MiB`, async (t) => {
+      const body = BEFORE_OBJECT + value + AFTER_OBJECT;
+      let responses: readonly string[] = [];
+      const report = await underAttack(t, target, async () => {
+        const sent = formatHead(PSA, body.length) + body;
+        const attack = await startAttack(target, { protocol: 'tls', connections: 12, sent, isRepeated: true });
+        await pause(10_000);
+        responses = await attack.stop();
+      });
+      assertNoFailures(report);
+      const { peakMiB } = await readUsage(target.pid);
+      assert.ok(peakMiB < MAX_HOSTILE_MIB, `${peakMiB} MiB`);
+      const answered = responses.filter((one) => one !== 'closed');
+      assert.deepEqual([...new Set(answered)], [response]);
+    });
+  }
+});
+
 suite('large bodies that stop', { timeout: 120_000 }, () => {
   let target: Target;
   before(async () => {
