@@ -45,7 +45,9 @@ COPY examples/cluster examples/cluster
 # A numeric user, so that Kubernetes can verify runAsNonRoot. It owns no file and writes none.
 USER 65532:65532
 EXPOSE 8443 8081
-# Space for new objects in MiB. At a memory limit of 512Mi, Node would choose 1 MiB, and reviews would take more CPU time.
-ENTRYPOINT ["/nodejs/bin/node", "--max-semi-space-size=8", "/app/dist/main.js"]
+# The heap has half of the memory limit: 256 MiB at the limit of 512Mi in the manifests. The rest is for connections, bodies and
+# the worker of large reviews. Space for new objects in MiB: at that limit, Node would choose 1 MiB, and reviews would take
+# more CPU time.
+ENTRYPOINT ["/nodejs/bin/node", "--max-old-space-size-percentage=50", "--max-semi-space-size=8", "/app/dist/main.js"]
 # By default the development cluster. An installation sets its own arguments.
 CMD ["serve", "--bind-address=0.0.0.0", "--health-probe-bind-address=0.0.0.0:8081", "--cert-dir=/tmp/certs"]

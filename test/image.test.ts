@@ -63,8 +63,10 @@ describe('Dockerfile', () => {
       parseOnly('USER', image, ({ text }) => text),
       '65532:65532',
     );
-    const [program = ''] = parseOnly('ENTRYPOINT', image, parseExecForm) ?? [];
+    const [program = '', ...flags] = parseOnly('ENTRYPOINT', image, parseExecForm) ?? [];
     assert.match(program, /^\//);
+    const limits = ['--max-old-space-size-percentage=50', '--max-semi-space-size=8'];
+    assert.deepEqual(flags, [...limits, '/app/dist/main.js']);
     assert.notEqual(parseOnly('CMD', image, parseExecForm), undefined);
     assert.deepEqual(
       image.instructions.slice(-4).map(({ name }) => name),

@@ -256,7 +256,7 @@ function container(settings: ManifestSettings): Wire<V1Container> {
     startupProbe: probe('/livez', { periodSeconds: 2, failureThreshold: 30 }),
     livenessProbe: probe('/livez', { periodSeconds: 10, failureThreshold: 3 }),
     readinessProbe: probe('/readyz', { periodSeconds: 5, failureThreshold: 2 }),
-    // No CPU limit: a throttled webhook delays the API server.
+    // No CPU limit: a throttled webhook delays the API server. The heap has half of the memory limit, by a flag in the image.
     resources: { requests: { cpu: '100m', memory: '128Mi' }, limits: { memory: '512Mi' } },
     securityContext: {
       allowPrivilegeEscalation: false,

@@ -7,23 +7,27 @@ export interface Attack {
   readonly port: number;
   readonly protocol: 'tcp' | 'tls';
   readonly connections: number;
+  /** The addresses of the clients. Default: 127.0.0.1. */
+  readonly addresses?: readonly string[];
   /** Sent on each connection. */
   readonly sent?: string;
   /** Sends the request again on a new connection after each response, until the end of the attack. */
   readonly isRepeated?: boolean;
 }
 
-const { port, protocol, connections, sent, isRepeated = false } = workerData as Attack;
+const { port, protocol, connections, addresses = ['127.0.0.1'], sent, isRepeated = false } = workerData as Attack;
 const sockets = new Set<Socket>();
 const responses: string[] = [];
 let isDone = false;
+let opens = 0;
 
 /** Opens a connection. The server may close it at any time. */
 function open(): Promise<Socket> {
   const host = '127.0.0.1';
   return new Promise((resolve) => {
-    const socket: Socket =
-      protocol === 'tcp' ? connectTcp(port, host) : connectTls({ host, port, rejectUnauthorized: false });
+    const tcp = connectTcp({ port, host, localAddress: addresses[opens++ % addresses.length] });
+    tcp.on('error', () => socket.destroy());
+    const socket: Socket = protocol === 'tcp' ? tcp : connectTls({ socket: tcp, host, rejectUnauthorized: false });
     sockets.add(socket);
     socket.once(protocol === 'tcp' ? 'connect' : 'secureConnect', () => resolve(socket));
     socket.on('error', () => socket.destroy());

@@ -1,5 +1,6 @@
 /** Clients that try to exhaust a replica: descriptors, memory, the event loop and the log. Each suite attacks one process. */
 import assert from 'node:assert/strict';
+import { execFile } from 'node:child_process';
 import { once } from 'node:events';
 import { openSync } from 'node:fs';
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
@@ -8,20 +9,24 @@ import { join } from 'node:path';
 import { after, before, suite, test, type TestContext } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
 import { connect } from 'node:tls';
+import { promisify } from 'node:util';
 import { Worker } from 'node:worker_threads';
 import { freePorts } from '../support/control-plane/process.ts';
 import { eventually } from '../support/eventually.ts';
+import { createMemoryGroup, type MemoryGroup } from '../support/memory-group.ts';
 import { readUsage } from '../support/process-usage.ts';
-import { podReview } from '../support/reviews.ts';
-import { serve, start, type RunningServer } from '../support/serve-process.ts';
+import { podReview, type Review } from '../support/reviews.ts';
+import { serve, start, type ProcessOptions, type RunningServer } from '../support/serve-process.ts';
 import { startLoad, type ExpectedReview, type LoadReport } from '../support/steady-load.ts';
 import { createWebhookClient, type WebhookClient } from '../support/webhook-client.ts';
 import type { Attack } from './attacker.ts';
 import { assertNoFailures, buildSpec, NAMESPACE, recordFault, REVIEWS } from './stage.ts';
 
-/** The memory limit of the Deployment, for which Node chooses this size of the heap. */
+/** The memory limit of the Deployment, and the heap limit that follows from the flags in the Dockerfile. */
 const MAX_RSS_MIB = 512;
 const HEAP_MIB = 256;
+/** The rest of the memory limit is for the objects of a large cluster. */
+const MAX_ATTACK_MIB = 400;
 /** The longest turn of the event loop. */
 const MAX_TURN_MS = 50;
 const PSA = '/psa/validate';
@@ -50,17 +55,16 @@ interface Target {
 }
 
 /** Starts a replica with the heap of a container of 512 MiB, and a namespace that enforces both policies. */
-async function startTarget(openFiles?: number): Promise<Target> {
+async function startTarget(options: ProcessOptions = {}, main?: string): Promise<Target> {
   const folder = await mkdtemp(join(tmpdir(), 'portcullis-attacks-'));
   await writeFile(join(folder, 'namespace.yaml'), MANIFEST);
-  const limit = openFiles === undefined ? {} : { openFiles };
   const turns = join(folder, 'turns');
   const measure = new URL('loop-delay.ts', import.meta.url).href;
   const env = {
-    NODE_OPTIONS: `--max-old-space-size=${HEAP_MIB} --import=${measure}`,
+    NODE_OPTIONS: `--max-old-space-size=${HEAP_MIB} --max-semi-space-size=8 --import=${measure}`,
     LOOP_DELAY_FILE: turns,
   };
-  const server = await serve(['--dev-cluster', `--manifests=${folder}`], env, undefined, limit);
+  const server = await serve(['--dev-cluster', `--manifests=${folder}`], env, main, options);
   const { port } = server;
   const client = createWebhookClient({ port, serverName: 'localhost', authority: 'any', timeoutSeconds: 15 });
   await waitForDecisions(client);
@@ -122,7 +126,7 @@ for (const openFiles of [undefined, 600]) {
   suite(`silent connections${limit}`, { timeout: 120_000 }, () => {
     let target: Target;
     before(async () => {
-      target = await startTarget(openFiles);
+      target = await startTarget(openFiles === undefined ? {} : { openFiles });
     });
     after(() => target.stop());
 
@@ -261,52 +265,112 @@ suite('authors of large pods', { timeout: 300_000 }, () => {
   }
 });
 
-/** Peak memory during reviews of hostile bodies, from a container with the limit of the manifests. */
-const MAX_HOSTILE_MIB = 400;
-const [BEFORE_OBJECT = '', AFTER_OBJECT = ''] = JSON.stringify(
-  podReview({ namespace: NAMESPACE, spec: { nodeSelector: 'HOSTILE' } }),
-).split('"HOSTILE"');
-/** Deep nesting is denied. The other values are in a field that no decision reads. */
-const HOSTILE: readonly { readonly name: string; readonly value: string; readonly response: string }[] = [
-  { name: '5.5 MiB of nested lists', value: '['.repeat(5.5 * MIB), response: '200 false' },
+/** A review of a privileged pod with more fields of its spec, its container and its metadata. */
+function forbiddenReview(spec: object, container: object = {}, metadata: object = {}): Review {
+  const forbidden = { ...CONTAINER, ...container, securityContext: { privileged: true } };
+  const { request, ...review } = podReview({ namespace: NAMESPACE, spec: { containers: [forbidden], ...spec } });
+  const object = request.object as { readonly metadata: object };
+  return { ...review, request: { ...request, object: { ...object, metadata: { ...object.metadata, ...metadata } } } };
+}
+
+/** Formats a review of an update that changes the image, so the pod is evaluated. */
+function formatUpdate({ request, ...review }: Review): string {
+  const text = JSON.stringify(request.object);
+  const oldObject: unknown = JSON.parse(text.replace(/"image":"/, '$&old.'));
+  return JSON.stringify({ ...review, request: { ...request, operation: 'UPDATE', oldObject } });
+}
+
+const DEPTH = 5.5 * MIB;
+const PLACEHOLDER = 'NESTED';
+const withNested = (text: string): string =>
+  JSON.stringify(forbiddenReview({ affinity: PLACEHOLDER })).replace(`"${PLACEHOLDER}"`, text);
+const longEnv = Array.from({ length: 400_000 }, (_, index) => ({ name: `k${index.toString(36).padStart(12, '0')}` }));
+
+interface MemoryAttack {
+  readonly name: string;
+  readonly connections: number;
+  readonly body: string;
+  /** The number of bytes that are not sent. */
+  readonly missing?: number;
+}
+
+const MEMORY_ATTACKS: readonly MemoryAttack[] = [
   {
     name: '18 MiB of empty objects',
-    value: `[${Array(6 * MIB)
-      .fill('{}')
-      .join()}]`,
-    response: '200 false',
+    connections: 12,
+    body: withNested(
+      `[${Array(6 * MIB)
+        .fill('{}')
+        .join()}]`,
+    ),
   },
   {
     name: '18 MiB of members',
-    value: `{${Array(3 * MIB)
-      .fill('"a":1')
-      .join()}}`,
-    response: '200 false',
+    connections: 12,
+    body: withNested(
+      `{${Array(3 * MIB)
+        .fill('"a":1')
+        .join()}}`,
+    ),
+  },
+  { name: '5.5 MiB of nested lists', connections: 12, body: withNested('['.repeat(DEPTH / 2) + ']'.repeat(DEPTH / 2)) },
+  { name: '5.5 MiB of [', connections: 12, body: withNested('['.repeat(DEPTH)) },
+  {
+    name: '18 MiB of environment variables',
+    connections: 12,
+    body: formatUpdate(forbiddenReview({}, { env: longEnv })),
+  },
+  {
+    name: '18 MiB of annotations',
+    connections: 12,
+    body: formatUpdate(forbiddenReview({}, {}, { annotations: buildMap(900_000) })),
+  },
+  { name: 'unfinished bodies of 127 KiB', connections: 1000, body: ' '.repeat(128 * 1024), missing: 1024 },
+  { name: 'unfinished bodies of 6 MiB', connections: 200, body: ' '.repeat(7 * MIB), missing: MIB },
+  {
+    name: '900,000 containers',
+    connections: 100,
+    body: JSON.stringify(podReview({ namespace: 'missing', spec: { containers: Array(900_000).fill({}) } })),
   },
 ];
 
-suite('hostile bodies', { timeout: 300_000 }, () => {
-  let target: Target;
+suite('the bundle within the memory limit of the manifests', { timeout: 600_000 }, () => {
+  let folder: string;
+  let main: string;
   before(async () => {
-    target = await startTarget();
+    folder = await mkdtemp(join(tmpdir(), 'portcullis-bundle-'));
+    await promisify(execFile)(process.execPath, ['scripts/build.ts', folder]);
+    main = join(folder, 'main.js');
   });
-  after(() => target.stop());
+  after(() => rm(folder, { recursive: true, force: true }));
 
-  for (const { name, value, response } of HOSTILE) {
-    test(`twelve with ${name} take less than ${MAX_HOSTILE_MIB} MiB`, async (t) => {
-      const body = BEFORE_OBJECT + value + AFTER_OBJECT;
+  for (const { name, connections, body, missing } of MEMORY_ATTACKS) {
+    test(`${connections} clients with ${name}: less than ${MAX_ATTACK_MIB} MiB`, async (t) => {
+      const group: MemoryGroup | undefined = await createMemoryGroup('portcullis', MAX_RSS_MIB);
+      if (!group) t.diagnostic('no memory cgroup can be created: only the resident memory is measured');
+      const target = await startTarget(group ? { processes: group.processes } : {}, main);
       let responses: readonly string[] = [];
-      const report = await underAttack(t, target, async () => {
-        const sent = formatHead(PSA, body.length) + body;
-        const attack = await startAttack(target, { protocol: 'tls', connections: 12, sent, isRepeated: true });
-        await pause(10_000);
-        responses = await attack.stop();
-      });
-      assertNoFailures(report);
-      const { peakMiB } = await readUsage(target.pid);
-      assert.ok(peakMiB < MAX_HOSTILE_MIB, `${peakMiB} MiB`);
-      const answered = responses.filter((one) => one !== 'closed');
-      assert.deepEqual([...new Set(answered)], [response]);
+      try {
+        const report = await underAttack(t, target, async () => {
+          const sent = formatHead(PSA, Buffer.byteLength(body)) + (missing ? body.slice(0, -missing) : body);
+          const addresses = ['127.0.0.2', '127.0.0.3', '127.0.0.4', '127.0.0.5'];
+          const isRepeated = missing === undefined;
+          const attack = await startAttack(target, { protocol: 'tls', connections, addresses, sent, isRepeated });
+          await pause(10_000);
+          responses = await attack.stop();
+        });
+        const counts = Map.groupBy(responses, (response) => response);
+        t.diagnostic(`responses: ${[...counts].map(([one, { length }]) => `${length} × ${one}`).join(', ')}`);
+        const { peakMiB } = await readUsage(target.pid);
+        assert.ok(peakMiB < MAX_ATTACK_MIB, `${peakMiB} MiB`);
+        assert.equal((await group?.kills()) ?? 0, 0);
+        assertNoFailures(report);
+        const answered = responses.filter((response) => response !== 'closed');
+        assert.deepEqual([...new Set(answered)], missing === undefined ? ['200 false'] : []);
+      } finally {
+        await target.stop();
+        await group?.remove();
+      }
     });
   }
 });

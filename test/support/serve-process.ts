@@ -48,6 +48,8 @@ export const FREE_PORTS = ['--secure-port=0', '--cluster-port=0', '--health-prob
 export interface ProcessOptions {
   /** The maximum number of file descriptors. */
   readonly openFiles?: number;
+  /** A file to which the process writes its ID before it starts. */
+  readonly processes?: string;
   /** The file descriptor of the standard output. */
   readonly stdout?: number;
   /** The file descriptor of the standard error. Default: a pipe that the log is read from. */
@@ -59,11 +61,15 @@ export function start(
   args: readonly string[],
   env: Readonly<Record<string, string>> = {},
   main: string = MAIN,
-  { openFiles, stdout: output, stderr: log }: ProcessOptions = {},
+  { openFiles, processes, stdout: output, stderr: log }: ProcessOptions = {},
 ): StartedProcess {
   const program = [...(/\.[jt]s$/.test(main) ? [process.execPath] : []), main, 'serve', ...args];
+  const setup = [
+    ...(openFiles === undefined ? [] : [`ulimit -n ${openFiles}`]),
+    ...(processes === undefined ? [] : [`echo $$ >'${processes}'`]),
+  ];
   const [file = '', ...rest] =
-    openFiles === undefined ? program : ['/bin/sh', '-c', `ulimit -n ${openFiles}; exec "$@"`, 'sh', ...program];
+    setup.length === 0 ? program : ['/bin/sh', '-c', [...setup, 'exec "$@"'].join('; '), 'sh', ...program];
   const child = spawn(file, rest, {
     env: { ...process.env, KUBECONFIG: '', ...env },
     stdio: ['ignore', output ?? 'pipe', log ?? 'pipe'],
