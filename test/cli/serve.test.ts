@@ -154,7 +154,7 @@ suite('a running server', () => {
     assert.equal(ready.status, 500);
     assert.match(
       await ready.text(),
-      /^\[\+\]ping ok\n\[\+\]informer-sync ok\n\[\+\]settings ok\n\[\+\]scc ok.*\n\[-\]shutdown failed: the server is draining\nreadyz check failed\n$/,
+      /^\[\+\]ping ok\n\[\+\]informer-sync ok\n\[\+\]settings ok\n\[\+\]scc ok.*\n\[\+\]connections ok\n\[-\]shutdown failed: the server is draining\nreadyz check failed\n$/,
     );
     assert.equal(await ask(running), true);
     assert.equal((await finished).code, 0);

@@ -19,6 +19,7 @@ import { eventually } from '../support/eventually.ts';
 
 const MAIN = join(import.meta.dirname, '../../src/main.ts');
 const ENFORCE = 'pod-security.kubernetes.io/enforce';
+const WEBHOOKS = '/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations/scc.portcullis.dev';
 const RECORD = 'portcullis.dev/break-glass-enforce';
 const WAIT_MS = 60_000;
 const CONTROLLER = 'system:serviceaccount:kube-system:replicaset-controller';
@@ -112,6 +113,11 @@ suite('break-glass', () => {
         [],
       );
       assert.deepEqual(await denials(), []);
+      // Webhooks fail closed some seconds after they are registered. Break-glass restores their failure policies.
+      assert.match(
+        (await plane.admin.send('GET', WEBHOOKS)).text,
+        /"name":"validate.scc.portcullis.dev".*?"failurePolicy":"Fail"/,
+      );
     }, WAIT_MS);
   });
   after(async () => {

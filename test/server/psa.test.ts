@@ -467,7 +467,7 @@ suite('a warning about labels that a controller reverts', () => {
     [
       'changed labels of a namespace that opts in',
       { before: { ...ours, ...optIn }, edited: { ...weaker, ...optIn }, owners: byUser },
-      warning(`${LEVEL('enforce')}=restricted, ${LEVEL('warn')}=restricted`),
+      warning(`${LEVEL('enforce')}=restricted, ${LEVEL('warn')}=privileged`),
     ],
     ['changed labels, which the syncer keeps', { before: ours, edited: weaker, owners: byUser }, undefined],
     [
