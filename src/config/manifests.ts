@@ -1,7 +1,7 @@
 /** Manifests from files, folders, URLs and the standard input, as `kubectl apply -f` takes them. */
 import { isUtf8 } from 'node:buffer';
-import { readdir, stat } from 'node:fs/promises';
-import { join, resolve } from 'node:path';
+import { readdir, realpath, stat } from 'node:fs/promises';
+import { isAbsolute, join, relative, resolve, sep } from 'node:path';
 import { addAbortSignal, Readable } from 'node:stream';
 import { setImmediate } from 'node:timers/promises';
 import { compareBytes, quote } from '../kube/text.ts';
@@ -19,6 +19,8 @@ interface ReadOptions {
   readonly onText?: (file: string, text: string) => void;
   /** Called at each percent of each file. */
   readonly onProgress?: (progress: ReadProgress) => void;
+  /** True: the files are rewritten. A symbolic link in a folder that leads out of the folder is an error. */
+  readonly isRewrite?: boolean;
 }
 
 interface ReadProgress {
@@ -45,7 +47,7 @@ export async function readManifests(paths: readonly string[], options: ReadOptio
   const objects: ManifestObjects['objects'][number][] = [];
   const errors: ManifestObjects['errors'][number][] = [];
   const files = await listManifestFiles(paths);
-  for (const [index, path] of files.entries()) {
+  for (const [index, { path, folder }] of files.entries()) {
     const file = path === STDIN.path ? STDIN.name : path;
     let percent = 0;
     const report = async (): Promise<void> => {
@@ -54,7 +56,7 @@ export async function readManifests(paths: readonly string[], options: ReadOptio
       await setImmediate(undefined, options.signal ? { signal: options.signal } : {});
     };
     await report();
-    const content = await readText(path, options);
+    const content = (options.isRewrite && (await findOutsideTarget(path, folder))) || (await readText(path, options));
     if ('message' in content) errors.push({ file, ...content });
     else options.onText?.(file, content.text);
     for (const { document, error, share } of 'text' in content ? readSteps(content.text, file) : []) {
@@ -70,17 +72,23 @@ export async function readManifests(paths: readonly string[], options: ReadOptio
   return { documents, objects, errors };
 }
 
+/** A file, and the argument that names it or its folder. */
+interface ListedFile {
+  readonly path: string;
+  readonly folder: string;
+}
+
 /**
  * Lists the files that the paths name, each once. A folder stands for its .yaml, .yml and .json files and those of its
  * subfolders, sorted by name, without hidden files and without folders behind symbolic links. The folder of a Helm chart
  * results in its Chart.yaml only, which is reported as an error: templates are not manifests.
  */
-async function listManifestFiles(paths: readonly string[]): Promise<string[]> {
-  const files = new Map<string, string>();
+async function listManifestFiles(paths: readonly string[]): Promise<readonly ListedFile[]> {
+  const files = new Map<string, ListedFile>();
   for (const path of paths) {
     for (const file of await filesAt(path)) {
       const identity = file === STDIN.path || URL_PATTERN.test(file) ? file : resolve(file);
-      if (!files.has(identity)) files.set(identity, file);
+      if (!files.has(identity)) files.set(identity, { path: file, folder: path });
     }
   }
   return [...files.values()];
@@ -123,6 +131,16 @@ async function linksToFile(path: string): Promise<boolean> {
     (target) => target.isFile(),
     () => true,
   );
+}
+
+/** Returns an error for a file that is a symbolic link out of the folder of the argument. */
+async function findOutsideTarget(path: string, folder: string): Promise<FileText | undefined> {
+  if (path === folder) return undefined;
+  const target = await realpath(path).catch(() => undefined);
+  const way = target === undefined ? '' : relative(await realpath(folder), target);
+  if (way !== '..' && !way.startsWith(`..${sep}`) && !isAbsolute(way)) return undefined;
+  const message = `not fixed: this symbolic link leads out of ${folder}, to ${target}: name that file with -f, or replace the link with a copy`;
+  return { message, line: 1, column: 1, isWholeFile: true };
 }
 
 type FileText = { readonly text: string } | Omit<ManifestError, 'file'>;

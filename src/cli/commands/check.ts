@@ -86,7 +86,8 @@ names the kind.
 
 --fix changes the files so that they pass, and reports what it cannot fix with the choices. Comments, order
 and style remain. It prints the fixed stream for the standard input and for -k, --fix=diff a unified diff,
-and --fix=patch the patches of a kustomization. The exit code is that of the fixed manifests.
+and --fix=patch the patches of a kustomization. A symbolic link that leads out of a folder of -f is an error.
+The exit code is that of the fixed manifests.
 
 --platform=openshift, --sccs and --config evaluate SCC admission, too: a pod that no SCC admits for its
 service account is a violation, and the others are evaluated as an SCC completes them. Grants in the
@@ -148,13 +149,14 @@ export const command = defineCommand({
     const { filename, fix, kustomize, output } = values;
     checkFixOptions(values);
     const texts = new Map<string, string>();
-    const onText = (file: string, content: string): void => {
-      if (fix !== undefined) texts.set(file, content);
-    };
+    const reading =
+      fix === undefined
+        ? {}
+        : { isRewrite: true, onText: (file: string, content: string): void => void texts.set(file, content) };
     const manifests =
       kustomize === undefined
-        ? await readAllManifests(filename, io, onText)
-        : await readAllManifests([STDIN.path], { ...io, stdin: await buildKustomization(kustomize, io) }, onText);
+        ? await readAllManifests(filename, io, reading)
+        : await readAllManifests([STDIN.path], { ...io, stdin: await buildKustomization(kustomize, io) }, reading);
     const settings: CheckSettings = {
       level: values.level ?? (values.platform === undefined ? 'restricted' : 'privileged'),
       version: values['kubernetes-version'],

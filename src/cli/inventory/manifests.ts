@@ -22,14 +22,14 @@ export function filenameOption(help: string): Option<readonly string[]> {
 export async function readAllManifests(
   paths: readonly string[],
   { stdin, stderr, signal }: Io,
-  onText: (file: string, text: string) => void = () => undefined,
+  options: Pick<Parameters<typeof readManifests>[1], 'onText' | 'isRewrite'> = {},
 ): Promise<Manifests> {
   if (paths.length === 0) throw new UsageError(`-f is required: ${MANIFESTS}`);
   const manifests = await withProgress(stderr, (show) =>
     readManifests(paths, {
       stdin,
       signal,
-      onText,
+      ...options,
       onProgress: ({ file, number, files, percent }) =>
         show(`Reading ${printable(file)} (${number} of ${files}): ${percent} %`),
     }),

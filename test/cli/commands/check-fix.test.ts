@@ -89,6 +89,26 @@ test('--fix replaces the files and keeps their modes and links', async () => {
   assert.deepEqual((await readdir(folder)).sort(), ['link.yaml', 'pod.yaml']);
 });
 
+test('--fix does not follow links out of the folder', async () => {
+  const [inside, outside] = [join(folder, 'deploy'), join(folder, 'outside.yaml')];
+  await mkdir(join(inside, '..data'), { recursive: true });
+  for (const file of [outside, join(inside, '..data', 'a.txt')]) await writeFile(file, POD);
+  await symlink(join('..data', 'a.txt'), join(inside, 'a.yaml'));
+  await symlink(join('..', 'outside.yaml'), join(inside, 'b.yaml'));
+  const expected = {
+    code: 2,
+    stdout: '1 passed, 0 failed, 1 unreadable\n',
+    stderr: `fixed: ${inside}/a.yaml:5:3: hostNamespaces: spec.hostPID set to false\nerror: ${inside}/b.yaml: not fixed: this symbolic link leads out of ${inside}, to ${outside}: name that file with -f, or replace the link with a copy\n`,
+  };
+  assert.deepEqual(await runProgram(['check', '-f', inside, '--level=baseline', '--fix']), expected);
+  assert.equal(await readFile(join(inside, 'a.yaml'), 'utf8'), FIXED);
+  assert.equal(await readFile(outside, 'utf8'), POD);
+  const { stdout } = await runProgram(['check', '-f', inside, '--level=baseline', '--fix=diff']);
+  assert.equal(stdout, '');
+  await rm(inside, { recursive: true });
+  await rm(outside);
+});
+
 describe('the changes are printed', () => {
   const fixed = 'fixed: stdin:5:3: hostNamespaces: spec.hostPID set to false\n';
   const cases: readonly (readonly [
