@@ -6,7 +6,7 @@ import { quote } from '../../kube/text.ts';
 import type { Mode } from '../../policy/psa/policy.ts';
 import { checks } from '../../policy/pss/index.ts';
 import { docsUrl, EXIT, PROGRAM, VERSION } from '../command.ts';
-import { printable, printData, printTable, type Cell, type Style } from './print.ts';
+import { CONTROL_CHARACTERS, printable, printData, printTable, type Cell, type Style } from './print.ts';
 
 /** A position in a file. Line and column count from 1. */
 export interface FilePosition extends Position {
@@ -205,7 +205,7 @@ function annotations(object: CheckedObject, finding: Finding): string[] {
 }
 
 function annotation(level: string, { file, line, column }: FilePosition, title: string, message: string): string {
-  const escape = (text: string): string => text.replaceAll('%', '%25').replaceAll('\r', '%0D').replaceAll('\n', '%0A');
+  const escape = (text: string): string => text.replaceAll('%', '%25').split('\n').map(printable).join('%0A');
   const property = (text: string): string => escape(text).replaceAll(':', '%3A').replaceAll(',', '%2C');
   return `::${level} file=${property(file)},line=${line},col=${column},title=${property(title)}::${escape(message)}`;
 }
@@ -238,7 +238,7 @@ function escapeXml(text: string): string {
     .replaceAll('&', '&amp;')
     .replaceAll('<', '&lt;')
     .replaceAll('>', '&gt;')
-    .replaceAll('\r', '&#13;');
+    .replace(CONTROL_CHARACTERS, (one) => (/[\t\n]/.test(one) ? one : `&#${one.charCodeAt(0)};`));
 }
 
 /** XML parsers replace unescaped line ends in attributes by spaces. */
@@ -328,7 +328,7 @@ function printSarif(report: Report): string {
     results: report.objects.flatMap((object) => sarifResults(object, rules)),
   };
   const log = { $schema: 'https://json.schemastore.org/sarif-2.1.0.json', version: '2.1.0', runs: [run] };
-  return `${JSON.stringify(log, undefined, 2)}\n`;
+  return printData('json', log);
 }
 
 function sarifRule({ check, reason, fix }: Finding) {

@@ -9,7 +9,7 @@ import type { Io, Output } from '../command.ts';
 import { flag, oneOf, type Option, option, type Values } from '../options.ts';
 
 /** Control characters, characters that change the writing direction, and line ends beyond ASCII. */
-const CONTROL_CHARACTERS = /[\p{Cc}\p{Bidi_Control}\u2028\u2029]/gu;
+export const CONTROL_CHARACTERS = /[\p{Cc}\p{Bidi_Control}\u2028\u2029]/gu;
 
 /** Escapes control characters, because names from files and clusters must not control the terminal. */
 export function printable(text: string): string {
@@ -21,9 +21,11 @@ export function printable(text: string): string {
 
 type DataFormat = 'json' | 'yaml';
 
-/** Prints a value as indented JSON or as a YAML document. */
+/** Prints a value as indented JSON or as a YAML document, which has the form of JSON if it contains control characters. */
 export function printData(format: DataFormat, value: unknown): string {
-  return format === 'json' ? `${JSON.stringify(value, undefined, 2)}\n` : printYaml([value]);
+  const yaml = format === 'yaml' ? printYaml([value]) : undefined;
+  if (yaml?.replaceAll(/[\t\n]/g, '').search(CONTROL_CHARACTERS) === -1) return yaml;
+  return `${JSON.stringify(value, undefined, 2).split('\n').map(printable).join('\n')}\n`;
 }
 
 export type Tone = 'bold' | 'dim' | 'red' | 'yellow';

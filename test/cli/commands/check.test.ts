@@ -5,6 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, test, type TestContext } from 'node:test';
 import { promisify } from 'node:util';
+import { parse } from 'yaml';
 import { printFindingTable, type CheckedObject } from '../../../src/cli/output/findings.ts';
 import { VERSION } from '../../../src/cli/command.ts';
 import { runProgram } from '../../support/memory-io.ts';
@@ -335,6 +336,17 @@ describe('names are escaped', () => {
       const { stdout } = await runProgram(['check', '--level=baseline', '-f', '-'], { stdin });
       assert.equal(stdout.split('\n')[0], `Pod default/${shown} violates PodSecurity "baseline:latest"`);
     });
+    for (const format of ['github', 'junit', 'sarif', 'json', 'yaml']) {
+      test(`${shown} in ${format}`, async () => {
+        const stdin = JSON.stringify({ apiVersion: 'v1', kind: 'Pod', metadata: { name }, spec: { hostPID: true } });
+        const { stdout } = await runProgram(['check', '--level=baseline', '-f', '-', '-o', format], { stdin });
+        assert.doesNotMatch(stdout.replaceAll('\n', ''), /[\p{Cc}\p{Bidi_Control}\u2028\u2029]/u);
+        if (format === 'github') assert.ok(stdout.includes(`::Pod default/${shown} violates`));
+        if (format === 'json' || format === 'yaml') {
+          assert.equal((parse(stdout) as { objects: { name: string }[] }).objects[0]?.name, name);
+        }
+      });
+    }
   }
 });
 
@@ -367,7 +379,7 @@ test('names from manifests do not break XML or workflow commands', async () => {
   );
   const github = await runProgram(['check', '--level=baseline', '-f', '-', '-o=github'], { stdin });
   assert.deepEqual(github.stdout.split('\n'), [
-    '::error file=stdin,line=1,col=104,title=hostNamespaces::Pod default/a\u0001]]><b>&%0A::set-output name=x::%250A ' +
+    '::error file=stdin,line=1,col=104,title=hostNamespaces::Pod default/a\\u0001]]><b>&%0A::set-output name=x::%250A ' +
       'violates PodSecurity "baseline:latest": host namespaces (hostPID=true)%0AFix: Remove hostNetwork, hostPID and hostIPC ' +
       'from the pod spec, or set them to false.',
     '0 passed, 1 failed',
