@@ -16,6 +16,7 @@ export function mutateWebhook(): Webhook {
     settings: () => SETTINGS,
     withAccess: withStoredAccess,
     waitingRoom: createWaitingRoom(),
+    previewRanges: (namespace) => namespace,
     record: createSccRecorder(createMetrics({ version: 'bench' }).scc.decisions),
   });
 }

@@ -13,8 +13,6 @@ import { sccMode, type NamespaceMode, type SccMode, type SccSettings } from '../
 import { readNamespaceRanges } from '../policy/scc/namespace.ts';
 import type { CanUse } from '../policy/scc/access.ts';
 import type { SccDecision, SccInput } from '../policy/scc/request.ts';
-import { withExampleRanges } from '../policy/uid-range/allocation.ts';
-import { DEFAULT_RANGES } from '../policy/uid-range/ranges.ts';
 import type { Cell } from '../telemetry/counters.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
 import type { WaitingRoom } from './waiting-room.ts';
@@ -31,14 +29,18 @@ export interface SccReviewDeps {
   settings(): SccSettings;
   readonly withAccess: WithAccess;
   readonly waitingRoom: WaitingRoom;
+  readonly previewRanges: PreviewRanges;
   readonly record: SccRecorder;
 }
+
+/** Returns a namespace with the ranges that it would get if SCCs were enforced. */
+export type PreviewRanges = (namespace: Namespace, all: readonly Namespace[]) => Namespace;
 
 /** Decides on one pod with the gathered state of the cluster. */
 export type DecidePod = (
   cluster: Pick<
     SccInput,
-    'namespace' | 'namespaceRanges' | 'sccs' | 'canUse' | 'compatibility' | 'preferUserNamespaces'
+    'namespace' | 'namespaceRanges' | 'sccs' | 'canUse' | 'compatibility' | 'preferUserNamespaces' | 'isReported'
   >,
 ) => SccDecision;
 
@@ -130,14 +132,15 @@ function decideNow(review: SccReview, deps: SccReviewDeps): MaybePromise<FirstOu
   if (!modes.includes(mode.mode)) return undefined;
   const { compatibility, preferUserNamespaces } = settings;
   const stored = namespace ?? { metadata: { name } };
-  // Only namespaces with enforced SCCs receive ranges.
-  const current = mode.mode === 'report' ? withExampleRanges(stored, DEFAULT_RANGES) : stored;
+  const isReported = mode.mode === 'report';
+  const current = isReported ? deps.previewRanges(stored, store.list('Namespace')) : stored;
   const cluster = {
     namespace: current,
     namespaceRanges: getRanges(current),
     sccs: getSccSet(store),
     compatibility,
     preferUserNamespaces,
+    isReported,
   };
   return whenAvailable(
     deps.withAccess((canUse) => decide({ ...cluster, canUse }), context),
@@ -187,26 +190,31 @@ export interface WorkloadAdmission {
   isReady(namespace: Namespace): boolean;
 }
 
+interface WorkloadAdmissionDeps extends Pick<SccReviewDeps, 'settings' | 'previewRanges'> {
+  readonly podDefaults?: (() => PodDefaults) | undefined;
+}
+
 /**
  * Creates the completion of the templates of workloads by SCC admission or by defaults. Access is that of the roles and
  * bindings in the store, since warnings do not justify requests to the API server.
  */
-export function createWorkloadAdmission(
-  settings: () => SccSettings,
-  podDefaults?: () => PodDefaults,
-): WorkloadAdmission {
+export function createWorkloadAdmission({
+  settings,
+  podDefaults,
+  previewRanges,
+}: WorkloadAdmissionDeps): WorkloadAdmission {
   return {
     isReady: (namespace) => isReady(namespace, settings()),
     admit(request, resources, store) {
-      const namespace = store.get('Namespace', request.namespace ?? '');
+      const stored = store.get('Namespace', request.namespace ?? '');
       const current = settings();
-      if (!namespace) return undefined;
-      const { mode } = sccMode(namespace, current);
+      if (!stored) return undefined;
+      const { mode } = sccMode(stored, current);
       const defaults = podDefaults && { defaults: podDefaults(), scc: current };
       const withDefaults = (template: PodFields): PodFields =>
-        defaults ? completeTemplate(template, namespace, defaults) : template;
+        defaults ? completeTemplate(template, stored, defaults) : template;
       if (mode === 'off') {
-        if (!defaults || !hasDefaults(namespace, defaults)) return undefined;
+        if (!defaults || !hasDefaults(stored, defaults)) return undefined;
         return {
           object: mapTemplates(decodeWorkload(request, resources), withDefaults),
           warnings: [],
@@ -214,9 +222,11 @@ export function createWorkloadAdmission(
         };
       }
       const { compatibility, preferUserNamespaces } = current;
+      const namespace = mode === 'report' ? previewRanges(stored, store.list('Namespace')) : stored;
+      const namespaceRanges = getRanges(namespace);
       const input = {
         namespace,
-        namespaceRanges: getRanges(namespace),
+        namespaceRanges,
         sccs: getSccSet(store),
         canUse: canUseScc(store),
         compatibility,
@@ -229,11 +239,10 @@ export function createWorkloadAdmission(
         if (denial) denials.push(denial);
         return mode === 'enforce' ? pod : template;
       });
-      const { problem } = getRanges(namespace);
-      const isPending = denials.some(({ status }) => status.message === problem);
-      const reported = isPending && mode === 'report' ? [] : denials;
-      const warnings = new Set(reported.flatMap((denial) => templateWarnings(denial, mode)));
-      return { object, warnings: [...warnings], isPending: isPending && mode === 'enforce' };
+      const { problem } = namespaceRanges;
+      const isPending = mode === 'enforce' && denials.some(({ status }) => status.message === problem);
+      const warnings = new Set(denials.flatMap((denial) => templateWarnings(denial, mode)));
+      return { object, warnings: [...warnings], isPending };
     },
   };
 }

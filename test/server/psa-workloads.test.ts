@@ -302,9 +302,23 @@ suite('a namespace without ranges', () => {
     ]);
   });
 
-  test('report mode neither waits nor warns', () => {
+  test('report mode evaluates the pods with the ranges that the namespace would get', () => {
     const { store, decide: decideNow } = rigFor({ settings: { mode: 'report' } });
+    store.put('Namespace', {
+      metadata: { name: 'other', annotations: { 'openshift.io/sa.scc.uid-range': '1000000000/10000' } },
+    });
     store.put('Namespace', shop);
     assert.deepEqual(decideNow('/psa/validate', request).warnings, [RAW]);
+    const violating = workloadRequest('Deployment', workload('Deployment', HOST_NETWORK));
+    assert.deepEqual(decideNow('/psa/validate', violating).warnings, [RAW_HOST_NETWORK, ...WOULD_DENY]);
+    const fixedUser = (runAsUser: number) => {
+      const template = workload('Deployment', { ...PLAIN, securityContext: { runAsUser } });
+      return decideNow('/psa/validate', workloadRequest('Deployment', template)).warnings?.slice(1);
+    };
+    assert.deepEqual(fixedUser(1_000_010_000), []);
+    assert.deepEqual(fixedUser(1_000_000_000)?.slice(1), [
+      'The closest usable SCC is "restricted-v2". It does not allow: spec.securityContext.runAsUser=1000000000.',
+      'SCC "nonroot-v2" would admit the pod if service account "default" were granted its use: bind ClusterRole "system:openshift:scc:nonroot-v2".',
+    ]);
   });
 });

@@ -13,6 +13,8 @@ import { decide } from '../support/decide.ts';
 import { createWaitingRoom } from '../../src/server/waiting-room.ts';
 import { createPsaEnforcementWebhook } from '../../src/server/webhooks/psa-enforcement.ts';
 import { createEnforcementPreview, createLabelPreview } from '../../src/server/enforcement-preview.ts';
+import { createRangePreview } from '../../src/policy/uid-range/allocation.ts';
+import { DEFAULT_RANGES } from '../../src/policy/uid-range/ranges.ts';
 import { createWorkloadAdmission } from '../../src/server/scc-review.ts';
 import { createPsaWebhook } from '../../src/server/webhooks/psa.ts';
 import { createMetrics, type Metrics } from '../../src/telemetry/metrics.ts';
@@ -318,7 +320,10 @@ async function previewWarnings(given: PreviewCase): Promise<readonly string[]> {
   const { store, decideWithin, exempt } = createRig(
     {},
     {
-      workloads: createWorkloadAdmission(() => scc),
+      workloads: createWorkloadAdmission({
+        settings: () => scc,
+        previewRanges: createRangePreview(() => DEFAULT_RANGES),
+      }),
       preview: createEnforcementPreview(
         {
           place: { namespace: 'portcullis', version: '0.0.0' },

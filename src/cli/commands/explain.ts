@@ -25,8 +25,7 @@ import { getSyncState } from '../../policy/rollout/label-sync.ts';
 import { findChanges } from '../../policy/scc/advice/changes.ts';
 import { explainScc } from '../../policy/scc/advice/explain.ts';
 import { sccMode, type SccMode } from '../../policy/scc/mode.ts';
-import { withExampleRanges } from '../../policy/uid-range/allocation.ts';
-import { DEFAULT_RANGES } from '../../policy/uid-range/ranges.ts';
+import { createRangePreview } from '../../policy/uid-range/allocation.ts';
 import { defineCommand, EXIT, type Io } from '../command.ts';
 import { explainPolicies, printPolicyDecision } from '../explain-policies.ts';
 import { findNamespace } from '../inventory/inventory.ts';
@@ -134,6 +133,7 @@ const ANY_USER: UserInfo = { groups: ['system:authenticated'] };
 interface ExplainContext {
   readonly store: Store;
   readonly settings: ExpectedSettings;
+  readonly previewRanges: ReturnType<typeof createRangePreview>;
   /** The namespace of objects without one. */
   readonly namespace: string;
   /** The creator of pods without a controller. */
@@ -168,20 +168,21 @@ function listSources(subjects: readonly Subject[], fallback: string): readonly S
  * @throws {UserError} for a namespace that does not exist
  */
 function explainSource({ source, name, namespace: namespaceName }: SubjectSource, context: ExplainContext) {
-  const { store, settings, creator } = context;
+  const { store, settings, creator, previewRanges } = context;
   const findAccount = (account: string) => context.findAccount(account, namespaceName);
   const created = createPod(source, { namespace: namespaceName, creator, findAccount });
   if (created === undefined) return undefined;
   const { pod, requester, serviceAccount, denial } = created;
   const namespace = findNamespace(store, namespaceName);
   const mode = expectedMode(namespace, settings);
+  const isReported = mode.mode === 'report';
   const { decision, sccs, ...explanation } = explainScc({
     ...sccInput(store, settings),
     operation: 'CREATE',
     object: pod,
-    // Only namespaces with enforced SCCs receive ranges.
-    namespace: mode.mode === 'report' ? withExampleRanges(namespace, DEFAULT_RANGES) : namespace,
+    namespace: isReported ? previewRanges(namespace, store.list('Namespace')) : namespace,
     userInfo: requester,
+    isReported,
   });
   const message = denial ?? (decision.allowed ? undefined : decision.status.message);
   const explained = {
@@ -351,9 +352,11 @@ async function explainWorkloads(references: readonly Reference[], options: Value
   const { objects, subjects, inventory } = await readWorkloads(references, options, io);
   const { store, namespace, assumptions } = inventory;
   const settings = await sccSettings(options, store);
+  const found = await findSettings({ config: options.config, store });
   const context: ExplainContext = {
     store,
     settings,
+    previewRanges: createRangePreview(() => found.settings.ranges),
     namespace,
     creator: user === undefined ? (inventory.user ?? ANY_USER) : impersonatedUser(user, groups),
     // A service account may be created together with its pods.
@@ -367,7 +370,6 @@ async function explainWorkloads(references: readonly Reference[], options: Value
       )?.value,
   };
   const sources = listSources(subjects, namespace);
-  const found = await findSettings({ config: options.config, store });
   const policies = found.isServerless ? { ...context, ...found } : undefined;
   const results = sources
     .map((one) => (policies ? describePolicies(one, policies) : describeSccs(one, context)))

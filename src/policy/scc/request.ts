@@ -33,6 +33,8 @@ export interface SccInput {
    * default.
    */
   readonly preferUserNamespaces?: boolean | undefined;
+  /** True if the decision is only reported, which warnings state. */
+  readonly isReported?: boolean | undefined;
 }
 
 interface Details {

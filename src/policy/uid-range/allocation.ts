@@ -132,13 +132,23 @@ export function blockAnnotations(
   };
 }
 
-/** Returns the namespace with its missing annotations, for the first block: for decisions that are not enforced. */
-export function withExampleRanges(namespace: Namespace, settings: RangeSettings): Namespace {
-  const need = findNamespaceNeed(namespace, settings);
-  if (need === undefined) return namespace;
-  const { metadata } = namespace;
-  const added = need === 'block' ? blockAnnotations(0, namespace, settings) : need.annotations;
-  return { ...namespace, metadata: { ...metadata, annotations: { ...metadata?.annotations, ...added } } };
+/**
+ * Creates the function that returns a namespace with the annotations that it would get, for decisions that are not
+ * enforced: namespaces get ranges only where SCCs are enforced.
+ */
+export function createRangePreview(
+  getSettings: () => RangeSettings,
+): (namespace: Namespace, all: readonly Namespace[]) => Namespace {
+  let settings = getSettings();
+  let allocate = createAllocator(settings);
+  return (namespace, all) => {
+    if (settings !== getSettings()) allocate = createAllocator((settings = getSettings()));
+    const need = findNamespaceNeed(namespace, settings);
+    if (need === undefined) return namespace;
+    const { metadata } = namespace;
+    const added = need === 'block' ? blockAnnotations(allocate([], all) ?? 0, namespace, settings) : need.annotations;
+    return { ...namespace, metadata: { ...metadata, annotations: { ...metadata?.annotations, ...added } } };
+  };
 }
 
 /** The name of the object with the allocated blocks. */

@@ -6,6 +6,8 @@ import type { WorkloadResource } from '../../policy/pod/templates.ts';
 import type { PodSecurity } from '../../policy/psa/configuration.ts';
 import type { PodDefaults } from '../../policy/psa/defaults.ts';
 import type { SccSettings } from '../../policy/scc/mode.ts';
+import { createRangePreview } from '../../policy/uid-range/allocation.ts';
+import { DEFAULT_RANGES, type RangeSettings } from '../../policy/uid-range/ranges.ts';
 import type { Logger } from '../../telemetry/logger.ts';
 import type { Metrics } from '../../telemetry/metrics.ts';
 import { createAccessReviews, withReviewedAccess, withStoredAccess, type Authorization } from '../access-reviews.ts';
@@ -38,6 +40,8 @@ export interface WebhooksOptions {
   readonly podDefaults?: (() => PodDefaults) | undefined;
   /** Returns the settings of SCC admission in force. */
   scc(): SccSettings & { readonly authorization: Authorization };
+  /** Returns the ranges from which namespaces get their IDs and labels. If absent, the default ranges. */
+  ranges?(): RangeSettings;
   /** The input of the webhooks of the minimum kubelet version; absent without the feature. */
   readonly kubelet?: KubeletScope | undefined;
   /** Returns the hardening mode for pods of the Operator Lifecycle Manager. */
@@ -69,14 +73,22 @@ interface WebhookEntry {
 const WEBHOOKS: readonly WebhookEntry[] = [
   {
     registrations: [PSA, PSA_ADVISORY],
-    create: ({ podSecurity, workloadResources, rollout, scc, podDefaults, review: { waitingRoom }, metrics }) =>
+    create: ({
+      podSecurity,
+      workloadResources,
+      rollout,
+      scc,
+      podDefaults,
+      review: { waitingRoom, previewRanges },
+      metrics,
+    }) =>
       createPsaWebhook({
         podSecurity,
         workloadResources,
         metrics: metrics.podSecurity,
         waitingRoom,
         scc,
-        workloads: createWorkloadAdmission(scc, podDefaults),
+        workloads: createWorkloadAdmission({ settings: scc, podDefaults, previewRanges }),
         preview: rollout && createEnforcementPreview(rollout),
         previewLabels: rollout && createLabelPreview(rollout),
       }),
@@ -132,6 +144,7 @@ export function createWebhooks(options: WebhooksOptions): readonly Webhook[] {
   const withSentReviews = withReviewedAccess(createAccessReviews({ cluster, logger, metrics: metrics.scc, now }));
   const withAccess: WithAccess = (decide, context) =>
     (settings().authorization === 'sar' ? withSentReviews : withStoredAccess)(decide, context);
-  const deps = { ...options, review: { settings, withAccess, waitingRoom: createWaitingRoom() } };
+  const previewRanges = createRangePreview(options.ranges ?? (() => DEFAULT_RANGES));
+  const deps = { ...options, review: { settings, withAccess, waitingRoom: createWaitingRoom(), previewRanges } };
   return WEBHOOKS.map((entry) => entry.create(deps));
 }

@@ -168,7 +168,7 @@ suite('MCS ranges', () => {
 });
 
 suite('validateRangeSettings', () => {
-  const uidRange = { start: 0, end: 99, blockSize: 10 };
+  const uidRange = { start: 100, end: 199, blockSize: 10 };
   const cases = [
     ['default', DEFAULT_RANGES, undefined],
     [
@@ -179,12 +179,17 @@ suite('validateRangeSettings', () => {
     [
       'too few labels',
       { uidRange, mcsRange: { prefix: 's0:', length: 1, categories: 49 }, labelsPerBlock: 5 },
-      'mcs range s0:/1,49 has 49 labels, 50 are needed for the 10 blocks of uid range 0-99/10',
+      'mcs range s0:/1,49 has 49 labels, 50 are needed for the 10 blocks of uid range 100-199/10',
     ],
     [
       'too many blocks',
-      { ...DEFAULT_RANGES, uidRange: { start: 0, end: 4_294_967_295, blockSize: 1 } },
-      'uid range 0-4294967295/1 has 4294967296 blocks, more than 8000000',
+      { ...DEFAULT_RANGES, uidRange: { start: 1, end: 4_294_967_295, blockSize: 1 } },
+      'uid range 1-4294967295/1 has 4294967295 blocks, more than 8000000',
+    ],
+    [
+      'the ID of root',
+      { ...DEFAULT_RANGES, uidRange: { start: 0, end: 10, blockSize: 1 } },
+      'uid range 0-10/1 contains the user ID 0 of root',
     ],
   ] as const;
   for (const [name, settings, problem] of cases) {

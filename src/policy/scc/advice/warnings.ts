@@ -40,8 +40,9 @@ function creatorWarning(search: Search, scc: PreparedScc): string | undefined {
   const cause = `Service account ${quoteName(serviceAccountName)} may not use it`;
   if (search.mutable === 'everything') {
     const effect = other ? `get SCC ${quoteName(other.name)}` : 'fail';
+    const [verb, result] = search.input.isReported ? [`would admit`, `would ${effect}`] : ['admits', effect];
     return formatWarning(
-      `SCC ${quoteName(scc.name)} admits the pod only because its creator may use it. ${cause}, so such pods ${effect} when a controller creates them.`,
+      `SCC ${quoteName(scc.name)} ${verb} the pod only because its creator may use it. ${cause}, so such pods ${result} when a controller creates them.`,
     );
   }
   const recorded = annotations[POD_SCC_ANNOTATIONS.scc] ?? '';
@@ -71,8 +72,9 @@ function userIdWarning(search: Search, { scc, completion }: Admission): string |
   const remedy = better
     ? `Set annotation ${POD_SCC_ANNOTATIONS.requiredScc}=${better.name}, or set runAsUser to a value from ${uidRangeMin} to ${uidRangeMax}.`
     : `Set runAsUser to at most ${MAX_ID}, or remove spec.hostUsers.`;
+  const effect = search.input.isReported ? 'would run, with SCC enforcement,' : 'runs';
   return formatWarning(
-    `A pod with spec.hostUsers=false has IDs up to ${MAX_ID}, but SCC ${quoteName(scc.name)} runs it as user ${uid}. ${remedy}`,
+    `A pod with spec.hostUsers=false has IDs up to ${MAX_ID}, but SCC ${quoteName(scc.name)} ${effect} it as user ${uid}. ${remedy}`,
   );
 }
 
