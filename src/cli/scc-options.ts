@@ -1,5 +1,5 @@
 import { UserError } from '../config/files.ts';
-import { settingsFromObject } from '../config/configuration.ts';
+import { settingsFromObject, settingsInForce } from '../config/configuration.ts';
 import { loadSettings, type Settings } from '../config/settings.ts';
 import type { Store } from '../cluster/store.ts';
 import { CONTROLLER_NAMES } from '../controllers/index.ts';
@@ -70,8 +70,10 @@ export async function findSettings({ config, store, namespace }: SettingsLocatio
     return { settings, source: SERVERLESS_SOURCE, isServerless };
   }
   const object = store.get('PortcullisConfiguration', CONFIGURATION_NAME);
-  const source = object && `PortcullisConfiguration ${quote(CONFIGURATION_NAME)}`;
-  return { settings: settingsFromObject(object, decode), source, isServerless };
+  const { settings, isLastValid } = settingsInForce(object, decode);
+  const name = `PortcullisConfiguration ${quote(CONFIGURATION_NAME)}`;
+  const source = object && (isLastValid ? `the last valid settings of the invalid ${name}` : name);
+  return { settings, source, isServerless };
 }
 
 /** The settings of SCC admission that `serve` is expected to have. */

@@ -2,7 +2,7 @@
 import { readCluster } from '../cluster/lists.ts';
 import { effectivePodSecurity } from '../cluster/rollout.ts';
 import type { Store } from '../cluster/store.ts';
-import { settingsFromObject } from '../config/configuration.ts';
+import { settingsFromObject, settingsInForce } from '../config/configuration.ts';
 import { UserError } from '../config/files.ts';
 import type { Settings } from '../config/settings.ts';
 import { CONTROLLER_NAMES } from '../controllers/index.ts';
@@ -144,7 +144,7 @@ function describeWebhooks(installation: Installation): readonly string[] {
   const { store, namespace, configurations, policies } = installation;
   try {
     const object = store.get('PortcullisConfiguration', CONFIGURATION_NAME);
-    const settings = settingsFromObject(object, { controllers: CONTROLLER_NAMES, namespace });
+    const { settings } = settingsInForce(object, { controllers: CONTROLLER_NAMES, namespace });
     const lines = [...describeSccs(installation, settings), ...describePodSecurity(installation, settings)];
     if (lines.length > 0) return lines;
   } catch (error) {

@@ -194,6 +194,30 @@ export function parseSettings(source: Source, options: DecodeOptions): Settings 
 }
 
 /**
+ * Returns the settings that replicas apply: those of the object, or the last valid ones, which its status records. Without
+ * an object, returns the defaults.
+ * @throws {UserError} with all errors if no settings were valid
+ */
+export function settingsInForce(
+  object: PortcullisConfiguration | undefined,
+  options: DecodeOptions,
+): { readonly settings: Settings; readonly isLastValid: boolean } {
+  const applied = lastValidObject(object);
+  const isLastValid = applied !== undefined && !isValid(object, options) && isValid(applied, options);
+  return { settings: settingsFromObject(isLastValid ? applied : object, options), isLastValid };
+}
+
+function isValid(object: PortcullisConfiguration | undefined, options: DecodeOptions): boolean {
+  return object === undefined || 'settings' in decodeSettings(object, options);
+}
+
+/** Returns the object with the last valid spec, if the status records one. */
+export function lastValidObject(object: PortcullisConfiguration | undefined): PortcullisConfiguration | undefined {
+  const applied = object?.status?.applied;
+  return applied && { metadata: { ...object?.metadata, generation: applied.generation }, spec: applied.spec };
+}
+
+/**
  * Decodes the PortcullisConfiguration of a cluster. Without an object, returns the defaults.
  * @throws {UserError} with all errors
  */

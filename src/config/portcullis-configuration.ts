@@ -11,7 +11,7 @@ import {
   requiredField,
   type FieldError,
 } from '../kube/field-error.ts';
-import { dnsLabelErrors, dnsSubdomainErrors, labelKeyErrors, labelValueErrors } from '../kube/names.ts';
+import { labelKeyErrors } from '../kube/names.ts';
 import { withoutNulls } from '../kube/equality.ts';
 import { findKind, RESOURCES } from '../kube/resources.ts';
 import type { Result, Wire } from '../kube/types.ts';
@@ -21,13 +21,11 @@ import type { WorkloadResource } from '../policy/pod/templates.ts';
 import {
   createPodSecurity,
   DEFAULT_CONFIGURATION,
-  validateConfiguration,
   type PodSecurity,
   type PodSecurityConfiguration,
 } from '../policy/psa/configuration.ts';
 import { DEFAULT_FIELDS, type PodDefaults } from '../policy/psa/defaults.ts';
 import { parseVersion, type Version } from '../policy/pss/policy.ts';
-import { ENFORCEMENT_GATE } from '../policy/rollout/enforcement.ts';
 import { UNMANAGED_NAMESPACES } from '../policy/rollout/label-sync.ts';
 import { DEFAULT_ROLLOUT, type RolloutSettings } from '../policy/rollout/settings.ts';
 import { defaultExemptNamespaces, type Compatibility, type SccSettings } from '../policy/scc/mode.ts';
@@ -225,7 +223,7 @@ function toSettings(spec: Spec, options: DecodeOptions, errors: FieldError[]): S
     scc: toScc(spec.scc, options, errors),
     ranges: toRanges(spec.namespaceRanges, errors),
     kubelet: toKubelet(spec.kubelet, errors),
-    olm: toOlm(spec.olm, errors),
+    olm: toOlm(spec.olm),
     disabledControllers,
     webhooks: toWebhooks(spec, errors),
     floor: { mode: 'off', ...spec.floor },
@@ -260,13 +258,10 @@ function toPodSecurity(
     const value = defaults?.[field];
     return value === undefined ? [] : [[upstream, value] as const];
   });
-  const configuration: PodSecurityConfiguration = {
+  return createPodSecurity({
     defaults: { ...DEFAULT_CONFIGURATION.defaults, ...Object.fromEntries(given) },
     exemptions: { ...DEFAULT_CONFIGURATION.exemptions, ...exemptions },
-  };
-  const invalid = validateConfiguration(configuration);
-  errors.push(...invalid.map((error) => ({ ...error, path: `spec.podSecurity.${error.path}` })));
-  return createPodSecurity(invalid.length > 0 ? DEFAULT_CONFIGURATION : configuration);
+  });
 }
 
 function toWorkloadResources(
@@ -277,10 +272,8 @@ function toWorkloadResources(
   for (const [index, { group, resource }] of workloadResources.entries()) {
     const path = `spec.podSecurity.workloadResources[${index}]`;
     const name = names[index] ?? '';
-    const [problem] = dnsSubdomainErrors(group);
     const kind = findKind({ group, resource });
-    if (problem !== undefined) errors.push(invalidValue(`${path}.group`, group, problem));
-    else if (kind !== undefined && RESOURCES[kind].podTemplate) {
+    if (kind !== undefined && RESOURCES[kind].podTemplate) {
       errors.push(invalidValue(path, name, 'is always reviewed: remove it'));
     } else if (names.indexOf(name) < index) errors.push(duplicateValue(path, name));
   }
@@ -288,14 +281,7 @@ function toWorkloadResources(
 }
 
 function toDefaults(given: Partial<PodDefaults> = {}, { namespace }: DecodeOptions, errors: FieldError[]): PodDefaults {
-  const { fields = [], namespaceSelector = {}, exemptNamespaces } = given;
-  errors.push(
-    ...fields.flatMap((field, index) =>
-      fields.indexOf(field) < index ? [duplicateValue(`spec.defaults.fields[${index}]`, field)] : [],
-    ),
-    ...findSelectorErrors('spec.defaults.namespaceSelector', namespaceSelector),
-    ...findNameErrors('spec.defaults.exemptNamespaces', exemptNamespaces ?? []),
-  );
+  errors.push(...findSelectorErrors('spec.defaults.namespaceSelector', given.namespaceSelector ?? {}));
   return {
     mode: 'off',
     fields: DEFAULT_FIELDS,
@@ -322,7 +308,6 @@ function toScc(scc: Spec['scc'] = {}, { namespace }: DecodeOptions, errors: Fiel
     ...(unprocessedPods === undefined ? {} : { unprocessedPods }),
   };
   const exemptNamespaces = scc.exemptNamespaces ?? defaultExemptNamespaces(namespace);
-  errors.push(...findNameErrors('spec.scc.exemptNamespaces', scc.exemptNamespaces ?? []));
   return {
     mode: scc.mode ?? 'report',
     exemptNamespaces,
@@ -331,15 +316,6 @@ function toScc(scc: Spec['scc'] = {}, { namespace }: DecodeOptions, errors: Fiel
     authorization: scc.authorization ?? 'rbac',
     standardSccs: scc.standardSCCs ?? 'install',
   };
-}
-
-function findNameErrors(path: string, names: readonly string[]): FieldError[] {
-  return names.flatMap((name, index) => {
-    const at = `${path}[${index}]`;
-    const [problem] = dnsLabelErrors(name);
-    if (problem !== undefined) return [invalidValue(at, name, problem)];
-    return names.indexOf(name) < index ? [duplicateValue(at, name)] : [];
-  });
 }
 
 function toRanges(ranges: Spec['namespaceRanges'] = {}, errors: FieldError[]): RangeSettings {
@@ -390,32 +366,23 @@ function toKubelet(kubelet: Spec['kubelet'], errors: FieldError[]): KubeletSetti
 
 /** Returns the errors that the schema cannot express. */
 function findSelectorErrors(path: string, { matchLabels = {}, matchExpressions = [] }: LabelSelector): FieldError[] {
-  const check = (at: string, value: string, [problem]: readonly string[]): FieldError[] =>
-    problem === undefined ? [] : [invalidValue(at, value, problem)];
   return [
-    ...Object.entries(matchLabels).flatMap(([key, value]) => [
-      ...check(`${path}.matchLabels`, key, labelKeyErrors(key)),
-      ...check(`${path}.matchLabels[${key}]`, value, labelValueErrors(value)),
-    ]),
-    ...matchExpressions.flatMap(({ key, operator, values = [] }, index) => {
-      const at = `${path}.matchExpressions[${index}]`;
+    ...Object.keys(matchLabels).flatMap((key) => {
+      const [problem] = labelKeyErrors(key);
+      return problem === undefined ? [] : [invalidValue(`${path}.matchLabels`, key, problem)];
+    }),
+    ...matchExpressions.flatMap(({ operator, values = [] }, index) => {
+      const at = `${path}.matchExpressions[${index}].values`;
       const needsValues = operator === 'In' || operator === 'NotIn';
-      return [
-        ...check(`${at}.key`, key, labelKeyErrors(key)),
-        ...values.flatMap((value, position) => check(`${at}.values[${position}]`, value, labelValueErrors(value))),
-        ...(needsValues && values.length === 0
-          ? [requiredField(`${at}.values`, "must be specified when `operator` is 'In' or 'NotIn'")]
-          : []),
-        ...(!needsValues && values.length > 0
-          ? [forbiddenField(`${at}.values`, "may not be specified when `operator` is 'Exists' or 'DoesNotExist'")]
-          : []),
-      ];
+      if (needsValues === values.length > 0) return [];
+      return needsValues
+        ? [requiredField(at, "must be specified when `operator` is 'In' or 'NotIn'")]
+        : [forbiddenField(at, "may not be specified when `operator` is 'Exists' or 'DoesNotExist'")];
     }),
   ];
 }
 
-function toOlm({ autoLabeler = {}, hardening }: Spec['olm'] = {}, errors: FieldError[]): OlmSettings {
-  errors.push(...findNameErrors('spec.olm.autoLabeler.exemptNamespaces', autoLabeler.exemptNamespaces ?? []));
+function toOlm({ autoLabeler = {}, hardening }: Spec['olm'] = {}): OlmSettings {
   return {
     autoLabeler: { exemptNamespaces: [...UNMANAGED_NAMESPACES], ...autoLabeler },
     hardening: { mode: 'off', ...hardening },
@@ -437,15 +404,16 @@ function toRollout({ rollout = {}, featureGates = {} }: Spec, errors: FieldError
     raiseSettleMs: durationMs(raiseSettleTime) ?? DEFAULT_ROLLOUT.raiseSettleMs,
     clientQps: clientQPS ?? DEFAULT_ROLLOUT.clientQps,
     clientBurst: clientBurst ?? DEFAULT_ROLLOUT.clientBurst,
-    featureGates: toFeatureGates(featureGates, errors),
+    featureGates: new Map(Object.entries(featureGates)),
   };
   if (given.enforcementDate !== undefined && !isDate(given.enforcementDate)) {
     invalid('enforcementDate', 'must be a date such as 2027-01-31');
   }
   if (settings.evaluationIntervalMs < MIN_INTERVAL_MS) invalid('evaluationInterval', 'must be at least 1m');
   if (settings.maxEvaluationAgeMs < settings.evaluationIntervalMs) {
-    const detail = 'must not be less than evaluationInterval, because results would expire before the next evaluation';
-    invalid('maxEvaluationAge', detail);
+    const detail =
+      'maxEvaluationAge (default: 8h) must not be less than evaluationInterval (default: 4h), because results would expire before the next evaluation';
+    invalid(maxEvaluationAge === undefined ? 'evaluationInterval' : 'maxEvaluationAge', detail);
   }
   if (settings.raiseSettleMs > MAX_SETTLE_MS) invalid('raiseSettleTime', 'must be at most 1h');
   return settings;
@@ -459,13 +427,4 @@ function durationMs(text: string | undefined): number | undefined {
 function isDate(text: string): boolean {
   const ms = Date.parse(`${text}T00:00:00Z`);
   return !Number.isNaN(ms) && new Date(ms).toISOString().startsWith(text);
-}
-
-/** The names of the known feature gates. */
-const FEATURES: readonly string[] = [ENFORCEMENT_GATE];
-
-function toFeatureGates(gates: Readonly<Record<string, boolean>>, errors: FieldError[]): ReadonlyMap<string, boolean> {
-  const unknown = Object.keys(gates).filter((name) => !FEATURES.includes(name));
-  errors.push(...unknown.map((name) => notSupported('spec.featureGates', name, FEATURES)));
-  return new Map(Object.entries(gates));
 }

@@ -5,6 +5,7 @@
 import type { Logger } from '../telemetry/logger.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
 import { parseSettings, readPodSecuritySource } from './configuration.ts';
+import type { JsonObject } from '../kube/types.ts';
 import { type Source, UserError, watchFile } from './files.ts';
 import type { DecodeOptions, Settings } from './portcullis-configuration.ts';
 
@@ -99,9 +100,14 @@ export async function loadSettings(file: string | undefined, options: DecodeOpti
 export interface SettingsStatus {
   /** The `metadata.generation` of the document in force; absent for a file, for the defaults, and before the first load. */
   readonly generation?: number | undefined;
+  /** The spec of the object in force. */
+  readonly spec?: JsonObject | undefined;
   /** Why the last document is not in force. */
   readonly problem?: string | undefined;
 }
+
+/** An object that settings are read from. */
+type SettingsObject = Pick<SettingsStatus, 'generation' | 'spec'>;
 
 /** The settings in force, and the means to replace them. */
 export interface CurrentSettings extends Observable<Settings> {
@@ -110,7 +116,7 @@ export interface CurrentSettings extends Observable<Settings> {
    * Reads a document and puts its settings in force once they are prepared, unless a later document was loaded in between.
    * If `read` throws, the error is logged and the last valid settings stay in force.
    */
-  load(read: () => Settings, generation?: number): Promise<void>;
+  load(read: () => Settings, object?: SettingsObject): Promise<void>;
   /** Resolves when a document is in force for the first time. */
   readonly loaded: Promise<void>;
 }
@@ -130,7 +136,8 @@ export function createSettings({ initial, prepare, logger, metrics }: SettingsOp
     log.error({ err }, 'failed to apply a change of the configuration'),
   );
   const first = Promise.withResolvers<undefined>();
-  let status: SettingsStatus = {};
+  let inForce: SettingsObject = {};
+  let problem: string | undefined;
   /** The number of valid documents. An invalid one does not replace settings that are still being prepared. */
   let loads = 0;
   return {
@@ -138,24 +145,23 @@ export function createSettings({ initial, prepare, logger, metrics }: SettingsOp
       return settings.value;
     },
     subscribe: (listener) => settings.subscribe(listener),
-    status: () => status,
+    status: () => ({ ...inForce, ...(problem === undefined ? {} : { problem }) }),
     loaded: first.promise,
-    async load(read, generation) {
+    async load(read, object = {}) {
       try {
         const next = read();
         const load = ++loads;
-        status = { generation: status.generation };
+        problem = undefined;
         await prepare(next);
         if (load !== loads) return;
-        status = { ...status, generation };
+        inForce = object;
         settings.set(next);
-        metrics.lastReloadSuccessful.set(status.problem === undefined ? 1 : 0);
+        metrics.lastReloadSuccessful.set(problem === undefined ? 1 : 0);
         metrics.lastReloadSuccess.setToCurrentTime();
-        log.info({ generation }, 'configuration loaded');
+        log.info({ generation: object.generation }, 'configuration loaded');
         first.resolve(undefined);
       } catch (error) {
-        const problem = error instanceof Error ? error.message : String(error);
-        status = { ...status, problem };
+        problem = error instanceof Error ? error.message : String(error);
         metrics.lastReloadSuccessful.set(0);
         log.error({ reason: problem }, 'configuration not loaded; the last valid configuration stays in force');
       }

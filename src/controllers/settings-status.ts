@@ -101,7 +101,12 @@ function createReconciler(controllerContext: ControllerContext): Reconciler {
       const states = describe({ generation, missing, replicas, overridden }, settingsStatus());
       const time = formatTimestamp(date().getTime());
       const conditions = withTransitionTimes(states, object.status?.conditions, time);
-      const status: Status = { observedGeneration: generation, conditions, replicas };
+      const status: Status = {
+        observedGeneration: generation,
+        ...findApplied(object, settingsStatus()),
+        conditions,
+        replicas,
+      };
       if (!deepEqual(status, ownStatus(object, states))) {
         await cluster.applyStatus(KIND, { metadata: { name }, status }, { ...OPTIONS, force: true });
       }
@@ -112,9 +117,18 @@ function createReconciler(controllerContext: ControllerContext): Reconciler {
 
 /** Returns the part of the status that this controller maintains. Other controllers maintain other fields and conditions. */
 function ownStatus({ status = {} }: PortcullisConfiguration, states: readonly ConditionState[]): object {
-  const { observedGeneration, replicas, conditions = [] } = status;
+  const { observedGeneration, applied, replicas, conditions = [] } = status;
   const own = conditions.filter(({ type }) => states.some((state) => state.type === type));
-  return { observedGeneration, conditions: own, replicas };
+  return { observedGeneration, ...(applied ? { applied } : {}), conditions: own, replicas };
+}
+
+/** The settings in force, with which replicas start while the object is invalid. */
+function findApplied(
+  object: PortcullisConfiguration,
+  { generation = 0, spec }: ReturnType<ControllerContext['settingsStatus']>,
+): Pick<Status, 'applied'> {
+  const applied = spec ? { generation, spec } : object.status?.applied;
+  return applied ? { applied } : {};
 }
 
 /** Returns the fields of other field managers that a server-side apply conflicts with, such as `.spec.scc.mode`. */

@@ -2,7 +2,6 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { V1Deployment } from '@kubernetes/client-node';
 import { closeObjects } from '../config/ajv.ts';
-import { CONFIGURATION_SCHEMA } from '../config/portcullis-configuration.ts';
 import { printYaml, readDocuments } from '../config/yaml.ts';
 import { draft, isObject, type JsonObject } from '../kube/types.ts';
 import { INSTALLED_CONFIGURATIONS } from '../kube/webhooks.ts';
@@ -25,6 +24,7 @@ import {
   defaultSettings,
   featuresArgument,
   PROFILES,
+  SETTINGS_SCHEMA,
   type Manifest,
   type ManifestOf,
   type ManifestSettings,
@@ -448,7 +448,7 @@ export function chartFiles(product: Product): Files {
 
 /** The schema of the values. The schema of the policy settings is the one of their object. */
 function valuesSchema(): JsonObject {
-  const { spec } = CONFIGURATION_SCHEMA.properties;
+  const { spec } = SETTINGS_SCHEMA.properties;
   return { ...schema, properties: { ...schema.properties, settings: closeObjects(spec) } };
 }
 

@@ -1,5 +1,4 @@
 /** The manifests of an installation, generated from its settings and the registries of webhooks and controllers. */
-import { CONFIGURATION_SCHEMA } from '../config/portcullis-configuration.ts';
 import nodes from './definitions/nodes.json' with { type: 'json' };
 import portcullisConfigurations from './definitions/portcullisconfigurations.json' with { type: 'json' };
 import psaEnforcementConfigs from './definitions/psaenforcementconfigs.json' with { type: 'json' };
@@ -9,7 +8,7 @@ import { accountPolicy } from './account-policy.ts';
 import { namespaceObjects, replicaObjects } from './deployment.ts';
 import { monitoringObjects } from './monitoring.ts';
 import { rbacObjects } from './rbac.ts';
-import { clusterMetadata, decodePolicy, type Manifest, type ManifestSettings } from './settings.ts';
+import { clusterMetadata, decodePolicy, SETTINGS_SCHEMA, type Manifest, type ManifestSettings } from './settings.ts';
 import { webhookConfigurations } from './webhooks.ts';
 
 export { CONTROL_PLANE_CERTIFICATES, controlPlaneFiles } from './control-plane.ts';
@@ -28,14 +27,14 @@ export {
 } from './settings.ts';
 export { webhookConfigurations, type WebhookConfiguration } from './webhooks.ts';
 
-/** The definition of the settings. Its schema is the one that the program uses itself. */
+/** The definition of the settings. */
 const SETTINGS_DEFINITION = withLabels({
   ...portcullisConfigurations,
   spec: {
     ...portcullisConfigurations.spec,
     versions: portcullisConfigurations.spec.versions.map((version) => ({
       ...version,
-      schema: { openAPIV3Schema: CONFIGURATION_SCHEMA },
+      schema: { openAPIV3Schema: SETTINGS_SCHEMA },
     })),
   },
 });

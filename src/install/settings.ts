@@ -8,6 +8,7 @@ import {
   type Feature,
 } from '../kube/well-known.ts';
 import { settingsFromObject } from '../config/configuration.ts';
+import { CONFIGURATION_SCHEMA } from '../config/portcullis-configuration.ts';
 import type { Settings } from '../config/settings.ts';
 import { CONTROLLER_NAMES } from '../controllers/index.ts';
 import type { JsonObject, ObjectMeta, Wire } from '../kube/types.ts';
@@ -40,6 +41,23 @@ export interface ManifestSettings {
   /** URL of the runbook, to whose sections alerts link; empty: alerts have no link. */
   readonly runbook: string;
   readonly webhooks: WebhookAddress;
+}
+
+const { spec } = CONFIGURATION_SCHEMA.properties;
+const { controllers } = spec.properties;
+const { disabled } = controllers.properties;
+
+/** The schema of the settings in manifests, with the names of the controllers. */
+export const SETTINGS_SCHEMA = withProperties(CONFIGURATION_SCHEMA, {
+  spec: withProperties(spec, {
+    controllers: withProperties(controllers, {
+      disabled: { ...disabled, items: { type: 'string', enum: CONTROLLER_NAMES } },
+    }),
+  }),
+});
+
+function withProperties<T extends { readonly properties: object }, P extends object>(schema: T, properties: P) {
+  return { ...schema, properties: { ...schema.properties, ...properties } };
 }
 
 /**

@@ -207,6 +207,8 @@ export interface PortcullisConfiguration extends KubeObject {
   readonly spec?: JsonObject;
   readonly status?: {
     readonly observedGeneration?: number;
+    /** The last valid spec and its generation; 0 for the initial settings, before the object existed. */
+    readonly applied?: { readonly generation: number; readonly spec: JsonObject };
     readonly conditions?: readonly Condition[];
     /** The generation that each replica applies. */
     readonly replicas?: readonly { readonly name: string; readonly generation: number }[];

@@ -121,7 +121,7 @@ suite('settings in force', { timeout: 10_000 }, () => {
     assert.deepEqual([rollout.phase, scc.mode], ['Enforce', 'off']);
     assert.deepEqual(podSecurity.configuration.exemptions.namespaces, ['two']);
     assert.equal(await lastReload(), 1);
-    assert.deepEqual(settings.status(), { generation: undefined });
+    assert.deepEqual(settings.status(), {});
   });
 
   test('are replaced after their preparation, unless a later document was loaded', async (t) => {
@@ -132,14 +132,14 @@ suite('settings in force', { timeout: 10_000 }, () => {
         scc: { ...value.scc, mode },
       }))) as Settings;
     const [enforce, report] = [await read('enforce'), await read('report')];
-    void settings.load(() => enforce, 1);
-    assert.deepEqual([settings.value.scc.mode, settings.status()], ['report', { generation: undefined }]);
-    void settings.load(() => report, 2);
+    void settings.load(() => enforce, { generation: 1 });
+    assert.deepEqual([settings.value.scc.mode, settings.status()], ['report', {}]);
+    void settings.load(() => report, { generation: 2 });
     await settings.loaded;
     release.pop()?.();
     await setImmediate();
     assert.deepEqual([settings.value.scc.mode, settings.status()], ['report', { generation: 2 }]);
-    void settings.load(() => enforce, 3);
+    void settings.load(() => enforce, { generation: 3 });
     release.pop()?.();
     await setImmediate();
     assert.deepEqual([settings.value.scc.mode, settings.status()], ['enforce', { generation: 3 }]);
@@ -149,10 +149,13 @@ suite('settings in force', { timeout: 10_000 }, () => {
     const { file, settings, release, lastReload } = await watchedSettings(t, configuration('Disabled', 'one'));
     const { settings: value } = await loadSettings(file, DECODE);
     const enforce: Settings = { ...value, scc: { ...value.scc, mode: 'enforce' } };
-    void settings.load(() => enforce, 1);
-    void settings.load(() => {
-      throw new Error('invalid');
-    }, 2);
+    void settings.load(() => enforce, { generation: 1 });
+    void settings.load(
+      () => {
+        throw new Error('invalid');
+      },
+      { generation: 2 },
+    );
     release.pop()?.();
     await settings.loaded;
     assert.equal(settings.value.scc.mode, 'enforce');

@@ -17,6 +17,7 @@ import { startController, type RunningController } from '../../src/controllers/r
 import { createMetrics } from '../../src/telemetry/metrics.ts';
 import { INSTALLATION } from '../../src/kube/well-known.ts';
 import { DEFAULT_CONFIGURATION, type PodSecurityConfiguration } from '../../src/policy/psa/configuration.ts';
+import assert from 'node:assert/strict';
 import { createPodSecurity } from '../../src/policy/psa/configuration.ts';
 import type { Version } from '../../src/policy/pss/policy.ts';
 import { DEFAULT_ROLLOUT, type RolloutSettings } from '../../src/policy/rollout/settings.ts';
@@ -35,6 +36,16 @@ export async function installCrds(cluster: DevCluster): Promise<void> {
     cluster,
     missing.map((value) => ({ value, origin: value.metadata.name })),
   );
+}
+
+/** Creates the CRD of the settings without its rules, so that a test can store settings that an earlier version accepted. */
+export async function installLaxSettings(cluster: DevCluster): Promise<void> {
+  const [definition] = DEFINITIONS;
+  assert.ok(definition);
+  const openAPIV3Schema = { type: 'object', 'x-kubernetes-preserve-unknown-fields': true };
+  const versions = definition.spec.versions.map((version) => ({ ...version, schema: { openAPIV3Schema } }));
+  const value = { ...definition, spec: { ...definition.spec, versions } };
+  await createAll(cluster, [{ value, origin: definition.metadata.name }]);
 }
 
 const DEFINITION = { group: 'apiextensions.k8s.io', resource: 'customresourcedefinitions' };

@@ -5,7 +5,7 @@ import { systemClock } from '../../cluster/clock.ts';
 import type { KubeletScope } from '../../cluster/kubelet.ts';
 import { createEffectivePodSecurity } from '../../cluster/rollout.ts';
 import type { DecodeOptions } from '../../config/portcullis-configuration.ts';
-import { settingsFromObject } from '../../config/configuration.ts';
+import { lastValidObject, settingsFromObject } from '../../config/configuration.ts';
 import {
   createSettings,
   loadSettings,
@@ -19,6 +19,7 @@ import { CONTROLLER_NAMES, createControllerSelector, enabledControllers } from '
 import { standardSccs } from '../../controllers/standard-sccs.ts';
 import { caInjection } from '../../kube/webhooks.ts';
 import { CONFIGURATION_NAME, INSTALLATION, type OptionalFeature } from '../../kube/well-known.ts';
+import type { PortcullisConfiguration } from '../../kube/types.ts';
 import { managementSettings } from '../../policy/rollout/label-sync.ts';
 import { latestVersion } from '../../policy/pss/evaluate.ts';
 import { buildProbes, type HealthCheck } from '../../server/probes.ts';
@@ -204,15 +205,24 @@ function followSettings(
     watchSettings({ file: values.config, loaded, decode, settings, signal });
     return;
   }
+  const find = () => store.get('PortcullisConfiguration', CONFIGURATION_NAME);
+  const loadObject = (object: PortcullisConfiguration): void => {
+    const { metadata: { generation } = {}, spec } = object;
+    void settings.load(() => settingsFromObject(object, decode), { generation, spec });
+  };
   let last: string | undefined;
   const load = (): void => {
-    const object = store.get('PortcullisConfiguration', CONFIGURATION_NAME);
+    const object = find();
     const { uid = '', generation } = object?.metadata ?? {};
     // A write of the status does not change the generation.
     if (last === `${uid} ${generation}`) return;
     last = `${uid} ${generation}`;
-    void settings.load(() => (object ? settingsFromObject(object, decode) : loaded.settings), generation);
+    if (object) loadObject(object);
+    else void settings.load(() => loaded.settings, { spec: values['initial-settings'] ?? {} });
   };
+  // The last valid settings come into force if the current ones are invalid.
+  const lastValid = lastValidObject(find());
+  if (lastValid) loadObject(lastValid);
   store.subscribe(({ kind }) => {
     if (kind === 'PortcullisConfiguration') load();
   });
@@ -298,6 +308,7 @@ function createAdmissionWebhooks(context: Context, { served, settings }: Pick<Pa
     workloadResources: () => settings.value.workloadResources,
     podDefaults: () => settings.value.defaults,
     scc,
+    ranges: () => settings.value.ranges,
     kubelet: kubeletScope(context, { served, settings }),
     olmHardening: () => settings.value.olm.hardening.mode,
     rollout: {

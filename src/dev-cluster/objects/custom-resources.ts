@@ -161,8 +161,9 @@ function compileRules(schema: JsonObject, path: readonly string[] = []): readonl
 function applyRule({ path, program, message }: Rule, object: unknown): readonly FieldError[] {
   const value = at(object, ...path);
   if (value === undefined || (program.ok && program.run({ self: toCelValue(value) }) === true)) return [];
-  if (path.length > 0) return [invalidValue(path.join('.'), value, message)];
-  return [{ type: 'FieldValueInvalid', path: '<nil>', detail: message }];
+  const field = path.join('.') || '<nil>';
+  if (typeof value !== 'object') return [invalidValue(field, value, message)];
+  return [{ type: 'FieldValueInvalid', path: field, detail: message }];
 }
 
 /** Removes the fields that the schema does not contain, and returns their paths. */
@@ -189,6 +190,7 @@ const FORMATS = {
   'date-time': (text: string) =>
     /^\d{4}-\d{2}-\d{2}[Tt]\d{2}:\d{2}:\d{2}(\.\d+)?([Zz]|[+-]\d{2}:\d{2})$/.test(text) &&
     !Number.isNaN(Date.parse(text)),
+  date: (text: string) => /^\d{4}-\d{2}-\d{2}$/.test(text) && !Number.isNaN(Date.parse(text)),
   byte: (text: string) => /^[A-Za-z0-9+/]+={0,2}$/.test(text) && text.length % 4 === 0,
   int32: true,
   int64: true,

@@ -535,6 +535,15 @@ describe('uninstall', () => {
       ],
     ];
     const path = '/apis/config.portcullis.dev/v1alpha1/portcullisconfigurations';
+    before(async () => {
+      // Settings that an earlier version accepted may be invalid.
+      const definition =
+        '/apis/apiextensions.k8s.io/v1/customresourcedefinitions/portcullisconfigurations.config.portcullis.dev';
+      const openAPIV3Schema = { type: 'object', 'x-kubernetes-preserve-unknown-fields': true };
+      const patch = [{ op: 'replace', path: '/spec/versions/0/schema', value: { openAPIV3Schema } }];
+      const type = { 'content-type': 'application/json-patch+json' };
+      assert.equal((await cluster.admin.send('PATCH', definition, patch, type)).status, 200);
+    });
     for (const [name, spec, expected] of cases) {
       test(name, async () => {
         const labels = { 'portcullis.dev/scc': 'enforce' };

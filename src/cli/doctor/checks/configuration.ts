@@ -17,7 +17,8 @@ export const configuration: Check = {
       const invalid = invalidReason(object.spec ?? {}, namespace);
       if (invalid !== undefined) {
         const fix = removeEntries(object.spec ?? {}, namespace) ?? FIXES.settings;
-        return [problem(OBJECT, invalid, { impact: LAST_VALID, fix })];
+        const impact = object.status?.applied ? LAST_VALID : NONE_RECORDED;
+        return [problem(OBJECT, invalid, { impact, fix })];
       }
       const missing = OPTIONAL_FEATURES.find((one) => !settings.features[one] && object.spec?.[one] != null);
       if (missing !== undefined) {
@@ -50,8 +51,9 @@ export const configuration: Check = {
 /** The conditions of the settings. Features have other conditions. */
 const CONDITIONS = ['Accepted', 'Applied'];
 
-const LAST_VALID =
-  'replicas keep the last valid settings; a replica that starts with invalid settings does not become ready';
+const LAST_VALID = 'replicas apply the last valid settings';
+const NONE_RECORDED =
+  'replicas keep the last valid settings; none are recorded, so a replica that starts does not become ready';
 
 /**
  * Returns the command that removes the invalid entries of lists; `undefined` if other values are invalid, too, since no

@@ -1,0 +1,196 @@
+/** The settings object of an installation: what API servers refuse, and the settings of replicas while it is invalid. */
+import assert from 'node:assert/strict';
+import { after, before, suite, test } from 'node:test';
+import fc from 'fast-check';
+import { decodeSettings } from '../../src/config/portcullis-configuration.ts';
+import { CONTROLLER_NAMES } from '../../src/controllers/index.ts';
+import { DEFINITIONS } from '../../src/install/index.ts';
+import type { JsonObject, PortcullisConfiguration } from '../../src/kube/types.ts';
+import { responseMessage } from '../support/answers.ts';
+import { createSystem, startControlPlane, type ControlPlane, type System } from '../support/control-plane/index.ts';
+import { apply } from '../support/control-plane/installation.ts';
+import { eventually } from '../support/eventually.ts';
+import { readFixture } from '../support/fixtures.ts';
+
+const COLLECTION = '/apis/config.portcullis.dev/v1alpha1/portcullisconfigurations';
+
+interface Case {
+  readonly name: string;
+  readonly spec?: JsonObject;
+}
+
+const { valid, invalid } = readFixture<{ readonly valid: readonly Case[]; readonly invalid: readonly Case[] }>(
+  'config/portcullis-configurations.yaml',
+);
+
+suite('the API server refuses the specs that replicas refuse', () => {
+  let plane: ControlPlane;
+  before(async () => {
+    plane = await startControlPlane();
+    const [definition] = JSON.parse(JSON.stringify(DEFINITIONS)) as JsonObject[];
+    assert.ok(definition);
+    await apply(plane.admin, [definition]);
+    await eventually(async () => assert.equal((await plane.admin.send('GET', COLLECTION)).status, 200));
+  });
+  after(async () => {
+    await plane.stop();
+  });
+  const create = (spec: JsonObject) => {
+    const type = { apiVersion: 'config.portcullis.dev/v1alpha1', kind: 'PortcullisConfiguration' };
+    return plane.admin.send('POST', `${COLLECTION}?dryRun=All&fieldValidation=Strict`, {
+      ...type,
+      metadata: { name: 'cluster' },
+      spec,
+    });
+  };
+
+  for (const { name, spec = {} } of valid) {
+    test(`valid: ${name}`, async () => {
+      const answer = await create(spec);
+      assert.equal(answer.status, 201, answer.text);
+    });
+  }
+  for (const { name, spec } of invalid) {
+    if (spec === undefined) continue;
+    test(`invalid: ${name}`, async () => {
+      const answer = await create(spec);
+      assert.ok([400, 422].includes(answer.status), answer.text);
+    });
+  }
+
+  const INTERVAL =
+    'maxEvaluationAge (default: 8h) must not be less than evaluationInterval (default: 4h), because results would expire before the next evaluation';
+  const messages: readonly (readonly [spec: JsonObject, message: string])[] = [
+    [{ rollout: { maxEvaluationAge: '1h' } }, `spec.rollout: Invalid value: ${INTERVAL}`],
+    [{ rollout: { evaluationInterval: '12h' } }, `spec.rollout: Invalid value: ${INTERVAL}`],
+    [
+      { rollout: { phase: 'Evaluate' }, podSecurity: { defaults: { enforce: 'baseline' } } },
+      'spec: Invalid value: podSecurity.defaults cannot be set in the rollout phases Evaluate and Enforce, which manage the defaults',
+    ],
+    [
+      { controllers: { disabled: ['olm'] } },
+      `spec.controllers.disabled[0]: Unsupported value: "olm": supported values: ${CONTROLLER_NAMES.map((name) => JSON.stringify(name)).join(', ')}`,
+    ],
+    [
+      { namespaceRanges: { uidRange: '0-10/1' } },
+      'spec.namespaceRanges.uidRange: Invalid value: "0-10/1": must not contain the user ID 0 of root',
+    ],
+    [
+      { namespaceRanges: { uidRange: '1000-1999/1', mcsLabelsPerBlock: 1000 } },
+      'spec.namespaceRanges: Invalid value: mcsRange must have mcsLabelsPerBlock labels for each block of uidRange',
+    ],
+  ];
+  for (const [spec, message] of messages) {
+    test(JSON.stringify(spec), async () => {
+      const answer = await create(spec);
+      assert.equal(answer.status, 422, answer.text);
+      assert.ok(String(responseMessage(answer)).includes(message), answer.text);
+    });
+  }
+
+  test('random specs', async (t) => {
+    t.diagnostic(`ran against: ${plane.title}`);
+    const durations = fc.constantFrom('30s', '1m', '59m', '1h', '1.5h', '4h', '8h1m', undefined);
+    const number = (...values: readonly number[]) => fc.constantFrom(...values);
+    const uidRange = fc
+      .tuple(number(0, 1, 1000), number(5, 1000, 1999, 4294967295, 4294967296), number(0, 1, 10, 537, 1000))
+      .map(([start, end, size]) => `${start}-${end}/${size}`);
+    const mcsRange = fc
+      .tuple(
+        fc.constantFrom('s0:', ''),
+        number(0, 1, 2, 3, 4, 5, 6),
+        fc.constantFrom('', ',0', ',3', ',40', ',1024', ',1025'),
+      )
+      .map((parts) => `${parts[0]}/${parts[1]}${parts[2]}`.replace('//', '/'));
+    const ranges = fc.record({ uidRange, mcsRange, mcsLabelsPerBlock: number(1, 5, 40) }, { requiredKeys: [] });
+    const rollout = fc.record(
+      {
+        phase: fc.constantFrom('Disabled', 'Evaluate'),
+        evaluationInterval: durations,
+        maxEvaluationAge: durations,
+        raiseSettleTime: durations,
+      },
+      { requiredKeys: [] },
+    );
+    const keys = fc.constantFrom('a', 'a/b', 'A.b/c', 'a/b/c', '-a', 'a'.repeat(64), 'a'.repeat(63), 'a.b/C_d');
+    const expression = fc.record(
+      { key: keys, operator: fc.constantFrom('In', 'Exists'), values: fc.constantFrom([], ['x'], ['-']) },
+      { requiredKeys: ['key', 'operator'] },
+    );
+    const selector = fc.record(
+      {
+        matchLabels: fc.dictionary(keys, fc.constantFrom('', 'x', '-')),
+        matchExpressions: fc.array(expression, { maxLength: 2 }),
+      },
+      { requiredKeys: [] },
+    );
+    const specs = fc.oneof(
+      fc.record({ rollout, podSecurity: fc.record({ defaults: fc.constant({}) }) }, { requiredKeys: ['rollout'] }),
+      fc.record({ namespaceRanges: ranges }),
+      fc.record({ defaults: fc.record({ namespaceSelector: selector }) }),
+      fc.record({ kubelet: fc.record({ exemptNodes: selector }) }),
+    );
+    const seen = { accepted: 0, refused: 0 };
+    for (const sample of fc.sample(specs, { seed: 1, numRuns: 600 })) {
+      const spec = JSON.parse(JSON.stringify(sample)) as JsonObject;
+      const answer = await create(spec);
+      const decoded = decodeSettings({ spec }, { controllers: CONTROLLER_NAMES, namespace: 'portcullis' });
+      const isAccepted = answer.status === 201;
+      assert.equal(
+        isAccepted,
+        'settings' in decoded,
+        `${JSON.stringify(spec)}: ${answer.text} ${JSON.stringify(decoded)}`,
+      );
+      seen[isAccepted ? 'accepted' : 'refused']++;
+    }
+    assert.ok(seen.accepted > 50 && seen.refused > 50, JSON.stringify(seen));
+  });
+});
+
+suite('a replica that starts while the settings are invalid', () => {
+  let plane: ControlPlane;
+  let system: System;
+  before(async () => {
+    plane = await startControlPlane();
+    system = await createSystem(plane);
+    await system.install();
+    await system.scale(1);
+  });
+  after(async () => {
+    await system.stop().finally(() => plane.stop());
+  });
+  const read = async () => (await plane.admin.send('GET', `${COLLECTION}/cluster`)).body as PortcullisConfiguration;
+
+  test('applies the last valid settings', async (t) => {
+    t.diagnostic(`ran against: ${plane.title}`);
+    const valid = { scc: { mode: 'off' } };
+    await system.configure(valid);
+    await eventually(async () => {
+      const { metadata, status } = await read();
+      assert.deepEqual(status?.applied, { generation: metadata?.generation, spec: valid });
+    });
+    // An earlier version of the definition may have accepted the settings.
+    const definition =
+      '/apis/apiextensions.k8s.io/v1/customresourcedefinitions/portcullisconfigurations.config.portcullis.dev';
+    const openAPIV3Schema = { type: 'object', 'x-kubernetes-preserve-unknown-fields': true };
+    const lax = [{ op: 'replace', path: '/spec/versions/0/schema', value: { openAPIV3Schema } }];
+    const patched = await plane.admin.send('PATCH', definition, lax, { 'content-type': 'application/json-patch+json' });
+    assert.equal(patched.status, 200, patched.text);
+    const invalid = { spec: { rollout: { maxEvaluationAge: '1h' } } };
+    await eventually(async () => {
+      const type = { 'content-type': 'application/merge-patch+json' };
+      const answer = await plane.admin.send('PATCH', `${COLLECTION}/cluster`, invalid, type);
+      assert.equal(answer.status, 200, answer.text);
+    });
+    await system.scale(0);
+    await system.scale(1);
+    await eventually(async () => {
+      const { metadata, status } = await read();
+      assert.deepEqual(status?.applied, { generation: (metadata?.generation ?? 0) - 1, spec: valid });
+      const accepted = status?.conditions?.find(({ type }) => type === 'Accepted');
+      assert.deepEqual([accepted?.status, accepted?.observedGeneration], ['False', metadata?.generation]);
+      const generations = new Set(status?.replicas?.map(({ generation }) => generation));
+      assert.deepEqual([...generations], [status?.applied?.generation]);
+    });
+  });
+});
