@@ -3,7 +3,7 @@ import type { Store } from '../cluster/store.ts';
 import { printYaml } from '../config/yaml.ts';
 import { withTransitionTimes, type ConditionState } from '../kube/conditions.ts';
 import { deepEqual } from '../kube/equality.ts';
-import { PSA_ENFORCEMENT_CONFIG } from '../kube/psa-enforcement-config.ts';
+import { PSA_ENFORCEMENT_CONFIG, type PSAEnforcementConfig } from '../kube/psa-enforcement-config.ts';
 import type { ConfigMap, Lease, Namespace } from '../kube/types.ts';
 import { formatTimestamp, parseTimestamp } from '../kube/units.ts';
 import {
@@ -31,6 +31,7 @@ import {
   getSyncState,
   isAwaitingLabel,
   managementSettings,
+  releaseLabels,
   type ManagementSettings,
   type SyncState,
 } from '../policy/rollout/label-sync.ts';
@@ -47,6 +48,7 @@ import {
   type ControllerDefinition,
   type ReconcileContext,
   type Reconciler,
+  type ReconcileResult,
 } from './controller.ts';
 import { createReplicaObserver, isReplicaLease } from './replica-leases.ts';
 
@@ -61,6 +63,7 @@ export const configObserver: ControllerDefinition = {
   permissions: [
     {
       role: 'config-observer',
+      isNeeded: ({ rollout }) => rollout,
       clusterRules: [statusRule(['patch'], 'PSAEnforcementConfig')],
       namespaceRules: [
         // RBAC cannot limit a POST to names. The policy of the service account does.
@@ -69,7 +72,8 @@ export const configObserver: ControllerDefinition = {
       ],
     },
   ],
-  isEnabled: ({ rollout }) => rollout,
+  // Without a rollout, it ends the state of the last one.
+  isEnabled: () => true,
   create: createReconciler,
 };
 
@@ -138,7 +142,12 @@ function createReconciler({ settings, service, version, date }: ControllerContex
       watch('Lease', (lease) => (isReplicaLease(lease) ? [KEY] : [])),
     ],
     async reconcile(_key, context) {
-      if (settings.value.rollout.phase === 'Disabled') return undefined;
+      const { exemptions } = settings.value.podSecurity.configuration;
+      if (settings.value.rollout.phase === 'Disabled') {
+        const { store } = context.cluster;
+        const view = getRolloutView({ store, namespace, version }, settings.value.rollout);
+        return endRollout({ view, namespace, exemptions, date: date() }, context);
+      }
       const observation = await observe(context);
       const { view, raisedAtMs, currentEnforce } = observation;
       const { isSettled, waitMs } = planRaise({
@@ -148,7 +157,6 @@ function createReconciler({ settings, service, version, date }: ControllerContex
         settleMs: observation.settings.raiseSettleMs,
       });
       const effect = planEffect({ want: view.want, currentEnforce, isSettled });
-      const { exemptions } = settings.value.podSecurity.configuration;
       const outcome: Outcome = { ...observation, effect, exemptions, namespace, date: date() };
       await publish(outcome, context);
       await applyConditions(outcome, context);
@@ -213,8 +221,13 @@ function createLabelReader(management: ManagementSettings) {
 
 const CONFIG_KEY = 'admission-configuration.yaml';
 
+type Publication = Pick<Outcome, 'effect' | 'configMap' | 'namespace' | 'exemptions' | 'date'> & {
+  readonly view: Pick<RolloutView, 'published' | 'generation' | 'syncer'>;
+  readonly raisedAtMs?: number | undefined;
+};
+
 /** Writes the ConfigMap if it differs. Its generation increases whenever the configuration of the replicas changes. */
-async function publish(outcome: Outcome, { cluster, logger, recordEvent }: ReconcileContext): Promise<void> {
+async function publish(outcome: Publication, { cluster, logger, recordEvent }: ReconcileContext): Promise<void> {
   const { view, effect, configMap, namespace, date, raisedAtMs } = outcome;
   const { enforce, syncer } = effect;
   const data = {
@@ -252,19 +265,52 @@ async function publish(outcome: Outcome, { cluster, logger, recordEvent }: Recon
 }
 
 /** The Leases may have a higher generation than the ConfigMap if it was deleted. */
-function nextGeneration({ generation }: RolloutView, leases: readonly Lease[]): number {
+function nextGeneration({ generation }: Pick<RolloutView, 'generation'>, leases: readonly Lease[]): number {
   return Math.max(generation, ...leases.map(publishedGeneration)) + 1;
 }
 
 /** The conditions that this controller owns. */
 const OWN_CONDITIONS: ReadonlySet<string> = new Set(['Enforcing', 'Progressing']);
 
-async function applyConditions(input: Outcome, { cluster }: ReconcileContext): Promise<void> {
-  const object = cluster.store.get('PSAEnforcementConfig', PSA_ENFORCEMENT_CONFIG);
+/** The conditions without a rollout. */
+const ENDED: readonly ConditionState[] = [
+  { type: 'Enforcing', status: 'False', reason: 'PhaseNotEnforcing', message: 'phase Disabled enforces nothing' },
+  { type: 'Progressing', status: 'False', reason: 'AsExpected', message: '' },
+];
+
+/**
+ * Ends the state of the last rollout: the default level is privileged, and the syncer removes its labels. Afterwards, it
+ * holds, so that it removes no labels of other installations.
+ */
+async function endRollout(
+  outcome: Omit<Publication, 'effect' | 'configMap'>,
+  context: ReconcileContext,
+): Promise<ReconcileResult> {
+  const { store } = context.cluster;
+  const configMap = store.get('ConfigMap', POD_SECURITY_CONFIG_MAP, outcome.namespace);
+  const isReleased =
+    outcome.view.syncer === 'Hold' || !store.list('Namespace').some((namespace) => releaseLabels(namespace));
+  const effect = { enforce: 'privileged', syncer: isReleased ? 'Hold' : 'Advise' } as const;
+  if (configMap) await publish({ ...outcome, configMap, effect }, context);
+  const object = store.get('PSAEnforcementConfig', PSA_ENFORCEMENT_CONFIG);
+  if (object?.status?.conditions) await writeConditions(object, { states: ENDED, date: outcome.date }, context);
+  return isReleased ? undefined : { requeueAfterMs: CHECK_MS };
+}
+
+async function applyConditions(input: Outcome, context: ReconcileContext): Promise<void> {
+  const object = context.cluster.store.get('PSAEnforcementConfig', PSA_ENFORCEMENT_CONFIG);
   if (!object) return;
   const states = computeConditions(input, readEnforcement(object), object.status);
+  await writeConditions(object, { states, date: input.date }, context);
+}
+
+async function writeConditions(
+  object: PSAEnforcementConfig,
+  { states, date }: { readonly states: readonly ConditionState[]; readonly date: Date },
+  { cluster }: ReconcileContext,
+): Promise<void> {
   const before = object.status?.conditions?.filter(({ type }) => OWN_CONDITIONS.has(type));
-  const conditions = withTransitionTimes(states, before, formatTimestamp(input.date.getTime()));
+  const conditions = withTransitionTimes(states, before, formatTimestamp(date.getTime()));
   if (deepEqual(conditions, before)) return;
   const applied = { metadata: { name: PSA_ENFORCEMENT_CONFIG }, status: { conditions } };
   await cluster.applyStatus('PSAEnforcementConfig', applied, { ...OPTIONS, force: true });

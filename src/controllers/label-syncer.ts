@@ -12,7 +12,7 @@ import { ApiError } from '../kube/status.ts';
 import type { Namespace } from '../kube/types.ts';
 import { LEVELS, type Level } from '../policy/pss/policy.ts';
 import type { AffectingKind } from '../policy/rollout/affected-namespaces.ts';
-import { managementSettings, type LabelSyncPlan } from '../policy/rollout/label-sync.ts';
+import { managementSettings, releaseLabels, type LabelSyncPlan } from '../policy/rollout/label-sync.ts';
 import { isBreakGlassOn, watchBreakGlass } from './admission-policies.ts';
 import {
   forEachYielding,
@@ -38,9 +38,11 @@ export const labelSyncer: ControllerDefinition = {
       clusterRules: [rule(['patch'], ['Namespace'])],
       // The last is for break-glass with the permissions of a replica.
       namespaceKeys: [...Object.values(POD_SECURITY_LABELS), SUFFICIENT_LEVEL_ANNOTATION, RELAXED_LABEL],
+      isNeeded: ({ rollout }) => rollout,
     },
   ],
-  isEnabled: ({ scc, rollout }) => scc && rollout,
+  // Without a rollout, it removes the labels of the last one.
+  isEnabled: ({ scc, rollout }) => scc || !rollout,
   create: createReconciler,
 };
 
@@ -57,6 +59,11 @@ function createReconciler({ settings, service, version, metrics }: ControllerCon
   const createPlanner = (store: Store): ((namespace: Namespace) => LabelSyncPlan) => {
     const { rollout, scc } = settings.value;
     const { syncer: mode } = getRolloutView({ store, namespace: service.namespace, version }, rollout);
+    if (rollout.phase === 'Disabled') {
+      // Without a past rollout, the labels are those of OpenShift, whose controller has the same name.
+      const release = (namespace: Namespace) => (mode === 'Hold' ? undefined : releaseLabels(namespace));
+      return (namespace) => ({ isManaged: false, apply: release(namespace), events: [] });
+    }
     return createLabelPlanner(store, { mode, settings: managementSettings(scc) });
   };
 
@@ -117,7 +124,7 @@ function createReconciler({ settings, service, version, metrics }: ControllerCon
       ...watchBreakGlass([ALL]),
     ],
     async reconcile(key, context) {
-      if (settings.value.rollout.phase === 'Disabled' || isBreakGlassOn(context.cluster.store)) return undefined;
+      if (isBreakGlassOn(context.cluster.store)) return undefined;
       try {
         await (key === ALL ? syncAll(context) : sync(key, context));
       } catch (error) {

@@ -268,6 +268,21 @@ plugins:
     assert.equal(published(), 'privileged 3 Advise');
   });
 
+  test('ends with the rollout', async () => {
+    await raise();
+    assert.equal(
+      conditions()['Enforcing'],
+      'True Restricted: the level restricted applies to namespaces without a label',
+    );
+    settings.rollout = { ...settings.rollout, phase: 'Disabled' };
+    await running.pass(5_000);
+    assert.equal(published(), 'privileged 3 Hold');
+    assert.deepEqual(conditions(), {
+      Enforcing: 'False PhaseNotEnforcing: phase Disabled enforces nothing',
+      Progressing: 'False AsExpected: ',
+    });
+  });
+
   test('is not published while the rollout is disabled', async () => {
     settings.rollout = { ...settings.rollout, phase: 'Disabled' };
     await run();

@@ -266,6 +266,28 @@ suite('the label syncer', () => {
     assert.equal(getLabels('late'), ENFORCED('restricted'));
   });
 
+  test('removes its labels in the phase Disabled, and keeps those of others', async () => {
+    await createLabeled('bank', 'baseline');
+    await run();
+    await create('shop');
+    assert.equal(getLabels('shop'), ENFORCED('restricted'));
+    settings.rollout = { ...settings.rollout, phase: 'Disabled' };
+    await running.pass(5_000);
+    assert.equal(getLabels('shop'), '-:- -:- -:- -');
+    assert.equal(getLabels('bank'), 'baseline:- -:- -:- -');
+    const writes = await getChanges('Namespace', () => running.pass(600_000));
+    assert.equal(writes, 0);
+  });
+
+  test('removes no labels in the phase Disabled after the end of the rollout', async () => {
+    await run();
+    await create('shop');
+    await publish('Hold');
+    settings.rollout = { ...settings.rollout, phase: 'Disabled' };
+    await running.pass(5_000);
+    assert.equal(getLabels('shop'), ENFORCED('restricted'));
+  });
+
   test('starts when the phase is no longer Disabled', async () => {
     settings.rollout = { ...settings.rollout, phase: 'Disabled' };
     await run();

@@ -309,6 +309,14 @@ export function withWarnLevel(namespace: Namespace): Namespace {
   return { ...namespace, metadata: { ...namespace.metadata, labels: warned } };
 }
 
+/** Returns the document whose apply releases all labels and annotations of the syncer; `undefined` if it owns none. */
+export function releaseLabels(namespace: Namespace): Namespace | undefined {
+  const owners = getMetadataOwners(namespace.metadata);
+  if (owners === undefined || isTerminating(namespace)) return undefined;
+  const { labels, annotations } = getOwnFields(owners);
+  return labels.size + annotations.size === 0 ? undefined : namespaceDocument(namespace, {});
+}
+
 /** The labels that the syncer owns after the apply. Labels that are omitted are released. */
 function plannedLabels(state: LabelState): Fields {
   return Object.fromEntries(
