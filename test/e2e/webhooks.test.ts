@@ -113,7 +113,7 @@ suite('webhooks', () => {
     assert.deepEqual(await readWebhooks(), []);
     await pause(500);
     await system.scale(2);
-    await eventually(async () => assert.equal((await readWebhooks()).length, 7), 30_000);
+    await eventually(async () => assert.equal((await readWebhooks()).length, 8), 30_000);
     await pause(6_000);
     assert.deepEqual(await closed(), []);
     for (const one of await readWebhooks()) assert.ok(Number(one['timeoutSeconds']) <= 5, String(one['name']));
@@ -195,7 +195,7 @@ suite('webhooks', () => {
     await pause(500);
     assert.deepEqual(await readWebhooks(), []);
     await system.configure({});
-    await eventually(async () => assert.equal((await readWebhooks()).length, 7));
+    await eventually(async () => assert.equal((await readWebhooks()).length, 8));
     assert.deepEqual(await stopLoop(), []);
   });
 

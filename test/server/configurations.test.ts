@@ -119,6 +119,7 @@ suite('names and paths', () => {
       '/scc/mutate: report.mutate.scc.portcullis.dev of Mutating zz.scc.portcullis.dev',
       '/scc/objects/default: objects.scc.portcullis.dev of Mutating objects.scc.portcullis.dev',
       '/scc/objects/validate: objects.scc.portcullis.dev of Validating scc.portcullis.dev',
+      '/scc/settings: settings.scc.portcullis.dev of Validating scc.portcullis.dev',
       '/scc/validate: fail-open.validate.scc.portcullis.dev of Validating scc.portcullis.dev',
       '/scc/validate: report.validate.scc.portcullis.dev of Validating scc.portcullis.dev',
       '/scc/validate: validate.scc.portcullis.dev of Validating scc.portcullis.dev',
@@ -161,6 +162,7 @@ suite('names and paths', () => {
       'report.exec.scc.portcullis.dev',
       'report.mutate.scc.portcullis.dev',
       'report.validate.scc.portcullis.dev',
+      'settings.scc.portcullis.dev',
       'unlabeled.harden.olm.portcullis.dev',
       'writes.kubelet.portcullis.dev',
     ]);

@@ -22,6 +22,7 @@ import { createOlmHardenWebhook, OLM_HARDEN, OLM_HARDEN_UNLABELED } from './olm-
 import { createPodDefaultsWebhook, POD_DEFAULTS } from './pod-defaults.ts';
 import { createPsaWebhook, PSA, PSA_ADVISORY } from './psa.ts';
 import { createPsaEnforcementWebhook, PSA_ENFORCEMENT } from './psa-enforcement.ts';
+import { createSccModeWebhook, SCC_MODE } from './scc-mode.ts';
 import { createSccExecWebhook, SCC_EXEC } from './scc-exec.ts';
 import {
   createSccObjectsDefaultWebhook,
@@ -133,6 +134,7 @@ const WEBHOOKS: readonly WebhookEntry[] = [
     create: ({ scc: settings, restoresStandardSccs }) =>
       createSccObjectsValidateWebhook({ settings, restoresStandardSccs }),
   },
+  { registrations: [SCC_MODE], create: ({ review }) => createSccModeWebhook(review) },
 ];
 
 /** The registrations of all webhooks, from which the webhook configurations are generated. */

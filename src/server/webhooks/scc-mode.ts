@@ -1,0 +1,125 @@
+import { setImmediate } from 'node:timers/promises';
+import { canUseScc, getSccSet } from '../../cluster/access.ts';
+import type { Store } from '../../cluster/store.ts';
+import { listPodSources, type PodSource } from '../../cluster/workloads.ts';
+import { settingAt } from '../../config/setting-paths.ts';
+import { allow, type AdmissionRequest } from '../../kube/admission.ts';
+import { createPod } from '../../kube/controller-pod.ts';
+import { objectName } from '../../kube/resources.ts';
+import { summarizeNames } from '../../kube/text.ts';
+import { isObject, type Namespace } from '../../kube/types.ts';
+import type { WebhookRegistration } from '../../kube/webhooks.ts';
+import { assignScc } from '../../policy/scc/assign.ts';
+import { sccMode, type SccSettings } from '../../policy/scc/mode.ts';
+import type { PreviewRanges } from '../scc-review.ts';
+import { rule, WRITES, type Webhook, type WebhookContext } from '../webhook.ts';
+
+export const SCC_MODE: WebhookRegistration = {
+  name: 'settings.scc.portcullis.dev',
+  path: '/scc/settings',
+  configuration: { kind: 'ValidatingWebhookConfiguration', name: 'scc.portcullis.dev' },
+  feature: 'scc',
+  rules: [
+    rule(WRITES, 'config.portcullis.dev', ['portcullisconfigurations'], { version: 'v1alpha1', scope: 'Cluster' }),
+  ],
+  timeoutSeconds: 5,
+  isEnforcing: false,
+  isNamespaced: false,
+};
+
+interface SccModeDeps {
+  /** Returns the settings in force. */
+  settings(): SccSettings;
+  readonly previewRanges: PreviewRanges;
+}
+
+/** Creates the webhook that warns about the workloads that `spec.scc.mode: enforce` denies. */
+export function createSccModeWebhook({ settings, previewRanges }: SccModeDeps): Webhook {
+  return {
+    path: SCC_MODE.path,
+    readsWholeObjects: true,
+    async decide(request, context) {
+      const next = readEnforce(request, settings());
+      if (next === undefined) return allow();
+      const { denied, isComplete } = await findDenied({ before: settings(), next, previewRanges }, context);
+      return denied.length === 0 ? allow() : allow({ warnings: [formatWarning(denied, isComplete)] });
+    },
+  };
+}
+
+/** Returns the settings after a request that changes the mode to `enforce`. */
+function readEnforce({ kind, object, oldObject, subResource }: AdmissionRequest, current: SccSettings) {
+  const read = (root: unknown, name: string): unknown =>
+    isObject(root) ? settingAt(root, ['spec', 'scc', name]) : undefined;
+  if (kind.kind !== 'PortcullisConfiguration' || subResource) return undefined;
+  if (read(object, 'mode') !== 'enforce' || read(oldObject, 'mode') === 'enforce') return undefined;
+  const names: unknown = read(object, 'exemptNamespaces');
+  const exemptNamespaces = Array.isArray(names)
+    ? names.filter((name) => typeof name === 'string')
+    : current.exemptNamespaces;
+  return { ...current, mode: 'enforce', exemptNamespaces } as const;
+}
+
+/** Longest time without other reviews. */
+const YIELD_MS = 10;
+/** Time for the response after the search. */
+const RESPONSE_MS = 1000;
+
+interface Search extends Pick<SccModeDeps, 'previewRanges'> {
+  readonly before: SccSettings;
+  readonly next: SccSettings;
+}
+
+/** Evaluates one pod of each workload in the namespaces that become enforced, until the deadline. */
+async function findDenied(
+  { before, next, previewRanges }: Search,
+  { store, now, deadlineMs = Infinity }: WebhookContext,
+): Promise<{ readonly denied: readonly string[]; readonly isComplete: boolean }> {
+  const namespaces = store.list('Namespace');
+  const denied: string[] = [];
+  let startMs = now();
+  for (const namespace of namespaces) {
+    if (sccMode(namespace, before).mode === 'enforce' || sccMode(namespace, next).mode !== 'enforce') continue;
+    const ranged = previewRanges(namespace, namespaces);
+    for (const [workload, source] of listWorkloads(store, namespace)) {
+      if (now() > deadlineMs - RESPONSE_MS) return { denied, isComplete: false };
+      if (now() - startMs > YIELD_MS) {
+        await setImmediate();
+        startMs = now();
+      }
+      if (isDenied(source, ranged, { store, settings: next })) denied.push(workload);
+    }
+  }
+  return { denied, isComplete: true };
+}
+
+/** The pods of a namespace, one for each controller. */
+function listWorkloads(store: Store, namespace: Namespace): ReadonlyMap<string, PodSource> {
+  const name = objectName(namespace);
+  return new Map(
+    listPodSources(store, name, ['Pod']).map((source) => {
+      const { metadata } = source.object;
+      const owner = metadata?.ownerReferences?.find(({ controller }) => controller === true);
+      return [`${name}/${owner?.name ?? metadata?.name ?? ''}`, source] as const;
+    }),
+  );
+}
+
+function isDenied(
+  source: PodSource,
+  namespace: Namespace,
+  { store, settings }: { readonly store: Store; readonly settings: SccSettings },
+): boolean {
+  // The creator of a pod without a controller is unknown.
+  const created = createPod(source, { namespace: objectName(namespace), creator: {}, findAccount: () => undefined });
+  if (created === undefined) return false;
+  const { compatibility, preferUserNamespaces } = settings;
+  const sccs = getSccSet(store);
+  const input = { sccs, canUse: canUseScc(store), compatibility, preferUserNamespaces, namespace };
+  return !assignScc({ ...input, operation: 'CREATE', object: created.pod, userInfo: created.requester }).allowed;
+}
+
+function formatWarning(denied: readonly string[], isComplete: boolean): string {
+  const count = `${isComplete ? '' : 'at least '}${denied.length} ${denied.length === 1 ? 'workload' : 'workloads'}`;
+  return `spec.scc.mode enforce denies new pods of ${count}: ${summarizeNames(denied)}; portcullis scc plan --scc-mode enforce prints the reasons`;
+}

@@ -1,0 +1,54 @@
+/** The warning about the workloads that `spec.scc.mode: enforce` denies. */
+import assert from 'node:assert/strict';
+import { suite, test } from 'node:test';
+import type { JsonObject } from '../../src/kube/types.ts';
+import type { SccSettings } from '../../src/policy/scc/mode.ts';
+import { buildPod, createSccTestWebhooks, podRequest } from '../support/scc-webhooks.ts';
+
+const KIND = { group: 'config.portcullis.dev', version: 'v1alpha1', kind: 'PortcullisConfiguration' };
+
+/** Creates namespaces with denied workloads and returns the warnings about a change of the spec. */
+async function warningsFor(before: JsonObject | undefined, after: JsonObject, mode: SccSettings['mode'] = 'report') {
+  const { store, send } = createSccTestWebhooks({ settings: { mode } });
+  const labels = { strict: 'enforce', lenient: 'report' };
+  for (const name of ['shop', 'bank', 'kube-system']) store.put('Namespace', { metadata: { name } });
+  for (const [name, label] of Object.entries(labels)) {
+    store.put('Namespace', { metadata: { name, labels: { 'portcullis.dev/scc': label } } });
+  }
+  for (const namespace of ['shop', 'kube-system', 'strict', 'lenient']) {
+    const controller = { apiVersion: 'apps/v1', kind: 'ReplicaSet', name: 'web-1', uid: '1', controller: true };
+    for (const name of ['web-1-a', 'web-1-b']) {
+      const pod = buildPod({ runAsUser: 0 }) as JsonObject;
+      store.put('Pod', { ...pod, metadata: { name, namespace, ownerReferences: [controller] } });
+    }
+    store.put('Pod', { ...(buildPod() as JsonObject), metadata: { name: 'compliant', namespace } });
+    store.put('Pod', { ...(buildPod({ privileged: true }) as JsonObject), metadata: { name: 'lone', namespace } });
+  }
+  const request = podRequest(
+    { spec: after },
+    {
+      kind: KIND,
+      resource: { group: KIND.group, version: KIND.version, resource: 'portcullisconfigurations' },
+      ...(before ? { operation: 'UPDATE', oldObject: { spec: before } } : {}),
+    },
+  );
+  const decision = await send('/scc/settings', request);
+  assert.equal(decision.allowed, true);
+  return decision.warnings ?? [];
+}
+
+const ENFORCE = { scc: { mode: 'enforce' } };
+
+suite('the mode enforce', () => {
+  const expected =
+    'spec.scc.mode enforce denies new pods of 2 workloads: shop/lone, shop/web-1; portcullis scc plan --scc-mode enforce prints the reasons';
+  test('by an update', async () => assert.deepEqual(await warningsFor({}, ENFORCE), [expected]));
+  test('by the creation of the settings', async () =>
+    assert.deepEqual(await warningsFor(undefined, ENFORCE), [expected]));
+  test('with exempt namespaces', async () => {
+    const spec = { scc: { mode: 'enforce', exemptNamespaces: ['shop', 'kube-system'] } };
+    assert.deepEqual(await warningsFor({}, spec), []);
+  });
+  test('that does not change', async () => assert.deepEqual(await warningsFor(ENFORCE, ENFORCE, 'enforce'), []));
+  test('of another change', async () => assert.deepEqual(await warningsFor(ENFORCE, { scc: { mode: 'report' } }), []));
+});
