@@ -241,7 +241,9 @@ export function createWorkloadAdmission({
       });
       const { problem } = namespaceRanges;
       const isPending = mode === 'enforce' && denials.some(({ status }) => status.message === problem);
-      const warnings = new Set(denials.flatMap((denial) => templateWarnings(denial, mode)));
+      // OpenShift has no warnings about the templates that SCC admission denies.
+      const reported = mode === 'enforce' && compatibility === 'openshift' ? [] : denials;
+      const warnings = new Set(reported.flatMap((denial) => templateWarnings(denial, mode)));
       return { object, warnings: [...warnings], isPending };
     },
   };

@@ -331,6 +331,16 @@ suite('warnings', () => {
   }
 });
 
+test('compatibility with OpenShift, which has no warnings about SCCs', async () => {
+  const server = await start({ compatibility: 'openshift' });
+  try {
+    const blocking = laxScc({ name: 'mine', runAsUser: { type: 'MustRunAs' } });
+    assert.deepEqual(await send(server, VALIDATE, blocking), { allowed: true });
+  } finally {
+    await server.stop();
+  }
+});
+
 test('mode off', async () => {
   const server = await start({ mode: 'off' });
   try {
