@@ -80,18 +80,18 @@ const AUTHENTICATED_USER = { groups: ['system:authenticated'] };
 const NONE = '<none>';
 
 /**
- * Answers a review as an API server would. For manifests, all service accounts of the review are assumed to exist.
- * @throws {UserError} with the position of an invalid review
+ * Answers a review as an API server would, or returns its error with the position. For manifests, all service accounts of
+ * the review are assumed to exist.
  */
 function answer(
   object: ManifestObject,
   { review, namespace: given }: RequestedReview,
   { store, source, namespace: fallback, user, settings }: Inventory & { readonly settings: SccSettings },
-): AnsweredReview {
+): AnsweredReview | string {
   const namespaceName = given ?? fallback;
   const namespace = store.get('Namespace', namespaceName);
   const position = printPosition({ file: object.document.file, ...object.locate([]) });
-  if (namespace === undefined) throw new UserError(`${position}: namespace ${quote(namespaceName)} not found`);
+  if (namespace === undefined) return `${position}: namespace ${quote(namespaceName)} not found`;
   const answered = answerReview({
     ...sccInput(store, settings),
     review,
@@ -100,7 +100,7 @@ function answer(
     hasServiceAccount: (name) =>
       source === 'manifests' || store.get('ServiceAccount', name, namespaceName) !== undefined,
   });
-  if ('error' in answered) throw new UserError(`${position}: ${answered.error.message}`);
+  if ('error' in answered) return `${position}: ${answered.error.message}`;
   const { status, warnings } = answered;
   const { allowedBy, allowedServiceAccounts = [] }: ReviewStatus = status;
   const resource = `${object.kind}/${manifestName(object.value)}`;
@@ -150,7 +150,7 @@ user of the kubeconfig, or for manifests about a user in the group system:authen
 Exit codes:
   0  an SCC admits every pod
   1  no SCC admits some pod
-  2  wrong usage, or sources that cannot be read
+  2  wrong usage, sources that cannot be read, or a review without an answer; all others are printed
 
 Examples:
   portcullis scc review -f pod.yaml --user alice --group developers
@@ -174,15 +174,21 @@ export const command = defineCommand({
     const { assumptions, store } = inventory;
     const settings = await sccSettings(options, store);
     const context = { ...inventory, settings };
-    const answered = objects.flatMap((object) =>
-      createReviews(object, options).map((requested) => answer(object, requested, context)),
-    );
-    if (answered.length === 0) throw new UserError('no pods, workloads or reviews in the manifests');
+    const errors: string[] = [];
+    const requests = objects.flatMap((object) => createReviews(object, options).map((one) => ({ object, one })));
+    const answered = requests.flatMap(({ object, one }) => {
+      const result = answer(object, one, context);
+      if (typeof result === 'object') return [result];
+      errors.push(result);
+      return [];
+    });
+    if (requests.length === 0) throw new UserError('no pods, workloads or reviews in the manifests');
     const rows = answered.flatMap((one) => one.rows);
     const reviews = answered.map(({ review }) => review);
     for (const warning of new Set(answered.flatMap(({ warnings }) => warnings))) {
       stderr.write(`warning: ${printable(warning)}\n`);
     }
+    if (answered.length === 0) throw new UserError(errors.join('\n'));
     if (options.output === 'table')
       stdout.write([...printReviews(rows, options), ...assumptionBlocks(assumptions, settings.source)].join('\n'));
     else {
@@ -190,6 +196,8 @@ export const command = defineCommand({
       const data = reviews.length === 1 ? reviews[0] : reviews;
       stdout.write(options.output === 'yaml' ? printYaml(reviews) : printData('json', data));
     }
+    // The other reviews are printed.
+    if (errors.length > 0) throw new UserError(errors.join('\n'));
     return rows.every((row) => row.at(-1) !== NONE) ? EXIT.passed : EXIT.violations;
   },
 });

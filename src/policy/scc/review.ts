@@ -122,8 +122,8 @@ type ReviewAnswer =
   | { readonly error: Status };
 
 /**
- * Answers a review. Unlike OpenShift, it evaluates each SCC with the pod as sent and applies the annotation with the
- * required SCC.
+ * Answers a review. Unlike OpenShift, it evaluates each SCC with the pod as sent, and applies the annotation with the
+ * required SCC, as the admission of the pod does.
  * @see https://github.com/openshift/openshift-apiserver/tree/master/pkg/security/apiserver/registry
  */
 export function answerReview(input: ReviewInput): ReviewAnswer {
@@ -131,8 +131,7 @@ export function answerReview(input: ReviewInput): ReviewAnswer {
   if ('error' in request) return request;
   const { pod, kind, user, groups } = request;
   const userInfo = kind === 'PodSecurityPolicySubjectReview' ? { username: user, groups } : input.userInfo;
-  const requiredScc =
-    input.compatibility === 'openshift' ? '' : (pod.annotations[POD_SCC_ANNOTATIONS.requiredScc] ?? '');
+  const requiredScc = pod.annotations[POD_SCC_ANNOTATIONS.requiredScc] ?? '';
   const search = createSearch({ ...input, userInfo, operation: 'CREATE', object: pod.json }, pod, {
     requiredScc,
     mutable: 'everything',

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
-import { readFile } from 'node:fs/promises';
+import { mkdtemp, readFile, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import { parseAllDocuments } from 'yaml';
@@ -58,6 +59,38 @@ PodSecurityPolicyReview/   default           <none>
   test('without other objects: assumptions are listed', async () => {
     const { stdout } = await review('-f review.yaml');
     assert.match(stdout, /\n\nAssumed: .*; namespaces: shop; UID ranges of namespaces: shop\.\n$/);
+  });
+  test('with the compatibility of OpenShift, an error about a namespace does not hide the others, and the required SCC counts', async () => {
+    const object = (kind: string, name: string, more: object) => ({
+      apiVersion: 'v1',
+      kind,
+      metadata: { name, ...more },
+    });
+    const pod = (name: string, more: object) => ({ ...object('Pod', name, more), spec: { containers: [] } });
+    const items = [
+      object('Namespace', 'bare', { annotations: { ...RANGES, 'openshift.io/sa.scc.uid-range': 'x' } }),
+      object('Namespace', 'shop', { annotations: RANGES }),
+      pod('first', { namespace: 'bare' }),
+      pod('free', { namespace: 'shop' }),
+      pod('bound', { namespace: 'shop', annotations: { 'openshift.io/required-scc': 'nonroot-v2' } }),
+    ];
+    const config = join(await mkdtemp(join(tmpdir(), 'portcullis-review-')), 'config.yaml');
+    const settings = {
+      ...object('PortcullisConfiguration', 'cluster', {}),
+      apiVersion: 'config.portcullis.dev/v1alpha1',
+    };
+    await writeFile(config, JSON.stringify({ ...settings, spec: { scc: { compatibility: 'openshift' } } }));
+    const stdin = JSON.stringify({ apiVersion: 'v1', kind: 'List', items });
+    const { code, stdout, stderr } = await review(`-f - --config ${config} -u a -g system:masters`, stdin);
+    assert.equal(
+      stdout.split('\n\n')[0],
+      'RESOURCE    ALLOWED BY\nPod/free    anyuid\nPod/bound   nonroot-v2\n'.trim(),
+    );
+    assert.match(
+      stderr,
+      /^error: stdin:1:\d+: \[unable to find pre-allocated uid annotation for namespace bare while/m,
+    );
+    assert.equal(code, 2);
   });
   test('an invalid SCC causes a warning', async () => {
     const outcome = await review('-f root.yaml,cluster.yaml -u olga -g system:masters');
