@@ -109,6 +109,19 @@ test('--fix does not follow links out of the folder', async () => {
   await rm(outside);
 });
 
+test('a fix that the application may notice has a condition to verify', async () => {
+  const container = '{name: c, securityContext: {privileged: true}}';
+  const stdin = POD.replace('hostPID: true # debug', 'hostNetwork: true').replace('[]', `[${container}]`);
+  const { stderr } = await runProgram(['check', '-f', '-', '--level=baseline', '--fix'], { stdin });
+  assert.deepEqual(
+    stderr.split('\n').filter((line) => line.startsWith('verify: ')),
+    [
+      'verify: stdin:5:3: pod: used the network of the node: clients need a Service, and addresses of the node, such as localhost, are not reachable',
+      'verify: stdin:6:44: container "c": was privileged: devices of the node, mounts, kernel settings and most capabilities are not available',
+    ],
+  );
+});
+
 describe('the changes are printed', () => {
   const fixed = 'fixed: stdin:5:3: hostNamespaces: spec.hostPID set to false\n';
   const cases: readonly (readonly [

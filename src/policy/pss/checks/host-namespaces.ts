@@ -20,7 +20,15 @@ export const hostNamespaces: Check = {
   id: 'hostNamespaces',
   level: 'baseline',
   fix: 'Remove hostNetwork, hostPID and hostIPC from the pod spec, or set them to false.',
-  repairs: [{ set: false }],
+  repairs: [
+    {
+      field: /^spec\.hostNetwork$/,
+      set: false,
+      note: 'used the network of the node: clients need a Service, and addresses of the node, such as localhost, are not reachable',
+      explicit: true,
+    },
+    { set: false },
+  ],
   versions: [{ since: 'v1.0', check: noHostNamespaces, cel: CEL }],
 };
 

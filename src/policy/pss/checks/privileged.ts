@@ -22,7 +22,13 @@ export const privileged: Check = {
   id: 'privileged',
   level: 'baseline',
   fix: 'Remove securityContext.privileged from the containers, or set it to false.',
-  repairs: [{ set: false }],
+  repairs: [
+    {
+      set: false,
+      note: 'was privileged: devices of the node, mounts, kernel settings and most capabilities are not available',
+      explicit: true,
+    },
+  ],
   versions: [{ since: 'v1.0', check: notPrivileged, cel: CEL }],
 };
 
