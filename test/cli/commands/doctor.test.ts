@@ -449,6 +449,7 @@ const CHANGES: Readonly<Record<string, Partial<Facts>>> = {
       ],
     },
   },
+  'a floor with kube-system': withFloor('Fail', (all) => all),
   'a floor, webhooks fail closed': withFloor('Fail', (all) => all),
   'a floor, webhooks fail open by it': WITH_FLOOR,
   'a floor in a development cluster': {

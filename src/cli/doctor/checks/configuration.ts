@@ -40,13 +40,24 @@ export const configuration: Check = {
           }),
         ];
       }
+      const unreviewed = conditions.find(({ type, status }) => type === 'PodsReviewed' && status === 'False');
       const overridden = conditions.find(({ reason }) => reason === 'InitialSettingsOverridden');
       return [
         ok(OBJECT, `generation ${generation ?? 0} is valid and in force`),
+        ...(unreviewed
+          ? [
+              warning(OBJECT, `PodsReviewed is False: ${unreviewed.message}`, {
+                impact: 'these pods run, and are not changed or deleted',
+                fix: UNREVIEWED,
+              }),
+            ]
+          : []),
         ...(overridden ? [info(OBJECT, overridden.message)] : []),
       ];
     }),
 };
+
+const UNREVIEWED = `kubectl get portcullisconfiguration ${CONFIGURATION_NAME} -o jsonpath='{.status.unreviewedPods}' # then correct and replace each pod`;
 
 /** The conditions of the settings. Features have other conditions. */
 const CONDITIONS = ['Accepted', 'Applied'];

@@ -3,9 +3,10 @@ import { decodePolicy } from '../../../install/index.ts';
 import { POLICY_KINDS } from '../../../kube/admission-policies.ts';
 import { deepEqual } from '../../../kube/equality.ts';
 import { matchesLabelSelector } from '../../../kube/label-selector.ts';
-import { BREAK_GLASS_ANNOTATION } from '../../../kube/well-known.ts';
+import { BREAK_GLASS_ANNOTATION, POD_SECURITY_LABELS } from '../../../kube/well-known.ts';
 import { MIN_POLICY_MINOR, type PolicyObject } from '../../../policy/psa/admission-policies.ts';
-import { createPodSecurity } from '../../../policy/psa/configuration.ts';
+import { completeDefaults, createPodSecurity, type PodSecurity } from '../../../policy/psa/configuration.ts';
+import { resolvePolicies, setsMode } from '../../../policy/psa/policy.ts';
 import { minorVersion } from '../../../policy/pss/cel-policy.ts';
 import { podSecurityDefaultsFor } from '../../../policy/rollout/observed-config.ts';
 import {
@@ -76,7 +77,25 @@ function evaluateFloor(facts: Facts, policies: readonly FloorObject[]): readonly
     ];
   }
   const effect = webhooks.failurePolicy === 'Ignore' ? describeOutage(facts) : CLOSED;
-  return [ok(OBJECT, `${count}; while no replica responds, ${effect}`)];
+  return [ok(OBJECT, `${count}; while no replica responds, ${effect}`), ...evaluateSystem(facts, policies)];
+}
+
+const SYSTEM = 'kube-system';
+
+/** The pods of nodes and networks must start during an outage. */
+function evaluateSystem(facts: Facts, policies: readonly FloorObject[]): readonly CheckResult[] {
+  const system = factValue(facts.namespaces)?.find(({ name }) => name === SYSTEM);
+  const inForce = candidates(facts).find((one) => compare(expectedPolicies(facts, one), policies).length === 0);
+  if (!system || !inForce || !isUnderFloor(facts, system)) return [];
+  const { defaults, exemptions } = inForce.configuration;
+  const { level } = resolvePolicies(system.labels, completeDefaults(defaults).policies).enforce;
+  if (level === 'privileged' || setsMode(system.labels, 'enforce') || exemptions.namespaces.includes(SYSTEM)) return [];
+  return [
+    warning(`namespace ${SYSTEM}`, `has the default level ${level}: it has no label, and is not exempt`, {
+      impact: 'during an outage, the floor denies its pods that violate the level, such as those of the network',
+      fix: `kubectl label namespace ${SYSTEM} ${POD_SECURITY_LABELS.enforce}=privileged`,
+    }),
+  ];
 }
 
 /** Counts the namespaces whose webhooks of pods fail open, and those that fail closed. */
@@ -101,8 +120,8 @@ interface Difference {
 
 /** Compares the policies with those of the settings. The default level of a rollout is not known: both levels count. */
 function findDifferences(facts: Facts, policies: readonly FloorObject[]): readonly Difference[] {
-  const [fewest = []] = expectedPolicies(facts)
-    .map((expected) => compare(expected, policies))
+  const [fewest = []] = candidates(facts)
+    .map((one) => compare(expectedPolicies(facts, one), policies))
     .toSorted((a, b) => a.length - b.length);
   return fewest;
 }
@@ -130,26 +149,21 @@ function formatName({ kind, metadata: { name } }: Named): string {
   return `${kind} ${name}`;
 }
 
-/** The policies of the settings; for a rollout, those of each default level. */
-function expectedPolicies(facts: Facts): readonly (readonly PolicyObject[])[] {
-  const { settings, namespace, server } = facts;
-  const { podSecurity, rollout, emulationVersion } = decodePolicy(settings);
-  const serverVersion = factValue(server)?.minor ?? `v1.${MIN_POLICY_MINOR}`;
+/** The Pod Security of the settings; for a rollout, that of each default level. */
+function candidates({ settings }: Facts): readonly PodSecurity[] {
+  const { podSecurity, rollout } = decodePolicy(settings);
   const { exemptions } = podSecurity.configuration;
-  const candidates =
-    rollout.phase === 'Disabled'
-      ? [podSecurity]
-      : (['privileged', 'restricted'] as const).map((level) =>
-          createPodSecurity({ defaults: podSecurityDefaultsFor(level), exemptions }),
-        );
-  return candidates.map((one) =>
-    requiredPolicies({
-      podSecurity: one,
-      emulationVersion: emulationVersion ?? serverVersion,
-      serverVersion,
-      namespace,
-    }),
-  );
+  return rollout.phase === 'Disabled'
+    ? [podSecurity]
+    : (['privileged', 'restricted'] as const).map((level) =>
+        createPodSecurity({ defaults: podSecurityDefaultsFor(level), exemptions }),
+      );
+}
+
+function expectedPolicies({ settings, namespace, server }: Facts, podSecurity: PodSecurity): readonly PolicyObject[] {
+  const serverVersion = factValue(server)?.minor ?? `v1.${MIN_POLICY_MINOR}`;
+  const emulationVersion = decodePolicy(settings).emulationVersion ?? serverVersion;
+  return requiredPolicies({ podSecurity, emulationVersion, serverVersion, namespace });
 }
 
 /** True if the policies of the floor let webhooks fail open. */
