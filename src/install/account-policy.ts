@@ -88,7 +88,7 @@ function reviewsOwn(kind: ConfigurationKind): string {
     (registration) => registration.rules,
   );
   const isCore = ({ apiGroups }: (typeof rules)[number]): boolean => apiGroups?.includes('') === true;
-  // The settings add workloads of other groups to the validating webhooks.
+  // The settings add workloads of other groups to the validating webhooks. A TokenReview contains the token of its user.
   const isMutating = kind === 'MutatingWebhookConfiguration';
   const reviewed = isMutating ? rules : rules.filter(isCore);
   const resources = celList(sortedSet(reviewed.flatMap((one) => one.resources ?? [])));
@@ -96,7 +96,7 @@ function reviewsOwn(kind: ConfigurationKind): string {
   const isOwn = `rule.resources.all(resource, resource in ${resources})`;
   const isPermitted = isMutating
     ? `rule.apiGroups.all(group, group in ${groups}) && ${isOwn}`
-    : `!("*" in rule.apiGroups) && (!("" in rule.apiGroups) || ${isOwn})`;
+    : `!rule.apiGroups.exists(group, group in ["*", "authentication.k8s.io"]) && (!("" in rule.apiGroups) || ${isOwn})`;
   return onlyFor(
     kind,
     `variables.webhooks.all(webhook, !has(webhook.rules) || webhook.rules.all(rule, ${isPermitted}))`,

@@ -175,6 +175,15 @@ const CASES: readonly Case[] = [
     message: denied(`${VALIDATING}.${ADMISSION} "psa.portcullis.dev"`, OTHER_RESOURCES),
   },
   {
+    name: 'review tokens of users',
+    object: configuration(
+      'ValidatingWebhookConfiguration',
+      'psa.portcullis.dev',
+      webhook(OWN_URL, { apiGroups: ['authentication.k8s.io'], resources: ['tokenreviews'] }),
+    ),
+    message: denied(`${VALIDATING}.${ADMISSION} "psa.portcullis.dev"`, OTHER_RESOURCES),
+  },
+  {
     name: 'review all resources',
     object: configuration(
       'ValidatingWebhookConfiguration',
