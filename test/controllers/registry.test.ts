@@ -89,26 +89,31 @@ suite('the enabled controllers', () => {
       'rollout disabled',
       { rollout: false },
       [],
-      [CERTIFICATE, REPLICA, SETTINGS, WEBHOOKS, POLICIES, UNREVIEWED, RANGES, STANDBY, SCCS],
+      [CERTIFICATE, REPLICA, SETTINGS, WEBHOOKS, POLICIES, UNREVIEWED, RANGES, STANDBY, SCCS, LABELS, OBSERVER],
     ],
     [
       'standard SCCs ignored',
       { standardSccs: false, rollout: false },
       [],
-      [CERTIFICATE, REPLICA, SETTINGS, WEBHOOKS, POLICIES, UNREVIEWED, RANGES, STANDBY],
+      [CERTIFICATE, REPLICA, SETTINGS, WEBHOOKS, POLICIES, UNREVIEWED, RANGES, STANDBY, LABELS, OBSERVER],
     ],
     [
       'settings from a file, static webhooks',
       { settingsObject: false, managedCertificate: false, managedWebhooks: false, rollout: false },
       [],
-      [REPLICA, POLICIES, UNREVIEWED, RANGES, STANDBY, SCCS],
+      [REPLICA, POLICIES, UNREVIEWED, RANGES, STANDBY, SCCS, LABELS, OBSERVER],
     ],
-    ['development cluster', { ...DEVELOPMENT, rollout: false }, [], [SETTINGS, POLICIES, UNREVIEWED, RANGES, SCCS]],
+    [
+      'development cluster',
+      { ...DEVELOPMENT, rollout: false },
+      [],
+      [SETTINGS, POLICIES, UNREVIEWED, RANGES, SCCS, LABELS, OBSERVER],
+    ],
     [
       'one disabled',
       { rollout: false },
       [RANGES],
-      [CERTIFICATE, REPLICA, SETTINGS, WEBHOOKS, POLICIES, UNREVIEWED, STANDBY, SCCS],
+      [CERTIFICATE, REPLICA, SETTINGS, WEBHOOKS, POLICIES, UNREVIEWED, STANDBY, SCCS, LABELS, OBSERVER],
     ],
   ];
   for (const [name, features, disabled, expected] of cases) {
