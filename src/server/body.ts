@@ -30,12 +30,12 @@ const NO_PROGRESS: Limit = {
   message: 'the memory for reviews is in use, and the body did not arrive in time; try again',
 };
 
-/** A body, or the beginning of a body that is not read completely. */
+/** A complete body, or the beginning of a body that was not read completely. */
 export interface ReceivedBody {
   readonly bytes: Buffer;
   /** When the body began to arrive. */
   readonly startMs: number;
-  /** Why the body is not read completely. */
+  /** Why the body was not read completely. */
   readonly limit?: Limit | undefined;
 }
 

@@ -1,4 +1,4 @@
-/** The connections of the admission server: their limit, and their end without a lost review. */
+/** Limits the connections of the admission server and closes them without losing reviews. */
 import { readFileSync } from 'node:fs';
 import type { IncomingMessage } from 'node:http';
 import type { Server, Socket } from 'node:net';
@@ -31,7 +31,7 @@ export interface ConnectionDeps {
   now(): number;
 }
 
-/** Exceeds the concurrent writes of three API servers. 1000 connections need about 100 MiB. */
+/** More than the concurrent writes of three API servers. 1000 connections need about 100 MiB. */
 const MAX_CONNECTIONS = 1000;
 /** File descriptors reserved for everything except connections to the server. */
 const OTHER_DESCRIPTORS = 100;
@@ -97,7 +97,7 @@ export function trackConnections(server: Server, { logger, metrics, maxConnectio
     const connection = bySocket.get(socket);
     if (connection?.isProven) change(connection, 'busy');
   });
-  // Counted time does not advance while the event loop is blocked, so that bytes that wait in the kernel are read first.
+  // Counted time does not advance while the event loop is blocked, so bytes that wait in the kernel are read first.
   const timer = setInterval(() => {
     seconds++;
     for (const { openedAt, socket } of states.new) if (seconds - openedAt > FIRST_REQUEST_SECONDS) socket.destroy();
@@ -110,7 +110,7 @@ export function trackConnections(server: Server, { logger, metrics, maxConnectio
       if (connection) change(connection, 'busy');
     },
     /**
-     * Records a response. Returns whether the connection closes after it: also each connection that has not sent a valid
+     * Records a response. Returns true if the connection closes afterwards, as does each connection that has not sent a valid
      * review.
      */
     finish(socket: Socket, isReviewed: boolean): boolean {
@@ -120,7 +120,7 @@ export function trackConnections(server: Server, { logger, metrics, maxConnectio
       change(connection, connection.isProven ? 'idle' : 'new');
       return draining || !connection.isProven || connection.generation !== generation;
     },
-    /** Closes all present connections after their next response, so that clients reconnect. */
+    /** Closes all present connections after their next response, so clients reconnect. */
     renew(): void {
       generation++;
     },
@@ -144,8 +144,8 @@ export function trackConnections(server: Server, { logger, metrics, maxConnectio
 
 /**
  * Returns the connection that closes in favor of the newest: the oldest without a valid review, if they use more than half of
- * the limit, together or from the address of the newest. Clients that send valid reviews as well can then use the other half
- * only, where the connection closes that was idle longest, or busy longest.
+ * the limit, together or from the address of the newest. Clients that send valid reviews as well can then use only the other
+ * half, where the connection that has been idle longest, or else busy longest, closes.
  */
 function findExcess(
   states: Readonly<Record<State, ReadonlySet<Connection>>>,

@@ -49,7 +49,7 @@ const validateReview = compileSchema({ type: 'object', required: ['request'], pr
 const API_VERSION = 'admission.k8s.io/v1';
 const KIND = 'AdmissionReview';
 
-/** A request, or the reason why there is none. */
+/** A request, or the reason why there is no request. */
 export type Envelope = { readonly request: AdmissionRequest } | { readonly error: string };
 
 /**

@@ -1,7 +1,7 @@
 /** Scans JSON text as bytes, as strictly as JSON.parse, without creating its values. */
 
 /**
- * Limit of the nesting of values. Objects of built-in kinds have about 20 levels. The limit permits recursion.
+ * Maximum nesting of values. Objects of built-in kinds have about 20 levels. The limit permits recursion.
  */
 export const MAX_DEPTH = 100;
 
@@ -28,7 +28,7 @@ const LITERALS = ['true', 'false', 'null'].map((literal) => Buffer.from(literal)
 /** Returned at the end of the text. */
 const END = -1;
 
-/** Moves to the next byte that is no white space and returns it. */
+/** Moves to the next byte that is not whitespace and returns it. */
 export function nextByte(cursor: Cursor): number {
   const { bytes } = cursor;
   for (; cursor.at < bytes.length; cursor.at++) {
@@ -49,8 +49,8 @@ function fail(cursor: Cursor, at = cursor.at): never {
 }
 
 /**
- * Moves behind the next value.
- * @throws SyntaxError if the text is no JSON
+ * Moves past the next value.
+ * @throws SyntaxError if the text is not JSON
  * @throws RangeError if the nesting is too deep
  */
 export function skipValue(cursor: Cursor): void {
@@ -70,7 +70,7 @@ function skipMember(_start: number, _end: number, cursor: Cursor): void {
 }
 
 /**
- * Moves behind an object. The function must move behind the value of each member.
+ * Moves past an object. The function must move past the value of each member.
  * @param visit receives the range of the name with its quotes
  */
 export function skipMembers(cursor: Cursor, visit: (nameStart: number, nameEnd: number, cursor: Cursor) => void): void {
@@ -89,7 +89,7 @@ export function skipMembers(cursor: Cursor, visit: (nameStart: number, nameEnd: 
   close(cursor);
 }
 
-/** Moves behind a list. The function must move behind each item. */
+/** Moves past a list. The function must move past each item. */
 export function skipItems(cursor: Cursor, visit: (cursor: Cursor) => void): void {
   open(cursor);
   if (nextByte(cursor) !== CLOSE_BRACKET) {
@@ -99,7 +99,7 @@ export function skipItems(cursor: Cursor, visit: (cursor: Cursor) => void): void
   close(cursor);
 }
 
-/** Moves behind the comma that follows a member or item. Returns false at the end of the object or list. */
+/** Moves past the comma that follows a member or item. Returns false at the end of the object or list. */
 function hasNext(cursor: Cursor, closing: number): boolean {
   const byte = nextByte(cursor);
   if (byte === closing) return false;
@@ -109,7 +109,7 @@ function hasNext(cursor: Cursor, closing: number): boolean {
 }
 
 function open(cursor: Cursor): void {
-  if (cursor.depth === MAX_DEPTH) throw new RangeError(`the review has more than ${MAX_DEPTH} levels of nesting`);
+  if (cursor.depth === MAX_DEPTH) throw new RangeError(`the review is nested more than ${MAX_DEPTH} levels deep`);
   cursor.values++;
   cursor.depth++;
   cursor.at++;
@@ -135,7 +135,7 @@ function skipString(cursor: Cursor): void {
   fail(cursor, at);
 }
 
-/** Returns the position behind an escape sequence. `at` is the position behind its backslash. */
+/** Returns the position after an escape sequence. `at` is the position after its backslash. */
 function skipEscape(cursor: Cursor, at: number): number {
   const { bytes } = cursor;
   const byte = bytes[at] ?? END;
@@ -177,7 +177,7 @@ function skipLiteral(cursor: Cursor): void {
   cursor.at += literal.length;
 }
 
-/** Limit of the length of a name in bytes. Names of labels and annotations have at most 317 characters. */
+/** Maximum length of a name in bytes. Names of labels and annotations have at most 317 characters. */
 const MAX_NAME = 4096;
 
 /**
@@ -185,7 +185,7 @@ const MAX_NAME = 4096;
  * @throws RangeError if the name is too long
  */
 export function readName({ bytes }: Cursor, start: number, end: number): string {
-  if (end - start > MAX_NAME) throw new RangeError(`the name of a field has more than ${MAX_NAME} bytes`);
+  if (end - start > MAX_NAME) throw new RangeError(`a field name is longer than ${MAX_NAME} bytes`);
   const text = bytes.toString('utf8', start, end);
   return text.includes('\\') ? (JSON.parse(text) as string) : text.slice(1, -1);
 }

@@ -1,6 +1,6 @@
 /**
- * Reduces the bytes of a large review to the fields that decisions read. Other fields are only scanned, so their number does not
- * cost memory. Maps and lists stay where they are, so the paths of patches are the same.
+ * Reduces the bytes of a large review to the fields that decisions read. Other fields are only scanned, so they use no
+ * memory. Maps and lists stay where they are, so the paths of patches are the same.
  */
 import { hash, createHash } from 'node:crypto';
 import { isUtf8 } from 'node:buffer';
@@ -22,7 +22,7 @@ import {
   type Cursor,
 } from './json-scanner.ts';
 
-/** A reduced review, or the reason why there is none. `isLimit` is false for bytes that are no valid JSON. */
+/** A reduced review, or the reason why there is none. `isLimit` is false for bytes that are not valid JSON. */
 export type ReducedReview =
   { readonly review: Uint8Array<ArrayBuffer> } | { readonly error: string; readonly isLimit: boolean };
 
@@ -44,12 +44,12 @@ export function reduceReview(body: Buffer, isWhole: boolean): ReducedReview {
 
 const MIB = 1024 * 1024;
 const MAX_OUTPUT_BYTES = 8 * MIB;
-/** The values of the largest pods are about 100,000. */
+/** The largest pods have about 100,000 values. */
 const MAX_VALUES = 250_000;
 
 type Output = ReturnType<typeof createOutput>;
 
-/** Creates the text of a reduced review. Its memory grows with it. */
+/** Creates the text of a reduced review. Its buffer grows with the text. */
 function createOutput() {
   let bytes = Buffer.allocUnsafeSlow(64 * 1024);
   let length = 0;
@@ -57,7 +57,7 @@ function createOutput() {
   const reserve = (more: number): void => {
     if (length + more <= bytes.length) return;
     if (length + more > MAX_OUTPUT_BYTES) {
-      throw new RangeError(`the fields that are read have more than ${MAX_OUTPUT_BYTES / MIB} MiB`);
+      throw new RangeError(`the fields that decisions read exceed ${MAX_OUTPUT_BYTES / MIB} MiB`);
     }
     const larger = Buffer.allocUnsafeSlow(Math.min(MAX_OUTPUT_BYTES, Math.max(2 * bytes.length, length + more)));
     bytes.copy(larger, 0, 0, length);
@@ -75,7 +75,8 @@ function createOutput() {
     /** @throws RangeError if there are too many values */
     countValues(more: number): void {
       values += more;
-      if (values > MAX_VALUES) throw new RangeError(`the review has more than ${MAX_VALUES} values that are read`);
+      if (values > MAX_VALUES)
+        throw new RangeError(`the fields that decisions read contain more than ${MAX_VALUES} values`);
     },
     position: () => ({ length, values }),
     rewind(position: { readonly length: number; readonly values: number }): void {
@@ -92,9 +93,9 @@ type Members = ReadonlyMap<string, number>;
 
 interface Parts {
   readonly body: Buffer;
-  /** Absent: the body is no object. */
+  /** Absent if the body is not an object. */
   readonly review?: Members;
-  /** Absent: the request is no object. */
+  /** Absent if the request is not an object. */
   readonly request?: Members;
   /** The members that identify the kinds of the objects of the request. */
   readonly types: ReadonlyMap<string, Members>;
@@ -134,7 +135,7 @@ function findParts(body: Buffer): Parts {
   return { body, types, ...(review && { review }), ...(request && { request }) };
 }
 
-/** Moves behind a value, and returns the positions of the named members if it is an object. */
+/** Moves past a value and returns the positions of the named members if it is an object. */
 function findMembers(
   cursor: Cursor,
   names: ReadonlySet<string>,
@@ -156,7 +157,7 @@ function findMembers(
   return members;
 }
 
-/** Returns the selection of both objects. Objects of another kind than the request states are kept as a whole. */
+/** Returns the selection of both objects. Objects whose kind differs from that in the request are kept as a whole. */
 function findSelection({ body, request, types }: Parts): Selection {
   const kind = readShortValue(body, request?.get('kind'));
   if (!isObject(kind)) return OTHER_KIND;
@@ -284,7 +285,7 @@ function writeList(reduction: Reduction, selection: Selection): void {
     return;
   }
   output.rewind(start);
-  // Decoders limit the sum of all lists without an own limit. One list that exceeds it is sufficient.
+  // Decoders limit the total of all lists that have no limit of their own. A single list that exceeds it is sufficient.
   reduction.items = most === undefined ? MAX_ITEMS + 1 : start.items;
   reduction.isCut = most === undefined || start.isCut;
   const excess = start.isCut ? 1 : MAX_ITEMS + 1;
@@ -354,7 +355,7 @@ function writeObject(reduction: Reduction, selection: Selection): void {
   output.writeText(separator === '{' ? '{}' : '}');
 }
 
-/** True for a value that comparisons treat as absent. They ignore empty values of a few levels only, which are short. */
+/** True for a value that comparisons treat as absent. They ignore only empty values of a few levels, which are short. */
 function isAbsent({ bytes, at }: Cursor, start: number, name: string): boolean {
   const first = bytes[start];
   if (at - start > MAX_EMPTY_BYTES || (first !== OPEN_BRACE && first !== OPEN_BRACKET && at - start !== 4))
@@ -365,8 +366,8 @@ function isAbsent({ bytes, at }: Cursor, start: number, name: string): boolean {
 const MAX_EMPTY_BYTES = 1024;
 
 /**
- * Writes a string that represents the bytes of the last value. API servers encode equal values as equal bytes; other differences
- * between equal values count as changes, which are evaluated.
+ * Writes a string that represents the bytes of the last value. API servers encode equal values as equal bytes. Equal values with
+ * different bytes count as changes, which are evaluated.
  */
 function writeDigest({ cursor, output }: Reduction, start: number): void {
   const { bytes, at } = cursor;

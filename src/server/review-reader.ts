@@ -1,17 +1,17 @@
-/** Reduces large reviews in a worker thread, so that their size neither blocks the event loop nor fills the heap. */
+/** Reduces large reviews in a worker thread, so their size neither blocks the event loop nor fills the heap. */
 import { getAsset, isSea } from 'node:sea';
 import { Worker } from 'node:worker_threads';
 import type { ReducedReview } from './large-review.ts';
 
-/** A message to the worker. The bytes are moved. */
+/** A message to the worker. The bytes are transferred. */
 export interface LargeReview {
   readonly bytes: Uint8Array<ArrayBuffer>;
   readonly isWhole: boolean;
 }
 
-/** Limits of the heap of the worker in MiB. Buffers are not part of the heap, and scanning them creates few values. */
+/** Heap limits of the worker in MiB. Buffers are not part of the heap, and scanning them creates few values. */
 const HEAP_LIMITS = { maxOldGenerationSizeMb: 48, maxYoungGenerationSizeMb: 8 };
-/** The worker ends after this time without reviews, so that its memory is free. */
+/** The worker ends after this time without reviews to free its memory. */
 const IDLE_MS = 30_000;
 
 /** Starts the worker. Its file is in the folder of this file; a single executable contains it. */
@@ -22,7 +22,7 @@ export function startWorker(): Worker {
   return new Worker(new URL(`./review-worker.${extension}`, import.meta.url), options);
 }
 
-/** True if the memory of the worker did not suffice for a review. */
+/** True if the worker ran out of memory during a review. */
 export function isOutOfMemory(error: unknown): boolean {
   return error instanceof Error && 'code' in error && error.code === 'ERR_WORKER_OUT_OF_MEMORY';
 }
@@ -58,7 +58,7 @@ export function createReviewReader(start = startWorker) {
   return {
     close,
     /**
-     * Reduces a review. Reviews are reduced one after another. The bytes are moved to the worker, which frees them, so the
+     * Reduces a review. Reviews are reduced one after another. The bytes are transferred to the worker, which frees them, so the
      * buffer is empty afterwards.
      * @throws the error of a worker that failed
      */

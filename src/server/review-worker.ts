@@ -6,7 +6,7 @@ import type { LargeReview } from './review-reader.ts';
 parentPort?.on('message', ({ bytes, isWhole }: LargeReview) => {
   const { buffer, byteOffset, length } = bytes;
   const reduced = reduceReview(Buffer.from(buffer, byteOffset, length), isWhole);
-  // Frees the memory at once instead of with the next garbage collection.
+  // Frees the memory immediately instead of at the next garbage collection.
   buffer.transfer(0);
   parentPort?.postMessage(reduced, 'review' in reduced ? [reduced.review.buffer] : []);
 });

@@ -44,10 +44,10 @@ const MAX_REASON = 1024;
 
 const TOO_BUSY: Limit = {
   code: 429,
-  message: 'too many large reviews at the same time; this one was not evaluated within its timeout; try again',
+  message: 'too many concurrent large reviews; this one was not evaluated within its timeout; try again',
 };
 const TOO_LATE: Limit = { code: 429, message: 'the review was not evaluated within its timeout; try again' };
-const NO_MEMORY: Limit = { code: 429, message: 'the memory for large reviews does not suffice; try again' };
+const NO_MEMORY: Limit = { code: 429, message: 'not enough memory for large reviews; try again' };
 
 const NO_BODY = Buffer.alloc(0);
 

@@ -31,7 +31,7 @@ export interface ServerDeps extends ReviewDeps, ConnectionDeps {
 export interface AdmissionServer {
   readonly app: FastifyInstance;
   readonly connections: Connections;
-  /** Serves another certificate. Open connections close after their next response, so that clients reconnect to it. */
+  /** Serves another certificate. Open connections close after their next response, so clients reconnect to it. */
   useCertificate(tls: SecureContextOptions): void;
 }
 

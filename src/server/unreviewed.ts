@@ -1,4 +1,4 @@
-/** The decision about a review that a limit prevents from being evaluated. It is the same on all routes. */
+/** The decision on a review that cannot be evaluated because of a limit. It is the same on all routes. */
 import type { Store } from '../cluster/store.ts';
 import { allow, deny, type AdmissionRequest, type Decision } from '../kube/admission.ts';
 import { createStatus } from '../kube/status.ts';
@@ -6,7 +6,7 @@ import type { Webhook } from './webhook.ts';
 
 /** Why a review is not evaluated. */
 export interface Limit {
-  /** 413: every attempt fails. 429: a later attempt may succeed; clients of the API repeat the request after a second. */
+  /** 413: every attempt fails. 429: a later attempt may succeed, and API clients retry the request after a second. */
   readonly code: 413 | 429;
   readonly message: string;
 }

@@ -344,7 +344,7 @@ suite('tiers', () => {
     }
   }
 
-  test('pods that Pod Security exempts fail closed by a condition', () => {
+  test('webhooks fail closed for pods that Pod Security exempts', () => {
     const conditions = (exemptions: ReturnType<typeof buildEnforcement>['exemptions']): readonly string[] =>
       requiredConfigurations(
         WEBHOOK_REGISTRATIONS,

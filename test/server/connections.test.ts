@@ -1,4 +1,4 @@
-/** Strangers that exhaust the connections of a replica, and API servers whose reviews must be answered meanwhile. */
+/** Unknown clients exhaust the connections of a replica while API servers must receive responses to their reviews. */
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { connect as connectTcp, type Socket } from 'node:net';
@@ -102,7 +102,7 @@ interface Attack {
   /** How many connections each stranger opens, and what it sends. */
   readonly strangers: readonly (readonly [address: string, connections: number, sent: string])[];
   readonly limit?: number;
-  /** What becomes of an idle connection of the API server. */
+  /** State of an idle connection of the API server afterwards. */
   readonly idle?: string;
 }
 
@@ -249,7 +249,7 @@ suite('before the first valid review', () => {
   }
 });
 
-test('a connection that closes frees its place', async (t) => {
+test('a connection that closes makes room for another one', async (t) => {
   const server = await startServer(t);
   for (let round = 0; round < 3; round++) {
     const sockets = await openMany(server, STRANGER, LIMIT / 2, round === 1 ? REVIEW : ONE_BYTE);

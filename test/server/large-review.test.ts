@@ -234,27 +234,27 @@ suite('limits of a large review', () => {
       'many whole members',
       pod({ nodeSelector: keys(300_000) }),
       true,
-      'the review has more than 250000 values that are read',
+      'the fields that decisions read contain more than 250000 values',
     ],
     [
       'many members of another kind',
       { apiVersion: 'argoproj.io/v1alpha1', kind: 'Rollout', spec: keys(300_000) },
       false,
-      'the review has more than 250000 values that are read',
+      'the fields that decisions read contain more than 250000 values',
     ],
     [
       'a long image',
       pod({ containers: [{ image: 'x'.repeat(9 << 20) }] }),
       false,
-      'the fields that are read have more than 8 MiB',
+      'the fields that decisions read exceed 8 MiB',
     ],
     [
       'deep nesting',
       pod({ nodeSelector: JSON.parse('['.repeat(100) + ']'.repeat(100)) as unknown }),
       false,
-      'the review has more than 100 levels of nesting',
+      'the review is nested more than 100 levels deep',
     ],
-    ['a long name', pod({ ['x'.repeat(5000)]: 1 }), false, 'the name of a field has more than 4096 bytes'],
+    ['a long name', pod({ ['x'.repeat(5000)]: 1 }), false, 'a field name is longer than 4096 bytes'],
   ];
   for (const [name, given, isWhole, error] of rejected) {
     test(`${name}: rejected`, () => assert.deepEqual(read(given, isWhole), { error, isLimit: true }));
@@ -283,7 +283,7 @@ suite('the syntax of a large review', () => {
     ),
   );
 
-  test('is accepted and rejected as by JSON.parse, also in fields that are not read', () => {
+  test('is accepted and rejected as by JSON.parse, even in fields that are not read', () => {
     fc.assert(
       fc.property(values, (value) => {
         const text = wrap(value);

@@ -1,4 +1,4 @@
-/** A review always gets a decision: on its content, or by one rule if a limit prevents its evaluation. */
+/** Every review gets a decision, either on its content or by one rule if a limit prevents its evaluation. */
 import assert from 'node:assert/strict';
 import { readFile } from 'node:fs/promises';
 import { after, before, suite, test } from 'node:test';
@@ -176,7 +176,7 @@ suite('padded pods are decided on their content', () => {
 });
 
 /** A review that is not evaluated: the deepest legal object has about 20 levels. */
-const TOO_DEEP = 'the review has more than 100 levels of nesting';
+const TOO_DEEP = 'the review is nested more than 100 levels deep';
 function deepReview(change: Partial<AdmissionRequest>): string {
   const more = { spec: 'DEEP', padding: 'x'.repeat(200_000) };
   return review({ object: { ...(podReview({}).request.object as object), ...more }, ...change }).replace(
@@ -185,7 +185,7 @@ function deepReview(change: Partial<AdmissionRequest>): string {
   );
 }
 
-suite('a review that a limit prevents from being evaluated', () => {
+suite('a review that cannot be evaluated because of a limit', () => {
   let server: TestServer;
   before(async () => {
     server = await startAll();
@@ -297,7 +297,7 @@ const STATUSES: readonly (readonly [
   ['503', 'an unsynced replica', to('/allow', review({})), 'denied', 'admitted'],
   ['503', 'a limit of an unsynced replica', to('/allow', deepReview({})), 'denied', 'admitted'],
 ];
-/** 401 and 403 require client certificates, 408 a wait of 35 s. They are in other tests. */
+/** 401 and 403 require client certificates, and 408 a wait of 35 s. Other tests cover them. */
 const OTHER_STATUSES = ['401', '403', '408'];
 
 /** Returns what an API server does with a pod after a response. */

@@ -833,14 +833,14 @@ suite('large reviews', () => {
     assert.equal(mostDeciding, 1);
   });
 
-  test('a review is denied before its timeout if others take turns until then', async () => {
+  test('a review is denied before its timeout if other reviews are evaluated until then', async () => {
     const body = largeReview('CREATE');
     const first = post(server, '/blocked', body, JSON_TYPE);
     await blocked.started.promise;
     const startMs = performance.now();
     const { status, body: text } = await post(server, '/allow?timeout=3s', body, JSON_TYPE);
     assert.ok(performance.now() - startMs < 3000, 'the response is late');
-    const message = 'too many large reviews at the same time; this one was not evaluated within its timeout; try again';
+    const message = 'too many concurrent large reviews; this one was not evaluated within its timeout; try again';
     assert.deepEqual([status, parseResponse(text).allowed], [200, false]);
     assert.deepEqual(parseResponse(text).status, {
       metadata: {},

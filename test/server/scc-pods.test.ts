@@ -451,7 +451,7 @@ suite('/scc/exec', () => {
     const decision = await send();
     assert.equal(
       decision.allowed ? '' : decision.status.message,
-      'failed to get pod: too many pods are read at the same time; try again',
+      'failed to get pod: too many concurrent pod reads; try again',
     );
     pending.resolve(undefined);
     for (const one of waiting) assert.equal((await one).allowed, true);

@@ -5,7 +5,7 @@ import { eventually } from './eventually.ts';
 export interface MemoryGroup {
   /** The file to which a process writes its ID to join. */
   readonly processes: string;
-  /** How often a process was killed since it exceeded the limit. */
+  /** How often a process was killed for exceeding the limit. */
   kills(): Promise<number>;
   /** Removes the group after its processes have ended. */
   remove(): Promise<void>;
@@ -13,7 +13,7 @@ export interface MemoryGroup {
 
 const ROOT = '/sys/fs/cgroup/memory';
 
-/** Creates a cgroup; `undefined` where this process may not, or where the system has no cgroups of version 1. */
+/** Creates a cgroup; `undefined` if this process lacks the permission or the system has no version 1 cgroups. */
 export async function createMemoryGroup(name: string, limitMiB: number): Promise<MemoryGroup | undefined> {
   const folder = `${ROOT}/${name}-${process.pid}`;
   try {

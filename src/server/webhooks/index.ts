@@ -49,7 +49,7 @@ export interface WebhooksOptions {
   olmHardening(): OlmSettings['hardening']['mode'];
   /** The rollout of Pod Security enforcement; absent if there is none. */
   readonly rollout?: RolloutInForce | undefined;
-  /** True if the webhooks of SCCs fail open for the pods that the policies of the floor limit. Absent: they fail closed. */
+  /** True if SCC webhooks fail open for pods that the policies of the floor restrict. Absent if they fail closed. */
   failsOpen?(): boolean;
   /** True if a controller restores the standard SCCs after changes. */
   restoresStandardSccs?(): boolean;

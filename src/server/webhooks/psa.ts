@@ -149,7 +149,7 @@ interface Review extends PodSecurityReview {
   readonly awaited: string | undefined;
 }
 
-/** Pods are denied where a level other than privileged is enforced, and namespaces with an invalid level everywhere. */
+/** Pods can be denied only where a level other than privileged is enforced. Invalid levels of namespaces are denied everywhere. */
 function enforces(request: AdmissionRequest, store: Store, podSecurity: PodSecurity): boolean {
   const { group, resource } = request.resource;
   if (group || !RESOURCES.has(resource)) return false;

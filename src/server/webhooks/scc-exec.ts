@@ -42,10 +42,10 @@ export function isExecRequest(request: Pick<AdmissionRequest, 'operation' | 'res
   return request.operation === 'CONNECT' && isPodRequest(request) && SUBRESOURCES.includes(request.subResource ?? '');
 }
 
-/** Limit of the concurrent reads of pods. Clients other than API servers can cause reads, too. */
+/** Maximum concurrent reads of pods. Clients other than API servers can also cause reads. */
 const MAX_READS = 100;
 
-/** The part of the margin for the response that a read may use after a wait for the namespace. */
+/** The part of the response margin that a read may use after waiting for the namespace. */
 const MIN_READ_MS = 250;
 
 /**
@@ -56,7 +56,7 @@ export function createSccExecWebhook(deps: SccExecDeps): Webhook {
   let reads = 0;
   const readPod = async ({ name = '', namespace = '' }: AdmissionRequest, context: WebhookContext): Promise<Pod> => {
     if (dnsSubdomainErrors(name).length + dnsLabelErrors(namespace).length > 0) throw new ApiError(podNotFound(name));
-    if (reads >= MAX_READS) throw new Error('too many pods are read at the same time; try again');
+    if (reads >= MAX_READS) throw new Error('too many concurrent pod reads; try again');
     reads++;
     try {
       const limitMs = Math.max(MIN_READ_MS, remainingMs(context));

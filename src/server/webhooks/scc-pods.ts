@@ -54,7 +54,7 @@ export function createSccMutateWebhook(deps: SccReviewDeps): Webhook {
 
 /**
  * Creates the webhook that validates each pod after all mutations. In report mode it does not apply: the pod was not
- * completed and could only fail, and the mutating webhook has already reported on it.
+ * defaulted and could only fail, and the mutating webhook has already reported on it.
  */
 export function createSccValidateWebhook(deps: SccReviewDeps, floor: FloorScope): Webhook {
   const webhook = createPodWebhook(SCC_VALIDATE.path, ['enforce'], validateScc, deps);
@@ -66,11 +66,11 @@ export function createSccValidateWebhook(deps: SccReviewDeps, floor: FloorScope)
 
 export interface FloorScope {
   podSecurity(): PodSecurity;
-  /** True if the webhooks of SCCs fail open for the pods that the policies of the floor limit. */
+  /** True if SCC webhooks fail open for pods that the policies of the floor restrict. */
   failsOpen(): boolean;
 }
 
-/** True for a new pod that the mutating webhook did not review because its call failed, and that the floor limits to a level. */
+/** True for a new pod that the mutating webhook did not review because the call failed, and that the floor restricts to a level. */
 function isLeftToFloor(request: AdmissionRequest, { store }: WebhookContext, floor: FloorScope): boolean {
   const { operation, object, namespace: name = '' } = request;
   if (!floor.failsOpen() || operation !== 'CREATE' || !isObject(object)) return false;
