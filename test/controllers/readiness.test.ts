@@ -680,7 +680,7 @@ suite('readiness', () => {
         ],
         [
           'warn',
-          'The running pods violate the level baseline, and new pods satisfy it. Restart the workload.',
+          'The running pods violate the baseline level, but new pods satisfy it. Restart the workload.',
           'restart',
         ],
       ]);
@@ -689,7 +689,7 @@ suite('readiness', () => {
       const resultOf = (name: string) => whole.results.find(({ resources }) => resources?.[0]?.name === name);
       assert.equal(
         resultOf('own')?.message,
-        '1 workload violates the level baseline, which is in force. The running pods of 1 workload have to be restarted.',
+        '1 workload violates the baseline level, which is in force. The running pods of 1 workload need a restart.',
       );
       assert.deepEqual(resultOf('shop'), {
         ...restricted,
@@ -697,7 +697,7 @@ suite('readiness', () => {
         severity: 'high',
         result: 'fail',
         scored: true,
-        message: '1 workload violates the level restricted.',
+        message: '1 workload violates the restricted level.',
         resources: [report.scope],
         properties: { verdict: 'violating', workloads: '1', categories: 'unknown' },
       });

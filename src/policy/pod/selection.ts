@@ -7,7 +7,7 @@ import { VOLUME_SOURCES } from './pod.ts';
 /** The part of a value that is kept. A value of another type than the selection expects is kept as it is. */
 export type Selection =
   | 'all'
-  /** Only the presence of a value is read. Stores keep the value. */
+  /** Decisions read only the presence of the value. Stores keep the value. */
   | 'presence'
   /** The parts of the items of a list. `most` is the number above which no decision reads the items. */
   | { readonly items: Selection; readonly most?: number }
@@ -119,7 +119,7 @@ const POD_METADATA = {
     name: 'all',
     generateName: 'all',
     namespace: 'all',
-    // A value of a wrong type is kept too, since decoders report it.
+    // A value of the wrong type is also kept, because decoders report it.
     annotations: { entries: (key, isString) => isPodAnnotation(key) || !isString },
     ownerReferences: { items: { members: { controller: 'all' } }, most: MAX_OWNERS },
   },

@@ -215,7 +215,7 @@ interface EnforcementFacts {
   /** RFC 3339. */
   readonly lastEvaluationTime?: string | undefined;
   readonly violating?: readonly string[];
-  /** Number of workloads whose running pods have to be restarted. */
+  /** Number of workloads whose running pods need a restart. */
   readonly restarts?: number;
   /** Managed namespaces without their label. */
   readonly unlabeled?: readonly string[];
@@ -261,7 +261,7 @@ function violationsDetected({ input, violating = [], restarts = 0 }: Enforcement
   const incomplete = INCOMPLETE[input.evaluation];
   if (incomplete) return { status: 'Unknown', ...incomplete };
   const pods = restarts === 1 ? 'pods of 1 workload' : `pods of ${restarts} workloads`;
-  const older = restarts === 0 ? '' : `; running ${pods} violate the level, and new ones comply: restart them`;
+  const older = restarts === 0 ? '' : `; running ${pods} violate the level, but new ones comply: restart them`;
   if (input.evaluation === 'clean') {
     return no(restarts === 0 ? 'NoViolations' : 'RestartsPending', `no workload would be denied${older}`);
   }

@@ -1,6 +1,6 @@
 /**
- * Evaluates all pods and pod templates of a namespace by the policy in force and by the planned policy: which workloads are
- * denied now, which enforcement would deny, and which only have to be restarted.
+ * Evaluates all pods and pod templates of a namespace against the policy in force and the planned policy: which workloads are
+ * denied now, which enforcement would deny, and which only need a restart.
  * @see https://github.com/openshift/cluster-kube-apiserver-operator/tree/main/pkg/operator/podsecurityreadinesscontroller
  */
 import { getControllerPod, type FindServiceAccount, type PodCreator } from '../../kube/controller-pod.ts';
@@ -48,7 +48,7 @@ export interface NamespaceEvaluation {
   /** The planned level. */
   readonly level: Level;
   readonly verdict: NamespaceVerdict;
-  /** True if enforcement changes the level of the namespace, so that the decision to enforce depends on it. */
+  /** True if enforcement changes the level of the namespace, so the decision to enforce depends on it. */
   readonly isSelected: boolean;
   /** Why the planned level denies workloads; empty if it denies none, and for namespaces that are not selected. */
   readonly categories: readonly Category[];
@@ -63,7 +63,7 @@ export interface ViolatingWorkload {
   readonly kind: string;
   readonly name: string;
   readonly verdict: WorkloadVerdict;
-  /** The level that is violated: the stricter one of the level in force and the planned level. */
+  /** The violated level: the stricter of the level in force and the planned level. */
   readonly level: Level;
   /** Number of running pods that violate the level. */
   readonly pods: number;
@@ -275,7 +275,7 @@ interface EvaluatedPolicy extends Policy {
   readonly isPlanned: boolean;
 }
 
-/** The policies that deny any pods, the stricter one first. */
+/** The policies that deny any pods, strictest first. */
 function orderPolicies(current: Policy, planned: Policy): readonly EvaluatedPolicy[] {
   const isSame = isSamePolicy(current, planned);
   return [
@@ -286,7 +286,7 @@ function orderPolicies(current: Policy, planned: Policy): readonly EvaluatedPoli
     .sort((a, b) => Number(isStricter(b.level, a.level)) - Number(isStricter(a.level, b.level)));
 }
 
-/** The policies that deny a pod, and its violations of the strictest one of them. */
+/** The policies that deny a pod, and its violations of the strictest of them. */
 interface Denial extends Omit<EvaluatedPolicy, 'version'> {
   readonly violations: readonly FixableViolation[];
 }
@@ -354,8 +354,8 @@ function merge(before: Denial | undefined, denial: Denial, isTemplate: boolean):
 }
 
 /**
- * True if admission would default the pod to one that the policies admit, as a pod that is older than SCC enforcement; or if
- * the pod has no container and no volume that the template lacks, so that it is of an older template. Other pods were changed
+ * True if the policies would admit the pod after admission defaults it, such as a pod that is older than SCC enforcement; or if
+ * the pod has no container and no volume that the template lacks, so it comes from an older template. Other pods were changed
  * by a webhook, which changes new pods, too.
  */
 function isReplaceable(
@@ -370,7 +370,7 @@ function isReplaceable(
   return templates.length > 0 && listParts(pod).every((part) => parts.has(part));
 }
 
-/** The volume of the service account token has a generated name. */
+/** The service account token volume has a generated name. */
 const TOKEN_VOLUME = /^kube-api-access-/;
 
 /** The containers and volumes of a pod, except for those that a new pod does not have. */

@@ -263,7 +263,7 @@ interface LabelState {
   readonly mode: SyncerMode;
   readonly isManaged: boolean;
   readonly need: NeededLevel | undefined;
-  /** True if the webhook warns instead of the plugin PodSecurity of API servers. */
+  /** True if the webhook warns instead of the PodSecurity plugin of API servers. */
   readonly isWarnedByWebhook: boolean;
 }
 
@@ -291,15 +291,15 @@ export function planLabels(input: LabelSyncInput): LabelSyncPlan {
 }
 
 /**
- * True where SCC admission defaults pods, except with the behaviour of OpenShift. The plugin PodSecurity of API servers would
- * warn about each template to which an SCC adds fields, also without a warn label, if there is an enforce label. Therefore
+ * True where SCC admission defaults pods, except with the behaviour of OpenShift. The PodSecurity plugin of API servers would
+ * warn about each template to which an SCC adds fields, even without a warn label if there is an enforce label. Therefore
  * the label is privileged, and the webhook evaluates the template with these fields.
  */
 function warnsByWebhook(namespace: Namespace, scc: SccSettings): boolean {
   return scc.compatibility !== 'openshift' && sccMode(namespace, scc).mode === 'enforce';
 }
 
-/** The namespace with the warn level of the webhook: the level that it needs, unless another manager owns the label. */
+/** Returns the namespace with its warn level set to the level that it needs, unless another manager owns the label. */
 export function withWarnLevel(namespace: Namespace): Namespace {
   const { labels, annotations } = namespace.metadata ?? {};
   const level = annotations?.[SUFFICIENT_LEVEL_ANNOTATION];

@@ -8,11 +8,11 @@ import { violationReason } from './readiness.ts';
 /** The verdict of an evaluation. `exempt`: no level applies to the namespace. */
 type PlanVerdict = NamespaceEvaluation['verdict'] | 'exempt';
 
-/** A namespace with its current and its planned level, and the workloads that they deny. */
+/** A namespace with its current and planned levels, and the workloads that they deny. */
 export interface PlannedNamespace extends Pick<NamespaceEvaluation, 'name' | 'current' | 'categories' | 'workloads'> {
   /** The source of the level in force. */
   readonly currentSource: 'label' | 'default' | 'exemption';
-  /** The level with enforcement; absent if it cannot be computed. */
+  /** The level with enforcement. Absent if it cannot be computed. */
   readonly planned?: Level | undefined;
   readonly verdict: PlanVerdict;
   /** Reason in the status of the PSAEnforcementConfig. */
@@ -24,7 +24,7 @@ export interface PlannedNamespace extends Pick<NamespaceEvaluation, 'name' | 'cu
 }
 
 interface PlanContext extends Pick<PlannedNamespace, 'currentSource' | 'planned'> {
-  /** True if the plan is another label of the namespace. */
+  /** True if the plan sets another label on the namespace. */
   readonly isNewLabel: boolean;
 }
 
@@ -77,7 +77,7 @@ export function needsFix({ verdict }: PlannedNamespace): boolean {
 
 function nextSteps(evaluation: NamespaceEvaluation, context: PlanContext): readonly string[] {
   const { name, verdict, workloads, categories, current } = evaluation;
-  if (verdict === 'inconclusive') return ['Resolve the error, so that the namespace can be evaluated.'];
+  if (verdict === 'inconclusive') return ['Resolve the error so the namespace can be evaluated.'];
   const restarts = restartSteps(name, workloads);
   if (context.isNewLabel) return [...newLabelSteps(evaluation), ...restarts];
   const weaker = evaluation.level === 'baseline' ? 'privileged' : 'LEVEL';
@@ -129,7 +129,7 @@ function restartSteps(namespace: string, workloads: readonly ViolatingWorkload[]
   const pods = list((kind) => kind === 'Pod');
   return [
     ...(restarted === '' ? [] : [`Restart the workloads: kubectl rollout restart -n ${namespace} ${restarted}.`]),
-    ...(controlled === '' ? [] : [`Delete the running pods, which their controllers create again: ${controlled}.`]),
+    ...(controlled === '' ? [] : [`Delete the running pods, which their controllers recreate: ${controlled}.`]),
     ...(pods === '' ? [] : [`Delete the pods and create them again from their manifests: ${pods}.`]),
   ];
 }

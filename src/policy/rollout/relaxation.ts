@@ -75,7 +75,7 @@ function pick(values: Readonly<Record<string, string>>, keys: ReadonlySet<string
   return Object.fromEntries(Object.entries(values).filter(([key]) => keys.has(key)));
 }
 
-/** Why the restoration does not restore the label exactly; `undefined` if it does. */
+/** The reason why restoration does not restore the label exactly; `undefined` if it does. */
 export function restorationProblem(namespace: Namespace): 'changed' | 'lost' | undefined {
   const owners = getMetadataOwners(namespace.metadata) ?? [];
   if (ownsEnforceLabel(owners)) return isLevel(namespace.metadata?.labels?.[RELAXED_LABEL]) ? undefined : 'lost';

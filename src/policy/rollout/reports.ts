@@ -162,13 +162,13 @@ function restartResult(workload: ViolatingWorkload, subject: ReportSubject, inpu
     severity: 'low',
     result: 'warn',
     scored: true,
-    message: `The running pods violate the level ${level}, and new pods satisfy it. Restart the workload.`,
+    message: `The running pods violate the ${level} level, but new pods satisfy it. Restart the workload.`,
     resources: [subject],
     properties: workloadProperties(workload),
   };
 }
 
-/** The stricter one of the level in force and the planned level. */
+/** The stricter of the level in force and the planned level. */
 function evaluatedLevel({ current, level }: NamespaceEvaluation): Level {
   return isStricter(current, level) ? current : level;
 }
@@ -227,11 +227,11 @@ function namespaceOutcome(evaluation: NamespaceEvaluation): Pick<ReportResult, '
   const now = denied.filter((one) => one.verdict === 'deniedNow').length;
   const restarts = workloads.length - denied.length;
   const failures = denied.length === 1 ? '1 workload violates' : `${denied.length} workloads violate`;
-  const restart = restarts === 0 ? [] : [`The running pods of ${countWorkloads(restarts)} have to be restarted.`];
+  const restart = restarts === 0 ? [] : [`The running pods of ${countWorkloads(restarts)} need a restart.`];
   if (denied.length > 0) {
     const isHigh = denied.some(({ violations }) => violations.some(({ check }) => isBaselineCheck(check)));
     const inForce = now === 0 ? '' : now === denied.length ? ', which is in force' : `; ${now} of them are denied now`;
-    const message = [`${failures} the level ${level}${inForce}.`, ...restart].join(' ');
+    const message = [`${failures} the ${level} level${inForce}.`, ...restart].join(' ');
     return { result: 'fail', severity: isHigh ? 'high' : 'medium', message };
   }
   if (restarts > 0) return { result: 'warn', severity: 'low', message: restart.join(' ') };

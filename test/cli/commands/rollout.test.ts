@@ -242,7 +242,7 @@ a (baseline)
       assert.deepEqual([await planned(), await planned('-n', 'c')], [[['restricted', 1]], [['baseline', 1]]]);
     });
 
-    test('pods that are older than SCC enforcement have to be restarted', async () => {
+    test('pods that are older than SCC enforcement need a restart', async () => {
       const items = [
         namespace('older', {}),
         deployment('older', {}),
@@ -262,7 +262,7 @@ older (restricted)
   Pod tool: to restart, new pods comply
   ReplicaSet lone (1 running pod): to restart, new pods comply
   Next: Restart the workloads: kubectl rollout restart -n older deployment/web.
-  Next: Delete the running pods, which their controllers create again: replicaset/lone.
+  Next: Delete the running pods, which their controllers recreate: replicaset/lone.
   Next: Delete the pods and create them again from their manifests: pod/tool.
 
 1 namespace: 1 to restart; no workload would be denied, 3 workloads (4 running pods) to restart

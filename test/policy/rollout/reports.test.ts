@@ -120,7 +120,7 @@ suite('reports', () => {
     assert.deepEqual(
       results.map(({ severity, scored, message }) => `${severity} ${scored} ${message}`),
       [
-        'high true 2 workloads violate the level baseline.',
+        'high true 2 workloads violate the baseline level.',
         'medium true annotation x is missing',
         'info false The level privileged has no checks.',
         'info true All workloads satisfy the level baseline.',
