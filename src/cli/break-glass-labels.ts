@@ -20,11 +20,11 @@ import { printable, printCount, withProgress } from './output/print.ts';
 
 const { enforce: ENFORCE } = POD_SECURITY_LABELS;
 
-/** Limits of the load of API servers: 2,000 namespaces take about 10 s. */
+/** Limits for the load on API servers: 2,000 namespaces take about 10 s. */
 const CONCURRENCY = 16;
 const RATE = { perSecond: 200, burst: 50 };
 
-/** Attempts for a namespace that other clients change at the same time. */
+/** Maximum attempts for a namespace that other clients change concurrently. */
 const MAX_ATTEMPTS = 5;
 /** Passes of `relaxLabels`: a replica may set labels until it observes that break-glass is on. */
 const MAX_PASSES = 3;
@@ -47,7 +47,7 @@ export interface LabelResult {
   readonly isIncomplete: boolean;
 }
 
-/** Relaxes the labels of Portcullis. Namespaces that are relaxed already do not change, so it can be repeated. */
+/** Relaxes the labels of Portcullis. Skips namespaces that are already relaxed, so it can be repeated. */
 export async function relaxLabels(run: LabelRun, namespaces: readonly Namespace[]): Promise<LabelResult> {
   const rejected = new Map<string, string>();
   let changed = 0;
@@ -66,7 +66,7 @@ export async function relaxLabels(run: LabelRun, namespaces: readonly Namespace[
   return { isChanged: changed > 0, isIncomplete: rejected.size > 0 };
 }
 
-/** Restores the labels that `relaxLabels` changed. A label that another client changed meanwhile does not change. */
+/** Restores the labels that `relaxLabels` changed. Labels that another client has changed in the meantime stay as they are. */
 export async function restoreLabels(run: LabelRun, namespaces: readonly Namespace[]): Promise<LabelResult> {
   const due = namespaces.filter(planRestoration);
   const { changed, rejected } = await changeNamespaces(run, due, { verb: 'restored', plan: planRestoration });
@@ -99,7 +99,7 @@ function report(run: LabelRun, text: string): void {
 
 /** One line for each error, since the same error usually affects all namespaces. */
 function printRejected(run: LabelRun, rejected: ReadonlyMap<string, string>): void {
-  // The message names the namespace.
+  // The message contains the namespace.
   const byMessage = Map.groupBy(rejected, ([name, message]) => message.replaceAll(`"${name}"`, '"…"'));
   for (const [, all] of byMessage) {
     const names = summarizeNames(all.map(([name]) => name));

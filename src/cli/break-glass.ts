@@ -1,6 +1,6 @@
 /**
  * Break-glass: a match condition that is always false stops API servers from calling a webhook, and a requirement that no
- * namespace meets stops them from evaluating a policy of the floor. The rest of the object does not change, so that the
+ * namespace meets stops them from evaluating a policy of the floor. The rest of the object does not change, so the
  * removal of the condition or requirement restores it.
  */
 import type { V1LabelSelectorRequirement } from '@kubernetes/client-node';

@@ -196,7 +196,7 @@ const ROLE_KINDS = ['ClusterRoleBinding', 'ClusterRole', 'RoleBinding', 'Role'] 
 
 /**
  * Returns the roles, bindings and webhook configurations that the settings do not require, such as
- * `clusterroles/portcullis-olm`, in the order of their deletion: without its roles, the leader cannot restore webhooks.
+ * `clusterroles/portcullis-olm`, in deletion order. Without its roles, the leader cannot restore webhooks.
  */
 export async function findObsolete(client: ClusterClient, settings: ManifestSettings): Promise<readonly string[]> {
   const names = new Set(buildManifests(settings).map(({ kind, metadata: { name } }) => `${kind} ${name}`));
@@ -494,7 +494,7 @@ function optionName(argument: unknown): string {
 }
 
 /**
- * The arguments of the cluster, and those of the manifest that the cluster lacks. The features are those of the manifest. The
+ * The arguments in the cluster, and those in the manifest that the cluster lacks. The features come from the manifest. The
  * certificate has one source.
  */
 function mergeArguments({ manifest, live }: Versions, replacesCertificate: boolean): readonly unknown[] {

@@ -352,7 +352,7 @@ function addDefinition(
   return command;
 }
 
-/** Returns a text with the name by which the program was called. */
+/** Replaces the program name in a text with the name that the user called. */
 function renameCalls(text: string, { name, prefix }: Invocation): string {
   const words = prefix.map((word) => `${word} `).join('');
   return text.replaceAll(new RegExp(`(^ {2}|[|:] |["'(])${PROGRAM} ${words}(?=\\w)`, 'gm'), `$1${name} ${words}`);

@@ -165,11 +165,11 @@ interface Comparison {
   /** The settings of the server that the policies replace. */
   readonly configuration: PortcullisConfiguration | undefined;
   readonly values: Changes;
-  /** The enforcement of the server that policies do not have. */
+  /** The enforcement of the server that policies do not support. */
   readonly ending: readonly string[];
 }
 
-/** Describes the enforcement of the server that policies do not have: SCCs, and the optional features. */
+/** Describes the enforcement of the server that policies do not support: SCCs, and the optional features. */
 async function findEndingEnforcement(
   client: ClusterClient,
   configuration: PortcullisConfiguration | undefined,

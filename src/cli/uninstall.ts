@@ -89,7 +89,7 @@ interface Installation {
   readonly store: Store;
   readonly namespace: string;
   readonly configurations: readonly WebhookConfiguration[];
-  /** The settings of policies that remain. */
+  /** The settings of the policies to keep. */
   readonly policies: JsonObject | undefined;
 }
 
@@ -267,7 +267,7 @@ async function describeDefinitions(client: ClusterClient, isForeign: boolean): P
   ];
 }
 
-/** The ClusterRoles for the use of SCCs and all their bindings, bindings first: those of `scc grant` and `scc plan`, too. */
+/** The ClusterRoles that grant the use of SCCs and all their bindings, including those of `scc grant` and `scc plan`. Bindings come first. */
 export async function findGrants(client: ClusterClient) {
   const { ClusterRole, ClusterRoleBinding, RoleBinding } = RESOURCES;
   const lists = [ClusterRoleBinding, RoleBinding, ClusterRole].map(async (resource) => {

@@ -196,7 +196,7 @@ suite('the floor', { skip }, () => {
     assert.ok(count > 20, String(count));
   });
 
-  test('webhooks stay open at a change of the leader, and an outage that starts then admits compliant pods', async () => {
+  test('webhooks stay open during a leader change, and an outage at that time admits compliant pods', async () => {
     await isOpen();
     const seen = new Set<string>();
     const leads = (replica: (typeof system.replicas)[number]): boolean =>
@@ -238,7 +238,7 @@ suite('the floor', { skip }, () => {
     }
   });
 
-  test('pods that were created meanwhile and that SCCs deny are reported by the next leader', async () => {
+  test('the next leader reports pods that were created in the meantime and that SCCs deny', async () => {
     const pod = { ...plainPod('root'), spec: { ...plainPod('root').spec, securityContext: { runAsUser: 0 } } };
     const path = '/api/v1/namespaces/ranged/pods';
     const creator = { 'Impersonate-User': 'alice' };

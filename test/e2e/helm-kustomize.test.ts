@@ -101,7 +101,7 @@ suite('a Helm release', { skip: withoutHelm === false ? needed : withoutHelm }, 
     assert.deepEqual(await list(CONFIGURATIONS), []);
   });
 
-  test('an uninstall deletes the webhooks, although no replica ever started', async () => {
+  test('an uninstall deletes the webhooks even if no replica ever started', async () => {
     const notes = succeeds('install', 'first', chart, ...SECURITY, '--set=hostNetwork=true');
     assert.match(notes, /kubectl label namespace security pod-security\.kubernetes\.io\/enforce=privileged\n/);
     assert.match(notes, /These objects remain after helm uninstall:\n- the CustomResourceDefinitions, /);

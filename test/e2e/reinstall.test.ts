@@ -170,7 +170,7 @@ suite('a customized installation', { skip: !hasKubectl && 'no kubectl' }, () => 
     await applyAsLeader();
     assert.equal(
       (await run('install', '--kubelet=false')).stderr,
-      'error: spec.kubelet has an effect only with the feature kubelet: remove --kubelet=false, or add --set=kubelet=null\n',
+      'error: spec.kubelet has an effect only with the kubelet feature: remove --kubelet=false, or add --set=kubelet=null\n',
     );
     const args = ['--kubelet=false', '--set=kubelet=null'];
     assert.equal(

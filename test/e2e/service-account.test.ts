@@ -113,7 +113,7 @@ const namespace = (metadata: JsonObject): JsonObject => ({
 });
 
 const CASES: readonly Case[] = [
-  // Policies of API servers are not subject to policies: RBAC permits only the own names, by server-side apply.
+  // Policies of API servers are not subject to policies: RBAC permits only their own names, by server-side apply.
   {
     name: 'create a mutating policy',
     object: mutation('evil'),
@@ -200,12 +200,12 @@ const CASES: readonly Case[] = [
     byApiserver: `clusterrolebindings.${RBAC} "evil" is forbidden: user "${REPLICA_USER}" (groups=["system:serviceaccounts" "system:serviceaccounts:portcullis" "system:authenticated"]) is attempting to grant RBAC permissions not currently held:\n{APIGroups:["*"], Resources:["*"], Verbs:["*"]}\n{NonResourceURLs:["*"], Verbs:["*"]}`,
   },
   {
-    name: 'bind a role of its own to a stranger',
+    name: 'bind its own role to another user',
     object: binding('evil', 'portcullis-standard-sccs'),
     message: denied(`clusterrolebindings.${RBAC} "evil"`, names('clusterrolebindings', BINDINGS)),
   },
   {
-    name: 'bind a role of its own to a stranger under a standard name',
+    name: 'bind its own role to another user under a standard name',
     object: binding('system:openshift:scc:restricted-v2', 'portcullis-standard-sccs'),
     message: denied(
       `clusterrolebindings.${RBAC} "system:openshift:scc:restricted-v2"`,

@@ -46,7 +46,7 @@ const DETAILS = `
 Stops all enforcement in an emergency, and restores it.
 
   on      adds a match condition that is always false to every webhook of Portcullis. API servers apply
-          it within seconds and then send no request to Portcullis, so that a server that does not respond
+          it within seconds and then send no request to Portcullis, so a server that does not respond
           delays no request. The policies of the floor get a requirement that no namespace meets.
           Annotations record the user, the time and the reason. The labels
           pod-security.kubernetes.io/enforce that the label syncer set become privileged, because the
@@ -57,7 +57,7 @@ Stops all enforcement in an emergency, and restores it.
           another client changed meanwhile does not change. Without --force, a replica has to be ready
   status  shows the state of each webhook and policy, and the number of namespaces with a relaxed label
 
-No replica of Portcullis has to run for on. The command changes nothing else in these objects, does not
+"on" does not require a running replica. The command changes nothing else in these objects, does not
 overwrite concurrent changes, and can be interrupted and repeated. Running replicas do not change Pod Security
 labels while break-glass is on. Pods that start while break-glass is on keep running: find violations with
 'portcullis check' and 'portcullis scc plan'.
@@ -84,7 +84,7 @@ const OPTIONS = {
   ...clusterOptions,
   reason: option('TEXT', text, undefined, { help: 'Reason, stored in an annotation' }),
   'keep-labels': flag({ help: 'Keep the enforce labels that Portcullis set' }),
-  force: flag({ help: 'Switch webhooks on although no replica is ready' }),
+  force: flag({ help: 'Switch webhooks on even if no replica is ready' }),
   ...dryRunOption,
   output: { ...outputOption(DATA_AND_TABLE), help: 'Output format of status: table, json or yaml' },
 };
@@ -256,7 +256,7 @@ async function switchOff(run: Run): Promise<number> {
   const isMutating = ({ kind }: Target): boolean => kind === 'MutatingWebhookConfiguration';
   const mutating = await changeAll(run, targets.filter(isMutating), planOff);
   if (mutating.isIncomplete) {
-    run.stderr.write('stopped, because pods would be denied that the mutating webhooks do not change\n');
+    run.stderr.write('stopped, because pods that the mutating webhooks do not change would be denied\n');
     return EXIT.violations;
   }
   const labels = namespaces ? await restoreLabels({ ...run, dryRun: options['dry-run'] }, namespaces) : UNCHANGED;

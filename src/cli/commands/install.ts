@@ -220,10 +220,10 @@ function withOptions(base: ManifestSettings, values: FeatureValues): ManifestSet
   if (missing !== undefined) {
     const fix =
       values[missing] === false ? `remove --${missing}=false, or add --set=${missing}=null` : `add --${missing}`;
-    throw new UserError(`spec.${missing} has an effect only with the feature ${missing}: ${fix}`);
+    throw new UserError(`spec.${missing} has an effect only with the ${missing} feature: ${fix}`);
   }
   if (values['nodes-config'] === true && !kubelet) {
-    throw new UserError('--nodes-config has an effect only with the feature kubelet: add --kubelet');
+    throw new UserError('--nodes-config has an effect only with the kubelet feature: add --kubelet');
   }
   return settings;
 }
@@ -581,7 +581,7 @@ function summarize(
     `new: ${deployment ? none(added) : `${added.length} objects`}`,
     ...(serverless
       ? [
-          'policies: they remain and enforce; portcullis doctor prints the command that deletes them when the server enforces as much',
+          'policies: they remain in force; portcullis doctor prints the command that deletes them when the server enforces as much',
         ]
       : []),
     ...conflicts.map((one) => `conflict: ${one}: kubectl replaces it only with --force-conflicts`),

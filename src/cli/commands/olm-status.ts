@@ -101,7 +101,7 @@ function hasFeature(store: Store): boolean {
 }
 
 const NO_FEATURE =
-  'The auto-labeler does not run, because the feature olm is not installed. To install it: portcullis install --olm | kubectl apply --server-side -f -\n';
+  'The auto-labeler does not run, because the olm feature is not installed. To install it: portcullis install --olm | kubectl apply --server-side -f -\n';
 
 /** Returns why the auto-labeler is idle, according to the replicas. */
 function explainIdle(store: Store): string {

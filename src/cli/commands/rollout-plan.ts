@@ -32,7 +32,7 @@ the reasons and the next steps. The command changes nothing.
 "denied now" marks workloads that the level in force denies: running pods continue, but new ones are denied.
 "violating" marks namespaces with workloads that only the planned level denies. "to restart" marks workloads
 whose running pods violate the level, such as pods that are older than SCC enforcement, and whose new pods
-comply: restart them, their manifests need no change.
+comply. Restart them; their manifests need no change.
 
 A namespace with its own label keeps its level. The planned level of other namespaces follows from the
 security context constraints (SCCs) that their service accounts may use, if the server manages their labels.
@@ -46,7 +46,7 @@ all namespaces with a weaker label. With -n, it also plans a weaker label. In a 
 installed without a server, the command that applies the change is printed. There, --config plans the
 defaults and exemptions of a file.
 
-The namespaces with most denied workloads are listed first, up to 20 namespaces. -o wide lists all of them
+The namespaces with the most denied workloads are listed first, up to 20 namespaces. -o wide lists all of them
 with the denied workloads, the reasons and the next steps; -n does so for one namespace.
 
 Exit codes:
@@ -69,7 +69,7 @@ const options = {
   ...selectorOption,
   ...listOptions,
   level: option('LEVEL', oneOf(['baseline', 'restricted'] as const), undefined, {
-    help: 'Plan this default level of namespaces without a label, and this label of namespaces with a weaker one; with -n, also a weaker label. Default: that of the rollout; without a server, that of --config, else restricted',
+    help: 'Plan this level as the default and as the label of namespaces with a weaker one; with -n, also as a weaker label. Default: the default level of the rollout, or without a server, of --config, else restricted',
   }),
   'kubernetes-version': option('VERSION', policyVersion, undefined, {
     help: 'Show what this Kubernetes version would newly deny: v1.N',

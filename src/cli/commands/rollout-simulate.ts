@@ -59,7 +59,7 @@ function simulate(scenario: Scenario, facts: RolloutFacts, namespaces: readonly 
       ...decisionEvents(state, { ...scenario, ...decided }, counts),
       ...(want ? raiseEvents(facts, namespaces) : releaseEvents(facts, enforce)),
     ],
-    /** Namespaces with workloads that are denied now, or with enforcement. */
+    /** Namespaces with workloads that are denied now or would be denied with enforcement. */
     denying: namespaces.filter(
       ({ verdict, currentSource }) =>
         (verdict === 'violating' && enforce === 'restricted') ||

@@ -98,7 +98,7 @@ function pendingOutlook({ gate, unlabeled, published, raiseSettleMs, nextRaiseTi
   ]);
 }
 
-/** Workloads that are denied now and those to restart do not block enforcement, which does not change them. */
+/** Workloads that are denied now, and those to restart, do not block enforcement, which does not affect them. */
 function findingsOutlook({ violating, inconclusive, workloads }: NamespaceCounts): Outlook {
   const { deniedNow, wouldBeDenied, restart } = workloads;
   const PLAN = 'portcullis rollout plan -o wide';

@@ -113,7 +113,7 @@ async function addSubjects(change: Change): Promise<readonly Changed[]> {
 
 const AUTO_UPDATE = 'rbac.authorization.kubernetes.io/autoupdate';
 
-/** Returns the rules of the role of a binding. The role for the use of the SCC is not read, because users may lack the permission. */
+/** Returns the rules of the role of a binding. The role that grants the use of the SCC is not read, because users may lack the permission. */
 async function readRole({ client, scc }: Change, { roleRef, metadata }: Binding): Promise<readonly Rule[]> {
   const { kind, name } = roleRef;
   if (kind === 'ClusterRole' && name === useRoleName(scc)) return readRules(createUseRole(scc).rules);

@@ -68,7 +68,7 @@ The command deletes only objects with the label app.kubernetes.io/part-of=portcu
 Leases that the replicas write. In namespaces, it removes the labels and annotations that managedFields
 attribute to a controller of Portcullis only. It does not affect running pods, and can be repeated.
 
-The policies of an installation without a server are deleted, too. With --keep-policies, they and the Pod
+The policies of an installation without a server are also deleted. With --keep-policies, they and the Pod
 Security labels remain, and API servers enforce them after the server is deleted.
 
 Remove a Helm release with 'helm uninstall'. If a GitOps tool (Argo CD, Flux) manages the installation,
@@ -101,10 +101,10 @@ export const command = defineCommand({
     }),
     'keep-labels': flag({ help: 'Keep the Pod Security labels of namespaces that Portcullis set' }),
     'keep-policies': flag({
-      help: 'Keep the policies in the API server and the Pod Security labels, for the change from a server to an installation without one',
+      help: 'Keep the policies in the API server and the Pod Security labels, to change to an installation without a server',
     }),
     'purge-crds': flag({
-      help: 'Also delete the CustomResourceDefinitions of Portcullis with all their objects (settings, SCCs), and the roles and bindings for the use of SCCs',
+      help: 'Also delete the CustomResourceDefinitions of Portcullis with all their objects (settings, SCCs), and the roles and bindings that grant the use of SCCs',
     }),
     'purge-namespaces': flag({
       help: 'Also remove the labels portcullis.dev/* and the ranges of Portcullis from all namespaces',
@@ -566,7 +566,7 @@ async function purge(
   if (purgesNamespaces) await purgeNamespaces(context, isForeign);
 }
 
-/** Deletes the definitions of Portcullis with all their objects, and the roles and bindings for the use of SCCs. */
+/** Deletes the CRDs of Portcullis with all their objects, and the roles and bindings that grant the use of SCCs. */
 async function purgeDefinitions(context: Context, isForeign: boolean): Promise<void> {
   const { client, dryRun, report } = context;
   if (isForeign) report('SCCs and their roles are kept: the definition of SCCs belongs to another product.');

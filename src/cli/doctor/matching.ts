@@ -36,7 +36,7 @@ export function ownWebhooks(configurations: readonly Configuration[]): readonly 
 
 /**
  * True if API servers call the webhook for such requests, which are not exempt from Pod Security. Other match conditions are
- * not evaluated, except for that of break-glass; they may exclude more requests.
+ * not evaluated, except that of break-glass. They may exclude more requests.
  */
 export function isCalled(webhook: Webhook, { operation, group, resource, namespace, labels = {} }: Request): boolean {
   const target = { operation, namespace: namespace?.name ?? '', subresource: '' };

@@ -52,7 +52,7 @@ export async function hasServer(client: ClusterClient, namespace: string): Promi
   return (await client.get(RESOURCES.Deployment, INSTALLATION.name, namespace)) !== undefined;
 }
 
-/** The server beside policies that were installed without one. */
+/** A server in a cluster with policies that were installed without one. */
 interface PolicyServer {
   readonly client: ClusterClient;
   readonly facts: Facts;

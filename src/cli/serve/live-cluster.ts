@@ -79,7 +79,7 @@ export async function connectLiveCluster(options: ClusterOptions): Promise<Runni
     if (!values['leader-elect'] || values.authorizer) return startControllers(controllers, services);
     const name = values['leader-elect-resource-name'];
     const prefix = `${hostname()}_`;
-    // The host name of a pod is unique: another process with it was an earlier container of this pod.
+    // The host name of a pod is unique, so another process with it was an earlier container of this pod.
     const isEnded = (holder: string): boolean => values['in-cluster'] && holder.startsWith(prefix);
     const identity = `${prefix}${randomUUID()}`;
     return runWithLeadership(controllers, { ...services, ...times, name, namespace, identity, isEnded });

@@ -276,7 +276,7 @@ const OURS: LabelChange = { by: SYNCER, labels: RESTRICTED, apply: true };
 interface LabelCase {
   readonly name: string;
   readonly before: readonly LabelChange[];
-  /** The labels while break-glass is on. Default: those before. */
+  /** The labels while break-glass is on. Default: the labels before. */
   readonly on?: Labels;
   /** Changes while break-glass is on. */
   readonly meanwhile?: readonly LabelChange[];
@@ -325,7 +325,7 @@ const LABEL_CASES: readonly LabelCase[] = [
     lines: remains('restricted', `argocd, ${SYNCER}`),
   },
   {
-    name: 'of Portcullis are relaxed with the version of another client',
+    name: 'of Portcullis are relaxed if another client owns the version label',
     before: [
       { ...OURS, labels: { [ENFORCE]: 'restricted' } },
       { by: 'kubectl-label', labels: { [VERSION]: 'v1.30' } },
@@ -334,7 +334,7 @@ const LABEL_CASES: readonly LabelCase[] = [
     lines: [SET, RESTORED],
   },
   {
-    name: 'of another client do not change if only the version is of Portcullis',
+    name: 'of another client do not change if Portcullis owns only the version label',
     before: [
       { by: 'kubectl-label', labels: { [ENFORCE]: 'baseline' } },
       { ...OURS, labels: { [VERSION]: 'latest' } },
@@ -342,7 +342,7 @@ const LABEL_CASES: readonly LabelCase[] = [
     lines: remains('baseline', 'kubectl-label'),
   },
   {
-    name: 'that a user changes meanwhile keep the value of the user',
+    name: 'that a user changes in the meantime keep that value',
     before: [OURS],
     on: RELAXED,
     meanwhile: [{ by: 'kubectl-label', labels: { [ENFORCE]: 'baseline' } }],
@@ -350,7 +350,7 @@ const LABEL_CASES: readonly LabelCase[] = [
     lines: [SET, KEPT],
   },
   {
-    name: 'that a user applies meanwhile with the same value keep it',
+    name: 'that a user applies in the meantime with the same value keep it',
     before: [OURS],
     on: RELAXED,
     meanwhile: [{ by: 'argocd', labels: { [ENFORCE]: 'privileged' }, apply: true }],
@@ -358,7 +358,7 @@ const LABEL_CASES: readonly LabelCase[] = [
     lines: [SET, KEPT],
   },
   {
-    name: 'that a user removes meanwhile stay removed',
+    name: 'that a user removes in the meantime stay removed',
     before: [OURS],
     on: RELAXED,
     meanwhile: [{ by: 'kubectl-label', labels: { [ENFORCE]: null } }],
@@ -366,7 +366,7 @@ const LABEL_CASES: readonly LabelCase[] = [
     lines: [SET, KEPT],
   },
   {
-    name: 'whose other labels a user changes meanwhile are restored',
+    name: 'in namespaces with other labels that a user changes in the meantime are restored',
     before: [OURS],
     on: RELAXED,
     meanwhile: [{ by: 'kubectl-label', labels: { [WARN]: 'baseline' } }],

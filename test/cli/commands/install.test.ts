@@ -104,7 +104,7 @@ describe('install without a cluster', () => {
     ],
     [
       ['--profile=default', '--set=kubelet.minimumVersion=1.33.0'],
-      'spec.kubelet has an effect only with the feature kubelet: add --kubelet',
+      'spec.kubelet has an effect only with the kubelet feature: add --kubelet',
     ],
     [
       ['--profile=kubelet', '--set=kubelet.minimumVersion=v1.33'],
@@ -119,7 +119,7 @@ describe('install without a cluster', () => {
     [['--profile=control-plane', '--output-dir=/proc/x'], 'cannot write to /proc/x: there is no such file'],
     [
       ['--profile=default', '--nodes-config'],
-      '--nodes-config has an effect only with the feature kubelet: add --kubelet',
+      '--nodes-config has an effect only with the kubelet feature: add --kubelet',
     ],
     [['--profile=default', '--image='], 'invalid argument "" for "--image" flag: must not be empty'],
     [['extra'], "too many arguments for 'install'. Expected 0 arguments but got 1: extra."],

@@ -131,7 +131,7 @@ Settings: PortcullisConfiguration "cluster".
       assert.equal(/^Mode of the auto-labeler: managed\.$/m.test(stdout), isInstalled, stdout);
       assert.equal(
         stdout.includes(
-          'The auto-labeler does not run, because the feature olm is not installed. To install it: portcullis install --olm | kubectl apply --server-side -f -\n',
+          'The auto-labeler does not run, because the olm feature is not installed. To install it: portcullis install --olm | kubectl apply --server-side -f -\n',
         ),
         !isInstalled,
       );

@@ -261,7 +261,7 @@ Details and next steps: add -o wide.
     assert.match((await run(['explain', '--config', file])).stdout, /Policy +restricted:latest\n/);
   });
 
-  test('audit exemptions names no webhook', async () => {
+  test('audit exemptions lists no webhook', async () => {
     const { stdout } = await run(['audit', 'exemptions', '-o', 'json']);
     const { exemptions } = JSON.parse(stdout) as { readonly exemptions: readonly { readonly policy: string }[] };
     assert.deepEqual(
@@ -427,7 +427,7 @@ new: 15 objects
     );
     assert.match(
       stderr,
-      /\npolicies: they remain and enforce; portcullis doctor prints the command that deletes them when the server enforces as much\n/,
+      /\npolicies: they remain in force; portcullis doctor prints the command that deletes them when the server enforces as much\n/,
     );
     const weaker = await run({ objects }, 'install', '--set=podSecurity.defaults.enforce=privileged');
     assert.match(

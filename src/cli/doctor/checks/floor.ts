@@ -98,7 +98,7 @@ function evaluateSystem(facts: Facts, policies: readonly FloorObject[]): readonl
   ];
 }
 
-/** Counts the namespaces whose webhooks of pods fail open, and those that fail closed. */
+/** Counts the namespaces whose pod webhooks fail open and those whose pod webhooks fail closed. */
 function describeOutage({ configurations, namespaces }: Facts): string {
   const known = factValue(namespaces) ?? [];
   const byTier = Map.groupBy(known, (one) => namespaceTier(withoutBreakGlass(configurations), one));

@@ -21,7 +21,7 @@ export function isDevCluster({ server, deployment, certificate }: Facts): boolea
   );
 }
 
-/** Portcullis is installed, with the definitions that its features need and the policy of its service account. */
+/** Portcullis is installed with the CRDs that its features need and the policy for its service account. */
 export const installation: Check = {
   name: 'installation',
   evaluate(facts) {
