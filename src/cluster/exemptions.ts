@@ -32,7 +32,7 @@ export interface ExemptionsInput {
   readonly namespace: string;
   /** True if these settings come from a file: the times of the PortcullisConfiguration do not apply to them. */
   readonly isFromFile?: boolean;
-  /** False if no webhooks exist, as without a server. Default: true. */
+  /** False if no webhooks exist, for example without a server. Default: true. */
   readonly hasWebhooks?: boolean;
   /** The counts of the replicas; absent if they are unknown. */
   readonly uses?: ExemptionUses | undefined;

@@ -184,7 +184,7 @@ export function predictNamespaceLevel(
 }
 
 /**
- * The policy in force in a namespace, and the one with enforcement. A label stays as it is, unless the label syncer manages it.
+ * The policy in force in a namespace, and the policy with enforcement. A label stays as it is unless the label syncer manages it.
  * @param podSecurity the configuration in force
  */
 export function namespacePolicies(

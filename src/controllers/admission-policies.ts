@@ -57,7 +57,7 @@ export const admissionPolicies: ControllerDefinition = {
     {
       role: 'admission-policies',
       clusterRules: [
-        // Server-side apply creates an object with the permission for its name. No policy can limit writes of policies.
+        // Server-side apply creates an object with permissions for its name only. No policy can limit writes of policies.
         ...POLICY_KINDS.map((kind) => rule(['create', 'patch', 'update', 'delete'], [kind], FLOOR_POLICIES[kind])),
         rule(['delete'], DEFAULTS_KINDS, [DEFAULTS_POLICY]),
         rule(['get'], ['ClusterRole'], [INSTALLATION.policyRole]),
@@ -97,7 +97,7 @@ export function requiredPolicies(input: FloorInput): readonly PolicyObject[] {
 
 type Requirement = Wire<V1LabelSelectorRequirement>;
 
-/** Names a generated object as one of the floor. Policies exclude the namespace of the installation, as webhooks do. */
+/** Gives a generated object the name that it has in the floor. Policies exclude the namespace of the installation, as webhooks do. */
 function toFloorPolicy({ kind, metadata, spec, ...object }: PolicyObject, installation: string): PolicyObject {
   const named = draft({
     ...object,
@@ -154,7 +154,7 @@ export function createFloorRequirements({ settings, service, version, apiServerV
 // The policies in the cluster.
 
 /**
- * Creates the function that returns a digest of the policies, which changes when one of them is created again or changed.
+ * Creates the function that returns a digest of the policies, which changes when one of them is recreated or changed.
  * `undefined` unless the settings require policies and all of them are as required.
  */
 export function createFloorState(context: RequirementContext) {

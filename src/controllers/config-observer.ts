@@ -66,7 +66,7 @@ export const configObserver: ControllerDefinition = {
       isNeeded: ({ rollout }) => rollout,
       clusterRules: [statusRule(['patch'], 'PSAEnforcementConfig')],
       namespaceRules: [
-        // RBAC cannot limit a POST to names. The policy of the service account does.
+        // RBAC cannot limit a POST to names. The policy for the service account does.
         rule(['create'], ['ConfigMap']),
         rule(['update'], ['ConfigMap'], [POD_SECURITY_CONFIG_MAP]),
       ],

@@ -45,7 +45,7 @@ export function acquiredSpec(lease: Lease | undefined, { identity, durationMs, d
   };
 }
 
-/** The metadata after the Lease is acquired or renewed. A change of the holder records the last renewal of the former one. */
+/** The metadata after the Lease is acquired or renewed. A new holder records the last renewal by the former holder. */
 function acquiredMetadata(lease: Lease, identity: string): ObjectMeta {
   if (getHolder(lease) === identity) return lease.metadata ?? {};
   // The clock of the API server, which also sets the creation times of objects.
@@ -177,7 +177,7 @@ export interface LeaderElectionOptions extends LeaseTimes {
   readonly namespace: string;
   /** Unique for each process. A restarted process has another identity. */
   readonly identity: string;
-  /** True for the identity of a process that has ended, whose Lease is not waited for. */
+  /** True for the identity of an ended process, whose Lease can be acquired without waiting. */
   readonly isEnded?: (identity: string) => boolean;
   readonly clock: Clock;
   /** Writes the times of the Lease. No decision depends on it. */

@@ -46,7 +46,7 @@ export interface EvaluationSettings {
   readonly emulationVersion?: Version;
 }
 
-/** Evaluates the workloads of a namespace by the objects of the store. Pauses often. */
+/** Evaluates the workloads of a namespace from the objects in the store. Pauses often. */
 export function* evaluateFromStore(
   namespace: Namespace,
   store: Store,

@@ -101,7 +101,7 @@ export interface WorkloadRefusal {
   readonly workload: ViolatingWorkload;
 }
 
-/** Records the denial of the pods of a workload. */
+/** Records an event for a workload whose pods are or would be denied. */
 export function recordRefusal(
   { namespace, workload: { kind, name, verdict, level, violations } }: WorkloadRefusal,
   { cluster, recordEvent }: ReconcileContext,

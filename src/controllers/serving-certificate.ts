@@ -60,7 +60,7 @@ export const servingCertificate: ControllerDefinition = {
       role: 'serving-certificate',
       clusterRules: configurationRules(['patch'], (feature) => feature !== 'scc' && !isOptionalFeature(feature)),
       namespaceRules: [
-        // RBAC cannot limit a POST to names and types. The policy of the service account does.
+        // RBAC cannot limit a POST to names and types. The policy for the service account does.
         rule(['create'], ['Secret']),
         rule([...WATCH_VERBS, 'get', 'update', 'delete'], ['Secret'], [INSTALLATION.certificateSecret]),
       ],

@@ -36,7 +36,7 @@ export const standardSccs: ControllerDefinition = {
     {
       role: 'standard-sccs',
       clusterRules: [
-        // RBAC cannot limit a POST to names. The policy of the service account does, and limits the content.
+        // RBAC cannot limit a POST to names. The policy for the service account limits names and content.
         rule(['create'], ['SecurityContextConstraints']),
         rule(['update'], ['SecurityContextConstraints'], names(STANDARD_SCCS.map(({ scc }) => scc))),
         rule(

@@ -51,7 +51,7 @@ export const uidRangeAllocator: ControllerDefinition = {
     {
       role: 'uid-range-allocator',
       clusterRules: [
-        // RBAC cannot limit a patch to annotations. The policy of the service account does.
+        // RBAC cannot limit a patch to annotations. The policy for the service account does.
         rule(['patch'], ['Namespace']),
         rule(['get', 'create', 'update'], [KIND]),
       ],

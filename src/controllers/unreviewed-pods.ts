@@ -44,17 +44,17 @@ export const unreviewedPods: ControllerDefinition = {
   create: createReconciler,
 };
 
-/** The key of all reported pods. Other keys are `<namespace>/<name>` of a new or deleted pod. */
+/** The key for all reported pods. Other keys are `<namespace>/<name>` of a new or deleted pod. */
 const ALL = '*';
-/** A denied pod is evaluated again after this time: the watches of its namespace and of SCCs may be behind that of pods. */
+/** A denied pod is evaluated again after this time: the namespace and SCC watches may lag behind the pod watch. */
 const CONFIRM = { requeueAfterMs: 5_000 };
-/** Interval of evaluations of reported pods, which policies may admit later. */
+/** Interval at which reported pods are evaluated again, because the policy may admit them later. */
 const CHECK_AGAIN = { requeueAfterMs: 60_000 };
-/** The reported pods in the status. */
+/** Maximum number of reported pods in the status. */
 const MAX_PODS = 50;
 
 /**
- * At the start of a leader, the pods that were created since the last renewal by the former leader are evaluated, and then
+ * When a leader starts, it evaluates the pods that were created since the last renewal by the former leader, and then
  * each new pod. This includes pods that an API server admitted because it did not reach a running replica.
  */
 function createReconciler(context: ControllerContext): Reconciler {
@@ -75,14 +75,14 @@ function createReconciler(context: ControllerContext): Reconciler {
     recordDenial(pod, denial, reconcileContext);
     return true;
   };
-  /** Evaluates the reported pods, and at the start of a leader those that were created since the former leader. */
+  /** Evaluates the reported pods and, when a leader starts, those created since the last renewal by the former leader. */
   const updateAll = async (reconcileContext: ReconcileContext): Promise<void> => {
     const { store } = reconcileContext.cluster;
     const pods = new Map<Pod, boolean>();
     if (!isStarted) {
       const sinceMs = formerLeaderMs(store, context.service.namespace) ?? Infinity;
       for (const pod of store.list('Pod')) {
-        // Later ones were reviewed by this replica.
+        // This replica reviewed later pods.
         if (createdMs(pod) >= sinceMs) pods.set(pod, createdMs(pod) <= startMs);
       }
       const known = store.get(KIND, CONFIGURATION_NAME)?.status?.unreviewedPods ?? [];
@@ -161,7 +161,7 @@ function toEntry({ metadata = {} }: Pod, { message }: Denial): UnreviewedPod {
 interface Denial {
   readonly policy: 'PodSecurity' | 'SCC';
   readonly message: string;
-  /** The enforced level; absent for SCCs. */
+  /** The enforced level. Absent for SCCs. */
   readonly level?: Level;
 }
 
@@ -169,7 +169,7 @@ type Scope = Pick<ControllerContext, 'settings' | 'service' | 'version'> & Pick<
 
 /**
  * Returns the denial of a pod by the current policy. The user who created the pod is not known. Unless the pod is known to be
- * unreviewed, it may be the pod of an exempt user, or its SCC may be that of its creator: such a pod is not denied.
+ * unreviewed, it may be the pod of an exempt user, or its SCC may be that of its creator. Such a pod is not denied.
  */
 function findDenial(pod: Pod, isUnreviewed: boolean, scope: Scope): Denial | undefined {
   if (pod.metadata?.namespace === scope.service.namespace) return undefined;

@@ -1,6 +1,6 @@
 /**
  * The webhook configurations: which webhooks API servers call, for which namespaces, and which of them fail closed. They
- * follow from the settings, so that nothing fails closed that is not enforced.
+ * follow from the settings, so only what is enforced fails closed.
  */
 import type { V1LabelSelectorRequirement, V1MatchCondition, V1ValidatingWebhook } from '@kubernetes/client-node';
 import { effectivePodSecurity, ROLLOUT_KINDS, type RolloutScope } from '../cluster/rollout.ts';
@@ -74,7 +74,7 @@ export const webhookConfigurations: ControllerDefinition = {
     {
       role: 'webhook-configurations',
       clusterRules: [
-        // RBAC cannot limit a POST to names. The policy of the service account does.
+        // RBAC cannot limit a POST to names. The policy for the service account does.
         rule(['create'], ['MutatingWebhookConfiguration', 'ValidatingWebhookConfiguration']),
         ...configurationRules(['update', 'delete'], (feature) => !isOptionalFeature(feature)),
         rule(['get'], ['ClusterRole'], [OWNER]),
@@ -112,8 +112,8 @@ export interface Enforcement {
   /** True if SCCs are enforced in a namespace, or may be at any time. */
   readonly someSccs: boolean;
   /**
-   * True if the policies of the floor decide about pods while no replica responds. The webhooks of Pod Security then fail
-   * open, and those of SCCs for pods that the baseline or restricted level applies to.
+   * True if the policies of the floor decide on pods while no replica responds. The webhooks of Pod Security then fail
+   * open, as do those of SCCs for pods to which the baseline or restricted level applies.
    */
   readonly floor: boolean;
   /** The pods that Pod Security and the floor do not evaluate. */
@@ -455,7 +455,7 @@ function createRequirements({ settings, service, version, webhooks, features }: 
 
 /** The policies in the cluster. They replace webhooks when API servers have had time to observe them. */
 interface ObservedPolicies {
-  /** The state of the policies for which webhooks may fail open; absent: they fail closed. */
+  /** The state of the policies that let webhooks fail open. Absent if webhooks fail closed. */
   readonly floor: string | undefined;
   /** True if API servers set the defaults of pods. A registered webhook stays until they have observed the policy. */
   readonly hasDefaults: boolean;
@@ -464,8 +464,8 @@ interface ObservedPolicies {
 }
 
 /**
- * The state of the policies for which the webhooks of the configuration fail open. A new leader reads it, so webhooks do not
- * fail closed at each change of the leader.
+ * The state of the policies that let the webhooks of the configuration fail open. A new leader reads it, so webhooks do not
+ * fail closed at each leader change.
  */
 const FLOOR_ANNOTATION = 'portcullis.dev/floor';
 

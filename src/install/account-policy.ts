@@ -12,7 +12,7 @@ import { RANGE_ALLOCATION_NAME } from '../policy/uid-range/allocation.ts';
 import { WEBHOOK_REGISTRATIONS } from '../server/webhooks/index.ts';
 import { clusterMetadata, type Manifest, type ManifestOf, type ManifestSettings } from './settings.ts';
 
-/** The objects that the replicas write with one content only. */
+/** The objects that the replicas write only with fixed content. */
 const STANDARD: readonly (readonly [kind: Kind, objects: readonly KubeObject[]])[] = [
   ['ClusterRole', STANDARD_CLUSTER_ROLES],
   ['ClusterRoleBinding', STANDARD_CLUSTER_ROLE_BINDINGS],
@@ -64,19 +64,19 @@ function standardFields(): Readonly<Record<string, Readonly<Record<string, unkno
 
 const RESOURCE = 'request.resource.resource';
 
-/** An expression that is true for other kinds. */
+/** Limits an expression to one kind: the result is true for other kinds. */
 function onlyFor(kind: Kind, expression: string): string {
   return `${RESOURCE} != ${celString(RESOURCES[kind].resource)} || (${expression})`;
 }
 
-/** An expression that is true if two maps differ in permitted keys only. */
+/** An expression that is true if two maps differ only in permitted keys. */
 function onlyPermitted(field: 'Labels' | 'Annotations'): string {
   const [before, after] = [`variables.old${field}`, `variables.new${field}`];
   const isKept = `(key in ${before} && ${before}[key] == ${after}[key])`;
   return `${after}.all(key, key in variables.permitted || ${isKept}) && ${before}.all(key, key in variables.permitted || key in ${after})`;
 }
 
-/** An expression that is true if a field of the old and new object is equal or absent in both. */
+/** An expression that is true if a field is equal in the old and new object, or absent from both. */
 function isUnchanged(path: string): string {
   const [before, after] = [`variables.oldFields.${path}`, `variables.fields.${path}`];
   return `(has(${after}) ? has(${before}) && ${after} == ${before} : !has(${before}))`;
@@ -135,7 +135,7 @@ function variables(): NonNullable<Spec['variables']> {
     { name: 'standard', expression: celValue(standardFields()) },
     { name: 'expected', expression: `variables.standard[${RESOURCE}][request.name]` },
     { name: 'permitted', expression: celList(NAMESPACE_KEYS) },
-    // Without a type, expressions may read fields of each kind.
+    // Without a type, expressions can read the fields of any kind.
     { name: 'fields', expression: 'dyn(object)' },
     { name: 'oldFields', expression: 'oldObject == null ? dyn({"metadata": dyn({})}) : dyn(oldObject)' },
     { name: 'newLabels', expression: map('variables.fields', 'labels') },
@@ -146,7 +146,7 @@ function variables(): NonNullable<Spec['variables']> {
   ];
 }
 
-/** True for the standard content of an object. Labels of ClusterRoles are not changed: they aggregate roles. */
+/** True for the standard content of an object. Labels of ClusterRoles must not change, because they aggregate roles. */
 const IS_STANDARD = [
   `request.name in variables.standard[${RESOURCE}]`,
   'variables.expected.all(field, field in variables.fields && variables.fields[field] == variables.expected[field])',
@@ -189,7 +189,7 @@ function validations(settings: ManifestSettings): NonNullable<Spec['validations'
   ];
 }
 
-/** The policy and its binding. They select only requests of the service account, and so deny requests of no other user. */
+/** The policy and its binding. They select only requests from the service account, so they never deny requests from other users. */
 export function accountPolicy(settings: ManifestSettings): readonly Manifest[] {
   const apiVersion = 'admissionregistration.k8s.io/v1';
   const metadata = clusterMetadata(INSTALLATION.accountPolicy);

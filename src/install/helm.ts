@@ -195,7 +195,7 @@ function withCommon(common: string, more: string | undefined): string {
   return more === undefined ? common : merged(common, more);
 }
 
-/** The ends of arguments that depend on values, and the expressions for them. */
+/** The parts of arguments that depend on values, and their template expressions. */
 const ARGUMENTS = [
   [`${PORTS.reviews.port}`, '.Values.ports.reviews'],
   [`${PORTS.probes.port}`, '.Values.ports.probes'],

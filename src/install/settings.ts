@@ -71,12 +71,12 @@ export function decodePolicy({ namespace, policy: spec }: Pick<ManifestSettings,
 
 const INSTALLED_BY_DEFAULT = { scc: true, rollout: true, kubelet: false, olm: false } as const;
 
-/** Formats the argument of the replicas with the features of the installation. The Deployment records them nowhere else. */
+/** Formats the argument with the features of the installation, which the Deployment records only there. */
 export function featuresArgument(features: InstalledFeatures): string {
   return `--features=${FEATURES.filter((name) => features[name]).join()}`;
 }
 
-/** Parses the values of the argument. Several values combine. Without one, the defaults apply. */
+/** Parses the values of the argument. Multiple values are combined. Without one, the defaults apply. */
 export function parseFeatures(values: readonly string[]): InstalledFeatures {
   if (values.length === 0) return INSTALLED_BY_DEFAULT;
   const names = values.join().split(',');

@@ -221,19 +221,19 @@ export interface PortcullisConfiguration extends KubeObject {
       /** While a lower minimum waits for pools: the nodes of each pool when it was rendered. */
       readonly pools?: readonly { readonly name: string; readonly members: readonly string[] }[];
     };
-    /** The first of the pods that were created without a review, and that the policy denies. */
+    /** The first pods that were created without a review and that the policy denies. */
     readonly unreviewedPods?: readonly UnreviewedPod[];
   };
 }
 
-/** A pod that was created without a review, and that the policy denies. */
+/** A pod that was created without a review and that the policy denies. */
 export interface UnreviewedPod {
   readonly namespace: string;
   readonly name: string;
   readonly uid: string;
-  /** The time of the creation. */
+  /** Creation time of the pod. */
   readonly created: string;
-  /** The reason of the denial. */
+  /** Reason for the denial. */
   readonly message: string;
 }
 

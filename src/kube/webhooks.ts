@@ -51,13 +51,13 @@ export interface WebhookRegistration {
   readonly timeoutSeconds: number;
   /** True if requests fail closed while the feature enforces. A webhook that only warns always fails open. */
   readonly isEnforcing: boolean;
-  /** True if the policies of the floor decide about these requests while no replica responds. */
+  /** True if the policies of the floor decide on these requests while no replica responds. */
   readonly hasFloor?: boolean;
   /** True if the webhook matches objects in namespaces. */
   readonly isNamespaced: boolean;
 }
 
-/** The condition of webhooks that review only pods which are exempt from Pod Security. */
+/** The condition of webhooks that review only pods that are exempt from Pod Security. */
 export const EXEMPT_CONDITION = 'exempt';
 
 /** A webhook of a configuration. */

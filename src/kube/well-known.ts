@@ -58,7 +58,7 @@ export const INSTALLATION = {
   webhookRole: 'portcullis-webhook-configurations',
   /** The ClusterRole with the permission to maintain the policies of the floor, and its binding. */
   policyRole: 'portcullis-admission-policies',
-  /** The ClusterRole with the permission to maintain the policy with the defaults of pods, and its binding. */
+  /** The ClusterRole that permits maintaining the MutatingAdmissionPolicy for pod defaults, and its binding. */
   defaultsRole: 'portcullis-admission-policies-defaults',
   /** The ValidatingAdmissionPolicy that limits what the service account may write, and its binding. */
   accountPolicy: 'portcullis-service-account',
@@ -99,7 +99,7 @@ export const BREAK_GLASS_ANNOTATION = 'portcullis.dev/break-glass-since';
 
 /**
  * The label of a namespace whose enforce label break-glass set to `privileged`: the former level. Controllers do not change
- * the Pod Security labels of such a namespace.
+ * the Pod Security labels of these namespaces.
  */
 export const RELAXED_LABEL = 'portcullis.dev/break-glass-enforce';
 
@@ -124,7 +124,7 @@ export const FORMER_LEADER_ANNOTATION = 'portcullis.dev/former-leader-renewed';
 /** The features that an installation has by default. */
 export const DEFAULT_FEATURES = ['scc', 'rollout'] as const;
 
-/** The features that an installation has only on request: without them, it lacks their permissions, webhooks and controllers. */
+/** The optional features. Without them, an installation lacks their permissions, webhooks and controllers. */
 export const OPTIONAL_FEATURES = ['kubelet', 'olm'] as const;
 export type OptionalFeature = (typeof OPTIONAL_FEATURES)[number];
 

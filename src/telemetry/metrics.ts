@@ -156,7 +156,7 @@ function createWebhookMetrics({ gauge, scrapedGauge, tally, timings }: Factory) 
   let readConnections: ConnectionCounts = () => [];
   scrapedGauge(
     'portcullis_webhook_connections',
-    'Open connections to the port for reviews by state: new (no valid review yet), idle, busy.',
+    'Open connections to the review port by state: new (no valid review yet), idle, busy.',
     'state',
     () => readConnections(),
   );
@@ -177,7 +177,7 @@ function createWebhookMetrics({ gauge, scrapedGauge, tally, timings }: Factory) 
     connections: (read: ConnectionCounts): void => void (readConnections = read),
     displacedConnections: tally(
       'portcullis_webhook_connections_displaced_total',
-      'Connections to the port for reviews that were closed to admit others, by state: new (no valid review yet), idle, busy.',
+      'Connections to the review port that were closed to admit others, by state: new (no valid review yet), idle, busy.',
       'state',
     ),
   };
@@ -401,7 +401,7 @@ function createReadinessMetrics({ gauge, tally }: Factory) {
     ),
     violatingWorkloads: gauge(
       'psa_rollout_violating_workloads',
-      'Workloads that are denied now (deniedNow), that only enforcement would deny (wouldBeDenied), or whose running pods have to be restarted (restart), for the 100 namespaces with the most of them.',
+      'Workloads that are denied now (deniedNow), that only enforcement would deny (wouldBeDenied), or whose running pods need a restart (restart), for the 100 namespaces with the most of them.',
       'namespace',
       'verdict',
     ),

@@ -73,7 +73,7 @@ export interface SccDenial {
   /** `report`: the denial is only a warning. */
   readonly mode: 'enforce' | 'report';
   readonly reason: string;
-  /** The ways to admit the workload, the preferred one first. */
+  /** The ways to admit the workload, in order of preference. */
   readonly fixes: readonly SccFix[];
 }
 

@@ -182,7 +182,7 @@ function DeniedWorkloads({ namespaces }: { readonly namespaces: readonly ReportN
   return (
     <Section
       title="Workloads denied by Pod Security"
-      note="The workloads that the level of their namespace denies now, those that the planned level would deny, and those whose running pods have to be restarted."
+      note="The workloads that the level of their namespace denies now, those that the planned level would deny, and those whose running pods need a restart."
     >
       {listed.length === 0 && <p class="empty">No workload is or would be denied.</p>}
       {shown.map((namespace, index) => (

@@ -62,7 +62,7 @@ export function validateWithPolicies(options: PolicyOptions, attributes: Attribu
   if (denial) throw new ApiError(denial);
 }
 
-/** Policies do not receive policies, so that a broken policy can be repaired. */
+/** Policies are not evaluated for policies, so a broken policy can be repaired. */
 function isExempt({ resource: { group, resource } }: Attributes): boolean {
   return group === 'admissionregistration.k8s.io' && /policies|policybindings/.test(resource);
 }

@@ -273,7 +273,7 @@ export async function validateWithWebhooks(
   if (denial) throw new ApiError(denial);
 }
 
-/** Webhooks do not receive configurations and policies, so that a broken configuration can be repaired. */
+/** Webhooks are not called for configurations and policies, so a broken configuration can be repaired. */
 function isExempt({ resource }: Attributes): boolean {
   return resource.group === 'admissionregistration.k8s.io';
 }
