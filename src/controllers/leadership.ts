@@ -45,13 +45,10 @@ export function acquiredSpec(lease: Lease | undefined, { identity, durationMs, d
   };
 }
 
-/** The metadata after the Lease is acquired or renewed. A new holder records the last renewal by the former holder. */
-function acquiredMetadata(lease: Lease, identity: string): ObjectMeta {
-  if (getHolder(lease) === identity) return lease.metadata ?? {};
-  // The clock of the API server, which also sets the creation times of objects.
-  const times = (lease.metadata?.managedFields ?? []).flatMap(({ time }) => time ?? []).sort();
-  const time = times.at(-1) ?? lease.spec?.renewTime ?? '';
-  return { ...lease.metadata, annotations: { ...lease.metadata?.annotations, [FORMER_LEADER_ANNOTATION]: time } };
+/** The time of the last write, by the clock of the API server, which also sets the creation times of objects. */
+function lastWriteTime({ metadata, spec }: Lease): string {
+  const times = (metadata?.managedFields ?? []).flatMap(({ time }) => time ?? []).sort();
+  return times.at(-1) ?? spec?.renewTime ?? '';
 }
 
 /**
@@ -110,6 +107,11 @@ function createLeaseLock(options: LeaderElectionOptions, leaseDurationMs: number
   const { cluster, name, namespace, identity, clock, date = () => new Date(), isEnded = () => false } = options;
   const by = { fieldManager: name };
   let observed: Observed | undefined;
+  /**
+   * Time of the last renewal before this candidate began to acquire the Lease. The former leader may be this process, whose
+   * leadership ended while it was suspended or could not reach the API server.
+   */
+  let formerTime: string | undefined;
 
   const isReleased = (holder: string): boolean => holder === '' || holder === identity || isEnded(holder);
   const observe = (lease: Lease): void => {
@@ -128,11 +130,17 @@ function createLeaseLock(options: LeaderElectionOptions, leaseDurationMs: number
     else observed = undefined;
     return lease;
   };
-  const hold = async (lease: Lease | undefined, signal: AbortSignal): Promise<number> => {
+  const withFormerLeader = (metadata: ObjectMeta = {}): ObjectMeta =>
+    formerTime === undefined
+      ? metadata
+      : { ...metadata, annotations: { ...metadata.annotations, [FORMER_LEADER_ANNOTATION]: formerTime } };
+  const hold = async (lease: Lease | undefined, isLeading: boolean, signal: AbortSignal): Promise<number> => {
     const sentMs = clock.now();
+    if (isLeading) formerTime = undefined;
+    else if (lease) formerTime ??= lastWriteTime(lease);
     const spec = acquiredSpec(lease, { identity, durationMs: leaseDurationMs, date: date() });
     const written = await (lease
-      ? cluster.update('Lease', { ...lease, metadata: acquiredMetadata(lease, identity), spec }, by)
+      ? cluster.update('Lease', { ...lease, metadata: withFormerLeader(lease.metadata), spec }, by)
       : cluster.create('Lease', { metadata: { name, namespace }, spec }, by));
     signal.throwIfAborted();
     observe(written);
@@ -143,11 +151,11 @@ function createLeaseLock(options: LeaderElectionOptions, leaseDurationMs: number
     /** The holder when the Lease was last observed. */
     holder: () => (observed ? getHolder(observed.lease) : ''),
     /** Acquires or renews the Lease. Resolves to the time of the request, or to `undefined` while another candidate holds it. */
-    async acquireOrRenew(signal: AbortSignal): Promise<number | undefined> {
+    async acquireOrRenew(isLeading: boolean, signal: AbortSignal): Promise<number | undefined> {
       const startMs = clock.now();
       if (observed && getHolder(observed.lease) === identity && isValid(observed, startMs)) {
         try {
-          return await hold(observed.lease, signal);
+          return await hold(observed.lease, isLeading, signal);
         } catch (err) {
           signal.throwIfAborted();
           logger.debug({ err }, 'lease not renewed; it is read again');
@@ -155,7 +163,9 @@ function createLeaseLock(options: LeaderElectionOptions, leaseDurationMs: number
       }
       const lease = await read(signal);
       const isHeld = observed && !isReleased(getHolder(observed.lease)) && isValid(observed, startMs);
-      return isHeld ? undefined : hold(lease, signal);
+      if (!isHeld) return await hold(lease, isLeading, signal);
+      formerTime = undefined;
+      return undefined;
     },
     /** Releases the Lease if this candidate holds it. */
     async release(signal: AbortSignal): Promise<void> {
@@ -265,7 +275,9 @@ export function createLeaderElection(options: LeaderElectionOptions): LeaderElec
 
   const attempt = async (): Promise<void> => {
     try {
-      const sinceMs = await withTimeout(clock, renewDeadlineMs / 2, lock.acquireOrRenew);
+      const sinceMs = await withTimeout(clock, renewDeadlineMs / 2, (signal) =>
+        lock.acquireOrRenew(leading !== undefined, signal),
+      );
       problem = '';
       if (sinceMs === undefined) lose('another candidate acquired the lease');
       else await lead(sinceMs);

@@ -801,6 +801,24 @@ suite('replicas that share a Lease', () => {
     assert.deepEqual([second.isLeading(), former()], [true, written]);
   });
 
+  test('a leader that leads again records its last renewal before', async () => {
+    const read = () => started.cluster.store.get('Lease', name, NAMESPACE)?.metadata;
+    const first = replica('a', both('a'));
+    await settle();
+    await pass(4_000);
+    const renewed = read()?.managedFields?.at(-1)?.time;
+    assert.ok(renewed);
+    // Creation times have whole seconds.
+    await new Promise((resolve) => setTimeout(resolve, 1_100));
+    first.machine.network(() => ({ outcome: 'hangs' }));
+    await pass(10_000);
+    assert.equal(first.isLeading(), false);
+    first.machine.network(() => ({ outcome: 'fine' }));
+    await pass(10_000);
+    assert.equal(first.isLeading(), true);
+    assert.equal(read()?.annotations?.['portcullis.dev/former-leader-renewed'], renewed);
+  });
+
   test('a stopping replica stops all its controllers, then releases the Lease', async () => {
     const first = replica('a', both('a'));
     await settle();
