@@ -11,6 +11,8 @@ export interface Backend {
   readonly port: number;
   /** The URL of the probes, for example `http://127.0.0.1:8081`. */
   readonly probes: string;
+  /** True for a server that receives connections even if it is not ready. */
+  readonly isAlwaysReady?: boolean;
 }
 
 export interface Balancer {
@@ -112,7 +114,8 @@ export async function startBalancer(
 /** The timeout of the probes in the manifests. */
 const TIMEOUT_MS = 5000;
 
-function isReady({ probes }: Backend): Promise<boolean> {
+function isReady({ probes, isAlwaysReady = false }: Backend): Promise<boolean> {
+  if (isAlwaysReady) return Promise.resolve(true);
   return new Promise((resolve) => {
     const probe = request(`${probes}/readyz`, { agent: false, timeout: TIMEOUT_MS }, (response) => {
       response.resume();

@@ -5,7 +5,7 @@ import { readLog, waitForLog, start, type FinishedProcess } from '../serve-proce
 import type { ControlPlane, RecordedCall } from './index.ts';
 import { isObject, type JsonObject, type KubeObject } from '../../../src/kube/types.ts';
 import { eventually } from '../eventually.ts';
-import { startBalancer, type Balancer } from '../balancer.ts';
+import { startBalancer, type Backend, type Balancer } from '../balancer.ts';
 import { apply, localObjects, replicaArguments } from './installation.ts';
 import { freePorts } from './process.ts';
 
@@ -185,6 +185,8 @@ export interface System {
   start(more: number, options?: ReplicaOptions): Promise<readonly Replica[]>;
   /** Starts additional replicas and waits until the load balancer uses all replicas. */
   scale(more: number, options?: ReplicaOptions): Promise<readonly Replica[]>;
+  /** Sends new connections to these servers instead of the replicas, until the replicas change. */
+  route(backends: readonly Backend[]): void;
   /** Stops a replica with SIGTERM and removes it from the load balancer. */
   retire(replica: Replica): Promise<void>;
   /** Replaces the spec of the PortcullisConfiguration. */
@@ -249,6 +251,7 @@ export async function createSystem(plane: ControlPlane, options: SystemOptions =
       await settled(replicas.length);
       return started;
     },
+    route: (backends) => balancer?.use(backends),
     async retire(replica) {
       const ended = replica.stop('SIGTERM');
       await ended;

@@ -1,0 +1,496 @@
+/**
+ * Executes the table of docs/explanation/states.md: which pods can be created in each combination of namespace, settings and
+ * state of the replicas. Each request is a dry run by a user who may create pods.
+ */
+import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
+import { setTimeout as pause } from 'node:timers/promises';
+import { after, before, suite, test } from 'node:test';
+import { fileURLToPath } from 'node:url';
+import { Worker } from 'node:worker_threads';
+import type { JsonObject, Pod } from '../../src/kube/types.ts';
+import type { Attack } from '../resilience/attacker.ts';
+import { responseItems, responseMessage, responseObject } from '../support/answers.ts';
+import {
+  ASSETS,
+  createSystem,
+  startControlPlane,
+  startReplica,
+  type ControlPlane,
+  type System,
+} from '../support/control-plane/index.ts';
+import { create } from '../support/control-plane/installation.ts';
+import { eventually } from '../support/eventually.ts';
+import { compliantPod } from '../support/pod-security.ts';
+
+// The table
+
+const RESULTS = ['reviewed', 'reviewed or refused', 'level only', 'not reviewed', 'refused'] as const;
+type Result = (typeof RESULTS)[number];
+const FLOORS = ['without floor', 'floor, `Fail`', 'floor, `Ignore`'] as const;
+type Floor = (typeof FLOORS)[number];
+
+/** The columns of the table that select its rows. */
+interface Situation {
+  readonly replicas: 'respond' | 'overloaded' | 'do not respond';
+  readonly namespace: 'excluded' | 'fail-open' | 'fail-closed';
+  readonly 'default level': 'none' | 'set';
+  readonly level: 'none' | 'set';
+  readonly SCCs: 'off' | 'report' | 'enforce';
+}
+
+type Row = Readonly<Record<string, string>>;
+
+function readTable(): readonly Row[] {
+  const page = readFileSync(new URL('../../docs/explanation/states.md', import.meta.url), 'utf8');
+  const [columns = [], , ...rows] = page
+    .split('\n')
+    .filter((line) => line.startsWith('|'))
+    .map((line) => line.slice(1, -1).split('|'))
+    .map((cells) => cells.map((cell) => cell.trim()));
+  return rows.map((cells) => Object.fromEntries(columns.map((column, index) => [column, cells[index] ?? ''])));
+}
+
+const TABLE = readTable();
+
+/** The rows for a situation. */
+function findRows(situation: Situation): readonly Row[] {
+  return TABLE.filter((row) =>
+    Object.entries(situation).every(
+      ([column, value]) => row[column] === 'any' || row[column]?.split(', ').includes(String(value)),
+    ),
+  );
+}
+
+function findResult(situation: Situation, floor: Floor): Result {
+  const results = findRows(situation).map((row) => row[floor]);
+  const result = RESULTS.find((one) => one === results[0]);
+  assert.ok(result !== undefined && results.length === 1, `${JSON.stringify(situation)} has rows: ${results.join()}`);
+  return result;
+}
+
+// The settings
+
+/** `npm run test:matrix` runs all combinations, which takes about 20 minutes. */
+const isComplete = process.env['PORTCULLIS_WHOLE_MATRIX'] !== undefined;
+
+const SOURCES = ['labels', 'defaults', 'rollout'] as const;
+type Source = (typeof SOURCES)[number];
+
+interface Configuration {
+  readonly source: Source;
+  readonly floor: Floor;
+}
+
+/** All combinations, or each source with one floor. The development cluster, which shares this process, executes one. */
+const CONFIGURATIONS: readonly Configuration[] = SOURCES.flatMap((source, index) =>
+  FLOORS.filter((_floor, other) => isComplete || other === index).map((floor) => ({ source, floor })),
+).slice(0, ASSETS === undefined ? 1 : undefined);
+
+function settings({ source, floor }: Configuration): JsonObject {
+  return {
+    ...(source === 'defaults' ? { podSecurity: { defaults: { enforce: 'restricted' } } } : {}),
+    ...(source === 'rollout' ? { rollout: { phase: 'Enforce', raiseSettleTime: '1s' } } : {}),
+    ...(floor === 'without floor' ? {} : { floor: { mode: 'enforce' } }),
+    scc: { mode: 'report' },
+    webhooks: { failurePolicy: floor === 'floor, `Ignore`' ? 'Ignore' : 'Fail', timeoutSeconds: 5 },
+  };
+}
+
+// The namespaces
+
+const ENFORCE = 'pod-security.kubernetes.io/enforce';
+
+interface Space {
+  readonly name: string;
+  readonly tier: Situation['namespace'];
+  readonly scc: Situation['SCCs'];
+  /** True if a label sets the level. */
+  readonly isLabeled: boolean;
+}
+
+const EXCLUDED: Space = { name: 'portcullis', tier: 'excluded', scc: 'off', isLabeled: true };
+const SPACES: readonly Space[] = (['fail-open', 'fail-closed'] as const).flatMap((tier) =>
+  (['off', 'report', 'enforce'] as const).flatMap((scc) =>
+    [true, false].map((isLabeled) => ({
+      name: `${tier}-scc-${scc}-${isLabeled ? 'restricted' : 'unlabeled'}`,
+      tier,
+      scc,
+      isLabeled,
+    })),
+  ),
+);
+
+function namespaceOf({ name, tier, scc, isLabeled }: Space): JsonObject {
+  const labels = {
+    'portcullis.dev/scc': scc,
+    ...(tier === 'fail-open' ? { 'portcullis.dev/admission': 'fail-open' } : {}),
+    ...(isLabeled ? { [ENFORCE]: 'restricted' } : {}),
+  };
+  return { apiVersion: 'v1', kind: 'Namespace', metadata: { name, labels } };
+}
+
+// The requests
+
+interface Attempt {
+  readonly name: string;
+  /** Whether a policy of the namespace denies the request. */
+  readonly denied: 'if forbidden' | 'never';
+  readonly method: 'POST' | 'PATCH';
+  readonly path: string;
+  readonly body: JsonObject;
+}
+
+const FORBIDDEN = { hostNetwork: true };
+const PRIVILEGED = { securityContext: { privileged: true } };
+const RESTRICTED = { allowPrivilegeEscalation: false, capabilities: { drop: ['ALL'] } };
+
+/** A pod whose review has this size. The annotation is not ASCII. */
+function padded(pod: Pod, megabytes: number): JsonObject {
+  const [container, ...others] = pod.spec?.containers ?? [];
+  const env = Array<JsonObject>(Math.round((megabytes * 1_000_000) / '{"name":"a"},'.length)).fill({ name: 'a' });
+  const metadata = { ...pod.metadata, annotations: { x: 'é' } };
+  return { ...pod, metadata, spec: { ...pod.spec, containers: [{ ...container, env }, ...others] } };
+}
+
+function unnamed(pod: Pod): JsonObject {
+  return { ...pod, metadata: { name: 'p' } };
+}
+
+const SIZES = ASSETS === undefined ? [0.2] : [0.2, 1, 2.9];
+const COMPLIANT = unnamed(compliantPod());
+const VIOLATING = unnamed(compliantPod(FORBIDDEN, PRIVILEGED));
+const IMAGE = { spec: { containers: [{ name: 'c', image: 'i:2' }] } };
+const STORED = 'stored';
+
+function ephemeral(securityContext: JsonObject): JsonObject {
+  return { spec: { ephemeralContainers: [{ name: 'debug', image: 'i:1', securityContext }] } };
+}
+
+/** Large pods are sent to namespaces with a label only, since each one takes an API server up to a second. */
+function attempts({ name: namespace, isLabeled }: Space): readonly Attempt[] {
+  const sizes = isLabeled ? SIZES : [];
+  const pods = `/api/v1/namespaces/${namespace}/pods`;
+  const post = (name: string, denied: Attempt['denied'], body: JsonObject): Attempt => ({
+    ...{ name, denied, body },
+    ...{ method: 'POST', path: pods },
+  });
+  const patch = (name: string, denied: Attempt['denied'], body: JsonObject, subresource = ''): Attempt => ({
+    ...{ name, denied, body },
+    ...{ method: 'PATCH', path: `${pods}/${STORED}${subresource}` },
+  });
+  const template = { metadata: { labels: { app: 'a' } }, spec: (VIOLATING as Pod).spec };
+  const deployment = {
+    apiVersion: 'apps/v1',
+    kind: 'Deployment',
+    metadata: { name: 'd' },
+    spec: { selector: { matchLabels: { app: 'a' } }, template },
+  };
+  return [
+    post('compliant pod', 'never', COMPLIANT),
+    post('forbidden pod', 'if forbidden', VIOLATING),
+    ...sizes.slice(0, 1).map((size) => post(`compliant pod of ${size} MB`, 'never', padded(COMPLIANT, size))),
+    ...sizes.map((size) => post(`forbidden pod of ${size} MB`, 'if forbidden', padded(VIOLATING as Pod, size))),
+    patch('update of an image', 'never', IMAGE),
+    patch('compliant ephemeral container', 'never', ephemeral(RESTRICTED), '/ephemeralcontainers'),
+    patch(
+      'forbidden ephemeral container',
+      'if forbidden',
+      ephemeral(PRIVILEGED.securityContext),
+      '/ephemeralcontainers',
+    ),
+    {
+      ...{ name: 'workload', denied: 'never', method: 'POST', body: deployment },
+      path: `/apis/apps/v1/namespaces/${namespace}/deployments`,
+    },
+  ];
+}
+
+// The states of the replicas
+
+/** Brings the replicas into a state. Returns the function that ends it. */
+type Enter = (system: System) => Promise<() => Promise<void>>;
+
+interface State {
+  readonly name: string;
+  readonly replicas: Situation['replicas'];
+  /** True for a state that takes too long with the development cluster, which shares this process. */
+  readonly isLong?: boolean;
+  readonly enter: Enter;
+}
+
+const ATTACKER = fileURLToPath(new URL('../resilience/attacker.ts', import.meta.url));
+
+/** Attacks all replicas until the returned function is called. */
+async function attack({ replicas }: System, options: Omit<Attack, 'port' | 'protocol'>): Promise<() => Promise<void>> {
+  const workers = replicas.map(({ port }) => {
+    const workerData: Attack = { ...options, port, protocol: 'tls', isRepeated: true };
+    return new Worker(ATTACKER, { workerData });
+  });
+  await pause(2_000);
+  return async () => {
+    await Promise.all(workers.map((worker) => worker.terminate()));
+  };
+}
+
+/** A review of 5 MB with its HTTP header. */
+function largeReview(): string {
+  const namespace = 'fail-closed-scc-off-restricted';
+  const kind = { group: '', version: 'v1', kind: 'Pod' };
+  const resource = { group: '', version: 'v1', resource: 'pods' };
+  const request = { uid: '1', kind, resource, namespace, operation: 'CREATE', object: padded(COMPLIANT, 5) };
+  const body = JSON.stringify({ apiVersion: 'admission.k8s.io/v1', kind: 'AdmissionReview', request });
+  const length = Buffer.byteLength(body);
+  return `POST /psa/validate?timeout=5s HTTP/1.1\r\nHost: replica\r\nContent-Type: application/json\r\nContent-Length: ${length}\r\n\r\n${body}`;
+}
+
+const nothing = (): Promise<void> => Promise.resolve();
+
+async function stopAll(system: System): Promise<void> {
+  await Promise.all(system.replicas.map((replica) => replica.stop('SIGKILL')));
+  for (const replica of system.replicas) await system.retire(replica);
+}
+
+/** The states, in an order in which each one continues from the previous one. */
+const ALL_STATES: readonly State[] = [
+  { name: 'two replicas', replicas: 'respond', enter: () => Promise.resolve(nothing) },
+  {
+    name: 'connections exhausted',
+    isLong: true,
+    replicas: 'respond',
+    enter: (system) => attack(system, { connections: 1_000, sent: 'P' }),
+  },
+  {
+    name: 'large reviews of another client',
+    isLong: true,
+    replicas: 'overloaded',
+    enter: (system) => attack(system, { connections: 4, sent: largeReview() }),
+  },
+  {
+    name: 'the leader killed',
+    replicas: 'respond',
+    async enter(system) {
+      const leader = await findLeader(system);
+      await leader.stop('SIGKILL');
+      await system.retire(leader);
+      return nothing;
+    },
+  },
+  { name: 'one replica', replicas: 'respond', enter: () => Promise.resolve(nothing) },
+  {
+    name: 'frozen replicas',
+    isLong: true,
+    replicas: 'do not respond',
+    enter({ replicas }) {
+      for (const { pid } of replicas) process.kill(pid, 'SIGSTOP');
+      return Promise.resolve(async () => {
+        for (const { pid } of replicas) process.kill(pid, 'SIGCONT');
+        await pause(500);
+      });
+    },
+  },
+  {
+    name: 'no replica',
+    replicas: 'do not respond',
+    async enter(system) {
+      await stopAll(system);
+      return nothing;
+    },
+  },
+  {
+    name: 'a replica that has not read the cluster',
+    replicas: 'do not respond',
+    async enter(system) {
+      const kubeconfig = await system.plane.kubeconfigFor('stranger', []);
+      const replica = await startReplica(system.plane, { kubeconfig });
+      system.route([{ port: replica.port, probes: replica.probes, isAlwaysReady: true }]);
+      return async () => {
+        system.route([]);
+        await replica.stop('SIGKILL');
+      };
+    },
+  },
+];
+
+const STATES = ALL_STATES.filter(({ isLong = false }) => ASSETS !== undefined || !isLong);
+
+async function findLeader(system: System): Promise<System['replicas'][number]> {
+  return await eventually(async () => {
+    const lease = '/apis/coordination.k8s.io/v1/namespaces/portcullis/leases/portcullis';
+    const { spec } = responseObject(await system.plane.admin.send('GET', lease)) as { readonly spec: JsonObject };
+    const leader = system.replicas.find((replica) =>
+      replica.log().some(({ msg, identity }) => msg === 'leadership begins' && identity === spec['holderIdentity']),
+    );
+    assert.ok(leader, 'no replica leads');
+    return leader;
+  });
+}
+
+// The test
+
+const ALICE = { 'impersonate-user': 'alice' };
+const PATCH = { 'content-type': 'application/strategic-merge-patch+json' };
+const CONFIGURATION = '/apis/admissionregistration.k8s.io/v1';
+/** Reviews over this size share one worker of a replica. */
+const LARGE = 128 * 1024;
+/** Requests at the same time. */
+const PARALLEL = { respond: 8, overloaded: 8, 'do not respond': 32 };
+
+suite('each combination of settings, namespace and state', () => {
+  let plane: ControlPlane;
+  let system: System;
+  let requests = 0;
+
+  /** Sends an attempt as a dry run. Returns the denial, or an empty text. */
+  const send = async ({ method, path, body }: Attempt): Promise<string> => {
+    requests++;
+    const answer = await plane.admin.send(
+      method,
+      `${path}?dryRun=All`,
+      body,
+      method === 'PATCH' ? { ...ALICE, ...PATCH } : ALICE,
+    );
+    if (answer.status < 300) return '';
+    const message = String(responseMessage(answer));
+    assert.ok(isDenial(answer.status, message), `${method} ${path}: ${answer.status} ${message}`);
+    return `${answer.status} ${message.slice(0, 300)}`;
+  };
+  const isOpen = async (name: string): Promise<boolean> => {
+    const items = responseItems(await plane.admin.send('GET', `${CONFIGURATION}/validatingwebhookconfigurations`));
+    const webhooks = items.flatMap((item) => item['webhooks'] as readonly JsonObject[]);
+    return webhooks.find((one) => one['name'] === name)?.['failurePolicy'] === 'Ignore';
+  };
+  /** Waits until the settings are in force in all API servers. */
+  const configure = async (configuration: Configuration): Promise<void> => {
+    const { source, floor } = configuration;
+    await system.configure(settings(configuration));
+    await eventually(async () => {
+      assert.equal(await isOpen('psa.portcullis.dev'), source === 'labels' || floor === 'floor, `Ignore`');
+      const { text } = await plane.admin.send('GET', `${CONFIGURATION}/validatingadmissionpolicies`);
+      assert.equal(text.includes('floor.enforce-restricted.psa'), floor !== 'without floor');
+      for (const space of SPACES) {
+        const expected = hasLevel(space, source) || space.scc === 'enforce';
+        const [, forbidden] = attempts(space);
+        assert.ok(forbidden);
+        assert.equal((await send(forbidden)) !== '', expected, space.name);
+      }
+    }, 90_000);
+    // API servers observe the policies and configurations at different times.
+    await pause(1_000);
+  };
+
+  before(async () => {
+    plane = await startControlPlane();
+    system = await createSystem(plane);
+    for (const [kind, more] of [
+      [
+        'ClusterRole',
+        {
+          rules: [
+            { apiGroups: [''], resources: ['pods', 'pods/ephemeralcontainers'], verbs: ['create', 'patch'] },
+            { apiGroups: ['apps'], resources: ['deployments'], verbs: ['create'] },
+          ],
+        },
+      ],
+      [
+        'ClusterRoleBinding',
+        {
+          roleRef: { apiGroup: 'rbac.authorization.k8s.io', kind: 'ClusterRole', name: 'author' },
+          subjects: [{ apiGroup: 'rbac.authorization.k8s.io', kind: 'User', name: 'alice' }],
+        },
+      ],
+    ] as const) {
+      const object = { apiVersion: 'rbac.authorization.k8s.io/v1', kind, metadata: { name: 'author' }, ...more };
+      assert.equal((await create(plane.admin, object)).status, 201);
+    }
+    for (const space of SPACES) assert.equal((await create(plane.admin, namespaceOf(space))).status, 201);
+    await system.install();
+    await system.scale(2);
+    await eventually(async () => {
+      const pods = '/api/v1/namespaces/fail-closed-scc-enforce-restricted/pods?dryRun=All';
+      const { text } = await plane.admin.send('POST', pods, COMPLIANT);
+      assert.match(text, /"openshift.io\/scc":"/, 'SCC admission is not registered yet');
+    }, 30_000);
+    for (const { name } of [EXCLUDED, ...SPACES]) {
+      const stored = { ...COMPLIANT, metadata: { name: STORED, namespace: name } };
+      await eventually(async () => {
+        const answer = await create(plane.admin, stored);
+        assert.equal(answer.status, 201, answer.text);
+      }, 30_000);
+    }
+  });
+  after(async () => {
+    await system.stop().finally(() => plane.stop());
+  });
+
+  for (const configuration of CONFIGURATIONS) {
+    test(`levels by ${configuration.source}, ${configuration.floor}`, async (t) => {
+      if (system.replicas.length < 2) await system.scale(2 - system.replicas.length);
+      await configure(configuration);
+      const wrong: string[] = [];
+      for (const state of STATES) {
+        const startMs = performance.now();
+        const leave = await state.enter(system);
+        try {
+          wrong.push(...(await execute(configuration, state)));
+        } finally {
+          await leave();
+        }
+        t.diagnostic(`${state.name}: ${Math.round(performance.now() - startMs)} ms`);
+      }
+      t.diagnostic(`${plane.title}: ${requests} requests`);
+      assert.deepEqual(wrong, []);
+    });
+  }
+
+  /** Sends all requests in a state. Returns the unexpected decisions. */
+  const execute = async (configuration: Configuration, state: State): Promise<readonly string[]> => {
+    const { source, floor } = configuration;
+    const cases = [EXCLUDED, ...SPACES].flatMap((space) => {
+      const situation: Situation = {
+        replicas: state.replicas,
+        namespace: space.tier,
+        'default level': source === 'labels' ? 'none' : 'set',
+        level: hasLevel(space, source) ? 'set' : 'none',
+        SCCs: space.scc,
+      };
+      const result = findResult(situation, floor);
+      return attempts(space).map((attempt) => ({ attempt, space, situation, result }));
+    });
+    const wrong: string[] = [];
+    const queue = cases.values();
+    const work = async (): Promise<void> => {
+      for (const { attempt, space, situation, result } of queue) {
+        const denial = await send(attempt);
+        const isDenied = denial !== '';
+        if (expectedDenials(attempt, situation, result).includes(isDenied)) continue;
+        wrong.push(`${state.name}: ${attempt.name} in ${space.name} (${result}): ${denial || 'created'}`);
+      }
+    };
+    await Promise.all(Array.from({ length: PARALLEL[state.replicas] }, work));
+    return wrong;
+  };
+});
+
+/** True for a denial by admission or a timeout, as opposed to an error of the test. */
+function isDenial(status: number, message: string): boolean {
+  return status === 403 || status === 504 || (status === 500 && message.includes('failed calling webhook'));
+}
+
+function hasLevel({ isLabeled }: Space, source: Source): boolean {
+  return isLabeled || source !== 'labels';
+}
+
+/** Whether the request may be denied, and whether it may succeed. */
+function expectedDenials(
+  { name, denied, body }: Attempt,
+  { level, SCCs }: Situation,
+  result: Result,
+): readonly boolean[] {
+  if (name === 'workload' || result === 'not reviewed') return [false];
+  if (result === 'refused') return [true];
+  const isReviewed = result !== 'level only';
+  const isForbidden = denied === 'if forbidden' && (level === 'set' || (SCCs === 'enforce' && isReviewed));
+  const isLarge = result === 'reviewed or refused' && JSON.stringify(body).length > LARGE;
+  return isForbidden ? [true] : isLarge ? [true, false] : [false];
+}
