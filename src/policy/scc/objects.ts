@@ -188,14 +188,14 @@ function volumeErrors({ volumes, allowedFlexVolumes: drivers }: SccFields): read
 }
 
 /**
- * Sets the defaults of an SCC as OpenShift does on create and update. The result has all fields that the schema requires.
- * An SCC with a field of a wrong type is returned unchanged.
+ * Sets the defaults of an SCC as OpenShift does on create and update. The result has all fields that the schema requires,
+ * and no empty optional fields. An SCC with a field of a wrong type is returned unchanged.
  * @see https://github.com/openshift/apiserver-library-go/blob/master/pkg/securitycontextconstraints/sccdefaults/defaults.go
  */
 export function defaultScc(scc: SecurityContextConstraints): SecurityContextConstraints {
   if (decodeScc(scc).error !== undefined) return scc;
   return {
-    ...scc,
+    ...omitEmpty(scc),
     priority: scc.priority ?? null,
     allowPrivilegedContainer: scc.allowPrivilegedContainer ?? false,
     defaultAddCapabilities: scc.defaultAddCapabilities ?? null,
@@ -209,8 +209,8 @@ export function defaultScc(scc: SecurityContextConstraints): SecurityContextCons
     allowHostIPC: scc.allowHostIPC ?? false,
     // SCCs that are older than the field keep their behaviour.
     allowPrivilegeEscalation: scc.allowPrivilegeEscalation ?? true,
-    seLinuxContext: scc.seLinuxContext ?? {},
-    runAsUser: scc.runAsUser ?? {},
+    seLinuxContext: defaultSeLinuxContext(scc.seLinuxContext ?? {}),
+    runAsUser: omitEmpty(scc.runAsUser ?? {}),
     supplementalGroups: defaultGroups(scc.supplementalGroups),
     fsGroup: defaultGroups(scc.fsGroup),
     readOnlyRootFilesystem: scc.readOnlyRootFilesystem ?? false,
@@ -219,9 +219,30 @@ export function defaultScc(scc: SecurityContextConstraints): SecurityContextCons
   };
 }
 
+/** Omits the fields that Go's encoder omits as empty. The numbers and booleans of these fields are pointers in Go. */
+function omitEmpty<T extends object>(object: T): T {
+  const fields = Object.entries(object).filter(
+    ([, value]: readonly [string, unknown]) =>
+      value != null && value !== '' && !(Array.isArray(value) && value.length === 0),
+  );
+  return Object.fromEntries(fields) as T;
+}
+
+type SeLinuxContext = NonNullable<SecurityContextConstraints['seLinuxContext']>;
+
+function defaultSeLinuxContext(context: SeLinuxContext): SeLinuxContext {
+  const { seLinuxOptions, ...rest } = omitEmpty(context);
+  return seLinuxOptions ? { ...rest, seLinuxOptions: omitEmpty(seLinuxOptions) } : rest;
+}
+
 function defaultGroups(options: GroupStrategyOptions | null | undefined): GroupStrategyOptions {
-  const type = options?.type ?? '';
-  return { ...options, type: type === '' ? 'RunAsAny' : type };
+  const { type = 'RunAsAny', ranges, ...rest } = omitEmpty(options ?? {});
+  return { ...rest, type, ...(ranges ? { ranges: ranges.map(defaultRange) } : {}) };
+}
+
+/** The ends are integers in Go, not pointers, so its encoder omits 0. */
+function defaultRange(range: NonNullable<GroupStrategyOptions['ranges']>[number]): typeof range {
+  return Object.fromEntries(Object.entries(range).filter(([, end]) => end !== 0 && end !== null));
 }
 
 /** `allowHostDirVolumePlugin` overrides the list. */

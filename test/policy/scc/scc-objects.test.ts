@@ -45,6 +45,41 @@ suite('defaults', () => {
     test(`volumes of ${JSON.stringify(given)}`, () => assert.deepEqual(defaultScc(given).volumes, expected));
   }
 
+  test('empty optional fields are omitted as in the encoding of OpenShift', () => {
+    const empty = {
+      allowedFlexVolumes: [],
+      seccompProfiles: [],
+      allowedUnsafeSysctls: [],
+      forbiddenSysctls: [],
+      userNamespaceLevel: '',
+      defaultAllowPrivilegeEscalation: null,
+      seLinuxContext: { type: '', seLinuxOptions: { level: '', user: 'u' } },
+      runAsUser: { type: '', uid: null, uidRangeMin: null },
+      supplementalGroups: { type: '', ranges: [] },
+      fsGroup: { type: 'MustRunAs', ranges: [{ min: 0, max: 5 }, { min: 0, max: 0 }, { min: 1, max: 2 }, {}] },
+    };
+    assert.deepEqual(defaultScc(empty), {
+      ...defaultScc({}),
+      seLinuxContext: { seLinuxOptions: { user: 'u' } },
+      fsGroup: { type: 'MustRunAs', ranges: [{ max: 5 }, {}, { min: 1, max: 2 }, {}] },
+    });
+    assert.deepEqual(defaultScc({ seLinuxContext: { seLinuxOptions: null } }), defaultScc({}));
+  });
+
+  test('empty values that OpenShift stores', () => {
+    const kept = {
+      defaultAddCapabilities: [],
+      requiredDropCapabilities: [],
+      allowedCapabilities: [],
+      users: [],
+      groups: [],
+      defaultAllowPrivilegeEscalation: false,
+      seLinuxContext: { seLinuxOptions: {} },
+      runAsUser: { uid: 0, uidRangeMin: 0, uidRangeMax: 0 },
+    };
+    assert.deepEqual(defaultScc(kept), { ...defaultScc({}), ...kept });
+  });
+
   test('fields that are set do not change', () => {
     const scc = {
       priority: 3,
