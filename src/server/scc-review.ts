@@ -72,7 +72,9 @@ export function reviewPod(review: SccReview, deps: SccReviewDeps): MaybePromise<
     const { mode } = outcome;
     const decision = review.adapt ? review.adapt(outcome.decision) : outcome.decision;
     deps.record(review.request, { mode, decision });
-    const response = mode.mode === 'report' ? reportScc(decision) : withDetails(decision, review.request);
+    const { compatibility } = deps.settings();
+    const response =
+      mode.mode === 'report' ? reportScc(decision, compatibility) : withDetails(decision, review.request);
     return mode.problem === undefined
       ? response
       : { ...response, warnings: [mode.problem, ...(response.warnings ?? [])] };

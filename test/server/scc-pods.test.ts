@@ -12,6 +12,7 @@ import {
 } from '../../src/policy/psa/configuration.ts';
 import type { SccSettings } from '../../src/policy/scc/mode.ts';
 import {
+  ALICE,
   buildPod,
   createSccTestWebhooks,
   formatSccDenial,
@@ -200,13 +201,16 @@ suite('/scc/mutate', () => {
     }
   });
 
-  test('audit annotations in report mode', () => {
-    const { auditAnnotations } = createRig({ mode: 'report' }).decide('/scc/mutate', podRequest(buildPod()));
-    assert.deepEqual(auditAnnotations, {
-      denied: 'anyuid',
-      reason: '"restricted-v2" is the only one not too restrictive and not denied',
-      mode: 'report',
-    });
+  test('audit annotations in report mode, which OpenShift does not have', () => {
+    const openshift = { reason: '"restricted-v2" is the only one not too restrictive and not denied' };
+    const cases = [
+      [{}, { denied: 'anyuid', ...openshift, mode: 'report' }],
+      ['openshift', { denied: 'anyuid', ...openshift }],
+    ] as const;
+    for (const [compatibility, expected] of cases) {
+      const rig = createRig({ mode: 'report', compatibility });
+      assert.deepEqual(rig.decide('/scc/mutate', podRequest(buildPod())).auditAnnotations, expected);
+    }
   });
 });
 
@@ -456,6 +460,18 @@ suite('/scc/exec', () => {
     pending.resolve(undefined);
     for (const one of waiting) assert.equal((await one).allowed, true);
     assert.equal((await send()).allowed, true);
+  });
+
+  test('no audit annotations with the behavior of OpenShift', async () => {
+    for (const mode of ['enforce', 'report'] as const) {
+      const rig = createSccTestWebhooks({ settings: { mode, compatibility: 'openshift' } });
+      rig.putNamespace();
+      rig.store.put('Pod', root as unknown as Pod);
+      for (const userInfo of [ADMIN, ALICE]) {
+        const { allowed, auditAnnotations } = await rig.send('/scc/exec', connect('root', { userInfo }));
+        assert.deepEqual([allowed, auditAnnotations], [userInfo === ADMIN || mode === 'report', {}]);
+      }
+    }
   });
 
   test('metrics and audit annotations', async () => {

@@ -11,7 +11,7 @@ import { isWithinSuggestionBudget } from './budget.ts';
 import { serviceAccountSubject } from './access.ts';
 import { allowsPod, applyCompletion, writePod, type ChangeExtent } from './complete.ts';
 import { aggregate, auditKey, MAX_WARNING_LENGTH, UNABLE_TO_VALIDATE } from './messages.ts';
-import { resolveCompatibility, type SccMode } from './mode.ts';
+import { resolveCompatibility, type Compatibility, type SccMode } from './mode.ts';
 import {
   isWithoutScc,
   podAnnotation,
@@ -265,10 +265,16 @@ function explainChoice(search: Search, { scc }: Admission): string {
 
 const REPORT_PREFIX = 'would be denied if security context constraints were enforced: ';
 
-/** Turns a decision into one that is only reported: the pod is admitted unchanged, and a denial becomes a warning. */
-export function reportScc(decision: SccDecision): Allowed {
+/**
+ * Turns a decision into one that is only reported: the pod is admitted unchanged, and a denial becomes a warning. OpenShift
+ * has no audit annotation for it.
+ */
+export function reportScc(decision: SccDecision, compatibility: Compatibility): Allowed {
   const { facts, warnings } = decision;
-  const auditAnnotations = { ...decision.auditAnnotations, mode: 'report' };
+  const auditAnnotations = {
+    ...decision.auditAnnotations,
+    ...(compatibility === 'openshift' ? {} : { mode: 'report' }),
+  };
   if (decision.allowed) return { allowed: true, auditAnnotations, warnings, facts: { ...facts, mode: 'report' } };
   return {
     allowed: true,

@@ -17,7 +17,7 @@ import {
   type SccReviewDeps,
 } from '../scc-review.ts';
 import { remainingMs } from '../waiting-room.ts';
-import { whenAvailable, rule, type Webhook, type WebhookContext } from '../webhook.ts';
+import { isPostponed, whenAvailable, rule, type Webhook, type WebhookContext } from '../webhook.ts';
 
 export const SCC_EXEC: WebhookRegistration = {
   name: 'exec.scc.portcullis.dev',
@@ -81,7 +81,11 @@ export function createSccExecWebhook(deps: SccExecDeps): Webhook {
             assignScc({ operation: 'CREATE', object, userInfo, ...cluster });
           const adapt = (decision: SccDecision): SccDecision => execDecision(decision, request);
           const review: SccReview = { request, modes: ['enforce', 'report'], context, decide, adapt };
-          return whenAvailable(reviewPod(review, deps), (decision) => decision ?? allow());
+          return whenAvailable(reviewPod(review, deps), (decision = allow()) => {
+            // OpenShift audits the pods of these requests only when they are created.
+            const isAudited = isPostponed(decision) || deps.settings().compatibility !== 'openshift';
+            return isAudited ? decision : { ...decision, auditAnnotations: {} };
+          });
         },
         // In report mode a missing pod is left to the API server, which will not find it either.
         (error: unknown) => (mode === 'report' ? allow() : deny(readFailure(error, name))),

@@ -192,7 +192,7 @@ suite('a reported denial becomes a warning', () => {
   for (const [name, message, details, warnings] of cases) {
     test(name, () => {
       const status = createStatus(403, 'Forbidden', message);
-      const report = reportScc({ allowed: false, status, warnings: [], auditAnnotations: {}, ...details });
+      const report = reportScc({ allowed: false, status, warnings: [], auditAnnotations: {}, ...details }, {});
       assert.ok(warnings.every((warning) => warning.length <= 256));
       assert.deepEqual(report, {
         allowed: true,
@@ -207,12 +207,15 @@ suite('a reported denial becomes a warning', () => {
 test('a reported admission does not change the pod', () => {
   const facts = { scc: 'anyuid', subjectType: 'user' };
   const object = { kind: 'Pod' };
-  assert.deepEqual(reportScc({ allowed: true, object, warnings: ['mind'], auditAnnotations: { denied: '' }, facts }), {
-    allowed: true,
-    warnings: ['mind'],
-    auditAnnotations: { denied: '', mode: 'report' },
-    facts: { ...facts, mode: 'report' },
-  });
+  assert.deepEqual(
+    reportScc({ allowed: true, object, warnings: ['mind'], auditAnnotations: { denied: '' }, facts }, {}),
+    {
+      allowed: true,
+      warnings: ['mind'],
+      auditAnnotations: { denied: '', mode: 'report' },
+      facts: { ...facts, mode: 'report' },
+    },
+  );
 });
 
 /** Answers questions until there is a decision. */
