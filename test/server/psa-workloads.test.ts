@@ -244,6 +244,66 @@ suite('a namespace whose warn level is the level that it needs', () => {
   }
 });
 
+suite('a namespace without SCCs that enforces the restricted level', () => {
+  const ENFORCE = 'pod-security.kubernetes.io/enforce';
+  const OFF = { 'portcullis.dev/scc': 'off' };
+  const SUFFICIENT = 'security.openshift.io/MinimallySufficientPodSecurityStandard';
+  const CASES: readonly (readonly [
+    name: string,
+    given: Omit<Given, 'spec'> & { readonly level?: string; readonly isSynced?: boolean },
+    warnings: readonly string[],
+  ])[] = [
+    ['no warn label', { labels: OFF }, [RAW]],
+    ['no warn label, a weaker sufficient level', { labels: OFF, level: 'privileged' }, [RAW]],
+    ['a synced warn label', { labels: { ...OFF, [WARN]: 'privileged' }, isSynced: true }, [RAW]],
+    [
+      'a synced warn label and a weaker sufficient level',
+      { labels: { ...OFF, [WARN]: 'privileged' }, isSynced: true, level: 'privileged' },
+      [RAW],
+    ],
+    [
+      'a synced warn label, report mode',
+      { settings: { mode: 'report' }, labels: { [WARN]: 'privileged' }, isSynced: true },
+      [RAW],
+    ],
+    [
+      'a synced warn label, mode off in the cluster',
+      { settings: { mode: 'off' }, labels: { [WARN]: 'privileged' }, isSynced: true },
+      [RAW],
+    ],
+    [
+      'a synced warn label, an exempt namespace',
+      { settings: { exemptNamespaces: ['shop'] }, labels: { [WARN]: 'privileged' }, isSynced: true },
+      [RAW],
+    ],
+    [
+      'a synced warn label, a run level',
+      { labels: { 'openshift.io/run-level': '0', [WARN]: 'privileged' }, isSynced: true },
+      [RAW],
+    ],
+    [
+      'a version of the enforced level',
+      { labels: { ...OFF, [`${ENFORCE}-version`]: 'v1.24', [WARN]: 'privileged' }, isSynced: true },
+      [RAW.replace('latest', 'v1.24')],
+    ],
+    ['the warn label of a user', { labels: { ...OFF, [WARN]: 'privileged' }, level: 'restricted' }, []],
+  ];
+  for (const [name, { level, isSynced = false, labels, ...given }, warnings] of CASES) {
+    test(name, () => {
+      const rig = rigFor(given);
+      const annotations = { ...RANGES, ...(level === undefined ? {} : { [SUFFICIENT]: level }) };
+      const managedFields = [
+        managedFieldsEntry({ manager: 'kubectl', labels: [ENFORCE] }),
+        managedFieldsEntry({ manager: isSynced ? LABEL_SYNC_MANAGER : 'kubectl', labels: [WARN] }),
+      ];
+      const metadata = { name: 'shop', annotations, labels: { ...labels, [ENFORCE]: 'restricted' }, managedFields };
+      rig.store.put('Namespace', { metadata });
+      const request = workloadRequest('Deployment', workload('Deployment', PLAIN));
+      assert.deepEqual(rig.decide('/psa/validate', request).warnings ?? [], warnings);
+    });
+  }
+});
+
 test('the templates of a resource that the settings name', () => {
   const workloadResources = [{ ...TRAININGS, templatePath: 'spec.*' }];
   const rig = createSccTestWebhooks({ workloadResources });

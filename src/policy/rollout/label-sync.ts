@@ -299,13 +299,21 @@ function warnsByWebhook(namespace: Namespace, scc: SccSettings): boolean {
   return scc.compatibility !== 'openshift' && sccMode(namespace, scc).mode === 'enforce';
 }
 
-/** Returns the namespace with its warn level set to the level that it needs, unless another manager owns the label. */
+/**
+ * Returns the namespace with its warn level set to the level that it needs, or to the enforced level if that is stricter,
+ * unless another manager owns the label.
+ */
 export function withWarnLevel(namespace: Namespace): Namespace {
   const { labels, annotations } = namespace.metadata ?? {};
-  const level = annotations?.[SUFFICIENT_LEVEL_ANNOTATION];
-  const ownership = isLevel(level) && getOwnership(warn, namespace, getMetadataOwners(namespace.metadata) ?? []);
-  if (!isLevel(level) || (ownership !== 'absent' && ownership !== 'own')) return namespace;
-  const warned = { [warnVersion]: 'latest', ...labels, [warn]: level };
+  const level = annotations?.[SUFFICIENT_LEVEL_ANNOTATION] ?? labels?.[warn];
+  if (!isLevel(level)) return namespace;
+  const ownership = getOwnership(warn, namespace, getMetadataOwners(namespace.metadata) ?? []);
+  if (ownership !== 'absent' && ownership !== 'own') return namespace;
+  const enforced = labels?.[enforce];
+  const warned =
+    isLevel(enforced) && isStricter(enforced, level)
+      ? { ...labels, [warn]: enforced, [warnVersion]: labels?.[enforceVersion] ?? 'latest' }
+      : { [warnVersion]: 'latest', ...labels, [warn]: level };
   return { ...namespace, metadata: { ...namespace.metadata, labels: warned } };
 }
 
@@ -329,7 +337,8 @@ function plannedLabels(state: LabelState): Fields {
 
 /**
  * Without a level, labels do not change, since the removal of one would change the enforced level. Enforce labels are
- * removed in mode `Advise` only.
+ * removed in mode `Advise` only. Where the webhook no longer warns instead of the PodSecurity plugin, the warn label gets
+ * the last level, which the other labels have.
  */
 function plannedLabel(key: string, state: LabelState): string | undefined {
   const { namespace, owners, mode, need } = state;
@@ -337,8 +346,12 @@ function plannedLabel(key: string, state: LabelState): string | undefined {
   if (isMaintained && need) return isKept(key, state, need.level) ? undefined : labelValue(key, state, need.level);
   // The syncer can release a label of an early release only after it owns it.
   const isFormer = state.isManaged && getOwnership(key, namespace, owners) === 'former';
-  const isOwn = getOwnFields(owners).labels.has(key) && (isMaintained || mode === 'Hold');
-  return isFormer || isOwn ? namespace.metadata?.labels?.[key] : undefined;
+  const own = getOwnFields(owners).labels;
+  const isOwn = own.has(key) && (isMaintained || mode === 'Hold');
+  if (!isFormer && !isOwn) return undefined;
+  const isRestored = key === warn && isOwn && !state.isWarnedByWebhook;
+  const source = isRestored ? [audit, enforce].find((other) => own.has(other)) : undefined;
+  return namespace.metadata?.labels?.[source ?? key];
 }
 
 /** True if the label keeps its value: another manager owns it, or its owner is unknown and its value valid. */

@@ -143,6 +143,25 @@ suite('the warn label, where the webhook warns', () => {
     assert.deepEqual(state(synced(namespace, WARNS)), { ...SILENT, [WARN]: 'baseline' });
     assert.deepEqual(planLabels(inputFor(namespace, WARNS)).events, []);
   });
+  test('gets the last level where SCCs are no longer enforced', () => {
+    const { level, ...labels } = labelsFor('restricted');
+    assert.equal(level, 'restricted');
+    for (const changed of [
+      { 'portcullis.dev/scc': 'off' },
+      { 'portcullis.dev/scc': 'report' },
+      { 'openshift.io/run-level': '1' },
+      { 'security.openshift.io/disable-securitycontextconstraints': 'true' },
+    ]) {
+      const switched = updateLabelsAs('kubectl-label', synced(namespaceWith(), WARNS), changed);
+      for (const mode of SYNCER_MODES) {
+        const expected = mode === 'Advise' ? without(labels, ENFORCE, ENFORCE_VERSION) : labels;
+        assert.deepEqual(state(synced(switched, { ...WARNS, mode })), expected, mode);
+      }
+    }
+    const user = updateLabelsAs('kubectl', synced(namespaceWith(), WARNS), { [WARN]: 'baseline' });
+    const kept = updateLabelsAs('kubectl', user, { 'portcullis.dev/scc': 'off' });
+    assert.deepEqual(state(synced(kept, WARNS)), { ...labels, [WARN]: 'baseline' });
+  });
   test('has the needed level where SCCs are not enforced', () => {
     const namespace = namespaceWith({ 'portcullis.dev/scc': 'report', [LABEL_SYNC_LABEL]: 'true' });
     assert.deepEqual(state(synced(namespace, WARNS)), labelsFor('restricted'));
