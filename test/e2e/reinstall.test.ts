@@ -353,18 +353,4 @@ suite('a customized installation', { skip: !hasKubectl && 'no kubectl' }, () => 
     const reason = `deployments/portcullis: version ${VERSION} does not have the option --old-flag: remove it from the arguments of the container first`;
     assert.deepEqual([code, stderr], [2, `error: ${reason}\n`]);
   });
-
-  test('settings that this version does not accept are refused', async () => {
-    const containers = [{ name: 'portcullis', args: ['serve', '--in-cluster'] }];
-    const template = JSON.stringify({ spec: { template: { spec: { containers } } } });
-    await kubectl('patch', 'deployment', 'portcullis', '-n', 'portcullis', '-p', template);
-    const patch = JSON.stringify({ spec: { controllers: { disabled: ['old-controller'] } } });
-    await kubectl('patch', 'portcullisconfiguration', 'cluster', '--type=merge', '-p', patch);
-    const { code, stderr } = await run('upgrade');
-    assert.match(
-      stderr,
-      /^error: PortcullisConfiguration "cluster" is invalid: spec\.controllers\.disabled\[0\]: Unsupported value: "old-controller": /,
-    );
-    assert.equal(code, 2);
-  });
 });
