@@ -59,6 +59,6 @@ const IS_OF_TYPE: Readonly<Record<PlainType, (value: unknown) => boolean>> = {
   boolean: (value) => typeof value === 'boolean',
   number: (value) => typeof value === 'number',
   int32: (value) => typeof value === 'number' && (value | 0) === value,
-  // Numbers beyond 2^53 are not exact.
-  int64: (value) => typeof value === 'number' && Number.isInteger(value) && Math.abs(value) < 2 ** 63,
+  // JSON.parse reads 2^63-1 as 2^63, so the bound itself is allowed.
+  int64: (value) => typeof value === 'number' && Number.isInteger(value) && Math.abs(value) <= 2 ** 63,
 };

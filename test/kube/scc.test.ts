@@ -132,7 +132,7 @@ describe('findMisshapen', () => {
     ['[]', ': wrong type'],
     ['{"a":2147483648}', 'a: wrong type'],
     ['{"a":-2147483649}', 'a: wrong type'],
-    ['{"e":[{"f":9007199254740991},{"f":1e19},{"f":0.5}]}', 'e.1.f: wrong type, e.2.f: wrong type'],
+    ['{"e":[{"f":9223372036854775807},{"f":1e19},{"f":0.5}]}', 'e.1.f: wrong type, e.2.f: wrong type'],
     ['{"b":["x",null,1]}', 'b.1: wrong type, b.2: wrong type'],
     ['{"b":{}}', 'b: wrong type'],
     ['{"e":[null]}', 'e.0: wrong type'],

@@ -222,6 +222,8 @@ suite('validation', () => {
     assert.deepEqual(await send(server, DEFAULT, object), expected);
   });
 
+  const inexact = (value: number): string =>
+    `Invalid value: ${value}: must be from -9007199254740991 to 9007199254740991`;
   const numbers: readonly (readonly [fields: object, field: string, text: string])[] = [
     [{ priority: 2_147_483_648 }, 'priority', 'Invalid value: 2147483648: must be from -2147483648 to 2147483647'],
     [{ priority: 1e300 }, 'priority', 'Invalid value: 1e+300: must be from -2147483648 to 2147483647'],
@@ -229,6 +231,26 @@ suite('validation', () => {
       { runAsUser: { type: 'MustRunAs', uid: 2 ** 60 } },
       'runAsUser.uid',
       'Invalid value: 1152921504606847000: must be from -9007199254740991 to 9007199254740991',
+    ],
+    [
+      { runAsUser: { type: 'MustRunAsRange', uidRangeMin: -(2 ** 53), uidRangeMax: 1 } },
+      'runAsUser.uidRangeMin',
+      inexact(-(2 ** 53)),
+    ],
+    [
+      { runAsUser: { type: 'MustRunAsRange', uidRangeMin: 1, uidRangeMax: 2 ** 53 } },
+      'runAsUser.uidRangeMax',
+      inexact(2 ** 53),
+    ],
+    [
+      { fsGroup: { type: 'MustRunAs', ranges: [{ min: 2 ** 53, max: 2 ** 53 }] } },
+      'fsGroup.ranges[0].min',
+      inexact(2 ** 53),
+    ],
+    [
+      { supplementalGroups: { type: 'MustRunAs', ranges: [{ max: 1 }, { max: 2 ** 53 }] } },
+      'supplementalGroups.ranges[1].max',
+      inexact(2 ** 53),
     ],
   ];
   for (const [fields, field, text] of numbers) {

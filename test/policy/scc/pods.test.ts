@@ -329,6 +329,15 @@ suite('an SCC with long lists', { timeout: 30_000 }, () => {
     });
   }
 
+  test('an SCC with IDs that cannot be compared exactly admits no pod', () => {
+    const object = podWith({ containers: [{ name: 'c', securityContext: { runAsUser: 2 ** 53 } }] });
+    const sccs = [laxScc({ name: 'large', runAsUser: { type: 'MustRunAs', uid: 2 ** 53 } })];
+    assert.equal(
+      denialMessage(assignScc(request({ object, sccs, canUse: () => true }))),
+      'unable to validate against any security context constraint: provider "large": Internal error: error creating provider for SCC large in namespace demo: runAsUser.uid: Invalid value: 9007199254740992: must be from -9007199254740991 to 9007199254740991',
+    );
+  });
+
   test('an SCC with longer lists has a defect', () => {
     const sccs = [laxScc({ name: 'long', requiredDropCapabilities: times(20_001, String) })];
     assert.equal(
