@@ -62,7 +62,7 @@ function createAll(): { readonly webhooks: readonly Webhook[]; readonly decide: 
     const { object, ...rest } = { object: undefined, ...decision };
     return { ...rest, patch: object === undefined ? [] : diff(request.object, object) };
   };
-  return { webhooks: webhooks.filter(({ path }) => path !== '/scc/exec'), decide };
+  return { webhooks: webhooks.filter(({ path }) => !['/scc/exec', '/scc/settings'].includes(path)), decide };
 }
 
 type Decide = (webhook: Webhook, request: AdmissionRequest) => Decision & { readonly patch: readonly unknown[] };

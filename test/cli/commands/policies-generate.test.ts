@@ -60,7 +60,7 @@ async function generate(settings: string, ...args: readonly string[]) {
 const INVALID: readonly (readonly [string, string])[] = [
   [
     `${SETTINGS}  podSecurity: { exemptions: { namespaces: [kube-system, a.b] } }\n`,
-    'invalid configuration: spec.podSecurity.exemptions.namespaces[1]: Invalid value: "a.b": must not contain dots (settings.yaml:4:58, spec.podSecurity.exemptions.namespaces[1])',
+    'invalid configuration: spec.podSecurity.exemptions.namespaces[1]: Invalid value: "a.b": must match pattern "^[a-z0-9]([-a-z0-9]*[a-z0-9])?$" (settings.yaml:4:58, spec.podSecurity.exemptions.namespaces[1])',
   ],
   [
     `${UPSTREAM}defaults: { enforce: strict }\n`,
