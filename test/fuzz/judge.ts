@@ -123,8 +123,7 @@ export function createJudge(world: World, { namespaces, sccs, pods }: Stored): J
       const defaults = computeDefaults(object);
       for (const field of new Set([...Object.keys(object), ...Object.keys(defaults)])) {
         const expected: unknown = Object.hasOwn(defaults, field) ? defaults[field] : object[field];
-        // Absent fields of the API are equal to null and false.
-        assert.equal(canonical(at(patched, field) ?? false), canonical(expected ?? false), field);
+        assert.equal(canonical(withoutEmpty(at(patched, field))), canonical(withoutEmpty(expected)), field);
       }
       return patched;
     },
@@ -203,4 +202,15 @@ function getWrittenScc(request: JsonObject): unknown {
     textAt(request, 'resource', 'resource') === 'securitycontextconstraints';
   if (!isScc || textAt(request, 'subResource') !== '') return undefined;
   return request['operation'] === 'CREATE' || request['operation'] === 'UPDATE' ? (request['object'] ?? {}) : undefined;
+}
+
+/** Omits empty members, as Go's encoder does. Absent fields are equal to null, false, empty texts and empty lists. */
+function withoutEmpty(value: unknown): unknown {
+  if (Array.isArray(value)) return value.length === 0 ? false : value.map(withoutEmpty);
+  if (!isObject(value)) return value == null || value === '' ? false : value;
+  const members = Object.entries(value).filter(([key, member]) => {
+    if (Array.isArray(member)) return member.length > 0;
+    return member != null && member !== '' && !(member === 0 && (key === 'min' || key === 'max'));
+  });
+  return Object.fromEntries(members.map(([key, member]) => [key, withoutEmpty(member)]));
 }

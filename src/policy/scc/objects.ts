@@ -241,9 +241,11 @@ function defaultGroups(options: GroupStrategyOptions | null | undefined): GroupS
 }
 
 /** The ends are integers in Go, not pointers, so its encoder omits 0. */
-function defaultRange(range: NonNullable<GroupStrategyOptions['ranges']>[number]): typeof range {
-  return Object.fromEntries(Object.entries(range).filter(([, end]) => end !== 0 && end !== null));
+function defaultRange({ min, max, ...rest }: GroupRange): GroupRange {
+  return { ...(min ? { min } : {}), ...(max ? { max } : {}), ...rest };
 }
+
+type GroupRange = NonNullable<GroupStrategyOptions['ranges']>[number];
 
 /** `allowHostDirVolumePlugin` overrides the list. */
 function defaultVolumes({ volumes, allowHostDirVolumePlugin }: SecurityContextConstraints): readonly string[] {
