@@ -1,13 +1,8 @@
 /** In-process time of SCC decisions. Also a program: `node bench/assign.ts`. */
-import { existsSync } from 'node:fs';
-import { readFile } from 'node:fs/promises';
-import { join } from 'node:path';
-import { gunzipSync } from 'node:zlib';
-import fc from 'fast-check';
 import { assignScc, validateScc, type SccInput } from '../src/policy/scc/index.ts';
 import { getSccSet } from '../src/policy/scc/order.ts';
 import { STANDARD_SCCS } from '../src/policy/scc/standard.ts';
-import { create } from '../test/policy/scc/arbitrary.ts';
+import { readLines } from '../test/support/conformance/cases.ts';
 import type { Grant } from '../test/support/scc.ts';
 import { plainPodReviews } from './reviews.ts';
 import { formatTable, type Row } from './row.ts';
@@ -18,8 +13,8 @@ const BATCH = 50;
 const TARGET_MICROS = 50;
 
 /** Measures random creates, with denials and audit annotations, and typical pods. */
-export async function benchAssign(): Promise<Row[]> {
-  const random = (await randomCreates()).map(withSccSet);
+export function benchAssign(): Row[] {
+  const random = randomCreates().map(withSccSet);
   const typical = typicalCreates().map(withSccSet);
   return [
     { ...measure('random creates', random, assignScc), target: { atMost: TARGET_MICROS } },
@@ -76,16 +71,9 @@ interface RandomCase extends Omit<SccInput, 'canUse'> {
   readonly grants: readonly Grant[];
 }
 
-/** Reads the creates of the conformance data, or generates creates if there is no such data. */
-async function randomCreates(): Promise<readonly SccInput[]> {
-  const folder = process.env['PORTCULLIS_CONFORMANCE'] ?? '../shared/conformance';
-  const file = join(folder, 'random/scc-admission-random.ndjson.gz');
-  if (!existsSync(file)) return fc.sample(create, { numRuns: 1000, seed: 1 });
-  return gunzipSync(await readFile(file))
-    .toString('utf8')
-    .trim()
-    .split('\n')
-    .map((line) => JSON.parse(line) as RandomCase)
+/** The recorded random creates. */
+function randomCreates(): readonly SccInput[] {
+  return readLines<RandomCase>('random/scc-admission-random.ndjson')
     .filter(({ operation }) => operation === 'CREATE')
     .map(({ grants, ...request }) => ({ ...request, canUse: canUseByIndex(grants), compatibility: 'openshift' }));
 }
@@ -131,4 +119,4 @@ function indexBy(
   );
 }
 
-if (import.meta.main) process.stdout.write(`${formatTable(await benchAssign())}\n`);
+if (import.meta.main) process.stdout.write(`${formatTable(benchAssign())}\n`);

@@ -1,16 +1,11 @@
 /** In-process time of a Pod Security evaluation, and of a decision about a request of a node. Also a program: `node bench/evaluate.ts`. */
-import { existsSync } from 'node:fs';
-import { readFile } from 'node:fs/promises';
-import { join } from 'node:path';
-import { gunzipSync } from 'node:zlib';
-import fc from 'fast-check';
 import { createMinimumReader, findNodeState } from '../src/cluster/kubelet.ts';
 import { createStore } from '../src/cluster/store.ts';
 import { createDefaultSettings } from '../src/config/portcullis-configuration.ts';
 import type { Draft, Node, Pod, PodLike } from '../src/kube/types.ts';
 import { authorizeKubelet, type AccessRequest } from '../src/policy/kubelet/authorizer.ts';
 import { evaluatePod } from '../src/policy/pss/index.ts';
-import { pods } from '../test/policy/pss/arbitrary.ts';
+import { readLines } from '../test/support/conformance/cases.ts';
 import { restrictedPodReviews } from './reviews.ts';
 import { formatTable, type Row } from './row.ts';
 
@@ -19,13 +14,13 @@ const ROUNDS = 600;
 const EVALUATIONS_PER_ROUND = 3_000;
 
 /** Measures evaluations at restricted:latest of allowed, denied and random pods. */
-export async function benchEvaluate(): Promise<Row[]> {
+export function benchEvaluate(): Row[] {
   const passing = deploymentPods();
   const calibrationMicros = measureCalibration();
   const rows = [
     ...measure('passing', passing, evaluate, 1),
     ...measure('failing', passing.map(withoutSecurity), evaluate),
-    ...measure('random', await randomPods(), evaluate, 2),
+    ...measure('random', randomPods(), evaluate, 2),
     ...measureAuthorizer(),
   ];
   const relative = rows.flatMap(({ name, value, unit }): Row[] =>
@@ -122,15 +117,9 @@ function withoutSecurity(pod: Pod): PodLike {
   return JSON.parse(text) as PodLike;
 }
 
-/** A fixed mix of pods: that of the conformance data if it is present, and generated pods otherwise. */
-async function randomPods(): Promise<readonly PodLike[]> {
-  const file = join(process.env['PORTCULLIS_CONFORMANCE'] ?? '../shared/conformance', 'random/pss-random.ndjson.gz');
-  if (!existsSync(file)) return fc.sample(pods(), { seed: 1, numRuns: 1500 });
-  const lines = gunzipSync(await readFile(file))
-    .toString()
-    .trim()
-    .split('\n');
-  return lines.map((line) => (JSON.parse(line) as { pod: PodLike }).pod);
+/** The recorded random pods. */
+function randomPods(): readonly PodLike[] {
+  return readLines<{ readonly pod: PodLike }>('random/pss-random.ndjson').map(({ pod }) => pod);
 }
 
-if (import.meta.main) process.stdout.write(`${formatTable(await benchEvaluate())}\n`);
+if (import.meta.main) process.stdout.write(`${formatTable(benchEvaluate())}\n`);

@@ -21,7 +21,7 @@ const { values } = parseArgs({
   },
 });
 
-const parts: Readonly<Record<string, () => Promise<Row[]>>> = {
+const parts: Readonly<Record<string, () => Row[] | Promise<Row[]>>> = {
   evaluate: benchEvaluate,
   assign: benchAssign,
   serve: () => benchServe({ peer: values.peer, peerPid: values['peer-pid'] ? Number(values['peer-pid']) : undefined }),

@@ -5,7 +5,7 @@ import type { AddressInfo } from 'node:net';
 import { after, before, describe, test } from 'node:test';
 import { isObject } from '../../src/kube/types.ts';
 import { createAuthority, createServing } from '../../src/tls/issue.ts';
-import { readLines, skip } from '../support/conformance/cases.ts';
+import { readLines } from '../support/conformance/cases.ts';
 import { startEmptyCluster, type TestCluster } from '../support/dev-cluster.ts';
 
 interface WebhookExchange {
@@ -80,7 +80,7 @@ const transcripts = readLines<Exchange | { readonly request?: undefined }>('apis
   (record): record is Exchange => record.request !== undefined && AREAS.includes(record.area),
 );
 
-describe('transcripts of a real API server', { skip }, () => {
+describe('transcripts of a real API server', () => {
   let cluster: TestCluster;
   let webhook: RecordedWebhook;
   /** Current resource versions by the recorded ones. */

@@ -40,7 +40,7 @@ import {
 import { createKubeletConfigWebhook } from '../../src/server/webhooks/kubelet-config.ts';
 import { createController, createTestSettings, installCrds, runController } from '../support/controllers.ts';
 import { startEmptyCluster } from '../support/dev-cluster.ts';
-import { area, readCases, skip, testAreas, type Area, type Case } from '../support/conformance/cases.ts';
+import { area, readCases, testAreas, type Area, type Case } from '../support/conformance/cases.ts';
 import { createPodContext, laxScc, namespaceWith, podErrors } from '../support/scc.ts';
 
 const NODES_CONFIG_PATH = '/apis/config.openshift.io/v1/nodes';
@@ -471,7 +471,7 @@ const AREAS: Readonly<Record<string, Area>> = {
   }),
 };
 
-const cases = readCases<readonly Case[]>('kubelet/cases.json', []);
+const cases = readCases<readonly Case[]>('kubelet/cases.json');
 
 /** Areas that are compared with the controllers and the schemas of a development cluster. */
 const CLUSTER_AREAS = ['scc-user-namespace-default', 'crd-schema', 'config-observer'] as const;
@@ -502,7 +502,7 @@ async function observeMinimum(cluster: DevCluster, { existing, specMinimum, feat
   return cluster.store.get('PortcullisConfiguration', 'cluster')?.status?.kubelet?.minimumVersion;
 }
 
-suite('kubelets and user namespaces', { skip }, () => {
+suite('kubelets and user namespaces', () => {
   testAreas(
     cases.filter(({ area }) => !isClusterArea(area)),
     AREAS,

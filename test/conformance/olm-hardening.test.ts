@@ -78,7 +78,7 @@ interface JobExpectation {
   readonly labels: Readonly<Record<string, string>>;
 }
 
-const unpackJobs = readCases<readonly Case[]>('olm/cases.json', []).filter((one) => one.area === 'unpack-job');
+const unpackJobs = readCases<readonly Case[]>('olm/cases.json').filter((one) => one.area === 'unpack-job');
 
 /** The Job that OLM wants, as one of the cases of upstream describes it. */
 function desiredJob(): JsonObject {
@@ -248,7 +248,7 @@ const HARDENING: Readonly<Record<string, Area>> = {
 const LABELER_AREAS = ['csv-copied', 'exempt-namespaces', 'labeler-seed', 'labeler-shipped', 'labeler-table'];
 
 suite('hardening of the pods of the Operator Lifecycle Manager', () => {
-  const cases = readCases<readonly Case[]>('olm/cases.json', []);
+  const cases = readCases<readonly Case[]>('olm/cases.json');
   testAreas(
     cases.filter(({ area: name }) => !LABELER_AREAS.includes(name)),
     HARDENING,

@@ -11,7 +11,7 @@ import {
   type LabelerTrigger,
 } from '../../src/policy/olm/auto-labeler.ts';
 import { UNMANAGED_NAMESPACES } from '../../src/policy/rollout/label-sync.ts';
-import { area, readCases, skip, testAreas, type Area, type Case } from '../support/conformance/cases.ts';
+import { area, readCases, testAreas, type Area, type Case } from '../support/conformance/cases.ts';
 
 type Marks = Readonly<Record<string, string>>;
 
@@ -140,9 +140,9 @@ const AREAS: Readonly<Record<string, Area>> = {
   ),
 };
 
-const cases = readCases<readonly Case[]>('olm/cases.json', []);
+const cases = readCases<readonly Case[]>('olm/cases.json');
 
-suite('Operator Lifecycle Manager', { skip }, () => {
+suite('Operator Lifecycle Manager', () => {
   testAreas(
     cases.filter((one) => Object.hasOwn(AREAS, one.area)),
     AREAS,

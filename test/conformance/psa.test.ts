@@ -16,7 +16,7 @@ import { resolvePolicies, printPolicy } from '../../src/policy/psa/policy.ts';
 import { reviewPodSecurity, DEFAULT_LIMITS } from '../../src/policy/psa/review.ts';
 import type { PodSecurityCount } from '../../src/policy/psa/review.ts';
 import type { Version } from '../../src/policy/pss/policy.ts';
-import { readLines, skip } from '../support/conformance/cases.ts';
+import { readLines } from '../support/conformance/cases.ts';
 
 interface AdmissionCase {
   readonly case: string;
@@ -141,7 +141,7 @@ conformance<ConfigCase>('config.ndjson', (given) => {
 
 /** One suite for a file, with one test for each case. */
 function conformance<Case extends { readonly case: string }>(file: string, verify: (given: Case) => void): void {
-  suite(`pss/${file}`, { skip }, () => {
+  suite(`pss/${file}`, () => {
     for (const given of readLines<Case>(`pss/${file}`)) test(given.case, () => verify(given));
   });
 }

@@ -111,7 +111,7 @@ testLines<RegistryCase>('pss/registry.ndjson', (given) => {
   );
 });
 
-testLines<RandomCase>('random/pss-random.ndjson.gz', (given) => {
+testLines<RandomCase>('random/pss-random.ndjson', (given) => {
   for (const { level, versions, allowed, reason = '', detail = '' } of given.expect) {
     for (const version of versions) {
       const { violations, ...result } = evaluatePod(given.pod, { level, version });

@@ -7,7 +7,7 @@ import { psaLevel } from '../../src/policy/rollout/scc-level.ts';
 import { assignScc, validateScc, type SccDecision, type SccInput } from '../../src/policy/scc/index.ts';
 import { STANDARD_SCCS } from '../../src/policy/scc/standard.ts';
 import { defaultScc } from '../../src/policy/scc/objects.ts';
-import { readCases, readLines, skip, testAreas, type Case } from '../support/conformance/cases.ts';
+import { readCases, readLines, testAreas, type Case } from '../support/conformance/cases.ts';
 import {
   admissionAreas,
   denialMessage,
@@ -19,10 +19,10 @@ import { ALLOCATION_AREAS, objectAreas } from '../support/conformance/scc-object
 import { STRATEGY_AREAS } from '../support/conformance/scc-strategies.ts';
 import { canUseBy, laxScc, type Grant } from '../support/scc.ts';
 
-const standard = readCases<readonly SecurityContextConstraints[]>('scc/default-sccs.json', []);
+const standard = readCases<readonly SecurityContextConstraints[]>('scc/default-sccs.json');
 
-suite('areas of SCC admission', { skip }, () => {
-  testAreas(readCases<readonly Case[]>('scc/cases.json', []), {
+suite('areas of SCC admission', () => {
+  testAreas(readCases<readonly Case[]>('scc/cases.json'), {
     ...STRATEGY_AREAS,
     ...objectAreas(standard),
     ...admissionAreas(standard),
@@ -32,7 +32,7 @@ suite('areas of SCC admission', { skip }, () => {
   });
 });
 
-test('the standard SCCs are those of the platform as they are stored, except for their metadata', { skip }, () => {
+test('the standard SCCs are those of the platform as they are stored, except for their metadata', () => {
   const withoutMetadata = (sccs: readonly SecurityContextConstraints[]) =>
     new Map(sccs.map(({ metadata, ...fields }) => [metadata?.name, fields]));
   assert.deepEqual(withoutMetadata(STANDARD_SCCS.map(({ scc }) => scc)), withoutMetadata(standard.map(defaultScc)));
@@ -56,9 +56,9 @@ for (const [file, passes] of [
   ['scc-admission-random', 2178],
   ['scc-second-pass-random', 570],
 ] as const) {
-  test(`${file}: both passes`, { skip }, () => {
+  test(`${file}: both passes`, () => {
     let compared = 0;
-    for (const request of readLines<RandomRequest>(`random/${file}.ndjson.gz`)) {
+    for (const request of readLines<RandomRequest>(`random/${file}.ndjson`)) {
       const { mutate, validate } = request.expect;
       const input: SccInput = { ...request, canUse: canUseBy(request.grants), compatibility: 'openshift' };
       for (const [pass, decide, object] of [
@@ -89,7 +89,7 @@ function expected({ auditAnnotations = {}, ...pass }: Pass): Pass {
   return { ...pass, auditAnnotations: withoutPrefixes(auditAnnotations) };
 }
 
-suite('levels of SCCs', { skip }, () => {
+suite('levels of SCCs', () => {
   interface RandomScc {
     readonly id: string;
     readonly scc: SecurityContextConstraints;
@@ -99,7 +99,7 @@ suite('levels of SCCs', { skip }, () => {
 
   test('scc-to-pss-random', () => {
     let compared = 0;
-    for (const { id, scc, namespace, expect } of readLines<RandomScc>('random/scc-to-pss-random.ndjson.gz')) {
+    for (const { id, scc, namespace, expect } of readLines<RandomScc>('random/scc-to-pss-random.ndjson')) {
       const { level, error } = psaLevel(scc, namespace, { profile: 'upstream' });
       assert.deepEqual([level, error !== undefined], [expect.level, expect.error !== undefined], id);
       compared++;
@@ -135,7 +135,7 @@ suite('levels of SCCs', { skip }, () => {
     volumes: [],
   });
 
-  const { cases } = readCases<{ readonly cases: readonly LevelCase[] }>('rollout/cases.json', { cases: [] });
+  const { cases } = readCases<{ readonly cases: readonly LevelCase[] }>('rollout/cases.json');
   for (const { area, name, input, expect, productExpect } of cases) {
     if (!area.startsWith('scc-to-pss/')) continue;
     test(`${area}: ${name}`, () => {

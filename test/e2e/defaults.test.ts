@@ -48,7 +48,7 @@ function readPods(): readonly JsonObject[] {
     metadata: { annotations },
     spec,
   }));
-  const recorded = readLines<{ readonly pod: JsonObject }>('random/pss-random.ndjson.gz')
+  const recorded = readLines<{ readonly pod: JsonObject }>('random/pss-random.ndjson')
     .filter((_, index) => index % 3 === 0)
     .map(({ pod }) => pod);
   return [...cases, ...recorded].map((pod) => {

@@ -44,7 +44,7 @@ function readPods(): JsonObject[] {
   const fixtures = globSync('pss/**/*.yaml', { cwd: folder }).map(
     (file) => parse(readFileSync(join(folder, file), 'utf8')) as JsonObject,
   );
-  const random = readLines<{ readonly pod: JsonObject }>('random/pss-random.ndjson.gz').filter(
+  const random = readLines<{ readonly pod: JsonObject }>('random/pss-random.ndjson').filter(
     (_, index) => index % 30 === 0,
   );
   return [...fixtures, ...random.map(({ pod }) => pod)].map((pod) => {

@@ -18,7 +18,7 @@ import { DEFAULT_RANGES } from '../../src/policy/uid-range/ranges.ts';
 import { createWorkloadAdmission } from '../../src/server/scc-review.ts';
 import { createPsaWebhook } from '../../src/server/webhooks/psa.ts';
 import { createMetrics, type Metrics } from '../../src/telemetry/metrics.ts';
-import { readLines, skip } from '../support/conformance/cases.ts';
+import { readLines } from '../support/conformance/cases.ts';
 import {
   compliantPod,
   deploymentRequest,
@@ -815,7 +815,7 @@ const REVIEWS: Readonly<Record<string, Decision>> = {
   'seccomp annotation as it arrives': WARNED,
 };
 
-suite('reviews recorded from a kube-apiserver', { skip }, () => {
+suite('reviews recorded from a kube-apiserver', () => {
   const exchanges = readLines<Exchange>('apiserver/transcripts.ndjson').filter(({ area }) => area === 'review');
   const { store, decide } = createRig();
   const { metadata } = namespaceWith({ enforce: 'baseline', warn: 'restricted' });

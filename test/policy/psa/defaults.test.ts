@@ -118,7 +118,7 @@ suite('defaults of a pod', () => {
   });
 
   test('recorded pods have the same defaults in both implementations', () => {
-    const recorded = readLines<{ readonly pod: JsonObject }>('random/pss-random.ndjson.gz');
+    const recorded = readLines<{ readonly pod: JsonObject }>('random/pss-random.ndjson');
     for (const { pod } of recorded.filter((_, index) => index % 10 === 0)) {
       complete(store(pod));
     }

@@ -1,25 +1,23 @@
-/** The conformance data: cases that upstream and OpenShift have answered. `PORTCULLIS_CONFORMANCE` is its folder. */
-import { existsSync, readFileSync } from 'node:fs';
+/** The recorded cases of test/conformance/data. */
+import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { gunzipSync } from 'node:zlib';
 
-const FOLDER = process.env['PORTCULLIS_CONFORMANCE'] ?? '../shared/conformance';
+const FOLDER = join(import.meta.dirname, '../../conformance/data');
 
-/** The `skip` option of tests that need the data. */
-export const skip = existsSync(FOLDER) ? false : `no conformance data in ${FOLDER}`;
-
-/** Reads a JSON file of the data. Without the data it returns the fallback. */
-export function readCases<T>(file: string, fallback: T): T {
-  return skip === false ? (JSON.parse(readFileSync(join(FOLDER, file), 'utf8')) as T) : fallback;
+function read(file: string): string {
+  return gunzipSync(readFileSync(join(FOLDER, `${file}.gz`))).toString('utf8');
 }
 
-/** Reads a file with one JSON document per line, compressed if its name ends in `.gz`. Without the data it is empty. */
+/** Reads a JSON document. */
+export function readCases<T>(file: string): T {
+  return JSON.parse(read(file)) as T;
+}
+
+/** Reads a file with one JSON document per line. */
 export function readLines<T>(file: string): readonly T[] {
-  if (skip !== false) return [];
-  const bytes = readFileSync(join(FOLDER, file));
-  const text = (file.endsWith('.gz') ? gunzipSync(bytes) : bytes).toString('utf8');
-  return text
+  return read(file)
     .trim()
     .split('\n')
     .map((line) => JSON.parse(line) as T);
@@ -27,7 +25,7 @@ export function readLines<T>(file: string): readonly T[] {
 
 /** One test for all lines of a file. */
 export function testLines<T>(file: string, verify: (given: T) => void): void {
-  test(file, { skip }, () => {
+  test(file, () => {
     for (const given of readLines<T>(file)) verify(given);
   });
 }
