@@ -11,7 +11,7 @@ import { UserError } from '../config/files.ts';
 import { ApiError, ConnectionError, createStatus, type Status } from '../kube/status.ts';
 import { isObject, type JsonObject } from '../kube/types.ts';
 import type { Tally } from '../telemetry/counters.ts';
-import type { TokenBucket } from './clock.ts';
+import { systemClock, type Clock, type TokenBucket } from './clock.ts';
 import { resolveCluster, type ClusterSource, type ClusterTarget, type Credentials } from './cluster-source.ts';
 import { networkError } from './network-error.ts';
 
@@ -54,6 +54,8 @@ export interface ConnectOptions extends ClusterSource {
   readonly userAgent: string;
   /** The time limit of one request and its response. */
   readonly timeoutMs?: number;
+  /** The clock of the time limit. */
+  readonly clock?: Clock;
   /** Counts the responses by status code; a failed connection has the code `<error>`. */
   readonly requests?: Tally<'code' | 'method' | 'host'>;
   /** The client-side rate limit; if absent, only the server limits requests. */
@@ -71,7 +73,7 @@ const MAX_WAIT_SECONDS = 60;
  * @throws {UserError} if the source does not name a cluster
  */
 export async function connect(options: ConnectOptions): Promise<Connection> {
-  const { userAgent, timeoutMs = TIMEOUT_MS, requests, limit, ...source } = options;
+  const { userAgent, timeoutMs = TIMEOUT_MS, clock = systemClock, requests, limit, ...source } = options;
   const target = await resolveCluster(source);
   const { server, serverName, namespace } = target;
   const { host } = new URL(server);
@@ -82,7 +84,7 @@ export async function connect(options: ConnectOptions): Promise<Connection> {
 
   const exchange = async <T>(
     request: ApiRequest,
-    timeout: { readonly ms: number; readonly signal: AbortSignal },
+    timeout: Timeout,
     send: (raw: RawRequest) => Promise<T>,
   ): Promise<T> => {
     await limit?.take(request.signal);
@@ -103,9 +105,8 @@ export async function connect(options: ConnectOptions): Promise<Connection> {
   };
 
   const requestOnce = async (request: ApiRequest): Promise<JsonObject> => {
-    const ms = timeoutMs * (request.timeoutFactor ?? 1);
-    const timeout = { ms, signal: AbortSignal.timeout(ms) };
-    const response = await exchange(request, timeout, async (raw) => readBody(await open(raw)));
+    const timeout = startTimeout(clock, timeoutMs * (request.timeoutFactor ?? 1));
+    const response = await exchange(request, timeout, async (raw) => readBody(await open(raw))).finally(timeout.clear);
     count(request.method, response.code);
     if (request.onWarning) parseWarnings(response.warnings).forEach(request.onWarning);
     return responseObject(response, server);
@@ -129,10 +130,9 @@ export async function connect(options: ConnectOptions): Promise<Connection> {
       }
     },
     async stream(request) {
-      const opening = new AbortController();
-      const timer = setTimeout(() => opening.abort(), timeoutMs);
+      const opening = startTimeout(clock, timeoutMs);
       try {
-        const response = await exchange(request, { ms: timeoutMs, signal: opening.signal }, async (raw) => {
+        const response = await exchange(request, opening, async (raw) => {
           const message = await open(raw);
           return isSuccess(message.statusCode ?? 0) ? message : await readBody(message);
         });
@@ -142,11 +142,23 @@ export async function connect(options: ConnectOptions): Promise<Connection> {
         responseObject(response, server);
         throw new ConnectionError(`the response of ${server} is not a stream`);
       } finally {
-        clearTimeout(timer);
+        opening.clear();
       }
     },
     close: () => agents.close(),
   };
+}
+
+interface Timeout {
+  readonly ms: number;
+  readonly signal: AbortSignal;
+  clear(): void;
+}
+
+/** Aborts the signal after the time, unless the timeout is cleared. */
+function startTimeout(clock: Clock, ms: number): Timeout {
+  const controller = new AbortController();
+  return { ms, signal: controller.signal, clear: clock.after(ms, () => controller.abort()) };
 }
 
 function requestUrl(server: string, { path, query = {} }: ApiRequest): URL {

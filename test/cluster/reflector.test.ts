@@ -68,7 +68,11 @@ describe('a reflector', () => {
   const play = async (
     answers: readonly Responder[],
     act: (scene: Scene) => Promise<void>,
-    { pageSize = 2, through = connection }: { pageSize?: number; through?: Connection } = {},
+    {
+      pageSize = 2,
+      through = connection,
+      clock = createFakeClock(),
+    }: { pageSize?: number; through?: Connection; clock?: FakeClock } = {},
   ): Promise<void> => {
     opened.length = 0;
     server.respond(
@@ -77,7 +81,6 @@ describe('a reflector', () => {
         answer(response, request);
       }),
     );
-    const clock = createFakeClock();
     const store = createStore();
     const [changes, failures]: [string[], string[]] = [[], []];
     let [recovered, unserved, listed] = [0, 0, 0];
@@ -302,22 +305,27 @@ describe('a reflector', () => {
 
   test('after a timeout, a list has smaller pages and more time', async () => {
     const silent: Responder = () => undefined;
-    const through = await server.connect({ timeoutMs: 50 });
+    const clock = createFakeClock();
+    const through = await server.connect({ timeoutMs: 1000, clock });
     await play(
       [silent, silent, list(5, [role('a', 1)])],
-      async ({ requests, clock, failures, soon }) => {
+      async ({ requests, failures, soon }) => {
+        await requests(1);
+        clock.advance(1000);
         await soon(() => failures.length === 1);
         clock.advance(800);
+        await requests(2);
+        clock.advance(2000);
         await soon(() => failures.length === 2);
         clock.advance(1600);
         await requests(4);
         const reason = (seconds: number) =>
           `ConnectionError: Unable to connect to the server: no response from ${server.url} within ${seconds} s`;
-        assert.deepEqual(failures, [`${reason(0.05)} +800`, `${reason(0.1)} +1600`]);
+        assert.deepEqual(failures, [`${reason(1)} +800`, `${reason(2)} +1600`]);
         const limits = server.requests.map(({ url }) => new URLSearchParams(url.slice(PAGE.length)).get('limit'));
         assert.deepEqual(limits, ['500', '250', '125', null]);
       },
-      { pageSize: 500, through },
+      { pageSize: 500, through, clock },
     );
   });
 

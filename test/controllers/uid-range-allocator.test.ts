@@ -751,7 +751,7 @@ suite('replicas that allocate at the same time', () => {
         const isDone = namespaces.length === count && namespaces.every(({ metadata }) => metadata?.annotations?.[UIDS]);
         return isDone ? true : undefined;
       },
-      60_000,
+      300_000,
     );
   const create = (name: string) => cluster.create('Namespace', { metadata: { name } }, BY_TEST);
   const names = (prefix: string, count: number) => Array.from({ length: count }, (_, index) => `${prefix}-${index}`);
