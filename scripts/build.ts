@@ -4,8 +4,8 @@ import { mkdir, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import ts from 'typescript';
 import { build } from 'esbuild';
-import { bundlePage } from '../src/cli/page/bundle.ts';
-import { renderPage } from '../src/cli/page/html.ts';
+import { bundlePage } from '../src/cli/output/bundle.ts';
+import { renderPage } from '../src/cli/output/html.ts';
 import { bundleProgram, packageFolders } from './bundle.ts';
 import { collectLicenses } from './licenses.ts';
 

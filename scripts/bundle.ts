@@ -2,7 +2,7 @@
 import { chmod, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { build, type BuildOptions, type Metafile, type Plugin } from 'esbuild';
-import { bundlePage } from '../src/cli/page/bundle.ts';
+import { bundlePage } from '../src/cli/output/bundle.ts';
 
 /** The imports of client-node's KubeConfig for typed clients and proxies. The program has its own transport. */
 const UNUSED_IMPORTS = /^(?:undici|socks|socks-proxy-agent|hpagent|\.\/gen\/index\.js|\.\/middleware\.js)$/;

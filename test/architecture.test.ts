@@ -159,7 +159,7 @@ const PACKAGE_IMPORTERS: ReadonlyMap<string, readonly string[]> = new Map([
   ['ajv', ['config/ajv.ts', 'dev-cluster/objects/custom-resources.ts']],
   ['diff', ['cli/check/fix.ts']],
   ['yaml', ['config/rewrite.ts', 'config/yaml.ts']],
-  ['esbuild', ['cli/page/bundle.ts']],
+  ['esbuild', ['cli/output/bundle.ts']],
   ['preact', ['web/']],
   ['@codemirror/commands', ['web/editor.ts']],
   ['@codemirror/lang-yaml', ['web/editor.ts']],

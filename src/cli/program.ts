@@ -1,4 +1,4 @@
-/** The command tree. A command is one row of `COMMANDS` and one file in `commands/`, which is loaded when it is used. */
+/** The command tree. A command is one row of `COMMANDS` and one file in the folder of its subject, which is loaded when it is used. */
 import { Command as CommanderCommand, CommanderError, Help, Option as CommanderOption } from 'commander';
 import { UserError } from '../config/files.ts';
 import { ConnectionError } from '../kube/status.ts';
@@ -30,99 +30,89 @@ export const COMMANDS: readonly CommandEntry[] = [
     'serve',
     SERVER,
     'Serve the admission reviews of a cluster, or of a development cluster',
-    () => import('./commands/serve.ts'),
+    () => import('./serve/serve.ts'),
   ),
-  entry('check', MANIFESTS, 'Check manifests against the Pod Security Standards', () => import('./commands/check.ts')),
+  entry('check', MANIFESTS, 'Check manifests against the Pod Security Standards', () => import('./check/check.ts')),
   entry(
     'explain',
     MANIFESTS,
     'Explain the decisions about pods and workloads, and the levels of namespaces',
-    () => import('./commands/explain.ts'),
+    () => import('./explain/explain.ts'),
   ),
   entry(
     'report',
     MANIFESTS,
     'Write a report of a cluster or of manifests as an HTML page',
-    () => import('./commands/report.ts'),
+    () => import('./rollout/report.ts'),
   ),
   entry(
     'dashboard',
     MANIFESTS,
     'Show the live report of a cluster in a browser on this machine',
-    () => import('./commands/dashboard.ts'),
+    () => import('./rollout/dashboard.ts'),
   ),
   entry(
     'audit user-namespaces',
     MANIFESTS,
     'Find pods and SCCs that depend on user namespaces, before a downgrade',
-    () => import('./commands/audit-user-namespaces.ts'),
+    () => import('./audit/user-namespaces.ts'),
   ),
   entry(
     'audit exemptions',
     MANIFESTS,
     'List the exemptions: namespaces, users, runtime classes and SCC grants',
-    () => import('./commands/audit-exemptions.ts'),
+    () => import('./audit/exemptions.ts'),
   ),
-  entry(
-    'scc plan',
-    SCCS,
-    'Plan which pods SCC admission would admit, change and deny',
-    () => import('./commands/scc-plan.ts'),
-  ),
-  entry(
-    'scc pods',
-    SCCS,
-    'Show which SCC admitted each pod, and the grant of its use',
-    () => import('./commands/scc-pods.ts'),
-  ),
+  entry('scc plan', SCCS, 'Plan which pods SCC admission would admit, change and deny', () => import('./scc/plan.ts')),
+  entry('scc pods', SCCS, 'Show which SCC admitted each pod, and the grant of its use', () => import('./scc/pods.ts')),
   entry(
     'scc review',
     SCCS,
     'Review which SCC admits a pod for a user or for service accounts',
-    () => import('./commands/scc-review.ts'),
+    () => import('./scc/review.ts'),
   ),
   entry(
     'scc who-can',
     SCCS,
     'Show the subjects that may use an SCC, and the grants of its use',
-    () => import('./commands/scc-who-can.ts'),
+    () => import('./scc/who-can.ts'),
   ),
   entry('scc grant', SCCS, 'Grant the use of an SCC to users, groups and service accounts', async () => ({
-    command: (await import('./commands/scc-grant.ts')).grant,
+    command: (await import('./scc/grant.ts')).grant,
   })),
   entry('scc revoke', SCCS, 'Revoke grants of the use of an SCC', async () => ({
-    command: (await import('./commands/scc-grant.ts')).revoke,
+    command: (await import('./scc/grant.ts')).revoke,
   })),
-  entry('scc create', SCCS, 'Create the custom SCC that a workload needs', () => import('./commands/scc-create.ts')),
+  entry('scc create', SCCS, 'Create the custom SCC that a workload needs', () => import('./scc/create.ts')),
   entry(
     'rollout status',
     ROLLOUT,
     'Show the state of the rollout of enforcement, and what blocks it',
-    () => import('./commands/rollout-status.ts'),
+    () => import('./rollout/status.ts'),
   ),
   entry(
     'rollout plan',
     ROLLOUT,
     'Plan the enforced level and the denials of each namespace',
-    () => import('./commands/rollout-plan.ts'),
+    () => import('./rollout/plan.ts'),
   ),
   entry(
     'rollout simulate',
     ROLLOUT,
     'Simulate an enforcement mode without applying it',
-    () => import('./commands/rollout-simulate.ts'),
+    () => import('./rollout/simulate.ts'),
   ),
   entry(
     'olm status',
     OLM,
     'Show the namespaces with operators and the state of the auto-labeler',
-    () => import('./commands/olm-status.ts'),
+    () => import('./olm/status.ts'),
   ),
   entry(
     'olm harden',
     OLM,
     'Propose hardened security contexts and Pod Security labels for the Operator Lifecycle Manager',
-    () => import('./commands/olm-harden.ts'),
+    () => import('./olm/harden.ts'),
   ),
   entry(
     'kubelet status',
@@ -173,8 +163,8 @@ export const COMMANDS: readonly CommandEntry[] = [
     'Remove Portcullis from a cluster, webhooks first',
     () => import('./commands/uninstall.ts'),
   ),
-  entry('completion', INSTALLATION, 'Print a shell completion script', () => import('./commands/completion.ts')),
-  entry('version', INSTALLATION, 'Show the version', () => import('./commands/version.ts')),
+  entry('completion', INSTALLATION, 'Print a shell completion script', () => import('./completion.ts')),
+  entry('version', INSTALLATION, 'Show the version', () => import('./version.ts')),
 ];
 
 function entry(name: string, group: string, summary: string, load: CommandEntry['load']): CommandEntry {
@@ -213,7 +203,7 @@ export async function run(
   const invocation = PLUGINS.get(file.replace('_complete', '')) ?? DIRECT;
   const isCompletion = file.startsWith('kubectl_complete-') || args[0] === COMPLETE;
   if (isCompletion) {
-    const { complete } = await import('./commands/completion.ts');
+    const { complete } = await import('./completion.ts');
     const typed = args[0] === COMPLETE ? args.slice(1) : args;
     return await complete([...invocation.prefix, ...typed], commands, io);
   }

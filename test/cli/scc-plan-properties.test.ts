@@ -3,7 +3,13 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
 import { createStore, type WritableStore } from '../../src/cluster/store.ts';
-import { grantableScc, grantBindings, planGrants, planNamespace, type Outcome } from '../../src/cli/scc-plan.ts';
+import {
+  grantableScc,
+  grantBindings,
+  planGrants,
+  planNamespace,
+  type Outcome,
+} from '../../src/cli/scc/planned-workloads.ts';
 import type { JsonObject, Kinds, PodLike } from '../../src/kube/types.ts';
 import {
   STANDARD_CLUSTER_ROLE_BINDINGS,

@@ -8,7 +8,7 @@ import { connect as connectTls } from 'node:tls';
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
 import { Agent } from 'node:https';
-import { drain } from '../../src/cli/commands/serve.ts';
+import { drain } from '../../src/cli/serve/serve.ts';
 import { allow, type Decision } from '../../src/kube/admission.ts';
 import { createPodSecurity, DEFAULT_CONFIGURATION } from '../../src/policy/psa/configuration.ts';
 import { createMetrics, type Metrics } from '../../src/telemetry/metrics.ts';

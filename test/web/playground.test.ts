@@ -5,8 +5,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { after, before, describe, test } from 'node:test';
-import { bundlePage } from '../../src/cli/page/bundle.ts';
-import { renderPage } from '../../src/cli/page/html.ts';
+import { bundlePage } from '../../src/cli/output/bundle.ts';
+import { renderPage } from '../../src/cli/output/html.ts';
 import { decodeState, encodeState } from '../../src/web/share.ts';
 import {
   findAccessibilityProblems,

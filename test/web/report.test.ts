@@ -5,8 +5,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { after, before, describe, test } from 'node:test';
-import { bundlePage } from '../../src/cli/page/bundle.ts';
-import { renderPage } from '../../src/cli/page/html.ts';
+import { bundlePage } from '../../src/cli/output/bundle.ts';
+import { renderPage } from '../../src/cli/output/html.ts';
 import type { ReportData, ReportNamespace } from '../../src/web/report-data.ts';
 import {
   findAccessibilityProblems,

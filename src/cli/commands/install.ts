@@ -59,7 +59,7 @@ import {
 } from '../options.ts';
 import { compareSettings, objectPathName, printDiffs, type LiveManifest } from '../manifest-diff.ts';
 import { printable } from '../output/print.ts';
-import { namespaceName } from '../scc-options.ts';
+import { namespaceName } from '../scc/options.ts';
 import { checkServerless, printForVersion, printPolicies } from '../serverless-install.ts';
 import { kubernetesMinor } from './policies-generate.ts';
 

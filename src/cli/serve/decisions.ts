@@ -2,7 +2,7 @@
 import { isObject, type JsonObject } from '../../kube/types.ts';
 import type { CallWebhook, WebhookReply } from '../../dev-cluster/index.ts';
 import type { Decision } from '../../web/report-data.ts';
-import type { DecisionLog } from '../dashboard.ts';
+import type { DecisionLog } from '../rollout/live-report.ts';
 
 /** The number of decisions that are kept. */
 const CAPACITY = 200;

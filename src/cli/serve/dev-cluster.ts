@@ -152,7 +152,7 @@ const ADMIN = { username: 'portcullis-admin', groups: ['system:masters'] };
 export async function startDevCluster(options: ClusterOptions): Promise<RunningCluster> {
   const { values, settings, logger, metrics } = options;
   // A live cluster needs none of these modules.
-  const { openDashboard } = await import('../dashboard.ts');
+  const { openDashboard } = await import('../rollout/live-report.ts');
   const { recordDecisions } = await import('./decisions.ts');
   const { createApiServer, createDevCluster, createHttpsCaller, KUBERNETES_VERSION, OLM_DEFINITIONS, writeKubeconfig } =
     await import('../../dev-cluster/index.ts');

@@ -21,7 +21,7 @@ import {
   type Values,
   withEnvironment,
 } from '../options.ts';
-import { namespaceName } from '../scc-options.ts';
+import { namespaceName } from '../scc/options.ts';
 
 const port = integer(0, 65_535);
 

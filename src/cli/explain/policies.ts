@@ -1,14 +1,14 @@
 /** The decision of policies in the API server about the pods of an object, in a cluster without SCC admission. */
-import type { Store } from '../cluster/store.ts';
-import type { Settings } from '../config/settings.ts';
-import { createPod, type PodCreator } from '../kube/controller-pod.ts';
-import type { ServiceAccount, UserInfo } from '../kube/types.ts';
-import { decodePod } from '../policy/pod/pod.ts';
-import { printFieldPath } from '../policy/pod/templates.ts';
-import { completeTemplate } from '../policy/psa/defaults.ts';
-import { DEFAULT_LIMITS, reviewPodSecurity } from '../policy/psa/review.ts';
-import { findNamespace } from './inventory/inventory.ts';
-import { printable, printTable, type Style } from './output/print.ts';
+import type { Store } from '../../cluster/store.ts';
+import type { Settings } from '../../config/settings.ts';
+import { createPod, type PodCreator } from '../../kube/controller-pod.ts';
+import type { ServiceAccount, UserInfo } from '../../kube/types.ts';
+import { decodePod } from '../../policy/pod/pod.ts';
+import { printFieldPath } from '../../policy/pod/templates.ts';
+import { completeTemplate } from '../../policy/psa/defaults.ts';
+import { DEFAULT_LIMITS, reviewPodSecurity } from '../../policy/psa/review.ts';
+import { findNamespace } from '../inventory/inventory.ts';
+import { printable, printTable, type Style } from '../output/print.ts';
 
 interface PolicyContext {
   readonly store: Store;

@@ -3,10 +3,10 @@ import { UserError } from '../../config/files.ts';
 import { defineCommand, EXIT } from '../command.ts';
 import { nonEmpty, option } from '../options.ts';
 import { outputOption, printData } from '../output/print.ts';
-import { bundlePage } from '../page/bundle.ts';
-import { renderPage } from '../page/html.ts';
-import { computeReport } from '../report.ts';
-import { gatherRollout, rolloutOptions } from '../rollout.ts';
+import { bundlePage } from '../output/bundle.ts';
+import { renderPage } from '../output/html.ts';
+import { computeReport } from './report-data.ts';
+import { gatherRollout, rolloutOptions } from './facts.ts';
 
 const DETAILS = `
 Writes one HTML file that needs no network: the state of the rollout of enforcement, the denied workloads

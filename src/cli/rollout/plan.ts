@@ -23,7 +23,7 @@ import {
   rolloutOptions,
   selectNamespaces,
   type RolloutFacts,
-} from '../rollout.ts';
+} from './facts.ts';
 
 const DETAILS = `
 Shows the level in force in each namespace, the level with enforcement, the workloads that these levels deny,

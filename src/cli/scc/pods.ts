@@ -27,7 +27,7 @@ import {
   withHeader,
 } from '../output/print.ts';
 import { findScc, printGrantSource, sccGrants, type GrantSource, type SccGrant } from '../../cluster/scc-grants.ts';
-import { DEFAULT_SCC_MODE, sccOptions, sccSettings } from '../scc-options.ts';
+import { DEFAULT_SCC_MODE, sccOptions, sccSettings } from './options.ts';
 
 interface AuditContext {
   readonly store: Store;

@@ -10,18 +10,10 @@ import { podTemplatePath } from '../../kube/pod.ts';
 import { POD_SECURITY_LABELS } from '../../kube/well-known.ts';
 import { LEVEL_RULE, MODES, resolvePolicies, type Labels } from '../../policy/psa/policy.ts';
 import { isLevel, type Level } from '../../policy/pss/index.ts';
-import { createUnknownFieldFinder } from '../check/fields.ts';
-import {
-  FIX_MODES,
-  fixedManifests,
-  fixTexts,
-  printChanges,
-  printDiff,
-  printPatches,
-  writeFixes,
-} from '../check/fix.ts';
-import { checkManifests, createFailureFinder, type CheckSettings } from '../check/manifests.ts';
-import { createSccReviewer } from '../check/scc-admission.ts';
+import { createUnknownFieldFinder } from './fields.ts';
+import { FIX_MODES, fixedManifests, fixTexts, printChanges, printDiff, printPatches, writeFixes } from './fix.ts';
+import { checkManifests, createFailureFinder, type CheckSettings } from './manifests.ts';
+import { createSccReviewer } from './scc-admission.ts';
 import { defineCommand, type Io } from '../command.ts';
 import { filenameOption, readAllManifests, readObjects } from '../inventory/manifests.ts';
 import {

@@ -1,6 +1,6 @@
-import { defineCommand, EXIT, PROGRAM, VERSION } from '../command.ts';
-import { oneOf, option } from '../options.ts';
-import { printData } from '../output/print.ts';
+import { defineCommand, EXIT, PROGRAM, VERSION } from './command.ts';
+import { oneOf, option } from './options.ts';
+import { printData } from './output/print.ts';
 
 /** Prints the version of the program, of Node and the platform. */
 export const command = defineCommand({

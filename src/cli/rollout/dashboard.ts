@@ -4,9 +4,9 @@ import { connect } from '../../cluster/connection.ts';
 import { createLiveCluster, type Scope } from '../../cluster/live-cluster.ts';
 import { CONFIGURATION_NAME, POD_SECURITY_CONFIG_MAP } from '../../kube/well-known.ts';
 import { defineCommand, EXIT, PROGRAM, VERSION } from '../command.ts';
-import { openDashboard } from '../dashboard.ts';
+import { openDashboard } from './live-report.ts';
 import { integer, option } from '../options.ts';
-import { readRolloutInventory, ROLLOUT_COMMAND_KINDS, rolloutOptions } from '../rollout.ts';
+import { readRolloutInventory, ROLLOUT_COMMAND_KINDS, rolloutOptions } from './facts.ts';
 import { explainAddressError } from '../serve/cluster.ts';
 import { POLICY_SCOPE } from '../serverless.ts';
 

@@ -1,17 +1,17 @@
-import { UserError } from '../config/files.ts';
-import { settingsFromObject, settingsInForce } from '../config/configuration.ts';
-import { loadSettings, type Settings } from '../config/settings.ts';
-import type { Store } from '../cluster/store.ts';
-import { CONTROLLER_NAMES } from '../controllers/index.ts';
-import { dnsLabelErrors } from '../kube/names.ts';
-import { quote } from '../kube/text.ts';
-import { CONFIGURATION_NAME, INSTALLATION } from '../kube/well-known.ts';
-import type { Namespace } from '../kube/types.ts';
-import { SCC_MODES, sccMode, type NamespaceMode, type SccMode, type SccSettings } from '../policy/scc/mode.ts';
-import { oneOf, option, text, type Values, nonEmpty } from './options.ts';
-import { readServerless, SERVERLESS_SOURCE, serverlessConfiguration } from './serverless.ts';
-import { subjectOptions } from './inventory/inventory.ts';
-import { DATA_AND_TABLE, outputOption } from './output/print.ts';
+import { UserError } from '../../config/files.ts';
+import { settingsFromObject, settingsInForce } from '../../config/configuration.ts';
+import { loadSettings, type Settings } from '../../config/settings.ts';
+import type { Store } from '../../cluster/store.ts';
+import { CONTROLLER_NAMES } from '../../controllers/index.ts';
+import { dnsLabelErrors } from '../../kube/names.ts';
+import { quote } from '../../kube/text.ts';
+import { CONFIGURATION_NAME, INSTALLATION } from '../../kube/well-known.ts';
+import type { Namespace } from '../../kube/types.ts';
+import { SCC_MODES, sccMode, type NamespaceMode, type SccMode, type SccSettings } from '../../policy/scc/mode.ts';
+import { oneOf, option, text, type Values, nonEmpty } from '../options.ts';
+import { readServerless, SERVERLESS_SOURCE, serverlessConfiguration } from '../serverless.ts';
+import { subjectOptions } from '../inventory/inventory.ts';
+import { DATA_AND_TABLE, outputOption } from '../output/print.ts';
 
 // The options that configure SCC admission, and the settings that follow from them.
 

@@ -1,12 +1,12 @@
-import type { ConfigMap, Kind, Lease, Namespace } from '../kube/types.ts';
+import type { ConfigMap, Kind, Lease, Namespace } from '../../kube/types.ts';
 import {
   INSTALLATION,
   POD_SECURITY_CONFIG_MAP,
   POD_SECURITY_LABELS,
   RAISED_AT_ANNOTATION,
-} from '../kube/well-known.ts';
-import { POD_SOURCES } from '../cluster/workloads.ts';
-import { RBAC_KINDS } from '../policy/rbac/rules.ts';
+} from '../../kube/well-known.ts';
+import { POD_SOURCES } from '../../cluster/workloads.ts';
+import { RBAC_KINDS } from '../../policy/rbac/rules.ts';
 import {
   findNamespace,
   inventoryOptions,
@@ -15,8 +15,8 @@ import {
   type Inventory,
   type InventoryNeeds,
   type selectorOption,
-} from './inventory/inventory.ts';
-import { nonEmpty, option, text, type Values } from './options.ts';
+} from '../inventory/inventory.ts';
+import { nonEmpty, option, text, type Values } from '../options.ts';
 import {
   DATA_AND_TABLE,
   outputOption,
@@ -27,10 +27,10 @@ import {
   withHeader,
   type headersOption,
   type Style,
-} from './output/print.ts';
-import { findSettings, sccOptions } from './scc-options.ts';
-import type { Condition, ConditionState } from '../kube/conditions.ts';
-import { formatTimestamp, parseTimestamp } from '../kube/units.ts';
+} from '../output/print.ts';
+import { findSettings, sccOptions } from '../scc/options.ts';
+import type { Condition, ConditionState } from '../../kube/conditions.ts';
+import { formatTimestamp, parseTimestamp } from '../../kube/units.ts';
 import {
   currentConditions,
   defaultInForce,
@@ -40,20 +40,20 @@ import {
   readEnforcement,
   type EvaluationResult,
   type PublishedLevel,
-} from '../policy/rollout/enforcement.ts';
-import { isPastDate, type RolloutSettings } from '../policy/rollout/settings.ts';
-import type { SccMode } from '../policy/scc/mode.ts';
+} from '../../policy/rollout/enforcement.ts';
+import { isPastDate, type RolloutSettings } from '../../policy/rollout/settings.ts';
+import type { SccMode } from '../../policy/scc/mode.ts';
 import {
   finishEvaluation,
   WORKLOAD_VERDICTS,
   type FixableViolation,
   type NamespaceEvaluation,
   type ViolatingWorkload,
-} from '../policy/rollout/evaluation.ts';
-import { needsFix, planNamespace, type NamespaceCounts, type PlannedNamespace } from '../policy/rollout/plan.ts';
-import { isStricter, resolvePolicies } from '../policy/psa/policy.ts';
-import type { Level, Policy, Version } from '../policy/pss/policy.ts';
-import type { Store } from '../cluster/store.ts';
+} from '../../policy/rollout/evaluation.ts';
+import { needsFix, planNamespace, type NamespaceCounts, type PlannedNamespace } from '../../policy/rollout/plan.ts';
+import { isStricter, resolvePolicies } from '../../policy/psa/policy.ts';
+import type { Level, Policy, Version } from '../../policy/pss/policy.ts';
+import type { Store } from '../../cluster/store.ts';
 import {
   effectivePodSecurity,
   getRolloutView,
@@ -62,22 +62,22 @@ import {
   publishedGeneration,
   type RolloutScope,
   type RolloutView,
-} from '../cluster/rollout.ts';
-import { type EnforcementMode, PSA_ENFORCEMENT_CONFIG } from '../kube/psa-enforcement-config.ts';
+} from '../../cluster/rollout.ts';
+import { type EnforcementMode, PSA_ENFORCEMENT_CONFIG } from '../../kube/psa-enforcement-config.ts';
 import {
   managementSettings,
   isAwaitingLabel,
   getSyncState,
   type ManagementSettings,
   isTerminating,
-} from '../policy/rollout/label-sync.ts';
-import type { PodSecurity } from '../policy/psa/configuration.ts';
-import type { PodDefaults } from '../policy/psa/defaults.ts';
-import { type Io, VERSION } from './command.ts';
-import { isReplicaLease } from '../controllers/replica-leases.ts';
-import { evaluateFromStore, type EvaluationSettings } from '../controllers/readiness-evaluator.ts';
-import type { CustomPodSource } from '../kube/controller-pod.ts';
-import { objectName } from '../kube/resources.ts';
+} from '../../policy/rollout/label-sync.ts';
+import type { PodSecurity } from '../../policy/psa/configuration.ts';
+import type { PodDefaults } from '../../policy/psa/defaults.ts';
+import { type Io, VERSION } from '../command.ts';
+import { isReplicaLease } from '../../controllers/replica-leases.ts';
+import { evaluateFromStore, type EvaluationSettings } from '../../controllers/readiness-evaluator.ts';
+import type { CustomPodSource } from '../../kube/controller-pod.ts';
+import { objectName } from '../../kube/resources.ts';
 
 /** The options of all rollout commands. */
 export const rolloutOptions = {

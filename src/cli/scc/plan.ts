@@ -28,8 +28,8 @@ import {
   printListing,
   type Style,
 } from '../output/print.ts';
-import { SCC_INPUT_KINDS } from '../scc-input.ts';
-import { findSettings, sccSettings, sccOptions } from '../scc-options.ts';
+import { SCC_INPUT_KINDS } from './input.ts';
+import { findSettings, sccSettings, sccOptions } from './options.ts';
 import {
   grantBindings,
   planGrants,
@@ -40,7 +40,7 @@ import {
   type PlannedNamespace,
   type PlannedWorkload,
   type WorkloadName,
-} from '../scc-plan.ts';
+} from './planned-workloads.ts';
 
 function planData({ namespaces, settings, assumptions, grants, bindings }: Plan): object {
   return {

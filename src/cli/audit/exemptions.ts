@@ -8,7 +8,7 @@ import type { Kind } from '../../kube/types.ts';
 import { RBAC_KINDS } from '../../policy/rbac/rules.ts';
 import { defineCommand, EXIT } from '../command.ts';
 import { assumptionBlocks, listOptions, printCount, printListing, printTable, withHeader } from '../output/print.ts';
-import { gatherRollout, rolloutOptions } from '../rollout.ts';
+import { gatherRollout, rolloutOptions } from '../rollout/facts.ts';
 
 const DETAILS = `
 Lists everything that the policies do not apply to, for audits:

@@ -14,7 +14,7 @@ import {
   rolloutOptions,
   type RolloutState,
   selectNamespaces,
-} from '../rollout.ts';
+} from './facts.ts';
 import { assumptionBlocks, listOptions, printable, printCount, printListing, printTable } from '../output/print.ts';
 import { defineCommand, EXIT, type Io } from '../command.ts';
 

@@ -27,15 +27,15 @@ import { explainScc } from '../../policy/scc/advice/explain.ts';
 import { sccMode, type SccMode } from '../../policy/scc/mode.ts';
 import { createRangePreview } from '../../policy/uid-range/allocation.ts';
 import { defineCommand, EXIT, type Io } from '../command.ts';
-import { explainPolicies, printPolicyDecision } from '../explain-policies.ts';
+import { explainPolicies, printPolicyDecision } from './policies.ts';
 import { findNamespace } from '../inventory/inventory.ts';
 import { findCustomSources } from '../inventory/custom-resources.ts';
 import { parseReference, readWorkloads, type Reference, type Subject } from '../inventory/references.ts';
 import { list, option, text, UsageError, type Values } from '../options.ts';
 import { assumptionBlocks, printable, printChanges, printReport, printTable, type Style } from '../output/print.ts';
-import { gatherRollout, rolloutOptions, type RolloutFacts } from '../rollout.ts';
-import { sccInput } from '../scc-input.ts';
-import { expectedMode, findSettings, sccSettings, sccReviewOptions, type ExpectedSettings } from '../scc-options.ts';
+import { gatherRollout, rolloutOptions, type RolloutFacts } from '../rollout/facts.ts';
+import { sccInput } from '../scc/input.ts';
+import { expectedMode, findSettings, sccSettings, sccReviewOptions, type ExpectedSettings } from '../scc/options.ts';
 
 /** The kinds that the levels of a namespace depend on. */
 const NAMESPACE_KINDS: readonly Kind[] = ['Namespace', 'PSAEnforcementConfig', 'FeatureGate', 'Deployment'];

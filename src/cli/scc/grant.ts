@@ -18,7 +18,7 @@ import {
 } from '../installation.ts';
 import { list, nonEmpty, option, UsageError, type Values } from '../options.ts';
 import { printObjects, writtenOutputOption } from '../output/print.ts';
-import { namespaceName } from '../scc-options.ts';
+import { namespaceName } from './options.ts';
 
 type Binding = ClusterRoleBinding | RoleBinding;
 type Changed = Binding | SecurityContextConstraints;

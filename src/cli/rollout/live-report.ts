@@ -1,10 +1,10 @@
 /** The live report: computed again after changes of the cluster, while a page shows it. */
-import type { Store } from '../cluster/store.ts';
-import { UserError } from '../config/files.ts';
-import { startDashboard, type Dashboard, type DashboardEvent, type SubscribeEvents } from '../server/dashboard.ts';
-import type { Decision, ReportData } from '../web/report-data.ts';
-import type { Inventory } from './inventory/inventory.ts';
-import type { RolloutValues } from './rollout.ts';
+import type { Store } from '../../cluster/store.ts';
+import { UserError } from '../../config/files.ts';
+import { startDashboard, type Dashboard, type DashboardEvent, type SubscribeEvents } from '../../server/dashboard.ts';
+import type { Decision, ReportData } from '../../web/report-data.ts';
+import type { Inventory } from '../inventory/inventory.ts';
+import type { RolloutValues } from './facts.ts';
 
 /** The decisions of webhooks, the newest first. */
 export interface DecisionLog {
@@ -31,7 +31,10 @@ export async function openDashboard({ port, decisions, signal, ...source }: Dash
   const { values } = source;
   const io = { stdin: emptyInput(), stdout: SILENT, stderr: SILENT, env: {}, signal };
   const compute = async (): Promise<ReportData> => {
-    const [{ computeRollout }, { computeReport }] = await Promise.all([import('./rollout.ts'), import('./report.ts')]);
+    const [{ computeRollout }, { computeReport }] = await Promise.all([
+      import('./facts.ts'),
+      import('./report-data.ts'),
+    ]);
     const date = new Date();
     const facts = await computeRollout(source.inventory(), values, date);
     const namespace = values['installation-namespace'];
@@ -43,8 +46,8 @@ export async function openDashboard({ port, decisions, signal, ...source }: Dash
     port,
     async page() {
       const [{ bundlePage }, { renderPage }] = await Promise.all([
-        import('./page/bundle.ts'),
-        import('./page/html.ts'),
+        import('../output/bundle.ts'),
+        import('../output/html.ts'),
       ]);
       return renderPage(await bundlePage('report'), { title: 'Portcullis dashboard', isLive: true });
     },

@@ -1,25 +1,25 @@
 /** Computes the data of a report: the results of the commands about the rollout, SCCs and exemptions for one state. */
-import { listExemptions, readExemptionUses } from '../cluster/exemptions.ts';
-import { printGrantSource, sccGrants } from '../cluster/scc-grants.ts';
-import type { Store } from '../cluster/store.ts';
-import { objectName } from '../kube/resources.ts';
-import { POD_SCC_ANNOTATIONS } from '../kube/scc.ts';
-import { compareBytes, quote, shellQuote } from '../kube/text.ts';
-import type { Namespace } from '../kube/types.ts';
-import { CONFIGURATION_NAME } from '../kube/well-known.ts';
-import type { Level } from '../policy/pss/policy.ts';
-import { countNamespaces, type NamespaceCounts } from '../policy/rollout/plan.ts';
-import { formatDisallowedField } from '../policy/scc/advice/suggestion.ts';
-import { blockAnnotations } from '../policy/uid-range/allocation.ts';
-import { DEFAULT_RANGES } from '../policy/uid-range/ranges.ts';
-import { formatTimestamp } from '../kube/units.ts';
-import type { ReportData, ReportScc, RolloutStep, SccDenial, SccFix } from '../web/report-data.ts';
-import { VERSION, type Io } from './command.ts';
-import { describeState, rolloutBlockers } from './commands/rollout-status.ts';
-import { listNamespaces } from './inventory/inventory.ts';
-import { mapNamespaces, printCount } from './output/print.ts';
-import { evaluatePolicy, planNamespaces, type RolloutFacts, type RolloutState } from './rollout.ts';
-import { grantableScc, planNamespace, type PlannedNamespace, type PlannedWorkload } from './scc-plan.ts';
+import { listExemptions, readExemptionUses } from '../../cluster/exemptions.ts';
+import { printGrantSource, sccGrants } from '../../cluster/scc-grants.ts';
+import type { Store } from '../../cluster/store.ts';
+import { objectName } from '../../kube/resources.ts';
+import { POD_SCC_ANNOTATIONS } from '../../kube/scc.ts';
+import { compareBytes, quote, shellQuote } from '../../kube/text.ts';
+import type { Namespace } from '../../kube/types.ts';
+import { CONFIGURATION_NAME } from '../../kube/well-known.ts';
+import type { Level } from '../../policy/pss/policy.ts';
+import { countNamespaces, type NamespaceCounts } from '../../policy/rollout/plan.ts';
+import { formatDisallowedField } from '../../policy/scc/advice/suggestion.ts';
+import { blockAnnotations } from '../../policy/uid-range/allocation.ts';
+import { DEFAULT_RANGES } from '../../policy/uid-range/ranges.ts';
+import { formatTimestamp } from '../../kube/units.ts';
+import type { ReportData, ReportScc, RolloutStep, SccDenial, SccFix } from '../../web/report-data.ts';
+import { VERSION, type Io } from '../command.ts';
+import { describeState, rolloutBlockers } from './status.ts';
+import { listNamespaces } from '../inventory/inventory.ts';
+import { mapNamespaces, printCount } from '../output/print.ts';
+import { evaluatePolicy, planNamespaces, type RolloutFacts, type RolloutState } from './facts.ts';
+import { grantableScc, planNamespace, type PlannedNamespace, type PlannedWorkload } from '../scc/planned-workloads.ts';
 
 interface ReportInput {
   readonly facts: RolloutFacts;

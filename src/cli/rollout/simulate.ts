@@ -18,7 +18,7 @@ import {
   type RolloutFacts,
   rolloutOptions,
   type RolloutState,
-} from '../rollout.ts';
+} from './facts.ts';
 import { UserError } from '../../config/files.ts';
 import { defineCommand, EXIT } from '../command.ts';
 import { boolean, oneOf, option } from '../options.ts';

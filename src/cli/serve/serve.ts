@@ -37,11 +37,11 @@ import {
   serverNames,
   trustCheck,
   watchCertificateFiles,
-} from '../serve/certificates.ts';
-import { clientHost, listen, type RunningCluster } from '../serve/cluster.ts';
-import { startDevCluster } from '../serve/dev-cluster.ts';
-import { connectLiveCluster, isLive } from '../serve/live-cluster.ts';
-import { logLevel, serveOptions, type ServeValues } from '../serve/options.ts';
+} from './certificates.ts';
+import { clientHost, listen, type RunningCluster } from './cluster.ts';
+import { startDevCluster } from './dev-cluster.ts';
+import { connectLiveCluster, isLive } from './live-cluster.ts';
+import { logLevel, serveOptions, type ServeValues } from './options.ts';
 
 const DETAILS = `
 Serves the admission reviews of the cluster of --kubeconfig, of the cluster that the pod runs in

@@ -10,8 +10,8 @@ import { findNamespace } from '../inventory/inventory.ts';
 import { parseReference, readWorkloads } from '../inventory/references.ts';
 import { UsageError } from '../options.ts';
 import { printObjects, writtenOutputOption } from '../output/print.ts';
-import { sccInput } from '../scc-input.ts';
-import { sccReviewOptions, sccSettings } from '../scc-options.ts';
+import { sccInput } from './input.ts';
+import { sccReviewOptions, sccSettings } from './options.ts';
 
 const DETAILS = `
 Writes the custom SCC (SecurityContextConstraints) that "portcullis scc plan" recommends for a workload

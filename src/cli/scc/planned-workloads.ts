@@ -1,18 +1,18 @@
 /** Predicts the decisions of SCC admission about existing workloads, and the bindings that would admit denied workloads. */
-import { canUseScc, USE_SCC } from '../cluster/access.ts';
-import type { Store } from '../cluster/store.ts';
-import { listPodCreators } from '../cluster/workloads.ts';
-import { createPod, type CustomPodSource, type PodCreator } from '../kube/controller-pod.ts';
-import { objectName } from '../kube/resources.ts';
-import { compareBytes } from '../kube/text.ts';
-import type { ClusterRole, Namespace, ObjectMeta, RoleBinding } from '../kube/types.ts';
-import { readRules, ruleAllows } from '../policy/rbac/rules.ts';
-import { printFieldPath } from '../policy/pod/templates.ts';
-import { planPod, type PlannedPod } from '../policy/scc/advice/explain.ts';
-import type { CanUse } from '../policy/scc/access.ts';
-import { grantObjects, useRoleName } from '../policy/scc/standard.ts';
-import { sccInput } from './scc-input.ts';
-import { expectedMode, type ExpectedMode, type ExpectedSettings } from './scc-options.ts';
+import { canUseScc, USE_SCC } from '../../cluster/access.ts';
+import type { Store } from '../../cluster/store.ts';
+import { listPodCreators } from '../../cluster/workloads.ts';
+import { createPod, type CustomPodSource, type PodCreator } from '../../kube/controller-pod.ts';
+import { objectName } from '../../kube/resources.ts';
+import { compareBytes } from '../../kube/text.ts';
+import type { ClusterRole, Namespace, ObjectMeta, RoleBinding } from '../../kube/types.ts';
+import { readRules, ruleAllows } from '../../policy/rbac/rules.ts';
+import { printFieldPath } from '../../policy/pod/templates.ts';
+import { planPod, type PlannedPod } from '../../policy/scc/advice/explain.ts';
+import type { CanUse } from '../../policy/scc/access.ts';
+import { grantObjects, useRoleName } from '../../policy/scc/standard.ts';
+import { sccInput } from './input.ts';
+import { expectedMode, type ExpectedMode, type ExpectedSettings } from './options.ts';
 
 /** A namespace with its workloads, sorted by kind and name. */
 export interface PlannedNamespace extends ExpectedMode {
