@@ -2,7 +2,7 @@
 import { isUtf8 } from 'node:buffer';
 import { compileSchema } from '../config/ajv.ts';
 import type { AdmissionRequest } from '../kube/admission.ts';
-import { isObject } from '../kube/types.ts';
+import { isObject, type UserInfo } from '../kube/types.ts';
 import { createCursor, nextByte, OPEN_BRACE, readName, skipMembers, skipValue } from './json-scanner.ts';
 
 /** Exceeds all names in the API. Names are part of messages and log lines. */
@@ -75,7 +75,11 @@ export function readReview(body: Buffer): Envelope {
   }
   if (reviewKind !== KIND) return malformed(`unexpected AdmissionReview kind: ${formatKind(reviewKind)}`);
   const problem = validateReview(review);
-  return problem === undefined ? { request: review.request as AdmissionRequest } : undecodable(problem);
+  if (problem !== undefined) return undecodable(problem);
+  const { request } = review as { readonly request: { userInfo?: UserInfo } & Omit<AdmissionRequest, 'userInfo'> };
+  // As in Go, an absent user has no name.
+  request.userInfo ??= {};
+  return { request: request as AdmissionRequest };
 }
 
 function malformed(error: string) {

@@ -376,7 +376,7 @@ function requestFields({ request }: FastifyReply, review: AdmissionRequest): Fie
     kind: review.kind.kind,
     namespace: review.namespace,
     name: review.name,
-    user: review.userInfo?.username,
+    user: review.userInfo.username,
   };
 }
 

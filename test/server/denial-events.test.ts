@@ -6,7 +6,9 @@ import { createStore } from '../../src/cluster/store.ts';
 import { deny, type AdmissionRequest } from '../../src/kube/admission.ts';
 import { forbidden } from '../../src/kube/status.ts';
 import { createDenialEvents } from '../../src/server/denial-events.ts';
+import { startAdmissionServer } from '../support/admission-server.ts';
 import { createFakeClock } from '../support/fake-clock.ts';
+import { post } from '../support/https.ts';
 import { createRecorder } from '../support/recorder.ts';
 import { podReview } from '../support/reviews.ts';
 
@@ -125,4 +127,23 @@ test('a replica records at most 50 events at once, and then 5 in a second', () =
   clock.advance(2_000);
   for (let count = 0; count < 200; count++) record(request([REPLICA_SET]), DENIAL);
   assert.equal(events.length, 60);
+});
+
+test('a denied review without a user is reviewed without an error', async () => {
+  const { record, events } = createRig();
+  const server = await startAdmissionServer([{ path: '/deny', decide: () => DENIAL }], undefined, undefined, {
+    onDenied: record,
+  });
+  try {
+    const body = JSON.stringify({ request: { ...request([REPLICA_SET]), userInfo: undefined } });
+    const response = await post(server, '/deny', body, 'application/json');
+    assert.equal(response.status, 200);
+    assert.deepEqual(
+      server.log.map(({ msg, decision, err }) => [msg, decision, err]),
+      [['reviewed', 'deny', undefined]],
+    );
+    assert.deepEqual(events, []);
+  } finally {
+    await server.stop();
+  }
 });

@@ -4,7 +4,7 @@ import type { KubeletScope } from '../../src/cluster/kubelet.ts';
 import { createStore, type WritableStore } from '../../src/cluster/store.ts';
 import { createAuthority, createServing } from '../../src/tls/issue.ts';
 import type { KeyPair } from '../../src/tls/certificate-pair.ts';
-import { createServer, type AdmissionServer } from '../../src/server/server.ts';
+import { createServer, type AdmissionServer, type ServerDeps } from '../../src/server/server.ts';
 import type { Webhook } from '../../src/server/webhook.ts';
 import type { Endpoint } from './https.ts';
 import { createRecorder, type Recorder } from './recorder.ts';
@@ -22,7 +22,10 @@ export async function startAdmissionServer(
   webhooks: readonly Webhook[],
   createScope?: (store: WritableStore) => KubeletScope,
   now: () => number = () => performance.now(),
-  { isSynced = true, ...limits }: { readonly isSynced?: boolean; readonly maxConnections?: number } = {},
+  {
+    isSynced = true,
+    ...options
+  }: { readonly isSynced?: boolean } & Pick<ServerDeps, 'maxConnections' | 'onDenied'> = {},
 ): Promise<TestServer> {
   const store = createStore();
   if (isSynced) store.markSynced();
@@ -35,7 +38,7 @@ export async function startAdmissionServer(
     kubelet: createScope?.(store),
     ...recorder,
     now,
-    ...limits,
+    ...options,
     tls: createServing(authority, NAMES, validity),
   });
   await server.app.listen({ host: '127.0.0.1', port: 0 });

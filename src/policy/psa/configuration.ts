@@ -140,7 +140,7 @@ function createMatcher(names: readonly string[]): Exemptions[Exemption] {
 /** The exemption of a request that does not depend on its object. Groups of the user are not read. */
 export function findExemption(request: AdmissionRequest, exemptions: Exemptions): 'namespace' | 'user' | undefined {
   if (exemptions.namespace(request.namespace)) return 'namespace';
-  return exemptions.user(request.userInfo?.username) ? 'user' : undefined;
+  return exemptions.user(request.userInfo.username) ? 'user' : undefined;
 }
 
 /** The policies of a namespace, and the answer for pods that satisfy all of them. */

@@ -58,7 +58,7 @@ export function createKubeletNodeWebhook(kubelet: KubeletScope | undefined): Web
 
 function decide(request: AdmissionRequest, minimum: MinimumVersion, kubelet: KubeletScope): Decision {
   const { operation, resource, subResource = '', object } = request;
-  const user = nodeName(request.userInfo ?? {});
+  const user = nodeName(request.userInfo);
   const isNode = resource.group === '' && resource.resource === 'nodes';
   const isRegistration = operation === 'CREATE' && subResource === '';
   const isReport = operation === 'UPDATE' && subResource === 'status';

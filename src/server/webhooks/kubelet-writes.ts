@@ -87,7 +87,7 @@ function isChecked(request: AdmissionRequest, kubelet: KubeletScope): boolean {
 
 function decide(request: AdmissionRequest, minimum: MinimumVersion, kubelet: KubeletScope): Decision {
   const { resource, name = '' } = request;
-  const user = nodeName(request.userInfo ?? {});
+  const user = nodeName(request.userInfo);
   const node = user === undefined ? undefined : findNodeState(kubelet, user);
   if (node === undefined) return allow();
   const { violations } = compareNodes([node], minimum, kubelet.settings().admission.strictNodes);
