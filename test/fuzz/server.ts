@@ -11,7 +11,7 @@ import { resourcePath } from '../../src/kube/resources.ts';
 import { ApiError, notFound } from '../../src/kube/status.ts';
 import type { Kind } from '../../src/kube/types.ts';
 import { createPodSecurity, DEFAULT_CONFIGURATION } from '../../src/policy/psa/configuration.ts';
-import { SMALL_BYTES } from '../../src/server/body.ts';
+import { SMALL_BYTES, type ReceivedBody } from '../../src/server/body.ts';
 import { registerReviews } from '../../src/server/review.ts';
 import { createServer } from '../../src/server/server.ts';
 import { createWebhooks } from '../../src/server/webhooks/index.ts';
@@ -197,7 +197,8 @@ function collectHandlers(app: FastifyInstance): ReadonlyMap<string, Handler> {
 /** Calls a handler with the body of a small review, as Fastify does. */
 function callHandler(handler: Handler, body: Buffer): Promise<Response> {
   return new Promise((resolve, reject) => {
-    const request = { body, query: { timeout: '1s' }, headers: {}, ip: '127.0.0.1', raw: {} };
+    const received: ReceivedBody = { bytes: body, startMs: performance.now() };
+    const request = { body: received, query: { timeout: '1s' }, headers: {}, ip: '127.0.0.1', raw: {} };
     let status = 0;
     const raw = {
       destroyed: false,

@@ -189,7 +189,8 @@ export const createConnections = (endpoint: Endpoint): Target => ({
           assert.ok([...complete, 400, 408].includes(status), String(status));
         }
         if (part < 1) return;
-        assert.equal(statuses.length, calls.length);
+        // A connection without a valid review closes after its first response.
+        assert.equal(statuses.length, statuses[0] === 200 ? calls.length : 1);
         assert.ok(
           statuses.every((status) => complete.includes(status)),
           String(statuses),
