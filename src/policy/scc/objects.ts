@@ -15,7 +15,8 @@ import { decodeScc, type GroupFields, type Range, type SccFields } from './scc.t
 import { GROUPS } from './strategies/groups.ts';
 import { RUN_AS_USER } from './strategies/run-as-user.ts';
 import { SE_LINUX_CONTEXT } from './strategies/se-linux-context.ts';
-import type { GroupStrategyOptions, SecurityContextConstraints } from '../../kube/scc.ts';
+import type { FieldShapes } from '../../kube/field-shape.ts';
+import { SCC_FIELDS, type GroupStrategyOptions, type SecurityContextConstraints } from '../../kube/scc.ts';
 import { VOLUME_TYPES } from './pod.ts';
 
 const PATTERN = '([a-z0-9]([-_a-z0-9]*[a-z0-9])?\\.)*([a-z0-9][-_a-z0-9]*)?[a-z0-9*]';
@@ -189,13 +190,13 @@ function volumeErrors({ volumes, allowedFlexVolumes: drivers }: SccFields): read
 
 /**
  * Sets the defaults of an SCC as OpenShift does on create and update. The result has all fields that the schema requires,
- * and no empty optional fields. An SCC with a field of a wrong type is returned unchanged.
+ * and no empty optional fields. Unknown fields are kept. An SCC with a field of a wrong type is returned unchanged.
  * @see https://github.com/openshift/apiserver-library-go/blob/master/pkg/securitycontextconstraints/sccdefaults/defaults.go
  */
 export function defaultScc(scc: SecurityContextConstraints): SecurityContextConstraints {
   if (decodeScc(scc).error !== undefined) return scc;
   return {
-    ...omitEmpty(scc),
+    ...omitEmpty(scc, SCC_FIELDS),
     priority: scc.priority ?? null,
     allowPrivilegedContainer: scc.allowPrivilegedContainer ?? false,
     defaultAddCapabilities: scc.defaultAddCapabilities ?? null,
@@ -210,7 +211,7 @@ export function defaultScc(scc: SecurityContextConstraints): SecurityContextCons
     // SCCs that are older than the field keep their behaviour.
     allowPrivilegeEscalation: scc.allowPrivilegeEscalation ?? true,
     seLinuxContext: defaultSeLinuxContext(scc.seLinuxContext ?? {}),
-    runAsUser: omitEmpty(scc.runAsUser ?? {}),
+    runAsUser: omitEmpty(scc.runAsUser ?? {}, SCC_FIELDS.runAsUser),
     supplementalGroups: defaultGroups(scc.supplementalGroups),
     fsGroup: defaultGroups(scc.fsGroup),
     readOnlyRootFilesystem: scc.readOnlyRootFilesystem ?? false,
@@ -219,24 +220,31 @@ export function defaultScc(scc: SecurityContextConstraints): SecurityContextCons
   };
 }
 
-/** Omits the fields that Go's encoder omits as empty. The numbers and booleans of these fields are pointers in Go. */
-function omitEmpty<T extends object>(object: T): T {
-  const fields = Object.entries(object).filter(
-    ([, value]: readonly [string, unknown]) =>
-      value != null && value !== '' && !(Array.isArray(value) && value.length === 0),
+/**
+ * Omits the known fields that Go's encoder omits as empty. The numbers and booleans of these fields are pointers in Go.
+ * @see https://github.com/openshift/api/blob/master/security/v1/types.go
+ */
+function omitEmpty<T extends object>(object: T, fields: FieldShapes): T {
+  const members = Object.entries(object).filter(
+    ([name, value]: readonly [string, unknown]) => !Object.hasOwn(fields, name) || !isEmpty(value),
   );
-  return Object.fromEntries(fields) as T;
+  return Object.fromEntries(members) as T;
+}
+
+function isEmpty(value: unknown): boolean {
+  return value == null || value === '' || (Array.isArray(value) && value.length === 0);
 }
 
 type SeLinuxContext = NonNullable<SecurityContextConstraints['seLinuxContext']>;
 
 function defaultSeLinuxContext(context: SeLinuxContext): SeLinuxContext {
-  const { seLinuxOptions, ...rest } = omitEmpty(context);
-  return seLinuxOptions ? { ...rest, seLinuxOptions: omitEmpty(seLinuxOptions) } : rest;
+  const fields = SCC_FIELDS.seLinuxContext;
+  const { seLinuxOptions, ...rest } = omitEmpty(context, fields);
+  return seLinuxOptions ? { ...rest, seLinuxOptions: omitEmpty(seLinuxOptions, fields.seLinuxOptions) } : rest;
 }
 
 function defaultGroups(options: GroupStrategyOptions | null | undefined): GroupStrategyOptions {
-  const { type = 'RunAsAny', ranges, ...rest } = omitEmpty(options ?? {});
+  const { type = 'RunAsAny', ranges, ...rest } = omitEmpty(options ?? {}, SCC_FIELDS.fsGroup);
   return { ...rest, type, ...(ranges ? { ranges: ranges.map(defaultRange) } : {}) };
 }
 

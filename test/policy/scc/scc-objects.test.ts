@@ -92,6 +92,20 @@ suite('defaults', () => {
     for (const [field, value] of Object.entries(scc)) assert.deepEqual(defaulted[field], value);
   });
 
+  test('empty unknown fields do not change', () => {
+    const unknown = { a: '', b: null, c: [], d: false, min: 0, uid: null };
+    const scc = {
+      ...unknown,
+      kind: '',
+      metadata: null,
+      seLinuxContext: { ...unknown, seLinuxOptions: unknown },
+      runAsUser: { ...unknown, uid: 0 },
+      fsGroup: { ...unknown, type: 'MustRunAs', ranges: [{ ...unknown, min: 1 }] },
+      allowedFlexVolumes: [{ ...unknown, driver: '' }],
+    } as never;
+    assert.deepEqual(defaultScc(scc), { ...defaultScc({}), ...(scc as object) });
+  });
+
   test('an SCC with a field of a wrong type does not change', () => {
     const scc = { volumes: 'all' } as never;
     assert.equal(defaultScc(scc), scc);

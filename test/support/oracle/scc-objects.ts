@@ -49,7 +49,40 @@ export function decodesAsScc(object: unknown): object is JsonObject {
   return isObject(object) && matchesType(object, SCC);
 }
 
-/** 1.4: the fields that the steps set. */
+/**
+ * The optional fields of each structure with their empty values. Go's encoder omits a field that is empty or null.
+ * @see https://github.com/openshift/api/blob/master/security/v1/types.go
+ */
+const OPTIONAL = {
+  scc: {
+    allowedFlexVolumes: [],
+    userNamespaceLevel: '',
+    defaultAllowPrivilegeEscalation: null,
+    seccompProfiles: [],
+    allowedUnsafeSysctls: [],
+    forbiddenSysctls: [],
+  },
+  runAsUser: { type: '', uid: null, uidRangeMin: null, uidRangeMax: null },
+  seLinuxContext: { type: '', seLinuxOptions: null },
+  seLinuxOptions: { user: '', role: '', type: '', level: '' },
+  groups: { type: '', ranges: [] },
+  range: { min: 0, max: 0 },
+};
+const REQUIRED_BOOLEANS = [
+  ...['allowPrivilegedContainer', 'allowHostDirVolumePlugin', 'allowHostNetwork', 'allowHostPorts'],
+  ...['allowHostPID', 'allowHostIPC', 'readOnlyRootFilesystem'],
+];
+const NULLABLE = ['priority', 'defaultAddCapabilities', 'requiredDropCapabilities', 'allowedCapabilities'];
+
+function encode(value: unknown, optional: JsonObject): JsonObject {
+  const members = Object.entries(isObject(value) ? value : {}).filter(([name, member]) => {
+    const isEmpty = member == null || JSON.stringify(member) === JSON.stringify(optional[name]);
+    return !(Object.hasOwn(optional, name) && isEmpty);
+  });
+  return Object.fromEntries(members);
+}
+
+/** 1.4: the object that is stored. Its unknown fields are kept. */
 export function computeDefaults(scc: JsonObject): JsonObject {
   // 3
   const isHostDirAllowed = at(scc, 'allowHostDirVolumePlugin') === true;
@@ -64,20 +97,25 @@ export function computeDefaults(scc: JsonObject): JsonObject {
     volumes.delete('hostPath');
     if (hadAll) for (const name of VOLUME_SOURCES.map(volumeType)) if (name !== 'hostPath') volumes.add(name);
   }
-  const object = (field: string): JsonObject => {
-    const strategy = at(scc, field);
-    return isObject(strategy) ? strategy : {};
-  };
-  const typed = (field: string): JsonObject => {
-    const strategy = object(field);
-    return { ...strategy, type: textAt(strategy, 'type') || 'RunAsAny' };
-  };
-  return {
-    runAsUser: object('runAsUser'),
-    seLinuxContext: object('seLinuxContext'),
+  const encodeGroups = (field: string): JsonObject => {
+    const groups = encode(at(scc, field), OPTIONAL.groups);
+    const ranges = listAt(groups, 'ranges').map((range) => encode(range, OPTIONAL.range));
     // 1
-    fsGroup: typed('fsGroup'),
-    supplementalGroups: typed('supplementalGroups'),
+    return { type: 'RunAsAny', ...groups, ...(ranges.length > 0 && { ranges }) };
+  };
+  const seLinuxContext = encode(at(scc, 'seLinuxContext'), OPTIONAL.seLinuxContext);
+  const seLinuxOptions = at(seLinuxContext, 'seLinuxOptions');
+  return {
+    ...encode(scc, OPTIONAL.scc),
+    ...Object.fromEntries(REQUIRED_BOOLEANS.map((field) => [field, at(scc, field) ?? false])),
+    ...Object.fromEntries(NULLABLE.map((field) => [field, at(scc, field) ?? null])),
+    runAsUser: encode(at(scc, 'runAsUser'), OPTIONAL.runAsUser),
+    seLinuxContext: {
+      ...seLinuxContext,
+      ...(isObject(seLinuxOptions) && { seLinuxOptions: encode(seLinuxOptions, OPTIONAL.seLinuxOptions) }),
+    },
+    fsGroup: encodeGroups('fsGroup'),
+    supplementalGroups: encodeGroups('supplementalGroups'),
     // 2
     users: textsAt(scc, 'users'),
     groups: textsAt(scc, 'groups'),
