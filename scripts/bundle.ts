@@ -18,11 +18,11 @@ const withoutTypedClients: Plugin = {
   },
 };
 
-/** Embeds the page of reports, so that the program needs neither its sources nor a bundler. */
+/** Embeds the page of reports, so the program needs neither its sources nor a bundler. */
 const embeddedPage: Plugin = {
   name: 'embedded-page',
   setup({ onLoad }) {
-    onLoad({ filter: /src\/cli\/page\/bundle\.ts$/ }, async () => {
+    onLoad({ filter: /src\/cli\/output\/bundle\.ts$/ }, async () => {
       const page = JSON.stringify({ ...(await bundlePage('report')), inputs: [] });
       return { contents: `export const bundlePage = () => Promise.resolve(${page});` };
     });

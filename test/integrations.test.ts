@@ -108,7 +108,7 @@ interface Workflow {
       string,
       {
         readonly steps?: readonly Step[];
-        readonly strategy?: { readonly matrix: { readonly runner: readonly string[] } };
+        readonly strategy?: { readonly matrix: Readonly<Record<string, readonly string[]>> };
       }
     >
   >;
@@ -117,11 +117,14 @@ interface Workflow {
 suite('workflows', async () => {
   for (const file of (await readdir('.github/workflows')).map((name) => `.github/workflows/${name}`)) {
     test(`${file} uses existing scripts and fixed versions of actions`, async () => {
-      const { jobs } = await readYaml<Workflow>(file);
-      for (const { run = '', uses = './' } of Object.values(jobs).flatMap(({ steps = [] }) => steps)) {
+      const jobs = Object.values((await readYaml<Workflow>(file)).jobs);
+      for (const script of jobs.flatMap(({ strategy }) => strategy?.matrix['suite'] ?? [])) {
+        assert.ok(Object.hasOwn(packageJson.scripts, script), script);
+      }
+      for (const { run = '', uses = './' } of jobs.flatMap(({ steps = [] }) => steps)) {
         for (const [, script = ''] of run.matchAll(/npm run ([\w:-]+)/g))
           assert.ok(Object.hasOwn(packageJson.scripts, script), script);
-        assert.match(uses, /^\.\/|@v\d+(\.\d+)*$/);
+        assert.match(uses, /^\.\/|@[\da-f]{40}$/);
       }
     });
   }
@@ -129,7 +132,7 @@ suite('workflows', async () => {
   test('build the executables of all platforms', async () => {
     const { jobs } = await readYaml<Workflow>('.github/workflows/release.yml');
     // The job that publishes runs on linux-amd64.
-    const runners = ['ubuntu-24.04', ...(jobs['executables']?.strategy?.matrix.runner ?? [])];
+    const runners = ['ubuntu-24.04', ...(jobs['executables']?.strategy?.matrix['runner'] ?? [])];
     const platforms = runners.map((runner) =>
       runner.startsWith('macos') ? 'darwin-arm64' : runner.endsWith('-arm') ? 'linux-arm64' : 'linux-amd64',
     );

@@ -31,7 +31,7 @@ const DOCUMENTS = new Map(
 /** Commands that are not executed here, with the reason. */
 const SKIPPED: readonly (readonly [command: RegExp, reason: string])[] = [
   [/^npm (?:ci|run bench|run screenshots|exec)/, 'installs packages, measures for minutes, or runs other tests'],
-  [/^npm run release/, 'builds all files and pushes an image; test/release.test.ts'],
+  [/^npm run release/, 'builds all files and pushes an image; test/release/release.test.ts'],
   [/^docker |^kind load/, 'needs a container engine'],
   [/^helm /, 'needs a chart of the reader; test/e2e/helm-kustomize.test.ts'],
   [/^portcullis check -k overlays/, 'needs an overlay of the reader; test/cli/commands/check-fix.test.ts'],

@@ -8,12 +8,12 @@ import { basename, dirname, join, resolve } from 'node:path';
 import { after, before, describe, suite, test } from 'node:test';
 import { promisify } from 'node:util';
 import ts from 'typescript';
-import packageJson from '../package.json' with { type: 'json' };
-import { instructions, parseCopy, readDockerfile, type Instruction, type Stage } from './support/dockerfile.ts';
-import { runHelm, withoutHelm } from './support/helm.ts';
-import { post } from './support/https.ts';
-import { podReview } from './support/reviews.ts';
-import { serve } from './support/serve-process.ts';
+import packageJson from '../../package.json' with { type: 'json' };
+import { instructions, parseCopy, readDockerfile, type Instruction, type Stage } from '../support/dockerfile.ts';
+import { runHelm, withoutHelm } from '../support/helm.ts';
+import { post } from '../support/https.ts';
+import { podReview } from '../support/reviews.ts';
+import { serve } from '../support/serve-process.ts';
 
 const run = promisify(execFile);
 

@@ -1,8 +1,8 @@
-/** The rules for the Dockerfile. test/release.test.ts executes its stages. */
+/** The rules for the Dockerfile. release.test.ts executes its stages. */
 import assert from 'node:assert/strict';
 import { readFile } from 'node:fs/promises';
 import { describe, test } from 'node:test';
-import { PORTS } from '../src/install/deployment.ts';
+import { PORTS } from '../../src/install/deployment.ts';
 import {
   instructions as all,
   parseCopy,
@@ -11,7 +11,7 @@ import {
   readDockerfile,
   type Instruction,
   type Stage,
-} from './support/dockerfile.ts';
+} from '../support/dockerfile.ts';
 
 interface Package {
   readonly version: string;
