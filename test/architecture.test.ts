@@ -40,6 +40,7 @@ const PUBLIC_FILES: ReadonlyMap<string, readonly string[]> = new Map([
       'access.ts',
       'advice/changes.ts',
       'advice/explain.ts',
+      'advice/plan.ts',
       'advice/scc-warnings.ts',
       'advice/suggestion.ts',
       'assign.ts',

@@ -9,9 +9,8 @@ import {
   type ManifestObject,
 } from '../config/objects.ts';
 import { parsePath, readDocuments, type ManifestError, type Path, type Position } from '../config/yaml.ts';
-import { createPod, type PodCreator } from '../kube/controller-pod.ts';
+import type { PodCreator } from '../kube/controller-pod.ts';
 import type { SecurityContextConstraints } from '../kube/scc.ts';
-import { quote } from '../kube/text.ts';
 import {
   isObject,
   type ClusterRoleBinding,
@@ -27,9 +26,8 @@ import { checkFix, evaluatePod, LEVELS, type Level, type Version } from '../poli
 import { createAuthorizer } from '../policy/rbac/index.ts';
 import type { FixableViolation } from '../policy/rollout/evaluation.ts';
 import type { CanUse } from '../policy/scc/access.ts';
-import { findChanges } from '../policy/scc/advice/changes.ts';
-import { explainScc } from '../policy/scc/advice/explain.ts';
-import { formatDisallowedField } from '../policy/scc/advice/suggestion.ts';
+import { describeDenial, explainPod, type ExplainedPod } from '../policy/scc/advice/explain.ts';
+import { workloadPod } from '../policy/scc/advice/plan.ts';
 import { defaultScc, validateSccObject } from '../policy/scc/objects.ts';
 import { STANDARD_CLUSTER_ROLE_BINDINGS, STANDARD_CLUSTER_ROLES, STANDARD_SCCS } from '../policy/scc/standard.ts';
 import { blockAnnotations } from '../policy/uid-range/allocation.ts';
@@ -48,25 +46,10 @@ export interface Finding extends Omit<FixableViolation, 'fields'> {
   readonly fields: readonly FieldPosition[];
 }
 
-/** One SCC and its result for a pod. */
-export interface SccCandidate {
-  readonly name: string;
-  readonly isUsable: boolean;
-  readonly fits: boolean;
-  readonly errors: readonly string[];
-}
-
 /** The decision of SCC admission about the pods of an object. */
-export interface SccResult {
-  /** The SCC that admits the pods; absent if they are denied, or if SCCs do not apply to them. */
-  readonly scc?: string;
-  readonly isDenied: boolean;
-  /** One sentence or the message of the denial. */
-  readonly text: string;
-  /** The fields that the SCC sets. */
-  readonly changes: readonly string[];
-  /** All SCCs in the order of evaluation. */
-  readonly candidates: readonly SccCandidate[];
+export interface SccResult extends Pick<ExplainedPod, 'verdict' | 'sccs'> {
+  /** The reason of the verdict, one sentence each. */
+  readonly reasons: readonly string[];
   /** The fields that the closest SCC does not allow. */
   readonly fields: readonly FieldPosition[];
 }
@@ -212,49 +195,27 @@ interface Selection {
   locate(field: string): FieldPosition;
 }
 
-const NOT_APPLICABLE: SccResult = {
-  isDenied: false,
-  text: 'SCCs do not apply to these pods.',
-  changes: [],
-  candidates: [],
+const IGNORED: SccResult = {
+  verdict: { outcome: 'ignored' },
+  sccs: [],
+  reasons: ['SCCs do not apply to these pods.'],
   fields: [],
 };
 
 /** The service accounts of the text need not exist; the creator of a pod without a controller has no grants. */
 function selectScc(source: PodCreator, { namespace, cluster, locate }: Selection): SccResult {
-  const name = namespace.metadata?.name ?? '';
-  const created = createPod(source, { namespace: name, creator: {}, findAccount: () => ({}) });
-  if (created === undefined) return NOT_APPLICABLE;
-  const { pod, requester, serviceAccount = 'default' } = created;
   const { sccs, canUse } = cluster;
-  const input = { operation: 'CREATE', object: pod, namespace, userInfo: requester, sccs, canUse } as const;
-  const { decision, chosen, reason, closest, ...explanation } = explainScc(input);
-  const candidates = explanation.sccs.map((scc) => ({
-    name: scc.name,
-    isUsable: scc.usableBy.length > 0,
-    fits: scc.fits && scc.broken === undefined,
-    errors: [...(scc.broken === undefined ? [] : [scc.broken]), ...scc.errors],
-  }));
-  if (decision.allowed) {
-    if (chosen === undefined) return NOT_APPLICABLE;
-    const changes = findChanges(pod, decision.object).map(({ path, after }) => `${path}: ${JSON.stringify(after)}`);
-    return { scc: chosen, isDenied: false, text: reason ?? '', changes, candidates, fields: [] };
+  const pod = workloadPod(source, { namespace, sccs, canUse, creator: {}, findAccount: () => ({}) });
+  if (pod === undefined) return IGNORED;
+  const { verdict, decision, sccs: explained } = explainPod(pod.input);
+  switch (verdict.outcome) {
+    case 'ignored':
+      return IGNORED;
+    case 'admitted':
+      return { verdict, sccs: explained, reasons: [decision.auditAnnotations['reason'] ?? ''], fields: [] };
+    case 'denied': {
+      const fields = (verdict.closest?.disallowedFields ?? []).map(({ path }) => locate(path));
+      return { verdict, sccs: explained, reasons: describeDenial(verdict, pod.serviceAccount), fields };
+    }
   }
-  const disallowed = explanation.sccs.find((scc) => scc.name === closest)?.disallowedFields ?? [];
-  const { grantable } = explanation;
-  const suggestion =
-    grantable === undefined
-      ? []
-      : [`SCC ${grantable} would admit them if service account ${quote(serviceAccount)} were granted its use.`];
-  const cause =
-    closest === undefined
-      ? decision.status.message
-      : `The closest SCC is ${closest}. It does not allow ${disallowed.map(formatDisallowedField).join(', ')}.`;
-  return {
-    isDenied: true,
-    text: [cause, ...suggestion].join(' '),
-    changes: [],
-    candidates,
-    fields: disallowed.map(({ path }) => locate(path)),
-  };
 }

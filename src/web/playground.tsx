@@ -5,6 +5,7 @@ import { fixManifests, type FixedText } from '../config/fix.ts';
 import { manifestName } from '../config/objects.ts';
 import type { Position } from '../config/yaml.ts';
 import { LEVELS, newestVersion, parseVersion, type Level, type Version } from '../policy/pss/index.ts';
+import { describeFit } from '../policy/scc/advice/explain.ts';
 import { createEditor, type Editor, type Marker } from './editor.ts';
 import { evaluateManifests, type EvaluatedObject, type Evaluation, type Finding, type SccResult } from './evaluate.ts';
 import { EXAMPLES } from './examples.ts';
@@ -160,7 +161,7 @@ function findMarkers({ objects, errors }: Evaluation, level: Level): readonly Ma
         }),
       ),
       ...scc.fields.map(({ line, column, path }) => {
-        return { line, column, message: `SCC: ${path}: ${scc.text}`, severity: 'warning' as const };
+        return { line, column, message: `SCC: ${path}: ${scc.reasons.join('; ')}`, severity: 'warning' as const };
       }),
     ]),
   ];
@@ -326,38 +327,40 @@ function FieldLinks({ fields, goTo }: { readonly fields: Finding['fields']; goTo
 }
 
 function SccItem({ result, goTo }: { readonly result: SccResult; goTo(position: Position): void }) {
-  const { scc, isDenied, text, changes, candidates, fields } = result;
-  if (candidates.length === 0 && !isDenied) return <p class="note">{text}</p>;
+  const { verdict, sccs, reasons, fields } = result;
+  if (verdict.outcome === 'ignored') return <p class="note">{reasons}</p>;
+  const isDenied = verdict.outcome === 'denied';
+  const changes = isDenied ? [] : verdict.changes;
   return (
     <div class="scc">
       <h3>
-        SCC admission <Chip tone={isDenied ? 'bad' : 'ok'}>{scc ?? 'denied'}</Chip>{' '}
+        SCC admission <Chip tone={isDenied ? 'bad' : 'ok'}>{isDenied ? 'denied' : verdict.scc}</Chip>{' '}
         <FieldLinks fields={fields} goTo={goTo} />
       </h3>
-      <p>{text}</p>
+      {reasons.map((reason) => (
+        <p>{reason}</p>
+      ))}
       {changes.length > 0 && (
         <details>
           <summary>{count(changes.length, 'field')} set by the SCC</summary>
           <ul class="code">
-            {changes.map((change) => (
-              <li>{change}</li>
+            {changes.map(({ path, after }) => (
+              <li>{`${path}: ${JSON.stringify(after)}`}</li>
             ))}
           </ul>
         </details>
       )}
-      {candidates.length > 0 && (
+      {sccs.length > 0 && (
         <details>
-          <summary>{count(candidates.length, 'SCC')} in the order of evaluation</summary>
+          <summary>{count(sccs.length, 'SCC')} in the order of evaluation</summary>
           <Table
             caption="SCCs in the order of evaluation"
             isWide
-            head={['SCC', 'Usable', 'Fits', 'Errors']}
-            rows={candidates.map(({ name, isUsable, fits, errors }) => [
-              name,
-              isUsable ? 'yes' : 'no',
-              fits ? 'yes' : 'no',
-              errors.join('; '),
-            ])}
+            head={['SCC', 'Usable by', 'Fits', 'Reasons']}
+            rows={sccs.map((scc) => {
+              const { fits, reasons } = describeFit(scc);
+              return [scc.name, scc.usableBy.join(', ') || '-', fits, reasons.join('; ')];
+            })}
           />
         </details>
       )}

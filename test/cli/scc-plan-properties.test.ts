@@ -3,15 +3,12 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
 import { createStore, type WritableStore } from '../../src/cluster/store.ts';
-import {
-  grantableScc,
-  grantBindings,
-  planGrants,
-  planNamespace,
-  type Outcome,
-} from '../../src/cli/scc/planned-workloads.ts';
+import { planInput } from '../../src/cli/scc/input.ts';
+import { hasUseRole } from '../../src/cli/scc/plan.ts';
 import type { JsonObject, Kinds, PodLike } from '../../src/kube/types.ts';
+import { grantableScc, planGrants, planNamespace, type PlannedWorkload } from '../../src/policy/scc/advice/plan.ts';
 import {
+  grantObjects,
   STANDARD_CLUSTER_ROLE_BINDINGS,
   STANDARD_CLUSTER_ROLES,
   STANDARD_SCCS,
@@ -68,7 +65,7 @@ function getStore({ workloads, sccs }: Cluster): WritableStore {
  * True if SCC admission admits a workload with a container that is privileged or adds CAP_SYS_ADMIN without privilege
  * escalation. API servers reject it, so a plan has no grant for it.
  */
-function isContradictory(workload: Workload | undefined, result: Outcome | undefined): boolean {
+function isContradictory(workload: Workload | undefined, result: PlannedWorkload['result'] | undefined): boolean {
   if (result?.outcome !== 'admitted') return false;
   const spec = workload?.pod['spec'] as PodLike['spec'];
   return (['initContainers', 'containers', 'ephemeralContainers'] as const).some((list) =>
@@ -88,22 +85,21 @@ test('with the bindings applied, their workloads and all previously admitted wor
   fc.assert(
     fc.property(cluster, (given) => {
       const store = getStore(given);
-      const input = { store, settings: { ...settings, compatibility: { identity: given.identity } } };
-      const before = planNamespace(DEMO_NAMESPACE, input);
-      assert.ok(before);
-      const grants = planGrants([before], input);
-      for (const object of grantBindings(grants, store)) {
+      const effective = { ...settings, compatibility: { identity: given.identity } };
+      const readInput = () => planInput(DEMO_NAMESPACE, { store, customSources: [] }, effective);
+      const before = planNamespace(readInput());
+      const grants = planGrants(before, readInput());
+      for (const object of grantObjects(grants, { hasRole: (name) => hasUseRole(store, name) })) {
         store.put(object.kind as 'ClusterRole' | 'RoleBinding', object);
       }
-      const after = planNamespace(DEMO_NAMESPACE, input);
-      assert.ok(after);
-      assert.deepEqual(planGrants([after], input), []);
+      const after = planNamespace(readInput());
+      assert.deepEqual(planGrants(after, readInput()), []);
       const moved = new Map(grants.flatMap(({ scc, moves }) => moves.map(({ name }) => [name, scc])));
       for (const [index, one] of before.workloads.entries()) {
         const isGranted = grantableScc(one) !== undefined;
         if (isGranted) granted++;
         const { result } = one;
-        const now: Outcome | undefined = after.workloads[index]?.result;
+        const now: PlannedWorkload['result'] | undefined = after.workloads[index]?.result;
         // A grant for another workload of the same account may admit it, too.
         if (
           result.outcome === 'denied' &&

@@ -20,7 +20,9 @@ function summarize(text: string): readonly string[] {
   return [
     ...objects.map(({ kind, namespace, name, line, findings, scc }) => {
       const denied = Object.entries(findings).map(([level, { length }]) => `${level} ${length}`);
-      return `${line}: ${kind} ${namespace}/${name}: ${denied.join(', ')}; SCC ${scc.scc ?? (scc.isDenied ? 'denied' : 'none')}`;
+      const { verdict } = scc;
+      const result = verdict.outcome === 'admitted' ? verdict.scc : verdict.outcome;
+      return `${line}: ${kind} ${namespace}/${name}: ${denied.join(', ')}; SCC ${result}`;
     }),
     ...errors.map(({ line, column, message }) => `${line}:${column}: ${message}`),
     ...(otherKinds > 0 ? [`${otherKinds} of other kinds`] : []),

@@ -68,7 +68,8 @@ describe('playground', { skip: noBrowser }, () => {
       'seccompProfile_restricted',
     ]);
     assert.deepEqual(await texts('.scc p'), [
-      'The closest SCC is restricted-v2. It does not allow spec.containers[0].securityContext.runAsUser=1001. SCC nonroot-v2 would admit them if service account "default" were granted its use.',
+      'The closest SCC is "restricted-v2". It does not allow: spec.containers[0].securityContext.runAsUser=1001',
+      'nonroot-v2 would admit it if service account "default" were granted its use',
     ]);
     await saveScreenshot(page, 'playground');
     await page.click('.scc summary');

@@ -4,10 +4,11 @@ import { POD_SOURCES } from '../../cluster/workloads.ts';
 import type { LocatedPod } from '../../config/fix.ts';
 import { manifestName, type ManifestObject } from '../../config/objects.ts';
 import { withField } from '../../config/rewrite.ts';
-import { createPod, type PodCreator } from '../../kube/controller-pod.ts';
+import type { PodCreator } from '../../kube/controller-pod.ts';
 import { getApiVersion } from '../../kube/resources.ts';
 import type { JsonObject, Kind, PodLike, UserInfo } from '../../kube/types.ts';
-import { explainScc, type ExplainedScc } from '../../policy/scc/advice/explain.ts';
+import { explainPod, grantCommand, type ExplainedScc } from '../../policy/scc/advice/explain.ts';
+import { workloadPod } from '../../policy/scc/advice/plan.ts';
 import { formatDisallowedField, type DisallowedField } from '../../policy/scc/advice/suggestion.ts';
 import { sccMode } from '../../policy/scc/mode.ts';
 import { SCC_REPAIRS } from '../../policy/scc/strategies/index.ts';
@@ -50,23 +51,19 @@ export async function createSccReviewer(options: SccReviewOptions): Promise<SccR
     if (mode === 'off') return { pod };
     const findAccount = (account: string) =>
       store.get('ServiceAccount', account, name) ?? { metadata: { name: account, namespace: name } };
-    const created = createPod(podCreator(pod, located, name), { namespace: name, creator: ANY_USER, findAccount });
+    const context = { ...sccInput(store, effective), namespace, creator: ANY_USER, findAccount };
+    const created = workloadPod(podCreator(pod, located, name), context);
     if (created === undefined) return { pod };
-    const { decision, closest, sccs, grantable } = explainScc({
-      ...sccInput(store, effective),
-      operation: 'CREATE',
-      object: created.pod,
-      namespace,
-      userInfo: created.requester,
-    });
+    const { verdict, decision, sccs } = explainPod(created.input);
     if (decision.allowed) return { pod: decision.object as PodLike };
-    const target = findTarget(sccs) ?? sccs.find(({ name: scc }) => scc === closest);
+    const { closest, grantable } = verdict.outcome === 'denied' ? verdict : {};
+    const target = findTarget(sccs) ?? sccs.find(({ name: scc }) => scc === closest?.scc);
     return createDenial({
       mode: mode === 'enforce' ? 'enforce' : 'warn',
       message: decision.status.message,
       closest: target?.name,
       fields: target?.disallowedFields ?? [],
-      grant: grantable && `portcullis scc grant ${grantable} -z ${created.serviceAccount ?? 'default'} -n ${name}`,
+      grant: grantable && grantCommand(grantable, name, created.serviceAccount),
     });
   };
 }

@@ -1,27 +1,16 @@
 /** The decision of policies in the API server about the pods of an object, in a cluster without SCC admission. */
 import type { Store } from '../../cluster/store.ts';
 import type { Settings } from '../../config/settings.ts';
-import { createPod, type PodCreator } from '../../kube/controller-pod.ts';
-import type { ServiceAccount, UserInfo } from '../../kube/types.ts';
+import { createPod } from '../../kube/controller-pod.ts';
 import { decodePod } from '../../policy/pod/pod.ts';
-import { printFieldPath } from '../../policy/pod/templates.ts';
 import { completeTemplate } from '../../policy/psa/defaults.ts';
 import { DEFAULT_LIMITS, reviewPodSecurity } from '../../policy/psa/review.ts';
 import { findNamespace } from '../inventory/inventory.ts';
-import { printable, printTable, type Style } from '../output/print.ts';
+import { describeWorkload, printExplanation, type Creation, type Explanation, type Workload } from './workload.ts';
 
-interface PolicyContext {
+interface PolicyContext extends Creation {
   readonly store: Store;
   readonly settings: Pick<Settings, 'podSecurity' | 'emulationVersion' | 'defaults' | 'scc'>;
-  /** The creator of pods without a controller. */
-  readonly creator: UserInfo;
-  findAccount(name: string, namespace: string): ServiceAccount | undefined;
-}
-
-interface Subject {
-  readonly source: PodCreator;
-  readonly name: string;
-  readonly namespace: string;
 }
 
 const PODS = { group: '', version: 'v1', resource: 'pods' };
@@ -30,7 +19,8 @@ const PODS = { group: '', version: 'v1', resource: 'pods' };
  * Explains the decision about the pods of an object; returns `undefined` for objects without pods.
  * @throws {UserError} for a namespace that does not exist
  */
-export function explainPolicies({ source, name, namespace }: Subject, context: PolicyContext) {
+export function explainPolicies(workload: Workload, context: PolicyContext): Explanation | undefined {
+  const { source, namespace } = workload;
   const { store, settings, creator } = context;
   const findAccount = (account: string) => context.findAccount(account, namespace);
   const created = createPod(source, { namespace, creator, findAccount });
@@ -55,14 +45,8 @@ export function explainPolicies({ source, name, namespace }: Subject, context: P
     ? undefined
     : decision.status.message?.replace(/^pods (?:"[^"]*" )?is forbidden: /, '');
   const message = denial ?? refusal;
-  const explained = {
-    kind: source.kind,
-    name,
-    /** The path of the pod template of a custom resource. */
-    template: source.template && printFieldPath(source.template),
-    namespace,
-    createdBy: userInfo.username ?? 'any authenticated user (set --as)',
-    serviceAccount,
+  const data = {
+    ...describeWorkload(workload, userInfo, serviceAccount),
     /** The enforced policy; absent for an exempt pod. */
     policy,
     /** The reason of an exemption: `namespace`, `user` or `runtimeClass`. */
@@ -72,30 +56,15 @@ export function explainPolicies({ source, name, namespace }: Subject, context: P
     message,
     warnings: decision.warnings ?? [],
   };
+  const verdict = exempt === undefined ? (data.allowed ? 'admitted by' : 'denied by') : `exempt (${exempt}) from`;
+  const text = {
+    result: `${verdict} the policies in the API server`,
+    facts: [['Policy', policy] as const, ['Denied because', message] as const],
+    warnings: data.warnings,
+  };
   return {
-    outcome: message === undefined ? (exempt === undefined ? 'admitted' : 'ignored') : 'denied',
-    explained,
-  } as const;
-}
-
-type Explained = NonNullable<ReturnType<typeof explainPolicies>>['explained'];
-
-/** Prints the decision of the policies about an object. */
-export function printPolicyDecision(object: Explained, style: Style): string {
-  const { kind, name, namespace, template, createdBy, serviceAccount, policy, exempt, allowed, message, warnings } =
-    object;
-  const path = template === undefined ? '' : ` (${template})`;
-  const verdict = exempt === undefined ? (allowed ? 'admitted by' : 'denied by') : `exempt (${exempt}) from`;
-  const facts = [
-    ['Created by', createdBy],
-    ['Service account', serviceAccount ?? '(none)'],
-    ...(policy === undefined ? [] : [['Policy', policy]]),
-    ...(message === undefined ? [] : [['Denied because', message]]),
-  ];
-  const title = `${kind} ${namespace}/${name || '(no name)'}${path}: ${verdict} the policies in the API server`;
-  return [
-    `${style('bold', printable(title))}\n`,
-    printTable(facts, { indent: '  ', gap: '  ' }),
-    ...warnings.map((warning) => `${style('yellow', 'Warning:')} ${printable(warning)}\n`),
-  ].join('');
+    outcome: data.allowed ? (exempt === undefined ? 'admitted' : 'ignored') : 'denied',
+    data,
+    print: (style) => printExplanation(data, text, style),
+  };
 }

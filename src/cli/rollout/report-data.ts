@@ -9,7 +9,13 @@ import type { Namespace } from '../../kube/types.ts';
 import { CONFIGURATION_NAME } from '../../kube/well-known.ts';
 import type { Level } from '../../policy/pss/policy.ts';
 import { countNamespaces, type NamespaceCounts } from '../../policy/rollout/plan.ts';
-import { formatDisallowedField } from '../../policy/scc/advice/suggestion.ts';
+import { describeClosest, grantCommand } from '../../policy/scc/advice/explain.ts';
+import {
+  grantableScc,
+  planNamespace,
+  type PlannedNamespace,
+  type PlannedWorkload,
+} from '../../policy/scc/advice/plan.ts';
 import { blockAnnotations } from '../../policy/uid-range/allocation.ts';
 import { DEFAULT_RANGES } from '../../policy/uid-range/ranges.ts';
 import { formatTimestamp } from '../../kube/units.ts';
@@ -19,7 +25,7 @@ import { describeState, rolloutBlockers } from './status.ts';
 import { listNamespaces } from '../inventory/inventory.ts';
 import { mapNamespaces, printCount } from '../output/print.ts';
 import { evaluatePolicy, planNamespaces, type RolloutFacts, type RolloutState } from './facts.ts';
-import { grantableScc, planNamespace, type PlannedNamespace, type PlannedWorkload } from '../scc/planned-workloads.ts';
+import { planInput } from '../scc/input.ts';
 
 interface ReportInput {
   readonly facts: RolloutFacts;
@@ -45,7 +51,11 @@ export async function computeReport(input: ReportInput, io: Io): Promise<ReportD
       io,
     }),
   );
-  const sccPlans = await mapNamespaces(objects, (one) => planSccs(one, facts), { verb: 'Planning SCCs of', io });
+  const hasSccs = store.list('SecurityContextConstraints').length > 0;
+  const sccPlans = await mapNamespaces(hasSccs ? objects : [], (one) => planSccs(one, facts), {
+    verb: 'Planning SCCs of',
+    io,
+  });
   const uses = readExemptionUses(store.list('Lease', namespace));
   return {
     source,
@@ -61,8 +71,8 @@ export async function computeReport(input: ReportInput, io: Io): Promise<ReportD
       ...rolloutBlockers(state, summary),
     },
     namespaces: planned.map((one) => ({ ...one, denied: denied.get(one.name) })),
-    sccs: listSccs(facts, sccPlans.flat()),
-    sccDenials: sccPlans.flat().flatMap((plan) => listDenials(plan, facts)),
+    sccs: listSccs(facts, sccPlans),
+    sccDenials: sccPlans.flatMap((plan) => listDenials(plan, facts)),
     unreviewedPods: store.get('PortcullisConfiguration', CONFIGURATION_NAME)?.status?.unreviewedPods ?? [],
     exemptions: listExemptions({ store, podSecurity, scc: management.scc, namespace, isFromFile, uses }),
     uses: uses && { since: uses.since, replicas: uses.replicas },
@@ -82,15 +92,10 @@ function countDenied(namespace: Namespace, facts: RolloutFacts): Readonly<Record
 }
 
 /** Plans SCC admission. A namespace without UID ranges is planned with those of another: the allocator adds them. */
-function planSccs(
-  namespace: Namespace,
-  { store, customSources, management }: RolloutFacts,
-): readonly PlannedNamespace[] {
-  if (store.list('SecurityContextConstraints').length === 0) return [];
+function planSccs(namespace: Namespace, facts: RolloutFacts): PlannedNamespace {
   const ranges = blockAnnotations(0, namespace, DEFAULT_RANGES);
   const metadata = { ...namespace.metadata, annotations: { ...namespace.metadata?.annotations, ...ranges } };
-  const planned = planNamespace({ ...namespace, metadata }, { store, customSources, settings: management.scc });
-  return planned === undefined ? [] : [planned];
+  return planNamespace(planInput({ ...namespace, metadata }, facts, facts.management.scc));
 }
 
 function listSccs({ store }: RolloutFacts, plans: readonly PlannedNamespace[]): readonly ReportScc[] {
@@ -136,7 +141,6 @@ function listFixes(workload: PlannedWorkload, namespace: string, store: Store): 
   const change = fields === undefined ? 'Change the workload.' : `Remove or change ${fields} of the pods.`;
   const grant = grantableScc(workload);
   const custom = ['portcullis', 'scc', 'create', name, `${kind.toLowerCase()}/${name}`, '-n', namespace];
-  const granted = ['portcullis', 'scc', 'grant', grant ?? '', '-z', serviceAccount ?? '', '-n', namespace];
   const isPrivileged = store.get('SecurityContextConstraints', grant ?? '')?.allowPrivilegedContainer === true;
   const extent = isPrivileged ? 'full control of their nodes' : `everything that SCC ${quote(grant ?? '')} allows`;
   return [
@@ -154,7 +158,7 @@ function listFixes(workload: PlannedWorkload, namespace: string, store: Store): 
       : [
           {
             text: isPrivileged ? 'As a last resort, grant the SCC' : 'Grant the SCC',
-            command: granted.map(shellQuote).join(' '),
+            command: grantCommand(grant, namespace, serviceAccount),
             consequence: `This gives all pods of service account ${quote(serviceAccount ?? '')} ${extent}.`,
           },
         ]),
@@ -163,10 +167,7 @@ function listFixes(workload: PlannedWorkload, namespace: string, store: Store): 
 
 function denialReason({ result, denial }: PlannedWorkload): string {
   if (denial !== undefined || result.outcome !== 'denied') return denial ?? '';
-  const { closest, message } = result;
-  if (closest === undefined) return message;
-  const fields = closest.disallowedFields.map(formatDisallowedField).join(', ');
-  return `The closest SCC is ${quote(closest.scc)}. It does not allow: ${fields}`;
+  return describeClosest(result) ?? result.message;
 }
 
 /** Returns the steps of the rollout. The first step that is not done is the current one. */

@@ -1,16 +1,16 @@
 import { UserError } from '../../config/files.ts';
 import { manifestNamespace } from '../../config/objects.ts';
-import { createPod } from '../../kube/controller-pod.ts';
 import { getApiVersion, resourceName } from '../../kube/resources.ts';
-import { quote, shellQuote } from '../../kube/text.ts';
-import { createCustomScc, planPod, type PlannedPod } from '../../policy/scc/advice/explain.ts';
+import { quote } from '../../kube/text.ts';
+import { createCustomScc, decidePod, grantCommand, type PodVerdict } from '../../policy/scc/advice/explain.ts';
+import { workloadPod } from '../../policy/scc/advice/plan.ts';
 import { defineCommand, EXIT } from '../command.ts';
 import { dryRunOption, dryRunSuffix, withCluster, writeObject } from '../installation.ts';
 import { findNamespace } from '../inventory/inventory.ts';
 import { parseReference, readWorkloads } from '../inventory/references.ts';
 import { UsageError } from '../options.ts';
 import { printObjects, writtenOutputOption } from '../output/print.ts';
-import { sccInput } from './input.ts';
+import { workloadContext } from './input.ts';
 import { sccReviewOptions, sccSettings } from './options.ts';
 
 const DETAILS = `
@@ -27,10 +27,10 @@ Examples:
 `;
 
 /** The reason why there is no custom SCC for a pod. */
-function explainMissing(planned: PlannedPod, grant: (scc: string) => string): string {
-  if (planned.outcome === 'admitted') return `SCC ${quote(planned.scc)} admits it`;
-  if (planned.outcome === 'ignored') return 'SCCs do not apply to it';
-  const { grantable, suggestedScc, message } = planned;
+function explainMissing(verdict: PodVerdict, grant: (scc: string) => string): string {
+  if (verdict.outcome === 'admitted') return `SCC ${quote(verdict.scc)} admits it`;
+  if (verdict.outcome === 'ignored') return 'SCCs do not apply to it';
+  const { grantable, suggestedScc, message } = verdict;
   return grantable !== undefined && suggestedScc === undefined
     ? `SCC ${quote(grantable)} would admit it: ${grant(grantable)}`
     : `no custom SCC would admit it: ${message}`;
@@ -51,20 +51,15 @@ export const command = defineCommand({
     const object = subjects[0]?.value ?? {};
     const { store } = inventory;
     const namespace = manifestNamespace(object) ?? inventory.namespace;
-    const findAccount = (account: string) => store.get('ServiceAccount', account, namespace);
-    const created = createPod({ kind, object }, { namespace, creator: {}, findAccount });
-    if (created === undefined) throw new UserError(`${resource} has no pod template`);
-    const input = {
-      ...sccInput(store, await sccSettings(values, store)),
-      object: created.pod,
-      namespace: findNamespace(store, namespace),
-      userInfo: created.requester,
-    };
-    const grant = (scc: string): string =>
-      `portcullis scc grant ${[scc, '-z', created.serviceAccount ?? 'default', '-n', namespace].map(shellQuote).join(' ')}`;
-    const planned = planPod(input);
-    const scc = planned.outcome === 'denied' ? createCustomScc(input, name) : undefined;
-    if (scc === undefined) throw new UserError(`no custom SCC for ${resource}: ${explainMissing(planned, grant)}`);
+    const settings = await sccSettings(values, store);
+    const context = { ...workloadContext(store, settings, findNamespace(store, namespace)), creator: {} };
+    const pod = workloadPod({ kind, object }, context);
+    if (pod === undefined) throw new UserError(`${resource} has no pod template`);
+    const input = { ...pod.input, sccs: store.list('SecurityContextConstraints') };
+    const grant = (scc: string): string => grantCommand(scc, namespace, pod.serviceAccount);
+    const verdict = decidePod(input);
+    const scc = verdict.outcome === 'denied' ? createCustomScc(input, name) : undefined;
+    if (scc === undefined) throw new UserError(`no custom SCC for ${resource}: ${explainMissing(verdict, grant)}`);
     const typed = {
       ...scc,
       apiVersion: getApiVersion('SecurityContextConstraints'),

@@ -1,9 +1,12 @@
-/** The input of SCC decisions about objects of an inventory: the SCCs with their grants. */
+/** The input of SCC decisions about objects of an inventory: the SCCs with their grants, and the workloads of a namespace. */
 import { canUseScc } from '../../cluster/access.ts';
-import type { Store } from '../../cluster/store.ts';
-import type { Kind } from '../../kube/types.ts';
+import { listPodCreators } from '../../cluster/workloads.ts';
+import { objectName } from '../../kube/resources.ts';
+import type { Kind, Namespace } from '../../kube/types.ts';
 import { RBAC_KINDS } from '../../policy/rbac/rules.ts';
-import type { SccSettings } from '../../policy/scc/mode.ts';
+import type { PlanInput, WorkloadContext } from '../../policy/scc/advice/plan.ts';
+import { sccMode, type SccSettings } from '../../policy/scc/mode.ts';
+import type { Inventory } from '../inventory/inventory.ts';
 
 /** The kinds that SCC decisions about pods depend on. */
 export const SCC_INPUT_KINDS: readonly Kind[] = [
@@ -14,7 +17,34 @@ export const SCC_INPUT_KINDS: readonly Kind[] = [
 ];
 
 /** Returns the part of the input of an SCC decision that is the same for all pods. */
-export function sccInput(store: Store, { compatibility, preferUserNamespaces }: SccSettings) {
+export function sccInput(store: Inventory['store'], { compatibility, preferUserNamespaces }: SccSettings) {
   const sccs = store.list('SecurityContextConstraints');
   return { sccs, canUse: canUseScc(store), compatibility, preferUserNamespaces };
+}
+
+/** Returns the input of decisions about workloads of a namespace, whose service accounts must exist. */
+export function workloadContext(
+  store: Inventory['store'],
+  settings: SccSettings,
+  namespace: Namespace,
+): Omit<WorkloadContext, 'creator'> {
+  const name = objectName(namespace);
+  return {
+    ...sccInput(store, settings),
+    namespace,
+    findAccount: (account) => store.get('ServiceAccount', account, name),
+  };
+}
+
+/** Returns the input of the decisions about all workloads of a namespace. */
+export function planInput(
+  namespace: Namespace,
+  { store, customSources }: Pick<Inventory, 'store' | 'customSources'>,
+  settings: SccSettings,
+): PlanInput {
+  return {
+    ...workloadContext(store, settings, namespace),
+    mode: sccMode(namespace, settings).mode,
+    sources: listPodCreators(store, objectName(namespace), customSources),
+  };
 }

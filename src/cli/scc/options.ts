@@ -84,19 +84,26 @@ export interface ExpectedSettings extends SccSettings {
   readonly source?: string | undefined;
 }
 
-/**
- * Returns the settings of SCC admission. `--scc-mode` takes precedence.
- * @throws {UserError} for invalid settings
- */
-export async function sccSettings(values: Values<typeof sccOptions>, store: Store): Promise<ExpectedSettings> {
-  const { config, 'scc-mode': mode } = values;
-  const { settings, source } = await findSettings({ config, store });
+/** Returns the settings of SCC admission. `--scc-mode` takes precedence. */
+export function expectedSettings(
+  { settings, source }: Pick<FoundSettings, 'settings' | 'source'>,
+  mode: SccMode | undefined,
+): ExpectedSettings {
   return {
     ...settings.scc,
     mode: mode ?? settings.scc.mode,
     source,
     ...(mode === undefined && source === undefined ? { modeFrom: 'assumption' } : {}),
   };
+}
+
+/**
+ * Finds the settings of SCC admission.
+ * @throws {UserError} for invalid settings
+ */
+export async function sccSettings(values: Values<typeof sccOptions>, store: Store): Promise<ExpectedSettings> {
+  const { config, 'scc-mode': mode } = values;
+  return expectedSettings(await findSettings({ config, store }), mode);
 }
 
 /** The expected SCC mode of a namespace. */

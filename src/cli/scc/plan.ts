@@ -1,14 +1,27 @@
 import { writeFile } from 'node:fs/promises';
 import { POD_SOURCES } from '../../cluster/workloads.ts';
 import { failureReason, UserError } from '../../config/files.ts';
+import { USE_SCC } from '../../cluster/access.ts';
+import type { Store } from '../../cluster/store.ts';
 import { printYaml } from '../../config/yaml.ts';
 import { quote } from '../../kube/text.ts';
-import type { PlannedDenial } from '../../policy/scc/advice/explain.ts';
-import { formatDisallowedField, type SuggestedScc } from '../../policy/scc/advice/suggestion.ts';
+import type { ClusterRole, Namespace, RoleBinding } from '../../kube/types.ts';
+import { readRules, ruleAllows } from '../../policy/rbac/rules.ts';
+import { describeCustomScc, describeDenial } from '../../policy/scc/advice/explain.ts';
+import {
+  planGrants,
+  planNamespace,
+  summarizePlan,
+  type PlannedGrant,
+  type PlannedNamespace,
+  type PlannedWorkload,
+  type WorkloadName,
+} from '../../policy/scc/advice/plan.ts';
 import { SCC_MODE_LABEL } from '../../policy/scc/mode.ts';
-import { useRoleName } from '../../policy/scc/standard.ts';
+import { grantObjects, useRoleName } from '../../policy/scc/standard.ts';
 import { defineCommand, EXIT } from '../command.ts';
 import {
+  findNamespace,
   inventoryOptions,
   listNamespaces,
   readInventory,
@@ -28,19 +41,25 @@ import {
   printListing,
   type Style,
 } from '../output/print.ts';
-import { SCC_INPUT_KINDS } from './input.ts';
-import { findSettings, sccSettings, sccOptions } from './options.ts';
-import {
-  grantBindings,
-  planGrants,
-  planNamespace,
-  summarizePlan,
-  type Plan,
-  type PlannedGrant,
-  type PlannedNamespace,
-  type PlannedWorkload,
-  type WorkloadName,
-} from './planned-workloads.ts';
+import { planInput, SCC_INPUT_KINDS } from './input.ts';
+import { expectedMode, findSettings, sccSettings, sccOptions, type ExpectedMode } from './options.ts';
+
+interface Plan {
+  /** The namespaces with workloads, sorted by name. */
+  readonly namespaces: readonly (PlannedNamespace & ExpectedMode)[];
+  readonly grants: readonly PlannedGrant[];
+  /** The grants as objects to apply: the missing ClusterRoles, then one RoleBinding for each grant. */
+  readonly bindings: readonly (ClusterRole | RoleBinding)[];
+  readonly assumptions: readonly string[];
+  /** The source of the settings; absent for defaults. */
+  readonly settings?: string | undefined;
+}
+
+/** True if the ClusterRole for the use of an SCC exists and grants it. */
+export function hasUseRole(store: Store, scc: string): boolean {
+  const rules = readRules(store.get('ClusterRole', useRoleName(scc))?.rules);
+  return rules.some((rule) => ruleAllows(rule, { ...USE_SCC, name: scc }));
+}
 
 function planData({ namespaces, settings, assumptions, grants, bindings }: Plan): object {
   return {
@@ -66,7 +85,10 @@ function printPlan(plan: Plan, style: Style, bindingsFile: string | undefined): 
   ];
 }
 
-function printNamespace({ name, mode, modeFrom, problem, workloads }: PlannedNamespace, style: Style): string {
+function printNamespace(
+  { name, mode, modeFrom, problem, workloads }: Plan['namespaces'][number],
+  style: Style,
+): string {
   const title = style('bold', printable(`${name} (${mode}${modeFrom === undefined ? '' : ', assumed'})`));
   if (mode === 'off') return `${title}\n  ${printCount(workloads.length, 'workload')}, not evaluated\n`;
   const width = Math.max(...workloads.map((workload) => printName(workload).length));
@@ -103,25 +125,6 @@ function describeResult({ result, serviceAccount, denial }: PlannedWorkload): [s
         ...missingAccount,
       ];
   }
-}
-
-function describeDenial(
-  { closest, grantable, suggestedScc, message }: PlannedDenial,
-  serviceAccount: string | undefined,
-): readonly string[] {
-  const disallowed = closest?.disallowedFields.map(formatDisallowedField).join(', ');
-  const subject = serviceAccount === undefined ? 'its node' : `service account ${quote(serviceAccount)}`;
-  const caveat = suggestedScc ? ', but it allows everything' : '';
-  const details = [
-    ...(closest ? [`The closest SCC is ${quote(closest.scc)}. It does not allow: ${disallowed}`] : []),
-    ...(suggestedScc ? [`Needs ${describeCustomScc(suggestedScc)}`] : []),
-    ...(grantable === undefined ? [] : [`${grantable} would admit it if ${subject} were granted its use${caveat}`]),
-  ];
-  return details.length === 0 ? [message] : details;
-}
-
-function describeCustomScc({ original, changes }: SuggestedScc): string {
-  return `a custom SCC: copy ${original} and ${changes.join(', ')}`;
 }
 
 function printBindings({ namespaces, grants }: Plan, style: Style): string {
@@ -286,15 +289,19 @@ export const command = defineCommand({
         (await findSettings({ config: options.config, store })).settings.workloadResources,
     });
     const settings = await sccSettings(options, store);
-    const input = { store, customSources, settings, isSelected: options.selector };
     const selected = listNamespaces(store, namespace);
-    const planned = await mapNamespaces(selected, (one) => planNamespace(one, input), { verb: 'Planning', io });
-    const namespaces = planned.filter((one) => one !== undefined);
-    const grants = planGrants(namespaces, input);
-    const plan = {
+    const inputOf = (one: Namespace) => planInput(one, { store, customSources }, settings);
+    const planSelected = (one: Namespace) => {
+      const input = inputOf(one);
+      const sources = input.sources.filter(({ object }) => options.selector(object.metadata?.labels));
+      return sources.length === 0 ? [] : [{ ...expectedMode(one, settings), ...planNamespace({ ...input, sources }) }];
+    };
+    const namespaces = (await mapNamespaces(selected, planSelected, { verb: 'Planning', io })).flat();
+    const grants = namespaces.flatMap((planned) => planGrants(planned, inputOf(findNamespace(store, planned.name))));
+    const plan: Plan = {
       namespaces,
       grants,
-      bindings: grantBindings(grants, store),
+      bindings: grantObjects(grants, { hasRole: (scc) => hasUseRole(store, scc) }),
       settings: settings.source,
       assumptions,
     };

@@ -143,7 +143,7 @@ function recordedScc({ annotations }: PodFields): string {
 }
 
 /** The parts of the pod that the mutating pass may change. */
-export function mutableFields({ operation, subResource }: SccInput): ChangeExtent {
+function mutableFields({ operation, subResource }: SccInput): ChangeExtent {
   if (operation === 'CREATE') return 'everything';
   return subResource === 'ephemeralcontainers' ? 'ephemeralContainers' : 'nothing';
 }

@@ -156,7 +156,7 @@ export function findContradiction({ pod, containerValues }: Completion): Contain
   });
 }
 
-export function isMutationAllowed(completion: Completion, mutable: ChangeExtent): boolean {
+function isMutationAllowed(completion: Completion, mutable: ChangeExtent): boolean {
   if (mutable === 'everything') return true;
   const extent = findExtent(completion);
   return extent === 'nothing' || extent === mutable;

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import fc from 'fast-check';
 import type { JsonObject } from '../../../src/kube/types.ts';
-import { explainScc, type SccExplanation, planPod, type PlannedPod } from '../../../src/policy/scc/advice/explain.ts';
+import { decidePod, explainPod, type ExplainedPod, type PodVerdict } from '../../../src/policy/scc/advice/explain.ts';
 import { assignScc } from '../../../src/policy/scc/index.ts';
 import { laxScc, namespaceWith, type Grant } from '../../support/scc.ts';
 import { create, type ListedInput } from './arbitrary.ts';
@@ -14,7 +14,8 @@ const IN_ORDER = [
   ...['hostmount-anyuid', 'hostmount-anyuid-v2', 'hostnetwork-v2', 'hostnetwork', 'hostaccess', 'privileged'],
 ];
 
-const getNames = ({ sccs }: SccExplanation): readonly string[] => sccs.map(({ name }) => name);
+const getNames = ({ sccs }: ExplainedPod): readonly string[] => sccs.map(({ name }) => name);
+const getScc = (verdict: PodVerdict): string | undefined => (verdict.outcome === 'admitted' ? verdict.scc : undefined);
 
 const root = podWith({ containers: [{ name: 'a', securityContext: { runAsUser: 0 } }] });
 const requiring = (scc: string): JsonObject => podWith({}, { annotations: { 'openshift.io/required-scc': scc } });
@@ -24,12 +25,11 @@ describe('requests that do not depend on SCCs', () => {
     { name: 'an object that is not a pod', given: { object: 'x' }, allowed: false },
     { name: 'a field of a wrong type', given: { object: podWith({ hostPID: 'yes' }) }, allowed: false },
     { name: 'Windows', given: { object: podWith({ os: { name: 'windows' } }) }, allowed: true },
-    { name: 'a deletion', given: { operation: 'DELETE' }, allowed: true },
   ];
   for (const { name, given, allowed } of cases) {
     test(name, () => {
       const input = request(given);
-      assert.deepEqual(explainScc(input), { decision: assignScc(input), sccs: [] });
+      assert.deepEqual(explainPod(input), { verdict: decidePod(input), decision: assignScc(input), sccs: [] });
       assert.equal(assignScc(input).allowed, allowed);
     });
   }
@@ -37,9 +37,9 @@ describe('requests that do not depend on SCCs', () => {
 
 describe('denied pods', () => {
   test('a namespace without ranges: all SCCs and no suggestion', () => {
-    const noRanges = explainScc(request({ namespace: namespaceWith({}, 'new') }));
+    const noRanges = explainPod(request({ namespace: namespaceWith({}, 'new') }));
     assert.deepEqual(getNames(noRanges), IN_ORDER);
-    assert.deepEqual([noRanges.closest, noRanges.grantable, noRanges.chosen], [undefined, undefined, undefined]);
+    assert.deepEqual(Object.keys(noRanges.verdict), ['outcome', 'message']);
     const broken = noRanges.sccs.filter((scc) => scc.broken !== undefined).map(({ name }) => name);
     assert.deepEqual(
       IN_ORDER.filter((name) => !broken.includes(name)),
@@ -61,18 +61,18 @@ describe('denied pods', () => {
     });
   });
   test('a required SCC that does not exist', () => {
-    const { decision, sccs, ...rest } = explainScc(request({ object: requiring('nope') }));
-    assert.deepEqual(rest, {});
-    assert.equal(decision.allowed, false);
+    const { verdict, sccs } = explainPod(request({ object: requiring('nope') }));
+    assert.deepEqual(Object.keys(verdict), ['outcome', 'message']);
     assert.ok(sccs.every(({ isCandidate }) => !isCandidate));
   });
   test('no SCCs', () => {
-    const { sccs, ...rest } = explainScc(request({ sccs: [] }));
-    assert.deepEqual([sccs, Object.keys(rest)], [[], ['decision']]);
+    const { sccs, ...rest } = explainPod(request({ sccs: [] }));
+    assert.deepEqual([sccs, Object.keys(rest)], [[], ['verdict', 'decision']]);
   });
   test('the closest SCC, and the least permissive one that would admit the pod', () => {
-    const { closest, grantable, sccs } = explainScc(request({ object: root }));
-    assert.deepEqual([closest, grantable], ['restricted-v2', 'anyuid']);
+    const { verdict, sccs } = explainPod(request({ object: root }));
+    assert.ok(verdict.outcome === 'denied');
+    assert.deepEqual([verdict.closest?.scc, verdict.grantable], ['restricted-v2', 'anyuid']);
     assert.deepEqual(sccs[1], {
       name: 'restricted-v2',
       priority: 0,
@@ -90,26 +90,20 @@ describe('denied pods', () => {
 
 describe('admitted pods', () => {
   test('the chosen SCC, the next one and the reason', () => {
-    const explanation = explainScc(request({ userInfo: ADMIN }));
-    const { chosen, next, reason, closest, grantable } = explanation;
+    const explanation = explainPod(request({ userInfo: ADMIN }));
+    const { verdict, next, decision } = explanation;
     assert.deepEqual(getNames(explanation), IN_ORDER);
-    assert.deepEqual(
-      { chosen, next, reason, closest, grantable },
-      {
-        chosen: 'anyuid',
-        next: 'restricted-v2',
-        reason:
-          '"anyuid" is most restrictive, not denied, and chosen over "restricted-v2" because "anyuid" has higher priority',
-        closest: undefined,
-        grantable: undefined,
-      },
+    assert.deepEqual([getScc(verdict), next], ['anyuid', 'restricted-v2']);
+    assert.equal(
+      decision.auditAnnotations['reason'],
+      '"anyuid" is most restrictive, not denied, and chosen over "restricted-v2" because "anyuid" has higher priority',
     );
     assert.deepEqual(explanation.sccs[0]?.usableBy, ['user']);
     assert.deepEqual(explanation.sccs[1]?.usableBy, ['serviceaccount', 'user']);
   });
   test('only the required SCC is a candidate', () => {
-    const { chosen, next, sccs } = explainScc(request({ object: requiring('restricted-v2'), userInfo: ADMIN }));
-    assert.deepEqual([chosen, next], ['restricted-v2', undefined]);
+    const { verdict, next, sccs } = explainPod(request({ object: requiring('restricted-v2'), userInfo: ADMIN }));
+    assert.deepEqual([getScc(verdict), next], ['restricted-v2', undefined]);
     assert.deepEqual(
       sccs.filter(({ isCandidate }) => isCandidate).map(({ name }) => name),
       ['restricted-v2'],
@@ -117,11 +111,11 @@ describe('admitted pods', () => {
   });
   test('SCCs have the order of the decision', () => {
     const object = podWith({ hostUsers: false });
-    assert.equal(getNames(explainScc(request({ object, preferUserNamespaces: true })))[1], 'restricted-v3');
-    assert.equal(getNames(explainScc(request({ object })))[1], 'restricted-v2');
+    assert.equal(getNames(explainPod(request({ object, preferUserNamespaces: true })))[1], 'restricted-v3');
+    assert.equal(getNames(explainPod(request({ object })))[1], 'restricted-v2');
   });
   test('the completed pod of an SCC that is not usable', () => {
-    const { sccs } = explainScc(request({ sccs: [laxScc({ name: 'web', readOnlyRootFilesystem: true })] }));
+    const { sccs } = explainPod(request({ sccs: [laxScc({ name: 'web', readOnlyRootFilesystem: true })] }));
     assert.deepEqual(sccs[0]?.object, {
       metadata: { name: 'web', namespace: 'demo', annotations: { 'openshift.io/scc': 'web' } },
       spec: {
@@ -132,36 +126,21 @@ describe('admitted pods', () => {
   });
 });
 
-describe('updates', () => {
-  const recorded = podWith({}, { annotations: { 'openshift.io/scc': 'restricted-v2' } });
-  test('an update that an SCC would have to change', () => {
-    const object = podWith({ priority: 1 }, { annotations: { 'openshift.io/scc': 'restricted-v2' } });
-    const { sccs, chosen } = explainScc(request({ operation: 'UPDATE', object, oldObject: recorded }));
-    assert.equal(chosen, undefined);
-    assert.deepEqual(sccs[1]?.errors, ['the SCC would have to change the pod, which an update cannot do']);
-    assert.equal(sccs.at(-1)?.fits, true);
-  });
-  test('an update of a pod without a recorded SCC', () => {
-    const oldObject = podWith({});
-    const object = podWith({}, { labels: { a: 'b' } });
-    const { decision, chosen, next } = explainScc(request({ operation: 'UPDATE', object, oldObject }));
-    assert.deepEqual([decision.allowed, chosen, next], [true, undefined, undefined]);
-  });
-});
-
 test('an explanation agrees with the decision', () => {
   fc.assert(
     fc.property(create, (input) => {
-      const explanation = explainScc(input);
-      const { decision, sccs, chosen, next, reason } = explanation;
+      const explanation = explainPod(input);
+      const { decision, verdict, sccs, next } = explanation;
       assert.deepEqual(decision, assignScc(input));
+      assert.deepEqual(verdict, decidePod(input));
       const eligible = sccs.filter(({ isCandidate, usableBy, fits }) => isCandidate && usableBy.length > 0 && fits);
-      if (decision.allowed) assert.deepEqual([chosen, next], [eligible[0]?.name, eligible[1]?.name]);
-      else assert.deepEqual([chosen, next], [undefined, undefined]);
-      if (chosen === undefined) return;
+      if (verdict.outcome !== 'admitted') {
+        assert.equal(next, undefined);
+        return;
+      }
+      assert.deepEqual([verdict.scc, next], [eligible[0]?.name, eligible[1]?.name]);
       assert.deepEqual(eligible[0]?.object, decision.allowed && decision.object);
-      assert.equal(reason, decision.auditAnnotations['reason']);
-      assert.equal(decision.facts?.subjectType, eligible[0]?.usableBy[0]);
+      assert.equal(verdict.subjectType, eligible[0]?.usableBy[0]);
     }),
     { numRuns: 300 },
   );
@@ -170,7 +149,7 @@ test('an explanation agrees with the decision', () => {
 test('every SCC that does not allow the pod has disallowed fields or a defect', () => {
   fc.assert(
     fc.property(create, (input) => {
-      for (const { fits, errors, disallowedFields, broken, object } of explainScc(input).sccs) {
+      for (const { fits, errors, disallowedFields, broken, object } of explainPod(input).sccs) {
         assert.equal(fits, errors.length === 0);
         assert.equal(fits, object !== undefined);
         if (!fits) assert.equal(disallowedFields.length === 0, broken !== undefined);
@@ -184,7 +163,7 @@ test('every SCC that does not allow the pod has disallowed fields or a defect', 
 test('an explanation does not change its input', () => {
   const input = request({ sccs: structuredClone(STANDARD), object: structuredClone(root) });
   const before = structuredClone({ sccs: input.sccs, object: input.object, namespace: input.namespace });
-  explainScc(input);
+  explainPod(input);
   assert.deepEqual({ sccs: input.sccs, object: input.object, namespace: input.namespace }, before);
 });
 
@@ -192,7 +171,7 @@ type Given = Partial<ListedInput> & { readonly grants?: readonly Grant[] };
 
 /** A plan without the message of a denial. */
 function planned(given: Given): unknown {
-  const result: PlannedPod = planPod(request(given));
+  const result: PodVerdict = decidePod(request(given));
   if (result.outcome !== 'denied') return result;
   const { message, ...rest } = result;
   assert.ok(message.length > 0);
@@ -268,7 +247,7 @@ describe('planned pods that are admitted or ignored', () => {
   });
 
   test('the changes of the SCC', () => {
-    const result = planPod(request({}));
+    const result = decidePod(request({}));
     assert.ok(result.outcome === 'admitted');
     assert.deepEqual([result.scc, result.subjectType], ['restricted-v2', 'serviceaccount']);
     assert.deepEqual(
@@ -297,7 +276,7 @@ describe('planned pods that are admitted or ignored', () => {
   test('admitted for its creator', () => {
     const { username = '' } = request({}).userInfo;
     const given = { object: podWith({ hostPID: true }), grants: [{ user: username, sccs: ['privileged'] }] };
-    const result = planPod(request(given));
+    const result = decidePod(request(given));
     assert.ok(result.outcome === 'admitted');
     assert.deepEqual([result.scc, result.subjectType], ['privileged', 'user']);
   });

@@ -6,7 +6,7 @@ import { applyJsonPatch } from '../../../src/dev-cluster/json-patch.ts';
 import { diff } from '../../../src/kube/json-patch.ts';
 import { POD_SCC_ANNOTATIONS } from '../../../src/kube/scc.ts';
 import type { JsonObject } from '../../../src/kube/types.ts';
-import { explainScc } from '../../../src/policy/scc/advice/explain.ts';
+import { explainPod } from '../../../src/policy/scc/advice/explain.ts';
 import { decodePod, type PodFields } from '../../../src/policy/pod/pod.ts';
 import { evaluateDecoded } from '../../../src/policy/pss/evaluate.ts';
 import { admitTemplate } from '../../../src/policy/scc/assign.ts';
@@ -193,7 +193,7 @@ const review = ({ object, ...input }: SccInput) => {
     answerReview({ ...input, review: asked, hasServiceAccount: () => true });
   }
 };
-const DECISIONS = [assignScc, validateScc, explainScc, review];
+const DECISIONS = [assignScc, validateScc, explainPod, review];
 
 test('decisions do not throw', () => {
   const operation = fc.constantFrom('CREATE' as const, 'UPDATE' as const, 'DELETE' as const, 'CONNECT' as const);

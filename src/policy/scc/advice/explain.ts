@@ -1,14 +1,15 @@
-/** Explanations of a decision: every SCC with its errors, and plans of pods that do not exist yet. */
+/** The decision about a pod that does not exist yet: the verdict, how a denied pod can be admitted, and the result of each SCC. */
 import { POD_SCC_ANNOTATIONS, type SecurityContextConstraints } from '../../../kube/scc.ts';
+import { quote, shellQuote } from '../../../kube/text.ts';
 import type { JsonObject, Namespace, Pod } from '../../../kube/types.ts';
 import type { SubjectType } from '../access.ts';
-import { evaluate, mutableFields, type Evaluation } from '../assign.ts';
+import { evaluate, type Evaluation } from '../assign.ts';
 import { completePod, writePod } from '../complete.ts';
 import { formatErrors } from '../messages.ts';
 import { bindingError } from '../namespace.ts';
-import { podAnnotation, type SccDecision, type SccInput } from '../request.ts';
+import type { SccDecision, SccInput } from '../request.ts';
 import type { PreparedScc } from '../scc.ts';
-import { createSearch, isMutationAllowed, type Search } from '../search.ts';
+import { createSearch, type Search } from '../search.ts';
 import { findChanges, type Change } from './changes.ts';
 import {
   copyScc,
@@ -17,8 +18,50 @@ import {
   findSuggestion,
   formatDisallowedField,
   type DisallowedField,
+  type SuggestedScc,
   type Suggestion,
 } from './suggestion.ts';
+
+/** The creation of a pod. */
+export type PodInput = Omit<SccInput, 'operation' | 'subResource' | 'oldObject'>;
+
+export interface PodAdmission {
+  readonly outcome: 'admitted';
+  readonly scc: string;
+  /** The subject that may use the SCC: `serviceaccount` or `user`. */
+  readonly subjectType: string;
+  /** The changes of the SCC in the pod. */
+  readonly changes: readonly Change[];
+}
+
+export interface PodDenial extends Suggestion {
+  readonly outcome: 'denied';
+  /** The message of the denial. */
+  readonly message: string;
+}
+
+/** The verdict of SCC admission on a pod. SCCs do not apply to an ignored pod. */
+export type PodVerdict = PodAdmission | PodDenial | { readonly outcome: 'ignored' };
+
+/** Decides on the creation of a pod. */
+export function decidePod(input: PodInput): PodVerdict {
+  return getVerdict(input, evaluateCreation(input));
+}
+
+function evaluateCreation(input: PodInput): Evaluation {
+  return evaluate({ ...input, operation: 'CREATE' }, 'assign');
+}
+
+function getVerdict(input: PodInput, { decision, search, result }: Evaluation): PodVerdict {
+  if (!decision.allowed) {
+    const suggestion = search && result ? findSuggestion(search, result) : {};
+    return { outcome: 'denied', message: decision.status.message, ...suggestion };
+  }
+  const { facts, object } = decision;
+  if (facts === undefined) return { outcome: 'ignored' };
+  const { scc, subjectType } = facts;
+  return { outcome: 'admitted', scc, subjectType, changes: findChanges(input.object, object) };
+}
 
 /** The result of one SCC for a pod. */
 export interface ExplainedScc {
@@ -40,42 +83,37 @@ export interface ExplainedScc {
   readonly object?: JsonObject;
 }
 
-/** A decision with the reasons of each SCC. The suggestion applies to a denied pod. */
-export interface SccExplanation extends Omit<Suggestion, 'closest'> {
-  /** The decision of `assignScc`. */
+/** A verdict with the decision of `assignScc` and the reasons of each SCC. */
+export interface ExplainedPod {
+  readonly verdict: PodVerdict;
   readonly decision: SccDecision;
   /** All SCCs in the order of evaluation; empty if the decision does not depend on SCCs. */
   readonly sccs: readonly ExplainedScc[];
-  /** The SCC that admits the pod. */
-  readonly chosen?: string;
-  /** The next SCC that would admit the pod. */
+  /** The next SCC that would admit an admitted pod. */
   readonly next?: string;
-  /** Why the chosen SCC is ordered before the next. */
-  readonly reason?: string;
-  /** The name of the closest SCC of the suggestion. */
-  readonly closest?: string;
 }
 
-const CANNOT_CHANGE = 'the SCC would have to change the pod, which an update cannot do';
-
-/** Evaluates every SCC for a pod, whether it is usable or not, and returns the results with the decision. */
-export function explainScc(input: SccInput): SccExplanation {
-  const evaluation = evaluate(input, 'assign');
+/** Decides on the creation of a pod, and evaluates every SCC for it, whether it is usable or not. */
+export function explainPod(input: PodInput): ExplainedPod {
+  const evaluation = evaluateCreation(input);
   const { decision, pod } = evaluation;
-  if (!pod) return { decision, sccs: [] };
-  const search = createSearch(input, pod, { mutable: mutableFields(input) });
-  const sccs = search.candidates.map((scc) => explain(scc, search));
-  if (decision.allowed) return { decision, sccs, ...explainChoice(decision, sccs) };
-  const { closest, ...suggestion } = suggest(evaluation);
-  return { decision, sccs, ...(closest ? { closest: closest.scc } : {}), ...suggestion };
+  const verdict = getVerdict(input, evaluation);
+  if (!pod) return { verdict, decision, sccs: [] };
+  const search = createSearch({ ...input, operation: 'CREATE' }, pod, { mutable: 'everything' });
+  const sccs = search.candidates.map((scc) => explainScc(scc, search));
+  if (verdict.outcome !== 'admitted') return { verdict, decision, sccs };
+  const next = sccs
+    .slice(sccs.findIndex(({ name }) => name === verdict.scc) + 1)
+    .find(({ isCandidate, usableBy, fits }) => isCandidate && usableBy.length > 0 && fits);
+  return { verdict, decision, sccs, ...(next ? { next: next.name } : {}) };
 }
 
-function explain(scc: PreparedScc, search: Search): ExplainedScc {
-  const { pod, subjects, mayUse, namespace, mutable } = search;
+function explainScc(scc: PreparedScc, search: Search): ExplainedScc {
+  const { pod, subjects, mayUse, namespace } = search;
   const { name, score, fields } = scc;
   const completion = completePod(scc, search);
   const { errors } = completion;
-  const fits = errors.length === 0 && isMutationAllowed(completion, mutable);
+  const fits = errors.length === 0;
   const broken = bindingError(scc, namespace);
   const usableBy: SubjectType[] = [];
   if (subjects.serviceAccount && mayUse(subjects.serviceAccount, scc)) usableBy.push('serviceaccount');
@@ -84,7 +122,6 @@ function explain(scc: PreparedScc, search: Search): ExplainedScc {
     [POD_SCC_ANNOTATIONS.scc]: name,
     ...(usableBy[0] === undefined ? {} : { [POD_SCC_ANNOTATIONS.subjectType]: usableBy[0] }),
   };
-  const messages = [...new Set(formatErrors(name, errors))];
   return {
     name,
     priority: fields.priority,
@@ -92,78 +129,72 @@ function explain(scc: PreparedScc, search: Search): ExplainedScc {
     isCandidate: (pod.annotations[POD_SCC_ANNOTATIONS.requiredScc] || name) === name,
     usableBy,
     fits,
-    errors: fits || messages.length > 0 ? messages : [CANNOT_CHANGE],
+    errors: [...new Set(formatErrors(name, errors))],
     disallowedFields: findDisallowedFields(pod, errors),
     ...(broken === undefined ? {} : { broken }),
     ...(fits ? { object: writePod(completion, annotations) } : {}),
   };
 }
 
-function explainChoice(
-  { facts, auditAnnotations }: SccDecision,
-  sccs: readonly ExplainedScc[],
-): Pick<SccExplanation, 'chosen' | 'next' | 'reason'> {
-  const index = sccs.findIndex(({ name }) => name === facts?.scc);
-  // The update of a pod without a recorded SCC is admitted without any.
-  if (facts === undefined || index < 0) return {};
-  const next = sccs
-    .slice(index + 1)
-    .find(({ isCandidate, usableBy, fits }) => isCandidate && usableBy.length > 0 && fits);
-  const reason = auditAnnotations['reason'];
-  return { chosen: facts.scc, ...(next ? { next: next.name } : {}), ...(reason === undefined ? {} : { reason }) };
+/** Describes whether a pod fits an SCC, and the reasons if it does not. */
+export function describeFit({ name, fits, broken, errors }: ExplainedScc) {
+  const prefix = `provider ${name}: `;
+  return {
+    fits: fits ? 'yes' : broken === undefined ? 'no' : 'broken',
+    reasons:
+      broken === undefined
+        ? errors.map((error) => (error.startsWith(prefix) ? error.slice(prefix.length) : error))
+        : [broken],
+  };
 }
 
-function suggest({ search, result }: Evaluation): Suggestion {
-  return search && result ? findSuggestion(search, result) : {};
+/** Describes the fields that the closest SCC does not allow; `undefined` if there is no closest SCC. */
+export function describeClosest({ closest }: PodDenial): string | undefined {
+  if (closest === undefined) return undefined;
+  const fields = closest.disallowedFields.map(formatDisallowedField).join(', ');
+  return `The closest SCC is ${quote(closest.scc)}. It does not allow: ${fields}`;
 }
 
-export interface PlannedAdmission {
-  readonly outcome: 'admitted';
-  readonly scc: string;
-  /** The subject that may use the SCC: `serviceaccount` or `user`. */
-  readonly subjectType: string;
-  /** The changes of the SCC in the pod. */
-  readonly changes: readonly Change[];
+/** Describes the cause of a denial and the ways to admit the pod, one sentence each. */
+export function describeDenial(denial: PodDenial, serviceAccount: string | undefined): readonly string[] {
+  const { grantable, suggestedScc, message } = denial;
+  const subject = serviceAccount === undefined ? 'its node' : `service account ${quote(serviceAccount)}`;
+  const caveat = suggestedScc ? ', but it allows everything' : '';
+  const details = [
+    describeClosest(denial),
+    suggestedScc && `Needs ${describeCustomScc(suggestedScc)}`,
+    grantable && `${grantable} would admit it if ${subject} were granted its use${caveat}`,
+  ].filter((detail) => detail !== undefined);
+  return details.length === 0 ? [message] : details;
 }
 
-export interface PlannedDenial extends Suggestion {
-  readonly outcome: 'denied';
-  /** The message of the denial. */
-  readonly message: string;
+export function describeCustomScc({ original, changes }: SuggestedScc): string {
+  return `a custom SCC: copy ${original} and ${changes.join(', ')}`;
 }
 
-/** A planned pod. SCCs do not apply to an ignored one. */
-export type PlannedPod = PlannedAdmission | PlannedDenial | { readonly outcome: 'ignored' };
-
-/** Decides on the creation of a pod. */
-export function planPod(input: Omit<SccInput, 'operation' | 'subResource' | 'oldObject'>): PlannedPod {
-  const evaluation = evaluate({ ...input, operation: 'CREATE' }, 'assign');
-  const { decision } = evaluation;
-  if (!decision.allowed) return { outcome: 'denied', message: decision.status.message, ...suggest(evaluation) };
-  const scc = podAnnotation(decision.object, POD_SCC_ANNOTATIONS.scc);
-  if (scc === '' || decision.object === input.object) return { outcome: 'ignored' };
-  const subjectType = podAnnotation(decision.object, POD_SCC_ANNOTATIONS.subjectType);
-  return { outcome: 'admitted', scc, subjectType, changes: findChanges(input.object, decision.object) };
+/** Returns the command that grants the use of an SCC to a service account. */
+export function grantCommand(scc: string, namespace: string, serviceAccount = 'default'): string {
+  return `portcullis scc grant ${[scc, '-z', serviceAccount, '-n', namespace].map(shellQuote).join(' ')}`;
 }
 
 /**
- * Returns the custom SCC that `planPod` suggests for a denied pod; `undefined` if it suggests none, or if the pod would still
+ * Returns the custom SCC that `decidePod` suggests for a denied pod; `undefined` if it suggests none, or if the pod would still
  * be denied.
  */
 export function createCustomScc(
-  input: Parameters<typeof planPod>[0] & { readonly sccs: readonly SecurityContextConstraints[] },
+  input: PodInput & { readonly sccs: readonly SecurityContextConstraints[] },
   name: string,
 ): SecurityContextConstraints | undefined {
-  const { search, result } = evaluate({ ...input, operation: 'CREATE' }, 'assign');
+  const { search, result } = evaluateCreation(input);
   const custom = search && result && findCustomScc(search, result);
   const original = custom && input.sccs.find(({ metadata }) => metadata?.name === custom.original);
   if (custom === undefined || original === undefined) return undefined;
   const scc = copyScc(original, name, custom.edits);
-  return planPod({ ...input, sccs: [scc], canUse: () => true }).outcome === 'admitted' ? scc : undefined;
+  return decidePod({ ...input, sccs: [scc], canUse: () => true }).outcome === 'admitted' ? scc : undefined;
 }
 
 /** Returns the fields of a pod, with their values, that an SCC would not allow if the pod were created now. */
 export function findSccViolations(pod: Pod, scc: SecurityContextConstraints, namespace: Namespace): readonly string[] {
-  const input = { operation: 'CREATE', object: pod, namespace, userInfo: {}, sccs: [scc], canUse: () => true } as const;
-  return explainScc(input).sccs.flatMap(({ disallowedFields }) => disallowedFields.map(formatDisallowedField));
+  const { sccs } = explainPod({ object: pod, namespace, userInfo: {}, sccs: [scc], canUse: () => true });
+  return sccs.flatMap(({ disallowedFields }) => disallowedFields.map(formatDisallowedField));
 }

@@ -1,0 +1,105 @@
+/** The effective Pod Security policies of a namespace, with their sources. */
+import { formatFieldErrors } from '../../kube/field-error.ts';
+import { getMetadataOwners } from '../../kube/managed-fields.ts';
+import type { Namespace } from '../../kube/types.ts';
+import { POD_SECURITY_LABELS } from '../../kube/well-known.ts';
+import {
+  isSamePolicy,
+  MODES,
+  printPolicy,
+  resolvePolicies,
+  setsMode,
+  type Labels,
+  type Mode,
+  type Policies,
+} from '../../policy/psa/policy.ts';
+import { getSyncState } from '../../policy/rollout/label-sync.ts';
+import { sccMode } from '../../policy/scc/mode.ts';
+import { findNamespace } from '../inventory/inventory.ts';
+import { printable, printTable, type Style } from '../output/print.ts';
+import type { RolloutFacts } from '../rollout/facts.ts';
+
+/** Returns the effective policy of each mode with its source, the exemptions, and the SCC mode. */
+export function explainNamespace(name: string, facts: RolloutFacts) {
+  const { store, podSecurity, management } = facts;
+  const namespace = findNamespace(store, name);
+  const { labels } = namespace.metadata ?? {};
+  const { configuration, defaults, exemptions } = podSecurity;
+  const policies = resolvePolicies(labels, defaults);
+  const owners = getMetadataOwners(namespace.metadata) ?? [];
+  const { usernames, runtimeClasses } = configuration.exemptions;
+  return {
+    name,
+    /** True if no pod of the namespace is evaluated. */
+    exempt: exemptions.namespace(name),
+    policies: MODES.map((mode) => ({
+      mode,
+      ...policies[mode],
+      source: policySource(mode, labels, { policies, defaults }),
+      setBy: owners
+        .filter((owner) => modeLabels(mode).some((label) => owner.labels.has(label)))
+        .map(({ manager, operation, time }) => ({ manager, operation, ...(time === '' ? {} : { time }) })),
+    })),
+    errors: policies.errors.map((error) => formatFieldErrors([error])),
+    /** Exempt in all namespaces. */
+    exemptions: { usernames, runtimeClasses },
+    labelSync: labelSyncState(namespace, facts),
+    sccMode: sccMode(namespace, management.scc).mode,
+  };
+}
+
+type ExplainedNamespace = ReturnType<typeof explainNamespace>;
+
+function labelSyncState(namespace: Namespace, { state, management }: RolloutFacts): 'off' | 'managed' | 'unmanaged' {
+  if (state.phase === 'Disabled') return 'off';
+  return getSyncState(namespace, management).isManaged ? 'managed' : 'unmanaged';
+}
+
+function modeLabels(mode: Mode): readonly string[] {
+  return [POD_SECURITY_LABELS[mode], POD_SECURITY_LABELS[`${mode}Version`]];
+}
+
+/** `enforce`: without a label, the level of warn is at least the enforced one. */
+function policySource(
+  mode: Mode,
+  labels: Labels | undefined,
+  { policies, defaults }: { readonly policies: Policies; readonly defaults: Policies },
+): 'label' | 'default' | 'enforce' {
+  if (setsMode(labels, mode)) return 'label';
+  return isSamePolicy(policies[mode], defaults[mode]) ? 'default' : 'enforce';
+}
+
+const LABEL_SYNC: Readonly<Record<ExplainedNamespace['labelSync'], string>> = {
+  off: 'off',
+  managed: 'Portcullis manages the labels',
+  unmanaged: 'Portcullis does not manage the labels',
+};
+
+export function printNamespace(namespace: ExplainedNamespace, style: Style): string {
+  const { name, exempt, policies, errors, exemptions, labelSync, sccMode: mode } = namespace;
+  const enforced = policies.find((one) => one.mode === 'enforce');
+  const effect = exempt ? 'exempt from Pod Security' : `enforces ${enforced ? printPolicy(enforced) : ''}`;
+  const rows = policies.map((policy) => [
+    policy.mode,
+    printPolicy(policy),
+    policy.source,
+    policy.setBy
+      .map(({ manager, operation, time = '' }) => `${manager} (${[operation, time].filter(Boolean).join(', ')})`)
+      .join(', '),
+  ]);
+  const facts = [
+    ...errors.map((error) => ['Invalid', error]),
+    ...(exemptions.usernames.length === 0 ? [] : [['Exempt users', exemptions.usernames.join(', ')]]),
+    ...(exemptions.runtimeClasses.length === 0
+      ? []
+      : [['Exempt runtime classes', exemptions.runtimeClasses.join(', ')]]),
+    ['Label sync', LABEL_SYNC[labelSync]],
+    ['SCC mode', mode],
+  ];
+  const layout = { indent: '  ', gap: '  ' };
+  return [
+    style('bold', printable(`Namespace ${name}: ${effect}`)),
+    printTable([['MODE', 'POLICY', 'SOURCE', 'SET BY'], ...rows], layout),
+    printTable(facts, layout),
+  ].join('\n');
+}

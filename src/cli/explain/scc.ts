@@ -1,0 +1,145 @@
+/** The decision of SCC admission about the pods of a workload. */
+import type { Store } from '../../cluster/store.ts';
+import type { PodLike } from '../../kube/types.ts';
+import { evaluatePod, LEVELS, type Level } from '../../policy/pss/index.ts';
+import { findChanges } from '../../policy/scc/advice/changes.ts';
+import { describeFit, explainPod, type PodDenial } from '../../policy/scc/advice/explain.ts';
+import { workloadPod } from '../../policy/scc/advice/plan.ts';
+import type { SccMode } from '../../policy/scc/mode.ts';
+import type { createRangePreview } from '../../policy/uid-range/allocation.ts';
+import { findNamespace } from '../inventory/inventory.ts';
+import { printable, printChanges, printTable, type Style } from '../output/print.ts';
+import { sccInput } from '../scc/input.ts';
+import { expectedMode, type ExpectedSettings } from '../scc/options.ts';
+import {
+  describeWorkload,
+  printExplanation,
+  type Creation,
+  type Explanation,
+  type Outcome,
+  type Workload,
+} from './workload.ts';
+
+interface SccContext extends Creation {
+  readonly store: Store;
+  readonly scc: ExpectedSettings;
+  readonly previewRanges: ReturnType<typeof createRangePreview>;
+}
+
+/**
+ * Explains the decision about the pods of a workload; returns `undefined` for objects without pods.
+ * @throws {UserError} for a namespace that does not exist
+ */
+export function explainSccs(workload: Workload, context: SccContext): Explanation | undefined {
+  const decided = decide(workload, context);
+  return decided && { ...decided, print: (style) => printDecision(decided.data, decided.outcome, style) };
+}
+
+function decide(workload: Workload, context: SccContext) {
+  const { store, scc, previewRanges, creator } = context;
+  const namespace = findNamespace(store, workload.namespace);
+  const mode = expectedMode(namespace, scc);
+  const isReported = mode.mode === 'report';
+  const pod = workloadPod(workload.source, {
+    ...sccInput(store, scc),
+    namespace: isReported ? previewRanges(namespace, store.list('Namespace')) : namespace,
+    isReported,
+    creator,
+    findAccount: (account) => context.findAccount(account, workload.namespace),
+  });
+  if (pod === undefined) return undefined;
+  const { input, serviceAccount, denial } = pod;
+  const { decision, verdict, sccs, next } = explainPod(input);
+  const message = denial ?? (decision.allowed ? undefined : decision.status.message);
+  const { closest, grantable, suggestedScc, changing }: Partial<PodDenial> =
+    verdict.outcome === 'denied' ? verdict : {};
+  const data = {
+    ...describeWorkload(workload, input.userInfo, serviceAccount),
+    /** The SCC that admits the pod, and the next SCC that would admit it. */
+    chosen: verdict.outcome === 'admitted' ? verdict.scc : undefined,
+    next,
+    reason: decision.allowed ? decision.auditAnnotations['reason'] : undefined,
+    ...{ closest: closest?.scc, grantable, suggestedScc, changing },
+    level: decision.allowed ? strictestLevel(decision.object as PodLike, store) : undefined,
+    ...mode,
+    /** The decision as if SCC admission were on. */
+    allowed: message === undefined,
+    subjectType: decision.facts?.subjectType,
+    /** The message of a denial. */
+    message,
+    warnings: decision.warnings,
+    /** The SCCs, with the changes to a pod that fits. */
+    sccs: sccs.map(({ object, ...one }) => ({
+      ...one,
+      changes: object && findChanges(input.object, object),
+    })),
+  };
+  const isOff = denial === undefined && mode.mode === 'off';
+  const outcome: Outcome = isOff ? 'off' : message === undefined ? verdict.outcome : 'denied';
+  return { outcome, data } as const;
+}
+
+/** Returns the strictest level that the pod satisfies, in the latest version. */
+function strictestLevel(pod: PodLike, { emulationVersion }: Store): Level {
+  const policy = { version: 'latest', emulationVersion } as const;
+  const strictest = LEVELS.findLast((level) => evaluatePod(pod, { ...policy, level }).allowed);
+  return strictest ?? 'privileged';
+}
+
+type ExplainedDecision = NonNullable<ReturnType<typeof decide>>['data'];
+
+const MODE_EFFECTS: Readonly<Record<SccMode, string>> = {
+  enforce: '',
+  report: ': violations are reported, and pods are neither denied nor changed',
+  off: ': pods are neither evaluated nor changed',
+};
+
+const SUBJECTS: ReadonlyMap<string, string> = new Map([
+  ['serviceaccount', 'the service account'],
+  ['user', 'its creator, not the service account'],
+]);
+
+/** Prints the decision, its reasons, a row for every SCC, and warnings. */
+function printDecision(data: ExplainedDecision, outcome: Outcome, style: Style): string {
+  const { chosen, allowed, mode, modeFrom, problem, subjectType, reason, level, message, warnings, sccs } = data;
+  // The rows of the SCCs show all reasons of the other denials.
+  const denial = message?.startsWith('unable to validate against any') ? undefined : message;
+  const results: Readonly<Record<Outcome, string>> = {
+    admitted: `admitted by SCC ${chosen ?? ''}`,
+    denied: denial === undefined ? 'no SCC admits it' : 'denied',
+    ignored: 'exempt from SCC admission',
+    off: `SCC admission is off in its namespace; otherwise it would be ${allowed ? 'admitted' : 'denied'}`,
+  };
+  const facts = [
+    ['Mode', problem ?? `${mode}${modeFrom === undefined ? '' : ', assumed'}${MODE_EFFECTS[mode]}`],
+    ['Denied because', denial],
+    ['Usable by', subjectType && SUBJECTS.get(subjectType)],
+    ['Chosen because', reason],
+    ['Level', level && `${level} (Pod Security Standards, latest)`],
+  ] as const;
+  const blocks = sccs.length === 0 ? [] : [printSccs(data, style)];
+  return printExplanation(data, { result: results[outcome], facts, blocks, warnings }, style);
+}
+
+const HEADER = ['SCC', 'PRIORITY', 'SCORE', 'USABLE BY', 'FITS'];
+
+function printSccs({ sccs, chosen }: ExplainedDecision, style: Style): string {
+  const rows = sccs.map((scc) => {
+    const { name, priority, score, usableBy } = scc;
+    return [name, String(priority), String(score), usableBy.join(', ') || '-', describeFit(scc).fits];
+  });
+  const [header = '', ...lines] = printTable([HEADER, ...rows], { gap: '  ' })
+    .trimEnd()
+    .split('\n');
+  const blocks = sccs.map((scc, index) => {
+    const line = lines[index] ?? '';
+    const details = [
+      ...(scc.isCandidate ? [] : ['not tried: the pod requires another SCC']),
+      ...describeFit(scc).reasons,
+      ...printChanges(scc.changes ?? []),
+    ];
+    const shown = details.map((text) => `      ${style('dim', printable(text))}\n`);
+    return `${scc.name === chosen ? style('bold', `* ${line}`) : `  ${line}`}\n${shown.join('')}`;
+  });
+  return `  ${header}\n${blocks.join('')}`;
+}

@@ -1,0 +1,94 @@
+/** The explained workloads: objects that create pods, with their names and namespaces, and the form of an explanation. */
+import { POD_SOURCES } from '../../cluster/workloads.ts';
+import { manifestName, manifestNamespace } from '../../config/objects.ts';
+import type { PodCreator } from '../../kube/controller-pod.ts';
+import { getApiVersion } from '../../kube/resources.ts';
+import type { ServiceAccount, UserInfo } from '../../kube/types.ts';
+import { printFieldPath } from '../../policy/pod/templates.ts';
+import { findCustomSources } from '../inventory/custom-resources.ts';
+import type { Subject } from '../inventory/references.ts';
+import { printable, printTable, type Style } from '../output/print.ts';
+
+/** An object that creates pods, with its name and namespace. */
+export interface Workload {
+  readonly source: PodCreator;
+  readonly name: string;
+  readonly namespace: string;
+}
+
+/** Lists the workloads, the pods, and the pod templates of custom resources. */
+export function listWorkloads(subjects: readonly Subject[], fallback: string): readonly Workload[] {
+  return subjects.flatMap((subject): readonly Workload[] => {
+    const { apiVersion, value } = subject;
+    const name = manifestName(value);
+    const kind = POD_SOURCES.find((one) => one === subject.kind && getApiVersion(one) === apiVersion);
+    if (kind) return [{ source: { kind, object: value }, name, namespace: manifestNamespace(value) ?? fallback }];
+    return findCustomSources([subject], fallback).customSources.map((source) => ({
+      source,
+      name,
+      namespace: source.object.metadata?.namespace ?? fallback,
+    }));
+  });
+}
+
+/** The creator of the pods of workloads, and their service accounts. */
+export interface Creation {
+  /** The creator of pods without a controller. */
+  readonly creator: UserInfo;
+  findAccount(name: string, namespace: string): ServiceAccount | undefined;
+}
+
+/** `off`: SCC admission is off in the namespace. `ignored`: the pod is exempt, for example a Windows pod. */
+export type Outcome = 'admitted' | 'denied' | 'ignored' | 'off';
+
+export interface Explanation {
+  readonly outcome: Outcome;
+  /** The explanation for JSON and YAML. */
+  readonly data: object;
+  print(style: Style): string;
+}
+
+/** The members that start the data of every explanation. */
+export function describeWorkload(
+  { source, name, namespace }: Workload,
+  { username = 'any authenticated user (set --as)' }: UserInfo,
+  serviceAccount: string | undefined,
+) {
+  return {
+    kind: source.kind,
+    name,
+    /** The path of the pod template of a custom resource. */
+    template: source.template && printFieldPath(source.template),
+    namespace,
+    createdBy: username,
+    /** Absent if the pod has none. */
+    serviceAccount,
+  };
+}
+
+interface ExplanationText {
+  /** The result, after the name of the workload. */
+  readonly result: string;
+  /** The facts with their titles, of which those that are undefined are omitted. */
+  readonly facts: readonly (readonly [title: string, fact: string | undefined])[];
+  readonly blocks?: readonly string[];
+  readonly warnings: readonly string[];
+}
+
+/** Prints the result for a workload, its facts, and warnings. */
+export function printExplanation(
+  { kind, name, namespace, template, createdBy, serviceAccount }: ReturnType<typeof describeWorkload>,
+  { result, facts, blocks = [], warnings }: ExplanationText,
+  style: Style,
+): string {
+  const path = template === undefined ? '' : ` (${template})`;
+  const title = printable(`${kind} ${namespace}/${name || '(no name)'}${path}: ${result}`);
+  const rows = [['Created by', createdBy] as const, ['Service account', serviceAccount ?? '(none)'] as const, ...facts];
+  const shown = rows.flatMap(([fact, text]) => (text === undefined ? [] : [[fact, text]]));
+  const lines = warnings.map((warning) => `${style('yellow', 'Warning:')} ${printable(warning)}\n`);
+  return [
+    `${style('bold', title)}\n${printTable(shown, { indent: '  ', gap: '  ' })}`,
+    ...blocks,
+    ...(lines.length === 0 ? [] : [lines.join('')]),
+  ].join('\n');
+}

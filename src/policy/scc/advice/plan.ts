@@ -1,0 +1,168 @@
+/** The decisions about the workloads of a namespace, and the grants that would admit denied workloads. */
+import { createPod, type FindServiceAccount, type PodCreator } from '../../../kube/controller-pod.ts';
+import { objectName } from '../../../kube/resources.ts';
+import { compareBytes } from '../../../kube/text.ts';
+import type { UserInfo } from '../../../kube/types.ts';
+import { printFieldPath } from '../../pod/templates.ts';
+import type { TemplateInput } from '../assign.ts';
+import type { SccMode } from '../mode.ts';
+import { decidePod, type PodInput, type PodVerdict } from './explain.ts';
+
+/** The input of the decisions about all workloads of a namespace. */
+export interface WorkloadContext extends TemplateInput {
+  /** The creator of pods without a controller. */
+  readonly creator: UserInfo;
+  readonly findAccount: FindServiceAccount;
+}
+
+/** The pod that a workload creates. */
+export interface WorkloadPod {
+  /** Absent for mirror pods. */
+  readonly serviceAccount?: string;
+  /** The error of the API server for pods whose service account does not exist. */
+  readonly denial?: string;
+  readonly input: PodInput;
+}
+
+/** Returns the pod that a workload creates, as SCC admission receives it; `undefined` for a workload without a pod template. */
+export function workloadPod(
+  source: PodCreator,
+  { creator, findAccount, ...context }: WorkloadContext,
+): WorkloadPod | undefined {
+  const created = createPod(source, { namespace: objectName(context.namespace), creator, findAccount });
+  if (created === undefined) return undefined;
+  const { pod, requester, ...account } = created;
+  return { ...account, input: { ...context, object: pod, userInfo: requester } };
+}
+
+/** A namespace with its workloads, sorted by kind and name. */
+export interface PlannedNamespace {
+  readonly name: string;
+  readonly mode: SccMode;
+  readonly workloads: readonly PlannedWorkload[];
+}
+
+/** An object that creates pods, or a pod. */
+export interface WorkloadName {
+  readonly kind: string;
+  readonly name: string;
+  /** The path of the pod template in an object that is not of a built-in kind. */
+  readonly template?: string;
+}
+
+/** A workload with the verdict on its pods. `off`: SCC admission is off in the namespace. */
+export interface PlannedWorkload extends WorkloadName, Omit<WorkloadPod, 'input'> {
+  readonly result: PodVerdict | { readonly outcome: 'off' };
+}
+
+export interface PlanInput extends Omit<WorkloadContext, 'creator'> {
+  readonly mode: SccMode;
+  readonly sources: readonly PodCreator[];
+}
+
+/** Decides on the pods of all workloads of a namespace. */
+export function planNamespace({ mode, sources, ...given }: PlanInput): PlannedNamespace {
+  // The creator of a pod without a controller is unknown: it has no grants.
+  const context = { ...given, creator: {} };
+  const workloads = sources.map((source): PlannedWorkload => {
+    const { kind, object, template } = source;
+    const named = { kind, name: objectName(object), ...(template ? { template: printFieldPath(template) } : {}) };
+    if (mode === 'off') return { ...named, result: { outcome: 'off' } };
+    const pod = workloadPod(source, context);
+    if (pod === undefined) return { ...named, result: { outcome: 'ignored' } };
+    const { input, ...account } = pod;
+    return { ...named, ...account, result: decidePod(input) };
+  });
+  return { name: objectName(given.namespace), mode, workloads };
+}
+
+/** A grant of the use of an SCC to a service account in its namespace. */
+export interface PlannedGrant {
+  readonly namespace: string;
+  readonly serviceAccount: string;
+  readonly scc: string;
+  /** The denied workloads that the grant admits. */
+  readonly workloads: readonly WorkloadName[];
+  /** The admitted workloads that the grant moves to this SCC. */
+  readonly moves: readonly (WorkloadName & { readonly from: string })[];
+}
+
+/**
+ * Returns the grants that admit denied workloads of a namespace, sorted by service account and SCC.
+ * @param input all workloads of the namespace, to which the grants apply
+ */
+export function planGrants(planned: PlannedNamespace, input: PlanInput): readonly PlannedGrant[] {
+  const grants = findGrants(planned);
+  if (grants.length === 0) return [];
+  const isComplete = planned.workloads.length === input.sources.length;
+  const current = isComplete ? planned : planNamespace(input);
+  const granted = planNamespace({ ...input, canUse: withGrants(input.canUse, grants) });
+  return grants.map((grant) => ({ ...grant, moves: findMoves(grant, current, granted) }));
+}
+
+type NeededGrant = Omit<PlannedGrant, 'moves'>;
+
+function findGrants({ name: namespace, workloads }: PlannedNamespace): readonly NeededGrant[] {
+  const grants = new Map<string, NeededGrant & { readonly workloads: WorkloadName[] }>();
+  for (const workload of workloads) {
+    const { kind, name, template, serviceAccount = '' } = workload;
+    const scc = grantableScc(workload);
+    if (scc === undefined) continue;
+    const key = `${serviceAccount}/${scc}`;
+    const grant = grants.get(key) ?? { namespace, serviceAccount, scc, workloads: [] };
+    grants.set(key, grant);
+    grant.workloads.push({ kind, name, ...(template === undefined ? {} : { template }) });
+  }
+  return [...grants.values()].sort(
+    (a, b) => compareBytes(a.serviceAccount, b.serviceAccount) || compareBytes(a.scc, b.scc),
+  );
+}
+
+/** Returns the workloads that are admitted without the grant, and that the grant moves to its SCC. */
+function findMoves(
+  { serviceAccount, scc }: NeededGrant,
+  { workloads }: PlannedNamespace,
+  granted: PlannedNamespace,
+): PlannedGrant['moves'] {
+  return workloads.flatMap(({ kind, name, serviceAccount: account, result }, index) => {
+    const after = granted.workloads[index]?.result;
+    if (account !== serviceAccount || result.outcome !== 'admitted' || after?.outcome !== 'admitted') return [];
+    return after.scc === scc && result.scc !== scc ? [{ kind, name, from: result.scc }] : [];
+  });
+}
+
+function withGrants(canUse: PlanInput['canUse'], grants: readonly NeededGrant[]): PlanInput['canUse'] {
+  const keys = grants.map(({ namespace, serviceAccount, scc }) =>
+    JSON.stringify([`system:serviceaccount:${namespace}:${serviceAccount}`, scc, namespace]),
+  );
+  const granted = new Set(keys);
+  return (subject, scc, namespace) =>
+    granted.has(JSON.stringify([subject.username, scc, namespace])) || canUse(subject, scc, namespace);
+}
+
+/** The number of workloads by result. */
+export interface PlanSummary extends Readonly<Record<PlannedWorkload['result']['outcome'], number>> {
+  readonly workloads: number;
+  /** The denied workloads that a binding would admit. */
+  readonly grantable: number;
+}
+
+export function summarizePlan(namespaces: readonly PlannedNamespace[]): PlanSummary {
+  const workloads = namespaces.flatMap((namespace) => namespace.workloads);
+  const count = (outcome: PlannedWorkload['result']['outcome']): number =>
+    workloads.filter(({ result }) => result.outcome === outcome).length;
+  return {
+    workloads: workloads.length,
+    admitted: count('admitted'),
+    denied: count('denied'),
+    grantable: workloads.filter((workload) => grantableScc(workload) !== undefined).length,
+    ignored: count('ignored'),
+    off: count('off'),
+  };
+}
+
+/** Returns the SCC to grant to the service account of a denied workload; `undefined` if none admits it or only one that allows everything. */
+export function grantableScc({ result, serviceAccount }: PlannedWorkload): string | undefined {
+  const isGrantable = result.outcome === 'denied' && result.suggestedScc === undefined && serviceAccount !== undefined;
+  return isGrantable ? result.grantable : undefined;
+}
