@@ -3,7 +3,7 @@ import { quote } from '../kube/text.ts';
 import { ApiError, badRequest, createStatus, invalid } from '../kube/status.ts';
 import { decodeBody } from './fields/decode.ts';
 import { fieldManagerName, trackUpdate } from './fields/managed-fields.ts';
-import type { Call, Core } from './request.ts';
+import type { Call, Core } from './call.ts';
 import { editMetadata, getMetadata, type ApiObject } from './types.ts';
 
 export const APPLY = 'application/apply-patch+yaml';

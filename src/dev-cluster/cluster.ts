@@ -16,7 +16,8 @@ import {
   type ControllersOptions,
   type Writer,
 } from './controllers.ts';
-import { createRequestHandler, noSuchResource, parsePath, type Core, type HandleRequest } from './request.ts';
+import type { Core } from './call.ts';
+import { createRequestHandler, noSuchResource, parsePath, type HandleRequest } from './request.ts';
 import { createRegistry, type Registry } from './resources.ts';
 import { createStorage, type Storage } from './storage.ts';
 import { getMetadata, type ResourceKey } from './types.ts';

@@ -1,5 +1,6 @@
 import { findSubresource, type Registry } from './resources.ts';
-import { formatApiVersion, type ResourceInfo } from './types.ts';
+import type { ResourceInfo } from './resource-info.ts';
+import { formatApiVersion } from './types.ts';
 
 export interface Document {
   readonly contentType: string;

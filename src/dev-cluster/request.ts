@@ -1,14 +1,12 @@
 import { ApiError, badRequest, createStatus, notFound } from '../kube/status.ts';
-import { requireAccess, createReview, isReview } from './access.ts';
-import { textAt, type ApiObject, getMetadata, type ResourceInfo } from './types.ts';
-import type { Access } from '../cluster/access.ts';
-import type { Operation } from '../kube/admission.ts';
-import type { UserInfo } from '../kube/types.ts';
-import type { Admission } from './admission/index.ts';
+import { requireAccess } from './access.ts';
+import type { ApiResult } from './attributes.ts';
+import { createAttributes, type ApiRequest, type Call, type Core, type ResourceTarget } from './call.ts';
+import { createReview, isReview } from './reviews.ts';
+import { textAt, type ApiObject } from './types.ts';
 import { readBoolean } from './body.ts';
 import { list, selectedName, watch } from './read.ts';
-import { findSubresource, storageKey, toServed, type Registry, type Subresource } from './resources.ts';
-import type { Storage } from './storage.ts';
+import { findSubresource, storageKey, toServed } from './resources.ts';
 import { create, patch, remove, update } from './write.ts';
 
 /** The boolean options of each connection to a container. */
@@ -57,41 +55,6 @@ function connectOptions({ query, subresource }: Call, name: string): ApiObject {
   };
 }
 
-/** The parts from which requests are served. */
-export interface Core {
-  readonly storage: Storage;
-  readonly registry: Registry;
-  readonly admission: Admission;
-  readonly access: Access;
-  clock(): Date;
-}
-
-/** A request for a resource, independent of HTTP. */
-export interface ApiRequest {
-  /** The RBAC verb: `get`, `list`, `watch`, `create`, `update`, `patch`, `delete`. */
-  readonly verb: string;
-  readonly group: string;
-  readonly version: string;
-  readonly resource: string;
-  readonly subresource: string;
-  /** `''` for all namespaces and cluster-scoped objects. For requests on a Namespace, its name. */
-  readonly namespace: string;
-  /** `''` for requests on a collection, unless a field selector requires a name. */
-  readonly name: string;
-  readonly query: URLSearchParams;
-  readonly user: UserInfo;
-  readonly userAgent: string;
-  readonly contentType: string;
-  readonly body: string;
-  readonly context: RequestContext;
-}
-
-/** The part of a request that its method and path determine. */
-export type ResourceTarget = Pick<
-  ApiRequest,
-  'verb' | 'group' | 'version' | 'resource' | 'subresource' | 'namespace' | 'name'
->;
-
 const VERBS: Readonly<Record<string, string>> = {
   POST: 'create',
   GET: 'get',
@@ -124,57 +87,6 @@ export function parsePath(method: string, path: string, query: URLSearchParams):
   const verb = readBoolean(query, 'watch') ? 'watch' : 'list';
   return { ...target, verb, name: selectedName(query.get('fieldSelector') ?? '') };
 }
-
-/** Receives the warnings of a request. */
-export interface RequestContext {
-  /** Adds a `Warning` header to the response. */
-  warn(text: string): void;
-  /** Aborted when the client disconnects or the server stops. */
-  readonly signal: AbortSignal;
-}
-
-/** A request on a known resource. */
-export interface Call extends Omit<ApiRequest, 'resource' | 'subresource'> {
-  readonly info: ResourceInfo;
-  readonly subresource: Subresource | undefined;
-  /** The namespace of the object; `''` for cluster-scoped objects, Namespaces included. */
-  readonly scope: string;
-}
-
-export interface WatchEvent {
-  readonly type: 'ADDED' | 'MODIFIED' | 'DELETED' | 'BOOKMARK' | 'ERROR';
-  readonly object: ApiObject;
-}
-
-export interface ListResult {
-  readonly kind: 'list';
-  readonly info: ResourceInfo;
-  readonly items: readonly ApiObject[];
-  readonly metadata: {
-    readonly resourceVersion: string;
-    readonly continue?: string;
-  };
-}
-
-export interface ObjectResult {
-  readonly kind: 'object';
-  readonly code: number;
-  readonly object: ApiObject;
-  /** Absent if the object is not of the resource, such as a Status. */
-  readonly info?: ResourceInfo;
-}
-
-export interface WatchResult {
-  readonly kind: 'watch';
-  readonly info: ResourceInfo;
-  readonly events: AsyncIterable<WatchEvent>;
-}
-
-interface EmptyResult {
-  readonly kind: 'empty';
-}
-
-type ApiResult = ObjectResult | ListResult | WatchResult | EmptyResult;
 
 /** A function that authorizes, admits and executes a request. It rejects with an ApiError. */
 export type HandleRequest = (request: ApiRequest) => Promise<ApiResult>;
@@ -246,38 +158,4 @@ function getObject(core: Core, { info, scope, name }: Call): ApiObject {
   const stored = core.storage.get(storageKey(info), scope, name);
   if (!stored) throw new ApiError(notFound(info, name));
   return toServed(info, stored);
-}
-
-/** The change that admission evaluates. */
-interface Change {
-  readonly operation: Operation;
-  /** The new object; absent on DELETE. On CONNECT, the options of the connection. */
-  readonly object?: ApiObject;
-  readonly oldObject?: ApiObject;
-  /** `CreateOptions`, `UpdateOptions` or `DeleteOptions`, as webhooks receive them. */
-  readonly options: ApiObject;
-  readonly dryRun: boolean;
-}
-
-/** A request as admission plugins and webhooks see it. */
-export interface Attributes extends Change {
-  readonly resource: ResourceInfo;
-  readonly subresource: string;
-  /** `''` for a create with `generateName` until the name is generated. */
-  readonly name: string;
-  readonly namespace: string;
-  readonly user: UserInfo;
-}
-
-export function createAttributes(call: Call, change: Change): Attributes {
-  const name = call.name === '' ? (getMetadata(change.object).name ?? '') : call.name;
-  const isNamespace = call.info.group === '' && call.info.resource === 'namespaces';
-  return {
-    ...change,
-    resource: call.info,
-    subresource: call.subresource?.name ?? '',
-    name,
-    namespace: isNamespace ? name : call.namespace,
-    user: call.user,
-  };
 }

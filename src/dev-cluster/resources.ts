@@ -2,7 +2,8 @@ import type { GroupVersionKind } from '../kube/types.ts';
 import { BUILT_IN as BUILT_IN_SCHEMA } from './fields/schema.ts';
 import { kindStrategy } from './objects/index.ts';
 import { kindColumns } from './tables.ts';
-import { formatApiVersion, type ApiObject, type ResourceInfo, type ResourceKey } from './types.ts';
+import type { ResourceInfo } from './resource-info.ts';
+import { formatApiVersion, type ApiObject, type ResourceKey } from './types.ts';
 
 /** The resources that the server serves. */
 export interface Registry {

@@ -13,7 +13,9 @@ import { mediaType } from './body.ts';
 import type { DevCluster } from './cluster.ts';
 import { findDocument, HEALTH_PATHS, type Document } from './discovery.ts';
 import { decodeProtobuf, PROTOBUF } from './protobuf.ts';
-import { parsePath, type ApiRequest, type ResourceTarget, type WatchResult } from './request.ts';
+import type { WatchResult } from './attributes.ts';
+import type { ApiRequest, ResourceTarget } from './call.ts';
+import { parsePath } from './request.ts';
 import { renderEvent, renderList, renderObject, type Form, type RenderOptions } from './tables.ts';
 
 export interface ApiServerOptions {

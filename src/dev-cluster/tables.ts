@@ -1,16 +1,7 @@
 import { isObject, type JsonObject } from '../kube/types.ts';
-import type { ListResult, ObjectResult, WatchEvent } from './request.ts';
-import {
-  formatApiVersion,
-  at,
-  itemsAt,
-  numberAt,
-  textAt,
-  textsAt,
-  type ApiObject,
-  type ResourceInfo,
-  type TableColumn,
-} from './types.ts';
+import type { ListResult, ObjectResult, WatchEvent } from './attributes.ts';
+import type { ResourceInfo } from './resource-info.ts';
+import { formatApiVersion, at, itemsAt, numberAt, textAt, textsAt, type ApiObject, type TableColumn } from './types.ts';
 
 /** The representation of objects in a response. */
 export type Form = 'object' | 'table' | 'metadata';

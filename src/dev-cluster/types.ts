@@ -1,5 +1,3 @@
-import type { Schema } from './fields/schema.ts';
-import type { Strategy } from './objects/strategy.ts';
 import { isObject, type JsonObject, type ObjectMeta } from '../kube/types.ts';
 
 /** An object that a request is processing: mutable JSON. Stored objects are frozen. */
@@ -25,30 +23,6 @@ export interface TableColumn {
   /** 0: always shown. 1: shown with `-o wide`. */
   readonly priority: number;
   cell(object: ApiObject, now: Date): unknown;
-}
-
-/** A resource that the server serves, built in or added by a CustomResourceDefinition. */
-export interface ResourceInfo {
-  /** `''` for the core group. */
-  readonly group: string;
-  readonly version: string;
-  readonly kind: string;
-  readonly listKind: string;
-  /** The lower-case plural, as in URLs. */
-  readonly resource: string;
-  readonly singular: string;
-  readonly namespaced: boolean;
-  readonly shortNames: readonly string[];
-  readonly categories: readonly string[];
-  readonly verbs: readonly string[];
-  readonly subresources: readonly string[];
-  readonly columns: readonly TableColumn[];
-  /** Fields that field selectors accept in addition to the name and the namespace. */
-  readonly selectableFields?: readonly string[];
-  readonly strategy: Strategy;
-  readonly schema: Schema;
-  /** True for resources of CustomResourceDefinitions. */
-  readonly custom: boolean;
 }
 
 /** Read access to the stored objects, without authorization and admission. The objects are frozen. */

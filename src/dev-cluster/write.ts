@@ -1,11 +1,12 @@
 /** Creates, updates, patches and deletions of objects. */
-import { randomInt, randomUUID } from 'node:crypto';
+import { randomUUID } from 'node:crypto';
 import { isDeepStrictEqual } from 'node:util';
 import { invalidValue } from '../kube/field-error.ts';
 import { alreadyExists, ApiError, badRequest, conflict, createStatus, invalid, notFound } from '../kube/status.ts';
 import { isObject, type JsonObject } from '../kube/types.ts';
 import { formatTimestamp } from '../kube/units.ts';
 import { requireAccess } from './access.ts';
+import { randomSuffix, SUFFIX_LENGTH } from './generated-name.ts';
 import {
   APPLY,
   completeFields,
@@ -24,9 +25,11 @@ import { applyConfiguration } from './fields/apply.ts';
 import { decodeConfiguration } from './fields/decode.ts';
 import { keepTimes } from './fields/managed-fields.ts';
 import { applyPatch, type PatchMediaType } from './fields/patch.ts';
-import { createAttributes, type Call, type Core, type ObjectResult } from './request.ts';
+import type { ObjectResult } from './attributes.ts';
+import { createAttributes, type Call, type Core } from './call.ts';
 import { storageKey, toServed, toStored } from './resources.ts';
-import { editMetadata, getMetadata, textAt, textsAt, type ApiObject, type ResourceInfo } from './types.ts';
+import type { ResourceInfo } from './resource-info.ts';
+import { editMetadata, getMetadata, textAt, textsAt, type ApiObject } from './types.ts';
 
 /** Creates an object. Throws ApiError. */
 export async function create(core: Core, call: Call): Promise<ObjectResult> {
@@ -96,15 +99,6 @@ function freeName(core: Core, { info, scope }: Call, generateName: string): stri
     const name = generateName.slice(0, 63 - SUFFIX_LENGTH) + randomSuffix();
     if (!core.storage.get(storageKey(info), scope, name)) return name;
   }
-}
-
-/** The characters of generated names: no vowels, and none that are easily confused. */
-const ALPHABET = 'bcdfghjklmnpqrstvwxz2456789';
-const SUFFIX_LENGTH = 5;
-
-/** Returns the random suffix of a generated name. */
-export function randomSuffix(): string {
-  return Array.from({ length: SUFFIX_LENGTH }, () => ALPHABET[randomInt(ALPHABET.length)]).join('');
 }
 
 function nameTaken(core: Core, call: Call, name: string): ApiError {

@@ -3,9 +3,9 @@ import { isMirrorPod, mountsToken, mountToken } from '../../kube/controller-pod.
 import { RESOURCES } from '../../kube/resources.ts';
 import { ApiError, forbidden, notFound, type Status } from '../../kube/status.ts';
 import { quote } from '../../kube/text.ts';
-import type { Attributes, RequestContext } from '../request.ts';
+import type { Attributes, RequestContext } from '../attributes.ts';
 import { itemsAt, getMetadata, numberAt, objectAt, textAt, type ApiObject, type ObjectReader } from '../types.ts';
-import { randomSuffix } from '../write.ts';
+import { randomSuffix } from '../generated-name.ts';
 import { validateWithPolicies, type PolicyOptions } from './policies.ts';
 import { createMutatingWebhooks, validateWithWebhooks, type WebhookOptions } from './webhooks.ts';
 

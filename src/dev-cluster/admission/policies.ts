@@ -6,7 +6,7 @@ import { matchesRule } from '../../kube/webhooks.ts';
 import type { Access } from '../../cluster/access.ts';
 import { asStored, Authorizer, compileVariables, firstLine, type CelVariable } from '../cel.ts';
 import { completeRequest } from '../match-conditions.ts';
-import type { Attributes, RequestContext } from '../request.ts';
+import type { Attributes, RequestContext } from '../attributes.ts';
 import { at, getMetadata, itemsAt, objectAt, textAt, textsAt, type ApiObject, type ObjectReader } from '../types.ts';
 import type { Registry } from '../resources.ts';
 import { matchesObject, namespaceLabels, reviewRequest } from './webhooks.ts';

@@ -6,7 +6,7 @@ import { RESOURCES } from '../../kube/resources.ts';
 import { quote } from '../../kube/text.ts';
 import { ApiError, createStatus, internalError, type Status, forbidden, notFound } from '../../kube/status.ts';
 import { isObject, type JsonObject } from '../../kube/types.ts';
-import type { Attributes, RequestContext } from '../request.ts';
+import type { Attributes, RequestContext } from '../attributes.ts';
 import {
   at,
   numberAt,

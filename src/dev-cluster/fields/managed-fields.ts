@@ -7,7 +7,8 @@ import { deepEqual } from '../../kube/equality.ts';
 import { compareBytes } from '../../kube/text.ts';
 import { isObject } from '../../kube/types.ts';
 import { formatTimestamp } from '../../kube/units.ts';
-import { formatApiVersion, type ApiObject, type ResourceInfo } from '../types.ts';
+import type { ResourceInfo } from '../resource-info.ts';
+import { formatApiVersion, type ApiObject } from '../types.ts';
 import { differenceBelow, fieldPath, fromFieldsV1, toFieldsV1, type FieldSet } from './field-set.ts';
 import { compare, type Comparison } from './typed.ts';
 

@@ -19,6 +19,7 @@ import { customResourceSchema } from '../fields/schema.ts';
 import { toCelValue } from '../cel.ts';
 import { compileExpression } from '../match-conditions.ts';
 import { age, ageColumn, nameColumn } from '../tables.ts';
+import type { ResourceInfo } from '../resource-info.ts';
 import {
   at,
   hasField,
@@ -28,7 +29,6 @@ import {
   textAt,
   textsAt,
   type ApiObject,
-  type ResourceInfo,
   type TableColumn,
 } from '../types.ts';
 import { createStrategy, restore, type KindRules } from './strategy.ts';

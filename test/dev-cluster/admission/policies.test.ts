@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { validateWithPolicies } from '../../../src/dev-cluster/admission/policies.ts';
-import type { Attributes } from '../../../src/dev-cluster/request.ts';
+import type { Attributes } from '../../../src/dev-cluster/attributes.ts';
 import { createRegistry } from '../../../src/dev-cluster/resources.ts';
 import { createStorage } from '../../../src/dev-cluster/storage.ts';
 import { attributes, createRequestContext, object, rejectionStatus, resource } from './support.ts';

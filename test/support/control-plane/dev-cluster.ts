@@ -5,7 +5,7 @@ import {
   createHttpsCaller,
   type DevCluster,
 } from '../../../src/dev-cluster/index.ts';
-import type { ApiRequest } from '../../../src/dev-cluster/request.ts';
+import type { ApiRequest } from '../../../src/dev-cluster/call.ts';
 import { ApiError } from '../../../src/kube/status.ts';
 import { createCredentials } from './process.ts';
 import type { ControlPlane, RecordedCall } from './index.ts';

@@ -1,0 +1,69 @@
+/** Requests as admission sees them, and the results of requests. */
+import type { Operation } from '../kube/admission.ts';
+import type { UserInfo } from '../kube/types.ts';
+import type { ResourceInfo } from './resource-info.ts';
+import type { ApiObject } from './types.ts';
+
+/** Receives the warnings of a request. */
+export interface RequestContext {
+  /** Adds a `Warning` header to the response. */
+  warn(text: string): void;
+  /** Aborted when the client disconnects or the server stops. */
+  readonly signal: AbortSignal;
+}
+
+/** The change that admission evaluates. */
+export interface Change {
+  readonly operation: Operation;
+  /** The new object; absent on DELETE. On CONNECT, the options of the connection. */
+  readonly object?: ApiObject;
+  readonly oldObject?: ApiObject;
+  /** `CreateOptions`, `UpdateOptions` or `DeleteOptions`, as webhooks receive them. */
+  readonly options: ApiObject;
+  readonly dryRun: boolean;
+}
+
+/** A request as admission plugins and webhooks see it. */
+export interface Attributes extends Change {
+  readonly resource: ResourceInfo;
+  readonly subresource: string;
+  /** `''` for a create with `generateName` until the name is generated. */
+  readonly name: string;
+  readonly namespace: string;
+  readonly user: UserInfo;
+}
+
+export interface WatchEvent {
+  readonly type: 'ADDED' | 'MODIFIED' | 'DELETED' | 'BOOKMARK' | 'ERROR';
+  readonly object: ApiObject;
+}
+
+export interface ListResult {
+  readonly kind: 'list';
+  readonly info: ResourceInfo;
+  readonly items: readonly ApiObject[];
+  readonly metadata: {
+    readonly resourceVersion: string;
+    readonly continue?: string;
+  };
+}
+
+export interface ObjectResult {
+  readonly kind: 'object';
+  readonly code: number;
+  readonly object: ApiObject;
+  /** Absent if the object is not of the resource, such as a Status. */
+  readonly info?: ResourceInfo;
+}
+
+export interface WatchResult {
+  readonly kind: 'watch';
+  readonly info: ResourceInfo;
+  readonly events: AsyncIterable<WatchEvent>;
+}
+
+interface EmptyResult {
+  readonly kind: 'empty';
+}
+
+export type ApiResult = ObjectResult | ListResult | WatchResult | EmptyResult;

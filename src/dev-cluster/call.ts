@@ -1,0 +1,64 @@
+import type { Access } from '../cluster/access.ts';
+import type { UserInfo } from '../kube/types.ts';
+import type { Admission } from './admission/index.ts';
+import type { Attributes, Change, RequestContext } from './attributes.ts';
+import type { ResourceInfo } from './resource-info.ts';
+import type { Registry, Subresource } from './resources.ts';
+import type { Storage } from './storage.ts';
+import { getMetadata } from './types.ts';
+
+/** The parts from which requests are served. */
+export interface Core {
+  readonly storage: Storage;
+  readonly registry: Registry;
+  readonly admission: Admission;
+  readonly access: Access;
+  clock(): Date;
+}
+
+/** A request for a resource, independent of HTTP. */
+export interface ApiRequest {
+  /** The RBAC verb: `get`, `list`, `watch`, `create`, `update`, `patch`, `delete`. */
+  readonly verb: string;
+  readonly group: string;
+  readonly version: string;
+  readonly resource: string;
+  readonly subresource: string;
+  /** `''` for all namespaces and cluster-scoped objects. For requests on a Namespace, its name. */
+  readonly namespace: string;
+  /** `''` for requests on a collection, unless a field selector requires a name. */
+  readonly name: string;
+  readonly query: URLSearchParams;
+  readonly user: UserInfo;
+  readonly userAgent: string;
+  readonly contentType: string;
+  readonly body: string;
+  readonly context: RequestContext;
+}
+
+/** The part of a request that its method and path determine. */
+export type ResourceTarget = Pick<
+  ApiRequest,
+  'verb' | 'group' | 'version' | 'resource' | 'subresource' | 'namespace' | 'name'
+>;
+
+/** A request on a known resource. */
+export interface Call extends Omit<ApiRequest, 'resource' | 'subresource'> {
+  readonly info: ResourceInfo;
+  readonly subresource: Subresource | undefined;
+  /** The namespace of the object; `''` for cluster-scoped objects, Namespaces included. */
+  readonly scope: string;
+}
+
+export function createAttributes(call: Call, change: Change): Attributes {
+  const name = call.name === '' ? (getMetadata(change.object).name ?? '') : call.name;
+  const isNamespace = call.info.group === '' && call.info.resource === 'namespaces';
+  return {
+    ...change,
+    resource: call.info,
+    subresource: call.subresource?.name ?? '',
+    name,
+    namespace: isNamespace ? name : call.namespace,
+    user: call.user,
+  };
+}

@@ -1,0 +1,10 @@
+import { randomInt } from 'node:crypto';
+
+/** The characters of generated names: no vowels, and none that are easily confused. */
+const ALPHABET = 'bcdfghjklmnpqrstvwxz2456789';
+export const SUFFIX_LENGTH = 5;
+
+/** Returns the random suffix of a generated name. */
+export function randomSuffix(): string {
+  return Array.from({ length: SUFFIX_LENGTH }, () => ALPHABET[randomInt(ALPHABET.length)]).join('');
+}
