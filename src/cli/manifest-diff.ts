@@ -42,7 +42,7 @@ async function applyDryRun({ send }: ClusterClient, manifest: Manifest, live: An
   });
 }
 
-export function objectPathName({ kind, metadata: { name, namespace } }: Manifest): string {
+export function objectPathName({ kind, metadata: { name, namespace } }: Pick<Manifest, 'kind' | 'metadata'>): string {
   return namespace === undefined ? `${kind}/${name}` : `${kind}/${namespace}/${name}`;
 }
 

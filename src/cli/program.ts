@@ -144,12 +144,6 @@ export const COMMANDS: readonly CommandEntry[] = [
     'Print the manifests of this version for the installation in a cluster',
     () => import('./commands/upgrade.ts'),
   ),
-  entry(
-    'policies generate',
-    INSTALLATION,
-    'Print policies that enforce the Pod Security Standards in the API server',
-    () => import('./commands/policies-generate.ts'),
-  ),
   entry('doctor', INSTALLATION, 'Diagnose an installation and print fixes', () => import('./commands/doctor.ts')),
   entry(
     'break-glass',

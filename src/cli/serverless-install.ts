@@ -7,54 +7,30 @@ import { objectName, RESOURCES } from '../kube/resources.ts';
 import { summarizeNames } from '../kube/text.ts';
 import type { JsonObject, PortcullisConfiguration } from '../kube/types.ts';
 import { CONFIGURATION_NAME, INSTALLATION, POD_SECURITY_LABELS } from '../kube/well-known.ts';
-import { SCC_MODE_LABEL, sccMode } from '../policy/scc/mode.ts';
-import { MODES } from '../policy/psa/policy.ts';
+import { MIN_POLICY_MINOR } from '../policy/psa/admission-policies.ts';
+import { minorVersion } from '../policy/pss/cel-policy.ts';
+import { newestVersion } from '../policy/pss/index.ts';
 import type { Version } from '../policy/pss/policy.ts';
-import type { Io } from './command.ts';
-import { newerVersionNote, policyHeader, SYSTEM_NAMESPACE } from './commands/policies-generate.ts';
+import { SCC_MODE_LABEL, sccMode } from '../policy/scc/mode.ts';
+import { docsUrl, PROGRAM, VERSION, type Io } from './command.ts';
 import { findRemovedFeatures, findWeakenings, readObjects } from './existing-installation.ts';
 import { readServer, type ClusterClient, type DryRun } from './installation.ts';
 import { compareSettings, objectPathName, printDiffs } from './manifest-diff.ts';
 import type { Sources } from './options.ts';
 import { printable } from './output/print.ts';
 import {
+  comparePolicies,
   deleteCommand,
+  POLICY_SELECTOR,
   readPolicyObjects,
   readServerless,
+  servedKinds,
   serverlessPolicies,
   type ServerlessSettings,
 } from './serverless.ts';
 
-/** The options of `install` and `upgrade` that need a server, with the feature that an installation without a server lacks. */
-const SERVER_OPTIONS: Readonly<Record<string, string>> = {
-  namespace: 'no namespace',
-  image: 'no replicas',
-  replicas: 'no replicas',
-  scc: 'no SCC admission',
-  rollout: 'no rollout of enforcement',
-  kubelet: 'no minimum kubelet version',
-  olm: 'no controllers for the Operator Lifecycle Manager',
-  'nodes-config': 'no minimum kubelet version',
-  webhooks: 'no webhooks',
-  'cert-manager': 'no serving certificate',
-  monitoring: 'no metrics',
-  'runbook-url': 'no alerts',
-  profile: 'no features',
-  'output-dir': 'no certificates',
-};
-
-/** The feature that an installation without a server lacks, by the setting that needs it. */
-const SERVER_SETTINGS: Readonly<Record<string, string>> = {
-  scc: 'no SCC admission',
-  namespaceRanges: 'no UID ranges',
-  rollout: 'no rollout of enforcement',
-  featureGates: 'no rollout of enforcement',
-  kubelet: 'no minimum kubelet version',
-  olm: 'no controllers for the Operator Lifecycle Manager',
-  controllers: 'no controllers',
-  webhooks: 'no webhooks',
-  floor: 'no server whose outage the floor covers',
-};
+/** The options of `install` and `upgrade` that do not require a server. */
+const OPTIONS = ['without-server', 'for-kubernetes', 'kubeconfig', 'context', 'dry-run', 'allow-weaker', 'set'];
 
 /** The fields of `spec.podSecurity` that policies contain. */
 const POD_SECURITY_FIELDS = ['defaults', 'exemptions', 'emulationVersion'];
@@ -72,24 +48,23 @@ export interface ServerlessValues extends Changes {
   readonly 'dry-run': DryRun;
 }
 
-/** @throws {UserError} for an option or a setting that needs a server */
+/** @throws {UserError} for an option or a setting that requires a server */
 export function checkServerless({ set }: Pick<Changes, 'set'>, { typed }: Pick<Sources, 'typed'>): void {
-  const option = Object.keys(SERVER_OPTIONS).find((name) => typed.has(name));
-  if (option !== undefined) {
-    throw new UserError(`--${option}: an installation without a server has ${SERVER_OPTIONS[option]}`);
-  }
-  const changed = listSettings(set.reduce(withSetting, {}));
-  const needing = changed.find((one) => !isPolicySetting(one));
-  if (!needing) return;
-  const [part = '', field] = needing.path;
-  const lacks =
-    part === 'podSecurity'
-      ? `only spec.podSecurity.{${POD_SECURITY_FIELDS.join(',')}}`
-      : Object.hasOwn(SERVER_SETTINGS, part)
-        ? SERVER_SETTINGS[part]
-        : 'no such setting';
-  const name = part === 'podSecurity' ? `${part}.${field}` : needing.path.join('.');
-  throw new UserError(`--set=${name}: an installation without a server has ${lacks}`);
+  const option = [...typed.keys()].find((name) => !OPTIONS.includes(name));
+  if (option !== undefined) throw new UserError(`--${option}: an installation without a server does not have it`);
+  const unsupported = listSettings(set.reduce(withSetting, {})).find((one) => !isPolicySetting(one));
+  if (!unsupported) return;
+  throw new UserError(
+    `--set=${unsupported.path.join('.')}: an installation without a server has only spec.defaults and spec.podSecurity.{${POD_SECURITY_FIELDS.join(',')}}`,
+  );
+}
+
+/** A minor version of Kubernetes 1 from `1.30` or `v1.30.2`. */
+export function kubernetesVersion(value: string): Version {
+  const minor = Number(/^v?1\.(\d{1,4})(?:\.\d+)?$/.exec(value)?.[1] ?? NaN);
+  if (minor >= MIN_POLICY_MINOR) return `v1.${minor}`;
+  const older = Number.isNaN(minor) ? '' : ', because older API servers have no ValidatingAdmissionPolicy v1';
+  throw new UserError(`must be a version of Kubernetes such as 1.36, and 1.${MIN_POLICY_MINOR} or newer${older}`);
 }
 
 /** Prints the policies for an API server that is not read. */
@@ -97,15 +72,25 @@ export async function printForVersion(kubernetes: Version, { set }: Changes, io:
   const spec = set.reduce(withSetting, {});
   const objects = serverlessPolicies(spec, kubernetes);
   await checkSystemNamespace(spec);
-  const note = newerVersionNote(Number(kubernetes.slice('v1.'.length)));
   io.stderr.write(`Assumed: Kubernetes ${kubernetes} or newer; no cluster was read\n`);
-  if (note !== undefined) io.stderr.write(`${note}\n`);
-  io.stdout.write(`${header(kubernetes)}${printYaml(objects)}`);
+  if (minorVersion(kubernetes) > minorVersion(newestVersion)) {
+    const [version, newest] = [kubernetes, newestVersion].map((one) => one.slice(1));
+    io.stderr.write(
+      `Kubernetes ${version} is newer than ${newest}, the newest supported version: the checks of ${newest} apply\n`,
+    );
+  }
+  io.stdout.write(`${printHeader(kubernetes)}${printYaml(objects)}`);
 }
 
-function header(kubernetes: Version): string {
-  const kubernetesMinor = Number(kubernetes.slice('v1.'.length));
-  return policyHeader({ modes: MODES, kubernetesMinor, isStatic: false });
+/** The comment above the policies. */
+function printHeader(kubernetes: Version): string {
+  const kinds = servedKinds(kubernetes).map((kind) => `--prune-allowlist=admissionregistration.k8s.io/v1/${kind}`);
+  return `# Pod Security Standards in the API server, generated by ${PROGRAM} v${VERSION} for Kubernetes ${kubernetes} and newer.
+# Differences from the PodSecurity plugin: ${docsUrl('how-to/policies.md')}#what-users-see
+# Apply, and delete the policies of former settings:
+#   kubectl apply -f - --prune -l ${POLICY_SELECTOR} \\
+#     ${kinds.join(' ')}
+`;
 }
 
 /** Prints the policies for a cluster, or the diff, and the summary. Settings that are not changed keep their values. */
@@ -119,7 +104,7 @@ export async function printPolicies(client: ClusterClient, values: ServerlessVal
   if (minor === undefined) {
     throw new UserError(`${server} reports the version ${version}, which is unknown: use --for-kubernetes`);
   }
-  if (Number(minor.slice('v1.'.length)) < MINIMUM_MINOR) {
+  if (minorVersion(minor) < MINIMUM_MINOR) {
     throw new UserError(
       `${server} runs Kubernetes ${version}: v1.${MINIMUM_MINOR} or newer is required for ValidatingAdmissionPolicy v1`,
     );
@@ -131,20 +116,20 @@ export async function printPolicies(client: ClusterClient, values: ServerlessVal
   const ending = installed ? [] : await findEndingEnforcement(client, configuration);
   checkWeaker(before, spec, { configuration: installed ? undefined : configuration, values, ending });
   await checkSystemNamespace(spec, client);
-  const live = await readObjects(client, objects);
-  const all = objects.map((manifest, index) => ({ manifest, live: live[index] }));
+  const { missing, obsolete } = comparePolicies(objects, policies);
   const dryRun = values['dry-run'];
-  io.stdout.write(dryRun === 'none' ? `${header(minor)}${printYaml(objects)}` : await printDiffs(client, all, dryRun));
-  const obsolete = policies.filter(
-    ({ kind, metadata: { name } }) => !objects.some((one) => one.kind === kind && one.metadata.name === name),
-  );
+  if (dryRun === 'none') io.stdout.write(`${printHeader(minor)}${printYaml(objects)}`);
+  else {
+    const live = await readObjects(client, objects);
+    const all = objects.map((manifest, index) => ({ manifest, live: live[index] }));
+    io.stdout.write(await printDiffs(client, all, dryRun));
+  }
   const { kept, changed } = compareSettings({ policy: before ?? {} }, { policy: spec });
-  const added = all.filter((one) => !one.live).map(({ manifest }) => objectPathName(manifest));
   const lines = [
     `Assumed: Kubernetes ${version} at ${server}`,
     ...(dropped.length === 0 ? [] : [`Not part of the policies: ${dropped.join(', ')}`]),
     ...(before ? [`kept: ${kept.join(', ') || 'nothing'}`, `changed: ${changed.join(', ') || 'nothing'}`] : []),
-    `new: ${installed ? added.join(', ') || 'nothing' : `${added.length} objects`}`,
+    `new: ${installed ? missing.map(objectPathName).join(', ') || 'nothing' : `${missing.length} objects`}`,
     ...obsolete.map((object) => `obsolete: ${deleteCommand(object)}`),
   ];
   for (const line of lines) io.stderr.write(`${printable(line)}\n`);
@@ -203,6 +188,9 @@ function checkWeaker(
   if (weaker.length === 0 || values['allow-weaker']) return;
   throw new UserError(`the enforcement would become weaker: ${weaker.join('; ')}: add --allow-weaker to accept this`);
 }
+
+/** The pods of the cluster itself run in this namespace. */
+const SYSTEM_NAMESPACE = 'kube-system';
 
 /**
  * The pods of the cluster itself need privileges. Without an exemption, a default level would deny them.

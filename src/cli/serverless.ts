@@ -1,13 +1,15 @@
 /**
  * An installation without a server: policies in the API server. Each policy has the settings that it was generated from
- * as an annotation, which other commands read in place of a PortcullisConfiguration.
+ * as an annotation, which other commands read instead of a PortcullisConfiguration.
  */
 import type { Scope } from '../cluster/live-cluster.ts';
 import { UserError } from '../config/files.ts';
 import { decodePolicy } from '../install/index.ts';
 import { DEFAULTS_KINDS, POLICY_KINDS, type DefaultsKind, type PolicyKind } from '../kube/admission-policies.ts';
+import { applyDefaults } from '../kube/defaults.ts';
+import { deepEqual } from '../kube/equality.ts';
 import { getApiVersion, RESOURCES } from '../kube/resources.ts';
-import { isObject, type JsonObject, type KubeObject, type PortcullisConfiguration } from '../kube/types.ts';
+import { draft, isObject, type JsonObject, type KubeObject, type PortcullisConfiguration } from '../kube/types.ts';
 import {
   CONFIGURATION_NAME,
   INSTALLATION,
@@ -16,7 +18,7 @@ import {
 } from '../kube/well-known.ts';
 import { generatePolicies, type PolicyObject } from '../policy/psa/admission-policies.ts';
 import { generateDefaultsPolicy, MIN_DEFAULTS_MINOR } from '../policy/psa/defaults.ts';
-import { MODES } from '../policy/psa/policy.ts';
+import { minorVersion } from '../policy/pss/cel-policy.ts';
 import { parseVersion, type Version } from '../policy/pss/policy.ts';
 import { VERSION } from './command.ts';
 import type { AnyObject, ClusterClient } from './installation.ts';
@@ -35,8 +37,8 @@ type GeneratedKind = PolicyKind | DefaultsKind;
 const KINDS: readonly GeneratedKind[] = [...POLICY_KINDS, ...DEFAULTS_KINDS];
 
 /** Returns the kinds of generated policies and bindings that API servers of a version serve. */
-export function servedKinds(kubernetesMinor: number): readonly GeneratedKind[] {
-  return kubernetesMinor < MIN_DEFAULTS_MINOR ? POLICY_KINDS : KINDS;
+export function servedKinds(kubernetes: Version): readonly GeneratedKind[] {
+  return minorVersion(kubernetes) < MIN_DEFAULTS_MINOR ? POLICY_KINDS : KINDS;
 }
 
 /** A generated policy or binding in a cluster. */
@@ -89,22 +91,52 @@ export function serverlessPolicies(spec: JsonObject, kubernetes: Version): reado
     const limit = `an annotation of the policies has at most ${MAX_SETTINGS_BYTES}`;
     throw new UserError(`the settings have ${bytes} bytes, and ${limit}: exempt fewer users, namespaces or classes`);
   }
-  const kubernetesMinor = Number(kubernetes.slice('v1.'.length));
+  const kubernetesMinor = minorVersion(kubernetes);
   const { defaults, scc } = settings;
   if (defaults.mode === 'apply' && kubernetesMinor < MIN_DEFAULTS_MINOR) {
     throw new UserError(
       `spec.defaults.mode is apply: its MutatingAdmissionPolicy requires Kubernetes v1.${MIN_DEFAULTS_MINOR} or newer, and the policies are for ${kubernetes}: upgrade the API servers, or add --set=defaults.mode=off`,
     );
   }
-  const options = { modes: MODES, kubernetesMinor, isStatic: false };
   return [
-    ...generatePolicies(settings, options),
+    ...generatePolicies(settings, { modes: 'all', kubernetesMinor }),
     ...generateDefaultsPolicy({ defaults, scc: { ...scc, mode: 'off' } }, 'defaults.psa.portcullis.dev'),
   ].map((object) => {
     const annotations = { ...object.metadata.annotations, [ANNOTATION]: text };
     const isBinding = object.kind.endsWith('Binding');
     return isBinding ? object : { ...object, metadata: { ...object.metadata, annotations } };
   });
+}
+
+/** The differences of the objects in a cluster from those that their settings generate. */
+interface PolicyComparison {
+  readonly expected: readonly PolicyObject<GeneratedKind>[];
+  readonly missing: readonly PolicyObject<GeneratedKind>[];
+  readonly changed: readonly PolicyObject<GeneratedKind>[];
+  /** The objects that other settings generated. */
+  readonly obsolete: readonly InstalledPolicy[];
+}
+
+/** Compares the generated objects with those in a cluster, which have the defaults of the API server. */
+export function comparePolicies(
+  expected: readonly PolicyObject<GeneratedKind>[],
+  installed: readonly InstalledPolicy[],
+): PolicyComparison {
+  const isSame = (a: InstalledPolicy | PolicyObject<GeneratedKind>, b: InstalledPolicy): boolean =>
+    a.kind === b.kind && a.metadata.name === b.metadata.name;
+  const find = (object: PolicyObject<GeneratedKind>) => installed.find((one) => isSame(object, one));
+  const isChanged = (object: PolicyObject<GeneratedKind>): boolean => {
+    const live = find(object);
+    const complete = draft(object);
+    applyDefaults(complete);
+    return live !== undefined && !('spec' in live && deepEqual(live.spec, complete.spec));
+  };
+  return {
+    expected,
+    missing: expected.filter((object) => !find(object)),
+    changed: expected.filter(isChanged),
+    obsolete: installed.filter((one) => !expected.some((object) => isSame(object, one))),
+  };
 }
 
 /** True for a policy of an installation without a server. */

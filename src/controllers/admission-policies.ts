@@ -90,7 +90,7 @@ interface FloorInput {
 /** Returns the policies of the floor with the defaults of the API server, each before its bindings. */
 export function requiredPolicies(input: FloorInput): readonly PolicyObject[] {
   const { podSecurity, emulationVersion, serverVersion, namespace } = input;
-  const options = { modes: ['enforce'], kubernetesMinor: minorVersion(serverVersion), isStatic: false } as const;
+  const options = { modes: 'enforce', kubernetesMinor: minorVersion(serverVersion) } as const;
   const policies = generatePolicies({ podSecurity, emulationVersion }, options);
   return policies.map((object) => toFloorPolicy(object, namespace));
 }

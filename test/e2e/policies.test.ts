@@ -1,7 +1,7 @@
 /** The generated policies and the plugin PodSecurity of a kube-apiserver, with the same pods. */
 import assert from 'node:assert/strict';
 import { globSync, readFileSync } from 'node:fs';
-import { mkdir, mkdtemp, rename, rm, writeFile } from 'node:fs/promises';
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, suite, test } from 'node:test';
@@ -88,17 +88,21 @@ async function applyPolicies(plane: ControlPlane, stdout: string): Promise<void>
   }
 }
 
-function configuration(exempt: readonly string[]): JsonObject {
-  const apiVersion = 'pod-security.admission.config.k8s.io/v1';
-  return { apiVersion, kind: 'PodSecurityConfiguration', exemptions: { namespaces: exempt } };
-}
-
-async function writeAdmissionConfig(folder: string, name: string, plugin: JsonObject): Promise<string> {
+async function writeAdmissionConfig(folder: string): Promise<string> {
   const file = join(folder, 'admission.json');
   const config = {
     apiVersion: 'apiserver.config.k8s.io/v1',
     kind: 'AdmissionConfiguration',
-    plugins: [{ name, configuration: plugin }],
+    plugins: [
+      {
+        name: 'PodSecurity',
+        configuration: {
+          apiVersion: 'pod-security.admission.config.k8s.io/v1',
+          kind: 'PodSecurityConfiguration',
+          exemptions: { namespaces: listNamespaces('policy') },
+        },
+      },
+    ],
   };
   await writeFile(file, JSON.stringify(config));
   return file;
@@ -109,13 +113,12 @@ suite('policies and the plugin PodSecurity', { skip }, () => {
   let plane: ControlPlane;
   before(async () => {
     folder = await mkdtemp(join(tmpdir(), 'portcullis-policies-'));
-    const admissionConfig = await writeAdmissionConfig(folder, 'PodSecurity', configuration(listNamespaces('policy')));
+    const admissionConfig = await writeAdmissionConfig(folder);
     plane = await startControlPlane({ podSecurityPlugin: 'on', admissionConfig });
-    const settings = join(folder, 'settings.json');
-    await writeFile(settings, JSON.stringify(configuration(listNamespaces('plugin'))));
     const { minor = '' } = responseObject(await plane.admin.send('GET', '/version')) as Record<string, string>;
     const release = `1.${Number.parseInt(minor)}`;
-    const { stdout } = await runProgram(['policies', 'generate', '--config', settings, '--for-kubernetes', release]);
+    const exempt = `--set=podSecurity.exemptions.namespaces=[${listNamespaces('plugin').join()}]`;
+    const { stdout } = await runProgram(['install', '--without-server', `--for-kubernetes=${release}`, exempt]);
     await applyPolicies(plane, stdout);
     for (const evaluator of ['plugin', 'policy'] as const) {
       for (const policy of POLICIES) {
@@ -220,7 +223,7 @@ suite('policies and the plugin PodSecurity', { skip }, () => {
   });
 
   test('policies for old API servers are accepted', async () => {
-    const { stdout } = await runProgram(['policies', 'generate', '--for-kubernetes', '1.30']);
+    const { stdout } = await runProgram(['install', '--without-server', '--for-kubernetes=1.30']);
     for (const { value } of readDocuments(stdout, 'policies').documents) {
       const { kind, metadata } = value as { readonly kind: string; readonly metadata: { readonly name: string } };
       const resource = kind.endsWith('Binding') ? 'validatingadmissionpolicybindings' : 'validatingadmissionpolicies';
@@ -229,85 +232,6 @@ suite('policies and the plugin PodSecurity', { skip }, () => {
       const answer = await plane.admin.send('POST', path, object);
       assert.equal(answer.status, 201, answer.text);
     }
-  });
-});
-
-suite('static policies', { skip }, () => {
-  let folder: string;
-  before(async () => {
-    folder = await mkdtemp(join(tmpdir(), 'portcullis-static-'));
-    await mkdir(join(folder, 'manifests'));
-  });
-  after(() => rm(folder, { recursive: true }));
-
-  async function start(manifest: string): Promise<ControlPlane> {
-    const staticManifestsDir = join(folder, 'manifests');
-    await writeFile(join(staticManifestsDir, 'policies.yaml'), manifest);
-    const kind = 'ValidatingAdmissionPolicyConfiguration';
-    const plugin = { apiVersion: 'apiserver.config.k8s.io/v1', kind, staticManifestsDir };
-    const admissionConfig = await writeAdmissionConfig(folder, 'ValidatingAdmissionPolicy', plugin);
-    return await startControlPlane({ admissionConfig, featureGates: 'ManifestBasedAdmissionControlConfig=true' });
-  }
-
-  test('are enforced, and invisible in the API', async () => {
-    const { stdout } = await runProgram([
-      'policies',
-      'generate',
-      '--static',
-      '--level',
-      'baseline',
-      '--for-kubernetes',
-      '1.36',
-    ]);
-    const plane = await start(stdout);
-    try {
-      await eventually(async () => {
-        const { status, message } = await send(plane, '/api/v1/namespaces/default/pods', hostNetworkPod());
-        assert.deepEqual(
-          [status, message],
-          [403, 'pods "p" is forbidden: violates PodSecurity "baseline:latest": host namespaces (hostNetwork=true)'],
-        );
-      });
-      const list = await plane.admin.send('GET', '/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies');
-      assert.deepEqual((list.body as { readonly items: readonly unknown[] }).items, []);
-    } finally {
-      await plane.stop();
-    }
-  });
-
-  test('a broken file keeps the policies of a running API server', async () => {
-    const generate = ['policies', 'generate', '--static', '--for-kubernetes', '1.36', '--level'];
-    const [baseline, restricted] = await Promise.all(
-      ['baseline', 'restricted'].map(async (level) => (await runProgram([...generate, level])).stdout),
-    );
-    const plane = await start(baseline ?? '');
-    // An API server may read a file that is not completely written, and an empty file has no policies.
-    const replace = async (text: string): Promise<void> => {
-      await writeFile(join(folder, 'new.yaml'), text);
-      await rename(join(folder, 'new.yaml'), join(folder, 'manifests/policies.yaml'));
-    };
-    const isDenied = async (pod: object): Promise<boolean> =>
-      (await send(plane, '/api/v1/namespaces/default/pods', pod)).status === 403;
-    const hasFailedReload = async (): Promise<boolean> => {
-      const { text } = await plane.admin.send('GET', '/metrics');
-      return /^apiserver_manifest_admission_config_\w+_reloads_total\{.*status="failure"\} 1$/m.test(text);
-    };
-    try {
-      await eventually(async () => assert.ok(await isDenied(hostNetworkPod())));
-      await replace(`${baseline}---\nspec: {`);
-      await eventually(async () => assert.ok(await hasFailedReload()));
-      assert.ok(await isDenied(hostNetworkPod()));
-      await replace(restricted ?? '');
-      await eventually(async () => assert.ok(await isDenied(plainPod())));
-    } finally {
-      await plane.stop();
-    }
-  });
-
-  test('a broken file stops an API server that starts', async () => {
-    await assert.rejects(
-      start('apiVersion: admissionregistration.k8s.io/v1\nkind: ValidatingAdmissionPolicy\nspec: {'),
-    );
   });
 });
 
@@ -404,11 +328,11 @@ ok       api-server       Kubernetes VERSION: the policies are for this version
 problem  policies         ValidatingAdmissionPolicyBinding/enforce-baseline-unlabeled.psa.portcullis.dev: does not exist
                           Impact: pods are not evaluated as the settings require
                           Fix: portcullis install --without-server | kubectl apply -f -
-problem  policies         ValidatingAdmissionPolicy/enforce-restricted.psa.portcullis.dev: differs from what its settings generate
-                          Impact: pods are not evaluated as the settings require
-                          Fix: portcullis install --without-server | kubectl apply -f -
 problem  policies         MutatingAdmissionPolicy/defaults.psa.portcullis.dev: does not exist
                           Impact: new pods do not get the defaults of the settings
+                          Fix: portcullis install --without-server | kubectl apply -f -
+problem  policies         ValidatingAdmissionPolicy/enforce-restricted.psa.portcullis.dev: differs from what its settings generate
+                          Impact: pods are not evaluated as the settings require
                           Fix: portcullis install --without-server | kubectl apply -f -
 problem  enforcement      namespace default: a violating pod is admitted
                           Impact: the default baseline:latest is not enforced

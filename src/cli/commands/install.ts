@@ -60,8 +60,7 @@ import {
 import { compareSettings, objectPathName, printDiffs, type LiveManifest } from '../manifest-diff.ts';
 import { printable } from '../output/print.ts';
 import { namespaceName } from '../scc/options.ts';
-import { checkServerless, printForVersion, printPolicies } from '../serverless-install.ts';
-import { kubernetesMinor } from './policies-generate.ts';
+import { checkServerless, kubernetesVersion, printForVersion, printPolicies } from '../serverless-install.ts';
 
 /** Nodes of a managed cluster have the same labels. */
 const NODE_LIMIT = '5';
@@ -151,7 +150,7 @@ const installOptions = {
   'without-server': flag({
     help: 'Print policies that API servers evaluate, without a server. Their settings are those of --set and of the policies in the cluster',
   }),
-  'for-kubernetes': option('VERSION', kubernetesMinor, undefined, {
+  'for-kubernetes': option('VERSION', kubernetesVersion, undefined, {
     help: 'With --without-server: print the policies for this version, or the oldest of several API servers, without reading a cluster',
   }),
   'output-dir': option('DIR', nonEmpty, undefined, {
@@ -432,11 +431,11 @@ export const command = defineCommand({
 
 /** Prints the policies of an installation without a server. */
 async function writeServerless(options: Values<typeof installOptions>, io: Io, sources: Sources): Promise<number> {
-  const { kubeconfig, context, 'dry-run': dryRun, 'for-kubernetes': minor } = options;
+  const { kubeconfig, context, 'dry-run': dryRun, 'for-kubernetes': version } = options;
   checkServerless(options, sources);
-  if (minor === undefined) await withCluster(options, io, (client) => printPolicies(client, options, io));
+  if (version === undefined) await withCluster(options, io, (client) => printPolicies(client, options, io));
   else if (kubeconfig === undefined && context === undefined && dryRun === 'none') {
-    await printForVersion(`v1.${minor}`, options, io);
+    await printForVersion(version, options, io);
   } else throw new UserError('--for-kubernetes cannot be combined with --kubeconfig, --context and --dry-run');
   return EXIT.passed;
 }

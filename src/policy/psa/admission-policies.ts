@@ -8,9 +8,9 @@ import type { DefaultsKind, PolicyKind } from '../../kube/admission-policies.ts'
 import { RESOURCES } from '../../kube/resources.ts';
 import { NAMESPACE_NAME_LABEL, POD_SECURITY_LABELS, POLICY_LABELS } from '../../kube/well-known.ts';
 import { buildCelChecks, latestMinor, type CelScope, type CelVariable } from '../pss/cel-policy.ts';
-import { LEVELS, type Level, type Policy, type Version } from '../pss/policy.ts';
+import { LEVELS, type Level, type Version } from '../pss/policy.ts';
 import type { PodSecurity } from './configuration.ts';
-import { isStricter, LEVEL_RULE, LABELS, VERSION_RULE, type Mode } from './policy.ts';
+import { isStricter, LEVEL_RULE, LABELS, MODES, VERSION_RULE, type Mode } from './policy.ts';
 
 /** The settings that the policies contain. */
 export interface PolicySettings {
@@ -20,13 +20,10 @@ export interface PolicySettings {
 }
 
 export interface PolicyOptions {
-  readonly modes: readonly Mode[];
-  /** The policy of all namespaces that are not exempt. Without it, the labels of each namespace select the policy. */
-  readonly fixed?: Policy | undefined;
+  /** The modes of the policies: all, or those that deny pods. */
+  readonly modes: 'all' | 'enforce';
   /** The minor version of the oldest API server that evaluates the policies. */
   readonly kubernetesMinor: number;
-  /** True for files of `staticManifestsDir`, whose objects have the suffix `.static.k8s.io`. */
-  readonly isStatic: boolean;
 }
 
 /** The oldest minor version of Kubernetes 1 with ValidatingAdmissionPolicies of version v1. */
@@ -64,13 +61,13 @@ export interface PolicyObject<K extends PolicyKind | DefaultsKind = PolicyKind> 
  */
 export function generatePolicies(settings: PolicySettings, options: PolicyOptions): readonly PolicyObject[] {
   const context = { settings, options };
-  return options.modes.flatMap((mode) => {
-    const { fixed } = options;
-    if (mode === 'audit') return auditPolicy(context);
-    const levels = fixed === undefined ? (['baseline', 'restricted'] as const) : [fixed.level];
-    return levels.flatMap((level) => levelPolicy(context, mode, level));
-  });
+  const modes = options.modes === 'all' ? MODES : (['enforce'] as const);
+  return modes.flatMap((mode) =>
+    mode === 'audit' ? auditPolicy(context) : POLICY_LEVELS.flatMap((level) => levelPolicy(context, mode, level)),
+  );
 }
+
+const POLICY_LEVELS = ['baseline', 'restricted'] as const;
 
 interface Context {
   readonly settings: PolicySettings;
@@ -83,29 +80,25 @@ const ACTIONS: Readonly<Record<Mode, string>> = { enforce: 'Deny', warn: 'Warn',
 
 /** The policy of one level in mode enforce or warn, with its bindings. */
 function levelPolicy(context: Context, mode: BlockingMode, level: Level): PolicyObject[] {
-  const { settings, options } = context;
-  const { fixed } = options;
-  const { exemptions } = settings.podSecurity.configuration;
+  const { exemptions } = context.settings.podSecurity.configuration;
   const isWarning = mode === 'warn';
-  const isEnforced = isWarning && options.modes.includes('enforce');
-  const resolution = fixed === undefined ? modeVariables(context, mode, level) : [];
   const { variables, policy, violations } = evaluation(context, [level], {
-    resolution,
+    resolution: modeVariables(context, mode, level),
     pod: isWarning ? POD_OR_TEMPLATE : 'dyn(object)',
   });
   const pass = [
     ...(exemptions.runtimeClasses.length === 0 ? [] : [isExemptRuntimeClass(exemptions.runtimeClasses)]),
     // The denial of the same policy has the same text.
-    ...(isEnforced && fixed === undefined ? [`${IS_POD} && variables.enforcePolicy == ${policy}`] : []),
+    ...(isWarning ? [`${IS_POD} && variables.enforcePolicy == ${policy}`] : []),
     'variables.passes',
   ].join(' || ');
   const verb = isWarning ? 'would violate' : 'violates';
-  const name = policyName(`${mode}-${level}`, options);
+  const name = policyName(`${mode}-${level}`);
   const spec = {
     failurePolicy: isWarning ? 'Ignore' : 'Fail',
     matchConstraints: {
       ...namespaceSelector(exclude(NAMESPACE_NAME_LABEL, exemptions.namespaces)),
-      resourceRules: [...(isEnforced && fixed !== undefined ? [] : [POD_RULE]), ...(isWarning ? WORKLOAD_RULES : [])],
+      resourceRules: [POD_RULE, ...(isWarning ? WORKLOAD_RULES : [])],
     },
     matchConditions: [...exceptUsers(exemptions.usernames), SIGNIFICANT_UPDATES],
     variables: [...variables, { name: 'allowed', expression: pass }],
@@ -113,63 +106,55 @@ function levelPolicy(context: Context, mode: BlockingMode, level: Level): Policy
       {
         expression: 'variables.allowed',
         reason: 'Forbidden',
-        message: `${verb} PodSecurity ${celString(fixed === undefined ? level : `${level}:${fixed.version}`)}`,
+        message: `${verb} PodSecurity ${celString(level)}`,
         messageExpression: `variables.allowed ? "" : "${verb} PodSecurity \\"" + ${policy} + "\\": " + ${violations}`,
       },
     ],
   };
-  const what = fixed === undefined ? `level ${level} in namespaces with that level` : `${level}:${fixed.version}`;
   const effect = isWarning ? 'Warns about pods and pod templates that would violate' : 'Denies pods that violate';
-  const bindings = fixed === undefined ? selectNamespaces(context, mode, level) : [{ suffix: '', selector: [] }];
   return [
-    createObject('ValidatingAdmissionPolicy', name, `${effect} Pod Security ${what}.`, spec),
-    ...bindings.map(({ suffix, selector }) =>
+    createObject(
+      'ValidatingAdmissionPolicy',
+      name,
+      `${effect} Pod Security level ${level} in namespaces with that level.`,
+      spec,
+    ),
+    ...selectNamespaces(context, mode, level).map(({ suffix, selector }) =>
       createObject(
         'ValidatingAdmissionPolicyBinding',
-        policyName(`${mode}-${level}${suffix}`, options),
-        describeSelector(fixed, mode, suffix),
+        policyName(`${mode}-${level}${suffix}`),
+        `Namespaces ${suffix === '' ? 'with' : 'without'} the label ${LABELS[mode].level}.`,
         {
           policyName: name,
           validationActions: [ACTIONS[mode]],
-          ...(selector.length === 0 ? {} : { matchResources: namespaceSelector(selector) }),
+          matchResources: namespaceSelector(selector),
         },
       ),
     ),
   ];
 }
 
-function describeSelector(fixed: Policy | undefined, mode: Mode, suffix: string): string {
-  if (fixed !== undefined) return 'All namespaces.';
-  return suffix === ''
-    ? `Namespaces with the label ${LABELS[mode].level}.`
-    : `Namespaces without the label ${LABELS[mode].level}.`;
-}
-
 /**
  * The policy of mode audit. One policy has both levels, because its name is the prefix of the keys of its annotations.
  */
 function auditPolicy(context: Context): PolicyObject[] {
-  const { options, settings } = context;
-  const { fixed } = options;
-  const { usernames, namespaces, runtimeClasses } = settings.podSecurity.configuration.exemptions;
-  const levels = fixed === undefined ? (['baseline', 'restricted'] as const) : [fixed.level];
-  const resolution = fixed === undefined ? auditVariables(context) : [];
-  const { variables, policy, violations } = evaluation(context, levels, { resolution, pod: POD_OR_TEMPLATE });
-  // Without requirements, the runtime class is not read.
-  const unlessPrivileged = fixed === undefined ? '!variables.isPrivileged && ' : '';
+  const { usernames, namespaces, runtimeClasses } = context.settings.podSecurity.configuration.exemptions;
+  const { variables, policy, violations } = evaluation(context, POLICY_LEVELS, {
+    resolution: auditVariables(context),
+    pod: POD_OR_TEMPLATE,
+  });
   const exemption = [
     { reason: 'namespace', test: `request.namespace in ${celList(namespaces)}`, names: namespaces },
     { reason: 'user', test: `request.userInfo.username in ${celList(usernames)}`, names: usernames },
     {
       reason: 'runtimeClass',
-      test: `${unlessPrivileged}${isExemptRuntimeClass(runtimeClasses)}`,
+      // Without requirements, the runtime class is not read.
+      test: `!variables.isPrivileged && ${isExemptRuntimeClass(runtimeClasses)}`,
       names: runtimeClasses,
     },
   ].flatMap(({ reason, test, names }) => (names.length === 0 ? [] : [`${test} ? "${reason}" : `]));
-  const enforced = fixed === undefined ? ENFORCE_POLICY : policy;
-  const isPrivileged = fixed === undefined ? 'variables.level == "privileged" || ' : '';
   const unlessExempt = (text: string): string => `variables.exemption == "" ? ${text} : ""`;
-  const name = options.isStatic ? `pod-security${STATIC_SUFFIX}` : 'pod-security.kubernetes.io';
+  const name = 'pod-security.kubernetes.io';
   const spec = {
     failurePolicy: 'Ignore',
     matchConstraints: { resourceRules: [POD_RULE, ...WORKLOAD_RULES] },
@@ -180,17 +165,15 @@ function auditPolicy(context: Context): PolicyObject[] {
       {
         name: 'auditViolations',
         expression: unlessExempt(
-          `(${isPrivileged}variables.passes ? "" : "would violate PodSecurity \\"" + ${policy} + "\\": " + ${violations})`,
+          `(variables.level == "privileged" || variables.passes ? "" : "would violate PodSecurity \\"" + ${policy} + "\\": " + ${violations})`,
         ),
       },
     ],
     auditAnnotations: [
-      ...(options.modes.includes('enforce')
-        ? [{ key: 'enforce-policy', valueExpression: unlessExempt(`(${IS_POD} ? ${enforced} : "")`) }]
-        : []),
+      { key: 'enforce-policy', valueExpression: unlessExempt(`(${IS_POD} ? ${ENFORCE_POLICY} : "")`) },
       { key: 'audit-violations', valueExpression: 'variables.auditViolations' },
       ...(exemption.length === 0 ? [] : [{ key: 'exempt', valueExpression: 'variables.exemption' }]),
-      ...(fixed === undefined ? [{ key: 'error', valueExpression: unlessExempt('variables.error') }] : []),
+      { key: 'error', valueExpression: unlessExempt('variables.error') },
     ],
   };
   return [
@@ -207,10 +190,8 @@ function auditPolicy(context: Context): PolicyObject[] {
   ];
 }
 
-const STATIC_SUFFIX = '.static.k8s.io';
-
-function policyName(name: string, { isStatic }: PolicyOptions): string {
-  return `${name}.psa.portcullis.dev${isStatic ? STATIC_SUFFIX : ''}`;
+function policyName(name: string): string {
+  return `${name}.psa.portcullis.dev`;
 }
 
 /** An admission policy or its binding with the labels of all generated policies. */
@@ -438,11 +419,10 @@ function evaluation(
   levels: readonly Level[],
   { resolution, pod }: { readonly resolution: readonly CelVariable[]; readonly pod: string },
 ): Evaluation {
-  const { fixed, kubernetesMinor } = options;
+  const { kubernetesMinor } = options;
   const emulationVersion = settings.emulationVersion ?? (`v1.${kubernetesMinor}` as const);
   const scope: CelScope = {
     levels,
-    version: fixed?.version,
     emulationVersion,
     hasListFunctions: kubernetesMinor >= LIST_FUNCTIONS_MINOR,
   };
@@ -453,13 +433,13 @@ function evaluation(
   return {
     variables: [
       ...resolution,
-      ...(fixed === undefined ? [{ name: 'minor', expression: minor }] : []),
+      { name: 'minor', expression: minor },
       { name: 'pod', expression: pod },
       ...checks.variables,
       { name: 'isSmall', expression: IS_SMALL },
       { name: 'passes', expression: `variables.isSmall && ${checks.passes}` },
     ],
-    policy: fixed === undefined ? `${prefix} + variables.version` : celString(`${level}:${fixed.version}`),
+    policy: `${prefix} + variables.version`,
     violations: `(variables.isSmall ? ${checks.violations} : ${celString(TOO_LARGE)})`,
   };
 }

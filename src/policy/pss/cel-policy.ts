@@ -9,8 +9,6 @@ import { compareVersions, type Level, type Version } from './policy.ts';
 export interface CelScope {
   /** With several levels, `variables.level` selects one of them. */
   readonly levels: readonly Level[];
-  /** The version. Without it, `variables.minor` is its minor version, and `latest` is that of `latestMinor`. */
-  readonly version?: Version | undefined;
   /** The version that `latest` means; absent: the newest known one. */
   readonly emulationVersion?: Version | undefined;
   /** True for API servers without the functions `flatten`, `distinct` and `sort` of lists. Texts are less exact then. */
@@ -38,7 +36,7 @@ export function latestMinor({ emulationVersion }: Pick<CelScope, 'emulationVersi
   return minorVersion(latestVersion(emulationVersion));
 }
 
-/** The expressions read `variables.pod`, a pod or pod template. */
+/** The expressions read `variables.pod`, a pod or pod template, and `variables.minor`, the minor version of the policy. */
 export function buildCelChecks(scope: CelScope): CelChecks {
   const parts = checks.flatMap(({ id }) => {
     const selections = selectRevisions(id, scope);
@@ -72,12 +70,12 @@ interface Selection {
 }
 
 /** The selections at each version at which the checks of a level change. */
-function selectRevisions(id: string, { levels, version, emulationVersion }: CelScope): Selection[] {
+function selectRevisions(id: string, { levels, emulationVersion }: CelScope): Selection[] {
   const newest = latestVersion(emulationVersion);
   const starts = checks.flatMap(({ versions }) => versions.map(({ since }) => since));
   const known = [...new Set(starts)].filter((since) => compareVersions(since, newest) <= 0).sort(compareVersions);
   return levels.flatMap((level) =>
-    (version === undefined ? known : [version]).map((since) => {
+    known.map((since) => {
       const selected = checksAt({ level, version: since, emulationVersion }).find((check) => check.id === id);
       return { since, level, rule: selected?.cel };
     }),

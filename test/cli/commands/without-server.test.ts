@@ -20,34 +20,40 @@ const SETTINGS = [
   '--set=podSecurity.exemptions.namespaces=[kube-system]',
   '--set=podSecurity.defaults.enforce=baseline',
 ];
-const LACKS = 'an installation without a server has';
+const ONLY =
+  'an installation without a server has only spec.defaults and spec.podSecurity.{defaults,exemptions,emulationVersion}';
 
 /** Arguments, and the error. */
 const MISTAKES: readonly (readonly [args: readonly string[], error: string])[] = [
-  [['--image=a'], `--image: ${LACKS} no replicas`],
-  [['--replicas=2'], `--replicas: ${LACKS} no replicas`],
-  [['--namespace=a'], `--namespace: ${LACKS} no namespace`],
-  [['--cert-manager'], `--cert-manager: ${LACKS} no serving certificate`],
-  [['--monitoring=false'], `--monitoring: ${LACKS} no metrics`],
-  [['--scc=false'], `--scc: ${LACKS} no SCC admission`],
-  [['--rollout'], `--rollout: ${LACKS} no rollout of enforcement`],
-  [['--kubelet'], `--kubelet: ${LACKS} no minimum kubelet version`],
-  [['--olm'], `--olm: ${LACKS} no controllers for the Operator Lifecycle Manager`],
-  [['--webhooks=static'], `--webhooks: ${LACKS} no webhooks`],
-  [['--profile=default'], `--profile: ${LACKS} no features`],
-  [['--set=scc.mode=enforce'], `--set=scc.mode: ${LACKS} no SCC admission`],
-  [['--set=rollout.phase=Enforce'], `--set=rollout.phase: ${LACKS} no rollout of enforcement`],
-  [['--set=floor.mode=enforce'], `--set=floor.mode: ${LACKS} no server whose outage the floor covers`],
-  [['--set=webhooks={failurePolicy: Ignore}'], `--set=webhooks.failurePolicy: ${LACKS} no webhooks`],
+  ...[
+    '--image=a',
+    '--replicas=2',
+    '--namespace=a',
+    '--cert-manager',
+    '--monitoring=false',
+    '--scc=false',
+    '--rollout',
+    '--kubelet',
+    '--olm',
+    '--webhooks=static',
+    '--profile=default',
+    '--output-dir=a',
+  ].map((arg) => [[arg], `${arg.replace(/=.*/, '')}: an installation without a server does not have it`] as const),
+  ...[
+    'scc.mode=enforce',
+    'rollout.phase=Enforce',
+    'floor.mode=enforce',
+    'webhooks={failurePolicy: Ignore}',
+    'colour=red',
+    'constructor.name=red',
+    'podSecurity={workloadResources: []}',
+  ].map((setting) => {
+    const path = setting.replace(/=\{(\w+):.*/, '.$1').replace(/=.*/, '');
+    return [[`--set=${setting}`], `--set=${path}: ${ONLY}`] as const;
+  }),
   [
     ['--set=defaults.mode=apply', '--for-kubernetes=1.35'],
     'spec.defaults.mode is apply: its MutatingAdmissionPolicy requires Kubernetes v1.36 or newer, and the policies are for v1.35: upgrade the API servers, or add --set=defaults.mode=off',
-  ],
-  [['--set=colour=red'], `--set=colour: ${LACKS} no such setting`],
-  [['--set=constructor.name=red'], `--set=constructor.name: ${LACKS} no such setting`],
-  [
-    ['--set=podSecurity={workloadResources: []}'],
-    `--set=podSecurity.workloadResources: ${LACKS} only spec.podSecurity.{defaults,exemptions,emulationVersion}`,
   ],
   [['--context=a'], '--for-kubernetes cannot be combined with --kubeconfig, --context and --dry-run'],
   [
@@ -71,6 +77,20 @@ describe('mistakes', () => {
     test(args.join(' ').slice(0, 80), async () => {
       const outcome = await runProgram([...INSTALL, '--for-kubernetes=1.36', ...args]);
       assert.deepEqual(outcome, { code: 2, stdout: '', stderr: `error: ${error}\n` });
+    });
+  }
+  const versions: readonly (readonly [version: string, reason: string])[] = [
+    ['1.29', ', because older API servers have no ValidatingAdmissionPolicy v1'],
+    ['latest', ''],
+  ];
+  for (const [version, reason] of versions) {
+    test(`policies for the version ${version}`, async () => {
+      const error = `invalid argument "${version}" for "--for-kubernetes" flag: must be a version of Kubernetes such as 1.36, and 1.30 or newer${reason}`;
+      assert.deepEqual(await runProgram([...INSTALL, `--for-kubernetes=${version}`]), {
+        code: 2,
+        stdout: '',
+        stderr: `error: ${error}\nSee 'portcullis install --help' for usage.\n`,
+      });
     });
   }
   test('a version without known checks', async () => {
@@ -102,6 +122,40 @@ async function generate(
 const ANNOTATION = 'portcullis.dev/policy-settings';
 const CONTENT =
   '{"program":"0.1.0","kubernetes":"v1.36","spec":{"podSecurity":{"exemptions":{"namespaces":["kube-system"]},"defaults":{"enforce":"baseline"}}}}';
+
+test('the objects, with defaults and exemptions', async () => {
+  const { stdout, objects } = await generate(
+    '--set=podSecurity.defaults.warn=restricted',
+    '--set=podSecurity.exemptions={usernames: [root], namespaces: [kube-system], runtimeClasses: [kata]}',
+  );
+  assert.deepEqual(
+    objects.map(({ kind = '', metadata }) => `${kind.replace('ValidatingAdmission', '')} ${metadata.name}`),
+    [
+      'Policy enforce-baseline.psa.portcullis.dev',
+      'PolicyBinding enforce-baseline.psa.portcullis.dev',
+      'PolicyBinding enforce-baseline-unlabeled.psa.portcullis.dev',
+      'Policy enforce-restricted.psa.portcullis.dev',
+      'PolicyBinding enforce-restricted.psa.portcullis.dev',
+      'Policy pod-security.kubernetes.io',
+      'PolicyBinding pod-security.kubernetes.io',
+      'Policy warn-baseline.psa.portcullis.dev',
+      'PolicyBinding warn-baseline.psa.portcullis.dev',
+      'Policy warn-restricted.psa.portcullis.dev',
+      'PolicyBinding warn-restricted.psa.portcullis.dev',
+      'PolicyBinding warn-restricted-unlabeled.psa.portcullis.dev',
+    ],
+  );
+  const policy = JSON.stringify(objects[0]);
+  assert.match(policy, /"operator":"NotIn","values":\["kube-system"\]/);
+  assert.match(policy, /request\.userInfo\.username in \[\\"root\\"\]/);
+  assert.match(policy, /variables\.spec\.\?runtimeClassName\.orValue\(\\"\\"\) in \[\\"kata\\"\]/);
+  const [title, ...comment] = stdout.split('\n').filter((line) => line.startsWith('#'));
+  assert.equal(
+    title,
+    '# Pod Security Standards in the API server, generated by portcullis v0.1.0 for Kubernetes v1.36 and newer.',
+  );
+  assert.match(comment.join('\n'), /--prune -l \S*app\.kubernetes\.io\/component=policies \\\n/);
+});
 
 test('each policy contains its settings, and the output is always the same', async () => {
   const [first, second] = [await generate(), await generate()];
@@ -501,7 +555,7 @@ new: 15 objects
 
   test('an upgrade has no options of a server', async () => {
     const { stderr } = await run({ objects }, 'upgrade', '--replicas=2');
-    assert.equal(stderr, `error: --replicas: ${LACKS} no replicas\n`);
+    assert.equal(stderr, 'error: --replicas: an installation without a server does not have it\n');
   });
 
   const namespaces = [
@@ -518,6 +572,12 @@ new: 15 objects
     const [from = '', to = ''] = [text, other].map((one) => JSON.stringify(one).slice(1, -1));
     return objects.map((one) => JSON.parse(JSON.stringify(one).replace(from, to)) as KubeObject);
   };
+
+  const WITHOUT_SETTINGS = [
+    'problem policies policies: none has its settings in the annotation portcullis.dev/policy-settings',
+    'Impact: it is unknown what they enforce, and other commands assume the default settings',
+    'Fix: portcullis install --without-server --help',
+  ];
 
   /** The findings that differ from those of a healthy installation with the plugin. */
   const findings: readonly (readonly [name: string, cluster: () => Cluster, code: number, lines: readonly string[]])[] =
@@ -580,11 +640,7 @@ new: 15 objects
         'bindings without policies',
         () => ({ objects: objects.filter(({ kind = '' }) => kind.endsWith('Binding')) }),
         1,
-        [
-          'problem policies policies: do not exist, only their bindings',
-          'Impact: Pod Security is not enforced',
-          'Fix: portcullis install --without-server | kubectl apply -f -',
-        ],
+        WITHOUT_SETTINGS,
       ],
       [
         'invalid settings',
@@ -595,14 +651,10 @@ new: 15 objects
         ],
       ],
       [
-        'policies of policies generate',
+        'policies without settings',
         () => ({ objects: objects.map((one) => ({ ...one, metadata: { ...one.metadata, annotations: {} } })) }),
-        0,
-        [
-          'warning policies policies: have no settings to compare with: portcullis policies generate printed them',
-          'Impact: it is unknown whether they are complete and unchanged, and other commands assume the default settings',
-          'Fix: portcullis install --without-server --help',
-        ],
+        1,
+        WITHOUT_SETTINGS,
       ],
       [
         'no permission for pods',

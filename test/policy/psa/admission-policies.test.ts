@@ -12,7 +12,6 @@ import {
   DEFAULT_CONFIGURATION,
   type PodSecurityConfiguration,
 } from '../../../src/policy/psa/configuration.ts';
-import { MODES } from '../../../src/policy/psa/policy.ts';
 import { createPolicyAdmission, type Admission } from '../../support/cel.ts';
 import {
   compliantPod,
@@ -27,7 +26,7 @@ import {
 } from '../../support/pod-security.ts';
 import { pods } from '../pss/arbitrary.ts';
 
-const OPTIONS: PolicyOptions = { modes: MODES, kubernetesMinor: 37, isStatic: false };
+const OPTIONS: PolicyOptions = { modes: 'all', kubernetesMinor: 37 };
 
 interface Configuration {
   readonly defaults?: Partial<PodSecurityConfiguration['defaults']>;
@@ -272,40 +271,6 @@ describe('pods with too many items are denied without an evaluation', () => {
     const pod = compliantPod({ containers: repeat(MAX, container) });
     assert.equal(describeAdmission(admit(policies, podRequest(pod), RESTRICTED)).denial, undefined);
   });
-});
-
-test('a fixed policy ignores labels, and respects exemptions', () => {
-  const fixed = { level: 'baseline', version: 'v1.30' } as const;
-  const exemptions = { usernames: ['root'], namespaces: ['kube-system'], runtimeClasses: ['kata'] };
-  const policies = createPolicyAdmission(generate({ exemptions }, { fixed }));
-  const text = 'PodSecurity "baseline:v1.30": host namespaces (hostNetwork=true)';
-  const labels = { enforce: 'privileged', 'enforce-version': 'x' };
-  const deny = (request: Request) => describeAdmission(admit(policies, request, labels));
-  assert.deepEqual(deny(podRequest(hostNetworkPod())), {
-    denial: `violates ${text}`,
-    warnings: [],
-    annotations: { 'enforce-policy': 'baseline:v1.30', 'audit-violations': `would violate ${text}` },
-  });
-  const deployment = deploymentRequest({ spec: { template: hostNetworkPod() } });
-  assert.deepEqual(deny(deployment).warnings, [`would violate ${text}`]);
-  assert.equal(deny(podRequest(plainPod())).denial, undefined);
-  const exempt: readonly (readonly [string, Request])[] = [
-    ['user', podRequest(hostNetworkPod(), { userInfo: { username: 'root' } })],
-    ['namespace', podRequest(hostNetworkPod(), { namespace: 'kube-system' })],
-    ['runtimeClass', podRequest(compliantPod({ hostNetwork: true, runtimeClassName: 'kata' }))],
-  ];
-  for (const [reason, request] of exempt) {
-    assert.deepEqual(deny(request), { denial: undefined, warnings: [], annotations: { exempt: reason } });
-  }
-});
-
-test('names of static policies have the suffix that API servers require', () => {
-  for (const fixed of [undefined, { level: 'restricted', version: 'latest' } as const]) {
-    for (const { metadata, spec } of generate({ defaults: { enforce: 'baseline' } }, { fixed, isStatic: true })) {
-      assert.match(metadata.name, /\.static\.k8s\.io$/);
-      assert.match((spec['policyName'] as string | undefined) ?? metadata.name, /\.static\.k8s\.io$/);
-    }
-  }
 });
 
 test('expressions are within the limits of the API server', () => {

@@ -174,8 +174,6 @@ interface Settings {
   readonly options?: Partial<PolicyOptions>;
 }
 
-const FIXED = { level: 'restricted', version: 'v1.30' } as const;
-
 const SETTINGS: Readonly<Record<string, Settings>> = {
   'with defaults and exemptions': {
     defaults: {
@@ -189,8 +187,7 @@ const SETTINGS: Readonly<Record<string, Settings>> = {
     exemptions: EXEMPTIONS,
   },
   'without defaults': { exemptions: EXEMPTIONS },
-  'of one level': { exemptions: EXEMPTIONS, options: { fixed: FIXED, modes: ['enforce'] } },
-  'of one level that do not deny': { exemptions: EXEMPTIONS, options: { fixed: FIXED, modes: ['warn', 'audit'] } },
+  'of the floor': { exemptions: EXEMPTIONS, options: { modes: 'enforce' } },
 };
 
 function generate({ defaults, exemptions, options }: Settings): readonly PolicyObject[] {
@@ -198,7 +195,7 @@ function generate({ defaults, exemptions, options }: Settings): readonly PolicyO
     defaults: { ...DEFAULT_CONFIGURATION.defaults, ...defaults },
     exemptions: { ...DEFAULT_CONFIGURATION.exemptions, ...exemptions },
   });
-  return generatePolicies({ podSecurity }, { modes: MODES, kubernetesMinor: 37, isStatic: false, ...options });
+  return generatePolicies({ podSecurity }, { modes: 'all', kubernetesMinor: 37, ...options });
 }
 
 /** The variables of checks, which the test of the checks alters, and of the size, which has its own test. */
