@@ -74,6 +74,8 @@ const PUBLIC_FILES: ReadonlyMap<string, readonly string[]> = new Map([
       'reports.ts',
       'scc-level.ts',
       'settings.ts',
+      'simulation.ts',
+      'state.ts',
       'user-namespace-audit.ts',
     ],
   ],

@@ -20,7 +20,6 @@ import {
   SYNCER_MODES,
   isEnforcementDesired,
   type DefaultLevel,
-  type SyncerMode,
 } from '../policy/rollout/enforcement.ts';
 import { isSelected, predictLevel, type NamespaceInput } from '../policy/rollout/evaluation.ts';
 import {
@@ -35,6 +34,7 @@ import {
 } from '../policy/rollout/label-sync.ts';
 import { podSecurityDefaultsFor } from '../policy/rollout/observed-config.ts';
 import type { RolloutSettings } from '../policy/rollout/settings.ts';
+import type { RolloutView } from '../policy/rollout/state.ts';
 import { canUseScc } from './access.ts';
 import { memoize, type Store } from './store.ts';
 
@@ -45,21 +45,6 @@ export interface RolloutScope {
   readonly namespace: string;
   /** Version of the program: selects the entry of a FeatureGate. */
   readonly version: string;
-}
-
-/** The rollout from the point of view of one replica. */
-export interface RolloutView {
-  readonly gate: boolean;
-  /** True if enforcement is desired now. */
-  readonly want: boolean;
-  /** The published level of namespaces without a label. */
-  readonly published: DefaultLevel;
-  /** Generation of the published configuration; 0 before anything is published. */
-  readonly generation: number;
-  /** The published mode of the label syncer; `Hold` before anything is published. */
-  readonly syncer: SyncerMode;
-  /** The level that this replica enforces. A replica lowers it on its own, and raises it when the leader publishes it. */
-  readonly enforce: DefaultLevel;
 }
 
 /** The level in the annotation of a ConfigMap or Lease; privileged if it is absent or invalid. */

@@ -1,4 +1,4 @@
-import { getRolloutView, publishedDefault, publishedGeneration, type RolloutView } from '../cluster/rollout.ts';
+import { getRolloutView, publishedDefault, publishedGeneration } from '../cluster/rollout.ts';
 import type { Store } from '../cluster/store.ts';
 import { printYaml } from '../config/yaml.ts';
 import { withTransitionTimes, type ConditionState } from '../kube/conditions.ts';
@@ -37,6 +37,7 @@ import {
 } from '../policy/rollout/label-sync.ts';
 import { buildAdmissionConfiguration, podSecurityDefaultsFor } from '../policy/rollout/observed-config.ts';
 import type { RolloutSettings } from '../policy/rollout/settings.ts';
+import type { RolloutView } from '../policy/rollout/state.ts';
 import {
   createStopwatch,
   forEachYielding,

@@ -1,4 +1,4 @@
-import { createEffectivePodSecurity, getRolloutView, type RolloutView } from '../cluster/rollout.ts';
+import { createEffectivePodSecurity, getRolloutView } from '../cluster/rollout.ts';
 import type { Store } from '../cluster/store.ts';
 import { POD_SOURCES } from '../cluster/workloads.ts';
 import { deepEqual } from '../kube/equality.ts';
@@ -26,6 +26,7 @@ import {
 } from '../policy/rollout/readiness.ts';
 import { REPORT_APIS, REPORT_NAME } from '../policy/rollout/reports.ts';
 import type { RolloutSettings } from '../policy/rollout/settings.ts';
+import type { RolloutView } from '../policy/rollout/state.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
 import {
   getAffectedNamespaces,

@@ -84,6 +84,11 @@ export function summarizeNames(names: readonly string[], max = 10): string {
   return sorted.slice(0, max).join(', ') + (rest > 0 ? ` and ${rest} more` : '');
 }
 
+/** `1 pod`, `2 pods` */
+export function printCount(count: number, noun: string): string {
+  return `${count} ${noun}${count === 1 ? '' : 's'}`;
+}
+
 /** Quotes an argument for a POSIX shell. */
 export function shellQuote(text: string): string {
   return /^[\w./:=@-]+$/.test(text) ? text : `'${text.replaceAll("'", String.raw`'\''`)}'`;

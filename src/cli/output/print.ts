@@ -8,6 +8,8 @@ import type { Change } from '../../policy/scc/advice/changes.ts';
 import type { Io, Output } from '../command.ts';
 import { flag, oneOf, type Option, option, type Values } from '../options.ts';
 
+export { printCount } from '../../kube/text.ts';
+
 /** Control characters, characters that change the writing direction, and line ends beyond ASCII. */
 export const CONTROL_CHARACTERS = /[\p{Cc}\p{Bidi_Control}\u2028\u2029]/gu;
 
@@ -74,11 +76,6 @@ export function printTable(
       return `${indent}${cells.join(gap)}\n`;
     })
     .join('');
-}
-
-/** `1 pod`, `2 pods` */
-export function printCount(count: number, noun: string): string {
-  return `${count} ${noun}${count === 1 ? '' : 's'}`;
 }
 
 /** The output formats of most commands. */

@@ -13,17 +13,9 @@ import { selectedNamespace, selectionOptions, selectorOption } from '../inventor
 import { oneOf, option, policyVersion, UsageError, type Values } from '../options.ts';
 import { assumptionBlocks, listOptions, printable, printListing } from '../output/print.ts';
 import { countNamespaces, needsFix } from '../../policy/rollout/plan.ts';
-import {
-  planUpgrade,
-  gatherRollout,
-  listedNamespaces,
-  namespaceSections,
-  planNamespaces,
-  printNamespaceCounts,
-  rolloutOptions,
-  selectNamespaces,
-  type RolloutFacts,
-} from './facts.ts';
+import { gatherRollout, rolloutOptions, type RolloutFacts } from './facts.ts';
+import { listedNamespaces, namespaceSections, printNamespaceCounts } from './namespace-table.ts';
+import { planNamespaces, planUpgrades, selectNamespaces } from './namespaces.ts';
 
 const DETAILS = `
 Shows the level in force in each namespace, the level with enforcement, the workloads that these levels deny,
@@ -92,7 +84,7 @@ export const command = defineCommand({
     const change = planChange(facts, values);
     const scope = { only, policy: versions ? facts.serverless?.defaults.enforce : change.policy };
     const planned = versions
-      ? await planUpgrade(facts, versions, { io, ...scope })
+      ? await planUpgrades(facts, versions, { io, ...scope })
       : await planNamespaces(facts, io, { ...scope, newLabel: values.level });
     const namespaces = selectNamespaces(planned, facts.store, { ...values, namespace: only });
     const counts = countNamespaces(namespaces);

@@ -9,6 +9,7 @@ import type { Namespace } from '../../kube/types.ts';
 import { CONFIGURATION_NAME } from '../../kube/well-known.ts';
 import type { Level } from '../../policy/pss/policy.ts';
 import { countNamespaces, type NamespaceCounts } from '../../policy/rollout/plan.ts';
+import { isEnforcing, rolloutBlockers, type RolloutState } from '../../policy/rollout/state.ts';
 import { describeClosest, grantCommand } from '../../policy/scc/advice/explain.ts';
 import {
   grantableScc,
@@ -21,10 +22,11 @@ import { DEFAULT_RANGES } from '../../policy/uid-range/ranges.ts';
 import { formatTimestamp } from '../../kube/units.ts';
 import type { ReportData, ReportScc, RolloutStep, SccDenial, SccFix } from '../../web/report-data.ts';
 import { VERSION, type Io } from '../command.ts';
-import { describeState, rolloutBlockers } from './status.ts';
 import { listNamespaces } from '../inventory/inventory.ts';
 import { mapNamespaces, printCount } from '../output/print.ts';
-import { evaluatePolicy, planNamespaces, type RolloutFacts, type RolloutState } from './facts.ts';
+import type { RolloutFacts } from './facts.ts';
+import { evaluatePolicy, planNamespaces } from './namespaces.ts';
+import { describeState } from './state-rows.ts';
 import { planInput } from '../scc/input.ts';
 
 interface ReportInput {
@@ -172,8 +174,7 @@ function denialReason({ result, denial }: PlannedWorkload): string {
 
 /** Returns the steps of the rollout. The first step that is not done is the current one. */
 function rolloutSteps(state: RolloutState, counts: NamespaceCounts): readonly RolloutStep[] {
-  const { phase, decided, requested, unlabeled, conditions } = state;
-  const isEnforcing = conditions.some(({ type, status }) => type === 'Enforcing' && status === 'True');
+  const { phase, decided, requested, unlabeled } = state;
   const isDecided = phase === 'Enforce' && decided === 'Restricted';
   const blocked = `${printCount(counts.workloads.wouldBeDenied.workloads, 'workload')} in ${printCount(counts.violating, 'namespace')}`;
   const steps: readonly (readonly [name: string, isDone: boolean, detail: string])[] = [
@@ -193,7 +194,7 @@ function rolloutSteps(state: RolloutState, counts: NamespaceCounts): readonly Ro
       isDecided && unlabeled.length === 0,
       unlabeled.length === 0 ? 'no label missing' : `${printCount(unlabeled.length, 'namespace')} without`,
     ],
-    ['Enforce', isEnforcing, `default ${state.default}`],
+    ['Enforce', isEnforcing(state), `default ${state.default}`],
   ];
   const current = steps.findIndex(([, isDone]) => !isDone);
   return steps.map(([name, isDone, detail], index) => {

@@ -9,7 +9,7 @@ import {
   type EnforcementMode,
   type PSAEnforcementConfig,
 } from '../../kube/psa-enforcement-config.ts';
-import { quote, summarizeNames } from '../../kube/text.ts';
+import { printCount, quote, summarizeNames } from '../../kube/text.ts';
 import { isObject, type FeatureGate } from '../../kube/types.ts';
 import { parseTimestamp } from '../../kube/units.ts';
 import type { InconclusivePolicy, RolloutPhase } from './settings.ts';
@@ -260,14 +260,16 @@ function violationsDetected({ input, violating = [], restarts = 0 }: Enforcement
   if (input.phase === 'Disabled') return undefined;
   const incomplete = INCOMPLETE[input.evaluation];
   if (incomplete) return { status: 'Unknown', ...incomplete };
-  const pods = restarts === 1 ? 'pods of 1 workload' : `pods of ${restarts} workloads`;
-  const older = restarts === 0 ? '' : `; running ${pods} violate the level, but new ones comply: restart them`;
+  const older =
+    restarts === 0
+      ? ''
+      : `; running pods of ${printCount(restarts, 'workload')} violate the level, but new ones comply: restart them`;
   if (input.evaluation === 'clean') {
     return no(restarts === 0 ? 'NoViolations' : 'RestartsPending', `no workload would be denied${older}`);
   }
   return yes(
     'ViolatingNamespaces',
-    `workloads in ${countNamespaces(violating)} would be denied: ${summarizeNames(violating)}${older}`,
+    `workloads in ${printCount(violating.length, 'namespace')} would be denied: ${summarizeNames(violating)}${older}`,
   );
 }
 
@@ -344,10 +346,6 @@ function no(reason: string, message = ''): State {
   return { status: 'False', reason, message };
 }
 
-function countNamespaces(names: readonly string[]): string {
-  return `${names.length} ${names.length === 1 ? 'namespace' : 'namespaces'}`;
-}
-
 /** The feature gate of enforcement. */
 export const ENFORCEMENT_GATE = 'OpenShiftPodSecurityAdmission';
 
@@ -400,7 +398,7 @@ export function forcedWarning(
   const violating = (before ?? config).status?.violatingNamespaces ?? [];
   const names = violating.filter(({ state }) => state !== 'Previous').map(({ name }) => name);
   if (!isForced || names.length === 0) return undefined;
-  return `spec.enforcementMode: Restricted enforces at once, although workloads in ${countNamespaces(names)} would be denied: ${summarizeNames(names)}`;
+  return `spec.enforcementMode: Restricted enforces at once, although workloads in ${printCount(names.length, 'namespace')} would be denied: ${summarizeNames(names)}`;
 }
 
 /** Name of the readiness controller and field manager of the modes that it writes. */

@@ -1,8 +1,16 @@
 /** The plan of enforcement: what it changes for each namespace, and the next steps. Commands, reports and pages print it. */
 import { shellQuote } from '../../kube/text.ts';
+import type { Namespace } from '../../kube/types.ts';
 import { LABEL_SYNC_LABEL, POD_SECURITY_LABELS } from '../../kube/well-known.ts';
-import type { Level } from '../pss/policy.ts';
-import type { Category, NamespaceEvaluation, ViolatingWorkload, WorkloadVerdict } from './evaluation.ts';
+import { isStricter } from '../psa/policy.ts';
+import type { Level, Policy, Version } from '../pss/policy.ts';
+import type {
+  Category,
+  NamespaceEvaluation,
+  NamespaceInput,
+  ViolatingWorkload,
+  WorkloadVerdict,
+} from './evaluation.ts';
 import { violationReason } from './readiness.ts';
 
 /** The verdict of an evaluation. `exempt`: no level applies to the namespace. */
@@ -21,6 +29,74 @@ export interface PlannedNamespace extends Pick<NamespaceEvaluation, 'name' | 'cu
   readonly error?: string | undefined;
   /** Next steps, one sentence each. */
   readonly steps: readonly string[];
+}
+
+/** A change of the settings or labels to plan. */
+export interface PlanScope {
+  /** The only namespace. */
+  readonly only?: string | undefined;
+  /** The default of namespaces without a label; absent: that of the rollout. */
+  readonly policy?: Policy | undefined;
+  /** The level that replaces weaker labels, and with `only` any label; absent: namespaces keep their labels. */
+  readonly newLabel?: Level | undefined;
+}
+
+/** Chooses the policies to evaluate for a namespace: those of the rollout, or those of a change. */
+export function choosePolicies(
+  { isSelected, current, planned }: Pick<NamespaceInput, 'current' | 'planned' | 'isSelected'>,
+  { only, policy, newLabel }: PlanScope,
+) {
+  const isReplaced = newLabel !== undefined && (only !== undefined || isStricter(newLabel, current.level));
+  const label = !isSelected && isReplaced ? { level: newLabel, version: current.version } : undefined;
+  return {
+    current,
+    planned: (isSelected ? policy : label) ?? planned,
+    currentSource: isSelected ? ('default' as const) : ('label' as const),
+    isNewLabel: label !== undefined,
+  };
+}
+
+/** The plan for a namespace to which no level applies. */
+export function planExempt({ metadata }: Namespace): PlannedNamespace {
+  const level = { current: 'privileged', planned: 'privileged', currentSource: 'exemption' } as const;
+  return { name: metadata?.name ?? '', ...level, verdict: 'exempt', categories: [], workloads: [], steps: [] };
+}
+
+/** Kubernetes versions. */
+export interface Upgrade {
+  readonly from: Version;
+  readonly to: Version;
+}
+
+interface UpgradeEvaluation extends Partial<Pick<NamespaceEvaluation, 'workloads' | 'error'>> {
+  readonly from: Version;
+  /** The evaluated level. */
+  readonly level: Level;
+  /** The workloads that the version before denies. */
+  readonly before: readonly ViolatingWorkload[];
+}
+
+/** The plan for a namespace before an upgrade of Kubernetes: only workloads that the current version admits are listed. */
+export function planUpgrade(
+  planned: PlannedNamespace,
+  { from, level, before, workloads: denied = [], error }: UpgradeEvaluation,
+): PlannedNamespace {
+  const workloads = denied.filter(
+    ({ kind, name }) => !before.some((other) => other.kind === kind && other.name === name),
+  );
+  const isViolating = workloads.length > 0;
+  const label = `${POD_SECURITY_LABELS.enforceVersion}=${from}`;
+  const step = `Change the workloads before the upgrade; or keep the current version: kubectl label namespace/${planned.name} ${label}.`;
+  return {
+    ...planned,
+    planned: level,
+    verdict: error === undefined ? (isViolating ? 'violating' : 'clean') : 'inconclusive',
+    categories: [],
+    reason: undefined,
+    workloads,
+    error,
+    steps: isViolating ? [step] : [],
+  };
 }
 
 interface PlanContext extends Pick<PlannedNamespace, 'currentSource' | 'planned'> {

@@ -1,6 +1,6 @@
 /** Reports about evaluations, in the formats of openreports.io and wgpolicyk8s.io. */
 import { typeMeta } from '../../kube/resources.ts';
-import { truncate } from '../../kube/text.ts';
+import { printCount, truncate } from '../../kube/text.ts';
 import type { Kind, ObjectMeta, Report, ReportResult, ReportSubject } from '../../kube/types.ts';
 import { PART_OF, PART_OF_LABEL } from '../../kube/well-known.ts';
 import { isStricter } from '../psa/policy.ts';
@@ -227,7 +227,7 @@ function namespaceOutcome(evaluation: NamespaceEvaluation): Pick<ReportResult, '
   const now = denied.filter((one) => one.verdict === 'deniedNow').length;
   const restarts = workloads.length - denied.length;
   const failures = denied.length === 1 ? '1 workload violates' : `${denied.length} workloads violate`;
-  const restart = restarts === 0 ? [] : [`The running pods of ${countWorkloads(restarts)} need a restart.`];
+  const restart = restarts === 0 ? [] : [`The running pods of ${printCount(restarts, 'workload')} need a restart.`];
   if (denied.length > 0) {
     const isHigh = denied.some(({ violations }) => violations.some(({ check }) => isBaselineCheck(check)));
     const inForce = now === 0 ? '' : now === denied.length ? ', which is in force' : `; ${now} of them are denied now`;
@@ -237,8 +237,4 @@ function namespaceOutcome(evaluation: NamespaceEvaluation): Pick<ReportResult, '
   if (restarts > 0) return { result: 'warn', severity: 'low', message: restart.join(' ') };
   if (level === 'privileged') return { result: 'skip', severity: 'info', message: NO_CHECKS };
   return { result: 'pass', severity: 'info', message: `All workloads satisfy the level ${level}.` };
-}
-
-function countWorkloads(count: number): string {
-  return count === 1 ? '1 workload' : `${count} workloads`;
 }

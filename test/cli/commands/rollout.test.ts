@@ -7,8 +7,7 @@ import { startCluster, type TestCluster } from '../../support/dev-cluster.ts';
 import { runProgram, type Outcome } from '../../support/memory-io.ts';
 import { formatSettings } from '../../support/serve-process.ts';
 import { installStandardSccs, RANGES } from '../../support/controllers.ts';
-import { rolloutBlockers } from '../../../src/cli/rollout/status.ts';
-import type { RolloutState } from '../../../src/cli/rollout/facts.ts';
+import { rolloutBlockers, type RolloutState } from '../../../src/policy/rollout/state.ts';
 import type { NamespaceCounts, PlannedNamespace } from '../../../src/policy/rollout/plan.ts';
 
 const CLUSTER = 'test/fixtures/rollout/cluster.yaml';

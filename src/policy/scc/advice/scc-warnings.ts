@@ -3,7 +3,7 @@ import type { PodFields } from '../../pod/pod.ts';
 import { dnsLabelErrors, dnsSubdomainErrors } from '../../../kube/names.ts';
 import { deepEqual } from '../../../kube/equality.ts';
 import { POD_SCC_ANNOTATIONS, type SecurityContextConstraints } from '../../../kube/scc.ts';
-import { compareBytes, quote } from '../../../kube/text.ts';
+import { compareBytes, printCount, quote } from '../../../kube/text.ts';
 import type { Namespace, Pod } from '../../../kube/types.ts';
 import { createMayUse, podSubjects, type CanUse } from '../access.ts';
 import { allowsPod, completePod, ownContainerValues, ownPodValues } from '../complete.ts';
@@ -351,7 +351,7 @@ function invalidValueWarnings({ name }: PreparedScc, { scc }: SccWarningsInput):
       const remedy = suggestion === undefined ? '' : `; use ${quote(suggestion)}`;
       return `SCC ${quote(name)}: ${quoteName(value)} in ${field} ${problem}${remedy}`;
     }),
-    ...(rest > 0 ? [`SCC ${quote(name)} has ${formatCount(rest, 'more invalid value')}`] : []),
+    ...(rest > 0 ? [`SCC ${quote(name)} has ${printCount(rest, 'more invalid value')}`] : []),
   ];
 }
 
@@ -400,7 +400,7 @@ function comparisonWarnings(scc: PreparedScc, input: SccWarningsInput): readonly
     ...(others.length === 0
       ? []
       : [
-          `SCC ${quote(name)} would also admit ${formatCount(pods, 'pod')} instead of ${formatCount(others.length, 'other SCC')}`,
+          `SCC ${quote(name)} would also admit ${printCount(pods, 'pod')} instead of ${printCount(others.length, 'other SCC')}`,
         ]),
     ...(tried === total
       ? []
@@ -413,7 +413,7 @@ function comparisonWarning(name: string, { from, reason, namespaces, pods }: Tak
   const cause = reason === 'ordered by name' ? 'it precedes by name' : `it ${reason}`;
   for (let shown = Math.min(namespaces.length, MAX_NAMESPACES); ; shown--) {
     const where = `${namespaces.length === 1 ? 'namespace' : 'namespaces'} ${formatNames(limitNames(namespaces, shown))}`;
-    const text = `SCC ${quote(name)} would admit ${formatCount(pods, 'pod')} instead of SCC ${quote(from)} in ${where} when created again: ${cause}`;
+    const text = `SCC ${quote(name)} would admit ${printCount(pods, 'pod')} instead of SCC ${quote(from)} in ${where} when created again: ${cause}`;
     if (text.length <= MAX_WARNING_LENGTH || shown <= 1) return text;
   }
 }
@@ -425,8 +425,4 @@ function limitNames(names: readonly string[], shown: number): readonly string[] 
 
 function formatNames(names: readonly string[]): string {
   return names.length === 1 ? (names[0] ?? '') : `${names.slice(0, -1).join(', ')} and ${names.at(-1) ?? ''}`;
-}
-
-function formatCount(number: number, noun: string): string {
-  return `${number} ${noun}${number === 1 ? '' : 's'}`;
 }

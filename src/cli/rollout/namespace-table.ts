@@ -1,0 +1,138 @@
+/** The namespaces of a plan of enforcement, as a table with blocks of details, and their counts. */
+import { WORKLOAD_VERDICTS, type FixableViolation, type ViolatingWorkload } from '../../policy/rollout/evaluation.ts';
+import { needsFix, type NamespaceCounts, type PlannedNamespace } from '../../policy/rollout/plan.ts';
+import type { Values } from '../options.ts';
+import { printable, printCount, printTable, withHeader, type headersOption, type Style } from '../output/print.ts';
+
+const VERDICTS: Readonly<Record<PlannedNamespace['verdict'], string>> = {
+  violating: 'violating',
+  deniedNow: 'denied now',
+  inconclusive: 'inconclusive',
+  restart: 'to restart',
+  clean: 'no violations',
+  exempt: 'exempt',
+};
+
+/** The largest number of rows of a summary. */
+const MAX_ROWS = 20;
+
+interface SummaryValues extends Partial<Values<typeof headersOption>> {
+  readonly output: string;
+  readonly namespace?: string | undefined;
+}
+
+/**
+ * The table of namespaces: those with most denied workloads, and the number of the others. `-o wide` prints all of them,
+ * and with `-n` the blocks with the details.
+ */
+export function namespaceSections(
+  namespaces: readonly PlannedNamespace[],
+  values: SummaryValues,
+  style: Style,
+): readonly string[] {
+  if (namespaces.length === 0) return [];
+  if (values.output === 'wide' || values.namespace !== undefined) {
+    return [printNamespaceTable(namespaces, values), ...namespaceBlocks(namespaces, style)];
+  }
+  const sorted = namespaces.toSorted(
+    (a, b) => Number(needsFix(b)) - Number(needsFix(a)) || b.workloads.length - a.workloads.length,
+  );
+  const omitted = sorted.slice(MAX_ROWS);
+  const unresolved = omitted.filter(needsFix).length;
+  const rest = `${printCount(omitted.length, 'more namespace')}, ${unresolved} of them with denied workloads or inconclusive`;
+  return [
+    `${printNamespaceTable(sorted.slice(0, MAX_ROWS), values)}${omitted.length === 0 ? '' : `... ${rest}\n`}`,
+    ...(sorted.some(hasDetails) ? ['Details and next steps: add -o wide.\n'] : []),
+  ];
+}
+
+/** The namespaces as objects of a list. */
+export function listedNamespaces(namespaces: readonly PlannedNamespace[]) {
+  return namespaces.map(({ name }) => ({ kind: 'Namespace', name }));
+}
+
+/** The table of namespaces. */
+function printNamespaceTable(namespaces: readonly PlannedNamespace[], values: SummaryValues): string {
+  const header = ['NAMESPACE', 'CURRENT', 'PLANNED', 'VERDICT', 'DENIED', 'RESTART', 'REASON'];
+  const rows = namespaces.map(({ name, current, currentSource, planned, verdict, workloads, reason, error }) => [
+    name,
+    `${current} (${currentSource})`,
+    planned ?? 'unknown',
+    VERDICTS[verdict],
+    printNumber(workloads.filter((one) => one.verdict !== 'restart').length),
+    printNumber(workloads.filter((one) => one.verdict === 'restart').length),
+    error ?? reason ?? '',
+  ]);
+  return printTable(withHeader(header, rows, { 'no-headers': values['no-headers'] ?? false }));
+}
+
+function printNumber(value: number): string {
+  return value === 0 ? '' : String(value);
+}
+
+function hasDetails(namespace: PlannedNamespace): boolean {
+  return needsFix(namespace) || namespace.steps.length > 0;
+}
+
+/** One block for each namespace with next steps: fields, fixes and next steps. */
+function namespaceBlocks(namespaces: readonly PlannedNamespace[], style: Style): readonly string[] {
+  const blocks = namespaces.filter(hasDetails);
+  return blocks.map((namespace) => {
+    const { name, planned = 'unknown', workloads, error, steps } = namespace;
+    const lines = [
+      style('bold', printable(`${name} (${planned})`)),
+      ...(error === undefined ? [] : [`  ${printable(error)}`]),
+      ...workloads.flatMap((workload) => workloadLines(workload, style)),
+      ...steps.map((step) => `  ${style('yellow', 'Next:')} ${printable(step)}`),
+    ];
+    return `${lines.join('\n')}\n`;
+  });
+}
+
+/** A workload to restart has no fields to fix. */
+function workloadLines(workload: ViolatingWorkload, style: Style): readonly string[] {
+  const { kind, name, verdict, pods, causes, violations } = workload;
+  const running = pods === 0 || kind === 'Pod' ? '' : ` (${pods} running ${pods === 1 ? 'pod' : 'pods'})`;
+  const through = causes.includes('user') ? ", admitted only because of its creator's permissions" : '';
+  const color = verdict === 'restart' ? 'yellow' : 'red';
+  return [
+    `  ${style(color, printable(`${kind} ${name}`))}${running}${DECISIONS[verdict]}${through}`,
+    ...(verdict === 'restart' ? [] : violations).flatMap((violation) => violationLines(violation, style)),
+  ];
+}
+
+const DECISIONS: Readonly<Record<ViolatingWorkload['verdict'], string>> = {
+  deniedNow: ': denied now',
+  wouldBeDenied: '',
+  restart: ': to restart, new pods comply',
+};
+
+function violationLines({ check, reason, detail, fields, fix }: FixableViolation, style: Style): readonly string[] {
+  const why = detail === '' ? reason : `${reason} (${detail})`;
+  return [
+    `    ${printable(check)}: ${printable(why)}`,
+    ...fields.map((field) => `      ${printable(field)}`),
+    `      ${style('dim', `Fix: ${printable(fix)}`)}`,
+  ];
+}
+
+/** `12 namespaces: 1 violating, 11 no violations; 3 workloads (7 running pods) would be denied` */
+export function printNamespaceCounts(counts: NamespaceCounts, denial = 'would be denied'): string {
+  const verdicts = (Object.keys(VERDICTS) as (keyof typeof VERDICTS)[])
+    .filter((verdict) => counts[verdict] > 0)
+    .map((verdict) => `${counts[verdict]} ${VERDICTS[verdict]}`);
+  const parts = listFindings(counts, denial);
+  const isDenied = counts.workloads.deniedNow.workloads + counts.workloads.wouldBeDenied.workloads > 0;
+  const findings = [...(isDenied ? [] : [`no workload ${denial}`]), ...parts].join(', ');
+  const { namespaces } = counts;
+  return `${printCount(namespaces, 'namespace')}${verdicts.length === 0 ? '' : `: ${verdicts.join(', ')}`}; ${findings}`;
+}
+
+/** `3 workloads (7 running pods) would be denied` */
+function listFindings({ workloads }: NamespaceCounts, denial: string): readonly string[] {
+  const texts = { deniedNow: 'denied now', wouldBeDenied: denial, restart: 'to restart' };
+  return WORKLOAD_VERDICTS.filter((verdict) => workloads[verdict].workloads > 0).map((verdict) => {
+    const { workloads: count, pods } = workloads[verdict];
+    return `${printCount(count, 'workload')} (${printCount(pods, 'running pod')}) ${texts[verdict]}`;
+  });
+}

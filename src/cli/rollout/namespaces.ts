@@ -1,0 +1,104 @@
+/** The plan of enforcement for the namespaces of an inventory. */
+import { namespacePolicies } from '../../cluster/rollout.ts';
+import type { Store } from '../../cluster/store.ts';
+import { evaluateFromStore, type EvaluationSettings } from '../../controllers/readiness-evaluator.ts';
+import type { Namespace } from '../../kube/types.ts';
+import { resolvePolicies } from '../../policy/psa/policy.ts';
+import type { Policy, Version } from '../../policy/pss/policy.ts';
+import { finishEvaluation, type NamespaceEvaluation } from '../../policy/rollout/evaluation.ts';
+import { isTerminating } from '../../policy/rollout/label-sync.ts';
+import {
+  choosePolicies,
+  planExempt,
+  planNamespace,
+  planUpgrade,
+  type PlannedNamespace,
+  type PlanScope,
+  type Upgrade,
+} from '../../policy/rollout/plan.ts';
+import type { Io } from '../command.ts';
+import { findNamespace, listNamespaces, type selectorOption } from '../inventory/inventory.ts';
+import type { Values } from '../options.ts';
+import { mapNamespaces } from '../output/print.ts';
+import type { RolloutFacts } from './facts.ts';
+
+/**
+ * Computes the effect of enforcement on each namespace, or on one, except on terminating ones. Prints the progress to a
+ * terminal. Rejects if the signal is aborted.
+ */
+export async function planNamespaces(
+  facts: RolloutFacts,
+  io: Io,
+  scope: PlanScope = {},
+): Promise<readonly PlannedNamespace[]> {
+  const namespaces = listNamespaces(facts.store, scope.only).filter((namespace) => !isTerminating(namespace));
+  return await mapNamespaces(namespaces, (namespace) => planOne(namespace, facts, scope), { verb: 'Evaluating', io });
+}
+
+function planOne(namespace: Namespace, facts: RolloutFacts, scope: PlanScope): PlannedNamespace {
+  const { store, podSecurity, management, serverless } = facts;
+  if (podSecurity.exemptions.namespace(namespace.metadata?.name)) return planExempt(namespace);
+  const computed = namespacePolicies(namespace, store, { podSecurity, management });
+  // A file plans other settings than those of the policies in the API server.
+  const { enforce: current } = serverless ? resolvePolicies(namespace.metadata?.labels, serverless.defaults) : {};
+  const { planned, ...context } = choosePolicies({ ...computed, ...(current && { current }) }, scope);
+  const policies = { current: context.current, ...(planned && { planned }) };
+  return planNamespace(evaluate(namespace, facts, policies), { ...context, planned: planned?.level });
+}
+
+/**
+ * Computes which workloads a Kubernetes version denies and the current version admits, by the policies of the namespaces, or
+ * by those that enforcement would apply. All other rules are those of `planNamespaces`.
+ */
+export async function planUpgrades(
+  facts: RolloutFacts,
+  { from, to }: Upgrade,
+  { io, ...scope }: PlanScope & { readonly io: Io },
+): Promise<readonly PlannedNamespace[]> {
+  const namespaces = await planNamespaces(facts, io, scope);
+  return namespaces.map((planned) => {
+    if (planned.verdict === 'exempt' || planned.verdict === 'inconclusive') return planned;
+    const namespace = findNamespace(facts.store, planned.name);
+    const { enforce } = resolvePolicies(namespace.metadata?.labels, facts.podSecurity.defaults);
+    const next = { level: planned.planned ?? 'privileged', version: 'latest' } as const;
+    const policy = planned.currentSource === 'label' ? enforce : next;
+    const [before, after] = [from, to].map((version) => evaluatePolicy(namespace, facts, policy, version));
+    return planUpgrade(planned, { from, level: policy.level, before: before?.workloads ?? [], ...after });
+  });
+}
+
+const NOTHING_IN_FORCE: Policy = { level: 'privileged', version: 'latest' };
+
+/** Returns the workloads that a policy denies, regardless of the policy in force. */
+export function evaluatePolicy(
+  namespace: Namespace,
+  facts: RolloutFacts,
+  planned: Policy,
+  emulationVersion?: Version,
+): Pick<NamespaceEvaluation, 'workloads' | 'error'> {
+  const version = emulationVersion && { emulationVersion };
+  const evaluation = evaluate(namespace, facts, { planned, current: NOTHING_IN_FORCE, ...version });
+  return { ...evaluation, workloads: evaluation.workloads.filter(({ verdict }) => verdict === 'wouldBeDenied') };
+}
+
+function evaluate(
+  namespace: Namespace,
+  { store, podSecurity, management, defaults, customSources }: RolloutFacts,
+  policies: Pick<EvaluationSettings, 'current' | 'planned' | 'emulationVersion'>,
+): NamespaceEvaluation {
+  const settings = { podSecurity: () => podSecurity, management, defaults, customSources, ...policies };
+  return finishEvaluation(evaluateFromStore(namespace, store, settings));
+}
+
+/** Returns the planned namespaces that `-n` and `-l` select. */
+export function selectNamespaces(
+  planned: readonly PlannedNamespace[],
+  store: Store,
+  { namespace, selector }: Values<typeof selectorOption> & { readonly namespace: string | undefined },
+): readonly PlannedNamespace[] {
+  if (namespace !== undefined) findNamespace(store, namespace);
+  return planned.filter(
+    ({ name }) =>
+      (namespace === undefined || name === namespace) && selector(store.get('Namespace', name)?.metadata?.labels),
+  );
+}

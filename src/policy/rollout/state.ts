@@ -1,0 +1,274 @@
+/** The state of the rollout of enforcement at one moment, what blocks it, and the next steps. */
+import type { Condition, ConditionState } from '../../kube/conditions.ts';
+import {
+  ENFORCEMENT_MODES,
+  isEnforcementMode,
+  PSA_ENFORCEMENT_CONFIG,
+  type EnforcementMode,
+  type PSAEnforcementConfig,
+} from '../../kube/psa-enforcement-config.ts';
+import { printCount, quote, summarizeNames } from '../../kube/text.ts';
+import { formatTimestamp, parseTimestamp } from '../../kube/units.ts';
+import { EVALUATE_ANNOTATION } from '../../kube/well-known.ts';
+import type { Level } from '../pss/policy.ts';
+import type { SccMode } from '../scc/mode.ts';
+import {
+  currentConditions,
+  defaultInForce,
+  ENFORCEMENT_GATE,
+  getEvaluationResult,
+  planEffect,
+  RAISE_INTERVAL_MS,
+  readEnforcement,
+  type DefaultLevel,
+  type EvaluationResult,
+  type PublishedLevel,
+  type SyncerMode,
+} from './enforcement.ts';
+import type { NamespaceCounts } from './plan.ts';
+import { isPastDate, type RolloutSettings } from './settings.ts';
+
+/** The rollout from the point of view of one replica. */
+export interface RolloutView {
+  readonly gate: boolean;
+  /** True if enforcement is desired now. */
+  readonly want: boolean;
+  /** The published level of namespaces without a label. */
+  readonly published: DefaultLevel;
+  /** Generation of the published configuration; 0 before anything is published. */
+  readonly generation: number;
+  /** The published mode of the label syncer; `Hold` before anything is published. */
+  readonly syncer: SyncerMode;
+  /** The level that this replica enforces. A replica lowers it on its own, and raises it when the leader publishes it. */
+  readonly enforce: DefaultLevel;
+}
+
+/** The replicas by their Leases. */
+interface Replicas {
+  /** The number of replicas that have renewed their Lease. */
+  readonly running: number;
+  /** The holder of the Lease of the leader; absent if it has not renewed the Lease. */
+  readonly leader?: string | undefined;
+}
+
+/** The state of the rollout at one moment. Times are in RFC 3339. */
+export interface RolloutState extends Pick<RolloutSettings, 'phase' | 'raiseSettleMs'>, RolloutView {
+  /** The announced date of enforcement, unless it is over. */
+  readonly enforcementDate?: string | undefined;
+  readonly sccMode: SccMode;
+  /** The level of namespaces without a label. */
+  readonly default: Level;
+  /** Absent if the Leases are unknown. */
+  readonly replicas?: Replicas | undefined;
+  /** The stored evaluation of the leader. */
+  readonly evaluation: EvaluationResult;
+  /** The earliest time of the next raise of the default, if it is in the future. */
+  readonly nextRaiseTime?: string | undefined;
+  /** `spec.enforcementMode`; absent if there is no PSAEnforcementConfig. */
+  readonly requested?: string | undefined;
+  readonly requestedBy?: 'rollout' | 'others' | undefined;
+  readonly decided: EnforcementMode;
+  readonly lastEvaluationTime?: string | undefined;
+  /** The conditions of the current state. */
+  readonly conditions: readonly ConditionState[];
+  /** `status.enforcementMode` of the PSAEnforcementConfig if it has no effect any more. */
+  readonly outdatedMode: EnforcementMode;
+  /** Conditions of the PSAEnforcementConfig that differ from the current state. */
+  readonly outdatedConditions: readonly Condition[];
+  /** Managed namespaces that need a label before the default can be raised. */
+  readonly unlabeled: readonly string[];
+}
+
+export interface StateInput {
+  readonly settings: RolloutSettings;
+  readonly view: RolloutView;
+  readonly config: PSAEnforcementConfig | undefined;
+  readonly sccMode: SccMode;
+  /** The level of namespaces without a label. */
+  readonly default: Level;
+  /** Absent for manifests, whose age is unknown. Their times are not compared with the clock. */
+  readonly nowMs: number | undefined;
+  /** The replicas that have renewed their Lease, and the leader; absent if the Leases are unknown. */
+  readonly live: { readonly replicas: readonly PublishedLevel[]; readonly leader: string | undefined } | undefined;
+  /** When the default was last raised. */
+  readonly raisedAt: string | undefined;
+  /** Managed namespaces without the label that they need, and namespaces with a label of the syncer. */
+  readonly labels: { readonly unlabeled: readonly string[]; readonly unreleased: readonly string[] };
+}
+
+/** Computes the state of the rollout. */
+export function computeState(input: StateInput): RolloutState {
+  const { settings, config, nowMs, live, raisedAt, labels } = input;
+  const { phase, enforcementDate, raiseSettleMs } = settings;
+  const isDisabled = phase === 'Disabled';
+  const inactive = { want: false, enforce: 'privileged' } as const;
+  const view = { ...input.view, ...(isDisabled && inactive) };
+  const modes = readEnforcement(config);
+  const storedMs = parseTimestamp(config?.status?.lastEvaluationTime);
+  const evaluation = getEvaluationResult({
+    status: config?.status,
+    nowMs: nowMs ?? storedMs ?? 0,
+    maxAgeMs: settings.maxEvaluationAgeMs,
+    inconclusivePolicy: settings.inconclusivePolicy,
+  });
+  const published = { level: view.published, generation: view.generation };
+  const replicas = live?.replicas ?? [published];
+  const currentEnforce = defaultInForce(published, replicas, raisedAt !== undefined);
+  const effect = planEffect({ want: view.want, currentEnforce, isSettled: false });
+  const current = currentConditions({
+    ...{ ...modes, ...effect, ...labels, phase, evaluation, replicas, currentEnforce },
+    ...{ gate: view.gate, want: view.want, generation: view.generation },
+  }).filter(({ type }) => CURRENT_CONDITIONS.has(type));
+  const conditions = isDisabled ? [] : current;
+  // In phase Evaluate, no mode is in effect.
+  const decided = phase === 'Evaluate' ? '' : modes.status;
+  return {
+    ...view,
+    phase,
+    enforcementDate: isAnnounced(enforcementDate, nowMs) ? enforcementDate : undefined,
+    sccMode: input.sccMode,
+    default: input.default,
+    replicas: live && { running: live.replicas.length, leader: live.leader },
+    requested: config && modes.spec,
+    requestedBy: modes.specOwner,
+    decided,
+    outdatedMode: decided === modes.status && !isDisabled ? '' : modes.status,
+    lastEvaluationTime: config?.status?.lastEvaluationTime ?? undefined,
+    evaluation,
+    raiseSettleMs,
+    nextRaiseTime: nextRaiseTime(parseTimestamp(raisedAt), nowMs),
+    conditions,
+    outdatedConditions: findOutdated(config?.status?.conditions ?? [], conditions),
+    unlabeled: labels.unlabeled,
+  };
+}
+
+function isAnnounced(date: string | undefined, nowMs: number | undefined): boolean {
+  return date !== undefined && (nowMs === undefined || !isPastDate(date, new Date(nowMs)));
+}
+
+/** The conditions that the state determines. The others describe the evaluation of the leader. */
+const CURRENT_CONDITIONS: ReadonlySet<string> = new Set(['Enforcing', 'Progressing', 'LegacyProposed', 'SpecInvalid']);
+
+/** Finds the stored conditions that contradict the current ones. Messages may differ. */
+function findOutdated(stored: readonly Condition[], current: readonly ConditionState[]): readonly Condition[] {
+  return stored.filter(({ type, status, reason }) => {
+    const now = current.find((one) => one.type === type);
+    const isSame = now === undefined ? status === 'False' : now.status === status && now.reason === reason;
+    return CURRENT_CONDITIONS.has(type) && !isSame;
+  });
+}
+
+function nextRaiseTime(raisedAtMs: number | undefined, nowMs: number | undefined): string | undefined {
+  if (raisedAtMs === undefined || nowMs === undefined) return undefined;
+  const nextMs = raisedAtMs + RAISE_INTERVAL_MS;
+  return nextMs > nowMs ? formatTimestamp(nextMs) : undefined;
+}
+
+/** The causes that block enforcement, and the next steps, one sentence each. */
+interface Outlook {
+  readonly blockers: readonly string[];
+  readonly next: readonly string[];
+}
+
+export const CONFIG = `psaenforcementconfig ${PSA_ENFORCEMENT_CONFIG}`;
+const CLEAR = `Clear the request: kubectl patch ${CONFIG} --type=merge -p '{"spec":{"enforcementMode":""}}'.`;
+const EVALUATE = `Evaluate all namespaces: kubectl annotate ${CONFIG} --overwrite ${EVALUATE_ANNOTATION}=$(date -u +%Y-%m-%dT%H:%M:%SZ).`;
+
+const EVALUATE_NEXT: Readonly<Record<EvaluationResult, readonly [blocker: string, next: string]>> = {
+  never: ['no complete evaluation of all namespaces exists', EVALUATE],
+  stale: ['the last complete evaluation of all namespaces is too old', EVALUATE],
+  inconclusive: ['the leader could not evaluate all namespaces', EVALUATE],
+  violations: ['the last evaluation of the leader found violations', EVALUATE],
+  clean: ['the leader has not decided yet', 'Wait: the leader evaluates all namespaces again and decides.'],
+};
+
+/** Computes the causes that block enforcement, in the order of resolution. */
+export function rolloutBlockers(state: RolloutState, counts: NamespaceCounts): Outlook {
+  const { phase, requested = '', decided, gate, replicas, evaluation } = state;
+  if (phase === 'Disabled') {
+    return outlook('the rollout is disabled: nothing is evaluated', [
+      'Set spec.rollout.phase of the PortcullisConfiguration to Evaluate.',
+    ]);
+  }
+  if (replicas !== undefined && replicas.leader === undefined) {
+    return outlook('no replica leads: nothing is evaluated or decided', ['Find the cause: portcullis doctor.']);
+  }
+  if (!isEnforcementMode(requested)) {
+    const valid = ENFORCEMENT_MODES.map(quote).join(', ');
+    return outlook(`spec.enforcementMode is ${quote(requested)}, which is invalid`, [`Set it to one of ${valid}.`]);
+  }
+  const findings = findingsOutlook(counts);
+  if (phase === 'Enforce' && decided === 'Restricted' && requested !== 'Legacy') {
+    const pending: Outlook = isEnforcing(state) ? { blockers: [], next: [] } : pendingOutlook(state);
+    return { ...pending, next: [...pending.next, ...findings.next] };
+  }
+  const isLegacy = requested === 'Legacy';
+  const afterwards = [...(isLegacy ? [CLEAR] : []), ...(phase === 'Evaluate' ? [TO_ENFORCE] : [])];
+  const blockers = [
+    ...findings.blockers,
+    ...(isLegacy ? [`spec.enforcementMode requests Legacy${by(state)}`] : []),
+    ...(phase === 'Evaluate' ? ['phase Evaluate enforces nothing'] : []),
+    ...(gate || phase === 'Evaluate' ? [] : [`the feature ${ENFORCEMENT_GATE} is off`]),
+  ];
+  if (findings.blockers.length + afterwards.length > 0) return { blockers, next: [...findings.next, ...afterwards] };
+  const [blocker, next] = EVALUATE_NEXT[requested === 'Restricted' ? 'clean' : evaluation];
+  return { blockers: [...blockers, blocker], next: [...findings.next, next] };
+}
+
+const TO_ENFORCE = 'Set spec.rollout.phase of the PortcullisConfiguration to Enforce.';
+
+export function isEnforcing({ conditions }: RolloutState): boolean {
+  return conditions.some(({ type, status }) => type === 'Enforcing' && status === 'True');
+}
+
+/** Enforcement is decided but not in effect. */
+function pendingOutlook({ gate, unlabeled, published, raiseSettleMs, nextRaiseTime }: RolloutState): Outlook {
+  if (!gate) {
+    return outlook(`the feature ${ENFORCEMENT_GATE} is off`, [`Enable the feature ${ENFORCEMENT_GATE}.`]);
+  }
+  if (published === 'restricted') {
+    return outlook('not every replica enforces the default restricted yet', ['Wait for the replicas.']);
+  }
+  if (unlabeled.length > 0) {
+    return outlook(`${printCount(unlabeled.length, 'namespace')} without a label: ${summarizeNames(unlabeled)}`, [
+      'Wait for the labels. Events of the namespaces report errors.',
+    ]);
+  }
+  const earliest = nextRaiseTime === undefined ? '' : `, and not before ${nextRaiseTime}`;
+  return outlook('the labels are new', [
+    `Wait: the default becomes restricted after all labels have existed for ${raiseSettleMs / 1000}s${earliest}.`,
+  ]);
+}
+
+/** Workloads that are denied now, and those to restart, do not block enforcement, which does not affect them. */
+function findingsOutlook({ violating, inconclusive, workloads }: NamespaceCounts): Outlook {
+  const { deniedNow, wouldBeDenied, restart } = workloads;
+  const PLAN = 'portcullis rollout plan -o wide';
+  return {
+    blockers: [
+      ...(violating === 0
+        ? []
+        : [
+            `${printCount(wouldBeDenied.workloads, 'workload')} in ${printCount(violating, 'namespace')} would be denied`,
+          ]),
+      ...(inconclusive === 0 ? [] : [`${printCount(inconclusive, 'namespace')} cannot be evaluated`]),
+    ],
+    next: [
+      ...(violating === 0 ? [] : [`Follow the next steps of each namespace: ${PLAN}.`]),
+      ...(deniedNow.workloads === 0 ? [] : [`Fix ${printCount(deniedNow.workloads, 'workload')} denied now: ${PLAN}.`]),
+      ...(restart.workloads === 0
+        ? []
+        : [`Restart ${printCount(restart.workloads, 'workload')} whose new pods comply: ${PLAN}.`]),
+      ...(inconclusive === 0 ? [] : ['Resolve the errors of the namespaces that cannot be evaluated.']),
+    ],
+  };
+}
+
+function by({ requestedBy }: RolloutState): string {
+  return requestedBy === 'rollout' ? ', as proposed by Portcullis' : '';
+}
+
+function outlook(blocker: string, next: readonly string[]): Outlook {
+  return { blockers: [blocker], next };
+}
