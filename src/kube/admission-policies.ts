@@ -1,29 +1,33 @@
-/** The admission policies that the leader maintains. */
+/** Admission policies that the leader maintains. */
 import type { Kinds } from './types.ts';
 
-/** The kinds of policies and bindings, each policy kind before the kind of its bindings. */
+/** Policy and binding kinds. Each policy kind comes before its binding kind. */
 export const POLICY_KINDS = ['ValidatingAdmissionPolicy', 'ValidatingAdmissionPolicyBinding'] as const;
 export type PolicyKind = (typeof POLICY_KINDS)[number];
 
-/** The kinds of the policy with the defaults of pods, and of its binding. API servers before Kubernetes 1.36 do not serve them. */
+/**
+ * Kinds of the policy that sets pod defaults, and of its binding. API servers before Kubernetes 1.36 do not serve them.
+ */
 export const DEFAULTS_KINDS = ['MutatingAdmissionPolicy', 'MutatingAdmissionPolicyBinding'] as const;
 export type DefaultsKind = (typeof DEFAULTS_KINDS)[number];
 
-/** The name of the maintained policy with the defaults of pods, and of its binding. */
+/** Name of the maintained policy that sets pod defaults, and of its binding. */
 export const DEFAULTS_POLICY = 'defaults.portcullis.dev';
 
-/** An admission policy or its binding. */
 export type AdmissionPolicy = Kinds[PolicyKind];
 
-/** The prefix of the names of maintained policies. Without it, they are the names of generated manifests. */
+/**
+ * Name prefix of the policies that the leader maintains. Without the prefix, they have the names used in generated
+ * manifests.
+ */
 export const FLOOR_PREFIX = 'floor.';
 
-/** Policies of former versions, which the leader deletes. */
+/** Policies of earlier versions. The leader deletes them. */
 const FORMER = ['named.scc.portcullis.dev', 'unnamed.scc.portcullis.dev'];
 
 /**
- * The maintained policies by kind and name. The leader changes only these, and its role permits only these. A copy with the
- * same labels belongs to its creator.
+ * The policies that the leader maintains, by kind and name. The leader changes only these policies, and its role
+ * permits no others. It ignores copies with the same labels.
  */
 export const FLOOR_POLICIES: Readonly<Record<PolicyKind, readonly string[]>> = {
   ValidatingAdmissionPolicy: withPrefix(['enforce-baseline', 'enforce-restricted'].map(psaName), FORMER),

@@ -4,8 +4,8 @@ import type { GroupVersionKind, GroupVersionResource, UserInfo } from './types.t
 export type Operation = 'CREATE' | 'UPDATE' | 'DELETE' | 'CONNECT';
 
 /**
- * The request of an AdmissionReview. Its envelope has been validated; its objects have not.
- * @see https://github.com/kubernetes/api/blob/v0.36.0/admission/v1/types.go
+ * The request of an AdmissionReview. The envelope is validated, but the objects are not.
+ * @see https://github.com/kubernetes/api/blob/v0.36.0/admission/v1/types.go /
  */
 export interface AdmissionRequest {
   readonly uid: string;
@@ -21,22 +21,22 @@ export interface AdmissionRequest {
   readonly namespace?: string;
   readonly operation: Operation;
   readonly userInfo: UserInfo;
-  /** Not validated; `null` on DELETE. */
+  /** Not validated. `null` on DELETE. */
   readonly object?: unknown;
   readonly oldObject?: unknown;
   readonly dryRun?: boolean;
   readonly options?: unknown;
 }
 
-/** The parts of a decision besides its result. The API server prefixes audit annotations with the name of the webhook. */
+/** The parts of a decision other than its result. The API server prefixes audit annotations with the webhook name. */
 interface DecisionDetails {
   readonly warnings?: readonly string[];
   readonly auditAnnotations?: Readonly<Record<string, string>>;
-  /** Fields of the log line of the review. They are not part of the response. */
+  /** Fields for the log line of the review. They are not part of the response. */
   readonly facts?: Readonly<Record<string, string>>;
 }
 
-/** `object` is the mutated object; if absent, the object does not change. */
+/** `object` is the mutated object. If it is absent, the object does not change. */
 export interface Allowed extends DecisionDetails {
   readonly allowed: true;
   readonly object?: unknown;
@@ -62,7 +62,7 @@ const SERVICE_ACCOUNT = /^system:serviceaccount:([^:]+):([^:]+)$/;
 const AUTHENTICATED = 'system:authenticated';
 const UNAUTHENTICATED = 'system:unauthenticated';
 
-/** Parses the username of a service account; returns `undefined` for other users. */
+/** Parses a service account username. Returns `undefined` for other users. */
 export function parseServiceAccountUsername(
   username: string,
 ): { readonly namespace: string; readonly name: string } | undefined {
@@ -71,8 +71,8 @@ export function parseServiceAccountUsername(
 }
 
 /**
- * Returns the user that the API server derives from impersonation headers. A service account without groups gets its own
- * groups, and every user gets `system:authenticated` or `system:unauthenticated`.
+ * Returns the user that the API server derives from impersonation headers. If no groups are given, a service account
+ * gets its own groups. Every user gets `system:authenticated` or `system:unauthenticated`.
  * @see https://kubernetes.io/docs/reference/access-authn-authz/authentication/#user-impersonation
  */
 export function impersonatedUser(username: string, groups: readonly string[]): UserInfo {

@@ -1,11 +1,11 @@
-/** Parts of expressions of the Common Expression Language. */
+/** Builds parts of Common Expression Language (CEL) expressions. */
 
-/** A literal string. */
+/** Returns a CEL string literal. */
 export function celString(text: string): string {
   return JSON.stringify(text);
 }
 
-/** A literal list of strings. */
+/** Returns a CEL list literal of strings. */
 export function celList(items: Iterable<string>): string {
   return `[${[...items].map(celString).join(', ')}]`;
 }

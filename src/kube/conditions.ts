@@ -1,6 +1,6 @@
 /** An item of `status.conditions`. */
 export interface Condition extends ConditionState {
-  /** The time of the last change of `status`: RFC 3339, in seconds. */
+  /** Time when `status` last changed, as RFC 3339 with a precision of seconds. */
   readonly lastTransitionTime: string;
 }
 
@@ -8,17 +8,17 @@ export interface Condition extends ConditionState {
 export interface ConditionState {
   readonly type: string;
   readonly status: 'True' | 'False' | 'Unknown';
-  /** In CamelCase. */
+  /** CamelCase. */
   readonly reason: string;
   readonly message: string;
-  /** The generation of the object that the condition describes. */
+  /** The object generation that the condition describes. */
   readonly observedGeneration?: number;
 }
 
 /**
- * Adds transition times to conditions. A condition whose status does not change keeps its time. Previous conditions that
- * are not in the list are dropped.
- * @param now RFC 3339, in seconds
+ * Adds transition times to conditions. A condition whose status does not change keeps its time. Previous conditions
+ * that are not in the list are dropped.
+ * @param now RFC 3339 with a precision of seconds
  */
 export function withTransitionTimes(
   states: readonly ConditionState[],

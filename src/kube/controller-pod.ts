@@ -15,13 +15,13 @@ import { RESOURCES } from './resources.ts';
 
 const PREFIX = 'kube-api-access-';
 const MOUNT_PATH = '/var/run/secrets/kubernetes.io/serviceaccount';
-/** Mode 0644. */
+/** File mode 0644. */
 const FILE_MODE = 420;
 
-/** Returns the volume with the token, the CA of the cluster and the name of the namespace. */
+/** Returns the volume with the token, the cluster CA and the namespace name. */
 function tokenVolume(name: string): MutableObject {
   const sources = [
-    // The API server recognizes injected tokens by these seven seconds.
+    // The API server recognizes injected tokens by the extra seven seconds.
     { serviceAccountToken: { expirationSeconds: 3607, path: 'token' } },
     { configMap: { name: 'kube-root-ca.crt', items: [{ key: 'ca.crt', path: 'ca.crt' }] } },
     {
@@ -31,14 +31,18 @@ function tokenVolume(name: string): MutableObject {
   return { name, projected: { sources, defaultMode: FILE_MODE } };
 }
 
-/** Returns true if a pod mounts the token of its service account. The field of the pod precedes that of the account. */
+/**
+ * Returns true if a pod mounts its service account token. The field in the pod takes precedence over the field in the
+ * service account.
+ */
 export function mountsToken(spec: JsonObject, account: JsonObject | undefined): boolean {
   const automount = spec['automountServiceAccountToken'] ?? account?.['automountServiceAccountToken'];
   return automount == null || automount === true;
 }
 
 /**
- * Mounts the token of the service account into every container of a pod spec without a mount at its path. Mutates the spec.
+ * Mounts the service account token into every container of a pod spec that has no mount at the token path. Mutates the
+ * spec.
  * @see https://github.com/kubernetes/kubernetes/blob/v1.36.0/plugin/pkg/admission/serviceaccount/admission.go
  */
 export function mountToken(spec: MutableObject, suffix: () => string): void {
@@ -62,22 +66,23 @@ function partName(part: MutableObject): string {
   return typeof name === 'string' ? name : '';
 }
 
-/** The pod that a controller creates, and the user of the controller. */
+/** The pod that a controller creates, and the user that the controller runs as. */
 export interface ControllerPod {
   readonly pod: Pod;
   readonly requester: UserInfo;
 }
 
-/** Finds a service account in the namespace of the pod. A pod with an unknown account mounts the token. */
+/** Finds a service account in the pod's namespace. If the account is unknown, the pod mounts the token. */
 export type FindServiceAccount = (name: string) => ServiceAccount | undefined;
 
 const DEFAULT_ACCOUNT = 'default';
 const MIRROR = 'kubernetes.io/config.mirror';
 
 /**
- * The controllers that create pods, by the kind of the workload. The pods of a Deployment are created by the controller of
- * its ReplicaSet, those of a CronJob by the controller of its Job.
- * @see https://github.com/kubernetes/kubernetes/blob/v1.36.0/plugin/pkg/auth/authorizer/rbac/bootstrappolicy/controller_policy.go
+ * The controllers that create pods, by workload kind. The ReplicaSet controller creates the pods of a Deployment, and
+ * the Job controller creates the pods of a CronJob.
+ * @see
+ * https://github.com/kubernetes/kubernetes/blob/v1.36.0/plugin/pkg/auth/authorizer/rbac/bootstrappolicy/controller_policy.go
  */
 const CONTROLLERS: Readonly<Partial<Record<Kind, string>>> = {
   ReplicationController: 'replication-controller',
@@ -89,18 +94,21 @@ const CONTROLLERS: Readonly<Partial<Record<Kind, string>>> = {
   CronJob: 'job-controller',
 };
 
-/** The users that create the pods of workloads: the service accounts of the controllers, or all of them in one process. */
+/**
+ * The users that create workload pods: one service account for each controller, or a single user if all controllers
+ * share one process.
+ */
 const CONTROLLER_USERS: ReadonlySet<string | undefined> = new Set([
   'system:kube-controller-manager',
   ...Object.values(CONTROLLERS).map((name) => `system:serviceaccount:kube-system:${name}`),
 ]);
 
-/** Returns true for the user of a controller that creates the pods of workloads. */
+/** Returns true for the user of a controller that creates workload pods. */
 export function isWorkloadController({ username }: UserInfo): boolean {
   return CONTROLLER_USERS.has(username);
 }
 
-/** An object of a kind that is not built in, with the path of a pod template. Its controller is unknown. */
+/** A custom resource that contains a pod template at `path`. Its controller is unknown. */
 export interface CustomPodSource {
   readonly kind: string;
   readonly object: KubeObject;
@@ -116,7 +124,7 @@ const UNKNOWN_CONTROLLER: UserInfo = { groups: ['system:authenticated'] };
 
 /**
  * Returns the pod that the controller of a workload creates, completed by `completePod`. Returns `undefined` for other
- * kinds, and for a workload without a template.
+ * kinds and for workloads without a pod template.
  */
 export function getControllerPod(
   { kind, object, template }: PodCreator,
@@ -150,7 +158,8 @@ function getPodOfTemplate(
 }
 
 /**
- * Returns the pod as webhooks receive it: with defaults, service account and token. Mirror pods have no account.
+ * Returns the pod as webhooks receive it, with defaults, service account and token. Mirror pods have no service
+ * account.
  */
 export function completePod(pod: Pod, findAccount: FindServiceAccount = () => undefined): Pod {
   const complete: MutableObject = { ...draft(pod), apiVersion: 'v1', kind: 'Pod' };
@@ -160,12 +169,12 @@ export function completePod(pod: Pod, findAccount: FindServiceAccount = () => un
   return complete;
 }
 
-/** Returns true for a mirror pod, which represents a static pod of the kubelet. */
+/** Returns true for a mirror pod, which represents a static pod. */
 export function isMirrorPod({ metadata }: Pod): boolean {
   return metadata?.annotations?.[MIRROR] != null;
 }
 
-/** Returns the user that creates the mirror pods of a node. */
+/** Returns the user that creates a node's mirror pods. */
 export function nodeUser(nodeName: string): UserInfo {
   return { username: `system:node:${nodeName}`, groups: ['system:nodes', 'system:authenticated'] };
 }
@@ -183,7 +192,7 @@ function setAccount(spec: MutableObject, findAccount: FindServiceAccount): void 
   if (mountsToken(spec, findAccount(name))) mountToken(spec, () => 'xxxxx');
 }
 
-/** Returns the names of the volume claim templates of a StatefulSet. */
+/** Returns the names of a StatefulSet's volume claim templates. */
 function claimNames({ spec }: KubeObject & { readonly spec?: unknown }): readonly string[] {
   const claims: unknown = isObject(spec) ? spec['volumeClaimTemplates'] : undefined;
   if (!Array.isArray(claims)) return [];
@@ -193,7 +202,7 @@ function claimNames({ spec }: KubeObject & { readonly spec?: unknown }): readonl
   });
 }
 
-/** Adds the volumes of claims, which replace volumes of the same name. */
+/** Adds the claim volumes, which replace volumes of the same name. */
 function withClaims(spec: JsonObject, claims: readonly string[]): JsonObject {
   if (claims.length === 0) return spec;
   const given: readonly unknown[] = Array.isArray(spec['volumes']) ? spec['volumes'] : [];
@@ -202,24 +211,24 @@ function withClaims(spec: JsonObject, claims: readonly string[]): JsonObject {
   return { ...spec, volumes: [...volumes, ...others] };
 }
 
-/** A pod as the API server would receive it, with its creator. */
+/** A pod as the API server would receive it, and its creator. */
 interface CreatedPod extends ControllerPod {
   /** Absent for mirror pods. */
   readonly serviceAccount?: string;
-  /** The error of the API server for a pod whose service account does not exist. */
+  /** The API server's error for a pod whose service account does not exist. */
   readonly denial?: string;
 }
 
 interface CreatePodOptions {
   readonly namespace: string;
-  /** The creator of a pod without a controller that is no mirror pod. */
+  /** The creator of a pod that has no controller and is not a mirror pod. */
   readonly creator: UserInfo;
   readonly findAccount: FindServiceAccount;
 }
 
 /**
- * Returns a pod, or the pod that the controller of a workload would create, with the API server's defaults; `undefined` for a
- * workload without a pod template.
+ * Returns a pod, or the pod that the controller of a workload would create, with the API server's defaults. Returns
+ * `undefined` for a workload without a pod template.
  * @see https://github.com/kubernetes/kubernetes/blob/v1.36.0/plugin/pkg/admission/serviceaccount/admission.go
  */
 export function createPod(

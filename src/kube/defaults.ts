@@ -6,7 +6,6 @@
  */
 import { isObject } from './types.ts';
 
-/** A mutable JSON object. */
 export type MutableObject = Record<string, unknown>;
 
 /** Sets a field that is absent, null or an empty string. */
@@ -19,7 +18,7 @@ function getObject(part: MutableObject, field: string): MutableObject | undefine
   return isObject(value) ? value : undefined;
 }
 
-/** Returns the objects in a list; other items are ignored. */
+/** Returns the objects in a list and ignores other items. */
 export function getObjects(part: MutableObject | undefined, field: string): MutableObject[] {
   const value = part?.[field];
   return Array.isArray(value) ? value.filter((item): item is MutableObject => isObject(item)) : [];
@@ -29,9 +28,9 @@ export function getObjects(part: MutableObject | undefined, field: string): Muta
 type Defaulter = (object: MutableObject) => void;
 
 /**
- * The defaults of an object by field, in the order in which they are set. A function computes the default from the object;
- * `undefined` means none. In a field `name|0` the value 0 counts as absent. Nested tables have the fields `name?` for an
- * object that exists, `name!` for an object that is created, and `name[]` for the items of a list.
+ * Defaults by field, in the order in which they are set. If a default is a function, it computes the value from the
+ * object, and `undefined` means no default. In a field named `name|0`, the value 0 counts as absent. Nested tables have
+ * fields named `name?` for an object that exists, `name!` for an object that is created, and `name[]` for list items.
  */
 interface Table {
   readonly [field: string]: unknown;
@@ -97,7 +96,7 @@ function pullPolicy(image: unknown): string {
 
 const IMAGE_PATH = /^[a-z0-9]+((\.|_|__|-+)[a-z0-9]+)*(\/[a-z0-9]+((\.|_|__|-+)[a-z0-9]+)*)*$/;
 
-/** Returns the tag of an image: `latest` without tag and digest, and `''` for an invalid name. */
+/** Returns the image tag: `latest` for an image without a tag or digest, and `''` for an invalid name. */
 function imageTag(image: string): string {
   const [reference = '', digest] = image.split('@', 2);
   const colon = reference.indexOf(':', reference.lastIndexOf('/') + 1);
@@ -110,7 +109,7 @@ function imageTag(image: string): string {
   return digest === undefined ? 'latest' : '';
 }
 
-/** Mode 0644. */
+/** File mode 0644. */
 const FILES: Table = { defaultMode: 420 };
 const DOWNWARD: Table = { 'items[]': FIELD_REF };
 const CLAIM: Table = { 'spec!': { volumeMode: 'Filesystem' } };
@@ -134,7 +133,7 @@ const VOLUME: Table = {
   'scaleIO?': { storageMode: 'ThinProvisioned', fsType: 'xfs' },
 };
 
-/** The defaults that pods and pod templates have in common. */
+/** Defaults that pods and pod templates share. */
 const POD_SPEC = compile(
   {
     dnsPolicy: 'ClusterFirst',
@@ -149,7 +148,7 @@ const POD_SPEC = compile(
     serviceAccountName: ({ serviceAccount }: MutableObject) => serviceAccount ?? undefined,
   },
   (spec) => {
-    // The deprecated field serviceAccount has the same value as serviceAccountName.
+    // The deprecated field `serviceAccount` has the same value as `serviceAccountName`.
     const name = spec['serviceAccountName'];
     if (name != null && name !== '') spec['serviceAccount'] = name;
   },
@@ -173,7 +172,7 @@ function defaultRequests(container: MutableObject): void {
   setDefault(resources, 'requests', {});
   const requests = getObject(resources, 'requests') ?? {};
   for (const [name, value] of Object.entries(limits)) {
-    // An assignment to `__proto__` does not define a member.
+    // Assigning to `__proto__` does not define a member.
     if (!Object.hasOwn(requests, name))
       Object.defineProperty(requests, name, { value, enumerable: true, configurable: true, writable: true });
   }
@@ -182,7 +181,10 @@ function defaultRequests(container: MutableObject): void {
 const TEMPLATE_BODY: Table = { metadata: {}, 'spec!': POD_SPEC };
 const TEMPLATE: Table = { 'template!': TEMPLATE_BODY };
 
-/** The labels of a Job or ReplicationController, and the selector of the latter, default to the labels of its template. */
+/**
+ * The labels of a Job or ReplicationController, and the selector of a ReplicationController, default to the labels of
+ * its pod template.
+ */
 function adoptTemplateLabels(object: MutableObject): void {
   const spec = getObject(object, 'spec');
   const template = spec && getObject(spec, 'template');
@@ -245,7 +247,7 @@ const BINDING = compile({
 const TCP_PORTS: Table = { 'ports[]': { protocol: 'TCP' } };
 const PENDING: Table = { 'status!': { phase: 'Pending' } };
 
-/** The defaults by API group and kind. */
+/** Defaults by API group and kind. */
 const DEFAULTS: Readonly<Record<string, Defaulter>> = {
   '/Pod': POD,
   '/PodTemplate': compile(TEMPLATE),
@@ -293,7 +295,7 @@ const DEFAULTS: Readonly<Record<string, Defaulter>> = {
   }),
   'batch/Job': compile({ 'spec!': JOB_SPEC }, adoptTemplateLabels),
   '/Namespace': compile({
-    // The name is absent while generateName has not been resolved.
+    // The name is absent until `generateName` is resolved.
     'metadata!': (metadata: MutableObject) => {
       const { name } = metadata;
       if (typeof name !== 'string' || name === '') return;
@@ -356,8 +358,8 @@ const DEFAULTS: Readonly<Record<string, Defaulter>> = {
 };
 
 /**
- * Sets the defaults that the API server sets before admission. Mutates the object. Fields of wrong types and objects of
- * unknown kinds do not change. Idempotent.
+ * Sets the defaults that the API server sets before admission. Mutates the object. Ignores fields of the wrong type and
+ * objects of unknown kinds. Idempotent.
  */
 export function applyDefaults(object: Record<string, unknown>): void {
   const apiVersion = typeof object['apiVersion'] === 'string' ? object['apiVersion'] : '';

@@ -1,14 +1,14 @@
 import { isObject, type JsonObject } from './types.ts';
 
-/** Returns true if both values are the same JSON. The order of members does not matter. */
+/** Returns true if both values are the same JSON. Member order does not matter. */
 export function deepEqual(a: unknown, b: unknown): boolean {
   return isEqual(a, b, EXACT);
 }
 
 /**
- * Returns true if the API server treats both values as equal: absent, null and an empty list are equal, and for maps and
- * structs also `{}`. For pointers to structs `{}` is a value (`emptyDir: {}`). Quantities and times are compared as strings,
- * because the API server sends them in canonical form.
+ * Returns true if the API server treats both values as equal. Absent, null and empty lists are equal, and for maps and
+ * structs `{}` is equal to them as well. For pointers to structs, `{}` is a value (`emptyDir: {}`). Quantities and
+ * times are compared as strings because the API server sends them in canonical form.
  * @see https://github.com/kubernetes/apimachinery/blob/v0.36.0/pkg/api/equality/semantic.go
  */
 export function semanticEqual(a: unknown, b: unknown): boolean {
@@ -21,12 +21,12 @@ type IsAbsent = (value: unknown, key: string) => boolean;
 const EXACT: IsAbsent = (value) => value === undefined;
 const SEMANTIC: IsAbsent = (value, key) => isSemanticallyAbsent(value, key);
 
-/** Returns true if the API server treats a member of an object as absent, as in `semanticEqual`. */
+/** Returns true if the API server treats an object member as absent, as in `semanticEqual`. */
 export function isSemanticallyAbsent(value: unknown, key: string): boolean {
   return isEmpty(value, key, MAX_EMPTY_LEVELS);
 }
 
-/** The deepest nesting of empty maps and structs in the API. */
+/** Maximum nesting of empty maps and structs in the API. */
 const MAX_EMPTY_LEVELS = 8;
 
 function isEmpty(value: unknown, key: string, levels: number): boolean {
@@ -35,7 +35,7 @@ function isEmpty(value: unknown, key: string, levels: number): boolean {
   return Object.entries(value).every(([name, item]) => isEmpty(item, name, levels - 1));
 }
 
-/** Fields of pods, metadata and RBAC objects whose Go type is a map or a struct, not a pointer. */
+/** Fields of pods, metadata and RBAC objects whose Go type is a map or a struct rather than a pointer. */
 const MAPS_AND_STRUCTS: ReadonlySet<string> = new Set([
   'annotations',
   'labels',
@@ -51,7 +51,7 @@ const MAPS_AND_STRUCTS: ReadonlySet<string> = new Set([
   'volumeAttributes',
 ]);
 
-/** Values with deeper nesting count as different, which limits the recursion. */
+/** Values that are nested more deeply count as different, which limits the recursion. */
 const MAX_LEVELS = 500;
 
 function isEqual(a: unknown, b: unknown, isAbsent: IsAbsent, levels = MAX_LEVELS): boolean {
@@ -76,7 +76,7 @@ function areMembersEqual(a: JsonObject, b: JsonObject, isAbsent: IsAbsent, level
   return keys.length === shared || keys.every((key) => Object.hasOwn(a, key) || getMember(b, key) === undefined);
 }
 
-/** Returns the value without null members of objects at every depth. Null items of lists are kept. */
+/** Returns the value without null object members at any depth. Null list items are kept. */
 export function withoutNulls(value: unknown): unknown {
   if (Array.isArray(value)) return value.map(withoutNulls);
   if (!isObject(value)) return value;

@@ -1,6 +1,6 @@
 import { printJson, quote, truncate } from './text.ts';
 
-/** The titles of field errors by type. The type is also the reason of a cause in a Status. */
+/** Titles of field errors by type. The type is also the reason of a cause in a Status. */
 const TITLES = {
   FieldValueNotFound: 'Not found',
   FieldValueRequired: 'Required value',
@@ -23,7 +23,7 @@ type FieldErrorType = keyof typeof TITLES;
 export interface FieldError {
   readonly type: FieldErrorType;
   readonly path: string;
-  /** The invalid value. It is not printed if absent, nor for required, forbidden, too long and internal errors. */
+  /** The invalid value. It is not printed if it is absent, or for required, forbidden, too long and internal errors. */
   readonly value?: unknown;
   readonly detail: string;
 }
@@ -35,7 +35,7 @@ const WITHOUT_VALUE: ReadonlySet<FieldErrorType> = new Set([
   'InternalError',
 ]);
 
-/** Formats the error without its path, as in the message of a cause. */
+/** Formats the error without its path, as in the message of a Status cause. */
 export function describeFieldError(error: FieldError): string {
   const title = TITLES[error.type];
   const hidden = WITHOUT_VALUE.has(error.type) || !Object.hasOwn(error, 'value');
@@ -80,7 +80,7 @@ export function forbiddenField(path: string, detail: string): FieldError {
   return { type: 'FieldValueForbidden', path, detail };
 }
 
-/** Returns the error for a value that is not in the list of supported values. */
+/** Returns the error for a value that is not supported. */
 export function notSupported(path: string, value: unknown, supported: readonly string[]): FieldError {
   const values = supported.map(quote).join(', ');
   return { type: 'FieldValueNotSupported', path, value, detail: values === '' ? '' : `supported values: ${values}` };
@@ -99,18 +99,18 @@ function escapeUnit(unit: string): string {
 }
 
 /**
- * Formats the error of Go's JSON decoder for a value of a wrong type, as the API server returns it. `field` is the name of
- * the Go struct, a dot and the path, or `''` for the whole value.
+ * Formats the error that Go's JSON decoder, and therefore the API server, returns for a value of the wrong type.
+ * `field` is the name of the Go struct, a dot and the path, or `''` for the whole value.
  * @see https://pkg.go.dev/encoding/json#UnmarshalTypeError
  */
 export function unmarshalError(value: unknown, field: string, type: string): string {
   const target = field === '' ? 'value' : `struct field ${field}`;
-  // For an integer type the message contains the number.
+  // For integer types, the message contains the number.
   const found = typeof value === 'number' && type.startsWith('int') ? `number ${value}` : jsonTypeName(value);
   return `json: cannot unmarshal ${found} into Go ${target} of type ${type}`;
 }
 
-/** Returns Go's name of the JSON type: `string`, `number`, `bool`, `array`, `object` or `null`. */
+/** Returns Go's name for the JSON type: `string`, `number`, `bool`, `array`, `object` or `null`. */
 function jsonTypeName(value: unknown): string {
   if (value === null) return 'null';
   if (Array.isArray(value)) return 'array';

@@ -9,7 +9,7 @@ export interface FieldShapes {
 
 type PlainType = 'any' | 'string' | 'boolean' | 'number' | 'int32' | 'int64';
 
-/** The JSON value of a shape. Null counts as absent. */
+/** The type of a JSON value that has the shape. Null counts as absent. */
 export type ShapeValue<Shape> = Shape extends 'string'
   ? string
   : Shape extends 'boolean'
@@ -22,14 +22,14 @@ export type ShapeValue<Shape> = Shape extends 'string'
 
 type Path = readonly (string | number)[];
 
-/** An unknown field, with the known fields of its object; or a value of another type than its shape. */
+/** An unknown field with the known fields of its object, or a value whose type differs from its shape. */
 export type ShapeError =
   | { readonly path: Path; readonly known: readonly string[] }
   | { readonly path: Path; readonly value: unknown; readonly shape: FieldShape };
 
 /**
- * Returns the unknown fields and the values of wrong types, in the order of the object. Null counts as absent, except as an
- * item of a list.
+ * Returns unknown fields and values of the wrong type, in the order in which the object contains them. Null counts as
+ * absent, except as a list item.
  */
 export function findShapeErrors(value: unknown, shape: FieldShape, path: Path = []): readonly ShapeError[] {
   if (value == null) return [];

@@ -10,16 +10,16 @@ export type JsonPatchOp =
   | { readonly op: 'move' | 'copy'; readonly path: string; readonly from: string };
 
 /**
- * Escapes a key for a JSON pointer.
- * @see https://www.rfc-editor.org/rfc/rfc6901
+ * Escapes a key for use in a JSON pointer.
+ * @see https://www.rfc-editor.org/rfc/rfc6901 /
  */
 export function escapeKey(key: string): string {
-  // Most keys contain neither.
+  // Most keys contain neither character.
   return key.includes('~') || key.includes('/') ? key.replaceAll('~', '~0').replaceAll('/', '~1') : key;
 }
 
 /**
- * Computes the operations that change one document into the other. Lists of equal length are compared item by item;
+ * Computes the operations that change one document into the other. Lists of equal length are compared item by item, and
  * other lists are replaced as a whole. Unlike a general diff, it skips parts that both documents share.
  */
 export function diff(before: unknown, after: unknown): JsonPatchOp[] {
@@ -38,7 +38,7 @@ function compare(before: unknown, after: unknown, path: string, ops: JsonPatchOp
 
 function compareObjects(before: JsonObject, after: JsonObject, path: string, ops: JsonPatchOp[]): void {
   const keys = Object.keys(after);
-  /** The number of first keys that both objects have in the same order, as copies with changed members do. */
+  /** Number of leading keys that both objects have in the same order. Copies with changed members share all of them. */
   let common = 0;
   for (const key of Object.keys(before)) {
     const was = before[key];
@@ -61,7 +61,7 @@ function compareMember(before: unknown, after: unknown, path: string, ops: JsonP
   else compare(before, after, path, ops);
 }
 
-/** Returns an own member. A member that is undefined is not part of the JSON. */
+/** Returns an own member. An undefined member is not part of the JSON. */
 function member(object: JsonObject, key: string): unknown {
   return Object.hasOwn(object, key) ? object[key] : undefined;
 }

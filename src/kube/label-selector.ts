@@ -2,14 +2,14 @@ import { isObject, type JsonObject } from './types.ts';
 
 const KEY = String.raw`[^\s=!,()<>]+`;
 const VALUE = String.raw`[^\s=!,()<>]*`;
-/** One requirement up to its comma or the end: `!key`, `key`, `key=value` or `key in (a, b)`. */
+/** One requirement up to its comma or the end of the selector: `!key`, `key`, `key=value` or `key in (a, b)`. */
 const REQUIREMENT = new RegExp(
   String.raw`^\s*(?:!\s*(?<absent>${KEY})|(?<key>${KEY})(?:\s*(?<equality>==?|!=)\s*(?<value>${VALUE})|\s+(?<set>in|notin)\s*\((?<values>[^()]*)\))?)\s*(?:,(?=\s*[^\s,])|$)`,
 );
 
 /**
- * Parses a selector such as `a=b,c in (d,e),!f` into a LabelSelector; `undefined` if it is invalid.
- * @see https://github.com/kubernetes/apimachinery/blob/v0.36.0/pkg/labels/selector.go
+ * Parses a selector such as `a=b,c in (d,e),!f` into a LabelSelector. Returns `undefined` if the selector is invalid.
+ * @see https://github.com/kubernetes/apimachinery/blob/v0.36.0/pkg/labels/selector.go /
  */
 export function parseLabelSelector(text: string): JsonObject | undefined {
   const matchExpressions: JsonObject[] = [];
@@ -34,8 +34,9 @@ function parseRequirement({ absent, key = '', equality, value = '', set, values 
 type Labels = Readonly<Record<string, string>>;
 
 /**
- * Returns true if a LabelSelector matches the labels. An empty selector matches all objects, an absent one none.
- * @see https://github.com/kubernetes/apimachinery/blob/v0.36.0/pkg/apis/meta/v1/types.go
+ * Returns true if a LabelSelector matches the labels. An empty selector matches all objects, and an absent selector
+ * matches none.
+ * @see https://github.com/kubernetes/apimachinery/blob/v0.36.0/pkg/apis/meta/v1/types.go /
  */
 export function matchesLabelSelector(selector: unknown, labels: Labels | undefined): boolean {
   if (!isObject(selector)) return false;

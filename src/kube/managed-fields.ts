@@ -7,15 +7,15 @@ export interface FieldOwner {
   readonly operation: string;
   /** `''` for the object itself. */
   readonly subresource: string;
-  /** The time of the last change; `''` if it is unknown. */
+  /** Time of the last change, or `''` if it is unknown. */
   readonly time: string;
-  /** The keys; `.` is the map itself. */
+  /** The label keys. `.` stands for the map itself. */
   readonly labels: ReadonlySet<string>;
   readonly annotations: ReadonlySet<string>;
 }
 
 /**
- * Returns the owners of labels and annotations, one for each entry of `managedFields`, in order. Returns `undefined` if an
+ * Returns the owners of labels and annotations, one for each `managedFields` entry, in order. Returns `undefined` if an
  * entry is malformed.
  * @see https://kubernetes.io/docs/reference/using-api/server-side-apply/#field-management
  */
@@ -42,7 +42,9 @@ function readEntry(entry: unknown): FieldOwner | undefined {
   };
 }
 
-/** Returns the object at a path. An absent object counts as empty; any other type yields `undefined`. */
+/**
+ * Returns the object at a path. An absent object counts as empty. Returns `undefined` for a value of any other type.
+ */
 function membersAt(object: JsonObject, ...path: readonly string[]): JsonObject | undefined {
   let value: unknown = object;
   for (const name of path) {

@@ -1,10 +1,10 @@
 import { RESOURCES } from './resources.ts';
 import { isObject, type Kind, type Pod, type PodSpec, type PodTemplateSpec } from './types.ts';
 
-/** The fields with containers, in the order in which the API server visits them. */
+/** The fields that contain containers, in the order in which the API server visits them. */
 export const CONTAINER_LISTS = ['initContainers', 'containers', 'ephemeralContainers'] as const;
 
-/** Returns the pod without ephemeral containers, which the API server does not accept in a new pod. */
+/** Returns the pod without its ephemeral containers, which the API server does not accept in a new pod. */
 export function withoutEphemeralContainers(pod: Pod): Pod {
   if (pod.spec?.ephemeralContainers == null) return pod;
   const spec: PodSpec = { ...pod.spec };
@@ -12,13 +12,15 @@ export function withoutEphemeralContainers(pod: Pod): Pod {
   return { ...pod, spec };
 }
 
-/** Returns the path of the pod template in objects of a group and kind, or `undefined` for kinds without one. */
+/**
+ * Returns the path of the pod template in objects of a group and kind, or `undefined` if the kind has no pod template.
+ */
 export function podTemplatePath(group: string, kind: string): readonly string[] | undefined {
   const info = Object.hasOwn(RESOURCES, kind) ? RESOURCES[kind as Kind] : undefined;
   return info?.group === group ? info.podTemplate : undefined;
 }
 
-/** Returns the pod template at a path of members and items of a workload, if there is an object. */
+/** Returns the pod template at a path of members and items, or `undefined` if there is no object at the path. */
 export function getPodTemplate(object: unknown, path: readonly (string | number)[]): PodTemplateSpec | undefined {
   let value: unknown = object;
   for (const step of path) {
@@ -29,19 +31,19 @@ export function getPodTemplate(object: unknown, path: readonly (string | number)
 }
 
 /**
- * Limits of one object. An object that etcd accepts (1.5 MiB) could contain many more items than any node can run, and its
- * evaluation would delay other reviews.
+ * Limits for one object. An object that etcd accepts (1.5 MiB) could contain many more items than any node can run, and
+ * evaluating it would delay other reviews.
  * @see https://etcd.io/docs/v3.6/dev-guide/limit/
  */
 
-/** The maximum number of containers of a pod. */
+/** Maximum number of containers in a pod. */
 export const MAX_CONTAINERS = 5000;
 
-/** The maximum number of all other list items, such as volumes, ports and capabilities. */
+/** Maximum number of items of any other kind, such as volumes, ports and capabilities. */
 export const MAX_ITEMS = 20_000;
 
 /**
- * The maximum size of all keys and values of annotations, in bytes.
+ * Maximum total size of annotation keys and values, in bytes.
  * @see https://kubernetes.io/docs/concepts/overview/working-with-objects/annotations/
  */
 export const MAX_ANNOTATIONS_BYTES = 256 * 1024;

@@ -1,7 +1,7 @@
 import type { Condition } from './conditions.ts';
 import type { KubeObject } from './types.ts';
 
-/** `''` means that no mode has been chosen. */
+/** `''` means that no mode is chosen. */
 export const ENFORCEMENT_MODES = ['', 'Restricted', 'Legacy'] as const;
 export type EnforcementMode = (typeof ENFORCEMENT_MODES)[number];
 
@@ -9,21 +9,21 @@ export type EnforcementMode = (typeof ENFORCEMENT_MODES)[number];
 export interface ViolatingNamespace {
   readonly name: string;
   readonly reason?: string | null;
-  /** Whether the latest evaluation or only an earlier one found the violation. */
+  /** Whether the latest evaluation found the violation, or only an earlier one. */
   readonly state?: 'Current' | 'Previous' | null;
-  /** The time of the last change of `state`: RFC 3339. */
+  /** Time when `state` last changed (RFC 3339). */
   readonly lastTransitionTime?: string | null;
 }
 
 /** The enforcement mode of the Pod Security Standards in a cluster, and the namespaces that block it. */
 export interface PSAEnforcementConfig extends KubeObject {
   readonly spec?: {
-    /** One of `ENFORCEMENT_MODES`. Objects that were stored before the schema existed may have other values. */
+    /** One of `ENFORCEMENT_MODES`. Objects stored before the schema existed may have other values. */
     readonly enforcementMode?: string | null;
   } | null;
   readonly status?: {
     readonly enforcementMode?: string | null;
-    /** The end of the last complete evaluation: RFC 3339. */
+    /** End of the last complete evaluation (RFC 3339). */
     readonly lastEvaluationTime?: string | null;
     readonly violatingNamespaces?: readonly ViolatingNamespace[] | null;
     readonly conditions?: readonly Condition[] | null;
@@ -31,13 +31,13 @@ export interface PSAEnforcementConfig extends KubeObject {
   } | null;
 }
 
-/** The name of the only object. */
+/** Name of the only object of this kind. */
 export const PSA_ENFORCEMENT_CONFIG = 'cluster';
 
-/** The maximum number of violating namespaces in the status. */
+/** Maximum number of violating namespaces in the status. */
 export const MAX_VIOLATING_NAMESPACES = 1000;
 
-/** Returns true for a mode of the schema. */
+/** Returns true for a mode that the schema allows. */
 export function isEnforcementMode(mode: string): mode is EnforcementMode {
   return (ENFORCEMENT_MODES as readonly string[]).includes(mode);
 }

@@ -3,9 +3,9 @@ import type { GroupVersionResource, Kind, KubeObject } from './types.ts';
 
 export interface ResourceInfo extends GroupVersionResource {
   readonly scope: 'Cluster' | 'Namespaced';
-  /** The `kind` of objects, if it differs from the name in `Kinds`. */
+  /** The `kind` of the objects, if it differs from the name in `Kinds`. */
   readonly kind?: string;
-  /** The path of the pod template in an object of the kind. */
+  /** Path of the pod template in objects of this kind. */
   readonly podTemplate?: readonly string[];
 }
 
@@ -24,7 +24,7 @@ const ADMISSION = 'admissionregistration.k8s.io/v1';
 const OPENREPORTS = 'openreports.io/v1alpha1';
 const WGPOLICY = 'wgpolicyk8s.io/v1alpha2';
 
-/** The resource of each kind. To read another kind, add a row here and its type to `Kinds`. */
+/** The resource for each kind. To read another kind, add a row here and add its type to `Kinds`. */
 export const RESOURCES: Readonly<Record<Kind, ResourceInfo>> = {
   Namespace: clusterScoped('v1', 'namespaces'),
   Node: clusterScoped('v1', 'nodes'),
@@ -76,36 +76,36 @@ export function findKind({ group, resource }: Pick<ResourceInfo, 'group' | 'reso
   return KINDS.get(`${resource}.${group}`);
 }
 
-/** Returns the apiVersion of objects of the kind, for example `apps/v1`. */
+/** Returns the apiVersion of objects of this kind, for example `apps/v1`. */
 export function getApiVersion(kind: Kind): string {
   const { group, version } = RESOURCES[kind];
   return group === '' ? version : `${group}/${version}`;
 }
 
-/** Returns the apiVersion and the kind of objects. */
+/** Returns the apiVersion and kind for objects of this kind. */
 export function typeMeta(kind: Kind): { readonly apiVersion: string; readonly kind: string } {
   return { apiVersion: getApiVersion(kind), kind: RESOURCES[kind].kind ?? kind };
 }
 
-/** Returns the kinds whose objects have the `kind`: several if API groups share the name. */
+/** Returns all kinds with the given `kind` name. There are several if API groups share the name. */
 export function findKindsNamed(name: string): readonly Kind[] {
   return [...KINDS.values()].filter((kind) => typeMeta(kind).kind === name);
 }
 
-/** A kind of this program, or any resource. */
+/** A kind that this program uses, or any other resource. */
 type AnyResource = Kind | (GroupVersionResource & Partial<Pick<ResourceInfo, 'scope'>>);
 
 function resourceInfo(resource: AnyResource) {
   return typeof resource === 'string' ? RESOURCES[resource] : resource;
 }
 
-/** Formats a resource for messages: `pods`, `roles.rbac.authorization.k8s.io`. */
+/** Formats a resource for messages, such as `pods` or `roles.rbac.authorization.k8s.io`. */
 export function resourceName(resource: AnyResource): string {
   const { group, resource: plural } = resourceInfo(resource);
   return group === '' ? plural : `${plural}.${group}`;
 }
 
-/** Returns the path at which the API server serves the objects of a resource, in one namespace or in all. */
+/** Returns the API path for a resource, in one namespace or across all namespaces. */
 export function resourcePath(resource: AnyResource, namespace?: string): string {
   const { group, version, resource: plural, scope } = resourceInfo(resource);
   const root = group === '' ? `/api/${version}` : `/apis/${group}/${version}`;
@@ -114,12 +114,12 @@ export function resourcePath(resource: AnyResource, namespace?: string): string 
   return `${root}${inNamespace}/${plural}`;
 }
 
-/** Returns the path of one object. */
+/** Returns the API path for one object. */
 export function objectPath(resource: AnyResource, name: string, namespace?: string): string {
   return `${resourcePath(resource, namespace)}/${encodeURIComponent(name)}`;
 }
 
-/** Returns the name of an object, or `''`. */
+/** Returns the object's name, or `''` if it has none. */
 export function objectName({ metadata }: KubeObject): string {
   return metadata?.name ?? '';
 }

@@ -2,17 +2,19 @@ import type { KubeObject, Result } from './types.ts';
 import type { FieldShapes, ShapeValue } from './field-shape.ts';
 
 const STRINGS = ['string'] as const;
-/** The type is `MustRunAs` or `RunAsAny`. A range of ids includes both ends; an absent end is 0. */
+/** The type is `MustRunAs` or `RunAsAny`. ID ranges include both ends, and an absent end is 0. */
 const GROUPS = { type: 'string', ranges: [{ min: 'int64', max: 'int64' }] } as const;
 
-/** The fields of an SCC and their types, without those of every object, as in the schema of the API server. */
+/**
+ * The fields of an SCC and their types, without the fields that every object has. They match the API server's schema.
+ */
 export const SCC_FIELDS = {
-  /** SCCs with a higher priority come first; 0 if absent. */
+  /** SCCs with a higher priority are tried first. The default is 0. */
   priority: 'int32',
   allowPrivilegedContainer: 'boolean',
   defaultAddCapabilities: STRINGS,
   requiredDropCapabilities: STRINGS,
-  /** `*` means all. */
+  /** `*` allows all capabilities. */
   allowedCapabilities: STRINGS,
   /** Overrides `hostPath` in `volumes`. */
   allowHostDirVolumePlugin: 'boolean',
@@ -26,7 +28,7 @@ export const SCC_FIELDS = {
   /** One of `USER_NAMESPACE_LEVELS`. */
   userNamespaceLevel: 'string',
   defaultAllowPrivilegeEscalation: 'boolean',
-  /** True if absent. */
+  /** The default is true. */
   allowPrivilegeEscalation: 'boolean',
   /** The type is `MustRunAs` or `RunAsAny`. */
   seLinuxContext: {
@@ -40,9 +42,9 @@ export const SCC_FIELDS = {
   readOnlyRootFilesystem: 'boolean',
   users: STRINGS,
   groups: STRINGS,
-  /** `*` means all. If empty, pods may not set a profile. */
+  /** `*` allows all profiles. If empty, pods may not set a profile. */
   seccompProfiles: STRINGS,
-  /** A trailing `*` matches a prefix. */
+  /** A trailing `*` matches any suffix. */
   allowedUnsafeSysctls: STRINGS,
   forbiddenSysctls: STRINGS,
 } as const satisfies FieldShapes;
@@ -50,24 +52,24 @@ export const SCC_FIELDS = {
 export type GroupStrategyOptions = ShapeValue<typeof GROUPS>;
 
 /**
- * The permissions of pods, and the defaults of fields that pods do not set.
+ * The permissions of pods, and defaults for fields that pods do not set.
  * @see https://github.com/openshift/api/blob/master/security/v1/types.go
  */
 export interface SecurityContextConstraints extends KubeObject, ShapeValue<typeof SCC_FIELDS> {}
 
 /**
- * The allocated blocks of ids. The only object is named `scc-uid`.
+ * The allocated ID blocks. The only object of this kind is named `scc-uid`.
  * @see https://github.com/openshift/api/blob/master/securityinternal/v1/types.go
  */
 export interface RangeAllocation extends KubeObject {
   /** `<start>-<end>/<block size>` */
   readonly range?: string | null;
-  /** A bitmap of allocated blocks: a big-endian unsigned integer without leading zero bytes, in base64. */
+  /** Bitmap of allocated blocks, as a big-endian unsigned integer without leading zero bytes, encoded in base64. */
   readonly data?: string | null;
 }
 
 /**
- * Annotations of pods: the SCC that admitted the pod, the type of its subject, and the SCC that the pod requires.
+ * Pod annotations: the SCC that admitted the pod, the subject type of that SCC, and the SCC that the pod requires.
  * @see https://github.com/openshift/api/blob/master/security/v1/consts.go
  */
 export const POD_SCC_ANNOTATIONS = {
@@ -77,7 +79,7 @@ export const POD_SCC_ANNOTATIONS = {
 } as const;
 
 /**
- * Annotations of namespaces: their ids and SELinux level.
+ * Namespace annotations with the ID ranges and the SELinux level.
  * @see https://github.com/openshift/api/blob/master/security/v1/consts.go
  */
 export const NAMESPACE_RANGE_ANNOTATIONS = {
@@ -87,22 +89,22 @@ export const NAMESPACE_RANGE_ANNOTATIONS = {
 } as const;
 
 /**
- * The deprecated annotations of seccomp profiles. The annotation of a container is the prefix followed by the name of
- * the container.
+ * Deprecated seccomp profile annotations. The key of a container annotation is the prefix followed by the container
+ * name.
  * @see https://github.com/kubernetes/api/blob/v0.36.0/core/v1/annotation_key_constants.go
  */
 export const SECCOMP_POD_ANNOTATION = 'seccomp.security.alpha.kubernetes.io/pod';
 export const SECCOMP_CONTAINER_ANNOTATION_PREFIX = 'container.seccomp.security.alpha.kubernetes.io/';
 
-/** A block of ids that includes both ends. It is empty if `min` is greater than `max`. */
+/** A block of IDs that includes both ends. It is empty if `min` is greater than `max`. */
 export interface IdBlock {
   readonly min: number;
   readonly max: number;
 }
 
 /**
- * Parses a block of ids, `<start>/<size>` or `<start>-<end>`, as Go scans it: unsigned 32-bit integers, which may overflow.
- * Spaces before a number and text after the second number are ignored.
+ * Parses an ID block, `<start>/<size>` or `<start>-<end>`, as Go scans it. The numbers are unsigned 32-bit integers,
+ * and their sum may overflow. Spaces before a number and text after the second number are ignored.
  * @see https://github.com/openshift/library-go/blob/master/pkg/security/uid/uid.go
  */
 export function parseIdBlock(text: string): Result<IdBlock> {
@@ -118,7 +120,7 @@ export function parseIdBlock(text: string): Result<IdBlock> {
   return { value: { min: start, max: isSized ? (start + value - 1) >>> 0 : value } };
 }
 
-/** Parses blocks separated by commas. Returns the first error. */
+/** Parses comma-separated blocks. Returns the first error. */
 export function parseIdBlocks(text: string): Result<readonly IdBlock[]> {
   const blocks: IdBlock[] = [];
   for (const part of text.split(',')) {
@@ -139,5 +141,5 @@ function scanNumber(text: string): Result<{ readonly value: number; readonly res
   return { value: { value, rest: input.slice(digits.length) } };
 }
 
-/** The values of `userNamespaceLevel`. The first is the default. */
+/** Values of `userNamespaceLevel`. The first one is the default. */
 export const USER_NAMESPACE_LEVELS: readonly string[] = ['AllowHostLevel', 'RequirePodLevel'];

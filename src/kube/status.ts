@@ -18,8 +18,8 @@ export interface StatusDetails {
 }
 
 /**
- * An error of the API server.
- * @see https://github.com/kubernetes/kubernetes/blob/v1.36.0/staging/src/k8s.io/apimachinery/pkg/api/errors/errors.go
+ * An error response of the API server.
+ * @see https://github.com/kubernetes/kubernetes/blob/v1.36.0/staging/src/k8s.io/apimachinery/pkg/api/errors/errors.go /
  */
 export interface Status {
   readonly kind?: 'Status';
@@ -32,7 +32,7 @@ export interface Status {
   readonly code: number;
 }
 
-/** A failed request to the Kubernetes API, with the Status of the response. */
+/** A failed request to the Kubernetes API, with the Status from the response. */
 export class ApiError extends Error {
   override readonly name = 'ApiError';
   readonly status: Status;
@@ -43,10 +43,10 @@ export class ApiError extends Error {
   }
 }
 
-/** A request to which the API server has not responded. It may succeed later. */
+/** A request without a response from the API server. A retry may succeed. */
 export class ConnectionError extends Error {
   override readonly name = 'ConnectionError';
-  /** True if the server did not respond within the time limit. It may have processed the request. */
+  /** True if the server did not respond within the time limit. The server may still have processed the request. */
   readonly timedOut: boolean;
 
   constructor(message: string, { timedOut = false, ...options }: ErrorOptions & { readonly timedOut?: boolean } = {}) {
@@ -55,13 +55,16 @@ export class ConnectionError extends Error {
   }
 }
 
-/** A resource as messages name it: `pods`, `deployments.apps`. */
+/** A resource as it appears in messages, such as `pods` or `deployments.apps`. */
 export interface ResourceName {
   readonly group: string;
   readonly resource: string;
 }
 
-/** 403: the user lacks a permission, or a policy denies the request. The name is empty with generateName. */
+/**
+ * 403: the user lacks a permission, or a policy denies the request. The name is empty if the request uses
+ * `generateName`.
+ */
 export function forbidden(resource: ResourceName, name: string, cause: string): Status {
   const what = printResource(resource);
   const subject = name === '' ? what : `${what} ${quote(name)}`;
@@ -69,7 +72,7 @@ export function forbidden(resource: ResourceName, name: string, cause: string): 
   return createStatus(403, 'Forbidden', `${head}: ${cause}`, statusDetails(resource, name));
 }
 
-/** 422: the object has field errors. The details name the kind, not the resource. */
+/** 422: the object has field errors. The details contain the kind rather than the resource. */
 export function invalid(kind: { group: string; kind: string }, name: string, errors: readonly FieldError[]): Status {
   const kindName = kind.group === '' ? kind.kind : `${kind.kind}.${kind.group}`;
   const cause = errors.length === 0 ? '' : `: ${formatFieldErrors(errors)}`;
@@ -89,7 +92,7 @@ export function invalid(kind: { group: string; kind: string }, name: string, err
   });
 }
 
-/** 404: the named object does not exist. */
+/** 404: the object does not exist. */
 export function notFound(resource: ResourceName, name: string): Status {
   return createStatus(
     404,
@@ -99,7 +102,7 @@ export function notFound(resource: ResourceName, name: string): Status {
   );
 }
 
-/** 409: an object of this name exists. */
+/** 409: an object with this name already exists. */
 export function alreadyExists(resource: ResourceName, name: string): Status {
   const message = `${printResource(resource)} ${quote(name)} already exists`;
   return createStatus(409, 'AlreadyExists', message, statusDetails(resource, name));
@@ -121,7 +124,6 @@ export function internalError(cause: string): Status {
   return createStatus(500, 'InternalError', `Internal error occurred: ${cause}`, { causes: [{ message: cause }] });
 }
 
-/** Creates a Status. */
 export function createStatus(code: number, reason: string, message: string, details?: StatusDetails): Status {
   return { metadata: {}, status: 'Failure', message, reason, ...(details ? { details } : {}), code };
 }

@@ -1,10 +1,12 @@
-/** Quotes a text as Go's `%q` does, which the API server uses in messages. */
+/** Quotes a string like Go's `%q`, which the API server uses in messages. */
 export function quote(text: string): string {
   return PLAIN.test(text) ? `"${text}"` : `"${Array.from(text, escapeRune).join('')}"`;
 }
 
 const PLAIN = /^[ !#-[\]-~]*$/;
-/** The printable characters of Go's strconv.IsPrint: letters, marks, numbers, punctuation, symbols and the ASCII space. */
+/**
+ * The characters that Go's strconv.IsPrint accepts: letters, marks, numbers, punctuation, symbols and the ASCII space.
+ */
 const PRINTABLE = /^[\p{L}\p{M}\p{N}\p{P}\p{S} ]$/u;
 const NAMED: Readonly<Record<string, string>> = {
   '"': '\\"',
@@ -33,17 +35,17 @@ function hex(code: number, digits: number): string {
   return code.toString(16).padStart(digits, '0');
 }
 
-/** The maximum length of a value in a message. A value may be as long as a request. */
+/** Maximum length of a value in a message. Without a limit, a value could be as long as the request. */
 const MAX_SHOWN = 16_384;
 
-/** Truncates a text for a message. */
+/** Truncates a string for use in a message. */
 export function truncate(text: string, maxLength = MAX_SHOWN): string {
   return text.length <= maxLength ? text : `${text.slice(0, maxLength)}…`;
 }
 
 /**
- * Compares the UTF-8 bytes, as Go does. JavaScript compares UTF-16 units, which differs for characters outside the Basic
- * Multilingual Plane.
+ * Compares two strings by their UTF-8 bytes, as Go does. JavaScript compares UTF-16 code units, which differs for
+ * characters outside the Basic Multilingual Plane.
  */
 export function compareBytes(a: string, b: string): number {
   const length = Math.min(a.length, b.length);
@@ -55,17 +57,17 @@ export function compareBytes(a: string, b: string): number {
   return a.length - b.length;
 }
 
-/** Returns the distinct texts in byte order. */
+/** Returns the distinct strings in byte order. */
 export function sortedSet(texts: Iterable<string>): string[] {
   return [...new Set(texts)].sort(compareBytes);
 }
 
-/** Surrogates represent code points that are greater than those of all other units. */
+/** Surrogates represent code points that are greater than all other code units. */
 function rank(unit: number): number {
   return unit >= 0xd800 && unit <= 0xdfff ? unit + 0x10000 : unit;
 }
 
-/** Formats a value as JSON. A value that is nested too deeply for the stack becomes `…`. */
+/** Formats a value as JSON. Returns `…` for a value that is nested too deeply for the stack. */
 export function printJson(value: unknown): string {
   try {
     return JSON.stringify(value);
@@ -77,7 +79,7 @@ export function printJson(value: unknown): string {
 
 const TOO_DEEP = '…';
 
-/** The first names in byte order, by default ten, and the number of other names: `a, b and 2 more`. */
+/** Formats the first names in byte order, ten by default, and the number of remaining names: `a, b and 2 more`. */
 export function summarizeNames(names: readonly string[], max = 10): string {
   const sorted = [...names].sort(compareBytes);
   const rest = sorted.length - max;

@@ -35,7 +35,7 @@ import type { Condition } from './conditions.ts';
 import type { PSAEnforcementConfig } from './psa-enforcement-config.ts';
 import type { RangeAllocation, SecurityContextConstraints } from './scc.ts';
 
-/** A model of client-node as JSON: dates are strings, members are read-only, and null means absent. */
+/** A client-node model as JSON. Dates are strings, members are read-only, and null means absent. */
 export type Wire<T> = T extends Date
   ? string
   : T extends (infer Item)[]
@@ -44,14 +44,13 @@ export type Wire<T> = T extends Date
       ? { readonly [Key in keyof T]: Wire<T[Key]> }
       : T;
 
-/** The mutable copy of an object that `draft` returns. */
+/** The mutable copy that `draft` returns. */
 export type Draft<T> = T extends readonly (infer Item)[]
   ? Draft<Item>[]
   : T extends object
     ? { -readonly [Key in keyof T]: Draft<T[Key]> }
     : T;
 
-/** Returns a mutable deep copy. */
 export function draft<T>(object: T): Draft<T> {
   return deepCopy(object, 0) as Draft<T>;
 }
@@ -59,7 +58,7 @@ export function draft<T>(object: T): Draft<T> {
 /** Deeper parts are copied by structuredClone, which does not recurse on the stack. */
 const MAX_DEPTH = 64;
 
-/** Copies JSON, which is several times faster than structuredClone. */
+/** Copies JSON several times faster than structuredClone. */
 function deepCopy(value: unknown, depth: number): unknown {
   if (typeof value !== 'object' || value === null) return value;
   if (depth > MAX_DEPTH) return structuredClone(value);
@@ -112,7 +111,7 @@ export interface KubeObject {
   readonly metadata?: ObjectMeta;
 }
 
-/** The kinds that the program reads or writes. */
+/** The kinds that this program reads or writes. */
 export interface Kinds extends WorkloadKinds {
   Namespace: Namespace;
   Node: Node;
@@ -161,14 +160,14 @@ interface WorkloadKinds {
   CronJob: Wire<V1CronJob>;
 }
 
-/** Group, version and kind; the core group is `''`. */
+/** Group, version and kind. The core group is `''`. */
 export interface GroupVersionKind {
   readonly group: string;
   readonly version: string;
   readonly kind: string;
 }
 
-/** Group, version and resource (the lower-case plural). */
+/** Group, version and resource (the lowercase plural). */
 export interface GroupVersionResource {
   readonly group: string;
   readonly version: string;
@@ -186,12 +185,12 @@ export interface UserInfo {
 /** A JSON object whose members have not been validated. */
 export type JsonObject = Readonly<Record<string, unknown>>;
 
-/** Returns true for a JSON object: neither null nor a list. */
+/** Returns true for a JSON object, but not for null or a list. */
 export function isObject(value: unknown): value is JsonObject {
   return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
-/** The minimum version of a component. The only component is `Kubelet`. */
+/** The minimum version of a component. The only supported component is `Kubelet`. */
 interface ComponentMinimum {
   readonly component: string;
   readonly version: string;
@@ -202,23 +201,25 @@ interface Gate {
   readonly requiredMinimumComponentVersions?: readonly ComponentMinimum[] | null;
 }
 
-/** The policy settings of an installation. The only object is named `cluster`. */
+/** The policy settings of an installation. The only object of this kind is named `cluster`. */
 export interface PortcullisConfiguration extends KubeObject {
   readonly spec?: JsonObject;
   readonly status?: {
     readonly observedGeneration?: number;
-    /** The last valid spec and its generation; 0 for the initial settings, before the object existed. */
+    /**
+     * The last valid spec and its generation. The generation is 0 for the initial settings, before the object existed.
+     */
     readonly applied?: { readonly generation: number; readonly spec: JsonObject };
     readonly conditions?: readonly Condition[];
     /** The generation that each replica applies. */
     readonly replicas?: readonly { readonly name: string; readonly generation: number }[];
-    /** The enforced minimum kubelet version, and the rendered one, from which feature gates are computed. */
+    /** The enforced minimum kubelet version, and the rendered minimum from which feature gates are computed. */
     readonly kubelet?: {
       readonly minimumVersion?: string;
       readonly renderedMinimumVersion?: string;
-      /** The object that requests the minimum. */
+      /** The object that sets the minimum. */
       readonly source?: string;
-      /** While a lower minimum waits for pools: the nodes of each pool when it was rendered. */
+      /** Nodes of each pool when the minimum was rendered. Set only while a lower minimum waits for the pools. */
       readonly pools?: readonly { readonly name: string; readonly members: readonly string[] }[];
     };
     /** The first pods that were created without a review and that the policy denies. */
@@ -226,7 +227,6 @@ export interface PortcullisConfiguration extends KubeObject {
   };
 }
 
-/** A pod that was created without a review and that the policy denies. */
 export interface UnreviewedPod {
   readonly namespace: string;
   readonly name: string;
@@ -238,21 +238,21 @@ export interface UnreviewedPod {
 }
 
 /**
- * The enabled features of a cluster. The only object is named `cluster`.
+ * The enabled features of a cluster. The only object of this kind is named `cluster`.
  * @see https://github.com/openshift/api/blob/master/config/v1/types_feature.go
  */
 export interface FeatureGate extends KubeObject {
   readonly spec?: {
     /** `''`, `TechPreviewNoUpgrade`, `DevPreviewNoUpgrade`, `OKD` or `CustomNoUpgrade`. */
     readonly featureSet?: string | null;
-    /** In effect only for `CustomNoUpgrade`. */
+    /** Applies only to `CustomNoUpgrade`. */
     readonly customNoUpgrade?: {
       readonly enabled?: readonly string[] | null;
       readonly disabled?: readonly string[] | null;
     } | null;
   } | null;
   readonly status?: {
-    /** One item for each version of the components. */
+    /** One item for each component version. */
     readonly featureGates?:
       | readonly {
           readonly version?: string | null;
@@ -265,8 +265,8 @@ export interface FeatureGate extends KubeObject {
 }
 
 /**
- * The configuration of the nodes of a cluster: the kind `Node` of the group `config.openshift.io`. The only object is named
- * `cluster`.
+ * The node configuration of a cluster, kind `Node` in the `config.openshift.io` group. The only object of this kind is
+ * named `cluster`.
  * @see https://github.com/openshift/api/blob/master/config/v1/types_node.go
  */
 export interface NodesConfig extends KubeObject {
@@ -278,7 +278,7 @@ export interface NodesConfig extends KubeObject {
 }
 
 /**
- * A group of nodes with one configuration.
+ * A group of nodes that share one configuration.
  * @see https://github.com/openshift/api/blob/master/machineconfiguration/v1/types.go
  */
 export interface MachineConfigPool extends KubeObject {
@@ -313,9 +313,10 @@ export interface ReportResult {
 }
 
 /**
- * The policy results of a namespace or of the cluster, in a format of several policy engines.
+ * The policy results of a namespace or of the cluster, in a format that several policy engines share.
  * @see https://github.com/openreports/reports-api/blob/main/docs/api-docs.md
- * @see https://github.com/kubernetes-sigs/wg-policy-prototypes/blob/master/policy-report/pkg/api/wgpolicyk8s.io/v1alpha2/policyreport_types.go
+ * @see
+ * https://github.com/kubernetes-sigs/wg-policy-prototypes/blob/master/policy-report/pkg/api/wgpolicyk8s.io/v1alpha2/policyreport_types.go
  */
 export interface Report extends KubeObject {
   /** Absent in wgpolicyk8s.io, where each result has a source. */
@@ -330,10 +331,10 @@ export interface ClusterServiceVersion extends KubeObject {
   readonly status?: { readonly reason?: string };
 }
 
-/** A catalog of operators. The spec is not validated: manifests may contain fields that the CRD does not have. */
+/** A catalog of operators. The spec is not validated because manifests may contain fields that the CRD lacks. */
 export interface CatalogSource extends KubeObject {
   readonly spec?: unknown;
 }
 
-/** A value, or the reason why there is none. */
+/** A value, or the reason why there is no value. */
 export type Result<T> = { readonly value: T } | { readonly error: string };

@@ -13,9 +13,9 @@ const PART = /(\d+\.?\d*|\.\d+)(ns|us|µs|μs|ms|s|m|h)/g;
 const DURATION = new RegExp(`^(?:${PART.source})+$`);
 
 /**
- * Parses a Go duration such as `5s`, `1m30s` or `0` into milliseconds. Returns `undefined` for other texts and negative
- * durations.
- * @see https://pkg.go.dev/time#ParseDuration
+ * Parses a Go duration such as `5s`, `1m30s` or `0` into milliseconds. Returns `undefined` for negative durations and
+ * any other text.
+ * @see https://pkg.go.dev/time#ParseDuration /
  */
 export function parseDurationMs(text: string): number | undefined {
   if (text === '0') return 0;
@@ -25,13 +25,13 @@ export function parseDurationMs(text: string): number | undefined {
   return Number.isFinite(total) ? total : undefined;
 }
 
-/** The exponents of the suffixes of quantities: of 10 or, with an `i`, of 2. */
+/** Exponents of the quantity suffixes. The base is 10, or 2 for suffixes with an `i`. */
 const DECIMAL: Readonly<Record<string, number>> = { n: -9, u: -6, m: -3, '': 0, k: 3, M: 6, G: 9, T: 12, P: 15, E: 18 };
 const BINARY: Readonly<Record<string, bigint>> = { Ki: 10n, Mi: 20n, Gi: 30n, Ti: 40n, Pi: 50n, Ei: 60n };
 
 const QUANTITY = /^([+-]?)(\d+(?:\.\d*)?|\.\d+)(?:([eE])([+-]?\d{1,3})|([KMGTPE]i|[numkMGTPE]?))$/;
 
-/** The unit of parsed quantities is the billionth, the smallest unit of quantities. */
+/** Quantities are parsed into billionths, the smallest unit that they can express. */
 const SCALE = 9;
 
 /**
@@ -55,12 +55,12 @@ function scale(amount: bigint, shift: number): bigint {
   return (amount + divisor - 1n) / divisor;
 }
 
-/** Formats a time as RFC 3339 in UTC, in seconds. */
+/** Formats a time as RFC 3339 in UTC with a precision of seconds. */
 export function formatTimestamp(ms: number): string {
   return new Date(ms).toISOString().replace(/\.\d+Z$/, 'Z');
 }
 
-/** Parses a time into milliseconds since 1970. Returns `undefined` for an absent or malformed time. */
+/** Parses a time into milliseconds since 1970. Returns `undefined` if the time is absent or malformed. */
 export function parseTimestamp(text: string | null | undefined): number | undefined {
   const ms = text == null ? NaN : Date.parse(text);
   return Number.isNaN(ms) ? undefined : ms;

@@ -9,13 +9,12 @@ import {
 } from './types.ts';
 import type { Operation } from './admission.ts';
 
-/** The kinds of webhook configurations. */
 export const CONFIGURATION_KINDS = ['ValidatingWebhookConfiguration', 'MutatingWebhookConfiguration'] as const;
 export type ConfigurationKind = (typeof CONFIGURATION_KINDS)[number];
 
 /**
- * The configurations of an installation, by kind and name. Replicas update only these, and their role permits only these.
- * A copy with the same labels belongs to its creator.
+ * The webhook configurations of an installation, by kind and name. Replicas update only these configurations, and their
+ * role permits no others. They ignore copies with the same labels.
  */
 export const INSTALLED_CONFIGURATIONS = {
   ValidatingWebhookConfiguration: ['psa.portcullis.dev', 'scc.portcullis.dev'],
@@ -26,73 +25,72 @@ export const INSTALLED_CONFIGURATIONS = {
     'defaults.portcullis.dev',
   ],
 } as const satisfies Readonly<Record<ConfigurationKind, readonly string[]>>;
-/** The kind and name of a configuration of an installation. */
+/** The kind and name of one of the installation's webhook configurations. */
 export type InstalledConfiguration = {
   [Kind in ConfigurationKind]: { readonly kind: Kind; readonly name: (typeof INSTALLED_CONFIGURATIONS)[Kind][number] };
 }[ConfigurationKind];
 
 export type WebhookConfiguration = ValidatingWebhookConfiguration | MutatingWebhookConfiguration;
 
-/** How API servers call a webhook. The webhook configurations are generated from it. */
+/** How API servers call a webhook. The webhook configurations are generated from these registrations. */
 export interface WebhookRegistration {
-  /** The name of the webhook. The API server prefixes audit annotations with it. */
+  /** Webhook name. The API server prefixes audit annotations with it. */
   readonly name: string;
   readonly path: string;
   readonly configuration: InstalledConfiguration;
-  /** The webhook is registered while its feature is on. */
+  /** The webhook is registered only while its feature is enabled. */
   readonly feature:
     'psa' | 'defaults' | 'rollout' | 'scc' | OptionalFeature | 'kubeletCertificates' | 'kubeletNodeWrites';
   readonly rules: readonly Wire<V1RuleWithOperations>[];
-  /** True if the webhook also reviews the workload resources of the settings. */
+  /** True if the webhook also reviews the workload resources in the settings. */
   readonly reviewsWorkloadResources?: boolean;
   readonly matchConditions?: readonly Wire<V1MatchCondition>[];
-  /** The labels of the reviewed objects. Absent: all objects. */
+  /** Selects the objects to review by their labels. If absent, the webhook reviews all objects. */
   readonly objectSelector?: Wire<V1LabelSelector>;
   readonly timeoutSeconds: number;
   /** True if requests fail closed while the feature enforces. A webhook that only warns always fails open. */
   readonly isEnforcing: boolean;
-  /** True if the policies of the floor decide on these requests while no replica responds. */
+  /** True if the floor policies decide on these requests while no replica responds. */
   readonly hasFloor?: boolean;
-  /** True if the webhook matches objects in namespaces. */
+  /** True if the webhook matches namespaced objects. */
   readonly isNamespaced: boolean;
 }
 
-/** The condition of webhooks that review only pods that are exempt from Pod Security. */
+/** Match condition of webhooks that review only pods that are exempt from Pod Security. */
 export const EXEMPT_CONDITION = 'exempt';
 
-/** A webhook of a configuration. */
 export interface RegisteredWebhook {
   readonly name: string;
-  /** The trusted authorities: PEM in base64, or `''` for those of the API server. */
+  /** Trusted CA certificates as base64-encoded PEM, or `''` to use the API server's own trust store. */
   readonly caBundle: string;
-  /** The host name that the API server connects to; `undefined` for an invalid URL. */
+  /** The host name that the API server connects to, or `undefined` if the URL is invalid. */
   readonly host: string | undefined;
   readonly failurePolicy: 'Fail' | 'Ignore';
   readonly service?: { readonly namespace: string; readonly name: string };
 }
 
-/** Returns true if the labels of the configuration name this program. */
+/** Returns true if the labels identify the configuration as part of this program. */
 export function isPartOfPortcullis({ metadata }: WebhookConfiguration): boolean {
   return metadata?.labels?.[PART_OF_LABEL] === PART_OF;
 }
 
-/** Returns true for a configuration of the installation. */
+/** Returns true if the configuration belongs to the installation. */
 export function isInstalled(kind: ConfigurationKind, name: string | undefined): boolean {
   const names: readonly (string | undefined)[] = INSTALLED_CONFIGURATIONS[kind];
   return names.includes(name);
 }
 
-/** Returns the feature of a webhook configuration, such as `scc` for `objects.scc.portcullis.dev`. */
+/** Returns the feature of a webhook configuration, for example `scc` for `objects.scc.portcullis.dev`. */
 export function configurationFeature(name: string): string | undefined {
   return name.split('.').at(-3);
 }
 
-/** Returns `<namespace>/<name>` of the Secret whose authorities are to be injected. */
+/** Returns `<namespace>/<name>` of the Secret that contains the CA certificates to inject. */
 export function caSecretReference({ metadata }: WebhookConfiguration): string | undefined {
   return metadata?.annotations?.[INJECT_CA_ANNOTATION];
 }
 
-/** Returns the annotation that requests the authorities of the Secret. */
+/** Returns the annotation that requests injection of the CA certificates in the Secret. */
 export function caInjection(namespace: string): Readonly<Record<string, string>> {
   return { [INJECT_CA_ANNOTATION]: `${namespace}/${INSTALLATION.certificateSecret}` };
 }
@@ -100,18 +98,17 @@ export function caInjection(namespace: string): Readonly<Record<string, string>>
 /** @see https://cert-manager.io/docs/concepts/ca-injector/ */
 const CERT_MANAGER = 'cert-manager.io/inject-';
 
-/** Returns true if this program or cert-manager injects the authorities. */
+/** Returns true if this program or cert-manager injects the CA certificates. */
 export function hasCaInjection(configuration: Pick<WebhookConfiguration, 'metadata'>): boolean {
   const { annotations = {} } = configuration.metadata ?? {};
   return Object.keys(annotations).some(isCaInjection);
 }
 
-/** Returns true for an annotation that requests the injection of authorities. */
+/** Returns true if the annotation requests CA injection. */
 export function isCaInjection(annotation: string): boolean {
   return annotation === INJECT_CA_ANNOTATION || annotation.startsWith(CERT_MANAGER);
 }
 
-/** Returns the webhooks of a configuration. */
 export function getWebhooks({ webhooks }: WebhookConfiguration): RegisteredWebhook[] {
   return (webhooks ?? []).map(({ name, clientConfig, failurePolicy }) => {
     const { caBundle, service, url } = clientConfig;
@@ -126,8 +123,8 @@ export function getWebhooks({ webhooks }: WebhookConfiguration): RegisteredWebho
 }
 
 /**
- * Returns the webhooks with failurePolicy Fail, or all if there is none. A problem of a webhook that fails open must not
- * affect the decision about the certificates of the others.
+ * Returns the webhooks with failurePolicy Fail, or all webhooks if there are none. A problem with a fail-open webhook
+ * must not affect the decision about the certificates of the others.
  */
 export function enforcingWebhooks<T extends Pick<RegisteredWebhook, 'failurePolicy'>>(
   webhooks: readonly T[],
@@ -140,17 +137,17 @@ function urlHost(url: string): string | undefined {
   return URL.parse(url)?.hostname.replace(/^\[(.*)\]$/, '$1');
 }
 
-/** The properties of a request that the rules of a webhook match. */
+/** The properties of a request that webhook rules match. */
 interface RuleTarget {
   readonly operation: Operation;
-  /** `''` for cluster-scoped objects. For requests on a Namespace, its name. */
+  /** `''` for cluster-scoped objects. For requests on a Namespace, the namespace name. */
   readonly namespace: string;
   readonly subresource: string;
 }
 
 /**
- * Returns true if a rule of a webhook selects a request on `resource`.
- * @see https://github.com/kubernetes/apiserver/blob/v0.36.0/pkg/admission/plugin/webhook/predicates/rules/rules.go
+ * Returns true if a webhook rule matches a request on `resource`.
+ * @see https://github.com/kubernetes/apiserver/blob/v0.36.0/pkg/admission/plugin/webhook/predicates/rules/rules.go /
  */
 export function matchesRule(rule: unknown, target: RuleTarget, resource: GroupVersionResource): boolean {
   if (!isObject(rule)) return false;
@@ -168,7 +165,7 @@ function includes(list: unknown, value: string): boolean {
   return items.includes('*') || items.includes(value);
 }
 
-/** Requests on a Namespace carry its name as their namespace, but are cluster-scoped. */
+/** Requests on a Namespace carry its name as their namespace, but they are cluster-scoped. */
 function matchesScope(scope: unknown, { namespace }: RuleTarget, { group, resource }: GroupVersionResource): boolean {
   const isClusterScoped = namespace === '' || (group === '' && resource === 'namespaces');
   if (scope === 'Namespaced') return !isClusterScoped;

@@ -162,7 +162,7 @@ roleRef: {kind: ClusterRole, name: cluster-admin}
     [
       'with wrong labels',
       `${POD}metadata:\n  name: a\n  labels: {a: 1}\n`,
-      'stdin:5:3: metadata.labels must be an object that holds strings',
+      'stdin:5:3: metadata.labels must be a map of strings',
     ],
     [
       'with wrong owners',

@@ -152,8 +152,8 @@ const WRONG_METADATA: readonly (readonly [metadata: unknown, problem: string])[]
   [5, 'metadata must be an object'],
   [{ name: 5 }, 'metadata.name must be a string'],
   [{ name: 'a', namespace: {} }, 'metadata.namespace must be a string'],
-  [{ name: 'a', annotations: { x: 1 } }, 'metadata.annotations must be an object that holds strings'],
-  [{ name: 'a', labels: [] }, 'metadata.labels must be an object that holds strings'],
+  [{ name: 'a', annotations: { x: 1 } }, 'metadata.annotations must be a map of strings'],
+  [{ name: 'a', labels: [] }, 'metadata.labels must be a map of strings'],
   [{ name: 'a', ownerReferences: 5 }, 'metadata.ownerReferences must be a list of objects'],
 ];
 

@@ -169,7 +169,7 @@ describe('mutating webhooks', () => {
       name: 'a patch that sets a value of a wrong type',
       answer: () => patch([{ op: 'add', path: '/metadata/labels', value: { a: 1 } }]),
       code: 500,
-      message: 'Internal error occurred: metadata.labels must be an object that holds strings',
+      message: 'Internal error occurred: metadata.labels must be a map of strings',
     },
   ];
   for (const { name, answer, code, message } of refusals) {

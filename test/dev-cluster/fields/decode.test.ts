@@ -70,7 +70,7 @@ suite('malformed bodies', () => {
     [
       'a label of a wrong type',
       '{"metadata":{"labels":{"a":1}}}',
-      'Pod in version "v1" cannot be handled as a Pod: metadata.labels must be an object that holds strings',
+      'Pod in version "v1" cannot be handled as a Pod: metadata.labels must be a map of strings',
     ],
   ];
   for (const [name, text, message] of cases) {

@@ -67,7 +67,7 @@ suite('merge patch', () => {
       'a label of a wrong type',
       { metadata: { labels: { a: 1 } } },
       422,
-      /^ "" is invalid: patch: Invalid value: "\{\\"kind\\":\\"Pod\\".*": metadata\.labels must be an object that holds strings$/,
+      /^ "" is invalid: patch: Invalid value: "\{\\"kind\\":\\"Pod\\".*": metadata\.labels must be a map of strings$/,
     ],
   ];
   for (const [name, body, code, message] of refused) {
