@@ -39,7 +39,7 @@ describe('values of unfixable form are listed with the reason', () => {
     [
       'a volume of the host',
       `${HEAD}spec: {containers: [], volumes: [{name: v, hostPath: {path: /}}]}\n`,
-      'hostPathVolumes spec.volumes[0].hostPath: volume "v": use a persistentVolumeClaim for data that must outlive the pod | use an emptyDir for data of one pod | use a configMap, secret, downwardAPI or projected volume for files of the cluster | keep the volume, and enforce a less strict level in a namespace of its own',
+      'hostPathVolumes spec.volumes[0].hostPath: volume "v": use a persistentVolumeClaim for data that must outlive the pod | use an emptyDir for the data of a single pod | use a configMap, secret, downwardAPI or projected volume for files from the cluster | keep the volume, and move the pod to a separate namespace that enforces a less strict level',
     ],
     [
       'a field of a wrong type',

@@ -87,8 +87,8 @@ describe('playground', { skip: noBrowser }, () => {
     await page.waitForFunction('document.querySelectorAll(".findings strong").length === 1');
     assert.deepEqual((await texts('.fixed'))[0]?.split('\n'), [
       '4 fields changed',
-      'Verify: the kubelet rejects an image whose USER is missing, root or a name: use an image with a numeric USER other than 0, or set runAsUser to the UID of a user of the image.',
-      'Pod a: restrictedVolumes is not fixed (volume "v" uses restricted volume type "hostPath"). Choices: use a persistentVolumeClaim for data that must outlive the pod; use an emptyDir for data of one pod; use a configMap, secret, downwardAPI or projected volume for files of the cluster; keep the volume, and enforce a less strict level in a namespace of its own.',
+      'Verify: the kubelet rejects an image whose USER is missing, root or a name, so use an image with a numeric USER other than 0, or set runAsUser to the UID of a user in the image.',
+      'Pod a: restrictedVolumes is not fixed (volume "v" uses restricted volume type "hostPath"). Choices: use a persistentVolumeClaim for data that must outlive the pod; use an emptyDir for the data of a single pod; use a configMap, secret, downwardAPI or projected volume for files from the cluster; keep the volume, and move the pod to a separate namespace that enforces a less strict level.',
     ]);
   });
 

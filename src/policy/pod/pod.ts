@@ -1,7 +1,7 @@
 /**
- * The fields of pods and pod templates that decisions depend on, read once per review with verified types. `null` is
- * absent, zero values are filled in where Go has them, and unknown fields are ignored. A policy cannot read a field that
- * is not listed here, so it never reads a value of an unverified type.
+ * The fields of pods and pod templates that decisions depend on. They are read once per review, and their types are
+ * verified. `null` counts as absent, zero values are filled in where Go has them, and unknown fields are ignored. A
+ * policy can read only the fields listed here, so it never reads a value of an unverified type.
  */
 import { tooLong, unmarshalError, type FieldError } from '../../kube/field-error.ts';
 import { SECCOMP_CONTAINER_ANNOTATION_PREFIX, SECCOMP_POD_ANNOTATION } from '../../kube/scc.ts';
@@ -26,7 +26,7 @@ import {
 
 export type ContainerList = (typeof CONTAINER_LISTS)[number];
 
-/** Empty members count as absent. */
+/** Empty fields count as absent. */
 export interface SeLinuxFields {
   readonly level: string;
   readonly role: string;
@@ -44,26 +44,26 @@ export interface Capabilities {
   readonly drop: readonly string[];
 }
 
-/** The fields that the security contexts of pods and of containers share. Values are not inherited from the pod. */
+/** The fields that pod and container security contexts share. Containers do not inherit values from the pod here. */
 export interface SecurityContextFields {
-  /** The path below the pod spec: `containers[0]`; empty for the pod itself. */
+  /** Path below the pod spec, such as `containers[0]`. Empty for the pod itself. */
   readonly location: string;
   readonly hasSecurityContext: boolean;
   readonly runAsUser: number | undefined;
   readonly runAsNonRoot: boolean | undefined;
   readonly seLinuxOptions: SeLinuxFields | undefined;
   readonly seccompProfile: SeccompProfile | undefined;
-  /** The type of the profile: empty in a profile without one, `undefined` without a profile. */
+  /** Type of the profile. It is empty if the profile has no type, and `undefined` if there is no profile. */
   readonly appArmorProfile: string | undefined;
   readonly hostProcess: boolean;
-  /** The `runAsUserName` of Windows. */
+  /** The `runAsUserName` for Windows. */
   readonly userName: string | undefined;
 }
 
 export interface ContainerFields extends SecurityContextFields {
   readonly json: JsonObject;
   readonly list: ContainerList;
-  /** The position in its list. */
+  /** Index in its list. */
   readonly index: number;
   readonly name: string;
   readonly image: string;
@@ -72,22 +72,22 @@ export interface ContainerFields extends SecurityContextFields {
   readonly allowPrivilegeEscalation: boolean | undefined;
   readonly readOnlyRootFilesystem: boolean | undefined;
   readonly capabilities: Capabilities | undefined;
-  /** The value of the pod's seccomp annotation for this container; `undefined` if there is none. */
+  /** The pod's seccomp annotation for this container, or `undefined` if there is none. */
   readonly seccompAnnotation: string | undefined;
 }
 
-/** A port of a container with a hostPort other than 0. */
+/** A container port with a hostPort other than 0. */
 export interface HostPort {
   readonly container: ContainerFields;
-  /** The position in the container's list of ports. */
+  /** Index in the container's list of ports. */
   readonly index: number;
   readonly port: number;
 }
 
-/** A host, not empty, in the `httpGet` or `tcpSocket` of a probe or a lifecycle hook. */
+/** A non-empty host in the `httpGet` or `tcpSocket` action of a probe or a lifecycle hook. */
 export interface HandlerHost {
   readonly container: ContainerFields;
-  /** The path below the container: `livenessProbe.httpGet.host`. */
+  /** Path below the container, such as `livenessProbe.httpGet.host`. */
   readonly path: string;
   readonly host: string;
 }
@@ -96,18 +96,18 @@ export interface VolumeFields {
   readonly json: JsonObject;
   readonly index: number;
   readonly name: string;
-  /** The names of the known sources that are present, in the order of VOLUME_SOURCES. A valid volume has one. */
+  /** Names of the known sources that are set, in the order of VOLUME_SOURCES. A valid volume has one source. */
   readonly sources: readonly string[];
-  /** The path of a hostPath source; `undefined` without that source. */
+  /** Path of the hostPath source, or `undefined` if there is none. */
   readonly hostPath: string | undefined;
-  /** The driver of a flexVolume source; `undefined` without that source. */
+  /** Driver of the flexVolume source, or `undefined` if there is none. */
   readonly flexDriver: string | undefined;
 }
 
 export interface PodFields extends SecurityContextFields {
   readonly json: JsonObject;
   readonly annotations: Readonly<Record<string, string>>;
-  /** The value of the pod's seccomp annotation; empty if there is none. */
+  /** The pod's seccomp annotation, or an empty string if there is none. */
   readonly seccompAnnotation: string;
   readonly serviceAccountName: string;
   readonly runtimeClassName: string;
@@ -117,18 +117,17 @@ export interface PodFields extends SecurityContextFields {
   readonly hostIPC: boolean;
   readonly hostUsers: boolean | undefined;
   readonly fsGroup: number | undefined;
-  /** `undefined` for an empty list too: the API server drops it. */
+  /** Also `undefined` for an empty list, because the API server drops it. */
   readonly supplementalGroups: readonly number[] | undefined;
-  /** The names of all sysctls. */
   readonly sysctls: readonly string[];
   readonly volumes: readonly VolumeFields[];
   /** Init, regular and ephemeral containers, in the order in which the API server visits them. */
   readonly containers: readonly ContainerFields[];
-  /** The host ports of all containers. */
+  /** Host ports of all containers. */
   readonly hostPorts: readonly HostPort[];
-  /** The hosts in handlers of all containers. */
+  /** Hosts in the handlers of all containers. */
   readonly handlerHosts: readonly HandlerHost[];
-  /** The path of the first null in a list of objects, which counts as an empty object; see `findCompletionError`. */
+  /** Path of the first null in a list of objects, which counts as an empty object. See `findCompletionError`. */
   readonly nullObject: string | undefined;
 }
 
@@ -138,7 +137,7 @@ export type DecodedPod =
 const NONE: readonly never[] = [];
 const NO_ANNOTATIONS: PodFields['annotations'] = {};
 
-/** Reads a pod or pod template. The argument may have any type; the error names the first field of a wrong type. */
+/** Reads a pod or pod template. The argument may have any type. The error names the first field of the wrong type. */
 export function decodePod(podLike: unknown): DecodedPod {
   if (isObject(podLike)) return decodePodAt(createSource(podLike, 'Pod'));
   const message = podLike == null ? 'there is no pod' : unmarshalError(podLike, '', 'v1.Pod');
@@ -147,21 +146,24 @@ export function decodePod(podLike: unknown): DecodedPod {
   };
 }
 
-/** As `decodePod`, for a pod template inside of another object. */
+/** Like `decodePod`, for a pod template inside another object. */
 export function decodePodAt(source: Source): DecodedPod {
   const pod = readPod(source);
   const { error } = source.state;
   return error === undefined ? { pod } : { error };
 }
 
-/** The path of a field in the pod spec or in a container, such as `spec.containers[0].securityContext.privileged`. */
+/**
+ * Returns the path of a field in the pod spec or in a container, such as
+ * `spec.containers[0].securityContext.privileged`.
+ */
 export function fieldPath({ location }: SecurityContextFields, field: string): string {
   return location === '' ? `spec.${field}` : `spec.${location}.${field}`;
 }
 
 /**
- * Returns why SCC admission cannot copy and complete a pod that has been decoded: an item of a list of objects is null, or the
- * annotations are larger than the API allows. Pod Security Admission evaluates such pods.
+ * Returns the reason why SCC admission cannot copy and default a decoded pod: a list of objects contains null, or the
+ * annotations are larger than the API allows. Pod Security Admission still evaluates such pods.
  */
 export function findCompletionError({ nullObject, annotations }: PodFields): FieldError | undefined {
   return (
@@ -178,7 +180,7 @@ function findTooLong(annotations: PodFields['annotations']): FieldError | undefi
   return length > MAX_ANNOTATIONS_BYTES ? tooLong('metadata.annotations', MAX_ANNOTATIONS_BYTES) : undefined;
 }
 
-/** A record that a reader fills, field by field in the order of the JSON: most of the fields are absent in most pods. */
+/** A record that a reader fills field by field, in the order of the JSON. Most pods set only a few of the fields. */
 type Filled<T> = { -readonly [Key in keyof T]: T[Key] };
 
 interface PodBuilder extends Filled<PodFields> {
@@ -310,7 +312,7 @@ function readPodSecurityContext(context: Source | undefined, pod: PodBuilder): v
   }
 }
 
-/** Reads a field that the security contexts of pods and of containers share, and ignores other fields. */
+/** Reads a field that pod and container security contexts share. Ignores other fields. */
 function readSharedField(context: Source, key: string, into: Filled<SecurityContextFields>): void {
   switch (key) {
     case 'runAsUser':
@@ -338,7 +340,7 @@ function readSharedField(context: Source, key: string, into: Filled<SecurityCont
   }
 }
 
-/** Reads the SELinux options of a security context, or of the strategy of an SCC. */
+/** Reads the SELinux options of a security context or of an SCC strategy. */
 export function readSeLinuxOptions(context: Source): SeLinuxFields | undefined {
   const options = objectAt(context, 'seLinuxOptions', 'SELinuxOptions');
   return (
@@ -454,7 +456,7 @@ function readLifecycle(lifecycle: Source | undefined, container: ContainerFields
   readHandler(objectAt(lifecycle, 'preStop', 'LifecycleHandler'), 'lifecycle.preStop', container, hosts);
 }
 
-/** Collects the hosts of a probe or hook. The other actions, exec, grpc and sleep, have no host. */
+/** Collects the hosts of a probe or hook. The exec, grpc and sleep actions have no host. */
 function readHandler(
   handler: Source | undefined,
   path: string,
@@ -471,8 +473,8 @@ function readHandler(
 }
 
 /**
- * The volume sources with their Go types, in the order of the API. For a volume with several sources, both PSS messages
- * and SCC admission use the first of them.
+ * Volume sources with their Go types, in API order. If a volume has several sources, both Pod Security messages and SCC
+ * admission use the first one.
  * @see https://github.com/kubernetes/api/blob/v0.36.0/core/v1/types.go
  */
 const SOURCE_TYPES: readonly (readonly [source: string, type: string])[] = [
@@ -508,12 +510,12 @@ const SOURCE_TYPES: readonly (readonly [source: string, type: string])[] = [
   ['image', 'ImageVolumeSource'],
 ];
 
-/** The names of all volume sources, in the order of the API. */
+/** Names of all volume sources, in API order. */
 export const VOLUME_SOURCES: readonly string[] = SOURCE_TYPES.map(([name]) => name);
 
 interface KnownSource {
   readonly type: string;
-  /** The `sources` of a volume with this source only. */
+  /** The `sources` of a volume that has only this source. */
   readonly alone: readonly string[];
 }
 

@@ -1,48 +1,55 @@
 /**
- * Typed reading of JSON that has not been validated. A wrong type is recorded once, in the words of Go's decoder and as
- * a field error, and reading continues with the zero value, so that decoders need no error handling.
+ * Reads JSON that has not been validated as typed values. The first value of the wrong type is recorded as a field
+ * error and with the message of Go's decoder. Reading then continues with the zero value, so decoders need no error
+ * handling.
  */
 import { invalidValue, formatFieldError, tooMany, unmarshalError, type FieldError } from '../../kube/field-error.ts';
 import { MAX_ITEMS } from '../../kube/pod.ts';
 import { isObject, type JsonObject } from '../../kube/types.ts';
 
-/** A field whose value has another type than in the API, or a list with too many elements. */
+/** A field whose type differs from the API, or a list with too many elements. */
 export interface DecodeError {
-  /** The field with its indexes, such as `spec.containers[0].securityContext.privileged`, and a detail such as `must be a boolean`. */
+  /**
+   * The field with its indexes, such as `spec.containers[0].securityContext.privileged`, and a detail such as `must be
+   * a boolean`.
+   */
   readonly field: FieldError;
-  /** The error of the API server's decoder: `json: cannot unmarshal string into Go struct field … of type bool`. */
+  /**
+   * The error from the API server's decoder, such as `json: cannot unmarshal string into Go struct field … of type
+   * bool`.
+   */
   readonly message: string;
 }
 
-/** The state that the sources of one object share. */
+/** State that the sources of one object share. */
 export interface DecodeState {
-  /** The first error. Values that are read afterwards have the right type but no meaning. */
+  /** The first error. Values that are read after an error have the right type but no meaning. */
   error: DecodeError | undefined;
-  /** The path of the first null in a list of objects, strings or integers; it is read as the zero value, as in Go. */
+  /** Path of the first null in a list of objects, strings or integers. As in Go, null is read as the zero value. */
   nullElement: string | undefined;
-  /** The path of the first null in a list of objects. */
+  /** Path of the first null in a list of objects. */
   nullObject: string | undefined;
-  /** The number of elements of all lists that have been read; more than MAX_ITEMS is an error. */
+  /** Total number of list elements read so far. More than MAX_ITEMS is an error. */
   items: number;
 }
 
-/** A JSON object to read from, and its position. Only errors compute paths, by walking up the parents. */
+/** A JSON object to read from, and its position. Paths are computed only for errors, from the chain of parents. */
 export interface Source {
   readonly json: JsonObject;
   readonly state: DecodeState;
-  /** The name of the Go type: `Container`. Errors include it. */
+  /** Name of the Go type, such as `Container`. Errors include it. */
   readonly struct: string;
-  /** `undefined` for the object as a whole. */
+  /** `undefined` for the root object. */
   readonly parent: Source | undefined;
-  /** The name in the parent; empty for the object as a whole. */
+  /** Name in the parent. Empty for the root object. */
   readonly key: string;
-  /** The position in a list; `undefined` outside of lists. */
+  /** Index in a list, or `undefined` if the source is not in a list. */
   readonly index: number | undefined;
 }
 
-/** A type as Go's decoder and as field errors print it. */
+/** A type as printed by Go's decoder and in field errors. */
 interface ExpectedType {
-  /** Without its package: `Container`, `bool`. */
+  /** Without its package, such as `Container` or `bool`. */
   readonly go: string;
   readonly text: string;
 }
@@ -59,13 +66,13 @@ const INT32: ExpectedType = { go: 'int32', text: 'an integer' };
 const INT64: ExpectedType = { go: 'int64', text: 'an integer' };
 const STRING_MAP: ExpectedType = { go: 'map[string]string', text: OBJECT };
 
-/** Starts reading an object, with a new state. */
+/** Starts reading an object with a new state. */
 export function createSource(json: JsonObject, struct: string): Source {
   const state: DecodeState = { error: undefined, nullElement: undefined, nullObject: undefined, items: 0 };
   return { json, state, struct, parent: undefined, key: '', index: undefined };
 }
 
-/** Returns `undefined` for an absent, null or mistyped boolean. */
+/** Returns `undefined` for a boolean that is absent, null or of the wrong type. */
 export function booleanAt(source: Source, key: string): boolean | undefined {
   const value = source.json[key];
   if (typeof value === 'boolean') return value;
@@ -73,12 +80,12 @@ export function booleanAt(source: Source, key: string): boolean | undefined {
   return undefined;
 }
 
-/** Returns `''` for an absent, null or mistyped string. `type` is the Go type, if it is a named type. */
+/** Returns `''` for a string that is absent, null or of the wrong type. Set `type` if the Go type is a named type. */
 export function stringAt(source: Source, key: string, type?: string): string {
   return optionalStringAt(source, key, type) ?? '';
 }
 
-/** As `stringAt`, but returns `undefined` for an absent or null string. */
+/** Like `stringAt`, but returns `undefined` for an absent or null string. */
 export function optionalStringAt(source: Source, key: string, type?: string): string | undefined {
   const value = source.json[key];
   if (typeof value === 'string') return value;
@@ -87,7 +94,7 @@ export function optionalStringAt(source: Source, key: string, type?: string): st
   return '';
 }
 
-/** Returns `undefined` for an absent, null or mistyped integer of 32 bits. */
+/** Returns `undefined` for a 32-bit integer that is absent, null or of the wrong type. */
 export function int32At(source: Source, key: string): number | undefined {
   const value = source.json[key];
   if (typeof value === 'number' && (value | 0) === value) return value;
@@ -95,7 +102,7 @@ export function int32At(source: Source, key: string): number | undefined {
   return undefined;
 }
 
-/** Returns `undefined` for an absent, null or mistyped integer of 64 bits. */
+/** Returns `undefined` for a 64-bit integer that is absent, null or of the wrong type. */
 export function int64At(source: Source, key: string): number | undefined {
   const value = source.json[key];
   if (isInt64(value)) return value;
@@ -108,7 +115,9 @@ function isInt64(value: unknown): value is number {
   return typeof value === 'number' && Number.isInteger(value) && Math.abs(value) <= MAX_INT64;
 }
 
-/** Returns the object as a source, `undefined` if it is absent, null or mistyped. `struct` is its Go type. */
+/**
+ * Returns the object as a source, or `undefined` if it is absent, null or of the wrong type. `struct` is its Go type.
+ */
 export function objectAt(source: Source, key: string, struct: string): Source | undefined {
   const value = source.json[key];
   if (isObject(value)) return { json: value, state: source.state, struct, parent: source, key, index: undefined };
@@ -116,7 +125,7 @@ export function objectAt(source: Source, key: string, struct: string): Source | 
   return undefined;
 }
 
-/** Returns the elements of a list of objects. A null element is read as an empty object. */
+/** Returns the elements of a list of objects. Reads a null element as an empty object. */
 export function objectsAt(source: Source, key: string, struct: string): readonly Source[] {
   const list = listAt(source, key, struct);
   if (list.length === 0) return NO_ITEMS;
@@ -130,7 +139,9 @@ export function objectsAt(source: Source, key: string, struct: string): readonly
   return sources;
 }
 
-/** Returns the strings of a list. A null element is read as an empty string. `type` is the Go type of the elements. */
+/**
+ * Returns the elements of a list of strings. Reads a null element as an empty string. `type` is the elements' Go type.
+ */
 export function stringsAt(source: Source, key: string, type = 'string'): readonly string[] {
   const list = listAt(source, key, type);
   if (list.every((item) => typeof item === 'string')) return list;
@@ -141,7 +152,7 @@ export function stringsAt(source: Source, key: string, type = 'string'): readonl
   });
 }
 
-/** Returns the integers of a list. A null element is read as 0. */
+/** Returns the elements of a list of integers. Reads a null element as 0. */
 export function int64sAt(source: Source, key: string): readonly number[] {
   const list = listAt(source, key, 'int64');
   if (list.every(isInt64)) return list;
@@ -166,7 +177,7 @@ function listAt(source: Source, key: string, type: string): readonly unknown[] {
   return NO_ITEMS;
 }
 
-/** Returns a map of strings, such as labels or annotations. A null value is read as an empty string. */
+/** Returns a map of strings, such as labels or annotations. Reads a null value as an empty string. */
 export function stringMapAt(source: Source, key: string): Readonly<Record<string, string>> {
   const map = source.json[key];
   if (!isObject(map)) {
@@ -184,13 +195,13 @@ export function stringMapAt(source: Source, key: string): Readonly<Record<string
   return Object.fromEntries(Object.entries(map).map(([name, value]) => [name, typeof value === 'string' ? value : '']));
 }
 
-/** The path of an object, such as `spec.containers[0]`; empty for the object as a whole. */
+/** Returns the path of an object, such as `spec.containers[0]`, or an empty string for the root object. */
 function sourcePath({ parent, key, index }: Source): string {
   if (parent === undefined) return '';
   return index === undefined ? memberPath(parent, key) : elementPath(parent, key, index);
 }
 
-/** Records a list with more than `max` elements, unless the object has an earlier error. */
+/** Records a list with more than `max` elements, unless the object already has an error. */
 export function reportTooMany(source: Source, key: string, { count, max }: { count: number; max: number }): void {
   const field = tooMany(memberPath(source, key), count, max);
   source.state.error ??= { field, message: formatFieldError(field) };
@@ -210,7 +221,10 @@ function reportElement(
   if (type.text === OBJECT) state.nullObject ??= elementPath(source, key, index);
 }
 
-/** Records a value of a wrong type, unless the object has an earlier error. `element` is its index or key in the field. */
+/**
+ * Records a value of the wrong type, unless the object already has an error. `element` is its index or key in the
+ * field.
+ */
 function reportType(source: Source, key: string, value: unknown, type: ExpectedType, element?: number | string): void {
   if (source.state.error !== undefined) return;
   const path = element === undefined ? memberPath(source, key) : elementPath(source, key, element);
@@ -220,7 +234,7 @@ function reportType(source: Source, key: string, value: unknown, type: ExpectedT
   };
 }
 
-/** The types of the API are in the package `v1`. They start with a capital letter, unlike Go's own types. */
+/** API types are in the package `v1`. They start with a capital letter, unlike Go's own types. */
 function qualifiedType(type: string): string {
   return /^[A-Z]/.test(type) ? `v1.${type}` : type;
 }
@@ -239,7 +253,7 @@ function goPath({ parent, key: own }: Source, key: string): string {
   return parent === undefined ? key : `${goPath(parent, own)}.${key}`;
 }
 
-/** Records an invalid value of a field, unless the object has an earlier error. */
+/** Records an invalid field value, unless the object already has an error. */
 export function reportInvalid(source: Source, key: string, detail: string): void {
   const field = invalidValue(memberPath(source, key), source.json[key], detail);
   source.state.error ??= { field, message: formatFieldError(field) };

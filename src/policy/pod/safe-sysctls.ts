@@ -1,9 +1,11 @@
 /**
- * The sysctls that are namespaced and isolated, so that a pod may set them without permission. `since` is the version of
- * the Pod Security Standards that allows them, `kernel` the oldest Linux kernel that isolates them. SCC admission allows
- * those of OpenShift's list; Portcullis does not read kernel versions, since every supported kernel is newer.
+ * Sysctls that are namespaced and isolated, so a pod may set them without permission. `since` is the Pod Security
+ * Standards version that first allows the sysctl. `kernel` is the oldest Linux kernel that isolates it. SCC admission
+ * allows the sysctls in OpenShift's list. Portcullis does not read kernel versions because every supported kernel is
+ * newer.
  * @see https://kubernetes.io/docs/concepts/security/pod-security-standards/#baseline
- * @see https://github.com/openshift/apiserver-library-go/blob/master/pkg/securitycontextconstraints/sysctl/mustmatchpatterns.go
+ * @see
+ * https://github.com/openshift/apiserver-library-go/blob/master/pkg/securitycontextconstraints/sysctl/mustmatchpatterns.go
  */
 export const SAFE_SYSCTLS: readonly SafeSysctl[] = [
   { name: 'kernel.shm_rmid_forced', since: 'v1.0', inOpenShift: true },

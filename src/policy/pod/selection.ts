@@ -1,23 +1,26 @@
-/** The fields of pods and pod templates that decisions read. Stores keep only these, and large reviews are reduced to them. */
+/**
+ * The fields of pods and pod templates that decisions read. Stores keep only these fields, and large reviews are
+ * reduced to them.
+ */
 import { CONTAINER_LISTS, MAX_CONTAINERS } from '../../kube/pod.ts';
 import { POD_SCC_ANNOTATIONS, SECCOMP_CONTAINER_ANNOTATION_PREFIX, SECCOMP_POD_ANNOTATION } from '../../kube/scc.ts';
 import { isObject } from '../../kube/types.ts';
 import { VOLUME_SOURCES } from './pod.ts';
 
-/** The part of a value that is kept. A value of another type than the selection expects is kept as it is. */
+/** Selects the part of a value to keep. A value of an unexpected type is kept unchanged. */
 export type Selection =
   | 'all'
-  /** Decisions read only the presence of the value. Stores keep the value. */
+  /** Decisions read only whether the value is present. Stores keep the value. */
   | 'presence'
-  /** The parts of the items of a list. `most` is the number above which no decision reads the items. */
+  /** Selects parts of list items. If a list has more than `most` items, no decision reads them. */
   | { readonly items: Selection; readonly most?: number }
-  /** The parts of members of an object, and with `others` all members that are not listed. */
+  /** Selects parts of object members. With `others`, all members that are not listed are kept as well. */
   | { readonly members: Readonly<Record<string, Selection>>; readonly others?: 'all' }
-  /** The members of a map that the function accepts. */
+  /** The map entries that the function accepts. */
   | { readonly entries: (key: string, isString: boolean) => boolean }
-  /** The whole value, except that the selections apply to the members of these names at any depth. */
+  /** Keeps the whole value, but applies the selections to members with these names at any depth. */
   | { readonly anywhere: Readonly<Record<string, Selection>> }
-  /** The part of a value that is equal in many objects. */
+  /** A part that is equal in many objects. */
   | { readonly shared: Selection };
 
 const SHARED: Selection = { shared: 'all' };
@@ -40,14 +43,14 @@ const CONTAINERS: Selection = {
   most: MAX_CONTAINERS,
 };
 
-/** Items of a list of sources that are kept. API servers inject far fewer for a service account. */
+/** Maximum number of projected sources to keep. API servers inject far fewer for a service account. */
 const MAX_SOURCES = 1000;
 
 function sourceItems(members: Readonly<Record<string, Selection>>): Selection {
   return { members: { name: 'all', items: { items: { members }, most: MAX_SOURCES } } };
 }
 
-/** The fields of a projected volume by which the volume of a service account is recognized. */
+/** The fields of a projected volume that identify a service account volume. */
 const PROJECTED: Selection = {
   members: {
     sources: {
@@ -66,7 +69,7 @@ const PROJECTED: Selection = {
   },
 };
 
-/** Of most volume sources, only the presence is read. A volume without a known source is printed. */
+/** For most volume sources, only their presence is read. A volume without a known source is printed in full. */
 const VOLUME: Selection = {
   members: {
     ...Object.fromEntries(VOLUME_SOURCES.map((source) => [source, { members: {} }])),
@@ -95,7 +98,7 @@ export const POD_SPEC: Selection = {
   },
 };
 
-/** The network plugin sets this annotation while the pod runs. SCC admission ignores its changes. */
+/** The network plugin sets this annotation while the pod runs. SCC admission ignores changes to it. */
 export const POD_NETWORKS_ANNOTATION = 'k8s.ovn.org/pod-networks';
 export const APP_ARMOR_ANNOTATION_PREFIX = 'container.apparmor.security.beta.kubernetes.io/';
 
@@ -110,16 +113,16 @@ function isPodAnnotation(key: string): boolean {
   return POD_ANNOTATIONS.has(key) || POD_ANNOTATION_PREFIXES.some((prefix) => key.startsWith(prefix));
 }
 
-/** Owner references that are kept. Objects have far fewer. */
+/** Maximum number of owner references to keep. Objects have far fewer. */
 const MAX_OWNERS = 1000;
 
-/** The metadata of pods, pod templates and objects with pod templates. */
+/** Metadata of pods, pod templates and objects with pod templates. */
 const POD_METADATA = {
   members: {
     name: 'all',
     generateName: 'all',
     namespace: 'all',
-    // A value of the wrong type is also kept, because decoders report it.
+    // A value of the wrong type is kept as well, because decoders report it.
     annotations: { entries: (key, isString) => isPodAnnotation(key) || !isString },
     ownerReferences: { items: { members: { controller: 'all' } }, most: MAX_OWNERS },
   },
@@ -134,7 +137,7 @@ const WORKLOAD_METADATA: Selection = {
   members: { ...POD_METADATA.members, labels: { entries: (_key, isString) => !isString } },
 };
 
-/** An object of a built-in kind with a pod template at a path. */
+/** Selects from an object of a built-in kind with a pod template at a path. */
 export function selectWorkload(path: readonly string[]): Selection {
   return {
     members: {
@@ -149,7 +152,7 @@ export function selectWorkload(path: readonly string[]): Selection {
   };
 }
 
-/** Fields of containers that decisions do not read. In objects of other kinds, their presence identifies a container. */
+/** Container fields that decisions do not read. In objects of other kinds, their presence identifies a container. */
 const UNREAD_CONTAINER_FIELDS = ['args', 'command', 'env', 'envFrom', 'resources', 'volumeDevices', 'volumeMounts'];
 const OTHER_CONTAINERS: Selection = {
   items: {
@@ -158,12 +161,14 @@ const OTHER_CONTAINERS: Selection = {
   },
 };
 
-/** An object of a kind that is not built in. Its pod templates may be in any member. */
+/** An object of a kind that is not built in. Any member may contain its pod templates. */
 export const OTHER_KIND: Selection = {
   anywhere: Object.fromEntries(CONTAINER_LISTS.map((list) => [list, OTHER_CONTAINERS])),
 };
 
-/** The domains of labels and annotations that decisions read. Others, such as those of networks, differ in each pod. */
+/**
+ * Domains of the labels and annotations that decisions read. Others, such as network annotations, differ for each pod.
+ */
 const READ_DOMAIN = /^(?:[^/]*\.)?(?:kubernetes\.io|k8s\.io|openshift\.io|portcullis\.dev)\//;
 
 export function isReadDomain(key: string): boolean {
@@ -171,10 +176,10 @@ export function isReadDomain(key: string): boolean {
 }
 
 const READ_ENTRIES: Selection = { entries: (key, isString) => isReadDomain(key) || !isString };
-/** Field managers own the fields `f:` and the key. */
+/** `managedFields` prefixes each key with `f:`. */
 const OWNED_ENTRIES: Selection = { entries: (key) => isReadDomain(key.slice('f:'.length)) };
 
-/** A namespace, with the owners of its labels and annotations. */
+/** A namespace and the owners of its labels and annotations. */
 export const NAMESPACE: Selection = {
   members: {
     metadata: {
@@ -198,10 +203,12 @@ export const NAMESPACE: Selection = {
   others: 'all',
 };
 
-/** Returns the pooled object that equals the value. A new object enters the pool as `onNew` returns it. */
+/**
+ * Returns the pooled object that equals the value. A new object is passed through `onNew` before it enters the pool.
+ */
 export type Share = (value: unknown, onNew?: (value: object) => object) => unknown;
 
-/** Returns the selected part of a value, with its members in their order. */
+/** Returns the selected part of a value. Members keep their order. */
 export function select(value: unknown, selection: Selection, share?: Share): unknown {
   if (selection === 'all' || selection === 'presence') return value;
   if ('shared' in selection) {
@@ -219,7 +226,7 @@ export function select(value: unknown, selection: Selection, share?: Share): unk
   return Object.fromEntries(kept);
 }
 
-/** Returns the selection of a member of an object; `undefined` for a member that is dropped. */
+/** Returns the selection for a member of an object, or `undefined` if the member is dropped. */
 export function selectMember(selection: Selection, key: string, isString: boolean): Selection | undefined {
   if (typeof selection === 'string' || 'items' in selection || 'shared' in selection) return 'all';
   if ('entries' in selection) return selection.entries(key, isString) ? 'all' : undefined;

@@ -1,28 +1,34 @@
-/** Pod templates in objects of any kind: at the paths of known kinds, and otherwise by their shape. */
+/**
+ * Finds pod templates in objects of any kind. Templates of known kinds are found by their path, and other templates by
+ * their shape.
+ */
 import { CONTAINER_LISTS, getPodTemplate, podTemplatePath } from '../../kube/pod.ts';
 import { truncate } from '../../kube/text.ts';
 import { isObject, type JsonObject } from '../../kube/types.ts';
 
-/** A resource with pod templates that the settings name, such as `rollouts` of the group `argoproj.io`. */
+/** A resource with pod templates that is listed in the settings, such as `rollouts` in the `argoproj.io` group. */
 export interface WorkloadResource {
   readonly group: string;
-  /** `*` for all versions. */
+  /** `*` matches all versions. */
   readonly version: string;
   readonly resource: string;
   /**
-   * The path of the pod template, such as `spec.tasks.*.template`: names of members, and `*` for every member or item.
-   * Without it, templates are found as in any object.
+   * Path of the pod template, such as `spec.tasks.*.template`. It consists of member names, and `*` matches every
+   * member or item. Without a path, templates are found by their shape.
    */
   readonly templatePath?: string;
 }
 
-/** The names of members and the indexes of items on the way to a field. */
+/** Member names and item indexes that lead to a field. */
 export type FieldPath = readonly (string | number)[];
 
-/** The longest name of a member that is printed: that of a label. The names in custom resources have no limit. */
+/**
+ * Maximum length of a printed member name, which is the maximum length of a label key. Names in custom resources have
+ * no limit.
+ */
 const MAX_NAME = 317;
 
-/** Prints a path in the form of the API: `spec.tasks[0].template`, `metadata.labels[a.b/c]`. */
+/** Prints a path in API notation, such as `spec.tasks[0].template` or `metadata.labels[a.b/c]`. */
 export function printFieldPath(path: FieldPath): string {
   return path
     .map((step) => (typeof step === 'number' ? step : truncate(step, MAX_NAME)))
@@ -32,13 +38,16 @@ export function printFieldPath(path: FieldPath): string {
 }
 
 export interface PodTemplates {
-  /** The paths of the templates; empty for the object as a whole. A template of a built-in kind may be absent. */
+  /**
+   * Paths of the templates. A path is empty if the object itself is a template. A template of a built-in kind may be
+   * absent.
+   */
   readonly templates: readonly FieldPath[];
-  /** The paths of containers that are in no template, and of the first field beyond the limits of the search. */
+  /** Paths of containers outside of any template, and of the first field beyond the search limits. */
   readonly unknown: readonly FieldPath[];
 }
 
-/** Finds the pod templates of an object, and those of objects that it contains. */
+/** Finds the pod templates of an object and of the objects that it contains. */
 export function findPodTemplates(object: JsonObject, templatePath?: string): PodTemplates {
   if (templatePath !== undefined) {
     const paths = findPaths(object, templatePath);
@@ -50,21 +59,27 @@ export function findPodTemplates(object: JsonObject, templatePath?: string): Pod
 }
 
 interface Search {
-  /** The path of the current value. */
+  /** Path of the current value. */
   readonly path: (string | number)[];
   readonly templates: FieldPath[];
-  /** The paths of each template: several in YAML with aliases. The text of a path is no key, since it may be very long. */
+  /**
+   * The paths of each template. YAML aliases can give a template several paths. The path text is not used as a key
+   * because it may be very long.
+   */
   readonly found: Map<object, readonly FieldPath[]>;
   readonly unknown: FieldPath[];
-  /** False after the search has reached a limit, where it ends. */
+  /** False once the search has stopped at a limit. */
   isComplete: boolean;
 }
 
-/** The limits of a search, far above those of any real object: its size and depth are under the control of its author. */
+/** Search limits, far above the size and depth of any real object. The author of an object controls both. */
 const MAX_DEPTH = 100;
 const MAX_PATHS = 1000;
 
-/** The paths of pod templates in kinds that are not built in. The shape alone would miss a template without containers. */
+/**
+ * Paths of pod templates in kinds that are not built in. A search by shape alone would miss a template without
+ * containers.
+ */
 const TEMPLATES: ReadonlyMap<string, readonly string[]> = new Map([
   ['Rollout.argoproj.io', ['spec.template']],
   ['Experiment.argoproj.io', ['spec.templates.*.template']],
@@ -91,7 +106,7 @@ const TEMPLATES: ReadonlyMap<string, readonly string[]> = new Map([
   ['SparkApplication.sparkoperator.k8s.io', ['spec.driver.template', 'spec.executor.template']],
 ]);
 
-/** Groups and kinds with patterns, schemas or copies of pods, from which no pods are created. */
+/** Groups and kinds that contain patterns, schemas or copies of pods. No pods are created from them. */
 const WITHOUT_PODS: ReadonlySet<string> = new Set([
   'ControllerRevision.apps',
   'apiextensions.k8s.io',
@@ -104,10 +119,10 @@ const WITHOUT_PODS: ReadonlySet<string> = new Set([
   'templates.gatekeeper.sh',
 ]);
 
-/** Members that contain no pods to create: metadata, what a controller has observed, and schemas. */
+/** Members that contain no pods to create, such as metadata, observed state and schemas. */
 const IGNORED_MEMBERS: ReadonlySet<string> = new Set(['metadata', 'status', 'openAPIV3Schema']);
 
-/** Visits the value at the path of the search. Templates and containers are not searched for further ones. */
+/** Visits the value at the current path. Templates and containers are not searched any further. */
 function visit(value: object, name: string, search: Search): void {
   if (!search.isComplete) return;
   if (search.path.length > MAX_DEPTH || isFull(search)) end(search, search.path);
@@ -119,7 +134,7 @@ function isFull({ templates, unknown }: Search): boolean {
   return templates.length + unknown.length >= MAX_PATHS;
 }
 
-/** Ends the search at a field that it does not include. */
+/** Stops the search at a field that it does not include. */
 function end(search: Search, path: FieldPath): void {
   search.isComplete = false;
   search.unknown.push([...path]);
@@ -144,7 +159,7 @@ function visitObject(value: JsonObject, name: string, search: Search): void {
   }
 }
 
-/** `name` is that of the nearest member: items of a list have the name of the list. */
+/** `name` is the name of the nearest member. List items use the name of the list. */
 function visitMember(member: unknown, step: string | number, name: string, search: Search): void {
   if (typeof member !== 'object' || member === null) return;
   search.path.push(step);
@@ -171,13 +186,13 @@ function isFound({ found }: Search, path: FieldPath, template: object | undefine
 
 interface KnownTemplates {
   readonly paths: readonly FieldPath[];
-  /** True if objects of the kind contain no other templates. */
+  /** True if objects of this kind contain no other templates. */
   readonly isComplete: boolean;
 }
 
 const NOT_KNOWN: KnownTemplates = { paths: [], isComplete: false };
 
-/** The templates of an object by its apiVersion and kind. */
+/** Returns the templates of an object based on its apiVersion and kind. */
 function knownTemplates(object: JsonObject): KnownTemplates {
   const { apiVersion, kind } = object;
   if (typeof apiVersion !== 'string' || typeof kind !== 'string') return NOT_KNOWN;
@@ -189,7 +204,7 @@ function knownTemplates(object: JsonObject): KnownTemplates {
   return { paths: (TEMPLATES.get(name) ?? []).flatMap((text) => findPaths(object, text)), isComplete: false };
 }
 
-/** Returns the paths of the existing fields that a path with `*` matches. */
+/** Returns the paths of the existing fields that match a path with `*`. */
 function findPaths(object: JsonObject, text: string): readonly FieldPath[] {
   let matches: readonly (readonly [value: unknown, path: FieldPath])[] = [[object, []]];
   for (const step of text === '' ? [] : text.split('.')) {
@@ -206,10 +221,10 @@ function listMembers(value: unknown, step: string): readonly (readonly [key: str
   return Object.entries(value).filter(([key, member]) => member != null && (step === '*' || step === key));
 }
 
-/** Fields of pod specs that are true only for pods. */
+/** Pod spec fields that only pods set to true. */
 const HOST_FIELDS = ['hostNetwork', 'hostPID', 'hostIPC'] as const;
 
-/** True for a template by its name and shape: `podTemplate`, or `template` with the containers of a pod. */
+/** Returns true for a template, identified by its name and shape: `podTemplate`, or `template` with pod containers. */
 function isTemplate({ spec }: JsonObject, name: string): boolean {
   if (!isObject(spec)) return false;
   if (/podTemplate(?:Spec)?s?$/i.test(name)) return true;
@@ -225,10 +240,13 @@ function hasContainers(list: unknown): boolean {
   return Array.isArray(list) && list.some(isNamed);
 }
 
-/** Fields of containers that abstractions of containers, which are no pods, rarely have. */
+/** Container fields that container-like structures outside of pods rarely have. */
 const CONTAINER_FIELDS = ['args', 'command', 'env', 'envFrom', 'script', 'securityContext', 'volumeMounts'] as const;
 
-/** True for an object with the shape of a container: with an image, or in a list such as `containers` with a name. */
+/**
+ * Returns true for an object shaped like a container. It has an image, or it has a name and is in a list such as
+ * `containers`.
+ */
 function isContainer(value: unknown, name: string): boolean {
   if (!isObject(value)) return false;
   const isInList = CONTAINER_LISTS.some((list) => list === name);

@@ -1,42 +1,51 @@
-/** Combines the CEL of the checks into the variables of a ValidatingAdmissionPolicy. */
+/** Combines the CEL expressions of the checks into ValidatingAdmissionPolicy variables. */
 import { celString } from '../../kube/cel.ts';
 import { SHARED_VARIABLES, withoutListFunctions, type CelRule } from './cel.ts';
 import { checks } from './checks/index.ts';
 import { checksAt, latestVersion } from './evaluate.ts';
 import { compareVersions, type Level, type Version } from './policy.ts';
 
-/** The policies that a set of variables evaluates. */
+/** The levels and versions that a set of variables evaluates. */
 export interface CelScope {
-  /** With several levels, `variables.level` selects one of them. */
+  /** If there are several levels, `variables.level` selects one of them. */
   readonly levels: readonly Level[];
-  /** The version that `latest` means; absent: the newest known one. */
+  /** The version that `latest` refers to. Defaults to the newest known version. */
   readonly emulationVersion?: Version | undefined;
-  /** True for API servers without the functions `flatten`, `distinct` and `sort` of lists. Texts are less exact then. */
+  /**
+   * True for API servers whose CEL lists support `flatten`, `distinct` and `sort`. Without these functions, messages
+   * are less exact.
+   */
   readonly hasListFunctions: boolean;
 }
 
-/** A variable of a policy. It may read the variables before it. */
+/** A policy variable. It may read the variables that precede it. */
 export interface CelVariable {
   readonly name: string;
   readonly expression: string;
 }
 
-/** The verdict and the text of all checks. */
+/** The combined verdict and message of all checks. */
 export interface CelChecks {
-  /** One for each check, which is true if the pod passes, one for its text, and those that both need. */
+  /**
+   * Two variables for each check, one that is true if the pod passes and one with its message, and the variables that
+   * both of them read.
+   */
   readonly variables: readonly CelVariable[];
-  /** A bool: true if the pod passes all checks. */
+  /** CEL bool that is true if the pod passes all checks. */
   readonly passes: string;
-  /** A string: the violations with their details, as in the messages of Pod Security Admission. */
+  /** CEL string with the violations and their details, as in Pod Security Admission messages. */
   readonly violations: string;
 }
 
-/** The minor version that `latest` means. */
+/** Returns the minor version that `latest` refers to. */
 export function latestMinor({ emulationVersion }: Pick<CelScope, 'emulationVersion'>): number {
   return minorVersion(latestVersion(emulationVersion));
 }
 
-/** The expressions read `variables.pod`, a pod or pod template, and `variables.minor`, the minor version of the policy. */
+/**
+ * Builds expressions that read `variables.pod`, which is a pod or a pod template, and `variables.minor`, which is the
+ * minor version of the policy.
+ */
 export function buildCelChecks(scope: CelScope): CelChecks {
   const parts = checks.flatMap(({ id }) => {
     const selections = selectRevisions(id, scope);
@@ -62,14 +71,17 @@ function isUsed(name: string, variables: readonly CelVariable[]): boolean {
   return variables.some(({ expression }) => new RegExp(`\\bvariables\\.${name}\\b`).test(expression));
 }
 
-/** The rule of a check from one version until the next selection, at one level; no rule if the check does not run. */
+/**
+ * The rule of a check at one level, from one version until the next selection. There is no rule if the check does not
+ * run.
+ */
 interface Selection {
   readonly since: Version;
   readonly level: Level;
   readonly rule: CelRule | undefined;
 }
 
-/** The selections at each version at which the checks of a level change. */
+/** Returns a selection for each version at which the checks of a level change. */
 function selectRevisions(id: string, { levels, emulationVersion }: CelScope): Selection[] {
   const newest = latestVersion(emulationVersion);
   const starts = checks.flatMap(({ versions }) => versions.map(({ since }) => since));
@@ -88,7 +100,7 @@ interface CombinedRule {
   readonly text: string;
 }
 
-/** Combines the revisions of a check. What differs between them is selected by the minor version. */
+/** Combines the revisions of a check. Where they differ, the minor version selects the expression. */
 function combine(selections: readonly Selection[], { levels }: CelScope): CombinedRule {
   const rules = selections.flatMap(({ since, rule }) => (rule === undefined ? [] : [{ since, rule }]));
   const names = new Set(rules.flatMap(({ rule }) => Object.keys(rule.variables ?? {})));
@@ -112,7 +124,7 @@ interface Choice {
   readonly expression: string;
 }
 
-/** A conditional expression for the expressions from each version on; without a condition if all are equal. */
+/** Returns an expression that selects among the choices by version, or a single expression if all choices are equal. */
 function chooseByVersion(choices: readonly Choice[]): string {
   const given = choices
     .filter(({ expression }) => expression !== '')
@@ -125,7 +137,7 @@ function chooseByVersion(choices: readonly Choice[]): string {
   );
 }
 
-/** `condition ? yes : no` in its shortest form. */
+/** Returns the shortest form of `condition ? yes : no`. */
 function conditional(condition: string, yes: string, no: string): string {
   if (yes === no) return yes;
   if (yes === 'true') return no === 'false' ? condition : `${condition} || ${no}`;
@@ -133,7 +145,10 @@ function conditional(condition: string, yes: string, no: string): string {
   return `(${condition} ? ${yes} : ${no})`;
 }
 
-/** A bool that is true for the versions at which a check does not run at a level. It runs in one range of versions. */
+/**
+ * Returns a CEL bool that is true for the versions at which a check does not run at a level. Each check runs in a
+ * single range of versions.
+ */
 function whereAbsent(selections: readonly Selection[]): string {
   const first = selections.findIndex(({ rule }) => rule !== undefined);
   if (first < 0) return 'true';
@@ -146,7 +161,7 @@ function whereAbsent(selections: readonly Selection[]): string {
   return conditions.length === 0 ? 'false' : conditions.join(' || ');
 }
 
-/** Returns the minor version of Kubernetes 1. */
+/** Returns the minor version of a Kubernetes 1.x version. */
 export function minorVersion(version: Version): number {
   return Number(version.slice('v1.'.length));
 }

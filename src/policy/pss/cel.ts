@@ -1,31 +1,34 @@
 /**
- * The CEL form of the checks, for ValidatingAdmissionPolicies: the type of the expressions of one revision, and the parts
- * of expressions that checks share. The expressions read `variables.containers`, `variables.spec` and the other variables
- * of `SHARED_VARIABLES`. Their objects are those of the API server: defaulted, without nulls and unknown fields.
+ * The CEL form of the checks, for ValidatingAdmissionPolicies. Defines the type of the expressions of one revision, and
+ * the parts of expressions that checks share. The expressions read `variables.containers`, `variables.spec` and the
+ * other variables in `SHARED_VARIABLES`. They see objects as the API server stores them: defaulted, without nulls and
+ * without unknown fields.
  * @see https://kubernetes.io/docs/reference/using-api/cel/
  */
 import { celString } from '../../kube/cel.ts';
 
-/** The expressions of a check at one revision. Equal expressions of several revisions are generated once. */
+/** The expressions of a check at one revision. If several revisions have equal expressions, they are generated once. */
 export interface CelRule {
   /**
-   * Variables of the check by name, each of which may read those before it. They hold what differs between revisions, and
-   * what the text reads several times.
+   * Variables of the check by name. A variable may read the variables that precede it. Variables contain the parts that
+   * differ between revisions, and the parts that `text` reads several times.
    */
   readonly variables?: Readonly<Record<string, string>>;
-  /** A bool: pods for which it is true pass. */
+  /** CEL bool. Pods for which it is true pass. */
   readonly unless?: string;
-  /** A bool: true if the pod passes. It uses no function that Kubernetes 1.30 lacks. */
+  /** CEL bool that is true if the pod passes. It uses only functions that Kubernetes 1.30 supports. */
   readonly passes: string;
-  /** A string: the reason and the detail in parentheses. It is evaluated only if the pod does not pass. */
+  /**
+   * CEL string with the reason, followed by the detail in parentheses. It is evaluated only if the pod does not pass.
+   */
   readonly text: string;
 }
 
-/** The variables that the expressions of all checks may read, in order. `variables.pod` is the pod or pod template. */
+/** Variables that the expressions of all checks may read, in order. `variables.pod` is the pod or pod template. */
 export const SHARED_VARIABLES = {
   spec: 'variables.pod.?spec.orValue({})',
   annotations: 'variables.pod.?metadata.?annotations.orValue({})',
-  // Only `containers` may be null: it is serialized even if it is absent.
+  // Only `containers` may be null, because it is serialized even if it is absent.
   containers:
     'variables.spec.?initContainers.orValue([]) + (variables.spec.?containers.orValue(null) == null ? [] : variables.spec.containers) + variables.spec.?ephemeralContainers.orValue([])',
   volumes: 'variables.spec.?volumes.orValue([])',
@@ -33,35 +36,44 @@ export const SHARED_VARIABLES = {
   hasUserNamespace: '!variables.spec.?hostUsers.orValue(true)',
 } as const;
 
-/** The `unless` of revisions that pass pods with `spec.os.name` windows. */
+/** The `unless` expression of revisions that pass all pods with `spec.os.name: windows`. */
 export const WINDOWS = 'variables.isWindows';
 
-/** The `unless` of revisions that pass pods with a user namespace. */
+/** The `unless` expression of revisions that pass all pods with a user namespace. */
 export const USER_NAMESPACE = 'variables.hasUserNamespace';
 
-/** The names of the containers for which `passes`, an expression that reads the container `c`, is false. */
+/**
+ * Returns the names of the containers for which `passes` is false. `passes` is an expression that reads the container
+ * `c`.
+ */
 export function offendingNames(passes: string): string {
   return `variables.containers.filter(c, !(${passes})).map(c, c.name)`;
 }
 
-/** The string `container "a"` or `containers "a", "b"` for a list of names. The noun may be another one. */
+/**
+ * Returns the CEL string `container "a"` or `containers "a", "b"` for a list of names. `noun` replaces the word
+ * `container`.
+ */
 export function celNames(names: string, noun = 'container'): string {
   return `(size(${names}) == 1 ? "${noun} \\"" : "${noun}s \\"") + ${names}.join("\\", \\"") + "\\""`;
 }
 
-/** The string of a non-empty list of strings in double quotes. */
+/** Returns a CEL string with the items of a non-empty list in double quotes. */
 export function celQuotedList(items: string): string {
   return `"\\"" + ${items}.join("\\", \\"") + "\\""`;
 }
 
-/** The distinct strings of a list of lists, sorted by bytes. Older API servers lack these functions; see `withoutListFunctions`. */
+/**
+ * Returns the distinct strings of a list of lists, sorted by bytes. Older API servers lack these functions. See
+ * `withoutListFunctions`.
+ */
 export function sortedSet(lists: string): string {
   return `${lists}.flatten().distinct().sort()`;
 }
 
 /**
- * Returns a text for API servers without the functions on lists that Kubernetes 1.34 added: values are neither sorted nor
- * distinct, and empty values are missing.
+ * Rewrites an expression for API servers without the list functions that Kubernetes 1.34 added. Values are then neither
+ * sorted nor deduplicated, and empty values are missing.
  */
 export function withoutListFunctions(text: string): string {
   return text
@@ -73,26 +85,28 @@ export function withoutListFunctions(text: string): string {
     .replaceAll('.sort()', '');
 }
 
-/** A choice between singular and plural by the size of a list. */
+/** Returns an expression that selects the singular or plural based on the size of a list. */
 export function celPlural(list: string, one: string, many: string): string {
   return `(size(${list}) == 1 ? ${celString(one)} : ${celString(many)})`;
 }
 
-/** A rule for the security contexts of the pod and of its containers. */
+/** A rule for the security contexts of the pod and its containers. */
 interface SetterRule {
-  /** The prefix of the names of variables. */
+  /** Prefix of the variable names. */
   readonly name: string;
-  /** Returns a bool that is true if the security context of an owner passes: that of `variables.spec` or of `c`. */
+  /**
+   * Returns a CEL bool that is true if the security context of an owner passes. The owner is `variables.spec` or `c`.
+   */
   passes(owner: string): string;
 }
 
-/** The expressions for a rule of security contexts. */
+/** The expressions for a security context rule. */
 interface SetterExpressions {
   readonly passes: string;
   /** A list of the offending owners, such as `pod` and `container "a"`. */
   readonly setters: string;
   readonly variables: Readonly<Record<string, string>>;
-  /** Returns the sorted set of a string of each offending owner. */
+  /** Returns the sorted set of a string from each offending owner. */
   values(value: (owner: string) => string): string;
 }
 

@@ -1,4 +1,4 @@
-/** The type of a check, and the parts that checks share: relaxations, offenders and parts of messages. */
+/** The type of a check, and the parts that checks share, such as relaxations, offenders and message parts. */
 import { forbiddenField, requiredField, type FieldError } from '../../kube/field-error.ts';
 import { sortedSet } from '../../kube/text.ts';
 import { fieldPath, type ContainerFields, type PodFields, type SecurityContextFields } from '../pod/pod.ts';
@@ -10,7 +10,7 @@ import type { Level, Version } from './policy.ts';
 export interface Check {
   readonly id: string;
   readonly level: Exclude<Level, 'privileged'>;
-  /** How to fix a violation, in one sentence. */
+  /** One sentence that describes how to fix a violation. */
   readonly fix?: string;
   /** How `check --fix` changes the offending fields. */
   readonly repairs?: readonly Repair[];
@@ -18,46 +18,46 @@ export interface Check {
   readonly versions: readonly Revision[];
 }
 
-/** The form of a check from one version until its next revision. */
+/** The form of a check from its first version until the next revision. */
 export interface Revision {
   readonly since: Version;
   readonly check: Rule;
-  /** The same rule for policies in the API server. */
+  /** The same rule as CEL, for admission policies in the API server. */
   readonly cel: CelRule;
-  /** Ids of the baseline checks that this revision replaces at level restricted. */
+  /** IDs of the baseline checks that this revision replaces at the restricted level. */
   readonly overrides?: readonly string[];
 }
 
-/** Evaluates a pod; `undefined` means that the pod passes. */
+/** Evaluates a pod. Returns `undefined` if the pod passes. */
 export type Rule = (pod: PodFields) => Finding | undefined;
 
-/** The violation of one check. A check returns at most one finding for all offending containers. */
+/** A violation of one check. A check returns at most one finding for all offending containers. */
 export interface Finding {
-  /** Short, without names and values. */
+  /** A short reason without names or values. */
   readonly reason: string;
   /** The offending containers and values. It is empty in rare cases. */
   readonly detail: string;
-  /** Returns the offending fields. Evaluations that do not need the fields do not call it. */
+  /** Returns the offending fields. Only evaluations that need the fields call it. */
   fields(): readonly FieldError[];
 }
 
-/** Returns a rule that passes pods with `spec.os.name` windows. Node selectors are not read. */
+/** Returns a rule that passes all pods with `spec.os.name: windows`. It does not read node selectors. */
 export function unlessWindows(rule: Rule): Rule {
   return (pod) => (pod.osName === 'windows' ? undefined : rule(pod));
 }
 
-/** Returns a rule that passes pods with a user namespace (`spec.hostUsers: false`). */
+/** Returns a rule that passes all pods with a user namespace (`spec.hostUsers: false`). */
 export function unlessUserNamespace(rule: Rule): Rule {
   return (pod) => (pod.hostUsers === false ? undefined : rule(pod));
 }
 
-/** The note of repairs that make the kubelet reject images that run as root. */
+/** Note for repairs that make the kubelet reject images that run as root. */
 export const IMAGE_USER =
-  'the kubelet rejects an image whose USER is missing, root or a name: use an image with a numeric USER other than 0, or set runAsUser to the UID of a user of the image';
+  'the kubelet rejects an image whose USER is missing, root or a name, so use an image with a numeric USER other than 0, or set runAsUser to the UID of a user in the image';
 
-/** The note of repairs of a container, or a pod, that runs as root explicitly. */
+/** Note for repairs of a container or pod that runs as root explicitly. */
 export const EXPLICIT_ROOT =
-  'ran as root: the image must work as another user, its numeric USER or that of runAsUser; operations that need root or a dropped capability fail, such as chown: for the group of volumes, set fsGroup of the pod instead';
+  'ran as root. The image must work as another user, either its own numeric USER or the one in runAsUser. Operations that need root or a dropped capability, such as chown, fail. To change the group of volumes, set fsGroup in the pod instead';
 
 const NONE: readonly never[] = [];
 
@@ -76,7 +76,7 @@ export function findContainers(
 /** The owner of a security context. */
 export type Setter = PodFields | ContainerFields;
 
-/** Returns the pod, if its own security context offends, and the offending containers. */
+/** Returns the pod if its own security context violates the rule, followed by the offending containers. */
 export function findSetters(pod: PodFields, offends: (setter: SecurityContextFields) => boolean): readonly Setter[] {
   const containers = findContainers(pod, offends);
   return offends(pod) ? [pod, ...containers] : containers;
@@ -99,7 +99,10 @@ export function findAnnotations(
   return found ?? NONE;
 }
 
-/** `pod`, `container "a"` or `pod and containers "a", "b"`; empty without setters. */
+/**
+ * Formats setters as `pod`, `container "a"` or `pod and containers "a", "b"`. Returns an empty string if there are
+ * none.
+ */
 export function formatSetters(setters: readonly Setter[]): string {
   const [first] = setters;
   if (first === undefined) return '';
@@ -111,7 +114,7 @@ function isContainer(setter: Setter): setter is ContainerFields {
   return setter.location !== '';
 }
 
-/** `volume "v"` or `volumes "v", "w"`. */
+/** Formats names as `volume "v"` or `volumes "v", "w"`. */
 export function formatNames(noun: string, items: readonly { readonly name: string }[]): string {
   // String concatenation, here and below, is several times faster than map and join.
   let names = '';
@@ -119,19 +122,19 @@ export function formatNames(noun: string, items: readonly { readonly name: strin
   return `${noun}${items.length === 1 ? '' : 's'} ${names}"`;
 }
 
-/** The items in double quotes, without escapes, joined with commas. */
+/** Returns the items in double quotes, joined with commas. Quotes inside an item are not escaped. */
 export function quotedList(items: readonly string[]): string {
   let text = '';
   for (const item of items) text += (text === '' ? '"' : '", "') + item;
   return text === '' ? '' : `${text}"`;
 }
 
-/** The distinct items, sorted by bytes. */
+/** Returns the distinct items, sorted by bytes. */
 export function distinct(items: readonly string[]): readonly string[] {
   return items.length < 2 ? items : sortedSet(items);
 }
 
-/** Joins two texts with a separator, unless one of them is empty. */
+/** Joins two strings with a separator, unless one of them is empty. */
 export function joinTexts(one: string, separator: string, other: string): string {
   return one === '' || other === '' ? one + other : one + separator + other;
 }
@@ -140,12 +143,12 @@ export function plural(count: number, one: string, many: string): string {
   return count === 1 ? one : many;
 }
 
-/** A field error for a forbidden value. `field` is a path below the pod spec or the container. */
+/** Returns a field error for a forbidden value. `field` is a path below the pod spec or the container. */
 export function forbidden(setter: Setter, field: string, value?: unknown): FieldError {
   return withValue(forbiddenField(fieldPath(setter, field), ''), value);
 }
 
-/** A field error for a field that must be set. */
+/** Returns a field error for a field that must be set. */
 export function missing(setter: Setter, field: string, value?: unknown): FieldError {
   return withValue(requiredField(fieldPath(setter, field), ''), value);
 }

@@ -1,6 +1,6 @@
 /**
- * Evaluates pods by the Pod Security Standards. An evaluation depends on the pod alone, and not on its namespace, its
- * requester or the cluster. It accepts values of every type and does not throw.
+ * Evaluates pods against the Pod Security Standards. The result depends only on the pod, not on its namespace, the
+ * requesting user or the cluster. Accepts values of any type and does not throw.
  */
 import type { PodLike } from '../../kube/types.ts';
 import type { FieldError } from '../../kube/field-error.ts';
@@ -12,22 +12,22 @@ import { joinTexts, type Check, type Revision } from './check.ts';
 import { checks } from './checks/index.ts';
 import { compareVersions, parseVersion, type Level, type Policy, type Version } from './policy.ts';
 
-/** The violation of one check by a pod. */
+/** A violation of one check by a pod. */
 export interface Violation {
-  /** The id of the check; `decode` if a field has a wrong type. */
+  /** ID of the check, or `decode` if a field has the wrong type. */
   readonly check: string;
-  /** Short, without names and values. */
+  /** A short reason without names or values. */
   readonly reason: string;
   /** The offending containers and values. It is empty in rare cases. */
   readonly detail: string;
-  /** The offending fields, if the evaluation was requested with `fields`. */
+  /** The offending fields. Set only if the evaluation was requested with `fields`. */
   readonly fields?: readonly FieldError[];
 }
 
-/** The result for one pod. Both texts are empty if it is allowed. */
+/** The result for one pod. If the pod is allowed, `reason` and `detail` are empty. */
 export interface Evaluation {
   readonly allowed: boolean;
-  /** In the order of their checks: baseline before restricted, each by id. */
+  /** In check order. Baseline checks come before restricted checks, and each group is sorted by ID. */
   readonly violations: readonly Violation[];
   /** The joined reasons. */
   readonly reason: string;
@@ -36,12 +36,12 @@ export interface Evaluation {
 }
 
 export interface SelectOptions extends Policy {
-  /** Evaluates as a Kubernetes release does for which this version is the newest. */
+  /** Evaluates like the Kubernetes release whose newest version is this one. */
   readonly emulationVersion?: Version | undefined;
 }
 
 export interface EvaluateOptions extends SelectOptions {
-  /** Attaches the offending fields to each violation. */
+  /** Adds the offending fields to each violation. */
   readonly fields?: boolean;
 }
 
@@ -50,28 +50,28 @@ export interface SelectedCheck extends Revision {
   readonly id: string;
 }
 
-/** Returns the checks of a policy in the order in which violations are reported. */
+/** Returns the checks of a policy, in the order in which violations are reported. */
 export type Selector = (options: SelectOptions) => readonly SelectedCheck[];
 
 export interface Evaluator {
   /** Evaluates a pod or pod template. An invalid version counts as `latest`. */
   evaluatePod(pod: PodLike, options: EvaluateOptions): Evaluation;
-  /** Evaluates a pod that has been decoded, for callers that evaluate it by several policies. */
+  /** Evaluates a decoded pod. Used by callers that evaluate it against several policies. */
   evaluateDecoded(pod: DecodedPod, options: EvaluateOptions): Evaluation;
   readonly checksAt: Selector;
-  /** Newer versions are evaluated as this one. */
+  /** The newest known version. Newer versions are evaluated as this one. */
   readonly newestVersion: Version;
 }
 
 const ALLOWED: Evaluation = Object.freeze({ allowed: true, violations: Object.freeze([]), reason: '', detail: '' });
 
-/** The check id of pods that cannot be decoded, and its fix. */
+/** Check ID and fix for pods that cannot be decoded. */
 const DECODE = {
   id: 'decode',
   fix: 'Give the field a value of the type that the Kubernetes API documents.',
 };
 
-/** Creates an evaluator for a list of checks in any order. */
+/** Creates an evaluator from a list of checks. Their order does not matter. */
 export function createEvaluator(registry: readonly Check[]): Evaluator {
   const newestVersion = findNewestVersion(registry);
   const checksAt = createSelector(registry, newestVersion);
@@ -90,26 +90,29 @@ export function createEvaluator(registry: readonly Check[]): Evaluator {
 
 export const { evaluatePod, evaluateDecoded, checksAt, newestVersion } = createEvaluator(checks);
 
-/** The version that `latest` means on a Kubernetes release: its own, or the newest known one if that is older. */
+/**
+ * Returns the version that `latest` refers to on a Kubernetes release. It is the release's own version, or the newest
+ * known version if that is older.
+ */
 export function latestVersion(emulationVersion: Version = 'latest'): Version {
   return compareVersions(emulationVersion, newestVersion) < 0 ? emulationVersion : newestVersion;
 }
 
-/** The error of decoding a pod or pod template, in the words of the API server. */
+/** Returns the error from decoding a pod or pod template, in the API server's wording. */
 export function decodeError(podLike: unknown): string | undefined {
   return decodePod(podLike).error?.message;
 }
 
 const REPAIRS: ReadonlyMap<string, readonly Repair[]> = new Map(checks.map(({ id, repairs = [] }) => [id, repairs]));
 
-/** The repairs of a check; empty for unknown checks, and for pods that cannot be decoded. */
+/** Returns the repairs of a check. The result is empty for unknown checks and for pods that cannot be decoded. */
 export function checkRepairs(id: string): readonly Repair[] {
   return REPAIRS.get(id) ?? [];
 }
 
 const FIXES: ReadonlyMap<string, string> = new Map([...checks, DECODE].map(({ id, fix = '' }) => [id, fix]));
 
-/** How to fix a violation of a check, in one sentence; empty for unknown checks. */
+/** Returns one sentence that describes how to fix a violation of a check, or an empty string for an unknown check. */
 export function checkFix(id: string): string {
   return FIXES.get(id) ?? '';
 }
@@ -118,12 +121,12 @@ const BASELINE_CHECKS: ReadonlySet<string> = new Set(
   checks.flatMap(({ id, level }) => (level === 'baseline' ? id : [])),
 );
 
-/** True for the checks of the level baseline, which the level restricted contains. */
+/** Returns true for baseline checks. The restricted level includes these checks. */
 export function isBaselineCheck(id: string): boolean {
   return BASELINE_CHECKS.has(id);
 }
 
-/** Runs all checks, without an early exit. */
+/** Runs all checks without an early exit. */
 function runChecks(selection: readonly SelectedCheck[], pod: PodFields, options: EvaluateOptions): Evaluation {
   let violations: Violation[] | undefined;
   for (const { id, check } of selection) {
@@ -175,13 +178,13 @@ function createSelector(registry: readonly Check[], newest: Version): Selector {
   };
 }
 
-/** The newest version with a revision of a check. */
+/** Returns the newest version at which any check has a revision. */
 function findNewestVersion(registry: readonly Check[]): Version {
   const starts = registry.flatMap((check) => check.versions.map(({ since }) => since));
   return starts.reduce((newest, since) => (compareVersions(since, newest) > 0 ? since : newest), 'v1.0');
 }
 
-/** Invalid versions, and versions newer than the newest known, count as `latest`. */
+/** Invalid versions, and versions newer than the newest known one, count as `latest`. */
 function effectiveVersion(version: Version, newest: Version, emulation: Version = 'latest'): Version {
   const known = compareVersions(emulation, newest) > 0 ? newest : emulation;
   const requested = parseVersion(version) ?? 'latest';
@@ -201,7 +204,7 @@ function selectChecks(registry: readonly Check[], level: Level, version: Version
   return [...baseline.filter((check) => !overridden.has(check.id)), ...restricted];
 }
 
-/** The newest revision that is not newer than the version, or no element before the first revision. */
+/** Returns the newest revision that is not newer than the version. The result is empty before the first revision. */
 function selectRevision({ id, versions }: Check, version: Version): SelectedCheck[] {
   const revision = versions.findLast(({ since }) => compareVersions(since, version) <= 0);
   return revision ? [{ overrides: [], ...revision, id }] : [];

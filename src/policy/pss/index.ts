@@ -1,4 +1,4 @@
-/** The public surface of the package export `./pss`. */
+/** Public API of the package export `./pss`. */
 export type { CelRule } from './cel.ts';
 export type { Repair } from '../pod/repair.ts';
 export type { Check, Finding, Revision, Rule } from './check.ts';

@@ -1,19 +1,19 @@
-/** The levels from the most permissive to the strictest. */
+/** Levels from the most permissive to the strictest. */
 export const LEVELS = ['privileged', 'baseline', 'restricted'] as const;
 
 /** @see https://kubernetes.io/docs/concepts/security/pod-security-standards/ */
 export type Level = (typeof LEVELS)[number];
 
-/** A version of the Pod Security Standards, as in the labels of a namespace. */
+/** A Pod Security Standards version, as used in namespace labels. */
 export type Version = 'latest' | `v1.${number}`;
 
-/** A level at a version, as the labels of a namespace set it. */
+/** A level and version, as set by namespace labels. */
 export interface Policy {
   readonly level: Level;
   readonly version: Version;
 }
 
-/** True for the name of a level, in lower case. */
+/** Returns true for the lowercase name of a level. */
 export function isLevel(value: unknown): value is Level {
   return value === 'privileged' || value === 'baseline' || value === 'restricted';
 }
@@ -36,7 +36,7 @@ export function compareVersions(a: Version, b: Version): number {
   return compareDecimals(a.slice('v1.'.length), b.slice('v1.'.length));
 }
 
-/** Exact for numbers that a JavaScript number cannot represent. */
+/** Compares numbers exactly, even if a JavaScript number cannot represent them. */
 function compareDecimals(a: string, b: string): number {
   if (a.length !== b.length) return a.length - b.length;
   if (a === b) return 0;

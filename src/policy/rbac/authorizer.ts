@@ -11,29 +11,29 @@ import {
   type User,
 } from './rules.ts';
 
-/** The names of objects, or `any`. */
+/** Object names, or `any` for all objects. */
 export type Names = ReadonlySet<string> | 'any';
 
-/** An authorizer whose objects can be added and removed. */
+/** An authorizer to which objects can be added and removed. */
 export interface Rbac {
   put(kind: RbacKind, object: unknown): void;
-  /** Removes an object. It must be the object that was added. */
+  /** Removes an object. It must be the same object that was added. */
   remove(kind: RbacKind, object: unknown): void;
   readonly allows: Authorizer;
-  /** The names of the objects for which the action is allowed, regardless of its name. */
+  /** Returns the names of the objects for which the action is allowed. Ignores the name in the action. */
   namesFor(user: User, action: Action): Names;
 }
 
-/** The name of a role, and its namespace: empty for a ClusterRole. */
+/** The name and namespace of a role. The namespace is empty for a ClusterRole. */
 interface RoleRef {
   readonly namespace: string;
   readonly name: string;
 }
 
-/** The bindings of a subject, each with its role, which may not exist. */
+/** The bindings of a subject with their roles. A role may not exist. */
 type Bindings = Map<unknown, RoleRef>;
 
-/** The rules of the roles and the bindings of the subjects in a namespace, or those of the cluster. */
+/** The rules of roles and the bindings of subjects, either in a namespace or in the cluster. */
 interface Scope {
   readonly roles: Map<string, readonly Rule[]>;
   readonly users: Map<string, Bindings>;
@@ -43,8 +43,8 @@ interface Scope {
 const CLUSTER = '';
 
 /**
- * Creates an authorizer without objects. The cost of a query depends only on the bindings of the user. The cost of a
- * change depends only on the object, because bindings refer to roles and do not copy their rules.
+ * Creates an authorizer without objects. The cost of a query depends only on the user's bindings. The cost of a change
+ * depends only on the object, because bindings refer to roles and do not copy their rules.
  * @see https://github.com/kubernetes/kubernetes/blob/v1.36.0/pkg/registry/rbac/validation/rule.go
  */
 export function createRbac(): Rbac {
@@ -71,10 +71,10 @@ export function createRbac(): Rbac {
     if (someBoundRule(scope.users.get(username ?? ''), test)) return true;
     return scope.groups.size > 0 && (groups?.some((group) => someBoundRule(scope.groups.get(group), test)) ?? false);
   };
-  /** True if a rule of the user, in the cluster or in the namespace of the action, passes the test. */
+  /** Returns true if any of the user's rules, in the cluster or in the action's namespace, passes the test. */
   const someRule = (user: User, { nonResourceURL, namespace }: Action, test: (rule: Rule) => boolean): boolean =>
     someRuleIn(CLUSTER, user, test) ||
-    // Paths of the API server have no namespace.
+    // API server paths have no namespace.
     (nonResourceURL == null && Boolean(namespace) && someRuleIn(namespace ?? CLUSTER, user, test));
 
   return {
@@ -115,14 +115,14 @@ function updateBinding(scope: Scope, binding: JsonObject, namespace: string, isP
   }
 }
 
-/** Reads the role of a binding. A Role has the namespace of the binding. */
+/** Reads the role of a binding. A Role is in the binding's namespace. */
 export function readRoleRef(ref: unknown, namespace: string): RoleRef | undefined {
   if (!isObject(ref) || !isName(ref['name'])) return undefined;
   if (ref['kind'] === 'ClusterRole') return { namespace: CLUSTER, name: ref['name'] };
   return ref['kind'] === 'Role' && namespace !== CLUSTER ? { namespace, name: ref['name'] } : undefined;
 }
 
-/** Returns the key of a subject in the index. The key of a service account is its user name. */
+/** Returns the index key of a subject. The key of a service account is its username. */
 export function readSubject(
   subject: unknown,
   bindingNamespace: string,
@@ -137,7 +137,7 @@ export function readSubject(
   return { list: 'users', name: `system:serviceaccount:${namespace}:${name}` };
 }
 
-/** Returns the namespace of a role or binding: empty for the cluster, `undefined` if it is missing. */
+/** Returns the namespace of a role or binding. It is empty for the cluster, and `undefined` if it is missing. */
 export function grantNamespace(kind: RbacKind, object: unknown): string | undefined {
   if (kind === 'ClusterRole' || kind === 'ClusterRoleBinding') return CLUSTER;
   const { namespace } = getMetadata(object);
@@ -154,7 +154,7 @@ function isName(value: unknown): value is string {
 }
 
 /**
- * Creates an authorizer that decides as the RBAC authorizer of the API server. It does not observe changes of the objects.
+ * Creates an authorizer that decides like the API server's RBAC authorizer. It does not observe changes to the objects.
  * @see https://kubernetes.io/docs/reference/access-authn-authz/rbac/
  */
 export function createAuthorizer(objects: Partial<RbacObjects>): Authorizer {

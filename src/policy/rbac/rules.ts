@@ -1,8 +1,8 @@
 /**
- * Role-based access control by the stored roles and bindings.
+ * Role-based access control (RBAC) that evaluates the stored roles and bindings.
  *
- * Aggregated roles are not resolved, and the group `system:masters` has no special permissions. Malformed objects grant
- * nothing.
+ * Aggregated roles are not resolved, and the `system:masters` group has no special permissions. Malformed objects grant
+ * no permissions.
  */
 import { isObject, type KubeObject } from '../../kube/types.ts';
 
@@ -11,7 +11,7 @@ export interface PolicyRule {
   readonly verbs: readonly string[];
   readonly apiGroups?: readonly string[];
   readonly resources?: readonly string[];
-  /** Empty or absent for objects of any name. */
+  /** If empty or absent, the rule applies to objects of any name. */
   readonly resourceNames?: readonly string[];
   readonly nonResourceURLs?: readonly string[];
 }
@@ -25,7 +25,7 @@ export interface RoleLike extends Pick<KubeObject, 'metadata'> {
 export interface Subject {
   readonly kind: string;
   readonly name: string;
-  /** The namespace of a service account. In a RoleBinding, the default is the namespace of the binding. */
+  /** Namespace of a service account. In a RoleBinding, it defaults to the namespace of the binding. */
   readonly namespace?: string;
 }
 
@@ -35,7 +35,6 @@ export interface RoleBindingLike extends Pick<KubeObject, 'metadata'> {
   readonly roleRef: { readonly kind: string; readonly name: string };
 }
 
-/** The kinds of RBAC objects. */
 export const RBAC_KINDS = ['Role', 'ClusterRole', 'RoleBinding', 'ClusterRoleBinding'] as const;
 export type RbacKind = (typeof RBAC_KINDS)[number];
 
@@ -47,18 +46,18 @@ export interface RbacObjects {
   readonly clusterRoleBindings: readonly RoleBindingLike[];
 }
 
-/** The requester, as authenticated by the API server. */
+/** The requesting user, as authenticated by the API server. */
 export interface User {
   readonly username?: string;
   readonly groups?: readonly string[];
 }
 
-/** A request for a resource or, if `nonResourceURL` is set, for a path of the API server. */
+/** A request for a resource, or for an API server path if `nonResourceURL` is set. */
 export interface Action {
   readonly verb: string;
   /** Empty or absent for the core group. */
   readonly apiGroup?: string;
-  /** The lower-case plural. */
+  /** The lowercase plural. */
   readonly resource?: string;
   readonly subresource?: string;
   readonly name?: string;
@@ -76,8 +75,8 @@ export type Rule = Required<PolicyRule>;
 const ALL = '*';
 
 /**
- * Reads the rules of a role. A malformed rule is omitted as a whole, because it could grant more without its malformed
- * list.
+ * Reads the rules of a role. A malformed rule is omitted as a whole, because without its malformed list it could grant
+ * more.
  */
 export function readRules(rules: unknown): readonly Rule[] {
   if (!Array.isArray(rules)) return [];
@@ -101,7 +100,7 @@ function readTexts(value: unknown): readonly string[] | undefined {
 }
 
 /**
- * True if the rule grants the action, regardless of the namespace.
+ * Returns true if the rule grants the action, regardless of the namespace.
  * @see https://github.com/kubernetes/kubernetes/blob/v1.36.0/pkg/apis/rbac/v1/evaluation_helpers.go
  */
 export function ruleAllows(rule: Rule, action: Action): boolean {
@@ -113,7 +112,7 @@ export function ruleAllows(rule: Rule, action: Action): boolean {
   );
 }
 
-/** True if the rule grants the action on some objects of the resource. */
+/** Returns true if the rule grants the action on some objects of the resource. */
 export function ruleCovers(rule: Rule, { verb, apiGroup, resource, subresource }: Action): boolean {
   return (
     matches(rule.verbs, verb) &&
@@ -131,7 +130,7 @@ function matchesResource(granted: readonly string[], resource: string, subresour
   return matches(granted, `${resource}/${subresource}`) || granted.includes(`*/${subresource}`);
 }
 
-/** A pattern that ends with asterisks matches every URL with that prefix. */
+/** A pattern that ends with an asterisk matches every URL with that prefix. */
 function matchesUrl(granted: readonly string[], url: string): boolean {
   return granted.some(
     (pattern) => pattern === url || (pattern.endsWith(ALL) && url.startsWith(trimAsterisks(pattern))),

@@ -7,14 +7,14 @@ import { readRules, ruleAllows, type Action, type RbacObjects, type Subject, typ
 export interface ObjectName {
   readonly kind: string;
   readonly name: string;
-  /** Absent for objects without a namespace. */
+  /** Absent for cluster-scoped objects. */
   readonly namespace?: string;
 }
 
 /** A `User`, a `Group`, or a `ServiceAccount` with its namespace. */
 export type SubjectName = ObjectName;
 
-/** A subject with the role and the binding that grant it an action. */
+/** A subject, and the role and binding that grant it an action. */
 export interface RbacGrant {
   readonly subject: SubjectName;
   readonly role: ObjectName;
@@ -23,8 +23,8 @@ export interface RbacGrant {
 }
 
 /**
- * Returns the grants of an action in all namespaces: cluster-wide bindings first, then those of namespaces, sorted by
- * namespace and name. Malformed objects grant nothing.
+ * Returns the grants of an action in all namespaces. Cluster-wide bindings come first, followed by namespaced bindings
+ * sorted by namespace and name. Malformed objects grant no permissions.
  */
 export function findGrants(objects: RbacObjects, action: Action): readonly RbacGrant[] {
   const granting = new Set([
@@ -40,7 +40,7 @@ export function findGrants(objects: RbacObjects, action: Action): readonly RbacG
     const bindingName = createName(kind, getName(binding), namespace);
     return readSubjects(binding['subjects'], namespace).map((subject) => ({ subject, role, binding: bindingName }));
   };
-  // Paths of the API server have no namespace.
+  // API server paths have no namespace.
   const roleBindings = action.nonResourceURL == null ? objects.roleBindings : [];
   return [
     ...objects.clusterRoleBindings.flatMap((binding) => findBindingGrants('ClusterRoleBinding', binding)),
@@ -48,20 +48,20 @@ export function findGrants(objects: RbacObjects, action: Action): readonly RbacG
   ].sort(compareGrants);
 }
 
-/** The grants of an action in its namespace. Without a namespace, only cluster-wide grants apply. */
+/** Returns the grants of an action in its namespace. If the action has no namespace, only cluster-wide grants apply. */
 export function whoCan(objects: RbacObjects, action: Action): readonly RbacGrant[] {
   return findGrants(objects, action).filter(({ binding: { namespace } }) => {
     return namespace === undefined || namespace === (action.namespace ?? '');
   });
 }
 
-/** True if the user is the subject or a member of it. */
+/** Returns true if the user matches the subject or is a member of it. */
 export function matchesUser({ kind, name, namespace }: SubjectName, { username, groups }: User): boolean {
   if (kind === 'Group') return groups?.includes(name) ?? false;
   return (kind === 'User' ? name : `system:serviceaccount:${namespace ?? ''}:${name}`) === (username ?? '');
 }
 
-/** The keys of the roles that grant the action. Of roles with the same name, the last applies. */
+/** Returns the keys of the roles that grant the action. If several roles have the same name, the last one applies. */
 function findGrantingRoles(kind: 'Role' | 'ClusterRole', roles: readonly unknown[], action: Action): readonly string[] {
   const allowed = new Map<string, boolean>();
   for (const role of roles) {
@@ -73,7 +73,7 @@ function findGrantingRoles(kind: 'Role' | 'ClusterRole', roles: readonly unknown
   return [...allowed].filter(([, isAllowed]) => isAllowed).map(([key]) => key);
 }
 
-/** Distinct subjects in the order of the binding. */
+/** Returns the distinct subjects in the order of the binding. */
 function readSubjects(subjects: readonly unknown[], bindingNamespace: string): readonly SubjectName[] {
   const found = new Map<string, SubjectName>();
   for (const subject of subjects) {

@@ -63,9 +63,9 @@ spec:
 `;
 
 const RAN_AS_ROOT =
-  'ran as root: the image must work as another user, its numeric USER or that of runAsUser; operations that need root or a dropped capability fail, such as chown: for the group of volumes, set fsGroup of the pod instead';
+  'ran as root. The image must work as another user, either its own numeric USER or the one in runAsUser. Operations that need root or a dropped capability, such as chown, fail. To change the group of volumes, set fsGroup in the pod instead';
 const ANY_USER =
-  'OpenShift sets the user and the groups: the image must work with any user ID; on clusters without SCCs, it runs as the USER of the image, and without the removed groups';
+  'OpenShift sets the user and groups, so the image must work with any user ID. On clusters without SCCs, it runs as the USER of the image and without the removed groups';
 
 let folder = '';
 before(async () => {
@@ -116,8 +116,8 @@ test('a fix that the application may notice has a condition to verify', async ()
   assert.deepEqual(
     stderr.split('\n').filter((line) => line.startsWith('verify: ')),
     [
-      'verify: stdin:5:3: pod: used the network of the node: clients need a Service, and addresses of the node, such as localhost, are not reachable',
-      'verify: stdin:6:44: container "c": was privileged: devices of the node, mounts, kernel settings and most capabilities are not available',
+      'verify: stdin:5:3: pod: used the host network. Clients now need a Service, and node addresses such as localhost are not reachable',
+      'verify: stdin:6:44: container "c": was privileged. Host devices, mounts, kernel settings and most capabilities are no longer available',
     ],
   );
 });
@@ -192,7 +192,7 @@ describe('the changes are printed', () => {
 `,
       `fixed: stdin:5:3: runAsNonRoot: spec.securityContext.runAsNonRoot set to true
 fixed: stdin:14:3: runAsNonRoot: spec.securityContext.runAsNonRoot set to true
-verify: stdin:1:1: the kubelet rejects an image whose USER is missing, root or a name: use an image with a numeric USER other than 0, or set runAsUser to the UID of a user of the image (also line 10)
+verify: stdin:1:1: the kubelet rejects an image whose USER is missing, root or a name, so use an image with a numeric USER other than 0, or set runAsUser to the UID of a user in the image (also line 10)
 stdin: 2 fields fixed, 0 not fixed
 2 passed, 0 failed
 `,
@@ -229,7 +229,7 @@ fixed: stdin:5:3: runAsNonRoot: spec.securityContext.runAsNonRoot set to true
 verify: stdin:12:9: init container "chown": ${RAN_AS_ROOT}
 verify: stdin:5:21: pod: ${RAN_AS_ROOT}
 verify: stdin:15:25: container "db": ${RAN_AS_ROOT}
-verify: stdin:1:1: the kubelet rejects an image whose USER is missing, root or a name: use an image with a numeric USER other than 0, or set runAsUser to the UID of a user of the image
+verify: stdin:1:1: the kubelet rejects an image whose USER is missing, root or a name, so use an image with a numeric USER other than 0, or set runAsUser to the UID of a user in the image
 stdin: 5 fields fixed, 0 not fixed
 1 passed, 0 failed
 `,
@@ -272,10 +272,10 @@ stdin: 4 fields fixed, 0 not fixed
       FIXED.replace('containers: []', 'volumes: [{name: v, hostPath: {path: /}}]'),
       1,
       '',
-      `not fixed: stdin:6:23: hostPathVolumes: volume "v": choose: use a persistentVolumeClaim for data that must outlive the pod; use an emptyDir for data of one pod; use a configMap, secret, downwardAPI or projected volume for files of the cluster; keep the volume, and enforce a less strict level in a namespace of its own
+      `not fixed: stdin:6:23: hostPathVolumes: volume "v": choose: use a persistentVolumeClaim for data that must outlive the pod; use an emptyDir for the data of a single pod; use a configMap, secret, downwardAPI or projected volume for files from the cluster; keep the volume, and move the pod to a separate namespace that enforces a less strict level
 Pod default/p violates PodSecurity "baseline:latest"
   stdin:6:23  hostPathVolumes  hostPath volumes (volume "v")
-                               Fix: Replace hostPath in spec.volumes with a persistentVolumeClaim, an emptyDir or another source.
+                               Fix: Replace hostPath in spec.volumes with persistentVolumeClaim, emptyDir or another volume source.
 
 0 passed, 1 failed
 `,

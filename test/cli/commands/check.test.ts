@@ -227,7 +227,7 @@ const CUSTOM_TABLE = `Rollout shop/web (spec.template) violates PodSecurity "bas
   stdin:17:9   hostNamespaces  host namespaces (hostNetwork=true)
                                Fix: Remove hostNetwork, hostPID and hostIPC from the pod spec, or set them to false.
   stdin:21:19  hostPorts       hostPort (container "web" uses hostPort 80)
-                               Fix: Remove hostPort from the ports of the containers, and reach them through a Service.
+                               Fix: Remove hostPort from the container ports, and expose them through a Service.
 
 AdvancedCronJob shop/report (spec.template.jobTemplate.spec.template) violates PodSecurity "baseline:latest"
   stdin:37:9  decode  undecodable field (json: cannot unmarshal string into Go value of type v1.Pod)

@@ -22,7 +22,7 @@ const ALLOWED_TYPES = ['RuntimeDefault', 'Localhost'];
 const ALLOWED_ANNOTATIONS = ['', 'runtime/default'];
 const ALLOWED_ANNOTATION_PREFIX = 'localhost/';
 
-/** Profiles of the API server always have a type, so that an absent type means that there is no profile. */
+/** A profile from the API server always has a type, so an absent type means that there is no profile. */
 const profileTypeOf = (owner: string): string => `${owner}.?securityContext.?appArmorProfile.?type`;
 const SETTERS = setterRule({
   name: 'appArmor',
@@ -40,7 +40,7 @@ const CEL: CelRule = {
 };
 
 /**
- * The AppArmor profile of the runtime must not be disabled or replaced by an arbitrary one.
+ * The container runtime's AppArmor profile must not be disabled or replaced by an arbitrary profile.
  *
  * Fields   spec.securityContext.appArmorProfile.type
  *          spec.{init,ephemeral,}containers[*].securityContext.appArmorProfile.type
@@ -84,7 +84,7 @@ function profileType(setter: SecurityContextFields): string {
   return setter.appArmorProfile ?? '';
 }
 
-/** Annotations for containers that do not exist count too. */
+/** Annotations for containers that do not exist also count. */
 function isUnsafeAnnotation(key: string, value: string): boolean {
   if (!key.startsWith(APP_ARMOR_ANNOTATION_PREFIX)) return false;
   return !ALLOWED_ANNOTATIONS.includes(value) && !value.startsWith(ALLOWED_ANNOTATION_PREFIX);

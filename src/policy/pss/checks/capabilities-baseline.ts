@@ -5,7 +5,7 @@ import { distinct, findContainers, forbidden, formatNames, quotedList, type Chec
 
 const FIELD = 'securityContext.capabilities.add';
 
-/** The default capabilities of container runtimes. */
+/** Capabilities that container runtimes grant by default. */
 const DEFAULT_CAPABILITIES: ReadonlySet<string> = new Set([
   'AUDIT_WRITE',
   'CHOWN',
@@ -22,7 +22,9 @@ const DEFAULT_CAPABILITIES: ReadonlySet<string> = new Set([
   'SYS_CHROOT',
 ]);
 
-/** The expressions for added capabilities. The prefix of the names of variables precedes `Names` and `Containers`. */
+/**
+ * Returns the expressions for added capabilities. The variable names are `prefix` followed by `Names` and `Containers`.
+ */
 export function addedCapabilitiesCel(allowed: Iterable<string>, prefix: string) {
   const added = 'c.?securityContext.?capabilities.?add.orValue([])';
   const isAllowed = `name in ${celList(allowed)}`;
@@ -32,7 +34,7 @@ export function addedCapabilitiesCel(allowed: Iterable<string>, prefix: string) 
       [`${prefix}Names`]: sortedSet(`variables.containers.map(c, ${added}.filter(name, !(${isAllowed})))`),
       [`${prefix}Containers`]: offendingNames(passes),
     },
-    /** Reads the container `c`. */
+    /** Expression that reads the container `c`. */
     passes,
     detail: `${celNames(`variables.${prefix}Containers`)} + " must not include " + ${celQuotedList(`variables.${prefix}Names`)} + " in ${FIELD}"`,
   };
@@ -46,7 +48,7 @@ const CEL: CelRule = {
 };
 
 /**
- * Only default capabilities of container runtimes may be added.
+ * Only capabilities that container runtimes grant by default may be added.
  *
  * Fields   spec.{init,ephemeral,}containers[*].securityContext.capabilities.add
  * Allowed  the default capabilities
@@ -65,7 +67,7 @@ function onlyDefaultCapabilities(pod: PodFields): Finding | undefined {
   return added && { reason: 'non-default capabilities', ...added };
 }
 
-/** Returns the violation of adding other capabilities than the allowed ones. Names are compared exactly. */
+/** Returns the violation if a container adds capabilities that are not allowed. Names are compared exactly. */
 export function findAddedCapabilities(
   pod: PodFields,
   allowed: ReadonlySet<string>,

@@ -35,13 +35,13 @@ const CEL: CelRule = {
  *
  * Fields   spec.{init,ephemeral,}containers[*].securityContext.capabilities.drop
  *          spec.{init,ephemeral,}containers[*].securityContext.capabilities.add
- * Allowed  drop with the item ALL; add without items other than NET_BIND_SERVICE
+ * Allowed  drop includes ALL, and add includes only NET_BIND_SERVICE
  * @see https://kubernetes.io/docs/concepts/security/pod-security-standards/#restricted
  */
 export const capabilitiesRestricted: Check = {
   id: 'capabilities_restricted',
   level: 'restricted',
-  fix: 'Set securityContext.capabilities.drop to ["ALL"] in each container, and add nothing but NET_BIND_SERVICE.',
+  fix: 'Set securityContext.capabilities.drop to ["ALL"] in each container, and add only NET_BIND_SERVICE.',
   repairs: [{ field: /\.drop$/, append: 'ALL' }, { remove: 'values' }],
   versions: [
     { since: 'v1.22', check: mustDropAll, cel: CEL, overrides },

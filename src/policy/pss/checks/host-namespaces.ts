@@ -10,7 +10,7 @@ const CEL: CelRule = {
 };
 
 /**
- * Namespaces of the host must not be shared.
+ * Pods must not share the host namespaces.
  *
  * Fields   spec.hostNetwork, spec.hostPID, spec.hostIPC
  * Allowed  false or not set
@@ -24,7 +24,7 @@ export const hostNamespaces: Check = {
     {
       field: /^spec\.hostNetwork$/,
       set: false,
-      note: 'used the network of the node: clients need a Service, and addresses of the node, such as localhost, are not reachable',
+      note: 'used the host network. Clients now need a Service, and node addresses such as localhost are not reachable',
       explicit: true,
     },
     { set: false },

@@ -10,7 +10,7 @@ const CEL: CelRule = {
 };
 
 /**
- * Directories and files of the host must not be mounted.
+ * Pods must not mount files or directories from the host.
  *
  * Fields   spec.volumes[*].hostPath
  * Allowed  not set
@@ -19,7 +19,7 @@ const CEL: CelRule = {
 export const hostPathVolumes: Check = {
   id: 'hostPathVolumes',
   level: 'baseline',
-  fix: 'Replace hostPath in spec.volumes with a persistentVolumeClaim, an emptyDir or another source.',
+  fix: 'Replace hostPath in spec.volumes with persistentVolumeClaim, emptyDir or another volume source.',
   repairs: [{ choices: VOLUME_CHOICES }],
   versions: [{ since: 'v1.0', check: noHostPaths, cel: CEL }],
 };

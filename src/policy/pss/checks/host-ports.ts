@@ -15,7 +15,7 @@ const CEL: CelRule = {
 };
 
 /**
- * Ports of the host must not be used.
+ * Pods must not use host ports.
  *
  * Fields   spec.{init,ephemeral,}containers[*].ports[*].hostPort
  * Allowed  0 or not set
@@ -24,7 +24,7 @@ const CEL: CelRule = {
 export const hostPorts: Check = {
   id: 'hostPorts',
   level: 'baseline',
-  fix: 'Remove hostPort from the ports of the containers, and reach them through a Service.',
+  fix: 'Remove hostPort from the container ports, and expose them through a Service.',
   repairs: [{ remove: 'field' }],
   versions: [{ since: 'v1.0', check: noHostPorts, cel: CEL }],
 };

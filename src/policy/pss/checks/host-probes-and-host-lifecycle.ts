@@ -7,7 +7,7 @@ const HOSTS = HANDLERS.flatMap((handler) =>
   ['httpGet', 'tcpSocket'].map((action) => `c.?${handler}.?${action}.?host.orValue("")`),
 );
 
-/** Terms instead of a list, which is more expensive. */
+/** A conjunction of terms, because a list is more expensive. */
 const CONTAINER_PASSES = HOSTS.map((host) => `${host} == ""`).join(' && ');
 const CEL: CelRule = {
   variables: {
@@ -23,18 +23,18 @@ const CEL: CelRule = {
  *
  * Fields   spec.{init,ephemeral,}containers[*].{liveness,readiness,startup}Probe.{httpGet,tcpSocket}.host
  *          spec.{init,ephemeral,}containers[*].lifecycle.{postStart,preStop}.{httpGet,tcpSocket}.host
- * Allowed  not set; the loopback address is not allowed either
+ * Allowed  not set (the loopback address is not allowed either)
  * @see https://kubernetes.io/docs/concepts/security/pod-security-standards/#baseline
  */
 export const hostProbesAndHostLifecycle: Check = {
   id: 'hostProbesAndHostLifecycle',
   level: 'baseline',
-  fix: 'Remove host from httpGet and tcpSocket in probes and lifecycle hooks: without it, they are sent to the pod.',
+  fix: 'Remove host from httpGet and tcpSocket in probes and lifecycle hooks. By default, requests go to the pod itself.',
   repairs: [{ remove: 'field' }],
   versions: [{ since: 'v1.34', check: noHosts, cel: CEL }],
 };
 
-/** Unlike in other checks, the names of containers are distinct and sorted, as upstream. */
+/** Unlike in other checks, container names are distinct and sorted, as they are upstream. */
 function noHosts({ handlerHosts: offenders }: PodFields): Finding | undefined {
   if (offenders.length === 0) return undefined;
   const containers = distinct(offenders.map(({ container }) => container.name));

@@ -19,7 +19,7 @@ import { seccompProfileRestricted } from './seccomp-profile-restricted.ts';
 import { sysctls } from './sysctls.ts';
 import { windowsHostProcess } from './windows-host-process.ts';
 
-/** The checks of the Pod Security Standards, in the order in which violations are reported. */
+/** The Pod Security Standards checks, in the order in which violations are reported. */
 export const checks: readonly Check[] = [
   appArmorProfile,
   capabilitiesBaseline,

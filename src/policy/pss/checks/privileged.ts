@@ -25,7 +25,7 @@ export const privileged: Check = {
   repairs: [
     {
       set: false,
-      note: 'was privileged: devices of the node, mounts, kernel settings and most capabilities are not available',
+      note: 'was privileged. Host devices, mounts, kernel settings and most capabilities are no longer available',
       explicit: true,
     },
   ],

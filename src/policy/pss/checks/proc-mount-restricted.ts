@@ -2,7 +2,7 @@ import type { Check } from '../check.ts';
 import { onlyDefaultProcMount, PROC_MOUNT_CEL } from './proc-mount.ts';
 
 /**
- * The masked paths of /proc must stay masked, also in user namespaces.
+ * The masked paths in /proc must stay masked, even in user namespaces.
  *
  * Fields   spec.{init,ephemeral,}containers[*].securityContext.procMount
  * Allowed  Default or not set

@@ -27,7 +27,7 @@ export const PROC_MOUNT_CEL: CelRule = {
 };
 
 /**
- * The masked paths of /proc must stay masked, except in user namespaces, where they show nothing of the host.
+ * The masked paths in /proc must stay masked, except in user namespaces, where they do not expose the host.
  *
  * Fields   spec.{init,ephemeral,}containers[*].securityContext.procMount
  * Allowed  Default or not set
@@ -48,7 +48,7 @@ export const procMount: Check = {
   ],
 };
 
-/** Denies every type other than `Default`, the empty string included. */
+/** Denies every type other than `Default`, including the empty string. */
 export function onlyDefaultProcMount(pod: PodFields): Finding | undefined {
   const offenders = findContainers(pod, isNotDefault);
   if (offenders.length === 0) return undefined;

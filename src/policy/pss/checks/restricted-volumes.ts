@@ -30,7 +30,7 @@ const CEL: CelRule = {
 };
 
 /**
- * Only volumes of certain sources may be mounted. One allowed source makes a volume pass, whatever other sources it has.
+ * Only certain volume sources may be used. A volume with one allowed source passes, even if it has other sources.
  *
  * Fields   spec.volumes[*]
  * Allowed  the sources above

@@ -30,11 +30,11 @@ const CEL: CelRule = {
 };
 
 /**
- * The kubelet must reject images that run as root, except in user namespaces, where root has no rights on the host.
+ * The kubelet must reject images that run as root, except in user namespaces, where root has no privileges on the host.
  *
  * Fields   spec.securityContext.runAsNonRoot
  *          spec.{init,ephemeral,}containers[*].securityContext.runAsNonRoot
- * Allowed  true; in containers also not set, if the pod sets true
+ * Allowed  true, or not set in containers if the pod sets true
  * @see https://kubernetes.io/docs/concepts/security/pod-security-standards/#restricted
  */
 export const runAsNonRoot: Check = {
@@ -51,7 +51,7 @@ export const runAsNonRoot: Check = {
   ],
 };
 
-/** Containers without a value are reported only if no value is false. */
+/** Containers without a value are reported only if none is explicitly false. */
 function mustRunAsNonRoot(pod: PodFields): Finding | undefined {
   const explicit = findSetters(pod, (setter) => setter.runAsNonRoot === false);
   if (explicit.length > 0) {

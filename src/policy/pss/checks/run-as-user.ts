@@ -21,11 +21,11 @@ const CEL: CelRule = {
 };
 
 /**
- * User 0 must not be set, except in user namespaces, where it has no rights on the host.
+ * Pods must not run as user 0, except in user namespaces, where user 0 has no privileges on the host.
  *
  * Fields   spec.securityContext.runAsUser
  *          spec.{init,ephemeral,}containers[*].securityContext.runAsUser
- * Allowed  another number or not set
+ * Allowed  any other number, or not set
  * @see https://kubernetes.io/docs/concepts/security/pod-security-standards/#restricted
  */
 export const runAsUser: Check = {

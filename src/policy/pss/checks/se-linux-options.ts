@@ -21,17 +21,17 @@ const TYPES_V1_0 = ['', 'container_t', 'container_init_t', 'container_kvm_t'];
 const TYPES_V1_31 = [...TYPES_V1_0, 'container_engine_t'];
 
 /**
- * Only SELinux types of ordinary containers may be set, and no user or role. Every level is allowed.
+ * Only the SELinux types of ordinary containers may be set. User and role must not be set. Every level is allowed.
  *
  * Fields   spec.securityContext.seLinuxOptions.{type,user,role}
  *          spec.{init,ephemeral,}containers[*].securityContext.seLinuxOptions.{type,user,role}
- * Allowed  the types of the version; user and role not set
+ * Allowed  the types listed for the version, with user and role not set
  * @see https://kubernetes.io/docs/concepts/security/pod-security-standards/#baseline
  */
 export const seLinuxOptions: Check = {
   id: 'seLinuxOptions',
   level: 'baseline',
-  fix: 'Remove user and role from securityContext.seLinuxOptions, and use the type container_t or none.',
+  fix: 'Remove user and role from securityContext.seLinuxOptions, and set type to container_t or remove it.',
   repairs: [{ remove: 'field' }],
   versions: [
     { since: 'v1.0', check: onlyTypes(TYPES_V1_0), cel: typesCel(TYPES_V1_0) },

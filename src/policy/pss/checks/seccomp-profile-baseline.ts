@@ -31,7 +31,7 @@ const ANNOTATIONS_CEL: CelRule = {
   text: `"seccompProfile (" + ${celPlural('variables.seccompAnnotations', 'forbidden annotation ', 'forbidden annotations ')} + variables.seccompAnnotations.join(", ") + ")"`,
 };
 
-/** Profiles of the API server always have a type, so that an absent type means that there is no profile. */
+/** A profile from the API server always has a type, so an absent type means that there is no profile. */
 const typeOf = (owner: string): string => `${owner}.?securityContext.?seccompProfile.?type`;
 const SETTERS = setterRule({
   name: 'seccomp',
@@ -47,7 +47,7 @@ export const SECCOMP_PROFILES_CEL: CelRule = {
 };
 
 /**
- * Seccomp must not be disabled. Before v1.19, profiles were set by annotations.
+ * Seccomp must not be disabled. Before v1.19, annotations set the profiles.
  *
  * Fields   from v1.19 spec.securityContext.seccompProfile.type
  *          and spec.{init,ephemeral,}containers[*].securityContext.seccompProfile.type;
@@ -78,7 +78,7 @@ function onlySafeAnnotations(pod: PodFields): Finding | undefined {
   };
 }
 
-/** The empty string is unsafe too. */
+/** The empty string is also unsafe. */
 function isUnsafeValue(value: string): boolean {
   return !ALLOWED_ANNOTATIONS.includes(value) && !value.startsWith(ALLOWED_ANNOTATION_PREFIX);
 }
@@ -91,7 +91,7 @@ function isProfile(pod: PodFields, key: string): boolean {
   return pod.containers.some((container) => container.name === name);
 }
 
-/** Denies profiles of other types than RuntimeDefault and Localhost. A pod without profiles passes. */
+/** Denies profile types other than RuntimeDefault and Localhost. A pod without profiles passes. */
 export function onlySafeSeccompProfiles(pod: PodFields): Finding | undefined {
   const setters = findSetters(pod, isUnsafe);
   if (setters.length === 0) return undefined;

@@ -14,17 +14,17 @@ const CEL: CelRule = {
 };
 
 /**
- * Each container must have a seccomp profile, its own or that of the pod.
+ * Each container must have a seccomp profile, either its own or the pod's.
  *
  * Fields   spec.securityContext.seccompProfile.type
  *          spec.{init,ephemeral,}containers[*].securityContext.seccompProfile.type
- * Allowed  RuntimeDefault, Localhost; in containers also not set, if the pod sets one of them
+ * Allowed  RuntimeDefault or Localhost, or not set in containers if the pod sets one of them
  * @see https://kubernetes.io/docs/concepts/security/pod-security-standards/#restricted
  */
 export const seccompProfileRestricted: Check = {
   id: 'seccompProfile_restricted',
   level: 'restricted',
-  fix: 'Set spec.securityContext.seccompProfile.type to RuntimeDefault, and no other type in containers but Localhost.',
+  fix: 'Set spec.securityContext.seccompProfile.type to RuntimeDefault. In containers, set only RuntimeDefault or Localhost.',
   repairs: [
     { missing: true, path: 'spec.securityContext.seccompProfile.type', set: 'RuntimeDefault' },
     { set: 'RuntimeDefault' },

@@ -10,7 +10,7 @@ const VERSIONS = [...new Set(SAFE_SYSCTLS.map(({ since }) => since))].sort(compa
  * Only sysctls that are namespaced and isolated may be set.
  *
  * Fields   spec.securityContext.sysctls[*].name
- * Allowed  the safe sysctls of the version
+ * Allowed  the sysctls that are safe at the version
  * @see https://kubernetes.io/docs/concepts/security/pod-security-standards/#baseline
  */
 export const sysctls: Check = {
@@ -21,7 +21,7 @@ export const sysctls: Check = {
   versions: VERSIONS.map(revision),
 };
 
-/** Names are compared exactly: the form with slashes is another name. */
+/** Names are compared exactly. A name written with slashes is a different name. */
 function revision(version: Version): Revision {
   const names = SAFE_SYSCTLS.filter(({ since }) => compareVersions(since, version) <= 0).map(({ name }) => name);
   const safe: ReadonlySet<string> = new Set(names);
@@ -32,7 +32,7 @@ function revision(version: Version): Revision {
       forbiddenSysctls: `${given}.filter(sysctl, !(sysctl.name in variables.safeSysctls)).map(sysctl, sysctl.name)`,
     },
     passes: `${given}.all(sysctl, sysctl.name in variables.safeSysctls)`,
-    // An empty name is the only detail that is empty.
+    // The detail is empty only if the sysctl name is empty.
     text: '"forbidden sysctls" + (variables.forbiddenSysctls == [""] ? "" : " (" + variables.forbiddenSysctls.join(", ") + ")")',
   };
   return { since: version, check: (pod) => onlySysctls(pod, safe), cel };

@@ -15,7 +15,7 @@ const CEL: CelRule = {
 };
 
 /**
- * Containers must not run as processes of a Windows host.
+ * Containers must not run as HostProcess containers on Windows.
  *
  * Fields   spec.securityContext.windowsOptions.hostProcess
  *          spec.{init,ephemeral,}containers[*].securityContext.windowsOptions.hostProcess
