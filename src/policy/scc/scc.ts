@@ -24,6 +24,7 @@ export interface Range {
   readonly max: number;
 }
 
+/** IDs beyond 2^53 lose precision. The API server limits those of pods to 2^31-1, so comparisons with them are exact. */
 export interface RunAsUserFields {
   readonly type: string;
   readonly uid: number | undefined;
@@ -65,7 +66,7 @@ function readScc(scc: Source) {
   const isSet = (key: string): boolean => booleanAt(scc, key) ?? false;
   return {
     name: metadata ? stringAt(metadata, 'name') : '',
-    priority: boundedAt(scc, 'priority', -(2 ** 31), 2 ** 31 - 1) ?? 0,
+    priority: int32At(scc, 'priority') ?? 0,
     users: stringsAt(scc, 'users'),
     groups: stringsAt(scc, 'groups'),
     allowPrivilegedContainer: isSet('allowPrivilegedContainer'),
@@ -100,9 +101,9 @@ function readScc(scc: Source) {
 function readRunAsUser(options: Source | undefined): RunAsUserFields {
   return {
     type: options ? stringAt(options, 'type') : '',
-    uid: options && idAt(options, 'uid'),
-    uidRangeMin: options && idAt(options, 'uidRangeMin'),
-    uidRangeMax: options && idAt(options, 'uidRangeMax'),
+    uid: options && int64At(options, 'uid'),
+    uidRangeMin: options && int64At(options, 'uidRangeMin'),
+    uidRangeMax: options && int64At(options, 'uidRangeMax'),
   };
 }
 
@@ -116,22 +117,16 @@ function readSeLinuxContext(options: Source | undefined): SeLinuxContextFields {
 function readGroups(options: Source | undefined): GroupFields {
   if (options === undefined) return { type: '', ranges: [] };
   const ranges = objectsAt(options, 'ranges', 'IDRange').map((range) => ({
-    min: idAt(range, 'min') ?? 0,
-    max: idAt(range, 'max') ?? 0,
+    min: int64At(range, 'min') ?? 0,
+    max: int64At(range, 'max') ?? 0,
   }));
   return { type: stringAt(options, 'type'), ranges };
 }
 
-/** Larger integers lose precision in JSON.parse and are not compared exactly. */
-function idAt(source: Source, key: string): number | undefined {
-  return boundedAt(source, key, Number.MIN_SAFE_INTEGER, Number.MAX_SAFE_INTEGER);
-}
-
-function boundedAt(source: Source, key: string, min: number, max: number): number | undefined {
-  const value = source.json[key];
-  if (typeof value !== 'number' || !Number.isInteger(value)) return int64At(source, key);
-  if (value >= min && value <= max) return value;
-  reportInvalid(source, key, `must be from ${min} to ${max}`);
+function int32At(source: Source, key: string): number | undefined {
+  const value = int64At(source, key);
+  if (value === undefined || (value | 0) === value) return value;
+  reportInvalid(source, key, `must be from ${-(2 ** 31)} to ${2 ** 31 - 1}`);
   return undefined;
 }
 

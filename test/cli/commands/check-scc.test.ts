@@ -54,13 +54,11 @@ const codes: readonly (readonly [name: string, scc: string, code: number, ...arg
   ['no name', `${SCC.replace('"name":"a"', '')},${RIGHT}}`, 1],
 ];
 
-test('an ID that cannot be compared exactly', async () => {
+test('an ID of 64 bits', async () => {
   const uidRange = '"runAsUser":{"type":"MustRunAsRange","uidRangeMin":1,"uidRangeMax":9223372036854775807}';
   const stdin = `${SCC},${uidRange},"seLinuxContext":{"type":"RunAsAny"}}`;
   const { code, stdout } = await runProgram(['check', '-f', '-'], { stdin });
-  assert.equal(code, 1);
-  const error = 'Invalid value: 9223372036854776000: must be from -9007199254740991 to 9007199254740991';
-  assert.ok(stdout.includes(`  scc  invalid field (runAsUser.uidRangeMax: ${error})`), stdout);
+  assert.deepEqual([code, /invalid/.test(stdout)], [0, false], stdout);
 });
 
 describe('the exit code of SCCs', () => {

@@ -329,13 +329,19 @@ suite('an SCC with long lists', { timeout: 30_000 }, () => {
     });
   }
 
-  test('an SCC with IDs that cannot be compared exactly admits no pod', () => {
-    const object = podWith({ containers: [{ name: 'c', securityContext: { runAsUser: 2 ** 53 } }] });
-    const sccs = [laxScc({ name: 'large', runAsUser: { type: 'MustRunAs', uid: 2 ** 53 } })];
-    assert.equal(
-      denialMessage(assignScc(request({ object, sccs, canUse: () => true }))),
-      'unable to validate against any security context constraint: provider "large": Internal error: error creating provider for SCC large in namespace demo: runAsUser.uid: Invalid value: 9007199254740992: must be from -9007199254740991 to 9007199254740991',
-    );
+  test('IDs of 64 bits in an SCC admit pods as on OpenShift', () => {
+    const last = { type: 'MustRunAsRange', uidRangeMin: 1000, uidRangeMax: 2 ** 63 };
+    const groups = { type: 'MustRunAs', ranges: [{ min: 2000, max: 2 ** 63 }] };
+    const sccs = [
+      laxScc({ name: 'large', runAsUser: last, fsGroup: groups }),
+      laxScc({ name: 'small', priority: 1, runAsUser: { type: 'MustRunAs', uid: 5 } }),
+    ];
+    const admitted = [1000, 2 ** 31 - 1, 999].map((runAsUser) => {
+      const object = podWith({ securityContext: { runAsUser, fsGroup: 2000 }, containers: [{ name: 'c' }] });
+      const decision = assignScc(request({ object, sccs, canUse: () => true, compatibility: { brokenScc: 'deny' } }));
+      return decision.allowed;
+    });
+    assert.deepEqual(admitted, [true, true, false]);
   });
 
   test('an SCC with longer lists has a defect', () => {

@@ -9,7 +9,6 @@ export type Type =
   | 'int32'
   | 'int64'
   /** An int64 that JSON.parse reads exactly. */
-  | 'safe int64'
   | 'time'
   | 'quantity'
   /** A text or an int32. */
@@ -43,8 +42,6 @@ export function matchesType(value: unknown, type: Type): boolean {
     case 'int64':
       // JSON.parse reads the maximum, 2^63 - 1, as 2^63.
       return Number.isInteger(value) && Math.abs(value as number) <= 2 ** 63;
-    case 'safe int64':
-      return Number.isSafeInteger(value);
     case 'time':
       return typeof value === 'string' && !Number.isNaN(Date.parse(value));
     case 'quantity':
