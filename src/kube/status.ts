@@ -119,6 +119,11 @@ export function badRequest(message: string): Status {
   return createStatus(400, 'BadRequest', message);
 }
 
+/** 413: the request exceeds a limit. */
+export function tooLarge(message: string): Status {
+  return createStatus(413, 'RequestEntityTooLarge', message);
+}
+
 /** 500: an internal error. The details repeat the cause. */
 export function internalError(cause: string): Status {
   return createStatus(500, 'InternalError', `Internal error occurred: ${cause}`, { causes: [{ message: cause }] });

@@ -1,9 +1,12 @@
 /** Scans JSON text as bytes, as strictly as JSON.parse, without creating its values. */
 
+/** Maximum nesting of values that are read. Objects of built-in kinds have about 20 levels. The limit permits recursion. */
+const MAX_READ_DEPTH = 100;
 /**
- * Maximum nesting of values. Objects of built-in kinds have about 20 levels. The limit permits recursion.
+ * Maximum nesting of values that are skipped, as in API servers.
+ * @see https://github.com/golang/go/blob/go1.25.0/src/encoding/json/scanner.go
  */
-export const MAX_DEPTH = 100;
+const MAX_SKIPPED_DEPTH = 10_000;
 
 /** A position in a text. */
 export interface Cursor {
@@ -54,46 +57,77 @@ function fail(cursor: Cursor, at = cursor.at): never {
  * @throws RangeError if the nesting is too deep
  */
 export function skipValue(cursor: Cursor): void {
-  const byte = nextByte(cursor);
-  if (byte === OPEN_BRACE) skipMembers(cursor, skipMember);
-  else if (byte === OPEN_BRACKET) skipItems(cursor, skipValue);
-  else {
-    cursor.values++;
-    if (byte === QUOTE) skipString(cursor);
-    else if (byte === MINUS || isDigit(byte)) skipNumber(cursor);
-    else skipLiteral(cursor);
+  skip(cursor, MAX_SKIPPED_DEPTH);
+}
+
+/** As `skipValue`, for a value that is read after the scan. */
+export function skipReadValue(cursor: Cursor): void {
+  skip(cursor, MAX_READ_DEPTH);
+}
+
+function skip(cursor: Cursor, maxDepth: number): void {
+  /** The closing bytes of the open objects and lists. */
+  const closings: number[] = [];
+  do {
+    const byte = nextByte(cursor);
+    const closing = byte === OPEN_BRACE ? CLOSE_BRACE : byte === OPEN_BRACKET ? CLOSE_BRACKET : undefined;
+    if (closing === undefined) skipScalar(cursor, byte);
+    else {
+      open(cursor, maxDepth);
+      closings.push(closing);
+    }
+    if (closing === undefined || nextByte(cursor) === closing) skipClosings(cursor, closings);
+    if (closings.at(-1) === CLOSE_BRACE) skipName(cursor);
+  } while (closings.length > 0);
+}
+
+/** Moves to the next member or item after a value. */
+function skipClosings(cursor: Cursor, closings: number[]): void {
+  for (let last = closings.at(-1); last !== undefined && !hasNext(cursor, last); last = closings.at(-1)) {
+    closings.pop();
+    close(cursor);
   }
 }
 
-function skipMember(_start: number, _end: number, cursor: Cursor): void {
-  skipValue(cursor);
+function skipScalar(cursor: Cursor, byte: number): void {
+  cursor.values++;
+  if (byte === QUOTE) skipString(cursor);
+  else if (byte === MINUS || isDigit(byte)) skipNumber(cursor);
+  else skipLiteral(cursor);
 }
 
 /**
  * Moves past an object. The function must move past the value of each member.
  * @param visit receives the range of the name with its quotes
  */
-export function skipMembers(cursor: Cursor, visit: (nameStart: number, nameEnd: number, cursor: Cursor) => void): void {
-  open(cursor);
+export function skipMembers(cursor: Cursor, visit: (nameStart: number, nameEnd: number) => void): void {
+  open(cursor, MAX_READ_DEPTH);
   if (nextByte(cursor) !== CLOSE_BRACE) {
     do {
-      if (nextByte(cursor) !== QUOTE) fail(cursor);
+      nextByte(cursor);
       const start = cursor.at;
-      skipString(cursor);
-      const end = cursor.at;
-      if (nextByte(cursor) !== COLON) fail(cursor);
-      cursor.at++;
-      visit(start, end, cursor);
+      const end = skipName(cursor);
+      visit(start, end);
     } while (hasNext(cursor, CLOSE_BRACE));
   }
   close(cursor);
 }
 
+/** Moves past the name of a member and its colon. Returns the position after the name. */
+function skipName(cursor: Cursor): number {
+  if (nextByte(cursor) !== QUOTE) fail(cursor);
+  skipString(cursor);
+  const end = cursor.at;
+  if (nextByte(cursor) !== COLON) fail(cursor);
+  cursor.at++;
+  return end;
+}
+
 /** Moves past a list. The function must move past each item. */
-export function skipItems(cursor: Cursor, visit: (cursor: Cursor) => void): void {
-  open(cursor);
+export function skipItems(cursor: Cursor, visit: () => void): void {
+  open(cursor, MAX_READ_DEPTH);
   if (nextByte(cursor) !== CLOSE_BRACKET) {
-    do visit(cursor);
+    do visit();
     while (hasNext(cursor, CLOSE_BRACKET));
   }
   close(cursor);
@@ -108,8 +142,8 @@ function hasNext(cursor: Cursor, closing: number): boolean {
   return true;
 }
 
-function open(cursor: Cursor): void {
-  if (cursor.depth === MAX_DEPTH) throw new RangeError(`the review is nested more than ${MAX_DEPTH} levels deep`);
+function open(cursor: Cursor, maxDepth: number): void {
+  if (cursor.depth === maxDepth) throw new RangeError(`the review is nested more than ${maxDepth} levels deep`);
   cursor.values++;
   cursor.depth++;
   cursor.at++;

@@ -18,6 +18,7 @@ import {
   readName,
   skipItems,
   skipMembers,
+  skipReadValue,
   skipValue,
   type Cursor,
 } from './json-scanner.ts';
@@ -251,7 +252,7 @@ function writeValue(reduction: Reduction, selected: Selection): void {
 
 function copyValue(cursor: Cursor, output: Output): void {
   const { at, values } = cursor;
-  skipValue(cursor);
+  skipReadValue(cursor);
   output.countValues(cursor.values - values);
   output.writeBytes(cursor.bytes, at, cursor.at);
 }

@@ -12,7 +12,7 @@ import type { Connections } from './connections.ts';
 import { answerAfterMs, createTimeoutParser } from './deadline.ts';
 import { readIdentity, readReview, undecodable, type Envelope } from './envelope.ts';
 import { createReviewReader, isOutOfMemory, type ReviewReader } from './review-reader.ts';
-import { decideUnreviewed, statusOf, type Limit } from './unreviewed.ts';
+import { applyLimits, denyUnreviewed, statusOf, type Limit } from './unreviewed.ts';
 import { isPostponed, type MaybePromise, type Postponed, type Webhook } from './webhook.ts';
 
 export interface ReviewDeps {
@@ -82,12 +82,8 @@ function createHandler(webhook: Webhook, deps: ReviewDeps, shared: Shared): Hand
   const duration = metrics.webhook.duration(webhook.path);
   const parseTimeout = createTimeoutParser();
 
-  const respondDecision = (
-    reply: FastifyReply,
-    review: AdmissionRequest,
-    decision: Decision,
-    startMs: number,
-  ): void => {
+  const respondDecision = (reply: FastifyReply, review: AdmissionRequest, decided: Decision, startMs: number): void => {
+    const decision = applyLimits(webhook, { request: review, store }, decided);
     const durationMs = now() - startMs;
     respond(reply, 200, formatReview(review, decision));
     duration.observe(durationMs / 1000);
@@ -139,7 +135,7 @@ function createHandler(webhook: Webhook, deps: ReviewDeps, shared: Shared): Hand
     else if (!review) respond(reply, statusOf(limit), `${limit.message}\n`);
     else {
       try {
-        respondDecision(reply, review, decideUnreviewed(webhook, { request: review, store }, limit), startMs);
+        respondDecision(reply, review, denyUnreviewed(limit), startMs);
       } catch (error) {
         respondDefect(reply, review, error);
       }
@@ -236,7 +232,7 @@ function createHandler(webhook: Webhook, deps: ReviewDeps, shared: Shared): Hand
       job.body = NO_BODY;
     };
     const leftMs = answerAfterMs(parseTimeout(request.query)) - (now() - startMs);
-    const timer = setTimeout(giveUp, leftMs).unref();
+    const timer = setTimeout(giveUp, Math.max(leftMs, 0)).unref();
     try {
       const postponed = await outcome;
       if (postponed) await answerAgain(job, postponed);

@@ -2,6 +2,7 @@
 import { canUseScc, getSccSet } from '../cluster/access.ts';
 import { memoize, type Store } from '../cluster/store.ts';
 import type { AdmissionRequest, Decision } from '../kube/admission.ts';
+import { createStatus } from '../kube/status.ts';
 import { quote } from '../kube/text.ts';
 import { isObject, type Namespace } from '../kube/types.ts';
 import type { PodFields } from '../policy/pod/pod.ts';
@@ -172,7 +173,7 @@ export function enforcesSccs({ namespace = '' }: AdmissionRequest, store: Store,
 function namespaceNotFound(decision: SccDecision, name: string): SccDecision {
   if (decision.allowed) return decision;
   const message = `error fetching namespace ${quote(name)}: namespace ${quote(name)} not found`;
-  return { ...decision, warnings: [], status: { ...decision.status, message } };
+  return { ...decision, warnings: [], status: createStatus(403, 'Forbidden', message) };
 }
 
 /** A workload in a namespace where SCCs or defaults apply. */

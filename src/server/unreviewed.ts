@@ -1,7 +1,7 @@
 /** The decision on a review that cannot be evaluated because of a limit. It is the same on all routes. */
 import type { Store } from '../cluster/store.ts';
-import { allow, deny, type AdmissionRequest, type Decision } from '../kube/admission.ts';
-import { createStatus } from '../kube/status.ts';
+import { deny, type AdmissionRequest, type Decision, type Denied } from '../kube/admission.ts';
+import { createStatus, tooLarge } from '../kube/status.ts';
 import type { Webhook } from './webhook.ts';
 
 /** Why a review is not evaluated. */
@@ -11,22 +11,29 @@ export interface Limit {
   readonly message: string;
 }
 
-/**
- * Denies the request where the webhook enforces a policy. An HTTP error would admit it under `failurePolicy: Ignore`. Where the
- * webhook only warns, the request is allowed with a warning.
- */
-export function decideUnreviewed(
-  { enforces }: Webhook,
-  { request, store }: { readonly request: AdmissionRequest; readonly store: Store },
-  { code, message }: Limit,
-): Decision {
-  if (enforces?.(request, store) === false) return allow({ warnings: [message] });
+/** Returns the denial of a review that is not evaluated. An HTTP error would admit the request under `failurePolicy: Ignore`. */
+export function denyUnreviewed({ code, message }: Limit): Denied {
   return deny(
-    code === 413
-      ? createStatus(code, 'RequestEntityTooLarge', message)
-      : createStatus(code, 'TooManyRequests', message, { retryAfterSeconds: 1 }),
+    code === 413 ? tooLarge(message) : createStatus(code, 'TooManyRequests', message, { retryAfterSeconds: 1 }),
   );
 }
+
+/**
+ * Returns the decision of a webhook on a request. A limit denies the request where the webhook enforces a policy. Where it only
+ * warns, the request is allowed with a warning.
+ */
+export function applyLimits(
+  { enforces }: Webhook,
+  { request, store }: { readonly request: AdmissionRequest; readonly store: Store },
+  decision: Decision,
+): Decision {
+  if (decision.allowed || !LIMIT_CODES.has(decision.status.code) || enforces?.(request, store) !== false)
+    return decision;
+  const { status, ...details } = decision;
+  return { ...details, allowed: true, warnings: [...(details.warnings ?? []), status.message] };
+}
+
+const LIMIT_CODES: ReadonlySet<number> = new Set<Limit['code']>([413, 429]);
 
 /** The HTTP status if the review does not identify its request in the first bytes, as those of API servers do. */
 export function statusOf({ code }: Limit): 413 | 503 {

@@ -28,7 +28,7 @@ async function startServer(t: TestContext, maxConnections = LIMIT): Promise<Test
   const end = Promise.withResolvers<undefined>();
   const waiting: Webhook = { path: '/wait', decide: () => end.promise.then(() => allow()) };
   const webhooks = [{ path: '/allow', decide: () => allow() }, waiting];
-  const server = await startAdmissionServer(webhooks, undefined, undefined, { maxConnections });
+  const server = await startAdmissionServer(webhooks, { maxConnections });
   t.after(async () => {
     end.resolve(undefined);
     server.app.server.closeAllConnections();

@@ -131,7 +131,7 @@ test('a replica records at most 50 events at once, and then 5 in a second', () =
 
 test('a denied review without a user is reviewed without an error', async () => {
   const { record, events } = createRig();
-  const server = await startAdmissionServer([{ path: '/deny', decide: () => DENIAL }], undefined, undefined, {
+  const server = await startAdmissionServer([{ path: '/deny', decide: () => DENIAL }], {
     onDenied: record,
   });
   try {

@@ -19,7 +19,9 @@ const as = (node: string) => ({ user: `system:node:${node}`, groups: ['system:no
 suite('the authorization webhook', () => {
   let server: TestServer;
   before(async () => {
-    server = await startAdmissionServer([], (store) => ({ store, settings: () => settings, hasSettingsObject: false }));
+    server = await startAdmissionServer([], {
+      createScope: (store) => ({ store, settings: () => settings, hasSettingsObject: false }),
+    });
     for (const [name, kubeletVersion] of Object.entries({ old: 'v1.29.8', new: 'v1.33.0', odd: 'v1.33' })) {
       server.store.put('Node', { metadata: { name }, status: { nodeInfo: { kubeletVersion } } } as never);
     }
@@ -122,11 +124,13 @@ const reviewOf = (user: object, resourceAttributes: object): string =>
 suite('before the nodes and the settings are known', () => {
   let server: TestServer;
   before(async () => {
-    server = await startAdmissionServer([], (store) => ({
-      store: { ...store, synced: () => false },
-      settings: () => settings,
-      hasSettingsObject: false,
-    }));
+    server = await startAdmissionServer([], {
+      createScope: (store) => ({
+        store: { ...store, synced: () => false },
+        settings: () => settings,
+        hasSettingsObject: false,
+      }),
+    });
   });
   after(() => server.stop());
 
@@ -166,7 +170,7 @@ suite('before the nodes and the settings are known', () => {
 test('API servers retry more than 5000 reviews in a second', async () => {
   let time = 0;
   const scope = (store: TestServer['store']) => ({ store, settings: () => settings, hasSettingsObject: false });
-  const server = await startAdmissionServer([], scope, () => time);
+  const server = await startAdmissionServer([], { createScope: scope, now: () => time });
   try {
     const inject = () => server.app.inject({ method: 'POST', url: PATH });
     for (let count = 0; count < 5000; count++) await inject();

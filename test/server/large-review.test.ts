@@ -8,19 +8,15 @@ import type { AdmissionRequest, Decision } from '../../src/kube/admission.ts';
 import { semanticEqual } from '../../src/kube/equality.ts';
 import { diff } from '../../src/kube/json-patch.ts';
 import { isObject, type JsonObject, type Kind } from '../../src/kube/types.ts';
-import { createPodSecurity, DEFAULT_CONFIGURATION } from '../../src/policy/psa/configuration.ts';
-import { DEFAULT_FIELDS } from '../../src/policy/psa/defaults.ts';
 import { decodePod } from '../../src/policy/pod/pod.ts';
 import { reduceReview } from '../../src/server/large-review.ts';
 import { createReviewReader, startWorker } from '../../src/server/review-reader.ts';
 import type { Webhook } from '../../src/server/webhook.ts';
-import { createWebhooks } from '../../src/server/webhooks/index.ts';
 import { podsFrom, readSeeds } from '../fuzz/pods.ts';
 import * as requests from '../fuzz/requests.ts';
 import { world } from '../fuzz/world.ts';
-import { createRecorder } from '../support/recorder.ts';
 import { podReview } from '../support/reviews.ts';
-import { putStandardSccs } from '../support/scc-webhooks.ts';
+import { ALL_WEBHOOKS, createTestWebhooks } from '../support/scc-webhooks.ts';
 
 const RUNS = 300;
 
@@ -28,7 +24,6 @@ const RUNS = 300;
 function createAll(): { readonly webhooks: readonly Webhook[]; readonly decide: Decide } {
   const [generated] = fc.sample(world, { seed: 3, numRuns: 1 });
   const store = createStore();
-  putStandardSccs(store);
   const put = (kind: Kind, objects: readonly JsonObject[] = []): void => {
     for (const object of objects) store.put(kind, object);
   };
@@ -36,26 +31,8 @@ function createAll(): { readonly webhooks: readonly Webhook[]; readonly decide: 
   put('SecurityContextConstraints', generated?.sccs);
   put('Pod', generated?.pods);
   store.markSynced();
-  const podSecurity = createPodSecurity(DEFAULT_CONFIGURATION);
-  const webhooks = createWebhooks({
-    ...createRecorder('info'),
-    podSecurity: () => podSecurity,
-    workloadResources: () => [{ group: 'argoproj.io', version: '*', resource: 'rollouts' }],
-    scc: () => ({
-      mode: 'enforce',
-      exemptNamespaces: [],
-      compatibility: {},
-      preferUserNamespaces: false,
-      authorization: 'rbac',
-    }),
-    podDefaults: () => ({ mode: 'apply', fields: DEFAULT_FIELDS, namespaceSelector: {}, exemptNamespaces: [] }),
-    olmHardening: () => 'fill',
-    cluster: {
-      get: () => Promise.reject(new Error('no pod')),
-      reviewAccess: () => Promise.reject(new Error('no access')),
-    },
-    now: () => 0,
-  });
+  const workloadResources = [{ group: 'argoproj.io', version: '*', resource: 'rollouts' }];
+  const webhooks = createTestWebhooks(store, { ...ALL_WEBHOOKS, workloadResources, now: () => 0 });
   const decide: Decide = (webhook, request) => {
     const decision = webhook.decide(request, { store, now: () => 0, isRepeated: true });
     assert.ok(!(decision instanceof Promise) && 'allowed' in decision, webhook.path);
@@ -179,7 +156,11 @@ suite('limits of a large review', () => {
   const read = (object: object, isWhole = false): JsonObject => {
     const review = podReview({});
     const request = { ...review.request, object };
-    return reduce(JSON.stringify({ ...review, request }), isWhole);
+    const text = JSON.stringify({ ...review, request });
+    return reduce(
+      text.replaceAll(/"(\d+) levels"/g, (_, levels) => '['.repeat(Number(levels)) + ']'.repeat(Number(levels))),
+      isWhole,
+    );
   };
   const pod = (spec: object, metadata: object = {}): object => ({ apiVersion: 'v1', kind: 'Pod', metadata, spec });
   const keys = (count: number): JsonObject =>
@@ -229,6 +210,12 @@ suite('limits of a large review', () => {
     });
   }
 
+  test('nesting in fields that no decision reads has the limit of API servers', () => {
+    const managedFields = [{ manager: 'm', fieldsV1: '9900 levels' }];
+    const before = pod({ containers: [] });
+    assert.deepEqual(object(read(pod({ containers: [], nodeSelector: '9990 levels' }, { managedFields }))), before);
+  });
+
   const rejected: readonly (readonly [name: string, object: object, isWhole: boolean, error: string])[] = [
     [
       'many whole members',
@@ -249,10 +236,16 @@ suite('limits of a large review', () => {
       'the fields that decisions read exceed 8 MiB',
     ],
     [
-      'deep nesting',
-      pod({ nodeSelector: JSON.parse('['.repeat(100) + ']'.repeat(100)) as unknown }),
+      'deep nesting in a field that is read',
+      pod({ securityContext: '100 levels' }),
       false,
       'the review is nested more than 100 levels deep',
+    ],
+    [
+      'deeper nesting than an API server accepts',
+      pod({ nodeSelector: '10000 levels' }),
+      false,
+      'the review is nested more than 10000 levels deep',
     ],
     ['a long name', pod({ ['x'.repeat(5000)]: 1 }), false, 'a field name is longer than 4096 bytes'],
   ];

@@ -4,14 +4,12 @@ import { readFile } from 'node:fs/promises';
 import { after, before, suite, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { connect } from 'node:tls';
+import { createStore } from '../../src/cluster/store.ts';
 import { createAdmission } from '../../src/dev-cluster/admission/index.ts';
 import { createRegistry } from '../../src/dev-cluster/resources.ts';
 import { createStorage } from '../../src/dev-cluster/storage.ts';
 import { allow, type AdmissionRequest } from '../../src/kube/admission.ts';
 import type { JsonObject } from '../../src/kube/types.ts';
-import { createPodSecurity, DEFAULT_CONFIGURATION } from '../../src/policy/psa/configuration.ts';
-import { DEFAULT_FIELDS } from '../../src/policy/psa/defaults.ts';
-import { createWebhooks } from '../../src/server/webhooks/index.ts';
 import {
   attributes,
   createRequestContext,
@@ -21,9 +19,8 @@ import {
 } from '../dev-cluster/admission/support.ts';
 import { startAdmissionServer, type TestServer } from '../support/admission-server.ts';
 import { post, sendRaw } from '../support/https.ts';
-import { createRecorder } from '../support/recorder.ts';
 import { podReview } from '../support/reviews.ts';
-import { putStandardSccs } from '../support/scc-webhooks.ts';
+import { ALL_WEBHOOKS, createTestWebhooks } from '../support/scc-webhooks.ts';
 
 const JSON_TYPE = 'application/json';
 const PSA = '/psa/validate';
@@ -31,48 +28,28 @@ const MUTATE = '/scc/mutate';
 const UID = podReview({}).request.uid;
 
 /** Starts all webhooks over namespaces of several levels and SCC modes. */
-async function startAll(): Promise<TestServer> {
-  const podSecurity = createPodSecurity(DEFAULT_CONFIGURATION);
-  const server = await startAdmissionServer(
-    createWebhooks({
-      ...createRecorder('info'),
-      podSecurity: () => podSecurity,
-      scc: () => ({
-        mode: 'report',
-        exemptNamespaces: [],
-        compatibility: {},
-        preferUserNamespaces: false,
-        authorization: 'rbac',
-      }),
-      podDefaults: () => ({ mode: 'apply', fields: DEFAULT_FIELDS, namespaceSelector: {}, exemptNamespaces: [] }),
-      olmHardening: () => 'fill',
-      cluster: {
-        get: () => Promise.reject(new Error('no pod')),
-        reviewAccess: () => Promise.reject(new Error('no access')),
-      },
-      now: () => performance.now(),
-    }),
-  );
-  putStandardSccs(server.store);
+function startAll(): Promise<TestServer> {
+  const store = createStore();
+  const webhooks = createTestWebhooks(store, { ...ALL_WEBHOOKS, settings: { mode: 'report', exemptNamespaces: [] } });
   const put = (name: string, labels: Record<string, string>): void => {
     const annotations = {
       'openshift.io/sa.scc.uid-range': '1000/1000',
       'openshift.io/sa.scc.mcs': 's0:c1,c0',
       'openshift.io/sa.scc.supplemental-groups': '1000/1000',
     };
-    server.store.put('Namespace', { metadata: { name, labels, annotations } });
+    store.put('Namespace', { metadata: { name, labels, annotations } });
   };
   put('privileged', { 'pod-security.kubernetes.io/enforce': 'privileged', 'portcullis.dev/scc': 'off' });
   put('restricted', { 'pod-security.kubernetes.io/enforce': 'restricted', 'portcullis.dev/scc': 'enforce' });
   put('report', { 'pod-security.kubernetes.io/warn': 'restricted' });
-  return server;
+  return startAdmissionServer(webhooks, { store });
 }
 
 interface Response {
   readonly uid: string;
   readonly allowed: boolean;
   readonly warnings?: readonly string[];
-  readonly status?: { readonly message: string; readonly code: number };
+  readonly status?: { readonly message: string; readonly reason: string; readonly code: number };
 }
 
 async function send(server: TestServer, path: string, body: string): Promise<Response> {
@@ -172,6 +149,55 @@ suite('padded pods are decided on their content', () => {
         else assert.match(response.status?.message ?? 'allowed', expected, path);
       }
     });
+  }
+});
+
+suite('a pod with more containers than are evaluated', () => {
+  let server: TestServer;
+  before(async () => {
+    server = await startAll();
+  });
+  after(() => server.stop());
+
+  const CONTAINERS = { initContainers: [{}], containers: Array<object>(5000).fill({}) };
+  const TOO_MANY = 'spec.containers: Too many: 5001: must have at most 5000 items';
+  const DENIED = [TOO_MANY, 'RequestEntityTooLarge', 413];
+  const WORKLOAD = {
+    kind: { group: 'apps', version: 'v1', kind: 'Deployment' },
+    resource: { group: 'apps', version: 'v1', resource: 'deployments' },
+    object: { apiVersion: 'apps/v1', kind: 'Deployment', spec: { template: { spec: CONTAINERS } } },
+  };
+  const cases: readonly (readonly [
+    path: string,
+    name: string,
+    change: Partial<AdmissionRequest>,
+    /** The warnings of an allowed request, or the message, reason and code of a denial. */
+    expected: readonly (string | number)[],
+  ])[] = [
+    [PSA, 'where restricted is enforced', {}, DENIED],
+    [PSA, 'where restricted only warns', { namespace: 'report' }, [TOO_MANY]],
+    [PSA, 'where no level applies', { namespace: 'privileged' }, []],
+    [PSA, 'of a workload', { namespace: 'report', ...WORKLOAD }, [TOO_MANY.replace('spec', 'spec.template.spec')]],
+    [PSA, 'in the old object', { operation: 'UPDATE', oldObject: pod(CONTAINERS), object: pod({}) }, DENIED],
+    [MUTATE, 'where SCCs are enforced', {}, DENIED],
+    [
+      MUTATE,
+      'where SCCs are reported',
+      { namespace: 'report' },
+      [`would be denied if security context constraints were enforced: ${TOO_MANY}`],
+    ],
+    [MUTATE, 'where SCCs are off', { namespace: 'privileged' }, []],
+    ['/scc/validate', 'where SCCs are enforced', {}, DENIED],
+  ];
+  for (const [path, name, change, expected] of cases) {
+    for (const padding of ['', 'x'.repeat(200_000)]) {
+      test(`${path}: ${name}, in a ${padding ? 'large' : 'small'} review`, async () => {
+        const request = { object: pod(CONTAINERS), ...change };
+        const object = { ...(request.object as object), status: { padding } };
+        const { allowed, warnings = [], status } = await send(server, path, review({ ...request, object }));
+        assert.deepEqual(allowed ? warnings : [status?.message, status?.reason, status?.code], expected);
+      });
+    }
   }
 });
 
@@ -331,7 +357,7 @@ suite('the statuses of responses to reviews', () => {
         { path: '/warn', enforces: () => false, decide: () => allow() },
         { path: '/defect', decide: () => Promise.reject(new Error('a defect')) },
       ];
-      const server = await startAdmissionServer(webhooks, undefined, undefined, {
+      const server = await startAdmissionServer(webhooks, {
         isSynced: !name.includes('unsynced'),
       });
       t.after(() => server.stop());

@@ -17,17 +17,25 @@ export interface TestServer extends Endpoint, AdmissionServer, Recorder {
 
 export const NAMES = { dnsNames: ['localhost'], ipAddresses: ['127.0.0.1'] };
 
-/** Starts a server with webhooks over an empty store. */
+interface ServerOptions extends Pick<ServerDeps, 'maxConnections' | 'onDenied'> {
+  /** Default: an empty store. */
+  readonly store?: WritableStore;
+  readonly isSynced?: boolean;
+  readonly createScope?: (store: WritableStore) => KubeletScope;
+  readonly now?: () => number;
+}
+
+/** Starts a server with webhooks over a store. */
 export async function startAdmissionServer(
   webhooks: readonly Webhook[],
-  createScope?: (store: WritableStore) => KubeletScope,
-  now: () => number = () => performance.now(),
   {
+    store = createStore(),
     isSynced = true,
+    createScope,
+    now = () => performance.now(),
     ...options
-  }: { readonly isSynced?: boolean } & Pick<ServerDeps, 'maxConnections' | 'onDenied'> = {},
+  }: ServerOptions = {},
 ): Promise<TestServer> {
-  const store = createStore();
   if (isSynced) store.markSynced();
   const validity = { now: new Date(), days: 1 };
   const authority = createAuthority(validity);

@@ -5,6 +5,7 @@ import type { AdmissionRequest, Decision } from '../../src/kube/admission.ts';
 import { ApiError, notFound } from '../../src/kube/status.ts';
 import type { JsonObject, UserInfo } from '../../src/kube/types.ts';
 import { createPodSecurity, DEFAULT_CONFIGURATION } from '../../src/policy/psa/configuration.ts';
+import { DEFAULT_FIELDS } from '../../src/policy/psa/defaults.ts';
 import { DEFAULT_EXEMPT_NAMESPACES, type SccSettings } from '../../src/policy/scc/mode.ts';
 import {
   STANDARD_CLUSTER_ROLE_BINDINGS,
@@ -12,7 +13,7 @@ import {
   STANDARD_SCCS,
 } from '../../src/policy/scc/standard.ts';
 import { createWebhooks, type WebhooksOptions } from '../../src/server/webhooks/index.ts';
-import type { WebhookContext } from '../../src/server/webhook.ts';
+import type { Webhook, WebhookContext } from '../../src/server/webhook.ts';
 import { decide } from './decide.ts';
 import { createRecorder, type Recorder } from './recorder.ts';
 
@@ -62,23 +63,31 @@ const SETTINGS: SccSettings = {
   preferUserNamespaces: false,
 };
 
-export function createSccTestWebhooks({
-  settings,
-  authorization = 'rbac',
-  workloadResources = [],
-  olmHardening = 'off',
-  failsOpen = false,
-  podSecurity = createPodSecurity(DEFAULT_CONFIGURATION),
-  podDefaults,
-  cluster,
-  now,
-}: SccRigOptions = {}): SccTestWebhooks {
-  const store = createStore();
+/** Options with which every webhook applies to pods. */
+export const ALL_WEBHOOKS: SccRigOptions = {
+  settings: { exemptNamespaces: [] },
+  podDefaults: { mode: 'apply', fields: DEFAULT_FIELDS, namespaceSelector: {}, exemptNamespaces: [] },
+  olmHardening: 'fill',
+};
+
+/** Creates all webhooks over a store, in which it puts the standard SCCs. */
+export function createTestWebhooks(
+  store: WritableStore,
+  {
+    settings,
+    authorization = 'rbac',
+    workloadResources = [],
+    olmHardening = 'off',
+    failsOpen = false,
+    podSecurity = createPodSecurity(DEFAULT_CONFIGURATION),
+    podDefaults,
+    cluster,
+    now = () => performance.now(),
+  }: SccRigOptions,
+  { logger, metrics }: Recorder = createRecorder('info'),
+): readonly Webhook[] {
   putStandardSccs(store);
-  store.markSynced();
-  const { log, logger, metrics } = createRecorder('info');
-  const clock = now ?? ((): number => performance.now());
-  const webhooks = createWebhooks({
+  return createWebhooks({
     podSecurity: () => podSecurity,
     failsOpen: () => failsOpen,
     workloadResources: () => workloadResources,
@@ -96,8 +105,17 @@ export function createSccTestWebhooks({
     },
     logger,
     metrics,
-    now: clock,
+    now,
   });
+}
+
+export function createSccTestWebhooks(options: SccRigOptions = {}): SccTestWebhooks {
+  const store = createStore();
+  const recorder = createRecorder('info');
+  const { log, metrics } = recorder;
+  const { now: clock = () => performance.now() } = options;
+  const webhooks = createTestWebhooks(store, options, recorder);
+  store.markSynced();
   const send: SccTestWebhooks['send'] = (path, request, timeoutMs, client) => {
     const webhook = webhooks.find((candidate) => candidate.path === path);
     if (!webhook) throw new RangeError(`no webhook at ${path}`);

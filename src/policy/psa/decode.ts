@@ -2,7 +2,7 @@
 import { deny, type AdmissionRequest, type Decision } from '../../kube/admission.ts';
 import { unmarshalError } from '../../kube/field-error.ts';
 import { getPodTemplate, MAX_CONTAINERS, podTemplatePath } from '../../kube/pod.ts';
-import { badRequest, type Status } from '../../kube/status.ts';
+import { badRequest, tooLarge, type Status } from '../../kube/status.ts';
 import { quote } from '../../kube/text.ts';
 import { isObject, type GroupVersionKind, type JsonObject, type KubeObject } from '../../kube/types.ts';
 import {
@@ -13,12 +13,26 @@ import {
   type DecodedPod,
   type PodFields,
 } from '../pod/pod.ts';
-import { createSource, int32At, objectAt, stringAt, stringMapAt, type Source } from '../pod/reader.ts';
+import {
+  createSource,
+  int32At,
+  objectAt,
+  stringAt,
+  stringMapAt,
+  type DecodeError,
+  type Source,
+} from '../pod/reader.ts';
 import { findPodTemplates, printFieldPath, type WorkloadResource } from '../pod/templates.ts';
 
 /** The result of decoding: the request has no object, the object is invalid, or the object with its own kind. */
-export type Decoded =
-  { readonly outcome: 'absent' } | { readonly outcome: 'failed'; readonly error: string } | DecodedObject;
+export type Decoded = { readonly outcome: 'absent' } | FailedObject | DecodedObject;
+
+interface FailedObject {
+  readonly outcome: 'failed';
+  readonly error: string;
+  /** True for a valid object that exceeds a limit. */
+  readonly isTooLarge: boolean;
+}
 
 export interface DecodedObject {
   readonly outcome: 'decoded';
@@ -42,11 +56,12 @@ export function decodeObject(raw: unknown, requestKind: GroupVersionKind): Decod
   if (!isKnownKind(formatGroupVersion(kind), kind.kind)) return failed(notRegistered(kind));
   const object = raw as KubeObject & JsonObject;
   const { pod, error } = readObject(object, kind);
-  return error === undefined ? { outcome: 'decoded', kind, object, pod } : failed(error);
+  if (error === undefined) return { outcome: 'decoded', kind, object, pod };
+  return failed(error.message, error.field.type === 'FieldValueTooMany');
 }
 
-function failed(error: string): Decoded {
-  return { outcome: 'failed', error };
+function failed(error: string, isTooLarge = false): Decoded {
+  return { outcome: 'failed', error, isTooLarge };
 }
 
 /** A pod template of a resource that the settings name. */
@@ -115,6 +130,7 @@ export function denyWithError(status: Status, cause?: string): Decision {
  */
 export function denyUndecodable(decoded: Decoded, kind: string): Decision {
   if (decoded.outcome !== 'failed') return denyWithError(badRequest(`failed to decode ${kind}`));
+  if (decoded.isTooLarge) return denyWithError(tooLarge(decoded.error));
   const old = kind.slice(0, kind.lastIndexOf(' ') + 1);
   return denyWithError(badRequest(`failed to decode ${old}object`), decoded.error);
 }
@@ -144,11 +160,11 @@ function notRegistered(kind: GroupVersionKind): string {
 
 interface ReadObject {
   readonly pod?: PodFields | undefined;
-  readonly error?: string | undefined;
+  readonly error?: DecodeError | undefined;
 }
 
 function readObject(object: JsonObject, { group, kind }: GroupVersionKind): ReadObject {
-  if (group === '' && kind === 'Pod') return toResult(decodePod(object));
+  if (group === '' && kind === 'Pod') return decodePod(object);
   const source = createSource(object, kind);
   const metadata = objectAt(source, 'metadata', 'ObjectMeta');
   if (metadata) {
@@ -157,14 +173,10 @@ function readObject(object: JsonObject, { group, kind }: GroupVersionKind): Read
   }
   const path = podTemplatePath(group, kind);
   const template = path && findTemplate(source, path);
-  if (source.state.error !== undefined) return { error: source.state.error.message };
+  if (source.state.error !== undefined) return { error: source.state.error };
   if (path === undefined) return {};
-  if (template === undefined) return kind === 'ReplicationController' ? {} : toResult(decodePod({}));
-  return toResult(decodePodAt(template));
-}
-
-function toResult({ pod, error }: ReturnType<typeof decodePod>): ReadObject {
-  return { pod, error: error?.message };
+  if (template === undefined) return kind === 'ReplicationController' ? {} : decodePod({});
+  return decodePodAt(template);
 }
 
 /** Follows the path to the template, and verifies the number of replicas. */

@@ -183,7 +183,10 @@ function reviewWorkload(input: PodSecurityInput): PodSecurityReview {
 
 function reviewTemplate(decoded: Decoded, input: PodSecurityInput, policies: NamespacePolicy): PodSecurityReview {
   const { podSecurity, emulationVersion } = input;
-  if (decoded.outcome === 'failed') return allowWithError(`failed to decode object: ${decoded.error}`);
+  if (decoded.outcome === 'failed') {
+    const { error, isTooLarge } = decoded;
+    return allowWithError(`failed to decode object: ${error}`, isTooLarge ? [error] : []);
+  }
   if (decoded.outcome === 'absent') return unexpectedType('<nil>');
   const { kind, pod } = decoded;
   if (!pod) return podTemplatePath(kind.group, kind.kind) ? ALLOWED : unexpectedType(printKind(kind));
@@ -255,8 +258,8 @@ function notEvaluated(decision: Decision): PodSecurityReview {
   return { decision, counts: [{ metric: 'errors', fatal: true }] };
 }
 
-function allowWithError(error: string): PodSecurityReview {
-  return notEvaluated(allow({ auditAnnotations: { error } }));
+function allowWithError(error: string, warnings: readonly string[] = []): PodSecurityReview {
+  return notEvaluated(allow({ auditAnnotations: { error }, ...(warnings.length > 0 ? { warnings } : {}) }));
 }
 
 function namespaceNotFound(namespace: string): { readonly message: string; readonly cause: string } {

@@ -3,7 +3,7 @@ import type { PodFields } from '../pod/pod.ts';
 import type { Allowed, Denied } from '../../kube/admission.ts';
 import { forbiddenField, formatFieldError } from '../../kube/field-error.ts';
 import { POD_SCC_ANNOTATIONS } from '../../kube/scc.ts';
-import { createStatus } from '../../kube/status.ts';
+import { createStatus, type Status } from '../../kube/status.ts';
 import { quote } from '../../kube/text.ts';
 import type { JsonObject } from '../../kube/types.ts';
 import { admissionWarnings, denialWarnings, earlyDenialWarnings } from './advice/warnings.ts';
@@ -71,7 +71,7 @@ function findScc(
   request: ReadRequest,
 ): Required<Omit<Evaluation, 'decision'>> | Pick<Evaluation, 'decision' | 'pod'> {
   const unchanged = pass === 'assign' ? { object: input.object } : {};
-  if (request.verdict === 'deny') return { decision: deny(request.message) };
+  if (request.verdict === 'deny') return { decision: denyWith(request.status) };
   if (request.verdict === 'ignore') return { decision: admit(unchanged) };
   const { pod, oldPod } = request;
   const isExempt = oldPod !== undefined && isExemptUpdate(input, pod, oldPod);
@@ -194,8 +194,13 @@ function admit(options: Partial<Omit<SccDecision & Allowed, 'allowed'>>): SccDec
   return { allowed: true, warnings: [], auditAnnotations: {}, ...options };
 }
 
-function deny(message: string, options: Partial<Omit<SccDecision & Denied, 'allowed' | 'status'>> = {}): SccDecision {
-  const status = createStatus(403, 'Forbidden', message);
+type DenyOptions = Partial<Omit<SccDecision & Denied, 'allowed' | 'status'>>;
+
+function deny(message: string, options?: DenyOptions): SccDecision {
+  return denyWith(createStatus(403, 'Forbidden', message), options);
+}
+
+function denyWith(status: Status, options: DenyOptions = {}): SccDecision {
   return { allowed: false, status, warnings: [], auditAnnotations: {}, ...options };
 }
 

@@ -4,6 +4,7 @@ import { deepEqual, semanticEqual } from '../../kube/equality.ts';
 import { formatFieldError } from '../../kube/field-error.ts';
 import { POD_SCC_ANNOTATIONS, type SecurityContextConstraints } from '../../kube/scc.ts';
 import { printJson } from '../../kube/text.ts';
+import { createStatus, tooLarge, type Status } from '../../kube/status.ts';
 import { isObject, type JsonObject, type Namespace, type UserInfo } from '../../kube/types.ts';
 import { findCompletionError, type PodFields } from '../pod/pod.ts';
 import { POD_NETWORKS_ANNOTATION } from '../pod/selection.ts';
@@ -58,7 +59,7 @@ export type SccDecision = (Allowed & Details) | (Denied & Details);
 export type ReadRequest =
   | { readonly verdict: 'evaluate'; readonly pod: PodFields; readonly oldPod: JsonObject | undefined }
   | { readonly verdict: 'ignore' }
-  | { readonly verdict: 'deny'; readonly message: string };
+  | { readonly verdict: 'deny'; readonly status: Status };
 
 /** Subresources without a pod, or without a pod spec. */
 const IGNORED_SUBRESOURCES = new Set('exec attach binding eviction log portforward proxy status'.split(' '));
@@ -78,7 +79,11 @@ export function readRequest({ operation, subResource, object, oldObject }: SccIn
 
 function decode(object: JsonObject, oldPod: JsonObject | undefined): ReadRequest {
   const decoded = decodeSccPod(object);
-  if ('error' in decoded) return deny(formatFieldError(decoded.error));
+  if ('error' in decoded) {
+    const { error } = decoded;
+    const message = formatFieldError(error);
+    return error.type === 'FieldValueTooMany' ? { verdict: 'deny', status: tooLarge(message) } : deny(message);
+  }
   return { verdict: 'evaluate', pod: decoded.pod, oldPod };
 }
 
@@ -94,7 +99,8 @@ function cannotConvert(object: unknown): ReadRequest {
 }
 
 function deny(cause: string): ReadRequest {
-  return { verdict: 'deny', message: `object was marked as kind pod but was unable to be converted: ${cause}` };
+  const message = `object was marked as kind pod but was unable to be converted: ${cause}`;
+  return { verdict: 'deny', status: createStatus(403, 'Forbidden', message) };
 }
 
 const IGNORED_ANNOTATIONS = new Set([POD_NETWORKS_ANNOTATION]);
