@@ -591,6 +591,7 @@ suite('matchConditions of Pod Security', () => {
         kind: { group: '', version: 'v1', kind: request[0] === 'pods' ? 'Pod' : 'Namespace' },
         namespace: 'n',
         name: 'x',
+        userInfo: {},
       } as unknown as AdmissionRequest,
       podSecurity,
       findNamespace: (name) => ({ metadata: { name, labels: {} } }),
