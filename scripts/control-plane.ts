@@ -14,9 +14,9 @@ import { localObjects } from '../test/support/control-plane/installation.ts';
 const USAGE = `Usage: npm run control-plane -- [--replicas=N] [--port=PORT] [--pod-security] [--bare] [-- FLAG OF serve...]
 
   --replicas=N     number of replicas; default 3
-  --port=PORT      port for reviews on 127.0.0.1; default 8443, as in webhook-config/overlays/local
+  --port=PORT      port for reviews on 127.0.0.1; default 8443, as in portcullis install --profile=local
   --pod-security   enable the PodSecurity plugin of kube-apiserver
-  --bare           install nothing; the replicas wait for kubectl apply -k webhook-config/overlays/local
+  --bare           install nothing; the replicas wait for the output of portcullis install --profile=local
 `;
 
 const { values, positionals } = parseArgs({
@@ -52,7 +52,9 @@ if (values.help || !Number.isInteger(replicas) || replicas < 0 || !Number.isInte
   }
 
   function formatGreeting(kubeconfig: string): string {
-    const next = values.bare ? 'kubectl apply -k webhook-config/overlays/local' : 'kubectl get namespaces';
+    const next = values.bare
+      ? 'npm run -s portcullis -- install --profile=local | kubectl apply --server-side -f -'
+      : 'kubectl get namespaces';
     const lines = system.replicas.map(
       ({ name, pid, port: replicaPort, probes }) =>
         `  ${name}  pid ${pid}  https://127.0.0.1:${replicaPort}  ${probes}/readyz\n`,

@@ -11,7 +11,6 @@ import { parseArgs, promisify } from 'node:util';
 import packageJson from '../package.json' with { type: 'json' };
 import { readDocuments } from '../src/config/yaml.ts';
 import { repositoryUrl } from '../src/install/chart.ts';
-import { manifestFiles } from '../src/install/kustomize.ts';
 import { isObject } from '../src/kube/types.ts';
 import { buildExecutable } from './executable.ts';
 import { createArchive, type ArchivedFile } from './tar.ts';
@@ -19,6 +18,7 @@ import { createArchive, type ArchivedFile } from './tar.ts';
 const run = promisify(execFile);
 
 const OUT = 'dist/release';
+const MANIFESTS = 'webhook-config';
 const { version } = packageJson;
 const LOCAL_IMAGE = `portcullis:${version}`;
 const TARGETS = ['npm', 'image', 'chart', 'github'] as const;
@@ -102,27 +102,30 @@ async function packExecutable(): Promise<void> {
   await rm(file);
 }
 
-/** Writes the generated manifests with the image of the release, alone and as the Helm chart. */
+/** Writes the manifests with the image of the release, alone and as the Helm chart. */
 async function writeManifests(): Promise<void> {
-  const files = manifestFiles(packageJson).map(([path, text]) => ({ path, content: withImage(text) }));
-  const below = (folder: string, name: string): readonly ArchivedFile[] =>
-    files
-      .filter(({ path }) => path.startsWith(folder))
-      .map(({ path, content }) => ({ path: `${name}${path.slice(folder.length)}`, content }));
+  const paths = globSync('**/*.*', { cwd: MANIFESTS }).sort();
+  const files = await Promise.all(
+    paths.map(async (path) => ({ path, content: withImage(await readFile(join(MANIFESTS, path), 'utf8')) })),
+  );
   const text = (path: string): string => files.find((file) => file.path === path)?.content ?? fail(`no ${path}`);
+  const install = text('install.yaml');
+  const definitions = install.split('---\n').filter((one) => /^kind: CustomResourceDefinition$/m.test(one));
   const texts = {
-    'install.yaml': text('install.yaml'),
-    'crds.yaml': below('base/crds/', '')
-      .map(({ content }) => String(content))
-      .join('---\n'),
+    'install.yaml': install,
+    'crds.yaml': definitions.join('---\n'),
     'portcullis-configuration.schema.json': text('portcullis-configuration.schema.json'),
     'values.schema.json': text('helm/portcullis/values.schema.json'),
     ...monitoringFiles(text('components/monitoring/resources.yaml')),
   };
   for (const [name, content] of Object.entries(texts)) await writeFile(join(OUT, name), content);
   const archives = {
-    [`portcullis-chart-${version}.tgz`]: below('helm/portcullis/', 'portcullis/'),
-    [`portcullis-kustomize-${version}.tgz`]: ['base/', 'components/', 'overlays/'].flatMap((name) => below(name, name)),
+    [`portcullis-chart-${version}.tgz`]: files.flatMap(({ path, content }) =>
+      path.startsWith('helm/') ? { path: path.slice('helm/'.length), content } : [],
+    ),
+    [`portcullis-kustomize-${version}.tgz`]: files.filter(({ path }) =>
+      /^(components\/.*|install\.yaml|kustomization\.yaml)$/.test(path),
+    ),
   };
   for (const [name, content] of Object.entries(archives)) await writeFile(join(OUT, name), createArchive(content));
 }

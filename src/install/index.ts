@@ -20,6 +20,7 @@ export {
   MINIMUM_MINOR,
   parseFeatures,
   PROFILES,
+  SETTINGS_SCHEMA,
   type Manifest,
   type ManifestOf,
   type ManifestSettings,

@@ -105,7 +105,7 @@ export function defaultSettings(version: string): ManifestSettings {
   };
 }
 
-/** Named changes to the default settings. Each profile has a kustomize overlay. */
+/** Named changes to the default settings. Each profile except the default is a component of kustomize. */
 export const PROFILES = {
   default: {},
   /** OpenShift has its own SCC admission, label syncer and readiness controller. */
@@ -118,8 +118,6 @@ export const PROFILES = {
   monitoring: { monitoring: 'prometheus-operator' },
   /** For API servers without a service network: the replicas run on the same machine. */
   local: { webhooks: { url: 'https://127.0.0.1:8443' } },
-  /** For GitOps tools, which manage all objects of the installation. */
-  'static-webhooks': { policy: { webhooks: { management: 'static' } } },
 } as const satisfies Readonly<Record<string, Partial<ManifestSettings>>>;
 
 export type Profile = keyof typeof PROFILES;

@@ -48,7 +48,7 @@ const SKIPPED: readonly (readonly [command: RegExp, reason: string])[] = [
   [/^kubectl explain/, 'the development cluster does not serve OpenAPI documents'],
   [/ -w$|^portcullis (?:serve|dashboard)/, 'does not end'],
   [/^curl /, 'reads the probes of a process; test/server'],
-  [/overlays\/cert-manager$/, 'needs cert-manager; test/e2e/helm-kustomize.test.ts'],
+  [/--cert-manager \|/, 'needs cert-manager; test/install/kustomize.test.ts'],
   [/create token|token\.new/, 'the development cluster issues no tokens; test/e2e/process-credentials.test.ts'],
   [/KUBECTL_APPLYSET|create namespace portcullis$/, 'needs kube-apiserver; test/e2e/helm-kustomize.test.ts'],
   [/secret portcullis-serving-certificate/, 'needs a Secret; test/controllers/serving-certificate.test.ts'],

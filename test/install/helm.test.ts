@@ -1,24 +1,18 @@
-/** The files in `webhook-config/` and the Helm chart equal the manifests of the sources. */
+/** The rendered Helm chart equals the manifests for the corresponding settings. */
 import assert from 'node:assert/strict';
-import { spawnSync } from 'node:child_process';
-import { join, relative } from 'node:path';
+import { join } from 'node:path';
 import { suite, test } from 'node:test';
 import { Ajv } from 'ajv';
-import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import packageJson from '../../package.json' with { type: 'json' };
 import { readDocuments } from '../../src/config/yaml.ts';
 import { isObject, type JsonObject } from '../../src/kube/types.ts';
 import { deployment } from '../../src/install/deployment.ts';
-import type { Feature } from '../../src/kube/well-known.ts';
 import { defaultSettings, buildManifests, type Manifest } from '../../src/install/index.ts';
-import { type ManifestSettings, PROFILES, type Profile } from '../../src/install/settings.ts';
-import { manifestFiles } from '../../src/install/kustomize.ts';
+import { type ManifestSettings, PROFILES } from '../../src/install/settings.ts';
 import { readFixture } from '../support/fixtures.ts';
 import { CHART, runHelm, withoutHelm } from '../support/helm.ts';
-import { hasKubectl } from '../support/kubectl.ts';
-
-// The rendered chart equals the manifests for the corresponding settings.
 
 const { version } = packageJson;
 const DEFAULTS = { ...defaultSettings(version), namespace: 'security' };
@@ -64,16 +58,15 @@ function parsed([file, text]: readonly [string, unknown]): unknown {
   return [file, ...readDocuments(String(text), file).documents.map(({ value }) => value)];
 }
 
-const files = new Map(manifestFiles(packageJson));
-const chartFile = (path: string): string => files.get(`helm/portcullis/${path}`) ?? assert.fail(path);
+const chartFile = (path: string): string => readFileSync(join(CHART, path), 'utf8');
 const schema = JSON.parse(chartFile('values.schema.json')) as {
   readonly properties: JsonObject;
 };
 const [values] = objectsIn(chartFile('values.yaml')) as readonly JsonObject[];
 
 test('templates are balanced and use existing values', () => {
-  for (const [path, text] of files) {
-    if (!path.startsWith('helm/portcullis/templates/')) continue;
+  for (const path of readdirSync(join(CHART, 'templates'))) {
+    const text = chartFile(join('templates', path));
     const actions = [...text.matchAll(/\{\{-? *(if|with|range|define|end)\b/g)].map(([, word]) => word);
     const ends = actions.filter((word) => word === 'end').length;
     assert.equal(ends, actions.length - ends, path);
@@ -248,29 +241,10 @@ function identify({ kind, metadata: { name } }: Manifest): string {
   return `${kind} ${name}`;
 }
 
-const FOLDER = join(import.meta.dirname, '../../webhook-config');
-
-function getSettings(profile: Profile) {
-  return { ...defaultSettings(version), ...PROFILES[profile] };
-}
-
 /** Objects in the order of their kinds and names. */
 function sorted(objects: readonly unknown[]): readonly unknown[] {
   const getKey = (one: unknown): string => `${(one as Manifest).kind} ${(one as Manifest).metadata.name}`;
   return objects.toSorted((a, b) => (getKey(a) < getKey(b) ? -1 : 1));
-}
-
-/** Sorts command-line arguments, whose order has no effect, with one argument for each feature. */
-function anyOrder(objects: readonly unknown[]): unknown {
-  const split = (argument: unknown): readonly string[] => {
-    const [name, value = ''] = String(argument).split('=');
-    return name === '--features'
-      ? value.split(',').flatMap((one) => (one === '' ? [] : `${name}=${one}`))
-      : [String(argument)];
-  };
-  const sortArguments = (key: string, value: unknown): unknown =>
-    key === 'args' && Array.isArray(value) ? value.flatMap(split).toSorted() : value;
-  return JSON.parse(JSON.stringify(objects, sortArguments));
 }
 
 function objectsIn(text: string): readonly unknown[] {
@@ -278,85 +252,3 @@ function objectsIn(text: string): readonly unknown[] {
   assert.deepEqual(errors, []);
   return documents.map(({ value }) => value);
 }
-
-test('the files are those that `npm run manifests` writes', () => {
-  const found = readdirSync(FOLDER, { recursive: true, encoding: 'utf8' }).filter((path) =>
-    statSync(join(FOLDER, path)).isFile(),
-  );
-  assert.deepEqual(found.sort(), [...files.keys()].sort());
-  for (const [path, text] of files) {
-    assert.equal(readFileSync(join(FOLDER, path), 'utf8'), text, `${path}: run \`npm run manifests\``);
-  }
-});
-
-test('install.yaml equals a default installation', () => {
-  const expected = buildManifests(getSettings('default'));
-  assert.deepEqual(objectsIn(files.get('install.yaml') ?? ''), expected);
-});
-
-test('the profile local differs only in the URL of the webhooks', () => {
-  const url = 'https://127.0.0.1:8443';
-  const client = 'webhook.clientConfig';
-  const service = `has(${client}.service) && ${client}.service.name == "portcullis" && ${client}.service.namespace == "portcullis"`;
-  const address = `has(${client}.url) && ${client}.url.startsWith("${url}/")`;
-  const quoted = (expression: string): string => JSON.stringify(expression).slice(1, -1);
-  const text = JSON.stringify(buildManifests(getSettings('default')))
-    .replace(quoted(service), quoted(address))
-    .replace('"--features=scc,rollout"', (argument) => `${argument},"--webhook-url=${url}"`)
-    // The replicas do not read the endpoints of the service.
-    .replace(',{"apiGroups":["discovery.k8s.io"],"resources":["endpointslices"],"verbs":["list","watch"]}', '');
-  assert.deepEqual(buildManifests(getSettings('local')), JSON.parse(text));
-});
-
-suite('kustomize', { skip: hasKubectl ? false : 'kubectl is not installed' }, () => {
-  const kustomize = (folder: string): readonly unknown[] => {
-    const { status, stdout, stderr } = spawnSync('kubectl', ['kustomize', folder], {
-      encoding: 'utf8',
-      timeout: 30_000,
-    });
-    assert.equal(status, 0, stderr);
-    assert.equal(stderr, '');
-    return objectsIn(stdout);
-  };
-
-  for (const profile of Object.keys(PROFILES) as Profile[]) {
-    test(`the overlay ${profile} renders to the manifests of the profile`, () => {
-      assert.deepEqual(
-        anyOrder(sorted(kustomize(join(FOLDER, 'overlays', profile)))),
-        anyOrder(sorted(buildManifests(getSettings(profile)))),
-      );
-    });
-  }
-
-  const joined: readonly (readonly Profile[])[] = [
-    ['openshift', 'cert-manager', 'monitoring'],
-    ['cert-manager', 'openshift'],
-    ['monitoring', 'high-availability', 'local'],
-    ['without-rollout', 'static-webhooks', 'high-availability'],
-    ['kubelet', 'olm'],
-    ['olm', 'openshift', 'kubelet'],
-  ];
-  for (const profiles of joined) {
-    test(`components combine: ${profiles.join(', ')}`, (t) => {
-      const folder = mkdtempSync(join(tmpdir(), 'portcullis-'));
-      t.after(() => rmSync(folder, { recursive: true }));
-      const to = (path: string): string => relative(folder, join(FOLDER, path));
-      const content = {
-        apiVersion: 'kustomize.config.k8s.io/v1beta1',
-        kind: 'Kustomization',
-        resources: [to('base')],
-        components: profiles.map((profile) => to(`components/${profile}`)),
-      };
-      writeFileSync(join(folder, 'kustomization.yaml'), JSON.stringify(content));
-      const base = defaultSettings(version);
-      const changes: readonly Partial<ManifestSettings>[] = profiles.map((profile) => PROFILES[profile]);
-      const settings = changes.reduce<ManifestSettings>((all, change) => {
-        const changed = Object.entries(change.features ?? {}).filter(
-          ([name, value]) => value !== base.features[name as Feature],
-        );
-        return { ...all, ...change, features: { ...all.features, ...Object.fromEntries(changed) } };
-      }, base);
-      assert.deepEqual(anyOrder(sorted(kustomize(folder))), anyOrder(sorted(buildManifests(settings))));
-    });
-  }
-});

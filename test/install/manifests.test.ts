@@ -20,6 +20,7 @@ import { createMetrics } from '../../src/telemetry/metrics.ts';
 // The manifests match the program, API servers and the Pod Security level of their namespace.
 
 const DEFAULTS = defaultSettings('1.2.3');
+const STATIC: Partial<ManifestSettings> = { policy: { webhooks: { management: 'static' } } };
 
 /** Every profile, and settings without a profile. */
 const INSTALLATIONS: readonly (readonly [name: string, settings: ManifestSettings])[] = [
@@ -27,6 +28,7 @@ const INSTALLATIONS: readonly (readonly [name: string, settings: ManifestSetting
   ['another namespace', { ...DEFAULTS, namespace: 'security' }],
   ['enforcing', { ...DEFAULTS, policy: { scc: { mode: 'enforce' }, rollout: { phase: 'Enforce' } } }],
   ['a provided certificate', { ...DEFAULTS, certificates: 'others' }],
+  ['static webhooks', { ...DEFAULTS, ...STATIC }],
 ];
 
 function find<T>(manifests: readonly Manifest[], kind: string, name: string): ManifestOf<T> {
@@ -62,7 +64,7 @@ test('the definition of PSAEnforcementConfig uses the constants of the program',
 test('replicas manage the installed webhook configurations', () => {
   const features = { scc: true, rollout: true, kubelet: true, olm: true };
   const policy = {
-    ...PROFILES['static-webhooks'].policy,
+    ...STATIC.policy,
     olm: { hardening: { mode: 'force' } },
     defaults: { mode: 'apply' },
   };
@@ -201,11 +203,7 @@ suite('the roles of the replicas', () => {
       [...byDefault, 'portcullis-admission-policies-defaults'],
     ],
     ['on OpenShift', PROFILES.openshift, [...base, ...webhooks, ...certificate]],
-    [
-      'static webhooks',
-      { ...PROFILES['static-webhooks'], certificates: 'others' },
-      [...base, ...scc, ...rollout, ...both.slice(0, 2)],
-    ],
+    ['static webhooks', { ...STATIC, certificates: 'others' }, [...base, ...scc, ...rollout, ...both.slice(0, 2)]],
   ];
   for (const [name, settings, roles] of cases) {
     test(name, () => {
@@ -214,6 +212,20 @@ suite('the roles of the replicas', () => {
       assert.deepEqual([...new Set(found.map(({ metadata }) => metadata.name))].toSorted(), roles.toSorted());
     });
   }
+});
+
+test('the local profile differs only in the URL of the webhooks', () => {
+  const url = 'https://127.0.0.1:8443';
+  const client = 'webhook.clientConfig';
+  const service = `has(${client}.service) && ${client}.service.name == "portcullis" && ${client}.service.namespace == "portcullis"`;
+  const address = `has(${client}.url) && ${client}.url.startsWith("${url}/")`;
+  const quoted = (expression: string): string => JSON.stringify(expression).slice(1, -1);
+  const text = JSON.stringify(buildManifests(DEFAULTS))
+    .replace(quoted(service), quoted(address))
+    .replace('"--features=scc,rollout"', (argument) => `${argument},"--webhook-url=${url}"`)
+    // The replicas do not read the endpoints of the service.
+    .replace(',{"apiGroups":["discovery.k8s.io"],"resources":["endpointslices"],"verbs":["list","watch"]}', '');
+  assert.deepEqual(buildManifests({ ...DEFAULTS, ...PROFILES.local }), JSON.parse(text));
 });
 
 test('the policy of the service account selects its requests only', () => {

@@ -1,7 +1,25 @@
 import { spawn, spawnSync } from 'node:child_process';
+import { mkdir, writeFile } from 'node:fs/promises';
+import { join, relative } from 'node:path';
 
 /** True if kubectl is available. */
 export const hasKubectl = spawnSync('kubectl', ['version', '--client'], { stdio: 'ignore' }).status === 0;
+
+/** The folder of the kustomize base and of its components. */
+export const MANIFESTS = join(import.meta.dirname, '../../webhook-config');
+
+/** Writes the kustomization of a user: the base and components. Returns its folder. */
+export async function writeOverlay(
+  folder: string,
+  components: readonly string[],
+  manifests = MANIFESTS,
+): Promise<string> {
+  const base = relative(folder, manifests);
+  const kustomization = { resources: [base], components: components.map((name) => join(base, 'components', name)) };
+  await mkdir(folder, { recursive: true });
+  await writeFile(join(folder, 'kustomization.yaml'), JSON.stringify(kustomization));
+  return folder;
+}
 
 export interface KubectlResult {
   readonly code: number;

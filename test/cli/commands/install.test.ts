@@ -83,7 +83,7 @@ describe('install without a cluster', () => {
   const wrong: readonly (readonly [args: readonly string[], message: string])[] = [
     [
       ['--profile=production'],
-      'invalid argument "production" for "--profile" flag: must be one of default, openshift, without-rollout, kubelet, olm, cert-manager, high-availability, monitoring, local, static-webhooks, control-plane',
+      'invalid argument "production" for "--profile" flag: must be one of default, openshift, without-rollout, kubelet, olm, cert-manager, high-availability, monitoring, local, control-plane',
     ],
     [
       ['--profile=default', '--kubeconfig=x'],

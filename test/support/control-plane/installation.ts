@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { join } from 'node:path';
 import { INITIAL_SETTINGS } from '../../../src/install/deployment.ts';
 import type { Kinds } from '../../../src/kube/types.ts';
-import { writeFile, cp, mkdir, readFile } from 'node:fs/promises';
+import { writeFile, cp, readFile } from 'node:fs/promises';
 import { fileURLToPath } from 'node:url';
 import { readdirSync, readFileSync } from 'node:fs';
 import { VERSION } from '../../../src/cli/command.ts';
@@ -12,6 +12,7 @@ import { defaultSettings, buildManifests, type ManifestSettings } from '../../..
 import { objectMetadata, responseObject } from '../answers.ts';
 import type { ApiResponse, ApiClient } from '../api-client.ts';
 import { readDocuments } from '../../../src/config/yaml.ts';
+import { MANIFESTS, writeOverlay } from '../kubectl.ts';
 
 /** The objects of an installation whose webhooks are at a port of loopback. */
 export function localObjects(port: number, more: Partial<ManifestSettings> = {}): readonly JsonObject[] {
@@ -118,26 +119,16 @@ export function find(objects: readonly JsonObject[], kind: string, name: string)
   return found;
 }
 
-const SOURCE = fileURLToPath(new URL('../../../webhook-config/', import.meta.url));
 /** The address of the webhooks in the profile local. */
 const ADDRESS = /127\.0\.0\.1:8443/g;
 
-/** Copies `webhook-config/` with the webhooks at a port of loopback. Returns the path of an overlay with components. */
+/** Writes an overlay with components of a copy of `webhook-config/` whose webhooks are at a port of loopback. */
 export async function copyOverlay(components: readonly string[], folder: string, port: number): Promise<string> {
   const copy = join(folder, 'webhook-config');
-  await cp(SOURCE, copy, { recursive: true });
+  await cp(MANIFESTS, copy, { recursive: true });
   const file = join(copy, 'components/local/kustomization.yaml');
   await writeFile(file, (await readFile(file, 'utf8')).replaceAll(ADDRESS, `127.0.0.1:${port}`));
-  const overlay = join(copy, 'overlays/joined');
-  await mkdir(overlay);
-  const kustomization = {
-    apiVersion: 'kustomize.config.k8s.io/v1beta1',
-    kind: 'Kustomization',
-    resources: ['../../base'],
-    components: components.map((name) => `../../components/${name}`),
-  };
-  await writeFile(join(overlay, 'kustomization.yaml'), JSON.stringify(kustomization));
-  return overlay;
+  return writeOverlay(join(folder, 'overlay'), components, copy);
 }
 
 const RELEASES = fileURLToPath(new URL('../../fixtures/releases/', import.meta.url));
