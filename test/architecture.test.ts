@@ -38,7 +38,6 @@ const PUBLIC_FILES: ReadonlyMap<string, readonly string[]> = new Map([
     'policy/scc',
     [
       'access.ts',
-      'advice/changes.ts',
       'advice/explain.ts',
       'advice/plan.ts',
       'advice/scc-warnings.ts',
@@ -58,7 +57,10 @@ const PUBLIC_FILES: ReadonlyMap<string, readonly string[]> = new Map([
   ['policy/rbac', ['authorizer.ts', 'index.ts', 'rules.ts', 'who-can.ts']],
   ['policy/uid-range', ['allocation.ts', 'blocks.ts', 'ranges.ts']],
   ['policy/kubelet', ['admission.ts', 'authorizer.ts', 'feature-gates.ts', 'transition.ts', 'version.ts']],
-  ['policy/olm', ['auto-labeler.ts', 'catalog-source.ts', 'hardening.ts', 'namespaces.ts', 'recognition.ts']],
+  [
+    'policy/olm',
+    ['auto-labeler.ts', 'catalog-source.ts', 'hardening.ts', 'namespaces.ts', 'objects.ts', 'recognition.ts'],
+  ],
   [
     'policy/rollout',
     [

@@ -2,7 +2,7 @@
 import type { Store } from '../../cluster/store.ts';
 import type { PodLike } from '../../kube/types.ts';
 import { evaluatePod, LEVELS, type Level } from '../../policy/pss/index.ts';
-import { findChanges } from '../../policy/scc/advice/changes.ts';
+import { findChanges } from '../../kube/pod-changes.ts';
 import { describeFit, explainPod, type PodDenial } from '../../policy/scc/advice/explain.ts';
 import { workloadPod } from '../../policy/scc/advice/plan.ts';
 import type { SccMode } from '../../policy/scc/mode.ts';

@@ -1,18 +1,9 @@
 import { CSV_SCOPE } from '../../cluster/live-cluster.ts';
 import type { Store } from '../../cluster/store.ts';
-import { diff, escapeKey, type JsonPatchOp } from '../../kube/json-patch.ts';
-import { getPodTemplate, podTemplatePath } from '../../kube/pod.ts';
-import { objectName, RESOURCES } from '../../kube/resources.ts';
-import { compareBytes, quote, shellQuote } from '../../kube/text.ts';
-import { isObject, type CatalogSource, type JsonObject, type KubeObject } from '../../kube/types.ts';
-import { isCopied } from '../../policy/olm/auto-labeler.ts';
-import { catalogMode, hasCatalogPods, rewriteDisableSecurity } from '../../policy/olm/catalog-source.ts';
-import { hardenPod, type HardeningInput } from '../../policy/olm/hardening.ts';
+import { objectName } from '../../kube/resources.ts';
+import { compareBytes, printCount, quote, shellQuote } from '../../kube/text.ts';
 import { HARDENING_MANAGER, proposeLabels, type NamespaceProposal } from '../../policy/olm/namespaces.ts';
-import { containerNames, findOwningCsv, recognizeWorkload, type Candidate } from '../../policy/olm/recognition.ts';
-import { decodePod, findCompletionError } from '../../policy/pod/pod.ts';
-import { printFieldPath, type FieldPath } from '../../policy/pod/templates.ts';
-import { findChanges, type Change } from '../../policy/scc/advice/changes.ts';
+import { hardenObjects, OLM_WORKLOADS, type HardenedObject } from '../../policy/olm/objects.ts';
 import { defineCommand, EXIT } from '../command.ts';
 import {
   findNamespace,
@@ -20,7 +11,6 @@ import {
   readInventory,
   selectedNamespace,
   selectionOptions,
-  type Inventory,
 } from '../inventory/inventory.ts';
 import { flag, UsageError } from '../options.ts';
 import {
@@ -29,207 +19,9 @@ import {
   outputOption,
   printable,
   printChanges,
-  printCount,
   printReport,
   type Style,
 } from '../output/print.ts';
-
-/** An object of OLM and the patch that hardens it. */
-interface HardenedObject {
-  readonly kind: string;
-  readonly namespace: string;
-  readonly name: string;
-  /** The field of the deployment in a ClusterServiceVersion. */
-  readonly path?: string;
-  readonly profile?: string;
-  /** The mode of the pods of a CatalogSource. */
-  readonly mode?: string;
-  readonly changes: readonly Change[];
-  /** The values that are kept, and the reason why an object is not patched. */
-  readonly notes: readonly string[];
-  /** A JSON patch; absent if nothing changes, or if the object cannot be patched. */
-  readonly patch?: readonly JsonPatchOp[];
-}
-
-interface Context extends Pick<HardeningInput, 'isOpenShift' | 'isForced'> {
-  readonly store: Store;
-  readonly source: Inventory['source'];
-}
-
-const WORKLOADS = ['Deployment', 'CronJob', 'Job'] as const;
-const KINDS = ['Namespace', ...WORKLOADS, 'CatalogSource'] as const;
-
-/** A pod template in an object. */
-interface Template {
-  readonly kind: string;
-  readonly object: KubeObject;
-  readonly path: FieldPath;
-  /** The metadata by which the workload is recognized, if it is not that of the object. */
-  readonly metadata?: KubeObject['metadata'];
-}
-
-/** Hardens a template of a workload of OLM; `undefined` for any other workload. */
-function hardenTemplate({ kind, object, path, metadata = object.metadata }: Template, context: Context) {
-  const template = getPodTemplate(object, path);
-  const decoded = decodePod(template ?? {});
-  const spec: JsonObject = isObject(template?.spec) ? { ...template.spec } : {};
-  const candidate: Candidate = {
-    kind,
-    ...(metadata ? { metadata } : {}),
-    templateLabels: template?.metadata?.labels,
-    containers: containerNames(spec['containers']),
-    initContainers: containerNames(spec['initContainers']),
-  };
-  const recognized = recognizeWorkload(candidate);
-  if (recognized === undefined || template === undefined) return undefined;
-  const problem = decoded.error ? decoded.error.field : findCompletionError(decoded.pod);
-  if (decoded.error !== undefined || problem !== undefined) {
-    const note = `${printFieldPath(path)}.${problem?.path ?? ''} ${problem?.detail ?? ''}`;
-    return { profile: recognized.profile, changes: [], notes: [note] };
-  }
-  const { pod } = decoded;
-  const { isOpenShift, isForced } = context;
-  const hardened = hardenPod({ ...recognized, isOpenShift, isForced, isJob: kind === 'Job', pod });
-  return {
-    profile: recognized.profile,
-    changes: findChanges(pod.json, hardened.pod).map((change) => ({
-      ...change,
-      path: `${printFieldPath(path)}.${change.path}`,
-    })),
-    notes: hardened.conflicts.map(({ message }) => `${printFieldPath(path)}.${message}`),
-    patch: templatePatch(path, pod.json, hardened.pod),
-  };
-}
-
-const PATCHED_FIELDS = ['securityContext', 'volumes', 'volumeMounts'] as const;
-
-/** Replaces whole fields, since their parents may be absent in manifests. */
-function templatePatch(path: FieldPath, before: JsonObject, after: JsonObject): readonly JsonPatchOp[] {
-  const base = ['', ...path.map((step) => escapeKey(String(step))), 'spec'].join('/');
-  const [old, next] = [before['spec'], after['spec']].map((spec) => (isObject(spec) ? spec : {}));
-  const containers = ['initContainers', 'containers'].flatMap((list) => {
-    const [from, to] = [old?.[list], next?.[list]];
-    if (!Array.isArray(from) || !Array.isArray(to)) return [];
-    return to.flatMap((item: JsonObject, index) => {
-      const operations = fieldPatch(`${base}/${list}/${index}`, from[index] as JsonObject, item);
-      const name = { op: 'test', path: `${base}/${list}/${index}/name`, value: item['name'] } as const;
-      return operations.length === 0 ? [] : [name, ...operations];
-    });
-  });
-  return [...fieldPatch(base, old ?? {}, next ?? {}), ...containers];
-}
-
-function fieldPatch(base: string, before: JsonObject, after: JsonObject): readonly JsonPatchOp[] {
-  return PATCHED_FIELDS.filter((field) => diff(before[field] ?? null, after[field] ?? null).length > 0).map(
-    (field) => ({
-      op: 'add',
-      path: `${base}/${field}`,
-      value: after[field],
-    }),
-  );
-}
-
-function identify(kind: string, object: KubeObject): Pick<HardenedObject, 'kind' | 'namespace' | 'name'> {
-  return { kind, namespace: object.metadata?.namespace ?? '', name: objectName(object) };
-}
-
-function hardenWorkloads(kind: (typeof WORKLOADS)[number], context: Context): readonly HardenedObject[] {
-  const path = podTemplatePath(RESOURCES[kind].group, kind) ?? [];
-  return context.store.list(kind).flatMap((object) => {
-    const isCreatedByCronJob = object.metadata?.ownerReferences?.some((owner) => owner.kind === 'CronJob') === true;
-    const hardened = isCreatedByCronJob ? undefined : hardenTemplate({ kind, object, path }, context);
-    if (hardened === undefined) return [];
-    const obstacle = findObstacle(kind, object, context);
-    if (obstacle === undefined || hardened.changes.length === 0) return [{ ...identify(kind, object), ...hardened }];
-    const { profile, changes, notes } = hardened;
-    return [{ ...identify(kind, object), profile, changes, notes: [obstacle, ...notes] }];
-  });
-}
-
-/** Returns the reason why an object cannot be patched. */
-function findObstacle(kind: string, object: KubeObject, { store, source }: Context): string | undefined {
-  const csv = findOwningCsv(object);
-  if (csv !== undefined) {
-    const { namespace } = object.metadata ?? {};
-    const deployments = store
-      .list('ClusterServiceVersion', namespace)
-      .filter((one) => objectName(one) === csv)
-      .flatMap((one) => csvDeployments({ ...one }));
-    const index = deployments.findIndex(({ name }) => name === objectName(object));
-    const field = `spec.install.spec.deployments[${index === -1 ? '*' : index}]`;
-    return `OLM restores this Deployment: change ${field} of the ClusterServiceVersion ${namespace ?? ''}/${csv}`;
-  }
-  if (kind !== 'Job' || source === 'manifests') return undefined;
-  return 'the pods of an existing Job cannot be changed: set spec.olm.hardening.mode, which hardens new pods';
-}
-
-interface CsvDeployment {
-  readonly name: string;
-  readonly path: FieldPath;
-  readonly labels: unknown;
-}
-
-function csvDeployments(csv: JsonObject): readonly CsvDeployment[] {
-  const path = ['spec', 'install', 'spec', 'deployments'];
-  const list = path.reduce<unknown>((value, step) => (isObject(value) ? value[step] : undefined), csv);
-  const items: readonly unknown[] = Array.isArray(list) ? list : [];
-  return items.flatMap((item, index) => {
-    if (!isObject(item)) return [];
-    const { name, label: labels } = item;
-    return [{ name: typeof name === 'string' ? name : '', path: [...path, index, 'spec', 'template'], labels }];
-  });
-}
-
-/** The Deployments of OLM in ClusterServiceVersions. Copies are not changed, because OLM restores them. */
-function hardenCsvs(context: Context): readonly HardenedObject[] {
-  const kind = 'ClusterServiceVersion';
-  return context.store.list(kind).flatMap((object) =>
-    (isCopied(object) ? [] : csvDeployments({ ...object })).flatMap(({ path, labels }) => {
-      const { namespace = '' } = object.metadata ?? {};
-      const metadata = { namespace, ...(isStrings(labels) ? { labels } : {}) };
-      const hardened = hardenTemplate({ kind: 'Deployment', object, path, metadata }, context);
-      return hardened ? [{ ...identify(kind, object), path: printFieldPath(path.slice(0, -2)), ...hardened }] : [];
-    }),
-  );
-}
-
-function isStrings(value: unknown): value is Readonly<Record<string, string>> {
-  return isObject(value) && Object.values(value).every((one) => typeof one === 'string');
-}
-
-/** The mode of each CatalogSource, and the supported field in place of `disableSecurity`. */
-function hardenCatalogs({ store }: Context): readonly HardenedObject[] {
-  return store.list('CatalogSource').map((catalog) => {
-    const { namespace = '' } = catalog.metadata ?? {};
-    const spec = rewriteDisableSecurity(catalog);
-    const hasPods = hasCatalogPods(catalog);
-    const { mode, from, problems } = catalogMode(catalog, store.get('Namespace', namespace)?.metadata?.labels);
-    return {
-      ...identify('CatalogSource', catalog),
-      profile: 'catalog-source',
-      mode: hasPods ? `${mode} (${from})` : 'no pods',
-      changes: findChanges({ spec: catalog.spec }, { spec: spec ?? catalog.spec }),
-      notes: [...(spec ? [REWRITTEN] : []), ...(hasPods ? problems : [])],
-      ...(spec ? { patch: catalogPatch(catalog, spec) } : {}),
-    };
-  });
-}
-
-const REWRITTEN =
-  'the CRD of OLM drops spec.disableSecurity, and no release reads it; spec.grpcPodConfig.securityContextConfig replaces it';
-
-function catalogPatch({ spec }: CatalogSource, rewritten: JsonObject): readonly JsonPatchOp[] {
-  return diff({ spec }, { spec: rewritten });
-}
-
-function compareObjects(a: HardenedObject, b: HardenedObject): number {
-  return (
-    compareBytes(a.namespace, b.namespace) ||
-    compareBytes(a.kind, b.kind) ||
-    compareBytes(a.name, b.name) ||
-    compareBytes(a.path ?? '', b.path ?? '')
-  );
-}
 
 /** Prints an object with its changes, notes and the command that applies its patch to a cluster. */
 function printObject(object: HardenedObject, style: Style): string {
@@ -257,6 +49,8 @@ function printNamespace({ namespace, labels, notes }: NamespaceProposal, style: 
   return `${[style('bold', printable(namespace)), ...lines.map((line) => `  ${line}`)].join('\n')}\n`;
 }
 
+const KINDS = ['Namespace', ...OLM_WORKLOADS, 'CatalogSource'] as const;
+
 const DETAILS = `
 Prints patches that harden the workloads of the Operator Lifecycle Manager (OLM): its Deployments and
 CronJobs, the Jobs that unpack bundles, and CatalogSources with the field disableSecurity. A patch sets
@@ -278,6 +72,13 @@ Examples:
   portcullis olm harden -f examples/olm
   portcullis olm harden namespaces -n openshift-marketplace
 `;
+
+interface Context {
+  readonly store: Store;
+  readonly isCluster: boolean;
+  readonly isOpenShift: boolean;
+  readonly isForced: boolean;
+}
 
 interface Report {
   /** The output as JSON or YAML. */
@@ -311,16 +112,14 @@ function reportNamespaces(
 }
 
 function reportWorkloads(context: Context, assumptions: readonly string[], only: string | undefined): Report {
-  const objects = [
-    ...WORKLOADS.flatMap((kind) => hardenWorkloads(kind, context)),
-    ...hardenCsvs(context),
-    ...hardenCatalogs(context),
-  ]
-    .filter(({ namespace }) => only === undefined || namespace === only)
-    .sort(compareObjects);
+  const { store, isOpenShift } = context;
+  const findNamespace = (name: string) => store.get('Namespace', name);
+  const objects = hardenObjects({ ...context, list: store.list, findNamespace }).filter(
+    ({ namespace }) => only === undefined || namespace === only,
+  );
   const changed = objects.filter(({ changes }) => changes.length > 0).length;
   return {
-    data: { platform: context.isOpenShift ? 'openshift' : 'kubernetes', objects, assumptions },
+    data: { platform: isOpenShift ? 'openshift' : 'kubernetes', objects, assumptions },
     blocks: (style) => [
       ...objects.map((one) => printObject(one, style)),
       ...assumptionBlocks(assumptions),
@@ -354,7 +153,8 @@ export const command = defineCommand({
     });
     if (namespace !== undefined) findNamespace(store, namespace);
     const hasSccs = source === 'cluster' && store.list('SecurityContextConstraints').length > 0;
-    const context: Context = { store, source, isOpenShift: values.openshift || hasSccs, isForced: values.force };
+    const isCluster = source === 'cluster';
+    const context = { store, isCluster, isOpenShift: values.openshift || hasSccs, isForced: values.force };
     const report = operand === 'namespaces' ? reportNamespaces : reportWorkloads;
     const { data, blocks, changed } = report(context, assumptions, namespace);
     printReport(io, values.output, data, blocks);

@@ -4,7 +4,7 @@ import { styleText } from 'node:util';
 import { printYaml } from '../../config/yaml.ts';
 import { objectName } from '../../kube/resources.ts';
 import type { KubeObject, Namespace } from '../../kube/types.ts';
-import type { Change } from '../../policy/scc/advice/changes.ts';
+import type { Change } from '../../kube/pod-changes.ts';
 import type { Io, Output } from '../command.ts';
 import { flag, oneOf, type Option, option, type Values } from '../options.ts';
 

@@ -7,7 +7,7 @@ import { assignScc } from '../../../src/policy/scc/index.ts';
 import { laxScc, namespaceWith, type Grant } from '../../support/scc.ts';
 import { create, type ListedInput } from './arbitrary.ts';
 import { ADMIN, podWith, request, STANDARD } from './requests.ts';
-import { findChanges, type Change } from '../../../src/policy/scc/advice/changes.ts';
+import { findChanges, type Change } from '../../../src/kube/pod-changes.ts';
 
 const IN_ORDER = [
   ...['anyuid', 'restricted-v2', 'restricted-v3', 'restricted', 'nested-container', 'nonroot-v2', 'nonroot'],

@@ -10,7 +10,7 @@ import { bindingError } from '../namespace.ts';
 import type { SccDecision, SccInput } from '../request.ts';
 import type { PreparedScc } from '../scc.ts';
 import { createSearch, type Search } from '../search.ts';
-import { findChanges, type Change } from './changes.ts';
+import { findChanges, type Change } from '../../../kube/pod-changes.ts';
 import {
   copyScc,
   findCustomScc,

@@ -11,7 +11,7 @@ import { completePod, writePod } from '../complete.ts';
 import { formatValues } from '../messages.ts';
 import type { PreparedScc } from '../scc.ts';
 import { admits, findContradiction, type Search, type SearchResult } from '../search.ts';
-import { findChanges } from './changes.ts';
+import { findChanges } from '../../../kube/pod-changes.ts';
 
 /** A field of a pod that an SCC does not allow. */
 export interface DisallowedField {

@@ -1,7 +1,7 @@
 /** The differences between a pod and the same pod after its completion by an SCC. */
-import { deepEqual } from '../../../kube/equality.ts';
-import { POD_SCC_ANNOTATIONS } from '../../../kube/scc.ts';
-import { isObject, type JsonObject } from '../../../kube/types.ts';
+import { deepEqual } from './equality.ts';
+import { POD_SCC_ANNOTATIONS } from './scc.ts';
+import { isObject, type JsonObject } from './types.ts';
 
 /** A field with different values in two objects; `before` or `after` is absent if that object does not have the field. */
 export interface Change {
