@@ -6,7 +6,7 @@ import { decodePolicy, MINIMUM_MINOR } from '../install/index.ts';
 import { objectName, RESOURCES } from '../kube/resources.ts';
 import { summarizeNames } from '../kube/text.ts';
 import type { JsonObject, PortcullisConfiguration } from '../kube/types.ts';
-import { CONFIGURATION_NAME, INSTALLATION, POD_SECURITY_LABELS } from '../kube/well-known.ts';
+import { CONFIGURATION_NAME, INSTALLATION, KUBE_SYSTEM, POD_SECURITY_LABELS } from '../kube/well-known.ts';
 import { MIN_POLICY_MINOR } from '../policy/psa/admission-policies.ts';
 import { minorVersion } from '../policy/pss/cel-policy.ts';
 import { newestVersion } from '../policy/pss/index.ts';
@@ -189,9 +189,6 @@ function checkWeaker(
   throw new UserError(`the enforcement would become weaker: ${weaker.join('; ')}: add --allow-weaker to accept this`);
 }
 
-/** The pods of the cluster itself run in this namespace. */
-const SYSTEM_NAMESPACE = 'kube-system';
-
 /**
  * The pods of the cluster itself need privileges. Without an exemption, a default level would deny them.
  * @throws {UserError} if the namespace is neither exempt nor labelled
@@ -199,13 +196,13 @@ const SYSTEM_NAMESPACE = 'kube-system';
 async function checkSystemNamespace(spec: JsonObject, client?: ClusterClient): Promise<void> {
   const { defaults, exemptions } = decodePolicy({ namespace: INSTALLATION.namespace, policy: spec }).podSecurity
     .configuration;
-  if (defaults.enforce === 'privileged' || exemptions.namespaces.includes(SYSTEM_NAMESPACE)) return;
-  const namespace = await client?.get(RESOURCES.Namespace, SYSTEM_NAMESPACE);
+  if (defaults.enforce === 'privileged' || exemptions.namespaces.includes(KUBE_SYSTEM)) return;
+  const namespace = await client?.get(RESOURCES.Namespace, KUBE_SYSTEM);
   const label = POD_SECURITY_LABELS.enforce;
   if (namespace?.metadata.labels?.[label] !== undefined) return;
-  const list = [...exemptions.namespaces, SYSTEM_NAMESPACE].join(', ');
-  const labelled = client ? `, or label it: kubectl label namespace ${SYSTEM_NAMESPACE} ${label}=privileged` : '';
+  const list = [...exemptions.namespaces, KUBE_SYSTEM].join(', ');
+  const labelled = client ? `, or label it: kubectl label namespace ${KUBE_SYSTEM} ${label}=privileged` : '';
   throw new UserError(
-    `podSecurity.defaults.enforce=${defaults.enforce} would deny pods of the cluster itself in the namespace ${SYSTEM_NAMESPACE}: exempt it with --set='podSecurity.exemptions.namespaces=[${list}]'${labelled}`,
+    `podSecurity.defaults.enforce=${defaults.enforce} would deny pods of the cluster itself in the namespace ${KUBE_SYSTEM}: exempt it with --set='podSecurity.exemptions.namespaces=[${list}]'${labelled}`,
   );
 }

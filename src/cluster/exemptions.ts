@@ -9,6 +9,7 @@ import {
   CONFIGURATION_NAME,
   EXEMPTION_USES_ANNOTATION,
   FAIL_OPEN,
+  KUBE_SYSTEM,
   POD_SECURITY_LABELS,
   TIER_LABEL,
 } from '../kube/well-known.ts';
@@ -189,7 +190,7 @@ function listNamespaces(context: Context): readonly PolicyExemption[] {
   });
   const selected = [
     { name: context.namespace, source: 'namespace of the installation: never reviewed' },
-    { name: 'kube-system', source: 'admitted without review while no replica responds' },
+    { name: KUBE_SYSTEM, source: 'admitted without review while no replica responds' },
   ].flatMap(({ name, source }): readonly PolicyExemption[] => {
     const namespace = store.get('Namespace', name);
     const pods = podsByNamespace.get(name) ?? 0;

@@ -16,6 +16,7 @@ import { withoutNulls } from '../kube/equality.ts';
 import { findKind, RESOURCES } from '../kube/resources.ts';
 import type { Result, Wire } from '../kube/types.ts';
 import { parseDurationMs } from '../kube/units.ts';
+import { KUBE_SYSTEM } from '../kube/well-known.ts';
 import type { LabelerMode } from '../policy/olm/auto-labeler.ts';
 import type { WorkloadResource } from '../policy/pod/templates.ts';
 import {
@@ -28,7 +29,7 @@ import { DEFAULT_FIELDS, type PodDefaults } from '../policy/psa/defaults.ts';
 import { parseVersion, type Version } from '../policy/pss/policy.ts';
 import { UNMANAGED_NAMESPACES } from '../policy/rollout/label-sync.ts';
 import { DEFAULT_ROLLOUT, type RolloutSettings } from '../policy/rollout/settings.ts';
-import { defaultExemptNamespaces, type Compatibility, type SccSettings } from '../policy/scc/mode.ts';
+import { defaultExemptNamespaces, withKubeSystem, type Compatibility, type SccSettings } from '../policy/scc/mode.ts';
 import {
   DEFAULT_RANGES,
   parseMcsRange,
@@ -286,8 +287,8 @@ function toDefaults(given: Partial<PodDefaults> = {}, { namespace }: DecodeOptio
     mode: 'off',
     fields: DEFAULT_FIELDS,
     namespaceSelector: {},
-    exemptNamespaces: ['kube-system', namespace],
     ...given,
+    exemptNamespaces: withKubeSystem(given.exemptNamespaces ?? [KUBE_SYSTEM, namespace]),
   };
 }
 
@@ -307,10 +308,9 @@ function toScc(scc: Spec['scc'] = {}, { namespace }: DecodeOptions, errors: Fiel
     ...(brokenScc === undefined ? {} : { brokenScc }),
     ...(unprocessedPods === undefined ? {} : { unprocessedPods }),
   };
-  const exemptNamespaces = scc.exemptNamespaces ?? defaultExemptNamespaces(namespace);
   return {
     mode: scc.mode ?? 'report',
-    exemptNamespaces,
+    exemptNamespaces: withKubeSystem(scc.exemptNamespaces ?? defaultExemptNamespaces(namespace)),
     compatibility: compatibility === 'openshift' ? 'openshift' : deviations,
     preferUserNamespaces: scc.preferUserNamespaces ?? false,
     authorization: scc.authorization ?? 'rbac',

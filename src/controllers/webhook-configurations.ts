@@ -17,6 +17,7 @@ import {
   INSTALLED_CONFIGURATIONS,
   isCaInjection,
   isInstalled,
+  unchangedNamespaces,
   type ConfigurationKind,
   type InstalledConfiguration,
   type WebhookConfiguration,
@@ -26,6 +27,7 @@ import {
   BREAK_GLASS_ANNOTATION,
   FAIL_OPEN,
   INSTALLATION,
+  KUBE_SYSTEM,
   NAMESPACE_NAME_LABEL,
   OPTIONAL_FEATURES,
   POD_SECURITY_LABELS,
@@ -172,8 +174,6 @@ export function enabledOptionalFeatures(
 
 type Requirement = Wire<V1LabelSelectorRequirement>;
 
-const KUBE_SYSTEM = 'kube-system';
-
 /**
  * Namespaces that share a failure policy. A label selector cannot express "or": each tier has its own webhooks, and a
  * namespace belongs to one tier.
@@ -218,11 +218,12 @@ function podSecurityTiers(isEnforced: boolean, { namespace }: Service): readonly
 /** The server ignores the same namespaces. As in `sccMode`, an unknown value of the label enforces. */
 function sccTiers(enforcement: Enforcement, { namespace }: Service, hasFloor: boolean): readonly Tier[] {
   const { scc, someSccs, floor } = enforcement;
-  const reviewed = selectSccNamespaces(scc, namespace);
+  const unchanged = unchangedNamespaces(namespace);
+  const reviewed = selectSccNamespaces(scc, unchanged);
   if (!someSccs) return [openTier('', [...reviewed, isNot(SCC_MODE_LABEL, 'off')])];
   const unlabeled: Requirement = { key: SCC_MODE_LABEL, operator: 'DoesNotExist' };
   const byDefault = scc.mode === 'enforce';
-  const tiers = closedTiers(selectEnforcedNamespaces(scc, namespace));
+  const tiers = closedTiers(selectEnforcedNamespaces(scc, unchanged));
   return [
     ...(floor && hasFloor ? tiers.flatMap((tier) => splitByLevel(tier, enforcement)) : tiers),
     openTier('report.', [...reviewed, isIn(SCC_MODE_LABEL, 'report')]),
@@ -299,13 +300,17 @@ function createWebhooks(
 }
 
 function namespaceTiers(
-  { feature, isEnforcing, hasFloor = false }: WebhookRegistration,
+  { feature, configuration, isEnforcing, hasFloor = false }: WebhookRegistration,
   enforcement: Enforcement,
   { service }: WebhookTarget,
 ): readonly Tier[] {
   if (feature === 'scc') return sccTiers(enforcement, service, hasFloor);
-  if (feature !== 'defaults') return podSecurityTiers(isEnforcing && enforcement.podSecurity, service);
-  return [openTier('', [...(enforcement.defaults ?? []), isNot(NAMESPACE_NAME_LABEL, service.namespace)])];
+  if (configuration.kind === 'ValidatingWebhookConfiguration') {
+    return podSecurityTiers(isEnforcing && enforcement.podSecurity, service);
+  }
+  const selected = feature === 'defaults' ? (enforcement.defaults ?? []) : [];
+  // The policy for the service account permits no mutating webhook for pods without this requirement.
+  return [openTier('', [...selected, isNot(NAMESPACE_NAME_LABEL, ...unchangedNamespaces(service.namespace))])];
 }
 
 function workloadRule({ group, version, resource }: WorkloadResource): WebhookRegistration['rules'][number] {

@@ -5,8 +5,15 @@ import { celList, celString } from '../kube/cel.ts';
 import { RESOURCES } from '../kube/resources.ts';
 import { sortedSet } from '../kube/text.ts';
 import { isObject, type Kind, type KubeObject } from '../kube/types.ts';
-import { INSTALLED_CONFIGURATIONS, type ConfigurationKind } from '../kube/webhooks.ts';
-import { INSTALLATION, POD_SECURITY_CONFIG_MAP } from '../kube/well-known.ts';
+import { INSTALLED_CONFIGURATIONS, unchangedNamespaces, type ConfigurationKind } from '../kube/webhooks.ts';
+import {
+  INSTALLATION,
+  KUBELET_CONDITION,
+  KUBELET_STATE_ANNOTATION,
+  KUBELET_TAINT,
+  NAMESPACE_NAME_LABEL,
+  POD_SECURITY_CONFIG_MAP,
+} from '../kube/well-known.ts';
 import { STANDARD_CLUSTER_ROLE_BINDINGS, STANDARD_CLUSTER_ROLES, STANDARD_SCCS } from '../policy/scc/standard.ts';
 import { RANGE_ALLOCATION_NAME } from '../policy/uid-range/allocation.ts';
 import { WEBHOOK_REGISTRATIONS } from '../server/webhooks/index.ts';
@@ -35,6 +42,12 @@ const CREATED_ONLY: readonly Kind[] = ['Secret', 'ConfigMap'];
 export const NAMESPACE_KEYS: readonly string[] = sortedSet(
   CONTROLLERS.flatMap(({ permissions }) => permissions.flatMap(({ namespaceKeys = [] }) => namespaceKeys)),
 );
+
+/** The labels and annotations that the replicas write, for kinds whose objects belong to others. */
+const KEYS: readonly (readonly [kind: Kind, keys: readonly string[]])[] = [
+  ['Namespace', NAMESPACE_KEYS],
+  ['Node', [KUBELET_STATE_ANNOTATION]],
+];
 
 /** Prints a value as CEL. All values of a map literal must have the same type. */
 function celValue(value: unknown): string {
@@ -69,17 +82,49 @@ function onlyFor(kind: Kind, expression: string): string {
   return `${RESOURCE} != ${celString(RESOURCES[kind].resource)} || (${expression})`;
 }
 
-/** An expression that is true if two maps differ only in permitted keys. */
-function onlyPermitted(field: 'Labels' | 'Annotations'): string {
+/** The maps that are compared with the old object, by the suffix of their variables. */
+const COMPARED = { Labels: 'metadata.labels', Annotations: 'metadata.annotations', Spec: 'spec', Status: 'status' };
+
+/** An expression that is true if two maps differ only in the keys of a list. */
+function differOnlyIn(keys: string, field: keyof typeof COMPARED): string {
   const [before, after] = [`variables.old${field}`, `variables.new${field}`];
   const isKept = `(key in ${before} && ${before}[key] == ${after}[key])`;
-  return `${after}.all(key, key in variables.permitted || ${isKept}) && ${before}.all(key, key in variables.permitted || key in ${after})`;
+  return `${after}.all(key, key in ${keys} || ${isKept}) && ${before}.all(key, key in ${keys} || key in ${after})`;
 }
 
 /** An expression that is true if a field is equal in the old and new object, or absent from both. */
 function isUnchanged(path: string): string {
   const [before, after] = [`variables.oldFields.${path}`, `variables.fields.${path}`];
   return `(has(${after}) ? has(${before}) && ${after} == ${before} : !has(${before}))`;
+}
+
+/** An expression that is true if nodes differ only in the condition and the taint that the replicas write. */
+function onlyKubeletReport(): string {
+  const list = (parent: string, name: string): string => `(has(${parent}.${name}) ? ${parent}.${name} : [])`;
+  const sameOthers = (field: 'Spec' | 'Status', name: string, isOther: string): string => {
+    const [before, after] = [`variables.old${field}`, `variables.new${field}`].map((one) => list(one, name));
+    return `${after}.filter(one, ${isOther}) == ${before}.filter(one, ${isOther})`;
+  };
+  const isOtherTaint = `one.key != ${celString(KUBELET_TAINT)}`;
+  return [
+    ...['metadata.finalizers', 'metadata.ownerReferences'].map(isUnchanged),
+    differOnlyIn(celList(['taints']), 'Spec'),
+    sameOthers('Spec', 'taints', isOtherTaint),
+    // The effect NoExecute would evict the pods of the node.
+    `${list('variables.newSpec', 'taints')}.all(one, ${isOtherTaint} || one.effect == "NoSchedule")`,
+    differOnlyIn(celList(['conditions']), 'Status'),
+    sameOthers('Status', 'conditions', `one.type != ${celString(KUBELET_CONDITION)}`),
+  ].join(' && ');
+}
+
+/** An expression that is true if no mutating webhook selects pods of the namespaces that it must not change. */
+function excludesNamespaces(installation: string): string {
+  const selector = 'webhook.namespaceSelector';
+  const isExcluded = `${selector}.matchExpressions.exists(one, one.key == ${celString(NAMESPACE_NAME_LABEL)} && one.operator == "NotIn" && name in one.values)`;
+  const areExcluded = `has(${selector}) && has(${selector}.matchExpressions) && ${celList(unchangedNamespaces(installation))}.all(name, ${isExcluded})`;
+  // Namespace selectors do not apply to SCCs, which have no namespace.
+  const hasNoPods = '!has(webhook.rules) || webhook.rules.all(rule, !("" in rule.apiGroups))';
+  return onlyFor('MutatingWebhookConfiguration', `variables.webhooks.all(webhook, ${hasNoPods} || (${areExcluded}))`);
 }
 
 /** An expression that is true if the rules of a webhook select only resources that webhooks of the installation review. */
@@ -120,28 +165,33 @@ function resourceRules() {
     kind,
     operations: CREATED_ONLY.includes(kind) ? ['CREATE'] : ['CREATE', 'UPDATE'],
   }));
-  return [{ kind: 'Namespace', operations: ['UPDATE'] } as const, ...named].map(({ kind, operations }) => {
+  const owned = KEYS.map(([kind]) => ({ kind, operations: ['UPDATE'] }));
+  return [...owned, ...named].map(({ kind, operations }) => {
     const { group, version, resource } = RESOURCES[kind];
-    return { apiGroups: [group], apiVersions: [version], operations, resources: [resource] };
+    // Writes of the status of a node may change its labels and annotations, too.
+    const resources = kind === 'Node' ? [resource, `${resource}/status`] : [resource];
+    return { apiGroups: [group], apiVersions: [version], operations, resources };
   });
 }
 
 function variables(): NonNullable<Spec['variables']> {
-  const map = (fields: string, name: string): string =>
-    `has(${fields}.metadata.${name}) ? ${fields}.metadata.${name} : {}`;
-  const names = Object.fromEntries(NAMES.map(([kind, list]) => [RESOURCES[kind].resource, list]));
+  const byResource = (lists: typeof NAMES): string =>
+    celValue(Object.fromEntries(lists.map(([kind, list]) => [RESOURCES[kind].resource, list])));
   return [
-    { name: 'names', expression: celValue(names) },
+    { name: 'names', expression: byResource(NAMES) },
     { name: 'standard', expression: celValue(standardFields()) },
     { name: 'expected', expression: `variables.standard[${RESOURCE}][request.name]` },
-    { name: 'permitted', expression: celList(NAMESPACE_KEYS) },
+    { name: 'keys', expression: byResource(KEYS) },
+    { name: 'permitted', expression: `variables.keys[${RESOURCE}]` },
     // Without a type, expressions can read the fields of any kind.
     { name: 'fields', expression: 'dyn(object)' },
     { name: 'oldFields', expression: 'oldObject == null ? dyn({"metadata": dyn({})}) : dyn(oldObject)' },
-    { name: 'newLabels', expression: map('variables.fields', 'labels') },
-    { name: 'oldLabels', expression: map('variables.oldFields', 'labels') },
-    { name: 'newAnnotations', expression: map('variables.fields', 'annotations') },
-    { name: 'oldAnnotations', expression: map('variables.oldFields', 'annotations') },
+    ...Object.entries(COMPARED).flatMap(([field, path]) =>
+      [
+        [`new${field}`, `variables.fields.${path}`],
+        [`old${field}`, `variables.oldFields.${path}`],
+      ].map(([name = '', map]) => ({ name, expression: `has(${map}) ? ${map} : {}` })),
+    ),
     { name: 'webhooks', expression: 'has(variables.fields.webhooks) ? variables.fields.webhooks : []' },
   ];
 }
@@ -157,11 +207,11 @@ const IS_STANDARD = [
 const REPLICAS = 'the replicas of Portcullis may';
 
 function validations(settings: ManifestSettings): NonNullable<Spec['validations']> {
-  const keys = `'${REPLICAS} change only these labels and annotations of namespaces: ' + variables.permitted.join(', ')`;
-  const namespaces = RESOURCES.Namespace.resource;
+  const { namespace } = settings;
+  const keys = `'${REPLICAS} change only these labels and annotations of ' + ${RESOURCE} + ': ' + variables.permitted.join(', ')`;
   return [
     {
-      expression: `${RESOURCE} == ${celString(namespaces)} || request.name in variables.names[${RESOURCE}]`,
+      expression: `${RESOURCE} in variables.keys || request.name in variables.names[${RESOURCE}]`,
       messageExpression: `'${REPLICAS} write only these ' + ${RESOURCE} + ': ' + variables.names[${RESOURCE}].join(', ')`,
     },
     {
@@ -177,14 +227,24 @@ function validations(settings: ManifestSettings): NonNullable<Spec['validations'
       expression: reviewsOwn(kind),
       message: 'webhooks of Portcullis may review only the resources of its features',
     })),
-    { expression: onlyFor('Namespace', onlyPermitted('Labels')), messageExpression: keys },
-    { expression: onlyFor('Namespace', onlyPermitted('Annotations')), messageExpression: keys },
+    {
+      expression: excludesNamespaces(namespace),
+      message: `mutating webhooks of Portcullis must exclude the namespaces ${unchangedNamespaces(namespace).join(' and ')}`,
+    },
+    ...(['Labels', 'Annotations'] as const).map((field) => ({
+      expression: `!(${RESOURCE} in variables.keys) || (${differOnlyIn('variables.permitted', field)})`,
+      messageExpression: keys,
+    })),
     {
       expression: onlyFor(
         'Namespace',
         ['metadata.finalizers', 'metadata.ownerReferences', 'spec'].map(isUnchanged).join(' && '),
       ),
       message: `${REPLICAS} not change finalizers, owners or the spec of a namespace`,
+    },
+    {
+      expression: onlyFor('Node', onlyKubeletReport()),
+      message: `${REPLICAS} change only the condition ${KUBELET_CONDITION} and the taint ${KUBELET_TAINT} of nodes`,
     },
   ];
 }

@@ -1,5 +1,12 @@
 import type { V1LabelSelector, V1MatchCondition, V1RuleWithOperations } from '@kubernetes/client-node';
-import { INJECT_CA_ANNOTATION, INSTALLATION, PART_OF, PART_OF_LABEL, type OptionalFeature } from './well-known.ts';
+import {
+  INJECT_CA_ANNOTATION,
+  INSTALLATION,
+  KUBE_SYSTEM,
+  PART_OF,
+  PART_OF_LABEL,
+  type OptionalFeature,
+} from './well-known.ts';
 import {
   type MutatingWebhookConfiguration,
   type ValidatingWebhookConfiguration,
@@ -54,6 +61,11 @@ export interface WebhookRegistration {
   readonly hasFloor?: boolean;
   /** True if the webhook matches namespaced objects. */
   readonly isNamespaced: boolean;
+}
+
+/** Returns the namespaces whose pods no webhook changes, regardless of the settings. */
+export function unchangedNamespaces(installation: string): readonly string[] {
+  return [KUBE_SYSTEM, installation];
 }
 
 /** Match condition of webhooks that review only pods that are exempt from Pod Security. */

@@ -48,6 +48,9 @@ export const RANGE_ALLOCATION_MANAGER = 'namespace-security-allocation-controlle
 /** Namespace label that the API server sets to the namespace name. */
 export const NAMESPACE_NAME_LABEL = 'kubernetes.io/metadata.name';
 
+/** Namespace of the Kubernetes controllers, whose service accounts can grant all permissions. */
+export const KUBE_SYSTEM = 'kube-system';
+
 /** Names of objects in the generated manifests. */
 export const INSTALLATION = {
   namespace: 'portcullis',

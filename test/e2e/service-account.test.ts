@@ -1,10 +1,12 @@
 /** The requests that the service account of the replicas may not send, although RBAC permits most of them. */
 import assert from 'node:assert/strict';
 import { after, before, suite, test } from 'node:test';
-import { ALL_FEATURES } from '../../src/install/settings.ts';
-import type { JsonObject } from '../../src/kube/types.ts';
+import { ALL_FEATURES, defaultSettings } from '../../src/install/settings.ts';
+import { webhookConfigurations } from '../../src/install/webhooks.ts';
+import { objectPath, resourcePath } from '../../src/kube/resources.ts';
+import type { JsonObject, Kind, ObjectMeta } from '../../src/kube/types.ts';
 import { STANDARD_CLUSTER_ROLES, STANDARD_SCCS } from '../../src/policy/scc/standard.ts';
-import { responseMessage, responseObject } from '../support/answers.ts';
+import { objectMetadata, responseMessage, responseObject } from '../support/answers.ts';
 import type { ApiResponse } from '../support/api-client.ts';
 import { REPLICA_USER, startControlPlane, type ControlPlane } from '../support/control-plane/index.ts';
 import { apply, create, localObjects, resolvePaths } from '../support/control-plane/installation.ts';
@@ -32,6 +34,15 @@ const webhook = (url: string, rule: JsonObject): JsonObject => ({
   rules: [{ apiVersions: ['v1'], operations: ['CREATE'], ...rule }],
   sideEffects: 'None',
   admissionReviewVersions: ['v1'],
+});
+const podsOf = (...matchExpressions: readonly JsonObject[]): JsonObject => ({
+  ...webhook(OWN_URL, PODS),
+  namespaceSelector: { matchExpressions },
+});
+const byName = (operator: 'In' | 'NotIn', ...values: readonly string[]): JsonObject => ({
+  key: 'kubernetes.io/metadata.name',
+  operator,
+  values,
 });
 const PODS = { apiGroups: [''], resources: ['pods'] };
 const SECRETS = { apiGroups: [''], resources: ['secrets'] };
@@ -93,13 +104,18 @@ const OTHER_RESOURCES = 'webhooks of Portcullis may review only the resources of
 const KEYS =
   'the replicas of Portcullis may change only these labels and annotations of namespaces: olm.auto-labeler.managed, openshift.io/sa.scc.mcs, openshift.io/sa.scc.supplemental-groups, openshift.io/sa.scc.uid-range, pod-security.kubernetes.io/audit, pod-security.kubernetes.io/audit-version, pod-security.kubernetes.io/enforce, pod-security.kubernetes.io/enforce-version, pod-security.kubernetes.io/warn, pod-security.kubernetes.io/warn-version, portcullis.dev/break-glass-enforce, security.openshift.io/MinimallySufficientPodSecurityStandard, security.openshift.io/scc.podSecurityLabelSync';
 const FIXED = 'the replicas of Portcullis may not change finalizers, owners or the spec of a namespace';
+const INCLUDED = 'mutating webhooks of Portcullis must exclude the namespaces kube-system and portcullis';
+const NODE_KEYS =
+  'the replicas of Portcullis may change only these labels and annotations of nodes: portcullis.dev/kubelet-version-state';
+const REPORTED =
+  'the replicas of Portcullis may change only the condition KubeletVersionBelowMinimum and the taint portcullis.dev/kubelet-outdated of nodes';
 const VALIDATING = 'validatingwebhookconfigurations';
 const MUTATING = 'mutatingwebhookconfigurations';
 const BINDINGS = ['system:openshift:scc:restricted-v2', 'system:openshift:scc:restricted-v3'];
 
 interface Case {
   readonly name: string;
-  readonly verb?: 'create' | 'apply' | 'merge' | 'delete';
+  readonly verb?: 'create' | 'apply' | 'merge' | 'merge status' | 'delete';
   readonly object: JsonObject;
   readonly message: string;
   /** The message of kube-apiserver, if it differs. */
@@ -111,6 +127,43 @@ const namespace = (metadata: JsonObject): JsonObject => ({
   kind: 'Namespace',
   metadata: { name: 'shop', ...metadata },
 });
+
+const READY = { type: 'Ready', status: 'True', reason: 'KubeletReady', message: '' };
+const STATUS = { addresses: [{ type: 'InternalIP', address: '192.0.2.1' }], conditions: [READY] };
+const NODE: JsonObject = {
+  apiVersion: 'v1',
+  kind: 'Node',
+  metadata: { name: 'worker', labels: { zone: 'a' } },
+  spec: { taints: [{ key: 'dedicated', effect: 'NoSchedule' }] },
+};
+const node = (change: JsonObject): JsonObject => ({
+  apiVersion: 'v1',
+  kind: 'Node',
+  metadata: { name: 'worker' },
+  ...change,
+});
+const OUTDATED = { key: 'portcullis.dev/kubelet-outdated', effect: 'NoSchedule' };
+
+/** Webhooks that select pods of kube-system or of the installation. */
+const TOO_WIDE: Readonly<Record<string, readonly JsonObject[]>> = {
+  'all namespaces': [webhook(OWN_URL, PODS)],
+  'the namespace kube-system': [podsOf(byName('In', 'kube-system'))],
+  'all namespaces except that of the installation': [podsOf(byName('NotIn', 'portcullis'))],
+  'all namespaces except kube-system': [podsOf(byName('NotIn', 'kube-system', 'shop'))],
+  'namespaces by another label': [podsOf({ ...byName('NotIn', 'kube-system', 'portcullis'), key: 'name' })],
+  'all namespaces by a second webhook': [
+    podsOf(byName('NotIn', 'kube-system', 'portcullis')),
+    { ...webhook(OWN_URL, PODS), name: 'y.portcullis.dev' },
+  ],
+  'all namespaces, and SCCs': [
+    {
+      ...webhook(OWN_URL, {
+        apiGroups: ['security.openshift.io', ''],
+        resources: ['securitycontextconstraints', 'pods'],
+      }),
+    },
+  ],
+};
 
 const CASES: readonly Case[] = [
   // Policies of API servers are not subject to policies: RBAC permits only their own names, by server-side apply.
@@ -192,6 +245,11 @@ const CASES: readonly Case[] = [
     ),
     message: denied(`${VALIDATING}.${ADMISSION} "psa.portcullis.dev"`, OTHER_RESOURCES),
   },
+  ...Object.entries(TOO_WIDE).map(([which, webhooks]) => ({
+    name: `change the pods of ${which}`,
+    object: configuration('MutatingWebhookConfiguration', 'olm.portcullis.dev', ...webhooks),
+    message: denied(`${MUTATING}.${ADMISSION} "olm.portcullis.dev"`, INCLUDED),
+  })),
   {
     name: 'bind cluster-admin',
     object: binding('evil', 'cluster-admin'),
@@ -297,25 +355,112 @@ const CASES: readonly Case[] = [
     object: namespace({ labels: { team: null }, annotations: { 'example.org/a': 'b' } }),
     message: denied('namespaces "shop"', KEYS),
   },
+  {
+    name: 'redirect the connections of API servers to a kubelet',
+    verb: 'merge status',
+    object: node({ status: { addresses: [{ type: 'InternalIP', address: '192.0.2.2' }] } }),
+    message: denied('nodes "worker"', REPORTED),
+  },
+  {
+    name: 'change the port of a kubelet',
+    verb: 'merge status',
+    object: node({ status: { daemonEndpoints: { kubeletEndpoint: { Port: 1 } } } }),
+    message: denied('nodes "worker"', REPORTED),
+  },
+  {
+    name: 'report that a node is not ready',
+    verb: 'merge status',
+    object: node({ status: { conditions: [{ ...READY, status: 'False' }] } }),
+    message: denied('nodes "worker"', REPORTED),
+  },
+  {
+    name: 'label a node by its status',
+    verb: 'merge status',
+    object: node({ metadata: { name: 'worker', labels: { 'node-role.kubernetes.io/control-plane': '' } } }),
+    message: denied('nodes "worker"', NODE_KEYS),
+  },
+  {
+    name: 'delete a node by its owner',
+    verb: 'merge',
+    object: node({
+      metadata: {
+        name: 'worker',
+        ownerReferences: [{ apiVersion: 'v1', kind: 'Namespace', name: 'gone', uid: 'gone' }],
+      },
+    }),
+    message: denied('nodes "worker"', REPORTED),
+  },
+  {
+    name: 'remove the taint of another client',
+    verb: 'merge',
+    object: node({ spec: { taints: [OUTDATED] } }),
+    message: denied('nodes "worker"', REPORTED),
+  },
+  {
+    name: 'evict the pods of a node',
+    verb: 'merge',
+    object: node({
+      spec: {
+        taints: [
+          { key: 'dedicated', effect: 'NoSchedule' },
+          { ...OUTDATED, effect: 'NoExecute' },
+        ],
+      },
+    }),
+    message: denied('nodes "worker"', REPORTED),
+  },
+  {
+    name: 'cordon a node',
+    verb: 'merge',
+    object: node({ spec: { unschedulable: true } }),
+    message: denied('nodes "worker"', REPORTED),
+  },
 ];
+
+/** The policy permits the configurations of these settings. */
+const SETTINGS: Readonly<Record<string, JsonObject>> = {
+  defaults: {},
+  'enforced SCCs': { scc: { mode: 'enforce' } },
+  'no exemptions': {
+    scc: { mode: 'enforce', exemptNamespaces: [] },
+    defaults: { mode: 'apply', exemptNamespaces: [] },
+    podSecurity: { defaults: { enforce: 'restricted' } },
+    rollout: { phase: 'Disabled' },
+    olm: { hardening: { mode: 'force' } },
+    kubelet: { minimumVersion: '1.30.0', admission: { certificates: true, nodeWrites: true } },
+  },
+  'a selector of namespaces': {
+    defaults: { mode: 'apply', exemptNamespaces: ['shop'], namespaceSelector: { matchLabels: { defaults: 'apply' } } },
+    scc: { mode: 'report', exemptNamespaces: ['shop'] },
+    olm: { hardening: { mode: 'report' } },
+  },
+};
 
 suite('the service account of the replicas', () => {
   let plane: ControlPlane;
   before(async () => {
     plane = await startControlPlane();
-    await apply(plane.admin, localObjects(PORT, { features: ALL_FEATURES }));
+    await apply(plane.admin, localObjects(PORT, { features: ALL_FEATURES, policy: { kubelet: { taint: true } } }));
     await create(plane.admin, namespace({ labels: { team: 'a' } }));
+    await create(plane.admin, NODE);
+    // API servers add a taint to new nodes.
+    await plane.admin.send('PATCH', '/api/v1/nodes/worker', node({ spec: NODE['spec'] }), MERGE);
+    await plane.admin.send('PATCH', '/api/v1/nodes/worker/status', node({ status: STATUS }), MERGE);
     const probe = configuration('ValidatingWebhookConfiguration', 'probe');
     await eventually(async () => assert.match((await send({ name: '', object: probe, message: '' })).text, /denied/));
   });
   after(() => plane.stop());
 
   const send = async ({ verb = 'create', object }: Case): Promise<ApiResponse> => {
-    const { collection, path } = await resolvePaths(plane.admin, object);
+    // API servers authorize a request before they find out that they do not serve the resource.
+    const kind = object['kind'] as Kind;
+    const { name = '', namespace: where = 'default' } = objectMetadata(object) as ObjectMeta;
+    const [collection, path] = [resourcePath(kind, where), objectPath(kind, name, where)];
     if (verb === 'create') return await plane.admin.send('POST', collection, object, REPLICA);
     if (verb === 'delete') return await plane.admin.send('DELETE', path, undefined, REPLICA);
-    const type = verb === 'merge' ? MERGE : APPLY;
-    return await plane.admin.send('PATCH', `${path}?fieldManager=test`, object, { ...type, ...REPLICA });
+    const type = verb === 'apply' ? APPLY : MERGE;
+    const target = verb === 'merge status' ? `${path}/status` : path;
+    return await plane.admin.send('PATCH', `${target}?fieldManager=test`, object, { ...type, ...REPLICA });
   };
 
   test('environment', (t) => t.diagnostic(`ran against: ${plane.title}`));
@@ -326,6 +471,45 @@ suite('the service account of the replicas', () => {
       assert.equal(responseMessage(await send(one)), (isReal ? one.byApiserver : undefined) ?? one.message);
     });
   }
+
+  for (const [name, policy] of Object.entries(SETTINGS)) {
+    test(`may register the webhooks of the settings: ${name}`, async () => {
+      const settings = { ...defaultSettings('1.0.0'), features: ALL_FEATURES, policy };
+      const configurations = webhookConfigurations({ ...settings, webhooks: { url: OWN_URL.slice(0, -1) } });
+      assert.ok(configurations.some(({ kind }) => kind === 'MutatingWebhookConfiguration'));
+      for (const object of configurations as unknown as readonly JsonObject[]) {
+        const { collection } = await resolvePaths(plane.admin, object);
+        const answer = await plane.admin.send('POST', `${collection}?dryRun=All`, object, REPLICA);
+        assert.equal(answer.status, 201, answer.text);
+      }
+    });
+  }
+
+  test('may report the version of a kubelet, and taint its node', async () => {
+    const report = { type: 'KubeletVersionBelowMinimum', status: 'True', reason: 'KubeletOutdated', message: 'old' };
+    const status = node({ status: { conditions: [{ ...report, lastTransitionTime: '2026-01-01T00:00:00Z' }] } });
+    const path = '/api/v1/nodes/worker';
+    const apply = { ...APPLY, ...REPLICA };
+    const answers = [
+      await plane.admin.send('PATCH', `${path}/status?fieldManager=test&force=true`, status, apply),
+      await plane.admin.send(
+        'PATCH',
+        `${path}/status?fieldManager=test&force=true`,
+        node({ status: { conditions: [] } }),
+        apply,
+      ),
+      await send({
+        name: '',
+        verb: 'merge',
+        object: node({
+          metadata: { name: 'worker', annotations: { 'portcullis.dev/kubelet-version-state': 'outdated' } },
+          spec: { taints: [{ key: 'dedicated', effect: 'NoSchedule' }, OUTDATED] },
+        }),
+        message: '',
+      }),
+    ];
+    for (const { status: code, text } of answers) assert.equal(code, 200, text);
+  });
 
   test('may change labels of Pod Security', async () => {
     const object = namespace({ labels: { 'pod-security.kubernetes.io/enforce': 'baseline' } });

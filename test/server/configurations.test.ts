@@ -272,8 +272,8 @@ suite('tiers', () => {
     ['observing', buildEnforcement('report', false)],
     ['some namespaces enforce SCCs', buildEnforcement('report', true)],
     ['SCCs are enforced by default', buildEnforcement('enforce', true)],
-    ['other namespaces are exempt', buildEnforcement('enforce', true, ['shop'])],
-    ['no namespace is exempt', buildEnforcement('report', true, [])],
+    ['other namespaces are exempt', buildEnforcement('enforce', true, ['shop', 'kube-system'])],
+    ['only kube-system is exempt', buildEnforcement('report', true, ['kube-system'])],
     ['Pod Security is enforced', { ...buildEnforcement('off', false), podSecurity: true }],
   ];
   for (const [name, enforcement] of cases) {
@@ -380,6 +380,28 @@ suite('tiers', () => {
     for (const { failurePolicy, timeoutSeconds } of required.flatMap((one) => one.webhooks)) {
       assert.equal(timeoutSeconds, failurePolicy === 'Fail' ? 20 : 5);
     }
+  });
+
+  test('no mutating webhook selects pods of kube-system and of the installation', () => {
+    const exemptNothing = {
+      scc: { mode: 'enforce', exemptNamespaces: [] },
+      defaults: { mode: 'apply', exemptNamespaces: [] },
+      olm: { hardening: { mode: 'fill' } },
+    };
+    const mutating = webhookConfigurations({ ...ENFORCING, policy: exemptNothing }).flatMap(({ kind, webhooks }) =>
+      kind === 'MutatingWebhookConfiguration' ? (webhooks as unknown as readonly Hook[]) : [],
+    );
+    const forPods = mutating.filter((hook) => isCovered(hook, 'CREATE', 'pods'));
+    const selects = (hook: Hook, name: string): boolean =>
+      matchesLabelSelector(hook.namespaceSelector, {
+        'kubernetes.io/metadata.name': name,
+        'portcullis.dev/scc': 'report',
+      });
+    assert.equal(forPods.length, 6);
+    for (const hook of forPods) {
+      assert.deepEqual([selects(hook, 'kube-system'), selects(hook, 'portcullis')], [false, false], hook.name);
+    }
+    assert.equal(forPods.filter((hook) => selects(hook, 'kube-public')).length, 4);
   });
 
   test('the advisory webhook selects all namespaces except for the installation namespace', () => {

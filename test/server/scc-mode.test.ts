@@ -46,7 +46,7 @@ suite('the mode enforce', () => {
   test('by the creation of the settings', async () =>
     assert.deepEqual(await warningsFor(undefined, ENFORCE), [expected]));
   test('with exempt namespaces', async () => {
-    const spec = { scc: { mode: 'enforce', exemptNamespaces: ['shop', 'kube-system'] } };
+    const spec = { scc: { mode: 'enforce', exemptNamespaces: ['shop'] } };
     assert.deepEqual(await warningsFor({}, spec), []);
   });
   test('that does not change', async () => assert.deepEqual(await warningsFor(ENFORCE, ENFORCE, 'enforce'), []));

@@ -3,7 +3,7 @@ import type { V1LabelSelectorRequirement } from '@kubernetes/client-node';
 import type { AdmissionRequest } from '../../kube/admission.ts';
 import { quote } from '../../kube/text.ts';
 import { isObject, type Namespace, type Wire } from '../../kube/types.ts';
-import { NAMESPACE_NAME_LABEL } from '../../kube/well-known.ts';
+import { KUBE_SYSTEM, NAMESPACE_NAME_LABEL } from '../../kube/well-known.ts';
 
 /** Whether decisions are enforced, only reported, or not made, in descending strictness. */
 export const SCC_MODES = ['enforce', 'report', 'off'] as const;
@@ -30,11 +30,16 @@ export interface SccSettings {
  * The namespaces that exist in every cluster, and that of the installation. OpenShift also exempts `default`, and three
  * namespaces that other clusters lack: a user who can create namespaces could create one and run any pod in it.
  */
-export const DEFAULT_EXEMPT_NAMESPACES: readonly string[] = ['kube-system', 'kube-public', 'portcullis'];
+export const DEFAULT_EXEMPT_NAMESPACES: readonly string[] = [KUBE_SYSTEM, 'kube-public', 'portcullis'];
 
 /** The default exempt namespaces of an installation in that namespace. */
 export function defaultExemptNamespaces(namespace: string): readonly string[] {
   return DEFAULT_EXEMPT_NAMESPACES.map((name) => (name === 'portcullis' ? namespace : name));
+}
+
+/** Adds `kube-system`, whose pods no webhook changes, as on OpenShift. */
+export function withKubeSystem(exemptNamespaces: readonly string[]): readonly string[] {
+  return exemptNamespaces.includes(KUBE_SYSTEM) ? exemptNamespaces : [...exemptNamespaces, KUBE_SYSTEM];
 }
 
 export interface NamespaceMode {
@@ -65,23 +70,22 @@ export function sccMode(namespace: Namespace, settings: ModeSettings): Namespace
 
 type Requirement = Wire<V1LabelSelectorRequirement>;
 
-/** Selects the namespaces that have a mode other than `off`, and those with the label `off`. */
+/** Selects the namespaces that have a mode other than `off`, and those with the label `off`, except for other exempt names. */
 export function selectSccNamespaces(
   { exemptNamespaces }: Pick<SccSettings, 'exemptNamespaces'>,
-  installation?: string,
+  others: readonly string[] = [],
 ): readonly Requirement[] {
-  const names = [...new Set([...exemptNamespaces, ...(installation === undefined ? [] : [installation])])];
   return [
-    { key: NAMESPACE_NAME_LABEL, operator: 'NotIn', values: names },
+    { key: NAMESPACE_NAME_LABEL, operator: 'NotIn', values: [...new Set([...exemptNamespaces, ...others])] },
     { key: RUN_LEVEL_LABEL, operator: 'NotIn', values: ['0', '1'] },
     { key: DISABLE_LABEL, operator: 'NotIn', values: ['true'] },
   ];
 }
 
 /** Selects the namespaces with the mode `enforce`, for a default mode other than `off`. */
-export function selectEnforcedNamespaces(settings: ModeSettings, installation?: string): readonly Requirement[] {
+export function selectEnforcedNamespaces(settings: ModeSettings, others?: readonly string[]): readonly Requirement[] {
   return [
-    ...selectSccNamespaces(settings, installation),
+    ...selectSccNamespaces(settings, others),
     ...(settings.mode === 'enforce' ? [] : [{ key: SCC_MODE_LABEL, operator: 'Exists' }]),
     // An unknown value enforces.
     { key: SCC_MODE_LABEL, operator: 'NotIn', values: ['off', 'report'] },

@@ -10,7 +10,7 @@ import { summarizeNames } from '../../kube/text.ts';
 import { isObject, type Namespace } from '../../kube/types.ts';
 import type { WebhookRegistration } from '../../kube/webhooks.ts';
 import { assignScc } from '../../policy/scc/assign.ts';
-import { sccMode, type SccSettings } from '../../policy/scc/mode.ts';
+import { sccMode, withKubeSystem, type SccSettings } from '../../policy/scc/mode.ts';
 import type { PreviewRanges } from '../scc-review.ts';
 import { rule, WRITES, type Webhook, type WebhookContext } from '../webhook.ts';
 
@@ -55,7 +55,7 @@ function readEnforce({ kind, object, oldObject, subResource }: AdmissionRequest,
   if (read(object, 'mode') !== 'enforce' || read(oldObject, 'mode') === 'enforce') return undefined;
   const names: unknown = read(object, 'exemptNamespaces');
   const exemptNamespaces = Array.isArray(names)
-    ? names.filter((name) => typeof name === 'string')
+    ? withKubeSystem(names.filter((name) => typeof name === 'string'))
     : current.exemptNamespaces;
   return { ...current, mode: 'enforce', exemptNamespaces } as const;
 }

@@ -3,7 +3,7 @@ import { decodePolicy } from '../../../install/index.ts';
 import { POLICY_KINDS } from '../../../kube/admission-policies.ts';
 import { deepEqual } from '../../../kube/equality.ts';
 import { matchesLabelSelector } from '../../../kube/label-selector.ts';
-import { BREAK_GLASS_ANNOTATION, POD_SECURITY_LABELS } from '../../../kube/well-known.ts';
+import { BREAK_GLASS_ANNOTATION, KUBE_SYSTEM, POD_SECURITY_LABELS } from '../../../kube/well-known.ts';
 import { MIN_POLICY_MINOR, type PolicyObject } from '../../../policy/psa/admission-policies.ts';
 import { completeDefaults, createPodSecurity, type PodSecurity } from '../../../policy/psa/configuration.ts';
 import { resolvePolicies, setsMode } from '../../../policy/psa/policy.ts';
@@ -80,20 +80,19 @@ function evaluateFloor(facts: Facts, policies: readonly FloorObject[]): readonly
   return [ok(OBJECT, `${count}; while no replica responds, ${effect}`), ...evaluateSystem(facts, policies)];
 }
 
-const SYSTEM = 'kube-system';
-
 /** The pods of nodes and networks must start during an outage. */
 function evaluateSystem(facts: Facts, policies: readonly FloorObject[]): readonly CheckResult[] {
-  const system = factValue(facts.namespaces)?.find(({ name }) => name === SYSTEM);
+  const system = factValue(facts.namespaces)?.find(({ name }) => name === KUBE_SYSTEM);
   const inForce = candidates(facts).find((one) => compare(expectedPolicies(facts, one), policies).length === 0);
   if (!system || !inForce || !isUnderFloor(facts, system)) return [];
   const { defaults, exemptions } = inForce.configuration;
   const { level } = resolvePolicies(system.labels, completeDefaults(defaults).policies).enforce;
-  if (level === 'privileged' || setsMode(system.labels, 'enforce') || exemptions.namespaces.includes(SYSTEM)) return [];
+  if (level === 'privileged' || setsMode(system.labels, 'enforce') || exemptions.namespaces.includes(KUBE_SYSTEM))
+    return [];
   return [
-    warning(`namespace ${SYSTEM}`, `has the default level ${level}: it has no label, and is not exempt`, {
+    warning(`namespace ${KUBE_SYSTEM}`, `has the default level ${level}: it has no label, and is not exempt`, {
       impact: 'during an outage, the floor denies its pods that violate the level, such as those of the network',
-      fix: `kubectl label namespace ${SYSTEM} ${POD_SECURITY_LABELS.enforce}=privileged`,
+      fix: `kubectl label namespace ${KUBE_SYSTEM} ${POD_SECURITY_LABELS.enforce}=privileged`,
     }),
   ];
 }
