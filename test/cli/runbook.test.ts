@@ -3,7 +3,7 @@ import { execFile } from 'node:child_process';
 import { readFile } from 'node:fs/promises';
 import { describe, test } from 'node:test';
 import { promisify } from 'node:util';
-import { breakGlassStatus, type BreakGlassStatus } from '../../src/cli/break-glass.ts';
+import { breakGlassStatus, type BreakGlassStatus } from '../../src/cli/install/break-glass-state.ts';
 import { parseWebhookConfiguration } from '../../src/cli/installation.ts';
 import type { JsonObject, Namespace, ValidatingWebhookConfiguration } from '../../src/kube/types.ts';
 import alerts from '../../src/install/monitoring/alerts.json' with { type: 'json' };

@@ -1,6 +1,6 @@
 import { shellQuote } from '../../kube/text.ts';
 import { ApiError } from '../../kube/status.ts';
-import type { BreakGlassStatus } from '../break-glass.ts';
+import type { BreakGlassStatus } from '../install/break-glass-state.ts';
 import { defineCommand, EXIT } from '../command.ts';
 import { readBreakGlass } from '../doctor/checks/break-glass.ts';
 import { isUnderFloor } from '../doctor/checks/floor.ts';
@@ -9,7 +9,7 @@ import { isInstalled } from '../doctor/checks/installation.ts';
 import { formatNames, type Facts, type Finding, type Severity } from '../doctor/facts.ts';
 import { gatherFacts } from '../doctor/gather.ts';
 import { checkBesideServer, diagnosePolicies, hasServer } from '../doctor/policies.ts';
-import { readPolicyObjects } from '../serverless.ts';
+import { readPolicyObjects } from '../install/policies.ts';
 import { namespaceTier, requestTier, withoutBreakGlass, type Request, type Tier } from '../doctor/matching.ts';
 import { clusterOptions, namespaceOption, withCluster } from '../installation.ts';
 import type { Values } from '../options.ts';

@@ -39,7 +39,7 @@ import {
 } from '../../kube/well-known.ts';
 import { STANDARD_SCCS } from '../../policy/scc/standard.ts';
 import { VERSION } from '../command.ts';
-import { findObsolete } from '../existing-installation.ts';
+import { findObsolete } from '../install/installed.ts';
 import {
   DEFINITIONS,
   deploymentArgument,

@@ -1,7 +1,7 @@
 import { isObject } from '../../kube/types.ts';
 import { matchesLabelSelector } from '../../kube/label-selector.ts';
 import { EXEMPT_CONDITION, matchesRule, isPartOfPortcullis } from '../../kube/webhooks.ts';
-import { otherConditions, webhookState } from '../break-glass.ts';
+import { otherConditions, webhookState } from '../install/break-glass-state.ts';
 import type { Configuration, Webhook } from '../installation.ts';
 import type { NamespaceFact } from './facts.ts';
 

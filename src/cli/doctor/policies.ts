@@ -19,9 +19,10 @@ import {
 import { printPolicy, resolvePolicies } from '../../policy/psa/policy.ts';
 import { compareVersions } from '../../policy/pss/policy.ts';
 import { VERSION } from '../command.ts';
-import { findWeakerThanPolicies, patchSettings } from '../existing-installation.ts';
+import { patchSettings } from '../install/installed.ts';
+import { findWeakerThanPolicies } from '../install/weakening.ts';
 import { readConfigurations, readServer, type ClusterClient, type Server } from '../installation.ts';
-import { objectPathName } from '../manifest-diff.ts';
+import { objectPathName } from '../install/diff.ts';
 import {
   comparePolicies,
   deleteAllCommand,
@@ -33,7 +34,7 @@ import {
   serverlessPolicies,
   type InstalledPolicy,
   type ServerlessSettings,
-} from '../serverless.ts';
+} from '../install/policies.ts';
 import {
   info,
   ok,

@@ -34,7 +34,7 @@ import { REVIEW_KINDS } from '../../policy/scc/review.ts';
 import { PROGRAM, VERSION, type Io } from '../command.ts';
 import { flag, nonEmpty, option, text, type Values } from '../options.ts';
 import { withProgress } from '../output/print.ts';
-import { POLICY_SCOPE } from '../serverless.ts';
+import { POLICY_SCOPE } from '../install/policies.ts';
 import {
   assumeClusterAdmin,
   assumeNamespaces,

@@ -8,7 +8,7 @@ import { INSTALLATION } from '../../kube/well-known.ts';
 import { latestVersion, newestVersion } from '../../policy/pss/evaluate.ts';
 import type { Version } from '../../policy/pss/policy.ts';
 import { defineCommand, EXIT } from '../command.ts';
-import { findWeakenings } from '../existing-installation.ts';
+import { findWeakenings } from '../install/weakening.ts';
 import { selectedNamespace, selectionOptions, selectorOption } from '../inventory/inventory.ts';
 import { oneOf, option, policyVersion, UsageError, type Values } from '../options.ts';
 import { assumptionBlocks, listOptions, printable, printListing } from '../output/print.ts';

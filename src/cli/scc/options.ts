@@ -9,7 +9,7 @@ import { CONFIGURATION_NAME, INSTALLATION } from '../../kube/well-known.ts';
 import type { Namespace } from '../../kube/types.ts';
 import { SCC_MODES, sccMode, type NamespaceMode, type SccMode, type SccSettings } from '../../policy/scc/mode.ts';
 import { oneOf, option, text, type Values, nonEmpty } from '../options.ts';
-import { readServerless, SERVERLESS_SOURCE, serverlessConfiguration } from '../serverless.ts';
+import { readServerless, SERVERLESS_SOURCE, serverlessConfiguration } from '../install/policies.ts';
 import { subjectOptions } from '../inventory/inventory.ts';
 import { DATA_AND_TABLE, outputOption } from '../output/print.ts';
 

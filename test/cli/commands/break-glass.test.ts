@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { readFile } from 'node:fs/promises';
 import { after, afterEach, before, beforeEach, describe, test } from 'node:test';
 import fc from 'fast-check';
-import { planOff, planOn, webhookState } from '../../../src/cli/break-glass.ts';
+import { planOff, planOn, webhookState } from '../../../src/cli/install/break-glass-state.ts';
 import { parseWebhookConfiguration } from '../../../src/cli/installation.ts';
 import { readDocuments } from '../../../src/config/yaml.ts';
 import { applyJsonPatch } from '../../../src/dev-cluster/json-patch.ts';

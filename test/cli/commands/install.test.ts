@@ -17,8 +17,8 @@ import { serveOptions } from '../../../src/cli/serve/options.ts';
 import { startCluster, type TestCluster } from '../../support/dev-cluster.ts';
 import { createKubectl, hasKubectl } from '../../support/kubectl.ts';
 import { runProgram } from '../../support/memory-io.ts';
-import { type ClusterFacts, planForCluster } from '../../../src/cli/commands/install.ts';
-import { findWeakenings } from '../../../src/cli/existing-installation.ts';
+import { type ClusterFacts, planForCluster } from '../../../src/cli/install/plan.ts';
+import { findWeakenings } from '../../../src/cli/install/weakening.ts';
 
 function printed(settings: Partial<ManifestSettings>): readonly unknown[] {
   return buildManifests({ ...defaultSettings(VERSION), ...settings });

@@ -1,6 +1,11 @@
 import { isPartOfPortcullis } from '../../../kube/webhooks.ts';
 import { RELAXED_LABEL } from '../../../kube/well-known.ts';
-import { breakGlassStatus, formatNote, parseFloorPolicy, type BreakGlassStatus } from '../../break-glass.ts';
+import {
+  breakGlassStatus,
+  formatNote,
+  parseFloorPolicy,
+  type BreakGlassStatus,
+} from '../../install/break-glass-state.ts';
 import { factValue, formatNames, ok, problem, type Check, type Facts, type Severity } from '../facts.ts';
 import { certificates } from './certificates.ts';
 import { leases } from './leases.ts';

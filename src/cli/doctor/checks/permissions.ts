@@ -1,6 +1,6 @@
 import { shellQuote } from '../../../kube/text.ts';
 import { evaluateFact, ok, problem, warning, type Check, type Facts, type NeededAccess } from '../facts.ts';
-import { deleteObsolete } from '../../existing-installation.ts';
+import { deleteObsolete } from '../../install/installed.ts';
 import { rolesWith } from '../gather.ts';
 
 const OBJECT = 'service account';

@@ -1,5 +1,5 @@
 import { buildManifests } from '../../../install/index.ts';
-import { webhookState } from '../../break-glass.ts';
+import { webhookState } from '../../install/break-glass-state.ts';
 import {
   createCommand,
   FIXES,

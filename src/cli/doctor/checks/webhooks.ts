@@ -5,7 +5,7 @@ import type { JsonObject } from '../../../kube/types.ts';
 import { shellQuote } from '../../../kube/text.ts';
 import { BREAK_GLASS_ANNOTATION } from '../../../kube/well-known.ts';
 import { isInstalled, isPartOfPortcullis } from '../../../kube/webhooks.ts';
-import { otherConditions } from '../../break-glass.ts';
+import { otherConditions } from '../../install/break-glass-state.ts';
 import {
   DEV_CLUSTER_ENFORCEMENT,
   parseWebhookConfiguration,

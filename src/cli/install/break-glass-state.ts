@@ -4,11 +4,11 @@
  * removal of the condition or requirement restores it.
  */
 import type { V1LabelSelectorRequirement } from '@kubernetes/client-node';
-import { deepEqual } from '../kube/equality.ts';
-import { escapeKey, type JsonPatchOp } from '../kube/json-patch.ts';
-import type { Kinds, ObjectMeta, Wire } from '../kube/types.ts';
-import { BREAK_GLASS_ANNOTATION, NAMESPACE_NAME_LABEL } from '../kube/well-known.ts';
-import type { Configuration, Webhook } from './installation.ts';
+import { deepEqual } from '../../kube/equality.ts';
+import { escapeKey, type JsonPatchOp } from '../../kube/json-patch.ts';
+import type { Kinds, ObjectMeta, Wire } from '../../kube/types.ts';
+import { BREAK_GLASS_ANNOTATION, NAMESPACE_NAME_LABEL } from '../../kube/well-known.ts';
+import type { Configuration, Webhook } from '../installation.ts';
 
 /** The match condition that is always false. */
 const BREAK_GLASS = { name: 'break-glass', expression: 'false' } as const;

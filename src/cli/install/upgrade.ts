@@ -1,8 +1,9 @@
 import { UserError } from '../../config/files.ts';
 import { quote } from '../../kube/text.ts';
 import { defineCommand, VERSION } from '../command.ts';
-import { installedImage, type Installation } from '../existing-installation.ts';
-import { planOptions, printForCluster } from './install.ts';
+import { type Installation, installedImage } from './installed.ts';
+import { planOptions } from './plan.ts';
+import { printForCluster } from './print.ts';
 
 const DETAILS = `
 Prints the manifests of this version for the installation in the cluster of the kubeconfig, and to stderr a

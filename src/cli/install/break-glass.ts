@@ -10,37 +10,37 @@ import { caSecretReference, isPartOfPortcullis } from '../../kube/webhooks.ts';
 import { COMPONENT_LABEL, PART_OF, PART_OF_LABEL, REPLICA } from '../../kube/well-known.ts';
 import { isRelaxed } from '../../policy/rollout/label-sync.ts';
 import { planRelaxation, planRestoration } from '../../policy/rollout/relaxation.ts';
-import { describeRemainingLabels, listNamespaces, relaxLabels, restoreLabels } from '../break-glass-labels.ts';
-import {
-  breakGlassStatus,
-  findClosedBackends,
-  formatNote,
-  planOff,
-  planOn,
-  parseFloorPolicy,
-  targetPhase,
-  targetStates,
-  type BreakGlassStatus,
-  type Target,
-  type WebhookState,
-} from '../break-glass.ts';
-import { readServerCertificate } from '../doctor/gather.ts';
 import { defineCommand, EXIT, type Io } from '../command.ts';
+import { readServerCertificate } from '../doctor/gather.ts';
 import {
+  type AnyObject,
+  type ClusterClient,
   clusterOptions,
+  type DryRun,
+  dryRunOption,
+  dryRunSuffix,
   isCurrentLease,
   parseWebhookConfiguration,
   readConfigurations,
   withCluster,
-  type AnyObject,
-  type ClusterClient,
-  dryRunOption,
-  dryRunSuffix,
-  type DryRun,
 } from '../installation.ts';
 import { flag, option, text, type Values } from '../options.ts';
-import { DATA_AND_TABLE, outputOption, printCount, printData, printTable, printable } from '../output/print.ts';
-import { POLICY_SELECTOR } from '../serverless.ts';
+import { DATA_AND_TABLE, outputOption, printable, printCount, printData, printTable } from '../output/print.ts';
+import { describeRemainingLabels, listNamespaces, relaxLabels, restoreLabels } from './break-glass-labels.ts';
+import {
+  breakGlassStatus,
+  type BreakGlassStatus,
+  findClosedBackends,
+  formatNote,
+  parseFloorPolicy,
+  planOff,
+  planOn,
+  type Target,
+  targetPhase,
+  targetStates,
+  type WebhookState,
+} from './break-glass-state.ts';
+import { POLICY_SELECTOR } from './policies.ts';
 
 const DETAILS = `
 Stops all enforcement in an emergency, and restores it.

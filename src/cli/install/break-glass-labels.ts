@@ -1,22 +1,22 @@
 /** The enforce labels of namespaces during break-glass: their relaxation, their restoration, and the labels that remain. */
 import { setTimeout as pause } from 'node:timers/promises';
-import { createTokenBucket, systemClock, type TokenBucket } from '../cluster/clock.ts';
-import { objectPath, RESOURCES } from '../kube/resources.ts';
-import { ApiError } from '../kube/status.ts';
-import { summarizeNames } from '../kube/text.ts';
-import type { Namespace } from '../kube/types.ts';
-import { POD_SECURITY_LABELS } from '../kube/well-known.ts';
-import { isRelaxed } from '../policy/rollout/label-sync.ts';
+import { createTokenBucket, systemClock, type TokenBucket } from '../../cluster/clock.ts';
+import { objectPath, RESOURCES } from '../../kube/resources.ts';
+import { ApiError } from '../../kube/status.ts';
+import { summarizeNames } from '../../kube/text.ts';
+import type { Namespace } from '../../kube/types.ts';
+import { POD_SECURITY_LABELS } from '../../kube/well-known.ts';
+import { isRelaxed } from '../../policy/rollout/label-sync.ts';
 import {
+  type NamespaceWrite,
   planRelaxation,
   planRestoration,
   remainingLabel,
   restorationProblem,
-  type NamespaceWrite,
-} from '../policy/rollout/relaxation.ts';
-import type { Output } from './command.ts';
-import { dryRunSuffix, type ClusterClient, type DryRun } from './installation.ts';
-import { printable, printCount, withProgress } from './output/print.ts';
+} from '../../policy/rollout/relaxation.ts';
+import type { Output } from '../command.ts';
+import { type ClusterClient, type DryRun, dryRunSuffix } from '../installation.ts';
+import { printable, printCount, withProgress } from '../output/print.ts';
 
 const { enforce: ENFORCE } = POD_SECURITY_LABELS;
 

@@ -1,19 +1,20 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { readCluster } from '../../cluster/lists.ts';
 import { UserError } from '../../config/files.ts';
+import { DEFAULTS_KINDS, POLICY_KINDS } from '../../kube/admission-policies.ts';
 import { escapeKey } from '../../kube/json-patch.ts';
 import {
   getApiVersion,
   namespaced,
   objectName,
   objectPath,
+  type ResourceInfo,
   resourceName,
   RESOURCES,
-  type ResourceInfo,
 } from '../../kube/resources.ts';
-import { DEFAULTS_KINDS, POLICY_KINDS } from '../../kube/admission-policies.ts';
 import { ApiError } from '../../kube/status.ts';
 import type { JsonObject, Kinds, Node } from '../../kube/types.ts';
+import { isPartOfPortcullis } from '../../kube/webhooks.ts';
 import {
   COMPONENT_LABEL,
   FLOOR_LABELS,
@@ -26,21 +27,20 @@ import {
   POLICY_LABELS,
   REPLICA,
 } from '../../kube/well-known.ts';
-import { isPartOfPortcullis } from '../../kube/webhooks.ts';
 import { STANDARD_SCCS } from '../../policy/scc/standard.ts';
 import { defineCommand, EXIT, type Io } from '../command.ts';
 import {
+  type AnyObject,
+  type ClusterClient,
   clusterOptions,
   DEFINITIONS,
+  type DryRun,
+  dryRunOption,
+  dryRunSuffix,
   ignoreNotFound,
   isCurrentLease,
   namespaceOption,
   withCluster,
-  type AnyObject,
-  type ClusterClient,
-  dryRunOption,
-  dryRunSuffix,
-  type DryRun,
 } from '../installation.ts';
 import { durationMs, flag, option } from '../options.ts';
 import { printable } from '../output/print.ts';
@@ -53,7 +53,7 @@ import {
   findUserLabels,
   hasForeignSccs,
   type UninstallScope,
-} from '../uninstall.ts';
+} from './remains.ts';
 
 const DETAILS = `
 Shows which enforcement ends, and fails while something is enforced, unless --force is given. The command

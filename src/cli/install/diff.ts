@@ -1,11 +1,11 @@
 /** The differences between an installation in a cluster and its new manifests. */
-import { listSettings } from '../config/setting-paths.ts';
-import { printYaml } from '../config/yaml.ts';
-import type { Manifest, ManifestSettings } from '../install/index.ts';
-import { isObject, type JsonObject } from '../kube/types.ts';
-import { KUBECTL, manifestPath } from './existing-installation.ts';
-import { NODES_CONFIG, type AnyObject, type ClusterClient, type DryRun } from './installation.ts';
-import { printDiff } from './output/print.ts';
+import { listSettings } from '../../config/setting-paths.ts';
+import { printYaml } from '../../config/yaml.ts';
+import type { Manifest, ManifestSettings } from '../../install/index.ts';
+import { isObject, type JsonObject } from '../../kube/types.ts';
+import { type AnyObject, type ClusterClient, type DryRun, NODES_CONFIG } from '../installation.ts';
+import { printDiff } from '../output/print.ts';
+import { KUBECTL, manifestPath } from './installed.ts';
 
 /** An object to apply, with the one in the cluster. */
 export interface LiveManifest {

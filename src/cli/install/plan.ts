@@ -1,48 +1,24 @@
-import { mkdir, writeFile } from 'node:fs/promises';
-import { dirname, join } from 'node:path';
-import { failureReason, UserError } from '../../config/files.ts';
-import { listSettings, settingAt, withSetting, type Setting } from '../../config/setting-paths.ts';
-import { printYaml, readDocuments } from '../../config/yaml.ts';
-import {
-  buildManifests,
-  CONTROL_PLANE_CERTIFICATES,
-  controlPlaneFiles,
-  decodePolicy,
-  defaultSettings,
-  type ManifestSettings,
-} from '../../install/index.ts';
-import { MINIMUM_MINOR, PROFILES, type Profile } from '../../install/settings.ts';
-import { deepEqual } from '../../kube/equality.ts';
+/** The options of `install` and `upgrade`, and the settings that follow from them and from the cluster. */
+import { UserError } from '../../config/files.ts';
+import { type Setting, withSetting } from '../../config/setting-paths.ts';
+import { readDocuments } from '../../config/yaml.ts';
+import { decodePolicy, defaultSettings, type ManifestSettings } from '../../install/index.ts';
+import { MINIMUM_MINOR, PROFILES } from '../../install/settings.ts';
 import { RESOURCES } from '../../kube/resources.ts';
 import { ApiError } from '../../kube/status.ts';
 import { quote } from '../../kube/text.ts';
 import type { KubeObject } from '../../kube/types.ts';
 import { isPartOfPortcullis } from '../../kube/webhooks.ts';
 import { OPTIONAL_FEATURES } from '../../kube/well-known.ts';
-import { ensureCertificates } from '../../tls/files.ts';
-import { defineCommand, EXIT, VERSION, type Io } from '../command.ts';
-import {
-  deleteObsolete,
-  divideSettings,
-  findIncompatibility,
-  findObsolete,
-  findWeakenings,
-  findWeakerThanPolicies,
-  keepCustomized,
-  lostVersions,
-  readInstallation,
-  readObjects,
-  type Installation,
-} from '../existing-installation.ts';
+import { VERSION } from '../command.ts';
 import {
   CHART_CONSEQUENCE,
+  type ClusterClient,
   clusterOptions,
   DEFINITIONS,
   dryRunOption,
   NODES_CONFIG,
   readServer,
-  withCluster,
-  type ClusterClient,
   type Server,
 } from '../installation.ts';
 import {
@@ -51,22 +27,18 @@ import {
   integer,
   nonEmpty,
   oneOf,
-  type Option,
   option,
+  type Option,
   type OptionText,
-  type Sources,
   type Values,
 } from '../options.ts';
-import { compareSettings, objectPathName, printDiffs, type LiveManifest } from '../manifest-diff.ts';
-import { printable } from '../output/print.ts';
 import { namespaceName } from '../scc/options.ts';
-import { checkServerless, kubernetesVersion, printForVersion, printPolicies } from '../serverless-install.ts';
 
 /** Nodes of a managed cluster have the same labels. */
 const NODE_LIMIT = '5';
 
 /** Reads the properties of a cluster. Rejects with an ApiError or a UserError if its version cannot be read. */
-async function gatherFacts(client: ClusterClient): Promise<ClusterFacts> {
+export async function gatherFacts(client: ClusterClient): Promise<ClusterFacts> {
   const [server, definition, nodesDefinition, nodes] = await Promise.all([
     readServer(client),
     client.get(DEFINITIONS, 'securitycontextconstraints.security.openshift.io').catch(ignoreApiError),
@@ -93,7 +65,7 @@ function ignoreApiError(error: unknown): null {
   throw error;
 }
 
-const DEFAULTS = defaultSettings(VERSION);
+export const DEFAULTS = defaultSettings(VERSION);
 
 /** The options of `install` and `upgrade`. */
 export const planOptions = {
@@ -139,27 +111,8 @@ export const planOptions = {
   }),
 };
 
-/** The profile of the authorization webhook. It contains static pods and no installation in the cluster. */
-const CONTROL_PLANE = 'control-plane' as const;
-
-const installOptions = {
-  ...planOptions,
-  profile: option('NAME', oneOf([...(Object.keys(PROFILES) as Profile[]), CONTROL_PLANE]), undefined, {
-    help: `Print a profile without reading a cluster: one of ${Object.keys(PROFILES).join(', ')}; or ${CONTROL_PLANE}: static pods of the authorization webhook for control plane nodes`,
-  }),
-  'without-server': flag({
-    help: 'Print policies that API servers evaluate, without a server. Their settings are those of --set and of the policies in the cluster',
-  }),
-  'for-kubernetes': option('VERSION', kubernetesVersion, undefined, {
-    help: 'With --without-server: print the policies for this version, or the oldest of several API servers, without reading a cluster',
-  }),
-  'output-dir': option('DIR', nonEmpty, undefined, {
-    help: `Write the files of --profile=${CONTROL_PLANE} and the certificates of the webhook to a folder instead of stdout`,
-  }),
-};
-
 /** The settings in the options. Absent options depend on the profile or on the cluster. */
-function requestedSettings(values: Values<typeof planOptions>): Partial<ManifestSettings> {
+export function requestedSettings(values: Values<typeof planOptions>): Partial<ManifestSettings> {
   const { namespace, image, replicas, monitoring } = values;
   const { 'cert-manager': certManager, 'runbook-url': runbook, 'nodes-config': nodesConfig } = values;
   return {
@@ -173,7 +126,7 @@ function requestedSettings(values: Values<typeof planOptions>): Partial<Manifest
   };
 }
 
-type FeatureValues = Pick<
+export type FeatureValues = Pick<
   Values<typeof planOptions>,
   keyof ManifestSettings['features'] | 'nodes-config' | 'webhooks' | 'set'
 >;
@@ -189,7 +142,7 @@ const NO_OPTIONS: FeatureValues = {
 };
 
 /** The policy settings of the options. */
-function requestedChanges({ webhooks, set }: FeatureValues, hasSccs: boolean): readonly Setting[] {
+export function requestedChanges({ webhooks, set }: FeatureValues, hasSccs: boolean): readonly Setting[] {
   return [
     ...(hasSccs ? [] : [{ path: ['scc', 'mode'], value: 'off' }]),
     ...(webhooks === undefined ? [] : [{ path: ['webhooks', 'management'], value: webhooks }]),
@@ -198,7 +151,7 @@ function requestedChanges({ webhooks, set }: FeatureValues, hasSccs: boolean): r
 }
 
 /** The features and policy settings: those of the options, else those of the profile or of the cluster. */
-function withOptions(base: ManifestSettings, values: FeatureValues): ManifestSettings {
+export function withOptions(base: ManifestSettings, values: FeatureValues): ManifestSettings {
   const { features: given } = base;
   const { scc = given.scc, rollout = given.rollout, kubelet = given.kubelet, olm = given.olm } = values;
   const policy = requestedChanges(values, scc).reduce(withSetting, base.policy);
@@ -376,217 +329,6 @@ function formatNotes(facts: ClusterFacts, settings: ManifestSettings): readonly 
     );
   }
   return [...notes, ...platformNotes(facts)];
-}
-
-const DETAILS = `
-Prints the manifests of an installation for the cluster of the kubeconfig, and to stderr the assumptions and a
-summary. The command changes nothing: apply the output with kubectl. With --profile it does not read a cluster.
-
-If Portcullis is installed, everything that the options do not name keeps its value: settings, features, and
-customized fields of the Deployment, the namespace, the quota and the network policy. Settings that enforce
-less require --allow-weaker. --dry-run prints a diff in place of the manifests.
-
-The leader registers the webhooks when a replica is ready, and they fail closed for exactly what the
-settings enforce. With --webhooks=static, apply the objects with the label
-app.kubernetes.io/component=webhooks after the replicas are ready: until then, API servers deny pods.
-
-With --without-server, the output contains only policies that API servers evaluate: for Pod Security with its
-defaults and exemptions, and for spec.defaults. An option or a setting that needs a server is refused.
-
-Examples:
-  portcullis install --image=registry.example.com/portcullis:0.1.0 | kubectl apply --server-side -f -
-  kubectl -n portcullis rollout status deployment/portcullis
-
-  portcullis install --set=scc.mode=enforce --dry-run=client
-  portcullis install --profile=openshift > portcullis.yaml
-  portcullis install --profile=control-plane --output-dir=authorizer
-  portcullis install --without-server --set='podSecurity.exemptions.namespaces=[kube-system]' \\
-    --set=podSecurity.defaults.enforce=baseline | kubectl apply -f -
-
-Exit codes:
-  0  success
-  2  wrong usage, weaker enforcement, or the cluster cannot be read or is not supported
-`;
-
-export const command = defineCommand({
-  details: DETAILS,
-  options: installOptions,
-  async run(options, _operands, io, sources) {
-    const { profile, kubeconfig, context } = options;
-    if (options['without-server']) return await writeServerless(options, io, sources);
-    if (options['for-kubernetes'] !== undefined) throw new UserError('--for-kubernetes requires --without-server');
-    if (profile === CONTROL_PLANE) return await writeControlPlane(options, io, sources);
-    if (options['output-dir'] !== undefined) throw new UserError(`--output-dir requires --profile=${CONTROL_PLANE}`);
-    if (profile === undefined) return await printForCluster(options, io);
-    if (kubeconfig !== undefined || context !== undefined || options['dry-run'] !== 'none') {
-      throw new UserError('--profile cannot be combined with --kubeconfig, --context and --dry-run');
-    }
-    const settings = withOptions({ ...DEFAULTS, ...PROFILES[profile], ...requestedSettings(options) }, options);
-    const note = `the profile ${profile}, for Kubernetes 1.${MINIMUM_MINOR} or newer; no cluster was read`;
-    io.stderr.write(`Assumed: ${note}\n`);
-    io.stdout.write(printYaml(buildManifests(settings)));
-    return EXIT.passed;
-  },
-});
-
-/** Prints the policies of an installation without a server. */
-async function writeServerless(options: Values<typeof installOptions>, io: Io, sources: Sources): Promise<number> {
-  const { kubeconfig, context, 'dry-run': dryRun, 'for-kubernetes': version } = options;
-  checkServerless(options, sources);
-  if (version === undefined) await withCluster(options, io, (client) => printPolicies(client, options, io));
-  else if (kubeconfig === undefined && context === undefined && dryRun === 'none') {
-    await printForVersion(version, options, io);
-  } else throw new UserError('--for-kubernetes cannot be combined with --kubeconfig, --context and --dry-run');
-  return EXIT.passed;
-}
-
-const CONTROL_PLANE_OPTIONS: readonly string[] = ['profile', 'image', 'output-dir'];
-
-/** Prints the files of the authorization webhook, or writes them to a folder with its certificates. */
-async function writeControlPlane(
-  { image = DEFAULTS.image, 'output-dir': folder }: Values<typeof installOptions>,
-  { stdout, stderr }: Io,
-  { typed }: Sources,
-): Promise<number> {
-  const other = [...typed.keys()].find((name) => !CONTROL_PLANE_OPTIONS.includes(name));
-  if (other !== undefined) throw new UserError(`--profile=${CONTROL_PLANE} cannot be combined with --${other}`);
-  const files = controlPlaneFiles(image);
-  if (folder === undefined) {
-    stdout.write(files.map(({ path, purpose, text }) => `# ${path}: ${purpose}\n${text}`).join('---\n'));
-    stderr.write('The files also need certificates, which --output-dir creates.\n');
-    return EXIT.passed;
-  }
-  try {
-    const certificates = join(folder, 'authz');
-    await ensureCertificates({ folder: certificates, ...CONTROL_PLANE_CERTIFICATES, now: () => new Date() });
-    for (const { path, purpose, text } of files) {
-      await mkdir(dirname(join(folder, path)), { recursive: true });
-      await writeFile(join(folder, path), text);
-      stdout.write(`${printable(join(folder, path))}: ${purpose}\n`);
-    }
-    stdout.write(`${printable(certificates)}/*.crt, *.key: certificates of the webhook, valid for a year\n`);
-  } catch (error) {
-    throw new UserError(`cannot write to ${folder}: ${failureReason(error)}`, { cause: error });
-  }
-  return EXIT.passed;
-}
-
-type PlanValues = Values<typeof planOptions>;
-
-interface Upgrade {
-  readonly sources: Sources;
-  /** Selects the image of the new version. */
-  findImage(installation: Installation): string;
-}
-
-/** Prints the manifests for a cluster, or the diff, and the summary. */
-export async function printForCluster(options: PlanValues, io: Io, upgrade?: Upgrade): Promise<number> {
-  return await withCluster(options, io, async (client) => {
-    const installation = await readInstallation(client, options.namespace);
-    const { deployment, serverless } = installation;
-    if (upgrade && !deployment && serverless) {
-      checkServerless(options, upgrade.sources);
-      await printPolicies(client, options, io);
-      return EXIT.passed;
-    }
-    const image = upgrade?.findImage(installation) ?? options.image;
-    const problem = findIncompatibility(installation, upgrade !== undefined);
-    if (problem !== undefined) throw new UserError(problem);
-    const requested = { ...installation.settings, ...requestedSettings({ ...options, image }) };
-    // Without a Deployment, the policies enforce their settings, and an existing PortcullisConfiguration has no effect.
-    const carried = deployment ? [] : listSettings(serverless?.spec ?? {});
-    const values = { ...options, set: [...carried, ...options.set] };
-    const plan = planForCluster(await gatherFacts(client), requested, values);
-    const { policy } = plan.settings;
-    const reasons = [
-      ...(deployment || !serverless
-        ? findWeakenings(options.namespace, installation.settings.policy ?? policy, policy)
-        : []),
-      ...(serverless ? findWeakerThanPolicies(options.namespace, serverless.spec, policy) : []),
-    ];
-    const weaker = [...new Set(reasons)];
-    if (weaker.length > 0 && !options['allow-weaker']) {
-      throw new UserError(
-        `the enforcement would become weaker: ${weaker.join('; ')}: add --allow-weaker to accept this`,
-      );
-    }
-    const result = await combine(client, installation, plan.settings, values);
-    const diff =
-      options['dry-run'] === 'none' ? undefined : await printDiffs(client, result.objects, options['dry-run']);
-    io.stdout.write(diff ?? printYaml(result.objects.map(({ manifest }) => manifest)));
-    for (const note of plan.notes) io.stderr.write(`Assumed: ${printable(note)}\n`);
-    for (const line of summarize(installation, plan.settings, result)) io.stderr.write(`${printable(line)}\n`);
-    return EXIT.passed;
-  });
-}
-
-interface PlannedObject extends LiveManifest {
-  /** Customized fields that keep their values. */
-  readonly fields: readonly string[];
-}
-
-interface Combination {
-  readonly objects: readonly PlannedObject[];
-  readonly conflicts: readonly string[];
-  /** The command that removes settings. */
-  readonly removal: string | undefined;
-  /** The objects that the settings no longer require. */
-  readonly obsolete: readonly string[];
-}
-
-/** Combines the manifests with the objects of the cluster. */
-async function combine(
-  client: ClusterClient,
-  installation: Installation,
-  settings: ManifestSettings,
-  values: FeatureValues,
-): Promise<Combination> {
-  const current = installation.settings.policy ?? {};
-  const changes = requestedChanges(values, settings.features.scc).filter(
-    ({ path, value }) => !deepEqual(settingAt(current, path), value),
-  );
-  const { initial, object, conflicts, removal } = divideSettings(installation, changes);
-  const manifests = [...buildManifests(settings), ...(object ? [object] : [])];
-  const live = await readObjects(client, manifests);
-  const lost = manifests.flatMap((manifest, index) =>
-    lostVersions(manifest, live[index]).map((version) => `${manifest.metadata.name}: objects are stored as ${version}`),
-  );
-  if (lost.length > 0) {
-    throw new UserError(`${lost.join('; ')}, which version ${VERSION} does not define: use a newer program`);
-  }
-  const { certificates = settings.certificates } = installation.settings;
-  const replacements = { initial, replacesCertificate: certificates !== settings.certificates };
-  const objects = manifests.map((manifest, index) => ({
-    live: live[index],
-    ...keepCustomized(manifest, live[index], replacements),
-  }));
-  return { objects, conflicts, removal, obsolete: await findObsolete(client, settings) };
-}
-
-/** The summary: what keeps its value, what changes, and which objects are new. */
-function summarize(
-  { deployment, serverless, settings: before }: Installation,
-  after: ManifestSettings,
-  { objects, conflicts, removal, obsolete }: Combination,
-): readonly string[] {
-  const added = objects.filter(({ live }) => !live).map(({ manifest }) => objectPathName(manifest));
-  const { kept, changed } = compareSettings(before, after);
-  const fields = objects.flatMap(({ manifest, fields: names }) =>
-    names.map((name) => `${name} of ${objectPathName(manifest)}`),
-  );
-  const none = (items: readonly string[]): string => (items.length === 0 ? 'nothing' : items.join(', '));
-  return [
-    ...(deployment ? [`kept: ${none([...kept, ...fields])}`, `changed: ${none(changed)}`] : []),
-    `new: ${deployment ? none(added) : `${added.length} objects`}`,
-    ...(serverless
-      ? [
-          'policies: they remain in force; portcullis doctor prints the command that deletes them when the server enforces as much',
-        ]
-      : []),
-    ...conflicts.map((one) => `conflict: ${one}: kubectl replaces it only with --force-conflicts`),
-    ...(removal === undefined ? [] : [`settings: ${removal}`]),
-    ...(obsolete.length === 0 ? [] : [`obsolete: after the rollout: ${deleteObsolete(after.namespace, obsolete)}`]),
-  ];
 }
 
 /** The owner of the definition of a kind; `unknown` if it cannot be read. */

@@ -2,26 +2,26 @@
  * An installation without a server: policies in the API server. Each policy has the settings that it was generated from
  * as an annotation, which other commands read instead of a PortcullisConfiguration.
  */
-import type { Scope } from '../cluster/live-cluster.ts';
-import { UserError } from '../config/files.ts';
-import { decodePolicy } from '../install/index.ts';
-import { DEFAULTS_KINDS, POLICY_KINDS, type DefaultsKind, type PolicyKind } from '../kube/admission-policies.ts';
-import { applyDefaults } from '../kube/defaults.ts';
-import { deepEqual } from '../kube/equality.ts';
-import { getApiVersion, RESOURCES } from '../kube/resources.ts';
-import { draft, isObject, type JsonObject, type KubeObject, type PortcullisConfiguration } from '../kube/types.ts';
+import type { Scope } from '../../cluster/live-cluster.ts';
+import { UserError } from '../../config/files.ts';
+import { decodePolicy } from '../../install/index.ts';
+import { DEFAULTS_KINDS, type DefaultsKind, POLICY_KINDS, type PolicyKind } from '../../kube/admission-policies.ts';
+import { applyDefaults } from '../../kube/defaults.ts';
+import { deepEqual } from '../../kube/equality.ts';
+import { getApiVersion, RESOURCES } from '../../kube/resources.ts';
+import { draft, isObject, type JsonObject, type KubeObject, type PortcullisConfiguration } from '../../kube/types.ts';
 import {
   CONFIGURATION_NAME,
   INSTALLATION,
   POLICY_LABELS,
   POLICY_SETTINGS_ANNOTATION as ANNOTATION,
-} from '../kube/well-known.ts';
-import { generatePolicies, type PolicyObject } from '../policy/psa/admission-policies.ts';
-import { generateDefaultsPolicy, MIN_DEFAULTS_MINOR } from '../policy/psa/defaults.ts';
-import { minorVersion } from '../policy/pss/cel-policy.ts';
-import { parseVersion, type Version } from '../policy/pss/policy.ts';
-import { VERSION } from './command.ts';
-import type { AnyObject, ClusterClient } from './installation.ts';
+} from '../../kube/well-known.ts';
+import { generatePolicies, type PolicyObject } from '../../policy/psa/admission-policies.ts';
+import { generateDefaultsPolicy, MIN_DEFAULTS_MINOR } from '../../policy/psa/defaults.ts';
+import { minorVersion } from '../../policy/pss/cel-policy.ts';
+import { parseVersion, type Version } from '../../policy/pss/policy.ts';
+import { VERSION } from '../command.ts';
+import type { AnyObject, ClusterClient } from '../installation.ts';
 
 export const POLICIES = RESOURCES.ValidatingAdmissionPolicy;
 

@@ -1,17 +1,17 @@
 /** The consequences of an uninstallation: the enforcement that ends, the labels of Portcullis, and what remains. */
-import { readCluster } from '../cluster/lists.ts';
-import { effectivePodSecurity } from '../cluster/rollout.ts';
-import type { Store } from '../cluster/store.ts';
-import { settingsFromObject, settingsInForce } from '../config/configuration.ts';
-import { UserError } from '../config/files.ts';
-import type { Settings } from '../config/settings.ts';
-import { CONTROLLER_NAMES } from '../controllers/index.ts';
-import { getMetadataOwners } from '../kube/managed-fields.ts';
-import { findKind, RESOURCES } from '../kube/resources.ts';
-import { NAMESPACE_RANGE_ANNOTATIONS } from '../kube/scc.ts';
-import { summarizeNames } from '../kube/text.ts';
-import type { JsonObject, Namespace, RoleBinding as RoleBindingObject } from '../kube/types.ts';
-import { CONFIGURATION_KINDS, isPartOfPortcullis, type WebhookConfiguration } from '../kube/webhooks.ts';
+import { readCluster } from '../../cluster/lists.ts';
+import { effectivePodSecurity } from '../../cluster/rollout.ts';
+import type { Store } from '../../cluster/store.ts';
+import { settingsFromObject, settingsInForce } from '../../config/configuration.ts';
+import { UserError } from '../../config/files.ts';
+import type { Settings } from '../../config/settings.ts';
+import { CONTROLLER_NAMES } from '../../controllers/index.ts';
+import { getMetadataOwners } from '../../kube/managed-fields.ts';
+import { findKind, RESOURCES } from '../../kube/resources.ts';
+import { NAMESPACE_RANGE_ANNOTATIONS } from '../../kube/scc.ts';
+import { summarizeNames } from '../../kube/text.ts';
+import type { JsonObject, Namespace, RoleBinding as RoleBindingObject } from '../../kube/types.ts';
+import { CONFIGURATION_KINDS, isPartOfPortcullis, type WebhookConfiguration } from '../../kube/webhooks.ts';
 import {
   BREAK_GLASS_MANAGER,
   CONFIGURATION_NAME,
@@ -23,15 +23,15 @@ import {
   RANGE_ALLOCATION_MANAGER,
   RUN_LEVEL_ZERO_MANAGER,
   TIER_LABEL,
-} from '../kube/well-known.ts';
-import { printPolicy } from '../policy/psa/policy.ts';
-import { isTerminating } from '../policy/rollout/label-sync.ts';
-import { SCC_MODE_LABEL, sccMode } from '../policy/scc/mode.ts';
-import { useRoleName } from '../policy/scc/standard.ts';
-import { VERSION } from './command.ts';
-import { findWeakenings } from './existing-installation.ts';
-import { POLICIES, POLICY_SELECTOR, readServerless, serverlessConfiguration } from './serverless.ts';
-import { DEFINITIONS, type AnyObject, type ClusterClient } from './installation.ts';
+} from '../../kube/well-known.ts';
+import { printPolicy } from '../../policy/psa/policy.ts';
+import { isTerminating } from '../../policy/rollout/label-sync.ts';
+import { SCC_MODE_LABEL, sccMode } from '../../policy/scc/mode.ts';
+import { useRoleName } from '../../policy/scc/standard.ts';
+import { VERSION } from '../command.ts';
+import { type AnyObject, type ClusterClient, DEFINITIONS } from '../installation.ts';
+import { POLICIES, POLICY_SELECTOR, readServerless, serverlessConfiguration } from './policies.ts';
+import { findWeakenings } from './weakening.ts';
 
 const SCCS = RESOURCES.SecurityContextConstraints;
 const { enforce: ENFORCE_LABEL } = POD_SECURITY_LABELS;

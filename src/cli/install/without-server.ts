@@ -1,23 +1,23 @@
 /** `install --without-server`, and `upgrade` of such an installation: prints the policies and a summary. */
-import { UserError } from '../config/files.ts';
-import { listSettings, settingAt, withSetting, type Setting } from '../config/setting-paths.ts';
-import { printYaml } from '../config/yaml.ts';
-import { decodePolicy, MINIMUM_MINOR } from '../install/index.ts';
-import { objectName, RESOURCES } from '../kube/resources.ts';
-import { summarizeNames } from '../kube/text.ts';
-import type { JsonObject, PortcullisConfiguration } from '../kube/types.ts';
-import { CONFIGURATION_NAME, INSTALLATION, KUBE_SYSTEM, POD_SECURITY_LABELS } from '../kube/well-known.ts';
-import { MIN_POLICY_MINOR } from '../policy/psa/admission-policies.ts';
-import { minorVersion } from '../policy/pss/cel-policy.ts';
-import { newestVersion } from '../policy/pss/index.ts';
-import type { Version } from '../policy/pss/policy.ts';
-import { SCC_MODE_LABEL, sccMode } from '../policy/scc/mode.ts';
-import { docsUrl, PROGRAM, VERSION, type Io } from './command.ts';
-import { findRemovedFeatures, findWeakenings, readObjects } from './existing-installation.ts';
-import { readServer, type ClusterClient, type DryRun } from './installation.ts';
-import { compareSettings, objectPathName, printDiffs } from './manifest-diff.ts';
-import type { Sources } from './options.ts';
-import { printable } from './output/print.ts';
+import { UserError } from '../../config/files.ts';
+import { listSettings, type Setting, settingAt, withSetting } from '../../config/setting-paths.ts';
+import { printYaml } from '../../config/yaml.ts';
+import { decodePolicy, MINIMUM_MINOR } from '../../install/index.ts';
+import { objectName, RESOURCES } from '../../kube/resources.ts';
+import { summarizeNames } from '../../kube/text.ts';
+import type { JsonObject, PortcullisConfiguration } from '../../kube/types.ts';
+import { CONFIGURATION_NAME, INSTALLATION, KUBE_SYSTEM, POD_SECURITY_LABELS } from '../../kube/well-known.ts';
+import { MIN_POLICY_MINOR } from '../../policy/psa/admission-policies.ts';
+import { minorVersion } from '../../policy/pss/cel-policy.ts';
+import { newestVersion } from '../../policy/pss/index.ts';
+import type { Version } from '../../policy/pss/policy.ts';
+import { SCC_MODE_LABEL, sccMode } from '../../policy/scc/mode.ts';
+import { docsUrl, type Io, PROGRAM, VERSION } from '../command.ts';
+import { type ClusterClient, type DryRun, readServer } from '../installation.ts';
+import type { Sources } from '../options.ts';
+import { printable } from '../output/print.ts';
+import { compareSettings, objectPathName, printDiffs } from './diff.ts';
+import { readObjects } from './installed.ts';
 import {
   comparePolicies,
   deleteCommand,
@@ -27,7 +27,8 @@ import {
   servedKinds,
   serverlessPolicies,
   type ServerlessSettings,
-} from './serverless.ts';
+} from './policies.ts';
+import { findRemovedFeatures, findWeakenings } from './weakening.ts';
 
 /** The options of `install` and `upgrade` that do not require a server. */
 const OPTIONS = ['without-server', 'for-kubernetes', 'kubeconfig', 'context', 'dry-run', 'allow-weaker', 'set'];

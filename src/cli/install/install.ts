@@ -1,0 +1,126 @@
+import { mkdir, writeFile } from 'node:fs/promises';
+import { dirname, join } from 'node:path';
+import { failureReason, UserError } from '../../config/files.ts';
+import { printYaml } from '../../config/yaml.ts';
+import { buildManifests, CONTROL_PLANE_CERTIFICATES, controlPlaneFiles } from '../../install/index.ts';
+import { MINIMUM_MINOR, type Profile, PROFILES } from '../../install/settings.ts';
+import { ensureCertificates } from '../../tls/files.ts';
+import { defineCommand, EXIT, type Io } from '../command.ts';
+import { withCluster } from '../installation.ts';
+import { flag, nonEmpty, oneOf, option, type Sources, type Values } from '../options.ts';
+import { printable } from '../output/print.ts';
+import { DEFAULTS, planOptions, requestedSettings, withOptions } from './plan.ts';
+import { printForCluster } from './print.ts';
+import { checkServerless, kubernetesVersion, printForVersion, printPolicies } from './without-server.ts';
+
+/** The profile of the authorization webhook. It contains static pods and no installation in the cluster. */
+const CONTROL_PLANE = 'control-plane' as const;
+
+const installOptions = {
+  ...planOptions,
+  profile: option('NAME', oneOf([...(Object.keys(PROFILES) as Profile[]), CONTROL_PLANE]), undefined, {
+    help: `Print a profile without reading a cluster: one of ${Object.keys(PROFILES).join(', ')}; or ${CONTROL_PLANE}: static pods of the authorization webhook for control plane nodes`,
+  }),
+  'without-server': flag({
+    help: 'Print policies that API servers evaluate, without a server. Their settings are those of --set and of the policies in the cluster',
+  }),
+  'for-kubernetes': option('VERSION', kubernetesVersion, undefined, {
+    help: 'With --without-server: print the policies for this version, or the oldest of several API servers, without reading a cluster',
+  }),
+  'output-dir': option('DIR', nonEmpty, undefined, {
+    help: `Write the files of --profile=${CONTROL_PLANE} and the certificates of the webhook to a folder instead of stdout`,
+  }),
+};
+
+const DETAILS = `
+Prints the manifests of an installation for the cluster of the kubeconfig, and to stderr the assumptions and a
+summary. The command changes nothing: apply the output with kubectl. With --profile it does not read a cluster.
+
+If Portcullis is installed, everything that the options do not name keeps its value: settings, features, and
+customized fields of the Deployment, the namespace, the quota and the network policy. Settings that enforce
+less require --allow-weaker. --dry-run prints a diff in place of the manifests.
+
+The leader registers the webhooks when a replica is ready, and they fail closed for exactly what the
+settings enforce. With --webhooks=static, apply the objects with the label
+app.kubernetes.io/component=webhooks after the replicas are ready: until then, API servers deny pods.
+
+With --without-server, the output contains only policies that API servers evaluate: for Pod Security with its
+defaults and exemptions, and for spec.defaults. An option or a setting that needs a server is refused.
+
+Examples:
+  portcullis install --image=registry.example.com/portcullis:0.1.0 | kubectl apply --server-side -f -
+  kubectl -n portcullis rollout status deployment/portcullis
+
+  portcullis install --set=scc.mode=enforce --dry-run=client
+  portcullis install --profile=openshift > portcullis.yaml
+  portcullis install --profile=control-plane --output-dir=authorizer
+  portcullis install --without-server --set='podSecurity.exemptions.namespaces=[kube-system]' \\
+    --set=podSecurity.defaults.enforce=baseline | kubectl apply -f -
+
+Exit codes:
+  0  success
+  2  wrong usage, weaker enforcement, or the cluster cannot be read or is not supported
+`;
+
+export const command = defineCommand({
+  details: DETAILS,
+  options: installOptions,
+  async run(options, _operands, io, sources) {
+    const { profile, kubeconfig, context } = options;
+    if (options['without-server']) return await writeServerless(options, io, sources);
+    if (options['for-kubernetes'] !== undefined) throw new UserError('--for-kubernetes requires --without-server');
+    if (profile === CONTROL_PLANE) return await writeControlPlane(options, io, sources);
+    if (options['output-dir'] !== undefined) throw new UserError(`--output-dir requires --profile=${CONTROL_PLANE}`);
+    if (profile === undefined) return await printForCluster(options, io);
+    if (kubeconfig !== undefined || context !== undefined || options['dry-run'] !== 'none') {
+      throw new UserError('--profile cannot be combined with --kubeconfig, --context and --dry-run');
+    }
+    const settings = withOptions({ ...DEFAULTS, ...PROFILES[profile], ...requestedSettings(options) }, options);
+    const note = `the profile ${profile}, for Kubernetes 1.${MINIMUM_MINOR} or newer; no cluster was read`;
+    io.stderr.write(`Assumed: ${note}\n`);
+    io.stdout.write(printYaml(buildManifests(settings)));
+    return EXIT.passed;
+  },
+});
+
+/** Prints the policies of an installation without a server. */
+async function writeServerless(options: Values<typeof installOptions>, io: Io, sources: Sources): Promise<number> {
+  const { kubeconfig, context, 'dry-run': dryRun, 'for-kubernetes': version } = options;
+  checkServerless(options, sources);
+  if (version === undefined) await withCluster(options, io, (client) => printPolicies(client, options, io));
+  else if (kubeconfig === undefined && context === undefined && dryRun === 'none') {
+    await printForVersion(version, options, io);
+  } else throw new UserError('--for-kubernetes cannot be combined with --kubeconfig, --context and --dry-run');
+  return EXIT.passed;
+}
+
+const CONTROL_PLANE_OPTIONS: readonly string[] = ['profile', 'image', 'output-dir'];
+
+/** Prints the files of the authorization webhook, or writes them to a folder with its certificates. */
+async function writeControlPlane(
+  { image = DEFAULTS.image, 'output-dir': folder }: Values<typeof installOptions>,
+  { stdout, stderr }: Io,
+  { typed }: Sources,
+): Promise<number> {
+  const other = [...typed.keys()].find((name) => !CONTROL_PLANE_OPTIONS.includes(name));
+  if (other !== undefined) throw new UserError(`--profile=${CONTROL_PLANE} cannot be combined with --${other}`);
+  const files = controlPlaneFiles(image);
+  if (folder === undefined) {
+    stdout.write(files.map(({ path, purpose, text }) => `# ${path}: ${purpose}\n${text}`).join('---\n'));
+    stderr.write('The files also need certificates, which --output-dir creates.\n');
+    return EXIT.passed;
+  }
+  try {
+    const certificates = join(folder, 'authz');
+    await ensureCertificates({ folder: certificates, ...CONTROL_PLANE_CERTIFICATES, now: () => new Date() });
+    for (const { path, purpose, text } of files) {
+      await mkdir(dirname(join(folder, path)), { recursive: true });
+      await writeFile(join(folder, path), text);
+      stdout.write(`${printable(join(folder, path))}: ${purpose}\n`);
+    }
+    stdout.write(`${printable(certificates)}/*.crt, *.key: certificates of the webhook, valid for a year\n`);
+  } catch (error) {
+    throw new UserError(`cannot write to ${folder}: ${failureReason(error)}`, { cause: error });
+  }
+  return EXIT.passed;
+}

@@ -1,0 +1,265 @@
+/** An installation in a cluster: its settings with their owners, its version, and the objects that it no longer needs. */
+import { UserError } from '../../config/files.ts';
+import { listSettings, type Setting, settingOwners, withSetting } from '../../config/setting-paths.ts';
+import { buildManifests, INITIAL_SETTINGS, type Manifest, type ManifestSettings } from '../../install/index.ts';
+import { getApiVersion, objectPath, RESOURCES } from '../../kube/resources.ts';
+import { quote, shellQuote } from '../../kube/text.ts';
+import { isObject, type JsonObject, type Kind, type Kinds, type PortcullisConfiguration } from '../../kube/types.ts';
+import { CONFIGURATION_KINDS, configurationFeature, isPartOfPortcullis } from '../../kube/webhooks.ts';
+import { CONFIGURATION_NAME, FEATURES, INSTALLATION, PART_OF, PART_OF_LABEL } from '../../kube/well-known.ts';
+import { VERSION } from '../command.ts';
+import {
+  type AnyObject,
+  type ClusterClient,
+  DEFINITIONS,
+  deploymentArgument,
+  deploymentFeatures,
+  ignoreNotFound,
+  NODES_CONFIG,
+} from '../installation.ts';
+import { serveOptions } from '../serve/options.ts';
+import { type InstalledPolicy, readPolicyObjects, readServerless, type ServerlessSettings } from './policies.ts';
+
+type Deployment = Kinds['Deployment'];
+
+/** An installation in a cluster. */
+export interface Installation {
+  /** Absent if only the settings exist. */
+  readonly deployment: Deployment | undefined;
+  readonly configuration: PortcullisConfiguration | undefined;
+  /** The settings that the objects show. */
+  readonly settings: Partial<ManifestSettings>;
+  /** The settings that the leader applies. */
+  readonly initial: JsonObject;
+  /** The settings of policies that were installed without a server. */
+  readonly serverless: ServerlessSettings | undefined;
+  /** The generated policies and bindings. */
+  readonly policies: readonly InstalledPolicy[];
+}
+
+/**
+ * Reads the installation in a namespace. Rejects with an ApiError if an object cannot be read, and with a UserError if the
+ * installation is in another namespace, or belongs to Helm.
+ */
+export async function readInstallation(client: ClusterClient, namespace: string): Promise<Installation> {
+  const { name } = INSTALLATION;
+  const [deployment, configuration, binding, policies] = await Promise.all([
+    client.get(RESOURCES.Deployment, name, namespace) as Promise<Deployment | undefined>,
+    client.get(RESOURCES.PortcullisConfiguration, CONFIGURATION_NAME) as Promise<PortcullisConfiguration | undefined>,
+    client.get(RESOURCES.ClusterRoleBinding, name) as Promise<Kinds['ClusterRoleBinding'] | undefined>,
+    readPolicyObjects(client),
+  ]);
+  const serverless = readServerless(policies);
+  const other = binding?.subjects?.[0]?.namespace ?? namespace;
+  if (!deployment && other !== namespace && (await client.get(RESOURCES.Deployment, name, other))) {
+    throw new UserError(`Portcullis is installed in the namespace ${other}: use --namespace=${other}`);
+  }
+  const labels = deployment?.metadata?.labels ?? {};
+  if (labels['app.kubernetes.io/managed-by'] === 'Helm') {
+    throw new UserError(
+      `the installation in the namespace ${namespace} belongs to Helm: use helm upgrade --reuse-values`,
+    );
+  }
+  const initial = deployment ? readInitialSettings(deployment) : {};
+  const settings = deployment ? await deriveSettings(client, deployment, namespace) : {};
+  const existing = configuration?.spec ?? (deployment ? initial : serverless?.spec);
+  const policy = existing ? { policy: existing } : {};
+  return { deployment, configuration, initial, serverless, policies, settings: { ...settings, ...policy } };
+}
+
+async function deriveSettings(
+  client: ClusterClient,
+  deployment: Deployment,
+  namespace: string,
+): Promise<Partial<ManifestSettings>> {
+  const { name } = INSTALLATION;
+  const monitoring = { group: 'monitoring.coreos.com', version: 'v1' };
+  const features = deploymentFeatures(deployment);
+  const [monitor, rules, nodes] = await Promise.all([
+    client.get({ ...monitoring, resource: 'servicemonitors' }, name, namespace),
+    client.get({ ...monitoring, resource: 'prometheusrules' }, name, namespace),
+    client.get(DEFINITIONS, NODES_CONFIG),
+  ]);
+  const url = deploymentArgument(deployment, 'webhook-url');
+  const image = replicaContainer(deployment)?.image;
+  const [, runbook] = /"runbook_url":"([^#"]+)/.exec(JSON.stringify(rules ?? {})) ?? [];
+  return {
+    replicas: deployment.spec?.replicas ?? 1,
+    certificates: certificateSource(deployment),
+    monitoring: monitor ? 'prometheus-operator' : 'none',
+    // The definition may remain from an installation with the feature.
+    nodesConfig: features.kubelet && nodes !== undefined && isPartOfPortcullis(nodes),
+    features,
+    ...(image == null ? {} : { image }),
+    ...(runbook === undefined ? {} : { runbook }),
+    ...(url === undefined ? {} : { webhooks: { url } }),
+  };
+}
+
+function certificateSource(deployment: Deployment): ManifestSettings['certificates'] {
+  if (deploymentArgument(deployment, 'tls-cert-file') === undefined) return 'self-managed';
+  const annotations = deploymentArgument(deployment, 'webhook-annotations') ?? '';
+  return annotations.includes('cert-manager.io/') ? 'cert-manager' : 'others';
+}
+
+function readInitialSettings(deployment: Deployment): JsonObject {
+  const text = replicaContainer(deployment)?.env?.find(({ name }) => name === INITIAL_SETTINGS)?.value ?? '{}';
+  try {
+    const value: unknown = JSON.parse(text);
+    return isObject(value) ? value : {};
+  } catch {
+    throw new UserError(`deployments/${INSTALLATION.name}: ${INITIAL_SETTINGS} is not JSON: ${quote(text)}`);
+  }
+}
+
+function replicaContainer(deployment: Deployment | undefined) {
+  return deployment?.spec?.template.spec?.containers.find(({ name }) => name === INSTALLATION.name);
+}
+
+/** The image of the replicas. */
+export function installedImage({ deployment }: Installation): string | undefined {
+  return replicaContainer(deployment)?.image ?? undefined;
+}
+
+/** The version of an installation; `undefined` if its pods have no label. */
+function installedVersion({ deployment }: Installation): string | undefined {
+  return deployment?.spec?.template.metadata?.labels?.['app.kubernetes.io/version'];
+}
+
+/** The reason why this program cannot change an installation, or `undefined`. */
+export function findIncompatibility(installation: Installation, isUpgrade: boolean): string | undefined {
+  const version = installedVersion(installation);
+  const [major = 0, minor = 0, patch = 0] = parseProgramVersion(version ?? VERSION);
+  const [ownMajor = 0, ownMinor = 0, ownPatch = 0] = parseProgramVersion(VERSION);
+  const skew = ownMajor - major || ownMinor - minor;
+  if (skew < 0 || (skew === 0 && ownPatch < patch)) {
+    return `version ${version} is installed, and this program has the version ${VERSION}: use the program of version ${version}`;
+  }
+  if (ownMajor !== major || skew > 1) {
+    return `version ${version} is installed: replicas of ${version} and ${VERSION} cannot run at the same time: upgrade to each minor version between them first`;
+  }
+  if (!isUpgrade && version !== undefined && version !== VERSION) {
+    return `version ${version} is installed, and this program has the version ${VERSION}: use portcullis upgrade`;
+  }
+  const unknown = (replicaContainer(installation.deployment)?.args ?? [])
+    .map((arg) => /^--(?:no-)?([^=]+)/.exec(arg)?.[1])
+    .find((name) => name !== undefined && !(name in serveOptions) && !(`no-${name}` in serveOptions));
+  return unknown === undefined
+    ? undefined
+    : `deployments/${INSTALLATION.name}: version ${VERSION} does not have the option --${unknown}: remove it from the arguments of the container first`;
+}
+
+function parseProgramVersion(version: string): readonly number[] {
+  return /^\d+\.\d+\.\d+/.test(version) ? version.split(/[.+-]/, 3).map(Number) : [];
+}
+
+/** The stored versions of a definition that its manifest no longer contains. */
+export function lostVersions(manifest: Manifest, live: AnyObject | undefined): readonly string[] {
+  if (manifest.kind !== 'CustomResourceDefinition' || !live) return [];
+  const { status } = live as { readonly status?: { readonly storedVersions?: readonly string[] } };
+  const { spec } = manifest as Manifest & {
+    readonly spec: { readonly versions: readonly { readonly name: string }[] };
+  };
+  return (status?.storedVersions ?? []).filter((stored) => !spec.versions.some(({ name }) => name === stored));
+}
+
+/** Reads the objects of manifests, in the same order. Absent objects are `undefined`. */
+export async function readObjects(
+  { send }: ClusterClient,
+  manifests: readonly Manifest[],
+): Promise<readonly (AnyObject | undefined)[]> {
+  const responses = manifests.map((manifest) => ignoreNotFound(send({ method: 'GET', path: manifestPath(manifest) })));
+  return (await Promise.all(responses)) as unknown as readonly (AnyObject | undefined)[];
+}
+
+const ROLE_KINDS = ['ClusterRoleBinding', 'ClusterRole', 'RoleBinding', 'Role'] as const;
+
+/**
+ * Returns the roles, bindings and webhook configurations that the settings do not require, such as
+ * `clusterroles/portcullis-olm`, in deletion order. Without its roles, the leader cannot restore webhooks.
+ */
+export async function findObsolete(client: ClusterClient, settings: ManifestSettings): Promise<readonly string[]> {
+  const names = new Set(buildManifests(settings).map(({ kind, metadata: { name } }) => `${kind} ${name}`));
+  const isNeeded = (kind: Kind, name: string): boolean => {
+    if (!CONFIGURATION_KINDS.some((one) => one === kind)) return names.has(`${kind} ${name}`);
+    const feature = FEATURES.find((one) => one === configurationFeature(name));
+    return feature === undefined || settings.features[feature];
+  };
+  const lists = [...ROLE_KINDS, ...CONFIGURATION_KINDS].map(async (kind) => {
+    const { namespace } = settings;
+    const objects = await client.list(RESOURCES[kind], { namespace, labels: `${PART_OF_LABEL}=${PART_OF}` });
+    const obsolete = objects.filter(({ metadata: { name } }) => !isNeeded(kind, name));
+    return obsolete.map(({ metadata: { name } }) => `${RESOURCES[kind].resource}/${name}`);
+  });
+  return (await Promise.all(lists)).flat();
+}
+
+/** The command that deletes obsolete objects. The leader may have deleted some of them. */
+export function deleteObsolete(namespace: string, obsolete: readonly string[]): string {
+  const scope = obsolete.some((one) => one.startsWith('role')) ? `-n ${namespace} ` : '';
+  return `kubectl ${scope}delete --ignore-not-found ${obsolete.map(shellQuote).join(' ')}`;
+}
+
+/** The path of the object of a manifest. The plurals of its kinds are regular. */
+export function manifestPath({ apiVersion, kind, metadata: { name, namespace } }: Manifest): string {
+  const [version = '', group = ''] = apiVersion.split('/').toReversed();
+  const resource = `${kind.toLowerCase()}s`.replace(/ys$/, 'ies');
+  return objectPath({ group, version, resource }, name, namespace);
+}
+
+// Changes of the settings.
+
+/** The field manager of `kubectl apply --server-side`. */
+export const KUBECTL = 'kubectl';
+
+/** How changed settings become effective. */
+interface DividedSettings {
+  /** The settings that the leader applies: those without another owner. */
+  readonly initial: JsonObject;
+  /** The object with the changed settings that other clients own, for `kubectl apply`. */
+  readonly object: Manifest | undefined;
+  /** The changed settings that kubectl replaces only with `--force-conflicts`. */
+  readonly conflicts: readonly string[];
+  /** The command that removes settings that other clients own, which server-side apply cannot do. */
+  readonly removal: string | undefined;
+}
+
+/**
+ * Divides settings by their owners, since the leader does not overwrite fields of others. The object keeps all fields that
+ * kubectl applied: server-side apply removes those that are left out.
+ */
+export function divideSettings(
+  { configuration, initial }: Pick<Installation, 'configuration' | 'initial'>,
+  changes: readonly Setting[],
+): DividedSettings {
+  const ownersAt = (path: readonly string[]): readonly string[] =>
+    configuration ? settingOwners(configuration, path) : [];
+  const own = listSettings(changes.reduce(withSetting, initial)).filter(
+    ({ path, value }) => value !== null && ownersAt(path).length === 0,
+  );
+  const owned = changes.filter(({ path }) => ownersAt(path).length > 0);
+  const foreign = owned.filter(({ value }) => value !== null);
+  const removed = owned.filter(({ value }) => value === null);
+  const applied = listSettings(configuration?.spec ?? {}).filter(({ path }) => ownersAt(path).includes(KUBECTL));
+  const object = {
+    apiVersion: getApiVersion('PortcullisConfiguration'),
+    kind: 'PortcullisConfiguration',
+    metadata: { name: CONFIGURATION_NAME },
+    spec: [...applied, ...foreign].reduce(withSetting, {}),
+  };
+  return {
+    initial: own.reduce(withSetting, {}),
+    object: foreign.length === 0 ? undefined : object,
+    conflicts: foreign.flatMap(({ path }) => {
+      const others = ownersAt(path).filter((owner) => owner !== KUBECTL);
+      return others.length === 0 ? [] : [`spec.${path.join('.')} belongs to ${others.join(', ')}`];
+    }),
+    removal: removed.length === 0 ? undefined : patchSettings(removed),
+  };
+}
+
+/** The command that changes settings of any owner. The value `null` removes a setting. */
+export function patchSettings(settings: readonly Setting[]): string {
+  const spec = settings.reduce(withSetting, {});
+  return `kubectl patch portcullisconfiguration ${CONFIGURATION_NAME} --type=merge -p ${shellQuote(JSON.stringify({ spec }))}`;
+}

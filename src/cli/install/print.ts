@@ -1,0 +1,150 @@
+/** Prints the manifests of an installation for a cluster: the output of `install` and `upgrade`. */
+import { UserError } from '../../config/files.ts';
+import { listSettings, settingAt } from '../../config/setting-paths.ts';
+import { printYaml } from '../../config/yaml.ts';
+import { buildManifests, type ManifestSettings } from '../../install/index.ts';
+import { deepEqual } from '../../kube/equality.ts';
+import { EXIT, type Io, VERSION } from '../command.ts';
+import { type ClusterClient, withCluster } from '../installation.ts';
+import type { Sources, Values } from '../options.ts';
+import { printable } from '../output/print.ts';
+import { keepCustomized } from './customized.ts';
+import { compareSettings, type LiveManifest, objectPathName, printDiffs } from './diff.ts';
+import {
+  deleteObsolete,
+  divideSettings,
+  findIncompatibility,
+  findObsolete,
+  type Installation,
+  lostVersions,
+  readInstallation,
+  readObjects,
+} from './installed.ts';
+import {
+  type FeatureValues,
+  gatherFacts,
+  planForCluster,
+  type planOptions,
+  requestedChanges,
+  requestedSettings,
+} from './plan.ts';
+import { findWeakenings, findWeakerThanPolicies } from './weakening.ts';
+import { checkServerless, printPolicies } from './without-server.ts';
+
+type PlanValues = Values<typeof planOptions>;
+
+interface Upgrade {
+  readonly sources: Sources;
+  /** Selects the image of the new version. */
+  findImage(installation: Installation): string;
+}
+
+/** Prints the manifests for a cluster, or the diff, and the summary. */
+export async function printForCluster(options: PlanValues, io: Io, upgrade?: Upgrade): Promise<number> {
+  return await withCluster(options, io, async (client) => {
+    const installation = await readInstallation(client, options.namespace);
+    const { deployment, serverless } = installation;
+    if (upgrade && !deployment && serverless) {
+      checkServerless(options, upgrade.sources);
+      await printPolicies(client, options, io);
+      return EXIT.passed;
+    }
+    const image = upgrade?.findImage(installation) ?? options.image;
+    const problem = findIncompatibility(installation, upgrade !== undefined);
+    if (problem !== undefined) throw new UserError(problem);
+    const requested = { ...installation.settings, ...requestedSettings({ ...options, image }) };
+    // Without a Deployment, the policies enforce their settings, and an existing PortcullisConfiguration has no effect.
+    const carried = deployment ? [] : listSettings(serverless?.spec ?? {});
+    const values = { ...options, set: [...carried, ...options.set] };
+    const plan = planForCluster(await gatherFacts(client), requested, values);
+    const { policy } = plan.settings;
+    const reasons = [
+      ...(deployment || !serverless
+        ? findWeakenings(options.namespace, installation.settings.policy ?? policy, policy)
+        : []),
+      ...(serverless ? findWeakerThanPolicies(options.namespace, serverless.spec, policy) : []),
+    ];
+    const weaker = [...new Set(reasons)];
+    if (weaker.length > 0 && !options['allow-weaker']) {
+      throw new UserError(
+        `the enforcement would become weaker: ${weaker.join('; ')}: add --allow-weaker to accept this`,
+      );
+    }
+    const result = await combine(client, installation, plan.settings, values);
+    const diff =
+      options['dry-run'] === 'none' ? undefined : await printDiffs(client, result.objects, options['dry-run']);
+    io.stdout.write(diff ?? printYaml(result.objects.map(({ manifest }) => manifest)));
+    for (const note of plan.notes) io.stderr.write(`Assumed: ${printable(note)}\n`);
+    for (const line of summarize(installation, plan.settings, result)) io.stderr.write(`${printable(line)}\n`);
+    return EXIT.passed;
+  });
+}
+
+interface PlannedObject extends LiveManifest {
+  /** Customized fields that keep their values. */
+  readonly fields: readonly string[];
+}
+
+interface Combination {
+  readonly objects: readonly PlannedObject[];
+  readonly conflicts: readonly string[];
+  /** The command that removes settings. */
+  readonly removal: string | undefined;
+  /** The objects that the settings no longer require. */
+  readonly obsolete: readonly string[];
+}
+
+/** Combines the manifests with the objects of the cluster. */
+async function combine(
+  client: ClusterClient,
+  installation: Installation,
+  settings: ManifestSettings,
+  values: FeatureValues,
+): Promise<Combination> {
+  const current = installation.settings.policy ?? {};
+  const changes = requestedChanges(values, settings.features.scc).filter(
+    ({ path, value }) => !deepEqual(settingAt(current, path), value),
+  );
+  const { initial, object, conflicts, removal } = divideSettings(installation, changes);
+  const manifests = [...buildManifests(settings), ...(object ? [object] : [])];
+  const live = await readObjects(client, manifests);
+  const lost = manifests.flatMap((manifest, index) =>
+    lostVersions(manifest, live[index]).map((version) => `${manifest.metadata.name}: objects are stored as ${version}`),
+  );
+  if (lost.length > 0) {
+    throw new UserError(`${lost.join('; ')}, which version ${VERSION} does not define: use a newer program`);
+  }
+  const { certificates = settings.certificates } = installation.settings;
+  const replacements = { initial, replacesCertificate: certificates !== settings.certificates };
+  const objects = manifests.map((manifest, index) => ({
+    live: live[index],
+    ...keepCustomized(manifest, live[index], replacements),
+  }));
+  return { objects, conflicts, removal, obsolete: await findObsolete(client, settings) };
+}
+
+/** The summary: what keeps its value, what changes, and which objects are new. */
+function summarize(
+  { deployment, serverless, settings: before }: Installation,
+  after: ManifestSettings,
+  { objects, conflicts, removal, obsolete }: Combination,
+): readonly string[] {
+  const added = objects.filter(({ live }) => !live).map(({ manifest }) => objectPathName(manifest));
+  const { kept, changed } = compareSettings(before, after);
+  const fields = objects.flatMap(({ manifest, fields: names }) =>
+    names.map((name) => `${name} of ${objectPathName(manifest)}`),
+  );
+  const none = (items: readonly string[]): string => (items.length === 0 ? 'nothing' : items.join(', '));
+  return [
+    ...(deployment ? [`kept: ${none([...kept, ...fields])}`, `changed: ${none(changed)}`] : []),
+    `new: ${deployment ? none(added) : `${added.length} objects`}`,
+    ...(serverless
+      ? [
+          'policies: they remain in force; portcullis doctor prints the command that deletes them when the server enforces as much',
+        ]
+      : []),
+    ...conflicts.map((one) => `conflict: ${one}: kubectl replaces it only with --force-conflicts`),
+    ...(removal === undefined ? [] : [`settings: ${removal}`]),
+    ...(obsolete.length === 0 ? [] : [`obsolete: after the rollout: ${deleteObsolete(after.namespace, obsolete)}`]),
+  ];
+}

@@ -1,0 +1,81 @@
+/** Changes of settings that weaken the enforcement. */
+import type { Settings } from '../../config/settings.ts';
+import { decodePolicy } from '../../install/index.ts';
+import type { JsonObject } from '../../kube/types.ts';
+import { OPTIONAL_FEATURES } from '../../kube/well-known.ts';
+import { compareVersions, LEVELS, parseVersion, type Version } from '../../policy/pss/policy.ts';
+import { ENFORCEMENT_GATE } from '../../policy/rollout/enforcement.ts';
+import { ROLLOUT_PHASES } from '../../policy/rollout/settings.ts';
+import { resolveCompatibility, SCC_MODES } from '../../policy/scc/mode.ts';
+
+/** Settings whose values have an order of strictness: the path, the value, and the values from weak to strict. */
+const STRICTNESS: readonly (readonly [path: string, read: (settings: Settings) => string, order: readonly string[]])[] =
+  [
+    ['podSecurity.defaults.enforce', ({ podSecurity }) => podSecurity.configuration.defaults.enforce, LEVELS],
+    ['defaults.mode', ({ defaults }) => defaults.mode, ['off', 'apply']],
+    ['scc.mode', ({ scc }) => scc.mode, SCC_MODES.toReversed()],
+    ['scc.brokenSCC', ({ scc }) => resolveCompatibility(scc.compatibility).brokenScc, ['skip', 'deny']],
+    ['scc.unprocessedPods', ({ scc }) => resolveCompatibility(scc.compatibility).unprocessedPods, ['pass', 'evaluate']],
+    ['rollout.phase', ({ rollout }) => rollout.phase, ROLLOUT_PHASES],
+    ['kubelet.authorizer.mode', ({ kubelet }) => kubelet.authorizer.mode, ['recoverable', 'strict']],
+    ['floor.mode', ({ floor }) => floor.mode, ['off', 'enforce']],
+    ['webhooks.failurePolicy', ({ webhooks }) => webhooks.failurePolicy, ['Ignore', 'Fail']],
+    ['olm.hardening.mode', ({ olm }) => olm.hardening.mode, ['off', 'report', 'fill', 'force']],
+    [
+      `featureGates.${ENFORCEMENT_GATE}`,
+      ({ rollout }) => String(rollout.featureGates.get(ENFORCEMENT_GATE) ?? true),
+      ['false', 'true'],
+    ],
+  ];
+
+/** Settings whose additional items weaken the enforcement. */
+const EXEMPTIONS: readonly (readonly [path: string, read: (settings: Settings) => readonly string[]])[] = [
+  ['podSecurity.exemptions.namespaces', ({ podSecurity }) => podSecurity.configuration.exemptions.namespaces],
+  ['podSecurity.exemptions.usernames', ({ podSecurity }) => podSecurity.configuration.exemptions.usernames],
+  ['podSecurity.exemptions.runtimeClasses', ({ podSecurity }) => podSecurity.configuration.exemptions.runtimeClasses],
+  ['scc.exemptNamespaces', ({ scc }) => scc.exemptNamespaces],
+  ['controllers.disabled', ({ disabledControllers }) => disabledControllers],
+];
+
+/** Describes the settings of optional features that the second spec lacks. */
+export function findRemovedFeatures(before: JsonObject, after: JsonObject): readonly string[] {
+  const removed = OPTIONAL_FEATURES.filter((name) => before[name] != null && after[name] == null);
+  return removed.map((name) => `spec.${name} is removed`);
+}
+
+/** Each way in which the enforcement of the second spec is weaker than that of the first. The first word is the path of a setting. */
+export function findWeakenings(namespace: string, before: JsonObject, after: JsonObject): readonly string[] {
+  const from = decodePolicy({ namespace, policy: before });
+  const to = decodePolicy({ namespace, policy: after });
+  const [oldVersion, newVersion] = [enforcedVersion(from), enforcedVersion(to)];
+  const isLower = oldVersion && newVersion && compareVersions(newVersion, oldVersion) < 0;
+  const kept = requiredSccs(to);
+  const dropped = requiredSccs(from).filter((name) => !kept.includes(name));
+  return [
+    ...STRICTNESS.flatMap(([path, read, order]) =>
+      order.indexOf(read(to)) < order.indexOf(read(from)) ? [`${path} from ${read(from)} to ${read(to)}`] : [],
+    ),
+    ...EXEMPTIONS.flatMap(([path, read]) => {
+      const added = read(to).filter((name) => !read(from).includes(name));
+      return added.length === 0 ? [] : [`${path} with ${added.join(', ')} in addition`];
+    }),
+    ...findRemovedFeatures(before, after),
+    ...(isLower ? [`podSecurity.defaults.enforceVersion from ${oldVersion} to ${newVersion}`] : []),
+    ...(dropped.length === 0 ? [] : [`scc.requiredSCCs without ${dropped.join(', ')}`]),
+  ];
+}
+
+/** Each way in which a server with the second spec enforces less than policies with the first one, which contain no other settings. */
+export function findWeakerThanPolicies(namespace: string, policies: JsonObject, server: JsonObject): readonly string[] {
+  return findWeakenings(namespace, policies, server).filter((one) => /^(?:podSecurity|defaults)\./.test(one));
+}
+
+/** Returns the version of the default enforced level; `undefined` if the level is `privileged`. */
+function enforcedVersion({ podSecurity }: Settings): Version | undefined {
+  const { defaults } = podSecurity.configuration;
+  return defaults.enforce === 'privileged' ? undefined : parseVersion(defaults['enforce-version']);
+}
+
+function requiredSccs({ scc }: Settings): readonly string[] {
+  return resolveCompatibility(scc.compatibility).requiredSccs;
+}
