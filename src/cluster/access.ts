@@ -1,11 +1,11 @@
 /** Access decisions: from the roles and bindings of a store, or from reviews by the API server. */
 import { RESOURCES } from '../kube/resources.ts';
 import { ApiError } from '../kube/status.ts';
-import { isObject, type UserInfo } from '../kube/types.ts';
+import { isObject, type AccessReviewStatus, type UserInfo } from '../kube/types.ts';
 import { createRbac, type Rbac } from '../policy/rbac/authorizer.ts';
 import { RBAC_KINDS, type Action, type RbacKind } from '../policy/rbac/rules.ts';
 import type { CanUse, Subject } from '../policy/scc/access.ts';
-import type { Connection } from './connection.ts';
+import type { ApiRequest, Connection } from './connection.ts';
 import { createSccSet, type SccSet } from '../policy/scc/order.ts';
 import { memoize, type Store } from './store.ts';
 
@@ -79,7 +79,7 @@ function isMaster({ groups }: Pick<UserInfo, 'groups'>): boolean {
 /** Returns the identity that the server assigns to the credentials of the connection, if it serves the review. */
 export async function reviewSelf(connection: Connection, signal?: AbortSignal): Promise<UserInfo | undefined> {
   try {
-    const status = await createReview(connection, 'authentication.k8s.io', 'SelfSubjectReview', {}, signal);
+    const status = await createReview(connection, 'authentication.k8s.io', 'SelfSubjectReview', {}, { signal });
     const user = isObject(status) ? status['userInfo'] : undefined;
     return isObject(user) ? user : undefined;
   } catch (error) {
@@ -88,20 +88,22 @@ export async function reviewSelf(connection: Connection, signal?: AbortSignal): 
   }
 }
 
+type ReviewOptions = Pick<ApiRequest, 'address' | 'signal'>;
+
 /** Sends a SubjectAccessReview about a user. Rejects as `request` does. */
 export async function reviewAccess(
   connection: Connection,
   { username, uid, groups, extra }: UserInfo,
   { nonResourceURL, verb, apiGroup = '', ...resource }: Action,
-  signal?: AbortSignal,
-): Promise<boolean> {
+  options: ReviewOptions = {},
+): Promise<AccessReviewStatus> {
   const attributes =
     nonResourceURL === undefined
       ? { resourceAttributes: { verb, group: apiGroup, ...resource } }
       : { nonResourceAttributes: { verb, path: nonResourceURL } };
   const spec = { user: username, uid, groups, extra, ...attributes };
-  const status = await createReview(connection, 'authorization.k8s.io', 'SubjectAccessReview', { spec }, signal);
-  return isObject(status) && status['allowed'] === true;
+  const status = await createReview(connection, 'authorization.k8s.io', 'SubjectAccessReview', { spec }, options);
+  return { ...(isObject(status) ? status : {}), allowed: isObject(status) && status['allowed'] === true };
 }
 
 async function createReview(
@@ -109,14 +111,14 @@ async function createReview(
   group: string,
   kind: string,
   content: Readonly<Record<string, unknown>>,
-  signal: AbortSignal | undefined,
+  options: ReviewOptions,
 ): Promise<unknown> {
   const apiVersion = `${group}/v1`;
   const { status } = await connection.request({
     method: 'POST',
     path: `/apis/${apiVersion}/${kind.toLowerCase()}s`,
     body: { apiVersion, kind, ...content },
-    ...(signal ? { signal } : {}),
+    ...options,
   });
   return status;
 }

@@ -1,5 +1,5 @@
 import type { JsonPatchOp } from '../kube/json-patch.ts';
-import type { JsonObject, Kind, Kinds, KubeObject, UserInfo } from '../kube/types.ts';
+import type { AccessReviewStatus, JsonObject, Kind, Kinds, KubeObject, UserInfo } from '../kube/types.ts';
 import type { Action } from '../policy/rbac/rules.ts';
 import type { Store } from './store.ts';
 
@@ -53,5 +53,9 @@ export interface Cluster {
   applyStatus<K extends Kind>(kind: K, object: Kinds[K], options: ApplyOptions): Promise<Kinds[K]>;
   remove(kind: Kind, name: string, namespace?: string): Promise<void>;
   recordEvent(event: ClusterEvent): Promise<void>;
-  reviewAccess(user: UserInfo, action: Action): Promise<boolean>;
+  /**
+   * Sends a SubjectAccessReview about a user.
+   * @param address the address of one API server, such as `10.0.0.1:6443`; by default any API server of the cluster
+   */
+  reviewAccess(user: UserInfo, action: Action, address?: string): Promise<AccessReviewStatus>;
 }

@@ -4,9 +4,9 @@
  */
 import { X509Certificate } from 'node:crypto';
 import { Agent as HttpAgent, request as httpRequest, type IncomingMessage, type OutgoingHttpHeaders } from 'node:http';
-import { Agent as HttpsAgent, type AgentOptions, request as httpsRequest } from 'node:https';
+import { Agent as HttpsAgent, type AgentOptions, request as httpsRequest, type RequestOptions } from 'node:https';
 import { setTimeout as pause } from 'node:timers/promises';
-import { createSecureContext, getCACertificates } from 'node:tls';
+import { checkServerIdentity, createSecureContext, getCACertificates } from 'node:tls';
 import { UserError } from '../config/files.ts';
 import { ApiError, ConnectionError, createStatus, type Status } from '../kube/status.ts';
 import { isObject, type JsonObject } from '../kube/types.ts';
@@ -29,7 +29,12 @@ export interface ApiRequest {
   readonly onWarning?: ((text: string) => void) | undefined;
   /** Multiplies the time limit of the connection. */
   readonly timeoutFactor?: number;
-  readonly signal?: AbortSignal;
+  readonly signal?: AbortSignal | undefined;
+  /**
+   * The address of one of the API servers behind the URL of the connection, such as `10.0.0.1:6443`. The certificate must be
+   * valid for the host of the URL. Rejects with a ConnectionError if the connection does not verify certificates.
+   */
+  readonly address?: string | undefined;
 }
 
 export interface Connection {
@@ -92,13 +97,16 @@ export async function connect(options: ConnectOptions): Promise<Connection> {
     const agent = agents.get(credentials);
     const signal = request.signal ? AbortSignal.any([request.signal, timeout.signal]) : timeout.signal;
     const url = requestUrl(server, request);
-    const headers = { 'user-agent': userAgent, ...credentials.headers };
-    return await send({ ...rawRequest(request, headers), url, signal, agent }).catch((error: unknown) => {
+    // Node derives the server name of TLS from the header.
+    const headers = { host: url.host, 'user-agent': userAgent, ...credentials.headers };
+    const socket = request.address === undefined ? {} : socketOptions(target, request.address);
+    const raw = { ...rawRequest(request, headers), url, signal, agent, socket };
+    return await send(raw).catch((error: unknown) => {
       if (request.signal?.aborted) throw error;
       count(request.method, '<error>');
       const timedOut = timeout.signal.aborted;
       const reason = timedOut
-        ? `no response from ${server} within ${timeout.ms / 1000} s`
+        ? `no response from ${request.address ?? server} within ${timeout.ms / 1000} s`
         : networkError(error, serverName === undefined ? url.href : `https://${serverName}`);
       throw new ConnectionError(`Unable to connect to the server: ${reason}`, { cause: error, timedOut });
     });
@@ -167,6 +175,25 @@ function requestUrl(server: string, { path, query = {} }: ApiRequest): URL {
   url.pathname = `${url.pathname.replace(/\/+$/, '')}${path}`;
   url.search = new URLSearchParams(query).toString();
   return url;
+}
+
+/** Connects to another address, with the certificate that the URL requires. */
+function socketOptions({ server, serverName, skipVerification }: ClusterTarget, address: string): SocketOptions {
+  const { protocol, hostname } = new URL(server);
+  if (protocol === 'http:' || skipVerification) {
+    throw new ConnectionError(`no request to ${address}, because the connection to ${server} verifies no certificates`);
+  }
+  const { hostname: host, port } = new URL(`https://${address}`);
+  const name = serverName ?? withoutBrackets(hostname);
+  return {
+    hostname: withoutBrackets(host),
+    port: port || '443',
+    checkServerIdentity: (_host, certificate) => checkServerIdentity(name, certificate),
+  };
+}
+
+function withoutBrackets(hostname: string): string {
+  return hostname.replace(/^\[(.*)\]$/, '$1');
 }
 
 const JSON_TYPE = 'application/json';
@@ -272,7 +299,11 @@ interface RawRequest {
   readonly body: string | undefined;
   readonly signal: AbortSignal;
   readonly agent: HttpAgent;
+  /** Take precedence over the URL. */
+  readonly socket: SocketOptions;
 }
+
+type SocketOptions = Pick<RequestOptions, 'hostname' | 'port' | 'checkServerIdentity'>;
 
 interface RawResponse {
   readonly code: number;
@@ -295,10 +326,18 @@ async function open(request: RawRequest): Promise<IncomingMessage> {
  * Sends a request once. The server may close a kept connection while it is used again: a GET is then safe to repeat. A
  * new connection is never stale.
  */
-function attempt({ method, url, headers, body, signal, agent }: RawRequest): Promise<IncomingMessage | 'stale'> {
+function attempt({
+  method,
+  url,
+  headers,
+  body,
+  signal,
+  agent,
+  socket,
+}: RawRequest): Promise<IncomingMessage | 'stale'> {
   const request = url.protocol === 'http:' ? httpRequest : httpsRequest;
   return new Promise((resolve, reject) => {
-    const sent = request(url, { method, headers, agent, signal }, resolve);
+    const sent = request(url, { ...socket, method, headers, agent, signal }, resolve);
     sent.on('error', (error: NodeJS.ErrnoException) => {
       const isStale = sent.reusedSocket && error.code === 'ECONNRESET' && method === 'GET' && !signal.aborted;
       if (isStale) resolve('stale');

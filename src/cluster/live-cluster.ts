@@ -144,7 +144,7 @@ export function createLiveCluster(options: LiveClusterOptions): LiveCluster {
     serves: (kind) => !unserved.has(kind),
     ...createWrites(connection, (kind) => writers.get(kind)),
     recordEvent: createEventRecorder({ connection, clock, now }),
-    reviewAccess: (user, attributes) => reviewAccess(connection, user, attributes),
+    reviewAccess: (user, attributes, address) => reviewAccess(connection, user, attributes, { address }),
     async follow(kinds) {
       const scopes = kinds.map((one): Scope => (typeof one === 'string' ? { kind: one } : one));
       const added = isStopping ? [] : scopes.filter(({ kind }) => !reflectors.has(kind));

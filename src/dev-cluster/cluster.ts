@@ -66,7 +66,7 @@ export function createDevCluster({ clock, call }: DevClusterOptions): DevCluster
     serves: (kind) => registry.preferred(RESOURCES[kind]) !== undefined,
     recordEvent: createEventRecorder({ connection, clock: systemClock, now: clock }),
     store,
-    reviewAccess: (user, attributes) => Promise.resolve(access(user, attributes)),
+    reviewAccess: (user, attributes) => Promise.resolve({ allowed: access(user, attributes) }),
     storage,
     registry,
     access,

@@ -27,6 +27,7 @@ import type {
   V1Secret,
   V1ServiceAccount,
   V1StatefulSet,
+  V1SubjectAccessReviewStatus,
   V1ValidatingAdmissionPolicy,
   V1ValidatingAdmissionPolicyBinding,
   V1ValidatingWebhookConfiguration,
@@ -97,6 +98,7 @@ export type ConfigMap = Wire<V1ConfigMap>;
 export type Secret = Wire<V1Secret>;
 export type MutatingWebhookConfiguration = Wire<V1MutatingWebhookConfiguration>;
 export type ValidatingWebhookConfiguration = Wire<V1ValidatingWebhookConfiguration>;
+export type AccessReviewStatus = Wire<V1SubjectAccessReviewStatus>;
 
 /** A pod or a pod template. */
 export interface PodLike {
@@ -213,7 +215,7 @@ export interface PortcullisConfiguration extends KubeObject {
     readonly conditions?: readonly Condition[];
     /** The generation that each replica applies. */
     readonly replicas?: readonly { readonly name: string; readonly generation: number }[];
-    /** The enforced minimum kubelet version, and the rendered minimum from which feature gates are computed. */
+    /** The minimum kubelet version in force, and the rendered minimum from which feature gates are computed. */
     readonly kubelet?: {
       readonly minimumVersion?: string;
       readonly renderedMinimumVersion?: string;

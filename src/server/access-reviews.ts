@@ -81,7 +81,7 @@ export function createAccessReviews({ cluster, logger, metrics, now }: AccessRev
   const send = async (question: AccessQuestion, key: string): Promise<boolean> => {
     try {
       const { subject, sccName: name, namespaceName: namespace } = question;
-      const allowed = await cluster.reviewAccess(subject, { ...USE_SCC, name, namespace });
+      const { allowed } = await cluster.reviewAccess(subject, { ...USE_SCC, name, namespace });
       metrics.accessReviews.cell({ result: allowed ? 'allowed' : 'denied' }).count++;
       store(key, allowed);
       return allowed;

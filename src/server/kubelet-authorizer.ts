@@ -4,12 +4,11 @@ import type { IncomingMessage } from 'node:http';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { createMinimumReader, findNodeState, type KubeletScope } from '../cluster/kubelet.ts';
 import { quote } from '../kube/text.ts';
-import { isObject, type JsonObject } from '../kube/types.ts';
+import { isObject, type AccessReviewStatus, type JsonObject } from '../kube/types.ts';
 import {
   accessReviewStatus,
   authorizeKubelet,
   type AccessRequest,
-  type AccessReviewStatus,
   type AuthorizerDecision,
   type ResourceAttributes,
 } from '../policy/kubelet/authorizer.ts';

@@ -365,6 +365,38 @@ test('requests through a proxy are encrypted end to end', async () => {
   proxy.close();
 });
 
+describe('a request to the address of one API server', () => {
+  const address = (): string => new URL(server.url).host;
+  const REFUSED = 'Unable to connect to the server: tls: failed to verify certificate: x509: certificate is valid for';
+  const cases: readonly (readonly [name: string, cluster: object, result: string])[] = [
+    ['the certificate is valid for the name in the URL', { server: 'https://api.test' }, 'host: api.test'],
+    [
+      'the certificate is valid for tls-server-name',
+      { server: 'https://10.0.0.1', 'tls-server-name': 'api.test' },
+      'host: 10.0.0.1',
+    ],
+    ['the certificate is for another name', { server: 'https://other.test' }, `${REFUSED} api.test, not other.test`],
+    ['the certificate is for another address', { server: 'https://10.0.0.1' }, `${REFUSED} 127.0.0.1, not 10.0.0.1`],
+    [
+      'the connection verifies no certificates',
+      { server: 'https://api.test', 'insecure-skip-tls-verify': true, 'certificate-authority-data': undefined },
+      'no request to <address>, because the connection to https://api.test verifies no certificates',
+    ],
+  ];
+  for (const [name, cluster, expected] of cases) {
+    test(name, async () => {
+      const { request } = await connectTo([json({})], { cluster });
+      const sent = request({ ...GET, address: address() });
+      const result = await sent.then(
+        () => `host: ${String(server.requests[0]?.headers.host)}`,
+        (error: unknown) => (error instanceof ConnectionError ? error.message.replace(address(), '<address>') : error),
+      );
+      assert.equal(result, expected);
+      assert.equal(server.requests.length, expected.startsWith('host: ') ? 1 : 0);
+    });
+  }
+});
+
 const CASES: readonly (readonly [name: string, headers: readonly string[], texts: readonly string[]])[] = [
   ['none', [], []],
   ['one', ['299 - "existing pods violate"'], ['existing pods violate']],

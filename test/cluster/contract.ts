@@ -165,8 +165,8 @@ export function clusterContract(name: string, makeCluster: () => Promise<Contrac
       const roleRef = { apiGroup: 'rbac.authorization.k8s.io', kind: 'Role', name: 'reader' };
       const subjects = [{ kind: 'User', apiGroup: 'rbac.authorization.k8s.io', name: 'erin' }];
       await cluster.create('RoleBinding', { ...account('reader'), roleRef, subjects }, options);
-      const may = (verb: string, namespace: string) =>
-        cluster.reviewAccess({ username: 'erin', groups: [] }, { verb, resource: 'pods', namespace });
+      const may = async (verb: string, namespace: string): Promise<boolean> =>
+        (await cluster.reviewAccess({ username: 'erin', groups: [] }, { verb, resource: 'pods', namespace })).allowed;
       assert.equal(await may('get', 'contract-a'), true);
       assert.equal(await may('delete', 'contract-a'), false);
       assert.equal(await may('get', 'contract-b'), false);

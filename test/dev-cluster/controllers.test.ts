@@ -108,20 +108,24 @@ describe('the default objects', () => {
       const binding = { ...object('RoleBinding', 'eve', { roleRef, subjects }, 'default'), apiVersion };
       await cluster.writer.create({ group: RBAC, resource: 'rolebindings' }, binding);
       const attributes = { namespace: 'default', ...action };
-      assert.equal(
-        await cluster.reviewAccess({ username: 'eve', groups: ['system:authenticated'] }, attributes),
-        expected,
-      );
+      const eve = { username: 'eve', groups: ['system:authenticated'] };
+      assert.deepEqual(await cluster.reviewAccess(eve, attributes), { allowed: expected });
     });
   }
 
   test('authenticated users read discovery, anonymous users read the version only', async () => {
     const eve = { username: 'eve', groups: ['system:authenticated'] };
-    assert.equal(await cluster.reviewAccess(eve, { verb: 'get', nonResourceURL: '/api/v1' }), true);
-    assert.equal(await cluster.reviewAccess(eve, { verb: 'list', resource: 'pods', namespace: 'default' }), false);
+    assert.deepEqual(await cluster.reviewAccess(eve, { verb: 'get', nonResourceURL: '/api/v1' }), { allowed: true });
+    assert.deepEqual(await cluster.reviewAccess(eve, { verb: 'list', resource: 'pods', namespace: 'default' }), {
+      allowed: false,
+    });
     const anonymous = { username: 'system:anonymous', groups: ['system:unauthenticated'] };
-    assert.equal(await cluster.reviewAccess(anonymous, { verb: 'get', nonResourceURL: '/version' }), true);
-    assert.equal(await cluster.reviewAccess(anonymous, { verb: 'get', nonResourceURL: '/api' }), false);
+    assert.deepEqual(await cluster.reviewAccess(anonymous, { verb: 'get', nonResourceURL: '/version' }), {
+      allowed: true,
+    });
+    assert.deepEqual(await cluster.reviewAccess(anonymous, { verb: 'get', nonResourceURL: '/api' }), {
+      allowed: false,
+    });
   });
 });
 

@@ -43,7 +43,8 @@ function createSarRig(authorize?: Authorizer, options: SccRigOptions = {}): SarR
         const scc = attributes.name ?? '';
         reviews.push(`${user.username ?? ''} ${scc}`);
         calls.push({ user, attributes });
-        return authorize ? authorize(user, scc) : Promise.resolve(accessFromStore(rig.store)(user, attributes));
+        if (!authorize) return Promise.resolve({ allowed: accessFromStore(rig.store)(user, attributes) });
+        return authorize(user, scc).then((allowed) => ({ allowed }));
       },
     },
   });
@@ -184,7 +185,7 @@ suite('cache', () => {
 test('the cache holds 10,000 results; the oldest is removed first', async () => {
   let sent = 0;
   const review = createAccessReviews({
-    cluster: { reviewAccess: () => Promise.resolve(++sent > 0) },
+    cluster: { reviewAccess: () => Promise.resolve({ allowed: ++sent > 0 }) },
     logger: createRecorder().logger,
     metrics: createMetrics({ version: '0.0.0' }).scc,
     now: () => 0,

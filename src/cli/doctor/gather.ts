@@ -188,7 +188,8 @@ async function readMissingAccess(
   const review = async (): Promise<void> => {
     for (let needed = remaining.shift(); needed; needed = remaining.shift()) {
       const { group: apiGroup, ...attributes } = needed;
-      if (!(await reviewAccess(connection, user, { apiGroup, ...attributes }, signal))) missing.push(needed);
+      const { allowed } = await reviewAccess(connection, user, { apiGroup, ...attributes }, { signal });
+      if (!allowed) missing.push(needed);
     }
   };
   await Promise.all(Array.from({ length: CONCURRENCY }, review));

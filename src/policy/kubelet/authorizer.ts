@@ -3,6 +3,7 @@
  * other requests. It never allows a request.
  */
 import { quote } from '../../kube/text.ts';
+import type { AccessReviewStatus } from '../../kube/types.ts';
 import type { NodeState } from './admission.ts';
 import { findKubeletProblem, type MinimumVersion } from './version.ts';
 
@@ -31,7 +32,7 @@ export type AuthorizerMode = 'strict' | 'recoverable';
 
 /** The input of a decision in addition to the request. */
 export interface AuthorizerState {
-  /** The enforced minimum; absent if none is enforced. */
+  /** The minimum in force; absent without one. */
   readonly minimum: MinimumVersion | 'unknown' | undefined;
   readonly mode: AuthorizerMode;
   /** Returns a node by its name. Absent until the store has read all nodes. */
@@ -109,14 +110,6 @@ interface User {
 export function nodeName({ username = '', groups }: User): string | undefined {
   if (!username.startsWith(NODE_PREFIX) || !groups?.includes(NODE_GROUP)) return undefined;
   return username.slice(NODE_PREFIX.length);
-}
-
-/** The status of a SubjectAccessReview. */
-export interface AccessReviewStatus {
-  readonly allowed: false;
-  readonly denied?: true;
-  readonly reason?: string;
-  readonly evaluationError?: string;
 }
 
 /**
