@@ -56,7 +56,10 @@ const PUBLIC_FILES: ReadonlyMap<string, readonly string[]> = new Map([
   ],
   ['policy/rbac', ['authorizer.ts', 'index.ts', 'rules.ts', 'who-can.ts']],
   ['policy/uid-range', ['allocation.ts', 'blocks.ts', 'ranges.ts']],
-  ['policy/kubelet', ['admission.ts', 'authorizer.ts', 'feature-gates.ts', 'transition.ts', 'version.ts']],
+  [
+    'policy/kubelet',
+    ['admission.ts', 'authorizer.ts', 'enforcement.ts', 'feature-gates.ts', 'transition.ts', 'version.ts'],
+  ],
   [
     'policy/olm',
     ['auto-labeler.ts', 'catalog-source.ts', 'hardening.ts', 'namespaces.ts', 'objects.ts', 'recognition.ts'],

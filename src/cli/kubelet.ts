@@ -1,11 +1,12 @@
 /** Options, input and output that the commands `portcullis kubelet …` share. */
 import {
-  enforcedMinimum,
+  minimumInForce,
   listNodeStates,
   NODES_CONFIG_NAME,
   requestedMinimum,
   type KubeletScope,
 } from '../cluster/kubelet.ts';
+import type { Connection } from '../cluster/connection.ts';
 import type { Scope } from '../cluster/live-cluster.ts';
 import type { Store } from '../cluster/store.ts';
 import { UserError } from '../config/files.ts';
@@ -43,7 +44,7 @@ export interface Minimums {
   readonly requested: string;
   /** The object or the file that requests it. */
   readonly source: string;
-  readonly enforced: string;
+  readonly inForce: string;
   readonly rendered: string;
 }
 
@@ -53,6 +54,8 @@ export interface KubeletFacts {
   readonly minimums: Minimums;
   readonly nodes: readonly NodeState[];
   readonly assumptions: readonly string[];
+  /** Absent for manifests. */
+  readonly connection?: Connection | undefined;
 }
 
 /** Reads the objects of the kinds and of the optional scopes, the settings and the minimums. */
@@ -63,21 +66,21 @@ export async function gatherKubelets(
   scopes: readonly Scope[] = [],
 ): Promise<KubeletFacts> {
   const optional = [{ kind: 'NodesConfig', name: NODES_CONFIG_NAME } as const, ...scopes];
-  const { store, assumptions } = await readInventory(options, io, { kinds, optional });
+  const { store, assumptions, connection } = await readInventory(options, io, { kinds, optional });
   const { settings } = await findSettings({ config: options.config, store });
   const hasSettingsObject = options.config === undefined;
   const scope: KubeletScope = { store, settings: () => settings.kubelet, hasSettingsObject };
-  const enforced = enforcedMinimum(scope);
+  const inForce = minimumInForce(scope);
   const requested = requestedMinimum(scope);
   const stored = store.get('PortcullisConfiguration', CONFIGURATION_NAME)?.status?.kubelet?.renderedMinimumVersion;
   const hasConfig = store.get('NodesConfig', NODES_CONFIG_NAME) !== undefined;
   const minimums: Minimums = {
     requested,
     source: hasConfig ? `nodes.config.openshift.io/${NODES_CONFIG_NAME}` : (options.config ?? 'spec.kubelet'),
-    enforced,
-    rendered: hasSettingsObject ? (stored ?? '') : renderMinimum(requested, enforced),
+    inForce,
+    rendered: hasSettingsObject ? (stored ?? '') : renderMinimum(requested, inForce),
   };
-  return { store, settings: settings.kubelet, minimums, nodes: listNodeStates(scope), assumptions };
+  return { store, settings: settings.kubelet, minimums, nodes: listNodeStates(scope), assumptions, connection };
 }
 
 /** A node compared with a minimum. */
@@ -113,7 +116,7 @@ function compareNode(
   return isUnregistered ? { state: 'unregistered' } : { state: problem.type, message: problem.message };
 }
 
-/** True for a node whose requests the minimum denies when it is enforced. */
+/** True for a node below the minimum. */
 export function isBelow({ state }: NodeReport): boolean {
   return state === 'outdated' || state === 'unknown';
 }

@@ -1,18 +1,24 @@
-/** Reads the minimum kubelet version and the nodes from the store, for the server, controllers and commands. */
+/** The minimum kubelet version of a cluster: the minimum and the nodes in the store, and which API servers enforce it. */
+import { randomUUID } from 'node:crypto';
 import type { KubeletSettings } from '../config/portcullis-configuration.ts';
 import { matchesLabelSelector } from '../kube/label-selector.ts';
 import { objectName } from '../kube/resources.ts';
-import { isObject, type Node } from '../kube/types.ts';
+import { ApiError, ConnectionError } from '../kube/status.ts';
+import { isObject, type AccessReviewStatus, type Node, type UserInfo } from '../kube/types.ts';
 import { CONFIGURATION_NAME } from '../kube/well-known.ts';
 import type { NodeState } from '../policy/kubelet/admission.ts';
+import { readEnforcement, type EnforcementCheck } from '../policy/kubelet/enforcement.ts';
 import { parseMinimum, type MinimumVersion } from '../policy/kubelet/version.ts';
+import type { Action } from '../policy/rbac/rules.ts';
+import type { Cluster } from './cluster.ts';
+import { hostPort } from './network-error.ts';
 import type { Store } from './store.ts';
 
 /** The store and the settings from which the minimum is read. */
 export interface KubeletScope {
   readonly store: Store;
   settings(): KubeletSettings;
-  /** True if the settings are the PortcullisConfiguration, whose status contains the enforced minimum. */
+  /** True if the settings are the PortcullisConfiguration, whose status contains the minimum in force. */
   readonly hasSettingsObject: boolean;
 }
 
@@ -29,20 +35,20 @@ export function requestedMinimum({ store, settings }: Pick<KubeletScope, 'store'
 }
 
 /**
- * Returns the enforced minimum; the empty string means no minimum. `kubelet-minimum-controller` maintains it in the status of
- * the PortcullisConfiguration. Without that object, the minimum of the settings is enforced.
+ * Returns the minimum in force, which webhooks apply; the empty string means no minimum. `kubelet-minimum-controller` maintains it in the status of
+ * the PortcullisConfiguration. Without that object, the minimum of the settings is in force.
  */
-export function enforcedMinimum({ store, settings, hasSettingsObject }: KubeletScope): string {
+export function minimumInForce({ store, settings, hasSettingsObject }: KubeletScope): string {
   if (!settings().isOn) return '';
   if (!hasSettingsObject) return settings().minimumVersion ?? '';
   return store.get('PortcullisConfiguration', CONFIGURATION_NAME)?.status?.kubelet?.minimumVersion ?? '';
 }
 
-/** Creates a function that returns the enforced minimum, parsed. An invalid version counts as no minimum. */
+/** Creates a function that returns the minimum in force, parsed. An invalid version counts as no minimum. */
 export function createMinimumReader(scope: KubeletScope): () => MinimumVersion | undefined {
   let last: { readonly text: string; readonly minimum: MinimumVersion | undefined } = { text: '', minimum: undefined };
   return () => {
-    const text = enforcedMinimum(scope);
+    const text = minimumInForce(scope);
     if (text !== last.text) {
       const parsed = parseMinimum(text);
       last = { text, minimum: 'value' in parsed ? parsed.value : undefined };
@@ -75,4 +81,53 @@ export function findNodeState(
 ): NodeState | undefined {
   const node = store.get('Node', name);
   return node && nodeState(node, settings());
+}
+
+/** The label of the API server if the addresses of the API servers cannot be read or reached. */
+const CONNECTED = 'the connected API server, the only one checked';
+
+/** The EndpointSlice with the addresses of the API servers, which they maintain themselves. */
+export const API_SERVERS = { name: 'kubernetes', namespace: 'default' } as const;
+
+/** Checks each API server of the cluster, or the connected one if no other can be reached. */
+export async function checkApiServers(
+  cluster: Pick<Cluster, 'get' | 'reviewAccess'>,
+): Promise<readonly EnforcementCheck[]> {
+  const addresses = await apiServerAddresses(cluster);
+  const checks = await Promise.all(
+    addresses.map((address) => checkApiServer(address, (...review) => cluster.reviewAccess(...review, address))),
+  );
+  if (checks.some(({ webhook }) => webhook !== 'unknown')) return checks;
+  return [await checkApiServer(CONNECTED, cluster.reviewAccess)];
+}
+
+/**
+ * Checks the API server that answers the review. The name of the node is random, because API servers cache decisions. Only with
+ * a minimum in force does the webhook deny the request.
+ */
+export async function checkApiServer(
+  server: string,
+  review: (user: UserInfo, action: Action) => Promise<AccessReviewStatus>,
+): Promise<EnforcementCheck> {
+  const node = `portcullis-check-${randomUUID()}`;
+  const user = { username: `system:node:${node}`, groups: ['system:nodes', 'system:authenticated'] };
+  try {
+    return readEnforcement(server, await review(user, { verb: 'list', resource: 'pods' }), node);
+  } catch (error) {
+    if (!(error instanceof ApiError || error instanceof ConnectionError)) throw error;
+    return { server, webhook: 'unknown', error: error.message };
+  }
+}
+
+async function apiServerAddresses({ get }: Pick<Cluster, 'get'>): Promise<readonly string[]> {
+  try {
+    const { endpoints, ports } = await get('EndpointSlice', API_SERVERS.name, API_SERVERS.namespace);
+    const port = ports?.find(({ name }) => name === 'https')?.port;
+    if (port == null) return [];
+    const ready = (endpoints ?? []).filter(({ conditions }) => conditions?.ready !== false);
+    return ready.flatMap(({ addresses }) => addresses.map((address) => hostPort(address, port)));
+  } catch (error) {
+    if (error instanceof ApiError || error instanceof ConnectionError) return [];
+    throw error;
+  }
 }

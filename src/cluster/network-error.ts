@@ -63,7 +63,8 @@ function firstError(thrown: unknown): NodeError {
   return inner instanceof Error ? inner : error;
 }
 
-function hostPort(address: string, port: number | undefined): string {
+/** Joins an IP address and a port: `10.0.0.1:6443`, `[fd00::1]:6443`. */
+export function hostPort(address: string, port: number | undefined): string {
   return `${isIP(address) === 6 ? `[${address}]` : address}:${port ?? 0}`;
 }
 

@@ -100,6 +100,13 @@ export function rule(
   };
 }
 
+/** An RBAC rule for SubjectAccessReviews, which are not stored. */
+export const ACCESS_REVIEW_RULE: PolicyRule = {
+  apiGroups: ['authorization.k8s.io'],
+  resources: ['subjectaccessreviews'],
+  verbs: ['create'],
+};
+
 /** RBAC rules for the webhook configurations of the installation whose feature satisfies the predicate. */
 export function configurationRules(
   verbs: readonly string[],

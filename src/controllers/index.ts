@@ -4,6 +4,7 @@ import { deepEqual } from '../kube/equality.ts';
 import { admissionPolicies } from './admission-policies.ts';
 import { configObserver } from './config-observer.ts';
 import type { Controller, ControllerContext, ControllerDefinition, Features } from './controller.ts';
+import { kubeletEnforcement } from './kubelet-enforcement.ts';
 import { kubeletMinimum } from './kubelet-minimum.ts';
 import { kubeletReporter } from './kubelet-reporter.ts';
 import { labelSyncer } from './label-syncer.ts';
@@ -35,6 +36,7 @@ export const CONTROLLERS: readonly ControllerDefinition[] = [
   readiness,
   olmAutoLabeler,
   kubeletMinimum,
+  kubeletEnforcement,
   kubeletReporter,
 ];
 

@@ -1,6 +1,6 @@
-/** Raises and lowers the enforced minimum kubelet version in safe steps, and reports the nodes below it. */
+/** Raises and lowers the minimum kubelet version in force in safe steps, and reports the nodes below it. */
 import {
-  enforcedMinimum,
+  minimumInForce,
   listNodeStates,
   NODES_CONFIG_NAME,
   requestedMinimum,
@@ -45,7 +45,7 @@ const OPTIONS = { fieldManager: NAME };
 
 export const kubeletMinimum: ControllerDefinition = {
   name: NAME,
-  description: 'raises and lowers the enforced minimum kubelet version, and reports the nodes below it',
+  description: 'raises and lowers the minimum kubelet version in force, and reports the nodes below it',
   runsOn: 'leader',
   permissions: [{ role: 'kubelet-minimum', clusterRules: [statusRule(['patch'], KIND)] }],
   isEnabled: ({ kubelet, settingsObject }) => kubelet && settingsObject,
@@ -99,23 +99,23 @@ interface Review {
 function reviewMinimum(object: PortcullisConfiguration, scope: KubeletScope): Review {
   const { store } = scope;
   const kubelet = scope.settings();
-  const enforced = enforcedMinimum(scope);
-  const { source, ...request } = readRequest(object, enforced, scope);
+  const inForce = minimumInForce(scope);
+  const { source, ...request } = readRequest(object, inForce, scope);
   const state = {
-    enforced,
+    inForce,
     rendered: kubelet.isOn ? (object.status?.kubelet?.renderedMinimumVersion ?? '') : '',
     baseline: object.status?.kubelet?.pools,
   };
   const nodes = kubelet.isOn ? listNodeStates(scope) : [];
   const pools = listPools(store, {
-    rendered: renderMinimum(request.requested, enforced),
+    rendered: renderMinimum(request.requested, inForce),
     exemptNodes: kubelet.exemptNodes,
     confirmed: object.metadata?.annotations?.[RENDERED_MINIMUM_ANNOTATION],
   });
   const plan = planMinimum({ ...request, state, nodes, strictNodes: kubelet.admission.strictNodes, pools });
   const progress = describeProgress({ ...request, plan, confirmation: confirmation(plan.state.rendered) });
   const conditions = [
-    ...describeKubelets(reportedMinimum(request.requested, plan.state.enforced), nodes),
+    ...describeKubelets(reportedMinimum(request.requested, plan.state.inForce), nodes),
     ...(progress ? [progress] : []),
   ];
   return { requested: request.requested, plan, nodes, source, conditions };
@@ -138,8 +138,8 @@ interface Request {
 const NODES_CONFIG = `nodes.config.openshift.io/${NODES_CONFIG_NAME}`;
 const SETTINGS = `portcullisconfiguration/${CONFIGURATION_NAME}`;
 
-/** An invalid minimum, and the deletion of the object with the minimum, leave the enforced minimum unchanged. */
-function readRequest(object: PortcullisConfiguration, enforced: string, scope: KubeletScope): Request {
+/** An invalid minimum, and the deletion of the object with the minimum, leave the minimum in force unchanged. */
+function readRequest(object: PortcullisConfiguration, inForce: string, scope: KubeletScope): Request {
   const { isOn, minimumVersion } = scope.settings();
   if (!isOn) return { requested: '', source: undefined };
   const config = scope.store.get('NodesConfig', NODES_CONFIG_NAME);
@@ -148,15 +148,15 @@ function readRequest(object: PortcullisConfiguration, enforced: string, scope: K
   const requested = requestedMinimum(scope);
   const parsed = parseMinimum(requested);
   if ('error' in parsed) {
-    const message = `${source}: ${parsed.error}; ${describeKept(enforced)}`;
-    return { requested: enforced, source, problem: { reason: 'InvalidMinimum', message } };
+    const message = `${source}: ${parsed.error}. ${describeKept(inForce)}`;
+    return { requested: inForce, source, problem: { reason: 'InvalidMinimum', message } };
   }
   const previous = object.status?.kubelet?.source;
-  if (previous === NODES_CONFIG && !hasConfig && enforced !== '' && minimumVersion === undefined) {
-    const message = `${NODES_CONFIG} was deleted; ${describeKept(enforced)}; to end it, create the object without a minimum, or remove spec.kubelet of the settings`;
-    return { requested: enforced, source: previous, problem: { reason: 'MinimumNotFound', message } };
+  if (previous === NODES_CONFIG && !hasConfig && inForce !== '' && minimumVersion === undefined) {
+    const message = `${NODES_CONFIG} was deleted. ${describeKept(inForce)}. To end it, create the object without a minimum, or remove spec.kubelet of the settings`;
+    return { requested: inForce, source: previous, problem: { reason: 'MinimumNotFound', message } };
   }
-  if (requested !== '' || enforced !== '') return { requested, source };
+  if (requested !== '' || inForce !== '') return { requested, source };
   if (!hasConfig || config.spec?.minimumKubeletVersion === '') return { requested, source: undefined };
   const problem = { reason: 'MinimumNotSet', message: describeUnset(minimumVersion) } as const;
   return { requested, source: undefined, problem };
@@ -168,8 +168,8 @@ function describeUnset(ignored: string | undefined): string {
   return ignored === undefined ? unset : `${unset}; spec.kubelet.minimumVersion ${ignored} has no effect`;
 }
 
-function describeKept(enforced: string): string {
-  return enforced === '' ? 'no minimum is enforced' : `the minimum ${enforced} stays enforced`;
+function describeKept(inForce: string): string {
+  return inForce === '' ? 'No minimum is in force' : `The minimum ${inForce} stays in force`;
 }
 
 /** Returns the value of the annotation that confirms a rendered minimum. */
@@ -232,7 +232,7 @@ async function write(object: PortcullisConfiguration, review: Review, context: W
   const { state, blocking } = review.plan;
   const { kubelet: before = {}, conditions: previous = [] } = object.status ?? {};
   const kubelet: NonNullable<Status['kubelet']> = {
-    ...(state.enforced === '' ? {} : { minimumVersion: state.enforced }),
+    ...(state.inForce === '' ? {} : { minimumVersion: state.inForce }),
     ...(state.rendered === '' ? {} : { renderedMinimumVersion: state.rendered }),
     ...(state.baseline ? { pools: state.baseline } : {}),
     ...(review.source === undefined ? {} : { source: review.source }),
@@ -243,8 +243,8 @@ async function write(object: PortcullisConfiguration, review: Review, context: W
   const { name, resourceVersion } = object.metadata ?? {};
   const metadata = { ...(name === undefined ? {} : { name }), ...(resourceVersion ? { resourceVersion } : {}) };
   await context.cluster.applyStatus(KIND, { metadata, status: { kubelet, conditions } }, { ...OPTIONS, force: true });
-  const { minimumVersion: enforced = '', renderedMinimumVersion: rendered = '' } = before;
-  if (enforced === state.enforced && rendered === state.rendered) return;
+  const { minimumVersion: inForce = '', renderedMinimumVersion: rendered = '' } = before;
+  if (inForce === state.inForce && rendered === state.rendered) return;
   const fields = { requested: review.requested, ...state, blocking: blocking.length };
   context.logger.info(fields, 'minimum kubelet version changed');
 }
@@ -256,12 +256,12 @@ function byType(conditions: readonly ConditionState[]): readonly ConditionState[
 
 function publish({ requested, plan, nodes }: Review, metrics: Metrics['kubelet']): void {
   resetMetrics(metrics);
-  const { enforced, rendered } = plan.state;
+  const { inForce, rendered } = plan.state;
   metrics.waiting.set({ for: 'nodes' }, plan.blocking.length);
   metrics.waiting.set({ for: 'pools' }, plan.waiting.length);
-  const parsed = parseMinimum(reportedMinimum(requested, enforced));
+  const parsed = parseMinimum(reportedMinimum(requested, inForce));
   if ('error' in parsed || !parsed.value) return;
-  metrics.minimum.set({ requested, enforced, rendered }, 1);
+  metrics.minimum.set({ requested, in_force: inForce, rendered }, 1);
   for (const state of ['sufficient', 'outdated', 'unknown', 'exempt'] as const) metrics.nodes.set({ state }, 0);
   for (const { isExempt, kubeletVersion } of nodes) {
     const state = isExempt ? 'exempt' : (findKubeletProblem(kubeletVersion, parsed.value)?.type ?? 'sufficient');

@@ -1,5 +1,5 @@
 /** Reports for each node whether its kubelet meets the minimum version. */
-import { enforcedMinimum, nodeState, requestedMinimum } from '../cluster/kubelet.ts';
+import { minimumInForce, nodeState, requestedMinimum } from '../cluster/kubelet.ts';
 import type { KubeletSettings } from '../config/settings.ts';
 import { ApiError } from '../kube/status.ts';
 import type { ConditionState } from '../kube/conditions.ts';
@@ -60,7 +60,7 @@ function createReconciler({ settings, date }: ControllerContext): Reconciler {
       if (!node) return undefined;
       const kubelet = settings.value.kubelet;
       const scope = { store, settings: () => kubelet, hasSettingsObject: true };
-      const minimum = parseMinimum(reportedMinimum(requestedMinimum(scope), enforcedMinimum(scope)));
+      const minimum = parseMinimum(reportedMinimum(requestedMinimum(scope), minimumInForce(scope)));
       const report = describeNode(node, 'value' in minimum ? minimum.value : undefined, kubelet);
       await writeReport(node, report, { ...context, time: formatTimestamp(date().getTime()) });
       await writeTaint(node, kubelet.taint && report?.status === 'True', context);

@@ -5,7 +5,14 @@ import type {
   V1RoleBinding,
   V1ServiceAccount,
 } from '@kubernetes/client-node';
-import { WATCH_VERBS, rule, type Features, type PermissionSet, type PolicyRule } from '../controllers/controller.ts';
+import {
+  ACCESS_REVIEW_RULE,
+  WATCH_VERBS,
+  rule,
+  type Features,
+  type PermissionSet,
+  type PolicyRule,
+} from '../controllers/controller.ts';
 import { CONTROLLERS, enabledControllers } from '../controllers/index.ts';
 import { DEFAULTS_KINDS, POLICY_KINDS } from '../kube/admission-policies.ts';
 import { INSTALLATION, OPTIONAL_FEATURES, POD_SECURITY_CONFIG_MAP, type OptionalFeature } from '../kube/well-known.ts';
@@ -45,10 +52,6 @@ const SCC_RULES: readonly PolicyRule[] = [
   DEFINITION_RULE,
   // The current pod of an exec or attach request.
   rule(['get'], ['Pod']),
-];
-
-const ACCESS_REVIEW_RULES: readonly PolicyRule[] = [
-  { apiGroups: ['authorization.k8s.io'], resources: ['subjectaccessreviews'], verbs: ['create'] },
 ];
 
 /** Leader election, and the state of each replica. */
@@ -160,7 +163,7 @@ export function rbacObjects(settings: ManifestSettings): readonly Manifest[] {
       ? [
           ...clusterRole(`${name}-scc`, SCC_RULES, namespace),
           VIEW_SCCS,
-          ...clusterRole(`${name}-access-reviews`, ACCESS_REVIEW_RULES, namespace),
+          ...clusterRole(`${name}-access-reviews`, [ACCESS_REVIEW_RULE], namespace),
         ]
       : []),
     ...(installed.rollout

@@ -348,9 +348,9 @@ function createKubeletMetrics({ gauge, tally }: Factory) {
     ),
     minimum: gauge(
       'portcullis_kubelet_minimum_info',
-      'A constant 1, labeled by the requested, the enforced and the rendered minimum kubelet version; an empty label is no minimum.',
+      'A constant 1, labeled by the requested minimum kubelet version, the minimum in force and the rendered minimum. An empty label means no minimum.',
       'requested',
-      'enforced',
+      'in_force',
       'rendered',
     ),
     waiting: gauge(

@@ -42,7 +42,7 @@ suite('the requested minimum', () => {
   }
 });
 
-suite('the enforced minimum', () => {
+suite('the minimum in force', () => {
   const putStatus = (minimumVersion: string) => (store: WritableStore) =>
     store.put('PortcullisConfiguration', { metadata: { name: 'cluster' }, status: { kubelet: { minimumVersion } } });
   const cases: readonly (readonly [name: string, scope: KubeletScope, expected: string | undefined])[] = [

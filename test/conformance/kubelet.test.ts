@@ -411,7 +411,7 @@ const AREAS: Readonly<Record<string, Area>> = {
   transition: area<TransitionInput, unknown>(({ spec, status, kubeletVersions, poolsRolledOut }, expected) => {
     const plan = planMinimum({
       requested: spec,
-      state: { enforced: status, rendered: spec, baseline: poolsRolledOut.map(toBaseline) },
+      state: { inForce: status, rendered: spec, baseline: poolsRolledOut.map(toBaseline) },
       nodes: nodeStates(kubeletVersions.map((kubeletVersion, index) => ({ name: String(index), kubeletVersion }))),
       strictNodes: false,
       pools: poolsRolledOut.map((isUpdated, index) => ({
@@ -419,7 +419,7 @@ const AREAS: Readonly<Record<string, Area>> = {
         members: [{ id: isUpdated ? 'new' : 'old', isReady: true }],
       })),
     });
-    const { enforced: newStatus, rendered } = plan.state;
+    const { inForce: newStatus, rendered } = plan.state;
     const reason = plan.blocking.length > 0 ? { reason: 'NodesBelowMinimum' } : {};
     assert.deepEqual({ rendered, newStatus, ...reason }, expected);
   }),

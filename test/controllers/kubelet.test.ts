@@ -71,8 +71,8 @@ suite('the minimum kubelet version', () => {
   const minimum = () => {
     const { kubelet = {}, conditions = [] } = cluster.store.get('PortcullisConfiguration', 'cluster')?.status ?? {};
     const states = conditions.map(({ type, status, reason, message }) => `${type}=${status} ${reason}: ${message}`);
-    const { minimumVersion: enforced, renderedMinimumVersion: rendered } = kubelet;
-    return { enforced, rendered, conditions: states.sort() };
+    const { minimumVersion: inForce, renderedMinimumVersion: rendered } = kubelet;
+    return { inForce, rendered, conditions: states.sort() };
   };
   const nodeCondition = (name: string) => {
     const condition = cluster.store
@@ -86,33 +86,33 @@ suite('the minimum kubelet version', () => {
     return events.map(({ type, reason }) => `${type} ${reason}`).sort();
   };
 
-  test('a raise waits for all nodes, and is rendered after it is enforced', async () => {
+  test('a raise waits for all nodes, and is rendered after it is in force', async () => {
     await addNode('old', 'v1.29.0');
     await addNode('new', 'v1.30.1', {}, {});
     request({ minimumVersion: '1.30.0' });
     const { idle } = await run(kubeletMinimum);
     assert.deepEqual(minimum(), {
-      enforced: undefined,
+      inForce: undefined,
       rendered: undefined,
       conditions: [
         'KubeletsMeetMinimum=False NodesBelowMinimum: 1 of 2 nodes have kubelets below 1.30.0 or of unknown version: old',
-        'Progressing=False NodesBelowMinimum: the minimum 1.30.0 is not enforced, because 1 node is below it: old',
+        'Progressing=False NodesBelowMinimum: the minimum 1.30.0 is not in force, because 1 node is below it: old',
       ],
     });
     assert.match(await metrics.expose(), /portcullis_kubelet_nodes\{state="outdated"\} 1\n/);
     await cluster.remove('Node', 'old');
     await idle();
     assert.deepEqual(minimum(), {
-      enforced: '1.30.0',
+      inForce: '1.30.0',
       rendered: '1.30.0',
       conditions: [
         'KubeletsMeetMinimum=True AllNodesMeetMinimum: the only node has a kubelet of version 1.30.0 or newer',
-        'Progressing=False UpToDate: the minimum 1.30.0 is enforced',
+        'Progressing=False UpToDate: the minimum 1.30.0 is in force',
       ],
     });
   });
 
-  test('a lower minimum is rendered at once, and enforced after a node of each pool has restarted', async () => {
+  test('a lower minimum is rendered at once, and in force after a node of each pool has restarted', async () => {
     await addNode('a', 'v1.30.0', { 'node-role.kubernetes.io/worker': '' });
     await addNode('b', 'v1.30.0', { 'node-role.kubernetes.io/control-plane': '' });
     request({ minimumVersion: '1.30.0' });
@@ -120,8 +120,8 @@ suite('the minimum kubelet version', () => {
     request({});
     await idle();
     const waiting = (pools: string): string =>
-      `Progressing=True WaitingForPools: the minimum 1.30.0 stays enforced until a node of each pool runs the lower minimum; waiting for: ${pools}; to confirm it: kubectl annotate portcullisconfiguration/cluster --overwrite ${RENDERED}=none`;
-    assert.deepEqual([minimum().enforced, minimum().rendered], ['1.30.0', undefined]);
+      `Progressing=True WaitingForPools: the minimum 1.30.0 stays in force until a node of each pool runs the lower minimum. Waiting for: ${pools}. To confirm it: kubectl annotate portcullisconfiguration/cluster --overwrite ${RENDERED}=none`;
+    assert.deepEqual([minimum().inForce, minimum().rendered], ['1.30.0', undefined]);
     assert.equal(minimum().conditions[1], waiting('control-plane, worker'));
     await setStatus('a', { bootID: 'a-2' });
     await idle();
@@ -129,10 +129,10 @@ suite('the minimum kubelet version', () => {
     const annotations = { [RENDERED]: 'none' };
     await cluster.apply('PortcullisConfiguration', { metadata: { name: 'cluster', annotations } }, BY_TEST);
     await idle();
-    assert.deepEqual(minimum(), { enforced: undefined, rendered: undefined, conditions: [] });
+    assert.deepEqual(minimum(), { inForce: undefined, rendered: undefined, conditions: [] });
   });
 
-  test('an invalid and a deleted request keep the enforced minimum', async () => {
+  test('an invalid and a deleted request keep the minimum in force', async () => {
     const apply = (minimumKubeletVersion: string) => {
       const config = { metadata: { name: 'cluster' }, spec: { minimumKubeletVersion } };
       return cluster.apply('NodesConfig', config, BY_TEST);
@@ -140,20 +140,20 @@ suite('the minimum kubelet version', () => {
     request({});
     await apply('1.30.0');
     const { idle } = await run(kubeletMinimum);
-    assert.equal(minimum().enforced, '1.30.0');
+    assert.equal(minimum().inForce, '1.30.0');
     await apply('ab');
     await idle();
     const invalid =
-      'Progressing=False InvalidMinimum: nodes.config.openshift.io/cluster: failed to parse submitted version ab No Major.Minor.Patch elements found; the minimum 1.30.0 stays enforced';
-    assert.deepEqual([minimum().enforced, minimum().conditions[1]], ['1.30.0', invalid]);
+      'Progressing=False InvalidMinimum: nodes.config.openshift.io/cluster: failed to parse submitted version ab No Major.Minor.Patch elements found. The minimum 1.30.0 stays in force';
+    assert.deepEqual([minimum().inForce, minimum().conditions[1]], ['1.30.0', invalid]);
     await cluster.remove('NodesConfig', 'cluster');
     await idle();
     const deleted =
-      'Progressing=False MinimumNotFound: nodes.config.openshift.io/cluster was deleted; the minimum 1.30.0 stays enforced; to end it, create the object without a minimum, or remove spec.kubelet of the settings';
-    assert.deepEqual([minimum().enforced, minimum().conditions[1]], ['1.30.0', deleted]);
+      'Progressing=False MinimumNotFound: nodes.config.openshift.io/cluster was deleted. The minimum 1.30.0 stays in force. To end it, create the object without a minimum, or remove spec.kubelet of the settings';
+    assert.deepEqual([minimum().inForce, minimum().conditions[1]], ['1.30.0', deleted]);
     request({ isOn: false });
     await idle();
-    assert.deepEqual(minimum(), { enforced: undefined, rendered: undefined, conditions: [] });
+    assert.deepEqual(minimum(), { inForce: undefined, rendered: undefined, conditions: [] });
   });
 
   test('a request without the field is reported', async () => {
@@ -163,7 +163,7 @@ suite('the minimum kubelet version', () => {
     const unset =
       'Progressing=False MinimumNotSet: nodes.config.openshift.io/cluster has no spec.minimumKubeletVersion: no minimum is requested, or its definition lacks the field (OpenShift: feature gate MinimumKubeletVersion)';
     const ignored = `${unset}; spec.kubelet.minimumVersion 1.30.0 has no effect`;
-    assert.deepEqual(minimum(), { enforced: undefined, rendered: undefined, conditions: [ignored] });
+    assert.deepEqual(minimum(), { inForce: undefined, rendered: undefined, conditions: [ignored] });
     request({});
     await idle();
     assert.deepEqual(minimum().conditions, [unset]);

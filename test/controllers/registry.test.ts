@@ -76,6 +76,7 @@ suite('the enabled controllers', () => {
         READINESS,
         OLM,
         'kubelet-minimum-controller',
+        'kubelet-enforcement-controller',
         'kubelet-reporter',
       ],
     ],

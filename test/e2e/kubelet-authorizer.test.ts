@@ -9,17 +9,18 @@ import { join } from 'node:path';
 import { after, before, suite, test } from 'node:test';
 import { readDocuments } from '../../src/config/yaml.ts';
 import { DEFINITIONS } from '../../src/install/index.ts';
-import type { JsonObject } from '../../src/kube/types.ts';
+import type { JsonObject, PortcullisConfiguration } from '../../src/kube/types.ts';
 import { responseMessage } from '../support/answers.ts';
 import type { ApiResponse } from '../support/api-client.ts';
 import {
   ASSETS,
+  createSystem,
   startControlPlane,
   startReplica,
   type ControlPlane,
   type Replica,
 } from '../support/control-plane/index.ts';
-import { apply } from '../support/control-plane/installation.ts';
+import { apply, create, localObjects } from '../support/control-plane/installation.ts';
 import { freePorts } from '../support/control-plane/process.ts';
 import { eventually } from '../support/eventually.ts';
 import { runProgram } from '../support/memory-io.ts';
@@ -68,7 +69,7 @@ suite(
       await eventually(() =>
         apply(plane.admin, [{ ...settings, metadata, spec: { kubelet: { minimumVersion: '1.33.0' } } }]),
       );
-      // The controller of the minimum has enforced it.
+      // The controller of the minimum has put it in force.
       await send('PATCH', `${SETTINGS}/status`, { status: { kubelet: { minimumVersion: '1.33.0' } } });
       for (const [name, version] of Object.entries({ old: 'v1.29.8', new: 'v1.33.2' })) await createNode(name, version);
       await eventually(async () =>
@@ -182,6 +183,67 @@ suite(
       const answer = await send('POST', '/api/v1/nodes', node, 'unknown');
       assert.equal(answer.status, 403);
       assert.ok(String(responseMessage(answer)).endsWith('node "unknown" not found'), answer.text);
+    });
+
+    test('the condition of the settings states that the API server called the webhook, and when', async () => {
+      const features = { scc: false, rollout: false, kubelet: true, olm: false };
+      const policy = { scc: { mode: 'off' }, kubelet: { minimumVersion: '1.33.0' } };
+      const system = await createSystem(plane, { objectsFor: (port) => localObjects(port, { features, policy }) });
+      try {
+        await system.install();
+        await system.configure(policy);
+        await system.scale(1);
+        const started = new Date().toISOString();
+        const { status, reason, message } = await eventually(async () => {
+          const { conditions = [] } = ((await send('GET', SETTINGS)).body as PortcullisConfiguration).status ?? {};
+          const condition = conditions.find(({ type }) => type === 'KubeletMinimumEnforced');
+          assert.ok(condition);
+          return condition;
+        }, 30_000);
+        const [, time = ''] =
+          /^the minimum 1\.33\.0 is enforced\. At (.+Z), the authorization webhook was called by the connected API server, the only one checked$/.exec(
+            message,
+          ) ?? [];
+        assert.deepEqual([status, reason, time === '' ? message : ''], ['True', 'AuthorizerCalled', '']);
+        assert.ok(Math.abs(Date.parse(time) - Date.parse(started)) < 60_000, time);
+      } finally {
+        await system.stop();
+      }
+    });
+
+    /** The lines of `kubelet status` about the authorizer. */
+    const authorizer = async (user: string, groups: readonly string[]): Promise<readonly string[]> => {
+      const kubeconfig = await plane.kubeconfigFor(user, groups);
+      const { stdout, stderr } = await runProgram(['kubelet', 'status', `--kubeconfig=${kubeconfig}`]);
+      assert.equal(stderr, '');
+      return stdout.split('\n').filter((line) => line.startsWith('Authorizer: '));
+    };
+
+    test('kubelet status states whether the API server calls the webhook', async () => {
+      const called = await authorizer('admin', ['system:masters']);
+      assert.deepEqual(called, [`Authorizer:   called   ${plane.server}`]);
+      await replica?.stop();
+      const [stopped = ''] = await authorizer('admin', ['system:masters']);
+      assert.ok(stopped.startsWith(`Authorizer:   not-called   ${plane.server} (Post "https://127.0.0.1:`), stopped);
+      assert.ok(stopped.endsWith('connect: connection refused)'), stopped);
+    });
+
+    test('kubelet status of a user who may not create the review', async () => {
+      const apiGroup = 'rbac.authorization.k8s.io';
+      const type = { apiVersion: `${apiGroup}/v1`, metadata: { name: 'reader' } };
+      const rules = [
+        { apiGroups: [''], resources: ['nodes'], verbs: ['list'] },
+        { apiGroups: ['config.portcullis.dev'], resources: ['portcullisconfigurations'], verbs: ['get'] },
+      ];
+      const roleRef = { apiGroup, kind: 'ClusterRole', name: 'reader' };
+      const subjects = [{ apiGroup, kind: 'User', name: 'reader' }];
+      await create(plane.admin, { ...type, kind: 'ClusterRole', rules });
+      await create(plane.admin, { ...type, kind: 'ClusterRoleBinding', roleRef, subjects });
+      await eventually(async () => {
+        assert.deepEqual(await authorizer('reader', []), [
+          `Authorizer:   unknown   ${plane.server} (subjectaccessreviews.authorization.k8s.io is forbidden: User "reader" cannot create resource "subjectaccessreviews" in API group "authorization.k8s.io" at the cluster scope)`,
+        ]);
+      });
     });
   },
 );

@@ -111,7 +111,7 @@ suite('the minimum kubelet version of an installation', () => {
     assert.match(stdout, /\n2 nodes, 1 below the minimum or of unknown version\n$/);
   });
 
-  test('it is enforced and rendered after the upgrade of the kubelet', async () => {
+  test('it is in force and rendered after the upgrade of the kubelet', async () => {
     const upgrade = { status: { nodeInfo: nodeInfo('v1.30.2') } };
     assert.equal((await plane.admin.send('PATCH', '/api/v1/nodes/old/status', upgrade, MERGE)).status, 200);
     await eventually(async () => {
@@ -122,6 +122,23 @@ suite('the minimum kubelet version of an installation', () => {
     const { items } = body as { readonly items: readonly { readonly reason: string }[] };
     const reasons = items.map(({ reason }) => reason).filter((reason) => reason.startsWith('Kubelet'));
     assert.deepEqual(reasons.sort(), ['KubeletOutdated', 'KubeletVersionSufficient']);
+  });
+
+  test('the API server does not call the authorization webhook, and so does not enforce it', async () => {
+    const message = await eventually(async () => {
+      const { status } = (await plane.admin.send('GET', SETTINGS)).body as PortcullisConfiguration;
+      const condition = status?.conditions?.find(({ type }) => type === 'KubeletMinimumEnforced');
+      assert.deepEqual([condition?.status, condition?.reason], ['False', 'AuthorizerNotCalled']);
+      return condition?.message ?? '';
+    });
+    assert.match(
+      message,
+      /^the minimum 1\.30\.0 is in force, but it is not enforced\. At \S+Z, the authorization webhook was not called by the connected API server, the only one checked\. Check --authorization-config of kube-apiserver and the static pod portcullis-authorizer on each control plane node$/,
+    );
+    const kubeconfig = await plane.kubeconfigFor('admin', ['system:masters']);
+    const { code, stdout } = await runProgram(['kubelet', 'status', `--kubeconfig=${kubeconfig}`, '-o=json']);
+    const { authorizer } = JSON.parse(stdout) as { readonly authorizer?: unknown };
+    assert.deepEqual([code, authorizer], [0, { server: plane.server, webhook: 'not-called' }]);
   });
 
   test('writes of a node that falls below it are denied while the settings require it', async () => {

@@ -167,7 +167,10 @@ suite('the roles of the replicas', () => {
   ];
   const both = ['portcullis-label-syncer', 'portcullis-run-level-zero-labeler', 'portcullis-serving-certificate-scc'];
   const byDefault = [...base, ...webhooks, ...certificate, ...scc, ...rollout, ...both];
-  const kubelet = [...byDefault, ...['', '-minimum', '-reporter'].map((suffix) => `portcullis-kubelet${suffix}`)];
+  const kubelet = [
+    ...byDefault,
+    ...['', '-minimum', '-enforcement', '-reporter'].map((suffix) => `portcullis-kubelet${suffix}`),
+  ];
   const cases: readonly (readonly [string, Partial<ManifestSettings>, readonly string[]])[] = [
     ['by default', {}, byDefault],
     [

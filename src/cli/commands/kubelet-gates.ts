@@ -31,7 +31,7 @@ The table lists the gates with a requirement; -o json and -o yaml print the comp
 
 Exit codes:
   0  success
-  1  a gate is enabled, and its required kubelet version is not enforced
+  1  a gate is enabled, and kubelets may be older than it requires
   2  wrong usage, or the input cannot be read
 
 Examples:

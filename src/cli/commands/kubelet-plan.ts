@@ -7,8 +7,9 @@ import { assumptionBlocks, printCount, printReport } from '../output/print.ts';
 
 const DETAILS = `
 Lists the nodes that would lose access to the API server with a minimum kubelet version, and the number of
-pods on them. The command changes nothing. An enforced minimum denies all requests of nodes with an older
-kubelet, except reading and updating Nodes and access reviews, until the kubelet is upgraded. In the mode
+pods on them. The command changes nothing. Where API servers call the authorization webhook, it denies all
+requests of nodes with an older kubelet, except reading and updating Nodes and access reviews, until the kubelet
+is upgraded. In the mode
 strict, an upgraded kubelet cannot report its version either: upgrade kubelets before you raise the minimum.
 
 Exit codes:
@@ -22,7 +23,7 @@ Examples:
   portcullis kubelet plan --minimum 1.33.0 -f nodes.yaml
 `;
 
-/** The effects of an enforced minimum on nodes below it. */
+/** The effects on nodes below a minimum that API servers enforce. */
 const EFFECTS = [
   'Leases are not renewed: the node becomes NotReady, and its pods are evicted.',
   'Pods are not read: no pod starts on the node, and the status of its pods is not updated.',
@@ -57,13 +58,13 @@ export const command = defineCommand({
       ...(controlPlane.length === 0
         ? []
         : [`Control plane nodes are among them: ${controlPlane.map(({ name }) => name).join(', ')}.`]),
-      ...(compareMinimums(minimum.text, minimums.enforced) < 0
-        ? [`The minimum ${minimums.enforced} is enforced: ${minimum.text} is lower and permits older kubelets.`]
+      ...(compareMinimums(minimum.text, minimums.inForce) < 0
+        ? [`The minimum ${minimums.inForce} is in force. ${minimum.text} is lower and permits older kubelets.`]
         : []),
     ];
     const effects = lost.length === 0 ? [] : EFFECTS;
     const summary = { nodes: nodes.length, lost: lost.length, pods: lostPods };
-    const data = { minimum: minimum.text, enforced: minimums.enforced, summary, nodes, effects, notes, assumptions };
+    const data = { minimum: minimum.text, inForce: minimums.inForce, summary, nodes, effects, notes, assumptions };
     printReport(io, options.output, data, (style) => [
       ...(nodes.length === 0 ? [] : [printNodes(nodes, options, style, { PODS: ({ pods }) => String(pods) })]),
       ...(effects.length === 0

@@ -1,19 +1,36 @@
+import { reviewAccess } from '../../cluster/access.ts';
+import { checkApiServer } from '../../cluster/kubelet.ts';
 import type { Condition } from '../../kube/conditions.ts';
+import type { UserInfo } from '../../kube/types.ts';
 import { CONFIGURATION_NAME } from '../../kube/well-known.ts';
+import { printServer, type EnforcementCheck } from '../../policy/kubelet/enforcement.ts';
 import { reportedMinimum } from '../../policy/kubelet/transition.ts';
 import { parseMinimum } from '../../policy/kubelet/version.ts';
-import { defineCommand, EXIT } from '../command.ts';
-import { gatherKubelets, isBelow, kubeletOptions, printNodes, reportNodes, type Minimums } from '../kubelet.ts';
+import type { Action } from '../../policy/rbac/rules.ts';
+import { defineCommand, EXIT, type Io } from '../command.ts';
+import {
+  gatherKubelets,
+  isBelow,
+  kubeletOptions,
+  printNodes,
+  reportNodes,
+  type KubeletFacts,
+  type Minimums,
+} from '../kubelet.ts';
 import { assumptionBlocks, listOptions, printCount, printListing, printTable } from '../output/print.ts';
 
 const DETAILS = `
 Shows the minimum kubelet version and the nodes with older kubelets:
 
-  requested  the minimum in nodes.config.openshift.io/cluster, or in the settings
-  enforced   the minimum that is enforced. It is raised to the requested minimum when all nodes meet that
-  rendered   the minimum from which feature gates are computed. It never exceeds the enforced minimum
+  requested   the minimum in nodes.config.openshift.io/cluster, or in the settings
+  in force    the minimum that webhooks apply. It is raised to the requested minimum when all nodes meet that
+  rendered    the minimum from which feature gates are computed. It never exceeds the minimum in force
+  authorizer  whether the API server of the kubeconfig calls the authorization webhook. The command reviews the
+              access of a node that does not exist, which requires permission to create SubjectAccessReviews
 
-Nodes are compared with the higher of the requested and the enforced minimum.
+Only API servers that call the authorization webhook enforce the minimum. The condition KubeletMinimumEnforced
+states which API servers called it when the controller last checked. Nodes are compared with the higher of the
+requested minimum and the minimum in force.
 
 Exit codes:
   0  no minimum is set, or all nodes meet it
@@ -33,19 +50,20 @@ export const command = defineCommand({
   async run(options, _operands, io) {
     const facts = await gatherKubelets(options, io, ['Node']);
     const { minimums, assumptions, store } = facts;
-    const parsed = parseMinimum(reportedMinimum(minimums.requested, minimums.enforced));
+    const parsed = parseMinimum(reportedMinimum(minimums.requested, minimums.inForce));
     const nodes = 'value' in parsed && parsed.value ? reportNodes(facts, parsed.value) : [];
     const below = nodes.filter(isBelow).length;
     const { conditions: all = [] } = store.get('PortcullisConfiguration', CONFIGURATION_NAME)?.status ?? {};
-    const conditions = all.filter(({ type }) => type === 'KubeletsMeetMinimum' || type === 'Progressing');
-    const isSet = minimums.requested !== '' || minimums.enforced !== '';
+    const conditions = all.filter(({ type }) => CONDITIONS.includes(type));
+    const isSet = minimums.requested !== '' || minimums.inForce !== '';
+    const authorizer = minimums.inForce === '' ? undefined : await checkAuthorizer(facts, io);
     const summary = isSet
       ? `${printCount(nodes.length, 'node')}, ${below} below the minimum or of unknown version`
       : `No minimum kubelet version is set in ${minimums.source}.`;
-    const data = { ...minimums, below, nodes, conditions, assumptions };
+    const data = { ...minimums, ...(authorizer ? { authorizer } : {}), below, nodes, conditions, assumptions };
     const objects = nodes.map(({ name }) => ({ kind: 'Node', name }));
     printListing(io, options.output, { data, objects }, (style) => [
-      ...(isSet ? [printMinimums(minimums)] : []),
+      ...(isSet ? [printMinimums(minimums, authorizer)] : []),
       ...(conditions.length === 0 ? [] : [printConditions(conditions)]),
       ...(nodes.length === 0 ? [] : [printNodes(nodes, options, style)]),
       ...assumptionBlocks(assumptions),
@@ -55,12 +73,25 @@ export const command = defineCommand({
   },
 });
 
-function printMinimums({ requested, source, enforced, rendered }: Minimums): string {
+const CONDITIONS = ['KubeletsMeetMinimum', 'KubeletMinimumEnforced', 'Progressing'];
+
+/** Checks the API server that answers; `undefined` for manifests. */
+async function checkAuthorizer({ connection }: KubeletFacts, { signal }: Io): Promise<EnforcementCheck | undefined> {
+  if (!connection) return undefined;
+  const review = (user: UserInfo, action: Action) => reviewAccess(connection, user, action, { signal });
+  return await checkApiServer(connection.server, review);
+}
+
+function printMinimums(
+  { requested, source, inForce, rendered }: Minimums,
+  authorizer: EnforcementCheck | undefined,
+): string {
   const error = parseMinimum(requested);
   return printTable([
     ['Requested:', requested || 'none', 'error' in error ? error.error : source],
-    ['Enforced:', enforced || 'none'],
+    ['In force:', inForce || 'none'],
     ['Rendered:', rendered || 'none'],
+    ...(authorizer ? [['Authorizer:', authorizer.webhook, printServer(authorizer)]] : []),
   ]);
 }
 

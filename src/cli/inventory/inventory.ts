@@ -107,6 +107,8 @@ export interface Inventory {
   readonly namespace: string;
   /** The user of the kubeconfig; absent for manifests, and if the cluster does not return it. */
   readonly user?: UserInfo;
+  /** Absent for manifests. */
+  readonly connection?: Connection;
 }
 
 export interface InventoryNeeds {
@@ -229,6 +231,7 @@ async function readFromCluster(
     unread,
     namespace: namespace ?? connection.namespace,
     ...(user ? { user } : {}),
+    connection,
   };
 }
 

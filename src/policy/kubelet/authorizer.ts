@@ -66,12 +66,17 @@ export function authorizeKubelet(request: AccessRequest, state: AuthorizerState)
     return denyWithError('not-synced', `node informer not synced, cannot check if node ${name} is new enough`);
   }
   const node = findNode(name);
-  if (node === undefined) return denyWithError('node-not-found', `node ${quote(name)} not found`);
+  if (node === undefined) return denyWithError('node-not-found', nodeNotFound(name));
   if (node.isExempt) return EXEMPT_NODE;
   const problem = findKubeletProblem(node.kubeletVersion, minimum);
   if (problem === undefined) return SUFFICIENT;
   if (problem.type === 'unknown') return denyWithError('unknown-version', problem.message);
   return { decision: 'Deny', cause: 'outdated', reason: problem.message };
+}
+
+/** The error for a node that does not exist, which is also that of OpenShift. */
+export function nodeNotFound(name: string): string {
+  return `node ${quote(name)} not found`;
 }
 
 const NO_MINIMUM: AuthorizerDecision = { decision: 'NoOpinion', cause: 'no-minimum' };

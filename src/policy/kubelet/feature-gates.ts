@@ -58,7 +58,7 @@ export interface GateRendering {
   readonly status: readonly [GateBlock, ...GateBlock[]];
   /** True if the status differs from the current one. */
   readonly isChanged: boolean;
-  /** Enabled gates whose required kubelet version is not enforced. */
+  /** Enabled gates that require a newer kubelet version than the minimum. */
   readonly warnings: readonly string[];
 }
 
@@ -139,11 +139,11 @@ function findCustomBase(custom: GateLists, defaults: GateLists | undefined): Res
 
 /** Without a minimum, no requirement is met. Only kubelets have a minimum. */
 export function meetsRequirements(required: readonly ComponentVersion[], minimum: string): boolean {
-  const enforced = parseVersion(minimum);
+  const rendered = parseVersion(minimum);
   return required.every(({ component, version }) => {
     const needed = parseVersion(version);
-    if (component !== 'Kubelet' || 'error' in enforced || 'error' in needed) return false;
-    return compareKubeletVersions(enforced.value, needed.value) >= 0;
+    if (component !== 'Kubelet' || 'error' in rendered || 'error' in needed) return false;
+    return compareKubeletVersions(rendered.value, needed.value) >= 0;
   });
 }
 

@@ -1,7 +1,7 @@
 /**
- * Changes of the minimum kubelet version. Three values are kept: the requested minimum, the enforced one, and the rendered one,
- * from which feature gates are computed. The rendered minimum never exceeds the enforced one, so that a feature that requires
- * newer kubelets is enabled only while older kubelets are denied. The empty string means no minimum; it compares as lower
+ * Changes of the minimum kubelet version. Three values are kept: the requested minimum, the minimum in force, which webhooks apply, and
+ * the rendered one, from which feature gates are computed. The rendered minimum never exceeds the minimum in force, so a feature
+ * that requires newer kubelets is enabled only while the minimum is in force. The empty string means no minimum; it compares as lower
  * than every version.
  */
 import type { ConditionState } from '../../kube/conditions.ts';
@@ -17,13 +17,13 @@ export function compareMinimums(a: string, b: string): number {
 }
 
 /** The minimum from which feature gates are computed: the lower of both. */
-export function renderMinimum(requested: string, enforced: string): string {
-  return compareMinimums(requested, enforced) < 0 ? requested : enforced;
+export function renderMinimum(requested: string, inForce: string): string {
+  return compareMinimums(requested, inForce) < 0 ? requested : inForce;
 }
 
 /** The minimum with which reports compare nodes: the higher of both, since nodes below either one lose access. */
-export function reportedMinimum(requested: string, enforced: string): string {
-  return compareMinimums(requested, enforced) > 0 ? requested : enforced;
+export function reportedMinimum(requested: string, inForce: string): string {
+  return compareMinimums(requested, inForce) > 0 ? requested : inForce;
 }
 
 /** A group of nodes that share a configuration. */
@@ -43,9 +43,9 @@ export interface PoolBaseline {
 
 /** The state of the minimum. */
 export interface MinimumState {
-  readonly enforced: string;
+  readonly inForce: string;
   readonly rendered: string;
-  /** Present after the rendered minimum was lowered, until the enforced one follows. */
+  /** Present after the rendered minimum was lowered, until the minimum in force follows. */
   readonly baseline?: readonly PoolBaseline[] | undefined;
 }
 
@@ -62,7 +62,7 @@ interface MinimumInput {
 /** The next state, and the nodes and pools that delay a change. */
 export interface MinimumPlan {
   readonly state: MinimumState;
-  /** The nodes that do not meet the requested higher minimum, which is enforced only when there are none. */
+  /** The nodes that do not meet the requested higher minimum, which takes effect only when there are none. */
   readonly blocking: readonly NodeViolation[];
   /** The pools in which no node runs the lower rendered minimum yet. */
   readonly waiting: readonly string[];
@@ -71,24 +71,24 @@ export interface MinimumPlan {
 /** Plans one step. A step depends on the current state only, so that a new leader continues a change. */
 export function planMinimum(input: MinimumInput): MinimumPlan {
   const { requested, state, nodes, strictNodes } = input;
-  const { enforced } = state;
-  const rendered = renderMinimum(requested, enforced);
-  const direction = compareMinimums(requested, enforced);
-  if (direction === 0) return { state: { enforced, rendered }, blocking: [], waiting: [] };
+  const { inForce } = state;
+  const rendered = renderMinimum(requested, inForce);
+  const direction = compareMinimums(requested, inForce);
+  if (direction === 0) return { state: { inForce, rendered }, blocking: [], waiting: [] };
   if (direction < 0) return planLowering(input, rendered);
   const minimum = parseMinimum(requested);
   const target = 'value' in minimum ? minimum.value : undefined;
   const blocking = target === undefined ? [] : compareNodes(nodes, target, strictNodes).violations;
-  return { state: { enforced: blocking.length > 0 ? enforced : requested, rendered }, blocking, waiting: [] };
+  return { state: { inForce: blocking.length > 0 ? inForce : requested, rendered }, blocking, waiting: [] };
 }
 
-/** Features that require the higher minimum are disabled first. The enforced minimum follows when every pool runs without them. */
+/** Features that require the higher minimum are disabled first. The minimum in force follows when every pool runs without them. */
 function planLowering({ requested, state, pools }: MinimumInput, rendered: string): MinimumPlan {
   const isNewRendering = compareMinimums(state.rendered, rendered) > 0;
   const baseline = isNewRendering ? pools.map(toBaseline) : state.baseline;
   const waiting = pools.filter((pool) => baseline && !hasPickedUp(pool, baseline)).map(({ name }) => name);
-  if (waiting.length === 0) return { state: { enforced: requested, rendered }, blocking: [], waiting };
-  return { state: { enforced: state.enforced, rendered, baseline }, blocking: [], waiting };
+  if (waiting.length === 0) return { state: { inForce: requested, rendered }, blocking: [], waiting };
+  return { state: { inForce: state.inForce, rendered, baseline }, blocking: [], waiting };
 }
 
 function toBaseline({ name, members }: Pool): PoolBaseline {
@@ -128,18 +128,18 @@ export function describeProgress({
     return progressing(
       'False',
       'NodesBelowMinimum',
-      `the minimum ${requested} is not enforced, because ${count}: ${names}`,
+      `the minimum ${requested} is not in force, because ${count}: ${names}`,
     );
   }
   if (waiting.length > 0) {
-    const message = `the minimum ${state.enforced} stays enforced until a node of each pool runs the lower minimum; waiting for: ${summarizeNames(waiting)}; to confirm it: ${confirmation}`;
+    const message = `the minimum ${state.inForce} stays in force until a node of each pool runs the lower minimum. Waiting for: ${summarizeNames(waiting)}. To confirm it: ${confirmation}`;
     return progressing('True', 'WaitingForPools', message);
   }
-  if (state.enforced === '' && state.rendered === '') return undefined;
-  if (state.enforced !== state.rendered) {
-    return progressing('True', 'Rendering', `the minimum ${state.enforced} is enforced; feature gates follow`);
+  if (state.inForce === '' && state.rendered === '') return undefined;
+  if (state.inForce !== state.rendered) {
+    return progressing('True', 'Rendering', `the minimum ${state.inForce} is in force, and feature gates follow`);
   }
-  return progressing('False', 'UpToDate', `the minimum ${state.enforced} is enforced`);
+  return progressing('False', 'UpToDate', `the minimum ${state.inForce} is in force`);
 }
 
 function progressing(status: 'True' | 'False', reason: string, message: string): ConditionState {

@@ -2,7 +2,7 @@ import { settingAt } from '../../../config/setting-paths.ts';
 import { shellQuote } from '../../../kube/text.ts';
 import type { JsonObject } from '../../../kube/types.ts';
 import { CONFIGURATION_NAME, OPTIONAL_FEATURES } from '../../../kube/well-known.ts';
-import { evaluateFact, FIXES, info, ok, problem, warning, type Check } from '../facts.ts';
+import { evaluateFact, FIXES, info, ok, problem, warning, type Check, type CheckResult } from '../facts.ts';
 import { invalidReason, settingErrors } from '../gather.ts';
 
 const OBJECT = `PortcullisConfiguration ${CONFIGURATION_NAME}`;
@@ -40,24 +40,36 @@ export const configuration: Check = {
           }),
         ];
       }
-      const unreviewed = conditions.find(({ type, status }) => type === 'PodsReviewed' && status === 'False');
+      const reported = conditions.flatMap(({ type, status, message }) => {
+        const details = status === 'False' ? REPORTED.get(type) : undefined;
+        return details ? [warning(OBJECT, `${type} is False: ${message}`, details)] : [];
+      });
       const overridden = conditions.find(({ reason }) => reason === 'InitialSettingsOverridden');
       return [
         ok(OBJECT, `generation ${generation ?? 0} is valid and in force`),
-        ...(unreviewed
-          ? [
-              warning(OBJECT, `PodsReviewed is False: ${unreviewed.message}`, {
-                impact: 'these pods run, and are not changed or deleted',
-                fix: UNREVIEWED,
-              }),
-            ]
-          : []),
+        ...reported,
         ...(overridden ? [info(OBJECT, overridden.message)] : []),
       ];
     }),
 };
 
-const UNREVIEWED = `kubectl get portcullisconfiguration ${CONFIGURATION_NAME} -o jsonpath='{.status.unreviewedPods}' # then correct and replace each pod`;
+/** Conditions of controllers whose status `False` requires an action. */
+const REPORTED: ReadonlyMap<string, Pick<CheckResult, 'impact' | 'fix'>> = new Map([
+  [
+    'PodsReviewed',
+    {
+      impact: 'these pods run, and are not changed or deleted',
+      fix: `kubectl get portcullisconfiguration ${CONFIGURATION_NAME} -o jsonpath='{.status.unreviewedPods}' # then correct and replace each pod`,
+    },
+  ],
+  [
+    'KubeletMinimumEnforced',
+    {
+      impact: 'these API servers do not deny requests of nodes with an older kubelet',
+      fix: '# configure the authorization webhook in the API servers: portcullis install --profile=control-plane',
+    },
+  ],
+]);
 
 /** The conditions of the settings. Features have other conditions. */
 const CONDITIONS = ['Accepted', 'Applied'];
