@@ -1,9 +1,9 @@
-/** The differences between a pod and the same pod after its completion by an SCC. */
+/** Compares a pod with the same pod after an SCC has defaulted it. */
 import { deepEqual } from './equality.ts';
 import { POD_SCC_ANNOTATIONS } from './scc.ts';
 import { isObject, type JsonObject } from './types.ts';
 
-/** A field with different values in two objects; `before` or `after` is absent if that object does not have the field. */
+/** A field whose value differs between two objects. `before` or `after` is absent if that object lacks the field. */
 export interface Change {
   /** `spec.containers[0].securityContext.runAsUser`, `metadata.annotations[a.b/c]` */
   readonly path: string;
@@ -11,15 +11,15 @@ export interface Change {
   readonly after?: unknown;
 }
 
-/** The annotations in which the decision is recorded are not changes of the pod. */
+/** Annotations that record the decision. They do not count as pod changes. */
 const RECORDS: ReadonlySet<string> = new Set([
   `metadata.annotations[${POD_SCC_ANNOTATIONS.scc}]`,
   `metadata.annotations[${POD_SCC_ANNOTATIONS.subjectType}]`,
 ]);
 
 /**
- * Returns the changes of an SCC in a pod, field by field in the order of the pod. Lists of equal length are compared by
- * element, other lists as a whole.
+ * Returns the fields that an SCC changes in a pod, in the order of the pod. Lists of equal length are compared element
+ * by element, and other lists are compared as a whole.
  */
 export function findChanges(before: unknown, after: unknown): readonly Change[] {
   const changes: Change[] = [];
@@ -40,7 +40,7 @@ function compare(before: unknown, after: unknown, path: string, changes: Change[
   }
 }
 
-/** An object that is added or removed is compared by member, unless it is empty. */
+/** An added or removed object is compared member by member, unless it is empty. */
 function emptyFor(other: unknown): JsonObject | undefined {
   return isObject(other) && Object.keys(other).length > 0 ? {} : undefined;
 }
@@ -49,7 +49,7 @@ function getMember(object: JsonObject, key: string): unknown {
   return Object.hasOwn(object, key) ? object[key] : undefined;
 }
 
-/** Keys of maps are in brackets, names of fields follow a dot. */
+/** Map keys are in brackets, and field names follow a dot. */
 function memberPath(parent: string, key: string): string {
   if (!/^[A-Za-z][A-Za-z0-9]*$/.test(key) || parent === 'metadata.annotations' || parent === 'metadata.labels') {
     return `${parent}[${key}]`;

@@ -70,7 +70,7 @@ suite('with an enforcement date', () => {
       [
         '299 - "pods of this template will be denied: unable to validate against any security context constraint"',
         '299 - "The closest usable SCC is \\"restricted-v2\\". It does not allow: spec.hostNetwork=true."',
-        '299 - "SCC \\"hostnetwork-v2\\" would admit the pod if service account \\"default\\" were granted its use: bind ClusterRole \\"system:openshift:scc:hostnetwork-v2\\"."',
+        '299 - "SCC \\"hostnetwork-v2\\" would admit the pod if service account \\"default\\" were allowed to use it. Bind ClusterRole \\"system:openshift:scc:hostnetwork-v2\\"."',
         '299 - "enforcement from 2999-01-31 will deny these pods"',
       ],
     );

@@ -123,7 +123,7 @@ suite('the OLM auto-labeler', () => {
     );
     assert.deepEqual(await events(), [
       'Normal LabelSyncEnabled: set the label security.openshift.io/scc.podSecurityLabelSync: an operator is installed. To opt out, set the annotation olm.auto-labeler.managed to "false" and remove the label',
-      'Normal LabelSyncReleased: removed the label security.openshift.io/scc.podSecurityLabelSync: managed, and the last operator was removed',
+      'Normal LabelSyncReleased: removed the label security.openshift.io/scc.podSecurityLabelSync: managed, but the last operator was removed',
     ]);
   });
 

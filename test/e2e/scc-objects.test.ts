@@ -100,7 +100,7 @@ suite('SCCs', () => {
     const answer = await create(short('greedy', { priority: 11, groups: ['system:authenticated'] }));
     assert.equal(answer.status, 201);
     assert.deepEqual(answer.warnings, [
-      '299 - "SCC \\"greedy\\" is usable by all users, and its priority 11 orders it before anyuid and restricted-v2: it will admit every pod that it allows"',
+      '299 - "SCC \\"greedy\\" is usable by all users, and its priority 11 puts it before anyuid and restricted-v2, so it will admit every pod that it allows"',
     ]);
     const useless = await create(short('useless', { runAsUser: { type: 'MustRunAs' } }));
     assert.deepEqual(useless.warnings, ['299 - "SCC \\"useless\\" admits no pod: MustRunAs requires a UID"']);

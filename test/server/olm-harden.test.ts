@@ -75,7 +75,7 @@ async function review(cluster: Cluster, pod: unknown, path: object = {}) {
 }
 
 const HARDENED = ['/spec/containers/0/securityContext', '/spec/securityContext'];
-const CONFLICT = 'OLM hardening: spec.securityContext.runAsUser: 0 is kept: it is set explicitly';
+const CONFLICT = 'OLM hardening: spec.securityContext.runAsUser: 0 is kept because it is set explicitly';
 const root = catalogPod({}, { securityContext: { runAsUser: 0 } });
 const REPORT =
   'OLM hardening: the profile catalog-source would set seccompProfile, runAsUser, runAsNonRoot, privileged, readOnlyRootFilesystem, allowPrivilegeEscalation, capabilities.drop';
@@ -133,7 +133,7 @@ suite('hardening of pods of OLM by the webhook', () => {
   test('the CatalogSource decides about legacy, and a legacy pod is not hardened silently', async () => {
     assert.deepEqual(await review({ catalog: LEGACY }, catalogPod()), { patch: [], warnings: [], counted: 'legacy' });
     assert.deepEqual((await review({ catalog: LEGACY, namespaceLevel: 'restricted' }, catalogPod())).warnings, [
-      `OLM hardening: pods in the mode legacy are denied: the namespace has ${ENFORCE}=restricted; set it to "baseline" or "privileged", or securityContextConfig to "restricted"`,
+      `OLM hardening: legacy pods are denied because the namespace has ${ENFORCE}=restricted. Set it to "baseline" or "privileged", or set securityContextConfig to "restricted"`,
     ]);
     const metadata = {
       name: 'cat',
@@ -157,7 +157,7 @@ suite('hardening of pods of OLM by the webhook', () => {
     assert.deepEqual(await review({ catalog }, catalogPod()), {
       patch: HARDENED,
       warnings: [
-        'OLM hardening: spec.grpcPodConfig.securityContextConfig "Legacy" must be one of "legacy", or "restricted"; its pods are treated as restricted',
+        'OLM hardening: spec.grpcPodConfig.securityContextConfig "Legacy" must be "legacy" or "restricted", so its pods are treated as restricted',
       ],
       counted: 'hardened',
     });

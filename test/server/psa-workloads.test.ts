@@ -18,7 +18,7 @@ const ROOT = { containers: [{ ...CONTAINER, securityContext: { runAsUser: 0 } }]
 const UNABLE = 'unable to validate against any security context constraint';
 const HOST_NETWORK_ADVICE = [
   'The closest usable SCC is "restricted-v2". It does not allow: spec.hostNetwork=true.',
-  'SCC "hostnetwork-v2" would admit the pod if service account "default" were granted its use: bind ClusterRole "system:openshift:scc:hostnetwork-v2".',
+  'SCC "hostnetwork-v2" would admit the pod if service account "default" were allowed to use it. Bind ClusterRole "system:openshift:scc:hostnetwork-v2".',
 ];
 const WILL_DENY = [`pods of this template will be denied: ${UNABLE}`, ...HOST_NETWORK_ADVICE];
 const WOULD_DENY = [
@@ -109,7 +109,7 @@ suite('every kind with a pod template', () => {
 suite('warnings about a Deployment', () => {
   const ROOT_ADVICE = [
     'The closest usable SCC is "restricted-v2". It does not allow: spec.containers[0].securityContext.runAsUser=0.',
-    'SCC "anyuid" would admit the pod if service account "builder" were granted its use: bind ClusterRole "system:openshift:scc:anyuid".',
+    'SCC "anyuid" would admit the pod if service account "builder" were allowed to use it. Bind ClusterRole "system:openshift:scc:anyuid".',
   ];
   const CASES: readonly (readonly [name: string, given: Given, warnings: readonly string[]])[] = [
     ['report mode: the template is not completed', { settings: { mode: 'report' }, spec: PLAIN }, [RAW]],
@@ -356,7 +356,7 @@ suite('a namespace without ranges', () => {
     assert.deepEqual(warnings, [
       RAW,
       'pods of this template will be denied: error fetching namespace "shop": unable to find annotation openshift.io/sa.scc.uid-range',
-      'Namespace "shop" has no annotation openshift.io/sa.scc.uid-range yet. Retry in a few seconds. If this persists, the range allocator is not running or has no free range (event UIDRangeFull).',
+      'Namespace "shop" has no openshift.io/sa.scc.uid-range annotation yet. Retry in a few seconds. If this persists, the range allocator is not running or has no free range (event UIDRangeFull).',
     ]);
   });
 
@@ -376,7 +376,7 @@ suite('a namespace without ranges', () => {
     assert.deepEqual(fixedUser(1_000_010_000), []);
     assert.deepEqual(fixedUser(1_000_000_000)?.slice(1), [
       'The closest usable SCC is "restricted-v2". It does not allow: spec.securityContext.runAsUser=1000000000.',
-      'SCC "nonroot-v2" would admit the pod if service account "default" were granted its use: bind ClusterRole "system:openshift:scc:nonroot-v2".',
+      'SCC "nonroot-v2" would admit the pod if service account "default" were allowed to use it. Bind ClusterRole "system:openshift:scc:nonroot-v2".',
     ]);
   });
 });

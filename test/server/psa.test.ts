@@ -373,7 +373,7 @@ const HOST_NETWORK = 'PodSecurity "restricted:latest": host namespaces (hostNetw
 const SCC_DENIAL = [
   'pods of this template will be denied: unable to validate against any security context constraint',
   'The closest usable SCC is "restricted-v2". It does not allow: spec.hostNetwork=true.',
-  'SCC "hostnetwork-v2" would admit the pod if service account "default" were granted its use: bind ClusterRole "system:openshift:scc:hostnetwork-v2".',
+  'SCC "hostnetwork-v2" would admit the pod if service account "default" were allowed to use it. Bind ClusterRole "system:openshift:scc:hostnetwork-v2".',
 ];
 const OWNED = { ownerReferences: [{ apiVersion: 'v1', kind: 'X', name: 'x', uid: '1', controller: true }] };
 
@@ -698,7 +698,7 @@ suite('an unknown SCC mode in the label of a namespace', () => {
       store.put('Namespace', INVALID);
       const decision = decide(request);
       assert.equal(decision.allowed, !denied);
-      const warning = `label portcullis.dev/scc: unknown mode "${warned}", "enforce" applies; must be one of enforce, report, off`;
+      const warning = `label portcullis.dev/scc: unknown mode "${warned}", using "enforce"; must be one of enforce, report, off`;
       assert.deepEqual(decision.warnings, warned === undefined ? undefined : [warning]);
     });
   }

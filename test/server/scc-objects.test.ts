@@ -314,7 +314,7 @@ suite('warnings', () => {
       { name: 'mine', priority: 1 },
       {},
       [
-        'SCC "mine" would admit 2 pods instead of SCC "lax" in namespaces bank and shop when created again: it has higher priority',
+        'SCC "mine" would admit 2 pods instead of SCC "lax" in namespaces bank and shop if recreated, because it has higher priority',
       ],
     ],
     ['an SCC without grants', { name: 'other', priority: 1 }, {}, []],
@@ -328,7 +328,7 @@ suite('warnings', () => {
       'an invalid SCC',
       { name: 'mine', runAsUser: { type: 'MustRunAs' } },
       {},
-      ['SCC "mine" blocks every pod of the cluster: MustRunAs requires a UID'],
+      ['SCC "mine" blocks every pod in the cluster: MustRunAs requires a UID'],
     ],
   ];
   for (const [name, fields, change, warnings] of cases) {

@@ -29,7 +29,7 @@ type Labels = Readonly<Record<string, string>>;
 const ADMIN: UserInfo = { username: 'root', groups: ['system:masters'] };
 const ROOT = buildPod({ runAsUser: 0 });
 const UNKNOWN_MODE =
-  'label portcullis.dev/scc: unknown mode "on", "enforce" applies; must be one of enforce, report, off';
+  'label portcullis.dev/scc: unknown mode "on", using "enforce"; must be one of enforce, report, off';
 const OTHER_RESOURCE = { resource: { group: '', version: 'v1', resource: 'services' } };
 
 /** The parts of a decision that a case expects. */
@@ -246,7 +246,7 @@ suite('/scc/validate', () => {
         /^unable to validate against any security context constraint: \[.*provider restricted-v2: \.containers\[1\]\.privileged: Invalid value: true: Privileged containers are not allowed .*\]$/,
       warnings: [
         'The closest usable SCC is "restricted-v2". It does not allow: spec.containers[1].securityContext.privileged=true.',
-        'SCC "privileged" would admit the pod if service account "default" were granted its use: bind ClusterRole "system:openshift:scc:privileged".',
+        'SCC "privileged" would admit the pod if service account "default" were allowed to use it. Bind ClusterRole "system:openshift:scc:privileged".',
       ],
     },
     {
@@ -389,7 +389,7 @@ suite('/scc/exec', () => {
       ),
       warnings: [
         'The closest usable SCC is "restricted-v2". It does not allow: spec.ephemeralContainers[0].securityContext.privileged=true.',
-        'SCC "privileged" would admit the pod if service account "default" were granted its use: bind ClusterRole "system:openshift:scc:privileged".',
+        'SCC "privileged" would admit the pod if service account "default" were allowed to use it. Bind ClusterRole "system:openshift:scc:privileged".',
       ],
     },
     {

@@ -88,9 +88,9 @@ suite('a missing namespace', () => {
 
 suite('missing ranges', () => {
   const noRangeYet =
-    'Namespace "shop" has no annotation openshift.io/sa.scc.uid-range yet. Retry in a few seconds. If this persists, the range allocator is not running or has no free range (event UIDRangeFull).';
+    'Namespace "shop" has no openshift.io/sa.scc.uid-range annotation yet. Retry in a few seconds. If this persists, the range allocator is not running or has no free range (event UIDRangeFull).';
   const noLevel =
-    'Namespace "shop" has no annotation openshift.io/sa.scc.mcs. Set it, or remove openshift.io/sa.scc.uid-range=1000660000/10000 so that both are allocated.';
+    'Namespace "shop" has no openshift.io/sa.scc.mcs annotation. Set it, or remove openshift.io/sa.scc.uid-range=1000660000/10000 so both are allocated.';
   const shop = (annotations?: Record<string, string>): Namespace => ({
     metadata: { name: 'shop', ...(annotations ? { annotations } : {}) },
   });

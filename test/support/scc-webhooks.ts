@@ -170,7 +170,7 @@ export const ROOT_DENIAL = formatSccDenial([
 ]);
 export const ROOT_WARNINGS = [
   'The closest usable SCC is "restricted-v2". It does not allow: spec.containers[0].securityContext.runAsUser=0.',
-  'SCC "anyuid" would admit the pod if service account "default" were granted its use: bind ClusterRole "system:openshift:scc:anyuid".',
+  'SCC "anyuid" would admit the pod if service account "default" were allowed to use it. Bind ClusterRole "system:openshift:scc:anyuid".',
 ];
 
 /** Puts the standard SCCs, their roles and their bindings into a store. */

@@ -3,22 +3,30 @@ import type { ClusterServiceVersion, JsonObject, KubeObject, Namespace } from '.
 import { LABEL_SYNC_LABEL, OLM_MANAGED_ANNOTATION } from '../../kube/well-known.ts';
 
 /**
- * `managed`: the decision table. `shipped`: the behavior of the labeler of OpenShift, which only adds labels. `seed`: the
- * behavior of its design document, which reacts to events only. `off`: no writes.
+ * The behavior of the auto-labeler. `managed` follows the decision table. `shipped` behaves like OpenShift's labeler,
+ * which only adds labels. `seed` follows the design document of OpenShift's labeler, which reacts only to events. `off`
+ * disables writes.
  */
 export type LabelerMode = 'managed' | 'shipped' | 'seed' | 'off';
 
-/** The Deployment that contains the labeler of OpenShift. */
+/** The Deployment that contains OpenShift's labeler. */
 export const OPENSHIFT_OLM = { namespace: 'openshift-operator-lifecycle-manager', name: 'olm-operator' } as const;
 
-/** Returns the mode of the settings. By default, the auto-labeler is off in clusters with the labeler of OpenShift. */
+/**
+ * Returns the mode from the settings. By default, the auto-labeler is off in clusters that have OpenShift's labeler.
+ */
 export function labelerMode(mode: LabelerMode | undefined, hasOpenShiftLabeler: boolean): LabelerMode {
   return mode ?? (hasOpenShiftLabeler ? 'off' : 'managed');
 }
 
-/** Label of a copied ClusterServiceVersion: the namespace of the original. A CSV with this label is a copy, whatever its value. */
+/**
+ * Label on a copied ClusterServiceVersion (CSV) with the namespace of the original. A CSV with this label is a copy,
+ * regardless of the value.
+ */
 const COPIED_FROM_LABEL = 'olm.copiedFrom';
-/** Annotation of a ClusterServiceVersion: the namespace of its operator, which for a copy is another namespace. */
+/**
+ * Annotation on a ClusterServiceVersion with the namespace of its operator. For a copy, this is a different namespace.
+ */
 const OPERATOR_NAMESPACE_ANNOTATION = 'olm.operatorNamespace';
 /** In namespaces without this prefix, the label syncer does not require the label. */
 const PREFIX = 'openshift-';
@@ -27,7 +35,7 @@ export function hasLabelerPrefix(namespace: string): boolean {
   return namespace.startsWith(PREFIX);
 }
 
-/** True for a copy. OLM copies the ClusterServiceVersion of a global operator to every namespace. */
+/** Returns true for a copy. OLM copies the ClusterServiceVersion of a global operator to every namespace. */
 export function isCopied(csv: ClusterServiceVersion): boolean {
   const { metadata, status } = csv;
   const operatorNamespace = metadata?.annotations?.[OPERATOR_NAMESPACE_ANNOTATION];
@@ -47,20 +55,20 @@ export type LabelerTrigger = 'csv-created' | 'csv-updated' | 'csv-deleted' | 'na
 
 export interface LabelerInput {
   readonly namespace: Namespace;
-  /** All known ClusterServiceVersions of the namespace, including copies. */
+  /** All known ClusterServiceVersions in the namespace, including copies. */
   readonly csvs: readonly ClusterServiceVersion[];
-  /** The events since the last decision about the namespace. */
+  /** Events since the last decision about the namespace. */
   readonly triggers: ReadonlySet<LabelerTrigger>;
   readonly mode: LabelerMode;
   readonly exemptNamespaces: readonly string[];
 }
 
 export interface LabelerDecision {
-  /** `label`: sets the label. `manage`: sets the label and the annotation. `release`: removes both. */
+  /** `label` sets the label. `manage` sets the label and the annotation. `release` removes both. */
   readonly action: 'none' | 'label' | 'manage' | 'release';
-  /** The row of the decision table in the mode `managed`, otherwise the mode. */
+  /** Row of the decision table in `managed` mode. Otherwise, the mode. */
   readonly row: string;
-  /** One clause for logs and for `olm status`. */
+  /** A clause for logs and for `olm status`. */
   readonly reason: string;
 }
 
@@ -77,7 +85,10 @@ export function decideLabeling(input: LabelerInput): LabelerDecision {
   }
 }
 
-/** Returns the JSON merge patch of a decision; `undefined` without changes. It conflicts with concurrent changes. */
+/**
+ * Returns the JSON merge patch for a decision, or `undefined` if nothing changes. The patch conflicts with concurrent
+ * changes.
+ */
 export function labelingPatch({ metadata }: Namespace, { action }: LabelerDecision): JsonObject | undefined {
   if (action === 'none') return undefined;
   const value = action === 'release' ? null : 'true';
@@ -100,27 +111,27 @@ function readState({ namespace: { metadata }, csvs }: LabelerInput) {
   };
 }
 
-/** Returns the reason why a namespace is never labeled; `undefined` if it can be labeled. */
+/** Returns the reason why a namespace is never labeled, or `undefined` if it can be labeled. */
 function ineligibility({ namespace: { metadata }, exemptNamespaces }: LabelerInput): string | undefined {
   const name = metadata?.name ?? '';
   if (!hasLabelerPrefix(name)) return `the name does not start with ${PREFIX}`;
   return exemptNamespaces.includes(name) ? 'the namespace is exempt' : undefined;
 }
 
-/** The decision table. Row 5 has precedence over rows 3, 4 and 6. */
+/** The decision table. Row 5 takes precedence over rows 3, 4 and 6. */
 function decideManaged(input: LabelerInput): LabelerDecision {
   const { isTerminating, label, annotation, hasOwnCsv } = readState(input);
   const { triggers } = input;
   const canRelease = triggers.has('csv-deleted') || triggers.has('startup');
   const ineligible = isTerminating ? 'the namespace is being deleted' : ineligibility(input);
   if (ineligible !== undefined) return row(1, 'none', ineligible);
-  if (annotation === 'false') return row(2, 'none', `opted out by the annotation ${OLM_MANAGED_ANNOTATION}`);
+  if (annotation === 'false') return row(2, 'none', `opted out by the ${OLM_MANAGED_ANNOTATION} annotation`);
   if (annotation === 'true') {
-    if (!hasOwnCsv && canRelease) return row(5, 'release', 'managed, and the last operator was removed');
-    if (label !== 'true') return row(4, 'label', 'managed, and the label was changed or removed');
-    return hasOwnCsv ? row(3, 'none', 'managed') : row(6, 'none', 'managed, without an operator');
+    if (!hasOwnCsv && canRelease) return row(5, 'release', 'managed, but the last operator was removed');
+    if (label !== 'true') return row(4, 'label', 'managed, but the label was changed or removed');
+    return hasOwnCsv ? row(3, 'none', 'managed') : row(6, 'none', 'managed, but no operator is installed');
   }
-  if (label !== undefined) return row(7, 'none', 'not managed: the label has another owner');
+  if (label !== undefined) return row(7, 'none', 'not managed because the label has another owner');
   return hasOwnCsv ? row(9, 'manage', 'an operator is installed') : row(8, 'none', 'no operator is installed');
 }
 
@@ -128,7 +139,7 @@ function row(number: number, action: LabelerDecision['action'], reason: string):
   return { action, row: String(number), reason };
 }
 
-/** Labels terminating namespaces too. Copies count on events of namespaces unless they have the label. */
+/** Also labels terminating namespaces. On namespace events, copies count unless they have the label. */
 function decideShipped(input: LabelerInput): LabelerDecision {
   const { label, hasOwnCsv } = readState(input);
   const { triggers, csvs } = input;
@@ -143,19 +154,19 @@ function decideShipped(input: LabelerInput): LabelerDecision {
   return { action: 'label', row: 'shipped', reason: 'an operator is installed' };
 }
 
-/** Reacts to events only, and labels exempt and terminating namespaces, too. Only the label marks a copy. */
+/** Reacts only to events, and also labels exempt and terminating namespaces. A copy is recognized only by its label. */
 function decideSeed(input: LabelerInput): LabelerDecision {
   const { name, label, annotation } = readState(input);
   const isInstalled = input.csvs.some((csv) => !hasCopiedLabel(csv));
-  // At the start, every object counts as created.
+  // On startup, every object counts as created.
   const hasEvent = (event: LabelerTrigger): boolean => input.triggers.has(event) || input.triggers.has('startup');
   const decision = (action: LabelerDecision['action'], reason: string) => ({ action, row: 'seed', reason });
   if (!hasLabelerPrefix(name)) return decision('none', `the name does not start with ${PREFIX}`);
   if (input.triggers.has('csv-deleted') && annotation === 'true' && !isInstalled)
-    return decision('release', 'managed, and the last operator was removed');
+    return decision('release', 'managed, but the last operator was removed');
   if (hasEvent('csv-created') && isInstalled && label === undefined && annotation !== 'false')
     return decision('manage', 'an operator was installed');
   if (hasEvent('namespace') && annotation === 'true' && label !== 'true')
-    return decision('label', 'managed, and the label was changed or removed');
+    return decision('label', 'managed, but the label was changed or removed');
   return decision('none', 'no event requires a change');
 }

@@ -1,16 +1,16 @@
-/** The security mode of the pods of a CatalogSource. */
+/** Determines the security mode of a CatalogSource's pods. */
 import { quote } from '../../kube/text.ts';
 import { isObject, type CatalogSource, type JsonObject } from '../../kube/types.ts';
 import { POD_SECURITY_LABELS } from '../../kube/well-known.ts';
 
-/** Annotation of a CatalogSource. The value `"true"` requests the mode `legacy`. */
+/** Annotation on a CatalogSource. The value `"true"` requests `legacy` mode. */
 export const DISABLE_SECURITY_ANNOTATION = 'portcullis.dev/disable-security';
 
 export interface CatalogMode {
   readonly mode: 'legacy' | 'restricted';
-  /** The field from which the mode is derived. */
+  /** The field that the mode is derived from. */
   readonly from: string;
-  /** The reasons why the pods are denied, or why a value has no effect. */
+  /** Reasons why the pods are denied, or why a value has no effect. */
   readonly problems: readonly string[];
 }
 
@@ -18,8 +18,8 @@ const CONFIG_FIELD = 'spec.grpcPodConfig.securityContextConfig';
 const ENFORCE = POD_SECURITY_LABELS.enforce;
 
 /**
- * Returns the mode of the pods of a CatalogSource in a namespace with these labels. An invalid value means `restricted`.
- * Without a CatalogSource, the mode is derived from the namespace.
+ * Returns the mode of the pods of a CatalogSource in a namespace with these labels. An invalid value means
+ * `restricted`. Without a CatalogSource, the mode is derived from the namespace.
  */
 export function catalogMode(
   catalog: CatalogSource | undefined,
@@ -46,7 +46,7 @@ function requestedMode(catalog: CatalogSource | undefined): RequestedMode | unde
   const value = securityContextConfig(spec);
   if (value === 'legacy' || value === 'restricted') return { mode: value, from: CONFIG_FIELD };
   if (value !== undefined && value !== null && value !== '') {
-    const problem = `${CONFIG_FIELD} ${printValue(value)} must be one of "legacy", or "restricted"; its pods are treated as restricted`;
+    const problem = `${CONFIG_FIELD} ${printValue(value)} must be "legacy" or "restricted", so its pods are treated as restricted`;
     return { mode: 'restricted', from: CONFIG_FIELD, problem };
   }
   if (spec['disableSecurity'] === true) return { mode: 'legacy', from: 'spec.disableSecurity' };
@@ -63,21 +63,24 @@ function securityContextConfig(spec: JsonObject): unknown {
   return isObject(grpcPodConfig) ? grpcPodConfig['securityContextConfig'] : undefined;
 }
 
-/** Pod Security Admission enforces an invalid level as `restricted`; OLM creates legacy pods for it. */
+/** Pod Security Admission enforces an invalid level as `restricted`, but OLM creates legacy pods for it. */
 function legacyProblem(level: string | undefined): string | undefined {
   if (level === undefined || level === 'baseline' || level === 'privileged') return undefined;
-  const fix = 'set it to "baseline" or "privileged", or securityContextConfig to "restricted"';
+  const fix = 'Set it to "baseline" or "privileged", or set securityContextConfig to "restricted"';
   const cause = level === 'restricted' ? '' : ', an invalid level that is enforced as "restricted"';
-  return `pods in the mode legacy are denied: the namespace has ${ENFORCE}=${level}${cause}; ${fix}`;
+  return `legacy pods are denied because the namespace has ${ENFORCE}=${level}${cause}. ${fix}`;
 }
 
-/** True if OLM creates pods for the CatalogSource. It creates none for a source that has only an address. */
+/** Returns true if OLM creates pods for the CatalogSource. It creates none for a source that has only an address. */
 export function hasCatalogPods({ spec }: CatalogSource): boolean {
   if (!isObject(spec)) return false;
   return spec['sourceType'] !== 'grpc' || Boolean(spec['image']);
 }
 
-/** Returns the spec with the supported field in place of `disableSecurity: true`; `undefined` without that field. */
+/**
+ * Returns the spec with the supported field instead of `disableSecurity: true`, or `undefined` if that field is not
+ * set.
+ */
 export function rewriteDisableSecurity({ spec }: CatalogSource): JsonObject | undefined {
   if (!isObject(spec) || spec['disableSecurity'] !== true) return undefined;
   const rest = Object.fromEntries(Object.entries(spec).filter(([field]) => field !== 'disableSecurity'));

@@ -1,11 +1,11 @@
-/** Hardens the security contexts of the pods of the Operator Lifecycle Manager (OLM) by profiles. */
+/** Hardens the security contexts of Operator Lifecycle Manager (OLM) pods using profiles. */
 import { isObject, type JsonObject } from '../../kube/types.ts';
 import type { ContainerFields, PodFields } from '../pod/pod.ts';
 
 export type ProfileId = 'olm-controller' | 'catalog-source' | 'bundle-unpack' | 'run-bundle';
 
 export interface Profile {
-  /** Fields of the security context of the pod. */
+  /** Fields of the pod security context. */
   readonly pod: {
     readonly runAsNonRoot?: true;
     readonly runAsUser?: number;
@@ -15,7 +15,7 @@ export interface Profile {
   readonly readOnlyRootFilesystem: boolean;
   /** True if the image sets a user other than root. */
   readonly hasImageUser?: true;
-  /** The directory at which an emptyDir is mounted, since it must stay writable. */
+  /** Directory that must stay writable. An emptyDir is mounted there. */
   readonly emptyDir?: string;
 }
 
@@ -29,14 +29,14 @@ export const PROFILES: Readonly<Record<ProfileId, Profile>> = {
     hasImageUser: true,
     emptyDir: '/tmp',
   },
-  // Sqlite catalogs copy their database when they start.
+  // SQLite catalogs copy their database on startup.
   'catalog-source': { pod: NON_ROOT, readOnlyRootFilesystem: false },
   'bundle-unpack': { pod: NON_ROOT, readOnlyRootFilesystem: true },
   // Index images may run as root.
   'run-bundle': { pod: { seccompProfile: SECCOMP_PROFILE }, readOnlyRootFilesystem: false },
 };
 
-/** The init container of a catalog with `extractContent`. The pods of such a catalog write only to volumes. */
+/** Init container of a catalog with `extractContent`. The pods of such a catalog write only to volumes. */
 const EXTRACT_CONTENT = 'extract-content';
 const VOLUME = 'tmpfs';
 
@@ -46,37 +46,37 @@ export interface HardeningInput {
   readonly isOpenShift: boolean;
   /** True if less strict values are replaced. */
   readonly isForced: boolean;
-  /** True for the template of a Job. OLM deletes a Job in which a field that OLM sets has another value. */
+  /** True for a Job template. OLM deletes a Job if a field that OLM sets has a different value. */
   readonly isJob?: boolean;
   /** True if the containers write to the root filesystem, contrary to the profile. */
   readonly writesRootFilesystem?: boolean;
   readonly pod: PodFields;
 }
 
-/** A field that keeps a value less strict than the profile. */
+/** A field that keeps a value that is less strict than the profile. */
 export interface Conflict {
-  /** The path of the field, such as `spec.containers[0].securityContext.privileged`. */
+  /** Path of the field, such as `spec.containers[0].securityContext.privileged`. */
   readonly path: string;
   readonly field: string;
   readonly message: string;
 }
 
 export interface Hardened {
-  /** The pod or the template; the original object if nothing changes. */
+  /** The pod or template. It is the original object if nothing changes. */
   readonly pod: JsonObject;
-  /** The paths of the changed fields. */
+  /** Paths of the changed fields. */
   readonly changes: readonly string[];
   readonly conflicts: readonly Conflict[];
 }
 
-/** The input and the collected results of applying a profile. */
+/** The input for applying a profile, and the collected results. */
 interface Application extends HardeningInput {
   readonly data: Profile;
   readonly changes: string[];
   readonly conflicts: Conflict[];
 }
 
-/** Applies a profile to a pod or a pod template. Ephemeral containers are not changed. */
+/** Applies a profile to a pod or pod template. Ephemeral containers are not changed. */
 export function hardenPod(input: HardeningInput): Hardened {
   const { pod, profile, isForced, isJob = false } = input;
   // The API server rejects these fields in Windows pods.
@@ -105,19 +105,19 @@ function readUid({ runAsUser }: JsonObject): number | undefined {
 
 type Context = Record<string, unknown>;
 
-/** A field of a security context, and its value in the profile. */
+/** A security context field and its value in the profile. */
 interface FieldChange {
-  /** The path of the security context. */
+  /** Path of the security context. */
   readonly path: string;
   readonly field: string;
   readonly value: unknown;
-  /** True if the existing value is less strict than that of the profile. */
+  /** True if the existing value is less strict than the profile. */
   readonly isConflict: boolean;
   /** The reason why the value cannot be replaced. */
   readonly obstacle?: string | undefined;
 }
 
-/** Sets an absent field, and reports or replaces a less strict value. */
+/** Sets the field if it is absent. Reports or replaces a less strict value. */
 function applyField(state: Application, context: Context, change: FieldChange): void {
   const { path, field, value, isConflict, obstacle } = change;
   const current = context[field];
@@ -126,9 +126,9 @@ function applyField(state: Application, context: Context, change: FieldChange): 
     context[field] = value;
     state.changes.push(fullPath);
   } else if (isConflict && current != null) {
-    const reason = obstacle ?? (state.isJob ? 'OLM deletes a Job with another value' : 'it is set explicitly');
+    const reason = obstacle ?? (state.isJob ? 'OLM deletes a Job with a different value' : 'it is set explicitly');
     const text = isObject(current) ? JSON.stringify(current['type']) : JSON.stringify(current);
-    state.conflicts.push({ path: fullPath, field, message: `${fullPath}: ${text} is kept: ${reason}` });
+    state.conflicts.push({ path: fullPath, field, message: `${fullPath}: ${text} is kept because ${reason}` });
   }
 }
 
@@ -155,12 +155,12 @@ function hardenPodContext(state: Application, current: JsonObject): JsonObject {
     field: 'runAsNonRoot',
     value: isSafe && !isUserSupplied(state) ? true : undefined,
     isConflict: pod.runAsNonRoot === false,
-    obstacle: isSafe || isUserSupplied(state) ? undefined : 'the pod has no user other than root',
+    obstacle: isSafe || isUserSupplied(state) ? undefined : 'the pod has no non-root user',
   });
   return context;
 }
 
-/** True if SCC admission sets the user of the pod, so that neither `runAsUser` nor `runAsNonRoot` are set. */
+/** Returns true if SCC admission sets the pod's user, so neither `runAsUser` nor `runAsNonRoot` is set. */
 function isUserSupplied({ isOpenShift, data }: Application): boolean {
   return isOpenShift && data.hasImageUser !== true;
 }
@@ -173,7 +173,7 @@ function applySeccomp(state: Application, context: Context, path: string, value:
 
 type List = 'initContainers' | 'containers';
 
-/** Returns the containers of a list; `undefined` without the list. */
+/** Returns the containers in a list, or `undefined` if the list is absent. */
 function hardenList(state: Application, list: List, uid: number | undefined): readonly JsonObject[] | undefined {
   const containers = state.pod.containers.filter((one) => one.list === list);
   if (containers.length === 0) return undefined;
@@ -190,7 +190,7 @@ function hardenContainer(state: Application, container: ContainerFields, uid: nu
   const path = `spec.${location}.securityContext`;
   const added = capabilities?.add ?? [];
   const gainsPrivileges = privileged || added.some((name) => /^(CAP_)?SYS_ADMIN$/i.test(name));
-  const obstacle = privileged ? 'a privileged container must be changed by its author' : undefined;
+  const obstacle = privileged ? 'only its author can change a privileged container' : undefined;
   applyField(state, context, { path, field: 'privileged', value: false, isConflict: privileged, obstacle });
   applyRootFilesystem(state, context, path);
   if (!gainsPrivileges || allowPrivilegeEscalation !== undefined) {
@@ -215,11 +215,12 @@ function applyRootFilesystem(state: Application, context: Context, path: string)
   const value = data.readOnlyRootFilesystem || isExtracting;
   const field = 'readOnlyRootFilesystem';
   if (writesRootFilesystem) return;
-  // A writable root filesystem complies with all Pod Security Standards, so that only the mode force replaces it.
+  // A writable root filesystem complies with all Pod Security Standards, so it is replaced only if the caller forces
+  // it.
   applyField(state, context, { path, field, value, isConflict: isForced && value && context[field] === false });
 }
 
-/** Drops ALL. An existing list of a Job is kept. */
+/** Drops ALL. An existing list in a Job is kept. */
 function applyCapabilities(
   state: Application,
   context: Context,
@@ -230,12 +231,12 @@ function applyCapabilities(
   const field = 'capabilities.drop';
   const added = add.filter((name) => name !== 'NET_BIND_SERVICE');
   if (added.length > 0) {
-    const message = `${path}.capabilities.add: ${JSON.stringify(added)} is kept: only NET_BIND_SERVICE complies with restricted`;
+    const message = `${path}.capabilities.add: ${JSON.stringify(added)} is kept although the restricted level allows only NET_BIND_SERVICE`;
     state.conflicts.push({ path: `${path}.capabilities.add`, field: 'capabilities.add', message });
   }
   if (drop.some((name) => name === 'ALL' || name === 'all')) return;
   if (state.isJob && drop.length > 0) {
-    const message = `${path}.${field}: ${JSON.stringify(drop)} is kept: OLM deletes a Job with another value`;
+    const message = `${path}.${field}: ${JSON.stringify(drop)} is kept because OLM deletes a Job with a different value`;
     state.conflicts.push({ path: `${path}.${field}`, field, message });
     return;
   }
@@ -250,7 +251,10 @@ interface ContainerUser {
   readonly uid: number | undefined;
 }
 
-/** Values of a container override those of the pod. In the mode force, they are removed, so that those of the pod apply. */
+/**
+ * Container values override pod values. If the caller forces the profile, they are removed so that the pod values
+ * apply.
+ */
 function applyContainerUser(state: Application, context: Context, { path, container, uid }: ContainerUser): void {
   const isRoot = container.runAsUser === 0;
   const isRootAllowed = container.runAsNonRoot === false;
@@ -260,12 +264,14 @@ function applyContainerUser(state: Application, context: Context, { path, contai
   if (isRoot) applyField(state, context, { path, field: 'runAsUser', value: undefined, isConflict: true });
   if (!isRootAllowed) return;
   const isNonRoot = (readUid(context) ?? uid ?? (state.data.hasImageUser ? 1 : 0)) !== 0;
-  const obstacle = isNonRoot || isUserSupplied(state) ? undefined : 'the container has no user other than root';
+  const obstacle = isNonRoot || isUserSupplied(state) ? undefined : 'the container has no non-root user';
   const value = isUserSupplied(state) ? undefined : true;
   applyField(state, context, { path, field: 'runAsNonRoot', value, isConflict: true, obstacle });
 }
 
-/** Mounts an emptyDir at the directory that must stay writable, into containers whose root filesystem becomes read-only. */
+/**
+ * Mounts an emptyDir at the directory that must stay writable, in containers whose root filesystem becomes read-only.
+ */
 function addEmptyDir(state: Application, spec: JsonObject): JsonObject {
   const { emptyDir } = state.data;
   if (emptyDir === undefined) return spec;
@@ -293,7 +299,10 @@ function addEmptyDir(state: Application, spec: JsonObject): JsonObject {
   return { ...spec, ...lists, volumes: hasVolume ? volumes : [...volumes, { name, emptyDir: {} }] };
 }
 
-/** Returns the name of an emptyDir, or one that no volume has: a volume of another type may be shared, or not writable. */
+/**
+ * Returns the name of an existing emptyDir or an unused volume name. A volume of another type may be shared or not
+ * writable.
+ */
 function volumeName(volumes: readonly unknown[]): string {
   let name = VOLUME;
   while (volumes.some((one) => isObject(one) && one['name'] === name && !isObject(one['emptyDir']))) name += '-0';

@@ -1,4 +1,6 @@
-/** Proposes Pod Security labels for the namespaces of the Operator Lifecycle Manager (OLM). Levels are never lowered. */
+/**
+ * Proposes Pod Security labels for the namespaces of the Operator Lifecycle Manager (OLM). Levels are never lowered.
+ */
 import { getMetadataOwners } from '../../kube/managed-fields.ts';
 import { sortedSet } from '../../kube/text.ts';
 import type { CatalogSource, Namespace } from '../../kube/types.ts';
@@ -9,36 +11,36 @@ import { MARKETPLACE_NAMESPACE, OLM_NAMESPACES } from './recognition.ts';
 const LEVELS: readonly string[] = ['privileged', 'baseline', 'restricted'];
 const RESTRICTED = 2;
 
-/** The namespaces of global operators: upstream `operators`, on OpenShift `openshift-operators`. */
+/** Namespaces of global operators: `operators` upstream, and `openshift-operators` on OpenShift. */
 const OPERATOR_NAMESPACES = ['operators', 'openshift-operators'] as const;
 
-/** The namespaces that are evaluated. For `openshift-operators`, no label is proposed. */
+/** Namespaces to evaluate. No label is proposed for `openshift-operators`. */
 export const PROPOSED_NAMESPACES: readonly string[] = [
   ...OLM_NAMESPACES,
   MARKETPLACE_NAMESPACE,
   ...OPERATOR_NAMESPACES,
 ];
 
-/** The field manager of the proposed labels. */
+/** Field manager of the proposed labels. */
 export const HARDENING_MANAGER = 'portcullis-olm-harden';
 
 export interface NamespaceProposal {
   readonly namespace: string;
-  /** The labels to set; empty if nothing has to change. */
+  /** Labels to set. Empty if nothing has to change. */
   readonly labels: Readonly<Record<string, string>>;
-  /** The reasons why labels are kept, and the requirements of a stricter level. */
+  /** Reasons why labels are kept, and requirements for a stricter level. */
   readonly notes: readonly string[];
 }
 
 export interface NamespaceInput {
   readonly namespace: Namespace;
-  /** The CatalogSources in the namespace. */
+  /** CatalogSources in the namespace. */
   readonly catalogs: readonly CatalogSource[];
   /** True if labels of other field managers are replaced. */
   readonly isForced: boolean;
 }
 
-/** Returns the labels to set in a namespace of OLM; `undefined` for any other namespace. */
+/** Returns the labels to set on an OLM namespace, or `undefined` for any other namespace. */
 export function proposeLabels({ namespace, catalogs, isForced }: NamespaceInput): NamespaceProposal | undefined {
   const { name = '', labels = {} } = namespace.metadata ?? {};
   if (!PROPOSED_NAMESPACES.includes(name)) return undefined;
@@ -64,18 +66,18 @@ function targetLevel(
   catalogs: readonly CatalogSource[],
 ): Target {
   if (name === 'openshift-operators')
-    return { note: 'the level depends on the installed operators; no label is proposed' };
+    return { note: 'no label is proposed because the level depends on the installed operators' };
   if (name === 'operators') return { level: 'baseline', notes: [] };
   if (name !== MARKETPLACE_NAMESPACE) return { level: 'restricted', notes: [] };
   const withPods = catalogs.filter(hasCatalogPods);
   const legacy = withPods.filter((catalog) => catalogMode(catalog, labels).mode === 'legacy');
   if (withPods.length > 0 && legacy.length === 0) return { level: 'restricted', notes: [] };
   const names = legacy.map(({ metadata }) => metadata?.name ?? '');
-  const note = `restricted requires securityContextConfig "restricted" in the CatalogSources ${names.join(', ')}`;
+  const note = `restricted requires securityContextConfig "restricted" in CatalogSources ${names.join(', ')}`;
   return { level: 'baseline', notes: names.length === 0 ? [] : [note] };
 }
 
-/** Returns all labels for a level. Only the marketplace gets labels for audit and warn, too. */
+/** Returns all labels for a level. Only the marketplace namespace gets audit and warn labels as well. */
 function targetLabels(name: string, level: string): Readonly<Record<string, string>> {
   const { enforce, enforceVersion, audit, auditVersion, warn, warnVersion } = POD_SECURITY_LABELS;
   const enforced = { [enforce]: level, [enforceVersion]: 'latest' };
@@ -97,14 +99,14 @@ function findObstacle({ key, value, current, isForced, owners }: LabelChange): s
   const index = LEVELS.indexOf(current);
   const isLevel = LEVELS.includes(value);
   if (isLevel && index === -1 && value !== 'restricted')
-    return `${key}=${current} is kept: it is invalid and enforced as restricted; set a valid level`;
+    return `${key}=${current} is kept because it is invalid and enforced as restricted. Set a valid level`;
   if (isLevel && (index === -1 ? RESTRICTED : index) > LEVELS.indexOf(value))
-    return `${key}=${current} is kept: it is stricter than ${value}`;
+    return `${key}=${current} is kept because it is stricter than ${value}`;
   if (isForced) return undefined;
   const managers = sortedSet(
     (owners ?? []).filter(({ labels }) => labels.has(key)).map(({ manager }) => manager),
   ).filter((manager) => manager !== HARDENING_MANAGER);
   if (owners !== undefined && managers.length === 0) return undefined;
-  const manager = owners === undefined ? 'an unknown field manager' : `the field manager ${managers.join(', ')}`;
-  return `${key}=${current} is kept: ${manager} owns it; --force replaces it`;
+  const manager = owners === undefined ? 'an unknown field manager' : `field manager ${managers.join(', ')}`;
+  return `${key}=${current} is kept because ${manager} owns it. Use --force to replace it`;
 }

@@ -1,6 +1,6 @@
 /**
- * Recognizes the workloads of the Operator Lifecycle Manager (OLM). Users can forge the labels, so that a match must only
- * make a pod stricter.
+ * Recognizes Operator Lifecycle Manager (OLM) workloads. Users can forge the labels, so a match may only make a pod
+ * stricter.
  */
 import { isObject, type JsonObject, type KubeObject } from '../../kube/types.ts';
 import type { ProfileId } from './hardening.ts';
@@ -8,21 +8,24 @@ import type { ProfileId } from './hardening.ts';
 export const OLM_GROUP = 'operators.coreos.com';
 const OLM_API = /^operators\.coreos\.com\//;
 
-/** Label of catalog pods: the name of the CatalogSource; empty on pods that poll for updates. */
+/** Label on catalog pods with the name of the CatalogSource. It is empty on pods that poll for updates. */
 export const CATALOG_SOURCE_LABEL = 'olm.catalogSource';
 
-/** Label of pods that poll for updates: the name of the CatalogSource; empty after the promotion to a serving pod. */
+/**
+ * Label on pods that poll for updates, with the name of the CatalogSource. It is empty once the pod is promoted to a
+ * serving pod.
+ */
 const CATALOG_UPDATE_LABEL = 'catalogsource.operators.coreos.com/update';
 const MANAGED_LABEL = 'olm.managed';
 
-/** Label of unpack Jobs and their pods: the name of the ConfigMap with the bundle. */
+/** Label on unpack Jobs and their pods, with the name of the ConfigMap that contains the bundle. */
 export const UNPACK_LABEL = 'operatorframework.io/bundle-unpack-ref';
 
-/** Label of Deployments that OLM creates and restores: the name of the ClusterServiceVersion. */
+/** Label on Deployments that OLM creates and restores, with the name of the ClusterServiceVersion. */
 const OWNER_LABEL = 'olm.owner';
 const OWNER_KIND_LABEL = 'olm.owner.kind';
 
-/** The namespaces of OLM in its release manifests, in its Helm chart, and on OpenShift. */
+/** The OLM namespaces in its release manifests, in its Helm chart, and on OpenShift. */
 export const OLM_NAMESPACES: readonly string[] = [
   'olm',
   'operator-lifecycle-manager',
@@ -32,7 +35,7 @@ export const MARKETPLACE_NAMESPACE = 'openshift-marketplace';
 
 const COLLECT_PROFILES = 'olm-collect-profiles';
 
-/** The values of the label `app` of the controllers of OLM. */
+/** Values of the `app` label on OLM controllers. */
 const CONTROLLER_APPS: readonly string[] = [
   'olm-operator',
   'catalog-operator',
@@ -42,14 +45,14 @@ const CONTROLLER_APPS: readonly string[] = [
 ];
 const MARKETPLACE_OPERATOR = 'marketplace-operator';
 
-/** The container of a catalog pod that `operator-sdk run bundle` creates. */
+/** Container of a catalog pod that `operator-sdk run bundle` creates. */
 const RUN_BUNDLE_CONTAINER = 'registry-grpc';
 
 /** A pod, or a workload with its pod template. */
 export interface Candidate {
   readonly kind: string;
   readonly metadata?: KubeObject['metadata'];
-  /** The labels of the pod template; absent for a pod. */
+  /** Labels of the pod template. Absent for a pod. */
   readonly templateLabels?: Readonly<Record<string, string>> | undefined;
   readonly containers: readonly string[];
   readonly initContainers: readonly string[];
@@ -62,8 +65,8 @@ export interface Recognized {
 }
 
 /**
- * Returns the profile of a workload of OLM; `undefined` for any other workload. The label of catalogs is last, since it can
- * name a catalog whose pods are not hardened.
+ * Returns the profile of an OLM workload, or `undefined` for any other workload. The catalog label comes last, because
+ * it can name a catalog whose pods are not hardened.
  */
 export function recognizeWorkload(candidate: Candidate): Recognized | undefined {
   const controller = recognizeController(candidate);
@@ -80,7 +83,10 @@ function isCatalogPod({ kind, metadata = {}, containers }: Candidate): ProfileId
   return containers.includes(RUN_BUNDLE_CONTAINER) ? 'run-bundle' : 'catalog-source';
 }
 
-/** Jobs of releases that set no labels are recognized by their containers and by the ConfigMap that owns the Job. */
+/**
+ * If a release sets no labels on its Jobs, they are recognized by their containers and by the ConfigMap that owns the
+ * Job.
+ */
 function isUnpackWorkload({ kind, metadata = {}, templateLabels, containers, initContainers }: Candidate): boolean {
   if (kind !== 'Pod' && kind !== 'Job') return false;
   const isLabeled = [metadata.labels, templateLabels].some(
@@ -103,7 +109,7 @@ function recognizeController({ metadata = {}, templateLabels }: Candidate): Reco
   return { profile: 'olm-controller', ...(has('app', [COLLECT_PROFILES]) ? { writesRootFilesystem: true } : {}) };
 }
 
-/** Returns the ClusterServiceVersion of a Deployment that OLM restores; `undefined` for any other object. */
+/** Returns the ClusterServiceVersion of a Deployment that OLM restores, or `undefined` for any other object. */
 export function findOwningCsv({ metadata }: KubeObject): string | undefined {
   const { labels = {} } = metadata ?? {};
   const kind = labels[OWNER_KIND_LABEL] ?? 'ClusterServiceVersion';
@@ -121,8 +127,8 @@ function findCatalogOwner({ ownerReferences }: NonNullable<KubeObject['metadata'
 }
 
 /**
- * Returns the CatalogSource of a pod: that of its owner reference, if name and UID match; otherwise that of the first label
- * that is not empty.
+ * Returns the CatalogSource of a pod. It is the owner in the owner reference if name and UID match, or the
+ * CatalogSource in the first non-empty label.
  */
 export function resolveCatalogSource<T extends KubeObject>(
   metadata: NonNullable<KubeObject['metadata']>,
@@ -137,7 +143,7 @@ export function resolveCatalogSource<T extends KubeObject>(
   return { name: owner?.name ?? '', catalog: undefined };
 }
 
-/** Returns the names of the containers of a list. */
+/** Returns the names of the containers in a list. */
 export function containerNames(list: unknown): readonly string[] {
   const items: readonly unknown[] = Array.isArray(list) ? list : [];
   return items

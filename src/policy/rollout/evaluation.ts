@@ -210,7 +210,7 @@ export interface NamespaceInput extends ProvenanceContext {
   /** Templates as admitted. They are created one by one, since each takes some time. */
   readonly templates: Iterable<TemplatePod>;
   readonly exemptions: Pick<Exemptions, 'runtimeClass'>;
-  /** Returns the pod as admission would default it if it were created again. */
+  /** Returns the pod as admission would default it if it were recreated. */
   complete(pod: PodFields): PodFields;
   /** True if the namespace contains an object of the kind and name. */
   exists(kind: 'Deployment' | 'CronJob', name: string): boolean;

@@ -1,4 +1,4 @@
-/** The subjects that may use an SCC for a pod: its service account and the requester. */
+/** Determines which subjects may use an SCC for a pod: its service account and the requesting user. */
 import type { UserInfo } from '../../kube/types.ts';
 import type { Deviations } from './mode.ts';
 import type { SccDecision } from './request.ts';
@@ -12,16 +12,19 @@ export interface Subject {
 }
 
 /**
- * Returns whether the authorizer grants a subject the verb `use` on the SCC in the namespace. The `users` and `groups` of
- * the SCC are evaluated separately.
+ * Returns whether the authorizer grants a subject the `use` verb on the SCC in the namespace. The `users` and `groups`
+ * fields of the SCC are evaluated separately.
  */
 export interface CanUse {
   (subject: Subject, sccName: string, namespaceName: string): boolean;
-  /** The names of all SCCs that the authorizer grants, if it can list them. One call replaces a call for each SCC. */
+  /**
+   * Returns the names of all SCCs that the authorizer grants, if it can list them. A single call replaces one call for
+   * each SCC.
+   */
   readonly namesFor?: (subject: Subject, namespaceName: string) => ReadonlySet<string> | 'any';
 }
 
-/** The subject that may use an SCC, as recorded on the pod. */
+/** The type of subject that may use an SCC, as recorded on the pod. */
 export type SubjectType = 'serviceaccount' | 'user';
 
 export interface Subjects {
@@ -49,7 +52,7 @@ export function podSubjects({ userInfo, serviceAccountName, namespaceName, ident
   return { serviceAccount: serviceAccountSubject(namespaceName, serviceAccountName, identity), user };
 }
 
-/** The service account as a subject. OpenShift omits its group `system:authenticated`. */
+/** Returns the service account as a subject. OpenShift omits its `system:authenticated` group. */
 export function serviceAccountSubject(
   namespaceName: string,
   name: string,
@@ -60,10 +63,12 @@ export function serviceAccountSubject(
   return { username: `system:serviceaccount:${namespaceName}:${name}`, groups };
 }
 
-/** Returns whether a subject may use an SCC: by the users and groups of the SCC, or by the authorizer. */
+/**
+ * Returns whether a subject may use an SCC, either through the users and groups of the SCC or through the authorizer.
+ */
 export type MayUse = (subject: Subject, scc: PreparedScc) => boolean;
 
-/** Creates the function for one namespace. It lists the SCCs of each subject once, if the authorizer can. */
+/** Creates the function for one namespace. It lists the SCCs of each subject once if the authorizer supports that. */
 export function createMayUse(canUse: CanUse, namespaceName: string): MayUse {
   const namesBySubject = new Map<Subject, ReadonlySet<string> | 'any' | undefined>();
   return (subject, scc) => {
@@ -79,8 +84,9 @@ function isListed(subject: Subject, { users, groups }: PreparedScc): boolean {
 }
 
 /**
- * Returns the first subject type that may use an SCC; `undefined` if it is not usable.
- * @see https://github.com/openshift/apiserver-library-go/blob/master/pkg/securitycontextconstraints/sccadmission/scc_authz_check.go
+ * Returns the first subject type that may use an SCC, or `undefined` if no subject may use it.
+ * @see
+ * https://github.com/openshift/apiserver-library-go/blob/master/pkg/securitycontextconstraints/sccadmission/scc_authz_check.go
  */
 export function findSubjectType(
   scc: PreparedScc,
@@ -91,20 +97,20 @@ export function findSubjectType(
   return mayUse(user, scc) ? 'user' : undefined;
 }
 
-/** The question whether a subject may use an SCC in a namespace. */
+/** Asks whether a subject may use an SCC in a namespace. */
 export interface AccessQuestion {
   readonly subject: Subject;
   readonly sccName: string;
   readonly namespaceName: string;
 }
 
-/** A decision, or the questions on which it depends: at least one, each once. */
+/** A decision, or the distinct questions that it depends on. There is at least one question. */
 export type AccessStep = { readonly decision: SccDecision } | { readonly questions: readonly AccessQuestion[] };
 
 /**
- * Decides with the answers that are known, for authorizers that answer one question at a time. Unknown answers count as
- * allowed: the decision then chooses the first SCC that allows the pod, and only the questions about this SCC have to be
- * answered. A denial depends on all questions, since its message names every SCC that is not usable.
+ * Decides based on the known answers, for authorizers that answer one question at a time. Unknown answers count as
+ * allowed, so the decision chooses the first SCC that allows the pod, and only the questions about this SCC have to be
+ * answered. A denial depends on all questions because its message names every SCC that is not usable.
  */
 export function decideWithKnownAccess(
   decide: (canUse: CanUse) => SccDecision,
@@ -121,14 +127,14 @@ export function decideWithKnownAccess(
   return questions.length === 0 ? { decision } : { questions };
 }
 
-/** Warnings depend on the access to other SCCs too. */
+/** Warnings also depend on access to other SCCs. */
 function findOpenQuestions(decision: SccDecision, assumed: readonly AccessQuestion[]): readonly AccessQuestion[] {
   if (!decision.allowed) return assumed;
   const chosen = assumed.filter(({ sccName }) => sccName === decision.facts?.scc);
   return chosen.length === 0 && decision.warnings.length > 0 ? assumed : chosen;
 }
 
-/** A key that is equal for equal questions. */
+/** Returns a key that is equal for equal questions. */
 export function accessQuestionKey({ subject, sccName, namespaceName }: AccessQuestion): string {
   const { username, groups, uid = '', extra = {} } = subject;
   return JSON.stringify([username, uid, groups, extra, sccName, namespaceName]);

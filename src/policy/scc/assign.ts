@@ -1,4 +1,4 @@
-/** The decisions of SCC admission: the mutating pass, the validating pass, and decisions that are only reported. */
+/** SCC admission decisions: the mutating pass, the validating pass, and decisions that are only reported. */
 import type { PodFields } from '../pod/pod.ts';
 import type { Allowed, Denied } from '../../kube/admission.ts';
 import { forbiddenField, formatFieldError } from '../../kube/field-error.ts';
@@ -34,20 +34,21 @@ import {
 } from './search.ts';
 
 /**
- * The mutating pass: finds the first SCC that is usable and allows the pod, and completes the pod. On updates, only
- * ephemeral containers that are added may change.
- * @see https://github.com/openshift/apiserver-library-go/blob/master/pkg/securitycontextconstraints/sccadmission/admission.go
+ * The mutating pass. Finds the first usable SCC that allows the pod, and defaults the pod with it. On updates, only
+ * added ephemeral containers may change.
+ * @see
+ * https://github.com/openshift/apiserver-library-go/blob/master/pkg/securitycontextconstraints/sccadmission/admission.go
  */
 export function assignScc(input: SccInput): SccDecision {
   return evaluate(input, 'assign').decision;
 }
 
-/** The validating pass: a usable SCC allows the pod without any change. */
+/** The validating pass. A usable SCC must allow the pod without changing it. */
 export function validateScc(input: SccInput): SccDecision {
   return evaluate(input, 'validate').decision;
 }
 
-/** A decision with the pod and the search behind it. They are absent if the decision does not depend on them. */
+/** A decision with the pod and the search that led to it. They are absent if the decision does not depend on them. */
 export interface Evaluation {
   readonly decision: SccDecision;
   readonly pod?: PodFields;
@@ -64,7 +65,7 @@ export function evaluate(input: SccInput, pass: Pass): Evaluation {
   return { ...found, decision };
 }
 
-/** Searches the SCC for a pod. Returns a decision if it does not depend on the search. */
+/** Searches for an SCC that admits the pod. Returns a decision if it does not depend on the search. */
 function findScc(
   input: SccInput,
   pass: Pass,
@@ -92,12 +93,12 @@ function findScc(
   return { pod, search, result: searchScc(search) };
 }
 
-/** The input of SCC admission for the pods of a template. */
+/** SCC admission input for the pods of a template. */
 export type TemplateInput = Omit<SccInput, 'operation' | 'subResource' | 'object' | 'oldObject' | 'userInfo'>;
 
-/** The pods of a template in SCC admission. */
+/** The result of SCC admission for the pods of a template. */
 export interface TemplateAdmission {
-  /** The template with the values of the SCC; unchanged if its pods are denied. */
+  /** The template with the values from the SCC. It is unchanged if its pods are denied. */
   readonly pod: PodFields;
   readonly denial?: SccDecision & Denied;
 }
@@ -105,8 +106,9 @@ export interface TemplateAdmission {
 const DEFAULT_ACCOUNT = 'default';
 
 /**
- * Completes a pod template as SCC admission completes its pods, for the service account of the template.
- * @see https://github.com/openshift/kubernetes/blob/master/openshift-kube-apiserver/admission/authorization/podsecurity/patch_podspecextractor.go
+ * Defaults a pod template the way SCC admission defaults its pods, for the service account of the template.
+ * @see
+ * https://github.com/openshift/kubernetes/blob/master/openshift-kube-apiserver/admission/authorization/podsecurity/patch_podspecextractor.go
  */
 export function admitTemplate(template: PodFields, input: TemplateInput): TemplateAdmission {
   const serviceAccountName = template.serviceAccountName || DEFAULT_ACCOUNT;
@@ -137,12 +139,12 @@ function requiredSccMismatch(pod: PodFields): string | undefined {
     : `required scc/${required} does not match the suggested scc/${recorded}`;
 }
 
-/** The SCC of the mutating pass; empty if there is none. */
+/** Returns the SCC that the mutating pass recorded, or an empty string if there is none. */
 function recordedScc({ annotations }: PodFields): string {
   return annotations[POD_SCC_ANNOTATIONS.scc] ?? '';
 }
 
-/** The parts of the pod that the mutating pass may change. */
+/** Returns the parts of the pod that the mutating pass may change. */
 function mutableFields({ operation, subResource }: SccInput): ChangeExtent {
   if (operation === 'CREATE') return 'everything';
   return subResource === 'ephemeralcontainers' ? 'ephemeralContainers' : 'nothing';
@@ -185,7 +187,7 @@ function denySearched(search: Search, result: SearchResult, { auditAnnotations, 
   return deny(`${UNABLE_TO_VALIDATE}: ${format(messages)}`, { auditAnnotations, warnings });
 }
 
-/** OpenShift has no warnings. Warnings that cost much more than the decision are omitted. */
+/** OpenShift has no such warnings. Warnings that cost much more than the decision are omitted. */
 function mayWarn({ input, pod, candidates }: Search): boolean {
   return input.compatibility !== 'openshift' && isWithinSuggestionBudget(pod, candidates);
 }
@@ -211,7 +213,7 @@ const HINT = formatFieldError(
   ),
 );
 
-/** Returns the hint for pods that fit `restricted`, which all users could use before `restricted-v2` existed. */
+/** Returns the hint for pods that fit `restricted`, which all users were able to use before `restricted-v2` existed. */
 function findHint(search: Search, rejections: readonly Rejection[]): readonly string[] {
   const restricted = rejections.find(({ scc, reason }) => reason === 'denied' && scc.name === 'restricted');
   const isSuperseded = rejections.some(({ scc }) => scc.name === 'restricted-v2');
@@ -220,7 +222,7 @@ function findHint(search: Search, rejections: readonly Rejection[]): readonly st
 
 type Annotations = Readonly<Record<string, string>>;
 
-/** The audit annotations for a pod that is created: the rejected SCCs, and why the chosen SCC was chosen. */
+/** Returns the audit annotations for a created pod: the rejected SCCs, and why the chosen SCC was selected. */
 function auditCreate(search: Search, { rejections, admission }: SearchResult): Annotations {
   const denied = rejections.filter(({ reason }) => reason === 'denied').map(({ scc }) => scc.name);
   const rejected = rejections.filter(({ reason }) => reason !== 'denied').map(auditRejection);
@@ -233,8 +235,8 @@ function auditCreate(search: Search, { rejections, admission }: SearchResult): A
 }
 
 /**
- * The audit annotations for a pod that may not change. `recordedScc` is the SCC of the mutating pass; empty if there is
- * none.
+ * Returns the audit annotations for a pod that must not change. `recordedScc` is the SCC from the mutating pass, or an
+ * empty string if there is none.
  */
 function auditUnchanged({ rejections, admission }: SearchResult, recordedScc: string): Annotations {
   const chosen: Annotations = admission ? { chosen: admission.scc.name } : {};
@@ -271,8 +273,8 @@ function explainChoice(search: Search, { scc }: Admission): string {
 const REPORT_PREFIX = 'would be denied if security context constraints were enforced: ';
 
 /**
- * Turns a decision into one that is only reported: the pod is admitted unchanged, and a denial becomes a warning. OpenShift
- * has no audit annotation for it.
+ * Converts a decision into one that is only reported. The pod is admitted unchanged, and a denial becomes a warning.
+ * OpenShift has no audit annotation for this.
  */
 export function reportScc(decision: SccDecision, compatibility: Compatibility): Allowed {
   const { facts, warnings } = decision;
@@ -300,7 +302,10 @@ function prefixedWarnings(prefix: string, denial: SccDecision & Denied): readonl
   return [warning, ...denial.warnings];
 }
 
-/** Omits the errors of the SCCs if other warnings summarize them, or replaces them with those of one SCC if too long. */
+/**
+ * Omits the errors of the SCCs if other warnings summarize them. If they are too long, keeps only the errors of one
+ * SCC.
+ */
 function shortenCause({ status, warnings, auditAnnotations }: Denied & SccDecision, maxLength: number): string {
   const { message } = status;
   const start = message.indexOf(`${UNABLE_TO_VALIDATE}: `);

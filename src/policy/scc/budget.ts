@@ -1,4 +1,4 @@
-/** The limits of one decision, so that a huge pod or many SCCs do not block other requests. */
+/** Limits the cost of a single decision, so a huge pod or a large number of SCCs does not block other requests. */
 import type { FieldError } from '../../kube/field-error.ts';
 import { POD_SCC_ANNOTATIONS } from '../../kube/scc.ts';
 import type { PodFields } from '../pod/pod.ts';
@@ -7,13 +7,13 @@ import type { PreparedScc } from './scc.ts';
 
 /** The remaining evaluation budget of one decision. */
 export interface Budget {
-  /** In visits of a list element, each about 30 ns. */
+  /** In list element visits. Each takes about 30 ns. */
   cost: number;
-  /** In errors of normal length, each some µs until it is part of the message. */
+  /** In errors of typical length. Each takes a few µs until it is part of the message. */
   errors: number;
 }
 
-/** The maximum number of errors of one SCC. */
+/** Maximum number of errors from one SCC. */
 export const MAX_ERRORS = 1000;
 
 /** Sufficient for 500 SCCs and a pod with 100 containers, each with a dozen capabilities and ports. */
@@ -27,13 +27,13 @@ export function createBudget(): Budget {
   return { cost: MAX_COST, errors: MAX_ALL_ERRORS };
 }
 
-/** A pod that is evaluated in its namespace. */
+/** A pod to evaluate in its namespace. */
 interface Evaluated {
   readonly pod: PodFields;
   readonly namespace: NamespaceRanges;
 }
 
-/** Subtracts the cost of the evaluation of an SCC. Returns false, without a subtraction, if it exceeds the budget. */
+/** Subtracts the cost of evaluating an SCC. Returns false and subtracts nothing if the cost exceeds the budget. */
 export function spendEvaluation(budget: Budget, scc: PreparedScc, evaluated: Evaluated): boolean {
   const cost = sumCosts(findCosts(evaluated.pod, findListLengths(scc, evaluated)));
   if (cost > budget.cost) return false;
@@ -41,7 +41,7 @@ export function spendEvaluation(budget: Budget, scc: PreparedScc, evaluated: Eva
   return true;
 }
 
-/** Returns the error for a pod that exceeds the budget. It names the field with the highest cost. */
+/** Returns the error for a pod that exceeds the budget. The error names the field with the highest cost. */
 export function createBudgetError(scc: PreparedScc, evaluated: Evaluated, sccCount: number): FieldError {
   const costs = findCosts(evaluated.pod, findListLengths(scc, evaluated));
   const { path, count } = costs.reduce((a, b) => (b.count * b.cost > a.count * a.cost ? b : a));
@@ -51,12 +51,12 @@ export function createBudgetError(scc: PreparedScc, evaluated: Evaluated, sccCou
   return { type: 'FieldValueTooMany', path, value: count, detail };
 }
 
-/** True if all candidates can be evaluated several times for a suggestion. */
+/** Returns true if the budget allows evaluating all candidates several times for a suggestion. */
 export function isWithinSuggestionBudget(pod: PodFields, candidates: readonly PreparedScc[]): boolean {
   return sumCosts(findCosts(pod, NO_LISTS)) * candidates.length <= MAX_SUGGESTION_COST;
 }
 
-/** The lengths of the lists of an SCC that are searched for each container, sysctl and group of a pod. */
+/** Lengths of the SCC lists that are searched for each container, sysctl and group of a pod. */
 interface ListLengths {
   readonly container: number;
   readonly sysctl: number;
@@ -75,7 +75,7 @@ function findListLengths({ fields, needs }: PreparedScc, { namespace: { groupRan
   };
 }
 
-/** A list of a pod with the cost of each element in visits. */
+/** A list in a pod, with the cost of each element in visits. */
 interface ListCost {
   readonly path: string;
   readonly count: number;
@@ -106,10 +106,10 @@ function sumCosts(costs: readonly ListCost[]): number {
   return costs.reduce((sum, { count, cost }) => sum + count * cost, 0);
 }
 
-/** The length of a text that costs as much as one more error. */
+/** Length of a message that costs as much as one more error. */
 const TEXT_PER_ERROR = 256;
 
-/** Subtracts errors. Returns false if the budget is used up, so that further errors are omitted. */
+/** Subtracts the cost of errors. Returns false if the budget is exhausted, so further errors are omitted. */
 export function spendErrors(budget: Budget, errors: readonly FieldError[]): boolean {
   for (const { detail, value } of errors) {
     const length = detail.length + (typeof value === 'string' ? value.length : 0);

@@ -1,4 +1,7 @@
-/** The completion of a pod by one SCC: generated values, errors, and the pod with these values. */
+/**
+ * Applies an SCC to a pod. The result has the generated values and the errors, and it can write the values into the
+ * pod.
+ */
 import type { FieldError } from '../../kube/field-error.ts';
 import { SECCOMP_POD_ANNOTATION } from '../../kube/scc.ts';
 import { isObject, type JsonObject } from '../../kube/types.ts';
@@ -19,19 +22,22 @@ import {
 export interface Completion {
   readonly pod: PodFields;
   readonly podValues: PodValues;
-  /** In the order of `pod.containers`; incomplete after `maxErrors` errors. */
+  /** In the order of `pod.containers`. The list is incomplete if the evaluation stopped after `maxErrors` errors. */
   readonly containerValues: readonly ContainerValues[];
   /** Empty if the SCC allows the pod. Paths that begin with a dot are relative to the SCC. */
   readonly errors: readonly FieldError[];
 }
 
-/** A pod in its namespace. */
+/** A pod and its namespace. */
 interface PodInNamespace {
   readonly namespace: NamespaceRanges;
   readonly pod: PodFields;
 }
 
-/** Generates the values that the pod does not set and validates the result. An SCC without its ranges allows no pod. */
+/**
+ * Generates the values that the pod does not set, and validates the result. An SCC that lacks the ranges it needs
+ * allows no pods.
+ */
 export function completePod(scc: PreparedScc, { namespace, pod }: PodInNamespace, maxErrors = MAX_ERRORS): Completion {
   const bound = bindScc(scc, namespace);
   const podValues = ownPodValues(pod);
@@ -58,12 +64,12 @@ function completeContainer(context: ContainerContext, errors: FieldError[]): voi
   for (const { validate } of CONTAINER_STRATEGIES) validate?.(context, errors);
 }
 
-/** True if the SCC allows the pod. Stops at the first error. */
+/** Returns true if the SCC allows the pod. Stops at the first error. */
 export function allowsPod(scc: PreparedScc, input: PodInNamespace): boolean {
   return completePod(scc, input, 1).errors.length === 0;
 }
 
-/** The extent of the changes of a completion. */
+/** The parts of a pod that an SCC changes. */
 export type ChangeExtent = 'nothing' | 'ephemeralContainers' | 'everything';
 
 export function findExtent({ pod, podValues, containerValues }: Completion): ChangeExtent {
@@ -78,7 +84,7 @@ export function findExtent({ pod, podValues, containerValues }: Completion): Cha
   return extent;
 }
 
-/** Strategies replace a value only by another one, so identity is sufficient. */
+/** A strategy that changes a value creates a new object, so comparing identities is sufficient. */
 function isSame<Values extends PodValues | ContainerValues>(a: Values, b: Values): boolean {
   for (const key in a) {
     if (a[key] !== b[key]) return false;
@@ -103,13 +109,13 @@ export function ownContainerValues(container: ContainerFields): ContainerValues 
   };
 }
 
-/** Returns the decoded pod with the values of a completion. The annotations stay as they are. */
+/** Returns the decoded pod with the values from the SCC. Annotations are not changed. */
 export function applyCompletion({ pod, podValues, containerValues }: Completion): PodFields {
   const containers = pod.containers.map((container, index) => ({ ...container, ...containerValues[index] }));
   return { ...pod, ...podValues, seccompAnnotation: pod.seccompAnnotation, containers };
 }
 
-/** Returns the pod with the values of a completion and these annotations. It shares unchanged parts with the input. */
+/** Returns the pod with the values from the SCC and the given annotations. It shares unchanged parts with the input. */
 export function writePod(completion: Completion, annotations: Readonly<Record<string, string>>): JsonObject {
   const { pod, podValues } = completion;
   const { seccompAnnotation } = podValues;
@@ -144,7 +150,10 @@ function writeSpec({ pod, podValues, containerValues }: Completion): JsonObject 
   return spec;
 }
 
-/** Returns a pod spec or container with the changed values in its security context; the same object if none changed. */
+/**
+ * Returns a pod spec or container with the changed values in its security context, or the same object if nothing
+ * changed.
+ */
 function writeContext<Values extends PodValues | ContainerValues>(
   owner: JsonObject,
   before: Values,
@@ -158,12 +167,12 @@ function writeContext<Values extends PodValues | ContainerValues>(
     context[key] = toJson(value);
   }
   if (context === undefined) return owner;
-  // A seccomp profile is removed if its annotation has no equivalent field.
+  // A seccomp profile is removed if no field is equivalent to its annotation.
   if (context['seccompProfile'] === undefined) delete context['seccompProfile'];
   return { ...owner, securityContext: context };
 }
 
-/** Omits empty members of objects. */
+/** Omits empty object members. */
 function toJson(value: unknown): unknown {
   if (Array.isArray(value)) return [...(value as unknown[])];
   if (!isObject(value)) return value;

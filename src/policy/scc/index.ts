@@ -1,6 +1,6 @@
 /**
- * SCC admission: which SCC admits a pod, and the pod with the values of that SCC. The functions are pure. They do not
- * throw: input that cannot be decoded is denied.
+ * SCC admission. Finds the SCC that admits a pod, and returns the pod with the values from that SCC. The functions are
+ * pure and do not throw. Input that cannot be decoded is denied.
  */
 export type { SecurityContextConstraints } from '../../kube/scc.ts';
 export type { CanUse, Subject } from './access.ts';

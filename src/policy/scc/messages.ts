@@ -1,11 +1,11 @@
-/** The messages of SCC decisions: denials in OpenShift's words, and the format of warnings. */
+/** Messages of SCC decisions: denials in OpenShift's wording, and the format of warnings. */
 import { formatFieldError, type FieldError } from '../../kube/field-error.ts';
 import { quote } from '../../kube/text.ts';
 
-/** The beginning of the denial of a pod that no SCC admits. The errors of the SCCs follow. */
+/** Start of the denial message for a pod that no SCC admits. The errors of the SCCs follow. */
 export const UNABLE_TO_VALIDATE = 'unable to validate against any security context constraint';
 
-/** The key of the audit annotation with the errors of an SCC that does not allow the pod. */
+/** Returns the key of the audit annotation with the errors of an SCC that does not allow the pod. */
 export function auditKey(sccName: string): string {
   return `too-restrictive-${sccName}`;
 }
@@ -14,15 +14,17 @@ export function notUsableMessage(sccName: string): string {
   return `provider ${quote(sccName)}: Forbidden: not usable by user or serviceaccount`;
 }
 
-/** The message of an SCC that does not allow the pod, after the budget of errors is used up. */
+/** Returns the message for an SCC that does not allow the pod if the error budget is exhausted. */
 export function omittedErrorsMessage(sccName: string): string {
   return `provider ${quote(sccName)}: Forbidden: does not allow the pod (errors omitted)`;
 }
 
-/** Limits the length of the messages of one SCC in bytes: some repeat values of the pod, which have any length. */
+/** Maximum length of the messages of one SCC, in bytes. Some messages repeat pod values, which can have any length. */
 const MAX_MESSAGES_LENGTH = 256 * 1024;
 
-/** The errors of one SCC as messages. Paths that begin with a dot are relative to the SCC and get its name as prefix. */
+/**
+ * Formats the errors of one SCC. Paths that begin with a dot are relative to the SCC and are prefixed with its name.
+ */
 export function formatErrors(sccName: string, errors: readonly FieldError[]): readonly string[] {
   const messages: string[] = [];
   let length = 0;
@@ -36,7 +38,7 @@ export function formatErrors(sccName: string, errors: readonly FieldError[]): re
   return messages;
 }
 
-/** Joins the distinct messages as Kubernetes aggregates errors: in brackets if there are several. */
+/** Joins distinct messages the way Kubernetes aggregates errors, in brackets if there are several. */
 export function aggregate(messages: readonly string[]): string {
   const distinct = [...new Set(messages)];
   if (distinct.length === 0) return '<nil>';
@@ -44,19 +46,22 @@ export function aggregate(messages: readonly string[]): string {
 }
 
 /**
- * The longest warning that API servers pass on whole.
+ * Length of the longest warning that API servers do not truncate.
  * @see https://kubernetes.io/docs/reference/access-authn-authz/extensible-admission-controllers/#response
  */
 export const MAX_WARNING_LENGTH = 256;
 const MAX_NAME_LENGTH = 63;
 const MAX_VALUE_LENGTH = 40;
 
-/** Limits a warning to its maximum length and replaces control characters: API servers drop warnings that have some. */
+/**
+ * Truncates a warning to its maximum length and replaces control characters, because API servers drop warnings that
+ * contain them.
+ */
 export function formatWarning(text: string): string {
   return clip(text, MAX_WARNING_LENGTH).replaceAll(/\p{Cc}/gu, ' ');
 }
 
-/** A warning with at least one of the items, as many as fit, and the number of the others. */
+/** Formats a warning with as many items as fit, but at least one, and the number of remaining items. */
 export function formatListWarning(head: string, items: readonly string[], tail: string): string {
   let text = '';
   for (const [index, item] of items.entries()) {
@@ -74,14 +79,14 @@ function formatRest(count: number): string {
   return count === 0 ? '' : ` and ${count} more`;
 }
 
-/** A name in quotes, shortened if it is long. */
+/** Quotes a name, truncated if it is long. */
 export function quoteName(name: string): string {
   return quote(clip(name, MAX_NAME_LENGTH));
 }
 
 const PLAIN = /^[\w./:+-]+$/;
 
-/** Values of fields, each shortened if it is long: `NET_ADMIN,SYS_TIME`. */
+/** Formats field values such as `NET_ADMIN,SYS_TIME`. Long values are truncated. */
 export function formatValues(values: readonly unknown[]): string {
   return values.map(formatValue).join(',');
 }

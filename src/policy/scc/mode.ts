@@ -1,38 +1,39 @@
-/** The SCC mode of namespaces, and the settings of SCC admission. */
+/** The SCC mode of namespaces, and the SCC admission settings. */
 import type { V1LabelSelectorRequirement } from '@kubernetes/client-node';
 import type { AdmissionRequest } from '../../kube/admission.ts';
 import { quote } from '../../kube/text.ts';
 import { isObject, type Namespace, type Wire } from '../../kube/types.ts';
 import { KUBE_SYSTEM, NAMESPACE_NAME_LABEL } from '../../kube/well-known.ts';
 
-/** Whether decisions are enforced, only reported, or not made, in descending strictness. */
+/** Whether decisions are enforced, only reported, or not made at all, from strictest to least strict. */
 export const SCC_MODES = ['enforce', 'report', 'off'] as const;
 export type SccMode = (typeof SCC_MODES)[number];
 
-/** The label of a namespace with its mode. */
+/** Namespace label that sets the SCC mode. */
 export const SCC_MODE_LABEL = 'portcullis.dev/scc';
 
 export const RUN_LEVEL_LABEL = 'openshift.io/run-level';
 export const DISABLE_LABEL = 'security.openshift.io/disable-securitycontextconstraints';
 
-/** The settings of SCC admission in a cluster. */
+/** The cluster-wide SCC admission settings. */
 export interface SccSettings {
-  /** The mode of namespaces without a label. */
+  /** Mode of namespaces without the label. */
   readonly mode: SccMode;
   /** Namespaces to which SCCs do not apply, regardless of their labels. */
   readonly exemptNamespaces: readonly string[];
   readonly compatibility: Compatibility;
-  /** As in `SccInput`. */
+  /** See `SccInput`. */
   readonly preferUserNamespaces: boolean;
 }
 
 /**
- * The namespaces that exist in every cluster, and that of the installation. OpenShift also exempts `default`, and three
- * namespaces that other clusters lack: a user who can create namespaces could create one and run any pod in it.
+ * The namespaces that exist in every cluster, and the namespace of the installation. OpenShift also exempts `default`
+ * and three namespaces that other clusters lack. Outside of OpenShift, any user who can create namespaces could create
+ * one of them and run any pod in it.
  */
 export const DEFAULT_EXEMPT_NAMESPACES: readonly string[] = [KUBE_SYSTEM, 'kube-public', 'portcullis'];
 
-/** The default exempt namespaces of an installation in that namespace. */
+/** Returns the namespaces that are exempt by default if Portcullis is installed in the given namespace. */
 export function defaultExemptNamespaces(namespace: string): readonly string[] {
   return DEFAULT_EXEMPT_NAMESPACES.map((name) => (name === 'portcullis' ? namespace : name));
 }
@@ -44,14 +45,14 @@ export function withKubeSystem(exemptNamespaces: readonly string[]): readonly st
 
 export interface NamespaceMode {
   readonly mode: SccMode;
-  /** The message for an invalid label. The mode is then `enforce`. */
+  /** Describes an invalid label. The mode is then `enforce`. */
   readonly problem?: string;
 }
 
 type ModeSettings = Pick<SccSettings, 'mode' | 'exemptNamespaces'>;
 
 /**
- * The mode of a namespace.
+ * Returns the mode of a namespace.
  * @see https://github.com/openshift/kubernetes/blob/master/openshift-kube-apiserver/openshiftkubeapiserver/patch.go
  */
 export function sccMode(namespace: Namespace, settings: ModeSettings): NamespaceMode {
@@ -64,7 +65,7 @@ export function sccMode(namespace: Namespace, settings: ModeSettings): Namespace
   if (label === undefined) return { mode: settings.mode };
   const mode = SCC_MODES.find((one) => one === label);
   if (mode !== undefined) return { mode };
-  const problem = `label ${SCC_MODE_LABEL}: unknown mode ${quote(label)}, "enforce" applies; must be one of ${SCC_MODES.join(', ')}`;
+  const problem = `label ${SCC_MODE_LABEL}: unknown mode ${quote(label)}, using "enforce"; must be one of ${SCC_MODES.join(', ')}`;
   return { mode: 'enforce', problem };
 }
 
@@ -82,17 +83,17 @@ export function selectSccNamespaces(
   ];
 }
 
-/** Selects the namespaces with the mode `enforce`, for a default mode other than `off`. */
+/** Selects the namespaces in `enforce` mode. The default mode must not be `off`. */
 export function selectEnforcedNamespaces(settings: ModeSettings, others?: readonly string[]): readonly Requirement[] {
   return [
     ...selectSccNamespaces(settings, others),
     ...(settings.mode === 'enforce' ? [] : [{ key: SCC_MODE_LABEL, operator: 'Exists' }]),
-    // An unknown value enforces.
+    // An unknown value means `enforce`.
     { key: SCC_MODE_LABEL, operator: 'NotIn', values: ['off', 'report'] },
   ];
 }
 
-/** Returns the warning for a request that gives a namespace an invalid mode label. */
+/** Returns the warning for a request that sets an invalid mode label on a namespace. */
 export function modeLabelWarning(request: AdmissionRequest, settings: ModeSettings): string | undefined {
   const { kind, operation, subResource } = request;
   if (kind.kind !== 'Namespace' || kind.group || subResource) return undefined;
@@ -108,30 +109,34 @@ function findLabelProblem(object: unknown, settings: ModeSettings): string | und
   return sccMode(object as Namespace, settings).problem;
 }
 
-/** The deviations from OpenShift. */
+/** Deviations from OpenShift. */
 export interface Deviations {
   /**
-   * The groups of a pod's service account. `accurate` (the default): all groups. `openshift`: without
-   * `system:authenticated`, so that most pods are admitted with the permissions of their creator.
+   * Groups of a pod's service account. `accurate` (the default) includes all groups. `openshift` omits
+   * `system:authenticated`, so most pods are admitted with the permissions of their creator.
    */
   readonly identity?: 'accurate' | 'openshift';
-  /** `skip` (the default): an SCC that cannot be used allows no pod. `deny`: it causes the denial of every pod. */
+  /**
+   * Effect of an SCC that cannot be used. With `skip` (the default), it allows no pods. With `deny`, every pod is
+   * denied.
+   */
   readonly brokenScc?: 'skip' | 'deny';
-  /** SCCs without which no pod is admitted; none by default. */
+  /** SCCs that must exist for any pod to be admitted. None by default. */
   readonly requiredSccs?: readonly string[];
   /**
-   * Updates that do not change the spec of a pod on which no SCC is recorded. `pass` (the default): admitted without
-   * evaluation. `evaluate`: evaluated.
+   * Handling of updates that do not change the spec of a pod without a recorded SCC. `pass` (the default) admits them
+   * without evaluation, and `evaluate` evaluates them.
    */
   readonly unprocessedPods?: 'pass' | 'evaluate';
 }
 
-/** `openshift` is the behaviour of OpenShift without deviations. */
+/** `openshift` selects the behavior of OpenShift without deviations. */
 export type Compatibility = 'openshift' | Deviations;
 
 /**
- * The SCCs without which OpenShift admits no pod.
- * @see https://github.com/openshift/apiserver-library-go/blob/master/pkg/securitycontextconstraints/sccadmission/admission.go
+ * OpenShift admits no pods unless these SCCs exist.
+ * @see
+ * https://github.com/openshift/apiserver-library-go/blob/master/pkg/securitycontextconstraints/sccadmission/admission.go
  */
 export const OPENSHIFT_REQUIRED_SCCS = [
   'anyuid',

@@ -1,4 +1,4 @@
-/** The UID range, groups and SELinux level of a namespace, and their use for an SCC that leaves these values open. */
+/** The UID range, groups and SELinux level of a namespace. They fill in the values that an SCC leaves open. */
 import { NAMESPACE_RANGE_ANNOTATIONS, parseIdBlock, parseIdBlocks, type IdBlock } from '../../kube/scc.ts';
 import { isObject, type JsonObject, type Result } from '../../kube/types.ts';
 import type { PreparedScc } from './scc.ts';
@@ -6,7 +6,7 @@ import type { BoundStrategies } from './strategies/index.ts';
 
 export interface NamespaceRanges {
   readonly name: string;
-  /** Why no pod of the namespace can be evaluated. */
+  /** Why pods in the namespace cannot be evaluated. */
   readonly problem: string | undefined;
   readonly uidRange: Result<IdBlock>;
   readonly seLinuxLevel: Result<string>;
@@ -59,8 +59,10 @@ function parseGroups(namespaceName: string, text: string | undefined): Result<re
 }
 
 /**
- * Fills in the values that an SCC takes from the namespace. The error is the reason why it cannot be used there.
- * @see https://github.com/openshift/apiserver-library-go/blob/master/pkg/securitycontextconstraints/sccmatching/matcher.go
+ * Fills in the values that an SCC takes from the namespace. Returns an error if the SCC cannot be used in the
+ * namespace.
+ * @see
+ * https://github.com/openshift/apiserver-library-go/blob/master/pkg/securitycontextconstraints/sccmatching/matcher.go
  */
 export function bindScc(scc: PreparedScc, namespace: NamespaceRanges): Result<BoundStrategies> {
   const error = bindingError(scc, namespace);
@@ -76,7 +78,7 @@ export function bindScc(scc: PreparedScc, namespace: NamespaceRanges): Result<Bo
       seLinuxContext: needs.seLinuxLevel
         ? bindLevel(seLinuxContext, getValue(namespace.seLinuxLevel, ''))
         : seLinuxContext,
-      // Only the first ID of the first block.
+      // Only the first ID of the first block is allowed.
       fsGroup: needs.fsGroup && first ? { type: fsGroup.type, ranges: [{ min: first.min, max: first.min }] } : fsGroup,
       supplementalGroups: needs.supplementalGroups ? { type: groups.type, ranges: blocks } : groups,
     },
@@ -91,7 +93,7 @@ function bindLevel(
   return { type: strategy, seLinuxOptions: { level, role, type, user } };
 }
 
-/** Returns why an SCC cannot be used in the namespace; `undefined` if it can. */
+/** Returns the reason why an SCC cannot be used in the namespace, or `undefined` if it can be used. */
 export function bindingError({ name, needs }: PreparedScc, namespace: NamespaceRanges): string | undefined {
   const needed = [
     ['uid', needs.uidRange, namespace.uidRange],

@@ -22,7 +22,10 @@ import { VOLUME_TYPES } from './pod.ts';
 const PATTERN = '([a-z0-9]([-_a-z0-9]*[a-z0-9])?\\.)*([a-z0-9][-_a-z0-9]*)?[a-z0-9*]';
 const IS_PATTERN = new RegExp(`^${PATTERN}$`);
 const MAX_LENGTH = 253;
-/** Limits the comparison of every pattern with every other. Linux does not have many more sysctls. */
+/**
+ * Limits the number of patterns, because each pattern is compared with every other. Linux does not have many more
+ * sysctls.
+ */
 const MAX_PATTERNS = 1000;
 
 function sysctlListErrors(path: string, patterns: readonly string[]): readonly FieldError[] {
@@ -33,7 +36,7 @@ function sysctlListErrors(path: string, patterns: readonly string[]): readonly F
   return [...errors, forbiddenField(`${path}.items`, "if '*' is present, must not specify other sysctls")];
 }
 
-/** Returns an error for each pattern that a pattern of the other list covers. */
+/** Returns an error for each pattern that is covered by a pattern in the other list. */
 function sysctlOverlaps(allowed: readonly string[], forbidden: readonly string[]): readonly FieldError[] {
   const errors: FieldError[] = [];
   if (allowed.length > MAX_PATTERNS || forbidden.length > MAX_PATTERNS) return errors;
@@ -59,7 +62,7 @@ function isValid(pattern: string): boolean {
   return pattern.length <= MAX_LENGTH && IS_PATTERN.test(pattern);
 }
 
-/** True if the first pattern matches every name that the second matches. */
+/** Returns true if the first pattern matches every name that the second pattern matches. */
 function covers(wide: string, narrow: string): boolean {
   if (!wide.endsWith('*')) return wide === narrow;
   return trimWildcard(narrow).startsWith(trimWildcard(wide));
@@ -74,8 +77,9 @@ function overlap(path: string, value: string, other: string): FieldError {
 }
 
 /**
- * Validates an SCC object. Returns the errors in the order of OpenShift, or only the first field of a wrong type.
- * @see https://github.com/openshift/kubernetes/blob/master/openshift-kube-apiserver/admission/customresourcevalidation/securitycontextconstraints/validation/validation.go
+ * Validates an SCC. Returns the errors in the same order as OpenShift, or only the first field of the wrong type.
+ * @see
+ * https://github.com/openshift/kubernetes/blob/master/openshift-kube-apiserver/admission/customresourcevalidation/securitycontextconstraints/validation/validation.go
  */
 export function validateSccObject(scc: unknown): readonly FieldError[] {
   const { fields, error } = decodeScc(scc);
@@ -94,7 +98,7 @@ export function validateSccObject(scc: unknown): readonly FieldError[] {
   return errors.length > MAX_ERRORS ? errors.slice(0, MAX_ERRORS) : errors;
 }
 
-/** Returns the error for the first field of a wrong type. */
+/** Returns the error for the first field of the wrong type. */
 export function findSccTypeError(scc: unknown): FieldError | undefined {
   return decodeScc(scc).error;
 }
@@ -189,9 +193,10 @@ function volumeErrors({ volumes, allowedFlexVolumes: drivers }: SccFields): read
 }
 
 /**
- * Sets the defaults of an SCC as OpenShift does on create and update. The result has all fields that the schema requires,
- * and no empty optional fields. Unknown fields are kept. An SCC with a field of a wrong type is returned unchanged.
- * @see https://github.com/openshift/apiserver-library-go/blob/master/pkg/securitycontextconstraints/sccdefaults/defaults.go
+ * Sets SCC defaults like OpenShift does on create and update. The result has all fields that the schema requires, and
+ * no empty optional fields. Unknown fields are kept. An SCC with a field of the wrong type is returned unchanged.
+ * @see
+ * https://github.com/openshift/apiserver-library-go/blob/master/pkg/securitycontextconstraints/sccdefaults/defaults.go
  */
 export function defaultScc(scc: SecurityContextConstraints): SecurityContextConstraints {
   if (decodeScc(scc).error !== undefined) return scc;
@@ -208,7 +213,7 @@ export function defaultScc(scc: SecurityContextConstraints): SecurityContextCons
     allowHostPorts: scc.allowHostPorts ?? false,
     allowHostPID: scc.allowHostPID ?? false,
     allowHostIPC: scc.allowHostIPC ?? false,
-    // SCCs that are older than the field keep their behaviour.
+    // SCCs that predate the field keep their behavior.
     allowPrivilegeEscalation: scc.allowPrivilegeEscalation ?? true,
     seLinuxContext: defaultSeLinuxContext(scc.seLinuxContext ?? {}),
     runAsUser: omitEmpty(scc.runAsUser ?? {}, SCC_FIELDS.runAsUser),
@@ -221,7 +226,8 @@ export function defaultScc(scc: SecurityContextConstraints): SecurityContextCons
 }
 
 /**
- * Omits the known fields that Go's encoder omits as empty. The numbers and booleans of these fields are pointers in Go.
+ * Omits the known fields that Go's encoder omits if they are empty. Numbers and booleans among these fields are
+ * pointers in Go.
  * @see https://github.com/openshift/api/blob/master/security/v1/types.go
  */
 function omitEmpty<T extends object>(object: T, fields: FieldShapes): T {
@@ -248,7 +254,7 @@ function defaultGroups(options: GroupStrategyOptions | null | undefined): GroupS
   return { ...rest, type, ...(ranges ? { ranges: ranges.map(defaultRange) } : {}) };
 }
 
-/** The ends are integers in Go, not pointers, so its encoder omits 0. */
+/** In Go, the bounds are integers rather than pointers, so the encoder omits 0. */
 function defaultRange({ min, max, ...rest }: GroupRange): GroupRange {
   return { ...(min ? { min } : {}), ...(max ? { max } : {}), ...rest };
 }
@@ -266,7 +272,7 @@ function defaultVolumes({ volumes, allowHostDirVolumePlugin }: SecurityContextCo
   return [...types].sort(compareBytes);
 }
 
-/** An absent list allows all types, an empty list none. */
+/** An absent list allows all types, and an empty list allows none. */
 function listedVolumes(volumes: readonly string[] | null | undefined, isHostPathAllowed: boolean): readonly string[] {
   if (volumes == null) return ['*'];
   if (volumes.length > 0) return volumes;

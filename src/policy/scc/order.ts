@@ -1,25 +1,25 @@
-/** The order in which SCCs are evaluated, and the SCCs that are evaluated for a request. */
+/** Determines which SCCs are evaluated for a request, and in which order. */
 import type { SecurityContextConstraints } from '../../kube/scc.ts';
 import { quote, sortedSet } from '../../kube/text.ts';
 import type { SccInput } from './request.ts';
 import { compareRanks, compareSccs, prepareScc, type PreparedScc } from './scc.ts';
 
-/** The SCCs of a cluster, prepared for decisions. Callers may keep it until an SCC changes. */
+/** The SCCs of a cluster, prepared for decisions. Callers may keep the set until an SCC changes. */
 export interface SccSet {
-  /** In the order of evaluation. */
+  /** In evaluation order. */
   readonly sccs: readonly PreparedScc[];
   readonly byName: ReadonlyMap<string, PreparedScc>;
   /** The objects from which the set was created. */
   readonly objects: readonly SecurityContextConstraints[];
 }
 
-/** Prepares the SCCs of a cluster and sorts them: higher priority first, then fewer points, then by name. */
+/** Prepares and sorts the SCCs of a cluster. A higher priority comes first, then a lower score, then the name. */
 export function createSccSet(objects: readonly SecurityContextConstraints[]): SccSet {
   const sccs = objects.map(prepareScc).sort(compareSccs);
   return { sccs, byName: new Map(sccs.map((scc) => [scc.name, scc])), objects };
 }
 
-/** Returns the set of the SCCs of an input, and creates it if they are not prepared. */
+/** Returns the prepared set of SCCs, and creates it if necessary. */
 export function getSccSet(sccs: SccInput['sccs']): SccSet {
   return 'byName' in sccs ? sccs : createSccSet(sccs);
 }
@@ -27,17 +27,17 @@ export function getSccSet(sccs: SccInput['sccs']): SccSet {
 const RESOURCE = 'securitycontextconstraints.security.openshift.io';
 
 export interface CandidatesInput {
-  /** SCCs that must exist, or no pod is evaluated. */
+  /** SCCs that must exist for any pod to be evaluated. */
   readonly requiredSccs?: readonly string[];
-  /** The name of the only candidate; empty for any. */
+  /** Name of the only candidate, or an empty string if any SCC may be used. */
   readonly requiredScc?: string;
-  /** The name of the first candidate; empty for the usual order. */
+  /** Name of the SCC to evaluate first, or an empty string for the regular order. */
   readonly recordedScc?: string;
-  /** Whether SCCs that require a user namespace come first among those of equal priority and points. */
+  /** Whether SCCs that require a user namespace come first among SCCs with the same priority and score. */
   readonly preferUserNamespaces: boolean;
 }
 
-/** Returns the SCCs to evaluate, in order, or the message of the denial. */
+/** Returns the SCCs to evaluate, in order, or the denial message. */
 export function findCandidates(
   { sccs, byName }: SccSet,
   { requiredSccs = [], requiredScc = '', recordedScc = '', preferUserNamespaces }: CandidatesInput,

@@ -1,9 +1,9 @@
-/** Pods as SCC admission reads them: decoding, and the volume types of SCCs. */
+/** Decodes pods for SCC admission, and maps volume sources to the volume types of SCCs. */
 import type { FieldError } from '../../kube/field-error.ts';
 import { isObject, type JsonObject } from '../../kube/types.ts';
 import { decodePod, findCompletionError, VOLUME_SOURCES, type PodFields, type VolumeFields } from '../pod/pod.ts';
 
-/** Decodes a pod. The argument may have any type; the error names the first invalid field. */
+/** Decodes a pod. The argument may have any type. The error names the first invalid field. */
 export function decodeSccPod(json: unknown): { readonly pod: PodFields } | { readonly error: FieldError } {
   const { pod, error } = decodePod(json);
   if (error) return { error: error.field };
@@ -13,7 +13,7 @@ export function decodeSccPod(json: unknown): { readonly pod: PodFields } | { rea
 }
 
 /**
- * The volume types that SCCs name differently from the API.
+ * Volume types that have different names in SCCs and in the API.
  * @see https://github.com/openshift/api/blob/master/security/v1/types.go
  */
 const RENAMED_TYPES: ReadonlyMap<string, string> = new Map([
@@ -22,26 +22,26 @@ const RENAMED_TYPES: ReadonlyMap<string, string> = new Map([
   ['storageos', 'storageOS'],
 ]);
 
-/** Every type of volume that pods can have, as SCCs name it. */
+/** All volume types that pods can use, with their SCC names. */
 export const VOLUME_TYPES: readonly string[] = VOLUME_SOURCES.map(toSccType);
 
 function toSccType(source: string): string {
   return RENAMED_TYPES.get(source) ?? source;
 }
 
-/** Returns the type as in the `volumes` of SCCs; empty for an unknown source. */
+/** Returns the type as used in the `volumes` field of SCCs. Empty for an unknown source. */
 export function sccVolumeType({ sources: [source] }: VolumeFields): string {
   return source === undefined ? '' : toSccType(source);
 }
 
-/** The ConfigMaps that are injected, with their only key. */
+/** The injected ConfigMaps and their only key. */
 const INJECTED_CONFIG_MAPS: ReadonlyMap<unknown, string> = new Map([
   ['kube-root-ca.crt', 'ca.crt'],
   ['openshift-service-ca.crt', 'service-ca.crt'],
 ]);
 
 /**
- * True for a projected volume that contains only what the API server injects for the service account.
+ * Returns true for a projected volume that contains only sources that the API server injects for the service account.
  * @see https://github.com/openshift/apiserver-library-go/blob/master/pkg/securitycontextconstraints/util/util.go
  */
 export function isServiceAccountVolume({ json, sources: [source] }: VolumeFields): boolean {
@@ -84,11 +84,13 @@ function isNamespaceItem({ path, fieldRef }: JsonObject): boolean {
   return fieldRef['apiVersion'] === 'v1' && fieldRef['fieldPath'] === 'metadata.namespace';
 }
 
-/** Lists up to this length are searched, longer ones are indexed if they are searched more than a few times. */
+/**
+ * Lists up to this length are searched linearly. Longer lists are indexed if they are searched more than a few times.
+ */
 const MAX_SEARCHED = 16;
 const MAX_SEARCHES = 4;
 
-/** Returns the function that tests whether a list contains a name, for about that number of calls. */
+/** Creates a function that returns whether a list contains a name. `calls` is the approximate number of calls. */
 export function createLookup(list: readonly string[], calls: number): (name: string) => boolean {
   if (list.length <= MAX_SEARCHED || calls <= MAX_SEARCHES) return (name) => list.includes(name);
   const names = new Set(list);

@@ -1,4 +1,4 @@
-/** Requests for pods: the input of a decision, its result, and the requests that SCC admission ignores. */
+/** Pod requests: the input and result of a decision, and the requests that SCC admission ignores. */
 import type { Allowed, Denied, Operation } from '../../kube/admission.ts';
 import { deepEqual, semanticEqual } from '../../kube/equality.ts';
 import { formatFieldError } from '../../kube/field-error.ts';
@@ -14,62 +14,65 @@ import type { NamespaceRanges } from './namespace.ts';
 import type { SccSet } from './order.ts';
 import { decodeSccPod } from './pod.ts';
 
-/** The input of a decision on one request for a pod. */
+/** The input for a decision about one pod request. */
 export interface SccInput {
   readonly operation: Operation;
   readonly subResource?: string | undefined;
-  /** The pod as sent, without any validation. */
+  /** The pod as received, without validation. */
   readonly object: unknown;
   readonly oldObject?: unknown;
   readonly namespace: Namespace;
-  /** The ranges of the namespace, if they are kept between decisions. By default, they are read from its annotations. */
+  /** The namespace ranges, if the caller caches them. By default, they are read from the namespace annotations. */
   readonly namespaceRanges?: NamespaceRanges | undefined;
   readonly userInfo: UserInfo;
-  /** All SCCs of the cluster. A set that is kept between decisions saves their preparation. */
+  /** All SCCs in the cluster. A set that is reused avoids preparing them for each decision. */
   readonly sccs: readonly SecurityContextConstraints[] | SccSet;
   readonly canUse: CanUse;
   readonly compatibility?: Compatibility | undefined;
   /**
-   * For a pod with a user namespace, SCCs that require one come first among those of equal priority and points. Off by
-   * default.
+   * If true, for a pod with a user namespace, SCCs that require one come first among SCCs with the same priority and
+   * score. Disabled by default.
    */
   readonly preferUserNamespaces?: boolean | undefined;
-  /** True if the decision is only reported, which warnings state. */
+  /** True if the decision is only reported. The warnings mention it. */
   readonly isReported?: boolean | undefined;
 }
 
 interface Details {
   readonly warnings: readonly string[];
-  /** Without the webhook name, which the API server adds as prefix. */
+  /** Keys do not include the webhook name, which the API server adds as a prefix. */
   readonly auditAnnotations: Readonly<Record<string, string>>;
-  /** Absent if the pod is denied or SCCs do not apply to it. */
+  /** Absent if the pod is denied or if SCCs do not apply to it. */
   readonly facts?: SccFacts;
 }
 
-/** The name of the SCC that admits the pod, and the type of the subject that may use it. */
+/** Name of the SCC that admits the pod, and the type of subject that may use it. */
 export type SccFacts = Readonly<Record<'scc' | 'subjectType', string>>;
 
 /**
- * The decision on a request. `object` is the admitted pod of the mutating pass, which shares unchanged parts with the
+ * The decision about a request. `object` is the admitted pod from the mutating pass. It shares unchanged parts with the
  * input. `status.message` does not include the prefix `pods "…" is forbidden: `.
  */
 export type SccDecision = (Allowed & Details) | (Denied & Details);
 
-/** A request. `evaluate`: SCC admission evaluates it; `oldPod` is set for updates only. */
+/**
+ * The result of reading a request. With `evaluate`, SCC admission evaluates the request. `oldPod` is set only for
+ * updates.
+ */
 export type ReadRequest =
   | { readonly verdict: 'evaluate'; readonly pod: PodFields; readonly oldPod: JsonObject | undefined }
   | { readonly verdict: 'ignore' }
   | { readonly verdict: 'deny'; readonly status: Status };
 
-/** Subresources without a pod, or without a pod spec. */
+/** Subresources whose objects are not pods or have no pod spec. */
 const IGNORED_SUBRESOURCES = new Set('exec attach binding eviction log portforward proxy status'.split(' '));
 
-/** Decides whether a request is evaluated: others are ignored, and objects that are not pods are denied. */
+/** Determines whether SCC admission evaluates a request, ignores it, or denies it because the object is not a pod. */
 export function readRequest({ operation, subResource, object, oldObject }: SccInput): ReadRequest {
   const isUpdate = operation === 'UPDATE';
   if (!isUpdate && operation !== 'CREATE') return { verdict: 'ignore' };
   if (subResource !== undefined && IGNORED_SUBRESOURCES.has(subResource)) return { verdict: 'ignore' };
-  // A future subresource of pods may contain another kind.
+  // A future pod subresource may contain a different kind.
   if (!isObject(object) || (object['kind'] != null && object['kind'] !== 'Pod')) return cannotConvert(object);
   if (getObject(getObject(object, 'spec'), 'os')['name'] === 'windows') return { verdict: 'ignore' };
   if (!isUpdate) return decode(object, undefined);
@@ -87,7 +90,7 @@ function decode(object: JsonObject, oldPod: JsonObject | undefined): ReadRequest
   return { verdict: 'evaluate', pod: decoded.pod, oldPod };
 }
 
-/** As `readRequest`, for the creation of a pod that has been decoded. */
+/** Like `readRequest`, for the creation of an already decoded pod. */
 export function readDecoded(pod: PodFields): ReadRequest {
   if (pod.osName === 'windows') return { verdict: 'ignore' };
   const error = findCompletionError(pod);
@@ -109,8 +112,9 @@ const IGNORED_METADATA = new Set(['annotations', 'ownerReferences', 'finalizers'
 const COMPARED_SEPARATELY = new Set(['metadata', 'spec']);
 
 /**
- * True if an update changes nothing that SCC admission evaluates.
- * @see https://github.com/openshift/apiserver-library-go/blob/master/pkg/securitycontextconstraints/sccadmission/admission.go
+ * Returns true if an update changes nothing that SCC admission evaluates.
+ * @see
+ * https://github.com/openshift/apiserver-library-go/blob/master/pkg/securitycontextconstraints/sccadmission/admission.go
  */
 export function isIgnoredUpdate(pod: JsonObject, oldPod: JsonObject): boolean {
   const [metadata, oldMetadata] = [getObject(pod, 'metadata'), getObject(oldPod, 'metadata')];
@@ -124,9 +128,9 @@ export function isIgnoredUpdate(pod: JsonObject, oldPod: JsonObject): boolean {
 }
 
 /**
- * True if an update does not change the spec and no SCC is recorded on the pod, because the pod is older than SCC
- * admission. A user with permission to update `pods/status` can remove the record. This does not extend the permissions
- * of the user: only metadata can be changed without evaluation, and `pods/status` allows that too.
+ * Returns true if an update does not change the spec of a pod without a recorded SCC, because the pod was created
+ * before SCC admission was installed. A user who may update `pods/status` can remove the record. This does not extend
+ * the user's permissions, because only metadata can be changed without evaluation, which `pods/status` also allows.
  */
 export function isWithoutScc(pod: JsonObject, oldPod: JsonObject): boolean {
   const isRecorded = [pod, oldPod].some(
@@ -135,13 +139,13 @@ export function isWithoutScc(pod: JsonObject, oldPod: JsonObject): boolean {
   return !isRecorded && isSpecUnchanged(pod, oldPod);
 }
 
-/** Scheduling gates are ignored: they are removed before the pod runs. */
+/** Ignores scheduling gates because they are removed before the pod runs. */
 function isSpecUnchanged(pod: JsonObject, oldPod: JsonObject): boolean {
   const oldSpec = getObject(oldPod, 'spec');
   return semanticEqual({ ...getObject(pod, 'spec'), schedulingGates: oldSpec['schedulingGates'] }, oldSpec);
 }
 
-/** An annotation of a pod of any type; empty if it is absent or not a string. */
+/** Returns an annotation of a pod, which may have any type. Empty if the annotation is absent or not a string. */
 export function podAnnotation(pod: unknown, key: string): string {
   const value = isObject(pod) ? getObject(getObject(pod, 'metadata'), 'annotations')[key] : undefined;
   return typeof value === 'string' ? value : '';

@@ -1,4 +1,6 @@
-/** Reviews of the API group security.openshift.io: which SCCs would admit a pod, without creating it. */
+/**
+ * Reviews in the API group security.openshift.io. They return the SCCs that would admit a pod without creating the pod.
+ */
 import type { PodFields } from '../pod/pod.ts';
 import { applyDefaults } from '../../kube/defaults.ts';
 import { formatFieldError, invalidValue, requiredField, type FieldError } from '../../kube/field-error.ts';
@@ -18,7 +20,7 @@ import type { SccInput } from './request.ts';
 import type { PreparedScc } from './scc.ts';
 import { createSearch, type Search } from './search.ts';
 
-/** Reviews of a user, of the requester, and of service accounts. */
+/** The subject of a review is a given user, the requesting user, or service accounts. */
 export const REVIEW_KINDS = [
   'PodSecurityPolicySubjectReview',
   'PodSecurityPolicySelfSubjectReview',
@@ -28,7 +30,7 @@ type ReviewKind = (typeof REVIEW_KINDS)[number];
 
 interface ReviewRequest {
   readonly kind: ReviewKind;
-  /** The pod template with the defaults of the API. */
+  /** The pod template with API defaults. */
   readonly pod: PodFields;
   /** Empty if the review is not about a user. */
   readonly user: string;
@@ -37,7 +39,7 @@ interface ReviewRequest {
 }
 
 /**
- * Reads and validates a review. In the pod, only the names are validated.
+ * Reads and validates a review. Only the names in the pod are validated.
  * @see https://github.com/openshift/openshift-apiserver/blob/master/pkg/security/apis/security/validation/validation.go
  */
 function readReview(review: JsonObject): ReviewRequest | { readonly error: Status } {
@@ -60,7 +62,7 @@ function readReview(review: JsonObject): ReviewRequest | { readonly error: Statu
   return errors.length === 0 ? request : { error: invalid({ group: '', kind }, '', errors) };
 }
 
-/** Returns the pod of a template with the defaults of the API. */
+/** Returns a pod created from a template, with API defaults. */
 function toPod(template: unknown): JsonObject {
   const { metadata = {}, spec = {} } = isObject(template) ? template : {};
   const pod = { ...draft({ metadata, spec }), apiVersion: 'v1', kind: 'Pod' };
@@ -92,7 +94,7 @@ function nameErrors(name: string, path: string): readonly FieldError[] {
 
 const ALLOWED_METADATA: ReadonlySet<string> = new Set(['namespace', 'managedFields']);
 
-/** Null values are allowed: clients send a creation time that is null. */
+/** Null values are allowed because clients send a null creation time. */
 function isEmptyMetadata(metadata: unknown): boolean {
   if (metadata == null) return true;
   return (
@@ -104,11 +106,14 @@ function getStrings(value: unknown): readonly string[] {
   return Array.isArray(value) ? value.filter((item) => typeof item === 'string') : [];
 }
 
-/** A review and the input of its answer. `userInfo` is the requester, who is also the subject of a self review. */
+/**
+ * A review and the data needed to answer it. `userInfo` is the requesting user, who is also the subject of a self
+ * review.
+ */
 export interface ReviewInput extends Omit<SccInput, 'operation' | 'subResource' | 'object' | 'oldObject'> {
-  /** The review as sent, without any validation. */
+  /** The review as received, without validation. */
   readonly review: JsonObject;
-  /** Returns whether the namespace of the review has a service account with that name. */
+  /** Returns whether the review's namespace has a service account with this name. */
   readonly hasServiceAccount: (name: string) => boolean;
 }
 
@@ -116,14 +121,16 @@ type ReviewAnswer =
   | {
       /** The `status` of the review. */
       readonly status: JsonObject;
-      /** Problems without a field in the status: SCCs that cannot be used, a required SCC that does not exist. */
+      /**
+       * Problems that no status field covers, such as SCCs that cannot be used or a required SCC that does not exist.
+       */
       readonly warnings: readonly string[];
     }
   | { readonly error: Status };
 
 /**
- * Answers a review. Unlike OpenShift, it evaluates each SCC with the pod as sent, and applies the annotation with the
- * required SCC, as the admission of the pod does.
+ * Answers a review. Unlike OpenShift, it evaluates each SCC against the pod as received and honors the annotation with
+ * the required SCC, as pod admission does.
  * @see https://github.com/openshift/openshift-apiserver/tree/master/pkg/security/apiserver/registry
  */
 export function answerReview(input: ReviewInput): ReviewAnswer {
@@ -144,7 +151,7 @@ export function answerReview(input: ReviewInput): ReviewAnswer {
 
 const CANNOT_ASSIGN = 'CantAssignSecurityContextConstraintProvider';
 
-/** Answers with the first SCC that one of the subjects may use and that allows the pod. */
+/** Answers with the first SCC that allows the pod and that one of the subjects may use. */
 function answerForSubject({ kind, user, groups }: ReviewRequest, search: Search): ReviewAnswer {
   const { subjects, compatibility } = search;
   const includesUser = kind === 'PodSecurityPolicySelfSubjectReview' || user !== '' || groups.length > 0;
@@ -160,7 +167,7 @@ function answerForSubject({ kind, user, groups }: ReviewRequest, search: Search)
   return { status: first ?? (usable.length > 0 ? { reason: CANNOT_ASSIGN } : {}), warnings: broken };
 }
 
-/** Answers with every SCC that a service account may use and that allows the pod, for each account. */
+/** For each service account, answers with every SCC that allows the pod and that the account may use. */
 function answerForAccounts(request: ReviewRequest, input: ReviewInput, search: Search): ReviewAnswer {
   const { pod, serviceAccountNames } = request;
   const { brokenScc, identity } = search.compatibility;
@@ -179,13 +186,15 @@ function answerForAccounts(request: ReviewRequest, input: ReviewInput, search: S
   };
 }
 
-/** Returns the SCCs that one of the subjects may use, and the messages for those that cannot be used in the namespace. */
+/**
+ * Returns the SCCs that one of the subjects may use, and the messages for SCCs that cannot be used in the namespace.
+ */
 function findUsableSccs(subjects: readonly Subject[], { candidates, mayUse, namespace }: Search) {
   const usable = candidates.filter((scc) => subjects.some((subject) => mayUse(subject, scc)));
   return { usable, broken: usable.map((scc) => bindingError(scc, namespace)).filter((error) => error !== undefined) };
 }
 
-/** Returns the SCCs that allow the pod, with the completed pod if the pod names its service account. */
+/** Returns the SCCs that allow the pod. Includes the defaulted pod if the pod names its service account. */
 function findAdmissions(usable: readonly PreparedScc[], search: Search): readonly JsonObject[] {
   const { objects } = getSccSet(search.input.sccs);
   return usable.flatMap((scc) => {

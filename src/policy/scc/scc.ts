@@ -1,4 +1,4 @@
-/** SCCs as decisions use them: decoded, with their points, the ranges that they need from a namespace, and defects. */
+/** Decoded SCCs with the properties that decisions use: score, required namespace ranges and defects. */
 import { invalidValue, formatFieldError, type FieldError } from '../../kube/field-error.ts';
 import { compareBytes } from '../../kube/text.ts';
 import { isObject } from '../../kube/types.ts';
@@ -18,7 +18,7 @@ import { GROUPS } from './strategies/groups.ts';
 import { RUN_AS_USER } from './strategies/run-as-user.ts';
 import { SE_LINUX_CONTEXT } from './strategies/se-linux-context.ts';
 
-/** A closed range; it is empty if `min` is greater than `max`. */
+/** A range that includes both ends. It is empty if `min` is greater than `max`. */
 export interface Range {
   readonly min: number;
   readonly max: number;
@@ -47,7 +47,7 @@ export type SccFields = ReturnType<typeof readScc>;
 
 export interface DecodedScc {
   readonly fields: SccFields;
-  /** The first field of a wrong type. */
+  /** The first field of the wrong type. */
   readonly error: FieldError | undefined;
 }
 
@@ -73,10 +73,10 @@ function readScc(scc: Source) {
     defaultAddCapabilities: stringsAt(scc, 'defaultAddCapabilities'),
     requiredDropCapabilities: stringsAt(scc, 'requiredDropCapabilities'),
     allowedCapabilities: stringsAt(scc, 'allowedCapabilities'),
-    /** Decisions on pods depend on `volumes` only. */
+    /** Pod decisions depend only on `volumes`. */
     allowHostDirVolumePlugin: isSet('allowHostDirVolumePlugin'),
     volumes: stringsAt(scc, 'volumes'),
-    /** The drivers. */
+    /** Driver names. */
     allowedFlexVolumes: objectsAt(scc, 'allowedFlexVolumes', 'AllowedFlexVolume').map((one) => stringAt(one, 'driver')),
     allowHostNetwork: isSet('allowHostNetwork'),
     allowHostPorts: isSet('allowHostPorts'),
@@ -130,13 +130,16 @@ function int32At(source: Source, key: string): number | undefined {
   return undefined;
 }
 
-/** The ranges that an SCC needs from the namespace of a pod. */
+/** The ranges that an SCC needs from the pod's namespace. */
 export interface Needs {
   readonly uidRange: boolean;
   readonly seLinuxLevel: boolean;
   readonly fsGroup: boolean;
   readonly supplementalGroups: boolean;
-  /** Why the SCC can be used in no namespace: an unknown strategy, or one without its options. */
+  /**
+   * The reason why the SCC cannot be used in any namespace, such as an unknown strategy or a strategy without its
+   * options.
+   */
   readonly defect: string | undefined;
 }
 
@@ -145,7 +148,7 @@ export interface PreparedScc {
   readonly users: readonly string[];
   readonly groups: readonly string[];
   readonly fields: SccFields;
-  /** The permissiveness in points: SCCs with fewer points are tried first. */
+  /** Permissiveness. SCCs with a lower score are tried first. */
   readonly score: number;
   readonly needs: Needs;
 }
@@ -187,7 +190,7 @@ function findStrategyDefect<Options extends { readonly type: string }>(
   return strategy ? strategy.findDefect(options) : `Unrecognized ${name} strategy type ${options.type}`;
 }
 
-/** Each weight exceeds the sum of all that follow. */
+/** Each weight exceeds the sum of all weights that follow. */
 const WEIGHTS = {
   privileged: 1_600_000,
   'host ports': 800_000,
@@ -196,7 +199,7 @@ const WEIGHTS = {
   'non-trivial volume mounts': 100_000,
 } as const;
 
-/** The points of `runAsUser.type` and of `seLinuxContext.type`. */
+/** Points for `runAsUser.type` and `seLinuxContext.type`. */
 const STRATEGY_POINTS: ReadonlyMap<string, number> = new Map([
   ['RunAsAny', 40_000],
   ['MustRunAsNonRoot', 30_000],
@@ -250,7 +253,7 @@ function includesAll(names: readonly string[]): boolean {
   return names.some((name) => name.toUpperCase() === 'ALL');
 }
 
-/** Why the first of two SCCs is ordered before the second, in the words of OpenShift's audit annotation. */
+/** Explains why the first of two SCCs is ordered before the second, in the words of OpenShift's audit annotation. */
 export function explainOrder(first: PreparedScc, second: PreparedScc): string {
   if (first.fields.priority !== second.fields.priority) {
     return first.fields.priority > second.fields.priority ? 'has higher priority' : 'has lower priority';
@@ -259,7 +262,7 @@ export function explainOrder(first: PreparedScc, second: PreparedScc): string {
   return explainScores(Math.min(first.score, second.score), Math.max(first.score, second.score));
 }
 
-/** Why the lower of two scores is lower; empty if it is not. */
+/** Explains why the lower of two scores is lower. Empty if the scores do not differ. */
 export function explainScores(lower: number, higher: number): string {
   if (lower >= higher) return '';
   let restLower = lower;
@@ -274,12 +277,12 @@ export function explainScores(lower: number, higher: number): string {
   return isByStrategy ? 'permits less runAs strategies' : 'permits less capabilities';
 }
 
-/** Orders SCCs by priority (descending), points and name. */
+/** Compares SCCs by priority (descending), score and name. */
 export function compareSccs(a: PreparedScc, b: PreparedScc): number {
   return compareRanks(a, b) || compareBytes(a.name, b.name);
 }
 
-/** As `compareSccs`, without the name. */
+/** Like `compareSccs`, but ignores the name. */
 export function compareRanks(a: PreparedScc, b: PreparedScc): number {
   return b.fields.priority - a.fields.priority || a.score - b.score;
 }

@@ -1,4 +1,4 @@
-/** The search for the first SCC that is usable and allows a pod. */
+/** Searches for the first usable SCC that allows a pod. */
 import type { ContainerFields, PodFields } from '../pod/pod.ts';
 import type { FieldError } from '../../kube/field-error.ts';
 import { createMayUse, findSubjectType, podSubjects, type MayUse, type Subjects, type SubjectType } from './access.ts';
@@ -14,9 +14,9 @@ import type { PreparedScc } from './scc.ts';
 export interface Search {
   readonly input: SccInput;
   readonly compatibility: Required<Deviations>;
-  /** In the order of evaluation. */
+  /** In evaluation order. */
   readonly candidates: readonly PreparedScc[];
-  /** Why there are no candidates. */
+  /** The reason why there are no candidates. */
   readonly candidatesError: string | undefined;
   readonly namespace: NamespaceRanges;
   readonly pod: PodFields;
@@ -54,7 +54,7 @@ export function createSearch(input: SccInput, pod: PodFields, { mutable, ...opti
   };
 }
 
-/** Returns the message of the denial if no SCC can be evaluated. */
+/** Returns the denial message if no SCC can be evaluated. */
 export function findProblem({ candidates, candidatesError, namespace, compatibility }: Search): string | undefined {
   const problem = candidatesError ?? namespace.problem;
   if (problem !== undefined || compatibility.brokenScc !== 'deny') return problem;
@@ -62,7 +62,7 @@ export function findProblem({ candidates, candidatesError, namespace, compatibil
   return errors.length === 0 ? undefined : aggregate(errors);
 }
 
-/** Returns the subject that may use an SCC; `undefined` if it is not usable. */
+/** Returns the subject that may use an SCC, or `undefined` if no subject may use it. */
 export function subjectType(scc: PreparedScc, { subjects, mayUse }: Search): SubjectType | undefined {
   return findSubjectType(scc, subjects, mayUse);
 }
@@ -70,12 +70,15 @@ export function subjectType(scc: PreparedScc, { subjects, mayUse }: Search): Sub
 /** An SCC that does not admit the pod. */
 export interface Rejection {
   readonly scc: PreparedScc;
-  /** `denied`: not usable. `errors`: does not allow the pod. `changes`: would have to change immutable parts. */
+  /**
+   * `denied`: the SCC is not usable. `errors`: the SCC does not allow the pod. `changes`: the SCC would have to change
+   * immutable parts.
+   */
   readonly reason: 'denied' | 'errors' | 'changes';
   readonly errors: readonly FieldError[];
-  /** The messages of the denial; empty for `changes`. */
+  /** The messages of the denial. Empty for `changes`. */
   readonly messages: readonly string[];
-  /** True if errors are omitted. */
+  /** True if some errors are omitted. */
   readonly isCut: boolean;
 }
 
@@ -89,11 +92,11 @@ export interface Admission {
 export interface SearchResult {
   readonly rejections: readonly Rejection[];
   readonly admission?: Admission;
-  /** Set if the search was aborted because the pod is too large to evaluate the remaining SCCs. */
+  /** Set if the search stopped because the pod is too large to evaluate the remaining SCCs. */
   readonly budgetError?: FieldError;
 }
 
-/** Evaluates the candidates in order until one admits the pod. */
+/** Evaluates the candidates in order until one of them admits the pod. */
 export function searchScc(search: Search): SearchResult {
   const { budget, candidates, mutable } = search;
   const rejections: Rejection[] = [];
@@ -122,7 +125,7 @@ export function searchScc(search: Search): SearchResult {
   return { rejections };
 }
 
-/** Returns the next SCC after the chosen one that would admit the pod; `'unknown'` if the budget does not suffice. */
+/** Returns the next SCC after the chosen one that would admit the pod, or `'unknown'` if the budget is insufficient. */
 export function findNextAdmitting(search: Search, chosen: PreparedScc): PreparedScc | 'unknown' | undefined {
   let isNext = false;
   for (const scc of search.candidates) {
@@ -137,7 +140,7 @@ export function findNextAdmitting(search: Search, chosen: PreparedScc): Prepared
   return undefined;
 }
 
-/** True if the SCC would admit the pod if it were usable, and the API server would accept the result. */
+/** Returns true if the SCC would admit the pod once it is usable, and if the API server would accept the result. */
 export function admits(scc: PreparedScc, search: Search): boolean {
   const completion = completePod(scc, search, 1);
   const { errors } = completion;
@@ -145,8 +148,8 @@ export function admits(scc: PreparedScc, search: Search): boolean {
 }
 
 /**
- * Returns the container for which the API server rejects a completed pod: one that is privileged or adds CAP_SYS_ADMIN
- * cannot prevent privilege escalation.
+ * Returns the container that makes the API server reject a defaulted pod. A container that is privileged or adds
+ * CAP_SYS_ADMIN cannot disable privilege escalation.
  * @see https://github.com/kubernetes/kubernetes/blob/v1.36.0/pkg/apis/core/validation/validation.go
  */
 export function findContradiction({ pod, containerValues }: Completion): ContainerFields | undefined {

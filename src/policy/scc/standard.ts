@@ -9,9 +9,11 @@ import standardSccs from './standard-sccs.json' with { type: 'json' };
 /** An SCC that OpenShift installs. */
 export interface StandardScc {
   readonly scc: SecurityContextConstraints;
-  /** `create`: installed once, and administrators may change it. `reconcile`: changes are reverted. */
+  /**
+   * With `create`, the SCC is installed once and administrators may change it. With `reconcile`, changes are reverted.
+   */
   readonly upkeep: 'create' | 'reconcile';
-  /** Groups that are granted its use by RBAC, in addition to the groups in the SCC. */
+  /** Groups that may use the SCC through RBAC, in addition to the groups in the SCC. */
   readonly grantedTo: readonly string[];
 }
 
@@ -23,19 +25,22 @@ export const STANDARD_SCCS = standardSccs as readonly StandardScc[];
 
 const NAMES: readonly string[] = standardSccs.map(({ scc }) => scc.metadata.name);
 
-/** The name of the ClusterRole for the use of an SCC, by OpenShift's convention. */
+/** Returns the name of the ClusterRole that grants use of an SCC, following OpenShift's naming convention. */
 export function useRoleName(scc: string): string {
   return `system:openshift:scc:${scc}`;
 }
 
-/** The name of the standard ClusterRole for the use of an SCC; `undefined` if the SCC is not a standard one. */
+/**
+ * Returns the name of the standard ClusterRole that grants use of an SCC, or `undefined` if the SCC is not a standard
+ * SCC.
+ */
 export function standardUseRole(scc: string): string | undefined {
   return NAMES.includes(scc) ? useRoleName(scc) : undefined;
 }
 
 const { group: RBAC_GROUP } = RESOURCES.RoleBinding;
 
-/** Returns the ClusterRole for the use of an SCC. */
+/** Returns the ClusterRole that grants use of an SCC. */
 export function createUseRole(scc: string): ClusterRole {
   const { group, resource } = RESOURCES.SecurityContextConstraints;
   return {
@@ -46,10 +51,10 @@ export function createUseRole(scc: string): ClusterRole {
   };
 }
 
-/** A ClusterRole for the use of each standard SCC. OpenShift also has one for `hostmount`, which is not an SCC. */
+/** One ClusterRole for each standard SCC. OpenShift also has one for `hostmount`, which is not an SCC. */
 export const STANDARD_CLUSTER_ROLES: readonly ClusterRole[] = [...NAMES, 'hostmount'].map(createUseRole);
 
-/** The bindings of the standard ClusterRoles. Each has the name of its role. */
+/** Bindings for the standard ClusterRoles. Each binding has the same name as its role. */
 export const STANDARD_CLUSTER_ROLE_BINDINGS: readonly ClusterRoleBinding[] = STANDARD_SCCS.flatMap(
   ({ scc, grantedTo }) =>
     grantedTo.length === 0 ? [] : [createGroupBinding(useRoleName(scc.metadata?.name ?? ''), grantedTo)],
@@ -65,19 +70,22 @@ function createGroupBinding(name: string, groups: readonly string[]): ClusterRol
   };
 }
 
-/** How an object is written. `replace` deletes and creates it, because a field of it is immutable. */
+/**
+ * Describes how an object is written. `replace` deletes and recreates the object because one of the changed fields is
+ * immutable.
+ */
 export interface PlannedWrite<T> {
   readonly verb: 'create' | 'update' | 'replace';
   readonly object: T;
-  /** The fields that differ; empty for a new object. */
+  /** Fields that differ. Empty for a new object. */
   readonly fields: readonly string[];
 }
 
-/** Clusters may have an SCC of this name that is older than the standard one. It is not changed. */
+/** A cluster may already have an SCC with this name that predates the standard one. It is not changed. */
 const NEVER_UPDATED = 'nested-container';
 
 /**
- * Plans the write that makes a standard SCC equal to its definition; `undefined` if none is necessary.
+ * Plans the write that restores a standard SCC. Returns `undefined` if no write is necessary.
  * @see https://github.com/openshift/cluster-version-operator/blob/main/lib/resourcemerge/security.go
  */
 export function planStandardScc(
@@ -89,7 +97,7 @@ export function planStandardScc(
   return planUpdate(scc, defaultScc(existing));
 }
 
-/** As `planStandardScc`, for a standard ClusterRole. */
+/** Like `planStandardScc`, for a standard ClusterRole. */
 export function planClusterRole(
   role: ClusterRole,
   existing: ClusterRole | undefined,
@@ -97,7 +105,7 @@ export function planClusterRole(
   return existing ? planUpdate(role, existing) : { verb: 'create', object: role, fields: [] };
 }
 
-/** As `planStandardScc`, for a standard ClusterRoleBinding. The role of a binding is immutable. */
+/** Like `planStandardScc`, for a standard ClusterRoleBinding. The role of a binding is immutable. */
 export function planClusterRoleBinding(
   binding: ClusterRoleBinding,
   existing: ClusterRoleBinding | undefined,
@@ -120,7 +128,7 @@ function planUpdate<T extends KubeObject>(desired: T, existing: T): PlannedWrite
   return fields.length === 0 ? undefined : { verb: 'update', object: { ...desired, metadata }, fields };
 }
 
-/** The grant of an SCC to a service account in its namespace. */
+/** Grants a service account the use of an SCC in its namespace. */
 export interface Grant {
   readonly namespace: string;
   readonly serviceAccount: string;
@@ -138,7 +146,10 @@ export function grantObjects(
   return [...missing.map(createUseRole), ...unique.map(createAccountBinding)];
 }
 
-/** Returns the binding of the ClusterRole for the use of an SCC, without subjects. It has the name that `oc adm policy` gives it. */
+/**
+ * Returns the binding of the ClusterRole that grants use of an SCC, without subjects. It has the same name that `oc adm
+ * policy` uses.
+ */
 export function createUseBinding(scc: string, namespace: string | undefined): ClusterRoleBinding | RoleBinding {
   const name = useRoleName(scc);
   const kind = namespace === undefined ? 'ClusterRoleBinding' : 'RoleBinding';
@@ -151,7 +162,7 @@ export function createUseBinding(scc: string, namespace: string | undefined): Cl
   };
 }
 
-/** The name is unique: names of service accounts and SCCs contain no colon. */
+/** The name is unique because service account and SCC names contain no colons. */
 function createAccountBinding({ namespace, serviceAccount, scc }: Grant): RoleBinding {
   return {
     apiVersion: getApiVersion('RoleBinding'),

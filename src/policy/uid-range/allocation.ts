@@ -1,4 +1,4 @@
-/** The allocation of UID blocks and SELinux labels to namespaces, and its state object. */
+/** Allocates UID blocks and SELinux labels to namespaces, and maintains the object that stores the allocated blocks. */
 import {
   NAMESPACE_RANGE_ANNOTATIONS,
   parseIdBlock,
@@ -36,21 +36,21 @@ import {
 
 const { uidRange: UID_RANGE, supplementalGroups: GROUPS, mcs: MCS } = NAMESPACE_RANGE_ANNOTATIONS;
 
-/** The index of the block of a namespace; `undefined` if its IDs are not exactly one block of the range. */
+/** Returns the index of a namespace's block, or `undefined` if its IDs are not exactly one block of the range. */
 function namespaceBlock(namespace: Namespace, range: UidRange): number | undefined {
   const block = parseIdBlock(namespace.metadata?.annotations?.[UID_RANGE] ?? '');
   return 'value' in block ? indexOfBlock(range, block.value) : undefined;
 }
 
-/** The blocks of namespaces. IDs that are not exactly one block are ignored. */
+/** Returns the blocks of namespaces. IDs that are not exactly one block are ignored. */
 export function namespaceBlocks(namespaces: readonly Namespace[], range: UidRange): Blocks {
   const indexes = namespaces.map((namespace) => namespaceBlock(namespace, range));
   return uniteBlocks(indexes.flatMap((index) => (index === undefined ? [] : [{ first: index, last: index }])));
 }
 
 /**
- * Creates the function that returns the blocks in use: a namespace has some of their IDs or their label. The function
- * keeps its result, and reads only the namespaces that changed since the last call.
+ * Creates a function that returns the blocks in use, which are blocks with IDs or a label that a namespace uses. The
+ * function caches its result and reads only the namespaces that changed since the last call.
  */
 function createBlocksInUse(settings: RangeSettings): (namespaces: readonly Namespace[]) => Blocks {
   let seen: readonly Namespace[] = [];
@@ -67,7 +67,7 @@ function createBlocksInUse(settings: RangeSettings): (namespaces: readonly Names
   };
 }
 
-/** True if a namespace was replaced by one without its IDs or its label. */
+/** Returns true if a namespace was replaced by one without its IDs or label. */
 function lostRanges(before: Namespace, now: Namespace | undefined): boolean {
   if (before === now) return false;
   const { annotations: old } = before.metadata ?? {};
@@ -91,8 +91,8 @@ function labelBlock(text: string, { uidRange, mcsRange, labelsPerBlock }: RangeS
 }
 
 /**
- * Creates the function that chooses the next block: the lowest free one, preferably without IDs or a label that were set
- * manually on a namespace. It returns `undefined` if no block is free.
+ * Creates a function that chooses the next block. It chooses the lowest free block and avoids blocks whose IDs or label
+ * were set manually on a namespace, if possible. It returns `undefined` if no block is free.
  */
 export function createAllocator(
   settings: RangeSettings,
@@ -104,10 +104,12 @@ export function createAllocator(
     lowestFreeBlock(uniteBlocks([...taken, ...blocksInUse(namespaces)]), count) ?? lowestFreeBlock(taken, count);
 }
 
-/** A block, the missing annotations of the block that the namespace has, or nothing. */
+/** A new block, the missing annotations of the block that the namespace already has, or nothing. */
 type NamespaceNeed = 'block' | { readonly annotations: Readonly<Record<string, string>> } | undefined;
 
-/** Returns the block or the annotations to add to a namespace; neither for IDs outside of the blocks. */
+/**
+ * Returns the block or the annotations to add to a namespace. Returns `undefined` if its IDs are outside of the blocks.
+ */
 export function findNamespaceNeed(namespace: Namespace, settings: RangeSettings): NamespaceNeed {
   const { annotations = {}, deletionTimestamp } = namespace.metadata ?? {};
   if (deletionTimestamp !== undefined) return undefined;
@@ -117,7 +119,7 @@ export function findNamespaceNeed(namespace: Namespace, settings: RangeSettings)
   return block === undefined ? undefined : { annotations: blockAnnotations(block, namespace, settings) };
 }
 
-/** The annotations of a namespace with this block. Existing values are kept. */
+/** Returns the annotations for a namespace with this block. Existing values are kept. */
 export function blockAnnotations(
   index: number,
   namespace: Namespace,
@@ -133,8 +135,8 @@ export function blockAnnotations(
 }
 
 /**
- * Creates the function that returns a namespace with the annotations that it would get, for decisions that are not
- * enforced: namespaces get ranges only where SCCs are enforced.
+ * Creates a function that returns a namespace with the annotations that it would get. Used for decisions that are not
+ * enforced, because namespaces get ranges only where SCCs are enforced.
  */
 export function createRangePreview(
   getSettings: () => RangeSettings,
@@ -151,10 +153,10 @@ export function createRangePreview(
   };
 }
 
-/** The name of the object with the allocated blocks. */
+/** Name of the object that stores the allocated blocks. */
 export const RANGE_ALLOCATION_NAME = 'scc-uid';
 
-/** Reads the allocated blocks. The result is an error if the object has another range or is invalid. */
+/** Reads the allocated blocks. Returns an error if the object is invalid or has a different range. */
 export function readState(object: RangeAllocation, range: UidRange): Result<Blocks> {
   const expected = formatUidRange(range);
   if (object.range !== expected) {
@@ -168,7 +170,7 @@ export function formatState(range: UidRange, taken: Blocks): Required<Pick<Range
   return { range: formatUidRange(range), data: formatBlocks(taken) };
 }
 
-/** The blocks of the range that overlap the allocated blocks of a state object, which may have another range. */
+/** Returns the blocks that overlap the allocated blocks in a state object. The object may have a different range. */
 export function recordedBlocks(object: RangeAllocation, range: UidRange): Blocks {
   const recorded = parseUidRange(object.range ?? '');
   if ('error' in recorded) return [];
@@ -183,13 +185,13 @@ export function recordedBlocks(object: RangeAllocation, range: UidRange): Blocks
   );
 }
 
-/** The allocated blocks without a namespace, by the time (in ms) at which they were found. */
+/** Allocated blocks that belong to no namespace, by the time (in ms) at which they were found. */
 export type Orphans = ReadonlyMap<number, Blocks>;
 
 interface RepairInput {
   readonly range: UidRange;
   readonly namespaces: readonly Namespace[];
-  /** Absent if it does not exist. */
+  /** Absent if the object does not exist. */
   readonly state: RangeAllocation | undefined;
   readonly orphans: Orphans;
   readonly nowMs: number;
@@ -204,7 +206,7 @@ export interface Repair {
 /** How long an allocated block is kept for a namespace that is not annotated yet. */
 export const ORPHANED_MS = 5 * 60_000;
 
-/** Computes the allocated blocks: those of namespaces, and those that may belong to a namespace soon. */
+/** Computes the allocated blocks: blocks of namespaces, and blocks that may soon belong to a namespace. */
 export function planRepair({ range, namespaces, state, orphans: known, nowMs }: RepairInput): Repair {
   const used = namespaceBlocks(namespaces, range);
   let found = subtractBlocks(state ? recordedBlocks(state, range) : [], used);
@@ -224,7 +226,7 @@ interface NamespaceIds extends IdBlock {
   readonly name: string;
 }
 
-/** Returns the problems of ranges that were set manually, by namespace name. A terminating namespace has none. */
+/** Returns the problems with manually set ranges, by namespace name. Terminating namespaces are ignored. */
 export function findRangeProblems(namespaces: readonly Namespace[]): ReadonlyMap<string, readonly string[]> {
   const problems = new Map<string, readonly string[]>();
   const add = (name: string, more: readonly string[]): void => {
@@ -241,7 +243,7 @@ export function findRangeProblems(namespaces: readonly Namespace[]): ReadonlyMap
   return problems;
 }
 
-/** Returns the namespaces that share IDs with another one, each with the name of one such namespace. */
+/** Returns the namespaces that share IDs with another namespace, each with the name of one such namespace. */
 function findSharing(all: readonly NamespaceIds[]): ReadonlyMap<string, string> {
   const blocks = all.filter(({ min, max }) => min <= max).sort((a, b) => a.min - b.min || compareBytes(a.name, b.name));
   const shared = new Map<string, string>();
@@ -259,7 +261,7 @@ function findSharing(all: readonly NamespaceIds[]): ReadonlyMap<string, string> 
 const CATEGORIES = '(?::c\\d+(?:[.,]c\\d+)*)?';
 const LEVEL = new RegExp(`^s\\d+${CATEGORIES}(?:-s\\d+${CATEGORIES})?$`);
 
-/** The annotations with the function that returns the problems of a value. */
+/** The annotations, each with a function that returns the problems with its value. */
 const CHECKS: readonly (readonly [annotation: string, check: (text: string) => readonly string[]])[] = [
   [UID_RANGE, (text) => blockProblems(parseSingleBlock(text))],
   [GROUPS, (text) => blockProblems(parseIdBlocks(text))],
@@ -273,7 +275,7 @@ function annotationProblems(annotations: Readonly<Record<string, string>>): read
   });
 }
 
-/** Unlike a list, the text may continue after the block. */
+/** Unlike in a list, the text may continue after the block. */
 function parseSingleBlock(text: string): Result<readonly IdBlock[]> {
   const block = parseIdBlock(text);
   return 'error' in block ? block : { value: [block.value] };

@@ -1,15 +1,15 @@
 /** Sets of blocks, and their format in the state object. */
 
-/** A closed range of block indexes. */
+/** A range of block indexes that includes both ends. */
 export interface BlockRange {
   readonly first: number;
   readonly last: number;
 }
 
-/** A set of blocks: the maximal ranges of its indexes in ascending order. */
+/** A set of blocks, as the maximal ranges of its indexes in ascending order. */
 export type Blocks = readonly BlockRange[];
 
-/** Returns the set of the blocks in any of the ranges, which may overlap and have any order. */
+/** Returns the set of blocks that are in any of the ranges. The ranges may overlap and may have any order. */
 export function uniteBlocks(ranges: readonly BlockRange[]): Blocks {
   const united: BlockRange[] = [];
   for (const range of ranges.toSorted((a, b) => a.first - b.first)) {
@@ -51,8 +51,8 @@ const BASE64 = /^[A-Za-z0-9+/]*={0,2}$/;
 const MAX_LENGTH = 4 * 1024 * 1024;
 
 /**
- * Parses a set from the base64 form of a big-endian integer, whose bit 0 is block 0. Empty text is an empty set; the
- * result is `undefined` if the text is not base64.
+ * Parses a set from a base64-encoded big-endian integer. Bit 0 is block 0. An empty string is an empty set. Returns
+ * `undefined` if the text is not base64.
  */
 export function parseBlocks(text: string): Blocks | undefined {
   if (text.length % 4 !== 0 || text.length > MAX_LENGTH || !BASE64.test(text)) return undefined;
@@ -70,7 +70,7 @@ export function parseBlocks(text: string): Blocks | undefined {
   return blocks;
 }
 
-/** The inverse of `parseBlocks`, without leading zero bytes. */
+/** Inverse of `parseBlocks`. Omits leading zero bytes. */
 export function formatBlocks(blocks: Blocks): string {
   const bytes = Buffer.alloc(((blocks.at(-1)?.last ?? -1) >> 3) + 1);
   for (const { first, last } of blocks) {

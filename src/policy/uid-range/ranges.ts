@@ -2,7 +2,7 @@ import type { Result } from '../../kube/types.ts';
 import type { IdBlock } from '../../kube/scc.ts';
 import type { BlockRange } from './blocks.ts';
 
-/** A range of user IDs (32 bits) that is divided into blocks of equal size, one for each namespace. */
+/** A range of 32-bit user IDs that is divided into blocks of equal size, one for each namespace. */
 export interface UidRange {
   readonly start: number;
   /** Inclusive. */
@@ -28,42 +28,42 @@ export function parseUidRange(text: string): Result<UidRange> {
   return { value: { start, end, blockSize } };
 }
 
-/** The inverse of `parseUidRange`. */
+/** Inverse of `parseUidRange`. */
 export function formatUidRange({ start, end, blockSize }: UidRange): string {
   return `${start}-${end}/${blockSize}`;
 }
 
-/** The number of complete blocks. Their indexes start at 0. */
+/** Returns the number of complete blocks. Their indexes start at 0. */
 export function blockCount({ start, end, blockSize }: UidRange): number {
   return Math.floor((end - start + 1) / blockSize);
 }
 
-/** The IDs of the block with that index. */
+/** Returns the IDs of the block at this index. */
 export function blockAt({ start, blockSize }: UidRange, index: number): IdBlock {
   const min = start + index * blockSize;
   return { min, max: min + blockSize - 1 };
 }
 
-/** The annotation of a namespace with this block: `<start>/<size>`. */
+/** Formats a block as in the namespace annotation: `<start>/<size>`. */
 export function formatBlock({ min, max }: IdBlock): string {
   return `${min}/${max - min + 1}`;
 }
 
-/** The index of a block; `undefined` if the IDs are not exactly one block of the range. */
+/** Returns the index of a block, or `undefined` if the IDs are not exactly one block of the range. */
 export function indexOfBlock(range: UidRange, { min, max }: IdBlock): number | undefined {
   const index = (min - range.start) / range.blockSize;
   const isBlock = Number.isInteger(index) && index >= 0 && max <= range.end && max - min + 1 === range.blockSize;
   return isBlock ? index : undefined;
 }
 
-/** The indexes of the first and last block that contain some of the IDs; `undefined` if there are none. */
+/** Returns the indexes of the first and last block that contain any of the IDs, or `undefined` if there are none. */
 export function blocksTouching(range: UidRange, { min, max }: IdBlock): BlockRange | undefined {
   const first = Math.max(0, Math.floor((min - range.start) / range.blockSize));
   const last = Math.min(blockCount(range) - 1, Math.floor((max - range.start) / range.blockSize));
   return min <= max && first <= last ? { first, last } : undefined;
 }
 
-/** The number of SELinux categories: `c0` to `c1023`. */
+/** Number of SELinux categories, from `c0` to `c1023`. */
 const CATEGORIES = 1024;
 
 /** An SELinux level with categories, such as `s0:c26,c5`. */
@@ -97,15 +97,15 @@ export function formatMcsLabel({ prefix, categories }: McsLabel): string {
 }
 
 /**
- * The rank of a set of categories among all sets of its size in the combinatorial number system. The result is exact for
- * up to 5 SELinux categories.
+ * Returns the rank of a set of categories among all sets of the same size, in the combinatorial number system. The
+ * result is exact for up to 5 SELinux categories.
  * @see https://en.wikipedia.org/wiki/Combinatorial_number_system
  */
 export function labelRank(categories: readonly number[]): number {
   return categories.reduce((rank, category, index) => rank + binomial(category, categories.length - index), 0);
 }
 
-/** The set of categories with that rank, which is not negative. Ranks after the last set result in invalid categories. */
+/** Returns the set of categories with this non-negative rank. Ranks after the last set result in invalid categories. */
 export function categoriesAt(rank: number, length: number): readonly number[] {
   const categories: number[] = [];
   let rest = rank;
@@ -117,7 +117,7 @@ export function categoriesAt(rank: number, length: number): readonly number[] {
   return categories;
 }
 
-/** The highest category with at most `rest` sets of lower categories. */
+/** Returns the highest category for which at most `rest` sets of lower categories exist. */
 function highestWithin(rest: number, size: number): number {
   let low = 0;
   let high = CATEGORIES;
@@ -129,7 +129,7 @@ function highestWithin(rest: number, size: number): number {
   return low;
 }
 
-/** The binomial coefficient. Intermediate results stay below 2^53 for `n` up to 1024 and `k` up to 5. */
+/** Returns the binomial coefficient. Intermediate results stay below 2^53 for `n` up to 1024 and `k` up to 5. */
 function binomial(n: number, k: number): number {
   if (n < k) return 0;
   let sets = 1;
@@ -137,19 +137,19 @@ function binomial(n: number, k: number): number {
   return sets;
 }
 
-/** The labels with a prefix and a number of categories. */
+/** All labels with the same prefix and number of categories. */
 interface McsRange {
   readonly prefix: string;
-  /** The number of categories of a label: 1 to 5. */
+  /** Number of categories in a label, from 1 to 5. */
   readonly length: number;
-  /** The number of available categories, from `c0`. */
+  /** Number of available categories, starting at `c0`. */
   readonly categories: number;
 }
 
 const MCS_RANGE_FORMAT = /^([^/]*)\/(\d+)(?:,(\d+))?$/;
 
 /**
- * Parses `<prefix>/<categories of a label>[,<available categories>]`.
+ * Parses `<prefix>/<categories per label>[,<available categories>]`.
  * @see https://github.com/openshift/cluster-policy-controller/blob/master/pkg/security/mcs/label.go
  */
 export function parseMcsRange(text: string): Result<McsRange> {
@@ -164,7 +164,7 @@ export function parseMcsRange(text: string): Result<McsRange> {
   return { value: { prefix, length, categories } };
 }
 
-/** The inverse of `parseMcsRange`. */
+/** Inverse of `parseMcsRange`. */
 export function formatMcsRange({ prefix, length, categories }: McsRange): string {
   return `${prefix}/${length}${categories === CATEGORIES ? '' : `,${categories}`}`;
 }
@@ -181,7 +181,9 @@ export function isInMcsRange({ length, categories, ...range }: McsRange, label: 
   );
 }
 
-/** The label with that rank in the range. Ranks after the last label result in categories outside of the range. */
+/**
+ * Returns the label with this rank in the range. Ranks after the last label result in categories outside of the range.
+ */
 export function labelAt({ prefix, length }: McsRange, rank: number): McsLabel {
   return { prefix: withSeparator(prefix), categories: categoriesAt(rank, length) };
 }
@@ -194,21 +196,21 @@ function withSeparator(prefix: string): string {
 export interface RangeSettings {
   readonly uidRange: UidRange;
   readonly mcsRange: McsRange;
-  /** The number of labels for each block of IDs. The namespace gets the first; 0 counts as 1. */
+  /** Number of labels for each ID block. The namespace gets the first label. 0 counts as 1. */
   readonly labelsPerBlock: number;
 }
 
-/** OpenShift's defaults: 100,000 blocks. */
+/** OpenShift's defaults, which allow 100,000 blocks. */
 export const DEFAULT_RANGES: RangeSettings = {
   uidRange: { start: 1_000_000_000, end: 1_999_999_999, blockSize: 10_000 },
   mcsRange: { prefix: 's0:', length: 2, categories: 1024 },
   labelsPerBlock: 5,
 };
 
-/** Limits the size of the state object: etcd stores objects of at most 1.5 MiB. */
+/** Limits the size of the state object. etcd stores objects of up to 1.5 MiB. */
 const MAX_BLOCKS = 8_000_000;
 
-/** Returns the error for settings that do not fit together. */
+/** Returns an error if the settings do not fit together. */
 export function validateRangeSettings({ uidRange, mcsRange, labelsPerBlock }: RangeSettings): string | undefined {
   if (uidRange.start === 0) return `uid range ${formatUidRange(uidRange)} contains the user ID 0 of root`;
   const blocks = blockCount(uidRange);

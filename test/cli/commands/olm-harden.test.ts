@@ -123,7 +123,7 @@ CatalogSource openshift-marketplace/sqlite: legacy (spec.disableSecurity)
     const stdin = stringify(deployment);
     const path = 'spec.template.spec.containers[0].securityContext.allowPrivilegeEscalation';
     const [kept] = (await harden(['-f', '-'], stdin)).objects;
-    assert.deepEqual(kept?.notes, [`${path}: true is kept: it is set explicitly`]);
+    assert.deepEqual(kept?.notes, [`${path}: true is kept because it is set explicitly`]);
     const [forced] = (await harden(['-f', '-', '--force'], stdin)).objects;
     assert.deepEqual(forced?.notes, []);
   });
@@ -142,7 +142,7 @@ olm
   ${label} olm ${options} ${pss}/enforce=restricted ${pss}/enforce-version=latest
 
 openshift-marketplace
-  restricted requires securityContextConfig "restricted" in the CatalogSources sqlite
+  restricted requires securityContextConfig "restricted" in CatalogSources sqlite
   ${label} openshift-marketplace ${options} ${pss}/enforce=baseline ${pss}/enforce-version=latest ${pss}/audit=baseline ${pss}/audit-version=latest ${pss}/warn=baseline ${pss}/warn-version=latest
 `,
     );

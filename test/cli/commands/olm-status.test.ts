@@ -13,7 +13,7 @@ describe('olm status prints', () => {
     const stdout = `\
 NAMESPACE             OPERATORS      LABEL     SET BY             ROW   STATE                                      NEXT
 openshift-logging     logging.v5     <none>    <none>             9     an operator is installed                   sets the label and the annotation
-openshift-mine        <none>         "false"   <none>             7     not managed: the label has another owner   <none>
+openshift-mine        <none>         "false"   <none>             7     not managed because the label has another owner   <none>
 openshift-pipelines   pipelines.v1   "true"    olm-auto-labeler   3     managed                                    <none>
 shop                  shop.v1        <none>    <none>             1     the name does not start with openshift-    <none>
 

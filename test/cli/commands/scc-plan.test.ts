@@ -133,7 +133,7 @@ describe('the summary and the next step', () => {
   test('an invalid mode label is reported', async () => {
     const { stdout } = await plan([], namespaceWith({ 'portcullis.dev/scc': 'maybe' }));
     const problem =
-      'label portcullis.dev/scc: unknown mode "maybe", "enforce" applies; must be one of enforce, report, off';
+      'label portcullis.dev/scc: unknown mode "maybe", using "enforce"; must be one of enforce, report, off';
     assert.ok(stdout.includes(`.\n\none (enforce)\n  ${problem}\n  Deployment web  restricted-v2\n`), stdout);
   });
 
@@ -156,7 +156,7 @@ describe('the summary and the next step', () => {
     const denied = await plan([], printObjects(pod, own));
     assert.ok(
       denied.stdout.includes(
-        '.\n\none (report, assumed)\n  Pod proxy  denied\n    privileged would admit it if its node were granted its use\n',
+        '.\n\none (report, assumed)\n  Pod proxy  denied\n    privileged would admit it if its node were allowed to use it\n',
       ),
       denied.stdout,
     );
@@ -203,7 +203,7 @@ describe('a plan grants the least permissive SCC', () => {
       '  Pod ntp  denied',
       closest('spec.containers[0].securityContext.capabilities.add=SYS_TIME'),
       '    Needs a custom SCC: copy restricted-v2 and set allowedCapabilities=SYS_TIME',
-      '    privileged would admit it if service account "default" were granted its use, but it allows everything',
+      '    privileged would admit it if service account "default" were allowed to use it, but it allows everything',
       '',
       '1 workload: 0 admitted, 1 denied',
       'Next: create the custom SCC with portcullis scc create NAME TYPE/NAME; then plan again.',
@@ -314,7 +314,7 @@ describe('a cluster without SCCs', () => {
       /^Assumed: the 13 standard SecurityContextConstraints, with their ClusterRoles and ClusterRoleBindings; .*\n\nshop \(report, assumed\)\n/,
     );
     const missing = 'error looking up service account shop/agent: serviceaccount "agent" not found';
-    assert.ok(table.stdout.includes(`were granted its use\n    ${missing}\n`), table.stdout);
+    assert.ok(table.stdout.includes(`were allowed to use it\n    ${missing}\n`), table.stdout);
     assert.ok(table.stdout.includes('\nNext: create the missing service accounts; '), table.stdout);
     const before = await runProgram([...args, '--bindings', file]);
     assert.equal(before.code, 1, before.stderr);

@@ -53,10 +53,10 @@ suite('hardening of pods of OLM', () => {
       capabilities: { drop: ['ALL'] },
     });
     assert.deepEqual(messages, [
-      'spec.securityContext.seccompProfile: "Unconfined" is kept: it is set explicitly',
-      'spec.securityContext.runAsUser: 0 is kept: it is set explicitly',
-      'spec.securityContext.runAsNonRoot: false is kept: the pod has no user other than root',
-      'spec.containers[0].securityContext.allowPrivilegeEscalation: true is kept: it is set explicitly',
+      'spec.securityContext.seccompProfile: "Unconfined" is kept because it is set explicitly',
+      'spec.securityContext.runAsUser: 0 is kept because it is set explicitly',
+      'spec.securityContext.runAsNonRoot: false is kept because the pod has no non-root user',
+      'spec.containers[0].securityContext.allowPrivilegeEscalation: true is kept because it is set explicitly',
     ]);
   });
 
@@ -90,18 +90,18 @@ suite('hardening of pods of OLM', () => {
       ],
     );
     assert.deepEqual(messages, [
-      'spec.containers[0].securityContext.privileged: true is kept: a privileged container must be changed by its author',
-      'spec.containers[0].securityContext.allowPrivilegeEscalation: true is kept: the container is privileged or adds SYS_ADMIN',
-      'spec.containers[1].securityContext.allowPrivilegeEscalation: true is kept: the container is privileged or adds SYS_ADMIN',
-      'spec.containers[1].securityContext.capabilities.add: ["SYS_ADMIN"] is kept: only NET_BIND_SERVICE complies with restricted',
+      'spec.containers[0].securityContext.privileged: true is kept because only its author can change a privileged container',
+      'spec.containers[0].securityContext.allowPrivilegeEscalation: true is kept because the container is privileged or adds SYS_ADMIN',
+      'spec.containers[1].securityContext.allowPrivilegeEscalation: true is kept because the container is privileged or adds SYS_ADMIN',
+      'spec.containers[1].securityContext.capabilities.add: ["SYS_ADMIN"] is kept although the restricted level allows only NET_BIND_SERVICE',
     ]);
   });
 
   test('a container of root prevents runAsNonRoot, unless it is replaced', () => {
     assert.deepEqual(harden(root).spec['securityContext'], { runAsUser: 1001, seccompProfile: RUNTIME_DEFAULT });
     assert.deepEqual(harden(root).messages, [
-      'spec.containers[0].securityContext.runAsUser: 0 is kept: it is set explicitly',
-      'spec.containers[0].securityContext.runAsNonRoot: false is kept: the container has no user other than root',
+      'spec.containers[0].securityContext.runAsUser: 0 is kept because it is set explicitly',
+      'spec.containers[0].securityContext.runAsNonRoot: false is kept because the container has no non-root user',
     ]);
     const { spec } = harden(root, { isForced: true });
     assert.equal(evaluatePod({ spec } as never, { level: 'restricted', version: 'latest' }).allowed, true);
@@ -196,8 +196,8 @@ suite('Jobs of OLM', () => {
     const desired = CASES['with other values'] ?? {};
     assert.equal(isKeptByOlm({ spec: desired }, { spec: harden(desired, { isForced: true }).spec }), false);
     assert.deepEqual(harden(desired, { isForced: true, isJob: true, profile: 'bundle-unpack' }).messages.slice(-2), [
-      'spec.containers[0].securityContext.allowPrivilegeEscalation: true is kept: OLM deletes a Job with another value',
-      'spec.containers[0].securityContext.capabilities.drop: ["NET_RAW"] is kept: OLM deletes a Job with another value',
+      'spec.containers[0].securityContext.allowPrivilegeEscalation: true is kept because OLM deletes a Job with a different value',
+      'spec.containers[0].securityContext.capabilities.drop: ["NET_RAW"] is kept because OLM deletes a Job with a different value',
     ]);
   });
 });
@@ -216,19 +216,19 @@ suite('CatalogSources', () => {
         mode: 'restricted',
         from: 'spec.grpcPodConfig.securityContextConfig',
         problems: [
-          `spec.grpcPodConfig.securityContextConfig ${printed} must be one of "legacy", or "restricted"; its pods are treated as restricted`,
+          `spec.grpcPodConfig.securityContextConfig ${printed} must be "legacy" or "restricted", so its pods are treated as restricted`,
         ],
       });
     });
   }
 
   test('a legacy catalog in a restricted namespace is reported', () => {
-    const fix = 'set it to "baseline" or "privileged", or securityContextConfig to "restricted"';
+    const fix = 'Set it to "baseline" or "privileged", or set securityContextConfig to "restricted"';
     assert.deepEqual(catalogMode(config('legacy'), { [ENFORCE]: 'restricted' }).problems, [
-      `pods in the mode legacy are denied: the namespace has ${ENFORCE}=restricted; ${fix}`,
+      `legacy pods are denied because the namespace has ${ENFORCE}=restricted. ${fix}`,
     ]);
     assert.deepEqual(catalogMode({}, { [ENFORCE]: 'Restricted' }).problems, [
-      `pods in the mode legacy are denied: the namespace has ${ENFORCE}=Restricted, an invalid level that is enforced as "restricted"; ${fix}`,
+      `legacy pods are denied because the namespace has ${ENFORCE}=Restricted, an invalid level that is enforced as "restricted". ${fix}`,
     ]);
     assert.deepEqual(catalogMode(config('legacy'), { [ENFORCE]: 'baseline' }).problems, []);
   });
@@ -334,7 +334,7 @@ suite('labels of namespaces of OLM', () => {
     assert.deepEqual(propose({ name: 'shop' }), { labels: undefined, notes: undefined });
     assert.deepEqual(propose({ name: 'openshift-operators' }), {
       labels: {},
-      notes: ['the level depends on the installed operators; no label is proposed'],
+      notes: ['no label is proposed because the level depends on the installed operators'],
     });
   });
 
@@ -344,7 +344,7 @@ suite('labels of namespaces of OLM', () => {
     assert.deepEqual(propose({ name }), { labels: marketplace('baseline'), notes: [] });
     assert.deepEqual(propose({ name }, ['restricted', 'legacy']), {
       labels: marketplace('baseline'),
-      notes: ['restricted requires securityContextConfig "restricted" in the CatalogSources cat-1'],
+      notes: ['restricted requires securityContextConfig "restricted" in CatalogSources cat-1'],
     });
   });
 
@@ -352,11 +352,11 @@ suite('labels of namespaces of OLM', () => {
     const labels = { ...marketplace('baseline'), [ENFORCE]: 'restricted' };
     assert.deepEqual(propose({ name: 'openshift-marketplace', labels }, [], true), {
       labels: {},
-      notes: [`${ENFORCE}=restricted is kept: it is stricter than baseline`],
+      notes: [`${ENFORCE}=restricted is kept because it is stricter than baseline`],
     });
     assert.deepEqual(propose({ name: 'operators', labels: { ...versions, [ENFORCE]: 'Privileged' } }, [], true), {
       labels: {},
-      notes: [`${ENFORCE}=Privileged is kept: it is invalid and enforced as restricted; set a valid level`],
+      notes: [`${ENFORCE}=Privileged is kept because it is invalid and enforced as restricted. Set a valid level`],
     });
   });
 
@@ -365,7 +365,7 @@ suite('labels of namespaces of OLM', () => {
     const owned = { name: 'olm', labels, ...managedBy('helm') };
     assert.deepEqual(propose(owned), {
       labels: {},
-      notes: [`${ENFORCE}=baseline is kept: the field manager helm owns it; --force replaces it`],
+      notes: [`${ENFORCE}=baseline is kept because field manager helm owns it. Use --force to replace it`],
     });
     assert.deepEqual(propose(owned, [], true), { labels: { [ENFORCE]: 'restricted' }, notes: [] });
     const own = { ...owned, ...managedBy(HARDENING_MANAGER) };

@@ -104,7 +104,7 @@ test('more namespaces than fit into a warning', () => {
   const scc = { priority: 5, seccompProfiles: ['runtime/default'], groups: ['system:serviceaccounts'] };
   const names = Array.from({ length: 60 }, (_, index) => `team-with-a-rather-long-name-${index + 10}`);
   assert.deepEqual(getWarnings({ scc, pods: names.map((namespace) => ({ namespace })) }), [
-    'SCC "mine" would admit 60 pods instead of SCC "restricted-v2" in namespaces team-with-a-rather-long-name-10, team-with-a-rather-long-name-11, team-with-a-rather-long-name-12 and 57 more when created again: it has higher priority',
+    'SCC "mine" would admit 60 pods instead of SCC "restricted-v2" in namespaces team-with-a-rather-long-name-10, team-with-a-rather-long-name-11, team-with-a-rather-long-name-12 and 57 more if recreated, because it has higher priority',
   ]);
 });
 
@@ -128,7 +128,7 @@ test('pods of several SCCs', () => {
     isOver: () => false,
   };
   const warning = (pods: number, scc: string) =>
-    `SCC "mine" would admit ${pods} pods instead of SCC "${scc}" in namespace shop when created again: it has higher priority`;
+    `SCC "mine" would admit ${pods} pods instead of SCC "${scc}" in namespace shop if recreated, because it has higher priority`;
   assert.deepEqual(sccWarnings(input), [
     warning(5, 'e'),
     warning(4, 'd'),
@@ -241,7 +241,7 @@ suite('a standard SCC', () => {
   }
   test('standard SCCs are not reconciled', () => {
     assert.deepEqual(getWarnings({ scc: change('restricted-v2', { priority: 50 }) }), [
-      'SCC "restricted-v2" is usable by all users, and its priority 50 orders it before anyuid: it will admit every pod that it allows',
+      'SCC "restricted-v2" is usable by all users, and its priority 50 puts it before anyuid, so it will admit every pod that it allows',
     ]);
   });
 });

@@ -1,4 +1,7 @@
-/** The decision about a pod that does not exist yet: the verdict, how a denied pod can be admitted, and the result of each SCC. */
+/**
+ * Evaluates a pod that does not exist yet: the verdict, how a denied pod can be admitted, and the result of each
+ * SCC.
+ */
 import { POD_SCC_ANNOTATIONS, type SecurityContextConstraints } from '../../../kube/scc.ts';
 import { quote, shellQuote } from '../../../kube/text.ts';
 import type { JsonObject, Namespace, Pod } from '../../../kube/types.ts';
@@ -22,7 +25,7 @@ import {
   type Suggestion,
 } from './suggestion.ts';
 
-/** The creation of a pod. */
+/** Input for the creation of a pod. */
 export type PodInput = Omit<SccInput, 'operation' | 'subResource' | 'oldObject'>;
 
 export interface PodAdmission {
@@ -30,20 +33,20 @@ export interface PodAdmission {
   readonly scc: string;
   /** The subject that may use the SCC: `serviceaccount` or `user`. */
   readonly subjectType: string;
-  /** The changes of the SCC in the pod. */
+  /** The fields that the SCC changes in the pod. */
   readonly changes: readonly Change[];
 }
 
 export interface PodDenial extends Suggestion {
   readonly outcome: 'denied';
-  /** The message of the denial. */
+  /** The denial message. */
   readonly message: string;
 }
 
 /** The verdict of SCC admission on a pod. SCCs do not apply to an ignored pod. */
 export type PodVerdict = PodAdmission | PodDenial | { readonly outcome: 'ignored' };
 
-/** Decides on the creation of a pod. */
+/** Decides whether a pod may be created. */
 export function decidePod(input: PodInput): PodVerdict {
   return getVerdict(input, evaluateCreation(input));
 }
@@ -67,33 +70,33 @@ function getVerdict(input: PodInput, { decision, search, result }: Evaluation): 
 export interface ExplainedScc {
   readonly name: string;
   readonly priority: number;
-  /** The permissiveness in points: SCCs with fewer points are tried first. */
+  /** Permissiveness. SCCs with a lower score are tried first. */
   readonly score: number;
-  /** False if the pod requires another SCC by its annotation. */
+  /** False if an annotation on the pod requires a different SCC. */
   readonly isCandidate: boolean;
-  /** All subjects that may use the SCC, the service account first. */
+  /** All subjects that may use the SCC. The service account comes first. */
   readonly usableBy: readonly SubjectType[];
   readonly fits: boolean;
-  /** The messages of the denial; empty if the pod fits. */
+  /** The denial messages. Empty if the pod fits. */
   readonly errors: readonly string[];
   readonly disallowedFields: readonly DisallowedField[];
-  /** Why the SCC cannot be used in the namespace. */
+  /** The reason why the SCC cannot be used in the namespace. */
   readonly broken?: string;
-  /** The pod that the SCC would admit, if it fits. */
+  /** The pod that the SCC would admit. Set only if the pod fits. */
   readonly object?: JsonObject;
 }
 
-/** A verdict with the decision of `assignScc` and the reasons of each SCC. */
+/** A verdict with the decision of `assignScc` and the result of each SCC. */
 export interface ExplainedPod {
   readonly verdict: PodVerdict;
   readonly decision: SccDecision;
-  /** All SCCs in the order of evaluation; empty if the decision does not depend on SCCs. */
+  /** All SCCs in evaluation order. Empty if the decision does not depend on SCCs. */
   readonly sccs: readonly ExplainedScc[];
   /** The next SCC that would admit an admitted pod. */
   readonly next?: string;
 }
 
-/** Decides on the creation of a pod, and evaluates every SCC for it, whether it is usable or not. */
+/** Decides whether a pod may be created, and evaluates every SCC for it, including SCCs that are not usable. */
 export function explainPod(input: PodInput): ExplainedPod {
   const evaluation = evaluateCreation(input);
   const { decision, pod } = evaluation;
@@ -136,7 +139,7 @@ function explainScc(scc: PreparedScc, search: Search): ExplainedScc {
   };
 }
 
-/** Describes whether a pod fits an SCC, and the reasons if it does not. */
+/** Describes whether a pod fits an SCC, and the reasons if it does not fit. */
 export function describeFit({ name, fits, broken, errors }: ExplainedScc) {
   const prefix = `provider ${name}: `;
   return {
@@ -148,14 +151,14 @@ export function describeFit({ name, fits, broken, errors }: ExplainedScc) {
   };
 }
 
-/** Describes the fields that the closest SCC does not allow; `undefined` if there is no closest SCC. */
+/** Describes the fields that the closest SCC does not allow. Returns `undefined` if there is no closest SCC. */
 export function describeClosest({ closest }: PodDenial): string | undefined {
   if (closest === undefined) return undefined;
   const fields = closest.disallowedFields.map(formatDisallowedField).join(', ');
   return `The closest SCC is ${quote(closest.scc)}. It does not allow: ${fields}`;
 }
 
-/** Describes the cause of a denial and the ways to admit the pod, one sentence each. */
+/** Describes the cause of a denial and how to admit the pod. Each item is one sentence. */
 export function describeDenial(denial: PodDenial, serviceAccount: string | undefined): readonly string[] {
   const { grantable, suggestedScc, message } = denial;
   const subject = serviceAccount === undefined ? 'its node' : `service account ${quote(serviceAccount)}`;
@@ -163,7 +166,7 @@ export function describeDenial(denial: PodDenial, serviceAccount: string | undef
   const details = [
     describeClosest(denial),
     suggestedScc && `Needs ${describeCustomScc(suggestedScc)}`,
-    grantable && `${grantable} would admit it if ${subject} were granted its use${caveat}`,
+    grantable && `${grantable} would admit it if ${subject} were allowed to use it${caveat}`,
   ].filter((detail) => detail !== undefined);
   return details.length === 0 ? [message] : details;
 }
@@ -172,14 +175,14 @@ export function describeCustomScc({ original, changes }: SuggestedScc): string {
   return `a custom SCC: copy ${original} and ${changes.join(', ')}`;
 }
 
-/** Returns the command that grants the use of an SCC to a service account. */
+/** Returns the command that grants a service account the use of an SCC. */
 export function grantCommand(scc: string, namespace: string, serviceAccount = 'default'): string {
   return `portcullis scc grant ${[scc, '-z', serviceAccount, '-n', namespace].map(shellQuote).join(' ')}`;
 }
 
 /**
- * Returns the custom SCC that `decidePod` suggests for a denied pod; `undefined` if it suggests none, or if the pod would still
- * be denied.
+ * Returns the custom SCC that `decidePod` suggests for a denied pod. Returns `undefined` if there is no suggestion, or
+ * if the pod would still be denied.
  */
 export function createCustomScc(
   input: PodInput & { readonly sccs: readonly SecurityContextConstraints[] },
@@ -193,7 +196,7 @@ export function createCustomScc(
   return decidePod({ ...input, sccs: [scc], canUse: () => true }).outcome === 'admitted' ? scc : undefined;
 }
 
-/** Returns the fields of a pod, with their values, that an SCC would not allow if the pod were created now. */
+/** Returns the pod fields, with their values, that an SCC would not allow if the pod were created now. */
 export function findSccViolations(pod: Pod, scc: SecurityContextConstraints, namespace: Namespace): readonly string[] {
   const { sccs } = explainPod({ object: pod, namespace, userInfo: {}, sccs: [scc], canUse: () => true });
   return sccs.flatMap(({ disallowedFields }) => disallowedFields.map(formatDisallowedField));

@@ -1,4 +1,4 @@
-/** The decisions about the workloads of a namespace, and the grants that would admit denied workloads. */
+/** Evaluates the workloads of a namespace, and plans the grants that would admit denied workloads. */
 import { createPod, type FindServiceAccount, type PodCreator } from '../../../kube/controller-pod.ts';
 import { objectName } from '../../../kube/resources.ts';
 import { compareBytes } from '../../../kube/text.ts';
@@ -8,9 +8,9 @@ import type { TemplateInput } from '../assign.ts';
 import type { SccMode } from '../mode.ts';
 import { decidePod, type PodInput, type PodVerdict } from './explain.ts';
 
-/** The input of the decisions about all workloads of a namespace. */
+/** Input for the decisions about all workloads in a namespace. */
 export interface WorkloadContext extends TemplateInput {
-  /** The creator of pods without a controller. */
+  /** The creator of pods that have no controller. */
   readonly creator: UserInfo;
   readonly findAccount: FindServiceAccount;
 }
@@ -19,12 +19,15 @@ export interface WorkloadContext extends TemplateInput {
 export interface WorkloadPod {
   /** Absent for mirror pods. */
   readonly serviceAccount?: string;
-  /** The error of the API server for pods whose service account does not exist. */
+  /** The API server's error for a pod whose service account does not exist. */
   readonly denial?: string;
   readonly input: PodInput;
 }
 
-/** Returns the pod that a workload creates, as SCC admission receives it; `undefined` for a workload without a pod template. */
+/**
+ * Returns the pod that a workload creates, as SCC admission receives it. Returns `undefined` for a workload without a
+ * pod template.
+ */
 export function workloadPod(
   source: PodCreator,
   { creator, findAccount, ...context }: WorkloadContext,
@@ -42,15 +45,15 @@ export interface PlannedNamespace {
   readonly workloads: readonly PlannedWorkload[];
 }
 
-/** An object that creates pods, or a pod. */
+/** A pod, or an object that creates pods. */
 export interface WorkloadName {
   readonly kind: string;
   readonly name: string;
-  /** The path of the pod template in an object that is not of a built-in kind. */
+  /** Path of the pod template. Set only if the object's kind is not built in. */
   readonly template?: string;
 }
 
-/** A workload with the verdict on its pods. `off`: SCC admission is off in the namespace. */
+/** A workload with the verdict on its pods. `off` means that SCC admission is disabled in the namespace. */
 export interface PlannedWorkload extends WorkloadName, Omit<WorkloadPod, 'input'> {
   readonly result: PodVerdict | { readonly outcome: 'off' };
 }
@@ -60,9 +63,9 @@ export interface PlanInput extends Omit<WorkloadContext, 'creator'> {
   readonly sources: readonly PodCreator[];
 }
 
-/** Decides on the pods of all workloads of a namespace. */
+/** Evaluates the pods of all workloads in a namespace. */
 export function planNamespace({ mode, sources, ...given }: PlanInput): PlannedNamespace {
-  // The creator of a pod without a controller is unknown: it has no grants.
+  // The creator of a pod without a controller is unknown and therefore has no grants.
   const context = { ...given, creator: {} };
   const workloads = sources.map((source): PlannedWorkload => {
     const { kind, object, template } = source;
@@ -76,20 +79,20 @@ export function planNamespace({ mode, sources, ...given }: PlanInput): PlannedNa
   return { name: objectName(given.namespace), mode, workloads };
 }
 
-/** A grant of the use of an SCC to a service account in its namespace. */
+/** Grants a service account the use of an SCC in its namespace. */
 export interface PlannedGrant {
   readonly namespace: string;
   readonly serviceAccount: string;
   readonly scc: string;
-  /** The denied workloads that the grant admits. */
+  /** Denied workloads that the grant admits. */
   readonly workloads: readonly WorkloadName[];
-  /** The admitted workloads that the grant moves to this SCC. */
+  /** Admitted workloads that the grant moves to this SCC. */
   readonly moves: readonly (WorkloadName & { readonly from: string })[];
 }
 
 /**
- * Returns the grants that admit denied workloads of a namespace, sorted by service account and SCC.
- * @param input all workloads of the namespace, to which the grants apply
+ * Returns the grants that admit denied workloads in a namespace, sorted by service account and SCC.
+ * @param input all workloads in the namespace that the grants apply to
  */
 export function planGrants(planned: PlannedNamespace, input: PlanInput): readonly PlannedGrant[] {
   const grants = findGrants(planned);
@@ -118,7 +121,7 @@ function findGrants({ name: namespace, workloads }: PlannedNamespace): readonly 
   );
 }
 
-/** Returns the workloads that are admitted without the grant, and that the grant moves to its SCC. */
+/** Returns the workloads that are admitted without the grant and that the grant moves to its SCC. */
 function findMoves(
   { serviceAccount, scc }: NeededGrant,
   { workloads }: PlannedNamespace,
@@ -140,10 +143,10 @@ function withGrants(canUse: PlanInput['canUse'], grants: readonly NeededGrant[])
     granted.has(JSON.stringify([subject.username, scc, namespace])) || canUse(subject, scc, namespace);
 }
 
-/** The number of workloads by result. */
+/** Number of workloads by result. */
 export interface PlanSummary extends Readonly<Record<PlannedWorkload['result']['outcome'], number>> {
   readonly workloads: number;
-  /** The denied workloads that a binding would admit. */
+  /** Denied workloads that a binding would admit. */
   readonly grantable: number;
 }
 
@@ -161,7 +164,10 @@ export function summarizePlan(namespaces: readonly PlannedNamespace[]): PlanSumm
   };
 }
 
-/** Returns the SCC to grant to the service account of a denied workload; `undefined` if none admits it or only one that allows everything. */
+/**
+ * Returns the SCC to grant to the service account of a denied workload. Returns `undefined` if no SCC admits the
+ * workload, or if the only one that does allows everything.
+ */
 export function grantableScc({ result, serviceAccount }: PlannedWorkload): string | undefined {
   const isGrantable = result.outcome === 'denied' && result.suggestedScc === undefined && serviceAccount !== undefined;
   return isGrantable ? result.grantable : undefined;

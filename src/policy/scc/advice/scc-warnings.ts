@@ -1,4 +1,4 @@
-/** Warnings about SCC objects: values without effect, SCCs that admit no pod, and pods that another SCC would admit. */
+/** Warnings about SCCs: values without effect, SCCs that admit no pods, and pods that would move to another SCC. */
 import type { PodFields } from '../../pod/pod.ts';
 import { dnsLabelErrors, dnsSubdomainErrors } from '../../../kube/names.ts';
 import { deepEqual } from '../../../kube/equality.ts';
@@ -16,21 +16,21 @@ import { explainOrder, prepareScc, type PreparedScc } from '../scc.ts';
 import { planStandardScc, STANDARD_SCCS } from '../standard.ts';
 import type { ContainerValues, PodValues } from '../strategies/index.ts';
 
-/** A value in a list of an SCC that is valid but matches no value of a pod. */
+/** A valid value in an SCC list that cannot match any pod value. */
 export interface InvalidValue {
   readonly field: keyof SecurityContextConstraints;
   readonly index: number;
   readonly value: string;
-  /** A verb phrase: `is not a volume type`. */
+  /** A verb phrase, such as `is not a volume type`. */
   readonly problem: string;
   /** The value that was probably intended. */
   readonly suggestion?: string;
 }
 
-/** Limits the number of values that are checked in each list. */
+/** Maximum number of values to check in each list. */
 const MAX_VALUES = 1000;
 
-/** Returns the values in the lists of an SCC that can match no value of a pod. */
+/** Returns the values in the lists of an SCC that cannot match any pod value. */
 export function findInvalidValues(scc: SecurityContextConstraints): readonly InvalidValue[] {
   return VALUE_CHECKS.flatMap(({ field, problem, isValid, suggest }) =>
     (scc[field] ?? []).slice(0, MAX_VALUES).flatMap((value, index) => {
@@ -54,7 +54,7 @@ interface ValueCheck {
   suggest(value: string): string | undefined;
 }
 
-/** No volume of a pod has the type `serviceAccountToken`, but the API of SCCs defines it. */
+/** No pod volume has the type `serviceAccountToken`, but the SCC API defines it. */
 const VOLUMES = [...VOLUME_TYPES, 'serviceAccountToken', 'none', '*'];
 const PROFILES = ['runtime/default', 'docker/default', 'unconfined', '*'];
 const CAPABILITY = /^[A-Z][A-Z0-9_]*$/;
@@ -103,15 +103,15 @@ function isAccount(text: string): boolean {
   return rest.length === 0 && dnsLabelErrors(namespace).length === 0 && dnsSubdomainErrors(name).length === 0;
 }
 
-/** The SCCs of a cluster that are invalid or missing. */
+/** The invalid and missing SCCs of a cluster. */
 export interface SccProblems {
-  /** The SCCs that can be used in no namespace, by name, with the reason. */
+  /** The SCCs that cannot be used in any namespace, by name, with the reason. */
   readonly broken: ReadonlyMap<string, string>;
-  /** True if one of these causes the denial of every pod. */
+  /** True if one of these SCCs causes every pod to be denied. */
   readonly brokenBlocks: boolean;
-  /** The standard SCCs that do not exist, except for the required ones. */
+  /** Missing standard SCCs, other than the required ones. */
   readonly missing: readonly string[];
-  /** The SCCs that do not exist and without which no pod is admitted. */
+  /** Missing SCCs that must exist for any pod to be admitted. */
   readonly required: readonly string[];
 }
 
@@ -133,7 +133,7 @@ export function findSccProblems(
   };
 }
 
-/** The problems in one line; `undefined` if there are none. */
+/** Formats the problems in a single line. Returns `undefined` if there are none. */
 export function formatSccProblems({ broken, brokenBlocks, missing, required }: SccProblems): string | undefined {
   const consequence = 'no pod is admitted because ';
   const problems = [
@@ -151,28 +151,28 @@ function formatMissing(names: readonly string[]): string {
 /** An SCC that is created or updated, the other SCCs, and the pods that they admitted. */
 export interface SccWarningsInput {
   readonly scc: SecurityContextConstraints;
-  /** The SCC before an update; absent for a new one. */
+  /** The SCC before an update. Absent for a new SCC. */
   readonly oldScc?: SecurityContextConstraints | undefined;
-  /** All existing SCCs. One with the name of `scc` is ignored. */
+  /** All existing SCCs. An SCC with the same name as `scc` is ignored. */
   readonly sccs: readonly SecurityContextConstraints[];
   readonly pods: readonly Pod[];
-  /** Returns `undefined` for namespaces in which SCCs do not apply. */
+  /** Returns `undefined` for namespaces to which SCCs do not apply. */
   findNamespace(name: string): Namespace | undefined;
   readonly canUse: CanUse;
-  /** The maximum number of pods to evaluate. The pods of one controller are alike and count as one. */
+  /** Maximum number of pods to evaluate. The pods of one controller are alike and count as one. */
   readonly maxPods: number;
-  /** True if no time is left. It is called after each pod. */
+  /** Returns true if no time is left. It is called after each pod. */
   isOver(): boolean;
   readonly brokenScc: NonNullable<Deviations['brokenScc']>;
-  /** Whether a controller reverts changes of the standard SCCs. */
+  /** Whether a controller reverts changes to the standard SCCs. */
   readonly reconcilesStandardSccs: boolean;
 }
 
-/** The pods of one SCC that another SCC would admit when they are created again. */
+/** The pods of one SCC that another SCC would admit if they were recreated. */
 interface TakenOverPods {
   /** The SCC that admitted the pods. */
   readonly from: string;
-  /** Why the other SCC is ordered before that one. */
+  /** The reason why the other SCC is ordered before that SCC. */
   readonly reason: string;
   readonly namespaces: readonly string[];
   readonly pods: number;
@@ -186,8 +186,9 @@ interface PodGroup {
 }
 
 /**
- * Finds the pods that an SCC would admit instead of the SCC that admitted them: the other SCC is ordered behind it, the
- * pod fits, and its service account may use the SCC. `tried` is the number of pods that were evaluated.
+ * Finds the pods that an SCC would admit instead of the SCC that admitted them. The SCC that admitted them must come
+ * later in the order, the pod must fit, and its service account must be allowed to use the SCC. `tried` is the number
+ * of pods that were evaluated.
  */
 function compareAdmission(scc: PreparedScc, input: SccWarningsInput) {
   const others = input.sccs.filter((other) => other.metadata?.name !== scc.name);
@@ -205,14 +206,14 @@ function compareAdmission(scc: PreparedScc, input: SccWarningsInput) {
   return { takenOver: summarize(found, scc), tried, total: groups.length };
 }
 
-/** Returns the SCCs that are evaluated after the one with that name. */
+/** Returns the SCCs that are evaluated after the SCC with this name. */
 function listBehind(objects: readonly SecurityContextConstraints[], sccName: string): ReadonlyMap<string, PreparedScc> {
   const { sccs } = createSccSet(objects);
   const index = sccs.findIndex(({ name }) => name === sccName);
   return new Map(sccs.slice(index + 1).map((other) => [other.name, other]));
 }
 
-/** A pod that requires an SCC by its annotation is admitted by no other. */
+/** Skips pods that require an SCC through their annotation, because no other SCC admits them. */
 function groupPods(pods: readonly Pod[], sccsBehind: ReadonlyMap<string, PreparedScc>): readonly PodGroup[] {
   const groups = new Map<unknown, PodGroup>();
   for (const pod of pods) {
@@ -228,7 +229,10 @@ function groupPods(pods: readonly Pod[], sccsBehind: ReadonlyMap<string, Prepare
   return [...groups.values()];
 }
 
-/** Returns whether versions of an SCC would admit a pod; `undefined` if SCCs do not apply or its use is not granted. */
+/**
+ * Creates a function that returns whether versions of an SCC would admit a pod. The function returns `undefined` if
+ * SCCs do not apply or if the use of the SCC is not granted.
+ */
 function createAdmitter(
   { pod, admittedBy }: PodGroup,
   scc: PreparedScc,
@@ -247,7 +251,7 @@ function createAdmitter(
   return (one) => mayUse(subject, one) && allowsPod(one, search);
 }
 
-/** The creator of a pod is not recorded: the service account stands for it, else any authenticated user. */
+/** The creator of a pod is not recorded. The service account stands in for it, or else any authenticated user. */
 function findCreator({ serviceAccountName }: PodFields, namespaceName: string) {
   const userInfo = { username: '', groups: ['system:authenticated'] };
   const { serviceAccount, user } = podSubjects({ userInfo, serviceAccountName, namespaceName, identity: 'accurate' });
@@ -255,8 +259,8 @@ function findCreator({ serviceAccountName }: PodFields, namespaceName: string) {
 }
 
 /**
- * Returns the pod without the values that its SCC would generate. If the creator set the same values, the result allows
- * more SCCs than the original pod.
+ * Returns the pod without the values that its SCC would generate. If the creator set these values explicitly, the
+ * result still allows more SCCs than the original pod.
  */
 function mostPermissivePod(pod: PodFields, scc: PreparedScc, namespace: NamespaceRanges): PodFields {
   const bare = {
@@ -318,8 +322,8 @@ const MAX_INVALID_VALUES = 3;
 const MAX_NAMESPACES = 10;
 
 /**
- * Returns warnings about an SCC that is valid: it admits no pod, it precedes other SCCs for all users, it would admit
- * pods that other SCCs admitted, or it has values without effect.
+ * Returns warnings about a valid SCC: it admits no pods, it precedes other SCCs for all users, it would admit pods that
+ * other SCCs admitted, or it has values without effect.
  */
 export function sccWarnings(input: SccWarningsInput): readonly string[] {
   const scc = prepareScc(input.scc);
@@ -333,7 +337,7 @@ export function sccWarnings(input: SccWarningsInput): readonly string[] {
   return [...effects, ...invalidValueWarnings(scc, input)].map(formatWarning);
 }
 
-/** A change that is reverted at once has no other effects. */
+/** A change that is reverted immediately has no other effects. */
 function reconciliationWarning({ name }: PreparedScc, input: SccWarningsInput): string | undefined {
   const { scc, reconcilesStandardSccs } = input;
   const standard = reconcilesStandardSccs && STANDARD_SCCS.find((one) => one.scc.metadata?.name === name);
@@ -355,7 +359,7 @@ function invalidValueWarnings({ name }: PreparedScc, { scc }: SccWarningsInput):
   ];
 }
 
-/** Returns why a valid SCC admits no pod; `undefined` if it can admit some. */
+/** Returns the reason why a valid SCC admits no pods, or `undefined` if it can admit pods. */
 export function findSccDefect(scc: unknown): string | undefined {
   const { fields, needs } = prepareScc(scc);
   if (needs.defect !== undefined) return needs.defect;
@@ -365,16 +369,16 @@ export function findSccDefect(scc: unknown): string | undefined {
     : undefined;
 }
 
-/** An SCC from which no provider can be created may block the pods of all other SCCs. */
+/** An SCC for which no provider can be created may block the pods of all other SCCs. */
 function defectWarning({ name, needs }: PreparedScc, defect: string, { brokenScc }: SccWarningsInput): string {
   const blocksAll = brokenScc === 'deny' && needs.defect !== undefined;
-  return `SCC ${quote(name)} ${blocksAll ? 'blocks every pod of the cluster' : 'admits no pod'}: ${defect}`;
+  return `SCC ${quote(name)} ${blocksAll ? 'blocks every pod in the cluster' : 'admits no pod'}: ${defect}`;
 }
 
 const ANY_USER = { username: '', groups: ['system:authenticated'] };
 const STANDARD_NAMES = new Set(STANDARD_SCCS.map(({ scc }) => scc.metadata?.name));
 
-/** An SCC with a priority that all users may use replaces the standard SCCs. */
+/** An SCC that has a priority and that all users may use replaces the standard SCCs. */
 function priorityWarnings(scc: PreparedScc, { sccs, canUse }: SccWarningsInput): readonly string[] {
   const { priority } = scc.fields;
   const preceded = sccs
@@ -386,7 +390,7 @@ function priorityWarnings(scc: PreparedScc, { sccs, canUse }: SccWarningsInput):
   const common = ['anyuid', 'restricted-v2'].filter((name) => preceded.includes(name));
   const names = formatNames(common.length === 0 ? limitNames(preceded, 2) : common);
   return [
-    `SCC ${quote(scc.name)} is usable by all users, and its priority ${priority} orders it before ${names}: it will admit every pod that it allows`,
+    `SCC ${quote(scc.name)} is usable by all users, and its priority ${priority} puts it before ${names}, so it will admit every pod that it allows`,
   ];
 }
 
@@ -404,21 +408,21 @@ function comparisonWarnings(scc: PreparedScc, input: SccWarningsInput): readonly
         ]),
     ...(tried === total
       ? []
-      : [`SCC ${quote(name)} was evaluated for only ${tried} of ${total} pods; it may admit others too`]),
+      : [`SCC ${quote(name)} was evaluated for only ${tried} of ${total} pods and may admit others as well`]),
   ];
 }
 
 /** Names as many namespaces as fit. */
 function comparisonWarning(name: string, { from, reason, namespaces, pods }: TakenOverPods): string {
-  const cause = reason === 'ordered by name' ? 'it precedes by name' : `it ${reason}`;
+  const cause = reason === 'ordered by name' ? 'it comes first by name' : `it ${reason}`;
   for (let shown = Math.min(namespaces.length, MAX_NAMESPACES); ; shown--) {
     const where = `${namespaces.length === 1 ? 'namespace' : 'namespaces'} ${formatNames(limitNames(namespaces, shown))}`;
-    const text = `SCC ${quote(name)} would admit ${printCount(pods, 'pod')} instead of SCC ${quote(from)} in ${where} when created again: ${cause}`;
+    const text = `SCC ${quote(name)} would admit ${printCount(pods, 'pod')} instead of SCC ${quote(from)} in ${where} if recreated, because ${cause}`;
     if (text.length <= MAX_WARNING_LENGTH || shown <= 1) return text;
   }
 }
 
-/** The first names and the number of the others. */
+/** Returns the first names and the number of remaining names. */
 function limitNames(names: readonly string[], shown: number): readonly string[] {
   return names.length <= shown ? names : [...names.slice(0, shown), `${names.length - shown} more`];
 }

@@ -13,21 +13,21 @@ import type { PreparedScc } from '../scc.ts';
 import { admits, findContradiction, type Search, type SearchResult } from '../search.ts';
 import { findChanges } from '../../../kube/pod-changes.ts';
 
-/** A field of a pod that an SCC does not allow. */
+/** A pod field that an SCC does not allow. */
 export interface DisallowedField {
-  /** The path in the pod: `spec.containers[0].securityContext.runAsUser`. */
+  /** Path in the pod, such as `spec.containers[0].securityContext.runAsUser`. */
   readonly path: string;
-  /** The values that are not allowed; empty if the SCC requires a value and the pod has none. */
+  /** The values that are not allowed. Empty if the SCC requires a value and the pod has none. */
   readonly values: readonly unknown[];
 }
 
-/** Limits the number of fields that are reported for one SCC. */
+/** Maximum number of fields to report for one SCC. */
 const MAX_FIELDS = 100;
 
 /**
- * Returns the fields of a pod to which the errors of an SCC refer, each once, at most `limit`, in the order of the errors.
- * The errors contain effective values. A value that a container inherits is reported as a field of the pod, and a seccomp
- * profile is reported where it is set.
+ * Returns the pod fields that the errors of an SCC refer to, in the order of the errors. Each field is returned once,
+ * up to `limit` fields. The errors contain effective values. A value that a container inherits is reported as a pod
+ * field, and a seccomp profile is reported where it is set.
  */
 export function findDisallowedFields(
   pod: PodFields,
@@ -37,7 +37,7 @@ export function findDisallowedFields(
   const valuesByPath = new Map<string, unknown[]>();
   for (const error of errors.slice(0, MAX_FIELDS)) {
     if (valuesByPath.size >= limit) break;
-    // The error of an SCC that cannot be used in the namespace refers to no field.
+    // If an SCC cannot be used in the namespace, its error does not refer to a field.
     if (error.type === 'InternalError') continue;
     const { path, value } = locate(pod, error);
     const values = valuesByPath.get(path);
@@ -47,7 +47,7 @@ export function findDisallowedFields(
   return Array.from(valuesByPath, ([path, values]) => ({ path, values }));
 }
 
-/** `spec.hostNetwork=true` */
+/** Formats a field, such as `spec.hostNetwork=true`. */
 export function formatDisallowedField({ path, values }: DisallowedField): string {
   return values.length === 0 ? `${path} (not set)` : `${path}=${formatValues(values)}`;
 }
@@ -61,18 +61,18 @@ const FS_GROUP = '.spec.securityContext.fsGroup';
 const ANNOTATIONS = 'metadata.annotations[';
 const CONTAINER_FIELD = /^\.((?:initContainers|containers|ephemeralContainers)\[\d+\])\.(.+)$/;
 const POD_FIELDS: ReadonlySet<string> = new Set(['hostNetwork', 'hostPID', 'hostIPC']);
-/** The fields that containers inherit from the security context of their pod. */
+/** Fields that containers inherit from the security context of their pod. */
 const INHERITED_FIELDS = ['runAsUser', 'runAsNonRoot', 'seLinuxOptions'] as const;
 
 function locate(pod: PodFields, { path, value }: FieldError): FieldValue {
-  // The value of the error is a list.
+  // The error value is a list.
   if (path === FS_GROUP) return { path: path.slice(1), value: pod.fsGroup };
   if (path.startsWith('.spec')) return { path: path.slice(1), value };
   if (path.startsWith(ANNOTATIONS)) return locateSeccomp(pod, path);
   const [, location = '', field = ''] = CONTAINER_FIELD.exec(path) ?? [];
   if (field === '') return locateSysctl(pod, path);
   if (POD_FIELDS.has(field)) return { path: `spec.${field}`, value };
-  // Errors repeat the ports of all containers for each container: the container with the port is named last.
+  // The errors repeat the ports of all containers for each container. The last one names the container with the port.
   if (field.endsWith('.hostPort')) return locatePort(pod, `.${field}`, value);
   const inherited = INHERITED_FIELDS.find((name) => field.startsWith(name));
   const isInherited =
@@ -108,30 +108,34 @@ function locateSysctl(pod: PodFields, path: string): FieldValue {
   return { path: `${path}.name`, value: pod.sysctls[index] };
 }
 
-/** How a pod that no SCC admits can be admitted. Either `changing` is set, or any of the others. SCCs are names. */
+/**
+ * Describes how a pod that no SCC admits could be admitted. Either `changing` is set, or any of the other fields. SCCs
+ * are represented by their names.
+ */
 export interface Suggestion {
   /**
-   * The usable SCC with the fewest disallowed fields. If no SCC is usable and none could be granted, the closest of all.
+   * The usable SCC with the fewest disallowed fields. If no SCC is usable and none could be granted, the closest of all
+   * SCCs.
    */
   readonly closest?: { readonly scc: string; readonly disallowedFields: readonly DisallowedField[] };
   /** The least permissive SCC that would admit the pod if its use were granted. */
   readonly grantable?: string;
-  /** Set if `grantable` allows everything: a custom SCC that allows less. */
+  /** A custom SCC that allows less. Set only if `grantable` allows everything. */
   readonly suggestedScc?: SuggestedScc;
-  /** The first SCC that would admit the pod if it could change these fields of it. */
+  /** The first SCC that would admit the pod if it could change these fields. */
   readonly changing?: { readonly scc: string; readonly paths: readonly string[] };
 }
 
-/** A custom SCC that would admit a pod: a copy of an existing SCC with changes. */
+/** A custom SCC that would admit a pod. It is a modified copy of an existing SCC. */
 export interface SuggestedScc {
   readonly original: string;
-  /** Verb phrases: `set allowedCapabilities=NET_ADMIN`, `allow runAsUser 65534`. */
+  /** Verb phrases, such as `set allowedCapabilities=NET_ADMIN` or `allow runAsUser 65534`. */
   readonly changes: readonly string[];
 }
 
 /**
- * Finds how a pod can be admitted for which the search found no SCC.
- * @param original the search with the given result, if it was for another version of the pod
+ * Finds a way to admit a pod for which the search found no SCC.
+ * @param original the search that produced the given result, if it was for a different version of the pod
  */
 export function findSuggestion(search: Search, { rejections }: SearchResult, original = search): Suggestion {
   const { pod } = search;
@@ -155,12 +159,15 @@ function deniedSccs(rejections: SearchResult['rejections']): readonly PreparedSc
   return rejections.filter(({ reason }) => reason === 'denied').map(({ scc }) => scc);
 }
 
-/** The priority does not matter: the grant outlasts the pod, so the least permissive SCC is the best. */
+/** Ignores the priority. The grant outlasts the pod, so the least permissive SCC is the best choice. */
 function findGrantable(search: Search, denied: readonly PreparedScc[]): PreparedScc | undefined {
   return denied.toSorted((a, b) => a.score - b.score).find((scc) => admits(scc, search));
 }
 
-/** Returns the changes of the custom SCC that `findSuggestion` suggests, and the SCC to copy; `undefined` if there is none. */
+/**
+ * Returns the changes for the custom SCC that `findSuggestion` suggests, and the SCC to copy. Returns `undefined` if
+ * there is no suggestion.
+ */
 export function findCustomScc(search: Search, { rejections }: SearchResult) {
   const grantable = findGrantable(search, deniedSccs(rejections));
   const best = grantable && findCopy(search, grantable);
@@ -172,7 +179,7 @@ interface SccErrors {
   readonly errors: readonly FieldError[];
 }
 
-/** Returns the first of the SCCs with the fewest disallowed fields, but at least one. */
+/** Returns the first SCC with the fewest disallowed fields. There must be at least one field. */
 function findClosest(
   pod: PodFields,
   compared: Iterable<SccErrors>,
@@ -198,8 +205,8 @@ function suggestScc(search: Search, grantable: PreparedScc): SuggestedScc | unde
 }
 
 /**
- * Returns the SCC to copy, for a custom SCC instead of an SCC that allows everything. Returns `undefined` if that SCC allows less, if
- * a container is privileged, or if no SCC can be copied.
+ * Returns the SCC to copy for a custom SCC that replaces an SCC that allows everything. Returns `undefined` if that SCC
+ * allows less, if a container is privileged, or if no SCC can be copied.
  */
 function findCopy(search: Search, grantable: PreparedScc): ReturnType<typeof findClosest> {
   const { pod, candidates } = search;
@@ -215,7 +222,7 @@ function findCopy(search: Search, grantable: PreparedScc): ReturnType<typeof fin
     compared.map((scc) => ({ scc, ...completePod(scc, search) })),
   );
   if (best === undefined) return undefined;
-  // A copy that prevents privilege escalation would complete the pod to one that the API server rejects.
+  // If the copy disabled privilege escalation, the API server would reject the defaulted pod.
   const contradiction = findContradiction(completePod(best.scc, search));
   const escalation = contradiction && {
     path: `spec.${contradiction.location}.securityContext.allowPrivilegeEscalation`,
@@ -227,7 +234,7 @@ function findCopy(search: Search, grantable: PreparedScc): ReturnType<typeof fin
 
 type SccChange = 'add' | 'enable' | 'allow' | 'relax';
 
-/** How an SCC has to change so that it allows a field of a pod. The first row whose pattern matches the path applies. */
+/** Describes how an SCC has to change to allow a pod field. The first row whose pattern matches the path applies. */
 const SCC_CHANGES: readonly (readonly [path: RegExp, sccField: string, change: SccChange])[] = [
   [/\.capabilities\.add$/, 'allowedCapabilities', 'add'],
   [/\.capabilities(\.drop)?$/, 'requiredDropCapabilities', 'relax'],
@@ -248,7 +255,7 @@ const SCC_CHANGES: readonly (readonly [path: RegExp, sccField: string, change: S
   [/\.readOnlyRootFilesystem$/, 'readOnlyRootFilesystem', 'relax'],
 ];
 
-/** A change of a field of an SCC. */
+/** A change to an SCC field. */
 interface SccEdit {
   readonly field: string;
   readonly change: SccChange;
@@ -273,7 +280,7 @@ function formatEdit({ field, change, values }: SccEdit): string {
   return change === 'allow' ? `allow ${field} ${formatValues(values)}` : `set ${field}=${formatValues(values)}`;
 }
 
-/** Returns a copy of an SCC with the changes, under another name, without priority, users and groups. */
+/** Returns a modified copy of an SCC with a different name and without priority, users and groups. */
 export function copyScc(
   original: SecurityContextConstraints,
   name: string,
@@ -307,7 +314,10 @@ function editField(before: unknown, { field, change, values }: SccEdit): unknown
     : { type: 'MustRunAsRange', uidRangeMin: Math.min(...ids), uidRangeMax: Math.max(...ids) };
 }
 
-/** SCCs name seccomp profiles differently from pods. The type of a local profile does not name its file. */
+/**
+ * SCCs and pods use different names for seccomp profiles. The type of a `Localhost` profile does not include its file
+ * name.
+ */
 const SECCOMP_VALUES: ReadonlyMap<unknown, readonly string[]> = new Map([
   ['Unconfined', ['unconfined']],
   ['RuntimeDefault', ['runtime/default']],

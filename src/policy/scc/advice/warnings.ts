@@ -1,4 +1,4 @@
-/** The warnings of SCC decisions: how a denied pod can be admitted, and the risks of an admitted one. */
+/** Warnings of SCC decisions: how a denied pod can be admitted, and the risks of an admitted pod. */
 import { NAMESPACE_RANGE_ANNOTATIONS, POD_SCC_ANNOTATIONS } from '../../../kube/scc.ts';
 import { quote } from '../../../kube/text.ts';
 import { isObject, type Namespace } from '../../../kube/types.ts';
@@ -13,7 +13,10 @@ import { findSuggestion, formatDisallowedField, type Suggestion } from './sugges
 
 type Warnings = readonly string[];
 
-/** Warnings evaluate more SCCs than the decision. They are omitted for pods with more containers than a node runs. */
+/**
+ * Warnings evaluate more SCCs than the decision does. They are omitted for pods with more containers than a node can
+ * run.
+ */
 const MAX_CONTAINERS = 1000;
 
 /** Returns the warnings for the creator of an admitted pod or debug container. */
@@ -26,13 +29,14 @@ export function admissionWarnings(search: Search, admission: Admission): Warning
 }
 
 /**
- * Warns about a pod that is admitted only because of its creator's permissions: a controller creates pods with the
+ * Warns about a pod that is admitted only because of its creator's permissions. A controller creates pods with the
  * permissions of their service account. A debug container may exceed the SCC that is recorded on the pod.
  */
 function creatorWarning(search: Search, scc: PreparedScc): string | undefined {
   const { serviceAccountName, annotations } = search.pod;
   if (serviceAccountName === '') return undefined;
-  // The actual groups of the service account decide on pods of controllers, regardless of the configured identity.
+  // For pods created by controllers, the actual groups of the service account apply, regardless of the configured
+  // identity.
   const account = serviceAccountSubject(search.namespace.name, serviceAccountName, 'accurate');
   if (search.mayUse(account, scc)) return undefined;
   const later = search.candidates.slice(search.candidates.indexOf(scc) + 1);
@@ -52,10 +56,10 @@ function creatorWarning(search: Search, scc: PreparedScc): string | undefined {
   );
 }
 
-/** The highest ID in the user namespace of a pod with the defaults of the kubelet. */
+/** Highest ID in the user namespace of a pod, with the kubelet's default settings. */
 const MAX_ID = 65_535;
 
-/** Warns about a pod with a user namespace that runs as a user which does not exist in that namespace. */
+/** Warns about a pod with a user namespace that runs as a user that does not exist in that namespace. */
 function userIdWarning(search: Search, { scc, completion }: Admission): string | undefined {
   const uid = completion.containerValues
     .map(({ runAsUser }) => runAsUser ?? search.pod.runAsUser)
@@ -84,7 +88,7 @@ export function denialWarnings(search: Search, result: SearchResult): Warnings {
   if (pod.containers.length > MAX_CONTAINERS) return [];
   const rangeWarning = invalidRangeWarning(search, result);
   if (rangeWarning !== undefined) return [rangeWarning];
-  // A grant for the sake of an update is needless if the pod can be created again.
+  // An update does not need a grant if the pod can be recreated.
   const suggested = input.operation === 'UPDATE' ? searchForNewPod(search) : search;
   const suggestion = findSuggestion(suggested, result, search);
   const { closest, changing } = suggestion;
@@ -120,18 +124,18 @@ const { uidRange, mcs, supplementalGroups } = NAMESPACE_RANGE_ANNOTATIONS;
 function missingRangeWarning(namespace: Namespace, name: string): string {
   const ids = getAnnotation(namespace, uidRange);
   return ids === undefined
-    ? `Namespace ${name} has no annotation ${uidRange} yet. Retry in a few seconds. If this persists, the range allocator is not running or has no free range (event UIDRangeFull).`
-    : `Namespace ${name} has no annotation ${mcs}. Set it, or remove ${uidRange}=${formatValues([ids])} so that both are allocated.`;
+    ? `Namespace ${name} has no ${uidRange} annotation yet. Retry in a few seconds. If this persists, the range allocator is not running or has no free range (event UIDRangeFull).`
+    : `Namespace ${name} has no ${mcs} annotation. Set it, or remove ${uidRange}=${formatValues([ids])} so both are allocated.`;
 }
 
-/** The annotations of namespaces with the ranges that are read from them, and the parts of an SCC that need a range. */
+/** The namespace annotations with their ranges, and the parts of an SCC that need them. */
 const RANGES = [
   { annotation: uidRange, range: 'uidRange', needs: ['uidRange'] },
   { annotation: mcs, range: 'seLinuxLevel', needs: ['seLinuxLevel'] },
   { annotation: supplementalGroups, range: 'groupRanges', needs: ['fsGroup', 'supplementalGroups'] },
 ] as const;
 
-/** Returns a warning if an invalid annotation of the namespace prevents the use of an SCC. */
+/** Returns a warning if an invalid namespace annotation prevents the use of an SCC. */
 function invalidRangeWarning({ input, namespace: ranges }: Search, { rejections }: SearchResult): string | undefined {
   for (const { annotation, range, needs } of RANGES) {
     const result = ranges[range];
@@ -141,7 +145,7 @@ function invalidRangeWarning({ input, namespace: ranges }: Search, { rejections 
     const value = getAnnotation(input.namespace, annotation) ?? '';
     const problem = value === '' ? 'is empty' : `is invalid (${result.error})`;
     return formatWarning(
-      `Annotation ${annotation}=${formatValues([value])} of namespace ${quoteName(ranges.name)} ${problem}. Correct it, or remove it so that a value is allocated.`,
+      `Annotation ${annotation}=${formatValues([value])} on namespace ${quoteName(ranges.name)} ${problem}. Correct it, or remove it so a value is allocated.`,
     );
   }
   return undefined;
@@ -161,21 +165,21 @@ function closestWarning({ scc, disallowedFields }: NonNullable<Suggestion['close
 function changingWarning({ operation }: SccInput, { scc, paths }: NonNullable<Suggestion['changing']>): string {
   const tail =
     operation === 'UPDATE'
-      ? '. An update cannot change them: create the pod again.'
-      : '. The pod was changed after its SCC had been assigned.';
+      ? '. An update cannot change them, so recreate the pod.'
+      : '. The pod was changed after its SCC was assigned.';
   return formatListWarning(`SCC ${quoteName(scc)} would have to change `, paths, tail);
 }
 
-/** Debug containers are not created again with the pod, unless the request adds one. */
+/** Debug containers are not recreated with the pod, unless the request adds one. */
 function searchForNewPod(search: Search): Search {
   const containers = search.pod.containers.filter(({ list }) => list !== 'ephemeralContainers');
   const pod = search.input.subResource === 'ephemeralcontainers' ? search.pod : { ...search.pod, containers };
   return { ...search, pod, mutable: 'everything' };
 }
 
-const IF_CREATED_AGAIN = ' if it were created again';
+const IF_CREATED_AGAIN = ' if it were recreated';
 
-/** Describes the SCC that would admit the pod and its requirements. `suggested` differs from `search` for updates. */
+/** Describes the SCC that would admit the pod, and its requirements. `suggested` differs from `search` for updates. */
 function admittingWarning(
   { grantable, suggestedScc }: Suggestion,
   search: Search,
@@ -192,16 +196,16 @@ function admittingWarning(
   const grantee = formatGrantee(search);
   if (suggestedScc) {
     const tail = `, then grant its use to ${grantee}. Of the existing SCCs, only ${name} would admit the pod${condition}.`;
-    const head = `Needs a custom SCC: copy ${quoteName(suggestedScc.original)} and `;
+    const head = `To admit the pod, copy SCC ${quoteName(suggestedScc.original)} and `;
     return formatListWarning(head, suggestedScc.changes, tail);
   }
   const role = standardUseRole(grantable);
   const binding = role === undefined ? '' : `: bind ClusterRole ${quote(role)}`;
-  const grant = `${needsCreation ? `${condition} and` : ' if'} ${grantee} were granted its use${binding}`;
+  const grant = `${needsCreation ? `${condition} and` : ' if'} ${grantee} were allowed to use it${binding}`;
   return formatWarning(`SCC ${name} would admit the pod${grant}.`);
 }
 
-/** A grant to the service account applies to every creator of the pod. */
+/** A grant to the service account applies regardless of who creates the pod. */
 function formatGrantee({ pod: { serviceAccountName }, subjects }: Search): string {
   return serviceAccountName === ''
     ? `user ${quoteName(subjects.user.username)}`

@@ -10,13 +10,13 @@ interface GroupStrategy {
   validate(options: GroupFields, groups: readonly number[] | undefined, report: ReportError): void;
 }
 
-/** Adds an error with the value of the field; false if no more errors are reported. */
+/** Adds an error with the field's value. Returns false if no more errors are reported. */
 type ReportError = (value: unknown, detail: string) => boolean;
 
-/** Each error repeats all groups, so only the first error of a longer list is reported. */
+/** Each error repeats all groups, so only the first error is reported for a longer list. */
 const MAX_GROUPS = 100;
 
-/** The strategies by `fsGroup.type` and `supplementalGroups.type`. */
+/** Strategies by `fsGroup.type` and `supplementalGroups.type`. */
 export const GROUPS: ReadonlyMap<string, GroupStrategy> = new Map<string, GroupStrategy>([
   [
     'MustRunAs',

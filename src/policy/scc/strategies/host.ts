@@ -3,7 +3,7 @@ import { quote, truncate } from '../../../kube/text.ts';
 import { SAFE_SYSCTLS } from '../../pod/safe-sysctls.ts';
 import type { ContainerStrategy, PodContext, PodStrategy } from './index.ts';
 
-/** The namespaces of the node that pods may share, with their fields in SCCs and their names in messages. */
+/** The node namespaces that pods may share, with their SCC fields and their names in messages. */
 const NAMESPACES = {
   hostNetwork: ['allowHostNetwork', 'Host network'],
   hostPID: ['allowHostPID', 'Host PID'],
@@ -12,7 +12,7 @@ const NAMESPACES = {
 
 interface Shared {
   readonly field: keyof typeof NAMESPACES;
-  /** The path of the pod spec or of a container. */
+  /** Path of the pod spec or of a container. */
   readonly path: string;
   readonly errors: FieldError[];
 }
@@ -23,7 +23,7 @@ function validateShared({ scc, pod }: PodContext, { field, path, errors }: Share
   errors.push(invalidValue(`${path}.${field}`, true, `${name} is not allowed to be used`));
 }
 
-/** A shared namespace is an error of the pod and of each container. */
+/** A shared namespace causes an error for the pod and for each container. */
 export const hostNamespacesOfPod: PodStrategy = {
   repairs: [{ field: /\.host(?:Network|PID|IPC)$/, set: false }],
   validate(context, errors) {
@@ -33,7 +33,10 @@ export const hostNamespacesOfPod: PodStrategy = {
   },
 };
 
-/** OpenShift reports the ports of all containers for each container, and ignores negative ones, which the API does not accept. */
+/**
+ * OpenShift reports the ports of all containers for each container. It ignores negative ports, which the API does not
+ * accept.
+ */
 export const hostNamespacesAndPortsOfContainer: ContainerStrategy = {
   repairs: [{ field: /\.hostPort$/, remove: 'field' }],
   validate(context, errors) {

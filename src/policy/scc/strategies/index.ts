@@ -1,4 +1,4 @@
-/** The registry of strategies, which apply the fields of an SCC to pods. */
+/** Registry of the strategies that apply SCC fields to pods. */
 import type { FieldError } from '../../../kube/field-error.ts';
 import type { ContainerFields, PodFields } from '../../pod/pod.ts';
 import type { Repair } from '../../pod/repair.ts';
@@ -16,17 +16,17 @@ import { seLinuxContextOfContainer, seLinuxContextOfPod } from './se-linux-conte
 import { seccompProfilesOfContainer, seccompProfilesOfPod } from './seccomp-profiles.ts';
 import { allowedFlexVolumes, volumes } from './volumes.ts';
 
-/** The strategies that may need ranges of the namespace, with these ranges filled in. */
+/** The strategies that may need namespace ranges, with these ranges filled in. */
 export type BoundStrategies = Pick<SccFields, 'runAsUser' | 'seLinuxContext' | 'fsGroup' | 'supplementalGroups'>;
 
 type Mutable<T> = { -readonly [Key in keyof T]: T[Key] };
 
-/** The values of the pod under an SCC: its own values and the generated ones. */
+/** The pod values under an SCC, both its own and the generated ones. */
 export type PodValues = Mutable<
   Pick<PodFields, 'fsGroup' | 'supplementalGroups' | 'seLinuxOptions' | 'seccompAnnotation' | 'seccompProfile'>
 >;
 
-/** The values of a container under an SCC, without the inherited ones. */
+/** The container values under an SCC, without inherited values. */
 export type ContainerValues = Mutable<
   Pick<
     ContainerFields,
@@ -45,22 +45,24 @@ export interface PodContext {
   readonly bound: BoundStrategies;
   readonly pod: PodFields;
   readonly podValues: PodValues;
-  /** Strategies that report an error for each element of a list stop at this number of errors. */
+  /** Strategies that report an error for each list element stop at this number of errors. */
   readonly maxErrors: number;
 }
 
-/** `podValues` are complete. */
+/** `podValues` already include the generated values. */
 export interface ContainerContext extends PodContext {
   readonly container: ContainerFields;
   readonly values: ContainerValues;
 }
 
 interface Strategy {
-  /** How a fix changes the fields that the strategy does not allow. Each repair has the paths of its fields. */
+  /**
+   * Describes how a fix changes the fields that the strategy does not allow. Each repair selects its fields by path.
+   */
   readonly repairs?: readonly Repair[];
 }
 
-/** `generate` sets values that the pod does not set, `validate` reports the values that the SCC does not allow. */
+/** `generate` sets values that the pod does not set, and `validate` reports values that the SCC does not allow. */
 export interface PodStrategy extends Strategy {
   readonly generate?: (context: PodContext) => void;
   readonly validate?: (context: PodContext, errors: FieldError[]) => void;
@@ -71,7 +73,7 @@ export interface ContainerStrategy extends Strategy {
   readonly validate?: (context: ContainerContext, errors: FieldError[]) => void;
 }
 
-/** The strategies for the pod, in the order of the errors. */
+/** Pod strategies in the order of their errors. */
 export const POD_STRATEGIES: readonly PodStrategy[] = [
   fsGroup,
   supplementalGroups,
@@ -84,7 +86,7 @@ export const POD_STRATEGIES: readonly PodStrategy[] = [
   allowedFlexVolumes,
 ];
 
-/** The strategies for each container, in the order of the errors. Privilege escalation depends on the capabilities. */
+/** Container strategies in the order of their errors. Privilege escalation depends on the capabilities. */
 export const CONTAINER_STRATEGIES: readonly ContainerStrategy[] = [
   runAsUser,
   seLinuxContextOfContainer,

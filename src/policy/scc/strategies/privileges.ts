@@ -15,7 +15,7 @@ export const allowPrivilegedContainer: ContainerStrategy = {
 
 const NO_CAPABILITIES: Capabilities = { add: [], drop: [] };
 
-/** Names of capabilities are compared literally: letter case, the prefix `CAP_` and `ALL` have no meaning. */
+/** Capability names are compared literally. Letter case, the `CAP_` prefix and `ALL` have no special meaning. */
 export const capabilities: ContainerStrategy = {
   repairs: [{ field: /\.capabilities\.add$/, remove: 'values' }],
   generate({ scc, values }) {
@@ -30,7 +30,7 @@ export const capabilities: ContainerStrategy = {
   },
 };
 
-/** Returns the same object if nothing is missing, else both lists without duplicates and sorted. */
+/** Returns the same object if nothing is missing. Otherwise, returns both lists sorted and without duplicates. */
 function completeCapabilities(scc: SccFields, own: Capabilities | undefined): Capabilities | undefined {
   const { defaultAddCapabilities: defaults, requiredDropCapabilities: required } = scc;
   if (defaults.length === 0 && required.length === 0) return own;
@@ -85,7 +85,7 @@ export const readOnlyRootFilesystem: ContainerStrategy = {
   },
 };
 
-/** The default of the SCC does not apply to privileged containers and to those that add `CAP_SYS_ADMIN`. */
+/** The SCC default does not apply to containers that are privileged or add `CAP_SYS_ADMIN`. */
 export const allowPrivilegeEscalation: ContainerStrategy = {
   repairs: [{ field: /\.allowPrivilegeEscalation$/, set: false }],
   generate({ scc, container, values }) {

@@ -3,7 +3,7 @@ import { ANY_USER } from '../../pod/repair.ts';
 import type { RunAsUserFields } from '../scc.ts';
 import type { ContainerStrategy } from './index.ts';
 
-/** The values of a container, including the inherited ones. */
+/** The values of a container, including inherited values. */
 interface EffectiveUser {
   readonly runAsUser: number | undefined;
   readonly runAsNonRoot: boolean | undefined;
@@ -16,7 +16,7 @@ interface RunAsUserStrategy {
   validate(options: RunAsUserFields, user: EffectiveUser, path: string): FieldError | undefined;
 }
 
-/** The strategies by `runAsUser.type`. */
+/** Strategies by `runAsUser.type`. */
 export const RUN_AS_USER: ReadonlyMap<string, RunAsUserStrategy> = new Map<string, RunAsUserStrategy>([
   [
     'MustRunAs',
@@ -60,7 +60,7 @@ export const RUN_AS_USER: ReadonlyMap<string, RunAsUserStrategy> = new Map<strin
   ['RunAsAny', { findDefect: () => undefined, generate: () => undefined, validate: () => undefined }],
 ]);
 
-/** Under every strategy, a container with a user other than root gets `runAsNonRoot: true`. */
+/** With every strategy, a container that runs as a user other than root gets `runAsNonRoot: true`. */
 export const runAsUser: ContainerStrategy = {
   repairs: [
     { field: /\.runAsUser$/, remove: 'field', note: ANY_USER, explicit: true },

@@ -11,13 +11,13 @@ interface SeLinuxStrategy {
   validate(options: SeLinuxContextFields, actual: SeLinuxFields | undefined, report: ErrorReport): void;
 }
 
-/** The path of the options, and the errors to add to. */
+/** The path of the options, and the list that errors are added to. */
 interface ErrorReport {
   readonly path: string;
   readonly errors: FieldError[];
 }
 
-/** The strategies by `seLinuxContext.type`. */
+/** Strategies by `seLinuxContext.type`. */
 export const SE_LINUX_CONTEXT: ReadonlyMap<string, SeLinuxStrategy> = new Map<string, SeLinuxStrategy>([
   [
     'MustRunAs',
@@ -47,7 +47,7 @@ export const seLinuxContextOfPod: PodStrategy = {
   },
 };
 
-/** The options of a container replace those of the pod as a whole. */
+/** The options of a container replace the pod's options as a whole. */
 export const seLinuxContextOfContainer: ContainerStrategy = {
   validate({ scc, bound, podValues, container, values }, errors) {
     const strategy = SE_LINUX_CONTEXT.get(scc.seLinuxContext.type);

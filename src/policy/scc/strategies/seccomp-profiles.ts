@@ -9,7 +9,7 @@ const DOCKER_DEFAULT = 'docker/default';
 const UNCONFINED = 'unconfined';
 const LOCALHOST_PREFIX = 'localhost/';
 
-/** The annotation of the pod overrides its field. Both are set to the same profile. */
+/** The pod annotation overrides the field. Both are set to the same profile. */
 export const seccompProfilesOfPod: PodStrategy = {
   repairs: [
     { field: /^(spec\..*seccompProfile)\.type$/, remove: 'field' },
@@ -29,7 +29,7 @@ export const seccompProfilesOfPod: PodStrategy = {
   },
 };
 
-/** The profile of a container is its field, its annotation, or the profile of the pod, in this order. */
+/** The profile of a container is its field, its annotation, or the pod's profile, in this order of precedence. */
 export const seccompProfilesOfContainer: ContainerStrategy = {
   generate({ container, values }) {
     if (container.seccompAnnotation === undefined) return;
@@ -57,13 +57,13 @@ function validateProfile(
   errors.push(forbiddenField(`metadata.annotations[${key}]`, detail));
 }
 
-/** The default profile of the runtime has two names. */
+/** The default profile of the container runtime has two names. */
 function isListed(allowed: readonly string[], profile: string): boolean {
   if (profile !== RUNTIME_DEFAULT && profile !== DOCKER_DEFAULT) return allowed.includes(profile);
   return allowed.includes(RUNTIME_DEFAULT) || allowed.includes(DOCKER_DEFAULT);
 }
 
-/** The value of the annotation for a field; empty if there is none. */
+/** Returns the annotation value for a field, or an empty string if there is none. */
 function toAnnotation({ type, localhostProfile }: SeccompProfile): string {
   switch (type) {
     case 'Unconfined':
@@ -77,7 +77,7 @@ function toAnnotation({ type, localhostProfile }: SeccompProfile): string {
   }
 }
 
-/** The field for the value of an annotation; `undefined` for an unknown profile. */
+/** Returns the field for an annotation value, or `undefined` for an unknown profile. */
 function toProfile(annotation: string): SeccompProfile | undefined {
   if (annotation === UNCONFINED) return { type: 'Unconfined' };
   if (annotation === RUNTIME_DEFAULT || annotation === DOCKER_DEFAULT) return { type: 'RuntimeDefault' };
@@ -85,7 +85,7 @@ function toProfile(annotation: string): SeccompProfile | undefined {
   return { type: 'Localhost', localhostProfile: annotation.slice(LOCALHOST_PREFIX.length) };
 }
 
-/** Returns the old object if both are equal, so that it does not count as a change. */
+/** Returns the old object if both are equal, so it does not count as a change. */
 function keepIfEqual(old: SeccompProfile | undefined, next: SeccompProfile | undefined): SeccompProfile | undefined {
   return old?.type === next?.type && old?.localhostProfile === next?.localhostProfile ? old : next;
 }

@@ -4,7 +4,7 @@ import { VOLUME_CHOICES } from '../../pod/repair.ts';
 import { createLookup, isServiceAccountVolume, sccVolumeType } from '../pod.ts';
 import type { PodStrategy } from './index.ts';
 
-/** The volume that the API server injects for the service account is allowed with `secret`. */
+/** The volume that the API server injects for the service account is allowed if `secret` is allowed. */
 export const volumes: PodStrategy = {
   repairs: [{ field: /^spec\.volumes\[/, choices: VOLUME_CHOICES }],
   validate({ scc: { volumes: types }, pod, maxErrors }, errors) {
