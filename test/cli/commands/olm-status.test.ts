@@ -11,11 +11,11 @@ const LABEL = 'security.openshift.io/scc.podSecurityLabelSync';
 describe('olm status prints', () => {
   test('the namespaces of operators, their rows and the way to opt out', async () => {
     const stdout = `\
-NAMESPACE             OPERATORS      LABEL     SET BY             ROW   STATE                                      NEXT
-openshift-logging     logging.v5     <none>    <none>             9     an operator is installed                   sets the label and the annotation
+NAMESPACE             OPERATORS      LABEL     SET BY             ROW   STATE                                             NEXT
+openshift-logging     logging.v5     <none>    <none>             9     an operator is installed                          sets the label and the annotation
 openshift-mine        <none>         "false"   <none>             7     not managed because the label has another owner   <none>
-openshift-pipelines   pipelines.v1   "true"    olm-auto-labeler   3     managed                                    <none>
-shop                  shop.v1        <none>    <none>             1     the name does not start with openshift-    <none>
+openshift-pipelines   pipelines.v1   "true"    olm-auto-labeler   3     managed                                           <none>
+shop                  shop.v1        <none>    <none>             1     the name does not start with openshift-           <none>
 
 To opt out, for example the namespace openshift-logging:
   kubectl annotate namespace openshift-logging olm.auto-labeler.managed=false --overwrite

@@ -195,12 +195,12 @@ function admittingWarning(
   const condition = needsCreation ? IF_CREATED_AGAIN : '';
   const grantee = formatGrantee(search);
   if (suggestedScc) {
-    const tail = `, then grant its use to ${grantee}. Of the existing SCCs, only ${name} would admit the pod${condition}.`;
+    const tail = `, then allow ${grantee} to use the copy. Of the existing SCCs, only ${name} would admit the pod${condition}.`;
     const head = `To admit the pod, copy SCC ${quoteName(suggestedScc.original)} and `;
     return formatListWarning(head, suggestedScc.changes, tail);
   }
   const role = standardUseRole(grantable);
-  const binding = role === undefined ? '' : `: bind ClusterRole ${quote(role)}`;
+  const binding = role === undefined ? '' : `. Bind ClusterRole ${quote(role)}`;
   const grant = `${needsCreation ? `${condition} and` : ' if'} ${grantee} were allowed to use it${binding}`;
   return formatWarning(`SCC ${name} would admit the pod${grant}.`);
 }
