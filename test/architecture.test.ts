@@ -166,7 +166,7 @@ const PACKAGE_IMPORTERS: ReadonlyMap<string, readonly string[]> = new Map([
   ['prom-client', ['telemetry/']],
   ['ajv', ['config/ajv.ts', 'dev-cluster/objects/custom-resources.ts']],
   ['diff', ['cli/check/fix.ts']],
-  ['yaml', ['config/rewrite.ts', 'config/yaml.ts']],
+  ['yaml', ['config/node-changes.ts', 'config/rewrite.ts', 'config/yaml-layout.ts', 'config/yaml.ts']],
   ['esbuild', ['cli/output/bundle.ts']],
   ['preact', ['web/']],
   ['@codemirror/commands', ['web/editor.ts']],
