@@ -184,6 +184,9 @@ const PACKAGE_IMPORTERS: ReadonlyMap<string, readonly string[]> = new Map([
 /** The package of Kubernetes API types. Every file may import its types. */
 const TYPES_PACKAGE = '@kubernetes/client-node';
 
+/** The file that may import commands: the command tree. */
+const COMMAND_TREE = 'cli/program.ts';
+
 /** The manifest of the package, and the file that may import it. */
 const MANIFEST = { path: '../package.json', importer: 'cli/command.ts' };
 
@@ -272,7 +275,11 @@ function importViolations(sources: Sources, path: string, { specifier, typeOnly 
 function fileViolations(sources: Sources, path: string, specifier: string): string[] {
   const target = joinPosix(dirname(path), specifier);
   if (target === MANIFEST.path && path === MANIFEST.importer) return [];
-  if (!sources.has(target)) return [`imports ${specifier}, which is not a file of src/`];
+  const text = sources.get(target);
+  if (text === undefined) return [`imports ${specifier}, which is not a file of src/`];
+  if (/[=\n] +(?:return )?defineCommand\(/.test(text) && path !== COMMAND_TREE) {
+    return [`imports src/${target}, which is a command`];
+  }
   const [from, to] = [findPart(path), findPart(target)];
   if (from === undefined || to === undefined || from === to) return [];
   if (layerIndex(to) >= layerIndex(from)) return [`imports src/${target}: ${from} may not import from ${to}`];
@@ -427,6 +434,13 @@ describe('violations', () => {
       `import x from '../../package.json';`,
       'imports ../../package.json, which is not a file of src/',
     ],
+    [
+      'a command',
+      'cli/a.ts',
+      `import { x } from './scc/command.ts';`,
+      'imports src/cli/scc/command.ts, which is a command',
+    ],
+    ['a command in the command tree', 'cli/program.ts', `const x = () => import('./scc/command.ts');`],
     ['a new folder', 'utils/a.ts', '', 'its folder is in no layer'],
     ['a new folder next to parts', 'policy/new/a.ts', '', 'its folder is in no layer'],
     ['a new file in src', 'a.ts', '', 'its folder is in no layer'],
@@ -498,9 +512,10 @@ describe('violations', () => {
     ['an error class', 'cli/a.ts', `class X extends Error {}`],
   ];
   const files = ['kube/types.ts', 'cluster/store.ts', 'dev-cluster/types.ts', 'server/psa.ts', 'cli/main.ts'];
+  const command = ['cli/scc/command.ts', 'export const command = defineCommand({});'] as const;
   for (const [name, path, text, ...violations] of cases) {
     test(name, () => {
-      const sources = new Map([...files.map((file) => [file, ''] as const), [path, text] as const]);
+      const sources = new Map([...files.map((file) => [file, ''] as const), command, [path, text] as const]);
       assert.deepEqual(
         findViolations(sources),
         violations.map((violation) => `src/${path}: ${violation}`),

@@ -1,6 +1,5 @@
-import { PROGRAM, type Command } from '../../src/cli/command.ts';
+import { PROGRAM, type Command, type CommandEntry } from '../../src/cli/command.ts';
 import { printFlags, type Option } from '../../src/cli/options.ts';
-import type { CommandEntry } from '../../src/cli/program.ts';
 import { cell, code, formatMarkdownTable } from './markdown.ts';
 
 const HEAD = `# Commands and flags

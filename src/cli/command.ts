@@ -50,3 +50,13 @@ export interface Command<O extends Options = Options> {
 export function defineCommand<O extends Options>(command: Command<O>): Command {
   return command;
 }
+
+/** A row of the command tree in `program.ts`. */
+export interface CommandEntry {
+  /** One word, or two words for a subcommand. */
+  readonly name: string;
+  /** The heading of the command in the help of the program. */
+  readonly group: string;
+  readonly summary: string;
+  load(): Promise<{ readonly command: Command }>;
+}

@@ -1,6 +1,5 @@
-import { defineCommand, EXIT, PROGRAM, type Io } from './command.ts';
+import { defineCommand, EXIT, PROGRAM, type CommandEntry, type Io } from './command.ts';
 import { printFlags, UsageError, type Option, type Options } from './options.ts';
-import type { CommandEntry } from './program.ts';
 
 const SCRIPTS: Readonly<Record<string, string>> = {
   bash: `_portcullis() {

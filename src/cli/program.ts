@@ -3,167 +3,117 @@ import { Command as CommanderCommand, CommanderError, Help, Option as CommanderO
 import { UserError } from '../config/files.ts';
 import { ConnectionError } from '../kube/status.ts';
 import { quote } from '../kube/text.ts';
-import { EXIT, PROGRAM, VERSION, type Command, type Io } from './command.ts';
+import { EXIT, PROGRAM, VERSION, type Command, type CommandEntry, type Io } from './command.ts';
 import { printFlags, resolveValues, UsageError, type Option, type Options, type Sources } from './options.ts';
 
-/** A row of the command tree. */
-export interface CommandEntry {
-  /** One word, or two words for a subcommand. */
-  readonly name: string;
-  /** The heading of the command in the help of the program. */
-  readonly group: string;
-  readonly summary: string;
-  load(): Promise<{ readonly command: Command }>;
-}
+/** All commands by the headings of the help, in its order: the name, the summary, and the import of the file. */
+const GROUPS: Readonly<
+  Record<string, readonly (readonly [name: string, summary: string, load: CommandEntry['load']])[]>
+> = {
+  'Server:': [
+    [
+      'serve',
+      'Serve the admission reviews of a cluster, or of a development cluster',
+      () => import('./serve/serve.ts'),
+    ],
+  ],
+  'Manifests, workloads and namespaces:': [
+    ['check', 'Check manifests against the Pod Security Standards', () => import('./check/check.ts')],
+    [
+      'explain',
+      'Explain the decisions about pods and workloads, and the levels of namespaces',
+      () => import('./explain/explain.ts'),
+    ],
+    ['report', 'Write a report of a cluster or of manifests as an HTML page', () => import('./rollout/report.ts')],
+    [
+      'dashboard',
+      'Show the live report of a cluster in a browser on this machine',
+      () => import('./rollout/dashboard.ts'),
+    ],
+    [
+      'audit user-namespaces',
+      'Find pods and SCCs that depend on user namespaces, before a downgrade',
+      () => import('./audit/user-namespaces.ts'),
+    ],
+    [
+      'audit exemptions',
+      'List the exemptions: namespaces, users, runtime classes and SCC grants',
+      () => import('./audit/exemptions.ts'),
+    ],
+  ],
+  'Security context constraints (SCCs):': [
+    ['scc plan', 'Plan which pods SCC admission would admit, change and deny', () => import('./scc/plan.ts')],
+    ['scc pods', 'Show which SCC admitted each pod, and the grant of its use', () => import('./scc/pods.ts')],
+    ['scc review', 'Review which SCC admits a pod for a user or for service accounts', () => import('./scc/review.ts')],
+    [
+      'scc who-can',
+      'Show the subjects that may use an SCC, and the grants of its use',
+      () => import('./scc/who-can.ts'),
+    ],
+    [
+      'scc grant',
+      'Grant the use of an SCC to users, groups and service accounts',
+      async () => ({
+        command: (await import('./scc/grant.ts')).grant,
+      }),
+    ],
+    [
+      'scc revoke',
+      'Revoke grants of the use of an SCC',
+      async () => ({
+        command: (await import('./scc/grant.ts')).revoke,
+      }),
+    ],
+    ['scc create', 'Create the custom SCC that a workload needs', () => import('./scc/create.ts')],
+  ],
+  'Rollout of enforcement:': [
+    [
+      'rollout status',
+      'Show the state of the rollout of enforcement, and what blocks it',
+      () => import('./rollout/status.ts'),
+    ],
+    ['rollout plan', 'Plan the enforced level and the denials of each namespace', () => import('./rollout/plan.ts')],
+    ['rollout simulate', 'Simulate an enforcement mode without applying it', () => import('./rollout/simulate.ts')],
+  ],
+  'Operators (Operator Lifecycle Manager):': [
+    [
+      'olm status',
+      'Show the namespaces with operators and the state of the auto-labeler',
+      () => import('./olm/status.ts'),
+    ],
+    [
+      'olm harden',
+      'Propose hardened security contexts and Pod Security labels for the Operator Lifecycle Manager',
+      () => import('./olm/harden.ts'),
+    ],
+  ],
+  'Minimum kubelet version:': [
+    ['kubelet status', 'Show the minimum kubelet version and the nodes below it', () => import('./kubelet/status.ts')],
+    [
+      'kubelet plan',
+      'List the nodes that would lose access with a minimum kubelet version',
+      () => import('./kubelet/plan.ts'),
+    ],
+    ['kubelet gates', 'Render feature gates for a minimum kubelet version', () => import('./kubelet/gates.ts')],
+  ],
+  'Installation:': [
+    ['install', 'Print the manifests of an installation for a cluster', () => import('./install/install.ts')],
+    [
+      'upgrade',
+      'Print the manifests of this version for the installation in a cluster',
+      () => import('./install/upgrade.ts'),
+    ],
+    ['doctor', 'Diagnose an installation and print fixes', () => import('./commands/doctor.ts')],
+    ['break-glass', 'Turn all enforcement off in an emergency, and on again', () => import('./install/break-glass.ts')],
+    ['uninstall', 'Remove Portcullis from a cluster, webhooks first', () => import('./install/uninstall.ts')],
+    ['completion', 'Print a shell completion script', () => import('./completion.ts')],
+    ['version', 'Show the version', () => import('./version.ts')],
+  ],
+};
 
-const SERVER = 'Server:';
-const MANIFESTS = 'Manifests, workloads and namespaces:';
-const SCCS = 'Security context constraints (SCCs):';
-const ROLLOUT = 'Rollout of enforcement:';
-const OLM = 'Operators (Operator Lifecycle Manager):';
-const KUBELETS = 'Minimum kubelet version:';
-const INSTALLATION = 'Installation:';
-
-/** All commands, in the order of the help. */
-export const COMMANDS: readonly CommandEntry[] = [
-  entry(
-    'serve',
-    SERVER,
-    'Serve the admission reviews of a cluster, or of a development cluster',
-    () => import('./serve/serve.ts'),
-  ),
-  entry('check', MANIFESTS, 'Check manifests against the Pod Security Standards', () => import('./check/check.ts')),
-  entry(
-    'explain',
-    MANIFESTS,
-    'Explain the decisions about pods and workloads, and the levels of namespaces',
-    () => import('./explain/explain.ts'),
-  ),
-  entry(
-    'report',
-    MANIFESTS,
-    'Write a report of a cluster or of manifests as an HTML page',
-    () => import('./rollout/report.ts'),
-  ),
-  entry(
-    'dashboard',
-    MANIFESTS,
-    'Show the live report of a cluster in a browser on this machine',
-    () => import('./rollout/dashboard.ts'),
-  ),
-  entry(
-    'audit user-namespaces',
-    MANIFESTS,
-    'Find pods and SCCs that depend on user namespaces, before a downgrade',
-    () => import('./audit/user-namespaces.ts'),
-  ),
-  entry(
-    'audit exemptions',
-    MANIFESTS,
-    'List the exemptions: namespaces, users, runtime classes and SCC grants',
-    () => import('./audit/exemptions.ts'),
-  ),
-  entry('scc plan', SCCS, 'Plan which pods SCC admission would admit, change and deny', () => import('./scc/plan.ts')),
-  entry('scc pods', SCCS, 'Show which SCC admitted each pod, and the grant of its use', () => import('./scc/pods.ts')),
-  entry(
-    'scc review',
-    SCCS,
-    'Review which SCC admits a pod for a user or for service accounts',
-    () => import('./scc/review.ts'),
-  ),
-  entry(
-    'scc who-can',
-    SCCS,
-    'Show the subjects that may use an SCC, and the grants of its use',
-    () => import('./scc/who-can.ts'),
-  ),
-  entry('scc grant', SCCS, 'Grant the use of an SCC to users, groups and service accounts', async () => ({
-    command: (await import('./scc/grant.ts')).grant,
-  })),
-  entry('scc revoke', SCCS, 'Revoke grants of the use of an SCC', async () => ({
-    command: (await import('./scc/grant.ts')).revoke,
-  })),
-  entry('scc create', SCCS, 'Create the custom SCC that a workload needs', () => import('./scc/create.ts')),
-  entry(
-    'rollout status',
-    ROLLOUT,
-    'Show the state of the rollout of enforcement, and what blocks it',
-    () => import('./rollout/status.ts'),
-  ),
-  entry(
-    'rollout plan',
-    ROLLOUT,
-    'Plan the enforced level and the denials of each namespace',
-    () => import('./rollout/plan.ts'),
-  ),
-  entry(
-    'rollout simulate',
-    ROLLOUT,
-    'Simulate an enforcement mode without applying it',
-    () => import('./rollout/simulate.ts'),
-  ),
-  entry(
-    'olm status',
-    OLM,
-    'Show the namespaces with operators and the state of the auto-labeler',
-    () => import('./olm/status.ts'),
-  ),
-  entry(
-    'olm harden',
-    OLM,
-    'Propose hardened security contexts and Pod Security labels for the Operator Lifecycle Manager',
-    () => import('./olm/harden.ts'),
-  ),
-  entry(
-    'kubelet status',
-    KUBELETS,
-    'Show the minimum kubelet version and the nodes below it',
-    () => import('./commands/kubelet-status.ts'),
-  ),
-  entry(
-    'kubelet plan',
-    KUBELETS,
-    'List the nodes that would lose access with a minimum kubelet version',
-    () => import('./commands/kubelet-plan.ts'),
-  ),
-  entry(
-    'kubelet gates',
-    KUBELETS,
-    'Render feature gates for a minimum kubelet version',
-    () => import('./commands/kubelet-gates.ts'),
-  ),
-  entry(
-    'install',
-    INSTALLATION,
-    'Print the manifests of an installation for a cluster',
-    () => import('./install/install.ts'),
-  ),
-  entry(
-    'upgrade',
-    INSTALLATION,
-    'Print the manifests of this version for the installation in a cluster',
-    () => import('./install/upgrade.ts'),
-  ),
-  entry('doctor', INSTALLATION, 'Diagnose an installation and print fixes', () => import('./commands/doctor.ts')),
-  entry(
-    'break-glass',
-    INSTALLATION,
-    'Turn all enforcement off in an emergency, and on again',
-    () => import('./install/break-glass.ts'),
-  ),
-  entry(
-    'uninstall',
-    INSTALLATION,
-    'Remove Portcullis from a cluster, webhooks first',
-    () => import('./install/uninstall.ts'),
-  ),
-  entry('completion', INSTALLATION, 'Print a shell completion script', () => import('./completion.ts')),
-  entry('version', INSTALLATION, 'Show the version', () => import('./version.ts')),
-];
-
-function entry(name: string, group: string, summary: string, load: CommandEntry['load']): CommandEntry {
-  return { name, group, summary, load };
-}
+export const COMMANDS: readonly CommandEntry[] = Object.entries(GROUPS).flatMap(([group, rows]) =>
+  rows.map(([name, summary, load]) => ({ name, group, summary, load })),
+);
 
 /** The width of the help if the output is no terminal. */
 const HELP_WIDTH = 100;

@@ -8,7 +8,8 @@ import { mkdtemp, readdir, readFile, rm, symlink, writeFile } from 'node:fs/prom
 import { tmpdir } from 'node:os';
 import { basename, join, resolve } from 'node:path';
 import { after, before, suite, test } from 'node:test';
-import { COMMANDS, type CommandEntry } from '../../src/cli/program.ts';
+import type { CommandEntry } from '../../src/cli/command.ts';
+import { COMMANDS } from '../../src/cli/program.ts';
 import { hasKubectl } from '../support/kubectl.ts';
 import { runProgram } from '../support/memory-io.ts';
 import { serve, type RunningServer } from '../support/serve-process.ts';

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { UserError } from '../../src/config/files.ts';
-import { defineCommand, VERSION, type Command, type Io } from '../../src/cli/command.ts';
+import { defineCommand, VERSION, type Command, type CommandEntry, type Io } from '../../src/cli/command.ts';
 import {
   durationMs,
   flag,
@@ -14,7 +14,7 @@ import {
   text,
   withEnvironment,
 } from '../../src/cli/options.ts';
-import { COMMANDS, type CommandEntry } from '../../src/cli/program.ts';
+import { COMMANDS } from '../../src/cli/program.ts';
 import { runProgram } from '../support/memory-io.ts';
 
 /** Prints its options and operands. */

@@ -1,6 +1,6 @@
 import { Readable } from 'node:stream';
-import type { Io, Output } from '../../src/cli/command.ts';
-import { run, type CommandEntry } from '../../src/cli/program.ts';
+import type { CommandEntry, Io, Output } from '../../src/cli/command.ts';
+import { run } from '../../src/cli/program.ts';
 
 /** Exit code and output of a command. */
 export interface Outcome {

@@ -4,10 +4,11 @@ import {
   type ExemptionUses,
   type PolicyExemption,
 } from '../../cluster/exemptions.ts';
+import { printCount } from '../../kube/text.ts';
 import type { Kind } from '../../kube/types.ts';
 import { RBAC_KINDS } from '../../policy/rbac/rules.ts';
 import { defineCommand, EXIT } from '../command.ts';
-import { assumptionBlocks, listOptions, printCount, printListing, printTable, withHeader } from '../output/print.ts';
+import { assumptionBlocks, listOptions, printListing, printTable, withHeader } from '../output/print.ts';
 import { gatherRollout, rolloutOptions } from '../rollout/facts.ts';
 
 const DETAILS = `

@@ -7,11 +7,12 @@ import type { Manifests } from '../../config/manifests.ts';
 import { manifestName, manifestNamespace, manifestObjects, type ManifestObject } from '../../config/objects.ts';
 import { printYaml, readDocuments } from '../../config/yaml.ts';
 import { diff } from '../../kube/json-patch.ts';
+import { printCount } from '../../kube/text.ts';
 import { printFieldPath } from '../../policy/pod/templates.ts';
 import { replaceFile } from '../../tls/files.ts';
 import type { Output } from '../command.ts';
 import { printPosition } from '../output/findings.ts';
-import { printable, printCount } from '../output/print.ts';
+import { printable } from '../output/print.ts';
 
 /** `write`: change the files. The others print the changes. */
 export const FIX_MODES = ['write', 'diff', 'patch'] as const;

@@ -3,7 +3,7 @@ import { setTimeout as pause } from 'node:timers/promises';
 import { createTokenBucket, systemClock, type TokenBucket } from '../../cluster/clock.ts';
 import { objectPath, RESOURCES } from '../../kube/resources.ts';
 import { ApiError } from '../../kube/status.ts';
-import { summarizeNames } from '../../kube/text.ts';
+import { printCount, summarizeNames } from '../../kube/text.ts';
 import type { Namespace } from '../../kube/types.ts';
 import { POD_SECURITY_LABELS } from '../../kube/well-known.ts';
 import { isRelaxed } from '../../policy/rollout/label-sync.ts';
@@ -16,7 +16,7 @@ import {
 } from '../../policy/rollout/relaxation.ts';
 import type { Output } from '../command.ts';
 import { type ClusterClient, type DryRun, dryRunSuffix } from '../installation.ts';
-import { printable, printCount, withProgress } from '../output/print.ts';
+import { printable, withProgress } from '../output/print.ts';
 
 const { enforce: ENFORCE } = POD_SECURITY_LABELS;
 

@@ -4,7 +4,7 @@ import { isFloorPolicy } from '../../kube/admission-policies.ts';
 import type { JsonPatchOp } from '../../kube/json-patch.ts';
 import { RESOURCES } from '../../kube/resources.ts';
 import { ApiError } from '../../kube/status.ts';
-import { quote } from '../../kube/text.ts';
+import { printCount, quote } from '../../kube/text.ts';
 import type { EndpointSlice, KubeObject, Lease, Namespace } from '../../kube/types.ts';
 import { caSecretReference, isPartOfPortcullis } from '../../kube/webhooks.ts';
 import { COMPONENT_LABEL, PART_OF, PART_OF_LABEL, REPLICA } from '../../kube/well-known.ts';
@@ -25,7 +25,7 @@ import {
   withCluster,
 } from '../installation.ts';
 import { flag, option, text, type Values } from '../options.ts';
-import { DATA_AND_TABLE, outputOption, printable, printCount, printData, printTable } from '../output/print.ts';
+import { DATA_AND_TABLE, outputOption, printable, printData, printTable } from '../output/print.ts';
 import { describeRemainingLabels, listNamespaces, relaxLabels, restoreLabels } from './break-glass-labels.ts';
 import {
   breakGlassStatus,

@@ -8,8 +8,6 @@ import type { Change } from '../../kube/pod-changes.ts';
 import type { Io, Output } from '../command.ts';
 import { flag, oneOf, type Option, option, type Values } from '../options.ts';
 
-export { printCount } from '../../kube/text.ts';
-
 /** Control characters, characters that change the writing direction, and line ends beyond ASCII. */
 export const CONTROL_CHARACTERS = /[\p{Cc}\p{Bidi_Control}\u2028\u2029]/gu;
 

@@ -1,8 +1,9 @@
 /** The namespaces of a plan of enforcement, as a table with blocks of details, and their counts. */
+import { printCount } from '../../kube/text.ts';
 import { WORKLOAD_VERDICTS, type FixableViolation, type ViolatingWorkload } from '../../policy/rollout/evaluation.ts';
 import { needsFix, type NamespaceCounts, type PlannedNamespace } from '../../policy/rollout/plan.ts';
 import type { Values } from '../options.ts';
-import { printable, printCount, printTable, withHeader, type headersOption, type Style } from '../output/print.ts';
+import { printable, printTable, withHeader, type headersOption, type Style } from '../output/print.ts';
 
 const VERDICTS: Readonly<Record<PlannedNamespace['verdict'], string>> = {
   violating: 'violating',

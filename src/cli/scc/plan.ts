@@ -4,7 +4,7 @@ import { failureReason, UserError } from '../../config/files.ts';
 import { USE_SCC } from '../../cluster/access.ts';
 import type { Store } from '../../cluster/store.ts';
 import { printYaml } from '../../config/yaml.ts';
-import { quote } from '../../kube/text.ts';
+import { printCount, quote } from '../../kube/text.ts';
 import type { ClusterRole, Namespace, RoleBinding } from '../../kube/types.ts';
 import { readRules, ruleAllows } from '../../policy/rbac/rules.ts';
 import { describeCustomScc, describeDenial } from '../../policy/scc/advice/explain.ts';
@@ -37,7 +37,6 @@ import {
   outputOption,
   printable,
   printChanges,
-  printCount,
   printListing,
   type Style,
 } from '../output/print.ts';

@@ -1,6 +1,7 @@
 import { reviewAccess } from '../../cluster/access.ts';
 import { checkApiServer } from '../../cluster/kubelet.ts';
 import type { Condition } from '../../kube/conditions.ts';
+import { printCount } from '../../kube/text.ts';
 import type { UserInfo } from '../../kube/types.ts';
 import { CONFIGURATION_NAME } from '../../kube/well-known.ts';
 import { printServer, type EnforcementCheck } from '../../policy/kubelet/enforcement.ts';
@@ -16,8 +17,8 @@ import {
   reportNodes,
   type KubeletFacts,
   type Minimums,
-} from '../kubelet.ts';
-import { assumptionBlocks, listOptions, printCount, printListing, printTable } from '../output/print.ts';
+} from './facts.ts';
+import { assumptionBlocks, listOptions, printListing, printTable } from '../output/print.ts';
 
 const DETAILS = `
 Shows the minimum kubelet version and the nodes with older kubelets:

@@ -14,7 +14,7 @@ import {
   type GateRendering,
 } from '../../policy/kubelet/feature-gates.ts';
 import { defineCommand, EXIT, type Io } from '../command.ts';
-import { gatherKubelets, kubeletOptions, minimumVersion } from '../kubelet.ts';
+import { gatherKubelets, kubeletOptions, minimumVersion } from './facts.ts';
 import { option, text, type Values } from '../options.ts';
 import { printReport, printTable, withHeader } from '../output/print.ts';
 

@@ -5,22 +5,22 @@ import {
   NODES_CONFIG_NAME,
   requestedMinimum,
   type KubeletScope,
-} from '../cluster/kubelet.ts';
-import type { Connection } from '../cluster/connection.ts';
-import type { Scope } from '../cluster/live-cluster.ts';
-import type { Store } from '../cluster/store.ts';
-import { UserError } from '../config/files.ts';
-import type { KubeletSettings } from '../config/settings.ts';
-import type { Kind } from '../kube/types.ts';
-import { CONFIGURATION_NAME } from '../kube/well-known.ts';
-import type { NodeState } from '../policy/kubelet/admission.ts';
-import { nodePools, renderMinimum } from '../policy/kubelet/transition.ts';
-import { findKubeletProblem, parseVersion, type MinimumVersion } from '../policy/kubelet/version.ts';
-import type { Io } from './command.ts';
-import { inventoryOptions, readInventory } from './inventory/inventory.ts';
-import { nonEmpty, option, text, type Values } from './options.ts';
-import { DATA_AND_TABLE, headersOption, outputOption, printTable, withHeader, type Style } from './output/print.ts';
-import { findSettings } from './scc/options.ts';
+} from '../../cluster/kubelet.ts';
+import type { Connection } from '../../cluster/connection.ts';
+import type { Scope } from '../../cluster/live-cluster.ts';
+import type { Store } from '../../cluster/store.ts';
+import { UserError } from '../../config/files.ts';
+import type { KubeletSettings } from '../../config/settings.ts';
+import type { Kind } from '../../kube/types.ts';
+import { CONFIGURATION_NAME } from '../../kube/well-known.ts';
+import type { NodeState } from '../../policy/kubelet/admission.ts';
+import { nodePools, renderMinimum } from '../../policy/kubelet/transition.ts';
+import { findKubeletProblem, parseVersion, type MinimumVersion } from '../../policy/kubelet/version.ts';
+import type { Io } from '../command.ts';
+import { inventoryOptions, readInventory } from '../inventory/inventory.ts';
+import { nonEmpty, option, text, type Values } from '../options.ts';
+import { DATA_AND_TABLE, headersOption, outputOption, printTable, withHeader, type Style } from '../output/print.ts';
+import { findSettings } from '../scc/options.ts';
 
 /** The options that all commands `portcullis kubelet …` have. */
 export const kubeletOptions = {
