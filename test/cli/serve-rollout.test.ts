@@ -89,7 +89,7 @@ suite('with an enforcement date', () => {
     const answer = await patch('Restricted');
     assert.equal(answer.status, 200, answer.text);
     assert.deepEqual(answer.warnings, [
-      '299 - "spec.enforcementMode: Restricted enforces at once, although workloads in 1 namespace would be denied: shop"',
+      '299 - "spec.enforcementMode: Restricted is enforced immediately although workloads in 1 namespace would be denied: shop"',
     ]);
     assert.deepEqual((await patch('Restricted')).warnings, []);
   });

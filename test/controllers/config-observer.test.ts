@@ -156,12 +156,12 @@ plugins:
     await wait(35);
     assert.equal(published(), 'restricted 2 Enforce');
     assert.deepEqual(conditions(), {
-      Enforcing: 'False RollingOutConfiguration: replicas change to the default level restricted',
-      Progressing: 'True RollingOutConfiguration: replicas change to the default level restricted',
+      Enforcing: 'False RollingOutConfiguration: replicas are switching to the restricted default level',
+      Progressing: 'True RollingOutConfiguration: replicas are switching to the restricted default level',
     });
     await report('a', 'restricted', 2);
     assert.deepEqual(conditions(), {
-      Enforcing: 'True Restricted: the level restricted applies to namespaces without a label',
+      Enforcing: 'True Restricted: the restricted level applies to namespaces without a label',
       Progressing: 'False AsExpected: ',
     });
   });
@@ -178,7 +178,7 @@ plugins:
     [
       'the mode Legacy',
       () => decide('Legacy'),
-      'AwaitingEvaluation: enforcement waits for an evaluation of all namespaces',
+      'AwaitingEvaluation: enforcement is waiting for an evaluation of all namespaces',
     ],
     [
       'the phase Evaluate',
@@ -186,7 +186,7 @@ plugins:
         settings.rollout = { ...settings.rollout, phase: 'Evaluate' };
         await running.pass(5_000);
       },
-      'PhaseNotEnforcing: phase Evaluate enforces nothing',
+      'PhaseNotEnforcing: nothing is enforced in the Evaluate phase',
     ],
     [
       'the deletion of the object',
@@ -272,7 +272,7 @@ plugins:
     await raise();
     assert.equal(
       conditions()['Enforcing'],
-      'True Restricted: the level restricted applies to namespaces without a label',
+      'True Restricted: the restricted level applies to namespaces without a label',
     );
     settings.rollout = { ...settings.rollout, phase: 'Disabled' };
     await running.pass(5_000);

@@ -127,7 +127,7 @@ suite('the label syncer', () => {
     await grant('privileged', 'shop', 'default');
     assert.equal(getLabels('shop'), ENFORCED('privileged'));
     assert.deepEqual(await events(), [
-      'LevelPrivileged: the level changes to privileged, because service account "default" may use SCC "privileged"',
+      'LevelPrivileged: the level changes to privileged because service account "default" may use SCC "privileged"',
     ]);
     for (const scc of ['privileged', 'anyuid']) await cluster.remove('RoleBinding', `${scc}-default`, 'shop');
     await settle();
@@ -213,7 +213,7 @@ suite('the label syncer', () => {
     await run();
     assert.equal(getLabels('shop'), 'privileged:latest restricted:latest privileged:latest restricted');
     assert.deepEqual(await events(), [
-      'LabelKept: label pod-security.kubernetes.io/enforce=privileged belongs to "kubectl" and is kept; the namespace needs restricted',
+      'LabelKept: label pod-security.kubernetes.io/enforce=privileged belongs to "kubectl" and is kept, but the namespace needs restricted',
     ]);
     await running.pass(600_000);
     assert.equal((await events()).length, 1, 'recorded once');

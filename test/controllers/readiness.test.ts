@@ -257,7 +257,7 @@ suite('readiness', () => {
     assert.deepEqual(conditions(), {
       Evaluated: `True Completed: all namespaces were evaluated at ${config().status?.lastEvaluationTime}`,
       LegacyProposed:
-        'True WrittenByController: workloads would be denied: clear spec.enforcementMode after they are fixed',
+        'True WrittenByController: workloads would be denied, so fix them before you clear spec.enforcementMode',
     });
     const operator = conditions((type) => type.endsWith('EvaluationConditionsDetected'));
     assert.deepEqual(operator, {
@@ -315,7 +315,7 @@ suite('readiness', () => {
       conditions((type) => type === 'LegacyProposed'),
       {
         LegacyProposed:
-          'True SpecConflict: workloads would be denied, and spec.enforcementMode "" belongs to another field manager',
+          'True SpecConflict: workloads would be denied, but another field manager owns spec.enforcementMode ""',
       },
     );
     const writes = await getChanges('PSAEnforcementConfig', async () => {
@@ -338,7 +338,7 @@ suite('readiness', () => {
       conditions((type) => type === 'LegacyProposed'),
       {
         LegacyProposed:
-          'True SpecConflict: workloads would be denied, and spec.enforcementMode "" belongs to another field manager',
+          'True SpecConflict: workloads would be denied, but another field manager owns spec.enforcementMode ""',
       },
     );
   });
@@ -365,7 +365,7 @@ suite('readiness', () => {
     assert.equal(decided(), 'Restricted/Restricted');
     assert.ok(
       events().includes(
-        'cluster EnforcementForced: spec.enforcementMode: Restricted enforces at once, although workloads in 1 namespace would be denied: shop',
+        'cluster EnforcementForced: spec.enforcementMode: Restricted is enforced immediately although workloads in 1 namespace would be denied: shop',
       ),
       events().join('\n'),
     );
@@ -655,7 +655,7 @@ suite('readiness', () => {
         severity: 'info',
         result: 'skip',
         scored: false,
-        message: 'The runtime class kata is exempt.',
+        message: 'Runtime class kata is exempt.',
         resources: [{ ...deployment, name: 'sandbox', uid: uid('Deployment', 'sandbox', 'shop') }],
       });
       assert.deepEqual(cluster.store.get('Report', NAME, 'bank')?.results, [
@@ -665,7 +665,7 @@ suite('readiness', () => {
           severity: 'info',
           result: 'pass',
           scored: true,
-          message: 'The workload satisfies the level restricted.',
+          message: 'The workload satisfies the restricted level.',
           resources: [{ apiVersion: 'example.com/v1', kind: 'Machine', namespace: 'bank', name: 'till', uid: 'u1' }],
         },
       ]);

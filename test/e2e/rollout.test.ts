@@ -345,7 +345,7 @@ suite('the rollout of enforcement', () => {
     const labels = { [ENFORCE]: 'baseline', 'pod-security.kubernetes.io/enforce-version': 'v1.30' };
     await patch('/api/v1/namespaces/rooted', { metadata: { labels, annotations: { note: 'ours' } } });
     const change = { metadata: { labels: { [WARN]: null }, annotations: { [LEVEL]: 'privileged' } } };
-    const warning = `will set ${WARN}=privileged; to keep your change, also set the label ${SYNC}=false`;
+    const warning = `will set ${WARN}=privileged. To keep your change, also set the label ${SYNC}=false`;
     assert.match((await patch(path, change)).warnings.join('\n'), new RegExp(warning));
     await eventually(async () => {
       const { labels: now = {}, annotations = {} } = objectMetadata(await read(path)) as Record<string, JsonObject>;

@@ -382,12 +382,12 @@ suite('warnings about planned enforcement', () => {
     [
       'a Deployment, with an enforcement date',
       { settings: DATED, request: deploymentRequest(deployment(hostNetworkPod())) },
-      [...SCC_DENIAL, `enforcement from 2027-01-31 will deny these pods: they violate ${HOST_NETWORK}`],
+      [...SCC_DENIAL, `enforcement from 2027-01-31 will deny these pods because they violate ${HOST_NETWORK}`],
     ],
     [
       'a pod in phase Enforce',
       { settings: ENFORCE, request: podRequest(hostNetworkPod()) },
-      [`enforcement will deny these pods: they violate ${HOST_NETWORK}`],
+      [`enforcement will deny these pods because they violate ${HOST_NETWORK}`],
     ],
     [
       'the mode set by the readiness controller itself',
@@ -405,7 +405,7 @@ suite('warnings about planned enforcement', () => {
         },
         request: podRequest(hostNetworkPod()),
       },
-      [`enforcement will deny these pods: they violate ${HOST_NETWORK}`],
+      [`enforcement will deny these pods because they violate ${HOST_NETWORK}`],
     ],
     [
       'violations in an earlier warning are not repeated',
@@ -420,7 +420,7 @@ suite('warnings about planned enforcement', () => {
       'a pod template without SCC defaults, in report mode',
       { settings: DATED, sccMode: 'report', request: deploymentRequest(deployment(plainPod())) },
       [
-        `enforcement from 2027-01-31 will deny these pods: they violate PodSecurity "restricted:latest": ${PLAIN_DETAILS}`,
+        `enforcement from 2027-01-31 will deny these pods because they violate PodSecurity "restricted:latest": ${PLAIN_DETAILS}`,
       ],
     ],
     [
@@ -432,7 +432,7 @@ suite('warnings about planned enforcement', () => {
           oldObject: deployment(compliantPod()),
         }),
       },
-      [...SCC_DENIAL, `enforcement from 2027-01-31 will deny these pods: they violate ${HOST_NETWORK}`],
+      [...SCC_DENIAL, `enforcement from 2027-01-31 will deny these pods because they violate ${HOST_NETWORK}`],
     ],
   ];
   for (const [name, given, warnings] of CASES) {
@@ -466,7 +466,7 @@ suite('a warning about labels that a controller reverts', () => {
   const byUser = { kubectl: [LEVEL('enforce'), LEVEL('warn')] };
   const optIn = { [SYNC_LABEL]: 'true' };
   const warning = (values: string): string =>
-    `Portcullis manages the Pod Security labels of this namespace and will set ${values}; to keep your change, also set the label ${SYNC_LABEL}=false`;
+    `Portcullis manages the Pod Security labels of this namespace and will set ${values}. To keep your change, also set the label ${SYNC_LABEL}=false`;
   const cases: readonly (readonly [name: string, given: Given, warning: string | undefined])[] = [
     ['a removed label', { before: ours, edited: withoutEnforce }, warning(`${LEVEL('enforce')}=restricted`)],
     [
@@ -725,7 +725,7 @@ function config(enforcementMode: unknown, violatingNamespaces: unknown = VIOLATI
 }
 
 const FORCED =
-  'spec.enforcementMode: Restricted enforces at once, although workloads in 2 namespaces would be denied: bank, shop';
+  'spec.enforcementMode: Restricted is enforced immediately although workloads in 2 namespaces would be denied: bank, shop';
 
 const CONFIGS: readonly (readonly [name: string, change: Partial<AdmissionRequest>, warnings: readonly string[]])[] = [
   ['Restricted instead of an empty mode', { object: config('Restricted'), oldObject: config('') }, [FORCED]],

@@ -15,7 +15,7 @@ import {
 } from './policy.ts';
 import type { PodSecurityReview } from './review.ts';
 
-/** The fields of `defaults`, in the order of the labels. */
+/** The `defaults` fields, in the same order as the labels. */
 export const DEFAULTS_FIELDS = [
   'enforce',
   'enforce-version',
@@ -26,12 +26,12 @@ export const DEFAULTS_FIELDS = [
 ] as const;
 type DefaultsField = (typeof DEFAULTS_FIELDS)[number];
 
-/** The fields of `exemptions`. */
+/** The `exemptions` fields. */
 export const EXEMPTIONS_FIELDS = ['usernames', 'namespaces', 'runtimeClasses'] as const;
 type ExemptionsField = (typeof EXEMPTIONS_FIELDS)[number];
 
 /**
- * A PodSecurityConfiguration, defaulted; its values need not be valid.
+ * A PodSecurityConfiguration with defaults. Its values may be invalid.
  * @see https://kubernetes.io/docs/tasks/configure-pod-container/enforce-standards-admission-controller/
  */
 export interface PodSecurityConfiguration {
@@ -39,7 +39,7 @@ export interface PodSecurityConfiguration {
   readonly exemptions: Readonly<Record<ExemptionsField, readonly string[]>>;
 }
 
-/** The configuration of a cluster without one: everything is privileged, and there are no exemptions. */
+/** The configuration of a cluster that does not set one. Every mode is privileged, and there are no exemptions. */
 export const DEFAULT_CONFIGURATION: PodSecurityConfiguration = {
   defaults: {
     enforce: 'privileged',
@@ -58,10 +58,10 @@ interface DefaultsError {
   readonly detail: string;
 }
 
-/** The policies of the defaults. A default with an error has a substitute, which must not be used. */
+/** The default policies. A default with an error has a substitute value, which must not be used. */
 interface CompletedDefaults {
   readonly policies: Policies;
-  /** In the order of the labels. */
+  /** In the same order as the labels. */
   readonly errors: readonly DefaultsError[];
 }
 
@@ -89,7 +89,7 @@ function findViolatedRule(field: DefaultsField, value: string): string | undefin
 const VALIDATION_ORDER = ['enforce', 'enforce-version', 'warn', 'warn-version', 'audit', 'audit-version'] as const;
 
 /**
- * Returns the errors of a configuration, in upstream's order and words.
+ * Returns the errors of a configuration, in the same order and wording as upstream.
  * @see https://github.com/kubernetes/pod-security-admission/blob/v0.37.0/admission/api/validation/validation.go
  */
 export function validateConfiguration({ defaults, exemptions }: PodSecurityConfiguration): FieldError[] {
@@ -106,7 +106,7 @@ export function validateConfiguration({ defaults, exemptions }: PodSecurityConfi
   ];
 }
 
-/** An invalid item is not reported as a duplicate. */
+/** An invalid item is not also reported as a duplicate. */
 function validateNames(path: string, names: readonly string[], findErrors: (name: string) => string[]): FieldError[] {
   const seen = new Set<string>();
   return names.flatMap((name, index) => {
@@ -118,10 +118,10 @@ function validateNames(path: string, names: readonly string[], findErrors: (name
   });
 }
 
-/** The reason for an exemption. It is also the value of the audit annotation `exempt`. */
+/** The reason for an exemption, which is also the value of the `exempt` audit annotation. */
 export type Exemption = 'namespace' | 'user' | 'runtimeClass';
 
-/** True for exempt names. Matches are exact; an empty or absent name is not exempt. */
+/** Returns true for exempt names. Names must match exactly. An empty or absent name is not exempt. */
 export type Exemptions = Readonly<Record<Exemption, (name: string | null | undefined) => boolean>>;
 
 export function createExemptions(lists: PodSecurityConfiguration['exemptions']): Exemptions {
@@ -137,23 +137,23 @@ function createMatcher(names: readonly string[]): Exemptions[Exemption] {
   return (name) => name !== '' && exempt.has(name);
 }
 
-/** The exemption of a request that does not depend on its object. Groups of the user are not read. */
+/** Returns the exemption of a request, if it does not depend on the object. The user's groups are ignored. */
 export function findExemption(request: AdmissionRequest, exemptions: Exemptions): 'namespace' | 'user' | undefined {
   if (exemptions.namespace(request.namespace)) return 'namespace';
   return exemptions.user(request.userInfo.username) ? 'user' : undefined;
 }
 
-/** The policies of a namespace, and the answer for pods that satisfy all of them. */
+/** The policies of a namespace, and the response for pods that satisfy all of them. */
 export interface NamespaceRules extends NamespacePolicy {
   readonly passed: PodSecurityReview;
 }
 
-/** A configuration, prepared for reviews. */
+/** A configuration that is prepared for reviews. */
 export interface PodSecurity {
   readonly configuration: PodSecurityConfiguration;
   readonly defaults: Policies;
   readonly exemptions: Exemptions;
-  /** Resolves the policies once per object: the store replaces namespaces that change. */
+  /** Resolves the policies once per Namespace object. The store replaces the object when a namespace changes. */
   namespaceRules(namespace: Namespace): NamespaceRules;
 }
 

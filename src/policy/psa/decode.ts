@@ -1,4 +1,4 @@
-/** The objects of admission requests, decoded as the API server decodes them. */
+/** Decodes the objects in admission requests like the API server does. */
 import { deny, type AdmissionRequest, type Decision } from '../../kube/admission.ts';
 import { unmarshalError } from '../../kube/field-error.ts';
 import { getPodTemplate, MAX_CONTAINERS, podTemplatePath } from '../../kube/pod.ts';
@@ -24,7 +24,7 @@ import {
 } from '../pod/reader.ts';
 import { findPodTemplates, printFieldPath, type WorkloadResource } from '../pod/templates.ts';
 
-/** The result of decoding: the request has no object, the object is invalid, or the object with its own kind. */
+/** The result of decoding. `absent` means that the request has no object. A decoded object has its own kind. */
 export type Decoded = { readonly outcome: 'absent' } | FailedObject | DecodedObject;
 
 interface FailedObject {
@@ -40,14 +40,15 @@ export interface DecodedObject {
   readonly object: KubeObject;
   /**
    * The pod or pod template. It is `undefined` for kinds without a template, and for a ReplicationController without
-   * one, where it is optional. An absent template of other kinds is an empty one, as in Go.
+   * its optional template. For other kinds, an absent template is treated as empty, as in Go.
    */
   readonly pod: PodFields | undefined;
 }
 
 /**
- * Decodes an object by its own apiVersion and kind; the kind of the request completes them. Unknown fields are ignored,
- * as by the API server. A wrong type in a field that reviews read is an error, in the words of the API server.
+ * Decodes an object based on its own apiVersion and kind, which default to the request's kind. Unknown fields are
+ * ignored, as in the API server. If a field that reviews read has the wrong type, returns an error in the API server's
+ * wording.
  */
 export function decodeObject(raw: unknown, requestKind: GroupVersionKind): Decoded {
   if (raw == null) return { outcome: 'absent' };
@@ -64,29 +65,29 @@ function failed(error: string, isTooLarge = false): Decoded {
   return { outcome: 'failed', error, isTooLarge };
 }
 
-/** A pod template of a resource that the settings name. */
+/** A pod template of a resource that is listed in the settings. */
 export interface LocatedTemplate {
-  /** The path of the template in the object and a colon; empty for the object itself. */
+  /** Path of the template in the object, followed by a colon. Empty for the object itself. */
   readonly location: string;
   readonly decoded: DecodedPod;
 }
 
-/** A decoded workload. An object of a resource that the settings name may have several templates. */
+/** A decoded workload. An object of a resource that is listed in the settings may have several templates. */
 export type Workload =
   | Decoded
   | {
       readonly outcome: 'templates';
       readonly templates: readonly LocatedTemplate[];
-      /** The paths of containers that are in no template. */
+      /** Paths of containers outside of any template. */
       readonly unknown: readonly string[];
     };
 
-/** The maximum number of templates of one object. Together they may have as many containers as one pod. */
+/** Maximum number of templates in one object. In total, they may have as many containers as one pod. */
 const MAX_TEMPLATES = 100;
 
 /**
- * Decodes the object of a request. The templates of the given resources are found by path or shape. The first template beyond
- * the limits is unknown, and those after it are not decoded.
+ * Decodes the object of a request. The templates of the given resources are found by path or shape. The first template
+ * beyond the limits is reported as unknown, and later templates are not decoded.
  */
 export function decodeWorkload(
   { object, kind, resource: { group, resource } }: AdmissionRequest,
@@ -109,24 +110,25 @@ export function decodeWorkload(
   return { outcome: 'templates', templates: located, unknown: unknown.map(printFieldPath) };
 }
 
-/** True for an object of a kind of the core group. */
+/** Returns true for an object of a kind in the core group. */
 export function isCore(decoded: Decoded, kind: string): decoded is DecodedObject {
   return decoded.outcome === 'decoded' && decoded.kind.group === '' && decoded.kind.kind === kind;
 }
 
-/** `apps/v1, Kind=Deployment`; in the core group `/v1, Kind=Service`. */
+/** Formats a kind as `apps/v1, Kind=Deployment`, or `/v1, Kind=Service` in the core group. */
 export function printKind({ group, version, kind }: GroupVersionKind): string {
   return `${group}/${version}, Kind=${kind}`;
 }
 
-/** The audit annotation contains the cause, the answer does not. */
+/** The cause is included in the audit annotation but not in the response. */
 export function denyWithError(status: Status, cause?: string): Decision {
   const error = cause === undefined ? status.message : `${status.message}: ${cause}`;
   return deny(status, { auditAnnotations: { error } });
 }
 
 /**
- * Denies a request whose object is not of the expected kind. `kind` starts with `old ` for the object before an update.
+ * Denies a request whose object is not of the expected kind. For the object before an update, `kind` starts with `old
+ * `.
  */
 export function denyUndecodable(decoded: Decoded, kind: string): Decision {
   if (decoded.outcome !== 'failed') return denyWithError(badRequest(`failed to decode ${kind}`));
@@ -135,7 +137,7 @@ export function denyUndecodable(decoded: Decoded, kind: string): Decision {
   return denyWithError(badRequest(`failed to decode ${old}object`), decoded.error);
 }
 
-/** Returns the kind, or an error. */
+/** Returns the kind or an error. */
 function readKind(raw: unknown, requestKind: GroupVersionKind): GroupVersionKind | string {
   const prefix = `couldn't get version/kind; json parse error: `;
   if (!isObject(raw)) return prefix + unmarshalError(raw, '', 'struct');
@@ -188,7 +190,7 @@ function findTemplate(source: Source, path: readonly string[]): Source | undefin
   return inner && findTemplate(inner, rest);
 }
 
-/** The Go type of a field on the path to a template: `DeploymentSpec` for `spec` of `Deployment`. */
+/** Returns the Go type of a field on the path to a template, such as `DeploymentSpec` for `spec` in `Deployment`. */
 function getStructName(struct: string, key: string): string {
   if (key === 'template') return 'PodTemplateSpec';
   if (key === 'jobTemplate') return 'JobTemplateSpec';
@@ -196,7 +198,7 @@ function getStructName(struct: string, key: string): string {
 }
 
 /**
- * The kinds that the upstream webhook decodes, by apiVersion. It reports objects of other kinds as undecodable.
+ * The kinds that the upstream webhook decodes, by apiVersion. It reports that it cannot decode objects of other kinds.
  */
 const KINDS: Readonly<Record<string, string>> = {
   v1: `Binding ComponentStatus ConfigMap Endpoints Event LimitRange Namespace Node NodeProxyOptions PersistentVolume
@@ -210,7 +212,7 @@ const KINDS: Readonly<Record<string, string>> = {
 
 const KNOWN = new Map(Object.entries(KINDS).map(([apiVersion, kinds]) => [apiVersion, new Set(kinds.split(/\s+/))]));
 
-/** True if the upstream webhook decodes objects of the kind. Lists of known kinds are known too. */
+/** Returns true if the upstream webhook decodes objects of this kind. List kinds of known kinds are also known. */
 export function isKnownKind(apiVersion: string, kind: string): boolean {
   const kinds = KNOWN.get(apiVersion);
   if (kinds === undefined) return false;
@@ -218,8 +220,9 @@ export function isKnownKind(apiVersion: string, kind: string): boolean {
 }
 
 /**
- * True if an update can add violations: a container was added or removed, or an image changed. Containers and init
- * containers are compared by position, ephemeral containers by name. The other fields of checks are immutable.
+ * Returns true if an update can add violations because a container was added or removed, or an image changed.
+ * Containers and init containers are compared by index, and ephemeral containers by name. The other fields that checks
+ * read are immutable.
  * @see https://github.com/kubernetes/pod-security-admission/blob/v0.37.0/admission/admission.go
  */
 export function isSignificantUpdate(pod: PodFields, old: PodFields): boolean {
@@ -238,7 +241,7 @@ function differByPosition(containers: readonly ContainerFields[], old: readonly 
   return containers.length !== old.length || containers.some(({ image }, index) => image !== old[index]?.image);
 }
 
-/** A removed container is not significant. The first of several containers with one name counts. */
+/** A removed container is not significant. If several containers have the same name, the first one is compared. */
 function differByName(containers: readonly ContainerFields[], old: readonly ContainerFields[]): boolean {
   const images = new Map(old.toReversed().map(({ name, image }) => [name, image]));
   return containers.some(({ name, image }) => images.get(name) !== image);

@@ -1,7 +1,7 @@
 /**
- * Safe defaults for the security contexts of new pods, so that a pod without a security context complies with the level
- * restricted. A default is set where the field is absent; an explicit value is never changed. Each default exists in
- * TypeScript, for the webhook, and in CEL, for a MutatingAdmissionPolicy.
+ * Safe defaults for the security contexts of new pods, so a pod without a security context complies with the restricted
+ * level. A default is set only if the field is absent. Explicit values are never changed. Each default exists in
+ * TypeScript for the webhook, and in CEL for a MutatingAdmissionPolicy.
  * @see https://kubernetes.io/docs/reference/access-authn-authz/mutating-admission-policy/
  */
 import type { V1LabelSelector, V1LabelSelectorRequirement } from '@kubernetes/client-node';
@@ -16,41 +16,41 @@ import type { CelVariable } from '../pss/cel-policy.ts';
 import { sccMode, selectEnforcedNamespaces, type SccSettings } from '../scc/mode.ts';
 import { createObject, POD_RULE, type PolicyObject } from './admission-policies.ts';
 
-/** The fields of security contexts that have a default. */
+/** The security context fields that have a default. */
 export const DEFAULT_FIELDS = ['seccompProfile', 'capabilities', 'allowPrivilegeEscalation', 'runAsNonRoot'] as const;
 export type DefaultField = (typeof DEFAULT_FIELDS)[number];
 
-/** The settings of the defaults. */
+/** The settings of the pod defaults. */
 export interface PodDefaults {
   readonly mode: 'off' | 'apply';
   readonly fields: readonly DefaultField[];
-  /** LabelSelector of the namespaces. An empty one selects all namespaces. */
+  /** LabelSelector for the namespaces. An empty selector matches all namespaces. */
   readonly namespaceSelector: Wire<V1LabelSelector>;
   readonly exemptNamespaces: readonly string[];
 }
 
-/** The settings of the defaults, and those of SCC admission that exclude namespaces. */
+/** The settings of the pod defaults, and the SCC admission settings that exclude namespaces. */
 export interface DefaultsSettings {
   readonly defaults: PodDefaults;
   readonly scc: Pick<SccSettings, 'mode' | 'exemptNamespaces'>;
 }
 
-/** A pod, or one of its containers. A pod has no fields of containers. */
+/** A pod or one of its containers. A pod has no container fields. */
 type Target = SecurityContextFields & Partial<Pick<ContainerFields, 'name' | 'privileged' | 'capabilities'>>;
 
 /**
- * The default of a field. The expressions read `c`, whose member `fields` is a container or the spec of the pod, and whose
- * member `path` is its JSON pointer.
+ * The default for a field. The expressions read `c`. Its member `fields` is a container or the pod spec, and its member
+ * `path` is the JSON pointer to it.
  */
 interface PodDefault {
-  /** The path of the value in the security context. */
+  /** Path of the value in the security context. */
   readonly path: readonly [DefaultField, ...string[]];
   readonly value: unknown;
-  /** True if the pod has the field, too, and containers inherit it. */
+  /** True if the pod also has the field and containers inherit it. */
   readonly isInherited: boolean;
-  /** True for an explicit value. */
+  /** Returns true if the value is set explicitly. */
   isSet(target: Target): boolean;
-  /** True if the value would be invalid, or would change what the pod requests explicitly. */
+  /** Returns true if the value would be invalid, or would change what the pod requests explicitly. */
   isExcepted(target: Target, pod: PodFields): boolean;
   readonly cel: Readonly<Record<'isSet' | 'isExcepted', string>>;
 }
@@ -63,7 +63,7 @@ const IS_WINDOWS = 'object.spec.?os.?name.orValue("") == "windows"';
 /** `ALL` includes `SYS_ADMIN`. The API server rejects only `CAP_SYS_ADMIN`. */
 const SYS_ADMIN = /(?i:^(?:(?:CAP_)?SYS_ADMIN|ALL)$)/;
 const ALL = /(?i:^ALL$)/;
-/** The user of Windows that the kubelet rejects with `runAsNonRoot`. */
+/** The Windows user that the kubelet rejects if `runAsNonRoot` is true. */
 const WINDOWS_ROOT = /(?i:^ContainerAdministrator$)/;
 
 function addsCapability({ capabilities }: Target, pattern: RegExp): boolean {
@@ -142,9 +142,12 @@ const IS_PRIVILEGED = [
   .map((flag) => `${flag}.orValue(false)`)
   .join(' || ');
 
-// The namespaces that have defaults.
+// Namespaces that have defaults.
 
-/** True if new pods of the namespace get the defaults. SCC admission completes the pods of namespaces that it enforces. */
+/**
+ * Returns true if new pods in the namespace get the defaults. Where SCCs are enforced, SCC admission defaults the pods
+ * instead.
+ */
 export function hasDefaults(namespace: Namespace, { defaults, scc }: DefaultsSettings): boolean {
   const { name = '', labels } = namespace.metadata ?? {};
   return (
@@ -157,7 +160,9 @@ export function hasDefaults(namespace: Namespace, { defaults, scc }: DefaultsSet
 
 type Requirement = Wire<V1LabelSelectorRequirement>;
 
-/** Returns the requirements of the namespaces that the settings select; `undefined` if the defaults are off. */
+/**
+ * Returns the requirements for the namespaces that the settings select, or `undefined` if the defaults are disabled.
+ */
 export function selectedNamespaces({ mode, namespaceSelector, exemptNamespaces }: PodDefaults) {
   if (mode === 'off') return undefined;
   const { matchLabels = {}, matchExpressions = [] } = namespaceSelector;
@@ -172,7 +177,7 @@ export function selectedNamespaces({ mode, namespaceSelector, exemptNamespaces }
   return requirements;
 }
 
-/** Excludes the pods that represent static pods, which run with the security context of their file. */
+/** Excludes the pods that represent static pods, because static pods run with the security context in their file. */
 export const NOT_MIRROR = {
   name: 'not-mirror',
   expression: "!has(object.metadata.annotations) || !('kubernetes.io/config.mirror' in object.metadata.annotations)",
@@ -180,7 +185,7 @@ export const NOT_MIRROR = {
 
 // The defaults in TypeScript, for the webhook and for templates.
 
-/** Returns the pod with the defaults of the fields; the original object if nothing changes. */
+/** Returns the pod with default values for the given fields, or the original object if nothing changes. */
 export function applyDefaults(pod: PodFields, fields: readonly DefaultField[]): JsonObject {
   const containers = pod.containers.filter(({ list }) => list !== 'ephemeralContainers');
   const changes = new Map<Target, readonly PodDefault[]>();
@@ -203,14 +208,17 @@ export function applyDefaults(pod: PodFields, fields: readonly DefaultField[]): 
   return { ...pod.json, spec: { ...spec, ...changed('initContainers'), ...changed('containers') } };
 }
 
-/** Returns the pod of a template with the defaults that its namespace has. */
+/** Returns the pod of a template with the defaults of its namespace. */
 export function completeTemplate(template: PodFields, namespace: Namespace, settings: DefaultsSettings): PodFields {
   if (!hasDefaults(namespace, settings)) return template;
   const completed = applyDefaults(template, settings.defaults.fields);
   return completed === template.json ? template : (decodePod(completed).pod ?? template);
 }
 
-/** The pod if all containers inherit the default that lack the field; otherwise the containers that get it. */
+/**
+ * Returns the pod if all containers that lack the field can inherit the default. Otherwise, returns the containers that
+ * get it.
+ */
 function findTargets(
   { isInherited, isSet, isExcepted }: PodDefault,
   pod: PodFields,
@@ -234,10 +242,10 @@ function objectAt(parent: JsonObject, key: string): JsonObject {
 
 // The defaults in CEL, for the policy.
 
-/** The oldest minor version of Kubernetes 1 with MutatingAdmissionPolicies of version v1. */
+/** The first Kubernetes 1.x minor version that supports MutatingAdmissionPolicies in v1. */
 export const MIN_DEFAULTS_MINOR = 36;
 
-/** Generates the policy and its binding, both of that name; none if the defaults are off. */
+/** Generates the policy and its binding, both with the given name. Returns nothing if the defaults are disabled. */
 export function generateDefaultsPolicy(
   { defaults, scc }: DefaultsSettings,
   name: string,
@@ -248,32 +256,28 @@ export function generateDefaultsPolicy(
   const names = chosen.map(({ path: [field] }) => field).join(', ');
   const unlessEnforced = scc.mode === 'off' ? '' : `${isSelected(selectEnforcedNamespaces(scc))} ? [] : `;
   return [
-    createObject(
-      'MutatingAdmissionPolicy',
-      name,
-      `Sets absent fields of the security contexts of new pods: ${names}.`,
-      {
-        // Without defaults, Pod Security still evaluates the pod.
-        failurePolicy: 'Ignore',
-        reinvocationPolicy: 'IfNeeded',
-        matchConstraints: {
-          namespaceSelector: matchExpressions.length === 0 ? {} : { matchExpressions },
-          resourceRules: [{ ...POD_RULE, operations: ['CREATE'], resources: ['pods'] }],
-        },
-        matchConditions: [NOT_MIRROR],
-        variables: [...TARGETS, ...chosen.flatMap(targetVariables)],
-        mutations: [
-          { patchType: 'JSONPatch', jsonPatch: { expression: `${unlessEnforced}${patchExpression(chosen)}` } },
-        ],
+    createObject('MutatingAdmissionPolicy', name, `Sets absent security context fields of new pods: ${names}.`, {
+      // Pod Security evaluates the pod even if the defaults are not set.
+      failurePolicy: 'Ignore',
+      reinvocationPolicy: 'IfNeeded',
+      matchConstraints: {
+        namespaceSelector: matchExpressions.length === 0 ? {} : { matchExpressions },
+        resourceRules: [{ ...POD_RULE, operations: ['CREATE'], resources: ['pods'] }],
       },
-    ),
+      matchConditions: [NOT_MIRROR],
+      variables: [...TARGETS, ...chosen.flatMap(targetVariables)],
+      mutations: [{ patchType: 'JSONPatch', jsonPatch: { expression: `${unlessEnforced}${patchExpression(chosen)}` } }],
+    }),
     createObject('MutatingAdmissionPolicyBinding', name, 'All namespaces that the policy selects.', {
       policyName: name,
     }),
   ];
 }
 
-/** A bool: true if the namespace satisfies the requirements, whose operators are `Exists` and `NotIn`. */
+/**
+ * Returns a CEL bool that is true if the namespace satisfies the requirements, whose operators are `Exists` and
+ * `NotIn`.
+ */
 function isSelected(requirements: readonly Requirement[]): string {
   const labels = 'namespaceObject.metadata.?labels.orValue({})';
   return requirements
@@ -302,7 +306,7 @@ function celIsKept({ cel }: PodDefault): string {
   return `${IS_PRIVILEGED} || ${cel.isExcepted}`;
 }
 
-/** The targets of a default, as `findTargets` returns them. */
+/** Returns the variables for the targets of a default, which match `findTargets`. */
 function targetVariables(one: PodDefault): readonly CelVariable[] {
   const [field] = one.path;
   const absent = `variables.containers.filter(c, !(${one.cel.isSet}))`;
@@ -316,7 +320,7 @@ function targetVariables(one: PodDefault): readonly CelVariable[] {
   ];
 }
 
-/** The patch. Parents are added before the values. A parent may be added twice, which has no effect. */
+/** Returns the patch. Parent objects are added before the values. A parent may be added twice, which has no effect. */
 function patchExpression(chosen: readonly PodDefault[]): string {
   const add = (targets: string, path: string, value: string): string =>
     `${targets}.map(c, JSONPatch{op: "add", path: c.path + ${celString(`/securityContext${path}`)}, value: ${value}})`;

@@ -19,8 +19,8 @@ import {
 import type { PodSecurityInput } from './review.ts';
 
 /**
- * Answers a request for a namespace: denies invalid labels, and warns about existing pods that violate a stricter
- * policy. These reviews are not counted, and users are not exempt.
+ * Reviews a request for a namespace. Denies invalid labels, and warns about existing pods that violate a stricter
+ * policy. These reviews are not counted in metrics, and users are not exempt.
  */
 export function reviewNamespace(input: PodSecurityInput): Decision {
   const { request } = input;
@@ -63,13 +63,15 @@ function areEqual(errors: readonly FieldError[], old: readonly FieldError[]): bo
   );
 }
 
-/** False if pods that passed the old policy pass the new one too. Different versions are not comparable. */
+/**
+ * Returns false if all pods that passed the old policy also pass the new one. Different versions cannot be compared.
+ */
 function canAddViolations({ enforce }: NamespacePolicy, { enforce: old }: NamespacePolicy): boolean {
   if (isSamePolicy(enforce, old) || enforce.level === 'privileged') return false;
   return enforce.version !== old.version || isStricter(enforce.level, old.level);
 }
 
-/** The list of policies contains only modes with labels, so that it may be empty, as upstream. */
+/** The list of policies includes only modes that have labels, so it may be empty, as upstream. */
 function warnOfExemption(namespace: Namespace, policies: NamespacePolicy, input: PodSecurityInput): Decision {
   if (isFullyPrivileged(policies) || areEquivalent(policies, input.podSecurity.defaults)) return allow();
   const list = MODES.filter(
@@ -92,7 +94,7 @@ function allowWithWarnings(warnings: readonly string[]): Decision {
 }
 
 /**
- * Returns warnings about existing pods that violate the new policy. Pods with equal violations share a warning.
+ * Returns warnings about existing pods that violate the new policy. Pods with the same violations share one warning.
  * @see https://github.com/kubernetes/pod-security-admission/blob/v0.37.0/admission/admission.go
  */
 function findPodWarnings(namespace: string, { enforce }: NamespacePolicy, input: PodSecurityInput): readonly string[] {
@@ -124,7 +126,7 @@ function findPodWarnings(namespace: string, { enforce }: NamespacePolicy, input:
   return [...warnings, ...[...groups].map(printGroup).sort(compareBytes)];
 }
 
-/** Returns a function that becomes true after the timeout, or after half of the time until the deadline. */
+/** Returns a function that returns true after the timeout, or after half of the remaining time until the deadline. */
 function createTimeLimit({ limits, now, deadlineMs }: PodSecurityInput): () => boolean {
   const startMs = now();
   const halfMs = deadlineMs === undefined ? Infinity : (deadlineMs - startMs) / 2;
@@ -132,7 +134,7 @@ function createTimeLimit({ limits, now, deadlineMs }: PodSecurityInput): () => b
   return () => now() >= endMs;
 }
 
-/** Pods of one controller are alike: the first one keeps its position, the others move to the end. */
+/** The pods of one controller are alike, so only the first one keeps its position, and the others move to the end. */
 function onePerControllerFirst(pods: readonly Pod[]): readonly Pod[] {
   const seen = new Set<string>();
   const siblings: Pod[] = [];
@@ -146,7 +148,7 @@ function onePerControllerFirst(pods: readonly Pod[]): readonly Pod[] {
   return siblings.length === 0 ? firsts : [...firsts, ...siblings];
 }
 
-/** Pods with the same violations, represented by the first name in byte order. */
+/** Pods with the same violations. The first pod name in byte order represents the group. */
 interface Group {
   name: string;
   pods: number;

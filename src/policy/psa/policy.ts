@@ -1,68 +1,73 @@
-/** The policies of a namespace: its labels, resolved over the configured defaults. */
+/** Resolves the policies of a namespace from its labels and the configured defaults. */
 import { invalidValue, type FieldError } from '../../kube/field-error.ts';
 import { POD_SECURITY_LABELS } from '../../kube/well-known.ts';
 import { isLevel, parseVersion, type Level, type Policy, type Version } from '../pss/policy.ts';
 
-/** The modes in the order of the labels. Each has a policy: one denies, one records audit annotations, one warns. */
+/**
+ * Modes in the same order as the labels. Each mode has a policy. Enforce denies pods, audit adds audit annotations, and
+ * warn returns warnings.
+ */
 export const MODES = ['enforce', 'audit', 'warn'] as const;
 export type Mode = (typeof MODES)[number];
 
 /** One policy for each mode. */
 export type Policies = Readonly<Record<Mode, Policy>>;
 
-/** Upstream's details of field errors for invalid levels and versions. */
+/** Upstream's field error details for invalid levels and versions. */
 export const LEVEL_RULE = 'must be one of privileged, baseline, restricted';
 export const VERSION_RULE = 'must be "latest" or "v1.x"';
 
 const STRICTNESS: Readonly<Record<Level, number>> = { privileged: 0, baseline: 1, restricted: 2 };
 
-/** True if the first level forbids more than the second. */
+/** Returns true if the first level forbids more than the second. */
 export function isStricter(level: Level, than: Level): boolean {
   return STRICTNESS[level] > STRICTNESS[than];
 }
 
-/** True if level and version are equal, also for privileged policies. */
+/** Returns true if level and version are equal, even for privileged policies. */
 export function isSamePolicy(a: Policy, b: Policy): boolean {
   return a.level === b.level && a.version === b.version;
 }
 
-/** True if every mode is privileged, at any version. */
+/** Returns true if every mode is privileged, at any version. */
 export function isFullyPrivileged({ enforce, audit, warn }: Policies): boolean {
   return enforce.level === 'privileged' && audit.level === 'privileged' && warn.level === 'privileged';
 }
 
-/** True if the policies have equal effects in every mode. Versions of privileged policies have no effect. */
+/**
+ * Returns true if the policies have the same effect in every mode. The version of a privileged policy has no effect.
+ */
 export function areEquivalent(a: Policies, b: Policies): boolean {
   return MODES.every(
     (mode) => (a[mode].level === 'privileged' && b[mode].level === 'privileged') || isSamePolicy(a[mode], b[mode]),
   );
 }
 
-/** `restricted:v1.30` */
+/** Formats a policy as `restricted:v1.30`. */
 export function printPolicy({ level, version }: Policy): string {
   return `${level}:${version}`;
 }
 
 export type Labels = Readonly<Record<string, unknown>>;
 
-/** The policies of a namespace, and the errors of its labels. An invalid label has a substitute. */
+/** The policies of a namespace, and the errors in its labels. An invalid label has a substitute value. */
 export interface NamespacePolicy extends Policies {
   /** In the order enforce, enforce-version, audit, audit-version, warn, warn-version. */
   readonly errors: readonly FieldError[];
 }
 
-/** The names of the labels of each mode. */
+/** The label names for each mode. */
 export const LABELS: Readonly<Record<Mode, { readonly level: string; readonly version: string }>> = {
   enforce: { level: POD_SECURITY_LABELS.enforce, version: POD_SECURITY_LABELS.enforceVersion },
   audit: { level: POD_SECURITY_LABELS.audit, version: POD_SECURITY_LABELS.auditVersion },
   warn: { level: POD_SECURITY_LABELS.warn, version: POD_SECURITY_LABELS.warnVersion },
 };
 
-/** The levels that replace invalid ones: an invalid label must neither disable enforcement nor cause warnings. */
+/** Levels that replace invalid levels. An invalid label must neither disable enforcement nor cause warnings. */
 const SUBSTITUTES: Readonly<Record<Mode, Level>> = { enforce: 'restricted', audit: 'privileged', warn: 'privileged' };
 
 /**
- * Resolves the labels of a namespace over the configured defaults. Equal policies in the result are the same object.
+ * Resolves the namespace labels on top of the configured defaults. Equal policies in the result are the same object.
  * @see https://github.com/kubernetes/pod-security-admission/blob/v0.37.0/api/helpers.go
  */
 export function resolvePolicies(labels: Labels | null | undefined, defaults: Policies): NamespacePolicy {
@@ -74,13 +79,13 @@ export function resolvePolicies(labels: Labels | null | undefined, defaults: Pol
   return { enforce, audit, warn, errors };
 }
 
-/** True if the namespace has a label for the mode, valid or not. */
+/** Returns true if the namespace has a label for the mode, even if it is invalid. */
 export function setsMode(labels: Labels | null | undefined, mode: Mode): boolean {
   const names = LABELS[mode];
   return labels != null && (labels[names.level] !== undefined || labels[names.version] !== undefined);
 }
 
-/** Level and version are independent: a version label alone keeps the default level. */
+/** Level and version are independent. If only the version label is set, the default level applies. */
 function readPolicy(labels: Labels, mode: Mode, fallback: Policy, errors: FieldError[]): Policy {
   const names = LABELS[mode];
   const level = readLevel(labels, names.level, SUBSTITUTES[mode], errors);
@@ -109,7 +114,7 @@ function getLabel(labels: Labels, name: string): unknown {
   return value === null ? '' : value;
 }
 
-/** Without a warn label, warn is at least as strict as a valid enforce label. */
+/** Without a warn label, the warn level is at least as strict as a valid enforce label. */
 function raiseWarn(labels: Labels, warn: Policy, enforce: Policy): Policy {
   const { level, version } = LABELS.warn;
   if (getLabel(labels, level) !== undefined || !isLevel(getLabel(labels, LABELS.enforce.level))) return warn;

@@ -1,4 +1,7 @@
-/** Reviews of admission requests by Pod Security Admission. Reviews are pure: their input provides clock and cluster. */
+/**
+ * Reviews admission requests according to Pod Security Admission. Reviews are pure functions. Their input provides the
+ * clock and the cluster state.
+ */
 import { allow, deny, type AdmissionRequest, type Decision } from '../../kube/admission.ts';
 import { formatFieldErrors } from '../../kube/field-error.ts';
 import { podTemplatePath } from '../../kube/pod.ts';
@@ -24,29 +27,29 @@ import {
 import { reviewNamespace } from './namespace-review.ts';
 import { isFullyPrivileged, printPolicy, type Mode, type NamespacePolicy } from './policy.ts';
 
-/** The input of a review. The functions are called only if the answer depends on them. */
+/** Input for a review. The functions are called only if the response depends on them. */
 export interface PodSecurityInput {
   readonly request: AdmissionRequest;
-  /** The object of a workload with its templates as SCC admission completes them; absent where SCCs do not apply. */
+  /** The workload object with its templates as SCC admission defaults them. Absent where SCCs do not apply. */
   readonly workload?: Workload | undefined;
   readonly podSecurity: PodSecurity;
-  /** The emulated Kubernetes version. Without it, the newest known version applies. */
+  /** The emulated Kubernetes version. Defaults to the newest known version. */
   readonly emulationVersion?: Version | undefined;
-  /** Resources of other API groups that are reviewed as workloads. */
+  /** Resources in other API groups that are reviewed as workloads. */
   readonly workloadResources?: readonly WorkloadResource[];
-  /** `undefined` if the namespace does not exist. */
+  /** Returns `undefined` if the namespace does not exist. */
   findNamespace(name: string): Namespace | undefined;
-  /** All pods of a namespace; `undefined` if they cannot be listed. */
+  /** Returns all pods in a namespace, or `undefined` if they cannot be listed. */
   listPods(namespace: string): readonly Pod[] | undefined;
-  /** The limits of the review of the pods of a namespace. */
+  /** Limits for reviewing the pods of a namespace. */
   readonly limits: PodReviewLimits;
-  /** A monotonic clock, in milliseconds. */
+  /** Returns the time of a monotonic clock, in milliseconds. */
   now(): number;
-  /** The deadline of the request, on the same clock. */
+  /** Deadline of the request on the same clock. */
   readonly deadlineMs?: number;
 }
 
-/** The limits of a review of existing pods after a change of labels. */
+/** Limits for reviewing existing pods after a label change. */
 export interface PodReviewLimits {
   readonly maxPods: number;
   readonly timeoutMs: number;
@@ -55,7 +58,7 @@ export interface PodReviewLimits {
 /** Upstream's limits. */
 export const DEFAULT_LIMITS: PodReviewLimits = { maxPods: 3000, timeoutMs: 1000 };
 
-/** An event that the metrics of Pod Security Admission count. */
+/** An event that the Pod Security Admission metrics count. */
 export type PodSecurityCount =
   | {
       readonly metric: 'evaluations';
@@ -67,13 +70,13 @@ export type PodSecurityCount =
   /** `fatal` means that no policy was evaluated. */
   | { readonly metric: 'errors'; readonly fatal: boolean };
 
-/** The answer to a request, and the events to count. Requests may share both. */
+/** The response to a request, and the events to count. Several requests may share them. */
 export interface PodSecurityReview {
   readonly decision: Decision;
   readonly counts: readonly PodSecurityCount[];
 }
 
-/** Answers an admission request. Resources other than namespaces and pods are reviewed as workloads. */
+/** Reviews an admission request. Resources other than namespaces and pods are reviewed as workloads. */
 export function reviewPodSecurity(input: PodSecurityInput): PodSecurityReview {
   const { group, resource } = input.request.resource;
   // An absent or empty group is the core group.
@@ -81,7 +84,7 @@ export function reviewPodSecurity(input: PodSecurityInput): PodSecurityReview {
   return !group && resource === 'pods' ? reviewPod(input) : reviewWorkload(input);
 }
 
-/** Subresources that do not change the pod's spec. Unknown subresources are reviewed and must contain a pod. */
+/** Subresources that do not change the pod spec. Unknown subresources are reviewed and must contain a pod. */
 const IGNORED_SUBRESOURCES: ReadonlySet<string | undefined> = new Set([
   'exec',
   'attach',
@@ -96,7 +99,7 @@ const IGNORED_SUBRESOURCES: ReadonlySet<string | undefined> = new Set([
 const PODS = { group: '', resource: 'pods' };
 
 /**
- * Answers a request for a pod by the three policies of its namespace.
+ * Reviews a request for a pod against the three policies of its namespace.
  * @see https://github.com/kubernetes/pod-security-admission/blob/v0.37.0/admission/admission.go
  */
 function reviewPod(input: PodSecurityInput): PodSecurityReview {
@@ -111,7 +114,7 @@ function reviewPod(input: PodSecurityInput): PodSecurityReview {
     return notEvaluated(denyWithError(internalError(message), cause));
   }
   const rules = podSecurity.namespaceRules(namespace);
-  // Without requirements, objects that cannot be decoded are allowed too.
+  // If there are no requirements, objects that cannot be decoded are allowed as well.
   if (rules.errors.length === 0 && isFullyPrivileged(rules)) return rules.passed;
   return reviewPodObject(input, rules);
 }
@@ -130,7 +133,7 @@ function reviewPodObject(input: PodSecurityInput, rules: NamespaceRules): PodSec
   return evaluatePolicies(pod, rules, input);
 }
 
-/** Equal policies are the same object and are evaluated once. */
+/** Equal policies are the same object and are evaluated only once. */
 function evaluatePolicies(pod: PodFields, rules: NamespaceRules, input: PodSecurityInput): PodSecurityReview {
   const { enforce, audit, warn } = rules;
   const { request, emulationVersion } = input;
@@ -158,8 +161,8 @@ function evaluate(pod: PodFields, policy: Policy, emulationVersion: Version | un
 }
 
 /**
- * Answers a request for an object with a pod template by audit annotations and warnings. It is always allowed, since its
- * pods are reviewed when they are created.
+ * Reviews an object with a pod template. The response contains only audit annotations and warnings. The request is
+ * always allowed because the pods are reviewed when they are created.
  */
 function reviewWorkload(input: PodSecurityInput): PodSecurityReview {
   const { request, podSecurity } = input;
@@ -267,14 +270,14 @@ function namespaceNotFound(namespace: string): { readonly message: string; reado
   return { message: `failed to lookup namespace ${name}`, cause: `namespaces ${name} not found` };
 }
 
-/** The parts of an answer, collected mode by mode. */
+/** The parts of a response, collected for each mode. */
 interface Findings {
   readonly auditAnnotations: Record<string, string>;
   readonly warnings: string[];
   readonly counts: PodSecurityCount[];
 }
 
-/** Starts with the errors of the labels of the namespace. */
+/** Starts with the errors in the namespace labels. */
 function startFindings({ errors }: NamespacePolicy): Findings {
   if (errors.length === 0) return { auditAnnotations: {}, warnings: [], counts: [] };
   return {
@@ -289,7 +292,7 @@ function recordEnforcement(findings: Findings, policies: NamespacePolicy, decisi
   findings.counts.push({ metric: 'evaluations', decision, mode: 'enforce', policy: policies.enforce });
 }
 
-/** `location` precedes the violations of a template whose path does not follow from the kind. */
+/** `location` precedes the violations of a template if the kind does not determine its path. */
 function recordAudit(findings: Findings, policies: NamespacePolicy, evaluation: Evaluation, location = ''): void {
   if (evaluation.allowed) return;
   const violations = `${location}would violate ${formatViolation(policies, 'audit', evaluation)}`;
@@ -303,12 +306,12 @@ function recordWarning(findings: Findings, policies: NamespacePolicy, evaluation
   findings.counts.push({ metric: 'evaluations', decision: 'deny', mode: 'warn', policy: policies.warn });
 }
 
-/** `PodSecurity "restricted:latest": ` and the violations. */
+/** Formats violations as `PodSecurity "restricted:latest": ` followed by the violations. */
 function formatViolation(policies: NamespacePolicy, mode: Mode, evaluation: Evaluation): string {
   return `PodSecurity ${quote(printPolicy(policies[mode]))}: ${evaluation.detail}`;
 }
 
-/** Denies if there is a status. */
+/** Denies the request if there is a status. */
 function conclude({ auditAnnotations, warnings, counts }: Findings, status?: Status): PodSecurityReview {
   const notes = {
     ...(Object.keys(auditAnnotations).length === 0 ? {} : { auditAnnotations }),

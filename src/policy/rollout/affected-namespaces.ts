@@ -4,7 +4,7 @@ import { isObject, type KubeObject } from '../../kube/types.ts';
 import { grantNamespace, readRoleRef, readSubject } from '../rbac/authorizer.ts';
 import { readRules, ruleAllows, type Action, type RbacKind } from '../rbac/rules.ts';
 
-/** The kinds of the objects that the level of a namespace depends on. */
+/** Kinds of objects that affect the level of a namespace. */
 export type AffectingKind = 'Namespace' | 'ServiceAccount' | 'SecurityContextConstraints' | RbacKind;
 
 export interface ObjectChange {
@@ -15,14 +15,17 @@ export interface ObjectChange {
   readonly after?: KubeObject | undefined;
 }
 
-/** The namespaces whose level may have changed. */
+/** Namespaces whose level may have changed. */
 export type AffectedNamespaces = ReadonlySet<string> | 'all';
 
-/** The data that decides which grants matter. */
+/** Data that determines which grants matter. */
 interface GrantContext {
-  /** The names of all SCCs. */
+  /** Names of all SCCs. */
   readonly sccNames: readonly string[];
-  /** The Role in that namespace, or the ClusterRole if the namespace is `''`; `undefined` if it does not exist. */
+  /**
+   * Returns the Role in the namespace, or the ClusterRole if the namespace is `''`. Returns `undefined` if it does not
+   * exist.
+   */
   findRole(namespace: string, name: string): KubeObject | undefined;
 }
 
@@ -33,8 +36,9 @@ const { group: apiGroup, resource } = RESOURCES.SecurityContextConstraints;
 const USE: Action = { verb: 'use', apiGroup, resource };
 
 /**
- * The namespaces to reconcile after a change. A binding matters if its role permits the use of an SCC. A role matters if the
- * SCCs change that it permits. A binding to a missing role counts when the role is created.
+ * Returns the namespaces to reconcile after a change. A binding matters if its role permits the use of an SCC. A role
+ * matters if the SCCs that it permits change. A binding to a missing role is taken into account when the role is
+ * created.
  */
 export function findAffectedNamespaces(
   { kind, before, after }: ObjectChange,
@@ -64,13 +68,16 @@ function isSameScc(before: KubeObject, after: KubeObject): boolean {
   return deepEqual({ ...before, ...IRRELEVANT_FIELDS }, { ...after, ...IRRELEVANT_FIELDS });
 }
 
-/** The SCCs that a role permits to use. */
+/** Returns the SCCs that a role permits to use. */
 export function grantedSccs(role: KubeObject | undefined, sccNames: readonly string[]): readonly string[] {
   const rules = readRules(isObject(role) ? (role as { readonly rules?: unknown }).rules : undefined);
   return sccNames.filter((name) => rules.some((rule) => ruleAllows(rule, { ...USE, name })));
 }
 
-/** The users and groups among the subjects of a binding that a service account can have, as an authorizer reads them. */
+/**
+ * Returns the users and groups in the subjects of a binding that a service account can match, as an authorizer reads
+ * them.
+ */
 export function serviceAccountSubjects(
   kind: 'RoleBinding' | 'ClusterRoleBinding',
   binding: KubeObject,
@@ -94,11 +101,11 @@ function affectedByBinding(
   if (ref === undefined || grantedSccs(findRole(ref.namespace, ref.name), sccNames).length === 0) return NONE;
   const affected = union(serviceAccountSubjects(kind, binding).map(accountNamespaces));
   if (kind === 'ClusterRoleBinding') return affected;
-  // A RoleBinding grants permissions in its own namespace only.
+  // A RoleBinding grants permissions only in its own namespace.
   return affected === 'all' || affected.has(namespace) ? new Set([namespace]) : NONE;
 }
 
-/** The namespaces of the service accounts that have this user name or group. */
+/** Returns the namespaces of the service accounts that have this username or group. */
 function accountNamespaces(subject: string): AffectedNamespaces {
   if (subject === 'system:serviceaccounts' || subject === 'system:authenticated') return 'all';
   const [system, kind, namespace = '', name] = subject.split(':');

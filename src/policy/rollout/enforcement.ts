@@ -1,6 +1,6 @@
 /**
- * The rollout of enforcement as a state machine: whether the cluster enforces the Pod Security Standards by default, and in
- * which order the default level and the labels of namespaces change.
+ * A state machine for the rollout of enforcement. It determines whether the cluster enforces the Pod Security Standards
+ * by default, and in which order the default level and the namespace labels change.
  */
 import type { ConditionState } from '../../kube/conditions.ts';
 import {
@@ -15,8 +15,8 @@ import { parseTimestamp } from '../../kube/units.ts';
 import type { InconclusivePolicy, RolloutPhase } from './settings.ts';
 
 /**
- * The state of the evaluation of namespaces. `never`: no evaluation exists. `stale`: the last one is too old.
- * `inconclusive`: the last one has no verdict for some namespaces.
+ * Result of the namespace evaluation. `never` means that there is no evaluation. `stale` means that the last evaluation
+ * is too old. `inconclusive` means that the last evaluation has no verdict for some namespaces.
  */
 export const EVALUATION_RESULTS = ['never', 'stale', 'clean', 'violations', 'inconclusive'] as const;
 export type EvaluationResult = (typeof EVALUATION_RESULTS)[number];
@@ -25,8 +25,8 @@ export type EvaluationResult = (typeof EVALUATION_RESULTS)[number];
 export type DefaultLevel = 'privileged' | 'restricted';
 
 /**
- * The handling of enforce labels by the label syncer. `Enforce`: maintains them. `Hold`: leaves existing ones
- * unchanged. `Advise`: removes its own. Warn and audit labels are maintained in every mode.
+ * How the label syncer handles enforce labels. `Enforce` maintains them, `Hold` leaves existing labels unchanged, and
+ * `Advise` removes the labels that the syncer owns. Warn and audit labels are maintained in every mode.
  */
 export const SYNCER_MODES = ['Enforce', 'Hold', 'Advise'] as const;
 export type SyncerMode = (typeof SYNCER_MODES)[number];
@@ -35,32 +35,32 @@ export interface EnforcementInput {
   readonly phase: RolloutPhase;
   /** State of the feature gate. */
   readonly gate: boolean;
-  /** The requested mode, `spec.enforcementMode`; may be invalid. */
+  /** Requested mode (`spec.enforcementMode`). It may be invalid. */
   readonly spec: string;
-  /** The decided mode, `status.enforcementMode`. */
+  /** Decided mode (`status.enforcementMode`). */
   readonly status: EnforcementMode;
-  /** Owner of `spec.enforcementMode`. A value of others is never overwritten. */
+  /** Owner of `spec.enforcementMode`. A value that others own is never overwritten. */
   readonly specOwner?: 'rollout' | 'others' | undefined;
   readonly evaluation: EvaluationResult;
   /** True if every managed namespace has had its label for the settle time. */
   readonly isSettled: boolean;
-  /** The default in force: `restricted` if it is published or any replica runs it. */
+  /** The default in force. It is `restricted` if that level is published or if any replica runs it. */
   readonly currentEnforce: DefaultLevel;
-  /** `any age`: a stale evaluation counts, and later violations do not. */
+  /** With `any age`, a stale evaluation is accepted, and later violations are ignored. */
   readonly acceptEvaluations?: 'fresh' | 'any age';
 }
 
 export interface EnforcementPlan {
   readonly spec: string;
   readonly status: EnforcementMode;
-  /** The default level to publish. */
+  /** Default level to publish. */
   readonly enforce: DefaultLevel;
   readonly syncer: SyncerMode;
   /** Whether enforcement is desired. */
   readonly want: boolean;
 }
 
-/** Plans the modes, the default level and the mode of the syncer. Planning again without a change gives the same plan. */
+/** Plans the modes, the default level and the syncer mode. Planning is idempotent. */
 export function planEnforcement(input: EnforcementInput): EnforcementPlan {
   const { spec, status } = decideEnforcement(input);
   const want = isEnforcementDesired({ ...input, status });
@@ -68,8 +68,8 @@ export function planEnforcement(input: EnforcementInput): EnforcementPlan {
 }
 
 /**
- * Decides the modes. A requested mode is never overwritten, and an invalid one changes nothing. The feature gate does not
- * count here, so that it can be switched off and on again without another evaluation.
+ * Decides the modes. A requested mode is never overwritten, and an invalid one changes nothing. The feature gate is
+ * ignored here, so it can be disabled and enabled again without another evaluation.
  */
 function decideEnforcement(input: EnforcementInput): Pick<EnforcementPlan, 'spec' | 'status'> {
   const { phase, spec, status, evaluation } = input;
@@ -80,7 +80,7 @@ function decideEnforcement(input: EnforcementInput): Pick<EnforcementPlan, 'spec
   return status === 'Restricted' ? { spec, status } : decideByEvaluation(input);
 }
 
-/** Without a requested mode, only an evaluation can change the decision. */
+/** If no mode is requested, only an evaluation can change the decision. */
 function decideByEvaluation(input: EnforcementInput): Pick<EnforcementPlan, 'spec' | 'status'> {
   const { spec, status, evaluation, acceptEvaluations = 'fresh' } = input;
   const isAnyAge = acceptEvaluations === 'any age';
@@ -95,8 +95,8 @@ function proposeLegacy({ spec, specOwner }: EnforcementInput): string {
 }
 
 /**
- * Whether enforcement is desired. Every replica evaluates this itself: a requested `Legacy` takes effect before a
- * leader has decided.
+ * Returns whether enforcement is desired. Every replica evaluates this itself, so a requested `Legacy` mode takes
+ * effect even before a leader has decided.
  */
 export function isEnforcementDesired({
   phase,
@@ -110,8 +110,9 @@ export function isEnforcementDesired({
 }
 
 /**
- * The default level and the mode of the syncer. Before the default is raised, labels are written; before labels are
- * removed, the default is lowered. A namespace always has the label that its pods need while the default is restricted.
+ * Returns the default level and the syncer mode. Labels are written before the default is raised, and the default is
+ * lowered before labels are removed. While the default is restricted, a namespace always has the label that its pods
+ * need.
  */
 export function planEffect({
   want,
@@ -125,7 +126,7 @@ export function planEffect({
   return { enforce: currentEnforce === 'restricted' || isSettled ? 'restricted' : 'privileged', syncer: 'Enforce' };
 }
 
-/** The default level that is published, or that a replica runs, and its generation. */
+/** The default level that is published or that a replica runs, and its generation. */
 export interface PublishedLevel {
   readonly level: DefaultLevel;
   /** 0 before anything is published. */
@@ -133,8 +134,8 @@ export interface PublishedLevel {
 }
 
 /**
- * The default in force in any replica. A replica with an older generation may still run restricted. A default that was never
- * raised is in force nowhere.
+ * Returns the default that is in force in any replica. A replica with an older generation may still run the restricted
+ * level. A default that was never raised is not in force anywhere.
  */
 export function defaultInForce(
   published: PublishedLevel,
@@ -148,27 +149,30 @@ export function defaultInForce(
   return isPossible ? 'restricted' : 'privileged';
 }
 
-/** True if replicas exist and all of them run the restricted default of the published generation. */
+/** Returns true if there are replicas and all of them run the restricted default of the published generation. */
 export function areAllRaised({ generation }: PublishedLevel, replicas: readonly PublishedLevel[]): boolean {
   return replicas.length > 0 && replicas.every((one) => one.level === 'restricted' && one.generation >= generation);
 }
 
-/** All times are in milliseconds on one clock. */
+/** All times are in milliseconds on the same clock. */
 interface RaiseInput {
   readonly nowMs: number;
-  /** Since when every managed namespace has had its label; absent if one has none. */
+  /** Time since which every managed namespace has had its label. Absent if a namespace has none. */
   readonly labeledSinceMs?: number | undefined;
-  /** Since when enforcement has been desired. Labels that were observed before may be outdated. */
+  /** Time since which enforcement has been desired. Labels observed before that may be outdated. */
   readonly decidedAtMs?: number | undefined;
-  /** When the default was last raised. */
+  /** Time when the default was last raised. */
   readonly lastRaiseMs?: number | undefined;
   readonly settleMs: number;
 }
 
-/** At most one raise in this time prevents a default that changes back and forth. */
+/** Minimum time between raises, which prevents the default from flapping. */
 export const RAISE_INTERVAL_MS = 300_000;
 
-/** True if the labels have settled and the last raise is long enough ago. `waitMs` is the delay if only time is missing. */
+/**
+ * Returns true if the labels have settled and the last raise was long enough ago. `waitMs` is the remaining delay if
+ * nothing else is missing.
+ */
 export function planRaise(input: RaiseInput): { readonly isSettled: boolean; readonly waitMs?: number } {
   const { nowMs, labeledSinceMs, decidedAtMs = 0, lastRaiseMs = -Infinity, settleMs } = input;
   if (labeledSinceMs === undefined) return { isSettled: false };
@@ -177,7 +181,7 @@ export function planRaise(input: RaiseInput): { readonly isSettled: boolean; rea
   return waitMs <= 0 ? { isSettled: true } : { isSettled: false, waitMs };
 }
 
-/** The state of the cluster that the current conditions describe. */
+/** The cluster state that the current conditions describe. */
 export interface CurrentState
   extends
     Pick<EnforcementInput, 'phase' | 'gate' | 'spec' | 'status' | 'specOwner' | 'evaluation' | 'currentEnforce'>,
@@ -185,7 +189,7 @@ export interface CurrentState
     Pick<EnforcementFacts, 'unlabeled' | 'unreleased'> {
   /** Generation of the published configuration. */
   readonly generation: number;
-  /** What each live replica runs. */
+  /** The level that each live replica runs. */
   readonly replicas: readonly PublishedLevel[];
 }
 
@@ -193,10 +197,10 @@ export interface CurrentState
 const ROLLING_OUT = {
   status: 'False',
   reason: 'RollingOutConfiguration',
-  message: 'replicas change to the default level restricted',
+  message: 'replicas are switching to the restricted default level',
 } as const;
 
-/** The conditions of the current state, without another decision. */
+/** Returns the conditions for the current state, without making another decision. */
 export function currentConditions(state: CurrentState): readonly ConditionState[] {
   const { spec, status, want, enforce, syncer, generation, replicas, unlabeled, unreleased = [] } = state;
   const isRollingOut = enforce === 'restricted' && !areAllRaised({ level: enforce, generation }, replicas);
@@ -208,7 +212,7 @@ export function currentConditions(state: CurrentState): readonly ConditionState[
   }).map((one) => (isRollingOut && one.type === 'Enforcing' ? { ...one, ...ROLLING_OUT } : one));
 }
 
-/** The state that the conditions describe, in addition to the plan. */
+/** The state that the conditions describe in addition to the plan. */
 interface EnforcementFacts {
   readonly input: EnforcementInput;
   readonly plan: EnforcementPlan;
@@ -219,13 +223,13 @@ interface EnforcementFacts {
   readonly restarts?: number;
   /** Managed namespaces without their label. */
   readonly unlabeled?: readonly string[];
-  /** Namespaces from which the syncer has to remove its enforce label. */
+  /** Namespaces from which the syncer still has to remove its enforce label. */
   readonly unreleased?: readonly string[];
 }
 
 type State = Omit<ConditionState, 'type'>;
 
-/** The conditions of the configuration object. Conditions that do not apply are absent. */
+/** Returns the conditions of the configuration object. Conditions that do not apply are absent. */
 export function enforcementConditions(facts: EnforcementFacts): readonly ConditionState[] {
   const states: Readonly<Record<string, State | undefined>> = {
     Evaluated: evaluated(facts),
@@ -263,7 +267,7 @@ function violationsDetected({ input, violating = [], restarts = 0 }: Enforcement
   const older =
     restarts === 0
       ? ''
-      : `; running pods of ${printCount(restarts, 'workload')} violate the level, but new ones comply: restart them`;
+      : `, but running pods of ${printCount(restarts, 'workload')} violate the level until they are restarted`;
   if (input.evaluation === 'clean') {
     return no(restarts === 0 ? 'NoViolations' : 'RestartsPending', `no workload would be denied${older}`);
   }
@@ -276,14 +280,14 @@ function violationsDetected({ input, violating = [], restarts = 0 }: Enforcement
 function enforcing({ input, plan, unlabeled }: EnforcementFacts): State {
   const { phase, gate } = input;
   const { spec, status, enforce } = plan;
-  if (phase === 'Evaluate') return no('PhaseNotEnforcing', 'phase Evaluate enforces nothing');
+  if (phase === 'Evaluate') return no('PhaseNotEnforcing', 'nothing is enforced in the Evaluate phase');
   if (phase === 'Enforce' && status !== 'Restricted') {
     return spec === 'Legacy' || (status === 'Legacy' && !isWaiting(input, plan))
-      ? no('LegacyMode', 'mode Legacy enforces nothing')
-      : no('AwaitingEvaluation', 'enforcement waits for an evaluation of all namespaces');
+      ? no('LegacyMode', 'nothing is enforced in Legacy mode')
+      : no('AwaitingEvaluation', 'enforcement is waiting for an evaluation of all namespaces');
   }
   if (!gate) return no('FeatureGateDisabled', 'the feature gate is off');
-  if (enforce === 'restricted') return yes('Restricted', 'the level restricted applies to namespaces without a label');
+  if (enforce === 'restricted') return yes('Restricted', 'the restricted level applies to namespaces without a label');
   return no('LabelingNamespaces', `the default level is raised after all namespaces are labeled${missing(unlabeled)}`);
 }
 
@@ -291,10 +295,10 @@ function progressing(facts: EnforcementFacts): State {
   const { input, plan, unlabeled, unreleased = [] } = facts;
   const { want, enforce } = plan;
   if (enforce === 'privileged' && input.currentEnforce === 'restricted') {
-    return yes('RevertingConfiguration', 'replicas change to the default level privileged');
+    return yes('RevertingConfiguration', 'replicas are switching to the privileged default level');
   }
   if (enforce === 'restricted' && input.currentEnforce === 'privileged') {
-    return yes('RollingOutConfiguration', 'replicas change to the default level restricted');
+    return yes('RollingOutConfiguration', 'replicas are switching to the restricted default level');
   }
   if (want && enforce === 'privileged') {
     return yes('LabelingNamespaces', `namespaces are being labeled${missing(unlabeled)}`);
@@ -302,11 +306,12 @@ function progressing(facts: EnforcementFacts): State {
   if (!want && unreleased.length > 0) {
     return yes('ReleasingLabels', `enforce labels are being removed from ${summarizeNames(unreleased)}`);
   }
-  if (isWaiting(input, plan)) return yes('EvaluationPending', 'the decision waits for an evaluation of all namespaces');
+  if (isWaiting(input, plan))
+    return yes('EvaluationPending', 'the decision is waiting for an evaluation of all namespaces');
   return no('AsExpected');
 }
 
-/** True if no mode is requested and the evaluation does not decide. */
+/** Returns true if no mode is requested and the evaluation does not decide. */
 function isWaiting({ phase, evaluation }: EnforcementInput, { spec, status }: EnforcementPlan): boolean {
   return phase === 'Enforce' && spec === '' && status !== 'Restricted' && evaluation !== 'violations';
 }
@@ -317,12 +322,12 @@ function legacyProposed({ input, plan }: EnforcementFacts): State | undefined {
     return yes(
       'WrittenByController',
       input.evaluation === 'clean'
-        ? 'no workload would be denied any more: clear spec.enforcementMode'
-        : 'workloads would be denied: clear spec.enforcementMode after they are fixed',
+        ? 'no workload would be denied anymore, so spec.enforcementMode can be cleared'
+        : 'workloads would be denied, so fix them before you clear spec.enforcementMode',
     );
   }
   if (plan.spec !== '' || input.specOwner !== 'others' || input.evaluation !== 'violations') return undefined;
-  return yes('SpecConflict', 'workloads would be denied, and spec.enforcementMode "" belongs to another field manager');
+  return yes('SpecConflict', 'workloads would be denied, but another field manager owns spec.enforcementMode ""');
 }
 
 function specInvalid({ input: { phase, spec } }: EnforcementFacts): State | undefined {
@@ -330,7 +335,7 @@ function specInvalid({ input: { phase, spec } }: EnforcementFacts): State | unde
   const valid = ENFORCEMENT_MODES.map(quote).join(', ');
   return yes(
     'UnknownEnforcementMode',
-    `spec.enforcementMode: ${quote(spec)} is not one of ${valid}; the state is not changed`,
+    `spec.enforcementMode: ${quote(spec)} is not one of ${valid}, so the state does not change`,
   );
 }
 
@@ -346,23 +351,23 @@ function no(reason: string, message = ''): State {
   return { status: 'False', reason, message };
 }
 
-/** The feature gate of enforcement. */
+/** The feature gate for enforcement. */
 export const ENFORCEMENT_GATE = 'OpenShiftPodSecurityAdmission';
 
-/** Feature sets that enable all features in preview. */
+/** Feature sets that enable all preview features. */
 const PREVIEWS: ReadonlySet<string> = new Set(['TechPreviewNoUpgrade', 'DevPreviewNoUpgrade']);
 
 interface GateOptions {
   readonly name: string;
-  /** Version of the program. Components read the entry of their own version. */
+  /** Version of this program. Components read the entry for their own version. */
   readonly version: string;
-  /** The value if the object does not decide. */
+  /** The value to use if the object does not specify the feature. */
   readonly fallback: boolean;
 }
 
 /**
- * The state of a feature: by the computed entry of the version, else by the custom lists, else by the feature set, else the
- * fallback.
+ * Returns the state of a feature. In order of precedence, it is determined by the computed entry for the version, the
+ * custom lists, the feature set, and the fallback.
  * @see https://github.com/openshift/api/blob/master/config/v1/types_feature.go
  */
 export function isFeatureOn(object: FeatureGate | undefined, { name, version, fallback }: GateOptions): boolean {
@@ -379,7 +384,7 @@ function findInSet(name: string, spec: FeatureGate['spec']): boolean | undefined
   return PREVIEWS.has(set) ? true : undefined;
 }
 
-/** A feature in both lists is disabled. */
+/** A feature that is in both lists is disabled. */
 function findIn(name: string, enabled: readonly string[], disabled: readonly string[]): boolean | undefined {
   if (disabled.includes(name)) return false;
   return enabled.includes(name) ? true : undefined;
@@ -389,7 +394,9 @@ function names(list: readonly { readonly name?: string | null }[] | null | undef
   return list?.map(({ name }) => name ?? '') ?? [];
 }
 
-/** The warning for a request of `Restricted` despite known violations; `undefined` if there is nothing to warn of. */
+/**
+ * Returns the warning for a request for `Restricted` mode despite known violations, or `undefined` if there are none.
+ */
 export function forcedWarning(
   config: PSAEnforcementConfig,
   before: PSAEnforcementConfig | undefined,
@@ -398,13 +405,13 @@ export function forcedWarning(
   const violating = (before ?? config).status?.violatingNamespaces ?? [];
   const names = violating.filter(({ state }) => state !== 'Previous').map(({ name }) => name);
   if (!isForced || names.length === 0) return undefined;
-  return `spec.enforcementMode: Restricted enforces at once, although workloads in ${printCount(names.length, 'namespace')} would be denied: ${summarizeNames(names)}`;
+  return `spec.enforcementMode: Restricted is enforced immediately although workloads in ${printCount(names.length, 'namespace')} would be denied: ${summarizeNames(names)}`;
 }
 
-/** Name of the readiness controller and field manager of the modes that it writes. */
+/** Name of the readiness controller, and the field manager of the modes that it writes. */
 export const ROLLOUT_MANAGER = 'PodSecurityReadinessController';
 
-/** The requested and the decided mode of the configuration object. A missing object requests nothing. */
+/** Returns the requested mode and the decided mode of the configuration object. A missing object requests nothing. */
 export function readEnforcement(
   config: PSAEnforcementConfig | undefined,
 ): Pick<EnforcementInput, 'spec' | 'status' | 'specOwner'> {
@@ -416,7 +423,7 @@ export function readEnforcement(
   };
 }
 
-/** A field with several owners belongs to the others. */
+/** A field with several owners counts as owned by others. */
 function findSpecOwner(config: PSAEnforcementConfig | undefined): EnforcementInput['specOwner'] {
   const owners = (config?.metadata?.managedFields ?? []).filter(({ fieldsV1 }) => ownsMode(fieldsV1));
   if (owners.length === 0) return undefined;
@@ -428,7 +435,7 @@ function ownsMode(fields: unknown): boolean {
   return isObject(spec) && spec['f:enforcementMode'] !== undefined;
 }
 
-/** The summary of an evaluation of all namespaces. */
+/** Summary of an evaluation of all namespaces. */
 export interface SweepSummary {
   /** Milliseconds since 1970. */
   readonly endMs: number;
@@ -438,14 +445,14 @@ export interface SweepSummary {
 
 interface EvaluationInput {
   readonly status: PSAEnforcementConfig['status'];
-  /** The last evaluation of this process. Without one, the stored result counts. */
+  /** The last evaluation of this process. If there is none, the stored result is used. */
   readonly newest?: SweepSummary | undefined;
   readonly nowMs: number;
   readonly maxAgeMs: number;
   readonly inconclusivePolicy: InconclusivePolicy;
 }
 
-/** The result of the stored and of the newest evaluation. */
+/** Returns the combined result of the stored evaluation and the newest evaluation. */
 export function getEvaluationResult({
   status,
   newest,
@@ -463,7 +470,7 @@ export function getEvaluationResult({
   return isFresh(storedMs) ? 'clean' : 'stale';
 }
 
-/** After a restart, the stored condition counts. */
+/** After a restart, the stored condition is used. */
 function isInconclusive(status: PSAEnforcementConfig['status'], newest: SweepSummary | undefined): boolean {
   if (newest) return newest.inconclusive > 0;
   return status?.conditions?.some(({ type, reason }) => type === 'Evaluated' && reason === 'Inconclusive') === true;

@@ -1,7 +1,8 @@
 /**
- * Evaluates all pods and pod templates of a namespace against the policy in force and the planned policy: which workloads are
- * denied now, which enforcement would deny, and which only need a restart.
- * @see https://github.com/openshift/cluster-kube-apiserver-operator/tree/main/pkg/operator/podsecurityreadinesscontroller
+ * Evaluates all pods and pod templates in a namespace against the policy in force and the planned policy. Determines
+ * which workloads are denied now, which ones enforcement would deny, and which ones only need a restart.
+ * @see
+ * https://github.com/openshift/cluster-kube-apiserver-operator/tree/main/pkg/operator/podsecurityreadinesscontroller
  */
 import { getControllerPod, type FindServiceAccount, type PodCreator } from '../../kube/controller-pod.ts';
 import { getMetadataOwners } from '../../kube/managed-fields.ts';
@@ -23,7 +24,7 @@ import type { SccMode } from '../scc/mode.ts';
 import type { DefaultLevel } from './enforcement.ts';
 import { getOwnFields, isPlatformNamespace, isTerminating, type LabelSyncPlan } from './label-sync.ts';
 
-/** Why workloads of a namespace violate the level. A namespace may be in `userSCC` and `unknown` at once. */
+/** Why workloads in a namespace violate the level. A namespace may be in `userSCC` and `unknown` at the same time. */
 export const CATEGORIES = ['unknown', 'openshift', 'runLevelZero', 'disabledSyncer', 'userSCC'] as const;
 export type Category = (typeof CATEGORIES)[number];
 
@@ -31,16 +32,20 @@ export type Category = (typeof CATEGORIES)[number];
 type Cause = 'user' | 'serviceAccount';
 
 /**
- * The decision about a workload. `deniedNow`: the policy in force denies its pods. `wouldBeDenied`: only the planned policy
- * denies them. `restart`: a policy denies its running pods, but admits the pods that replace them.
+ * The verdict for a workload. `deniedNow` means that the policy in force denies its pods. `wouldBeDenied` means that
+ * only the planned policy denies them. `restart` means that a policy denies its running pods but admits their
+ * replacements.
  */
 export const WORKLOAD_VERDICTS = ['deniedNow', 'wouldBeDenied', 'restart'] as const;
 export type WorkloadVerdict = (typeof WORKLOAD_VERDICTS)[number];
 
-/** The verdict on a namespace: `violating` if enforcement would deny workloads, else the most severe one of its workloads. */
+/**
+ * The verdict for a namespace. It is `violating` if enforcement would deny workloads, and otherwise the most severe
+ * verdict of its workloads.
+ */
 type NamespaceVerdict = 'clean' | 'restart' | 'deniedNow' | 'violating' | 'inconclusive';
 
-/** The result of the evaluation of a namespace. */
+/** The result of evaluating a namespace. */
 export interface NamespaceEvaluation {
   readonly name: string;
   /** The level in force. */
@@ -50,7 +55,7 @@ export interface NamespaceEvaluation {
   readonly verdict: NamespaceVerdict;
   /** True if enforcement changes the level of the namespace, so the decision to enforce depends on it. */
   readonly isSelected: boolean;
-  /** Why the planned level denies workloads; empty if it denies none, and for namespaces that are not selected. */
+  /** Why the planned level denies workloads. Empty if it denies none, and for namespaces that are not selected. */
   readonly categories: readonly Category[];
   /** Sorted by kind and name. */
   readonly workloads: readonly ViolatingWorkload[];
@@ -58,12 +63,12 @@ export interface NamespaceEvaluation {
   readonly error?: string;
 }
 
-/** A workload, or a pod without a controller, with pods or templates that violate a policy. */
+/** A workload, or a pod without a controller, whose pods or templates violate a policy. */
 export interface ViolatingWorkload {
   readonly kind: string;
   readonly name: string;
   readonly verdict: WorkloadVerdict;
-  /** The violated level: the stricter of the level in force and the planned level. */
+  /** The violated level, which is the stricter of the level in force and the planned level. */
   readonly level: Level;
   /** Number of running pods that violate the level. */
   readonly pods: number;
@@ -71,32 +76,35 @@ export interface ViolatingWorkload {
   readonly violations: readonly FixableViolation[];
 }
 
-/** A violation of one check and its fix. */
+/** A violation of one check, and how to fix it. */
 export interface FixableViolation {
   readonly check: string;
   readonly reason: string;
   readonly detail: string;
-  /** Paths in the workload: `spec.template.spec.hostNetwork`. */
+  /** Paths in the workload, such as `spec.template.spec.hostNetwork`. */
   readonly fields: readonly string[];
   /** One sentence. */
   readonly fix: string;
 }
 
-/** True if a level applies to new pods of the namespace: it is neither exempt nor terminating. */
+/** Returns true if a level applies to new pods in the namespace, because it is neither exempt nor terminating. */
 export function isEvaluated(namespace: Namespace, exemptions: Pick<Exemptions, 'namespace'>): boolean {
   return !isTerminating(namespace) && !exemptions.namespace(namespace.metadata?.name);
 }
 
-/** True if enforcement would change the level of the namespace: it also has no enforce label. */
+/**
+ * Returns true if enforcement would change the level of the namespace, because it is evaluated and has no enforce
+ * label.
+ */
 export function isSelected(namespace: Namespace, exemptions: Pick<Exemptions, 'namespace'>): boolean {
   const hasLabel = namespace.metadata?.labels?.[POD_SECURITY_LABELS.enforce] !== undefined;
   return !hasLabel && isEvaluated(namespace, exemptions);
 }
 
 /**
- * The level that enforcement would apply to a namespace: the level that the label syncer plans, else the level that it
- * wrote earlier, else restricted. Labels of other managers do not count. Returns `undefined` if the field owners are
- * unknown.
+ * Returns the level that enforcement would apply to a namespace. It is the level that the label syncer plans, or else
+ * the level that it wrote earlier, or else restricted. Labels of other managers are ignored. Returns `undefined` if the
+ * field owners are unknown.
  */
 export function predictLevel(
   namespace: Namespace,
@@ -117,15 +125,15 @@ export function predictLevel(
     .reduce<Level>((a, b, index) => (index === 0 || isStricter(b, a) ? b : a), 'restricted');
 }
 
-/** Starts the warning that a namespace violates the level. The next warnings name the pods. */
+/** Matches the warning that a namespace violates the level. The next warnings name the pods. */
 const VIOLATES = /^existing pods in namespace ".*" violate the new PodSecurity enforce level "/;
 const PARTIAL = /^new PodSecurity enforce level only checked against the first \d+ of \d+ existing pods$/;
 const UNLISTED = 'failed to list pods while checking new PodSecurity enforce level';
 
 /**
- * The verdict of a dry run that labels a namespace, by the warnings of the API server. Without a warning the namespace is
- * clean only if all pods were checked, and only while the default is privileged: the API server does not check a namespace
- * whose level does not become stricter.
+ * Returns the verdict of a dry run that labels a namespace, based on the warnings from the API server. If there is no
+ * warning, the namespace is clean only if all pods were checked and the default is privileged. The API server does not
+ * check a namespace whose level does not become stricter.
  * @see https://github.com/kubernetes/pod-security-admission/blob/v0.37.0/admission/admission.go
  */
 export function parseDryRunWarnings(
@@ -139,7 +147,10 @@ export function parseDryRunWarnings(
 
 const RUN_LEVEL_ZERO: ReadonlySet<string> = new Set(['default', 'kube-system', 'kube-public', 'kube-node-lease']);
 
-/** The categories of a violating namespace: by its name and label, else by the causes of its violating workloads. */
+/**
+ * Returns the categories of a violating namespace, based on its name and label, or else on the causes of its violating
+ * workloads.
+ */
 export function classify(
   namespace: Namespace,
   violators: readonly { readonly causes: readonly Cause[] }[],
@@ -161,13 +172,13 @@ export interface Owner {
   readonly name: string;
 }
 
-/** Kinds whose objects another kind creates under its own name with a suffix. */
+/** Kinds whose objects are created by an object of another kind, with a suffix added to its name. */
 const OWNER_KINDS: ReadonlyMap<string, 'Deployment' | 'CronJob'> = new Map([
   ['ReplicaSet', 'Deployment'],
   ['Job', 'CronJob'],
 ]);
 
-/** Returns the outermost controller of a pod; the pod itself if it has none. */
+/** Returns the outermost controller of a pod, or the pod itself if it has none. */
 export function podOwner(pod: Pod, exists: NamespaceInput['exists']): Owner {
   const controller = pod.metadata?.ownerReferences?.find((reference) => reference.controller === true);
   if (controller === undefined) return { kind: 'Pod', name: pod.metadata?.name ?? '' };
@@ -179,15 +190,15 @@ export function podOwner(pod: Pod, exists: NamespaceInput['exists']): Owner {
 }
 
 interface ProvenanceContext {
-  /** Mode of the namespace. Unless it is `enforce`, any user may have written the annotations of a pod. */
+  /** SCC mode of the namespace. Unless it is `enforce`, any user may have written the pod annotations. */
   readonly sccMode: SccMode;
-  /** True if the service account may use the SCC in the namespace. */
+  /** Returns true if the service account may use the SCC in the namespace. */
   mayUse(serviceAccount: string, sccName: string): boolean;
 }
 
 /**
- * True if a pod was admitted only because its creator may use an SCC that its service account may not. Enforcement
- * depends on the permissions of service accounts, so the pod would not be admitted again.
+ * Returns true if a pod was admitted only because its creator may use an SCC that its service account may not use.
+ * Enforcement depends on the permissions of service accounts, so the pod would not be admitted again.
  */
 function isUserCaused(pod: Pod, { sccMode, mayUse }: ProvenanceContext): boolean {
   const { annotations } = pod.metadata ?? {};
@@ -196,27 +207,27 @@ function isUserCaused(pod: Pod, { sccMode, mayUse }: ProvenanceContext): boolean
   return scc === '' || !mayUse(pod.spec?.serviceAccountName ?? 'default', scc);
 }
 
-/** Everything that the evaluation of a namespace needs. */
+/** Everything that is needed to evaluate a namespace. */
 export interface NamespaceInput extends ProvenanceContext {
   readonly namespace: Namespace;
   readonly isSelected: boolean;
   /** The policy in force. */
   readonly current: Policy;
-  /** Absent if it is unknown. */
+  /** Absent if the planned policy is unknown. */
   readonly planned: Policy | undefined;
-  /** The emulated Kubernetes version. Without it, the newest known version applies. */
+  /** The emulated Kubernetes version. Defaults to the newest known version. */
   readonly emulationVersion?: Version | undefined;
   readonly pods: readonly Pod[];
-  /** Templates as admitted. They are created one by one, since each takes some time. */
+  /** Templates as admission defaults them. They are created one by one because each of them takes some time. */
   readonly templates: Iterable<TemplatePod>;
   readonly exemptions: Pick<Exemptions, 'runtimeClass'>;
   /** Returns the pod as admission would default it if it were recreated. */
   complete(pod: PodFields): PodFields;
-  /** True if the namespace contains an object of the kind and name. */
+  /** Returns true if the namespace contains an object with this kind and name. */
   exists(kind: 'Deployment' | 'CronJob', name: string): boolean;
 }
 
-/** Runs an evaluation to its end without yielding. */
+/** Runs an evaluation to completion without yielding. */
 export function finishEvaluation<T>(steps: Iterator<undefined, T>): T {
   for (;;) {
     const step = steps.next();
@@ -224,7 +235,7 @@ export function finishEvaluation<T>(steps: Iterator<undefined, T>): T {
   }
 }
 
-/** Evaluates a namespace and pauses after each pod and each template, so that the caller can yield. */
+/** Evaluates a namespace, and pauses after each pod and each template so the caller can yield. */
 export function* evaluateStepwise(input: NamespaceInput): Generator<undefined, NamespaceEvaluation> {
   const { namespace, current, planned, isSelected, pods } = input;
   const name = namespace.metadata?.name ?? '';
@@ -261,7 +272,7 @@ function namespaceVerdict(workloads: readonly ViolatingWorkload[]): NamespaceVer
   return has('restart') ? 'restart' : 'clean';
 }
 
-/** An evaluation without a verdict. */
+/** Returns an evaluation without a verdict. */
 export function inconclusive(
   base: Pick<NamespaceEvaluation, 'name' | 'current' | 'isSelected'>,
   error: string,
@@ -275,7 +286,7 @@ interface EvaluatedPolicy extends Policy {
   readonly isPlanned: boolean;
 }
 
-/** The policies that deny any pods, strictest first. */
+/** Returns the policies that can deny pods, strictest first. */
 function orderPolicies(current: Policy, planned: Policy): readonly EvaluatedPolicy[] {
   const isSame = isSamePolicy(current, planned);
   return [
@@ -286,7 +297,7 @@ function orderPolicies(current: Policy, planned: Policy): readonly EvaluatedPoli
     .sort((a, b) => Number(isStricter(b.level, a.level)) - Number(isStricter(a.level, b.level)));
 }
 
-/** The policies that deny a pod, and its violations of the strictest of them. */
+/** The policies that deny a pod, and its violations of the strictest one. */
 interface Denial extends Omit<EvaluatedPolicy, 'version'> {
   readonly violations: readonly FixableViolation[];
 }
@@ -300,7 +311,7 @@ interface Finding {
   readonly templates: PodFields[];
   /** The denial of new pods. */
   fix?: Denial;
-  /** The denial of running pods that new pods replace. */
+  /** The denial of running pods whose replacements would be admitted. */
   restart?: Denial;
   hasDeniedTemplate: boolean;
 }
@@ -319,7 +330,7 @@ function addTemplate(
   finding.hasDeniedTemplate = true;
 }
 
-/** Completed pods are skipped, since they are not restarted. */
+/** Completed pods are skipped because they are not restarted. */
 function addPod(
   findings: Map<string, Finding>,
   pod: Pod,
@@ -342,7 +353,7 @@ function addPod(
   else finding.fix = merge(finding.fix, denial, false);
 }
 
-/** The violations of all templates are listed, but only those of one pod. */
+/** Lists the violations of all templates, but only those of one pod. */
 function merge(before: Denial | undefined, denial: Denial, isTemplate: boolean): Denial {
   if (before === undefined) return denial;
   return {
@@ -354,9 +365,10 @@ function merge(before: Denial | undefined, denial: Denial, isTemplate: boolean):
 }
 
 /**
- * True if the policies would admit the pod after admission defaults it, such as a pod that is older than SCC enforcement; or if
- * the pod has no container and no volume that the template lacks, so it comes from an older template. Other pods were changed
- * by a webhook, which changes new pods, too.
+ * Returns true if a replacement for the pod would be admitted. This is the case if the policies admit the pod after
+ * admission defaults it, for example if it predates SCC enforcement. It is also the case if the pod has no container or
+ * volume that the template lacks, so it comes from an older template. Other pods were changed by a webhook, which also
+ * changes new pods.
  */
 function isReplaceable(
   { pod }: DecodedPod,
@@ -373,7 +385,7 @@ function isReplaceable(
 /** The service account token volume has a generated name. */
 const TOKEN_VOLUME = /^kube-api-access-/;
 
-/** The containers and volumes of a pod, except for those that a new pod does not have. */
+/** Lists the containers and volumes of a pod, except for those that a new pod does not have. */
 function listParts({ containers, volumes }: PodFields): readonly string[] {
   return [
     ...containers.filter(({ list }) => list !== 'ephemeralContainers').map(({ name }) => `container ${name}`),
@@ -393,7 +405,7 @@ function findingFor(findings: Map<string, Finding>, owner: Owner): Finding {
   return finding;
 }
 
-/** Evaluates without fields first, since most pods satisfy the level. */
+/** Evaluates without fields first, because most pods satisfy the level. */
 function findDenial(
   decoded: DecodedPod,
   prefix: string,
@@ -427,7 +439,7 @@ interface Conclusion {
   readonly isBlocking: boolean;
 }
 
-/** A template is caused by users only if its pods show that they need the permissions of a user. */
+/** A template violation is attributed to users only if the pods show that they need the permissions of a user. */
 function concludeFinding(finding: Finding): readonly Conclusion[] {
   const { owner, fix, restart, violatingPods, userPods, hasDeniedTemplate } = finding;
   const denial = fix ?? restart;
@@ -444,28 +456,28 @@ function compareOwners(a: Owner, b: Owner): number {
   return compareBytes(a.kind, b.kind) || compareBytes(a.name, b.name);
 }
 
-/** A pod that a workload would create, as admission would complete it. */
+/** A pod that a workload would create, as admission would default it. */
 export interface TemplatePod {
   readonly kind: string;
   readonly name: string;
-  /** Path of the template in the workload: `spec.template`. */
+  /** Path of the template in the workload, such as `spec.template`. */
   readonly path: string;
   readonly pod: DecodedPod;
 }
 
-/** The input of the admission of the pods of a template. */
+/** Input for admitting the pods of a template. */
 export interface TemplateContext extends TemplateInput {
-  /** Mode of the namespace. Unless it is `enforce`, SCC admission does not change pods. */
+  /** SCC mode of the namespace. Unless it is `enforce`, SCC admission does not change pods. */
   readonly sccMode: SccMode;
-  /** The defaults of pods in namespaces where SCCs are not enforced; absent: none. */
+  /** The pod defaults for namespaces where SCCs are not enforced. If absent, no defaults are applied. */
   readonly defaults?: DefaultsSettings | undefined;
   readonly findAccount?: FindServiceAccount;
 }
 
 /**
- * The pod of a workload as SCC admission completes it for its service account, or as the defaults of pods do; unchanged if
- * no SCC admits it. Without the completion, nearly every template would violate the level. Returns `undefined` for an object
- * without a pod template.
+ * Returns the pod of a workload as SCC admission defaults it for the service account, or with the pod defaults. It is
+ * unchanged if no SCC admits it. Without this step, nearly every template would violate the level. Returns `undefined`
+ * for an object without a pod template.
  */
 export function getTemplatePod(source: PodCreator, context: TemplateContext): TemplatePod | undefined {
   const { kind, object } = source;
@@ -478,7 +490,7 @@ export function getTemplatePod(source: PodCreator, context: TemplateContext): Te
   return { kind, name, path: printFieldPath(path), pod };
 }
 
-/** The pod as admission defaults it; unchanged if no SCC admits it. */
+/** Returns the pod as admission defaults it. It is unchanged if no SCC admits it. */
 export function completePod(pod: PodFields, context: TemplateContext): PodFields {
   const { sccMode, namespace, defaults } = context;
   if (sccMode === 'enforce') return admitTemplate(pod, context).pod;

@@ -1,5 +1,5 @@
 /**
- * Plans the Pod Security labels of namespaces by the SCCs that their service accounts may use.
+ * Plans the Pod Security labels of namespaces based on the SCCs that their service accounts may use.
  * @see https://github.com/openshift/cluster-policy-controller/tree/master/pkg/psalabelsyncer
  */
 import type { JsonPatchOp } from '../../kube/json-patch.ts';
@@ -27,14 +27,14 @@ import { prepareScc } from '../scc/scc.ts';
 import type { SyncerMode } from './enforcement.ts';
 import { psaLevel, type SccLevelOptions } from './scc-level.ts';
 
-// The labels and their owners.
+// Labels and their owners.
 
 const { enforce, enforceVersion, audit, auditVersion, warn, warnVersion } = POD_SECURITY_LABELS;
 const LEVEL_LABELS: readonly string[] = [enforce, audit, warn];
 const PSA_LABELS: readonly string[] = [enforce, enforceVersion, audit, auditVersion, warn, warnVersion];
 const ENFORCE_LABELS: readonly string[] = [enforce, enforceVersion];
 
-/** The value of a label in a namespace that needs the level. */
+/** Returns the label value for a namespace that needs the level. */
 function labelValue(key: string, { isWarnedByWebhook }: Pick<LabelState, 'isWarnedByWebhook'>, level: Level): string {
   if (!LEVEL_LABELS.includes(key)) return 'latest';
   return key === warn && isWarnedByWebhook ? 'privileged' : level;
@@ -45,12 +45,12 @@ function isValidLabel(key: string, value: string): boolean {
 }
 
 /**
- * The manager of fields that existed before the first server-side apply. Their owner is unknown.
+ * Manager of fields that existed before the first server-side apply. Their real owner is unknown.
  * @see https://kubernetes.io/docs/reference/using-api/server-side-apply/
  */
 const UNKNOWN_MANAGER = 'before-first-apply';
 
-/** `former`: the fields were written by plain updates of an early release of the syncer. */
+/** `former` means that an early release of the syncer wrote the fields with plain updates. */
 function classifyOwner({ manager, operation, subresource }: FieldOwner): 'syncer' | 'former' | 'unknown' | 'other' {
   if (manager === UNKNOWN_MANAGER) return 'unknown';
   if (manager === FORMER_LABEL_SYNC_MANAGER) return 'former';
@@ -60,12 +60,15 @@ function classifyOwner({ manager, operation, subresource }: FieldOwner): 'syncer
 
 const NO_FIELDS: Pick<FieldOwner, 'labels' | 'annotations'> = { labels: new Set(), annotations: new Set() };
 
-/** The fields that the syncer applied. Only these are removed when an apply omits them. */
+/** Returns the fields that the syncer applied. Only these fields are removed if an apply omits them. */
 export function getOwnFields(owners: readonly FieldOwner[]): Pick<FieldOwner, 'labels' | 'annotations'> {
   return owners.find((owner) => classifyOwner(owner) === 'syncer') ?? NO_FIELDS;
 }
 
-/** `foreign`: another manager owns or co-owns the label. `unowned`: its owner is unknown, as after a restore from a backup. */
+/**
+ * `foreign` means that another manager owns or co-owns the label. `unowned` means that its owner is unknown, for
+ * example after restoring a backup.
+ */
 type Ownership = 'absent' | 'foreign' | 'former' | 'own' | 'unowned';
 
 export function getOwnership(key: string, namespace: Namespace, owners: readonly FieldOwner[]): Ownership {
@@ -76,20 +79,20 @@ export function getOwnership(key: string, namespace: Namespace, owners: readonly
   return classes.includes('syncer') ? 'own' : 'unowned';
 }
 
-// The managed namespaces.
+// Managed namespaces.
 
-/** Settings that decide which namespaces are managed. */
+/** Settings that determine which namespaces are managed. */
 export interface ManagementSettings {
   /** Namespaces that are never managed. */
   readonly exemptNamespaces: ReadonlySet<string>;
   /**
-   * Namespaces in which SCCs are not enforced are not managed. The label of a namespace that enables the syncer has an
+   * Namespaces in which SCCs are not enforced are not managed. The namespace label that enables the syncer has an
    * effect there only if SCCs are enforced in the cluster.
    */
   readonly scc: SccSettings;
 }
 
-/** Suffixes of the namespaces whose labels OpenShift maintains itself. */
+/** Suffixes of the namespaces whose labels OpenShift itself maintains. */
 const PLATFORM =
   'apiserver apiserver-operator authentication authentication-operator cloud-controller-manager ' +
   'cloud-controller-manager-operator cloud-credential-operator cloud-network-config-controller cluster-csi-drivers ' +
@@ -104,8 +107,9 @@ const PLATFORM =
   'user-workload-monitoring vsphere-infra';
 
 /**
- * The namespaces that are never managed.
- * @see https://github.com/openshift/cluster-policy-controller/blob/master/pkg/psalabelsyncer/nsexemptions/nsexemptions.go
+ * Namespaces that are never managed.
+ * @see
+ * https://github.com/openshift/cluster-policy-controller/blob/master/pkg/psalabelsyncer/nsexemptions/nsexemptions.go
  */
 export const UNMANAGED_NAMESPACES: ReadonlySet<string> = new Set([
   ...['default', 'kube-node-lease', 'kube-public', 'kube-system', 'openshift'],
@@ -116,17 +120,22 @@ export function managementSettings(scc: ManagementSettings['scc']): ManagementSe
   return { exemptNamespaces: UNMANAGED_NAMESPACES, scc };
 }
 
-/** True if the label of the namespace enables the syncer, which then overwrites labels of other managers too. */
+/**
+ * Returns true if the namespace label enables the syncer. The syncer then also overwrites the labels of other managers.
+ */
 function isOptedIn(namespace: Namespace): boolean {
   return namespace.metadata?.labels?.[LABEL_SYNC_LABEL] === 'true';
 }
 
-/** True if the name is reserved for namespaces of the platform. */
+/** Returns true if the name is reserved for platform namespaces. */
 export function isPlatformNamespace(name: string): boolean {
   return name === 'openshift' || name.startsWith('openshift-');
 }
 
-/** True while the enforce label is relaxed by break-glass. The Pod Security labels of the namespace do not change then. */
+/**
+ * Returns true while break-glass relaxes the enforce label. The Pod Security labels of the namespace do not change
+ * during that time.
+ */
 export function isRelaxed({ metadata }: Namespace): boolean {
   return metadata?.labels?.[RELAXED_LABEL] !== undefined;
 }
@@ -136,9 +145,9 @@ export function isTerminating({ metadata, status }: Namespace): boolean {
 }
 
 /**
- * True if the syncer manages the labels of the namespace. A namespace in which other managers own all six labels is not
- * managed.
- * @param owners of the fields of the namespace; absent if the managed fields cannot be parsed
+ * Returns true if the syncer manages the labels of the namespace. A namespace is not managed if other managers own all
+ * six labels.
+ * @param owners owners of the namespace fields, or `undefined` if the managed fields cannot be parsed
  */
 export function isManaged(
   namespace: Namespace,
@@ -157,8 +166,8 @@ export function isManaged(
 // The level that a namespace needs.
 
 /**
- * Returns the function that evaluates whether a service account may use an SCC in its namespace: by the users and groups of
- * the SCC, else by roles. The permissions of users who create pods do not count.
+ * Creates a function that returns whether a service account may use an SCC in its namespace, either through the users
+ * and groups of the SCC or through roles. The permissions of users who create pods are ignored.
  */
 export function createSccAccess(
   serviceAccount: string,
@@ -174,12 +183,15 @@ export function createSccAccess(
   };
 }
 
-/** SCCs with the levels that their pods satisfy in a namespace, the most permissive level first. */
+/** Returns SCCs with the levels that their pods satisfy in a namespace, starting with the most permissive level. */
 export type SccLevels = (
   namespace: Namespace,
 ) => readonly { readonly scc: SecurityContextConstraints; readonly level: Level }[];
 
-/** A UID range that excludes root, and one that includes it. Nothing else of a namespace changes the level of an SCC. */
+/**
+ * One UID range that excludes root, and one that includes it. Nothing else about a namespace changes the level of an
+ * SCC.
+ */
 const EXAMPLES: readonly Namespace[] = ['1/1', '0/1'].map((range) => ({
   metadata: { name: 'any', annotations: { [NAMESPACE_RANGE_ANNOTATIONS.uidRange]: range } },
 }));
@@ -200,14 +212,14 @@ export function createSccLevels(sccs: readonly SecurityContextConstraints[], opt
 /** The level that a namespace needs, and its cause. */
 interface NeededLevel {
   readonly level: Level;
-  /** The service account and the SCC that need the level; absent if no account may use any SCC. */
+  /** The service account and the SCC that need the level. Absent if no account may use any SCC. */
   readonly cause?: { readonly serviceAccount: string; readonly scc: string };
 }
 
-/** The input of the plan for one namespace. */
+/** Input for planning one namespace. */
 export interface LabelSyncInput {
   readonly namespace: Namespace;
-  /** The names of all service accounts in it. */
+  /** Names of all service accounts in the namespace. */
   readonly serviceAccounts: readonly string[];
   readonly sccLevels: SccLevels;
   readonly canUse: CanUse;
@@ -216,8 +228,9 @@ export interface LabelSyncInput {
 }
 
 /**
- * The strictest level that admits every pod that the service accounts of the namespace may run; restricted if they may use
- * no SCC. Returns `undefined` until the namespace has a UID range and a service account.
+ * Returns the strictest level that admits every pod that the service accounts in the namespace may run. It is
+ * restricted if they may not use any SCC. Returns `undefined` until the namespace has a UID range and a service
+ * account.
  */
 export function getNeededLevel(input: Omit<LabelSyncInput, 'mode' | 'settings'>): NeededLevel | undefined {
   const { namespace, serviceAccounts, sccLevels, canUse } = input;
@@ -237,16 +250,16 @@ function canRunPods({ metadata }: Namespace, serviceAccounts: readonly string[])
 
 // The plan.
 
-/** The plan for a namespace: at most one write. */
+/** The plan for a namespace, with at most one write. */
 export interface LabelSyncPlan {
   readonly isManaged: boolean;
-  /** Absent if the level cannot be computed, or the namespace is not managed. */
+  /** Absent if the level cannot be computed or the namespace is not managed. */
   readonly need?: NeededLevel | undefined;
-  /** The document to apply by force, as `LABEL_SYNC_MANAGER`. */
+  /** Document to apply with force as `LABEL_SYNC_MANAGER`. */
   readonly apply?: Namespace | undefined;
-  /** A JSON patch, if there is nothing to apply. */
+  /** A JSON patch. Set only if there is nothing to apply. */
   readonly patch?: readonly JsonPatchOp[] | undefined;
-  /** Events to record once for as long as their cause lasts. */
+  /** Events to record once while their cause persists. */
   readonly events: readonly LabelSyncEvent[];
 }
 
@@ -256,20 +269,19 @@ interface LabelSyncEvent {
   readonly message: string;
 }
 
-/** The state from which the labels of a namespace are planned. */
+/** The state that the labels of a namespace are planned from. */
 interface LabelState {
   readonly namespace: Namespace;
   readonly owners: readonly FieldOwner[];
   readonly mode: SyncerMode;
   readonly isManaged: boolean;
   readonly need: NeededLevel | undefined;
-  /** True if the webhook warns instead of the PodSecurity plugin of API servers. */
+  /** True if the webhook returns the warnings instead of the API server's PodSecurity plugin. */
   readonly isWarnedByWebhook: boolean;
 }
 
 type Fields = Readonly<Record<string, string>>;
 
-/** Plans the labels of a namespace. */
 export function planLabels(input: LabelSyncInput): LabelSyncPlan {
   const { namespace, settings, mode } = input;
   const owners = getMetadataOwners(namespace.metadata);
@@ -291,17 +303,17 @@ export function planLabels(input: LabelSyncInput): LabelSyncPlan {
 }
 
 /**
- * True where SCC admission defaults pods, except with the behaviour of OpenShift. The PodSecurity plugin of API servers would
- * warn about each template to which an SCC adds fields, even without a warn label if there is an enforce label. Therefore
- * the label is privileged, and the webhook evaluates the template with these fields.
+ * Returns true where SCC admission defaults pods, except in OpenShift compatibility mode. The API server's PodSecurity
+ * plugin would warn about each template to which an SCC adds fields, even without a warn label if there is an enforce
+ * label. Therefore the warn label is set to privileged, and the webhook evaluates the template with these fields.
  */
 function warnsByWebhook(namespace: Namespace, scc: SccSettings): boolean {
   return scc.compatibility !== 'openshift' && sccMode(namespace, scc).mode === 'enforce';
 }
 
 /**
- * Returns the namespace with its warn level set to the level that it needs, or to the enforced level if that is stricter,
- * unless another manager owns the label.
+ * Returns the namespace with its warn level set to the level that it needs, or to the enforced level if that is
+ * stricter, unless another manager owns the label.
  */
 export function withWarnLevel(namespace: Namespace): Namespace {
   const { labels, annotations } = namespace.metadata ?? {};
@@ -317,7 +329,10 @@ export function withWarnLevel(namespace: Namespace): Namespace {
   return { ...namespace, metadata: { ...namespace.metadata, labels: warned } };
 }
 
-/** Returns the document whose apply releases all labels and annotations of the syncer; `undefined` if it owns none. */
+/**
+ * Returns the document that releases all labels and annotations of the syncer when it is applied, or `undefined` if the
+ * syncer owns none.
+ */
 export function releaseLabels(namespace: Namespace): Namespace | undefined {
   const owners = getMetadataOwners(namespace.metadata);
   if (owners === undefined || isTerminating(namespace)) return undefined;
@@ -325,7 +340,7 @@ export function releaseLabels(namespace: Namespace): Namespace | undefined {
   return labels.size + annotations.size === 0 ? undefined : namespaceDocument(namespace, {});
 }
 
-/** The labels that the syncer owns after the apply. Labels that are omitted are released. */
+/** Returns the labels that the syncer owns after the apply. Labels that are omitted are released. */
 function plannedLabels(state: LabelState): Fields {
   return Object.fromEntries(
     PSA_LABELS.flatMap((key) => {
@@ -336,15 +351,15 @@ function plannedLabels(state: LabelState): Fields {
 }
 
 /**
- * Without a level, labels do not change, since the removal of one would change the enforced level. Enforce labels are
- * removed in mode `Advise` only. Where the webhook no longer warns instead of the PodSecurity plugin, the warn label gets
- * the last level, which the other labels have.
+ * If there is no level, labels do not change, because removing one would change the enforced level. Enforce labels are
+ * removed only in `Advise` mode. If the webhook no longer warns instead of the PodSecurity plugin, the warn label is
+ * set to the last level, which the other labels have.
  */
 function plannedLabel(key: string, state: LabelState): string | undefined {
   const { namespace, owners, mode, need } = state;
   const isMaintained = mode === 'Enforce' || !ENFORCE_LABELS.includes(key);
   if (isMaintained && need) return isKept(key, state, need.level) ? undefined : labelValue(key, state, need.level);
-  // The syncer can release a label of an early release only after it owns it.
+  // The syncer can release a label that an early release wrote only after taking ownership of it.
   const isFormer = state.isManaged && getOwnership(key, namespace, owners) === 'former';
   const own = getOwnFields(owners).labels;
   const isOwn = own.has(key) && (isMaintained || mode === 'Hold');
@@ -354,7 +369,10 @@ function plannedLabel(key: string, state: LabelState): string | undefined {
   return namespace.metadata?.labels?.[source ?? key];
 }
 
-/** True if the label keeps its value: another manager owns it, or its owner is unknown and its value valid. */
+/**
+ * Returns true if the label keeps its value because another manager owns it, or because its owner is unknown and its
+ * value is valid.
+ */
 function isKept(key: string, state: LabelState, level: Level): boolean {
   const { namespace, owners } = state;
   if (isOptedIn(namespace)) return false;
@@ -371,7 +389,7 @@ function plannedAnnotations({ namespace, owners, isManaged, need }: LabelState):
   return value === undefined ? {} : { [SUFFICIENT_LEVEL_ANNOTATION]: value };
 }
 
-/** The document that makes the syncer the owner of exactly these fields; `undefined` if nothing differs. */
+/** Returns the document that makes the syncer the owner of exactly these fields, or `undefined` if nothing changes. */
 function applyDocument(state: LabelState, labels: Fields): Namespace | undefined {
   const { namespace, owners } = state;
   const { metadata } = namespace;
@@ -385,7 +403,7 @@ function applyDocument(state: LabelState, labels: Fields): Namespace | undefined
   });
 }
 
-/** True if the fields have these values, and the syncer owns these and no others. */
+/** Returns true if the fields have these values and the syncer owns these fields and no others. */
 function isApplied(planned: Fields, current: Fields | null | undefined, own: ReadonlySet<string>): boolean {
   const entries = Object.entries(planned);
   const ownCount = [...own].filter((key) => key !== '.').length;
@@ -393,8 +411,8 @@ function isApplied(planned: Fields, current: Fields | null | undefined, own: Rea
 }
 
 /**
- * Binds an apply to the object that was read. Without the uid, the apply would create a namespace that was deleted; without
- * the resource version, it would overwrite a concurrent change.
+ * Binds an apply to the object that was read. Without the UID, the apply would create a deleted namespace again.
+ * Without the resource version, it would overwrite a concurrent change.
  */
 export function namespaceDocument({ metadata }: Namespace, fields: Namespace['metadata']): Namespace {
   const { name = '', uid, resourceVersion } = metadata ?? {};
@@ -406,16 +424,16 @@ export function namespaceDocument({ metadata }: Namespace, fields: Namespace['me
   return { apiVersion: getApiVersion('Namespace'), kind: 'Namespace', metadata: { ...identity, ...fields } };
 }
 
-/** The fields that the syncer may own, by their paths in `fieldsV1`. */
+/** The fields that the syncer may own, as `fieldsV1` paths. */
 const SYNCED_PATHS: readonly (readonly string[])[] = [
   ...PSA_LABELS.map((key) => ['f:metadata', 'f:labels', `f:${key}`]),
   ['f:metadata', 'f:annotations', `f:${SUFFICIENT_LEVEL_ANNOTATION}`],
 ];
 
 /**
- * The patch that removes the ownership of early releases from the managed fields, after the syncer owns the fields by apply;
- * `undefined` if there is none. Labels and other entries do not change. The resource version makes the patch fail after a
- * concurrent change.
+ * Returns the patch that removes the ownership of early releases from the managed fields once the syncer owns the
+ * fields through apply. Returns `undefined` if there is nothing to remove. Labels and other entries do not change. The
+ * resource version makes the patch fail after a concurrent change.
  */
 function removeFormerOwners(
   { metadata: { resourceVersion, managedFields } = {} }: Namespace,
@@ -440,7 +458,10 @@ function ownsSyncedField({ labels, annotations }: FieldOwner): boolean {
   return annotations.has(SUFFICIENT_LEVEL_ANNOTATION) || PSA_LABELS.some((key) => labels.has(key));
 }
 
-/** The object without the member at the path, and without objects that become empty; `undefined` if nothing is left. */
+/**
+ * Returns the object without the member at the path, and without objects that become empty. Returns `undefined` if
+ * nothing is left.
+ */
 function omitPath(object: JsonObject, [name, ...rest]: readonly string[]): JsonObject | undefined {
   const entries = Object.entries(object).flatMap(([key, member]) => {
     if (key !== name) return [[key, member] as const];
@@ -450,26 +471,26 @@ function omitPath(object: JsonObject, [name, ...rest]: readonly string[]): JsonO
   return entries.length === 0 ? undefined : Object.fromEntries(entries);
 }
 
-// The events.
+// Events.
 
 function levelEvents({ metadata }: Namespace, { level, cause }: NeededLevel): readonly LabelSyncEvent[] {
   if (cause === undefined) {
-    const message = 'no service account of the namespace may use any SCC: its level is restricted';
+    const message = 'no service account in the namespace may use any SCC, so its level is restricted';
     return [{ type: 'Warning', reason: 'NoUsableSCC', message }];
   }
   const before = metadata?.annotations?.[SUFFICIENT_LEVEL_ANNOTATION];
   if (level !== 'privileged' || before === undefined || before === level) return [];
-  const message = `the level changes to privileged, because service account ${quote(cause.serviceAccount)} may use SCC ${quote(cause.scc)}`;
+  const message = `the level changes to privileged because service account ${quote(cause.serviceAccount)} may use SCC ${quote(cause.scc)}`;
   return [{ type: 'Warning', reason: 'LevelPrivileged', message }];
 }
 
-/** The labels of other managers that are kept, or overwritten because the namespace is opted in. */
+/** Reports the labels of other managers that are kept, or that are overwritten because the namespace is opted in. */
 function labelEvents(state: LabelState, level: Level, labels: Fields): readonly LabelSyncEvent[] {
   const { namespace, owners } = state;
   const own = getOwnFields(owners).labels;
   const current = namespace.metadata?.labels;
   const differing = PSA_LABELS.filter((key) => current?.[key] !== labelValue(key, state, level));
-  // A warn label of another manager does not contradict the level.
+  // A warn label that another manager owns does not contradict the level.
   const kept = differing.filter((key) => isKept(key, state, level) && !(key === warn && state.isWarnedByWebhook));
   const forced = differing.filter(
     (key) => labels[key] !== undefined && !own.has(key) && getOwnership(key, namespace, owners) === 'foreign',
@@ -477,11 +498,11 @@ function labelEvents(state: LabelState, level: Level, labels: Fields): readonly 
   const describe = (key: string): string => `label ${key}=${current?.[key] ?? ''} ${describeOwners(key, owners)}`;
   return [
     ...kept.map((key): LabelSyncEvent => {
-      const message = `${describe(key)} and is kept; the namespace needs ${labelValue(key, state, level)}`;
+      const message = `${describe(key)} and is kept, but the namespace needs ${labelValue(key, state, level)}`;
       return { type: 'Normal', reason: 'LabelKept', message };
     }),
     ...forced.map((key): LabelSyncEvent => {
-      const message = `${describe(key)} and is changed to ${labels[key] ?? ''}, because the namespace has label ${LABEL_SYNC_LABEL}=true`;
+      const message = `${describe(key)} and is changed to ${labels[key] ?? ''} because the namespace has label ${LABEL_SYNC_LABEL}=true`;
       return { type: 'Warning', reason: 'LabelForced', message };
     }),
   ];
@@ -496,16 +517,17 @@ function describeOwners(key: string, owners: readonly FieldOwner[]): string {
 // Run-level-zero namespaces, and the state that the default level depends on.
 
 /**
- * Namespaces that SCC admission skips, and whose pods may need all permissions. Unlike on OpenShift, SCC admission applies
- * to `default`.
+ * Namespaces that SCC admission skips and whose pods may need all permissions. Unlike on OpenShift, SCC admission
+ * applies to `default`.
  */
 export const RUN_LEVEL_ZERO_NAMESPACES = ['kube-system', 'kube-public'] as const;
 
 /**
- * The document to apply as `RUN_LEVEL_ZERO_MANAGER`, so that one of these namespaces is privileged in every mode; `undefined`
- * for all others, and if nothing differs. Unlike on OpenShift, labels that another manager set do not change. Version labels
- * do not change.
- * @see https://github.com/openshift/cluster-policy-controller/blob/master/pkg/psalabelsyncer/privileged_namespaces_controller.go
+ * Returns the document to apply as `RUN_LEVEL_ZERO_MANAGER`, which makes one of these namespaces privileged in every
+ * mode. Returns `undefined` for all other namespaces and if nothing changes. Unlike on OpenShift, labels that another
+ * manager set do not change. Version labels do not change either.
+ * @see
+ * https://github.com/openshift/cluster-policy-controller/blob/master/pkg/psalabelsyncer/privileged_namespaces_controller.go
  */
 export function planRunLevelZero(namespace: Namespace): Namespace | undefined {
   const { name, labels } = namespace.metadata ?? {};
@@ -521,7 +543,7 @@ export function planRunLevelZero(namespace: Namespace): Namespace | undefined {
   return namespaceDocument(namespace, { labels: Object.fromEntries(free.map((key) => [key, 'privileged'])) });
 }
 
-/** The state of a namespace with regard to the syncer. */
+/** The state of a namespace that the syncer acts on. */
 export interface SyncState {
   readonly isManaged: boolean;
   readonly ownsEnforceLabel: boolean;
@@ -542,12 +564,12 @@ interface AwaitedNamespace extends Pick<SyncState, 'isManaged'> {
   readonly serviceAccounts: readonly string[];
 }
 
-/** Younger namespaces do not delay the raise of the default. */
+/** Younger namespaces do not delay raising the default. */
 const GRACE_MS = 60_000;
 
 /**
- * True if a managed namespace needs a label before the default is raised and has none. Namespaces in which no pod can run
- * do not count.
+ * Returns true if a managed namespace lacks a label that it needs before the default is raised. Namespaces in which no
+ * pods can run are ignored.
  */
 export function isAwaitingLabel({ namespace, isManaged, serviceAccounts }: AwaitedNamespace, nowMs: number): boolean {
   const { labels, creationTimestamp } = namespace.metadata ?? {};

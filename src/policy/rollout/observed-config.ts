@@ -3,7 +3,9 @@ import type { JsonObject } from '../../kube/types.ts';
 import { DEFAULTS_FIELDS, type PodSecurityConfiguration } from '../psa/configuration.ts';
 import type { DefaultLevel } from './enforcement.ts';
 
-/** The defaults for a level of enforcement. Violations of restricted are always audited and warned about. */
+/**
+ * Returns the defaults for an enforced level. Violations of the restricted level are always audited and cause warnings.
+ */
 export function podSecurityDefaultsFor(enforce: DefaultLevel): PodSecurityConfiguration['defaults'] {
   return {
     enforce,
@@ -15,11 +17,11 @@ export function podSecurityDefaultsFor(enforce: DefaultLevel): PodSecurityConfig
   };
 }
 
-/** An invalid level: a server with an incomplete configuration fails to start instead of enforcing nothing. */
+/** An invalid level, so a server with an incomplete configuration fails to start instead of enforcing nothing. */
 const PLACEHOLDER = 'invalid-to-force-substitution';
 
 /**
- * The file for `--admission-control-config-file` of a kube-apiserver that enforces the same defaults.
+ * Returns the file for `--admission-control-config-file` that makes a kube-apiserver enforce the same defaults.
  * @see https://kubernetes.io/docs/tasks/configure-pod-container/enforce-standards-admission-controller/
  */
 export function buildAdmissionConfiguration(

@@ -1,4 +1,6 @@
-/** The plan of enforcement: what it changes for each namespace, and the next steps. Commands, reports and pages print it. */
+/**
+ * The enforcement plan, with the effect on each namespace and the next steps. Commands, reports and web pages print it.
+ */
 import { shellQuote } from '../../kube/text.ts';
 import type { Namespace } from '../../kube/types.ts';
 import { LABEL_SYNC_LABEL, POD_SECURITY_LABELS } from '../../kube/well-known.ts';
@@ -13,35 +15,38 @@ import type {
 } from './evaluation.ts';
 import { violationReason } from './readiness.ts';
 
-/** The verdict of an evaluation. `exempt`: no level applies to the namespace. */
+/** The verdict of an evaluation. `exempt` means that no level applies to the namespace. */
 type PlanVerdict = NamespaceEvaluation['verdict'] | 'exempt';
 
-/** A namespace with its current and planned levels, and the workloads that they deny. */
+/** Source of the level in force. */
 export interface PlannedNamespace extends Pick<NamespaceEvaluation, 'name' | 'current' | 'categories' | 'workloads'> {
-  /** The source of the level in force. */
+  /** The level that applies with enforcement. Absent if it cannot be computed. */
   readonly currentSource: 'label' | 'default' | 'exemption';
   /** The level with enforcement. Absent if it cannot be computed. */
   readonly planned?: Level | undefined;
   readonly verdict: PlanVerdict;
-  /** Reason in the status of the PSAEnforcementConfig. */
+  /** The reason in the PSAEnforcementConfig status. */
   readonly reason?: string | undefined;
-  /** Error of an inconclusive evaluation. */
+  /** The error of an inconclusive evaluation. */
   readonly error?: string | undefined;
-  /** Next steps, one sentence each. */
+  /** Next steps. Each item is one sentence. */
   readonly steps: readonly string[];
 }
 
-/** A change of the settings or labels to plan. */
+/** A change to the settings or labels to plan. */
 export interface PlanScope {
-  /** The only namespace. */
+  /** Restricts the plan to this namespace. */
   readonly only?: string | undefined;
-  /** The default of namespaces without a label; absent: that of the rollout. */
+  /** Default policy for namespaces without a label. If absent, the default of the rollout is used. */
   readonly policy?: Policy | undefined;
-  /** The level that replaces weaker labels, and with `only` any label; absent: namespaces keep their labels. */
+  /**
+   * Level that replaces weaker labels. Combined with `only`, it replaces any label. If absent, namespaces keep their
+   * labels.
+   */
   readonly newLabel?: Level | undefined;
 }
 
-/** Chooses the policies to evaluate for a namespace: those of the rollout, or those of a change. */
+/** Chooses the policies to evaluate for a namespace, either from the rollout or from a change. */
 export function choosePolicies(
   { isSelected, current, planned }: Pick<NamespaceInput, 'current' | 'planned' | 'isSelected'>,
   { only, policy, newLabel }: PlanScope,
@@ -56,13 +61,13 @@ export function choosePolicies(
   };
 }
 
-/** The plan for a namespace to which no level applies. */
+/** Returns the plan for a namespace to which no level applies. */
 export function planExempt({ metadata }: Namespace): PlannedNamespace {
   const level = { current: 'privileged', planned: 'privileged', currentSource: 'exemption' } as const;
   return { name: metadata?.name ?? '', ...level, verdict: 'exempt', categories: [], workloads: [], steps: [] };
 }
 
-/** Kubernetes versions. */
+/** Kubernetes versions before and after the upgrade. */
 export interface Upgrade {
   readonly from: Version;
   readonly to: Version;
@@ -72,11 +77,14 @@ interface UpgradeEvaluation extends Partial<Pick<NamespaceEvaluation, 'workloads
   readonly from: Version;
   /** The evaluated level. */
   readonly level: Level;
-  /** The workloads that the version before denies. */
+  /** The workloads that the version before the upgrade denies. */
   readonly before: readonly ViolatingWorkload[];
 }
 
-/** The plan for a namespace before an upgrade of Kubernetes: only workloads that the current version admits are listed. */
+/**
+ * Returns the plan for a namespace before a Kubernetes upgrade. Only workloads that the current version admits are
+ * listed.
+ */
 export function planUpgrade(
   planned: PlannedNamespace,
   { from, level, before, workloads: denied = [], error }: UpgradeEvaluation,
@@ -86,7 +94,7 @@ export function planUpgrade(
   );
   const isViolating = workloads.length > 0;
   const label = `${POD_SECURITY_LABELS.enforceVersion}=${from}`;
-  const step = `Change the workloads before the upgrade; or keep the current version: kubectl label namespace/${planned.name} ${label}.`;
+  const step = `Change the workloads before the upgrade, or keep the current version: kubectl label namespace/${planned.name} ${label}.`;
   return {
     ...planned,
     planned: level,
@@ -100,11 +108,11 @@ export function planUpgrade(
 }
 
 interface PlanContext extends Pick<PlannedNamespace, 'currentSource' | 'planned'> {
-  /** True if the plan sets another label on the namespace. */
+  /** True if the plan sets a different label on the namespace. */
   readonly isNewLabel: boolean;
 }
 
-/** The plan for an evaluated namespace. */
+/** Returns the plan for an evaluated namespace. */
 export function planNamespace(evaluation: NamespaceEvaluation, context: PlanContext): PlannedNamespace {
   const { name, current, verdict, categories, workloads, error } = evaluation;
   const { currentSource, planned } = context;
@@ -113,7 +121,7 @@ export function planNamespace(evaluation: NamespaceEvaluation, context: PlanCont
   return { name, current, currentSource, planned, verdict, categories, reason, workloads, error, steps };
 }
 
-/** Number of namespaces by verdict, of workloads, and of their running pods. */
+/** Number of namespaces by verdict, number of workloads, and number of running pods of the workloads. */
 export interface NamespaceCounts extends Readonly<Record<PlanVerdict | 'namespaces', number>> {
   readonly workloads: Readonly<Record<WorkloadVerdict, WorkloadCount>>;
 }
@@ -146,7 +154,7 @@ export function countNamespaces(namespaces: readonly PlannedNamespace[]): Namesp
   };
 }
 
-/** True for a namespace with workloads that are or would be denied, or without a conclusive evaluation. */
+/** Returns true if the namespace has workloads that are or would be denied, or has no conclusive evaluation. */
 export function needsFix({ verdict }: PlannedNamespace): boolean {
   return verdict === 'violating' || verdict === 'deniedNow' || verdict === 'inconclusive';
 }
@@ -161,10 +169,10 @@ function nextSteps(evaluation: NamespaceEvaluation, context: PlanContext): reado
   if (ofCategories.length > 0 || (verdict !== 'deniedNow' && verdict !== 'violating'))
     return [...ofCategories, ...restarts];
   const change = labelCommand(name, current === 'baseline' ? 'privileged' : 'LEVEL', context);
-  return [`Change the workloads; or set a weaker level: ${change}.`, ...restarts];
+  return [`Change the workloads, or set a weaker level: ${change}.`, ...restarts];
 }
 
-/** The steps of a plan for another label of the namespace. */
+/** Returns the next steps for a plan that sets a different label on the namespace. */
 function newLabelSteps({ name, verdict, current, level }: NamespaceEvaluation): readonly string[] {
   const command = labelCommand(name, level, { currentSource: 'label' });
   const isDenied = verdict === 'violating' || verdict === 'deniedNow';
@@ -172,16 +180,19 @@ function newLabelSteps({ name, verdict, current, level }: NamespaceEvaluation): 
   return [isDenied ? `Change the workloads, then set the label: ${command}.` : `Set the label: ${command}.`];
 }
 
-/** The next step for a namespace, and a level that is weaker than the planned level; `LEVEL` if there are two. */
+/**
+ * The next step for a namespace, and a level that is weaker than the planned level. The level is `LEVEL` if there are
+ * two.
+ */
 const STEPS: Readonly<Record<Category, (name: string, weaker: string) => string>> = {
-  runLevelZero: (name) => `The namespace belongs to the cluster: ${labelCommand(name, 'privileged')}.`,
+  runLevelZero: (name) => `The namespace belongs to the cluster. Set its level: ${labelCommand(name, 'privileged')}.`,
   openshift: (name, weaker) =>
-    `The namespace belongs to the platform, and its labels are not managed: ${labelCommand(name, weaker)}; or enable label management: kubectl label namespace/${name} ${LABEL_SYNC_LABEL}=true.`,
+    `The namespace belongs to the platform, and its labels are not managed. Set a level: ${labelCommand(name, weaker)}. Alternatively, enable label management: kubectl label namespace/${name} ${LABEL_SYNC_LABEL}=true.`,
   disabledSyncer: (name, weaker) =>
-    `Its labels are not managed: enable label management with kubectl label namespace/${name} ${LABEL_SYNC_LABEL}-; or set a level: ${labelCommand(name, weaker)}.`,
+    `The labels of the namespace are not managed. Enable label management: kubectl label namespace/${name} ${LABEL_SYNC_LABEL}-. Alternatively, set a level: ${labelCommand(name, weaker)}.`,
   userSCC: (name) =>
-    `Pods were admitted only because of their creators' permissions: grant the SCC to the service account (portcullis scc plan -n ${name} --bindings FILE), or change the workloads.`,
-  unknown: (name, weaker) => `Change the workloads; or set a weaker level: ${labelCommand(name, weaker)}.`,
+    `Pods were admitted only because of their creators' permissions. Grant the SCC to the service account (portcullis scc plan -n ${name} --bindings FILE), or change the workloads.`,
+  unknown: (name, weaker) => `Change the workloads, or set a weaker level: ${labelCommand(name, weaker)}.`,
 };
 
 function labelCommand(name: string, weaker: string, { currentSource }: Partial<PlanContext> = {}): string {
@@ -190,10 +201,10 @@ function labelCommand(name: string, weaker: string, { currentSource }: Partial<P
   return `kubectl label namespace/${name} ${POD_SECURITY_LABELS.enforce}=${weaker}${overwrite}${choice}`;
 }
 
-/** The kinds that `kubectl rollout restart` supports. */
+/** Kinds that `kubectl rollout restart` supports. */
 const RESTARTABLE: ReadonlySet<string> = new Set(['DaemonSet', 'Deployment', 'StatefulSet']);
 
-/** One command for all workloads that kubectl can restart, and a sentence for the others. */
+/** Returns one command for all workloads that kubectl can restart, and a sentence for the others. */
 function restartSteps(namespace: string, workloads: readonly ViolatingWorkload[]): readonly string[] {
   const list = (isListed: (kind: string) => boolean): string =>
     workloads
@@ -205,7 +216,7 @@ function restartSteps(namespace: string, workloads: readonly ViolatingWorkload[]
   const pods = list((kind) => kind === 'Pod');
   return [
     ...(restarted === '' ? [] : [`Restart the workloads: kubectl rollout restart -n ${namespace} ${restarted}.`]),
-    ...(controlled === '' ? [] : [`Delete the running pods, which their controllers recreate: ${controlled}.`]),
-    ...(pods === '' ? [] : [`Delete the pods and create them again from their manifests: ${pods}.`]),
+    ...(controlled === '' ? [] : [`Delete the running pods so their controllers recreate them: ${controlled}.`]),
+    ...(pods === '' ? [] : [`Delete the pods and recreate them from their manifests: ${pods}.`]),
   ];
 }

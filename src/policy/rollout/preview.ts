@@ -17,14 +17,14 @@ import type { RolloutSettings } from './settings.ts';
 interface EnforcementState {
   readonly settings: Pick<RolloutSettings, 'phase' | 'enforcementDate'>;
   readonly gate: boolean;
-  /** The level that applies to namespaces without a label now. */
+  /** The level that currently applies to namespaces without a label. */
   readonly enforce: DefaultLevel;
   readonly config: PSAEnforcementConfig | undefined;
 }
 
 /**
- * True while enforcement is planned: a date is set, or the evaluation decides and no user has requested mode Legacy. A mode
- * Legacy that the readiness controller proposed does not count.
+ * Returns true while enforcement is planned. This is the case if a date is set, or if the evaluation decides and no
+ * user has requested Legacy mode. Legacy mode that the readiness controller proposed is ignored.
  */
 export function isEnforcementPending({ settings, gate, enforce, config }: EnforcementState): boolean {
   if (settings.phase === 'Disabled' || enforce === 'restricted') return false;
@@ -33,23 +33,23 @@ export function isEnforcementPending({ settings, gate, enforce, config }: Enforc
   return settings.phase === 'Enforce' && gate && !(spec === 'Legacy' && specOwner !== 'rollout');
 }
 
-/** The input of a preview. The functions are called only if the result depends on them. */
+/** Input for a preview. The functions are called only if the result depends on them. */
 interface PreviewInput {
   readonly request: AdmissionRequest;
-  /** The object of a workload with its template as SCC admission completes it; absent where SCCs do not apply. */
+  /** The workload object with its template as SCC admission defaults it. Absent where SCCs do not apply. */
   readonly workload?: Workload | undefined;
   readonly exemptions: Exemptions;
-  /** The emulated Kubernetes version. Without it, the newest known version applies. */
+  /** The emulated Kubernetes version. Defaults to the newest known version. */
   readonly emulationVersion?: Version | undefined;
   /** Returns `undefined` if the namespace does not exist. */
   findNamespace(name: string): Namespace | undefined;
-  /** The level that enforcement would apply to the namespace; `undefined` if it is unknown. */
+  /** Returns the level that enforcement would apply to the namespace, or `undefined` if it is unknown. */
   predictLevel(namespace: Namespace): Level | undefined;
 }
 
 /**
- * Previews how enforcement would evaluate a request of a user. Returns `PodSecurity "restricted:latest": ` and the
- * violations, or `undefined` if there are none. Objects with a controller and updates that do not change the pod are skipped.
+ * Previews how enforcement would evaluate a user's request. Returns `PodSecurity "restricted:latest": ` followed by the
+ * violations, or `undefined` if there are none. Skips objects with a controller and updates that do not change the pod.
  */
 export function previewEnforcement(input: PreviewInput): string | undefined {
   const { request, exemptions, emulationVersion } = input;
@@ -72,7 +72,7 @@ export function previewEnforcement(input: PreviewInput): string | undefined {
 }
 
 /**
- * The warning for the user. Violations that one of the other warnings contains are not repeated.
+ * Returns the warning for the user. Violations that are already part of another warning are not repeated.
  * @param date the announced date of enforcement
  */
 export function formatPreviewWarning(
@@ -80,11 +80,14 @@ export function formatPreviewWarning(
   { date, warnings }: { readonly date: string | undefined; readonly warnings: readonly string[] },
 ): string {
   const denial = `enforcement${date === undefined ? '' : ` from ${date}`} will deny these pods`;
-  return warnings.some((warning) => warning.endsWith(violations)) ? denial : `${denial}: they violate ${violations}`;
+  return warnings.some((warning) => warning.endsWith(violations))
+    ? denial
+    : `${denial} because they violate ${violations}`;
 }
 
 /**
- * The warning for an edit of Pod Security labels that a controller will revert; `undefined` if it reverts none.
+ * Returns the warning for an edit of Pod Security labels that a controller will revert, or `undefined` if none is
+ * reverted.
  * @param plan returns the document that a controller applies to the edited namespace
  */
 export function previewLabelRevert(
@@ -101,10 +104,10 @@ export function previewLabelRevert(
   const reverted = changed.filter((key) => planned[key] !== undefined && planned[key] !== labels?.[key]);
   if (reverted.length === 0) return undefined;
   const values = reverted.map((key) => `${key}=${planned[key] ?? ''}`).join(', ');
-  return `Portcullis manages the Pod Security labels of this namespace and will set ${values}; to keep your change, also set the label ${LABEL_SYNC_LABEL}=false`;
+  return `Portcullis manages the Pod Security labels of this namespace and will set ${values}. To keep your change, also set the label ${LABEL_SYNC_LABEL}=false`;
 }
 
-/** True for Pod and for the kinds with a pod template. */
+/** Returns true for Pod and for kinds with a pod template. */
 function hasPods({ group, kind }: GroupVersionKind): boolean {
   return (group === '' && kind === 'Pod') || podTemplatePath(group, kind) !== undefined;
 }
@@ -114,7 +117,7 @@ function expectKind(decoded: Workload, { group, kind }: GroupVersionKind): Decod
   return isExpected ? decoded : undefined;
 }
 
-/** False for a workload without a template, which the API server rejects. */
+/** Returns false for a workload without a template, which the API server rejects. */
 function hasTemplate({ object, kind: { group, kind } }: DecodedObject): boolean {
   const path = podTemplatePath(group, kind);
   return path === undefined || getPodTemplate(object, path) !== undefined;

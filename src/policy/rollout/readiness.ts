@@ -1,4 +1,4 @@
-/** The outcome of evaluations of all namespaces: conditions, status, schedule and the decision about enforcement. */
+/** Derives conditions, status, schedule and the enforcement decision from evaluations of all namespaces. */
 import { withTransitionTimes, type Condition, type ConditionState } from '../../kube/conditions.ts';
 import {
   MAX_VIOLATING_NAMESPACES,
@@ -26,13 +26,13 @@ import {
 } from './evaluation.ts';
 import type { RolloutSettings } from './settings.ts';
 
-/** Suffix of the types of all conditions about evaluations, and type of the merged condition. */
+/** Type suffix of all evaluation conditions, and type of the merged condition. */
 const SUFFIX = 'EvaluationConditionsDetected';
 const VIOLATIONS = 'PSViolationsDetected';
 const INCONCLUSIVE = 'PSViolationDecisionInconclusive';
 const MAX_MESSAGE_BYTES = 32 * 1024;
 
-/** The prefixes of the condition types, in the order in which conditions are written. */
+/** Prefixes of the condition types, in the order in which conditions are written. */
 const PREFIXES: Readonly<Record<Category | 'inconclusive', string>> = {
   unknown: 'PodSecurityUnknown',
   openshift: 'PodSecurityOpenshift',
@@ -44,7 +44,7 @@ const PREFIXES: Readonly<Record<Category | 'inconclusive', string>> = {
 
 type NamedEvaluation = Pick<NamespaceEvaluation, 'name' | 'verdict' | 'categories'>;
 
-/** The six conditions after an evaluation of all namespaces. */
+/** Returns the six conditions after an evaluation of all namespaces. */
 export function readinessConditions(evaluations: readonly NamedEvaluation[]): readonly ConditionState[] {
   return Object.entries(PREFIXES).map(([category, prefix]) => {
     const namespaces = evaluations.filter((one) => isIn(one, category)).map(({ name }) => name);
@@ -65,7 +65,7 @@ interface ReadinessCondition {
   readonly namespaces: readonly string[];
 }
 
-/** One condition. It is true if there are namespaces, which its message lists. */
+/** Returns one condition. It is true if there are namespaces, which are listed in its message. */
 export function readinessCondition({ type, reason, namespaces }: ReadinessCondition): ConditionState {
   if (namespaces.length === 0) return { type, status: 'False', reason: 'ExpectedReason', message: '' };
   return { type, status: 'True', reason, message: `${messagePrefix(reason)}: ${formatNames(sortedSet(namespaces))}` };
@@ -78,7 +78,7 @@ function messagePrefix(reason: string): string {
     : 'Unexpected condition for namespace';
 }
 
-/** Names of namespaces are ASCII, so characters are bytes. 100 bytes are left for the rest of the message. */
+/** Namespace names are ASCII, so each character is one byte. 100 bytes are reserved for the rest of the message. */
 function formatNames(names: readonly string[]): string {
   let length = 0;
   const shown = names.filter((name) => (length += name.length + 1) <= MAX_MESSAGE_BYTES - 100);
@@ -88,12 +88,12 @@ function formatNames(names: readonly string[]): string {
 
 interface MergeOptions {
   readonly before?: Condition | undefined;
-  /** RFC 3339; the transition time if the conditions have none. */
+  /** RFC 3339. Used as the transition time if the conditions have none. */
   readonly now: string;
 }
 
 /**
- * Merges all conditions about evaluations into the one that fleet queries read.
+ * Merges all evaluation conditions into the condition that fleet queries read.
  * @see https://github.com/openshift/library-go/blob/master/pkg/operator/status/condition.go
  */
 export function mergeReadinessConditions(conditions: readonly Condition[], { before, now }: MergeOptions): Condition {
@@ -134,7 +134,7 @@ function latestTransition(conditions: readonly Condition[]): string | undefined 
     );
 }
 
-/** Number of namespaces with a metric of their own. */
+/** Maximum number of namespaces that have their own metric. */
 const MAX_MEASURED_NAMESPACES = 100;
 
 interface WorkloadCount {
@@ -143,7 +143,10 @@ interface WorkloadCount {
   readonly count: number;
 }
 
-/** Counts the findings for metrics: namespaces by category, and workloads of the namespaces with the most of them. */
+/**
+ * Counts the findings for metrics. Counts namespaces by category, and workloads of the namespaces that have the most
+ * findings.
+ */
 export function countFindings(evaluations: readonly NamespaceEvaluation[]): {
   readonly namespaces: Readonly<Record<Category | 'inconclusive', number>>;
   readonly workloads: readonly WorkloadCount[];
@@ -169,27 +172,30 @@ export function countFindings(evaluations: readonly NamespaceEvaluation[]): {
 
 // The status.
 
-/** True if enforcement would deny workloads of the namespace. Workloads to restart, and denials by its own label, do not count. */
+/**
+ * Returns true if enforcement would deny workloads in the namespace. Ignores workloads that only need a restart, and
+ * denials caused by the namespace's own label.
+ */
 export function isBlocking({ isSelected, categories }: NamespaceEvaluation): boolean {
   return isSelected && categories.length > 0;
 }
 
-/** True if the effect of enforcement on the namespace is unknown. */
+/** Returns true if the effect of enforcement on the namespace is unknown. */
 function isUndecided({ isSelected, verdict }: NamespaceEvaluation): boolean {
   return isSelected && verdict === 'inconclusive';
 }
 
-/** An evaluation of all namespaces. Times are in milliseconds since 1970. */
+/** A completed evaluation of all namespaces. Times are in milliseconds since 1970. */
 export interface CompletedSweep {
   readonly evaluations: readonly NamespaceEvaluation[];
   readonly startMs: number;
   readonly endMs: number;
 }
 
-/** Finds any namespace, selected or not. */
+/** Finds any namespace, even if it is not selected. */
 type FindNamespace = (name: string) => Namespace | undefined;
 
-/** The reasons of the entries by category. The first category with a reason counts. */
+/** Reasons of the status entries by category. The first category with a reason determines the reason. */
 const REASONS: Readonly<Record<Category, string | undefined>> = {
   runLevelZero: 'PSAConfig: Misconfigured OpenShift Namespace',
   openshift: 'PSAConfig: Misconfigured OpenShift Namespace',
@@ -203,9 +209,9 @@ export function violationReason(categories: readonly Category[]): string | undef
 }
 
 /**
- * The entries after an evaluation. A namespace that no longer violates becomes `Previous`, an inconclusive one keeps
- * its entry, a deleted one loses it. Violating namespaces are first; namespaces are sorted by name. The oldest
- * `Previous` entries are dropped beyond the maximum.
+ * Returns the status entries after an evaluation. A namespace that no longer violates the level becomes `Previous`. An
+ * inconclusive namespace keeps its entry, and a deleted namespace loses it. Violating namespaces come first, and
+ * namespaces are sorted by name. Above the maximum, the oldest `Previous` entries are dropped.
  */
 export function nextViolatingNamespaces(
   before: readonly ViolatingNamespace[] | null | undefined,
@@ -226,7 +232,7 @@ export function nextViolatingNamespaces(
   return kept.sort(compareEntries);
 }
 
-/** False if the namespace of the entry was deleted, even if another of its name was created. */
+/** Returns false if the namespace of the entry was deleted, even if another namespace with its name was created. */
 function describes({ lastTransitionTime }: ViolatingNamespace, namespace: Namespace | undefined): boolean {
   if (namespace === undefined) return false;
   const createdMs = parseTimestamp(namespace.metadata?.creationTimestamp);
@@ -248,7 +254,7 @@ function previousEntry(entry: ViolatingNamespace, now: string): ViolatingNamespa
   return isPrevious(entry) ? entry : { ...entry, state: 'Previous', lastTransitionTime: now };
 }
 
-/** Sorts the entries that are kept beyond the maximum first. */
+/** Sorts entries so that the first ones are kept if there are more than the maximum. */
 function compareRetention(a: ViolatingNamespace, b: ViolatingNamespace): number {
   const time = ({ lastTransitionTime }: ViolatingNamespace): number => parseTimestamp(lastTransitionTime) ?? 0;
   const byTime = isPrevious(a) && isPrevious(b) ? time(b) - time(a) : 0;
@@ -263,7 +269,7 @@ function isPrevious({ state }: Pick<ViolatingNamespace, 'state'>): boolean {
   return state === 'Previous';
 }
 
-/** The number of violating and of inconclusive namespaces. */
+/** Returns the number of violating and inconclusive namespaces. */
 export function summarize({ evaluations, endMs }: Pick<CompletedSweep, 'evaluations' | 'endMs'>): SweepSummary {
   const violating = evaluations.filter(isBlocking).length;
   return { endMs, violating, inconclusive: evaluations.filter(isUndecided).length };
@@ -271,40 +277,40 @@ export function summarize({ evaluations, endMs }: Pick<CompletedSweep, 'evaluati
 
 // The schedule.
 
-/** The input of the schedule of the readiness controller. Times are in milliseconds since 1970. */
+/** Input for the schedule of the readiness controller. Times are in milliseconds since 1970. */
 interface ReadinessSchedule {
   readonly object: PSAEnforcementConfig;
   readonly settings: RolloutSettings;
   readonly nowMs: number;
   /** The last sweep of this process. */
   readonly sweep: CompletedSweep | undefined;
-  /** Number of incomplete sweeps in a row. */
+  /** Number of consecutive incomplete sweeps. */
   readonly failures: number;
-  /** When the annotation requested an evaluation. */
+  /** Time when the annotation requested an evaluation. */
   readonly requestedMs: number | undefined;
-  /** Generation of the object when the last sweep began. */
+  /** Generation of the object when the last sweep started. */
   readonly sweptGeneration: number | undefined;
-  /** Since when the verdict of a namespace differs from that sweep. */
+  /** Time since which the verdict for a namespace differs from that sweep. */
   readonly changedSinceMs: number | undefined;
-  /** Delay until SCCs and grants stop changing. Until then, verdicts are unreliable. */
+  /** Delay until SCCs and grants stop changing. Verdicts are unreliable until then. */
   readonly settleMs: number;
-  /** From -0.1 to 0.1: spreads the evaluations of many clusters. */
+  /** From -0.1 to 0.1. Spreads out the evaluations of many clusters. */
   readonly jitter: number;
 }
 
 const MINUTE_MS = 60_000;
 const MAX_RETRY_MS = 30 * MINUTE_MS;
-/** A changed verdict leads to a sweep after this time, and to at most one sweep in this time. */
+/** Delay after which a changed verdict leads to a sweep, and minimum time between such sweeps. */
 const CHANGE_DELAY_MS = MINUTE_MS;
-/** A decision waits at most this long for changed verdicts. */
+/** Maximum time that a decision waits for changed verdicts. */
 const AWAITED_DELAY_MS = 5_000;
 
-/** The delay until the next sweep, 0 for now, and whether decisions wait for it. */
+/** Returns the delay until the next sweep, where 0 means immediately, and whether decisions wait for it. */
 export function scheduleSweep(input: ReadinessSchedule): { readonly delayMs: number; readonly isAwaited: boolean } {
   const { object, settings, nowMs, sweep, changedSinceMs } = input;
   const { spec, status } = readEnforcement(object);
   const isInProcess = settings.evaluator === 'InProcess';
-  // Without a requested mode, the evaluation decides.
+  // If no mode is requested, the evaluation decides.
   const isUndecided = settings.phase === 'Enforce' && spec === '' && status !== 'Restricted';
   const { generation } = object.metadata ?? {};
   const isSpecNew =
@@ -318,14 +324,14 @@ export function scheduleSweep(input: ReadinessSchedule): { readonly delayMs: num
     isSpecNew ? nowMs : Infinity,
     isOutdated ? lastMs + AWAITED_DELAY_MS : Infinity,
   );
-  // A sweep by dry runs may take hours: until it ends, the stored result decides.
+  // A sweep that uses dry runs may take hours. Until it completes, the stored result decides.
   const isHeld = isSpecNew && (isInProcess || storedMs !== undefined);
   return { delayMs: Math.max(0, dueMs - nowMs, input.settleMs), isAwaited: isHeld || isOutdated };
 }
 
 /**
- * The time of the next sweep by interval, request and retry. The interval starts at the stored time, so a restart does not
- * change it. Incomplete evaluations are retried after 1, 2, 4 … up to 30 minutes.
+ * Returns the time of the next sweep based on interval, request and retries. The interval starts at the stored time, so
+ * a restart does not change it. Incomplete evaluations are retried after 1, 2, 4 and up to 30 minutes.
  */
 function nextByInterval(
   { settings, nowMs, sweep, failures, requestedMs, jitter }: ReadinessSchedule,
@@ -336,7 +342,7 @@ function nextByInterval(
   const completedMs = sweep && failures === 0 ? sweep.endMs : storedMs;
   if (requestedMs !== undefined && requestedMs > (sweep?.startMs ?? completedMs ?? -Infinity)) return nowMs;
   if (failures > 0 && sweep) return sweep.startMs + Math.min(MAX_RETRY_MS, MINUTE_MS * 2 ** (failures - 1));
-  // A time in the future was written by a wrong clock.
+  // A time in the future was written by a clock that was wrong.
   if (completedMs === undefined || completedMs > nowMs) return nowMs;
   if (isUndecided && nowMs - completedMs > settings.maxEvaluationAgeMs) return nowMs;
   return completedMs + settings.evaluationIntervalMs * (1 + jitter);
@@ -349,12 +355,12 @@ interface DecisionInput {
   readonly settings: RolloutSettings;
   readonly gate: boolean;
   readonly published: DefaultLevel;
-  /** The last sweep of this process. Without one, the stored result counts. */
+  /** The last sweep of this process. If there is none, the stored result is used. */
   readonly sweep: CompletedSweep | undefined;
   readonly findNamespace: FindNamespace;
   /** Milliseconds since 1970. */
   readonly nowMs: number;
-  /** True if the API server has rejected the change of the mode because another manager owns it. */
+  /** True if the API server rejected the mode change because another manager owns the mode. */
   readonly isSpecRejected: boolean;
 }
 
@@ -362,7 +368,7 @@ type Status = NonNullable<PSAEnforcementConfig['status']>;
 
 export interface Decision {
   readonly spec: string;
-  /** The desired status, except for the conditions of other controllers and the observed generation. */
+  /** The desired status, without the conditions of other controllers and the observed generation. */
   readonly status: Status & { readonly conditions: readonly Condition[] };
 }
 
@@ -373,7 +379,10 @@ const OWN_CONDITIONS: ReadonlySet<string> = new Set([
   'SpecInvalid',
 ]);
 
-/** Decides about enforcement by the last evaluation. Its time advances only if all namespaces have a verdict. */
+/**
+ * Decides about enforcement based on the last evaluation. The evaluation time advances only if all namespaces have a
+ * verdict.
+ */
 export function decideReadiness(input: DecisionInput): Decision {
   const { object, settings, sweep, nowMs } = input;
   const { inconclusivePolicy } = settings;
@@ -422,7 +431,7 @@ export function decideReadiness(input: DecisionInput): Decision {
   };
 }
 
-/** Adds the readiness conditions, with transition times. Without a sweep, the stored ones are kept. */
+/** Adds the readiness conditions with transition times. If there is no sweep, the stored conditions are kept. */
 function withReadiness(own: readonly ConditionState[], { object, sweep, nowMs }: DecisionInput): readonly Condition[] {
   const now = formatTimestamp(nowMs);
   const before = object.status?.conditions;
@@ -437,7 +446,7 @@ function withReadiness(own: readonly ConditionState[], { object, sweep, nowMs }:
   ];
 }
 
-/** Before the first sweep of this process, the reason of the stored violations is unknown. */
+/** Before the first sweep of this process, the reason for the stored violations is unknown. */
 function withStoredReason(condition: ConditionState, stored: PSAEnforcementConfig['status']): ConditionState {
   const before = stored?.conditions?.find(({ type }) => type === 'ViolationsDetected');
   const isSame = condition.type === before?.type && condition.status === before.status;
@@ -448,13 +457,13 @@ function countRestarts(evaluations: readonly NamespaceEvaluation[]): number {
   return evaluations.flatMap(({ workloads }) => workloads).filter(({ verdict }) => verdict === 'restart').length;
 }
 
-/** The conditions of a stored status that the decision replaces or removes. */
+/** Returns the conditions in a stored status that the decision replaces or removes. */
 export function decidedConditions(status: Status | null | undefined, decision: Decision): readonly Condition[] {
   const types = new Set(decision.status.conditions.map(({ type }) => type));
   return status?.conditions?.filter(({ type }) => types.has(type) || OWN_CONDITIONS.has(type)) ?? [];
 }
 
-/** The names of namespaces that violate by the decision and did not violate before. */
+/** Returns the names of namespaces that violate the level according to the decision and did not violate it before. */
 export function newlyViolating({ status: before }: PSAEnforcementConfig, { status }: Decision): readonly string[] {
   const known = new Set(before?.violatingNamespaces?.filter((entry) => !isPrevious(entry)).map(({ name }) => name));
   const current = status.violatingNamespaces?.filter((entry) => !isPrevious(entry)) ?? [];

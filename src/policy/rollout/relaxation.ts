@@ -1,8 +1,8 @@
 /**
- * Break-glass on namespaces. The PodSecurity plugin of API servers enforces the labels of the label syncer even while no
- * webhook of Portcullis runs. Without SCC admission, which defaults pods, it denies ordinary pods. Break-glass therefore sets
- * these labels to `privileged`, and records the former level in `RELAXED_LABEL`. The removal of the label would not be
- * sufficient: the configuration of the plugin may set a default level.
+ * Break-glass for namespaces. The API server's PodSecurity plugin enforces the labels of the label syncer even while no
+ * Portcullis webhook is running. Without SCC admission, which defaults pods, the plugin denies ordinary pods.
+ * Break-glass therefore sets these labels to `privileged` and records the previous level in `RELAXED_LABEL`. Removing
+ * the label would not be sufficient because the plugin configuration may set a default level.
  */
 import { getMetadataOwners, type FieldOwner } from '../../kube/managed-fields.ts';
 import { sortedSet } from '../../kube/text.ts';
@@ -13,14 +13,14 @@ import { getOwnFields, getOwnership, isRelaxed, isTerminating, namespaceDocument
 
 const { enforce: ENFORCE } = POD_SECURITY_LABELS;
 
-/** A write of one namespace. It fails after a concurrent change. */
+/** A write to one namespace. It fails after a concurrent change. */
 export interface NamespaceWrite {
   readonly type: 'apply' | 'merge-patch';
   readonly fieldManager: string;
   readonly document: object;
 }
 
-/** Returns the write that relaxes the enforce label of the label syncer; `undefined` if there is nothing to relax. */
+/** Returns the write that relaxes the label syncer's enforce label, or `undefined` if there is nothing to relax. */
 export function planRelaxation(namespace: Namespace): NamespaceWrite | undefined {
   const level = denyingLevel(namespace);
   const ownership = getOwnership(ENFORCE, namespace, getMetadataOwners(namespace.metadata) ?? []);
@@ -29,15 +29,15 @@ export function planRelaxation(namespace: Namespace): NamespaceWrite | undefined
   return { type: 'apply', fieldManager: BREAK_GLASS_MANAGER, document: namespaceDocument(namespace, { labels }) };
 }
 
-/** The enforced level, unless it admits all pods. */
+/** Returns the enforced level, unless it admits all pods. */
 function denyingLevel(namespace: Namespace): string | undefined {
   const level = namespace.metadata?.labels?.[ENFORCE];
   return level === 'privileged' || isTerminating(namespace) ? undefined : level;
 }
 
 /**
- * Returns the next write that restores the namespace; `undefined` if nothing is left to restore. The first write makes the
- * label syncer own its label again, with the former level. The second removes the record.
+ * Returns the next write that restores the namespace, or `undefined` if nothing is left to restore. The first write
+ * makes the label syncer own its label again, with the previous level. The second write removes the record.
  */
 export function planRestoration(namespace: Namespace): NamespaceWrite | undefined {
   const { labels = {}, annotations = {} } = namespace.metadata ?? {};
@@ -54,14 +54,14 @@ export function planRestoration(namespace: Namespace): NamespaceWrite | undefine
     };
     return { type: 'apply', fieldManager: LABEL_SYNC_MANAGER, document: namespaceDocument(namespace, fields) };
   }
-  // Without the former level, the label syncer sets the label again.
+  // If the previous level is missing, the label syncer sets the label again.
   const removed = { [RELAXED_LABEL]: null, ...(isOwner ? { [ENFORCE]: null } : {}) };
   const { uid, resourceVersion } = namespace.metadata ?? {};
   const document = { metadata: { uid, resourceVersion, labels: removed } };
   return { type: 'merge-patch', fieldManager: BREAK_GLASS_MANAGER, document };
 }
 
-/** True if break-glass set the label, and no other client has changed or applied it since. */
+/** Returns true if break-glass set the label and no other client has changed or applied it since. */
 function ownsEnforceLabel(owners: readonly FieldOwner[]): boolean {
   const managers = enforceManagers(owners);
   return managers.length > 0 && managers.every((manager) => manager === BREAK_GLASS_MANAGER);
@@ -75,7 +75,7 @@ function pick(values: Readonly<Record<string, string>>, keys: ReadonlySet<string
   return Object.fromEntries(Object.entries(values).filter(([key]) => keys.has(key)));
 }
 
-/** The reason why restoration does not restore the label exactly; `undefined` if it does. */
+/** Returns the reason why restoring the label does not restore its exact state, or `undefined` if it does. */
 export function restorationProblem(namespace: Namespace): 'changed' | 'lost' | undefined {
   const owners = getMetadataOwners(namespace.metadata) ?? [];
   if (ownsEnforceLabel(owners)) return isLevel(namespace.metadata?.labels?.[RELAXED_LABEL]) ? undefined : 'lost';
@@ -83,15 +83,15 @@ export function restorationProblem(namespace: Namespace): 'changed' | 'lost' | u
   return isRelaxed(namespace) && !isRestored ? 'changed' : undefined;
 }
 
-/** A label of another client that break-glass does not change. */
+/** An enforce label of another client, which break-glass does not change. */
 export interface RemainingLabel {
   readonly namespace: string;
   readonly level: string;
-  /** The field managers; empty if they are unknown. */
+  /** The field managers. Empty if they are unknown. */
   readonly managers: readonly string[];
 }
 
-/** Returns the enforce label of another client that denies pods; `undefined` if there is none. */
+/** Returns the enforce label of another client that denies pods, or `undefined` if there is none. */
 export function remainingLabel(namespace: Namespace): RemainingLabel | undefined {
   const level = denyingLevel(namespace);
   if (level === undefined || planRelaxation(namespace)) return undefined;

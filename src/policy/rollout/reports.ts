@@ -8,10 +8,10 @@ import { isBaselineCheck } from '../pss/evaluate.ts';
 import type { Level } from '../pss/policy.ts';
 import type { FixableViolation, NamespaceEvaluation, ViolatingWorkload } from './evaluation.ts';
 
-/** Name of the report of the cluster, and of the report in each evaluated namespace. */
+/** Name of the cluster report, and of the report in each evaluated namespace. */
 export const REPORT_NAME = 'portcullis-pod-security';
 
-/** The kinds of an API for reports, the preferred API first. */
+/** Kinds of the report APIs, starting with the preferred API. */
 export const REPORT_APIS = [
   { namespaced: 'Report', cluster: 'ClusterReport' },
   { namespaced: 'PolicyReport', cluster: 'ClusterPolicyReport' },
@@ -19,19 +19,19 @@ export const REPORT_APIS = [
 
 export type ReportApi = (typeof REPORT_APIS)[number];
 
-/** A report contains at most this many results, failures first, and this many bytes of results. */
+/** Maximum number of results in a report, and maximum size of the results in bytes. Failures come first. */
 const MAX_RESULTS = 200;
 const MAX_CLUSTER_RESULTS = 500;
 const MAX_BYTES = 256 * 1024;
 const MAX_MESSAGE = 1024;
 const MAX_FIELDS = 20;
 
-const NO_CHECKS = 'The level privileged has no checks.';
+const NO_CHECKS = 'The privileged level has no checks.';
 
-/** The object that owns a report. If it is deleted, Kubernetes deletes the report. */
+/** The object that owns a report. Kubernetes deletes the report when its owner is deleted. */
 export type ReportOwner = NonNullable<ObjectMeta['ownerReferences']>[number];
 
-/** A workload of a namespace, or a pod without one. */
+/** A workload in a namespace, or a pod without a workload. */
 export interface ReportedWorkload {
   readonly subject: ReportSubject;
   /** The exempt runtime class of its pods. */
@@ -47,13 +47,13 @@ interface ReportInput {
 
 interface NamespaceReportInput extends ReportInput {
   readonly namespace: ReportSubject;
-  /** All workloads of the namespace. */
+  /** All workloads in the namespace. */
   readonly workloads: readonly ReportedWorkload[];
 }
 
 /**
- * The report of a namespace: a failure for each violation, a warning for each workload to restart, and a pass or skip for each
- * other workload.
+ * Builds the report for a namespace. It contains a failure for each violation, a warning for each workload to restart,
+ * and a pass or skip for each other workload.
  */
 export function buildReport(evaluation: NamespaceEvaluation, input: NamespaceReportInput): Report {
   const { api, namespace, workloads } = input;
@@ -77,7 +77,7 @@ export function buildReport(evaluation: NamespaceEvaluation, input: NamespaceRep
   };
 }
 
-/** The report of the cluster: one result for each evaluated namespace. */
+/** Builds the report for the cluster, with one result for each evaluated namespace. */
 export function buildClusterReport(
   evaluations: readonly NamespaceEvaluation[],
   input: ReportInput & { namespaceSubject(name: string): ReportSubject },
@@ -90,7 +90,7 @@ export function buildClusterReport(
   };
 }
 
-/** Failures come first, since the number of results is limited. */
+/** Failures come first because the number of results is limited. */
 function compareResults(a: ReportResult, b: ReportResult): number {
   const order = ['fail', 'error', 'warn', 'skip', 'pass'];
   return order.indexOf(a.result) - order.indexOf(b.result);
@@ -105,7 +105,7 @@ function metadata(owner: ReportOwner | undefined, namespace?: string): ObjectMet
   };
 }
 
-/** The summary counts all results. The report contains those within the limits. */
+/** The summary counts all results. The report contains only those within the limits. */
 function content(api: ReportApi, results: readonly ReportResult[], maxResults: number) {
   const summary = { pass: 0, fail: 0, warn: 0, error: 0, skip: 0 };
   for (const { result } of results) summary[result]++;
@@ -168,26 +168,29 @@ function restartResult(workload: ViolatingWorkload, subject: ReportSubject, inpu
   };
 }
 
-/** The stricter of the level in force and the planned level. */
+/** Returns the stricter of the level in force and the planned level. */
 function evaluatedLevel({ current, level }: NamespaceEvaluation): Level {
   return isStricter(current, level) ? current : level;
 }
 
-/** The result of a workload without violations. Exempt workloads and those of privileged namespaces are not evaluated. */
+/**
+ * Returns the result for a workload without violations. Exempt workloads and workloads in privileged namespaces are not
+ * evaluated.
+ */
 function otherResult(
   { subject, exemptRuntimeClass }: ReportedWorkload,
   evaluation: NamespaceEvaluation,
   input: ReportInput,
 ): ReportResult {
   const level = evaluatedLevel(evaluation);
-  const exemption = exemptRuntimeClass && `The runtime class ${exemptRuntimeClass} is exempt.`;
+  const exemption = exemptRuntimeClass && `Runtime class ${exemptRuntimeClass} is exempt.`;
   const skipped = level === 'privileged' ? NO_CHECKS : exemption;
   return {
     ...baseResult(level, input),
     rule: level,
     severity: 'info',
     ...(skipped === undefined
-      ? { result: 'pass', scored: true, message: `The workload satisfies the level ${level}.` }
+      ? { result: 'pass', scored: true, message: `The workload satisfies the ${level} level.` }
       : { result: 'skip', scored: false, message: skipped }),
     resources: [subject],
   };
@@ -230,11 +233,16 @@ function namespaceOutcome(evaluation: NamespaceEvaluation): Pick<ReportResult, '
   const restart = restarts === 0 ? [] : [`The running pods of ${printCount(restarts, 'workload')} need a restart.`];
   if (denied.length > 0) {
     const isHigh = denied.some(({ violations }) => violations.some(({ check }) => isBaselineCheck(check)));
-    const inForce = now === 0 ? '' : now === denied.length ? ', which is in force' : `; ${now} of them are denied now`;
+    const inForce =
+      now === 0
+        ? ''
+        : now === denied.length
+          ? ', which is in force'
+          : `, and ${now} of them ${now === 1 ? 'is' : 'are'} denied now`;
     const message = [`${failures} the ${level} level${inForce}.`, ...restart].join(' ');
     return { result: 'fail', severity: isHigh ? 'high' : 'medium', message };
   }
   if (restarts > 0) return { result: 'warn', severity: 'low', message: restart.join(' ') };
   if (level === 'privileged') return { result: 'skip', severity: 'info', message: NO_CHECKS };
-  return { result: 'pass', severity: 'info', message: `All workloads satisfy the level ${level}.` };
+  return { result: 'pass', severity: 'info', message: `All workloads satisfy the ${level} level.` };
 }

@@ -8,32 +8,33 @@ import { readNamespaceRanges, type NamespaceRanges } from '../scc/namespace.ts';
 import { decodeScc, type SccFields } from '../scc/scc.ts';
 
 /**
- * `upstream`: the conversion of OpenShift, with the Pod Security Standards of v1.0. `accurate`: the newest standards, with
- * default capabilities and user namespaces taken into account.
+ * `upstream` converts levels like OpenShift, using the Pod Security Standards at v1.0. `accurate` uses the newest
+ * standards and takes default capabilities and user namespaces into account.
  */
 export type SccLevelProfile = 'upstream' | 'accurate';
 
 export interface SccLevelOptions {
   readonly profile: SccLevelProfile;
   /**
-   * `aware`: pods of an SCC that requires user namespaces may run as any user and as `container_engine_t`, which the
-   * standards allow from v1.35 on. This is correct only if no kubelet is older than 1.30, because older kubelets run pods
-   * without their user namespace. Defaults to `aware` for the profile `accurate`, and to `ignore` for `upstream`.
+   * With `aware`, pods of an SCC that requires user namespaces may run as any user and as `container_engine_t`, which
+   * the standards allow as of v1.35. This is correct only if all kubelets are at least version 1.30, because older
+   * kubelets run pods without their user namespace. Defaults to `aware` for the `accurate` profile and to `ignore` for
+   * `upstream`.
    */
   readonly userNamespaces?: 'aware' | 'ignore';
-  /** The version of the standards for the profile `accurate`; the newest if absent. */
+  /** Version of the standards for the `accurate` profile. Defaults to the newest version. */
   readonly version?: Version | undefined;
 }
 
 export interface SccLevel {
-  /** The strictest level that all pods under the SCC satisfy, as far as SCCs govern pods. */
+  /** The strictest level that all pods under the SCC satisfy, considering only what SCCs control. */
   readonly level?: Level;
-  /** Why the SCC cannot be evaluated. The level is `privileged` then. */
+  /** Why the SCC cannot be evaluated. The level is then `privileged`. */
   readonly error?: string;
 }
 
 /**
- * Computes the level of the Pod Security Standards that pods under an SCC satisfy in a namespace.
+ * Computes the Pod Security Standards level that pods under an SCC satisfy in a namespace.
  * @see https://github.com/openshift/cluster-policy-controller/blob/master/pkg/psalabelsyncer/scctopsamapping.go
  */
 export function psaLevel(
@@ -57,7 +58,7 @@ interface Input {
   readonly namespace: NamespaceRanges;
   readonly profile: SccLevelProfile;
   readonly version: Version;
-  /** True if pods have user namespaces, and these are taken into account. */
+  /** True if pods have user namespaces that are taken into account. */
   readonly hasUserNamespaces: boolean;
 }
 
@@ -86,7 +87,7 @@ function words(text: string): ReadonlySet<string> {
   return new Set(text.split(' '));
 }
 
-/** The level of each part of an SCC. */
+/** Evaluates each part of an SCC and returns its level. */
 const EVALUATIONS: readonly ((input: Input) => Result)[] = [
   ({ scc }) => privilegedIf(scc.allowHostDirVolumePlugin || scc.allowPrivilegedContainer),
   ({ scc }) => privilegedIf(scc.allowHostIPC || scc.allowHostNetwork || scc.allowHostPID || scc.allowHostPorts),
@@ -141,7 +142,7 @@ function isConfined(profile: string): boolean {
   return profile === 'runtime/default' || profile === 'docker/default' || profile.startsWith('localhost/');
 }
 
-/** From v1.35 on, the standards do not restrict the user of a pod with a user namespace. */
+/** As of v1.35, the standards do not restrict the user of a pod with a user namespace. */
 function userLevel({ scc, namespace, profile, hasUserNamespaces }: Input): Result {
   if (hasUserNamespaces) return 'restricted';
   const { type, uid, uidRangeMin, uidRangeMax } = scc.runAsUser;

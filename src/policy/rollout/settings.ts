@@ -1,21 +1,24 @@
-/** The phases of the rollout, in order: no evaluation; evaluation; evaluation and enforcement. */
+/** Rollout phases, in order: no evaluation, evaluation only, and evaluation with enforcement. */
 export const ROLLOUT_PHASES = ['Disabled', 'Evaluate', 'Enforce'] as const;
 export type RolloutPhase = (typeof ROLLOUT_PHASES)[number];
 
-/** Whether an evaluation without a verdict for some namespaces blocks enforcement. */
+/** Whether enforcement is blocked if an evaluation has no verdict for some namespaces. */
 export type InconclusivePolicy = 'Block' | 'Ignore';
 
-/** `InProcess`: Portcullis evaluates namespaces. `DryRun`: the API server does so, by dry runs of labels. */
+/**
+ * With `InProcess`, Portcullis evaluates namespaces. With `DryRun`, the API server evaluates them in dry runs of label
+ * changes.
+ */
 export type Evaluator = 'InProcess' | 'DryRun';
 
-/** Settings of the rollout of enforcement. */
+/** Settings for the rollout of enforcement. */
 export interface RolloutSettings {
   readonly phase: RolloutPhase;
-  /** The announced date of enforcement (`2027-01-31`). Previews contain it; it has no other effect. */
+  /** Announced enforcement date (`2027-01-31`). It is shown in previews and has no other effect. */
   readonly enforcementDate?: string;
   /** Interval between evaluations of all namespaces. */
   readonly evaluationIntervalMs: number;
-  /** Older evaluations have no effect on decisions. */
+  /** Older evaluations are ignored in decisions. */
   readonly maxEvaluationAgeMs: number;
   /** Whether a decision to enforce requires a recent evaluation. */
   readonly recheckBeforeEnforce: boolean;
@@ -23,14 +26,17 @@ export interface RolloutSettings {
   /** How long all namespaces must have had their labels before the default level is raised. */
   readonly raiseSettleMs: number;
   readonly evaluator: Evaluator;
-  /** Rate of dry runs per second, and their burst. */
+  /** Dry runs per second, and their burst. */
   readonly clientQps: number;
   readonly clientBurst: number;
-  /** Feature gates by name, for clusters without a FeatureGate object. A gate without an entry is on in phase `Enforce`. */
+  /**
+   * Feature gates by name, for clusters without a FeatureGate object. A gate that is not listed is enabled in the
+   * `Enforce` phase.
+   */
   readonly featureGates: ReadonlyMap<string, boolean>;
 }
 
-/** True if the day (`2027-01-31`, UTC) is over. */
+/** Returns true if the day (`2027-01-31`, UTC) is over. */
 export function isPastDate(date: string, now: Date): boolean {
   return date < now.toISOString().slice(0, 10);
 }

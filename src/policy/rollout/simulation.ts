@@ -1,4 +1,4 @@
-/** The simulation of a request for an enforcement mode. */
+/** Simulates a request for an enforcement mode. */
 import type { EnforcementMode } from '../../kube/psa-enforcement-config.ts';
 import { printCount, quote, summarizeNames } from '../../kube/text.ts';
 import { LEVELS } from '../pss/policy.ts';
@@ -17,12 +17,12 @@ interface Scenario {
 interface SimulationInput {
   readonly state: RolloutState;
   readonly namespaces: readonly PlannedNamespace[];
-  /** The namespaces whose labels the syncer manages, and those with a label of the syncer. */
+  /** Namespaces whose labels the syncer manages, and namespaces that have a label of the syncer. */
   readonly managed: ReadonlySet<string>;
   readonly released: readonly string[];
 }
 
-/** Simulates a request to its end, without writes. */
+/** Simulates the full effect of a request without writing anything. */
 export function simulateEnforcement(scenario: Scenario, input: SimulationInput) {
   const { state, namespaces } = input;
   const counts = countNamespaces(namespaces);
@@ -43,7 +43,7 @@ export function simulateEnforcement(scenario: Scenario, input: SimulationInput) 
   return {
     ...scenario,
     ...decided,
-    /** The resulting default level of namespaces without a label. */
+    /** The resulting default level for namespaces without a label. */
     enforce,
     /** The events in order. */
     events: [
@@ -72,7 +72,7 @@ function decisionEvents(
   { mode, phase, gate, requested, decided }: Scenario & { readonly requested: string; readonly decided: string },
   { violating, inconclusive }: NamespaceCounts,
 ): readonly string[] {
-  if (phase === 'Disabled') return [`In phase Disabled, only the feature ${ENFORCEMENT_GATE} has an effect.`];
+  if (phase === 'Disabled') return [`In the Disabled phase, only the ${ENFORCEMENT_GATE} feature has an effect.`];
   return [
     ...(mode === '' && phase === 'Enforce' && state.decided !== 'Restricted'
       ? [`All namespaces are evaluated: ${violating} violating, ${inconclusive} inconclusive.`]
@@ -81,7 +81,7 @@ function decisionEvents(
     decided === state.decided
       ? `status.enforcementMode remains ${quote(decided)}.`
       : `status.enforcementMode becomes ${quote(decided)}.`,
-    ...(decided === 'Restricted' && !gate ? [`The feature ${ENFORCEMENT_GATE} is off: nothing is enforced.`] : []),
+    ...(decided === 'Restricted' && !gate ? [`The ${ENFORCEMENT_GATE} feature is off, so nothing is enforced.`] : []),
     ...(mode === '' && phase === 'Enforce' && decided === ''
       ? ['The evaluation is repeated until it is conclusive.']
       : []),
@@ -93,7 +93,7 @@ function releaseEvents({ state, released }: SimulationInput, enforce: RolloutSta
   return [
     state.published === enforce
       ? 'The default remains privileged.'
-      : 'The default becomes privileged at once in every replica.',
+      : 'The default becomes privileged immediately in every replica.',
     ...(released.length === 0
       ? []
       : [

@@ -1,4 +1,4 @@
-/** The state of the rollout of enforcement at one moment, what blocks it, and the next steps. */
+/** The current state of the enforcement rollout, what blocks it, and the next steps. */
 import type { Condition, ConditionState } from '../../kube/conditions.ts';
 import {
   ENFORCEMENT_MODES,
@@ -28,52 +28,54 @@ import {
 import type { NamespaceCounts } from './plan.ts';
 import { isPastDate, type RolloutSettings } from './settings.ts';
 
-/** The rollout from the point of view of one replica. */
+/** The rollout as one replica sees it. */
 export interface RolloutView {
   readonly gate: boolean;
-  /** True if enforcement is desired now. */
+  /** True if enforcement is currently desired. */
   readonly want: boolean;
-  /** The published level of namespaces without a label. */
+  /** The published level for namespaces without a label. */
   readonly published: DefaultLevel;
-  /** Generation of the published configuration; 0 before anything is published. */
+  /** Generation of the published configuration. 0 before anything is published. */
   readonly generation: number;
-  /** The published mode of the label syncer; `Hold` before anything is published. */
+  /** The published mode of the label syncer. `Hold` before anything is published. */
   readonly syncer: SyncerMode;
-  /** The level that this replica enforces. A replica lowers it on its own, and raises it when the leader publishes it. */
+  /**
+   * The level that this replica enforces. A replica lowers it on its own, and raises it when the leader publishes it.
+   */
   readonly enforce: DefaultLevel;
 }
 
-/** The replicas by their Leases. */
+/** The replicas, based on their Leases. */
 interface Replicas {
-  /** The number of replicas that have renewed their Lease. */
+  /** Number of replicas that have renewed their Lease. */
   readonly running: number;
-  /** The holder of the Lease of the leader; absent if it has not renewed the Lease. */
+  /** Holder of the leader election Lease. Absent if it has not renewed the Lease. */
   readonly leader?: string | undefined;
 }
 
-/** The state of the rollout at one moment. Times are in RFC 3339. */
+/** The current state of the rollout. Times are in RFC 3339 format. */
 export interface RolloutState extends Pick<RolloutSettings, 'phase' | 'raiseSettleMs'>, RolloutView {
-  /** The announced date of enforcement, unless it is over. */
+  /** The announced enforcement date, unless it has passed. */
   readonly enforcementDate?: string | undefined;
   readonly sccMode: SccMode;
-  /** The level of namespaces without a label. */
+  /** The level for namespaces without a label. */
   readonly default: Level;
   /** Absent if the Leases are unknown. */
   readonly replicas?: Replicas | undefined;
   /** The stored evaluation of the leader. */
   readonly evaluation: EvaluationResult;
-  /** The earliest time of the next raise of the default, if it is in the future. */
+  /** Earliest time at which the default can be raised again, if it is in the future. */
   readonly nextRaiseTime?: string | undefined;
-  /** `spec.enforcementMode`; absent if there is no PSAEnforcementConfig. */
+  /** `spec.enforcementMode`. Absent if there is no PSAEnforcementConfig. */
   readonly requested?: string | undefined;
   readonly requestedBy?: 'rollout' | 'others' | undefined;
   readonly decided: EnforcementMode;
   readonly lastEvaluationTime?: string | undefined;
-  /** The conditions of the current state. */
+  /** Conditions that describe the current state. */
   readonly conditions: readonly ConditionState[];
-  /** `status.enforcementMode` of the PSAEnforcementConfig if it has no effect any more. */
+  /** `status.enforcementMode` of the PSAEnforcementConfig, if it no longer has an effect. */
   readonly outdatedMode: EnforcementMode;
-  /** Conditions of the PSAEnforcementConfig that differ from the current state. */
+  /** PSAEnforcementConfig conditions that differ from the current state. */
   readonly outdatedConditions: readonly Condition[];
   /** Managed namespaces that need a label before the default can be raised. */
   readonly unlabeled: readonly string[];
@@ -84,19 +86,18 @@ export interface StateInput {
   readonly view: RolloutView;
   readonly config: PSAEnforcementConfig | undefined;
   readonly sccMode: SccMode;
-  /** The level of namespaces without a label. */
+  /** The level for namespaces without a label. */
   readonly default: Level;
-  /** Absent for manifests, whose age is unknown. Their times are not compared with the clock. */
+  /** Absent for manifests, because their age is unknown. Times in manifests are not compared with the clock. */
   readonly nowMs: number | undefined;
-  /** The replicas that have renewed their Lease, and the leader; absent if the Leases are unknown. */
+  /** The replicas that have renewed their Lease, and the leader. Absent if the Leases are unknown. */
   readonly live: { readonly replicas: readonly PublishedLevel[]; readonly leader: string | undefined } | undefined;
-  /** When the default was last raised. */
+  /** Time when the default was last raised. */
   readonly raisedAt: string | undefined;
   /** Managed namespaces without the label that they need, and namespaces with a label of the syncer. */
   readonly labels: { readonly unlabeled: readonly string[]; readonly unreleased: readonly string[] };
 }
 
-/** Computes the state of the rollout. */
 export function computeState(input: StateInput): RolloutState {
   const { settings, config, nowMs, live, raisedAt, labels } = input;
   const { phase, enforcementDate, raiseSettleMs } = settings;
@@ -120,7 +121,7 @@ export function computeState(input: StateInput): RolloutState {
     ...{ gate: view.gate, want: view.want, generation: view.generation },
   }).filter(({ type }) => CURRENT_CONDITIONS.has(type));
   const conditions = isDisabled ? [] : current;
-  // In phase Evaluate, no mode is in effect.
+  // In the Evaluate phase, no mode is in effect.
   const decided = phase === 'Evaluate' ? '' : modes.status;
   return {
     ...view,
@@ -147,7 +148,7 @@ function isAnnounced(date: string | undefined, nowMs: number | undefined): boole
   return date !== undefined && (nowMs === undefined || !isPastDate(date, new Date(nowMs)));
 }
 
-/** The conditions that the state determines. The others describe the evaluation of the leader. */
+/** Conditions that the state determines. All other conditions describe the evaluation of the leader. */
 const CURRENT_CONDITIONS: ReadonlySet<string> = new Set(['Enforcing', 'Progressing', 'LegacyProposed', 'SpecInvalid']);
 
 /** Finds the stored conditions that contradict the current ones. Messages may differ. */
@@ -165,7 +166,7 @@ function nextRaiseTime(raisedAtMs: number | undefined, nowMs: number | undefined
   return nextMs > nowMs ? formatTimestamp(nextMs) : undefined;
 }
 
-/** The causes that block enforcement, and the next steps, one sentence each. */
+/** The causes that block enforcement, and the next steps. Each item is one sentence. */
 interface Outlook {
   readonly blockers: readonly string[];
   readonly next: readonly string[];
@@ -180,19 +181,21 @@ const EVALUATE_NEXT: Readonly<Record<EvaluationResult, readonly [blocker: string
   stale: ['the last complete evaluation of all namespaces is too old', EVALUATE],
   inconclusive: ['the leader could not evaluate all namespaces', EVALUATE],
   violations: ['the last evaluation of the leader found violations', EVALUATE],
-  clean: ['the leader has not decided yet', 'Wait: the leader evaluates all namespaces again and decides.'],
+  clean: ['the leader has not decided yet', 'Wait until the leader evaluates all namespaces again and decides.'],
 };
 
-/** Computes the causes that block enforcement, in the order of resolution. */
+/** Computes the causes that block enforcement, in the order in which they should be resolved. */
 export function rolloutBlockers(state: RolloutState, counts: NamespaceCounts): Outlook {
   const { phase, requested = '', decided, gate, replicas, evaluation } = state;
   if (phase === 'Disabled') {
-    return outlook('the rollout is disabled: nothing is evaluated', [
+    return outlook('the rollout is disabled, so nothing is evaluated', [
       'Set spec.rollout.phase of the PortcullisConfiguration to Evaluate.',
     ]);
   }
   if (replicas !== undefined && replicas.leader === undefined) {
-    return outlook('no replica leads: nothing is evaluated or decided', ['Find the cause: portcullis doctor.']);
+    return outlook('there is no leader, so nothing is evaluated or decided', [
+      'Find the cause with portcullis doctor.',
+    ]);
   }
   if (!isEnforcementMode(requested)) {
     const valid = ENFORCEMENT_MODES.map(quote).join(', ');
@@ -208,8 +211,8 @@ export function rolloutBlockers(state: RolloutState, counts: NamespaceCounts): O
   const blockers = [
     ...findings.blockers,
     ...(isLegacy ? [`spec.enforcementMode requests Legacy${by(state)}`] : []),
-    ...(phase === 'Evaluate' ? ['phase Evaluate enforces nothing'] : []),
-    ...(gate || phase === 'Evaluate' ? [] : [`the feature ${ENFORCEMENT_GATE} is off`]),
+    ...(phase === 'Evaluate' ? ['nothing is enforced in the Evaluate phase'] : []),
+    ...(gate || phase === 'Evaluate' ? [] : [`the ${ENFORCEMENT_GATE} feature is off`]),
   ];
   if (findings.blockers.length + afterwards.length > 0) return { blockers, next: [...findings.next, ...afterwards] };
   const [blocker, next] = EVALUATE_NEXT[requested === 'Restricted' ? 'clean' : evaluation];
@@ -222,26 +225,26 @@ export function isEnforcing({ conditions }: RolloutState): boolean {
   return conditions.some(({ type, status }) => type === 'Enforcing' && status === 'True');
 }
 
-/** Enforcement is decided but not in effect. */
+/** Enforcement is decided but not yet in effect. */
 function pendingOutlook({ gate, unlabeled, published, raiseSettleMs, nextRaiseTime }: RolloutState): Outlook {
   if (!gate) {
-    return outlook(`the feature ${ENFORCEMENT_GATE} is off`, [`Enable the feature ${ENFORCEMENT_GATE}.`]);
+    return outlook(`the ${ENFORCEMENT_GATE} feature is off`, [`Enable the ${ENFORCEMENT_GATE} feature.`]);
   }
   if (published === 'restricted') {
-    return outlook('not every replica enforces the default restricted yet', ['Wait for the replicas.']);
+    return outlook('not every replica enforces the restricted default yet', ['Wait for the replicas.']);
   }
   if (unlabeled.length > 0) {
     return outlook(`${printCount(unlabeled.length, 'namespace')} without a label: ${summarizeNames(unlabeled)}`, [
-      'Wait for the labels. Events of the namespaces report errors.',
+      'Wait for the labels. Errors are reported as events in the namespaces.',
     ]);
   }
   const earliest = nextRaiseTime === undefined ? '' : `, and not before ${nextRaiseTime}`;
   return outlook('the labels are new', [
-    `Wait: the default becomes restricted after all labels have existed for ${raiseSettleMs / 1000}s${earliest}.`,
+    `Wait. The default becomes restricted after all labels have existed for ${raiseSettleMs / 1000}s${earliest}.`,
   ]);
 }
 
-/** Workloads that are denied now, and those to restart, do not block enforcement, which does not affect them. */
+/** Workloads that are denied now and workloads to restart do not block enforcement, which does not affect them. */
 function findingsOutlook({ violating, inconclusive, workloads }: NamespaceCounts): Outlook {
   const { deniedNow, wouldBeDenied, restart } = workloads;
   const PLAN = 'portcullis rollout plan -o wide';
@@ -255,8 +258,10 @@ function findingsOutlook({ violating, inconclusive, workloads }: NamespaceCounts
       ...(inconclusive === 0 ? [] : [`${printCount(inconclusive, 'namespace')} cannot be evaluated`]),
     ],
     next: [
-      ...(violating === 0 ? [] : [`Follow the next steps of each namespace: ${PLAN}.`]),
-      ...(deniedNow.workloads === 0 ? [] : [`Fix ${printCount(deniedNow.workloads, 'workload')} denied now: ${PLAN}.`]),
+      ...(violating === 0 ? [] : [`Follow the next steps for each namespace: ${PLAN}.`]),
+      ...(deniedNow.workloads === 0
+        ? []
+        : [`Fix ${printCount(deniedNow.workloads, 'workload')} that are denied now: ${PLAN}.`]),
       ...(restart.workloads === 0
         ? []
         : [`Restart ${printCount(restart.workloads, 'workload')} whose new pods comply: ${PLAN}.`]),

@@ -16,7 +16,7 @@ import { findSccViolations } from '../scc/advice/explain.ts';
 import { decodeScc } from '../scc/scc.ts';
 import { psaLevel } from './scc-level.ts';
 
-/** The severity of each code and its remedy. */
+/** The severity and remedy for each code. */
 export const AUDIT_RULES = {
   UN001: { severity: 'high', remedy: 'Delete the pod, or run it under another SCC.' },
   UN002: {
@@ -25,7 +25,7 @@ export const AUDIT_RULES = {
   },
   UN003: { severity: 'medium', remedy: 'Remove the grant.' },
   UN004: { severity: 'medium', remedy: 'Delete the pod, or remove these permissions from it.' },
-  UN005: { severity: 'medium', remedy: 'Delete the pod, or change it so that it satisfies the level without them.' },
+  UN005: { severity: 'medium', remedy: 'Delete the pod, or change it so it satisfies the level without them.' },
   UN006: { severity: 'high', remedy: 'Upgrade the kubelet, or drain the node.' },
   UN007: { severity: 'info', remedy: 'No action is needed.' },
   UN008: { severity: 'info', remedy: 'No action is needed.' },
@@ -42,7 +42,7 @@ export interface AuditFinding {
   /** Absent for cluster-scoped objects. */
   readonly namespace?: string;
   readonly name: string;
-  /** The finding with its fields and values. */
+  /** Describes the finding with its fields and values. */
   readonly message: string;
 }
 
@@ -62,15 +62,16 @@ export interface AuditInput {
   readonly rbac: RbacObjects;
   /** Pods that are skipped by default: completed pods, and mirror pods of static pods. */
   readonly include: readonly ('completed' | 'mirror')[];
-  /** The OpenShift release of the API servers after the change. Absent: all kubelets before 1.30 are findings. */
+  /** The OpenShift release of the API servers after the change. If absent, every kubelet before 1.30 is a finding. */
   readonly target?: string | undefined;
-  /** The Kubernetes version whose standards `latest` means. Default: the newest. */
+  /** The Kubernetes version whose standards `latest` refers to. Defaults to the newest version. */
   readonly emulationVersion?: Version | undefined;
 }
 
 /**
- * Finds the objects whose safety depends on user namespaces, before a cluster moves to a release or a feature set without
- * the SCC field `userNamespaceLevel`. Findings are sorted by namespace, kind, name and code, cluster-scoped objects first.
+ * Finds objects whose safety depends on user namespaces, before a cluster moves to a release or feature set without the
+ * SCC field `userNamespaceLevel`. Findings are sorted by namespace, kind, name and code, and cluster-scoped objects
+ * come first.
  * @see https://kubernetes.io/docs/concepts/workloads/pods/user-namespaces/
  */
 export function auditUserNamespaces(input: AuditInput): readonly AuditFinding[] {
@@ -115,7 +116,7 @@ function finding(
   return { code, severity, kind, ...(namespace === undefined ? {} : { namespace }), name, message };
 }
 
-// The SCCs that require user namespaces.
+// SCCs that require user namespaces.
 
 interface GuardedScc {
   readonly name: string;
@@ -126,7 +127,7 @@ interface GuardedScc {
 
 type GuardedSccs = ReadonlyMap<string, GuardedScc>;
 
-/** Ordinary ranges: permissions that an SCC takes from its namespace are not a risk. */
+/** Ordinary ranges. Permissions that an SCC takes from its namespace are not a risk. */
 const ORDINARY: Namespace = {
   metadata: {
     name: 'any',
@@ -137,7 +138,7 @@ const ORDINARY: Namespace = {
   },
 };
 
-/** An SCC is evaluated by both profiles, because the profile `upstream` ignores default capabilities. */
+/** Evaluates an SCC with both profiles, because the `upstream` profile ignores default capabilities. */
 function findGuardedSccs(sccs: readonly SecurityContextConstraints[]): GuardedSccs {
   const guarded = sccs.filter(({ userNamespaceLevel }) => userNamespaceLevel === 'RequirePodLevel');
   return new Map(
@@ -151,7 +152,7 @@ function findGuardedSccs(sccs: readonly SecurityContextConstraints[]): GuardedSc
   );
 }
 
-// The pods and templates.
+// Pods and templates.
 
 interface PodContext {
   readonly guarded: GuardedSccs;
@@ -172,24 +173,24 @@ function auditPod(
   const hidden = describeHiddenViolations(pod, enforcedPolicy(namespace, emulationVersion));
   if (hidden !== undefined) findings.push(finding('UN005', subject, hidden));
   if (guarded?.isAtRisk === false) {
-    const message = `SCC ${quote(guarded.name)} admitted it, which allows no more without the user namespace`;
+    const message = `SCC ${quote(guarded.name)} admitted it and allows no more without the user namespace`;
     findings.push(finding('UN007', subject, message));
   }
   return findings;
 }
 
-/** If the SCC does not admit the pod, another user may have written the annotation: the severity is lower then. */
+/** If the SCC does not admit the pod, another user may have written the annotation, so the severity is lower. */
 function auditAdmission(pod: Pod, { name, scc }: GuardedScc, namespace: Namespace | undefined): AuditFinding {
   const subject = { kind: 'Pod', object: pod };
   const violations = namespace === undefined ? [] : findSccViolations(pod, scc, namespace);
   if (violations.length === 0) {
-    return finding('UN001', subject, `SCC ${quote(name)} admitted it, which is safe in a user namespace only`);
+    return finding('UN001', subject, `SCC ${quote(name)} admitted it, which is safe only in a user namespace`);
   }
   const message = `annotation ${POD_SCC_ANNOTATIONS.scc} names SCC ${quote(name)}, which would not admit it: ${violations.join(', ')}`;
   return { ...finding('UN001', subject, message), severity: 'medium' };
 }
 
-/** The fields that grant permissions a pod should have in its user namespace only, each with its value. */
+/** Returns the fields, with their values, that grant permissions that a pod should have only in a user namespace. */
 function findPermissions(pod: Pod): readonly string[] {
   const { error, pod: fields } = decodePod(pod);
   if (error !== undefined) return [];
@@ -213,7 +214,10 @@ function formatField(owner: PodFields | ContainerFields, field: string, value: u
 }
 
 const PRIVILEGED: Policy = { level: 'privileged', version: 'latest' };
-/** The last version of the standards that ignores user namespaces, and the checks that take them into account later. */
+/**
+ * The last version of the standards that ignores user namespaces, and the checks that take them into account in later
+ * versions.
+ */
 const LAST_STRICT_VERSION: Version = 'v1.34';
 const RELAXED_CHECKS: ReadonlySet<string> = new Set(['procMount', 'runAsNonRoot', 'runAsUser']);
 
@@ -222,7 +226,7 @@ interface EnforcedPolicy extends Policy {
   readonly effective: Version;
 }
 
-/** The level of a namespace without a label is unknown, and does not count as enforced. */
+/** The level of a namespace without a label is unknown and does not count as enforced. */
 function enforcedPolicy(namespace: Namespace | undefined, emulationVersion: Version | undefined): EnforcedPolicy {
   const defaults = { enforce: PRIVILEGED, audit: PRIVILEGED, warn: PRIVILEGED };
   const { enforce } = resolvePolicies(namespace?.metadata?.labels, defaults);
@@ -234,14 +238,14 @@ function isRelaxed({ effective }: EnforcedPolicy): boolean {
   return compareVersions(effective, LAST_STRICT_VERSION) > 0;
 }
 
-/** Evaluates the relaxed checks at the level of the namespace without taking the user namespace into account. */
+/** Evaluates the relaxed checks at the level of the namespace, ignoring the user namespace. */
 function describeHiddenViolations(pod: Pod, enforced: EnforcedPolicy): string | undefined {
   const version = isRelaxed(enforced) ? LAST_STRICT_VERSION : enforced.effective;
   const { violations } = evaluatePod(pod, { level: enforced.level, version });
   const hidden = violations.filter(({ check }) => RELAXED_CHECKS.has(check));
   if (hidden.length === 0) return undefined;
   const details = hidden.map(({ reason, detail }) => `${reason} (${detail})`).join(', ');
-  return `violates PodSecurity ${quote(printPolicy(enforced))} if its user namespace does not count: ${details}`;
+  return `violates PodSecurity ${quote(printPolicy(enforced))} if its user namespace is ignored: ${details}`;
 }
 
 function auditSource({ kind, object }: AuditSource, guarded: GuardedSccs): readonly AuditFinding[] {
@@ -253,7 +257,7 @@ function auditSource({ kind, object }: AuditSource, guarded: GuardedSccs): reado
   return [finding('UN002', { kind, object }, message)];
 }
 
-// The grants.
+// Grants.
 
 const { group: apiGroup, resource } = RESOURCES.SecurityContextConstraints;
 
@@ -264,7 +268,7 @@ const ADMINS: readonly SubjectName[] = [
   { kind: 'User', name: 'system:admin' },
 ];
 
-/** The grants of SCCs at risk, except those to subjects that have all permissions in the cluster. */
+/** Returns the grants of SCCs at risk, except grants to subjects that have all permissions in the cluster. */
 function auditGrants(guarded: GuardedSccs, rbac: RbacObjects): readonly AuditFinding[] {
   const atRisk = [...guarded.values()].filter(({ isAtRisk }) => isAtRisk);
   if (atRisk.length === 0) return [];
@@ -280,7 +284,7 @@ function auditGrants(guarded: GuardedSccs, rbac: RbacObjects): readonly AuditFin
   });
 }
 
-/** The users and groups in the SCC itself. */
+/** Returns the users and groups listed in the SCC itself. */
 function auditSccGrants(
   scc: SecurityContextConstraints,
   isOrdinary: (subject: SubjectName) => boolean,
@@ -291,10 +295,10 @@ function auditSccGrants(
   const subjects = [...users, ...groups].filter(isOrdinary).map(printSubject);
   if (subjects.length === 0) return [];
   const subject = { kind: 'SecurityContextConstraints', object: scc };
-  return [finding('UN003', subject, `permits its use to ${subjects.join(', ')}`)];
+  return [finding('UN003', subject, `permits use by ${subjects.join(', ')}`)];
 }
 
-/** @param grants the grants of one binding; not empty */
+/** @param grants the grants of one binding, at least one */
 function auditBinding(scc: string, grants: readonly RbacGrant[], rbac: RbacObjects): AuditFinding {
   const [
     {
@@ -304,12 +308,12 @@ function auditBinding(scc: string, grants: readonly RbacGrant[], rbac: RbacObjec
   ] = grants as [RbacGrant, ...RbacGrant[]];
   const isInstallation = grants.every((grant) => isInstallationGrant(grant, rbac));
   const subjects = grants.map(({ subject }) => printSubject(subject)).join(', ');
-  const reason = isInstallation ? ', so that Portcullis can grant it to others' : '';
+  const reason = isInstallation ? ', so Portcullis can grant it to others' : '';
   const message = `permits the use of SCC ${quote(scc)} to ${subjects} by ${role.kind} ${quote(role.name)}${reason}`;
   return finding(isInstallation ? 'UN008' : 'UN003', { kind, object: { metadata } }, message);
 }
 
-/** The service account of an installation needs the use of an SCC to grant it to others. */
+/** The service account of an installation needs permission to use an SCC to grant it to others. */
 function isInstallationGrant(
   { subject, binding, role }: RbacGrant,
   { clusterRoles, clusterRoleBindings }: RbacObjects,
@@ -321,23 +325,26 @@ function isInstallationGrant(
   return isAccount && isClusterWide && isLabeled(clusterRoles, role.name);
 }
 
-/** `ServiceAccount shop/builder` */
+/** Formats a subject as `ServiceAccount shop/builder`. */
 function printSubject({ kind, name, namespace }: SubjectName): string {
   return `${kind} ${namespace === undefined ? '' : `${namespace}/`}${name}`;
 }
 
-// The nodes.
+// Nodes.
 
 /** The oldest kubelet that rejects a pod instead of running it without its user namespace. */
 const OLDEST_SAFE_KUBELET = '1.30.0';
 
-/** How a kubelet and an API server handle user namespaces together. `bad`: the kubelet ignores what the API server relies on. */
+/**
+ * How a kubelet and an API server handle user namespaces in combination. `bad` means that the kubelet ignores a user
+ * namespace that the API server relies on.
+ */
 type Skew = 'ok' | 'ok-no relaxation' | 'ok-no idmap in kernel' | 'bad' | 'N/A';
 
-/** The OpenShift releases whose API servers are compared with kubelets. Release 4.14 has Kubernetes 1.27. */
+/** OpenShift releases whose API servers are compared with kubelets. Release 4.14 is based on Kubernetes 1.27. */
 export const SKEW_RELEASES = ['4.14', '4.15', '4.16', '4.17', '4.18'] as const;
 
-/** The skew of each release of kubelets with the API servers of `SKEW_RELEASES`. */
+/** The skew between each kubelet release and the API servers of `SKEW_RELEASES`. */
 const SKEW: Readonly<Record<string, readonly Skew[]>> = {
   '4.14': ['ok-no relaxation', 'ok-no relaxation', 'bad', 'bad', 'N/A'],
   '4.15': ['ok-no relaxation', 'ok-no relaxation', ...Array<Skew>(3).fill('ok-no idmap in kernel')],
@@ -346,7 +353,9 @@ const SKEW: Readonly<Record<string, readonly Skew[]>> = {
   '4.18': ['N/A', 'ok', 'ok', 'ok', 'ok'],
 };
 
-/** Returns the skew of two OpenShift releases, and whether it is safe; `undefined`: the pair is not supported. */
+/**
+ * Returns the skew between two OpenShift releases and whether it is safe, or `undefined` if the pair is not supported.
+ */
 export function findSkew(
   kubelet: string,
   apiServer: string,
@@ -356,7 +365,7 @@ export function findSkew(
   return { skew, isSafe: skew === 'N/A' ? undefined : skew !== 'bad' };
 }
 
-/** The OpenShift 4 release of a kubelet, whose minor version is 13 less than that of Kubernetes. */
+/** Returns the OpenShift 4 release of a kubelet. Its minor version is 13 less than the Kubernetes minor version. */
 function openshiftRelease([, minor = 0n]: KubeletVersion): string {
   return `4.${minor - 13n}`;
 }
@@ -373,5 +382,5 @@ function auditNode(node: Node, target: string | undefined): readonly AuditFindin
   if (isSafe || hasSafeSkew) return [];
   const problem = 'error' in kubelet ? `${version} cannot be parsed (${kubelet.error})` : `is ${version}`;
   const reason = `kubelets before ${OLDEST_SAFE_KUBELET} run pods without the user namespace that they request`;
-  return [finding('UN006', { kind: 'Node', object: node }, `kubelet version ${problem}; ${reason}`)];
+  return [finding('UN006', { kind: 'Node', object: node }, `kubelet version ${problem}, and ${reason}`)];
 }

@@ -197,7 +197,7 @@ a (baseline)
     hostNamespaces: host namespaces (hostNetwork=true)
       spec.template.spec.hostNetwork
       Fix: Remove hostNetwork, hostPID and hostIPC from the pod spec, or set them to false.
-  Next: Change the workloads; or set a weaker level: kubectl label namespace/a pod-security.kubernetes.io/enforce=privileged --overwrite.
+  Next: Change the workloads, or set a weaker level: kubectl label namespace/a pod-security.kubernetes.io/enforce=privileged --overwrite.
 
 3 namespaces: 1 denied now, 2 no violations; 1 workload (0 running pods) denied now
 `,
@@ -261,8 +261,8 @@ older (restricted)
   Pod tool: to restart, new pods comply
   ReplicaSet lone (1 running pod): to restart, new pods comply
   Next: Restart the workloads: kubectl rollout restart -n older deployment/web.
-  Next: Delete the running pods, which their controllers recreate: replicaset/lone.
-  Next: Delete the pods and create them again from their manifests: pod/tool.
+  Next: Delete the running pods so their controllers recreate them: replicaset/lone.
+  Next: Delete the pods and recreate them from their manifests: pod/tool.
 
 1 namespace: 1 to restart; no workload would be denied, 3 workloads (4 running pods) to restart
 `,
@@ -330,7 +330,7 @@ shop (baseline)
     hostProbesAndHostLifecycle: probe or lifecycle host (container "c" uses probe or lifecycle host "10.0.0.1")
       spec.template.spec.containers[0].livenessProbe.tcpSocket.host
       Fix: Remove host from httpGet and tcpSocket in probes and lifecycle hooks. By default, requests go to the pod itself.
-  Next: Change the workloads before the upgrade; or keep the current version: kubectl label namespace/shop pod-security.kubernetes.io/enforce-version=v1.33.
+  Next: Change the workloads before the upgrade, or keep the current version: kubectl label namespace/shop pod-security.kubernetes.io/enforce-version=v1.33.
 
 3 namespaces: 1 violating, 2 no violations; 1 workload (0 running pods) would be denied by Kubernetes v1.34 and not by v1.33
 `,
@@ -412,8 +412,8 @@ Decided      nothing
 Evaluated    2026-11-21T17:00:00Z
 Default      privileged, generation 1; restricted is still published
 Labels       warn and audit managed, enforce not yet
-Enforcing    False, PhaseNotEnforcing: phase Evaluate enforces nothing
-Progressing  True, RevertingConfiguration: replicas change to the default level privileged
+Enforcing    False, PhaseNotEnforcing: nothing is enforced in the Evaluate phase
+Progressing  True, RevertingConfiguration: replicas are switching to the privileged default level
 Outdated     status of psaenforcementconfig cluster, since the leader has not updated it yet: ${OUTDATED}; Progressing False, AsExpected, since 2026-11-21T16:00:00Z`,
     );
   });
@@ -498,7 +498,7 @@ describe('simulate', () => {
       '--feature-gate=false',
       [
         'status.enforcementMode becomes "Restricted".',
-        'The feature OpenShiftPodSecurityAdmission is off: nothing is enforced.',
+        'The OpenShiftPodSecurityAdmission feature is off, so nothing is enforced.',
         'The default remains privileged.',
       ],
     ],
@@ -519,7 +519,7 @@ describe('simulate', () => {
       '--mode=Legacy',
       [
         'status.enforcementMode becomes "Legacy".',
-        'The default becomes privileged at once in every replica.',
+        'The default becomes privileged immediately in every replica.',
         '1 namespace loses the label that Portcullis set: agents.',
       ],
     ],
@@ -642,13 +642,13 @@ const ENFORCING = { type: 'Enforcing', status: 'True', reason: 'Restricted', mes
 const RAISED = { ...DECIDED, published: 'restricted' } as const;
 const ENFORCED = { ...RAISED, conditions: [ENFORCING] } as const;
 
-const FEATURE_OFF = 'the feature OpenShiftPodSecurityAdmission is off';
+const FEATURE_OFF = 'the OpenShiftPodSecurityAdmission feature is off';
 const LEGACY = 'spec.enforcementMode requests Legacy';
-const EVALUATED = 'phase Evaluate enforces nothing';
+const EVALUATED = 'nothing is enforced in the Evaluate phase';
 const DENIED = '2 workloads in 1 namespace would be denied';
 const UNEVALUATED = 'no complete evaluation of all namespaces exists';
-const LISTED = 'Follow the next steps of each namespace: portcullis rollout plan -o wide.';
-const FIX_NOW = 'Fix 134 workloads denied now: portcullis rollout plan -o wide.';
+const LISTED = 'Follow the next steps for each namespace: portcullis rollout plan -o wide.';
+const FIX_NOW = 'Fix 134 workloads that are denied now: portcullis rollout plan -o wide.';
 const RESTARTED = 'Restart 200 workloads whose new pods comply: portcullis rollout plan -o wide.';
 const CLEAR = `Clear the request: kubectl patch psaenforcementconfig cluster --type=merge -p '{"spec":{"enforcementMode":""}}'.`;
 const TO_ENFORCE = 'Set spec.rollout.phase of the PortcullisConfiguration to Enforce.';
@@ -656,9 +656,9 @@ const TO_EVALUATE = 'Set spec.rollout.phase of the PortcullisConfiguration to Ev
 const EVALUATE =
   'Evaluate all namespaces: kubectl annotate psaenforcementconfig cluster --overwrite portcullis.dev/evaluate=$(date -u +%Y-%m-%dT%H:%M:%SZ).';
 const RESOLVE = 'Resolve the errors of the namespaces that cannot be evaluated.';
-const WAIT = 'Wait: the default becomes restricted after all labels have existed for 30s';
-const DECIDE = 'Wait: the leader evaluates all namespaces again and decides.';
-const AWAIT = 'Wait for the labels. Events of the namespaces report errors.';
+const WAIT = 'Wait. The default becomes restricted after all labels have existed for 30s';
+const DECIDE = 'Wait until the leader evaluates all namespaces again and decides.';
+const AWAIT = 'Wait for the labels. Errors are reported as events in the namespaces.';
 
 describe('the causes that block enforcement, and the next steps', () => {
   const CASES: readonly (readonly [
@@ -673,7 +673,7 @@ describe('the causes that block enforcement, and the next steps', () => {
       ['spec.enforcementMode is "Privileged", which is invalid'],
       ['Set it to one of "", "Restricted", "Legacy".'],
     ],
-    [{ phase: 'Disabled' }, {}, ['the rollout is disabled: nothing is evaluated'], [TO_EVALUATE]],
+    [{ phase: 'Disabled' }, {}, ['the rollout is disabled, so nothing is evaluated'], [TO_EVALUATE]],
     [{ phase: 'Evaluate' }, {}, [EVALUATED], [TO_ENFORCE]],
     [
       { phase: 'Evaluate', requested: 'Legacy', requestedBy: 'rollout', gate: false },
@@ -695,8 +695,8 @@ describe('the causes that block enforcement, and the next steps', () => {
     [
       { ...ENFORCED, replicas: { running: 0 } },
       {},
-      ['no replica leads: nothing is evaluated or decided'],
-      ['Find the cause: portcullis doctor.'],
+      ['there is no leader, so nothing is evaluated or decided'],
+      ['Find the cause with portcullis doctor.'],
     ],
     [{ ...ENFORCED, requested: 'Legacy' }, {}, [LEGACY], [CLEAR]],
     [
@@ -705,7 +705,7 @@ describe('the causes that block enforcement, and the next steps', () => {
       [LEGACY, FEATURE_OFF],
       [CLEAR],
     ],
-    [{ ...DECIDED, gate: false }, {}, [FEATURE_OFF], ['Enable the feature OpenShiftPodSecurityAdmission.']],
+    [{ ...DECIDED, gate: false }, {}, [FEATURE_OFF], ['Enable the OpenShiftPodSecurityAdmission feature.']],
     [{ ...DECIDED, unlabeled: ['b', 'a'] }, {}, ['2 namespaces without a label: a, b'], [AWAIT]],
     [DECIDED, {}, ['the labels are new'], [`${WAIT}.`]],
     [
@@ -714,7 +714,7 @@ describe('the causes that block enforcement, and the next steps', () => {
       ['the labels are new'],
       [`${WAIT}, and not before 2026-11-22T12:05:00Z.`],
     ],
-    [RAISED, {}, ['not every replica enforces the default restricted yet'], ['Wait for the replicas.']],
+    [RAISED, {}, ['not every replica enforces the restricted default yet'], ['Wait for the replicas.']],
     [ENFORCED, {}, [], []],
     [{ ...ENFORCED, requested: 'Restricted' }, VIOLATING, [], [LISTED]],
     [ENFORCED, DENIED_NOW, [], [FIX_NOW]],
@@ -722,7 +722,7 @@ describe('the causes that block enforcement, and the next steps', () => {
       { ...DECIDED, gate: false },
       DENIED_NOW,
       [FEATURE_OFF],
-      ['Enable the feature OpenShiftPodSecurityAdmission.', FIX_NOW],
+      ['Enable the OpenShiftPodSecurityAdmission feature.', FIX_NOW],
     ],
     [{ phase: 'Evaluate' }, RESTART, [EVALUATED], [RESTARTED, TO_ENFORCE]],
     [

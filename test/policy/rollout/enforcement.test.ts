@@ -194,7 +194,7 @@ suite('the configuration object', () => {
     const before: PSAEnforcementConfig = { spec: { enforcementMode: 'Legacy' }, status };
     assert.equal(
       forcedWarning(forced, before),
-      'spec.enforcementMode: Restricted enforces at once, although workloads in 2 namespaces would be denied: a, b',
+      'spec.enforcementMode: Restricted is enforced immediately although workloads in 2 namespaces would be denied: a, b',
     );
     assert.equal(forcedWarning(forced, forced), undefined);
     assert.equal(forcedWarning(before, forced), undefined);

@@ -298,7 +298,7 @@ suite('fields of other managers', () => {
       {
         type: 'Normal',
         reason: 'LabelKept',
-        message: `label ${ENFORCE}=baseline has no recorded owner and is kept; the namespace needs restricted`,
+        message: `label ${ENFORCE}=baseline has no recorded owner and is kept, but the namespace needs restricted`,
       },
     ]);
     assert.deepEqual(state(synced(namespace, { grants: [ANYUID] })), labelsFor('baseline'));
@@ -416,7 +416,7 @@ suite('events', () => {
       {
         type: 'Warning',
         reason: 'NoUsableSCC',
-        message: 'no service account of the namespace may use any SCC: its level is restricted',
+        message: 'no service account in the namespace may use any SCC, so its level is restricted',
       },
     ]);
   });
@@ -428,7 +428,7 @@ suite('events', () => {
       {
         type: 'Warning',
         reason: 'LevelPrivileged',
-        message: 'the level changes to privileged, because service account "deployer" may use SCC "privileged"',
+        message: 'the level changes to privileged because service account "deployer" may use SCC "privileged"',
       },
     ]);
   });
@@ -439,7 +439,7 @@ suite('events', () => {
       {
         type: 'Warning',
         reason: 'LabelForced',
-        message: `label ${ENFORCE}=privileged belongs to "helm" and is changed to restricted, because the namespace has label ${LABEL_SYNC_LABEL}=true`,
+        message: `label ${ENFORCE}=privileged belongs to "helm" and is changed to restricted because the namespace has label ${LABEL_SYNC_LABEL}=true`,
       },
     ]);
     assert.deepEqual(planLabels(inputFor(synced(given))).events, []);
@@ -451,7 +451,7 @@ suite('events', () => {
       {
         type: 'Normal',
         reason: 'LabelKept',
-        message: `label ${ENFORCE}=privileged belongs to "helm" and is kept; the namespace needs restricted`,
+        message: `label ${ENFORCE}=privileged belongs to "helm" and is kept, but the namespace needs restricted`,
       },
     ]);
   });

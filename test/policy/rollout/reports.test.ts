@@ -122,8 +122,8 @@ suite('reports', () => {
       [
         'high true 2 workloads violate the baseline level.',
         'medium true annotation x is missing',
-        'info false The level privileged has no checks.',
-        'info true All workloads satisfy the level baseline.',
+        'info false The privileged level has no checks.',
+        'info true All workloads satisfy the baseline level.',
       ],
     );
   });
