@@ -33,7 +33,19 @@ const PURE_LAYERS = 5;
 const PUBLIC_FILES: ReadonlyMap<string, readonly string[]> = new Map([
   ['policy/pod', ['pod.ts', 'reader.ts', 'repair.ts', 'safe-sysctls.ts', 'selection.ts', 'templates.ts']],
   ['policy/pss', ['cel.ts', 'cel-policy.ts', 'evaluate.ts', 'index.ts', 'policy.ts']],
-  ['policy/psa', ['admission-policies.ts', 'configuration.ts', 'decode.ts', 'defaults.ts', 'policy.ts', 'review.ts']],
+  [
+    'policy/psa',
+    [
+      'admission-policies.ts',
+      'configuration.ts',
+      'decision.ts',
+      'decode.ts',
+      'defaults.ts',
+      'input.ts',
+      'policy.ts',
+      'review.ts',
+    ],
+  ],
   [
     'policy/scc',
     [
@@ -43,12 +55,14 @@ const PUBLIC_FILES: ReadonlyMap<string, readonly string[]> = new Map([
       'advice/scc-warnings.ts',
       'advice/suggestion.ts',
       'assign.ts',
+      'decision.ts',
       'mode.ts',
       'namespace.ts',
       'objects.ts',
       'order.ts',
       'request.ts',
       'review.ts',
+      'scc-fields.ts',
       'scc.ts',
       'standard.ts',
       'strategies/index.ts',
@@ -362,6 +376,43 @@ function listNodes(root: ts.Node): ts.Node[] {
   return nodes;
 }
 
+/** Returns the groups of files that import each other, types included. */
+function findCircles(sources: Sources): string[][] {
+  const imports = new Map(
+    [...sources].map(([path, text]) => {
+      const file = ts.createSourceFile(path, text, ts.ScriptTarget.Latest, true);
+      const files = findImports(file).map(({ specifier = '' }) => joinPosix(dirname(path), specifier));
+      return [path, files.filter((imported) => sources.has(imported))];
+    }),
+  );
+  const reached = (start: string): ReadonlySet<string> => {
+    const found = new Set<string>();
+    const queue = [start];
+    for (let path = queue.pop(); path !== undefined; path = queue.pop()) {
+      const added = (imports.get(path) ?? []).filter((imported) => !found.has(imported));
+      for (const one of added) found.add(one);
+      queue.push(...added);
+    }
+    return found;
+  };
+  const reachable = new Map([...sources.keys()].map((path) => [path, reached(path)]));
+  const inCircle = [...reachable].filter(([path, found]) => found.has(path)).map(([path]) => path);
+  const circles = inCircle.map((path) =>
+    inCircle.filter((other) => reachable.get(path)?.has(other) && reachable.get(other)?.has(path)),
+  );
+  return circles.filter((circle, index) => circle[0] === inCircle[index]);
+}
+
+test('a circle of imports is found', () => {
+  const sources = new Map([
+    ['kube/a.ts', "import { b } from './b.ts';"],
+    ['kube/b.ts', "import type { C } from './c.ts';"],
+    ['kube/c.ts', "export { a } from './a.ts';"],
+    ['kube/d.ts', "import { a } from './a.ts';"],
+  ]);
+  assert.deepEqual(findCircles(sources), [['kube/a.ts', 'kube/b.ts', 'kube/c.ts']]);
+});
+
 test('the sources have no violations', () => {
   const paths = readdirSync('src', { recursive: true, encoding: 'utf8' }).filter((path) =>
     /\.(tsx?|json|css)$/.test(path),
@@ -371,6 +422,7 @@ test('the sources have no violations', () => {
   );
   assert.ok(sources.has('main.ts'));
   assert.deepEqual(findViolations(sources), []);
+  assert.deepEqual(findCircles(sources), []);
 });
 
 describe('violations', () => {

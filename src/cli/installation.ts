@@ -9,12 +9,11 @@ import { parseFeatures, type ManifestSettings } from '../install/index.ts';
 import type { JsonPatchOp } from '../kube/json-patch.ts';
 import { clusterScoped, objectPath, resourcePath, RESOURCES } from '../kube/resources.ts';
 import { ApiError } from '../kube/status.ts';
+import type { Kind, Kinds } from '../kube/kinds.ts';
 import {
   isObject,
   type GroupVersionResource,
   type JsonObject,
-  type Kind,
-  type Kinds,
   type KubeObject,
   type Lease,
   type ObjectMeta,

@@ -1,5 +1,6 @@
 import type { JsonPatchOp } from '../kube/json-patch.ts';
-import type { AccessReviewStatus, JsonObject, Kind, Kinds, KubeObject, UserInfo } from '../kube/types.ts';
+import type { Kind, Kinds } from '../kube/kinds.ts';
+import type { AccessReviewStatus, JsonObject, KubeObject, UserInfo } from '../kube/types.ts';
 import type { Action } from '../policy/rbac/rules.ts';
 import type { Store } from './store.ts';
 

@@ -3,7 +3,8 @@
  * While the API server is unavailable, the store keeps its last state.
  */
 import { findKind, objectPath, resourcePath, RESOURCES, typeMeta, type ResourceInfo } from '../kube/resources.ts';
-import { isObject, type JsonObject, type Kind, type Kinds, type KubeObject } from '../kube/types.ts';
+import type { Kind, Kinds } from '../kube/kinds.ts';
+import { isObject, type JsonObject, type KubeObject } from '../kube/types.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import { reviewAccess } from './access.ts';

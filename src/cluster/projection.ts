@@ -5,7 +5,8 @@
 import { deepEqual } from '../kube/equality.ts';
 import { podTemplatePath } from '../kube/pod.ts';
 import { getApiVersion, RESOURCES, typeMeta } from '../kube/resources.ts';
-import { isObject, type JsonObject, type Kind, type Kinds } from '../kube/types.ts';
+import type { Kind, Kinds } from '../kube/kinds.ts';
+import { isObject, type JsonObject } from '../kube/types.ts';
 import { KUBELET_CONDITION } from '../kube/well-known.ts';
 import { isReadDomain, POD_SPEC, select, type Selection, type Share } from '../policy/pod/selection.ts';
 

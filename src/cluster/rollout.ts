@@ -2,7 +2,8 @@
 import { getMetadataOwners } from '../kube/managed-fields.ts';
 import { PSA_ENFORCEMENT_CONFIG } from '../kube/psa-enforcement-config.ts';
 import type { SecurityContextConstraints } from '../kube/scc.ts';
-import type { Kind, KubeObject, Namespace } from '../kube/types.ts';
+import type { Kind } from '../kube/kinds.ts';
+import type { KubeObject, Namespace } from '../kube/types.ts';
 import {
   LABEL_SYNC_MODE_ANNOTATION,
   POD_SECURITY_CONFIG_MAP,

@@ -1,4 +1,5 @@
-import { isObject, type JsonObject, type Kind } from '../kube/types.ts';
+import type { Kind } from '../kube/kinds.ts';
+import { isObject, type JsonObject } from '../kube/types.ts';
 import type { Clock } from './clock.ts';
 import type { Projection } from './projection.ts';
 import type { Sink } from './reflector.ts';

@@ -1,4 +1,4 @@
-import type { Kind, Kinds } from '../kube/types.ts';
+import type { Kind, Kinds } from '../kube/kinds.ts';
 import type { Version } from '../policy/pss/policy.ts';
 
 /** A change of one object. */

@@ -1,7 +1,7 @@
 import type { CustomPodSource, PodCreator } from '../kube/controller-pod.ts';
 import { getApiVersion, objectName } from '../kube/resources.ts';
 import { compareBytes } from '../kube/text.ts';
-import type { Kind, Kinds } from '../kube/types.ts';
+import type { Kind, Kinds } from '../kube/kinds.ts';
 import type { Store } from './store.ts';
 
 /** The kinds that define pods, including pods themselves, sorted by name. */

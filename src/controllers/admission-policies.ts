@@ -19,7 +19,8 @@ import {
 } from '../kube/admission-policies.ts';
 import { applyDefaults } from '../kube/defaults.ts';
 import { deepEqual } from '../kube/equality.ts';
-import { draft, type Kinds, type Wire } from '../kube/types.ts';
+import type { Kinds } from '../kube/kinds.ts';
+import { draft, type Wire } from '../kube/types.ts';
 import { CONFIGURATION_KINDS, isInstalled } from '../kube/webhooks.ts';
 import {
   BREAK_GLASS_ANNOTATION,

@@ -7,7 +7,8 @@ import type { Store } from '../cluster/store.ts';
 import type { Observable, Settings, SettingsStatus } from '../config/settings.ts';
 import { getApiVersion, RESOURCES, typeMeta } from '../kube/resources.ts';
 import { ApiError } from '../kube/status.ts';
-import type { JsonObject, Kind, Kinds, KubeObject, ObjectMeta, Wire } from '../kube/types.ts';
+import type { Kind, Kinds } from '../kube/kinds.ts';
+import type { JsonObject, KubeObject, ObjectMeta, Wire } from '../kube/types.ts';
 import {
   CONFIGURATION_KINDS,
   configurationFeature,

@@ -2,7 +2,7 @@
 import { createTokenBucket, type Clock } from '../cluster/clock.ts';
 import type { Cluster } from '../cluster/cluster.ts';
 import { ApiError } from '../kube/status.ts';
-import type { Kind, Kinds } from '../kube/types.ts';
+import type { Kind, Kinds } from '../kube/kinds.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
 import { createEventRecorder, type Controller, type ReconcileContext, type Source } from './controller.ts';

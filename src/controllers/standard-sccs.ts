@@ -1,4 +1,4 @@
-import type { Kind, Kinds } from '../kube/types.ts';
+import type { Kind, Kinds } from '../kube/kinds.ts';
 import {
   planClusterRole,
   planClusterRoleBinding,

@@ -4,7 +4,8 @@ import { CONTROLLERS } from '../controllers/index.ts';
 import { celList, celString } from '../kube/cel.ts';
 import { RESOURCES } from '../kube/resources.ts';
 import { sortedSet } from '../kube/text.ts';
-import { isObject, type Kind, type KubeObject } from '../kube/types.ts';
+import type { Kind } from '../kube/kinds.ts';
+import { isObject, type KubeObject } from '../kube/types.ts';
 import { INSTALLED_CONFIGURATIONS, unchangedNamespaces, type ConfigurationKind } from '../kube/webhooks.ts';
 import {
   INSTALLATION,

@@ -1,5 +1,5 @@
 /** Admission policies that the leader maintains. */
-import type { Kinds } from './types.ts';
+import type { Kinds } from './kinds.ts';
 
 /** Policy and binding kinds. Each policy kind comes before its binding kind. */
 export const POLICY_KINDS = ['ValidatingAdmissionPolicy', 'ValidatingAdmissionPolicyBinding'] as const;

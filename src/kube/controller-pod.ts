@@ -1,9 +1,9 @@
 import { getObjects, type MutableObject, applyDefaults, setDefault } from './defaults.ts';
+import type { Kind } from './kinds.ts';
 import {
   type JsonObject,
   draft,
   isObject,
-  type Kind,
   type KubeObject,
   type Pod,
   type ServiceAccount,

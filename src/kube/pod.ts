@@ -1,5 +1,6 @@
 import { RESOURCES } from './resources.ts';
-import { isObject, type Kind, type Pod, type PodSpec, type PodTemplateSpec } from './types.ts';
+import type { Kind } from './kinds.ts';
+import { isObject, type Pod, type PodSpec, type PodTemplateSpec } from './types.ts';
 
 /** The fields that contain containers, in the order in which the API server visits them. */
 export const CONTAINER_LISTS = ['initContainers', 'containers', 'ephemeralContainers'] as const;

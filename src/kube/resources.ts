@@ -1,5 +1,6 @@
 /** The kinds that this program reads or writes, and where the API server serves them. */
-import type { GroupVersionResource, Kind, KubeObject } from './types.ts';
+import type { Kind } from './kinds.ts';
+import type { GroupVersionResource, KubeObject } from './types.ts';
 
 export interface ResourceInfo extends GroupVersionResource {
   readonly scope: 'Cluster' | 'Namespaced';

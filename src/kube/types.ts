@@ -3,38 +3,24 @@ import type {
   V1ClusterRoleBinding,
   V1ConfigMap,
   V1Container,
-  V1CronJob,
-  V1DaemonSet,
-  V1Deployment,
   V1EndpointSlice,
   V1EphemeralContainer,
-  V1Job,
   V1Lease,
-  V1MutatingAdmissionPolicy,
-  V1MutatingAdmissionPolicyBinding,
   V1MutatingWebhookConfiguration,
   V1Namespace,
   V1Node,
   V1ObjectMeta,
   V1Pod,
   V1PodSpec,
-  V1PodTemplate,
   V1PodTemplateSpec,
-  V1ReplicaSet,
-  V1ReplicationController,
   V1Role,
   V1RoleBinding,
   V1Secret,
   V1ServiceAccount,
-  V1StatefulSet,
   V1SubjectAccessReviewStatus,
-  V1ValidatingAdmissionPolicy,
-  V1ValidatingAdmissionPolicyBinding,
   V1ValidatingWebhookConfiguration,
 } from '@kubernetes/client-node';
 import type { Condition } from './conditions.ts';
-import type { PSAEnforcementConfig } from './psa-enforcement-config.ts';
-import type { RangeAllocation, SecurityContextConstraints } from './scc.ts';
 
 /** A client-node model as JSON. Dates are strings, members are read-only, and null means absent. */
 export type Wire<T> = T extends Date
@@ -111,55 +97,6 @@ export interface KubeObject {
   readonly apiVersion?: string;
   readonly kind?: string;
   readonly metadata?: ObjectMeta;
-}
-
-/** The kinds that this program reads or writes. */
-export interface Kinds extends WorkloadKinds {
-  Namespace: Namespace;
-  Node: Node;
-  Pod: Pod;
-  ServiceAccount: ServiceAccount;
-  Role: Role;
-  ClusterRole: ClusterRole;
-  RoleBinding: RoleBinding;
-  ClusterRoleBinding: ClusterRoleBinding;
-  SecurityContextConstraints: SecurityContextConstraints;
-  RangeAllocation: RangeAllocation;
-  Lease: Lease;
-  EndpointSlice: EndpointSlice;
-  Secret: Secret;
-  ConfigMap: ConfigMap;
-  MutatingWebhookConfiguration: MutatingWebhookConfiguration;
-  ValidatingWebhookConfiguration: ValidatingWebhookConfiguration;
-  ValidatingAdmissionPolicy: Wire<V1ValidatingAdmissionPolicy>;
-  ValidatingAdmissionPolicyBinding: Wire<V1ValidatingAdmissionPolicyBinding>;
-  MutatingAdmissionPolicy: Wire<V1MutatingAdmissionPolicy>;
-  MutatingAdmissionPolicyBinding: Wire<V1MutatingAdmissionPolicyBinding>;
-  PSAEnforcementConfig: PSAEnforcementConfig;
-  PortcullisConfiguration: PortcullisConfiguration;
-  FeatureGate: FeatureGate;
-  ClusterServiceVersion: ClusterServiceVersion;
-  CatalogSource: CatalogSource;
-  NodesConfig: NodesConfig;
-  MachineConfigPool: MachineConfigPool;
-  Report: Report;
-  ClusterReport: Report;
-  PolicyReport: Report;
-  ClusterPolicyReport: Report;
-}
-
-export type Kind = keyof Kinds;
-
-/** The kinds with a pod template. */
-interface WorkloadKinds {
-  PodTemplate: Wire<V1PodTemplate>;
-  ReplicationController: Wire<V1ReplicationController>;
-  ReplicaSet: Wire<V1ReplicaSet>;
-  Deployment: Wire<V1Deployment>;
-  StatefulSet: Wire<V1StatefulSet>;
-  DaemonSet: Wire<V1DaemonSet>;
-  Job: Wire<V1Job>;
-  CronJob: Wire<V1CronJob>;
 }
 
 /** Group, version and kind. The core group is `''`. */

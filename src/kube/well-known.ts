@@ -89,6 +89,11 @@ export const WEBHOOK_LABELS = {
  */
 export const POLICY_LABELS = { ...WEBHOOK_LABELS, [COMPONENT_LABEL]: 'policies' } as const;
 
+/** The selector of the generated policies and bindings. */
+export const POLICY_SELECTOR = Object.entries(POLICY_LABELS)
+  .map((label) => label.join('='))
+  .join(',');
+
 /** Labels on the policies that the leader maintains. */
 export const FLOOR_LABELS = { ...WEBHOOK_LABELS, [COMPONENT_LABEL]: 'floor' } as const;
 

@@ -4,7 +4,7 @@ import type { Cluster } from '../cluster/cluster.ts';
 import { canUseScc } from '../cluster/access.ts';
 import { RESOURCES } from '../kube/resources.ts';
 import { accessQuestionKey, decideWithKnownAccess, type AccessQuestion, type CanUse } from '../policy/scc/access.ts';
-import type { SccDecision } from '../policy/scc/request.ts';
+import type { SccDecision } from '../policy/scc/decision.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
 import type { WithAccess } from './scc-review.ts';

@@ -13,7 +13,8 @@ import { admitTemplate, reportScc, templateWarnings } from '../policy/scc/assign
 import { sccMode, type NamespaceMode, type SccMode, type SccSettings } from '../policy/scc/mode.ts';
 import { readNamespaceRanges } from '../policy/scc/namespace.ts';
 import type { CanUse } from '../policy/scc/access.ts';
-import type { SccDecision, SccInput } from '../policy/scc/request.ts';
+import type { SccDecision } from '../policy/scc/decision.ts';
+import type { SccInput } from '../policy/scc/request.ts';
 import type { Cell } from '../telemetry/counters.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
 import type { WaitingRoom } from './waiting-room.ts';

@@ -11,11 +11,11 @@ import {
 import { parsePath, readDocuments, type ManifestError, type Path, type Position } from '../config/yaml.ts';
 import type { PodCreator } from '../kube/controller-pod.ts';
 import type { SecurityContextConstraints } from '../kube/scc.ts';
+import type { Kind } from '../kube/kinds.ts';
 import {
   isObject,
   type ClusterRoleBinding,
   type JsonObject,
-  type Kind,
   type KubeObject,
   type Namespace,
   type RoleBinding,

@@ -6,7 +6,8 @@ import { readInventory, type Inventory, type InventoryValues } from '../../src/c
 import type { Io } from '../../src/cli/command.ts';
 import { sccGrants } from '../../src/cluster/scc-grants.ts';
 import { getApiVersion, RESOURCES } from '../../src/kube/resources.ts';
-import type { Kind, KubeObject } from '../../src/kube/types.ts';
+import type { Kind } from '../../src/kube/kinds.ts';
+import type { KubeObject } from '../../src/kube/types.ts';
 import { eventually } from '../support/eventually.ts';
 import { runProgram } from '../support/memory-io.ts';
 import { startCluster, type TestCluster } from '../support/dev-cluster.ts';

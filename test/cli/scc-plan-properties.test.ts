@@ -5,7 +5,8 @@ import fc from 'fast-check';
 import { createStore, type WritableStore } from '../../src/cluster/store.ts';
 import { planInput } from '../../src/cli/scc/input.ts';
 import { hasUseRole } from '../../src/cli/scc/plan.ts';
-import type { JsonObject, Kinds, PodLike } from '../../src/kube/types.ts';
+import type { Kinds } from '../../src/kube/kinds.ts';
+import type { JsonObject, PodLike } from '../../src/kube/types.ts';
 import { grantableScc, planGrants, planNamespace, type PlannedWorkload } from '../../src/policy/scc/advice/plan.ts';
 import {
   grantObjects,

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { createStore } from '../../src/cluster/store.ts';
 import { listPodCreators, listPodSources } from '../../src/cluster/workloads.ts';
-import type { Kind, Kinds } from '../../src/kube/types.ts';
+import type { Kind, Kinds } from '../../src/kube/kinds.ts';
 
 const APPS = 'apps/v1';
 

@@ -13,8 +13,9 @@ import {
   type PodSecurityConfiguration,
 } from '../../src/policy/psa/configuration.ts';
 import { resolvePolicies, printPolicy } from '../../src/policy/psa/policy.ts';
-import { reviewPodSecurity, DEFAULT_LIMITS } from '../../src/policy/psa/review.ts';
-import type { PodSecurityCount } from '../../src/policy/psa/review.ts';
+import { DEFAULT_LIMITS } from '../../src/policy/psa/input.ts';
+import { reviewPodSecurity } from '../../src/policy/psa/review.ts';
+import type { PodSecurityCount } from '../../src/policy/psa/decision.ts';
 import type { Version } from '../../src/policy/pss/policy.ts';
 import { readLines } from '../support/conformance/cases.ts';
 

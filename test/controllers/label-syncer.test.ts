@@ -4,7 +4,8 @@ import { after, afterEach, before, beforeEach, suite, test } from 'node:test';
 import type { DevCluster } from '../../src/dev-cluster/index.ts';
 import { labelSyncer } from '../../src/controllers/label-syncer.ts';
 import { runLevelZeroLabeler } from '../../src/controllers/run-level-zero-labeler.ts';
-import type { Kind, Namespace } from '../../src/kube/types.ts';
+import type { Kind } from '../../src/kube/kinds.ts';
+import type { Namespace } from '../../src/kube/types.ts';
 import type { SyncerMode } from '../../src/policy/rollout/enforcement.ts';
 import { createMetrics, type Metrics } from '../../src/telemetry/metrics.ts';
 import {

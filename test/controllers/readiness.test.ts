@@ -4,7 +4,8 @@ import { afterEach, beforeEach, suite, test } from 'node:test';
 import type { DevCluster } from '../../src/dev-cluster/index.ts';
 import { readiness } from '../../src/controllers/readiness.ts';
 import type { PSAEnforcementConfig } from '../../src/kube/psa-enforcement-config.ts';
-import type { Kind, Kinds, Namespace, Pod, Report } from '../../src/kube/types.ts';
+import type { Kind, Kinds } from '../../src/kube/kinds.ts';
+import type { Namespace, Pod, Report } from '../../src/kube/types.ts';
 import {
   DEFAULT_CONFIGURATION,
   type PodSecurityConfiguration,

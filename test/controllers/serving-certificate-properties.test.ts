@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
-import type { Kinds } from '../../src/kube/types.ts';
+import type { Kinds } from '../../src/kube/kinds.ts';
 import { CONFIGURATION_KINDS, type ConfigurationKind } from '../../src/kube/webhooks.ts';
 import { installedConfigurations } from '../../src/controllers/replica.ts';
 import { createAuthority, createServing } from '../../src/tls/issue.ts';

@@ -5,7 +5,8 @@ import { standardSccs } from '../../src/controllers/standard-sccs.ts';
 import { allow, deny } from '../../src/kube/admission.ts';
 import type { SecurityContextConstraints } from '../../src/kube/scc.ts';
 import { forbidden } from '../../src/kube/status.ts';
-import type { Kind, KubeObject } from '../../src/kube/types.ts';
+import type { Kind } from '../../src/kube/kinds.ts';
+import type { KubeObject } from '../../src/kube/types.ts';
 import {
   STANDARD_CLUSTER_ROLE_BINDINGS,
   STANDARD_CLUSTER_ROLES,

@@ -10,7 +10,8 @@ import { uidRangeAllocator, uidRangeStandby } from '../../src/controllers/uid-ra
 import { allow, deny, type AdmissionRequest, type Decision } from '../../src/kube/admission.ts';
 import type { RangeAllocation } from '../../src/kube/scc.ts';
 import { forbidden } from '../../src/kube/status.ts';
-import type { Namespace, Kind } from '../../src/kube/types.ts';
+import type { Kind } from '../../src/kube/kinds.ts';
+import type { Namespace } from '../../src/kube/types.ts';
 import { formatBlocks, parseBlocks } from '../../src/policy/uid-range/blocks.ts';
 import { blockIndexes, blockSet } from '../support/blocks.ts';
 import { type RangeSettings, DEFAULT_RANGES } from '../../src/policy/uid-range/ranges.ts';

@@ -8,7 +8,8 @@ import { after, before, suite, test } from 'node:test';
 import { VERSION } from '../../src/cli/command.ts';
 import type { Finding } from '../../src/cli/doctor/facts.ts';
 import { buildManifests, defaultSettings, type ManifestSettings } from '../../src/install/index.ts';
-import { isObject, type JsonObject, type Kinds } from '../../src/kube/types.ts';
+import type { Kinds } from '../../src/kube/kinds.ts';
+import { isObject, type JsonObject } from '../../src/kube/types.ts';
 import { objectMetadata, responseItems, responseObject } from '../support/answers.ts';
 import {
   ASSETS,

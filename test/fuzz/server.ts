@@ -9,7 +9,7 @@ import { pino } from 'pino';
 import { createStore } from '../../src/cluster/store.ts';
 import { resourcePath } from '../../src/kube/resources.ts';
 import { ApiError, notFound } from '../../src/kube/status.ts';
-import type { Kind } from '../../src/kube/types.ts';
+import type { Kind } from '../../src/kube/kinds.ts';
 import { createPodSecurity, DEFAULT_CONFIGURATION } from '../../src/policy/psa/configuration.ts';
 import { SMALL_BYTES, type ReceivedBody } from '../../src/server/body.ts';
 import { registerReviews } from '../../src/server/review.ts';

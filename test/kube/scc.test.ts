@@ -4,7 +4,7 @@ import { findShapeErrors, type FieldShape } from '../../src/kube/field-shape.ts'
 import { SCC_FIELDS, USER_NAMESPACE_LEVELS, parseIdBlock, parseIdBlocks } from '../../src/kube/scc.ts';
 import definition from '../../src/install/definitions/securitycontextconstraints.json' with { type: 'json' };
 import { defaultScc, findSccTypeError } from '../../src/policy/scc/objects.ts';
-import { decodeScc } from '../../src/policy/scc/scc.ts';
+import { decodeScc } from '../../src/policy/scc/scc-fields.ts';
 
 interface Schema {
   readonly type?: string;

@@ -7,7 +7,8 @@ import { startController, type RunningController } from '../../src/controllers/r
 import type { ServedPair } from '../../src/controllers/controller.ts';
 import { servingCertificate } from '../../src/controllers/serving-certificate.ts';
 import { INJECT_CA_ANNOTATION, INSTALLATION, PART_OF, PART_OF_LABEL } from '../../src/kube/well-known.ts';
-import { draft, type Kind, type Kinds, type Secret } from '../../src/kube/types.ts';
+import type { Kind, Kinds } from '../../src/kube/kinds.ts';
+import { draft, type Secret } from '../../src/kube/types.ts';
 import { CONFIGURATION_KINDS, getWebhooks, type WebhookConfiguration } from '../../src/kube/webhooks.ts';
 import { decodeBundle } from '../../src/tls/trust.ts';
 import type { KeyPair } from '../../src/tls/certificate-pair.ts';

@@ -3,12 +3,9 @@ import type { AdmissionRequest } from '../../src/kube/admission.ts';
 import type { Namespace, Pod } from '../../src/kube/types.ts';
 import type { WorkloadResource } from '../../src/policy/pod/templates.ts';
 import { DEFAULT_CONFIGURATION, type PodSecurityConfiguration } from '../../src/policy/psa/configuration.ts';
-import {
-  reviewPodSecurity,
-  DEFAULT_LIMITS,
-  type PodSecurityInput,
-  type PodSecurityReview,
-} from '../../src/policy/psa/review.ts';
+import { DEFAULT_LIMITS, type PodSecurityInput } from '../../src/policy/psa/input.ts';
+import type { PodSecurityReview } from '../../src/policy/psa/decision.ts';
+import { reviewPodSecurity } from '../../src/policy/psa/review.ts';
 import { createPodSecurity } from '../../src/policy/psa/configuration.ts';
 import type { Version } from '../../src/policy/pss/policy.ts';
 

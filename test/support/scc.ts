@@ -5,13 +5,9 @@ import type { SecurityContextConstraints } from '../../src/kube/scc.ts';
 import type { JsonObject, Namespace } from '../../src/kube/types.ts';
 import { ownContainerValues, ownPodValues, writePod } from '../../src/policy/scc/complete.ts';
 import { decodeSccPod } from '../../src/policy/scc/pod.ts';
-import { decodeScc } from '../../src/policy/scc/scc.ts';
-import {
-  CONTAINER_STRATEGIES,
-  POD_STRATEGIES,
-  type ContainerContext,
-  type PodContext,
-} from '../../src/policy/scc/strategies/index.ts';
+import { decodeScc } from '../../src/policy/scc/scc-fields.ts';
+import type { ContainerContext, PodContext } from '../../src/policy/scc/strategies/strategy.ts';
+import { CONTAINER_STRATEGIES, POD_STRATEGIES } from '../../src/policy/scc/strategies/index.ts';
 import type { CanUse } from '../../src/policy/scc/access.ts';
 
 /** A grant of SCCs in place of RBAC. Without a namespace it applies to all namespaces; `*` is every SCC. */

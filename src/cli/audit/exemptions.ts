@@ -5,7 +5,7 @@ import {
   type PolicyExemption,
 } from '../../cluster/exemptions.ts';
 import { printCount } from '../../kube/text.ts';
-import type { Kind } from '../../kube/types.ts';
+import type { Kind } from '../../kube/kinds.ts';
 import { RBAC_KINDS } from '../../policy/rbac/rules.ts';
 import { defineCommand, EXIT } from '../command.ts';
 import { assumptionBlocks, listOptions, printListing, printTable, withHeader } from '../output/print.ts';

@@ -17,7 +17,7 @@ import {
   type Style,
 } from '../output/print.ts';
 import { EXIT, defineCommand } from '../command.ts';
-import type { Kind } from '../../kube/types.ts';
+import type { Kind } from '../../kube/kinds.ts';
 import { RBAC_KINDS } from '../../policy/rbac/rules.ts';
 import {
   readInventory,

@@ -6,7 +6,8 @@ import type { Manifest, ManifestSettings } from '../../install/index.ts';
 import type { PolicyKind } from '../../kube/admission-policies.ts';
 import { shellQuote } from '../../kube/text.ts';
 import { CONFIGURATION_NAME } from '../../kube/well-known.ts';
-import type { EndpointSlice, Kinds, Lease, Node, Pod, PortcullisConfiguration } from '../../kube/types.ts';
+import type { Kinds } from '../../kube/kinds.ts';
+import type { EndpointSlice, Lease, Node, Pod, PortcullisConfiguration } from '../../kube/types.ts';
 import type { Version } from '../../policy/pss/policy.ts';
 import type { AnyObject, Configuration, Server } from '../installation.ts';
 

@@ -16,12 +16,12 @@ import { deepEqual } from '../../kube/equality.ts';
 import { formatFieldError, type FieldError } from '../../kube/field-error.ts';
 import { namespaced, resourcePath, RESOURCES } from '../../kube/resources.ts';
 import { ApiError, ConnectionError } from '../../kube/status.ts';
+import type { Kinds } from '../../kube/kinds.ts';
 import {
   draft,
   type EndpointSlice,
   type GroupVersionResource,
   type JsonObject,
-  type Kinds,
   type Lease,
   type PortcullisConfiguration,
   type Role,

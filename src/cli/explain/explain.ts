@@ -1,7 +1,8 @@
 import { UserError } from '../../config/files.ts';
 import { manifestName, manifestNamespace } from '../../config/objects.ts';
 import { impersonatedUser } from '../../kube/admission.ts';
-import type { Kind, UserInfo } from '../../kube/types.ts';
+import type { Kind } from '../../kube/kinds.ts';
+import type { UserInfo } from '../../kube/types.ts';
 import { createRangePreview } from '../../policy/uid-range/allocation.ts';
 import { defineCommand, EXIT, type Io } from '../command.ts';
 import { parseReference, readWorkloads, type Reference } from '../inventory/references.ts';

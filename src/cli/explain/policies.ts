@@ -4,7 +4,8 @@ import type { Settings } from '../../config/settings.ts';
 import { createPod } from '../../kube/controller-pod.ts';
 import { decodePod } from '../../policy/pod/pod.ts';
 import { completeTemplate } from '../../policy/psa/defaults.ts';
-import { DEFAULT_LIMITS, reviewPodSecurity } from '../../policy/psa/review.ts';
+import { DEFAULT_LIMITS } from '../../policy/psa/input.ts';
+import { reviewPodSecurity } from '../../policy/psa/review.ts';
 import { findNamespace } from '../inventory/inventory.ts';
 import { describeWorkload, printExplanation, type Creation, type Explanation, type Workload } from './workload.ts';
 

@@ -6,7 +6,8 @@
 import type { V1LabelSelectorRequirement } from '@kubernetes/client-node';
 import { deepEqual } from '../../kube/equality.ts';
 import { escapeKey, type JsonPatchOp } from '../../kube/json-patch.ts';
-import type { Kinds, ObjectMeta, Wire } from '../../kube/types.ts';
+import type { Kinds } from '../../kube/kinds.ts';
+import type { ObjectMeta, Wire } from '../../kube/types.ts';
 import { BREAK_GLASS_ANNOTATION, NAMESPACE_NAME_LABEL } from '../../kube/well-known.ts';
 import type { Configuration, Webhook } from '../installation.ts';
 

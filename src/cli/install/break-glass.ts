@@ -40,7 +40,7 @@ import {
   targetStates,
   type WebhookState,
 } from './break-glass-state.ts';
-import { POLICY_SELECTOR } from './policies.ts';
+import { POLICY_SELECTOR } from '../../kube/well-known.ts';
 
 const DETAILS = `
 Stops all enforcement in an emergency, and restores it.

@@ -4,7 +4,8 @@ import { listSettings, type Setting, settingOwners, withSetting } from '../../co
 import { buildManifests, INITIAL_SETTINGS, type Manifest, type ManifestSettings } from '../../install/index.ts';
 import { getApiVersion, objectPath, RESOURCES } from '../../kube/resources.ts';
 import { quote, shellQuote } from '../../kube/text.ts';
-import { isObject, type JsonObject, type Kind, type Kinds, type PortcullisConfiguration } from '../../kube/types.ts';
+import type { Kind, Kinds } from '../../kube/kinds.ts';
+import { isObject, type JsonObject, type PortcullisConfiguration } from '../../kube/types.ts';
 import { CONFIGURATION_KINDS, configurationFeature, isPartOfPortcullis } from '../../kube/webhooks.ts';
 import { CONFIGURATION_NAME, FEATURES, INSTALLATION, PART_OF, PART_OF_LABEL } from '../../kube/well-known.ts';
 import { VERSION } from '../command.ts';

@@ -2,7 +2,6 @@
  * An installation without a server: policies in the API server. Each policy has the settings that it was generated from
  * as an annotation, which other commands read instead of a PortcullisConfiguration.
  */
-import type { Scope } from '../../cluster/live-cluster.ts';
 import { UserError } from '../../config/files.ts';
 import { decodePolicy } from '../../install/index.ts';
 import { DEFAULTS_KINDS, type DefaultsKind, POLICY_KINDS, type PolicyKind } from '../../kube/admission-policies.ts';
@@ -13,7 +12,7 @@ import { draft, isObject, type JsonObject, type KubeObject, type PortcullisConfi
 import {
   CONFIGURATION_NAME,
   INSTALLATION,
-  POLICY_LABELS,
+  POLICY_SELECTOR,
   POLICY_SETTINGS_ANNOTATION as ANNOTATION,
 } from '../../kube/well-known.ts';
 import { generatePolicies, type PolicyObject } from '../../policy/psa/admission-policies.ts';
@@ -24,14 +23,6 @@ import { VERSION } from '../command.ts';
 import type { AnyObject, ClusterClient } from '../installation.ts';
 
 export const POLICIES = RESOURCES.ValidatingAdmissionPolicy;
-
-/** The selector of the generated policies and bindings. */
-export const POLICY_SELECTOR = Object.entries(POLICY_LABELS)
-  .map((label) => label.join('='))
-  .join(',');
-
-/** The policies among the objects of a cluster. */
-export const POLICY_SCOPE: Scope = { kind: 'ValidatingAdmissionPolicy', labelSelector: POLICY_SELECTOR };
 
 type GeneratedKind = PolicyKind | DefaultsKind;
 const KINDS: readonly GeneratedKind[] = [...POLICY_KINDS, ...DEFAULTS_KINDS];

@@ -30,7 +30,8 @@ import { SCC_MODE_LABEL, sccMode } from '../../policy/scc/mode.ts';
 import { useRoleName } from '../../policy/scc/standard.ts';
 import { VERSION } from '../command.ts';
 import { type AnyObject, type ClusterClient, DEFINITIONS } from '../installation.ts';
-import { POLICIES, POLICY_SELECTOR, readServerless, serverlessConfiguration } from './policies.ts';
+import { POLICY_SELECTOR } from '../../kube/well-known.ts';
+import { POLICIES, readServerless, serverlessConfiguration } from './policies.ts';
 import { findWeakenings } from './weakening.ts';
 
 const SCCS = RESOURCES.SecurityContextConstraints;

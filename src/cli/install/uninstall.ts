@@ -13,7 +13,8 @@ import {
   RESOURCES,
 } from '../../kube/resources.ts';
 import { ApiError } from '../../kube/status.ts';
-import type { JsonObject, Kinds, Node } from '../../kube/types.ts';
+import type { Kinds } from '../../kube/kinds.ts';
+import type { JsonObject, Node } from '../../kube/types.ts';
 import { isPartOfPortcullis } from '../../kube/webhooks.ts';
 import {
   COMPONENT_LABEL,

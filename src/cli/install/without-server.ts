@@ -6,7 +6,13 @@ import { decodePolicy, MINIMUM_MINOR } from '../../install/index.ts';
 import { objectName, RESOURCES } from '../../kube/resources.ts';
 import { summarizeNames } from '../../kube/text.ts';
 import type { JsonObject, PortcullisConfiguration } from '../../kube/types.ts';
-import { CONFIGURATION_NAME, INSTALLATION, KUBE_SYSTEM, POD_SECURITY_LABELS } from '../../kube/well-known.ts';
+import {
+  CONFIGURATION_NAME,
+  INSTALLATION,
+  KUBE_SYSTEM,
+  POD_SECURITY_LABELS,
+  POLICY_SELECTOR,
+} from '../../kube/well-known.ts';
 import { MIN_POLICY_MINOR } from '../../policy/psa/admission-policies.ts';
 import { minorVersion } from '../../policy/pss/cel-policy.ts';
 import { newestVersion } from '../../policy/pss/index.ts';
@@ -21,7 +27,6 @@ import { readObjects } from './installed.ts';
 import {
   comparePolicies,
   deleteCommand,
-  POLICY_SELECTOR,
   readPolicyObjects,
   readServerless,
   servedKinds,

@@ -4,7 +4,8 @@ import type { CustomPodSource } from '../../kube/controller-pod.ts';
 import { getPodTemplate, podTemplatePath } from '../../kube/pod.ts';
 import { objectName, RESOURCES } from '../../kube/resources.ts';
 import { sortedSet, summarizeNames } from '../../kube/text.ts';
-import { isObject, type ClusterRole, type Kind, type Namespace } from '../../kube/types.ts';
+import type { Kind } from '../../kube/kinds.ts';
+import { isObject, type ClusterRole, type Namespace } from '../../kube/types.ts';
 import { STANDARD_CLUSTER_ROLE_BINDINGS, STANDARD_CLUSTER_ROLES, STANDARD_SCCS } from '../../policy/scc/standard.ts';
 import {
   blockAnnotations,

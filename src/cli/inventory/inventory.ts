@@ -15,14 +15,13 @@ import { matchesLabelSelector, parseLabelSelector } from '../../kube/label-selec
 import { metadataProblem } from '../../kube/names.ts';
 import { findKindsNamed, getApiVersion, objectName, objectPath, RESOURCES } from '../../kube/resources.ts';
 import { ApiError } from '../../kube/status.ts';
-import { CONFIGURATION_NAME } from '../../kube/well-known.ts';
+import { CONFIGURATION_NAME, POLICY_SELECTOR } from '../../kube/well-known.ts';
 import { compareBytes, quote } from '../../kube/text.ts';
+import type { Kind, Kinds } from '../../kube/kinds.ts';
 import {
   draft,
   isObject,
   type JsonObject,
-  type Kind,
-  type Kinds,
   type KubeObject,
   type Namespace,
   type ObjectMeta,
@@ -34,7 +33,7 @@ import { REVIEW_KINDS } from '../../policy/scc/review.ts';
 import { PROGRAM, VERSION, type Io } from '../command.ts';
 import { flag, nonEmpty, option, text, type Values } from '../options.ts';
 import { withProgress } from '../output/print.ts';
-import { POLICY_SCOPE } from '../install/policies.ts';
+
 import {
   assumeClusterAdmin,
   assumeNamespaces,
@@ -44,6 +43,9 @@ import {
 } from './assumptions.ts';
 import { findCustomSources, readCustomSources } from './custom-resources.ts';
 import { failOnErrors, filenameOption, readObjects } from './manifests.ts';
+
+/** The policies among the objects of a cluster. */
+export const POLICY_SCOPE: Scope = { kind: 'ValidatingAdmissionPolicy', labelSelector: POLICY_SELECTOR };
 
 /** The source of the objects: manifests or a cluster. */
 export const inventoryOptions = {

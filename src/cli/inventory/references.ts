@@ -5,7 +5,7 @@ import { UserError } from '../../config/files.ts';
 import { manifestName, manifestNamespace, type ManifestObject } from '../../config/objects.ts';
 import { getApiVersion, resourceName, RESOURCES } from '../../kube/resources.ts';
 import { quote } from '../../kube/text.ts';
-import type { Kind } from '../../kube/types.ts';
+import type { Kind } from '../../kube/kinds.ts';
 import type { Io } from '../command.ts';
 import { UsageError } from '../options.ts';
 import { SCC_INPUT_KINDS } from '../scc/input.ts';

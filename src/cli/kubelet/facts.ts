@@ -11,7 +11,7 @@ import type { Scope } from '../../cluster/live-cluster.ts';
 import type { Store } from '../../cluster/store.ts';
 import { UserError } from '../../config/files.ts';
 import type { KubeletSettings } from '../../config/settings.ts';
-import type { Kind } from '../../kube/types.ts';
+import type { Kind } from '../../kube/kinds.ts';
 import { CONFIGURATION_NAME } from '../../kube/well-known.ts';
 import type { NodeState } from '../../policy/kubelet/admission.ts';
 import { nodePools, renderMinimum } from '../../policy/kubelet/transition.ts';

@@ -8,7 +8,7 @@ import { openDashboard } from './live-report.ts';
 import { integer, option } from '../options.ts';
 import { readRolloutInventory, ROLLOUT_COMMAND_KINDS, rolloutOptions } from './facts.ts';
 import { explainAddressError } from '../serve/cluster.ts';
-import { POLICY_SCOPE } from '../install/policies.ts';
+import { POLICY_SCOPE } from '../inventory/inventory.ts';
 
 const { kubeconfig, context, config, 'installation-namespace': installation, 'scc-mode': sccMode } = rolloutOptions;
 

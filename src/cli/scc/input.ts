@@ -2,7 +2,8 @@
 import { canUseScc } from '../../cluster/access.ts';
 import { listPodCreators } from '../../cluster/workloads.ts';
 import { objectName } from '../../kube/resources.ts';
-import type { Kind, Namespace } from '../../kube/types.ts';
+import type { Kind } from '../../kube/kinds.ts';
+import type { Namespace } from '../../kube/types.ts';
 import { RBAC_KINDS } from '../../policy/rbac/rules.ts';
 import type { PlanInput, WorkloadContext } from '../../policy/scc/advice/plan.ts';
 import { sccMode, type SccSettings } from '../../policy/scc/mode.ts';

@@ -17,7 +17,7 @@ import {
   POD_SECURITY_CONFIG_MAP,
   type OptionalFeature,
 } from '../../kube/well-known.ts';
-import type { Kind } from '../../kube/types.ts';
+import type { Kind } from '../../kube/kinds.ts';
 import { RBAC_KINDS } from '../../policy/rbac/rules.ts';
 import { createAuthority, createServing } from '../../tls/issue.ts';
 import type { HealthCheck } from '../../server/probes.ts';

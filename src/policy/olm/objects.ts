@@ -4,15 +4,8 @@ import { findChanges, type Change } from '../../kube/pod-changes.ts';
 import { getPodTemplate, podTemplatePath } from '../../kube/pod.ts';
 import { objectName, RESOURCES } from '../../kube/resources.ts';
 import { compareBytes } from '../../kube/text.ts';
-import {
-  isObject,
-  type CatalogSource,
-  type JsonObject,
-  type Kind,
-  type Kinds,
-  type KubeObject,
-  type Namespace,
-} from '../../kube/types.ts';
+import type { Kind, Kinds } from '../../kube/kinds.ts';
+import { isObject, type CatalogSource, type JsonObject, type KubeObject, type Namespace } from '../../kube/types.ts';
 import { decodePod, findCompletionError } from '../pod/pod.ts';
 import { printFieldPath, type FieldPath } from '../pod/templates.ts';
 import { isCopied } from './auto-labeler.ts';

@@ -13,7 +13,7 @@ import {
   type NamespacePolicy,
   type Policies,
 } from './policy.ts';
-import type { PodSecurityReview } from './review.ts';
+import type { PodSecurityReview } from './decision.ts';
 
 /** The `defaults` fields, in the same order as the labels. */
 export const DEFAULTS_FIELDS = [

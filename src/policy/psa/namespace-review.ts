@@ -16,7 +16,7 @@ import {
   setsMode,
   type NamespacePolicy,
 } from './policy.ts';
-import type { PodSecurityInput } from './review.ts';
+import type { PodSecurityInput } from './input.ts';
 
 /**
  * Reviews a request for a namespace. Denies invalid labels, and warns about existing pods that violate a stricter

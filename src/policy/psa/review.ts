@@ -2,17 +2,15 @@
  * Reviews admission requests according to Pod Security Admission. Reviews are pure functions. Their input provides the
  * clock and the cluster state.
  */
-import { allow, deny, type AdmissionRequest, type Decision } from '../../kube/admission.ts';
+import { allow, deny, type Decision } from '../../kube/admission.ts';
 import { formatFieldErrors } from '../../kube/field-error.ts';
 import { podTemplatePath } from '../../kube/pod.ts';
 import { forbidden, internalError, type Status } from '../../kube/status.ts';
 import { quote } from '../../kube/text.ts';
-import type { Namespace, Pod } from '../../kube/types.ts';
 import type { PodFields } from '../pod/pod.ts';
-import type { WorkloadResource } from '../pod/templates.ts';
 import { evaluateDecoded, type Evaluation } from '../pss/evaluate.ts';
 import type { Policy, Version } from '../pss/policy.ts';
-import { findExemption, type Exemption, type NamespaceRules, type PodSecurity } from './configuration.ts';
+import { findExemption, type Exemption, type NamespaceRules } from './configuration.ts';
 import {
   decodeObject,
   decodeWorkload,
@@ -25,56 +23,9 @@ import {
   type Workload,
 } from './decode.ts';
 import { reviewNamespace } from './namespace-review.ts';
+import type { PodSecurityCount, PodSecurityReview } from './decision.ts';
+import type { PodSecurityInput } from './input.ts';
 import { isFullyPrivileged, printPolicy, type Mode, type NamespacePolicy } from './policy.ts';
-
-/** Input for a review. The functions are called only if the response depends on them. */
-export interface PodSecurityInput {
-  readonly request: AdmissionRequest;
-  /** The workload object with its templates as SCC admission defaults them. Absent where SCCs do not apply. */
-  readonly workload?: Workload | undefined;
-  readonly podSecurity: PodSecurity;
-  /** The emulated Kubernetes version. Defaults to the newest known version. */
-  readonly emulationVersion?: Version | undefined;
-  /** Resources in other API groups that are reviewed as workloads. */
-  readonly workloadResources?: readonly WorkloadResource[];
-  /** Returns `undefined` if the namespace does not exist. */
-  findNamespace(name: string): Namespace | undefined;
-  /** Returns all pods in a namespace, or `undefined` if they cannot be listed. */
-  listPods(namespace: string): readonly Pod[] | undefined;
-  /** Limits for reviewing the pods of a namespace. */
-  readonly limits: PodReviewLimits;
-  /** Returns the time of a monotonic clock, in milliseconds. */
-  now(): number;
-  /** Deadline of the request on the same clock. */
-  readonly deadlineMs?: number;
-}
-
-/** Limits for reviewing existing pods after a label change. */
-export interface PodReviewLimits {
-  readonly maxPods: number;
-  readonly timeoutMs: number;
-}
-
-/** Upstream's limits. */
-export const DEFAULT_LIMITS: PodReviewLimits = { maxPods: 3000, timeoutMs: 1000 };
-
-/** An event that the Pod Security Admission metrics count. */
-export type PodSecurityCount =
-  | {
-      readonly metric: 'evaluations';
-      readonly decision: 'allow' | 'deny';
-      readonly mode: Mode;
-      readonly policy: Policy;
-    }
-  | { readonly metric: 'exemptions' }
-  /** `fatal` means that no policy was evaluated. */
-  | { readonly metric: 'errors'; readonly fatal: boolean };
-
-/** The response to a request, and the events to count. Several requests may share them. */
-export interface PodSecurityReview {
-  readonly decision: Decision;
-  readonly counts: readonly PodSecurityCount[];
-}
 
 /** Reviews an admission request. Resources other than namespaces and pods are reviewed as workloads. */
 export function reviewPodSecurity(input: PodSecurityInput): PodSecurityReview {

@@ -5,7 +5,7 @@ import type { Namespace } from '../../kube/types.ts';
 import { SAFE_SYSCTLS } from '../pod/safe-sysctls.ts';
 import { compareVersions, type Level, type Version } from '../pss/policy.ts';
 import { readNamespaceRanges, type NamespaceRanges } from '../scc/namespace.ts';
-import { decodeScc, type SccFields } from '../scc/scc.ts';
+import { decodeScc, type SccFields } from '../scc/scc-fields.ts';
 
 /**
  * `upstream` converts levels like OpenShift, using the Pod Security Standards at v1.0. `accurate` uses the newest

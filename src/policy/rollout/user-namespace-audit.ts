@@ -3,7 +3,8 @@ import { getPodTemplate, podTemplatePath } from '../../kube/pod.ts';
 import { RESOURCES } from '../../kube/resources.ts';
 import { NAMESPACE_RANGE_ANNOTATIONS, POD_SCC_ANNOTATIONS, type SecurityContextConstraints } from '../../kube/scc.ts';
 import { compareBytes, quote } from '../../kube/text.ts';
-import type { Kind, KubeObject, Namespace, Node, Pod, PodLike } from '../../kube/types.ts';
+import type { Kind } from '../../kube/kinds.ts';
+import type { KubeObject, Namespace, Node, Pod, PodLike } from '../../kube/types.ts';
 import { INSTALLATION, PART_OF, PART_OF_LABEL } from '../../kube/well-known.ts';
 import { compareKubeletVersions, parseKubeletVersion, type KubeletVersion } from '../kubelet/version.ts';
 import { decodePod, fieldPath, type ContainerFields, type PodFields } from '../pod/pod.ts';
@@ -13,7 +14,7 @@ import { compareVersions, type Policy, type Version } from '../pss/policy.ts';
 import type { RbacObjects } from '../rbac/rules.ts';
 import { findGrants, whoCan, type RbacGrant, type SubjectName } from '../rbac/who-can.ts';
 import { findSccViolations } from '../scc/advice/explain.ts';
-import { decodeScc } from '../scc/scc.ts';
+import { decodeScc } from '../scc/scc-fields.ts';
 import { psaLevel } from './scc-level.ts';
 
 /** The severity and remedy for each code. */

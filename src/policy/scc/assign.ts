@@ -12,15 +12,8 @@ import { serviceAccountSubject } from './access.ts';
 import { allowsPod, applyCompletion, writePod, type ChangeExtent } from './complete.ts';
 import { aggregate, auditKey, MAX_WARNING_LENGTH, UNABLE_TO_VALIDATE } from './messages.ts';
 import { resolveCompatibility, type Compatibility, type SccMode } from './mode.ts';
-import {
-  isWithoutScc,
-  podAnnotation,
-  readDecoded,
-  readRequest,
-  type ReadRequest,
-  type SccDecision,
-  type SccInput,
-} from './request.ts';
+import type { SccDecision } from './decision.ts';
+import { isWithoutScc, podAnnotation, readDecoded, readRequest, type ReadRequest, type SccInput } from './request.ts';
 import { explainOrder } from './scc.ts';
 import {
   createSearch,

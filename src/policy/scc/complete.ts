@@ -10,14 +10,8 @@ import { MAX_ERRORS } from './budget.ts';
 import { bindScc, type NamespaceRanges } from './namespace.ts';
 import type { PreparedScc } from './scc.ts';
 import { quote } from '../../kube/text.ts';
-import {
-  CONTAINER_STRATEGIES,
-  POD_STRATEGIES,
-  type ContainerContext,
-  type ContainerValues,
-  type PodContext,
-  type PodValues,
-} from './strategies/index.ts';
+import type { ContainerContext, ContainerValues, PodContext, PodValues } from './strategies/strategy.ts';
+import { CONTAINER_STRATEGIES, POD_STRATEGIES } from './strategies/index.ts';
 
 export interface Completion {
   readonly pod: PodFields;

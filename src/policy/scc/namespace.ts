@@ -2,7 +2,7 @@
 import { NAMESPACE_RANGE_ANNOTATIONS, parseIdBlock, parseIdBlocks, type IdBlock } from '../../kube/scc.ts';
 import { isObject, type JsonObject, type Result } from '../../kube/types.ts';
 import type { PreparedScc } from './scc.ts';
-import type { BoundStrategies } from './strategies/index.ts';
+import type { BoundStrategies } from './strategies/strategy.ts';
 
 export interface NamespaceRanges {
   readonly name: string;

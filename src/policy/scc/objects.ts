@@ -11,7 +11,7 @@ import { MAX_ERRORS } from './budget.ts';
 import { dnsSubdomainErrors } from '../../kube/names.ts';
 import { sortedSet, compareBytes } from '../../kube/text.ts';
 import { isObject } from '../../kube/types.ts';
-import { decodeScc, type GroupFields, type Range, type SccFields } from './scc.ts';
+import { decodeScc, type GroupFields, type Range, type SccFields } from './scc-fields.ts';
 import { GROUPS } from './strategies/groups.ts';
 import { RUN_AS_USER } from './strategies/run-as-user.ts';
 import { SE_LINUX_CONTEXT } from './strategies/se-linux-context.ts';

@@ -1,7 +1,6 @@
 /** Determines which SCCs are evaluated for a request, and in which order. */
 import type { SecurityContextConstraints } from '../../kube/scc.ts';
 import { quote, sortedSet } from '../../kube/text.ts';
-import type { SccInput } from './request.ts';
 import { compareRanks, compareSccs, prepareScc, type PreparedScc } from './scc.ts';
 
 /** The SCCs of a cluster, prepared for decisions. Callers may keep the set until an SCC changes. */
@@ -20,7 +19,7 @@ export function createSccSet(objects: readonly SecurityContextConstraints[]): Sc
 }
 
 /** Returns the prepared set of SCCs, and creates it if necessary. */
-export function getSccSet(sccs: SccInput['sccs']): SccSet {
+export function getSccSet(sccs: readonly SecurityContextConstraints[] | SccSet): SccSet {
   return 'byName' in sccs ? sccs : createSccSet(sccs);
 }
 

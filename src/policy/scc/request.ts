@@ -1,5 +1,5 @@
 /** Pod requests: the input and result of a decision, and the requests that SCC admission ignores. */
-import type { Allowed, Denied, Operation } from '../../kube/admission.ts';
+import type { Operation } from '../../kube/admission.ts';
 import { deepEqual, semanticEqual } from '../../kube/equality.ts';
 import { formatFieldError } from '../../kube/field-error.ts';
 import { POD_SCC_ANNOTATIONS, type SecurityContextConstraints } from '../../kube/scc.ts';
@@ -37,23 +37,6 @@ export interface SccInput {
   /** True if the decision is only reported. The warnings mention it. */
   readonly isReported?: boolean | undefined;
 }
-
-interface Details {
-  readonly warnings: readonly string[];
-  /** Keys do not include the webhook name, which the API server adds as a prefix. */
-  readonly auditAnnotations: Readonly<Record<string, string>>;
-  /** Absent if the pod is denied or if SCCs do not apply to it. */
-  readonly facts?: SccFacts;
-}
-
-/** Name of the SCC that admits the pod, and the type of subject that may use it. */
-export type SccFacts = Readonly<Record<'scc' | 'subjectType', string>>;
-
-/**
- * The decision about a request. `object` is the admitted pod from the mutating pass. It shares unchanged parts with the
- * input. `status.message` does not include the prefix `pods "…" is forbidden: `.
- */
-export type SccDecision = (Allowed & Details) | (Denied & Details);
 
 /**
  * The result of reading a request. With `evaluate`, SCC admission evaluates the request. `oldPod` is set only for

@@ -4,12 +4,9 @@ import { isObject, type Namespace } from '../../kube/types.ts';
 import type { WebhookRegistration } from '../../kube/webhooks.ts';
 import type { WorkloadResource } from '../../policy/pod/templates.ts';
 import { findExemption, type PodSecurity } from '../../policy/psa/configuration.ts';
-import {
-  DEFAULT_LIMITS,
-  reviewPodSecurity,
-  type PodSecurityCount,
-  type PodSecurityReview,
-} from '../../policy/psa/review.ts';
+import { DEFAULT_LIMITS } from '../../policy/psa/input.ts';
+import type { PodSecurityCount, PodSecurityReview } from '../../policy/psa/decision.ts';
+import { reviewPodSecurity } from '../../policy/psa/review.ts';
 import { withWarnLevel } from '../../policy/rollout/label-sync.ts';
 import { newestVersion } from '../../policy/pss/evaluate.ts';
 import { compareVersions, type Policy } from '../../policy/pss/policy.ts';

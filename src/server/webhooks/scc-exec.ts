@@ -7,7 +7,7 @@ import { ApiError, createStatus, notFound, type Status } from '../../kube/status
 import type { Pod } from '../../kube/types.ts';
 import type { WebhookRegistration } from '../../kube/webhooks.ts';
 import { assignScc } from '../../policy/scc/assign.ts';
-import type { SccDecision } from '../../policy/scc/request.ts';
+import type { SccDecision } from '../../policy/scc/decision.ts';
 import {
   enforcesSccs,
   isPodRequest,

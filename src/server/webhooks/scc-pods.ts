@@ -4,7 +4,8 @@ import { isObject } from '../../kube/types.ts';
 import type { WebhookRegistration } from '../../kube/webhooks.ts';
 import { findExemption, type PodSecurity } from '../../policy/psa/configuration.ts';
 import { assignScc, validateScc } from '../../policy/scc/assign.ts';
-import { podAnnotation, type SccDecision, type SccInput } from '../../policy/scc/request.ts';
+import type { SccDecision } from '../../policy/scc/decision.ts';
+import { podAnnotation, type SccInput } from '../../policy/scc/request.ts';
 import { enforcesSccs, isPodRequest, reviewPod, type SccReview, type SccReviewDeps } from '../scc-review.ts';
 import {
   whenAvailable,

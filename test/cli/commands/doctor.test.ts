@@ -11,7 +11,8 @@ import { requiredPolicies } from '../../../src/controllers/admission-policies.ts
 import { buildManifests, decodePolicy, defaultSettings, webhookConfigurations } from '../../../src/install/index.ts';
 import type { ManifestSettings } from '../../../src/install/index.ts';
 import { allow } from '../../../src/kube/admission.ts';
-import type { Kinds, KubeObject } from '../../../src/kube/types.ts';
+import type { Kinds } from '../../../src/kube/kinds.ts';
+import type { KubeObject } from '../../../src/kube/types.ts';
 import type { WebhookConfiguration } from '../../../src/kube/webhooks.ts';
 import type { PolicyObject } from '../../../src/policy/psa/admission-policies.ts';
 import { WEBHOOK_REGISTRATIONS } from '../../../src/server/webhooks/index.ts';

@@ -6,7 +6,8 @@ import { createAll } from '../../../src/cli/serve/dev-cluster.ts';
 import { applyJsonPatch } from '../../../src/dev-cluster/json-patch.ts';
 import { OLM_DEFINITIONS } from '../../../src/dev-cluster/index.ts';
 import { objectPath } from '../../../src/kube/resources.ts';
-import type { JsonObject, Kind, KubeObject } from '../../../src/kube/types.ts';
+import type { Kind } from '../../../src/kube/kinds.ts';
+import type { JsonObject, KubeObject } from '../../../src/kube/types.ts';
 import { startCluster, type TestCluster } from '../../support/dev-cluster.ts';
 import { runProgram } from '../../support/memory-io.ts';
 

@@ -6,7 +6,7 @@ import { suite, test } from 'node:test';
 import { parse } from 'yaml';
 import { allow, type AdmissionRequest, type Decision } from '../../../src/kube/admission.ts';
 import type { Pod } from '../../../src/kube/types.ts';
-import type { PodSecurityReview } from '../../../src/policy/psa/review.ts';
+import type { PodSecurityReview } from '../../../src/policy/psa/decision.ts';
 import {
   deploymentRequest,
   hostNetworkPod,

@@ -4,7 +4,8 @@ import { parseIdBlock, parseIdBlocks, type SecurityContextConstraints } from '..
 import type { JsonObject, Namespace, Result } from '../../../src/kube/types.ts';
 import { bindScc, readNamespaceRanges } from '../../../src/policy/scc/namespace.ts';
 import { defaultScc, validateSccObject } from '../../../src/policy/scc/objects.ts';
-import { type Range, type Needs, prepareScc, explainScores } from '../../../src/policy/scc/scc.ts';
+import type { Range } from '../../../src/policy/scc/scc-fields.ts';
+import { type Needs, prepareScc, explainScores } from '../../../src/policy/scc/scc.ts';
 import { createSccSet } from '../../../src/policy/scc/order.ts';
 import { laxScc } from '../scc.ts';
 import { area, type Area } from './cases.ts';

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { formatFieldError, invalidValue, type FieldError } from '../../../src/kube/field-error.ts';
 import type { SecurityContextConstraints } from '../../../src/kube/scc.ts';
 import type { JsonObject } from '../../../src/kube/types.ts';
-import { decodeScc } from '../../../src/policy/scc/scc.ts';
+import { decodeScc } from '../../../src/policy/scc/scc-fields.ts';
 import { VOLUME_TYPES } from '../../../src/policy/scc/pod.ts';
 import { GROUPS } from '../../../src/policy/scc/strategies/groups.ts';
 import { RUN_AS_USER } from '../../../src/policy/scc/strategies/run-as-user.ts';

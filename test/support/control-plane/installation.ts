@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { join } from 'node:path';
 import { INITIAL_SETTINGS } from '../../../src/install/deployment.ts';
-import type { Kinds } from '../../../src/kube/types.ts';
+import type { Kinds } from '../../../src/kube/kinds.ts';
 import { writeFile, cp, readFile } from 'node:fs/promises';
 import { fileURLToPath } from 'node:url';
 import { readdirSync, readFileSync } from 'node:fs';

@@ -1,5 +1,6 @@
 import { buildManifests } from '../../../install/index.ts';
-import type { Kinds, Pod } from '../../../kube/types.ts';
+import type { Kinds } from '../../../kube/kinds.ts';
+import type { Pod } from '../../../kube/types.ts';
 import { INSTALLATION } from '../../../kube/well-known.ts';
 import {
   createCommand,

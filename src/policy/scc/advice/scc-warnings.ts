@@ -14,7 +14,7 @@ import { readNamespaceRanges, type NamespaceRanges } from '../namespace.ts';
 import { createSccSet } from '../order.ts';
 import { explainOrder, prepareScc, type PreparedScc } from '../scc.ts';
 import { planStandardScc, STANDARD_SCCS } from '../standard.ts';
-import type { ContainerValues, PodValues } from '../strategies/index.ts';
+import type { ContainerValues, PodValues } from '../strategies/strategy.ts';
 
 /** A valid value in an SCC list that cannot match any pod value. */
 export interface InvalidValue {

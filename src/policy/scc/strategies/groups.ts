@@ -1,7 +1,7 @@
 import { invalidValue, type FieldError } from '../../../kube/field-error.ts';
 import { ANY_USER } from '../../pod/repair.ts';
-import type { GroupFields } from '../scc.ts';
-import type { PodStrategy } from './index.ts';
+import type { GroupFields } from '../scc-fields.ts';
+import type { PodStrategy } from './strategy.ts';
 
 interface GroupStrategy {
   /** Returns the message for missing options. */

@@ -1,7 +1,7 @@
 import { forbiddenField, invalidValue, type FieldError } from '../../../kube/field-error.ts';
 import { quote, truncate } from '../../../kube/text.ts';
 import { SAFE_SYSCTLS } from '../../pod/safe-sysctls.ts';
-import type { ContainerStrategy, PodContext, PodStrategy } from './index.ts';
+import type { ContainerStrategy, PodContext, PodStrategy } from './strategy.ts';
 
 /** The node namespaces that pods may share, with their SCC fields and their names in messages. */
 const NAMESPACES = {

@@ -2,8 +2,8 @@ import { invalidValue, type FieldError } from '../../../kube/field-error.ts';
 import { sortedSet } from '../../../kube/text.ts';
 import type { Capabilities } from '../../pod/pod.ts';
 import { createLookup } from '../pod.ts';
-import type { SccFields } from '../scc.ts';
-import type { ContainerStrategy } from './index.ts';
+import type { SccFields } from '../scc-fields.ts';
+import type { ContainerStrategy } from './strategy.ts';
 
 export const allowPrivilegedContainer: ContainerStrategy = {
   repairs: [{ field: /\.privileged$/, set: false }],

@@ -1,7 +1,7 @@
 import { invalidValue, requiredField, type FieldError } from '../../../kube/field-error.ts';
 import { ANY_USER } from '../../pod/repair.ts';
-import type { RunAsUserFields } from '../scc.ts';
-import type { ContainerStrategy } from './index.ts';
+import type { RunAsUserFields } from '../scc-fields.ts';
+import type { ContainerStrategy } from './strategy.ts';
 
 /** The values of a container, including inherited values. */
 interface EffectiveUser {

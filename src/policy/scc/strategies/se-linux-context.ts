@@ -1,8 +1,8 @@
 import { invalidValue, requiredField, type FieldError } from '../../../kube/field-error.ts';
 import { compareBytes } from '../../../kube/text.ts';
 import type { SeLinuxFields } from '../../pod/pod.ts';
-import type { SeLinuxContextFields } from '../scc.ts';
-import type { ContainerStrategy, PodStrategy } from './index.ts';
+import type { SeLinuxContextFields } from '../scc-fields.ts';
+import type { ContainerStrategy, PodStrategy } from './strategy.ts';
 
 interface SeLinuxStrategy {
   /** Returns the message for missing options. */

@@ -2,7 +2,7 @@ import { invalidValue } from '../../../kube/field-error.ts';
 import { printJson, truncate } from '../../../kube/text.ts';
 import { VOLUME_CHOICES } from '../../pod/repair.ts';
 import { createLookup, isServiceAccountVolume, sccVolumeType } from '../pod.ts';
-import type { PodStrategy } from './index.ts';
+import type { PodStrategy } from './strategy.ts';
 
 /** The volume that the API server injects for the service account is allowed if `secret` is allowed. */
 export const volumes: PodStrategy = {

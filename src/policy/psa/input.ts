@@ -1,0 +1,37 @@
+import type { AdmissionRequest } from '../../kube/admission.ts';
+import type { Namespace, Pod } from '../../kube/types.ts';
+import type { WorkloadResource } from '../pod/templates.ts';
+import type { Version } from '../pss/policy.ts';
+import type { PodSecurity } from './configuration.ts';
+import type { Workload } from './decode.ts';
+
+/** Input for a review. The functions are called only if the response depends on them. */
+export interface PodSecurityInput {
+  readonly request: AdmissionRequest;
+  /** The workload object with its templates as SCC admission defaults them. Absent where SCCs do not apply. */
+  readonly workload?: Workload | undefined;
+  readonly podSecurity: PodSecurity;
+  /** The emulated Kubernetes version. Defaults to the newest known version. */
+  readonly emulationVersion?: Version | undefined;
+  /** Resources in other API groups that are reviewed as workloads. */
+  readonly workloadResources?: readonly WorkloadResource[];
+  /** Returns `undefined` if the namespace does not exist. */
+  findNamespace(name: string): Namespace | undefined;
+  /** Returns all pods in a namespace, or `undefined` if they cannot be listed. */
+  listPods(namespace: string): readonly Pod[] | undefined;
+  /** Limits for reviewing the pods of a namespace. */
+  readonly limits: PodReviewLimits;
+  /** Returns the time of a monotonic clock, in milliseconds. */
+  now(): number;
+  /** Deadline of the request on the same clock. */
+  readonly deadlineMs?: number;
+}
+
+/** Limits for reviewing existing pods after a label change. */
+export interface PodReviewLimits {
+  readonly maxPods: number;
+  readonly timeoutMs: number;
+}
+
+/** Upstream's limits. */
+export const DEFAULT_LIMITS: PodReviewLimits = { maxPods: 3000, timeoutMs: 1000 };

@@ -1,0 +1,127 @@
+/** The fields of SCCs, decoded. */
+import { invalidValue, type FieldError } from '../../kube/field-error.ts';
+import { isObject } from '../../kube/types.ts';
+import { readSeLinuxOptions, type SeLinuxFields } from '../pod/pod.ts';
+import {
+  booleanAt,
+  createSource,
+  int64At,
+  objectAt,
+  objectsAt,
+  reportInvalid,
+  stringAt,
+  stringsAt,
+  type Source,
+} from '../pod/reader.ts';
+
+/** A range that includes both ends. It is empty if `min` is greater than `max`. */
+export interface Range {
+  readonly min: number;
+  readonly max: number;
+}
+
+/** IDs beyond 2^53 lose precision. The API server limits those of pods to 2^31-1, so comparisons with them are exact. */
+export interface RunAsUserFields {
+  readonly type: string;
+  readonly uid: number | undefined;
+  readonly uidRangeMin: number | undefined;
+  readonly uidRangeMax: number | undefined;
+}
+
+export interface SeLinuxContextFields {
+  readonly type: string;
+  readonly seLinuxOptions: SeLinuxFields | undefined;
+}
+
+export interface GroupFields {
+  readonly type: string;
+  readonly ranges: readonly Range[];
+}
+
+/** The fields of an SCC. Absent lists are empty and absent booleans are false, unless their absence has a meaning. */
+export type SccFields = ReturnType<typeof readScc>;
+
+export interface DecodedScc {
+  readonly fields: SccFields;
+  /** The first field of the wrong type. */
+  readonly error: FieldError | undefined;
+}
+
+/** Decodes an SCC. The argument may have any type. */
+export function decodeScc(scc: unknown): DecodedScc {
+  const source = createSource(isObject(scc) ? scc : {}, 'SecurityContextConstraints');
+  const fields = readScc(source);
+  const { error, nullElement } = source.state;
+  const nullError = nullElement === undefined ? undefined : invalidValue(nullElement, null, 'must not be null');
+  return { fields, error: error?.field ?? nullError };
+}
+
+function readScc(scc: Source) {
+  const metadata = objectAt(scc, 'metadata', 'ObjectMeta');
+  const profiles = stringsAt(scc, 'seccompProfiles');
+  const isSet = (key: string): boolean => booleanAt(scc, key) ?? false;
+  return {
+    name: metadata ? stringAt(metadata, 'name') : '',
+    priority: int32At(scc, 'priority') ?? 0,
+    users: stringsAt(scc, 'users'),
+    groups: stringsAt(scc, 'groups'),
+    allowPrivilegedContainer: isSet('allowPrivilegedContainer'),
+    defaultAddCapabilities: stringsAt(scc, 'defaultAddCapabilities'),
+    requiredDropCapabilities: stringsAt(scc, 'requiredDropCapabilities'),
+    allowedCapabilities: stringsAt(scc, 'allowedCapabilities'),
+    /** Pod decisions depend only on `volumes`. */
+    allowHostDirVolumePlugin: isSet('allowHostDirVolumePlugin'),
+    volumes: stringsAt(scc, 'volumes'),
+    /** Driver names. */
+    allowedFlexVolumes: objectsAt(scc, 'allowedFlexVolumes', 'AllowedFlexVolume').map((one) => stringAt(one, 'driver')),
+    allowHostNetwork: isSet('allowHostNetwork'),
+    allowHostPorts: isSet('allowHostPorts'),
+    allowHostPID: isSet('allowHostPID'),
+    allowHostIPC: isSet('allowHostIPC'),
+    userNamespaceLevel: stringAt(scc, 'userNamespaceLevel'),
+    defaultAllowPrivilegeEscalation: booleanAt(scc, 'defaultAllowPrivilegeEscalation'),
+    allowPrivilegeEscalation: booleanAt(scc, 'allowPrivilegeEscalation'),
+    seLinuxContext: readSeLinuxContext(objectAt(scc, 'seLinuxContext', 'SELinuxContextStrategyOptions')),
+    runAsUser: readRunAsUser(objectAt(scc, 'runAsUser', 'RunAsUserStrategyOptions')),
+    supplementalGroups: readGroups(objectAt(scc, 'supplementalGroups', 'SupplementalGroupsStrategyOptions')),
+    fsGroup: readGroups(objectAt(scc, 'fsGroup', 'FSGroupStrategyOptions')),
+    readOnlyRootFilesystem: isSet('readOnlyRootFilesystem'),
+    /** Without the wildcard. */
+    seccompProfiles: profiles.filter((name) => name !== '*'),
+    allowsAnySeccompProfile: profiles.includes('*'),
+    allowedUnsafeSysctls: stringsAt(scc, 'allowedUnsafeSysctls'),
+    forbiddenSysctls: stringsAt(scc, 'forbiddenSysctls'),
+  } as const;
+}
+
+function readRunAsUser(options: Source | undefined): RunAsUserFields {
+  return {
+    type: options ? stringAt(options, 'type') : '',
+    uid: options && int64At(options, 'uid'),
+    uidRangeMin: options && int64At(options, 'uidRangeMin'),
+    uidRangeMax: options && int64At(options, 'uidRangeMax'),
+  };
+}
+
+function readSeLinuxContext(options: Source | undefined): SeLinuxContextFields {
+  return {
+    type: options ? stringAt(options, 'type') : '',
+    seLinuxOptions: options && readSeLinuxOptions(options),
+  };
+}
+
+function readGroups(options: Source | undefined): GroupFields {
+  if (options === undefined) return { type: '', ranges: [] };
+  const ranges = objectsAt(options, 'ranges', 'IDRange').map((range) => ({
+    min: int64At(range, 'min') ?? 0,
+    max: int64At(range, 'max') ?? 0,
+  }));
+  return { type: stringAt(options, 'type'), ranges };
+}
+
+function int32At(source: Source, key: string): number | undefined {
+  const value = int64At(source, key);
+  if (value === undefined || (value | 0) === value) return value;
+  reportInvalid(source, key, `must be from ${-(2 ** 31)} to ${2 ** 31 - 1}`);
+  return undefined;
+}

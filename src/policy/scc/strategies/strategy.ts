@@ -1,0 +1,61 @@
+import type { FieldError } from '../../../kube/field-error.ts';
+import type { ContainerFields, PodFields } from '../../pod/pod.ts';
+import type { Repair } from '../../pod/repair.ts';
+import type { SccFields } from '../scc-fields.ts';
+
+/** The strategies that may need namespace ranges, with these ranges filled in. */
+export type BoundStrategies = Pick<SccFields, 'runAsUser' | 'seLinuxContext' | 'fsGroup' | 'supplementalGroups'>;
+
+type Mutable<T> = { -readonly [Key in keyof T]: T[Key] };
+
+/** The pod values under an SCC, both its own and the generated ones. */
+export type PodValues = Mutable<
+  Pick<PodFields, 'fsGroup' | 'supplementalGroups' | 'seLinuxOptions' | 'seccompAnnotation' | 'seccompProfile'>
+>;
+
+/** The container values under an SCC, without inherited values. */
+export type ContainerValues = Mutable<
+  Pick<
+    ContainerFields,
+    | 'runAsUser'
+    | 'runAsNonRoot'
+    | 'seLinuxOptions'
+    | 'seccompProfile'
+    | 'capabilities'
+    | 'readOnlyRootFilesystem'
+    | 'allowPrivilegeEscalation'
+  >
+>;
+
+export interface PodContext {
+  readonly scc: SccFields;
+  readonly bound: BoundStrategies;
+  readonly pod: PodFields;
+  readonly podValues: PodValues;
+  /** Strategies that report an error for each list element stop at this number of errors. */
+  readonly maxErrors: number;
+}
+
+/** `podValues` already include the generated values. */
+export interface ContainerContext extends PodContext {
+  readonly container: ContainerFields;
+  readonly values: ContainerValues;
+}
+
+interface Strategy {
+  /**
+   * Describes how a fix changes the fields that the strategy does not allow. Each repair selects its fields by path.
+   */
+  readonly repairs?: readonly Repair[];
+}
+
+/** `generate` sets values that the pod does not set, and `validate` reports values that the SCC does not allow. */
+export interface PodStrategy extends Strategy {
+  readonly generate?: (context: PodContext) => void;
+  readonly validate?: (context: PodContext, errors: FieldError[]) => void;
+}
+
+export interface ContainerStrategy extends Strategy {
+  readonly generate?: (context: ContainerContext) => void;
+  readonly validate?: (context: ContainerContext, errors: FieldError[]) => void;
+}
