@@ -10,7 +10,7 @@ import { dirname, join } from 'node:path';
 import { parseArgs, promisify } from 'node:util';
 import packageJson from '../package.json' with { type: 'json' };
 import { readDocuments } from '../src/config/yaml.ts';
-import { repositoryUrl } from '../src/install/chart.ts';
+import { REPOSITORY } from '../src/cli/command.ts';
 import { isObject } from '../src/kube/types.ts';
 import { buildExecutable } from './executable.ts';
 import { createArchive, type ArchivedFile } from './tar.ts';
@@ -64,7 +64,7 @@ function readOptions() {
     fail(`--image=${image}: must be REGISTRY/NAME:TAG`);
   if (image === undefined && targets.some((target) => target === 'image' || target === 'chart'))
     fail('--publish of the image or the chart requires --image=REGISTRY/NAME:TAG');
-  const isExample = new URL(repositoryUrl(packageJson)).hostname.endsWith('.example.com');
+  const isExample = new URL(REPOSITORY).hostname.endsWith('.example.com');
   if (isExample && targets.some((target) => target !== 'image'))
     fail('package.json: repository.url is an example: set it to the URL of your repository, and run npm run manifests');
   return { image, add, targets };
@@ -215,7 +215,7 @@ function publishCommands(): Readonly<Record<Target, readonly string[]>> {
       ...['docker', 'buildx', 'build', '--platform=linux/amd64,linux/arm64', '--sbom=true', '--provenance=mode=max'],
       argument('REVISION', git('rev-parse', 'HEAD')),
       argument('SOURCE_DATE_EPOCH', git('log', '-1', '--format=%ct')),
-      `--label=org.opencontainers.image.source=${repositoryUrl(packageJson)}`,
+      `--label=org.opencontainers.image.source=${REPOSITORY}`,
       ...[`--tag=${named}`, '--metadata-file=dist/image.json', '--push', '.'],
     ],
     chart: ['helm', 'push', join(OUT, `portcullis-chart-${version}.tgz`), `oci://${dirname(named)}/charts`],

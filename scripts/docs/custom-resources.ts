@@ -1,4 +1,4 @@
-import { DEFINITIONS } from '../../src/install/index.ts';
+import { CRDS } from '../../src/install/index.ts';
 import { cell, code, formatMarkdownTable } from './markdown.ts';
 
 const HEAD = `# Custom resources
@@ -31,7 +31,7 @@ const COMMON = new Set(['apiVersion', 'kind', 'metadata']);
 
 /** Formats the reference of the custom resources. */
 export function formatResourceReference(): string {
-  return [HEAD, ...(DEFINITIONS as readonly Definition[]).flatMap(({ spec }) => printDefinition(spec))].join('\n');
+  return [HEAD, ...(CRDS as readonly Definition[]).flatMap(({ spec }) => printDefinition(spec))].join('\n');
 }
 
 function printDefinition({ group, scope, names, versions }: Definition['spec']): string[] {

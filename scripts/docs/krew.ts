@@ -1,5 +1,4 @@
-import packageJson from '../../package.json' with { type: 'json' };
-import { repositoryUrl } from '../../src/install/chart.ts';
+import { REPOSITORY } from '../../src/cli/command.ts';
 
 /** The platforms with an executable: the runners of .github/workflows/release.yml. */
 export const PLATFORMS = ['linux-amd64', 'linux-arm64', 'darwin-arm64'] as const;
@@ -9,14 +8,13 @@ export const PLATFORMS = ['linux-amd64', 'linux-arm64', 'darwin-arm64'] as const
  * @see https://krew.sigs.k8s.io/docs/developer-guide/release/automating-updates/
  */
 export function formatKrewManifest(): string {
-  const home = repositoryUrl(packageJson);
   const platforms = PLATFORMS.map((platform) => {
     const [os = '', arch = ''] = platform.split('-');
     return `  - selector:
       matchLabels:
         os: ${os}
         arch: ${arch}
-    {{addURIAndSha "${home}/releases/download/{{ .TagName }}/portcullis-${platform}.tar.gz" .TagName }}
+    {{addURIAndSha "${REPOSITORY}/releases/download/{{ .TagName }}/portcullis-${platform}.tar.gz" .TagName }}
     bin: portcullis
 `;
   });
@@ -27,7 +25,7 @@ metadata:
   name: portcullis
 spec:
   version: {{ .TagName }}
-  homepage: ${home}
+  homepage: ${REPOSITORY}
   shortDescription: Check and enforce Pod Security Standards and SCCs
   description: |
     Evaluates manifests and clusters against the Pod Security Standards and SecurityContextConstraints, explains

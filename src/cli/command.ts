@@ -29,10 +29,12 @@ export const PROGRAM = 'portcullis';
 /** The version of the program, without a leading `v`. */
 export const VERSION = packageJson.version;
 
+/** The URL of the repository for browsers. */
+export const REPOSITORY = packageJson.repository.url.replace(/^git\+/, '').replace(/\.git$/, '');
+
 /** Returns the URL of a page of the documentation of this version. */
 export function docsUrl(page: string): string {
-  const repository = packageJson.repository.url.replace(/^git\+/, '').replace(/\.git$/, '');
-  return `${repository}/blob/v${VERSION}/docs/${page}`;
+  return `${REPOSITORY}/blob/v${VERSION}/docs/${page}`;
 }
 
 /** A command without its name, summary and group, which are in the registry of `program.ts`. */

@@ -4,8 +4,6 @@ import type {
   V1NetworkPolicy,
   V1Service,
   V1PodDisruptionBudget,
-  V1Volume,
-  V1VolumeMount,
   V1Container,
   V1Deployment,
   V1PodSpec,
@@ -13,9 +11,8 @@ import type {
   V1TopologySpreadConstraint,
 } from '@kubernetes/client-node';
 import type { JsonObject, Wire } from '../kube/types.ts';
-import { INSTALLATION } from '../kube/well-known.ts';
+import { FEATURES, INSTALLATION } from '../kube/well-known.ts';
 import {
-  featuresArgument,
   LABELS,
   namespacedMetadata,
   SELECTOR_LABELS,
@@ -117,25 +114,21 @@ export const CERTIFICATE = 'portcullis-tls';
 const FOLDER = '/etc/portcullis/serving-certificate';
 const VOLUME = 'serving-certificate';
 const SELF_SIGNED = 'portcullis-self-signed';
-export const AUTHORITY = 'portcullis-authority';
+const AUTHORITY = 'portcullis-authority';
 const CERT_MANAGER = { apiVersion: 'cert-manager.io/v1' } as const;
 
-/** The volume of a provided certificate. A self-managed certificate is read from the API. */
-export function certificateVolumes({ certificates }: ManifestSettings): readonly Wire<V1Volume>[] {
-  return certificates === 'self-managed' ? [] : [{ name: VOLUME, secret: { secretName: CERTIFICATE } }];
-}
-
-export function certificateMounts({ certificates }: ManifestSettings): readonly Wire<V1VolumeMount>[] {
-  return certificates === 'self-managed' ? [] : [{ name: VOLUME, mountPath: FOLDER, readOnly: true }];
-}
-
-export function certificateArguments({ certificates, namespace }: ManifestSettings): readonly string[] {
-  if (certificates === 'self-managed') return [];
-  return [
-    `--tls-cert-file=${FOLDER}/tls.crt`,
-    `--tls-private-key-file=${FOLDER}/tls.key`,
-    `--webhook-annotations=cert-manager.io/inject-ca-from=${namespace}/${CERTIFICATE}`,
-  ];
+/** The volume, mount and arguments of a provided certificate. A self-managed certificate is read from the API. */
+function certificateFiles({ certificates, namespace }: ManifestSettings) {
+  if (certificates === 'self-managed') return { volumes: [], volumeMounts: [], args: [] };
+  return {
+    volumes: [{ name: VOLUME, secret: { secretName: CERTIFICATE } }],
+    volumeMounts: [{ name: VOLUME, mountPath: FOLDER, readOnly: true }],
+    args: [
+      `--tls-cert-file=${FOLDER}/tls.crt`,
+      `--tls-private-key-file=${FOLDER}/tls.key`,
+      `--webhook-annotations=cert-manager.io/inject-ca-from=${namespace}/${CERTIFICATE}`,
+    ],
+  };
 }
 
 /** A certificate authority of the installation, and the serving certificate that it signs. */
@@ -183,8 +176,9 @@ function serveArguments(settings: ManifestSettings): readonly string[] {
     '--bind-address=0.0.0.0',
     `--secure-port=${PORTS.reviews.port}`,
     `--health-probe-bind-address=0.0.0.0:${PORTS.probes.port}`,
-    featuresArgument(settings.features),
-    ...certificateArguments(settings),
+    // Only this argument records the features.
+    `--features=${FEATURES.filter((name) => settings.features[name]).join()}`,
+    ...certificateFiles(settings).args,
     ...(settings.webhooks === 'service' ? [] : [`--webhook-url=${settings.webhooks.url}`]),
   ];
 }
@@ -227,7 +221,7 @@ function podSpec(settings: ManifestSettings): Wire<V1PodSpec> {
       spreadConstraint('topology.kubernetes.io/zone', 'ScheduleAnyway'),
     ],
     containers: [container(settings)],
-    volumes: certificateVolumes(settings),
+    volumes: certificateFiles(settings).volumes,
   };
 }
 
@@ -264,7 +258,7 @@ function container(settings: ManifestSettings): Wire<V1Container> {
       readOnlyRootFilesystem: true,
       runAsNonRoot: true,
     },
-    volumeMounts: certificateMounts(settings),
+    volumeMounts: certificateFiles(settings).volumeMounts,
   };
 }
 
@@ -272,10 +266,5 @@ function container(settings: ManifestSettings): Wire<V1Container> {
 export const INITIAL_SETTINGS = 'PORTCULLIS_INITIAL_SETTINGS';
 
 function probe(path: string, timing: Pick<V1Probe, 'periodSeconds' | 'failureThreshold'>): Wire<V1Probe> {
-  return { ...probeRequest(path), timeoutSeconds: 5, ...timing };
-}
-
-/** The request of a probe. */
-export function probeRequest(path: string) {
-  return { httpGet: { path, port: PORTS.probes.name, scheme: 'HTTP' } };
+  return { httpGet: { path, port: PORTS.probes.name, scheme: 'HTTP' }, timeoutSeconds: 5, ...timing };
 }

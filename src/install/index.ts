@@ -28,8 +28,7 @@ export {
 } from './settings.ts';
 export { webhookConfigurations, type WebhookConfiguration } from './webhooks.ts';
 
-/** The definition of the settings. */
-const SETTINGS_DEFINITION = withLabels({
+const SETTINGS_CRD = withLabels({
   ...portcullisConfigurations,
   spec: {
     ...portcullisConfigurations.spec,
@@ -40,34 +39,34 @@ const SETTINGS_DEFINITION = withLabels({
   },
 });
 
-/** The definition of the object that requests enforcement and reports its state. */
-const ENFORCEMENT_DEFINITION = withLabels(psaEnforcementConfigs);
+/** PSAEnforcementConfig requests enforcement and reports its state. */
+const ENFORCEMENT_CRD = withLabels(psaEnforcementConfigs);
 
 /**
- * The CustomResourceDefinitions for SCC admission, which OpenShift has built in. The webhook objects.scc.portcullis.dev
- * completes short SCCs before the API server applies the schema, and validates them afterwards. The CEL rule protects pods
- * if an SCC is stored without that webhook. Only the controllers write the RangeAllocation `scc-uid`, so that two
- * namespaces never get the same block. Its data may be empty, which API servers reject as base64.
+ * The CRDs of SCC admission, which OpenShift has built in. The webhook objects.scc.portcullis.dev defaults short SCCs before
+ * the API server applies the schema, and validates them afterwards. The CEL rule protects pods if an SCC is stored without
+ * that webhook. Only the controllers write the RangeAllocation `scc-uid`, so two namespaces never get the same block. Its
+ * data may be empty, which API servers reject as base64.
  */
-const SCC_DEFINITIONS = [rangeAllocations, securityContextConstraints].map(withLabels);
+const SCC_CRDS = [rangeAllocations, securityContextConstraints].map(withLabels);
 
-/** The definition of `nodes.config.openshift.io`. On OpenShift, the platform installs its own. */
-const NODES_DEFINITION = withLabels(nodes);
+/** `nodes.config.openshift.io`. OpenShift installs its own. */
+const NODES_CRD = withLabels(nodes);
 
-/** The CustomResourceDefinitions of Portcullis. */
-export const DEFINITIONS = [SETTINGS_DEFINITION, ENFORCEMENT_DEFINITION, ...SCC_DEFINITIONS, NODES_DEFINITION];
+/** The CRDs of Portcullis. */
+export const CRDS = [SETTINGS_CRD, ENFORCEMENT_CRD, ...SCC_CRDS, NODES_CRD];
 
-function withLabels<T extends Manifest>(definition: T): T {
-  return { ...definition, metadata: clusterMetadata(definition.metadata.name) };
+function withLabels<T extends Manifest>(crd: T): T {
+  return { ...crd, metadata: clusterMetadata(crd.metadata.name) };
 }
 
 /** All objects of an installation, in the order in which they are applied. Webhook configurations are last. */
 export function buildManifests(settings: ManifestSettings): readonly Manifest[] {
   return [
-    SETTINGS_DEFINITION,
-    ...(settings.features.rollout ? [ENFORCEMENT_DEFINITION] : []),
-    ...(settings.features.scc ? SCC_DEFINITIONS : []),
-    ...(settings.nodesConfig ? [NODES_DEFINITION] : []),
+    SETTINGS_CRD,
+    ...(settings.features.rollout ? [ENFORCEMENT_CRD] : []),
+    ...(settings.features.scc ? SCC_CRDS : []),
+    ...(settings.nodesConfig ? [NODES_CRD] : []),
     ...namespaceObjects(settings),
     ...rbacObjects(settings),
     ...accountPolicy(settings),

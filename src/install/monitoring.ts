@@ -11,11 +11,8 @@ import {
   type Manifest,
 } from './settings.ts';
 
-/** The name of the ConfigMap with the dashboard. */
-export const DASHBOARD = 'portcullis-dashboard';
-
 /** The runbook in the repository and in the npm package. */
-export const RUNBOOK = 'docs/how-to/runbook.md';
+const RUNBOOK = 'docs/how-to/runbook.md';
 
 /** Replaces the placeholder of the namespace in the expressions of alerts and of the dashboard. */
 function replaceNamespace(text: string, { namespace }: ManifestSettings): string {
@@ -24,7 +21,7 @@ function replaceNamespace(text: string, { namespace }: ManifestSettings): string
 
 /** A ConfigMap with the dashboard. The sidecar of Grafana selects it by its label. */
 function dashboardConfigMap(settings: ManifestSettings): ManifestOf<V1ConfigMap> {
-  const { labels, ...metadata } = namespacedMetadata(settings.namespace, DASHBOARD);
+  const { labels, ...metadata } = namespacedMetadata(settings.namespace, 'portcullis-dashboard');
   return {
     apiVersion: 'v1',
     kind: 'ConfigMap',

@@ -4,7 +4,6 @@ import {
   COMPONENT_LABEL,
   PART_OF,
   PART_OF_LABEL,
-  FEATURES,
   type Feature,
 } from '../kube/well-known.ts';
 import { settingsFromObject } from '../config/configuration.ts';
@@ -17,7 +16,7 @@ import type { JsonObject, ObjectMeta, Wire } from '../kube/types.ts';
 type WebhookAddress = 'service' | { readonly url: string };
 
 /** Whether an installation has each feature. */
-export type InstalledFeatures = Readonly<Record<Feature, boolean>>;
+type InstalledFeatures = Readonly<Record<Feature, boolean>>;
 
 /** The settings of an installation, from which its manifests are generated. */
 export interface ManifestSettings {
@@ -27,9 +26,9 @@ export interface ManifestSettings {
   /** Image with registry and tag or digest. */
   readonly image: string;
   readonly replicas: number;
-  /** The features whose definitions and permissions are generated. */
+  /** The features whose CRDs and permissions are generated. */
   readonly features: InstalledFeatures;
-  /** Whether the definition of `nodes.config.openshift.io` is installed. */
+  /** Whether the CRD `nodes.config.openshift.io` is installed. */
   readonly nodesConfig: boolean;
   /** The spec of the PortcullisConfiguration that the leader creates. */
   readonly policy: JsonObject;
@@ -71,12 +70,7 @@ export function decodePolicy({ namespace, policy: spec }: Pick<ManifestSettings,
 
 const INSTALLED_BY_DEFAULT = { scc: true, rollout: true, kubelet: false, olm: false } as const;
 
-/** Formats the argument with the features of the installation, which the Deployment records only there. */
-export function featuresArgument(features: InstalledFeatures): string {
-  return `--features=${FEATURES.filter((name) => features[name]).join()}`;
-}
-
-/** Parses the values of the argument. Multiple values are combined. Without one, the defaults apply. */
+/** Parses the values of `--features`. Multiple values are combined. Without one, the defaults apply. */
 export function parseFeatures(values: readonly string[]): InstalledFeatures {
   if (values.length === 0) return INSTALLED_BY_DEFAULT;
   const names = values.join().split(',');

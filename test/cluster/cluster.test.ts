@@ -7,7 +7,7 @@ import { systemClock } from '../../src/cluster/clock.ts';
 import { RESOURCES } from '../../src/kube/resources.ts';
 import type { Kind } from '../../src/kube/kinds.ts';
 import type { KubeObject } from '../../src/kube/types.ts';
-import { DEFINITIONS } from '../../src/install/index.ts';
+import { CRDS } from '../../src/install/index.ts';
 import { STANDARD_SCCS } from '../../src/policy/scc/standard.ts';
 import { createMetrics } from '../../src/telemetry/metrics.ts';
 import { responseItems } from '../support/answers.ts';
@@ -125,7 +125,7 @@ describe('a live cluster', () => {
   test('a kind is watched as soon as it is defined', async () => {
     const path = '/apis/apiextensions.k8s.io/v1/customresourcedefinitions';
     assert.equal(live.serves('SecurityContextConstraints'), false);
-    for (const definition of DEFINITIONS) await server.admin.send('POST', path, definition);
+    for (const definition of CRDS) await server.admin.send('POST', path, definition);
     await server.cluster.idle();
     const [standard] = STANDARD_SCCS;
     await live.create('SecurityContextConstraints', standard?.scc ?? {}, { fieldManager: 'test' });

@@ -9,7 +9,7 @@ import { ApiError, createStatus } from '../../src/kube/status.ts';
 import type { Kind } from '../../src/kube/kinds.ts';
 import type { KubeObject } from '../../src/kube/types.ts';
 import type { Action } from '../../src/policy/rbac/rules.ts';
-import { DEFINITIONS } from '../../src/install/index.ts';
+import { CRDS } from '../../src/install/index.ts';
 import { startCluster, type TestCluster } from '../support/dev-cluster.ts';
 import { json, startScriptedServer, type Responder, type ScriptedServer } from '../support/scripted-server.ts';
 
@@ -100,7 +100,7 @@ describe('a development cluster over TLS', () => {
   });
 
   test('reads a kind after its definition is created', async () => {
-    for (const definition of DEFINITIONS) {
+    for (const definition of CRDS) {
       const { status, text } = await cluster.admin.send(
         'POST',
         '/apis/apiextensions.k8s.io/v1/customresourcedefinitions',
@@ -111,7 +111,7 @@ describe('a development cluster over TLS', () => {
     await cluster.cluster.idle();
     const { unserved } = await readCluster(admin, CUSTOM, {});
     const isDefined = (kind: Kind): boolean =>
-      DEFINITIONS.some(({ metadata }) => metadata.name.startsWith(RESOURCES[kind].resource));
+      CRDS.some(({ metadata }) => metadata.name.startsWith(RESOURCES[kind].resource));
     assert.deepEqual(
       unserved,
       CUSTOM.filter((kind) => !isDefined(kind)),

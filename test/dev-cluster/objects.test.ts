@@ -6,7 +6,7 @@ import type { Strategy } from '../../src/dev-cluster/objects/strategy.ts';
 import { createRegistry } from '../../src/dev-cluster/resources.ts';
 import type { ResourceInfo } from '../../src/dev-cluster/resource-info.ts';
 import { formatApiVersion, type ApiObject } from '../../src/dev-cluster/types.ts';
-import { DEFINITIONS } from '../../src/install/index.ts';
+import { CRDS } from '../../src/install/index.ts';
 import { formatFieldError } from '../../src/kube/field-error.ts';
 import { createAuthority } from '../../src/tls/issue.ts';
 
@@ -415,7 +415,7 @@ describe('other kinds', () => {
 
 /** The resource of a kind of the project. */
 function getResource(kind: string): ResourceInfo {
-  const definition = DEFINITIONS.find(({ spec }) => spec.names.kind === kind);
+  const definition = CRDS.find(({ spec }) => spec.names.kind === kind);
   const [resource] = definition ? definedResources(definition) : [];
   assert.ok(resource);
   return resource;
@@ -543,7 +543,7 @@ describe('definitions of custom resources', () => {
   };
   const at = 'spec.versions[0].schema.openAPIV3Schema';
   testCreate([
-    ...DEFINITIONS.map((one): Case => [
+    ...CRDS.map((one): Case => [
       `the project's ${one.spec.names.kind}`,
       make(one.apiVersion, one.kind, { spec: structuredClone(one.spec) }, { ...CLUSTER, name: one.metadata.name }),
     ]),

@@ -8,7 +8,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, suite, test } from 'node:test';
 import { readDocuments } from '../../src/config/yaml.ts';
-import { DEFINITIONS } from '../../src/install/index.ts';
+import { CRDS } from '../../src/install/index.ts';
 import type { JsonObject, PortcullisConfiguration } from '../../src/kube/types.ts';
 import { responseMessage } from '../support/answers.ts';
 import type { ApiResponse } from '../support/api-client.ts';
@@ -63,7 +63,7 @@ suite(
       const ports = await freePorts(2);
       await writeFiles(folder, ports);
       plane = await startControlPlane({ authorizationConfig: join(folder, 'authz/authorization.yaml') });
-      await apply(plane.admin, [...DEFINITIONS, ...(await readObjects(join(folder, 'rbac.yaml')))]);
+      await apply(plane.admin, [...CRDS, ...(await readObjects(join(folder, 'rbac.yaml')))]);
       const settings = { apiVersion: 'config.portcullis.dev/v1alpha1', kind: 'PortcullisConfiguration' };
       const metadata = { name: 'cluster' };
       await eventually(() =>

@@ -4,7 +4,7 @@ import { after, before, suite, test } from 'node:test';
 import fc from 'fast-check';
 import { decodeSettings } from '../../src/config/portcullis-configuration.ts';
 import { CONTROLLER_NAMES } from '../../src/controllers/index.ts';
-import { DEFINITIONS } from '../../src/install/index.ts';
+import { CRDS } from '../../src/install/index.ts';
 import type { JsonObject, PortcullisConfiguration } from '../../src/kube/types.ts';
 import { responseMessage } from '../support/answers.ts';
 import { createSystem, startControlPlane, type ControlPlane, type System } from '../support/control-plane/index.ts';
@@ -27,7 +27,7 @@ suite('the API server refuses the specs that replicas refuse', () => {
   let plane: ControlPlane;
   before(async () => {
     plane = await startControlPlane();
-    const [definition] = JSON.parse(JSON.stringify(DEFINITIONS)) as JsonObject[];
+    const [definition] = JSON.parse(JSON.stringify(CRDS)) as JsonObject[];
     assert.ok(definition);
     await apply(plane.admin, [definition]);
     await eventually(async () => assert.equal((await plane.admin.send('GET', COLLECTION)).status, 200));

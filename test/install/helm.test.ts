@@ -1,81 +1,72 @@
-/** The rendered Helm chart equals the manifests for the corresponding settings. */
+/** The Helm chart: with helm, its objects equal the manifests of `portcullis install`; without, its files name the same objects. */
 import assert from 'node:assert/strict';
+import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { suite, test } from 'node:test';
 import { Ajv } from 'ajv';
-import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import packageJson from '../../package.json' with { type: 'json' };
+import { VERSION } from '../../src/cli/command.ts';
 import { readDocuments } from '../../src/config/yaml.ts';
-import { isObject, type JsonObject } from '../../src/kube/types.ts';
 import { deployment } from '../../src/install/deployment.ts';
-import { defaultSettings, buildManifests, type Manifest } from '../../src/install/index.ts';
-import { type ManifestSettings, PROFILES } from '../../src/install/settings.ts';
+import { buildManifests, CRDS, defaultSettings, MINIMUM_MINOR, type Manifest } from '../../src/install/index.ts';
+import { PROFILES, type ManifestSettings } from '../../src/install/settings.ts';
+import { isObject, type JsonObject } from '../../src/kube/types.ts';
+import { INSTALLED_CONFIGURATIONS } from '../../src/kube/webhooks.ts';
+import { FEATURES } from '../../src/kube/well-known.ts';
 import { readFixture } from '../support/fixtures.ts';
 import { CHART, runHelm, withoutHelm } from '../support/helm.ts';
 
-const { version } = packageJson;
-const DEFAULTS = { ...defaultSettings(version), namespace: 'security' };
+const DEFAULTS = { ...defaultSettings(VERSION), namespace: 'security' };
 
-function render(values: readonly string[], ...flags: readonly string[]) {
-  const args = ['template', 'any', CHART, '--namespace=security', '--kube-version=1.36.0', ...flags];
-  return runHelm([...args, ...values.map((value) => `--set=${value}`)]);
+function chartFile(...path: readonly string[]): string {
+  return readFileSync(join(CHART, ...path), 'utf8');
 }
 
-function renderedObjects(values: readonly string[], ...flags: readonly string[]): readonly Manifest[] {
-  const { status, stdout, stderr } = render(values, ...flags);
-  assert.equal(status, 0, stderr);
-  return objectsIn(stdout) as readonly Manifest[];
+function objectsIn(text: string): readonly Manifest[] {
+  const { documents, errors } = readDocuments(text, 'rendered');
+  assert.deepEqual(errors, []);
+  return documents.map(({ value }) => value as Manifest);
 }
 
-function rendered(values: readonly string[]): readonly unknown[] {
-  // Helm renders an empty list as null.
-  const isList = (key: string): boolean => ['volumes', 'volumeMounts'].includes(key);
-  const text = JSON.stringify(renderedObjects(values), (key, value: unknown) => (isList(key) ? (value ?? []) : value));
-  return sorted((JSON.parse(text) as readonly Manifest[]).map(comparable));
+const [values] = objectsIn(chartFile('values.yaml')) as unknown as readonly [JsonObject];
+
+/** The names in a template that match an expression with one group. */
+function namesIn(template: string, expression: RegExp): readonly string[] {
+  return [...new Set([...chartFile('templates', template).matchAll(expression)].map(([, name = '']) => name))].sort();
 }
 
-function expected(settings: Partial<ManifestSettings>): readonly unknown[] {
-  const manifests = buildManifests({ ...DEFAULTS, ...settings });
-  return sorted(manifests.filter(({ kind }) => kind !== 'Namespace').map(comparable));
-}
+test('the templates name all CRDs, webhook configurations, and conditions of roles', () => {
+  const crds = CRDS.map(({ metadata }) => metadata.name);
+  assert.deepEqual(namesIn('_helpers.tpl', /^- ([\w.]+)$/gm), crds.toSorted());
+  const [roles] = objectsIn(chartFile('files/roles.yaml')) as unknown as [readonly { requires: readonly string[] }[]];
+  const conditions = [...namesIn('rbac.yaml', /^ {2}"(\w+)" /gm), ...FEATURES];
+  assert.deepEqual([...new Set(roles.flatMap(({ requires }) => requires))].toSorted(), conditions.toSorted());
+  const configurations = Object.entries(INSTALLED_CONFIGURATIONS).flatMap(([kind, names]) =>
+    names.map((name) => `"${name}" "${kind}"`),
+  );
+  assert.deepEqual(namesIn('pre-delete-hook.yaml', /^ {2}(".*")$/gm), configurations.toSorted());
+});
 
-const CHART_ENTRIES = ['app.kubernetes.io/managed-by', 'helm.sh/chart', 'helm.sh/resource-policy'];
-
-/** Removes the labels and annotations of charts, and parses configuration files. */
-function comparable({ metadata, ...rest }: Manifest): Manifest {
-  const { labels, annotations, ...others } = metadata;
-  const kept = { labels: withoutChartEntries(labels), annotations: withoutChartEntries(annotations) };
-  const data = 'data' in rest && isObject(rest.data) ? { data: Object.entries(rest.data).map(parsed) } : {};
-  return { ...rest, ...data, metadata: { ...others, ...kept } };
-}
-
-function withoutChartEntries(entries: Readonly<Record<string, string>> = {}): Readonly<Record<string, string>> {
-  return Object.fromEntries(Object.entries(entries).filter(([name]) => !CHART_ENTRIES.includes(name)));
-}
-
-function parsed([file, text]: readonly [string, unknown]): unknown {
-  return [file, ...readDocuments(String(text), file).documents.map(({ value }) => value)];
-}
-
-const chartFile = (path: string): string => readFileSync(join(CHART, path), 'utf8');
-const schema = JSON.parse(chartFile('values.schema.json')) as {
-  readonly properties: JsonObject;
-};
-const [values] = objectsIn(chartFile('values.yaml')) as readonly JsonObject[];
-
-test('templates are balanced and use existing values', () => {
-  for (const path of readdirSync(join(CHART, 'templates'))) {
-    const text = chartFile(join('templates', path));
-    const actions = [...text.matchAll(/\{\{-? *(if|with|range|define|end)\b/g)].map(([, word]) => word);
-    const ends = actions.filter((word) => word === 'end').length;
-    assert.equal(ends, actions.length - ends, path);
-    assert.doesNotMatch(text, /[«»]/);
+test('templates complete the values, and use values that exist', () => {
+  for (const template of readdirSync(join(CHART, 'templates'))) {
+    const text = chartFile('templates', template);
     for (const [, name = ''] of text.matchAll(/\.Values\.([\w.]+)/g)) {
       const value = name.split('.').reduce<unknown>((all, key) => (isObject(all) ? all[key] : undefined), values);
       assert.notEqual(value, undefined, `values.yaml has no ${name}`);
     }
+    const usesValues = text.includes('.Values.') && template !== '_helpers.tpl';
+    assert.ok(!usesValues || text.startsWith('{{- include "portcullis.setDefaults" . '), template);
   }
+});
+
+test('Chart.yaml names the supported version of Kubernetes and the definitions', () => {
+  const [chart] = objectsIn(chartFile('Chart.yaml')) as unknown as readonly {
+    readonly kubeVersion: string;
+    readonly annotations: Readonly<Record<string, string>>;
+  }[];
+  assert.equal(chart?.kubeVersion, `>= 1.${MINIMUM_MINOR}.0-0`);
+  const described = [...(chart.annotations['artifacthub.io/crds'] ?? '').matchAll(/^ {2}name: (.*)$/gm)];
+  const crds = readdirSync(join(CHART, 'files/crds')).map((file) => file.replace(/\.yaml$/, ''));
+  assert.deepEqual(described.map(([, name]) => name).toSorted(), crds.toSorted());
 });
 
 test('the default values are those of the manifests, and match the schema', () => {
@@ -97,12 +88,105 @@ test('the default values are those of the manifests, and match the schema', () =
     terminationGracePeriodSeconds: pod?.terminationGracePeriodSeconds,
     prometheusRule: { runbookUrl: runbook },
   });
+  const schema = JSON.parse(chartFile('values.schema.json')) as { readonly properties: JsonObject };
   const names = Object.keys(schema.properties).filter((name) => name !== 'global');
-  assert.deepEqual(names, Object.keys(values ?? {}));
+  assert.deepEqual(names, Object.keys(values));
   const validate = new Ajv({ strict: false }).compile(schema);
   assert.ok(validate(values), JSON.stringify(validate.errors));
   assert.equal(validate({ ...values, settings: { scc: { mode: 'on' } } }), false);
 });
+
+function render(values: JsonObject) {
+  const set = Object.entries(values).map(([name, value]) => `--set-json=${name}=${JSON.stringify(value)}`);
+  return runHelm(['template', 'any', CHART, '--namespace=security', '--kube-version=1.36.0', ...set]);
+}
+
+function renderedObjects(values: JsonObject): readonly Manifest[] {
+  const { status, stdout, stderr } = render(values);
+  assert.deepEqual([status, stderr], [0, '']);
+  return objectsIn(stdout);
+}
+
+/** Objects without the labels and annotations of charts, in the order of their kinds and names. */
+function comparable(objects: readonly Manifest[]): readonly unknown[] {
+  const key = ({ kind, metadata: { name } }: Manifest): string => `${kind} ${name}`;
+  const sorted = objects.map(withoutChartEntries).toSorted((a, b) => (key(a) < key(b) ? -1 : 1));
+  // Helm renders an empty list as null, and sorts the initial settings.
+  const text = JSON.stringify(sorted, (name, value: unknown) => {
+    if (name === 'volumes' || name === 'volumeMounts') return value ?? [];
+    const isJson = name === 'portcullis.json' || name === 'value';
+    return isJson && typeof value === 'string' ? (JSON.parse(value) as unknown) : value;
+  });
+  return JSON.parse(text) as readonly unknown[];
+}
+
+const CHART_ENTRIES = ['app.kubernetes.io/managed-by', 'helm.sh/chart', 'helm.sh/resource-policy'];
+
+function withoutChartEntries({ metadata, ...rest }: Manifest): Manifest {
+  const others = (entries: object = {}) =>
+    Object.fromEntries(Object.entries(entries).filter(([name]) => !CHART_ENTRIES.includes(name)));
+  const { labels, annotations } = metadata;
+  return { ...rest, metadata: { ...metadata, labels: others(labels), annotations: others(annotations) } };
+}
+
+/** Values of the chart, and the settings of `portcullis install` that correspond to them. */
+interface Choice {
+  readonly values: JsonObject;
+  readonly settings: Partial<ManifestSettings>;
+}
+
+const MONITORING = { serviceMonitor: { enabled: true }, grafana: { enabled: true } };
+const RUNBOOK = 'https://wiki.example.com/runbook';
+const DIGEST = `sha256:${'0'.repeat(64)}`;
+
+/** Independent choices. The numbers of choices have no common divisor, so their combinations differ from case to case. */
+const CHOICES: readonly (readonly Choice[])[] = [
+  [
+    { values: {}, settings: {} },
+    { values: { certManager: { enabled: true } }, settings: { certificates: 'cert-manager' } },
+  ],
+  [
+    { values: {}, settings: {} },
+    { values: { ...MONITORING, prometheusRule: { enabled: true } }, settings: PROFILES.monitoring },
+    {
+      values: { ...MONITORING, prometheusRule: { enabled: true, runbookUrl: RUNBOOK } },
+      settings: { ...PROFILES.monitoring, runbook: RUNBOOK },
+    },
+  ],
+  [
+    { values: { image: { registry: 'r.example.com' } }, settings: { image: `r.example.com/portcullis:${VERSION}` } },
+    { values: { image: { tag: 'v9' }, replicaCount: 5 }, settings: { image: 'portcullis:v9', replicas: 5 } },
+    { values: { image: { digest: DIGEST } }, settings: { image: `portcullis@${DIGEST}` } },
+    {
+      values: { image: { repository: 'r/p' }, crds: { nodesConfig: true } },
+      settings: { image: `r/p:${VERSION}`, nodesConfig: true },
+    },
+    { values: { image: { tag: 'v9', digest: DIGEST } }, settings: { image: `portcullis@${DIGEST}` } },
+  ],
+  [
+    {},
+    { scc: { mode: 'enforce' } },
+    { rollout: { phase: 'Enforce' }, scc: { authorization: 'sar' } },
+    { defaults: { mode: 'apply' } },
+    { defaults: { mode: 'off' }, kubelet: { taint: true } },
+    { podSecurity: { defaults: { enforce: 'baseline' } }, kubelet: { taint: false } },
+    { webhooks: { management: 'managed', timeoutSeconds: 8 }, scc: { mode: 'report', exemptNamespaces: ['build'] } },
+  ].map((policy) => ({ values: { settings: policy }, settings: { policy } })),
+];
+
+/** Combines features, which are the bits of a number, with one choice from each list. */
+function combine(bits: number, index: number): Choice {
+  const features = Object.fromEntries(FEATURES.map((name, bit) => [name, (bits & (1 << bit)) !== 0]));
+  const all = CHOICES.map((choices) => choices[index % choices.length] ?? assert.fail());
+  const settings = Object.assign({ features }, ...all.map((one) => one.settings)) as ManifestSettings;
+  const { policy } = settings;
+  const required =
+    features['scc'] === true ? policy : { ...policy, scc: { ...(policy['scc'] as object | undefined), mode: 'off' } };
+  return {
+    values: Object.assign({ features }, ...all.map((one) => one.values)) as JsonObject,
+    settings: { ...settings, policy: required },
+  };
+}
 
 /** A case of the chart: values, and fields of rendered objects. */
 interface ValuesCase {
@@ -116,79 +200,34 @@ interface ValuesCase {
   readonly error?: string;
 }
 
-/** Renders the chart with values of a file. */
-function renderCase(values: JsonObject) {
-  const folder = mkdtempSync(join(tmpdir(), 'portcullis-'));
-  try {
-    const file = join(folder, 'values.yaml');
-    writeFileSync(file, JSON.stringify(values));
-    return render([], `--values=${file}`);
-  } finally {
-    rmSync(folder, { recursive: true });
-  }
-}
+/** Values with defaults that `null` removes. */
+const REMOVABLE = ['podSecurityContext', 'securityContext', 'resources', 'nodeSelector', 'topologySpreadConstraints'];
 
 suite('helm', { skip: withoutHelm }, () => {
-  const cases: readonly (readonly [name: string, values: readonly string[], settings: Partial<ManifestSettings>])[] = [
-    ['defaults', [], {}],
-    ['replicas', ['replicaCount=5'], { replicas: 5 }],
-    ['image', ['image.registry=r.example.com', 'image.tag=v9'], { image: 'r.example.com/portcullis:v9' }],
-    ['image by digest', [`image.digest=sha256:${'0'.repeat(64)}`], { image: `portcullis@sha256:${'0'.repeat(64)}` }],
-    [
-      'SCCs enforced',
-      ['settings.scc.mode=enforce', 'image.tag=v9'],
-      { policy: { scc: { mode: 'enforce' } }, image: 'portcullis:v9' },
-    ],
-    ['access reviews', ['settings.scc.authorization=sar'], { policy: { scc: { authorization: 'sar' } } }],
-    ['without the rollout', ['features.rollout=false'], PROFILES['without-rollout']],
-    [
-      'all features',
-      ['features.kubelet=true', 'features.olm=true', 'crds.nodesConfig=true'],
-      { features: { scc: true, rollout: true, kubelet: true, olm: true }, nodesConfig: true },
-    ],
-    ['Pod Security alone', ['features.rollout=false', 'features.scc=false'], PROFILES.openshift],
-    [
-      'enforcement',
-      ['settings.rollout.phase=Enforce', 'image.repository=r.example.com/p', 'image.tag=v9'],
-      { policy: { rollout: { phase: 'Enforce' } }, image: 'r.example.com/p:v9' },
-    ],
-    ['cert-manager', ['certManager.enabled=true'], { certificates: 'cert-manager' }],
-    [
-      'monitoring',
-      ['serviceMonitor.enabled=true', 'prometheusRule.enabled=true', 'grafana.enabled=true'],
-      { monitoring: 'prometheus-operator' },
-    ],
-    ['defaults', ['settings.defaults.mode=apply'], { policy: { defaults: { mode: 'apply' } } }],
-    [
-      'another runbook',
-      [
-        'serviceMonitor.enabled=true',
-        'grafana.enabled=true',
-        'prometheusRule.enabled=true',
-        'prometheusRule.runbookUrl=https://wiki.example.com/runbook',
-      ],
-      { monitoring: 'prometheus-operator', runbook: 'https://wiki.example.com/runbook' },
-    ],
-  ];
-  for (const [name, values, settings] of cases) {
-    test(name, () => assert.deepEqual(rendered(values), expected(settings)));
+  const equals = ({ values, settings }: Choice): void => {
+    const expected = buildManifests({ ...DEFAULTS, ...settings }).filter(({ kind }) => kind !== 'Namespace');
+    assert.deepEqual(comparable(renderedObjects(values)), comparable(expected));
+  };
+
+  test('the default values render to a default installation', () => equals({ values: {}, settings: {} }));
+
+  // Each combination of features occurs with each source of the certificate.
+  for (let number = 0; number < 32; number += 1) {
+    const one = combine(number % 16, number + Math.floor(number / 16));
+    test(`equals install for ${JSON.stringify(one.values)}`, () => equals(one));
   }
 
   for (const { name, values, objects = [], absent = [], error } of readFixture<ValuesCase[]>('helm-values.yaml')) {
     test(name, () => {
-      const { stdout, stderr } = renderCase(values);
+      const { stdout, stderr } = render(values);
       if (error !== undefined) {
-        assert.ok(
-          stderr
-            .replace(/\s*Use --debug flag.*\n/, '')
-            .trimEnd()
-            .endsWith(error.trimEnd()),
-          stderr,
-        );
+        const message = stderr.replace(/\s*Use --debug flag.*\n/, '').trimEnd();
+        assert.ok(message.endsWith(error.trimEnd()), stderr);
         return;
       }
       assert.equal(stderr, '');
-      const found = new Map(objectsIn(stdout).map((object) => [identify(object as Manifest), object]));
+      const identify = ({ kind, metadata }: Manifest): string => `${kind} ${metadata.name}`;
+      const found = new Map(objectsIn(stdout).map((object) => [identify(object), object]));
       for (const object of objects) assert.partialDeepStrictEqual(found.get(identify(object)), object);
       for (const key of absent) assert.ok(!found.has(key), key);
     });
@@ -200,22 +239,18 @@ suite('helm', { skip: withoutHelm }, () => {
   });
 
   test('values that a new version adds may be absent, as after helm upgrade --reuse-values', () => {
-    const removed = Object.keys(values ?? {}).filter((name) => !OWN_DEFAULTS.includes(name));
-    assert.deepEqual(rendered(removed.map((name) => `${name}=null`)), rendered([]));
-    const objects = renderedObjects(OWN_DEFAULTS.map((name) => `${name}=null`));
-    const found = JSON.stringify(objects.find(({ kind }) => kind === 'Deployment'));
+    const absent = (names: readonly string[]): JsonObject => Object.fromEntries(names.map((name) => [name, null]));
+    const added = Object.keys(values).filter((name) => !REMOVABLE.includes(name));
+    assert.deepEqual(renderedObjects(absent(added)), renderedObjects({}));
+    const found = JSON.stringify(renderedObjects(absent(REMOVABLE)).find(({ kind }) => kind === 'Deployment'));
     assert.doesNotMatch(found, /securityContext|resources|nodeSelector|topologySpread/);
   });
 
   test('commonLabels and commonAnnotations are on all objects', () => {
-    const every = [
-      'certManager.enabled=true',
-      'serviceMonitor.enabled=true',
-      'prometheusRule.enabled=true',
-      'grafana.enabled=true',
-    ];
-    const labels = ['commonLabels.team=a', 'commonAnnotations.note=b', 'podLabels.team=c', 'crds.keep=false'];
-    const objects = renderedObjects([...every, ...labels]);
+    const objects = renderedObjects({
+      ...{ ...MONITORING, certManager: { enabled: true }, prometheusRule: { enabled: true }, crds: { keep: false } },
+      ...{ commonLabels: { team: 'a' }, commonAnnotations: { note: 'b' }, podLabels: { team: 'c' } },
+    });
     const without = objects.filter(({ metadata }) => metadata.labels?.['team'] !== 'a');
     assert.deepEqual([objects.length > 40, without], [true, []]);
     assert.ok(objects.every(({ metadata }) => metadata.annotations?.['note'] === 'b'));
@@ -224,31 +259,6 @@ suite('helm', { skip: withoutHelm }, () => {
   });
 
   test('rendered manifests contain no hook, which kubectl and Argo CD would apply as an object', () => {
-    assert.ok(renderedObjects([]).every(({ metadata }) => metadata.annotations?.['helm.sh/hook'] === undefined));
+    assert.ok(renderedObjects({}).every(({ metadata }) => metadata.annotations?.['helm.sh/hook'] === undefined));
   });
 });
-
-/** Values with defaults that `null` removes. */
-const OWN_DEFAULTS = [
-  'podSecurityContext',
-  'securityContext',
-  'resources',
-  'nodeSelector',
-  'topologySpreadConstraints',
-];
-
-function identify({ kind, metadata: { name } }: Manifest): string {
-  return `${kind} ${name}`;
-}
-
-/** Objects in the order of their kinds and names. */
-function sorted(objects: readonly unknown[]): readonly unknown[] {
-  const getKey = (one: unknown): string => `${(one as Manifest).kind} ${(one as Manifest).metadata.name}`;
-  return objects.toSorted((a, b) => (getKey(a) < getKey(b) ? -1 : 1));
-}
-
-function objectsIn(text: string): readonly unknown[] {
-  const { documents, errors } = readDocuments(text, 'rendered');
-  assert.deepEqual(errors, []);
-  return documents.map(({ value }) => value);
-}

@@ -6,7 +6,7 @@ import { createObservable, type Observable, type Settings } from '../../src/conf
 import { createDefaultSettings } from '../../src/config/portcullis-configuration.ts';
 import type { Controller, ControllerContext, ControllerDefinition } from '../../src/controllers/controller.ts';
 import { createController as createFromDefinition } from '../../src/controllers/index.ts';
-import { DEFINITIONS } from '../../src/install/index.ts';
+import { CRDS } from '../../src/install/index.ts';
 import {
   STANDARD_CLUSTER_ROLE_BINDINGS,
   STANDARD_CLUSTER_ROLES,
@@ -31,7 +31,7 @@ export { createRecorder, type Recorder };
 
 /** Creates the missing CRDs of the installation in a cluster. */
 export async function installCrds(cluster: DevCluster): Promise<void> {
-  const missing = DEFINITIONS.filter(({ metadata }) => !cluster.storage.get(DEFINITION, '', metadata.name));
+  const missing = CRDS.filter(({ metadata }) => !cluster.storage.get(DEFINITION, '', metadata.name));
   await createAll(
     cluster,
     missing.map((value) => ({ value, origin: value.metadata.name })),
@@ -40,7 +40,7 @@ export async function installCrds(cluster: DevCluster): Promise<void> {
 
 /** Creates the CRD of the settings without its rules, so that a test can store settings that an earlier version accepted. */
 export async function installLaxSettings(cluster: DevCluster): Promise<void> {
-  const [definition] = DEFINITIONS;
+  const [definition] = CRDS;
   assert.ok(definition);
   const openAPIV3Schema = { type: 'object', 'x-kubernetes-preserve-unknown-fields': true };
   const versions = definition.spec.versions.map((version) => ({ ...version, schema: { openAPIV3Schema } }));

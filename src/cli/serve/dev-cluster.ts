@@ -15,7 +15,7 @@ import { ApiError } from '../../kube/status.ts';
 import { draft, type JsonObject, isObject } from '../../kube/types.ts';
 import type { ConfigurationKind } from '../../kube/webhooks.ts';
 import {
-  DEFINITIONS,
+  CRDS,
   ALL_FEATURES,
   defaultSettings,
   namespaceObjects,
@@ -121,7 +121,7 @@ async function readClusterManifests(
   return {
     // The namespace of the Leases and of the published default.
     namespace: namespaceObjects(installation).slice(0, 1).map(seedObject),
-    definitions: [...DEFINITIONS, ...olmDefinitions].map(seedObject).filter((one) => !seed.some(isSameObject(one))),
+    definitions: [...CRDS, ...olmDefinitions].map(seedObject).filter((one) => !seed.some(isSameObject(one))),
     // Objects that are created before the webhooks are not reviewed.
     seed: seed.filter((one) => !isScc(one)),
     configurations: webhookConfigurations(installation, enforcement).map(seedObject),

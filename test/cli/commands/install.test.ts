@@ -7,7 +7,7 @@ import { join } from 'node:path';
 import { after, before, describe, test, suite } from 'node:test';
 import { parse } from 'yaml';
 import { readDocuments } from '../../../src/config/yaml.ts';
-import { defaultSettings, DEFINITIONS, buildManifests } from '../../../src/install/index.ts';
+import { defaultSettings, CRDS, buildManifests } from '../../../src/install/index.ts';
 import { PROFILES } from '../../../src/install/settings.ts';
 import type { ManifestSettings } from '../../../src/install/settings.ts';
 import type { JsonObject } from '../../../src/kube/types.ts';
@@ -260,7 +260,7 @@ describe('install for a cluster', () => {
   });
 
   test('a cluster with the definitions of Portcullis, and operators', async () => {
-    for (const definition of DEFINITIONS) await send(definition);
+    for (const definition of CRDS) await send(definition);
     await define('servicemonitors.monitoring.coreos.com', 'ServiceMonitor');
     await define('certificates.cert-manager.io', 'Certificate');
     const { stdout, stderr } = await install();

@@ -1,10 +1,47 @@
-{{- define "portcullis.chart" -}}
-{{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
+{{/* Labels that select the replicas. */}}
+{{- define "portcullis.selectorLabels" -}}
+app.kubernetes.io/name: portcullis
+app.kubernetes.io/component: admission
 {{- end }}
 
-{{/* Adds the defaults of absent values, and rejects values that contradict each other or the cluster. */}}
-{{- define "portcullis.prepare" -}}
-{{- $_ := set . "Values" (mergeOverwrite (include "portcullis.defaults" . | fromYaml) .Values) }}
+{{/* Labels of webhook configurations. */}}
+{{- define "portcullis.webhookLabels" -}}
+app.kubernetes.io/name: portcullis
+app.kubernetes.io/component: webhooks
+app.kubernetes.io/part-of: portcullis
+{{- end }}
+
+{{/* Labels and annotations of an object. Arguments: root, the context of the template; labels and annotations in addition to the common ones. */}}
+{{- define "portcullis.metadata" -}}
+labels:
+  {{- include "portcullis.selectorLabels" . | nindent 2 }}
+  app.kubernetes.io/part-of: portcullis
+  app.kubernetes.io/managed-by: {{ .root.Release.Service }}
+  helm.sh/chart: {{ printf "%s-%s" .root.Chart.Name .root.Chart.Version | replace "+" "_" }}
+  {{- with mergeOverwrite (deepCopy .root.Values.commonLabels) (.labels | default dict) }}
+  {{- toYaml . | nindent 2 }}
+  {{- end }}
+{{- with mergeOverwrite (deepCopy .root.Values.commonAnnotations) (.annotations | default dict) }}
+annotations:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- end }}
+
+{{/*
+Adds the defaults of absent values, because `helm upgrade --reuse-values` omits the values that a new version of the chart
+adds. Values whose default a user can remove with `null` stay absent. Each template includes it before it uses values.
+*/}}
+{{- define "portcullis.setDefaults" -}}
+{{- $defaults := .Files.Get "files/values.yaml" | fromYaml }}
+{{- $removable := list "podSecurityContext" "securityContext" "resources" "nodeSelector" "topologySpreadConstraints" }}
+{{- range $removable }}
+{{- $defaults = omit $defaults . }}
+{{- end }}
+{{- $_ := set . "Values" (mergeOverwrite $defaults .Values) }}
+{{- end }}
+
+{{/* Rejects values that contradict each other or the cluster. */}}
+{{- define "portcullis.validate" -}}
 {{- with .Values.certManager }}
 {{- if and .issuerRef.name (not .enabled) }}
 {{- fail "certManager.issuerRef is set, but certManager.enabled is false: set certManager.enabled=true, or remove issuerRef" }}
@@ -20,7 +57,7 @@
 {{- end }}
 {{- include "portcullis.requireNames" . }}
 {{- include "portcullis.requireImage" . }}
-{{- include "portcullis.requireStaticWebhooks" . }}
+{{- include "portcullis.requireManagedWebhooks" . }}
 {{- include "portcullis.requireOwnership" . }}
 {{- end }}
 
@@ -33,7 +70,7 @@
 {{- end }}
 {{- end }}
 
-{{/* The default image is in no registry. While something is enforced, replicas that do not start would deny requests. */}}
+{{/* No registry contains the default image. While something is enforced, requests are denied if the replicas cannot start. */}}
 {{- define "portcullis.requireImage" -}}
 {{- $scc := dig "scc" "mode" "" .Values.settings }}
 {{- $phase := dig "rollout" "phase" "" .Values.settings }}
@@ -49,27 +86,17 @@
 {{- end }}
 {{- end }}
 
-{{/* The release contains webhook configurations only if they are static. */}}
-{{- define "portcullis.requireStaticWebhooks" -}}
-{{- if ne (dig "webhooks" "management" "managed" .Values.settings) "static" }}
-{{- with .Values.webhook }}
-{{- if ne .failurePolicy "Fail" }}
-{{- fail "webhook.failurePolicy: the leader maintains the webhooks, which fail closed for exactly what the settings enforce: remove the value, or set settings.webhooks.management=static" }}
-{{- end }}
-{{- if .exemptNamespaces }}
-{{- fail "webhook.exemptNamespaces: the leader maintains the webhooks: use settings.scc.exemptNamespaces and settings.podSecurity.exemptions.namespaces, or set settings.webhooks.management=static" }}
-{{- end }}
-{{- if .annotations }}
-{{- fail "webhook.annotations: the leader maintains the webhooks: use --webhook-annotations in extraArgs, or set settings.webhooks.management=static" }}
-{{- end }}
-{{- end }}
+{{/* Without webhook configurations, nothing would be enforced. */}}
+{{- define "portcullis.requireManagedWebhooks" -}}
+{{- if eq (dig "webhooks" "management" "managed" .Values.settings) "static" }}
+{{- fail "settings.webhooks.management=static requires webhook configurations that match all settings, which a chart cannot contain. Remove the value, or use portcullis install --webhooks=static instead of the chart" }}
 {{- end }}
 {{- end }}
 
 {{/* Helm rejects CustomResourceDefinitions of another release or tool, and does not print the commands that adopt them. */}}
 {{- define "portcullis.requireOwnership" -}}
 {{- $names := list }}
-{{- range include "portcullis.definitions" . | fromYamlArray }}
+{{- range include "portcullis.crds" . | fromYamlArray }}
 {{- $metadata := dig "metadata" dict (lookup "apiextensions.k8s.io/v1" "CustomResourceDefinition" "" .) }}
 {{- $release := dig "annotations" "meta.helm.sh/release-name" "" $metadata }}
 {{- $namespace := dig "annotations" "meta.helm.sh/release-namespace" "" $metadata }}
@@ -83,70 +110,9 @@
 {{- end }}
 {{- end }}
 
-{{/* Not empty if Helm installs or upgrades a release. `helm template` and Argo CD render without a cluster, and apply hooks as objects. */}}
-{{- define "portcullis.isRelease" -}}
-{{- if lookup "v1" "Namespace" "" "kube-system" }}true{{ end }}
-{{- end }}
-
 {{- define "portcullis.image" -}}
 {{- with .Values.image.registry }}{{ . }}/{{ end }}{{ .Values.image.repository }}
 {{- if .Values.image.digest }}@{{ .Values.image.digest }}{{ else }}:{{ .Values.image.tag | default .Chart.AppVersion }}{{ end }}
-{{- end }}
-
-{{- define "portcullis.imagePullSecrets" -}}
-{{- range .Values.imagePullSecrets }}
-{{- if kindIs "string" . }}
-- name: {{ . | quote }}
-{{- else }}
-- {{ toYaml . }}
-{{- end }}
-{{- end }}
-{{- end }}
-
-{{- define "portcullis.network" -}}
-{{- if .Values.hostNetwork }}
-hostNetwork: true
-{{- end }}
-{{- with .Values.dnsPolicy | default (ternary "ClusterFirstWithHostNet" "" .Values.hostNetwork) }}
-dnsPolicy: {{ . }}
-{{- end }}
-{{- end }}
-
-{{- define "portcullis.disruptionBudget" -}}
-{{- with .Values.podDisruptionBudget }}
-{{- if ne (toString .minAvailable) "" }}
-minAvailable: {{ .minAvailable }}
-{{- else }}
-maxUnavailable: {{ .maxUnavailable }}
-{{- end }}
-{{- end }}
-{{- end }}
-
-{{- define "portcullis.issuer" -}}
-{{- if .Values.certManager.issuerRef.name }}
-{{- toYaml .Values.certManager.issuerRef }}
-{{- else }}
-kind: Issuer
-name: portcullis-authority
-{{- end }}
-{{- end }}
-
-{{- define "portcullis.webhookAnnotations" -}}
-admissions.enforcer/disabled: "true"
-{{- if .Values.certManager.enabled }}
-cert-manager.io/inject-ca-from: {{ .Release.Namespace }}/portcullis-tls
-{{- else }}
-portcullis.dev/inject-ca-from: {{ .Release.Namespace }}/portcullis-serving-certificate
-{{- end }}
-{{- with .Values.webhook.annotations }}
-{{ toYaml . }}
-{{- end }}
-{{- end }}
-
-{{- define "portcullis.crdAnnotations" -}}
-{{- if .Values.crds.keep }}
-helm.sh/resource-policy: keep
-{{- end }}
 {{- end }}
 
 {{/* The features of the installation, separated by commas. */}}
@@ -156,15 +122,25 @@ helm.sh/resource-policy: keep
 {{- join "," $features }}
 {{- end }}
 
-{{/* The annotation of an alert with the URL of its section in the runbook, if the values contain the URL of the runbook. */}}
-{{- define "portcullis.runbook" -}}
-{{- with .url }}
-runbook_url: {{ . }}#{{ $.section }}
-{{- end }}
-{{- end }}
-
-{{/* The initial policy settings, as JSON. Without its definitions, SCC admission is off. */}}
+{{/* The initial policy settings, as JSON. Without its CRDs, SCC admission is off. */}}
 {{- define "portcullis.settings" -}}
 {{- $required := ternary (dict) (dict "scc" (dict "mode" "off")) .Values.features.scc }}
 {{- mergeOverwrite (deepCopy .Values.settings) $required | toJson }}
+{{- end }}
+
+{{/* Names of the CRDs that the release contains. */}}
+{{- define "portcullis.crds" -}}
+{{- if .Values.crds.install }}
+- portcullisconfigurations.config.portcullis.dev
+{{- if .Values.features.rollout }}
+- psaenforcementconfigs.config.openshift.io
+{{- end }}
+{{- if .Values.features.scc }}
+- rangeallocations.security.internal.openshift.io
+- securitycontextconstraints.security.openshift.io
+{{- end }}
+{{- if .Values.crds.nodesConfig }}
+- nodes.config.openshift.io
+{{- end }}
+{{- end }}
 {{- end }}
