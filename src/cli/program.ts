@@ -103,7 +103,7 @@ const GROUPS: Readonly<
       'Print the manifests of this version for the installation in a cluster',
       () => import('./install/upgrade.ts'),
     ],
-    ['doctor', 'Diagnose an installation and print fixes', () => import('./commands/doctor.ts')],
+    ['doctor', 'Diagnose an installation and print fixes', () => import('./doctor/command.ts')],
     ['break-glass', 'Turn all enforcement off in an emergency, and on again', () => import('./install/break-glass.ts')],
     ['uninstall', 'Remove Portcullis from a cluster, webhooks first', () => import('./install/uninstall.ts')],
     ['completion', 'Print a shell completion script', () => import('./completion.ts')],

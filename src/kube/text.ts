@@ -79,9 +79,9 @@ export function printJson(value: unknown): string {
 
 const TOO_DEEP = '…';
 
-/** Formats the first names in byte order, ten by default, and the number of remaining names: `a, b and 2 more`. */
+/** Formats the first distinct names in byte order, ten by default, and the number of remaining names: `a, b and 2 more`. */
 export function summarizeNames(names: readonly string[], max = 10): string {
-  const sorted = [...names].sort(compareBytes);
+  const sorted = sortedSet(names);
   const rest = sorted.length - max;
   return sorted.slice(0, max).join(', ') + (rest > 0 ? ` and ${rest} more` : '');
 }
@@ -93,5 +93,5 @@ export function printCount(count: number, noun: string): string {
 
 /** Quotes an argument for a POSIX shell. */
 export function shellQuote(text: string): string {
-  return /^[\w./:=@-]+$/.test(text) ? text : `'${text.replaceAll("'", String.raw`'\''`)}'`;
+  return /^[\w./:=@,-]+$/.test(text) ? text : `'${text.replaceAll("'", String.raw`'\''`)}'`;
 }

@@ -152,7 +152,7 @@ suite('an installation', () => {
     assert.equal(code, 1);
     assert.match(
       stdout,
-      /^problem +webhooks +ValidatingWebhookConfiguration psa\.portcullis\.dev: is not registered: the leader registers it when a replica is ready$/m,
+      /^problem +webhooks +ValidatingWebhookConfiguration psa\.portcullis\.dev: is not registered\. The leader registers it when a replica is ready$/m,
     );
   });
 

@@ -4,8 +4,6 @@
  */
 import type { Manifest, ManifestSettings } from '../../install/index.ts';
 import type { PolicyKind } from '../../kube/admission-policies.ts';
-import { shellQuote } from '../../kube/text.ts';
-import { CONFIGURATION_NAME } from '../../kube/well-known.ts';
 import type { Kinds } from '../../kube/kinds.ts';
 import type { EndpointSlice, Lease, Node, Pod, PortcullisConfiguration } from '../../kube/types.ts';
 import type { Version } from '../../policy/pss/policy.ts';
@@ -96,8 +94,24 @@ export interface Facts {
   readonly probes: readonly Probe[];
 }
 
-/** `problem`: something fails, or will fail when it is needed. `unknown`: a fact could not be read. */
+/** `problem`: something fails now, or will fail when it is needed. `unknown`: a fact could not be read. */
 export type Severity = 'problem' | 'warning' | 'info' | 'ok' | 'unknown';
+
+/** A command and its arguments, without quotes. */
+export interface Command {
+  readonly program: string;
+  readonly args: readonly string[];
+}
+
+/** What a user does about a result. */
+export interface Fix {
+  /** The output of each command is the input of the next one. Empty if no command fixes the problem. */
+  readonly commands: readonly Command[];
+  /** A comment on the commands, or the instruction if there are none. */
+  readonly note?: string;
+  /** The checks that must not report problems before the fix is applied. */
+  readonly after?: readonly string[];
+}
 
 /** One result of a check. */
 export interface CheckResult {
@@ -106,8 +120,7 @@ export interface CheckResult {
   readonly object: string;
   readonly message: string;
   readonly impact?: string;
-  /** A command for a shell that fixes the problem and changes nothing else; a comment (`# …`) if no command does. */
-  readonly fix?: string;
+  readonly fix?: Fix | string;
 }
 
 /** A result with the name of its check. */
@@ -120,35 +133,22 @@ export interface Check {
   evaluate(facts: Facts): readonly CheckResult[];
 }
 
-export function ok(object: string, message: string): CheckResult {
-  return { severity: 'ok', object, message };
-}
-
-export function info(object: string, message: string, impact?: string, fix?: string): CheckResult {
-  return {
-    severity: 'info',
+function createResult(severity: Severity) {
+  return (object: string, message: string, details: Pick<CheckResult, 'impact' | 'fix'> = {}): CheckResult => ({
+    severity,
     object,
     message,
-    ...(impact === undefined ? {} : { impact }),
-    ...(fix === undefined ? {} : { fix }),
-  };
+    ...details,
+  });
 }
 
-export function unknown(object: string, message: string): CheckResult {
-  return { severity: 'unknown', object, message };
-}
+export const ok = createResult('ok');
+export const info = createResult('info');
+export const warning = createResult('warning');
+export const problem = createResult('problem');
+export const unknown = createResult('unknown');
 
-type Details = Pick<CheckResult, 'impact' | 'fix'>;
-
-export function warning(object: string, message: string, details: Details): CheckResult {
-  return { severity: 'warning', object, message, ...details };
-}
-
-export function problem(object: string, message: string, details: Details): CheckResult {
-  return { severity: 'problem', object, message, ...details };
-}
-
-/** Evaluates the value of a fact. A fact that could not be read is a result. */
+/** Evaluates a fact. A fact that could not be read results in `unknown` with the reason. */
 export function evaluateFact<T>(
   fact: Fact<T>,
   object: string,
@@ -160,33 +160,4 @@ export function evaluateFact<T>(
 /** The value of a fact; `undefined` if it could not be read. */
 export function factValue<T>(fact: Fact<T>): T | undefined {
   return 'value' in fact ? fact.value : undefined;
-}
-
-/** Returns a command about the pods of the replicas, or a comment if the replicas run outside of the cluster. */
-export function podCommand(
-  { namespace, deployment }: Pick<Facts, 'namespace' | 'deployment'>,
-  command: string,
-  elsewhere: string,
-): string {
-  const hasPods = !('value' in deployment) || deployment.value !== undefined;
-  return hasPods ? `kubectl -n ${namespace} ${command}` : `# ${elsewhere}`;
-}
-
-/** Commands that fix several problems. */
-export const FIXES = {
-  logs: (facts: Pick<Facts, 'namespace' | 'deployment'>): string =>
-    podCommand(facts, 'logs -l app.kubernetes.io/name=portcullis --tail=50', 'read the logs of the replicas'),
-  settings: `kubectl edit portcullisconfiguration ${CONFIGURATION_NAME}`,
-} as const;
-
-/** The command that creates an object; it fails if the object exists. */
-export function createCommand(object: object): string {
-  return `printf %s ${shellQuote(JSON.stringify(object))} | kubectl create -f -`;
-}
-
-/** Distinct names, separated by commas. Only the first of many names are printed. */
-export function formatNames(names: readonly string[], limit = 3): string {
-  const distinct = [...new Set(names)];
-  if (distinct.length <= limit + 1) return distinct.join(', ');
-  return `${distinct.slice(0, limit).join(', ')} and ${distinct.length - limit} more`;
 }

@@ -1,6 +1,4 @@
-import { connect } from 'node:tls';
 import { reviewAccess } from '../../cluster/access.ts';
-import { networkError } from '../../cluster/network-error.ts';
 import { decodeSettings } from '../../config/portcullis-configuration.ts';
 import { CONTROLLER_NAMES } from '../../controllers/index.ts';
 import {
@@ -13,7 +11,7 @@ import {
 import { isFloorPolicy, POLICY_KINDS } from '../../kube/admission-policies.ts';
 import { applyDefaults } from '../../kube/defaults.ts';
 import { deepEqual } from '../../kube/equality.ts';
-import { formatFieldError, type FieldError } from '../../kube/field-error.ts';
+import { formatFieldError } from '../../kube/field-error.ts';
 import { namespaced, resourcePath, RESOURCES } from '../../kube/resources.ts';
 import { ApiError, ConnectionError } from '../../kube/status.ts';
 import type { Kinds } from '../../kube/kinds.ts';
@@ -29,21 +27,13 @@ import {
   type Secret,
   type UserInfo,
 } from '../../kube/types.ts';
-import { hasCaInjection, isPartOfPortcullis } from '../../kube/webhooks.ts';
-import {
-  CONFIGURATION_NAME,
-  FLOOR_SELECTOR,
-  INJECT_CA_ANNOTATION,
-  INSTALLATION,
-  POD_SECURITY_LABELS,
-} from '../../kube/well-known.ts';
+import { isPartOfPortcullis } from '../../kube/webhooks.ts';
+import { CONFIGURATION_NAME, FLOOR_SELECTOR, INSTALLATION, POD_SECURITY_LABELS } from '../../kube/well-known.ts';
 import { STANDARD_SCCS } from '../../policy/scc/standard.ts';
 import { VERSION } from '../command.ts';
-import { findObsolete } from '../install/installed.ts';
+import { deploymentSettings, findObsolete } from '../install/installed.ts';
 import {
   DEFINITIONS,
-  deploymentArgument,
-  deploymentFeatures,
   deploymentFile,
   readConfigurations,
   readServer,
@@ -51,6 +41,7 @@ import {
   type ClusterClient,
   type Configuration,
 } from '../installation.ts';
+import { readServerCertificate } from '../served-certificate.ts';
 import {
   factValue,
   type Fact,
@@ -196,35 +187,13 @@ async function readMissingAccess(
   return missing;
 }
 
-/** The permissions that the manifests grant to the service account. */
+/** Returns the permissions that the manifests grant to the service account. */
 function neededAccess(settings: ManifestSettings): readonly NeededAccess[] {
-  return boundRoles(settings).flatMap(({ access }) => access);
-}
-
-interface BoundRole {
-  /** The role and its binding. */
-  readonly objects: readonly Manifest[];
-  readonly access: readonly NeededAccess[];
-}
-
-function boundRoles(settings: ManifestSettings): readonly BoundRole[] {
   const manifests = buildManifests(settings);
-  return manifests.filter(isBinding).map((binding) => {
-    const { roleRef, metadata } = binding;
+  return manifests.filter(isBinding).flatMap(({ roleRef, metadata }) => {
     const role = manifests.find(({ kind, metadata: { name } }) => kind === roleRef.kind && name === roleRef.name);
-    const rules = (role as Role | undefined)?.rules ?? [];
-    return {
-      objects: [...(role ? [role] : []), binding],
-      access: rules.flatMap((rule) => ruleAccess(rule, metadata.namespace)),
-    };
+    return ((role as Role | undefined)?.rules ?? []).flatMap((rule) => ruleAccess(rule, metadata.namespace));
   });
-}
-
-/** The roles with missing permissions, and their bindings. */
-export function rolesWith(settings: ManifestSettings, missing: readonly NeededAccess[]): readonly Manifest[] {
-  return boundRoles(settings)
-    .filter(({ access }) => access.some((needed) => missing.some((one) => deepEqual(one, needed))))
-    .flatMap(({ objects }) => objects);
 }
 
 function isBinding(manifest: Manifest): manifest is Manifest & RoleBinding {
@@ -266,38 +235,6 @@ async function readSecretCertificate(
       chain: data === undefined ? undefined : Buffer.from(data, 'base64').toString('latin1'),
     };
   });
-}
-
-const TIMEOUT_MS = 5000;
-
-/** Reads the certificate that a server sends, without verification: the connection sends no data. */
-export function readServerCertificate(origin: string): Promise<Fact<ServedCertificate>> {
-  const { hostname, port } = new URL(origin);
-  const host = hostname.replace(/^\[(.*)\]$/, '$1');
-  return new Promise((resolve) => {
-    const socket = connect({ host, port: Number(port || '443'), rejectUnauthorized: false, timeout: TIMEOUT_MS });
-    const finish = (fact: Fact<ServedCertificate>): void => {
-      socket.destroy();
-      resolve(fact);
-    };
-    socket.once('secureConnect', () => {
-      const certificates = certificateChain(socket.getPeerX509Certificate());
-      finish({ value: { source: origin, chain: certificates.map(String).join('') } });
-    });
-    socket.once('timeout', () => finish({ unknown: `${origin}: no response within ${TIMEOUT_MS / 1000} s` }));
-    socket.once('error', (error) => finish({ unknown: `${origin}: ${networkError(error, origin)}` }));
-  });
-}
-
-type Certificate = NonNullable<ReturnType<ReturnType<typeof connect>['getPeerX509Certificate']>>;
-
-/** Limits cyclic chains. */
-const MAX_CHAIN_LENGTH = 10;
-
-function certificateChain(leaf: Certificate | undefined): readonly Certificate[] {
-  const chain: Certificate[] = [];
-  for (let cert = leaf; cert && chain.length < MAX_CHAIN_LENGTH; cert = cert.issuerCertificate) chain.push(cert);
-  return chain;
 }
 
 // Probes are server-side dry runs. The response of the API server shows whether it reached the webhooks.
@@ -378,7 +315,7 @@ export async function runProbe(client: ClusterClient, request: ProbeRequest): Pr
     const object = await client.send({ method: 'POST', path, query: { dryRun: 'All' }, body: request.body });
     return { ...request, object: object as unknown as AnyObject };
   } catch (error) {
-    // The API server responded to earlier requests, so that a ConnectionError is a timeout of this request.
+    // The API server responded to earlier requests, so a ConnectionError is a timeout of this request.
     if (!(error instanceof ApiError || error instanceof ConnectionError)) throw error;
     return { ...request, refusal: error.message };
   }
@@ -400,57 +337,42 @@ const OPENSHIFT = 'route.openshift.io';
 /** Derives the settings of an installation from its objects. */
 function deriveSettings(installed: InstalledObjects): ManifestSettings {
   const { namespace, configurations, groups, object, deployment } = installed;
-  const own = configurations.filter(isPartOfPortcullis);
-  const registered = own.flatMap(({ webhooks }) => webhooks.map(({ clientConfig }) => clientConfig.url)).find(Boolean);
-  const url = deploymentArgument(deployment, 'webhook-url') ?? registered;
+  const [url] = webhookUrls(configurations);
   const serves = (group: string): boolean => groups.includes(group) && !groups.includes(OPENSHIFT);
+  // Without a Deployment, the CRDs show the features, although they may remain from other settings.
+  const scc = serves(RESOURCES.RangeAllocation.group);
+  const rollout = serves(RESOURCES.PSAEnforcementConfig.group);
   const policy = object?.spec ?? {};
   return {
     ...defaultSettings(VERSION),
     namespace,
-    // Without a Deployment, the definitions show the features, although they may remain from other settings.
-    features: deployment
-      ? deploymentFeatures(deployment)
-      : {
-          scc: serves(RESOURCES.RangeAllocation.group),
-          rollout: serves(RESOURCES.PSAEnforcementConfig.group),
-          kubelet: false,
-          olm: false,
-        },
+    ...(url === undefined ? {} : { webhooks: { url } }),
+    ...(deployment ? deploymentSettings(deployment) : { features: { scc, rollout, kubelet: false, olm: false } }),
     policy: invalidReason(policy, namespace) === undefined ? policy : {},
-    certificates: certificateSource(own),
-    ...(url != null && URL.canParse(url) ? { webhooks: { url: new URL(url).origin } } : {}),
   };
 }
 
-function certificateSource(own: readonly Configuration[]): ManifestSettings['certificates'] {
-  if (own.length === 0 || own.some(({ metadata }) => Object.hasOwn(metadata.annotations ?? {}, INJECT_CA_ANNOTATION)))
-    return 'self-managed';
-  return own.some(hasCaInjection) ? 'cert-manager' : 'others';
+/** Returns the origins of the URLs at which API servers call the webhooks of Portcullis. */
+function webhookUrls(configurations: readonly Configuration[]): readonly string[] {
+  const webhooks = configurations.filter(isPartOfPortcullis).flatMap((configuration) => configuration.webhooks);
+  const urls = webhooks.flatMap(({ clientConfig: { url } }) => (url != null && URL.canParse(url) ? new URL(url) : []));
+  return [...new Set(urls.map(({ origin }) => origin))];
 }
 
-/** The reason why a spec of the PortcullisConfiguration is invalid. */
+/** Returns the reason why a spec of the PortcullisConfiguration is invalid; `undefined` if it is valid. */
 export function invalidReason(spec: JsonObject, namespace: string): string | undefined {
-  const errors = settingErrors(spec, namespace);
-  return errors.length > 0 ? errors.map(formatFieldError).join('; ') : undefined;
-}
-
-export function settingErrors(spec: JsonObject, namespace: string): readonly FieldError[] {
   const decoded = decodeSettings({ spec }, { controllers: CONTROLLER_NAMES, namespace });
-  return 'errors' in decoded ? decoded.errors : [];
+  return 'errors' in decoded ? decoded.errors.map(formatFieldError).join('; ') : undefined;
 }
 
 async function readUrlCertificates(
   configurations: readonly Configuration[],
-  settings: ManifestSettings,
+  { webhooks }: ManifestSettings,
 ): Promise<Facts['urlCertificates']> {
-  const registered = configurations
-    .filter(isPartOfPortcullis)
-    .flatMap(({ webhooks }) => webhooks.flatMap(({ clientConfig: { url } }) => url ?? []));
-  const urls = [...registered, ...(settings.webhooks === 'service' ? [] : [settings.webhooks.url])];
-  const origins = [...new Set(urls.filter((url) => URL.canParse(url)).map((url) => new URL(url).origin))];
-  const facts = await Promise.all(
-    origins.map(async (origin) => [origin, await readServerCertificate(origin)] as const),
-  );
-  return new Map(facts);
+  const origins = new Set([...webhookUrls(configurations), ...(webhooks === 'service' ? [] : [webhooks.url])]);
+  const facts = [...origins].map(async (origin): Promise<[string, Fact<ServedCertificate>]> => {
+    const result = await readServerCertificate(origin);
+    return [origin, 'chain' in result ? { value: { source: origin, ...result } } : result];
+  });
+  return new Map(await Promise.all(facts));
 }

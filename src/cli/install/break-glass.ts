@@ -11,7 +11,6 @@ import { COMPONENT_LABEL, PART_OF, PART_OF_LABEL, REPLICA } from '../../kube/wel
 import { isRelaxed } from '../../policy/rollout/label-sync.ts';
 import { planRelaxation, planRestoration } from '../../policy/rollout/relaxation.ts';
 import { defineCommand, EXIT, type Io } from '../command.ts';
-import { readServerCertificate } from '../doctor/gather.ts';
 import {
   type AnyObject,
   type ClusterClient,
@@ -26,6 +25,7 @@ import {
 } from '../installation.ts';
 import { flag, option, text, type Values } from '../options.ts';
 import { DATA_AND_TABLE, outputOption, printable, printData, printTable } from '../output/print.ts';
+import { readServerCertificate } from '../served-certificate.ts';
 import { describeRemainingLabels, listNamespaces, relaxLabels, restoreLabels } from './break-glass-labels.ts';
 import {
   breakGlassStatus,
@@ -280,7 +280,7 @@ async function findReplicaProblem(client: ClusterClient, targets: readonly Targe
         const { origin, configuration } = backend;
         // This machine may not reach an address that API servers reach.
         const isReady =
-          'value' in (await readServerCertificate(origin)) || (await hasCurrentLease(client, configuration));
+          'chain' in (await readServerCertificate(origin)) || (await hasCurrentLease(client, configuration));
         if (!isReady) return `no replica responds at ${origin}, and no Lease of a replica is current`;
       } else if (!(await hasReadyEndpoint(client, backend.service))) {
         return `Service ${backend.service.namespace}/${backend.service.name} has no ready endpoint`;

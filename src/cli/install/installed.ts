@@ -75,26 +75,34 @@ async function deriveSettings(
 ): Promise<Partial<ManifestSettings>> {
   const { name } = INSTALLATION;
   const monitoring = { group: 'monitoring.coreos.com', version: 'v1' };
-  const features = deploymentFeatures(deployment);
+  const { features, ...shown } = deploymentSettings(deployment);
   const [monitor, rules, nodes] = await Promise.all([
     client.get({ ...monitoring, resource: 'servicemonitors' }, name, namespace),
     client.get({ ...monitoring, resource: 'prometheusrules' }, name, namespace),
     client.get(DEFINITIONS, NODES_CONFIG),
   ]);
-  const url = deploymentArgument(deployment, 'webhook-url');
   const image = replicaContainer(deployment)?.image;
   const [, runbook] = /"runbook_url":"([^#"]+)/.exec(JSON.stringify(rules ?? {})) ?? [];
   return {
     replicas: deployment.spec?.replicas ?? 1,
-    certificates: certificateSource(deployment),
     monitoring: monitor ? 'prometheus-operator' : 'none',
     // The definition may remain from an installation with the feature.
     nodesConfig: features.kubelet && nodes !== undefined && isPartOfPortcullis(nodes),
     features,
+    ...shown,
     ...(image == null ? {} : { image }),
     ...(runbook === undefined ? {} : { runbook }),
-    ...(url === undefined ? {} : { webhooks: { url } }),
   };
+}
+
+/** Returns the settings that the arguments of the replicas contain. */
+export function deploymentSettings(deployment: Deployment) {
+  const url = deploymentArgument(deployment, 'webhook-url');
+  return {
+    features: deploymentFeatures(deployment),
+    certificates: certificateSource(deployment),
+    ...(url === undefined ? {} : { webhooks: { url } }),
+  } satisfies Partial<ManifestSettings>;
 }
 
 function certificateSource(deployment: Deployment): ManifestSettings['certificates'] {
@@ -123,12 +131,15 @@ export function installedImage({ deployment }: Installation): string | undefined
 }
 
 /** The version of an installation; `undefined` if its pods have no label. */
-function installedVersion({ deployment }: Installation): string | undefined {
+function installedVersion({ deployment }: Pick<Installation, 'deployment'>): string | undefined {
   return deployment?.spec?.template.metadata?.labels?.['app.kubernetes.io/version'];
 }
 
-/** The reason why this program cannot change an installation, or `undefined`. */
-export function findIncompatibility(installation: Installation, isUpgrade: boolean): string | undefined {
+/** Returns the reason why this program cannot change an installation; `undefined` if it can. */
+export function findIncompatibility(
+  installation: Pick<Installation, 'deployment'>,
+  isUpgrade: boolean,
+): string | undefined {
   const version = installedVersion(installation);
   const [major = 0, minor = 0, patch = 0] = parseProgramVersion(version ?? VERSION);
   const [ownMajor = 0, ownMinor = 0, ownPatch = 0] = parseProgramVersion(VERSION);
@@ -195,10 +206,10 @@ export async function findObsolete(client: ClusterClient, settings: ManifestSett
   return (await Promise.all(lists)).flat();
 }
 
-/** The command that deletes obsolete objects. The leader may have deleted some of them. */
-export function deleteObsolete(namespace: string, obsolete: readonly string[]): string {
-  const scope = obsolete.some((one) => one.startsWith('role')) ? `-n ${namespace} ` : '';
-  return `kubectl ${scope}delete --ignore-not-found ${obsolete.map(shellQuote).join(' ')}`;
+/** Returns the arguments with which kubectl deletes obsolete objects. The leader may have deleted some of them. */
+export function deleteObsolete(namespace: string, obsolete: readonly string[]): readonly string[] {
+  const scope = obsolete.some((one) => one.startsWith('role')) ? ['-n', namespace] : [];
+  return [...scope, 'delete', '--ignore-not-found', ...obsolete];
 }
 
 /** The path of the object of a manifest. The plurals of its kinds are regular. */

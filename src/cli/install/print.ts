@@ -4,6 +4,7 @@ import { listSettings, settingAt } from '../../config/setting-paths.ts';
 import { printYaml } from '../../config/yaml.ts';
 import { buildManifests, type ManifestSettings } from '../../install/index.ts';
 import { deepEqual } from '../../kube/equality.ts';
+import { shellQuote } from '../../kube/text.ts';
 import { EXIT, type Io, VERSION } from '../command.ts';
 import { type ClusterClient, withCluster } from '../installation.ts';
 import type { Sources, Values } from '../options.ts';
@@ -145,6 +146,10 @@ function summarize(
       : []),
     ...conflicts.map((one) => `conflict: ${one}: kubectl replaces it only with --force-conflicts`),
     ...(removal === undefined ? [] : [`settings: ${removal}`]),
-    ...(obsolete.length === 0 ? [] : [`obsolete: after the rollout: ${deleteObsolete(after.namespace, obsolete)}`]),
+    ...(obsolete.length === 0
+      ? []
+      : [
+          `obsolete: after the rollout: ${['kubectl', ...deleteObsolete(after.namespace, obsolete)].map(shellQuote).join(' ')}`,
+        ]),
   ];
 }

@@ -2,10 +2,18 @@ import assert from 'node:assert/strict';
 import { readdirSync, readFileSync } from 'node:fs';
 import { after, before, describe, test } from 'node:test';
 import { parse } from 'yaml';
-import { simulateOutage } from '../../../src/cli/commands/doctor.ts';
+import { VERSION } from '../../../src/cli/command.ts';
 import { CHECKS, evaluateChecks } from '../../../src/cli/doctor/checks/index.ts';
-import type { Facts, FloorObject, NamespaceFact, Probe } from '../../../src/cli/doctor/facts.ts';
+import {
+  factValue,
+  type Facts,
+  type FloorObject,
+  type NamespaceFact,
+  type Probe,
+} from '../../../src/cli/doctor/facts.ts';
+import { printFix } from '../../../src/cli/doctor/fix.ts';
 import { planProbes } from '../../../src/cli/doctor/gather.ts';
+import { simulateOutage } from '../../../src/cli/doctor/outage.ts';
 import { DEV_CLUSTER_ENFORCEMENT, parseWebhookConfiguration } from '../../../src/cli/installation.ts';
 import { requiredPolicies } from '../../../src/controllers/admission-policies.ts';
 import { buildManifests, decodePolicy, defaultSettings, webhookConfigurations } from '../../../src/install/index.ts';
@@ -26,7 +34,7 @@ import { runProgram, type Outcome } from '../../support/memory-io.ts';
 const PATHS = new Set(WEBHOOK_REGISTRATIONS.map(({ path }) => path));
 /** An installation with static webhooks that enforces everything. */
 const SETTINGS: ManifestSettings = {
-  ...defaultSettings('1.2.3'),
+  ...defaultSettings(VERSION),
   policy: { webhooks: { management: 'static' }, scc: { mode: 'enforce' }, rollout: { phase: 'Enforce' } },
 };
 const INSTALLED = webhookConfigurations(SETTINGS);
@@ -89,22 +97,22 @@ ok    webhooks         ValidatingWebhookConfiguration psa.portcullis.dev: ALL we
 ok    webhooks         MutatingWebhookConfiguration zz.scc.portcullis.dev: ALL webhooks, as expected by this version
 ok    webhooks         MutatingWebhookConfiguration objects.scc.portcullis.dev: ALL webhooks, as expected by this version
 ok    webhooks         ValidatingWebhookConfiguration scc.portcullis.dev: ALL webhooks, as expected by this version
-ok    floor            floor: is off; while no replica responds, namespaces that fail closed get no new pods
+ok    floor            floor: is off. While no replica responds, no pods can be created in fail-closed namespaces
 ok    break-glass      webhooks: break-glass is off
 ok    reachability     psa.portcullis.dev: responds
 ok    reachability     validate.scc.portcullis.dev: responds
 ok    reachability     mutate.scc.portcullis.dev: responds
 ok    reachability     objects.scc.portcullis.dev: responds
-info  reachability     fail-open.psa.portcullis.dev, kube-system.psa.portcullis.dev, advise.psa.portcullis.dev and OTHERS more: not tested: a dry run cannot exercise fail-open webhooks
+info  reachability     advise.psa.portcullis.dev, enforcement.psa.portcullis.dev, exec.scc.portcullis.dev and OTHERS more: not tested: a dry run cannot exercise fail-open webhooks
 ok    certificates     caBundle: every webhook trusts the serving certificate
-info  replicas         Deployment portcullis: 0 of 3 replicas ready; API servers call the webhooks at https://REPLICA
+info  replicas         Deployment portcullis: 0 of 3 replicas ready. API servers call the webhooks at https://REPLICA
 ok    replicas         https://REPLICA: a replica responds
 ok    leases           Lease portcullis: test is the leader
 ok    permissions      service account: has all permissions that the replicas need
 ok    configuration    PortcullisConfiguration cluster: generation 1 is valid and in force
-ok    other-admission  PodSecurity plugin: is disabled: only Portcullis evaluates pods
+ok    other-admission  PodSecurity plugin: is disabled. Only Portcullis evaluates pods
 ok    tiers            namespaces: no namespace for networking, DNS or storage fails closed
-ok    deadlocks        namespace portcullis: no webhook that fails closed matches the requests that start the replicas
+ok    deadlocks        namespace portcullis: no fail-closed webhook matches the requests that start the replicas
 
 While no replica responds:
 TIER          PODS                      NAMESPACE LABELS          NEW NAMESPACES            COUNT   NAMESPACES
@@ -123,7 +131,7 @@ excluded      unaffected                unaffected                unaffected    
     await cluster.admin.send('POST', namespaces, { metadata: { name: 'calico-system' } });
     const kubeconfig = await cluster.kubeconfig();
     const { stdout } = await runProgram(['doctor', `--kubeconfig=${kubeconfig}`]);
-    const fix = `kubectl --kubeconfig=${kubeconfig} label namespace calico-system portcullis.dev/admission=fail-open --overwrite`;
+    const fix = `kubectl label namespace calico-system portcullis.dev/admission=fail-open --overwrite --kubeconfig=${kubeconfig}`;
     assert.ok(stdout.includes(`Fix: ${fix}\n`), stdout);
     await cluster.admin.send('DELETE', `${namespaces}/calico-system`);
   });
@@ -222,10 +230,7 @@ excluded      unaffected                unaffected                unaffected    
       problems[0] ?? '',
       /^problem {2}break-glass {6}webhooks: break-glass is on for .*, since \S+ by admin$/,
     );
-    assert.match(
-      diagnosis,
-      /^ +Fix: # first fix the problems below \(replicas\), otherwise requests are denied; then portcullis break-glass off$/m,
-    );
+    assert.match(diagnosis, /^ +Fix: # first fix the problems of these checks: replicas$/m);
     assert.match(
       diagnosis,
       /^While no replica responds, after "portcullis break-glass off":\nTIER .*\nfail-closed +denied +denied +denied +3 /m,
@@ -304,6 +309,19 @@ function dryRun(id: Probe['id'], resource: string, where?: string): Probe {
   return { id, group: '', resource, body: {}, object: { metadata: { name: 'x' } }, ...scope };
 }
 
+/** The Deployment of an installation. The fixture changes single fields. */
+function deployment({ metadata, spec, status }: Partial<Kinds['Deployment']>): Facts['deployment'] {
+  const manifest = buildManifests(SETTINGS).find(({ kind }) => kind === 'Deployment') as Kinds['Deployment'];
+  return {
+    value: {
+      ...manifest,
+      metadata: { ...manifest.metadata, ...metadata },
+      ...(manifest.spec ? { spec: { ...manifest.spec, ...spec } } : {}),
+      status: { readyReplicas: 3, ...status },
+    },
+  };
+}
+
 const HEALTHY: Facts = {
   now: NOW,
   namespace: 'portcullis',
@@ -313,7 +331,7 @@ const HEALTHY: Facts = {
   policies: { value: [] },
   namespaces: { value: [namespace('default'), namespace('kube-system'), namespace('portcullis')] },
   nodes: { value: [{ metadata: { name: 'n1' } }, { metadata: { name: 'n2' } }] },
-  deployment: { value: { spec: { replicas: 3 }, status: { readyReplicas: 3 } } as Kinds['Deployment'] },
+  deployment: deployment({}),
   pods: { value: [replica('n1'), replica('n2')] },
   endpointSlices: {
     value: [
@@ -348,8 +366,8 @@ const HEALTHY: Facts = {
 
 /** The default settings, with the webhooks that the leader registers for them. */
 const MANAGED = {
-  settings: defaultSettings('1.2.3'),
-  configurations: registered(undefined, webhookConfigurations(defaultSettings('1.2.3'), { someSccs: false })),
+  settings: defaultSettings(VERSION),
+  configurations: registered(undefined, webhookConfigurations(defaultSettings(VERSION), { someSccs: false })),
 };
 
 const NOTHING: Partial<Facts> = {
@@ -420,7 +438,7 @@ function withFloor(
     floor: { mode: 'enforce' },
     webhooks: { failurePolicy },
   };
-  const settings = { ...defaultSettings('1.2.3'), policy };
+  const settings = { ...defaultSettings(VERSION), policy };
   const { podSecurity } = decodePolicy(settings);
   const versions = { emulationVersion: 'v1.36', serverVersion: 'v1.36' } as const;
   const required = requiredPolicies({ podSecurity, ...versions, namespace: 'portcullis' });
@@ -514,8 +532,6 @@ const CHANGES: Readonly<Record<string, Partial<Facts>>> = {
   },
   'break-glass': { configurations: SWITCHED_OFF },
   'on, no other problem': { configurations: SWITCHED_OFF },
-  'on, no ready replica': { configurations: SWITCHED_OFF },
-  'on, no replica at a URL': { ...AT_URL, configurations: SWITCHED_OFF },
   'on, no certificate and no leader': { configurations: SWITCHED_OFF },
   'on, missing permissions': { configurations: SWITCHED_OFF },
   overdue: { certificate: served('secrets/a', 6.5) },
@@ -546,21 +562,6 @@ const CHANGES: Readonly<Record<string, Partial<Facts>>> = {
   'webhook that fails open': withPolicy({ failurePolicy: 'Ignore' }),
 };
 
-/** Replaces the objects in a command with their names. */
-function withoutContent(fix: string): string {
-  const [, list = ''] = /^printf %s '(\{.*"kind":"List".*\})' \|/.exec(fix) ?? [];
-  if (list !== '') {
-    const { items } = JSON.parse(list) as { readonly items: readonly KubeObject[] };
-    return fix.replace(
-      list,
-      `List ${items.map(({ kind, metadata }) => `${kind ?? ''}/${metadata?.name ?? ''}`).join(' ')}`,
-    );
-  }
-  return fix
-    .replace(/'\{"apiVersion":"[^"]+","kind":"(\w+)","metadata":\{"name":"([^"]+)".*\}'/, "'$1 $2'")
-    .replace(/"value":\{"name":"([^"]+)".*\}\]/, '"value":$1}]');
-}
-
 interface Case {
   /** Absent: all checks. */
   readonly check?: string;
@@ -568,30 +569,197 @@ interface Case {
   readonly facts?: Partial<Facts>;
   /** Errors of dry runs, by their ids. */
   readonly refusals?: Readonly<Record<string, string>>;
-  /** One line for each text of a finding. */
+  /** The lines of the findings. The lines of the healthy installation are omitted, unless all checks are evaluated. */
   readonly findings: string;
 }
 
+const WITH_KUSTOMIZE = '# with kustomize, apply your kustomization instead';
+const APPLY = `portcullis install | kubectl apply --server-side --force-conflicts -f - ${WITH_KUSTOMIZE}`;
+const LOGS = 'kubectl -n portcullis logs -l app.kubernetes.io/name=portcullis --tail=50';
+
+/** Evaluates the checks, or one of them. Returns one line for each text of a finding. */
+function evaluateLines({ check, case: name, facts, refusals = {} }: Omit<Case, 'findings'>): readonly string[] {
+  const probes = HEALTHY.probes.map(({ object, ...probe }): Probe => {
+    const refusal = refusals[probe.id];
+    return refusal === undefined ? { ...probe, ...(object ? { object } : {}) } : { ...probe, refusal };
+  });
+  const changed = facts?.deployment && factValue(facts.deployment);
+  const all = {
+    ...HEALTHY,
+    probes,
+    ...facts,
+    ...(changed ? { deployment: deployment(changed) } : {}),
+    ...CHANGES[name],
+  };
+  return evaluateChecks(all)
+    .filter((finding) => check === undefined || finding.check === check)
+    .flatMap(({ severity, object, message, impact, fix }) => [
+      `${severity} ${object}: ${message}`,
+      ...(impact === undefined ? [] : [`Impact: ${impact}`]),
+      ...(fix === undefined ? [] : [`Fix: ${printFix(fix, [])}`]),
+    ]);
+}
+
 describe('doctor checks', () => {
-  for (const { check, case: name, facts, refusals = {}, findings } of parse(
-    readFileSync('test/fixtures/doctor.yaml', 'utf8'),
-  ) as readonly Case[]) {
-    test(`${check ?? 'all'}: ${name}`, () => {
-      const probes = HEALTHY.probes.map(({ object, ...probe }): Probe => {
-        const refusal = refusals[probe.id];
-        return refusal === undefined ? { ...probe, ...(object ? { object } : {}) } : { ...probe, refusal };
-      });
-      const lines = evaluateChecks({ ...HEALTHY, probes, ...facts, ...CHANGES[name] })
-        .filter((finding) => check === undefined || finding.check === check)
-        .flatMap(({ severity, object, message, impact, fix }) => [
-          `${severity} ${object}: ${message}`,
-          ...(impact === undefined ? [] : [`Impact: ${impact}`]),
-          ...(fix === undefined ? [] : [`Fix: ${withoutContent(fix)}`]),
-        ]);
-      const installed = name === 'development cluster' ? DEV_CLUSTER : INSTALLED;
-      assert.deepEqual(lines, withCounts(findings, installed).split('\n').slice(0, -1));
+  const healthy = evaluateLines({ case: 'healthy installation' });
+  for (const { findings, ...one } of parse(readFileSync('test/fixtures/doctor.yaml', 'utf8')) as readonly Case[]) {
+    test(`${one.check ?? 'all'}: ${one.case}`, () => {
+      const lines = evaluateLines(one);
+      const omitted = lines.filter((line) => one.check !== undefined && healthy.includes(line));
+      const installed = one.case === 'development cluster' ? DEV_CLUSTER : INSTALLED;
+      const expected = withCounts([...omitted, findings].join('\n'), installed).split('\n');
+      assert.deepEqual(
+        lines.filter((line) => !omitted.includes(line)),
+        expected.slice(omitted.length, -1),
+      );
     });
   }
+});
+
+/** The errors of API servers that cannot call a webhook, with the impact and the fix. */
+const ERRORS: readonly (readonly [error: string, impact: string, fix: string])[] = [
+  [
+    'dial tcp 10.0.0.7:8443: connect: connection refused',
+    'no replica is ready',
+    'kubectl -n portcullis get pods -o wide',
+  ],
+  ['no endpoints available for service "portcullis"', 'no replica is ready', 'kubectl -n portcullis get pods -o wide'],
+  ['service "portcullis" not found', 'the Service does not exist', APPLY],
+  [
+    'context deadline exceeded',
+    'a firewall or a NetworkPolicy blocks connections from the API server to the pods, or the replicas hang',
+    'kubectl -n portcullis get networkpolicies,endpointslices',
+  ],
+  [
+    'tls: failed to verify certificate: x509: certificate signed by unknown authority',
+    'the caBundle of the webhook does not match the serving certificate',
+    LOGS,
+  ],
+  [
+    'tls: failed to verify certificate: x509: certificate has expired or is not yet valid: current time 2026-01-15T12:00:00Z is after 2026-01-01T00:00:00Z',
+    'the serving certificate expired. The leader renews it',
+    LOGS,
+  ],
+  [
+    'tls: failed to verify certificate: x509: certificate is valid for a.example.com, not portcullis.portcullis.svc',
+    'the serving certificate lacks the name of the webhook, or another server responds at its address',
+    'kubectl -n portcullis get service portcullis -o wide',
+  ],
+  [
+    'the server is currently unable to handle the request',
+    'the replica is not synced, because it still lists the objects of the cluster or lacks permissions',
+    LOGS,
+  ],
+  [
+    'unexpected response',
+    'matching requests are denied in fail-closed namespaces, and are admitted without a review elsewhere',
+    LOGS,
+  ],
+];
+
+describe('the error of a failed call', () => {
+  const call = 'failed to call webhook: Post "https://portcullis.portcullis.svc:443/scc/mutate?timeout=15s": ';
+  for (const [error, impact, fix] of ERRORS) {
+    test(error, () => {
+      const pod = `Internal error occurred: failed calling webhook "mutate.scc.portcullis.dev": ${call}${error}`;
+      const lines = evaluateLines({ check: 'reachability', case: '', refusals: { 'a pod': pod } });
+      assert.deepEqual(lines.slice(0, 3), [
+        `problem mutate.scc.portcullis.dev: the call for a pod in default failed: ${call}${error}`,
+        `Impact: ${impact}`,
+        `Fix: ${fix}`,
+      ]);
+      assert.ok(!lines.includes('ok mutate.scc.portcullis.dev: responds'));
+    });
+  }
+});
+
+/** Installations with a missing object, and the fix, which depends on how the manifests were applied. */
+const WAYS: readonly (readonly [name: string, facts: Partial<Facts>, fix: string])[] = [
+  ['kubectl or kustomize', {}, APPLY],
+  [
+    'another namespace',
+    { namespace: 'security' },
+    `portcullis install --namespace=security | kubectl apply --server-side --force-conflicts -f - ${WITH_KUSTOMIZE}`,
+  ],
+  [
+    'an older version',
+    versioned('0.0.9'),
+    `portcullis upgrade | kubectl apply --server-side --force-conflicts -f - ${WITH_KUSTOMIZE}`,
+  ],
+  [
+    'a newer version',
+    versioned('99.0.0'),
+    `# version 99.0.0 is installed, and this program has the version ${VERSION}: use the program of version 99.0.0`,
+  ],
+  ['no Deployment', { deployment: { value: undefined } }, '# apply the manifests of the installation again'],
+  [
+    'invalid settings',
+    { configuration: { value: { spec: { scc: { mode: 'audit' } } } } },
+    '# first fix the problems of these checks: configuration',
+  ],
+  [
+    'Helm',
+    marked({}, { 'meta.helm.sh/release-name': 'web', 'meta.helm.sh/release-namespace': 'portcullis' }),
+    '# helm upgrade web CHART -n portcullis --reuse-values',
+  ],
+  [
+    'a HelmRelease of Flux',
+    marked(
+      { 'helm.toolkit.fluxcd.io/name': 'web', 'helm.toolkit.fluxcd.io/namespace': 'flux-system' },
+      { 'meta.helm.sh/release-name': 'web' },
+    ),
+    'flux reconcile helmrelease web -n flux-system --force',
+  ],
+  [
+    'a Kustomization of Flux',
+    marked({ 'kustomize.toolkit.fluxcd.io/name': 'web', 'kustomize.toolkit.fluxcd.io/namespace': 'flux-system' }),
+    'flux reconcile kustomization web -n flux-system',
+  ],
+  [
+    'Argo CD',
+    marked({}, { 'argocd.argoproj.io/tracking-id': 'team_web:apps/Deployment:portcullis/portcullis' }),
+    'argocd app sync team/web',
+  ],
+];
+
+function marked(labels: Readonly<Record<string, string>>, annotations: Readonly<Record<string, string>> = {}) {
+  return { deployment: deployment({ metadata: { labels, annotations } }) };
+}
+
+/** An installation of another version of the program. */
+function versioned(version: string): Partial<Facts> {
+  const labels = { 'app.kubernetes.io/version': version };
+  const { value } = JSON.parse(
+    JSON.stringify(deployment({}), (key, value: object) =>
+      key === 'template' ? { ...value, metadata: { labels } } : value,
+    ),
+  ) as { readonly value: Kinds['Deployment'] };
+  return { deployment: { value } };
+}
+
+describe('the fix of an object that differs from the manifests', () => {
+  for (const [name, facts, fix] of WAYS) {
+    test(name, () => {
+      const missing = {
+        kind: 'CustomResourceDefinition',
+        apiVersion: 'apiextensions.k8s.io/v1',
+        metadata: { name: 'a' },
+      };
+      const findings = evaluateChecks({ ...HEALTHY, missingObjects: { value: [missing] }, ...facts });
+      const finding = findings.find(({ check }) => check === 'installation');
+      assert.equal(printFix(finding?.fix ?? '', []), fix);
+    });
+  }
+  test('a feature of Helm', () => {
+    const spec = { kubelet: { minimumVersion: '1.33.0' } };
+    const findings = evaluateChecks({
+      ...HEALTHY,
+      ...marked({}, { 'meta.helm.sh/release-name': 'web' }),
+      configuration: { value: { spec } },
+    });
+    const finding = findings.find(({ message }) => message.includes('the kubelet feature is not installed'));
+    assert.equal(printFix(finding?.fix ?? '', []), '# add the kubelet feature in the source of Helm');
+  });
 });
 
 test('every check is registered once', () => {

@@ -139,8 +139,8 @@ describe('uninstall', () => {
     assert.deepEqual(await runProgram(['doctor', '--kubeconfig', kubeconfig]), {
       code: 1,
       stdout: lines(
-        'problem  installation  namespace portcullis: Portcullis is not installed: there is no webhook configuration and no Deployment',
-        '                       Fix: portcullis install --help',
+        'problem  installation  namespace portcullis: Portcullis is not installed. There is neither a webhook configuration nor a Deployment',
+        '                       Fix: # install Portcullis, see portcullis install --help',
         '',
         '1 problem, 0 warnings',
       ),

@@ -1,12 +1,13 @@
-import { CHART_CONSEQUENCE } from '../../installation.ts';
 import { decodePolicy, MINIMUM_MINOR } from '../../../install/index.ts';
 import { latestVersion } from '../../../policy/pss/evaluate.ts';
 import type { Version } from '../../../policy/pss/policy.ts';
+import { CHART_CONSEQUENCE } from '../../installation.ts';
 import { evaluateFact, info, ok, problem, unknown, type Check, type CheckResult, type Facts } from '../facts.ts';
+import { instruction, run } from '../fix.ts';
 
 const OBJECT = 'API server';
 
-/** The API server supports match conditions, and its version of the Pod Security Standards is known. */
+/** Checks that the API server supports match conditions, and reports the version of the Pod Security Standards. */
 export const apiServer: Check = {
   name: 'api-server',
   evaluate: ({ server, emulationVersion, settings }) =>
@@ -23,8 +24,8 @@ function checkSupport(version: string, served: Version | undefined): CheckResult
   if (major === undefined) return unknown(OBJECT, `cannot parse version ${version}`);
   if (Number(major) > 1 || Number(minor) >= MINIMUM_MINOR) return ok(OBJECT, `Kubernetes ${version} is supported`);
   return problem(OBJECT, `Kubernetes ${version} is older than v1.${MINIMUM_MINOR}`, {
-    impact: 'match conditions are not supported: break-glass has no effect, and the webhooks receive more requests',
-    fix: '# upgrade the cluster',
+    impact: 'match conditions are not supported, so break-glass has no effect and the webhooks receive more requests',
+    fix: instruction('upgrade the cluster'),
   });
 }
 
@@ -32,15 +33,17 @@ function checkSupport(version: string, served: Version | undefined): CheckResult
 function describeLatest(server: Version | undefined, emulationVersion: Version | undefined): CheckResult {
   const object = 'Pod Security';
   const meaning = `latest means ${latestVersion(emulationVersion ?? server)}`;
-  if (emulationVersion !== undefined) return info(object, `${meaning}, by spec.podSecurity.emulationVersion`);
-  if (server === undefined) return info(object, `${meaning}, since the API server reports no version`);
+  if (emulationVersion !== undefined) return info(object, `${meaning}, which spec.podSecurity.emulationVersion sets`);
+  if (server === undefined) return info(object, `${meaning}, because the API server reports no version`);
   if (latestVersion(server) === server) return ok(object, `${meaning}, as in the API server`);
-  return info(object, `${meaning}, the newest known version`, `upgrade Portcullis for the checks of ${server}`);
+  return info(object, `${meaning}, the newest known version`, {
+    fix: instruction(`upgrade Portcullis, which then evaluates the checks of ${server}`),
+  });
 }
 
 function describeGroups(settings: Facts['settings']): readonly CheckResult[] {
   const { mode } = decodePolicy(settings).scc;
   if (!settings.features.scc || mode === 'enforce') return [];
-  const fix = 'portcullis scc plan # shows what spec.scc.mode=enforce would change';
-  return [info('security.openshift.io', `is served, and spec.scc.mode is ${mode}`, CHART_CONSEQUENCE, fix)];
+  const fix = { ...run('portcullis', 'scc', 'plan'), note: 'shows what spec.scc.mode=enforce would change' };
+  return [info('security.openshift.io', `is served, but spec.scc.mode is ${mode}`, { impact: CHART_CONSEQUENCE, fix })];
 }

@@ -1,11 +1,11 @@
 import type { X509Certificate } from 'node:crypto';
+import { summarizeNames } from '../../../kube/text.ts';
 import { getWebhooks, hasCaInjection, isInstalled } from '../../../kube/webhooks.ts';
+import { INSTALLATION } from '../../../kube/well-known.ts';
 import { readCertificates } from '../../../tls/certificate-pair.ts';
 import { trustProblem } from '../../../tls/trust.ts';
 import {
   evaluateFact,
-  FIXES,
-  formatNames,
   ok,
   problem,
   warning,
@@ -15,17 +15,19 @@ import {
   type Facts,
   type ServedCertificate,
 } from '../facts.ts';
+import { instruction, replicaLogs, run } from '../fix.ts';
 import { ownWebhooks, type RegisteredWebhook } from '../matching.ts';
 
 const DAY_MS = 24 * 60 * 60 * 1000;
+const OVERDUE = 'its renewal is overdue';
 
-/** True if a certificate should have been renewed: in the last sixth of its lifetime, at most in the last 30 days. */
+/** True if a certificate should have been renewed, which is due in the last sixth of its lifetime, at most in the last 30 days. */
 function isOverdue({ validFromDate, validToDate }: X509Certificate, now: Date): boolean {
   const lifetimeMs = validToDate.getTime() - validFromDate.getTime();
   return validToDate.getTime() - now.getTime() < Math.min(lifetimeMs / 6, 30 * DAY_MS);
 }
 
-/** API servers trust the serving certificate, and it is valid for some time. */
+/** Checks that API servers trust the serving certificate, and that it does not expire soon. */
 export const certificates: Check = {
   name: 'certificates',
   evaluate: (facts) => [
@@ -36,42 +38,46 @@ export const certificates: Check = {
 
 function evaluateServed({ source, chain }: ServedCertificate, facts: Facts): readonly CheckResult[] {
   const { now, settings } = facts;
-  const logs = FIXES.logs(facts);
+  const fix = replicaLogs(facts);
   if (chain === undefined) {
     if (settings.webhooks !== 'service') return [];
     const impact = 'replicas serve a temporary certificate that no API server trusts';
-    return [problem(source, 'has no serving certificate', { impact, fix: logs })];
+    return [problem(source, 'has no serving certificate', { impact, fix })];
   }
   const [leaf] = readCertificates(chain);
   if (!leaf) {
+    const replace = instruction(`replace the certificate in ${source}`);
     return [
       problem(source, 'has no certificate in PEM format', {
-        fix: settings.certificates === 'self-managed' ? logs : `# replace the certificate in ${source}`,
+        fix: settings.certificates === 'self-managed' ? fix : replace,
       }),
     ];
   }
   const expiry = leaf.validToDate.toISOString().replace(/\.\d+Z$/, 'Z');
   if (leaf.validToDate <= now) {
     const impact = 'API servers reject connections to replicas that serve it';
-    return [problem(source, `the serving certificate expired at ${expiry}`, { impact, fix: logs })];
+    return [problem(source, `the serving certificate expired at ${expiry}`, { impact, fix })];
   }
-  if (isOverdue(leaf, now)) {
-    const impact = 'its renewal is overdue';
-    return [warning(source, `the serving certificate expires at ${expiry}`, { impact, fix: logs })];
-  }
-  return [ok(source, `the serving certificate is valid until ${expiry}`)];
+  return isOverdue(leaf, now)
+    ? [warning(source, `the serving certificate expires at ${expiry}`, { impact: OVERDUE, fix })]
+    : [ok(source, `the serving certificate is valid until ${expiry}`)];
 }
 
-/** Each webhook trusts the certificate at its address. Webhooks with the same result are reported together. */
+/** Checks that each webhook trusts the certificate at its address. Webhooks with the same result are reported together. */
 function evaluateBundles(facts: Facts): readonly CheckResult[] {
   const webhooks = ownWebhooks(facts.configurations);
   const results = webhooks.flatMap((registered) => evaluateBundle(registered, facts));
   if (results.length > 0) {
     const groups = Map.groupBy(results, ({ severity, message }) => `${severity} ${message}`);
-    return [...groups.values()].flatMap((group) => {
-      const [first] = group;
-      return first ? [{ ...first, object: formatNames(group.map(({ object }) => object)) }] : [];
-    });
+    return [...groups.values()].flatMap((group) =>
+      group.slice(0, 1).map((first) => ({
+        ...first,
+        object: summarizeNames(
+          group.map(({ object }) => object),
+          3,
+        ),
+      })),
+    );
   }
   const served = [facts.certificate, ...facts.urlCertificates.values()];
   const isServed = served.some((fact) => 'value' in fact && fact.value.chain);
@@ -94,16 +100,11 @@ function evaluateBundle({ configuration, webhook }: RegisteredWebhook, facts: Fa
       return [unmanagedBundle(name, failurePolicy, configuration)];
     if (mismatch === undefined) return [missingBundle(name, configuration.name, facts)];
     const impact = 'API servers reject the connection, and the failure policy applies';
-    return [problem(name, `${source}: ${mismatch}`, { impact, fix: FIXES.logs(facts) })];
+    return [problem(name, `${source}: ${mismatch}`, { impact, fix: replicaLogs(facts) })];
   });
   const areOverdue = readCertificates(authorities).every((authority) => isOverdue(authority, facts.now));
   if (authorities === '' || !areOverdue || results.length > 0) return results;
-  return [
-    warning(name, 'all authorities in its caBundle expire soon', {
-      impact: 'their renewal is overdue',
-      fix: FIXES.logs(facts),
-    }),
-  ];
+  return [warning(name, 'all authorities in its caBundle expire soon', { impact: OVERDUE, fix: replicaLogs(facts) })];
 }
 
 function servedAt(url: string | null | undefined, facts: Facts): Fact<ServedCertificate> {
@@ -115,7 +116,10 @@ function servedAt(url: string | null | undefined, facts: Facts): Fact<ServedCert
 function missingBundle(object: string, configuration: string, { namespace }: Facts): CheckResult {
   return problem(object, `has no caBundle, in ${configuration}`, {
     impact: 'API servers do not trust the serving certificate',
-    fix: `kubectl -n ${namespace} get lease portcullis # the leader sets the caBundle: check that there is a leader`,
+    fix: {
+      ...run('kubectl', '-n', namespace, 'get', 'lease', INSTALLATION.name),
+      note: 'the leader sets the caBundle. Check that there is a leader',
+    },
   });
 }
 
@@ -131,8 +135,8 @@ function unmanagedBundle(
     object,
     `does not trust the serving certificate, in ${kind} ${name}, which is not part of the installation`,
     {
-      impact: `no replica updates its caBundle: API servers ${isClosed ? 'deny' : 'admit'} matching requests without a review`,
-      fix: `kubectl delete ${kind.toLowerCase()} ${name}`,
+      impact: `no replica updates its caBundle, so API servers ${isClosed ? 'deny' : 'admit'} matching requests without a review`,
+      fix: run('kubectl', 'delete', kind.toLowerCase(), name),
     },
   );
 }

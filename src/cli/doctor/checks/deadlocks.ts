@@ -1,7 +1,5 @@
 import { isPartOfPortcullis } from '../../../kube/webhooks.ts';
-import type { JsonPatchOp } from '../../../kube/json-patch.ts';
 import { INSTALLATION, NAMESPACE_NAME_LABEL } from '../../../kube/well-known.ts';
-import type { Webhook } from '../../installation.ts';
 import {
   evaluateFact,
   factValue,
@@ -14,6 +12,7 @@ import {
   type Facts,
   type NamespaceFact,
 } from '../facts.ts';
+import { changeWebhook } from '../fix.ts';
 import {
   allWebhooks,
   failsClosed,
@@ -24,9 +23,9 @@ import {
   type RegisteredWebhook,
   type Request,
 } from '../matching.ts';
-import { excludeNamespace, patchCommand } from './webhooks.ts';
+import { restoreWebhook } from './webhooks.ts';
 
-/** No webhook that fails closed prevents the replicas from starting. */
+/** Checks that no fail-closed webhook prevents the replicas from starting. */
 export const deadlocks: Check = {
   name: 'deadlocks',
   evaluate: (all) =>
@@ -36,7 +35,7 @@ export const deadlocks: Check = {
       if (!own) return [info(`namespace ${facts.namespace}`, 'does not exist')];
       const closed = allWebhooks(facts.configurations).filter(({ webhook }) => failsClosed(webhook));
       const results = closed.flatMap((registered) => evaluateWebhook(registered, own, facts));
-      const message = 'no webhook that fails closed matches the requests that start the replicas';
+      const message = 'no fail-closed webhook matches the requests that start the replicas';
       return results.length > 0 ? results : [ok(`namespace ${own.name}`, message)];
     }),
 };
@@ -62,23 +61,18 @@ function evaluateWebhook(registered: RegisteredWebhook, own: NamespaceFact, fact
   const message = `fails closed and matches ${resources} in namespace ${own.name}${conditions}`;
   if (isPartOfPortcullis(configuration)) {
     const impact = 'no replica can start while none is running';
-    return [problem(webhook.name, message, { impact, fix: excludeNamespace(facts, registered) })];
+    return [problem(webhook.name, message, { impact, fix: restoreWebhook(facts, registered) })];
   }
-  const serviceNamespace = factValue(facts.namespaces)?.find(
-    ({ name }) => name === webhook.clientConfig.service?.namespace,
-  );
-  const fix = patchCommand(configuration, webhook.name, excludeOwn(webhook, own));
+  const { service } = webhook.clientConfig;
+  const serviceNamespace = factValue(facts.namespaces)?.find(({ name }) => name === service?.namespace);
+  const { namespaceSelector: { matchExpressions = [] } = {} } = webhook;
+  const excluded = { key: NAMESPACE_NAME_LABEL, operator: 'NotIn', values: [own.name] };
+  const namespaceSelector = { matchExpressions: [...matchExpressions, excluded] };
+  const fix = changeWebhook(configuration, { name: webhook.name, namespaceSelector });
   const object = `${webhook.name} (${configuration.name})`;
   if (serviceNamespace === undefined || namespaceTier(facts.configurations, serviceNamespace) !== 'fail-closed') {
     return [warning(object, message, { impact: 'no replica can start while this webhook does not respond', fix })];
   }
-  const impact = `it runs in namespace ${serviceNamespace.name}, where Portcullis fails closed: if both are down, neither can start`;
+  const impact = `it runs in namespace ${serviceNamespace.name}, where Portcullis fails closed. If both are down, neither can start`;
   return [problem(object, message, { impact, fix })];
-}
-
-/** Returns the operation that excludes a namespace in addition to those that the webhook excludes already. */
-function excludeOwn({ namespaceSelector }: Webhook, { name }: NamespaceFact): JsonPatchOp {
-  const excluded = { key: NAMESPACE_NAME_LABEL, operator: 'NotIn', values: [name] };
-  const matchExpressions = [...(namespaceSelector?.matchExpressions ?? []), excluded];
-  return { op: 'add', path: '/namespaceSelector', value: { ...namespaceSelector, matchExpressions } };
 }

@@ -3,6 +3,7 @@ import { decodePolicy } from '../../../install/index.ts';
 import { POLICY_KINDS } from '../../../kube/admission-policies.ts';
 import { deepEqual } from '../../../kube/equality.ts';
 import { matchesLabelSelector } from '../../../kube/label-selector.ts';
+import { printCount, summarizeNames } from '../../../kube/text.ts';
 import { BREAK_GLASS_ANNOTATION, KUBE_SYSTEM, POD_SECURITY_LABELS } from '../../../kube/well-known.ts';
 import { MIN_POLICY_MINOR, type PolicyObject } from '../../../policy/psa/admission-policies.ts';
 import { completeDefaults, createPodSecurity, type PodSecurity } from '../../../policy/psa/configuration.ts';
@@ -12,8 +13,6 @@ import { podSecurityDefaultsFor } from '../../../policy/rollout/observed-config.
 import {
   evaluateFact,
   factValue,
-  FIXES,
-  formatNames,
   ok,
   problem,
   unknown,
@@ -24,12 +23,13 @@ import {
   type FloorObject,
   type NamespaceFact,
 } from '../facts.ts';
+import { END_BREAK_GLASS, instruction, leaderCorrects, run } from '../fix.ts';
 import { namespaceTier, withoutBreakGlass, type Tier } from '../matching.ts';
 import { isDevCluster } from './installation.ts';
 
 const OBJECT = 'floor';
 
-/** The policies of the floor are those of the settings. */
+/** Checks that the policies of the floor are those that the settings require. */
 export const floor: Check = {
   name: 'floor',
   evaluate: (facts) => evaluateFact(facts.policies, OBJECT, (policies) => evaluateFloor(facts, policies)),
@@ -37,47 +37,45 @@ export const floor: Check = {
 
 function evaluateFloor(facts: Facts, policies: readonly FloorObject[]): readonly CheckResult[] {
   const { floor: settings, webhooks } = decodePolicy(facts.settings);
-  const logs = `${FIXES.logs(facts)} # the leader logs why it does not correct it`;
+  const isOpen = webhooks.failurePolicy === 'Ignore';
   if (settings.mode === 'off') {
+    const fix = leaderCorrects(facts);
+    const impact = 'API servers evaluate it until the leader deletes it';
     return policies.length === 0
-      ? [ok(OBJECT, `is off; while no replica responds, ${CLOSED}`)]
-      : policies.map((one) =>
-          warning(formatName(one), 'exists, and spec.floor.mode is off', {
-            impact: 'API servers evaluate it until the leader deletes it',
-            fix: logs,
-          }),
-        );
+      ? [ok(OBJECT, `is off. ${OUTAGE}, ${CLOSED}`)]
+      : policies.map((one) => warning(formatName(one), 'exists, but spec.floor.mode is off', { impact, fix }));
   }
   const minor = factValue(facts.server)?.minor;
-  if (minor === undefined) return [unknown(OBJECT, 'not compared with the settings: the API server has no version')];
+  if (minor === undefined)
+    return [unknown(OBJECT, 'not compared with the settings, because the API server reports no version')];
   if (minorVersion(minor) < MIN_POLICY_MINOR) {
     return [
-      problem(OBJECT, `is on, and Kubernetes ${minor} is older than v1.${MIN_POLICY_MINOR}`, {
-        impact: `API servers evaluate no policy, and webhooks fail closed: while no replica responds, ${CLOSED}`,
-        fix: '# upgrade the cluster, or set spec.floor.mode to "off"',
+      problem(OBJECT, `is on, but Kubernetes ${minor} is older than v1.${MIN_POLICY_MINOR}`, {
+        impact: `API servers evaluate no policy, and webhooks fail closed. ${OUTAGE}, ${CLOSED}`,
+        fix: instruction('upgrade the cluster, or set spec.floor.mode to "off"'),
       }),
     ];
   }
   const differences = findDifferences(facts, policies).map(({ name, message }) => {
     const impact = 'while no replica responds, pods that it would deny are admitted, unless webhooks fail closed';
-    return problem(name, message, { impact, fix: message === PAUSED ? 'portcullis break-glass off' : logs });
+    return problem(name, message, { impact, fix: message === PAUSED ? END_BREAK_GLASS : leaderCorrects(facts) });
   });
-  if (differences.length > 0 && webhooks.failurePolicy === 'Ignore') {
-    const message = 'is Ignore, and the floor is not in force: webhooks fail closed until it is';
-    const fix = '# fix the problems of the floor';
-    differences.push(
-      problem('spec.webhooks.failurePolicy', message, { impact: `while no replica responds, ${CLOSED}`, fix }),
-    );
+  if (differences.length > 0) {
+    const message = 'is Ignore, but webhooks fail closed until the floor is in force';
+    const fix = instruction('fix the problems of the floor');
+    const closed = problem('spec.webhooks.failurePolicy', message, {
+      impact: `${OUTAGE.toLowerCase()}, ${CLOSED}`,
+      fix,
+    });
+    return [...differences, ...(isOpen ? [closed] : [])];
   }
-  if (differences.length > 0) return differences;
   const count = `${policies.filter(({ kind }) => kind === 'ValidatingAdmissionPolicy').length} policies are in force`;
-  if (webhooks.failurePolicy === 'Ignore' && isDevCluster(facts)) {
-    return [
-      ok(OBJECT, `${count}; webhooks fail closed: no replica changes the failure policy in a development cluster`),
-    ];
+  if (isOpen && isDevCluster(facts)) {
+    const reason = 'because no replica changes the failure policy in a development cluster';
+    return [ok(OBJECT, `${count}. Webhooks fail closed, ${reason}`)];
   }
-  const effect = webhooks.failurePolicy === 'Ignore' ? describeOutage(facts) : CLOSED;
-  return [ok(OBJECT, `${count}; while no replica responds, ${effect}`), ...evaluateSystem(facts, policies)];
+  const effect = isOpen ? describeOutage(facts) : CLOSED;
+  return [ok(OBJECT, `${count}. ${OUTAGE}, ${effect}`), ...evaluateSystem(facts, policies)];
 }
 
 /** The pods of nodes and networks must start during an outage. */
@@ -90,9 +88,9 @@ function evaluateSystem(facts: Facts, policies: readonly FloorObject[]): readonl
   if (level === 'privileged' || setsMode(system.labels, 'enforce') || exemptions.namespaces.includes(KUBE_SYSTEM))
     return [];
   return [
-    warning(`namespace ${KUBE_SYSTEM}`, `has the default level ${level}: it has no label, and is not exempt`, {
+    warning(`namespace ${KUBE_SYSTEM}`, `has the default level ${level}, because it has no label and is not exempt`, {
       impact: 'during an outage, the floor denies its pods that violate the level, such as those of the network',
-      fix: `kubectl label namespace ${KUBE_SYSTEM} ${POD_SECURITY_LABELS.enforce}=privileged`,
+      fix: run('kubectl', 'label', 'namespace', KUBE_SYSTEM, `${POD_SECURITY_LABELS.enforce}=privileged`),
     }),
   ];
 }
@@ -104,12 +102,13 @@ function describeOutage({ configurations, namespaces }: Facts): string {
   const describe = (tier: Tier): string => {
     const names = (byTier.get(tier) ?? []).map(({ name }) => name);
     if (names.length === 0) return 'no namespace';
-    return `${names.length} ${names.length === 1 ? 'namespace' : 'namespaces'} (${formatNames(names)})`;
+    return `${printCount(names.length, 'namespace')} (${summarizeNames(names, 3)})`;
   };
   return `compliant pods are admitted in ${describe('fail-open')} and denied in ${describe('fail-closed')}`;
 }
 
-const CLOSED = 'namespaces that fail closed get no new pods';
+const OUTAGE = 'While no replica responds';
+const CLOSED = 'no pods can be created in fail-closed namespaces';
 const PAUSED = 'is paused by break-glass';
 
 interface Difference {
@@ -117,7 +116,7 @@ interface Difference {
   readonly message: string;
 }
 
-/** Compares the policies with those of the settings. The default level of a rollout is not known: both levels count. */
+/** Compares the policies with those of the settings. The default level of a rollout is not known, so both levels count. */
 function findDifferences(facts: Facts, policies: readonly FloorObject[]): readonly Difference[] {
   const [fewest = []] = candidates(facts)
     .map((one) => compare(expectedPolicies(facts, one), policies))
@@ -148,7 +147,7 @@ function formatName({ kind, metadata: { name } }: Named): string {
   return `${kind} ${name}`;
 }
 
-/** The Pod Security of the settings; for a rollout, that of each default level. */
+/** Returns the Pod Security of the settings. A rollout has one for each default level. */
 function candidates({ settings }: Facts): readonly PodSecurity[] {
   const { podSecurity, rollout } = decodePolicy(settings);
   const { exemptions } = podSecurity.configuration;

@@ -1,4 +1,5 @@
-import type { Check, Facts, Finding } from '../facts.ts';
+import type { Check, Facts, Finding, Severity } from '../facts.ts';
+import { instruction } from '../fix.ts';
 import { apiServer } from './api-server.ts';
 import { breakGlass } from './break-glass.ts';
 import { certificates } from './certificates.ts';
@@ -14,7 +15,7 @@ import { replicas } from './replicas.ts';
 import { tiers } from './tiers.ts';
 import { webhooks } from './webhooks.ts';
 
-/** All checks, in the order of the report. */
+/** All checks, in the order of the output. */
 export const CHECKS: readonly Check[] = [
   installation,
   apiServer,
@@ -39,5 +40,19 @@ const NOT_FOR_DEV_CLUSTER: readonly Check[] = [certificates, replicas, leases, p
 export function evaluateChecks(facts: Facts): readonly Finding[] {
   const skipped = isDevCluster(facts) ? NOT_FOR_DEV_CLUSTER : [];
   const checks = isInstalled(facts) ? CHECKS.filter((check) => !skipped.includes(check)) : [installation];
-  return checks.flatMap(({ name, evaluate }) => evaluate(facts).map((result) => ({ check: name, ...result })));
+  const findings = checks.flatMap(({ name, evaluate }) =>
+    evaluate(facts).map((result) => ({ check: name, ...result })),
+  );
+  return findings.map((finding) => postponeFix(finding, findings));
+}
+
+/** Withholds a fix until the checks that it depends on have read their facts and report no problems. */
+function postponeFix(finding: Finding, findings: readonly Finding[]): Finding {
+  const { after = [] } = typeof finding.fix === 'object' ? finding.fix : {};
+  const checksWith = (severity: Severity): string =>
+    after.filter((name) => findings.some((one) => one.check === name && one.severity === severity)).join(', ');
+  const [failed, unread] = [checksWith('problem'), checksWith('unknown')];
+  if (failed !== '') return { ...finding, fix: instruction(`first fix the problems of these checks: ${failed}`) };
+  if (unread !== '') return { ...finding, fix: instruction(`first find out what these checks cannot read: ${unread}`) };
+  return finding;
 }

@@ -1,7 +1,9 @@
-import { shellQuote } from '../../../kube/text.ts';
-import { isPartOfPortcullis } from '../../../kube/webhooks.ts';
 import { webhookConfigurations } from '../../../install/index.ts';
+import { isPartOfPortcullis } from '../../../kube/webhooks.ts';
 import { evaluateFact, factValue, info, problem, type Check, type CheckResult, type Facts } from '../facts.ts';
+import { applyManifests, instruction } from '../fix.ts';
+
+const HOW_TO_INSTALL = instruction('install Portcullis, see portcullis install --help');
 
 /** False if there is neither a Deployment nor a webhook configuration. */
 export function isInstalled({ configurations, deployment, settings }: Facts): boolean {
@@ -21,30 +23,28 @@ export function isDevCluster({ server, deployment, certificate }: Facts): boolea
   );
 }
 
-/** Portcullis is installed with the CRDs that its features need and the policy for its service account. */
+/** Checks that Portcullis is installed with the CRDs of its features and the policy for its service account. */
 export const installation: Check = {
   name: 'installation',
   evaluate(facts) {
     if (!isInstalled(facts)) {
-      const message = 'Portcullis is not installed: there is no webhook configuration and no Deployment';
-      return [problem(`namespace ${facts.namespace}`, message, { fix: 'portcullis install --help' })];
+      const message = 'Portcullis is not installed. There is neither a webhook configuration nor a Deployment';
+      return [problem(`namespace ${facts.namespace}`, message, { fix: HOW_TO_INSTALL })];
     }
     const message = 'is the development cluster of portcullis serve, without a Deployment, certificates or roles';
     return isDevCluster(facts) ? [info('API server', message)] : checkObjects(facts);
   },
 };
 
-function checkObjects({ missingObjects }: Facts): readonly CheckResult[] {
-  return evaluateFact(missingObjects, 'objects of the installation', (missing) =>
-    missing.map((object) => {
-      const { kind, metadata } = object;
+function checkObjects(facts: Facts): readonly CheckResult[] {
+  return evaluateFact(facts.missingObjects, 'objects of the installation', (missing) =>
+    missing.map(({ kind, metadata }) => {
       const isDefinition = kind === 'CustomResourceDefinition';
-      return problem(`${kind} ${metadata.name}`, isDefinition ? 'does not exist' : 'does not exist, or was changed', {
+      return problem(`${kind} ${metadata.name}`, isDefinition ? 'does not exist' : 'does not exist or was changed', {
         impact: isDefinition
           ? 'the features that need it do not work, and enforcement may not take effect'
           : 'a stolen token of the service account can write more objects',
-        // With `kubectl create`, the ownership of fields would conflict with the next server-side apply.
-        fix: `printf %s ${shellQuote(JSON.stringify(object))} | kubectl apply --server-side ${isDefinition ? '' : '--force-conflicts '}-f -`,
+        fix: applyManifests(facts),
       });
     }),
   );

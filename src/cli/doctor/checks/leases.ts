@@ -1,21 +1,12 @@
+import { summarizeNames } from '../../../kube/text.ts';
 import type { Lease } from '../../../kube/types.ts';
 import { COMPONENT_LABEL, INSTALLATION, SERVING_CERTIFICATE_ANNOTATION } from '../../../kube/well-known.ts';
-import { isCurrentLease } from '../../installation.ts';
 import { pemFingerprint } from '../../../tls/certificate-pair.ts';
-import {
-  evaluateFact,
-  factValue,
-  FIXES,
-  formatNames,
-  ok,
-  problem,
-  warning,
-  type Check,
-  type CheckResult,
-  type Facts,
-} from '../facts.ts';
+import { isCurrentLease } from '../../installation.ts';
+import { evaluateFact, factValue, ok, problem, warning, type Check, type CheckResult, type Facts } from '../facts.ts';
+import { instruction, replicaLogs, run } from '../fix.ts';
 
-/** There is a leader, and replicas renew their Leases, by the clock of this machine. */
+/** Checks that there is a leader, and that the replicas renew their Leases. The times are compared with the local clock. */
 export const leases: Check = {
   name: 'leases',
   evaluate: (facts) =>
@@ -30,18 +21,19 @@ export const leases: Check = {
 const TOLERANCE_MS = 30_000;
 
 function evaluateLeader(lease: Lease | undefined, facts: Facts): CheckResult {
-  const { now } = facts;
   const object = `Lease ${INSTALLATION.name}`;
   const holder = lease?.spec?.holderIdentity ?? '';
-  if (lease && holder !== '' && isCurrentLease(lease, now, TOLERANCE_MS)) return ok(object, `${holder} is the leader`);
+  if (lease && holder !== '' && isCurrentLease(lease, facts.now, TOLERANCE_MS)) {
+    return ok(object, `${holder} is the leader`);
+  }
   const message = !lease
-    ? 'does not exist: there is no leader, or each replica runs with --leader-elect=false'
+    ? 'does not exist. There is no leader, or each replica runs with --leader-elect=false'
     : holder === ''
       ? 'has no holder'
-      : `expired: ${holder} last renewed it at ${lease.spec?.renewTime ?? 'an unknown time'}`;
+      : `expired, ${holder} last renewed it at ${lease.spec?.renewTime ?? 'an unknown time'}`;
   return problem(object, message, {
-    impact: 'certificates are not renewed, and namespaces get no ranges; admission continues',
-    fix: FIXES.logs(facts),
+    impact: 'certificates are not renewed, and namespaces get no ranges. Admission continues',
+    fix: replicaLogs(facts),
   });
 }
 
@@ -52,7 +44,7 @@ function evaluateReplicas(all: readonly Lease[], facts: Facts): readonly CheckRe
   const object = 'Leases of replicas';
   if (current.length === 0) {
     const impact = 'no replica runs, or the replicas are not allowed to write Leases';
-    return [problem(object, 'no replica renews its Lease', { impact, fix: FIXES.logs(facts) })];
+    return [problem(object, 'no replica renews its Lease', { impact, fix: replicaLogs(facts) })];
   }
   const chain = factValue(certificate)?.chain;
   const expected = chain === undefined ? undefined : pemFingerprint(chain);
@@ -62,15 +54,21 @@ function evaluateReplicas(all: readonly Lease[], facts: Facts): readonly CheckRe
   });
   const renewed = ok(object, `${current.length} of ${all.length} are current`);
   if (different.length === 0) return [renewed];
-  const names = formatNames(different.map(({ metadata }) => metadata?.name ?? ''));
+  const names = summarizeNames(
+    different.map(({ metadata }) => metadata?.name ?? ''),
+    3,
+  );
   const holders = new Set(different.map(({ spec }) => spec?.holderIdentity ?? ''));
   const running = (factValue(pods) ?? []).flatMap(({ metadata }) => metadata?.name ?? []);
   const restarted = running.filter((name) => holders.has(name));
   return [
     renewed,
     warning(names, 'serves a certificate that differs from the Secret', {
-      impact: 'normal shortly after a renewal; otherwise the replica does not watch the Secret',
-      fix: restarted.length > 0 ? `kubectl -n ${namespace} delete pod ${restarted.join(' ')}` : `# restart ${names}`,
+      impact: 'this is normal shortly after a renewal. Otherwise, the replica does not watch the Secret',
+      fix:
+        restarted.length > 0
+          ? run('kubectl', '-n', namespace, 'delete', 'pod', ...restarted)
+          : instruction(`restart ${names}`),
     }),
   ];
 }

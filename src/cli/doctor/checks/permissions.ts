@@ -1,42 +1,27 @@
-import { shellQuote } from '../../../kube/text.ts';
-import { evaluateFact, ok, problem, warning, type Check, type Facts, type NeededAccess } from '../facts.ts';
 import { deleteObsolete } from '../../install/installed.ts';
-import { rolesWith } from '../gather.ts';
+import { evaluateFact, ok, problem, warning, type Check, type NeededAccess } from '../facts.ts';
+import { applyManifests, run } from '../fix.ts';
 
 const OBJECT = 'service account';
 
-/** The service account has the permissions that the replicas need, and no roles of features that the settings do not use. */
+/** Checks that the service account has the permissions that the replicas need, and no roles of features that are not installed. */
 export const permissions: Check = {
   name: 'permissions',
-  evaluate: ({ missingAccess, obsolete, namespace, settings }) => [
-    ...evaluateFact(missingAccess, OBJECT, (missing) =>
-      missing.length === 0
-        ? [ok(OBJECT, 'has all permissions that the replicas need')]
-        : [
-            problem(OBJECT, `is not allowed to ${formatAccess(missing).join('; ')}`, {
-              impact: 'replicas do not become ready, or controllers fail',
-              fix: formatGrant(settings, missing),
-            }),
-          ],
-    ),
-    ...evaluateFact(obsolete, 'roles', (unused) =>
-      unused.length === 0
-        ? []
-        : [
-            warning('roles', `${unused.join(', ')} remain from other settings`, {
-              impact: 'the replicas have permissions that they do not need',
-              fix: deleteObsolete(namespace, unused),
-            }),
-          ],
-    ),
+  evaluate: (facts) => [
+    ...evaluateFact(facts.missingAccess, OBJECT, (missing) => {
+      if (missing.length === 0) return [ok(OBJECT, 'has all permissions that the replicas need')];
+      const impact = 'replicas do not become ready, or controllers fail';
+      const message = `is not allowed to ${formatAccess(missing).join('; ')}`;
+      return [problem(OBJECT, message, { impact, fix: applyManifests(facts) })];
+    }),
+    ...evaluateFact(facts.obsolete, 'roles', (unused) => {
+      if (unused.length === 0) return [];
+      const impact = 'the replicas have permissions that they do not need';
+      const fix = run('kubectl', ...deleteObsolete(facts.namespace, unused));
+      return [warning('roles', `${unused.join(', ')} remain from other settings`, { impact, fix })];
+    }),
   ],
 };
-
-/** The command adds what is missing to roles and bindings. It removes nothing. */
-function formatGrant(settings: Facts['settings'], missing: readonly NeededAccess[]): string {
-  const list = { apiVersion: 'v1', kind: 'List', items: rolesWith(settings, missing) };
-  return `printf %s ${shellQuote(JSON.stringify(list))} | kubectl auth reconcile -f -`;
-}
 
 /** Access grouped by object and verbs: `list, watch pods`, `use securitycontextconstraints.security.openshift.io (anyuid)`. */
 function formatAccess(missing: readonly NeededAccess[]): readonly string[] {

@@ -1,41 +1,48 @@
-import { buildManifests } from '../../../install/index.ts';
+import { summarizeNames } from '../../../kube/text.ts';
 import { webhookState } from '../../install/break-glass-state.ts';
 import {
-  createCommand,
-  FIXES,
-  formatNames,
   info,
   ok,
-  podCommand,
   problem,
   unknown,
   type Check,
   type CheckResult,
   type Facts,
+  type Fix,
   type Probe,
 } from '../facts.ts';
+import { applyManifests, replicaCommand, replicaLogs, run } from '../fix.ts';
 import { failsClosed, isCalled, ownWebhooks } from '../matching.ts';
 
 const FAILED = /failed calling webhook "([^"]+)": (.*)/s;
 const DENIED = /admission webhook "([^"]+)" denied the request/;
 
-/** API servers reach the webhooks. */
+/** Checks that API servers reach the webhooks. */
 export const reachability: Check = {
   name: 'reachability',
   evaluate(facts) {
-    const probes = facts.probes.filter(({ id }) => id !== 'a violating pod');
+    const probes = reviewProbes(facts);
     const failures = probes.flatMap((probe) => evaluateFailure(probe, facts));
+    const responding = respondingWebhooks(facts);
     const failed = new Set(failures.map(({ object }) => object));
-    const responding = new Set(probes.flatMap((probe) => respondingWebhooks(probe, facts)));
-    const reached = [...responding].filter((name) => !failed.has(name));
     return [
       ...failures,
-      ...reached.map((name) => ok(name, 'responds')),
+      ...[...responding].filter((name) => !failed.has(name)).map((name) => ok(name, 'responds')),
       ...probes.flatMap(evaluateRejection),
       ...untested(facts, new Set([...responding, ...failed])),
     ];
   },
 };
+
+/** The probe that tests the PodSecurity plugin does not test webhooks. */
+function reviewProbes({ probes }: Facts): readonly Probe[] {
+  return probes.filter(({ id }) => id !== 'a violating pod');
+}
+
+/** Returns the names of the webhooks of Portcullis that responded to a dry run. */
+export function respondingWebhooks(facts: Facts): ReadonlySet<string> {
+  return new Set(reviewProbes(facts).flatMap((probe) => findResponding(probe, facts)));
+}
 
 function subject({ id, namespace }: Probe): string {
   return namespace ? `${id} in ${namespace.name}` : id;
@@ -51,62 +58,60 @@ function evaluateFailure(probe: Probe, facts: Facts): readonly CheckResult[] {
   const message = `the call for ${subject(probe)} failed: ${error}`;
   if (!isOwnWebhook(facts, name)) {
     const impact = `this webhook does not belong to Portcullis, and prevents the creation of ${subject(probe)}`;
-    const fix = 'kubectl get validatingwebhookconfigurations,mutatingwebhookconfigurations';
+    const fix = run('kubectl', 'get', 'validatingwebhookconfigurations,mutatingwebhookconfigurations');
     return [problem(name, message, { impact, fix })];
   }
   const [, impact, fix] = CAUSES.find(([pattern]) => pattern.test(error)) ?? UNKNOWN_CAUSE;
   return [problem(name, message, { impact, fix: fix(facts) })];
 }
 
-type Cause = readonly [pattern: RegExp, impact: string, fix: (facts: Facts) => string];
+type Cause = readonly [pattern: RegExp, impact: string, fix: (facts: Facts) => Fix];
 
 /** Errors of API servers that cannot call a webhook, with their causes and fixes. */
 const CAUSES: readonly Cause[] = [
-  [/x509: certificate has expired/, 'the serving certificate expired; the leader renews it', FIXES.logs],
+  [/x509: certificate has expired/, 'the serving certificate expired. The leader renews it', replicaLogs],
   [
     /x509: certificate is (?:valid for|not valid for)|doesn't contain any IP SANs/,
     'the serving certificate lacks the name of the webhook, or another server responds at its address',
-    (facts) => podCommand(facts, 'get service portcullis -o wide', 'read the log of the server at this address'),
+    (facts) =>
+      replicaCommand(
+        facts,
+        ['get', 'service', 'portcullis', '-o', 'wide'],
+        'read the log of the server at this address',
+      ),
   ],
-  [/x509:/, 'the caBundle of the webhook does not match the serving certificate', FIXES.logs],
-  [
-    /service "[^"]*" not found/,
-    'the Service does not exist',
-    ({ settings }) => createCommand(buildManifests(settings).find(({ kind }) => kind === 'Service') ?? {}),
-  ],
+  [/x509:/, 'the caBundle of the webhook does not match the serving certificate', replicaLogs],
+  [/service "[^"]*" not found/, 'the Service does not exist', (facts) => applyManifests(facts)],
   [
     /no endpoints available|connection refused|EOF|connection reset/,
     'no replica is ready',
-    (facts) => podCommand(facts, 'get pods -o wide', 'start the replicas'),
+    (facts) => replicaCommand(facts, ['get', 'pods', '-o', 'wide'], 'start the replicas'),
   ],
   [
     /deadline exceeded|Timeout exceeded|i\/o timeout|handshake timeout|no route to host/,
     'a firewall or a NetworkPolicy blocks connections from the API server to the pods, or the replicas hang',
     (facts) =>
-      podCommand(
+      replicaCommand(
         facts,
-        'get networkpolicies,endpointslices',
+        ['get', 'networkpolicies,endpointslices'],
         'test the connection from the API servers to the replicas',
       ),
   ],
   [
     /503|the server is currently unable/,
-    'the replica is not synced: it still lists the objects of the cluster, or lacks permissions',
-    FIXES.logs,
+    'the replica is not synced, because it still lists the objects of the cluster or lacks permissions',
+    replicaLogs,
   ],
 ];
 
 const UNKNOWN_CAUSE: Cause = [
   /^/,
-  'matching requests are denied in namespaces that fail closed, and are admitted without a review elsewhere',
-  FIXES.logs,
+  'matching requests are denied in fail-closed namespaces, and are admitted without a review elsewhere',
+  replicaLogs,
 ];
 
-/** Own webhooks that responded: one denied the request, or the request passed webhooks that fail closed. */
-function respondingWebhooks(
-  { object, refusal, namespace, group, resource, body }: Probe,
-  facts: Facts,
-): readonly string[] {
+/** A webhook responded if it denied the request, or if it fails closed and the request was admitted. */
+function findResponding({ object, refusal, namespace, group, resource, body }: Probe, facts: Facts): readonly string[] {
   const [, denier] = DENIED.exec(refusal ?? '') ?? [];
   if (denier !== undefined) return isOwnWebhook(facts, denier) ? [denier] : [];
   if (!object) return [];
@@ -121,7 +126,7 @@ function respondingWebhooks(
     .map(({ webhook }) => webhook.name);
 }
 
-/** A probe that the API server rejected before it called webhooks. */
+/** Reports a probe that the API server rejected before it called webhooks. */
 function evaluateRejection(probe: Probe): readonly CheckResult[] {
   const { refusal } = probe;
   if (refusal === undefined || FAILED.test(refusal) || DENIED.test(refusal)) return [];
@@ -134,7 +139,7 @@ function untested(facts: Facts, tested: ReadonlySet<string>): readonly CheckResu
     .filter(({ name }) => !tested.has(name));
   const report = (isOff: boolean, reason: string): readonly CheckResult[] => {
     const names = webhooks.filter((one) => (webhookState(one) === 'off') === isOff).map(({ name }) => name);
-    return names.length === 0 ? [] : [info(formatNames(names), `not tested: ${reason}`)];
+    return names.length === 0 ? [] : [info(summarizeNames(names, 3), `not tested: ${reason}`)];
   };
   return [...report(true, 'break-glass is on'), ...report(false, 'a dry run cannot exercise fail-open webhooks')];
 }

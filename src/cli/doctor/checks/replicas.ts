@@ -1,32 +1,22 @@
-import { buildManifests } from '../../../install/index.ts';
 import type { Kinds } from '../../../kube/kinds.ts';
 import type { Pod } from '../../../kube/types.ts';
 import { INSTALLATION } from '../../../kube/well-known.ts';
-import {
-  createCommand,
-  evaluateFact,
-  info,
-  ok,
-  problem,
-  warning,
-  type Check,
-  type CheckResult,
-  type Facts,
-} from '../facts.ts';
-import { reachability } from './reachability.ts';
+import { evaluateFact, info, ok, problem, warning, type Check, type CheckResult, type Facts } from '../facts.ts';
+import { applyManifests, instruction, run, SELECTOR } from '../fix.ts';
+import { respondingWebhooks } from './reachability.ts';
 
-const DEPLOYMENT = 'Deployment portcullis';
+const DEPLOYMENT = `Deployment ${INSTALLATION.name}`;
 const BUDGET = 'PodDisruptionBudget';
 const NO_RESPONSE = 'no replica responds to reviews';
 
-/** Enough replicas are ready, they run on several nodes, and a drain does not evict all of them. */
+/** Checks that enough replicas are ready, that they run on several nodes, and that a drain does not evict all of them. */
 export const replicas: Check = {
   name: 'replicas',
   evaluate: (facts) => [
     ...evaluateFact(facts.deployment, DEPLOYMENT, (deployment) =>
       deployment
         ? evaluateDeployment(deployment, facts)
-        : [info(DEPLOYMENT, 'does not exist: replicas run outside of the cluster')],
+        : [info(DEPLOYMENT, 'does not exist. The replicas run outside of the cluster')],
     ),
     ...evaluateUrls(facts),
     ...evaluateEndpoints(facts),
@@ -36,34 +26,26 @@ export const replicas: Check = {
 
 function evaluateDeployment({ spec, status }: Kinds['Deployment'], facts: Facts): readonly CheckResult[] {
   const { namespace, settings } = facts;
-  const replicas = spec?.replicas ?? 1;
-  const message = `${status?.readyReplicas ?? 0} of ${replicas} replicas ready`;
+  const [ready, replicas] = [status?.readyReplicas ?? 0, spec?.replicas ?? 1];
+  const message = `${ready} of ${replicas} replicas ready`;
   if (settings.webhooks !== 'service') {
-    return [info(DEPLOYMENT, `${message}; API servers call the webhooks at ${settings.webhooks.url}`)];
+    return [info(DEPLOYMENT, `${message}. API servers call the webhooks at ${settings.webhooks.url}`)];
   }
-  const readiness = evaluateReadiness(status?.readyReplicas ?? 0, replicas, { message, namespace });
+  const describe = run('kubectl', '-n', namespace, 'describe', 'pods', '-l', SELECTOR);
+  const reduced = 'availability is reduced if another replica stops';
+  const readiness =
+    ready === 0
+      ? problem(DEPLOYMENT, message, { impact: NO_RESPONSE, fix: describe })
+      : ready < replicas
+        ? warning(DEPLOYMENT, message, { impact: reduced, fix: describe })
+        : ok(DEPLOYMENT, message);
   if (replicas > 1) return [readiness, ...evaluateBudget(facts)];
-  return [
-    readiness,
-    warning(DEPLOYMENT, 'has only one replica', {
-      impact: 'no replica responds during its replacement',
-      fix: `kubectl -n ${namespace} scale deployment portcullis --replicas=3`,
-    }),
-  ];
+  const scale = run('kubectl', '-n', namespace, 'scale', 'deployment', INSTALLATION.name, '--replicas=3');
+  const impact = 'no replica responds during its replacement';
+  return [readiness, warning(DEPLOYMENT, 'has only one replica', { impact, fix: scale })];
 }
 
-function evaluateReadiness(
-  ready: number,
-  replicas: number,
-  { message, namespace }: { readonly message: string; readonly namespace: string },
-): CheckResult {
-  const fix = `kubectl -n ${namespace} describe pods -l app.kubernetes.io/name=portcullis`;
-  if (ready === 0) return problem(DEPLOYMENT, message, { impact: NO_RESPONSE, fix });
-  if (ready >= replicas) return ok(DEPLOYMENT, message);
-  return warning(DEPLOYMENT, message, { impact: 'availability is reduced if another replica stops', fix });
-}
-
-/** The endpoints of the Service, through which API servers call the webhooks. */
+/** Evaluates the endpoints of the Service, through which API servers call the webhooks. */
 function evaluateEndpoints({ endpointSlices, settings, namespace }: Facts): readonly CheckResult[] {
   if (settings.webhooks !== 'service') return [];
   const object = `Service ${INSTALLATION.name}`;
@@ -71,31 +53,28 @@ function evaluateEndpoints({ endpointSlices, settings, namespace }: Facts): read
     const own = slices.filter(({ metadata }) => metadata?.labels?.['kubernetes.io/service-name'] === INSTALLATION.name);
     const isReached = own.some(({ endpoints }) => endpoints?.some(({ conditions }) => conditions?.ready !== false));
     if (isReached) return [ok(object, 'has a ready endpoint')];
-    const fix = `kubectl -n ${namespace} get pods,services,endpointslices -l app.kubernetes.io/name=${INSTALLATION.name}`;
+    const fix = run('kubectl', '-n', namespace, 'get', 'pods,services,endpointslices', '-l', SELECTOR);
     return [problem(object, 'has no ready endpoint', { impact: NO_RESPONSE, fix })];
   });
 }
 
-/** The replicas at URLs of webhooks. This machine may not reach addresses that API servers reach. */
+/** Evaluates the replicas at URLs of webhooks. This machine may not reach addresses that API servers reach. */
 function evaluateUrls(facts: Facts): readonly CheckResult[] {
-  const isReached = reachability.evaluate(facts).some(({ severity }) => severity === 'ok');
+  const responding = respondingWebhooks(facts);
   return [...facts.urlCertificates].map(([url, fact]): CheckResult => {
     if ('value' in fact) return ok(url, 'a replica responds');
     const message = `no replica responds: ${fact.unknown.replace(`${url}: `, '')}`;
-    if (isReached) return info(url, `${message}; API servers reach a replica`);
-    return problem(url, message, { impact: NO_RESPONSE, fix: '# start the replicas that listen at this address' });
+    if (responding.size > 0) return info(url, `${message}. API servers reach a replica`);
+    const fix = instruction('start the replicas that listen at this address');
+    return problem(url, message, { impact: NO_RESPONSE, fix });
   });
 }
 
-function evaluateBudget({ disruptionBudgets, settings }: Facts): readonly CheckResult[] {
-  return evaluateFact(disruptionBudgets, BUDGET, (budgets) => {
+function evaluateBudget(facts: Facts): readonly CheckResult[] {
+  return evaluateFact(facts.disruptionBudgets, BUDGET, (budgets) => {
     if (budgets.length > 0) return [ok(BUDGET, 'limits evictions of replicas')];
-    return [
-      warning(BUDGET, 'does not exist', {
-        impact: 'all replicas may be evicted at once',
-        fix: createCommand(buildManifests(settings).find(({ kind }) => kind === BUDGET) ?? {}),
-      }),
-    ];
+    const impact = 'all replicas may be evicted at once';
+    return [warning(BUDGET, 'does not exist', { impact, fix: applyManifests(facts) })];
   });
 }
 
@@ -107,13 +86,13 @@ function evaluateSpread({ pods, nodes, namespace }: Facts): readonly CheckResult
   return [
     warning(DEPLOYMENT, `all ready replicas run on node ${[...used].join()}`, {
       impact: 'no replica responds if this node fails',
-      fix: `kubectl -n ${namespace} delete pod ${ready[0]?.metadata?.name ?? ''}`,
+      fix: run('kubectl', '-n', namespace, 'delete', 'pod', ready[0]?.metadata?.name ?? ''),
     }),
   ];
 }
 
 function isReplica({ metadata }: Pod): boolean {
-  return metadata?.labels?.['app.kubernetes.io/name'] === 'portcullis';
+  return metadata?.labels?.['app.kubernetes.io/name'] === INSTALLATION.name;
 }
 
 function isReady({ status }: Pod): boolean {

@@ -1,8 +1,9 @@
 import { FAIL_OPEN, TIER_LABEL } from '../../../kube/well-known.ts';
 import { evaluateFact, ok, type Check, type CheckResult, type Facts } from '../facts.ts';
+import { run } from '../fix.ts';
 import { namespaceTier, withoutBreakGlass } from '../matching.ts';
 
-/** Namespaces that a starting cluster needs first do not fail closed. */
+/** Checks that the namespaces that a starting cluster needs first do not fail closed. */
 export const tiers: Check = {
   name: 'tiers',
   evaluate: (facts) =>
@@ -27,7 +28,7 @@ function evaluateNamespace(name: string, { settings }: Facts): readonly CheckRes
       object: `namespace ${name}`,
       message: `fails closed, and its name indicates ${purpose}`,
       impact,
-      fix: `kubectl label namespace ${name} ${TIER_LABEL}=${FAIL_OPEN} --overwrite`,
+      fix: run('kubectl', 'label', 'namespace', name, `${TIER_LABEL}=${FAIL_OPEN}`, '--overwrite'),
     },
   ];
 }

@@ -1,0 +1,152 @@
+import { ApiError } from '../../kube/status.ts';
+import { printCount, summarizeNames } from '../../kube/text.ts';
+import { defineCommand, EXIT } from '../command.ts';
+import type { BreakGlassStatus } from '../install/break-glass-state.ts';
+import { readPolicyObjects } from '../install/policies.ts';
+import { clusterOptions, namespaceOption, withCluster } from '../installation.ts';
+import {
+  DATA_AND_TABLE,
+  outputOption,
+  outputStyle,
+  printable,
+  printData,
+  printTable,
+  type Style,
+} from '../output/print.ts';
+import { readBreakGlass } from './checks/break-glass.ts';
+import { evaluateChecks } from './checks/index.ts';
+import type { Finding, Severity } from './facts.ts';
+import { printFix } from './fix.ts';
+import { gatherFacts } from './gather.ts';
+import { simulateOutage, type Outage } from './outage.ts';
+import { checkBesideServer, diagnosePolicies, hasServer } from './policies.ts';
+
+const DETAILS = `
+Inspects an installation and its cluster. For each problem, it prints the impact and the fix, which is a
+command for a shell or an instruction. The fix of objects that differ from the output of portcullis install
+is to apply that output again. It keeps the options and the settings of the installation.
+
+The command checks whether API servers call the webhooks, reach them and trust their certificates. It checks
+the permissions, the replicas, the configuration, other admission plugins for pods, and whether the cluster
+can start while all replicas are down. Without a server, it checks whether the policies in the API server
+are complete, unchanged, enforced, and generated for the version of the API server.
+
+The command reads objects and sends server-side dry runs. It changes nothing. If it lacks permissions, it
+reports what it could not read.
+
+Examples:
+  portcullis doctor
+  portcullis doctor -o json | jq '.findings[] | select(.severity == "problem")'
+
+Exit codes:
+  0  no problems, but there may be warnings
+  1  problems found
+  2  wrong usage, or the webhook configurations cannot be read
+`;
+
+export const command = defineCommand({
+  details: DETAILS,
+  options: {
+    ...clusterOptions,
+    ...namespaceOption,
+    output: outputOption(DATA_AND_TABLE),
+  },
+  async run({ output, namespace, ...options }, _operands, io) {
+    const { stdout } = io;
+    const flags = Object.entries(options).flatMap(([name, value]) =>
+      value === undefined ? [] : [`--${name}=${value}`],
+    );
+    const print = ({ fix, ...finding }: Finding): PrintedFinding =>
+      fix === undefined ? finding : { ...finding, fix: printFix(fix, flags) };
+    const diagnosis = await withCluster(options, io, async (client): Promise<Diagnosis> => {
+      const { server } = client.connection;
+      const policies = await readPolicyObjects(client).catch(ignoreApiError);
+      if (policies.length > 0 && !(await hasServer(client, namespace))) {
+        const findings = await diagnosePolicies(client, policies);
+        return { server, breakGlass: 'off', findings: findings.map(print), outage: [] };
+      }
+      const facts = await gatherFacts(client, { namespace, now: new Date() });
+      const checked = evaluateChecks(facts);
+      const beside = await checkBesideServer(policies, { client, facts, findings: checked });
+      const { breakGlass } = readBreakGlass(facts);
+      return { server, breakGlass, findings: [...checked, ...beside].map(print), outage: simulateOutage(facts) };
+    });
+    stdout.write(output === 'table' ? formatDiagnosis(diagnosis, outputStyle(io)) : printData(output, diagnosis));
+    return diagnosis.findings.some(({ severity }) => severity === 'problem') ? EXIT.violations : EXIT.passed;
+  },
+});
+
+/** The policies are not required. Without a permission to list them, the command inspects the server. */
+function ignoreApiError(error: unknown): [] {
+  if (error instanceof ApiError) return [];
+  throw error;
+}
+
+/** A finding with the line that a user enters in a shell, or with a comment (`# …`). */
+export type PrintedFinding = Omit<Finding, 'fix'> & { readonly fix?: string };
+
+interface Diagnosis {
+  readonly server: string;
+  readonly findings: readonly PrintedFinding[];
+  readonly outage: readonly Outage[];
+  readonly breakGlass: BreakGlassStatus['breakGlass'];
+}
+
+const EMPHASIS: Readonly<Partial<Record<Severity, Parameters<Style>[0]>>> = {
+  problem: 'red',
+  warning: 'yellow',
+  unknown: 'dim',
+  info: 'dim',
+};
+
+function formatDiagnosis({ findings, outage, breakGlass }: Diagnosis, style: Style): string {
+  const widths = { severity: longest(findings, 'severity'), check: longest(findings, 'check') };
+  const lines = findings.map((finding) => formatFinding(finding, widths, style));
+  return `${lines.join('')}${formatOutage(outage, breakGlass, style)}\n${style('bold', formatCounts(findings))}\n`;
+}
+
+function formatFinding(
+  { severity, check, object, message, impact, fix }: PrintedFinding,
+  widths: { readonly severity: number; readonly check: number },
+  style: Style,
+): string {
+  const emphasis = EMPHASIS[severity];
+  const word = severity.padEnd(widths.severity);
+  const head = `${emphasis ? style(emphasis, word) : word}  ${check.padEnd(widths.check)}  `;
+  const indent = ' '.repeat(widths.severity + widths.check + 4);
+  const details = [
+    ...(impact === undefined ? [] : [`Impact: ${impact}`]),
+    ...(fix === undefined ? [] : [`Fix: ${fix}`]),
+  ].map((line) => `${indent}${style('dim', printable(line))}\n`);
+  return `${head}${printable(`${object}: ${message}`)}\n${details.join('')}`;
+}
+
+function longest(findings: readonly PrintedFinding[], field: 'severity' | 'check'): number {
+  return findings.reduce((length, finding) => Math.max(length, finding[field].length), 0);
+}
+
+/** Prints more names than findings do, because users search for their namespaces. */
+const NAMESPACE_LIMIT = 8;
+
+function formatOutage(outage: readonly Outage[], breakGlass: Diagnosis['breakGlass'], style: Style): string {
+  if (outage.length === 0) return '';
+  const rows = outage.map(({ tier, pods, namespaceLabels, newNamespaces, namespaces }) => [
+    tier,
+    pods,
+    namespaceLabels,
+    newNamespaces,
+    `${namespaces.length}`,
+    summarizeNames(namespaces, NAMESPACE_LIMIT),
+  ]);
+  const condition = breakGlass === 'off' ? '' : ', after "portcullis break-glass off"';
+  const header = ['TIER', 'PODS', 'NAMESPACE LABELS', 'NEW NAMESPACES', 'COUNT', 'NAMESPACES'];
+  return `\n${style('bold', `While no replica responds${condition}:`)}\n${printTable([header, ...rows])}`;
+}
+
+/** Formats the number of findings: `2 problems, 1 warning, 3 unknown`. */
+function formatCounts(findings: readonly PrintedFinding[]): string {
+  const count = (severity: Severity): number => findings.filter((finding) => finding.severity === severity).length;
+  const unknown = count('unknown');
+  const known = `${printCount(count('problem'), 'problem')}, ${printCount(count('warning'), 'warning')}`;
+  return unknown === 0 ? known : `${known}, ${unknown} unknown`;
+}

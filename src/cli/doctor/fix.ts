@@ -1,0 +1,138 @@
+/** Fixes of findings: what a user does about them, and how it is printed. */
+import { shellQuote } from '../../kube/text.ts';
+import { INSTALLATION, type OptionalFeature } from '../../kube/well-known.ts';
+import { findIncompatibility } from '../install/installed.ts';
+import type { Configuration } from '../installation.ts';
+import { printable } from '../output/print.ts';
+import { factValue, type Facts, type Fix } from './facts.ts';
+
+/** The fix that runs one command. */
+export function run(program: string, ...args: readonly string[]): Fix {
+  return { commands: [{ program, args }] };
+}
+
+/** The fix of a problem that no command fixes. */
+export function instruction(note: string): Fix {
+  return { commands: [], note };
+}
+
+/** A command about the pods of the replicas, or an instruction if the replicas run outside of the cluster. */
+export function replicaCommand(
+  { namespace, deployment }: Pick<Facts, 'namespace' | 'deployment'>,
+  args: readonly string[],
+  otherwise: string,
+): Fix {
+  const isOutside = 'value' in deployment && deployment.value === undefined;
+  return isOutside ? instruction(otherwise) : run('kubectl', '-n', namespace, ...args);
+}
+
+/** The label selector of the replicas. */
+export const SELECTOR = `app.kubernetes.io/name=${INSTALLATION.name}`;
+
+export function replicaLogs(facts: Pick<Facts, 'namespace' | 'deployment'>): Fix {
+  return replicaCommand(facts, ['logs', '-l', SELECTOR, '--tail=50'], 'read the logs of the replicas');
+}
+
+/** Changes one webhook of a configuration. Its other fields, and the other webhooks, do not change. */
+export function changeWebhook(
+  { kind, name }: Pick<Configuration, 'kind' | 'name'>,
+  change: { readonly name: string; readonly $patch?: 'delete'; readonly namespaceSelector?: object },
+): Fix {
+  return run('kubectl', 'patch', kind.toLowerCase(), name, '-p', JSON.stringify({ webhooks: [change] }));
+}
+
+/** The fix of an object that the leader maintains. A running leader corrects it within seconds. */
+export function leaderCorrects(facts: Facts): Fix {
+  return {
+    ...replicaLogs(facts),
+    note: 'the leader corrects it within seconds. Otherwise, its log contains the reason',
+    after: ['break-glass', 'replicas', 'leases', 'permissions', 'configuration'],
+  };
+}
+
+export const END_BREAK_GLASS: Fix = {
+  ...run('portcullis', 'break-glass', 'off'),
+  after: ['replicas', 'certificates', 'leases'],
+};
+
+/**
+ * The fix of an object that differs from the manifests of the installation. The manifests are applied again, in the way in
+ * which they were applied before. The installation keeps its options, and gets the feature.
+ */
+export function applyManifests(facts: Pick<Facts, 'namespace' | 'deployment'>, feature?: OptionalFeature): Fix {
+  const { namespace } = facts;
+  // The Deployment contains the options of the installation.
+  const deployment = factValue(facts.deployment);
+  if (!deployment) return instruction('apply the manifests of the installation again');
+  const { labels, annotations } = deployment.metadata ?? {};
+  const marks = { ...labels, ...annotations };
+  const tool = TOOLS.find(({ mark }) => marks[mark] !== undefined);
+  if (tool && feature !== undefined) return instruction(`add the ${feature} feature in the source of ${tool.name}`);
+  if (tool) return tool.fix(marks[tool.mark] ?? '', marks);
+  const isUpgrade = findIncompatibility({ deployment }, false) !== undefined;
+  const reason = isUpgrade ? findIncompatibility({ deployment }, true) : undefined;
+  if (reason !== undefined) return instruction(reason);
+  const options = [
+    ...(namespace === INSTALLATION.namespace ? [] : [`--namespace=${namespace}`]),
+    ...(feature === undefined ? [] : [`--${feature}`]),
+  ];
+  return {
+    commands: [
+      { program: 'portcullis', args: [isUpgrade ? 'upgrade' : 'install', ...options] },
+      { program: 'kubectl', args: ['apply', '--server-side', '--force-conflicts', '-f', '-'] },
+    ],
+    note: 'with kustomize, apply your kustomization instead',
+    // The manifests cannot be printed while the settings are invalid.
+    after: ['configuration'],
+  };
+}
+
+/** A tool that applies the manifests from its own source. */
+interface Tool {
+  readonly name: string;
+  /** The label or annotation with which the tool marks its objects. */
+  readonly mark: string;
+  /** @param value the value of the mark */
+  fix(value: string, marks: Readonly<Record<string, string>>): Fix;
+}
+
+const TOOLS: readonly Tool[] = [
+  {
+    name: 'Flux',
+    mark: 'helm.toolkit.fluxcd.io/name',
+    fix: (release, { 'helm.toolkit.fluxcd.io/namespace': namespace = '' }) =>
+      run('flux', 'reconcile', 'helmrelease', release, '-n', namespace, '--force'),
+  },
+  {
+    name: 'Flux',
+    mark: 'kustomize.toolkit.fluxcd.io/name',
+    fix: (name, { 'kustomize.toolkit.fluxcd.io/namespace': namespace = '' }) =>
+      run('flux', 'reconcile', 'kustomization', name, '-n', namespace),
+  },
+  {
+    name: 'Argo CD',
+    mark: 'argocd.argoproj.io/tracking-id',
+    // The value is `application:group/kind:namespace/name`, and the application `namespace_name` in other namespaces.
+    fix: (id) => run('argocd', 'app', 'sync', id.split(':', 1).join().replace('_', '/')),
+  },
+  {
+    name: 'Helm',
+    mark: 'meta.helm.sh/release-name',
+    fix: (release, { 'meta.helm.sh/release-namespace': namespace = '' }) =>
+      instruction(`helm upgrade ${release} CHART -n ${namespace} --reuse-values`),
+  },
+];
+
+/** Prints a fix as a line for a POSIX shell. The flags select the cluster. */
+export function printFix(fix: Fix | string, clusterFlags: readonly string[]): string {
+  if (typeof fix === 'string') return fix;
+  const { commands, note } = fix;
+  const lines = commands.map(({ program, args }) => {
+    const flags = program === 'argocd' ? [] : clusterFlags;
+    return [program, ...args, ...flags].map(shellQuote).join(' ');
+  });
+  return [
+    ...(lines.length > 0 ? [lines.join(' | ')] : []),
+    ...(note === undefined ? [] : [`# ${printable(note)}`]),
+  ].join(' ');
+}

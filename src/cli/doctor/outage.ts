@@ -1,0 +1,58 @@
+/** The effect on requests while no replica responds and break-glass is off. */
+import { isUnderFloor } from './checks/floor.ts';
+import { isInstalled } from './checks/installation.ts';
+import type { Facts } from './facts.ts';
+import { namespaceTier, requestTier, withoutBreakGlass, type Request, type Tier } from './matching.ts';
+
+type Effect = 'denied' | 'admitted without review' | 'decided by the floor' | 'unaffected';
+
+/** The effect on requests in namespaces of a tier. */
+export interface Outage {
+  readonly tier: Tier;
+  readonly namespaces: readonly string[];
+  readonly pods: Effect;
+  readonly namespaceLabels: Effect;
+  /** Effect on new namespaces with the labels of these namespaces. */
+  readonly newNamespaces: Effect;
+}
+
+const EFFECTS: Readonly<Record<Tier, Effect>> = {
+  'fail-closed': 'denied',
+  'fail-open': 'admitted without review',
+  excluded: 'unaffected',
+};
+
+const TIERS: readonly Tier[] = ['fail-closed', 'fail-open', 'excluded'];
+
+/** Simulates an outage of all replicas, by tier. Returns nothing if the namespaces are unknown, or if nothing is installed. */
+export function simulateOutage(facts: Facts): readonly Outage[] {
+  const { namespaces } = facts;
+  if (!('value' in namespaces) || !isInstalled(facts)) return [];
+  const configurations = withoutBreakGlass(facts.configurations);
+  const outages = namespaces.value.map((namespace) => {
+    const tier = namespaceTier(configurations, namespace);
+    const update: Request = { operation: 'UPDATE', group: '', resource: 'namespaces', namespace };
+    return {
+      tier,
+      namespace: namespace.name,
+      pods: tier === 'fail-open' && isUnderFloor(facts, namespace) ? 'decided by the floor' : EFFECTS[tier],
+      namespaceLabels: EFFECTS[requestTier(configurations, update)],
+      newNamespaces: EFFECTS[requestTier(configurations, { ...update, operation: 'CREATE' })],
+    };
+  });
+  const groups = Map.groupBy(outages, ({ tier, pods, namespaceLabels, newNamespaces }) =>
+    [TIERS.indexOf(tier), pods, namespaceLabels, newNamespaces].join(' '),
+  );
+  return [...groups]
+    .toSorted(([a], [b]) => (a < b ? -1 : 1))
+    .flatMap(([, group]) => {
+      const namespaces = group.map(({ namespace }) => namespace);
+      return group.slice(0, 1).map(({ tier, pods, namespaceLabels, newNamespaces }) => ({
+        tier,
+        pods,
+        namespaceLabels,
+        newNamespaces,
+        namespaces,
+      }));
+    });
+}
