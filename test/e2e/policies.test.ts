@@ -319,7 +319,7 @@ suite('an installation without a server', { skip }, () => {
 ok    api-server       Kubernetes VERSION: the policies are for this version
 ok    policies         policies: 15 objects exist, as their settings generate them
 ok    enforcement      namespace default: a violating pod is denied by the default baseline:latest
-ok    other-admission  PodSecurity plugin: is disabled: only the policies evaluate pods
+ok    other-admission  PodSecurity plugin: is disabled. Only the policies evaluate pods
 
 0 problems, 0 warnings
 `;
@@ -337,7 +337,7 @@ problem  policies         ValidatingAdmissionPolicy/enforce-restricted.psa.portc
 problem  enforcement      namespace default: a violating pod is admitted
                           Impact: the default baseline:latest is not enforced
                           Fix: portcullis install --without-server | kubectl apply -f -
-ok       other-admission  PodSecurity plugin: is disabled: only the policies evaluate pods
+ok       other-admission  PodSecurity plugin: is disabled. Only the policies evaluate pods
 
 4 problems, 0 warnings
 `;

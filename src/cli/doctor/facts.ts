@@ -8,6 +8,7 @@ import type { Kinds } from '../../kube/kinds.ts';
 import type { EndpointSlice, Lease, Node, Pod, PortcullisConfiguration } from '../../kube/types.ts';
 import type { Version } from '../../policy/pss/policy.ts';
 import type { AnyObject, Configuration, Server } from '../installation.ts';
+import type { ShellCommand } from '../output/shell.ts';
 
 /** A value, or the reason why it could not be read. */
 export type Fact<T> = { readonly value: T } | { readonly unknown: string };
@@ -97,16 +98,10 @@ export interface Facts {
 /** `problem`: something fails now, or will fail when it is needed. `unknown`: a fact could not be read. */
 export type Severity = 'problem' | 'warning' | 'info' | 'ok' | 'unknown';
 
-/** A command and its arguments, without quotes. */
-export interface Command {
-  readonly program: string;
-  readonly args: readonly string[];
-}
-
 /** What a user does about a result. */
 export interface Fix {
   /** The output of each command is the input of the next one. Empty if no command fixes the problem. */
-  readonly commands: readonly Command[];
+  readonly commands: readonly ShellCommand[];
   /** A comment on the commands, or the instruction if there are none. */
   readonly note?: string;
   /** The checks that must not report problems before the fix is applied. */
@@ -120,7 +115,7 @@ export interface CheckResult {
   readonly object: string;
   readonly message: string;
   readonly impact?: string;
-  readonly fix?: Fix | string;
+  readonly fix?: Fix;
 }
 
 /** A result with the name of its check. */

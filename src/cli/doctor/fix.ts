@@ -1,9 +1,10 @@
 /** Fixes of findings: what a user does about them, and how it is printed. */
-import { shellQuote } from '../../kube/text.ts';
 import { INSTALLATION, type OptionalFeature } from '../../kube/well-known.ts';
+import { PROGRAM } from '../command.ts';
 import { findIncompatibility } from '../install/installed.ts';
 import type { Configuration } from '../installation.ts';
 import { printable } from '../output/print.ts';
+import { kubectl, printCommand } from '../output/shell.ts';
 import { factValue, type Facts, type Fix } from './facts.ts';
 
 /** The fix that runs one command. */
@@ -51,7 +52,7 @@ export function leaderCorrects(facts: Facts): Fix {
 }
 
 export const END_BREAK_GLASS: Fix = {
-  ...run('portcullis', 'break-glass', 'off'),
+  ...run(PROGRAM, 'break-glass', 'off'),
   after: ['replicas', 'certificates', 'leases'],
 };
 
@@ -78,8 +79,8 @@ export function applyManifests(facts: Pick<Facts, 'namespace' | 'deployment'>, f
   ];
   return {
     commands: [
-      { program: 'portcullis', args: [isUpgrade ? 'upgrade' : 'install', ...options] },
-      { program: 'kubectl', args: ['apply', '--server-side', '--force-conflicts', '-f', '-'] },
+      { program: PROGRAM, args: [isUpgrade ? 'upgrade' : 'install', ...options] },
+      kubectl('apply', '--server-side', '--force-conflicts', '-f', '-'),
     ],
     note: 'with kustomize, apply your kustomization instead',
     // The manifests cannot be printed while the settings are invalid.
@@ -123,14 +124,11 @@ const TOOLS: readonly Tool[] = [
   },
 ];
 
-/** Prints a fix as a line for a POSIX shell. The flags select the cluster. */
-export function printFix(fix: Fix | string, clusterFlags: readonly string[]): string {
-  if (typeof fix === 'string') return fix;
-  const { commands, note } = fix;
-  const lines = commands.map(({ program, args }) => {
-    const flags = program === 'argocd' ? [] : clusterFlags;
-    return [program, ...args, ...flags].map(shellQuote).join(' ');
-  });
+/** Prints a fix as a line for a shell. The flags select the cluster. */
+export function printFix({ commands, note }: Fix, clusterFlags: readonly string[]): string {
+  const lines = commands.map(({ program, args }) =>
+    printCommand({ program, args: program === 'argocd' ? args : [...args, ...clusterFlags] }),
+  );
   return [
     ...(lines.length > 0 ? [lines.join(' | ')] : []),
     ...(note === undefined ? [] : [`# ${printable(note)}`]),

@@ -18,7 +18,7 @@ import {
 } from '../../kube/well-known.ts';
 import { printPolicy, resolvePolicies } from '../../policy/psa/policy.ts';
 import { compareVersions } from '../../policy/pss/policy.ts';
-import { VERSION } from '../command.ts';
+import { PROGRAM, VERSION } from '../command.ts';
 import { patchSettings } from '../install/installed.ts';
 import { findWeakerThanPolicies } from '../install/weakening.ts';
 import { readConfigurations, readServer, type ClusterClient, type Server } from '../installation.ts';
@@ -35,6 +35,7 @@ import {
   type InstalledPolicy,
   type ServerlessSettings,
 } from '../install/policies.ts';
+import { kubectl } from '../output/shell.ts';
 import {
   info,
   ok,
@@ -44,13 +45,17 @@ import {
   type CheckResult,
   type Facts,
   type Finding,
+  type Fix,
   type Probe,
 } from './facts.ts';
+import { instruction } from './fix.ts';
 import { podProbe, runProbe, VIOLATING_POD } from './gather.ts';
 
-const INSTALL = 'portcullis install --without-server | kubectl apply -f -';
+const APPLY = kubectl('apply', '-f', '-');
+const INSTALL: Fix = { commands: [{ program: PROGRAM, args: ['install', '--without-server'] }, APPLY] };
+const UPGRADE: Fix = { commands: [{ program: PROGRAM, args: ['upgrade'] }, APPLY] };
 
-/** True if the webhooks or the Deployment of a server exist. Rejects as `request` does. */
+/** Returns true if the webhooks or the Deployment of a server exist. Rejects as `request` does. */
 export async function hasServer(client: ClusterClient, namespace: string): Promise<boolean> {
   if ((await readConfigurations(client)).some(isPartOfPortcullis)) return true;
   return (await client.get(RESOURCES.Deployment, INSTALLATION.name, namespace)) !== undefined;
@@ -64,8 +69,8 @@ interface PolicyServer {
 }
 
 /**
- * The finding for a cluster with a server and policies that were installed without one. The fix deletes the policies only if
- * the server enforces as much.
+ * Reports policies that were installed without a server in a cluster with a server. The fix deletes them only if the server
+ * enforces as much.
  */
 export async function checkBesideServer(
   policies: readonly InstalledPolicy[],
@@ -74,7 +79,7 @@ export async function checkBesideServer(
   if (!policies.some(hasSettings)) return [];
   const result = warning('policies', 'of an installation without a server exist besides the server', {
     impact:
-      'they enforce the settings in their annotation, in addition to those of the server; to remove the server instead: portcullis uninstall --keep-policies',
+      'they enforce the settings in their annotation in addition to those of the server, which portcullis uninstall --keep-policies removes',
     fix: await besideServerFix(policies, server),
   });
   return [{ check: 'policies', ...result }];
@@ -83,22 +88,24 @@ export async function checkBesideServer(
 async function besideServerFix(
   policies: readonly InstalledPolicy[],
   { client, facts, findings }: PolicyServer,
-): Promise<string> {
+): Promise<Fix> {
   const isUnhealthy = findings.some(
     ({ severity, check }) => severity === 'problem' || (severity === 'warning' && check === 'configuration'),
   );
   if (isUnhealthy || !('value' in facts.configuration)) {
-    return '# first fix the problems above: until then, only the policies may enforce';
+    return instruction('first fix the problems above, because until then, only the policies may enforce');
   }
   const spec = readServerless(policies)?.spec ?? {};
   const { phase, effective } = await readEffectiveSpec(client, facts);
   const weaker = findWeakerThanPolicies(facts.namespace, spec, effective);
-  if (weaker.length === 0) return deleteAllCommand(policies);
+  if (weaker.length === 0) return { commands: [deleteAllCommand(policies)] };
   if (phase !== 'Disabled') {
-    return `# the policies enforce more than the rollout (${weaker.join('; ')}): delete them when it enforces as much, see portcullis rollout status`;
+    return instruction(
+      `delete the policies when the rollout enforces as much, see portcullis rollout status. They enforce more: ${weaker.join('; ')}`,
+    );
   }
   const paths = weaker.map((one) => one.split(' ', 1).join().split('.'));
-  return patchSettings(paths.map((path) => ({ path, value: settingAt(spec, path) ?? null })));
+  return { commands: [patchSettings(paths.map((path) => ({ path, value: settingAt(spec, path) ?? null })))] };
 }
 
 /** Reads the settings of the server, with the default level that a rollout has reached. */
@@ -136,23 +143,20 @@ export async function diagnosePolicies(
   client: ClusterClient,
   objects: readonly InstalledPolicy[],
 ): Promise<readonly Finding[]> {
-  const toFinding = (check: string) => (result: CheckResult) => ({ check, ...result });
+  const named = (check: string, ...results: readonly CheckResult[]) => results.map((result) => ({ check, ...result }));
   let settings, podSecurity;
   try {
     settings = readServerless(objects);
     podSecurity = settings && settingsFromObject(serverlessConfiguration(settings), DECODE).podSecurity;
   } catch (error) {
     if (!(error instanceof UserError)) throw error;
-    return [problem('settings', error.message, {})].map(toFinding('policies'));
+    return named('policies', problem('settings', error.message));
   }
   if (!settings || !podSecurity) {
+    const message = `none has its settings in the annotation ${POLICY_SETTINGS_ANNOTATION}`;
     const impact = 'it is unknown what they enforce, and other commands assume the default settings';
-    const fix = 'portcullis install --without-server --help';
-    const result = problem('policies', `none has its settings in the annotation ${POLICY_SETTINGS_ANNOTATION}`, {
-      impact,
-      fix,
-    });
-    return [result].map(toFinding('policies'));
+    const fix = instruction('install them again with all settings, see portcullis install --without-server --help');
+    return named('policies', problem('policies', message, { impact, fix }));
   }
   const server = await readServer(client);
   const probes = await probeNamespaces(client, podSecurity);
@@ -160,11 +164,11 @@ export async function diagnosePolicies(
   const isExempt = user?.username !== undefined && podSecurity.exemptions.user(user.username);
   const facts = { server, objects, settings, podSecurity, probes, isExempt };
   return [
-    ...[info('installation', `policies without a server: ${LACKS}`)].map(toFinding('installation')),
-    ...checkVersion(facts).map(toFinding('api-server')),
-    ...checkObjects(facts).map(toFinding('policies')),
-    ...checkEnforcement(facts).map(toFinding('enforcement')),
-    ...checkPlugin(facts).map(toFinding('other-admission')),
+    ...named('installation', info('installation', `policies without a server: ${LACKS}`)),
+    ...named('api-server', checkVersion(facts)),
+    ...named('policies', ...checkObjects(facts)),
+    ...named('enforcement', checkEnforcement(facts)),
+    ...named('other-admission', checkPlugin(facts)),
   ];
 }
 
@@ -177,41 +181,37 @@ async function probeNamespaces(
     const isEnforced = resolvePolicies(labels, defaults).enforce.level !== 'privileged';
     return isEnforced && !exemptions.namespace(name) ? [{ name, labels }] : [];
   });
-  const isLabelled = ({ labels }: (typeof all)[number]): boolean => POD_SECURITY_LABELS.enforce in labels;
+  const isLabeled = ({ labels }: (typeof all)[number]): boolean => POD_SECURITY_LABELS.enforce in labels;
   const run = async (namespace: (typeof all)[number] | undefined): Promise<Probe | undefined> =>
     namespace && (await runProbe(client, podProbe('a violating pod', namespace, VIOLATING_POD)));
-  const unlabelled = all.filter((one) => !isLabelled(one));
+  const unlabeled = all.filter((one) => !isLabeled(one));
   const [label, byDefault] = await Promise.all([
-    run(all.find(isLabelled)),
-    run(unlabelled.find(({ name }) => name === 'default') ?? unlabelled[0]),
+    run(all.find(isLabeled)),
+    run(unlabeled.find(({ name }) => name === 'default') ?? unlabeled[0]),
   ]);
   return { label, default: byDefault };
 }
 
-function checkVersion({ server: { version, minor }, settings: { kubernetes } }: PolicyFacts): readonly CheckResult[] {
+function checkVersion({ server: { version, minor }, settings: { kubernetes } }: PolicyFacts): CheckResult {
   const object = `Kubernetes ${version}`;
-  if (minor === undefined) return [unknown(object, `the policies are for ${kubernetes}, and the version is unknown`)];
+  const message = `the policies are for ${kubernetes}`;
+  if (minor === undefined) return unknown(object, `${message}, and the version is unknown`);
   const order = compareVersions(kubernetes, minor);
+  if (order === 0) return ok(object, 'the policies are for this version');
   if (order > 0) {
-    return [
-      problem(object, `the policies are for ${kubernetes}`, {
-        impact: 'the API server may reject functions of the policies, and then denies pods',
-        fix: INSTALL,
-      }),
-    ];
+    const impact = 'the API server may reject functions of the policies, and then denies pods';
+    return problem(object, message, { impact, fix: INSTALL });
   }
-  if (order === 0) return [ok(object, 'the policies are for this version')];
-  const impact = `latest means ${kubernetes}: requirements of newer versions are not enforced`;
-  const fix = 'portcullis upgrade | kubectl apply -f -';
-  return [info(object, `the policies are for ${kubernetes}`, { impact, fix })];
+  const impact = `latest means ${kubernetes}, so requirements of newer versions are not enforced`;
+  return info(object, message, { impact, fix: UPGRADE });
 }
 
-/** Each generated object exists and is unchanged, and there are no others. */
+/** Checks that each generated object exists and is unchanged, and that there are no others. */
 function checkObjects({ objects, settings }: PolicyFacts): readonly CheckResult[] {
   const { program, kubernetes, spec } = settings;
   if (program !== VERSION) {
-    const message = `were generated by version ${program}, and this program has version ${VERSION}: they are not compared`;
-    return [info('policies', message, { fix: 'portcullis upgrade | kubectl apply -f -' })];
+    const message = `are not compared, because version ${program} generated them, and this program has version ${VERSION}`;
+    return [info('policies', message, { fix: UPGRADE })];
   }
   const { expected, missing, changed, obsolete } = comparePolicies(serverlessPolicies(spec, kubernetes), objects);
   const isMutating = ({ kind }: { readonly kind: string }): boolean => kind.startsWith('Mutating');
@@ -227,7 +227,7 @@ function checkObjects({ objects, settings }: PolicyFacts): readonly CheckResult[
     ...obsolete.map((object) =>
       warning(objectPathName(object), 'is not part of the settings', {
         impact: isMutating(object) ? 'it sets former defaults in new pods' : 'it enforces former settings',
-        fix: deleteCommand(object),
+        fix: { commands: [deleteCommand(object)] },
       }),
     ),
   ];
@@ -238,39 +238,36 @@ function checkObjects({ objects, settings }: PolicyFacts): readonly CheckResult[
 
 const DENIAL = /violates PodSecurity "/;
 const POLICY = 'ValidatingAdmissionPolicy';
+const EXEMPT = 'the user of this command is exempt';
 
-/** A violating pod is denied by default. */
-function checkEnforcement({ probes, podSecurity, isExempt }: PolicyFacts): readonly CheckResult[] {
+/** Checks that the default level denies a violating pod. */
+function checkEnforcement({ probes, podSecurity, isExempt }: PolicyFacts): CheckResult {
   const { enforce } = podSecurity.defaults;
-  if (enforce.level === 'privileged') return [info('default', 'namespaces without a label are not restricted')];
+  if (enforce.level === 'privileged') return info('default', 'namespaces without a label are not restricted');
   const probe = probes.default;
   const level = printPolicy(enforce);
-  if (!probe) return [info('default', `${level}; no namespace without a label is evaluated`)];
+  if (!probe) return info('default', `${level}, but no namespace without a label is evaluated`);
   const object = `namespace ${probe.namespace?.name}`;
-  if (probe.refusal !== undefined) {
-    return DENIAL.test(probe.refusal)
-      ? [ok(object, `a violating pod is denied by the default ${level}`)]
-      : [unknown(object, `the default ${level} was not tested: ${probe.refusal}`)];
+  const { refusal = isExempt ? EXEMPT : undefined } = probe;
+  if (refusal === undefined) {
+    const impact = `the default ${level} is not enforced`;
+    return problem(object, 'a violating pod is admitted', { impact, fix: INSTALL });
   }
-  if (isExempt) return [unknown(object, `the default ${level} was not tested: the user of this command is exempt`)];
-  const impact = `the default ${level} is not enforced`;
-  return [problem(object, 'a violating pod is admitted', { impact, fix: INSTALL })];
+  return DENIAL.test(refusal)
+    ? ok(object, `a violating pod is denied by the default ${level}`)
+    : unknown(object, `the default ${level} was not tested: ${refusal}`);
 }
 
 const PLUGIN = 'PodSecurity plugin';
 
-/** The denial of the plugin does not name a policy, and comes first. */
-function checkPlugin({ probes: { label }, isExempt }: PolicyFacts): readonly CheckResult[] {
+/** Detects the plugin. Its denial precedes that of the policies, and does not name a policy. */
+function checkPlugin({ probes: { label }, isExempt }: PolicyFacts): CheckResult {
   const reason = label ? label.refusal : `no evaluated namespace has the label ${POD_SECURITY_LABELS.enforce}`;
   if (reason === undefined || !DENIAL.test(reason)) {
-    return [
-      unknown(
-        PLUGIN,
-        `cannot detect whether it is enabled: ${reason ?? (isExempt ? 'the user of this command is exempt' : 'a violating pod is admitted')}`,
-      ),
-    ];
+    const cause = reason ?? (isExempt ? EXEMPT : 'a violating pod is admitted');
+    return unknown(PLUGIN, `cannot detect whether it is enabled: ${cause}`);
   }
-  if (reason.includes(POLICY)) return [ok(PLUGIN, 'is disabled: only the policies evaluate pods')];
+  if (reason.includes(POLICY)) return ok(PLUGIN, 'is disabled. Only the policies evaluate pods');
   const impact = 'the exemptions and defaults of the policies do not apply to the plugin';
-  return [info(PLUGIN, 'is enabled: it evaluates the labels of namespaces before the policies', { impact })];
+  return info(PLUGIN, 'is enabled and evaluates the labels of namespaces before the policies', { impact });
 }

@@ -3,7 +3,7 @@ import { UserError } from '../../config/files.ts';
 import { listSettings, type Setting, settingOwners, withSetting } from '../../config/setting-paths.ts';
 import { buildManifests, INITIAL_SETTINGS, type Manifest, type ManifestSettings } from '../../install/index.ts';
 import { getApiVersion, objectPath, RESOURCES } from '../../kube/resources.ts';
-import { quote, shellQuote } from '../../kube/text.ts';
+import { quote } from '../../kube/text.ts';
 import type { Kind, Kinds } from '../../kube/kinds.ts';
 import { isObject, type JsonObject, type PortcullisConfiguration } from '../../kube/types.ts';
 import { CONFIGURATION_KINDS, configurationFeature, isPartOfPortcullis } from '../../kube/webhooks.ts';
@@ -18,6 +18,7 @@ import {
   ignoreNotFound,
   NODES_CONFIG,
 } from '../installation.ts';
+import { kubectl, type ShellCommand } from '../output/shell.ts';
 import { serveOptions } from '../serve/options.ts';
 import { type InstalledPolicy, readPolicyObjects, readServerless, type ServerlessSettings } from './policies.ts';
 
@@ -206,10 +207,10 @@ export async function findObsolete(client: ClusterClient, settings: ManifestSett
   return (await Promise.all(lists)).flat();
 }
 
-/** Returns the arguments with which kubectl deletes obsolete objects. The leader may have deleted some of them. */
-export function deleteObsolete(namespace: string, obsolete: readonly string[]): readonly string[] {
+/** Returns the command that deletes obsolete objects. The leader may have deleted some of them. */
+export function deleteObsolete(namespace: string, obsolete: readonly string[]): ShellCommand {
   const scope = obsolete.some((one) => one.startsWith('role')) ? ['-n', namespace] : [];
-  return [...scope, 'delete', '--ignore-not-found', ...obsolete];
+  return kubectl(...scope, 'delete', '--ignore-not-found', ...obsolete);
 }
 
 /** The path of the object of a manifest. The plurals of its kinds are regular. */
@@ -233,7 +234,7 @@ interface DividedSettings {
   /** The changed settings that kubectl replaces only with `--force-conflicts`. */
   readonly conflicts: readonly string[];
   /** The command that removes settings that other clients own, which server-side apply cannot do. */
-  readonly removal: string | undefined;
+  readonly removal: ShellCommand | undefined;
 }
 
 /**
@@ -270,8 +271,8 @@ export function divideSettings(
   };
 }
 
-/** The command that changes settings of any owner. The value `null` removes a setting. */
-export function patchSettings(settings: readonly Setting[]): string {
-  const spec = settings.reduce(withSetting, {});
-  return `kubectl patch portcullisconfiguration ${CONFIGURATION_NAME} --type=merge -p ${shellQuote(JSON.stringify({ spec }))}`;
+/** Returns the command that changes settings of any owner. The value `null` removes a setting. */
+export function patchSettings(settings: readonly Setting[]): ShellCommand {
+  const patch = JSON.stringify({ spec: settings.reduce(withSetting, {}) });
+  return kubectl('patch', 'portcullisconfiguration', CONFIGURATION_NAME, '--type=merge', '-p', patch);
 }

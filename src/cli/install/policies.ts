@@ -21,6 +21,7 @@ import { minorVersion } from '../../policy/pss/cel-policy.ts';
 import { parseVersion, type Version } from '../../policy/pss/policy.ts';
 import { VERSION } from '../command.ts';
 import type { AnyObject, ClusterClient } from '../installation.ts';
+import { kubectl, type ShellCommand } from '../output/shell.ts';
 
 export const POLICIES = RESOURCES.ValidatingAdmissionPolicy;
 
@@ -45,15 +46,15 @@ export async function readPolicyObjects(client: ClusterClient): Promise<readonly
   return (await Promise.all(lists)).flat();
 }
 
-/** The command that deletes all policies and bindings. API servers may not serve the kinds that the cluster does not have. */
-export function deleteAllCommand(policies: readonly InstalledPolicy[]): string {
+/** Returns the command that deletes all policies and bindings. API servers may not serve kinds without objects. */
+export function deleteAllCommand(policies: readonly InstalledPolicy[]): ShellCommand {
   const kinds = KINDS.filter((kind) => policies.some((one) => one.kind === kind));
-  return `kubectl delete ${kinds.map((kind) => RESOURCES[kind].resource).join()} -l ${POLICY_SELECTOR}`;
+  return kubectl('delete', kinds.map((kind) => RESOURCES[kind].resource).join(), '-l', POLICY_SELECTOR);
 }
 
-/** The command that deletes a policy or a binding. Bindings without a policy have no effect. */
-export function deleteCommand({ kind, metadata: { name } }: InstalledPolicy): string {
-  return `kubectl delete ${RESOURCES[kind].resource} ${name}`;
+/** Returns the command that deletes a policy or a binding. Bindings without a policy have no effect. */
+export function deleteCommand({ kind, metadata: { name } }: InstalledPolicy): ShellCommand {
+  return kubectl('delete', RESOURCES[kind].resource, name);
 }
 
 /** The settings and versions from which the policies were generated: the content of the annotation. */

@@ -4,11 +4,11 @@ import { listSettings, settingAt } from '../../config/setting-paths.ts';
 import { printYaml } from '../../config/yaml.ts';
 import { buildManifests, type ManifestSettings } from '../../install/index.ts';
 import { deepEqual } from '../../kube/equality.ts';
-import { shellQuote } from '../../kube/text.ts';
 import { EXIT, type Io, VERSION } from '../command.ts';
 import { type ClusterClient, withCluster } from '../installation.ts';
 import type { Sources, Values } from '../options.ts';
 import { printable } from '../output/print.ts';
+import { printCommand, type ShellCommand } from '../output/shell.ts';
 import { keepCustomized } from './customized.ts';
 import { compareSettings, type LiveManifest, objectPathName, printDiffs } from './diff.ts';
 import {
@@ -90,7 +90,7 @@ interface Combination {
   readonly objects: readonly PlannedObject[];
   readonly conflicts: readonly string[];
   /** The command that removes settings. */
-  readonly removal: string | undefined;
+  readonly removal: ShellCommand | undefined;
   /** The objects that the settings no longer require. */
   readonly obsolete: readonly string[];
 }
@@ -145,11 +145,9 @@ function summarize(
         ]
       : []),
     ...conflicts.map((one) => `conflict: ${one}: kubectl replaces it only with --force-conflicts`),
-    ...(removal === undefined ? [] : [`settings: ${removal}`]),
+    ...(removal === undefined ? [] : [`settings: ${printCommand(removal)}`]),
     ...(obsolete.length === 0
       ? []
-      : [
-          `obsolete: after the rollout: ${['kubectl', ...deleteObsolete(after.namespace, obsolete)].map(shellQuote).join(' ')}`,
-        ]),
+      : [`obsolete: after the rollout: ${printCommand(deleteObsolete(after.namespace, obsolete))}`]),
   ];
 }

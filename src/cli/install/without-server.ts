@@ -22,6 +22,7 @@ import { docsUrl, type Io, PROGRAM, VERSION } from '../command.ts';
 import { type ClusterClient, type DryRun, readServer } from '../installation.ts';
 import type { Sources } from '../options.ts';
 import { printable } from '../output/print.ts';
+import { printCommand } from '../output/shell.ts';
 import { compareSettings, objectPathName, printDiffs } from './diff.ts';
 import { readObjects } from './installed.ts';
 import {
@@ -136,7 +137,7 @@ export async function printPolicies(client: ClusterClient, values: ServerlessVal
     ...(dropped.length === 0 ? [] : [`Not part of the policies: ${dropped.join(', ')}`]),
     ...(before ? [`kept: ${kept.join(', ') || 'nothing'}`, `changed: ${changed.join(', ') || 'nothing'}`] : []),
     `new: ${installed ? missing.map(objectPathName).join(', ') || 'nothing' : `${missing.length} objects`}`,
-    ...obsolete.map((object) => `obsolete: ${deleteCommand(object)}`),
+    ...obsolete.map((object) => `obsolete: ${printCommand(deleteCommand(object))}`),
   ];
   for (const line of lines) io.stderr.write(`${printable(line)}\n`);
 }

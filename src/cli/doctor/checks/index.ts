@@ -48,7 +48,7 @@ export function evaluateChecks(facts: Facts): readonly Finding[] {
 
 /** Withholds a fix until the checks that it depends on have read their facts and report no problems. */
 function postponeFix(finding: Finding, findings: readonly Finding[]): Finding {
-  const { after = [] } = typeof finding.fix === 'object' ? finding.fix : {};
+  const { after = [] } = finding.fix ?? {};
   const checksWith = (severity: Severity): string =>
     after.filter((name) => findings.some((one) => one.check === name && one.severity === severity)).join(', ');
   const [failed, unread] = [checksWith('problem'), checksWith('unknown')];

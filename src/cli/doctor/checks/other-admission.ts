@@ -1,8 +1,17 @@
 import { isPartOfPortcullis } from '../../../kube/webhooks.ts';
-import { CONFIGURATION_NAME } from '../../../kube/well-known.ts';
+import { patchSettings } from '../../install/installed.ts';
 import type { Configuration } from '../../installation.ts';
-import { evaluateFact, info, ok, problem, unknown, type Check, type CheckResult, type Facts } from '../facts.ts';
-import { run } from '../fix.ts';
+import {
+  evaluateFact,
+  info,
+  ok,
+  problem,
+  unknown,
+  type Check,
+  type CheckResult,
+  type Facts,
+  type Fix,
+} from '../facts.ts';
 import { ownWebhooks } from '../matching.ts';
 import { restoreConfigurations } from './webhooks.ts';
 
@@ -58,15 +67,7 @@ const SCC_ANNOTATION = 'openshift.io/scc';
 /** Groups that only OpenShift serves. CRDs on other clusters serve its other groups. */
 const OPENSHIFT_GROUPS = ['operator.openshift.io', 'route.openshift.io'];
 
-const SCC_OFF = run(
-  'kubectl',
-  'patch',
-  'portcullisconfiguration',
-  CONFIGURATION_NAME,
-  '--type=merge',
-  '-p',
-  JSON.stringify({ spec: { scc: { mode: 'off' } } }),
-);
+const SCC_OFF: Fix = { commands: [patchSettings([{ path: ['scc', 'mode'], value: 'off' }])] };
 
 function evaluatePlatform(facts: Facts): readonly CheckResult[] {
   const { server, probes, configurations, namespace } = facts;

@@ -1,6 +1,6 @@
 import { deleteObsolete } from '../../install/installed.ts';
 import { evaluateFact, ok, problem, warning, type Check, type NeededAccess } from '../facts.ts';
-import { applyManifests, run } from '../fix.ts';
+import { applyManifests } from '../fix.ts';
 
 const OBJECT = 'service account';
 
@@ -17,7 +17,7 @@ export const permissions: Check = {
     ...evaluateFact(facts.obsolete, 'roles', (unused) => {
       if (unused.length === 0) return [];
       const impact = 'the replicas have permissions that they do not need';
-      const fix = run('kubectl', ...deleteObsolete(facts.namespace, unused));
+      const fix = { commands: [deleteObsolete(facts.namespace, unused)] };
       return [warning('roles', `${unused.join(', ')} remain from other settings`, { impact, fix })];
     }),
   ],
