@@ -8,7 +8,7 @@ import { join } from 'node:path';
 import { after, test } from 'node:test';
 import { parse } from 'yaml';
 import { POD_SECURITY_LABELS } from '../../src/kube/well-known.ts';
-import { generatePolicies, type PolicyOptions } from '../../src/policy/psa/admission-policies.ts';
+import { generatePolicies } from '../../src/policy/psa/admission-policies.ts';
 import { createPodSecurity, DEFAULT_CONFIGURATION } from '../../src/policy/psa/configuration.ts';
 import { buildCelChecks } from '../../src/policy/pss/cel-policy.ts';
 import { checks, evaluatePod, newestVersion, type Level, type Version } from '../../src/policy/pss/index.ts';
@@ -23,22 +23,22 @@ const SAMPLE = 20;
 
 type PolicyLevel = Exclude<Level, 'privileged'>;
 
-/** The policies of mode enforce. */
-function enforcePolicies(options: Partial<PolicyOptions>): ReadonlyMap<Level, ReturnType<typeof compilePolicy>> {
+/** The policies of a mode. */
+function compilePolicies(mode: 'enforce' | 'warn', kubernetesMinor: number) {
   const generated = generatePolicies(
     { podSecurity: createPodSecurity(DEFAULT_CONFIGURATION), emulationVersion: newestVersion },
-    { modes: 'enforce', kubernetesMinor: 37, ...options },
+    { modes: 'all', kubernetesMinor },
   );
-  const find = (level: Level) => {
-    const name = `enforce-${level}.psa.portcullis.dev`;
+  const compile = (level: Level) => {
+    const name = `${mode}-${level}.psa.portcullis.dev`;
     const policy = generated.find(({ kind, metadata }) => !kind.endsWith('Binding') && metadata.name === name);
-    return policy ? [[level, compilePolicy(policy, (options.kubernetesMinor ?? 37) >= 35)] as const] : [];
+    return policy ? [[level, compilePolicy(policy, kubernetesMinor >= 35)] as const] : [];
   };
-  return new Map([...find('baseline'), ...find('restricted')]);
+  return new Map([...compile('baseline'), ...compile('restricted')]);
 }
 
-const byLabels = enforcePolicies({});
-const onOldServers = enforcePolicies({ kubernetesMinor: 30 });
+const onNewServers = { enforce: compilePolicies('enforce', 37), warn: compilePolicies('warn', 37) };
+const onOldServers = { enforce: compilePolicies('enforce', 30), warn: compilePolicies('warn', 30) };
 
 interface Expectation {
   readonly level: Level;
@@ -47,18 +47,44 @@ interface Expectation {
   readonly text: string;
 }
 
-const counts = { verdicts: 0, texts: 0 };
+const counts = { verdicts: 0, texts: 0, warnings: 0, suppressed: 0 };
 
 /** Compares the message of the policies with the recorded text; old API servers have the same verdict. */
 function verify(pod: unknown, { level, version, text }: Expectation, name: string): void {
   const request = { object: pod, labels: { [POD_SECURITY_LABELS.enforceVersion]: version } };
   const expected = text === '' ? undefined : `violates PodSecurity "${level}:${version}": ${text}`;
-  assert.equal(byLabels.get(level)?.(request).message, expected, name);
+  assert.equal(onNewServers.enforce.get(level)?.(request).message, expected, name);
   if (counts.verdicts % SAMPLE === 0) {
-    assert.equal(onOldServers.get(level)?.(request).message === undefined, text === '', `${name}, on old API servers`);
+    assert.equal(
+      onOldServers.enforce.get(level)?.(request).message === undefined,
+      text === '',
+      `${name}, on old API servers`,
+    );
   }
   counts.verdicts++;
   if (text !== '') counts.texts++;
+}
+
+/** Compares the warning of the policies: a pod that mode enforce denies causes none. */
+function verifyWarning(pod: unknown, enforced: Expectation, warned: Expectation, name: string): void {
+  const { enforce, enforceVersion, warn, warnVersion } = POD_SECURITY_LABELS;
+  const labels = {
+    [enforce]: enforced.level,
+    [enforceVersion]: enforced.version,
+    [warn]: warned.level,
+    [warnVersion]: warned.version,
+  };
+  const request = { object: pod, labels };
+  const { level, version, text } = warned;
+  const expected =
+    enforced.text !== '' || text === '' ? undefined : `would violate PodSecurity "${level}:${version}": ${text}`;
+  assert.equal(onNewServers.warn.get(level)?.(request).message, expected, name);
+  if ((counts.warnings + counts.suppressed) % SAMPLE === 0) {
+    const isWarned = onOldServers.warn.get(level)?.(request).message !== undefined;
+    assert.equal(isWarned, expected !== undefined, `${name}, on old API servers`);
+  }
+  if (expected !== undefined) counts.warnings++;
+  else if (text !== '') counts.suppressed++;
 }
 
 const FIXTURES = join(import.meta.dirname, '../fixtures');
@@ -183,11 +209,23 @@ interface RandomCase {
 }
 
 testSample<RandomCase>('random/pss-random.ndjson', ({ id, pod, expect }) => {
-  for (const { level, versions, detail: text = '' } of expect) {
-    for (const version of versions) verify(pod, { level, version, text }, `${id} ${level}:${version}`);
+  const all = expect.flatMap(({ level, versions, detail: text = '' }) =>
+    versions.map((version) => ({ level, version, text })),
+  );
+  for (const [index, warned] of all.entries()) {
+    const { level, version } = warned;
+    verify(pod, warned, `${id} ${level}:${version}`);
+    const enforced = all[(index * 7 + 3) % all.length] ?? warned;
+    const name = `${id} ${level}:${version}, enforce ${enforced.level}:${enforced.version}`;
+    if (level !== 'privileged' && enforced.level !== 'privileged') verifyWarning(pod, enforced, warned, name);
   }
 });
 
 after(() => {
-  if (ALL) console.log(`${counts.verdicts} verdicts and ${counts.texts} texts are equal`);
+  const { verdicts, texts, warnings, suppressed } = counts;
+  assert.ok(warnings > 50 && suppressed > 50, `${warnings} warnings, ${suppressed} denials without a warning`);
+  if (ALL) {
+    console.log(`${verdicts} verdicts, ${texts} texts and ${warnings} warnings are equal`);
+    console.log(`${suppressed} denied pods cause no warning`);
+  }
 });

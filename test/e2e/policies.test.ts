@@ -32,6 +32,11 @@ function namespaceOf(evaluator: Evaluator, mode: 'enforce' | 'warn', { level, ve
   return `${evaluator}-${mode}-${level}-${version.replace('.', '-')}`;
 }
 
+function labelsOf(mode: 'enforce' | 'warn', { level, version }: Policy): Readonly<Record<string, string>> {
+  const key = `pod-security.kubernetes.io/${mode}`;
+  return { [key]: level, [`${key}-version`]: version };
+}
+
 function listNamespaces(evaluator: Evaluator): string[] {
   return POLICIES.flatMap((policy) =>
     (['enforce', 'warn'] as const).map((mode) => namespaceOf(evaluator, mode, policy)),
@@ -121,10 +126,14 @@ suite('policies and the plugin PodSecurity', { skip }, () => {
     const { stdout } = await runProgram(['install', '--without-server', `--for-kubernetes=${release}`, exempt]);
     await applyPolicies(plane, stdout);
     for (const evaluator of ['plugin', 'policy'] as const) {
-      for (const policy of POLICIES) {
+      for (const [index, policy] of POLICIES.entries()) {
+        // Namespaces that enforce one policy warn about another one.
+        const other = POLICIES[(index + 3) % POLICIES.length] ?? policy;
         for (const mode of ['enforce', 'warn'] as const) {
-          const key = `pod-security.kubernetes.io/${mode}`;
-          const labels = { [key]: policy.level, [`${key}-version`]: policy.version };
+          const labels = {
+            ...(mode === 'enforce' ? labelsOf('enforce', policy) : {}),
+            ...labelsOf('warn', mode === 'enforce' ? other : policy),
+          };
           const metadata = { name: namespaceOf(evaluator, mode, policy), labels };
           assert.equal((await create(plane.admin, { apiVersion: 'v1', kind: 'Namespace', metadata })).status, 201);
         }
@@ -133,8 +142,9 @@ suite('policies and the plugin PodSecurity', { skip }, () => {
     await eventually(async () => {
       for (const evaluator of ['plugin', 'policy'] as const) {
         for (const policy of POLICIES) {
-          const path = `/api/v1/namespaces/${namespaceOf(evaluator, 'enforce', policy)}/pods`;
-          assert.equal((await send(plane, path, hostNetworkPod())).status, 403);
+          const pods = (mode: 'enforce' | 'warn') => `/api/v1/namespaces/${namespaceOf(evaluator, mode, policy)}/pods`;
+          assert.equal((await send(plane, pods('enforce'), hostNetworkPod())).status, 403);
+          assert.match((await send(plane, pods('warn'), hostNetworkPod())).warnings.join(), /would violate/);
         }
       }
     });
@@ -145,7 +155,7 @@ suite('policies and the plugin PodSecurity', { skip }, () => {
   });
 
   test('have the same verdicts and texts about pods', async () => {
-    const counts = { allowed: 0, denied: 0 };
+    const counts = { allowed: 0, denied: 0, warned: 0 };
     for (const pod of readPods()) {
       await Promise.all(
         POLICIES.map(async (policy) => {
@@ -161,11 +171,15 @@ suite('policies and the plugin PodSecurity', { skip }, () => {
           );
           if (own?.status === 201) counts.allowed++;
           if (own?.status === 403) counts.denied++;
+          if (own?.warnings.some((text) => text.includes('would violate'))) counts.warned++;
         }),
       );
     }
-    assert.ok(counts.allowed > 100 && counts.denied > 100, JSON.stringify(counts));
-    console.log(`${counts.allowed} allowed and ${counts.denied} denied pods have equal answers`);
+    const { allowed, denied, warned } = counts;
+    assert.ok(allowed > 100 && denied > 100 && warned > 100, JSON.stringify(counts));
+    console.log(
+      `${allowed} allowed pods, ${warned} of them with a warning, and ${denied} denied pods have equal answers`,
+    );
   });
 
   test('have the same warnings about workloads', async () => {

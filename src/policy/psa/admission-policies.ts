@@ -7,7 +7,7 @@ import { celList, celString } from '../../kube/cel.ts';
 import type { DefaultsKind, PolicyKind } from '../../kube/admission-policies.ts';
 import { RESOURCES } from '../../kube/resources.ts';
 import { NAMESPACE_NAME_LABEL, POD_SECURITY_LABELS, POLICY_LABELS } from '../../kube/well-known.ts';
-import { buildCelChecks, latestMinor, type CelScope, type CelVariable } from '../pss/cel-policy.ts';
+import { buildCelChecks, latestMinor, withOtherInputs, type CelScope, type CelVariable } from '../pss/cel-policy.ts';
 import { LEVELS, type Level, type Version } from '../pss/policy.ts';
 import type { PodSecurity } from './configuration.ts';
 import { isStricter, LEVEL_RULE, LABELS, MODES, VERSION_RULE, type Mode } from './policy.ts';
@@ -88,9 +88,10 @@ function levelPolicy(context: Context, mode: BlockingMode, level: Level): Policy
   });
   const pass = [
     ...(exemptions.runtimeClasses.length === 0 ? [] : [isExemptRuntimeClass(exemptions.runtimeClasses)]),
-    // The denial of the same policy has the same text.
+    // The policy of mode enforce evaluates the pod.
     ...(isWarning ? [`${IS_POD} && variables.enforcePolicy == ${policy}`] : []),
     'variables.passes',
+    ...(isWarning ? ['variables.isDenied'] : []),
   ].join(' || ');
   const verb = isWarning ? 'would violate' : 'violates';
   const name = policyName(`${mode}-${level}`);
@@ -101,7 +102,11 @@ function levelPolicy(context: Context, mode: BlockingMode, level: Level): Policy
       resourceRules: [POD_RULE, ...(isWarning ? WORKLOAD_RULES : [])],
     },
     matchConditions: [...exceptUsers(exemptions.usernames), SIGNIFICANT_UPDATES],
-    variables: [...variables, { name: 'allowed', expression: pass }],
+    variables: [
+      ...variables,
+      ...(isWarning ? denialVariables(context, variables) : []),
+      { name: 'allowed', expression: pass },
+    ],
     validations: [
       {
         expression: 'variables.allowed',
@@ -413,27 +418,54 @@ interface Evaluation {
   readonly violations: string;
 }
 
+/**
+ * Variables up to `variables.isDenied`, which is true for a pod that the policy of mode enforce denies. As in Pod Security
+ * Admission, a denied pod causes no warnings. API servers evaluate variables only when an expression reads them, so pods without
+ * warnings do not cost more.
+ */
+function denialVariables(context: Context, existing: readonly CelVariable[]): readonly CelVariable[] {
+  const scope = celScope(context, POLICY_LEVELS);
+  const inputs = { minor: 'enforceMinor', level: 'enforceLevel' };
+  const { variables, passes } = withOtherInputs(buildCelChecks(scope), inputs, 'enforce_');
+  return [
+    minorVariable(inputs.minor, 'enforceVersion', scope),
+    ...variables.filter(({ name }) => existing.every((one) => one.name !== name)),
+    {
+      name: 'isDenied',
+      expression: `${IS_POD} && variables.enforceLevel != "privileged" && !(variables.isSmall && ${passes})`,
+    },
+  ];
+}
+
+function celScope({ settings, options }: Context, levels: readonly Level[]): CelScope {
+  const { kubernetesMinor } = options;
+  return {
+    levels,
+    emulationVersion: settings.emulationVersion ?? `v1.${kubernetesMinor}`,
+    hasListFunctions: kubernetesMinor >= LIST_FUNCTIONS_MINOR,
+  };
+}
+
+/** The minor version of a variable that contains a version. */
+function minorVariable(name: string, version: string, scope: CelScope): CelVariable {
+  const value = `variables.${version}`;
+  return { name, expression: `${value} == "latest" ? ${latestMinor(scope)} : int(${value}.substring(3))` };
+}
+
 /** The variables of a policy up to `variables.passes`. The levels are those of `variables.level` if there are several. */
 function evaluation(
-  { settings, options }: Context,
+  context: Context,
   levels: readonly Level[],
   { resolution, pod }: { readonly resolution: readonly CelVariable[]; readonly pod: string },
 ): Evaluation {
-  const { kubernetesMinor } = options;
-  const emulationVersion = settings.emulationVersion ?? (`v1.${kubernetesMinor}` as const);
-  const scope: CelScope = {
-    levels,
-    emulationVersion,
-    hasListFunctions: kubernetesMinor >= LIST_FUNCTIONS_MINOR,
-  };
+  const scope = celScope(context, levels);
   const checks = buildCelChecks(scope);
-  const minor = `variables.version == "latest" ? ${latestMinor(scope)} : int(variables.version.substring(3))`;
   const [level = ''] = levels;
   const prefix = levels.length === 1 ? celString(`${level}:`) : 'variables.level + ":"';
   return {
     variables: [
       ...resolution,
-      { name: 'minor', expression: minor },
+      minorVariable('minor', 'version', scope),
       { name: 'pod', expression: pod },
       ...checks.variables,
       { name: 'isSmall', expression: IS_SMALL },

@@ -67,8 +67,40 @@ export function buildCelChecks(scope: CelScope): CelChecks {
   };
 }
 
+/** Matches a reference to a variable in an expression. */
+const REFERENCE = /\bvariables\.(\w+)/g;
+
+/**
+ * Returns the verdict of the checks for other inputs than `variables.minor` and `variables.level`, so one policy can evaluate
+ * both. `renames` contains the names of these inputs. The other variables that depend on them get the prefix, and variables that
+ * do not depend on them keep their names.
+ */
+export function withOtherInputs(
+  { variables, passes }: CelChecks,
+  renames: Readonly<Record<'minor' | 'level', string>>,
+  prefix: string,
+): Pick<CelChecks, 'variables' | 'passes'> {
+  const needed = new Set(listReferences(passes));
+  for (const { name, expression } of variables.toReversed()) {
+    if (needed.has(name)) listReferences(expression).forEach((one) => needed.add(one));
+  }
+  const names = new Map<string, string>(Object.entries(renames));
+  const rename = (expression: string): string =>
+    expression.replace(REFERENCE, (_, name: string) => `variables.${names.get(name) ?? name}`);
+  const renamed = variables.flatMap(({ name, expression }): readonly CelVariable[] => {
+    if (!needed.has(name)) return [];
+    if (listReferences(expression).some((one) => names.has(one))) names.set(name, `${prefix}${name}`);
+    return [{ name: names.get(name) ?? name, expression: rename(expression) }];
+  });
+  return { variables: renamed, passes: rename(passes) };
+}
+
+function listReferences(expression: string): readonly string[] {
+  return Array.from(expression.matchAll(REFERENCE), ([, name = '']) => name);
+}
+
 function isUsed(name: string, variables: readonly CelVariable[]): boolean {
-  return variables.some(({ expression }) => new RegExp(`\\bvariables\\.${name}\\b`).test(expression));
+  return variables.some(({ expression }) => listReferences(expression).includes(name));
 }
 
 /**

@@ -55,7 +55,7 @@ function admit(
 /** The denial, the warnings and the audit annotations. An API server adds a prefix to the texts. */
 function describeAdmission({ messages, annotations }: Admission) {
   const [denial] = messages.Deny;
-  return { denial, warnings: denial === undefined ? messages.Warn : [], annotations };
+  return { denial, warnings: messages.Warn, annotations };
 }
 
 /** The same of the webhook. */

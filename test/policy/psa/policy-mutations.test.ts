@@ -117,6 +117,33 @@ const PROBE = compliantPod({}, { livenessProbe: { httpGet: { host: 'example.com'
 const CAPABLE = compliantPod({}, { securityContext: { allowPrivilegeEscalation: false } });
 const PODS = [plainPod(), PRIVILEGED, CAPABLE, compliantPod(), compliantPod(KATA), PROBE];
 
+/** Labels of namespaces whose warnings are about another policy than the enforced one. */
+const OTHER_POLICIES: readonly Labels[] = [
+  { enforce: 'restricted', warn: 'baseline' },
+  { warn: 'baseline', 'warn-version': 'latest' },
+  ...['baseline', 'restricted'].flatMap((warn) => [
+    { enforce: 'privileged', 'enforce-version': 'v1.30', warn },
+    { enforce: warn, 'enforce-version': 'latest', warn, 'warn-version': 'v1.30' },
+    ...['v1.18', 'v1.30'].map((version) => ({
+      enforce: warn,
+      'enforce-version': version,
+      warn,
+      'warn-version': 'latest',
+    })),
+  ]),
+];
+/** Pods that violate one check, or the level baseline only since a version. */
+const ONE_CHECK = [
+  PROBE,
+  CAPABLE,
+  compliantPod({ hostNetwork: true }),
+  compliantPod({}, { securityContext: { seccompProfile: { type: 'Unconfined' } } }),
+  {
+    ...plainPod(),
+    spec: { containers: [{ ...image('a', '1'), livenessProbe: { httpGet: { host: 'h', port: 80 } } }] },
+  },
+];
+
 const WORKLOADS: Readonly<Record<string, readonly [group: string, path: readonly string[]]>> = {
   podtemplates: ['', ['template']],
   replicationcontrollers: ['', ['spec', 'template']],
@@ -147,10 +174,14 @@ const LEVELS: readonly Labels[] = ['baseline', 'restricted'].flatMap((level) => 
 
 const SCENES: readonly PolicyRequest[] = [
   ...LABELS.flatMap((labels) =>
-    [...PODS.map((pod) => podRequest(pod)), workload('deployments', PRIVILEGED), workload('jobs', PROBE)].map(
-      (request) => scene(request, labels),
-    ),
+    [
+      ...PODS.map((pod) => podRequest(pod)),
+      workload('deployments', PRIVILEGED),
+      workload('deployments', compliantPod(KATA)),
+      workload('jobs', PROBE),
+    ].map((request) => scene(request, labels)),
   ),
+  ...OTHER_POLICIES.flatMap((labels) => ONE_CHECK.map((pod) => scene(podRequest(pod), labels))),
   ...LEVELS.flatMap((labels) =>
     [
       ...UPDATES,
@@ -226,8 +257,16 @@ const NOT_EVALUATED = new Set([
 ]);
 
 function isOfCheck(item: unknown): boolean {
-  return typeof item === 'object' && item !== null && 'name' in item && OF_CHECKS.has(String(item.name));
+  return (
+    typeof item === 'object' &&
+    item !== null &&
+    'name' in item &&
+    OF_CHECKS.has(String(item.name).replace(/^enforce_/, ''))
+  );
 }
+
+const WARN_BY_LABEL =
+  'orValue("baseline") == "privileged" && (variables.enforceLevel == "privileged" || !(request.resource.resource == "pods") && ("pod-security.kubernetes.io/warn" in variables.labels || ';
 
 /** Alterations without an effect, by the names of their policies: the fallback has the same meaning, or is not used. */
 const EQUIVALENT: readonly (readonly [policy: RegExp, part: string])[] = [
@@ -239,12 +278,20 @@ const EQUIVALENT: readonly (readonly [policy: RegExp, part: string])[] = [
   [/./, 'allowed ? "~"'],
   [/./, 'runtimeClassName.orValue("~")'],
   [/./, '"restricted~"] ? variables.enforceLabel'],
-  [/^warn/, '["privileged~", "baseline", "restricted"] ? variables.enforceLabel'],
-  [/^warn-baseline/, ': "restricted~"'],
-  [/^warn-baseline/, 'orValue("privileged~")'],
+  [/^warn/, ': "restricted~"'],
+  // The comparison with the enforced policy only saves the evaluation of the pod.
+  [/^warn/, 'variables.enforceLevel + ":~"'],
+  [/^warn/, '"pods~" && variables.enforcePolicy'],
+  [/^warn/, 'variables.enforcePolicy == "baseline:~"'],
+  [/^warn/, 'variables.enforcePolicy == "restricted:~"'],
+  [/^warn-baseline/, 'size(variables.enforceVersionLabel) < 22 && '],
   [/^pod-security/, 'orValue("privileged~")'],
   [/^pod-security/, '["privileged~", "baseline", "restricted"] ? variables.auditLabel'],
   [/^pod-security/, 'orValue("baseline~")].all('],
+  // If the default of mode warn is not privileged, only a label makes mode warn privileged.
+  [/^pod-security/, 'orValue("baseline~") == "privileged"'],
+  [/^pod-security/, `${WARN_BY_LABEL}("pod-security.kubernetes.io/enforce" in`],
+  [/^pod-security/, `${WARN_BY_LABEL}!("pod-security.kubernetes.io/enforce~" in`],
 ];
 
 /** The values that differ from one in one place. Descriptions, names and the static message have no effect on a verdict. */

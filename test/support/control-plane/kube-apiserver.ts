@@ -251,6 +251,8 @@ async function apiserverArgs(credentials: Credentials, port: number, etcdPort: n
   return [
     '--bind-address=127.0.0.1',
     '--advertise-address=127.0.0.1',
+    // Kubernetes 1.37 and later write no endpoints of the loopback address.
+    '--endpoint-reconciler-type=none',
     `--secure-port=${port}`,
     `--etcd-servers=http://127.0.0.1:${etcdPort}`,
     `--cert-dir=${folder}`,
