@@ -179,7 +179,7 @@ const PACKAGE_IMPORTERS: ReadonlyMap<string, readonly string[]> = new Map([
   ['pino', ['telemetry/']],
   ['prom-client', ['telemetry/']],
   ['ajv', ['config/ajv.ts', 'dev-cluster/objects/custom-resources.ts']],
-  ['diff', ['cli/check/fix.ts']],
+  ['diff', ['cli/output/diff.ts']],
   ['yaml', ['config/node-changes.ts', 'config/rewrite.ts', 'config/yaml-layout.ts', 'config/yaml.ts']],
   ['esbuild', ['cli/output/bundle.ts']],
   ['preact', ['web/']],

@@ -11,7 +11,7 @@ import { POD_SECURITY_LABELS } from '../../kube/well-known.ts';
 import { LEVEL_RULE, MODES, resolvePolicies, type Labels } from '../../policy/psa/policy.ts';
 import { isLevel, type Level } from '../../policy/pss/index.ts';
 import { createUnknownFieldFinder } from './fields.ts';
-import { FIX_MODES, fixedManifests, fixTexts, printChanges, printDiff, printPatches, writeFixes } from './fix.ts';
+import { FIX_MODES, fixedManifests, fixTexts, printChanges, printDiffs, printPatches, writeFixes } from './fix.ts';
 import { checkManifests, createFailureFinder, type CheckSettings } from './manifests.ts';
 import { createSccReviewer } from './scc-admission.ts';
 import { defineCommand, type Io } from '../command.ts';
@@ -175,7 +175,7 @@ export const command = defineCommand({
       return exitCode(report);
     }
     const printed = {
-      diff: () => printDiff(fixes),
+      diff: () => printDiffs(fixes),
       patch: () => printPatches(fixes, manifests, fixed),
       write: () => stream?.text ?? '',
     };

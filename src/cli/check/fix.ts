@@ -1,6 +1,5 @@
 /** Fixes of manifests for `check --fix`: written to the files, or printed as a diff or as patches. */
 import { realpath, stat } from 'node:fs/promises';
-import { diffLines } from 'diff';
 import { failureReason, UserError } from '../../config/files.ts';
 import { fixText, type FieldChange, type FindViolations, type FixedText } from '../../config/fix.ts';
 import type { Manifests } from '../../config/manifests.ts';
@@ -11,6 +10,7 @@ import { printCount } from '../../kube/text.ts';
 import { printFieldPath } from '../../policy/pod/templates.ts';
 import { replaceFile } from '../../tls/files.ts';
 import type { Output } from '../command.ts';
+import { printDiff } from '../output/diff.ts';
 import { printPosition } from '../output/findings.ts';
 import { printable } from '../output/print.ts';
 
@@ -57,64 +57,12 @@ export async function writeFixes(fixes: Fixes): Promise<void> {
 }
 
 /** Prints the changes as unified diffs, which `git apply` and `patch -p1` accept. */
-export function printDiff(fixes: Fixes): string {
+export function printDiffs(fixes: Fixes): string {
   return Array.from(fixes, ([file, { before, text }]) => {
-    if (text === before) return '';
     const name = file.replace(/^\.?\/+/, '');
-    return `--- a/${name}\n+++ b/${name}\n${formatHunks(diffDocuments(before, text))}`;
+    return printDiff({ from: `a/${name}`, to: `b/${name}` }, before, text);
   }).join('');
 }
-
-/**
- * Returns the lines of both texts, each after its mark. The documents are compared one by one: the time of a comparison grows
- * with the square of the number of changes.
- */
-function diffDocuments(before: string, after: string): readonly string[] {
-  const [old, changed] = [before, after].map((text) => text.split(/(?<=\n)(?=---)/)) as [string[], string[]];
-  if (old.length !== changed.length) return diffTexts(before, after);
-  return old.flatMap((part, index) => diffTexts(part, changed[index] ?? ''));
-}
-
-function diffTexts(before: string, after: string): readonly string[] {
-  const parts = before === after ? [{ value: before, added: false, removed: false }] : diffLines(before, after);
-  return parts.flatMap(({ value, added, removed }) => {
-    const mark = added ? '+' : removed ? '-' : ' ';
-    return (value.match(/[^\n]*\n|[^\n]+$/g) ?? []).map((line) => mark + line);
-  });
-}
-
-/** The number of unchanged lines before and after a change. */
-const CONTEXT = 4;
-
-function formatHunks(lines: readonly string[]): string {
-  const hunks: { start: number; end: number }[] = [];
-  for (const [index, line] of lines.entries()) {
-    const last = hunks.at(-1);
-    if (line.startsWith(' ')) continue;
-    const end = Math.min(index + 1 + CONTEXT, lines.length);
-    if (last && index - CONTEXT <= last.end) last.end = end;
-    else hunks.push({ start: Math.max(index - CONTEXT, 0), end });
-  }
-  const counts = { old: 0, new: 0 };
-  let position = 0;
-  const count = (side: 'old' | 'new', from: number, to: number): number =>
-    lines.slice(from, to).filter((line) => !line.startsWith(side === 'old' ? '+' : '-')).length;
-  return hunks
-    .map(({ start, end }) => {
-      const ranges = (['old', 'new'] as const).map((side) => {
-        const first = counts[side] + count(side, position, start);
-        const length = count(side, start, end);
-        counts[side] = first + length;
-        return `${length === 0 ? first : first + 1},${length}`;
-      });
-      position = end;
-      const text = lines.slice(start, end).map((line) => (line.endsWith('\n') ? line : `${line}\n${NO_LINE_END}\n`));
-      return `@@ -${ranges.join(' +')} @@\n${text.join('')}`;
-    })
-    .join('');
-}
-
-const NO_LINE_END = '\\ No newline at end of file';
 
 /** Prints the changes as `patches` of a kustomization: a JSON patch for each changed object. */
 export function printPatches(fixes: Fixes, manifests: Manifests, fixed: Manifests): string {

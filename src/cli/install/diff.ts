@@ -4,7 +4,7 @@ import { printYaml } from '../../config/yaml.ts';
 import type { Manifest, ManifestSettings } from '../../install/index.ts';
 import { isObject, type JsonObject } from '../../kube/types.ts';
 import { type AnyObject, type ClusterClient, type DryRun, NODES_CONFIG } from '../installation.ts';
-import { printDiff } from '../output/print.ts';
+import { printDiff } from '../output/diff.ts';
 import { KUBECTL, manifestPath } from './installed.ts';
 
 /** An object to apply, with the one in the cluster. */
@@ -24,7 +24,8 @@ export async function printDiffs(
     const after = dryRun === 'server' && live ? await applyDryRun(client, manifest, live) : manifest;
     const before = dryRun === 'server' ? live : live && selectFields(live, manifest);
     const [from, to] = [before, after].map((one) => (one ? printYaml([sortFields(withoutBookkeeping(one))]) : ''));
-    diffs.push(printDiff(objectPathName(manifest), from ?? '', to ?? ''));
+    const name = objectPathName(manifest);
+    diffs.push(printDiff({ from: `${name} (cluster)`, to: `${name} (new)` }, from ?? '', to ?? ''));
   }
   return diffs.join('');
 }
