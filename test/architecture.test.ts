@@ -50,6 +50,7 @@ const PUBLIC_FILES: ReadonlyMap<string, readonly string[]> = new Map([
     'policy/scc',
     [
       'access.ts',
+      'advice/denials.ts',
       'advice/explain.ts',
       'advice/plan.ts',
       'advice/scc-warnings.ts',

@@ -26,7 +26,8 @@ import { checkFix, evaluatePod, LEVELS, type Level, type Version } from '../poli
 import { createAuthorizer } from '../policy/rbac/index.ts';
 import type { FixableViolation } from '../policy/rollout/evaluation.ts';
 import type { CanUse } from '../policy/scc/access.ts';
-import { describeDenial, explainPod, type ExplainedPod } from '../policy/scc/advice/explain.ts';
+import { describeDenial } from '../policy/scc/advice/denials.ts';
+import { explainPod, type ExplainedPod } from '../policy/scc/advice/explain.ts';
 import { workloadPod } from '../policy/scc/advice/plan.ts';
 import { defaultScc, validateSccObject } from '../policy/scc/objects.ts';
 import { STANDARD_CLUSTER_ROLE_BINDINGS, STANDARD_CLUSTER_ROLES, STANDARD_SCCS } from '../policy/scc/standard.ts';

@@ -3,6 +3,8 @@ import type { PolicyExemption } from '../cluster/exemptions.ts';
 import type { UnreviewedPod } from '../kube/types.ts';
 import type { Level } from '../policy/pss/policy.ts';
 import type { NamespaceCounts, PlannedNamespace } from '../policy/rollout/plan.ts';
+import type { RolloutStep } from '../policy/rollout/state.ts';
+import type { SccDenial } from '../policy/scc/advice/denials.ts';
 
 export interface ReportData {
   /** The address of the API server, or the manifests. */
@@ -24,13 +26,6 @@ export interface ReportData {
   readonly exemptions: readonly PolicyExemption[];
   /** The counts of the uses of exemptions; absent if no replica publishes any. */
   readonly uses?: { readonly since: string; readonly replicas: number } | undefined;
-}
-
-/** A step of the rollout of enforcement. */
-export interface RolloutStep {
-  readonly name: string;
-  readonly state: 'done' | 'current' | 'waiting';
-  readonly detail: string;
 }
 
 export interface ReportRollout {
@@ -64,25 +59,6 @@ export interface ReportGrant {
   readonly namespace?: string | undefined;
   /** The list, binding or role of the grant. */
   readonly through: string;
-}
-
-export interface SccDenial {
-  readonly namespace: string;
-  readonly kind: string;
-  readonly name: string;
-  /** `report`: the denial is only a warning. */
-  readonly mode: 'enforce' | 'report';
-  readonly reason: string;
-  /** The ways to admit the workload, in order of preference. */
-  readonly fixes: readonly SccFix[];
-}
-
-export interface SccFix {
-  /** One sentence, or a phrase before the command. */
-  readonly text: string;
-  readonly command?: string | undefined;
-  /** What else the command permits, one sentence. */
-  readonly consequence?: string | undefined;
 }
 
 /** A review of an admission webhook. */

@@ -1,5 +1,5 @@
 /** The rollout of enforcement as a diagram: one circle for each step, connected in order. */
-import type { RolloutStep } from './report-data.ts';
+import type { RolloutStep } from '../policy/rollout/state.ts';
 
 const STATES: Readonly<Record<RolloutStep['state'], string>> = {
   done: 'done',

@@ -1,26 +1,20 @@
 /** Computes the data of a report: the results of the commands about the rollout, SCCs and exemptions for one state. */
 import { listExemptions, readExemptionUses } from '../../cluster/exemptions.ts';
 import { printGrantSource, sccGrants } from '../../cluster/scc-grants.ts';
-import type { Store } from '../../cluster/store.ts';
 import { objectName } from '../../kube/resources.ts';
 import { POD_SCC_ANNOTATIONS } from '../../kube/scc.ts';
-import { compareBytes, printCount, quote, shellQuote } from '../../kube/text.ts';
+import { compareBytes } from '../../kube/text.ts';
 import type { Namespace } from '../../kube/types.ts';
 import { CONFIGURATION_NAME } from '../../kube/well-known.ts';
 import type { Level } from '../../policy/pss/policy.ts';
-import { countNamespaces, type NamespaceCounts } from '../../policy/rollout/plan.ts';
-import { isEnforcing, rolloutBlockers, type RolloutState } from '../../policy/rollout/state.ts';
-import { describeClosest, grantCommand } from '../../policy/scc/advice/explain.ts';
-import {
-  grantableScc,
-  planNamespace,
-  type PlannedNamespace,
-  type PlannedWorkload,
-} from '../../policy/scc/advice/plan.ts';
+import { countNamespaces } from '../../policy/rollout/plan.ts';
+import { rolloutBlockers, rolloutSteps } from '../../policy/rollout/state.ts';
+import { listDenials } from '../../policy/scc/advice/denials.ts';
+import { planNamespace, type PlannedNamespace } from '../../policy/scc/advice/plan.ts';
 import { blockAnnotations } from '../../policy/uid-range/allocation.ts';
 import { DEFAULT_RANGES } from '../../policy/uid-range/ranges.ts';
 import { formatTimestamp } from '../../kube/units.ts';
-import type { ReportData, ReportScc, RolloutStep, SccDenial, SccFix } from '../../web/report-data.ts';
+import type { ReportData, ReportScc } from '../../web/report-data.ts';
 import { VERSION, type Io } from '../command.ts';
 import { listNamespaces } from '../inventory/inventory.ts';
 import { mapNamespaces } from '../output/print.ts';
@@ -58,6 +52,8 @@ export async function computeReport(input: ReportInput, io: Io): Promise<ReportD
     verb: 'Planning SCCs of',
     io,
   });
+  const isPrivileged = (scc: string): boolean =>
+    store.get('SecurityContextConstraints', scc)?.allowPrivilegedContainer === true;
   const uses = readExemptionUses(store.list('Lease', namespace));
   return {
     source,
@@ -74,7 +70,7 @@ export async function computeReport(input: ReportInput, io: Io): Promise<ReportD
     },
     namespaces: planned.map((one) => ({ ...one, denied: denied.get(one.name) })),
     sccs: listSccs(facts, sccPlans),
-    sccDenials: sccPlans.flatMap((plan) => listDenials(plan, facts)),
+    sccDenials: sccPlans.flatMap((plan) => listDenials(plan, isPrivileged)),
     unreviewedPods: store.get('PortcullisConfiguration', CONFIGURATION_NAME)?.status?.unreviewedPods ?? [],
     exemptions: listExemptions({ store, podSecurity, scc: management.scc, namespace, isFromFile, uses }),
     uses: uses && { since: uses.since, replicas: uses.replicas },
@@ -120,84 +116,4 @@ function listSccs({ store }: RolloutFacts, plans: readonly PlannedNamespace[]): 
       })),
     }))
     .sort((a, b) => b.pods + b.workloads - a.pods - a.workloads || compareBytes(a.name, b.name));
-}
-
-function listDenials(
-  { name: namespace, mode, workloads }: PlannedNamespace,
-  { store }: RolloutFacts,
-): readonly SccDenial[] {
-  return workloads.flatMap((workload) => {
-    const { kind, name, result } = workload;
-    if (mode === 'off' || result.outcome !== 'denied') return [];
-    const fixes = listFixes(workload, namespace, store);
-    return [{ namespace, kind, name, mode, reason: denialReason(workload), fixes }];
-  });
-}
-
-/** A change of the workload comes first, then a custom SCC, and the grant of an existing SCC last. */
-function listFixes(workload: PlannedWorkload, namespace: string, store: Store): readonly SccFix[] {
-  const { kind, name, result, serviceAccount } = workload;
-  if (result.outcome !== 'denied') return [];
-  const { closest, suggestedScc } = result;
-  const fields = closest?.disallowedFields.map(({ path }) => path).join(', ');
-  const change = fields === undefined ? 'Change the workload.' : `Remove or change ${fields} of the pods.`;
-  const grant = grantableScc(workload);
-  const custom = ['portcullis', 'scc', 'create', name, `${kind.toLowerCase()}/${name}`, '-n', namespace];
-  const isPrivileged = store.get('SecurityContextConstraints', grant ?? '')?.allowPrivilegedContainer === true;
-  const extent = isPrivileged ? 'full control of their nodes' : `everything that SCC ${quote(grant ?? '')} allows`;
-  return [
-    { text: change },
-    ...(suggestedScc
-      ? [
-          {
-            text: 'Create a custom SCC for what the pods need, and grant it',
-            command: custom.map(shellQuote).join(' '),
-          },
-        ]
-      : []),
-    ...(grant === undefined
-      ? []
-      : [
-          {
-            text: isPrivileged ? 'As a last resort, grant the SCC' : 'Grant the SCC',
-            command: grantCommand(grant, namespace, serviceAccount),
-            consequence: `This gives all pods of service account ${quote(serviceAccount ?? '')} ${extent}.`,
-          },
-        ]),
-  ];
-}
-
-function denialReason({ result, denial }: PlannedWorkload): string {
-  if (denial !== undefined || result.outcome !== 'denied') return denial ?? '';
-  return describeClosest(result) ?? result.message;
-}
-
-/** Returns the steps of the rollout. The first step that is not done is the current one. */
-function rolloutSteps(state: RolloutState, counts: NamespaceCounts): readonly RolloutStep[] {
-  const { phase, decided, requested, unlabeled } = state;
-  const isDecided = phase === 'Enforce' && decided === 'Restricted';
-  const blocked = `${printCount(counts.workloads.wouldBeDenied.workloads, 'workload')} in ${printCount(counts.violating, 'namespace')}`;
-  const steps: readonly (readonly [name: string, isDone: boolean, detail: string])[] = [
-    [
-      'Evaluate',
-      phase !== 'Disabled' && counts.inconclusive === 0,
-      phase === 'Disabled'
-        ? 'phase Disabled'
-        : counts.inconclusive === 0
-          ? printCount(counts.namespaces, 'namespace')
-          : `${counts.inconclusive} inconclusive`,
-    ],
-    ['Resolve', counts.violating === 0, counts.violating === 0 ? 'no violations' : blocked],
-    ['Decide', isDecided, isDecided ? 'Restricted' : requested === 'Legacy' ? 'Legacy requested' : `phase ${phase}`],
-    [
-      'Label',
-      isDecided && unlabeled.length === 0,
-      unlabeled.length === 0 ? 'no label missing' : `${printCount(unlabeled.length, 'namespace')} without`,
-    ],
-    ['Enforce', isEnforcing(state), `default ${state.default}`],
-  ];
-  const current = steps.findIndex(([, isDone]) => !isDone);
-  return steps.map(([name, isDone, detail], index) => {
-    return { name, detail, state: isDone ? 'done' : index === current ? 'current' : 'waiting' };
-  });
 }

@@ -7,7 +7,7 @@ import { printYaml } from '../../config/yaml.ts';
 import { printCount, quote } from '../../kube/text.ts';
 import type { ClusterRole, Namespace, RoleBinding } from '../../kube/types.ts';
 import { readRules, ruleAllows } from '../../policy/rbac/rules.ts';
-import { describeCustomScc, describeDenial } from '../../policy/scc/advice/explain.ts';
+import { describeCustomScc, describeDenial } from '../../policy/scc/advice/denials.ts';
 import {
   planGrants,
   planNamespace,

@@ -277,3 +277,40 @@ function by({ requestedBy }: RolloutState): string {
 function outlook(blocker: string, next: readonly string[]): Outlook {
   return { blockers: [blocker], next };
 }
+
+/** A step of the rollout of enforcement. */
+export interface RolloutStep {
+  readonly name: string;
+  readonly state: 'done' | 'current' | 'waiting';
+  readonly detail: string;
+}
+
+/** Returns the steps of the rollout. The first step that is not done is the current one. */
+export function rolloutSteps(state: RolloutState, counts: NamespaceCounts): readonly RolloutStep[] {
+  const { phase, decided, requested, unlabeled } = state;
+  const isDecided = phase === 'Enforce' && decided === 'Restricted';
+  const blocked = `${printCount(counts.workloads.wouldBeDenied.workloads, 'workload')} in ${printCount(counts.violating, 'namespace')}`;
+  const steps: readonly (readonly [name: string, isDone: boolean, detail: string])[] = [
+    [
+      'Evaluate',
+      phase !== 'Disabled' && counts.inconclusive === 0,
+      phase === 'Disabled'
+        ? 'phase Disabled'
+        : counts.inconclusive === 0
+          ? printCount(counts.namespaces, 'namespace')
+          : `${counts.inconclusive} inconclusive`,
+    ],
+    ['Resolve', counts.violating === 0, counts.violating === 0 ? 'no violations' : blocked],
+    ['Decide', isDecided, isDecided ? 'Restricted' : requested === 'Legacy' ? 'Legacy requested' : `phase ${phase}`],
+    [
+      'Label',
+      isDecided && unlabeled.length === 0,
+      unlabeled.length === 0 ? 'no label missing' : `${printCount(unlabeled.length, 'namespace')} without`,
+    ],
+    ['Enforce', isEnforcing(state), `default ${state.default}`],
+  ];
+  const current = steps.findIndex(([, isDone]) => !isDone);
+  return steps.map(([name, isDone, detail], index) => {
+    return { name, detail, state: isDone ? 'done' : index === current ? 'current' : 'waiting' };
+  });
+}

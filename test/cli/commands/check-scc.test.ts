@@ -9,7 +9,7 @@ describe('check validates the SCC mode label of a namespace', () => {
   const rule = 'must be one of enforce, report, off';
   const fix = '                        Fix: Use one of enforce, report, off, in lower case.\n\n';
   const title = 'Namespace a has an invalid SCC mode\n  stdin:6:5  scc-label  invalid label';
-  const unknown = `label portcullis.dev/scc: unknown mode "Report", "enforce" applies; ${rule}`;
+  const unknown = `label portcullis.dev/scc: unknown mode "Report", using "enforce"; ${rule}`;
   const mistyped = 'metadata.labels[portcullis.dev/scc]: Invalid value: false: must be a string: put it in quotes';
   const cases: readonly (readonly [name: string, label: string, code: number, stdout: string])[] = [
     ['valid', '"off"', 0, '1 passed, 0 failed\n'],

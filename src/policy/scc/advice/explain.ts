@@ -3,7 +3,6 @@
  * SCC.
  */
 import { POD_SCC_ANNOTATIONS, type SecurityContextConstraints } from '../../../kube/scc.ts';
-import { quote, shellQuote } from '../../../kube/text.ts';
 import type { JsonObject, Namespace, Pod } from '../../../kube/types.ts';
 import type { SubjectType } from '../access.ts';
 import { evaluate, type Evaluation } from '../assign.ts';
@@ -22,7 +21,6 @@ import {
   findSuggestion,
   formatDisallowedField,
   type DisallowedField,
-  type SuggestedScc,
   type Suggestion,
 } from './suggestion.ts';
 
@@ -150,35 +148,6 @@ export function describeFit({ name, fits, broken, errors }: ExplainedScc) {
         ? errors.map((error) => (error.startsWith(prefix) ? error.slice(prefix.length) : error))
         : [broken],
   };
-}
-
-/** Describes the fields that the closest SCC does not allow. Returns `undefined` if there is no closest SCC. */
-export function describeClosest({ closest }: PodDenial): string | undefined {
-  if (closest === undefined) return undefined;
-  const fields = closest.disallowedFields.map(formatDisallowedField).join(', ');
-  return `The closest SCC is ${quote(closest.scc)}. It does not allow: ${fields}`;
-}
-
-/** Describes the cause of a denial and how to admit the pod. Each item is one sentence. */
-export function describeDenial(denial: PodDenial, serviceAccount: string | undefined): readonly string[] {
-  const { grantable, suggestedScc, message } = denial;
-  const subject = serviceAccount === undefined ? 'its node' : `service account ${quote(serviceAccount)}`;
-  const caveat = suggestedScc ? ', but it allows everything' : '';
-  const details = [
-    describeClosest(denial),
-    suggestedScc && `Needs ${describeCustomScc(suggestedScc)}`,
-    grantable && `${grantable} would admit it if ${subject} were allowed to use it${caveat}`,
-  ].filter((detail) => detail !== undefined);
-  return details.length === 0 ? [message] : details;
-}
-
-export function describeCustomScc({ original, changes }: SuggestedScc): string {
-  return `a custom SCC: copy ${original} and ${changes.join(', ')}`;
-}
-
-/** Returns the command that grants a service account the use of an SCC. */
-export function grantCommand(scc: string, namespace: string, serviceAccount = 'default'): string {
-  return `portcullis scc grant ${[scc, '-z', serviceAccount, '-n', namespace].map(shellQuote).join(' ')}`;
 }
 
 /**
