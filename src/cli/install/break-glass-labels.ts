@@ -20,7 +20,7 @@ import { printable, withProgress } from '../output/print.ts';
 
 const { enforce: ENFORCE } = POD_SECURITY_LABELS;
 
-/** Limits for the load on API servers: 2,000 namespaces take about 10 s. */
+/** Limits for the load on API servers. `relaxLabels` sends one write for each namespace, `restoreLabels` two. */
 const CONCURRENCY = 16;
 const RATE = { perSecond: 200, burst: 50 };
 
