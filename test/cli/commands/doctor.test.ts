@@ -573,10 +573,6 @@ interface Case {
   readonly findings: string;
 }
 
-const WITH_KUSTOMIZE = '# with kustomize, apply your kustomization instead';
-const APPLY = `portcullis install | kubectl apply --server-side --force-conflicts -f - ${WITH_KUSTOMIZE}`;
-const LOGS = 'kubectl -n portcullis logs -l app.kubernetes.io/name=portcullis --tail=50';
-
 /** Evaluates the checks, or one of them. Returns one line for each text of a finding. */
 function evaluateLines({ check, case: name, facts, refusals = {} }: Omit<Case, 'findings'>): readonly string[] {
   const probes = HEALTHY.probes.map(({ object, ...probe }): Probe => {
@@ -616,150 +612,51 @@ describe('doctor checks', () => {
   }
 });
 
-/** The errors of API servers that cannot call a webhook, with the impact and the fix. */
-const ERRORS: readonly (readonly [error: string, impact: string, fix: string])[] = [
-  [
-    'dial tcp 10.0.0.7:8443: connect: connection refused',
-    'no replica is ready',
-    'kubectl -n portcullis get pods -o wide',
-  ],
-  ['no endpoints available for service "portcullis"', 'no replica is ready', 'kubectl -n portcullis get pods -o wide'],
-  ['service "portcullis" not found', 'the Service does not exist', APPLY],
-  [
-    'context deadline exceeded',
-    'a firewall or a NetworkPolicy blocks connections from the API server to the pods, or the replicas hang',
-    'kubectl -n portcullis get networkpolicies,endpointslices',
-  ],
-  [
-    'tls: failed to verify certificate: x509: certificate signed by unknown authority',
-    'the caBundle of the webhook does not match the serving certificate',
-    LOGS,
-  ],
-  [
-    'tls: failed to verify certificate: x509: certificate has expired or is not yet valid: current time 2026-01-15T12:00:00Z is after 2026-01-01T00:00:00Z',
-    'the serving certificate expired. The leader renews it',
-    LOGS,
-  ],
-  [
-    'tls: failed to verify certificate: x509: certificate is valid for a.example.com, not portcullis.portcullis.svc',
-    'the serving certificate lacks the name of the webhook, or another server responds at its address',
-    'kubectl -n portcullis get service portcullis -o wide',
-  ],
-  [
-    'the server is currently unable to handle the request',
-    'the replica is not synced, because it still lists the objects of the cluster or lacks permissions',
-    LOGS,
-  ],
-  [
-    'unexpected response',
-    'matching requests are denied in fail-closed namespaces, and are admitted without a review elsewhere',
-    LOGS,
-  ],
-];
+interface FixCases {
+  /** Errors of API servers that cannot call a webhook. */
+  readonly errors: readonly { readonly error: string; readonly impact: string; readonly fix: string }[];
+  /** Installations with a missing object. */
+  readonly installations: readonly {
+    readonly name: string;
+    readonly facts?: Partial<Facts>;
+    readonly labels?: Readonly<Record<string, string>>;
+    readonly annotations?: Readonly<Record<string, string>>;
+    /** The version of the replicas. */
+    readonly version?: string;
+    readonly fix: string;
+  }[];
+}
+
+const { errors, installations } = parse(readFileSync('test/fixtures/doctor-fixes.yaml', 'utf8')) as FixCases;
 
 describe('the error of a failed call', () => {
   const call = 'failed to call webhook: Post "https://portcullis.portcullis.svc:443/scc/mutate?timeout=15s": ';
-  for (const [error, impact, fix] of ERRORS) {
+  for (const { error, impact, fix } of errors) {
     test(error, () => {
       const pod = `Internal error occurred: failed calling webhook "mutate.scc.portcullis.dev": ${call}${error}`;
       const lines = evaluateLines({ check: 'reachability', case: '', refusals: { 'a pod': pod } });
-      assert.deepEqual(lines.slice(0, 3), [
-        `problem mutate.scc.portcullis.dev: the call for a pod in default failed: ${call}${error}`,
-        `Impact: ${impact}`,
-        `Fix: ${fix}`,
-      ]);
+      const message = `mutate.scc.portcullis.dev: the call for a pod in default failed: ${call}${error}`;
+      assert.deepEqual(lines.slice(0, 3), [`problem ${message}`, `Impact: ${impact}`, `Fix: ${fix}`]);
       assert.ok(!lines.includes('ok mutate.scc.portcullis.dev: responds'));
     });
   }
 });
 
-/** Installations with a missing object, and the fix, which depends on how the manifests were applied. */
-const WAYS: readonly (readonly [name: string, facts: Partial<Facts>, fix: string])[] = [
-  ['kubectl or kustomize', {}, APPLY],
-  [
-    'another namespace',
-    { namespace: 'security' },
-    `portcullis install --namespace=security | kubectl apply --server-side --force-conflicts -f - ${WITH_KUSTOMIZE}`,
-  ],
-  [
-    'an older version',
-    versioned('0.0.9'),
-    `portcullis upgrade | kubectl apply --server-side --force-conflicts -f - ${WITH_KUSTOMIZE}`,
-  ],
-  [
-    'a newer version',
-    versioned('99.0.0'),
-    `# version 99.0.0 is installed, and this program has the version ${VERSION}: use the program of version 99.0.0`,
-  ],
-  ['no Deployment', { deployment: { value: undefined } }, '# apply the manifests of the installation again'],
-  [
-    'invalid settings',
-    { configuration: { value: { spec: { scc: { mode: 'audit' } } } } },
-    '# first fix the problems of these checks: configuration',
-  ],
-  [
-    'Helm',
-    marked({}, { 'meta.helm.sh/release-name': 'web', 'meta.helm.sh/release-namespace': 'portcullis' }),
-    '# helm upgrade web CHART -n portcullis --reuse-values',
-  ],
-  [
-    'a HelmRelease of Flux',
-    marked(
-      { 'helm.toolkit.fluxcd.io/name': 'web', 'helm.toolkit.fluxcd.io/namespace': 'flux-system' },
-      { 'meta.helm.sh/release-name': 'web' },
-    ),
-    'flux reconcile helmrelease web -n flux-system --force',
-  ],
-  [
-    'a Kustomization of Flux',
-    marked({ 'kustomize.toolkit.fluxcd.io/name': 'web', 'kustomize.toolkit.fluxcd.io/namespace': 'flux-system' }),
-    'flux reconcile kustomization web -n flux-system',
-  ],
-  [
-    'Argo CD',
-    marked({}, { 'argocd.argoproj.io/tracking-id': 'team_web:apps/Deployment:portcullis/portcullis' }),
-    'argocd app sync team/web',
-  ],
-];
-
-function marked(labels: Readonly<Record<string, string>>, annotations: Readonly<Record<string, string>> = {}) {
-  return { deployment: deployment({ metadata: { labels, annotations } }) };
-}
-
-/** An installation of another version of the program. */
-function versioned(version: string): Partial<Facts> {
-  const labels = { 'app.kubernetes.io/version': version };
-  const { value } = JSON.parse(
-    JSON.stringify(deployment({}), (key, value: object) =>
-      key === 'template' ? { ...value, metadata: { labels } } : value,
-    ),
-  ) as { readonly value: Kinds['Deployment'] };
-  return { deployment: { value } };
-}
-
 describe('the fix of an object that differs from the manifests', () => {
-  for (const [name, facts, fix] of WAYS) {
+  for (const { name, facts, labels = {}, annotations = {}, version = VERSION, fix } of installations) {
     test(name, () => {
-      const missing = {
-        kind: 'CustomResourceDefinition',
-        apiVersion: 'apiextensions.k8s.io/v1',
-        metadata: { name: 'a' },
-      };
-      const findings = evaluateChecks({ ...HEALTHY, missingObjects: { value: [missing] }, ...facts });
-      const finding = findings.find(({ check }) => check === 'installation');
-      assert.equal(finding?.fix && printFix(finding.fix, []), fix);
+      const { spec } = factValue(HEALTHY.deployment) ?? {};
+      const metadata = { labels: { 'app.kubernetes.io/version': version } };
+      const marked = deployment({
+        metadata: { labels, annotations },
+        ...(spec ? { spec: { ...spec, template: { ...spec.template, metadata } } } : {}),
+      });
+      const missing = { apiVersion: 'v1', kind: 'CustomResourceDefinition', metadata: { name: 'a' } };
+      const all = { ...HEALTHY, deployment: marked, missingObjects: { value: [missing] }, ...facts };
+      const finding = evaluateChecks(all).find(({ message }) => /does not exist|is not installed$/.test(message));
+      assert.equal(finding?.fix && printFix(finding.fix, []), fix.replaceAll('VERSION', VERSION));
     });
   }
-  test('a feature of Helm', () => {
-    const spec = { kubelet: { minimumVersion: '1.33.0' } };
-    const findings = evaluateChecks({
-      ...HEALTHY,
-      ...marked({}, { 'meta.helm.sh/release-name': 'web' }),
-      configuration: { value: { spec } },
-    });
-    const finding = findings.find(({ message }) => message.includes('the kubelet feature is not installed'));
-    assert.equal(finding?.fix && printFix(finding.fix, []), '# add the kubelet feature in the source of Helm');
-  });
 });
 
 test('every check is registered once', () => {

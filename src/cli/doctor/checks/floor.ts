@@ -1,7 +1,6 @@
 import { requiredPolicies } from '../../../controllers/admission-policies.ts';
 import { decodePolicy } from '../../../install/index.ts';
 import { POLICY_KINDS } from '../../../kube/admission-policies.ts';
-import { deepEqual } from '../../../kube/equality.ts';
 import { matchesLabelSelector } from '../../../kube/label-selector.ts';
 import { printCount, summarizeNames } from '../../../kube/text.ts';
 import { BREAK_GLASS_ANNOTATION, KUBE_SYSTEM, POD_SECURITY_LABELS } from '../../../kube/well-known.ts';
@@ -10,6 +9,7 @@ import { completeDefaults, createPodSecurity, type PodSecurity } from '../../../
 import { resolvePolicies, setsMode } from '../../../policy/psa/policy.ts';
 import { minorVersion } from '../../../policy/pss/cel-policy.ts';
 import { podSecurityDefaultsFor } from '../../../policy/rollout/observed-config.ts';
+import { comparePolicies } from '../../install/policies.ts';
 import {
   evaluateFact,
   factValue,
@@ -28,6 +28,8 @@ import { namespaceTier, withoutBreakGlass, type Tier } from '../matching.ts';
 import { isDevCluster } from './installation.ts';
 
 const OBJECT = 'floor';
+const OUTAGE = 'While no replica responds';
+const CLOSED = 'no pods can be created in fail-closed namespaces';
 
 /** Checks that the policies of the floor are those that the settings require. */
 export const floor: Check = {
@@ -39,15 +41,15 @@ function evaluateFloor(facts: Facts, policies: readonly FloorObject[]): readonly
   const { floor: settings, webhooks } = decodePolicy(facts.settings);
   const isOpen = webhooks.failurePolicy === 'Ignore';
   if (settings.mode === 'off') {
-    const fix = leaderCorrects(facts);
-    const impact = 'API servers evaluate it until the leader deletes it';
+    const details = { impact: 'API servers evaluate it until the leader deletes it', fix: leaderCorrects(facts) };
     return policies.length === 0
       ? [ok(OBJECT, `is off. ${OUTAGE}, ${CLOSED}`)]
-      : policies.map((one) => warning(formatName(one), 'exists, but spec.floor.mode is off', { impact, fix }));
+      : policies.map((one) => warning(formatName(one), 'exists, but spec.floor.mode is off', details));
   }
   const minor = factValue(facts.server)?.minor;
-  if (minor === undefined)
+  if (minor === undefined) {
     return [unknown(OBJECT, 'not compared with the settings, because the API server reports no version')];
+  }
   if (minorVersion(minor) < MIN_POLICY_MINOR) {
     return [
       problem(OBJECT, `is on, but Kubernetes ${minor} is older than v1.${MIN_POLICY_MINOR}`, {
@@ -56,17 +58,16 @@ function evaluateFloor(facts: Facts, policies: readonly FloorObject[]): readonly
       }),
     ];
   }
-  const differences = findDifferences(facts, policies).map(({ name, message }) => {
-    const impact = 'while no replica responds, pods that it would deny are admitted, unless webhooks fail closed';
-    return problem(name, message, { impact, fix: message === PAUSED ? END_BREAK_GLASS : leaderCorrects(facts) });
-  });
+  const { podSecurity, differences } = compareFloor(facts, policies);
   if (differences.length > 0) {
-    const message = 'is Ignore, but webhooks fail closed until the floor is in force';
-    const fix = instruction('fix the problems of the floor');
-    const closed = problem('spec.webhooks.failurePolicy', message, {
-      impact: `${OUTAGE.toLowerCase()}, ${CLOSED}`,
-      fix,
-    });
+    const closed = problem(
+      'spec.webhooks.failurePolicy',
+      'is Ignore, but webhooks fail closed until the floor is in force',
+      {
+        impact: `while no replica responds, ${CLOSED}`,
+        fix: instruction('fix the problems of the floor'),
+      },
+    );
     return [...differences, ...(isOpen ? [closed] : [])];
   }
   const count = `${policies.filter(({ kind }) => kind === 'ValidatingAdmissionPolicy').length} policies are in force`;
@@ -75,18 +76,17 @@ function evaluateFloor(facts: Facts, policies: readonly FloorObject[]): readonly
     return [ok(OBJECT, `${count}. Webhooks fail closed, ${reason}`)];
   }
   const effect = isOpen ? describeOutage(facts) : CLOSED;
-  return [ok(OBJECT, `${count}. ${OUTAGE}, ${effect}`), ...evaluateSystem(facts, policies)];
+  return [ok(OBJECT, `${count}. ${OUTAGE}, ${effect}`), ...evaluateSystem(facts, podSecurity)];
 }
 
 /** The pods of nodes and networks must start during an outage. */
-function evaluateSystem(facts: Facts, policies: readonly FloorObject[]): readonly CheckResult[] {
+function evaluateSystem(facts: Facts, { configuration }: PodSecurity): readonly CheckResult[] {
   const system = factValue(facts.namespaces)?.find(({ name }) => name === KUBE_SYSTEM);
-  const inForce = candidates(facts).find((one) => compare(expectedPolicies(facts, one), policies).length === 0);
-  if (!system || !inForce || !isUnderFloor(facts, system)) return [];
-  const { defaults, exemptions } = inForce.configuration;
+  if (!system || !isUnderFloor(facts, system)) return [];
+  const { defaults, exemptions } = configuration;
   const { level } = resolvePolicies(system.labels, completeDefaults(defaults).policies).enforce;
-  if (level === 'privileged' || setsMode(system.labels, 'enforce') || exemptions.namespaces.includes(KUBE_SYSTEM))
-    return [];
+  const isExempt = exemptions.namespaces.includes(KUBE_SYSTEM);
+  if (level === 'privileged' || setsMode(system.labels, 'enforce') || isExempt) return [];
   return [
     warning(`namespace ${KUBE_SYSTEM}`, `has the default level ${level}, because it has no label and is not exempt`, {
       impact: 'during an outage, the floor denies its pods that violate the level, such as those of the network',
@@ -107,55 +107,51 @@ function describeOutage({ configurations, namespaces }: Facts): string {
   return `compliant pods are admitted in ${describe('fail-open')} and denied in ${describe('fail-closed')}`;
 }
 
-const OUTAGE = 'While no replica responds';
-const CLOSED = 'no pods can be created in fail-closed namespaces';
-const PAUSED = 'is paused by break-glass';
-
-interface Difference {
-  readonly name: string;
-  readonly message: string;
+/** The Pod Security of the floor, and the differences of the policies from those that it requires. */
+interface FloorComparison {
+  readonly podSecurity: PodSecurity;
+  readonly differences: readonly CheckResult[];
 }
 
 /** Compares the policies with those of the settings. The default level of a rollout is not known, so both levels count. */
-function findDifferences(facts: Facts, policies: readonly FloorObject[]): readonly Difference[] {
-  const [fewest = []] = candidates(facts)
-    .map((one) => compare(expectedPolicies(facts, one), policies))
-    .toSorted((a, b) => a.length - b.length);
-  return fewest;
+function compareFloor(facts: Facts, policies: readonly FloorObject[]): FloorComparison {
+  const { podSecurity, rollout } = decodePolicy(facts.settings);
+  const { exemptions } = podSecurity.configuration;
+  const compare = (one: PodSecurity): FloorComparison => ({
+    podSecurity: one,
+    differences: findDifferences(facts, expectedPolicies(facts, one), policies),
+  });
+  const withLevel = (level: 'privileged' | 'restricted'): FloorComparison =>
+    compare(createPodSecurity({ defaults: podSecurityDefaultsFor(level), exemptions }));
+  if (rollout.phase === 'Disabled') return compare(podSecurity);
+  const [privileged, restricted] = [withLevel('privileged'), withLevel('restricted')];
+  return restricted.differences.length < privileged.differences.length ? restricted : privileged;
 }
 
-function compare(expected: readonly PolicyObject[], policies: readonly FloorObject[]): readonly Difference[] {
-  const isSame = (a: Named, b: Named): boolean => a.kind === b.kind && a.metadata.name === b.metadata.name;
+function findDifferences(
+  facts: Facts,
+  expected: readonly PolicyObject[],
+  policies: readonly FloorObject[],
+): readonly CheckResult[] {
+  const { missing, changed, obsolete } = comparePolicies(expected, policies);
+  const impact = 'while no replica responds, pods that it would deny are admitted, unless webhooks fail closed';
+  const corrected = { impact, fix: leaderCorrects(facts) };
+  const paused = policies.filter(({ metadata }) => metadata.annotations?.[BREAK_GLASS_ANNOTATION] !== undefined);
   return [
-    ...expected.flatMap((policy): Difference[] => {
-      const found = policies.find((one) => isSame(one, policy));
-      const name = formatName(policy);
-      if (!found) return [{ name, message: 'does not exist' }];
-      if (deepEqual(found.spec, policy.spec)) return [];
-      const isPaused = found.metadata.annotations?.[BREAK_GLASS_ANNOTATION] !== undefined;
-      return [{ name, message: isPaused ? PAUSED : 'differs from the settings' }];
-    }),
-    ...policies
-      .filter((one) => !expected.some((policy) => isSame(one, policy)))
-      .map((one) => ({ name: formatName(one), message: 'is not required by the settings' })),
+    ...missing.map((one) => problem(formatName(one), 'does not exist', corrected)),
+    ...changed
+      .map(formatName)
+      .map((name) =>
+        paused.some((one) => formatName(one) === name)
+          ? problem(name, 'is paused by break-glass', { impact, fix: END_BREAK_GLASS })
+          : problem(name, 'differs from the settings', corrected),
+      ),
+    ...obsolete.map((one) => problem(formatName(one), 'is not required by the settings', corrected)),
   ];
 }
 
-type Named = Pick<FloorObject, 'kind' | 'metadata'>;
-
-function formatName({ kind, metadata: { name } }: Named): string {
-  return `${kind} ${name}`;
-}
-
-/** Returns the Pod Security of the settings. A rollout has one for each default level. */
-function candidates({ settings }: Facts): readonly PodSecurity[] {
-  const { podSecurity, rollout } = decodePolicy(settings);
-  const { exemptions } = podSecurity.configuration;
-  return rollout.phase === 'Disabled'
-    ? [podSecurity]
-    : (['privileged', 'restricted'] as const).map((level) =>
-        createPodSecurity({ defaults: podSecurityDefaultsFor(level), exemptions }),
-      );
+function formatName({ kind, metadata }: { readonly kind: string; readonly metadata: { readonly name: string } }) {
+  return `${kind} ${metadata.name}`;
 }
 
 function expectedPolicies({ settings, namespace, server }: Facts, podSecurity: PodSecurity): readonly PolicyObject[] {
@@ -169,7 +165,7 @@ export function isFloorOpen(facts: Facts): boolean {
   const { floor: settings, webhooks } = decodePolicy(facts.settings);
   const policies = factValue(facts.policies) ?? [];
   if (settings.mode === 'off' || webhooks.failurePolicy === 'Fail') return false;
-  return policies.length > 0 && findDifferences(facts, policies).length === 0;
+  return policies.length > 0 && compareFloor(facts, policies).differences.length === 0;
 }
 
 /** True if a policy of the floor denies pods of the namespace. All policies exclude the same namespaces. */
