@@ -266,9 +266,9 @@ export function deploymentFeatures(deployment: Deployment): ManifestSettings['fe
   return parseFeatures(deploymentArguments(deployment, 'features'));
 }
 
-/** The consequence of SCC definitions without enforcement. Charts detect OpenShift by the API group of SCCs. */
+/** The consequence of SCC CRDs without enforcement. Charts detect OpenShift by the API group of SCCs. */
 export const CHART_CONSEQUENCE =
-  'charts that detect OpenShift by this group omit runAsUser and fsGroup, which only enforced SCCs complete';
+  'charts that detect OpenShift by this group omit runAsUser and fsGroup, which SCC admission sets only while it enforces SCCs';
 
 /** The object that a file of the replicas is mounted from. */
 interface FileSource {

@@ -75,18 +75,18 @@ export interface Facts {
   readonly namespaces: Fact<readonly NamespaceFact[]>;
   readonly nodes: Fact<readonly Node[]>;
   readonly deployment: Fact<Kinds['Deployment'] | undefined>;
-  /** Pods in the namespace of the installation. */
+  /** All pods in the namespace of the installation. */
   readonly pods: Fact<readonly Pod[]>;
   /** The endpoints of the Service. */
   readonly endpointSlices: Fact<readonly EndpointSlice[]>;
   readonly disruptionBudgets: Fact<readonly AnyObject[]>;
   readonly leases: Fact<readonly Lease[]>;
-  /** The certificate behind the service. */
+  /** The certificate that the Service leads to. */
   readonly certificate: Fact<ServedCertificate>;
   /** The certificates served at the URLs of webhooks, by origin. */
   readonly urlCertificates: ReadonlyMap<string, Fact<ServedCertificate>>;
   readonly configuration: Fact<PortcullisConfiguration | undefined>;
-  /** The CustomResourceDefinitions of the installation, and the policy of its service account, that the cluster lacks. */
+  /** The CRDs that the installation needs and the cluster lacks, and missing or changed policies of its service account. */
   readonly missingObjects: Fact<readonly Manifest[]>;
   /** Permissions that the service account lacks. */
   readonly missingAccess: Fact<readonly NeededAccess[]>;
@@ -98,7 +98,7 @@ export interface Facts {
 /** `problem`: something fails now, or will fail when it is needed. `unknown`: a fact could not be read. */
 export type Severity = 'problem' | 'warning' | 'info' | 'ok' | 'unknown';
 
-/** What a user does about a result. */
+/** The commands that fix a problem, or an instruction. */
 export interface Fix {
   /** The output of each command is the input of the next one. Empty if no command fixes the problem. */
   readonly commands: readonly ShellCommand[];
@@ -152,7 +152,7 @@ export function evaluateFact<T>(
   return 'value' in fact ? evaluate(fact.value) : [unknown(object, fact.unknown)];
 }
 
-/** The value of a fact; `undefined` if it could not be read. */
+/** Returns the value of a fact; `undefined` if it could not be read. */
 export function factValue<T>(fact: Fact<T>): T | undefined {
   return 'value' in fact ? fact.value : undefined;
 }

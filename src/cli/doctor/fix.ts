@@ -1,4 +1,4 @@
-/** Fixes of findings: what a user does about them, and how it is printed. */
+/** The fixes that several checks use, and the printer of fixes. */
 import { INSTALLATION, type OptionalFeature } from '../../kube/well-known.ts';
 import { PROGRAM } from '../command.ts';
 import { findIncompatibility } from '../install/installed.ts';

@@ -144,7 +144,7 @@ async function readFact<T>(action: () => Promise<T>): Promise<Fact<T>> {
   }
 }
 
-/** Returns the definitions and policies of the manifests that the cluster lacks, and policies with another spec. */
+/** Returns the CRDs and policies of the manifests that the cluster lacks, and policies with another spec. */
 async function readMissingObjects(client: ClusterClient, settings: ManifestSettings): Promise<readonly Manifest[]> {
   const missing = buildManifests(settings).map(async (manifest) => {
     const { kind, metadata } = manifest;
@@ -163,7 +163,7 @@ async function readMissingObjects(client: ClusterClient, settings: ManifestSetti
 /** Number of concurrent access reviews. */
 const CONCURRENCY = 8;
 
-/** The permissions that the service account needs and lacks. */
+/** Returns the permissions that the service account needs and lacks. */
 async function readMissingAccess(
   { connection, signal }: ClusterClient,
   settings: ManifestSettings,
@@ -249,7 +249,7 @@ interface ProbePlan {
   readonly groups: readonly string[];
 }
 
-/** One request for each kind of object that webhooks review, and for each tier of namespaces. */
+/** Plans one request for each kind of object that webhooks review, and for each tier of namespaces. */
 export function planProbes({ installation, configurations, namespaces, groups }: ProbePlan): readonly ProbeRequest[] {
   const byTier = Map.groupBy(namespaces, (namespace) => namespaceTier(configurations, namespace));
   const own = namespaces.find(({ name }) => name === installation);
@@ -263,7 +263,7 @@ export function planProbes({ installation, configurations, namespaces, groups }:
   ];
 }
 
-/** One namespace of a tier: `default`, or a namespace with an enforce level, or the first. */
+/** Selects one namespace of a tier, preferably `default`, then a namespace with an enforce level. */
 function selectNamespace(namespaces: readonly NamespaceFact[]): readonly NamespaceFact[] {
   const namespace =
     namespaces.find(({ name }) => name === 'default') ?? namespaces.find(hasEnforceLevel) ?? namespaces[0];
@@ -289,7 +289,7 @@ const RESTRICTED_POD = {
   ],
 };
 
-/** Violates the levels baseline and restricted. */
+/** Violates the baseline and restricted levels. */
 export const VIOLATING_POD = { ...RESTRICTED_POD, hostPID: true };
 
 const SCC_PROBE: ProbeRequest = {

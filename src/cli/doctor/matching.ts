@@ -16,13 +16,11 @@ export interface Request {
   readonly labels?: Readonly<Record<string, string>>;
 }
 
-/** A webhook with its configuration. */
 export interface RegisteredWebhook {
   readonly configuration: Configuration;
   readonly webhook: Webhook;
 }
 
-/** All webhooks of the configurations, in order. */
 export function allWebhooks(configurations: readonly Configuration[]): readonly RegisteredWebhook[] {
   return configurations.flatMap((configuration) =>
     configuration.webhooks.map((webhook) => ({ configuration, webhook })),
@@ -50,7 +48,7 @@ export function isCalled(webhook: Webhook, { operation, group, resource, namespa
   );
 }
 
-/** The configurations without the conditions of break-glass. */
+/** Returns the configurations as they are after break-glass ends. */
 export function withoutBreakGlass(configurations: readonly Configuration[]): readonly Configuration[] {
   return configurations.map((configuration) => ({
     ...configuration,
@@ -68,7 +66,7 @@ export function failsClosed({ failurePolicy }: Webhook): boolean {
 /** The effect on a request while no replica responds. */
 export type Tier = 'fail-closed' | 'fail-open' | 'excluded';
 
-/** The tier of the pods of a namespace. */
+/** Returns the tier of new pods in a namespace. */
 export function namespaceTier(configurations: readonly Configuration[], namespace: NamespaceFact): Tier {
   return requestTier(configurations, podCreation(namespace));
 }

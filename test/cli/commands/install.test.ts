@@ -226,7 +226,7 @@ describe('install for a cluster', () => {
   };
   const install = (...args: readonly string[]) => runProgram(['install', `--kubeconfig=${kubeconfig}`, ...args]);
   const CHARTS =
-    'Assumed: the cluster will serve security.openshift.io: charts that detect OpenShift by this group omit runAsUser and fsGroup, which only enforced SCCs complete; --scc=false does not install it\n';
+    'Assumed: the cluster will serve security.openshift.io: charts that detect OpenShift by this group omit runAsUser and fsGroup, which SCC admission sets only while it enforces SCCs; --scc=false does not install it\n';
   const seen = (notes: string): RegExp =>
     new RegExp(
       `^Assumed: Kubernetes v1\\.\\d+\\.\\d+\\S* at https://127\\.0\\.0\\.1:${cluster.port}\n${notes}new: \\d+ objects\n$`,
