@@ -1,5 +1,5 @@
 import type { Lease, ObjectMeta } from '../kube/types.ts';
-import { FORMER_LEADER_ANNOTATION } from '../kube/well-known.ts';
+import { FORMER_LEADER_ANNOTATION, PART_OF, PART_OF_LABEL } from '../kube/well-known.ts';
 import { UserError } from '../config/files.ts';
 import type { Cluster } from '../cluster/cluster.ts';
 import { ApiError } from '../kube/status.ts';
@@ -10,6 +10,8 @@ import { createEventRecorder, orUndefined, type Controller } from './controller.
 import { startControllers, type RunningControllers, type RuntimeOptions } from './runtime.ts';
 
 type LeaseSpec = NonNullable<Lease['spec']>;
+
+const LABELS = { [PART_OF_LABEL]: PART_OF };
 
 /** The holder of the Lease; empty if it is not held. */
 function getHolder(lease: Lease): string {
@@ -141,7 +143,7 @@ function createLeaseLock(options: LeaderElectionOptions, leaseDurationMs: number
     const spec = acquiredSpec(lease, { identity, durationMs: leaseDurationMs, date: date() });
     const written = await (lease
       ? cluster.update('Lease', { ...lease, metadata: withFormerLeader(lease.metadata), spec }, by)
-      : cluster.create('Lease', { metadata: { name, namespace }, spec }, by));
+      : cluster.create('Lease', { metadata: { name, namespace, labels: LABELS }, spec }, by));
     signal.throwIfAborted();
     observe(written);
     return sentMs;

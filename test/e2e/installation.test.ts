@@ -414,9 +414,9 @@ suite('an installation', () => {
     await Promise.all(system.replicas.map((replica) => replica.stop()));
     await succeeds(pod('baseline', 'free', PRIVILEGED));
     for (const object of system.objects) {
-      if (object['kind'] === 'CustomResourceDefinition') continue;
+      const status = ['CustomResourceDefinition', 'Namespace'].includes(String(object['kind'])) ? 200 : 404;
       const { path } = await resolvePaths(plane.admin, object);
-      await eventually(async () => assert.equal((await plane.admin.send('GET', path)).status, 404, path));
+      await eventually(async () => assert.equal((await plane.admin.send('GET', path)).status, status, path));
     }
   });
 });

@@ -155,10 +155,10 @@ suite('uninstall', { skip: !hasKubectl && 'there is no kubectl' }, () => {
   test('environment', (t) => t.diagnostic(`ran against: ${plane.title}`));
 
   const ENFORCEMENT = [
-    'Enforcement that ends:',
-    '- SCCs in namespaces without the label portcullis.dev/scc (spec.scc.mode: enforce)',
-    `- the level restricted in namespaces without the label ${ENFORCE} (spec.rollout)`,
-    '- the levels of one namespace by labels that Portcullis set: plain=restricted',
+    'The enforcement becomes weaker:',
+    '- podSecurity.defaults.enforce from restricted to privileged',
+    '- scc.mode from enforce to off',
+    '- no labels that Portcullis set: plain=restricted',
     '',
   ].join('\n');
 
@@ -184,14 +184,7 @@ suite('uninstall', { skip: !hasKubectl && 'there is no kubectl' }, () => {
     assert.deepEqual(await stop(), []);
     assert.deepEqual(await enforced(), [undefined, undefined, 'baseline']);
     assert.equal((await labels('gitops'))['team'], 'shop');
-    const remains = stdout.slice(stdout.indexOf('These remain:')).trim().split('\n');
-    assert.match(remains[1] ?? '', /portcullisconfigurations\.config\.portcullis\.dev \(1\)/);
-    assert.ok(
-      remains.includes(
-        `- labels ${ENFORCE} of one namespace, which the plugin PodSecurity of API servers enforces: gitops=baseline`,
-      ),
-      stdout,
-    );
+    assert.match(stdout, /\nThese remain, .*:\n- CustomResourceDefinitions with all their objects, /);
   });
 
   test('a new installation continues with the settings, and the documented commands end enforcement first', async () => {
@@ -201,14 +194,30 @@ suite('uninstall', { skip: !hasKubectl && 'there is no kubectl' }, () => {
     const { code, stdout, stderr } = await run(documented('End enforcement first'));
     assert.equal(code, 0, `${stdout}${stderr}`);
     await stopReplicas();
-    assert.doesNotMatch(stdout, /Enforcement that ends/);
+    assert.doesNotMatch(stdout, /becomes weaker/);
     assert.deepEqual(await stop(), []);
     assert.deepEqual(await enforced(), [undefined, undefined, 'baseline']);
   });
 
-  test('purging removes all definitions and ranges', async () => {
-    const { code, stdout } = await run(documented('What remains'));
-    assert.equal(code, 0, stdout);
-    assert.doesNotMatch(stdout, /^- (Custom|annotations)/m);
+  test('the printed commands remove everything that remains', async () => {
+    const list = 'portcullis uninstall --yes --wait=500ms';
+    const { stdout } = await run(list);
+    const commands = stdout.match(/^- .*/gm)?.map((line) => line.split(': ').at(-1) ?? '') ?? [];
+    assert.deepEqual(
+      commands.map((command) => command.split(' ').slice(0, 3).join(' ')),
+      [
+        ...Array.from({ length: 2 }, () => 'portcullis uninstall --purge-crds'),
+        'kubectl annotate namespaces',
+        'kubectl delete namespace',
+      ],
+    );
+    const script = commands.join('\n').replaceAll('--purge-crds', '--purge-crds --yes --wait=500ms');
+    const removed = await run(script);
+    assert.equal(removed.code, 0, `${removed.stdout}${removed.stderr}`);
+    assert.deepEqual(await run(list), {
+      code: 0,
+      stdout: 'Nothing to delete: Portcullis is not installed in namespace portcullis.\n',
+      stderr: '',
+    });
   });
 });

@@ -1,24 +1,18 @@
 /** The diagnosis of an installation without a server: policies in the API server. */
 import { reviewSelf } from '../../cluster/access.ts';
-import { readCluster } from '../../cluster/lists.ts';
-import { effectivePodSecurity } from '../../cluster/rollout.ts';
 import { UserError } from '../../config/files.ts';
 import { settingsFromObject } from '../../config/configuration.ts';
-import { settingAt, withSetting } from '../../config/setting-paths.ts';
+import { settingAt } from '../../config/setting-paths.ts';
 import type { Settings } from '../../config/settings.ts';
 import { CONTROLLER_NAMES } from '../../controllers/index.ts';
 import { decodePolicy } from '../../install/index.ts';
 import { RESOURCES } from '../../kube/resources.ts';
 import { isPartOfPortcullis } from '../../kube/webhooks.ts';
-import {
-  INSTALLATION,
-  POD_SECURITY_CONFIG_MAP,
-  POD_SECURITY_LABELS,
-  POLICY_SETTINGS_ANNOTATION,
-} from '../../kube/well-known.ts';
+import { INSTALLATION, POD_SECURITY_LABELS, POLICY_SETTINGS_ANNOTATION } from '../../kube/well-known.ts';
 import { printPolicy, resolvePolicies } from '../../policy/psa/policy.ts';
 import { compareVersions } from '../../policy/pss/policy.ts';
 import { PROGRAM, VERSION } from '../command.ts';
+import { effectiveSpec, readRolloutState } from '../install/enforcement.ts';
 import { patchSettings } from '../install/installed.ts';
 import { findWeakerThanPolicies } from '../install/weakening.ts';
 import { readConfigurations, readServer, type ClusterClient, type Server } from '../installation.ts';
@@ -96,8 +90,10 @@ async function besideServerFix(
     return instruction('first fix the problems above, because until then, only the policies may enforce');
   }
   const spec = readServerless(policies)?.spec ?? {};
-  const { phase, effective } = await readEffectiveSpec(client, facts);
-  const weaker = findWeakerThanPolicies(facts.namespace, spec, effective);
+  const { namespace, settings } = facts;
+  const { phase } = decodePolicy(settings).rollout;
+  const effective = effectiveSpec(await readRolloutState(client, namespace), namespace, settings.policy);
+  const weaker = findWeakerThanPolicies(namespace, spec, effective);
   if (weaker.length === 0) return { commands: [deleteAllCommand(policies)] };
   if (phase !== 'Disabled') {
     return instruction(
@@ -106,23 +102,6 @@ async function besideServerFix(
   }
   const paths = weaker.map((one) => one.split(' ', 1).join().split('.'));
   return { commands: [patchSettings(paths.map((path) => ({ path, value: settingAt(spec, path) ?? null })))] };
-}
-
-/** Reads the settings of the server, with the default level that a rollout has reached. */
-async function readEffectiveSpec(client: ClusterClient, { namespace, settings }: Facts) {
-  const { rollout, podSecurity } = decodePolicy(settings);
-  const { phase } = rollout;
-  if (phase === 'Disabled') return { phase, effective: settings.policy };
-  const { store } = await readCluster(client.connection, ['PSAEnforcementConfig', 'FeatureGate'], {
-    signal: client.signal,
-  });
-  const configMap = await client.get(RESOURCES.ConfigMap, POD_SECURITY_CONFIG_MAP, namespace);
-  if (configMap) store.put('ConfigMap', configMap);
-  const { configuration } = effectivePodSecurity({ store, namespace, version: VERSION }, { rollout, podSecurity });
-  const { enforce } = configuration.defaults;
-  const isOther = ([name]: readonly [string, unknown]): boolean => name !== 'rollout' && name !== 'featureGates';
-  const others = Object.fromEntries(Object.entries(settings.policy).filter(isOther));
-  return { phase, effective: withSetting(others, { path: ['podSecurity', 'defaults', 'enforce'], value: enforce }) };
 }
 
 interface PolicyFacts {

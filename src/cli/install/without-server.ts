@@ -3,8 +3,7 @@ import { UserError } from '../../config/files.ts';
 import { listSettings, type Setting, settingAt, withSetting } from '../../config/setting-paths.ts';
 import { printYaml } from '../../config/yaml.ts';
 import { decodePolicy, MINIMUM_MINOR } from '../../install/index.ts';
-import { objectName, RESOURCES } from '../../kube/resources.ts';
-import { summarizeNames } from '../../kube/text.ts';
+import { RESOURCES } from '../../kube/resources.ts';
 import type { JsonObject, PortcullisConfiguration } from '../../kube/types.ts';
 import {
   CONFIGURATION_NAME,
@@ -17,13 +16,14 @@ import { MIN_POLICY_MINOR } from '../../policy/psa/admission-policies.ts';
 import { minorVersion } from '../../policy/pss/cel-policy.ts';
 import { newestVersion } from '../../policy/pss/index.ts';
 import type { Version } from '../../policy/pss/policy.ts';
-import { SCC_MODE_LABEL, sccMode } from '../../policy/scc/mode.ts';
+import { SCC_MODE_LABEL } from '../../policy/scc/mode.ts';
 import { docsUrl, type Io, PROGRAM, VERSION } from '../command.ts';
 import { type ClusterClient, type DryRun, readServer } from '../installation.ts';
 import type { Sources } from '../options.ts';
 import { printable } from '../output/print.ts';
 import { printCommand } from '../output/shell.ts';
 import { compareSettings, objectPathName, printDiffs } from './diff.ts';
+import { findLostEnforcement } from './enforcement.ts';
 import { readObjects } from './installed.ts';
 import {
   comparePolicies,
@@ -34,7 +34,7 @@ import {
   serverlessPolicies,
   type ServerlessSettings,
 } from './policies.ts';
-import { findRemovedFeatures, findWeakenings } from './weakening.ts';
+import { findWeakenings } from './weakening.ts';
 
 /** The options of `install` and `upgrade` that do not require a server. */
 const OPTIONS = ['without-server', 'for-kubernetes', 'kubeconfig', 'context', 'dry-run', 'allow-weaker', 'set'];
@@ -120,8 +120,7 @@ export async function printPolicies(client: ClusterClient, values: ServerlessVal
   const { before, dropped } = startingSettings(installed, configuration);
   const spec = values.set.reduce(withSetting, before ?? {});
   const objects = serverlessPolicies(spec, minor);
-  const ending = installed ? [] : await findEndingEnforcement(client, configuration);
-  checkWeaker(before, spec, { configuration: installed ? undefined : configuration, values, ending });
+  await checkWeaker(client, { installed, configuration }, { after: spec, allowWeaker: values['allow-weaker'] });
   await checkSystemNamespace(spec, client);
   const { missing, obsolete } = comparePolicies(objects, policies);
   const dryRun = values['dry-run'];
@@ -153,46 +152,35 @@ function startingSettings(
   return { before: settings.filter(isPolicySetting).reduce(withSetting, {}), dropped };
 }
 
-interface Comparison {
-  /** The settings of the server that the policies replace. */
-  readonly configuration: PortcullisConfiguration | undefined;
-  readonly values: Changes;
-  /** The enforcement of the server that policies do not support. */
-  readonly ending: readonly string[];
-}
-
-/** Describes the enforcement of the server that policies do not support: SCCs, and the optional features. */
-async function findEndingEnforcement(
-  client: ClusterClient,
-  configuration: PortcullisConfiguration | undefined,
-): Promise<readonly string[]> {
-  if (!configuration) return [];
-  const { spec = {} } = configuration;
-  const { scc } = decodePolicy({ namespace: INSTALLATION.namespace, policy: spec });
-  const namespaces = await client.list(RESOURCES.Namespace, { labels: SCC_MODE_LABEL });
-  const labeled = namespaces.filter((one) => scc.mode !== 'enforce' && sccMode(one, scc).mode === 'enforce');
-  return [
-    ...(scc.mode === 'enforce' ? ['scc.mode from enforce to off'] : []),
-    ...(labeled.length === 0 ? [] : [`no SCCs in ${summarizeNames(labeled.map(objectName))}`]),
-    ...findRemovedFeatures(spec, {}),
-  ];
-}
-
 /** @throws {UserError} if the policies enforce less than the policies or the server of the cluster */
-function checkWeaker(
-  before: JsonObject | undefined,
-  after: JsonObject,
-  { configuration, values, ending }: Comparison,
-): void {
-  const { phase } = decodePolicy({ namespace: INSTALLATION.namespace, policy: configuration?.spec ?? {} }).rollout;
-  const level = settingAt(after, ['podSecurity', 'defaults', 'enforce']);
-  if (phase !== 'Disabled' && level === undefined) {
-    throw new UserError(
-      `spec.rollout.phase is ${phase}: the server sets the default level at run time, and policies contain a constant: add --set=podSecurity.defaults.enforce=restricted, or another level`,
-    );
+async function checkWeaker(
+  client: ClusterClient,
+  before: {
+    readonly installed: ServerlessSettings | undefined;
+    readonly configuration: PortcullisConfiguration | undefined;
+  },
+  { after, allowWeaker }: { readonly after: JsonObject; readonly allowWeaker: boolean },
+): Promise<void> {
+  const { namespace } = INSTALLATION;
+  const { installed, configuration } = before;
+  const spec = configuration?.spec ?? {};
+  if (!installed && configuration) {
+    const { phase } = decodePolicy({ namespace, policy: spec }).rollout;
+    if (phase !== 'Disabled' && settingAt(after, ['podSecurity', 'defaults', 'enforce']) === undefined) {
+      throw new UserError(
+        `spec.rollout.phase is ${phase}: the server sets the default level at run time, and policies contain a constant: add --set=podSecurity.defaults.enforce=restricted, or another level`,
+      );
+    }
   }
-  const weaker = [...(before ? findWeakenings(INSTALLATION.namespace, before, after) : []), ...ending];
-  if (weaker.length === 0 || values['allow-weaker']) return;
+  const weaker = installed
+    ? findWeakenings(namespace, installed.spec, after)
+    : configuration
+      ? findLostEnforcement(namespace, spec, {
+          namespaces: await client.list(RESOURCES.Namespace, { labels: SCC_MODE_LABEL }),
+          policies: after,
+        })
+      : [];
+  if (weaker.length === 0 || allowWeaker) return;
   throw new UserError(`the enforcement would become weaker: ${weaker.join('; ')}: add --allow-weaker to accept this`);
 }
 

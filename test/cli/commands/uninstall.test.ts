@@ -13,10 +13,13 @@ import { hasKubectl } from '../../support/kubectl.ts';
 import { runProgram, type Outcome, type Environment } from '../../support/memory-io.ts';
 import { list, refusal, startScriptedServer, type Responder } from '../../support/scripted-server.ts';
 
+const PART_OF = { 'app.kubernetes.io/part-of': 'portcullis' };
+
+/** The objects that the replicas write. */
 const WRITTEN: readonly KubeObject[] = [
-  of('coordination.k8s.io/v1', 'Lease', 'portcullis'),
-  of('coordination.k8s.io/v1', 'Lease', 'portcullis-replica-a', { 'app.kubernetes.io/component': 'replica' }),
-  of('v1', 'Secret', 'portcullis-serving-certificate'),
+  of('coordination.k8s.io/v1', 'Lease', 'portcullis', PART_OF),
+  of('coordination.k8s.io/v1', 'Lease', 'portcullis-replica-a', PART_OF),
+  of('v1', 'Secret', 'portcullis-serving-certificate', PART_OF),
 ];
 
 function of(apiVersion: string, kind: string, name: string, labels: Readonly<Record<string, string>> = {}): KubeObject {
@@ -41,14 +44,14 @@ function deleted(group: string, ...kinds: readonly string[]): readonly string[] 
 
 /** The enforcement of static webhooks. */
 const ENFORCEMENT = [
-  'Enforcement that ends:',
-  '- webhooks with failurePolicy Fail: exec.scc.portcullis.dev, mutate.scc.portcullis.dev, validate.scc.portcullis.dev',
+  'The enforcement becomes weaker:',
+  '- no webhooks with failurePolicy Fail: exec.scc.portcullis.dev, mutate.scc.portcullis.dev, validate.scc.portcullis.dev',
 ];
-const definitions = getNames('CustomResourceDefinition').map((name) => `${name} (0)`);
-const REMAINS = [
-  'These remain:',
-  `- CustomResourceDefinitions, and the number of their objects: ${definitions.join(', ')}. A new installation uses these settings and SCCs; --purge-crds deletes them`,
-];
+const REMAIN = 'These remain, with the commands that remove them:';
+const DEFINITIONS_REMAIN =
+  '- CustomResourceDefinitions with all their objects, such as settings and SCCs: portcullis uninstall --purge-crds';
+const NAMESPACE_REMAINS = '- namespace portcullis: kubectl delete namespace portcullis';
+const REMAINS = [REMAIN, DEFINITIONS_REMAIN, NAMESPACE_REMAINS];
 
 const MANAGEMENT = ['admission-policies', 'webhook-configurations'].map(
   (role) => `clusterrolebindings.rbac.authorization.k8s.io/portcullis-${role} deleted`,
@@ -126,7 +129,7 @@ describe('uninstall', () => {
     });
     assert.deepEqual(await run(['--yes', '--force']), {
       code: 0,
-      stdout: lines(...REMOVED, 'namespaces/portcullis deleted', ...REMAINS),
+      stdout: lines(...REMOVED, ...REMAINS),
       stderr: '',
     });
     const crd = 'securitycontextconstraints.security.openshift.io';
@@ -153,8 +156,7 @@ describe('uninstall', () => {
     ['client', ' (dry run)'],
   ]) {
     test(`a dry run of the ${mode} changes nothing`, async () => {
-      const expected = [...PLANNED, 'namespaces/portcullis deleted'];
-      const stdout = lines(...ENFORCEMENT, ...expected.map((line) => `${line}${suffix}`), ...REMAINS);
+      const stdout = lines(...ENFORCEMENT, ...PLANNED.map((line) => `${line}${suffix}`), ...REMAINS);
       assert.deepEqual(await run([`--dry-run=${mode}`]), { code: 0, stdout, stderr: '' });
       for (const { apiVersion = '', kind = '', metadata } of [...INSTALLED, ...WRITTEN]) {
         assert.equal(await get(apiVersion, kind, metadata?.name ?? '', metadata?.namespace), 200, kind);
@@ -183,12 +185,12 @@ describe('uninstall', () => {
     assert.equal(await get('apps/v1', 'Deployment', 'portcullis', 'portcullis'), 404);
   });
 
-  test('keeps objects without the label, and their namespace', async () => {
+  test('keeps objects without the label', async () => {
     await create(of('v1', 'ConfigMap', 'mine'));
     await create(of('coordination.k8s.io/v1', 'Lease', 'mine'));
     await create(of('v1', 'ServiceAccount', 'mine'));
     const { code, stdout } = await run(['--yes', '--force']);
-    assert.equal(stdout, lines(...REMOVED, 'namespaces/portcullis kept: it contains configmaps/mine.', ...REMAINS));
+    assert.equal(stdout, lines(...REMOVED, ...REMAINS));
     assert.equal(code, 0);
     for (const [apiVersion, kind] of [
       ['v1', 'ConfigMap'],
@@ -199,17 +201,14 @@ describe('uninstall', () => {
     }
   });
 
-  test('keeps a namespace without the label', async () => {
+  test('a namespace without the label does not belong to the installation', async () => {
     const ops = [{ op: 'remove', path: '/metadata/labels/app.kubernetes.io~1part-of' }];
     const type = { 'content-type': 'application/json-patch+json' };
     await cluster.admin.send('PATCH', '/api/v1/namespaces/portcullis', ops, type);
-    const kept = 'namespaces/portcullis kept: it has no label app.kubernetes.io/part-of=portcullis.';
-    const label =
-      '- labels pod-security.kubernetes.io/enforce of one namespace, which the plugin PodSecurity of API servers enforces: portcullis=restricted';
-    assert.equal((await run(['--yes', '--force'])).stdout, lines(...REMOVED, kept, ...REMAINS, label));
+    assert.equal((await run(['--yes', '--force'])).stdout, lines(...REMOVED, REMAIN, DEFINITIONS_REMAIN));
   });
 
-  test('reports custom SCCs that are deleted with their definition', async () => {
+  test('reports custom SCCs that are deleted with their CRD', async () => {
     const path = '/apis/security.openshift.io/v1/securitycontextconstraints';
     const webhooks = '/apis/admissionregistration.k8s.io/v1';
     await cluster.admin.send('DELETE', `${webhooks}/mutatingwebhookconfigurations/objects.scc.portcullis.dev`);
@@ -227,7 +226,7 @@ describe('uninstall', () => {
     const { stdout } = await run(['--dry-run=server', '--purge-crds']);
     assert.deepEqual(
       stdout.split('\n').filter((line) => line.startsWith('securitycontextconstraints.')),
-      ['securitycontextconstraints.security.openshift.io/mine is deleted with its definition (server dry run)'],
+      ['securitycontextconstraints.security.openshift.io/mine is deleted with its CRD (server dry run)'],
     );
     for (const name of ['mine', 'restricted-v2']) await cluster.admin.send('DELETE', `${path}/${name}`);
   });
@@ -239,10 +238,10 @@ describe('uninstall', () => {
     const created = await cluster.admin.send('POST', settings, { metadata: { name: 'cluster' }, spec });
     assert.equal(created.status, 201, created.text);
     for (const [level, ending] of [
-      ['privileged', 'the policies enforce less: podSecurity.defaults.enforce from baseline to privileged'],
+      ['privileged', 'podSecurity.defaults.enforce from baseline to privileged'],
       [
         'baseline',
-        'webhooks with failurePolicy Fail: exec.scc.portcullis.dev, mutate.scc.portcullis.dev, validate.scc.portcullis.dev',
+        'no webhooks with failurePolicy Fail: exec.scc.portcullis.dev, mutate.scc.portcullis.dev, validate.scc.portcullis.dev',
       ],
     ] as const) {
       const set = [
@@ -253,9 +252,12 @@ describe('uninstall', () => {
       const objects = parseAllDocuments(policies).map((one) => one.toJS() as KubeObject);
       for (const object of objects) await create(object);
       const { stdout } = await run(['--keep-policies', '--dry-run=client']);
-      assert.deepEqual(stdout.split('\n').slice(0, 2), ['Enforcement that ends:', `- ${ending}`]);
+      assert.deepEqual(stdout.split('\n').slice(0, 2), ['The enforcement becomes weaker:', `- ${ending}`]);
       const { stdout: all } = await run(['--dry-run=client']);
-      assert.match(all, /^- the level baseline in namespaces without the label/m);
+      assert.match(
+        all,
+        /^- podSecurity.defaults.enforce from baseline to privileged\n- no policies in the API server: enforce-baseline\./m,
+      );
       for (const { kind = '', metadata } of objects) {
         const resource = `${kind.toLowerCase()}s`.replace(/ys$/, 'ies');
         await cluster.admin.send('DELETE', `/apis/admissionregistration.k8s.io/v1/${resource}/${metadata?.name ?? ''}`);
@@ -264,7 +266,7 @@ describe('uninstall', () => {
     await cluster.admin.send('DELETE', `${settings}/cluster`);
   });
 
-  test('grants of SCCs are listed, and deleted with the definitions', async () => {
+  test('grants of SCCs are listed, and deleted with the CRDs', async () => {
     const rbac = '/apis/rbac.authorization.k8s.io/v1';
     const role = 'system:openshift:scc:anyuid';
     const roleRef = { apiGroup: 'rbac.authorization.k8s.io', kind: 'ClusterRole', name: role };
@@ -281,7 +283,7 @@ describe('uninstall', () => {
       assert.equal(status, 201, text);
     }
     const { stdout: kept } = await run(['--dry-run=server']);
-    assert.match(kept, /^- 4 roles system:openshift:scc:\* and their bindings; --purge-crds deletes them$/m);
+    assert.match(kept, /^- 4 roles and bindings that grant the use of SCCs: portcullis uninstall --purge-crds$/m);
     const { stdout: purged } = await run(['--dry-run=server', '--purge-crds']);
     const suffix = ' deleted (server dry run)';
     assert.deepEqual(
@@ -315,8 +317,7 @@ describe('uninstall', () => {
     await applied(`${path}/old`, { metadata: { name: 'old', annotations } });
     const { stdout } = await run(['--yes', '--force']);
     assert.deepEqual(stdout.match(/^nodes\/.*$/gm), [
-      'nodes/old condition KubeletVersionBelowMinimum removed',
-      'nodes/old annotation portcullis.dev/kubelet-version-state removed',
+      'nodes/old report about the kubelet version removed',
       'nodes/old taint portcullis.dev/kubelet-outdated removed',
     ]);
     const { metadata: after, spec, status = {} } = (await cluster.admin.send('GET', `${path}/old`)).body as Node;
@@ -379,9 +380,11 @@ describe('uninstall', () => {
       [{ [ENFORCE]: 'baseline', [AUDIT]: 'baseline', team: 'a' }, { [LEVEL]: 'baseline' }],
       [{ [ENFORCE]: 'restricted', 'portcullis.dev/scc': 'enforce' }, { [UID]: '2/1' }],
     ];
-    const remain = (kept: string): string =>
-      `- labels ${ENFORCE} of ${kept}, which the plugin PodSecurity of API servers enforces: `;
-    const RANGES = '- annotations openshift.io/sa.scc.* of';
+    const REMAIN_IN_NAMESPACES = [
+      '- labels portcullis.dev/scc of users: kubectl label namespaces -l portcullis.dev/scc portcullis.dev/scc-',
+      '- annotations openshift.io/sa.scc.* that Portcullis set on own: kubectl annotate namespaces own openshift.io/sa.scc.uid-range- openshift.io/sa.scc.supplemental-groups- openshift.io/sa.scc.mcs-',
+    ];
+    const KEPT = '- Pod Security labels that Portcullis set on own, shared: portcullis uninstall --force';
     const cases: readonly {
       readonly name: string;
       readonly args: readonly string[];
@@ -389,65 +392,46 @@ describe('uninstall', () => {
       readonly remains: readonly string[];
     }[] = [
       {
-        name: 'those of Portcullis only are removed',
+        name: 'Pod Security labels of Portcullis only are removed',
         args: [],
         result: [
           [{}, { [UID]: '1/1', [MCS]: 's0' }],
           [{ [ENFORCE]: 'baseline', team: 'a' }, {}],
           [{ [ENFORCE]: 'restricted', 'portcullis.dev/scc': 'enforce' }, { [UID]: '2/1' }],
         ],
-        remains: [
-          ...REMAINS.slice(1),
-          '- labels portcullis.dev/* of one namespace, which a new installation follows and --purge-namespaces removes: users',
-          `${RANGES} 2 namespaces, which --purge-namespaces removes if Portcullis set them: own, users`,
-          `${remain('2 namespaces')}shared=baseline, users=restricted`,
-        ],
+        remains: [DEFINITIONS_REMAIN, ...REMAIN_IN_NAMESPACES],
       },
       {
         name: '--keep-labels keeps the Pod Security labels',
         args: ['--keep-labels'],
         result: BEFORE,
-        remains: [
-          ...REMAINS.slice(1),
-          '- labels portcullis.dev/* of one namespace, which a new installation follows and --purge-namespaces removes: users',
-          `${RANGES} 2 namespaces, which --purge-namespaces removes if Portcullis set them: own, users`,
-          `${remain('3 namespaces')}own=baseline, shared=baseline, users=restricted`,
-        ],
+        remains: [DEFINITIONS_REMAIN, KEPT, ...REMAIN_IN_NAMESPACES],
       },
       {
         name: '--keep-policies keeps the Pod Security labels',
         args: ['--keep-policies'],
         result: BEFORE,
-        remains: [
-          ...REMAINS.slice(1),
-          '- labels portcullis.dev/* of one namespace, which a new installation follows and --purge-namespaces removes: users',
-          `${RANGES} 2 namespaces, which --purge-namespaces removes if Portcullis set them: own, users`,
-          `${remain('3 namespaces')}own=baseline, shared=baseline, users=restricted`,
-        ],
+        remains: [DEFINITIONS_REMAIN, KEPT, ...REMAIN_IN_NAMESPACES],
       },
       {
-        name: 'purge options remove labels for Portcullis, its ranges, and its definitions',
-        args: ['--purge-crds', '--purge-namespaces'],
+        name: '--purge-crds keeps labels and annotations of users, and ranges',
+        args: ['--purge-crds'],
         result: [
-          [{}, {}],
+          [{}, { [UID]: '1/1', [MCS]: 's0' }],
           [{ [ENFORCE]: 'baseline', team: 'a' }, {}],
-          [{ [ENFORCE]: 'restricted' }, { [UID]: '2/1' }],
+          [{ [ENFORCE]: 'restricted', 'portcullis.dev/scc': 'enforce' }, { [UID]: '2/1' }],
         ],
-        remains: [
-          `${RANGES} one namespace, that others set: users`,
-          `${remain('2 namespaces')}shared=baseline, users=restricted`,
-        ],
+        remains: REMAIN_IN_NAMESPACES,
       },
     ];
     for (const { name, args, result, remains } of cases) {
       test(name, async () => {
-        const list = (stdout: string): readonly string[] =>
-          stdout.slice(stdout.indexOf('These remain:')).trim().split('\n');
+        const list = (stdout: string): readonly string[] => stdout.slice(stdout.indexOf(REMAIN)).trim().split('\n');
         const dry = await run(['--dry-run=server', ...args]);
-        assert.deepEqual(list(dry.stdout), ['These remain:', ...remains]);
+        assert.deepEqual(list(dry.stdout), [REMAIN, ...remains, NAMESPACE_REMAINS]);
         assert.deepEqual(await read(), BEFORE);
         const { code, stdout } = await run(['--yes', '--force', ...args]);
-        assert.deepEqual(list(stdout), ['These remain:', ...remains]);
+        assert.deepEqual(list(stdout), [REMAIN, ...remains, NAMESPACE_REMAINS]);
         assert.equal(code, 0, stdout);
         assert.deepEqual(await read(), result);
       });
@@ -466,7 +450,7 @@ describe('uninstall', () => {
         ...MUTATING,
       ];
       assert.deepEqual(stdout.split('\n').slice(3, 3 + steps.length), steps);
-      assert.equal(stdout.split('\n')[2], '- the levels of one namespace by labels that Portcullis set: own=baseline');
+      assert.equal(stdout.split('\n')[2], '- no labels that Portcullis set: own=baseline');
     });
   });
 
@@ -493,11 +477,11 @@ describe('uninstall', () => {
     for (const kind of POLICY_KINDS) await create({ apiVersion, kind, metadata: { name, labels } });
     const floor = POLICY_KINDS.toReversed().map((kind) => `${resourceName(kind)}/${name} deleted`);
     const [title = '', webhooks = '', ...others] = REMOVED;
-    const ending = `- policies that API servers evaluate (spec.floor.mode: enforce): ${name}`;
+    const ending = `- no policies in the API server: ${name}`;
     const expected = [title, webhooks, ending, ...MANAGEMENT, ...floor, ...others.slice(MANAGEMENT.length)];
     assert.deepEqual(await run(['--yes', '--force']), {
       code: 0,
-      stdout: lines(...expected, 'namespaces/portcullis deleted', ...REMAINS),
+      stdout: lines(...expected, ...REMAINS),
       stderr: '',
     });
   });
@@ -505,32 +489,22 @@ describe('uninstall', () => {
   describe('enforcement that ends', () => {
     const WEBHOOK_NAMES = 'exec.scc.portcullis.dev, mutate.scc.portcullis.dev, validate.scc.portcullis.dev';
     const cases: readonly (readonly [name: string, spec: object, lines: readonly string[]])[] = [
-      [
-        'SCCs by default',
-        { scc: { mode: 'enforce' } },
-        [
-          'SCCs in namespaces without the label portcullis.dev/scc (spec.scc.mode: enforce)',
-          'SCCs in one namespace with the label portcullis.dev/scc: labeled',
-        ],
-      ],
+      ['SCCs by default', { scc: { mode: 'enforce' } }, ['scc.mode from enforce to off']],
       [
         'SCCs in labeled namespaces, and a default level',
         { podSecurity: { defaults: { enforce: 'baseline' } }, rollout: { phase: 'Disabled' } },
-        [
-          'SCCs in one namespace with the label portcullis.dev/scc: labeled',
-          'the level baseline in namespaces without the label pod-security.kubernetes.io/enforce (spec.podSecurity.defaults.enforce)',
-        ],
+        ['podSecurity.defaults.enforce from baseline to privileged', 'no SCCs in labeled'],
       ],
       [
         'webhooks of settings that enforce nothing',
         { scc: { mode: 'off' } },
-        [`webhooks with failurePolicy Fail: ${WEBHOOK_NAMES}`],
+        [`no webhooks with failurePolicy Fail: ${WEBHOOK_NAMES}`],
       ],
       [
         'the last valid settings',
         { rollout: { enforcementDate: '2026-02-30' } },
         [
-          'the last valid settings: PortcullisConfiguration "cluster" is invalid: spec.rollout.enforcementDate: Invalid value: "2026-02-30": must be a date such as 2027-01-31',
+          'the last valid settings are unknown: PortcullisConfiguration "cluster" is invalid: spec.rollout.enforcementDate: Invalid value: "2026-02-30": must be a date such as 2027-01-31',
         ],
       ],
     ];
@@ -558,7 +532,7 @@ describe('uninstall', () => {
         assert.equal(status, 201, text);
         assert.deepEqual(await run(['--yes']), {
           code: 2,
-          stdout: lines('Enforcement that ends:', ...expected.map((line) => `- ${line}`)),
+          stdout: lines('The enforcement becomes weaker:', ...expected.map((line) => `- ${line}`)),
           stderr: 'error: nothing was deleted, because Portcullis enforces: end enforcement first, or use --force\n',
         });
         await cluster.admin.send('DELETE', `${path}/cluster`);
@@ -592,36 +566,17 @@ describe('uninstall', () => {
     }
   });
 
-  test('reports replicas outside of the cluster', async () => {
-    const live = (name: string, renewed: Date): KubeObject => {
-      const renewTime = renewed.toISOString().replace('Z', '000Z');
-      const spec = { holderIdentity: name, leaseDurationSeconds: 60, renewTime };
-      const lease = of('coordination.k8s.io/v1', 'Lease', name, { 'app.kubernetes.io/component': 'replica' });
-      return { ...lease, spec } as KubeObject;
-    };
-    const containers = [{ name: 'a', image: 'a' }];
-    await create({ ...of('v1', 'Pod', 'one-of-the-cluster'), spec: { containers } } as KubeObject);
-    await create(live('portcullis-replica-one-of-the-cluster', new Date()));
-    await create(live('portcullis-replica-laptop', new Date()));
-    await create(live('portcullis-replica-gone', new Date(Date.now() - 3_600_000)));
-    const { stdout } = await run(['--dry-run=server']);
-    assert.deepEqual(
-      stdout.split('\n').filter((line) => line.includes('replica ')),
-      ['The replica laptop is not a pod of this cluster and continues to run: stop its process.'],
-    );
-  });
-
   test('keeps SCCs if another product defines them', async () => {
     const path = '/apis/apiextensions.k8s.io/v1/customresourcedefinitions';
     const ops = [{ op: 'remove', path: '/metadata/labels/app.kubernetes.io~1part-of' }];
     const type = { 'content-type': 'application/json-patch+json' };
     await cluster.admin.send('PATCH', `${path}/securitycontextconstraints.security.openshift.io`, ops, type);
-    const { code, stdout } = await run(['--yes', '--force', '--purge-crds', '--purge-namespaces']);
-    const kept = 'SCCs and their roles are kept: the definition of SCCs belongs to another product.';
+    const { code, stdout } = await run(['--yes', '--force', '--purge-crds']);
+    const kept = 'SCCs and their roles are kept: the SCC CRD belongs to another product.';
     const scc =
       'customresourcedefinitions.apiextensions.k8s.io/securitycontextconstraints.security.openshift.io deleted';
     const own = deleted('apiextensions.k8s.io', 'CustomResourceDefinition').filter((line) => line !== scc);
-    assert.equal(stdout, lines(...REMOVED, kept, ...own, 'namespaces/portcullis deleted'));
+    assert.equal(stdout, lines(...REMOVED, kept, ...own, REMAIN, NAMESPACE_REMAINS));
     assert.equal(code, 0);
     await cluster.admin.send('DELETE', `${path}/securitycontextconstraints.security.openshift.io`);
   });
@@ -645,7 +600,7 @@ describe('uninstall deletes nothing', () => {
         code: 2,
         stdout: '',
         stderr:
-          'error: this needs the verb "list" on namespaces, psaenforcementconfigs.config.openshift.io, featuregates.config.openshift.io, portcullisconfigurations.config.portcullis.dev, validatingwebhookconfigurations.admissionregistration.k8s.io, mutatingwebhookconfigurations.admissionregistration.k8s.io: User "jo" cannot list them\n',
+          'error: this needs the verb "list" on namespaces, portcullisconfigurations.config.portcullis.dev, validatingwebhookconfigurations.admissionregistration.k8s.io, mutatingwebhookconfigurations.admissionregistration.k8s.io, psaenforcementconfigs.config.openshift.io, featuregates.config.openshift.io: User "jo" cannot list them\n',
       },
     ],
     [

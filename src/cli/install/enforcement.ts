@@ -1,0 +1,188 @@
+/** The enforcement that ends when an installation is removed, or when policies in the API server replace a server. */
+import { readCluster } from '../../cluster/lists.ts';
+import { effectivePodSecurity } from '../../cluster/rollout.ts';
+import type { Store } from '../../cluster/store.ts';
+import { lastValidObject, settingsInForce } from '../../config/configuration.ts';
+import { UserError } from '../../config/files.ts';
+import { withSetting } from '../../config/setting-paths.ts';
+import { CONTROLLER_NAMES } from '../../controllers/index.ts';
+import { decodePolicy } from '../../install/index.ts';
+import type { Kind } from '../../kube/kinds.ts';
+import { getMetadataOwners } from '../../kube/managed-fields.ts';
+import { objectName, RESOURCES } from '../../kube/resources.ts';
+import { summarizeNames } from '../../kube/text.ts';
+import type { JsonObject, KubeObject, Namespace } from '../../kube/types.ts';
+import { CONFIGURATION_KINDS, isPartOfPortcullis, type WebhookConfiguration } from '../../kube/webhooks.ts';
+import {
+  BREAK_GLASS_MANAGER,
+  COMPONENT_LABEL,
+  CONFIGURATION_NAME,
+  FLOOR_LABELS,
+  LABEL_SYNC_MANAGER,
+  PART_OF,
+  PART_OF_LABEL,
+  POD_SECURITY_CONFIG_MAP,
+  POD_SECURITY_LABELS,
+  POLICY_LABELS,
+  RUN_LEVEL_ZERO_MANAGER,
+} from '../../kube/well-known.ts';
+import { isTerminating } from '../../policy/rollout/label-sync.ts';
+import { sccMode } from '../../policy/scc/mode.ts';
+import { VERSION } from '../command.ts';
+import { type ClusterClient, DEFINITIONS } from '../installation.ts';
+import { readServerless } from './policies.ts';
+import { findWeakenings } from './weakening.ts';
+
+/** True if the SCC CRD belongs to another product, such as OpenShift, which sets labels and ranges of namespaces itself. */
+export async function hasForeignSccs(client: ClusterClient): Promise<boolean> {
+  const { group, resource } = RESOURCES.SecurityContextConstraints;
+  const definition = await client.get(DEFINITIONS, `${resource}.${group}`);
+  return definition !== undefined && !isPartOfPortcullis(definition);
+}
+
+// The settings of a server.
+
+/** Reads the objects of kinds, and those that the default level of a rollout depends on. */
+export async function readRolloutState(
+  client: ClusterClient,
+  namespace: string,
+  kinds: readonly Kind[] = [],
+): Promise<Store> {
+  const { store } = await readCluster(client.connection, [...kinds, 'PSAEnforcementConfig', 'FeatureGate'], {
+    signal: client.signal,
+  });
+  const configMap = await client.get(RESOURCES.ConfigMap, POD_SECURITY_CONFIG_MAP, namespace);
+  if (configMap) store.put('ConfigMap', configMap);
+  return store;
+}
+
+/** Returns a spec with the default level that its rollout has reached, and without the rollout. */
+export function effectiveSpec(store: Store, namespace: string, spec: JsonObject): JsonObject {
+  const { rollout, podSecurity } = decodePolicy({ namespace, policy: spec });
+  if (rollout.phase === 'Disabled') return withoutRollout(spec);
+  const { configuration } = effectivePodSecurity({ store, namespace, version: VERSION }, { rollout, podSecurity });
+  const value = configuration.defaults.enforce;
+  return withSetting(withoutRollout(spec), { path: ['podSecurity', 'defaults', 'enforce'], value });
+}
+
+function withoutRollout(spec: JsonObject): JsonObject {
+  return Object.fromEntries(Object.entries(spec).filter(([name]) => name !== 'rollout' && name !== 'featureGates'));
+}
+
+/** What remains in force without a server. */
+interface Remaining {
+  /** The namespaces that may have a label with their SCC mode. */
+  readonly namespaces: readonly Namespace[];
+  /** The spec of policies in the API server. */
+  readonly policies: JsonObject | undefined;
+}
+
+/** Each way in which policies in the API server, or nothing, enforce less than a server with a spec. */
+export function findLostEnforcement(
+  namespace: string,
+  spec: JsonObject,
+  { namespaces, policies }: Remaining,
+): readonly string[] {
+  const before = withoutRollout(spec);
+  const { scc } = decodePolicy({ namespace, policy: before });
+  const { podSecurity = {}, defaults = policies ? {} : before['defaults'] } = policies ?? {};
+  const lost = ['floor', 'kubelet', 'olm'];
+  const kept = Object.fromEntries(Object.entries(before).filter(([name]) => !lost.includes(name)));
+  const after = withSetting(
+    { ...kept, podSecurity, ...(defaults === undefined ? {} : { defaults }) },
+    // Without a server, reports end, too. They enforce nothing.
+    { path: ['scc', 'mode'], value: scc.mode === 'enforce' ? 'off' : scc.mode },
+  );
+  const labeled = namespaces.filter((one) => scc.mode !== 'enforce' && sccMode(one, scc).mode === 'enforce');
+  return [
+    ...findWeakenings(namespace, before, after),
+    ...(labeled.length === 0 ? [] : [`no SCCs in ${summarizeNames(labeled.map(objectName))}`]),
+  ];
+}
+
+// The enforcement that an uninstallation ends.
+
+/** The field managers that set Pod Security labels by server-side apply. */
+const LABEL_MANAGERS = [LABEL_SYNC_MANAGER, RUN_LEVEL_ZERO_MANAGER, BREAK_GLASS_MANAGER] as const;
+
+/** The label managers that own fields of a namespace; none of a namespace that is being deleted. */
+export function findLabelManagers(namespace: Namespace): readonly string[] {
+  if (isTerminating(namespace)) return [];
+  const owners = getMetadataOwners(namespace.metadata) ?? [];
+  const isOwner = (name: string): boolean =>
+    owners.some(({ manager, operation }) => manager === name && operation === 'Apply');
+  return LABEL_MANAGERS.filter(isOwner);
+}
+
+const { enforce: ENFORCE_LABEL } = POD_SECURITY_LABELS;
+
+/** `name=level` for an enforced level that ends with the labels of Portcullis; none if another manager owns the label. */
+function describeOwnLevel(namespace: Namespace): readonly string[] {
+  const level = namespace.metadata?.labels?.[ENFORCE_LABEL];
+  const managers = findLabelManagers(namespace);
+  const owners = getMetadataOwners(namespace.metadata)?.filter(({ labels }) => labels.has(ENFORCE_LABEL)) ?? [];
+  const isOwn = owners.length > 0 && owners.every(({ manager }) => managers.includes(manager));
+  return isOwn && level !== undefined && level !== 'privileged' ? [`${objectName(namespace)}=${level}`] : [];
+}
+
+/** The extent of an uninstallation. */
+export interface UninstallScope {
+  /** Keeps the Pod Security labels that Portcullis set. */
+  readonly keepsLabels: boolean;
+  /** Keeps the policies of an installation without a server. */
+  readonly keepsPolicies: boolean;
+  /** Deletes the CRDs with all their objects, and the grants of SCCs. */
+  readonly purgesDefinitions: boolean;
+}
+
+/** True for policies that an uninstallation deletes before the webhooks: they deny pods that no webhook has defaulted. */
+export function isEndingPolicy({ metadata }: KubeObject, { keepsPolicies }: UninstallScope): boolean {
+  const component = metadata?.labels?.[COMPONENT_LABEL];
+  return (
+    component === FLOOR_LABELS[COMPONENT_LABEL] || (!keepsPolicies && component === POLICY_LABELS[COMPONENT_LABEL])
+  );
+}
+
+/**
+ * Describes what the cluster no longer denies after the uninstallation; empty if nothing is enforced.
+ * @throws {UserError} if the cluster cannot be read
+ */
+export async function findEnforcement(
+  client: ClusterClient,
+  namespace: string,
+  kept: UninstallScope,
+): Promise<readonly string[]> {
+  const kinds: readonly Kind[] = ['Namespace', 'PortcullisConfiguration', ...CONFIGURATION_KINDS];
+  const store = await readRolloutState(client, namespace, kinds);
+  const policies = await client.list(RESOURCES.ValidatingAdmissionPolicy, { labels: `${PART_OF_LABEL}=${PART_OF}` });
+  const isForeign = await hasForeignSccs(client);
+  const levels = kept.keepsLabels || isForeign ? [] : store.list('Namespace').flatMap(describeOwnLevel);
+  const ending = policies.filter((one) => isEndingPolicy(one, kept)).map(objectName);
+  return [
+    ...findLostWebhooks(store, namespace, kept.keepsPolicies ? readServerless(policies)?.spec : undefined),
+    ...(levels.length === 0 ? [] : [`no labels that Portcullis set: ${summarizeNames(levels)}`]),
+    ...(ending.length === 0 ? [] : [`no policies in the API server: ${summarizeNames(ending)}`]),
+  ];
+}
+
+function findLostWebhooks(store: Store, namespace: string, policies: JsonObject | undefined): readonly string[] {
+  const all = CONFIGURATION_KINDS.flatMap((kind): readonly WebhookConfiguration[] => store.list(kind));
+  const webhooks = all.filter(isPartOfPortcullis).flatMap((configuration) => configuration.webhooks ?? []);
+  if (webhooks.length === 0) return [];
+  try {
+    const object = store.get('PortcullisConfiguration', CONFIGURATION_NAME);
+    const { isLastValid } = settingsInForce(object, { controllers: CONTROLLER_NAMES, namespace });
+    const spec = effectiveSpec(store, namespace, (isLastValid ? lastValidObject(object) : object)?.spec ?? {});
+    const lines = findLostEnforcement(namespace, spec, { namespaces: store.list('Namespace'), policies });
+    if (lines.length > 0) return lines;
+  } catch (error) {
+    if (!(error instanceof UserError)) throw error;
+    return [`the last valid settings are unknown: ${error.message}`];
+  }
+  // Replicas outside of the cluster may have other settings.
+  const isCovered = (name: string): boolean => policies !== undefined && name.endsWith('psa.portcullis.dev');
+  const closed = webhooks.filter(({ name, failurePolicy }) => failurePolicy !== 'Ignore' && !isCovered(name));
+  return closed.length === 0
+    ? []
+    : [`no webhooks with failurePolicy Fail: ${summarizeNames(closed.map(({ name }) => name))}`];
+}

@@ -1,0 +1,145 @@
+/** The changes of an uninstallation, and their reports. */
+import { setTimeout as sleep } from 'node:timers/promises';
+import { objectPath, type ResourceInfo, resourceName, RESOURCES } from '../../kube/resources.ts';
+import { ApiError } from '../../kube/status.ts';
+import type { JsonObject, Node } from '../../kube/types.ts';
+import { KUBELET_CONDITION, KUBELET_STATE_ANNOTATION, KUBELET_TAINT } from '../../kube/well-known.ts';
+import { type AnyObject, type ClusterClient, type DryRun, dryRunSuffix, ignoreNotFound } from '../installation.ts';
+import { findLabelManagers } from './enforcement.ts';
+
+interface RemovalTarget {
+  readonly client: ClusterClient;
+  /** Namespace of the installation. */
+  readonly namespace: string;
+  readonly dryRun: DryRun;
+  /** Time for API servers to observe a step. */
+  readonly waitMs: number;
+}
+
+/** The input of every step. */
+export interface Removal extends RemovalTarget {
+  /** The numbers of reported and of failed changes. */
+  readonly counts: { readonly reported: number; readonly failed: number };
+  /** Prints a line about a step. */
+  report(line: string): void;
+  /** Prints a line about a step that failed. */
+  fail(line: string): void;
+}
+
+export function createRemoval(target: RemovalTarget, print: (line: string) => void): Removal {
+  const counts = { reported: 0, failed: 0 };
+  const report = (line: string): void => {
+    counts.reported++;
+    print(line);
+  };
+  const fail = (line: string): void => {
+    counts.failed++;
+    report(line);
+  };
+  return { ...target, counts, report, fail };
+}
+
+export async function pause({ client }: Removal, ms: number): Promise<void> {
+  await sleep(ms, undefined, { signal: client.signal });
+}
+
+/** An object to delete. */
+export interface Deletion {
+  readonly resource: ResourceInfo;
+  readonly object: AnyObject;
+}
+
+/** Deletes objects one after another, unless they were replaced. Resolves to true if all are deleted. */
+export async function deleteObjects(removal: Removal, targets: readonly Deletion[]): Promise<boolean> {
+  let isDone = true;
+  for (const { resource, object } of targets) {
+    const { name, namespace, uid } = object.metadata;
+    const path = objectPath(resource, name, namespace);
+    const body = {
+      apiVersion: 'v1',
+      kind: 'DeleteOptions',
+      propagationPolicy: 'Background',
+      ...(uid === undefined ? {} : { preconditions: { uid } }),
+      ...(removal.dryRun === 'server' ? { dryRun: ['All'] } : {}),
+    };
+    const send = () => removal.client.send({ method: 'DELETE', path, body });
+    const elsewhere = namespace === undefined || namespace === removal.namespace ? '' : ` in namespace ${namespace}`;
+    isDone = (await reportChange(removal, `${formatName(resource, name)}${elsewhere}`, 'deleted', send)) && isDone;
+  }
+  return isDone;
+}
+
+/** Sends a change, unless the client only prints it, and reports the result. Resolves to false if the server rejects it. */
+async function reportChange(
+  { dryRun, report, fail }: Removal,
+  title: string,
+  change: string,
+  send: () => Promise<unknown>,
+): Promise<boolean> {
+  try {
+    const isChanged = dryRun === 'client' || (await ignoreNotFound(send())) !== undefined;
+    report(`${title} ${isChanged ? '' : 'already '}${change}${dryRunSuffix(dryRun)}`);
+    return true;
+  } catch (error) {
+    if (!(error instanceof ApiError)) throw error;
+    fail(`${title} not ${change}: ${error.message}`);
+    return false;
+  }
+}
+
+/** The name of an object in the notation of kubectl: `deployments.apps/portcullis`. */
+export function formatName(resource: ResourceInfo, name: string): string {
+  return `${resourceName(resource)}/${name}`;
+}
+
+/** Removes the fields that a manager applied, except those that other managers own, too. */
+function releaseFields({ client, dryRun }: Removal, manager: string, path: string, object: JsonObject) {
+  return client.send({
+    method: 'PATCH',
+    path,
+    query: { fieldManager: manager, ...(dryRun === 'server' ? { dryRun: 'All' } : {}) },
+    contentType: 'application/apply-patch+yaml',
+    body: object,
+  });
+}
+
+/** Removes the labels and annotations that only the label controllers of Portcullis own. */
+export async function removeLabels(removal: Removal): Promise<void> {
+  for (const namespace of await removal.client.list(RESOURCES.Namespace)) {
+    const { name, uid } = namespace.metadata;
+    const object = { apiVersion: 'v1', kind: 'Namespace', metadata: { name, ...(uid === undefined ? {} : { uid }) } };
+    const path = objectPath(RESOURCES.Namespace, name);
+    for (const manager of findLabelManagers(namespace)) {
+      const send = () => releaseFields(removal, manager, path, object);
+      await reportChange(removal, `namespaces/${name} labels of ${manager}`, 'removed', send);
+    }
+  }
+}
+
+/** The field manager of the reports on nodes. */
+const NODE_REPORTER = 'kubelet-reporter';
+
+/** Removes the condition, the annotation and the taint about the kubelet version from all nodes. */
+export async function removeNodeReports(removal: Removal): Promise<void> {
+  const { client, dryRun } = removal;
+  for (const node of (await client.list(RESOURCES.Node)) as readonly (AnyObject & Node)[]) {
+    const { name, annotations } = node.metadata;
+    const path = objectPath(RESOURCES.Node, name);
+    const object = { apiVersion: 'v1', kind: 'Node', metadata: { name } };
+    const hasCondition = node.status?.conditions?.some(({ type }) => type === KUBELET_CONDITION) === true;
+    if (hasCondition || annotations?.[KUBELET_STATE_ANNOTATION] !== undefined) {
+      await reportChange(removal, `nodes/${name} report about the kubelet version`, 'removed', async () => {
+        await releaseFields(removal, NODE_REPORTER, `${path}/status`, { ...object, status: { conditions: [] } });
+        return await releaseFields(removal, NODE_REPORTER, path, object);
+      });
+    }
+    const index = node.spec?.taints?.findIndex(({ key }) => key === KUBELET_TAINT) ?? -1;
+    if (index < 0) continue;
+    const operations = [
+      { op: 'test', path: `/spec/taints/${index}/key`, value: KUBELET_TAINT },
+      { op: 'remove', path: `/spec/taints/${index}` },
+    ] as const;
+    const send = () => client.patch(RESOURCES.Node, name, { operations, dryRun: dryRun === 'server' });
+    await reportChange(removal, `nodes/${name} taint ${KUBELET_TAINT}`, 'removed', send);
+  }
+}
