@@ -53,6 +53,7 @@ const PUBLIC_FILES: ReadonlyMap<string, readonly string[]> = new Map([
       'advice/denials.ts',
       'advice/explain.ts',
       'advice/plan.ts',
+      'advice/pod-audit.ts',
       'advice/scc-warnings.ts',
       'advice/suggestion.ts',
       'assign.ts',

@@ -3,6 +3,7 @@
  * `program.ts` registers the table with commander, which reads the arguments; the texts of an option then become its value.
  */
 import { UserError } from '../config/files.ts';
+import { dnsLabelErrors } from '../kube/names.ts';
 import { parseDurationMs } from '../kube/units.ts';
 import { quote } from '../kube/text.ts';
 import { VERSION_RULE } from '../policy/psa/policy.ts';
@@ -161,6 +162,13 @@ export function text(value: string): string {
 /** The name of an object: any text except the empty one. The API server validates the rest. */
 export function nonEmpty(value: string): string {
   if (value === '') throw new UserError('must not be empty');
+  return value;
+}
+
+/** The name of a namespace. */
+export function namespaceName(value: string): string {
+  const [problem] = dnsLabelErrors(value);
+  if (problem !== undefined) throw new UserError(`${quote(value)} is not a valid namespace name: ${problem}`);
   return value;
 }
 

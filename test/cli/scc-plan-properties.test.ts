@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
 import { createStore, type WritableStore } from '../../src/cluster/store.ts';
-import { planInput } from '../../src/cli/scc/input.ts';
+import { planInput } from '../../src/cli/inventory/scc-input.ts';
 import { hasUseRole } from '../../src/cli/scc/plan.ts';
 import type { Kinds } from '../../src/kube/kinds.ts';
 import type { JsonObject, PodLike } from '../../src/kube/types.ts';

@@ -16,8 +16,8 @@ import { sccMode } from '../../policy/scc/mode.ts';
 import { SCC_REPAIRS } from '../../policy/scc/strategies/index.ts';
 import { createInventory, findNamespace } from '../inventory/inventory.ts';
 import type { OtherCheck } from '../output/findings.ts';
-import { SCC_INPUT_KINDS, sccInput } from '../scc/input.ts';
-import { sccSettings } from '../scc/options.ts';
+import { SCC_INPUT_KINDS, sccInput } from '../inventory/scc-input.ts';
+import { sccSettings } from '../inventory/settings.ts';
 
 interface SccReviewOptions {
   /** The manifests, and those of `--sccs`. */

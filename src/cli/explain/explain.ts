@@ -9,7 +9,7 @@ import { parseReference, readWorkloads, type Reference } from '../inventory/refe
 import { list, option, text, UsageError, type Values } from '../options.ts';
 import { assumptionBlocks, printReport } from '../output/print.ts';
 import { gatherRollout, rolloutOptions } from '../rollout/facts.ts';
-import { expectedSettings, findSettings, sccReviewOptions } from '../scc/options.ts';
+import { expectedSettings, findSettings, sccReviewOptions } from '../inventory/settings.ts';
 import { explainNamespace, printNamespace } from './namespace.ts';
 import { explainPolicies } from './policies.ts';
 import { explainSccs } from './scc.ts';

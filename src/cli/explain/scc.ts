@@ -9,8 +9,8 @@ import type { SccMode } from '../../policy/scc/mode.ts';
 import type { createRangePreview } from '../../policy/uid-range/allocation.ts';
 import { findNamespace } from '../inventory/inventory.ts';
 import { printable, printChanges, printTable, type Style } from '../output/print.ts';
-import { sccInput } from '../scc/input.ts';
-import { expectedMode, type ExpectedSettings } from '../scc/options.ts';
+import { sccInput } from '../inventory/scc-input.ts';
+import { expectedMode, type ExpectedSettings } from '../inventory/settings.ts';
 import {
   describeWorkload,
   printExplanation,

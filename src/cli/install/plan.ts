@@ -25,6 +25,7 @@ import {
   boolean,
   flag,
   integer,
+  namespaceName,
   nonEmpty,
   oneOf,
   option,
@@ -32,7 +33,6 @@ import {
   type OptionText,
   type Values,
 } from '../options.ts';
-import { namespaceName } from '../scc/options.ts';
 
 /** Nodes of a managed cluster have the same labels. */
 const NODE_LIMIT = '5';

@@ -8,7 +8,7 @@ import { quote } from '../../kube/text.ts';
 import type { Kind } from '../../kube/kinds.ts';
 import type { Io } from '../command.ts';
 import { UsageError } from '../options.ts';
-import { SCC_INPUT_KINDS } from '../scc/input.ts';
+import { SCC_INPUT_KINDS } from './scc-input.ts';
 import { readInventory, readSubjects, type SubjectValues } from './inventory.ts';
 
 /** A resource among the arguments. */

@@ -20,7 +20,7 @@ import type { Io } from '../command.ts';
 import { inventoryOptions, readInventory } from '../inventory/inventory.ts';
 import { nonEmpty, option, text, type Values } from '../options.ts';
 import { DATA_AND_TABLE, headersOption, outputOption, printTable, withHeader, type Style } from '../output/print.ts';
-import { findSettings } from '../scc/options.ts';
+import { findSettings } from '../inventory/settings.ts';
 
 /** The options that all commands `portcullis kubelet …` have. */
 export const kubeletOptions = {

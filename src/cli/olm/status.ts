@@ -24,7 +24,7 @@ import {
   selectionOptions,
 } from '../inventory/inventory.ts';
 import { assumptionBlocks, listOptions, printListing, printTable, withHeader } from '../output/print.ts';
-import { findSettings, sccOptions } from '../scc/options.ts';
+import { findSettings, sccOptions } from '../inventory/settings.ts';
 
 /** Describes a namespace and the action of the auto-labeler at the next event. */
 function describeNamespace(

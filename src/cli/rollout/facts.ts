@@ -29,7 +29,7 @@ import {
 } from '../inventory/inventory.ts';
 import { nonEmpty, option, text, type Values } from '../options.ts';
 import { DATA_AND_TABLE, outputOption } from '../output/print.ts';
-import { findSettings, sccOptions } from '../scc/options.ts';
+import { findSettings, sccOptions } from '../inventory/settings.ts';
 
 /** The options of all rollout commands. */
 export const rolloutOptions = {

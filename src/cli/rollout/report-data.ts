@@ -21,7 +21,7 @@ import { mapNamespaces } from '../output/print.ts';
 import type { RolloutFacts } from './facts.ts';
 import { evaluatePolicy, planNamespaces } from './namespaces.ts';
 import { describeState } from './state-rows.ts';
-import { planInput } from '../scc/input.ts';
+import { planInput } from '../inventory/scc-input.ts';
 
 interface ReportInput {
   readonly facts: RolloutFacts;

@@ -11,8 +11,8 @@ import { findNamespace } from '../inventory/inventory.ts';
 import { parseReference, readWorkloads } from '../inventory/references.ts';
 import { UsageError } from '../options.ts';
 import { printObjects, writtenOutputOption } from '../output/print.ts';
-import { workloadContext } from './input.ts';
-import { sccReviewOptions, sccSettings } from './options.ts';
+import { workloadContext } from '../inventory/scc-input.ts';
+import { sccReviewOptions, sccSettings } from '../inventory/settings.ts';
 
 const DETAILS = `
 Writes the custom SCC (SecurityContextConstraints) that "portcullis scc plan" recommends for a workload

@@ -16,9 +16,8 @@ import {
   writeObject,
   type ClusterClient,
 } from '../installation.ts';
-import { list, nonEmpty, option, UsageError, type Values } from '../options.ts';
+import { list, namespaceName, nonEmpty, option, UsageError, type Values } from '../options.ts';
 import { printObjects, writtenOutputOption } from '../output/print.ts';
-import { namespaceName } from './options.ts';
 
 type Binding = ClusterRoleBinding | RoleBinding;
 type Changed = Binding | SecurityContextConstraints;

@@ -40,8 +40,8 @@ import {
   printListing,
   type Style,
 } from '../output/print.ts';
-import { planInput, SCC_INPUT_KINDS } from './input.ts';
-import { expectedMode, findSettings, sccSettings, sccOptions, type ExpectedMode } from './options.ts';
+import { planInput, SCC_INPUT_KINDS } from '../inventory/scc-input.ts';
+import { expectedMode, findSettings, sccSettings, sccOptions, type ExpectedMode } from '../inventory/settings.ts';
 
 interface Plan {
   /** The namespaces with workloads, sorted by name. */

@@ -5,8 +5,8 @@ import { compareBytes } from '../../kube/text.ts';
 import type { Pod } from '../../kube/types.ts';
 import { RBAC_KINDS } from '../../policy/rbac/rules.ts';
 import { matchesUser } from '../../policy/rbac/who-can.ts';
-import { findSccViolations } from '../../policy/scc/advice/explain.ts';
-import { sccMode, type SccMode, type SccSettings } from '../../policy/scc/mode.ts';
+import { auditPod } from '../../policy/scc/advice/pod-audit.ts';
+import { sccMode, type SccSettings } from '../../policy/scc/mode.ts';
 import { defineCommand, EXIT } from '../command.ts';
 import {
   findNamespace,
@@ -27,13 +27,7 @@ import {
   withHeader,
 } from '../output/print.ts';
 import { findScc, printGrantSource, sccGrants, type GrantSource, type SccGrant } from '../../cluster/scc-grants.ts';
-import { DEFAULT_SCC_MODE, sccOptions, sccSettings } from './options.ts';
-
-interface AuditContext {
-  readonly store: Store;
-  readonly settings: Pick<SccSettings, 'mode' | 'exemptNamespaces'>;
-  readonly grantsFor: GrantLookup;
-}
+import { DEFAULT_SCC_MODE, sccOptions, sccSettings } from '../inventory/settings.ts';
 
 /** Returns the grants of an SCC to a service account in its namespace; `undefined` if the SCC does not exist. */
 type GrantLookup = (scc: string, namespace: string, account: string) => readonly GrantSource[] | undefined;
@@ -53,65 +47,27 @@ function createGrantLookup(store: Store): GrantLookup {
   };
 }
 
-/**
- * Returns a pod with the SCC that admitted it, the recorded subject with the permission to use the SCC, and the current
- * grants to the service account. The note explains a missing SCC, a missing grant or fields that the SCC does not allow.
- */
-function auditPod(pod: Pod, { store, settings, grantsFor }: AuditContext) {
-  const namespaceObject = store.get('Namespace', pod.metadata?.namespace ?? '') ?? { metadata: {} };
-  const mode = pod.spec?.os?.name === 'windows' ? 'windows' : sccMode(namespaceObject, settings).mode;
-  const { name = '', namespace = '', annotations, creationTimestamp: since, ownerReferences } = pod.metadata ?? {};
-  const scc = annotations?.[POD_SCC_ANNOTATIONS.scc];
-  const serviceAccount = pod.spec?.serviceAccountName || undefined;
-  const controller = ownerReferences?.find((owner) => owner.controller === true);
-  const owner = controller && { kind: controller.kind, name: controller.name };
-  const facts = { namespace, name, serviceAccount, since, owner };
-  if (!scc) return { ...facts, scc: undefined, subject: undefined, through: [], note: NOTES[mode] };
-  const subject = annotations?.[POD_SCC_ANNOTATIONS.subjectType] || undefined;
-  const sccObject = store.get('SecurityContextConstraints', scc);
-  const misfits = sccObject === undefined ? [] : findSccViolations(pod, sccObject, namespaceObject);
-  const through = serviceAccount === undefined ? [] : grantsFor(scc, namespace, serviceAccount);
-  const notes = [grantNote(subject, through, mode), misfitNote(scc, misfits)].filter((note) => note !== undefined);
-  return { ...facts, scc, subject, through: through ?? [], note: notes.length === 0 ? undefined : notes.join('; ') };
+/** Returns the function that audits a pod of the store. */
+function createAuditor(store: Store, settings: Pick<SccSettings, 'mode' | 'exemptNamespaces'>) {
+  const findGrants = createGrantLookup(store);
+  return (pod: Pod) => {
+    const { namespace: namespaceName = '', annotations } = pod.metadata ?? {};
+    const namespace = store.get('Namespace', namespaceName) ?? { metadata: {} };
+    const name = annotations?.[POD_SCC_ANNOTATIONS.scc] ?? '';
+    const account = pod.spec?.serviceAccountName ?? '';
+    const through = name === '' || account === '' ? [] : findGrants(name, namespaceName, account);
+    const scc = store.get('SecurityContextConstraints', name);
+    const { note, ...audited } = auditPod(pod, {
+      namespace,
+      mode: sccMode(namespace, settings).mode,
+      scc,
+      grants: through?.length,
+    });
+    return { ...audited, through: through ?? [], note };
+  };
 }
 
-type AuditedPod = ReturnType<typeof auditPod>;
-
-/** The SCC mode of a pod. Windows pods have none. */
-type PodMode = SccMode | 'windows';
-
-/** The reasons for pods without an SCC. */
-const NOTES: Readonly<Record<PodMode, string>> = {
-  windows: 'Windows pod: exempt from SCC admission',
-  off: 'exempt namespace',
-  report: 'SCC admission only reports here',
-  enforce: 'created before SCC admission was enforced here',
-};
-
-const MAX_FIELDS = 3;
-
-/** Ephemeral containers may have been added under another SCC. Other fields must have been admitted by the recorded SCC. */
-function misfitNote(scc: string, misfits: readonly string[]): string | undefined {
-  if (misfits.length === 0) return undefined;
-  const more = misfits.length > MAX_FIELDS ? ` and ${misfits.length - MAX_FIELDS} more` : '';
-  const fields = `${misfits.slice(0, MAX_FIELDS).join(', ')}${more}`;
-  const isAddedLater = misfits.every((field) => field.startsWith('spec.ephemeralContainers['));
-  return isAddedLater ? `added under another SCC: ${fields}` : `does not fit ${scc}: ${fields}`;
-}
-
-function grantNote(
-  subject: string | undefined,
-  through: readonly GrantSource[] | undefined,
-  mode: PodMode,
-): string | undefined {
-  if (mode !== 'enforce')
-    return 'SCC admission is not enforced here: the creator of the pod may have written the annotation';
-  if (through === undefined) return 'the SCC no longer exists';
-  if (through.length > 0) return undefined;
-  return subject === 'serviceaccount'
-    ? 'the grant no longer exists'
-    : "admitted only because of its creator's permissions";
-}
+type AuditedPod = ReturnType<ReturnType<typeof createAuditor>>;
 
 const HEADER = ['NAMESPACE', 'POD', 'SCC', 'SUBJECT', 'GRANTED THROUGH', 'SINCE', 'OWNER'];
 
@@ -185,9 +141,8 @@ export const command = defineCommand({
     const { store, assumptions: missing } = await readInventory(options, io, { kinds, only: namespace });
     if (namespace !== undefined) findNamespace(store, namespace);
     const settings = await sccSettings(options, store);
-    const context = { store, settings, grantsFor: createGrantLookup(store) };
     const selected = store.list('Pod').filter(({ metadata }) => options.selector(metadata?.labels));
-    const all = selected.map((pod) => auditPod(pod, context));
+    const all = selected.map(createAuditor(store, settings));
     for (const name of sccs) if (!all.some(({ scc }) => scc === name)) findScc(store, name);
     const pods = all
       .filter((pod) => namespace === undefined || pod.namespace === namespace)

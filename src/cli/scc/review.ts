@@ -13,8 +13,8 @@ import { readSubjects, type Inventory } from '../inventory/inventory.ts';
 import { list, nonEmpty, option, text, type Values } from '../options.ts';
 import { printPosition } from '../output/findings.ts';
 import { assumptionBlocks, headersOption, printable, printData, printTable, withHeader } from '../output/print.ts';
-import { SCC_INPUT_KINDS, sccInput } from './input.ts';
-import { sccSettings, sccReviewOptions } from './options.ts';
+import { SCC_INPUT_KINDS, sccInput } from '../inventory/scc-input.ts';
+import { sccSettings, sccReviewOptions } from '../inventory/settings.ts';
 
 const subjectOptions = {
   user: option('USER', text, undefined, { short: 'u', help: 'Reviewed user' }),

@@ -14,14 +14,14 @@ import {
   integer,
   list,
   listenAddress,
+  namespaceName,
   nonEmpty,
   oneOf,
   option,
   text,
-  type Values,
   withEnvironment,
+  type Values,
 } from '../options.ts';
-import { namespaceName } from '../scc/options.ts';
 
 const port = integer(0, 65_535);
 

@@ -7,7 +7,7 @@ import type { Namespace } from '../../kube/types.ts';
 import { RBAC_KINDS } from '../../policy/rbac/rules.ts';
 import type { PlanInput, WorkloadContext } from '../../policy/scc/advice/plan.ts';
 import { sccMode, type SccSettings } from '../../policy/scc/mode.ts';
-import type { Inventory } from '../inventory/inventory.ts';
+import type { Inventory } from './inventory.ts';
 
 /** The kinds that SCC decisions about pods depend on. */
 export const SCC_INPUT_KINDS: readonly Kind[] = [

@@ -1,19 +1,16 @@
-import { UserError } from '../../config/files.ts';
+/** The settings of an installation, and the options that replace them. */
 import { settingsFromObject, settingsInForce } from '../../config/configuration.ts';
 import { loadSettings, type Settings } from '../../config/settings.ts';
 import type { Store } from '../../cluster/store.ts';
 import { CONTROLLER_NAMES } from '../../controllers/index.ts';
-import { dnsLabelErrors } from '../../kube/names.ts';
 import { quote } from '../../kube/text.ts';
 import { CONFIGURATION_NAME, INSTALLATION } from '../../kube/well-known.ts';
 import type { Namespace } from '../../kube/types.ts';
 import { SCC_MODES, sccMode, type NamespaceMode, type SccMode, type SccSettings } from '../../policy/scc/mode.ts';
 import { oneOf, option, text, type Values, nonEmpty } from '../options.ts';
 import { readServerless, SERVERLESS_SOURCE, serverlessConfiguration } from '../install/policies.ts';
-import { subjectOptions } from '../inventory/inventory.ts';
+import { subjectOptions } from './inventory.ts';
 import { DATA_AND_TABLE, outputOption } from '../output/print.ts';
-
-// The options that configure SCC admission, and the settings that follow from them.
 
 /** The SCC mode of a cluster whose settings do not set it. */
 export const DEFAULT_SCC_MODE: SccMode = 'report';
@@ -28,13 +25,6 @@ export const sccOptions = {
     shown: DEFAULT_SCC_MODE,
   }),
 };
-
-/** The name of a namespace. */
-export function namespaceName(value: string): string {
-  const [problem] = dnsLabelErrors(value);
-  if (problem !== undefined) throw new UserError(`${quote(value)} is not a valid namespace name: ${problem}`);
-  return value;
-}
 
 /** The settings of an installation, and their source for messages; without a source, these are the defaults. */
 export interface FoundSettings {
