@@ -1,4 +1,5 @@
 /** YAML and JSON text as kubectl reads it, with the position of every field. */
+import { CONTROL_CHARACTERS, printable } from '../kube/text.ts';
 import {
   isAlias,
   isMap,
@@ -400,7 +401,19 @@ const AMBIGUOUS = {
 /** Literal blocks, because kubectl reads folded blocks with indented lines differently. */
 const WRITE_OPTIONS = { compat: [AMBIGUOUS], aliasDuplicateObjects: false, blockQuote: 'literal' as const };
 
-/** Formats values as YAML documents that kubectl reads as the same values. */
+/** Formats a value as indented JSON with escaped control characters. */
+export function printIndented(value: unknown): string {
+  return `${JSON.stringify(value, undefined, 2).split('\n').map(printable).join('\n')}\n`;
+}
+
+/**
+ * Formats values as YAML documents that kubectl reads as the same values. A document with control characters has the form of
+ * JSON, which escapes them.
+ */
 export function printYaml(values: readonly unknown[]): string {
-  return values.map((value) => stringify(value, WRITE_OPTIONS)).join('---\n');
+  const documents = values.map((value) => {
+    const text = stringify(value, WRITE_OPTIONS);
+    return text.replaceAll(/[\t\n]/g, '').search(CONTROL_CHARACTERS) === -1 ? text : printIndented(value);
+  });
+  return documents.join('---\n');
 }

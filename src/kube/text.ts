@@ -35,6 +35,17 @@ function hex(code: number, digits: number): string {
   return code.toString(16).padStart(digits, '0');
 }
 
+/** Control characters, characters that change the writing direction, and line ends beyond ASCII. */
+export const CONTROL_CHARACTERS = /[\p{Cc}\p{Bidi_Control}\u2028\u2029]/gu;
+
+/** Escapes control characters as JSON does, because names from files and clusters must not control the terminal. */
+export function printable(text: string): string {
+  return text.replace(CONTROL_CHARACTERS, (character) => {
+    const short = JSON.stringify(character).slice(1, -1);
+    return short === character ? `\\u${hex(character.charCodeAt(0), 4)}` : short;
+  });
+}
+
 /** Maximum length of a value in a message. Without a limit, a value could be as long as the request. */
 const MAX_SHOWN = 16_384;
 

@@ -244,13 +244,16 @@ describe('readDocuments', () => {
   });
 
   test('printed YAML is read as the same value', () => {
-    const special = ['<<', '---', '# a', ' a', 'a: b', 'a\n', '2001-01-01'];
+    const control = ['\u0085', 'a\u009b2Jb', '\u202eb', '\u2028', '\u007f', '\u001b[31m', 'a\n\u0080\n'];
+    const special = ['<<', '---', '# a', ' a', 'a: b', 'a\n', 'a\tb', '2001-01-01', ...control];
     const words = fc.constantFrom(...scalars.map(([text]) => text), ...special);
     const texts = fc.oneof(words, fc.string());
     fc.assert(
       fc.property(fc.dictionary(texts, fc.oneof(texts, fc.jsonValue())), (value) => {
         const json = JSON.parse(JSON.stringify(value)) as unknown;
-        assert.deepEqual(readDocuments(printYaml([json]), 'f').documents[0]?.value, json);
+        const text = printYaml([json]);
+        assert.doesNotMatch(text, /[^\P{Cc}\n\t]|[\p{Bidi_Control}\u2028\u2029]/u);
+        assert.deepEqual(readDocuments(text, 'f').documents[0]?.value, json);
       }),
     );
   });

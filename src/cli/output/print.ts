@@ -1,31 +1,21 @@
 /** The output formats that all commands share: tables, JSON, YAML, colors and the progress line. */
 import { setImmediate } from 'node:timers/promises';
 import { styleText } from 'node:util';
-import { printYaml } from '../../config/yaml.ts';
+import { printIndented, printYaml } from '../../config/yaml.ts';
 import { objectName } from '../../kube/resources.ts';
+import { CONTROL_CHARACTERS, printable } from '../../kube/text.ts';
 import type { KubeObject, Namespace } from '../../kube/types.ts';
 import type { Change } from '../../kube/pod-changes.ts';
 import type { Io, Output } from '../command.ts';
 import { flag, oneOf, type Option, option, type Values } from '../options.ts';
 
-/** Control characters, characters that change the writing direction, and line ends beyond ASCII. */
-export const CONTROL_CHARACTERS = /[\p{Cc}\p{Bidi_Control}\u2028\u2029]/gu;
-
-/** Escapes control characters, because names from files and clusters must not control the terminal. */
-export function printable(text: string): string {
-  return text.replace(CONTROL_CHARACTERS, (character) => {
-    const short = JSON.stringify(character).slice(1, -1);
-    return short === character ? `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}` : short;
-  });
-}
+export { CONTROL_CHARACTERS, printable };
 
 type DataFormat = 'json' | 'yaml';
 
-/** Prints a value as indented JSON or as a YAML document, which has the form of JSON if it contains control characters. */
+/** Prints a value as indented JSON or as a YAML document. */
 export function printData(format: DataFormat, value: unknown): string {
-  const yaml = format === 'yaml' ? printYaml([value]) : undefined;
-  if (yaml?.replaceAll(/[\t\n]/g, '').search(CONTROL_CHARACTERS) === -1) return yaml;
-  return `${JSON.stringify(value, undefined, 2).split('\n').map(printable).join('\n')}\n`;
+  return format === 'yaml' ? printYaml([value]) : printIndented(value);
 }
 
 export type Tone = 'bold' | 'dim' | 'red' | 'yellow';

@@ -92,6 +92,18 @@ PodSecurityPolicyReview/   default           <none>
     );
     assert.equal(code, 2);
   });
+  for (const format of ['json', 'yaml']) {
+    test(`-o ${format} escapes control characters`, async () => {
+      const pod = {
+        apiVersion: 'v1',
+        kind: 'Pod',
+        metadata: { name: 'a' },
+        spec: { containers: [{ name: 'a\u009b2Jb' }] },
+      };
+      const { stdout } = await review(`-f - -o ${format}`, JSON.stringify(pod));
+      assert.ok(stdout.includes('a\\u009b2Jb') && !stdout.includes('\u009b'), stdout);
+    });
+  }
   test('an invalid SCC causes a warning', async () => {
     const outcome = await review('-f root.yaml,cluster.yaml -u olga -g system:masters');
     assert.deepEqual(outcome, {
