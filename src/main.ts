@@ -1,5 +1,5 @@
 import { basename } from 'node:path';
-import { EXIT, type Io } from './cli/command.ts';
+import { EXIT, type ProcessIo } from './cli/command.ts';
 
 /** The exit code of an interrupted program, as shells report it. */
 const INTERRUPTED = 130;
@@ -17,7 +17,7 @@ for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => 
 // The reader of a pipe may exit at any time, as `head` does.
 for (const stream of [process.stdout, process.stderr]) stream.on('error', handleOutputError);
 
-const io: Io = {
+const io: ProcessIo = {
   // Reading the property opens the standard input.
   get stdin() {
     return process.stdin;

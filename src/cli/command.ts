@@ -10,14 +10,20 @@ export interface Output {
   readonly columns?: number;
 }
 
-/** The part of the process that a command may use. A command neither ends the process nor uses other streams. */
-export interface Io {
+/** The part of the process that the program may use. It neither ends the process nor uses other streams. */
+export interface ProcessIo {
   readonly stdin: AsyncIterable<Uint8Array | string>;
   readonly stdout: Output;
   readonly stderr: Output;
   readonly env: Readonly<Record<string, string | undefined>>;
   /** Aborted when the process has to stop; the reason is the name of the signal. */
   readonly signal: AbortSignal;
+}
+
+/** The streams of a command. Commands in text on `text` and `stderr` get the name of the running program, such as `kubectl scc`. */
+export interface Io extends ProcessIo {
+  /** The standard output for text instead of data and manifests. */
+  readonly text: Output;
 }
 
 /** The exit codes. */

@@ -2,8 +2,17 @@
 import { Command as CommanderCommand, CommanderError, Help, Option as CommanderOption } from 'commander';
 import { UserError } from '../config/files.ts';
 import { ConnectionError } from '../kube/status.ts';
-import { quote } from '../kube/text.ts';
-import { EXIT, PROGRAM, VERSION, type Command, type CommandEntry, type Io } from './command.ts';
+import { printable, quote } from '../kube/text.ts';
+import {
+  EXIT,
+  PROGRAM,
+  VERSION,
+  type Command,
+  type CommandEntry,
+  type Io,
+  type Output,
+  type ProcessIo,
+} from './command.ts';
 import { printFlags, resolveValues, UsageError, type Option, type Options, type Sources } from './options.ts';
 
 /** All commands by the headings of the help, in its order: the name, the summary, and the import of the file. */
@@ -141,10 +150,11 @@ const COMPLETE = '__complete';
  */
 export async function run(
   args: readonly string[],
-  io: Io,
+  processIo: ProcessIo,
   { commands = COMMANDS, file = PROGRAM }: { readonly commands?: readonly CommandEntry[]; readonly file?: string } = {},
 ): Promise<number> {
   const invocation = PLUGINS.get(file.replace('_complete', '')) ?? DIRECT;
+  const io = createIo(processIo, invocation);
   const isCompletion = file.startsWith('kubectl_complete-') || args[0] === COMPLETE;
   if (isCompletion) {
     const { complete } = await import('./completion.ts');
@@ -170,8 +180,7 @@ export async function run(
     // Commander has printed its error already.
     if (error instanceof CommanderError) return error.exitCode === 0 ? EXIT.passed : EXIT.usage;
     if (!(error instanceof UserError || error instanceof ConnectionError)) throw error;
-    const { printable } = await import('./output/print.ts');
-    const lines = renameCalls(error.message, invocation).split('\n').map(printable);
+    const lines = error.message.split('\n').map(printable);
     io.stderr.write(`error: ${lines.join('\n')}\n${error instanceof UsageError ? `${usageHint(node)}\n` : ''}`);
     return EXIT.usage;
   }
@@ -286,10 +295,37 @@ function addDefinition(
   return command;
 }
 
-/** Replaces the program name in a text with the name that the user called. */
-function renameCalls(text: string, { name, prefix }: Invocation): string {
+/** Creates the streams of a command. */
+function createIo(io: ProcessIo, invocation: Invocation): Io {
+  const renamed = (output: Output): Output => ({
+    ...(output.isTTY === undefined ? {} : { isTTY: output.isTTY }),
+    ...(output.columns === undefined ? {} : { columns: output.columns }),
+    write: (text) => output.write(renameCalls(text, invocation)),
+  });
+  const { stdout, env, signal } = io;
+  return {
+    get stdin() {
+      return io.stdin;
+    },
+    stdout,
+    text: renamed(stdout),
+    stderr: renamed(io.stderr),
+    env,
+    signal,
+  };
+}
+
+const FIRST_WORDS = [...new Set(COMMANDS.map(({ name }) => name.split(' ')[0]))].join('|');
+
+/** Replaces the program name in the commands of a text with the name that the user called. */
+function renameCalls(text: string, invocation: Invocation): string {
+  if (invocation === DIRECT) return text;
+  const { name, prefix } = invocation;
   const words = prefix.map((word) => `${word} `).join('');
-  return text.replaceAll(new RegExp(`(^ {2}|[|:] |["'(])${PROGRAM} ${words}(?=\\w)`, 'gm'), `$1${name} ${words}`);
+  const first = prefix.length > 0 ? '\\w' : `(?:${FIRST_WORDS})\\b`;
+  // The program, unlike the namespace of that name in the arguments of kubectl.
+  const calls = new RegExp(`(?<!kubectl |-n |--namespace |[\\w./=-])${PROGRAM} ${words}(?=${first})`, 'g');
+  return text.replaceAll(calls, `${name} ${words}`);
 }
 
 /** Registers an option. Commander collects its texts, and `resolveValues` converts them. */

@@ -17,7 +17,8 @@ const NOTHING = { filename: [], kubeconfig: undefined, context: undefined };
 
 function ioWith(stdin = '', env: Io['env'] = {}): Io {
   const output = { write: () => undefined };
-  return { stdin: Readable.from([stdin]), stdout: output, stderr: output, env, signal: new AbortController().signal };
+  const { signal } = new AbortController();
+  return { stdin: Readable.from([stdin]), stdout: output, text: output, stderr: output, env, signal };
 }
 
 async function readText(text: string, values: Partial<InventoryValues> = {}, kinds = ALL): Promise<Inventory> {

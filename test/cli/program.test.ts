@@ -264,6 +264,31 @@ describe('run', () => {
     assert.deepEqual(await runWith(['wall', 'build', '--high', 'build', 'wall']), { code: 1, stdout, stderr: '' });
   });
 
+  const NEXT = `Next: portcullis scc plan; or "portcullis doctor" (portcullis rollout plan)
+  kubectl -n portcullis rollout status deployment/portcullis
+`;
+  const calls: readonly (readonly [file: string, args: readonly string[], expected: string])[] = [
+    ['portcullis', ['scc', 'next'], NEXT],
+    ['kubectl-portcullis', ['scc', 'next'], NEXT.replaceAll(/portcullis (?=scc|doctor|rollout plan)/g, 'kubectl $&')],
+    ['kubectl-scc', ['next'], NEXT.replace('portcullis scc', 'kubectl scc')],
+  ];
+  for (const [file, args, text] of calls) {
+    test(`prints commands with the name ${file}, and data unchanged`, async () => {
+      const command = defineCommand({
+        options: {},
+        run(_values, _operands, io) {
+          io.stdout.write(NEXT);
+          io.text.write(NEXT);
+          io.stderr.write(NEXT);
+          return Promise.resolve(0);
+        },
+      });
+      const entry = { name: 'scc next', group: 'Test', summary: 'Print', load: () => Promise.resolve({ command }) };
+      const outcome = await runProgram(args, { file, commands: [entry] });
+      assert.deepEqual(outcome, { code: 0, stdout: NEXT + text, stderr: text });
+    });
+  }
+
   test('rethrows the error of a defect', async () => {
     await assert.rejects(runWith(['bug']), TypeError);
   });

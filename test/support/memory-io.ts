@@ -1,5 +1,5 @@
 import { Readable } from 'node:stream';
-import type { CommandEntry, Io, Output } from '../../src/cli/command.ts';
+import type { CommandEntry, Output, ProcessIo } from '../../src/cli/command.ts';
 import { run } from '../../src/cli/program.ts';
 
 /** Exit code and output of a command. */
@@ -11,7 +11,7 @@ export interface Outcome {
 
 export interface Environment {
   readonly stdin?: string;
-  readonly env?: Io['env'];
+  readonly env?: ProcessIo['env'];
   /** Outputs that are terminals. */
   readonly terminals?: readonly ('stdout' | 'stderr')[];
   readonly signal?: AbortSignal;
@@ -29,7 +29,13 @@ export async function runProgram(args: readonly string[], environment: Environme
     isTTY: terminals.includes(name),
     write: (text) => void (written[name] += text),
   });
-  const io: Io = { stdin: Readable.from([stdin]), stdout: output('stdout'), stderr: output('stderr'), env, signal };
+  const io: ProcessIo = {
+    stdin: Readable.from([stdin]),
+    stdout: output('stdout'),
+    stderr: output('stderr'),
+    env,
+    signal,
+  };
   const { commands, file } = environment;
   const code = await run(args, io, { ...(commands ? { commands } : {}), ...(file === undefined ? {} : { file }) });
   return { code, ...written };

@@ -263,5 +263,5 @@ function printReport(report: Report, output: CheckValues['output'], io: Io): voi
   ];
   for (const [severity, one] of messages)
     io.stderr.write(`${severity}: ${printable(`${printPosition(one)}: ${one.message}`)}\n`);
-  io.stdout.write(printFindingTable(report, outputStyle(io), output === 'wide'));
+  io.text.write(printFindingTable(report, outputStyle(io), output === 'wide'));
 }

@@ -52,7 +52,6 @@ export const command = defineCommand({
     output: outputOption(DATA_AND_TABLE),
   },
   async run({ output, namespace, ...options }, _operands, io) {
-    const { stdout } = io;
     const flags = Object.entries(options).flatMap(([name, value]) =>
       value === undefined ? [] : [`--${name}=${value}`],
     );
@@ -71,7 +70,8 @@ export const command = defineCommand({
       const { breakGlass } = readBreakGlass(facts);
       return { server, breakGlass, findings: [...checked, ...beside].map(print), outage: simulateOutage(facts) };
     });
-    stdout.write(output === 'table' ? formatDiagnosis(diagnosis, outputStyle(io)) : printData(output, diagnosis));
+    if (output === 'table') io.text.write(formatDiagnosis(diagnosis, outputStyle(io)));
+    else io.stdout.write(printData(output, diagnosis));
     return diagnosis.findings.some(({ severity }) => severity === 'problem') ? EXIT.violations : EXIT.passed;
   },
 });

@@ -32,7 +32,7 @@ const MAX_PASSES = 3;
 export interface LabelRun {
   readonly client: ClusterClient;
   readonly dryRun: DryRun;
-  readonly stdout: Output;
+  readonly text: Output;
   readonly stderr: Output;
 }
 
@@ -89,8 +89,8 @@ export async function restoreLabels(run: LabelRun, namespaces: readonly Namespac
   return { isChanged: changed.length > 0, isIncomplete: rejected.size > 0 || lost.length > 0 };
 }
 
-function print({ stdout }: LabelRun, text: string): void {
-  stdout.write(`${printable(`labels: ${text}`)}\n`);
+function print({ text }: LabelRun, line: string): void {
+  text.write(`${printable(`labels: ${line}`)}\n`);
 }
 
 function report(run: LabelRun, text: string): void {

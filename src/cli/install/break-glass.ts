@@ -110,7 +110,16 @@ export const command = defineCommand({
         );
       }
       for (const problem of problems) io.stderr.write(`${printable(problem)}\n`);
-      const run = { client, targets, namespaces, remaining, options, stdout: io.stdout, stderr: io.stderr };
+      const run = {
+        client,
+        targets,
+        namespaces,
+        remaining,
+        options,
+        stdout: io.stdout,
+        text: io.text,
+        stderr: io.stderr,
+      };
       const code = await perform(action, run);
       return problems.length === 0 ? code : EXIT.violations;
     });
@@ -177,6 +186,7 @@ interface Run {
   readonly remaining: readonly string[];
   readonly options: Values<typeof OPTIONS>;
   readonly stdout: Io['stdout'];
+  readonly text: Io['text'];
   readonly stderr: Io['stderr'];
 }
 
@@ -187,10 +197,11 @@ function parseAction([action]: readonly string[]): Action {
   throw new UserError(`unknown action ${quote(action ?? '')}: must be on, off or status`);
 }
 
-function showStatus({ targets, namespaces = [], options: { output }, stdout }: Run): number {
+function showStatus({ targets, namespaces = [], options: { output }, stdout, text }: Run): number {
   const relaxed = namespaces.filter(isRelaxed).map(({ metadata }) => metadata?.name ?? '');
   const status = breakGlassStatus(targets, relaxed);
-  stdout.write(output === 'table' ? formatStatus(status) : printData(output, status));
+  if (output === 'table') text.write(formatStatus(status));
+  else stdout.write(printData(output, status));
   return status.breakGlass === 'off' ? EXIT.passed : EXIT.violations;
 }
 
@@ -227,7 +238,7 @@ function formatStatus({ webhooks, notes, breakGlass, relaxedNamespaces }: BreakG
  * changes of labels while no replica responds.
  */
 async function switchOn(run: Run): Promise<number> {
-  const { client, namespaces, remaining, options, stdout } = run;
+  const { client, namespaces, remaining, options, text } = run;
   const by = (await reviewSelf(client.connection, client.signal))?.username;
   const note = { since: new Date().toISOString().replace(/\.\d+Z$/, 'Z'), by, reason: options.reason };
   const webhooks = await changeAll(run, run.targets, (target) => planOn(target, note));
@@ -242,7 +253,7 @@ async function switchOn(run: Run): Promise<number> {
     ...(remaining.length === 0 ? [] : ['API servers continue to evaluate:', ...remaining.map((line) => `- ${line}`)]),
     'To restore: portcullis break-glass off',
   ];
-  stdout.write(`\n${list.map((line) => `${printable(line)}\n`).join('')}`);
+  text.write(`\n${list.map((line) => `${printable(line)}\n`).join('')}`);
   return code;
 }
 
@@ -335,13 +346,13 @@ const UNCHANGED: Result = { isChanged: false, isIncomplete: false };
 
 /** Prints the end of the report. Returns the exit code. */
 function finish(
-  { options: { 'dry-run': dryRun }, stdout }: Run,
+  { options: { 'dry-run': dryRun }, text }: Run,
   results: readonly Result[],
   messages: { readonly done: string; readonly unchanged: string },
 ): number {
   if (results.some(({ isIncomplete }) => isIncomplete)) return EXIT.violations;
-  if (!results.some(({ isChanged }) => isChanged)) stdout.write(messages.unchanged);
-  else if (dryRun === 'none') stdout.write(messages.done);
+  if (!results.some(({ isChanged }) => isChanged)) text.write(messages.unchanged);
+  else if (dryRun === 'none') text.write(messages.done);
   return EXIT.passed;
 }
 
@@ -356,7 +367,7 @@ type Outcome =
 
 /** Changes the objects one after another and prints each step. */
 async function changeAll(
-  { client, options: { 'dry-run': dryRun }, stdout }: Run,
+  { client, options: { 'dry-run': dryRun }, text }: Run,
   targets: readonly Target[],
   plan: Plan,
 ): Promise<Result> {
@@ -365,7 +376,7 @@ async function changeAll(
     const outcome = await change(client, target, { plan, dryRun });
     const suffix = outcome.kind === 'changed' || outcome.kind === 'planned' ? dryRunSuffix(dryRun) : '';
     const title = `${targetPhase(target)} ${target.name}`;
-    stdout.write(`${printable(`${title}: ${formatOutcome(outcome)}${suffix}`)}\n`);
+    text.write(`${printable(`${title}: ${formatOutcome(outcome)}${suffix}`)}\n`);
     isIncomplete ||= isFailed(outcome);
     isChanged ||= outcome.kind !== 'unchanged';
   }

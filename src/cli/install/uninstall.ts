@@ -96,7 +96,7 @@ export const command = defineCommand({
       purgesDefinitions: options['purge-crds'],
     };
     return await withCluster(options, io, async (client) => {
-      const print = (line: string): void => void io.stdout.write(`${printable(line)}\n`);
+      const print = (line: string): void => void io.text.write(`${printable(line)}\n`);
       const enforcement = await findEnforcement(client, namespace, scope);
       printList(print, 'The enforcement becomes weaker:', enforcement);
       const target = { client, namespace, waitMs };

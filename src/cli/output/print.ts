@@ -144,7 +144,8 @@ export function printReport(
   blocks: (style: Style) => readonly string[],
 ): void {
   const isText = output === 'table' || output === 'wide';
-  io.stdout.write(isText ? blocks(outputStyle(io)).join('\n') : printData(output, data));
+  if (isText) io.text.write(blocks(outputStyle(io)).join('\n'));
+  else io.stdout.write(printData(output, data));
 }
 
 /** The blocks about the source of the settings and the assumptions of a command; none without these. */

@@ -29,7 +29,7 @@ export interface DashboardSource {
 /** Starts the dashboard of a cluster. Nothing is loaded and computed while no page is open. */
 export async function openDashboard({ port, decisions, signal, ...source }: DashboardSource): Promise<Dashboard> {
   const { values } = source;
-  const io = { stdin: emptyInput(), stdout: SILENT, stderr: SILENT, env: {}, signal };
+  const io = { stdin: emptyInput(), stdout: SILENT, text: SILENT, stderr: SILENT, env: {}, signal };
   const compute = async (): Promise<ReportData> => {
     const [{ computeRollout }, { computeReport }] = await Promise.all([
       import('./facts.ts'),

@@ -163,7 +163,7 @@ export const command = defineCommand({
   details: DETAILS,
   options: { ...subjectOptions, ...sccReviewOptions, ...headersOption },
   async run(options, _operands, io) {
-    const { stdout, stderr } = io;
+    const { stdout, text, stderr } = io;
     if (options.serviceaccount.length > 0 && (options.user !== undefined || options.group.length > 0)) {
       throw new UserError(
         '--serviceaccount cannot be combined with --user and --group: review service accounts or users',
@@ -190,7 +190,7 @@ export const command = defineCommand({
     }
     if (answered.length === 0) throw new UserError(errors.join('\n'));
     if (options.output === 'table')
-      stdout.write([...printReviews(rows, options), ...assumptionBlocks(assumptions, settings.source)].join('\n'));
+      text.write([...printReviews(rows, options), ...assumptionBlocks(assumptions, settings.source)].join('\n'));
     else {
       for (const block of assumptionBlocks(assumptions, settings.source)) stderr.write(block);
       const data = reviews.length === 1 ? reviews[0] : reviews;

@@ -209,6 +209,8 @@ describe('a plan grants the least permissive SCC', () => {
       'Next: create the custom SCC with portcullis scc create NAME TYPE/NAME; then plan again.',
       '',
     ]);
+    const asPlugin = await runProgram(['plan', '-f', '-'], { stdin, file: 'kubectl-scc' });
+    assert.match(asPlugin.stdout, /\nNext: create the custom SCC with kubectl scc create NAME TYPE\/NAME; /);
     const { stdout } = await plan(['--bindings', '-'], stdin);
     assert.equal(
       stdout,
