@@ -55,16 +55,6 @@ function Playground({ initial, problem: initialProblem }: Props) {
     const texts = await Promise.all(Array.from(files, (file) => file.text()));
     if (texts.length > 0) replace(texts.join('\n---\n'));
   };
-  const share = async (): Promise<void> => {
-    history.replaceState(null, '', await encodeState({ text, level, version }));
-    const isCopied = await navigator.clipboard?.writeText(location.href).then(
-      () => true,
-      () => false,
-    );
-    setMessage(
-      isCopied ? 'The link was copied. It contains the manifests.' : 'The address of this page contains the manifests.',
-    );
-  };
 
   return (
     <div
@@ -76,67 +66,115 @@ function Playground({ initial, problem: initialProblem }: Props) {
       }}
     >
       <Header title="Portcullis playground">
-        <div class="controls">
-          <label>
-            Example{' '}
-            <select
-              onChange={({ currentTarget }) => {
-                const example = EXAMPLES[currentTarget.selectedIndex - 1];
-                if (example) replace(example.text);
-                currentTarget.selectedIndex = 0;
-              }}
-            >
-              <option>Choose</option>
-              {EXAMPLES.map(({ title }) => (
-                <option>{title}</option>
-              ))}
-            </select>
-          </label>
-          <label>
-            Version{' '}
-            <select
-              value={version}
-              onChange={({ currentTarget }) => setVersion(parseVersion(currentTarget.value) ?? 'latest')}
-            >
-              {VERSIONS.map((one) => (
-                <option value={one}>{one === 'latest' ? `latest (${newestVersion})` : one}</option>
-              ))}
-            </select>
-          </label>
-          <label class="button">
-            Open files
-            <input
-              type="file"
-              class="hidden"
-              accept=".yaml,.yml,.json"
-              multiple
-              onChange={({ currentTarget }) => void open(currentTarget.files ?? [])}
-            />
-          </label>
-          <button type="button" onClick={() => void share()}>
-            Share
-          </button>
-        </div>
+        <Controls
+          version={version}
+          onVersion={setVersion}
+          onText={replace}
+          onFiles={(files) => void open(files)}
+          onShare={() => void share({ text, level, version }).then(setMessage)}
+        />
       </Header>
-      {message !== undefined && (
-        <p class="message" role="status">
-          {message}
-        </p>
-      )}
+      <Message text={message} />
       <main class="panes">
         <div class="editor" ref={attach} />
         <div class="results">
           <LevelPicker evaluation={evaluation} level={level} onPick={setLevel} />
-          {level !== 'privileged' && evaluation.objects.some(({ findings }) => findings[level].length > 0) && (
-            <button type="button" class="primary" onClick={fix}>
-              Fix for {level}
-            </button>
-          )}
+          <FixButton evaluation={evaluation} level={level} onFix={fix} />
           {fixed && <FixResult result={fixed} />}
           <Results evaluation={evaluation} level={level} goTo={(position) => editor.current?.goTo(position)} />
         </div>
       </main>
     </div>
+  );
+}
+
+/** Writes the state into the address of the page, and returns a message. */
+async function share(state: SharedState): Promise<string> {
+  history.replaceState(null, '', await encodeState(state));
+  const isCopied = await navigator.clipboard?.writeText(location.href).then(
+    () => true,
+    () => false,
+  );
+  return isCopied
+    ? 'The link was copied. It contains the manifests.'
+    : 'The address of this page contains the manifests.';
+}
+
+interface ControlsProps {
+  readonly version: Version;
+  onVersion(version: Version): void;
+  onText(text: string): void;
+  onFiles(files: Iterable<File>): void;
+  onShare(): void;
+}
+
+function Controls({ version, onVersion, onText, onFiles, onShare }: ControlsProps) {
+  return (
+    <div class="controls">
+      <label>
+        Example{' '}
+        <select
+          onChange={({ currentTarget }) => {
+            const example = EXAMPLES[currentTarget.selectedIndex - 1];
+            if (example) onText(example.text);
+            currentTarget.selectedIndex = 0;
+          }}
+        >
+          <option>Choose</option>
+          {EXAMPLES.map(({ title }) => (
+            <option>{title}</option>
+          ))}
+        </select>
+      </label>
+      <label>
+        Version{' '}
+        <select
+          value={version}
+          onChange={({ currentTarget }) => onVersion(parseVersion(currentTarget.value) ?? 'latest')}
+        >
+          {VERSIONS.map((one) => (
+            <option value={one}>{one === 'latest' ? `latest (${newestVersion})` : one}</option>
+          ))}
+        </select>
+      </label>
+      <label class="button">
+        Open files
+        <input
+          type="file"
+          class="hidden"
+          accept=".yaml,.yml,.json"
+          multiple
+          onChange={({ currentTarget }) => onFiles(currentTarget.files ?? [])}
+        />
+      </label>
+      <button type="button" onClick={onShare}>
+        Share
+      </button>
+    </div>
+  );
+}
+
+function Message({ text }: { readonly text: string | undefined }) {
+  if (text === undefined) return null;
+  return (
+    <p class="message" role="status">
+      {text}
+    </p>
+  );
+}
+
+interface FixProps {
+  readonly evaluation: Evaluation;
+  readonly level: Level;
+  onFix(): void;
+}
+
+function FixButton({ evaluation, level, onFix }: FixProps) {
+  if (level === 'privileged' || evaluation.objects.every(({ findings }) => findings[level].length === 0)) return null;
+  return (
+    <button type="button" class="primary" onClick={onFix}>
+      Fix for {level}
+    </button>
   );
 }
 

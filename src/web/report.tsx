@@ -65,8 +65,7 @@ interface ReportProps {
 }
 
 function Report({ data, live }: ReportProps) {
-  const { source, time, version, settings, summary, rollout, assumptions } = data;
-  const { deniedNow, wouldBeDenied, restart } = summary.workloads;
+  const { source, time, version, settings, rollout, assumptions } = data;
   return (
     <>
       <Header title={live ? 'Portcullis dashboard' : 'Portcullis report'}>
@@ -76,23 +75,7 @@ function Report({ data, live }: ReportProps) {
         </p>
       </Header>
       <main class="report">
-        <dl class="tiles">
-          <Tile
-            title="Namespaces"
-            value={summary.namespaces}
-            note={`${summary.clean} clean, ${summary.inconclusive} inconclusive`}
-          />
-          <Tile title="Denied now" value={deniedNow.workloads} isBad note={count(deniedNow.pods, 'running pod')} />
-          <Tile
-            title="Would be denied"
-            value={wouldBeDenied.workloads}
-            isBad
-            note={count(wouldBeDenied.pods, 'running pod')}
-          />
-          <Tile title="To restart" value={restart.workloads} note={count(restart.pods, 'running pod')} />
-          <Tile title="Denied by SCCs" value={data.sccDenials.length} isBad note={count(data.sccs.length, 'SCC')} />
-          <Tile title="Exemptions" value={data.exemptions.length} note={count(summary.exempt, 'namespace')} />
-        </dl>
+        <Tiles data={data} />
         {live?.decisions && <Decisions decisions={live.decisions} />}
         <Section title="Rollout of enforcement">
           {!rollout.isInstalled && <p class="note">Portcullis is not installed in this cluster.</p>}
@@ -124,6 +107,30 @@ function Report({ data, live }: ReportProps) {
         </Section>
       </main>
     </>
+  );
+}
+
+function Tiles({ data }: { readonly data: ReportData }) {
+  const { summary } = data;
+  const { deniedNow, wouldBeDenied, restart } = summary.workloads;
+  return (
+    <dl class="tiles">
+      <Tile
+        title="Namespaces"
+        value={summary.namespaces}
+        note={`${summary.clean} clean, ${summary.inconclusive} inconclusive`}
+      />
+      <Tile title="Denied now" value={deniedNow.workloads} isBad note={count(deniedNow.pods, 'running pod')} />
+      <Tile
+        title="Would be denied"
+        value={wouldBeDenied.workloads}
+        isBad
+        note={count(wouldBeDenied.pods, 'running pod')}
+      />
+      <Tile title="To restart" value={restart.workloads} note={count(restart.pods, 'running pod')} />
+      <Tile title="Denied by SCCs" value={data.sccDenials.length} isBad note={count(data.sccs.length, 'SCC')} />
+      <Tile title="Exemptions" value={data.exemptions.length} note={count(summary.exempt, 'namespace')} />
+    </dl>
   );
 }
 
