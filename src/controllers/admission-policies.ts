@@ -35,6 +35,7 @@ import { generateDefaultsPolicy } from '../policy/psa/defaults.ts';
 import { minorVersion } from '../policy/pss/cel-policy.ts';
 import type { Version } from '../policy/pss/policy.ts';
 import {
+  createStopwatch,
   rule,
   watch,
   watchValue,
@@ -45,6 +46,7 @@ import {
   type Reconciler,
   type Source,
 } from './controller.ts';
+import { isReplicaLease } from './replica-leases.ts';
 
 const NAME = 'admission-policy-controller';
 const OPTIONS = { fieldManager: NAME };
@@ -74,6 +76,22 @@ export const admissionPolicies: ControllerDefinition = {
   // Policies that the settings no longer require are deleted after a restart, too.
   isEnabled: () => true,
   create: createReconciler,
+};
+
+/** A leader renews its Lease every 2 seconds. */
+const STANDBY_MS = 5_000;
+
+/**
+ * After a failure of the leader, a deleted policy would be missing until the Lease expires. Replicas may create it at the same
+ * time: server-side apply of equal content changes nothing.
+ */
+export const admissionPolicyStandby: ControllerDefinition = {
+  name: 'admission-policy-standby',
+  description: `creates missing floor policies while the leader has not renewed its Lease for ${STANDBY_MS / 1000} s`,
+  runsOn: 'replica',
+  permissions: [],
+  isEnabled: ({ replicas }) => replicas,
+  create: createStandbyReconciler,
 };
 
 // The policies that the settings require.
@@ -215,6 +233,39 @@ function createReconciler(context: ControllerContext): Reconciler {
       if (required.length > 0 && isBreakGlassOn(cluster.store)) return undefined;
       await removeOthers(required, reconcileContext);
       for (const policy of required) await write(policy, reconcileContext);
+      return undefined;
+    },
+  };
+}
+
+/** Creates missing policies. Only the leader corrects and deletes policies. */
+function createStandbyReconciler(context: ControllerContext): Reconciler {
+  const { settings, service, apiServerVersion } = context;
+  const getRequired = createFloorRequirements(context);
+  const silence = createStopwatch();
+  const printLease = (store: Store): string =>
+    JSON.stringify(store.list('Lease', service.namespace).flatMap((one) => (isReplicaLease(one) ? [] : one.spec)));
+  const findMissing = ({ store, serves }: ReconcileContext['cluster']): readonly PolicyObject[] => {
+    const isPaused = settings.value.disabledControllers.includes(NAME) || isBreakGlassOn(store);
+    if (isPaused || !POLICY_KINDS.every((kind) => serves(kind))) return [];
+    return (getRequired(store) ?? []).filter(({ kind, metadata }) => store.get(kind, metadata.name) === undefined);
+  };
+  return {
+    initialKeys: [ALL],
+    sources: [
+      watchValue(settings, () => [ALL]),
+      watchValue(apiServerVersion, () => [ALL]),
+      ...watchBreakGlass([ALL]),
+      ...ROLLOUT_KINDS.map((kind) => watch(kind, () => [ALL])),
+    ],
+    maxRetryMs: MAX_RETRY_MS,
+    async reconcile(_key, reconcileContext) {
+      const { cluster, now } = reconcileContext;
+      const policies = findMissing(cluster);
+      const silentMs = silence.elapsedMs(policies.length === 0 ? undefined : printLease(cluster.store), now());
+      if (silentMs === undefined) return undefined;
+      if (silentMs < STANDBY_MS) return { requeueAfterMs: STANDBY_MS - silentMs };
+      for (const policy of policies) await write(policy, reconcileContext);
       return undefined;
     },
   };

@@ -1,7 +1,7 @@
 /** The registry of controllers. A new controller is one file in this folder and one line in this array. */
 import type { Settings } from '../config/settings.ts';
 import { deepEqual } from '../kube/equality.ts';
-import { admissionPolicies } from './admission-policies.ts';
+import { admissionPolicies, admissionPolicyStandby } from './admission-policies.ts';
 import { configObserver } from './config-observer.ts';
 import type { Controller, ControllerContext, ControllerDefinition, Features } from './controller.ts';
 import { kubeletEnforcement } from './kubelet-enforcement.ts';
@@ -26,6 +26,7 @@ export const CONTROLLERS: readonly ControllerDefinition[] = [
   settingsStatus,
   webhookConfigurations,
   admissionPolicies,
+  admissionPolicyStandby,
   unreviewedPods,
   uidRangeAllocator,
   uidRangeStandby,

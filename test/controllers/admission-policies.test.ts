@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { afterEach, beforeEach, suite, test } from 'node:test';
 import { createObservable, type Settings } from '../../src/config/settings.ts';
-import { admissionPolicies } from '../../src/controllers/admission-policies.ts';
+import { admissionPolicies, admissionPolicyStandby } from '../../src/controllers/admission-policies.ts';
 import { webhookConfigurations } from '../../src/controllers/webhook-configurations.ts';
 import { createDevCluster, type DevCluster } from '../../src/dev-cluster/index.ts';
 import { FLOOR_POLICIES, POLICY_KINDS, type AdmissionPolicy } from '../../src/kube/admission-policies.ts';
@@ -235,6 +235,53 @@ suite('the policies of the floor', () => {
     await setLevel('privileged');
     assert.equal(names().length, 4);
     await change({ floor: { ...settings.value.floor, mode: 'off' } });
+    assert.deepEqual(names(), []);
+  });
+
+  test('are created by every replica while the leader does not renew its Lease', async () => {
+    const at = (second: number) => `2026-01-01T00:00:0${second}.000000Z`;
+    const lease = { metadata: { name: 'portcullis', namespace: NAMESPACE }, spec: { holderIdentity: 'a' } };
+    await cluster.create('Lease', lease, TEST_MANAGER);
+    const renew = async (second: number): Promise<void> => {
+      const current = cluster.store.get('Lease', 'portcullis', NAMESPACE);
+      await cluster.update('Lease', { ...current, spec: { ...current?.spec, renewTime: at(second) } }, TEST_MANAGER);
+    };
+    const standby = await start(admissionPolicyStandby);
+    for (const second of [1, 2, 3]) {
+      await renew(second);
+      await standby.pass(5_000);
+      assert.deepEqual(names(), []);
+    }
+    await standby.pass(4_999);
+    assert.deepEqual(names(), []);
+    await standby.pass(1);
+    assert.equal(names().length, 4);
+
+    // Only the leader corrects and deletes policies.
+    const required = specs();
+    await edit('ValidatingAdmissionPolicyBinding', RESTRICTED, (one) => {
+      Object.assign(one.spec ?? {}, { validationActions: ['Audit'] });
+    });
+    const changed = specs();
+    assert.notDeepEqual(changed, required);
+    await cluster.remove('ValidatingAdmissionPolicy', BASELINE);
+    await idle();
+    await standby.pass(5_000);
+    assert.deepEqual(specs(), changed);
+    await change({ floor: { ...settings.value.floor, mode: 'off' } });
+    await standby.pass(60_000);
+    assert.deepEqual(specs(), changed);
+  });
+
+  test('are not created by every replica during break-glass, and without the controller', async () => {
+    const standby = await start(admissionPolicyStandby);
+    const configuration = { metadata: { name: 'psa.portcullis.dev', annotations: BREAK_GLASS } };
+    await cluster.create('ValidatingWebhookConfiguration', configuration, TEST_MANAGER);
+    await standby.pass(60_000);
+    assert.deepEqual(names(), []);
+    await change({ disabledControllers: ['admission-policy-controller'] });
+    await cluster.remove('ValidatingWebhookConfiguration', 'psa.portcullis.dev');
+    await standby.pass(60_000);
     assert.deepEqual(names(), []);
   });
 

@@ -39,6 +39,7 @@ const REPLICA = 'replica-controller';
 const SETTINGS = 'settings-status-controller';
 const WEBHOOKS = 'webhook-configuration-controller';
 const POLICIES = 'admission-policy-controller';
+const POLICY_STANDBY = 'admission-policy-standby';
 const UNREVIEWED = 'unreviewed-pods-controller';
 const RANGES = 'namespace-security-allocation-controller';
 const STANDBY = 'namespace-security-allocation-standby';
@@ -66,6 +67,7 @@ suite('the enabled controllers', () => {
         SETTINGS,
         WEBHOOKS,
         POLICIES,
+        POLICY_STANDBY,
         UNREVIEWED,
         RANGES,
         STANDBY,
@@ -84,25 +86,50 @@ suite('the enabled controllers', () => {
       'SCC admission off',
       { scc: false },
       [],
-      [CERTIFICATE, REPLICA, SETTINGS, WEBHOOKS, POLICIES, UNREVIEWED, OBSERVER, READINESS],
+      [CERTIFICATE, REPLICA, SETTINGS, WEBHOOKS, POLICIES, POLICY_STANDBY, UNREVIEWED, OBSERVER, READINESS],
     ],
     [
       'rollout disabled',
       { rollout: false },
       [],
-      [CERTIFICATE, REPLICA, SETTINGS, WEBHOOKS, POLICIES, UNREVIEWED, RANGES, STANDBY, SCCS, LABELS, OBSERVER],
+      [
+        CERTIFICATE,
+        REPLICA,
+        SETTINGS,
+        WEBHOOKS,
+        POLICIES,
+        POLICY_STANDBY,
+        UNREVIEWED,
+        RANGES,
+        STANDBY,
+        SCCS,
+        LABELS,
+        OBSERVER,
+      ],
     ],
     [
       'standard SCCs ignored',
       { standardSccs: false, rollout: false },
       [],
-      [CERTIFICATE, REPLICA, SETTINGS, WEBHOOKS, POLICIES, UNREVIEWED, RANGES, STANDBY, LABELS, OBSERVER],
+      [
+        CERTIFICATE,
+        REPLICA,
+        SETTINGS,
+        WEBHOOKS,
+        POLICIES,
+        POLICY_STANDBY,
+        UNREVIEWED,
+        RANGES,
+        STANDBY,
+        LABELS,
+        OBSERVER,
+      ],
     ],
     [
       'settings from a file, static webhooks',
       { settingsObject: false, managedCertificate: false, managedWebhooks: false, rollout: false },
       [],
-      [REPLICA, POLICIES, UNREVIEWED, RANGES, STANDBY, SCCS, LABELS, OBSERVER],
+      [REPLICA, POLICIES, POLICY_STANDBY, UNREVIEWED, RANGES, STANDBY, SCCS, LABELS, OBSERVER],
     ],
     [
       'development cluster',
@@ -114,7 +141,7 @@ suite('the enabled controllers', () => {
       'one disabled',
       { rollout: false },
       [RANGES],
-      [CERTIFICATE, REPLICA, SETTINGS, WEBHOOKS, POLICIES, UNREVIEWED, STANDBY, SCCS, LABELS, OBSERVER],
+      [CERTIFICATE, REPLICA, SETTINGS, WEBHOOKS, POLICIES, POLICY_STANDBY, UNREVIEWED, STANDBY, SCCS, LABELS, OBSERVER],
     ],
   ];
   for (const [name, features, disabled, expected] of cases) {

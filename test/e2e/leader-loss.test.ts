@@ -1,10 +1,12 @@
-/** What an installation changes with default settings, and the allocation of ranges after the leader is killed. */
+/** What an installation changes with default settings, and the work of other replicas after the leader is killed. */
 import assert from 'node:assert/strict';
 import { after, before, suite, test } from 'node:test';
+import { objectPath } from '../../src/kube/resources.ts';
 import type { JsonObject } from '../../src/kube/types.ts';
 import { objectMetadata, responseItems, responseObject } from '../support/answers.ts';
 import { createSystem, startControlPlane, type ControlPlane, type System } from '../support/control-plane/index.ts';
 import { create } from '../support/control-plane/installation.ts';
+import { refusedCalls } from '../support/control-plane/replica.ts';
 import { eventually } from '../support/eventually.ts';
 
 const LEASE = '/apis/coordination.k8s.io/v1/namespaces/portcullis/leases/portcullis';
@@ -78,5 +80,24 @@ suite('an installation with default settings', () => {
     await createNamespace('sudden', { 'portcullis.dev/scc': 'enforce' });
     await createPod('sudden');
     assert.equal(await holder(), leading, 'no other replica has become the leader');
+  });
+
+  test('policies of the floor are created, and restored after a restart, without a leader', async (t) => {
+    const leading = await holder();
+    await system.configure({ floor: { mode: 'enforce' } });
+    const path = objectPath('ValidatingAdmissionPolicy', 'floor.enforce-restricted.psa.portcullis.dev');
+    const exists = async (): Promise<void> => assert.equal((await plane.admin.send('GET', path)).status, 200);
+    await eventually(exists, 30_000);
+    const [replica] = system.replicas;
+    assert.ok(replica);
+    await replica.stop('SIGKILL');
+    await system.retire(replica);
+    assert.equal((await plane.admin.send('DELETE', path)).status, 200);
+    await system.scale(1);
+    const startMs = performance.now();
+    await eventually(exists, 30_000);
+    t.diagnostic(`restored ${Math.round(performance.now() - startMs)} ms after the replica was ready`);
+    assert.equal(await holder(), leading, 'no replica has become the leader');
+    assert.deepEqual(refusedCalls(await plane.calls()), []);
   });
 });
