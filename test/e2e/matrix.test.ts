@@ -25,7 +25,7 @@ import { compliantPod } from '../support/pod-security.ts';
 
 // The table
 
-const RESULTS = ['reviewed', 'reviewed or refused', 'level only', 'not reviewed', 'refused'] as const;
+const RESULTS = ['reviewed', 'reviewed or rejected', 'level only', 'not reviewed', 'rejected'] as const;
 type Result = (typeof RESULTS)[number];
 const FLOORS = ['without floor', 'floor, `Fail`', 'floor, `Ignore`'] as const;
 type Floor = (typeof FLOORS)[number];
@@ -488,9 +488,9 @@ function expectedDenials(
   result: Result,
 ): readonly boolean[] {
   if (name === 'workload' || result === 'not reviewed') return [false];
-  if (result === 'refused') return [true];
+  if (result === 'rejected') return [true];
   const isReviewed = result !== 'level only';
   const isForbidden = denied === 'if forbidden' && (level === 'set' || (SCCs === 'enforce' && isReviewed));
-  const isLarge = result === 'reviewed or refused' && JSON.stringify(body).length > LARGE;
+  const isLarge = result === 'reviewed or rejected' && JSON.stringify(body).length > LARGE;
   return isForbidden ? [true] : isLarge ? [true, false] : [false];
 }

@@ -205,7 +205,7 @@ suite('a customized installation', { skip: !hasKubectl && 'no kubectl' }, () => 
     ],
   ];
   for (const [args, reason] of weaker) {
-    test(`${args.join(' ')} is refused`, async () => {
+    test(`${args.join(' ')} is rejected`, async () => {
       const { code, stdout, stderr } = await run('install', ...args);
       const message = `error: the enforcement would become weaker: ${reason}: add --allow-weaker to accept this\n`;
       assert.deepEqual([code, stdout, stderr], [2, '', message]);
@@ -272,7 +272,7 @@ suite('a customized installation', { skip: !hasKubectl && 'no kubectl' }, () => 
     ],
   ];
   for (const [version, command, reason] of incompatible) {
-    test(`${command} is refused for the installed version ${version}`, async () => {
+    test(`${command} is rejected for the installed version ${version}`, async () => {
       const label = { spec: { template: { metadata: { labels: { 'app.kubernetes.io/version': version } } } } };
       await kubectl('patch', 'deployment', 'portcullis', '-n', 'portcullis', '-p', JSON.stringify(label));
       const { code, stdout, stderr } = await run(command);
@@ -280,7 +280,7 @@ suite('a customized installation', { skip: !hasKubectl && 'no kubectl' }, () => 
     });
   }
 
-  test('a Helm release is refused', async () => {
+  test('a Helm release is rejected', async () => {
     await kubectl('label', 'deployment', 'portcullis', '-n', 'portcullis', 'app.kubernetes.io/managed-by=Helm');
     const { code, stderr } = await run('upgrade');
     const reason = 'the installation in the namespace portcullis belongs to Helm: use helm upgrade --reuse-values';
@@ -288,7 +288,7 @@ suite('a customized installation', { skip: !hasKubectl && 'no kubectl' }, () => 
     await kubectl('label', 'deployment', 'portcullis', '-n', 'portcullis', 'app.kubernetes.io/managed-by-');
   });
 
-  test('another namespace is refused', async () => {
+  test('another namespace is rejected', async () => {
     const { code, stderr } = await run('install', '--namespace=security');
     assert.deepEqual(
       [code, stderr],
@@ -329,7 +329,7 @@ suite('a customized installation', { skip: !hasKubectl && 'no kubectl' }, () => 
     assert.match(managed, /^-.*--tls-cert-file=\/tls\/tls\.crt"$/m);
   });
 
-  test('stored versions that this version does not define are refused', async () => {
+  test('stored versions that this version does not define are rejected', async () => {
     const path =
       '/apis/apiextensions.k8s.io/v1/customresourcedefinitions/portcullisconfigurations.config.portcullis.dev';
     const answer = await plane.admin.send(
@@ -344,7 +344,7 @@ suite('a customized installation', { skip: !hasKubectl && 'no kubectl' }, () => 
     assert.deepEqual([code, stderr], [2, `error: ${reason}\n`]);
   });
 
-  test('an argument that this version does not have is refused', async () => {
+  test('an argument that this version does not have is rejected', async () => {
     const label = { 'app.kubernetes.io/version': VERSION };
     const containers = [{ name: 'portcullis', args: ['serve', '--in-cluster', '--old-flag=1'] }];
     const patch = { spec: { template: { metadata: { labels: label }, spec: { containers } } } };

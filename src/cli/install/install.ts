@@ -45,7 +45,7 @@ settings enforce. With --webhooks=static, apply the objects with the label
 app.kubernetes.io/component=webhooks after the replicas are ready: until then, API servers deny pods.
 
 With --without-server, the output contains only policies that API servers evaluate: for Pod Security with its
-defaults and exemptions, and for spec.defaults. An option or a setting that needs a server is refused.
+defaults and exemptions, and for spec.defaults. An option or a setting that needs a server is rejected.
 
 Examples:
   portcullis install --image=registry.example.com/portcullis:0.1.0 | kubectl apply --server-side -f -

@@ -13,7 +13,7 @@ its name and gets the tag of this version. The command changes nothing: apply th
 The policies of an installation without a server are printed with their settings, for the version of the
 API server.
 
-The command refuses a version that cannot run together with the installed one, a cluster that is too old,
+The command rejects a version that cannot run together with the installed one, a cluster that is too old,
 arguments of the replicas and settings that this version does not have, and stored versions of objects that
 it does not define.
 

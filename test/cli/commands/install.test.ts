@@ -126,7 +126,7 @@ describe('install without a cluster', () => {
     [[], 'no cluster to read: KUBECONFIG and HOME are not set; name a kubeconfig with --kubeconfig'],
   ];
   for (const [args, message] of wrong) {
-    test(`${args.join(' ')} is refused`, async () => {
+    test(`${args.join(' ')} is rejected`, async () => {
       const { code, stdout, stderr } = await runProgram(['install', ...args]);
       assert.deepEqual([code, stdout, stderr.split('\n')[0]], [2, '', `error: ${message}`]);
     });
@@ -245,7 +245,7 @@ describe('install for a cluster', () => {
     assert.deepEqual([code, stdout], [2, '']);
   });
 
-  test('an upgrade without an installation is refused', async () => {
+  test('an upgrade without an installation is rejected', async () => {
     const { code, stderr } = await runProgram(['upgrade', `--kubeconfig=${kubeconfig}`]);
     assert.deepEqual(
       [code, stderr],
