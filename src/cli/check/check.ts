@@ -180,7 +180,7 @@ export const command = defineCommand({
       write: () => stream?.text ?? '',
     };
     io.stdout.write(printed[fix]());
-    printReport(report, 'table', { ...io, stdout: io.stderr });
+    printReport(report, 'table', { ...io, stdout: io.stderr, text: io.stderr });
     return exitCode(report);
   },
 });
