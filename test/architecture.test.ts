@@ -123,6 +123,7 @@ const PUBLIC_FILES: ReadonlyMap<string, readonly string[]> = new Map([
     [
       'access.ts',
       'clock.ts',
+      'client.ts',
       'cluster-source.ts',
       'cluster.ts',
       'connection.ts',

@@ -4,7 +4,7 @@ import { readFile } from 'node:fs/promises';
 import { describe, test } from 'node:test';
 import { promisify } from 'node:util';
 import { breakGlassStatus, type BreakGlassStatus } from '../../src/cli/install/break-glass-state.ts';
-import { parseWebhookConfiguration } from '../../src/cli/installation.ts';
+import { parseWebhookConfiguration } from '../../src/cli/install/webhooks.ts';
 import type { JsonObject, Namespace, ValidatingWebhookConfiguration } from '../../src/kube/types.ts';
 import alerts from '../../src/install/monitoring/alerts.json' with { type: 'json' };
 import { defaultSettings, webhookConfigurations } from '../../src/install/index.ts';

@@ -1,9 +1,9 @@
 import { ApiError } from '../../kube/status.ts';
 import { printCount, summarizeNames } from '../../kube/text.ts';
+import { clusterOptions, namespaceOption, withCluster } from '../cluster.ts';
 import { defineCommand, EXIT } from '../command.ts';
 import type { BreakGlassStatus } from '../install/break-glass-state.ts';
 import { readPolicyObjects } from '../install/policies.ts';
-import { clusterOptions, namespaceOption, withCluster } from '../installation.ts';
 import {
   DATA_AND_TABLE,
   outputOption,
@@ -18,7 +18,7 @@ import { evaluateChecks } from './checks/index.ts';
 import type { Finding, Severity } from './facts.ts';
 import { printFix } from './fix.ts';
 import { gatherFacts } from './gather.ts';
-import { simulateOutage, type Outage } from './outage.ts';
+import { type Outage, simulateOutage } from './outage.ts';
 import { checkBesideServer, diagnosePolicies, hasServer } from './policies.ts';
 
 const DETAILS = `

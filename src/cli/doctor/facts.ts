@@ -2,12 +2,13 @@
  * The facts that `doctor` gathers about an installation, and the results of its checks. Checks are pure functions of the
  * facts. A fact that cannot be read does not prevent other checks.
  */
+import type { AnyObject, Server } from '../../cluster/client.ts';
 import type { Manifest, ManifestSettings } from '../../install/index.ts';
 import type { PolicyKind } from '../../kube/admission-policies.ts';
 import type { Kinds } from '../../kube/kinds.ts';
 import type { EndpointSlice, Lease, Node, Pod, PortcullisConfiguration } from '../../kube/types.ts';
 import type { Version } from '../../policy/pss/policy.ts';
-import type { AnyObject, Configuration, Server } from '../installation.ts';
+import type { Configuration } from '../install/webhooks.ts';
 import type { ShellCommand } from '../output/shell.ts';
 
 /** A value, or the reason why it could not be read. */

@@ -2,10 +2,10 @@
 import { INSTALLATION, type OptionalFeature } from '../../kube/well-known.ts';
 import { PROGRAM } from '../command.ts';
 import { findIncompatibility } from '../install/installed.ts';
-import type { Configuration } from '../installation.ts';
+import type { Configuration } from '../install/webhooks.ts';
 import { printable } from '../output/print.ts';
 import { kubectl, printCommand } from '../output/shell.ts';
-import { factValue, type Facts, type Fix } from './facts.ts';
+import { type Facts, factValue, type Fix } from './facts.ts';
 
 /** The fix that runs one command. */
 export function run(program: string, ...args: readonly string[]): Fix {

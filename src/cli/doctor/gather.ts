@@ -1,4 +1,5 @@
 import { reviewAccess } from '../../cluster/access.ts';
+import { type AnyObject, type ClusterClient, DEFINITIONS, readServer } from '../../cluster/client.ts';
 import { decodeSettings } from '../../config/portcullis-configuration.ts';
 import { CONTROLLER_NAMES } from '../../controllers/index.ts';
 import {
@@ -12,9 +13,9 @@ import { isFloorPolicy, POLICY_KINDS } from '../../kube/admission-policies.ts';
 import { applyDefaults } from '../../kube/defaults.ts';
 import { deepEqual } from '../../kube/equality.ts';
 import { formatFieldError } from '../../kube/field-error.ts';
+import type { Kinds } from '../../kube/kinds.ts';
 import { namespaced, resourcePath, RESOURCES } from '../../kube/resources.ts';
 import { ApiError, ConnectionError } from '../../kube/status.ts';
-import type { Kinds } from '../../kube/kinds.ts';
 import {
   draft,
   type EndpointSlice,
@@ -32,20 +33,13 @@ import { CONFIGURATION_NAME, FLOOR_SELECTOR, INSTALLATION, POD_SECURITY_LABELS }
 import { STANDARD_SCCS } from '../../policy/scc/standard.ts';
 import { VERSION } from '../command.ts';
 import { deploymentSettings, findObsolete } from '../install/installed.ts';
-import {
-  DEFINITIONS,
-  deploymentFile,
-  readConfigurations,
-  readServer,
-  type AnyObject,
-  type ClusterClient,
-  type Configuration,
-} from '../installation.ts';
+import { deploymentFile } from '../install/replicas.ts';
+import { type Configuration, readConfigurations } from '../install/webhooks.ts';
 import { readServerCertificate } from '../served-certificate.ts';
 import {
-  factValue,
   type Fact,
   type Facts,
+  factValue,
   type FloorObject,
   type NamespaceFact,
   type NeededAccess,

@@ -1,8 +1,8 @@
-import { isObject } from '../../kube/types.ts';
 import { matchesLabelSelector } from '../../kube/label-selector.ts';
-import { EXEMPT_CONDITION, matchesRule, isPartOfPortcullis } from '../../kube/webhooks.ts';
+import { isObject } from '../../kube/types.ts';
+import { EXEMPT_CONDITION, isPartOfPortcullis, matchesRule } from '../../kube/webhooks.ts';
 import { otherConditions, webhookState } from '../install/break-glass-state.ts';
-import type { Configuration, Webhook } from '../installation.ts';
+import type { Configuration, Webhook } from '../install/webhooks.ts';
 import type { NamespaceFact } from './facts.ts';
 
 /** The attributes of a request that select webhooks. */

@@ -1,7 +1,8 @@
 /** The diagnosis of an installation without a server: policies in the API server. */
 import { reviewSelf } from '../../cluster/access.ts';
-import { UserError } from '../../config/files.ts';
+import { type ClusterClient, readServer, type Server } from '../../cluster/client.ts';
 import { settingsFromObject } from '../../config/configuration.ts';
+import { UserError } from '../../config/files.ts';
 import { settingAt } from '../../config/setting-paths.ts';
 import type { Settings } from '../../config/settings.ts';
 import { CONTROLLER_NAMES } from '../../controllers/index.ts';
@@ -12,35 +13,35 @@ import { INSTALLATION, POD_SECURITY_LABELS, POLICY_SETTINGS_ANNOTATION } from '.
 import { printPolicy, resolvePolicies } from '../../policy/psa/policy.ts';
 import { compareVersions } from '../../policy/pss/policy.ts';
 import { PROGRAM, VERSION } from '../command.ts';
+import { objectPathName } from '../install/diff.ts';
 import { effectiveSpec, readRolloutState } from '../install/enforcement.ts';
 import { patchSettings } from '../install/installed.ts';
-import { findWeakerThanPolicies } from '../install/weakening.ts';
-import { readConfigurations, readServer, type ClusterClient, type Server } from '../installation.ts';
-import { objectPathName } from '../install/diff.ts';
 import {
   comparePolicies,
   deleteAllCommand,
   deleteCommand,
   hasSettings,
+  type InstalledPolicy,
   LACKS,
   readServerless,
   serverlessConfiguration,
   serverlessPolicies,
-  type InstalledPolicy,
   type ServerlessSettings,
 } from '../install/policies.ts';
+import { findWeakerThanPolicies } from '../install/weakening.ts';
+import { readConfigurations } from '../install/webhooks.ts';
 import { kubectl } from '../output/shell.ts';
 import {
-  info,
-  ok,
-  problem,
-  unknown,
-  warning,
   type CheckResult,
   type Facts,
   type Finding,
   type Fix,
+  info,
+  ok,
   type Probe,
+  problem,
+  unknown,
+  warning,
 } from './facts.ts';
 import { instruction } from './fix.ts';
 import { podProbe, runProbe, VIOLATING_POD } from './gather.ts';

@@ -1,5 +1,6 @@
 /** The enforce labels of namespaces during break-glass: their relaxation, their restoration, and the labels that remain. */
 import { setTimeout as pause } from 'node:timers/promises';
+import type { ClusterClient } from '../../cluster/client.ts';
 import { createTokenBucket, systemClock, type TokenBucket } from '../../cluster/clock.ts';
 import { objectPath, RESOURCES } from '../../kube/resources.ts';
 import { ApiError } from '../../kube/status.ts';
@@ -14,8 +15,8 @@ import {
   remainingLabel,
   restorationProblem,
 } from '../../policy/rollout/relaxation.ts';
+import { type DryRun, dryRunSuffix } from '../cluster.ts';
 import type { Output } from '../command.ts';
-import { type ClusterClient, type DryRun, dryRunSuffix } from '../installation.ts';
 import { printable, withProgress } from '../output/print.ts';
 
 const { enforce: ENFORCE } = POD_SECURITY_LABELS;

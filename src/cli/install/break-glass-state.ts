@@ -9,7 +9,7 @@ import { escapeKey, type JsonPatchOp } from '../../kube/json-patch.ts';
 import type { Kinds } from '../../kube/kinds.ts';
 import type { ObjectMeta, Wire } from '../../kube/types.ts';
 import { BREAK_GLASS_ANNOTATION, NAMESPACE_NAME_LABEL } from '../../kube/well-known.ts';
-import type { Configuration, Webhook } from '../installation.ts';
+import type { Configuration, Webhook } from './webhooks.ts';
 
 /** The match condition that is always false. */
 const BREAK_GLASS = { name: 'break-glass', expression: 'false' } as const;

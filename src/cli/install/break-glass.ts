@@ -1,4 +1,5 @@
 import { reviewSelf } from '../../cluster/access.ts';
+import type { AnyObject, ClusterClient } from '../../cluster/client.ts';
 import { UserError } from '../../config/files.ts';
 import { isFloorPolicy } from '../../kube/admission-policies.ts';
 import type { JsonPatchOp } from '../../kube/json-patch.ts';
@@ -7,22 +8,11 @@ import { ApiError } from '../../kube/status.ts';
 import { printCount, quote } from '../../kube/text.ts';
 import type { EndpointSlice, KubeObject, Lease, Namespace } from '../../kube/types.ts';
 import { caSecretReference, isPartOfPortcullis } from '../../kube/webhooks.ts';
-import { COMPONENT_LABEL, PART_OF, PART_OF_LABEL, REPLICA } from '../../kube/well-known.ts';
+import { COMPONENT_LABEL, PART_OF, PART_OF_LABEL, POLICY_SELECTOR, REPLICA } from '../../kube/well-known.ts';
 import { isRelaxed } from '../../policy/rollout/label-sync.ts';
 import { planRelaxation, planRestoration } from '../../policy/rollout/relaxation.ts';
+import { clusterOptions, type DryRun, dryRunOption, dryRunSuffix, withCluster } from '../cluster.ts';
 import { defineCommand, EXIT, type Io } from '../command.ts';
-import {
-  type AnyObject,
-  type ClusterClient,
-  clusterOptions,
-  type DryRun,
-  dryRunOption,
-  dryRunSuffix,
-  isCurrentLease,
-  parseWebhookConfiguration,
-  readConfigurations,
-  withCluster,
-} from '../installation.ts';
 import { flag, option, text, type Values } from '../options.ts';
 import { DATA_AND_TABLE, outputOption, printable, printData, printTable } from '../output/print.ts';
 import { readServerCertificate } from '../served-certificate.ts';
@@ -40,7 +30,8 @@ import {
   targetStates,
   type WebhookState,
 } from './break-glass-state.ts';
-import { POLICY_SELECTOR } from '../../kube/well-known.ts';
+import { isCurrentLease } from './replicas.ts';
+import { parseWebhookConfiguration, readConfigurations } from './webhooks.ts';
 
 const DETAILS = `
 Stops all enforcement in an emergency, and restores it.

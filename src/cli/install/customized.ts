@@ -1,10 +1,10 @@
 /** The fields of an installation that its users customized, which new manifests keep. */
+import type { AnyObject } from '../../cluster/client.ts';
 import { INITIAL_SETTINGS, type Manifest } from '../../install/index.ts';
 import { applyDefaults } from '../../kube/defaults.ts';
 import { deepEqual } from '../../kube/equality.ts';
 import { isObject, type JsonObject } from '../../kube/types.ts';
 import { INSTALLATION } from '../../kube/well-known.ts';
-import type { AnyObject } from '../installation.ts';
 
 /** The fields of a Deployment that keep the values of the cluster. */
 const DEPLOYMENT_FIELDS = ['minReadySeconds', 'progressDeadlineSeconds', 'revisionHistoryLimit', 'strategy'];

@@ -1,11 +1,12 @@
 /** The differences between an installation in a cluster and its new manifests. */
+import type { AnyObject, ClusterClient } from '../../cluster/client.ts';
 import { listSettings } from '../../config/setting-paths.ts';
 import { printYaml } from '../../config/yaml.ts';
 import type { Manifest, ManifestSettings } from '../../install/index.ts';
 import { isObject, type JsonObject } from '../../kube/types.ts';
-import { type AnyObject, type ClusterClient, type DryRun, NODES_CONFIG } from '../installation.ts';
+import type { DryRun } from '../cluster.ts';
 import { printDiff } from '../output/diff.ts';
-import { KUBECTL, manifestPath } from './installed.ts';
+import { KUBECTL, manifestPath, NODES_CONFIG } from './installed.ts';
 
 /** An object to apply, with the one in the cluster. */
 export interface LiveManifest {

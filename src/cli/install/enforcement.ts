@@ -1,4 +1,5 @@
 /** The enforcement that ends when an installation is removed, or when policies in the API server replace a server. */
+import { type ClusterClient, DEFINITIONS } from '../../cluster/client.ts';
 import { readCluster } from '../../cluster/lists.ts';
 import { effectivePodSecurity } from '../../cluster/rollout.ts';
 import type { Store } from '../../cluster/store.ts';
@@ -29,7 +30,6 @@ import {
 import { isTerminating } from '../../policy/rollout/label-sync.ts';
 import { sccMode } from '../../policy/scc/mode.ts';
 import { VERSION } from '../command.ts';
-import { type ClusterClient, DEFINITIONS } from '../installation.ts';
 import { readServerless } from './policies.ts';
 import { findWeakenings } from './weakening.ts';
 

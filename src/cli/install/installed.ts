@@ -1,26 +1,22 @@
 /** An installation in a cluster: its settings with their owners, its version, and the objects that it no longer needs. */
+import { type AnyObject, type ClusterClient, DEFINITIONS, ignoreNotFound } from '../../cluster/client.ts';
 import { UserError } from '../../config/files.ts';
 import { listSettings, type Setting, settingOwners, withSetting } from '../../config/setting-paths.ts';
 import { buildManifests, INITIAL_SETTINGS, type Manifest, type ManifestSettings } from '../../install/index.ts';
+import type { Kind, Kinds } from '../../kube/kinds.ts';
 import { getApiVersion, objectPath, RESOURCES } from '../../kube/resources.ts';
 import { quote } from '../../kube/text.ts';
-import type { Kind, Kinds } from '../../kube/kinds.ts';
 import { isObject, type JsonObject, type PortcullisConfiguration } from '../../kube/types.ts';
 import { CONFIGURATION_KINDS, configurationFeature, isPartOfPortcullis } from '../../kube/webhooks.ts';
 import { CONFIGURATION_NAME, FEATURES, INSTALLATION, PART_OF, PART_OF_LABEL } from '../../kube/well-known.ts';
 import { VERSION } from '../command.ts';
-import {
-  type AnyObject,
-  type ClusterClient,
-  DEFINITIONS,
-  deploymentArgument,
-  deploymentFeatures,
-  ignoreNotFound,
-  NODES_CONFIG,
-} from '../installation.ts';
 import { kubectl, type ShellCommand } from '../output/shell.ts';
 import { serveOptions } from '../serve/options.ts';
 import { type InstalledPolicy, readPolicyObjects, readServerless, type ServerlessSettings } from './policies.ts';
+import { deploymentArgument, deploymentFeatures } from './replicas.ts';
+
+/** The name of the CRD of the object with the minimum kubelet version. */
+export const NODES_CONFIG = 'nodes.config.openshift.io';
 
 type Deployment = Kinds['Deployment'];
 

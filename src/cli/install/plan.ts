@@ -1,4 +1,5 @@
 /** The options of `install` and `upgrade`, and the settings that follow from them and from the cluster. */
+import { type ClusterClient, DEFINITIONS, readServer, type Server } from '../../cluster/client.ts';
 import { UserError } from '../../config/files.ts';
 import { type Setting, withSetting } from '../../config/setting-paths.ts';
 import { readDocuments } from '../../config/yaml.ts';
@@ -10,17 +11,8 @@ import { quote } from '../../kube/text.ts';
 import type { KubeObject } from '../../kube/types.ts';
 import { isPartOfPortcullis } from '../../kube/webhooks.ts';
 import { OPTIONAL_FEATURES } from '../../kube/well-known.ts';
+import { clusterOptions, dryRunOption } from '../cluster.ts';
 import { VERSION } from '../command.ts';
-import {
-  CHART_CONSEQUENCE,
-  type ClusterClient,
-  clusterOptions,
-  DEFINITIONS,
-  dryRunOption,
-  NODES_CONFIG,
-  readServer,
-  type Server,
-} from '../installation.ts';
 import {
   boolean,
   flag,
@@ -28,11 +20,16 @@ import {
   namespaceName,
   nonEmpty,
   oneOf,
-  option,
   type Option,
+  option,
   type OptionText,
   type Values,
 } from '../options.ts';
+import { NODES_CONFIG } from './installed.ts';
+
+/** The consequence of SCC CRDs without enforcement. Charts detect OpenShift by the API group of SCCs. */
+export const CHART_CONSEQUENCE =
+  'charts that detect OpenShift by this group omit runAsUser and fsGroup, which SCC admission sets only while it enforces SCCs';
 
 /** Nodes of a managed cluster have the same labels. */
 const NODE_LIMIT = '5';

@@ -2,6 +2,7 @@
  * An installation without a server: policies in the API server. Each policy has the settings that it was generated from
  * as an annotation, which other commands read instead of a PortcullisConfiguration.
  */
+import type { AnyObject, ClusterClient } from '../../cluster/client.ts';
 import { UserError } from '../../config/files.ts';
 import { decodePolicy } from '../../install/index.ts';
 import { DEFAULTS_KINDS, type DefaultsKind, POLICY_KINDS, type PolicyKind } from '../../kube/admission-policies.ts';
@@ -20,7 +21,6 @@ import { generateDefaultsPolicy, MIN_DEFAULTS_MINOR } from '../../policy/psa/def
 import { minorVersion } from '../../policy/pss/cel-policy.ts';
 import { parseVersion, type Version } from '../../policy/pss/policy.ts';
 import { VERSION } from '../command.ts';
-import type { AnyObject, ClusterClient } from '../installation.ts';
 import { kubectl, type ShellCommand } from '../output/shell.ts';
 
 export const POLICIES = RESOURCES.ValidatingAdmissionPolicy;

@@ -1,11 +1,12 @@
 /** Prints the manifests of an installation for a cluster: the output of `install` and `upgrade`. */
+import type { ClusterClient } from '../../cluster/client.ts';
 import { UserError } from '../../config/files.ts';
 import { listSettings, settingAt } from '../../config/setting-paths.ts';
 import { printYaml } from '../../config/yaml.ts';
 import { buildManifests, type ManifestSettings } from '../../install/index.ts';
 import { deepEqual } from '../../kube/equality.ts';
+import { withCluster } from '../cluster.ts';
 import { EXIT, type Io, VERSION } from '../command.ts';
-import { type ClusterClient, withCluster } from '../installation.ts';
 import type { Sources, Values } from '../options.ts';
 import { printable } from '../output/print.ts';
 import { printCommand, type ShellCommand } from '../output/shell.ts';

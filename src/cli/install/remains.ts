@@ -1,4 +1,5 @@
 /** The objects, labels and annotations that remain after an uninstallation, with the commands that remove them. */
+import { type AnyObject, type ClusterClient, DEFINITIONS } from '../../cluster/client.ts';
 import { getMetadataOwners } from '../../kube/managed-fields.ts';
 import { objectName, RESOURCES } from '../../kube/resources.ts';
 import { NAMESPACE_RANGE_ANNOTATIONS } from '../../kube/scc.ts';
@@ -10,7 +11,6 @@ import { isTerminating } from '../../policy/rollout/label-sync.ts';
 import { SCC_MODE_LABEL } from '../../policy/scc/mode.ts';
 import { useRoleName } from '../../policy/scc/standard.ts';
 import { PROGRAM } from '../command.ts';
-import { type AnyObject, type ClusterClient, DEFINITIONS } from '../installation.ts';
 import { kubectl, printCommand, type ShellCommand } from '../output/shell.ts';
 import { findLabelManagers, hasForeignSccs, type UninstallScope } from './enforcement.ts';
 import { readPolicyObjects } from './policies.ts';

@@ -1,10 +1,11 @@
 /** The changes of an uninstallation, and their reports. */
 import { setTimeout as sleep } from 'node:timers/promises';
+import { type AnyObject, type ClusterClient, ignoreNotFound } from '../../cluster/client.ts';
 import { objectPath, type ResourceInfo, resourceName, RESOURCES } from '../../kube/resources.ts';
 import { ApiError } from '../../kube/status.ts';
 import type { JsonObject, Node } from '../../kube/types.ts';
 import { KUBELET_CONDITION, KUBELET_STATE_ANNOTATION, KUBELET_TAINT } from '../../kube/well-known.ts';
-import { type AnyObject, type ClusterClient, type DryRun, dryRunSuffix, ignoreNotFound } from '../installation.ts';
+import { type DryRun, dryRunSuffix } from '../cluster.ts';
 import { findLabelManagers } from './enforcement.ts';
 
 interface RemovalTarget {

@@ -1,3 +1,4 @@
+import { type AnyObject, DEFINITIONS } from '../../cluster/client.ts';
 import { UserError } from '../../config/files.ts';
 import { DEFAULTS_KINDS, POLICY_KINDS } from '../../kube/admission-policies.ts';
 import type { Kinds } from '../../kube/kinds.ts';
@@ -5,16 +6,8 @@ import { namespaced, objectName, type ResourceInfo, RESOURCES } from '../../kube
 import { isPartOfPortcullis } from '../../kube/webhooks.ts';
 import { COMPONENT_LABEL, PART_OF, PART_OF_LABEL, POLICY_LABELS } from '../../kube/well-known.ts';
 import { STANDARD_SCCS } from '../../policy/scc/standard.ts';
+import { clusterOptions, dryRunOption, dryRunSuffix, namespaceOption, withCluster } from '../cluster.ts';
 import { defineCommand, EXIT, type Io } from '../command.ts';
-import {
-  type AnyObject,
-  clusterOptions,
-  DEFINITIONS,
-  dryRunOption,
-  dryRunSuffix,
-  namespaceOption,
-  withCluster,
-} from '../installation.ts';
 import { durationMs, flag, option } from '../options.ts';
 import { printable } from '../output/print.ts';
 import {

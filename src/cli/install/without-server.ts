@@ -1,4 +1,5 @@
 /** `install --without-server`, and `upgrade` of such an installation: prints the policies and a summary. */
+import { type ClusterClient, readServer } from '../../cluster/client.ts';
 import { UserError } from '../../config/files.ts';
 import { listSettings, type Setting, settingAt, withSetting } from '../../config/setting-paths.ts';
 import { printYaml } from '../../config/yaml.ts';
@@ -17,8 +18,8 @@ import { minorVersion } from '../../policy/pss/cel-policy.ts';
 import { newestVersion } from '../../policy/pss/index.ts';
 import type { Version } from '../../policy/pss/policy.ts';
 import { SCC_MODE_LABEL } from '../../policy/scc/mode.ts';
+import type { DryRun } from '../cluster.ts';
 import { docsUrl, type Io, PROGRAM, VERSION } from '../command.ts';
-import { type ClusterClient, type DryRun, readServer } from '../installation.ts';
 import type { Sources } from '../options.ts';
 import { printable } from '../output/print.ts';
 import { printCommand } from '../output/shell.ts';

@@ -9,13 +9,13 @@ import { CONFIGURATION_NAME, INSTALLATION, LABEL_SYNC_LABEL, OLM_MANAGED_ANNOTAT
 import {
   decideLabeling,
   isCopied,
-  labelerMode,
-  OPENSHIFT_OLM,
   type LabelerDecision,
   type LabelerInput,
+  labelerMode,
+  OPENSHIFT_OLM,
 } from '../../policy/olm/auto-labeler.ts';
 import { defineCommand, EXIT } from '../command.ts';
-import { deploymentFeatures } from '../installation.ts';
+import { deploymentFeatures } from '../install/replicas.ts';
 import {
   inventoryOptions,
   listNamespaces,
@@ -23,8 +23,8 @@ import {
   selectedNamespace,
   selectionOptions,
 } from '../inventory/inventory.ts';
-import { assumptionBlocks, listOptions, printListing, printTable, withHeader } from '../output/print.ts';
 import { findSettings, sccOptions } from '../inventory/settings.ts';
+import { assumptionBlocks, listOptions, printListing, printTable, withHeader } from '../output/print.ts';
 
 /** Describes a namespace and the action of the auto-labeler at the next event. */
 function describeNamespace(

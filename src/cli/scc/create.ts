@@ -5,14 +5,14 @@ import { quote } from '../../kube/text.ts';
 import { grantCommand } from '../../policy/scc/advice/denials.ts';
 import { createCustomScc, decidePod, type PodVerdict } from '../../policy/scc/advice/explain.ts';
 import { workloadPod } from '../../policy/scc/advice/plan.ts';
+import { dryRunOption, dryRunSuffix, withCluster, writeObject } from '../cluster.ts';
 import { defineCommand, EXIT } from '../command.ts';
-import { dryRunOption, dryRunSuffix, withCluster, writeObject } from '../installation.ts';
 import { findNamespace } from '../inventory/inventory.ts';
 import { parseReference, readWorkloads } from '../inventory/references.ts';
-import { UsageError } from '../options.ts';
-import { printObjects, writtenOutputOption } from '../output/print.ts';
 import { workloadContext } from '../inventory/scc-input.ts';
 import { sccReviewOptions, sccSettings } from '../inventory/settings.ts';
+import { UsageError } from '../options.ts';
+import { printObjects, writtenOutputOption } from '../output/print.ts';
 
 const DETAILS = `
 Writes the custom SCC (SecurityContextConstraints) that "portcullis scc plan" recommends for a workload

@@ -1,21 +1,15 @@
 import { USE_SCC } from '../../cluster/access.ts';
+import type { ClusterClient } from '../../cluster/client.ts';
 import { UserError } from '../../config/files.ts';
 import { getApiVersion, objectName, resourceName, RESOURCES } from '../../kube/resources.ts';
 import type { SecurityContextConstraints } from '../../kube/scc.ts';
 import { ApiError } from '../../kube/status.ts';
 import { quote } from '../../kube/text.ts';
 import type { ClusterRole, ClusterRoleBinding, RoleBinding } from '../../kube/types.ts';
-import { readRules, ruleAllows, type Rule } from '../../policy/rbac/rules.ts';
+import { readRules, type Rule, ruleAllows } from '../../policy/rbac/rules.ts';
 import { createUseBinding, createUseRole, useRoleName } from '../../policy/scc/standard.ts';
-import { defineCommand, EXIT, type Command, type Io } from '../command.ts';
-import {
-  clusterOptions,
-  dryRunOption,
-  dryRunSuffix,
-  withCluster,
-  writeObject,
-  type ClusterClient,
-} from '../installation.ts';
+import { clusterOptions, dryRunOption, dryRunSuffix, withCluster, writeObject } from '../cluster.ts';
+import { type Command, defineCommand, EXIT, type Io } from '../command.ts';
 import { list, namespaceName, nonEmpty, option, UsageError, type Values } from '../options.ts';
 import { printObjects, writtenOutputOption } from '../output/print.ts';
 

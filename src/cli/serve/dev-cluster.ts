@@ -1,37 +1,36 @@
 import { randomUUID } from 'node:crypto';
+import { isIP } from 'node:net';
 import { hostname } from 'node:os';
-import { join, sep, resolve } from 'node:path';
+import { join, resolve, sep } from 'node:path';
+import { getAsset, isSea } from 'node:sea';
 import { Readable } from 'node:stream';
 import { fileURLToPath } from 'node:url';
-import { isIP } from 'node:net';
-import { getAsset, isSea } from 'node:sea';
-import { readManifests } from '../../config/manifests.ts';
+import { systemClock } from '../../cluster/clock.ts';
 import { failureReason, UserError } from '../../config/files.ts';
-import { createObservable } from '../../config/settings.ts';
-import type { Version } from '../../policy/pss/policy.ts';
+import { readManifests } from '../../config/manifests.ts';
+import { createObservable, type Settings } from '../../config/settings.ts';
+import { createLeaderElection } from '../../controllers/leadership.ts';
+import { type RunningControllers, startControllers } from '../../controllers/runtime.ts';
 import type { ApiObject, DevCluster } from '../../dev-cluster/index.ts';
-import { RESOURCES } from '../../kube/resources.ts';
-import { ApiError } from '../../kube/status.ts';
-import { draft, type JsonObject, isObject } from '../../kube/types.ts';
-import type { ConfigurationKind } from '../../kube/webhooks.ts';
 import {
-  CRDS,
   ALL_FEATURES,
+  CRDS,
   defaultSettings,
-  namespaceObjects,
-  webhookConfigurations,
   type Manifest,
   type ManifestSettings,
+  namespaceObjects,
+  webhookConfigurations,
 } from '../../install/index.ts';
-import type { Settings } from '../../config/settings.ts';
-import { VERSION } from '../command.ts';
-import { DEV_CLUSTER_ENFORCEMENT } from '../installation.ts';
-import { failOnErrors } from '../inventory/manifests.ts';
-import { systemClock } from '../../cluster/clock.ts';
-import { createLeaderElection } from '../../controllers/leadership.ts';
-import { startControllers, type RunningControllers } from '../../controllers/runtime.ts';
+import { RESOURCES } from '../../kube/resources.ts';
+import { ApiError } from '../../kube/status.ts';
+import { draft, isObject, type JsonObject } from '../../kube/types.ts';
+import type { ConfigurationKind } from '../../kube/webhooks.ts';
+import type { Version } from '../../policy/pss/policy.ts';
 import { ensureCertificates } from '../../tls/files.ts';
-import { explainAddressError, urlHost, type ClusterOptions, type RunningCluster } from './cluster.ts';
+import { VERSION } from '../command.ts';
+import { DEV_CLUSTER_ENFORCEMENT } from '../install/webhooks.ts';
+import { failOnErrors } from '../inventory/manifests.ts';
+import { type ClusterOptions, explainAddressError, type RunningCluster, urlHost } from './cluster.ts';
 
 /** Kinds that other kinds depend on, in the order of creation. All other kinds follow. */
 const CREATION_ORDER = [

@@ -3,7 +3,7 @@ import { readFile } from 'node:fs/promises';
 import { after, afterEach, before, beforeEach, describe, test } from 'node:test';
 import fc from 'fast-check';
 import { planOff, planOn, webhookState } from '../../../src/cli/install/break-glass-state.ts';
-import { parseWebhookConfiguration } from '../../../src/cli/installation.ts';
+import { parseWebhookConfiguration } from '../../../src/cli/install/webhooks.ts';
 import { readDocuments } from '../../../src/config/yaml.ts';
 import { applyJsonPatch } from '../../../src/dev-cluster/json-patch.ts';
 import { getMetadataOwners } from '../../../src/kube/managed-fields.ts';

@@ -14,7 +14,7 @@ import {
 import { printFix } from '../../../src/cli/doctor/fix.ts';
 import { planProbes } from '../../../src/cli/doctor/gather.ts';
 import { simulateOutage } from '../../../src/cli/doctor/outage.ts';
-import { DEV_CLUSTER_ENFORCEMENT, parseWebhookConfiguration } from '../../../src/cli/installation.ts';
+import { DEV_CLUSTER_ENFORCEMENT, parseWebhookConfiguration } from '../../../src/cli/install/webhooks.ts';
 import { requiredPolicies } from '../../../src/controllers/admission-policies.ts';
 import { buildManifests, decodePolicy, defaultSettings, webhookConfigurations } from '../../../src/install/index.ts';
 import type { ManifestSettings } from '../../../src/install/index.ts';

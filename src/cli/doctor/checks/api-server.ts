@@ -1,8 +1,8 @@
 import { decodePolicy, MINIMUM_MINOR } from '../../../install/index.ts';
 import { latestVersion } from '../../../policy/pss/evaluate.ts';
 import type { Version } from '../../../policy/pss/policy.ts';
-import { CHART_CONSEQUENCE } from '../../installation.ts';
-import { evaluateFact, info, ok, problem, unknown, type Check, type CheckResult, type Facts } from '../facts.ts';
+import { CHART_CONSEQUENCE } from '../../install/plan.ts';
+import { type Check, type CheckResult, evaluateFact, type Facts, info, ok, problem, unknown } from '../facts.ts';
 import { instruction, run } from '../fix.ts';
 
 const OBJECT = 'API server';

@@ -2,8 +2,8 @@ import { summarizeNames } from '../../../kube/text.ts';
 import type { Lease } from '../../../kube/types.ts';
 import { COMPONENT_LABEL, INSTALLATION, SERVING_CERTIFICATE_ANNOTATION } from '../../../kube/well-known.ts';
 import { pemFingerprint } from '../../../tls/certificate-pair.ts';
-import { isCurrentLease } from '../../installation.ts';
-import { evaluateFact, factValue, ok, problem, warning, type Check, type CheckResult, type Facts } from '../facts.ts';
+import { isCurrentLease } from '../../install/replicas.ts';
+import { type Check, type CheckResult, evaluateFact, type Facts, factValue, ok, problem, warning } from '../facts.ts';
 import { instruction, replicaLogs, run } from '../fix.ts';
 
 /** Checks that there is a leader, and that the replicas renew their Leases. The times are compared with the local clock. */

@@ -1,16 +1,16 @@
 import { isPartOfPortcullis } from '../../../kube/webhooks.ts';
 import { patchSettings } from '../../install/installed.ts';
-import type { Configuration } from '../../installation.ts';
+import type { Configuration } from '../../install/webhooks.ts';
 import {
+  type Check,
+  type CheckResult,
   evaluateFact,
+  type Facts,
+  type Fix,
   info,
   ok,
   problem,
   unknown,
-  type Check,
-  type CheckResult,
-  type Facts,
-  type Fix,
 } from '../facts.ts';
 import { ownWebhooks } from '../matching.ts';
 import { restoreConfigurations } from './webhooks.ts';

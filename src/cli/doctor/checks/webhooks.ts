@@ -8,23 +8,23 @@ import { minorVersion } from '../../../policy/pss/cel-policy.ts';
 import { sccMode } from '../../../policy/scc/mode.ts';
 import { otherConditions } from '../../install/break-glass-state.ts';
 import {
+  type Configuration,
   DEV_CLUSTER_ENFORCEMENT,
   parseWebhookConfiguration,
-  type Configuration,
   type Webhook,
-} from '../../installation.ts';
+} from '../../install/webhooks.ts';
 import {
+  type Check,
+  type CheckResult,
   evaluateFact,
+  type Facts,
   factValue,
+  type Fix,
   info,
   ok,
   problem,
   unknown,
   warning,
-  type Check,
-  type CheckResult,
-  type Facts,
-  type Fix,
 } from '../facts.ts';
 import { applyManifests, changeWebhook, instruction, leaderCorrects, run } from '../fix.ts';
 import { invalidReason } from '../gather.ts';

@@ -1,0 +1,88 @@
+/** The options of commands that inspect or change a cluster, and its connection. */
+import { type ClusterClient, createClient } from '../cluster/client.ts';
+import { connect } from '../cluster/connection.ts';
+import { UserError } from '../config/files.ts';
+import type { Kind } from '../kube/kinds.ts';
+import { objectPath, resourcePath } from '../kube/resources.ts';
+import { ApiError } from '../kube/status.ts';
+import type { KubeObject } from '../kube/types.ts';
+import { INSTALLATION } from '../kube/well-known.ts';
+import { type Io, PROGRAM, VERSION } from './command.ts';
+import { inventoryOptions } from './inventory/inventory.ts';
+import { nonEmpty, oneOf, option, text, type Values } from './options.ts';
+
+/** The options that select the cluster. */
+export const clusterOptions = {
+  kubeconfig: option('FILE', text, undefined, {
+    help: 'Kubeconfig of the cluster. Default: $KUBECONFIG, then ~/.kube/config, then the service account of the pod',
+  }),
+  context: inventoryOptions.context,
+};
+
+const DRY_RUNS = ['none', 'client', 'server'] as const;
+
+/** How far a command that writes objects goes. */
+export type DryRun = (typeof DRY_RUNS)[number];
+
+export const dryRunOption = {
+  'dry-run': option('MODE', oneOf(DRY_RUNS), 'none', {
+    help: 'client: print the changes without sending them; server: send them, and the API server stores nothing',
+  }),
+};
+
+const DRY_RUN_SUFFIXES: Readonly<Record<DryRun, string>> = {
+  none: '',
+  client: ' (dry run)',
+  server: ' (server dry run)',
+};
+
+/** The end of a message about a change, as kubectl prints it. */
+export function dryRunSuffix(dryRun: DryRun): string {
+  return DRY_RUN_SUFFIXES[dryRun];
+}
+
+export const namespaceOption = {
+  namespace: option('NAME', nonEmpty, INSTALLATION.namespace, {
+    short: 'n',
+    help: 'Namespace of the installation',
+  }),
+};
+
+/**
+ * Connects to the cluster while `use` runs. Rejects with a UserError if the cluster cannot be found or reached, and for
+ * API errors that `use` does not handle.
+ */
+export async function withCluster<T>(
+  { kubeconfig, context }: Values<typeof clusterOptions>,
+  { env, signal }: Pick<Io, 'env' | 'signal'>,
+  use: (client: ClusterClient) => Promise<T>,
+): Promise<T> {
+  const connection = await connect({ kubeconfig, context, env, userAgent: `${PROGRAM}/${VERSION}` });
+  try {
+    return await use(createClient(connection, signal));
+  } catch (error) {
+    if (!(error instanceof ApiError)) throw error;
+    throw new UserError(`${connection.server}: ${error.message}`, { cause: error });
+  } finally {
+    connection.close();
+  }
+}
+
+/**
+ * Writes an object as it is, unless the client only prints it, and returns the object of the response. An object with a
+ * resource version is replaced. Rejects as `request` does.
+ */
+export async function writeObject<T extends KubeObject>(
+  { send }: ClusterClient,
+  kind: Kind,
+  object: T,
+  dryRun: DryRun,
+  verb?: 'DELETE',
+): Promise<T> {
+  if (dryRun === 'client') return object;
+  const { name = '', namespace, resourceVersion } = object.metadata ?? {};
+  const method = verb ?? (resourceVersion === undefined ? 'POST' : 'PUT');
+  const path = method === 'POST' ? resourcePath(kind, namespace) : objectPath(kind, name, namespace);
+  const query = { fieldManager: PROGRAM, ...(dryRun === 'server' ? { dryRun: 'All' } : {}) };
+  return (await send({ method, path, query, ...(method === 'DELETE' ? {} : { body: object }) })) as KubeObject as T;
+}

@@ -1,0 +1,40 @@
+/** The webhook configurations of a cluster. */
+import type { ClusterClient } from '../../cluster/client.ts';
+import { RESOURCES } from '../../kube/resources.ts';
+import type { ObjectMeta } from '../../kube/types.ts';
+import { CONFIGURATION_KINDS, type ConfigurationKind, type WebhookConfiguration } from '../../kube/webhooks.ts';
+
+/** The development cluster has the webhooks of all features, since the settings may change at run time. */
+export const DEV_CLUSTER_ENFORCEMENT = {
+  podSecurity: true,
+  rollout: true,
+  kubelet: true,
+  kubeletCertificates: true,
+  kubeletNodeWrites: true,
+  olm: true,
+  defaults: [],
+} as const;
+
+/** The common fields of validating and mutating webhooks. */
+export type Webhook = NonNullable<WebhookConfiguration['webhooks']>[number];
+
+/** A webhook configuration of either kind. */
+export interface Configuration {
+  readonly kind: ConfigurationKind;
+  readonly name: string;
+  readonly metadata: ObjectMeta;
+  readonly webhooks: readonly Webhook[];
+}
+
+/** Lists all webhook configurations of a cluster. Rejects as `request` does. */
+export async function readConfigurations(client: ClusterClient): Promise<readonly Configuration[]> {
+  const lists = CONFIGURATION_KINDS.map(async (kind) =>
+    (await client.list(RESOURCES[kind])).map((object) => parseWebhookConfiguration(kind, object)),
+  );
+  return (await Promise.all(lists)).flat();
+}
+
+export function parseWebhookConfiguration(kind: ConfigurationKind, object: WebhookConfiguration): Configuration {
+  const { metadata = {}, webhooks } = object;
+  return { kind, name: metadata.name ?? '', metadata, webhooks: webhooks ?? [] };
+}

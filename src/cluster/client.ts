@@ -1,0 +1,118 @@
+/** Single requests of commands to a cluster, without a store. */
+import type { JsonPatchOp } from '../kube/json-patch.ts';
+import { clusterScoped, objectPath, resourcePath } from '../kube/resources.ts';
+import { ApiError } from '../kube/status.ts';
+import {
+  type GroupVersionResource,
+  isObject,
+  type JsonObject,
+  type KubeObject,
+  type ObjectMeta,
+} from '../kube/types.ts';
+import { INSTALLATION } from '../kube/well-known.ts';
+import type { Version } from '../policy/pss/policy.ts';
+import type { ApiRequest, Connection } from './connection.ts';
+import { readPages } from './lists.ts';
+import { parseServerVersion } from './server-version.ts';
+
+/** CustomResourceDefinitions. */
+export const DEFINITIONS = clusterScoped('apiextensions.k8s.io/v1', 'customresourcedefinitions');
+
+/** An object of any kind. */
+export interface AnyObject extends KubeObject {
+  readonly metadata: ObjectMeta & { readonly name: string };
+}
+
+interface Selection {
+  /** Absent: all namespaces. */
+  readonly namespace?: string | undefined;
+  /** Label selector. */
+  readonly labels?: string;
+}
+
+/** The requests of a command to its cluster. They reject as `Connection.request` does. */
+export interface ClusterClient {
+  readonly connection: Connection;
+  /** Aborts all requests. */
+  readonly signal: AbortSignal;
+  send(request: ApiRequest): Promise<JsonObject>;
+  /** Resolves to `undefined` if the object does not exist. */
+  get(resource: GroupVersionResource, name: string, namespace?: string): Promise<AnyObject | undefined>;
+  /** Lists objects. The list is empty if the cluster does not serve the resource. */
+  list(resource: GroupVersionResource, selection?: Selection): Promise<readonly AnyObject[]>;
+  /** Applies a JSON patch to a cluster-scoped object. */
+  patch(resource: GroupVersionResource, name: string, patch: Patch): Promise<JsonObject>;
+}
+
+interface Patch {
+  readonly operations: readonly JsonPatchOp[];
+  /** Whether the server only validates the patch. */
+  readonly dryRun: boolean;
+}
+
+export function createClient(connection: Connection, signal: AbortSignal): ClusterClient {
+  const send: ClusterClient['send'] = (request) => connection.request({ ...request, signal });
+  return {
+    connection,
+    signal,
+    send,
+    async get(resource, name, namespace) {
+      const path = objectPath(resource, name, namespace);
+      return (await ignoreNotFound(send({ method: 'GET', path }))) as AnyObject | undefined;
+    },
+    async list(resource, { namespace, labels } = {}) {
+      let objects: AnyObject[] = [];
+      const query = labels === undefined ? {} : { labelSelector: labels };
+      const pages = readPages(connection, { path: resourcePath(resource, namespace), query, signal }, () => {
+        objects = [];
+        return (items) => objects.push(...items.filter(hasName));
+      });
+      await ignoreNotFound(pages);
+      return objects;
+    },
+    patch: (resource, name, { operations, dryRun }) =>
+      send({
+        method: 'PATCH',
+        path: objectPath(resource, name),
+        query: { fieldManager: INSTALLATION.name, ...(dryRun ? { dryRun: 'All' } : {}) },
+        contentType: 'application/json-patch+json',
+        body: operations,
+      }),
+  };
+}
+
+function hasName(object: JsonObject): object is JsonObject & AnyObject {
+  const { metadata } = object;
+  return isObject(metadata) && typeof metadata['name'] === 'string';
+}
+
+/** Resolves to `undefined` if the requested object does not exist. */
+export async function ignoreNotFound<T>(response: Promise<T>): Promise<T | undefined> {
+  try {
+    return await response;
+  } catch (error) {
+    if (error instanceof ApiError && error.status.code === 404) return undefined;
+    throw error;
+  }
+}
+
+/** The version of the API server, such as `v1.36.3`, and the API groups that it serves. */
+export interface Server {
+  readonly version: string;
+  /** The version for Pod Security; `undefined` if the API server reports none. */
+  readonly minor?: Version | undefined;
+  readonly groups: readonly string[];
+}
+
+export async function readServer({ send }: ClusterClient): Promise<Server> {
+  const [version, apis] = await Promise.all([
+    send({ method: 'GET', path: '/version' }),
+    send({ method: 'GET', path: '/apis' }),
+  ]);
+  const groups: readonly unknown[] = Array.isArray(apis['groups']) ? apis['groups'] : [];
+  return {
+    version: String(version['gitVersion']),
+    minor: parseServerVersion(version),
+    groups: groups.flatMap((group) => (isObject(group) ? [String(group['name'])] : [])),
+  };
+}
