@@ -9,7 +9,7 @@ import { systemClock } from '../../cluster/clock.ts';
 import { failureReason, UserError } from '../../config/files.ts';
 import { readManifests } from '../../config/manifests.ts';
 import { createObservable, type Settings } from '../../config/settings.ts';
-import { createLeaderElection } from '../../controllers/leadership.ts';
+import { createLeaderElection, type LeaderElection, type LeaderElectionOptions } from '../../controllers/leadership.ts';
 import { type RunningControllers, startControllers } from '../../controllers/runtime.ts';
 import type { ApiObject, DevCluster } from '../../dev-cluster/index.ts';
 import {
@@ -147,72 +147,28 @@ const HOST = '127.0.0.1';
 const SERVICE = { namespace: 'portcullis', name: 'portcullis' };
 const ADMIN = { username: 'portcullis-admin', groups: ['system:masters'] };
 
+/** The inventory of a development cluster, apart from its store. */
+const UNREAD = { source: 'cluster', customSources: [], assumptions: [], unread: [] } as const;
+
 /** Starts the development cluster and its API server. `open` registers the webhooks and creates the initial objects. */
 export async function startDevCluster(options: ClusterOptions): Promise<RunningCluster> {
   const { values, settings, logger, metrics } = options;
   // A live cluster needs none of these modules.
   const { openDashboard } = await import('../rollout/live-report.ts');
-  const { recordDecisions } = await import('./decisions.ts');
-  const { createApiServer, createDevCluster, createHttpsCaller, KUBERNETES_VERSION, OLM_DEFINITIONS, writeKubeconfig } =
-    await import('../../dev-cluster/index.ts');
-  const folder = values['cert-dir'];
-  const { definitions, namespace, seed, configurations, sccs } = await readClusterManifests(
-    values.manifests,
-    settings,
-    OLM_DEFINITIONS,
-  );
-  // A certificate contains no zone.
-  const [address = ''] = values['bind-address'].split('%');
-  const certificates = await explainFolderError(
-    folder,
-    ensureCertificates({
-      folder,
-      dnsNames: ['localhost', `${SERVICE.name}.${SERVICE.namespace}.svc`],
-      ipAddresses: [HOST, '::1', ...(isIP(address) === 0 ? [] : [address])],
-      clients: new Map([['admin', ADMIN]]),
-      now: () => new Date(),
-    }),
-  );
-
-  let running: RunningControllers | undefined;
-  let election: ReturnType<typeof createLeaderElection> | undefined;
-  let webhook = { host: HOST, port: 0 };
-  const caller = createHttpsCaller(({ namespace, name }) =>
-    namespace === SERVICE.namespace && name === SERVICE.name ? webhook : undefined,
-  );
-  const { call, decisions } = recordDecisions(caller.call);
-  const cluster = createDevCluster({ clock: () => new Date(), call });
-  const log = logger.child({ logger: 'cluster' });
-  await cluster.start({
-    rootCertificate: certificates.authority.cert,
-    onError: (err, controller, key) => log.warn({ err, controller, key }, 'reconciliation failed; it will be retried'),
-  });
-  const server = createApiServer({
-    cluster,
-    tls: { ...certificates.serving, clientAuthority: certificates.authority.cert },
-    onError: (err) => log.error({ err }, 'request to the development cluster failed'),
-  });
-  const wanted = { host: HOST, port: values['cluster-port'], option: 'cluster-port' };
-  const port = await explainAddressError(server.listen(wanted.port), wanted);
-  const kubeconfigFile = join(folder, 'kubeconfig');
-  const client = certificates.clients.get('admin');
-  if (!client) throw new Error('no client certificate was made');
+  const { KUBERNETES_VERSION, OLM_DEFINITIONS } = await import('../../dev-cluster/index.ts');
+  const manifests = await readClusterManifests(values.manifests, settings, OLM_DEFINITIONS);
+  const { definitions, namespace, seed, configurations, sccs } = manifests;
+  const certificates = await createCertificates(values['cert-dir'], values['bind-address']);
   const authority = certificates.authority.cert;
-  const writing = writeKubeconfig(kubeconfigFile, { server: `https://${HOST}:${port}`, authority, client });
-  await explainFolderError(folder, writing);
-
+  const { cluster, decisions, webhook, caller } = await startCluster(authority, logger);
+  const api = await serveApi(cluster, certificates, options);
+  let running: RunningControllers | undefined;
+  let election: LeaderElection | undefined;
   const stopping = new AbortController();
-  const inventory = {
-    store: cluster.store,
-    source: 'cluster',
-    customSources: [],
-    assumptions: [],
-    unread: [],
-  } as const;
   const dashboard = await openDashboard({
     port: 0,
-    server: `https://${HOST}:${port}`,
-    inventory: () => inventory,
+    server: api.url,
+    inventory: () => ({ ...UNREAD, store: cluster.store }),
     values: { config: values.config, 'installation-namespace': SERVICE.namespace, 'scc-mode': undefined },
     decisions,
     signal: stopping.signal,
@@ -222,11 +178,11 @@ export async function startDevCluster(options: ClusterOptions): Promise<RunningC
     cluster,
     version: createObservable<Version | undefined>(KUBERNETES_VERSION),
     service: SERVICE,
-    certificate: { serving: certificates.serving, authority: certificates.authority.cert },
+    certificate: { serving: certificates.serving, authority },
     checks: [{ name: 'informer-sync', check: () => undefined }],
     namedChecks: [{ name: 'cluster', check: () => undefined }],
     async open({ authority, ...address }) {
-      webhook = address;
+      Object.assign(webhook, address);
       const trusted = configurations.map((one) => ({ ...one, value: withBundle(one.value, authority) }));
       for (const objects of [definitions, namespace, seed, trusted, sccs]) await createAll(cluster, objects);
     },
@@ -235,37 +191,104 @@ export async function startDevCluster(options: ClusterOptions): Promise<RunningC
     complete: () => Promise.resolve(),
     async run(controllers) {
       const services = { cluster, logger, metrics, clock: systemClock };
-      // The Lease names the leader. There is no other candidate.
-      await new Promise<void>((onStarted) => {
-        const identity = `${hostname()}_${randomUUID()}`;
-        const onStopped = () => Promise.resolve();
-        election = createLeaderElection({ ...services, ...SERVICE, identity, onStarted, onStopped });
-        election.start();
-      });
+      election = await elect(services);
       running = startControllers(controllers, services);
       await running.idle();
       return running;
     },
     async trust(authority) {
-      for (const { value } of configurations) {
-        const { name } = isObject(value['metadata']) ? value['metadata'] : {};
-        const resource = RESOURCES[(value as ApiObject).kind as ConfigurationKind];
-        const current = cluster.storage.get(resource, '', String(name));
-        if (current) await cluster.writer.update(resource, withBundle(current, authority));
-      }
+      for (const { value } of configurations) await updateBundle(cluster, value, authority);
     },
     greeting: () =>
-      `Portcullis serves reviews at https://${urlHost(webhook.host)}:${webhook.port} of a development cluster at https://${HOST}:${port}\n\n  export KUBECONFIG=${resolve(kubeconfigFile)}\n  kubectl get namespaces --show-labels\n\nDashboard: ${dashboard.url}\n\n`,
+      `Portcullis serves reviews at https://${urlHost(webhook.host)}:${webhook.port} of a development cluster at ${api.url}\n\n  export KUBECONFIG=${resolve(api.kubeconfigFile)}\n  kubectl get namespaces --show-labels\n\nDashboard: ${dashboard.url}\n\n`,
     async stop() {
       stopping.abort();
       await dashboard.close();
       await election?.stop();
       await running?.stop();
       cluster.stop();
-      await server.close();
+      await api.close();
       caller.close();
     },
   };
+}
+
+/** Starts a cluster, which calls the webhooks at the address of `webhook`, and records their decisions. */
+async function startCluster(rootCertificate: string, logger: ClusterOptions['logger']) {
+  const { createDevCluster, createHttpsCaller } = await import('../../dev-cluster/index.ts');
+  const { recordDecisions } = await import('./decisions.ts');
+  const webhook = { host: HOST, port: 0 };
+  const caller = createHttpsCaller(({ namespace, name }) =>
+    namespace === SERVICE.namespace && name === SERVICE.name ? webhook : undefined,
+  );
+  const { call, decisions } = recordDecisions(caller.call);
+  const cluster = createDevCluster({ clock: () => new Date(), call });
+  const log = logger.child({ logger: 'cluster' });
+  await cluster.start({
+    rootCertificate,
+    onError: (err, controller, key) => log.warn({ err, controller, key }, 'reconciliation failed; it will be retried'),
+  });
+  return { cluster, decisions, webhook, caller };
+}
+
+/** Creates or reads the certificates of the API server and the webhooks, and that of the administrator. */
+async function createCertificates(folder: string, bindAddress: string) {
+  // A certificate contains no zone.
+  const [address = ''] = bindAddress.split('%');
+  const certificates = ensureCertificates({
+    folder,
+    dnsNames: ['localhost', `${SERVICE.name}.${SERVICE.namespace}.svc`],
+    ipAddresses: [HOST, '::1', ...(isIP(address) === 0 ? [] : [address])],
+    clients: new Map([['admin', ADMIN]]),
+    now: () => new Date(),
+  });
+  const { clients, ...created } = await explainFolderError(folder, certificates);
+  const client = clients.get('admin');
+  if (!client) throw new Error('no client certificate was made');
+  return { ...created, client };
+}
+
+/** Serves the API of the cluster, and writes the kubeconfig of the administrator. */
+async function serveApi(
+  cluster: DevCluster,
+  { authority, serving, client }: Awaited<ReturnType<typeof createCertificates>>,
+  { values, logger }: ClusterOptions,
+) {
+  const { createApiServer, writeKubeconfig } = await import('../../dev-cluster/index.ts');
+  const log = logger.child({ logger: 'cluster' });
+  const server = createApiServer({
+    cluster,
+    tls: { ...serving, clientAuthority: authority.cert },
+    onError: (err) => log.error({ err }, 'request to the development cluster failed'),
+  });
+  const wanted = { host: HOST, port: values['cluster-port'], option: 'cluster-port' };
+  const url = `https://${HOST}:${await explainAddressError(server.listen(wanted.port), wanted)}`;
+  const folder = values['cert-dir'];
+  const kubeconfigFile = join(folder, 'kubeconfig');
+  const writing = writeKubeconfig(kubeconfigFile, { server: url, authority: authority.cert, client });
+  await explainFolderError(folder, writing);
+  return { url, kubeconfigFile, close: () => server.close() };
+}
+
+/** Acquires the Lease, which names the leader. There is no other candidate. */
+async function elect(
+  services: Pick<LeaderElectionOptions, 'cluster' | 'logger' | 'metrics' | 'clock'>,
+): Promise<LeaderElection> {
+  const identity = `${hostname()}_${randomUUID()}`;
+  const onStopped = () => Promise.resolve();
+  return await new Promise((resolve) => {
+    const onStarted = (): void => resolve(election);
+    const election = createLeaderElection({ ...services, ...SERVICE, identity, onStarted, onStopped });
+    election.start();
+  });
+}
+
+async function updateBundle(cluster: DevCluster, configuration: JsonObject, authority: string): Promise<void> {
+  const { kind, metadata } = configuration;
+  const { name } = isObject(metadata) ? metadata : {};
+  const resource = RESOURCES[kind as ConfigurationKind];
+  const current = cluster.storage.get(resource, '', String(name));
+  if (current) await cluster.writer.update(resource, withBundle(current, authority));
 }
 
 /** Converts system errors about the folder of the certificates into a UserError with its path. */
