@@ -479,6 +479,8 @@ describe('uninstall', () => {
     const [title = '', webhooks = '', ...others] = REMOVED;
     const ending = `- no policies in the API server: ${name}`;
     const expected = [title, webhooks, ending, ...MANAGEMENT, ...floor, ...others.slice(MANAGEMENT.length)];
+    const plan = await run(['--dry-run=client']);
+    assert.equal(plan.stdout.match(/^\S+\/floor\..* deleted \(dry run\)$/gm)?.length, 2);
     assert.deepEqual(await run(['--yes', '--force']), {
       code: 0,
       stdout: lines(...expected, ...REMAINS),
@@ -604,6 +606,14 @@ describe('uninstall deletes nothing', () => {
       },
     ],
     [
+      'if objects cannot be listed',
+      (response, request) => {
+        const isSecret = request.url?.includes('/secrets') === true;
+        (isSecret ? refusal(403, 'User "jo" cannot list secrets') : respond)(response, request);
+      },
+      { code: 2, stdout: '', stderr: 'error: SERVER: User "jo" cannot list secrets\n' },
+    ],
+    [
       'if webhooks cannot be deleted',
       respond,
       {
@@ -619,7 +629,12 @@ describe('uninstall deletes nothing', () => {
       t.after(() => server.stop());
       server.respond(answer);
       const args = ['uninstall', '--yes', '--kubeconfig', await server.kubeconfig()];
-      assert.deepEqual(await runProgram(args), outcome);
+      const { stderr, ...rest } = await runProgram(args);
+      assert.deepEqual({ ...rest, stderr: stderr.replace(server.url, 'SERVER') }, outcome);
+      assert.equal(
+        server.requests.some(({ method }) => method === 'DELETE'),
+        outcome.code === 1,
+      );
       assert.deepEqual(
         server.requests.filter(({ method, url }) => method !== 'GET' && !url.includes('webhookconfigurations')),
         [],
