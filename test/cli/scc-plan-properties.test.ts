@@ -7,7 +7,7 @@ import { planInput } from '../../src/cli/inventory/scc-input.ts';
 import { hasUseRole } from '../../src/cli/scc/plan.ts';
 import type { Kinds } from '../../src/kube/kinds.ts';
 import type { JsonObject, PodLike } from '../../src/kube/types.ts';
-import { grantableScc, planGrants, planNamespace, type PlannedWorkload } from '../../src/policy/scc/advice/plan.ts';
+import { grantableScc, planGrants, planAdmission, type PlannedWorkload } from '../../src/policy/scc/advice/plan.ts';
 import {
   grantObjects,
   STANDARD_CLUSTER_ROLE_BINDINGS,
@@ -88,12 +88,12 @@ test('with the bindings applied, their workloads and all previously admitted wor
       const store = getStore(given);
       const effective = { ...settings, compatibility: { identity: given.identity } };
       const readInput = () => planInput(DEMO_NAMESPACE, { store, customSources: [] }, effective);
-      const before = planNamespace(readInput());
+      const before = planAdmission(readInput());
       const grants = planGrants(before, readInput());
       for (const object of grantObjects(grants, { hasRole: (name) => hasUseRole(store, name) })) {
         store.put(object.kind as 'ClusterRole' | 'RoleBinding', object);
       }
-      const after = planNamespace(readInput());
+      const after = planAdmission(readInput());
       assert.deepEqual(planGrants(after, readInput()), []);
       const moved = new Map(grants.flatMap(({ scc, moves }) => moves.map(({ name }) => [name, scc])));
       for (const [index, one] of before.workloads.entries()) {

@@ -27,7 +27,7 @@ import type { Level, Version } from '../../policy/pss/index.ts';
 import { SCC_MODE_LABEL, SCC_MODES, sccMode } from '../../policy/scc/mode.ts';
 import { MODES_BY_STRENGTH, type CheckedObject, type Finding, type Report } from '../output/findings.ts';
 import { createFinding, fieldPosition } from './fields.ts';
-import { isScc, sccFindings } from './scc.ts';
+import { isScc, sccFindings } from './scc-objects.ts';
 
 export interface CheckSettings {
   /** The enforced level of namespaces without the label. */

@@ -12,7 +12,7 @@ import { gatherRollout, rolloutOptions } from '../rollout/facts.ts';
 import { expectedSettings, findSettings, sccReviewOptions } from '../inventory/settings.ts';
 import { explainNamespace, printNamespace } from './namespace.ts';
 import { explainPolicies } from './policies.ts';
-import { explainSccs } from './scc.ts';
+import { explainSccs } from './scc-admission.ts';
 import { listWorkloads, type Outcome } from './workload.ts';
 
 const DETAILS = `

@@ -5,7 +5,7 @@ import { objectName } from '../../kube/resources.ts';
 import type { Kind } from '../../kube/kinds.ts';
 import type { Namespace } from '../../kube/types.ts';
 import { RBAC_KINDS } from '../../policy/rbac/rules.ts';
-import type { PlanInput, WorkloadContext } from '../../policy/scc/advice/plan.ts';
+import type { AdmissionPlanInput, WorkloadContext } from '../../policy/scc/advice/plan.ts';
 import { sccMode, type SccSettings } from '../../policy/scc/mode.ts';
 import type { Inventory } from './inventory.ts';
 
@@ -42,7 +42,7 @@ export function planInput(
   namespace: Namespace,
   { store, customSources }: Pick<Inventory, 'store' | 'customSources'>,
   settings: SccSettings,
-): PlanInput {
+): AdmissionPlanInput {
   return {
     ...workloadContext(store, settings, namespace),
     mode: sccMode(namespace, settings).mode,

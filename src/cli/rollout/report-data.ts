@@ -10,7 +10,7 @@ import type { Level } from '../../policy/pss/policy.ts';
 import { countNamespaces } from '../../policy/rollout/plan.ts';
 import { rolloutBlockers, rolloutSteps } from '../../policy/rollout/state.ts';
 import { listDenials } from '../../policy/scc/advice/denials.ts';
-import { planNamespace, type PlannedNamespace } from '../../policy/scc/advice/plan.ts';
+import { planAdmission, type AdmissionPlan } from '../../policy/scc/advice/plan.ts';
 import { blockAnnotations } from '../../policy/uid-range/allocation.ts';
 import { DEFAULT_RANGES } from '../../policy/uid-range/ranges.ts';
 import { formatTimestamp } from '../../kube/units.ts';
@@ -90,13 +90,13 @@ function countDenied(namespace: Namespace, facts: RolloutFacts): Readonly<Record
 }
 
 /** Plans SCC admission. A namespace without UID ranges is planned with those of another: the allocator adds them. */
-function planSccs(namespace: Namespace, facts: RolloutFacts): PlannedNamespace {
+function planSccs(namespace: Namespace, facts: RolloutFacts): AdmissionPlan {
   const ranges = blockAnnotations(0, namespace, DEFAULT_RANGES);
   const metadata = { ...namespace.metadata, annotations: { ...namespace.metadata?.annotations, ...ranges } };
-  return planNamespace(planInput({ ...namespace, metadata }, facts, facts.management.scc));
+  return planAdmission(planInput({ ...namespace, metadata }, facts, facts.management.scc));
 }
 
-function listSccs({ store }: RolloutFacts, plans: readonly PlannedNamespace[]): readonly ReportScc[] {
+function listSccs({ store }: RolloutFacts, plans: readonly AdmissionPlan[]): readonly ReportScc[] {
   const workloads = Map.groupBy(
     plans.flatMap((plan) => plan.workloads),
     ({ result }) => (result.outcome === 'admitted' ? result.scc : ''),

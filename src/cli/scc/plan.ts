@@ -10,10 +10,10 @@ import { readRules, ruleAllows } from '../../policy/rbac/rules.ts';
 import { describeCustomScc, describeDenial } from '../../policy/scc/advice/denials.ts';
 import {
   planGrants,
-  planNamespace,
+  planAdmission,
   summarizePlan,
   type PlannedGrant,
-  type PlannedNamespace,
+  type AdmissionPlan,
   type PlannedWorkload,
   type WorkloadName,
 } from '../../policy/scc/advice/plan.ts';
@@ -45,7 +45,7 @@ import { expectedMode, findSettings, sccSettings, sccOptions, type ExpectedMode 
 
 interface Plan {
   /** The namespaces with workloads, sorted by name. */
-  readonly namespaces: readonly (PlannedNamespace & ExpectedMode)[];
+  readonly namespaces: readonly (AdmissionPlan & ExpectedMode)[];
   readonly grants: readonly PlannedGrant[];
   /** The grants as objects to apply: the missing ClusterRoles, then one RoleBinding for each grant. */
   readonly bindings: readonly (ClusterRole | RoleBinding)[];
@@ -293,7 +293,7 @@ export const command = defineCommand({
     const planSelected = (one: Namespace) => {
       const input = inputOf(one);
       const sources = input.sources.filter(({ object }) => options.selector(object.metadata?.labels));
-      return sources.length === 0 ? [] : [{ ...expectedMode(one, settings), ...planNamespace({ ...input, sources }) }];
+      return sources.length === 0 ? [] : [{ ...expectedMode(one, settings), ...planAdmission({ ...input, sources }) }];
     };
     const namespaces = (await mapNamespaces(selected, planSelected, { verb: 'Planning', io })).flat();
     const grants = namespaces.flatMap((planned) => planGrants(planned, inputOf(findNamespace(store, planned.name))));

@@ -2,7 +2,7 @@
 import { quote, shellQuote } from '../../../kube/text.ts';
 import type { SccMode } from '../mode.ts';
 import type { PodDenial } from './explain.ts';
-import { grantableScc, type PlannedNamespace, type PlannedWorkload } from './plan.ts';
+import { grantableScc, type AdmissionPlan, type PlannedWorkload } from './plan.ts';
 import { formatDisallowedField, type SuggestedScc } from './suggestion.ts';
 
 /** Describes the fields that the closest SCC does not allow. Returns `undefined` if there is no closest SCC. */
@@ -55,7 +55,7 @@ export interface SccFix {
 
 /** Returns the denied workloads of a namespace where SCC admission is on. */
 export function listDenials(
-  { name: namespace, mode, workloads }: PlannedNamespace,
+  { name: namespace, mode, workloads }: AdmissionPlan,
   isPrivileged: (scc: string) => boolean,
 ): readonly SccDenial[] {
   return workloads.flatMap((workload) => {

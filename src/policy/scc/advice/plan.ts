@@ -39,7 +39,7 @@ export function workloadPod(
 }
 
 /** A namespace with its workloads, sorted by kind and name. */
-export interface PlannedNamespace {
+export interface AdmissionPlan {
   readonly name: string;
   readonly mode: SccMode;
   readonly workloads: readonly PlannedWorkload[];
@@ -58,13 +58,13 @@ export interface PlannedWorkload extends WorkloadName, Omit<WorkloadPod, 'input'
   readonly result: PodVerdict | { readonly outcome: 'off' };
 }
 
-export interface PlanInput extends Omit<WorkloadContext, 'creator'> {
+export interface AdmissionPlanInput extends Omit<WorkloadContext, 'creator'> {
   readonly mode: SccMode;
   readonly sources: readonly PodCreator[];
 }
 
 /** Evaluates the pods of all workloads in a namespace. */
-export function planNamespace({ mode, sources, ...given }: PlanInput): PlannedNamespace {
+export function planAdmission({ mode, sources, ...given }: AdmissionPlanInput): AdmissionPlan {
   // The creator of a pod without a controller is unknown and therefore has no grants.
   const context = { ...given, creator: {} };
   const workloads = sources.map((source): PlannedWorkload => {
@@ -94,18 +94,18 @@ export interface PlannedGrant {
  * Returns the grants that admit denied workloads in a namespace, sorted by service account and SCC.
  * @param input all workloads in the namespace that the grants apply to
  */
-export function planGrants(planned: PlannedNamespace, input: PlanInput): readonly PlannedGrant[] {
+export function planGrants(planned: AdmissionPlan, input: AdmissionPlanInput): readonly PlannedGrant[] {
   const grants = findGrants(planned);
   if (grants.length === 0) return [];
   const isComplete = planned.workloads.length === input.sources.length;
-  const current = isComplete ? planned : planNamespace(input);
-  const granted = planNamespace({ ...input, canUse: withGrants(input.canUse, grants) });
+  const current = isComplete ? planned : planAdmission(input);
+  const granted = planAdmission({ ...input, canUse: withGrants(input.canUse, grants) });
   return grants.map((grant) => ({ ...grant, moves: findMoves(grant, current, granted) }));
 }
 
 type NeededGrant = Omit<PlannedGrant, 'moves'>;
 
-function findGrants({ name: namespace, workloads }: PlannedNamespace): readonly NeededGrant[] {
+function findGrants({ name: namespace, workloads }: AdmissionPlan): readonly NeededGrant[] {
   const grants = new Map<string, NeededGrant & { readonly workloads: WorkloadName[] }>();
   for (const workload of workloads) {
     const { kind, name, template, serviceAccount = '' } = workload;
@@ -124,8 +124,8 @@ function findGrants({ name: namespace, workloads }: PlannedNamespace): readonly 
 /** Returns the workloads that are admitted without the grant and that the grant moves to its SCC. */
 function findMoves(
   { serviceAccount, scc }: NeededGrant,
-  { workloads }: PlannedNamespace,
-  granted: PlannedNamespace,
+  { workloads }: AdmissionPlan,
+  granted: AdmissionPlan,
 ): PlannedGrant['moves'] {
   return workloads.flatMap(({ kind, name, serviceAccount: account, result }, index) => {
     const after = granted.workloads[index]?.result;
@@ -134,7 +134,10 @@ function findMoves(
   });
 }
 
-function withGrants(canUse: PlanInput['canUse'], grants: readonly NeededGrant[]): PlanInput['canUse'] {
+function withGrants(
+  canUse: AdmissionPlanInput['canUse'],
+  grants: readonly NeededGrant[],
+): AdmissionPlanInput['canUse'] {
   const keys = grants.map(({ namespace, serviceAccount, scc }) =>
     JSON.stringify([`system:serviceaccount:${namespace}:${serviceAccount}`, scc, namespace]),
   );
@@ -150,7 +153,7 @@ export interface PlanSummary extends Readonly<Record<PlannedWorkload['result']['
   readonly grantable: number;
 }
 
-export function summarizePlan(namespaces: readonly PlannedNamespace[]): PlanSummary {
+export function summarizePlan(namespaces: readonly AdmissionPlan[]): PlanSummary {
   const workloads = namespaces.flatMap((namespace) => namespace.workloads);
   const count = (outcome: PlannedWorkload['result']['outcome']): number =>
     workloads.filter(({ result }) => result.outcome === outcome).length;
