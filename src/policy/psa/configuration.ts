@@ -137,10 +137,29 @@ function createMatcher(names: readonly string[]): Exemptions[Exemption] {
   return (name) => name !== '' && exempt.has(name);
 }
 
-/** Returns the exemption of a request, if it does not depend on the object. The user's groups are ignored. */
-export function findExemption(request: AdmissionRequest, exemptions: Exemptions): 'namespace' | 'user' | undefined {
+/**
+ * Returns the exemption of a request: of its namespace or user, or, if the pod is given, of its runtime class. The user's groups
+ * are ignored. The pod may not be validated.
+ */
+export function findExemption(
+  request: AdmissionRequest,
+  exemptions: Exemptions,
+  { runtimeClassName }: { readonly runtimeClassName?: unknown } = {},
+): Exemption | undefined {
   if (exemptions.namespace(request.namespace)) return 'namespace';
-  return exemptions.user(request.userInfo.username) ? 'user' : undefined;
+  if (exemptions.user(request.userInfo.username)) return 'user';
+  return typeof runtimeClassName === 'string' && exemptions.runtimeClass(runtimeClassName) ? 'runtimeClass' : undefined;
+}
+
+/** Returns true if a level limits the pods of a request: it is not exempt, and its namespace enforces more than privileged. */
+export function isLimited(
+  request: AdmissionRequest,
+  namespace: Namespace,
+  { exemptions, namespaceRules }: PodSecurity,
+  pod?: { readonly runtimeClassName?: unknown },
+): boolean {
+  const { level } = namespaceRules(namespace).enforce;
+  return level !== 'privileged' && findExemption(request, exemptions, pod) === undefined;
 }
 
 /** The policies of a namespace, and the response for pods that satisfy all of them. */

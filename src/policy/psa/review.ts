@@ -80,7 +80,8 @@ function reviewPodObject(input: PodSecurityInput, rules: NamespaceRules): PodSec
     if (!isCore(old, 'Pod') || !old.pod) return notEvaluated(denyUndecodable(old, 'old pod'));
     if (!isSignificantUpdate(pod, old.pod)) return ALLOWED;
   }
-  if (podSecurity.exemptions.runtimeClass(pod.runtimeClassName)) return exempt('runtimeClass');
+  const exemption = findExemption(request, podSecurity.exemptions, pod);
+  if (exemption) return exempt(exemption);
   return evaluatePolicies(pod, rules, input);
 }
 
@@ -144,7 +145,8 @@ function reviewTemplate(decoded: Decoded, input: PodSecurityInput, policies: Nam
   if (decoded.outcome === 'absent') return unexpectedType('<nil>');
   const { kind, pod } = decoded;
   if (!pod) return podTemplatePath(kind.group, kind.kind) ? ALLOWED : unexpectedType(printKind(kind));
-  if (podSecurity.exemptions.runtimeClass(pod.runtimeClassName)) return exempt('runtimeClass');
+  const exemption = findExemption(input.request, podSecurity.exemptions, pod);
+  if (exemption) return exempt(exemption);
   const audited = evaluate(pod, policies.audit, emulationVersion);
   const warned = policies.warn === policies.audit ? audited : evaluate(pod, policies.warn, emulationVersion);
   const findings = startFindings(policies);

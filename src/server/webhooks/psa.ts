@@ -3,7 +3,7 @@ import type { AdmissionRequest, Decision } from '../../kube/admission.ts';
 import { isObject, type Namespace } from '../../kube/types.ts';
 import type { WebhookRegistration } from '../../kube/webhooks.ts';
 import type { WorkloadResource } from '../../policy/pod/templates.ts';
-import { findExemption, type PodSecurity } from '../../policy/psa/configuration.ts';
+import { findExemption, isLimited, type PodSecurity } from '../../policy/psa/configuration.ts';
 import { DEFAULT_LIMITS } from '../../policy/psa/input.ts';
 import type { PodSecurityCount, PodSecurityReview } from '../../policy/psa/decision.ts';
 import { reviewPodSecurity } from '../../policy/psa/review.ts';
@@ -151,9 +151,9 @@ function enforces(request: AdmissionRequest, store: Store, podSecurity: PodSecur
   const { group, resource } = request.resource;
   if (group || !RESOURCES.has(resource)) return false;
   if (resource === 'namespaces') return true;
-  if (findExemption(request, podSecurity.exemptions)) return false;
   const namespace = store.get('Namespace', request.namespace ?? '');
-  return !namespace || podSecurity.namespaceRules(namespace).enforce.level !== 'privileged';
+  if (namespace) return isLimited(request, namespace, podSecurity);
+  return findExemption(request, podSecurity.exemptions) === undefined;
 }
 
 /** True for a write of an object with a pod template. */

@@ -2,7 +2,7 @@ import { allow, type AdmissionRequest } from '../../kube/admission.ts';
 import { POD_SCC_ANNOTATIONS } from '../../kube/scc.ts';
 import { isObject } from '../../kube/types.ts';
 import type { WebhookRegistration } from '../../kube/webhooks.ts';
-import { findExemption, type PodSecurity } from '../../policy/psa/configuration.ts';
+import { isLimited, type PodSecurity } from '../../policy/psa/configuration.ts';
 import { assignScc, validateScc } from '../../policy/scc/assign.ts';
 import type { SccDecision } from '../../policy/scc/decision.ts';
 import { podAnnotation, type SccInput } from '../../policy/scc/request.ts';
@@ -77,12 +77,8 @@ function isLeftToFloor(request: AdmissionRequest, { store }: WebhookContext, flo
   if (!floor.failsOpen() || operation !== 'CREATE' || !isObject(object)) return false;
   if (podAnnotation(object, POD_SCC_ANNOTATIONS.scc) !== '') return false;
   const namespace = store.get('Namespace', name);
-  const { namespaceRules, exemptions } = floor.podSecurity();
-  const { runtimeClassName } = isObject(object['spec']) ? object['spec'] : {};
-  const isExempt =
-    findExemption(request, exemptions) !== undefined ||
-    (typeof runtimeClassName === 'string' && exemptions.runtimeClass(runtimeClassName));
-  return namespace !== undefined && !isExempt && namespaceRules(namespace).enforce.level !== 'privileged';
+  const spec = isObject(object['spec']) ? object['spec'] : {};
+  return namespace !== undefined && isLimited(request, namespace, floor.podSecurity(), spec);
 }
 
 function createPodWebhook(
