@@ -1,4 +1,4 @@
-/** Limits the connections of the admission server and closes them without losing reviews. */
+/** Limits the connections of the servers, and closes those of the admission server without losing reviews. */
 import { readFileSync } from 'node:fs';
 import type { IncomingMessage } from 'node:http';
 import type { Server, Socket } from 'node:net';
@@ -33,8 +33,8 @@ export interface ConnectionDeps {
 
 /** More than the concurrent writes of three API servers. 1000 connections need about 100 MiB. */
 const MAX_CONNECTIONS = 1000;
-/** File descriptors reserved for everything except connections to the server. */
-const OTHER_DESCRIPTORS = 100;
+/** File descriptors reserved for everything except connections to the review port. */
+const OTHER_DESCRIPTORS = 150;
 /** The time from opening a connection to its first complete request: the longest timeout of an installed webhook. */
 const FIRST_REQUEST_SECONDS = 15;
 /** How long a closed connection counts as saturation, and the interval of its log line. */
@@ -142,16 +142,32 @@ export function trackConnections(server: Server, { logger, metrics, maxConnectio
   };
 }
 
+const NONE: ReadonlySet<never> = new Set<never>();
+
+/** Closes the oldest connections of a server whose clients need few of them. A single address can hold half of the limit. */
+export function limitConnections(server: Server, limit: number): void {
+  const open = new Set<Pick<Connection, 'address' | 'socket'>>();
+  server.on('connection', (socket: Socket) => {
+    const connection = { address: socket.remoteAddress, socket };
+    open.add(connection);
+    socket.once('close', () => open.delete(connection));
+    const excess = findExcess({ new: open, idle: NONE, busy: NONE }, limit, connection.address);
+    if (!excess) return;
+    open.delete(excess);
+    excess.socket.destroy();
+  });
+}
+
 /**
  * Returns the connection that closes in favor of the newest: the oldest without a valid review, if they use more than half of
  * the limit, together or from the address of the newest. Clients that send valid reviews as well can then use only the other
  * half, where the connection that has been idle longest, or else busy longest, closes.
  */
-function findExcess(
-  states: Readonly<Record<State, ReadonlySet<Connection>>>,
+function findExcess<T extends Pick<Connection, 'address'>>(
+  states: Readonly<Record<State, ReadonlySet<T>>>,
   limit: number,
   address: string | undefined,
-): Connection | undefined {
+): T | undefined {
   const share = Math.max(Math.floor(limit / 2), 1);
   const isFull = states.new.size + states.idle.size + states.busy.size > limit;
   const [oldest] = states.new;

@@ -1,4 +1,5 @@
 import Fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest } from 'fastify';
+import { limitConnections } from './connections.ts';
 
 /** A named health check. */
 export interface HealthCheck {
@@ -19,6 +20,9 @@ export interface ProbesDeps {
   readonly metrics: { expose(): Promise<string>; readonly contentType: string };
 }
 
+/** Kubelets and Prometheus use one connection each. */
+const MAX_CONNECTIONS = 50;
+
 /**
  * Builds the server of probes and metrics; it does not listen yet. It has its own port, so that it works without a serving
  * certificate. Paths and texts are those of Kubernetes components.
@@ -26,6 +30,7 @@ export interface ProbesDeps {
  */
 export function buildProbes({ livez, readyz, named = [], metrics }: ProbesDeps): FastifyInstance {
   const app = Fastify({ logger: false, forceCloseConnections: true });
+  limitConnections(app.server, MAX_CONNECTIONS);
   serveChecks(app, 'livez', livez);
   serveChecks(app, 'healthz', livez);
   serveChecks(app, 'readyz', readyz);

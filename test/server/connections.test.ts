@@ -1,11 +1,12 @@
 /** Unknown clients exhaust the connections of a replica while API servers must receive responses to their reviews. */
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
-import { connect as connectTcp, type Socket } from 'node:net';
+import { connect as connectTcp, type AddressInfo, type Socket } from 'node:net';
 import { suite, test, type TestContext } from 'node:test';
 import { setImmediate as turn, setTimeout as sleep } from 'node:timers/promises';
 import { connect, createSecureContext, type SecureContext } from 'node:tls';
 import { allow } from '../../src/kube/admission.ts';
+import { buildProbes } from '../../src/server/probes.ts';
 import type { Webhook } from '../../src/server/webhook.ts';
 import { startAdmissionServer, type TestServer } from '../support/admission-server.ts';
 import { eventually } from '../support/eventually.ts';
@@ -245,6 +246,41 @@ suite('before the first valid review', () => {
       t.mock.timers.tick(1000);
       await closed;
       assert.deepEqual([proven.readyState, waiting.readyState], ['open', 'open']);
+    });
+  }
+});
+
+suite('the connections of strangers to the port of probes', () => {
+  const PROBE = 'GET /readyz HTTP/1.1\r\nHost: x\r\n\r\n';
+  /** The limit of the port. An address can hold half of it. */
+  const PROBES_LIMIT = 50;
+
+  for (const [name, addresses] of [
+    ['one address', [STRANGER]],
+    ['the address of the kubelet', [API_SERVER]],
+    ['four addresses', OTHER_STRANGERS],
+  ] as const) {
+    test(`from ${name} do not displace kubelets`, async (t) => {
+      const metrics = { expose: () => Promise.resolve(''), contentType: 'text/plain' };
+      const app = buildProbes({ livez: [], readyz: [], metrics });
+      t.after(() => app.close());
+      await app.listen({ host: '127.0.0.1', port: 0 });
+      const { port } = app.server.address() as AddressInfo;
+      const openProbe = async (localAddress: string): Promise<Socket> => {
+        const socket = connectTcp({ host: '127.0.0.1', port, localAddress }).on('error', () => socket.destroy());
+        t.after(() => socket.destroy());
+        await once(socket, 'connect');
+        return socket;
+      };
+      for (let round = 0; round < 10; round++) {
+        for (const address of addresses) {
+          const sockets = await Promise.all(Array.from({ length: PROBES_LIMIT }, () => openProbe(address)));
+          for (const socket of sockets) socket.write(ONE_BYTE);
+        }
+        assert.equal(await send(await openProbe(API_SERVER), PROBE), '200 kept');
+      }
+      const count = await new Promise<number>((resolve) => app.server.getConnections((_error, open) => resolve(open)));
+      assert.ok(count <= PROBES_LIMIT, `${count} open connections`);
     });
   }
 });
