@@ -1,11 +1,13 @@
-/**
- * Runs in one process the files with tests that no script of package.json names. Node runs files in the order of their names:
- * the file that takes longest is one of the first.
- */
+/** Runs in one process the files with tests that neither a script of package.json nor another joined file names. */
 import { globSync } from 'node:fs';
 import packageJson from '../package.json' with { type: 'json' };
 import { joinFiles } from './support/joined.ts';
 
-const { 'test:run': run, 'test:release': release, 'test:web': web } = packageJson.scripts;
-const named = [run, release, web].join(' ').match(/(?<=')test\/[^']+(?=')/g) ?? [];
-joinFiles(globSync('test/**/*.test.ts', { exclude: [...named, 'test/cli/commands/*'] }));
+/** Other tests that `test:run` does not name. */
+const OTHER_SUITES = ['e2e', 'matrix', 'release', 'web'].map((suite) => `test/${suite}/**`);
+const named = packageJson.scripts['test:run'].match(/(?<=')test\/[^']+(?=')/g) ?? [];
+joinFiles(
+  globSync('test/**/*.test.ts', {
+    exclude: [...named, ...OTHER_SUITES, 'test/{conformance,kube,policy}/**', 'test/cli/commands/*'],
+  }),
+);
