@@ -216,7 +216,7 @@ suite('CatalogSources', () => {
         mode: 'restricted',
         from: 'spec.grpcPodConfig.securityContextConfig',
         problems: [
-          `spec.grpcPodConfig.securityContextConfig ${printed} must be "legacy" or "restricted", so its pods are treated as restricted`,
+          `spec.grpcPodConfig.securityContextConfig ${printed} must be one of "legacy", or "restricted". Its pods are treated as restricted`,
         ],
       });
     });
