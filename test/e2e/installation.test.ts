@@ -168,7 +168,11 @@ suite('an installation', () => {
 
   test('two replicas become ready', async () => {
     await system.scale(2);
-    await eventually(async () => checkDenied(await send(pod('baseline', 'early', PRIVILEGED))));
+    await eventually(async () => {
+      // Without a dry run, the pod would be created while no webhook is registered.
+      const early = { metadata: { name: 'early' }, spec: PRIVILEGED };
+      checkDenied(await plane.admin.send('POST', '/api/v1/namespaces/baseline/pods?dryRun=All', early));
+    });
     // The leader creates the standard SCCs. The readiness check of each replica reports missing ones.
     for (const replica of system.replicas) {
       await eventually(async () => assert.match((await replica.probe()).text, /^\[\+\]scc ok$/m), 30_000);

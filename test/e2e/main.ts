@@ -1,0 +1,94 @@
+/**
+ * `npm run test:e2e -- [--versions=1.30,1.37] [--record] [FILE...]`: runs the end-to-end tests.
+ *
+ * Without KUBEBUILDER_ASSETS, the tests use the development cluster. With --versions, that variable names a folder with one
+ * folder of binaries for each version: `1.30` or, as setup-envtest names it, `1.30.3-linux-amd64`. A test that is skipped
+ * because of the API server fails the run unless results.json has it for the same version. --record writes that file.
+ */
+import { spawnSync } from 'node:child_process';
+import { existsSync, globSync, readdirSync, writeFileSync } from 'node:fs';
+import { basename, join, relative } from 'node:path';
+import { run } from 'node:test';
+import { spec as Spec } from 'node:test/reporters';
+import { parseArgs } from 'node:util';
+import { findNewSkips, readResults, RESULTS, type FileResult } from './results.ts';
+
+const { values, positionals } = parseArgs({
+  allowPositionals: true,
+  options: {
+    versions: { type: 'string' },
+    record: { type: 'boolean', default: false },
+    concurrency: { type: 'string', default: '2' },
+  },
+});
+const assets = process.env['KUBEBUILDER_ASSETS'];
+const files = positionals.length > 0 ? positionals : globSync('test/e2e/*.test.ts').sort();
+
+/** The folder with the binaries of a minor version. */
+function findFolder(root: string, version: string): string {
+  const name = readdirSync(root).find((one) => one === version || one.startsWith(`${version}.`));
+  if (name === undefined) throw new Error(`KUBEBUILDER_ASSETS=${root} has no folder for ${version}`);
+  return join(root, name);
+}
+
+/** The version of the kube-apiserver in a folder, such as `v1.30.14`. */
+function readVersion(folder: string): string {
+  const { stdout } = spawnSync(join(folder, 'kube-apiserver'), ['--version'], { encoding: 'utf8' });
+  const version = /v\d+\.\d+\.\d+\S*/.exec(stdout ?? '')?.[0];
+  if (version === undefined) throw new Error(`${folder} has no kube-apiserver that runs`);
+  return version;
+}
+
+/** Runs the files and returns the results of those that have no failed test. */
+async function runFiles(): Promise<{ readonly passed: ReadonlyMap<string, FileResult>; readonly failed: Set<string> }> {
+  const passed = new Map<string, { passed: number; skipped: Record<string, string> }>();
+  const failed = new Set<string>();
+  const key = (file: string | undefined): string => basename(file ?? '', '.test.ts');
+  const stream = run({
+    files: files.map((file) => join(process.cwd(), file)),
+    concurrency: Number(values.concurrency),
+  });
+  stream.on('test:fail', ({ file }) => failed.add(key(file)));
+  stream.on('test:pass', ({ file, name, skip, details }) => {
+    const result = passed.get(key(file)) ?? { passed: 0, skipped: {} };
+    passed.set(key(file), result);
+    if (skip !== undefined && skip !== false) result.skipped[name] = String(skip);
+    else if (details.type !== 'suite' && name !== 'environment') result.passed++;
+  });
+  const output = stream.compose(new Spec()) as AsyncIterable<unknown>;
+  for await (const text of output) process.stdout.write(String(text));
+  for (const file of failed) passed.delete(file);
+  return { passed, failed };
+}
+
+async function runVersion(folder: string | undefined): Promise<void> {
+  if (folder === undefined) {
+    if ((await runFiles()).failed.size > 0) process.exitCode = 1;
+    return;
+  }
+  const version = readVersion(folder);
+  const minor = version.split('.').slice(0, 2).join('.').slice(1);
+  process.env['KUBEBUILDER_ASSETS'] = folder;
+  process.stdout.write(`\nkube-apiserver ${version}\n`);
+  const { passed, failed } = await runFiles();
+  const results = readResults();
+  const problems = values.record ? [] : findNewSkips(results[minor], passed);
+  for (const problem of problems) process.stdout.write(`kube-apiserver ${version}: ${problem}\n`);
+  if (failed.size > 0 || problems.length > 0) process.exitCode = 1;
+  if (!values.record) return;
+  const kept = Object.entries(results[minor]?.files ?? {}).filter(([name]) => !failed.has(name));
+  const all = Object.fromEntries([...new Map([...kept, ...passed])].sort(([a], [b]) => a.localeCompare(b)));
+  results[minor] = { version, date: new Date().toISOString().slice(0, 10), files: all };
+  const ordered = Object.entries(results).sort(([a], [b]) => a.localeCompare(b, 'en', { numeric: true }));
+  writeFileSync(RESULTS, `${JSON.stringify(Object.fromEntries(ordered), null, 2)}\n`);
+  process.stdout.write(`recorded in ${relative(process.cwd(), RESULTS)}\n`);
+}
+
+if (values.versions !== undefined && assets === undefined) {
+  throw new Error('--versions requires KUBEBUILDER_ASSETS: a folder with one folder of binaries for each version');
+}
+if (values.versions !== undefined) {
+  for (const version of values.versions.split(',')) await runVersion(findFolder(String(assets), version));
+} else {
+  await runVersion(assets !== undefined && existsSync(join(assets, 'kube-apiserver')) ? assets : undefined);
+}

@@ -1,0 +1,42 @@
+/** The recorded results of the end-to-end tests for each minor version of Kubernetes. */
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+
+export const RESULTS = join(import.meta.dirname, 'results.json');
+
+export interface FileResult {
+  /** Number of tests that passed. */
+  readonly passed: number;
+  /** The reasons of skipped tests, by name. */
+  readonly skipped: Readonly<Record<string, string>>;
+}
+
+export interface VersionResult {
+  /** Such as `v1.30.14`. */
+  readonly version: string;
+  /** The date of the last run. */
+  readonly date: string;
+  /** By name of the file, without `.test.ts`. */
+  readonly files: Readonly<Record<string, FileResult>>;
+}
+
+/** The recorded results by minor version, such as `1.30`. */
+export function readResults(): Record<string, VersionResult> {
+  return JSON.parse(readFileSync(RESULTS, 'utf8')) as Record<string, VersionResult>;
+}
+
+/** Programs that are missing on the machine skip tests, too. These skips do not depend on the version. */
+const ENVIRONMENT = /\b(?:kubectl|helm)\b|port \d+/;
+
+/** The skipped tests that the recorded results of the version do not have. */
+export function findNewSkips(
+  recorded: VersionResult | undefined,
+  results: ReadonlyMap<string, FileResult>,
+): readonly string[] {
+  if (recorded === undefined) return [];
+  return [...results].flatMap(([file, { skipped }]) =>
+    Object.entries(skipped)
+      .filter(([name, reason]) => !ENVIRONMENT.test(reason) && recorded.files[file]?.skipped[name] === undefined)
+      .map(([name, reason]) => `${file}: "${name}" is skipped, but was not before: ${reason}`),
+  );
+}
