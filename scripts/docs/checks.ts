@@ -1,9 +1,12 @@
-/** The pages of the findings of `check`: why each exists, an example before and after the fix, and references. */
+/**
+ * The pages of the findings of `check`: why each exists, an example before and after the fix, and references. The texts of the
+ * Pod Security checks are those of the checks.
+ */
 import { OTHER_RESULTS, type OtherCheck } from '../../src/cli/output/findings.ts';
 import { fixManifests } from '../../src/config/fix.ts';
 import { withField } from '../../src/config/rewrite.ts';
 import { parsePath, printYaml } from '../../src/config/yaml.ts';
-import { checks } from '../../src/policy/pss/index.ts';
+import { checks, type Check, type FieldExample } from '../../src/policy/pss/index.ts';
 
 /** A page about a finding of `portcullis check`. */
 export interface CheckPage {
@@ -27,7 +30,7 @@ const SECURITY_CONTEXT = {
   allowPrivilegeEscalation: false,
   capabilities: { drop: ['ALL'] },
 };
-/** A pod that passes the level restricted. */
+/** A pod that passes the restricted level. */
 const POD = {
   apiVersion: 'v1',
   kind: 'Pod',
@@ -39,133 +42,6 @@ const POD = {
 };
 const CONTAINER = 'spec.containers[0]';
 const CONTEXT = `${CONTAINER}.securityContext`;
-
-/** The violating field of a pod that passes otherwise, and its value. */
-type Violation = readonly [path: string, value: unknown];
-
-interface Prose {
-  readonly why: string;
-  readonly before: Violation;
-  /** Absent: what `check --fix` changes. */
-  readonly after?: Violation;
-  /** Recommendations of the CIS Kubernetes Benchmark v1.9, if any. */
-  readonly cis?: string;
-  /** The recommended setting in the Kubernetes Hardening Guide of NSA and CISA, if any. */
-  readonly nsa?: string;
-}
-
-const HOST_PATH = [{ name: 'data', hostPath: { path: '/var/lib/data' } }];
-const CLAIM = [{ name: 'data', persistentVolumeClaim: { claimName: 'data' } }];
-
-const PROSE: Readonly<Record<string, Prose>> = {
-  allowPrivilegeEscalation: {
-    why: 'Setuid programs and file capabilities give a process more rights than its parent. With `false`, the kernel sets `no_new_privs`, and a process that is taken over keeps the rights of the container.',
-    before: [`${CONTEXT}.allowPrivilegeEscalation`, true],
-    cis: '5.2.6',
-    nsa: 'no privilege escalation',
-  },
-  appArmorProfile: {
-    why: 'The default AppArmor profile of the container runtime denies mounts and writes to /proc and /sys. Without it, a flaw in the kernel or the runtime is easier to use.',
-    before: [`${CONTEXT}.appArmorProfile`, { type: 'Unconfined' }],
-    cis: '5.7.3',
-    nsa: 'AppArmor profiles',
-  },
-  capabilities_baseline: {
-    why: 'Capabilities beyond those of the container runtime reach the host: NET_ADMIN changes the network, SYS_ADMIN mounts file systems, SYS_PTRACE reads other processes.',
-    before: [`${CONTEXT}.capabilities.add`, ['NET_ADMIN']],
-    cis: '5.2.9',
-    nsa: 'no insecure capabilities',
-  },
-  capabilities_restricted: {
-    why: 'Most programs need no capability at all. The default capabilities of container runtimes, such as CHOWN and NET_RAW, help an attacker in the container and in the network.',
-    before: [`${CONTEXT}.capabilities`, { add: ['CHOWN'] }],
-    cis: '5.2.8, 5.2.9, 5.2.10',
-    nsa: 'no insecure capabilities',
-  },
-  hostNamespaces: {
-    why: 'In the namespaces of the host, a container sees all processes, the network interfaces of the node and services on its loopback address, which often have no authentication.',
-    before: ['spec.hostPID', true],
-    cis: '5.2.3, 5.2.4, 5.2.5',
-    nsa: 'no namespaces of the host',
-  },
-  hostPathVolumes: {
-    why: 'A volume of the host exposes files of the node, such as credentials of the kubelet and the sockets of the container runtime. A process with access to these can take over the node.',
-    before: ['spec.volumes', HOST_PATH],
-    after: ['spec.volumes', CLAIM],
-    cis: '5.2.12',
-  },
-  hostPorts: {
-    why: 'A host port is reachable at the address of the node, outside of network policies, and only one pod of a node can use it.',
-    before: [`${CONTAINER}.ports`, [{ containerPort: 8080, hostPort: 80 }]],
-    cis: '5.2.13',
-    nsa: 'no host ports',
-  },
-  hostProbesAndHostLifecycle: {
-    why: 'The kubelet sends probes and lifecycle requests from the network of the node. With a host, a pod makes it send requests to addresses that the pod itself cannot reach.',
-    before: [`${CONTAINER}.livenessProbe`, { httpGet: { host: '169.254.169.254', port: 80 } }],
-  },
-  privileged: {
-    why: 'A privileged container has all capabilities and all devices of the node. A process in it can take over the node.',
-    before: [`${CONTEXT}.privileged`, true],
-    cis: '5.2.2',
-    nsa: 'no privileged containers',
-  },
-  procMount: {
-    why: 'The container runtime masks paths of /proc that show or change the kernel of the node. An unmasked /proc exposes them.',
-    before: [`${CONTEXT}.procMount`, 'Unmasked'],
-    cis: '5.7.3',
-  },
-  procMount_restricted: {
-    why: 'As `procMount`, also for pods in user namespaces, for which the level baseline permits an unmasked /proc.',
-    before: [`${CONTEXT}.procMount`, 'Unmasked'],
-    cis: '5.7.3',
-  },
-  restrictedVolumes: {
-    why: 'Volumes of other types give a pod direct access to storage outside of the cluster, without the checks of a PersistentVolume.',
-    before: ['spec.volumes', [{ name: 'data', nfs: { server: 'nfs.example', path: '/data' } }]],
-    after: ['spec.volumes', CLAIM],
-  },
-  runAsNonRoot: {
-    why: 'A process that runs as root in a container is root on the node if it escapes. With `true`, the kubelet starts no image that runs as root.',
-    before: ['spec.securityContext.runAsNonRoot', false],
-    cis: '5.2.7',
-    nsa: 'non-root containers',
-  },
-  runAsUser: {
-    why: 'User 0 is root, regardless of the user of the image. A process that escapes from the container is root on the node.',
-    before: ['spec.securityContext.runAsUser', 0],
-    cis: '5.2.7',
-    nsa: 'non-root containers',
-  },
-  seLinuxOptions: {
-    why: 'SELinux separates containers from the node and from each other by the type and level of their processes. Other types, users and roles remove this separation.',
-    before: [`${CONTEXT}.seLinuxOptions`, { type: 'spc_t' }],
-    cis: '5.7.3',
-    nsa: 'SELinux options',
-  },
-  seccompProfile_baseline: {
-    why: 'The default seccomp profile of the container runtime denies rarely used system calls, in which most flaws of the kernel are. `Unconfined` permits all of them.',
-    before: [`${CONTEXT}.seccompProfile`, { type: 'Unconfined' }],
-    cis: '5.7.2',
-    nsa: 'seccomp profiles',
-  },
-  seccompProfile_restricted: {
-    why: 'Without a profile, all system calls are permitted, unless the kubelet sets a default. The default profile of the container runtime denies rarely used system calls, in which most flaws of the kernel are.',
-    before: ['spec.securityContext', { runAsNonRoot: true }],
-    cis: '5.7.2',
-    nsa: 'seccomp profiles',
-  },
-  sysctls: {
-    why: 'Sysctls that the kernel does not isolate change the node for all pods, and may exhaust its memory.',
-    before: ['spec.securityContext.sysctls', [{ name: 'kernel.msgmax', value: '65536' }]],
-    cis: '5.7.3',
-  },
-  windowsHostProcess: {
-    why: 'A HostProcess container runs as a process of the Windows node with its rights.',
-    before: [`${CONTEXT}.windowsOptions`, { hostProcess: true }],
-    cis: '5.2.11',
-  },
-};
 
 const STANDARDS = 'https://kubernetes.io/docs/concepts/security/pod-security-standards/';
 
@@ -283,11 +159,8 @@ export function checkPages(): readonly CheckPage[] {
   return [...checks.map(standardPage), ...others];
 }
 
-function standardPage({ id, level, fix = '', versions }: (typeof checks)[number]): CheckPage {
-  const prose = PROSE[id];
-  if (prose === undefined) throw new Error(`scripts/docs/checks.ts has no text for the check ${id}`);
-  const { why, cis, nsa } = prose;
-  const before = printPod(prose.before);
+function standardPage({ id, level, why, fix, violation, correction, cis, nsa, versions }: Check): CheckPage {
+  const before = printPod(violation);
   const [first = '', ...changes] = versions.map(({ since }) => since);
   const later = changes.length === 0 ? '' : `, changed in ${changes.join(', ')}`;
   return {
@@ -296,7 +169,7 @@ function standardPage({ id, level, fix = '', versions }: (typeof checks)[number]
     summary: `Level ${level}, since ${first}${later}.`,
     why,
     before,
-    after: prose.after ? printPod(prose.after) : fixManifests(before, { level, version: 'latest' }).text,
+    after: correction ? printPod(correction) : fixManifests(before, { level, version: 'latest' }).text,
     fix: `${fix} \`portcullis check --fix\` makes this change where it does not depend on the application.`,
     options: [`--level=${level}`],
     references: [
@@ -307,7 +180,7 @@ function standardPage({ id, level, fix = '', versions }: (typeof checks)[number]
   };
 }
 
-function printPod([path, value]: Violation): string {
+function printPod([path, value]: FieldExample): string {
   return printYaml([withField(POD, parsePath(path), value)]);
 }
 

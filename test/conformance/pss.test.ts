@@ -93,7 +93,7 @@ testLines<AggregateCase>('pss/aggregate.ndjson', (given) => {
 });
 
 testLines<RegistryCase>('pss/registry.ndjson', (given) => {
-  const registry = given.checks.map(({ id, level, versions }): Check => ({
+  const registry = given.checks.map(({ id, level, versions }) => ({
     id,
     level,
     versions: versions.map(({ minimumVersion, overrides }) => ({

@@ -1,6 +1,7 @@
 /** Combines the CEL expressions of the checks into ValidatingAdmissionPolicy variables. */
 import { celString } from '../../kube/cel.ts';
-import { SHARED_VARIABLES, withoutListFunctions, type CelRule } from './cel.ts';
+import { EXCEPTIONS, SHARED_VARIABLES, withoutListFunctions, type CelRule } from './cel.ts';
+import type { Exception } from './check.ts';
 import { checks } from './checks/index.ts';
 import { checksAt, latestVersion } from './evaluate.ts';
 import { compareVersions, type Level, type Version } from './policy.ts';
@@ -111,6 +112,7 @@ interface Selection {
   readonly since: Version;
   readonly level: Level;
   readonly rule: CelRule | undefined;
+  readonly unless: Exception | undefined;
 }
 
 /** Returns a selection for each version at which the checks of a level change. */
@@ -121,7 +123,7 @@ function selectRevisions(id: string, { levels, emulationVersion }: CelScope): Se
   return levels.flatMap((level) =>
     known.map((since) => {
       const selected = checksAt({ level, version: since, emulationVersion }).find((check) => check.id === id);
-      return { since, level, rule: selected?.cel };
+      return { since, level, rule: selected?.cel, unless: selected?.unless };
     }),
   );
 }
@@ -134,11 +136,13 @@ interface CombinedRule {
 
 /** Combines the revisions of a check. Where they differ, the minor version selects the expression. */
 function combine(selections: readonly Selection[], { levels }: CelScope): CombinedRule {
-  const rules = selections.flatMap(({ since, rule }) => (rule === undefined ? [] : [{ since, rule }]));
+  const rules = selections.flatMap(({ rule, ...rest }) => (rule === undefined ? [] : [{ ...rest, rule }]));
   const names = new Set(rules.flatMap(({ rule }) => Object.keys(rule.variables ?? {})));
   const choose = (read: (rule: CelRule) => string | undefined): string =>
     chooseByVersion(rules.map(({ since, rule }) => ({ since, expression: read(rule) ?? '' })));
-  const unless = chooseByVersion(rules.map(({ since, rule }) => ({ since, expression: rule.unless ?? 'false' })));
+  const unless = chooseByVersion(
+    rules.map(({ since, unless }) => ({ since, expression: unless === undefined ? 'false' : EXCEPTIONS[unless] })),
+  );
   const skipped = levels.map((level) => whereAbsent(selections.filter((one) => one.level === level)));
   const [first = '', second = first] = skipped;
   const isFirst = `variables.level == ${celString(levels[0] ?? '')}`;

@@ -14,8 +14,6 @@ export interface CelRule {
    * differ between revisions, and the parts that `text` reads several times.
    */
   readonly variables?: Readonly<Record<string, string>>;
-  /** CEL bool. Pods for which it is true pass. */
-  readonly unless?: string;
   /** CEL bool that is true if the pod passes. It uses only functions that Kubernetes 1.30 supports. */
   readonly passes: string;
   /**
@@ -36,11 +34,8 @@ export const SHARED_VARIABLES = {
   hasUserNamespace: '!variables.spec.?hostUsers.orValue(true)',
 } as const;
 
-/** The `unless` expression of revisions that pass all pods with `spec.os.name: windows`. */
-export const WINDOWS = 'variables.isWindows';
-
-/** The `unless` expression of revisions that pass all pods with a user namespace. */
-export const USER_NAMESPACE = 'variables.hasUserNamespace';
+/** The exceptions of revisions as CEL bools. */
+export const EXCEPTIONS = { windows: 'variables.isWindows', userNamespace: 'variables.hasUserNamespace' } as const;
 
 /**
  * Returns the names of the containers for which `passes` is false. `passes` is an expression that reads the container
@@ -91,7 +86,7 @@ export function celPlural(list: string, one: string, many: string): string {
 }
 
 /** A rule for the security contexts of the pod and its containers. */
-interface SetterRule {
+interface SetterPasses {
   /** Prefix of the variable names. */
   readonly name: string;
   /**
@@ -110,7 +105,7 @@ interface SetterExpressions {
   values(value: (owner: string) => string): string;
 }
 
-export function setterRule({ name, passes }: SetterRule): SetterExpressions {
+export function celSetters({ name, passes }: SetterPasses): SetterExpressions {
   const pod = passes('variables.spec');
   const names = `variables.${name}Containers`;
   return {

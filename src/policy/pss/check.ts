@@ -2,34 +2,60 @@
 import { forbiddenField, requiredField, type FieldError } from '../../kube/field-error.ts';
 import { sortedSet } from '../../kube/text.ts';
 import { fieldPath, type ContainerFields, type PodFields, type SecurityContextFields } from '../pod/pod.ts';
-import type { CelRule } from './cel.ts';
+import { celNames, celQuotedList, celSetters, offendingNames, sortedSet as celSortedSet, type CelRule } from './cel.ts';
 import type { Repair } from '../pod/repair.ts';
 import type { Level, Version } from './policy.ts';
 
-/** A named rule of the Pod Security Standards. */
+/** A check of the Pod Security Standards, with its texts. */
 export interface Check {
   readonly id: string;
   readonly level: Exclude<Level, 'privileged'>;
+  /** What a violating pod makes possible, in one or two sentences. */
+  readonly why: string;
   /** One sentence that describes how to fix a violation. */
-  readonly fix?: string;
+  readonly fix: string;
+  /** A field that violates the check in an otherwise compliant pod. */
+  readonly violation: FieldExample;
+  /** The corrected field, if `check --fix` cannot correct it. */
+  readonly correction?: FieldExample;
+  /** Recommendations of the CIS Kubernetes Benchmark v1.9. */
+  readonly cis?: string;
+  /** The recommended setting in the Kubernetes Hardening Guide of NSA and CISA. */
+  readonly nsa?: string;
   /** How `check --fix` changes the offending fields. */
   readonly repairs?: readonly Repair[];
   /** In ascending order. */
   readonly versions: readonly Revision[];
 }
 
-/** The form of a check from its first version until the next revision. */
-export interface Revision {
-  readonly since: Version;
-  readonly check: Rule;
+export type FieldExample = readonly [path: string, value: unknown];
+
+/** A rule, in TypeScript and as CEL. */
+export interface Rule {
+  /** Evaluates a pod. Returns `undefined` if the pod passes. */
+  readonly check: (pod: PodFields) => Finding | undefined;
   /** The same rule as CEL, for admission policies in the API server. */
   readonly cel: CelRule;
+}
+
+/** The form of a check from its first version until the next revision. */
+export interface Revision extends Rule {
+  readonly since: Version;
+  /** The pods that pass without an evaluation. */
+  readonly unless?: Exception;
   /** IDs of the baseline checks that this revision replaces at the restricted level. */
   readonly overrides?: readonly string[];
 }
 
-/** Evaluates a pod. Returns `undefined` if the pod passes. */
-export type Rule = (pod: PodFields) => Finding | undefined;
+/**
+ * `windows`: pods with `spec.os.name: windows`, regardless of their node selectors. `userNamespace`: pods with
+ * `spec.hostUsers: false`.
+ */
+export type Exception = 'windows' | 'userNamespace';
+
+export function isExcepted({ osName, hostUsers }: PodFields, exception: Exception): boolean {
+  return exception === 'windows' ? osName === 'windows' : hostUsers === false;
+}
 
 /** A violation of one check. A check returns at most one finding for all offending containers. */
 export interface Finding {
@@ -39,16 +65,6 @@ export interface Finding {
   readonly detail: string;
   /** Returns the offending fields. Only evaluations that need the fields call it. */
   fields(): readonly FieldError[];
-}
-
-/** Returns a rule that passes all pods with `spec.os.name: windows`. It does not read node selectors. */
-export function unlessWindows(rule: Rule): Rule {
-  return (pod) => (pod.osName === 'windows' ? undefined : rule(pod));
-}
-
-/** Returns a rule that passes all pods with a user namespace (`spec.hostUsers: false`). */
-export function unlessUserNamespace(rule: Rule): Rule {
-  return (pod) => (pod.hostUsers === false ? undefined : rule(pod));
 }
 
 /** Note for repairs that make the kubelet reject images that run as root. */
@@ -77,7 +93,7 @@ export function findContainers(
 export type Setter = PodFields | ContainerFields;
 
 /** Returns the pod if its own security context violates the rule, followed by the offending containers. */
-export function findSetters(pod: PodFields, offends: (setter: SecurityContextFields) => boolean): readonly Setter[] {
+export function findSetters(pod: PodFields, offends: (setter: Setter) => boolean): readonly Setter[] {
   const containers = findContainers(pod, offends);
   return offends(pod) ? [pod, ...containers] : containers;
 }
@@ -159,4 +175,84 @@ export function forbiddenAnnotation({ key, value }: Annotation): FieldError {
 
 function withValue(error: FieldError, value: unknown): FieldError {
   return value === undefined ? error : { ...error, value };
+}
+
+/** A rule about a field of security contexts. */
+interface ContextRule<Owner extends Setter> {
+  /** Prefix of the names of CEL variables. */
+  readonly name: string;
+  readonly reason: string;
+  /** Path below the pod spec or the container. */
+  readonly field: string;
+  offends(owner: Owner): boolean;
+  /** Returns a CEL bool that is true if the owner `c` or `variables.spec` passes. */
+  passes(owner: string): string;
+  /** Returns the requirement. `values` are the values of the offenders in quotes. */
+  must(values: string): string;
+  /** The offending value. */
+  value(owner: Owner): unknown;
+  /** Returns the offending value as CEL, if `must` contains the values. */
+  celValue?(owner: string): string;
+  /** Returns the error of an offender. The default is a forbidden value. */
+  error?(owner: Owner): FieldError;
+}
+
+/** Creates a rule for the security contexts of containers. */
+export function containerRule(rule: ContextRule<ContainerFields>): Rule {
+  const { name, passes, celValue } = rule;
+  const names = `variables.${name}Containers`;
+  return createRule(rule, {
+    find: (pod) => findContainers(pod, (container) => rule.offends(container)),
+    format: (containers) => formatNames('container', containers),
+    cel: {
+      passes: `variables.containers.all(c, ${passes('c')})`,
+      variables: { [`${name}Containers`]: offendingNames(passes('c')) },
+      offenders: celNames(names),
+      values: celValue && celSortedSet(`[variables.containers.filter(c, !(${passes('c')})).map(c, ${celValue('c')})]`),
+    },
+  });
+}
+
+/** Creates a rule for the security contexts of the pod and its containers. */
+export function setterRule(rule: ContextRule<Setter>): Rule {
+  const { setters, values, ...cel } = celSetters(rule);
+  return createRule(rule, {
+    find: (pod) => findSetters(pod, (setter) => rule.offends(setter)),
+    format: formatSetters,
+    cel: { ...cel, offenders: `${setters}.join(" and ")`, values: rule.celValue && values(rule.celValue) },
+  });
+}
+
+interface Offenders<Owner extends Setter> {
+  find(pod: PodFields): readonly Owner[];
+  format(owners: readonly Owner[]): string;
+  readonly cel: {
+    readonly passes: string;
+    readonly variables: Readonly<Record<string, string>>;
+    readonly offenders: string;
+    readonly values: string | undefined;
+  };
+}
+
+function createRule<Owner extends Setter>(rule: ContextRule<Owner>, { find, format, cel }: Offenders<Owner>): Rule {
+  const { name, reason, field } = rule;
+  const values = cel.values === undefined ? {} : { [`${name}Types`]: cel.values };
+  const error = (owner: Owner): FieldError => rule.error?.(owner) ?? forbidden(owner, field, rule.value(owner));
+  return {
+    check(pod) {
+      const offenders = find(pod);
+      if (offenders.length === 0) return undefined;
+      const texts = rule.celValue ? quotedList(distinct(offenders.map((owner) => String(rule.value(owner))))) : '';
+      return {
+        reason,
+        detail: `${format(offenders)} ${rule.must(texts)}`,
+        fields: () => offenders.map(error),
+      };
+    },
+    cel: {
+      variables: { ...cel.variables, ...values },
+      passes: cel.passes,
+      text: `"${reason} (" + ${cel.offenders} + " ${rule.must(`" + ${celQuotedList(`variables.${name}Types`)} + "`)})"`,
+    },
+  };
 }

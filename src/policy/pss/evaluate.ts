@@ -8,7 +8,7 @@ import { compareBytes } from '../../kube/text.ts';
 import { decodePod, type DecodedPod, type PodFields } from '../pod/pod.ts';
 import type { DecodeError } from '../pod/reader.ts';
 import type { Repair } from '../pod/repair.ts';
-import { joinTexts, type Check, type Revision } from './check.ts';
+import { isExcepted, joinTexts, type Check, type Revision } from './check.ts';
 import { checks } from './checks/index.ts';
 import { compareVersions, parseVersion, type Level, type Policy, type Version } from './policy.ts';
 
@@ -71,8 +71,11 @@ const DECODE = {
   fix: 'Give the field a value of the type that the Kubernetes API documents.',
 };
 
+/** The parts of checks that evaluations read. */
+type Registry = readonly Pick<Check, 'id' | 'level' | 'versions'>[];
+
 /** Creates an evaluator from a list of checks. Their order does not matter. */
-export function createEvaluator(registry: readonly Check[]): Evaluator {
+export function createEvaluator(registry: Registry): Evaluator {
   const newestVersion = findNewestVersion(registry);
   const checksAt = createSelector(registry, newestVersion);
   const evaluateDecoded = ({ pod, error }: DecodedPod, options: EvaluateOptions): Evaluation => {
@@ -110,7 +113,7 @@ export function checkRepairs(id: string): readonly Repair[] {
   return REPAIRS.get(id) ?? [];
 }
 
-const FIXES: ReadonlyMap<string, string> = new Map([...checks, DECODE].map(({ id, fix = '' }) => [id, fix]));
+const FIXES: ReadonlyMap<string, string> = new Map([...checks, DECODE].map(({ id, fix }) => [id, fix]));
 
 /** Returns one sentence that describes how to fix a violation of a check, or an empty string for an unknown check. */
 export function checkFix(id: string): string {
@@ -129,7 +132,8 @@ export function isBaselineCheck(id: string): boolean {
 /** Runs all checks without an early exit. */
 function runChecks(selection: readonly SelectedCheck[], pod: PodFields, options: EvaluateOptions): Evaluation {
   let violations: Violation[] | undefined;
-  for (const { id, check } of selection) {
+  for (const { id, check, unless } of selection) {
+    if (unless !== undefined && isExcepted(pod, unless)) continue;
     const finding = check(pod);
     if (finding === undefined) continue;
     const { detail, reason } = finding;
@@ -157,7 +161,7 @@ function undecodable({ field, message: detail }: DecodeError, { fields }: Evalua
   return denied([fields === true ? { ...violation, fields: [error] } : violation]);
 }
 
-function createSelector(registry: readonly Check[], newest: Version): Selector {
+function createSelector(registry: Registry, newest: Version): Selector {
   const starts = registry.flatMap(({ versions }) => versions.map(({ since }) => since));
   const versions = [...new Set<Version>([...starts, 'v1.0'])].sort(compareVersions);
   const createTable = (level: Level): ReadonlyMap<Version, readonly SelectedCheck[]> =>
@@ -179,7 +183,7 @@ function createSelector(registry: readonly Check[], newest: Version): Selector {
 }
 
 /** Returns the newest version at which any check has a revision. */
-function findNewestVersion(registry: readonly Check[]): Version {
+function findNewestVersion(registry: Registry): Version {
   const starts = registry.flatMap((check) => check.versions.map(({ since }) => since));
   return starts.reduce((newest, since) => (compareVersions(since, newest) > 0 ? since : newest), 'v1.0');
 }
@@ -191,7 +195,7 @@ function effectiveVersion(version: Version, newest: Version, emulation: Version 
   return compareVersions(requested, known) > 0 ? known : requested;
 }
 
-function selectChecks(registry: readonly Check[], level: Level, version: Version): readonly SelectedCheck[] {
+function selectChecks(registry: Registry, level: Level, version: Version): readonly SelectedCheck[] {
   const select = (checkLevel: Check['level']): SelectedCheck[] =>
     registry
       .filter((check) => check.level === checkLevel)
@@ -205,7 +209,7 @@ function selectChecks(registry: readonly Check[], level: Level, version: Version
 }
 
 /** Returns the newest revision that is not newer than the version. The result is empty before the first revision. */
-function selectRevision({ id, versions }: Check, version: Version): SelectedCheck[] {
+function selectRevision({ id, versions }: Registry[number], version: Version): SelectedCheck[] {
   const revision = versions.findLast(({ since }) => compareVersions(since, version) <= 0);
   return revision ? [{ overrides: [], ...revision, id }] : [];
 }

@@ -1,7 +1,7 @@
 /** Public API of the package export `./pss`. */
 export type { CelRule } from './cel.ts';
 export type { Repair } from '../pod/repair.ts';
-export type { Check, Finding, Revision, Rule } from './check.ts';
+export type { Check, Exception, FieldExample, Finding, Revision, Rule } from './check.ts';
 export { checks } from './checks/index.ts';
 export {
   checkFix,

@@ -1,15 +1,20 @@
-import type { ContainerFields, PodFields } from '../../pod/pod.ts';
-import { celNames, offendingNames, WINDOWS, type CelRule } from '../cel.ts';
-import { findContainers, forbidden, formatNames, missing, unlessWindows, type Check, type Finding } from '../check.ts';
+import { containerRule, forbidden, missing, type Check } from '../check.ts';
 
 const FIELD = 'securityContext.allowPrivilegeEscalation';
 
-const PASSES = '!c.?securityContext.?allowPrivilegeEscalation.orValue(true)';
-const CEL: CelRule = {
-  variables: { escalatingContainers: offendingNames(PASSES) },
-  passes: `variables.containers.all(c, ${PASSES})`,
-  text: `"allowPrivilegeEscalation != false (" + ${celNames('variables.escalatingContainers')} + " must set ${FIELD}=false)"`,
-};
+const RULE = containerRule({
+  name: 'escalating',
+  reason: 'allowPrivilegeEscalation != false',
+  field: FIELD,
+  offends: ({ allowPrivilegeEscalation }) => allowPrivilegeEscalation !== false,
+  passes: (owner) => `!${owner}.?securityContext.?allowPrivilegeEscalation.orValue(true)`,
+  must: () => `must set ${FIELD}=false`,
+  value: ({ allowPrivilegeEscalation }) => allowPrivilegeEscalation ?? 'nil',
+  error(container) {
+    const error = container.hasSecurityContext ? forbidden : missing;
+    return error(container, FIELD, container.allowPrivilegeEscalation ?? 'nil');
+  },
+});
 
 /**
  * Each container must forbid privilege escalation, for example by setuid binaries.
@@ -21,28 +26,14 @@ const CEL: CelRule = {
 export const allowPrivilegeEscalation: Check = {
   id: 'allowPrivilegeEscalation',
   level: 'restricted',
+  why: 'Setuid programs and file capabilities give a process more rights than its parent. With `false`, the kernel sets `no_new_privs`, and a process that is taken over keeps the rights of the container.',
   fix: 'Set securityContext.allowPrivilegeEscalation to false in each container.',
+  violation: ['spec.containers[0].securityContext.allowPrivilegeEscalation', true],
+  cis: '5.2.6',
+  nsa: 'no privilege escalation',
   repairs: [{ set: false }],
   versions: [
-    { since: 'v1.8', check: mustBeFalse, cel: CEL },
-    { since: 'v1.25', check: unlessWindows(mustBeFalse), cel: { ...CEL, unless: WINDOWS } },
+    { since: 'v1.8', ...RULE },
+    { since: 'v1.25', ...RULE, unless: 'windows' },
   ],
 };
-
-function mustBeFalse(pod: PodFields): Finding | undefined {
-  const offenders = findContainers(pod, isNotFalse);
-  if (offenders.length === 0) return undefined;
-  return {
-    reason: 'allowPrivilegeEscalation != false',
-    detail: `${formatNames('container', offenders)} must set securityContext.allowPrivilegeEscalation=false`,
-    fields: () =>
-      offenders.map((container) => {
-        const error = container.hasSecurityContext ? forbidden : missing;
-        return error(container, FIELD, container.allowPrivilegeEscalation ?? 'nil');
-      }),
-  };
-}
-
-function isNotFalse(container: ContainerFields): boolean {
-  return container.allowPrivilegeEscalation !== false;
-}

@@ -2,7 +2,7 @@ import { celList, celString } from '../../../kube/cel.ts';
 import { quote } from '../../../kube/text.ts';
 import type { PodFields, SecurityContextFields } from '../../pod/pod.ts';
 import { APP_ARMOR_ANNOTATION_PREFIX } from '../../pod/selection.ts';
-import { celPlural, celQuotedList, setterRule, type CelRule } from '../cel.ts';
+import { celPlural, celQuotedList, celSetters, type CelRule } from '../cel.ts';
 import {
   distinct,
   findAnnotations,
@@ -24,7 +24,7 @@ const ALLOWED_ANNOTATION_PREFIX = 'localhost/';
 
 /** A profile from the API server always has a type, so an absent type means that there is no profile. */
 const profileTypeOf = (owner: string): string => `${owner}.?securityContext.?appArmorProfile.?type`;
-const SETTERS = setterRule({
+const SETTERS = celSetters({
   name: 'appArmor',
   passes: (owner) => `${profileTypeOf(owner)}.orValue("Localhost") in ${celList(ALLOWED_TYPES)}`,
 });
@@ -51,7 +51,11 @@ const CEL: CelRule = {
 export const appArmorProfile: Check = {
   id: 'appArmorProfile',
   level: 'baseline',
+  why: 'The default AppArmor profile of the container runtime denies mounts and writes to /proc and /sys. Without it, a flaw in the kernel or the runtime is easier to use.',
   fix: 'Set securityContext.appArmorProfile.type to RuntimeDefault or Localhost, or remove it and the AppArmor annotations.',
+  violation: ['spec.containers[0].securityContext.appArmorProfile', { type: 'Unconfined' }],
+  cis: '5.7.3',
+  nsa: 'AppArmor profiles',
   repairs: [{ field: /^(spec\..*appArmorProfile)\.type$/, remove: 'field' }, { remove: 'field' }],
   versions: [{ since: 'v1.0', check: onlySafeProfiles, cel: CEL }],
 };

@@ -57,7 +57,11 @@ const CEL: CelRule = {
 export const capabilitiesBaseline: Check = {
   id: 'capabilities_baseline',
   level: 'baseline',
+  why: 'Capabilities beyond those of the container runtime reach the host: NET_ADMIN changes the network, SYS_ADMIN mounts file systems, SYS_PTRACE reads other processes.',
   fix: 'Remove capabilities from securityContext.capabilities.add that container runtimes do not grant by default.',
+  violation: ['spec.containers[0].securityContext.capabilities.add', ['NET_ADMIN']],
+  cis: '5.2.9',
+  nsa: 'no insecure capabilities',
   repairs: [{ remove: 'values' }],
   versions: [{ since: 'v1.0', check: onlyDefaultCapabilities, cel: CEL }],
 };

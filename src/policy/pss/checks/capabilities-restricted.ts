@@ -1,6 +1,6 @@
 import type { FieldError } from '../../../kube/field-error.ts';
 import type { ContainerFields, PodFields } from '../../pod/pod.ts';
-import { celNames, offendingNames, WINDOWS, type CelRule } from '../cel.ts';
+import { celNames, offendingNames, type CelRule } from '../cel.ts';
 import {
   distinct,
   findContainers,
@@ -8,7 +8,6 @@ import {
   formatNames,
   joinTexts,
   missing,
-  unlessWindows,
   type Check,
   type Finding,
 } from '../check.ts';
@@ -41,11 +40,15 @@ const CEL: CelRule = {
 export const capabilitiesRestricted: Check = {
   id: 'capabilities_restricted',
   level: 'restricted',
+  why: 'Most programs need no capability at all. The default capabilities of container runtimes, such as CHOWN and NET_RAW, help an attacker in the container and in the network.',
   fix: 'Set securityContext.capabilities.drop to ["ALL"] in each container, and add only NET_BIND_SERVICE.',
+  violation: ['spec.containers[0].securityContext.capabilities', { add: ['CHOWN'] }],
+  cis: '5.2.8, 5.2.9, 5.2.10',
+  nsa: 'no insecure capabilities',
   repairs: [{ field: /\.drop$/, append: 'ALL' }, { remove: 'values' }],
   versions: [
     { since: 'v1.22', check: mustDropAll, cel: CEL, overrides },
-    { since: 'v1.25', check: unlessWindows(mustDropAll), cel: { ...CEL, unless: WINDOWS }, overrides },
+    { since: 'v1.25', check: mustDropAll, cel: CEL, unless: 'windows', overrides },
   ],
 };
 

@@ -19,7 +19,11 @@ const CEL: CelRule = {
 export const hostNamespaces: Check = {
   id: 'hostNamespaces',
   level: 'baseline',
+  why: 'In the namespaces of the host, a container sees all processes, the network interfaces of the node and services on its loopback address, which often have no authentication.',
   fix: 'Remove hostNetwork, hostPID and hostIPC from the pod spec, or set them to false.',
+  violation: ['spec.hostPID', true],
+  cis: '5.2.3, 5.2.4, 5.2.5',
+  nsa: 'no namespaces of the host',
   repairs: [
     {
       field: /^spec\.hostNetwork$/,

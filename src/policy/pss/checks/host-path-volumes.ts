@@ -19,7 +19,11 @@ const CEL: CelRule = {
 export const hostPathVolumes: Check = {
   id: 'hostPathVolumes',
   level: 'baseline',
+  why: 'A volume of the host exposes files of the node, such as credentials of the kubelet and the sockets of the container runtime. A process with access to these can take over the node.',
   fix: 'Replace hostPath in spec.volumes with persistentVolumeClaim, emptyDir or another volume source.',
+  violation: ['spec.volumes', [{ name: 'data', hostPath: { path: '/var/lib/data' } }]],
+  correction: ['spec.volumes', [{ name: 'data', persistentVolumeClaim: { claimName: 'data' } }]],
+  cis: '5.2.12',
   repairs: [{ choices: VOLUME_CHOICES }],
   versions: [{ since: 'v1.0', check: noHostPaths, cel: CEL }],
 };

@@ -24,7 +24,11 @@ const CEL: CelRule = {
 export const hostPorts: Check = {
   id: 'hostPorts',
   level: 'baseline',
+  why: 'A host port is reachable at the address of the node, outside of network policies, and only one pod of a node can use it.',
   fix: 'Remove hostPort from the container ports, and expose them through a Service.',
+  violation: ['spec.containers[0].ports', [{ containerPort: 8080, hostPort: 80 }]],
+  cis: '5.2.13',
+  nsa: 'no host ports',
   repairs: [{ remove: 'field' }],
   versions: [{ since: 'v1.0', check: noHostPorts, cel: CEL }],
 };

@@ -1,15 +1,16 @@
-import type { PodFields } from '../../pod/pod.ts';
-import { celNames, offendingNames, type CelRule } from '../cel.ts';
-import { findContainers, forbidden, formatNames, type Check, type Finding } from '../check.ts';
+import { containerRule, type Check } from '../check.ts';
 
 const FIELD = 'securityContext.privileged';
 
-const PASSES = '!c.?securityContext.?privileged.orValue(false)';
-const CEL: CelRule = {
-  variables: { privilegedContainers: offendingNames(PASSES) },
-  passes: `variables.containers.all(c, ${PASSES})`,
-  text: `"privileged (" + ${celNames('variables.privilegedContainers')} + " must not set ${FIELD}=true)"`,
-};
+const RULE = containerRule({
+  name: 'privileged',
+  reason: 'privileged',
+  field: FIELD,
+  offends: ({ privileged }) => privileged,
+  passes: (owner) => `!${owner}.?securityContext.?privileged.orValue(false)`,
+  must: () => `must not set ${FIELD}=true`,
+  value: () => true,
+});
 
 /**
  * Containers must not run in privileged mode.
@@ -21,7 +22,11 @@ const CEL: CelRule = {
 export const privileged: Check = {
   id: 'privileged',
   level: 'baseline',
+  why: 'A privileged container has all capabilities and all devices of the node. A process in it can take over the node.',
   fix: 'Remove securityContext.privileged from the containers, or set it to false.',
+  violation: ['spec.containers[0].securityContext.privileged', true],
+  cis: '5.2.2',
+  nsa: 'no privileged containers',
   repairs: [
     {
       set: false,
@@ -29,15 +34,5 @@ export const privileged: Check = {
       explicit: true,
     },
   ],
-  versions: [{ since: 'v1.0', check: notPrivileged, cel: CEL }],
+  versions: [{ since: 'v1.0', ...RULE }],
 };
-
-function notPrivileged(pod: PodFields): Finding | undefined {
-  const offenders = findContainers(pod, (container) => container.privileged);
-  if (offenders.length === 0) return undefined;
-  return {
-    reason: 'privileged',
-    detail: `${formatNames('container', offenders)} must not set securityContext.privileged=true`,
-    fields: () => offenders.map((container) => forbidden(container, FIELD, true)),
-  };
-}

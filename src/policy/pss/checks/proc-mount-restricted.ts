@@ -1,5 +1,5 @@
 import type { Check } from '../check.ts';
-import { onlyDefaultProcMount, PROC_MOUNT_CEL } from './proc-mount.ts';
+import { ONLY_DEFAULT_PROC_MOUNT } from './proc-mount.ts';
 
 /**
  * The masked paths in /proc must stay masked, even in user namespaces.
@@ -11,14 +11,10 @@ import { onlyDefaultProcMount, PROC_MOUNT_CEL } from './proc-mount.ts';
 export const procMountRestricted: Check = {
   id: 'procMount_restricted',
   level: 'restricted',
+  why: 'As `procMount`, also for pods in user namespaces, for which the baseline level permits an unmasked /proc.',
   fix: 'Remove securityContext.procMount from the containers, or set it to Default.',
+  violation: ['spec.containers[0].securityContext.procMount', 'Unmasked'],
+  cis: '5.7.3',
   repairs: [{ remove: 'field' }],
-  versions: [
-    {
-      since: 'v1.35',
-      check: onlyDefaultProcMount,
-      cel: PROC_MOUNT_CEL,
-      overrides: ['procMount'],
-    },
-  ],
+  versions: [{ since: 'v1.35', ...ONLY_DEFAULT_PROC_MOUNT, overrides: ['procMount'] }],
 };

@@ -39,7 +39,10 @@ const CEL: CelRule = {
 export const restrictedVolumes: Check = {
   id: 'restrictedVolumes',
   level: 'restricted',
+  why: 'Volumes of other types give a pod direct access to storage outside of the cluster, without the checks of a PersistentVolume.',
   fix: 'Use configMap, csi, downwardAPI, emptyDir, ephemeral, image, persistentVolumeClaim, projected or secret in spec.volumes.',
+  violation: ['spec.volumes', [{ name: 'data', nfs: { server: 'nfs.example', path: '/data' } }]],
+  correction: ['spec.volumes', [{ name: 'data', persistentVolumeClaim: { claimName: 'data' } }]],
   repairs: [{ choices: VOLUME_CHOICES }],
   versions: [{ since: 'v1.0', check: onlyAllowedSources, cel: CEL, overrides: ['hostPathVolumes'] }],
 };

@@ -1,5 +1,5 @@
 import type { PodFields } from '../../pod/pod.ts';
-import { celNames, offendingNames, setterRule, USER_NAMESPACE, type CelRule } from '../cel.ts';
+import { celNames, celSetters, offendingNames, type CelRule } from '../cel.ts';
 import {
   findContainers,
   findSetters,
@@ -7,7 +7,6 @@ import {
   formatNames,
   formatSetters,
   missing,
-  unlessUserNamespace,
   EXPLICIT_ROOT,
   IMAGE_USER,
   type Check,
@@ -18,7 +17,7 @@ const REASON = 'runAsNonRoot != true';
 const FIELD = 'securityContext.runAsNonRoot';
 
 const valueOf = (owner: string): string => `${owner}.?securityContext.?runAsNonRoot`;
-const EXPLICIT = setterRule({ name: 'runAsRoot', passes: (owner) => `${valueOf(owner)}.orValue(true)` });
+const EXPLICIT = celSetters({ name: 'runAsRoot', passes: (owner) => `${valueOf(owner)}.orValue(true)` });
 const CEL: CelRule = {
   variables: {
     ...EXPLICIT.variables,
@@ -40,14 +39,18 @@ const CEL: CelRule = {
 export const runAsNonRoot: Check = {
   id: 'runAsNonRoot',
   level: 'restricted',
+  why: 'A process that runs as root in a container is root on the node if it escapes. With `true`, the kubelet starts no image that runs as root.',
   fix: 'Set runAsNonRoot: true, and do not set it to false in any container.',
+  violation: ['spec.securityContext.runAsNonRoot', false],
+  cis: '5.2.7',
+  nsa: 'non-root containers',
   repairs: [
     { missing: true, path: 'spec.securityContext.runAsNonRoot', set: true, note: IMAGE_USER },
     { set: true, note: EXPLICIT_ROOT, explicit: true },
   ],
   versions: [
     { since: 'v1.0', check: mustRunAsNonRoot, cel: CEL },
-    { since: 'v1.35', check: unlessUserNamespace(mustRunAsNonRoot), cel: { ...CEL, unless: USER_NAMESPACE } },
+    { since: 'v1.35', check: mustRunAsNonRoot, cel: CEL, unless: 'userNamespace' },
   ],
 };
 

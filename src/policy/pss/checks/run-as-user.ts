@@ -1,24 +1,14 @@
-import type { PodFields } from '../../pod/pod.ts';
-import { setterRule, USER_NAMESPACE, type CelRule } from '../cel.ts';
-import {
-  findSetters,
-  forbidden,
-  formatSetters,
-  unlessUserNamespace,
-  EXPLICIT_ROOT,
-  type Check,
-  type Finding,
-} from '../check.ts';
+import { setterRule, EXPLICIT_ROOT, type Check } from '../check.ts';
 
-const SETTERS = setterRule({
+const RULE = setterRule({
   name: 'runAsUser',
+  reason: 'runAsUser=0',
+  field: 'securityContext.runAsUser',
+  offends: ({ runAsUser }) => runAsUser === 0,
   passes: (owner) => `${owner}.?securityContext.?runAsUser.orValue(1) != 0`,
+  must: () => 'must not set runAsUser=0',
+  value: () => 0,
 });
-const CEL: CelRule = {
-  variables: SETTERS.variables,
-  passes: SETTERS.passes,
-  text: `"runAsUser=0 (" + ${SETTERS.setters}.join(" and ") + " must not set runAsUser=0)"`,
-};
 
 /**
  * Pods must not run as user 0, except in user namespaces, where user 0 has no privileges on the host.
@@ -31,20 +21,14 @@ const CEL: CelRule = {
 export const runAsUser: Check = {
   id: 'runAsUser',
   level: 'restricted',
+  why: 'User 0 is root, regardless of the user of the image. A process that escapes from the container is root on the node.',
   fix: 'Set securityContext.runAsUser to a number other than 0, or remove it.',
+  violation: ['spec.securityContext.runAsUser', 0],
+  cis: '5.2.7',
+  nsa: 'non-root containers',
   repairs: [{ remove: 'field', note: EXPLICIT_ROOT, explicit: true }],
   versions: [
-    { since: 'v1.23', check: notUserZero, cel: CEL },
-    { since: 'v1.35', check: unlessUserNamespace(notUserZero), cel: { ...CEL, unless: USER_NAMESPACE } },
+    { since: 'v1.23', ...RULE },
+    { since: 'v1.35', ...RULE, unless: 'userNamespace' },
   ],
 };
-
-function notUserZero(pod: PodFields): Finding | undefined {
-  const setters = findSetters(pod, (setter) => setter.runAsUser === 0);
-  if (setters.length === 0) return undefined;
-  return {
-    reason: 'runAsUser=0',
-    detail: `${formatSetters(setters)} must not set runAsUser=0`,
-    fields: () => setters.map((setter) => forbidden(setter, 'securityContext.runAsUser', 0)),
-  };
-}

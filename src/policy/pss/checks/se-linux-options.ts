@@ -1,7 +1,7 @@
 import { celList } from '../../../kube/cel.ts';
 import type { FieldError } from '../../../kube/field-error.ts';
 import type { SecurityContextFields } from '../../pod/pod.ts';
-import { celPlural, celQuotedList, setterRule, type CelRule } from '../cel.ts';
+import { celPlural, celQuotedList, celSetters, type CelRule } from '../cel.ts';
 import {
   distinct,
   findSetters,
@@ -31,11 +31,15 @@ const TYPES_V1_31 = [...TYPES_V1_0, 'container_engine_t'];
 export const seLinuxOptions: Check = {
   id: 'seLinuxOptions',
   level: 'baseline',
+  why: 'SELinux separates containers from the node and from each other by the type and level of their processes. Other types, users and roles remove this separation.',
   fix: 'Remove user and role from securityContext.seLinuxOptions, and set type to container_t or remove it.',
+  violation: ['spec.containers[0].securityContext.seLinuxOptions', { type: 'spc_t' }],
+  cis: '5.7.3',
+  nsa: 'SELinux options',
   repairs: [{ remove: 'field' }],
   versions: [
-    { since: 'v1.0', check: onlyTypes(TYPES_V1_0), cel: typesCel(TYPES_V1_0) },
-    { since: 'v1.31', check: onlyTypes(TYPES_V1_31), cel: typesCel(TYPES_V1_31) },
+    { since: 'v1.0', ...onlyTypes(TYPES_V1_0) },
+    { since: 'v1.31', ...onlyTypes(TYPES_V1_31) },
   ],
 };
 
@@ -44,9 +48,12 @@ function onlyTypes(allowedTypes: readonly string[]): Rule {
     options !== undefined && !allowedTypes.includes(options.type);
   const offends = (setter: SecurityContextFields): boolean =>
     setter.seLinuxOptions !== undefined && (hasBadType(setter) || setsUser(setter) || setsRole(setter));
-  return (pod) => {
-    const setters = findSetters(pod, offends);
-    return setters.length === 0 ? undefined : createFinding(setters, hasBadType);
+  return {
+    check(pod) {
+      const setters = findSetters(pod, offends);
+      return setters.length === 0 ? undefined : createFinding(setters, hasBadType);
+    },
+    cel: typesCel(allowedTypes),
   };
 }
 
@@ -84,11 +91,11 @@ function typesCel(allowedTypes: readonly string[]): CelRule {
   const value = (owner: string, field: string): string =>
     `${owner}.?securityContext.?seLinuxOptions.?${field}.orValue("")`;
   const hasGoodType = (owner: string): string => `${value(owner, 'type')} in variables.seLinuxTypes`;
-  const setters = setterRule({
+  const setters = celSetters({
     name: 'seLinux',
     passes: (owner) => `${hasGoodType(owner)} && ${value(owner, 'user')} == "" && ${value(owner, 'role')} == ""`,
   });
-  const types = setterRule({ name: 'seLinuxType', passes: hasGoodType });
+  const types = celSetters({ name: 'seLinuxType', passes: hasGoodType });
   const isSet = (field: string): string =>
     `${value('variables.spec', field)} != "" || variables.containers.exists(c, ${value('c', field)} != "")`;
   return {

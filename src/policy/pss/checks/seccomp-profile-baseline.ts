@@ -1,17 +1,14 @@
 import { celList, celString } from '../../../kube/cel.ts';
 import { SECCOMP_CONTAINER_ANNOTATION_PREFIX, SECCOMP_POD_ANNOTATION } from '../../../kube/scc.ts';
 import { quote } from '../../../kube/text.ts';
-import type { PodFields, SecurityContextFields } from '../../pod/pod.ts';
-import { celPlural, celQuotedList, setterRule, type CelRule } from '../cel.ts';
+import type { PodFields } from '../../pod/pod.ts';
+import { celPlural, type CelRule } from '../cel.ts';
 import {
   distinct,
   findAnnotations,
-  findSetters,
-  forbidden,
   forbiddenAnnotation,
-  formatSetters,
   plural,
-  quotedList,
+  setterRule,
   type Check,
   type Finding,
 } from '../check.ts';
@@ -31,20 +28,21 @@ const ANNOTATIONS_CEL: CelRule = {
   text: `"seccompProfile (" + ${celPlural('variables.seccompAnnotations', 'forbidden annotation ', 'forbidden annotations ')} + variables.seccompAnnotations.join(", ") + ")"`,
 };
 
-/** A profile from the API server always has a type, so an absent type means that there is no profile. */
-const typeOf = (owner: string): string => `${owner}.?securityContext.?seccompProfile.?type`;
-const SETTERS = setterRule({
+/**
+ * Denies profile types other than RuntimeDefault and Localhost. A pod without profiles passes. A profile from the API
+ * server always has a type, so an absent type means that there is no profile.
+ */
+export const ONLY_SAFE_SECCOMP_PROFILES = setterRule({
   name: 'seccomp',
-  passes: (owner) => `${typeOf(owner)}.orValue("Localhost") in ${celList(ALLOWED_TYPES)}`,
+  reason: 'seccompProfile',
+  field: FIELD,
+  offends: ({ seccompProfile: profile }) => profile !== undefined && !ALLOWED_TYPES.includes(profile.type),
+  passes: (owner) =>
+    `${owner}.?securityContext.?seccompProfile.?type.orValue("Localhost") in ${celList(ALLOWED_TYPES)}`,
+  must: (types) => `must not set ${FIELD} to ${types}`,
+  value: ({ seccompProfile }) => seccompProfile?.type,
+  celValue: (owner) => `${owner}.securityContext.seccompProfile.type`,
 });
-export const SECCOMP_PROFILES_CEL: CelRule = {
-  variables: {
-    ...SETTERS.variables,
-    seccompTypes: SETTERS.values((owner) => `${owner}.securityContext.seccompProfile.type`),
-  },
-  passes: SETTERS.passes,
-  text: `"seccompProfile (" + ${SETTERS.setters}.join(" and ") + " must not set ${FIELD} to " + ${celQuotedList('variables.seccompTypes')} + ")"`,
-};
 
 /**
  * Seccomp must not be disabled. Before v1.19, annotations set the profiles.
@@ -59,11 +57,15 @@ export const SECCOMP_PROFILES_CEL: CelRule = {
 export const seccompProfileBaseline: Check = {
   id: 'seccompProfile_baseline',
   level: 'baseline',
+  why: 'The default seccomp profile of the container runtime denies rarely used system calls, in which most flaws of the kernel are. `Unconfined` permits all of them.',
   fix: 'Set securityContext.seccompProfile.type to RuntimeDefault or Localhost, or remove it and the seccomp annotations.',
+  violation: ['spec.containers[0].securityContext.seccompProfile', { type: 'Unconfined' }],
+  cis: '5.7.2',
+  nsa: 'seccomp profiles',
   repairs: [{ field: /^metadata\./, set: 'runtime/default' }, { set: 'RuntimeDefault' }],
   versions: [
     { since: 'v1.0', check: onlySafeAnnotations, cel: ANNOTATIONS_CEL },
-    { since: 'v1.19', check: onlySafeSeccompProfiles, cel: SECCOMP_PROFILES_CEL },
+    { since: 'v1.19', ...ONLY_SAFE_SECCOMP_PROFILES },
   ],
 };
 
@@ -89,20 +91,4 @@ function isProfile(pod: PodFields, key: string): boolean {
   if (!key.startsWith(SECCOMP_CONTAINER_ANNOTATION_PREFIX)) return false;
   const name = key.slice(SECCOMP_CONTAINER_ANNOTATION_PREFIX.length);
   return pod.containers.some((container) => container.name === name);
-}
-
-/** Denies profile types other than RuntimeDefault and Localhost. A pod without profiles passes. */
-export function onlySafeSeccompProfiles(pod: PodFields): Finding | undefined {
-  const setters = findSetters(pod, isUnsafe);
-  if (setters.length === 0) return undefined;
-  const types = quotedList(distinct(setters.map(({ seccompProfile }) => seccompProfile?.type ?? '')));
-  return {
-    reason: 'seccompProfile',
-    detail: `${formatSetters(setters)} must not set securityContext.seccompProfile.type to ${types}`,
-    fields: () => setters.map((setter) => forbidden(setter, FIELD, setter.seccompProfile?.type)),
-  };
-}
-
-function isUnsafe({ seccompProfile: profile }: SecurityContextFields): boolean {
-  return profile !== undefined && !ALLOWED_TYPES.includes(profile.type);
 }

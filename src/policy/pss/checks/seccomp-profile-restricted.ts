@@ -1,16 +1,16 @@
 import type { PodFields } from '../../pod/pod.ts';
-import { celNames, offendingNames, WINDOWS, type CelRule } from '../cel.ts';
-import { findContainers, formatNames, missing, unlessWindows, type Check, type Finding } from '../check.ts';
-import { onlySafeSeccompProfiles, SECCOMP_PROFILES_CEL } from './seccomp-profile-baseline.ts';
+import { celNames, offendingNames, type CelRule } from '../cel.ts';
+import { findContainers, formatNames, missing, type Check, type Finding } from '../check.ts';
+import { ONLY_SAFE_SECCOMP_PROFILES as SAFE } from './seccomp-profile-baseline.ts';
 
 const FIELD = 'securityContext.seccompProfile.type';
 const overrides = ['seccompProfile_baseline'];
 
 const hasProfile = (owner: string): string => `${owner}.?securityContext.?seccompProfile.hasValue()`;
 const CEL: CelRule = {
-  variables: { ...SECCOMP_PROFILES_CEL.variables, seccompMissing: offendingNames(hasProfile('c')) },
-  passes: `${SECCOMP_PROFILES_CEL.passes} && (${hasProfile('variables.spec')} || variables.containers.all(c, ${hasProfile('c')}))`,
-  text: `size(variables.seccompSetters) > 0 ? ${SECCOMP_PROFILES_CEL.text} : "seccompProfile (pod or " + ${celNames('variables.seccompMissing')} + " must set ${FIELD} to \\"RuntimeDefault\\" or \\"Localhost\\")"`,
+  variables: { ...SAFE.cel.variables, seccompMissing: offendingNames(hasProfile('c')) },
+  passes: `${SAFE.cel.passes} && (${hasProfile('variables.spec')} || variables.containers.all(c, ${hasProfile('c')}))`,
+  text: `size(variables.seccompSetters) > 0 ? ${SAFE.cel.text} : "seccompProfile (pod or " + ${celNames('variables.seccompMissing')} + " must set ${FIELD} to \\"RuntimeDefault\\" or \\"Localhost\\")"`,
 };
 
 /**
@@ -24,20 +24,24 @@ const CEL: CelRule = {
 export const seccompProfileRestricted: Check = {
   id: 'seccompProfile_restricted',
   level: 'restricted',
+  why: 'Without a profile, all system calls are permitted, unless the kubelet sets a default. The default profile of the container runtime denies rarely used system calls, in which most flaws of the kernel are.',
   fix: 'Set spec.securityContext.seccompProfile.type to RuntimeDefault. In containers, set only RuntimeDefault or Localhost.',
+  violation: ['spec.securityContext', { runAsNonRoot: true }],
+  cis: '5.7.2',
+  nsa: 'seccomp profiles',
   repairs: [
     { missing: true, path: 'spec.securityContext.seccompProfile.type', set: 'RuntimeDefault' },
     { set: 'RuntimeDefault' },
   ],
   versions: [
     { since: 'v1.19', check: mustHaveProfile, cel: CEL, overrides },
-    { since: 'v1.25', check: unlessWindows(mustHaveProfile), cel: { ...CEL, unless: WINDOWS }, overrides },
+    { since: 'v1.25', check: mustHaveProfile, cel: CEL, unless: 'windows', overrides },
   ],
 };
 
 /** Containers without a profile are reported only if no profile is unsafe. */
 function mustHaveProfile(pod: PodFields): Finding | undefined {
-  const unsafe = onlySafeSeccompProfiles(pod);
+  const unsafe = SAFE.check(pod);
   if (unsafe !== undefined || pod.seccompProfile !== undefined) return unsafe;
   const offenders = findContainers(pod, (container) => container.seccompProfile === undefined);
   if (offenders.length === 0) return undefined;

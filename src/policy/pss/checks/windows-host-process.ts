@@ -1,18 +1,16 @@
-import type { PodFields } from '../../pod/pod.ts';
-import { setterRule, type CelRule } from '../cel.ts';
-import { findSetters, forbidden, formatSetters, type Check, type Finding } from '../check.ts';
+import { setterRule, type Check } from '../check.ts';
 
 const FIELD = 'securityContext.windowsOptions.hostProcess';
 
-const SETTERS = setterRule({
+const RULE = setterRule({
   name: 'hostProcess',
+  reason: 'hostProcess',
+  field: FIELD,
+  offends: ({ hostProcess }) => hostProcess,
   passes: (owner) => `!${owner}.?securityContext.?windowsOptions.?hostProcess.orValue(false)`,
+  must: () => `must not set ${FIELD}=true`,
+  value: () => true,
 });
-const CEL: CelRule = {
-  variables: SETTERS.variables,
-  passes: SETTERS.passes,
-  text: `"hostProcess (" + ${SETTERS.setters}.join(" and ") + " must not set ${FIELD}=true)"`,
-};
 
 /**
  * Containers must not run as HostProcess containers on Windows.
@@ -25,17 +23,10 @@ const CEL: CelRule = {
 export const windowsHostProcess: Check = {
   id: 'windowsHostProcess',
   level: 'baseline',
+  why: 'A HostProcess container runs as a process of the Windows node with its rights.',
   fix: 'Remove securityContext.windowsOptions.hostProcess, or set it to false.',
+  violation: ['spec.containers[0].securityContext.windowsOptions', { hostProcess: true }],
+  cis: '5.2.11',
   repairs: [{ set: false }],
-  versions: [{ since: 'v1.0', check: noHostProcess, cel: CEL }],
+  versions: [{ since: 'v1.0', ...RULE }],
 };
-
-function noHostProcess(pod: PodFields): Finding | undefined {
-  const setters = findSetters(pod, (setter) => setter.hostProcess);
-  if (setters.length === 0) return undefined;
-  return {
-    reason: 'hostProcess',
-    detail: `${formatSetters(setters)} must not set securityContext.windowsOptions.hostProcess=true`,
-    fields: () => setters.map((setter) => forbidden(setter, FIELD, true)),
-  };
-}
