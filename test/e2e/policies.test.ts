@@ -1,14 +1,13 @@
 /** The generated policies and the plugin PodSecurity of a kube-apiserver, with the same pods. */
 import assert from 'node:assert/strict';
-import { globSync, readFileSync } from 'node:fs';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, suite, test } from 'node:test';
-import { parse } from 'yaml';
 import { readDocuments } from '../../src/config/yaml.ts';
 import type { JsonObject } from '../../src/kube/types.ts';
 import { MAX_POLICY_ITEMS } from '../../src/policy/psa/admission-policies.ts';
+import { checks } from '../../src/policy/pss/index.ts';
 import { responseMessage, responseObject } from '../support/answers.ts';
 import { readLines } from '../support/conformance/cases.ts';
 import { ASSETS, startControlPlane, type ControlPlane } from '../support/control-plane/index.ts';
@@ -16,7 +15,7 @@ import { create } from '../support/control-plane/installation.ts';
 import { eventually } from '../support/eventually.ts';
 import { createKubectl } from '../support/kubectl.ts';
 import { runProgram, type Outcome } from '../support/memory-io.ts';
-import { compliantPod, hostNetworkPod, plainPod } from '../support/pod-security.ts';
+import { compliantPod, hostNetworkPod, plainPod, violatingPod } from '../support/pod-security.ts';
 
 const skip = ASSETS === undefined && 'the development cluster has no ValidatingAdmissionPolicy';
 
@@ -43,16 +42,13 @@ function listNamespaces(evaluator: Evaluator): string[] {
   );
 }
 
-/** The pods of the fixtures, and a sample of the recorded ones, with the fields that API servers require. */
+/** The examples of the checks, and a sample of the recorded ones, with the fields that API servers require. */
 function readPods(): JsonObject[] {
-  const folder = join(import.meta.dirname, '../fixtures');
-  const fixtures = globSync('pss/**/*.yaml', { cwd: folder }).map(
-    (file) => parse(readFileSync(join(folder, file), 'utf8')) as JsonObject,
-  );
+  const examples = [compliantPod(), ...checks.map(violatingPod)] as JsonObject[];
   const random = readLines<{ readonly pod: JsonObject }>('random/pss-random.ndjson').filter(
     (_, index) => index % 30 === 0,
   );
-  return [...fixtures, ...random.map(({ pod }) => pod)].map((pod) => {
+  return [...examples, ...random.map(({ pod }) => pod)].map((pod) => {
     const spec = (pod['spec'] ?? {}) as Readonly<Record<string, JsonObject[]>>;
     const complete = (list: readonly JsonObject[] = []) =>
       list.map((container) => ({ image: 'registry.example.com/i:1', ...container }));

@@ -11,7 +11,7 @@ const one = fc.constantFrom;
 
 /** Reads the pods and pod templates of examples and fixtures. */
 export async function readSeeds(): Promise<readonly JsonObject[]> {
-  const folders = ['examples', 'test/fixtures/pss', 'test/fixtures/explain', 'test/fixtures/scc-plan/shop.yaml'];
+  const folders = ['examples', 'test/fixtures/explain', 'test/fixtures/scc-plan/shop.yaml'];
   const paths = folders.map((folder) => fileURLToPath(new URL(`../../${folder}`, import.meta.url)));
   const { objects } = await readManifests(paths, { stdin: emptyStdin() });
   return objects.flatMap(({ value }) => getPod(value)).map((pod) => JSON.parse(JSON.stringify(pod)) as JsonObject);

@@ -11,6 +11,7 @@ import { resourcePath } from '../../src/kube/resources.ts';
 import { ApiError, notFound } from '../../src/kube/status.ts';
 import type { Kind } from '../../src/kube/kinds.ts';
 import { createPodSecurity, DEFAULT_CONFIGURATION } from '../../src/policy/psa/configuration.ts';
+import { newestVersion } from '../../src/policy/pss/index.ts';
 import { SMALL_BYTES, type ReceivedBody } from '../../src/server/body.ts';
 import { registerReviews } from '../../src/server/review.ts';
 import { createServer } from '../../src/server/server.ts';
@@ -58,7 +59,6 @@ const KINDS: readonly Kind[] = [
   ...(['ClusterRole', 'ClusterRoleBinding', 'Role', 'RoleBinding'] as const),
 ];
 
-const EMULATION = 'v1.37';
 const SCC = { mode: 'enforce', exemptNamespaces: ['kube-system'] } as const;
 
 export async function startFuzzServer(world: World): Promise<FuzzServer> {
@@ -67,7 +67,7 @@ export async function startFuzzServer(world: World): Promise<FuzzServer> {
   const config = join(folder, 'config.yaml');
   await writeFile(manifests, formatManifests(world));
   // The oracle evaluates `latest` as the newest version of the checks.
-  await writeFile(config, formatSettings({ podSecurity: { emulationVersion: EMULATION }, scc: SCC }));
+  await writeFile(config, formatSettings({ podSecurity: { emulationVersion: newestVersion }, scc: SCC }));
   const running = await serve([`--manifests=${manifests}`, `--config=${config}`], ENVIRONMENT);
   const client = await connect(running);
   const objects = new Map<Kind, readonly JsonObject[]>();
@@ -121,7 +121,7 @@ export async function startInProcess(world: World): Promise<FuzzServer> {
     for (const object of objects) store.put(kind, object);
   }
   store.markSynced();
-  store.emulationVersion = EMULATION;
+  store.emulationVersion = newestVersion;
   const errors: string[] = [];
   const sink = {
     write(line: string): void {

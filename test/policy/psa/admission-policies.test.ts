@@ -12,6 +12,8 @@ import {
   DEFAULT_CONFIGURATION,
   type PodSecurityConfiguration,
 } from '../../../src/policy/psa/configuration.ts';
+import { minorVersion } from '../../../src/policy/pss/cel-policy.ts';
+import { newestVersion } from '../../../src/policy/pss/index.ts';
 import { createPolicyAdmission, type Admission } from '../../support/cel.ts';
 import {
   compliantPod,
@@ -26,7 +28,7 @@ import {
 } from '../../support/pod-security.ts';
 import { pods } from '../pss/arbitrary.ts';
 
-const OPTIONS: PolicyOptions = { modes: 'all', kubernetesMinor: 37 };
+const OPTIONS: PolicyOptions = { modes: 'all', kubernetesMinor: minorVersion(newestVersion) };
 
 interface Configuration {
   readonly defaults?: Partial<PodSecurityConfiguration['defaults']>;
@@ -79,7 +81,7 @@ const version = fc.constantFrom(
   'v1.18',
   'v1.24',
   'v1.34',
-  'v1.37',
+  newestVersion,
   'v1.999',
   'v1.05',
   'v1.9223372036854775807',
@@ -274,7 +276,7 @@ describe('pods with too many items are denied without an evaluation', () => {
 });
 
 test('expressions are within the limits of the API server', () => {
-  for (const kubernetesMinor of [30, 37]) {
+  for (const kubernetesMinor of [30, OPTIONS.kubernetesMinor]) {
     for (const { kind, metadata, spec } of generate({}, { kubernetesMinor })) {
       const size = JSON.stringify(spec).length;
       assert.ok(size < (kind.endsWith('Binding') ? 1_000 : 40_000), `${metadata.name}: ${size}`);

@@ -1,19 +1,25 @@
 import fc, { type Arbitrary } from 'fast-check';
 import type { PodLike } from '../../../src/kube/types.ts';
-import type { Version } from '../../../src/policy/pss/index.ts';
+import { minorVersion } from '../../../src/policy/pss/cel-policy.ts';
+import { checks, newestVersion, type Version } from '../../../src/policy/pss/index.ts';
+import { violatingPod } from '../../support/pod-security.ts';
 
 /**
- * Generates pods of the right types with values at the limits of the checks. Most fields have the value of a compliant
- * pod, so that many pods violate no check or one.
+ * Generates pods of the right types with values at the limits of the checks, and the example of each check. Most fields
+ * have the value of a compliant pod, so many pods violate no check or one.
  */
 export function pods(): Arbitrary<PodLike> {
-  return fc.record({ metadata: maybe(metadata), spec }).map((pod) => JSON.parse(JSON.stringify(pod)) as PodLike);
+  const pod = fc.oneof(
+    { weight: 9, arbitrary: fc.record({ metadata: maybe(metadata), spec }) },
+    { weight: 1, arbitrary: fc.constantFrom(...checks.map(violatingPod)) },
+  );
+  return pod.map((one) => JSON.parse(JSON.stringify(one)) as PodLike);
 }
 
 /** Generates the known versions, a newer version, and `latest`. */
 export function versions(): Arbitrary<Version> {
   return fc.oneof(
-    fc.integer({ min: 0, max: 38 }).map((minor): Version => `v1.${minor}`),
+    fc.integer({ min: 0, max: minorVersion(newestVersion) + 1 }).map((minor): Version => `v1.${minor}`),
     fc.constant<Version>('latest'),
   );
 }

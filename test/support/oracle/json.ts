@@ -1,7 +1,6 @@
 /**
- * The oracle: an independent implementation of the decisions, for differential tests. It follows the text of
- * the specifications, is simple rather than fast, and imports nothing from `src`. Numbers such as 2.6 in its comments are
- * sections of the specifications.
+ * The oracle: an independent implementation of the decisions, for differential tests. It follows the
+ * sources of Kubernetes and OpenShift that its files link to, is simple rather than fast, and imports nothing from `src`.
  */
 export type JsonObject = Readonly<Record<string, unknown>>;
 

@@ -1,4 +1,7 @@
-/** The types of the fields of pods and namespaces that decisions read (6.6). */
+/**
+ * The types of the fields of pods and namespaces that decisions read.
+ * @see https://github.com/kubernetes/api/blob/v0.36.0/core/v1/types.go
+ */
 import { at, isObject, memoize, textAt } from './json.ts';
 
 export type Type =
@@ -92,7 +95,7 @@ export const PROJECTED: Type = object({
   }),
 });
 
-/** 1.3: the volume sources in their order of precedence. */
+/** The volume sources in their order of precedence. */
 export const VOLUME_SOURCES: readonly string[] = [
   ...['hostPath', 'emptyDir', 'gcePersistentDisk', 'awsElasticBlockStore', 'gitRepo', 'secret', 'nfs', 'iscsi'],
   ...['glusterfs', 'persistentVolumeClaim', 'rbd', 'flexVolume', 'cinder', 'cephfs', 'flocker', 'downwardAPI', 'fc'],
@@ -197,7 +200,7 @@ export const SCC_POD_SCHEMA: Type = object({
 /** The fields of a namespace that set the policies of its pods. */
 export const NAMESPACE_SCHEMA: Type = object({ metadata: object({ labels: textMap }) });
 
-/** Kinds with a pod template (6.1), and the path of the template. */
+/** Kinds with a pod template, and the path of the template. */
 export const TEMPLATES: Readonly<Record<string, readonly string[]>> = {
   'v1 PodTemplate': ['template'],
   'v1 ReplicationController': ['spec', 'template'],

@@ -1,4 +1,7 @@
-/** Pod Security Admission: the decision, and the violations of the audit and warn policies. */
+/**
+ * Pod Security Admission: the decision, and the violations of the audit and warn policies.
+ * @see https://github.com/kubernetes/pod-security-admission/blob/v0.37.0/admission/admission.go
+ */
 import { at, isObject, listAt, mapAt, memoize, textAt, type JsonObject } from './json.ts';
 import { matchesType, POD_SECURITY_SCHEMA, NAMESPACE_SCHEMA, TEMPLATES } from './object-schema.ts';
 import { findReasons } from './pod-security-standards.ts';
@@ -34,7 +37,7 @@ const ALLOWED: PodSecurityVerdict = { allowed: true };
 /** Returns a pod template as SCC admission completes its pods in the namespace of the request. */
 type CompleteTemplate = (template: JsonObject, request: JsonObject) => JsonObject;
 
-/** 6.1, with the default configuration. */
+/** Evaluates a request with the default configuration. */
 export function evaluatePodSecurity(
   request: JsonObject,
   namespaceLabels: NamespaceLabels,
@@ -42,7 +45,7 @@ export function evaluatePodSecurity(
 ): PodSecurityVerdict {
   const group = textAt(request, 'resource', 'group');
   const resource = textAt(request, 'resource', 'resource');
-  // 6.1: the subresource is that of the original request.
+  // The subresource is that of the original request.
   const subresource = textAt(request, 'requestSubResource') || textAt(request, 'subResource');
   if (group === '' && resource === 'namespaces') {
     return subresource === '' ? judgeNamespace(request) : ALLOWED;
@@ -51,26 +54,19 @@ export function evaluatePodSecurity(
   return subresource === '' ? judgeWorkload(request, namespaceLabels, completeTemplate) : ALLOWED;
 }
 
-/** 6.2 */
 function judgePod(request: JsonObject, subresource: string, namespaceLabels: NamespaceLabels): PodSecurityVerdict {
-  // 1
   const ignored = ['exec', 'attach', 'binding', 'eviction', 'log', 'portforward', 'proxy', 'status'];
   if (ignored.includes(subresource)) return ALLOWED;
-  // 4
   const labels = namespaceLabels(textAt(request, 'namespace'));
   if (labels === undefined) return { allowed: false, code: 500 };
   const policies = resolvePolicies(labels);
-  // 5
   const levels = [policies.enforce.level, policies.audit.level, policies.warn.level];
   if (policies.errors.length === 0 && levels.every((level) => level === 'privileged')) return ALLOWED;
-  // 6, 7
   if (!decodesAs(matchesPod, 'v1 Pod', request, 'object')) return { allowed: false, code: 400 };
   const isUpdate = request['operation'] === 'UPDATE';
   if (isUpdate && !decodesAs(matchesPod, 'v1 Pod', request, 'oldObject')) return { allowed: false, code: 400 };
-  // 8
   const pod = request['object'];
   if (isUpdate && !isSignificant(pod, request['oldObject'])) return ALLOWED;
-  // 10, 6.3
   const against = ({ level, version }: Policy): readonly string[] => findReasons(pod, level, version);
   const enforce = against(policies.enforce);
   const audit = against(policies.audit);
@@ -79,35 +75,29 @@ function judgePod(request: JsonObject, subresource: string, namespaceLabels: Nam
     : { allowed: true, enforce, audit, warn: against(policies.warn) };
 }
 
-/** 6.3, workloads */
 function judgeWorkload(
   request: JsonObject,
   namespaceLabels: NamespaceLabels,
   completeTemplate: CompleteTemplate,
 ): PodSecurityVerdict {
-  // 4
   const labels = namespaceLabels(textAt(request, 'namespace'));
   if (labels === undefined) return ALLOWED;
   const policies = resolvePolicies(labels);
-  // 5
   const isAdvised = policies.warn.level !== 'privileged' || policies.audit.level !== 'privileged';
   if (policies.errors.length === 0 && !isAdvised) return ALLOWED;
-  // 6, 7
   const kind = getKind(request, 'object');
   const path = kind === 'v1 Pod' ? [] : TEMPLATES[kind];
   if (path === undefined || !isObject(request['object'])) return ALLOWED;
-  // 8
   const isController = kind === 'v1 ReplicationController';
   const template = at(request['object'], ...path);
   if (isController && template === undefined) return ALLOWED;
-  // 10
   if (!matchesType(template, POD_SECURITY_SCHEMA)) return ALLOWED;
   const pod = completeTemplate(isObject(template) ? template : {}, request);
   const against = ({ level, version }: Policy): readonly string[] => findReasons(pod, level, version);
   return { allowed: true, audit: against(policies.audit), warn: against(policies.warn) };
 }
 
-/** 7.1, 7.2. No other step denies. */
+/** Denies invalid labels, and objects that cannot be decoded. */
 function judgeNamespace(request: JsonObject): PodSecurityVerdict {
   const operation = request['operation'];
   if (operation !== 'CREATE' && operation !== 'UPDATE') return ALLOWED;
@@ -121,7 +111,6 @@ function judgeNamespace(request: JsonObject): PodSecurityVerdict {
   return errors.length > 0 && !isAsBefore ? { allowed: false, code: 422 } : ALLOWED;
 }
 
-/** 6.4 */
 function isSignificant(pod: unknown, old: unknown): boolean {
   for (const list of ['containers', 'initContainers']) {
     const [now, before] = [listAt(pod, 'spec', list), listAt(old, 'spec', list)];
@@ -135,7 +124,7 @@ function isSignificant(pod: unknown, old: unknown): boolean {
   });
 }
 
-/** 6.6: the apiVersion and kind of the object, completed by those of the request. */
+/** The apiVersion and kind of the object, completed by those of the request. */
 function getKind(request: JsonObject, key: string): string {
   const group = textAt(request, 'kind', 'group');
   const version = textAt(request, 'kind', 'version');
@@ -151,7 +140,6 @@ function decodesAs(matches: typeof matchesPod, kind: string, request: JsonObject
   return getKind(request, key) === kind && isObject(object) && matches(object);
 }
 
-/** 5 */
 function resolvePolicies(labels: ReadonlyMap<string, string>): Policies {
   const errors: string[] = [];
   const getPolicy = (mode: string, levelOnError: string): Policy => {

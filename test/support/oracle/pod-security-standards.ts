@@ -1,9 +1,6 @@
 /** The Pod Security Standards: the checks of each version, and the rule of each check. */
 import { at, isObject, listAt, mapAt, memoize, textAt, textsAt } from './json.ts';
 
-/** The newest version for which a rule changes (4.1). */
-const NEWEST = 37;
-
 /** The reasons why a pod does not satisfy a level at a version (`latest` or `v1.N`), in their order. */
 export function findReasons(pod: unknown, level: string, version: string): readonly string[] {
   if (!isObject(pod)) return computeReasons(pod, level, version);
@@ -17,89 +14,52 @@ export function findReasons(pod: unknown, level: string, version: string): reado
 const reasonsByPolicy = memoize(() => new Map<string, readonly string[]>());
 
 function computeReasons(pod: unknown, level: string, version: string): readonly string[] {
-  // 4.1
   if (level === 'privileged') return [];
-  const minor = version === 'latest' ? NEWEST : Math.min(Number(version.slice('v1.'.length)), NEWEST);
-  const row = WHAT_RUNS.findLast(({ since }) => since <= minor);
-  const numbers = (level === 'baseline' ? row?.baseline : row?.restricted) ?? [];
-  const reasons: string[] = [];
-  for (const number of numbers) {
-    const reason = CHECKS[number]?.(pod, minor);
-    if (reason !== undefined) reasons.push(reason);
-  }
-  return reasons;
+  const minor = version === 'latest' ? Infinity : Number(version.slice('v1.'.length));
+  return CHECKS.flatMap(({ rule, baseline, restricted = [] }) => {
+    const [since, end] = level === 'baseline' ? [baseline] : restricted;
+    const runs = since !== undefined && minor >= since && (end === undefined || minor < end);
+    return (runs ? rule(pod, minor) : undefined) ?? [];
+  });
 }
 
-/** 2.1, row by row. */
-const WHAT_RUNS: readonly {
-  readonly since: number;
-  readonly baseline: readonly number[];
-  readonly restricted: readonly number[];
-}[] = [
-  {
-    since: 0,
-    baseline: [1, 2, 3, 4, 5, 7, 8, 9, 10, 11, 12],
-    restricted: [1, 2, 3, 5, 7, 8, 9, 10, 11, 12, 16, 17],
-  },
-  {
-    since: 8,
-    baseline: [1, 2, 3, 4, 5, 7, 8, 9, 10, 11, 12],
-    restricted: [1, 2, 3, 5, 7, 8, 9, 10, 11, 12, 13, 16, 17],
-  },
-  {
-    since: 19,
-    baseline: [1, 2, 3, 4, 5, 7, 8, 9, 10, 11, 12],
-    restricted: [1, 2, 3, 5, 7, 8, 9, 11, 12, 13, 16, 17, 19],
-  },
-  {
-    since: 22,
-    baseline: [1, 2, 3, 4, 5, 7, 8, 9, 10, 11, 12],
-    restricted: [1, 3, 5, 7, 8, 9, 11, 12, 13, 14, 16, 17, 19],
-  },
-  {
-    since: 23,
-    baseline: [1, 2, 3, 4, 5, 7, 8, 9, 10, 11, 12],
-    restricted: [1, 3, 5, 7, 8, 9, 11, 12, 13, 14, 16, 17, 18, 19],
-  },
-  {
-    since: 34,
-    baseline: [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12],
-    restricted: [1, 3, 5, 6, 7, 8, 9, 11, 12, 13, 14, 16, 17, 18, 19],
-  },
-  {
-    since: 35,
-    baseline: [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12],
-    restricted: [1, 3, 5, 6, 7, 9, 11, 12, 13, 14, 15, 16, 17, 18, 19],
-  },
+/** Returns the reason of the violation if the pod violates the check. */
+type Rule = (pod: unknown, minor: number) => string | undefined;
+
+interface Check {
+  readonly rule: Rule;
+  /** The minor version with which the check starts at the baseline level. */
+  readonly baseline?: number;
+  /** The minor versions with which the check starts at the restricted level, and with which another check replaces it. */
+  readonly restricted?: readonly [since: number, end?: number];
+}
+
+/**
+ * The checks in the order of their reasons.
+ * @see https://github.com/kubernetes/pod-security-admission/tree/v0.37.0/policy
+ */
+const CHECKS: readonly Check[] = [
+  { rule: appArmorProfile, baseline: 0, restricted: [0] },
+  { rule: capabilitiesBaseline, baseline: 0, restricted: [0, 22] },
+  { rule: hostNamespaces, baseline: 0, restricted: [0] },
+  { rule: hostPathVolumes, baseline: 0 },
+  { rule: hostPorts, baseline: 0, restricted: [0] },
+  { rule: hostProbes, baseline: 34, restricted: [34] },
+  { rule: privileged, baseline: 0, restricted: [0] },
+  { rule: procMountBaseline, baseline: 0, restricted: [0, 35] },
+  { rule: seLinuxOptions, baseline: 0, restricted: [0] },
+  { rule: seccompBaseline, baseline: 0, restricted: [0, 19] },
+  { rule: sysctls, baseline: 0, restricted: [0] },
+  { rule: windowsHostProcess, baseline: 0, restricted: [0] },
+  { rule: allowPrivilegeEscalation, restricted: [8] },
+  { rule: capabilitiesRestricted, restricted: [22] },
+  { rule: procMountRestricted, restricted: [35] },
+  { rule: restrictedVolumes, restricted: [0] },
+  { rule: runAsNonRoot, restricted: [0] },
+  { rule: runAsUser, restricted: [23] },
+  { rule: seccompRestricted, restricted: [19] },
 ];
 
-/** The reason of the violation, if the pod violates the check. */
-type Check = (pod: unknown, minor: number) => string | undefined;
-
-/** The checks of section 2. */
-const CHECKS: Readonly<Record<number, Check>> = {
-  1: appArmorProfile,
-  2: capabilitiesBaseline,
-  3: hostNamespaces,
-  4: hostPathVolumes,
-  5: hostPorts,
-  6: hostProbes,
-  7: privileged,
-  8: procMountBaseline,
-  9: seLinuxOptions,
-  10: seccompBaseline,
-  11: sysctls,
-  12: windowsHostProcess,
-  13: allowPrivilegeEscalation,
-  14: capabilitiesRestricted,
-  15: procMountRestricted,
-  16: restrictedVolumes,
-  17: runAsNonRoot,
-  18: runAsUser,
-  19: seccompRestricted,
-};
-
-/** 1.1 */
 function containers(pod: unknown): readonly unknown[] {
   return [
     ...listAt(pod, 'spec', 'initContainers'),
@@ -121,7 +81,6 @@ function securityContexts(pod: unknown): readonly unknown[] {
   return [at(pod, 'spec', 'securityContext'), ...containers(pod).map((one) => at(one, 'securityContext'))];
 }
 
-/** 3.1 */
 function appArmorProfile(pod: unknown): string | undefined {
   const values = new Set<string>();
   for (const context of securityContexts(pod)) {
@@ -139,7 +98,6 @@ function appArmorProfile(pod: unknown): string | undefined {
   return count === 1 ? 'forbidden AppArmor profile' : 'forbidden AppArmor profiles';
 }
 
-/** 3.2 */
 function capabilitiesBaseline(pod: unknown): string | undefined {
   const allowed = [
     'AUDIT_WRITE',
@@ -162,7 +120,6 @@ function capabilitiesBaseline(pod: unknown): string | undefined {
   return offends ? 'non-default capabilities' : undefined;
 }
 
-/** 3.2 */
 function capabilitiesRestricted(pod: unknown, minor: number): string | undefined {
   if (minor >= 25 && isWindows(pod)) return undefined;
   const offends = containers(pod).some(
@@ -173,19 +130,16 @@ function capabilitiesRestricted(pod: unknown, minor: number): string | undefined
   return offends ? 'unrestricted capabilities' : undefined;
 }
 
-/** 3.3 */
 function hostNamespaces(pod: unknown): string | undefined {
   const offends = ['hostNetwork', 'hostPID', 'hostIPC'].some((field) => at(pod, 'spec', field) === true);
   return offends ? 'host namespaces' : undefined;
 }
 
-/** 3.4 */
 function hostPathVolumes(pod: unknown): string | undefined {
   const offends = listAt(pod, 'spec', 'volumes').some((volume) => at(volume, 'hostPath') !== undefined);
   return offends ? 'hostPath volumes' : undefined;
 }
 
-/** 3.4 */
 function restrictedVolumes(pod: unknown): string | undefined {
   const allowed = [
     'configMap',
@@ -204,13 +158,11 @@ function restrictedVolumes(pod: unknown): string | undefined {
   return offends ? 'restricted volume types' : undefined;
 }
 
-/** 3.5 */
 function hostPorts(pod: unknown): string | undefined {
   const offends = containers(pod).some((one) => listAt(one, 'ports').some((port) => (at(port, 'hostPort') ?? 0) !== 0));
   return offends ? 'hostPort' : undefined;
 }
 
-/** 3.6 */
 function hostProbes(pod: unknown): string | undefined {
   const places = [
     ['livenessProbe'],
@@ -227,13 +179,11 @@ function hostProbes(pod: unknown): string | undefined {
   return offends ? 'probe or lifecycle host' : undefined;
 }
 
-/** 3.7 */
 function privileged(pod: unknown): string | undefined {
   const offends = containers(pod).some((one) => at(one, 'securityContext', 'privileged') === true);
   return offends ? 'privileged' : undefined;
 }
 
-/** 3.8 */
 function setsProcMount(pod: unknown): boolean {
   return containers(pod).some((one) => (at(one, 'securityContext', 'procMount') ?? 'Default') !== 'Default');
 }
@@ -247,7 +197,6 @@ function procMountRestricted(pod: unknown): string | undefined {
   return setsProcMount(pod) ? 'procMount' : undefined;
 }
 
-/** 3.9 */
 function runAsNonRoot(pod: unknown, minor: number): string | undefined {
   if (minor >= 35 && isUserNamespacePod(pod)) return undefined;
   const ofPod = at(pod, 'spec', 'securityContext', 'runAsNonRoot');
@@ -257,13 +206,11 @@ function runAsNonRoot(pod: unknown, minor: number): string | undefined {
   return isExplicit || isImplicit ? 'runAsNonRoot != true' : undefined;
 }
 
-/** 3.10 */
 function runAsUser(pod: unknown, minor: number): string | undefined {
   if (minor >= 35 && isUserNamespacePod(pod)) return undefined;
   return securityContexts(pod).some((context) => at(context, 'runAsUser') === 0) ? 'runAsUser=0' : undefined;
 }
 
-/** 3.11 */
 function seLinuxOptions(pod: unknown, minor: number): string | undefined {
   const types = ['', 'container_t', 'container_init_t', 'container_kvm_t'];
   if (minor >= 31) types.push('container_engine_t');
@@ -276,7 +223,6 @@ function seLinuxOptions(pod: unknown, minor: number): string | undefined {
   return offends ? 'seLinuxOptions' : undefined;
 }
 
-/** 3.12 */
 function seccompBaseline(pod: unknown, minor: number): string | undefined {
   const offends = minor < 19 ? hasForbiddenSeccompAnnotation(pod) : hasForbiddenSeccompField(pod);
   return offends ? 'seccompProfile' : undefined;
@@ -305,7 +251,6 @@ function hasRightSeccompField(context: unknown): boolean {
   return ['RuntimeDefault', 'Localhost'].includes(textAt(context, 'seccompProfile', 'type'));
 }
 
-/** 3.12 */
 function seccompRestricted(pod: unknown, minor: number): string | undefined {
   if (minor >= 25 && isWindows(pod)) return undefined;
   const isImplicit =
@@ -314,7 +259,6 @@ function seccompRestricted(pod: unknown, minor: number): string | undefined {
   return isImplicit || hasForbiddenSeccompField(pod) ? 'seccompProfile' : undefined;
 }
 
-/** 3.13 */
 const SYSCTLS: readonly { readonly since: number; readonly names: readonly string[] }[] = [
   {
     since: 0,
@@ -348,13 +292,11 @@ function sysctls(pod: unknown, minor: number): string | undefined {
   return offends ? 'forbidden sysctls' : undefined;
 }
 
-/** 3.14 */
 function windowsHostProcess(pod: unknown): string | undefined {
   const offends = securityContexts(pod).some((context) => at(context, 'windowsOptions', 'hostProcess') === true);
   return offends ? 'hostProcess' : undefined;
 }
 
-/** 3.15 */
 function allowPrivilegeEscalation(pod: unknown, minor: number): string | undefined {
   if (minor >= 25 && isWindows(pod)) return undefined;
   const offends = containers(pod).some((one) => at(one, 'securityContext', 'allowPrivilegeEscalation') !== false);

@@ -1,4 +1,7 @@
-/** Admission by security context constraints (2). */
+/**
+ * Admission by security context constraints.
+ * @see https://github.com/openshift/apiserver-library-go/blob/master/pkg/securitycontextconstraints/sccadmission/admission.go
+ */
 import { at, copy, isObject, mapAt, memoize, textAt, type JsonObject } from './json.ts';
 import { matchesType, SCC_POD_SCHEMA } from './object-schema.ts';
 import { annotate, fill } from './scc-fill.ts';
@@ -36,7 +39,7 @@ function annotation(pod: unknown, key: string): string {
 const deny = (why: string): SccVerdict => ({ allowed: false, why });
 const skip = (why: string): SccVerdict => ({ allowed: true, why });
 
-/** 2.2, and the label of Portcullis for the SCC mode of a namespace. */
+/** The label of Portcullis for the SCC mode of a namespace. */
 export function sccMode(
   namespace: unknown,
   { exempt, mode }: { readonly exempt: readonly string[]; readonly mode: string },
@@ -50,9 +53,8 @@ export function sccMode(
   return ['enforce', 'report', 'off'].includes(label) ? label : 'enforce';
 }
 
-/** 2.3. Returns a verdict if admission skips the request or cannot decode it. */
+/** Returns a verdict if admission skips the request or cannot decode it. */
 function checkScope(request: JsonObject): SccVerdict | undefined {
-  // 1, 2
   if (textAt(request, 'resource', 'group') !== '' || textAt(request, 'resource', 'resource') !== 'pods') {
     return skip('no pod');
   }
@@ -60,14 +62,12 @@ function checkScope(request: JsonObject): SccVerdict | undefined {
   if (ignored.includes(textAt(request, 'subResource'))) return skip('subresource');
   const operation = textAt(request, 'operation');
   if (operation !== 'CREATE' && operation !== 'UPDATE') return skip('operation');
-  // 3, its kind
   const { object: pod, oldObject: old } = request;
   if ((textAt(pod, 'kind') || 'Pod') !== 'Pod') return deny('no pod');
-  // 4 and 5 precede the rest of 3: a skipped pod needs no valid types.
+  // A skipped pod needs no valid types.
   if (isObject(pod) && at(pod, 'spec', 'os', 'name') === 'windows') return skip('windows');
   const isUnchanged = operation === 'UPDATE' && isObject(pod) && isObject(old) && isSpecUnchanged(pod, old);
   if (isUnchanged && isMetadataIgnorable(pod, old)) return skip('no relevant change');
-  // 3
   return isPod(request) ? undefined : deny('no pod');
 }
 
@@ -85,12 +85,10 @@ function isPod(request: JsonObject): boolean {
 
 const matchesPod = memoize((object) => matchesType(object, SCC_POD_SCHEMA));
 
-/** 2.3, rule 5 */
 function isSpecUnchanged(pod: unknown, old: unknown): boolean {
   return areEqual(without(at(pod, 'spec'), 'schedulingGates'), without(at(old, 'spec'), 'schedulingGates'));
 }
 
-/** 2.3, rule 5 */
 function isMetadataIgnorable(pod: unknown, old: unknown): boolean {
   const rest = (object: unknown): JsonObject => {
     const metadata = without(
@@ -103,44 +101,35 @@ function isMetadataIgnorable(pod: unknown, old: unknown): boolean {
   return areEqual(rest(pod), rest(old));
 }
 
-/** 2.4 */
 export function firstPass(request: JsonObject, surroundings: SccEnvironment): SccVerdict {
   const outOfScope = checkScope(request);
   if (outOfScope) return outOfScope;
   const pod = request['object'] as JsonObject;
   const isUpdate = request['operation'] === 'UPDATE';
-  // 1
   const required = annotation(pod, REQUIRED_SCC);
   if (isUpdate && required !== annotation(request['oldObject'], REQUIRED_SCC)) return deny('required-scc changed');
   if (isUnprocessedUpdate(request)) return skip('no recorded SCC');
-  // 2
   const isEphemeral = textAt(request, 'subResource') === 'ephemeralcontainers';
   const mutation = !isUpdate ? 'everything' : isEphemeral ? 'ephemeral containers' : 'nothing';
-  // 3
   const verdict = evaluate(request, surroundings, { mutation, required, recorded: '' });
   if (!verdict.allowed) return verdict;
-  // 4
   const completed = copy(verdict.pod) as Record<string, unknown>;
   annotate(completed, RECORDED_SCC, verdict.scc ?? '');
   annotate(completed, SUBJECT_TYPE, verdict.subjectType ?? '');
   return { ...verdict, pod: completed };
 }
 
-/** 2.5 */
 export function secondPass(request: JsonObject, surroundings: SccEnvironment): SccVerdict {
-  // 1
   const outOfScope = checkScope(request);
   if (outOfScope) return outOfScope;
   if (isUnprocessedUpdate(request)) return skip('no recorded SCC');
-  // 2
   const required = annotation(request['object'], REQUIRED_SCC);
   const recorded = annotation(request['object'], RECORDED_SCC);
   if (required !== '' && required !== recorded) return deny('required-scc is not the recorded one');
-  // 3 to 5
   return evaluate(request, surroundings, { mutation: 'nothing', required, recorded });
 }
 
-/** 2.11: exec and attach are evaluated as the creation of the stored pod by the caller. */
+/** Exec and attach are evaluated as the creation of the stored pod by the caller. */
 export function evaluateExec(
   request: JsonObject,
   pod: JsonObject | undefined,
@@ -163,11 +152,9 @@ interface Pass {
   readonly recorded: string;
 }
 
-/** 2.6 */
 function evaluate(request: JsonObject, surroundings: SccEnvironment, pass: Pass): SccVerdict {
   const { sccs, namespace } = surroundings;
   const pod = request['object'] as JsonObject;
-  // 2.8
   if (namespace === undefined || !hasRanges(namespace)) return deny('the namespace has no ranges');
 
   const candidates = listCandidates(sccs, pass);
@@ -182,7 +169,6 @@ function evaluate(request: JsonObject, surroundings: SccEnvironment, pass: Pass)
   };
   const reasons: string[] = [];
   for (const scc of candidates) {
-    // 1
     const subjectType = subjectTypeFor(scc, access);
     if (subjectType === undefined) {
       reasons.push(`${textAt(scc, 'metadata', 'name')}: not usable`);
@@ -191,14 +177,12 @@ function evaluate(request: JsonObject, surroundings: SccEnvironment, pass: Pass)
     // A deviation: SCCs that cannot be bound to the namespace are skipped.
     const provider = createProvider(scc, namespace);
     if (!provider) continue;
-    // 2
     const filled = fill(pod, provider);
     const problems = findProblems(filled, provider);
     if (problems.length > 0) {
       reasons.push(`${provider.name}: ${problems.join(', ')}`);
       continue;
     }
-    // 3
     if (!isChangeAllowed(pod, filled, pass)) {
       reasons.push(`${provider.name}: would change the pod`);
       continue;
@@ -208,7 +192,6 @@ function evaluate(request: JsonObject, surroundings: SccEnvironment, pass: Pass)
   return deny(reasons.join('; '));
 }
 
-/** 2.6, listing */
 function listCandidates(sccs: readonly JsonObject[], { required, recorded, mutation }: Pass): readonly JsonObject[] {
   const named = (name: string) => (scc: JsonObject) => textAt(scc, 'metadata', 'name') === name;
   if (required !== '') return sccs.filter(named(required));
@@ -226,7 +209,6 @@ function getUser(request: JsonObject): Subject {
   };
 }
 
-/** 2.6, step 3 */
 function isChangeAllowed(pod: JsonObject, filled: JsonObject, { mutation }: Pass): boolean {
   if (mutation === 'everything') return true;
   if (mutation === 'nothing') return areEqual(filled, pod);

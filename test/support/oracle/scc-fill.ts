@@ -1,4 +1,7 @@
-/** The values that an SCC writes into a pod (3), field by field. */
+/**
+ * The values that an SCC writes into a pod, field by field.
+ * @see https://github.com/openshift/apiserver-library-go/tree/master/pkg/securitycontextconstraints
+ */
 import { at, copy, isObject, listAt, mapAt, textAt, textsAt, type JsonObject } from './json.ts';
 import type { Provider } from './scc-ranges.ts';
 
@@ -26,7 +29,7 @@ export function fill(pod: JsonObject, provider: Provider): JsonObject {
   return filled;
 }
 
-/** 3.14. Creates the security context only to write a value. */
+/** Creates the security context only to write a value. */
 function write(holder: Changeable, field: string, value: unknown): void {
   if (!isObject(holder['securityContext'])) holder['securityContext'] = {};
   (holder['securityContext'] as Changeable)[field] = value;
@@ -37,7 +40,6 @@ function remove(holder: Changeable, field: string): void {
   if (isObject(context)) Reflect.deleteProperty(context, field);
 }
 
-/** 3.3 */
 function fillGroups(spec: Changeable, { fsGroup, supplementalGroups }: Provider): void {
   const [fsRange] = fsGroup ?? [];
   if (fsRange && at(spec, 'securityContext', 'fsGroup') === undefined) write(spec, 'fsGroup', fsRange.min);
@@ -48,7 +50,6 @@ function fillGroups(spec: Changeable, { fsGroup, supplementalGroups }: Provider)
   }
 }
 
-/** 3.6 */
 export function getAnnotation(field: unknown): string {
   const type = textAt(field, 'type');
   if (type === 'Unconfined') return 'unconfined';
@@ -57,7 +58,6 @@ export function getAnnotation(field: unknown): string {
   return type === 'Localhost' && typeof profile === 'string' ? `localhost/${profile}` : '';
 }
 
-/** 3.6 */
 function getField(annotation: string): JsonObject | undefined {
   if (annotation === 'unconfined') return { type: 'Unconfined' };
   if (annotation === 'runtime/default' || annotation === 'docker/default') return { type: 'RuntimeDefault' };
@@ -75,7 +75,6 @@ function writeSeccomp(holder: Changeable, profile: JsonObject | undefined): void
   }
 }
 
-/** 3.6, pod level */
 function fillPodSeccomp(pod: Changeable, spec: Changeable, { scc }: Provider): void {
   const field = at(spec, 'securityContext', 'seccompProfile');
   let value = mapAt(pod, 'metadata', 'annotations').get(POD_SECCOMP) ?? '';
@@ -94,7 +93,6 @@ export function annotate(pod: Changeable, key: string, value: string): void {
   metadata['annotations'] = Object.fromEntries([...annotations, [key, value]]);
 }
 
-/** 3.2 */
 function fillSeLinux(spec: Changeable, { seLinuxOptions }: Provider): void {
   if (seLinuxOptions === undefined || at(spec, 'securityContext', 'seLinuxOptions') !== undefined) return;
   const members = [...seLinuxOptions].filter(([, value]) => value !== '');
@@ -106,7 +104,6 @@ function fillContainer(container: Changeable, spec: Changeable, pod: Changeable,
   const effective = (field: string): unknown =>
     at(container, 'securityContext', field) ?? at(spec, 'securityContext', field);
 
-  // 3.1
   if (effective('runAsUser') === undefined) {
     if (runAsUser.type === 'MustRunAs') write(container, 'runAsUser', runAsUser.uid);
     if (runAsUser.type === 'MustRunAsRange') write(container, 'runAsUser', runAsUser.range?.min);
@@ -117,7 +114,6 @@ function fillContainer(container: Changeable, spec: Changeable, pod: Changeable,
     if (isNonRoot) write(container, 'runAsNonRoot', true);
   }
 
-  // 3.6, container level
   const annotation = mapAt(pod, 'metadata', 'annotations').get(`${CONTAINER_SECCOMP}${textAt(container, 'name')}`);
   if (annotation !== undefined) {
     writeSeccomp(container, getField(annotation));
@@ -125,12 +121,10 @@ function fillContainer(container: Changeable, spec: Changeable, pod: Changeable,
 
   fillCapabilities(container, scc);
 
-  // 3.7
   if (at(scc, 'readOnlyRootFilesystem') === true && own(container, 'readOnlyRootFilesystem') === undefined) {
     write(container, 'readOnlyRootFilesystem', true);
   }
 
-  // 3.8
   const fallback = at(scc, 'defaultAllowPrivilegeEscalation');
   if (
     fallback !== undefined &&
@@ -149,7 +143,6 @@ function own(container: Changeable, field: string): unknown {
   return at(container, 'securityContext', field);
 }
 
-/** 3.5 */
 function fillCapabilities(container: Changeable, scc: JsonObject): void {
   const added = textsAt(container, 'securityContext', 'capabilities', 'add');
   const dropped = textsAt(container, 'securityContext', 'capabilities', 'drop');

@@ -1,4 +1,7 @@
-/** Defaults (1.4) and validation (1.5) of SCC objects. */
+/**
+ * Defaults and validation of SCC objects.
+ * @see https://github.com/openshift/kubernetes/tree/master/openshift-kube-apiserver/admission/customresourcevalidation/securitycontextconstraints
+ */
 import { at, isObject, listAt, textAt, textsAt, type JsonObject } from './json.ts';
 import { matchesType, VOLUME_SOURCES, type Type } from './object-schema.ts';
 import { volumeType } from './scc-validate.ts';
@@ -8,7 +11,6 @@ const ranges: Type = {
   fields: { type: 'text', ranges: { list: { fields: { min: 'int64', max: 'int64' } } } },
 };
 
-/** 1.2 */
 const SCC: Type = {
   fields: {
     metadata: { fields: { name: 'text', labels: { map: 'text' }, annotations: { map: 'text' } } },
@@ -82,14 +84,12 @@ function encode(value: unknown, optional: JsonObject): JsonObject {
   return Object.fromEntries(members);
 }
 
-/** 1.4: the object that is stored. Its unknown fields are kept. */
+/** The object that is stored. Its unknown fields are kept. */
 export function computeDefaults(scc: JsonObject): JsonObject {
-  // 3
   const isHostDirAllowed = at(scc, 'allowHostDirVolumePlugin') === true;
   const given = at(scc, 'volumes') === undefined ? undefined : textsAt(scc, 'volumes');
   const volumes = new Set(given ?? ['*']);
   if (given?.length === 0) volumes.add(isHostDirAllowed ? 'hostPath' : 'none');
-  // 4
   if (isHostDirAllowed) {
     if (!volumes.has('*')) volumes.add('hostPath');
   } else {
@@ -100,7 +100,6 @@ export function computeDefaults(scc: JsonObject): JsonObject {
   const encodeGroups = (field: string): JsonObject => {
     const groups = encode(at(scc, field), OPTIONAL.groups);
     const ranges = listAt(groups, 'ranges').map((range) => encode(range, OPTIONAL.range));
-    // 1
     return { type: 'RunAsAny', ...groups, ...(ranges.length > 0 && { ranges }) };
   };
   const seLinuxContext = encode(at(scc, 'seLinuxContext'), OPTIONAL.seLinuxContext);
@@ -116,17 +115,14 @@ export function computeDefaults(scc: JsonObject): JsonObject {
     },
     fsGroup: encodeGroups('fsGroup'),
     supplementalGroups: encodeGroups('supplementalGroups'),
-    // 2
     users: textsAt(scc, 'users'),
     groups: textsAt(scc, 'groups'),
-    // 5
     volumes: [...volumes].sort((a, b) => Buffer.compare(Buffer.from(a), Buffer.from(b))),
-    // 6
     allowPrivilegeEscalation: at(scc, 'allowPrivilegeEscalation') ?? true,
   };
 }
 
-/** 1.5: the rows of the table that the object violates; empty for a valid object. */
+/** Returns the numbers of the rules that the object violates. */
 export function findViolations(scc: JsonObject): readonly number[] {
   const mistakes: number[] = [];
   const check = (number: number, isRight: boolean): void => {
@@ -190,7 +186,6 @@ function isSysctlPattern(sysctl: string): boolean {
   );
 }
 
-/** 1.5, the table of overlaps */
 function doOverlap(allowed: string, forbidden: string): boolean {
   const [a, f] = [allowed, forbidden].map((pattern) => (pattern.endsWith('*') ? pattern.slice(0, -1) : pattern));
   if (a === undefined || f === undefined) return false;

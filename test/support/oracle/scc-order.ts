@@ -1,7 +1,9 @@
-/** The order in which SCCs are tried (2.7), and the subjects that may use them (2.6.1). */
+/**
+ * The order in which SCCs are tried, and the subjects that may use them.
+ * @see https://github.com/openshift/apiserver-library-go/blob/master/pkg/securitycontextconstraints/util/sort/byrestrictions.go
+ */
 import { at, memoize, textAt, textsAt, type JsonObject } from './json.ts';
 
-/** 2.7 */
 export const sortSccs = memoize((sccs) =>
   (sccs as readonly JsonObject[]).toSorted((a, b) => {
     const priorities = getPriority(b) - getPriority(a);
@@ -16,7 +18,6 @@ function getPriority(scc: JsonObject): number {
   return (at(scc, 'priority') ?? 0) as number;
 }
 
-/** 2.7 */
 function computePoints(scc: JsonObject): number {
   let points = 0;
   if (at(scc, 'allowPrivilegedContainer') === true) points += 1_600_000;
@@ -61,7 +62,7 @@ export interface Access {
   readonly authorizer: Authorizer;
 }
 
-/** 2.6.1. A deviation: the service account is a member of system:authenticated. */
+/** A deviation: the service account is a member of system:authenticated. */
 export function serviceAccountSubject(pod: unknown, namespace: string): Subject | undefined {
   const name = textAt(pod, 'spec', 'serviceAccountName');
   if (name === '') return undefined;
@@ -69,7 +70,7 @@ export function serviceAccountSubject(pod: unknown, namespace: string): Subject 
   return { username: `system:serviceaccount:${namespace}:${name}`, groups };
 }
 
-/** 2.6.1. Returns undefined if neither subject may use the SCC. */
+/** Returns undefined if neither subject may use the SCC. */
 export function subjectTypeFor(scc: JsonObject, access: Access): 'serviceaccount' | 'user' | undefined {
   if (access.serviceAccount && mayUse(access.serviceAccount, scc, access)) return 'serviceaccount';
   return mayUse(access.user, scc, access) ? 'user' : undefined;

@@ -1,4 +1,7 @@
-/** The ID blocks of a namespace (5.1), and the binding of SCCs to a namespace (2.8). */
+/**
+ * The ID blocks of a namespace, and the binding of SCCs to a namespace.
+ * @see https://github.com/openshift/apiserver-library-go/blob/master/pkg/securitycontextconstraints/sccmatching/matcher.go
+ */
 import { at, listAt, mapAt, textAt, type JsonObject } from './json.ts';
 
 export interface Range {
@@ -21,7 +24,7 @@ const UID_RANGE = 'openshift.io/sa.scc.uid-range';
 const GROUPS = 'openshift.io/sa.scc.supplemental-groups';
 const MCS = 'openshift.io/sa.scc.mcs';
 
-/** 5.1. Returns undefined for an invalid block. */
+/** Returns undefined for an invalid block. */
 function parseBlock(text: string): Range | undefined {
   const pattern = text.includes('/') ? /^[ \t]*(\d+)\/[ \t]*(\d+)/ : /^[ \t]*(\d+)-[ \t]*(\d+)/;
   const found = pattern.exec(text);
@@ -32,13 +35,13 @@ function parseBlock(text: string): Range | undefined {
   return { min: first, max: text.includes('/') ? (first + second - 1 + 2 ** 32) % 2 ** 32 : second };
 }
 
-/** 2.8: true if the namespace has the annotations that admission requires. */
+/** True if the namespace has the annotations that admission requires. */
 export function hasRanges(namespace: unknown): boolean {
   const annotations = mapAt(namespace, 'metadata', 'annotations');
   return annotations.has(UID_RANGE) && annotations.has(MCS);
 }
 
-/** 2.8. Returns undefined if the SCC cannot be bound to the namespace. */
+/** Returns undefined if the SCC cannot be bound to the namespace. */
 export function createProvider(scc: JsonObject, namespace: unknown): Provider | undefined {
   const runAsUser = getRunAsUser(scc, namespace);
   const seLinuxOptions = getSeLinux(scc, namespace);

@@ -1,4 +1,7 @@
-/** The fields of a pod that an SCC does not allow (3). */
+/**
+ * The fields of a pod that an SCC does not allow.
+ * @see https://github.com/openshift/apiserver-library-go/tree/master/pkg/securitycontextconstraints
+ */
 import { at, isObject, listAt, mapAt, textAt, textsAt, type JsonObject } from './json.ts';
 import { matchesType, PROJECTED, VOLUME_SOURCES } from './object-schema.ts';
 import { getAnnotation, CONTAINER_LISTS } from './scc-fill.ts';
@@ -16,7 +19,6 @@ export function findProblems(pod: JsonObject, provider: Provider): readonly stri
   return problems;
 }
 
-/** 3.12 */
 function podProblems(pod: JsonObject, provider: Provider): string[] {
   const { scc } = provider;
   const context = at(pod, 'spec', 'securityContext');
@@ -38,7 +40,6 @@ function podProblems(pod: JsonObject, provider: Provider): string[] {
   ];
 }
 
-/** 3.13 */
 function containerProblems(container: unknown, pod: JsonObject, provider: Provider): string[] {
   const { scc } = provider;
   const own = at(container, 'securityContext');
@@ -47,21 +48,17 @@ function containerProblems(container: unknown, pod: JsonObject, provider: Provid
     ...runAsUserProblems(effective('runAsUser'), effective('runAsNonRoot'), provider),
     ...(isSeLinuxAllowed(effective('seLinuxOptions'), provider) ? [] : ['seLinuxOptions']),
     ...(isSeccompAllowed(getSeccomp(container, pod), scc) ? [] : ['seccomp']),
-    // 3.8
     ...(at(own, 'privileged') === true && at(scc, 'allowPrivilegedContainer') !== true ? ['privileged'] : []),
     ...capabilityProblems(own, scc),
-    // 3.7
     ...(at(scc, 'readOnlyRootFilesystem') === true && at(own, 'readOnlyRootFilesystem') !== true
       ? ['readOnlyRootFilesystem']
       : []),
-    // 3.8
     ...(at(scc, 'allowPrivilegeEscalation') === false && at(own, 'allowPrivilegeEscalation') !== false
       ? ['allowPrivilegeEscalation']
       : []),
   ];
 }
 
-/** 3.1 */
 function runAsUserProblems(uid: unknown, runAsNonRoot: unknown, { runAsUser }: Provider): string[] {
   switch (runAsUser.type) {
     case 'MustRunAs':
@@ -77,7 +74,6 @@ function runAsUserProblems(uid: unknown, runAsNonRoot: unknown, { runAsUser }: P
   }
 }
 
-/** 3.2 */
 function isSeLinuxAllowed(options: unknown, { seLinuxOptions }: Provider): boolean {
   if (seLinuxOptions === undefined) return true;
   if (options === undefined) return false;
@@ -87,7 +83,6 @@ function isSeLinuxAllowed(options: unknown, { seLinuxOptions }: Provider): boole
   });
 }
 
-/** 3.2 */
 function areLevelsEqual(a: string, b: string): boolean {
   if (a === b) return true;
   if (!a.includes(':') || !b.includes(':')) return false;
@@ -104,7 +99,6 @@ function areLevelsEqual(a: string, b: string): boolean {
   return JSON.stringify(parts(a)) === JSON.stringify(parts(b));
 }
 
-/** 3.3 */
 function areGroupsIn(groups: readonly unknown[], ranges: readonly Range[] | undefined): boolean {
   if (ranges === undefined) return true;
   return groups.length > 0 && groups.every((group) => isIn((group ?? 0) as number, ranges));
@@ -114,7 +108,6 @@ function isIn(id: number, ranges: readonly Range[]): boolean {
   return ranges.some(({ min, max }) => id >= min && id <= max);
 }
 
-/** 3.5 */
 function capabilityProblems(context: unknown, scc: JsonObject): string[] {
   const byDefault = textsAt(scc, 'defaultAddCapabilities');
   const required = textsAt(scc, 'requiredDropCapabilities');
@@ -133,7 +126,6 @@ function capabilityProblems(context: unknown, scc: JsonObject): string[] {
   ];
 }
 
-/** 3.6 */
 function isSeccompAllowed(value: string, scc: JsonObject): boolean {
   const list = textsAt(scc, 'seccompProfiles');
   const named = list.filter((profile) => profile !== '*');
@@ -144,7 +136,6 @@ function isSeccompAllowed(value: string, scc: JsonObject): boolean {
   return defaults.includes(value) && defaults.some((profile) => named.includes(profile));
 }
 
-/** 3.6 */
 function getSeccomp(container: unknown, pod: JsonObject): string {
   const annotations = mapAt(pod, 'metadata', 'annotations');
   const own = at(container, 'securityContext', 'seccompProfile');
@@ -156,7 +147,6 @@ function getSeccomp(container: unknown, pod: JsonObject): string {
   return annotations.get('seccomp.security.alpha.kubernetes.io/pod') ?? '';
 }
 
-/** 3.9 */
 function hostProblems(pod: JsonObject, scc: JsonObject): string[] {
   const problems: string[] = [];
   for (const [field, permission] of [
@@ -175,12 +165,11 @@ function hostProblems(pod: JsonObject, scc: JsonObject): string[] {
   return problems;
 }
 
-/** 1.3: the type in SCCs of a volume source. */
+/** The type in SCCs of a volume source. */
 export function volumeType(source: string): string {
   return { cephfs: 'cephFS', vsphereVolume: 'vsphere', storageos: 'storageOS' }[source] ?? source;
 }
 
-/** 3.10 */
 function volumeProblems(pod: JsonObject, scc: JsonObject): string[] {
   const allowed = textsAt(scc, 'volumes');
   const drivers = listAt(scc, 'allowedFlexVolumes').map((flex) => textAt(flex, 'driver'));
@@ -198,7 +187,7 @@ function volumeProblems(pod: JsonObject, scc: JsonObject): string[] {
   return problems;
 }
 
-/** 3.10: the volume that the API server adds for service account tokens. */
+/** The volume that the API server adds for service account tokens. */
 function isServiceAccountVolume(volume: unknown): boolean {
   if (!matchesType(at(volume, 'projected'), PROJECTED)) return false;
   return listAt(volume, 'projected', 'sources').every((source) => {
@@ -233,7 +222,6 @@ function isNamespaceItem(item: unknown): boolean {
   );
 }
 
-/** 3.11 */
 const SAFE_SYSCTLS = [
   'kernel.shm_rmid_forced',
   'net.ipv4.ip_local_port_range',
@@ -249,7 +237,6 @@ const SAFE_SYSCTLS = [
   'net.ipv4.tcp_wmem',
 ];
 
-/** 3.11 */
 function sysctlProblems(pod: JsonObject, scc: JsonObject): string[] {
   const matches = (name: string, patterns: readonly string[]): boolean =>
     patterns.some((pattern) => (pattern.endsWith('*') ? name.startsWith(pattern.slice(0, -1)) : pattern === name));

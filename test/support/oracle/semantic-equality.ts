@@ -1,6 +1,7 @@
 /**
- * Semantic equality of the API server (scc.md 2.3): an absent field equals an empty list or map, and differs from an empty
+ * Semantic equality of the API server: an absent field equals an empty list or map, and differs from an empty
  * object. False values need no rule, since the API server omits them.
+ * @see https://github.com/kubernetes/apimachinery/blob/v0.36.0/pkg/api/equality/semantic.go
  */
 import { isObject, memoize, type JsonObject } from './json.ts';
 
