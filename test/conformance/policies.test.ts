@@ -22,8 +22,6 @@ const ALL = process.env['PORTCULLIS_ALL_POLICY_CASES'] !== undefined;
 /** A sample takes one of this number of lines. */
 const SAMPLE = 20;
 
-type PolicyLevel = Exclude<Level, 'privileged'>;
-
 /** The policies of a mode. */
 function compilePolicies(mode: 'enforce' | 'warn', kubernetesMinor: number) {
   const generated = generatePolicies(
