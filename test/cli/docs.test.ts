@@ -262,7 +262,13 @@ suite('the code blocks are executed', { skip: !hasKubectl && 'there is no kubect
 
   // The first pages show the initial objects.
   const pages = [
-    ...new Set(['docs/tutorials/first-five-minutes.md', 'README.md', 'docs/how-to/scc.md', ...DOCUMENTS.keys()]),
+    ...new Set([
+      'docs/tutorials/first-five-minutes.md',
+      'README.md',
+      'docs/how-to/scc.md',
+      'docs/how-to/enforce-sccs.md',
+      ...DOCUMENTS.keys(),
+    ]),
   ];
   for (const page of pages.filter((one) => !OTHER_TESTS.has(one))) {
     suite(page, () => {

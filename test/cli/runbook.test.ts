@@ -12,8 +12,9 @@ import { startCluster } from '../support/dev-cluster.ts';
 import { runProgram } from '../support/memory-io.ts';
 import { hasKubectl } from '../support/kubectl.ts';
 
-const TEXT = await readFile('docs/how-to/runbook.md', 'utf8');
-const HEADINGS = [...TEXT.matchAll(/^#{1,3} (.*)$/gm)].map(([, heading = '']) => getAnchor(heading));
+const TEXT = await readFile('docs/how-to/break-glass.md', 'utf8');
+const RUNBOOK = await readFile('docs/how-to/runbook.md', 'utf8');
+const HEADINGS = [...RUNBOOK.matchAll(/^#{1,3} (.*)$/gm)].map(([, heading = '']) => getAnchor(heading));
 
 /** The anchor of a heading on GitHub. */
 function getAnchor(heading: string): string {

@@ -1,4 +1,4 @@
-/** The credentials of replicas that run as processes, by the commands of docs/how-to/install.md. */
+/** The credentials of replicas that run as processes, by the commands of docs/how-to/processes.md. */
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
 import { mkdtemp, readFile, writeFile } from 'node:fs/promises';
@@ -17,7 +17,7 @@ import { eventually } from '../support/eventually.ts';
 import { hasKubectl } from '../support/kubectl.ts';
 
 const needed = ASSETS === undefined || !hasKubectl ? 'KUBEBUILDER_ASSETS and kubectl are needed' : false;
-const TEXT = await readFile('docs/how-to/install.md', 'utf8');
+const TEXT = await readFile('docs/how-to/processes.md', 'utf8');
 
 /** The shell block that contains the text. */
 function blockWith(text: string): string {
