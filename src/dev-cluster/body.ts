@@ -1,6 +1,5 @@
-import { notSupported } from '../kube/field-error.ts';
 import { quote } from '../kube/text.ts';
-import { ApiError, badRequest, createStatus, invalid } from '../kube/status.ts';
+import { ApiError, badRequest, createStatus } from '../kube/status.ts';
 import { decodeBody } from './fields/decode.ts';
 import { fieldManagerName, trackUpdate } from './fields/managed-fields.ts';
 import type { Call, Core } from './call.ts';
@@ -11,12 +10,11 @@ export const APPLY = 'application/apply-patch+yaml';
 /** The query parameters of a create, an update or a patch. */
 export type WriteOptions = ReturnType<typeof readWriteOptions>;
 
-/** Parses the query of a write. Throws ApiError 422. */
-export function readWriteOptions(query: URLSearchParams, kind: 'CreateOptions' | 'UpdateOptions' | 'PatchOptions') {
+/** Parses the query of a write. The only kind of dry run is `All`. */
+export function readWriteOptions(query: URLSearchParams) {
   const dryRun = query.getAll('dryRun');
   const fieldManager = query.get('fieldManager') ?? '';
   const fieldValidation = query.get('fieldValidation') ?? '';
-  requireDryRun(kind, dryRun);
   const sent = {
     ...(dryRun.length > 0 ? { dryRun } : {}),
     ...(fieldManager === '' ? {} : { fieldManager }),
@@ -36,12 +34,6 @@ export function readWriteOptions(query: URLSearchParams, kind: 'CreateOptions' |
       ...sent,
     }),
   };
-}
-
-/** Throws ApiError 422 unless the server supports the kind of dry run. */
-export function requireDryRun(kind: string, dryRun: readonly string[]): void {
-  if (dryRun.every((value) => value === 'All')) return;
-  throw new ApiError(invalid({ group: 'meta.k8s.io', kind }, '', [notSupported('dryRun', dryRun, ['All'])]));
 }
 
 /** Reads a boolean parameter. A parameter without a value is true. */

@@ -56,7 +56,7 @@ const ACTION_FIELDS = {
 } as const;
 
 /** CEL with the functions that API servers add to it; `withListFunctions` adds those of Kubernetes 1.34. */
-export function createEnvironment(variables: readonly string[], withListFunctions = true): Environment {
+function createEnvironment(variables: readonly string[], withListFunctions: boolean): Environment {
   const environment = new Environment({ enableOptionalTypes: true, homogeneousAggregateLiterals: false });
   environment.registerType('Strings', Strings);
   environment.registerConstant('strings', 'Strings', new Strings());
@@ -91,18 +91,23 @@ export function createEnvironment(variables: readonly string[], withListFunction
 
 /** The inputs of the expressions of a policy. */
 const INPUTS = ['object', 'oldObject', 'request', 'namespaceObject', 'params', 'variables', 'authorizer'];
-const environments = { true: createEnvironment(INPUTS), false: createEnvironment(INPUTS, false) };
+const environments = new Map<string, Environment>();
 const programs = new Map<string, Program>();
 
-function compile(expression: string, withListFunctions: boolean): Program {
-  const key = `${withListFunctions} ${expression}`;
-  const known = programs.get(key);
+/**
+ * Compiles an expression.
+ * @throws {Error} if it is invalid
+ */
+export function compile(expression: string, variables: readonly string[] = INPUTS, withListFunctions = true): Program {
+  const scope = `${withListFunctions} ${variables.join()}`;
+  const known = programs.get(`${scope} ${expression}`);
   if (known) return known;
-  const environment = environments[`${withListFunctions}`];
+  const environment = environments.get(scope) ?? createEnvironment(variables, withListFunctions);
+  environments.set(scope, environment);
   const { valid, error } = environment.check(expression);
   if (!valid) throw new Error(`compilation failed: ${firstLine(error)}`);
   const program = environment.parse(expression) as Program;
-  programs.set(key, program);
+  programs.set(`${scope} ${expression}`, program);
   return program;
 }
 
@@ -139,12 +144,12 @@ function createVariables(expressions: ReadonlyMap<string, Program>, values: Valu
 /** Compiles variables; the result evaluates expressions that read them. */
 export function compileVariables(variables: readonly CelVariable[], withListFunctions = true) {
   const compiled = new Map(
-    variables.map(({ name, expression }) => [name, compile(expression, withListFunctions)] as const),
+    variables.map(({ name, expression }) => [name, compile(expression, INPUTS, withListFunctions)] as const),
   );
   return (input: Readonly<Record<string, unknown>>) => {
     const values = Object.fromEntries(Object.entries(input).map(([name, value]) => [name, toCelValue(value)]));
     const all = { ...values, variables: createVariables(compiled, values) };
-    return (expression: string): unknown => compile(expression, withListFunctions)(all);
+    return (expression: string): unknown => compile(expression, INPUTS, withListFunctions)(all);
   };
 }
 

@@ -1,50 +1,28 @@
 import type { JsonObject } from '../kube/types.ts';
-import { createEnvironment, firstLine, toCelValue } from './cel.ts';
+import { compile, firstLine, toCelValue } from './cel.ts';
 import { objectAt, textAt } from './types.ts';
 
 /** The value of a CEL expression; `error` if the expression cannot be evaluated. */
-export type Outcome = boolean | { readonly error: string };
+type Outcome = boolean | { readonly error: string };
 
-/** A compiled expression, or the reason why it cannot be compiled. */
-type Program =
-  | { readonly ok: true; run(variables: Readonly<Record<string, unknown>>): Outcome }
-  | { readonly ok: false; readonly error: string };
-
-const programs = new Map<string, Program>();
-
-/** Compiles a CEL expression of type bool. */
-export function compileExpression(expression: string, variables: readonly string[]): Program {
-  const key = `${variables.join()} ${expression}`;
-  const program = programs.get(key) ?? createProgram(expression, variables);
-  programs.set(key, program);
-  return program;
+/** Evaluates an expression of type bool with CEL values. */
+export function evaluate(expression: string, values: Readonly<Record<string, unknown>>): Outcome {
+  try {
+    const result = compile(expression, Object.keys(values))(values);
+    return typeof result === 'boolean' ? result : { error: 'must evaluate to bool' };
+  } catch (cause) {
+    return { error: firstLine(cause) };
+  }
 }
 
-function createProgram(expression: string, variables: readonly string[]): Program {
-  const environment = createEnvironment(variables);
-  const { valid, type, error } = environment.check(expression);
-  if (!valid) return { ok: false, error: `compilation failed: ${firstLine(error)}` };
-  if (type !== 'bool' && type !== 'dyn') return { ok: false, error: 'must evaluate to bool' };
-  const evaluate = environment.parse(expression);
-  return {
-    ok: true,
-    run(values) {
-      try {
-        const result: unknown = evaluate(values);
-        return typeof result === 'boolean' ? result : { error: 'must evaluate to bool' };
-      } catch (cause) {
-        return { error: firstLine(cause) };
-      }
-    },
-  };
-}
-
-const VARIABLES = ['object', 'oldObject', 'request'];
-
-/** The reason why a match condition cannot be evaluated; `undefined` if it can. */
+/** The reason why a match condition cannot be compiled; `undefined` if it can. */
 export function conditionError(expression: string): string | undefined {
-  const program = compileExpression(expression, VARIABLES);
-  return program.ok ? undefined : program.error;
+  try {
+    compile(expression, ['object', 'oldObject', 'request']);
+    return undefined;
+  } catch (cause) {
+    return firstLine(cause);
+  }
 }
 
 /** The variable `request` of a request of an AdmissionReview: absent strings are empty in CEL. */
@@ -69,8 +47,7 @@ export function matchesConditions(conditions: readonly JsonObject[], request: Js
   };
   const errors: string[] = [];
   for (const condition of conditions) {
-    const program = compileExpression(textAt(condition, 'expression').trim(), VARIABLES);
-    const outcome = program.ok ? program.run(values) : { error: program.error };
+    const outcome = evaluate(textAt(condition, 'expression').trim(), values);
     if (outcome === false) return false;
     if (outcome !== true) {
       errors.push(`expression '${textAt(condition, 'expression')}' resulted in error: ${outcome.error}`);

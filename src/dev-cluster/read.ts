@@ -184,28 +184,22 @@ function bookmark(info: ResourceInfo, revision: number): WatchEvent {
   return { type: 'BOOKMARK', object: { kind: info.kind, apiVersion: formatApiVersion(info), metadata } };
 }
 
-/** Limit of changes that a watch has not sent yet. Slower watches are ended, as by API servers. */
-const MAX_PENDING = 1000;
-
 function createQueue(signal: AbortSignal) {
   let pending: StoredChange[] = [];
-  let hasOverflowed = false;
   let woken = Promise.withResolvers<undefined>();
   const wake = (): void => woken.resolve(undefined);
   signal.addEventListener('abort', wake, { once: true });
   return {
     push(change: StoredChange): void {
-      hasOverflowed ||= pending.length >= MAX_PENDING;
-      if (hasOverflowed) pending = [];
-      else pending.push(change);
+      pending.push(change);
       wake();
     },
     /** Makes `next` resolve even if there is no change. */
     wake,
-    /** Resolves to the changes since the last call; to `undefined` after an abort or an overflow. */
+    /** Resolves to the changes since the last call; to `undefined` after an abort. */
     async next(): Promise<readonly StoredChange[] | undefined> {
-      if (pending.length === 0 && !signal.aborted && !hasOverflowed) await woken.promise;
-      if (signal.aborted || hasOverflowed) return undefined;
+      if (pending.length === 0 && !signal.aborted) await woken.promise;
+      if (signal.aborted) return undefined;
       woken = Promise.withResolvers<undefined>();
       const changes = pending;
       pending = [];

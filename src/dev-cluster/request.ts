@@ -58,7 +58,6 @@ function connectOptions({ query, subresource }: Call, name: string): ApiObject {
 const VERBS: Readonly<Record<string, string>> = {
   POST: 'create',
   GET: 'get',
-  HEAD: 'get',
   PUT: 'update',
   PATCH: 'patch',
   DELETE: 'delete',

@@ -32,7 +32,7 @@ export function createRegistry(): Registry {
 }
 
 const ALL_VERBS = ['create', 'delete', 'get', 'list', 'patch', 'update', 'watch'];
-const POD_SUBRESOURCES = ['attach', 'ephemeralcontainers', 'exec', 'log', 'portforward', 'resize', 'status'];
+const POD_SUBRESOURCES = ['attach', 'ephemeralcontainers', 'exec', 'log', 'portforward', 'status'];
 const EVENT_FIELDS = ['kind', 'namespace', 'name', 'uid'].map((name) => `involvedObject.${name}`);
 
 type Options = Partial<Pick<ResourceInfo, 'shortNames' | 'categories' | 'subresources' | 'verbs' | 'selectableFields'>>;
@@ -82,9 +82,7 @@ const BUILT_IN: readonly ResourceInfo[] = [
   namespaced('events.k8s.io', 'Event', { shortNames: ['ev'] }),
 
   clusterScoped(AUTHENTICATION, 'SelfSubjectReview', REVIEW),
-  clusterScoped(AUTHENTICATION, 'TokenReview', REVIEW),
   clusterScoped(AUTHORIZATION, 'SelfSubjectAccessReview', REVIEW),
-  clusterScoped(AUTHORIZATION, 'SelfSubjectRulesReview', REVIEW),
   clusterScoped(AUTHORIZATION, 'SubjectAccessReview', REVIEW),
 
   namespaced('batch', 'CronJob', { shortNames: ['cj'], ...WORKLOAD }),
@@ -166,7 +164,6 @@ const SUBRESOURCES: Readonly<Record<string, { readonly verbs: readonly string[];
   finalize: { verbs: ['update'] },
   log: { verbs: ['get'] },
   portforward: { verbs: CONNECT, kind: 'PodPortForwardOptions' },
-  resize: { verbs: CHANGE },
   status: { verbs: CHANGE },
 };
 

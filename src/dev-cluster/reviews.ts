@@ -1,32 +1,13 @@
 /** The reviews that the server answers and does not store. */
-import { RESOURCES } from '../kube/resources.ts';
-import { ApiError, badRequest } from '../kube/status.ts';
-import { isObject, type JsonObject, type UserInfo } from '../kube/types.ts';
+import { isObject } from '../kube/types.ts';
 import { formatTimestamp } from '../kube/units.ts';
-import { readRoleRef, readSubject } from '../policy/rbac/authorizer.ts';
 import type { Action } from '../policy/rbac/index.ts';
 import type { ObjectResult } from './attributes.ts';
 import { readWriteOptions } from './body.ts';
 import { createAttributes, type Call, type Core } from './call.ts';
 import type { ResourceInfo } from './resource-info.ts';
-import { at, editMetadata, getMetadata, itemsAt, textAt, textsAt, type ApiObject, type ObjectReader } from './types.ts';
+import { at, editMetadata, textAt, textsAt, type ApiObject } from './types.ts';
 import { decodeNew } from './write.ts';
-
-/** Returns the rules of all roles that are bound to a user in the cluster or in a namespace. */
-function userRules(reader: ObjectReader, user: UserInfo, namespace: string): readonly JsonObject[] {
-  const local = namespace === '' ? [] : reader.list(RESOURCES.RoleBinding, namespace);
-  return [...reader.list(RESOURCES.ClusterRoleBinding), ...local].flatMap((binding) => {
-    const { namespace: scope = '' } = getMetadata(binding);
-    const role = readRoleRef(binding['roleRef'], scope);
-    const subjects = itemsAt(binding, 'subjects').map((subject) => readSubject(subject, scope));
-    const isBound = subjects.some(
-      (subject) => subject && { users: [user.username], groups: user.groups }[subject.list]?.includes(subject.name),
-    );
-    if (!role || !isBound) return [];
-    const resource = role.namespace === '' ? RESOURCES.ClusterRole : RESOURCES.Role;
-    return itemsAt(reader.get(resource, role.namespace, role.name), 'rules');
-  });
-}
 
 type ReviewStatus = (core: Core, call: Call, review: ApiObject) => unknown;
 
@@ -37,24 +18,7 @@ const REVIEWS: Readonly<Record<string, ReviewStatus>> = {
     const user = { username: textAt(review, 'spec', 'user'), groups: textsAt(review, 'spec', 'groups') };
     return { allowed: core.access(user, reviewedAction(review)) };
   },
-  SelfSubjectRulesReview: (core, { user }, review) => {
-    const namespace = textAt(review, 'spec', 'namespace');
-    if (namespace === '') throw new ApiError(badRequest('no namespace on request'));
-    const all = [
-      { verbs: ['*'], apiGroups: ['*'], resources: ['*'] },
-      { verbs: ['*'], nonResourceURLs: ['*'] },
-    ];
-    const own = userRules(core.storage, user, namespace);
-    const rules = user.groups?.includes('system:masters') ? [...all, ...own] : own;
-    return {
-      resourceRules: rules.filter((rule) => textsAt(rule, 'resources').length > 0),
-      nonResourceRules: rules.filter((rule) => textsAt(rule, 'nonResourceURLs').length > 0),
-      incomplete: false,
-    };
-  },
   SelfSubjectReview: (_core, { user }) => ({ userInfo: user }),
-  // The server issues no tokens, so no token is valid.
-  TokenReview: () => ({ user: {} }),
 };
 
 export function isReview({ group, kind }: ResourceInfo): boolean {
@@ -64,7 +28,7 @@ export function isReview({ group, kind }: ResourceInfo): boolean {
 /** Answers a review, which is not stored. */
 export async function createReview(core: Core, call: Call): Promise<ObjectResult> {
   const { info, context } = call;
-  const options = readWriteOptions(call.query, 'CreateOptions');
+  const options = readWriteOptions(call.query);
   const sent = decodeNew(core, call, options);
   const change = { operation: 'CREATE', options: options.toObject('CreateOptions'), dryRun: options.dryRun } as const;
   const attributes = createAttributes(call, { ...change, object: sent });

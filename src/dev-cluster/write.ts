@@ -16,7 +16,6 @@ import {
   mediaType,
   readBody,
   readWriteOptions,
-  requireDryRun,
   trackFields,
   unsupportedMediaType,
   type WriteOptions,
@@ -33,7 +32,7 @@ import { editMetadata, getMetadata, textAt, textsAt, type ApiObject } from './ty
 
 /** Creates an object. Throws ApiError. */
 export async function create(core: Core, call: Call): Promise<ObjectResult> {
-  const options = readWriteOptions(call.query, 'CreateOptions');
+  const options = readWriteOptions(call.query);
   const object = decodeNew(core, call, options);
   return { kind: 'object', code: 201, object: await createObject(core, call, object, options), info: call.info };
 }
@@ -80,7 +79,7 @@ export async function createObject(
 
 /** Sets the fields of a new object that the server sets, and validates it. */
 function completeNew(core: Core, call: Call, object: ApiObject): void {
-  const { info, context } = call;
+  const { info } = call;
   const metadata = editMetadata(object);
   metadata['creationTimestamp'] = formatTimestamp(core.clock().getTime());
   metadata['uid'] = randomUUID();
@@ -91,7 +90,6 @@ function completeNew(core: Core, call: Call, object: ApiObject): void {
   info.strategy.prepareForCreate(object);
   const errors = info.strategy.validateCreate(object);
   if (errors.length > 0) throw new ApiError(invalid(info, getMetadata(object).name ?? '', errors));
-  info.strategy.warnings(object).forEach(context.warn);
 }
 
 function freeName(core: Core, { info, scope }: Call, generateName: string): string {
@@ -117,7 +115,7 @@ interface ObjectChange {
 
 /** Replaces an object or, with a subresource, the part that it stands for. */
 export async function update(core: Core, call: Call): Promise<ObjectResult> {
-  const options = readWriteOptions(call.query, 'UpdateOptions');
+  const options = readWriteOptions(call.query);
   const sent = readBody(call, options.fieldValidation);
   matchName(sent, call.name);
   return changeObject(core, call, {
@@ -139,7 +137,7 @@ export async function patch(core: Core, call: Call): Promise<ObjectResult> {
   const type = mediaType(call.contentType);
   const accepted = [...JSON_PATCHES, ...(call.info.custom ? [] : [STRATEGIC_MERGE_PATCH]), APPLY];
   if (!accepted.includes(type)) throw unsupportedMediaType(accepted);
-  const options = readWriteOptions(call.query, 'PatchOptions');
+  const options = readWriteOptions(call.query);
   const next = type === APPLY ? applied(core, call, options) : patched(core, call, options, type as PatchMediaType);
   return changeObject(core, call, { options, next });
 }
@@ -279,12 +277,11 @@ type DeleteOptions = ReturnType<typeof readDeleteOptions>;
 
 /**
  * Reads the options of a deletion from the body. The propagation policy has no effect, since dependents are not collected.
- * Throws ApiError 400 or 422.
+ * Throws ApiError 400.
  */
 function readDeleteOptions({ body }: Call) {
   const sent = body.trim() === '' ? {} : parseOptions(body);
   const dryRun = textsAt(sent, 'dryRun');
-  requireDryRun('DeleteOptions', dryRun);
   return {
     dryRun: dryRun.length > 0,
     /** The UID that the object must have; `''` for any. */
@@ -309,15 +306,11 @@ interface Deletion {
   readonly removed: boolean;
 }
 
-/** Resources whose deletion returns the object instead of a Status. */
-const RETURNED = ['pods', 'podtemplates', 'services', 'serviceaccounts', 'persistentvolumes', 'resourcequotas'];
-
 /** Deletes an object, or marks it as being deleted while it has finalizers. */
 export async function remove(core: Core, call: Call): Promise<ObjectResult> {
   const { info } = call;
   const { object, removed } = await removeObject(core, call, readDeleteOptions(call));
-  const isReturned = !removed || (info.group === '' && RETURNED.includes(info.resource));
-  return { kind: 'object', code: 200, ...(isReturned ? { object, info } : { object: successStatus(info, object) }) };
+  return { kind: 'object', code: 200, ...(removed ? { object: successStatus(info, object) } : { object, info }) };
 }
 
 async function removeObject(core: Core, call: Call, options: DeleteOptions): Promise<Deletion> {

@@ -135,20 +135,6 @@ describe('reviews', () => {
       assert.deepEqual(responseObject(answer)['status'], { allowed });
     });
   }
-
-  test('the rules of a user are those of all its roles', async () => {
-    const user = cluster.as('reader');
-    const body = {
-      apiVersion: 'authorization.k8s.io/v1',
-      kind: 'SelfSubjectRulesReview',
-      spec: { namespace: 'default' },
-    };
-    const status = responseObject(await user.send('POST', `${AUTHORIZATION}/selfsubjectrulesreviews`, body))['status'];
-    const rules = (status as { resourceRules: object[] }).resourceRules;
-    assert.ok(
-      rules.some((rule) => JSON.stringify(rule) === '{"verbs":["get","list"],"apiGroups":[""],"resources":["pods"]}'),
-    );
-  });
 });
 
 /** Gives a user a role in the namespace `default`. */

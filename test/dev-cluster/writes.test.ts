@@ -135,12 +135,6 @@ describe('writing objects', () => {
       () => 'resourceVersion should not be set on objects to be created',
     ],
     [
-      'an unsupported kind of dry run',
-      () => ['POST', `${MAPS}?dryRun=Some`, map(name)],
-      422,
-      () => 'CreateOptions.meta.k8s.io "" is invalid: dryRun: Unsupported value: ["Some"]: supported values: "All"',
-    ],
-    [
       'a patch of a missing object',
       () => ['PATCH', `${MAPS}/${name}`, {}, MERGE],
       404,

@@ -17,7 +17,7 @@ import { quote } from '../../kube/text.ts';
 import { isObject, type JsonObject } from '../../kube/types.ts';
 import { customResourceSchema } from '../fields/schema.ts';
 import { toCelValue } from '../cel.ts';
-import { compileExpression } from '../match-conditions.ts';
+import { evaluate } from '../match-conditions.ts';
 import { age, ageColumn, nameColumn } from '../tables.ts';
 import type { ResourceInfo } from '../resource-info.ts';
 import {
@@ -112,7 +112,7 @@ function hasStatus(version: JsonObject): boolean {
 function customRules(version: JsonObject): KindRules {
   const schema = versionSchema(version);
   const validate = compileSchema(schema);
-  const rules = compileRules(schema);
+  const rules = findRules(schema);
   const customErrors = (object: ApiObject): FieldError[] => {
     const isValid = validate(object);
     const errors = isValid ? [] : (validate.errors ?? []).filter(({ schemaPath }) => !IN_BRANCH.test(schemaPath));
@@ -140,27 +140,27 @@ function customRules(version: JsonObject): KindRules {
 interface Rule {
   /** The fields to the value of the rule; empty for the object itself. */
   readonly path: readonly string[];
-  readonly program: ReturnType<typeof compileExpression>;
+  readonly expression: string;
   readonly message: string;
 }
 
 /** The rules of a schema and of its fields. Rules of items of lists and of values of maps are not evaluated. */
-function compileRules(schema: JsonObject, path: readonly string[] = []): readonly Rule[] {
+function findRules(schema: JsonObject, path: readonly string[] = []): readonly Rule[] {
   const own = itemsAt(schema, 'x-kubernetes-validations').map(({ rule, message }) => ({
     path,
-    program: compileExpression(String(rule), ['self']),
+    expression: String(rule),
     message: String(message),
   }));
   const fields = Object.keys(objectAt(schema, 'properties')).flatMap((name) =>
-    compileRules(objectAt(schema, 'properties', name), [...path, name]),
+    findRules(objectAt(schema, 'properties', name), [...path, name]),
   );
   return [...own, ...fields];
 }
 
 /** A rule of an absent field is not evaluated. */
-function applyRule({ path, program, message }: Rule, object: unknown): readonly FieldError[] {
+function applyRule({ path, expression, message }: Rule, object: unknown): readonly FieldError[] {
   const value = at(object, ...path);
-  if (value === undefined || (program.ok && program.run({ self: toCelValue(value) }) === true)) return [];
+  if (value === undefined || evaluate(expression, { self: toCelValue(value) }) === true) return [];
   const field = path.join('.') || '<nil>';
   if (typeof value !== 'object') return [invalidValue(field, value, message)];
   return [{ type: 'FieldValueInvalid', path: field, detail: message }];

@@ -4,14 +4,13 @@
  */
 import { X509Certificate } from 'node:crypto';
 import { applyDefaults } from '../../kube/defaults.ts';
-import { invalidValue, notSupported, requiredField, type FieldError } from '../../kube/field-error.ts';
+import { invalidValue, requiredField, type FieldError } from '../../kube/field-error.ts';
 import { dnsLabelErrors } from '../../kube/names.ts';
 import type { JsonObject } from '../../kube/types.ts';
 import { conditionError } from '../match-conditions.ts';
-import { hasField, objectAt, itemsAt, textAt, textsAt, type ApiObject } from '../types.ts';
-import { type KindRules, createStrategy, isEmptySelector, type NameRule, type Strategy } from './strategy.ts';
+import { at, hasField, objectAt, itemsAt, textAt, textsAt, type ApiObject } from '../types.ts';
+import { type KindRules, createStrategy, type NameRule, type Strategy } from './strategy.ts';
 import { semanticEqual } from '../../kube/equality.ts';
-import { matchesLabelSelector } from '../../kube/label-selector.ts';
 import { definitionRules } from './custom-resources.ts';
 import { podRules, templateErrors } from './pod.ts';
 
@@ -63,6 +62,24 @@ const RBAC = 'rbac.authorization.k8s.io';
 /** Names in RBAC can contain colons and upper-case letters. */
 const anyName: NameRule = () => [];
 
+/**
+ * The rules of workloads of the group apps.
+ * @see https://github.com/kubernetes/kubernetes/blob/v1.36.0/pkg/apis/apps/validation/validation.go
+ */
+const WORKLOAD: KindRules = {
+  generation: 'counted',
+  initialStatus: () => ({}),
+  validate: (object) => [
+    ...(hasField(object, 'spec', 'selector') ? [] : [requiredField('spec.selector', '')]),
+    ...templateErrors(objectAt(object, 'spec', 'template'), 'spec.template'),
+  ],
+  validateUpdate(object, old, subresource) {
+    const [selector, before] = [object, old].map((one) => at(one, 'spec', 'selector'));
+    const isChanged = subresource === '' && !semanticEqual(selector, before);
+    return isChanged ? [invalidValue('spec.selector', selector ?? null, 'field is immutable')] : [];
+  },
+};
+
 const KINDS: Readonly<Record<string, KindRules>> = {
   '/Namespace': {
     nameErrors: dnsLabelErrors,
@@ -104,10 +121,10 @@ const KINDS: Readonly<Record<string, KindRules>> = {
   'admissionregistration.k8s.io/ValidatingAdmissionPolicy': { generation: 'counted', initialStatus: () => ({}) },
   'admissionregistration.k8s.io/ValidatingAdmissionPolicyBinding': { generation: 'counted' },
   'apiextensions.k8s.io/CustomResourceDefinition': definitionRules,
-  'apps/DaemonSet': workload('daemonset'),
-  'apps/Deployment': workload('deployment'),
-  'apps/ReplicaSet': workload('deployment'),
-  'apps/StatefulSet': workload('statefulset'),
+  'apps/DaemonSet': WORKLOAD,
+  'apps/Deployment': WORKLOAD,
+  'apps/ReplicaSet': WORKLOAD,
+  'apps/StatefulSet': WORKLOAD,
   'batch/CronJob': {
     generation: 'counted',
     initialStatus: () => ({}),
@@ -117,7 +134,6 @@ const KINDS: Readonly<Record<string, KindRules>> = {
     generation: 'counted',
     initialStatus: () => ({}),
     validate: (job) => jobSpecErrors(objectAt(job, 'spec'), 'spec'),
-    validateUpdate: (job, old, subresource) => (subresource === '' ? changed(job, old, ['selector', 'template']) : []),
   },
   // Go always writes the spec.
   'coordination.k8s.io/Lease': { defaults: (lease) => void (lease['spec'] ??= {}) },
@@ -142,51 +158,6 @@ function encodeStringData(secret: ApiObject): void {
   delete secret['stringData'];
 }
 
-/**
- * The rules of a workload of the group apps. `noun` is its name in messages about selectors.
- * @see https://github.com/kubernetes/kubernetes/blob/v1.36.0/pkg/apis/apps/validation/validation.go
- */
-function workload(noun: string): KindRules {
-  return {
-    generation: 'counted',
-    initialStatus: () => ({}),
-    validate(object) {
-      const spec = objectAt(object, 'spec');
-      const template = objectAt(spec, 'template');
-      const policy = textAt(objectAt(template, 'spec'), 'restartPolicy');
-      return [
-        ...workloadSelectorErrors(spec, noun),
-        ...templateErrors(template, 'spec.template'),
-        ...selectorMismatch(objectAt(spec, 'selector'), template),
-        ...supported('spec.template.spec.restartPolicy', policy, ['Always']),
-      ];
-    },
-    validateUpdate: (object, old, subresource) => (subresource === '' ? changed(object, old, ['selector']) : []),
-  };
-}
-
-function workloadSelectorErrors(spec: JsonObject, noun: string): FieldError[] {
-  if (!hasField(spec, 'selector')) return [requiredField('spec.selector', '')];
-  const selector = objectAt(spec, 'selector');
-  return isEmptySelector(selector)
-    ? [invalidValue('spec.selector', selector, `empty selector is invalid for ${noun}`)]
-    : [];
-}
-
-function selectorMismatch(selector: JsonObject, template: JsonObject): FieldError[] {
-  const labels = objectAt(objectAt(template, 'metadata'), 'labels') as Record<string, string>;
-  if (isEmptySelector(selector) || matchesLabelSelector(selector, labels)) return [];
-  return [invalidValue('spec.template.metadata.labels', labels, '`selector` does not match template `labels`')];
-}
-
-/** The immutable fields of the spec that were changed. */
-function changed(object: ApiObject, old: ApiObject, fields: readonly string[]): FieldError[] {
-  const [spec, before] = [objectAt(object, 'spec'), objectAt(old, 'spec')];
-  return fields
-    .filter((field) => !semanticEqual(spec[field], before[field]))
-    .map((field) => invalidValue(`spec.${field}`, spec[field] ?? null, 'field is immutable'));
-}
-
 /** @see https://github.com/kubernetes/kubernetes/blob/v1.36.0/pkg/apis/batch/validation/validation.go */
 function jobSpecErrors(spec: JsonObject, path: string): FieldError[] {
   const policy = textAt(spec, 'template', 'spec', 'restartPolicy');
@@ -209,8 +180,4 @@ function cronJobErrors(cronJob: ApiObject): FieldError[] {
 function roleRefErrors(binding: ApiObject, old: ApiObject): FieldError[] {
   if (semanticEqual(binding['roleRef'], old['roleRef'])) return [];
   return [invalidValue('roleRef', binding['roleRef'], 'cannot change roleRef')];
-}
-
-function supported(path: string, value: string, values: readonly string[]): FieldError[] {
-  return values.includes(value) ? [] : [notSupported(path, value, values)];
 }

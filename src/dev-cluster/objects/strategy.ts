@@ -29,7 +29,6 @@ export interface KindRules {
   readonly validateCreate?: (object: ApiObject) => readonly FieldError[];
   /** Additional errors of a changed object. `validate` does not run for subresources. */
   readonly validateUpdate?: (object: ApiObject, old: ApiObject, subresource: string) => readonly FieldError[];
-  readonly warnings?: (object: ApiObject) => readonly string[];
 }
 
 /** The rules of one kind, completed by those of all kinds. */
@@ -68,7 +67,6 @@ export function createStrategy(rules: KindRules, namespaced: boolean) {
       ...(subresource === '' ? validate(object) : []),
       ...(rules.validateUpdate?.(object, old, subresource) ?? []),
     ],
-    warnings: rules.warnings ?? (() => []),
   };
 }
 
