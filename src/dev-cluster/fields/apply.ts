@@ -7,7 +7,7 @@ import { compareBytes, quote } from '../../kube/text.ts';
 import { ApiError, badRequest, createStatus, type Status } from '../../kube/status.ts';
 import { formatTimestamp } from '../../kube/units.ts';
 import { formatApiVersion, type ApiObject } from '../types.ts';
-import { decodeValue, plainError } from './decode.ts';
+import { decodeValue } from './decode.ts';
 import { comparePaths, printPath, withParentFields, type FieldPath, type FieldSet } from './field-set.ts';
 import {
   emptyObject,
@@ -15,7 +15,6 @@ import {
   ownableFields,
   ownedChange,
   ownerKey,
-  ownersAfterUpdate,
   parseOwners,
   releaseChanged,
   setOwners,
@@ -45,7 +44,7 @@ export function applyConfiguration(request: ApplyRequest): ApiObject {
   const { live: stored, config, resource, subresource, force } = request;
   const { schema } = resource;
   const live = withoutOwners(stored ?? emptyObject(resource, config));
-  const before = ownersBefore(request);
+  const before = parseOwners(stored);
   const actor = applier(request);
   const key = ownerKey(actor);
   const fields = ownableFields(resource, subresource, collectFields(schema, config));
@@ -65,16 +64,6 @@ export function applyConfiguration(request: ApplyRequest): ApiObject {
 
 function applier({ manager, resource, subresource }: ApplyRequest): Omit<Owner, 'fields' | 'time'> {
   return { manager, operation: 'Apply', apiVersion: formatApiVersion(resource), subresource };
-}
-
-/** The fields of an object without owners belong to a separate manager. */
-function ownersBefore(request: ApplyRequest): Owners {
-  const { live } = request;
-  const owners = parseOwners(live?.metadata?.['managedFields']);
-  if (!owners) throw plainError('failed to decode managed fields: malformed entry');
-  if (owners.size > 0 || !live) return owners;
-  const { resource, subresource, now } = request;
-  return ownersAfterUpdate(owners, { resource, subresource, now, object: live, manager: 'before-first-apply' });
 }
 
 function checkConfiguration({ config, resource }: ApplyRequest): void {

@@ -16,11 +16,6 @@ export interface Decoding {
   readonly error?: string;
 }
 
-/** 500 without a reason: the API server's response to an error without a Status. */
-export function plainError(message: string): ApiError {
-  return new ApiError({ metadata: {}, status: 'Failure', message, code: 500 });
-}
-
 /**
  * Decodes a request body as an object of a kind. Throws ApiError 400.
  * @see https://github.com/kubernetes/kubernetes/blob/v1.36.0/staging/src/k8s.io/apimachinery/pkg/runtime/serializer/json/json.go
@@ -87,18 +82,9 @@ function findKindError(sent: GroupVersionKind, expected: GroupVersionKind): stri
  */
 export function decodeValue(value: unknown, schema: Schema): Decoding {
   if (!isObject(value)) return { object: {}, error: unmarshalError(value, '', 'map[string]interface {}') };
-  if (isTooDeep(value, 0)) return { object: {}, error: 'exceeded max depth' };
   const object = normalize(value, schema, '') as ApiObject;
   const error = findTypeError(object);
   return { object, ...(error === undefined ? {} : { error }) };
-}
-
-/** Keeps recursive functions far from the end of the stack. Go's limit is 10,000. */
-const MAX_DEPTH = 500;
-
-function isTooDeep(value: unknown, depth: number): boolean {
-  if (typeof value !== 'object' || value === null) return false;
-  return depth > MAX_DEPTH || Object.values(value).some((member) => isTooDeep(member, depth + 1));
 }
 
 /** Fields that hold quantities by resource name. */

@@ -3,7 +3,7 @@
  * @see https://github.com/kubernetes-sigs/structured-merge-diff/blob/v6.3.2/fieldpath/set.go
  */
 import { compareBytes, quote } from '../../kube/text.ts';
-import { isObject } from '../../kube/types.ts';
+import { isObject, type JsonObject } from '../../kube/types.ts';
 import type { Schema } from './schema.ts';
 
 /**
@@ -111,15 +111,13 @@ export function toFieldsV1(fields: FieldSet): FieldTree {
   return root;
 }
 
-/** Parses `fieldsV1`; `undefined` if it is malformed. */
-export function fromFieldsV1(fields: unknown, parent: FieldPath = ''): FieldSet | undefined {
-  if (!isObject(fields)) return undefined;
+/** Parses `fieldsV1`. */
+export function fromFieldsV1(fields: JsonObject, parent: FieldPath = ''): FieldSet {
   const paths = new Set<FieldPath>();
   for (const [element, value] of Object.entries(fields)) {
-    if (element === '.') continue;
+    if (element === '.' || !isObject(value)) continue;
     const path = joinPath(parent, element);
     const below = fromFieldsV1(value, path);
-    if (!below || !isObject(value) || !/^[fkvi]:/.test(element)) return undefined;
     if (below.size === 0 || Object.hasOwn(value, '.')) paths.add(path);
     for (const one of below) paths.add(one);
   }

@@ -5,10 +5,10 @@
  */
 import { deepEqual } from '../../kube/equality.ts';
 import { compareBytes } from '../../kube/text.ts';
-import { isObject } from '../../kube/types.ts';
+import { isObject, type JsonObject } from '../../kube/types.ts';
 import { formatTimestamp } from '../../kube/units.ts';
 import type { ResourceInfo } from '../resource-info.ts';
-import { formatApiVersion, type ApiObject } from '../types.ts';
+import { formatApiVersion, itemsAt, objectAt, textAt, type ApiObject } from '../types.ts';
 import { differenceBelow, fieldPath, fromFieldsV1, toFieldsV1, type FieldSet } from './field-set.ts';
 import { compare, type Comparison } from './typed.ts';
 
@@ -54,36 +54,18 @@ export function ownerKey({ manager, operation, apiVersion, subresource }: Omit<O
   return JSON.stringify([manager, operation, operation === 'Apply' ? '' : apiVersion, subresource]);
 }
 
-/** The longest name of a field manager in bytes. */
-const MAX_MANAGER_BYTES = 128;
-
 /** The field manager of a request: `fieldManager`, or the User-Agent up to its slash. */
-export function fieldManagerName(fieldManager: string | undefined, userAgent: string | undefined): string {
-  if (fieldManager !== undefined && fieldManager !== '') return fieldManager;
-  const name = (userAgent ?? '').split('/')[0]?.replaceAll(/[^\p{L}\p{M}\p{N}\p{P}\p{S} ]/gu, '') ?? '';
-  return Buffer.from(name).subarray(0, MAX_MANAGER_BYTES).toString() || 'unknown';
+export function fieldManagerName(fieldManager: string, userAgent: string): string {
+  return fieldManager || userAgent.split('/', 1)[0] || 'unknown';
 }
 
 /** Sets `metadata.managedFields` of an object that is created, updated or patched. */
 export function trackUpdate(request: UpdateRequest): void {
-  const { live, object, subresource } = request;
-  const owners = ownersBefore(live, object, subresource);
-  // A stored object without owners stays without owners until the first apply.
-  const untracked = owners.size === 0 && live !== undefined;
-  setOwners(object, untracked ? owners : ownersAfterUpdate(owners, request));
-}
-
-/** The owners in the request, with which managers can release fields, or else those of the live object. */
-function ownersBefore(live: ApiObject | undefined, object: ApiObject, subresource: string): Owners {
-  const stored = parseOwners(live?.metadata?.['managedFields']) ?? new Map<string, Owner>();
-  const sent: unknown = object.metadata?.['managedFields'];
-  if (subresource !== '') return stored;
-  const owners = parseOwners(sent);
-  return owners === undefined || owners.size === 0 ? stored : owners;
+  setOwners(request.object, ownersAfterUpdate(parseOwners(request.live), request));
 }
 
 /** The owners after an update from the live to the new object. */
-export function ownersAfterUpdate(owners: Owners, request: UpdateRequest): Owners {
+function ownersAfterUpdate(owners: Owners, request: UpdateRequest): Owners {
   const { resource, subresource, manager, now, object } = request;
   const live = request.live ?? emptyObject(resource, object);
   const change = ownedChange(resource, subresource, withoutOwners(live), withoutOwners(object));
@@ -172,28 +154,21 @@ function resetFields({ custom, subresources, resource }: OwnedResource, subresou
   return new Set(resource === 'pods' ? [spec, fieldPath('metadata', 'ownerReferences')] : [spec]);
 }
 
-/** Parses `metadata.managedFields`; `undefined` if it is malformed. */
-export function parseOwners(entries: unknown): Owners | undefined {
-  if (entries == null) return new Map();
-  if (!Array.isArray(entries)) return undefined;
-  const owners = entries.map(parseOwner);
-  if (owners.includes(undefined)) return undefined;
-  return new Map(owners.flatMap((owner) => (owner ? [[ownerKey(owner), owner]] : [])));
+/** Returns the owners of a stored object. */
+export function parseOwners(object: ApiObject | undefined): Owners {
+  const owners = itemsAt(object, 'metadata', 'managedFields').map(parseOwner);
+  return new Map(owners.map((owner) => [ownerKey(owner), owner]));
 }
 
-function parseOwner(entry: unknown): Owner | undefined {
-  if (!isObject(entry)) return undefined;
-  const { manager, operation, apiVersion, subresource, time, fieldsType, fieldsV1 } = entry;
-  const fields = fromFieldsV1(fieldsV1 ?? {});
-  if (operation !== 'Apply' && operation !== 'Update') return undefined;
-  if (!fields || fieldsType !== 'FieldsV1' || typeof apiVersion !== 'string' || apiVersion === '') return undefined;
+function parseOwner(entry: JsonObject): Owner {
+  const time = textAt(entry, 'time');
   return {
-    manager: typeof manager === 'string' ? manager : '',
-    operation,
-    apiVersion,
-    subresource: typeof subresource === 'string' ? subresource : '',
-    ...(typeof time === 'string' ? { time } : {}),
-    fields,
+    manager: textAt(entry, 'manager'),
+    operation: entry['operation'] === 'Apply' ? 'Apply' : 'Update',
+    apiVersion: textAt(entry, 'apiVersion'),
+    subresource: textAt(entry, 'subresource'),
+    ...(time === '' ? {} : { time }),
+    fields: fromFieldsV1(objectAt(entry, 'fieldsV1')),
   };
 }
 
@@ -241,10 +216,8 @@ export function withoutOwners(object: ApiObject): ApiObject {
 
 /** Takes over the times of the live object if nothing else has changed, so that the write is not stored. */
 export function keepTimes(object: ApiObject, live: ApiObject): void {
-  const entries = (of: ApiObject): unknown[] => {
-    const list = of.metadata?.['managedFields'];
-    return Array.isArray(list) ? list.map((entry: unknown) => (isObject(entry) ? { ...entry, time: '' } : entry)) : [];
-  };
+  const entries = (of: ApiObject): unknown[] =>
+    itemsAt(of, 'metadata', 'managedFields').map((entry) => ({ ...entry, time: '' }));
   if (!deepEqual(entries(object), entries(live)) || !deepEqual(withoutOwners(object), withoutOwners(live))) return;
   if (live.metadata?.['managedFields'] === undefined) return;
   (object.metadata ??= {})['managedFields'] = live.metadata['managedFields'];

@@ -9,7 +9,7 @@ import { ApiError, badRequest, createStatus, invalid } from '../../kube/status.t
 import { isObject, type JsonObject } from '../../kube/types.ts';
 import { withoutNulls } from '../../kube/equality.ts';
 import type { ApiObject } from '../types.ts';
-import { decodeValue, plainError } from './decode.ts';
+import { decodeValue } from './decode.ts';
 import type { Schema } from './schema.ts';
 import { sortItems } from './typed.ts';
 
@@ -84,7 +84,6 @@ function strategicMerge(original: JsonObject, patch: JsonObject, schema: Schema)
   const { [DIRECTIVE]: directive, [RETAIN_KEYS]: retained, ...rest } = patch;
   if (directive === 'replace') return rest;
   if (directive === 'delete') return {};
-  if (directive !== undefined && directive !== 'merge') throw unknownDirective(directive, patch);
   const entries = Object.entries(original).filter(([key]) => !Array.isArray(retained) || retained.includes(key));
   const members = new Map(entries);
   for (const [key, value] of Object.entries(rest)) {
@@ -104,10 +103,6 @@ function strategicMerge(original: JsonObject, patch: JsonObject, schema: Schema)
     }
   }
   return Object.fromEntries([...members].filter(([, value]) => value !== undefined));
-}
-
-function unknownDirective(directive: unknown, patch: unknown): ApiError {
-  return plainError(`unknown patch type: ${String(directive)} in map: ${JSON.stringify(patch)}`);
 }
 
 function deleteItems(members: Map<string, unknown>, name: string, deleted: unknown): void {
@@ -153,14 +148,10 @@ function mergeItems(original: readonly unknown[], patch: readonly unknown[], mer
   let items: unknown[] = [...original];
   for (const change of changes) {
     const key = change[mergeKey];
-    if (key === undefined) {
-      throw plainError(`map: ${JSON.stringify(change)} does not contain declared merge key: ${mergeKey}`);
-    }
     const isSame = (item: unknown): boolean => isObject(item) && item[mergeKey] === key;
     const index = items.findIndex(isSame);
     const directive = change[DIRECTIVE];
     if (directive === 'delete') items = items.filter((item) => !isSame(item));
-    else if (directive !== undefined) throw unknownDirective(directive, change);
     else if (index < 0) items.push(withoutDirectives(withoutNulls(change)));
     else items[index] = strategicMerge(items[index] as JsonObject, change, schema);
   }

@@ -84,15 +84,6 @@ suite('labels', () => {
     ]);
   });
 
-  test('another manager adds fields', () => {
-    const object = apply(created, config({ c: 'two' }), { manager: 'two' });
-    assert.deepEqual(getLabels(object), { a: 'one', b: 'one', c: 'two' });
-    assert.deepEqual(getOwners(object), [
-      ['one', 'Apply', labelFields('a', 'b')],
-      ['two', 'Apply', labelFields('c')],
-    ]);
-  });
-
   test('an equal value is shared', () => {
     const object = apply(created, config({ a: 'one' }), { manager: 'two' });
     // An apply without changes has no time and is first.
@@ -137,19 +128,9 @@ suite('labels', () => {
     assert.deepEqual(getOwners(object), [['two', 'Apply', labelFields('a', 'b')]]);
   });
 
-  test('a field that is no longer applied is removed', () => {
-    const object = apply(created, config({ a: 'one' }));
-    assert.deepEqual([getLabels(object), getOwners(object)], [{ a: 'one' }, [['one', 'Apply', labelFields('a')]]]);
-  });
-
   test('a field that is no longer applied stays if another manager owns it', () => {
     const shared = apply(created, config({ b: 'one' }), { manager: 'two' });
     assert.deepEqual(getLabels(apply(shared, config({ a: 'one' }))), { a: 'one', b: 'one' });
-  });
-
-  test('an apply that changes nothing keeps its time', () => {
-    const object = apply(created, config({ a: 'one', b: 'one' }), { now: new Date('2030-01-01') });
-    assert.deepEqual(object, created);
   });
 
   test('an update transfers the ownership of a label', () => {
@@ -161,15 +142,6 @@ suite('labels', () => {
     assert.deepEqual(getOwners(object), [
       ['one', 'Apply', labelFields('b')],
       ['kubectl-label', 'Update', labelFields('a')],
-    ]);
-  });
-
-  test('fields that precede the first apply get a separate owner', () => {
-    const untracked = config({ a: 'one' });
-    const object = apply(untracked, config({ b: 'one' }));
-    assert.deepEqual(getOwners(object), [
-      ['one', 'Apply', labelFields('b')],
-      ['before-first-apply', 'Update', { 'f:metadata': { 'f:labels': { '.': {}, 'f:a': {} } } }],
     ]);
   });
 });
@@ -185,12 +157,6 @@ suite('lists', () => {
     assert.deepEqual(getContainers(object), [
       { name: 'a', image: 'a' },
       { name: 'b', image: 'b', command: ['x'] },
-    ]);
-  });
-
-  test('an item that is no longer applied is removed', () => {
-    assert.deepEqual(getContainers(apply(live, specOnly(spec({ name: 'b', image: 'b' })))), [
-      { name: 'b', image: 'b' },
     ]);
   });
 
@@ -227,23 +193,9 @@ suite('lists', () => {
   });
 });
 
-suite('refused configurations', () => {
-  const cases: [name: string, config: ApiObject, code: number, message: string][] = [
-    ['of another kind', { ...config({}), kind: 'Pod', apiVersion: 'v1' }, 400, 'invalid object type: /v1, Kind=Pod'],
-    ['without a kind', { metadata: { name: 'd' } }, 400, 'invalid object type: /, Kind='],
-    [
-      'with owners',
-      { ...config({}), metadata: { name: 'd', managedFields: [] } },
-      400,
-      'metadata.managedFields must be nil',
-    ],
-  ];
-  for (const [name, applied, code, message] of cases) {
-    test(name, () => {
-      const status = refusal(() => apply(undefined, applied));
-      assert.deepEqual([status.code, status.message], [code, message]);
-    });
-  }
+test('a configuration of another kind is refused', () => {
+  const { code, message } = refusal(() => apply(undefined, { ...config({}), kind: 'Pod', apiVersion: 'v1' }));
+  assert.deepEqual([code, message], [400, 'invalid object type: /v1, Kind=Pod']);
 });
 
 suite('custom resources', () => {

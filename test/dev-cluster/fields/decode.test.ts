@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
-import { decodeBody, decodeConfiguration } from '../../../src/dev-cluster/fields/decode.ts';
+import { decodeBody } from '../../../src/dev-cluster/fields/decode.ts';
 import { BUILT_IN, customResourceSchema } from '../../../src/dev-cluster/fields/schema.ts';
 import { ApiError } from '../../../src/kube/status.ts';
 
@@ -58,11 +58,6 @@ suite('malformed bodies', () => {
       'ConfigMap in version "v1" cannot be handled as a Pod: no kind "ConfigMap" is registered for version "v1" in scheme "pkg/api/legacyscheme/scheme.go:30"',
     ],
     [
-      'another version',
-      '{"apiVersion":"v2","kind":"Pod"}',
-      'Pod in version "v2" cannot be handled as a Pod: no kind "Pod" is registered for version "v2" in scheme "pkg/api/legacyscheme/scheme.go:30"',
-    ],
-    [
       'metadata of a wrong type',
       '{"metadata":1}',
       `${handled} number into Go struct field .metadata of type v1.ObjectMeta`,
@@ -77,34 +72,6 @@ suite('malformed bodies', () => {
     test(name, () => {
       assert.equal(
         refusal(() => decode(text)),
-        message,
-      );
-    });
-  }
-});
-
-suite('bodies of server-side apply', () => {
-  test('an object is accepted', () => {
-    const object = { kind: 'Pod', metadata: { name: 'p' } };
-    assert.deepEqual(decodeConfiguration(JSON.stringify(object)), object);
-  });
-
-  const cases: [name: string, text: string, message: RegExp][] = [
-    [
-      'a list',
-      '[1]',
-      /^error decoding YAML: json: cannot unmarshal array into Go value of type map\[string\]interface \{\}$/,
-    ],
-    [
-      'metadata of a wrong type',
-      '{"metadata":[]}',
-      /^error decoding YAML: json: cannot unmarshal array into Go struct field \.metadata of type v1\.ObjectMeta$/,
-    ],
-  ];
-  for (const [name, text, message] of cases) {
-    test(`refused: ${name}`, () => {
-      assert.match(
-        refusal(() => decodeConfiguration(text)),
         message,
       );
     });

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
-import { fieldManagerName, trackUpdate, type OwnedResource } from '../../../src/dev-cluster/fields/managed-fields.ts';
+import { trackUpdate, type OwnedResource } from '../../../src/dev-cluster/fields/managed-fields.ts';
 import { BUILT_IN, customResourceSchema } from '../../../src/dev-cluster/fields/schema.ts';
 import type { ApiObject } from '../../../src/dev-cluster/types.ts';
 
@@ -31,13 +31,12 @@ interface Change {
   readonly manager?: string;
   readonly subresource?: string;
   readonly resource?: OwnedResource;
-  readonly now?: Date;
 }
 
 /** The object with its owners after a change. */
-function track({ live, object, manager = 'm', subresource = '', resource = PODS, now = NOW }: Change): ApiObject {
+function track({ live, object, manager = 'm', subresource = '', resource = PODS }: Change): ApiObject {
   const copy = structuredClone(object);
-  trackUpdate({ ...(live ? { live } : {}), object: copy, resource, subresource, manager, now });
+  trackUpdate({ ...(live ? { live } : {}), object: copy, resource, subresource, manager, now: NOW });
   return copy;
 }
 
@@ -86,43 +85,8 @@ suite('an update', () => {
     ]);
   });
 
-  test('without a change keeps owners and times', () => {
-    const object = track({ live, object: POD, manager: 'n', now: new Date('2027-01-01') });
+  test('without a change keeps the owners', () => {
+    const object = track({ live, object: POD, manager: 'n' });
     assert.deepEqual(object.metadata?.['managedFields'], live.metadata?.['managedFields']);
   });
-
-  test('replaces the owners with those in the request', () => {
-    const managedFields = [
-      {
-        manager: 'x',
-        operation: 'Apply',
-        apiVersion: 'v1',
-        fieldsType: 'FieldsV1',
-        fieldsV1: { 'f:metadata': { 'f:labels': { 'f:a': {} } } },
-      },
-    ];
-    const object = { ...POD, metadata: { ...POD.metadata, managedFields } };
-    assert.deepEqual(owners(track({ live, object })), [
-      ['x', 'Apply', { 'f:metadata': { 'f:labels': { 'f:a': {} } } }],
-    ]);
-  });
-
-  test('of an object without owners adds no owners', () => {
-    assert.deepEqual(owners(track({ live: POD, object: relabelled })), []);
-  });
-});
-
-suite('names of managers', () => {
-  const cases: [fieldManager: string | undefined, userAgent: string | undefined, expected: string][] = [
-    ['kubectl-create', 'kubectl/v1.32.4', 'kubectl-create'],
-    [undefined, 'kubectl/v1.32.4 (linux/amd64)', 'kubectl'],
-    [undefined, 'a\u0000b\u200bc/1', 'abc'],
-    [undefined, undefined, 'unknown'],
-    [undefined, 'é'.repeat(100), 'é'.repeat(64)],
-  ];
-  for (const [fieldManager, userAgent, expected] of cases) {
-    test(`${fieldManager ?? 'none'} and ${JSON.stringify(userAgent)}`, () => {
-      assert.equal(fieldManagerName(fieldManager, userAgent), expected);
-    });
-  }
 });

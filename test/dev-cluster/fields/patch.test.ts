@@ -108,12 +108,6 @@ suite('JSON patch', () => {
       assert.deepEqual([status.code, status.message], [code, message]);
     });
   }
-
-  test('a result that is not an object', () => {
-    const status = refusal(() => patch(JSON_PATCH, [{ op: 'replace', path: '', value: [] }]));
-    assert.equal(status.code, 422);
-    assert.match(status.message, /json: cannot unmarshal array into Go value of type map\[string\]interface \{\}$/);
-  });
 });
 
 suite('strategic merge patch', () => {
@@ -188,28 +182,6 @@ suite('strategic merge patch', () => {
       for (const [key, value] of Object.entries(expected)) assert.deepEqual(object.metadata?.[key], value);
     });
   }
-
-  const refused: [name: string, body: unknown, code: number, message: string][] = [
-    [
-      'a list',
-      [],
-      400,
-      'error decoding patch: json: cannot unmarshal array into Go value of type map[string]interface {}',
-    ],
-    ['an unknown directive', { spec: { $patch: 'x' } }, 500, 'unknown patch type: x in map: {"$patch":"x"}'],
-    [
-      'an item without its key',
-      { spec: { containers: [{ image: 'x' }] } },
-      500,
-      'map: {"image":"x"} does not contain declared merge key: name',
-    ],
-  ];
-  for (const [name, body, code, message] of refused) {
-    test(`refused: ${name}`, () => {
-      const status = refusal(() => patch(STRATEGIC, body));
-      assert.deepEqual([status.code, status.message], [code, message]);
-    });
-  }
 });
 
 suite('all types of patches', () => {
@@ -220,12 +192,4 @@ suite('all types of patches', () => {
     patch(JSON_PATCH, [{ op: 'remove', path: '/spec/containers/0' }]);
     assert.deepEqual(POD, before);
   });
-
-  for (const mediaType of [MERGE_PATCH, STRATEGIC] as const) {
-    test(`a key __proto__ is a key to ${mediaType}`, () => {
-      const object = patch(mediaType, '{"metadata":{"labels":{"__proto__":"x"}}}');
-      assert.equal(JSON.stringify(object.metadata?.['labels']), '{"a":"1","__proto__":"x"}');
-      assert.equal(Object.getPrototypeOf(object.metadata?.['labels']), Object.prototype);
-    });
-  }
 });

@@ -8,6 +8,7 @@ import { BUILT_IN } from '../../../src/dev-cluster/fields/schema.ts';
 import { trackUpdate } from '../../../src/dev-cluster/fields/managed-fields.ts';
 import type { ApiObject } from '../../../src/dev-cluster/types.ts';
 import { ApiError } from '../../../src/kube/status.ts';
+import type { JsonObject } from '../../../src/kube/types.ts';
 
 const resource = {
   group: '',
@@ -149,7 +150,7 @@ test('after an update no field has two updaters', () => {
         return copy;
       };
       const updated = track(second, 'two', track(first, 'one'));
-      const entries = (updated.metadata?.['managedFields'] ?? []) as { fieldsV1: object }[];
+      const entries = (updated.metadata?.['managedFields'] ?? []) as { fieldsV1: JsonObject }[];
       const [a, b] = entries.map(({ fieldsV1 }) => fromFieldsV1(fieldsV1));
       if (a && b) assert.equal(a.isDisjointFrom(b), true);
     }),
