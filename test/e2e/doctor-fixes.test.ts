@@ -19,7 +19,6 @@ import {
   type System,
 } from '../support/control-plane/index.ts';
 import { apply, create, localObjects, remove, resolvePaths } from '../support/control-plane/installation.ts';
-import { isReplicaLease } from '../../src/controllers/replica-leases.ts';
 import { eventually } from '../support/eventually.ts';
 import { hasKubectl } from '../support/kubectl.ts';
 import { runProgram } from '../support/memory-io.ts';
@@ -36,8 +35,6 @@ const SPEC = {
 };
 const LABELS = { 'example.com/team': 'platform' };
 const CONFIGURATION = '/apis/config.portcullis.dev/v1alpha1/portcullisconfigurations/cluster';
-const NAMESPACE = '/api/v1/namespaces/portcullis';
-const LEASES = '/apis/coordination.k8s.io/v1/namespaces/portcullis/leases';
 
 /** A webhook that matches the pods of the replicas, and fails closed. */
 const OTHER_PRODUCT = {
@@ -332,27 +329,6 @@ suite('fixes for webhooks at a URL', { skip: needed }, () => {
         );
         assert.deepEqual(names, ['portcullis-service-account']);
         await system.configure(SPEC);
-      },
-    },
-    {
-      name: 'a pod with another certificate',
-      fix: /^kubectl -n portcullis delete pod outdated$/m,
-      async damage() {
-        const containers = [{ name: 'portcullis', image: 'registry.example.com/p:9' }];
-        await send('POST', `${NAMESPACE}/pods`, { metadata: { name: 'outdated' }, spec: { containers } });
-        const { metadata, spec } = responseItems(await plane.admin.send('GET', LEASES)).find(isReplicaLease) ?? {};
-        const { labels } = metadata as JsonObject;
-        const annotations = { 'portcullis.dev/serving-certificate': 'another' };
-        const lease = {
-          metadata: { name: 'outdated', labels, annotations },
-          spec: { ...(spec as JsonObject), holderIdentity: 'outdated' },
-        };
-        await send('POST', LEASES, lease);
-      },
-      async verify() {
-        assert.equal((await plane.admin.send('GET', `${NAMESPACE}/pods/outdated`)).status, 404);
-        // A replica deletes its Lease when it stops.
-        await send('DELETE', `${LEASES}/outdated`);
       },
     },
     {

@@ -5,13 +5,14 @@ import { defineCommand, EXIT } from '../command.ts';
 import type { BreakGlassStatus } from '../install/break-glass-state.ts';
 import { readPolicyObjects } from '../install/policies.ts';
 import {
+  type Cell,
   DATA_AND_TABLE,
   outputOption,
   outputStyle,
-  printable,
   printData,
   printTable,
   type Style,
+  type Tone,
 } from '../output/print.ts';
 import { readBreakGlass } from './checks/break-glass.ts';
 import { evaluateChecks } from './checks/index.ts';
@@ -19,7 +20,7 @@ import type { Finding, Severity } from './facts.ts';
 import { printFix } from './fix.ts';
 import { gatherFacts } from './gather.ts';
 import { type Outage, simulateOutage } from './outage.ts';
-import { checkBesideServer, diagnosePolicies, hasServer } from './policies.ts';
+import { diagnosePolicies, hasServer } from './policies.ts';
 
 const DETAILS = `
 Inspects an installation and its cluster. For each problem, it prints the impact and the fix, which is a
@@ -64,11 +65,9 @@ export const command = defineCommand({
         const findings = await diagnosePolicies(client, policies);
         return { server, breakGlass: 'off', findings: findings.map(print), outage: [] };
       }
-      const facts = await gatherFacts(client, { namespace, now: new Date() });
-      const checked = evaluateChecks(facts);
-      const beside = await checkBesideServer(policies, { client, facts, findings: checked });
+      const facts = await gatherFacts(client, { namespace, now: new Date(), serverless: policies });
       const { breakGlass } = readBreakGlass(facts);
-      return { server, breakGlass, findings: [...checked, ...beside].map(print), outage: simulateOutage(facts) };
+      return { server, breakGlass, findings: evaluateChecks(facts).map(print), outage: simulateOutage(facts) };
     });
     if (output === 'table') io.text.write(formatDiagnosis(diagnosis, outputStyle(io)));
     else io.stdout.write(printData(output, diagnosis));
@@ -92,7 +91,7 @@ interface Diagnosis {
   readonly breakGlass: BreakGlassStatus['breakGlass'];
 }
 
-const EMPHASIS: Readonly<Partial<Record<Severity, Parameters<Style>[0]>>> = {
+const TONES: Readonly<Partial<Record<Severity, Tone>>> = {
   problem: 'red',
   warning: 'yellow',
   unknown: 'dim',
@@ -100,29 +99,18 @@ const EMPHASIS: Readonly<Partial<Record<Severity, Parameters<Style>[0]>>> = {
 };
 
 function formatDiagnosis({ findings, outage, breakGlass }: Diagnosis, style: Style): string {
-  const widths = { severity: longest(findings, 'severity'), check: longest(findings, 'check') };
-  const lines = findings.map((finding) => formatFinding(finding, widths, style));
-  return `${lines.join('')}${formatOutage(outage, breakGlass, style)}\n${style('bold', formatCounts(findings))}\n`;
+  const table = printTable(findings.flatMap(findingRows), { style, gap: '  ' });
+  return `${table}${formatOutage(outage, breakGlass, style)}\n${style('bold', formatCounts(findings))}\n`;
 }
 
-function formatFinding(
-  { severity, check, object, message, impact, fix }: PrintedFinding,
-  widths: { readonly severity: number; readonly check: number },
-  style: Style,
-): string {
-  const emphasis = EMPHASIS[severity];
-  const word = severity.padEnd(widths.severity);
-  const head = `${emphasis ? style(emphasis, word) : word}  ${check.padEnd(widths.check)}  `;
-  const indent = ' '.repeat(widths.severity + widths.check + 4);
-  const details = [
-    ...(impact === undefined ? [] : [`Impact: ${impact}`]),
-    ...(fix === undefined ? [] : [`Fix: ${fix}`]),
-  ].map((line) => `${indent}${style('dim', printable(line))}\n`);
-  return `${head}${printable(`${object}: ${message}`)}\n${details.join('')}`;
-}
-
-function longest(findings: readonly PrintedFinding[], field: 'severity' | 'check'): number {
-  return findings.reduce((length, finding) => Math.max(length, finding[field].length), 0);
+/** One row with the message, and one for the impact and the fix each. */
+function findingRows({ severity, check, object, message, impact, fix }: PrintedFinding): readonly (readonly Cell[])[] {
+  const tone = TONES[severity];
+  return [
+    [tone ? [severity, tone] : severity, check, `${object}: ${message}`],
+    ...(impact === undefined ? [] : [['', '', [`Impact: ${impact}`, 'dim']] as const]),
+    ...(fix === undefined ? [] : [['', '', [`Fix: ${fix}`, 'dim']] as const]),
+  ];
 }
 
 /** Prints more names than findings do, because users search for their namespaces. */

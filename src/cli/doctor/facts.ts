@@ -6,8 +6,8 @@ import type { AnyObject, Server } from '../../cluster/client.ts';
 import type { Manifest, ManifestSettings } from '../../install/index.ts';
 import type { PolicyKind } from '../../kube/admission-policies.ts';
 import type { Kinds } from '../../kube/kinds.ts';
-import type { EndpointSlice, Lease, Node, Pod, PortcullisConfiguration } from '../../kube/types.ts';
-import type { Version } from '../../policy/pss/policy.ts';
+import type { EndpointSlice, JsonObject, Lease, Node, Pod, PortcullisConfiguration } from '../../kube/types.ts';
+import type { InstalledPolicy } from '../install/policies.ts';
 import type { Configuration } from '../install/webhooks.ts';
 import type { ShellCommand } from '../output/shell.ts';
 
@@ -60,17 +60,25 @@ export interface Probe extends ProbeRequest {
   readonly refusal?: string;
 }
 
+/** The policies of an installation without a server, in a cluster with a server. */
+export interface ServerlessFacts {
+  readonly policies: readonly InstalledPolicy[];
+  /** The settings of the policies. */
+  readonly spec: JsonObject;
+  /** Each way in which the server enforces less. */
+  readonly weaker: Fact<readonly string[]>;
+}
+
 export interface Facts {
   readonly now: Date;
   /** Namespace of the installation. */
   readonly namespace: string;
   /** Settings of the installation, derived from its objects. */
   readonly settings: ManifestSettings;
-  /** `spec.podSecurity.emulationVersion`; absent: auto. */
-  readonly emulationVersion?: Version | undefined;
   readonly server: Fact<Server>;
   /** All webhook configurations of the cluster. */
   readonly configurations: readonly Configuration[];
+  readonly serverless?: ServerlessFacts | undefined;
   /** The policies of the floor and their bindings. */
   readonly policies: Fact<readonly FloorObject[]>;
   readonly namespaces: Fact<readonly NamespaceFact[]>;

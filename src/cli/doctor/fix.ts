@@ -17,21 +17,14 @@ export function instruction(note: string): Fix {
   return { commands: [], note };
 }
 
-/** A command about the pods of the replicas, or an instruction if the replicas run outside of the cluster. */
-export function replicaCommand(
-  { namespace, deployment }: Pick<Facts, 'namespace' | 'deployment'>,
-  args: readonly string[],
-  otherwise: string,
-): Fix {
-  const isOutside = 'value' in deployment && deployment.value === undefined;
-  return isOutside ? instruction(otherwise) : run('kubectl', '-n', namespace, ...args);
-}
-
 /** The label selector of the replicas. */
 export const SELECTOR = `app.kubernetes.io/name=${INSTALLATION.name}`;
 
-export function replicaLogs(facts: Pick<Facts, 'namespace' | 'deployment'>): Fix {
-  return replicaCommand(facts, ['logs', '-l', SELECTOR, '--tail=50'], 'read the logs of the replicas');
+/** Prints the logs of the replicas. Replicas outside of the cluster have no pods. */
+export function replicaLogs({ namespace, deployment }: Pick<Facts, 'namespace' | 'deployment'>): Fix {
+  const isOutside = 'value' in deployment && deployment.value === undefined;
+  if (isOutside) return instruction('read the logs of the replicas');
+  return run('kubectl', '-n', namespace, 'logs', '-l', SELECTOR, '--tail=50');
 }
 
 /** Changes one webhook of a configuration. Its other fields, and the other webhooks, do not change. */
@@ -67,9 +60,12 @@ export function applyManifests(facts: Pick<Facts, 'namespace' | 'deployment'>, f
   if (!deployment) return instruction('apply the manifests of the installation again');
   const { labels, annotations } = deployment.metadata ?? {};
   const marks = { ...labels, ...annotations };
-  const tool = TOOLS.find(({ mark }) => marks[mark] !== undefined);
-  if (tool && feature !== undefined) return instruction(`add the ${feature} feature in the source of ${tool.name}`);
-  if (tool) return tool.fix(marks[tool.mark] ?? '', marks);
+  const owner = OWNERS.find(([, mark]) => marks[mark] !== undefined);
+  if (owner) {
+    const [tool, mark] = owner;
+    const addition = feature === undefined ? '' : `, with the ${feature} feature`;
+    return instruction(`apply the manifests of ${marks[mark]} again with ${tool}${addition}`);
+  }
   const isUpgrade = findIncompatibility({ deployment }, false) !== undefined;
   const reason = isUpgrade ? findIncompatibility({ deployment }, true) : undefined;
   if (reason !== undefined) return instruction(reason);
@@ -88,47 +84,17 @@ export function applyManifests(facts: Pick<Facts, 'namespace' | 'deployment'>, f
   };
 }
 
-/** A tool that applies the manifests from its own source. */
-interface Tool {
-  readonly name: string;
-  /** The label or annotation with which the tool marks its objects. */
-  readonly mark: string;
-  /** @param value the value of the mark */
-  fix(value: string, marks: Readonly<Record<string, string>>): Fix;
-}
-
-const TOOLS: readonly Tool[] = [
-  {
-    name: 'Flux',
-    mark: 'helm.toolkit.fluxcd.io/name',
-    fix: (release, { 'helm.toolkit.fluxcd.io/namespace': namespace = '' }) =>
-      run('flux', 'reconcile', 'helmrelease', release, '-n', namespace, '--force'),
-  },
-  {
-    name: 'Flux',
-    mark: 'kustomize.toolkit.fluxcd.io/name',
-    fix: (name, { 'kustomize.toolkit.fluxcd.io/namespace': namespace = '' }) =>
-      run('flux', 'reconcile', 'kustomization', name, '-n', namespace),
-  },
-  {
-    name: 'Argo CD',
-    mark: 'argocd.argoproj.io/tracking-id',
-    // The value is `application:group/kind:namespace/name`, and the application `namespace_name` in other namespaces.
-    fix: (id) => run('argocd', 'app', 'sync', id.split(':', 1).join().replace('_', '/')),
-  },
-  {
-    name: 'Helm',
-    mark: 'meta.helm.sh/release-name',
-    fix: (release, { 'meta.helm.sh/release-namespace': namespace = '' }) =>
-      instruction(`helm upgrade ${release} CHART -n ${namespace} --reuse-values`),
-  },
+/** The tools that apply the manifests from their own source, and the label or annotation with the name of this source. */
+const OWNERS: readonly (readonly [tool: string, mark: string])[] = [
+  ['Flux', 'helm.toolkit.fluxcd.io/name'],
+  ['Flux', 'kustomize.toolkit.fluxcd.io/name'],
+  ['Argo CD', 'argocd.argoproj.io/tracking-id'],
+  ['Helm', 'meta.helm.sh/release-name'],
 ];
 
 /** Prints a fix as a line for a shell. The flags select the cluster. */
 export function printFix({ commands, note }: Fix, clusterFlags: readonly string[]): string {
-  const lines = commands.map(({ program, args }) =>
-    printCommand({ program, args: program === 'argocd' ? args : [...args, ...clusterFlags] }),
-  );
+  const lines = commands.map(({ program, args }) => printCommand({ program, args: [...args, ...clusterFlags] }));
   return [
     ...(lines.length > 0 ? [lines.join(' | ')] : []),
     ...(note === undefined ? [] : [`# ${printable(note)}`]),

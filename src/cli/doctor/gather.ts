@@ -32,8 +32,11 @@ import { isPartOfPortcullis } from '../../kube/webhooks.ts';
 import { CONFIGURATION_NAME, FLOOR_SELECTOR, INSTALLATION, POD_SECURITY_LABELS } from '../../kube/well-known.ts';
 import { STANDARD_SCCS } from '../../policy/scc/standard.ts';
 import { VERSION } from '../command.ts';
+import { effectiveSpec, readRolloutState } from '../install/enforcement.ts';
 import { deploymentSettings, findObsolete } from '../install/installed.ts';
+import { hasSettings, type InstalledPolicy, readServerless } from '../install/policies.ts';
 import { deploymentFile } from '../install/replicas.ts';
+import { findWeakerThanPolicies } from '../install/weakening.ts';
 import { type Configuration, readConfigurations } from '../install/webhooks.ts';
 import { readServerCertificate } from '../served-certificate.ts';
 import {
@@ -46,6 +49,7 @@ import {
   type Probe,
   type ProbeRequest,
   type ServedCertificate,
+  type ServerlessFacts,
 } from './facts.ts';
 import { namespaceTier, type Tier } from './matching.ts';
 
@@ -55,13 +59,16 @@ interface GatherOptions {
   /** Namespace of the installation. */
   readonly namespace: string;
   readonly now: Date;
+  /** The policies of an installation without a server. */
+  readonly serverless: readonly InstalledPolicy[];
 }
 
 /**
  * Gathers the facts about an installation and its cluster. Rejects with an ApiError if the webhook configurations cannot be
  * read, and with a UserError if the cluster cannot be reached.
  */
-export async function gatherFacts(client: ClusterClient, { namespace, now }: GatherOptions): Promise<Facts> {
+export async function gatherFacts(client: ClusterClient, options: GatherOptions): Promise<Facts> {
+  const { namespace, now } = options;
   const configurations = await readConfigurations(client);
   const list = <T>(resource: GroupVersionResource, within?: string): Promise<Fact<readonly T[]>> =>
     readFact(async () => (await client.list(resource, { namespace: within })) as unknown as readonly T[]);
@@ -98,10 +105,10 @@ export async function gatherFacts(client: ClusterClient, { namespace, now }: Gat
     now,
     namespace,
     settings,
-    emulationVersion: decodePolicy(settings).emulationVersion,
     server,
     configurations,
     policies,
+    serverless: await readServerlessFacts(client, options.serverless, settings),
     namespaces: 'value' in namespaces ? { value: known } : namespaces,
     nodes,
     deployment,
@@ -126,6 +133,24 @@ async function readFloor(client: ClusterClient): Promise<readonly FloorObject[]>
     return objects.filter(({ metadata }) => isFloorPolicy(kind, metadata.name)).map((object) => ({ ...object, kind }));
   });
   return (await Promise.all(lists)).flat();
+}
+
+/** Compares the policies of an installation without a server with the settings of the server. */
+async function readServerlessFacts(
+  client: ClusterClient,
+  policies: readonly InstalledPolicy[],
+  settings: ManifestSettings,
+): Promise<ServerlessFacts | undefined> {
+  if (!policies.some(hasSettings)) return undefined;
+  const spec = readServerless(policies)?.spec ?? {};
+  const { namespace, policy } = settings;
+  // Only a rollout has a default level that the settings do not contain.
+  const isRollout = decodePolicy(settings).rollout.phase !== 'Disabled';
+  const weaker = await readFact(async () => {
+    const effective = isRollout ? effectiveSpec(await readRolloutState(client, namespace), namespace, policy) : policy;
+    return findWeakerThanPolicies(namespace, spec, effective);
+  });
+  return { policies, spec, weaker };
 }
 
 /** Resolves to a fact without a value if the API server rejects the request. Rejects if it cannot be reached. */

@@ -3,10 +3,8 @@ import { reviewSelf } from '../../cluster/access.ts';
 import { type ClusterClient, readServer, type Server } from '../../cluster/client.ts';
 import { settingsFromObject } from '../../config/configuration.ts';
 import { UserError } from '../../config/files.ts';
-import { settingAt } from '../../config/setting-paths.ts';
 import type { Settings } from '../../config/settings.ts';
 import { CONTROLLER_NAMES } from '../../controllers/index.ts';
-import { decodePolicy } from '../../install/index.ts';
 import { RESOURCES } from '../../kube/resources.ts';
 import { isPartOfPortcullis } from '../../kube/webhooks.ts';
 import { INSTALLATION, POD_SECURITY_LABELS, POLICY_SETTINGS_ANNOTATION } from '../../kube/well-known.ts';
@@ -14,13 +12,9 @@ import { printPolicy, resolvePolicies } from '../../policy/psa/policy.ts';
 import { compareVersions } from '../../policy/pss/policy.ts';
 import { PROGRAM, VERSION } from '../command.ts';
 import { objectPathName } from '../install/diff.ts';
-import { effectiveSpec, readRolloutState } from '../install/enforcement.ts';
-import { patchSettings } from '../install/installed.ts';
 import {
   comparePolicies,
-  deleteAllCommand,
   deleteCommand,
-  hasSettings,
   type InstalledPolicy,
   LACKS,
   readServerless,
@@ -28,22 +22,11 @@ import {
   serverlessPolicies,
   type ServerlessSettings,
 } from '../install/policies.ts';
-import { findWeakerThanPolicies } from '../install/weakening.ts';
 import { readConfigurations } from '../install/webhooks.ts';
 import { kubectl } from '../output/shell.ts';
-import {
-  type CheckResult,
-  type Facts,
-  type Finding,
-  type Fix,
-  info,
-  ok,
-  type Probe,
-  problem,
-  unknown,
-  warning,
-} from './facts.ts';
+import { type CheckResult, type Finding, type Fix, info, ok, type Probe, problem, unknown, warning } from './facts.ts';
 import { instruction } from './fix.ts';
+import { PLUGIN, podSecurityEvaluator } from './checks/other-admission.ts';
 import { podProbe, runProbe, VIOLATING_POD } from './gather.ts';
 
 const APPLY = kubectl('apply', '-f', '-');
@@ -54,55 +37,6 @@ const UPGRADE: Fix = { commands: [{ program: PROGRAM, args: ['upgrade'] }, APPLY
 export async function hasServer(client: ClusterClient, namespace: string): Promise<boolean> {
   if ((await readConfigurations(client)).some(isPartOfPortcullis)) return true;
   return (await client.get(RESOURCES.Deployment, INSTALLATION.name, namespace)) !== undefined;
-}
-
-/** A server in a cluster with policies that were installed without one. */
-interface PolicyServer {
-  readonly client: ClusterClient;
-  readonly facts: Facts;
-  readonly findings: readonly Finding[];
-}
-
-/**
- * Reports policies that were installed without a server in a cluster with a server. The fix deletes them only if the server
- * enforces as much.
- */
-export async function checkBesideServer(
-  policies: readonly InstalledPolicy[],
-  server: PolicyServer,
-): Promise<readonly Finding[]> {
-  if (!policies.some(hasSettings)) return [];
-  const result = warning('policies', 'of an installation without a server exist besides the server', {
-    impact:
-      'they enforce the settings in their annotation in addition to those of the server, which portcullis uninstall --keep-policies removes',
-    fix: await besideServerFix(policies, server),
-  });
-  return [{ check: 'policies', ...result }];
-}
-
-async function besideServerFix(
-  policies: readonly InstalledPolicy[],
-  { client, facts, findings }: PolicyServer,
-): Promise<Fix> {
-  const isUnhealthy = findings.some(
-    ({ severity, check }) => severity === 'problem' || (severity === 'warning' && check === 'configuration'),
-  );
-  if (isUnhealthy || !('value' in facts.configuration)) {
-    return instruction('first fix the problems above, because until then, only the policies may enforce');
-  }
-  const spec = readServerless(policies)?.spec ?? {};
-  const { namespace, settings } = facts;
-  const { phase } = decodePolicy(settings).rollout;
-  const effective = effectiveSpec(await readRolloutState(client, namespace), namespace, settings.policy);
-  const weaker = findWeakerThanPolicies(namespace, spec, effective);
-  if (weaker.length === 0) return { commands: [deleteAllCommand(policies)] };
-  if (phase !== 'Disabled') {
-    return instruction(
-      `delete the policies when the rollout enforces as much, see portcullis rollout status. They enforce more: ${weaker.join('; ')}`,
-    );
-  }
-  const paths = weaker.map((one) => one.split(' ', 1).join().split('.'));
-  return { commands: [patchSettings(paths.map((path) => ({ path, value: settingAt(spec, path) ?? null })))] };
 }
 
 interface PolicyFacts {
@@ -216,8 +150,6 @@ function checkObjects({ objects, settings }: PolicyFacts): readonly CheckResult[
     : [ok('policies', `${expected.length} objects exist, as their settings generate them`)];
 }
 
-const DENIAL = /violates PodSecurity "/;
-const POLICY = 'ValidatingAdmissionPolicy';
 const EXEMPT = 'the user of this command is exempt';
 
 /** Checks that the default level denies a violating pod. */
@@ -233,21 +165,20 @@ function checkEnforcement({ probes, podSecurity, isExempt }: PolicyFacts): Check
     const impact = `the default ${level} is not enforced`;
     return problem(object, 'a violating pod is admitted', { impact, fix: INSTALL });
   }
-  return DENIAL.test(refusal)
+  return podSecurityEvaluator(refusal) !== undefined
     ? ok(object, `a violating pod is denied by the default ${level}`)
     : unknown(object, `the default ${level} was not tested: ${refusal}`);
 }
 
-const PLUGIN = 'PodSecurity plugin';
-
 /** Detects the plugin. Its denial precedes that of the policies, and does not name a policy. */
 function checkPlugin({ probes: { label }, isExempt }: PolicyFacts): CheckResult {
   const reason = label ? label.refusal : `no evaluated namespace has the label ${POD_SECURITY_LABELS.enforce}`;
-  if (reason === undefined || !DENIAL.test(reason)) {
+  const evaluator = podSecurityEvaluator(reason);
+  if (evaluator === undefined) {
     const cause = reason ?? (isExempt ? EXEMPT : 'a violating pod is admitted');
     return unknown(PLUGIN, `cannot detect whether it is enabled: ${cause}`);
   }
-  if (reason.includes(POLICY)) return ok(PLUGIN, 'is disabled. Only the policies evaluate pods');
+  if (evaluator === 'policy') return ok(PLUGIN, 'is disabled. Only the policies evaluate pods');
   const impact = 'the exemptions and defaults of the policies do not apply to the plugin';
   return info(PLUGIN, 'is enabled and evaluates the labels of namespaces before the policies', { impact });
 }

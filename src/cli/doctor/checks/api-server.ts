@@ -10,10 +10,10 @@ const OBJECT = 'API server';
 /** Checks that the API server supports match conditions, and reports the version of the Pod Security Standards. */
 export const apiServer: Check = {
   name: 'api-server',
-  evaluate: ({ server, emulationVersion, settings }) =>
+  evaluate: ({ server, settings }) =>
     evaluateFact(server, OBJECT, ({ version, minor }) => [
       checkSupport(version, minor),
-      describeLatest(minor, emulationVersion),
+      describeLatest(minor, decodePolicy(settings).emulationVersion),
       ...describeGroups(settings),
     ]),
 };

@@ -9,6 +9,7 @@ import { floor } from './floor.ts';
 import { installation, isDevCluster, isInstalled } from './installation.ts';
 import { leases } from './leases.ts';
 import { otherAdmission } from './other-admission.ts';
+import { policies } from './policies.ts';
 import { permissions } from './permissions.ts';
 import { reachability } from './reachability.ts';
 import { replicas } from './replicas.ts';
@@ -29,6 +30,7 @@ export const CHECKS: readonly Check[] = [
   permissions,
   configuration,
   otherAdmission,
+  policies,
   tiers,
   deadlocks,
 ];

@@ -1,10 +1,8 @@
-import { summarizeNames } from '../../../kube/text.ts';
 import type { Lease } from '../../../kube/types.ts';
-import { COMPONENT_LABEL, INSTALLATION, SERVING_CERTIFICATE_ANNOTATION } from '../../../kube/well-known.ts';
-import { pemFingerprint } from '../../../tls/certificate-pair.ts';
+import { COMPONENT_LABEL, INSTALLATION } from '../../../kube/well-known.ts';
 import { isCurrentLease } from '../../install/replicas.ts';
-import { type Check, type CheckResult, evaluateFact, type Facts, factValue, ok, problem, warning } from '../facts.ts';
-import { instruction, replicaLogs, run } from '../fix.ts';
+import { type Check, type CheckResult, evaluateFact, type Facts, ok, problem } from '../facts.ts';
+import { replicaLogs } from '../fix.ts';
 
 /** Checks that there is a leader, and that the replicas renew their Leases. The times are compared with the local clock. */
 export const leases: Check = {
@@ -38,37 +36,10 @@ function evaluateLeader(lease: Lease | undefined, facts: Facts): CheckResult {
 }
 
 function evaluateReplicas(all: readonly Lease[], facts: Facts): readonly CheckResult[] {
-  const { now, certificate, namespace, pods } = facts;
   if (all.length === 0) return [];
-  const current = all.filter((lease) => isCurrentLease(lease, now, TOLERANCE_MS));
+  const current = all.filter((lease) => isCurrentLease(lease, facts.now, TOLERANCE_MS));
   const object = 'Leases of replicas';
-  if (current.length === 0) {
-    const impact = 'no replica runs, or the replicas are not allowed to write Leases';
-    return [problem(object, 'no replica renews its Lease', { impact, fix: replicaLogs(facts) })];
-  }
-  const chain = factValue(certificate)?.chain;
-  const expected = chain === undefined ? undefined : pemFingerprint(chain);
-  const different = current.filter(({ metadata }) => {
-    const reported = metadata?.annotations?.[SERVING_CERTIFICATE_ANNOTATION];
-    return expected !== undefined && reported !== undefined && reported !== expected;
-  });
-  const renewed = ok(object, `${current.length} of ${all.length} are current`);
-  if (different.length === 0) return [renewed];
-  const names = summarizeNames(
-    different.map(({ metadata }) => metadata?.name ?? ''),
-    3,
-  );
-  const holders = new Set(different.map(({ spec }) => spec?.holderIdentity ?? ''));
-  const running = (factValue(pods) ?? []).flatMap(({ metadata }) => metadata?.name ?? []);
-  const restarted = running.filter((name) => holders.has(name));
-  return [
-    renewed,
-    warning(names, 'serves a certificate that differs from the Secret', {
-      impact: 'this is normal shortly after a renewal. Otherwise, the replica does not watch the Secret',
-      fix:
-        restarted.length > 0
-          ? run('kubectl', '-n', namespace, 'delete', 'pod', ...restarted)
-          : instruction(`restart ${names}`),
-    }),
-  ];
+  if (current.length > 0) return [ok(object, `${current.length} of ${all.length} are current`)];
+  const impact = 'no replica runs, or the replicas are not allowed to write Leases';
+  return [problem(object, 'no replica renews its Lease', { impact, fix: replicaLogs(facts) })];
 }

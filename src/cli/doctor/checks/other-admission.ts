@@ -21,10 +21,13 @@ export const otherAdmission: Check = {
   evaluate: (facts) => [...evaluatePlugin(facts), ...evaluatePlatform(facts)],
 };
 
-const PLUGIN_DENIAL = /violates PodSecurity "/;
-/** The API server evaluates policies after the plugin, and names them in a denial. */
-const POLICY_DENIAL = /ValidatingAdmissionPolicy '/;
-const PLUGIN = 'PodSecurity plugin';
+export const PLUGIN = 'PodSecurity plugin';
+
+/** Returns what denied a pod by its level. The API server evaluates policies after the plugin, and names them in a denial. */
+export function podSecurityEvaluator(refusal = ''): 'plugin' | 'policy' | undefined {
+  if (!refusal.includes('violates PodSecurity "')) return undefined;
+  return refusal.includes("ValidatingAdmissionPolicy '") ? 'policy' : 'plugin';
+}
 
 /** The namespace of the installation is restricted, and the webhook excludes it, so only the plugin denies pods there. */
 function evaluatePlugin(facts: Facts): readonly CheckResult[] {
@@ -47,8 +50,9 @@ function evaluatePlugin(facts: Facts): readonly CheckResult[] {
       }),
     ];
   }
-  if (!PLUGIN_DENIAL.test(refusal)) return undetected(refusal);
-  if (POLICY_DENIAL.test(refusal)) {
+  const evaluator = podSecurityEvaluator(refusal);
+  if (evaluator === undefined) return undetected(refusal);
+  if (evaluator === 'policy') {
     const evaluators = isRegistered ? 'ValidatingAdmissionPolicies and Portcullis' : 'Only ValidatingAdmissionPolicies';
     return [ok(PLUGIN, `is disabled. ${evaluators} evaluate pods`)];
   }

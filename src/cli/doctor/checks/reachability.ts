@@ -1,4 +1,5 @@
 import { summarizeNames } from '../../../kube/text.ts';
+import { docsUrl } from '../../command.ts';
 import { webhookState } from '../../install/break-glass-state.ts';
 import {
   info,
@@ -11,7 +12,7 @@ import {
   type Fix,
   type Probe,
 } from '../facts.ts';
-import { applyManifests, replicaCommand, replicaLogs, run } from '../fix.ts';
+import { applyManifests, replicaLogs, run } from '../fix.ts';
 import { failsClosed, isCalled, ownWebhooks } from '../matching.ts';
 
 const FAILED = /failed calling webhook "([^"]+)": (.*)/s;
@@ -61,54 +62,15 @@ function evaluateFailure(probe: Probe, facts: Facts): readonly CheckResult[] {
     const fix = run('kubectl', 'get', 'validatingwebhookconfigurations,mutatingwebhookconfigurations');
     return [problem(name, message, { impact, fix })];
   }
-  const [, impact, fix] = CAUSES.find(([pattern]) => pattern.test(error)) ?? UNKNOWN_CAUSE;
-  return [problem(name, message, { impact, fix: fix(facts) })];
+  const impact = 'matching requests are denied in fail-closed namespaces, and are admitted without a review elsewhere';
+  const isMissing = /service "[^"]*" not found/.test(error);
+  return [problem(name, message, { impact, fix: isMissing ? applyManifests(facts) : findCause(facts) })];
 }
 
-type Cause = readonly [pattern: RegExp, impact: string, fix: (facts: Facts) => Fix];
-
-/** Errors of API servers that cannot call a webhook, with their causes and fixes. */
-const CAUSES: readonly Cause[] = [
-  [/x509: certificate has expired/, 'the serving certificate expired. The leader renews it', replicaLogs],
-  [
-    /x509: certificate is (?:valid for|not valid for)|doesn't contain any IP SANs/,
-    'the serving certificate lacks the name of the webhook, or another server responds at its address',
-    (facts) =>
-      replicaCommand(
-        facts,
-        ['get', 'service', 'portcullis', '-o', 'wide'],
-        'read the log of the server at this address',
-      ),
-  ],
-  [/x509:/, 'the caBundle of the webhook does not match the serving certificate', replicaLogs],
-  [/service "[^"]*" not found/, 'the Service does not exist', (facts) => applyManifests(facts)],
-  [
-    /no endpoints available|connection refused|EOF|connection reset/,
-    'no replica is ready',
-    (facts) => replicaCommand(facts, ['get', 'pods', '-o', 'wide'], 'start the replicas'),
-  ],
-  [
-    /deadline exceeded|Timeout exceeded|i\/o timeout|handshake timeout|no route to host/,
-    'a firewall or a NetworkPolicy blocks connections from the API server to the pods, or the replicas hang',
-    (facts) =>
-      replicaCommand(
-        facts,
-        ['get', 'networkpolicies,endpointslices'],
-        'test the connection from the API servers to the replicas',
-      ),
-  ],
-  [
-    /503|the server is currently unable/,
-    'the replica is not synced, because it still lists the objects of the cluster or lacks permissions',
-    replicaLogs,
-  ],
-];
-
-const UNKNOWN_CAUSE: Cause = [
-  /^/,
-  'matching requests are denied in fail-closed namespaces, and are admitted without a review elsewhere',
-  replicaLogs,
-];
+function findCause(facts: Facts): Fix {
+  const { commands, note = 'the page lists the causes of errors' } = replicaLogs(facts);
+  return { commands, note: `${note}: ${docsUrl('how-to/runbook.md#symptoms')}` };
+}
 
 /** A webhook responded if it denied the request, or if it fails closed and the request was admitted. */
 function findResponding({ object, refusal, namespace, group, resource, body }: Probe, facts: Facts): readonly string[] {

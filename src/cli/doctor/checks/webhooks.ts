@@ -20,7 +20,6 @@ import {
   type Facts,
   factValue,
   type Fix,
-  info,
   ok,
   problem,
   unknown,
@@ -29,10 +28,12 @@ import {
 import { applyManifests, changeWebhook, instruction, leaderCorrects, run } from '../fix.ts';
 import { invalidReason } from '../gather.ts';
 import type { RegisteredWebhook } from '../matching.ts';
-import { isFloorOpen } from './floor.ts';
 import { isDevCluster } from './installation.ts';
 
-/** Compares the webhook configurations with those that the settings require in this version. */
+/**
+ * Compares the webhook configurations with those that the settings require in this version. Of the configurations that the
+ * leader maintains, only the missing ones are reported, because the leader corrects all others.
+ */
 export const webhooks: Check = {
   name: 'webhooks',
   evaluate: (facts) =>
@@ -58,8 +59,24 @@ function findExpected(facts: Facts, { kind, name }: Configuration): Configuratio
   return expectedConfigurations(facts).find((one) => one.kind === kind && one.name === name);
 }
 
-function isManaged({ settings }: Facts): boolean {
-  return decodePolicy(settings).webhooks.management === 'managed';
+/** True if the leader maintains the configurations. */
+function isManaged(facts: Facts): boolean {
+  return decodePolicy(facts.settings).webhooks.management === 'managed' && !isDevCluster(facts);
+}
+
+/** The state that decides which configurations are registered. The leader registers those that are in use. */
+function enforcementState(facts: Facts): Parameters<typeof webhookConfigurations>[1] {
+  if (isDevCluster(facts)) return DEV_CLUSTER_ENFORCEMENT;
+  if (!isManaged(facts)) return {};
+  const { settings, namespaces, server } = facts;
+  const { scc } = decodePolicy(settings);
+  const enforces = (factValue(namespaces) ?? []).some((metadata) => sccMode({ metadata }, scc).mode === 'enforce');
+  const { minor } = factValue(server) ?? {};
+  return {
+    someSccs: scc.mode === 'enforce' || enforces,
+    // A policy sets the defaults of pods.
+    ...(minor !== undefined && minorVersion(minor) >= MIN_DEFAULTS_MINOR ? { defaults: undefined } : {}),
+  };
 }
 
 /** The fix of a configuration that differs from the expected one. */
@@ -73,38 +90,12 @@ export function restoreConfigurations(facts: Facts): Fix {
 
 /** The fix of a registered webhook that differs from the expected one, or that this version does not define. */
 export function restoreWebhook(facts: Facts, { configuration, webhook }: RegisteredWebhook): Fix {
-  const expected = findExpected(facts, configuration);
-  const isExpected = expected?.webhooks.some(({ name }) => name === webhook.name) === true;
-  if (!isInstalled(configuration.kind, configuration.name)) return deleteConfiguration(configuration);
+  const { kind, name } = configuration;
+  if (!isInstalled(kind, name)) return run('kubectl', 'delete', kind.toLowerCase(), name);
+  const isExpected = findExpected(facts, configuration)?.webhooks.some((one) => one.name === webhook.name) === true;
   return isExpected || isManaged(facts)
     ? restoreConfigurations(facts)
     : changeWebhook(configuration, { name: webhook.name, $patch: 'delete' });
-}
-
-function deleteConfiguration({ kind, name }: Configuration): Fix {
-  return run('kubectl', 'delete', kind.toLowerCase(), name);
-}
-
-/** The leader registers webhooks by what is enforced now. Whether a default level is in force is not read. */
-function enforcementState(facts: Facts): Parameters<typeof webhookConfigurations>[1] {
-  const { settings, namespaces, configurations, server } = facts;
-  const { scc } = decodePolicy(settings);
-  if (isDevCluster(facts)) return DEV_CLUSTER_ENFORCEMENT;
-  if (!isManaged(facts)) return {};
-  const all = configurations.flatMap((one) => one.webhooks);
-  const podSecurity = all.find(({ name }) => name === 'psa.portcullis.dev')?.failurePolicy === 'Fail';
-  const floor = isFloorOpen(facts);
-  // The webhooks of the tier exist only while a default level is in force.
-  const isEnforced = podSecurity || (floor && all.some(({ name }) => name === 'kube-system.psa.portcullis.dev'));
-  const enforces = (factValue(namespaces) ?? []).some((metadata) => sccMode({ metadata }, scc).mode === 'enforce');
-  const { minor } = factValue(server) ?? {};
-  return {
-    podSecurity: isEnforced,
-    floor,
-    someSccs: scc.mode === 'enforce' || enforces,
-    // A policy sets the defaults of pods.
-    ...(minor !== undefined && minorVersion(minor) >= MIN_DEFAULTS_MINOR ? { defaults: undefined } : {}),
-  };
 }
 
 const MISSING = 'API servers do not call Portcullis for these requests';
@@ -121,6 +112,8 @@ function compareConfiguration(facts: Facts, expected: Configuration): readonly C
     const explanation = isManaged(facts) ? '. The leader registers it when a replica is ready' : '';
     return [create(object, `${NOT_REGISTERED}${explanation}`, { impact: MISSING, fix })];
   }
+  const count = printCount(live.webhooks.length, 'webhook');
+  if (isManaged(facts)) return [ok(object, `${count}, maintained by the leader`)];
   const unlabeled = problem(object, `has no label ${PART_OF_LABEL}=${PART_OF}`, {
     impact: 'break-glass and uninstall do not find it',
     fix,
@@ -129,24 +122,7 @@ function compareConfiguration(facts: Facts, expected: Configuration): readonly C
     ...(isPartOfPortcullis(live) ? [] : [unlabeled]),
     ...expected.webhooks.flatMap((webhook) => compareWebhook(live, webhook, fix)),
   ];
-  const isOpen = ({ message }: CheckResult): boolean => message === formatDifference('failurePolicy', 'Ignore', 'Fail');
-  if (isNew(live, facts) && results.length > 0 && results.every(isOpen)) {
-    return [info(object, 'was registered seconds ago, and fails open until API servers trust the certificate')];
-  }
-  if (results.length > 0) return results;
-  return [ok(object, `${printCount(live.webhooks.length, 'webhook')}, as expected by this version`)];
-}
-
-/** Time after the registration of a webhook until it fails closed, with a margin. */
-const NEW_MS = 30_000;
-
-function isNew({ metadata }: Configuration, facts: Facts): boolean {
-  const createdMs = Date.parse(metadata.creationTimestamp ?? '');
-  return isManaged(facts) && facts.now.getTime() - createdMs < NEW_MS;
-}
-
-function formatDifference(field: string, actual: unknown, expected: unknown): string {
-  return `${field} is ${JSON.stringify(actual)}, expected ${JSON.stringify(expected)}`;
+  return results.length > 0 ? results : [ok(object, `${count}, as expected by this version`)];
 }
 
 function compareWebhook({ webhooks: all }: Configuration, expected: Webhook, fix: Fix): readonly CheckResult[] {
@@ -154,28 +130,19 @@ function compareWebhook({ webhooks: all }: Configuration, expected: Webhook, fix
   const live = all.find((webhook) => webhook.name === name);
   if (!live) return [problem(name, NOT_REGISTERED, { impact: MISSING, fix })];
   const actual = comparableFields(live);
-  return Object.entries(comparableFields(expected))
-    .filter(([field, value]) => !deepEqual(actual[field], value))
-    .map(([field, value]) => {
-      const create = ESSENTIAL_FIELDS.has(field) ? problem : warning;
-      const impact = IMPACTS.get(field) ?? 'its behavior differs from the documentation';
-      return create(name, formatDifference(field, actual[field], value), { impact, fix });
-    });
+  const differences = Object.entries(comparableFields(expected)).filter(
+    ([field, value]) => !deepEqual(actual[field], value),
+  );
+  if (differences.length === 0) return [];
+  const create = differences.some(([field]) => ESSENTIAL_FIELDS.has(field)) ? problem : warning;
+  const texts = differences.map(
+    ([field, value]) => `${field} is ${JSON.stringify(actual[field])}, expected ${JSON.stringify(value)}`,
+  );
+  return [create(name, texts.join('; '), { impact: 'its behavior differs from the documentation', fix })];
 }
 
 /** A difference in one of these fields breaks the webhook. Other differences may be intended. */
 const ESSENTIAL_FIELDS: ReadonlySet<string> = new Set(['path', 'rules', 'admissionReviewVersions', 'sideEffects']);
-
-const IMPACTS: ReadonlyMap<string, string> = new Map([
-  ['path', 'requests do not reach the webhook'],
-  ['rules', 'the webhook receives too few or too many requests'],
-  ['failurePolicy', 'it decides whether requests are denied or admitted without a review while no replica responds'],
-  ['namespaceSelector', 'namespaces are not reviewed, or fail closed although a starting cluster needs them'],
-  ['objectSelector', 'users can exclude objects from review by a label'],
-  ['matchConditions', 'requests are not reviewed, or reviewed without need'],
-  ['timeoutSeconds', 'requests fail too early, or hang while no replica responds'],
-  ['reinvocationPolicy', 'changes by later webhooks are not completed'],
-]);
 
 /** The fields of a webhook. The host of its address, its caBundle and the condition of break-glass may differ. */
 function comparableFields(webhook: Webhook): Readonly<Record<string, unknown>> {
@@ -190,10 +157,10 @@ function findUnknown(facts: Facts, configuration: Configuration): readonly Check
   const { kind, name, webhooks: all } = configuration;
   // The permissions check reports the webhooks of features that are not installed.
   if (factValue(facts.obsolete)?.includes(`${kind.toLowerCase()}s/${name}`)) return [];
+  if (isManaged(facts) && isInstalled(kind, name)) return [];
   const known = findExpected(facts, configuration);
   if (!known) {
-    const isDeletedByLeader = isManaged(facts) && isInstalled(kind, name);
-    const fix = isDeletedByLeader ? restoreConfigurations(facts) : deleteConfiguration(configuration);
+    const fix = run('kubectl', 'delete', kind.toLowerCase(), name);
     return [warning(`${kind} ${name}`, 'is unknown to this version', { impact: UNKNOWN, fix })];
   }
   const names = new Set(known.webhooks.map((webhook) => webhook.name));

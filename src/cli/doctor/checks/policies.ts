@@ -1,0 +1,51 @@
+import { settingAt } from '../../../config/setting-paths.ts';
+import { decodePolicy } from '../../../install/index.ts';
+import { patchSettings } from '../../install/installed.ts';
+import { deleteAllCommand } from '../../install/policies.ts';
+import { type Check, factValue, type Facts, type Fix, type ServerlessFacts, warning } from '../facts.ts';
+import { instruction } from '../fix.ts';
+
+/** Reports policies of an installation without a server. The fix deletes them when the server enforces as much. */
+export const policies: Check = {
+  name: 'policies',
+  evaluate: (facts) =>
+    facts.serverless
+      ? [
+          warning('policies', 'of an installation without a server exist besides the server', {
+            impact:
+              'they enforce the settings in their annotation in addition to those of the server, which portcullis uninstall --keep-policies removes',
+            fix: { ...replacePolicies(facts.serverless, facts), after: SERVER_CHECKS },
+          }),
+        ]
+      : [],
+};
+
+/** The checks without which only the policies may enforce. */
+const SERVER_CHECKS = [
+  'installation',
+  'webhooks',
+  'break-glass',
+  'reachability',
+  'certificates',
+  'replicas',
+  'leases',
+  'permissions',
+  'configuration',
+];
+
+function replacePolicies({ policies, spec, weaker: comparison }: ServerlessFacts, facts: Facts): Fix {
+  if (!('value' in comparison)) return instruction(`first find out what the server enforces: ${comparison.unknown}`);
+  const weaker = comparison.value;
+  const { conditions = [] } = factValue(facts.configuration)?.status ?? {};
+  if (conditions.some(({ type, status }) => type === 'Applied' && status === 'False')) {
+    return instruction('wait until the settings are in force');
+  }
+  if (weaker.length === 0) return { commands: [deleteAllCommand(policies)] };
+  if (decodePolicy(facts.settings).rollout.phase !== 'Disabled') {
+    return instruction(
+      `delete the policies when the rollout enforces as much, see portcullis rollout status. They enforce more: ${weaker.join('; ')}`,
+    );
+  }
+  const paths = weaker.map((one) => one.split(' ', 1).join().split('.'));
+  return { commands: [patchSettings(paths.map((path) => ({ path, value: settingAt(spec, path) ?? null })))] };
+}
