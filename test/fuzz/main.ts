@@ -1,7 +1,6 @@
 /**
  * `npm run test:fuzz -- --time=60s --seed=1`: sends generated and mutated reviews to a server. A failure prints the command
- * that reproduces it. `--only` selects one target, `--round` its first round. `--in-process` sends the reviews to an application
- * in this process, which takes less than half of the time.
+ * that reproduces it. `--only` selects one target, `--round` its first round.
  */
 import { parseArgs } from 'node:util';
 import { findProblems, formatReport, fuzz } from './run.ts';
@@ -10,7 +9,6 @@ const { values } = parseArgs({
   options: {
     time: { type: 'string', default: '60s' },
     seed: { type: 'string' },
-    'in-process': { type: 'boolean', default: false },
     only: { type: 'string' },
     round: { type: 'string' },
   },
@@ -30,7 +28,6 @@ for (let world = seed; endMs - performance.now() > 1000 && process.exitCode === 
   const report = await fuzz({
     seed: world,
     timeMs: Math.min(WORLD_MS, endMs - performance.now()),
-    isInProcess: values['in-process'],
     only: values.only,
     round,
   });

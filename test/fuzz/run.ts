@@ -2,16 +2,14 @@
 import fc, { type IAsyncProperty } from 'fast-check';
 import { createJudge } from './judge.ts';
 import { readSeeds } from './pods.ts';
-import { startFuzzServer, startInProcess } from './server.ts';
-import { createConnections, DAMAGE, DECISIONS, type Context, type Target } from './targets.ts';
+import { startFuzzServer } from './server.ts';
+import { DAMAGE, DECISIONS, type Context, type Target } from './targets.ts';
 import { world } from './world.ts';
 
 export interface FuzzOptions {
   /** Seed of all generated values. */
   readonly seed: number;
   readonly timeMs: number;
-  /** Sends the reviews to an application in this process, without connections. */
-  readonly isInProcess?: boolean;
   /** Name of the only target. Default: all targets. */
   readonly only?: string | undefined;
   /** The first round. */
@@ -41,10 +39,10 @@ export interface FuzzReport {
 /** Concurrent rounds of each target. */
 const LANES = 3;
 
-export async function fuzz({ seed, timeMs, isInProcess = false, only, round = 0 }: FuzzOptions): Promise<FuzzReport> {
+export async function fuzz({ seed, timeMs, only, round = 0 }: FuzzOptions): Promise<FuzzReport> {
   const [generated] = fc.sample(world, { seed, numRuns: 1 });
   if (generated === undefined) throw new Error('no world was generated');
-  const server = await (isInProcess ? startInProcess : startFuzzServer)(generated);
+  const server = await startFuzzServer(generated);
   let responses = 0;
   const context: Context = {
     server,
@@ -65,8 +63,7 @@ export async function fuzz({ seed, timeMs, isInProcess = false, only, round = 0 
       if (performance.now() - startMs > timeMs / 2) warmMiB ??= await server.residentMiB();
     }
   };
-  const all = [...DECISIONS, DAMAGE, ...(server.endpoint ? [createConnections(server.endpoint)] : [])];
-  const targets = all.filter(({ name }) => only === undefined || name === only);
+  const targets = [...DECISIONS, DAMAGE].filter(({ name }) => only === undefined || name === only);
   await Promise.all(
     targets.flatMap((target) => Array.from({ length: LANES }, (_, index) => lane(target, round + index))),
   );

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import fc, { type IAsyncProperty } from 'fast-check';
 import { SMALL_BYTES } from '../../src/server/body.ts';
 import * as requests from './requests.ts';
-import { type Endpoint, type Response, sendRaw } from '../support/https.ts';
+import type { Response } from '../support/https.ts';
 import { isObject, type JsonObject } from '../support/oracle/json.ts';
 import { isLegalReview } from '../support/oracle/review.ts';
 import { damage, maxDepth, applyDamages } from './bytes.ts';
@@ -157,74 +157,6 @@ export const DAMAGE: Target = {
       },
     ),
 };
-
-/** Valid reviews over raw connections: in chunks, pipelined, interrupted. */
-export const createConnections = (endpoint: Endpoint): Target => ({
-  name: 'connections',
-  runs: 6,
-  property: (context) =>
-    fc.asyncProperty(
-      fc.array(allRequests(context), { minLength: 1, maxLength: 4 }),
-      fc.constantFrom('length', 'chunked'),
-      fc.integer({ min: 1, max: 4000 }),
-      fc.oneof({ weight: 2, arbitrary: fc.constant(1) }, fc.double({ min: 0, max: 1, noNaN: true })),
-      async (calls, framing, chunkBytes, part) => {
-        const texts = calls.map((request, index) =>
-          framing === 'length'
-            ? withLength(request, index === calls.length - 1)
-            : inChunks(request, chunkBytes, index === calls.length - 1),
-        );
-        const whole = texts.join('');
-        const size = Math.max(chunkBytes, Math.ceil(whole.length / 40));
-        const received = await sendRaw(endpoint, whole.slice(0, Math.ceil(whole.length * part)), {
-          chunkBytes: size,
-          pauseMs: 0,
-          end: part < 1,
-        });
-        const statuses = [...received.matchAll(/HTTP\/1\.1 (\d+) /g)].map(([, status]) => Number(status));
-        // A body without a declared length takes the memory of the longest body. Others wait for it, and may time out.
-        const complete = framing === 'chunked' ? [200, 503] : [200];
-        for (const status of statuses) {
-          context.count();
-          assert.ok([...complete, 400, 408].includes(status), String(status));
-        }
-        if (part < 1) return;
-        // A connection without a valid review closes after its first response.
-        assert.equal(statuses.length, statuses[0] === 200 ? calls.length : 1);
-        assert.ok(
-          statuses.every((status) => complete.includes(status)),
-          String(statuses),
-        );
-      },
-    ),
-});
-
-const head = (more: string): string =>
-  `POST /psa/validate${QUERY} HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n${more}\r\n`;
-const closing = (isLast: boolean): string => (isLast ? 'Connection: close\r\n' : '');
-
-/** Formats a review in ASCII, so that bytes and characters are the same. */
-function formatAscii(request: JsonObject): string {
-  return formatReview(request).replaceAll(
-    /[^\0-\x7f]/g,
-    (character) => `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`,
-  );
-}
-
-function withLength(request: JsonObject, isLast: boolean): string {
-  const text = formatAscii(request);
-  return head(`Content-Length: ${text.length}\r\n${closing(isLast)}`) + text;
-}
-
-function inChunks(request: JsonObject, chunkBytes: number, isLast: boolean): string {
-  const text = formatAscii(request);
-  const chunks: string[] = [];
-  for (let index = 0; index < text.length; index += chunkBytes) {
-    const chunk = text.slice(index, index + chunkBytes);
-    chunks.push(`${chunk.length.toString(16)}\r\n${chunk}\r\n`);
-  }
-  return `${head(`Transfer-Encoding: chunked\r\n${closing(isLast)}`)}${chunks.join('')}0\r\n\r\n`;
-}
 
 /** Targets for decisions. */
 export const DECISIONS: readonly Target[] = [
