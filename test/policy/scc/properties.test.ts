@@ -11,7 +11,6 @@ import { decodePod, type PodFields } from '../../../src/policy/pod/pod.ts';
 import { evaluateDecoded } from '../../../src/policy/pss/evaluate.ts';
 import { admitTemplate } from '../../../src/policy/scc/assign.ts';
 import { assignScc, validateScc, type SccInput } from '../../../src/policy/scc/index.ts';
-import { createSccSet, findCandidates } from '../../../src/policy/scc/order.ts';
 import { REVIEW_KINDS, answerReview } from '../../../src/policy/scc/review.ts';
 import { serviceAccountSubject, type CanUse } from '../../../src/policy/scc/access.ts';
 import { create, pod } from './arbitrary.ts';
@@ -98,31 +97,6 @@ test('the validating pass admits a completed pod', () => {
       assert.deepEqual(decision.auditAnnotations, { chosen: getChosen(object) });
     }),
     RUNS,
-  );
-});
-
-test('the patch of a decision results in the completed pod', () => {
-  fc.assert(
-    fc.property(create, (input) => {
-      const object = assigned(input);
-      if (object !== undefined) assert.deepEqual(applyJsonPatch(input.object, diff(input.object, object)), object);
-    }),
-    RUNS,
-  );
-});
-
-test('the first usable SCC that allows the pod is chosen', () => {
-  fc.assert(
-    fc.property(create, (input) => {
-      const hasUserNamespace = ((input.object as JsonObject)['spec'] as JsonObject)['hostUsers'] === false;
-      const preferUserNamespaces = input.preferUserNamespaces === true && hasUserNamespace;
-      const candidates = findCandidates(createSccSet(input.sccs), { preferUserNamespaces });
-      const ordered = 'error' in candidates ? [] : candidates.sccs;
-      const admits = (name: string): boolean =>
-        assignScc({ ...input, sccs: input.sccs.filter(({ metadata }) => metadata?.name === name) }).allowed;
-      assert.equal(getChosen(assigned(input)), ordered.find(({ name }) => admits(name))?.name);
-    }),
-    { numRuns: 200 },
   );
 });
 
