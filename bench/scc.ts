@@ -17,6 +17,7 @@ export function mutateWebhook(): Webhook {
     withAccess: withStoredAccess,
     waitingRoom: createWaitingRoom(),
     previewRanges: (namespace) => namespace,
+    restoresStandardSccs: () => false,
     record: createSccRecorder(createMetrics({ version: 'bench' }).scc.decisions),
   });
 }

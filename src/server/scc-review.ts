@@ -2,6 +2,7 @@
 import { canUseScc, getSccSet } from '../cluster/access.ts';
 import { memoize, type Store } from '../cluster/store.ts';
 import type { AdmissionRequest, Decision } from '../kube/admission.ts';
+import type { Kinds } from '../kube/kinds.ts';
 import { createStatus } from '../kube/status.ts';
 import { quote } from '../kube/text.ts';
 import { isObject, type Namespace } from '../kube/types.ts';
@@ -12,6 +13,7 @@ import { completeTemplate, hasDefaults, type PodDefaults } from '../policy/psa/d
 import { admitTemplate, reportScc, templateWarnings } from '../policy/scc/assign.ts';
 import { sccMode, type NamespaceMode, type SccMode, type SccSettings } from '../policy/scc/mode.ts';
 import { readNamespaceRanges } from '../policy/scc/namespace.ts';
+import { STANDARD_CLUSTER_ROLE_BINDINGS, STANDARD_SCCS } from '../policy/scc/standard.ts';
 import type { CanUse } from '../policy/scc/access.ts';
 import type { SccDecision } from '../policy/scc/decision.ts';
 import type { SccInput } from '../policy/scc/request.ts';
@@ -33,6 +35,8 @@ export interface SccReviewDeps {
   readonly waitingRoom: WaitingRoom;
   readonly previewRanges: PreviewRanges;
   readonly record: SccRecorder;
+  /** True if a controller creates missing standard SCCs. */
+  restoresStandardSccs(): boolean;
 }
 
 /** Returns a namespace with the ranges that it would get if SCCs were enforced. */
@@ -96,25 +100,39 @@ function withDetails(decision: SccDecision, { name, object }: AdmissionRequest):
 }
 
 /**
- * Where SCCs are enforced and the namespace is not in the store yet or has no ranges, the decision waits for them. If the
+ * Where SCCs are enforced, a denial waits for the namespace, its ranges, and the standard SCCs of a new installation. If the
  * waiting room is full, the pod is denied at once. An HTTP error would admit it under `failurePolicy: Ignore`. Controllers
  * retry in either case.
  */
 function decideOrWait(review: SccReview, deps: SccReviewDeps): MaybePromise<SccOutcome | Postponed | undefined> {
   return whenAvailable(decideNow(review, deps), (first) => {
     if (first?.mode.mode !== 'enforce' || !first.mayChange) return first;
-    return waitForRanges(review.request.namespace ?? '', review.context, deps) ?? first;
+    return waitForObjects(review.request.namespace ?? '', review.context, deps) ?? first;
   });
 }
 
-/** A separate function, so that the closure does not keep the review in memory. */
-function waitForRanges(
-  name: string,
-  context: WebhookContext,
-  { waitingRoom, settings }: SccReviewDeps,
-): Postponed | undefined {
-  return waitingRoom.wait(name, context, (namespace) => isReady(namespace, settings()));
+/** A separate function, so the closure does not keep the review in memory. */
+function waitForObjects(name: string, context: WebhookContext, deps: SccReviewDeps): Postponed | undefined {
+  const { store } = context;
+  return deps.waitingRoom.wait(
+    name,
+    context,
+    (namespace) => isReady(namespace, deps.settings()) && !awaitsStandardSccs(store, deps),
+  );
 }
+
+/** True while the controller has not yet created all standard SCCs and the bindings for their use. */
+function awaitsStandardSccs(store: Store, deps: Pick<SccReviewDeps, 'restoresStandardSccs'>): boolean {
+  const isMissing = (kind: StandardKind, { metadata: { name = '' } = {} }: Kinds[StandardKind]): boolean =>
+    store.get(kind, name) === undefined;
+  return (
+    (STANDARD_SCCS.some(({ scc }) => isMissing('SecurityContextConstraints', scc)) ||
+      STANDARD_CLUSTER_ROLE_BINDINGS.some((binding) => isMissing('ClusterRoleBinding', binding))) &&
+    deps.restoresStandardSccs()
+  );
+}
+
+type StandardKind = 'SecurityContextConstraints' | 'ClusterRoleBinding';
 
 /** True if decisions about the namespace do not have to wait for its ranges. */
 function isReady(namespace: Namespace, settings: SccSettings): boolean {
@@ -122,7 +140,7 @@ function isReady(namespace: Namespace, settings: SccSettings): boolean {
 }
 
 interface FirstOutcome extends SccOutcome {
-  /** True if the decision may be different once the namespace is in the store and has its ranges. */
+  /** True if the decision may be different once the namespace has its ranges and the standard SCCs exist. */
   readonly mayChange: boolean;
 }
 
@@ -149,7 +167,9 @@ function decideNow(review: SccReview, deps: SccReviewDeps): MaybePromise<FirstOu
   return whenAvailable(
     deps.withAccess((canUse) => decide({ ...cluster, canUse }), context),
     (decision) => {
-      const mayChange = !decision.allowed && (!namespace || decision.status.message === getRanges(namespace).problem);
+      const mayChange =
+        !decision.allowed &&
+        (!namespace || decision.status.message === getRanges(namespace).problem || awaitsStandardSccs(store, deps));
       return { mode, mayChange, decision: namespace ? decision : namespaceNotFound(decision, name) };
     },
   );

@@ -1,3 +1,4 @@
+import type { Kind } from '../kube/kinds.ts';
 import type { Namespace } from '../kube/types.ts';
 import type { Postponed, WebhookContext } from './webhook.ts';
 
@@ -38,7 +39,10 @@ export function createWaitingRoom(limits = DEFAULT_LIMITS) {
   };
 }
 
-/** Does not poll: evaluates the condition after each change of the namespace. */
+/** The kinds whose changes may fulfill the condition in all namespaces. */
+const CLUSTER_KINDS: ReadonlySet<Kind> = new Set(['SecurityContextConstraints', 'ClusterRoleBinding']);
+
+/** Does not poll: evaluates the condition after each change of the namespace, and of the kinds of the cluster. */
 function untilReady(context: WebhookContext, name: string, isReady: IsReady): Promise<void> {
   const { store } = context;
   const signal = context.getSignal?.();
@@ -60,7 +64,7 @@ function untilReady(context: WebhookContext, name: string, isReady: IsReady): Pr
     };
     const timer = setTimeout(end, remainingMs(context));
     const unsubscribe = store.subscribe(({ kind, object: { metadata } }) => {
-      if (kind === 'Namespace' && metadata?.name === name) check();
+      if (CLUSTER_KINDS.has(kind) || (kind === 'Namespace' && metadata?.name === name)) check();
     });
     signal?.addEventListener('abort', end, { once: true });
     if (signal?.aborted) end();

@@ -15,6 +15,7 @@ import {
   createSccTestWebhooks,
   formatSccDenial,
   podRequest,
+  putStandardSccs,
   RANGES,
   type SccClient,
   type SccTestWebhooks,
@@ -178,6 +179,31 @@ suite('missing ranges', () => {
     for (const { facts } of await Promise.all(decisions)) {
       assert.deepEqual(facts, { scc: 'restricted-v2', subjectType: 'serviceaccount' });
     }
+  });
+});
+
+suite('a new installation', () => {
+  const NO_SCCS = 'no SecurityContextConstraints found in cluster';
+
+  test('denials wait for the standard SCCs and their bindings', async () => {
+    const rig = createSccTestWebhooks({ isNewInstallation: true });
+    rig.putNamespace();
+    const decision = rig.send('/scc/mutate', CREATE, 15_000);
+    assert.ok(decision instanceof Promise, WAITING);
+    putStandardSccs(rig.store);
+    assert.deepEqual((await decision).facts, { scc: 'restricted-v2', subjectType: 'serviceaccount' });
+  });
+
+  test('a pod is denied if they do not appear, and at once if no controller creates them', async () => {
+    const rig = createSccTestWebhooks({ isNewInstallation: true });
+    rig.putNamespace();
+    assert.equal(denial(await rig.send('/scc/mutate', CREATE, 600)), NO_SCCS);
+    const other = createSccTestWebhooks();
+    other.putNamespace();
+    for (const { metadata } of other.store.list('SecurityContextConstraints')) {
+      other.store.remove('SecurityContextConstraints', metadata?.name ?? '');
+    }
+    assert.equal(denial(other.decide('/scc/mutate', CREATE, 15_000)), NO_SCCS);
   });
 });
 

@@ -48,6 +48,8 @@ export interface SccRigOptions {
   readonly olmHardening?: ReturnType<WebhooksOptions['olmHardening']>;
   /** True if webhooks fail open for what the floor decides; `false` if absent. */
   readonly failsOpen?: boolean;
+  /** True if a controller creates the standard SCCs, which the store lacks at first. */
+  readonly isNewInstallation?: boolean;
   readonly podSecurity?: ReturnType<WebhooksOptions['podSecurity']>;
   /** The defaults of new pods; none if absent. */
   readonly podDefaults?: ReturnType<NonNullable<WebhooksOptions['podDefaults']>>;
@@ -79,6 +81,7 @@ export function createTestWebhooks(
     workloadResources = [],
     olmHardening = 'off',
     failsOpen = false,
+    isNewInstallation = false,
     podSecurity = createPodSecurity(DEFAULT_CONFIGURATION),
     podDefaults,
     cluster,
@@ -86,8 +89,9 @@ export function createTestWebhooks(
   }: SccRigOptions,
   { logger, metrics }: Recorder = createRecorder('info'),
 ): readonly Webhook[] {
-  putStandardSccs(store);
+  if (!isNewInstallation) putStandardSccs(store);
   return createWebhooks({
+    restoresStandardSccs: () => isNewInstallation,
     podSecurity: () => podSecurity,
     failsOpen: () => failsOpen,
     workloadResources: () => workloadResources,

@@ -147,6 +147,8 @@ export function createWebhooks(options: WebhooksOptions): readonly Webhook[] {
   const withAccess: WithAccess = (decide, context) =>
     (settings().authorization === 'sar' ? withSentReviews : withStoredAccess)(decide, context);
   const previewRanges = createRangePreview(options.ranges ?? (() => DEFAULT_RANGES));
-  const deps = { ...options, review: { settings, withAccess, waitingRoom: createWaitingRoom(), previewRanges } };
+  const { restoresStandardSccs = () => false } = options;
+  const waitingRoom = createWaitingRoom();
+  const deps = { ...options, review: { settings, withAccess, waitingRoom, previewRanges, restoresStandardSccs } };
   return WEBHOOKS.map((entry) => entry.create(deps));
 }
