@@ -3,7 +3,7 @@
  * objects are stored once, so that a large cluster fits into the memory of a small pod.
  */
 import { deepEqual } from '../kube/equality.ts';
-import { podTemplatePath } from '../kube/pod.ts';
+import { EPHEMERAL_CONTAINERS, podTemplatePath } from '../kube/pod.ts';
 import { getApiVersion, RESOURCES, typeMeta } from '../kube/resources.ts';
 import type { Kind, Kinds } from '../kube/kinds.ts';
 import { isObject, type JsonObject } from '../kube/types.ts';
@@ -56,11 +56,23 @@ function projectPod({ metadata, spec, status }: JsonObject, context: Context): K
   const phase = isObject(status) ? status['phase'] : undefined;
   const pod: JsonObject = {
     ...context.type,
-    metadata: partialMetadata(metadata, context),
+    metadata: { ...partialMetadata(metadata, context), ...ephemeralContainerTimes(metadata) },
     spec: projectPodSpec(spec, context.share),
     ...(phase === undefined ? {} : { status: context.share({ phase }) }),
   };
   return pod;
+}
+
+/** Keeps the times at which ephemeral containers were added. */
+function ephemeralContainerTimes(metadata: unknown): JsonObject {
+  const entries = isObject(metadata) ? metadata['managedFields'] : undefined;
+  if (!Array.isArray(entries)) return {};
+  const added = entries.flatMap((entry: unknown) =>
+    isObject(entry) && entry['subresource'] === EPHEMERAL_CONTAINERS
+      ? [{ subresource: EPHEMERAL_CONTAINERS, time: entry['time'] }]
+      : [],
+  );
+  return added.length === 0 ? {} : { managedFields: added };
 }
 
 /** The stored conditions of a Node. The time of the last heartbeat is omitted. */

@@ -1,10 +1,11 @@
-/** Reports the pods that were created without a review and that the policy denies. No pod is changed or deleted. */
+/** Reports the pods that were admitted without a review and that the policy denies. No pod is changed or deleted. */
 import { canUseScc, getSccSet } from '../cluster/access.ts';
 import { effectivePodSecurity } from '../cluster/rollout.ts';
 import type { Store } from '../cluster/store.ts';
 import { findPodWorkload, refusalEvent } from '../cluster/workload-events.ts';
 import { withTransitionTimes, type ConditionState } from '../kube/conditions.ts';
 import { deepEqual } from '../kube/equality.ts';
+import { EPHEMERAL_CONTAINERS } from '../kube/pod.ts';
 import { POD_SCC_ANNOTATIONS } from '../kube/scc.ts';
 import { compareBytes } from '../kube/text.ts';
 import type { Pod, UnreviewedPod } from '../kube/types.ts';
@@ -32,7 +33,7 @@ const KIND = 'PortcullisConfiguration';
 
 export const unreviewedPods: ControllerDefinition = {
   name: NAME,
-  description: 'reports pods that were created without a review, such as during an outage, and that the policy denies',
+  description: 'reports pods that were admitted without a review, such as during an outage, and that the policy denies',
   runsOn: 'leader',
   permissions: [
     {
@@ -45,7 +46,7 @@ export const unreviewedPods: ControllerDefinition = {
   create: createReconciler,
 };
 
-/** The key for all reported pods. Other keys are `<namespace>/<name>` of a new or deleted pod. */
+/** The key for all reported pods. Other keys are `<namespace>/<name>` of a new, changed or deleted pod. */
 const ALL = '*';
 /** A denied pod is evaluated again after this time: the namespace and SCC watches may lag behind the pod watch. */
 const CONFIRM = { requeueAfterMs: 5_000 };
@@ -55,8 +56,9 @@ const CHECK_AGAIN = { requeueAfterMs: 60_000 };
 const MAX_PODS = 50;
 
 /**
- * When a leader starts, it evaluates the pods that were created since the last renewal by the former leader, and then
- * each new pod. This includes pods that an API server admitted because it did not reach a running replica.
+ * When a leader starts, it evaluates the pods that were created, or that received an ephemeral container, since the last renewal
+ * by the former leader, and then each later one. This includes pods that an API server admitted because it did not reach a
+ * running replica.
  */
 function createReconciler(context: ControllerContext): Reconciler {
   const { date, metrics } = context;
@@ -76,15 +78,16 @@ function createReconciler(context: ControllerContext): Reconciler {
     recordDenial(pod, denial, reconcileContext);
     return true;
   };
-  /** Evaluates the reported pods and, when a leader starts, those created since the last renewal by the former leader. */
+  /** Evaluates the reported pods and, when a leader starts, those admitted since the last renewal by the former leader. */
   const updateAll = async (reconcileContext: ReconcileContext): Promise<void> => {
     const { store } = reconcileContext.cluster;
     const pods = new Map<Pod, boolean>();
     if (!isStarted) {
       const sinceMs = formerLeaderMs(store, context.service.namespace) ?? Infinity;
       for (const pod of store.list('Pod')) {
+        const times = admissionTimes(pod).filter((time) => time >= sinceMs);
         // This replica reviewed later pods.
-        if (createdMs(pod) >= sinceMs) pods.set(pod, createdMs(pod) <= startMs);
+        if (times.length > 0) pods.set(pod, Math.min(...times) <= startMs);
       }
       const known = store.get(KIND, CONFIGURATION_NAME)?.status?.unreviewedPods ?? [];
       for (const one of known) reported.set(`${one.namespace}/${one.name}`, one);
@@ -107,7 +110,8 @@ function createReconciler(context: ControllerContext): Reconciler {
     sources: [
       watchChanges('Pod', (pod, _store, { type, before }) => {
         const key = podKey(pod);
-        return type === 'remove' ? (reported.has(key) ? [key] : []) : before === undefined ? [key] : [];
+        if (type === 'remove') return reported.has(key) ? [key] : [];
+        return before === undefined || lastAdmissionMs(pod) > lastAdmissionMs(before) ? [key] : [];
       }),
     ],
     async reconcile(key, reconcileContext) {
@@ -142,8 +146,14 @@ function podKey({ metadata: { namespace = '', name = '' } = {} }: Pod): string {
   return `${namespace}/${name}`;
 }
 
-function createdMs({ metadata }: Pod): number {
-  return parseTimestamp(metadata?.creationTimestamp) ?? 0;
+/** The times at which the pod was created and ephemeral containers were added to it, in Unix milliseconds. */
+function admissionTimes({ metadata }: Pod): readonly number[] {
+  const added = metadata?.managedFields?.filter(({ subresource }) => subresource === EPHEMERAL_CONTAINERS) ?? [];
+  return [metadata?.creationTimestamp, ...added.map(({ time }) => time)].flatMap((time) => parseTimestamp(time) ?? []);
+}
+
+function lastAdmissionMs(pod: Pod): number {
+  return Math.max(0, ...admissionTimes(pod));
 }
 
 /** The time of the last renewal by the former leader; `undefined` if there was none. */
@@ -242,7 +252,7 @@ function findSccDenial(pod: Pod, isUnreviewed: boolean, { cluster: { store }, se
 
 function recordDenial(pod: Pod, { policy, message, level }: Denial, { cluster, logger }: ReconcileContext): void {
   const regarding = findPodWorkload(pod, cluster.store);
-  const text = `pod ${pod.metadata?.name ?? ''} was created without a review: ${message}`;
+  const text = `pod ${pod.metadata?.name ?? ''} was admitted without a review: ${message}`;
   const event = refusalEvent(regarding, { policy, action: 'ReportPod', text, level });
   logger.warn(
     { namespace: pod.metadata?.namespace, pod: pod.metadata?.name, reason: message },
@@ -283,10 +293,10 @@ function toKey({ namespace, name }: UnreviewedPod): string {
 function describe(pods: readonly UnreviewedPod[]): ConditionState {
   const type = 'PodsReviewed';
   if (pods.length === 0) {
-    const message = 'the policy denies no pod that was created without a review';
+    const message = 'the policy denies no pod that was admitted without a review';
     return { type, status: 'True', reason: 'NoneDenied', message };
   }
   const count = pods.length === 1 ? '1 pod that was' : `${pods.length} pods that were`;
-  const message = `the policy denies ${count} created without a review: portcullis report`;
+  const message = `the policy denies ${count} admitted without a review: portcullis report`;
   return { type, status: 'False', reason: 'PodsDenied', message };
 }

@@ -161,7 +161,7 @@ export interface PortcullisConfiguration extends KubeObject {
       /** Nodes of each pool when the minimum was rendered. Set only while a lower minimum waits for the pools. */
       readonly pools?: readonly { readonly name: string; readonly members: readonly string[] }[];
     };
-    /** The first pods that were created without a review and that the policy denies. */
+    /** The first pods that were admitted without a review and that the policy denies. */
     readonly unreviewedPods?: readonly UnreviewedPod[];
   };
 }

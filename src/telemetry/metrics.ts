@@ -74,7 +74,7 @@ export function createMetrics(build: { readonly version: string }) {
     ),
     unreviewedPods: create.gauge(
       'portcullis_unreviewed_pods',
-      'Pods that were created without a review and that the policy denies. Only the leader counts them.',
+      'Pods that were admitted without a review and that the policy denies. Only the leader counts them.',
     ),
     config: {
       lastReloadSuccessful: create.gauge(

@@ -21,7 +21,7 @@ export interface ReportData {
   readonly sccs: readonly ReportScc[];
   /** The workloads that SCC admission denies, or would deny if it were enforced. */
   readonly sccDenials: readonly SccDenial[];
-  /** Pods that were created without a review, such as during an outage, and that the policy denies. */
+  /** Pods that were admitted without a review, such as during an outage, and that the policy denies. */
   readonly unreviewedPods: readonly UnreviewedPod[];
   readonly exemptions: readonly PolicyExemption[];
   /** The counts of the uses of exemptions; absent if no replica publishes any. */

@@ -348,11 +348,11 @@ function UnreviewedPods({ pods }: { readonly pods: ReportData['unreviewedPods'] 
   if (pods.length === 0) return null;
   return (
     <Section
-      title="Created without a review"
-      note="The policy denies these pods. API servers created them without a review, for example while no replica responded. No pod was deleted."
+      title="Admitted without a review"
+      note="The policy denies these pods. API servers admitted them without a review, for example while no replica responded. No pod was deleted."
     >
       <Table
-        caption="Pods that were created without a review"
+        caption="Pods that were admitted without a review"
         isWide
         head={['Pod', 'Namespace', 'Created', 'Reason']}
         rows={pods.map(({ name, namespace, created, message }) => [

@@ -216,6 +216,16 @@ describe('metadata', () => {
   });
 });
 
+test('a pod is kept with the times at which ephemeral containers were added', () => {
+  const added = { subresource: 'ephemeralcontainers', time: '2026-01-02T03:04:05Z' };
+  const managedFields = [{ manager: 'kubelet' }, { ...added, manager: 'kubectl', fieldsV1: {} }];
+  const metadata = { name: 'a', namespace: 'shop' };
+  assert.deepEqual(keep('Pod', { metadata: { ...metadata, managedFields }, spec: {} })?.metadata, {
+    ...metadata,
+    managedFields: [added],
+  });
+});
+
 test('a node is kept with its labels, its taints and the state of its kubelet', () => {
   const heartbeat = { lastHeartbeatTime: '2026-01-02T03:04:05Z' };
   const ready = { type: 'Ready', status: 'True', reason: 'KubeletReady', lastTransitionTime: '2026-01-01T00:00:00Z' };

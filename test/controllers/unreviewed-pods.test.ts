@@ -1,4 +1,4 @@
-/** Pods that were created without a review are reported if the policy denies them. */
+/** Pods that were admitted without a review are reported if the policy denies them. */
 import assert from 'node:assert/strict';
 import { afterEach, beforeEach, suite, test } from 'node:test';
 import { unreviewedPods } from '../../src/controllers/unreviewed-pods.ts';
@@ -25,6 +25,27 @@ const BY_ANYUID = {
   securityContext: { runAsUser: 0, seLinuxOptions: { level: RANGES['openshift.io/sa.scc.mcs'] } },
   containers: [{ name: 'app', image: 'a', securityContext: { capabilities: { drop: ['MKNOD'] } } }],
 };
+/** As SCC admission defaults it with the SCC restricted-v2. */
+const BY_RESTRICTED = {
+  securityContext: {
+    fsGroup: 1_000_000_000,
+    seLinuxOptions: { level: RANGES['openshift.io/sa.scc.mcs'] },
+    seccompProfile: { type: 'RuntimeDefault' },
+  },
+  containers: [
+    {
+      name: 'app',
+      image: 'a',
+      securityContext: {
+        allowPrivilegeEscalation: false,
+        capabilities: { drop: ['ALL'] },
+        runAsNonRoot: true,
+        runAsUser: 1_000_000_000,
+      },
+    },
+  ],
+};
+const RECORDED = { 'openshift.io/scc': 'restricted-v2' };
 const BY_USER = { 'openshift.io/scc': 'anyuid', 'security.openshift.io/validated-scc-subject-type': 'user' };
 
 suite('unreviewed pods', () => {
@@ -69,6 +90,13 @@ suite('unreviewed pods', () => {
       { metadata: { namespace, name, annotations }, spec: { serviceAccountName: 'default', containers, ...spec } },
       TEST_MANAGER,
     );
+  };
+  const addEphemeral = async (path: string, securityContext: JsonObject = {}) => {
+    const [namespace = '', name = ''] = path.split('/');
+    const pod = await cluster.get('Pod', name, namespace);
+    const ephemeralContainers = [{ name: 'debug', image: 'registry.example/debug:1', securityContext }];
+    const body = { ...pod, spec: { ...pod.spec, ephemeralContainers } };
+    await cluster.writer.update({ group: '', resource: 'pods' }, body, 'ephemeralcontainers');
   };
   /** Starts a leader in a process that began at a time, after a former leader. */
   const start = async (processStart: string, renewed?: string, exemptions = NO_EXEMPTIONS): Promise<ControllerRun> => {
@@ -124,13 +152,13 @@ suite('unreviewed pods', () => {
       `shop/root: ${`it has no SCC: ${unable}`.slice(0, 73)}`,
       `shop/unknown: ${names('gone')}`,
     ]);
-    const message = 'the policy denies 6 pods that were created without a review: portcullis report';
+    const message = 'the policy denies 6 pods that were admitted without a review: portcullis report';
     assert.deepEqual(condition(), [['PodsReviewed', 'False', 'PodsDenied', message]]);
     assert.equal(await count(), '6');
     assert.deepEqual(events()[0], [
       'Pod/host',
       'PodSecurityViolation',
-      `pod host was created without a review: ${HOST_NETWORK}. To fix: kubectl get pod/host -n limited -o yaml | portcullis check --level=baseline --fix=diff -f -`,
+      `pod host was admitted without a review: ${HOST_NETWORK}. To fix: kubectl get pod/host -n limited -o yaml | portcullis check --level=baseline --fix=diff -f -`,
     ]);
     assert.equal(events().length, 6);
     assert.equal(cluster.store.list('Pod').length, 12);
@@ -147,8 +175,30 @@ suite('unreviewed pods', () => {
     await next.pass(60_000);
     assert.deepEqual([reported(), await count()], [[], '0']);
     assert.deepEqual(condition(), [
-      ['PodsReviewed', 'True', 'NoneDenied', 'the policy denies no pod that was created without a review'],
+      ['PodsReviewed', 'True', 'NoneDenied', 'the policy denies no pod that was admitted without a review'],
     ]);
+  });
+
+  test('with an ephemeral container that was added in an outage, or later without a review', async () => {
+    for (const name of ['limited/before', 'limited/debugged', 'shop/debugged', 'shop/plain', 'limited/later']) {
+      await createPod(name, name.startsWith('shop') ? BY_RESTRICTED : {}, name.startsWith('shop') ? RECORDED : {});
+    }
+    await addEphemeral('limited/before', { privileged: true });
+    time = '2026-01-01T10:05:00Z';
+    await addEphemeral('limited/debugged', { privileged: true });
+    await addEphemeral('shop/debugged', { privileged: true });
+    const run = await start('2026-01-01T10:10:00Z', '2026-01-01T10:00:00Z');
+    const names = () => reported()?.map((line) => line.replace(/:.*/, ''));
+    assert.deepEqual(names(), ['limited/debugged', 'shop/debugged']);
+    assert.match(
+      String(events()[0]?.[2]),
+      /^pod debugged was admitted without a review: violates PodSecurity "baseline:/,
+    );
+    time = '2026-01-01T10:15:00Z';
+    await addEphemeral('limited/later', { privileged: true });
+    await run.idle();
+    await run.pass(5_000);
+    assert.deepEqual(names(), ['limited/debugged', 'limited/later', 'shop/debugged']);
   });
 
   test('are admitted later if the policy changes', async () => {
