@@ -49,6 +49,8 @@ export interface Features {
   readonly scc: boolean;
   /** The rollout of enforcement is not `Disabled`. */
   readonly rollout: boolean;
+  /** The permissions of the rollout are installed, so workloads are evaluated in every phase. */
+  readonly evaluation: boolean;
   /** The standard SCCs are kept (`spec.scc.standardSCCs: install`). */
   readonly standardSccs: boolean;
   /** The replicas create their serving certificate and distribute its authority. */

@@ -11,6 +11,7 @@ import type { Namespace } from '../kube/types.ts';
 import { POD_SECURITY_LABELS } from '../kube/well-known.ts';
 import type { PodSecurity } from '../policy/psa/configuration.ts';
 import type { PodDefaults } from '../policy/psa/defaults.ts';
+import { resolvePolicies } from '../policy/psa/policy.ts';
 import type { Level, Policy, Version } from '../policy/pss/policy.ts';
 import type { DefaultLevel } from '../policy/rollout/enforcement.ts';
 import {
@@ -38,6 +39,8 @@ export interface EvaluationSettings {
   readonly defaults?: PodDefaults;
   /** Pod templates of kinds that the store does not have. */
   readonly customSources?: readonly CustomPodSource[];
+  /** Returns false if there is no rollout, so no level is planned. If absent, the level with enforcement is planned. */
+  isPlanned?(): boolean;
   /** Replaces the policy in force. */
   readonly current?: Policy;
   /** Replaces the policy that enforcement would apply. */
@@ -55,7 +58,10 @@ export function* evaluateFromStore(
   const { management, defaults, customSources = [], emulationVersion = store.emulationVersion } = settings;
   const name = namespace.metadata?.name ?? '';
   const podSecurity = settings.podSecurity();
-  const computed = namespacePolicies(namespace, store, { podSecurity, management });
+  const computed =
+    settings.isPlanned?.() === false
+      ? policyInForce(namespace, podSecurity)
+      : namespacePolicies(namespace, store, { podSecurity, management });
   const { current = computed.current, planned = computed.planned } = settings;
   const { isSelected: isOpen } = computed;
   const { mode } = sccMode(namespace, management.scc);
@@ -96,6 +102,12 @@ export function* evaluateFromStore(
       return scc !== undefined && createSccAccess(account, name, canUse)(scc);
     },
   });
+}
+
+/** Without a rollout, the level of a namespace does not change. */
+function policyInForce({ metadata }: Namespace, { defaults }: PodSecurity): ReturnType<typeof namespacePolicies> {
+  const { enforce } = resolvePolicies(metadata?.labels, defaults);
+  return { current: enforce, planned: enforce, isSelected: false };
 }
 
 /** The input with which SCC admission completes templates. Without it, nearly all workloads would violate the level. */

@@ -9,6 +9,7 @@ import { PSA_ENFORCEMENT_CONFIG } from '../kube/psa-enforcement-config.ts';
 import { objectName, resourceName, RESOURCES, typeMeta } from '../kube/resources.ts';
 import { ApiError } from '../kube/status.ts';
 import type { Kind } from '../kube/kinds.ts';
+import { CONFIGURATION_NAME } from '../kube/well-known.ts';
 import type { KubeObject, PodLike, Report, ReportSubject } from '../kube/types.ts';
 import type { Exemptions } from '../policy/psa/configuration.ts';
 import { ROLLOUT_MANAGER } from '../policy/rollout/enforcement.ts';
@@ -46,7 +47,7 @@ interface ReportWriterOptions {
 
 /**
  * Creates the writer of the reports. The report of the cluster owns the reports of the namespaces: its deletion deletes all
- * of them. It belongs to the PSAEnforcementConfig.
+ * of them. It belongs to the PSAEnforcementConfig, or to the PortcullisConfiguration before the first rollout.
  */
 export function createReportWriter({ evaluations, findEvaluation, exemptions, nowMs }: ReportWriterOptions) {
   const queue = new Set<string>();
@@ -61,7 +62,9 @@ export function createReportWriter({ evaluations, findEvaluation, exemptions, no
   let isUnserved = false;
 
   const common = ({ store }: Cluster) => ({
-    owner: reference('PSAEnforcementConfig', store.get('PSAEnforcementConfig', PSA_ENFORCEMENT_CONFIG)),
+    owner:
+      reference('PSAEnforcementConfig', store.get('PSAEnforcementConfig', PSA_ENFORCEMENT_CONFIG)) ??
+      reference('PortcullisConfiguration', store.get('PortcullisConfiguration', CONFIGURATION_NAME)),
     namespaceSubject: (name: string) => subject('Namespace', store.get('Namespace', name) ?? { metadata: { name } }),
     seconds: Math.floor(nowMs() / 1000),
   });

@@ -13,7 +13,6 @@ import type { PodSecurity } from '../policy/psa/configuration.ts';
 import type { AffectedNamespaces, AffectingKind } from '../policy/rollout/affected-namespaces.ts';
 import { ROLLOUT_MANAGER } from '../policy/rollout/enforcement.ts';
 import type { NamespaceEvaluation, ViolatingWorkload } from '../policy/rollout/evaluation.ts';
-import type { Version } from '../policy/pss/policy.ts';
 import { managementSettings } from '../policy/rollout/label-sync.ts';
 import {
   countFindings,
@@ -56,7 +55,7 @@ import {
 
 export const readiness: ControllerDefinition = {
   name: ROLLOUT_MANAGER,
-  description: 'evaluates which workloads enforcement would deny, reports them, and decides about enforcement',
+  description: 'evaluates which workloads are or would be denied, reports them, and decides about enforcement',
   runsOn: 'leader',
   readsSettings: true,
   permissions: [
@@ -77,7 +76,7 @@ export const readiness: ControllerDefinition = {
       namespaceKeys: Object.values(POD_SECURITY_LABELS),
     },
   ],
-  isEnabled: ({ rollout }) => rollout,
+  isEnabled: ({ evaluation }) => evaluation,
   create: createReconciler,
 };
 
@@ -101,7 +100,7 @@ const BATCH_MS = 1_000;
 
 /**
  * Keeps an evaluation of each namespace up to date with its changes, and decides by sweeps, which are evaluations of all
- * namespaces.
+ * namespaces. In the Disabled phase, no level is planned and nothing is decided, so it evaluates only the level in force.
  * @see https://github.com/openshift/cluster-kube-apiserver-operator/tree/main/pkg/operator/podsecurityreadinesscontroller
  */
 function createReconciler(controllerContext: ControllerContext): Reconciler {
@@ -109,7 +108,8 @@ function createReconciler(controllerContext: ControllerContext): Reconciler {
   const metrics = controllerContext.metrics.rollout.readiness;
   const { scc, defaults } = settings.value;
   const podSecurity = (): PodSecurity => state.podSecurity();
-  const evaluation = { podSecurity, management: managementSettings(scc), defaults };
+  const isPlanned = (): boolean => settings.value.rollout.phase !== 'Disabled';
+  const evaluation = { podSecurity, management: managementSettings(scc), defaults, isPlanned };
   const jitter = controllerContext.random() * 0.2 - 0.1;
   const nowMs = (): number => date().getTime();
   const getView = (store: Store): RolloutView =>
@@ -153,7 +153,8 @@ function createReconciler(controllerContext: ControllerContext): Reconciler {
     state.allMs = context.now();
     state.isAllStale = false;
     await evaluateNamespaces(evaluation, listNamespaces(context.cluster.store), context, onEvaluation);
-    state.reports.start();
+    if (sinceMs >= settings.value.rollout.evaluationIntervalMs) state.reports.refresh();
+    else state.reports.start();
     context.enqueue(REPORTS);
     context.enqueue(EVENTS);
     return undefined;
@@ -172,6 +173,7 @@ function createReconciler(controllerContext: ControllerContext): Reconciler {
     }
     const more = await continueSweep(running, { ...evaluation, currentEnforce: getView(store).published }, context);
     if (more) return more;
+    if (!isPlanned()) return undefined;
     completeSweep(running, current, context);
     return undefined;
   };
@@ -198,19 +200,38 @@ function createReconciler(controllerContext: ControllerContext): Reconciler {
     enqueue(CONFIG);
   };
 
+  /** Marks the evaluations as outdated if something that all of them depend on has changed. */
+  const checkBasis = ({ emulationVersion }: Store): void => {
+    const basis = [podSecurity(), emulationVersion, isPlanned()];
+    if (basis.every((value, index) => value === state.basis[index])) return;
+    state.basis = basis;
+    state.isAllStale = true;
+    state.measured = -1;
+  };
+
+  const reconcileDisabled = (current: RolloutSettings, context: ReconcileContext): ReconcileResult => {
+    state.running = undefined;
+    if (context.now() - state.allMs >= current.evaluationIntervalMs) state.isAllStale = true;
+    if (state.isAllStale) context.enqueue(ALL);
+    if (state.reports.isRetryDue(context.now())) context.enqueue(REPORTS);
+    if (state.measured !== state.findings.revision()) {
+      state.measured = state.findings.revision();
+      resetMetrics(metrics);
+      setWorkloadMetrics(metrics, countFindings(state.findings.all()));
+    }
+    return { requeueAfterMs: CHECK_MS };
+  };
+
   const reconcileConfig = async (current: RolloutSettings, context: ReconcileContext): Promise<ReconcileResult> => {
     const { store } = context.cluster;
+    checkBasis(store);
+    if (!isPlanned()) return reconcileDisabled(current, context);
     const object = getConfig(store);
     if (!object) {
       const wasEnforcing = getView(store).published === 'restricted';
       const created = await createConfig(context);
       if (created && wasEnforcing) recordDeletion(created, context);
       return { requeueAfterMs: created ? CHECK_MS : UNSERVED_MS };
-    }
-    if (podSecurity() !== state.evaluatedPodSecurity || store.emulationVersion !== state.emulationVersion) {
-      state.evaluatedPodSecurity = podSecurity();
-      state.emulationVersion = store.emulationVersion;
-      state.isAllStale = true;
     }
     const { delayMs, isAwaited } = scheduleSweep({
       ...state,
@@ -230,7 +251,7 @@ function createReconciler(controllerContext: ControllerContext): Reconciler {
     setStatusMetrics(metrics, getConfig(store) ?? object, view);
     if (state.measured !== state.findings.revision()) {
       state.measured = state.findings.revision();
-      setFindingMetrics(metrics, state.findings.all());
+      setFindingMetrics(metrics, countFindings(state.findings.all()));
     }
     return { requeueAfterMs: delayMs === 0 ? CHECK_MS : Math.min(delayMs, CHECK_MS) };
   };
@@ -298,30 +319,24 @@ function createReconciler(controllerContext: ControllerContext): Reconciler {
     async reconcile(key, context): Promise<ReconcileResult> {
       if (key === START) start(context);
       const current = settings.value.rollout;
-      if (current.phase === 'Disabled') {
-        state.isAllStale = true;
-        if (key === CONFIG) resetMetrics(metrics);
-        return undefined;
-      }
       switch (key) {
         case START:
           return undefined;
         case CONFIG:
           return reconcileConfig(current, context);
         case SWEEP:
-          return runSweep(current, context);
+          return isPlanned() ? runSweep(current, context) : undefined;
         case EVENTS:
           return recordEvents(context);
         case REPORTS:
           return writeReports(context);
       }
       // Dry runs evaluate namespaces in sweeps only.
-      if (current.evaluator === 'DryRun') return undefined;
+      if (current.evaluator === 'DryRun' && isPlanned()) return undefined;
       return key === ALL ? evaluateAll(context) : evaluateOne(key, context);
     },
     async onStop({ cluster, logger }) {
-      const { rollout, disabledControllers } = settings.value;
-      if (rollout.phase !== 'Disabled' && !disabledControllers.includes(ROLLOUT_MANAGER)) return;
+      if (!settings.value.disabledControllers.includes(ROLLOUT_MANAGER)) return;
       try {
         await removeReports(cluster);
       } catch (err) {
@@ -359,8 +374,8 @@ function createState({ getConfig, podSecurity, nowMs }: StateOptions) {
     allMs: -Infinity,
     /** True if all namespaces have to be evaluated again. */
     isAllStale: true,
-    evaluatedPodSecurity: undefined as PodSecurity | undefined,
-    emulationVersion: undefined as Version | undefined,
+    /** What all evaluations depend on. */
+    basis: [] as readonly unknown[],
     /** Number of incomplete sweeps in a row. */
     failures: 0,
     running: undefined as RunningSweep | undefined,
@@ -510,12 +525,15 @@ function setStatusMetrics(
   }
 }
 
-function setFindingMetrics(
+function setFindingMetrics(metrics: Metrics['rollout']['readiness'], counts: ReturnType<typeof countFindings>): void {
+  for (const [category, count] of Object.entries(counts.namespaces)) metrics.namespaces.set({ category }, count);
+  setWorkloadMetrics(metrics, counts);
+}
+
+function setWorkloadMetrics(
   metrics: Metrics['rollout']['readiness'],
-  evaluations: readonly NamespaceEvaluation[],
+  { workloads }: Pick<ReturnType<typeof countFindings>, 'workloads'>,
 ): void {
-  const { namespaces, workloads } = countFindings(evaluations);
-  for (const [category, count] of Object.entries(namespaces)) metrics.namespaces.set({ category }, count);
   metrics.violatingWorkloads.reset();
   for (const { count, ...labels } of workloads) metrics.violatingWorkloads.set(labels, count);
 }

@@ -123,6 +123,7 @@ function installedFeatures(settings: ManifestSettings): Features {
   const { features } = settings;
   return {
     ...features,
+    evaluation: features.rollout,
     standardSccs: features.scc,
     managedCertificate: settings.certificates === 'self-managed',
     kubeletTaint: decodePolicy(settings).kubelet.taint,

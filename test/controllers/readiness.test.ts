@@ -733,9 +733,79 @@ suite('readiness', () => {
         await cluster.remove('Report', NAME, metadata?.namespace);
       for (let half = 0; half < 9; half++) await running.pass(1_800_000);
       assert.deepEqual(count('Report', 'ClusterReport'), [before, 1], 'restored after a sweep');
-      settings.rollout = { ...settings.rollout, phase: 'Disabled' };
+      await running.stop();
+      assert.deepEqual(count('ClusterReport'), [1], 'another leader updates it');
+      await run();
+      settings.disabledControllers = [readiness.name];
       await running.stop();
       assert.deepEqual(count('ClusterReport'), [0], 'its owner is gone, so Kubernetes deletes the others');
+    });
+
+    test('in the phase Disabled, reports and metrics contain the workloads that are denied now', async () => {
+      await serve('openreports.io');
+      settings.rollout = { ...settings.rollout, phase: 'Disabled' };
+      const spec = { podSecurity: { defaults: { enforce: 'privileged' } } };
+      await cluster.create('PortcullisConfiguration', { metadata: { name: 'cluster' }, spec }, BY_TEST);
+      await create('own', { labels: { 'pod-security.kubernetes.io/enforce': 'baseline' } });
+      await deploy('own', 'web', ON_HOST);
+      await runPod('own', 'debug', ON_HOST);
+      await create('open');
+      await deploy('open', 'web', ON_HOST);
+      await run();
+      await settle();
+      const summaries = () =>
+        ['own', 'open'].map((name) => Object.entries(cluster.store.get('Report', NAME, name)?.summary ?? {}).flat());
+      const verdicts = () =>
+        cluster.store
+          .get('Report', NAME, 'own')
+          ?.results.map(({ resources, properties }) => [resources?.[0]?.name, properties?.['verdict']]);
+      const none = ['pass', 0, 'fail', 0, 'warn', 0, 'error', 0, 'skip', 1];
+      assert.deepEqual(summaries(), [['pass', 0, 'fail', 2, 'warn', 0, 'error', 0, 'skip', 0], none]);
+      assert.deepEqual(verdicts(), [
+        ['web', 'deniedNow'],
+        ['debug', 'deniedNow'],
+      ]);
+      const whole = cluster.store.get('ClusterReport', NAME);
+      assert.equal(whole?.metadata?.ownerReferences?.[0]?.kind, 'PortcullisConfiguration');
+      const measured = async (name: string): Promise<readonly string[]> =>
+        (await metrics.expose()).split('\n').filter((line) => line.startsWith(`${name}{`));
+      const denied = (count: number) => [
+        `psa_rollout_violating_workloads{namespace="own",verdict="deniedNow"} ${count}`,
+      ];
+      assert.deepEqual(await measured('psa_rollout_violating_workloads'), denied(2));
+      assert.deepEqual(await measured('psa_rollout_namespaces'), [], 'no level is planned');
+      assert.equal(cluster.store.get('PSAEnforcementConfig', 'cluster'), undefined, 'nothing is decided');
+      assert.deepEqual(events(), [], 'no change of a workload');
+      await deploy('own', 'web', GOOD);
+      await cluster.remove('Pod', 'debug', 'own');
+      await settle();
+      assert.deepEqual(summaries()[0], ['pass', 1, 'fail', 0, 'warn', 0, 'error', 0, 'skip', 0]);
+      assert.deepEqual(await measured('psa_rollout_violating_workloads'), []);
+      await deploy('own', 'web', ON_HOST);
+      await settle();
+      assert.deepEqual(await measured('psa_rollout_violating_workloads'), denied(1));
+      assert.ok(events().some((text) => text.startsWith('web PodSecurityViolation')));
+      await cluster.remove('ClusterReport', NAME);
+      for (let half = 0; half < 9; half++) await running.pass(1_800_000);
+      await running.pass(5_000);
+      assert.deepEqual(count('ClusterReport'), [1], 'restored after an interval');
+    });
+
+    test('the verdicts follow a change from and to the phase Disabled', async () => {
+      await serve('openreports.io');
+      await create('shop');
+      await deploy('shop', 'web', ON_HOST);
+      await run();
+      const failures = () => cluster.store.get('Report', NAME, 'shop')?.summary.fail;
+      assert.equal(failures(), 5);
+      for (const [phase, expected] of [
+        ['Disabled', 0],
+        ['Evaluate', 5],
+      ] as const) {
+        settings.rollout = { ...settings.rollout, phase };
+        await minute();
+        assert.equal(failures(), expected, phase);
+      }
     });
 
     test('the API is that which the cluster serves, also if it is installed later', async () => {

@@ -33,6 +33,10 @@ const WARN = 'pod-security.kubernetes.io/warn';
 const AUDIT = 'pod-security.kubernetes.io/audit';
 const LEVEL = 'security.openshift.io/MinimallySufficientPodSecurityStandard';
 const SYNC = 'security.openshift.io/scc.podSecurityLabelSync';
+/** The warning for a change that the label syncer corrects. */
+const CORRECTED = new RegExp(
+  `Portcullis manages the Pod Security labels of this namespace and will set ${WARN}=privileged. To keep your change, also set the label ${SYNC}=false`,
+);
 
 /** The clock of the replicas is ahead of the cluster: for them, new objects are older than a minute. */
 const SKEW_MS = 120_000;
@@ -345,8 +349,7 @@ suite('the rollout of enforcement', () => {
     const labels = { [ENFORCE]: 'baseline', 'pod-security.kubernetes.io/enforce-version': 'v1.30' };
     await patch('/api/v1/namespaces/rooted', { metadata: { labels, annotations: { note: 'ours' } } });
     const change = { metadata: { labels: { [WARN]: null }, annotations: { [LEVEL]: 'privileged' } } };
-    const warning = `will set ${WARN}=privileged. To keep your change, also set the label ${SYNC}=false`;
-    assert.match((await patch(path, change)).warnings.join('\n'), new RegExp(warning));
+    assert.match((await patch(path, change)).warnings.join('\n'), CORRECTED);
     await eventually(async () => {
       const { labels: now = {}, annotations = {} } = objectMetadata(await read(path)) as Record<string, JsonObject>;
       assert.deepEqual([now[WARN], annotations[LEVEL]], ['privileged', 'restricted']);
@@ -367,7 +370,7 @@ suite('the rollout of enforcement', () => {
     await patch(path, { metadata: { labels: { [SYNC]: 'true' } } });
     await eventually(async () => assert.equal((await getLabels('plain'))[WARN], 'privileged'));
     const other = await patch(path, { metadata: { labels: { [WARN]: 'restricted' } } });
-    assert.match(other.warnings.join('\n'), new RegExp(`will set ${WARN}=privileged; to keep your change`));
+    assert.match(other.warnings.join('\n'), CORRECTED);
     await eventually(async () => assert.equal((await getLabels('plain'))[WARN], 'privileged'));
     await patch('/api/v1/namespaces/rooted', { metadata: { labels: { [SYNC]: 'true' } } });
     await eventually(async () =>

@@ -71,6 +71,7 @@ export async function installStandardSccs(cluster: DevCluster): Promise<void> {
 export interface TestSettings extends Observable<Settings> {
   rollout: RolloutSettings;
   sccMode: SccMode;
+  disabledControllers: readonly string[];
 }
 
 export function createTestSettings(
@@ -96,6 +97,12 @@ export function createTestSettings(
     },
     set rollout(next) {
       settings.set({ ...settings.value, rollout: next });
+    },
+    get disabledControllers() {
+      return settings.value.disabledControllers;
+    },
+    set disabledControllers(names) {
+      settings.set({ ...settings.value, disabledControllers: names });
     },
     get sccMode() {
       return settings.value.scc.mode;

@@ -127,7 +127,7 @@ function createRunningCluster(
     follow(settings) {
       followed = watchedKinds(values, service.namespace, settings);
       void cluster.follow(followed);
-      return cluster.follow(followed.filter((one) => !CONTROLLER_KINDS.has(typeof one === 'string' ? one : one.kind)));
+      return cluster.follow(followed.filter((one) => isReviewKind(typeof one === 'string' ? one : one.kind, settings)));
     },
     markSynced: () => cluster.markSynced(),
     complete: () => cluster.follow(followed),
@@ -148,8 +148,12 @@ function createRunningCluster(
   };
 }
 
-/** Other kinds than workloads that only the rollout of enforcement needs. */
-const ROLLOUT_KINDS = ['ServiceAccount', 'PodTemplate', 'PSAEnforcementConfig', 'FeatureGate'] as const;
+/** The kinds that only the evaluation of workloads needs, which runs in every phase of the rollout. */
+const EVALUATION_KINDS: readonly Kind[] = [
+  'ServiceAccount',
+  'PodTemplate',
+  ...POD_SOURCES.filter((kind) => kind !== 'Pod'),
+];
 
 /** The kinds that are watched only for optional features. */
 const OPTIONAL_KINDS: Readonly<Record<OptionalFeature, readonly (Kind | Scope)[]>> = {
@@ -169,9 +173,13 @@ const CONTROLLER_KINDS: ReadonlySet<Kind> = new Set([
   'Secret',
   'Lease',
   'EndpointSlice',
-  'PodTemplate',
-  ...POD_SOURCES.filter((kind) => kind !== 'Pod'),
+  ...EVALUATION_KINDS.filter((kind) => kind !== 'ServiceAccount'),
 ]);
+
+/** Returns true if reviews wait for the kind. They read service accounts only during a rollout, to predict levels. */
+function isReviewKind(kind: Kind, settings: Settings | undefined): boolean {
+  return !CONTROLLER_KINDS.has(kind) && (kind !== 'ServiceAccount' || settings?.rollout.phase !== 'Disabled');
+}
 
 /** The kinds that webhooks and controllers need with the settings; without settings, those of every installation. */
 function watchedKinds(values: ServeValues, namespace: string, settings?: Settings): readonly (Kind | Scope)[] {
@@ -198,7 +206,8 @@ function watchedKinds(values: ServeValues, namespace: string, settings?: Setting
     ...(isScc || isRollout ? (['SecurityContextConstraints', ...RBAC_KINDS] as const) : []),
     ...OPTIONAL_FEATURES.filter((name) => values.features.includes(name)).flatMap((name) => OPTIONAL_KINDS[name]),
     ...(isHardening ? HARDENING_KINDS : []),
-    ...(isRollout ? [...ROLLOUT_KINDS, ...POD_SOURCES.filter((kind) => kind !== 'Pod'), published] : []),
+    ...(isRollout || (settings !== undefined && values.features.includes('rollout')) ? EVALUATION_KINDS : []),
+    ...(isRollout ? (['PSAEnforcementConfig', 'FeatureGate', published] as const) : []),
   ];
 }
 
