@@ -15,7 +15,7 @@ import { checks, evaluatePod, newestVersion, type Level, type Version } from '..
 import { asStored, compileVariables } from '../../src/dev-cluster/cel.ts';
 import { compilePolicy } from '../support/cel.ts';
 import { violatingPod } from '../support/pod-security.ts';
-import { readLines } from '../support/conformance/cases.ts';
+import { readLines, RECORDED_VERSION } from '../support/conformance/cases.ts';
 
 const ALL = process.env['PORTCULLIS_ALL_POLICY_CASES'] !== undefined;
 
@@ -25,7 +25,7 @@ const SAMPLE = 20;
 /** The policies of a mode. */
 function compilePolicies(mode: 'enforce' | 'warn', kubernetesMinor: number) {
   const generated = generatePolicies(
-    { podSecurity: createPodSecurity(DEFAULT_CONFIGURATION), emulationVersion: newestVersion },
+    { podSecurity: createPodSecurity(DEFAULT_CONFIGURATION), emulationVersion: RECORDED_VERSION },
     { modes: 'all', kubernetesMinor },
   );
   const compile = (level: Level) => {
@@ -96,7 +96,8 @@ function readFixture(file: string): unknown {
 test('the example of each check', () => {
   for (const { id, level, violation } of checks) {
     const pod = violatingPod({ violation });
-    verify(pod, { level, version: 'latest', text: evaluatePod(pod, { level, version: 'latest' }).detail }, id);
+    const policy = { level, version: 'latest', emulationVersion: RECORDED_VERSION } as const;
+    verify(pod, { ...policy, text: evaluatePod(pod, policy).detail }, id);
   }
 });
 

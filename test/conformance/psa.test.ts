@@ -17,7 +17,7 @@ import { DEFAULT_LIMITS } from '../../src/policy/psa/input.ts';
 import { reviewPodSecurity } from '../../src/policy/psa/review.ts';
 import type { PodSecurityCount } from '../../src/policy/psa/decision.ts';
 import type { Version } from '../../src/policy/pss/policy.ts';
-import { readLines } from '../support/conformance/cases.ts';
+import { readLines, RECORDED_VERSION } from '../support/conformance/cases.ts';
 
 interface AdmissionCase {
   readonly case: string;
@@ -42,7 +42,7 @@ conformance<AdmissionCase>('admission.ndjson', (given) => {
   const { decision, counts } = reviewPodSecurity({
     request: given.request,
     podSecurity: parsePodSecurity({ file: 'config.json', text: JSON.stringify(given.config) }),
-    ...(given.emulationVersion ? { emulationVersion: given.emulationVersion } : {}),
+    emulationVersion: given.emulationVersion ?? RECORDED_VERSION,
     findNamespace(name) {
       const labels = given.namespaces[name];
       return labels && { metadata: { name, labels } };

@@ -9,7 +9,7 @@ import {
   type Policy,
   type Version,
 } from '../../src/policy/pss/index.ts';
-import { testLines } from '../support/conformance/cases.ts';
+import { RECORDED_VERSION, testLines } from '../support/conformance/cases.ts';
 
 interface PodCase extends Policy {
   expect: 'pass' | 'fail';
@@ -55,7 +55,7 @@ interface RandomCase {
 
 testLines<PodCase>('pss/pods.ndjson', (given) => {
   const pod = given.defaulting?.includes('volumes.emptyDir') ? withVolumeDefaults(given.pod) : given.pod;
-  const { allowed, violations } = evaluatePod(pod, given);
+  const { allowed, violations } = evaluatePod(pod, { ...given, emulationVersion: RECORDED_VERSION });
   assert.deepEqual(
     { allowed, reasons: violations.map(({ reason }) => reason), details: violations.map(({ detail }) => detail) },
     { allowed: given.expect === 'pass', reasons: given.reasons ?? [], details: given.details ?? [] },
@@ -78,7 +78,7 @@ testLines<CheckCase>('pss/checks.ndjson', (given) => {
 });
 
 testLines<AggregateCase>('pss/aggregate.ndjson', (given) => {
-  const { violations, ...rest } = evaluatePod(given.pod, given);
+  const { violations, ...rest } = evaluatePod(given.pod, { emulationVersion: RECORDED_VERSION, ...given });
   assert.deepEqual(
     { ...rest, reasons: violations.map(({ reason }) => reason), details: violations.map(({ detail }) => detail) },
     {
@@ -114,7 +114,11 @@ testLines<RegistryCase>('pss/registry.ndjson', (given) => {
 testLines<RandomCase>('random/pss-random.ndjson', (given) => {
   for (const { level, versions, allowed, reason = '', detail = '' } of given.expect) {
     for (const version of versions) {
-      const { violations, ...result } = evaluatePod(given.pod, { level, version });
+      const { violations, ...result } = evaluatePod(given.pod, {
+        level,
+        version,
+        emulationVersion: RECORDED_VERSION,
+      });
       assert.deepEqual(result, { allowed, reason, detail }, `${given.id} ${level}:${version}`);
       assert.equal(violations.length === 0, allowed);
     }

@@ -57,3 +57,6 @@ export function testAreas(cases: readonly Case[], areas: Readonly<Record<string,
     });
   }
 }
+
+/** The version of Kubernetes of the recorded verdicts of Pod Security, which `latest` means in the cases. */
+export const RECORDED_VERSION = 'v1.37';
