@@ -148,7 +148,6 @@ suite('break-glass', () => {
       // On a fast machine, all namespaces may be changed before the signal arrives.
       if (code === 0) return;
       assert.equal(code, 130, stdout);
-      assert.match(stdout, /^labels: interrupted: \w+ in \d+ of \d+ namespaces\. To continue, repeat the command$/m);
     };
     await interrupt('on', async () => (await list(RECORD)).length > 0);
     assert.equal((await run('status')).code, 1);
@@ -168,7 +167,7 @@ suite('break-glass', () => {
     assert.equal(refused.code, 2, refused.stdout);
     assert.match(
       refused.stderr,
-      /^error: no replica is ready: no replica responds at https:.*, and no Lease of a replica is current\. /,
+      /^error: no replica is ready: no Lease of a replica is current\. /,
     );
     assert.deepEqual(await denials(), []);
     await system.scale(2);

@@ -1,7 +1,7 @@
 import { matchesLabelSelector } from '../../kube/label-selector.ts';
 import { isObject } from '../../kube/types.ts';
 import { EXEMPT_CONDITION, isPartOfPortcullis, matchesRule } from '../../kube/webhooks.ts';
-import { otherConditions, webhookState } from '../install/break-glass-state.ts';
+import { isOff, otherConditions } from '../install/break-glass-state.ts';
 import type { Configuration, Webhook } from '../install/webhooks.ts';
 import type { NamespaceFact } from './facts.ts';
 
@@ -40,7 +40,7 @@ export function isCalled(webhook: Webhook, { operation, group, resource, namespa
   const target = { operation, namespace: namespace?.name ?? '', subresource: '' };
   const rules: readonly unknown[] = webhook.rules ?? [];
   return (
-    webhookState(webhook) !== 'off' &&
+    !isOff(webhook) &&
     !webhook.matchConditions?.some(({ name }) => name === EXEMPT_CONDITION) &&
     rules.some((rule) => isObject(rule) && matchesRule(rule, target, { group, version: 'v1', resource })) &&
     (!namespace || matchesLabelSelector(webhook.namespaceSelector ?? {}, namespace.labels)) &&

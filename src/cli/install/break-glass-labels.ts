@@ -1,15 +1,15 @@
 /** The enforce labels of namespaces during break-glass: their relaxation, their restoration, and the labels that remain. */
 import { setTimeout as pause } from 'node:timers/promises';
 import type { ClusterClient } from '../../cluster/client.ts';
-import { createTokenBucket, systemClock, type TokenBucket } from '../../cluster/clock.ts';
-import { objectPath, RESOURCES } from '../../kube/resources.ts';
+import { createTokenBucket, systemClock } from '../../cluster/clock.ts';
+import { objectName, objectPath, type ResourceInfo, RESOURCES } from '../../kube/resources.ts';
 import { ApiError } from '../../kube/status.ts';
 import { printCount, summarizeNames } from '../../kube/text.ts';
-import type { Namespace } from '../../kube/types.ts';
+import type { KubeObject, Namespace } from '../../kube/types.ts';
 import { POD_SECURITY_LABELS } from '../../kube/well-known.ts';
 import { isRelaxed } from '../../policy/rollout/label-sync.ts';
 import {
-  type NamespaceWrite,
+  type ObjectWrite,
   planRelaxation,
   planRestoration,
   remainingLabel,
@@ -25,81 +25,75 @@ const { enforce: ENFORCE } = POD_SECURITY_LABELS;
 const CONCURRENCY = 16;
 const RATE = { perSecond: 200, burst: 50 };
 
-/** Maximum attempts for a namespace that other clients change concurrently. */
-const MAX_ATTEMPTS = 5;
+/** Maximum attempts for an object that other clients change concurrently, such as the leader. */
+const MAX_ATTEMPTS = 20;
 /** Passes of `relaxLabels`: a replica may set labels until it observes that break-glass is on. */
 const MAX_PASSES = 3;
 
-export interface LabelRun {
+/** The cluster of a command, and its output. */
+export interface BreakGlassRun {
   readonly client: ClusterClient;
   readonly dryRun: DryRun;
   readonly text: Output;
   readonly stderr: Output;
 }
 
-export async function listNamespaces(client: ClusterClient): Promise<readonly Namespace[]> {
-  return await client.list(RESOURCES.Namespace);
-}
-
-/** The result of a change of many namespaces. */
-export interface LabelResult {
+/** The result of a change of many objects. */
+export interface ChangeResult {
   readonly isChanged: boolean;
-  /** True if some labels could not be changed, or not restored exactly. */
+  /** True if some objects could not be changed, or not restored exactly. */
   readonly isIncomplete: boolean;
 }
 
 /** Relaxes the labels of Portcullis. Skips namespaces that are already relaxed, so it can be repeated. */
-export async function relaxLabels(run: LabelRun, namespaces: readonly Namespace[]): Promise<LabelResult> {
+export async function relaxLabels(run: BreakGlassRun, namespaces: readonly Namespace[]): Promise<ChangeResult> {
   const rejected = new Map<string, string>();
   let changed = 0;
   let due = namespaces.filter(planRelaxation);
   for (let pass = 1; due.length > 0 && pass <= MAX_PASSES; pass++) {
-    const result = await changeNamespaces(run, due, { verb: 'relaxed', plan: planRelaxation });
+    const result = await changeNamespaces(run, due, 'relaxed', planRelaxation);
     changed += result.changed.length;
     for (const [name, message] of result.rejected) rejected.set(name, message);
     if (run.dryRun !== 'none' || result.changed.length === 0) break;
-    due = (await listNamespaces(run.client)).filter((one) => planRelaxation(one) && !rejected.has(nameOf(one)));
+    const current: readonly Namespace[] = await run.client.list(RESOURCES.Namespace);
+    due = current.filter((one) => planRelaxation(one) && !rejected.has(objectName(one)));
   }
   const unchanged = namespaces.filter(isRelaxed).length;
-  if (changed > 0) report(run, `${ENFORCE}=privileged set in ${printCount(changed, 'namespace')}`);
+  if (changed > 0) print(run, `${ENFORCE}=privileged set in ${printCount(changed, 'namespace')}`, run.dryRun);
   else if (unchanged > 0) print(run, `unchanged: ${ENFORCE}=privileged in ${printCount(unchanged, 'namespace')}`);
   printRejected(run, rejected);
   return { isChanged: changed > 0, isIncomplete: rejected.size > 0 };
 }
 
 /** Restores the labels that `relaxLabels` changed. Labels that another client has changed in the meantime stay as they are. */
-export async function restoreLabels(run: LabelRun, namespaces: readonly Namespace[]): Promise<LabelResult> {
+export async function restoreLabels(run: BreakGlassRun, namespaces: readonly Namespace[]): Promise<ChangeResult> {
   const due = namespaces.filter(planRestoration);
-  const { changed, rejected } = await changeNamespaces(run, due, { verb: 'restored', plan: planRestoration });
-  const byProblem = Map.groupBy(changed, restorationProblem);
-  const names = (kept: readonly Namespace[]): string => summarizeNames(kept.map(nameOf));
-  const restored = byProblem.get(undefined) ?? [];
-  const [kept, lost] = [byProblem.get('changed') ?? [], byProblem.get('lost') ?? []];
-  if (restored.length > 0) report(run, `${ENFORCE} restored in ${printCount(restored.length, 'namespace')}`);
+  const { changed, rejected } = await changeNamespaces(run, due, 'restored', planRestoration);
+  const { restored = [], kept = [], lost = [] } = Object.groupBy(changed, restorationResult);
+  const listed = (some: readonly Namespace[]): string => summarizeNames(some.map(objectName));
+  if (restored.length > 0) print(run, `${ENFORCE} restored in ${printCount(restored.length, 'namespace')}`, run.dryRun);
   if (kept.length > 0) {
-    print(run, `kept in ${printCount(kept.length, 'namespace')}, changed by another client: ${names(kept)}`);
+    print(run, `kept in ${printCount(kept.length, 'namespace')}, changed by another client: ${listed(kept)}`);
   }
   if (lost.length > 0) {
-    const consequence = 'the label was removed, and the label syncer sets it again';
-    print(
-      run,
-      `not restored in ${printCount(lost.length, 'namespace')} without the former level: ${names(lost)}; ${consequence}`,
-    );
+    const title = `not restored in ${printCount(lost.length, 'namespace')} without the former level`;
+    print(run, `${title}: ${listed(lost)}; the label was removed, and the label syncer sets it again`);
   }
   printRejected(run, rejected);
   return { isChanged: changed.length > 0, isIncomplete: rejected.size > 0 || lost.length > 0 };
 }
 
-function print({ text }: LabelRun, line: string): void {
-  text.write(`${printable(`labels: ${line}`)}\n`);
+function restorationResult(namespace: Namespace): 'restored' | 'kept' | 'lost' {
+  const problem = restorationProblem(namespace);
+  return problem === 'changed' ? 'kept' : (problem ?? 'restored');
 }
 
-function report(run: LabelRun, text: string): void {
-  print(run, `${text}${dryRunSuffix(run.dryRun)}`);
+function print({ text }: BreakGlassRun, line: string, dryRun: DryRun = 'none'): void {
+  text.write(`${printable(`labels: ${line}`)}${dryRunSuffix(dryRun)}\n`);
 }
 
-/** One line for each error, since the same error usually affects all namespaces. */
-function printRejected(run: LabelRun, rejected: ReadonlyMap<string, string>): void {
+/** Prints one line for each error, since the same error usually affects all namespaces. */
+function printRejected(run: BreakGlassRun, rejected: ReadonlyMap<string, string>): void {
   // The message contains the namespace.
   const byMessage = Map.groupBy(rejected, ([name, message]) => message.replaceAll(`"${name}"`, '"…"'));
   for (const [, all] of byMessage) {
@@ -108,96 +102,86 @@ function printRejected(run: LabelRun, rejected: ReadonlyMap<string, string>): vo
   }
 }
 
-function nameOf({ metadata }: Namespace): string {
-  return metadata?.name ?? '';
-}
-
-interface Change {
-  readonly verb: string;
-  /** Returns the next write of a namespace. */
-  plan(namespace: Namespace): NamespaceWrite | undefined;
-}
-
-/** Changes namespaces at a limited rate. Prints how many are changed if it is interrupted or the server cannot be reached. */
-async function changeNamespaces(run: LabelRun, due: readonly Namespace[], { verb, plan }: Change) {
+/** Changes namespaces at a limited rate. */
+async function changeNamespaces(
+  run: BreakGlassRun,
+  due: readonly Namespace[],
+  verb: string,
+  plan: Plan<Namespace>,
+): Promise<{ readonly changed: readonly Namespace[]; readonly rejected: ReadonlyMap<string, string> }> {
   const limit = createTokenBucket(RATE, systemClock);
   const changed: Namespace[] = [];
   const rejected = new Map<string, string>();
   const remaining = due.values();
   let done = 0;
+  // The timers of the clock would not keep the process alive.
+  const wait = (): Promise<void> => pause(limit.reserve(), undefined, { signal: run.client.signal });
   await withProgress(run.stderr, async (show) => {
     const work = async (): Promise<void> => {
       for (const namespace of remaining) {
-        const outcome = await changeNamespace(run, namespace, { plan, limit });
-        if (outcome.error !== undefined) rejected.set(nameOf(namespace), outcome.error);
-        else if (outcome.before) changed.push(outcome.before);
+        const { before, error } = await changeObject(run, RESOURCES.Namespace, namespace, { plan, wait });
+        if (error !== undefined) rejected.set(objectName(namespace), error);
+        else if (before) changed.push(before);
         show(`labels: ${verb} in ${++done} of ${due.length} namespaces`);
       }
     };
-    const results = await Promise.allSettled(Array.from({ length: CONCURRENCY }, work));
-    const failed = results.find((result) => result.status === 'rejected');
-    if (!failed) return;
-    print(
-      run,
-      `interrupted: ${verb} in ${changed.length} of ${printCount(due.length, 'namespace')}. To continue, repeat the command`,
-    );
-    throw failed.reason;
+    await Promise.all(Array.from({ length: CONCURRENCY }, work));
   });
   return { changed, rejected };
 }
 
-/** `before`: the namespace before its change; absent if it did not change. `error`: the API server rejected a write. */
-interface NamespaceOutcome {
-  readonly before?: Namespace;
+/** Returns the next write of an object, or `undefined` if nothing is left to change. */
+type Plan<T> = (object: T) => ObjectWrite | undefined;
+
+/** `before`: the object before its change; absent if it did not change. `error`: the API server rejected a write. */
+interface ChangedObject<T> {
+  readonly before?: T;
   readonly error?: string;
 }
 
-/** Sends the planned writes of a namespace. Rejects if the server cannot be reached. */
-async function changeNamespace(
-  { client, dryRun }: LabelRun,
-  initial: Namespace,
-  { plan, limit }: Pick<Change, 'plan'> & { readonly limit: TokenBucket },
-): Promise<NamespaceOutcome> {
-  const name = nameOf(initial);
-  let outcome: NamespaceOutcome = {};
-  let namespace: Namespace | undefined = initial;
-  for (let attempt = 1; namespace;) {
-    const write = plan(namespace);
-    if (!write) return outcome;
-    if (dryRun === 'client') return { before: namespace };
-    // The timers of the clock would not keep the process alive.
-    await pause(limit.reserve(), undefined, { signal: client.signal });
+/** Sends the planned writes of an object. A deleted object has no writes. Rejects if the server cannot be reached. */
+export async function changeObject<T extends KubeObject>(
+  { client, dryRun }: BreakGlassRun,
+  resource: ResourceInfo,
+  initial: T,
+  { plan, wait }: { readonly plan: Plan<T>; wait?(): Promise<void> },
+): Promise<ChangedObject<T>> {
+  const name = objectName(initial);
+  let before: T | undefined;
+  let object: T | undefined = initial;
+  for (let attempt = 1; object; attempt++) {
+    const write = plan(object);
+    if (!write) break;
+    if (dryRun === 'client') return { before: object };
+    await wait?.();
     try {
-      const before: Namespace = outcome.before ?? namespace;
-      namespace = await sendWrite(client, name, write, dryRun);
-      outcome = { before };
+      const written = await sendWrite(client, objectPath(resource, name), write, dryRun);
+      before ??= object;
       // A dry run does not store the first write, on which the second depends.
-      if (dryRun === 'server') return outcome;
+      if (dryRun === 'server' || attempt >= MAX_ATTEMPTS) break;
+      object = written as T;
     } catch (error) {
       if (!(error instanceof ApiError)) throw error;
       const { code, message } = error.status;
       if (code === 404) return {};
-      if (code !== 409 || ++attempt > MAX_ATTEMPTS) return { ...outcome, error: message };
-      namespace = await client.get(RESOURCES.Namespace, name);
+      if (code !== 409 || attempt >= MAX_ATTEMPTS) return { error: message };
+      object = (await client.get(resource, name)) as KubeObject | undefined as T | undefined;
     }
   }
-  return outcome;
+  return before ? { before } : {};
 }
 
 async function sendWrite(
   { send }: ClusterClient,
-  name: string,
-  { type, fieldManager, document }: NamespaceWrite,
+  path: string,
+  { type, fieldManager, document }: ObjectWrite,
   dryRun: DryRun,
-): Promise<Namespace> {
+): Promise<KubeObject> {
+  const force = type === 'apply' ? { force: 'true' } : {};
   return await send({
     method: 'PATCH',
-    path: objectPath(RESOURCES.Namespace, name),
-    query: {
-      fieldManager,
-      ...(type === 'apply' ? { force: 'true' } : {}),
-      ...(dryRun === 'server' ? { dryRun: 'All' } : {}),
-    },
+    path,
+    query: { fieldManager, ...force, ...(dryRun === 'server' ? { dryRun: 'All' } : {}) },
     contentType: type === 'apply' ? 'application/apply-patch+yaml' : 'application/merge-patch+json',
     body: document,
   });

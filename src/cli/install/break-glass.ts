@@ -2,7 +2,6 @@ import { reviewSelf } from '../../cluster/access.ts';
 import type { AnyObject, ClusterClient } from '../../cluster/client.ts';
 import { UserError } from '../../config/files.ts';
 import { isFloorPolicy } from '../../kube/admission-policies.ts';
-import type { JsonPatchOp } from '../../kube/json-patch.ts';
 import { RESOURCES } from '../../kube/resources.ts';
 import { ApiError } from '../../kube/status.ts';
 import { printCount, quote } from '../../kube/text.ts';
@@ -11,27 +10,32 @@ import { caSecretReference, isPartOfPortcullis } from '../../kube/webhooks.ts';
 import { COMPONENT_LABEL, PART_OF, PART_OF_LABEL, POLICY_SELECTOR, REPLICA } from '../../kube/well-known.ts';
 import { isRelaxed } from '../../policy/rollout/label-sync.ts';
 import { planRelaxation, planRestoration } from '../../policy/rollout/relaxation.ts';
-import { clusterOptions, type DryRun, dryRunOption, dryRunSuffix, withCluster } from '../cluster.ts';
+import { clusterOptions, dryRunOption, dryRunSuffix, withCluster } from '../cluster.ts';
 import { defineCommand, EXIT, type Io } from '../command.ts';
 import { flag, option, text, type Values } from '../options.ts';
 import { DATA_AND_TABLE, outputOption, printable, printData, printTable } from '../output/print.ts';
-import { readServerCertificate } from '../served-certificate.ts';
-import { describeRemainingLabels, listNamespaces, relaxLabels, restoreLabels } from './break-glass-labels.ts';
 import {
+  type BreakGlassRun,
+  changeObject,
+  type ChangeResult,
+  describeRemainingLabels,
+  relaxLabels,
+  restoreLabels,
+} from './break-glass-labels.ts';
+import {
+  type BreakGlassNote,
   breakGlassStatus,
   type BreakGlassStatus,
-  findClosedBackends,
   formatNote,
+  isOff,
   parseFloorPolicy,
-  planOff,
-  planOn,
+  parseTarget,
+  planSwitch,
   type Target,
   targetPhase,
-  targetStates,
-  type WebhookState,
 } from './break-glass-state.ts';
 import { isCurrentLease } from './replicas.ts';
-import { parseWebhookConfiguration, readConfigurations } from './webhooks.ts';
+import { readConfigurations } from './webhooks.ts';
 
 const DETAILS = `
 Stops all enforcement in an emergency, and restores it.
@@ -84,108 +88,87 @@ export const command = defineCommand({
   operands: '<on|off|status>',
   details: DETAILS,
   options: OPTIONS,
-  async run(options, operands, io) {
-    const action = parseAction(operands);
+  async run(options, [action = ''], io) {
+    const perform = Object.hasOwn(ACTIONS, action) ? ACTIONS[action] : undefined;
+    if (!perform) throw new UserError(`unknown action ${quote(action)}: must be on, off or status`);
     if (action !== 'on' && options.reason !== undefined) throw new UserError('--reason requires the action "on"');
     if (action !== 'on' && options['keep-labels']) throw new UserError('--keep-labels requires the action "on"');
     if (action !== 'off' && options.force) throw new UserError('--force requires the action "off"');
     return await withCluster(options, io, async (client) => {
-      const configurations = (await readConfigurations(client)).filter(isPartOfPortcullis);
       const problems: string[] = [];
-      const { floor, remaining } = await readPolicies(client, problems);
-      const namespaces = options['keep-labels'] ? undefined : await readNamespaces(client, problems);
-      const targets = [...floor, ...configurations];
-      if (targets.length === 0 && !namespaces?.some((one) => planRelaxation(one) ?? planRestoration(one))) {
-        throw new UserError(
-          [`there are no webhook configurations with the label ${PART_OF_LABEL}=${PART_OF}`, ...remaining].join('; '),
-        );
-      }
+      const objects = await readObjects(client, options['keep-labels'], problems);
       for (const problem of problems) io.stderr.write(`${printable(problem)}\n`);
-      const run = {
-        client,
-        targets,
-        namespaces,
-        remaining,
-        options,
-        stdout: io.stdout,
-        text: io.text,
-        stderr: io.stderr,
-      };
-      const code = await perform(action, run);
+      const code = await perform({ ...io, client, dryRun: options['dry-run'], options, ...objects });
       return problems.length === 0 ? code : EXIT.violations;
     });
   },
 });
 
-function perform(action: Action, run: Run): Promise<number> {
-  if (action === 'status') return Promise.resolve(showStatus(run));
-  return action === 'on' ? switchOn(run) : switchOff(run);
-}
-
-/**
- * Reads the policies of the floor, and describes other policies of Portcullis. Without the permission, break-glass still
- * switches the webhooks off.
- */
-async function readPolicies(client: ClusterClient, problems: string[]) {
-  const labels = `${PART_OF_LABEL}=${PART_OF}`;
-  const list = (kind: 'ValidatingAdmissionPolicy' | 'MutatingAdmissionPolicy') =>
-    readOptional(() => client.list(RESOURCES[kind], { labels }), problems, 'policies');
-  const validating = (await list('ValidatingAdmissionPolicy')) ?? [];
-  const mutating = (await list('MutatingAdmissionPolicy')) ?? [];
-  const floor = validating.filter(({ metadata: { name } }) => isFloorPolicy('ValidatingAdmissionPolicy', name));
-  const installed = validating.filter(({ metadata }) => metadata.labels?.[COMPONENT_LABEL] === 'policies');
-  const names = (objects: readonly AnyObject[]): string => objects.map(({ metadata }) => metadata.name).join(', ');
-  return {
-    floor: floor.map(parseFloorPolicy),
-    remaining: [
-      ...(installed.length === 0
-        ? []
-        : [
-            `policies of an installation without a server: ${names(installed)}. To stop them: kubectl delete validatingadmissionpolicybindings -l ${POLICY_SELECTOR}`,
-          ]),
-      ...(mutating.length === 0
-        ? []
-        : [
-            `policies that set defaults in pods: ${names(mutating)}. To stop them: kubectl delete mutatingadmissionpolicybindings -l ${labels}`,
-          ]),
-    ],
-  };
-}
-
-async function readNamespaces(client: ClusterClient, problems: string[]): Promise<readonly Namespace[] | undefined> {
-  return await readOptional(() => listNamespaces(client), problems, 'namespaces');
-}
-
-/** Resolves to `undefined` and adds a problem if the API server rejects the request. */
-async function readOptional<T>(read: () => Promise<T>, problems: string[], title: string): Promise<T | undefined> {
-  try {
-    return await read();
-  } catch (error) {
-    if (!(error instanceof ApiError)) throw error;
-    problems.push(`${title} not read: ${error.status.message}`);
-    return undefined;
-  }
-}
-
-interface Run {
-  readonly client: ClusterClient;
+interface Objects {
   /** The policies and webhook configurations of Portcullis. */
   readonly targets: readonly Target[];
   /** Absent if they could not be read, or labels are kept. */
   readonly namespaces: readonly Namespace[] | undefined;
   /** Descriptions of policies that break-glass does not stop. */
   readonly remaining: readonly string[];
-  readonly options: Values<typeof OPTIONS>;
-  readonly stdout: Io['stdout'];
-  readonly text: Io['text'];
-  readonly stderr: Io['stderr'];
 }
 
-type Action = 'on' | 'off' | 'status';
+interface Run extends Io, Objects, Pick<BreakGlassRun, 'client' | 'dryRun'> {
+  readonly options: Values<typeof OPTIONS>;
+}
 
-function parseAction([action]: readonly string[]): Action {
-  if (action === 'on' || action === 'off' || action === 'status') return action;
-  throw new UserError(`unknown action ${quote(action ?? '')}: must be on, off or status`);
+const ACTIONS: Readonly<Record<string, (run: Run) => number | Promise<number>>> = {
+  on: switchOn,
+  off: switchOff,
+  status: showStatus,
+};
+
+const OWN = `${PART_OF_LABEL}=${PART_OF}`;
+
+/** Reads the objects. Without the permission for policies or namespaces, break-glass still switches the webhooks off. */
+async function readObjects(client: ClusterClient, keepsLabels: boolean, problems: string[]): Promise<Objects> {
+  const readOptional = async (
+    title: string,
+    kind: 'Namespace' | 'ValidatingAdmissionPolicy' | 'MutatingAdmissionPolicy',
+    labels?: string,
+  ): Promise<readonly AnyObject[] | undefined> => {
+    try {
+      return await client.list(RESOURCES[kind], labels === undefined ? {} : { labels });
+    } catch (error) {
+      if (!(error instanceof ApiError)) throw error;
+      problems.push(`${title} not read: ${error.status.message}`);
+      return undefined;
+    }
+  };
+  const configurations = (await readConfigurations(client)).filter(isPartOfPortcullis);
+  const validating = (await readOptional('policies', 'ValidatingAdmissionPolicy', OWN)) ?? [];
+  const mutating = (await readOptional('policies', 'MutatingAdmissionPolicy', OWN)) ?? [];
+  const namespaces = keepsLabels ? undefined : await readOptional('namespaces', 'Namespace');
+  const floor = validating.filter(({ metadata: { name } }) => isFloorPolicy('ValidatingAdmissionPolicy', name));
+  const targets = [...floor.map(parseFloorPolicy), ...configurations];
+  const remaining = describePolicies(validating, mutating);
+  if (targets.length === 0 && !namespaces?.some((one) => planRelaxation(one) ?? planRestoration(one))) {
+    throw new UserError([`there are no webhook configurations with the label ${OWN}`, ...remaining].join('; '));
+  }
+  return { targets, namespaces, remaining };
+}
+
+/** Describes the policies that break-glass does not stop. */
+function describePolicies(validating: readonly AnyObject[], mutating: readonly AnyObject[]): readonly string[] {
+  const describe = (title: string, policies: readonly AnyObject[], resource: string, labels: string) => {
+    const names = policies.map(({ metadata }) => metadata.name).join(', ');
+    return names === '' ? [] : [`${title}: ${names}. To stop them: kubectl delete ${resource} -l ${labels}`];
+  };
+  const installed = validating.filter(({ metadata }) => metadata.labels?.[COMPONENT_LABEL] === 'policies');
+  return [
+    ...describe(
+      'policies of an installation without a server',
+      installed,
+      'validatingadmissionpolicybindings',
+      POLICY_SELECTOR,
+    ),
+    ...describe('policies that set defaults in pods', mutating, 'mutatingadmissionpolicybindings', OWN),
+  ];
 }
 
 function showStatus({ targets, namespaces = [], options: { output }, stdout, text }: Run): number {
@@ -195,12 +178,6 @@ function showStatus({ targets, namespaces = [], options: { output }, stdout, tex
   else stdout.write(printData(output, status));
   return status.breakGlass === 'off' ? EXIT.passed : EXIT.violations;
 }
-
-const STATES: Readonly<Record<WebhookState, string>> = {
-  active: 'active',
-  off: 'off',
-  conflict: 'unknown: another match condition has the name "break-glass"',
-};
 
 const SUMMARIES: Readonly<Record<BreakGlassStatus['breakGlass'], string>> = {
   on: 'Break-glass is on: API servers do not call Portcullis. To restore: portcullis break-glass off',
@@ -215,7 +192,7 @@ function formatStatus({ webhooks, notes, breakGlass, relaxedNamespaces }: BreakG
     configuration,
     webhook,
     failurePolicy,
-    STATES[state],
+    state,
   ]);
   const table = printTable([['PHASE', 'CONFIGURATION', 'WEBHOOK', 'FAILURE POLICY', 'STATE'], ...rows]);
   const lines = notes.map((note) => `${printable(formatNote(note)).replace(/^s/, 'S')}\n`);
@@ -224,17 +201,22 @@ function formatStatus({ webhooks, notes, breakGlass, relaxedNamespaces }: BreakG
   return `${table}\n${[...new Set(lines)].join('')}${relaxed}${SUMMARIES[breakGlass]}\n`;
 }
 
+const UNCHANGED: ChangeResult = { isChanged: false, isIncomplete: false };
+
 /**
  * Changes policies and validating webhooks first: they would deny pods that the mutating webhooks no longer default, and
  * changes of labels while no replica responds.
  */
 async function switchOn(run: Run): Promise<number> {
-  const { client, namespaces, remaining, options, text } = run;
+  const { client, targets, namespaces, remaining, options, text } = run;
   const by = (await reviewSelf(client.connection, client.signal))?.username;
   const note = { since: new Date().toISOString().replace(/\.\d+Z$/, 'Z'), by, reason: options.reason };
-  const webhooks = await changeAll(run, run.targets, (target) => planOn(target, note));
-  const labels = namespaces ? await relaxLabels({ ...run, dryRun: options['dry-run'] }, namespaces) : UNCHANGED;
-  const code = finish(run, [webhooks, labels], SWITCHED_ON);
+  const webhooks = await switchAll(run, targets, note);
+  const labels = namespaces ? await relaxLabels(run, namespaces) : UNCHANGED;
+  const code = finish(run, [webhooks, labels], {
+    done: 'API servers apply the change within seconds. They then send no request to Portcullis.\nGitOps tools (Argo CD, Flux) may revert the change: suspend them.',
+    unchanged: 'Nothing changed: break-glass is on already.',
+  });
   const list = [
     'The PodSecurity plugin of API servers, if it is enabled, continues to enforce:',
     '- the default level of its configuration, in namespaces without the label pod-security.kubernetes.io/enforce',
@@ -254,179 +236,88 @@ async function switchOn(run: Run): Promise<number> {
  */
 async function switchOff(run: Run): Promise<number> {
   const { client, targets, namespaces, options } = run;
-  if (!options.force) await checkReplicas(client, targets);
+  const problem = options.force ? undefined : await findReplicaProblem(client, targets);
+  if (problem !== undefined) {
+    throw new UserError(
+      `no replica is ready: ${problem}. Webhooks that fail closed would deny pods. Start the replicas (see 'portcullis doctor'), or switch the webhooks on with --force`,
+    );
+  }
   const isMutating = ({ kind }: Target): boolean => kind === 'MutatingWebhookConfiguration';
-  const mutating = await changeAll(run, targets.filter(isMutating), planOff);
+  const mutating = await switchAll(run, targets.filter(isMutating), undefined);
   if (mutating.isIncomplete) {
     run.stderr.write('stopped, because pods that the mutating webhooks do not change would be denied\n');
     return EXIT.violations;
   }
-  const labels = namespaces ? await restoreLabels({ ...run, dryRun: options['dry-run'] }, namespaces) : UNCHANGED;
-  const others = await changeAll(run, targets.filter((target) => !isMutating(target)).toReversed(), planOff);
-  return finish(run, [mutating, labels, others], SWITCHED_OFF);
+  const labels = namespaces ? await restoreLabels(run, namespaces) : UNCHANGED;
+  const others = await switchAll(run, targets.filter((target) => !isMutating(target)).toReversed(), undefined);
+  return finish(run, [mutating, labels, others], {
+    done: 'API servers apply the change within seconds. Portcullis then enforces again. Pods that started meanwhile keep running.',
+    unchanged: 'Nothing changed: break-glass is off already.',
+  });
 }
 
-/** @throws {UserError} unless a replica is ready to answer the webhooks that will fail closed */
-async function checkReplicas(client: ClusterClient, targets: readonly Target[]): Promise<void> {
-  const problem = await findReplicaProblem(client, targets);
-  if (problem === undefined) return;
-  throw new UserError(
-    `no replica is ready: ${problem}. Webhooks that fail closed would deny pods. Start the replicas (see 'portcullis doctor'), or switch the webhooks on with --force`,
-  );
-}
-
+/** Returns why no replica answers the webhooks that will fail closed; `undefined` if one is ready. */
 async function findReplicaProblem(client: ClusterClient, targets: readonly Target[]): Promise<string | undefined> {
+  const closed = targets.flatMap((target) => {
+    const webhooks = target.kind === 'ValidatingAdmissionPolicy' ? [] : target.webhooks;
+    return webhooks
+      .filter((webhook) => isOff(webhook) && webhook.failurePolicy !== 'Ignore')
+      .map(({ clientConfig: { service } }) => ({ service, secret: caSecretReference(target) }));
+  });
+  // All webhooks of an installation have the same replicas.
+  const [webhook] = closed;
+  if (!webhook) return undefined;
+  const { service, secret } = webhook;
   try {
-    for (const backend of findClosedBackends(targets)) {
-      if ('origin' in backend) {
-        const { origin, configuration } = backend;
-        // This machine may not reach an address that API servers reach.
-        const isReady =
-          'chain' in (await readServerCertificate(origin)) || (await hasCurrentLease(client, configuration));
-        if (!isReady) return `no replica responds at ${origin}, and no Lease of a replica is current`;
-      } else if (!(await hasReadyEndpoint(client, backend.service))) {
-        return `Service ${backend.service.namespace}/${backend.service.name} has no ready endpoint`;
-      }
+    if (service) {
+      const { namespace, name } = service;
+      const labels = `kubernetes.io/service-name=${name}`;
+      const slices = await client.list(RESOURCES.EndpointSlice, { namespace, labels });
+      const endpoints = slices.flatMap((slice) => (slice as EndpointSlice).endpoints ?? []);
+      const isReady = endpoints.some(({ conditions }) => conditions?.ready !== false);
+      return isReady ? undefined : `Service ${namespace}/${name} has no ready endpoint`;
     }
-    return undefined;
+    // The namespace of the Leases is that of the Secret, if it is known.
+    const labels = `${OWN},${COMPONENT_LABEL}=${REPLICA}`;
+    const leases: readonly Lease[] = await client.list(RESOURCES.Lease, { namespace: secret?.split('/')[0], labels });
+    const isReady = leases.some((lease) => isCurrentLease(lease, new Date()));
+    return isReady ? undefined : 'no Lease of a replica is current';
   } catch (error) {
     if (!(error instanceof ApiError)) throw error;
     return error.message;
   }
 }
 
-async function hasReadyEndpoint(
-  client: ClusterClient,
-  { namespace, name }: { readonly namespace: string; readonly name: string },
-): Promise<boolean> {
-  const labels = `kubernetes.io/service-name=${name}`;
-  const slices = (await client.list(RESOURCES.EndpointSlice, { namespace, labels })) as readonly (AnyObject &
-    EndpointSlice)[];
-  return slices.some(({ endpoints }) => endpoints?.some(({ conditions }) => conditions?.ready !== false));
-}
-
-/** The namespace of the Leases is that of the Secret, if it is known. */
-async function hasCurrentLease(client: ClusterClient, configuration: Target): Promise<boolean> {
-  const namespace = caSecretReference(configuration)?.split('/')[0];
-  const labels = `${PART_OF_LABEL}=${PART_OF},${COMPONENT_LABEL}=${REPLICA}`;
-  const leases: readonly Lease[] = await client.list(RESOURCES.Lease, { namespace, labels });
-  return leases.some((lease) => isCurrentLease(lease, new Date()));
-}
-
-const SWITCHED_ON = {
-  done: `
-API servers apply the change within seconds. They then send no request to Portcullis.
-GitOps tools (Argo CD, Flux) may revert the change: suspend them.
-`,
-  unchanged: '\nNothing changed: break-glass is on already.\n',
-} as const;
-
-const SWITCHED_OFF = {
-  done: `
-API servers apply the change within seconds. Portcullis then enforces again. Pods that started meanwhile keep running.
-`,
-  unchanged: '\nNothing changed: break-glass is off already.\n',
-} as const;
-
-interface Result {
-  readonly isChanged: boolean;
-  readonly isIncomplete: boolean;
-}
-
-const UNCHANGED: Result = { isChanged: false, isIncomplete: false };
-
 /** Prints the end of the report. Returns the exit code. */
 function finish(
-  { options: { 'dry-run': dryRun }, text }: Run,
-  results: readonly Result[],
+  { dryRun, text }: Run,
+  results: readonly ChangeResult[],
   messages: { readonly done: string; readonly unchanged: string },
 ): number {
   if (results.some(({ isIncomplete }) => isIncomplete)) return EXIT.violations;
-  if (!results.some(({ isChanged }) => isChanged)) text.write(messages.unchanged);
-  else if (dryRun === 'none') text.write(messages.done);
+  if (!results.some(({ isChanged }) => isChanged)) text.write(`\n${messages.unchanged}\n`);
+  else if (dryRun === 'none') text.write(`\n${messages.done}\n`);
   return EXIT.passed;
 }
 
-/** Computes the patch for the current state of an object. */
-type Plan = (target: Target) => readonly JsonPatchOp[];
-
-/** The result of a change. `planned`: it was not sent. `deleted`: the object was deleted meanwhile. */
-type Outcome =
-  | { readonly kind: 'changed' | 'planned' | 'unchanged'; readonly target: Target }
-  | { readonly kind: 'deleted' }
-  | { readonly kind: 'rejected'; readonly message: string };
-
-/** Changes the objects one after another and prints each step. */
-async function changeAll(
-  { client, options: { 'dry-run': dryRun }, text }: Run,
+/** Switches the objects off, as a note records, or on again, one after another. Prints each step. */
+async function switchAll(
+  run: Run,
   targets: readonly Target[],
-  plan: Plan,
-): Promise<Result> {
+  note: BreakGlassNote | undefined,
+): Promise<ChangeResult> {
   let [isChanged, isIncomplete] = [false, false];
   for (const target of targets) {
-    const outcome = await change(client, target, { plan, dryRun });
-    const suffix = outcome.kind === 'changed' || outcome.kind === 'planned' ? dryRunSuffix(dryRun) : '';
-    const title = `${targetPhase(target)} ${target.name}`;
-    text.write(`${printable(`${title}: ${formatOutcome(outcome)}${suffix}`)}\n`);
-    isIncomplete ||= isFailed(outcome);
-    isChanged ||= outcome.kind !== 'unchanged';
+    const { kind, name } = target;
+    const plan = (object: KubeObject) => planSwitch(parseTarget(kind, object), note);
+    const { before, error } = await changeObject<KubeObject>(run, RESOURCES[kind], target, { plan });
+    const state = note ? 'off' : 'active';
+    const result = before ? `${state}${dryRunSuffix(run.dryRun)}` : `${state} already`;
+    run.text.write(
+      `${printable(`${targetPhase(target)} ${name}: ${error === undefined ? result : `not changed: ${error}`}`)}\n`,
+    );
+    isIncomplete ||= error !== undefined;
+    isChanged ||= before !== undefined;
   }
   return { isChanged, isIncomplete };
-}
-
-function formatOutcome(outcome: Outcome): string {
-  if (outcome.kind === 'deleted') return 'was deleted meanwhile';
-  if (outcome.kind === 'rejected') return `not changed: ${outcome.message}`;
-  if (outcome.kind === 'planned')
-    return `changed: ${targetStates(outcome.target)
-      .map(({ name }) => name)
-      .join(', ')}`;
-  const states = Map.groupBy(targetStates(outcome.target), ({ state }) => state);
-  const parts = [...states].map(([state, all]) => `${all.map(({ name }) => name).join(', ')} ${STATES[state]}`);
-  return `${outcome.kind}: ${parts.join('; ')}`;
-}
-
-function isFailed(outcome: Outcome): boolean {
-  if (outcome.kind === 'rejected') return true;
-  return outcome.kind !== 'deleted' && targetStates(outcome.target).some(({ state }) => state === 'conflict');
-}
-
-const MAX_ATTEMPTS = 5;
-
-/**
- * Patches an object. The patch fails if its webhooks or requirements changed after they were read; the object is then read
- * and patched again. Rejects only if the server cannot be reached.
- */
-async function change(
-  client: ClusterClient,
-  initial: Target,
-  { plan, dryRun }: { readonly plan: Plan; readonly dryRun: DryRun },
-): Promise<Outcome> {
-  const { kind, name } = initial;
-  const resource = RESOURCES[kind];
-  let target = initial;
-  for (let attempt = 1; ; attempt++) {
-    const operations = plan(target);
-    if (operations.length === 0) return { kind: 'unchanged', target };
-    if (dryRun === 'client') return { kind: 'planned', target };
-    try {
-      const patched = await client.patch(resource, name, { operations, dryRun: dryRun === 'server' });
-      return { kind: 'changed', target: parseTarget(kind, patched) };
-    } catch (error) {
-      if (!(error instanceof ApiError)) throw error;
-      const { code, message } = error.status;
-      const mayRetry = attempt < MAX_ATTEMPTS && (code === 422 || code === 409);
-      const current = mayRetry ? await client.get(resource, name) : undefined;
-      if (code === 404 || (mayRetry && !current)) return { kind: 'deleted' };
-      // A patch that fails without a concurrent change would fail again.
-      if (!current || current.metadata.resourceVersion === target.metadata.resourceVersion) {
-        return { kind: 'rejected', message };
-      }
-      target = parseTarget(kind, current);
-    }
-  }
-}
-
-function parseTarget(kind: Target['kind'], object: KubeObject): Target {
-  return kind === 'ValidatingAdmissionPolicy' ? parseFloorPolicy(object) : parseWebhookConfiguration(kind, object);
 }

@@ -13,15 +13,15 @@ import { getOwnFields, getOwnership, isRelaxed, isTerminating, namespaceDocument
 
 const { enforce: ENFORCE } = POD_SECURITY_LABELS;
 
-/** A write to one namespace. It fails after a concurrent change. */
-export interface NamespaceWrite {
+/** A write to an object. It fails after a concurrent change. */
+export interface ObjectWrite {
   readonly type: 'apply' | 'merge-patch';
   readonly fieldManager: string;
   readonly document: object;
 }
 
 /** Returns the write that relaxes the label syncer's enforce label, or `undefined` if there is nothing to relax. */
-export function planRelaxation(namespace: Namespace): NamespaceWrite | undefined {
+export function planRelaxation(namespace: Namespace): ObjectWrite | undefined {
   const level = denyingLevel(namespace);
   const ownership = getOwnership(ENFORCE, namespace, getMetadataOwners(namespace.metadata) ?? []);
   if (level === undefined || (ownership !== 'own' && ownership !== 'former')) return undefined;
@@ -39,7 +39,7 @@ function denyingLevel(namespace: Namespace): string | undefined {
  * Returns the next write that restores the namespace, or `undefined` if nothing is left to restore. The first write
  * makes the label syncer own its label again, with the previous level. The second write removes the record.
  */
-export function planRestoration(namespace: Namespace): NamespaceWrite | undefined {
+export function planRestoration(namespace: Namespace): ObjectWrite | undefined {
   const { labels = {}, annotations = {} } = namespace.metadata ?? {};
   const owners = getMetadataOwners(namespace.metadata) ?? [];
   const level = labels[RELAXED_LABEL];

@@ -1,6 +1,6 @@
 import { summarizeNames } from '../../../kube/text.ts';
 import { docsUrl } from '../../command.ts';
-import { webhookState } from '../../install/break-glass-state.ts';
+import { isOff } from '../../install/break-glass-state.ts';
 import {
   info,
   ok,
@@ -99,8 +99,8 @@ function untested(facts: Facts, tested: ReadonlySet<string>): readonly CheckResu
   const webhooks = ownWebhooks(facts.configurations)
     .map(({ webhook }) => webhook)
     .filter(({ name }) => !tested.has(name));
-  const report = (isOff: boolean, reason: string): readonly CheckResult[] => {
-    const names = webhooks.filter((one) => (webhookState(one) === 'off') === isOff).map(({ name }) => name);
+  const report = (areOff: boolean, reason: string): readonly CheckResult[] => {
+    const names = webhooks.filter((one) => isOff(one) === areOff).map(({ name }) => name);
     return names.length === 0 ? [] : [info(summarizeNames(names, 3), `not tested: ${reason}`)];
   };
   return [...report(true, 'break-glass is on'), ...report(false, 'a dry run cannot exercise fail-open webhooks')];
