@@ -34,7 +34,7 @@ import { readServerless } from './policies.ts';
 import { findWeakenings } from './weakening.ts';
 
 /** True if the SCC CRD belongs to another product, such as OpenShift, which sets labels and ranges of namespaces itself. */
-export async function hasForeignSccs(client: ClusterClient): Promise<boolean> {
+export async function readForeignSccs(client: ClusterClient): Promise<boolean> {
   const { group, resource } = RESOURCES.SecurityContextConstraints;
   const definition = await client.get(DEFINITIONS, `${resource}.${group}`);
   return definition !== undefined && !isPartOfPortcullis(definition);
@@ -127,36 +127,40 @@ function describeOwnLevel(namespace: Namespace): readonly string[] {
 
 /** The extent of an uninstallation. */
 export interface UninstallScope {
+  /** Namespace of the installation. */
+  readonly namespace: string;
   /** Keeps the Pod Security labels that Portcullis set. */
   readonly keepsLabels: boolean;
   /** Keeps the policies of an installation without a server. */
   readonly keepsPolicies: boolean;
   /** Deletes the CRDs with all their objects, and the grants of SCCs. */
   readonly purgesDefinitions: boolean;
+  /** The SCC CRD belongs to another product. */
+  readonly hasForeignSccs: boolean;
 }
 
 /** True for policies that an uninstallation deletes before the webhooks: they deny pods that no webhook has defaulted. */
-export function isEndingPolicy({ metadata }: KubeObject, { keepsPolicies }: UninstallScope): boolean {
+export function isEndingPolicy(
+  { metadata }: KubeObject,
+  { keepsPolicies }: Pick<UninstallScope, 'keepsPolicies'>,
+): boolean {
   const component = metadata?.labels?.[COMPONENT_LABEL];
   return (
     component === FLOOR_LABELS[COMPONENT_LABEL] || (!keepsPolicies && component === POLICY_LABELS[COMPONENT_LABEL])
   );
 }
 
-/**
- * Describes what the cluster no longer denies after the uninstallation; empty if nothing is enforced.
- * @throws {UserError} if the cluster cannot be read
- */
+/** The kinds that show what is enforced. */
+export const ENFORCEMENT_KINDS: readonly Kind[] = ['Namespace', 'PortcullisConfiguration', ...CONFIGURATION_KINDS];
+
+/** Describes what the cluster no longer denies after the uninstallation; empty if nothing is enforced. */
 export async function findEnforcement(
   client: ClusterClient,
-  namespace: string,
-  kept: UninstallScope,
+  store: Store,
+  { namespace, ...kept }: UninstallScope,
 ): Promise<readonly string[]> {
-  const kinds: readonly Kind[] = ['Namespace', 'PortcullisConfiguration', ...CONFIGURATION_KINDS];
-  const store = await readRolloutState(client, namespace, kinds);
   const policies = await client.list(RESOURCES.ValidatingAdmissionPolicy, { labels: `${PART_OF_LABEL}=${PART_OF}` });
-  const isForeign = await hasForeignSccs(client);
-  const levels = kept.keepsLabels || isForeign ? [] : store.list('Namespace').flatMap(describeOwnLevel);
+  const levels = kept.keepsLabels ? [] : store.list('Namespace').flatMap(describeOwnLevel);
   const ending = policies.filter((one) => isEndingPolicy(one, kept)).map(objectName);
   return [
     ...findLostWebhooks(store, namespace, kept.keepsPolicies ? readServerless(policies)?.spec : undefined),

@@ -12,7 +12,7 @@ import { SCC_MODE_LABEL } from '../../policy/scc/mode.ts';
 import { useRoleName } from '../../policy/scc/standard.ts';
 import { PROGRAM } from '../command.ts';
 import { kubectl, printCommand, type ShellCommand } from '../output/shell.ts';
-import { findLabelManagers, hasForeignSccs, type UninstallScope } from './enforcement.ts';
+import { findLabelManagers, type UninstallScope } from './enforcement.ts';
 import { readPolicyObjects } from './policies.ts';
 
 const PURGE = uninstall('--purge-crds');
@@ -24,17 +24,15 @@ function uninstall(option: string): ShellCommand {
 /** Describes what remains, each with a command. A dry run describes what would remain. */
 export async function findRemains(
   client: ClusterClient,
-  namespace: string,
-  { keepsLabels, keepsPolicies, purgesDefinitions }: UninstallScope,
+  { namespace, keepsLabels, keepsPolicies, purgesDefinitions, hasForeignSccs }: UninstallScope,
 ): Promise<readonly string[]> {
-  const isForeign = await hasForeignSccs(client);
   const policies = keepsPolicies ? await readPolicyObjects(client) : [];
   const definitions = purgesDefinitions ? [] : (await client.list(DEFINITIONS)).filter(isPartOfPortcullis);
-  const grants = purgesDefinitions || isForeign ? [] : await findGrants(client);
+  const grants = purgesDefinitions || hasForeignSccs ? [] : await findGrants(client);
   const namespaces = (await client.list(RESOURCES.Namespace)).filter((one) => !isTerminating(one));
   const isInstallation = (one: AnyObject): boolean => objectName(one) === namespace && isPartOfPortcullis(one);
   const others = namespaces.filter((one) => !isInstallation(one));
-  const managed = keepsLabels ? others.filter((one) => findLabelManagers(one).length > 0) : [];
+  const managed = keepsLabels && !hasForeignSccs ? others.filter((one) => findLabelManagers(one).length > 0) : [];
   const kept = [
     ...(policies.length === 0 ? [] : ['policies in the API server']),
     ...(managed.length === 0 ? [] : [`Pod Security labels that Portcullis set on ${listNames(managed)}`]),
@@ -43,7 +41,7 @@ export async function findRemains(
     key,
     labeled: others.filter(({ metadata }) => metadata.labels?.[key] !== undefined),
   }));
-  const ranges = isForeign ? [] : others.filter(hasOwnRanges);
+  const ranges = hasForeignSccs ? [] : others.filter(hasOwnRanges);
   const rangeKeys = Object.values(NAMESPACE_RANGE_ANNOTATIONS).map((key) => `${key}-`);
   const remains: readonly (readonly [objects: readonly AnyObject[], title: string, command: ShellCommand])[] = [
     [definitions, 'CustomResourceDefinitions with all their objects, such as settings and SCCs', PURGE],

@@ -104,8 +104,9 @@ function releaseFields({ client, dryRun }: Removal, manager: string, path: strin
   });
 }
 
-/** Removes the labels and annotations that only the label controllers of Portcullis own. */
-export async function removeLabels(removal: Removal): Promise<void> {
+/** Removes the labels and annotations that only the label controllers of Portcullis own. Resolves to true if there are any. */
+export async function removeLabels(removal: Removal): Promise<boolean> {
+  let isFound = false;
   for (const namespace of await removal.client.list(RESOURCES.Namespace)) {
     const { name, uid } = namespace.metadata;
     const object = { apiVersion: 'v1', kind: 'Namespace', metadata: { name, ...(uid === undefined ? {} : { uid }) } };
@@ -113,8 +114,10 @@ export async function removeLabels(removal: Removal): Promise<void> {
     for (const manager of findLabelManagers(namespace)) {
       const send = () => releaseFields(removal, manager, path, object);
       await reportChange(removal, `namespaces/${name} labels of ${manager}`, 'removed', send);
+      isFound = true;
     }
   }
+  return isFound;
 }
 
 /** The field manager of the reports on nodes. */

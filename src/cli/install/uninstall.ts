@@ -11,10 +11,11 @@ import { defineCommand, EXIT, type Io } from '../command.ts';
 import { durationMs, flag, option } from '../options.ts';
 import { printable } from '../output/print.ts';
 import {
+  ENFORCEMENT_KINDS,
   findEnforcement,
-  findLabelManagers,
-  hasForeignSccs,
   isEndingPolicy,
+  readForeignSccs,
+  readRolloutState,
   type UninstallScope,
 } from './enforcement.ts';
 import { findGrants, findRemains } from './remains.ts';
@@ -83,14 +84,18 @@ export const command = defineCommand({
   async run(options, _operands, io) {
     const { namespace, 'dry-run': dryRun, wait: waitMs } = options;
     const { 'keep-labels': keepsLabels, 'keep-policies': keepsPolicies } = options;
-    const scope: UninstallScope = {
-      keepsLabels: keepsLabels || keepsPolicies,
-      keepsPolicies,
-      purgesDefinitions: options['purge-crds'],
-    };
     return await withCluster(options, io, async (client) => {
+      const store = await readRolloutState(client, namespace, ENFORCEMENT_KINDS);
+      const hasForeignSccs = await readForeignSccs(client);
+      const scope: UninstallScope = {
+        namespace,
+        keepsLabels: keepsLabels || keepsPolicies || hasForeignSccs,
+        keepsPolicies,
+        purgesDefinitions: options['purge-crds'],
+        hasForeignSccs,
+      };
       const print = (line: string): void => void io.text.write(`${printable(line)}\n`);
-      const enforcement = await findEnforcement(client, namespace, scope);
+      const enforcement = await findEnforcement(client, store, scope);
       printList(print, 'The enforcement becomes weaker:', enforcement);
       const target = { client, namespace, waitMs };
       if (dryRun === 'none') {
@@ -104,7 +109,7 @@ export const command = defineCommand({
       if (removal.counts.reported === 0) {
         print(`Nothing to delete: Portcullis is not installed in namespace ${namespace}.`);
       }
-      const remains = await findRemains(client, namespace, scope);
+      const remains = await findRemains(client, scope);
       printList(print, 'These remain, with the commands that remove them:', remains);
       return removal.counts.failed === 0 ? EXIT.passed : EXIT.violations;
     });
@@ -158,8 +163,9 @@ const OWN = { labels: `${PART_OF_LABEL}=${PART_OF}` };
 /** The kinds of the policies that deny pods, in deletion order. */
 const ENFORCING_KINDS: readonly ResourceInfo[] = POLICY_KINDS.toReversed().map((kind) => RESOURCES[kind]);
 
-/** The kinds of the other objects, in deletion order. They are deleted after the replicas, which recreate their Secret and Leases. */
+/** The kinds of the other objects, in deletion order. Replicas that still run recreate their Secret and Leases, unless their permissions are deleted first. */
 const OTHER_KINDS = [
+  RESOURCES.Deployment,
   namespaced('policy/v1', 'poddisruptionbudgets'),
   namespaced('v1', 'services'),
   namespaced('networking.k8s.io/v1', 'networkpolicies'),
@@ -183,22 +189,17 @@ const OTHER_KINDS = [
 
 /** Deletes an installation. Rejects as `request` does if objects cannot be listed. */
 async function uninstall(removal: Removal, scope: UninstallScope): Promise<void> {
-  const isForeign = await hasForeignSccs(removal.client);
-  const keepsLabels = scope.keepsLabels || isForeign;
-  if (!(await endEnforcement(removal, { ...scope, keepsLabels }))) {
+  if (!(await endEnforcement(removal, scope))) {
     removal.fail('All other objects are kept: without them, API servers would deny requests that match the webhooks.');
     return;
   }
-  await deleteReplicas(removal);
-  // The leader may have labeled a new namespace before it lost the permission.
-  if (!keepsLabels && removal.dryRun === 'none') await removeLabels(removal);
   await deleteOwnObjects(removal, OTHER_KINDS, ({ resource, object }) => {
     // A dry run has reported them.
     if (removal.dryRun !== 'none' && ENFORCING_KINDS.includes(resource) && isEndingPolicy(object, scope)) return false;
     return !scope.keepsPolicies || object.metadata.labels?.[COMPONENT_LABEL] !== POLICY_LABELS[COMPONENT_LABEL];
   });
   await removeNodeReports(removal);
-  if (scope.purgesDefinitions) await purgeDefinitions(removal, isForeign);
+  if (scope.purgesDefinitions) await purgeDefinitions(removal, scope);
 }
 
 /**
@@ -208,20 +209,11 @@ async function uninstall(removal: Removal, scope: UninstallScope): Promise<void>
  * the default level to namespaces without a label. Resolves to true if no webhook of Portcullis is left.
  */
 async function endEnforcement(removal: Removal, kept: UninstallScope): Promise<boolean> {
-  if (!(await revoke(removal, 'create', ['webhookconfigurations', 'admissionpolicies']))) return false;
+  if (!(await revokeWrites(removal))) return false;
   if (!(await deleteOwnObjects(removal, ENFORCING_KINDS, ({ object }) => isEndingPolicy(object, kept)))) return false;
   if (!(await deleteWebhooks(removal, RESOURCES.ValidatingWebhookConfiguration))) return false;
-  if (!kept.keepsLabels) await endLabels(removal);
+  if (!kept.keepsLabels && (await removeLabels(removal))) await observe(removal, 'the change of the labels');
   return await deleteWebhooks(removal, RESOURCES.MutatingWebhookConfiguration);
-}
-
-/** Removes the Pod Security labels of Portcullis, after the leader has lost the permission to restore them. */
-async function endLabels(removal: Removal): Promise<void> {
-  const namespaces = await removal.client.list(RESOURCES.Namespace);
-  if (!namespaces.some((one) => findLabelManagers(one).length > 0)) return;
-  await revoke(removal, 'patch', ['namespaces']);
-  await removeLabels(removal);
-  await observe(removal, 'the change of the labels');
 }
 
 /** Resolves to true if no webhook configuration of Portcullis of the kind is left. */
@@ -248,45 +240,28 @@ async function observe(removal: Removal, change: string): Promise<void> {
 /** API servers apply a change of roles after a short delay. */
 const MAX_ROLES_DELAY_MS = 1000;
 
-/**
- * Deletes the bindings of the roles with which the leader would restore what is removed: those that permit the verb on
- * resources with one of the endings. Resolves to false if that is not possible.
- */
-async function revoke(removal: Removal, verb: string, endings: readonly string[]): Promise<boolean> {
+/** The resources that end enforcement, and the verbs with which the leader would restore them. */
+const RESTORED = /webhookconfigurations$|admissionpolicies$|^namespaces$/;
+const WRITES: readonly string[] = ['create', 'patch'];
+
+/** Deletes the bindings of the roles with which the leader would restore what is removed. Resolves to false if that is not possible. */
+async function revokeWrites(removal: Removal): Promise<boolean> {
   const { client, dryRun, waitMs } = removal;
   // The dry run reports them with the other bindings.
   if (dryRun !== 'none') return true;
   const roles = (await client.list(RESOURCES.ClusterRole, OWN)) as readonly (AnyObject & Kinds['ClusterRole'])[];
-  const isNamed = (name: string): boolean => endings.some((ending) => name.endsWith(ending));
-  const isPermitting = ({ rules }: Kinds['ClusterRole']): boolean =>
-    rules?.some(({ verbs, resources }) => verbs.includes(verb) && resources?.some(isNamed)) ?? false;
+  const isWriter = ({ rules }: Kinds['ClusterRole']): boolean =>
+    rules?.some(
+      ({ verbs, resources }) =>
+        verbs.some((verb) => WRITES.includes(verb)) && resources?.some((name) => RESTORED.test(name)),
+    ) ?? false;
   // A binding has the name of its role.
-  const names = roles.filter(isPermitting).map(objectName);
+  const names = roles.filter(isWriter).map(objectName);
   const all = await findOwnObjects(removal, [RESOURCES.ClusterRoleBinding]);
   const bindings = all.filter(({ object }) => names.includes(objectName(object)));
   const isDeleted = await deleteObjects(removal, bindings);
   if (isDeleted && bindings.length > 0) await pause(removal, Math.min(waitMs, MAX_ROLES_DELAY_MS));
   return isDeleted;
-}
-
-/** Longer than the termination grace period of the replicas. */
-const REPLICAS_TIMEOUT_MS = 90_000;
-const POLL_MS = 500;
-
-async function deleteReplicas(removal: Removal): Promise<void> {
-  const { client, namespace, report } = removal;
-  const isDeleted = await deleteOwnObjects(removal, [RESOURCES.Deployment]);
-  if (removal.dryRun !== 'none' || !isDeleted) return;
-  const end = performance.now() + REPLICAS_TIMEOUT_MS;
-  for (;;) {
-    const pods = await client.list(RESOURCES.Pod, { namespace, ...OWN });
-    if (pods.length === 0) return;
-    if (performance.now() >= end) {
-      for (const pod of pods) report(`pods/${objectName(pod)} still runs; continuing.`);
-      return;
-    }
-    await pause(removal, POLL_MS);
-  }
 }
 
 /** The objects of Portcullis, in the order of the resources. Rejects as `request` does. */
@@ -308,13 +283,14 @@ async function deleteOwnObjects(
 }
 
 /** Deletes the CRDs of Portcullis with all their objects, and the roles and bindings that grant the use of SCCs. */
-async function purgeDefinitions(removal: Removal, isForeign: boolean): Promise<void> {
+async function purgeDefinitions(removal: Removal, { hasForeignSccs }: UninstallScope): Promise<void> {
   const { client, dryRun, report } = removal;
-  if (isForeign) report('SCCs and their roles are kept: the SCC CRD belongs to another product.');
-  const grants = isForeign ? [] : await findGrants(client);
+  if (hasForeignSccs) report('SCCs and their roles are kept: the SCC CRD belongs to another product.');
+  const grants = hasForeignSccs ? [] : await findGrants(client);
   const definitions = (await client.list(DEFINITIONS)).filter(isPartOfPortcullis);
   const standard = STANDARD_SCCS.map(({ scc }) => scc.metadata?.name);
-  const sccs = isForeign || definitions.length === 0 ? [] : await client.list(RESOURCES.SecurityContextConstraints);
+  const sccs =
+    hasForeignSccs || definitions.length === 0 ? [] : await client.list(RESOURCES.SecurityContextConstraints);
   for (const { metadata } of sccs.filter(({ metadata }) => !standard.includes(metadata.name))) {
     const name = formatName(RESOURCES.SecurityContextConstraints, metadata.name);
     report(`${name} is deleted with its CRD${dryRunSuffix(dryRun)}`);

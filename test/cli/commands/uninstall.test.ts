@@ -53,9 +53,18 @@ const DEFINITIONS_REMAIN =
 const NAMESPACE_REMAINS = '- namespace portcullis: kubectl delete namespace portcullis';
 const REMAINS = [REMAIN, DEFINITIONS_REMAIN, NAMESPACE_REMAINS];
 
-const MANAGEMENT = ['admission-policies', 'webhook-configurations'].map(
-  (role) => `clusterrolebindings.rbac.authorization.k8s.io/portcullis-${role} deleted`,
-);
+/** The roles with which the leader would restore what is deleted. */
+const WRITERS = [
+  'admission-policies',
+  'label-syncer',
+  'readiness-dry-run',
+  'run-level-zero-labeler',
+  'serving-certificate',
+  'serving-certificate-scc',
+  'uid-range-allocator',
+  'webhook-configurations',
+];
+const REVOKED = WRITERS.map((role) => `clusterrolebindings.rbac.authorization.k8s.io/portcullis-${role} deleted`);
 
 const VALIDATING = deleted('admissionregistration.k8s.io', 'ValidatingWebhookConfiguration');
 const MUTATING = deleted('admissionregistration.k8s.io', 'MutatingWebhookConfiguration');
@@ -82,12 +91,12 @@ const PLANNED = [...VALIDATING, ...MUTATING, ...replicas(BINDINGS)];
 const WAITING = 'Waiting 0 s for API servers to observe the deletion.';
 const REMOVED = [
   ...ENFORCEMENT,
-  ...MANAGEMENT,
+  ...REVOKED,
   ...VALIDATING,
   WAITING,
   ...MUTATING,
   WAITING,
-  ...replicas(BINDINGS.filter((line) => !MANAGEMENT.includes(line))),
+  ...replicas(BINDINGS.filter((line) => !REVOKED.includes(line))),
 ];
 
 const lines = (...texts: readonly string[]): string => texts.map((text) => `${text}\n`).join('');
@@ -439,11 +448,8 @@ describe('uninstall', () => {
 
     test('mutating webhooks are deleted after the labels, and the leader cannot restore these', async () => {
       const { stdout } = await run(['--yes', '--force']);
-      const binding = (role: string): string =>
-        `clusterrolebindings.rbac.authorization.k8s.io/portcullis-${role} deleted`;
       const steps = [
         ...REMOVED.slice(ENFORCEMENT.length, REMOVED.indexOf(WAITING) + 1),
-        ...['label-syncer', 'readiness-dry-run', 'run-level-zero-labeler', 'uid-range-allocator'].map(binding),
         `namespaces/own labels of ${SYNCER} removed`,
         `namespaces/shared labels of ${SYNCER} removed`,
         'Waiting 0 s for API servers to observe the change of the labels.',
@@ -478,7 +484,7 @@ describe('uninstall', () => {
     const floor = POLICY_KINDS.toReversed().map((kind) => `${resourceName(kind)}/${name} deleted`);
     const [title = '', webhooks = '', ...others] = REMOVED;
     const ending = `- no policies in the API server: ${name}`;
-    const expected = [title, webhooks, ending, ...MANAGEMENT, ...floor, ...others.slice(MANAGEMENT.length)];
+    const expected = [title, webhooks, ending, ...REVOKED, ...floor, ...others.slice(REVOKED.length)];
     const plan = await run(['--dry-run=client']);
     assert.equal(plan.stdout.match(/^\S+\/floor\..* deleted \(dry run\)$/gm)?.length, 2);
     assert.deepEqual(await run(['--yes', '--force']), {
