@@ -4,56 +4,106 @@ import { INITIAL_SETTINGS, type Manifest } from '../../install/index.ts';
 import { applyDefaults } from '../../kube/defaults.ts';
 import { deepEqual } from '../../kube/equality.ts';
 import { isObject, type JsonObject } from '../../kube/types.ts';
-import { INSTALLATION } from '../../kube/well-known.ts';
+import { INSTALLATION, POD_SECURITY_LABELS } from '../../kube/well-known.ts';
 
-/** The fields of a Deployment that keep the values of the cluster. */
-const DEPLOYMENT_FIELDS = ['minReadySeconds', 'progressDeadlineSeconds', 'revisionHistoryLimit', 'strategy'];
-const POD_FIELDS = [
-  'affinity',
-  'dnsConfig',
-  'dnsPolicy',
-  'hostNetwork',
-  'imagePullSecrets',
-  'initContainers',
-  'nodeSelector',
-  'priorityClassName',
-  'runtimeClassName',
-  'securityContext',
-  'terminationGracePeriodSeconds',
-  'tolerations',
-  'topologySpreadConstraints',
-];
-const CONTAINER_FIELDS = [
-  'imagePullPolicy',
-  'livenessProbe',
-  'ports',
-  'readinessProbe',
-  'resources',
-  'securityContext',
-  'startupProbe',
-];
+const { enforce: ENFORCE, audit: AUDIT, warn: WARN } = POD_SECURITY_LABELS;
 
-/** The arguments and volumes of the serving certificate, which `--cert-manager` replaces. */
+type Path = readonly string[];
+
+const POD: Path = ['spec', 'template', 'spec'];
+const CONTAINER: Path = [...POD, 'containers', INSTALLATION.name];
+
+/** The fields that keep the values of the cluster, by the kind of the object and the path of the part that contains them. */
+const KEPT: Readonly<Record<string, readonly (readonly [path: Path, names: readonly string[]])[]>> = {
+  NetworkPolicy: [[[], ['spec']]],
+  PodDisruptionBudget: [[[], ['spec']]],
+  ResourceQuota: [[[], ['spec']]],
+  Namespace: [
+    [
+      ['metadata', 'labels'],
+      [ENFORCE, AUDIT, WARN],
+    ],
+  ],
+  Deployment: [
+    [['spec'], ['minReadySeconds', 'progressDeadlineSeconds', 'revisionHistoryLimit', 'strategy']],
+    [
+      POD,
+      [
+        'affinity',
+        'dnsConfig',
+        'dnsPolicy',
+        'hostNetwork',
+        'imagePullSecrets',
+        'initContainers',
+        'nodeSelector',
+        'priorityClassName',
+        'runtimeClassName',
+        'securityContext',
+        'terminationGracePeriodSeconds',
+        'tolerations',
+        'topologySpreadConstraints',
+        'volumes',
+      ],
+    ],
+    [
+      CONTAINER,
+      [
+        'imagePullPolicy',
+        'livenessProbe',
+        'ports',
+        'readinessProbe',
+        'resources',
+        'securityContext',
+        'startupProbe',
+        'volumeMounts',
+      ],
+    ],
+  ],
+};
+
+/** The fields, arguments and volumes of the serving certificate, which `--cert-manager` replaces. */
+const CERTIFICATE_FIELDS: readonly string[] = ['volumes', 'volumeMounts'];
 const CERTIFICATE_ARGUMENTS = /^--(?:tls-|webhook-annotations)/;
 
-/** The kinds whose specs keep the values of the cluster. */
-const POLICY_KINDS = ['NetworkPolicy', 'PodDisruptionBudget', 'ResourceQuota'];
+/** The settings that replace values of the cluster. */
+interface Replacements {
+  readonly initial: JsonObject;
+  /** True if the serving certificate gets another source. */
+  readonly replacesCertificate: boolean;
+}
 
-interface Kept {
+interface KeptManifest {
   readonly manifest: Manifest;
   /** The paths of customized fields. */
   readonly fields: readonly string[];
 }
 
-/** The same part of a manifest, of the manifest with the defaults of the API server, and of its object in the cluster. */
-interface Versions {
-  readonly manifest: JsonObject;
-  readonly complete: JsonObject;
-  readonly live: JsonObject;
+/** Returns a manifest with the customized fields of its object in the cluster. */
+export function keepCustomized(
+  manifest: Manifest,
+  live: AnyObject | undefined,
+  replacements: Replacements,
+): KeptManifest {
+  const fields: string[] = [];
+  if (!live) return { manifest, fields };
+  const result = structuredClone<Manifest>(manifest);
+  const complete = structuredClone<Record<string, unknown>>(manifest);
+  applyDefaults(complete);
+  for (const [path, names] of KEPT[manifest.kind] ?? []) {
+    const [part, generated, current] = [partAt(result, path), partAt(complete, path), partAt(live, path)];
+    for (const name of names) {
+      const isReplaced = replacements.replacesCertificate && CERTIFICATE_FIELDS.includes(name);
+      if (isReplaced || current[name] === undefined || deepEqual(current[name], generated[name])) continue;
+      part[name] = current[name];
+      fields.push([...path, name].join('.'));
+    }
+  }
+  if (manifest.kind === 'Deployment') keepContainers(result, live, replacements);
+  return { manifest: result, fields };
 }
 
 /** The part of an object at a path. A name selects the container of the replicas from a list. */
-function partAt(object: JsonObject, path: readonly string[]): JsonObject {
+function partAt(object: object, path: Path): Record<string, unknown> {
   const part = path.reduce<unknown>((value, name) => {
     if (Array.isArray(value)) return value.find((item) => isObject(item) && item['name'] === name);
     return isObject(value) ? value[name] : undefined;
@@ -61,75 +111,22 @@ function partAt(object: JsonObject, path: readonly string[]): JsonObject {
   return isObject(part) ? part : {};
 }
 
-function inside({ manifest, complete, live }: Versions, ...path: readonly string[]): Versions {
-  return { manifest: partAt(manifest, path), complete: partAt(complete, path), live: partAt(live, path) };
-}
-
-/** What replaces values of the cluster. */
-interface Replacements {
-  readonly initial: JsonObject;
-  /** True if the serving certificate gets another source. */
-  readonly replacesCertificate: boolean;
-}
-
-/** Returns a manifest with the customized fields of its object in the cluster. */
-export function keepCustomized(manifest: Manifest, live: AnyObject | undefined, replacements: Replacements): Kept {
-  const fields: string[] = [];
-  if (!live) return { manifest, fields };
-  const complete = structuredClone<Record<string, unknown>>(manifest);
-  applyDefaults(complete);
-  const versions: Versions = { manifest: { ...manifest }, complete, live: { ...live } };
-  const keep = (part: Versions, names: readonly string[], path = ''): JsonObject => {
-    const kept = names.filter(
-      (name) => part.live[name] !== undefined && !deepEqual(part.live[name], part.complete[name]),
-    );
-    fields.push(...kept.map((name) => `${path}${name}`));
-    return { ...part.manifest, ...Object.fromEntries(kept.map((name) => [name, part.live[name]])) };
-  };
-  const changed = { ...manifest, ...changedParts(manifest, versions, keep, replacements) };
-  return { manifest: changed, fields };
-}
-
-type Keep = (part: Versions, names: readonly string[], path?: string) => JsonObject;
-
-function changedParts({ kind }: Manifest, versions: Versions, keep: Keep, replacements: Replacements): JsonObject {
-  if (POLICY_KINDS.includes(kind)) return keep(versions, ['spec']);
-  if (kind === 'Namespace') {
-    const labels = inside(versions, 'metadata', 'labels');
-    const metadata = { ...partAt(versions.manifest, ['metadata']), labels: keep(labels, Object.keys(labels.manifest)) };
-    return { metadata };
-  }
-  return kind === 'Deployment' ? { spec: keepDeployment(versions, keep, replacements) } : {};
-}
-
-function keepDeployment(versions: Versions, keep: Keep, replacements: Replacements): JsonObject {
-  const { name } = INSTALLATION;
-  const template = inside(versions, 'spec', 'template');
-  const pod = inside(template, 'spec');
-  const container = inside(pod, 'containers', name);
-  const { initial, replacesCertificate } = replacements;
-  const args = mergeArguments(container, replacesCertificate);
-  const [mounts, volumes] = replacesCertificate ? [[], []] : [['volumeMounts'], ['volumes']];
-  const others = listAt(pod.live, 'containers').filter((one) => isObject(one) && one['name'] !== name);
-  const annotations = { ...partAt(template.live, ['metadata', 'annotations']) };
-  const metadata = partAt(template.manifest, ['metadata']);
-  return {
-    ...keep(inside(versions, 'spec'), DEPLOYMENT_FIELDS, 'spec.'),
-    template: {
-      metadata: { ...metadata, annotations: { ...annotations, ...partAt(metadata, ['annotations']) } },
-      spec: {
-        ...keep(pod, [...POD_FIELDS, ...volumes], 'pod.'),
-        containers: [
-          {
-            ...keep(container, [...CONTAINER_FIELDS, ...mounts], 'container.'),
-            args,
-            env: mergeEnvironment(container, initial),
-          },
-          ...others,
-        ],
-      },
-    },
-  };
+/** Adds the annotations of the pods, the arguments and variables of the replicas, and further containers in the cluster. */
+function keepContainers(manifest: Manifest, live: AnyObject, { initial, replacesCertificate }: Replacements): void {
+  const [metadata, pod, container] = [
+    partAt(manifest, ['spec', 'template', 'metadata']),
+    partAt(manifest, POD),
+    partAt(manifest, CONTAINER),
+  ];
+  const current = partAt(live, CONTAINER);
+  const annotations = ['spec', 'template', 'metadata', 'annotations'];
+  metadata['annotations'] = { ...partAt(live, annotations), ...partAt(manifest, annotations) };
+  container['args'] = mergeArguments(listAt(container, 'args'), listAt(current, 'args'), replacesCertificate);
+  container['env'] = mergeEnvironment(listAt(container, 'env'), listAt(current, 'env'), initial);
+  const others = listAt(partAt(live, POD), 'containers').filter(
+    (one) => isObject(one) && one['name'] !== INSTALLATION.name,
+  );
+  pod['containers'] = [container, ...others];
 }
 
 function listAt(part: JsonObject, name: string): readonly unknown[] {
@@ -141,32 +138,33 @@ function optionName(argument: unknown): string {
   return String(argument).split('=', 1)[0] ?? '';
 }
 
-/**
- * The arguments in the cluster, and those in the manifest that the cluster lacks. The features come from the manifest. The
- * certificate has one source.
- */
-function mergeArguments({ manifest, live }: Versions, replacesCertificate: boolean): readonly unknown[] {
+/** The arguments in the cluster, with the features of the manifest, and those that the cluster lacks. The certificate has one source. */
+function mergeArguments(
+  generated: readonly unknown[],
+  current: readonly unknown[],
+  replacesCertificate: boolean,
+): readonly unknown[] {
   const isCertificate = (argument: unknown): boolean => CERTIFICATE_ARGUMENTS.test(String(argument));
   const isFeatures = (argument: unknown): boolean => optionName(argument) === '--features';
-  const generated = listAt(manifest, 'args');
-  const current = listAt(live, 'args');
   const first = current.find(isFeatures);
   const kept = current
-    .filter((argument) =>
-      isFeatures(argument) ? argument === first : !replacesCertificate || !isCertificate(argument),
-    )
-    .map((argument) => (isFeatures(argument) ? generated.find(isFeatures) : argument));
+    .filter((one) => (isFeatures(one) ? one === first : !replacesCertificate || !isCertificate(one)))
+    .map((one) => (isFeatures(one) ? generated.find(isFeatures) : one));
   const names = new Set(kept.map(optionName));
-  const added = generated.filter((argument) => replacesCertificate || !isCertificate(argument));
-  return [...kept, ...added.filter((argument) => !names.has(optionName(argument)))];
+  const added = generated.filter((one) => replacesCertificate || !isCertificate(one));
+  return [...kept, ...added.filter((one) => !names.has(optionName(one)))];
 }
 
 /** The variables of the cluster, with the values of the manifest, and those that the cluster lacks. */
-function mergeEnvironment({ manifest, live }: Versions, initial: JsonObject): readonly unknown[] {
-  const generated = listAt(manifest, 'env')
+function mergeEnvironment(
+  manifest: readonly unknown[],
+  cluster: readonly unknown[],
+  initial: JsonObject,
+): readonly unknown[] {
+  const generated = manifest
     .filter(isObject)
     .map((one) => (one['name'] === INITIAL_SETTINGS ? { ...one, value: JSON.stringify(initial) } : one));
-  const current = listAt(live, 'env').filter(isObject);
+  const current = cluster.filter(isObject);
   const find = (variables: readonly JsonObject[], { name }: JsonObject): JsonObject | undefined =>
     variables.find((one) => one['name'] === name);
   const added = generated.filter((one) => !find(current, one));
