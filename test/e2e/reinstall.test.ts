@@ -102,7 +102,10 @@ suite('a customized installation', { skip: !hasKubectl && 'no kubectl' }, () => 
     const generation = (await read(DEPLOYMENT))['metadata'];
     const summary = await applyOutput(await run('install'));
     assert.match(summary, /^kept: image=registry\.example\.com\/portcullis:0\.0\.1, replicas=5, /m);
-    assert.match(summary, /, spec\.scc\.mode="enforce", .*spec\.template\.spec\.tolerations of Deployment\/portcullis\/portcullis/m);
+    assert.match(
+      summary,
+      /, spec\.scc\.mode="enforce", .*spec\.template\.spec\.tolerations of Deployment\/portcullis\/portcullis/m,
+    );
     assert.match(summary, /^changed: nothing\nnew: nothing\n$/m);
     const { generation: before } = generation as { readonly generation: number };
     const { generation: now } = (await read(DEPLOYMENT))['metadata'] as { readonly generation: number };
@@ -316,7 +319,10 @@ suite('a customized installation', { skip: !hasKubectl && 'no kubectl' }, () => 
     await kubectl('patch', 'deployment', 'portcullis', '-n', 'portcullis', '-p', patch);
     const { code, stdout, stderr } = await run('install', '--dry-run=client');
     assert.equal(code, 0, stderr);
-    assert.match(stderr, /^kept: .* certificates=others, .* spec\.template\.spec\.volumes of .* \S+\.volumeMounts of /m);
+    assert.match(
+      stderr,
+      /^kept: .* certificates=others, .* spec\.template\.spec\.volumes of .* \S+\.volumeMounts of /m,
+    );
     assert.deepEqual(
       stdout.split('\n').filter((line) => /^[-+] /.test(line)),
       [

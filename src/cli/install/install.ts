@@ -9,7 +9,7 @@ import { withCluster } from '../cluster.ts';
 import { defineCommand, EXIT, type Io } from '../command.ts';
 import { flag, nonEmpty, oneOf, option, type Sources, type Values } from '../options.ts';
 import { printable } from '../output/print.ts';
-import { DEFAULTS, planOptions, requestedSettings, withOptions } from './plan.ts';
+import { applyOptions, DEFAULTS, planOptions } from './plan.ts';
 import { printForCluster } from './print.ts';
 import { checkServerless, kubernetesVersion, printForVersion, printPolicies } from './without-server.ts';
 
@@ -38,7 +38,7 @@ summary. The command changes nothing: apply the output with kubectl. With --prof
 
 If Portcullis is installed, everything that the options do not name keeps its value: settings, features, and
 customized fields of the Deployment, the namespace, the quota and the network policy. Settings that enforce
-less require --allow-weaker. --dry-run prints a diff in place of the manifests.
+less require --allow-weaker. --dry-run prints a diff instead of the manifests.
 
 The leader registers the webhooks when a replica is ready, and they fail closed for exactly what the
 settings enforce. With --webhooks=static, apply the objects with the label
@@ -75,7 +75,7 @@ export const command = defineCommand({
     if (kubeconfig !== undefined || context !== undefined || options['dry-run'] !== 'none') {
       throw new UserError('--profile cannot be combined with --kubeconfig, --context and --dry-run');
     }
-    const settings = withOptions({ ...DEFAULTS, ...PROFILES[profile], ...requestedSettings(options) }, options);
+    const settings = applyOptions({ ...DEFAULTS, ...PROFILES[profile] }, options);
     const note = `the profile ${profile}, for Kubernetes 1.${MINIMUM_MINOR} or newer; no cluster was read`;
     io.stderr.write(`Assumed: ${note}\n`);
     io.stdout.write(printYaml(buildManifests(settings)));

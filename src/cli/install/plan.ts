@@ -8,7 +8,6 @@ import { MINIMUM_MINOR, PROFILES } from '../../install/settings.ts';
 import { RESOURCES } from '../../kube/resources.ts';
 import { ApiError } from '../../kube/status.ts';
 import { quote } from '../../kube/text.ts';
-import type { KubeObject } from '../../kube/types.ts';
 import { isPartOfPortcullis } from '../../kube/webhooks.ts';
 import { OPTIONAL_FEATURES } from '../../kube/well-known.ts';
 import { clusterOptions, dryRunOption } from '../cluster.ts';
@@ -31,34 +30,32 @@ import { NODES_CONFIG } from './installed.ts';
 export const CHART_CONSEQUENCE =
   'charts that detect OpenShift by this group omit runAsUser and fsGroup, which SCC admission sets only while it enforces SCCs';
 
-/** Nodes of a managed cluster have the same labels. */
-const NODE_LIMIT = '5';
+/** The properties of a cluster that affect its installation. */
+export interface ClusterFacts extends Server {
+  /** Address of the API server. */
+  readonly server: string;
+  /** The SCC CRD belongs to another product. */
+  readonly hasForeignSccs: boolean;
+  /** The CRD of the minimum kubelet version belongs to another product. */
+  readonly hasForeignNodesConfig: boolean;
+}
 
 /** Reads the properties of a cluster. Rejects with an ApiError or a UserError if its version cannot be read. */
 export async function gatherFacts(client: ClusterClient): Promise<ClusterFacts> {
-  const [server, definition, nodesDefinition, nodes] = await Promise.all([
-    readServer(client),
-    client.get(DEFINITIONS, 'securitycontextconstraints.security.openshift.io').catch(ignoreApiError),
-    client.get(DEFINITIONS, NODES_CONFIG).catch(ignoreApiError),
-    client.send({ method: 'GET', path: '/api/v1/nodes', query: { limit: NODE_LIMIT } }).catch(ignoreApiError),
-  ]);
-  const items: readonly KubeObject[] = Array.isArray(nodes?.['items']) ? nodes['items'] : [];
-  return {
-    ...server,
-    server: client.connection.server,
-    sccDefinition: definitionOwner(definition),
-    nodesDefinition: definitionOwner(nodesDefinition),
-    nodeLabels: [...new Set(items.flatMap(({ metadata }) => Object.keys(metadata?.labels ?? {})))],
+  const isForeign = async (name: string): Promise<boolean> => {
+    const crd = await client.get(DEFINITIONS, name).catch(ignoreApiError);
+    return crd !== undefined && !isPartOfPortcullis(crd);
   };
+  const [server, hasForeignSccs, hasForeignNodesConfig] = await Promise.all([
+    readServer(client),
+    isForeign('securitycontextconstraints.security.openshift.io'),
+    isForeign(NODES_CONFIG),
+  ]);
+  return { ...server, server: client.connection.server, hasForeignSccs, hasForeignNodesConfig };
 }
 
-function definitionOwner(definition: KubeObject | null | undefined): DefinitionOwner {
-  if (!definition) return definition === null ? 'unknown' : 'none';
-  return isPartOfPortcullis(definition) ? 'portcullis' : 'others';
-}
-
-function ignoreApiError(error: unknown): null {
-  if (error instanceof ApiError) return null;
+function ignoreApiError(error: unknown): undefined {
+  if (error instanceof ApiError) return undefined;
   throw error;
 }
 
@@ -77,10 +74,10 @@ export const planOptions = {
     help: `Number of replicas. Default: that of the cluster, else ${DEFAULTS.replicas}`,
   }),
   scc: choice({
-    help: 'Install the definitions and permissions of SCC admission. Default: true; false on OpenShift',
+    help: 'Install the CRDs and permissions of SCC admission. Default: true; false on OpenShift',
   }),
   rollout: choice({
-    help: 'Install the definitions and permissions of the rollout of enforcement. Default: true; false on OpenShift',
+    help: 'Install the CRDs and permissions of the rollout of enforcement. Default: true; false on OpenShift',
   }),
   kubelet: choice({
     help: 'Install the webhooks, controllers and permissions of the minimum kubelet version. Default: false',
@@ -89,7 +86,7 @@ export const planOptions = {
     help: 'Install the webhooks, controllers and permissions for the Operator Lifecycle Manager. Default: false',
   }),
   'nodes-config': choice({
-    help: `Install the definition of ${NODES_CONFIG}, which contains the minimum kubelet version. Default: false`,
+    help: `Install the CRD ${NODES_CONFIG}, which contains the minimum kubelet version. Default: false`,
   }),
   set: {
     value: 'PATH=VALUE',
@@ -108,38 +105,13 @@ export const planOptions = {
   }),
 };
 
-/** The settings in the options. Absent options depend on the profile or on the cluster. */
-export function requestedSettings(values: Values<typeof planOptions>): Partial<ManifestSettings> {
-  const { namespace, image, replicas, monitoring } = values;
-  const { 'cert-manager': certManager, 'runbook-url': runbook, 'nodes-config': nodesConfig } = values;
-  return {
-    namespace,
-    ...(image === undefined ? {} : { image }),
-    ...(runbook === undefined ? {} : { runbook }),
-    ...(nodesConfig === undefined ? {} : { nodesConfig }),
-    ...(replicas === undefined ? {} : { replicas }),
-    ...(certManager === undefined ? {} : { certificates: certManager ? 'cert-manager' : 'self-managed' }),
-    ...(monitoring === undefined ? {} : { monitoring: monitoring ? 'prometheus-operator' : 'none' }),
-  };
-}
-
-export type FeatureValues = Pick<
-  Values<typeof planOptions>,
-  keyof ManifestSettings['features'] | 'nodes-config' | 'webhooks' | 'set'
->;
-
-const NO_OPTIONS: FeatureValues = {
-  scc: undefined,
-  rollout: undefined,
-  kubelet: undefined,
-  olm: undefined,
-  'nodes-config': undefined,
-  webhooks: undefined,
-  set: [],
-};
+export type PlanValues = Values<typeof planOptions>;
 
 /** The policy settings of the options. */
-export function requestedChanges({ webhooks, set }: FeatureValues, hasSccs: boolean): readonly Setting[] {
+export function requestedChanges(
+  { webhooks, set }: Pick<PlanValues, 'webhooks' | 'set'>,
+  hasSccs: boolean,
+): readonly Setting[] {
   return [
     ...(hasSccs ? [] : [{ path: ['scc', 'mode'], value: 'off' }]),
     ...(webhooks === undefined ? [] : [{ path: ['webhooks', 'management'], value: webhooks }]),
@@ -147,23 +119,33 @@ export function requestedChanges({ webhooks, set }: FeatureValues, hasSccs: bool
   ];
 }
 
-/** The features and policy settings: those of the options, else those of the profile or of the cluster. */
-export function withOptions(base: ManifestSettings, values: FeatureValues): ManifestSettings {
-  const { features: given } = base;
-  const { scc = given.scc, rollout = given.rollout, kubelet = given.kubelet, olm = given.olm } = values;
-  const policy = requestedChanges(values, scc).reduce(withSetting, base.policy);
+/** Returns the settings of a profile or of a cluster with those of the options. Throws a UserError if they contradict each other. */
+export function applyOptions(base: ManifestSettings, values: PlanValues): ManifestSettings {
+  const { scc = base.features.scc, rollout = base.features.rollout } = values;
+  const { kubelet = base.features.kubelet, olm = base.features.olm } = values;
+  const { namespace, image = base.image, replicas = base.replicas, monitoring } = values;
+  const { 'cert-manager': certManager, 'runbook-url': runbook = base.runbook } = values;
+  const { 'nodes-config': nodesConfig = base.nodesConfig } = values;
   const features = { scc, rollout, kubelet, olm };
-  const settings = { ...base, features, policy, nodesConfig: base.nodesConfig && kubelet };
+  const policy = requestedChanges(values, scc).reduce(withSetting, base.policy);
+  const settings: ManifestSettings = {
+    ...base,
+    namespace,
+    image,
+    replicas,
+    runbook,
+    features,
+    policy,
+    nodesConfig: nodesConfig && kubelet,
+    ...(certManager === undefined ? {} : { certificates: certManager ? 'cert-manager' : 'self-managed' }),
+    ...(monitoring === undefined ? {} : { monitoring: monitoring ? 'prometheus-operator' : 'none' }),
+  };
   const { scc: admission, rollout: phases } = decodePolicy(settings);
   if (!scc && admission.mode !== 'off') {
-    throw new UserError(
-      `--set=scc.mode=${admission.mode} requires the definitions of SCC admission: remove --scc=false`,
-    );
+    throw new UserError(`--set=scc.mode=${admission.mode} requires the CRDs of SCC admission: remove --scc=false`);
   }
   if (!rollout && phases.phase !== 'Disabled') {
-    throw new UserError(
-      `--set=rollout.phase=${phases.phase} requires the definitions of the rollout: remove --rollout=false`,
-    );
+    throw new UserError(`--set=rollout.phase=${phases.phase} requires the CRDs of the rollout: remove --rollout=false`);
   }
   const missing = OPTIONAL_FEATURES.find((feature) => !features[feature] && policy[feature] != null);
   if (missing !== undefined) {
@@ -200,48 +182,6 @@ function webAddress(value: string): string {
   throw new UserError('must be the URL of a page, such as https://example.com/runbook.md');
 }
 
-interface Platform {
-  readonly name: string;
-  /** Detects the platform by the version of the API server. */
-  readonly version?: RegExp;
-  /** Detects the platform by the labels of nodes. */
-  readonly nodeLabel?: RegExp;
-  /** A requirement of the platform. */
-  readonly note: string;
-}
-
-/** Managed platforms. */
-const PLATFORMS: readonly Platform[] = [
-  {
-    name: 'Google Kubernetes Engine',
-    version: /-gke\./,
-    note: 'in a private cluster, a firewall rule must allow the control plane to reach TCP port 8443 of the nodes',
-  },
-  {
-    name: 'Amazon EKS',
-    version: /-eks-/,
-    note: 'the security group of the nodes must allow the control plane to reach TCP port 8443; if the control plane cannot reach the pod network, run the replicas with hostNetwork',
-  },
-  {
-    name: 'Azure Kubernetes Service',
-    nodeLabel: /^kubernetes\.azure\.com\//,
-    note: 'the annotation admissions.enforcer/disabled prevents AKS from changing the namespace selectors',
-  },
-  {
-    name: 'K3s or RKE2',
-    version: /\+(?:k3s|rke2)/,
-    note: 'the configuration of the server may set Pod Security defaults, which apply in addition',
-  },
-];
-
-/** Notes about the platform of the cluster. */
-function platformNotes({ version, nodeLabels }: ClusterFacts): readonly string[] {
-  const platforms = PLATFORMS.filter(
-    (one) => one.version?.test(version) === true || nodeLabels.some((label) => one.nodeLabel?.test(label)),
-  );
-  return platforms.map(({ name, note }) => `detected ${name}: ${note}`);
-}
-
 /** The settings to install, and the assumptions. */
 interface InstallPlan {
   readonly settings: ManifestSettings;
@@ -253,27 +193,27 @@ const OPENSHIFT = 'route.openshift.io';
 const CERT_MANAGER = 'cert-manager.io';
 const PROMETHEUS_OPERATOR = 'monitoring.coreos.com';
 
-/** Plans an installation for a cluster. Throws a UserError if the cluster does not support the settings. */
+/** Plans an installation for a cluster, which may have settings. Throws a UserError if the cluster does not support the plan. */
 export function planForCluster(
   facts: ClusterFacts,
-  requested: Partial<ManifestSettings>,
-  features: FeatureValues = NO_OPTIONS,
+  installed: Partial<ManifestSettings>,
+  values: PlanValues,
 ): InstallPlan {
   const isOpenShift = facts.groups.includes(OPENSHIFT);
   const base: ManifestSettings = {
     ...DEFAULTS,
     ...(isOpenShift ? PROFILES.openshift : {}),
     ...(facts.groups.includes(PROMETHEUS_OPERATOR) ? PROFILES.monitoring : {}),
-    ...requested,
+    ...installed,
   };
-  const settings = withOptions(base, features);
+  const settings = applyOptions(base, values);
   const problem = findProblem(facts, settings);
   if (problem !== undefined) throw new UserError(problem);
   return { settings, notes: formatNotes(facts, settings) };
 }
 
 function findProblem(
-  { server, version, groups, nodesDefinition }: ClusterFacts,
+  { server, version, groups, hasForeignNodesConfig }: ClusterFacts,
   settings: ManifestSettings,
 ): string | undefined {
   if (isTooOld(version)) {
@@ -282,7 +222,7 @@ function findProblem(
   if (groups.includes(OPENSHIFT) && settings.features.scc) {
     return '--scc: OpenShift has its own SCC admission, which conflicts with that of Portcullis: use --scc=false';
   }
-  if (settings.nodesConfig && nodesDefinition === 'others') {
+  if (settings.nodesConfig && hasForeignNodesConfig) {
     return `--nodes-config: another product has defined ${NODES_CONFIG}, and Portcullis reads its object: remove the option`;
   }
   if (settings.certificates === 'cert-manager' && !groups.includes(CERT_MANAGER)) {
@@ -300,17 +240,15 @@ function isTooOld(version: string): boolean {
 }
 
 function formatNotes(facts: ClusterFacts, settings: ManifestSettings): readonly string[] {
-  const { server, version, groups, sccDefinition, nodesDefinition } = facts;
+  const { server, version, groups, hasForeignSccs } = facts;
   const notes = [`Kubernetes ${version} at ${server}`];
-  if (groups.includes(OPENSHIFT)) notes.push('detected OpenShift, which manages SCCs, their definitions and ranges');
+  if (groups.includes(OPENSHIFT)) notes.push('detected OpenShift, which manages SCCs, their CRDs and ranges');
   else if (settings.features.scc) {
     if (!groups.includes(RESOURCES.SecurityContextConstraints.group))
       notes.push(`the cluster will serve security.openshift.io: ${CHART_CONSEQUENCE}; --scc=false does not install it`);
-    if (sccDefinition === 'others') notes.push('the definition of SCCs belongs to another product and is replaced');
-    if (sccDefinition === 'unknown')
-      notes.push('cannot read whether SCCs are defined: the output contains their definition');
+    if (hasForeignSccs) notes.push('the SCC CRD belongs to another product and is replaced');
   }
-  if (settings.nodesConfig && nodesDefinition !== 'portcullis') {
+  if (settings.nodesConfig) {
     notes.push(
       'the cluster will serve config.openshift.io/v1: programs that detect OpenShift by this group treat the cluster as OpenShift',
     );
@@ -325,18 +263,5 @@ function formatNotes(facts: ClusterFacts, settings: ManifestSettings): readonly 
       'detected cert-manager: with --cert-manager it issues the serving certificate, otherwise created by the replicas',
     );
   }
-  return [...notes, ...platformNotes(facts)];
-}
-
-/** The owner of the definition of a kind; `unknown` if it cannot be read. */
-type DefinitionOwner = 'none' | 'portcullis' | 'others' | 'unknown';
-
-/** The properties of a cluster that affect its installation. */
-export interface ClusterFacts extends Server {
-  /** Address of the API server. */
-  readonly server: string;
-  readonly sccDefinition: DefinitionOwner;
-  readonly nodesDefinition: DefinitionOwner;
-  /** Labels of some nodes; empty if nodes cannot be read. */
-  readonly nodeLabels: readonly string[];
+  return notes;
 }

@@ -7,7 +7,7 @@ import { buildManifests, type ManifestSettings } from '../../install/index.ts';
 import { deepEqual } from '../../kube/equality.ts';
 import { withCluster } from '../cluster.ts';
 import { EXIT, type Io, VERSION } from '../command.ts';
-import type { Sources, Values } from '../options.ts';
+import type { Sources } from '../options.ts';
 import { printable } from '../output/print.ts';
 import { printCommand, type ShellCommand } from '../output/shell.ts';
 import { keepCustomized } from './customized.ts';
@@ -22,18 +22,9 @@ import {
   readInstallation,
   readObjects,
 } from './installed.ts';
-import {
-  type FeatureValues,
-  gatherFacts,
-  planForCluster,
-  type planOptions,
-  requestedChanges,
-  requestedSettings,
-} from './plan.ts';
+import { gatherFacts, planForCluster, type PlanValues, requestedChanges } from './plan.ts';
 import { findWeakenings, findWeakerThanPolicies } from './weakening.ts';
 import { checkServerless, printPolicies } from './without-server.ts';
-
-type PlanValues = Values<typeof planOptions>;
 
 interface Upgrade {
   readonly sources: Sources;
@@ -54,11 +45,10 @@ export async function printForCluster(options: PlanValues, io: Io, upgrade?: Upg
     const image = upgrade?.findImage(installation) ?? options.image;
     const problem = findIncompatibility(installation, upgrade !== undefined);
     if (problem !== undefined) throw new UserError(problem);
-    const requested = { ...installation.settings, ...requestedSettings({ ...options, image }) };
     // Without a Deployment, the policies enforce their settings, and an existing PortcullisConfiguration has no effect.
     const carried = deployment ? [] : listSettings(serverless?.spec ?? {});
-    const values = { ...options, set: [...carried, ...options.set] };
-    const plan = planForCluster(await gatherFacts(client), requested, values);
+    const values = { ...options, image, set: [...carried, ...options.set] };
+    const plan = planForCluster(await gatherFacts(client), installation.settings, values);
     const { policy } = plan.settings;
     const reasons = [
       ...(deployment || !serverless
@@ -101,7 +91,7 @@ async function combine(
   client: ClusterClient,
   installation: Installation,
   settings: ManifestSettings,
-  values: FeatureValues,
+  values: PlanValues,
 ): Promise<Combination> {
   const current = installation.settings.policy ?? {};
   const changes = requestedChanges(values, settings.features.scc).filter(

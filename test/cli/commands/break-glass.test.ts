@@ -570,10 +570,7 @@ describe('the labels of namespaces in break-glass', () => {
     };
     await run(['on']);
     await renew('2020-01-01T00:00:00.000000Z');
-    assert.match(
-      (await run(['off'])).stderr,
-      /^error: no replica is ready: no Lease of a replica is current\. /,
-    );
+    assert.match((await run(['off'])).stderr, /^error: no replica is ready: no Lease of a replica is current\. /);
     await renew(new Date().toISOString().replace('Z', '000Z'));
     assert.equal((await run(['off'])).code, 0);
     await cluster.admin.send('DELETE', `${leases}/a`);
