@@ -19,7 +19,7 @@ import {
   readState,
 } from '../policy/uid-range/allocation.ts';
 import { sccMode } from '../policy/scc/mode.ts';
-import { uniteBlocks, type Blocks } from '../policy/uid-range/blocks.ts';
+import { uniteBlocks } from '../policy/uid-range/blocks.ts';
 import { type RangeSettings, formatUidRange } from '../policy/uid-range/ranges.ts';
 import {
   createObject,
@@ -76,296 +76,254 @@ export const uidRangeStandby: ControllerDefinition = {
   create: (context) => createAllocatorReconciler(context, STANDBY_MS),
 };
 
-/** A block that is marked as taken in the RangeAllocation, without a known namespace. */
+/** A block that is marked as taken, without a known namespace. */
 interface Reservation {
   readonly block: number;
   readonly sinceMs: number;
-  /** The only namespace that may receive the block, because its annotations may already have been written. */
-  readonly onlyFor?: string;
 }
 
-type StateContext = Pick<ReconcileContext, 'cluster' | 'now'>;
-
-interface WaitingNamespace {
-  readonly namespace: string;
-  readonly resolve: (reservation: Reservation) => void;
-  readonly reject: (error: unknown) => void;
-}
-
-interface HeldState {
-  readonly object: RangeAllocation;
-  readonly taken: Blocks;
+/** The blocks for namespaces, by name. */
+interface TakenBlocks {
+  readonly blocks: ReadonlyMap<string, number>;
+  /** True if blocks without a namespace are kept until the next repair. */
+  readonly hasOrphans: boolean;
 }
 
 /** A reservation is used for this long. A repair frees the block later, and a write ends within a minute. */
 const RESERVED_MS = ORPHANED_MS - 60_000;
 
-/** The RangeAllocation. A block is marked as taken before a namespace receives it, so that it is allocated once. */
+/** The RangeAllocation. A block is marked as taken before a namespace receives it, so it is allocated once. */
 function createRangeState(settings: RangeSettings) {
   const { uidRange } = settings;
   const allocate = createAllocator(settings);
-  /** The state after the last write; dropped when a write fails. */
-  let held: HeldState | undefined;
+  /** Blocks that only the namespace of this name may receive, because its annotations may already have been written. */
+  const reserved = new Map<string, Reservation>();
+  /** Blocks that any namespace may receive. */
   let released: readonly Reservation[] = [];
   let orphans: Repair['orphans'] = new Map();
-  let waiting: WaitingNamespace[] = [];
-
-  const read = async ({ cluster }: StateContext): Promise<HeldState> => {
-    const object = await findState(cluster);
-    if (!object) throw missingState();
-    const taken = readState(object, uidRange);
-    if ('error' in taken) throw new Error(taken.error);
-    return { object, taken: taken.value };
-  };
-  const write = async (
-    { cluster }: StateContext,
-    object: RangeAllocation | undefined,
-    taken: Blocks,
-  ): Promise<HeldState> => {
-    const fields = formatState(uidRange, taken);
-    if (object?.range === fields.range && object.data === fields.data) return { object, taken };
-    const written = await (object
-      ? updateState(cluster, { ...object, ...fields })
-      : createObject(cluster, KIND, { metadata: { name: RANGE_ALLOCATION_NAME }, ...fields }, OPTIONS));
-    return { object: written, taken };
-  };
-
-  /** Runs work one after another: the state that was read must still hold when it is written. */
-  let last: Promise<unknown> = Promise.resolve();
-  const serialize = <T>(work: () => Promise<T>): Promise<T> => {
-    const result = last.then(work);
-    last = result.catch(() => undefined);
-    return result;
-  };
-
-  const takeReleased = (namespace: string, nowMs: number): Reservation | undefined => {
-    const valid = released.filter(({ sinceMs }) => nowMs - sinceMs < RESERVED_MS);
-    const reservation = valid.find(({ onlyFor = namespace }) => onlyFor === namespace);
-    released = valid.filter((one) => one !== reservation);
-    return reservation;
-  };
-  const takeFree = async (count: number, context: StateContext): Promise<readonly number[]> => {
-    const state = held ?? (await read(context));
-    held = undefined;
-    let { taken } = state;
-    const namespaces = context.cluster.store.list('Namespace');
-    const blocks: number[] = [];
-    for (let block; blocks.length < count && (block = allocate(taken, namespaces)) !== undefined;) {
-      taken = uniteBlocks([...taken, { first: block, last: block }]);
-      blocks.push(block);
-    }
-    held = await write(context, state.object, taken);
-    return blocks;
-  };
-  const serve = async (context: StateContext): Promise<void> => {
-    const nowMs = context.now();
-    const unserved = waiting.filter(({ namespace, resolve }) => {
-      const reservation = takeReleased(namespace, nowMs);
-      if (reservation) resolve(reservation);
-      return !reservation;
-    });
-    waiting = [];
-    if (unserved.length === 0) return;
-    try {
-      const blocks = await takeFree(unserved.length, context);
-      for (const [index, { resolve, reject }] of unserved.entries()) {
-        const block = blocks[index];
-        if (block === undefined) reject(new Error('uid range exceeded'));
-        else resolve({ block, sinceMs: nowMs });
-      }
-    } catch (error) {
-      for (const { reject } of unserved) reject(error);
-    }
-  };
-
   return {
     /**
-     * Takes a block for a namespace: a released one, or the next free one. One write takes blocks for all waiting namespaces.
-     * Rejects if no block is free, or if the object is missing, invalid or of another range: then it needs a repair.
+     * Repairs the object by the annotations of all namespaces, and takes blocks for namespaces: the reserved one, a released
+     * one, or the next free one. Without a free block, a namespace gets none.
      */
-    take(namespace: string, context: StateContext): Promise<Reservation> {
-      return new Promise((resolve, reject) => {
-        waiting.push({ namespace, resolve, reject });
-        // Requests that arrive during a write share the next write.
-        if (waiting.length === 1) void serialize(() => serve(context));
-      });
+    async take(names: readonly string[], { cluster, logger, now }: ReconcileContext): Promise<TakenBlocks> {
+      const state = await orUndefined(cluster.get(KIND, RANGE_ALLOCATION_NAME));
+      const read = state && readState(state, uidRange);
+      if (read && 'error' in read) logger.warn({ reason: read.error }, 'the RangeAllocation is replaced');
+      const namespaces = cluster.store.list('Namespace');
+      const nowMs = now();
+      const plan = planRepair({ range: uidRange, namespaces, state, orphans, nowMs });
+      const isUsable = ({ block, sinceMs }: Reservation): boolean =>
+        nowMs - sinceMs < RESERVED_MS && isOrphan(block, plan.orphans);
+      const free = released.filter(isUsable);
+      let { taken } = plan;
+      const blocks = new Map<string, Reservation>();
+      for (const name of names) {
+        const own = reserved.get(name);
+        const known = own && isUsable(own) ? own : free.shift();
+        const block = known?.block ?? allocate(taken, namespaces);
+        if (block === undefined) break;
+        taken = uniteBlocks([...taken, { first: block, last: block }]);
+        blocks.set(name, known ?? { block, sinceMs: nowMs });
+      }
+      await writeState(cluster, state, formatState(uidRange, taken));
+      orphans = plan.orphans;
+      released = free;
+      reserved.clear();
+      for (const [name, reservation] of blocks) reserved.set(name, reservation);
+      return {
+        blocks: new Map(Array.from(blocks, ([name, { block }]) => [name, block])),
+        hasOrphans: orphans.size > 0,
+      };
     },
-    /** Releases a block to any namespace, or to the one that the reservation names. */
-    release(reservation: Reservation): void {
-      released = [...released, reservation];
+    /** Ends the reservation of a namespace. Unless it has received its block, another namespace may receive it. */
+    endReservation(name: string, { isReceived }: { readonly isReceived: boolean }): void {
+      const reservation = reserved.get(name);
+      reserved.delete(name);
+      if (reservation && !isReceived) released = [...released, reservation];
     },
-    /** Rebuilds the object from the annotations of the namespaces. */
-    repair: (context: StateContext): Promise<Repair> =>
-      serialize(async () => {
-        held = undefined;
-        const state = await findState(context.cluster);
-        const namespaces = context.cluster.store.list('Namespace');
-        const plan = planRepair({ range: uidRange, namespaces, state, orphans, nowMs: context.now() });
-        held = await write(context, state, plan.taken);
-        orphans = plan.orphans;
-        return plan;
-      }),
   };
 }
 
-function findState(cluster: Cluster): Promise<RangeAllocation | undefined> {
-  return orUndefined(cluster.get(KIND, RANGE_ALLOCATION_NAME));
+/** True for a block that is taken and that no namespace has. */
+function isOrphan(block: number, orphans: Repair['orphans']): boolean {
+  return [...orphans.values()].flat().some(({ first, last }) => first <= block && block <= last);
 }
 
-async function updateState(cluster: Cluster, object: RangeAllocation): Promise<RangeAllocation> {
-  try {
-    return await cluster.update(KIND, object, OPTIONS);
-  } catch (error) {
-    throw isNotFound(error) ? missingState({ cause: error }) : error;
-  }
+/** Writes the object if it differs. Rejects with a conflict if it has changed since it was read. */
+async function writeState(
+  cluster: Cluster,
+  state: RangeAllocation | undefined,
+  fields: ReturnType<typeof formatState>,
+): Promise<void> {
+  if (state?.range === fields.range && state.data === fields.data) return;
+  if (state) await cluster.update(KIND, { ...state, ...fields }, OPTIONS);
+  else await createObject(cluster, KIND, { metadata: { name: RANGE_ALLOCATION_NAME }, ...fields }, OPTIONS);
 }
 
-function missingState(options?: ErrorOptions): Error {
-  return new Error(`RangeAllocation "${RANGE_ALLOCATION_NAME}" is missing`, options);
-}
-
-/** Keys that are not names of namespaces. */
-const REPAIR = 'repair/';
-const ALL = 'all/';
-const RANGES_CHANGED = 'ranges-changed/';
-const CHECK_RANGES = 'check-ranges/';
+/** The key of all allocations, and those of the check of all ranges. */
+const ALLOCATE = 'allocate';
+const RANGES_CHANGED = 'ranges-changed';
+const CHECK_RANGES = 'check-ranges';
 
 const REPAIR_MS = 8 * 60 * 60_000;
 /** Delay of the check of all ranges after a change, since namespaces are often created in bursts. */
 const CHECK_DELAY_MS = 1000;
-/** Interval between repairs while the range is full. */
+/** Interval between attempts while the range is full. */
 const FULL_MS = 60_000;
 const RESYNC_MS = 10 * 60_000;
-/** Number of namespaces that share one write of the RangeAllocation. */
+/** Number of concurrent writes of namespaces. */
 const CONCURRENCY = 32;
 /** The interval at which OpenShift's controller retries the repair at start. */
 const MAX_RETRY_MS = 10_000;
 
-/**
- * Creates the reconciler of the leader, or that of a standby.
- * @param standbyMs how long a standby leaves a namespace to the leader
- * @see https://github.com/openshift/cluster-policy-controller/blob/master/pkg/security/controller/namespace_scc_allocation_controller.go
- */
-function createAllocatorReconciler({ settings }: ControllerContext, standbyMs = 0): Reconciler {
-  const { ranges } = settings.value;
-  const isStandby = standbyMs > 0;
-  const state = createRangeState(ranges);
-  /** `done` if the RangeAllocation agrees with the namespaces. Allocations wait for the repair. */
-  let repairState: 'none' | 'requested' | 'done' = 'none';
-  let isFull = false;
-  let reported: RangeProblems = new Map();
-  /** The times since which namespaces need ranges. */
-  const needed = new Map<string, number>();
+type Need = NonNullable<ReturnType<typeof findNamespaceNeed>>;
 
-  const findNeed = (namespace: Namespace): ReturnType<typeof findNamespaceNeed> => {
+/** A namespace that needs ranges. */
+interface Needy {
+  readonly name: string;
+  readonly need: Need;
+}
+
+/** Creates the function that returns what a namespace needs with the settings in force. */
+function createNeeds({ settings }: Pick<ControllerContext, 'settings'>, ranges: RangeSettings) {
+  return (namespace: Namespace): Need | undefined => {
     const { scc, disabledControllers } = settings.value;
     const isEnforced = scc.mode === 'enforce' || sccMode(namespace, scc).mode === 'enforce';
     return isEnforced && !disabledControllers.includes(RANGE_ALLOCATION_MANAGER)
       ? findNamespaceNeed(namespace, ranges)
       : undefined;
   };
-  const keys = (namespace: Namespace): readonly string[] =>
-    findNeed(namespace) ? [namespace.metadata?.name ?? ''] : [];
-  const enqueueAll = ({ cluster, enqueue }: ReconcileContext): void =>
-    cluster.store
-      .list('Namespace')
-      .flatMap(keys)
-      .forEach((key) => enqueue(key));
-  const requestRepair = (context: ReconcileContext): void => {
-    if (repairState === 'requested') return;
-    repairState = 'requested';
-    context.enqueue(REPAIR);
+}
+
+/**
+ * Creates the reconciler of the leader, or that of a standby. One write of the RangeAllocation takes the blocks of all
+ * namespaces that need one.
+ * @param standbyMs how long a standby leaves a namespace to the leader
+ * @see https://github.com/openshift/cluster-policy-controller/blob/master/pkg/security/controller/namespace_scc_allocation_controller.go
+ */
+function createAllocatorReconciler({ settings }: ControllerContext, standbyMs = 0): Reconciler {
+  const { ranges } = settings.value;
+  const isStandby = standbyMs > 0;
+  const findNeed = createNeeds({ settings }, ranges);
+  const state = createRangeState(ranges);
+  const selectDue = createDelay(standbyMs);
+  const receiver: Receiver = { findNeed, ranges, state };
+  let repairDueMs = 0;
+  let isFull = false;
+  let reported: RangeProblems = new Map();
+
+  /** True on the leader where all namespaces get ranges: it repairs the RangeAllocation even if no namespace needs a block. */
+  const isRepairing = (): boolean => !isStandby && settings.value.scc.mode === 'enforce';
+  const takeBlocks = async (due: readonly Needy[], context: ReconcileContext): Promise<TakenBlocks['blocks']> => {
+    const names = due.flatMap(({ name, need }) => (need === 'block' ? name : []));
+    if (names.length === 0 && !(isRepairing() && context.now() >= repairDueMs)) return new Map();
+    const { blocks, hasOrphans } = await state.take(names, context);
+    const isExceeded = blocks.size < names.length;
+    if (isExceeded && !isFull && !isStandby) reportFull(ranges, context);
+    isFull = isExceeded;
+    // A block of this write is an orphan if its namespace does not receive it.
+    const mayHaveOrphans = hasOrphans || names.length > 0;
+    repairDueMs = context.now() + (mayHaveOrphans ? ORPHANED_MS : REPAIR_MS);
+    return blocks;
+  };
+  const allocate = async (context: ReconcileContext): Promise<ReconcileResult> => {
+    const { due, waitMs } = selectDue(listNeedy(context, findNeed), context.now());
+    const blocks = await takeBlocks(due, context);
+    await forEachConcurrently(due, ({ name }) => receive(name, blocks.get(name), receiver, context));
+    const retryMs = isFull ? FULL_MS : Infinity;
+    const repairMs = isRepairing() ? Math.max(repairDueMs - context.now(), 1) : Infinity;
+    const requeueAfterMs = Math.min(waitMs, retryMs, repairMs);
+    return requeueAfterMs === Infinity ? undefined : { requeueAfterMs };
   };
 
-  const repair = async (context: ReconcileContext): Promise<ReconcileResult> => {
-    const isNeeded = settings.value.scc.mode === 'enforce' || context.cluster.store.list('Namespace').some(findNeed);
-    repairState = isNeeded ? 'requested' : 'none';
-    if (!isNeeded) return undefined;
-    const { orphans, ...plan } = await state.repair(context);
-    if (plan.isFull && !isFull && !isStandby) reportFull(ranges, context);
-    isFull = plan.isFull;
-    repairState = !isFull ? 'done' : isStandby ? 'none' : 'requested';
-    if (!isFull) enqueueAll(context);
-    if (isStandby) return undefined;
-    return { requeueAfterMs: isFull ? FULL_MS : orphans.size > 0 ? ORPHANED_MS : REPAIR_MS };
-  };
-
-  /** Returns `undefined` if a repair is pending, which enqueues all namespaces that need a block. */
-  const take = async (name: string, context: ReconcileContext): Promise<Reservation | undefined> => {
-    try {
-      return await state.take(name, context);
-    } catch (error) {
-      if (error instanceof ApiError) throw error;
-      if (repairState !== 'done') return undefined;
-      requestRepair(context);
-      throw error;
-    }
-  };
-  const release = (reservation: Reservation, context: ReconcileContext): void => {
-    state.release(reservation);
-    // The repair frees the block if no namespace takes it.
-    context.enqueue(REPAIR, ORPHANED_MS);
-  };
-
-  const allocate = async (name: string, context: ReconcileContext): Promise<void> => {
-    const reservation = await take(name, context);
-    if (!reservation) return;
-    const namespace = context.cluster.store.get('Namespace', name);
-    if (!namespace || findNeed(namespace) !== 'block') {
-      release(reservation, context);
-      return;
-    }
-    try {
-      await annotate(namespace, blockAnnotations(reservation.block, namespace, ranges), context);
-    } catch (error) {
-      // After an error of the client nothing was written. After any other error the namespace may have the block.
-      const isUnwritten = error instanceof ApiError && error.status.code < 500;
-      release(isUnwritten ? reservation : { ...reservation, onlyFor: name }, context);
-      throw error;
-    }
-  };
-
-  const reconcileNamespace = async (name: string, context: ReconcileContext): Promise<ReconcileResult> => {
-    const namespace = context.cluster.store.get('Namespace', name);
-    const need = namespace && findNeed(namespace);
-    if (!need) {
-      needed.delete(name);
-      return undefined;
-    }
-    const sinceMs = needed.get(name) ?? context.now();
-    needed.set(name, sinceMs);
-    const leftMs = sinceMs + standbyMs - context.now();
-    if (leftMs > 0) return { requeueAfterMs: leftMs };
-    if (repairState === 'none') requestRepair(context);
-    else if (repairState === 'done' && need === 'block') await allocate(name, context);
-    else if (repairState === 'done' && need !== 'block') await annotate(namespace, need.annotations, context);
-    return undefined;
-  };
-
+  const changed = select(settings, ({ scc }) => scc);
   return {
-    initialKeys: isStandby ? [] : [REPAIR],
+    initialKeys: [ALLOCATE],
     sources: [
-      watch('Namespace', (namespace, _store, { type }) =>
-        type === 'remove' ? [namespace.metadata?.name ?? ''] : keys(namespace),
-      ),
-      watchValue(
-        select(settings, ({ scc }) => scc),
-        () => [ALL],
-      ),
+      watch('Namespace', (namespace, _store, { type }) => (type !== 'remove' && findNeed(namespace) ? [ALLOCATE] : [])),
+      watchValue(changed, () => [ALLOCATE]),
       ...(isStandby ? [] : [watch('Namespace', () => [RANGES_CHANGED])]),
     ],
     resyncMs: RESYNC_MS,
     maxRetryMs: MAX_RETRY_MS,
-    concurrency: CONCURRENCY,
     async reconcile(key, context) {
-      if (key === REPAIR) return repair(context);
-      if (key === ALL) enqueueAll(context);
-      else if (key === CHECK_RANGES) reported = reportProblems(reported, context);
-      else if (key === RANGES_CHANGED) context.enqueue(CHECK_RANGES, CHECK_DELAY_MS);
-      else return reconcileNamespace(key, context);
+      if (key === ALLOCATE) return allocate(context);
+      if (key === CHECK_RANGES) reported = reportProblems(reported, context);
+      else context.enqueue(CHECK_RANGES, CHECK_DELAY_MS);
       return undefined;
     },
+    onStop() {
+      repairDueMs = 0;
+      return Promise.resolve();
+    },
   };
+}
+
+function listNeedy({ cluster }: ReconcileContext, findNeed: Receiver['findNeed']): readonly Needy[] {
+  return cluster.store.list('Namespace').flatMap((namespace) => {
+    const need = findNeed(namespace);
+    return need ? [{ name: namespace.metadata?.name ?? '', need }] : [];
+  });
+}
+
+interface Receiver {
+  findNeed(namespace: Namespace): Need | undefined;
+  readonly ranges: RangeSettings;
+  readonly state: Pick<ReturnType<typeof createRangeState>, 'endReservation'>;
+}
+
+/** Writes the annotations that a namespace still needs after the write of the RangeAllocation. */
+async function receive(
+  name: string,
+  block: number | undefined,
+  { findNeed, ranges, state }: Receiver,
+  context: ReconcileContext,
+): Promise<void> {
+  const namespace = context.cluster.store.get('Namespace', name);
+  const need = namespace && findNeed(namespace);
+  if (!namespace || !need) {
+    state.endReservation(name, { isReceived: false });
+    return;
+  }
+  const blockRanges = block === undefined ? undefined : blockAnnotations(block, namespace, ranges);
+  const annotations = need === 'block' ? blockRanges : need.annotations;
+  // No block is free.
+  if (!annotations) return;
+  try {
+    await annotate(namespace, annotations, context);
+    state.endReservation(name, { isReceived: true });
+  } catch (error) {
+    // After an error of the client nothing was written. After any other error the namespace may have the block.
+    if (error instanceof ApiError && error.status.code < 500) state.endReservation(name, { isReceived: false });
+    if (!isNotFound(error)) throw error;
+  }
+}
+
+/** Creates the function that selects the namespaces that have needed ranges for the delay, and returns the time until the next. */
+function createDelay(delayMs: number) {
+  let since: ReadonlyMap<string, number> = new Map();
+  return (needy: readonly Needy[], nowMs: number): { readonly due: readonly Needy[]; readonly waitMs: number } => {
+    since = new Map(needy.map(({ name }) => [name, since.get(name) ?? nowMs]));
+    const leftMs = ({ name }: Needy): number => (since.get(name) ?? nowMs) + delayMs - nowMs;
+    const due = needy.filter((one) => leftMs(one) <= 0);
+    return { due, waitMs: Math.min(...needy.map(leftMs).filter((ms) => ms > 0)) };
+  };
+}
+
+/** Calls a function for all items. Rejects afterwards if a call fails, and with a conflict only if no other call fails. */
+async function forEachConcurrently<T>(items: readonly T[], call: (item: T) => Promise<void>): Promise<void> {
+  const errors: unknown[] = [];
+  const open = items.values();
+  const work = async (): Promise<void> => {
+    for (const item of open) await call(item).catch((error: unknown) => errors.push(error));
+  };
+  await Promise.all(Array.from({ length: CONCURRENCY }, work));
+  if (errors.length > 0) throw errors.find((one) => !isConflict(one)) ?? errors[0];
+}
+
+function isConflict(error: unknown): boolean {
+  return error instanceof ApiError && error.status.code === 409;
 }
 
 /** Applies the annotations of a namespace. Fails with a conflict if it has changed since it was read. */

@@ -97,6 +97,8 @@ suite('the allocation of ranges', () => {
   const setState = async (fields: Pick<RangeAllocation, 'range' | 'data'>): Promise<void> => {
     await cluster.update('RangeAllocation', { ...state(), ...fields }, BY_TEST);
   };
+  const warnings = ({ log }: ControllerRun): unknown[] =>
+    log.filter(({ level }) => level === 40).map(({ reason }) => reason);
   const events = (reason: string) =>
     cluster.storage.list({ group: '', resource: 'events' }).filter((event) => event['reason'] === reason);
 
@@ -165,20 +167,6 @@ suite('the allocation of ranges', () => {
       await one.pass(1000);
       assert.equal(told().length, 5);
       assert.deepEqual(one.errors(), []);
-    });
-
-    test('a namespace receives its block within milliseconds', async () => {
-      const one = await run({ ...SETTINGS, uidRange: { start: 1000, end: 9999, blockSize: 10 } });
-      const durations: number[] = [];
-      for (let index = 0; index < 50; index++) {
-        const startMs = performance.now();
-        await create(`shop-${index}`);
-        await one.idle();
-        durations.push(performance.now() - startMs);
-        assert.ok(getAnnotations(`shop-${index}`)[UIDS]);
-      }
-      const median = durations.sort((a, b) => a - b)[25] ?? Infinity;
-      assert.ok(median < 20, `${median} ms`);
     });
   });
 
@@ -339,9 +327,7 @@ suite('the allocation of ranges', () => {
       await setState({ range: '1000-1999/10', data: 'AA==' });
       await create('shop');
       await one.idle();
-      // The write of another manager causes a conflict first.
-      await one.pass(5);
-      assert.deepEqual(one.errors(), ['conflicting UID range; expected 1000-1119/10, got 1000-1999/10']);
+      assert.deepEqual(warnings(one), ['conflicting UID range; expected 1000-1119/10, got 1000-1999/10']);
       assert.deepEqual(blocks(), { ...FOUR, shop: '1040/10' });
       assert.deepEqual([state().range, taken()], ['1000-1119/10', [0, 1, 2, 3, 4]]);
     });
@@ -360,9 +346,6 @@ suite('the allocation of ranges', () => {
       await cluster.remove('RangeAllocation', 'scc-uid');
       await create('shop');
       await one.idle();
-      assert.deepEqual(one.errors(), [
-        'RangeAllocation "scc-uid" is missing: rangeallocations.security.internal.openshift.io "scc-uid" not found',
-      ]);
       assert.deepEqual([blocks(), taken()], [{ ...FOUR, shop: '1040/10' }, [0, 1, 2, 3, 4]]);
     });
 
@@ -433,8 +416,7 @@ suite('the allocation of ranges', () => {
     await setState({ range: '1000-1119/10', data: 'no base64' });
     await create('shop');
     await again.idle();
-    await again.pass(5);
-    assert.deepEqual(again.errors(), ['data of RangeAllocation "scc-uid" is not base64']);
+    assert.deepEqual(warnings(again), ['data of RangeAllocation "scc-uid" is not base64']);
     assert.deepEqual([blocks(), taken()], [{ ...FOUR, shop: '1040/10' }, [0, 1, 2, 3, 4]]);
     assert.deepEqual(one.errors(), []);
   });
@@ -452,7 +434,7 @@ suite('the allocation of ranges', () => {
       const one = await fill();
       for (const name of ['late-0', 'late-1']) await create(name);
       await one.idle();
-      assert.deepEqual(one.errors(), ['uid range exceeded', FULL]);
+      assert.deepEqual(one.errors(), [FULL]);
       await one.pass(10 * MINUTE);
       assert.deepEqual(one.errors(), []);
       assert.deepEqual(
@@ -465,7 +447,7 @@ suite('the allocation of ranges', () => {
         '1070/10',
         undefined,
       ]);
-      assert.deepEqual(one.errors(), ['uid range exceeded', FULL]);
+      assert.deepEqual(one.errors(), []);
     });
 
     test('works again after it is widened', async () => {
@@ -480,7 +462,7 @@ suite('the allocation of ranges', () => {
   });
 
   suite('failed writes', () => {
-    test('the block of a namespace whose write is denied is allocated to the next', async () => {
+    test('a namespace whose write is denied receives its block later', async () => {
       const one = await run();
       let isRefusing = true;
       const webhook = await verdict(['namespaces'], ({ name = '', operation }) =>
@@ -495,13 +477,13 @@ suite('the allocation of ranges', () => {
       ]);
       await create('other');
       await one.idle();
-      assert.equal(getAnnotations('other')[UIDS], '1040/10');
+      assert.equal(getAnnotations('other')[UIDS], '1050/10');
       for (let attempt = 0; attempt < 20; attempt++) await one.pass(10_000);
-      assert.equal(one.errors().length, 20);
+      assert.equal(one.errors().length, 21);
       assert.deepEqual(taken(), [0, 1, 2, 3, 4, 5]);
       isRefusing = false;
       await one.pass(10_000);
-      assert.equal(getAnnotations('shop')[UIDS] === undefined, false);
+      assert.equal(getAnnotations('shop')[UIDS], '1040/10');
       await webhook.stop();
     });
 
@@ -697,7 +679,6 @@ suite('a burst of namespaces', () => {
     assert.equal(blocks.filter((block) => block !== undefined).length, 310);
     assert.equal(new Set(blocks).size, 311);
     assert.deepEqual(run.errors(), [
-      'uid range exceeded',
       'the UID range 1000000000-1003099999/10000 is full; you must widen the range in order to allocate more UIDs',
     ]);
   });
