@@ -93,11 +93,32 @@ export function checkLeaseTimes({
   return { leaseDurationMs, renewDeadlineMs, retryPeriodMs };
 }
 
-/** The last observed Lease, and since when it has not changed, by the clock of this process. */
-interface Observed {
-  readonly lease: Lease;
-  readonly printed: string;
-  readonly sinceMs: number;
+/**
+ * Records the last observed Lease, and since when it has not changed, by the clock of this process. A Lease expires after it has
+ * not changed for its duration: clocks of two machines are never compared.
+ */
+function createLeaseObserver(clock: Clock, defaultDurationMs: number) {
+  let observed: { readonly lease: Lease; readonly printed: string; readonly sinceMs: number } | undefined;
+  return {
+    /** The Lease; `undefined` if it does not exist. */
+    lease: () => observed?.lease,
+    holder: () => (observed ? getHolder(observed.lease) : ''),
+    isValid(nowMs: number): boolean {
+      if (!observed) return false;
+      const seconds = observed.lease.spec?.leaseDurationSeconds;
+      return observed.sinceMs + (seconds == null ? defaultDurationMs : seconds * 1000) > nowMs;
+    },
+    observe(lease: Lease | undefined): void {
+      const printed = JSON.stringify(lease?.spec ?? {});
+      const sinceMs = observed?.printed === printed ? observed.sinceMs : clock.now();
+      observed = lease && { lease, printed, sinceMs };
+    },
+  };
+}
+
+function withFormerLeader(metadata: ObjectMeta = {}, time: string | undefined): ObjectMeta {
+  if (time === undefined) return metadata;
+  return { ...metadata, annotations: { ...metadata.annotations, [FORMER_LEADER_ANNOTATION]: time } };
 }
 
 /**
@@ -108,7 +129,7 @@ interface Observed {
 function createLeaseLock(options: LeaderElectionOptions, leaseDurationMs: number, logger: Logger) {
   const { cluster, name, namespace, identity, clock, date = () => new Date(), isEnded = () => false } = options;
   const by = { fieldManager: name };
-  let observed: Observed | undefined;
+  const observed = createLeaseObserver(clock, leaseDurationMs);
   /**
    * Time of the last renewal before this candidate began to acquire the Lease. The former leader may be this process, whose
    * leadership ended while it was suspended or could not reach the API server.
@@ -116,55 +137,42 @@ function createLeaseLock(options: LeaderElectionOptions, leaseDurationMs: number
   let formerTime: string | undefined;
 
   const isReleased = (holder: string): boolean => holder === '' || holder === identity || isEnded(holder);
-  const observe = (lease: Lease): void => {
-    const printed = JSON.stringify(lease.spec);
-    observed = { lease, printed, sinceMs: observed?.printed === printed ? observed.sinceMs : clock.now() };
-  };
-  /** A lease expires after it has not changed for its duration: clocks of two machines are never compared. */
-  const isValid = ({ lease, sinceMs }: Observed, nowMs: number): boolean => {
-    const seconds = lease.spec?.leaseDurationSeconds;
-    return sinceMs + (seconds == null ? leaseDurationMs : seconds * 1000) > nowMs;
-  };
   const read = async (signal: AbortSignal): Promise<Lease | undefined> => {
     const lease = await orUndefined(cluster.get('Lease', name, namespace));
     signal.throwIfAborted();
-    if (lease) observe(lease);
-    else observed = undefined;
+    observed.observe(lease);
     return lease;
   };
-  const withFormerLeader = (metadata: ObjectMeta = {}): ObjectMeta =>
-    formerTime === undefined
-      ? metadata
-      : { ...metadata, annotations: { ...metadata.annotations, [FORMER_LEADER_ANNOTATION]: formerTime } };
   const hold = async (lease: Lease | undefined, isLeading: boolean, signal: AbortSignal): Promise<number> => {
     const sentMs = clock.now();
     if (isLeading) formerTime = undefined;
     else if (lease) formerTime ??= lastWriteTime(lease);
     const spec = acquiredSpec(lease, { identity, durationMs: leaseDurationMs, date: date() });
     const written = await (lease
-      ? cluster.update('Lease', { ...lease, metadata: withFormerLeader(lease.metadata), spec }, by)
+      ? cluster.update('Lease', { ...lease, metadata: withFormerLeader(lease.metadata, formerTime), spec }, by)
       : cluster.create('Lease', { metadata: { name, namespace, labels: LABELS }, spec }, by));
     signal.throwIfAborted();
-    observe(written);
+    observed.observe(written);
     return sentMs;
   };
 
   return {
     /** The holder when the Lease was last observed. */
-    holder: () => (observed ? getHolder(observed.lease) : ''),
+    holder: observed.holder,
     /** Acquires or renews the Lease. Resolves to the time of the request, or to `undefined` while another candidate holds it. */
     async acquireOrRenew(isLeading: boolean, signal: AbortSignal): Promise<number | undefined> {
       const startMs = clock.now();
-      if (observed && getHolder(observed.lease) === identity && isValid(observed, startMs)) {
+      const known = observed.lease();
+      if (observed.holder() === identity && observed.isValid(startMs)) {
         try {
-          return await hold(observed.lease, isLeading, signal);
+          return await hold(known, isLeading, signal);
         } catch (err) {
           signal.throwIfAborted();
           logger.debug({ err }, 'lease not renewed; it is read again');
         }
       }
       const lease = await read(signal);
-      const isHeld = observed && !isReleased(getHolder(observed.lease)) && isValid(observed, startMs);
+      const isHeld = !isReleased(observed.holder()) && observed.isValid(startMs);
       if (!isHeld) return await hold(lease, isLeading, signal);
       formerTime = undefined;
       return undefined;
@@ -177,7 +185,7 @@ function createLeaseLock(options: LeaderElectionOptions, leaseDurationMs: number
       const times = { leaseDurationSeconds: 1, acquireTime: time, renewTime: time };
       // Without a holder, the next candidate does not wait.
       const spec = { ...lease.spec, holderIdentity: '', ...times };
-      observe(await cluster.update('Lease', { ...lease, spec }, by));
+      observed.observe(await cluster.update('Lease', { ...lease, spec }, by));
     },
   };
 }
@@ -218,27 +226,14 @@ const TOO_LATE = 'the lease was not renewed in time';
 /** A conflict on release is caused by a renewal that is still in flight. */
 const RELEASE_ATTEMPTS = 3;
 
-/**
- * Creates a candidate for a Lease. At most one candidate leads at a time: the leader counts from the time of the
- * request, not of the response, so that it stops before others take over. Throws a UserError if the times are
- * inconsistent.
- */
-export function createLeaderElection(options: LeaderElectionOptions): LeaderElection {
-  const { cluster, name, namespace, identity, clock, metrics, random = Math.random } = options;
-  const { leaseDurationMs, renewDeadlineMs, retryPeriodMs } = checkLeaseTimes(options);
-  const logger = options.logger.child({ logger: 'leader-election', lease: `${namespace}/${name}`, identity });
-  const lock = createLeaseLock(options, leaseDurationMs, logger);
+/** Creates the leadership of a candidate, which lasts until the renew deadline after its last renewal. */
+function createTerm(options: LeaderElectionOptions, renewDeadlineMs: number, logger: Logger) {
+  const { cluster, name, namespace, identity, clock, metrics } = options;
   let leading: { readonly untilMs: number; readonly cancel: () => void } | undefined;
-  let isStopped = false;
-  let wake = (): void => undefined;
-  let campaign = Promise.resolve();
   let workEnded = Promise.resolve();
-  let stopped: Promise<void> | undefined;
-  let leader = '';
-  let problem = '';
-
   const recordEvent = createEventRecorder(cluster, name, logger);
-  const recordElection = (message: string): void => {
+  const record = (message: string, value: 0 | 1): void => {
+    metrics.leading.set({ name }, value);
     const event = { type: 'Normal', reason: 'LeaderElection', action: 'LeaderElection' } as const;
     recordEvent('Lease', { metadata: { name, namespace } }, { ...event, message: `${identity} ${message}` });
   };
@@ -246,98 +241,134 @@ export function createLeaderElection(options: LeaderElectionOptions): LeaderElec
     if (!leading) return;
     leading.cancel();
     leading = undefined;
-    metrics.leading.set({ name }, 0);
     logger.info({ reason }, 'leadership ended');
     workEnded = ended(options.onStopped, logger);
-    recordElection('stopped leading');
+    record('stopped leading', 0);
   };
   const isLeading = (): boolean => {
     if (leading && clock.now() >= leading.untilMs) lose(TOO_LATE);
     return leading !== undefined;
   };
-  const lead = async (sinceMs: number): Promise<void> => {
-    const untilMs = sinceMs + renewDeadlineMs;
-    // The response may arrive after leadership has ended.
-    if (!isLeading()) await workEnded;
-    if (clock.now() >= untilMs || isStopped) return;
-    const wasLeading = leading !== undefined;
-    leading?.cancel();
-    leading = { untilMs, cancel: clock.after(untilMs - clock.now(), () => lose(TOO_LATE)) };
-    if (wasLeading) return;
-    metrics.leading.set({ name }, 1);
-    logger.info('leadership begins');
-    recordElection('became leader');
-    try {
-      options.onStarted();
-    } catch (err) {
-      logger.error({ err }, 'the controllers of the leader failed to start');
-      lose('the controllers of the leader failed to start');
-    }
+  metrics.leading.set({ name }, 0);
+  return {
+    isLeading,
+    lose,
+    /** Resolves when the work of the last leadership has ended. */
+    workEnded: () => workEnded,
+    /** Begins or extends leadership after a renewal that was sent at a time, unless the candidate has stopped meanwhile. */
+    async lead(sinceMs: number, isStopped: () => boolean): Promise<void> {
+      const untilMs = sinceMs + renewDeadlineMs;
+      // The response may arrive after leadership has ended.
+      if (!isLeading()) await workEnded;
+      if (clock.now() >= untilMs || isStopped()) return;
+      const wasLeading = leading !== undefined;
+      leading?.cancel();
+      leading = { untilMs, cancel: clock.after(untilMs - clock.now(), () => lose(TOO_LATE)) };
+      if (wasLeading) return;
+      logger.info('leadership begins');
+      record('became leader', 1);
+      try {
+        options.onStarted();
+      } catch (err) {
+        logger.error({ err }, 'the controllers of the leader failed to start');
+        lose('the controllers of the leader failed to start');
+      }
+    },
   };
+}
+
+/**
+ * Creates a candidate for a Lease. At most one candidate leads at a time: the leader counts from the time of the request, not
+ * of the response, so it stops before others take over. Throws a UserError if the times are inconsistent.
+ */
+export function createLeaderElection(options: LeaderElectionOptions): LeaderElection {
+  const { name, namespace, identity, clock, random = Math.random } = options;
+  const { leaseDurationMs, renewDeadlineMs, retryPeriodMs } = checkLeaseTimes(options);
+  const logger = options.logger.child({ logger: 'leader-election', lease: `${namespace}/${name}`, identity });
+  const lock = createLeaseLock(options, leaseDurationMs, logger);
+  const term = createTerm(options, renewDeadlineMs, logger);
+  const { isLeading, lose } = term;
+  const pause = createPause(clock);
+  let campaign = Promise.resolve();
+  let isStopped = false;
+  let stopped: Promise<void> | undefined;
+  const known = { leader: '', problem: '' };
 
   const attempt = async (): Promise<void> => {
     try {
       const sinceMs = await withTimeout(clock, renewDeadlineMs / 2, (signal) =>
-        lock.acquireOrRenew(leading !== undefined, signal),
+        lock.acquireOrRenew(isLeading(), signal),
       );
-      problem = '';
+      known.problem = '';
       if (sinceMs === undefined) lose('another candidate acquired the lease');
-      else await lead(sinceMs);
+      else await term.lead(sinceMs, () => isStopped);
     } catch (err) {
       const { message } = err as Error;
-      logger[message === problem ? 'debug' : 'warn']({ err }, 'lease neither acquired nor renewed; it is retried');
-      problem = message;
+      logger[message === known.problem ? 'debug' : 'warn']({ err }, 'failed to acquire or renew the lease, retrying');
+      known.problem = message;
     }
-    if (lock.holder() !== leader) logger.info({ leader: lock.holder() }, 'the leader has changed');
-    leader = lock.holder();
+    if (lock.holder() !== known.leader) logger.info({ leader: lock.holder() }, 'the leader has changed');
+    known.leader = lock.holder();
   };
-  const sleep = (ms: number): Promise<void> =>
-    new Promise((resolve) => {
-      const cancel = clock.after(ms, resolve);
-      wake = () => {
-        cancel();
-        resolve();
-      };
-    });
   const run = async (): Promise<void> => {
     while (!isStopped) {
       const startMs = clock.now();
       isLeading();
-      await workEnded;
+      await term.workEnded();
       if (isStopped) return;
       await attempt();
       if (isStopped) return;
-      await sleep(
-        isLeading() ? Math.max(0, startMs + retryPeriodMs - clock.now()) : retryPeriodMs * (1 + JITTER * random()),
-      );
+      const renewMs = startMs + retryPeriodMs - clock.now();
+      await pause.sleep(isLeading() ? Math.max(0, renewMs) : retryPeriodMs * (1 + JITTER * random()));
     }
   };
-  const release = async (attempts = RELEASE_ATTEMPTS): Promise<void> => {
-    try {
-      await withTimeout(clock, renewDeadlineMs / 2, lock.release);
-      if (lock.holder() === '') logger.info('lease released');
-    } catch (err) {
-      if (attempts > 1 && err instanceof ApiError && err.status.code === 409) return release(attempts - 1);
-      logger.warn({ err }, 'lease not released; it expires');
-    }
-  };
-
   const stop = async (): Promise<void> => {
     isStopped = true;
-    wake();
+    pause.end();
     lose('this replica stops');
-    await Promise.all([campaign, workEnded]);
-    if (lock.holder() === identity) await release();
+    await Promise.all([campaign, term.workEnded()]);
+    if (lock.holder() === identity) await release(lock, { clock, timeoutMs: renewDeadlineMs / 2, logger });
   };
-
-  metrics.leading.set({ name }, 0);
   return {
-    start() {
-      campaign = run();
-    },
+    start: () => void (campaign = run()),
     isLeading,
     stop: () => (stopped ??= stop()),
   };
+}
+
+/** A pause of the campaign, which ends early if the candidate stops. */
+function createPause(clock: Clock) {
+  let end = (): void => undefined;
+  return {
+    end: (): void => end(),
+    sleep: (ms: number): Promise<void> =>
+      new Promise((resolve) => {
+        const cancel = clock.after(ms, resolve);
+        end = () => {
+          cancel();
+          resolve();
+        };
+      }),
+  };
+}
+
+interface ReleaseOptions extends Pick<LeaderElectionOptions, 'clock' | 'logger'> {
+  readonly timeoutMs: number;
+}
+
+async function release(
+  lock: ReturnType<typeof createLeaseLock>,
+  options: ReleaseOptions,
+  attempts = RELEASE_ATTEMPTS,
+): Promise<void> {
+  const { clock, timeoutMs, logger } = options;
+  try {
+    await withTimeout(clock, timeoutMs, lock.release);
+    if (lock.holder() === '') logger.info('lease released');
+  } catch (err) {
+    if (attempts > 1 && err instanceof ApiError && err.status.code === 409) return release(lock, options, attempts - 1);
+    logger.warn({ err }, 'lease not released; it expires');
+  }
 }
 
 async function ended(stop: () => Promise<void>, logger: Logger): Promise<void> {
