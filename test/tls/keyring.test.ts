@@ -5,10 +5,8 @@ import {
   formatKeyring,
   readKeyring,
   type Keyring,
-  ROTATION_REQUESTED,
   planKeyring,
   SETTLE_MS,
-  takeKeyringStep,
   type KeyringState,
 } from '../../src/tls/keyring.ts';
 import { createAuthority, createServing } from '../../src/tls/issue.ts';
@@ -177,13 +175,6 @@ suite('planKeyring', () => {
   }[] = [
     { name: 'no step due', given: {}, requeueAfterMs: RENEW_MS },
     {
-      name: 'no Secret',
-      given: { keyring: {}, problems: ['there is no Secret yet'] },
-      step: 'Replace',
-      reason: 'there is no Secret yet',
-    },
-    { name: 'no serving certificate', given: { keyring: { authority }, problems: damaged }, step: 'Renew', reason },
-    {
       name: 'no serving certificate, with a next authority',
       given: { keyring: { authority, next }, problems: damaged },
       step: 'Renew',
@@ -201,13 +192,6 @@ suite('planKeyring', () => {
       step: 'Promote',
       reason,
     },
-    {
-      name: 'after two thirds of the lifetime',
-      given: { now: later(4.7) },
-      step: 'Renew',
-      reason: 'two thirds of the lifetime of the serving certificate have passed',
-    },
-    { name: 'before two thirds of the lifetime', given: { now: later(4.6) }, requeueAfterMs: RENEW_MS - 4.6 * DAY_MS },
     {
       name: 'an additional DNS name',
       given: { names: { dnsNames: ['x.example'], ipAddresses: [] } },
@@ -227,38 +211,19 @@ suite('planKeyring', () => {
       reason: 'two thirds of the lifetime of the authority have passed',
     },
     {
-      name: 'a lost key',
-      given: { keyring: { authority: keyless, serving } },
-      step: 'Prepare',
-      reason: 'the key of the authority is lost',
-    },
-    {
       name: 'a lost key, and the next authority not trusted',
       given: { keyring: { authority: keyless, next, serving }, trustedMs: undefined, now: later(6) },
       requeueAfterMs: SETTLE_MS,
     },
-    { name: 'authority rotation requested', given: { requested: 'ca' }, step: 'Prepare', reason: ROTATION_REQUESTED },
     {
       name: 'authority rotation requested during a rotation',
       given: { requested: 'ca', keyring: { authority, next, serving }, trustedMs: 10_000 },
       requeueAfterMs: SETTLE_MS - 10_000,
     },
     {
-      name: 'serving certificate rotation requested',
-      given: { requested: 'serving' },
-      step: 'Renew',
-      reason: ROTATION_REQUESTED,
-    },
-    {
       name: 'the next authority is not trusted',
       given: { keyring: { authority, next, serving }, trustedMs: undefined },
       requeueAfterMs: RENEW_MS,
-    },
-    {
-      name: 'the next authority is trusted for the settle time',
-      given: { keyring: { authority, next, serving }, trustedMs: SETTLE_MS },
-      step: 'Promote',
-      reason: 'all API servers trust the next authority',
     },
     {
       name: 'renewal does not wait for the next authority',
@@ -276,21 +241,4 @@ suite('planKeyring', () => {
       );
     });
   }
-
-  test('takeKeyringStep changes only the fields of the step', () => {
-    const complete = { keyring: { authority, next, serving }, names: NAMES, now: NOW };
-    const signed = takeKeyringStep('Renew', complete);
-    assert.deepEqual([signed.authority, signed.next], [authority, next]);
-    assert.notEqual(signed.serving?.cert, serving.cert);
-    const changed = takeKeyringStep('Promote', complete);
-    assert.deepEqual([changed.authority, changed.next], [next, undefined]);
-    const prepared = takeKeyringStep('Prepare', { ...complete, keyring: { authority, serving } });
-    assert.deepEqual([prepared.authority, prepared.serving], [authority, serving]);
-    assert.ok(prepared.next);
-    const fresh = takeKeyringStep('Replace', { ...complete, keyring: { authority: keyless } });
-    assert.notEqual(fresh.authority?.cert, authority.cert);
-    for (const keyring of [signed, changed, prepared, fresh]) {
-      assert.deepEqual(readKeyring(formatKeyring(keyring), { now: NOW, trusted: [] }), { keyring, problems: [] });
-    }
-  });
 });
