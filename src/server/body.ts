@@ -150,15 +150,7 @@ function createLargeBodies() {
   const held = new Map<IncomingMessage, () => void>();
   let used = 0;
   let heldBytes = 0;
-  let timer: NodeJS.Timeout | undefined;
-  const check = (): void => {
-    const readable = [...bodies].filter(({ payload }) => !payload.isPaused());
-    for (const body of readable) {
-      body.slowChecks = body.bytes - body.checkedBytes < MIN_PROGRESS ? body.slowChecks + 1 : 0;
-      body.checkedBytes = body.bytes;
-      if (body.slowChecks > 1) body.reject(NO_PROGRESS);
-    }
-  };
+  const checks = createProgressChecks(bodies);
   const update = (): void => {
     const isFull = used > LARGE_BUDGET;
     const [oldest] = bodies;
@@ -168,10 +160,7 @@ function createLargeBodies() {
       if (isFull && body !== readable) payload.pause();
       else if (payload.isPaused()) payload.resume();
     }
-    if (!isFull || bodies.size === 0) {
-      clearInterval(timer);
-      timer = undefined;
-    } else timer ??= setInterval(check, CHECK_INTERVAL_MS).unref();
+    checks.set(isFull && bodies.size > 0);
   };
   const subtract = (bytes: number): void => {
     const wasFull = used > LARGE_BUDGET;
@@ -203,6 +192,28 @@ function createLargeBodies() {
       heldBytes += bytes;
       used += bytes;
       if (used > LARGE_BUDGET) update();
+    },
+  };
+}
+
+/** Checks the progress of bodies at an interval while it is on, and rejects the bodies without progress. */
+function createProgressChecks(bodies: ReadonlySet<UnfinishedBody>) {
+  let timer: NodeJS.Timeout | undefined;
+  const check = (): void => {
+    const readable = [...bodies].filter(({ payload }) => !payload.isPaused());
+    for (const body of readable) {
+      body.slowChecks = body.bytes - body.checkedBytes < MIN_PROGRESS ? body.slowChecks + 1 : 0;
+      body.checkedBytes = body.bytes;
+      if (body.slowChecks > 1) body.reject(NO_PROGRESS);
+    }
+  };
+  return {
+    set(isOn: boolean): void {
+      if (isOn) timer ??= setInterval(check, CHECK_INTERVAL_MS).unref();
+      else {
+        clearInterval(timer);
+        timer = undefined;
+      }
     },
   };
 }

@@ -43,60 +43,41 @@ const SATURATION_MS = 60_000;
 export type Connections = ReturnType<typeof trackConnections>;
 
 /** Tracks the connections of a server that does not listen yet. */
-export function trackConnections(server: Server, { logger, metrics, maxConnections, now }: ConnectionDeps) {
+export function trackConnections(server: Server, deps: ConnectionDeps) {
+  const { maxConnections, now } = deps;
   const limit = Math.min(maxConnections ?? MAX_CONNECTIONS, findDescriptorLimit());
-  const states: Readonly<Record<State, Set<Connection>>> = { new: new Set(), idle: new Set(), busy: new Set() };
-  const byPeer = new Map<string, Connection>();
+  const table = createConnectionTable();
+  const { states } = table;
   const bySocket = new WeakMap<Socket, Connection>();
+  const saturation = createSaturation(deps, () => ({ open: table.count(), limit }));
   let generation = 0;
   let draining = false;
   let seconds = 0;
-  let fullAt = -Infinity;
-  const count = (): number => byPeer.size;
-  metrics.webhook.connections(() => STATES.map((state) => [state, states[state].size]));
+  deps.metrics.webhook.connections(() => STATES.map((state) => [state, states[state].size]));
 
-  const remove = (connection: Connection): void => {
-    states[connection.state].delete(connection);
-    if (byPeer.get(connection.peer) === connection) byPeer.delete(connection.peer);
-  };
-  /** Changes the state. The connections of a state are in the order of this change. */
-  const change = (connection: Connection, state: State): void => {
-    if (!states[connection.state].delete(connection)) return;
-    connection.state = state;
-    states[state].add(connection);
-  };
-  const displace = (connection: Connection): void => {
-    if (now() - fullAt > SATURATION_MS) {
-      const { address: remoteAddress, state } = connection;
-      logger.warn({ logger: 'connections', remoteAddress, state, open: count(), limit }, 'connection limit reached');
-    }
-    fullAt = now();
-    metrics.webhook.displacedConnections.cell({ state: connection.state }).count++;
-    remove(connection);
-    connection.socket.destroy();
-  };
-  server.on('connection', (socket: Socket) => {
+  const open = (socket: Socket): void => {
     const { remoteAddress: address } = socket;
     const peer = findPeer(socket);
     const connection = { peer, address, generation, openedAt: seconds, socket, state: 'new' as State, isProven: false };
-    byPeer.set(peer, connection);
-    states.new.add(connection);
-    socket.once('close', () => remove(connection));
+    table.add(connection);
+    socket.once('close', () => table.remove(connection));
     const excess = findExcess(states, limit, address);
-    if (excess) displace(excess);
-  });
-  // A connection whose handshake fails cannot carry a response and would stay open.
-  server.on('tlsClientError', (_error: Error, socket: Socket) => socket.destroy());
-  server.on('secureConnection', (socket: Socket) => {
-    const connection = byPeer.get(findPeer(socket));
+    if (!excess) return;
+    saturation.record(excess);
+    table.remove(excess);
+    excess.socket.destroy();
+  };
+  const secure = (socket: Socket): void => {
+    const connection = table.find(findPeer(socket));
     if (!connection) return;
     connection.socket = socket;
     bySocket.set(socket, connection);
-  });
-  server.prependListener('request', ({ socket }: IncomingMessage) => {
+  };
+  const startRequest = ({ socket }: IncomingMessage): void => {
     const connection = bySocket.get(socket);
-    if (connection?.isProven) change(connection, 'busy');
-  });
+    if (connection?.isProven) table.change(connection, 'busy');
+  };
+  listen(server, { open, secure, startRequest });
   // Counted time does not advance while the event loop is blocked, so bytes that wait in the kernel are read first.
   const timer = setInterval(() => {
     seconds++;
@@ -107,7 +88,7 @@ export function trackConnections(server: Server, { logger, metrics, maxConnectio
     /** Records that a complete request is being answered. */
     start(socket: Socket): void {
       const connection = bySocket.get(socket);
-      if (connection) change(connection, 'busy');
+      if (connection) table.change(connection, 'busy');
     },
     /**
      * Records a response. Returns true if the connection closes afterwards, as does each connection that has not sent a valid
@@ -117,7 +98,7 @@ export function trackConnections(server: Server, { logger, metrics, maxConnectio
       const connection = bySocket.get(socket);
       if (!connection) return true;
       connection.isProven ||= isReviewed;
-      change(connection, connection.isProven ? 'idle' : 'new');
+      table.change(connection, connection.isProven ? 'idle' : 'new');
       return draining || !connection.isProven || connection.generation !== generation;
     },
     /** Closes all present connections after their next response, so clients reconnect. */
@@ -135,9 +116,63 @@ export function trackConnections(server: Server, { logger, metrics, maxConnectio
         if (!(socket instanceof TLSSocket) || socket.bytesRead === 0) socket.destroy();
     },
     /** Describes the use of the limit; `undefined` unless connections were closed to admit others in the last minute. */
-    saturation(): string | undefined {
-      if (now() - fullAt > SATURATION_MS) return undefined;
-      return `at the limit: ${count()} of ${limit} connections are open, ${states.new.size} of them without a valid review`;
+    saturation: (): string | undefined =>
+      saturation.isRecent(now())
+        ? `at the limit: ${table.count()} of ${limit} connections are open, ${states.new.size} of them without a valid review`
+        : undefined,
+  };
+}
+
+interface Listeners {
+  open(socket: Socket): void;
+  secure(socket: Socket): void;
+  startRequest(request: IncomingMessage): void;
+}
+
+function listen(server: Server, { open, secure, startRequest }: Listeners): void {
+  server.on('connection', open);
+  server.on('secureConnection', secure);
+  // A connection whose handshake fails cannot carry a response and would stay open.
+  server.on('tlsClientError', (_error: Error, socket: Socket) => socket.destroy());
+  server.prependListener('request', startRequest);
+}
+
+/** The open connections by state and by peer. */
+function createConnectionTable() {
+  const states: Readonly<Record<State, Set<Connection>>> = { new: new Set(), idle: new Set(), busy: new Set() };
+  const byPeer = new Map<string, Connection>();
+  return {
+    states,
+    count: (): number => byPeer.size,
+    find: (peer: string): Connection | undefined => byPeer.get(peer),
+    add(connection: Connection): void {
+      byPeer.set(connection.peer, connection);
+      states.new.add(connection);
+    },
+    remove(connection: Connection): void {
+      states[connection.state].delete(connection);
+      if (byPeer.get(connection.peer) === connection) byPeer.delete(connection.peer);
+    },
+    /** Changes the state. The connections of a state are in the order of this change. */
+    change(connection: Connection, state: State): void {
+      if (!states[connection.state].delete(connection)) return;
+      connection.state = state;
+      states[state].add(connection);
+    },
+  };
+}
+
+/** Records the connections that are closed to admit others, and logs the first one of a minute. */
+function createSaturation({ logger, metrics, now }: ConnectionDeps, describe: () => Readonly<Record<string, number>>) {
+  let lastMs = -Infinity;
+  const isRecent = (nowMs: number): boolean => nowMs - lastMs <= SATURATION_MS;
+  return {
+    isRecent,
+    record({ address: remoteAddress, state }: Connection): void {
+      const fields = { logger: 'connections', remoteAddress, state, ...describe() };
+      if (!isRecent(now())) logger.warn(fields, 'connection limit reached');
+      lastMs = now();
+      metrics.webhook.displacedConnections.cell({ state }).count++;
     },
   };
 }

@@ -73,16 +73,13 @@ interface Job {
   readonly isRepeated: boolean;
 }
 
-/** Creates the handler of a webhook. It is synchronous where the webhook is, except for large bodies. */
-function createHandler(webhook: Webhook, deps: ReviewDeps, shared: Shared): Handler {
-  const { connections, bodies, turns, reader } = shared;
+/** The responses of a webhook, with their metrics and log lines. */
+function createResponses(webhook: Webhook, deps: ReviewDeps, connections: Connections) {
   const { store, logger, metrics, now } = deps;
   const respond = createResponder(webhook, metrics, connections);
   const log = logger.child({ logger: 'webhook', webhook: webhook.path });
   const duration = metrics.webhook.duration(webhook.path);
-  const parseTimeout = createTimeoutParser();
-
-  const respondDecision = (reply: FastifyReply, review: AdmissionRequest, decided: Decision, startMs: number): void => {
+  const sendDecision = (reply: FastifyReply, review: AdmissionRequest, decided: Decision, startMs: number): void => {
     const decision = applyLimits(webhook, { request: review, store }, decided);
     const durationMs = now() - startMs;
     respond(reply, 200, formatReview(review, decision));
@@ -91,11 +88,53 @@ function createHandler(webhook: Webhook, deps: ReviewDeps, shared: Shared): Hand
     if (log.isLevelEnabled(level)) log[level](decisionFields(reply, { review, decision, durationMs }), 'reviewed');
     if (!decision.allowed) deps.onDenied?.(review, decision);
   };
-  const respondDefect = (reply: FastifyReply, review: AdmissionRequest, err: unknown): void => {
-    log.error({ ...requestFields(reply, review), err }, 'review failed');
+  const sendDefect = (reply: FastifyReply, fields: Fields, err: unknown): void => {
+    log.error({ ...fields, err }, 'review failed');
     respond(reply, 500, 'internal server error\n');
   };
-  const respondLater = async (
+  return {
+    sendDecision,
+    sendDefect,
+    /** An unsynced replica answers with an error, so `failurePolicy` decides and a cold cluster can start. */
+    sendUnsynced: (reply: FastifyReply): void => respond(reply, 503, UNSYNCED),
+    sendMalformed({ request, reply }: Job, error: string): void {
+      const reason = truncate(error, MAX_REASON);
+      log.warn({ reason, remoteAddress: request.ip }, 'malformed review');
+      respond(reply, 400, `${reason}\n`);
+    },
+    sendUnreviewed({ request, reply, body, identity, startMs }: Job, limit: Limit): void {
+      const review = identity ?? readIdentity(body);
+      const fields = review ? requestFields(reply, review) : { remoteAddress: request.ip };
+      log.warn({ ...fields, reason: limit.message }, 'review not evaluated');
+      if (!store.synced()) respond(reply, 503, UNSYNCED);
+      else if (!review) respond(reply, statusOf(limit), `${limit.message}\n`);
+      else {
+        try {
+          sendDecision(reply, review, denyUnreviewed(limit), startMs);
+        } catch (error) {
+          sendDefect(reply, fields, error);
+        }
+      }
+    },
+    /** True if the client has disconnected, or has received the response to a timeout. */
+    isDone(reply: FastifyReply, fields: Fields): boolean {
+      if (reply.raw.writableEnded) return true;
+      if (!reply.raw.destroyed) return false;
+      log.info(fields, 'client disconnected before the response');
+      reply.hijack();
+      return true;
+    },
+  };
+}
+
+type Responses = ReturnType<typeof createResponses>;
+type ParseTimeout = ReturnType<typeof createTimeoutParser>;
+
+/** Creates the function that decides a review, or returns what its decision waits for. */
+function createAnswer(webhook: Webhook, deps: ReviewDeps, responses: Responses, parseTimeout: ParseTimeout) {
+  const { store, metrics, now } = deps;
+  const { sendDecision, sendDefect, isDone } = responses;
+  const answerLater = async (
     reply: FastifyReply,
     review: AdmissionRequest,
     decision: Promise<Decision | Postponed>,
@@ -106,52 +145,22 @@ function createHandler(webhook: Webhook, deps: ReviewDeps, shared: Shared): Hand
       const outcome = await decision;
       if (isPostponed(outcome)) return outcome;
       if (isDone(reply, { ...requestFields(reply, review), durationMs: now() - startMs })) return undefined;
-      respondDecision(reply, review, outcome, startMs);
+      sendDecision(reply, review, outcome, startMs);
     } catch (error) {
-      respondDefect(reply, review, error);
+      sendDefect(reply, requestFields(reply, review), error);
     } finally {
       metrics.webhook.inFlight.dec();
     }
     return undefined;
   };
-  /** True if the client has disconnected, or has received the response to a timeout. */
-  const isDone = (reply: FastifyReply, fields: Fields): boolean => {
-    if (reply.raw.writableEnded) return true;
-    if (!reply.raw.destroyed) return false;
-    log.info(fields, 'client disconnected before the response');
-    reply.hijack();
-    return true;
-  };
-  const respondMalformed = ({ request, reply }: Job, error: string): void => {
-    const reason = truncate(error, MAX_REASON);
-    log.warn({ reason, remoteAddress: request.ip }, 'malformed review');
-    respond(reply, 400, `${reason}\n`);
-  };
-  const respondUnreviewed = ({ request, reply, body, identity, startMs }: Job, limit: Limit): void => {
-    const review = identity ?? readIdentity(body);
-    const fields = review ? requestFields(reply, review) : { remoteAddress: request.ip };
-    log.warn({ ...fields, reason: limit.message }, 'review not evaluated');
-    if (!store.synced()) respond(reply, 503, UNSYNCED);
-    else if (!review) respond(reply, statusOf(limit), `${limit.message}\n`);
-    else {
-      try {
-        respondDecision(reply, review, denyUnreviewed(limit), startMs);
-      } catch (error) {
-        respondDefect(reply, review, error);
-      }
-    }
-  };
-
-  /** Decides a review, or returns what its decision waits for. */
-  const answer = (job: Job, envelope: Envelope): MaybePromise<Postponed | undefined> => {
+  return (job: Job, envelope: Envelope): MaybePromise<Postponed | undefined> => {
     const { request, reply, body, startMs: receivedMs, isRepeated } = job;
     if ('error' in envelope) {
-      respondMalformed(job, envelope.error);
+      responses.sendMalformed(job, envelope.error);
       return undefined;
     }
-    // An unsynced replica answers with an error, so that failurePolicy decides and a cold cluster can start.
     if (!store.synced()) {
-      respond(reply, 503, UNSYNCED);
+      responses.sendUnsynced(reply);
       return undefined;
     }
     const review = envelope.request;
@@ -167,16 +176,22 @@ function createHandler(webhook: Webhook, deps: ReviewDeps, shared: Shared): Hand
         // Not a getter: V8 keeps the closure of a getter, and thus the review, until the next full garbage collection.
         getSignal: () => disconnectSignal(reply.raw),
       });
-      if (outcome instanceof Promise) return respondLater(reply, review, outcome, startMs);
+      if (outcome instanceof Promise) return answerLater(reply, review, outcome, startMs);
       if (isPostponed(outcome)) return outcome;
-      respondDecision(reply, review, outcome, startMs);
+      sendDecision(reply, review, outcome, startMs);
     } catch (error) {
-      respondDefect(reply, review, error);
+      sendDefect(reply, requestFields(reply, review), error);
     }
     return undefined;
   };
+}
 
-  /** Reduces a large review in the worker. Returns true if it can be decided. */
+type Answer = ReturnType<typeof createAnswer>;
+
+/** Creates the function that reduces a large review in the worker, and then decides it. */
+function createLargeAnswer(webhook: Webhook, { bodies, turns, reader }: Shared, responses: Responses, answer: Answer) {
+  const { isDone } = responses;
+  /** Returns true if the review can be decided. */
   const reduce = async (job: Job): Promise<boolean> => {
     const { request, reply, body } = job;
     job.body = NO_BODY;
@@ -188,11 +203,11 @@ function createHandler(webhook: Webhook, deps: ReviewDeps, shared: Shared): Hand
       job.isReduced = true;
       return true;
     }
-    if (reduced.isLimit) respondUnreviewed(job, { code: 413, message: reduced.error });
-    else respondMalformed(job, undecodable(reduced.error).error);
+    if (reduced.isLimit) responses.sendUnreviewed(job, { code: 413, message: reduced.error });
+    else responses.sendMalformed(job, undecodable(reduced.error).error);
     return false;
   };
-  const answerLarge = async (job: Job): Promise<Postponed | undefined> => {
+  return async (job: Job): Promise<Postponed | undefined> => {
     const { request, reply } = job;
     const remoteAddress = request.ip;
     try {
@@ -200,14 +215,21 @@ function createHandler(webhook: Webhook, deps: ReviewDeps, shared: Shared): Hand
       return await turns.decide(() => answer(job, readReview(job.body)));
     } catch (err) {
       if (isDone(reply, { remoteAddress })) return undefined;
-      if (isOutOfMemory(err)) respondUnreviewed(job, NO_MEMORY);
-      else {
-        log.error({ err, remoteAddress }, 'review failed');
-        respond(reply, 500, 'internal server error\n');
-      }
+      if (isOutOfMemory(err)) responses.sendUnreviewed(job, NO_MEMORY);
+      else responses.sendDefect(reply, { remoteAddress }, err);
       return undefined;
     }
   };
+}
+
+/** Creates the handler of a webhook. It is synchronous where the webhook is, except for large bodies. */
+function createHandler(webhook: Webhook, deps: ReviewDeps, shared: Shared): Handler {
+  const { connections, bodies, turns } = shared;
+  const { metrics, now } = deps;
+  const responses = createResponses(webhook, deps, connections);
+  const parseTimeout = createTimeoutParser();
+  const answer = createAnswer(webhook, deps, responses, parseTimeout);
+  const answerLarge = createLargeAnswer(webhook, shared, responses, answer);
   const start = (job: Job): MaybePromise<Postponed | undefined> =>
     job.body.length > SMALL_BYTES ? turns.take(() => answerLarge(job)) : answer(job, readReview(job.body));
 
@@ -217,7 +239,7 @@ function createHandler(webhook: Webhook, deps: ReviewDeps, shared: Shared): Hand
     try {
       await until;
       const { request, reply, startMs } = job;
-      if (isDone(reply, { remoteAddress: request.ip, durationMs: now() - startMs })) return;
+      if (responses.isDone(reply, { remoteAddress: request.ip, durationMs: now() - startMs })) return;
       await start({ ...job, isRepeated: true });
     } finally {
       metrics.webhook.inFlight.dec();
@@ -227,7 +249,8 @@ function createHandler(webhook: Webhook, deps: ReviewDeps, shared: Shared): Hand
   const answerInTime = async (job: Job, outcome: Postponed | Promise<Postponed | undefined>): Promise<void> => {
     const { request, reply, startMs, identity } = job;
     const giveUp = (): void => {
-      if (!isDone(reply, { remoteAddress: request.ip })) respondUnreviewed(job, identity ? TOO_BUSY : TOO_LATE);
+      if (!responses.isDone(reply, { remoteAddress: request.ip }))
+        responses.sendUnreviewed(job, identity ? TOO_BUSY : TOO_LATE);
       bodies.release(request.raw);
       job.body = NO_BODY;
     };
@@ -243,21 +266,25 @@ function createHandler(webhook: Webhook, deps: ReviewDeps, shared: Shared): Hand
   };
 
   return (request, reply) => {
-    // A POST without content type and body bypasses the content type parsers.
-    const received = (request.body as ReceivedBody | undefined) ?? { bytes: NO_BODY, startMs: now(), limit: undefined };
-    // The request object outlives the review, so that the bytes are released here.
-    request.body = undefined;
+    const job = createJob(request, reply, now);
     connections.start(request.raw.socket);
-    const { bytes: body, startMs, limit } = received;
-    const identity = body.length > SMALL_BYTES ? readIdentity(body) : undefined;
-    const job = { request, reply, body, isReduced: false, identity, startMs, isRepeated: false };
-    if (limit) {
-      respondUnreviewed(job, limit);
+    if (job.limit) {
+      responses.sendUnreviewed(job, job.limit);
       return;
     }
     const outcome = start(job);
     if (outcome !== undefined) return answerInTime(job, outcome);
   };
+}
+
+function createJob(request: FastifyRequest, reply: FastifyReply, now: () => number): Job & Pick<ReceivedBody, 'limit'> {
+  // A POST without content type and body bypasses the content type parsers.
+  const received = (request.body as ReceivedBody | undefined) ?? { bytes: NO_BODY, startMs: now(), limit: undefined };
+  // The request object outlives the review, so the bytes are released here.
+  request.body = undefined;
+  const { bytes: body, startMs, limit } = received;
+  const identity = body.length > SMALL_BYTES ? readIdentity(body) : undefined;
+  return { request, reply, body, isReduced: false, identity, startMs, isRepeated: false, limit };
 }
 
 const UNSYNCED = 'the replica has not read the cluster completely yet; try again\n';
