@@ -73,11 +73,12 @@ const RESYNC_MS = 600_000;
 const SETTLE_MS = 10_000;
 
 type Active = Pick<LabelerInput, 'mode' | 'exemptNamespaces'>;
+type Triggers = ReturnType<typeof createTriggers>;
 
-function createReconciler({ settings, date, metrics }: ControllerContext): Reconciler {
+function createReconciler(controllerContext: ControllerContext): Reconciler {
+  const { settings } = controllerContext;
   const triggers = createTriggers();
-  /** For each namespace without operators, the time in milliseconds at which its label is removed. */
-  const releases = new Map<string, number>();
+  const labeler = createLabeler(triggers, controllerContext);
   /** The settings of the last evaluation of all namespaces. Absent while the controller is idle. */
   let active: Active | undefined;
 
@@ -96,58 +97,8 @@ function createReconciler({ settings, date, metrics }: ControllerContext): Recon
       }
     }
     active = next;
-    await applyCondition(context, describeCondition(next?.mode, hasLabeler));
+    await applyCondition(context, describeCondition(next?.mode, hasLabeler), controllerContext.date());
     return { requeueAfterMs: CHECK_MS };
-  };
-
-  const applyCondition = async ({ cluster }: ReconcileContext, state: ConditionState): Promise<void> => {
-    const object = cluster.store.get('PortcullisConfiguration', CONFIGURATION_NAME);
-    if (!object) return;
-    const current = object.status?.conditions?.filter(({ type }) => type === state.type);
-    const conditions = withTransitionTimes([state], current, formatTimestamp(date().getTime()));
-    if (deepEqual(conditions, current)) return;
-    const metadata = { name: CONFIGURATION_NAME };
-    await cluster.applyStatus('PortcullisConfiguration', { metadata, status: { conditions } }, OPTIONS);
-  };
-
-  const label = async (name: string, context: ReconcileContext): Promise<ReconcileResult> => {
-    const { cluster, logger, recordEvent, now } = context;
-    // The event of an operator may arrive before the event of its namespace.
-    const namespace = cluster.store.get('Namespace', name) ?? (await orUndefined(cluster.get('Namespace', name)));
-    if (!namespace || !active) {
-      triggers.take(name);
-      releases.delete(name);
-      return undefined;
-    }
-    const { mode } = active;
-    const decision = decideLabeling({
-      ...active,
-      namespace,
-      csvs: cluster.store.list(KIND, name),
-      triggers: triggers.get(name),
-    });
-    const { action, row, reason } = decision;
-    const dueMs = action === 'release' ? (releases.get(name) ?? now() + SETTLE_MS) : undefined;
-    if (dueMs === undefined) releases.delete(name);
-    else releases.set(name, dueMs);
-    if (dueMs !== undefined && now() < dueMs) {
-      logger.debug({ name, mode, row, reason, delayMs: dueMs - now() }, 'label is removed after a delay');
-      return { requeueAfterMs: dueMs - now() };
-    }
-    const patch = labelingPatch(namespace, decision);
-    const taken = triggers.take(name);
-    try {
-      if (patch) await cluster.patch('Namespace', { name }, patch, OPTIONS);
-    } catch (error) {
-      if (!isNotFound(error)) triggers.restore(name, taken);
-      throw error;
-    }
-    releases.delete(name);
-    logger[patch ? 'info' : 'debug']({ name, mode, row, action, reason }, 'namespace evaluated');
-    if (!patch) return undefined;
-    metrics.olm.labelChanges.cell({ row }).count++;
-    recordEvent('Namespace', namespace, describeEvent(namespace, decision, mode));
-    return undefined;
   };
 
   return {
@@ -171,7 +122,7 @@ function createReconciler({ settings, date, metrics }: ControllerContext): Recon
     ],
     onStop() {
       active = undefined;
-      releases.clear();
+      labeler.reset();
       return Promise.resolve();
     },
     async reconcile(key, context) {
@@ -180,9 +131,68 @@ function createReconciler({ settings, date, metrics }: ControllerContext): Recon
         const result = await checkAll(context);
         if (key === ALL) return result;
       }
-      return label(key, context);
+      return labeler.label(key, active, context);
     },
   };
+}
+
+/** Creates the labeler of namespaces. */
+function createLabeler(triggers: Triggers, { metrics }: ControllerContext) {
+  /** For each namespace without operators, the time in milliseconds at which its label is removed. */
+  const releases = new Map<string, number>();
+  /** Returns the time until a decision takes effect, in milliseconds. */
+  const findDelayMs = (name: string, { action }: LabelerDecision, nowMs: number): number => {
+    const dueMs = action === 'release' ? (releases.get(name) ?? nowMs + SETTLE_MS) : undefined;
+    if (dueMs === undefined) releases.delete(name);
+    else releases.set(name, dueMs);
+    return Math.max(0, (dueMs ?? nowMs) - nowMs);
+  };
+  return {
+    reset: () => releases.clear(),
+    async label(name: string, active: Active | undefined, context: ReconcileContext): Promise<ReconcileResult> {
+      const { cluster, logger, recordEvent, now } = context;
+      // The event of an operator may arrive before the event of its namespace.
+      const namespace = cluster.store.get('Namespace', name) ?? (await orUndefined(cluster.get('Namespace', name)));
+      if (!namespace || !active) {
+        triggers.take(name);
+        releases.delete(name);
+        return undefined;
+      }
+      const { mode } = active;
+      const csvs = cluster.store.list(KIND, name);
+      const decision = decideLabeling({ ...active, namespace, csvs, triggers: triggers.get(name) });
+      const { action, row, reason } = decision;
+      const delayMs = findDelayMs(name, decision, now());
+      if (delayMs > 0) {
+        logger.debug({ name, mode, row, reason, delayMs }, 'label is removed after a delay');
+        return { requeueAfterMs: delayMs };
+      }
+      const patch = labelingPatch(namespace, decision);
+      const taken = triggers.take(name);
+      try {
+        if (patch) await cluster.patch('Namespace', { name }, patch, OPTIONS);
+      } catch (error) {
+        if (!isNotFound(error)) triggers.restore(name, taken);
+        throw error;
+      }
+      releases.delete(name);
+      logger[patch ? 'info' : 'debug']({ name, mode, row, action, reason }, 'namespace evaluated');
+      if (!patch) return undefined;
+      metrics.olm.labelChanges.cell({ row }).count++;
+      recordEvent('Namespace', namespace, describeEvent(namespace, decision, mode));
+      return undefined;
+    },
+  };
+}
+
+async function applyCondition({ cluster }: ReconcileContext, state: ConditionState, now: Date): Promise<void> {
+  const object = cluster.store.get('PortcullisConfiguration', CONFIGURATION_NAME);
+  if (!object) return;
+  const current = object.status?.conditions?.filter(({ type }) => type === state.type);
+  const conditions = withTransitionTimes([state], current, formatTimestamp(now.getTime()));
+  if (deepEqual(conditions, current)) return;
+  const metadata = { name: CONFIGURATION_NAME };
+  await cluster.applyStatus('PortcullisConfiguration', { metadata, status: { conditions } }, OPTIONS);
 }
 
 /** The events of each namespace since its last decision. */

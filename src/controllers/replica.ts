@@ -76,104 +76,33 @@ const STALE_MS = 600_000;
 const LEAVE_MS = 2_000;
 const LABELS = { 'app.kubernetes.io/name': PART_OF, [PART_OF_LABEL]: PART_OF, [COMPONENT_LABEL]: REPLICA };
 
-/**
- * The Lease contains the fingerprint of the served certificate and, during a rollout, the default level that the replica
- * enforces. The certificate of the Secret is served as soon as all API servers trust it.
- */
 function createReconciler(context: ControllerContext): Reconciler {
-  const { settings, settingsStatus, service, version, certificate, date, metrics } = context;
-  const startTime = formatTimestamp(date().getTime());
-  const { name, identity } = context.replica;
+  const { settings, service, certificate } = context;
+  const { name } = context.replica;
   const { namespace } = service;
-  const { served } = certificate;
-  const ref: SecretRef = { namespace, name: INSTALLATION.certificateSecret };
-  const trust = createStopwatch();
-  const observeReplicas = createReplicaObserver();
-  let problem = '';
-  let published = '';
-
-  const rolloutAnnotations = (store: Store): Readonly<Record<string, string>> => {
-    const { rollout } = settings.value;
-    return rollout.phase === 'Disabled'
-      ? {}
-      : replicaAnnotations(getRolloutView({ store, namespace, version }, rollout));
-  };
-
-  const loadCertificate = ({ cluster: { store }, logger, now, enqueue }: ReconcileContext): ReconcileResult => {
-    const configurations = installedConfigurations(store);
-    const unchangedMs = trust.elapsedMs(trustDigest(configurations), now()) ?? 0;
-    const secret = store.get('Secret', ref.name, ref.namespace);
-    const offered = readPair(secret, date());
-    if ('problem' in offered) {
-      // At first start the Secret does not exist yet.
-      const level = secret ? 'warn' : 'info';
-      if (problem !== offered.problem) {
-        logger[level](
-          { secret: ref.name, reason: offered.problem },
-          'no serving certificate loaded; the previous one stays in use',
-        );
-      }
-      problem = offered.problem;
-      return CHECK_AGAIN;
-    }
-    problem = '';
-    const current = served.isTemporary() ? undefined : served.current();
-    const delayMs = servingDelayMs({ current, offered, configurations, unchangedMs, service, now: date() });
-    if (delayMs === undefined) return CHECK_AGAIN;
-    if (delayMs > 0) return { requeueAfterMs: delayMs };
-    served.use(offered);
-    enqueue(LEASE);
-    return undefined;
-  };
-
-  const renewLease = async ({ cluster, now }: ReconcileContext): Promise<ReconcileResult> => {
-    const known = cluster.store.get('Lease', name, namespace);
-    const rollout = rolloutAnnotations(cluster.store);
-    published = JSON.stringify(rollout);
-    const metadata = {
-      ...(known?.metadata ?? { name, namespace }),
-      labels: { ...known?.metadata?.labels, ...LABELS },
-      annotations: {
-        ...known?.metadata?.annotations,
-        ...rollout,
-        ...settingsAnnotation(settingsStatus()),
-        [EXEMPTION_USES_ANNOTATION]: formatExemptionUses(startTime, exemptionUses(metrics)),
-        [SERVING_CERTIFICATE_ANNOTATION]: pemFingerprint(served.current().cert),
-      },
-    };
-    const spec = acquiredSpec(known, { identity, durationMs: REPLICA_LEASE_MS, date: date() });
-    await writeLease(cluster, { ...known, metadata, spec }, known !== undefined);
-    for (const other of observeReplicas(cluster.store.list('Lease', namespace), now())) {
-      if (other.silentMs >= STALE_MS) await orUndefined(cluster.remove('Lease', other.name, namespace));
-    }
-    return { requeueAfterMs: RENEW_MS };
-  };
-
-  const certificateSources =
-    certificate.source === 'managed'
-      ? [
-          watch('Secret', (secret) => (isSecret(secret, ref) ? [CERTIFICATE] : [])),
-          watch('ValidatingWebhookConfiguration', () => [CERTIFICATE]),
-          watch('MutatingWebhookConfiguration', () => [CERTIFICATE]),
-        ]
-      : [];
+  const isManaged = certificate.source === 'managed';
+  const lease = createLeaseWriter(context);
+  const loadCertificate = createCertificateLoader(context);
+  const certificateSources = [
+    watch('Secret', (secret) => (isSecret(secret, secretRef(service)) ? [CERTIFICATE] : [])),
+    watch('ValidatingWebhookConfiguration', () => [CERTIFICATE]),
+    watch('MutatingWebhookConfiguration', () => [CERTIFICATE]),
+  ];
   return {
-    initialKeys: certificate.source === 'managed' ? [CERTIFICATE, LEASE] : [LEASE],
+    initialKeys: isManaged ? [CERTIFICATE, LEASE] : [LEASE],
     sources: [
-      ...ROLLOUT_KINDS.map((kind) =>
-        watch(kind, (_object, store) => (JSON.stringify(rolloutAnnotations(store)) === published ? [] : [LEASE])),
-      ),
+      ...ROLLOUT_KINDS.map((kind) => watch(kind, (_object, store) => (lease.isCurrent(store) ? [] : [LEASE]))),
       watchValue(settings, () => [LEASE]),
       watch('Lease', ({ metadata }, store) =>
         metadata?.name === name && metadata.namespace === namespace && !store.get('Lease', name, namespace)
           ? [LEASE]
           : [],
       ),
-      ...certificateSources,
+      ...(isManaged ? certificateSources : []),
     ],
     maxRetryMs: RENEW_MS,
     async reconcile(key, reconcileContext) {
-      return key === LEASE ? renewLease(reconcileContext) : loadCertificate(reconcileContext);
+      return key === LEASE ? lease.renew(reconcileContext) : loadCertificate(reconcileContext);
     },
     async onStop({ cluster, logger, clock }) {
       try {
@@ -182,6 +111,87 @@ function createReconciler(context: ControllerContext): Reconciler {
         logger.debug({ err }, 'Lease of this replica not deleted; it expires');
       }
     },
+  };
+}
+
+function secretRef({ namespace }: Service): SecretRef {
+  return { namespace, name: INSTALLATION.certificateSecret };
+}
+
+/**
+ * Creates the writer of the Lease, which contains the fingerprint of the served certificate and, during a rollout, the default
+ * level that the replica enforces.
+ */
+function createLeaseWriter(context: ControllerContext) {
+  const { settings, settingsStatus, version, certificate, date, metrics } = context;
+  const { name, identity } = context.replica;
+  const { namespace } = context.service;
+  const startTime = formatTimestamp(date().getTime());
+  const observeReplicas = createReplicaObserver();
+  let published = '';
+  const rolloutAnnotations = (store: Store): Readonly<Record<string, string>> => {
+    const { rollout } = settings.value;
+    return rollout.phase === 'Disabled'
+      ? {}
+      : replicaAnnotations(getRolloutView({ store, namespace, version }, rollout));
+  };
+  return {
+    isCurrent: (store: Store): boolean => JSON.stringify(rolloutAnnotations(store)) === published,
+    async renew({ cluster, now }: ReconcileContext): Promise<ReconcileResult> {
+      const known = cluster.store.get('Lease', name, namespace);
+      const rollout = rolloutAnnotations(cluster.store);
+      published = JSON.stringify(rollout);
+      const metadata = {
+        ...(known?.metadata ?? { name, namespace }),
+        labels: { ...known?.metadata?.labels, ...LABELS },
+        annotations: {
+          ...known?.metadata?.annotations,
+          ...rollout,
+          ...settingsAnnotation(settingsStatus()),
+          [EXEMPTION_USES_ANNOTATION]: formatExemptionUses(startTime, exemptionUses(metrics)),
+          [SERVING_CERTIFICATE_ANNOTATION]: pemFingerprint(certificate.served.current().cert),
+        },
+      };
+      const spec = acquiredSpec(known, { identity, durationMs: REPLICA_LEASE_MS, date: date() });
+      await writeLease(cluster, { ...known, metadata, spec }, known !== undefined);
+      for (const other of observeReplicas(cluster.store.list('Lease', namespace), now())) {
+        if (other.silentMs >= STALE_MS) await orUndefined(cluster.remove('Lease', other.name, namespace));
+      }
+      return { requeueAfterMs: RENEW_MS };
+    },
+  };
+}
+
+/** Creates the function that serves the certificate of the Secret as soon as all API servers trust it. */
+function createCertificateLoader({ service, certificate: { served }, date }: ControllerContext) {
+  const { namespace, name } = secretRef(service);
+  const trust = createStopwatch();
+  let reported = '';
+  const report = (problem: string, exists: boolean, { logger }: ReconcileContext): void => {
+    // At first start the Secret does not exist yet.
+    const level = exists ? 'warn' : 'info';
+    const fields = { secret: name, reason: problem };
+    if (problem !== reported) logger[level](fields, 'no serving certificate loaded; the previous one stays in use');
+    reported = problem;
+  };
+  return (context: ReconcileContext): ReconcileResult => {
+    const { store } = context.cluster;
+    const configurations = installedConfigurations(store);
+    const unchangedMs = trust.elapsedMs(trustDigest(configurations), context.now()) ?? 0;
+    const secret = store.get('Secret', name, namespace);
+    const offered = readPair(secret, date());
+    if ('problem' in offered) {
+      report(offered.problem, secret !== undefined, context);
+      return CHECK_AGAIN;
+    }
+    reported = '';
+    const current = served.isTemporary() ? undefined : served.current();
+    const delayMs = servingDelayMs({ current, offered, configurations, unchangedMs, service, now: date() });
+    if (delayMs === undefined) return CHECK_AGAIN;
+    if (delayMs > 0) return { requeueAfterMs: delayMs };
+    served.use(offered);
+    context.enqueue(LEASE);
+    return undefined;
   };
 }
 

@@ -49,7 +49,6 @@ function createWorkQueue({ name, clock, metrics: { workQueue }, onReady }: WorkQ
   /** Keys to process, with the time at which they were added; includes keys that are being processed. */
   const added = new Map<string, number>();
   const processing = new Map<string, number>();
-  const delayed = new Map<string, { readonly dueMs: number; readonly cancel: () => void }>();
   const adds = workQueue.adds.cell({ name });
   const queueDuration = workQueue.queueDuration(name);
   const workDuration = workQueue.workDuration(name);
@@ -71,20 +70,11 @@ function createWorkQueue({ name, clock, metrics: { workQueue }, onReady }: WorkQ
     added.set(key, clock.now());
     if (!processing.has(key)) makeReady(key);
   };
+  const delayed = createDelayedKeys(clock, add);
   return {
     add,
-    /** Adds a key after a delay. The shortest of several delays counts. */
     addAfter(key: string, delayMs: number): void {
-      if (isClosed) return;
-      const dueMs = clock.now() + delayMs;
-      const earlier = delayed.get(key);
-      if (earlier && earlier.dueMs <= dueMs) return;
-      earlier?.cancel();
-      const cancel = clock.after(delayMs, () => {
-        delayed.delete(key);
-        add(key);
-      });
-      delayed.set(key, { dueMs, cancel });
+      if (!isClosed) delayed.addAfter(key, delayMs);
     },
     /** Takes the next key. `done` must follow. */
     take(): string | undefined {
@@ -103,11 +93,32 @@ function createWorkQueue({ name, clock, metrics: { workQueue }, onReady }: WorkQ
     /** Drops all keys and ignores further ones. */
     close(): void {
       isClosed = true;
-      for (const { cancel } of delayed.values()) cancel();
       delayed.clear();
       added.clear();
       ready = [];
       stopMetrics();
+    },
+  };
+}
+
+/** Keys that are added after a delay. The shortest of several delays counts. */
+function createDelayedKeys(clock: Clock, add: (key: string) => void) {
+  const delayed = new Map<string, { readonly dueMs: number; readonly cancel: () => void }>();
+  return {
+    addAfter(key: string, delayMs: number): void {
+      const dueMs = clock.now() + delayMs;
+      const earlier = delayed.get(key);
+      if (earlier && earlier.dueMs <= dueMs) return;
+      earlier?.cancel();
+      const cancel = clock.after(delayMs, () => {
+        delayed.delete(key);
+        add(key);
+      });
+      delayed.set(key, { dueMs, cancel });
+    },
+    clear(): void {
+      for (const { cancel } of delayed.values()) cancel();
+      delayed.clear();
     },
   };
 }
@@ -230,9 +241,6 @@ function createWorkers(controller: Controller, { cluster, logger, metrics, clock
   const { name, concurrency = 1 } = controller;
   const stopping = new AbortController();
   const pending = new Set<Promise<void>>();
-  const delays = createRetryDelays(clock, controller.maxRetryMs);
-  const retries = metrics.workQueue.retries.cell({ name });
-  const errors = metrics.reconcileErrors.cell({ controller: name });
   const queue = createWorkQueue({ name, clock, metrics, onReady: () => startWorker() });
   const slices = createSlices(clock);
   let workers = 0;
@@ -251,30 +259,15 @@ function createWorkers(controller: Controller, { cluster, logger, metrics, clock
     recordEvent: createEventRecorder(cluster, name, logger, track),
   };
 
-  const retry = (key: string, err: unknown): void => {
-    const code = err instanceof ApiError ? err.status.code : undefined;
-    if (stopping.signal.aborted || code === 404) {
-      delays.reset(key);
-      return;
-    }
-    const delayMs = delays.next(key, code === 409);
-    retries.count++;
-    queue.addAfter(key, delayMs);
-    if (code === 409) {
-      logger.debug({ key, err, delayMs }, 'conflict; reconcile is retried');
-      return;
-    }
-    errors.count++;
-    const level = isWebhookStarting(err) && delayMs < WEBHOOK_START_MS ? 'debug' : 'error';
-    logger[level]({ key, err, delayMs }, 'reconcile failed; it is retried');
-  };
+  const retry = createRetry(controller, queue, { logger, metrics, clock });
   const process = async (key: string): Promise<void> => {
     try {
       const result = await controller.reconcile(key, context);
-      delays.reset(key);
+      retry.reset(key);
       if (result) queue.addAfter(key, result.requeueAfterMs);
     } catch (error) {
-      retry(key, error);
+      if (stopping.signal.aborted) retry.reset(key);
+      else retry.add(key, error);
     } finally {
       queue.done(key);
     }
@@ -306,6 +299,37 @@ function createWorkers(controller: Controller, { cluster, logger, metrics, clock
       stopping.abort();
       queue.close();
       await idle();
+    },
+  };
+}
+
+/** Creates the retries of failed keys. A key whose object is gone is not retried. */
+function createRetry(
+  { name, maxRetryMs }: Controller,
+  queue: Pick<ReturnType<typeof createWorkQueue>, 'addAfter'>,
+  { logger, metrics, clock }: Omit<RuntimeOptions, 'cluster'>,
+) {
+  const delays = createRetryDelays(clock, maxRetryMs);
+  const retries = metrics.workQueue.retries.cell({ name });
+  const errors = metrics.reconcileErrors.cell({ controller: name });
+  return {
+    reset: delays.reset,
+    add(key: string, err: unknown): void {
+      const code = err instanceof ApiError ? err.status.code : undefined;
+      if (code === 404) {
+        delays.reset(key);
+        return;
+      }
+      const delayMs = delays.next(key, code === 409);
+      retries.count++;
+      queue.addAfter(key, delayMs);
+      if (code === 409) {
+        logger.debug({ key, err, delayMs }, 'conflict; reconcile is retried');
+        return;
+      }
+      errors.count++;
+      const level = isWebhookStarting(err) && delayMs < WEBHOOK_START_MS ? 'debug' : 'error';
+      logger[level]({ key, err, delayMs }, 'reconcile failed; it is retried');
     },
   };
 }

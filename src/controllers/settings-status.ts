@@ -50,38 +50,18 @@ const CHECK = { requeueAfterMs: 30_000 };
 
 function createReconciler(controllerContext: ControllerContext): Reconciler {
   const { settings, settingsStatus, service, date, features, initialSettings: spec } = controllerContext;
-  const { namespace } = service;
   const observeReplicas = createReplicaObserver();
-  const digest = createHash('sha256').update(JSON.stringify(spec)).digest('hex').slice(0, 16);
-
-  /** The object has these initial settings, or had them before other clients changed it. */
-  const isApplied = ({ metadata }: PortcullisConfiguration): boolean =>
-    metadata?.annotations?.[INITIAL_SETTINGS_ANNOTATION] === digest;
-
-  /** Creates the object, or applies changed initial settings, except fields that other clients have changed. */
-  const applyInitial = async ({ cluster, logger }: ReconcileContext): Promise<void> => {
-    const metadata = { name: CONFIGURATION_NAME, annotations: { [INITIAL_SETTINGS_ANNOTATION]: digest } };
-    try {
-      // Until the definition is installed, the API server responds with 404.
-      await orUndefined(cluster.apply(KIND, { metadata, spec }, OPTIONS));
-    } catch (error) {
-      const conflicts = conflictingFields(error);
-      if (conflicts.length === 0) throw error;
-      await cluster.apply(KIND, { metadata, spec: withoutFields(spec, conflicts) }, OPTIONS);
-      logger.warn({ fields: conflicts }, 'initial settings not applied: other clients have changed these fields');
-    }
+  const initial: InitialSettings = {
+    spec,
+    digest: createHash('sha256').update(JSON.stringify(spec)).digest('hex').slice(0, 16),
   };
-
-  /** The generation that each live replica applies; 0 before it has reported one. */
-  const readReplicas = ({ cluster: { store }, now }: ReconcileContext): NonNullable<Status['replicas']> =>
-    observeReplicas(store.list('Lease', namespace), now())
-      .filter(({ isLive }) => isLive)
-      .map(({ lease, name }) => ({
-        name,
-        generation: Number(lease.metadata?.annotations?.[SETTINGS_GENERATION_ANNOTATION] ?? 0),
-      }))
-      .toSorted((a, b) => (a.name < b.name ? -1 : 1));
-
+  const describeObject = (object: PortcullisConfiguration, { cluster, now }: ReconcileContext) => {
+    const generation = object.metadata?.generation ?? 0;
+    const replicas = listReplicas(observeReplicas(cluster.store.list('Lease', service.namespace), now()));
+    const missing = OPTIONAL_FEATURES.filter((feature) => !features[feature] && object.spec?.[feature] != null);
+    const facts = { generation, missing, replicas, overridden: findOverridden(spec, object) };
+    return { generation, replicas, states: describe(facts, settingsStatus()) };
+  };
   return {
     initialKeys: [CONFIGURATION_NAME],
     sources: [
@@ -92,19 +72,16 @@ function createReconciler(controllerContext: ControllerContext): Reconciler {
     async reconcile(name, context) {
       const { cluster } = context;
       const object = cluster.store.get(KIND, name);
-      if (!object || !isApplied(object)) await applyInitial(context);
+      // The object has these initial settings, or had them before other clients changed it.
+      const isApplied = object?.metadata?.annotations?.[INITIAL_SETTINGS_ANNOTATION] === initial.digest;
+      if (!isApplied) await applyInitial(initial, context);
       if (!object) return CHECK;
-      const generation = object.metadata?.generation ?? 0;
-      const replicas = readReplicas(context);
-      const missing = OPTIONAL_FEATURES.filter((feature) => !features[feature] && object.spec?.[feature] != null);
-      const overridden = findOverridden(spec, object);
-      const states = describe({ generation, missing, replicas, overridden }, settingsStatus());
+      const { generation, replicas, states } = describeObject(object, context);
       const time = formatTimestamp(date().getTime());
-      const conditions = withTransitionTimes(states, object.status?.conditions, time);
       const status: Status = {
         observedGeneration: generation,
         ...findApplied(object, settingsStatus()),
-        conditions,
+        conditions: withTransitionTimes(states, object.status?.conditions, time),
         replicas,
       };
       if (!deepEqual(status, ownStatus(object, states))) {
@@ -113,6 +90,36 @@ function createReconciler(controllerContext: ControllerContext): Reconciler {
       return CHECK;
     },
   };
+}
+
+interface InitialSettings {
+  readonly spec: JsonObject;
+  readonly digest: string;
+}
+
+/** Creates the object, or applies changed initial settings, except fields that other clients have changed. */
+async function applyInitial({ spec, digest }: InitialSettings, { cluster, logger }: ReconcileContext): Promise<void> {
+  const metadata = { name: CONFIGURATION_NAME, annotations: { [INITIAL_SETTINGS_ANNOTATION]: digest } };
+  try {
+    // Until the CRD is installed, the API server responds with 404.
+    await orUndefined(cluster.apply(KIND, { metadata, spec }, OPTIONS));
+  } catch (error) {
+    const conflicts = conflictingFields(error);
+    if (conflicts.length === 0) throw error;
+    await cluster.apply(KIND, { metadata, spec: withoutFields(spec, conflicts) }, OPTIONS);
+    logger.warn({ fields: conflicts }, 'initial settings not applied: other clients have changed these fields');
+  }
+}
+
+/** The generation that each live replica applies; 0 before it has reported one. */
+function listReplicas(observed: ReturnType<ReturnType<typeof createReplicaObserver>>): NonNullable<Status['replicas']> {
+  return observed
+    .filter(({ isLive }) => isLive)
+    .map(({ lease, name }) => ({
+      name,
+      generation: Number(lease.metadata?.annotations?.[SETTINGS_GENERATION_ANNOTATION] ?? 0),
+    }))
+    .toSorted((a, b) => (a.name < b.name ? -1 : 1));
 }
 
 /** Returns the part of the status that this controller maintains. Other controllers maintain other fields and conditions. */

@@ -61,48 +61,23 @@ const MAX_PODS = 50;
  * running replica.
  */
 function createReconciler(context: ControllerContext): Reconciler {
-  const { date, metrics } = context;
-  const startMs = date().getTime();
-  const reported = new Map<string, UnreviewedPod>();
+  const startMs = context.date().getTime();
+  const report = createReport(context);
   const denied = new Set<string>();
   let isStarted = false;
 
-  /** Adds or removes a pod. True if the reported pods change. */
-  const update = (pod: Pod, isUnreviewed: boolean, reconcileContext: ReconcileContext): boolean => {
-    const key = podKey(pod);
-    const denial = findDenial(pod, isUnreviewed, { ...context, ...reconcileContext });
-    if (!denial) return reported.delete(key);
-    const entry = toEntry(pod, denial);
-    if (deepEqual(reported.get(key), entry)) return false;
-    reported.set(key, entry);
-    recordDenial(pod, denial, reconcileContext);
-    return true;
-  };
   /** Evaluates the reported pods and, when a leader starts, those admitted since the last renewal by the former leader. */
-  const updateAll = async (reconcileContext: ReconcileContext): Promise<void> => {
+  const evaluateAll = async (reconcileContext: ReconcileContext): Promise<void> => {
     const { store } = reconcileContext.cluster;
-    const pods = new Map<Pod, boolean>();
-    if (!isStarted) {
-      const sinceMs = formerLeaderMs(store, context.service.namespace) ?? Infinity;
-      for (const pod of store.list('Pod')) {
-        const times = admissionTimes(pod).filter((time) => time >= sinceMs);
-        // This replica reviewed later pods.
-        if (times.length > 0) pods.set(pod, Math.min(...times) <= startMs);
-      }
-      const known = store.get(KIND, CONFIGURATION_NAME)?.status?.unreviewedPods ?? [];
-      for (const one of known) reported.set(`${one.namespace}/${one.name}`, one);
-      isStarted = true;
-    }
-    for (const [key, { namespace, name, uid }] of reported) {
-      const pod = store.get('Pod', name, namespace);
-      if (pod?.metadata?.uid === uid) pods.set(pod, true);
-      else reported.delete(key);
-    }
-    await forEachYielding(
-      pods,
-      ([pod, isUnreviewed]) => void update(pod, isUnreviewed, reconcileContext),
-      reconcileContext,
-    );
+    const sinceMs = isStarted ? Infinity : (formerLeaderMs(store, context.service.namespace) ?? Infinity);
+    const admitted = listAdmitted(store, { sinceMs, startMs });
+    if (!isStarted) report.add(store.get(KIND, CONFIGURATION_NAME)?.status?.unreviewedPods ?? []);
+    isStarted = true;
+    const pods = new Map([...admitted, ...report.listPods(store)]);
+    const evaluate = ([pod, isUnreviewed]: readonly [Pod, boolean]): void =>
+      void report.update(pod, isUnreviewed, reconcileContext);
+    await forEachYielding(pods, evaluate, reconcileContext);
+    await report.publish(reconcileContext);
   };
 
   return {
@@ -110,14 +85,13 @@ function createReconciler(context: ControllerContext): Reconciler {
     sources: [
       watchChanges('Pod', (pod, _store, { type, before }) => {
         const key = podKey(pod);
-        if (type === 'remove') return reported.has(key) ? [key] : [];
+        if (type === 'remove') return report.has(key) ? [key] : [];
         return before === undefined || lastAdmissionMs(pod) > lastAdmissionMs(before) ? [key] : [];
       }),
     ],
     async reconcile(key, reconcileContext) {
       if (key === ALL) {
-        await updateAll(reconcileContext);
-        await publish([...reported.values()], context, reconcileContext);
+        await evaluateAll(reconcileContext);
         return CHECK_AGAIN;
       }
       const [namespace = '', name = ''] = key.split('/');
@@ -128,16 +102,65 @@ function createReconciler(context: ControllerContext): Reconciler {
         return CONFIRM;
       }
       denied.delete(key);
-      const isChanged = pod ? update(pod, false, reconcileContext) : reported.delete(key);
-      if (isChanged) await publish([...reported.values()], context, reconcileContext);
+      const isChanged = pod ? report.update(pod, false, reconcileContext) : report.remove(key);
+      if (isChanged) await report.publish(reconcileContext);
       return undefined;
     },
     onStop() {
       isStarted = false;
-      reported.clear();
       denied.clear();
-      metrics.unreviewedPods.set(0);
+      report.clear();
       return Promise.resolve();
+    },
+  };
+}
+
+/** Returns the pods that were admitted since a time, each with whether no replica has reviewed it. */
+function listAdmitted(
+  store: Store,
+  { sinceMs, startMs }: { readonly sinceMs: number; readonly startMs: number },
+): readonly (readonly [Pod, boolean])[] {
+  return store.list('Pod').flatMap((pod) => {
+    const times = admissionTimes(pod).filter((time) => time >= sinceMs);
+    // This replica reviewed later pods.
+    return times.length > 0 ? [[pod, Math.min(...times) <= startMs] as const] : [];
+  });
+}
+
+/** Creates the report of the denied pods. */
+function createReport(context: ControllerContext) {
+  const reported = new Map<string, UnreviewedPod>();
+  return {
+    has: (key: string): boolean => reported.has(key),
+    remove: (key: string): boolean => reported.delete(key),
+    add(pods: readonly UnreviewedPod[]): void {
+      for (const one of pods) reported.set(toKey(one), one);
+    },
+    /** Returns the reported pods that still exist, and removes the others. */
+    listPods(store: Store): readonly (readonly [Pod, boolean])[] {
+      return [...reported].flatMap(([key, { namespace, name, uid }]) => {
+        const pod = store.get('Pod', name, namespace);
+        if (pod?.metadata?.uid === uid) return [[pod, true] as const];
+        reported.delete(key);
+        return [];
+      });
+    },
+    /** Adds or removes a pod. True if the reported pods change. */
+    update(pod: Pod, isUnreviewed: boolean, reconcileContext: ReconcileContext): boolean {
+      const key = podKey(pod);
+      const denial = findDenial(pod, isUnreviewed, { ...context, ...reconcileContext });
+      if (!denial) return reported.delete(key);
+      const entry = toEntry(pod, denial);
+      if (deepEqual(reported.get(key), entry)) return false;
+      reported.set(key, entry);
+      recordDenial(pod, denial, reconcileContext);
+      return true;
+    },
+    publish: (reconcileContext: ReconcileContext): Promise<void> =>
+      publish([...reported.values()], context, reconcileContext),
+    clear(): void {
+      reported.clear();
+      context.metrics.unreviewedPods.set(0);
     },
   };
 }
