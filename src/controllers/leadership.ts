@@ -78,7 +78,7 @@ export interface LeaseTimes {
 const JITTER = 1.2;
 
 /** Returns all times. Throws a UserError if they are inconsistent. */
-export function checkLeaseTimes({
+function checkLeaseTimes({
   leaseDurationMs = 15_000,
   renewDeadlineMs = 10_000,
   retryPeriodMs = 2_000,

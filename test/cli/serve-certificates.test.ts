@@ -57,7 +57,7 @@ suite('certificate files', () => {
     const stopping = new AbortController();
     const unused = (): void => assert.fail('there is no serving certificate');
     const certificate = { use: unused, trustClients: (authorities: string) => void loaded.push(authorities) };
-    watchCertificateFiles(files, { certificate, logger, signal: stopping.signal, onServingCertificate: unused });
+    watchCertificateFiles(files, { certificate, logger, signal: stopping.signal });
     await writeFile(file, 'nonsense');
     await eventually(() => assert.ok(log.length > 0));
     assert.equal(log[0]?.['msg'], 'cannot load the client CAs; keeping the previous ones');

@@ -10,9 +10,10 @@ import { join } from 'node:path';
 import { after, before, suite, test } from 'node:test';
 import type { KeyPair } from '../../src/tls/certificate-pair.ts';
 import { createAuthority, createServing } from '../../src/tls/issue.ts';
+import { eventually } from '../support/eventually.ts';
 import { post } from '../support/https.ts';
 import { podReview } from '../support/reviews.ts';
-import { FREE_PORTS, MAIN, serve, start, type RunningServer } from '../support/serve-process.ts';
+import { FREE_PORTS, MAIN, readLog, serve, start, type RunningServer } from '../support/serve-process.ts';
 
 /** `script` of util-linux runs a program on a terminal. */
 const hasScript = spawnSync('script', ['--version']).status === 0;
@@ -37,14 +38,6 @@ async function ask(running: RunningServer, ca?: string): Promise<boolean> {
   const answer = await post({ port: running.port, ca: authority }, '/psa/validate', body, 'application/json');
   assert.equal(answer.status, 200, answer.body);
   return (JSON.parse(answer.body) as { response: { allowed: boolean } }).response.allowed;
-}
-
-async function until(condition: () => Promise<boolean>): Promise<void> {
-  for (let tries = 0; tries < 200; tries++) {
-    if (await condition()) return;
-    await new Promise((resolve) => setTimeout(resolve, 50));
-  }
-  throw new Error('timeout');
 }
 
 suite('an address that is not available is explained', () => {
@@ -131,7 +124,7 @@ suite('a running server', () => {
       const child = spawn('script', ['-qefc', command, '/dev/null'], { stdio: ['pipe', 'pipe', 'ignore'] });
       let output = '';
       child.stdout.on('data', (chunk: Buffer) => (output += chunk.toString()));
-      await until(() => Promise.resolve(output.includes('--show-labels')));
+      await eventually(() => assert.ok(output.includes('--show-labels')));
       const [first = '', ...lines] = output.replaceAll('\r', '').split('\n');
       const exited = once(child, 'exit');
       child.stdin.write('\u0003');
@@ -176,23 +169,15 @@ suite('a running server', () => {
       await (await fetch(`${running.probes}/metrics`)).text(),
       /^portcullis_config_last_reload_successful 0$/m,
     );
+    await writeFile(file, '');
+    await eventually(() => assert.ok(readLog(running).some(({ reason }) => reason === `${file} is empty`)));
+    assert.equal(await ask(running), false);
     await writeFile(file, CONFIGURATION('privileged'));
-    await until(() => ask(running));
+    await eventually(async () => assert.equal(await ask(running), true));
     assert.match(
       await (await fetch(`${running.probes}/metrics`)).text(),
       /^portcullis_config_last_reload_successful 1$/m,
     );
-    await running.stop();
-  });
-
-  test('keeps its configuration if the file becomes empty', async () => {
-    const file = join(folder, 'emptied.yaml');
-    await writeFile(file, CONFIGURATION('restricted'));
-    const running = await serve(['--config', file]);
-    await writeFile(file, '');
-    const refused = await running.logged('configuration not loaded; the last valid configuration stays in force');
-    assert.equal(refused.reason, `${file} is empty`);
-    assert.equal(await ask(running), false);
     await running.stop();
   });
 

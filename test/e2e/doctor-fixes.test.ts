@@ -491,18 +491,6 @@ suite('fixes for webhooks of the Service', { skip: needed }, () => {
     assert.deepEqual(await fixes(/^roles/), []);
   });
 
-  test('a missing PodDisruptionBudget is created', async () => {
-    const budget = find('PodDisruptionBudget');
-    const before = await readAll(shell.plane, objects);
-    await remove(shell.plane.admin, budget);
-    const [fix = ''] = await fixes(/^PodDisruptionBudget/);
-    shell.execute(fix);
-    assert.deepEqual(await fixes(/^PodDisruptionBudget/), []);
-    const { path } = await resolvePaths(shell.plane.admin, budget);
-    const others = (contents: typeof before): unknown => [...contents].filter(([name]) => name !== path);
-    assert.deepEqual(others(await readAll(shell.plane, objects)), others(before));
-  });
-
   test('a single replica is scaled', async () => {
     const before = await readAll(shell.plane, objects);
     const { path } = await resolvePaths(shell.plane.admin, find('Deployment'));

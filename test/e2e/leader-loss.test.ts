@@ -15,7 +15,7 @@ const ENFORCE = 'pod-security.kubernetes.io/enforce';
 const SYNC = 'security.openshift.io/scc.podSecurityLabelSync';
 
 /** The Lease stays valid for the whole test. */
-const LONG_LEASE = ['--leader-elect-lease-duration=10m', '--leader-elect-renew-deadline=9m'];
+const LONG_LEASE = ['--leader-elect-lease-duration=10m'];
 
 suite('an installation with default settings', () => {
   let plane: ControlPlane;

@@ -58,11 +58,7 @@ export interface Stage {
 const TIMEOUT_S = 15;
 
 /** A short lease, which shortens the tests. */
-const SHORT_LEASE = [
-  '--leader-elect-lease-duration=3s',
-  '--leader-elect-renew-deadline=2s',
-  '--leader-elect-retry-period=500ms',
-];
+const SHORT_LEASE = ['--leader-elect-lease-duration=3s'];
 
 export interface StageOptions {
   /** Arguments of each replica after those of the Deployment. Default: a lease of 3 s. */

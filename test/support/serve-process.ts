@@ -85,7 +85,7 @@ export function start(
 }
 
 /** Parses the log lines of a process. Other output is ignored. */
-export function readLog({ output }: StartedProcess): Record<string, unknown>[] {
+export function readLog({ output }: Pick<StartedProcess, 'output'>): Record<string, unknown>[] {
   return output()
     .stderr.split('\n')
     .slice(0, -1)

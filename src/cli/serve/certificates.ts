@@ -228,8 +228,6 @@ interface WatchOptions {
   readonly certificate: Pick<ServedCertificate, 'use' | 'trustClients'>;
   readonly logger: Logger;
   readonly signal: AbortSignal;
-  /** Called with a new serving certificate, in PEM. */
-  onServingCertificate(cert: string): void;
 }
 
 /**
@@ -238,7 +236,7 @@ interface WatchOptions {
  */
 export function watchCertificateFiles(
   { serving, clientAuthorities: initial }: CertificateFiles,
-  { certificate, logger, signal, onServingCertificate }: WatchOptions,
+  { certificate, logger, signal }: WatchOptions,
 ): void {
   const logError = (file: string, message: string) => {
     const log = logger.child({ logger: 'tls', file });
@@ -249,10 +247,7 @@ export function watchCertificateFiles(
     void watchFile({
       read: () => readKeyPair(files),
       initial: serving.pair,
-      onChange(pair) {
-        certificate.use(checkKeyPair(pair, files));
-        onServingCertificate(pair.cert);
-      },
+      onChange: (pair) => certificate.use(checkKeyPair(pair, files)),
       onError: logError(files.cert, 'cannot load the serving certificate; keeping the previous one'),
       signal,
     });

@@ -59,8 +59,6 @@ export interface RunningCluster {
   complete(): Promise<void>;
   /** Starts the controllers. */
   run(controllers: readonly Controller[]): Promise<Pick<RunningControllers, 'update'>>;
-  /** Sets the caBundle of the webhooks, from PEM. */
-  trust(authority: string): Promise<void>;
   /** The message on stdout with the addresses. */
   greeting(): string;
   /** Stops the controllers and closes the connection. */

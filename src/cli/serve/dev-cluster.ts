@@ -21,10 +21,8 @@ import {
   namespaceObjects,
   webhookConfigurations,
 } from '../../install/index.ts';
-import { RESOURCES } from '../../kube/resources.ts';
 import { ApiError } from '../../kube/status.ts';
 import { draft, isObject, type JsonObject } from '../../kube/types.ts';
-import type { ConfigurationKind } from '../../kube/webhooks.ts';
 import type { Version } from '../../policy/pss/policy.ts';
 import { ensureCertificates } from '../../tls/files.ts';
 import { VERSION } from '../command.ts';
@@ -196,9 +194,6 @@ export async function startDevCluster(options: ClusterOptions): Promise<RunningC
       await running.idle();
       return running;
     },
-    async trust(authority) {
-      for (const { value } of configurations) await updateBundle(cluster, value, authority);
-    },
     greeting: () =>
       `Portcullis serves reviews at https://${urlHost(webhook.host)}:${webhook.port} of a development cluster at ${api.url}\n\n  export KUBECONFIG=${resolve(api.kubeconfigFile)}\n  kubectl get namespaces --show-labels\n\nDashboard: ${dashboard.url}\n\n`,
     async stop() {
@@ -281,14 +276,6 @@ async function elect(
     const election = createLeaderElection({ ...services, ...SERVICE, identity, onStarted, onStopped });
     election.start();
   });
-}
-
-async function updateBundle(cluster: DevCluster, configuration: JsonObject, authority: string): Promise<void> {
-  const { kind, metadata } = configuration;
-  const { name } = isObject(metadata) ? metadata : {};
-  const resource = RESOURCES[kind as ConfigurationKind];
-  const current = cluster.storage.get(resource, '', String(name));
-  if (current) await cluster.writer.update(resource, withBundle(current, authority));
 }
 
 /** Converts system errors about the folder of the certificates into a UserError with its path. */

@@ -8,7 +8,7 @@ import { POD_SOURCES } from '../../cluster/workloads.ts';
 import { UserError } from '../../config/files.ts';
 import type { Settings } from '../../config/settings.ts';
 import type { Controller } from '../../controllers/controller.ts';
-import { runWithLeadership, checkLeaseTimes } from '../../controllers/leadership.ts';
+import { runWithLeadership, type LeaseTimes } from '../../controllers/leadership.ts';
 import { startControllers, type RunningControllers } from '../../controllers/runtime.ts';
 import { DEFAULTS_KINDS, POLICY_KINDS } from '../../kube/admission-policies.ts';
 import {
@@ -48,7 +48,6 @@ export function isLive(values: ServeValues, env: ClusterOptions['env']): boolean
 /** Creates the client of a live cluster. It sends no request before `open`. Rejects with a UserError for an invalid kubeconfig. */
 export async function connectLiveCluster(options: ClusterOptions): Promise<RunningCluster> {
   const { values, env, logger, metrics } = options;
-  const times = leaseTimes(values);
   const perSecond = values['kube-api-qps'];
   const rate = { perSecond, burst: values['kube-api-burst'] };
   const connection = await connect({
@@ -77,18 +76,24 @@ export async function connectLiveCluster(options: ClusterOptions): Promise<Runni
   const run: Run = (controllers) => {
     const services = { cluster, logger, metrics, clock: systemClock };
     if (!values['leader-elect'] || values.authorizer) return startControllers(controllers, services);
-    const name = values['leader-elect-resource-name'];
     const prefix = `${hostname()}_`;
     // The host name of a pod is unique, so another process with it was an earlier container of this pod.
     const isEnded = (holder: string): boolean => values['in-cluster'] && holder.startsWith(prefix);
     const identity = `${prefix}${randomUUID()}`;
-    return runWithLeadership(controllers, { ...services, ...times, name, namespace, identity, isEnded });
+    return runWithLeadership(controllers, {
+      ...services,
+      ...leaseTimes(values['leader-elect-lease-duration']),
+      name: INSTALLATION.name,
+      namespace,
+      identity,
+      isEnded,
+    });
   };
   return createRunningCluster(connection, cluster, {
     version,
     run,
     values,
-    service: { namespace, name: values['service-name'] },
+    service: { namespace, name: INSTALLATION.name },
   });
 }
 
@@ -134,7 +139,6 @@ function createRunningCluster(
     run(controllers) {
       return Promise.resolve((running = run(controllers)));
     },
-    trust: () => Promise.resolve(),
     greeting: () =>
       address
         ? `Portcullis serves reviews at https://${urlHost(address.host)}:${address.port}, of the cluster at ${connection.server}\n`
@@ -211,18 +215,13 @@ function watchedKinds(values: ServeValues, namespace: string, settings?: Setting
   ];
 }
 
-function leaseTimes(values: ServeValues): Required<Parameters<typeof checkLeaseTimes>[0]> {
-  try {
-    return checkLeaseTimes({
-      leaseDurationMs: values['leader-elect-lease-duration'],
-      renewDeadlineMs: values['leader-elect-renew-deadline'],
-      retryPeriodMs: values['leader-elect-retry-period'],
-    });
-  } catch (error) {
-    if (!(error instanceof UserError)) throw error;
-    const options = '--leader-elect-lease-duration, --leader-elect-renew-deadline, --leader-elect-retry-period';
-    throw new UserError(`${options}: ${error.message}`, { cause: error });
-  }
+/** The ratios are those of the defaults of Kubernetes: 15, 10 and 2 seconds. */
+function leaseTimes(leaseDurationMs: number): LeaseTimes {
+  return {
+    leaseDurationMs,
+    renewDeadlineMs: (leaseDurationMs * 2) / 3,
+    retryPeriodMs: Math.min((leaseDurationMs * 2) / 15, 2_000),
+  };
 }
 
 /** A certificate for the time until the managed certificate is available. No API server trusts it. */

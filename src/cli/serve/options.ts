@@ -4,7 +4,7 @@ import { quote } from '../../kube/text.ts';
 import { isObject, type JsonObject } from '../../kube/types.ts';
 import { dnsSubdomainErrors } from '../../kube/names.ts';
 import { DEFAULT_FEATURES, FEATURES, INSTALLATION } from '../../kube/well-known.ts';
-import { LOG_FORMATS, LOG_LEVELS, type LogLevel } from '../../telemetry/logger.ts';
+import { LOG_FORMATS, LOG_LEVELS } from '../../telemetry/logger.ts';
 import { TLS_CIPHER_SUITES, TLS_VERSIONS } from '../../tls/protocol.ts';
 import {
   decimal,
@@ -63,9 +63,6 @@ export const serveOptions = withEnvironment('PORTCULLIS', {
     help: 'Serve only the authorization webhook of the minimum kubelet version: no other webhooks and no controllers. Requires a live cluster',
     conflicts: ['dev-cluster', 'features'],
   }),
-  'service-name': option('NAME', nonEmpty, INSTALLATION.name, {
-    help: 'Name of the Service of the webhooks',
-  }),
   'webhook-url': option('URL', webhookUrl, undefined, {
     help: 'Base URL of the webhooks, at which API servers reach the replicas. Default: the Service',
   }),
@@ -75,20 +72,9 @@ export const serveOptions = withEnvironment('PORTCULLIS', {
   'leader-elect': flagOn({
     help: 'Run the controllers on the elected leader only',
   }),
-  'leader-elect-lease-duration': option('DURATION', durationMs, 15_000, {
-    help: 'Time after the last renewal before another replica becomes the leader',
+  'leader-elect-lease-duration': option('DURATION', leaseDurationMs, 15_000, {
+    help: 'Time after the last renewal before another replica becomes the leader. The leader stops after two thirds of it without a renewal',
     shown: '15s',
-  }),
-  'leader-elect-renew-deadline': option('DURATION', durationMs, 10_000, {
-    help: 'Time without a renewal after which the leader stops',
-    shown: '10s',
-  }),
-  'leader-elect-retry-period': option('DURATION', durationMs, 2_000, {
-    help: 'Interval between attempts to acquire or renew the Lease',
-    shown: '2s',
-  }),
-  'leader-elect-resource-name': option('NAME', nonEmpty, INSTALLATION.name, {
-    help: 'Name of the Lease of the leader',
   }),
   'bind-address': option('IP', text, '127.0.0.1', {
     help: 'Address of the HTTPS server for reviews. 0.0.0.0: all addresses',
@@ -136,11 +122,6 @@ export const serveOptions = withEnvironment('PORTCULLIS', {
     shown: '10s',
   }),
   'log-level': option('LEVEL', oneOf(LOG_LEVELS), 'info', { help: `One of ${LOG_LEVELS.join(', ')}` }),
-  v: option('N', integer(0, 10), undefined, {
-    help: 'Verbosity of klog, in place of --log-level: 0 to 3 info, 4 and 5 debug, 6 and above trace',
-    short: 'v',
-    conflicts: ['log-level'],
-  }),
   'logging-format': option('FORMAT', oneOf(LOG_FORMATS), undefined, {
     help: `One of ${LOG_FORMATS.join(', ')}. Default: text on a terminal, otherwise json`,
   }),
@@ -156,6 +137,13 @@ function jsonObject(value: string): JsonObject {
     // Reported below.
   }
   throw new UserError(`${quote(value)} is not a JSON object`);
+}
+
+/** A Lease contains its duration in seconds. */
+function leaseDurationMs(value: string): number {
+  const duration = durationMs(value);
+  if (duration < 1000) throw new UserError('must be at least 1s');
+  return duration;
 }
 
 /** A DNS name, with an optional wildcard, or an IP address. */
@@ -178,10 +166,4 @@ function annotation(value: string): readonly [key: string, value: string] {
   const [key = '', ...rest] = value.split('=');
   if (key === '' || rest.length === 0) throw new UserError(`${quote(value)} is not an annotation such as key=value`);
   return [key, rest.join('=')];
-}
-
-/** The log level of `--log-level` or `-v`. */
-export function logLevel({ v, 'log-level': level }: ServeValues): LogLevel {
-  if (v === undefined) return level;
-  return v <= 3 ? 'info' : v <= 5 ? 'debug' : 'trace';
 }

@@ -41,7 +41,7 @@ import {
 import { clientHost, listen, type RunningCluster } from './cluster.ts';
 import { startDevCluster } from './dev-cluster.ts';
 import { connectLiveCluster, isLive } from './live-cluster.ts';
-import { logLevel, serveOptions, type ServeValues } from './options.ts';
+import { serveOptions, type ServeValues } from './options.ts';
 
 const DETAILS = `
 Serves the admission reviews of the cluster of --kubeconfig, of the cluster that the pod runs in
@@ -124,7 +124,7 @@ interface Context extends Inputs {
 async function serve(given: ServeInput, io: Io): Promise<number> {
   const { values } = given;
   const format = values['logging-format'] ?? (io.stderr.isTTY === true ? 'text' : 'json');
-  const { logger, flush, close } = createLogger({ level: logLevel(values), format });
+  const { logger, flush, close } = createLogger({ level: values['log-level'], format });
   const stopping = new AbortController();
   const closing: (() => unknown)[] = [close];
   const metrics = createMetrics({ version: VERSION });
@@ -279,15 +279,7 @@ function createCertificate({ live, certificates, logger, metrics, signal }: Cont
     logger,
     metrics,
   });
-  watchCertificateFiles(certificates, {
-    certificate,
-    logger,
-    signal,
-    // The last certificate in the file is the authority, or the only certificate is self-signed.
-    onServingCertificate(cert) {
-      served.trust(cert).catch((err: unknown) => logger.error({ err }, 'cannot update the caBundle of the webhooks'));
-    },
-  });
+  watchCertificateFiles(certificates, { certificate, logger, signal });
   return certificate;
 }
 

@@ -25,10 +25,6 @@ const CASES: readonly (readonly [args: string, message: string])[] = [
   ['scc plan -f scc-plan/shop.yaml -n gone', 'namespace "gone" not found'],
   ['scc plan -f -', YAML_ERROR],
   [
-    'scc plan -f scc-plan/shop.yaml --config serve/unknown-option.yaml',
-    'invalid configuration: options: Forbidden: unknown field; remove it (serve/unknown-option.yaml:4:1, options)',
-  ],
-  [
     'scc plan -f - --bindings - -o json',
     '--bindings=- prints the bindings instead of the plan: remove --output=json, or name a file',
   ],
@@ -36,21 +32,14 @@ const CASES: readonly (readonly [args: string, message: string])[] = [
     'scc plan -f scc-plan/shop.yaml --bindings /nonexistent/bindings.yaml',
     'cannot write /nonexistent/bindings.yaml: the folder does not exist',
   ],
-  [`scc pods -n gone ${ACCESS}`, 'namespace "gone" not found'],
   [`scc pods --scc our-own,constructor ${ACCESS}`, `SCC "constructor" not found; existing SCCs: ${SCCS}`],
-  ['scc pods -f nowhere', 'the path "nowhere" does not exist'],
   [`scc who-can any ${ACCESS}`, `SCC "any" not found; existing SCCs: ${SCCS}`],
-  [`scc who-can constructor ${ACCESS}`, `SCC "constructor" not found; existing SCCs: ${SCCS}`],
-  [`scc who-can anyuid -n gone ${ACCESS}`, 'namespace "gone" not found'],
   ['scc who-can anyuid', 'no cluster to read: KUBECONFIG and HOME are not set; name a kubeconfig with --kubeconfig'],
   ['audit user-namespaces -f -', YAML_ERROR],
-  ['audit exemptions -f -', YAML_ERROR],
   ['check -f no/such/path', 'the path "no/such/path" does not exist'],
   ['check -f check/empty.yaml', 'no objects in check/empty.yaml'],
-  ['explain -f -', YAML_ERROR],
   ['explain deploy/gone -f explain/pods.yaml -n shop', 'deployments.apps "gone" not found in namespace "shop"'],
   ['explain ns/gone -f explain/cluster.yaml', 'namespace "gone" not found'],
-  ['explain -f none.yaml', 'the path "none.yaml" does not exist'],
   [`${EXPLAIN}/invalid-metadata.yaml`, 'explain/invalid-metadata.yaml:3:1: metadata must be an object'],
   [`${EXPLAIN}/cluster.yaml`, 'no pods or workloads in the manifests'],
   [`${EXPLAIN}/root.yaml --as-group operators`, '--as-group requires --as'],
@@ -89,10 +78,6 @@ const CASES: readonly (readonly [args: string, message: string])[] = [
   ['serve --authorizer', '--authorizer requires --kubeconfig, KUBECONFIG or --in-cluster'],
   ['serve --authorizer --kubeconfig=a', '--authorizer requires --tls-cert-file'],
   ['serve --in-cluster', 'not in a pod of a cluster: KUBERNETES_SERVICE_HOST is not set'],
-  [
-    'serve --in-cluster --leader-elect-lease-duration=5s',
-    '--leader-elect-lease-duration, --leader-elect-renew-deadline, --leader-elect-retry-period: the lease duration must be greater than the renew deadline',
-  ],
   ['serve --tls-cert-file=x', '--tls-cert-file and --tls-private-key-file must be used together'],
   [
     'serve --tls-cert-file=/nowhere/tls --tls-private-key-file=/nowhere/tls',
@@ -112,27 +97,17 @@ const CASES: readonly (readonly [args: string, message: string])[] = [
     'serve --config=serve/unknown-option.yaml',
     'invalid configuration: options: Forbidden: unknown field; remove it (serve/unknown-option.yaml:4:1, options)',
   ],
-  ['serve --manifests=/nowhere', 'the path "/nowhere" does not exist'],
 ];
 
 /** Mistakes after which the help is named: the command, its arguments, and the message. */
 const OPTIONS: readonly (readonly [command: string, args: string, message: string])[] = [
-  [
-    'scc plan',
-    '-o xml',
-    'invalid argument "xml" for "-o, --output" flag: must be one of table, json, yaml, wide, name',
-  ],
-  ['scc plan', 'shop', "too many arguments for 'plan'. Expected 0 arguments but got 1: shop."],
   ['scc plan', '--namespace=', 'invalid argument "" for "-n, --namespace" flag: must not be empty'],
-  ['scc pods', '--subject=group', 'invalid argument "group" for "--subject" flag: must be one of user, serviceaccount'],
   [
     'scc pods',
     '-l app==a=b',
     'invalid argument "app==a=b" for "-l, --selector" flag: must be a label selector such as app=web,tier!=cache',
   ],
-  ['scc who-can', '', "missing required argument 'scc'"],
   ['scc who-can', 'a b', "too many arguments for 'who-can'. Expected 1 argument but got 2: a, b."],
-  ['audit user-namespaces', 'ci', "too many arguments for 'user-namespaces'. Expected 0 arguments but got 1: ci."],
   [
     'check',
     'chart',
@@ -148,15 +123,9 @@ const OPTIONS: readonly (readonly [command: string, args: string, message: strin
   ['scc review', '', '-f is required: files, folders, URLs, or - for the standard input'],
   [
     'check',
-    '--level=Baseline -f -',
-    'invalid argument "Baseline" for "--level" flag: must be one of privileged, baseline, restricted',
-  ],
-  [
-    'check',
     '--kubernetes-version 1.30 -f -',
     'invalid argument "1.30" for "--kubernetes-version" flag: must be "latest" or "v1.x"',
   ],
-  ['check', '--fail-on=deny -f -', 'invalid argument "deny" for "--fail-on" flag: must be one of enforce, audit, warn'],
   [
     'check',
     '-o xml -f -',
@@ -180,27 +149,21 @@ const OPTIONS: readonly (readonly [command: string, args: string, message: strin
       'pod-security.kubernetes.io/enforce, pod-security.kubernetes.io/enforce-version, pod-security.kubernetes.io/audit, ' +
       'pod-security.kubernetes.io/audit-version, pod-security.kubernetes.io/warn, pod-security.kubernetes.io/warn-version',
   ],
-  ['check', '--lvel=baseline -f -', "unknown option '--lvel'\n(Did you mean --level?)"],
   [
     'rollout simulate',
     '--mode=restricted',
     'invalid argument "restricted" for "--mode" flag: must be one of Restricted, Legacy, \'\'',
   ],
   [
-    'rollout simulate',
-    '--phase=enforce',
-    'invalid argument "enforce" for "--phase" flag: must be one of Disabled, Evaluate, Enforce',
-  ],
-  ['rollout status', 'shop', "too many arguments for 'status'. Expected 0 arguments but got 1: shop."],
-  ['serve', '--secure-prot=1', "unknown option '--secure-prot'\n(Did you mean --secure-port?)"],
-  ['serve', 'now', "too many arguments for 'serve'. Expected 0 arguments but got 1: now."],
-  [
     'serve',
     '--secure-port=http',
     'invalid argument "http" for "--secure-port" flag: must be a whole number from 0 to 65535',
   ],
-  ['serve', '-v 3 --log-level=debug', "option '-v, --v <n>' cannot be used with option '--log-level <level>'"],
-  ['scc pods', '--scc-mode=on', 'invalid argument "on" for "--scc-mode" flag: must be one of enforce, report, off'],
+  [
+    'serve',
+    '--leader-elect-lease-duration=10ms',
+    'invalid argument "10ms" for "--leader-elect-lease-duration" flag: must be at least 1s',
+  ],
   [
     'serve',
     '--tls-extra-names=localhost,-',
@@ -208,9 +171,9 @@ const OPTIONS: readonly (readonly [command: string, args: string, message: strin
   ],
 ];
 
-async function fail(args: string, env: Readonly<Record<string, string>> = {}): Promise<string> {
+async function fail(args: string): Promise<string> {
   const words = args.split(' ').filter((word) => word !== '');
-  const { code, stdout, stderr } = await runProgram(words, { stdin: 'kind: [', env });
+  const { code, stdout, stderr } = await runProgram(words, { stdin: 'kind: [' });
   assert.deepEqual([code, stdout], [2, '']);
   return stderr;
 }
@@ -225,13 +188,6 @@ describe('usage errors', () => {
       assert.equal(await fail(`${command} ${args}`), `error: ${message}\n${hint}`);
     });
   }
-
-  test('an invalid environment variable', async () => {
-    const message =
-      'invalid argument "loud" for environment variable PORTCULLIS_LOG_LEVEL: must be one of error, warn, info, debug, trace';
-    const hint = "See 'portcullis serve --help' for usage.\n";
-    assert.equal(await fail('serve', { PORTCULLIS_LOG_LEVEL: 'loud' }), `error: ${message}\n${hint}`);
-  });
 
   test('a cluster that cannot be reached', async () => {
     assert.match(await fail('audit user-namespaces --kubeconfig /nonexistent'), /^error: .*\/nonexistent/);

@@ -197,12 +197,7 @@ export interface System {
 }
 
 /** Short delays for tests. */
-const QUICK = [
-  '--leader-elect-lease-duration=3s',
-  '--leader-elect-renew-deadline=2s',
-  '--leader-elect-retry-period=500ms',
-  '--shutdown-delay-duration=1s',
-];
+const QUICK = ['--leader-elect-lease-duration=3s', '--shutdown-delay-duration=1s'];
 
 export interface SystemOptions {
   /** Address of the load balancer. Default: 127.0.0.1. */
