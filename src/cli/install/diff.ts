@@ -93,16 +93,23 @@ function sortFields(value: unknown): unknown {
   return Object.fromEntries(names.map((name) => [name, sortFields(value[name])]));
 }
 
-/** The settings that keep their values, and those that change. */
-export function compareSettings(before: Partial<ManifestSettings>, after: Partial<ManifestSettings>) {
+/** The lines of a summary with the settings and customized fields that keep their values, and the settings that change. */
+export function summarizeSettings(
+  before: Partial<ManifestSettings>,
+  after: Partial<ManifestSettings>,
+  fields: readonly string[] = [],
+): readonly string[] {
   const old = new Map(describeSettings(before));
   const next = describeSettings(after);
-  return {
-    kept: next.filter(([name, value]) => old.get(name) === value).map(([name, value]) => `${name}=${value}`),
-    changed: next
-      .filter(([name, value]) => old.size > 0 && old.get(name) !== value)
-      .map(([name, value]) => `${name}: ${old.get(name) ?? 'unset'} -> ${value}`),
-  };
+  const kept = next.filter(([name, value]) => old.get(name) === value).map(([name, value]) => `${name}=${value}`);
+  const changed = next
+    .filter(([name, value]) => old.size > 0 && old.get(name) !== value)
+    .map(([name, value]) => `${name}: ${old.get(name) ?? 'unset'} -> ${value}`);
+  return [`kept: ${listOrNothing([...kept, ...fields])}`, `changed: ${listOrNothing(changed)}`];
+}
+
+export function listOrNothing(items: readonly string[]): string {
+  return items.length === 0 ? 'nothing' : items.join(', ');
 }
 
 function describeSettings(settings: Partial<ManifestSettings>): readonly (readonly [name: string, value: string])[] {

@@ -11,7 +11,7 @@ import type { Sources } from '../options.ts';
 import { printable } from '../output/print.ts';
 import { printCommand, type ShellCommand } from '../output/shell.ts';
 import { keepCustomized } from './customized.ts';
-import { compareSettings, type LiveManifest, objectPathName, printDiffs } from './diff.ts';
+import { listOrNothing, type LiveManifest, objectPathName, printDiffs, summarizeSettings } from './diff.ts';
 import {
   deleteObsolete,
   divideSettings,
@@ -23,7 +23,7 @@ import {
   readObjects,
 } from './installed.ts';
 import { gatherFacts, planForCluster, type PlanValues, requestedChanges } from './plan.ts';
-import { findWeakenings, findWeakerThanPolicies } from './weakening.ts';
+import { checkWeakenings, findWeakenings, findWeakerThanPolicies } from './weakening.ts';
 import { checkServerless, printPolicies } from './without-server.ts';
 
 interface Upgrade {
@@ -50,18 +50,14 @@ export async function printForCluster(options: PlanValues, io: Io, upgrade?: Upg
     const values = { ...options, image, set: [...carried, ...options.set] };
     const plan = planForCluster(await gatherFacts(client), installation.settings, values);
     const { policy } = plan.settings;
-    const reasons = [
-      ...(deployment || !serverless
-        ? findWeakenings(options.namespace, installation.settings.policy ?? policy, policy)
-        : []),
-      ...(serverless ? findWeakerThanPolicies(options.namespace, serverless.spec, policy) : []),
-    ];
-    const weaker = [...new Set(reasons)];
-    if (weaker.length > 0 && !options['allow-weaker']) {
-      throw new UserError(
-        `the enforcement would become weaker: ${weaker.join('; ')}: add --allow-weaker to accept this`,
-      );
-    }
+    const { namespace } = options;
+    checkWeakenings(
+      [
+        ...(deployment || !serverless ? findWeakenings(namespace, installation.settings.policy ?? policy, policy) : []),
+        ...(serverless ? findWeakerThanPolicies(namespace, serverless.spec, policy) : []),
+      ],
+      options,
+    );
     const result = await combine(client, installation, plan.settings, values);
     const diff =
       options['dry-run'] === 'none' ? undefined : await printDiffs(client, result.objects, options['dry-run']);
@@ -122,14 +118,12 @@ function summarize(
   { objects, conflicts, removal, obsolete }: Combination,
 ): readonly string[] {
   const added = objects.filter(({ live }) => !live).map(({ manifest }) => objectPathName(manifest));
-  const { kept, changed } = compareSettings(before, after);
   const fields = objects.flatMap(({ manifest, fields: names }) =>
     names.map((name) => `${name} of ${objectPathName(manifest)}`),
   );
-  const none = (items: readonly string[]): string => (items.length === 0 ? 'nothing' : items.join(', '));
   return [
-    ...(deployment ? [`kept: ${none([...kept, ...fields])}`, `changed: ${none(changed)}`] : []),
-    `new: ${deployment ? none(added) : `${added.length} objects`}`,
+    ...(deployment ? summarizeSettings(before, after, fields) : []),
+    `new: ${deployment ? listOrNothing(added) : `${added.length} objects`}`,
     ...(serverless
       ? [
           'policies: they remain in force; portcullis doctor prints the command that deletes them when the server enforces as much',

@@ -1,4 +1,5 @@
 /** Changes of settings that weaken the enforcement. */
+import { UserError } from '../../config/files.ts';
 import type { Settings } from '../../config/settings.ts';
 import { decodePolicy } from '../../install/index.ts';
 import type { JsonObject } from '../../kube/types.ts';
@@ -63,6 +64,17 @@ export function findWeakenings(namespace: string, before: JsonObject, after: Jso
     ...(isLower ? [`podSecurity.defaults.enforceVersion from ${oldVersion} to ${newVersion}`] : []),
     ...(dropped.length === 0 ? [] : [`scc.requiredSCCs without ${dropped.join(', ')}`]),
   ];
+}
+
+/** @throws {UserError} if the enforcement becomes weaker and the options do not accept this */
+export function checkWeakenings(weakenings: readonly string[], { 'allow-weaker': isAllowed }: WeakeningOptions): void {
+  if (weakenings.length === 0 || isAllowed) return;
+  const list = [...new Set(weakenings)].join('; ');
+  throw new UserError(`the enforcement would become weaker: ${list}: add --allow-weaker to accept this`);
+}
+
+interface WeakeningOptions {
+  readonly 'allow-weaker': boolean;
 }
 
 /** Each way in which a server with the second spec enforces less than policies with the first one, which contain no other settings. */

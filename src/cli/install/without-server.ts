@@ -23,7 +23,7 @@ import { docsUrl, type Io, PROGRAM, VERSION } from '../command.ts';
 import type { Sources } from '../options.ts';
 import { printable } from '../output/print.ts';
 import { printCommand } from '../output/shell.ts';
-import { compareSettings, objectPathName, printDiffs } from './diff.ts';
+import { listOrNothing, objectPathName, printDiffs, summarizeSettings } from './diff.ts';
 import { findLostEnforcement } from './enforcement.ts';
 import { readObjects } from './installed.ts';
 import {
@@ -35,7 +35,7 @@ import {
   serverlessPolicies,
   type ServerlessSettings,
 } from './policies.ts';
-import { findWeakenings } from './weakening.ts';
+import { checkWeakenings, findWeakenings } from './weakening.ts';
 
 /** The options of `install` and `upgrade` that do not require a server. */
 const OPTIONS = ['without-server', 'for-kubernetes', 'kubeconfig', 'context', 'dry-run', 'allow-weaker', 'set'];
@@ -121,7 +121,7 @@ export async function printPolicies(client: ClusterClient, values: ServerlessVal
   const { before, dropped } = startingSettings(installed, configuration);
   const spec = values.set.reduce(withSetting, before ?? {});
   const objects = serverlessPolicies(spec, minor);
-  await checkWeaker(client, { installed, configuration }, { after: spec, allowWeaker: values['allow-weaker'] });
+  checkWeakenings(await findWeaker(client, installed, configuration, spec), values);
   await checkSystemNamespace(spec, client);
   const { missing, obsolete } = comparePolicies(objects, policies);
   const dryRun = values['dry-run'];
@@ -131,12 +131,11 @@ export async function printPolicies(client: ClusterClient, values: ServerlessVal
     const all = objects.map((manifest, index) => ({ manifest, live: live[index] }));
     io.stdout.write(await printDiffs(client, all, dryRun));
   }
-  const { kept, changed } = compareSettings({ policy: before ?? {} }, { policy: spec });
   const lines = [
     `Assumed: Kubernetes ${version} at ${server}`,
     ...(dropped.length === 0 ? [] : [`Not part of the policies: ${dropped.join(', ')}`]),
-    ...(before ? [`kept: ${kept.join(', ') || 'nothing'}`, `changed: ${changed.join(', ') || 'nothing'}`] : []),
-    `new: ${installed ? missing.map(objectPathName).join(', ') || 'nothing' : `${missing.length} objects`}`,
+    ...(before ? summarizeSettings({ policy: before }, { policy: spec }) : []),
+    `new: ${installed ? listOrNothing(missing.map(objectPathName)) : `${missing.length} objects`}`,
     ...obsolete.map((object) => `obsolete: ${printCommand(deleteCommand(object))}`),
   ];
   for (const line of lines) io.stderr.write(`${printable(line)}\n`);
@@ -153,36 +152,28 @@ function startingSettings(
   return { before: settings.filter(isPolicySetting).reduce(withSetting, {}), dropped };
 }
 
-/** @throws {UserError} if the policies enforce less than the policies or the server of the cluster */
-async function checkWeaker(
+/**
+ * Each way in which policies with a spec enforce less than the policies or the server of the cluster.
+ * @throws {UserError} if the default level of the server changes at run time
+ */
+async function findWeaker(
   client: ClusterClient,
-  before: {
-    readonly installed: ServerlessSettings | undefined;
-    readonly configuration: PortcullisConfiguration | undefined;
-  },
-  { after, allowWeaker }: { readonly after: JsonObject; readonly allowWeaker: boolean },
-): Promise<void> {
+  installed: ServerlessSettings | undefined,
+  configuration: PortcullisConfiguration | undefined,
+  after: JsonObject,
+): Promise<readonly string[]> {
   const { namespace } = INSTALLATION;
-  const { installed, configuration } = before;
-  const spec = configuration?.spec ?? {};
-  if (!installed && configuration) {
-    const { phase } = decodePolicy({ namespace, policy: spec }).rollout;
-    if (phase !== 'Disabled' && settingAt(after, ['podSecurity', 'defaults', 'enforce']) === undefined) {
-      throw new UserError(
-        `spec.rollout.phase is ${phase}: the server sets the default level at run time, and policies contain a constant: add --set=podSecurity.defaults.enforce=restricted, or another level`,
-      );
-    }
+  if (installed) return findWeakenings(namespace, installed.spec, after);
+  if (!configuration) return [];
+  const { spec = {} } = configuration;
+  const { phase } = decodePolicy({ namespace, policy: spec }).rollout;
+  if (phase !== 'Disabled' && settingAt(after, ['podSecurity', 'defaults', 'enforce']) === undefined) {
+    throw new UserError(
+      `spec.rollout.phase is ${phase}: the server sets the default level at run time, and policies contain a constant: add --set=podSecurity.defaults.enforce=restricted, or another level`,
+    );
   }
-  const weaker = installed
-    ? findWeakenings(namespace, installed.spec, after)
-    : configuration
-      ? findLostEnforcement(namespace, spec, {
-          namespaces: await client.list(RESOURCES.Namespace, { labels: SCC_MODE_LABEL }),
-          policies: after,
-        })
-      : [];
-  if (weaker.length === 0 || allowWeaker) return;
-  throw new UserError(`the enforcement would become weaker: ${weaker.join('; ')}: add --allow-weaker to accept this`);
+  const namespaces = await client.list(RESOURCES.Namespace, { labels: SCC_MODE_LABEL });
+  return findLostEnforcement(namespace, spec, { namespaces, policies: after });
 }
 
 /**
