@@ -166,6 +166,57 @@ const TOO_WIDE: Readonly<Record<string, readonly JsonObject[]>> = {
   ],
 };
 
+/** Rules for resources that no webhook of Portcullis reviews, by the resource and the name of the configuration. */
+const OTHER_RULES: readonly (readonly [name: string, resource: string, configuration: string, rule: JsonObject])[] = [
+  ['change Secrets', MUTATING, 'olm.portcullis.dev', SECRETS],
+  ['review Secrets', VALIDATING, 'psa.portcullis.dev', SECRETS],
+  [
+    'review tokens of users',
+    VALIDATING,
+    'psa.portcullis.dev',
+    { apiGroups: ['authentication.k8s.io'], resources: ['tokenreviews'] },
+  ],
+  ['review all resources', VALIDATING, 'psa.portcullis.dev', { apiGroups: ['*'], resources: ['*'] }],
+];
+
+const OWNERS = [{ apiVersion: 'v1', kind: 'Namespace', name: 'gone', uid: 'gone' }];
+
+/** Changes of the metadata of a namespace. */
+const NAMESPACE_CHANGES: readonly (readonly [name: string, change: JsonObject, reason: string])[] = [
+  ['delete a namespace by its owner', { ownerReferences: OWNERS }, FIXED],
+  ['block the deletion of a namespace', { finalizers: ['example.org/hold'] }, FIXED],
+  ['disable SCCs in a namespace', { labels: { 'portcullis.dev/scc': 'off' } }, KEYS],
+  ['remove a label of another prefix', { labels: { team: null }, annotations: { 'example.org/a': 'b' } }, KEYS],
+];
+
+/** Changes of a node; those of the status and of labels are sent to the status subresource. */
+const NODE_CHANGES: readonly (readonly [name: string, change: JsonObject, reason?: string])[] = [
+  [
+    'redirect the connections of API servers to a kubelet',
+    { status: { addresses: [{ type: 'InternalIP', address: '192.0.2.2' }] } },
+  ],
+  ['change the port of a kubelet', { status: { daemonEndpoints: { kubeletEndpoint: { Port: 1 } } } }],
+  ['report that a node is not ready', { status: { conditions: [{ ...READY, status: 'False' }] } }],
+  [
+    'label a node by its status',
+    { metadata: { name: 'worker', labels: { 'node-role.kubernetes.io/control-plane': '' } } },
+    NODE_KEYS,
+  ],
+  ['remove the taint of another client', { spec: { taints: [OUTDATED] } }],
+  [
+    'evict the pods of a node',
+    {
+      spec: {
+        taints: [
+          { key: 'dedicated', effect: 'NoSchedule' },
+          { ...OUTDATED, effect: 'NoExecute' },
+        ],
+      },
+    },
+  ],
+  ['cordon a node', { spec: { unschedulable: true } }],
+];
+
 const CASES: readonly Case[] = [
   // Policies of API servers are not subject to policies: RBAC permits only their own names, by server-side apply.
   {
@@ -218,34 +269,15 @@ const CASES: readonly Case[] = [
     }),
     message: denied(`${MUTATING}.${ADMISSION} "olm.portcullis.dev"`, OTHER_CLIENT),
   },
-  {
-    name: 'change Secrets',
-    object: configuration('MutatingWebhookConfiguration', 'olm.portcullis.dev', webhook(OWN_URL, SECRETS)),
-    message: denied(`${MUTATING}.${ADMISSION} "olm.portcullis.dev"`, OTHER_RESOURCES),
-  },
-  {
-    name: 'review Secrets',
-    object: configuration('ValidatingWebhookConfiguration', 'psa.portcullis.dev', webhook(OWN_URL, SECRETS)),
-    message: denied(`${VALIDATING}.${ADMISSION} "psa.portcullis.dev"`, OTHER_RESOURCES),
-  },
-  {
-    name: 'review tokens of users',
+  ...OTHER_RULES.map(([name, resource, configurationName, rule]) => ({
+    name,
     object: configuration(
-      'ValidatingWebhookConfiguration',
-      'psa.portcullis.dev',
-      webhook(OWN_URL, { apiGroups: ['authentication.k8s.io'], resources: ['tokenreviews'] }),
+      resource === MUTATING ? 'MutatingWebhookConfiguration' : 'ValidatingWebhookConfiguration',
+      configurationName,
+      webhook(OWN_URL, rule),
     ),
-    message: denied(`${VALIDATING}.${ADMISSION} "psa.portcullis.dev"`, OTHER_RESOURCES),
-  },
-  {
-    name: 'review all resources',
-    object: configuration(
-      'ValidatingWebhookConfiguration',
-      'psa.portcullis.dev',
-      webhook(OWN_URL, { apiGroups: ['*'], resources: ['*'] }),
-    ),
-    message: denied(`${VALIDATING}.${ADMISSION} "psa.portcullis.dev"`, OTHER_RESOURCES),
-  },
+    message: denied(`${resource}.${ADMISSION} "${configurationName}"`, OTHER_RESOURCES),
+  })),
   ...Object.entries(TOO_WIDE).map(([which, webhooks]) => ({
     name: `change the pods of ${which}`,
     object: configuration('MutatingWebhookConfiguration', 'olm.portcullis.dev', ...webhooks),
@@ -332,88 +364,22 @@ const CASES: readonly Case[] = [
     object: { apiVersion: 'v1', kind: 'ConfigMap', metadata: { name: 'other', namespace: 'portcullis' } },
     message: denied('configmaps "other"', names('configmaps', ['portcullis-pod-security'])),
   },
-  {
-    name: 'delete a namespace by its owner',
-    verb: 'merge',
-    object: namespace({ ownerReferences: [{ apiVersion: 'v1', kind: 'Namespace', name: 'gone', uid: 'gone' }] }),
-    message: denied('namespaces "shop"', FIXED),
-  },
-  {
-    name: 'block the deletion of a namespace',
-    verb: 'merge',
-    object: namespace({ finalizers: ['example.org/hold'] }),
-    message: denied('namespaces "shop"', FIXED),
-  },
-  {
-    name: 'disable SCCs in a namespace',
-    verb: 'merge',
-    object: namespace({ labels: { 'portcullis.dev/scc': 'off' } }),
-    message: denied('namespaces "shop"', KEYS),
-  },
-  {
-    name: 'remove a label of another prefix',
-    verb: 'merge',
-    object: namespace({ labels: { team: null }, annotations: { 'example.org/a': 'b' } }),
-    message: denied('namespaces "shop"', KEYS),
-  },
-  {
-    name: 'redirect the connections of API servers to a kubelet',
-    verb: 'merge status',
-    object: node({ status: { addresses: [{ type: 'InternalIP', address: '192.0.2.2' }] } }),
-    message: denied('nodes "worker"', REPORTED),
-  },
-  {
-    name: 'change the port of a kubelet',
-    verb: 'merge status',
-    object: node({ status: { daemonEndpoints: { kubeletEndpoint: { Port: 1 } } } }),
-    message: denied('nodes "worker"', REPORTED),
-  },
-  {
-    name: 'report that a node is not ready',
-    verb: 'merge status',
-    object: node({ status: { conditions: [{ ...READY, status: 'False' }] } }),
-    message: denied('nodes "worker"', REPORTED),
-  },
-  {
-    name: 'label a node by its status',
-    verb: 'merge status',
-    object: node({ metadata: { name: 'worker', labels: { 'node-role.kubernetes.io/control-plane': '' } } }),
-    message: denied('nodes "worker"', NODE_KEYS),
-  },
+  ...NAMESPACE_CHANGES.map(([name, change, reason]) => ({
+    name,
+    verb: 'merge' as const,
+    object: namespace(change),
+    message: denied('namespaces "shop"', reason),
+  })),
+  ...NODE_CHANGES.map(([name, change, reason = REPORTED]) => ({
+    name,
+    verb: 'status' in change || 'metadata' in change ? ('merge status' as const) : ('merge' as const),
+    object: node(change),
+    message: denied('nodes "worker"', reason),
+  })),
   {
     name: 'delete a node by its owner',
     verb: 'merge',
-    object: node({
-      metadata: {
-        name: 'worker',
-        ownerReferences: [{ apiVersion: 'v1', kind: 'Namespace', name: 'gone', uid: 'gone' }],
-      },
-    }),
-    message: denied('nodes "worker"', REPORTED),
-  },
-  {
-    name: 'remove the taint of another client',
-    verb: 'merge',
-    object: node({ spec: { taints: [OUTDATED] } }),
-    message: denied('nodes "worker"', REPORTED),
-  },
-  {
-    name: 'evict the pods of a node',
-    verb: 'merge',
-    object: node({
-      spec: {
-        taints: [
-          { key: 'dedicated', effect: 'NoSchedule' },
-          { ...OUTDATED, effect: 'NoExecute' },
-        ],
-      },
-    }),
-    message: denied('nodes "worker"', REPORTED),
-  },
-  {
-    name: 'cordon a node',
-    verb: 'merge',
-    object: node({ spec: { unschedulable: true } }),
+    object: node({ metadata: { name: 'worker', ownerReferences: OWNERS } }),
     message: denied('nodes "worker"', REPORTED),
   },
 ];
