@@ -1,7 +1,6 @@
 import type { Kind, Kinds } from '../kube/kinds.ts';
 import {
-  planClusterRole,
-  planClusterRoleBinding,
+  planRbacObject,
   planStandardScc,
   type PlannedWrite,
   STANDARD_CLUSTER_ROLE_BINDINGS,
@@ -18,12 +17,12 @@ type Reconcile = (context: ReconcileContext) => Promise<void>;
 
 /** The objects by key. Roles and SCCs come first, since bindings refer to roles. */
 const OBJECTS: ReadonlyMap<string, Reconcile> = new Map([
-  ...STANDARD_CLUSTER_ROLES.map((role) => entry('ClusterRole', role, (existing) => planClusterRole(role, existing))),
+  ...STANDARD_CLUSTER_ROLES.map((role) => entry('ClusterRole', role, (existing) => planRbacObject(role, existing))),
   ...STANDARD_SCCS.map((standard) =>
     entry('SecurityContextConstraints', standard.scc, (existing) => planStandardScc(standard, existing)),
   ),
   ...STANDARD_CLUSTER_ROLE_BINDINGS.map((binding) =>
-    entry('ClusterRoleBinding', binding, (existing) => planClusterRoleBinding(binding, existing)),
+    entry('ClusterRoleBinding', binding, (existing) => planRbacObject(binding, existing)),
   ),
 ]);
 

@@ -6,7 +6,6 @@ import { compareBytes, sortedSet } from '../../kube/text.ts';
 import { getApiVersion, RESOURCES } from '../../kube/resources.ts';
 import standardSccs from './standard-sccs.json' with { type: 'json' };
 
-/** An SCC that OpenShift installs. */
 export interface StandardScc {
   readonly scc: SecurityContextConstraints;
   /**
@@ -40,7 +39,6 @@ export function standardUseRole(scc: string): string | undefined {
 
 const { group: RBAC_GROUP } = RESOURCES.RoleBinding;
 
-/** Returns the ClusterRole that grants use of an SCC. */
 export function createUseRole(scc: string): ClusterRole {
   const { group, resource } = RESOURCES.SecurityContextConstraints;
   return {
@@ -56,18 +54,21 @@ export const STANDARD_CLUSTER_ROLES: readonly ClusterRole[] = [...NAMES, 'hostmo
 
 /** Bindings for the standard ClusterRoles. Each binding has the same name as its role. */
 export const STANDARD_CLUSTER_ROLE_BINDINGS: readonly ClusterRoleBinding[] = STANDARD_SCCS.flatMap(
-  ({ scc, grantedTo }) =>
-    grantedTo.length === 0 ? [] : [createGroupBinding(useRoleName(scc.metadata?.name ?? ''), grantedTo)],
+  ({ scc, grantedTo }) => {
+    const subjects = grantedTo.map((name) => ({ apiGroup: RBAC_GROUP, kind: 'Group', name }));
+    return subjects.length === 0 ? [] : [bindUseRole('ClusterRoleBinding', scc.metadata?.name ?? '', { subjects })];
+  },
 );
 
-function createGroupBinding(name: string, groups: readonly string[]): ClusterRoleBinding {
-  return {
-    apiVersion: getApiVersion('ClusterRoleBinding'),
-    kind: 'ClusterRoleBinding',
-    metadata: { name },
-    roleRef: { apiGroup: RBAC_GROUP, kind: 'ClusterRole', name },
-    subjects: groups.map((group) => ({ apiGroup: RBAC_GROUP, kind: 'Group', name: group })),
-  };
+/** Binds the ClusterRole that grants use of an SCC, in a namespace or in the whole cluster. */
+function bindUseRole<K extends 'ClusterRoleBinding' | 'RoleBinding'>(
+  kind: K,
+  scc: string,
+  { metadata = {}, subjects }: Required<Pick<RoleBinding, 'subjects'>> & Pick<RoleBinding, 'metadata'>,
+) {
+  const name = useRoleName(scc);
+  const roleRef = { apiGroup: RBAC_GROUP, kind: 'ClusterRole', name };
+  return { apiVersion: getApiVersion(kind), kind, metadata: { name, ...metadata }, roleRef, subjects };
 }
 
 /**
@@ -97,22 +98,14 @@ export function planStandardScc(
   return planUpdate(scc, defaultScc(existing));
 }
 
-/** Like `planStandardScc`, for a standard ClusterRole. */
-export function planClusterRole(
-  role: ClusterRole,
-  existing: ClusterRole | undefined,
-): PlannedWrite<ClusterRole> | undefined {
-  return existing ? planUpdate(role, existing) : { verb: 'create', object: role, fields: [] };
-}
-
-/** Like `planStandardScc`, for a standard ClusterRoleBinding. The role of a binding is immutable. */
-export function planClusterRoleBinding(
-  binding: ClusterRoleBinding,
-  existing: ClusterRoleBinding | undefined,
-): PlannedWrite<ClusterRoleBinding> | undefined {
-  if (!existing) return { verb: 'create', object: binding, fields: [] };
-  const update = planUpdate(binding, existing);
-  return update?.fields.includes('roleRef') ? { ...update, verb: 'replace', object: binding } : update;
+/** Plans the write that restores a standard ClusterRole or ClusterRoleBinding. The role of a binding is immutable. */
+export function planRbacObject<T extends ClusterRole | ClusterRoleBinding>(
+  desired: T,
+  existing: T | undefined,
+): PlannedWrite<T> | undefined {
+  if (!existing) return { verb: 'create', object: desired, fields: [] };
+  const update = planUpdate(desired, existing);
+  return update?.fields.includes('roleRef') ? { ...update, verb: 'replace', object: desired } : update;
 }
 
 const NOT_COMPARED: ReadonlySet<string> = new Set(['apiVersion', 'kind', 'metadata']);
@@ -128,7 +121,6 @@ function planUpdate<T extends KubeObject>(desired: T, existing: T): PlannedWrite
   return fields.length === 0 ? undefined : { verb: 'update', object: { ...desired, metadata }, fields };
 }
 
-/** Grants a service account the use of an SCC in its namespace. */
 export interface Grant {
   readonly namespace: string;
   readonly serviceAccount: string;
@@ -151,26 +143,15 @@ export function grantObjects(
  * policy` uses.
  */
 export function createUseBinding(scc: string, namespace: string | undefined): ClusterRoleBinding | RoleBinding {
-  const name = useRoleName(scc);
-  const kind = namespace === undefined ? 'ClusterRoleBinding' : 'RoleBinding';
-  return {
-    apiVersion: getApiVersion(kind),
-    kind,
-    metadata: { name, ...(namespace === undefined ? {} : { namespace }) },
-    roleRef: { apiGroup: RBAC_GROUP, kind: 'ClusterRole', name },
-    subjects: [],
-  };
+  if (namespace === undefined) return bindUseRole('ClusterRoleBinding', scc, { subjects: [] });
+  return bindUseRole('RoleBinding', scc, { metadata: { namespace }, subjects: [] });
 }
 
 /** The name is unique because service account and SCC names contain no colons. */
 function createAccountBinding({ namespace, serviceAccount, scc }: Grant): RoleBinding {
-  return {
-    apiVersion: getApiVersion('RoleBinding'),
-    kind: 'RoleBinding',
-    metadata: { name: `portcullis:scc:${scc}:${serviceAccount}`, namespace },
-    roleRef: { apiGroup: RBAC_GROUP, kind: 'ClusterRole', name: useRoleName(scc) },
-    subjects: [{ kind: 'ServiceAccount', name: serviceAccount, namespace }],
-  };
+  const metadata = { name: `portcullis:scc:${scc}:${serviceAccount}`, namespace };
+  const subjects = [{ kind: 'ServiceAccount', name: serviceAccount, namespace }];
+  return bindUseRole('RoleBinding', scc, { metadata, subjects });
 }
 
 function compareGrants(a: Grant, b: Grant): number {

@@ -6,8 +6,7 @@ import {
   STANDARD_CLUSTER_ROLE_BINDINGS,
   STANDARD_CLUSTER_ROLES,
   STANDARD_SCCS,
-  planClusterRole,
-  planClusterRoleBinding,
+  planRbacObject,
   planStandardScc,
   type StandardScc,
   grantObjects,
@@ -119,14 +118,14 @@ test('a standard role', () => {
   const metadata = { ...role.metadata, resourceVersion: '7', labels: { team: 'red' } };
   const widened: ClusterRole = { ...role, metadata, rules: [{ apiGroups: ['*'], resources: ['*'], verbs: ['*'] }] };
   const aggregated: ClusterRole = { ...role, metadata, aggregationRule: { clusterRoleSelectors: [{}] } };
-  assert.deepEqual(planClusterRole(role, undefined), { verb: 'create', object: role, fields: [] });
-  assert.equal(planClusterRole(role, { ...role, metadata }), undefined);
-  assert.deepEqual(planClusterRole(role, widened), {
+  assert.deepEqual(planRbacObject(role, undefined), { verb: 'create', object: role, fields: [] });
+  assert.equal(planRbacObject(role, { ...role, metadata }), undefined);
+  assert.deepEqual(planRbacObject(role, widened), {
     verb: 'update',
     object: { ...role, metadata },
     fields: ['rules'],
   });
-  assert.deepEqual(planClusterRole(role, aggregated)?.fields, ['aggregationRule']);
+  assert.deepEqual(planRbacObject(role, aggregated)?.fields, ['aggregationRule']);
 });
 
 test('a standard binding', () => {
@@ -135,14 +134,14 @@ test('a standard binding', () => {
   const metadata = { ...binding.metadata, resourceVersion: '7' };
   const emptied: ClusterRoleBinding = { ...binding, metadata, subjects: [] };
   const other: ClusterRoleBinding = { ...binding, metadata, roleRef: { ...binding.roleRef, name: 'cluster-admin' } };
-  assert.deepEqual(planClusterRoleBinding(binding, undefined), { verb: 'create', object: binding, fields: [] });
-  assert.equal(planClusterRoleBinding(binding, { ...binding, metadata }), undefined);
-  assert.deepEqual(planClusterRoleBinding(binding, emptied), {
+  assert.deepEqual(planRbacObject(binding, undefined), { verb: 'create', object: binding, fields: [] });
+  assert.equal(planRbacObject(binding, { ...binding, metadata }), undefined);
+  assert.deepEqual(planRbacObject(binding, emptied), {
     verb: 'update',
     object: { ...binding, metadata },
     fields: ['subjects'],
   });
-  assert.deepEqual(planClusterRoleBinding(binding, other), { verb: 'replace', object: binding, fields: ['roleRef'] });
+  assert.deepEqual(planRbacObject(binding, other), { verb: 'replace', object: binding, fields: ['roleRef'] });
 });
 
 const grant = (namespace: string, serviceAccount: string, scc: string): Grant => ({ namespace, serviceAccount, scc });
