@@ -3,7 +3,6 @@ import { forbiddenField, invalidValue, type FieldError } from '../../kube/field-
 import { compareBytes, quote } from '../../kube/text.ts';
 import { findKubeletProblem, parseMinimum, type KubeletProblem, type MinimumVersion } from './version.ts';
 
-/** The fields of a Node that are compared with the minimum. */
 export interface NodeState {
   readonly name: string;
   /** The kubelet version that the node reports; empty if the node reports none. */
@@ -14,7 +13,6 @@ export interface NodeState {
   readonly isExempt: boolean;
 }
 
-/** A node whose kubelet does not meet the minimum. */
 export interface NodeViolation {
   readonly node: NodeState;
   readonly problem: KubeletProblem;
@@ -54,7 +52,7 @@ export interface NodesConfig {
   readonly workerLatencyProfile: string;
 }
 
-export interface NodesConfigReview {
+interface NodesConfigReview {
   readonly config: NodesConfig;
   /** The stored object; absent on CREATE. */
   readonly old?: NodesConfig | undefined;

@@ -16,7 +16,6 @@ export interface ResourceAttributes {
   readonly name: string;
 }
 
-/** The user and the attributes of a request to an API server. */
 export interface AccessRequest {
   readonly username: string;
   readonly groups: readonly string[];
@@ -30,8 +29,7 @@ export interface AccessRequest {
  */
 export type AuthorizerMode = 'strict' | 'recoverable';
 
-/** The input of a decision in addition to the request. */
-export interface AuthorizerState {
+interface AuthorizerState {
   /** The minimum in force; absent without one. */
   readonly minimum: MinimumVersion | 'unknown' | undefined;
   readonly mode: AuthorizerMode;
@@ -39,9 +37,7 @@ export interface AuthorizerState {
   readonly findNode?: ((name: string) => NodeState | undefined) | undefined;
 }
 
-/** Why the authorizer has no opinion. */
 type NoOpinionCause = 'no-minimum' | 'exempt' | 'not-a-node' | 'recoverable' | 'exempt-node' | 'sufficient';
-/** Why the authorizer denies a request. */
 type DenialCause = 'not-synced' | 'node-not-found' | 'unknown-version' | 'outdated';
 
 /** A denial has a reason, or an error if the kubelet version is not known. */

@@ -7,17 +7,14 @@ import { summarizeNames } from '../../kube/text.ts';
 import type { AccessReviewStatus } from '../../kube/types.ts';
 import { nodeNotFound } from './authorizer.ts';
 
-/** The answer of one API server. */
 export interface EnforcementCheck {
   /** The address or the URL of the API server. */
   readonly server: string;
   /** `unknown`: the API server did not answer the review. */
   readonly webhook: 'called' | 'not-called' | 'unknown';
-  /** The error that the API server reported. */
   readonly error?: string;
 }
 
-/** Limit of an error in a message. */
 const MAX_ERROR = 300;
 
 /** Reads the review of a request by a node that does not exist. */

@@ -4,7 +4,6 @@ import { quote, sortedSet } from '../../kube/text.ts';
 import type { FeatureGate, Result } from '../../kube/types.ts';
 import { compareKubeletVersions, parseVersion } from './version.ts';
 
-/** The minimum version of a component. */
 export interface ComponentVersion {
   readonly component: string;
   readonly version: string;
@@ -16,8 +15,7 @@ export interface GateLists {
   readonly disabled: readonly string[];
 }
 
-/** A gate of a FeatureGate object. */
-export interface GateEntry {
+interface GateEntry {
   readonly name: string;
   /** Absent for a gate that is safe with every kubelet. */
   readonly requiredMinimumComponentVersions?: readonly ComponentVersion[];
@@ -32,9 +30,8 @@ export interface GateBlock {
   readonly renderedMinimumComponentVersions?: readonly ComponentVersion[];
 }
 
-export type GateRequirements = ReadonlyMap<string, readonly ComponentVersion[]>;
+type GateRequirements = ReadonlyMap<string, readonly ComponentVersion[]>;
 
-/** The input of one rendering. */
 export interface GateInput {
   /** The version whose block is rendered. */
   readonly version: string;
@@ -82,7 +79,6 @@ interface BaseGates {
   readonly forced: readonly string[];
   /** Gates with a requirement are enabled if it is met; the others keep their listed state. */
   readonly filtered: GateLists;
-  /** All gates of the result. */
   readonly known: readonly string[];
 }
 
@@ -138,7 +134,7 @@ function findCustomBase(custom: GateLists, defaults: GateLists | undefined): Res
 }
 
 /** Without a minimum, no requirement is met. Only kubelets have a minimum. */
-export function meetsRequirements(required: readonly ComponentVersion[], minimum: string): boolean {
+function meetsRequirements(required: readonly ComponentVersion[], minimum: string): boolean {
   const rendered = parseVersion(minimum);
   return required.every(({ component, version }) => {
     const needed = parseVersion(version);

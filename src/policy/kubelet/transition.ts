@@ -36,13 +36,12 @@ export interface Pool {
 }
 
 /** The members of a pool when the rendered minimum was lowered. */
-export interface PoolBaseline {
+interface PoolBaseline {
   readonly name: string;
   readonly members: readonly string[];
 }
 
-/** The state of the minimum. */
-export interface MinimumState {
+interface MinimumState {
   readonly inForce: string;
   readonly rendered: string;
   /** Present after the rendered minimum was lowered, until the minimum in force follows. */
@@ -102,7 +101,6 @@ function hasPickedUp({ name, members, isConfirmed = false }: Pool, baseline: rea
   return members.some(({ id, isReady }) => isReady && !known.has(id));
 }
 
-/** The reason why a requested minimum is not used. */
 export type RequestProblem = 'InvalidMinimum' | 'MinimumNotFound' | 'MinimumNotSet';
 
 interface ProgressInput {
@@ -146,7 +144,6 @@ function progressing(status: 'True' | 'False', reason: string, message: string):
   return { type: 'Progressing', status, reason, message };
 }
 
-/** Returns the condition `KubeletsMeetMinimum`. */
 export function describeNodes(minimum: string, violations: readonly NodeViolation[], total: number): ConditionState {
   const type = 'KubeletsMeetMinimum';
   if (violations.length === 0) {

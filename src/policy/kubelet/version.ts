@@ -1,4 +1,3 @@
-/** Kubelet versions: parsing and comparison. */
 import { quote } from '../../kube/text.ts';
 import type { Result } from '../../kube/types.ts';
 

@@ -50,7 +50,6 @@ function hasCopiedLabel({ metadata }: KubeObject): boolean {
   return metadata?.labels?.[COPIED_FROM_LABEL] !== undefined;
 }
 
-/** The reason why a namespace is evaluated. */
 export type LabelerTrigger = 'csv-created' | 'csv-updated' | 'csv-deleted' | 'namespace' | 'startup' | 'resync';
 
 export interface LabelerInput {

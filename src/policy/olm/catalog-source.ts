@@ -1,4 +1,3 @@
-/** Determines the security mode of a CatalogSource's pods. */
 import { quote } from '../../kube/text.ts';
 import { isObject, type CatalogSource, type JsonObject } from '../../kube/types.ts';
 import { POD_SECURITY_LABELS } from '../../kube/well-known.ts';
@@ -6,7 +5,7 @@ import { POD_SECURITY_LABELS } from '../../kube/well-known.ts';
 /** Annotation on a CatalogSource. The value `"true"` requests `legacy` mode. */
 export const DISABLE_SECURITY_ANNOTATION = 'portcullis.dev/disable-security';
 
-export interface CatalogMode {
+interface CatalogMode {
   readonly mode: 'legacy' | 'restricted';
   /** The field that the mode is derived from. */
   readonly from: string;

@@ -5,7 +5,6 @@ import type { ContainerFields, PodFields } from '../pod/pod.ts';
 export type ProfileId = 'olm-controller' | 'catalog-source' | 'bundle-unpack' | 'run-bundle';
 
 export interface Profile {
-  /** Fields of the pod security context. */
   readonly pod: {
     readonly runAsNonRoot?: true;
     readonly runAsUser?: number;
@@ -64,12 +63,10 @@ export interface Conflict {
 export interface Hardened {
   /** The pod or template. It is the original object if nothing changes. */
   readonly pod: JsonObject;
-  /** Paths of the changed fields. */
   readonly changes: readonly string[];
   readonly conflicts: readonly Conflict[];
 }
 
-/** The input for applying a profile, and the collected results. */
 interface Application extends HardeningInput {
   readonly data: Profile;
   readonly changes: string[];
@@ -105,9 +102,7 @@ function readUid({ runAsUser }: JsonObject): number | undefined {
 
 type Context = Record<string, unknown>;
 
-/** A security context field and its value in the profile. */
 interface FieldChange {
-  /** Path of the security context. */
   readonly path: string;
   readonly field: string;
   readonly value: unknown;
@@ -247,7 +242,6 @@ function applyCapabilities(
 interface ContainerUser {
   readonly path: string;
   readonly container: ContainerFields;
-  /** The user of the pod. */
   readonly uid: number | undefined;
 }
 

@@ -15,7 +15,7 @@ const RESTRICTED = 2;
 const OPERATOR_NAMESPACES = ['operators', 'openshift-operators'] as const;
 
 /** Namespaces to evaluate. No label is proposed for `openshift-operators`. */
-export const PROPOSED_NAMESPACES: readonly string[] = [
+const PROPOSED_NAMESPACES: readonly string[] = [
   ...OLM_NAMESPACES,
   MARKETPLACE_NAMESPACE,
   ...OPERATOR_NAMESPACES,
@@ -34,7 +34,6 @@ export interface NamespaceProposal {
 
 export interface NamespaceInput {
   readonly namespace: Namespace;
-  /** CatalogSources in the namespace. */
   readonly catalogs: readonly CatalogSource[];
   /** True if labels of other field managers are replaced. */
   readonly isForced: boolean;

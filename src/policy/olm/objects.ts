@@ -1,4 +1,3 @@
-/** Hardens the objects of the Operator Lifecycle Manager (OLM): workloads, ClusterServiceVersions and CatalogSources. */
 import { diff, escapeKey, type JsonPatchOp } from '../../kube/json-patch.ts';
 import { findChanges, type Change } from '../../kube/pod-changes.ts';
 import { getPodTemplate, podTemplatePath } from '../../kube/pod.ts';
@@ -30,10 +29,9 @@ export interface HardenedObject {
   readonly patch?: readonly JsonPatchOp[];
 }
 
-/** The workloads of OLM. */
 export const OLM_WORKLOADS = ['Deployment', 'CronJob', 'Job'] as const satisfies readonly Kind[];
 
-export interface OlmInput extends Pick<HardeningInput, 'isOpenShift' | 'isForced'> {
+interface OlmInput extends Pick<HardeningInput, 'isOpenShift' | 'isForced'> {
   /** True for the objects of a cluster, whose Jobs cannot be changed. */
   readonly isCluster: boolean;
   /** Returns the objects of a kind, in one namespace or in all. */
@@ -54,7 +52,6 @@ export function hardenObjects(input: OlmInput): readonly HardenedObject[] {
   return objects.sort(compareObjects);
 }
 
-/** A pod template in an object. */
 interface Template {
   readonly kind: string;
   readonly object: KubeObject;
@@ -141,7 +138,6 @@ function hardenWorkloads(kind: (typeof OLM_WORKLOADS)[number], input: OlmInput):
   });
 }
 
-/** Returns the reason why an object cannot be patched. */
 function findObstacle(kind: string, object: KubeObject, { list, isCluster }: OlmInput): string | undefined {
   const csv = findOwningCsv(object);
   if (csv !== undefined) {

@@ -121,7 +121,6 @@ interface CatalogReference {
   readonly uid: string;
 }
 
-/** Returns the owner reference to a CatalogSource. */
 function findCatalogOwner({ ownerReferences }: NonNullable<KubeObject['metadata']>): CatalogReference | undefined {
   return ownerReferences?.find(({ apiVersion, kind }) => kind === 'CatalogSource' && OLM_API.test(apiVersion));
 }
@@ -143,7 +142,6 @@ export function resolveCatalogSource<T extends KubeObject>(
   return { name: owner?.name ?? '', catalog: undefined };
 }
 
-/** Returns the names of the containers in a list. */
 export function containerNames(list: unknown): readonly string[] {
   const items: readonly unknown[] = Array.isArray(list) ? list : [];
   return items

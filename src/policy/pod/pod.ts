@@ -56,14 +56,12 @@ export interface SecurityContextFields {
   /** Type of the profile. It is empty if the profile has no type, and `undefined` if there is no profile. */
   readonly appArmorProfile: string | undefined;
   readonly hostProcess: boolean;
-  /** The `runAsUserName` for Windows. */
   readonly userName: string | undefined;
 }
 
 export interface ContainerFields extends SecurityContextFields {
   readonly json: JsonObject;
   readonly list: ContainerList;
-  /** Index in its list. */
   readonly index: number;
   readonly name: string;
   readonly image: string;
@@ -77,7 +75,7 @@ export interface ContainerFields extends SecurityContextFields {
 }
 
 /** A container port with a hostPort other than 0. */
-export interface HostPort {
+interface HostPort {
   readonly container: ContainerFields;
   /** Index in the container's list of ports. */
   readonly index: number;
@@ -85,7 +83,7 @@ export interface HostPort {
 }
 
 /** A non-empty host in the `httpGet` or `tcpSocket` action of a probe or a lifecycle hook. */
-export interface HandlerHost {
+interface HandlerHost {
   readonly container: ContainerFields;
   /** Path below the container, such as `livenessProbe.httpGet.host`. */
   readonly path: string;
@@ -123,9 +121,7 @@ export interface PodFields extends SecurityContextFields {
   readonly volumes: readonly VolumeFields[];
   /** Init, regular and ephemeral containers, in the order in which the API server visits them. */
   readonly containers: readonly ContainerFields[];
-  /** Host ports of all containers. */
   readonly hostPorts: readonly HostPort[];
-  /** Hosts in the handlers of all containers. */
   readonly handlerHosts: readonly HandlerHost[];
   /** Path of the first null in a list of objects, which counts as an empty object. See `findCompletionError`. */
   readonly nullObject: string | undefined;

@@ -22,7 +22,7 @@ export interface DecodeError {
 }
 
 /** State that the sources of one object share. */
-export interface DecodeState {
+interface DecodeState {
   /** The first error. Values that are read after an error have the right type but no meaning. */
   error: DecodeError | undefined;
   /** Path of the first null in a list of objects, strings or integers. As in Go, null is read as the zero value. */
@@ -66,7 +66,6 @@ const INT32: ExpectedType = { go: 'int32', text: 'an integer' };
 const INT64: ExpectedType = { go: 'int64', text: 'an integer' };
 const STRING_MAP: ExpectedType = { go: 'map[string]string', text: OBJECT };
 
-/** Starts reading an object with a new state. */
 export function createSource(json: JsonObject, struct: string): Source {
   const state: DecodeState = { error: undefined, nullElement: undefined, nullObject: undefined, items: 0 };
   return { json, state, struct, parent: undefined, key: '', index: undefined };

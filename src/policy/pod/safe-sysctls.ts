@@ -24,7 +24,7 @@ export const SAFE_SYSCTLS: readonly SafeSysctl[] = [
   { name: 'net.ipv4.tcp_notsent_lowat', since: 'v1.37', inOpenShift: false },
 ];
 
-export interface SafeSysctl {
+interface SafeSysctl {
   readonly name: string;
   readonly since: `v1.${number}`;
   readonly inOpenShift: boolean;

@@ -128,7 +128,6 @@ const POD_METADATA = {
   },
 } as const satisfies Selection;
 
-/** A pod or a pod template. */
 export const POD = {
   members: { apiVersion: 'all', kind: 'all', metadata: POD_METADATA, spec: POD_SPEC },
 } as const satisfies Selection;

@@ -37,7 +37,7 @@ export function printFieldPath(path: FieldPath): string {
     .replace(/^\./, '');
 }
 
-export interface PodTemplates {
+interface PodTemplates {
   /**
    * Paths of the templates. A path is empty if the object itself is a template. A template of a built-in kind may be
    * absent.
@@ -59,7 +59,6 @@ export function findPodTemplates(object: JsonObject, templatePath?: string): Pod
 }
 
 interface Search {
-  /** Path of the current value. */
   readonly path: (string | number)[];
   readonly templates: FieldPath[];
   /**

@@ -12,8 +12,7 @@ import { LEVELS, type Level, type Version } from '../pss/policy.ts';
 import type { PodSecurity } from './configuration.ts';
 import { isStricter, LEVEL_RULE, LABELS, MODES, VERSION_RULE, type Mode } from './policy.ts';
 
-/** The settings that the policies contain. */
-export interface PolicySettings {
+interface PolicySettings {
   readonly podSecurity: PodSecurity;
   /** The version that `latest` means. Without it, `latest` is the version of the oldest API server. */
   readonly emulationVersion?: Version;
@@ -30,7 +29,7 @@ export interface PolicyOptions {
 export const MIN_POLICY_MINOR = 30;
 
 /** The oldest minor version whose API servers accept policies with `flatten`, `distinct` and `sort`. */
-export const LIST_FUNCTIONS_MINOR = 35;
+const LIST_FUNCTIONS_MINOR = 35;
 
 /**
  * The largest number of containers, volumes, ports, added capabilities, sysctls and annotations together that the policies
@@ -40,10 +39,9 @@ export const LIST_FUNCTIONS_MINOR = 35;
 export const MAX_POLICY_ITEMS = 500;
 
 /** A bool: false for pods with more items. */
-export const IS_SMALL = `size(variables.containers) <= ${MAX_POLICY_ITEMS} && size(variables.containers) + size(variables.volumes) + size(variables.annotations) + size(variables.spec.?securityContext.?sysctls.orValue([])) + variables.containers.map(c, size(c.?ports.orValue([])) + size(c.?securityContext.?capabilities.?add.orValue([]))).sum() <= ${MAX_POLICY_ITEMS}`;
+const IS_SMALL = `size(variables.containers) <= ${MAX_POLICY_ITEMS} && size(variables.containers) + size(variables.volumes) + size(variables.annotations) + size(variables.spec.?securityContext.?sysctls.orValue([])) + variables.containers.map(c, size(c.?ports.orValue([])) + size(c.?securityContext.?capabilities.?add.orValue([]))).sum() <= ${MAX_POLICY_ITEMS}`;
 export const TOO_LARGE = `too many containers, volumes, ports, capabilities, sysctls and annotations (policies in the API server evaluate at most ${MAX_POLICY_ITEMS})`;
 
-/** An admission policy or its binding. */
 export interface PolicyObject<K extends PolicyKind | DefaultsKind = PolicyKind> {
   readonly apiVersion: 'admissionregistration.k8s.io/v1';
   readonly kind: K;
@@ -257,7 +255,7 @@ const POD_OR_TEMPLATE = [
  * The updates of pods that are evaluated: those that add containers or change images. The subresource `resize` and
  * updates of metadata pass.
  */
-export const SIGNIFICANT_UPDATES = {
+const SIGNIFICANT_UPDATES = {
   name: 'significant-updates',
   expression: [
     'request.operation != "UPDATE"',
@@ -279,7 +277,6 @@ function isExemptRuntimeClass(names: readonly string[]): string {
   return `variables.spec.?runtimeClassName.orValue("") in ${celList(names)}`;
 }
 
-/** A requirement of a LabelSelector. */
 interface Requirement {
   readonly key: string;
   readonly operator: 'In' | 'NotIn' | 'Exists' | 'DoesNotExist';

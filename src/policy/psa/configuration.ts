@@ -26,7 +26,6 @@ export const DEFAULTS_FIELDS = [
 ] as const;
 type DefaultsField = (typeof DEFAULTS_FIELDS)[number];
 
-/** The `exemptions` fields. */
 export const EXEMPTIONS_FIELDS = ['usernames', 'namespaces', 'runtimeClasses'] as const;
 type ExemptionsField = (typeof EXEMPTIONS_FIELDS)[number];
 

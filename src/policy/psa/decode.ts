@@ -1,4 +1,3 @@
-/** Decodes the objects in admission requests like the API server does. */
 import { deny, type AdmissionRequest, type Decision } from '../../kube/admission.ts';
 import { unmarshalError } from '../../kube/field-error.ts';
 import { getPodTemplate, MAX_CONTAINERS, podTemplatePath } from '../../kube/pod.ts';
@@ -66,7 +65,7 @@ function failed(error: string, isTooLarge = false): Decoded {
 }
 
 /** A pod template of a resource that is listed in the settings. */
-export interface LocatedTemplate {
+interface LocatedTemplate {
   /** Path of the template in the object, followed by a colon. Empty for the object itself. */
   readonly location: string;
   readonly decoded: DecodedPod;

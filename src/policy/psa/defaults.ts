@@ -20,7 +20,6 @@ import { createObject, POD_RULE, type PolicyObject } from './admission-policies.
 export const DEFAULT_FIELDS = ['seccompProfile', 'capabilities', 'allowPrivilegeEscalation', 'runAsNonRoot'] as const;
 export type DefaultField = (typeof DEFAULT_FIELDS)[number];
 
-/** The settings of the pod defaults. */
 export interface PodDefaults {
   readonly mode: 'off' | 'apply';
   readonly fields: readonly DefaultField[];

@@ -28,7 +28,7 @@ export interface PodSecurityInput {
 }
 
 /** Limits for reviewing existing pods after a label change. */
-export interface PodReviewLimits {
+interface PodReviewLimits {
   readonly maxPods: number;
   readonly timeoutMs: number;
 }

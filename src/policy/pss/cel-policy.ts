@@ -26,7 +26,7 @@ export interface CelVariable {
 }
 
 /** The combined verdict and message of all checks. */
-export interface CelChecks {
+interface CelChecks {
   /**
    * Two variables for each check, one that is true if the pod passes and one with its message, and the variables that
    * both of them read.

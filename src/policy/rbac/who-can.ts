@@ -3,7 +3,6 @@ import { isObject } from '../../kube/types.ts';
 import { grantNamespace, readRoleRef, readSubject } from './authorizer.ts';
 import { readRules, ruleAllows, type Action, type RbacObjects, type Subject, type User } from './rules.ts';
 
-/** A role or a binding. */
 export interface ObjectName {
   readonly kind: string;
   readonly name: string;

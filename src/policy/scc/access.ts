@@ -97,7 +97,6 @@ export function findSubjectType(
   return mayUse(user, scc) ? 'user' : undefined;
 }
 
-/** Asks whether a subject may use an SCC in a namespace. */
 export interface AccessQuestion {
   readonly subject: Subject;
   readonly sccName: string;
@@ -105,7 +104,7 @@ export interface AccessQuestion {
 }
 
 /** A decision, or the distinct questions that it depends on. There is at least one question. */
-export type AccessStep = { readonly decision: SccDecision } | { readonly questions: readonly AccessQuestion[] };
+type AccessStep = { readonly decision: SccDecision } | { readonly questions: readonly AccessQuestion[] };
 
 /**
  * Decides based on the known answers, for authorizers that answer one question at a time. Unknown answers count as

@@ -89,8 +89,7 @@ function findScc(
 /** SCC admission input for the pods of a template. */
 export type TemplateInput = Omit<SccInput, 'operation' | 'subResource' | 'object' | 'oldObject' | 'userInfo'>;
 
-/** The result of SCC admission for the pods of a template. */
-export interface TemplateAdmission {
+interface TemplateAdmission {
   /** The template with the values from the SCC. It is unchanged if its pods are denied. */
   readonly pod: PodFields;
   readonly denial?: SccDecision & Denied;

@@ -5,7 +5,6 @@ import type { PodFields } from '../pod/pod.ts';
 import type { NamespaceRanges } from './namespace.ts';
 import type { PreparedScc } from './scc.ts';
 
-/** The remaining evaluation budget of one decision. */
 export interface Budget {
   /** In list element visits. Each takes about 30 ns. */
   cost: number;
@@ -27,7 +26,6 @@ export function createBudget(): Budget {
   return { cost: MAX_COST, errors: MAX_ALL_ERRORS };
 }
 
-/** A pod to evaluate in its namespace. */
 interface Evaluated {
   readonly pod: PodFields;
   readonly namespace: NamespaceRanges;

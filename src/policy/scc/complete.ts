@@ -22,7 +22,6 @@ export interface Completion {
   readonly errors: readonly FieldError[];
 }
 
-/** A pod and its namespace. */
 interface PodInNamespace {
   readonly namespace: NamespaceRanges;
   readonly pod: PodFields;

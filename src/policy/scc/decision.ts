@@ -9,7 +9,7 @@ interface Details {
 }
 
 /** Name of the SCC that admits the pod, and the type of subject that may use it. */
-export type SccFacts = Readonly<Record<'scc' | 'subjectType', string>>;
+type SccFacts = Readonly<Record<'scc' | 'subjectType', string>>;
 
 /**
  * The decision about a request. `object` is the admitted pod from the mutating pass. It shares unchanged parts with the

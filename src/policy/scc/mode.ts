@@ -9,13 +9,11 @@ import { KUBE_SYSTEM, NAMESPACE_NAME_LABEL } from '../../kube/well-known.ts';
 export const SCC_MODES = ['enforce', 'report', 'off'] as const;
 export type SccMode = (typeof SCC_MODES)[number];
 
-/** Namespace label that sets the SCC mode. */
 export const SCC_MODE_LABEL = 'portcullis.dev/scc';
 
 export const RUN_LEVEL_LABEL = 'openshift.io/run-level';
 export const DISABLE_LABEL = 'security.openshift.io/disable-securitycontextconstraints';
 
-/** The cluster-wide SCC admission settings. */
 export interface SccSettings {
   /** Mode of namespaces without the label. */
   readonly mode: SccMode;

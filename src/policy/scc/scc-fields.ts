@@ -41,7 +41,7 @@ export interface GroupFields {
 /** The fields of an SCC. Absent lists are empty and absent booleans are false, unless their absence has a meaning. */
 export type SccFields = ReturnType<typeof readScc>;
 
-export interface DecodedScc {
+interface DecodedScc {
   readonly fields: SccFields;
   /** The first field of the wrong type. */
   readonly error: FieldError | undefined;

@@ -16,7 +16,6 @@ export interface Search {
   readonly compatibility: Required<Deviations>;
   /** In evaluation order. */
   readonly candidates: readonly PreparedScc[];
-  /** The reason why there are no candidates. */
   readonly candidatesError: string | undefined;
   readonly namespace: NamespaceRanges;
   readonly pod: PodFields;
@@ -82,7 +81,6 @@ export interface Rejection {
   readonly isCut: boolean;
 }
 
-/** The SCC that admits the pod. */
 export interface Admission {
   readonly scc: PreparedScc;
   readonly completion: Completion;

@@ -1,5 +1,3 @@
-/** Sets of blocks, and their format in the state object. */
-
 /** A range of block indexes that includes both ends. */
 export interface BlockRange {
   readonly first: number;

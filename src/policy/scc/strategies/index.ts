@@ -1,4 +1,3 @@
-/** Registry of the strategies that apply SCC fields to pods. */
 import type { Repair } from '../../pod/repair.ts';
 import { fsGroup, supplementalGroups } from './groups.ts';
 import { hostNamespacesAndPortsOfContainer, hostNamespacesOfPod, sysctls, userNamespaceLevel } from './host.ts';
@@ -39,7 +38,6 @@ export const CONTAINER_STRATEGIES: readonly ContainerStrategy[] = [
   allowPrivilegeEscalation,
 ];
 
-/** The repairs of all strategies. */
 export const SCC_REPAIRS: readonly Repair[] = [...POD_STRATEGIES, ...CONTAINER_STRATEGIES].flatMap(
   ({ repairs = [] }) => repairs,
 );

@@ -10,7 +10,6 @@ interface EffectiveUser {
 }
 
 interface RunAsUserStrategy {
-  /** Returns the message for missing options. */
   findDefect(options: RunAsUserFields): string | undefined;
   generate(options: RunAsUserFields): number | undefined;
   validate(options: RunAsUserFields, user: EffectiveUser, path: string): FieldError | undefined;

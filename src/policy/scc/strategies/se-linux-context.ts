@@ -5,7 +5,6 @@ import type { SeLinuxContextFields } from '../scc-fields.ts';
 import type { ContainerStrategy, PodStrategy } from './strategy.ts';
 
 interface SeLinuxStrategy {
-  /** Returns the message for missing options. */
   findDefect(options: SeLinuxContextFields): string | undefined;
   generate(options: SeLinuxContextFields): SeLinuxFields | undefined;
   validate(options: SeLinuxContextFields, actual: SeLinuxFields | undefined, report: ErrorReport): void;
