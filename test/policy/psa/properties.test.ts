@@ -4,50 +4,28 @@ import { test } from 'node:test';
 import fc from 'fast-check';
 import type { AdmissionRequest } from '../../../src/kube/admission.ts';
 import { evaluatePod } from '../../../src/policy/pss/index.ts';
+import { hostileJson } from '../../support/hostile-json.ts';
 import { compliantPod, plainPod, review, type Labels } from '../../support/pod-security.ts';
 
-/** Keys of the API and keys with a meaning in JavaScript. */
-const key = fc.constantFrom(
-  ...['apiVersion', 'kind', 'metadata', 'name', 'labels', 'annotations', 'spec', 'template', 'jobTemplate', 'replicas'],
-  ...['containers', 'initContainers', 'ephemeralContainers', 'image', 'securityContext', 'privileged', 'hostNetwork'],
-  ...['runtimeClassName', 'ownerReferences', 'controller', 'uid', 'pod-security.kubernetes.io/enforce'],
-  ...['__proto__', 'constructor', 'toString', 'valueOf', 'hasOwnProperty', 'length', 'decision'],
+const json = hostileJson(
+  [
+    ...[
+      'apiVersion',
+      'kind',
+      'metadata',
+      'name',
+      'labels',
+      'annotations',
+      'spec',
+      'template',
+      'jobTemplate',
+      'replicas',
+    ],
+    ...['containers', 'initContainers', 'ephemeralContainers', 'image', 'securityContext', 'privileged', 'hostNetwork'],
+    ...['runtimeClassName', 'ownerReferences', 'controller', 'uid', 'pod-security.kubernetes.io/enforce', 'decision'],
+  ],
+  ['v1', 'apps/v1', 'a/b/c', 'Pod', 'Namespace', 'Deployment', 'restricted', 'x'],
 );
-const leaf = fc.oneof(
-  fc.constantFrom(
-    null,
-    true,
-    0,
-    -1,
-    1e300,
-    'v1',
-    'apps/v1',
-    'a/b/c',
-    '',
-    'Pod',
-    'Namespace',
-    'Deployment',
-    'restricted',
-    'x',
-  ),
-  fc.string(),
-  fc.double(),
-);
-const { json } = fc.letrec<{ json: unknown }>((tie) => ({
-  json: fc.oneof(
-    { maxDepth: 6, depthSize: 'medium' },
-    leaf,
-    fc.array(tie('json'), { maxLength: 3 }),
-    // As JSON.parse does, creates an own property for each key.
-    fc.array(fc.tuple(key, tie('json')), { maxLength: 5 }).map((members) => {
-      const object: Record<string, unknown> = {};
-      for (const [name, value] of members) {
-        Object.defineProperty(object, name, { value, enumerable: true, configurable: true, writable: true });
-      }
-      return object;
-    }),
-  ),
-}));
 
 const request = fc.record({
   uid: fc.constant('1'),

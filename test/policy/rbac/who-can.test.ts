@@ -9,6 +9,7 @@ import {
   type User,
 } from '../../../src/policy/rbac/index.ts';
 import { findGrants, matchesUser, whoCan, type RbacGrant } from '../../../src/policy/rbac/who-can.ts';
+import { action, objects, user } from './arbitrary.ts';
 
 const NONE: RbacObjects = { roles: [], clusterRoles: [], roleBindings: [], clusterRoleBindings: [] };
 const USE: Action = { verb: 'use', apiGroup: 'g', resource: 'sccs', name: 'anyuid' };
@@ -124,45 +125,6 @@ suite('whoCan and findGrants', () => {
     assert.deepEqual(findGrants(broken, USE), []);
   });
 });
-
-const name = fc.constantFrom('a', 'b', 'constructor', '__proto__', 'a:b');
-const namespace = fc.constantFrom('', 'a', 'b', '__proto__');
-const words = fc.array(fc.constantFrom('*', 'a', 'b'), { maxLength: 2 });
-const rule = fc.record(
-  { verbs: words, apiGroups: words, resources: words, resourceNames: fc.array(name, { maxLength: 2 }) },
-  { requiredKeys: ['verbs'] },
-);
-const rules = fc.option(fc.array(rule, { maxLength: 2 }));
-const subject = fc.record(
-  { kind: fc.constantFrom('User', 'Group', 'ServiceAccount', 'Robot'), name, namespace },
-  { requiredKeys: ['kind', 'name'] },
-);
-const roleRef = fc.record({ kind: fc.constantFrom('Role', 'ClusterRole'), name });
-const subjects = fc.option(fc.array(subject, { maxLength: 3 }));
-const some = <T>(one: fc.Arbitrary<T>): fc.Arbitrary<T[]> => fc.array(one, { maxLength: 4 });
-const objects = fc.record({
-  roles: some(fc.record({ metadata: fc.record({ name, namespace }), rules })),
-  clusterRoles: some(fc.record({ metadata: fc.record({ name }), rules })),
-  roleBindings: some(fc.record({ metadata: fc.record({ name, namespace }), subjects, roleRef })),
-  clusterRoleBindings: some(fc.record({ metadata: fc.record({ name }), subjects, roleRef })),
-}) as fc.Arbitrary<RbacObjects>;
-const user: fc.Arbitrary<User> = fc.record(
-  {
-    username: fc.oneof(name, fc.constantFrom('system:serviceaccount:a:b', 'system:serviceaccount:a:a:b', '')),
-    groups: fc.array(name, { maxLength: 2 }),
-  },
-  { requiredKeys: [] },
-);
-const action: fc.Arbitrary<Action> = fc.record(
-  {
-    verb: fc.constantFrom('a', 'b'),
-    apiGroup: fc.constantFrom('', 'a'),
-    resource: fc.constantFrom('a', 'b'),
-    name,
-    namespace,
-  },
-  { requiredKeys: ['verb'] },
-);
 
 suite('properties', () => {
   test('a user has a grant if and only if the authorizer allows the action', () => {

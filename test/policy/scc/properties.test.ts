@@ -13,6 +13,7 @@ import { admitTemplate } from '../../../src/policy/scc/assign.ts';
 import { assignScc, validateScc, type SccInput } from '../../../src/policy/scc/index.ts';
 import { REVIEW_KINDS, answerReview } from '../../../src/policy/scc/review.ts';
 import { serviceAccountSubject, type CanUse } from '../../../src/policy/scc/access.ts';
+import { hostileJson } from '../../support/hostile-json.ts';
 import { create, pod } from './arbitrary.ts';
 
 const RUNS = { numRuns: 300 };
@@ -142,24 +143,14 @@ test('decisions do not change their input', () => {
   );
 });
 
-const key = fc.constantFrom(
-  ...['metadata', 'name', 'annotations', 'spec', 'os', 'containers', 'initContainers', 'securityContext', 'ports'],
-  ...['capabilities', 'add', 'volumes', 'projected', 'sources', 'sysctls', 'type', 'ranges', 'runAsUser', 'users'],
-  ...['openshift.io/scc', 'openshift.io/required-scc', 'openshift.io/sa.scc.uid-range', 'openshift.io/sa.scc.mcs'],
-  ...['__proto__', 'constructor', 'toString', 'hasOwnProperty', 'length'],
+const json = hostileJson(
+  [
+    ...['metadata', 'name', 'annotations', 'spec', 'os', 'containers', 'initContainers', 'securityContext', 'ports'],
+    ...['capabilities', 'add', 'volumes', 'projected', 'sources', 'sysctls', 'type', 'ranges', 'runAsUser', 'users'],
+    ...['openshift.io/scc', 'openshift.io/required-scc', 'openshift.io/sa.scc.uid-range', 'openshift.io/sa.scc.mcs'],
+  ],
+  ['MustRunAs', 'RunAsAny'],
 );
-const leaf = fc.oneof(fc.constantFrom(null, true, 0, -1, 1e300, '', 'MustRunAs', 'RunAsAny'), fc.string(), fc.double());
-const { json } = fc.letrec<{ json: unknown }>((tie) => ({
-  json: fc.oneof(
-    { maxDepth: 6, depthSize: 'medium' },
-    leaf,
-    fc.array(tie('json'), { maxLength: 3 }),
-    // As JSON.parse does, creates an own property for each key.
-    fc
-      .array(fc.tuple(key, tie('json')), { maxLength: 5 })
-      .map((members) => JSON.parse(JSON.stringify(toObject(members))) as unknown),
-  ),
-}));
 
 const review = ({ object, ...input }: SccInput) => {
   for (const kind of REVIEW_KINDS) {
@@ -224,12 +215,6 @@ function getPaths(value: unknown, path: string): string[] {
     getPaths(member, `${path}/${name.replaceAll('~', '~0').replaceAll('/', '~1')}`),
   );
   return path === '' ? inner : [path, ...inner];
-}
-
-function toObject(members: readonly (readonly [string, unknown])[]): Record<string, unknown> {
-  const object = Object.create(null) as Record<string, unknown>;
-  for (const [name, value] of members) object[name] = value;
-  return object;
 }
 
 function deepFreeze(value: unknown): void {
