@@ -1,14 +1,12 @@
 /** Damage to the bytes of a review, as broken or malicious clients cause it. */
 import fc, { type Arbitrary } from 'fast-check';
 
-export type Damage =
-  | { readonly kind: 'cut'; readonly where: number }
-  | { readonly kind: 'twice'; readonly where: number }
-  | { readonly kind: 'insert'; readonly where: number; readonly text: string }
-  | { readonly kind: 'replace value'; readonly where: number; readonly text: string }
-  | { readonly kind: 'around'; readonly before: string; readonly after: string }
-  | { readonly kind: 'byte'; readonly where: number; readonly byte: number }
-  | { readonly kind: 'encode'; readonly as: 'utf16le' | 'latin1' };
+/** A kind of damage, its position modulo the length, and its text. */
+export interface Damage {
+  readonly kind: keyof typeof DAMAGES;
+  readonly where: number;
+  readonly text: string;
+}
 
 const where = fc.nat({ max: 100_000 });
 const nest = (depth: number, open: string, close: string): string => open.repeat(depth) + '1' + close.repeat(depth);
@@ -29,93 +27,64 @@ const HUGE_VALUES: readonly string[] = [
   `{${Array.from({ length: 20_000 }, (_, index) => `"k${index}":0`).join()}}`,
 ];
 
-const value = fc.oneof(
-  { weight: 30, arbitrary: fc.constantFrom(...VALUES) },
-  { weight: 1, arbitrary: fc.constantFrom(...HUGE_VALUES) },
-);
-
 const INSERTS = ['{', '}', '[', ']', '"', ',', ':', '\\', '\0', '\u2028', '\ufeff', '/**/', ' '.repeat(1 << 16), '1'];
+const BYTES = Array.from({ length: 256 }, (_, byte) => String.fromCharCode(byte));
+
+/** The weight and the texts of each kind. */
+const KINDS: readonly (readonly [kind: Damage['kind'], weight: number, texts: readonly string[]])[] = [
+  ['cut', 8, ['']],
+  ['repeat member', 12, ['']],
+  ['insert', 8, INSERTS],
+  ['replace value', 30, VALUES],
+  ['replace value', 1, HUGE_VALUES],
+  ['prepend', 2, ['\ufeff', ' \n\t\r', '[', '/*']],
+  ['append', 2, ['\n', '\0', '{}', ']', '*/']],
+  ['replace byte', 8, BYTES],
+  ['encode', 4, ['utf16le', 'latin1']],
+];
 
 export const damage: Arbitrary<Damage> = fc.oneof(
-  { weight: 2, arbitrary: where.map((position) => ({ kind: 'cut', where: position }) as const) },
-  { weight: 3, arbitrary: where.map((position) => ({ kind: 'twice', where: position }) as const) },
-  {
-    weight: 2,
-    arbitrary: fc
-      .tuple(where, fc.constantFrom(...INSERTS))
-      .map(([position, text]) => ({ kind: 'insert', where: position, text }) as const),
-  },
-  {
-    weight: 8,
-    arbitrary: fc
-      .tuple(where, value)
-      .map(([position, text]) => ({ kind: 'replace value', where: position, text }) as const),
-  },
-  {
-    weight: 1,
-    arbitrary: fc.constantFrom(
-      ...[
-        ['\ufeff', ''],
-        [' \n\t\r', '\n'],
-        ['', '\0'],
-        ['', '{}'],
-        ['[', ']'],
-        ['/*', '*/'],
-      ].map(([before = '', after = '']) => ({ kind: 'around', before, after }) as const),
-    ),
-  },
-  {
-    weight: 2,
-    arbitrary: fc
-      .tuple(where, fc.nat({ max: 255 }))
-      .map(([position, byte]) => ({ kind: 'byte', where: position, byte }) as const),
-  },
-  {
-    weight: 1,
-    arbitrary: fc.constantFrom('utf16le' as const, 'latin1' as const).map((as) => ({ kind: 'encode', as }) as const),
-  },
+  ...KINDS.map(([kind, weight, texts]) => ({
+    weight,
+    arbitrary: fc.record({ kind: fc.constant(kind), where, text: fc.constantFrom(...texts) }),
+  })),
 );
+
+const DAMAGES = {
+  cut: (bytes: Buffer, where: number) => bytes.subarray(0, where % (bytes.length + 1)),
+  insert(bytes: Buffer, where: number, text: string) {
+    const index = where % (bytes.length + 1);
+    return Buffer.concat([bytes.subarray(0, index), Buffer.from(text), bytes.subarray(index)]);
+  },
+  'replace byte'(bytes: Buffer, where: number, text: string) {
+    const copy = Buffer.from(bytes);
+    if (copy.length > 0) copy[where % copy.length] = text.charCodeAt(0);
+    return copy;
+  },
+  prepend: (bytes: Buffer, _where: number, text: string) => Buffer.concat([Buffer.from(text), bytes]),
+  append: (bytes: Buffer, _where: number, text: string) => Buffer.concat([bytes, Buffer.from(text)]),
+  encode: (bytes: Buffer, _where: number, text: string) => Buffer.from(bytes.toString(), text as BufferEncoding),
+  'repeat member': (bytes: Buffer, where: number) => changeMember(bytes, where, (member) => `${member},${member}`),
+  'replace value': (bytes: Buffer, where: number, text: string) =>
+    changeMember(bytes, where, (member) => member.slice(0, member.indexOf('":') + 2) + text),
+};
+
+const MEMBER = /"(?:[^"\\]|\\.){0,200}":(?:"(?:[^"\\]|\\.){0,200}"|true|false|null|-?\d[\d.e+-]*|\[\]|\{\})/g;
+
+function changeMember(bytes: Buffer, where: number, change: (member: string) => string): Buffer {
+  const text = bytes.toString();
+  const members = [...text.matchAll(MEMBER)];
+  const found = members[where % Math.max(1, members.length)];
+  if (!found) return bytes;
+  const [member] = found;
+  return Buffer.from(text.slice(0, found.index) + change(member) + text.slice(found.index + member.length));
+}
 
 /** Applies damages to a text. */
 export function applyDamages(text: string, damages: readonly Damage[]): Buffer {
   let bytes: Buffer = Buffer.from(text);
-  for (const damage of damages) bytes = applyDamage(bytes, damage);
+  for (const { kind, where: position, text: added } of damages) bytes = DAMAGES[kind](bytes, position, added);
   return bytes;
-}
-
-function applyDamage(bytes: Buffer, one: Damage): Buffer {
-  switch (one.kind) {
-    case 'cut':
-      return bytes.subarray(0, one.where % (bytes.length + 1));
-    case 'insert': {
-      const index = one.where % (bytes.length + 1);
-      return Buffer.concat([bytes.subarray(0, index), Buffer.from(one.text), bytes.subarray(index)]);
-    }
-    case 'byte': {
-      const copy = Buffer.from(bytes);
-      if (copy.length > 0) copy[one.where % copy.length] = one.byte;
-      return copy;
-    }
-    case 'around':
-      return Buffer.concat([Buffer.from(one.before), bytes, Buffer.from(one.after)]);
-    case 'encode':
-      return Buffer.from(bytes.toString(), one.as);
-    case 'twice':
-    case 'replace value': {
-      const text = bytes.toString();
-      const values = [
-        ...text.matchAll(
-          /"(?:[^"\\]|\\.){0,200}":(?:"(?:[^"\\]|\\.){0,200}"|true|false|null|-?\d[\d.e+-]*|\[\]|\{\})/g,
-        ),
-      ];
-      const found = values[one.where % Math.max(1, values.length)];
-      if (!found) return bytes;
-      const member = found[0];
-      const key = member.slice(0, member.indexOf('":') + 2);
-      const added = 'text' in one ? key + one.text : `${member},${member}`;
-      return Buffer.from(text.slice(0, found.index) + added + text.slice(found.index + member.length));
-    }
-  }
 }
 
 /** Returns the maximum nesting depth of objects and lists. */
