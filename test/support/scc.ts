@@ -1,10 +1,9 @@
 /** Support for tests of security context constraints: grants, objects, and single steps of the decision. */
-import type { PodFields } from '../../src/policy/pod/pod.ts';
+import { decodeMutablePod, type PodFields } from '../../src/policy/pod/pod.ts';
 import { type FieldError, formatFieldError } from '../../src/kube/field-error.ts';
 import type { SecurityContextConstraints } from '../../src/kube/scc.ts';
 import type { JsonObject, Namespace } from '../../src/kube/types.ts';
 import { ownContainerValues, ownPodValues, writePod } from '../../src/policy/scc/complete.ts';
-import { decodeSccPod } from '../../src/policy/scc/pod.ts';
 import { decodeScc } from '../../src/policy/scc/scc-fields.ts';
 import type { ContainerContext, PodContext } from '../../src/policy/scc/strategies/strategy.ts';
 import { CONTAINER_STRATEGIES, POD_STRATEGIES } from '../../src/policy/scc/strategies/index.ts';
@@ -75,7 +74,7 @@ export function containerErrors(context: ContainerContext): string[] {
 }
 
 export function decodePodFields(pod: unknown): PodFields {
-  const decoded = decodeSccPod(pod);
+  const decoded = decodeMutablePod(pod);
   if ('error' in decoded) throw new TypeError(formatFieldError(decoded.error));
   return decoded.pod;
 }

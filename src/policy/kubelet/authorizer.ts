@@ -52,20 +52,20 @@ export type AuthorizerDecision =
 export function authorizeKubelet(request: AccessRequest, state: AuthorizerState): AuthorizerDecision {
   const { minimum, mode, findNode } = state;
   const { resource } = request;
-  if (minimum === undefined) return NO_MINIMUM;
-  if (resource !== undefined && isExempt(resource)) return EXEMPT;
+  if (minimum === undefined) return noOpinion('no-minimum');
+  if (resource !== undefined && isExempt(resource)) return noOpinion('exempt');
   const name = nodeName(request);
-  if (name === undefined) return NOT_A_NODE;
+  if (name === undefined) return noOpinion('not-a-node');
   const isRecoverable = mode === 'recoverable' && minimum !== 'unknown';
-  if (isRecoverable && resource !== undefined && isRecovery(resource, name)) return RECOVERABLE;
+  if (isRecoverable && resource !== undefined && isRecovery(resource, name)) return noOpinion('recoverable');
   if (findNode === undefined || minimum === 'unknown') {
     return denyWithError('not-synced', `node informer not synced, cannot check if node ${name} is new enough`);
   }
   const node = findNode(name);
   if (node === undefined) return denyWithError('node-not-found', nodeNotFound(name));
-  if (node.isExempt) return EXEMPT_NODE;
+  if (node.isExempt) return noOpinion('exempt-node');
   const problem = findKubeletProblem(node.kubeletVersion, minimum);
-  if (problem === undefined) return SUFFICIENT;
+  if (problem === undefined) return noOpinion('sufficient');
   if (problem.type === 'unknown') return denyWithError('unknown-version', problem.message);
   return { decision: 'Deny', cause: 'outdated', reason: problem.message };
 }
@@ -75,12 +75,9 @@ export function nodeNotFound(name: string): string {
   return `node ${quote(name)} not found`;
 }
 
-const NO_MINIMUM: AuthorizerDecision = { decision: 'NoOpinion', cause: 'no-minimum' };
-const EXEMPT: AuthorizerDecision = { decision: 'NoOpinion', cause: 'exempt' };
-const NOT_A_NODE: AuthorizerDecision = { decision: 'NoOpinion', cause: 'not-a-node' };
-const RECOVERABLE: AuthorizerDecision = { decision: 'NoOpinion', cause: 'recoverable' };
-const EXEMPT_NODE: AuthorizerDecision = { decision: 'NoOpinion', cause: 'exempt-node' };
-const SUFFICIENT: AuthorizerDecision = { decision: 'NoOpinion', cause: 'sufficient' };
+function noOpinion(cause: NoOpinionCause): AuthorizerDecision {
+  return { decision: 'NoOpinion', cause };
+}
 
 function denyWithError(cause: DenialCause, error: string): AuthorizerDecision {
   return { decision: 'Deny', cause, error };

@@ -15,11 +15,7 @@ const RESTRICTED = 2;
 const OPERATOR_NAMESPACES = ['operators', 'openshift-operators'] as const;
 
 /** Namespaces to evaluate. No label is proposed for `openshift-operators`. */
-const PROPOSED_NAMESPACES: readonly string[] = [
-  ...OLM_NAMESPACES,
-  MARKETPLACE_NAMESPACE,
-  ...OPERATOR_NAMESPACES,
-];
+const PROPOSED_NAMESPACES: readonly string[] = [...OLM_NAMESPACES, MARKETPLACE_NAMESPACE, ...OPERATOR_NAMESPACES];
 
 /** Field manager of the proposed labels. */
 export const HARDENING_MANAGER = 'portcullis-olm-harden';

@@ -5,7 +5,7 @@ import { objectName, RESOURCES } from '../../kube/resources.ts';
 import { compareBytes } from '../../kube/text.ts';
 import type { Kind, Kinds } from '../../kube/kinds.ts';
 import { isObject, type CatalogSource, type JsonObject, type KubeObject, type Namespace } from '../../kube/types.ts';
-import { decodePod, findCompletionError } from '../pod/pod.ts';
+import { decodeMutablePod } from '../pod/pod.ts';
 import { printFieldPath, type FieldPath } from '../pod/templates.ts';
 import { isCopied } from './auto-labeler.ts';
 import { catalogMode, hasCatalogPods, rewriteDisableSecurity } from './catalog-source.ts';
@@ -63,7 +63,7 @@ interface Template {
 /** Hardens a template of a workload of OLM; `undefined` for any other workload. */
 function hardenTemplate({ kind, object, path, metadata = object.metadata }: Template, input: OlmInput) {
   const template = getPodTemplate(object, path);
-  const decoded = decodePod(template ?? {});
+  const decoded = decodeMutablePod(template ?? {});
   const spec: JsonObject = isObject(template?.spec) ? { ...template.spec } : {};
   const candidate = {
     kind,
@@ -74,9 +74,8 @@ function hardenTemplate({ kind, object, path, metadata = object.metadata }: Temp
   };
   const recognized = recognizeWorkload(candidate);
   if (recognized === undefined || template === undefined) return undefined;
-  const problem = decoded.error ? decoded.error.field : findCompletionError(decoded.pod);
-  if (decoded.error !== undefined || problem !== undefined) {
-    const note = `${printFieldPath(path)}.${problem?.path ?? ''} ${problem?.detail ?? ''}`;
+  if ('error' in decoded) {
+    const note = `${printFieldPath(path)}.${decoded.error.path} ${decoded.error.detail}`;
     return { profile: recognized.profile, changes: [], notes: [note] };
   }
   const { pod } = decoded;

@@ -149,6 +149,14 @@ export function decodePodAt(source: Source): DecodedPod {
   return error === undefined ? { pod } : { error };
 }
 
+/** Like `decodePod`, for decisions that copy and default the pod. The error names the first invalid field. */
+export function decodeMutablePod(podLike: unknown): { readonly pod: PodFields } | { readonly error: FieldError } {
+  const { pod, error } = decodePod(podLike);
+  if (error) return { error: error.field };
+  const completionError = findCompletionError(pod);
+  return completionError ? { error: completionError } : { pod };
+}
+
 /**
  * Returns the path of a field in the pod spec or in a container, such as
  * `spec.containers[0].securityContext.privileged`.

@@ -2,7 +2,7 @@
 import type { FieldError } from '../../kube/field-error.ts';
 import { POD_SCC_ANNOTATIONS } from '../../kube/scc.ts';
 import type { PodFields } from '../pod/pod.ts';
-import type { NamespaceRanges } from './namespace.ts';
+import type { PodInNamespace } from './namespace.ts';
 import type { PreparedScc } from './scc.ts';
 
 export interface Budget {
@@ -26,13 +26,8 @@ export function createBudget(): Budget {
   return { cost: MAX_COST, errors: MAX_ALL_ERRORS };
 }
 
-interface Evaluated {
-  readonly pod: PodFields;
-  readonly namespace: NamespaceRanges;
-}
-
 /** Subtracts the cost of evaluating an SCC. Returns false and subtracts nothing if the cost exceeds the budget. */
-export function spendEvaluation(budget: Budget, scc: PreparedScc, evaluated: Evaluated): boolean {
+export function spendEvaluation(budget: Budget, scc: PreparedScc, evaluated: PodInNamespace): boolean {
   const cost = sumCosts(findCosts(evaluated.pod, findListLengths(scc, evaluated)));
   if (cost > budget.cost) return false;
   budget.cost -= cost;
@@ -40,7 +35,7 @@ export function spendEvaluation(budget: Budget, scc: PreparedScc, evaluated: Eva
 }
 
 /** Returns the error for a pod that exceeds the budget. The error names the field with the highest cost. */
-export function createBudgetError(scc: PreparedScc, evaluated: Evaluated, sccCount: number): FieldError {
+export function createBudgetError(scc: PreparedScc, evaluated: PodInNamespace, sccCount: number): FieldError {
   const costs = findCosts(evaluated.pod, findListLengths(scc, evaluated));
   const { path, count } = costs.reduce((a, b) => (b.count * b.cost > a.count * a.cost ? b : a));
   const remedy = sccCount === 1 ? '' : `, or select one SCC with annotation ${POD_SCC_ANNOTATIONS.requiredScc}`;
@@ -63,7 +58,7 @@ interface ListLengths {
 
 const NO_LISTS: ListLengths = { container: 0, sysctl: 0, group: 0 };
 
-function findListLengths({ fields, needs }: PreparedScc, { namespace: { groupRanges } }: Evaluated): ListLengths {
+function findListLengths({ fields, needs }: PreparedScc, { namespace: { groupRanges } }: PodInNamespace): ListLengths {
   const { requiredDropCapabilities, defaultAddCapabilities, seccompProfiles, supplementalGroups } = fields;
   const namespaceRanges = 'error' in groupRanges ? 0 : groupRanges.value.length;
   return {

@@ -7,7 +7,7 @@ import { SECCOMP_POD_ANNOTATION } from '../../kube/scc.ts';
 import { isObject, type JsonObject } from '../../kube/types.ts';
 import type { ContainerFields, PodFields } from '../pod/pod.ts';
 import { MAX_ERRORS } from './budget.ts';
-import { bindScc, type NamespaceRanges } from './namespace.ts';
+import { bindScc, type PodInNamespace } from './namespace.ts';
 import type { PreparedScc } from './scc.ts';
 import { quote } from '../../kube/text.ts';
 import type { ContainerContext, ContainerValues, PodContext, PodValues } from './strategies/strategy.ts';
@@ -20,11 +20,6 @@ export interface Completion {
   readonly containerValues: readonly ContainerValues[];
   /** Empty if the SCC allows the pod. Paths that begin with a dot are relative to the SCC. */
   readonly errors: readonly FieldError[];
-}
-
-interface PodInNamespace {
-  readonly namespace: NamespaceRanges;
-  readonly pod: PodFields;
 }
 
 /**

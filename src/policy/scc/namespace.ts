@@ -1,6 +1,7 @@
 /** The UID range, groups and SELinux level of a namespace. They fill in the values that an SCC leaves open. */
 import { NAMESPACE_RANGE_ANNOTATIONS, parseIdBlock, parseIdBlocks, type IdBlock } from '../../kube/scc.ts';
 import { isObject, type JsonObject, type Result } from '../../kube/types.ts';
+import type { PodFields } from '../pod/pod.ts';
 import type { PreparedScc } from './scc.ts';
 import type { BoundStrategies } from './strategies/strategy.ts';
 
@@ -12,6 +13,11 @@ export interface NamespaceRanges {
   readonly seLinuxLevel: Result<string>;
   /** At least one block. */
   readonly groupRanges: Result<readonly IdBlock[]>;
+}
+
+export interface PodInNamespace {
+  readonly namespace: NamespaceRanges;
+  readonly pod: PodFields;
 }
 
 const { uidRange, mcs, supplementalGroups } = NAMESPACE_RANGE_ANNOTATIONS;

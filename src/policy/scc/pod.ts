@@ -1,16 +1,6 @@
-/** Decodes pods for SCC admission, and maps volume sources to the volume types of SCCs. */
-import type { FieldError } from '../../kube/field-error.ts';
+/** Maps volume sources to the volume types of SCCs. */
 import { isObject, type JsonObject } from '../../kube/types.ts';
-import { decodePod, findCompletionError, VOLUME_SOURCES, type PodFields, type VolumeFields } from '../pod/pod.ts';
-
-/** Decodes a pod. The argument may have any type. The error names the first invalid field. */
-export function decodeSccPod(json: unknown): { readonly pod: PodFields } | { readonly error: FieldError } {
-  const { pod, error } = decodePod(json);
-  if (error) return { error: error.field };
-  const completionError = findCompletionError(pod);
-  if (completionError) return { error: completionError };
-  return { pod };
-}
+import { VOLUME_SOURCES, type VolumeFields } from '../pod/pod.ts';
 
 /**
  * Volume types that have different names in SCCs and in the API.

@@ -6,13 +6,12 @@ import { POD_SCC_ANNOTATIONS, type SecurityContextConstraints } from '../../kube
 import { printJson } from '../../kube/text.ts';
 import { createStatus, tooLarge, type Status } from '../../kube/status.ts';
 import { isObject, type JsonObject, type Namespace, type UserInfo } from '../../kube/types.ts';
-import { findCompletionError, type PodFields } from '../pod/pod.ts';
+import { decodeMutablePod, findCompletionError, type PodFields } from '../pod/pod.ts';
 import { POD_NETWORKS_ANNOTATION } from '../pod/selection.ts';
 import type { CanUse } from './access.ts';
 import type { Compatibility } from './mode.ts';
 import type { NamespaceRanges } from './namespace.ts';
 import type { SccSet } from './order.ts';
-import { decodeSccPod } from './pod.ts';
 
 /** The input for a decision about one pod request. */
 export interface SccInput {
@@ -64,7 +63,7 @@ export function readRequest({ operation, subResource, object, oldObject }: SccIn
 }
 
 function decode(object: JsonObject, oldPod: JsonObject | undefined): ReadRequest {
-  const decoded = decodeSccPod(object);
+  const decoded = decodeMutablePod(object);
   if ('error' in decoded) {
     const { error } = decoded;
     const message = formatFieldError(error);

@@ -1,7 +1,7 @@
 /**
  * Reviews in the API group security.openshift.io. They return the SCCs that would admit a pod without creating the pod.
  */
-import type { PodFields } from '../pod/pod.ts';
+import { decodeMutablePod, type PodFields } from '../pod/pod.ts';
 import { applyDefaults } from '../../kube/defaults.ts';
 import { formatFieldError, invalidValue, requiredField, type FieldError } from '../../kube/field-error.ts';
 import { dnsSubdomainErrors } from '../../kube/names.ts';
@@ -15,7 +15,6 @@ import { completePod, writePod } from './complete.ts';
 import { aggregate } from './messages.ts';
 import { bindingError } from './namespace.ts';
 import { getSccSet } from './order.ts';
-import { decodeSccPod } from './pod.ts';
 import type { SccInput } from './request.ts';
 import type { PreparedScc } from './scc.ts';
 import { createSearch, type Search } from './search.ts';
@@ -46,7 +45,7 @@ function readReview(review: JsonObject): ReviewRequest | { readonly error: Statu
   const kind = REVIEW_KINDS.find((one) => one === review['kind']);
   if (kind === undefined) return { error: badRequest(`not one of ${REVIEW_KINDS.join(', ')}`) };
   const spec = isObject(review['spec']) ? review['spec'] : {};
-  const decoded = decodeSccPod(toPod(spec['template']));
+  const decoded = decodeMutablePod(toPod(spec['template']));
   if ('error' in decoded) {
     const path = `spec.template.${decoded.error.path}`;
     return { error: badRequest(formatFieldError({ ...decoded.error, path })) };

@@ -17,7 +17,7 @@ import {
   resolveCatalogSource,
   UNPACK_LABEL,
 } from '../../policy/olm/recognition.ts';
-import { decodePod, findCompletionError, type PodFields } from '../../policy/pod/pod.ts';
+import { decodeMutablePod, type PodFields } from '../../policy/pod/pod.ts';
 import type { Metrics } from '../../telemetry/metrics.ts';
 import { isPodRequest } from '../scc-review.ts';
 import { rule, type Webhook } from '../webhook.ts';
@@ -97,9 +97,9 @@ function readNewPod(request: AdmissionRequest): NewPod | undefined {
   if (!isPodRequest(request) || operation !== 'CREATE' || subResource || !isObject(object)) return undefined;
   const metadata = object['metadata'] ?? {};
   if (!isObject(metadata) || metadataProblem(metadata)) return undefined;
-  const { pod } = decodePod(object);
-  if (pod === undefined || findCompletionError(pod)) return undefined;
-  return { metadata: { ...metadata, ...(namespace === undefined ? {} : { namespace }) }, pod };
+  const decoded = decodeMutablePod(object);
+  if ('error' in decoded) return undefined;
+  return { metadata: { ...metadata, ...(namespace === undefined ? {} : { namespace }) }, pod: decoded.pod };
 }
 
 function recognizePod({ metadata, pod }: NewPod): Recognized | undefined {

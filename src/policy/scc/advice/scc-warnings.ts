@@ -1,5 +1,5 @@
 /** Warnings about SCCs: values without effect, SCCs that admit no pods, and pods that would move to another SCC. */
-import type { PodFields } from '../../pod/pod.ts';
+import { decodeMutablePod, type PodFields } from '../../pod/pod.ts';
 import { dnsLabelErrors, dnsSubdomainErrors } from '../../../kube/names.ts';
 import { deepEqual } from '../../../kube/equality.ts';
 import { POD_SCC_ANNOTATIONS, type SecurityContextConstraints } from '../../../kube/scc.ts';
@@ -7,7 +7,7 @@ import { compareBytes, printCount, quote } from '../../../kube/text.ts';
 import type { Namespace, Pod } from '../../../kube/types.ts';
 import { createMayUse, podSubjects, type CanUse } from '../access.ts';
 import { allowsPod, completePod, ownContainerValues, ownPodValues } from '../complete.ts';
-import { decodeSccPod, VOLUME_TYPES } from '../pod.ts';
+import { VOLUME_TYPES } from '../pod.ts';
 import { formatListWarning, formatWarning, MAX_WARNING_LENGTH, quoteName } from '../messages.ts';
 import { OPENSHIFT_REQUIRED_SCCS, resolveCompatibility, type Compatibility, type Deviations } from '../mode.ts';
 import { readNamespaceRanges, type NamespaceRanges } from '../namespace.ts';
@@ -240,7 +240,7 @@ function createAdmitter(
 ): ((scc: PreparedScc) => boolean) | undefined {
   const namespaceName = pod.metadata?.namespace ?? '';
   const namespace = input.findNamespace(namespaceName);
-  const decoded = decodeSccPod(pod);
+  const decoded = decodeMutablePod(pod);
   if (!namespace || 'error' in decoded) return undefined;
   const ranges = readNamespaceRanges(namespace);
   if (ranges.problem !== undefined) return undefined;
