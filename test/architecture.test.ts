@@ -50,8 +50,8 @@ const PUBLIC_FILES: Readonly<Record<string, string>> = {
   web: 'report-data',
   'dev-cluster': 'index',
   server: 'access-reviews dashboard denial-events probes scc-health server webhook webhooks/index',
-  controllers: `admission-policies controller index leadership readiness-evaluator replica-leases replica runtime standard-sccs
-    webhook-configurations`,
+  controllers: `admission-policies controller index leadership readiness-evaluator replica-leases replica required-webhooks
+    runtime standard-sccs`,
   install: 'index settings',
 };
 

@@ -4,7 +4,7 @@ import {
   enabledOptionalFeatures,
   requiredConfigurations,
   type Enforcement,
-} from '../controllers/webhook-configurations.ts';
+} from '../controllers/required-webhooks.ts';
 import { caInjection } from '../kube/webhooks.ts';
 import { INSTALLATION, WEBHOOK_LABELS } from '../kube/well-known.ts';
 import { selectedNamespaces } from '../policy/psa/defaults.ts';

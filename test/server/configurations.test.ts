@@ -14,7 +14,7 @@ import { DEFAULT_EXEMPT_NAMESPACES, sccMode, type SccMode, type SccSettings } fr
 import { readRequest } from '../../src/policy/scc/request.ts';
 import { createLogger } from '../../src/telemetry/logger.ts';
 import { createMetrics } from '../../src/telemetry/metrics.ts';
-import { requiredConfigurations } from '../../src/controllers/webhook-configurations.ts';
+import { requiredConfigurations } from '../../src/controllers/required-webhooks.ts';
 import { createWebhooks, WEBHOOK_REGISTRATIONS } from '../../src/server/webhooks/index.ts';
 
 interface Rule {

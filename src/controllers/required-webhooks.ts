@@ -1,0 +1,284 @@
+/**
+ * The webhook configurations that the settings require: which webhooks API servers call, for which namespaces, and which of
+ * them fail closed. Only what is enforced fails closed.
+ */
+import type { V1LabelSelectorRequirement, V1MatchCondition, V1ValidatingWebhook } from '@kubernetes/client-node';
+import type { Settings } from '../config/settings.ts';
+import { celList } from '../kube/cel.ts';
+import type { Wire } from '../kube/types.ts';
+import {
+  EXEMPT_CONDITION,
+  unchangedNamespaces,
+  type InstalledConfiguration,
+  type WebhookRegistration,
+} from '../kube/webhooks.ts';
+import {
+  FAIL_OPEN,
+  KUBE_SYSTEM,
+  NAMESPACE_NAME_LABEL,
+  POD_SECURITY_LABELS,
+  TIER_LABEL,
+  type OptionalFeature,
+} from '../kube/well-known.ts';
+import type { WorkloadResource } from '../policy/pod/templates.ts';
+import type { PodSecurityConfiguration } from '../policy/psa/configuration.ts';
+import { SCC_MODE_LABEL, selectEnforcedNamespaces, selectSccNamespaces, type SccSettings } from '../policy/scc/mode.ts';
+import type { Service } from '../tls/trust.ts';
+import type { ControllerContext } from './controller.ts';
+
+/** The scope of reviews and of enforcement in an installation. */
+export interface Enforcement {
+  /** True if namespaces without Pod Security labels have a level that denies pods. */
+  readonly podSecurity: boolean;
+  /** True if the rollout is not `Disabled`. */
+  readonly rollout: boolean;
+  /** True if the feature is installed, and the settings have the section `kubelet`. */
+  readonly kubelet: boolean;
+  /** True if, in addition, certificate requests of nodes are reviewed. */
+  readonly kubeletCertificates: boolean;
+  /** True if, in addition, Leases and mirror pods of nodes are reviewed. */
+  readonly kubeletNodeWrites: boolean;
+  /** True if the feature is installed, and the hardening of pods is not `off`. */
+  readonly olm: boolean;
+  /** The namespaces whose new pods get defaults from the webhook; absent: none. */
+  readonly defaults?: readonly Requirement[] | undefined;
+  readonly scc: Pick<SccSettings, 'mode' | 'exemptNamespaces'>;
+  /** True if SCCs are enforced in a namespace, or may be at any time. */
+  readonly someSccs: boolean;
+  /**
+   * True if the policies of the floor decide on pods while no replica responds. The webhooks of Pod Security then fail
+   * open, as do those of SCCs for pods to which the baseline or restricted level applies.
+   */
+  readonly floor: boolean;
+  /** The pods that Pod Security and the floor do not evaluate. */
+  readonly exemptions: PodSecurityConfiguration['exemptions'];
+  /** Resources that the advising webhook reviews in addition to its own. */
+  readonly workloads: readonly WorkloadResource[];
+}
+
+/** How API servers reach the webhooks. */
+export interface WebhookTarget {
+  /** The service of the installation. Its namespace is never reviewed. */
+  readonly service: Service;
+  /** The base URL, in place of the service. */
+  readonly url?: string | undefined;
+  /** Timeout of the webhooks that fail closed. If absent, each webhook has its own default. */
+  readonly timeoutSeconds?: number | undefined;
+}
+
+export type Webhook = Wire<V1ValidatingWebhook>;
+
+export type RequiredConfiguration = InstalledConfiguration & { readonly webhooks: readonly Webhook[] };
+
+/** Returns the configurations of all webhooks whose feature is on. */
+export function requiredConfigurations(
+  registrations: readonly WebhookRegistration[],
+  enforcement: Enforcement,
+  target: WebhookTarget,
+): readonly RequiredConfiguration[] {
+  const features = { ...enforcement, psa: true, scc: enforcement.scc.mode !== 'off' };
+  const enabled = registrations.filter(({ feature }) => features[feature]);
+  const byConfiguration = Map.groupBy(enabled, ({ configuration: { kind, name } }) => `${kind} ${name}`);
+  return [...byConfiguration.values()].flatMap((group) =>
+    group.slice(0, 1).map(({ configuration }) => ({
+      ...configuration,
+      webhooks: group.flatMap((one) => createWebhooks(one, enforcement, target)),
+    })),
+  );
+}
+
+export type OptionalEnforcement = Pick<Enforcement, OptionalFeature | 'kubeletCertificates' | 'kubeletNodeWrites'>;
+
+/** The optional features whose webhooks are registered with the settings. */
+export function enabledOptionalFeatures(
+  features: ControllerContext['features'],
+  settings: Settings,
+): OptionalEnforcement {
+  const { isOn, admission } = settings.kubelet;
+  const kubelet = features.kubelet && isOn;
+  return {
+    kubelet,
+    kubeletCertificates: kubelet && admission.certificates,
+    kubeletNodeWrites: kubelet && admission.nodeWrites,
+    olm: features.olm && settings.olm.hardening.mode !== 'off',
+  };
+}
+
+type Requirement = Wire<V1LabelSelectorRequirement>;
+
+/**
+ * Namespaces that share a failure policy. A label selector cannot express "or": each tier has its own webhooks, and a
+ * namespace belongs to one tier.
+ */
+interface Tier {
+  /** Prefix of the names of the webhooks. */
+  readonly prefix: string;
+  readonly failurePolicy: 'Fail' | 'Ignore';
+  readonly namespaces: readonly Requirement[];
+  readonly condition?: Wire<V1MatchCondition>;
+}
+
+function isNot(key: string, ...values: readonly string[]): Requirement {
+  return { key, operator: 'NotIn', values };
+}
+
+function isIn(key: string, ...values: readonly string[]): Requirement {
+  return { key, operator: 'In', values };
+}
+
+/** Requests fail closed, except in namespaces with the label for networking, DNS and storage. */
+function closedTiers(namespaces: readonly Requirement[]): readonly Tier[] {
+  return [
+    { prefix: '', failurePolicy: 'Fail', namespaces: [...namespaces, isNot(TIER_LABEL, FAIL_OPEN)] },
+    { prefix: 'fail-open.', failurePolicy: 'Ignore', namespaces: [...namespaces, isIn(TIER_LABEL, FAIL_OPEN)] },
+  ];
+}
+
+function openTier(prefix: string, namespaces: readonly Requirement[]): Tier {
+  return { prefix, failurePolicy: 'Ignore', namespaces };
+}
+
+function podSecurityTiers(isEnforced: boolean, { namespace }: Service): readonly Tier[] {
+  if (!isEnforced) return [openTier('', [isNot(NAMESPACE_NAME_LABEL, namespace)])];
+  return [
+    ...closedTiers([isNot(NAMESPACE_NAME_LABEL, KUBE_SYSTEM, namespace)]),
+    // A cluster without running pods starts with those of kube-system.
+    openTier(`${KUBE_SYSTEM}.`, [isIn(NAMESPACE_NAME_LABEL, KUBE_SYSTEM)]),
+  ];
+}
+
+/** The server ignores the same namespaces. As in `sccMode`, an unknown value of the label enforces. */
+function sccTiers(enforcement: Enforcement, { namespace }: Service, hasFloor: boolean): readonly Tier[] {
+  const { scc, someSccs, floor } = enforcement;
+  const unchanged = unchangedNamespaces(namespace);
+  const reviewed = selectSccNamespaces(scc, unchanged);
+  if (!someSccs) return [openTier('', [...reviewed, isNot(SCC_MODE_LABEL, 'off')])];
+  const unlabeled: Requirement = { key: SCC_MODE_LABEL, operator: 'DoesNotExist' };
+  const byDefault = scc.mode === 'enforce';
+  const tiers = closedTiers(selectEnforcedNamespaces(scc, unchanged));
+  return [
+    ...(floor && hasFloor ? tiers.flatMap((tier) => splitByLevel(tier, enforcement)) : tiers),
+    openTier('report.', [...reviewed, isIn(SCC_MODE_LABEL, 'report')]),
+    ...(byDefault ? [] : [openTier('unlabeled.', [...reviewed, unlabeled])]),
+  ];
+}
+
+/**
+ * Opens a tier for the pods that the floor denies unless they satisfy the baseline or restricted level. Pods that are exempt
+ * from Pod Security, and those of privileged namespaces, still fail closed.
+ */
+function splitByLevel(tier: Tier, { podSecurity, exemptions }: Enforcement): readonly Tier[] {
+  if (tier.failurePolicy === 'Ignore') return [tier];
+  const key = POD_SECURITY_LABELS.enforce;
+  const [limited, others] = podSecurity
+    ? [isNot(key, 'privileged'), isIn(key, 'privileged')]
+    : [isIn(key, 'baseline', 'restricted'), isNot(key, 'baseline', 'restricted')];
+  const select = (...namespaces: readonly Requirement[]): Tier => ({
+    ...tier,
+    namespaces: [...tier.namespaces, ...namespaces],
+  });
+  const closed = select(others);
+  const open: Tier = { ...select(limited), prefix: 'floor.', failurePolicy: 'Ignore' };
+  return [closed, ...exemptNamespaces(open, exemptions).flatMap((one) => exemptPods(one, exemptions))];
+}
+
+/** Splits an open tier: the exempt namespaces fail closed. */
+function exemptNamespaces(open: Tier, { namespaces: names }: Enforcement['exemptions']): readonly Tier[] {
+  if (names.length === 0) return [open];
+  const select = (requirement: Requirement): readonly Requirement[] => [...open.namespaces, requirement];
+  return [
+    { ...open, namespaces: select(isNot(NAMESPACE_NAME_LABEL, ...names)) },
+    {
+      prefix: 'exempt-namespaces.',
+      failurePolicy: 'Fail',
+      namespaces: select(isIn(NAMESPACE_NAME_LABEL, ...names)),
+    },
+  ];
+}
+
+/** Splits an open tier: pods with an exempt runtime class, and those of exempt users, fail closed. */
+function exemptPods(tier: Tier, { usernames, runtimeClasses }: Enforcement['exemptions']): readonly Tier[] {
+  const runtimeClass = 'object.spec.runtimeClassName';
+  const isExempt = [
+    ...(usernames.length === 0 ? [] : [`request.userInfo.username in ${celList(usernames)}`]),
+    ...(runtimeClasses.length === 0 ? [] : [`has(${runtimeClass}) && ${runtimeClass} in ${celList(runtimeClasses)}`]),
+  ].join(' || ');
+  if (tier.failurePolicy === 'Fail' || isExempt === '') return [tier];
+  return [
+    { ...tier, condition: { name: 'not-exempt', expression: `!(${isExempt})` } },
+    { ...tier, prefix: 'exempt.', failurePolicy: 'Fail', condition: { name: EXEMPT_CONDITION, expression: isExempt } },
+  ];
+}
+
+/** The webhooks of one registration: one for each tier of namespaces, or one for cluster-scoped objects. */
+function createWebhooks(
+  registration: WebhookRegistration,
+  enforcement: Enforcement,
+  target: WebhookTarget,
+): readonly Webhook[] {
+  const { feature, isEnforcing, isNamespaced, hasFloor = false, reviewsWorkloadResources = false } = registration;
+  if (!isNamespaced) {
+    const isEnforced = isEnforcing && feature === 'scc' && enforcement.scc.mode === 'enforce';
+    const failurePolicy = isEnforced ? 'Fail' : 'Ignore';
+    return [createWebhook(registration, { prefix: '', failurePolicy, namespaces: [] }, target)];
+  }
+  const tiers = namespaceTiers(registration, enforcement, target);
+  const added = reviewsWorkloadResources ? enforcement.workloads.map(workloadRule) : [];
+  const rules = [...registration.rules, ...added];
+  const isOpen = feature === 'psa' && hasFloor && enforcement.floor;
+  return tiers.map((tier) =>
+    createWebhook({ ...registration, rules }, isOpen ? { ...tier, failurePolicy: 'Ignore' } : tier, target),
+  );
+}
+
+function namespaceTiers(
+  { feature, configuration, isEnforcing, hasFloor = false }: WebhookRegistration,
+  enforcement: Enforcement,
+  { service }: WebhookTarget,
+): readonly Tier[] {
+  if (feature === 'scc') return sccTiers(enforcement, service, hasFloor);
+  if (configuration.kind === 'ValidatingWebhookConfiguration') {
+    return podSecurityTiers(isEnforcing && enforcement.podSecurity, service);
+  }
+  const selected = feature === 'defaults' ? (enforcement.defaults ?? []) : [];
+  // The policy for the service account permits no mutating webhook for pods without this requirement.
+  return [openTier('', [...selected, isNot(NAMESPACE_NAME_LABEL, ...unchangedNamespaces(service.namespace))])];
+}
+
+function workloadRule({ group, version, resource }: WorkloadResource): WebhookRegistration['rules'][number] {
+  const operations = ['CREATE', 'UPDATE'];
+  return { apiGroups: [group], apiVersions: [version], operations, resources: [resource], scope: 'Namespaced' };
+}
+
+/** The longest wait for a replica where pods may start without a review. */
+const FAIL_OPEN_SECONDS = 5;
+
+/** A webhook with all fields that API servers would otherwise set to a default. */
+function createWebhook(
+  { name, path, configuration, rules, matchConditions, objectSelector = {}, timeoutSeconds }: WebhookRegistration,
+  { prefix, failurePolicy, namespaces, condition }: Tier,
+  { service, url, timeoutSeconds: closedSeconds = timeoutSeconds }: WebhookTarget,
+): Webhook {
+  const conditions = [...(matchConditions ?? []), ...(condition ? [condition] : [])];
+  return {
+    name: `${prefix}${name}`,
+    admissionReviewVersions: ['v1'],
+    clientConfig: url === undefined ? { service: { ...service, path, port: 443 } } : { url: `${url}${path}` },
+    rules,
+    namespaceSelector: namespaces.length === 0 ? {} : { matchExpressions: namespaces },
+    objectSelector,
+    ...(conditions.length > 0 ? { matchConditions: conditions } : {}),
+    matchPolicy: 'Equivalent',
+    sideEffects: 'None',
+    failurePolicy,
+    timeoutSeconds: failurePolicy === 'Fail' ? closedSeconds : openSeconds(timeoutSeconds),
+    ...(configuration.kind === 'MutatingWebhookConfiguration' ? { reinvocationPolicy: 'IfNeeded' } : {}),
+  };
+}
+
+export function openSeconds(timeoutSeconds = FAIL_OPEN_SECONDS): number {
+  return Math.min(timeoutSeconds, FAIL_OPEN_SECONDS);
+}
+
+/** AKS otherwise excludes its own namespaces. The selectors already allow a cluster to start. */
+export const AKS_ANNOTATIONS: Readonly<Record<string, string>> = { 'admissions.enforcer/disabled': 'true' };
