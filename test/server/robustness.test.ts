@@ -164,20 +164,6 @@ suite('concurrent clients', () => {
     for (const { body: reply } of await Promise.all(load)) assert.equal(parseResponse(reply).allowed, true);
     agent.destroy();
   });
-
-  test('pipelined requests are answered in order', async () => {
-    const requests = Array.from({ length: 50 }, (_, index) => {
-      const body = JSON.stringify(
-        podReview({ uid: `uid-${index}`, namespace: LEVELS[index % 3] ?? '', spec: PRIVILEGED_POD }),
-      );
-      return head(body.length, index === 49 ? CLOSE : '') + body;
-    });
-    const received = await sendRaw(server, requests.join(''));
-    assert.deepEqual(
-      [...received.matchAll(/"uid":"(uid-\d+)","allowed":(\w+)/g)].map(([, uid, allowed]) => `${uid} ${allowed}`),
-      requests.map((_, index) => `uid-${index} ${index % 3 === 0}`),
-    );
-  });
 });
 
 interface Framing {
@@ -195,18 +181,6 @@ const WHOLE = head(REVIEW.length) + REVIEW;
 const FRAMINGS: readonly Framing[] = [
   { name: 'one chunk', request: `${CHUNKED}\r\n${chunk(REVIEW)}0\r\n\r\n`, statuses: [200] },
   {
-    name: 'a chunk for each byte',
-    request: `${CHUNKED}\r\n${Array.from(REVIEW, (byte) => chunk(byte)).join('')}0\r\n\r\n`,
-    statuses: [200],
-  },
-  {
-    name: 'chunks with extensions and a trailer',
-    request: `${CHUNKED}Trailer: x\r\n\r\n${chunk(REVIEW, ';a=b')}0\r\nx: y\r\n\r\n`,
-    statuses: [200],
-  },
-  { name: 'a chunk without a size', request: `${CHUNKED}\r\nsize\r\n${REVIEW}\r\n0\r\n\r\n`, statuses: [400] },
-  { name: 'a chunk size that overflows', request: `${CHUNKED}\r\n${'f'.repeat(20)}\r\n{`, statuses: [400] },
-  {
     name: 'chunks of more than 40 MiB',
     request: `${CHUNKED}\r\n${chunk(' '.repeat((40 << 20) + 1))}0\r\n\r\n`,
     statuses: [413],
@@ -216,35 +190,15 @@ const FRAMINGS: readonly Framing[] = [
     request: `${CHUNKED}Content-Length: ${REVIEW.length}\r\n\r\n0\r\n\r\n${WHOLE}`,
     statuses: [400],
   },
-  {
-    name: 'two Content-Length headers',
-    request: head(REVIEW.length, 'Content-Length: 5\r\n') + REVIEW,
-    statuses: [400],
-  },
   { name: 'a negative length', request: head(-1) + REVIEW, statuses: [400] },
-  { name: 'a length that is not a number', request: head(NaN) + REVIEW, statuses: [400] },
   { name: 'a Content-Length of more than 40 MiB', request: head((40 << 20) + 1), statuses: [413] },
-  { name: 'bytes after the body', request: `${WHOLE}{}`, statuses: [400] },
   {
     name: 'Expect: 100-continue',
     request: head(REVIEW.length, `${CLOSE}Expect: 100-continue\r\n`) + REVIEW,
     statuses: [100, 200],
   },
-  {
-    name: 'an unknown expectation',
-    request: head(REVIEW.length, `${CLOSE}Expect: tea\r\n`) + REVIEW,
-    statuses: [417],
-  },
-  {
-    name: 'Upgrade: websocket',
-    request: head(REVIEW.length, 'Connection: Upgrade, close\r\nUpgrade: websocket\r\n') + REVIEW,
-    statuses: [200],
-  },
-  { name: 'HTTP/2 with prior knowledge', request: 'PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n', statuses: [400] },
   { name: 'CONNECT', request: 'CONNECT x:1 HTTP/1.1\r\nHost: x\r\n\r\n', statuses: [] },
   { name: 'headers of more than 16 KiB', request: head(0, `X: ${'x'.repeat(16 << 10)}\r\n`), statuses: [431] },
-  { name: '5000 headers', request: head(0, 'X: x\r\n'.repeat(5000)), statuses: [431] },
-  { name: 'a header with a NUL byte', request: head(0, 'X: \0\r\n'), statuses: [400] },
 ];
 
 suite('HTTP framing', () => {
@@ -470,8 +424,6 @@ interface RejectedBody {
   readonly name: string;
   readonly body: string | Buffer;
   readonly contentType?: string | undefined;
-  /** Default: 400. */
-  readonly status?: number;
   readonly text: string | RegExp;
 }
 
@@ -494,21 +446,9 @@ const REJECTED: readonly RejectedBody[] = [
     text: 'unable to process a request with a non-json content type\n',
   },
   {
-    name: 'protobuf',
-    body: 'k8s\0',
-    contentType: 'application/vnd.kubernetes.protobuf',
-    text: 'unable to process a request with a non-json content type\n',
-  },
-  {
     name: 'no content type',
     body: '{}',
     contentType: undefined,
-    text: 'unable to process a request with a non-json content type\n',
-  },
-  {
-    name: 'an invalid content type',
-    body: '{}',
-    contentType: 'json',
     text: 'unable to process a request with a non-json content type\n',
   },
   {
@@ -522,18 +462,8 @@ const REJECTED: readonly RejectedBody[] = [
     text: 'unable to decode the request: the body is not valid UTF-8\n',
   },
   {
-    name: 'UTF-16',
-    body: Buffer.from('\ufeff{}', 'utf16le'),
-    text: 'unable to decode the request: the body is not valid UTF-8\n',
-  },
-  {
     name: 'a list',
     body: '[]',
-    text: 'unable to decode the request: the body must be a JSON object of kind AdmissionReview\n',
-  },
-  {
-    name: 'null',
-    body: 'null',
     text: 'unable to decode the request: the body must be a JSON object of kind AdmissionReview\n',
   },
   {
@@ -557,19 +487,9 @@ const REJECTED: readonly RejectedBody[] = [
     text: "unable to decode the request: must have required property 'request'\n",
   },
   {
-    name: 'request null',
-    body: buildReview({ request: null }),
-    text: 'unable to decode the request: request: must be object\n',
-  },
-  {
     name: 'no uid',
     body: buildRequest({ uid: undefined }),
     text: "unable to decode the request: request: must have required property 'uid'\n",
-  },
-  {
-    name: 'empty uid',
-    body: buildRequest({ uid: '' }),
-    text: 'unable to decode the request: request.uid: must NOT have fewer than 1 characters\n',
   },
   {
     name: 'a long uid',
@@ -582,35 +502,14 @@ const REJECTED: readonly RejectedBody[] = [
     text: /^unexpected AdmissionReview kind: admission\.k8s\.io\/v1, Kind=x{900,1000}…\n$/,
   },
   {
-    name: 'uid a number',
-    body: buildRequest({ uid: 1 }),
-    text: 'unable to decode the request: request.uid: must be string\n',
-  },
-  {
     name: 'an unknown operation',
     body: buildRequest({ operation: 'PATCH' }),
     text: 'unable to decode the request: request.operation: must be one of "CREATE", "UPDATE", "DELETE", "CONNECT"\n',
   },
   {
-    name: 'kind a string',
-    body: buildRequest({ kind: 'Pod' }),
-    text: 'unable to decode the request: request.kind: must be object\n',
-  },
-  {
     name: 'groups a string',
     body: buildRequest({ userInfo: { username: 'alice', groups: 'admins' } }),
     text: 'unable to decode the request: request.userInfo.groups: must be array\n',
-  },
-  {
-    name: 'namespace an object',
-    body: buildRequest({ namespace: {} }),
-    text: 'unable to decode the request: request.namespace: must be string\n',
-  },
-  {
-    name: 'larger than 40 MiB',
-    body: Buffer.alloc(40 * 1024 * 1024 + 1, 0x20),
-    status: 413,
-    text: 'request entity is too large; limit is 41943040 bytes\n',
   },
 ];
 
@@ -648,11 +547,11 @@ suite('bodies', () => {
   });
   after(() => server.stop());
 
-  for (const { name, body, status = 400, text, ...rest } of REJECTED) {
+  for (const { name, body, text, ...rest } of REJECTED) {
     test(`rejected: ${name}`, async () => {
       const contentType = 'contentType' in rest ? rest.contentType : JSON_TYPE;
       const response = await post(server, '/allow', body, contentType);
-      assert.equal(response.status, status);
+      assert.equal(response.status, 400);
       if (typeof text === 'string') assert.equal(response.body, text);
       else assert.match(response.body, text);
       assert.equal(response.headers['content-type'], 'text/plain; charset=utf-8');
@@ -699,11 +598,6 @@ suite('bodies', () => {
     );
   });
 
-  test('bytes that are not HTTP', async () => {
-    const response = await sendRaw(server, '\x16\x03\x01 this is not HTTP\r\n\r\n');
-    assert.match(response, /^HTTP\/1\.1 400 Bad Request/);
-  });
-
   test('a truncated body', async () => {
     await sendRaw(
       server,
@@ -723,14 +617,6 @@ suite('bodies', () => {
     assert.equal(fast.status, 200);
     const response = await slow;
     assert.match(response, /^HTTP\/1\.1 200 OK/);
-  });
-
-  test('200 concurrent malformed reviews', async () => {
-    const responses = await Promise.all(
-      Array.from({ length: 200 }, (_, index) => post(server, '/allow', '{'.repeat(index + 1), JSON_TYPE)),
-    );
-    assert.ok(responses.every((response) => response.status === 400));
-    assert.equal((await post(server, '/allow', buildRequest({}), JSON_TYPE)).status, 200);
   });
 
   const counted = [
