@@ -130,17 +130,8 @@ function createReconciler({ service, certificate, metrics, date }: ControllerCon
       if (observed?.signal !== context.signal) observed = createObservations(context.signal);
       const { trusted, served, observeReplicas } = observed;
       const [now, nowMs] = [date(), context.now()];
-      const secret = store.get('Secret', ref.name, ref.namespace);
-      const { own: configurations, foreign } = requestingConfigurations(store, ref);
-      logForeign(
-        foreign.map(({ kind, name }) => `${kind} ${name}`),
-        'configurations',
-        context,
-      );
-      const trustedBundles = distinctBundles(configurations.flatMap(({ webhooks }) => webhooks));
-      const { keyring, problems } = secret
-        ? readKeyring(decodedData(secret), { now, trusted: trustedBundles.flatMap(readCertificates) })
-        : { keyring: {}, problems: [`Secret ${ref.name} does not exist`] };
+      const { secret, configurations, foreign, trustedBundles, keyring, problems } = gather(store, ref, now);
+      logForeign(foreign, 'configurations', context);
       logDamage(secret ? problems : [], 'problems', context);
 
       const current = authorities(keyring);
@@ -170,6 +161,22 @@ function createReconciler({ service, certificate, metrics, date }: ControllerCon
       const untilServedMs = isOursServed ? MAX_REQUEUE_MS : SETTLE_MS - (servedMs ?? 0);
       return { requeueAfterMs: Math.max(1, Math.min(plan.requeueAfterMs, untilServedMs)) };
     },
+  };
+}
+
+/** Reads the Secret, and the configurations that request its authorities. */
+function gather(store: Store, ref: SecretRef, now: Date) {
+  const secret = store.get('Secret', ref.name, ref.namespace);
+  const { own: configurations, foreign } = requestingConfigurations(store, ref);
+  const read = secret
+    ? readKeyring(decodedData(secret), now)
+    : { keyring: {}, problems: [`Secret ${ref.name} does not exist`] };
+  return {
+    ...read,
+    secret,
+    configurations,
+    foreign: foreign.map(({ kind, name }) => `${kind} ${name}`),
+    trustedBundles: distinctBundles(configurations.flatMap(({ webhooks }) => webhooks)),
   };
 }
 

@@ -1,19 +1,13 @@
 /** The keyring of a self-managed installation: the authority, the serving certificate and their rotation. */
 import { X509Certificate } from 'node:crypto';
-import { attempt, keyPairProblem, validityProblem, type KeyPair } from './certificate-pair.ts';
+import { attempt, keyPairProblem, type KeyPair } from './certificate-pair.ts';
 import { AUTHORITY_NAME, createAuthority, createServing, hasSubject, type ServerNames } from './issue.ts';
 import { coversHost, hasIssued } from './trust.ts';
-
-/** An authority of Portcullis. Without its key it signs no further certificates; those that it signed stay valid. */
-export interface Authority {
-  readonly cert: string;
-  readonly key?: string;
-}
 
 /** The usable contents of the Secret. */
 export interface Keyring {
   /** The issuer of the serving certificate. */
-  readonly authority?: Authority;
+  readonly authority?: KeyPair;
   /** Issues serving certificates as soon as API servers trust it. */
   readonly next?: KeyPair;
   /** Present only together with its authority. */
@@ -24,12 +18,6 @@ export interface ReadKeyring {
   readonly keyring: Keyring;
   /** Why parts of the Secret cannot be used, one phrase each. */
   readonly problems: readonly string[];
-}
-
-export interface ReadKeyringOptions {
-  readonly now: Date;
-  /** Authorities in the CA bundles; one of them replaces a lost authority of the serving certificate. */
-  readonly trusted: readonly X509Certificate[];
 }
 
 const FILES = {
@@ -44,44 +32,37 @@ export const KEYRING_FILES: readonly string[] = Object.values(FILES).flatMap(({ 
 type Texts = ReadonlyMap<string, string>;
 
 /** Reads the data of a Secret. The result is usable whatever the data is. */
-export function readKeyring(texts: Texts, { now, trusted }: ReadKeyringOptions): ReadKeyring {
+export function readKeyring(texts: Texts, now: Date): ReadKeyring {
   const problems: string[] = [];
-  const note = (problem: string | undefined): boolean => {
-    if (problem !== undefined) problems.push(problem);
-    return problem === undefined;
+  const use = (pair: KeyPair, problem: string | undefined): KeyPair | undefined => {
+    if (problem === undefined) return pair;
+    problems.push(problem);
+    return undefined;
   };
-  const authority = readAuthority(texts, now, note);
-  const next = readNext(texts, now, note);
-  const result = (serving?: { readonly authority: Authority; readonly serving: KeyPair }): ReadKeyring => ({
-    keyring: { ...(authority ? { authority } : {}), ...serving, ...(next ? { next } : {}) },
-    problems,
-  });
+  const authority = readPair(texts, FILES.authority);
+  const usedAuthority = use(authority, authorityProblem(authority, FILES.authority, now));
+  const next = readPair(texts, FILES.next);
+  const isAbsent = next.cert === '' && next.key === '';
+  const usedNext = isAbsent ? undefined : use(next, authorityProblem(next, FILES.next, now));
   const serving = readPair(texts, FILES.serving);
-  if (!note(keyPairProblem(serving, FILES.serving, now))) return result();
-  const leaf = new X509Certificate(serving.cert);
-  if (authority && hasIssued(new X509Certificate(authority.cert), leaf)) return result({ authority, serving });
-  note(`the certificate in ${FILES.serving.cert} is not signed by the certificate in ${FILES.authority.cert}`);
-  const issuer = trusted.find((one) => isAuthority(one, now) && hasIssued(one, leaf));
-  if (!issuer || authority) return result();
-  // The serving certificate stays in use. The recovered authority has its key only if the Secret still contains it.
-  const recovered = { cert: issuer.toString(), key: readPair(texts, FILES.authority).key };
-  const hasKey = keyPairProblem(recovered, FILES.authority, now) === undefined;
-  return result({ authority: hasKey ? recovered : { cert: recovered.cert }, serving });
+  const usedServing = use(
+    serving,
+    keyPairProblem(serving, FILES.serving, now) ?? (usedAuthority && issuerProblem(serving, usedAuthority)),
+  );
+  return {
+    keyring: {
+      ...(usedAuthority ? { authority: usedAuthority } : {}),
+      ...(usedAuthority && usedServing ? { serving: usedServing } : {}),
+      ...(usedNext ? { next: usedNext } : {}),
+    },
+    problems,
+  };
 }
 
-type Note = (problem: string | undefined) => boolean;
-
-function readAuthority(texts: Texts, now: Date, note: Note): Authority | undefined {
-  const { cert, key } = readPair(texts, FILES.authority);
-  if (!note(authorityProblem(cert, FILES.authority.cert, now))) return undefined;
-  return note(keyPairProblem({ cert, key }, FILES.authority, now)) ? { cert, key } : { cert };
-}
-
-function readNext(texts: Texts, now: Date, note: Note): KeyPair | undefined {
-  const pair = readPair(texts, FILES.next);
-  if (pair.cert === '' && pair.key === '') return undefined;
-  const problem = authorityProblem(pair.cert, FILES.next.cert, now) ?? keyPairProblem(pair, FILES.next, now);
-  return note(problem) ? pair : undefined;
+function issuerProblem({ cert }: KeyPair, authority: KeyPair): string | undefined {
+  return hasIssued(new X509Certificate(authority.cert), new X509Certificate(cert))
+    ? undefined
+    : `the certificate in ${FILES.serving.cert} is not signed by the certificate in ${FILES.authority.cert}`;
 }
 
 function readPair(texts: Texts, { cert, key }: KeyPair): KeyPair {
@@ -92,23 +73,17 @@ function readPair(texts: Texts, { cert, key }: KeyPair): KeyPair {
 export function formatKeyring(keyring: Keyring): Texts {
   const texts = new Map<string, string>();
   for (const part of ['authority', 'next', 'serving'] as const) {
-    const { cert, key }: Partial<KeyPair> = keyring[part] ?? {};
-    if (cert !== undefined) texts.set(FILES[part].cert, cert);
-    if (key !== undefined) texts.set(FILES[part].key, key);
+    const pair = keyring[part];
+    if (pair) texts.set(FILES[part].cert, pair.cert).set(FILES[part].key, pair.key);
   }
   return texts;
 }
 
-function authorityProblem(pem: string, name: string, now: Date): string | undefined {
-  const cert = attempt(() => new X509Certificate(pem));
-  if (!cert) return `${name} contains no PEM certificate`;
-  const problem = validityProblem(cert, now);
-  if (problem !== undefined) return `the certificate in ${name} ${problem}`;
-  return isAuthority(cert, now) ? undefined : `the certificate in ${name} is not an authority of Portcullis`;
-}
-
-function isAuthority(cert: X509Certificate, now: Date): boolean {
-  return hasSubject(cert, AUTHORITY_NAME) && hasIssued(cert, cert) && validityProblem(cert, now) === undefined;
+function authorityProblem(pair: KeyPair, names: KeyPair, now: Date): string | undefined {
+  const cert = attempt(() => new X509Certificate(pair.cert));
+  const isAuthority = cert && hasSubject(cert, AUTHORITY_NAME) && hasIssued(cert, cert);
+  if (isAuthority === false) return `the certificate in ${names.cert} is not an authority of Portcullis`;
+  return keyPairProblem(pair, names, now);
 }
 
 // Rotation
@@ -157,8 +132,9 @@ export interface KeyringPlan {
 }
 
 /**
- * Plans the next step of a keyring. While the serving certificate is valid, another authority issues only after all API
- * servers have trusted it for `settleMs`. A lost key does not shorten that time.
+ * Plans the next step of a keyring. While the keyring is complete, another authority issues only after all API servers have
+ * trusted it for `settleMs`. If its authority is lost, another one issues at once: replicas serve the previous certificate until
+ * API servers trust the new one.
  */
 export function planKeyring(state: KeyringState): KeyringPlan {
   const { keyring, problems, trustedMs = 0, settleMs, now } = state;
@@ -166,22 +142,21 @@ export function planKeyring(state: KeyringState): KeyringPlan {
   const plan = (step: KeyringStep, reason: string): KeyringPlan => ({ step, reason, requeueAfterMs: settleMs });
   if (!serving || !authority) {
     const reason = problems.join('; ');
-    if (authority?.key !== undefined) return plan('Renew', reason);
+    if (authority) return plan('Renew', reason);
     return plan(next ? 'Promote' : 'Replace', reason);
   }
   if (next && trustedMs >= settleMs) return plan('Promote', 'all API servers trust the next authority');
   const renewals = { authority: renewalMs(authority.cert), serving: renewalMs(serving.cert) };
-  const prepare = next ? undefined : prepareReason(state, authority, renewals.authority);
+  const prepare = next ? undefined : prepareReason(state, renewals.authority);
   if (prepare !== undefined) return plan('Prepare', prepare);
-  const renew = authority.key === undefined ? undefined : renewReason(state, serving, renewals.serving);
+  const renew = renewReason(state, serving, renewals.serving);
   if (renew !== undefined) return plan('Renew', renew);
   const dueMs = Math.min(...(next ? [renewals.serving] : Object.values(renewals))) - now.getTime();
   const waitMs = next && state.trustedMs !== undefined ? settleMs - trustedMs : Infinity;
   return { reason: '', requeueAfterMs: Math.max(0, Math.min(dueMs < 0 ? settleMs : dueMs, waitMs)) };
 }
 
-function prepareReason({ requested, now }: KeyringState, { key }: Authority, dueMs: number): string | undefined {
-  if (key === undefined) return 'the key of the authority is lost';
+function prepareReason({ requested, now }: KeyringState, dueMs: number): string | undefined {
   if (requested === 'ca') return ROTATION_REQUESTED;
   return now.getTime() >= dueMs ? 'two thirds of the lifetime of the authority have passed' : undefined;
 }
@@ -203,7 +178,7 @@ export function takeKeyringStep(
   if (step === 'Prepare') return { ...keyring, next: newAuthority() };
   const { next, authority } = keyring;
   const known = step === 'Promote' ? next : authority;
-  const issuer = step === 'Replace' || known?.key === undefined ? newAuthority() : { ...known, key: known.key };
+  const issuer = step === 'Replace' || !known ? newAuthority() : known;
   const serving = createServing(issuer, names, { now, days: SERVING_DAYS });
   return { authority: issuer, serving, ...(step === 'Renew' && next ? { next } : {}) };
 }

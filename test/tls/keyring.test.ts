@@ -1,5 +1,4 @@
 import assert from 'node:assert/strict';
-import { X509Certificate } from 'node:crypto';
 import { suite, test } from 'node:test';
 import {
   formatKeyring,
@@ -22,7 +21,6 @@ const next = createAuthority({ now: NOW, days: 365 });
 const other = createAuthority({ now: NOW, days: 365 });
 const serving = createServing(authority, NAMES, { now: NOW, days: 7 });
 const foreign = createServing(other, NAMES, { now: NOW, days: 7 });
-const keyless = { cert: authority.cert };
 const FULL = {
   'ca.crt': authority.cert,
   'ca.key': authority.key,
@@ -39,7 +37,6 @@ suite('readKeyring', () => {
   const cases: readonly {
     readonly name: string;
     readonly change: Readonly<Record<string, string | undefined>>;
-    readonly trusted?: readonly string[];
     readonly now?: Date;
     readonly keyring: Keyring;
     readonly problems: readonly string[];
@@ -66,34 +63,20 @@ suite('readKeyring', () => {
     {
       name: 'an authority without a key',
       change: { 'ca.key': undefined },
-      keyring: { authority: keyless, next, serving },
+      keyring: { next },
       problems: [NO_KEY('ca.key')],
     },
     {
       name: 'a key of another authority',
       change: { 'ca.key': other.key },
-      keyring: { authority: keyless, next, serving },
+      keyring: { next },
       problems: ['the key in ca.key does not match the certificate in ca.crt'],
     },
     {
       name: 'no authority',
       change: { 'ca.crt': undefined },
       keyring: { next },
-      problems: [NO_CERT('ca.crt'), UNSIGNED],
-    },
-    {
-      name: 'no authority, found in caBundle',
-      change: { 'ca.crt': 'x' },
-      trusted: [other.cert, authority.cert],
-      keyring: { authority, next, serving },
-      problems: [NO_CERT('ca.crt'), UNSIGNED],
-    },
-    {
-      name: 'no authority and no key, found in caBundle',
-      change: { 'ca.crt': undefined, 'ca.key': undefined },
-      trusted: [authority.cert],
-      keyring: { authority: keyless, next, serving },
-      problems: [NO_CERT('ca.crt'), UNSIGNED],
+      problems: [NO_CERT('ca.crt')],
     },
     {
       name: 'an invalid serving certificate',
@@ -132,22 +115,20 @@ suite('readKeyring', () => {
       ],
     },
   ];
-  for (const { name, change, trusted = [], now = NOW, keyring, problems } of cases) {
+  for (const { name, change, now = NOW, keyring, problems } of cases) {
     test(name, () => {
       const texts = new Map(
         Object.entries({ ...FULL, ...change }).flatMap(([file, text]) =>
           text === undefined ? [] : [[file, text] as const],
         ),
       );
-      const read = readKeyring(texts, { now, trusted: trusted.map((pem) => new X509Certificate(pem)) });
-      assert.deepEqual(read, { keyring, problems });
+      assert.deepEqual(readKeyring(texts, now), { keyring, problems });
     });
   }
 
   test('formatKeyring writes the fields that readKeyring reads', () => {
     const texts = formatKeyring({ authority, next, serving });
     assert.deepEqual(Object.fromEntries(texts), FULL);
-    assert.deepEqual([...formatKeyring({ authority: keyless }).keys()], ['ca.crt']);
   });
 });
 
@@ -181,12 +162,6 @@ suite('planKeyring', () => {
       reason,
     },
     {
-      name: 'no serving certificate, no key of the authority',
-      given: { keyring: { authority: keyless }, problems: damaged },
-      step: 'Replace',
-      reason,
-    },
-    {
       name: 'only a next authority',
       given: { keyring: { next }, problems: damaged },
       step: 'Promote',
@@ -209,11 +184,6 @@ suite('planKeyring', () => {
       given: { keyring: { authority: old, serving: oldServing } },
       step: 'Prepare',
       reason: 'two thirds of the lifetime of the authority have passed',
-    },
-    {
-      name: 'a lost key, and the next authority not trusted',
-      given: { keyring: { authority: keyless, next, serving }, trustedMs: undefined, now: later(6) },
-      requeueAfterMs: SETTLE_MS,
     },
     {
       name: 'authority rotation requested during a rotation',
