@@ -99,25 +99,6 @@ describe('a development cluster over TLS', () => {
     assert.equal(pages, 6);
   });
 
-  test('reads a kind after its definition is created', async () => {
-    for (const definition of CRDS) {
-      const { status, text } = await cluster.admin.send(
-        'POST',
-        '/apis/apiextensions.k8s.io/v1/customresourcedefinitions',
-        definition,
-      );
-      assert.equal(status, 201, text);
-    }
-    await cluster.cluster.idle();
-    const { unserved } = await readCluster(admin, CUSTOM, {});
-    const isDefined = (kind: Kind): boolean =>
-      CRDS.some(({ metadata }) => metadata.name.startsWith(RESOURCES[kind].resource));
-    assert.deepEqual(
-      unserved,
-      CUSTOM.filter((kind) => !isDefined(kind)),
-    );
-  });
-
   test('the error lists all missing permissions', async () => {
     const alice = await as('    as: alice\n    as-groups: [dev]\n');
     await assert.rejects(readCluster(alice, ['Pod', 'ClusterRole', 'Namespace'], { namespace: 'shop' }), {

@@ -128,7 +128,6 @@ describe('an outage of the API server', () => {
     told?: string,
   ])[] = [
     ['an empty object', 'Namespace', [json({})], true, NO_LIST],
-    ['a Status', 'Namespace', [json({ kind: 'Status', status: 'Success' })], true, NO_LIST],
     [
       'a list of null',
       'Namespace',
@@ -163,7 +162,6 @@ describe('an outage of the API server', () => {
       [notServed, groups('admissionregistration.k8s.io'), resources('others')],
       false,
     ],
-    ['404 of a group that is not served', 'SecurityContextConstraints', [notServed, groups('apps')], false],
   ];
   for (const [name, kind, answers, known, told] of MISTAKEN) {
     test(`a response that ${known ? 'keeps' : 'clears'} the store: ${name}`, () =>

@@ -20,21 +20,6 @@ test('objects are found by kind, name and namespace', () => {
   assert.equal(store.get('Pod', '__proto__', 'constructor'), undefined);
 });
 
-test('lists contain all objects or those of one namespace, in the order of creation', () => {
-  const store = createStore();
-  for (const [name, space] of [
-    ['b', 'x'],
-    ['a', 'x'],
-    ['c', 'y'],
-  ] as const) {
-    store.put('Pod', pod(name, space));
-  }
-  const names = (pods: readonly Pod[]): unknown[] => pods.map(({ metadata }) => metadata?.name);
-  assert.deepEqual(names(store.list('Pod')), ['b', 'a', 'c']);
-  assert.deepEqual(names(store.list('Pod', 'x')), ['b', 'a']);
-  assert.deepEqual(names(store.list('Pod', 'z')), []);
-});
-
 test('a list stays the same array until an object of its kind changes', () => {
   const store = createStore();
   store.put('Pod', pod('a', 'x'));
@@ -44,18 +29,6 @@ test('a list stays the same array until an object of its kind changes', () => {
   store.put('Pod', pod('a', 'x', 'Running'));
   assert.notEqual(store.list('Pod'), before);
   assert.equal(before[0]?.status?.phase, 'Pending');
-});
-
-test('revisions increase with changes of their kind', () => {
-  const store = createStore();
-  assert.equal(store.revision('Pod'), 0);
-  store.put('Pod', pod('a', 'x'));
-  store.put('Namespace', namespace('x'));
-  assert.equal(store.revision('Pod'), 1);
-  store.remove('Pod', 'nothing', 'x');
-  assert.equal(store.revision('Pod'), 1);
-  store.remove('Pod', 'a', 'x');
-  assert.equal(store.revision('Pod'), 2);
 });
 
 test('subscribers receive the previous and the current state until they unsubscribe', () => {
@@ -74,11 +47,4 @@ test('subscribers receive the previous and the current state until they unsubscr
     { kind: 'Pod', type: 'put', object: second, before: first },
     { kind: 'Pod', type: 'remove', object: second, before: second },
   ]);
-});
-
-test('a store is synced after markSynced', () => {
-  const store = createStore();
-  assert.equal(store.synced(), false);
-  store.markSynced();
-  assert.equal(store.synced(), true);
 });

@@ -56,12 +56,9 @@ const documents: readonly (readonly [name: string, text: string, json: string])[
   ['an alias refers to the last preceding anchor', 'a: &x 1\nb: *x\nc: &x 2\nd: *x', '{"a":1,"b":1,"c":2,"d":2}'],
   ['an alias in an aliased value', 'a: &x 1\nb: &y [*x]\nc: &x 2\nd: *y', '{"a":1,"b":[1],"c":2,"d":[1]}'],
   ['__proto__ is an ordinary key', '__proto__: {a: 1}', '{"__proto__":{"a":1}}'],
-  ['__proto__ in JSON', '{"__proto__": {"a": 1}}', '{"__proto__":{"a":1}}'],
-  ['carriage returns', 'a: 1\r\nb: 2\r\n', '{"a":1,"b":2}'],
   ['byte order mark', '\ufeffa: 1', '{"a":1}'],
-  ['tab after a colon', 'a:\tb', '{"a":"b"}'],
+  ['carriage returns', 'a: 1\r\nb: 2\r\n', '{"a":1,"b":2}'],
   ['block scalars', 'a: |\n  x\n   y\nb: >\n  q\n  r\n', '{"a":"x\\n y\\n","b":"q r\\n"}'],
-  ['flow style', '{a: b, c: [d]}', '{"a":"b","c":["d"]}'],
   ['JSON with tabs', '{\n\t"a":\t1}', '{"a":1}'],
   ['strings of JSON', '{"a": "yes", "<<": "b", "c": "\\ud83d\\ude00\\n"}', '{"a":"yes","<<":"b","c":"😀\\n"}'],
   ['numbers of JSON', '{"a": [0, -1, 1.5, 1e3, -2.5E-1]}', '{"a":[0,-1,1.5,1000,-0.25]}'],
@@ -83,13 +80,6 @@ const broken: readonly (readonly [name: string, text: string, errors: readonly s
       ['f:2:5: Flow map must end with a }'],
       ['{"a":1}', '{"c":3}'],
     ],
-    [
-      'incomplete JSON',
-      '{"a": {"b": [1, 2',
-      ['f:1:18: Flow sequence in block collection must be sufficiently indented and end with a ]'],
-      [],
-    ],
-    ['incomplete JSON string', '{"a": "b\n}', ['f:2:2: Missing closing "quote'], []],
     ['JSON with an invalid escape', '{"a": "\\x"}', ['f:1:8: Invalid escape sequence \\x"'], []],
     [
       'JSON with a missing colon',
@@ -97,7 +87,6 @@ const broken: readonly (readonly [name: string, text: string, errors: readonly s
       ['f:1:6: Missing , or : between flow map items', 'f:2:2: Flow map must end with a }'],
       [],
     ],
-    ['tabs as indentation', 'a:\n\tb: 1', ['f:2:1: Tabs are not allowed as indentation'], []],
     ['colon in a plain scalar', 'a: b: c', ['f:1:4: Nested mappings are not allowed in compact mappings'], []],
     ['unknown alias', 'a: *x', ['f:1:1: Unresolved alias (the anchor must be set before the alias): x'], []],
     ['merge of a string', 'a: 1\n<<: b', ['f:1:1: Merge sources must be maps or map aliases'], []],
@@ -109,7 +98,6 @@ const broken: readonly (readonly [name: string, text: string, errors: readonly s
       ['f:3:1: nested more than 500 levels deep'],
       ['{"a":1}'],
     ],
-    ['deep JSON', '{"a":'.repeat(50_000), ['f:1:1: nested more than 500 levels deep'], []],
     [
       'exponential aliases',
       [
@@ -125,8 +113,8 @@ const broken: readonly (readonly [name: string, text: string, errors: readonly s
 /** Streams: each document with its index and line. */
 const streams: readonly (readonly [name: string, text: string, documents: readonly string[]])[] = [
   ['empty text', '', []],
-  ['comments only', '\n# nothing\n---\n\n--- # nor here\n# or here\n', []],
   ['null documents are omitted', '---\n~\n---\na: 1\n---\nnull\n', ['0:4:{"a":1}']],
+  ['comments only', '\n# nothing\n---\n\n--- # nor here\n# or here\n', []],
   [
     'a document on the line of its separator',
     '--- {a: 1}\n--- {b: 2}\n--- |\n text\n',
@@ -161,8 +149,6 @@ const positions: readonly (readonly [name: string, path: Path, position: string]
   ['a field in flow style', ['spec', 'containers', 1, 'securityContext', 'privileged'], '8:35'],
   ['a missing field: its nearest ancestor', ['spec', 'containers', 1, 'ports', 0, 'hostPort'], '8:7'],
   ['a missing item: its list', ['spec', 'containers', 7], '5:3'],
-  ['an index in an object', ['spec', 0], '4:1'],
-  ['a name in a list', ['spec', 'containers', 'length'], '5:3'],
   ['a merged field: its anchor', ['other', 'containers', 0, 'name'], '6:7'],
   ['a field of an alias: its anchor', ['copy', 'containers', 1], '8:7'],
   ['a missing top-level field', ['metadata', 'name'], '2:1'],
@@ -279,11 +265,6 @@ const objects: readonly (readonly [name: string, text: string, expected: readonl
     ['v1 Pod 4:3', 'apps/v1 Deployment 5:3'],
   ],
   [
-    'a typed list without types of items',
-    'apiVersion: apps/v1\nkind: DeploymentList\nitems: [{spec: {}}]',
-    ['apps/v1 Deployment 3:9'],
-  ],
-  [
     'a list in a list',
     '{"apiVersion":"v1","kind":"List","items":[{"apiVersion":"v1","kind":"PodList","items":[{},{}]}]}',
     ['v1 Pod 1:88', 'v1 Pod 1:91'],
@@ -295,7 +276,6 @@ const objects: readonly (readonly [name: string, text: string, expected: readonl
     ['x/v1 AllowList 1:1'],
   ],
   ['no kind', 'a: 1', ["f:1:1: Object 'Kind' is missing"]],
-  ['an empty kind', 'apiVersion: v1\nkind: ""', ["f:1:1: Object 'Kind' is missing"]],
   ['no apiVersion', '# comment\nkind: Pod', ["f:2:1: Object 'apiVersion' is missing"]],
   ['a kind that is not a string', 'apiVersion: v1\nkind: [Pod]', ['f:2:1: kind must be a string']],
   ['an apiVersion that is not a string', 'apiVersion: 1\nkind: Pod', ['f:1:1: apiVersion must be a string']],

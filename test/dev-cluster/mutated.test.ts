@@ -64,17 +64,6 @@ describe('a webhook cannot change the namespace of an object', () => {
     cluster.stop();
   });
 
-  test('that exists', async () => {
-    const cluster = await clusterWith([{ op: 'replace', path: '/metadata/namespace', value: 'b' }]);
-    const configuration = cluster.storage.get(WEBHOOKS, '', 'c');
-    assert.ok(configuration && cluster.storage.remove(WEBHOOKS, configuration));
-    await cluster.writer.create(MAPS, MAP);
-    cluster.storage.create(WEBHOOKS, configuration);
-    const update = cluster.writer.update(MAPS, { ...MAP, data: { a: 'b' } });
-    assert.deepEqual(await getRefusal(update), MOVED);
-    cluster.stop();
-  });
-
   test('the namespace is restored if a webhook removes it', async () => {
     const cluster = await clusterWith([{ op: 'remove', path: '/metadata/namespace' }]);
     await cluster.writer.create(MAPS, MAP);

@@ -68,7 +68,6 @@ const pod = (spec: object = {}, metadata: object = {}): ApiObject =>
 describe('metadata', () => {
   testCreate([
     ['no name', pod({}, { name: '' }), 'metadata.name: Required value: name or generateName is required'],
-    ['a prefix that ends in a dash', pod({}, { name: 'a-x', generateName: 'a-' })],
     [
       'an invalid prefix',
       pod({}, { name: 'a-x', generateName: 'A-' }),
@@ -113,11 +112,6 @@ describe('new pods', () => {
       'spec.ephemeralContainers: Forbidden: cannot be set on create',
     ],
   ]);
-
-  test('values of a wrong type cause no exception', () => {
-    const errors = createErrors(pod({ containers: 'x', volumes: [1, null], securityContext: [], tolerations: {} }));
-    assert.ok(errors.includes('spec.containers: Required value'));
-  });
 });
 
 describe('changed pods', () => {
@@ -128,9 +122,6 @@ describe('changed pods', () => {
   testUpdate([
     ['labels', pod(), pod({}, { labels: { a: 'b' } })],
     ['an image', pod(), pod({ containers: [container({ image: 'j' })] })],
-    ['a deadline', pod(), pod({ activeDeadlineSeconds: 5 })],
-    ['a new toleration', pod(), pod({ tolerations: [{ operator: 'Exists' }] })],
-    ['the seconds of a toleration', tolerant(5), tolerant(6)],
     [
       'a new container',
       pod(),
@@ -160,12 +151,6 @@ describe('changed pods', () => {
         debugged(debug({ tty: true })),
         'spec.ephemeralContainers: Forbidden: existing ephemeral containers "debug" may not be changed\n',
       ],
-      [
-        'a removed ephemeral container',
-        debugged(debug()),
-        debugged(),
-        'spec.ephemeralContainers: Forbidden: existing ephemeral containers "debug" may not be removed\n',
-      ],
     ],
     'ephemeralcontainers',
   );
@@ -194,12 +179,6 @@ describe('workloads', () => {
       job({ template: TEMPLATE }),
       'spec.template.spec.restartPolicy: Required value: valid values: "OnFailure", "Never"',
     ],
-    [
-      'an empty ReplicationController',
-      make('v1', 'ReplicationController', { spec: { template: {} } }),
-      'spec.template.spec.containers: Required value',
-    ],
-    ['an empty PodTemplate', make('v1', 'PodTemplate', { template: {} }), 'template.spec.containers: Required value'],
     ['a valid Job', job({})],
     ['a valid CronJob', cronJob('* * * * *')],
   ]);
@@ -284,11 +263,6 @@ describe('webhook configurations', () => {
       'webhooks[0].admissionReviewVersions: Invalid value: []: must include at least one of v1',
     ],
     [
-      'a version of AdmissionReview',
-      hook({ admissionReviewVersions: ['v1beta1'] }),
-      'webhooks[0].admissionReviewVersions: Invalid value: ["v1beta1"]: must include at least one of v1',
-    ],
-    [
       'match conditions',
       hook({
         matchConditions: [
@@ -337,12 +311,6 @@ describe('custom resources', () => {
     ['a valid object', 'PSAEnforcementConfig', config({ spec: {} })],
     ['a missing field', 'PSAEnforcementConfig', config({}), 'spec: Required value'],
     [
-      'a missing field in a list',
-      'PSAEnforcementConfig',
-      namespaces({}),
-      'status.violatingNamespaces[0].name: Required value',
-    ],
-    [
       'an unsupported value',
       'PSAEnforcementConfig',
       config({ spec: { enforcementMode: 'Never' } }),
@@ -374,8 +342,6 @@ describe('custom resources', () => {
       config({ spec: {} }, 'other'),
       '<nil>: Invalid value: psaenforcementconfig is a singleton; its name must be cluster',
     ],
-    ['base64', 'RangeAllocation', allocation('AQ==')],
-    ['an empty text that matches one of two schemas', 'RangeAllocation', allocation('')],
     [
       'a text that matches none of two schemas',
       'RangeAllocation',

@@ -71,7 +71,6 @@ suite('bodies in protobuf', () => {
 
   const affinity = message([2, message([18, message([1, ''])])]);
   const cases: [name: string, body: Buffer, error: string][] = [
-    ['no prefix', Buffer.from('{}'), 'the body is not a protobuf message'],
     [
       'another kind',
       envelope('v1', 'Node', Buffer.alloc(0)),
@@ -82,9 +81,7 @@ suite('bodies in protobuf', () => {
       envelope('v1', 'Pod', affinity),
       'field 18 of PodSpec is not supported in protobuf: send JSON',
     ],
-    ['a truncated message', envelope('v1', 'Pod', Buffer.from([10, 5])), 'malformed protobuf message'],
     ['an invalid wire type', envelope('v1', 'Pod', Buffer.from([11])), 'malformed protobuf message'],
-    ['a long integer', envelope('v1', 'Pod', Buffer.alloc(12, 255)), 'malformed protobuf message'],
   ];
   for (const [name, body, error] of cases) {
     test(`refused: ${name}`, () => {

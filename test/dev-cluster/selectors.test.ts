@@ -7,28 +7,17 @@ import { resource } from './admission/support.ts';
 describe('label selectors', () => {
   const cases: readonly (readonly [selector: string, labels: Record<string, string>, selected: boolean])[] = [
     ['', {}, true],
-    ['a', { a: '' }, true],
-    ['a', {}, false],
-    ['!a', {}, true],
     ['!a', { a: '1' }, false],
-    ['a=1', { a: '1' }, true],
     ['a==1', { a: '1' }, true],
     ['a = 1', { a: '2' }, false],
     ['a=', { a: '' }, true],
-    ['a!=1', {}, true],
     ['a!=1', { a: '1' }, false],
     ['a in (1,2)', { a: '2' }, true],
     ['a in ( 1 , 2 )', { a: '1' }, true],
-    ['a in (1,2)', {}, false],
-    ['a in (,1)', { a: '' }, true],
-    ['a notin (1,2)', { a: '3' }, true],
     ['a notin (1,2)', { a: '1' }, false],
     ['a=1, b in (2,3),!c', { a: '1', b: '2' }, true],
-    ['a=1,b=2', { a: '1' }, false],
     ['in=notin', { in: 'notin' }, true],
     ['example.com/a', { 'example.com/a': '' }, true],
-    ['constructor', {}, false],
-    ['!toString', {}, true],
   ];
   for (const [selector, labels, selected] of cases) {
     test(`${selector || '(empty)'} ${selected ? 'selects' : 'does not select'} ${JSON.stringify(labels)}`, () => {

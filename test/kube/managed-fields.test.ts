@@ -15,7 +15,6 @@ function getOwners(managedFields: unknown): unknown {
 suite('owners of labels and annotations', () => {
   const cases: readonly { readonly name: string; readonly managedFields: unknown; readonly expected: unknown }[] = [
     { name: 'none', managedFields: undefined, expected: [] },
-    { name: 'null', managedFields: null, expected: [] },
     {
       name: 'an entry without metadata',
       managedFields: [{ manager: 'a', operation: 'Update', subresource: 'status', fieldsV1: { 'f:status': {} } }],
@@ -37,14 +36,8 @@ suite('owners of labels and annotations', () => {
     },
     { name: 'an entry that is empty', managedFields: [{}], expected: [['//', [], []]] },
     { name: 'no list', managedFields: {}, expected: undefined },
-    { name: 'no entry', managedFields: [null], expected: undefined },
     { name: 'another type of fields', managedFields: [{ fieldsType: 'FieldsV2' }], expected: undefined },
     { name: 'fields that are no tree', managedFields: [{ fieldsV1: 'f:metadata' }], expected: undefined },
-    {
-      name: 'labels that are not an object',
-      managedFields: [{ fieldsV1: { 'f:metadata': { 'f:labels': [] } } }],
-      expected: undefined,
-    },
     {
       name: 'a key that is not a field',
       managedFields: [{ fieldsV1: { 'f:metadata': { 'f:labels': { odd: {} } } } }],

@@ -77,6 +77,8 @@ export async function startScriptedServer(): Promise<ScriptedServer> {
       respond?.(response, request);
     });
   });
+  // A slow machine must not close a connection that a test expects to be kept.
+  server.keepAliveTimeout = 60_000;
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
   const url = `https://127.0.0.1:${(server.address() as AddressInfo).port}`;
   const folder = await mkdtemp(join(tmpdir(), 'portcullis-scripted-'));

@@ -1,14 +1,8 @@
 import assert from 'node:assert/strict';
-import {
-  createServer as createPlainServer,
-  type IncomingMessage,
-  type Server as PlainServer,
-  type ServerResponse,
-} from 'node:http';
+import type { IncomingMessage, ServerResponse } from 'node:http';
 import { createServer, type Server } from 'node:https';
 import type { AddressInfo } from 'node:net';
 import { after, before, describe, test } from 'node:test';
-import { setTimeout as sleep } from 'node:timers/promises';
 import { createHttpsCaller, type HttpsCaller } from '../../../src/dev-cluster/admission/https.ts';
 import { networkError } from '../../../src/cluster/network-error.ts';
 import type { JsonObject } from '../../../src/kube/types.ts';
@@ -103,21 +97,6 @@ describe('calls over HTTPS', () => {
     assert.deepEqual([seen[0]?.url, seen[0]?.headers.host], ['/validate?timeout=5s', 'hook.a.svc:443']);
   });
 
-  test('an unknown service', async () => {
-    assert.deepEqual(await call({ service: { namespace: 'a', name: 'none', path: '/x' }, caBundle }), {
-      ok: false,
-      error: 'Post "https://none.a.svc:443/x?timeout=5s": service "none" not found',
-    });
-  });
-
-  test('a closed idle connection is replaced', async () => {
-    answer = json(REVIEW);
-    await call(url('/a'));
-    server.closeIdleConnections();
-    await sleep(50);
-    assert.deepEqual(await call(url('/a')), { ok: true, review: REVIEW });
-  });
-
   test('a review is not sent again when the connection breaks', async () => {
     answer = json(REVIEW);
     await call(url('/a'));
@@ -135,28 +114,7 @@ describe('calls over HTTPS', () => {
 
   const answers: { name: string; answer: Answer; error: string }[] = [
     { name: '403', answer: json('not you', 403, 'text/plain'), error: 'not you' },
-    {
-      name: '413',
-      answer: json('', 413),
-      error: 'the server responded with the status code 413 but did not return more information',
-    },
-    { name: '415', answer: json('json only', 415, 'text/plain'), error: 'json only' },
-    {
-      name: '429',
-      answer: json('', 429),
-      error: 'the server has received too many requests and has asked us to try again later',
-    },
     { name: '503', answer: json('', 503), error: 'the server is currently unable to handle the request' },
-    {
-      name: '504',
-      answer: json('', 504),
-      error: 'the server was unable to return a response in the time allotted, but may still be processing the request',
-    },
-    {
-      name: '302',
-      answer: json('', 302),
-      error: 'the server responded with the status code 302 but did not return more information',
-    },
     {
       name: 'another version',
       answer: json({ ...REVIEW, apiVersion: 'v9' }),
@@ -168,32 +126,6 @@ describe('calls over HTTPS', () => {
     test(`an answer: ${name}`, async () => {
       answer = given;
       assert.deepEqual(await call(url('/x')), { ok: false, error });
-    });
-  }
-
-  test('a review without kind and version is accepted', async () => {
-    answer = json({ response: { uid: 'u' } });
-    assert.deepEqual(await call(url('/x')), { ok: true, review: { response: { uid: 'u' } } });
-  });
-
-  const cuts: { name: string; answer: Answer; error: string }[] = [
-    {
-      name: 'in the middle of an answer',
-      answer: (response, request) => {
-        response.writeHead(200, { 'content-length': 100 });
-        response.write('{');
-        setTimeout(() => request.socket.destroy(), 20);
-      },
-      error: 'unexpected EOF',
-    },
-  ];
-  for (const { name, answer: given, error } of cuts) {
-    test(`a connection that is cut ${name}`, async () => {
-      answer = given;
-      assert.deepEqual(await call(url('/x')), {
-        ok: false,
-        error: `Post "https://127.0.0.1:${port}/x?timeout=5s": ${error}`,
-      });
     });
   }
 
@@ -225,17 +157,6 @@ describe('calls over HTTPS', () => {
     assert.deepEqual(await call(url('/x', {})), { ok: false, error });
   });
 
-  test('a server with another name', async () => {
-    const other = createServer(serving, listener);
-    const otherPort = await open(other);
-    const called = await call({ url: `https://localhost:${otherPort}/x`, caBundle });
-    await close(other);
-    assert.deepEqual(called, {
-      ok: false,
-      error: `Post "https://localhost:${otherPort}/x?timeout=5s": tls: failed to verify certificate: x509: certificate is valid for hook.a.svc, not localhost`,
-    });
-  });
-
   test('a certificate without IP addresses', async () => {
     const other = createServer(named, listener);
     const otherPort = await open(other);
@@ -246,25 +167,14 @@ describe('calls over HTTPS', () => {
       error: `Post "https://127.0.0.1:${otherPort}/x?timeout=5s": tls: failed to verify certificate: x509: cannot validate certificate for 127.0.0.1 because it doesn't contain any IP SANs`,
     });
   });
-
-  test('a server without TLS', async () => {
-    const plain = createPlainServer();
-    const plainPort = await open(plain);
-    const called = await call({ url: `https://127.0.0.1:${plainPort}/x`, caBundle });
-    await close(plain);
-    assert.deepEqual(called, {
-      ok: false,
-      error: `Post "https://127.0.0.1:${plainPort}/x?timeout=5s": http: server gave HTTP response to HTTPS client`,
-    });
-  });
 });
 
-async function open(server: Server | PlainServer): Promise<number> {
+async function open(server: Server): Promise<number> {
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
   return (server.address() as AddressInfo).port;
 }
 
-function close(server: Server | PlainServer): Promise<void> {
+function close(server: Server): Promise<void> {
   server.closeAllConnections();
   return new Promise((resolve, reject) => server.close((error) => (error ? reject(error) : resolve())));
 }
