@@ -80,7 +80,7 @@ const MAX_WAIT_SECONDS = 60;
 export async function connect(options: ConnectOptions): Promise<Connection> {
   const { userAgent, timeoutMs = TIMEOUT_MS, clock = systemClock, requests, limit, ...source } = options;
   const target = await resolveCluster(source);
-  const { server, serverName, namespace } = target;
+  const { server, namespace } = target;
   const { host } = new URL(server);
   const agents = createAgentCache(target, source.env);
   const count = (method: string, code: number | string): void => {
@@ -94,21 +94,12 @@ export async function connect(options: ConnectOptions): Promise<Connection> {
   ): Promise<T> => {
     await limit?.take(request.signal);
     const credentials = await target.credentials();
-    const agent = agents.get(credentials);
     const signal = request.signal ? AbortSignal.any([request.signal, timeout.signal]) : timeout.signal;
-    const url = requestUrl(server, request);
-    // Node derives the server name of TLS from the header.
-    const headers = { host: url.host, 'user-agent': userAgent, ...credentials.headers };
-    const socket = request.address === undefined ? {} : socketOptions(target, request.address);
-    const raw = { ...rawRequest(request, headers), url, signal, agent, socket };
-    return await send(raw).catch((error: unknown) => {
+    const raw = rawRequest(request, target, { 'user-agent': userAgent, ...credentials.headers });
+    return await send({ ...raw, signal, agent: agents.get(credentials) }).catch((error: unknown) => {
       if (request.signal?.aborted) throw error;
       count(request.method, '<error>');
-      const timedOut = timeout.signal.aborted;
-      const reason = timedOut
-        ? `no response from ${request.address ?? server} within ${timeout.ms / 1000} s`
-        : networkError(error, serverName === undefined ? url.href : `https://${serverName}`);
-      throw new ConnectionError(`Unable to connect to the server: ${reason}`, { cause: error, timedOut });
+      throw unreachable(error, target, request, timeout);
     });
   };
 
@@ -123,20 +114,7 @@ export async function connect(options: ConnectOptions): Promise<Connection> {
   return {
     server,
     namespace,
-    async request(request) {
-      let waitedSeconds = 0;
-      for (let retries = 0; ; retries++) {
-        try {
-          return await requestOnce(request);
-        } catch (error) {
-          const seconds = retryAfterSeconds(error);
-          if (seconds === undefined || retries === MAX_RETRIES) throw error;
-          waitedSeconds += seconds;
-          if (waitedSeconds > MAX_WAIT_SECONDS) throw tooBusy(error, seconds);
-          await pause(seconds * 1000, undefined, request.signal ? { signal: request.signal } : {});
-        }
-      }
-    },
+    request: (request) => withRetries(request, requestOnce),
     async stream(request) {
       const opening = startTimeout(clock, timeoutMs);
       try {
@@ -155,6 +133,38 @@ export async function connect(options: ConnectOptions): Promise<Connection> {
     },
     close: () => agents.close(),
   };
+}
+
+function unreachable(
+  error: unknown,
+  { server, serverName }: ClusterTarget,
+  { address = server }: ApiRequest,
+  timeout: Timeout,
+): ConnectionError {
+  const timedOut = timeout.signal.aborted;
+  const reason = timedOut
+    ? `no response from ${address} within ${timeout.ms / 1000} s`
+    : networkError(error, serverName === undefined ? server : `https://${serverName}`);
+  return new ConnectionError(`Unable to connect to the server: ${reason}`, { cause: error, timedOut });
+}
+
+/** Repeats a request as long as the response requests a retry and the limits permit it. */
+async function withRetries(
+  request: ApiRequest,
+  send: (request: ApiRequest) => Promise<JsonObject>,
+): Promise<JsonObject> {
+  let waitedSeconds = 0;
+  for (let retries = 0; ; retries++) {
+    try {
+      return await send(request);
+    } catch (error) {
+      const seconds = retryAfterSeconds(error);
+      if (seconds === undefined || retries === MAX_RETRIES) throw error;
+      waitedSeconds += seconds;
+      if (waitedSeconds > MAX_WAIT_SECONDS) throw tooBusy(error, seconds);
+      await pause(seconds * 1000, undefined, request.signal ? { signal: request.signal } : {});
+    }
+  }
 }
 
 interface Timeout {
@@ -199,14 +209,23 @@ function withoutBrackets(hostname: string): string {
 const JSON_TYPE = 'application/json';
 
 function rawRequest(
-  { method, body, contentType = JSON_TYPE, accept = JSON_TYPE }: ApiRequest,
-  headers: OutgoingHttpHeaders,
-): Pick<RawRequest, 'method' | 'headers' | 'body'> {
-  const accepting = { accept, ...headers };
-  if (body === undefined) return { method, headers: accepting, body: undefined };
-  const text = JSON.stringify(body);
-  const length = String(Buffer.byteLength(text));
-  return { method, headers: { ...accepting, 'content-type': contentType, 'content-length': length }, body: text };
+  request: ApiRequest,
+  target: ClusterTarget,
+  given: OutgoingHttpHeaders,
+): Omit<RawRequest, 'signal' | 'agent'> {
+  const { method, body: value, contentType = JSON_TYPE, accept = JSON_TYPE, address } = request;
+  const url = requestUrl(target.server, request);
+  const body = value === undefined ? undefined : JSON.stringify(value);
+  const sent =
+    body === undefined ? {} : { 'content-type': contentType, 'content-length': String(Buffer.byteLength(body)) };
+  return {
+    method,
+    url,
+    // Node derives the server name of TLS from the header `Host`.
+    headers: { accept, host: url.host, ...given, ...sent },
+    body,
+    socket: address === undefined ? {} : socketOptions(target, address),
+  };
 }
 
 function isSuccess(code: number): boolean {

@@ -15,7 +15,7 @@ import { createEventRecorder } from './event-recorder.ts';
 import { METADATA_ONLY } from './lists.ts';
 import { createProjections } from './projection.ts';
 import { createReflector, type Reflector, type ReflectorOptions, type Sink } from './reflector.ts';
-import { createStore } from './store.ts';
+import { createStore, type WritableStore } from './store.ts';
 import { createStoreWriter, type StoreWriter } from './store-writer.ts';
 
 /** The part of a kind that is watched: one namespace, or one object. Permissions often do not extend further. */
@@ -74,49 +74,75 @@ const PAGE_SIZES: Partial<Readonly<Record<Kind, number>>> = { Pod: 100 };
 
 /** Creates a cluster whose store is empty. */
 export function createLiveCluster(options: LiveClusterOptions): LiveCluster {
-  const { connection, clock, random, now, pageSize, logger, metrics } = options;
+  const { connection, clock, now, logger, metrics } = options;
   const store = createStore((err) => logger?.error({ err }, 'a subscriber of the store failed'));
-  const projection = createProjections();
-  const writers = new Map<Kind, StoreWriter>();
-  const reflectors = new Map<Kind, Reflector>();
-  const listed = new Map<Kind, PromiseWithResolvers<undefined>>();
-  const unsynced = new Set<Kind>();
-  const unserved = new Set<Kind>();
-  const failures = new Map<Kind, string>();
+  const followed = new Map<Kind, Followed>();
   const stopped = Promise.withResolvers<undefined>();
+  const definitions = createDefinitionWatch(options, (kind) => followed.get(kind)?.reflector.retryNow());
+  const follow = createFollower(options, store, definitions.start);
   let isStopping = false;
-  let definitions: Reflector | undefined;
+  const lastEventAgesMs = (): ReadonlyMap<Kind, number> =>
+    new Map([...followed].map(([kind, { reflector }]) => [kind, reflector.lastEventAgeMs()]));
+  metrics?.follow(lastEventAgesMs);
 
-  const createLoggingReflector = (resource: string, specific: SpecificOptions): Reflector =>
-    createReflector({ connection, clock, random, ...logFailures(resource, options, specific), ...specific });
-  const watchDefinitions = (): void => {
-    if (definitions) return;
-    const sink = createDefinitionSink((kind) => reflectors.get(kind)?.retryNow());
-    definitions = createLoggingReflector('customresourcedefinitions', { ...DEFINITIONS, sink, onListed() {} });
-    definitions.start();
+  return {
+    store,
+    serves: (kind) => followed.get(kind)?.isUnserved !== true,
+    ...createWrites(connection, (kind) => followed.get(kind)?.writer),
+    recordEvent: createEventRecorder({ connection, clock, now }),
+    reviewAccess: (user, attributes, address) => reviewAccess(connection, user, attributes, { address }),
+    async follow(kinds) {
+      const scopes = kinds.map((one): Scope => (typeof one === 'string' ? { kind: one } : one));
+      const added = isStopping ? [] : scopes.filter(({ kind }) => !followed.has(kind));
+      for (const scope of added) followed.set(scope.kind, follow(scope));
+      const firstLists = scopes.flatMap(({ kind }) => followed.get(kind)?.firstList ?? []);
+      await Promise.race([stopped.promise, Promise.all(firstLists)]);
+    },
+    markSynced: () => store.markSynced(),
+    async stop() {
+      isStopping = true;
+      await Promise.all([definitions.stop(), ...Array.from(followed.values(), ({ reflector }) => reflector.stop())]);
+      stopped.resolve(undefined);
+    },
+    unsyncedKinds: () => [...followed].filter(([, { isListed }]) => !isListed).map(([kind]) => kind),
+    lastEventAgesMs,
+    failures: () =>
+      new Map([...followed].flatMap(([kind, { failure }]) => (failure === undefined ? [] : [[kind, failure]]))),
   };
-  const followKind = (scope: Scope): void => {
+}
+
+/** A kind that is kept in the store. */
+interface Followed {
+  readonly reflector: Reflector;
+  readonly writer: StoreWriter;
+  readonly firstList: Promise<undefined>;
+  isListed: boolean;
+  isUnserved: boolean;
+  /** Why the list or the watch fails. */
+  failure: string | undefined;
+}
+
+/** Returns a function that starts the reflector of a kind. */
+function createFollower(
+  options: LiveClusterOptions,
+  store: WritableStore,
+  watchDefinitions: () => void,
+): (scope: Scope) => Followed {
+  const { connection, clock, pageSize } = options;
+  const projection = createProjections();
+  return (scope) => {
     const { kind, namespace, name, labelSelector, isMetadataOnly = false } = scope;
-    const firstList = Promise.withResolvers<undefined>();
-    listed.set(kind, firstList);
-    unsynced.add(kind);
-    const writer = createStoreWriter({ kind, store, projection: projection(kind), clock });
-    writers.set(kind, restrictToScope(writer, scope));
-    const onListed = (): void => {
-      unsynced.delete(kind);
-      store.markSynced(kind);
-      unserved.delete(kind);
-      firstList.resolve(undefined);
-    };
     const info = RESOURCES[kind];
-    const handleUnserved = {
+    const firstList = Promise.withResolvers<undefined>();
+    const writer = createStoreWriter({ kind, store, projection: projection(kind), clock });
+    const unserved = {
       confirm: (signal: AbortSignal) => isUnserved(connection, info, signal),
       onConfirmed() {
-        unserved.add(kind);
+        followed.isUnserved = true;
         if (!BUILT_IN_GROUPS.has(info.group)) watchDefinitions();
       },
     };
-    const reflector = createLoggingReflector(info.resource, {
+    const reflector = createLoggingReflector(options, info.resource, {
       path: resourcePath(kind, namespace),
       // Permission for the one object is sufficient for a list with this field selector.
       query: {
@@ -126,43 +152,44 @@ export function createLiveCluster(options: LiveClusterOptions): LiveCluster {
       ...(isMetadataOnly ? { accept: METADATA_ONLY } : {}),
       pageSize: pageSize ?? PAGE_SIZES[kind],
       sink: writer,
-      onListed,
-      onReason(reason) {
-        if (reason === undefined) failures.delete(kind);
-        else failures.set(kind, reason);
+      onListed() {
+        Object.assign(followed, { isListed: true, isUnserved: false });
+        store.markSynced(kind);
+        firstList.resolve(undefined);
       },
-      ...(isAlwaysServed(kind) ? {} : { unserved: handleUnserved }),
+      onReason: (reason) => void (followed.failure = reason),
+      ...(isAlwaysServed(kind) ? {} : { unserved }),
     });
-    reflectors.set(kind, reflector);
+    const followed: Followed = {
+      reflector,
+      writer: restrictToScope(writer, scope),
+      firstList: firstList.promise,
+      isListed: false,
+      isUnserved: false,
+      failure: undefined,
+    };
     reflector.start();
+    return followed;
   };
-  const lastEventAgesMs = (): ReadonlyMap<Kind, number> =>
-    new Map([...reflectors].map(([kind, reflector]) => [kind, reflector.lastEventAgeMs()]));
-  metrics?.follow(lastEventAgesMs);
+}
 
+/** Returns the watch of custom resource definitions, which starts once. */
+function createDefinitionWatch(options: LiveClusterOptions, onDefined: (kind: Kind) => void) {
+  let reflector: Reflector | undefined;
   return {
-    store,
-    serves: (kind) => !unserved.has(kind),
-    ...createWrites(connection, (kind) => writers.get(kind)),
-    recordEvent: createEventRecorder({ connection, clock, now }),
-    reviewAccess: (user, attributes, address) => reviewAccess(connection, user, attributes, { address }),
-    async follow(kinds) {
-      const scopes = kinds.map((one): Scope => (typeof one === 'string' ? { kind: one } : one));
-      const added = isStopping ? [] : scopes.filter(({ kind }) => !reflectors.has(kind));
-      added.forEach(followKind);
-      const firstLists = scopes.flatMap(({ kind }) => listed.get(kind)?.promise ?? []);
-      await Promise.race([stopped.promise, Promise.all(firstLists)]);
+    start(): void {
+      if (reflector) return;
+      const sink = createDefinitionSink(onDefined);
+      reflector = createLoggingReflector(options, 'customresourcedefinitions', { ...DEFINITIONS, sink, onListed() {} });
+      reflector.start();
     },
-    markSynced: () => store.markSynced(),
-    async stop() {
-      isStopping = true;
-      await Promise.all([...reflectors.values(), ...(definitions ? [definitions] : [])].map((one) => one.stop()));
-      stopped.resolve(undefined);
-    },
-    unsyncedKinds: () => [...unsynced],
-    lastEventAgesMs,
-    failures: () => failures,
+    stop: async (): Promise<void> => reflector?.stop(),
   };
+}
+
+function createLoggingReflector(options: LiveClusterOptions, resource: string, specific: SpecificOptions): Reflector {
+  const { connection, clock, random } = options;
+  return createReflector({ connection, clock, random, ...logFailures(resource, options, specific), ...specific });
 }
 
 interface SpecificOptions extends Pick<

@@ -76,116 +76,48 @@ const MAX_RETRY_AFTER_S = 24;
 const MIN_PAGE_SIZE = 10;
 const MAX_TIMEOUT_FACTOR = 10;
 
+/** The state of a reflector and its options. */
+interface Progress extends ReflectorOptions {
+  pageSize: number;
+  timeoutFactor: number;
+  lastEventMs: number;
+  /** The version from which the watch continues; absent before a list. */
+  version: string | undefined;
+  isFailing: boolean;
+  /** The number of lists that follow at a short interval while the resource is not served. */
+  soonRetries: number;
+  /** Aborted to list a resource that is not served. */
+  wake: AbortController;
+  /** Aborted when the reflector stops. */
+  readonly signal: AbortSignal;
+}
+
 /** Creates a reflector that has not been started. */
 export function createReflector(options: ReflectorOptions): Reflector {
-  const { connection, path, query = {}, accept, sink, clock, random } = options;
+  const { clock, random } = options;
   const stopped = new AbortController();
   const { signal } = stopped;
+  const progress: Progress = {
+    ...options,
+    pageSize: options.pageSize ?? PAGE_SIZE,
+    timeoutFactor: 1,
+    lastEventMs: clock.now(),
+    version: undefined,
+    isFailing: false,
+    soonRetries: 0,
+    wake: new AbortController(),
+    signal,
+  };
   const backoff = createBackoff(clock, random);
-  let { pageSize = PAGE_SIZE } = options;
-  let timeoutFactor = 1;
-  let lastEventMs = clock.now();
-  let version: string | undefined;
-  let soonRetries = 0;
-  let wake = new AbortController();
   let running: Promise<void> = Promise.resolve();
-  let isFailing = false;
-
-  const onAlive = (): void => {
-    lastEventMs = clock.now();
-    if (!isFailing) return;
-    isFailing = false;
-    options.onRecovered();
-  };
-
-  const list = async (): Promise<string> => {
-    let uids = new Set<unknown>();
-    const resourceVersion = await readPages(
-      connection,
-      { path, query, accept: accept?.list, pageSize, timeoutFactor, signal },
-      () => {
-        uids = new Set();
-        return (items) => {
-          onAlive();
-          for (const item of items) {
-            uids.add(uid(item));
-            sink.put(item);
-          }
-        };
-      },
-    );
-    sink.retain(uids, resourceVersion);
-    return resourceVersion;
-  };
-
-  const apply = ({ type, object }: WatchEvent): void => {
-    if (type === 'DELETED') sink.remove(object);
-    else if (type !== 'BOOKMARK') sink.put(object);
-    const reached = resourceVersion(object);
-    if (reached === undefined) return;
-    version = reached;
-    sink.reached(reached);
-  };
-
-  const listAndWatch = async (): Promise<void> => {
-    if (version === undefined) {
-      version = await list();
-      soonRetries = 0;
-      options.onListed();
-    }
-    const startedMs = clock.now();
-    await watch(connection, {
-      path,
-      query,
-      accept: accept?.watch,
-      resourceVersion: version,
-      timeoutSeconds: MIN_WATCH_S + Math.round(random() * (MAX_WATCH_S - MIN_WATCH_S)),
-      clock,
-      signal,
-      onAlive,
-      onEvent: apply,
-    });
-    if (clock.now() - startedMs < SHORT_MS && !signal.aborted) throw new ConnectionError('the watch ended at once');
-  };
-
-  /** Halves the pages and doubles the time limit, since large pages of a busy API server may take longer. */
-  const easeList = (): void => {
-    pageSize = Math.max(Math.min(pageSize, MIN_PAGE_SIZE), Math.ceil(pageSize / 2));
-    timeoutFactor = Math.min(MAX_TIMEOUT_FACTOR, timeoutFactor * 2);
-  };
-
-  const isUnserved = async (error: unknown): Promise<boolean> => {
-    if (!options.unserved || httpStatusCode(error) !== 404) return false;
-    return await options.unserved.confirm(signal).catch(() => false);
-  };
-
-  const waitUntilServed = async (): Promise<void> => {
-    onAlive();
-    sink.retain(new Set(), '');
-    wake = new AbortController();
-    const woken = wake.signal;
-    options.onListed();
-    options.unserved?.onConfirmed();
-    await sleep(clock, soonRetries-- > 0 ? SOON_MS : UNSERVED_MS * (0.5 + random() / 2), woken);
-  };
 
   const run = async (): Promise<void> => {
     while (!signal.aborted) {
       try {
-        await listAndWatch();
+        await listIfRequired(progress);
+        await watchOnce(progress);
       } catch (error) {
-        if (signal.aborted) return;
-        const isListing = version === undefined;
-        if (requiresRelist(error)) version = undefined;
-        if (isListing && (await isUnserved(error))) {
-          await waitUntilServed();
-          continue;
-        }
-        if (isListing && error instanceof ConnectionError && error.timedOut) easeList();
-        const delayMs = Math.max(requestedDelayMs(error, random), backoff.nextMs());
-        isFailing = true;
-        options.onFailure(error, delayMs);
-        await sleep(clock, delayMs, signal);
+        if (!signal.aborted) await handleFailure(progress, backoff, error);
       }
     }
   };
@@ -196,15 +128,110 @@ export function createReflector(options: ReflectorOptions): Reflector {
     },
     async stop() {
       stopped.abort();
-      wake.abort();
+      progress.wake.abort();
       await running;
     },
     retryNow() {
-      soonRetries = MAX_SOON;
-      wake.abort();
+      progress.soonRetries = MAX_SOON;
+      progress.wake.abort();
     },
-    lastEventAgeMs: () => clock.now() - lastEventMs,
+    lastEventAgeMs: () => clock.now() - progress.lastEventMs,
   };
+}
+
+function setAlive(progress: Progress): void {
+  progress.lastEventMs = progress.clock.now();
+  if (!progress.isFailing) return;
+  progress.isFailing = false;
+  progress.onRecovered();
+}
+
+async function listIfRequired(progress: Progress): Promise<void> {
+  if (progress.version !== undefined) return;
+  const { connection, path, query = {}, accept, pageSize, timeoutFactor, signal, sink } = progress;
+  const request = { path, query, accept: accept?.list, pageSize, timeoutFactor, signal };
+  let uids = new Set<unknown>();
+  const version = await readPages(connection, request, () => {
+    uids = new Set();
+    return (items) => {
+      setAlive(progress);
+      for (const item of items) {
+        uids.add(uid(item));
+        sink.put(item);
+      }
+    };
+  });
+  sink.retain(uids, version);
+  progress.version = version;
+  progress.soonRetries = 0;
+  progress.onListed();
+}
+
+/** Watches until the watch ends. Rejects with a ConnectionError if it ends at once. */
+async function watchOnce(progress: Progress): Promise<void> {
+  const { connection, path, query = {}, accept, version = '', clock, random, signal } = progress;
+  const startedMs = clock.now();
+  await watch(connection, {
+    path,
+    query,
+    accept: accept?.watch,
+    resourceVersion: version,
+    timeoutSeconds: MIN_WATCH_S + Math.round(random() * (MAX_WATCH_S - MIN_WATCH_S)),
+    clock,
+    signal,
+    onAlive: () => setAlive(progress),
+    onEvent: (event) => applyEvent(progress, event),
+  });
+  if (clock.now() - startedMs < SHORT_MS && !signal.aborted) throw new ConnectionError('the watch ended at once');
+}
+
+function applyEvent(progress: Progress, { type, object }: WatchEvent): void {
+  const { sink } = progress;
+  if (type === 'DELETED') sink.remove(object);
+  else if (type !== 'BOOKMARK') sink.put(object);
+  const reached = resourceVersion(object);
+  if (reached === undefined) return;
+  progress.version = reached;
+  sink.reached(reached);
+}
+
+async function handleFailure(progress: Progress, backoff: Backoff, error: unknown): Promise<void> {
+  const { clock, random, signal } = progress;
+  const isListing = progress.version === undefined;
+  if (requiresRelist(error)) progress.version = undefined;
+  if (isListing && (await isUnserved(error, progress))) {
+    await waitUntilServed(progress);
+    return;
+  }
+  if (isListing && error instanceof ConnectionError && error.timedOut) easeList(progress);
+  const delayMs = Math.max(requestedDelayMs(error, random), backoff.nextMs());
+  progress.isFailing = true;
+  progress.onFailure(error, delayMs);
+  await sleep(clock, delayMs, signal);
+}
+
+async function waitUntilServed(progress: Progress): Promise<void> {
+  const { sink, clock, random, unserved } = progress;
+  setAlive(progress);
+  sink.retain(new Set(), '');
+  const wake = new AbortController();
+  progress.wake = wake;
+  progress.onListed();
+  unserved?.onConfirmed();
+  const isSoon = progress.soonRetries-- > 0;
+  await sleep(clock, isSoon ? SOON_MS : UNSERVED_MS * (0.5 + random() / 2), wake.signal);
+}
+
+/** Halves the pages and doubles the time limit, since large pages of a busy API server may take longer. */
+function easeList(progress: Progress): void {
+  const { pageSize, timeoutFactor } = progress;
+  progress.pageSize = Math.max(Math.min(pageSize, MIN_PAGE_SIZE), Math.ceil(pageSize / 2));
+  progress.timeoutFactor = Math.min(MAX_TIMEOUT_FACTOR, timeoutFactor * 2);
+}
+
+async function isUnserved(error: unknown, { unserved, signal }: Progress): Promise<boolean> {
+  if (!unserved || httpStatusCode(error) !== 404) return false;
+  return await unserved.confirm(signal).catch(() => false);
 }
 
 /** Returns the delay of the header `Retry-After`, with jitter. It is limited, since the kind is not watched in the meantime. */
@@ -232,8 +259,12 @@ const MAX_BACKOFF_MS = 30_000;
 /** The delay starts again at the minimum after this time without failures. */
 const RESET_MS = 120_000;
 
+interface Backoff {
+  nextMs(): number;
+}
+
 /** Computes the delays after successive failures: from 0.8 s, doubled up to 30 s, with jitter. */
-export function createBackoff(clock: Clock, random: () => number): { nextMs(): number } {
+export function createBackoff(clock: Clock, random: () => number): Backoff {
   let failures = 0;
   let endMs = -Infinity;
   return {

@@ -44,27 +44,16 @@ const CLUSTER_SCOPE = '';
 
 /** Creates an empty store. A listener that throws is reported to `onError` and does not affect the other listeners. */
 export function createStore(onError: (error: unknown) => void = reportUncaught): WritableStore {
-  const tables = new Map<Kind, Map<string, ObjectsByName>>();
+  const namespaces = createTables();
   const lists = new Map<Kind, { revision: number; all: readonly Kinds[Kind][] }>();
   const revisions = new Map<Kind, number>();
   const listeners = new Set<(change: Change) => void>();
   const complete = new Set<Kind>();
   let synced = false;
 
-  const namespaces = (kind: Kind): Map<string, ObjectsByName> => {
-    const table = tables.get(kind) ?? new Map<string, ObjectsByName>();
-    tables.set(kind, table);
-    return table;
-  };
   const notify = (change: Change): void => {
     revisions.set(change.kind, (revisions.get(change.kind) ?? 0) + 1);
-    for (const listener of listeners) {
-      try {
-        listener(change);
-      } catch (error) {
-        onError(error);
-      }
-    }
+    callListeners(listeners, change, onError);
   };
   const listAll = (kind: Kind): readonly Kinds[Kind][] => {
     const revision = revisions.get(kind) ?? 0;
@@ -77,7 +66,7 @@ export function createStore(onError: (error: unknown) => void = reportUncaught):
 
   return {
     get<K extends Kind>(kind: K, name: string, namespace = CLUSTER_SCOPE) {
-      return tables.get(kind)?.get(namespace)?.get(name) as Kinds[K] | undefined;
+      return namespaces(kind).get(namespace)?.get(name) as Kinds[K] | undefined;
     },
     list<K extends Kind>(kind: K, namespace?: string) {
       const objects = namespace === undefined ? listAll(kind) : [...(namespaces(kind).get(namespace)?.values() ?? [])];
@@ -112,6 +101,30 @@ export function createStore(onError: (error: unknown) => void = reportUncaught):
       else complete.add(kind);
     },
   };
+}
+
+/** Returns a function that finds the objects of a kind by namespace. */
+function createTables(): (kind: Kind) => Map<string, ObjectsByName> {
+  const tables = new Map<Kind, Map<string, ObjectsByName>>();
+  return (kind) => {
+    const table = tables.get(kind) ?? new Map<string, ObjectsByName>();
+    tables.set(kind, table);
+    return table;
+  };
+}
+
+function callListeners(
+  listeners: ReadonlySet<(change: Change) => void>,
+  change: Change,
+  onError: (error: unknown) => void,
+): void {
+  for (const listener of listeners) {
+    try {
+      listener(change);
+    } catch (error) {
+      onError(error);
+    }
+  }
 }
 
 /** Throws the error outside the call, where the handler of uncaught exceptions reports it. */

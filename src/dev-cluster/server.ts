@@ -40,7 +40,8 @@ const HANDSHAKE_TIMEOUT_MS = 10_000;
 /** Longer than clients keep idle connections, so that they do not reuse a connection that is being closed. */
 const KEEP_ALIVE_MS = 180_000;
 
-export function createApiServer({ cluster, tls, onError }: ApiServerOptions): ApiServer {
+export function createApiServer(options: ApiServerOptions): ApiServer {
+  const { cluster, tls, onError } = options;
   const stopping = new AbortController();
   const app = fastify({
     https: {
@@ -77,47 +78,14 @@ export function createApiServer({ cluster, tls, onError }: ApiServerOptions): Ap
     const requester = authenticate(request.raw.socket, request.headers.authorization);
     const user = impersonate(cluster.access, requester, request.raw.rawHeaders);
     const target = parsePath(request.method, path, query);
-    if (target) return answerResource(request, reply, { ...target, query, user });
+    if (target)
+      return answerResource(request, reply, { ...target, query, user }, { ...options, signal: stopping.signal });
     if (!HEALTH_PATHS.has(path)) {
       requireAccess(cluster.access, user, { verb: request.method.toLowerCase(), nonResourceURL: path });
     }
     const document = findDocument(cluster.registry, path);
     return document ? send(reply, 200, document) : sendText(reply, 404, '404 page not found\n');
   });
-
-  const answerResource = async (
-    request: FastifyRequest,
-    reply: FastifyReply,
-    target: ResourceTarget & Pick<ApiRequest, 'query' | 'user'>,
-  ): Promise<FastifyReply> => {
-    const gone = new AbortController();
-    reply.raw.on('close', () => gone.abort());
-    const warnings = new Set<string>();
-    const { headers, body } = request;
-    const options = renderOptions(headers.accept ?? '', target.query, cluster.clock());
-    const result = await cluster
-      .handle({
-        ...target,
-        userAgent: headers['user-agent'] ?? '',
-        ...readContent(headers['content-type'] ?? '', body),
-        context: {
-          warn: (text) => void warnings.add(text),
-          signal: AbortSignal.any([gone.signal, stopping.signal]),
-        },
-      })
-      .finally(() => {
-        if (warnings.size > 0) void reply.header('warning', Array.from(warnings, warningHeader));
-      });
-    if (result.kind === 'empty') return reply.code(204).send();
-    if (result.kind === 'list') return sendJson(reply, 200, renderList(result, options));
-    if (result.kind === 'object') return sendJson(reply, result.code, renderObject(result, options));
-    reply.hijack();
-    await streamEvents(reply.raw, result, options, cluster.clock).catch((error: unknown) => {
-      onError(error);
-      reply.raw.destroy();
-    });
-    return reply;
-  };
 
   return {
     async listen(port) {
@@ -131,6 +99,41 @@ export function createApiServer({ cluster, tls, onError }: ApiServerOptions): Ap
       await closed;
     },
   };
+}
+
+async function answerResource(
+  request: FastifyRequest,
+  reply: FastifyReply,
+  target: ResourceTarget & Pick<ApiRequest, 'query' | 'user'>,
+  { cluster, onError, signal }: Pick<ApiServerOptions, 'cluster' | 'onError'> & { readonly signal: AbortSignal },
+): Promise<FastifyReply> {
+  const gone = new AbortController();
+  reply.raw.on('close', () => gone.abort());
+  const warnings = new Set<string>();
+  const { headers, body } = request;
+  const options = renderOptions(headers.accept ?? '', target.query, cluster.clock());
+  const result = await cluster
+    .handle({
+      ...target,
+      userAgent: headers['user-agent'] ?? '',
+      ...readContent(headers['content-type'] ?? '', body),
+      context: {
+        warn: (text) => void warnings.add(text),
+        signal: AbortSignal.any([gone.signal, signal]),
+      },
+    })
+    .finally(() => {
+      if (warnings.size > 0) void reply.header('warning', Array.from(warnings, warningHeader));
+    });
+  if (result.kind === 'empty') return reply.code(204).send();
+  if (result.kind === 'list') return sendJson(reply, 200, renderList(result, options));
+  if (result.kind === 'object') return sendJson(reply, result.code, renderObject(result, options));
+  reply.hijack();
+  await streamEvents(reply.raw, result, options, cluster.clock).catch((error: unknown) => {
+    onError(error);
+    reply.raw.destroy();
+  });
+  return reply;
 }
 
 /** The users of connections with a trusted client certificate. */

@@ -44,18 +44,12 @@ type Objects = Map<string, ApiObject>;
 
 /** Creates an empty storage. */
 export function createStorage(): Storage {
-  const tables = new Map<string, Objects>();
   const history: StoredChange[] = [];
   const listeners = new Set<(change: StoredChange) => void>();
   let revision = FIRST_REVISION;
   let oldest = FIRST_REVISION;
 
-  const table = ({ group, resource }: ResourceKey): Objects => {
-    const key = `${resource}.${group}`;
-    const objects = tables.get(key) ?? new Map<string, ApiObject>();
-    tables.set(key, objects);
-    return objects;
-  };
+  const table = createTables();
   const withRevision = (object: ApiObject): ApiObject => {
     revision += 1;
     return deepFreeze({ ...object, metadata: { ...object.metadata, resourceVersion: String(revision) } });
@@ -104,6 +98,17 @@ export function createStorage(): Storage {
       listeners.add(listener);
       return () => listeners.delete(listener);
     },
+  };
+}
+
+/** Returns a function that finds the objects of a resource. */
+function createTables(): (resource: ResourceKey) => Objects {
+  const tables = new Map<string, Objects>();
+  return ({ group, resource }) => {
+    const key = `${resource}.${group}`;
+    const objects = tables.get(key) ?? new Map<string, ApiObject>();
+    tables.set(key, objects);
+    return objects;
   };
 }
 

@@ -9,7 +9,6 @@ import { ApiError, createStatus } from '../../src/kube/status.ts';
 import type { Kind } from '../../src/kube/kinds.ts';
 import type { KubeObject } from '../../src/kube/types.ts';
 import type { Action } from '../../src/policy/rbac/rules.ts';
-import { CRDS } from '../../src/install/index.ts';
 import { startCluster, type TestCluster } from '../support/dev-cluster.ts';
 import { json, startScriptedServer, type Responder, type ScriptedServer } from '../support/scripted-server.ts';
 

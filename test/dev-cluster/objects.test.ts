@@ -117,8 +117,6 @@ describe('new pods', () => {
 describe('changed pods', () => {
   const MUTABLE =
     'pod updates may not change fields other than `spec.containers[*].image`,`spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,`spec.tolerations` (only additions to existing tolerations),`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)';
-  const tolerant = (tolerationSeconds: number): ApiObject =>
-    pod({ tolerations: [{ key: 'a', operator: 'Exists', effect: 'NoExecute', tolerationSeconds }] });
   testUpdate([
     ['labels', pod(), pod({}, { labels: { a: 'b' } })],
     ['an image', pod(), pod({ containers: [container({ image: 'j' })] })],
