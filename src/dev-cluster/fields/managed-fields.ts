@@ -61,7 +61,10 @@ export function fieldManagerName(fieldManager: string, userAgent: string): strin
 
 /** Sets `metadata.managedFields` of an object that is created, updated or patched. */
 export function trackUpdate(request: UpdateRequest): void {
-  setOwners(request.object, ownersAfterUpdate(parseOwners(request.live), request));
+  const { live, object, subresource } = request;
+  // With the owners in a request, managers can release fields.
+  const sent = subresource === '' ? parseOwners(object) : undefined;
+  setOwners(object, ownersAfterUpdate(sent?.size ? sent : parseOwners(live), request));
 }
 
 /** The owners after an update from the live to the new object. */
