@@ -2,7 +2,8 @@
 import type { Cluster } from '../src/cluster/cluster.ts';
 import type { WritableStore } from '../src/cluster/store.ts';
 import type { ReconcileContext } from '../src/controllers/controller.ts';
-import { evaluateNamespaces, listNamespaces } from '../src/controllers/readiness-evaluator.ts';
+import { evaluateNamespaces, listNamespaces, type EvaluationSettings } from '../src/controllers/readiness-evaluator.ts';
+import { namespacePolicies } from '../src/cluster/rollout.ts';
 import type { Kinds } from '../src/kube/kinds.ts';
 import type { Namespace, PodSpec } from '../src/kube/types.ts';
 import { canUseScc } from '../src/cluster/access.ts';
@@ -46,7 +47,12 @@ export async function benchRollout(): Promise<Row[]> {
 }
 
 const POD_SECURITY = createPodSecurity(DEFAULT_CONFIGURATION);
-const OPTIONS = { podSecurity: () => POD_SECURITY, management: MANAGEMENT };
+const OPTIONS: EvaluationSettings = {
+  podSecurity: () => POD_SECURITY,
+  management: MANAGEMENT,
+  policies: (namespace, store) =>
+    namespacePolicies(namespace, store, { podSecurity: POD_SECURITY, management: MANAGEMENT }),
+};
 
 function filled(size: Size): WritableStore {
   const store = fill(objectsOf(size));

@@ -51,59 +51,14 @@ const ALL = '*';
 /** The resync interval of the controller in OpenShift. */
 const RESYNC_MS = 600_000;
 
+/** The parts of a running label syncer. */
+interface Syncer extends Pick<ControllerContext, 'settings' | 'service' | 'version'> {
+  readonly metrics: ControllerContext['metrics']['rollout']['syncer'];
+  readonly events: ReturnType<typeof createEventFilter>;
+}
+
 function createReconciler({ settings, service, version, metrics }: ControllerContext): Reconciler {
-  const { syncer } = metrics.rollout;
-  const events = createEventFilter();
-
-  /** Returns the function that plans a namespace by the present state of the cluster. */
-  const createPlanner = (store: Store): ((namespace: Namespace) => LabelSyncPlan) => {
-    const { rollout, scc } = settings.value;
-    const { syncer: mode } = getRolloutView({ store, namespace: service.namespace, version }, rollout);
-    if (rollout.phase === 'Disabled') {
-      // Without a past rollout, the labels are those of OpenShift, whose controller has the same name.
-      const release = (namespace: Namespace) => (mode === 'Hold' ? undefined : releaseLabels(namespace));
-      return (namespace) => ({ isManaged: false, apply: release(namespace), events: [] });
-    }
-    return createLabelPlanner(store, { mode, settings: managementSettings(scc) });
-  };
-
-  /** Plans all namespaces and enqueues those that need a write or an event. A change during the walk enqueues `ALL`. */
-  const syncAll = async (context: ReconcileContext): Promise<void> => {
-    const { store } = context.cluster;
-    const counts = new Map<Level, number>(LEVELS.map((level) => [level, 0]));
-    let unlabeled = 0;
-    const plan = createPlanner(store);
-    await forEachYielding(
-      store.list('Namespace'),
-      (namespace) => {
-        const { name = '', labels } = namespace.metadata ?? {};
-        const planned = plan(namespace);
-        if (planned.apply || planned.patch || events.hasNew(name, planned.events)) context.enqueue(name);
-        if (!planned.isManaged) return;
-        if (planned.need) counts.set(planned.need.level, (counts.get(planned.need.level) ?? 0) + 1);
-        if (labels?.[POD_SECURITY_LABELS.enforce] === undefined) unlabeled++;
-      },
-      context,
-    );
-    for (const [level, count] of counts) syncer.namespaces.set({ level }, count);
-    syncer.unlabeledManaged.set(unlabeled);
-  };
-
-  const sync = async (name: string, { cluster, logger, recordEvent }: ReconcileContext): Promise<void> => {
-    const namespace = cluster.store.get('Namespace', name);
-    if (!namespace) return;
-    const planned = createPlanner(cluster.store)(namespace);
-    if (planned.apply) {
-      await cluster.apply('Namespace', planned.apply, { fieldManager: LABEL_SYNC_MANAGER, force: true });
-      logger.info({ name, labels: planned.apply.metadata?.labels ?? {}, level: planned.need?.level }, 'labels applied');
-    } else if (planned.patch) {
-      await cluster.patch('Namespace', { name }, planned.patch, { fieldManager: LABEL_SYNC_MANAGER });
-    }
-    for (const event of events.takeNew(name, planned.events)) {
-      recordEvent('Namespace', namespace, { ...event, action: 'SyncLabels' });
-    }
-  };
-
+  const syncer: Syncer = { settings, service, version, metrics: metrics.rollout.syncer, events: createEventFilter() };
   return {
     initialKeys: [ALL],
     concurrency: 4,
@@ -126,15 +81,65 @@ function createReconciler({ settings, service, version, metrics }: ControllerCon
     async reconcile(key, context) {
       if (isBreakGlassOn(context.cluster.store)) return undefined;
       try {
-        await (key === ALL ? syncAll(context) : sync(key, context));
+        await (key === ALL ? syncAll(syncer, context) : sync(syncer, key, context));
       } catch (error) {
         const isConflict = error instanceof ApiError && error.status.code === 409;
-        if (key !== ALL) (isConflict ? syncer.conflicts : syncer.errors).cell({}).count++;
+        if (key !== ALL) (isConflict ? syncer.metrics.conflicts : syncer.metrics.errors).cell({}).count++;
         throw error;
       }
       return undefined;
     },
   };
+}
+
+/** Returns the function that plans a namespace by the present state of the cluster. */
+function createPlanner({ settings, service, version }: Syncer, store: Store): (namespace: Namespace) => LabelSyncPlan {
+  const { rollout, scc } = settings.value;
+  const { syncer: mode } = getRolloutView({ store, namespace: service.namespace, version }, rollout);
+  if (rollout.phase === 'Disabled') {
+    // Without a past rollout, the labels are those of OpenShift, whose controller has the same name.
+    const release = (namespace: Namespace) => (mode === 'Hold' ? undefined : releaseLabels(namespace));
+    return (namespace) => ({ isManaged: false, apply: release(namespace), events: [] });
+  }
+  return createLabelPlanner(store, { mode, settings: managementSettings(scc) });
+}
+
+/** Plans all namespaces and enqueues those that need a write or an event. A change during the walk enqueues `ALL`. */
+async function syncAll(syncer: Syncer, context: ReconcileContext): Promise<void> {
+  const { metrics, events } = syncer;
+  const { store } = context.cluster;
+  const counts = new Map<Level, number>(LEVELS.map((level) => [level, 0]));
+  let unlabeled = 0;
+  const plan = createPlanner(syncer, store);
+  await forEachYielding(
+    store.list('Namespace'),
+    (namespace) => {
+      const { name = '', labels } = namespace.metadata ?? {};
+      const planned = plan(namespace);
+      if (planned.apply || planned.patch || events.hasNew(name, planned.events)) context.enqueue(name);
+      if (!planned.isManaged) return;
+      if (planned.need) counts.set(planned.need.level, (counts.get(planned.need.level) ?? 0) + 1);
+      if (labels?.[POD_SECURITY_LABELS.enforce] === undefined) unlabeled++;
+    },
+    context,
+  );
+  for (const [level, count] of counts) metrics.namespaces.set({ level }, count);
+  metrics.unlabeledManaged.set(unlabeled);
+}
+
+async function sync(syncer: Syncer, name: string, { cluster, logger, recordEvent }: ReconcileContext): Promise<void> {
+  const namespace = cluster.store.get('Namespace', name);
+  if (!namespace) return;
+  const planned = createPlanner(syncer, cluster.store)(namespace);
+  if (planned.apply) {
+    await cluster.apply('Namespace', planned.apply, { fieldManager: LABEL_SYNC_MANAGER, force: true });
+    logger.info({ name, labels: planned.apply.metadata?.labels ?? {}, level: planned.need?.level }, 'labels applied');
+  } else if (planned.patch) {
+    await cluster.patch('Namespace', { name }, planned.patch, { fieldManager: LABEL_SYNC_MANAGER });
+  }
+  for (const event of syncer.events.takeNew(name, planned.events)) {
+    recordEvent('Namespace', namespace, { ...event, action: 'SyncLabels' });
+  }
 }
 
 /** Enqueues the namespaces whose level may depend on an object. */

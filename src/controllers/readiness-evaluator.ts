@@ -1,7 +1,7 @@
 /** Evaluates namespaces from the store, or by dry runs of the API server. */
 import { canUseScc, getSccSet } from '../cluster/access.ts';
 import type { Cluster } from '../cluster/cluster.ts';
-import { namespacePolicies } from '../cluster/rollout.ts';
+import type { namespacePolicies } from '../cluster/rollout.ts';
 import type { Store } from '../cluster/store.ts';
 import { listPodCreators, POD_SOURCES } from '../cluster/workloads.ts';
 import type { CustomPodSource } from '../kube/controller-pod.ts';
@@ -11,8 +11,7 @@ import type { Namespace } from '../kube/types.ts';
 import { POD_SECURITY_LABELS } from '../kube/well-known.ts';
 import type { PodSecurity } from '../policy/psa/configuration.ts';
 import type { PodDefaults } from '../policy/psa/defaults.ts';
-import { resolvePolicies } from '../policy/psa/policy.ts';
-import type { Level, Policy, Version } from '../policy/pss/policy.ts';
+import type { Level, Version } from '../policy/pss/policy.ts';
 import type { DefaultLevel } from '../policy/rollout/enforcement.ts';
 import {
   completePod,
@@ -39,12 +38,8 @@ export interface EvaluationSettings {
   readonly defaults?: PodDefaults;
   /** Pod templates of kinds that the store does not have. */
   readonly customSources?: readonly CustomPodSource[];
-  /** Returns false if there is no rollout, so no level is planned. If absent, the level with enforcement is planned. */
-  isPlanned?(): boolean;
-  /** Replaces the policy in force. */
-  readonly current?: Policy;
-  /** Replaces the policy that enforcement would apply. */
-  readonly planned?: Policy;
+  /** Returns the policy in force in a namespace and the planned policy. */
+  policies(namespace: Namespace, store: Store): ReturnType<typeof namespacePolicies>;
   /** The Kubernetes version to evaluate; absent: that of the store. */
   readonly emulationVersion?: Version;
 }
@@ -58,12 +53,7 @@ export function* evaluateFromStore(
   const { management, defaults, customSources = [], emulationVersion = store.emulationVersion } = settings;
   const name = namespace.metadata?.name ?? '';
   const podSecurity = settings.podSecurity();
-  const computed =
-    settings.isPlanned?.() === false
-      ? policyInForce(namespace, podSecurity)
-      : namespacePolicies(namespace, store, { podSecurity, management });
-  const { current = computed.current, planned = computed.planned } = settings;
-  const { isSelected: isOpen } = computed;
+  const { current, planned, isSelected: isOpen } = settings.policies(namespace, store);
   const { mode } = sccMode(namespace, management.scc);
   const pods = store.list('Pod', name);
   const sccs = store.list('SecurityContextConstraints');
@@ -102,12 +92,6 @@ export function* evaluateFromStore(
       return scc !== undefined && createSccAccess(account, name, canUse)(scc);
     },
   });
-}
-
-/** Without a rollout, the level of a namespace does not change. */
-function policyInForce({ metadata }: Namespace, { defaults }: PodSecurity): ReturnType<typeof namespacePolicies> {
-  const { enforce } = resolvePolicies(metadata?.labels, defaults);
-  return { current: enforce, planned: enforce, isSelected: false };
 }
 
 /** The input with which SCC admission completes templates. Without it, nearly all workloads would violate the level. */
@@ -196,8 +180,7 @@ async function evaluateByDryRun(
   context: ReconcileContext,
 ): Promise<NamespaceEvaluation | undefined> {
   const { cluster } = context;
-  const podSecurity = settings.podSecurity();
-  const { exemptions } = podSecurity;
+  const { exemptions } = settings.podSecurity();
   const evaluate = async (): Promise<NamespaceEvaluation | undefined> => {
     let evaluation: NamespaceEvaluation | undefined;
     await evaluateNamespaces(settings, [name], context, (_name, result) => (evaluation = result));
@@ -205,8 +188,7 @@ async function evaluateByDryRun(
   };
   const namespace = cluster.store.get('Namespace', name);
   if (!namespace || !isSelected(namespace, exemptions)) return await evaluate();
-  const { management } = settings;
-  const { current: inForce, planned } = namespacePolicies(namespace, cluster.store, { podSecurity, management });
+  const { current: inForce, planned } = settings.policies(namespace, cluster.store);
   const base = { name, current: inForce.level, isSelected: true } as const;
   if (planned === undefined) return inconclusive(base, 'the managed fields of the namespace cannot be parsed');
   const { level } = planned;

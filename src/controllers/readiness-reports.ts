@@ -23,7 +23,7 @@ import {
   type ReportedWorkload,
   type ReportOwner,
 } from '../policy/rollout/reports.ts';
-import { isNotFound, orUndefined, type ReconcileContext } from './controller.ts';
+import { isNotFound, orUndefined, type ReconcileContext, type ReconcileResult } from './controller.ts';
 
 const TEMPLATE_KINDS = POD_SOURCES.filter((kind) => kind !== 'Pod');
 
@@ -45,133 +45,157 @@ interface ReportWriterOptions {
   nowMs(): number;
 }
 
+/** The state of the writer of the reports. */
+interface ReportWriter extends ReportWriterOptions {
+  /** Namespaces whose reports may be outdated. */
+  readonly queue: Set<string>;
+  /** Digests of the written reports by namespace, and that of the report of the cluster. */
+  readonly written: Map<string, string>;
+  /** The API in use, and its report of the cluster. */
+  api: ReportApi | undefined;
+  owner: ReportOwner | undefined;
+  /** True if the report of the cluster may be outdated. */
+  isStale: boolean;
+  /** When the report of the cluster may be written again; `Infinity` before all namespaces are evaluated. */
+  dueMs: number;
+  isUnserved: boolean;
+}
+
 /**
  * Creates the writer of the reports. The report of the cluster owns the reports of the namespaces: its deletion deletes all
  * of them. It belongs to the PSAEnforcementConfig, or to the PortcullisConfiguration before the first rollout.
  */
-export function createReportWriter({ evaluations, findEvaluation, exemptions, nowMs }: ReportWriterOptions) {
-  const queue = new Set<string>();
-  /** Digests of the written reports by namespace, and that of the report of the cluster. */
-  const written = new Map<string, string>();
-  let api: ReportApi | undefined;
-  let owner: ReportOwner | undefined;
-  /** True if the report of the cluster may be outdated. */
-  let isStale = true;
-  /** When the report of the cluster may be written again; `Infinity` before all namespaces are evaluated. */
-  let dueMs = Infinity;
-  let isUnserved = false;
+export function createReportWriter(options: ReportWriterOptions) {
+  const writer: ReportWriter = {
+    ...options,
+    ...{ queue: new Set(), written: new Map(), api: undefined, owner: undefined },
+    ...{ isStale: true, dueMs: Infinity, isUnserved: false },
+  };
+  return {
+    /** Enqueues the report of a namespace. Nothing is written if it is up to date. */
+    enqueue(name: string): void {
+      writer.queue.add(name);
+      writer.isStale = true;
+    },
+    /** Called after an evaluation of all namespaces. Before the first one, nothing is written. */
+    start(): void {
+      if (writer.dueMs === Infinity) writer.dueMs = -Infinity;
+    },
+    /** Requests that the next batch writes the report of the cluster, even if it is deleted or in another API. */
+    refresh: () => refresh(writer),
+    /** True if another attempt to find an API for reports is due. */
+    isRetryDue: (now: number): boolean => writer.isUnserved && now >= writer.dueMs,
+    /** Writes a batch, and requests the next one until all reports are up to date. */
+    writeBatch: (context: ReconcileContext): Promise<ReconcileResult> => writeBatch(writer, context),
+  };
+}
 
-  const common = ({ store }: Cluster) => ({
+function refresh(writer: ReportWriter): void {
+  writer.written.delete(CLUSTER);
+  writer.isStale = true;
+  writer.dueMs = -Infinity;
+}
+
+async function writeBatch(writer: ReportWriter, context: ReconcileContext): Promise<ReconcileResult> {
+  const { cluster, now } = context;
+  const { queue } = writer;
+  if (writer.isStale && now() >= writer.dueMs) await writeClusterReport(writer, context);
+  const { api } = writer;
+  if (api === undefined) {
+    queue.clear();
+    return undefined;
+  }
+  for (const name of [...queue].slice(0, REPORTS_PER_BATCH)) {
+    try {
+      await writeReport(writer, name, { api, cluster });
+    } catch (error) {
+      if (!isUnavailable(error)) throw error;
+      // The namespace was deleted, or the API is not served any more.
+      refresh(writer);
+    }
+    queue.delete(name);
+  }
+  if (queue.size > 0) return { requeueAfterMs: BATCH_MS };
+  return writer.isStale ? { requeueAfterMs: Math.max(BATCH_MS, writer.dueMs - now()) } : undefined;
+}
+
+/** Writes the report of the cluster in the first API that is served. */
+async function writeClusterReport(writer: ReportWriter, { cluster, logger, now }: ReconcileContext): Promise<void> {
+  const failures: string[] = [];
+  for (const candidate of REPORT_APIS) {
+    const report = buildClusterReport(writer.evaluations(), { ...reportInput(writer, cluster), api: candidate });
+    const digest = reportDigest(report);
+    if (candidate === writer.api && writer.written.get(CLUSTER) === digest) {
+      writer.isStale = false;
+      return;
+    }
+    try {
+      const object = await cluster.apply(candidate.cluster, report, OPTIONS);
+      if (candidate !== writer.api || object.metadata?.uid !== writer.owner?.uid) {
+        if (writer.api && candidate !== writer.api) {
+          await orUndefined(cluster.remove(writer.api.cluster, REPORT_NAME));
+        }
+        writer.written.clear();
+        for (const namespace of cluster.store.list('Namespace')) writer.queue.add(objectName(namespace));
+        logger.info({ resource: resourceName(candidate.namespaced) }, 'reports are written');
+      }
+      writer.written.set(CLUSTER, digest);
+      writer.api = candidate;
+      writer.owner = reference(candidate.cluster, object);
+      writer.dueMs = now() + CLUSTER_MS;
+      writer.isStale = false;
+      writer.isUnserved = false;
+      return;
+    } catch (error) {
+      if (!isUnavailable(error)) throw error;
+      failures.push(`${resourceName(candidate.cluster)}: ${error.message}`);
+    }
+  }
+  if (!writer.isUnserved)
+    logger.info({ failures }, 'no reports are written: install the definitions of openreports.io');
+  writer.isUnserved = true;
+  writer.api = undefined;
+  writer.owner = undefined;
+  writer.dueMs = now() + UNSERVED_MS;
+}
+
+function reportInput({ nowMs }: ReportWriter, { store }: Cluster) {
+  return {
     owner:
       reference('PSAEnforcementConfig', store.get('PSAEnforcementConfig', PSA_ENFORCEMENT_CONFIG)) ??
       reference('PortcullisConfiguration', store.get('PortcullisConfiguration', CONFIGURATION_NAME)),
     namespaceSubject: (name: string) => subject('Namespace', store.get('Namespace', name) ?? { metadata: { name } }),
     seconds: Math.floor(nowMs() / 1000),
+  };
+}
+
+async function writeReport(
+  writer: ReportWriter,
+  name: string,
+  { api, cluster }: { readonly api: ReportApi; readonly cluster: Cluster },
+): Promise<void> {
+  const { written, owner } = writer;
+  const evaluation = writer.findEvaluation(name);
+  // The last report is kept while the verdict is unknown.
+  if (evaluation?.verdict === 'inconclusive') return;
+  if (!evaluation) {
+    // A deleted namespace has no report.
+    const exists = cluster.store.get('Namespace', name) !== undefined;
+    if (exists && written.get(name) !== ABSENT) {
+      await orUndefined(cluster.remove(api.namespaced, REPORT_NAME, name));
+      written.set(name, ABSENT);
+    } else if (!exists) written.delete(name);
+    return;
+  }
+  const { namespaceSubject, seconds } = reportInput(writer, cluster);
+  const report = buildReport(evaluation, {
+    ...{ api, owner, seconds, namespace: namespaceSubject(name) },
+    workloads: listReportedWorkloads(cluster.store, name, writer.exemptions()),
   });
-
-  /** Writes the report of the cluster in the first API that is served. */
-  const writeCluster = async ({ cluster, logger, now }: ReconcileContext): Promise<void> => {
-    const failures: string[] = [];
-    for (const candidate of REPORT_APIS) {
-      const report = buildClusterReport(evaluations(), { ...common(cluster), api: candidate });
-      const digest = reportDigest(report);
-      if (candidate === api && written.get(CLUSTER) === digest) {
-        isStale = false;
-        return;
-      }
-      try {
-        const object = await cluster.apply(candidate.cluster, report, OPTIONS);
-        if (candidate !== api || object.metadata?.uid !== owner?.uid) {
-          if (api && candidate !== api) await orUndefined(cluster.remove(api.cluster, REPORT_NAME));
-          written.clear();
-          for (const namespace of cluster.store.list('Namespace')) queue.add(objectName(namespace));
-          logger.info({ resource: resourceName(candidate.namespaced) }, 'reports are written');
-        }
-        api = candidate;
-        owner = reference(candidate.cluster, object);
-        written.set(CLUSTER, digest);
-        dueMs = now() + CLUSTER_MS;
-        isStale = false;
-        isUnserved = false;
-        return;
-      } catch (error) {
-        if (!isUnavailable(error)) throw error;
-        failures.push(`${resourceName(candidate.cluster)}: ${error.message}`);
-      }
-    }
-    if (!isUnserved) logger.info({ failures }, 'no reports are written: install the definitions of openreports.io');
-    isUnserved = true;
-    api = undefined;
-    owner = undefined;
-    dueMs = now() + UNSERVED_MS;
-  };
-
-  const write = async (name: string, current: ReportApi, cluster: Cluster): Promise<void> => {
-    const evaluation = findEvaluation(name);
-    // The last report is kept while the verdict is unknown.
-    if (evaluation?.verdict === 'inconclusive') return;
-    if (!evaluation) {
-      // A deleted namespace has no report.
-      const exists = cluster.store.get('Namespace', name) !== undefined;
-      if (exists && written.get(name) !== ABSENT) {
-        await orUndefined(cluster.remove(current.namespaced, REPORT_NAME, name));
-        written.set(name, ABSENT);
-      } else if (!exists) written.delete(name);
-      return;
-    }
-    const { namespaceSubject, seconds } = common(cluster);
-    const report = buildReport(evaluation, {
-      ...{ api: current, owner, seconds, namespace: namespaceSubject(name) },
-      workloads: listReportedWorkloads(cluster.store, name, exemptions()),
-    });
-    const digest = reportDigest(report);
-    if (written.get(name) === digest) return;
-    await cluster.apply(current.namespaced, report, OPTIONS);
-    written.set(name, digest);
-  };
-
-  const refresh = (): void => {
-    written.delete(CLUSTER);
-    isStale = true;
-    dueMs = -Infinity;
-  };
-
-  return {
-    /** Enqueues the report of a namespace. Nothing is written if it is up to date. */
-    enqueue(name: string): void {
-      queue.add(name);
-      isStale = true;
-    },
-    /** Called after an evaluation of all namespaces. Before the first one, nothing is written. */
-    start(): void {
-      if (dueMs === Infinity) dueMs = -Infinity;
-    },
-    /** Requests that the next batch writes the report of the cluster, also if it is deleted or in another API. */
-    refresh,
-    /** True if another attempt to find an API for reports is due. */
-    isRetryDue: (now: number): boolean => isUnserved && now >= dueMs,
-    /** Writes a batch. Resolves to the delay of the next one; `undefined` if all reports are up to date. */
-    async writeBatch(context: ReconcileContext): Promise<number | undefined> {
-      const { cluster, now } = context;
-      if (isStale && now() >= dueMs) await writeCluster(context);
-      if (api === undefined) {
-        queue.clear();
-        return undefined;
-      }
-      for (const name of [...queue].slice(0, REPORTS_PER_BATCH)) {
-        try {
-          await write(name, api, cluster);
-        } catch (error) {
-          if (!isUnavailable(error)) throw error;
-          // The namespace was deleted, or the API is not served any more.
-          refresh();
-        }
-        queue.delete(name);
-      }
-      if (queue.size > 0) return BATCH_MS;
-      return isStale ? Math.max(BATCH_MS, dueMs - now()) : undefined;
-    },
-  };
+  const digest = reportDigest(report);
+  if (written.get(name) === digest) return;
+  await cluster.apply(api.namespaced, report, OPTIONS);
+  written.set(name, digest);
 }
 
 /** The digest of a namespace without a report. */

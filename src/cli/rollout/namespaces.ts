@@ -42,8 +42,8 @@ function planOne(namespace: Namespace, facts: RolloutFacts, scope: PlanScope): P
   // A file plans other settings than those of the policies in the API server.
   const { enforce: current } = serverless ? resolvePolicies(namespace.metadata?.labels, serverless.defaults) : {};
   const { planned, ...context } = choosePolicies({ ...computed, ...(current && { current }) }, scope);
-  const policies = { current: context.current, ...(planned && { planned }) };
-  return planNamespace(evaluate(namespace, facts, policies), { ...context, planned: planned?.level });
+  const evaluation = evaluate(namespace, facts, { ...computed, current: context.current, planned });
+  return planNamespace(evaluation, { ...context, planned: planned?.level });
 }
 
 /**
@@ -76,17 +76,21 @@ export function evaluatePolicy(
   planned: Policy,
   emulationVersion?: Version,
 ): Pick<NamespaceEvaluation, 'workloads' | 'error'> {
-  const version = emulationVersion && { emulationVersion };
-  const evaluation = evaluate(namespace, facts, { planned, current: NOTHING_IN_FORCE, ...version });
+  const policies = { planned, current: NOTHING_IN_FORCE, isSelected: false };
+  const evaluation = evaluate(namespace, facts, policies, emulationVersion);
   return { ...evaluation, workloads: evaluation.workloads.filter(({ verdict }) => verdict === 'wouldBeDenied') };
 }
 
 function evaluate(
   namespace: Namespace,
   { store, podSecurity, management, defaults, customSources }: RolloutFacts,
-  policies: Pick<EvaluationSettings, 'current' | 'planned' | 'emulationVersion'>,
+  policies: ReturnType<EvaluationSettings['policies']>,
+  emulationVersion?: Version,
 ): NamespaceEvaluation {
-  const settings = { podSecurity: () => podSecurity, management, defaults, customSources, ...policies };
+  const settings = {
+    ...{ podSecurity: () => podSecurity, policies: () => policies, management, defaults, customSources },
+    ...(emulationVersion && { emulationVersion }),
+  };
   return finishEvaluation(evaluateFromStore(namespace, store, settings));
 }
 

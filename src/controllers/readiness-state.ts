@@ -1,0 +1,151 @@
+/** The state of the readiness controller while this process is the leader. */
+import { parseTimestamp } from '../kube/units.ts';
+import { EVALUATE_ANNOTATION } from '../kube/well-known.ts';
+import type { PSAEnforcementConfig } from '../kube/psa-enforcement-config.ts';
+import type { PodSecurity } from '../policy/psa/configuration.ts';
+import type { NamespaceEvaluation, ViolatingWorkload } from '../policy/rollout/evaluation.ts';
+import { isBlocking, type CompletedSweep } from '../policy/rollout/readiness.ts';
+import type { RunningSweep } from './readiness-evaluator.ts';
+import { createReportWriter } from './readiness-reports.ts';
+import type { WorkloadRefusal } from './readiness-writes.ts';
+
+interface StateOptions {
+  getConfig(): PSAEnforcementConfig | undefined;
+  /** Returns the configuration in force. */
+  podSecurity(): PodSecurity;
+  nowMs(): number;
+}
+
+export type ReadinessState = ReturnType<typeof createState>;
+
+/** Creates the state. Times of `…Ms` fields are those of the runtime's clock. */
+export function createState({ getConfig, podSecurity, nowMs }: StateOptions) {
+  const wasViolating = (name: string): boolean =>
+    getConfig()?.status?.violatingNamespaces?.some((one) => one.name === name && one.state !== 'Previous') === true;
+  const findings = createFindings(wasViolating);
+  return {
+    findings,
+    podSecurity,
+    reports: createReportWriter({
+      ...{ evaluations: findings.all, findEvaluation: findings.get, nowMs },
+      exemptions: () => podSecurity().exemptions,
+    }),
+    requestedMs: createRequestReader(),
+    settling: createSettling(),
+    /** Violating namespaces whose event is not recorded yet. */
+    unrecorded: [] as string[],
+    refusals: createRefusals(wasViolating),
+    evaluatedMs: new Map<string, number>(),
+    allMs: -Infinity,
+    /** True if all namespaces have to be evaluated again. */
+    isAllStale: true,
+    /** What all evaluations depend on. */
+    basis: [] as readonly unknown[],
+    /** Number of incomplete sweeps in a row. */
+    failures: 0,
+    running: undefined as RunningSweep | undefined,
+    sweep: undefined as CompletedSweep | undefined,
+    sweptGeneration: undefined as number | undefined,
+    deniedGeneration: undefined as number | undefined,
+    /** Revision of the findings in the metrics. */
+    measured: -1,
+  };
+}
+
+/** Events about workloads that wait at a time. Further ones are dropped: reports contain all workloads. */
+const MAX_REFUSALS = 500;
+
+/**
+ * The workloads that are denied for the first time, whose events are not recorded yet.
+ * @param wasViolating the result of an earlier process, which has recorded its events
+ */
+function createRefusals(wasViolating: (name: string) => boolean) {
+  const waiting: WorkloadRefusal[] = [];
+  return {
+    add(
+      { name: namespace, isSelected, workloads }: NamespaceEvaluation,
+      before: NamespaceEvaluation | undefined,
+    ): void {
+      // The earlier events of a namespace with its own level are unknown.
+      if (before === undefined && (!isSelected || wasViolating(namespace))) return;
+      const isDenied = ({ verdict }: ViolatingWorkload): boolean => verdict !== 'restart';
+      const known = new Set(before?.workloads.filter(isDenied).map(({ kind, name }) => `${kind}/${name}`));
+      const added = workloads.filter((one) => isDenied(one) && !known.has(`${one.kind}/${one.name}`));
+      waiting.push(...added.slice(0, MAX_REFUSALS - waiting.length).map((workload) => ({ namespace, workload })));
+    },
+    take: (count: number) => waiting.splice(0, count),
+    size: () => waiting.length,
+  };
+}
+
+/**
+ * The current evaluation of each namespace, and since when one differs from the last sweep.
+ * @param wasViolating the result of an earlier process, which counts until the first sweep
+ */
+function createFindings(wasViolating: (name: string) => boolean) {
+  const current = new Map<string, NamespaceEvaluation>();
+  let swept: ReadonlyMap<string, string> | undefined;
+  let changedSinceMs: number | undefined;
+  let revision = 0;
+  const compare = (name: string, nowMs: number): void => {
+    revision++;
+    const evaluation = current.get(name);
+    const isChanged = swept
+      ? (swept.get(name) ?? 'clean') !== outcome(evaluation)
+      : wasViolating(name) !== (evaluation !== undefined && isBlocking(evaluation));
+    if (isChanged) changedSinceMs ??= nowMs;
+  };
+  return {
+    all: (): readonly NamespaceEvaluation[] => [...current.values()],
+    get: (name: string) => current.get(name),
+    set(name: string, evaluation: NamespaceEvaluation | undefined, nowMs: number): void {
+      if (evaluation) current.set(name, evaluation);
+      else current.delete(name);
+      compare(name, nowMs);
+    },
+    /** Compares with a sweep from now on. */
+    compareWith(evaluations: readonly NamespaceEvaluation[], nowMs: number): void {
+      swept = new Map(evaluations.map((evaluation) => [evaluation.name, outcome(evaluation)]));
+      changedSinceMs = undefined;
+      for (const name of current.keys()) compare(name, nowMs);
+    },
+    changedSinceMs: () => changedSinceMs,
+    /** Increases with every change. */
+    revision: () => revision,
+  };
+}
+
+function outcome(evaluation: NamespaceEvaluation | undefined): string {
+  return evaluation === undefined ? 'clean' : [evaluation.verdict, ...evaluation.categories].join(' ');
+}
+
+/** Reads requests for an evaluation. A request counts from when this process first observes it, since clocks differ. */
+function createRequestReader(): (object: PSAEnforcementConfig, nowMs: number) => number | undefined {
+  let seen: { readonly value: string | undefined; readonly atMs: number | undefined } | undefined;
+  return ({ metadata, status }, nowMs) => {
+    const value = metadata?.annotations?.[EVALUATE_ANNOTATION];
+    if (seen && seen.value === value) return seen.atMs;
+    const requestedMs = parseTimestamp(value);
+    const evaluatedMs = parseTimestamp(status?.lastEvaluationTime) ?? -Infinity;
+    const isAnswered = seen === undefined && requestedMs !== undefined && requestedMs <= evaluatedMs;
+    seen = { value, atMs: requestedMs === undefined || isAnswered ? undefined : nowMs };
+    return seen.atMs;
+  };
+}
+
+const SETTLE_MS = 5_000;
+/** After this time of continuous changes, sweeps no longer wait. */
+const MAX_SETTLE_MS = 60_000;
+
+/** Measures whether changes that concern all namespaces have stopped. */
+function createSettling() {
+  let sinceMs = -Infinity;
+  let lastMs = -Infinity;
+  return {
+    changed(nowMs: number): void {
+      if (nowMs - lastMs > SETTLE_MS) sinceMs = nowMs;
+      lastMs = nowMs;
+    },
+    delayMs: (nowMs: number): number => (nowMs - sinceMs > MAX_SETTLE_MS ? 0 : Math.max(0, lastMs + SETTLE_MS - nowMs)),
+  };
+}
