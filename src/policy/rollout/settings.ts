@@ -1,4 +1,4 @@
-/** Rollout phases, in order: no evaluation, evaluation only, and evaluation with enforcement. */
+/** Rollout phases, in order: no planned levels, evaluation of planned levels, and evaluation with enforcement. */
 export const ROLLOUT_PHASES = ['Disabled', 'Evaluate', 'Enforce'] as const;
 export type RolloutPhase = (typeof ROLLOUT_PHASES)[number];
 

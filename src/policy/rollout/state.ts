@@ -188,7 +188,7 @@ const EVALUATE_NEXT: Readonly<Record<EvaluationResult, readonly [blocker: string
 export function rolloutBlockers(state: RolloutState, counts: NamespaceCounts): Outlook {
   const { phase, requested = '', decided, gate, replicas, evaluation } = state;
   if (phase === 'Disabled') {
-    return outlook('the rollout is disabled, so nothing is evaluated', [
+    return outlook('the rollout is disabled, so no level is planned', [
       'Set spec.rollout.phase of the PortcullisConfiguration to Evaluate.',
     ]);
   }

@@ -673,7 +673,7 @@ describe('the causes that block enforcement, and the next steps', () => {
       ['spec.enforcementMode is "Privileged", which is invalid'],
       ['Set it to one of "", "Restricted", "Legacy".'],
     ],
-    [{ phase: 'Disabled' }, {}, ['the rollout is disabled, so nothing is evaluated'], [TO_EVALUATE]],
+    [{ phase: 'Disabled' }, {}, ['the rollout is disabled, so no level is planned'], [TO_EVALUATE]],
     [{ phase: 'Evaluate' }, {}, [EVALUATED], [TO_ENFORCE]],
     [
       { phase: 'Evaluate', requested: 'Legacy', requestedBy: 'rollout', gate: false },
