@@ -175,14 +175,6 @@ suite('the labels of a managed namespace', () => {
     assert.deepEqual(state(synced(namespaceWith(), { grants: [ANYUID, PRIVILEGED] })), labelsFor('privileged'));
   });
 
-  test('follow added and removed grants, without needless writes', () => {
-    const privileged = synced(namespaceWith(), { grants: [PRIVILEGED] });
-    const { namespace, writes } = syncUntilDone(inputFor(privileged));
-    assert.deepEqual(state(namespace), labelsFor('restricted'));
-    assert.equal(writes.length, 1);
-    assert.equal(planLabels(inputFor(namespace)).apply, undefined);
-  });
-
   test('are applied together, and only to the version that was read', () => {
     const { metadata, ...rest } = namespaceWith();
     const { apply: document } = planLabels(inputFor({ ...rest, metadata: { ...metadata, uid: 'u1' } }));
@@ -198,14 +190,6 @@ suite('the labels of a managed namespace', () => {
         annotations: { [SUFFICIENT_LEVEL_ANNOTATION]: level },
       },
     });
-  });
-
-  test('a grant in another namespace, or to another user, has no effect', () => {
-    const grants = [
-      { ...PRIVILEGED, namespace: 'elsewhere' },
-      { user: 'alice', sccs: ['privileged'] },
-    ];
-    assert.deepEqual(state(synced(namespaceWith(), { grants })), labelsFor('restricted'));
   });
 
   test('groups of all service accounts count, also in the lists of the SCC', () => {
@@ -233,11 +217,6 @@ suite('the labels of a managed namespace', () => {
 suite('fields of other managers', () => {
   const cases: readonly (readonly [name: string, given: Namespace, expected: Readonly<Record<string, string>>])[] = [
     [
-      'a user owns the enforce level: it is kept and the others are added',
-      updateLabelsAs('kubectl-label', namespaceWith(), { [ENFORCE]: 'privileged' }),
-      { ...labelsFor('restricted'), [ENFORCE]: 'privileged' },
-    ],
-    [
       'a user owns five of six labels: the sixth and the annotation are added',
       updateLabelsAs('kubectl-label', namespaceWith(), {
         ...{ [ENFORCE]: 'privileged', [ENFORCE_VERSION]: 'v1.30', [AUDIT]: 'baseline' },
@@ -260,16 +239,13 @@ suite('fields of other managers', () => {
       }),
       labelsFor('restricted'),
     ],
-    ['the namespace opts out: nothing is written', namespaceWith({ [LABEL_SYNC_LABEL]: 'false' }), {}],
     [
       'an invalid value of the opt-in label is ignored',
       namespaceWith({ [LABEL_SYNC_LABEL]: 'True' }),
       labelsFor('restricted'),
     ],
-    ['a platform namespace', namespaceWith({}, 'openshift-operators'), {}],
     ['a name that only resembles a platform namespace', namespaceWith({}, 'openshiftfoo'), labelsFor('restricted')],
     ['an exempt namespace that opts in', namespaceWith({ [LABEL_SYNC_LABEL]: 'true' }, 'kube-system'), {}],
-    ['SCCs are disabled', namespaceWith({ 'security.openshift.io/disable-securitycontextconstraints': 'true' }), {}],
     [
       'SCCs are disabled and the namespace opts in',
       namespaceWith({ 'openshift.io/run-level': '1', [LABEL_SYNC_LABEL]: 'true' }),
@@ -314,11 +290,6 @@ suite('fields of other managers', () => {
     assert.equal(writes.length, 1);
   });
 
-  test('a deleted label is added again', () => {
-    const deleted = updateLabelsAs('kubectl-label', synced(namespaceWith()), { [WARN]: undefined });
-    assert.deepEqual(state(synced(deleted)), labelsFor('restricted'));
-  });
-
   test('an own version label with an old value is updated', () => {
     const { apply: document } = planLabels(inputFor(namespaceWith()));
     assert.ok(document);
@@ -333,11 +304,6 @@ suite('fields of other managers', () => {
 
 suite('modes', () => {
   const enforced = synced(namespaceWith(), { grants: [ANYUID] });
-
-  test('Advise writes no enforce labels', () => {
-    const rest = without(labelsFor('restricted'), ENFORCE, ENFORCE_VERSION);
-    assert.deepEqual(state(synced(namespaceWith(), { mode: 'Advise' })), rest);
-  });
 
   test('Advise removes enforce labels even if nothing else differs', () => {
     const rest = without(labelsFor('baseline'), ENFORCE, ENFORCE_VERSION);
@@ -417,18 +383,6 @@ suite('events', () => {
         type: 'Warning',
         reason: 'NoUsableSCC',
         message: 'no service account in the namespace may use any SCC, so its level is restricted',
-      },
-    ]);
-  });
-
-  test('the level drops to privileged', () => {
-    const given = { grants: [PRIVILEGED] };
-    assert.deepEqual(planLabels(inputFor(namespaceWith(), given)).events, []);
-    assert.deepEqual(planLabels(inputFor(synced(namespaceWith()), given)).events, [
-      {
-        type: 'Warning',
-        reason: 'LevelPrivileged',
-        message: 'the level changes to privileged because service account "deployer" may use SCC "privileged"',
       },
     ]);
   });

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import type { Condition } from '../../../src/kube/conditions.ts';
-import { LABEL_SYNC_LABEL, LABEL_SYNC_MANAGER, SUFFICIENT_LEVEL_ANNOTATION } from '../../../src/kube/well-known.ts';
+import { LABEL_SYNC_MANAGER, SUFFICIENT_LEVEL_ANNOTATION } from '../../../src/kube/well-known.ts';
 import type { ViolatingNamespace } from '../../../src/kube/psa-enforcement-config.ts';
 import type { JsonObject, Namespace, Pod } from '../../../src/kube/types.ts';
 import { decodePod } from '../../../src/policy/pod/pod.ts';
@@ -169,19 +169,6 @@ suite('a namespace', () => {
       ['violating', 'userSCC', 'Pod/web 1 user hostNamespaces'],
     ],
     [
-      'a pod admitted by the permissions of its service account',
-      { pods: [buildPod({ annotations: { ...USER, [SUBJECT_TYPE]: 'serviceaccount' }, spec: HOST })] },
-      ['violating', 'unknown', 'Pod/web 1 serviceAccount hostNamespaces'],
-    ],
-    [
-      'both kinds of pods',
-      { pods: [buildPod({ annotations: USER, spec: HOST }), buildPod({ name: 'b', spec: HOST })] },
-      [
-        ...['violating', 'userSCC', 'unknown'],
-        ...['Pod/b 1 serviceAccount hostNamespaces', 'Pod/web 1 user hostNamespaces'],
-      ],
-    ],
-    [
       'both kinds of pods of one controller',
       {
         pods: [{ annotations: USER }, {}].map((pod) =>
@@ -200,22 +187,9 @@ suite('a namespace', () => {
     ],
     ['an unknown level', { planned: undefined }, ['inconclusive']],
     [
-      'a platform namespace',
-      { namespace: { metadata: { name: 'openshift' } }, pods: [buildPod({ spec: HOST })] },
-      ['violating', 'openshift', 'Pod/web 1 serviceAccount hostNamespaces'],
-    ],
-    [
       'a name that resembles a platform namespace',
       { namespace: { metadata: { name: 'openshiftfoo' } }, pods: [buildPod({ spec: HOST })] },
       ['violating', 'unknown', 'Pod/web 1 serviceAccount hostNamespaces'],
-    ],
-    [
-      'a namespace that opts out',
-      {
-        namespace: { metadata: { name: 'demo', labels: { [LABEL_SYNC_LABEL]: 'false' } } },
-        pods: [buildPod({ spec: HOST })],
-      },
-      ['violating', 'disabledSyncer', 'Pod/web 1 serviceAccount hostNamespaces'],
     ],
   ];
   for (const [name, given, expected] of cases) {
@@ -438,10 +412,8 @@ suite('the predicted level', () => {
   });
 
   const cases: readonly (readonly [string, Namespace, string | undefined])[] = [
-    ['an annotation of the syncer', namespace({ annotation: 'baseline' }), 'baseline'],
     ['an annotation of another manager', namespace({ annotation: 'privileged', manager: 'kubectl' }), 'restricted'],
     ['an invalid annotation', namespace({ annotation: 'Baseline', labels: warn }), 'baseline'],
-    ['one label', namespace({ labels: warn }), 'baseline'],
     ['the stricter of two labels', namespace({ labels: both }), 'restricted'],
     ['an invalid label', namespace({ labels: { ...both, 'pod-security.kubernetes.io/audit': 'odd' } }), 'baseline'],
     ['nothing', namespace({}), 'restricted'],
@@ -472,8 +444,6 @@ suite('the warnings of a dry run', () => {
   const partial = 'new PodSecurity enforce level only checked against the first 3000 of 4000 existing pods';
   const cases: readonly (readonly [readonly string[], string])[] = [
     [[], 'clean'],
-    [['metadata.labels: odd'], 'clean'],
-    [[violates, 'web: host namespaces'], 'violating'],
     [[partial, violates, 'web: host namespaces'], 'violating'],
     [[partial], 'inconclusive'],
     [['failed to list pods while checking new PodSecurity enforce level'], 'inconclusive'],
