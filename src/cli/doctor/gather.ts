@@ -88,10 +88,11 @@ export async function gatherFacts(client: ClusterClient, options: GatherOptions)
   );
   const groups = factValue(server)?.groups ?? [];
   const object = factValue(configuration);
-  const settings = deriveSettings({ namespace, configurations, groups, object, deployment: running });
+  const installed = { namespace, configurations, groups, object, deployment: running };
+  const settings = deriveSettings(installed);
   const policies = await readFact(() => readFloor(client));
   const known = (factValue(namespaces) ?? []).map(({ metadata: { name, labels = {} } }) => ({ name, labels }));
-  const requests = planProbes({ installation: namespace, configurations, namespaces: known, groups });
+  const requests = planProbes(installed, known);
   const account = running?.spec?.template.spec?.serviceAccountName ?? INSTALLATION.name;
   const [certificate, urlCertificates, missingObjects, missingAccess, obsolete, probes] = await Promise.all([
     readSecretCertificate(client, namespace, running),
@@ -261,15 +262,11 @@ async function readSecretCertificate(
 const NAME = 'portcullis-doctor';
 const IMAGE = 'registry.k8s.io/pause:3.10';
 
-interface ProbePlan {
-  readonly installation: string;
-  readonly configurations: readonly Configuration[];
-  readonly namespaces: readonly NamespaceFact[];
-  readonly groups: readonly string[];
-}
-
 /** Plans one request for each kind of object that webhooks review, and for each tier of namespaces. */
-export function planProbes({ installation, configurations, namespaces, groups }: ProbePlan): readonly ProbeRequest[] {
+function planProbes(
+  { namespace: installation, configurations, groups }: InstalledObjects,
+  namespaces: readonly NamespaceFact[],
+): readonly ProbeRequest[] {
   const byTier = Map.groupBy(namespaces, (namespace) => namespaceTier(configurations, namespace));
   const own = namespaces.find(({ name }) => name === installation);
   const tiers: readonly Tier[] = ['fail-closed', 'fail-open'];

@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
-import { readdirSync, readFileSync } from 'node:fs';
+import { readFileSync } from 'node:fs';
 import { after, before, describe, test } from 'node:test';
 import { parse } from 'yaml';
 import { VERSION } from '../../../src/cli/command.ts';
-import { CHECKS, evaluateChecks } from '../../../src/cli/doctor/checks/index.ts';
+import { evaluateChecks } from '../../../src/cli/doctor/checks/index.ts';
 import {
   factValue,
   type Facts,
@@ -12,7 +12,6 @@ import {
   type Probe,
 } from '../../../src/cli/doctor/facts.ts';
 import { printFix } from '../../../src/cli/doctor/fix.ts';
-import { planProbes } from '../../../src/cli/doctor/gather.ts';
 import { simulateOutage } from '../../../src/cli/doctor/outage.ts';
 import { DEV_CLUSTER_ENFORCEMENT, parseWebhookConfiguration } from '../../../src/cli/install/webhooks.ts';
 import { requiredPolicies } from '../../../src/controllers/admission-policies.ts';
@@ -643,12 +642,6 @@ describe('the fix of an object that differs from the manifests', () => {
   }
 });
 
-test('every check is registered once', () => {
-  const files = readdirSync('src/cli/doctor/checks').filter((file) => file !== 'index.ts');
-  assert.equal(new Set(CHECKS.map(({ name }) => name)).size, files.length);
-  assert.equal(CHECKS.length, files.length);
-});
-
 test('an outage is simulated by tier', () => {
   const namespaces = {
     value: [
@@ -686,22 +679,4 @@ test('an outage is simulated by tier', () => {
   );
   assert.deepEqual(simulateOutage({ ...HEALTHY, ...NOTHING }), []);
   assert.deepEqual(simulateOutage({ ...HEALTHY, namespaces: { unknown: 'forbidden' } }), []);
-});
-
-test('a dry run is planned for each tier', () => {
-  const planned = planProbes({
-    installation: 'portcullis',
-    configurations: registered(),
-    namespaces: [
-      namespace('a'),
-      namespace('b', { 'pod-security.kubernetes.io/enforce': 'baseline' }),
-      namespace('kube-system'),
-      namespace('portcullis', { 'pod-security.kubernetes.io/enforce': 'restricted' }),
-    ],
-    groups: ['security.openshift.io'],
-  });
-  assert.deepEqual(
-    planned.map(({ id, namespace: where }) => `${id} ${where?.name ?? ''}`),
-    ['a namespace ', 'a pod b', 'a pod kube-system', 'a pod portcullis', 'a violating pod portcullis', 'an SCC '],
-  );
 });

@@ -17,7 +17,7 @@ import { tiers } from './tiers.ts';
 import { webhooks } from './webhooks.ts';
 
 /** All checks, in the order of the output. */
-export const CHECKS: readonly Check[] = [
+const CHECKS: readonly Check[] = [
   installation,
   apiServer,
   webhooks,
