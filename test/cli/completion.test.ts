@@ -51,15 +51,6 @@ describe('completion', () => {
       assert.deepEqual([lines.slice(0, -1).map((line) => line.split('\t')[0]), lines.at(-1)], [candidates, directive]);
     });
   }
-
-  test('rejects an unsupported shell', async () => {
-    assert.deepEqual(await runProgram(['completion', 'tcsh']), {
-      code: 2,
-      stdout: '',
-      stderr:
-        "error: unsupported shell tcsh: must be one of bash, zsh, fish\nSee 'portcullis completion --help' for usage.\n",
-    });
-  });
 });
 
 describe('the program in a shell', () => {

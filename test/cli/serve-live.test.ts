@@ -4,8 +4,6 @@ import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, suite, test } from 'node:test';
-import { setTimeout as pause } from 'node:timers/promises';
-import { isDeepStrictEqual } from 'node:util';
 import { watchCheck } from '../../src/cli/serve/live-cluster.ts';
 import type { KeyPair } from '../../src/tls/certificate-pair.ts';
 import { createAuthority, createServing } from '../../src/tls/issue.ts';
@@ -13,6 +11,7 @@ import type { Kind } from '../../src/kube/kinds.ts';
 import type { PortcullisConfiguration } from '../../src/kube/types.ts';
 import { installCrds, installLaxSettings } from '../support/controllers.ts';
 import { startCluster, type TestCluster } from '../support/dev-cluster.ts';
+import { eventually } from '../support/eventually.ts';
 import { post } from '../support/https.ts';
 import { podReview } from '../support/reviews.ts';
 import { formatSettings, serve, type RunningServer } from '../support/serve-process.ts';
@@ -57,14 +56,6 @@ async function probe({ probes }: RunningServer, path: string): Promise<string> {
   return await (await fetch(`${probes}${path}`)).text();
 }
 
-async function until(what: string, condition: () => Promise<boolean> | boolean): Promise<void> {
-  for (let tries = 0; tries < 400; tries++) {
-    if (await condition()) return;
-    await pause(25);
-  }
-  assert.fail(`timeout: ${what}`);
-}
-
 suite('a server with a live cluster', () => {
   let cluster: TestCluster;
   let running: RunningServer;
@@ -97,7 +88,7 @@ suite('a server with a live cluster', () => {
       const { body } = await cluster.admin.send('GET', LEASE);
       return (body as { spec?: { holderIdentity?: unknown } }).spec?.holderIdentity;
     };
-    await until('there is a leader', async () => typeof (await holder()) === 'string');
+    await eventually(async () => assert.equal(typeof (await holder()), 'string'));
     const { code } = await running.stop();
     assert.equal(code, 0);
     assert.equal((await holder()) ?? '', '');
@@ -124,13 +115,14 @@ suite('the PortcullisConfiguration of a live cluster', () => {
 
   /** Waits until the status has the lines: the generations, then one for each condition. */
   const reported = (...expected: readonly RegExp[]): Promise<void> =>
-    until(String(expected[0]), async () => {
+    eventually(async () => {
       const { status, metadata } = (await cluster.admin.send('GET', CONFIGURATION)).body as PortcullisConfiguration;
       const generations = (status?.replicas ?? []).map(({ generation }) => generation).join();
       const conditions = (status?.conditions ?? []).filter(({ type }) => type !== 'PodsReviewed');
       const lines = conditions.map((one) => `${one.type} ${one.status} ${one.reason}: ${one.message}`);
       const found = [`generation ${metadata?.generation}, replicas ${generations}`, ...lines];
-      return found.length === expected.length && found.every((line, index) => expected[index]?.test(line));
+      const isExpected = found.length === expected.length && found.every((line, index) => expected[index]?.test(line));
+      assert.ok(isExpected, found.join('\n'));
     });
   const change = async (spec: object): Promise<void> => {
     const patch = { 'content-type': 'application/merge-patch+json' };
@@ -147,7 +139,7 @@ suite('the PortcullisConfiguration of a live cluster', () => {
     assert.deepEqual(await ask(running, 'strict'), { status: 200, verdict: true });
     // The readiness controller creates it.
     const enforcement = '/apis/config.openshift.io/v1alpha1/psaenforcementconfigs/cluster';
-    await until('the rollout runs', async () => (await cluster.admin.send('GET', enforcement)).status === 200);
+    await eventually(async () => assert.equal((await cluster.admin.send('GET', enforcement)).status, 200));
   });
 
   test('stays in force while a later one is invalid', async () => {
@@ -178,13 +170,13 @@ suite('the PortcullisConfiguration of a live cluster', () => {
       return (spec?.['scc'] as { mode?: unknown } | undefined)?.mode;
     };
     await restart('enforce');
-    await until('the initial settings are applied', async () => (await mode()) === 'enforce');
+    await eventually(async () => assert.equal(await mode(), 'enforce'));
     await change({});
     await restart('enforce');
     await reported(/^generation 6, replicas 6$/, VALID, APPLIED);
     assert.equal(await mode(), undefined);
     await restart('report');
-    await until('changed initial settings are applied', async () => (await mode()) === 'report');
+    await eventually(async () => assert.equal(await mode(), 'report'));
   });
 
   test('keeps what other clients have changed, and gets the other initial settings', async () => {
@@ -197,9 +189,9 @@ suite('the PortcullisConfiguration of a live cluster', () => {
       VALID,
       /^Applied True InitialSettingsOverridden: all replicas have applied these settings; other clients have changed these initial settings of the Deployment: spec\.scc\.mode \(\w+ \(update\)\)$/,
     );
-    await until('the other initial settings are applied', async () => {
+    await eventually(async () => {
       const { spec } = (await cluster.admin.send('GET', CONFIGURATION)).body as PortcullisConfiguration;
-      return isDeepStrictEqual(spec, { scc: { mode: 'off' }, webhooks: { timeoutSeconds: 9 } });
+      assert.deepEqual(spec, { scc: { mode: 'off' }, webhooks: { timeoutSeconds: 9 } });
     });
   });
 });
@@ -245,11 +237,8 @@ test('reviews do not wait for kinds that only controllers read', async () => {
   const running = await serve([`--kubeconfig=${file}`, await configuration({ mode: 'off' }), ...certificate]);
   await running.logged('cluster synced');
   assert.deepEqual(await ask(running, 'default'), { status: 200, verdict: true });
-  await until('the note about the controllers', async () =>
-    /^\[\+\]informer-sync ok: the controllers wait for .*Lease.* is forbidden/m.test(
-      await probe(running, '/readyz?verbose'),
-    ),
-  );
+  const note = /^\[\+\]informer-sync ok: the controllers wait for .*Lease.* is forbidden/m;
+  await eventually(async () => assert.match(await probe(running, '/readyz?verbose'), note));
   assert.equal((await running.stop()).code, 0);
   await cluster.stop();
 });

@@ -137,14 +137,6 @@ Settings: PortcullisConfiguration "cluster".
       );
     });
   }
-
-  test('the error of a namespace that does not exist', async () => {
-    assert.deepEqual(await runProgram(['olm', 'status', ...FILES, '-n', 'nowhere']), {
-      code: 2,
-      stdout: '',
-      stderr: 'error: namespace "nowhere" not found\n',
-    });
-  });
 });
 
 describe('olm status of a cluster', () => {

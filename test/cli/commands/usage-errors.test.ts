@@ -36,6 +36,12 @@ const CASES: readonly (readonly [args: string, message: string])[] = [
   [`scc who-can any ${ACCESS}`, `SCC "any" not found; existing SCCs: ${SCCS}`],
   ['scc who-can anyuid', 'no cluster to read: KUBECONFIG and HOME are not set; name a kubeconfig with --kubeconfig'],
   ['audit user-namespaces -f -', YAML_ERROR],
+  ['olm harden -f ../../examples/olm -n nowhere', 'namespace "nowhere" not found'],
+  ['kubelet gates -f kubelets/nodes.yaml', 'no FeatureGate of config.openshift.io/v1: the manifests contain none'],
+  [
+    'kubelet gates -f kubelets/feature-gates.yaml --minimum 1.30.0 --version 4.19.0',
+    'FeatureGate of the feature set Default: status.featureGates has no entry of version 4.19.0',
+  ],
   ['check -f no/such/path', 'the path "no/such/path" does not exist'],
   ['check -f check/empty.yaml', 'no objects in check/empty.yaml'],
   ['explain deploy/gone -f explain/pods.yaml -n shop', 'deployments.apps "gone" not found in namespace "shop"'],
@@ -101,6 +107,14 @@ const CASES: readonly (readonly [args: string, message: string])[] = [
 
 /** Mistakes after which the help is named: the command, its arguments, and the message. */
 const OPTIONS: readonly (readonly [command: string, args: string, message: string])[] = [
+  ['olm harden', 'pods -f ../../examples/olm', 'unknown operand "pods": must be namespaces, or absent'],
+  ['kubelet plan', '-f kubelets/nodes.yaml', '--minimum is required: a Kubernetes version such as 1.33.0'],
+  [
+    'kubelet plan',
+    '--minimum v1.33.0 -f kubelets/nodes.yaml',
+    'invalid argument "v1.33.0" for "--minimum" flag: must be a Kubernetes version x.y.z such as 1.33.0',
+  ],
+  ['completion', 'tcsh', 'unsupported shell tcsh: must be one of bash, zsh, fish'],
   ['scc plan', '--namespace=', 'invalid argument "" for "-n, --namespace" flag: must not be empty'],
   [
     'scc pods',
