@@ -481,6 +481,9 @@ const CHANGES: Readonly<Record<string, Partial<Facts>>> = {
   'not registered by the leader': { ...MANAGED, configurations: MANAGED.configurations.slice(1) },
   'not registered, no ready replica': { ...MANAGED, configurations: MANAGED.configurations.slice(1) },
   'SCCs without enforcement': MANAGED,
+  'defaults of pods without MutatingAdmissionPolicies': {
+    settings: { ...SETTINGS, policy: { ...SETTINGS.policy, defaults: { mode: 'apply' } } },
+  },
   'missing configuration, no endpoint': { configurations: registered().slice(1) },
   'missing configuration': { configurations: registered().slice(1) },
   'different fields': withWebhook('psa.portcullis.dev', {

@@ -1,4 +1,6 @@
 import { decodePolicy, MINIMUM_MINOR } from '../../../install/index.ts';
+import { MIN_DEFAULTS_MINOR } from '../../../policy/psa/defaults.ts';
+import { minorVersion } from '../../../policy/pss/cel-policy.ts';
 import { latestVersion } from '../../../policy/pss/evaluate.ts';
 import type { Version } from '../../../policy/pss/policy.ts';
 import { CHART_CONSEQUENCE } from '../../install/plan.ts';
@@ -14,6 +16,7 @@ export const apiServer: Check = {
     evaluateFact(server, OBJECT, ({ version, minor }) => [
       checkSupport(version, minor),
       describeLatest(minor, decodePolicy(settings).emulationVersion),
+      ...describeDefaults(settings, minor),
       ...describeGroups(settings),
     ]),
 };
@@ -39,6 +42,19 @@ function describeLatest(server: Version | undefined, emulationVersion: Version |
   return info(object, `${meaning}, the newest known version`, {
     fix: instruction(`upgrade Portcullis, which then evaluates the checks of ${server}`),
   });
+}
+
+/** Older API servers serve no MutatingAdmissionPolicies. */
+function describeDefaults(settings: Facts['settings'], server: Version | undefined): readonly CheckResult[] {
+  const isOff = decodePolicy(settings).defaults.mode === 'off';
+  if (isOff || server === undefined || minorVersion(server) >= MIN_DEFAULTS_MINOR) return [];
+  const state = `the webhook sets the defaults, because MutatingAdmissionPolicies require Kubernetes v1.${MIN_DEFAULTS_MINOR}`;
+  return [
+    info('spec.defaults', state, {
+      impact: 'pods that are created while no replica responds have no defaults',
+      fix: instruction('upgrade the cluster, and the leader replaces the webhook with a policy'),
+    }),
+  ];
 }
 
 function describeGroups(settings: Facts['settings']): readonly CheckResult[] {
