@@ -10,13 +10,20 @@ import { startAdmissionServer, type TestServer } from '../support/admission-serv
 import { objectMetadata, responseMessage, responseObject } from '../support/answers.ts';
 import { readLines } from '../support/conformance/cases.ts';
 import { ASSETS, createSystem, startControlPlane, type ControlPlane } from '../support/control-plane/index.ts';
+import { findMissingKind } from '../support/control-plane/discovery.ts';
 import { create, localObjects } from '../support/control-plane/installation.ts';
 import { refusedCalls } from '../support/control-plane/replica.ts';
 import { eventually } from '../support/eventually.ts';
 import { readFixture } from '../support/fixtures.ts';
+import { runProgram } from '../support/memory-io.ts';
 import { plainPod } from '../support/pod-security.ts';
 
-const skip = ASSETS === undefined && 'the development cluster evaluates no MutatingAdmissionPolicy';
+const shared = ASSETS === undefined ? undefined : await startControlPlane({ podSecurityPlugin: 'on' });
+const skip =
+  shared === undefined
+    ? 'the development cluster evaluates no MutatingAdmissionPolicy'
+    : await findMissingKind(shared, 'MutatingAdmissionPolicy');
+after(() => shared?.stop());
 
 const LEVEL = 'pod-security.kubernetes.io/enforce';
 const ENFORCED = { 'portcullis.dev/scc': 'enforce' };
@@ -86,7 +93,8 @@ suite('the defaults of pods on a kube-apiserver', { skip }, () => {
   };
 
   before(async () => {
-    plane = await startControlPlane({ podSecurityPlugin: 'on' });
+    assert.ok(shared);
+    plane = shared;
     server = await startAdmissionServer([createPodDefaultsWebhook(() => settings('webhook'))]);
     for (const [name, labels] of Object.entries(NAMESPACES)) {
       const namespace = { apiVersion: 'v1', kind: 'Namespace', metadata: { name, labels } };
@@ -191,6 +199,37 @@ suite('the defaults of pods on a kube-apiserver', { skip }, () => {
       await system.configure({ defaults: { mode: 'off' } });
       await eventually(async () => assert.equal((await plane.admin.send('GET', path)).status, 404));
       assert.deepEqual(refusedCalls(await plane.calls()), []);
+    } finally {
+      await system.stop();
+    }
+  });
+});
+
+const served = shared === undefined || skip === false ? 'the API server evaluates MutatingAdmissionPolicies' : false;
+
+suite('the defaults of pods without MutatingAdmissionPolicies', { skip: served }, () => {
+  test('the leader registers the webhook, and doctor reports the required version', async () => {
+    assert.ok(shared);
+    const { admin } = shared;
+    const namespace = { apiVersion: 'v1', kind: 'Namespace', metadata: { name: 'webhook-only' } };
+    assert.equal((await create(admin, namespace)).status, 201);
+    const objectsFor = (port: number) => localObjects(port, { policy: { defaults: { mode: 'apply' } } });
+    const system = await createSystem(shared, { objectsFor });
+    try {
+      await system.install();
+      await system.scale(1);
+      await eventually(async () => {
+        const answer = await admin.send('POST', '/api/v1/namespaces/webhook-only/pods?dryRun=All', plainPod('p'));
+        const { securityContext } = responseObject(answer)['spec'] as JsonObject;
+        assert.deepEqual(securityContext, { runAsNonRoot: true, seccompProfile: { type: 'RuntimeDefault' } });
+      }, 30_000);
+      const kubeconfig = await shared.kubeconfigFor('admin', ['system:masters']);
+      const { stdout } = await runProgram(['doctor', `--kubeconfig=${kubeconfig}`]);
+      assert.match(
+        stdout,
+        /^info +api-server +spec\.defaults: the webhook sets the defaults, because MutatingAdmissionPolicies require Kubernetes v1\.36$/m,
+      );
+      assert.deepEqual(refusedCalls(await shared.calls()), []);
     } finally {
       await system.stop();
     }

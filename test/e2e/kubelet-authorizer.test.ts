@@ -20,6 +20,7 @@ import {
   type ControlPlane,
   type Replica,
 } from '../support/control-plane/index.ts';
+import { findMissingFeature } from '../support/control-plane/discovery.ts';
 import { apply, create, localObjects } from '../support/control-plane/installation.ts';
 import { freePorts } from '../support/control-plane/process.ts';
 import { eventually } from '../support/eventually.ts';
@@ -62,7 +63,17 @@ suite(
       folder = await mkdtemp(join(tmpdir(), 'portcullis-test-'));
       const ports = await freePorts(2);
       await writeFiles(folder, ports);
-      plane = await startControlPlane({ authorizationConfig: join(folder, 'authz/authorization.yaml') });
+      const authorizationConfig = join(folder, 'authz/authorization.yaml');
+      plane = await startControlPlane({ authorizationConfig }).catch(async (error: unknown) => {
+        // API servers before Kubernetes 1.32 read another version of the file, as the documentation describes.
+        assert.match(String(error), /no kind \\"AuthorizationConfiguration\\" is registered for version/);
+        const text = await readFile(authorizationConfig, 'utf8');
+        await writeFile(
+          authorizationConfig,
+          text.replace('apiserver.config.k8s.io/v1', 'apiserver.config.k8s.io/v1beta1'),
+        );
+        return startControlPlane({ authorizationConfig });
+      });
       await apply(plane.admin, [...CRDS, ...(await readObjects(join(folder, 'rbac.yaml')))]);
       const settings = { apiVersion: 'config.portcullis.dev/v1alpha1', kind: 'PortcullisConfiguration' };
       const metadata = { name: 'cluster' };
@@ -143,7 +154,13 @@ suite(
       }
     });
 
-    test('a node with an old kubelet gains no access by a request whose review is too large', async () => {
+    test('a node with an old kubelet gains no access by a request whose review is too large', async (t) => {
+      // Without the feature, reviews do not contain selectors.
+      const missing = await findMissingFeature(plane, 'AuthorizeWithSelectors');
+      if (missing !== false) {
+        t.skip(missing);
+        return;
+      }
       const selector = Array.from({ length: 5000 }, (_, index) => `!k${index}`).join();
       const answer = await send(
         'GET',
@@ -224,8 +241,11 @@ suite(
       assert.deepEqual(called, [`Authorizer:   called   ${plane.server}`]);
       await replica?.stop();
       const [stopped = ''] = await authorizer('admin', ['system:masters']);
-      assert.ok(stopped.startsWith(`Authorizer:   not-called   ${plane.server} (Post "https://127.0.0.1:`), stopped);
-      assert.ok(stopped.endsWith('connect: connection refused)'), stopped);
+      // API servers before Kubernetes 1.32 do not report the error.
+      const [state = '', ...error] = stopped.split(' (');
+      assert.equal(state, `Authorizer:   not-called   ${plane.server}`);
+      if (error.length > 0)
+        assert.match(error.join(' ('), /^Post "https:\/\/127\.0\.0\.1:.*connect: connection refused\)$/);
     });
 
     test('kubelet status of a user who may not create the review', async () => {

@@ -11,7 +11,7 @@ import { basename, join, relative } from 'node:path';
 import { run } from 'node:test';
 import { spec as Spec } from 'node:test/reporters';
 import { parseArgs } from 'node:util';
-import { findNewSkips, readResults, RESULTS, type FileResult } from './results.ts';
+import { findNewSkips, readResults, RESULTS, withoutEnvironment, type FileResult } from './results.ts';
 
 const { values, positionals } = parseArgs({
   allowPositionals: true,
@@ -77,7 +77,8 @@ async function runVersion(folder: string | undefined): Promise<void> {
   if (failed.size > 0 || problems.length > 0) process.exitCode = 1;
   if (!values.record) return;
   const kept = Object.entries(results[minor]?.files ?? {}).filter(([name]) => !failed.has(name));
-  const all = Object.fromEntries([...new Map([...kept, ...passed])].sort(([a], [b]) => a.localeCompare(b)));
+  const recorded = [...passed].map(([file, result]) => [file, withoutEnvironment(result)] as const);
+  const all = Object.fromEntries([...new Map([...kept, ...recorded])].sort(([a], [b]) => a.localeCompare(b)));
   results[minor] = { version, date: new Date().toISOString().slice(0, 10), files: all };
   const ordered = Object.entries(results).sort(([a], [b]) => a.localeCompare(b, 'en', { numeric: true }));
   writeFileSync(RESULTS, `${JSON.stringify(Object.fromEntries(ordered), null, 2)}\n`);

@@ -28,15 +28,23 @@ export function readResults(): Record<string, VersionResult> {
 /** Programs that are missing on the machine skip tests, too. These skips do not depend on the version. */
 const ENVIRONMENT = /\b(?:kubectl|helm)\b|port \d+/;
 
+/** The result without the tests that a missing program skips. */
+export function withoutEnvironment({ passed, skipped }: FileResult): FileResult {
+  return {
+    passed,
+    skipped: Object.fromEntries(Object.entries(skipped).filter(([, reason]) => !ENVIRONMENT.test(reason))),
+  };
+}
+
 /** The skipped tests that the recorded results of the version do not have. */
 export function findNewSkips(
   recorded: VersionResult | undefined,
   results: ReadonlyMap<string, FileResult>,
 ): readonly string[] {
   if (recorded === undefined) return [];
-  return [...results].flatMap(([file, { skipped }]) =>
-    Object.entries(skipped)
-      .filter(([name, reason]) => !ENVIRONMENT.test(reason) && recorded.files[file]?.skipped[name] === undefined)
+  return [...results].flatMap(([file, result]) =>
+    Object.entries(withoutEnvironment(result).skipped)
+      .filter(([name]) => recorded.files[file]?.skipped[name] === undefined)
       .map(([name, reason]) => `${file}: "${name}" is skipped, but was not before: ${reason}`),
   );
 }

@@ -84,7 +84,12 @@ suite('the API server refuses the specs that replicas refuse', () => {
     test(JSON.stringify(spec), async () => {
       const answer = await create(spec);
       assert.equal(answer.status, 422, answer.text);
-      assert.ok(String(responseMessage(answer)).includes(message), answer.text);
+      // Older API servers print the type of the value.
+      const older = message.replace(/Invalid value: (".*?": )?/, (_, value?: string) =>
+        value === undefined ? 'Invalid value: "object": ' : 'Invalid value: "string": ',
+      );
+      const text = String(responseMessage(answer));
+      assert.ok(text.includes(message) || text.includes(older), text);
     });
   }
 

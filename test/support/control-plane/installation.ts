@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { join } from 'node:path';
+import { isDeepStrictEqual } from 'node:util';
 import { INITIAL_SETTINGS } from '../../../src/install/deployment.ts';
 import type { Kinds } from '../../../src/kube/kinds.ts';
 import { writeFile, cp, readFile } from 'node:fs/promises';
@@ -74,14 +75,23 @@ export async function apply(client: ApiClient, objects: readonly JsonObject[]): 
   const changed: string[] = [];
   for (const object of objects) {
     const { path } = await resolvePaths(client, object);
-    const before = getVersion((await client.send('GET', path)).body);
+    const before = content((await client.send('GET', path)).body);
     const answer = await client.send('PATCH', `${path}?fieldManager=kubectl`, object, {
       'content-type': 'application/apply-patch+yaml',
     });
     assert.ok(answer.status < 300, `${path}: ${answer.text}`);
-    if (getVersion(answer.body) !== before) changed.push(path);
+    if (!isDeepStrictEqual(content(answer.body), before)) changed.push(path);
   }
   return changed;
+}
+
+/** The object without the fields that API servers before Kubernetes 1.31 change although the object is the same. */
+function content(object: unknown): unknown {
+  if (!isObject(object)) return undefined;
+  const { managedFields, ...metadata } = objectMetadata(object);
+  const fields = Array.isArray(managedFields) ? managedFields.filter(isObject) : [];
+  const owners = fields.map((one) => ({ ...one, time: undefined }));
+  return { ...object, metadata: { ...metadata, resourceVersion: undefined, managedFields: owners } };
 }
 
 /** The resource versions of existing objects, by path. */

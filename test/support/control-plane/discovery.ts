@@ -1,0 +1,38 @@
+/** What an API server serves. Tests that need more are skipped with a reason, without a list of versions. */
+import type { Kind } from '../../../src/kube/kinds.ts';
+import { RESOURCES } from '../../../src/kube/resources.ts';
+import { isObject } from '../../../src/kube/types.ts';
+import { responseObject } from '../answers.ts';
+import type { ControlPlane } from './index.ts';
+
+/** The reason to skip tests of a kind, or false if the API server serves it. */
+export async function findMissingKind({ admin }: ControlPlane, kind: Kind): Promise<string | false> {
+  const { group, version, resource } = RESOURCES[kind];
+  const answer = await admin.send('GET', group === '' ? `/api/${version}` : `/apis/${group}/${version}`);
+  const { resources = [] } = responseObject(answer);
+  const served = Array.isArray(resources) ? resources.filter(isObject).map(({ name }) => name) : [];
+  return !served.includes(resource) && `the API server does not serve ${resource}.${group}/${version}`;
+}
+
+/** The reason to skip tests of a field of pods that has a default or is dropped, or false if the API server stores it. */
+export async function findMissingPodField(
+  { admin }: ControlPlane,
+  field: string,
+  value: unknown,
+): Promise<string | false> {
+  const containers = [{ name: 'c', image: 'registry.example.com/c:1' }];
+  const pod = {
+    metadata: { name: 'discovery' },
+    spec: { containers, automountServiceAccountToken: false, [field]: value },
+  };
+  const answer = await admin.send('POST', '/api/v1/namespaces/kube-system/pods?dryRun=All', pod);
+  const { spec } = responseObject(answer);
+  return !(isObject(spec) && spec[field] === value) && `the API server does not store spec.${field} of pods`;
+}
+
+/** The reason to skip tests of a feature gate, or false if the API server has it enabled. */
+export async function findMissingFeature({ admin }: ControlPlane, name: string): Promise<string | false> {
+  const { text } = await admin.send('GET', '/metrics');
+  const isEnabled = new RegExp(`^kubernetes_feature_enabled\\{name="${name}",stage="[A-Z]*"\\} 1$`, 'm').test(text);
+  return !isEnabled && `the API server does not have the feature ${name}`;
+}
