@@ -28,6 +28,8 @@ export interface ControlPlaneOptions {
   readonly admissionConfig?: string;
   /** The value of `--feature-gates` of kube-apiserver. */
   readonly featureGates?: string;
+  /** Whether to replace the controllers that tests depend on. Default: minimal. */
+  readonly controllers?: 'minimal' | 'none';
 }
 
 /** An API server on loopback without nodes. */

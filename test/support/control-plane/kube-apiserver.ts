@@ -162,7 +162,13 @@ async function readAuditLog(path: string): Promise<RecordedCall[]> {
 /** Starts etcd and kube-apiserver, and a replacement of the controllers that tests depend on. */
 export async function startKubeApiserver(
   assets: string,
-  { podSecurityPlugin = 'off', authorizationConfig, admissionConfig, featureGates }: ControlPlaneOptions,
+  {
+    podSecurityPlugin = 'off',
+    authorizationConfig,
+    admissionConfig,
+    featureGates,
+    controllers = 'minimal',
+  }: ControlPlaneOptions,
 ): Promise<ControlPlane> {
   const credentials = await createCredentials();
   const [port = 0, etcdPort = 0, peerPort = 0] = await freePorts(3);
@@ -195,7 +201,7 @@ export async function startKubeApiserver(
     await credentials.remove();
     throw error;
   });
-  const standIn = startMinimalControllers(admin);
+  const standIn = controllers === 'minimal' ? startMinimalControllers(admin) : undefined;
   const address = `https://127.0.0.1:${port}`;
   return {
     which: 'kube-apiserver',
@@ -211,7 +217,7 @@ export async function startKubeApiserver(
       apiserver = await start();
     },
     async stop() {
-      await standIn.stop();
+      await standIn?.stop();
       admin.close();
       await apiserver.stop();
       await etcd.stop();

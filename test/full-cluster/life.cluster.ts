@@ -1,0 +1,191 @@
+/**
+ * The life of an installation in a cluster with controllers, while Deployments are created, scaled and deleted: evaluation,
+ * enforcement, SCCs, upgrade, break-glass, uninstallation. Each test continues from the state of the previous one.
+ */
+import assert from 'node:assert/strict';
+import { fileURLToPath } from 'node:url';
+import { after, before, suite, test } from 'node:test';
+import { isObject, type JsonObject } from '../../src/kube/types.ts';
+import { responseItems, responseObject } from '../support/answers.ts';
+import { createSystem, type ControlPlane, type System } from '../support/control-plane/index.ts';
+import { apply, create, localObjects } from '../support/control-plane/installation.ts';
+import { eventually } from '../support/eventually.ts';
+import { runProgram } from '../support/memory-io.ts';
+import { missingPrograms, startFullCluster, type FullCluster } from './cluster.ts';
+import { assertComplete, startLoad, type DeploymentState, type Load } from './load.ts';
+
+const NODES = Number(process.env['CLUSTER_NODES'] ?? 200);
+const NAMESPACES = Array.from({ length: 10 }, (_, index) => `team-${index}`);
+const WAIT_MS = 120_000;
+const MERGE = { 'content-type': 'application/merge-patch+json' };
+const CONFIG = '/apis/config.openshift.io/v1alpha1/psaenforcementconfigs/cluster';
+const ADMISSION = '/apis/admissionregistration.k8s.io/v1';
+
+/** For the replicas, new namespaces are older than a minute. */
+const SKEW_MS = 120_000;
+const SKEWED = {
+  NODE_OPTIONS: `--import=${fileURLToPath(new URL('../support/clock-skew.ts', import.meta.url))}`,
+  CLOCK_SKEW_MS: String(SKEW_MS),
+};
+
+suite('the life of an installation', { skip: missingPrograms }, () => {
+  let cluster: FullCluster;
+  let plane: ControlPlane;
+  let system: System;
+  let load: Load;
+
+  const configure = (phase: string, mode: string): Promise<void> =>
+    system.configure({ rollout: { phase, raiseSettleTime: '1s' }, scc: { mode } });
+  const patchConfig = async (change: JsonObject): Promise<void> => {
+    const answer = await plane.admin.send('PATCH', CONFIG, change, MERGE);
+    assert.equal(answer.status, 200, answer.text);
+  };
+  const evaluateNow = (): Promise<void> => {
+    const time = new Date(Date.now() + SKEW_MS + 1000).toISOString();
+    return patchConfig({ metadata: { annotations: { 'portcullis.dev/evaluate': time } } });
+  };
+  const status = async (): Promise<JsonObject> => {
+    const object = responseObject(await plane.admin.send('GET', CONFIG));
+    return isObject(object['status']) ? object['status'] : {};
+  };
+  const condition = async (type: string): Promise<string> => {
+    const { conditions } = await status();
+    const found = (Array.isArray(conditions) ? conditions : []).filter(isObject).find((one) => one['type'] === type);
+    return `${String(found?.['status'])}/${String(found?.['reason'])}`;
+  };
+  const violating = async (): Promise<readonly unknown[]> => {
+    const { violatingNamespaces } = await status();
+    return Array.isArray(violatingNamespaces) ? violatingNamespaces.filter(isObject).map(({ name }) => name) : [];
+  };
+  const run = async (...args: readonly string[]): Promise<void> => {
+    const { code, stdout, stderr } = await runProgram([
+      ...args,
+      `--kubeconfig=${await plane.kubeconfigFor('admin', ['system:masters'])}`,
+    ]);
+    assert.equal(code, 0, `${stdout}${stderr}`);
+  };
+  const denied = (one: DeploymentState): void => {
+    if (one.replicas > one.ready) assert.match(String(one.failure), /violates PodSecurity|security context constraint/);
+  };
+  /** Asserts that no pod is missing, except for pods with the network of the host, which are denied. */
+  const onlyHostIsDenied = (one: DeploymentState): void => (one.content === 'host' ? denied(one) : assertComplete(one));
+  const noFailures = (): void => assert.deepEqual(load.failures, []);
+
+  before(async () => {
+    cluster = await startFullCluster(NODES);
+    ({ plane } = cluster);
+    system = await createSystem(plane);
+    for (const name of NAMESPACES) {
+      await create(plane.admin, { apiVersion: 'v1', kind: 'Namespace', metadata: { name } });
+    }
+    load = startLoad(plane.admin, NAMESPACES);
+    load.use(['compliant', 'host']);
+    await load.settle(assertComplete, WAIT_MS);
+  });
+  after(async () => {
+    await load?.stop();
+    await system?.stop().finally(() => cluster.stop());
+  });
+
+  test('environment', (t) => t.diagnostic(`ran against: ${plane.title}, ${NODES} simulated nodes`));
+
+  test('the installation evaluates, and denies nothing', async () => {
+    await system.install();
+    await configure('Evaluate', 'report');
+    await system.scale(2, { env: SKEWED });
+    await eventually(async () => {
+      await evaluateNow();
+      assert.equal(await condition('Evaluated'), 'True/Completed');
+      assert.ok((await violating()).length > 0, JSON.stringify(await status()));
+    }, WAIT_MS);
+    await load.settle(assertComplete, WAIT_MS);
+    noFailures();
+  });
+
+  test('enforcement begins after the workloads are fixed', async (t) => {
+    load.use(['compliant']);
+    await load.replace('host', 'compliant');
+    await load.settle(assertComplete, WAIT_MS);
+    const startMs = performance.now();
+    await eventually(async () => {
+      await evaluateNow();
+      assert.deepEqual(await violating(), []);
+    }, WAIT_MS);
+    await configure('Enforce', 'report');
+    await patchConfig({ spec: { enforcementMode: 'Restricted' } });
+    await eventually(async () => assert.equal(await condition('Enforcing'), 'True/Restricted'), WAIT_MS);
+    t.diagnostic(`enforced ${Math.round((performance.now() - startMs) / 1000)} s after the last fix`);
+    await load.settle(assertComplete, WAIT_MS);
+    noFailures();
+  });
+
+  test('later violations are denied, and no other pods', async () => {
+    load.use(['compliant', 'host']);
+    await eventually(() => load.settle((one) => (one.content === 'host' ? denied(one) : assertComplete(one))), WAIT_MS);
+    let hosts = 0;
+    await load.settle((one) => {
+      onlyHostIsDenied(one);
+      if (one.content === 'host') {
+        hosts++;
+        assert.equal(one.ready, 0, one.name);
+      }
+    }, WAIT_MS);
+    assert.ok(hosts > 0);
+    noFailures();
+  });
+
+  test('with SCC admission, pods without security contexts comply', async () => {
+    await configure('Enforce', 'enforce');
+    await eventually(async () => {
+      const pod = { metadata: { name: 'p' }, spec: { containers: [{ name: 'c', image: 'registry.example.com/c:1' }] } };
+      const headers = { 'Impersonate-User': `system:serviceaccount:${NAMESPACES[0] ?? ''}:default` };
+      const answer = await plane.admin.send(
+        'POST',
+        `/api/v1/namespaces/${NAMESPACES[0] ?? ''}/pods?dryRun=All`,
+        pod,
+        headers,
+      );
+      assert.doesNotMatch(answer.text, /violates PodSecurity/);
+    }, WAIT_MS);
+    load.use(['compliant', 'plain', 'host']);
+    await load.settle(onlyHostIsDenied, WAIT_MS);
+    noFailures();
+  });
+
+  test('an upgrade replaces all replicas', async () => {
+    await apply(plane.admin, localObjects(system.port));
+    for (const old of system.replicas) {
+      await system.scale(1, { env: SKEWED });
+      await system.retire(old);
+    }
+    await system.settled(2);
+    await load.settle(onlyHostIsDenied, WAIT_MS);
+    noFailures();
+  });
+
+  test('break-glass admits all pods, and its end denies new ones', async () => {
+    await run('break-glass', 'on', '--yes');
+    await load.settle(assertComplete, WAIT_MS);
+    await run('break-glass', 'off', '--yes');
+    await load.settle(onlyHostIsDenied, WAIT_MS);
+    noFailures();
+  });
+
+  test('after the uninstallation, no controller is stuck', async () => {
+    await run('uninstall', '--force', '--yes', '--wait=500ms');
+    await Promise.all(system.replicas.map((replica) => replica.stop()));
+    await load.settle(assertComplete, WAIT_MS);
+    noFailures();
+    for (const resource of ['validatingwebhookconfigurations', 'mutatingwebhookconfigurations']) {
+      assert.deepEqual(responseItems(await plane.admin.send('GET', `${ADMISSION}/${resource}`)), []);
+    }
+    await load.stop();
+    assert.ok(load.writes() > 100, String(load.writes()));
+    for (const name of NAMESPACES) await plane.admin.send('DELETE', `/api/v1/namespaces/${name}`);
+    for (const name of NAMESPACES) {
+      await eventually(async () => {
+        assert.equal((await plane.admin.send('GET', `/api/v1/namespaces/${name}`)).status, 404, name);
+      }, WAIT_MS);
+    }
+  });
+});
