@@ -193,7 +193,7 @@ suite('policies and the plugin PodSecurity', { skip }, () => {
       );
     }
     const { allowed, denied, warned } = counts;
-    assert.ok(allowed > 100 && denied > 100 && warned > 100, JSON.stringify(counts));
+    assert.ok(allowed > 100 && denied > 100 && warned > 50, JSON.stringify(counts));
     console.log(
       `${allowed} allowed pods, ${warned} of them with a warning, and ${denied} denied pods have equal answers`,
     );
