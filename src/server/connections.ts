@@ -48,17 +48,17 @@ export function trackConnections(server: Server, deps: ConnectionDeps) {
   const limit = Math.min(maxConnections ?? MAX_CONNECTIONS, findDescriptorLimit());
   const table = createConnectionTable();
   const { states } = table;
-  const bySocket = new WeakMap<Socket, Connection>();
   const saturation = createSaturation(deps, () => ({ open: table.count(), limit }));
   let generation = 0;
   let draining = false;
-  let seconds = 0;
+  const deadline = limitFirstRequests(server, states.new);
   deps.metrics.webhook.connections(() => STATES.map((state) => [state, states[state].size]));
 
   const open = (socket: Socket): void => {
     const { remoteAddress: address } = socket;
     const peer = findPeer(socket);
-    const connection = { peer, address, generation, openedAt: seconds, socket, state: 'new' as State, isProven: false };
+    const openedAt = deadline.seconds();
+    const connection = { peer, address, generation, openedAt, socket, state: 'new' as State, isProven: false };
     table.add(connection);
     socket.once('close', () => table.remove(connection));
     const excess = findExcess(states, limit, address);
@@ -67,27 +67,11 @@ export function trackConnections(server: Server, deps: ConnectionDeps) {
     table.remove(excess);
     excess.socket.destroy();
   };
-  const secure = (socket: Socket): void => {
-    const connection = table.find(findPeer(socket));
-    if (!connection) return;
-    connection.socket = socket;
-    bySocket.set(socket, connection);
-  };
-  const startRequest = ({ socket }: IncomingMessage): void => {
-    const connection = bySocket.get(socket);
-    if (connection?.isProven) table.change(connection, 'busy');
-  };
-  listen(server, { open, secure, startRequest });
-  // Counted time does not advance while the event loop is blocked, so bytes that wait in the kernel are read first.
-  const timer = setInterval(() => {
-    seconds++;
-    for (const { openedAt, socket } of states.new) if (seconds - openedAt > FIRST_REQUEST_SECONDS) socket.destroy();
-  }, 1000).unref();
-  server.once('close', () => clearInterval(timer));
+  listen(server, { open, table });
   return {
     /** Records that a complete request is being answered. */
     start(socket: Socket): void {
-      const connection = bySocket.get(socket);
+      const connection = table.find(socket);
       if (connection) table.change(connection, 'busy');
     },
     /**
@@ -95,7 +79,7 @@ export function trackConnections(server: Server, deps: ConnectionDeps) {
      * review.
      */
     finish(socket: Socket, isReviewed: boolean): boolean {
-      const connection = bySocket.get(socket);
+      const connection = table.find(socket);
       if (!connection) return true;
       connection.isProven ||= isReviewed;
       table.change(connection, connection.isProven ? 'idle' : 'new');
@@ -116,35 +100,60 @@ export function trackConnections(server: Server, deps: ConnectionDeps) {
         if (!(socket instanceof TLSSocket) || socket.bytesRead === 0) socket.destroy();
     },
     /** Describes the use of the limit; `undefined` unless connections were closed to admit others in the last minute. */
-    saturation: (): string | undefined =>
-      saturation.isRecent(now())
-        ? `at the limit: ${table.count()} of ${limit} connections are open, ${states.new.size} of them without a valid review`
-        : undefined,
+    saturation: (): string | undefined => (saturation.isRecent(now()) ? describeUse(states, limit) : undefined),
   };
 }
 
-interface Listeners {
-  open(socket: Socket): void;
-  secure(socket: Socket): void;
-  startRequest(request: IncomingMessage): void;
+/** Closes the connections whose first request does not arrive in time. Returns the clock of their opening. */
+function limitFirstRequests(server: Server, connections: ReadonlySet<Connection>) {
+  let seconds = 0;
+  // Counted time does not advance while the event loop is blocked, so bytes that wait in the kernel are read first.
+  const timer = setInterval(() => {
+    seconds++;
+    for (const { openedAt, socket } of connections) if (seconds - openedAt > FIRST_REQUEST_SECONDS) socket.destroy();
+  }, 1000).unref();
+  server.once('close', () => clearInterval(timer));
+  return { seconds: () => seconds };
 }
 
-function listen(server: Server, { open, secure, startRequest }: Listeners): void {
+function describeUse(states: Readonly<Record<State, ReadonlySet<Connection>>>, limit: number): string {
+  const open = states.new.size + states.idle.size + states.busy.size;
+  return `at the limit: ${open} of ${limit} connections are open, ${states.new.size} of them without a valid review`;
+}
+
+interface ListenOptions {
+  open(socket: Socket): void;
+  readonly table: ReturnType<typeof createConnectionTable>;
+}
+
+function listen(server: Server, { open, table }: ListenOptions): void {
   server.on('connection', open);
-  server.on('secureConnection', secure);
+  server.on('secureConnection', table.secure);
   // A connection whose handshake fails cannot carry a response and would stay open.
   server.on('tlsClientError', (_error: Error, socket: Socket) => socket.destroy());
-  server.prependListener('request', startRequest);
+  server.prependListener('request', ({ socket }: IncomingMessage) => {
+    const connection = table.find(socket);
+    if (connection?.isProven) table.change(connection, 'busy');
+  });
 }
 
 /** The open connections by state and by peer. */
 function createConnectionTable() {
   const states: Readonly<Record<State, Set<Connection>>> = { new: new Set(), idle: new Set(), busy: new Set() };
   const byPeer = new Map<string, Connection>();
+  const bySocket = new WeakMap<Socket, Connection>();
   return {
     states,
     count: (): number => byPeer.size,
-    find: (peer: string): Connection | undefined => byPeer.get(peer),
+    /** Returns the connection of a TLS socket. */
+    find: (socket: Socket): Connection | undefined => bySocket.get(socket),
+    /** Records the TLS socket of a connection after the handshake. */
+    secure(socket: Socket): void {
+      const connection = byPeer.get(findPeer(socket));
+      if (!connection) return;
+      connection.socket = socket;
+      bySocket.set(socket, connection);
+    },
     add(connection: Connection): void {
       byPeer.set(connection.peer, connection);
       states.new.add(connection);
