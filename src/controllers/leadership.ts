@@ -47,6 +47,12 @@ export function acquiredSpec(lease: Lease | undefined, { identity, durationMs, d
   };
 }
 
+/** The spec after the Lease is released. Without a holder, the next candidate does not wait. */
+function releasedSpec({ spec }: Lease, date: Date): LeaseSpec {
+  const time = microTime(date);
+  return { ...spec, holderIdentity: '', leaseDurationSeconds: 1, acquireTime: time, renewTime: time };
+}
+
 /** The time of the last write, by the clock of the API server, which also sets the creation times of objects. */
 function lastWriteTime({ metadata, spec }: Lease): string {
   const times = (metadata?.managedFields ?? []).flatMap(({ time }) => time ?? []).sort();
@@ -181,11 +187,7 @@ function createLeaseLock(options: LeaderElectionOptions, leaseDurationMs: number
     async release(signal: AbortSignal): Promise<void> {
       const lease = await read(signal);
       if (!lease || getHolder(lease) !== identity) return;
-      const time = microTime(date());
-      const times = { leaseDurationSeconds: 1, acquireTime: time, renewTime: time };
-      // Without a holder, the next candidate does not wait.
-      const spec = { ...lease.spec, holderIdentity: '', ...times };
-      observed.observe(await cluster.update('Lease', { ...lease, spec }, by));
+      observed.observe(await cluster.update('Lease', { ...lease, spec: releasedSpec(lease, date()) }, by));
     },
   };
 }

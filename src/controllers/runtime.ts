@@ -240,15 +240,11 @@ function startSource(source: Source, { cluster: { store }, logger, add }: Source
 function createWorkers(controller: Controller, { cluster, logger, metrics, clock }: RuntimeOptions) {
   const { name, concurrency = 1 } = controller;
   const stopping = new AbortController();
-  const pending = new Set<Promise<void>>();
+  const pending = createPending();
   const queue = createWorkQueue({ name, clock, metrics, onReady: () => startWorker() });
   const slices = createSlices(clock);
   let workers = 0;
 
-  const track = (promise: Promise<void>): void => {
-    pending.add(promise);
-    void promise.finally(() => pending.delete(promise));
-  };
   const context: ReconcileContext = {
     cluster,
     logger,
@@ -256,7 +252,7 @@ function createWorkers(controller: Controller, { cluster, logger, metrics, clock
     signal: stopping.signal,
     now: () => clock.now(),
     enqueue: (key, delayMs = 0) => (delayMs > 0 ? queue.addAfter(key, delayMs) : queue.add(key)),
-    recordEvent: createEventRecorder(cluster, name, logger, track),
+    recordEvent: createEventRecorder(cluster, name, logger, pending.add),
   };
 
   const retry = createRetry(controller, queue, { logger, metrics, clock });
@@ -286,19 +282,29 @@ function createWorkers(controller: Controller, { cluster, logger, metrics, clock
   const startWorker = (): void => {
     if (workers >= concurrency) return;
     workers++;
-    track(work());
+    pending.add(work());
   };
-  const idle = async (): Promise<void> => {
-    while (pending.size > 0) await Promise.all(pending);
-  };
-
   return {
     add: queue.add,
-    idle,
+    idle: pending.ended,
     async stop(): Promise<void> {
       stopping.abort();
       queue.close();
-      await idle();
+      await pending.ended();
+    },
+  };
+}
+
+/** The work that has not ended. */
+function createPending() {
+  const pending = new Set<Promise<void>>();
+  return {
+    add(promise: Promise<void>): void {
+      pending.add(promise);
+      void promise.finally(() => pending.delete(promise));
+    },
+    async ended(): Promise<void> {
+      while (pending.size > 0) await Promise.all(pending);
     },
   };
 }
