@@ -109,10 +109,7 @@ function createObservations(signal: AbortSignal) {
 function createReconciler({ service, certificate, metrics, date }: ControllerContext): Reconciler {
   const ref: SecretRef = { namespace: service.namespace, name: INSTALLATION.certificateSecret };
   const { names } = certificate;
-  const logDamage = createChangeLog('the Secret of the certificates is damaged and is repaired');
-  const logForeign = createChangeLog(
-    'webhook configurations that do not belong to the installation request its authorities; their caBundle is not changed',
-  );
+  const logDamage = createDamageLog();
   let observed: ReturnType<typeof createObservations> | undefined;
 
   return {
@@ -130,9 +127,8 @@ function createReconciler({ service, certificate, metrics, date }: ControllerCon
       if (observed?.signal !== context.signal) observed = createObservations(context.signal);
       const { trusted, served, observeReplicas } = observed;
       const [now, nowMs] = [date(), context.now()];
-      const { secret, configurations, foreign, trustedBundles, keyring, problems } = gather(store, ref, now);
-      logForeign(foreign, 'configurations', context);
-      logDamage(secret ? problems : [], 'problems', context);
+      const { secret, configurations, trustedBundles, keyring, problems } = gather(store, ref, now);
+      logDamage(secret ? problems : [], context);
 
       const current = authorities(keyring);
       const isTrusted = decisiveBundles(configurations).every((bundle) => bundleIncludes(bundle, current));
@@ -167,7 +163,7 @@ function createReconciler({ service, certificate, metrics, date }: ControllerCon
 /** Reads the Secret, and the configurations that request its authorities. */
 function gather(store: Store, ref: SecretRef, now: Date) {
   const secret = store.get('Secret', ref.name, ref.namespace);
-  const { own: configurations, foreign } = requestingConfigurations(store, ref);
+  const configurations = requestingConfigurations(store, ref);
   const read = secret
     ? readKeyring(decodedData(secret), now)
     : { keyring: {}, problems: [`Secret ${ref.name} does not exist`] };
@@ -175,7 +171,6 @@ function gather(store: Store, ref: SecretRef, now: Date) {
     ...read,
     secret,
     configurations,
-    foreign: foreign.map(({ kind, name }) => `${kind} ${name}`),
     trustedBundles: distinctBundles(configurations.flatMap(({ webhooks }) => webhooks)),
   };
 }
@@ -190,12 +185,13 @@ function requestedRotation(secret: Secret | undefined): Rotation | undefined {
   return ROTATIONS.find((one) => one === value);
 }
 
-/** Logs a list as a warning each time it changes and is not empty. */
-function createChangeLog(message: string) {
+/** Creates the function that logs the problems of the Secret each time they change. */
+function createDamageLog() {
   let logged = '';
-  return (items: readonly string[], field: string, { logger }: ReconcileContext): void => {
-    const text = items.join('; ');
-    if (text !== '' && text !== logged) logger.warn({ [field]: items }, message);
+  return (problems: readonly string[], { logger }: ReconcileContext): void => {
+    const text = problems.join('; ');
+    if (text !== '' && text !== logged)
+      logger.warn({ problems }, 'the Secret of the certificates is damaged and is repaired');
     logged = text;
   };
 }
@@ -213,22 +209,18 @@ function requestsFrom(configuration: WebhookConfiguration, { namespace, name }: 
   return caSecretReference(configuration) === `${namespace}/${name}`;
 }
 
-/** The configurations that request the authorities: those of the installation, and others, which are not written. */
-function requestingConfigurations(store: Store, ref: SecretRef) {
-  const all = CONFIGURATION_KINDS.flatMap((kind) =>
+/** The configurations of the installation that request the authorities. Copies of them are not written. */
+function requestingConfigurations(store: Store, ref: SecretRef): readonly RequestingConfiguration[] {
+  return CONFIGURATION_KINDS.flatMap((kind) =>
     store
       .list(kind)
-      .filter((configuration: WebhookConfiguration) => requestsFrom(configuration, ref))
+      .filter((one: WebhookConfiguration) => requestsFrom(one, ref) && isInstalled(kind, one.metadata?.name))
       .map((configuration: WebhookConfiguration): RequestingConfiguration => ({
         kind,
         name: configuration.metadata?.name ?? '',
         webhooks: getWebhooks(configuration),
       })),
   );
-  const { own = [], foreign = [] } = Object.groupBy(all, ({ kind, name }) =>
-    isInstalled(kind, name) ? 'own' : 'foreign',
-  );
-  return { own, foreign };
 }
 
 /** The distinct bundles of the webhooks that block requests if their certificate is not trusted. */
