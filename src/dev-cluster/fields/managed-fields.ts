@@ -63,8 +63,8 @@ export function fieldManagerName(fieldManager: string, userAgent: string): strin
 export function trackUpdate(request: UpdateRequest): void {
   const { live, object, subresource } = request;
   // With the owners in a request, managers can release fields.
-  const sent = subresource === '' ? parseOwners(object) : undefined;
-  setOwners(object, ownersAfterUpdate(sent?.size ? sent : parseOwners(live), request));
+  const sent = subresource === '' ? [...parseOwners(object)].filter(([, { fields }]) => fields.size > 0) : [];
+  setOwners(object, ownersAfterUpdate(sent.length > 0 ? new Map(sent) : parseOwners(live), request));
 }
 
 /** The owners after an update from the live to the new object. */
