@@ -23,7 +23,7 @@ import { printGrantSource, sccGrants, type GrantSource } from './scc-grants.ts';
 import type { Store } from './store.ts';
 
 /** The input of the inventory. All of it is plain data: nothing is requested from an API server. */
-export interface ExemptionsInput {
+interface ExemptionsInput {
   /** Namespaces, pods, SCCs, roles and bindings. ReplicaSets and other workloads are not read. */
   readonly store: Store;
   /** The Pod Security configuration in force. */

@@ -116,40 +116,27 @@ export function replicaAnnotations(
   };
 }
 
-/** Returns the effective configuration of Pod Security at this time. */
+/** The configurations with the defaults of the rollout, which reviews use, by that of the settings. */
+const effective = new WeakMap<PodSecurity, Map<DefaultLevel, PodSecurity>>();
+
+/**
+ * Returns the effective configuration of Pod Security at this time: that of the settings, with the defaults of the rollout
+ * unless its phase is `Disabled`.
+ */
 export function effectivePodSecurity(
   scope: RolloutScope,
   { rollout, podSecurity }: { readonly rollout: RolloutSettings; readonly podSecurity: PodSecurity },
 ): PodSecurity {
-  return createEffectivePodSecurity(
-    scope,
-    () => rollout,
-    () => podSecurity,
-  )();
-}
-
-/**
- * Creates the function that returns the effective configuration: that of the file, with the defaults of the rollout unless
- * its phase is `Disabled`.
- */
-export function createEffectivePodSecurity(
-  scope: RolloutScope,
-  settings: () => RolloutSettings,
-  file: () => PodSecurity,
-): () => PodSecurity {
-  let cached: { file: PodSecurity; enforce: DefaultLevel; podSecurity: PodSecurity } | undefined;
-  return () => {
-    const base = file();
-    const rollout = settings();
-    if (rollout.phase === 'Disabled') return base;
-    const { enforce } = getRolloutView(scope, rollout);
-    if (cached?.file !== base || cached.enforce !== enforce) {
-      const { exemptions } = base.configuration;
-      const podSecurity = createPodSecurity({ defaults: podSecurityDefaultsFor(enforce), exemptions });
-      cached = { file: base, enforce, podSecurity };
-    }
-    return cached.podSecurity;
-  };
+  if (rollout.phase === 'Disabled') return podSecurity;
+  const { enforce } = getRolloutView(scope, rollout);
+  const byLevel = effective.get(podSecurity) ?? new Map<DefaultLevel, PodSecurity>();
+  effective.set(podSecurity, byLevel);
+  const known = byLevel.get(enforce);
+  if (known) return known;
+  const { exemptions } = podSecurity.configuration;
+  const created = createPodSecurity({ defaults: podSecurityDefaultsFor(enforce), exemptions });
+  byLevel.set(enforce, created);
+  return created;
 }
 
 /** Predicts the level of a namespace under enforcement; `undefined` if it is unknown. */

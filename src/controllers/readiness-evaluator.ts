@@ -103,7 +103,7 @@ function missingPrerequisite({ metadata }: Namespace, sccs: readonly unknown[]):
 }
 
 /** Called with the evaluation of a namespace; `undefined` if the namespace is gone or exempt. */
-export type OnEvaluation = (name: string, evaluation: NamespaceEvaluation | undefined) => void;
+type OnEvaluation = (name: string, evaluation: NamespaceEvaluation | undefined) => void;
 
 /** Evaluates the namespaces that are not exempt, and yields to other work by a time budget. */
 export async function evaluateNamespaces(

@@ -1,4 +1,4 @@
-import { createEffectivePodSecurity, getRolloutView, namespacePolicies } from '../cluster/rollout.ts';
+import { effectivePodSecurity, getRolloutView, namespacePolicies } from '../cluster/rollout.ts';
 import type { Store } from '../cluster/store.ts';
 import { POD_SOURCES } from '../cluster/workloads.ts';
 import { deepEqual } from '../kube/equality.ts';
@@ -216,11 +216,7 @@ function start(controller: Readiness, { cluster: { store }, signal, enqueue }: R
   const scope = { store, namespace: service.namespace, version };
   controller.state = createState({
     getConfig: () => getConfig(store),
-    podSecurity: createEffectivePodSecurity(
-      scope,
-      () => settings.value.rollout,
-      () => settings.value.podSecurity,
-    ),
+    podSecurity: () => effectivePodSecurity(scope, settings.value),
     nowMs: () => nowMs(controller),
   });
   signal.addEventListener('abort', () => resetMetrics(controller.metrics), { once: true });

@@ -28,7 +28,7 @@ export interface ReportData {
   readonly uses?: { readonly since: string; readonly replicas: number } | undefined;
 }
 
-export interface ReportRollout {
+interface ReportRollout {
   readonly isInstalled: boolean;
   readonly steps: readonly RolloutStep[];
   /** The state as titles and texts. */
@@ -53,7 +53,7 @@ export interface ReportScc {
   readonly grants: readonly ReportGrant[];
 }
 
-export interface ReportGrant {
+interface ReportGrant {
   readonly subject: string;
   /** The only namespace of the grant; absent for all namespaces. */
   readonly namespace?: string | undefined;

@@ -13,7 +13,7 @@ export interface DecisionLog {
   subscribe(listener: () => void): () => void;
 }
 
-export interface DashboardSource {
+interface DashboardSource {
   readonly port: number;
   /** The address of the API server. */
   readonly server: string;

@@ -3,7 +3,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { canUseScc } from '../../cluster/access.ts';
 import { systemClock } from '../../cluster/clock.ts';
 import type { KubeletScope } from '../../cluster/kubelet.ts';
-import { createEffectivePodSecurity } from '../../cluster/rollout.ts';
+import { effectivePodSecurity } from '../../cluster/rollout.ts';
 import type { DecodeOptions } from '../../config/portcullis-configuration.ts';
 import { lastValidObject, settingsFromObject } from '../../config/configuration.ts';
 import {
@@ -297,7 +297,7 @@ function createAdmissionWebhooks(context: Context, { served, settings }: Pick<Pa
   const rollout = () => settings.value.rollout;
   const place = { store: cluster.store, namespace: service.namespace, version: VERSION };
   return createWebhooks({
-    podSecurity: createEffectivePodSecurity(place, rollout, () => settings.value.podSecurity),
+    podSecurity: () => effectivePodSecurity(place, settings.value),
     workloadResources: () => settings.value.workloadResources,
     podDefaults: () => settings.value.defaults,
     scc,

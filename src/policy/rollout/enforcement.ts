@@ -182,7 +182,7 @@ export function planRaise(input: RaiseInput): { readonly isSettled: boolean; rea
 }
 
 /** The cluster state that the current conditions describe. */
-export interface CurrentState
+interface CurrentState
   extends
     Pick<EnforcementInput, 'phase' | 'gate' | 'spec' | 'status' | 'specOwner' | 'evaluation' | 'currentEnforce'>,
     Pick<EnforcementPlan, 'enforce' | 'syncer' | 'want'>,

@@ -466,7 +466,7 @@ export interface TemplatePod {
 }
 
 /** Input for admitting the pods of a template. */
-export interface TemplateContext extends TemplateInput {
+interface TemplateContext extends TemplateInput {
   /** SCC mode of the namespace. Unless it is `enforce`, SCC admission does not change pods. */
   readonly sccMode: SccMode;
   /** The pod defaults for namespaces where SCCs are not enforced. If absent, no defaults are applied. */

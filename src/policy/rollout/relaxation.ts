@@ -84,7 +84,7 @@ export function restorationProblem(namespace: Namespace): 'changed' | 'lost' | u
 }
 
 /** An enforce label of another client, which break-glass does not change. */
-export interface RemainingLabel {
+interface RemainingLabel {
   readonly namespace: string;
   readonly level: string;
   /** The field managers. Empty if they are unknown. */

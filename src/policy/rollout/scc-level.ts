@@ -11,7 +11,7 @@ import { decodeScc, type SccFields } from '../scc/scc-fields.ts';
  * `upstream` converts levels like OpenShift, using the Pod Security Standards at v1.0. `accurate` uses the newest
  * standards and takes default capabilities and user namespaces into account.
  */
-export type SccLevelProfile = 'upstream' | 'accurate';
+type SccLevelProfile = 'upstream' | 'accurate';
 
 export interface SccLevelOptions {
   readonly profile: SccLevelProfile;
@@ -26,7 +26,7 @@ export interface SccLevelOptions {
   readonly version?: Version | undefined;
 }
 
-export interface SccLevel {
+interface SccLevel {
   /** The strictest level that all pods under the SCC satisfy, considering only what SCCs control. */
   readonly level?: Level;
   /** Why the SCC cannot be evaluated. The level is then `privileged`. */

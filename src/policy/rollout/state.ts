@@ -81,7 +81,7 @@ export interface RolloutState extends Pick<RolloutSettings, 'phase' | 'raiseSett
   readonly unlabeled: readonly string[];
 }
 
-export interface StateInput {
+interface StateInput {
   readonly settings: RolloutSettings;
   readonly view: RolloutView;
   readonly config: PSAEnforcementConfig | undefined;

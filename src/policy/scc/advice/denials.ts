@@ -45,7 +45,7 @@ export interface SccDenial {
   readonly fixes: readonly SccFix[];
 }
 
-export interface SccFix {
+interface SccFix {
   /** One sentence, or a phrase before the command. */
   readonly text: string;
   readonly command?: string | undefined;

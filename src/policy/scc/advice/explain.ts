@@ -27,7 +27,7 @@ import {
 /** Input for the creation of a pod. */
 export type PodInput = Omit<SccInput, 'operation' | 'subResource' | 'oldObject'>;
 
-export interface PodAdmission {
+interface PodAdmission {
   readonly outcome: 'admitted';
   readonly scc: string;
   /** The subject that may use the SCC: `serviceaccount` or `user`. */

@@ -16,7 +16,7 @@ export interface WorkloadContext extends TemplateInput {
 }
 
 /** The pod that a workload creates. */
-export interface WorkloadPod {
+interface WorkloadPod {
   /** Absent for mirror pods. */
   readonly serviceAccount?: string;
   /** The API server's error for a pod whose service account does not exist. */
@@ -147,7 +147,7 @@ function withGrants(
 }
 
 /** Number of workloads by result. */
-export interface PlanSummary extends Readonly<Record<PlannedWorkload['result']['outcome'], number>> {
+interface PlanSummary extends Readonly<Record<PlannedWorkload['result']['outcome'], number>> {
   readonly workloads: number;
   /** Denied workloads that a binding would admit. */
   readonly grantable: number;
