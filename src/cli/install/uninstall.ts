@@ -33,7 +33,7 @@ import {
 const DETAILS = `
 Prints the enforcement that ends, and fails while something is enforced, unless --force is given. The command
 then ends enforcement while the replicas still respond, so no pod is denied because of the uninstallation:
-it revokes the permission of the leader to restore policies and webhooks, and deletes the policies, the
+it revokes the permissions of the leader to restore what is removed, and deletes the policies, the
 validating webhooks, the Pod Security labels that Portcullis set, and the mutating webhooks. After each step,
 it waits until API servers have observed it. It then deletes the replicas, and all other objects with the
 label app.kubernetes.io/part-of=portcullis except CRDs and the namespace. The output ends with a list of what
@@ -163,9 +163,14 @@ const OWN = { labels: `${PART_OF_LABEL}=${PART_OF}` };
 /** The kinds of the policies that deny pods, in deletion order. */
 const ENFORCING_KINDS: readonly ResourceInfo[] = POLICY_KINDS.toReversed().map((kind) => RESOURCES[kind]);
 
-/** The kinds of the other objects, in deletion order. Replicas that still run recreate their Secret and Leases, unless their permissions are deleted first. */
+/**
+ * The kinds of the other objects, in deletion order. Replicas that still run lose their permissions before the policy that
+ * limits these is deleted, and before their Secret and Leases, which they would recreate.
+ */
 const OTHER_KINDS = [
   RESOURCES.Deployment,
+  RESOURCES.ClusterRoleBinding,
+  RESOURCES.RoleBinding,
   namespaced('policy/v1', 'poddisruptionbudgets'),
   namespaced('v1', 'services'),
   namespaced('networking.k8s.io/v1', 'networkpolicies'),
@@ -177,8 +182,6 @@ const OTHER_KINDS = [
   ...DEFAULTS_KINDS.toReversed().map((kind) => RESOURCES[kind]),
   RESOURCES.ConfigMap,
   namespaced('v1', 'resourcequotas'),
-  RESOURCES.ClusterRoleBinding,
-  RESOURCES.RoleBinding,
   RESOURCES.ClusterRole,
   RESOURCES.Role,
   RESOURCES.ServiceAccount,

@@ -72,14 +72,15 @@ const BINDINGS = deleted('rbac.authorization.k8s.io', 'ClusterRoleBinding');
 
 const replicas = (bindings: readonly string[]): readonly string[] => [
   'deployments.apps/portcullis deleted',
+  ...bindings,
+  ...deleted('rbac.authorization.k8s.io', 'RoleBinding'),
   'poddisruptionbudgets.policy/portcullis deleted',
   'services/portcullis deleted',
   'networkpolicies.networking.k8s.io/portcullis deleted',
   'validatingadmissionpolicybindings.admissionregistration.k8s.io/portcullis-service-account deleted',
   'validatingadmissionpolicies.admissionregistration.k8s.io/portcullis-service-account deleted',
   'resourcequotas/portcullis deleted',
-  ...bindings,
-  ...deleted('rbac.authorization.k8s.io', 'RoleBinding', 'ClusterRole', 'Role'),
+  ...deleted('rbac.authorization.k8s.io', 'ClusterRole', 'Role'),
   'serviceaccounts/portcullis deleted',
   'leases.coordination.k8s.io/portcullis deleted',
   'leases.coordination.k8s.io/portcullis-replica-a deleted',
