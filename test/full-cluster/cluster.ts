@@ -77,6 +77,8 @@ async function controllerManagerArgs(plane: ControlPlane, port: number): Promise
     '--use-service-account-credentials',
     `--service-account-private-key-file=${join(plane.folder, 'accounts.key')}`,
     `--root-ca-file=${join(plane.folder, 'ca.crt')}`,
+    // On a busy machine, simulated nodes renew their Leases late. Pods of such nodes would be marked as not ready.
+    '--node-monitor-grace-period=1h',
     // A resource quota and the attachment of volumes play no role here.
     '--controllers=*,-attachdetach,-resourcequota',
   ];
