@@ -73,7 +73,7 @@ const OTHERS: Readonly<Record<OtherCheck, OtherProse>> = {
   labels: {
     scope: 'namespaces',
     summary: 'Namespaces with invalid Pod Security labels.',
-    why: 'The API server rejects a Namespace whose Pod Security labels have other values than levels and versions. The policy of its author would never apply.',
+    why: 'The API server rejects a Namespace whose Pod Security labels are not valid levels and versions. The intended policy would never apply.',
     before: printNamespace('pod-security.kubernetes.io/enforce', 'Restricted'),
     after: printNamespace('pod-security.kubernetes.io/enforce', 'restricted'),
     fix: 'Use a level (`privileged`, `baseline`, `restricted`) or a version (`latest`, `v1.N`), in lower case.',
@@ -82,7 +82,7 @@ const OTHERS: Readonly<Record<OtherCheck, OtherProse>> = {
   'scc-label': {
     scope: 'namespaces',
     summary: 'Namespaces with an invalid SCC mode.',
-    why: 'A mode that does not exist counts as `enforce`, and API servers accept any string in a label. With `Report`, pods are denied instead of reported.',
+    why: 'API servers accept any string as a label value, and an unknown mode is treated as `enforce`. For example, with `Report`, pods are denied instead of reported.',
     before: printNamespace('portcullis.dev/scc', 'Report'),
     after: printNamespace('portcullis.dev/scc', 'report'),
     fix: 'Use `enforce`, `report` or `off`, in lower case and, for `off`, in quotes.',
@@ -90,9 +90,8 @@ const OTHERS: Readonly<Record<OtherCheck, OtherProse>> = {
   },
   unknownField: {
     scope: 'fields',
-    summary:
-      'Fields that the kind does not have: in SecurityContextConstraints, and with `--strict` in pods, workloads and namespaces.',
-    why: 'API servers may drop an unknown field silently. A misspelled security setting then has no effect.',
+    summary: 'Unknown fields in SecurityContextConstraints and, with `--strict`, in pods, workloads and namespaces.',
+    why: 'API servers may silently drop an unknown field. A misspelled security setting then has no effect.',
     before: printPod([`${CONTAINER}.securityContex`, { readOnlyRootFilesystem: true }]),
     after: printPod([`${CONTEXT}.readOnlyRootFilesystem`, true]),
     fix: 'Correct the name, or remove the field.',
@@ -101,8 +100,8 @@ const OTHERS: Readonly<Record<OtherCheck, OtherProse>> = {
   },
   decode: {
     scope: 'fields',
-    summary: 'Values of a wrong type in pods, workloads and SecurityContextConstraints.',
-    why: 'API servers reject an object with a value of a wrong type, and no policy can evaluate it.',
+    summary: 'Values with the wrong type in pods, workloads and SecurityContextConstraints.',
+    why: 'API servers reject an object that contains a value with the wrong type, and policies cannot evaluate it.',
     before: printPod(['spec.hostNetwork', 'false']),
     after: printPod(['spec.hostNetwork', false]),
     fix: 'Give the field a value of the type that the Kubernetes API documents: remove quotes from numbers and booleans.',
@@ -111,16 +110,16 @@ const OTHERS: Readonly<Record<OtherCheck, OtherProse>> = {
   scc: {
     scope: 'SCCs',
     summary: 'SecurityContextConstraints that violate the validation of the API.',
-    why: 'OpenShift and the webhook for SCCs reject an invalid SCC.',
+    why: 'OpenShift and the SCC webhook reject invalid SCCs.',
     before: printScc({ allowedCapabilities: ['KILL'], requiredDropCapabilities: ['KILL'] }),
     after: printScc({ requiredDropCapabilities: ['KILL'] }),
-    fix: 'Correct the field that the finding names. The finding contains the rule of the field.',
+    fix: 'Correct the field in the finding, which also contains the rule for the field.',
     upstream: SCC_API,
   },
   unusable: {
     scope: 'SCCs',
     summary: 'Valid SecurityContextConstraints whose strategies are incomplete.',
-    why: 'An SCC with an incomplete strategy is valid, but admits no pod.',
+    why: 'An SCC with an incomplete strategy is valid but does not allow any pods.',
     before: printScc({ runAsUser: { type: 'MustRunAs' } }),
     after: printScc({ runAsUser: { type: 'MustRunAs', uid: 1000 } }),
     fix: 'Set a `uid` for `MustRunAs`. For `MustRunAsRange`, set both bounds in order, or none.',
@@ -128,8 +127,8 @@ const OTHERS: Readonly<Record<OtherCheck, OtherProse>> = {
   },
   mistyped: {
     scope: 'SCCs',
-    summary: 'Values in lists of SecurityContextConstraints that match no value of a pod.',
-    why: 'A misspelled value in a list of an SCC permits or drops nothing. The API accepts any string there.',
+    summary: 'List values in SecurityContextConstraints that cannot match any pod.',
+    why: 'A misspelled value in an SCC list has no effect. The API accepts any string there.',
     before: printScc({ requiredDropCapabilities: ['CAP_KILL'] }),
     after: printScc({ requiredDropCapabilities: ['KILL'] }),
     fix: 'Write capabilities as `NET_ADMIN`, volume types as in pods, seccomp profiles as `runtime/default` or `localhost/FILE`, and service accounts as `system:serviceaccount:NAMESPACE:NAME`.',
@@ -141,7 +140,7 @@ const OTHERS: Readonly<Record<OtherCheck, OtherProse>> = {
     why: 'A pod needs an SCC that its service account may use and that allows all its fields. Otherwise it is denied, and the workload has no pods.',
     before: printPod(['spec.securityContext.fsGroup', 1001]),
     after: printYaml([POD]),
-    fix: 'Remove the fields, so that the SCC sets IDs of the range of the namespace, or grant an SCC that allows them: `portcullis scc grant`. `portcullis check --fix` removes IDs.',
+    fix: "Remove the fields, so the SCC sets IDs from the namespace's range, or grant an SCC that allows them: `portcullis scc grant`. `portcullis check --fix` removes IDs.",
     options: ['--platform=openshift'],
     upstream: [
       'Managing security context constraints',
@@ -170,7 +169,7 @@ function standardPage({ id, level, why, fix, violation, correction, cis, nsa, ve
     why,
     before,
     after: correction ? printPod(correction) : fixManifests(before, { level, version: 'latest' }).text,
-    fix: `${fix} \`portcullis check --fix\` makes this change where it does not depend on the application.`,
+    fix: `${fix} \`portcullis check --fix\` makes this change unless it depends on the application.`,
     options: [`--level=${level}`],
     references: [
       `[Pod Security Standards](${STANDARDS}#${level})`,
@@ -191,7 +190,7 @@ export function formatCheckPages(): readonly (readonly [path: string, text: stri
     ({ id, scope, why }) => `- [\`${id}\`](checks/${id}.md) (${scope}): ${/^[^.]*\./.exec(why)?.[0] ?? why}\n`,
   );
   const head =
-    '# Checks\n\nGenerated by `npm run docs`. Findings of `portcullis check` have the id of their check as code, and link to its page.\n\n';
+    "# Checks\n\nGenerated by `npm run docs`. Each finding of `portcullis check` contains the ID of its check and a link to the check's page.\n\n";
   return [
     ['docs/reference/checks.md', `${head}${rows.join('')}`],
     ...pages.map((page) => [`docs/reference/checks/${page.id}.md`, formatPage(page)] as const),

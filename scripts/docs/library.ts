@@ -10,8 +10,8 @@ packages. They run in every JavaScript runtime. Types are included. The exports 
 
 /** The package exports: their source files and their purposes. */
 const EXPORTS = [
-  ['pss', 'src/policy/pss/index.ts', 'Evaluates pods by the Pod Security Standards.'],
-  ['scc', 'src/policy/scc/index.ts', 'Decides which SecurityContextConstraints admit a pod, and completes the pod.'],
+  ['pss', 'src/policy/pss/index.ts', 'Evaluates pods against the Pod Security Standards.'],
+  ['scc', 'src/policy/scc/index.ts', 'Decides which SecurityContextConstraints admit a pod, and defaults the pod.'],
   ['psa', 'src/policy/rollout/scc-level.ts', 'Computes the Pod Security level that the pods of an SCC satisfy.'],
   ['rbac', 'src/policy/rbac/index.ts', 'Evaluates role-based access control by roles and bindings.'],
 ] as const;

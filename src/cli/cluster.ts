@@ -26,7 +26,7 @@ export type DryRun = (typeof DRY_RUNS)[number];
 
 export const dryRunOption = {
   'dry-run': option('MODE', oneOf(DRY_RUNS), 'none', {
-    help: 'client: print the changes without sending them; server: send them, and the API server stores nothing',
+    help: 'client only prints the changes. server sends them to the API server, which does not store them',
   }),
 };
 

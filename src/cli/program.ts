@@ -20,23 +20,19 @@ const GROUPS: Readonly<
   Record<string, readonly (readonly [name: string, summary: string, load: CommandEntry['load']])[]>
 > = {
   'Server:': [
-    [
-      'serve',
-      'Serve the admission reviews of a cluster, or of a development cluster',
-      () => import('./serve/serve.ts'),
-    ],
+    ['serve', 'Serve admission reviews for a cluster or a development cluster', () => import('./serve/serve.ts')],
   ],
   'Manifests, workloads and namespaces:': [
     ['check', 'Check manifests against the Pod Security Standards', () => import('./check/check.ts')],
     [
       'explain',
-      'Explain the decisions about pods and workloads, and the levels of namespaces',
+      'Explain decisions on pods and workloads, and the levels of namespaces',
       () => import('./explain/explain.ts'),
     ],
     ['report', 'Write a report of a cluster or of manifests as an HTML page', () => import('./rollout/report.ts')],
     [
       'dashboard',
-      'Show the live report of a cluster in a browser on this machine',
+      'Show a live report of a cluster in a browser on this machine',
       () => import('./rollout/dashboard.ts'),
     ],
     [
@@ -46,17 +42,17 @@ const GROUPS: Readonly<
     ],
     [
       'audit exemptions',
-      'List the exemptions: namespaces, users, runtime classes and SCC grants',
+      'List exempt namespaces, users, runtime classes and SCC grants',
       () => import('./audit/exemptions.ts'),
     ],
   ],
   'Security context constraints (SCCs):': [
     ['scc plan', 'Plan which pods SCC admission would admit, change and deny', () => import('./scc/plan.ts')],
-    ['scc pods', 'Show which SCC admitted each pod, and the grant of its use', () => import('./scc/pods.ts')],
+    ['scc pods', 'Show which SCC admitted each pod, and how its use was granted', () => import('./scc/pods.ts')],
     ['scc review', 'Review which SCC admits a pod for a user or for service accounts', () => import('./scc/review.ts')],
     [
       'scc who-can',
-      'Show the subjects that may use an SCC, and the grants of its use',
+      'Show the subjects that may use an SCC, and how its use was granted',
       () => import('./scc/who-can.ts'),
     ],
     [
@@ -68,12 +64,12 @@ const GROUPS: Readonly<
     ],
     [
       'scc revoke',
-      'Revoke grants of the use of an SCC',
+      'Revoke grants of an SCC',
       async () => ({
         command: (await import('./scc/grant.ts')).revoke,
       }),
     ],
-    ['scc create', 'Create the custom SCC that a workload needs', () => import('./scc/create.ts')],
+    ['scc create', 'Create a custom SCC for a workload', () => import('./scc/create.ts')],
   ],
   'Rollout of enforcement:': [
     [
@@ -87,7 +83,7 @@ const GROUPS: Readonly<
   'Operators (Operator Lifecycle Manager):': [
     [
       'olm status',
-      'Show the namespaces with operators and the state of the auto-labeler',
+      'Show namespaces with operators, and the state of the auto-labeler',
       () => import('./olm/status.ts'),
     ],
     [
@@ -107,13 +103,9 @@ const GROUPS: Readonly<
   ],
   'Installation:': [
     ['install', 'Print the manifests of an installation for a cluster', () => import('./install/install.ts')],
-    [
-      'upgrade',
-      'Print the manifests of this version for the installation in a cluster',
-      () => import('./install/upgrade.ts'),
-    ],
+    ['upgrade', 'Print the manifests to upgrade an installation to this version', () => import('./install/upgrade.ts')],
     ['doctor', 'Diagnose an installation and print fixes', () => import('./doctor/command.ts')],
-    ['break-glass', 'Turn all enforcement off in an emergency, and on again', () => import('./install/break-glass.ts')],
+    ['break-glass', 'Turn all enforcement off in an emergency, and back on', () => import('./install/break-glass.ts')],
     ['uninstall', 'Remove Portcullis from a cluster, webhooks first', () => import('./install/uninstall.ts')],
     ['completion', 'Print a shell completion script', () => import('./completion.ts')],
     ['version', 'Show the version', () => import('./version.ts')],

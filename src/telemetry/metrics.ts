@@ -74,12 +74,12 @@ export function createMetrics(build: { readonly version: string }) {
     ),
     unreviewedPods: create.gauge(
       'portcullis_unreviewed_pods',
-      'Pods that were admitted without a review and that the policy denies. Only the leader counts them.',
+      'Pods that were admitted without a review and violate the policy. Only the leader counts them.',
     ),
     config: {
       lastReloadSuccessful: create.gauge(
         'portcullis_config_last_reload_successful',
-        '1 if the last read of the settings was valid, 0 if the previous settings stay in force.',
+        '1 if the last settings that were read are valid, 0 if the previous settings stay in force.',
       ),
       lastReloadSuccess: create.gauge(
         'portcullis_config_last_reload_success_timestamp_seconds',
@@ -173,11 +173,11 @@ function createWebhookMetrics({ gauge, scrapedGauge, tally, timings }: Factory) 
       'webhook',
       DURATION_BUCKETS,
     ),
-    inFlight: gauge('portcullis_webhook_requests_in_flight', 'Admission reviews that wait for their decision.'),
+    inFlight: gauge('portcullis_webhook_requests_in_flight', 'Admission reviews that are waiting for a decision.'),
     connections: (read: ConnectionCounts): void => void (readConnections = read),
     displacedConnections: tally(
       'portcullis_webhook_connections_displaced_total',
-      'Connections to the review port that were closed to admit others, by state: new (no valid review yet), idle, busy.',
+      'Connections to the review port that were closed to accept new ones, by state: new (no valid review yet), idle, busy.',
       'state',
     ),
   };
@@ -275,7 +275,7 @@ function createClusterMetrics({ gauge, scrapedGauge, tally }: Factory) {
   let agesMs: EventAges = () => new Map();
   scrapedGauge(
     'portcullis_cluster_last_event_age_seconds',
-    'Time since the last event or bookmark of each watched kind; API servers send one at least every minute.',
+    'Time since the last event or bookmark of each watched kind. API servers send one at least every minute.',
     'kind',
     () => [...agesMs()].map(([kind, ageMs]) => [kind, ageMs / 1000]),
   );
@@ -311,7 +311,7 @@ function createCertificateMetrics({ gauge, tally }: Factory) {
     ),
     authorityExpiry: gauge(
       'portcullis_ca_expiry_timestamp_seconds',
-      'Unix time at which each authority in the caBundle of the webhook configurations expires, by the beginning of its SHA-256.',
+      'Unix time at which each authority in the caBundle of the webhook configurations expires, by the start of its SHA-256 digest.',
       'fingerprint',
     ),
     trusted: gauge(
@@ -327,7 +327,10 @@ function createCertificateMetrics({ gauge, tally }: Factory) {
       'Certificates issued for the Secret of the installation: authority or serving.',
       'certificate',
     ),
-    reloads: tally('portcullis_serving_certificate_reloads_total', 'Changes of the serving certificate in use.'),
+    reloads: tally(
+      'portcullis_serving_certificate_reloads_total',
+      'Number of times that the serving certificate in use has changed.',
+    ),
   };
 }
 
@@ -409,7 +412,7 @@ function createReadinessMetrics({ gauge, tally }: Factory) {
     enforcing: gauge('psa_rollout_enforcing', '1 while restricted is enforced in namespaces without a label.'),
     progressing: gauge(
       'psa_rollout_progressing',
-      '1 for the reason of the condition Progressing; absent if nothing progresses.',
+      '1 for the reason of the Progressing condition. Absent if no change is in progress.',
       'reason',
     ),
     /** @see https://github.com/openshift/cluster-version-operator/blob/main/pkg/cvo/metrics.go */

@@ -112,7 +112,7 @@ describe('the program in a shell', () => {
     [
       'kubectl-portcullis',
       ['check'],
-      "-f is required: files, folders, URLs, or - for the standard input\nSee 'kubectl portcullis check --help' for usage.",
+      "-f is required: files, directories, URLs, or - for standard input\nSee 'kubectl portcullis check --help' for usage.",
     ],
   ];
   for (const [file, args, message] of messages) {

@@ -109,25 +109,25 @@ const options = {
     help: 'Kubernetes version of the policies: latest, v1.N',
   }),
   'namespace-labels': mapped(
-    list('KEY=VALUE', keyValue, { help: 'Labels of namespaces that are not among the manifests' }),
+    list('KEY=VALUE', keyValue, { help: 'Labels for namespaces that the manifests do not contain' }),
     podSecurityLabels,
   ),
   namespace: option('NAME', nonEmpty, 'default', { short: 'n', help: 'Namespace of objects without one' }),
-  'fail-on': option('MODE', oneOf(MODES), 'enforce', { help: 'Weakest mode in which a violation fails the check' }),
-  'skip-kind': list('KIND.GROUP', customKind, { help: 'Kinds of other API groups that are not checked' }),
+  'fail-on': option('MODE', oneOf(MODES), 'enforce', { help: 'Weakest mode whose violations fail the check' }),
+  'skip-kind': list('KIND.GROUP', customKind, { help: 'Kinds of other API groups to skip' }),
   fix: option('MODE', oneOf(FIX_MODES), undefined, {
     bare: 'write',
-    help: 'Fix violations that fail the check: --fix changes the files, --fix=diff and --fix=patch print the changes',
+    help: 'Fix violations that fail the check. --fix changes the files, whereas --fix=diff and --fix=patch print the changes',
   }),
   kustomize: option('DIR', nonEmpty, undefined, { short: 'k', help: 'Folder with a kustomization to check' }),
   platform: option('PLATFORM', oneOf(['openshift']), undefined, {
     help: 'Evaluate SCC admission with the standard SCCs of this platform',
   }),
   sccs: list('PATH', text, {
-    help: 'Manifests with SCCs and their grants for SCC admission, such as those of a cluster',
+    help: 'Manifests with SCCs and their grants, for example from a cluster',
   }),
   config: option('FILE', text, undefined, {
-    help: 'PortcullisConfiguration with the settings of SCC admission (spec.scc)',
+    help: 'PortcullisConfiguration with the SCC settings (spec.scc)',
   }),
   strict: flag({ help: 'Report unknown fields of pods, workloads and namespaces' }),
   output: outputOption(['table', 'wide', ...(Object.keys(FINDING_FORMATS) as (keyof typeof FINDING_FORMATS)[])]),

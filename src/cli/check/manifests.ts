@@ -40,7 +40,7 @@ export interface CheckSettings {
   readonly namespace: string;
   /** The weakest mode whose findings fail the check. */
   readonly failOn: Report['failOn'];
-  /** Kinds of other API groups that are not checked, as `KIND.GROUP`. */
+  /** Kinds of other API groups to skip, as `KIND.GROUP`. */
   readonly skippedKinds: readonly string[];
   /** Absent: SCC admission is not evaluated. */
   readonly reviewScc?: SccReviewer;

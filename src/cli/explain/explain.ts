@@ -101,7 +101,7 @@ function printSummary(outcomes: readonly Outcome[]): string {
 
 const explainOptions = {
   as: option('USER', text, undefined, {
-    help: 'Creator of pods without a controller. Default: the user of the kubeconfig',
+    help: 'Creator of pods that have no controller. Default: the user of the kubeconfig',
   }),
   'as-group': list('GROUP', text, { help: 'Groups of the creator, in addition to system:authenticated' }),
   ...sccReviewOptions,

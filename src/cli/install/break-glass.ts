@@ -77,11 +77,11 @@ Exit codes:
 
 const OPTIONS = {
   ...clusterOptions,
-  reason: option('TEXT', text, undefined, { help: 'Reason, stored in an annotation' }),
+  reason: option('TEXT', text, undefined, { help: 'Reason, which is stored in an annotation' }),
   'keep-labels': flag({ help: 'Keep the enforce labels that Portcullis set' }),
-  force: flag({ help: 'Switch webhooks on even if no replica is ready' }),
+  force: flag({ help: 'Enable webhooks even if no replica is ready' }),
   ...dryRunOption,
-  output: { ...outputOption(DATA_AND_TABLE), help: 'Output format of status: table, json or yaml' },
+  output: { ...outputOption(DATA_AND_TABLE), help: 'Output format of status (table, json or yaml)' },
 };
 
 export const command = defineCommand({

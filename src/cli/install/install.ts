@@ -22,10 +22,10 @@ const installOptions = {
     help: `Print a profile without reading a cluster: one of ${Object.keys(PROFILES).join(', ')}; or ${CONTROL_PLANE}: static pods of the authorization webhook for control plane nodes`,
   }),
   'without-server': flag({
-    help: 'Print policies that API servers evaluate, without a server. Their settings are those of --set and of the policies in the cluster',
+    help: 'Print policies that enforce Pod Security in the API server, without a Portcullis server. Their settings come from --set and from the policies in the cluster',
   }),
   'for-kubernetes': option('VERSION', kubernetesVersion, undefined, {
-    help: 'With --without-server: print the policies for this version, or the oldest of several API servers, without reading a cluster',
+    help: 'With --without-server, print the policies for this version without reading a cluster. Use the version of the oldest API server',
   }),
   'output-dir': option('DIR', nonEmpty, undefined, {
     help: `Write the files of --profile=${CONTROL_PLANE} and the certificates of the webhook to a folder instead of stdout`,

@@ -65,22 +65,22 @@ export const DEFAULTS = defaultSettings(VERSION);
 export const planOptions = {
   ...clusterOptions,
   ...dryRunOption,
-  'allow-weaker': flag({ help: 'Accept settings that enforce less than those of the cluster' }),
+  'allow-weaker': flag({ help: 'Accept settings that enforce less than the current settings' }),
   namespace: option('NAME', namespaceName, DEFAULTS.namespace, { short: 'n', help: 'Namespace of the installation' }),
   image: option('IMAGE', nonEmpty, undefined, {
-    help: `Image of the replicas, with registry and tag or digest. Default: that of the cluster, else ${DEFAULTS.image}`,
+    help: `Image of the replicas, with registry and tag or digest. Default: the current image, or ${DEFAULTS.image}`,
   }),
   replicas: option('N', integer(1, 15), undefined, {
     help: `Number of replicas. Default: that of the cluster, else ${DEFAULTS.replicas}`,
   }),
   scc: choice({
-    help: 'Install the CRDs and permissions of SCC admission. Default: true; false on OpenShift',
+    help: 'Install the CRDs and permissions for SCC admission. Default: true, or false on OpenShift',
   }),
   rollout: choice({
-    help: 'Install the CRDs and permissions of the rollout of enforcement. Default: true; false on OpenShift',
+    help: 'Install the CRDs and permissions for the rollout. Default: true, or false on OpenShift',
   }),
   kubelet: choice({
-    help: 'Install the webhooks, controllers and permissions of the minimum kubelet version. Default: false',
+    help: 'Install the webhooks, controllers and permissions for the minimum kubelet version. Default: false',
   }),
   olm: choice({
     help: 'Install the webhooks, controllers and permissions for the Operator Lifecycle Manager. Default: false',
@@ -90,18 +90,18 @@ export const planOptions = {
   }),
   set: {
     value: 'PATH=VALUE',
-    help: 'Policy setting: a field of the spec of the PortcullisConfiguration, such as scc.mode=enforce. The value is YAML. Can be repeated',
+    help: 'Policy setting in the spec of the PortcullisConfiguration, such as scc.mode=enforce. The value is YAML. Can be repeated',
     resolve: (texts: readonly string[]) => texts.map(setting),
   },
   webhooks: option('BY', oneOf(['managed', 'static'] as const), undefined, {
-    help: 'managed: the leader registers the webhooks when a replica is ready. static: the output contains the webhook configurations, and no replica changes them. Default: managed',
+    help: 'With managed, the leader registers the webhooks when a replica is ready. With static, the output contains the webhook configurations, and replicas do not change them. Default: managed',
   }),
   'cert-manager': choice({ help: 'Use a serving certificate issued by cert-manager' }),
   monitoring: choice({
     help: 'Print a ServiceMonitor, alerts and a dashboard. Default: true if the cluster has the Prometheus operator',
   }),
   'runbook-url': option('URL', webAddress, undefined, {
-    help: 'URL of your copy of docs/how-to/runbook.md, which the alerts link to',
+    help: 'URL of your copy of docs/how-to/runbook.md. Alerts link to it',
   }),
 };
 

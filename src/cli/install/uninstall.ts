@@ -67,18 +67,18 @@ export const command = defineCommand({
     ...clusterOptions,
     ...namespaceOption,
     ...dryRunOption,
-    force: flag({ help: 'Uninstall although something is enforced' }),
+    force: flag({ help: 'Uninstall even if policies are enforced' }),
     yes: flag({ short: 'y', help: 'Skip the confirmation' }),
     wait: option('DURATION', durationMs, 5000, {
       help: 'Wait for API servers to observe each step that ends enforcement',
       shown: '5s',
     }),
-    'keep-labels': flag({ help: 'Keep the Pod Security labels of namespaces that Portcullis set' }),
+    'keep-labels': flag({ help: 'Keep the Pod Security labels that Portcullis set on namespaces' }),
     'keep-policies': flag({
-      help: 'Keep the policies in the API server and the Pod Security labels, to change to an installation without a server',
+      help: 'Keep the policies in the API server and the Pod Security labels. Use this to switch to an installation without a server',
     }),
     'purge-crds': flag({
-      help: 'Also delete the CustomResourceDefinitions of Portcullis with all their objects (settings, SCCs), and the roles and bindings that grant the use of SCCs',
+      help: 'Also delete the Portcullis CRDs with all their objects (settings, SCCs), and the roles and bindings that grant the use of SCCs',
     }),
   },
   async run(options, _operands, io) {

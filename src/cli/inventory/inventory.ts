@@ -51,16 +51,16 @@ export const POLICY_SCOPE: Scope = { kind: 'ValidatingAdmissionPolicy', labelSel
 export const inventoryOptions = {
   filename: filenameOption('Manifests to read instead of a cluster'),
   kubeconfig: option('FILE', text, undefined, {
-    help: 'Kubeconfig of the cluster; by default $KUBECONFIG, ~/.kube/config, or the cluster of the pod',
+    help: 'Kubeconfig of the cluster. Default: $KUBECONFIG, then ~/.kube/config, then the cluster of the pod',
   }),
-  context: option('NAME', text, undefined, { help: 'Context of the kubeconfig; by default the current context' }),
+  context: option('NAME', text, undefined, { help: 'Kubeconfig context. Default: the current context' }),
 };
 
 /** The options of commands that evaluate the pods of manifests with the objects of a cluster. */
 export const subjectOptions = {
   ...inventoryOptions,
   filename: filenameOption('Manifests of the pods'),
-  offline: flag({ help: 'Do not read a cluster: the manifests contain all of its objects' }),
+  offline: flag({ help: 'Use only the manifests, and do not read a cluster' }),
 };
 
 /** The selection of namespaces. */

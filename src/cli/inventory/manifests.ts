@@ -8,7 +8,7 @@ import { list, text, UsageError, type Option } from '../options.ts';
 import { printPosition } from '../output/findings.ts';
 import { printable, withProgress } from '../output/print.ts';
 
-const MANIFESTS = 'files, folders, URLs, or - for the standard input';
+const MANIFESTS = 'files, directories, URLs, or - for standard input';
 
 /** The option `-f`. */
 export function filenameOption(help: string): Option<readonly string[]> {

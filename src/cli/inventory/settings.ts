@@ -18,7 +18,7 @@ export const DEFAULT_SCC_MODE: SccMode = 'report';
 /** The SCC options of commands that predict the creation of pods; without `--scc-mode`, the mode is an assumption. */
 export const sccOptions = {
   config: option('FILE', text, undefined, {
-    help: 'File with the policy settings: a PortcullisConfiguration. Default: that of the cluster',
+    help: 'File with a PortcullisConfiguration. Default: the object in the cluster',
   }),
   'scc-mode': option('MODE', oneOf(SCC_MODES), undefined, {
     help: 'Default SCC mode for namespaces without the label portcullis.dev/scc: enforce denies pods, report only warns, off disables SCC admission in the whole cluster',

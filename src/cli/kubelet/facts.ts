@@ -26,7 +26,7 @@ import { findSettings } from '../inventory/settings.ts';
 export const kubeletOptions = {
   ...inventoryOptions,
   config: option('FILE', text, undefined, {
-    help: 'Configuration file of the server; by default the PortcullisConfiguration of the cluster',
+    help: 'Configuration file of the server. Default: the PortcullisConfiguration in the cluster',
   }),
   ...headersOption,
   output: outputOption(DATA_AND_TABLE),

@@ -43,10 +43,10 @@ Examples:
 const options = {
   ...kubeletOptions,
   minimum: option('VERSION', (value) => minimumVersion(value).text, undefined, {
-    help: 'The minimum to render; by default the rendered minimum of the cluster',
+    help: 'Minimum version to render. Default: the rendered minimum in the cluster',
   }),
   version: option('VERSION', text, undefined, {
-    help: 'Version of the entry in status.featureGates to render; by default the first',
+    help: 'Version of the entry in status.featureGates to render. Default: the first entry',
   }),
 };
 

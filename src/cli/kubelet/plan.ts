@@ -40,7 +40,7 @@ export const command = defineCommand({
   options: {
     ...kubeletOptions,
     minimum: mapped(
-      option('VERSION', minimumVersion, undefined, { help: 'The minimum to plan: 1.33.0' }),
+      option('VERSION', minimumVersion, undefined, { help: 'Minimum version to plan, such as 1.33.0' }),
       (minimum) => {
         if (minimum === undefined) throw new UsageError('--minimum is required: a Kubernetes version such as 1.33.0');
         return minimum;

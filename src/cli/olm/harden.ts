@@ -137,7 +137,7 @@ export const command = defineCommand({
     ...inventoryOptions,
     ...selectionOptions,
     force: flag({ help: 'Also replace less strict values, or labels of other field managers' }),
-    openshift: flag({ help: 'SCC admission supplies the users of pods. Default: whether the cluster has SCCs' }),
+    openshift: flag({ help: 'Expect SCC admission to set the users of pods. Default: true if the cluster has SCCs' }),
     output: outputOption(DATA_AND_TABLE),
   },
   async run(values, [operand], io) {

@@ -29,7 +29,7 @@ export const command = defineCommand({
   details: DETAILS,
   options: {
     ...{ kubeconfig, context, config, 'installation-namespace': installation, 'scc-mode': sccMode },
-    port: option('PORT', integer(0, 65_535), 0, { help: 'Port on 127.0.0.1. 0: a free port' }),
+    port: option('PORT', integer(0, 65_535), 0, { help: 'Port on 127.0.0.1, or 0 for any free port' }),
   },
   async run(options, _operands, io) {
     const { port, 'installation-namespace': namespace } = options;

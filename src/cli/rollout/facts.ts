@@ -35,7 +35,7 @@ import { findSettings, sccOptions } from '../inventory/settings.ts';
 export const rolloutOptions = {
   ...inventoryOptions,
   config: option('FILE', text, undefined, {
-    help: 'Configuration file of the server. Default: the file of the installation in the cluster',
+    help: 'Configuration file of the server. Default: the file that the installation in the cluster uses',
   }),
   'installation-namespace': option('NAME', nonEmpty, INSTALLATION.namespace, {
     help: 'Namespace of the installation',

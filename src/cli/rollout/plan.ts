@@ -64,7 +64,7 @@ const options = {
     help: 'Plan this level as the default and as the label of namespaces with a weaker one; with -n, also as a weaker label. Default: the default level of the rollout, or without a server, of --config, else restricted',
   }),
   'kubernetes-version': option('VERSION', policyVersion, undefined, {
-    help: 'Show what this Kubernetes version would newly deny: v1.N',
+    help: 'Show what this Kubernetes version (v1.N) would newly deny',
   }),
 };
 

@@ -33,13 +33,13 @@ export const command = defineCommand({
   options: {
     ...rolloutOptions,
     mode: option('MODE', enforcementMode, 'Restricted', {
-      help: "Requested spec.enforcementMode: Restricted, Legacy, or '' for a decision by evaluation",
+      help: "Requested spec.enforcementMode: Restricted, Legacy, or '' to let an evaluation decide",
     }),
     phase: option('PHASE', oneOf<RolloutPhase>(ROLLOUT_PHASES), 'Enforce', {
       help: `Simulated phase: ${ROLLOUT_PHASES.join(', ')}`,
     }),
     'feature-gate': option('BOOL', boolean, undefined, {
-      help: 'State of the feature OpenShiftPodSecurityAdmission. Default: its current state, or true without a FeatureGate',
+      help: 'State of the OpenShiftPodSecurityAdmission feature gate. Default: its current state, or true if it is not set',
     }),
   },
   async run(options, _operands, io) {

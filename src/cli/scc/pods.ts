@@ -128,7 +128,7 @@ export const command = defineCommand({
     ...selectorOption,
     scc: list('NAME', text, { help: 'Only pods that were admitted by these SCCs' }),
     subject: option('TYPE', oneOf(['user', 'serviceaccount'] as const), undefined, {
-      help: 'Only pods that were admitted by the permissions of their creator (user) or of their service account',
+      help: 'Only pods that were admitted because of the permissions of their creator (user) or their service account',
     }),
     ...sccOptions,
     ...listOptions,

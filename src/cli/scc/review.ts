@@ -18,7 +18,7 @@ import { sccSettings, sccReviewOptions } from '../inventory/settings.ts';
 
 const subjectOptions = {
   user: option('USER', text, undefined, { short: 'u', help: 'Reviewed user' }),
-  group: list('GROUP', text, { short: 'g', help: 'Groups of the user, or reviewed groups without a user' }),
+  group: list('GROUP', text, { short: 'g', help: 'Groups of the user or, without --user, groups to review' }),
   serviceaccount: list('NAME', nonEmpty, { short: 'z', help: 'Reviewed service accounts' }),
 };
 

@@ -77,7 +77,7 @@ export const serveOptions = withEnvironment('PORTCULLIS', {
     shown: '15s',
   }),
   'bind-address': option('IP', text, '127.0.0.1', {
-    help: 'Address of the HTTPS server for reviews. 0.0.0.0: all addresses',
+    help: 'Address of the HTTPS server for reviews, or 0.0.0.0 for all addresses',
   }),
   'secure-port': option('PORT', port, 8443, { help: 'Port of the HTTPS server for reviews. 0: a free port' }),
   'health-probe-bind-address': option(

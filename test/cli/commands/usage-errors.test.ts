@@ -127,14 +127,14 @@ const OPTIONS: readonly (readonly [command: string, args: string, message: strin
     'chart',
     "too many arguments for 'check'. Expected 0 arguments but got 1: chart. Files and folders are named with -f.",
   ],
-  ['check', '', '-f is required: files, folders, URLs, or - for the standard input'],
+  ['check', '', '-f is required: files, directories, URLs, or - for standard input'],
   ['explain', '', 'a resource, such as deployment/web or namespace/shop, or -f is required'],
   [
     'explain',
     'service/web',
     '"service/web" must be TYPE/NAME, where TYPE is one of namespace, cronjob, daemonset, deployment, job, pod, replicaset, replicationcontroller, statefulset',
   ],
-  ['scc review', '', '-f is required: files, folders, URLs, or - for the standard input'],
+  ['scc review', '', '-f is required: files, directories, URLs, or - for standard input'],
   [
     'check',
     '--kubernetes-version 1.30 -f -',

@@ -26,7 +26,7 @@ const RULE = containerRule({
 export const allowPrivilegeEscalation: Check = {
   id: 'allowPrivilegeEscalation',
   level: 'restricted',
-  why: 'Setuid programs and file capabilities give a process more rights than its parent. With `false`, the kernel sets `no_new_privs`, and a process that is taken over keeps the rights of the container.',
+  why: 'Setuid programs and file capabilities give a process more privileges than its parent. With `false`, the kernel sets `no_new_privs`, so a compromised process cannot gain additional privileges.',
   fix: 'Set securityContext.allowPrivilegeEscalation to false in each container.',
   violation: ['spec.containers[0].securityContext.allowPrivilegeEscalation', true],
   cis: '5.2.6',

@@ -51,7 +51,7 @@ const CEL: CelRule = {
 export const appArmorProfile: Check = {
   id: 'appArmorProfile',
   level: 'baseline',
-  why: 'The default AppArmor profile of the container runtime denies mounts and writes to /proc and /sys. Without it, a flaw in the kernel or the runtime is easier to use.',
+  why: 'The default AppArmor profile of the container runtime denies mounts and writes to /proc and /sys. Without it, vulnerabilities in the kernel or the runtime are easier to exploit.',
   fix: 'Set securityContext.appArmorProfile.type to RuntimeDefault or Localhost, or remove it and the AppArmor annotations.',
   violation: ['spec.containers[0].securityContext.appArmorProfile', { type: 'Unconfined' }],
   cis: '5.7.3',

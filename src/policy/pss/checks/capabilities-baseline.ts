@@ -57,7 +57,7 @@ const CEL: CelRule = {
 export const capabilitiesBaseline: Check = {
   id: 'capabilities_baseline',
   level: 'baseline',
-  why: 'Capabilities beyond those of the container runtime reach the host: NET_ADMIN changes the network, SYS_ADMIN mounts file systems, SYS_PTRACE reads other processes.',
+  why: "Capabilities beyond the container runtime's defaults affect the host. For example, NET_ADMIN can change the network, SYS_ADMIN can mount file systems, and SYS_PTRACE can read other processes.",
   fix: 'Remove capabilities from securityContext.capabilities.add that container runtimes do not grant by default.',
   violation: ['spec.containers[0].securityContext.capabilities.add', ['NET_ADMIN']],
   cis: '5.2.9',

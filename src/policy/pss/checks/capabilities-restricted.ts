@@ -40,7 +40,7 @@ const CEL: CelRule = {
 export const capabilitiesRestricted: Check = {
   id: 'capabilities_restricted',
   level: 'restricted',
-  why: 'Most programs need no capability at all. The default capabilities of container runtimes, such as CHOWN and NET_RAW, help an attacker in the container and in the network.',
+  why: 'Most programs do not need any capabilities. The default capabilities of container runtimes, such as CHOWN and NET_RAW, help an attacker in the container and in the network.',
   fix: 'Set securityContext.capabilities.drop to ["ALL"] in each container, and add only NET_BIND_SERVICE.',
   violation: ['spec.containers[0].securityContext.capabilities', { add: ['CHOWN'] }],
   cis: '5.2.8, 5.2.9, 5.2.10',

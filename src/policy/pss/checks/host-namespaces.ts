@@ -19,7 +19,7 @@ const CEL: CelRule = {
 export const hostNamespaces: Check = {
   id: 'hostNamespaces',
   level: 'baseline',
-  why: 'In the namespaces of the host, a container sees all processes, the network interfaces of the node and services on its loopback address, which often have no authentication.',
+  why: "In host namespaces, a container can see all processes, the node's network interfaces, and services on the node's loopback address, which often require no authentication.",
   fix: 'Remove hostNetwork, hostPID and hostIPC from the pod spec, or set them to false.',
   violation: ['spec.hostPID', true],
   cis: '5.2.3, 5.2.4, 5.2.5',

@@ -19,7 +19,7 @@ const CEL: CelRule = {
 export const hostPathVolumes: Check = {
   id: 'hostPathVolumes',
   level: 'baseline',
-  why: 'A volume of the host exposes files of the node, such as credentials of the kubelet and the sockets of the container runtime. A process with access to these can take over the node.',
+  why: 'A hostPath volume exposes files on the node, such as kubelet credentials and container runtime sockets. A process with access to these can take over the node.',
   fix: 'Replace hostPath in spec.volumes with persistentVolumeClaim, emptyDir or another volume source.',
   violation: ['spec.volumes', [{ name: 'data', hostPath: { path: '/var/lib/data' } }]],
   correction: ['spec.volumes', [{ name: 'data', persistentVolumeClaim: { claimName: 'data' } }]],

@@ -24,7 +24,7 @@ const CEL: CelRule = {
 export const hostPorts: Check = {
   id: 'hostPorts',
   level: 'baseline',
-  why: 'A host port is reachable at the address of the node, outside of network policies, and only one pod of a node can use it.',
+  why: "A host port is reachable at the node's address, bypasses network policies, and can be used by only one pod on each node.",
   fix: 'Remove hostPort from the container ports, and expose them through a Service.',
   violation: ['spec.containers[0].ports', [{ containerPort: 8080, hostPort: 80 }]],
   cis: '5.2.13',

@@ -29,7 +29,7 @@ const CEL: CelRule = {
 export const hostProbesAndHostLifecycle: Check = {
   id: 'hostProbesAndHostLifecycle',
   level: 'baseline',
-  why: 'The kubelet sends probes and lifecycle requests from the network of the node. With a host, a pod makes it send requests to addresses that the pod itself cannot reach.',
+  why: "The kubelet sends probes and lifecycle requests from the node's network. By setting a host, a pod can make the kubelet send requests to addresses that the pod itself cannot reach.",
   fix: 'Remove host from httpGet and tcpSocket in probes and lifecycle hooks. By default, requests go to the pod itself.',
   violation: ['spec.containers[0].livenessProbe', { httpGet: { host: '169.254.169.254', port: 80 } }],
   repairs: [{ remove: 'field' }],

@@ -22,7 +22,7 @@ const RULE = containerRule({
 export const privileged: Check = {
   id: 'privileged',
   level: 'baseline',
-  why: 'A privileged container has all capabilities and all devices of the node. A process in it can take over the node.',
+  why: 'A privileged container has all capabilities and access to all devices of the node. A process in it can take over the node.',
   fix: 'Remove securityContext.privileged from the containers, or set it to false.',
   violation: ['spec.containers[0].securityContext.privileged', true],
   cis: '5.2.2',

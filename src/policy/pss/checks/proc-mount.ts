@@ -26,7 +26,7 @@ export const ONLY_DEFAULT_PROC_MOUNT = containerRule({
 export const procMount: Check = {
   id: 'procMount',
   level: 'baseline',
-  why: 'The container runtime masks paths of /proc that show or change the kernel of the node. An unmasked /proc exposes them.',
+  why: "The container runtime masks paths in /proc that expose or modify the node's kernel. An unmasked /proc exposes them.",
   fix: 'Remove securityContext.procMount from the containers, or set it to Default.',
   violation: ['spec.containers[0].securityContext.procMount', 'Unmasked'],
   cis: '5.7.3',

@@ -39,7 +39,7 @@ const CEL: CelRule = {
 export const restrictedVolumes: Check = {
   id: 'restrictedVolumes',
   level: 'restricted',
-  why: 'Volumes of other types give a pod direct access to storage outside of the cluster, without the checks of a PersistentVolume.',
+  why: 'Volumes of other types give a pod direct access to storage outside the cluster, without the access checks of a PersistentVolume.',
   fix: 'Use configMap, csi, downwardAPI, emptyDir, ephemeral, image, persistentVolumeClaim, projected or secret in spec.volumes.',
   violation: ['spec.volumes', [{ name: 'data', nfs: { server: 'nfs.example', path: '/data' } }]],
   correction: ['spec.volumes', [{ name: 'data', persistentVolumeClaim: { claimName: 'data' } }]],

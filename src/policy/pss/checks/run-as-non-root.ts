@@ -39,7 +39,7 @@ const CEL: CelRule = {
 export const runAsNonRoot: Check = {
   id: 'runAsNonRoot',
   level: 'restricted',
-  why: 'A process that runs as root in a container is root on the node if it escapes. With `true`, the kubelet starts no image that runs as root.',
+  why: 'A process that runs as root in a container is root on the node if it escapes. With `true`, the kubelet does not start images that run as root.',
   fix: 'Set runAsNonRoot: true, and do not set it to false in any container.',
   violation: ['spec.securityContext.runAsNonRoot', false],
   cis: '5.2.7',

@@ -21,7 +21,7 @@ const RULE = setterRule({
 export const runAsUser: Check = {
   id: 'runAsUser',
   level: 'restricted',
-  why: 'User 0 is root, regardless of the user of the image. A process that escapes from the container is root on the node.',
+  why: "User 0 is root, regardless of the image's user. A process that escapes from the container is root on the node.",
   fix: 'Set securityContext.runAsUser to a number other than 0, or remove it.',
   violation: ['spec.securityContext.runAsUser', 0],
   cis: '5.2.7',

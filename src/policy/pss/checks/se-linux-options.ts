@@ -31,7 +31,7 @@ const TYPES_V1_31 = [...TYPES_V1_0, 'container_engine_t'];
 export const seLinuxOptions: Check = {
   id: 'seLinuxOptions',
   level: 'baseline',
-  why: 'SELinux separates containers from the node and from each other by the type and level of their processes. Other types, users and roles remove this separation.',
+  why: 'SELinux uses the type and level of processes to isolate containers from the node and from each other. Other types, users and roles remove this isolation.',
   fix: 'Remove user and role from securityContext.seLinuxOptions, and set type to container_t or remove it.',
   violation: ['spec.containers[0].securityContext.seLinuxOptions', { type: 'spc_t' }],
   cis: '5.7.3',

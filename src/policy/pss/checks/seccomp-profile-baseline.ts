@@ -57,7 +57,7 @@ export const ONLY_SAFE_SECCOMP_PROFILES = setterRule({
 export const seccompProfileBaseline: Check = {
   id: 'seccompProfile_baseline',
   level: 'baseline',
-  why: 'The default seccomp profile of the container runtime denies rarely used system calls, in which most flaws of the kernel are. `Unconfined` permits all of them.',
+  why: 'The default seccomp profile of the container runtime denies rarely used system calls, which contain most kernel vulnerabilities. `Unconfined` permits all of them.',
   fix: 'Set securityContext.seccompProfile.type to RuntimeDefault or Localhost, or remove it and the seccomp annotations.',
   violation: ['spec.containers[0].securityContext.seccompProfile', { type: 'Unconfined' }],
   cis: '5.7.2',

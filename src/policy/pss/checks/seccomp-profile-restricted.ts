@@ -24,7 +24,7 @@ const CEL: CelRule = {
 export const seccompProfileRestricted: Check = {
   id: 'seccompProfile_restricted',
   level: 'restricted',
-  why: 'Without a profile, all system calls are permitted, unless the kubelet sets a default. The default profile of the container runtime denies rarely used system calls, in which most flaws of the kernel are.',
+  why: 'Without a profile, all system calls are permitted, unless the kubelet sets a default. The default profile of the container runtime denies rarely used system calls, which contain most kernel vulnerabilities.',
   fix: 'Set spec.securityContext.seccompProfile.type to RuntimeDefault. In containers, set only RuntimeDefault or Localhost.',
   violation: ['spec.securityContext', { runAsNonRoot: true }],
   cis: '5.7.2',

@@ -23,7 +23,7 @@ const RULE = setterRule({
 export const windowsHostProcess: Check = {
   id: 'windowsHostProcess',
   level: 'baseline',
-  why: 'A HostProcess container runs as a process of the Windows node with its rights.',
+  why: "A HostProcess container runs as a process on the Windows node, with the node's privileges.",
   fix: 'Remove securityContext.windowsOptions.hostProcess, or set it to false.',
   violation: ['spec.containers[0].securityContext.windowsOptions', { hostProcess: true }],
   cis: '5.2.11',
