@@ -28,7 +28,7 @@ const installOptions = {
     help: 'With --without-server, print the policies for this version without reading a cluster. Use the version of the oldest API server',
   }),
   'output-dir': option('DIR', nonEmpty, undefined, {
-    help: `Write the files of --profile=${CONTROL_PLANE} and the certificates of the webhook to a folder instead of stdout`,
+    help: `Write the files of --profile=${CONTROL_PLANE} and the webhook certificates to a directory instead of stdout`,
   }),
 };
 

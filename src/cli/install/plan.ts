@@ -71,7 +71,7 @@ export const planOptions = {
     help: `Image of the replicas, with registry and tag or digest. Default: the current image, or ${DEFAULTS.image}`,
   }),
   replicas: option('N', integer(1, 15), undefined, {
-    help: `Number of replicas. Default: that of the cluster, else ${DEFAULTS.replicas}`,
+    help: `Number of replicas. Default: the current number, or ${DEFAULTS.replicas}`,
   }),
   scc: choice({
     help: 'Install the CRDs and permissions for SCC admission. Default: true, or false on OpenShift',

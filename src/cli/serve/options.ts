@@ -60,7 +60,7 @@ export const serveOptions = withEnvironment('PORTCULLIS', {
       texts.length === 0 ? DEFAULT_FEATURES : featureList.resolve(texts.filter((one) => one !== '')),
   },
   authorizer: flag({
-    help: 'Serve only the authorization webhook of the minimum kubelet version: no other webhooks and no controllers. Requires a live cluster',
+    help: 'Serve only the authorization webhook for the minimum kubelet version, without other webhooks and controllers. Requires a live cluster',
     conflicts: ['dev-cluster', 'features'],
   }),
   'webhook-url': option('URL', webhookUrl, undefined, {
@@ -97,7 +97,7 @@ export const serveOptions = withEnvironment('PORTCULLIS', {
     help: 'Additional DNS names and addresses of the managed serving certificate',
   }),
   'client-ca-file': option('FILE', text, undefined, {
-    help: 'CAs of client certificates, in PEM. If set, clients that send reviews need a certificate. Reloaded when it changes',
+    help: 'PEM file with the CAs of client certificates. If set, clients that send reviews need a certificate. Reloaded when it changes',
   }),
   'client-allowed-names': list('NAME', nonEmpty, {
     help: 'Allowed common names of client certificates. Default: all certificates of --client-ca-file',
