@@ -158,8 +158,9 @@ export async function changeObject<T extends KubeObject>(
       const written = await sendWrite(client, objectPath(resource, name), write, dryRun);
       before ??= object;
       // A dry run does not store the first write, on which the second depends.
-      if (dryRun === 'server' || attempt >= MAX_ATTEMPTS) break;
+      if (dryRun === 'server') break;
       object = written as T;
+      if (attempt >= MAX_ATTEMPTS && plan(object)) return { error: `another client reverts each change of ${name}` };
     } catch (error) {
       if (!(error instanceof ApiError)) throw error;
       const { code, message } = error.status;
